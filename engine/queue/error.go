@@ -1,0 +1,65 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is the stable name of a kind of failure; clients may switch on it. web maps each to one HTTP status.
+type Code string
+
+// The codes. Anything that is not an *Error is an internal failure, whose text never reaches a client.
+const (
+	CodeInvalid           Code = "invalid"                // the request is wrong: the pointers say where
+	CodeUnknownQueue      Code = "unknown_queue"          // no queue of that name
+	CodeUnknownSubmission Code = "unknown_submission"     // no submission of that id, or aged out of the history
+	CodeConflict          Code = "conflict"               // the state forbids it (deleting a queue with open submissions, ...)
+	CodeIdempotencyReuse  Code = "idempotency_key_reused" // same key, different request
+	CodeTooLarge          Code = "too_large"              // a body or a batch over its limit
+	CodeOverloaded        Code = "overloaded"             // a bounded queue inside is full: try again later
+	CodeDiskFull          Code = "disk_full"              // inserts are refused until there is room; completions go on
+	CodeUnavailable       Code = "unavailable"            // the shard is reloading or closing
+	CodeCommitFailed      Code = "commit_failed"          // the commit failed: the outcome is "not done" or unknown, ask again
+)
+
+// Problem is one thing wrong with a request: where (a JSON pointer into the body, or "/query/name", "/header/name",
+// "/path/name") and what to do about it, as the rest of a sentence about the thing pointed at.
+type Problem struct {
+	Pointer string
+	Detail  string
+}
+
+// Error is a failure that the caller can act on.
+type Error struct {
+	Code     Code
+	Message  string    // a whole sentence for a person: what is wrong and what to do
+	Problems []Problem // for CodeInvalid: all that was found
+	Err      error     // the cause, for logs only
+}
+
+func (e *Error) Error() string {
+	text := string(e.Code) + ": " + e.Message
+	for _, p := range e.Problems {
+		text += "; " + p.Pointer + " " + p.Detail
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Invalid is the error of one wrong field.
+func Invalid(pointer, format string, args ...any) *Error {
+	return &Error{Code: CodeInvalid, Message: "The request is not valid.", Problems: []Problem{{Pointer: pointer, Detail: fmt.Sprintf(format, args...)}}}
+}
+
+// CodeOf finds the code of err, or "" when it is an internal failure or nil.
+func CodeOf(err error) Code {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}

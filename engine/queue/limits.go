@@ -1,0 +1,41 @@
+package queue
+
+import "time"
+
+// Limits. Each number has its reason; raising one is a decision, not a tweak.
+const (
+	MaxChunks          = 1<<32 - 1 // a chunk index is 32 bits
+	MaxInlineChunks    = 100_000   // chunks of one insert call that carry bytes; JSON lines may be appended call by call
+	MaxInlineBytes     = 64 << 20  // all inline bytes of one insert: what one request may make the server hold
+	MaxChunkBytes      = 1 << 20   // one inline chunk: more belongs in object storage
+	MaxOutputBytes     = 1 << 20   // one chunk's output
+	MaxAttachmentBytes = 64 << 10  // goes out with every reservation
+	MaxPrefixBytes     = 1024      // object keys are at most 1,024 bytes on the common stores
+	MaxTemplateBytes   = 4096
+	MaxMetaKeys        = 32
+	MaxMetaKeyBytes    = 64
+	MaxMetaValueBytes  = 256
+	MaxErrorBytes      = 1000 // kept per failed chunk, in memory: a sentence, not a log
+	MaxTraceBytes      = 512  // traceparent is 55; tracestate up to 512 by its specification
+	MaxGroupBytes      = 128
+	MaxConsumerBytes   = 128
+	MaxIdempotencyKey  = 255
+	MaxQueueNameBytes  = 64
+	MaxQueues          = 256 // one shard each for now, and shards have 10 bits
+
+	MaxReserve     = 1000  // chunks of one reserve
+	MaxBatch       = 10000 // items of one complete, fail, extend or release
+	MaxWait        = 60 * time.Second
+	MinReservation = 100 * time.Millisecond
+	MaxListLimit   = 1000
+
+	DefaultReservation = 10 * time.Minute
+	MaxReservation     = 24 * time.Hour // hard cap of a reservation, extensions included
+	DefaultMaxAttempts = 10
+	MaxMaxAttempts     = 1000
+	DefaultMaxExpiries = 3
+	MaxMaxExpiries     = 250
+	DefaultRetention   = 7 * 24 * time.Hour
+	IdempotencyWindow  = 24 * time.Hour
+	MaxPriority        = 1<<53 - 1 // exact in every JSON implementation; the minimum is its negative
+)

@@ -1,0 +1,109 @@
+package queue
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+)
+
+// MetaKey is the name of one piece of strategic metadata: 1 to MaxMetaKeyBytes bytes of a-z A-Z 0-9 _ - . and not
+// starting with '$', which marks the pseudo keys.
+type MetaKey = string
+
+// MetaValue is a string or an int64; the two never compare equal ("7" is not 7).
+type MetaValue struct {
+	text    string
+	number  int64
+	numeric bool
+}
+
+// StringValue makes a string value.
+func StringValue(text string) MetaValue { return MetaValue{text: text} }
+
+// IntValue makes an integer value.
+func IntValue(n int64) MetaValue { return MetaValue{number: n, numeric: true} }
+
+// IsInt says which of the two kinds v is.
+func (v MetaValue) IsInt() bool { return v.numeric }
+
+// Int is the number of an integer value, 0 for a string.
+func (v MetaValue) Int() int64 { return v.number }
+
+// Text is the text of a string value, "" for an integer.
+func (v MetaValue) Text() string { return v.text }
+
+// String is the value as a person reads it: the number, or the quoted text.
+func (v MetaValue) String() string {
+	if v.numeric {
+		return strconv.FormatInt(v.number, 10)
+	}
+	return strconv.Quote(v.text)
+}
+
+// Compare orders values: integers by number before strings by bytes.
+func (v MetaValue) Compare(w MetaValue) int {
+	if v.numeric != w.numeric {
+		if v.numeric {
+			return -1
+		}
+		return 1
+	}
+	if v.numeric {
+		return cmp.Compare(v.number, w.number)
+	}
+	return cmp.Compare(v.text, w.text)
+}
+
+// MetaEntry is one key with its value.
+type MetaEntry struct {
+	Key   MetaKey
+	Value MetaValue
+}
+
+// Meta is a submission's strategic metadata: what strategies, rules and filters may see. It is sorted by key and holds a
+// key once (NewMeta makes it so).
+type Meta []MetaEntry
+
+// NewMeta sorts the entries and checks them against the limits.
+func NewMeta(entries []MetaEntry) (Meta, error) {
+	if len(entries) > MaxMetaKeys {
+		return nil, Invalid("/meta", "has %d keys; at most %d are allowed", len(entries), MaxMetaKeys)
+	}
+	meta := slices.Clone(entries)
+	slices.SortFunc(meta, func(a, b MetaEntry) int { return cmp.Compare(a.Key, b.Key) })
+	for i, entry := range meta {
+		if err := ValidMetaKey(entry.Key); err != nil {
+			return nil, err
+		}
+		if i > 0 && meta[i-1].Key == entry.Key {
+			return nil, Invalid("/meta/"+entry.Key, "is given twice; give each key once")
+		}
+		if len(entry.Value.text) > MaxMetaValueBytes {
+			return nil, Invalid("/meta/"+entry.Key, "has a value of %d bytes; at most %d are allowed (large data belongs in the attachment)", len(entry.Value.text), MaxMetaValueBytes)
+		}
+	}
+	return meta, nil
+}
+
+// ValidMetaKey checks one key against the rule of MetaKey.
+func ValidMetaKey(key MetaKey) error {
+	if key == "" || len(key) > MaxMetaKeyBytes {
+		return Invalid("/meta", "has a key of %d bytes; 1 to %d are allowed", len(key), MaxMetaKeyBytes)
+	}
+	for _, c := range []byte(key) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.') {
+			return Invalid("/meta", "has the key %q; letters, digits, '_', '-' and '.' are allowed", clip(key, 80))
+		}
+	}
+	return nil
+}
+
+// Find returns the value of key.
+func (m Meta) Find(key MetaKey) (MetaValue, bool) {
+	for i := range m {
+		if m[i].Key == key {
+			return m[i].Value, true
+		}
+	}
+	return MetaValue{}, false
+}

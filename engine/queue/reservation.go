@@ -1,0 +1,156 @@
+package queue
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+)
+
+// Token is the fencing number of one reservation together with the chunk it is for. Epoch rises at every start of the
+// shard and Sequence with every reservation, so of two tokens for one chunk the larger (Epoch, Sequence) is the later
+// holder. MAC lets a restarted server recognise a token it no longer remembers. Slot is where the reservation lay in the
+// reserver's table: a hint that makes the common lookup one array access.
+type Token struct {
+	Submission SubmissionID
+	Index      uint32
+	Epoch      uint32
+	Sequence   uint64 // 48 bits
+	Slot       uint32
+	MAC        uint64 // 48 bits
+}
+
+// TokenBytes is the size of a token in binary, TokenChars in text.
+//
+//	byte 0         8       12      16        22      26        32
+//	    |submission| index | epoch | sequence | slot |   MAC    |   all big endian
+const (
+	TokenBytes = 32
+	TokenChars = 43 // unpadded base64url of 32 bytes
+)
+
+// AppendText appends the token's text form: TokenChars characters of unpadded base64url.
+func (t *Token) AppendText(dst []byte) []byte {
+	var b [TokenBytes]byte
+	binary.BigEndian.PutUint64(b[0:], uint64(t.Submission))
+	binary.BigEndian.PutUint32(b[8:], t.Index)
+	binary.BigEndian.PutUint32(b[12:], t.Epoch)
+	put48(b[16:], t.Sequence)
+	binary.BigEndian.PutUint32(b[22:], t.Slot)
+	put48(b[26:], t.MAC)
+	return base64.RawURLEncoding.AppendEncode(dst, b[:])
+}
+
+func (t Token) String() string { return string(t.AppendText(make([]byte, 0, TokenChars))) }
+
+// ParseToken reads the text form. A token that parses may still be forged: only the shard can tell.
+func ParseToken(text []byte) (Token, bool) {
+	var b [TokenBytes]byte
+	if len(text) != TokenChars {
+		return Token{}, false
+	}
+	if n, err := strictBase64.Decode(b[:], text); err != nil || n != TokenBytes {
+		return Token{}, false
+	}
+	return Token{
+		Submission: SubmissionID(binary.BigEndian.Uint64(b[0:])),
+		Index:      binary.BigEndian.Uint32(b[8:]),
+		Epoch:      binary.BigEndian.Uint32(b[12:]),
+		Sequence:   get48(b[16:]),
+		Slot:       binary.BigEndian.Uint32(b[22:]),
+		MAC:        get48(b[26:]),
+	}, true
+}
+
+var strictBase64 = base64.RawURLEncoding.Strict()
+
+func put48(b []byte, n uint64) {
+	binary.BigEndian.PutUint16(b, uint16(n>>32))
+	binary.BigEndian.PutUint32(b[2:], uint32(n))
+}
+
+func get48(b []byte) uint64 {
+	return uint64(binary.BigEndian.Uint16(b))<<32 | uint64(binary.BigEndian.Uint32(b[2:]))
+}
+
+// Reservation is a chunk in a consumer's hands, with all it needs to work on it.
+type Reservation struct {
+	Token      Token
+	Attempt    uint16 // 1 for the first try
+	Deadline   Time
+	Content    Content
+	Meta       Meta
+	Priority   int64
+	Attachment []byte
+	Trace      string
+}
+
+// Content is what a chunk carries: a key in object storage, or bytes (inline, or made from the template).
+type Content struct {
+	Key   string
+	Bytes []byte
+	IsKey bool
+}
+
+// EmptyReason says why a reserve came back with nothing.
+type EmptyReason uint8
+
+// The reasons. NotYetDue: what there is waits for a time. AllLimited and Paused come with limits and rules.
+const (
+	NotEmpty EmptyReason = iota
+	Nothing
+	AllLimited
+	Paused
+	NotYetDue
+)
+
+var emptyReasons = [...]string{"", "nothing", "all_limited", "paused", "not_yet_due"}
+
+func (r EmptyReason) String() string { return emptyReasons[r] }
+
+// Outcome is the answer for one item of a complete, fail, extend or release.
+type Outcome uint8
+
+// The outcomes. OutcomeInvalid is for an item that is wrong in itself (a negative delay, an output too large).
+const (
+	OutcomeOK      Outcome = iota
+	OutcomeAlready         // this very token did it before: a replay after a lost answer
+	OutcomeLost            // somebody else holds or finished the chunk: this consumer's work does not count
+	OutcomeGone            // the submission ended; there is nothing left to do
+	OutcomeUnknown         // no such chunk, or not a token of this server
+	OutcomeInvalid
+)
+
+var outcomes = [...]string{"ok", "already", "lost", "gone", "unknown", "invalid"}
+
+func (o Outcome) String() string { return outcomes[o] }
+
+// Result is the answer for one item. Code and Detail are empty for OutcomeOK and OutcomeAlready.
+type Result struct {
+	Outcome  Outcome
+	Code     string // "reservation_lost", "submission_ended", "unknown_token", ...
+	Detail   string
+	Deadline Time // after an extend
+}
+
+// CompleteItem, FailItem, ExtendItem and ReleaseItem name a reservation and what became of it.
+type CompleteItem struct {
+	Token  Token
+	Output []byte // nil: none
+}
+
+// FailItem reports a try that did not succeed.
+type FailItem struct {
+	Token      Token
+	Error      string
+	Fatal      bool // no further try
+	HasRetry   bool // RetryAfter is the consumer's own wish; otherwise the queue's back-off decides
+	RetryAfter Time // milliseconds from now
+}
+
+// ExtendItem asks for a new deadline, Timeout milliseconds from now (0: the queue's default).
+type ExtendItem struct {
+	Token   Token
+	Timeout Time
+}
+
+// ReleaseItem gives a chunk back unworked; no attempt is counted.
+type ReleaseItem struct{ Token Token }

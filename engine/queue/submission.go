@@ -1,0 +1,207 @@
+package queue
+
+import "time"
+
+// SubmissionState is where a submission stands. Every state but Open is final.
+type SubmissionState uint8
+
+// The states. CompletedWithDead and Expired belong to the full life cycle and are reserved here so that the stored
+// numbers never move.
+const (
+	Open SubmissionState = iota
+	Completed
+	CompletedWithDead
+	Failed
+	Cancelled
+	Expired
+)
+
+var submissionStates = [...]string{"open", "completed", "completed_with_dead", "failed", "cancelled", "expired"}
+
+func (s SubmissionState) String() string { return submissionStates[s] }
+
+// ParseSubmissionState reads the name of a state.
+func ParseSubmissionState(text string) (SubmissionState, bool) {
+	for i, name := range submissionStates {
+		if name == text {
+			return SubmissionState(i), true
+		}
+	}
+	return 0, false
+}
+
+// OnExhausted says what a chunk out of attempts does to its submission.
+type OnExhausted uint8
+
+// The policies. Inherit (a submission's default) means the queue's setting.
+const (
+	Inherit        OnExhausted = iota
+	FailSubmission             // the submission fails, its other chunks are skipped
+	DeadLetter                 // the chunk is set aside, the submission goes on
+	Skip                       // the chunk is given up, the submission goes on
+)
+
+// Chunks describes the work of a submission. Exactly one of the three forms is used: Count with Prefix (content lies in
+// object storage at Prefix+index), Count with Template (content is Template with each "{index}" replaced), or Inline
+// (one entry per chunk).
+type Chunks struct {
+	Count    uint32 // 1 to MaxChunks; for Inline the number of entries
+	Prefix   string
+	Template string
+	Inline   [][]byte
+}
+
+// NewSubmission is what a producer asks to insert. Zero values mean "the queue's setting" or "none".
+type NewSubmission struct {
+	Group              string
+	Meta               Meta
+	Priority           int64 // -MaxPriority to MaxPriority, larger first under CustomPriority
+	Chunks             Chunks
+	Attachment         []byte // opaque bytes that go out with every reservation of the submission
+	OperationsPerChunk uint32 // operations that one chunk stands for, at least 1; only counted
+	RunAt              Time   // not handed out before
+	DeadDeadline       Time   // kept; enforced with the full life cycle
+	MaxAttempts        uint16 // 0: the queue's
+	OnExhausted        OnExhausted
+	Trace              string // W3C traceparent, optionally followed by ";" and tracestate
+	IdempotencyKey     string
+	Fingerprint        [16]byte // of the request that carried the key
+}
+
+// Submission is what is known about a submission at one moment.
+type Submission struct {
+	ID                 SubmissionID
+	Queue              string
+	State              SubmissionState
+	Group              string
+	Meta               Meta
+	Priority           int64
+	Chunks             uint32
+	Ready              uint32 // can be reserved now, if a strategy and its limits let them
+	Waiting            uint32 // wait for a time: run_at or a retry
+	Reserved           uint32 // held by consumers
+	Done               uint32
+	Dead               uint32 // out of attempts
+	Skipped            uint32 // not done when the submission ended
+	OperationsPerChunk uint32
+	Prefix             string
+	Template           string
+	HasAttachment      bool
+	Created            Time
+	RunAt              Time
+	DeadDeadline       Time
+	Finished           Time   // when it left Open; 0 while open
+	MaxAttempts        uint16 // 0: the queue's
+	OnExhausted        OnExhausted
+	Failure            string // why it failed: the last error of the chunk that ended it
+	Trace              string
+}
+
+// ChunkState is where one chunk stands.
+type ChunkState uint8
+
+// The states of a chunk. Ready is the absence of an exception and costs nothing to store.
+const (
+	ChunkReady ChunkState = iota
+	ChunkWaiting
+	ChunkReserved
+	ChunkDone
+	ChunkDead
+	ChunkSkipped
+)
+
+var chunkStates = [...]string{"ready", "waiting", "reserved", "done", "dead", "skipped"}
+
+func (s ChunkState) String() string { return chunkStates[s] }
+
+// ParseChunkState reads the name of a state.
+func ParseChunkState(text string) (ChunkState, bool) {
+	for i, name := range chunkStates {
+		if name == text {
+			return ChunkState(i), true
+		}
+	}
+	return 0, false
+}
+
+// Chunk is what is known about one chunk at one moment.
+type Chunk struct {
+	Index     uint32
+	State     ChunkState
+	Attempts  uint16 // tries that ended without success
+	NotBefore Time   // of a waiting chunk
+	Consumer  string // of a reserved chunk
+	Deadline  Time   // of a reserved chunk
+	Error     string // the last failure
+	Output    []byte // of a done chunk that has one; nil otherwise
+}
+
+// Settings is a queue's configuration. Every decision reads the value of its moment.
+type Settings struct {
+	Durability         Durability
+	MaxAttempts        uint16
+	MaxExpiries        uint8
+	OnExhausted        OnExhausted   // FailSubmission for now
+	ReservationTimeout time.Duration // default deadline of a reservation
+	MaxReservation     time.Duration // hard cap, extensions included
+	RetryBackoff       Backoff       // after a failure that names no delay
+	ExpiryBackoff      Backoff       // after a deadline passed
+	Retention          time.Duration // how long ended submissions are kept
+}
+
+// Durability is what an answer promises.
+type Durability uint8
+
+// Full syncs the disk before every answer; Relaxed answers before the sync, so a power cut (not a kill -9) may take back
+// the last moments.
+const (
+	Full Durability = iota
+	Relaxed
+)
+
+func (d Durability) String() string {
+	if d == Relaxed {
+		return "relaxed"
+	}
+	return "full"
+}
+
+// Backoff is min(Cap, Base*Factor^(n-1)) after the n-th try, spread by full jitter (a uniform draw from 0 to that).
+type Backoff struct {
+	Base   time.Duration
+	Factor float64
+	Cap    time.Duration
+}
+
+// DefaultSettings is the configuration of a queue that sets nothing.
+func DefaultSettings() Settings {
+	return Settings{
+		Durability:         Full,
+		MaxAttempts:        DefaultMaxAttempts,
+		MaxExpiries:        DefaultMaxExpiries,
+		OnExhausted:        FailSubmission,
+		ReservationTimeout: DefaultReservation,
+		MaxReservation:     MaxReservation,
+		ExpiryBackoff:      Backoff{Base: time.Second, Factor: 2, Cap: 5 * time.Minute},
+		Retention:          DefaultRetention,
+	}
+}
+
+// Stats are a queue's numbers, from maintained counters only: reading them costs the same at any backlog.
+type Stats struct {
+	Ready, Waiting, Reserved       uint64
+	Dead                           uint64
+	OperationsReady                uint64
+	SubmissionsOpen                uint64
+	ConsumersWaiting               uint64 // parked reserve calls
+	InsertedTotal, ReservedTotal   uint64 // chunks, since the server started
+	DoneTotal, FailedTotal         uint64 // chunks completed, tries failed, since the server started
+	ExpiredTotal, ReleasedTotal    uint64
+	SubmissionsInsertedTotal       uint64
+	SubmissionsEndedTotal          uint64
+	CommitsTotal, CommitBytesTotal uint64
+	OldestReady                    Time // creation of the oldest submission with a ready chunk; 0 when none
+	JournalBytes                   uint64
+	StoreBytes                     uint64
+	DiskFull                       bool
+}

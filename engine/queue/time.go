@@ -1,0 +1,29 @@
+package queue
+
+import "time"
+
+// Time is a moment as milliseconds since the Unix epoch, UTC; 0 means "none". The engine's core only ever sees moments
+// that were handed to it: it reads no clock.
+type Time int64
+
+// At converts a wall-clock moment, rounding down to the millisecond. The zero time.Time becomes 0.
+func At(t time.Time) Time {
+	if t.IsZero() {
+		return 0
+	}
+	return Time(t.UnixMilli())
+}
+
+// Std is the moment as a time.Time in UTC; 0 becomes the zero time.Time.
+func (t Time) Std() time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(t)).UTC()
+}
+
+// Add moves t by d, in whole milliseconds.
+func (t Time) Add(d time.Duration) Time { return t + Time(d/time.Millisecond) }
+
+// Sub is the duration from u to t.
+func (t Time) Sub(u Time) time.Duration { return time.Duration(t-u) * time.Millisecond }
