@@ -83,9 +83,9 @@ type Reservation struct {
 	Trace      string
 }
 
-// Content is what a chunk carries: a key in object storage, or bytes (inline, or made from the template).
+// Content is what a chunk carries. With IsKey, Bytes is the text of a key in object storage (the submission's prefix and
+// the index); otherwise it is the content itself (inline, or made from the template).
 type Content struct {
-	Key   string
 	Bytes []byte
 	IsKey bool
 }
