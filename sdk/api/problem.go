@@ -1,0 +1,42 @@
+package api
+
+// ProblemContentType is the media type of every answer that is an error.
+const ProblemContentType = "application/problem+json"
+
+// Problem is an error answer (RFC 9457).
+type Problem struct {
+	Type      string         `json:"type"`             // a URI that names the kind of problem
+	Title     string         `json:"title"`            // the kind in words
+	Status    int            `json:"status"`           // the HTTP status
+	Detail    string         `json:"detail,omitempty"` // what is wrong this time and what to do
+	Instance  string         `json:"instance,omitempty"`
+	Code      string         `json:"code"` // stable; clients may switch on it
+	RequestID string         `json:"request_id,omitempty"`
+	Errors    []ProblemError `json:"errors,omitempty"`
+}
+
+// ProblemError is one thing wrong with a request: where (a JSON pointer into the body, or "/query/name", "/header/name",
+// "/path/name"; "" is the whole body) and the rest of a sentence about it.
+type ProblemError struct {
+	Pointer string `json:"pointer"`
+	Detail  string `json:"detail"`
+}
+
+// The codes. Invalid to CommitFailed are the engine's, the others are the HTTP face's own.
+const (
+	CodeInvalid           = "invalid"
+	CodeUnknownQueue      = "unknown_queue"
+	CodeUnknownSubmission = "unknown_submission"
+	CodeConflict          = "conflict"
+	CodeIdempotencyReuse  = "idempotency_key_reused"
+	CodeTooLarge          = "too_large"
+	CodeOverloaded        = "overloaded"
+	CodeDiskFull          = "disk_full"
+	CodeUnavailable       = "unavailable"
+	CodeCommitFailed      = "commit_failed"
+	CodeInternal          = "internal"
+	CodeNotFound          = "not_found"
+	CodeMethodNotAllowed  = "method_not_allowed"
+	CodeUnsupportedMedia  = "unsupported_media_type"
+	CodeForbidden         = "forbidden"
+)

@@ -1,0 +1,110 @@
+package api
+
+// Queue is a queue with its settings; the answer of GET and PUT /v1/queues/{queue}.
+type Queue struct {
+	Name      string        `json:"name"`
+	Settings  QueueSettings `json:"settings"`
+	CreatedAt Time          `json:"created_at"`
+}
+
+// The values of QueueSettings.Durability.
+const (
+	DurabilityFull    = "full"
+	DurabilityRelaxed = "relaxed"
+)
+
+// QueueSettings is a queue's whole configuration.
+type QueueSettings struct {
+	Durability           string  `json:"durability"` // full or relaxed
+	MaxAttempts          uint16  `json:"max_attempts"`
+	MaxExpiries          uint8   `json:"max_expiries"`
+	OnExhausted          string  `json:"on_exhausted"`
+	ReservationTimeoutMS int64   `json:"reservation_timeout_ms"`
+	MaxReservationMS     int64   `json:"max_reservation_ms"`
+	RetryBackoff         Backoff `json:"retry_backoff"`
+	ExpiryBackoff        Backoff `json:"expiry_backoff"`
+	RetentionSeconds     int64   `json:"retention_seconds"`
+}
+
+// Backoff is min(cap, base*factor^(n-1)) after the n-th try, spread by full jitter.
+type Backoff struct {
+	BaseMS int64   `json:"base_ms"`
+	Factor float64 `json:"factor"`
+	CapMS  int64   `json:"cap_ms"`
+}
+
+// PutQueueRequest is the body of PUT /v1/queues/{queue}. It replaces all settings: what is left out gets its default.
+type PutQueueRequest struct {
+	Settings QueueSettingsInput `json:"settings,omitzero"`
+}
+
+// QueueSettingsInput is QueueSettings as a request: nil means the default.
+type QueueSettingsInput struct {
+	Durability           *string  `json:"durability,omitempty"`
+	MaxAttempts          *uint16  `json:"max_attempts,omitempty"`
+	MaxExpiries          *uint8   `json:"max_expiries,omitempty"`
+	OnExhausted          *string  `json:"on_exhausted,omitempty"`
+	ReservationTimeoutMS *int64   `json:"reservation_timeout_ms,omitempty"`
+	MaxReservationMS     *int64   `json:"max_reservation_ms,omitempty"`
+	RetryBackoff         *Backoff `json:"retry_backoff,omitempty"`
+	ExpiryBackoff        *Backoff `json:"expiry_backoff,omitempty"`
+	RetentionSeconds     *int64   `json:"retention_seconds,omitempty"`
+}
+
+// Stats are a queue's numbers, flat so that a scaler can read one by its path. Totals count from the server's start.
+type Stats struct {
+	Ready                    uint64  `json:"ready"`
+	Waiting                  uint64  `json:"waiting"`
+	Reserved                 uint64  `json:"reserved"`
+	Paused                   uint64  `json:"paused"`
+	Blocked                  uint64  `json:"blocked"`
+	Dead                     uint64  `json:"dead"`
+	OperationsReady          uint64  `json:"operations_ready"`
+	SubmissionsOpen          uint64  `json:"submissions_open"`
+	ConsumersWaiting         uint64  `json:"consumers_waiting"`
+	OldestReadySeconds       float64 `json:"oldest_ready_seconds"`
+	InsertedTotal            uint64  `json:"inserted_total"`
+	ReservedTotal            uint64  `json:"reserved_total"`
+	DoneTotal                uint64  `json:"done_total"`
+	FailedTotal              uint64  `json:"failed_total"`
+	ExpiredTotal             uint64  `json:"expired_total"`
+	ReleasedTotal            uint64  `json:"released_total"`
+	SubmissionsInsertedTotal uint64  `json:"submissions_inserted_total"`
+	SubmissionsEndedTotal    uint64  `json:"submissions_ended_total"`
+	CommitsTotal             uint64  `json:"commits_total"`
+	CommitBytesTotal         uint64  `json:"commit_bytes_total"`
+	JournalBytes             uint64  `json:"journal_bytes"`
+	StoreBytes               uint64  `json:"store_bytes"`
+	DiskFull                 uint8   `json:"disk_full"` // 1: inserts are refused for want of room
+}
+
+// ValueCount is one value of a meta key with what is ready and in flight for it.
+type ValueCount struct {
+	Value          MetaValue `json:"value"`
+	Ready          uint64    `json:"ready"`
+	InFlight       uint64    `json:"in_flight"`
+	Submissions    uint64    `json:"submissions"`
+	Limit          *uint32   `json:"limit"`
+	Weight         uint32    `json:"weight"`
+	SaturatedSince *Time     `json:"saturated_since"`
+}
+
+// Version is the answer of GET /version.
+type Version struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"` // of the source
+	Go       string `json:"go"`
+}
+
+// Readiness is the answer of GET /readyz?verbose.
+type Readiness struct {
+	Ready  bool    `json:"ready"`
+	Checks []Check `json:"checks"`
+}
+
+// Check is one named part of Readiness.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+}

@@ -1,0 +1,101 @@
+package api
+
+// The states of a submission. Every state but StateOpen is final.
+const (
+	StateOpen              = "open"
+	StateCompleted         = "completed"
+	StateCompletedWithDead = "completed_with_dead"
+	StateFailed            = "failed"
+	StateCancelled         = "cancelled"
+	StateExpired           = "expired"
+)
+
+// NewSubmission is the body of POST /v1/queues/{queue}/submissions. Zero values mean "the queue's setting" or "none".
+type NewSubmission struct {
+	Meta               Meta   `json:"meta,omitempty"`
+	Priority           int64  `json:"priority,omitempty"` // -(2^53-1) to 2^53-1, larger first under CustomPriority
+	Chunks             Chunks `json:"chunks"`
+	Attachment         Bytes  `json:"attachment,omitzero"` // at most 64 KiB; goes out with every reservation
+	OperationsPerChunk uint32 `json:"operations_per_chunk,omitempty"`
+	RunAt              Time   `json:"run_at,omitzero"`
+	DeadDeadline       Time   `json:"dead_deadline,omitzero"`
+	MaxAttempts        uint16 `json:"max_attempts,omitempty"`
+	OnExhausted        string `json:"on_exhausted,omitempty"` // fail_submission, dead_letter or skip
+	Group              string `json:"group,omitempty"`
+}
+
+// Chunks is the work of a submission, in exactly one of three forms: Count with Prefix (contents lie in object storage at
+// prefix+index), Count with Template (each "{index}" in it is replaced), or Inline (one entry per chunk, at most 100,000).
+type Chunks struct {
+	Count    uint32  `json:"count,omitempty"`
+	Prefix   string  `json:"prefix,omitempty"`
+	Template string  `json:"template,omitempty"`
+	Inline   []Bytes `json:"inline,omitempty"`
+}
+
+// NewSubmissionHead is the first line of an insert as JSON lines: a NewSubmission without its chunks, which follow one per
+// line as Bytes.
+type NewSubmissionHead struct {
+	Meta               Meta   `json:"meta,omitempty"`
+	Priority           int64  `json:"priority,omitempty"`
+	Attachment         Bytes  `json:"attachment,omitzero"`
+	OperationsPerChunk uint32 `json:"operations_per_chunk,omitempty"`
+	RunAt              Time   `json:"run_at,omitzero"`
+	DeadDeadline       Time   `json:"dead_deadline,omitzero"`
+	MaxAttempts        uint16 `json:"max_attempts,omitempty"`
+	OnExhausted        string `json:"on_exhausted,omitempty"`
+	Group              string `json:"group,omitempty"`
+}
+
+// Submission is what is known about a submission at one moment.
+type Submission struct {
+	ID                 string `json:"id"`
+	Queue              string `json:"queue"`
+	State              string `json:"state"`
+	Chunks             uint32 `json:"chunks"`
+	Ready              uint32 `json:"ready"`             // can be reserved now, if a strategy and its limits let them
+	Waiting            uint32 `json:"waiting"`           // wait for a time: run_at or a retry
+	Reserved           uint32 `json:"reserved"`          // held by consumers
+	Done               uint32 `json:"done"`              // completed
+	Dead               uint32 `json:"dead"`              // out of attempts
+	Skipped            uint32 `json:"skipped,omitempty"` // not done when the submission ended
+	CreatedAt          Time   `json:"created_at"`
+	Meta               Meta   `json:"meta,omitempty"`
+	Priority           int64  `json:"priority,omitempty"`
+	Group              string `json:"group,omitempty"`
+	OperationsPerChunk uint32 `json:"operations_per_chunk,omitempty"`
+	Prefix             string `json:"prefix,omitempty"`
+	Template           string `json:"template,omitempty"`
+	HasAttachment      bool   `json:"has_attachment,omitempty"`
+	RunAt              Time   `json:"run_at,omitzero"`
+	DeadDeadline       Time   `json:"dead_deadline,omitzero"`
+	FinishedAt         Time   `json:"finished_at,omitzero"`
+	MaxAttempts        uint16 `json:"max_attempts,omitempty"`
+	OnExhausted        string `json:"on_exhausted,omitempty"`
+	Failure            string `json:"failure,omitempty"` // why it failed
+	Trace              string `json:"trace,omitempty"`   // W3C traceparent, optionally ";" and tracestate
+}
+
+// Chunk is what is known about one chunk at one moment.
+type Chunk struct {
+	Index     uint32 `json:"index"`
+	State     string `json:"state"` // ready, waiting, reserved, done, dead or skipped
+	Attempts  uint32 `json:"attempts"`
+	NotBefore Time   `json:"not_before,omitzero"`
+	Consumer  string `json:"consumer,omitempty"`
+	Deadline  Time   `json:"deadline,omitzero"`
+	Error     string `json:"error,omitempty"`
+	Output    Bytes  `json:"output,omitzero"`
+}
+
+// Output is one line of GET /v1/submissions/{id}/outputs.
+type Output struct {
+	Index  uint32 `json:"index"`
+	Output Bytes  `json:"output"`
+}
+
+// Page is one page of a list, newest first unless said otherwise. Next is the cursor of the next page, "" on the last.
+type Page[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitempty"`
+}
