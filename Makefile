@@ -1,0 +1,70 @@
+# `make` or `make help` lists what can be done. Go and a C compiler are all it takes; `make test` installs a missing compiler.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+export CGO_ENABLED := 1
+# Everything is built in one way, so that the cache (SQLite takes a minute to compile) serves build, tests and tools alike.
+export GOFLAGS := -trimpath -buildvcs=false
+
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+TOOL     := go tool -modfile=internal/tools/go.mod
+# Their tests start processes, or run for long: without the race detector, which would only slow down what it cannot see.
+HEAVY    := /cmd/|/examples/
+FUZZTIME ?= 10s
+SOAK     ?= 10000
+
+.PHONY: help run build test race fuzz bench soak fmt lint golden clean prepare format-check vet
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## build, then run the demo: a server, five companies' work and 20 consumers, until ctrl-c
+	./bin/quern demo
+
+build: prepare ## build ./bin/quern
+	go build -ldflags "-X main.version=$(VERSION)" -o bin/quern ./cmd/quern
+
+test: prepare format-check vet ## everything that must hold: format, vet, and all tests (about ten minutes on two cores)
+	go test -race -timeout 15m $$(go list ./... | grep -Ev '$(HEAVY)')
+	go test -timeout 15m $$(go list ./... | grep -E '$(HEAVY)')
+
+race: prepare ## all tests under the race detector, the heavy ones too
+	go test -race -timeout 60m ./...
+
+fuzz: prepare ## every fuzz target for FUZZTIME (10s) each
+	@grep -rn --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' cmd engine sdk web | sort | while IFS=: read -r file _ name; do \
+		echo "== $${name#func } in $${file%/*}"; \
+		go test -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) "./$${file%/*}"; \
+	done
+
+bench: build ## Go benchmarks, then the suites of `quern bench`; for figures, on an otherwise idle machine
+	go test -run '^$$' -bench . -benchmem ./engine/... ./sdk/...
+	for suite in $$(./bin/quern bench --list); do ./bin/quern bench "$$suite"; done
+
+soak: build ## kill -9 loops for long: SOAK=10000 rounds
+	QUERN_SOAK=$(SOAK) go test -timeout 24h -count 1 -v -run 'Kill' ./cmd/quern
+
+fmt: ## format all Go files (gofumpt, a stricter gofmt)
+	$(TOOL) gofumpt -w .
+
+lint: vet ## vet, staticcheck, gofumpt and the modernisers of go fix
+	$(TOOL) staticcheck ./...
+	@found=$$($(TOOL) gofumpt -l .); [ -z "$$found" ] || { echo "make fmt would change: $$found"; exit 1; }
+	@found=$$(go fix -diff ./...); [ -z "$$found" ] || { echo "go fix ./... would change: $$found"; exit 1; }
+
+golden: ## write the golden files anew; then read the difference before you commit it
+	go test -count 1 -run Golden $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n 1 dirname | sort -u) -update
+
+clean: ## remove what was built
+	rm -rf bin
+
+prepare:
+	@command -v go >/dev/null || { echo "Go 1.26 or later is needed: https://go.dev/doc/install"; exit 1; }
+	@command -v gcc >/dev/null || { echo "installing a C compiler (SQLite is C)"; apt-get update -qq && apt-get install -y -qq gcc libc6-dev; }
+
+format-check:
+	@found=$$(gofmt -l .); [ -z "$$found" ] || { echo "not formatted (make fmt does it): $$found"; exit 1; }
+
+vet: prepare
+	go vet ./...

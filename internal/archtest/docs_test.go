@@ -1,0 +1,199 @@
+package archtest
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const maxRecordLines = 60 // a decision record is a page
+
+var (
+	inCode     = regexp.MustCompile("`([^`\n]+)`")
+	linkTarget = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	repoPath   = regexp.MustCompile(`^(?:\./)?((?:cmd|docs|engine|examples|internal|plugins|sdk|wasm|web|\.ci)(?:/[A-Za-z0-9_.*{},-]+)*|[A-Z][A-Za-z]+(?:\.md)?|[a-z]+\.(?:txt|mod))/?$`)
+	topFile    = regexp.MustCompile(`^[A-Z]+\.md$|^Makefile$|^LICENSE$|^llms\.txt$|^go\.mod$`)
+	docInCode  = regexp.MustCompile(`\bdocs/[A-Za-z0-9_/-]+\.md\b`)
+	makeTarget = regexp.MustCompile("(?m)(?:^|`|[($] ?|&& )make ([a-z][a-z-]*)")
+	hostPath   = regexp.MustCompile(`(?:^|[^A-Za-z0-9_.:/-])/(?:w[o]rk|f[a]rm|r[o]ot|h[o]me|U[s]ers)/`)
+	recordName = regexp.MustCompile(`^docs/decisions/(\d{4})-[a-z0-9-]+\.md$`)
+)
+
+// Every path of the repository that a document names exists, and so does every document that the code names.
+func TestDocumentsNameWhatExists(t *testing.T) {
+	t.Parallel()
+	top := need(t, root)
+	exists := func(name string) bool {
+		found, err := filepath.Glob(filepath.Join(top, name))
+		return err == nil && len(found) > 0
+	}
+	var findings []string
+	for name, text := range documents(t) {
+		findings = append(findings, checkPaths(name, text, exists)...)
+	}
+	for _, s := range need(t, sources) {
+		for _, group := range s.file.Comments {
+			for _, doc := range docInCode.FindAllString(group.Text(), -1) {
+				if !exists(doc) {
+					findings = append(findings, s.at(group)+" names "+doc+", which does not exist")
+				}
+			}
+		}
+	}
+	slices.Sort(findings)
+	report(t, findings, "correct the name, or take the sentence out; a document speaks of what is there")
+}
+
+// Every `make` target that a document names is in the Makefile.
+func TestDocumentsNameMakeTargets(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile(filepath.Join(need(t, root), "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var findings []string
+	for name, text := range documents(t) {
+		findings = append(findings, checkTargets(name, text, string(makefile))...)
+	}
+	slices.Sort(findings)
+	report(t, findings, "name a target that `make help` lists")
+}
+
+// Decision records are numbered without gaps, each at most a page with the same four parts.
+func TestDecisionRecords(t *testing.T) {
+	t.Parallel()
+	texts := documents(t)
+	findings := checkRecords(texts)
+	report(t, findings, "records are docs/decisions/NNNN-title.md: status, context, decision, what else was weighed, what would change our mind; never deleted, superseded by number")
+}
+
+// No file names a place that exists on one machine only.
+func TestNoMachinePaths(t *testing.T) {
+	t.Parallel()
+	top := need(t, root)
+	var findings []string
+	for _, name := range need(t, tracked) {
+		if strings.HasSuffix(name, ".sum") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(top, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		findings = append(findings, checkMachinePaths(name, string(text))...)
+	}
+	report(t, findings, "use a path relative to the repository, t.TempDir(), or an example such as /var/lib/quern")
+}
+
+// documents are the texts that people read, by path.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, name := range need(t, tracked) {
+		if strings.HasSuffix(name, ".md") && !strings.Contains(name, "testdata/") || name == "llms.txt" {
+			text, err := os.ReadFile(filepath.Join(need(t, root), name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[name] = string(text)
+		}
+	}
+	return texts
+}
+
+func checkPaths(name, text string, exists func(string) bool) (findings []string) {
+	for i, line := range strings.Split(text, "\n") {
+		for _, match := range inCode.FindAllStringSubmatch(line, -1) {
+			target := repoPath.FindStringSubmatch(match[1])
+			if target != nil && (strings.Contains(target[1], "/") || topFile.MatchString(target[1])) && !exists(target[1]) {
+				findings = append(findings, fmt.Sprintf("%s:%d names %s, which does not exist", name, i+1, match[1]))
+			}
+		}
+		for _, match := range linkTarget.FindAllStringSubmatch(line, -1) {
+			target, _, _ := strings.Cut(match[1], "#")
+			if target == "" || strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			if !exists(path.Join(path.Dir(name), target)) {
+				findings = append(findings, fmt.Sprintf("%s:%d links to %s, which does not exist", name, i+1, match[1]))
+			}
+		}
+	}
+	return findings
+}
+
+func checkTargets(name, text, makefile string) (findings []string) {
+	for _, match := range makeTarget.FindAllStringSubmatch(text, -1) {
+		if !strings.Contains("\n"+makefile, "\n"+match[1]+":") {
+			findings = append(findings, fmt.Sprintf("%s names `make %s`, which is no target of the Makefile", name, match[1]))
+		}
+	}
+	return findings
+}
+
+func checkRecords(texts map[string]string) (findings []string) {
+	var numbers []string
+	for name, text := range texts {
+		if !strings.HasPrefix(name, "docs/decisions/") {
+			continue
+		}
+		match := recordName.FindStringSubmatch(name)
+		if match == nil {
+			findings = append(findings, name+" is not named NNNN-title.md")
+			continue
+		}
+		numbers = append(numbers, match[1])
+		if lines := strings.Count(text, "\n"); lines > maxRecordLines {
+			findings = append(findings, fmt.Sprintf("%s has %d lines; at most %d", name, lines, maxRecordLines))
+		}
+		for _, part := range []string{"Status:", "## Context", "## Decision", "## Weighed", "## What would change our mind"} {
+			if !strings.Contains(text, "\n"+part) {
+				findings = append(findings, fmt.Sprintf("%s has no %q", name, part))
+			}
+		}
+	}
+	slices.Sort(numbers)
+	for i, number := range numbers {
+		if want := fmt.Sprintf("%04d", i+1); number != want {
+			findings = append(findings, fmt.Sprintf("docs/decisions/ has number %s where %s is due: a gap or a number used twice", number, want))
+			break
+		}
+	}
+	slices.Sort(findings)
+	return findings
+}
+
+func checkMachinePaths(name, text string) (findings []string) {
+	for i, line := range strings.Split(text, "\n") {
+		if found := hostPath.FindString(line); found != "" {
+			findings = append(findings, fmt.Sprintf("%s:%d has the path %s...", name, i+1, strings.TrimSpace(found)))
+		}
+	}
+	return findings
+}
+
+// The rules see what they are for.
+func TestDocumentRulesBite(t *testing.T) {
+	t.Parallel()
+	text := "See `engine/here.go`, `engine/gone.go`, `GONE.md`, `engine.Run`, `text/plain`, [a](gone.md#x), [b](https://example.com/y).\nRun `make test` or:\n\nmake vanish\n"
+	exists := func(name string) bool { return name == "engine/here.go" }
+	if got := checkPaths("docs/X.md", text, exists); len(got) != 3 {
+		t.Errorf("checkPaths found %q, want engine/gone.go, GONE.md and the link gone.md", got)
+	}
+	if got := checkTargets("docs/X.md", text, "test: ## all\n"); len(got) != 1 {
+		t.Errorf("checkTargets found %q, want vanish only", got)
+	}
+	page := "# 1. T\nStatus: accepted\n## Context\n## Decision\n## Weighed\n## What would change our mind\n"
+	records := map[string]string{"docs/decisions/0001-a.md": page, "docs/decisions/0003-b.md": "# only\n", "docs/decisions/notes.md": page, "README.md": ""}
+	if got := checkRecords(records); len(got) != 7 {
+		t.Errorf("checkRecords found %d findings %q, want five missing parts, a wrong name and a gap", len(got), got)
+	}
+	if got := checkMachinePaths("x", "a /"+"home/someone/x\nhttps://example.com/"+"home/x\n--data /var/lib/quern\n"); len(got) != 1 {
+		t.Errorf("checkMachinePaths found %q, want line 1 only", got)
+	}
+}

@@ -1,0 +1,208 @@
+package archtest
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mayImport says for every package of ours which others of ours its code may import; tests may import more (testMayImport).
+// Arrows point down only: docs/ARCHITECTURE.md has the picture. "all" is for the binary, which wires the parts together.
+var mayImport = map[string][]string{
+	"engine/queue":               {},
+	"engine/strategy":            {"engine/queue"},
+	"engine/backlog":             {"engine/queue", "engine/strategy"},
+	"engine/reserver":            {"engine/queue"},
+	"engine/journal":             {"engine/queue"},
+	"engine/journal/journaltest": {"engine/queue", "engine/journal"},
+	"engine/journal/sqlitelog":   {"engine/queue", "engine/journal", "engine/sqlitedb"},
+	"engine/sqlitedb":            {"engine/queue"},
+	"engine/store":               {"engine/queue", "engine/journal", "engine/sqlitedb"},
+	"engine/shard":               {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/journal"},
+	"engine":                     {"engine/queue", "engine/strategy", "engine/backlog", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/store"},
+	"sdk/api":                    {},
+	"sdk/wire":                   {"sdk/api"},
+	"sdk/client":                 {"sdk/api", "sdk/wire"},
+	"web":                        {"engine", "engine/queue", "engine/strategy", "engine/backlog", "sdk/api", "sdk/wire"},
+	"cmd/quern":                  {"all"},
+	"examples/checksum":          {"sdk/api", "sdk/client"},
+	"internal/archtest":          {},
+}
+
+// testMayImport is what the tests of a package may import beyond mayImport.
+var testMayImport = map[string][]string{
+	"engine/journal/sqlitelog": {"engine/journal/journaltest"},
+	"engine/shard":             {"engine/journal/sqlitelog", "engine/store"},
+	"sdk/client":               {"all"},
+	"web":                      {"sdk/client"},
+}
+
+// homes names, for every dependency that code (not tests) may use, the only packages that may import it. A key matches itself
+// and everything below it, a home likewise. Each has its reason in docs/decisions/.
+var homes = map[string][]string{
+	"github.com/mattn/go-sqlite3":         {"engine/sqlitedb"},
+	"github.com/tetratelabs/wazero":       {"wasm"},
+	"github.com/labstack/echo":            {"web"},
+	"github.com/danielgtaylor/huma":       {"web"},
+	"github.com/klauspost/compress":       {"web"},
+	"github.com/spf13/cobra":              {"cmd"},
+	"github.com/spf13/pflag":              {"cmd"},
+	"github.com/knadh/koanf":              {"cmd"},
+	"github.com/schollz/progressbar":      {"cmd"},
+	"github.com/pressly/goose":            {"engine/store"},
+	"github.com/prometheus/client_golang": {"engine", "web", "cmd"},
+	"github.com/dchest/siphash":           {"engine/reserver"},
+	"golang.org/x/sys":                    {"engine", "engine/store", "engine/sqlitedb", "cmd"},
+
+	// Of the standard library: SQL goes through engine/sqlitedb, the network stays at the faces, C stays beside SQLite.
+	"database/sql": {},
+	"net/http":     {"web", "sdk/client", "cmd", "examples"},
+	"os/exec":      {"cmd", "examples"},
+	"C":            {"engine/sqlitedb"},
+	"testing":      {"engine/journal/journaltest"},
+}
+
+// exactHomes are homes whose sub-packages are not meant: `engine` is the facade, not everything below it.
+var exactHomes = []string{"engine"}
+
+// testHomes are the dependencies of tests: any test may use them, and no code.
+var testHomes = []string{
+	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/rogpeppe/go-internal", "go.uber.org/goleak",
+	"github.com/getkin/kin-openapi", "github.com/prometheus/client_golang/prometheus/testutil",
+}
+
+// Every package stands in the table and imports only what the table allows it.
+func TestImportsPointDown(t *testing.T) {
+	t.Parallel()
+	report(t, checkImports(need(t, packages), mayImport, testMayImport),
+		"move the code to where it belongs, declare a small interface where it is used, or (if the picture itself changes) edit mayImport here, docs/ARCHITECTURE.md and add a record to docs/decisions/")
+}
+
+// Every dependency has one home.
+func TestDependenciesStayHome(t *testing.T) {
+	t.Parallel()
+	report(t, checkHomes(need(t, packages)),
+		"call the home package instead of the library; a new dependency needs a row in homes here and a record in docs/decisions/")
+}
+
+func checkImports(all []listed, table, testTable map[string][]string) (findings []string) {
+	seen := map[string]bool{}
+	for _, p := range all {
+		name := p.name()
+		seen[name] = true
+		allowed, known := table[name]
+		if !known {
+			findings = append(findings, fmt.Sprintf("package %s is not in the table of internal/archtest/imports_test.go: add it to mayImport with what it may import", name))
+			continue
+		}
+		findings = append(findings, strangers(name, "", p.Imports, allowed)...)
+		allowed = slices.Concat(allowed, testTable[name], []string{name})
+		findings = append(findings, strangers(name, "a test of ", slices.Concat(p.TestImports, p.XTestImports), allowed)...)
+	}
+	for name := range table {
+		if !seen[name] {
+			findings = append(findings, fmt.Sprintf("the table of internal/archtest/imports_test.go names %s, which is no package: remove the row", name))
+		}
+	}
+	slices.Sort(findings)
+	return slices.Compact(findings)
+}
+
+func strangers(name, prefix string, imports, allowed []string) (findings []string) {
+	if slices.Contains(allowed, "all") {
+		return nil
+	}
+	for _, path := range imports {
+		ours, isOurs := strings.CutPrefix(path, module+"/")
+		if isOurs && !slices.Contains(allowed, ours) {
+			findings = append(findings, fmt.Sprintf("%s%s imports %s; allowed are %v", prefix, name, ours, allowed))
+		}
+	}
+	return findings
+}
+
+func checkHomes(all []listed) (findings []string) {
+	for _, p := range all {
+		for _, imported := range p.Imports {
+			if finding := checkHome(p.name(), imported); finding != "" {
+				findings = append(findings, finding)
+			}
+		}
+		for _, imported := range slices.Concat(p.TestImports, p.XTestImports) {
+			if finding := checkHome(p.name(), imported); finding != "" && thirdParty(imported) && !below(imported, testHomes) {
+				findings = append(findings, "in a test: "+finding)
+			}
+		}
+	}
+	return findings
+}
+
+// checkHome says what is wrong with the package importing this path, or "".
+func checkHome(name, imported string) string {
+	for dependency, allowed := range homes {
+		if !below(imported, []string{dependency}) {
+			continue
+		}
+		for _, home := range allowed {
+			if name == home || !slices.Contains(exactHomes, home) && below(name, []string{home}) {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%s imports %s, whose only home is %v", name, imported, allowed)
+	}
+	if below(imported, testHomes) {
+		return fmt.Sprintf("%s imports %s, which is for tests only", name, imported)
+	}
+	if thirdParty(imported) {
+		return fmt.Sprintf("%s imports %s, which has no row in the table homes of internal/archtest/imports_test.go", name, imported)
+	}
+	return ""
+}
+
+func thirdParty(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return strings.Contains(first, ".") && imported != module && !strings.HasPrefix(imported, module+"/")
+}
+
+// below says whether name is one of the roots or lies under one.
+func below(name string, roots []string) bool {
+	return slices.ContainsFunc(roots, func(root string) bool {
+		return name == root || strings.HasPrefix(name, root+"/")
+	})
+}
+
+// The two rules see what they are for.
+func TestImportRulesBite(t *testing.T) {
+	t.Parallel()
+	table := map[string][]string{"a": {"b"}, "b": {}, "gone": {}}
+	all := []listed{
+		{ImportPath: path.Join(module, "a"), Imports: []string{module + "/b", "fmt"}, TestImports: []string{module + "/c"}},
+		{ImportPath: path.Join(module, "b"), Imports: []string{module + "/a"}},
+		{ImportPath: path.Join(module, "new")},
+	}
+	if got := checkImports(all, table, nil); len(got) != 4 {
+		t.Errorf("got %d findings %q, want 4: b imports a, a test of a imports c, new is not in the table, gone is no package", len(got), got)
+	}
+	for _, c := range []struct {
+		name, imported string
+		wrong          bool
+	}{
+		{"engine/sqlitedb", "github.com/mattn/go-sqlite3", false},
+		{"engine/store", "github.com/mattn/go-sqlite3", true},
+		{"engine", "github.com/prometheus/client_golang/prometheus", false},
+		{"engine/shard", "github.com/prometheus/client_golang/prometheus", true},
+		{"cmd/quern", "github.com/knadh/koanf/v2", false},
+		{"web", "github.com/spf13/cobra", true},
+		{"web", "example.com/unheard/of", true},
+		{"engine/shard", "pgregory.net/rapid", true},
+		{"engine/shard", "net/http", true},
+		{"engine/shard", "strings", false},
+		{"web", "net/http/httptest", false},
+	} {
+		if got := checkHome(c.name, c.imported); (got != "") != c.wrong {
+			t.Errorf("checkHome(%q, %q) = %q, want wrong = %v", c.name, c.imported, got, c.wrong)
+		}
+	}
+}
