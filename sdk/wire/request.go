@@ -1,0 +1,104 @@
+package wire
+
+// MaxDepth is how deep the arrays and objects of a document may nest.
+const MaxDepth = 32
+
+// MetaEntry is one key of a meta or context object, in the order of the document: Text, or Int when IsInt.
+type MetaEntry struct {
+	Key   []byte
+	Text  []byte
+	Int   int64
+	IsInt bool
+}
+
+// InsertRequest is the body of an insert (api.NewSubmission). Times are milliseconds since 1970, 0 for none.
+type InsertRequest struct {
+	Meta               []MetaEntry
+	Priority           int64
+	Count              uint32
+	Prefix             []byte   // nil: not given
+	Template           []byte   // nil: not given
+	Inline             [][]byte // nil: not given; no entry is nil
+	Attachment         []byte   // nil: none
+	OperationsPerChunk uint32
+	RunAt              int64
+	DeadDeadline       int64
+	MaxAttempts        uint16
+	OnExhausted        []byte
+	Group              []byte
+
+	scratch []byte
+	inline  [][]byte // memory of Inline, kept when a request has none
+}
+
+// ReserveRequest is the body of a reserve (api.ReserveRequest). Strategy is the raw JSON value, checked for syntax only;
+// nil when there is none.
+type ReserveRequest struct {
+	Max       int
+	Strategy  []byte
+	Consumer  []byte
+	WaitMS    int64
+	TimeoutMS int64
+	Context   []MetaEntry
+
+	scratch []byte
+}
+
+// CompleteItem is one item of a complete. Token is whatever string was sent; Output nil is none.
+type CompleteItem struct {
+	Token  []byte
+	Output []byte
+}
+
+// FailItem is one item of a fail.
+type FailItem struct {
+	Token         []byte
+	Error         []byte
+	Fatal         bool
+	HasRetryAfter bool
+	RetryAfterMS  int64
+}
+
+// ExtendItem is one item of an extend.
+type ExtendItem struct {
+	Token     []byte
+	TimeoutMS int64
+}
+
+// ReleaseItem is one item of a release.
+type ReleaseItem struct{ Token []byte }
+
+// CompleteRequest is the body of a complete.
+type CompleteRequest struct {
+	Items   []CompleteItem
+	scratch []byte
+}
+
+// FailRequest is the body of a fail.
+type FailRequest struct {
+	Items   []FailItem
+	scratch []byte
+}
+
+// ExtendRequest is the body of an extend.
+type ExtendRequest struct {
+	Items   []ExtendItem
+	scratch []byte
+}
+
+// ReleaseRequest is the body of a release.
+type ReleaseRequest struct {
+	Items   []ReleaseItem
+	scratch []byte
+}
+
+// ExchangeRequest is the body of an exchange. Reserve counts only with HasReserve.
+type ExchangeRequest struct {
+	Complete   []CompleteItem
+	Fail       []FailItem
+	Extend     []ExtendItem
+	HasReserve bool
+	Reserve    ReserveRequest
+
+	scratch []byte
+}

@@ -1,0 +1,79 @@
+package wire
+
+// Reservation is one reserved chunk in an answer.
+type Reservation struct {
+	Token      []byte // its 43 characters
+	Submission uint64
+	Index      uint32
+	Attempt    uint32
+	Deadline   int64  // milliseconds since 1970
+	Content    []byte // the text of the key with IsKey, else the content itself
+	IsKey      bool
+	Meta       []byte // a raw JSON object, built with AppendMetaEntry; empty is {}
+	Priority   int64
+	Attachment []byte // nil: none
+	Trace      string
+}
+
+// ReserveResponse is the answer of a reserve. Reason "" is null, as is RetryAfterMS without HasRetryAfter.
+type ReserveResponse struct {
+	Reservations  []Reservation
+	Reason        string
+	HasRetryAfter bool
+	RetryAfterMS  int64
+
+	scratch []byte
+}
+
+// Result is the answer for one item. Deadline (milliseconds since 1970) is 0 when there is none.
+type Result struct {
+	Status   string
+	Code     string
+	Detail   string
+	Deadline int64
+}
+
+// ResultsResponse is the answer of complete, fail, extend and release.
+type ResultsResponse struct {
+	Results []Result
+
+	scratch []byte
+}
+
+// ExchangeResponse is the answer of an exchange.
+type ExchangeResponse struct {
+	Complete []Result
+	Fail     []Result
+	Extend   []Result
+	ReserveResponse
+}
+
+// Submission is a submission object (api.Submission): the answer of an insert, a get and a cancel. Times are milliseconds
+// since 1970, 0 for none; Meta is a raw JSON object or empty.
+type Submission struct {
+	ID                 uint64
+	Queue              string
+	State              string
+	Chunks             uint32
+	Ready              uint32
+	Waiting            uint32
+	Reserved           uint32
+	Done               uint32
+	Dead               uint32
+	Skipped            uint32
+	CreatedAt          int64
+	Meta               []byte
+	Priority           int64
+	Group              string
+	OperationsPerChunk uint32
+	Prefix             string
+	Template           string
+	HasAttachment      bool
+	RunAt              int64
+	DeadDeadline       int64
+	FinishedAt         int64
+	MaxAttempts        uint16
+	OnExhausted        string
+	Failure            string
+	Trace              string
+}
