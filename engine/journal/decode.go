@@ -1,0 +1,178 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Applier receives the ops of a batch in order.
+type Applier interface {
+	ApplyEpoch(epoch uint32) error
+	ApplyInsert(s *Insert) error
+	ApplyComplete(c Completed) error
+	ApplyReturn(r Returned) error
+	ApplyEnd(x End) error
+}
+
+// errDamaged marks a batch that ends inside an op or holds an impossible number.
+var errDamaged = errors.New("the batch is cut short or damaged")
+
+// Decode reads a batch written in `epoch` or a later one: begin is told its time, then a gets every op in order. It stops
+// at the first error and never panics on damaged input.
+func Decode(batch []byte, epoch uint32, begin func(at queue.Time), a Applier) error {
+	if len(batch) == 0 {
+		return errDamaged
+	}
+	if batch[0] != Version {
+		return fmt.Errorf("the batch has op encoding version %d; this build knows version %d: it was written by a newer Quern, start that one", batch[0], Version)
+	}
+	d := decoder{b: batch[1:], epoch: epoch}
+	at := queue.Time(d.int())
+	if d.bad {
+		return errDamaged
+	}
+	begin(at)
+	for len(d.b) > 0 {
+		if err := d.op(d.byte(), a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *decoder) op(code byte, a Applier) error {
+	switch code {
+	case opCompleteOne, opCompleteRun:
+		return d.complete(code, a)
+	case opCompleteOld:
+		c := Completed{Seq: d.uint32(), Index: d.uint32(), Epoch: d.epochOf(), Sequence: d.token()}
+		if !d.bad {
+			return a.ApplyComplete(c)
+		}
+	case opReturn:
+		r := Returned{Seq: d.uint32(), Index: d.uint32(), Epoch: d.epochOf(), Sequence: d.token(), Reason: ReturnReason(d.byte()),
+			Attempts: d.uint16(), Expiries: d.uint8(), NotBefore: queue.Time(d.int()), Error: d.text()}
+		if !d.bad && r.Reason <= Dead {
+			return a.ApplyReturn(r)
+		}
+	case opEnd:
+		x := End{Seq: d.uint32(), State: queue.SubmissionState(d.byte()), Reason: d.text()}
+		if !d.bad && x.State > queue.Open && x.State <= queue.Expired {
+			return a.ApplyEnd(x)
+		}
+	case opInsert:
+		s := new(Insert)
+		d.insert(s)
+		if !d.bad {
+			return a.ApplyInsert(s)
+		}
+	case opEpoch:
+		d.epoch = d.uint32()
+		if !d.bad {
+			return a.ApplyEpoch(d.epoch)
+		}
+	default:
+		return fmt.Errorf("the batch holds the unknown op %d: it is damaged or was written by a newer Quern", code)
+	}
+	return errDamaged
+}
+
+func (d *decoder) complete(code byte, a Applier) error {
+	c := Completed{Seq: d.uint32(), Epoch: d.epoch}
+	n := uint32(1)
+	if code == opCompleteRun {
+		n = d.uint32()
+	}
+	for ; n > 0 && !d.bad; n-- {
+		c.Index, c.Sequence = d.uint32(), d.token()
+		if d.bad {
+			break
+		}
+		if err := a.ApplyComplete(c); err != nil {
+			return err
+		}
+	}
+	if d.bad {
+		return errDamaged
+	}
+	return nil
+}
+
+// decoder reads the numbers of a batch. After damage it is `bad` and returns zeroes.
+type decoder struct {
+	b        []byte
+	epoch    uint32
+	sequence uint64
+	bad      bool
+}
+
+func (d *decoder) fail() {
+	d.bad = true
+	d.b = nil
+}
+
+func (d *decoder) byte() byte {
+	if len(d.b) == 0 {
+		d.fail()
+		return 0
+	}
+	c := d.b[0]
+	d.b = d.b[1:]
+	return c
+}
+
+func (d *decoder) uint() uint64 {
+	n, size := binary.Uvarint(d.b)
+	if size <= 0 {
+		d.fail()
+		return 0
+	}
+	d.b = d.b[size:]
+	return n
+}
+
+func (d *decoder) int() int64 {
+	n, size := binary.Varint(d.b)
+	if size <= 0 {
+		d.fail()
+		return 0
+	}
+	d.b = d.b[size:]
+	return n
+}
+
+func (d *decoder) within(most uint64) uint64 {
+	n := d.uint()
+	if n > most {
+		d.fail()
+		return 0
+	}
+	return n
+}
+
+func (d *decoder) uint32() uint32 { return uint32(d.within(math.MaxUint32)) }
+func (d *decoder) uint16() uint16 { return uint16(d.within(math.MaxUint16)) }
+func (d *decoder) uint8() uint8   { return uint8(d.within(math.MaxUint8)) }
+
+func (d *decoder) token() uint64 {
+	d.sequence += uint64(d.int())
+	return d.sequence
+}
+
+func (d *decoder) epochOf() uint32 { return d.epoch - d.uint32() }
+
+func (d *decoder) take(n uint64) []byte {
+	if n > uint64(len(d.b)) {
+		d.fail()
+		return nil
+	}
+	b := d.b[:n]
+	d.b = d.b[n:]
+	return b
+}
+
+func (d *decoder) text() string { return string(d.take(d.uint())) }

@@ -1,0 +1,167 @@
+package journal
+
+import (
+	"encoding/binary"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// The flags of an insert say which optional fields follow, in this order.
+const (
+	hasMeta = 1 << iota
+	hasPrefix
+	hasTemplate
+	hasGroup
+	hasTrace
+	hasOperations
+	hasRunAt
+	hasDeadDeadline
+	hasMaxAttempts
+	hasOnExhausted
+	hasInline
+	hasAttachment
+	hasIdempotencyKey
+	endOfFlags
+)
+
+func (s *Insert) flags() (flags uint64) {
+	for _, field := range []struct {
+		there bool
+		flag  uint64
+	}{
+		{len(s.Meta) > 0, hasMeta}, {s.Prefix != "", hasPrefix}, {s.Template != "", hasTemplate}, {s.Group != "", hasGroup},
+		{s.Trace != "", hasTrace}, {s.OperationsPerChunk > 1, hasOperations}, {s.RunAt != 0, hasRunAt},
+		{s.DeadDeadline != 0, hasDeadDeadline}, {s.MaxAttempts != 0, hasMaxAttempts}, {s.OnExhausted != queue.Inherit, hasOnExhausted},
+		{s.Inline, hasInline}, {s.Attachment, hasAttachment}, {s.IdempotencyKey != "", hasIdempotencyKey},
+	} {
+		if field.there {
+			flags |= field.flag
+		}
+	}
+	return flags
+}
+
+// texts and numbers list the optional fields in the order in which they are written.
+func (s *Insert) texts() [4]struct {
+	flag uint64
+	text *string
+} {
+	return [4]struct {
+		flag uint64
+		text *string
+	}{{hasPrefix, &s.Prefix}, {hasTemplate, &s.Template}, {hasGroup, &s.Group}, {hasTrace, &s.Trace}}
+}
+
+// AppendInsert appends the encoding of a submission's unchanging part. The store keeps the same bytes as the
+// submission's row.
+func AppendInsert(dst []byte, s *Insert) []byte {
+	e := Encoder{buf: dst}
+	e.uint(uint64(s.Seq))
+	e.uint(uint64(s.ID))
+	e.uint(uint64(s.Chunks))
+	e.uint(uint64(s.Mul))
+	e.uint(uint64(s.Add))
+	e.int(s.Priority)
+	flags := s.flags()
+	e.uint(flags)
+	if flags&hasMeta != 0 {
+		e.meta(s.Meta)
+	}
+	for _, field := range s.texts() {
+		if flags&field.flag != 0 {
+			e.text(*field.text)
+		}
+	}
+	for _, field := range [5]struct{ flag, number uint64 }{
+		{hasOperations, uint64(s.OperationsPerChunk)}, {hasRunAt, uint64(s.RunAt)}, {hasDeadDeadline, uint64(s.DeadDeadline)},
+		{hasMaxAttempts, uint64(s.MaxAttempts)}, {hasOnExhausted, uint64(s.OnExhausted)},
+	} {
+		if flags&field.flag != 0 {
+			e.uint(field.number)
+		}
+	}
+	if flags&hasIdempotencyKey != 0 {
+		e.text(s.IdempotencyKey)
+		e.buf = append(e.buf, s.Fingerprint[:]...)
+	}
+	return e.buf
+}
+
+// A meta value is a 0 byte and a varint for an integer, or a 1 byte and a text.
+func (e *Encoder) meta(meta queue.Meta) {
+	e.uint(uint64(len(meta)))
+	for _, entry := range meta {
+		e.text(entry.Key)
+		if entry.Value.IsInt() {
+			e.buf = append(e.buf, 0)
+			e.buf = binary.AppendVarint(e.buf, entry.Value.Int())
+		} else {
+			e.buf = append(e.buf, 1)
+			e.text(entry.Value.Text())
+		}
+	}
+}
+
+// DecodeInsert reads what AppendInsert wrote.
+func DecodeInsert(b []byte) (*Insert, error) {
+	d := decoder{b: b}
+	s := new(Insert)
+	d.insert(s)
+	if d.bad || len(d.b) > 0 {
+		return nil, errDamaged
+	}
+	return s, nil
+}
+
+func (d *decoder) insert(s *Insert) {
+	s.Seq, s.ID, s.Chunks = d.uint32(), queue.SubmissionID(d.uint()), d.uint32()
+	s.Mul, s.Add, s.Priority = d.uint32(), d.uint32(), d.int()
+	flags := d.within(endOfFlags - 1)
+	if flags&hasMeta != 0 {
+		s.Meta = d.meta()
+	}
+	for _, field := range s.texts() {
+		if flags&field.flag != 0 {
+			*field.text = d.text()
+		}
+	}
+	s.OperationsPerChunk = 1
+	if flags&hasOperations != 0 {
+		s.OperationsPerChunk = d.uint32()
+	}
+	if flags&hasRunAt != 0 {
+		s.RunAt = queue.Time(d.uint())
+	}
+	if flags&hasDeadDeadline != 0 {
+		s.DeadDeadline = queue.Time(d.uint())
+	}
+	if flags&hasMaxAttempts != 0 {
+		s.MaxAttempts = d.uint16()
+	}
+	if flags&hasOnExhausted != 0 {
+		s.OnExhausted = queue.OnExhausted(d.within(uint64(queue.Skip)))
+	}
+	s.Inline, s.Attachment = flags&hasInline != 0, flags&hasAttachment != 0
+	if flags&hasIdempotencyKey != 0 {
+		s.IdempotencyKey = d.text()
+		copy(s.Fingerprint[:], d.take(16))
+	}
+	if s.Chunks == 0 || s.Add >= s.Chunks {
+		d.fail()
+	}
+}
+
+func (d *decoder) meta() queue.Meta {
+	n := d.within(queue.MaxMetaKeys)
+	meta := make(queue.Meta, 0, n)
+	for ; n > 0 && !d.bad; n-- {
+		entry := queue.MetaEntry{Key: d.text()}
+		if d.byte() == 0 {
+			entry.Value = queue.IntValue(d.int())
+		} else {
+			entry.Value = queue.StringValue(d.text())
+		}
+		meta = append(meta, entry)
+	}
+	return meta
+}

@@ -1,0 +1,187 @@
+package journal
+
+import (
+	"encoding/binary"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Version is the first byte of every batch: the version of the op encoding, described byte by byte in
+// docs/formats/ops.md. A reader refuses versions that it does not know.
+const Version = 1
+
+// The op codes. Numbers are never used again for something else.
+const (
+	opEpoch       = 1
+	opInsert      = 2
+	opCompleteOne = 3
+	opCompleteRun = 4
+	opCompleteOld = 5
+	opReturn      = 6
+	opEnd         = 7
+)
+
+// Insert is the op that makes a submission exist.
+type Insert struct {
+	Seq                uint32
+	ID                 queue.SubmissionID
+	Chunks             uint32
+	Mul, Add           uint32 // the permutation for Random
+	Priority           int64
+	Meta               queue.Meta
+	Prefix, Template   string
+	Group, Trace       string
+	OperationsPerChunk uint32
+	RunAt              queue.Time
+	DeadDeadline       queue.Time
+	MaxAttempts        uint16
+	OnExhausted        queue.OnExhausted
+	Inline, Attachment bool // whether the store holds such bytes
+	IdempotencyKey     string
+	Fingerprint        [16]byte
+}
+
+// Completed is one chunk that was completed, under which token.
+type Completed struct {
+	Seq, Index uint32
+	Epoch      uint32
+	Sequence   uint64
+}
+
+// ReturnReason says why a chunk came back undone.
+type ReturnReason uint8
+
+// The reasons. Dead ends the chunk; the others offer it again, at once or later.
+const (
+	Failed ReturnReason = iota
+	Expired
+	Lost
+	Dead
+)
+
+// Returned is a chunk that came back undone with a try counted. The counts are the new totals, so applying it twice is
+// applying it once.
+type Returned struct {
+	Seq, Index uint32
+	Epoch      uint32
+	Sequence   uint64
+	Reason     ReturnReason
+	Attempts   uint16
+	Expiries   uint8
+	NotBefore  queue.Time // 0: at once
+	Error      string
+}
+
+// End moves a submission out of Open by decision (completion needs no op: it follows from the counts).
+type End struct {
+	Seq    uint32
+	State  queue.SubmissionState
+	Reason string
+}
+
+// Encoder builds a batch. Sequence numbers are written as differences to the last one, so a common completion takes 8 to
+// 10 bytes.
+type Encoder struct {
+	buf      []byte
+	epoch    uint32
+	sequence uint64
+	ops      int
+}
+
+// Reset starts a new batch in the encoder's buffer. `epoch` is the shard's current one.
+func (e *Encoder) Reset(epoch uint32, at queue.Time) {
+	e.buf = append(e.buf[:0], Version)
+	e.buf = binary.AppendVarint(e.buf, int64(at))
+	e.epoch, e.sequence, e.ops = epoch, 0, 0
+}
+
+// Bytes is the batch so far, good until the next Reset.
+func (e *Encoder) Bytes() []byte { return e.buf }
+
+// Ops is how many ops the batch holds.
+func (e *Encoder) Ops() int { return e.ops }
+
+func (e *Encoder) uint(n uint64)     { e.buf = binary.AppendUvarint(e.buf, n) }
+func (e *Encoder) int(n int64)       { e.buf = binary.AppendVarint(e.buf, n) }
+func (e *Encoder) op(code byte)      { e.buf = append(e.buf, code); e.ops++ }
+func (e *Encoder) epochOf(ep uint32) { e.uint(uint64(e.epoch - ep)) }
+
+func (e *Encoder) text(text string) {
+	e.uint(uint64(len(text)))
+	e.buf = append(e.buf, text...)
+}
+
+func (e *Encoder) token(sequence uint64) {
+	e.int(int64(sequence - e.sequence))
+	e.sequence = sequence
+}
+
+// Epoch records that the shard starts a new life.
+func (e *Encoder) Epoch(epoch uint32) {
+	e.op(opEpoch)
+	e.uint(uint64(epoch))
+	e.epoch = epoch
+}
+
+// Complete records completions; runs of one submission are written together.
+func (e *Encoder) Complete(items []Completed) {
+	for i := 0; i < len(items); {
+		if items[i].Epoch != e.epoch {
+			e.completeOld(items[i])
+			i++
+			continue
+		}
+		run := i + 1
+		for run < len(items) && items[run].Seq == items[i].Seq && items[run].Epoch == e.epoch {
+			run++
+		}
+		if run == i+1 {
+			e.op(opCompleteOne)
+			e.uint(uint64(items[i].Seq))
+		} else {
+			e.op(opCompleteRun)
+			e.uint(uint64(items[i].Seq))
+			e.uint(uint64(run - i))
+		}
+		for ; i < run; i++ {
+			e.uint(uint64(items[i].Index))
+			e.token(items[i].Sequence)
+		}
+	}
+}
+
+func (e *Encoder) completeOld(c Completed) {
+	e.op(opCompleteOld)
+	e.uint(uint64(c.Seq))
+	e.uint(uint64(c.Index))
+	e.epochOf(c.Epoch)
+	e.token(c.Sequence)
+}
+
+// Return records a chunk that came back undone.
+func (e *Encoder) Return(r Returned) {
+	e.op(opReturn)
+	e.uint(uint64(r.Seq))
+	e.uint(uint64(r.Index))
+	e.epochOf(r.Epoch)
+	e.token(r.Sequence)
+	e.buf = append(e.buf, byte(r.Reason))
+	e.uint(uint64(r.Attempts))
+	e.uint(uint64(r.Expiries))
+	e.int(int64(r.NotBefore))
+	e.text(r.Error)
+}
+
+// End records a submission's end by decision.
+func (e *Encoder) End(x End) {
+	e.op(opEnd)
+	e.uint(uint64(x.Seq))
+	e.buf = append(e.buf, byte(x.State))
+	e.text(x.Reason)
+}
+
+// Insert records a submission.
+func (e *Encoder) Insert(s *Insert) {
+	e.op(opInsert)
+	e.buf = AppendInsert(e.buf, s)
+}

@@ -1,0 +1,164 @@
+package reserver
+
+import (
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// State says what is happening to a reservation.
+type State uint8
+
+// The states. A Finishing reservation has an operation on its way to the disk and keeps shielding its chunk until that
+// is committed; an Expiring one too, but its consumer may still come first.
+const (
+	Held State = iota
+	Finishing
+	Expiring
+)
+
+// Hold is one reservation. Holds lie in one table without pointers, so a million of them cost the garbage collector
+// nothing.
+type Hold struct {
+	Sequence uint64 // of its token; 0 marks a free slot
+	Epoch    uint32 // of its token: an earlier one when it was re-adopted
+	Seq      uint32 // the submission's number in the shard
+	Index    uint32
+	Attempt  uint16
+	State    State
+	Counted  bool // it counts as in flight (a late finish holds its chunk without counting)
+	Reserved queue.Time
+	Deadline queue.Time
+	Limit    queue.Time // extensions end here
+
+	consumer       uint32
+	next, prev     int32 // of the same submission
+	later, earlier int32 // wheel bucket: the following and the preceding one
+}
+
+// List heads the reservations of one submission. The zero value is not empty: use NewList.
+type List struct {
+	head  int32
+	count uint32
+}
+
+// NewList is an empty list.
+func NewList() List { return List{head: none} }
+
+// Len is how many reservations the submission has.
+func (l *List) Len() uint32 { return l.count }
+
+const none = -1
+
+// Reserver is the table of all reservations of one shard.
+type Reserver struct {
+	holds     []Hold
+	free      []uint32
+	byChunk   map[uint64]uint32 // seq<<32|index -> slot
+	sequence  uint64
+	wheel     wheel
+	consumers consumers
+}
+
+// New makes an empty table. Sequence numbers start after `sequence`.
+func New(now queue.Time, sequence uint64) *Reserver {
+	r := &Reserver{byChunk: map[uint64]uint32{}, sequence: sequence}
+	r.wheel.init(now)
+	r.consumers.init()
+	return r
+}
+
+// Len is the number of reservations.
+func (r *Reserver) Len() int { return len(r.byChunk) }
+
+// NextSequence draws the sequence number of a new token.
+func (r *Reserver) NextSequence() uint64 {
+	r.sequence++
+	return r.sequence
+}
+
+// Add puts a reservation into the table and returns its slot. The caller has made sure that the chunk has none.
+func (r *Reserver) Add(list *List, h Hold, consumer string) uint32 {
+	var slot uint32
+	if n := len(r.free); n > 0 {
+		slot = r.free[n-1]
+		r.free = r.free[:n-1]
+	} else {
+		slot = uint32(len(r.holds))
+		r.holds = append(r.holds, Hold{})
+	}
+	h.consumer = r.consumers.enter(consumer)
+	h.prev, h.next = none, list.head
+	if list.head != none {
+		r.holds[list.head].prev = int32(slot)
+	}
+	list.head = int32(slot)
+	list.count++
+	r.holds[slot] = h
+	r.byChunk[chunkKey(h.Seq, h.Index)] = slot
+	r.wheel.add(r.holds, slot)
+	return slot
+}
+
+// Remove takes a reservation out of the table.
+func (r *Reserver) Remove(list *List, slot uint32) {
+	h := &r.holds[slot]
+	if h.prev != none {
+		r.holds[h.prev].next = h.next
+	} else {
+		list.head = h.next
+	}
+	if h.next != none {
+		r.holds[h.next].prev = h.prev
+	}
+	list.count--
+	r.wheel.remove(r.holds, slot)
+	r.consumers.leave(h.consumer)
+	delete(r.byChunk, chunkKey(h.Seq, h.Index))
+	*h = Hold{}
+	r.free = append(r.free, slot)
+}
+
+// At is the reservation in a slot, nil when there is none. The pointer is good until the next Add.
+func (r *Reserver) At(slot uint32) *Hold {
+	if int(slot) >= len(r.holds) || r.holds[slot].Sequence == 0 {
+		return nil
+	}
+	return &r.holds[slot]
+}
+
+// Find is the slot of a chunk's reservation.
+func (r *Reserver) Find(seq, index uint32) (slot uint32, ok bool) {
+	slot, ok = r.byChunk[chunkKey(seq, index)]
+	return slot, ok
+}
+
+// Extend moves a deadline.
+func (r *Reserver) Extend(slot uint32, deadline queue.Time) {
+	r.wheel.remove(r.holds, slot)
+	r.holds[slot].Deadline = deadline
+	r.wheel.add(r.holds, slot)
+}
+
+// Expired appends to dst the slots of Held reservations whose deadline is at or before now, at most `most`, and marks
+// them Expiring. The rest is found by the next call.
+func (r *Reserver) Expired(dst []uint32, now queue.Time, most int) []uint32 {
+	return r.wheel.sweep(r.holds, dst, now, most)
+}
+
+// Each calls fn for every reservation of the list until it returns false. fn may remove the one it is given.
+func (r *Reserver) Each(list *List, fn func(slot uint32, h *Hold) bool) {
+	for slot := list.head; slot != none; {
+		next := r.holds[slot].next
+		if !fn(uint32(slot), &r.holds[slot]) {
+			return
+		}
+		slot = next
+	}
+}
+
+// Consumer is the name under which h was reserved.
+func (r *Reserver) Consumer(h *Hold) string { return r.consumers.name(h.consumer) }
+
+// Consumers calls fn for every consumer that holds something.
+func (r *Reserver) Consumers(fn func(name string, held int)) { r.consumers.each(fn) }
+
+func chunkKey(seq, index uint32) uint64 { return uint64(seq)<<32 | uint64(index) }
