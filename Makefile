@@ -7,7 +7,8 @@ export CGO_ENABLED := 1
 # Everything is built in one way, so that the cache (SQLite takes a minute to compile) serves build, tests and tools alike.
 export GOFLAGS := -trimpath -buildvcs=false
 
-VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# The revision goes into the binary where git can tell it.
+VCS      := $(if $(shell git rev-parse --quiet --verify HEAD 2>/dev/null),auto,false)
 TOOL     := go tool -modfile=internal/tools/go.mod
 # Their tests start processes, or run for long: without the race detector, which would only slow down what it cannot see.
 HEAVY    := /cmd/|/examples/
@@ -23,7 +24,7 @@ run: build ## build, then run the demo: a server, five companies' work and 20 co
 	./bin/quern demo
 
 build: prepare ## build ./bin/quern
-	go build -ldflags "-X main.version=$(VERSION)" -o bin/quern ./cmd/quern
+	go build -buildvcs=$(VCS) -o bin/quern ./cmd/quern
 
 test: prepare format-check vet ## everything that must hold: format, vet, and all tests (about ten minutes on two cores)
 	go test -race -timeout 15m $$(go list ./... | grep -Ev '$(HEAVY)')
