@@ -1,0 +1,116 @@
+package strategy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// known is every block of the language by its name. To add one: write block_NAME.go with its type and its definition,
+// and add its line here. Both forms, the canonical spelling, the checks and the error texts follow from the definition.
+var known = map[string]*definition{
+	"Random":          &randomDefinition,
+	"OldestFirst":     &oldestFirstDefinition,
+	"NewestFirst":     &newestFirstDefinition,
+	"CustomPriority":  &customPriorityDefinition,
+	"SelectOnly":      &selectOnlyDefinition,
+	"OrElse":          &orElseDefinition,
+	"PreferDistinct":  &preferDistinctDefinition,
+	"MaxSimultaneous": &maxSimultaneousDefinition,
+}
+
+// block is one node of a strategy.
+type block interface {
+	definition() *definition
+
+	// arguments are what the definition's build was given, one per parameter: the canonical forms are written from them.
+	arguments() []argument
+
+	// branches is what the block normalises to, inside the filters and limits of the blocks around it: no two alike, in
+	// the order in which they are asked, at most MaxBranches (errTooManyBranches otherwise).
+	branches(within scope) ([]Branch, error)
+}
+
+// definition describes a block to the parsers and the writers of both forms.
+type definition struct {
+	name       string      // in the text form; in JSON it is snake
+	snake      string      // the "type" in JSON
+	parameters []parameter // in the order of the text form; nil: written without parentheses
+	build      func(args []argument) block
+}
+
+type parameterKind uint8
+
+const (
+	keyParameter    parameterKind = iota // a meta key
+	valueParameter                       // a meta value: string or int64
+	maxParameter                         // 1 to MaxLimit
+	blockParameter                       // one block
+	blocksParameter                      // two or more blocks; only as the last parameter
+)
+
+type parameter struct {
+	kind  parameterKind
+	label string    // what usage and error texts call it
+	field string    // its name in JSON
+	pair  [2]string // blocksParameter: the two fields that JSON uses instead when there are exactly two blocks
+}
+
+// argument is the value of one parameter; which field counts is a matter of the parameter's kind.
+type argument struct {
+	key    queue.MetaKey
+	value  queue.MetaValue
+	max    uint32
+	blocks []block // one for blockParameter
+}
+
+// underlying is the parameter of every block that wraps one other.
+var underlying = parameter{kind: blockParameter, label: "underlying", field: "underlying"}
+
+// usage shows how the block is written in the text form.
+func (d *definition) usage() string {
+	if d.parameters == nil {
+		return d.name
+	}
+	labels := make([]string, len(d.parameters))
+	for i, p := range d.parameters {
+		labels[i] = p.label
+	}
+	return d.name + "(" + strings.Join(labels, ", ") + ")"
+}
+
+// fields lists the block's fields in JSON, for error texts.
+func (d *definition) fields() string {
+	list := []string{"type"}
+	for _, p := range d.parameters {
+		list = append(list, p.field)
+		if p.kind == blocksParameter {
+			list[len(list)-1] += " (or " + p.pair[0] + " and " + p.pair[1] + ")"
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// knownSnake finds a block by its name in JSON, nil when there is none.
+func knownSnake(snake string) *definition {
+	for _, d := range known {
+		if d.snake == snake {
+			return d
+		}
+	}
+	return nil
+}
+
+// knownNames lists the blocks of the text form, knownTypes those of JSON, for error texts.
+func knownNames() string { return strings.Join(slices.Sorted(maps.Keys(known)), ", ") }
+
+func knownTypes() string {
+	list := make([]string, 0, len(known))
+	for _, d := range known {
+		list = append(list, d.snake)
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,97 @@
+package strategy
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+)
+
+// Normalising turns the tree into a flat list of branches. Conceptually SelectOnly and MaxSimultaneous distribute over
+// OrElse, OrElse concatenates, and PreferDistinct(k, m, X) is [X with the limit, X]. PreferDistinct doubles, so thirty of
+// them inside each other would be a thousand million branches, most of them alike: the naive way is not an option.
+//
+// Here filters and hard limits are handed *down* (scope) and lists without duplicates come back *up*. Thereby every
+// list, of any block, is part of the final plan: a contradiction or a tighter limit further out has already been taken
+// into account, and no block removes what an inner one returned. So the work is at most MaxNodes lists of MaxBranches,
+// and the first list that outgrows MaxBranches proves that the plan does: the limit is exact.
+
+// errTooManyBranches stops the compilation; compile turns it into the caller's error.
+var errTooManyBranches = errors.New("strategy: too many branches")
+
+func compile(root block) (*Plan, error) {
+	branches, err := root.branches(scope{})
+	if errors.Is(err, errTooManyBranches) {
+		return nil, invalid(pointer, "normalises to more than %d branches; nest fewer PreferDistinct blocks (each may double the branches below it) or give OrElse fewer alternatives", MaxBranches)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Plan{Branches: branches}, nil
+}
+
+// scope is what the blocks around a block demand: filters and limits as a Branch has them. Scopes share memory and are
+// never changed.
+type scope struct {
+	filters []Filter
+	limits  []Limit
+}
+
+// filtered adds a filter. It is not possible when the scope asks for another value of the same key.
+func (s scope) filtered(f Filter) (_ scope, possible bool) {
+	at, found := slices.BinarySearchFunc(s.filters, f, func(a, b Filter) int { return cmp.Compare(a.Key, b.Key) })
+	if found {
+		return s, s.filters[at].Value == f.Value
+	}
+	return scope{slices.Insert(slices.Clone(s.filters), at, f), s.limits}, true
+}
+
+func (s scope) limited(l Limit) scope {
+	return scope{s.filters, withLimit(s.limits, l)}
+}
+
+func (s scope) branch(order Order) Branch {
+	b := Branch{Filters: slices.Clip(s.filters), Limits: slices.Clip(s.limits), Order: order}
+	b.key = b.makeKey()
+	return b
+}
+
+// limited is the branch with one limit more.
+func (b *Branch) limited(l Limit) Branch {
+	return scope{b.Filters, withLimit(b.Limits, l)}.branch(b.Order)
+}
+
+// withLimit adds a limit to a sorted list without changing that list; of two for one key the smaller max holds.
+func withLimit(limits []Limit, l Limit) []Limit {
+	at, found := slices.BinarySearchFunc(limits, l, func(a, b Limit) int { return cmp.Compare(a.Key, b.Key) })
+	switch {
+	case !found:
+		return slices.Insert(slices.Clone(limits), at, l)
+	case limits[at].Max <= l.Max:
+		return limits
+	}
+	tighter := slices.Clone(limits)
+	tighter[at] = l
+	return tighter
+}
+
+// branchList gathers branches in order and drops what is already there: a branch is only asked when those before it have
+// nothing left, so its twin can yield nothing more.
+type branchList struct {
+	branches []Branch
+	seen     map[string]struct{}
+}
+
+func (l *branchList) add(b Branch) error {
+	if _, twin := l.seen[b.key]; twin {
+		return nil
+	}
+	if len(l.branches) == MaxBranches {
+		return errTooManyBranches
+	}
+	if l.seen == nil {
+		l.seen = make(map[string]struct{})
+	}
+	l.seen[b.key] = struct{}{}
+	l.branches = append(l.branches, b)
+	return nil
+}

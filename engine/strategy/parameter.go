@@ -1,0 +1,76 @@
+package strategy
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// read checks the argument of a parameter that is not a block; both forms come here with the token they found. What is
+// wrong reads on from the parameter's name or its JSON pointer.
+func (p parameter) read(t token) (arg argument, wrong string) {
+	switch p.kind {
+	case keyParameter:
+		arg.key, wrong = readKey(t)
+	case valueParameter:
+		arg.value, wrong = readValue(t)
+	case maxParameter:
+		arg.max, wrong = readMax(t)
+	default:
+		panic("strategy: a block is not read from a token")
+	}
+	return arg, wrong
+}
+
+func readKey(t token) (key queue.MetaKey, wrong string) {
+	if t.kind != stringToken {
+		return "", fmt.Sprintf("must be a meta key, a string in double quotes; found %s", t)
+	}
+	var invalid *queue.Error
+	if err := queue.ValidMetaKey(t.text); errors.As(err, &invalid) && len(invalid.Problems) > 0 {
+		return "", "must be a meta key; this " + invalid.Problems[0].Detail
+	} else if err != nil {
+		return "", "must be a meta key: " + err.Error()
+	}
+	return t.text, ""
+}
+
+func readValue(t token) (value queue.MetaValue, wrong string) {
+	switch t.kind {
+	case stringToken:
+		if len(t.text) > queue.MaxMetaValueBytes {
+			return value, fmt.Sprintf("must be at most %d bytes long; found %d", queue.MaxMetaValueBytes, len(t.text))
+		}
+		return queue.StringValue(t.text), ""
+	case numberToken:
+		n, err := strconv.ParseInt(t.text, 10, 64)
+		if err != nil {
+			return value, fmt.Sprintf("must be a string or a whole number from -2^63 to 2^63-1, without point or exponent; found %s", t)
+		}
+		return queue.IntValue(n), ""
+	}
+	return value, fmt.Sprintf("must be a string in double quotes or a whole number; found %s", t)
+}
+
+func readMax(t token) (most uint32, wrong string) {
+	n, err := strconv.ParseInt(t.text, 10, 64)
+	if t.kind != numberToken || err != nil || n < 1 || n > MaxLimit {
+		return 0, fmt.Sprintf("must be a whole number from 1 to %d, without point or exponent; found %s", MaxLimit, t)
+	}
+	return uint32(n), ""
+}
+
+// What is wrong with a strategy as a whole.
+var (
+	tooDeep = fmt.Sprintf("nests deeper than %d blocks; put fewer blocks inside each other", MaxDepth)
+	tooMany = fmt.Sprintf("has more than %d blocks; use fewer", MaxNodes)
+)
+
+// escapePointer makes a field name part of a JSON pointer. Names are clipped: no field of ours is long, and an error
+// should not carry a long one back.
+func escapePointer(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(clip(name))
+}
