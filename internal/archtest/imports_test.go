@@ -35,6 +35,7 @@ var mayImport = map[string][]string{
 var testMayImport = map[string][]string{
 	"engine/journal/sqlitelog": {"engine/journal/journaltest"},
 	"engine/shard":             {"engine/journal/sqlitelog", "engine/store"},
+	"internal/archtest":        {"engine/strategy"},
 	"sdk/client":               {"all"},
 	"web":                      {"sdk/client"},
 }
