@@ -1,0 +1,75 @@
+package journal
+
+import (
+	"context"
+	"errors"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Position is the number of a batch. The first batch is 1, every further one is one more; 0 is the position of an empty
+// journal.
+type Position uint64
+
+// MaxBatchBytes is the size of the largest batch that Append takes. A batch is what arrived during one sync, so anything
+// near this is a mistake of the caller.
+const MaxBatchBytes = 64 << 20
+
+// Journal is the durable log of one shard: batches in order, appended only when the caller knows the tail. All methods may be
+// called from several goroutines at once. journaltest has the conformance suite that every implementation passes.
+type Journal interface {
+	// Append adds one batch behind `expect`, which must be the tail (else ErrConflict), and returns its position. On nil the
+	// batch is durable, as far as the durability set promises. An empty batch is a batch. ErrFull and ErrConflict say that the
+	// batch is certainly not in the journal; after ErrUnknown only Tail and Read can tell; after ErrSync the process must end.
+	// The batch is not kept after the call.
+	Append(ctx context.Context, expect Position, batch []byte) (Position, error)
+
+	// Read calls fn for every batch behind `after`, in order and without a gap, up to the tail of the moment it gets there.
+	// `batch` is valid during the call only. fn may call Append and Trim. The first error of fn ends the reading and is
+	// returned. ErrTrimmed means that the batch after `after` is trimmed, *FormatError that what is stored is damaged.
+	Read(ctx context.Context, after Position, fn func(pos Position, batch []byte) error) error
+
+	// Tail is the position of the last batch.
+	Tail(ctx context.Context) (Position, error)
+
+	// Trim says that the batches up to and including `upTo` are not needed any more. It is cheap: the room is reclaimed in
+	// slices by the following appends and by Close. Positions past the tail are taken as the tail; the tail never moves back.
+	// A trim that was not yet reclaimed may be forgotten by a crash: then the batches are there again.
+	Trim(ctx context.Context, upTo Position) error
+
+	// SetDurability says what the nil of the following appends promises.
+	SetDurability(d queue.Durability) error
+
+	// Size is the room that the journal takes on its medium, in bytes. Trimmed room is used again but need not be given back.
+	Size() (bytes int64)
+
+	// Close reclaims what is trimmed and lets go of the journal. No other method may be called after it.
+	Close() error
+}
+
+// The failures of a journal; errors wrap them, so test with errors.Is.
+var (
+	ErrConflict = errors.New("journal: the tail is not where the writer expects it: somebody else writes here")
+	ErrTrimmed  = errors.New("journal: the batch is trimmed")
+	ErrFull     = errors.New("journal: the disk is full, nothing was written")
+	ErrUnknown  = errors.New("journal: the outcome of the write is unknown, reload")
+	ErrSync     = errors.New("journal: the disk failed to sync: what it holds is unknown until a restart")
+)
+
+// FormatError says that a file is damaged, foreign or of a newer version. Whoever finds one has changed nothing.
+type FormatError struct {
+	Path   string // the file
+	Reason string // what is wrong with it, as the rest of a sentence about the file
+	Advice string // what to do, a sentence
+	Err    error  // the cause, if there is one below
+}
+
+func (e *FormatError) Error() string {
+	text := e.Path + " " + e.Reason + ". " + e.Advice
+	if e.Err != nil {
+		text += " (" + e.Err.Error() + ")"
+	}
+	return text
+}
+
+func (e *FormatError) Unwrap() error { return e.Err }
