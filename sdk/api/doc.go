@@ -1,5 +1,6 @@
 // Package api holds the requests and answers of Quern's HTTP interface, exactly as they stand in JSON: snake_case names,
 // ids and tokens as strings, times in RFC 3339 (UTC, milliseconds), durations as integers with the unit in the name.
 // In a request type a field without omitempty or omitzero is required; every other one may be left out or null.
+// maxItems in a tag is the most entries that the list may have.
 // The package imports nothing but the standard library, so that anybody may import it.
 package api

@@ -69,22 +69,22 @@ type ReleaseItem struct {
 
 // CompleteRequest is the body of .../reservations/complete: at most 10,000 items, as for the three below.
 type CompleteRequest struct {
-	Items []CompleteItem `json:"items"`
+	Items []CompleteItem `json:"items" maxItems:"10000"`
 }
 
 // FailRequest is the body of .../reservations/fail.
 type FailRequest struct {
-	Items []FailItem `json:"items"`
+	Items []FailItem `json:"items" maxItems:"10000"`
 }
 
 // ExtendRequest is the body of .../reservations/extend.
 type ExtendRequest struct {
-	Items []ExtendItem `json:"items"`
+	Items []ExtendItem `json:"items" maxItems:"10000"`
 }
 
 // ReleaseRequest is the body of .../reservations/release.
 type ReleaseRequest struct {
-	Items []ReleaseItem `json:"items"`
+	Items []ReleaseItem `json:"items" maxItems:"10000"`
 }
 
 // Result is the answer for one item.
@@ -112,9 +112,9 @@ type ResultsResponse struct {
 
 // ExchangeRequest is the body of .../reservations/exchange: finished first, committed, then reserved.
 type ExchangeRequest struct {
-	Complete []CompleteItem  `json:"complete,omitempty"`
-	Fail     []FailItem      `json:"fail,omitempty"`
-	Extend   []ExtendItem    `json:"extend,omitempty"`
+	Complete []CompleteItem  `json:"complete,omitempty" maxItems:"10000"`
+	Fail     []FailItem      `json:"fail,omitempty" maxItems:"10000"`
+	Extend   []ExtendItem    `json:"extend,omitempty" maxItems:"10000"`
 	Reserve  *ReserveRequest `json:"reserve,omitempty"`
 }
 

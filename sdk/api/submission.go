@@ -30,7 +30,7 @@ type Chunks struct {
 	Count    uint32  `json:"count,omitempty"`
 	Prefix   string  `json:"prefix,omitempty"`
 	Template string  `json:"template,omitempty"`
-	Inline   []Bytes `json:"inline,omitempty"`
+	Inline   []Bytes `json:"inline,omitempty" maxItems:"100000"`
 }
 
 // NewSubmissionHead is the first line of an insert as JSON lines: a NewSubmission without its chunks, which follow one per

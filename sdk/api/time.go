@@ -22,7 +22,8 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return []byte(t.UTC().Format(`"` + TimeFormat + `"`)), nil
 }
 
-// UnmarshalJSON reads RFC 3339 with any offset and any fraction, rounding down to the millisecond. null is the zero time.
+// UnmarshalJSON reads RFC 3339 with any offset and any fraction, rounding down to the millisecond. null is the zero time;
+// anything up to the first moment of 1970 is refused, because it is a mistake (often a zero time of some language).
 func (t *Time) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		*t = Time{}
@@ -33,7 +34,7 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 		return &FieldError{Detail: TimeDetail}
 	}
 	var std time.Time
-	if err := std.UnmarshalText([]byte(text)); err != nil {
+	if err := std.UnmarshalText([]byte(text)); err != nil || std.UnixMilli() <= 0 {
 		return &FieldError{Detail: TimeDetail}
 	}
 	*t = At(std)

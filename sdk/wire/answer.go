@@ -1,0 +1,326 @@
+package wire
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// Append appends the answer of a reserve.
+func (r *ReserveResponse) Append(dst []byte) []byte {
+	dst = append(dst, '{')
+	dst = r.appendFields(dst)
+	return append(dst, '}')
+}
+
+func (r *ReserveResponse) appendFields(dst []byte) []byte {
+	dst = append(dst, `"reservations":[`...)
+	for i := range r.Reservations {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = r.Reservations[i].Append(dst)
+	}
+	dst = append(dst, `],"reason":`...)
+	if r.Reason == "" {
+		dst = append(dst, "null"...)
+	} else {
+		dst = AppendString(dst, r.Reason)
+	}
+	dst = append(dst, `,"retry_after_ms":`...)
+	if !r.HasRetryAfter {
+		return append(dst, "null"...)
+	}
+	return strconv.AppendInt(dst, r.RetryAfterMS, 10)
+}
+
+// Append appends one reservation.
+func (r *Reservation) Append(dst []byte) []byte {
+	dst = append(dst, `{"token":"`...)
+	dst = appendEscaped(dst, r.Token)
+	dst = append(dst, `","submission":`...)
+	dst = appendID(dst, r.Submission)
+	dst = append(dst, `,"index":`...)
+	dst = strconv.AppendUint(dst, uint64(r.Index), 10)
+	dst = append(dst, `,"attempt":`...)
+	dst = strconv.AppendUint(dst, uint64(r.Attempt), 10)
+	dst = append(dst, `,"deadline":`...)
+	dst = AppendTime(dst, r.Deadline)
+	dst = append(dst, `,"content":`...)
+	switch {
+	case r.IsKey:
+		dst = append(dst, `{"key":"`...)
+		dst = appendEscaped(dst, r.Content)
+		dst = append(dst, `"}`...)
+	case r.Content == nil:
+		dst = append(dst, `{"text":""}`...)
+	default:
+		dst = AppendBytes(dst, r.Content)
+	}
+	dst = append(dst, `,"meta":`...)
+	dst = appendObject(dst, r.Meta)
+	dst = append(dst, `,"priority":`...)
+	dst = strconv.AppendInt(dst, r.Priority, 10)
+	if r.Attachment != nil {
+		dst = append(dst, `,"attachment":`...)
+		dst = AppendBytes(dst, r.Attachment)
+	}
+	if r.Trace != "" {
+		dst = append(dst, `,"trace":`...)
+		dst = AppendString(dst, r.Trace)
+	}
+	return append(dst, '}')
+}
+
+func appendObject(dst, raw []byte) []byte {
+	if len(raw) == 0 {
+		return append(dst, '{', '}')
+	}
+	return append(dst, raw...)
+}
+
+// Append appends the answer of a complete, fail, extend or release.
+func (r *ResultsResponse) Append(dst []byte) []byte {
+	dst = append(dst, `{"results":`...)
+	dst = appendResults(dst, r.Results)
+	return append(dst, '}')
+}
+
+// Append appends the answer of an exchange.
+func (r *ExchangeResponse) Append(dst []byte) []byte {
+	dst = append(dst, `{"complete":`...)
+	dst = appendResults(dst, r.Complete)
+	dst = append(dst, `,"fail":`...)
+	dst = appendResults(dst, r.Fail)
+	dst = append(dst, `,"extend":`...)
+	dst = appendResults(dst, r.Extend)
+	dst = append(dst, ',')
+	dst = r.appendFields(dst)
+	return append(dst, '}')
+}
+
+func appendResults(dst []byte, results []Result) []byte {
+	dst = append(dst, '[')
+	for i := range results {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		result := &results[i]
+		dst = append(dst, `{"status":`...)
+		dst = AppendString(dst, result.Status)
+		if result.Code != "" {
+			dst = append(dst, `,"code":`...)
+			dst = AppendString(dst, result.Code)
+		}
+		if result.Detail != "" {
+			dst = append(dst, `,"detail":`...)
+			dst = AppendString(dst, result.Detail)
+		}
+		if result.Deadline != 0 {
+			dst = append(dst, `,"deadline":`...)
+			dst = AppendTime(dst, result.Deadline)
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
+}
+
+// Decode reads the answer of a reserve.
+func (r *ReserveResponse) Decode(data []byte) error {
+	var s scanner
+	s.begin(data, r.scratch)
+	s.lenient = true
+	r.reset()
+	var seen fields
+	s.open('{', api.ObjectDetail)
+	for {
+		name, ok := s.field()
+		if !ok {
+			break
+		}
+		if !s.reserveField(r, name, &seen) {
+			s.unknown()
+		}
+	}
+	r.scratch = s.scratch
+	return s.finish()
+}
+
+func (r *ReserveResponse) reset() {
+	*r = ReserveResponse{Reservations: r.Reservations[:0], scratch: r.scratch}
+}
+
+// reserveField reads one of the fields that a reserve and an exchange answer in common.
+func (s *scanner) reserveField(r *ReserveResponse, name []byte, seen *fields) bool {
+	switch string(name) {
+	case "reservations":
+		if s.fresh(seen, 16) {
+			array(s, &r.Reservations, (*scanner).reservation)
+		}
+	case "reason":
+		if s.fresh(seen, 17) {
+			s.keepKnown(&r.Reason, api.ReasonNothing)
+		}
+	case "retry_after_ms":
+		if s.fresh(seen, 18) {
+			r.HasRetryAfter = true
+			r.RetryAfterMS = s.int(int64Detail)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// keepKnown is keep with a guess: the value that is usually there costs no allocation.
+func (s *scanner) keepKnown(dst *string, guess string) {
+	*dst = guess
+	s.keep(dst)
+}
+
+func (s *scanner) reservation(r *Reservation) {
+	var seen fields
+	s.open('{', api.ObjectDetail)
+	for {
+		name, ok := s.field()
+		if !ok {
+			return
+		}
+		switch string(name) {
+		case "token":
+			if s.fresh(&seen, 0) {
+				r.Token = s.str()
+			}
+		case "submission":
+			if s.fresh(&seen, 1) {
+				r.Submission = s.id()
+			}
+		case "index":
+			if s.fresh(&seen, 2) {
+				r.Index = uint32(s.uint(math.MaxUint32, uint32Detail))
+			}
+		case "attempt":
+			if s.fresh(&seen, 3) {
+				r.Attempt = uint32(s.uint(math.MaxUint32, uint32Detail))
+			}
+		case "deadline":
+			if s.fresh(&seen, 4) {
+				r.Deadline = s.time()
+			}
+		case "content":
+			if s.fresh(&seen, 5) {
+				r.Content, r.IsKey = s.bytes(true)
+			}
+		case "meta":
+			if s.fresh(&seen, 6) {
+				r.Meta = s.raw()
+			}
+		case "priority":
+			if s.fresh(&seen, 7) {
+				r.Priority = s.int(int64Detail)
+			}
+		case "attachment":
+			if s.fresh(&seen, 8) {
+				r.Attachment, _ = s.bytes(false)
+			}
+		case "trace":
+			if s.fresh(&seen, 9) {
+				s.keep(&r.Trace)
+			}
+		default:
+			s.unknown()
+		}
+	}
+}
+
+// Decode reads the answer of a complete, fail, extend or release.
+func (r *ResultsResponse) Decode(data []byte) error {
+	var s scanner
+	s.begin(data, r.scratch)
+	s.lenient = true
+	r.Results = r.Results[:0]
+	var seen fields
+	s.open('{', api.ObjectDetail)
+	for {
+		name, ok := s.field()
+		if !ok {
+			break
+		}
+		if string(name) != "results" {
+			s.unknown()
+		} else if s.fresh(&seen, 0) {
+			array(&s, &r.Results, (*scanner).result)
+		}
+	}
+	r.scratch = s.scratch
+	return s.finish()
+}
+
+// Decode reads the answer of an exchange.
+func (r *ExchangeResponse) Decode(data []byte) error {
+	var s scanner
+	s.begin(data, r.scratch)
+	s.lenient = true
+	r.reset()
+	r.Complete, r.Fail, r.Extend = r.Complete[:0], r.Fail[:0], r.Extend[:0]
+	var seen fields
+	s.open('{', api.ObjectDetail)
+	for {
+		name, ok := s.field()
+		if !ok {
+			break
+		}
+		switch string(name) {
+		case "complete":
+			if s.fresh(&seen, 0) {
+				array(&s, &r.Complete, (*scanner).result)
+			}
+		case "fail":
+			if s.fresh(&seen, 1) {
+				array(&s, &r.Fail, (*scanner).result)
+			}
+		case "extend":
+			if s.fresh(&seen, 2) {
+				array(&s, &r.Extend, (*scanner).result)
+			}
+		default:
+			if !s.reserveField(&r.ReserveResponse, name, &seen) {
+				s.unknown()
+			}
+		}
+	}
+	r.scratch = s.scratch
+	return s.finish()
+}
+
+func (s *scanner) result(r *Result) {
+	var seen fields
+	s.open('{', api.ObjectDetail)
+	for {
+		name, ok := s.field()
+		if !ok {
+			return
+		}
+		switch string(name) {
+		case "status":
+			if s.fresh(&seen, 0) {
+				s.keepKnown(&r.Status, api.StatusOK)
+			}
+		case "code":
+			if s.fresh(&seen, 1) {
+				s.keep(&r.Code)
+			}
+		case "detail":
+			if s.fresh(&seen, 2) {
+				s.keep(&r.Detail)
+			}
+		case "deadline":
+			if s.fresh(&seen, 3) {
+				r.Deadline = s.time()
+			}
+		default:
+			s.unknown()
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// Decode reads a request into v, a pointer to an api type, with encoding/json, and as strictly as the hand-written readers:
+// see the package comment. What a document leaves out stays as it is in v. The error is an *Error.
+func Decode(data []byte, v any) error {
+	if err := syntaxError(data); err != nil {
+		return err
+	}
+	target := reflect.TypeOf(v).Elem()
+	if err := check(bytes.TrimSpace(data), target, ""); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return &Error{Detail: "does not fit: " + err.Error()}
+	}
+	return nil
+}
+
+// check compares a valid JSON value with the type that it is to be read into, in the order of the document, and returns the
+// first difference. Null is not allowed: the caller lets it pass where a value may be left out.
+func check(raw []byte, t reflect.Type, pointer string) *Error {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return checkSelf(raw, t, pointer)
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return check(raw, t.Elem(), pointer)
+	case reflect.Struct:
+		return checkStruct(raw, t, pointer)
+	case reflect.Slice:
+		return checkSlice(raw, t, pointer, 0)
+	case reflect.String:
+		if raw[0] != '"' {
+			return &Error{Pointer: pointer, Detail: stringDetail}
+		}
+	case reflect.Bool:
+		if raw[0] != 't' && raw[0] != 'f' {
+			return &Error{Pointer: pointer, Detail: boolDetail}
+		}
+	case reflect.Float64:
+		if _, err := strconv.ParseFloat(string(raw), 64); err != nil || raw[0] == '"' {
+			return &Error{Pointer: pointer, Detail: "must be a number"}
+		}
+	case reflect.Interface:
+	default:
+		return checkWhole(raw, t, pointer)
+	}
+	return nil
+}
+
+// checkSelf lets a type that reads itself speak.
+func checkSelf(raw []byte, t reflect.Type, pointer string) *Error {
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return nil
+	}
+	if string(raw) == "null" { // such types read null as "none", which is for the caller to allow
+		return &Error{Pointer: pointer, Detail: nullDetail(t)}
+	}
+	err := reflect.New(t).Interface().(json.Unmarshaler).UnmarshalJSON(raw)
+	if err == nil {
+		return nil
+	}
+	var field *api.FieldError
+	if !errors.As(err, &field) {
+		return &Error{Pointer: pointer, Detail: err.Error()}
+	}
+	return &Error{Pointer: pointer + field.Pointer, Detail: field.Detail}
+}
+
+func nullDetail(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[api.Bytes]():
+		return api.BytesDetail
+	case reflect.TypeFor[api.Time]():
+		return api.TimeDetail
+	case reflect.TypeFor[api.MetaValue]():
+		return api.MetaDetail
+	}
+	return api.ObjectDetail
+}
+
+func checkWhole(raw []byte, t reflect.Type, pointer string) *Error {
+	var err error
+	var detail string
+	switch t.Kind() {
+	case reflect.Int, reflect.Int64:
+		_, err = strconv.ParseInt(string(raw), 10, t.Bits())
+		detail = int64Detail
+	case reflect.Uint64:
+		_, err = strconv.ParseUint(string(raw), 10, 64)
+		detail = uint64Detail
+	case reflect.Uint32:
+		_, err = strconv.ParseUint(string(raw), 10, 32)
+		detail = uint32Detail
+	case reflect.Uint16:
+		_, err = strconv.ParseUint(string(raw), 10, 16)
+		detail = uint16Detail
+	case reflect.Uint8:
+		_, err = strconv.ParseUint(string(raw), 10, 8)
+		detail = uint8Detail
+	default:
+		panic("wire: request types have no fields of type " + t.String())
+	}
+	if err != nil {
+		return &Error{Pointer: pointer, Detail: detail}
+	}
+	return nil
+}
+
+func checkSlice(raw []byte, t reflect.Type, pointer string, most int) *Error {
+	if raw[0] != '[' {
+		return &Error{Pointer: pointer, Detail: arrayDetail}
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	_, err := decoder.Token()
+	for i := 0; err == nil && decoder.More(); i++ {
+		if most > 0 && i == most {
+			return &Error{Pointer: pointer, Detail: "has more than " + strconv.Itoa(most) + " entries"}
+		}
+		var element json.RawMessage
+		if err = decoder.Decode(&element); err != nil {
+			break
+		}
+		if fault := check(element, t.Elem(), pointer+"/"+strconv.Itoa(i)); fault != nil {
+			return fault
+		}
+	}
+	return broken(err, pointer)
+}
+
+func checkStruct(raw []byte, t reflect.Type, pointer string) *Error {
+	if raw[0] != '{' {
+		return &Error{Pointer: pointer, Detail: api.ObjectDetail}
+	}
+	known := knownFields(t)
+	given := make(map[string]bool) // whether with a value
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	_, err := decoder.Token()
+	for err == nil && decoder.More() {
+		var token json.Token
+		if token, err = decoder.Token(); err != nil {
+			break
+		}
+		name := token.(string)
+		at := pointer + "/" + api.EscapePointer(name)
+		field, ok := known[name]
+		if !ok {
+			return &Error{Pointer: at, Detail: api.UnknownDetail}
+		}
+		if _, twice := given[name]; twice {
+			return &Error{Pointer: at, Detail: api.DuplicateDetail}
+		}
+		var value json.RawMessage
+		if err = decoder.Decode(&value); err != nil {
+			break
+		}
+		given[name] = string(value) != "null"
+		if given[name] {
+			if fault := checkField(value, field, at); fault != nil {
+				return fault
+			}
+		}
+	}
+	if err != nil {
+		return broken(err, pointer)
+	}
+	for i := range t.NumField() {
+		if name, required := fieldName(t.Field(i)); required && !given[name] {
+			return &Error{Pointer: pointer + "/" + name, Detail: requiredDetail}
+		}
+	}
+	return nil
+}
+
+func checkField(value []byte, field reflect.StructField, pointer string) *Error {
+	if tag := field.Tag.Get("maxItems"); tag != "" {
+		most, err := strconv.Atoi(tag)
+		if err != nil {
+			panic("wire: maxItems of " + field.Name + ": " + err.Error())
+		}
+		return checkSlice(value, field.Type, pointer, most)
+	}
+	return check(value, field.Type, pointer)
+}
+
+// broken cannot happen in a document that passed syntaxError; refusing is safer than going on.
+func broken(err error, pointer string) *Error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Pointer: pointer, Detail: "is not valid JSON: " + err.Error()}
+}
+
+func knownFields(t reflect.Type) map[string]reflect.StructField {
+	known := make(map[string]reflect.StructField, t.NumField())
+	for i := range t.NumField() {
+		if name, _ := fieldName(t.Field(i)); name != "" {
+			known[name] = t.Field(i)
+		}
+	}
+	return known
+}
+
+// fieldName is the field's name in JSON, "" when it has none, and whether it must be given.
+func fieldName(f reflect.StructField) (name string, required bool) {
+	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if name == "-" || !f.IsExported() {
+		return "", false
+	}
+	if name == "" {
+		name = f.Name
+	}
+	return name, !strings.Contains(options, "omitempty") && !strings.Contains(options, "omitzero")
+}
