@@ -18,7 +18,7 @@ var core = []string{
 // forbidden lists, by import path, the names that core may not use. "*" means every function of the package but the makers
 // of a generator from a given seed.
 var forbidden = map[string][]string{
-	"time":         {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
+	"time":         {"Now", "Since", "Until", "Sleep", "Tick"},
 	"math/rand":    {"*"},
 	"math/rand/v2": {"*"},
 	"crypto/rand":  {"*"},
