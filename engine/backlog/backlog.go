@@ -1,0 +1,225 @@
+package backlog
+
+import (
+	"fmt"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Backlog is the submissions of one shard. It is not safe for concurrent use.
+type Backlog struct {
+	subs     []*Submission // by slot; nil where free
+	freeSubs []uint32
+	byID     map[queue.SubmissionID]uint32
+	bySeq    map[uint32]uint32
+	first    uint32 // slot of the submission inserted first
+	last     uint32
+
+	shown     []uint32 // slots of the shown submissions, in no useful order
+	oldest    []uint32 // heap by id of those that have available chunks
+	available uint64   // chunks of shown submissions
+	examined  uint64
+
+	putBack    int // chunks in all piles
+	emptyPiles []*pile
+
+	keys      map[queue.MetaKey]*metaKey
+	terms     []*term // by number; nil where free
+	freeTerms []uint32
+
+	views     []*View // by number; nil where free
+	freeViews []uint32
+	viewOf    map[string]*View // by the branch's key; without the dropped ones
+	broad     []*View          // those without filters
+	dropped   []*View          // those not yet taken apart
+	stirred   []*View
+	told      []*View // what the last Stirred returned, for reuse
+	uses      uint64  // clock of View.used
+}
+
+// New makes an empty backlog.
+func New() *Backlog {
+	return &Backlog{
+		byID: map[queue.SubmissionID]uint32{}, bySeq: map[uint32]uint32{}, first: none, last: none,
+		keys: map[queue.MetaKey]*metaKey{}, viewOf: map[string]*View{},
+	}
+}
+
+// Insert adds a submission, all of whose chunks are available. It is hidden: known, but in no view. The spec must pass
+// Check, and its id and seq must be new; anything else is a mistake of the caller and panics.
+func (b *Backlog) Insert(spec Spec) *Submission {
+	if err := b.check(&spec); err != nil {
+		panic(err.Error())
+	}
+	s := b.enter(&spec)
+	s.available = s.chunks
+	return s
+}
+
+func (b *Backlog) check(spec *Spec) error {
+	if err := spec.Check(); err != nil {
+		return err
+	}
+	if _, known := b.byID[spec.ID]; known {
+		return fmt.Errorf("backlog: submission %v is there already", spec.ID)
+	}
+	if _, known := b.bySeq[spec.Seq]; known {
+		return fmt.Errorf("backlog: submission %v has the seq %d of another one", spec.ID, spec.Seq)
+	}
+	return nil
+}
+
+func (b *Backlog) enter(spec *Spec) *Submission {
+	s := &Submission{
+		id: spec.ID, seq: spec.Seq, priority: spec.Priority, chunks: spec.Chunks,
+		mul: spec.Mul, inv: inverse(spec.Mul, spec.Chunks), add: spec.Add,
+		home: b, older: b.last, younger: none, shownAt: none,
+	}
+	if last := len(b.freeSubs) - 1; last >= 0 {
+		s.slot, b.freeSubs = b.freeSubs[last], b.freeSubs[:last]
+		b.subs[s.slot] = s
+	} else {
+		s.slot = uint32(len(b.subs))
+		b.subs = append(b.subs, s)
+	}
+	if b.last == none {
+		b.first = s.slot
+	} else {
+		b.subs[b.last].younger = s.slot
+	}
+	b.last = s.slot
+	b.byID[s.id] = s.slot
+	b.bySeq[s.seq] = s.slot
+	if len(spec.Meta) > 0 {
+		s.terms = make([]termRef, len(spec.Meta))
+	}
+	for i, m := range spec.Meta {
+		t := b.intern(m.Key, m.Value)
+		t.all++
+		s.terms[i].term = t.number
+	}
+	return s
+}
+
+// Show lets the submission be offered: it enters every view it matches.
+func (b *Backlog) Show(s *Submission) {
+	if s.home == nil || s.Shown() {
+		return
+	}
+	s.shownAt = uint32(len(b.shown))
+	b.shown = append(b.shown, s.slot)
+	b.available += uint64(s.available)
+	for i := range s.terms {
+		ref := &s.terms[i]
+		t := b.terms[ref.term]
+		ref.place = uint32(len(t.shown))
+		t.shown = append(t.shown, s.slot)
+		t.available += uint64(s.available)
+	}
+	if s.available > 0 {
+		b.offer(s)
+	}
+}
+
+// Hide takes the submission out of all views. It stays known, and its chunks in flight go on counting.
+func (b *Backlog) Hide(s *Submission) {
+	if s.home == nil || !s.Shown() {
+		return
+	}
+	if s.available > 0 {
+		b.unoffer(s)
+	}
+	b.available -= uint64(s.available)
+	last := b.shown[len(b.shown)-1]
+	b.shown[s.shownAt] = last
+	b.subs[last].shownAt = s.shownAt
+	b.shown = trimmed(b.shown[:len(b.shown)-1])
+	s.shownAt = none
+	for _, ref := range s.terms {
+		t := b.terms[ref.term]
+		t.available -= uint64(s.available)
+		last := t.shown[len(t.shown)-1]
+		t.shown[ref.place] = last
+		b.subs[last].place(ref.term, ref.place)
+		t.shown = trimmed(t.shown[:len(t.shown)-1])
+	}
+}
+
+// place notes where in a term's list of shown submissions this one stands.
+func (s *Submission) place(term, place uint32) {
+	for i := range s.terms {
+		if s.terms[i].term == term {
+			s.terms[i].place = place
+			return
+		}
+	}
+}
+
+// Remove forgets the submission. What it has in flight is no longer counted, so gates may open. To remove it again, or to
+// use it in any other way, does nothing.
+func (b *Backlog) Remove(s *Submission) {
+	if s.home == nil {
+		return
+	}
+	b.Hide(s)
+	for _, ref := range s.terms {
+		t := b.terms[ref.term]
+		b.lower(t, s.inFlight)
+		t.all--
+		b.release(t)
+	}
+	b.putBack -= s.back.len()
+	delete(b.byID, s.id)
+	delete(b.bySeq, s.seq)
+	if s.older == none {
+		b.first = s.younger
+	} else {
+		b.subs[s.older].younger = s.younger
+	}
+	if s.younger == none {
+		b.last = s.older
+	} else {
+		b.subs[s.younger].older = s.older
+	}
+	b.subs[s.slot] = nil
+	b.freeSubs = append(b.freeSubs, s.slot)
+	s.home, s.back, s.ahead, s.terms, s.members = nil, nil, nil, nil, nil
+	s.available, s.inFlight = 0, 0
+}
+
+// ByID finds a submission by its public id; nil when it is not there.
+func (b *Backlog) ByID(id queue.SubmissionID) *Submission {
+	if slot, ok := b.byID[id]; ok {
+		return b.subs[slot]
+	}
+	return nil
+}
+
+// BySeq finds a submission by its number within the shard; nil when it is not there.
+func (b *Backlog) BySeq(seq uint32) *Submission {
+	if slot, ok := b.bySeq[seq]; ok {
+		return b.subs[slot]
+	}
+	return nil
+}
+
+// Len is how many submissions there are, hidden ones too.
+func (b *Backlog) Len() int { return len(b.byID) }
+
+// Each calls fn for every submission, hidden ones too, in order of insertion, until fn returns false. fn may remove the
+// submission it is given, and no other.
+func (b *Backlog) Each(fn func(*Submission) bool) {
+	for slot := b.first; slot != none; {
+		s := b.subs[slot]
+		slot = s.younger
+		if !fn(s) {
+			return
+		}
+	}
+}
+
+// Available is how many chunks are available in shown submissions.
+func (b *Backlog) Available() uint64 { return b.available }
+
+// Examined is how many submissions Take has looked at since New: what a pick costs, whatever the machine.
+func (b *Backlog) Examined() uint64 { return b.examined }

@@ -1,0 +1,19 @@
+// Package backlog holds one shard's submissions in memory and answers "which chunk next?" for every strategy.
+//
+// No chunk has any state of its own. A submission is two cursors, one over a permutation of its chunks that was fixed at
+// insertion (order Random) and one in index order (all other orders), plus two small exception sets:
+//
+//	taken  =  visited by a cursor, and not put back  |  in the skip set
+//
+// so "is chunk i taken?" is arithmetic, and 4*10^9 chunks cost what 10 cost.
+//
+// Strategies are served by standing views, one per distinct branch (filters, limits, order). A view keeps the submissions
+// that match its filters and have an available chunk, sorted into gates: one gate per value of a limited key, and the free
+// gate for submissions without limits. A gate whose value has its maximum in flight is shut and stands outside the view's
+// top, so saturated values are never scanned. A submission under several limits stands in one of its gates; a pick that
+// meets it while another of its limits is reached moves it to that shut gate and looks on.
+//
+// Everything here is pure and deterministic: no clock, no goroutine, no I/O, no lock. The caller holds the shard's mutex.
+//
+// Read submission.go first (what is stored), then chunks.go (cursors), view.go and pick.go (views).
+package backlog

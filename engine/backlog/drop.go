@@ -1,0 +1,123 @@
+package backlog
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// dropSlice is how much of dropped views one DropViews takes apart: about half a millisecond.
+const dropSlice = 4096
+
+// Stirred returns the watched views that were empty, have something to take now, and became so since the last call, each
+// once, in the order in which they did. The slice is valid until the next call but one.
+func (b *Backlog) Stirred() []*View {
+	told := b.stirred
+	b.stirred, b.told = b.told[:0], told
+	kept := told[:0]
+	for _, v := range told {
+		v.stirred = false
+		if v.Watch && !v.Empty() && v.state != dropped {
+			kept = append(kept, v)
+		}
+	}
+	clear(told[len(kept):])
+	return kept
+}
+
+// DropViews drops the least recently used views that are not watched, until at most keep are left, and returns how many.
+// A dropped view offers nothing; View makes a new one for the same branch. Its memory goes in slices, so that no call holds
+// the lock for long: this call does a bounded part, and so do the next ones and Sweep.
+func (b *Backlog) DropViews(keep int) (count int) {
+	if len(b.viewOf) > keep {
+		var idle []*View
+		for _, v := range b.views {
+			if v != nil && v.state != dropped && !v.Watch {
+				idle = append(idle, v)
+			}
+		}
+		slices.SortFunc(idle, func(x, y *View) int { return cmp.Compare(x.used, y.used) })
+		for _, v := range idle {
+			if len(b.viewOf) <= keep {
+				break
+			}
+			b.drop(v)
+			count++
+		}
+	}
+	b.Sweep(dropSlice)
+	return count
+}
+
+// drop takes the view out of everybody's reach. What it holds of submissions and terms is left to Sweep.
+func (b *Backlog) drop(v *View) {
+	v.state = dropped
+	delete(b.viewOf, v.key)
+	gone := func(other *View) bool { return other == v }
+	if v.anchor == nil {
+		b.broad = slices.DeleteFunc(b.broad, gone)
+	} else {
+		v.anchor.views = slices.DeleteFunc(v.anchor.views, gone)
+	}
+	b.stirred = slices.DeleteFunc(b.stirred, gone)
+	b.dropped = append(b.dropped, v)
+}
+
+// Sweep takes apart what dropped views still hold, at most `most` submissions and gates of it, and reports whether nothing
+// is left. Until then the remains cost what a view costs.
+func (b *Backlog) Sweep(most int) (clean bool) {
+	for len(b.dropped) > 0 {
+		last := len(b.dropped) - 1
+		v := b.dropped[last]
+		for len(v.gates) > 0 {
+			if most <= 0 {
+				return false
+			}
+			most--
+			v.shed()
+		}
+		b.forgetView(v)
+		b.dropped[last] = nil
+		b.dropped = b.dropped[:last]
+	}
+	return true
+}
+
+// shed lets go of one submission of the last gate, or of that gate if it has none.
+func (v *View) shed() {
+	last := len(v.gates) - 1
+	g := &v.gates[last]
+	var x entry
+	switch {
+	case g.empty():
+		if g.watched != nil {
+			g.watched.unwatchGate(v.number)
+		}
+		v.gates[last] = gate{}
+		v.gates = v.gates[:last]
+		return
+	case v.order == strategy.Random:
+		entries := g.buckets[0].entries
+		x = entries[len(entries)-1]
+	default:
+		x = g.heap[len(g.heap)-1]
+	}
+	s := v.in.subs[x.of]
+	v.take(s, x.at)
+	s.dropMember(x.at)
+}
+
+func (b *Backlog) forgetView(v *View) {
+	for _, t := range v.filters {
+		t.filters--
+		b.release(t)
+	}
+	for _, l := range v.limits {
+		l.key.limits--
+		b.releaseKey(l.key)
+	}
+	b.views[v.number] = nil
+	b.freeViews = append(b.freeViews, v.number)
+	v.filters, v.limits, v.anchor, v.gates, v.gateOf, v.freeGates, v.tops, v.top = nil, nil, nil, nil, nil, nil, nil, sampler{}
+}

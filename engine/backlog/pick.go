@@ -1,0 +1,190 @@
+package backlog
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// Take takes the next chunk in the view's order and counts it in flight. It finds none when every submission of the view is
+// hidden, exhausted or under a limit that is reached. rnd is drawn from by Random only (and not at all when the view is
+// empty). An ordered view takes put-back chunks first, smallest index first, then goes on in index order; Random takes every
+// available chunk of the view with the same probability (see MaxPutBack for the exception).
+func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok bool) {
+	if v.state == dropped {
+		return nil, 0, false
+	}
+	b.touch(v)
+	var draw uint32
+	random := v.order == strategy.Random
+	if random {
+		s, draw = v.sample(rnd)
+	} else {
+		s = v.head()
+	}
+	if s == nil {
+		return nil, 0, false
+	}
+	index = b.next(s, random, draw, rnd)
+	b.taken(s, true)
+	return s, index, true
+}
+
+// head is the first submission of an ordered view that no limit holds back.
+func (v *View) head() *Submission {
+	for len(v.tops) > 0 {
+		number := v.tops[0]
+		x := v.gates[number].heap[0]
+		s := v.in.subs[x.of]
+		v.in.examined++
+		if v.heldBack(s, x.at) {
+			continue
+		}
+		return s
+	}
+	return nil
+}
+
+// sample draws a submission with a probability proportional to its available chunks. What is left of the random number is
+// uniform over them.
+func (v *View) sample(rnd *rand.Rand) (*Submission, uint32) {
+	b := v.in
+	for v.top.total > 0 {
+		var g *gate
+		var number uint64
+		if top := v.top.buckets; len(top) == 1 && len(top[0].entries) == 1 {
+			g = &v.gates[top[0].entries[0].of]
+			number = rnd.Uint64N(g.total)
+		} else {
+			var x entry
+			x, number = v.top.find(rnd.Uint64N(v.top.total))
+			g = &v.gates[x.of]
+			if number >= g.total {
+				continue
+			}
+		}
+		x, draw := g.find(number)
+		s := b.subs[x.of]
+		b.examined++
+		if draw >= uint64(s.available) || v.heldBack(s, x.at) {
+			continue
+		}
+		return s, uint32(draw)
+	}
+	return nil, 0
+}
+
+// heldBack moves a submission that stands in an open gate, but is under another limit that is reached, into the shut gate
+// of that one. There no pick meets it again until the gate opens.
+func (v *View) heldBack(s *Submission, at uint32) bool {
+	if len(v.limits) < 2 {
+		return false
+	}
+	for _, l := range v.limits {
+		if t := s.termOf(l.key); t != nil && t.inFlight >= l.max {
+			v.take(s, at)
+			v.put(s, at, v.gateFor(t, l.max))
+			return true
+		}
+	}
+	return false
+}
+
+// taken counts one available chunk less, and one more in flight or not.
+func (b *Backlog) taken(s *Submission, flight bool) {
+	shown := s.Shown()
+	if shown && s.available == 1 {
+		b.unoffer(s)
+	}
+	s.available--
+	if shown {
+		b.available--
+		b.reweigh(s, uint64(s.available)+1)
+	}
+	if flight {
+		s.inFlight++
+	}
+	for _, ref := range s.terms {
+		t := b.terms[ref.term]
+		if shown {
+			t.available--
+		}
+		if flight {
+			b.raise(t)
+		}
+	}
+}
+
+// given is the inverse of taken for a chunk that is not in flight any more.
+func (b *Backlog) given(s *Submission) {
+	s.available++
+	if !s.Shown() {
+		return
+	}
+	b.available++
+	for _, ref := range s.terms {
+		b.terms[ref.term].available++
+	}
+	if s.available == 1 {
+		b.offer(s)
+	} else {
+		b.reweigh(s, uint64(s.available)-1)
+	}
+}
+
+// reweigh tells the Random views when the available chunks crossed a power of two.
+func (b *Backlog) reweigh(s *Submission, before uint64) {
+	from, to := exponent(before), exponent(uint64(s.available))
+	if from == to {
+		return
+	}
+	for i := range s.members {
+		if v := b.views[s.members[i].view]; v.order == strategy.Random {
+			v.reweigh(s, uint32(i), from, to)
+		}
+	}
+}
+
+// TakeChunk takes this very chunk and counts it in flight, whatever the limits. It refuses when the chunk is not available,
+// or when no cursor visited it and the skip set is full.
+func (b *Backlog) TakeChunk(s *Submission, index uint32) bool {
+	if b.pluck(s, index, true) != Taken {
+		return false
+	}
+	b.taken(s, true)
+	return true
+}
+
+// Withdraw takes a chunk without its ever being in flight: a late completion, or one that is replayed. With bounded, the
+// skip set is kept to MaxSkip.
+func (b *Backlog) Withdraw(s *Submission, index uint32, bounded bool) Withdrawn {
+	result := b.pluck(s, index, bounded)
+	if result == Taken {
+		b.taken(s, false)
+	}
+	return result
+}
+
+// Land counts one chunk of the submission as no longer in flight; the chunk stays taken. Gates may open.
+func (b *Backlog) Land(s *Submission) {
+	if s.home == nil {
+		return
+	}
+	if s.inFlight == 0 {
+		panic(fmt.Sprintf("backlog: submission %v: a chunk lands, but none is in flight", s.id))
+	}
+	s.inFlight--
+	for _, ref := range s.terms {
+		b.lower(b.terms[ref.term], 1)
+	}
+}
+
+// PutBack makes a taken chunk available again. A chunk that is in flight must Land too; the order of the two is free.
+func (b *Backlog) PutBack(s *Submission, index uint32) {
+	if s.home == nil {
+		return
+	}
+	b.giveBack(s, index)
+	b.given(s)
+}

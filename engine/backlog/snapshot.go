@@ -1,0 +1,204 @@
+package backlog
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A snapshot is what of a submission is not in its Spec, as unsigned varints:
+//
+//	version   1
+//	p, l      the cursors
+//	B         how many visited chunks are available, then B ascending indexes: the first, and each next as its
+//	          distance to the one before it
+//	S         how many not visited chunks are taken, then S ascending indexes in the same way
+//
+// In flight is not in it: a restart forgets reservations, so held chunks are written as available (`out`).
+const snapshotVersion = 1
+
+// AppendSnapshot appends the submission's state, for Restore. out lists the taken chunks that are to come back as
+// available, in any order: those held, and those that wait for another try.
+func (s *Submission) AppendSnapshot(dst []byte, out []uint32) []byte {
+	back, skipped := s.exceptions(out)
+	dst = binary.AppendUvarint(dst, snapshotVersion)
+	dst = binary.AppendUvarint(dst, uint64(s.p))
+	dst = binary.AppendUvarint(dst, uint64(s.l))
+	dst = appendAscending(dst, back)
+	return appendAscending(dst, skipped)
+}
+
+// exceptions are the put-back and the skipped chunks, sorted, as they are once the chunks of out came back.
+func (s *Submission) exceptions(out []uint32) (back, skipped []uint32) {
+	if s.back != nil {
+		back = append(back, s.back.heap...)
+	}
+	skipped = s.ahead.appendKeys(nil)
+	slices.Sort(skipped)
+	var returning []uint32 // of the skipped
+	for _, index := range out {
+		switch {
+		case index >= s.chunks:
+		case s.visited(index):
+			back = append(back, index)
+		case s.ahead.has(index):
+			returning = append(returning, index)
+		}
+	}
+	slices.Sort(back)
+	back = slices.Compact(back)
+	if len(returning) > 0 {
+		slices.Sort(returning)
+		skipped = slices.DeleteFunc(skipped, func(index uint32) bool {
+			_, found := slices.BinarySearch(returning, index)
+			return found
+		})
+	}
+	return back, skipped
+}
+
+func appendAscending(dst []byte, indexes []uint32) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(indexes)))
+	last := uint32(0)
+	for _, index := range indexes {
+		dst = binary.AppendUvarint(dst, uint64(index-last))
+		last = index
+	}
+	return dst
+}
+
+var errSnapshot = errors.New("the snapshot is cut off or holds a number that is too large")
+
+// Restore adds a submission in the state that AppendSnapshot wrote. It is hidden and has nothing in flight. After an error
+// the backlog is as before.
+func (b *Backlog) Restore(spec Spec, snapshot []byte) (*Submission, error) {
+	if err := b.check(&spec); err != nil {
+		return nil, err
+	}
+	r := snapshotReader{rest: snapshot, chunks: spec.Chunks}
+	if version := r.number(none); !r.bad && version != snapshotVersion {
+		return nil, fmt.Errorf("backlog: restore %v: the snapshot has version %d, this program knows %d: use a newer one", spec.ID, version, snapshotVersion)
+	}
+	p, l := r.number(spec.Chunks), r.number(spec.Chunks)
+	back, skipped := r.ascending(), r.ascending()
+	if r.bad || len(r.rest) > 0 {
+		return nil, fmt.Errorf("backlog: restore %v: %w", spec.ID, errSnapshot)
+	}
+	probe := Submission{chunks: spec.Chunks, mul: spec.Mul, inv: inverse(spec.Mul, spec.Chunks), add: spec.Add, p: p, l: l}
+	for _, index := range back {
+		if !probe.visited(index) {
+			return nil, fmt.Errorf("backlog: restore %v: chunk %d is put back but not visited", spec.ID, index)
+		}
+	}
+	for _, index := range skipped {
+		if probe.visited(index) {
+			return nil, fmt.Errorf("backlog: restore %v: chunk %d is skipped but visited", spec.ID, index)
+		}
+	}
+	s := b.enter(&spec)
+	s.p, s.l = p, l
+	for _, index := range back {
+		b.addBack(s, index)
+	}
+	if len(skipped) > 0 {
+		s.ahead = newTable(true)
+		for _, index := range skipped {
+			s.ahead.put(index, 0)
+		}
+	}
+	both := countBelow(s.chunks, s.mul, s.add, p, l)
+	unvisited := s.chunks - (p - both) - l
+	s.available = unvisited - uint32(len(skipped)) + uint32(len(back))
+	return s, nil
+}
+
+// snapshotReader reads varints; after the first bad one it returns zeros and stays bad.
+type snapshotReader struct {
+	rest   []byte
+	chunks uint32
+	bad    bool
+}
+
+func (r *snapshotReader) number(most uint32) uint32 {
+	x, size := binary.Uvarint(r.rest)
+	if r.bad || size <= 0 || x > uint64(most) {
+		r.bad = true
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return uint32(x)
+}
+
+func (r *snapshotReader) ascending() []uint32 {
+	count := int(r.number(r.chunks))
+	if count > len(r.rest) { // each takes a byte at least
+		r.bad = true
+		return nil
+	}
+	if count == 0 {
+		return nil
+	}
+	indexes := make([]uint32, 0, count)
+	last := uint64(0)
+	for i := range count {
+		step := uint64(r.number(r.chunks))
+		last += step
+		if r.bad || last >= uint64(r.chunks) || i > 0 && step == 0 {
+			r.bad = true
+			return nil
+		}
+		indexes = append(indexes, uint32(last))
+	}
+	return indexes
+}
+
+// Settle shrinks the skip set after a replay, which knows what was completed but not in which order it was taken: where
+// completed chunks lie densely behind a cursor, the cursor moves over them, and the few it leaves out become put-back
+// chunks. What is available does not change.
+func (b *Backlog) Settle(s *Submission) {
+	if s.home == nil {
+		return
+	}
+	for range 2 { // what one cursor leaves may suit the other
+		if s.ahead.len() == 0 {
+			return
+		}
+		reachP, gainP := s.reach(s.p, s.positionOf)
+		reachL, gainL := s.reach(s.l, func(index uint32) uint32 { return index })
+		switch {
+		case gainP == 0 && gainL == 0:
+			return
+		case gainP >= gainL:
+			for ; s.p < reachP; s.p++ {
+				if index := s.at(s.p); index >= s.l && !s.skip(index) {
+					b.addBack(s, index)
+				}
+			}
+		default:
+			for ; s.l < reachL; s.l++ {
+				if index := s.l; !(s.p > 0 && s.positionOf(index) < s.p) && !s.skip(index) {
+					b.addBack(s, index)
+				}
+			}
+		}
+	}
+}
+
+// reach is how far a cursor should move so that the fewest exceptions are left, and how many fewer they are.
+func (s *Submission) reach(cursor uint32, place func(index uint32) uint32) (to uint32, gain int) {
+	places := s.ahead.appendKeys(make([]uint32, 0, s.ahead.len()))
+	for i, index := range places {
+		places[i] = place(index)
+	}
+	slices.SortFunc(places, cmp.Compare[uint32])
+	to = cursor
+	for i, place := range places {
+		skips, distance := i+1, int64(place)+1-int64(cursor)
+		if fewer := int64(2*skips) - distance; fewer > int64(gain) { // skips go, distance-skips put-backs come
+			to, gain = place+1, int(fewer)
+		}
+	}
+	return to, gain
+}

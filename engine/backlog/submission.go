@@ -1,0 +1,155 @@
+package backlog
+
+import (
+	"fmt"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Spec is what a submission is born with and never changes. Mul and Add come from Permutation.
+type Spec struct {
+	Seq      uint32 // dense number within the shard, unique
+	ID       queue.SubmissionID
+	Chunks   uint32 // at least 1
+	Priority int64
+	Meta     queue.Meta // sorted by key, each key once
+	Mul, Add uint32
+}
+
+// Check says what is wrong with a spec that comes from outside, nil if nothing.
+func (spec *Spec) Check() error {
+	if spec.Chunks == 0 {
+		return fmt.Errorf("backlog: submission %v has no chunks", spec.ID)
+	}
+	if spec.Add >= spec.Chunks || gcd(spec.Chunks, spec.Mul) != 1 || spec.Mul > spec.Chunks {
+		return fmt.Errorf("backlog: submission %v: %d and %d do not make a permutation of %d chunks", spec.ID, spec.Mul, spec.Add, spec.Chunks)
+	}
+	for i := 1; i < len(spec.Meta); i++ {
+		if spec.Meta[i-1].Key >= spec.Meta[i].Key {
+			return fmt.Errorf("backlog: submission %v: meta is not sorted by key", spec.ID)
+		}
+	}
+	return nil
+}
+
+// Submission is one submission of the backlog. It is valid until it is removed; after that it has nothing available and
+// nothing in flight, and every operation on it does nothing.
+//
+// Its size counts: 10^6 of them are kept. Places in lists are numbers rather than pointers, and the meta is kept only as
+// the terms it shares with others.
+type Submission struct {
+	Data any // the caller's own
+
+	id       queue.SubmissionID
+	priority int64
+	home     *Backlog // nil once removed
+	back     *pile    // visited and put back; nil when none
+	ahead    *table   // the skip set: taken and not visited; nil when none
+	terms    []termRef
+	members  []member // one per view it stands in; none while hidden or without available chunks
+
+	seq       uint32
+	chunks    uint32
+	available uint32
+	inFlight  uint32
+	mul       uint32
+	inv       uint32 // of mul, modulo chunks
+	add       uint32
+	p         uint32 // cursor of order Random: positions 0..p-1 of the permutation are visited
+	l         uint32 // cursor of the other orders: indexes 0..l-1 are visited
+	slot      uint32 // in Backlog.subs
+	older     uint32 // slots of the neighbours in order of insertion
+	younger   uint32
+	shownAt   uint32 // place in Backlog.shown; none while hidden
+	oldestAt  uint32 // place in Backlog.oldest; only while offered
+}
+
+// none is no slot, place or number. It is far beyond what memory could hold.
+const none = 1<<32 - 1
+
+// termRef says which term, and where in its list of shown submissions this one stands.
+type termRef struct{ term, place uint32 }
+
+// member is a submission's place in one view.
+type member struct{ view, gate, place uint32 }
+
+// ID is the submission's public id.
+func (s *Submission) ID() queue.SubmissionID { return s.id }
+
+// Seq is the submission's number within the shard.
+func (s *Submission) Seq() uint32 { return s.seq }
+
+// Chunks is how many chunks it has in all.
+func (s *Submission) Chunks() uint32 { return s.chunks }
+
+// Priority is its priority; larger comes first under CustomPriority.
+func (s *Submission) Priority() int64 { return s.priority }
+
+// Permutation is the Mul and Add of its Spec.
+func (s *Submission) Permutation() (mul, add uint32) { return s.mul, s.add }
+
+// Available is how many chunks are available.
+func (s *Submission) Available() uint32 { return s.available }
+
+// InFlight is how many chunks are in flight.
+func (s *Submission) InFlight() uint32 { return s.inFlight }
+
+// Shown says whether the submission is offered by views.
+func (s *Submission) Shown() bool { return s.shownAt != none }
+
+// Meta is a copy of the submission's meta, sorted by key; nil once it is removed.
+func (s *Submission) Meta() queue.Meta {
+	if len(s.terms) == 0 {
+		return nil
+	}
+	return s.AppendMeta(make(queue.Meta, 0, len(s.terms)))
+}
+
+// AppendMeta appends the submission's meta, sorted by key. Strings are shared, not copied.
+func (s *Submission) AppendMeta(dst queue.Meta) queue.Meta {
+	for _, ref := range s.terms {
+		t := s.home.terms[ref.term]
+		dst = append(dst, queue.MetaEntry{Key: t.key.name, Value: t.value})
+	}
+	return dst
+}
+
+// termOf is the submission's term of a key, or nil.
+func (s *Submission) termOf(key *metaKey) *term {
+	for _, ref := range s.terms {
+		if t := s.home.terms[ref.term]; t.key == key {
+			return t
+		}
+	}
+	return nil
+}
+
+func (s *Submission) hasTerm(number uint32) bool {
+	for _, ref := range s.terms {
+		if ref.term == number {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Submission) memberOf(view uint32) bool {
+	for i := range s.members {
+		if s.members[i].view == view {
+			return true
+		}
+	}
+	return false
+}
+
+// dropMember forgets a place whose entry is already out of its view. The last member moves into the gap, and its entry is
+// told.
+func (s *Submission) dropMember(at uint32) {
+	last := len(s.members) - 1
+	if int(at) != last {
+		m := s.members[last]
+		s.members[at] = m
+		s.home.views[m.view].entryOf(s, m).at = at
+	}
+	s.members = s.members[:last]
+}

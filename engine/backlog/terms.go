@@ -1,0 +1,165 @@
+package backlog
+
+import (
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// metaKey is a key that a term or a limit of a view uses; it goes with the last of them.
+type metaKey struct {
+	name    queue.MetaKey
+	byValue map[queue.MetaValue]*term
+	terms   []*term // the same, in an order that depends on the calls only
+	limits  int     // views that limit it
+}
+
+// term is a key with a value that some submission has or some view filters by; it goes with the last of them.
+type term struct {
+	key       *metaKey
+	value     queue.MetaValue
+	number    uint32 // in Backlog.terms
+	place     uint32 // in key.terms
+	all       uint32 // submissions that have it
+	filters   uint32 // views that filter by it
+	inFlight  uint32 // chunks, of all submissions that have it
+	shut      uint32 // gates[:shut] are shut: max <= inFlight
+	available uint64 // chunks, of the shown submissions that have it
+	shown     []uint32
+	views     []*View   // views that find their submissions through this term
+	gates     []gateRef // gates that this term's counter opens and shuts, by max
+}
+
+// gateRef names a gate of a view.
+type gateRef struct{ max, view, gate uint32 }
+
+// intern finds or makes the term. The caller counts its use.
+func (b *Backlog) intern(name queue.MetaKey, value queue.MetaValue) *term {
+	key := b.internKey(name)
+	if t := key.byValue[value]; t != nil {
+		return t
+	}
+	t := &term{key: key, value: value, place: uint32(len(key.terms))}
+	if last := len(b.freeTerms) - 1; last >= 0 {
+		t.number, b.freeTerms = b.freeTerms[last], b.freeTerms[:last]
+		b.terms[t.number] = t
+	} else {
+		t.number = uint32(len(b.terms))
+		b.terms = append(b.terms, t)
+	}
+	key.byValue[value] = t
+	key.terms = append(key.terms, t)
+	return t
+}
+
+func (b *Backlog) internKey(name queue.MetaKey) *metaKey {
+	key := b.keys[name]
+	if key == nil {
+		key = &metaKey{name: name, byValue: map[queue.MetaValue]*term{}}
+		b.keys[name] = key
+	}
+	return key
+}
+
+// release forgets the term if nothing uses it any more. Its gates are empty by then.
+func (b *Backlog) release(t *term) {
+	if t.all > 0 || t.filters > 0 {
+		return
+	}
+	for _, ref := range t.gates {
+		b.views[ref.view].freeGate(ref.gate)
+	}
+	delete(t.key.byValue, t.value)
+	last := t.key.terms[len(t.key.terms)-1]
+	t.key.terms[t.place] = last
+	last.place = t.place
+	t.key.terms[len(t.key.terms)-1] = nil
+	t.key.terms = trimmed(t.key.terms[:len(t.key.terms)-1])
+	b.terms[t.number] = nil
+	b.freeTerms = append(b.freeTerms, t.number)
+	b.releaseKey(t.key)
+}
+
+func (b *Backlog) releaseKey(key *metaKey) {
+	if len(key.terms) == 0 && key.limits == 0 {
+		delete(b.keys, key.name)
+	}
+}
+
+// raise counts one more chunk in flight and shuts the gates that are reached. Gates are sorted, so only those that change
+// are looked at.
+func (b *Backlog) raise(t *term) {
+	t.inFlight++
+	for int(t.shut) < len(t.gates) && t.gates[t.shut].max <= t.inFlight {
+		ref := t.gates[t.shut]
+		t.shut++
+		b.views[ref.view].refresh(ref.gate)
+	}
+}
+
+// lower counts chunks that are no longer in flight and opens the gates that allows.
+func (b *Backlog) lower(t *term, by uint32) {
+	t.inFlight -= by
+	for t.shut > 0 && t.gates[t.shut-1].max > t.inFlight {
+		t.shut--
+		ref := t.gates[t.shut]
+		b.views[ref.view].refresh(ref.gate)
+	}
+}
+
+// watchGate has the term's counter open and shut the gate from now on.
+func (t *term) watchGate(ref gateRef) {
+	at, _ := slices.BinarySearchFunc(t.gates, ref.max, func(g gateRef, limit uint32) int {
+		if g.max <= limit {
+			return -1
+		}
+		return 1
+	})
+	t.gates = slices.Insert(t.gates, at, ref)
+	if ref.max <= t.inFlight {
+		t.shut++
+	}
+}
+
+func (t *term) unwatchGate(view uint32) {
+	at := slices.IndexFunc(t.gates, func(g gateRef) bool { return g.view == view })
+	t.gates = slices.Delete(t.gates, at, at+1)
+	if at < int(t.shut) {
+		t.shut--
+	}
+}
+
+// ValueCount is what is known of one value of a key.
+type ValueCount struct {
+	Value       queue.MetaValue
+	InFlight    uint64 // chunks in flight
+	Available   uint64 // chunks available in shown submissions
+	Submissions int    // submissions that have the value, hidden ones too
+}
+
+// Values calls fn for every value of the key that some submission has, until fn returns false. The order is arbitrary, but
+// the same after the same calls. fn must not change the backlog.
+func (b *Backlog) Values(key queue.MetaKey, fn func(ValueCount) bool) {
+	k := b.keys[key]
+	if k == nil {
+		return
+	}
+	for _, t := range k.terms {
+		if t.all == 0 {
+			continue
+		}
+		if !fn(ValueCount{Value: t.value, InFlight: uint64(t.inFlight), Available: t.available, Submissions: int(t.all)}) {
+			return
+		}
+	}
+}
+
+// InFlight is how many chunks of submissions with this value are in flight.
+func (b *Backlog) InFlight(key queue.MetaKey, value queue.MetaValue) uint32 {
+	if k := b.keys[key]; k != nil {
+		if t := k.byValue[value]; t != nil {
+			return t.inFlight
+		}
+	}
+	return 0
+}

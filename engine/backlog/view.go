@@ -1,0 +1,381 @@
+package backlog
+
+import (
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// View is the standing index of one branch: the shown submissions that its filters admit and that have an available chunk,
+// kept in its order. It is got from Backlog.View and is valid until Backlog.DropViews, beyond it if it is watched.
+type View struct {
+	Watch bool // Stirred is to tell when there is something to take again
+	Data  any  // the caller's own
+
+	in      *Backlog
+	key     string
+	number  uint32 // in Backlog.views
+	order   strategy.Order
+	filters []*term
+	limits  []limit
+	anchor  *term // the filter whose submissions are looked at; nil: all
+	next    int   // building: anchor's shown submissions from here on are in
+	state   viewState
+	stirred bool // told by the next Stirred
+	used    uint64
+
+	gates     []gate            // gates[0] is the free gate
+	gateOf    map[uint32]uint32 // by number of the term
+	freeGates []uint32
+	top       sampler  // Random: the gates that are open and not empty
+	tops      []uint32 // other orders: the same, as a heap by their first submissions
+}
+
+type limit struct {
+	key *metaKey
+	max uint32
+}
+
+type viewState uint8
+
+const (
+	building viewState = iota
+	built
+	dropped
+)
+
+// gate is the part of a view whose submissions one counter opens and shuts.
+type gate struct {
+	sampler         // Random: its submissions, weighed by available chunks
+	heap    []entry // other orders: its submissions
+	watched *term   // the counter; nil for the free gate
+	max     uint32
+	place   uint32 // in top or tops
+	exp     uint8  // in top
+	offered bool   // it is in top or tops
+}
+
+func (g *gate) empty() bool { return g.total == 0 && len(g.heap) == 0 }
+
+func (g *gate) isOpen() bool { return g.watched == nil || g.watched.inFlight < g.max }
+
+// Built says whether every submission that the view's branch admits is in it. Until then Take sees a part.
+func (v *View) Built() bool { return v.state != building }
+
+// Empty says that Take would find nothing at this moment. With two or more limits it may say false although what is left
+// is limited; Take finds out.
+func (v *View) Empty() bool { return v.top.total == 0 && len(v.tops) == 0 }
+
+// View is the standing view of the branch. On first use it is made, unbuilt: call Build until it is built.
+func (b *Backlog) View(br *strategy.Branch) *View {
+	key := br.Key()
+	v := b.viewOf[key]
+	if v == nil {
+		v = b.makeView(br, key)
+	}
+	b.touch(v)
+	return v
+}
+
+func (b *Backlog) touch(v *View) {
+	b.uses++
+	v.used = b.uses
+}
+
+func (b *Backlog) makeView(br *strategy.Branch, key string) *View {
+	v := &View{in: b, key: key, order: br.Order, gates: make([]gate, 1)}
+	possible := true
+	for i, f := range br.Filters {
+		t := b.intern(f.Key, f.Value)
+		t.filters++
+		v.filters = append(v.filters, t)
+		if v.anchor == nil || len(t.shown) < len(v.anchor.shown) {
+			v.anchor = t
+		}
+		possible = possible && (i == 0 || br.Filters[i-1].Key != f.Key || br.Filters[i-1].Value == f.Value)
+	}
+	for _, l := range br.Limits {
+		k := b.internKey(l.Key)
+		k.limits++
+		v.limits = append(v.limits, limit{k, l.Max})
+	}
+	if last := len(b.freeViews) - 1; last >= 0 {
+		v.number, b.freeViews = b.freeViews[last], b.freeViews[:last]
+		b.views[v.number] = v
+	} else {
+		v.number = uint32(len(b.views))
+		b.views = append(b.views, v)
+	}
+	b.viewOf[key] = v
+	switch {
+	case !possible: // two values of one key: no submission will ever match
+	case v.anchor == nil:
+		b.broad = append(b.broad, v)
+		v.next = len(b.shown)
+	default:
+		v.anchor.views = append(v.anchor.views, v)
+		v.next = len(v.anchor.shown)
+	}
+	if v.next == 0 {
+		v.state = built
+	}
+	return v
+}
+
+// Build looks at up to most further submissions and takes those that match into the view. It reports whether the view is
+// complete now. Between two calls anything may happen to the backlog.
+//
+// The list is walked from its end: what is shown meanwhile is appended, and joins the view by itself; what is hidden
+// meanwhile is replaced by the list's last, which at worst is looked at twice.
+func (b *Backlog) Build(v *View, most int) (complete bool) {
+	if v.state != building {
+		return true
+	}
+	list := b.shown
+	if v.anchor != nil {
+		list = v.anchor.shown
+	}
+	v.next = min(v.next, len(list))
+	for ; most > 0 && v.next > 0; most-- {
+		v.next--
+		s := b.subs[list[v.next]]
+		if s.available > 0 && v.admits(s) && !s.memberOf(v.number) {
+			v.join(s)
+		}
+	}
+	if v.next == 0 {
+		v.state = built
+	}
+	return v.state == built
+}
+
+func (v *View) admits(s *Submission) bool {
+	for _, t := range v.filters {
+		if !s.hasTerm(t.number) {
+			return false
+		}
+	}
+	return true
+}
+
+// offer takes a shown submission that has available chunks into every view it matches.
+func (b *Backlog) offer(s *Submission) {
+	b.oldest = heapPush(byID{b}, b.oldest, s.slot)
+	for _, v := range b.broad {
+		v.join(s)
+	}
+	for _, ref := range s.terms {
+		for _, v := range b.terms[ref.term].views {
+			if v.admits(s) {
+				v.join(s)
+			}
+		}
+	}
+}
+
+// unoffer takes it out of all views. Its available chunks must still be counted as they were.
+func (b *Backlog) unoffer(s *Submission) {
+	b.oldest = trimmed(heapRemove(byID{b}, b.oldest, int(s.oldestAt)))
+	for i := range s.members {
+		b.views[s.members[i].view].take(s, uint32(i))
+	}
+	s.members = s.members[:0]
+}
+
+func (v *View) join(s *Submission) {
+	at := uint32(len(s.members))
+	s.members = append(s.members, member{view: v.number})
+	v.put(s, at, v.home(s))
+}
+
+// home is the gate for a submission: one that is shut, so that no pick meets it in vain; otherwise that of its first limit.
+func (v *View) home(s *Submission) uint32 {
+	var first *term
+	var firstMax uint32
+	for _, l := range v.limits {
+		t := s.termOf(l.key)
+		if t == nil {
+			continue
+		}
+		if t.inFlight >= l.max {
+			return v.gateFor(t, l.max)
+		}
+		if first == nil {
+			first, firstMax = t, l.max
+		}
+	}
+	if first == nil {
+		return 0
+	}
+	return v.gateFor(first, firstMax)
+}
+
+// gateFor is the view's gate for a term; made when there is none, and kept as long as the term.
+func (v *View) gateFor(t *term, limit uint32) uint32 {
+	if number, ok := v.gateOf[t.number]; ok {
+		return number
+	}
+	var number uint32
+	if last := len(v.freeGates) - 1; last >= 0 {
+		number, v.freeGates = v.freeGates[last], v.freeGates[:last]
+	} else {
+		number = uint32(len(v.gates))
+		v.gates = append(v.gates, gate{})
+	}
+	g := &v.gates[number]
+	g.watched, g.max = t, limit
+	if v.gateOf == nil {
+		v.gateOf = map[uint32]uint32{}
+	}
+	v.gateOf[t.number] = number
+	t.watchGate(gateRef{limit, v.number, number})
+	return number
+}
+
+// freeGate gives up an empty gate whose term is forgotten.
+func (v *View) freeGate(number uint32) {
+	delete(v.gateOf, v.gates[number].watched.number)
+	v.gates[number] = gate{}
+	v.freeGates = append(v.freeGates, number)
+}
+
+// put enters a submission, whose member at `at` this is, into a gate.
+func (v *View) put(s *Submission, at, number uint32) {
+	g := &v.gates[number]
+	s.members[at].gate = number
+	x := entry{s.slot, at}
+	if v.order == strategy.Random {
+		s.members[at].place = g.add(exponent(uint64(s.available)), x)
+	} else {
+		g.heap = heapPush(byOrder{v}, g.heap, x)
+	}
+	v.refresh(number)
+}
+
+// take is the inverse of put; the submission's member stays.
+func (v *View) take(s *Submission, at uint32) {
+	m := s.members[at]
+	v.pull(m, exponent(uint64(s.available)))
+	v.refresh(m.gate)
+}
+
+// pull removes the entry of a member, without looking at the top.
+func (v *View) pull(m member, exp uint8) {
+	g := &v.gates[m.gate]
+	if v.order != strategy.Random {
+		g.heap = trimmed(heapRemove(byOrder{v}, g.heap, int(m.place)))
+		return
+	}
+	if moved, ok := g.remove(exp, m.place); ok {
+		v.in.subs[moved.of].members[moved.at].place = m.place
+	}
+}
+
+// reweigh moves the entry of a member of a Random view to the bucket of another exponent.
+func (v *View) reweigh(s *Submission, at uint32, from, to uint8) {
+	m := &s.members[at]
+	v.pull(*m, from)
+	m.place = v.gates[m.gate].add(to, entry{s.slot, at})
+	v.refresh(m.gate)
+}
+
+// entryOf is where a member's entry lies.
+func (v *View) entryOf(s *Submission, m member) *entry {
+	g := &v.gates[m.gate]
+	if v.order != strategy.Random {
+		return &g.heap[m.place]
+	}
+	return &g.buckets[g.search(exponent(uint64(s.available)))].entries[m.place]
+}
+
+// refresh puts a gate into the top, takes it out or moves it there, after its content or its counter changed.
+func (v *View) refresh(number uint32) {
+	g := &v.gates[number]
+	offered := !g.empty() && g.isOpen()
+	wasEmpty := v.Empty()
+	if v.order == strategy.Random {
+		exp := exponent(g.total)
+		if offered == g.offered && (!offered || exp == g.exp) {
+			return
+		}
+		if g.offered {
+			if moved, ok := v.top.remove(g.exp, g.place); ok {
+				v.gates[moved.of].place = g.place
+			}
+		}
+		if offered {
+			g.exp, g.place = exp, v.top.add(exp, entry{of: number})
+		}
+	} else {
+		switch {
+		case offered && g.offered:
+			heapFix(byFirst{v}, v.tops, int(g.place))
+		case offered:
+			v.tops = heapPush(byFirst{v}, v.tops, number)
+		case g.offered:
+			v.tops = heapRemove(byFirst{v}, v.tops, int(g.place))
+		}
+	}
+	g.offered = offered
+	if wasEmpty && !v.Empty() {
+		v.stir()
+	}
+}
+
+func (v *View) stir() {
+	if v.Watch && !v.stirred && v.state != dropped {
+		v.stirred = true
+		v.in.stirred = append(v.in.stirred, v)
+	}
+}
+
+// byOrder ranks the entries of a gate by the view's order.
+type byOrder struct{ v *View }
+
+func (r byOrder) before(a, b entry) bool {
+	return r.v.before(r.v.in.subs[a.of], r.v.in.subs[b.of])
+}
+
+func (r byOrder) moved(x entry, to int) {
+	r.v.in.subs[x.of].members[x.at].place = uint32(to)
+}
+
+// byFirst ranks gates by their first submissions.
+type byFirst struct{ v *View }
+
+func (r byFirst) before(a, b uint32) bool {
+	return r.v.before(r.v.first(a), r.v.first(b))
+}
+
+func (r byFirst) moved(number uint32, to int) { r.v.gates[number].place = uint32(to) }
+
+// first is the first submission of a gate that is not empty.
+func (v *View) first(number uint32) *Submission {
+	return v.in.subs[v.gates[number].heap[0].of]
+}
+
+func (v *View) before(a, b *Submission) bool {
+	switch v.order {
+	case strategy.NewestFirst:
+		return a.id > b.id
+	case strategy.CustomPriority:
+		if a.priority != b.priority {
+			return a.priority > b.priority
+		}
+	}
+	return a.id < b.id
+}
+
+// byID ranks slots by submission id.
+type byID struct{ b *Backlog }
+
+func (r byID) before(x, y uint32) bool { return r.b.subs[x].id < r.b.subs[y].id }
+
+func (r byID) moved(slot uint32, to int) { r.b.subs[slot].oldestAt = uint32(to) }
+
+// OldestAvailable is the smallest id among the shown submissions that have an available chunk.
+func (b *Backlog) OldestAvailable() (queue.SubmissionID, bool) {
+	if len(b.oldest) == 0 {
+		return 0, false
+	}
+	return b.subs[b.oldest[0]].id, true
+}
