@@ -81,7 +81,12 @@ func (s *scanner) scanUnit() (rune, bool) {
 func appendQuoted(dst []byte, text string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
-	for _, r := range text {
+	plain := 0 // most strings are plain to their end
+	for plain < len(text) && text[plain] >= ' ' && text[plain] < 0x7f && text[plain] != '"' && text[plain] != '\\' {
+		plain++
+	}
+	dst = append(dst, text[:plain]...)
+	for _, r := range text[plain:] {
 		switch {
 		case r == '"' || r == '\\':
 			dst = append(dst, '\\', byte(r))

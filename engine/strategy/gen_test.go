@@ -1,0 +1,124 @@
+package strategy
+
+import (
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// The generators draw trees from few keys and values, so that filters contradict, limits meet and branches coincide.
+var (
+	anyKey   = rapid.SampledFrom([]queue.MetaKey{"a", "b", "c-_.9"})
+	anyValue = rapid.Custom(func(t *rapid.T) queue.MetaValue {
+		switch rapid.IntRange(0, 3).Draw(t, "kind of value") {
+		case 0:
+			return queue.IntValue(rapid.Int64().Draw(t, "int"))
+		case 1:
+			return queue.StringValue(rapid.StringN(0, 60, queue.MaxMetaValueBytes).Draw(t, "string"))
+		case 2:
+			return queue.StringValue(rapid.SampledFrom([]string{"", "1", "a\"\\/b", "\n\u202e\u0000\ufeff", "é😀"}).Draw(t, "string"))
+		default:
+			return queue.IntValue(rapid.Int64Range(1, 2).Draw(t, "int"))
+		}
+	})
+	anyMax = rapid.OneOf(rapid.Uint32Range(1, 4), rapid.Uint32Range(1, MaxLimit))
+)
+
+// anyBlock draws a tree of at most the given depth, at most three alternatives wide.
+func anyBlock(depth int) *rapid.Generator[block] {
+	return rapid.Custom(func(t *rapid.T) block {
+		kinds := 7
+		if depth == 1 {
+			kinds = 3
+		}
+		switch kind := rapid.IntRange(0, kinds).Draw(t, "block"); kind {
+		case 4:
+			return &selectOnly{Filter{anyKey.Draw(t, "key"), anyValue.Draw(t, "value")}, anyBlock(depth-1).Draw(t, "underlying")}
+		case 5:
+			return &preferDistinct{Limit{anyKey.Draw(t, "key"), anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}
+		case 6:
+			return &maxSimultaneous{Limit{anyKey.Draw(t, "key"), anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}
+		case 7:
+			return &orElse{rapid.SliceOfN(anyBlock(depth-1), 2, 3).Draw(t, "alternatives")}
+		default:
+			return orderBlock{Order(kind)}
+		}
+	})
+}
+
+// spellText writes a block in the text form in one of its many spellings.
+func spellText(t *rapid.T, b block) string {
+	space := func() string { return rapid.SampledFrom([]string{"", "", " ", "\n", "\t\r\n  "}).Draw(t, "space") }
+	d := b.definition()
+	text := space() + d.name + space()
+	if d.parameters == nil {
+		return text
+	}
+	var parts []string
+	for i, arg := range b.arguments() {
+		for _, inner := range arg.blocks {
+			parts = append(parts, spellText(t, inner))
+		}
+		if arg.blocks == nil {
+			parts = append(parts, space()+spellArgument(t, d.parameters[i], arg)+space())
+		}
+	}
+	return text + "(" + strings.Join(parts, ",") + ")" + space()
+}
+
+func spellArgument(t *rapid.T, p parameter, arg argument) string {
+	switch {
+	case p.kind == keyParameter:
+		return spellString(t, arg.key)
+	case p.kind == valueParameter && !arg.value.IsInt():
+		return spellString(t, arg.value.Text())
+	}
+	return string(p.append(nil, arg))
+}
+
+// spellString writes a JSON string with escapes at random places.
+func spellString(t *rapid.T, text string) string {
+	const hex = "0123456789ABCDEF"
+	quoted := []byte{'"'}
+	for _, r := range text {
+		if r < 0x80 && (r < ' ' || r == '"' || r == '\\' || rapid.IntRange(0, 9).Draw(t, "escape") == 0) {
+			quoted = append(quoted, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
+		} else {
+			quoted = append(quoted, string(r)...)
+		}
+	}
+	return string(append(quoted, '"'))
+}
+
+// spellJSON writes a block as JSON in one of its many spellings: fields in any order, pieces in the text form.
+func spellJSON(t *rapid.T, b block) string {
+	space := func() string { return rapid.SampledFrom([]string{"", "", " ", "\n\t"}).Draw(t, "space") }
+	d := b.definition()
+	switch how := rapid.IntRange(0, 5).Draw(t, "spelling"); {
+	case how == 0:
+		return space() + spellString(t, spellText(t, b)) + space()
+	case how < 4 && d.parameters == nil:
+		return space() + spellString(t, d.snake) + space()
+	}
+	fields := []string{`"type":` + spellString(t, d.snake)}
+	for i, arg := range b.arguments() {
+		p := d.parameters[i]
+		switch {
+		case p.kind == blockParameter:
+			fields = append(fields, spellString(t, p.field)+space()+":"+spellJSON(t, arg.blocks[0]))
+		case p.kind == blocksParameter && len(arg.blocks) == 2 && rapid.Bool().Draw(t, "pair"):
+			fields = append(fields, spellString(t, p.pair[0])+":"+spellJSON(t, arg.blocks[0]), spellString(t, p.pair[1])+":"+spellJSON(t, arg.blocks[1]))
+		case p.kind == blocksParameter:
+			var items []string
+			for _, inner := range arg.blocks {
+				items = append(items, spellJSON(t, inner))
+			}
+			fields = append(fields, spellString(t, p.field)+":"+space()+"["+strings.Join(items, ",")+"]")
+		default:
+			fields = append(fields, spellString(t, p.field)+":"+space()+spellArgument(t, p, arg)+space())
+		}
+	}
+	return space() + "{" + strings.Join(rapid.Permutation(fields).Draw(t, "fields"), ","+space()) + "}"
+}

@@ -1,0 +1,244 @@
+package strategy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// naive normalises by the definition, exponentially: the oracle for the real one.
+func naive(b block) []Branch {
+	var list []Branch
+	switch b := b.(type) {
+	case orderBlock:
+		return []Branch{{Order: b.order}}
+	case *orElse:
+		for _, alternative := range b.alternatives {
+			list = append(list, naive(alternative)...)
+		}
+	case *selectOnly:
+		for _, br := range naive(b.underlying) {
+			br.Filters = append(slices.Clone(br.Filters), b.filter)
+			list = append(list, br)
+		}
+	case *maxSimultaneous:
+		for _, br := range naive(b.underlying) {
+			br.Limits = append(slices.Clone(br.Limits), b.limit)
+			list = append(list, br)
+		}
+	case *preferDistinct:
+		for _, br := range naive(b.underlying) {
+			br.Limits = append(slices.Clone(br.Limits), b.limit)
+			list = append(list, br)
+		}
+		list = append(list, naive(b.underlying)...)
+	default:
+		panic(fmt.Sprintf("naive does not know %T", b))
+	}
+	return list
+}
+
+// tidy sorts and deduplicates within each branch, then drops branches that cannot match and twins.
+func tidy(list []Branch) []Branch {
+	var kept []Branch
+	seen := map[string]bool{}
+	for _, br := range list {
+		slices.SortFunc(br.Filters, func(a, b Filter) int { return cmp.Or(cmp.Compare(a.Key, b.Key), a.Value.Compare(b.Value)) })
+		br.Filters = slices.Compact(br.Filters)
+		slices.SortFunc(br.Limits, func(a, b Limit) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Max, b.Max)) })
+		br.Limits = slices.CompactFunc(br.Limits, func(a, b Limit) bool { return a.Key == b.Key })
+		contradiction := false
+		for i := 1; i < len(br.Filters); i++ {
+			contradiction = contradiction || br.Filters[i-1].Key == br.Filters[i].Key
+		}
+		if !contradiction && !seen[br.Key()] {
+			seen[br.Key()] = true
+			kept = append(kept, br)
+		}
+	}
+	return kept
+}
+
+// The plan is what the definition says, and is refused exactly when that has more than MaxBranches.
+func TestPlanAgainstDefinition(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		tree := anyBlock(6).Draw(t, "tree")
+		want := Plan{Branches: tidy(naive(tree))}
+		got, err := compile(tree)
+		if len(want.Branches) > MaxBranches {
+			if err == nil {
+				t.Fatalf("%s: got %d branches, want an error, for there are %d", appendText(nil, tree), len(got.Branches), len(want.Branches))
+			}
+			return
+		}
+		if err != nil {
+			t.Fatalf("%s: got %v, want %d branches", appendText(nil, tree), err, len(want.Branches))
+		}
+		if got.String() != want.String() {
+			t.Fatalf("%s\ngot:\n%s\nwant:\n%s", appendText(nil, tree), got, &want)
+		}
+	})
+}
+
+// candidate is a submission of the small world in which strategies and plans are compared.
+type candidate struct {
+	id       int
+	priority int64
+	meta     queue.Meta
+}
+
+type world struct {
+	candidates []candidate
+	inFlight   map[queue.MetaEntry]uint32
+}
+
+var anyWorld = rapid.Custom(func(t *rapid.T) world {
+	w := world{inFlight: map[queue.MetaEntry]uint32{}}
+	for id := range rapid.IntRange(1, 12).Draw(t, "candidates") {
+		c := candidate{id: id, priority: rapid.Int64Range(0, 3).Draw(t, "priority")}
+		for _, key := range []queue.MetaKey{"a", "b", "c-_.9"} {
+			if n := rapid.Int64Range(0, 2).Draw(t, key); n > 0 {
+				entry := queue.MetaEntry{Key: key, Value: queue.IntValue(n)}
+				c.meta = append(c.meta, entry)
+				w.inFlight[entry] = rapid.Uint32Range(0, 5).Draw(t, "in flight")
+			}
+		}
+		w.candidates = append(w.candidates, c)
+	}
+	return w
+})
+
+func (w world) admits(c candidate, l Limit) bool {
+	value, has := c.meta.Find(l.Key)
+	return !has || w.inFlight[queue.MetaEntry{Key: l.Key, Value: value}] < l.Max
+}
+
+func matches(c candidate, f Filter) bool {
+	value, has := c.meta.Find(f.Key)
+	return has && value == f.Value
+}
+
+// ordered lists the world in an order. Random is some fixed shuffle: what counts is that both sides use the same.
+func (w world) ordered(o Order) []candidate {
+	list := slices.Clone(w.candidates)
+	slices.SortFunc(list, func(a, b candidate) int {
+		switch o {
+		case Random:
+			return cmp.Compare(a.id*7%13, b.id*7%13)
+		case NewestFirst:
+			return cmp.Compare(b.id, a.id)
+		case CustomPriority:
+			return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.id, b.id))
+		default:
+			return cmp.Compare(a.id, b.id)
+		}
+	})
+	return list
+}
+
+func keep(list []candidate, admit func(candidate) bool) []candidate {
+	var kept []candidate
+	for _, c := range list {
+		if admit(c) {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// offers is what a strategy offers, by what its blocks promise; a candidate may come more than once.
+func (w world) offers(b block) []candidate {
+	switch b := b.(type) {
+	case orderBlock:
+		return w.ordered(b.order)
+	case *selectOnly:
+		return keep(w.offers(b.underlying), func(c candidate) bool { return matches(c, b.filter) })
+	case *maxSimultaneous:
+		return keep(w.offers(b.underlying), func(c candidate) bool { return w.admits(c, b.limit) })
+	case *preferDistinct:
+		all := w.offers(b.underlying)
+		return append(keep(all, func(c candidate) bool { return w.admits(c, b.limit) }), all...)
+	case *orElse:
+		var all []candidate
+		for _, alternative := range b.alternatives {
+			all = append(all, w.offers(alternative)...)
+		}
+		return all
+	default:
+		panic(fmt.Sprintf("offers does not know %T", b))
+	}
+}
+
+// planned is what a plan offers.
+func (w world) planned(p *Plan) []candidate {
+	var all []candidate
+	for _, br := range p.Branches {
+		all = append(all, keep(w.ordered(br.Order), func(c candidate) bool {
+			return !slices.ContainsFunc(br.Filters, func(f Filter) bool { return !matches(c, f) }) &&
+				!slices.ContainsFunc(br.Limits, func(l Limit) bool { return !w.admits(c, l) })
+		})...)
+	}
+	return all
+}
+
+// firstOffers are the ids in the order in which they come first.
+func firstOffers(list []candidate) []int {
+	var ids []int
+	for _, c := range list {
+		if !slices.Contains(ids, c.id) {
+			ids = append(ids, c.id)
+		}
+	}
+	return ids
+}
+
+// A plan offers the same candidates in the same order as its strategy promises, whatever is in the backlog or in flight.
+func TestPlanOffersWhatStrategyPromises(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := anyWorld.Draw(t, "world")
+		tree := anyBlock(5).Draw(t, "tree")
+		plan, err := compile(tree)
+		if err != nil {
+			t.Skip("too many branches")
+		}
+		got, want := firstOffers(w.planned(plan)), firstOffers(w.offers(tree))
+		if !slices.Equal(got, want) {
+			t.Fatalf("%s\nplan:\n%s\ngot %v, want %v; in flight %v", appendText(nil, tree), plan, got, want, w.inFlight)
+		}
+	})
+}
+
+// Branches share memory; whoever adds to a branch of its own (a standing rule, say) must not meet another who does.
+func TestBranchesAreIndependent(t *testing.T) {
+	t.Parallel()
+	s, err := Parse(nest(3, `SelectOnly("f%d", 1, `, nest(3, `MaxSimultaneous("l%d", 9, `, `OrElse(Random, PreferDistinct("k", 5, OldestFirst), NewestFirst)`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `1 Random where f0=1 and f1=1 and f2=1 while l0<9 and l1<9 and l2<9
+2 OldestFirst where f0=1 and f1=1 and f2=1 while k<5 and l0<9 and l1<9 and l2<9
+3 OldestFirst where f0=1 and f1=1 and f2=1 while l0<9 and l1<9 and l2<9
+4 NewestFirst where f0=1 and f1=1 and f2=1 while l0<9 and l1<9 and l2<9`
+	if got := s.Plan().String(); got != want {
+		t.Fatalf("got:\n%s\nwant:\n%s", got, want)
+	}
+	var filters [][]Filter
+	var limits [][]Limit
+	for i, b := range s.Plan().Branches {
+		filters = append(filters, append(b.Filters, Filter{Key: "added", Value: queue.IntValue(int64(i))}))
+		limits = append(limits, append(b.Limits, Limit{Key: "added", Max: uint32(i)}))
+	}
+	for i := range filters {
+		filter, limit := filters[i][len(filters[i])-1], limits[i][len(limits[i])-1]
+		if filter.Value.Int() != int64(i) || limit.Max != uint32(i) {
+			t.Errorf("what was added to branch %d was overwritten: got the filter %v and the limit %v", i, filter, limit)
+		}
+	}
+}
