@@ -55,7 +55,7 @@ lint: vet ## vet, staticcheck, gofumpt and the modernisers of go fix
 	@found=$$(go fix -diff ./...); [ -z "$$found" ] || { echo "go fix ./... would change: $$found"; exit 1; }
 
 golden: ## write the golden files anew; then read the difference before you commit it
-	go test -count 1 -run Golden $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n 1 dirname | sort -u) -update
+	go test -count 1 $$(grep -rl --include='*_test.go' 'flag.Bool("rewrite"' . | xargs -n 1 dirname | sort -u) -rewrite
 
 clean: ## remove what was built
 	rm -rf bin
