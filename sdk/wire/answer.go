@@ -128,8 +128,7 @@ func appendResults(dst []byte, results []Result) []byte {
 
 // Decode reads the answer of a reserve.
 func (r *ReserveResponse) Decode(data []byte) error {
-	var s scanner
-	s.begin(data, r.scratch)
+	s := r.scan.begin(data)
 	s.lenient = true
 	r.reset()
 	var seen fields
@@ -143,12 +142,12 @@ func (r *ReserveResponse) Decode(data []byte) error {
 			s.unknown()
 		}
 	}
-	r.scratch = s.scratch
 	return s.finish()
 }
 
 func (r *ReserveResponse) reset() {
-	*r = ReserveResponse{Reservations: r.Reservations[:0], scratch: r.scratch}
+	r.Reservations = r.Reservations[:0]
+	r.Reason, r.HasRetryAfter, r.RetryAfterMS = "", false, 0
 }
 
 // reserveField reads one of the fields that a reserve and an exchange answer in common.
@@ -236,8 +235,7 @@ func (s *scanner) reservation(r *Reservation) {
 
 // Decode reads the answer of a complete, fail, extend or release.
 func (r *ResultsResponse) Decode(data []byte) error {
-	var s scanner
-	s.begin(data, r.scratch)
+	s := r.scan.begin(data)
 	s.lenient = true
 	r.Results = r.Results[:0]
 	var seen fields
@@ -250,17 +248,15 @@ func (r *ResultsResponse) Decode(data []byte) error {
 		if string(name) != "results" {
 			s.unknown()
 		} else if s.fresh(&seen, 0) {
-			array(&s, &r.Results, (*scanner).result)
+			array(s, &r.Results, (*scanner).result)
 		}
 	}
-	r.scratch = s.scratch
 	return s.finish()
 }
 
 // Decode reads the answer of an exchange.
 func (r *ExchangeResponse) Decode(data []byte) error {
-	var s scanner
-	s.begin(data, r.scratch)
+	s := r.scan.begin(data)
 	s.lenient = true
 	r.reset()
 	r.Complete, r.Fail, r.Extend = r.Complete[:0], r.Fail[:0], r.Extend[:0]
@@ -274,15 +270,15 @@ func (r *ExchangeResponse) Decode(data []byte) error {
 		switch string(name) {
 		case "complete":
 			if s.fresh(&seen, 0) {
-				array(&s, &r.Complete, (*scanner).result)
+				array(s, &r.Complete, (*scanner).result)
 			}
 		case "fail":
 			if s.fresh(&seen, 1) {
-				array(&s, &r.Fail, (*scanner).result)
+				array(s, &r.Fail, (*scanner).result)
 			}
 		case "extend":
 			if s.fresh(&seen, 2) {
-				array(&s, &r.Extend, (*scanner).result)
+				array(s, &r.Extend, (*scanner).result)
 			}
 		default:
 			if !s.reserveField(&r.ReserveResponse, name, &seen) {
@@ -290,7 +286,6 @@ func (r *ExchangeResponse) Decode(data []byte) error {
 			}
 		}
 	}
-	r.scratch = s.scratch
 	return s.finish()
 }
 

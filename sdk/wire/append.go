@@ -192,4 +192,3 @@ func member(dst []byte, first *bool, name string) []byte {
 	dst = append(dst, name...)
 	return append(dst, '"', ':')
 }
-

@@ -245,4 +245,3 @@ func (r *ReserveRequest) FromReserve(a *api.ReserveRequest) {
 		r.Context = append(r.Context, entry)
 	}
 }
-

@@ -16,48 +16,39 @@ const (
 
 // Decode reads the body of a complete.
 func (r *CompleteRequest) Decode(data []byte) error {
-	var s scanner
-	s.begin(data, r.scratch)
+	s := r.scan.begin(data)
 	r.Items = r.Items[:0]
-	decodeItems(&s, &r.Items, (*scanner).completeItem)
-	r.scratch = s.scratch
+	decodeItems(s, &r.Items, (*scanner).completeItem)
 	return s.finish()
 }
 
 // Decode reads the body of a fail.
 func (r *FailRequest) Decode(data []byte) error {
-	var s scanner
-	s.begin(data, r.scratch)
+	s := r.scan.begin(data)
 	r.Items = r.Items[:0]
-	decodeItems(&s, &r.Items, (*scanner).failItem)
-	r.scratch = s.scratch
+	decodeItems(s, &r.Items, (*scanner).failItem)
 	return s.finish()
 }
 
 // Decode reads the body of an extend.
 func (r *ExtendRequest) Decode(data []byte) error {
-	var s scanner
-	s.begin(data, r.scratch)
+	s := r.scan.begin(data)
 	r.Items = r.Items[:0]
-	decodeItems(&s, &r.Items, (*scanner).extendItem)
-	r.scratch = s.scratch
+	decodeItems(s, &r.Items, (*scanner).extendItem)
 	return s.finish()
 }
 
 // Decode reads the body of a release.
 func (r *ReleaseRequest) Decode(data []byte) error {
-	var s scanner
-	s.begin(data, r.scratch)
+	s := r.scan.begin(data)
 	r.Items = r.Items[:0]
-	decodeItems(&s, &r.Items, (*scanner).releaseItem)
-	r.scratch = s.scratch
+	decodeItems(s, &r.Items, (*scanner).releaseItem)
 	return s.finish()
 }
 
 // Decode reads the body of an exchange.
 func (r *ExchangeRequest) Decode(data []byte) error {
-	var s scanner
-	s.begin(data, r.scratch)
+	s := r.scan.begin(data)
 	r.Complete, r.Fail, r.Extend = r.Complete[:0], r.Fail[:0], r.Extend[:0]
 	r.HasReserve = false
 	var seen fields
@@ -70,15 +61,15 @@ func (r *ExchangeRequest) Decode(data []byte) error {
 		switch string(name) {
 		case "complete":
 			if s.fresh(&seen, 0) {
-				array(&s, &r.Complete, (*scanner).completeItem)
+				array(s, &r.Complete, (*scanner).completeItem)
 			}
 		case "fail":
 			if s.fresh(&seen, 1) {
-				array(&s, &r.Fail, (*scanner).failItem)
+				array(s, &r.Fail, (*scanner).failItem)
 			}
 		case "extend":
 			if s.fresh(&seen, 2) {
-				array(&s, &r.Extend, (*scanner).extendItem)
+				array(s, &r.Extend, (*scanner).extendItem)
 			}
 		case "reserve":
 			if s.fresh(&seen, 3) {
@@ -89,7 +80,6 @@ func (r *ExchangeRequest) Decode(data []byte) error {
 			s.unknown()
 		}
 	}
-	r.scratch = s.scratch
 	return s.finish()
 }
 

@@ -12,7 +12,8 @@ import (
 func (r *InsertRequest) Decode(data []byte) error {
 	r.reset()
 	var s scanner
-	s.begin(data, r.scratch)
+	s.scratch = r.scratch
+	s.begin(data)
 	s.insert(r, true)
 	r.scratch = s.scratch
 	return s.finish()
@@ -24,7 +25,8 @@ func (r *InsertRequest) Decode(data []byte) error {
 func (r *InsertRequest) DecodeLines(data []byte) error {
 	r.reset()
 	var s scanner
-	s.begin(nil, r.scratch)
+	s.scratch = r.scratch
+	s.begin(nil)
 	r.Inline = r.inline
 	head := true
 	for len(data) > 0 {

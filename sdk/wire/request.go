@@ -70,26 +70,30 @@ type ReleaseItem struct{ Token []byte }
 
 // CompleteRequest is the body of a complete.
 type CompleteRequest struct {
-	Items   []CompleteItem
-	scratch []byte
+	Items []CompleteItem
+
+	scan scanner
 }
 
 // FailRequest is the body of a fail.
 type FailRequest struct {
-	Items   []FailItem
-	scratch []byte
+	Items []FailItem
+
+	scan scanner
 }
 
 // ExtendRequest is the body of an extend.
 type ExtendRequest struct {
-	Items   []ExtendItem
-	scratch []byte
+	Items []ExtendItem
+
+	scan scanner
 }
 
 // ReleaseRequest is the body of a release.
 type ReleaseRequest struct {
-	Items   []ReleaseItem
-	scratch []byte
+	Items []ReleaseItem
+
+	scan scanner
 }
 
 // ExchangeRequest is the body of an exchange. Reserve counts only with HasReserve.
@@ -100,5 +104,5 @@ type ExchangeRequest struct {
 	HasReserve bool
 	Reserve    ReserveRequest
 
-	scratch []byte
+	scan scanner // here rather than on the stack, where it does not stay: its readers of items are called indirectly
 }

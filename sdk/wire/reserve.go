@@ -9,7 +9,8 @@ import (
 // Decode reads the body of a reserve.
 func (r *ReserveRequest) Decode(data []byte) error {
 	var s scanner
-	s.begin(data, r.scratch)
+	s.scratch = r.scratch
+	s.begin(data)
 	s.reserve(r)
 	r.scratch = s.scratch
 	return s.finish()

@@ -22,7 +22,7 @@ type ReserveResponse struct {
 	HasRetryAfter bool
 	RetryAfterMS  int64
 
-	scratch []byte
+	scan scanner
 }
 
 // Result is the answer for one item. Deadline (milliseconds since 1970) is 0 when there is none.
@@ -37,7 +37,7 @@ type Result struct {
 type ResultsResponse struct {
 	Results []Result
 
-	scratch []byte
+	scan scanner
 }
 
 // ExchangeResponse is the answer of an exchange.

@@ -33,11 +33,14 @@ type step struct {
 // maxKept is the most scratch memory that a value keeps for its next use; a rare giant request should not stay for ever.
 const maxKept = 1 << 20
 
-func (s *scanner) begin(data, scratch []byte) {
-	s.data = data
-	if cap(scratch) <= maxKept {
-		s.scratch = scratch[:0]
+// begin makes s ready for a document, keeping only its scratch memory.
+func (s *scanner) begin(data []byte) *scanner {
+	kept := s.scratch[:0]
+	if cap(kept) > maxKept {
+		kept = nil
 	}
+	*s = scanner{data: data, scratch: kept}
+	return s
 }
 
 // fail records the first fault. An empty detail is a fault of syntax, which err words.

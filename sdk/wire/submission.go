@@ -84,7 +84,7 @@ func appendMoment(dst []byte, name string, ms int64) []byte {
 // value allocates little. Meta points into data.
 func (s *Submission) Decode(data []byte) error {
 	var scan scanner
-	scan.begin(data, nil)
+	scan.begin(data)
 	scan.lenient = true
 	*s = Submission{Queue: s.Queue, State: s.State}
 	var seen fields
