@@ -1,0 +1,389 @@
+// Package journaltest is the conformance suite of journal.Journal: what the engine relies on, and therefore what every
+// implementation must do.
+package journaltest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Open makes a journal that lives in dir: an empty one the first time, the same one after a Close.
+type Open func(t *testing.T, dir string) journal.Journal
+
+// Exercise runs the suite, each part on a journal of its own.
+func Exercise(t *testing.T, open Open) {
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T, *subject)
+	}{
+		{"an empty journal reads as nothing", empty},
+		{"batches come back in order and byte for byte", roundTrip},
+		{"a reopened journal goes on where it ended", reopen},
+		{"an append that expects another tail is refused", conflict},
+		{"of many writers that expect the same tail one wins", race},
+		{"trimmed batches cannot be read, the others can", trim},
+		{"a trim does not move the tail, not even of everything", trimAll},
+		{"a trim is reclaimed while batches are appended", trimLazily},
+		{"the error of the reader ends the reading", readerError},
+		{"a reader may append and trim", readerWrites},
+		{"durability can be changed at any time", durability},
+		{"a context that has ended does nothing", ended},
+		{"a caller may use its buffer again", buffer},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			t.Parallel()
+			s := &subject{t: t, open: open, dir: t.TempDir()}
+			s.Journal = open(t, s.dir)
+			t.Cleanup(func() {
+				if err := s.Close(); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			})
+			part.run(t, s)
+		})
+	}
+}
+
+// subject is a journal with the helpers that all parts use.
+type subject struct {
+	journal.Journal
+	t    *testing.T
+	open Open
+	dir  string
+}
+
+func (s *subject) reopen() {
+	s.t.Helper()
+	if err := s.Close(); err != nil {
+		s.t.Fatalf("Close: %v", err)
+	}
+	s.Journal = s.open(s.t, s.dir)
+}
+
+func (s *subject) append(expect journal.Position, batch string) {
+	s.t.Helper()
+	pos, err := s.Append(context.Background(), expect, []byte(batch))
+	if err != nil || pos != expect+1 {
+		s.t.Fatalf("Append(expect %d, %q) = %d, %v; want %d", expect, batch, pos, err, expect+1)
+	}
+}
+
+// fill appends the batches batch(1) to batch(n) to an empty journal.
+func (s *subject) fill(n int) {
+	s.t.Helper()
+	for i := range n {
+		s.append(journal.Position(i), batch(i+1))
+	}
+}
+
+func (s *subject) trim(upTo journal.Position) {
+	s.t.Helper()
+	if err := s.Trim(context.Background(), upTo); err != nil {
+		s.t.Fatalf("Trim(%d): %v", upTo, err)
+	}
+}
+
+func (s *subject) wantTail(want journal.Position) {
+	s.t.Helper()
+	if got, err := s.Tail(context.Background()); err != nil || got != want {
+		s.t.Fatalf("Tail() = %d, %v; want %d", got, err, want)
+	}
+}
+
+// wantRange reads behind `after` and expects batch(after+1) to batch(last).
+func (s *subject) wantRange(after, last journal.Position) {
+	s.t.Helper()
+	next := after + 1
+	err := s.Read(context.Background(), after, func(pos journal.Position, b []byte) error {
+		if pos != next || string(b) != batch(int(next)) {
+			return fmt.Errorf("got batch %d %.60q, want %d %.60q", pos, b, next, batch(int(next)))
+		}
+		next++
+		return nil
+	})
+	if err != nil || next != last+1 {
+		s.t.Fatalf("Read(after %d): %v, ended before batch %d; want all up to %d", after, err, next, last)
+	}
+}
+
+func (s *subject) wantTrimmed(after journal.Position) {
+	s.t.Helper()
+	err := s.Read(context.Background(), after, func(pos journal.Position, _ []byte) error {
+		return fmt.Errorf("read batch %d", pos)
+	})
+	if !errors.Is(err, journal.ErrTrimmed) {
+		s.t.Fatalf("Read(after %d): %v; want ErrTrimmed", after, err)
+	}
+}
+
+// batch is the content of the n-th batch; its size varies, from one byte up.
+func batch(n int) string {
+	return fmt.Sprintf("%d:%s", n, bytes.Repeat([]byte{byte(n)}, n*n%5000))
+}
+
+func empty(_ *testing.T, s *subject) {
+	s.wantTail(0)
+	s.wantRange(0, 0)
+	s.trim(7)
+	s.wantTail(0)
+	s.wantRange(0, 0)
+	s.reopen()
+	s.wantTail(0)
+	s.append(0, batch(1))
+	s.wantRange(0, 1)
+}
+
+func roundTrip(t *testing.T, s *subject) {
+	all := []byte{}
+	for i := range 256 {
+		all = append(all, byte(i))
+	}
+	want := [][]byte{{}, {0}, all, bytes.Repeat(all, 40), bytes.Repeat(all, 1<<13), {}, []byte("last")}
+	for i, b := range want {
+		s.append(journal.Position(i), string(b))
+	}
+	if _, err := s.Append(context.Background(), journal.Position(len(want)), nil); err != nil {
+		t.Fatalf("Append of a nil batch: %v; it is an empty batch", err)
+	}
+	want = append(want, nil)
+	for range 2 {
+		var got [][]byte
+		err := s.Read(context.Background(), 0, func(pos journal.Position, b []byte) error {
+			if int(pos) != len(got)+1 {
+				return fmt.Errorf("position %d after %d batches", pos, len(got))
+			}
+			got = append(got, slices.Clone(b))
+			return nil
+		})
+		if err != nil || !slices.EqualFunc(got, want, bytes.Equal) {
+			t.Fatalf("Read gave %d batches, %v; want the %d that were appended, unchanged", len(got), err, len(want))
+		}
+		s.reopen()
+	}
+	if got := s.Size(); got < 1<<21 {
+		t.Errorf("Size() = %d with a batch of 2 MiB inside", got)
+	}
+	if _, err := s.Append(context.Background(), journal.Position(len(want)), make([]byte, journal.MaxBatchBytes+1)); err == nil {
+		t.Error("Append took a batch over MaxBatchBytes")
+	}
+	s.wantTail(journal.Position(len(want)))
+}
+
+func reopen(_ *testing.T, s *subject) {
+	for i := range 20 {
+		s.append(journal.Position(i), batch(i+1))
+		if i%4 == 3 {
+			s.reopen()
+			s.wantTail(journal.Position(i + 1))
+		}
+	}
+	s.wantRange(0, 20)
+	s.wantRange(13, 20)
+	s.wantRange(20, 20)
+}
+
+func conflict(t *testing.T, s *subject) {
+	s.fill(3)
+	for _, expect := range []journal.Position{0, 1, 2, 4, 1 << 40} {
+		if pos, err := s.Append(context.Background(), expect, []byte("intruder")); !errors.Is(err, journal.ErrConflict) {
+			t.Errorf("Append(expect %d) with the tail at 3 = %d, %v; want ErrConflict", expect, pos, err)
+		}
+	}
+	s.wantTail(3)
+	s.wantRange(0, 3)
+	s.append(3, batch(4))
+	s.wantRange(0, 4)
+}
+
+func race(t *testing.T, s *subject) {
+	const writers, rounds = 4, 25
+	var (
+		wins [writers]int
+		all  sync.WaitGroup
+	)
+	for w := range writers {
+		all.Go(func() {
+			for tail := journal.Position(0); tail < rounds; {
+				_, err := s.Append(context.Background(), tail, []byte(batch(int(tail)+1)))
+				switch {
+				case err == nil:
+					wins[w]++
+					tail++
+				case errors.Is(err, journal.ErrConflict):
+					if tail, err = s.Tail(context.Background()); err != nil {
+						t.Errorf("Tail: %v", err)
+						return
+					}
+				default:
+					t.Errorf("Append(expect %d): %v", tail, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	sum := 0
+	for _, n := range wins {
+		sum += n
+	}
+	if sum != rounds {
+		t.Errorf("%v appends succeeded, %d in all; want %d, one per position", wins, sum, rounds)
+	}
+	s.wantRange(0, rounds)
+}
+
+func trim(_ *testing.T, s *subject) {
+	s.fill(10)
+	s.trim(0)
+	s.wantRange(0, 10)
+	s.trim(4)
+	s.wantTrimmed(0)
+	s.wantTrimmed(3)
+	s.wantRange(4, 10)
+	s.trim(2) // never back
+	s.wantTrimmed(3)
+	s.append(10, batch(11))
+	s.wantRange(4, 11)
+	s.reopen()
+	s.wantTrimmed(3)
+	s.wantRange(4, 11)
+	s.trim(9)
+	s.wantRange(9, 11)
+}
+
+func trimAll(_ *testing.T, s *subject) {
+	s.fill(5)
+	s.trim(99)
+	s.wantTail(5)
+	s.wantTrimmed(4)
+	s.wantRange(5, 5)
+	s.reopen()
+	s.wantTail(5)
+	s.wantRange(5, 5)
+	s.wantTrimmed(4)
+	s.append(5, batch(6))
+	s.wantRange(5, 6)
+	s.trim(6)
+	s.append(6, batch(7))
+	s.reopen()
+	s.wantTail(7)
+	s.wantRange(6, 7)
+}
+
+func trimLazily(t *testing.T, s *subject) {
+	const rounds, each = 30, 40
+	content := bytes.Repeat([]byte("x"), 3000)
+	var early int64
+	for round := range rounds {
+		for i := range each {
+			if _, err := s.Append(context.Background(), journal.Position(round*each+i), content); err != nil {
+				t.Fatalf("Append: %v", err)
+			}
+		}
+		s.trim(journal.Position((round+1)*each - 3))
+		s.wantTail(journal.Position((round + 1) * each))
+		if round == rounds/3 {
+			early = s.Size()
+		}
+	}
+	if late := s.Size(); late > 2*early+1<<20 {
+		t.Errorf("the journal grew from %d to %d bytes although all but a few batches were trimmed all the time", early, late)
+	}
+	s.wantTrimmed(rounds*each - 4)
+	seen := 0
+	err := s.Read(context.Background(), rounds*each-3, func(_ journal.Position, b []byte) error {
+		if !bytes.Equal(b, content) {
+			return errors.New("another content")
+		}
+		seen++
+		return nil
+	})
+	if err != nil || seen != 3 {
+		t.Errorf("Read gave %d batches, %v; want the last 3", seen, err)
+	}
+}
+
+func readerError(t *testing.T, s *subject) {
+	s.fill(10)
+	stop, seen := errors.New("enough"), 0
+	err := s.Read(context.Background(), 2, func(journal.Position, []byte) error {
+		if seen++; seen == 3 {
+			return stop
+		}
+		return nil
+	})
+	if !errors.Is(err, stop) || seen != 3 {
+		t.Errorf("Read = %v after %d batches; want the reader's error after 3", err, seen)
+	}
+	s.append(10, batch(11))
+	s.wantRange(0, 11)
+}
+
+func readerWrites(t *testing.T, s *subject) {
+	s.fill(3)
+	var seen []journal.Position
+	err := s.Read(context.Background(), 0, func(pos journal.Position, _ []byte) error {
+		if seen = append(seen, pos); pos == 1 {
+			s.append(3, batch(4))
+			s.trim(1)
+		}
+		return nil
+	})
+	// The new batch may or may not be met, depending on how far ahead the journal read.
+	if err != nil || len(seen) < 3 || len(seen) > 4 {
+		t.Errorf("Read gave the batches %v, %v; want 1 to 3 or 4", seen, err)
+	}
+	s.wantRange(1, 4)
+}
+
+func durability(t *testing.T, s *subject) {
+	for i, d := range []queue.Durability{queue.Relaxed, queue.Full, queue.Relaxed, queue.Relaxed, queue.Full} {
+		if err := s.SetDurability(d); err != nil {
+			t.Fatalf("SetDurability(%v): %v", d, err)
+		}
+		s.append(journal.Position(i), batch(i+1))
+	}
+	s.reopen()
+	s.wantRange(0, 5)
+}
+
+func ended(t *testing.T, s *subject) {
+	s.fill(2)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, appending := s.Append(ctx, 2, []byte("x"))
+	_, tail := s.Tail(ctx)
+	reading := s.Read(ctx, 0, func(journal.Position, []byte) error { return errors.New("a batch was read") })
+	for name, err := range map[string]error{"Append": appending, "Tail": tail, "Read": reading, "Trim": s.Trim(ctx, 1)} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s = %v; want context.Canceled", name, err)
+		}
+	}
+	s.wantTail(2)
+	s.wantRange(0, 2)
+}
+
+func buffer(t *testing.T, s *subject) {
+	b := []byte("first")
+	if _, err := s.Append(context.Background(), 0, b); err != nil {
+		t.Fatal(err)
+	}
+	copy(b, "XXXXX")
+	err := s.Read(context.Background(), 0, func(_ journal.Position, got []byte) error {
+		if string(got) != "first" {
+			return fmt.Errorf("got %q, want %q: the journal kept the caller's buffer", got, "first")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,329 @@
+package sqlitedb
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+const (
+	pageSize       = 4096
+	autoCheckpoint = 1000 // pages of log before it is copied back: a short log that is overwritten in place is the fast one
+)
+
+// Options say how a database is opened.
+type Options struct {
+	Durability queue.Durability
+	ReadOnly   bool // for a second connection beside the writer's
+	CacheKiB   int  // page cache of the connection; 0: 2,000
+	MaxPages   int  // the file may not grow past this many pages; 0: no bound. Tests make a full disk with it
+}
+
+// Conn is one connection. It is for one goroutine at a time: the owner has the lock.
+type Conn struct {
+	raw                     *sqlite3.SQLiteConn
+	path                    string
+	stmts                   []*Stmt
+	begin, commit, rollback *Stmt
+	lost                    error // the failed sync, after which nothing is written any more
+}
+
+// Open opens an existing database of this kind, whatever its version up to k.Version. What is not ours or damaged is a
+// *FormatError and stays as it was.
+func Open(path string, k Kind, o Options) (*Conn, error) {
+	if !o.ReadOnly {
+		if _, err := k.inspect(path); err != nil {
+			return nil, err
+		}
+	}
+	mode := "mode=rw"
+	if o.ReadOnly {
+		mode = "mode=ro"
+	}
+	c, err := dial(path, mode)
+	if err != nil {
+		return nil, fmt.Errorf("sqlitedb: open %s: %w", path, damage(path, err))
+	}
+	if err := c.setUp(o); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("sqlitedb: open %s: %w", path, damage(path, err))
+	}
+	return c, nil
+}
+
+// Version is the version of the database at path, which must be of this kind. Nothing is changed.
+func Version(path string, k Kind) (uint32, error) { return k.inspect(path) }
+
+func dial(path, mode string) (*Conn, error) {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	name := url.URL{Scheme: "file", Path: full, RawQuery: mode + "&_synchronous=FULL&_busy_timeout=5000"}
+	raw, err := (&sqlite3.SQLiteDriver{}).Open(name.String())
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{raw: raw.(*sqlite3.SQLiteConn), path: path}, nil
+}
+
+func (c *Conn) setUp(o Options) error {
+	if o.CacheKiB == 0 {
+		o.CacheKiB = 2000
+	}
+	if err := c.Exec(fmt.Sprintf("PRAGMA cache_size = -%d; PRAGMA temp_store = MEMORY", o.CacheKiB)); err != nil {
+		return err
+	}
+	if o.ReadOnly {
+		return c.Exec("PRAGMA query_only = 1")
+	}
+	if mode, err := c.text("PRAGMA journal_mode = WAL"); err != nil || mode != "wal" {
+		return errors.Join(err, fmt.Errorf("journal_mode is %q, want wal", mode))
+	}
+	if pages, err := c.Int(fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", autoCheckpoint)); err != nil || pages != autoCheckpoint {
+		return errors.Join(err, fmt.Errorf("wal_autocheckpoint is %d, want %d", pages, autoCheckpoint))
+	}
+	if err := c.SetDurability(o.Durability); err != nil {
+		return err
+	}
+	if o.MaxPages > 0 {
+		if err := c.SetMaxPages(o.MaxPages); err != nil {
+			return err
+		}
+	}
+	for sql, stmt := range map[string]**Stmt{"BEGIN IMMEDIATE": &c.begin, "COMMIT": &c.commit, "ROLLBACK": &c.rollback} {
+		var err error
+		if *stmt, err = c.Prepare(sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetDurability sets whether a commit waits for the disk, and reads it back: the driver's own default in WAL mode is the
+// weaker one, silently.
+func (c *Conn) SetDurability(d queue.Durability) error {
+	want := int64(2) // FULL: the log is synced at every commit
+	if d == queue.Relaxed {
+		want = 1 // NORMAL: it is synced before it is copied back
+	}
+	if err := c.Exec(fmt.Sprintf("PRAGMA synchronous = %d", want)); err != nil {
+		return fmt.Errorf("sqlitedb: set durability: %w", err)
+	}
+	got, err := c.Int("PRAGMA synchronous")
+	if err != nil {
+		return fmt.Errorf("sqlitedb: set durability: %w", err)
+	}
+	if got != want {
+		return fmt.Errorf("sqlitedb: set durability: synchronous is %d after it was set to %d", got, want)
+	}
+	return nil
+}
+
+// SetMaxPages bounds the file to n pages of 4,096 bytes, or to what it has when that is more; 0 lifts the bound. It is the
+// tests' way to a full disk.
+func (c *Conn) SetMaxPages(n int) error {
+	if n == 0 {
+		n = 0xfffffffe
+	}
+	_, err := c.Int(fmt.Sprintf("PRAGMA max_page_count = %d", n))
+	return err
+}
+
+// Path is the file.
+func (c *Conn) Path() string { return c.path }
+
+// Size is the room of the database and its write-ahead log on disk, in bytes.
+func Size(path string) (size int64) {
+	for _, suffix := range []string{"", "-wal"} {
+		if info, err := os.Stat(path + suffix); err == nil {
+			size += info.Size()
+		}
+	}
+	return size
+}
+
+// Exec runs statements without arguments, once. It is for set-up: what runs often is prepared.
+func (c *Conn) Exec(sql string) error {
+	_, err := c.raw.Exec(sql, nil)
+	return err
+}
+
+// Int is the number in the first column of the first row, 0 when there is none.
+func (c *Conn) Int(sql string) (n int64, err error) {
+	err = c.first(sql, func(r Row) { n = r.Int(0) })
+	return n, err
+}
+
+func (c *Conn) text(sql string) (text string, err error) {
+	err = c.first(sql, func(r Row) { text = r.Text(0) })
+	return text, err
+}
+
+func (c *Conn) first(sql string, fn func(Row)) error {
+	rows, err := c.raw.Query(sql, nil)
+	if err != nil {
+		return err
+	}
+	values := make(Row, len(rows.Columns()))
+	err = rows.Next(values)
+	if err == nil {
+		fn(values)
+	} else if err == io.EOF {
+		err = nil
+	}
+	return errors.Join(err, rows.Close())
+}
+
+// Tx runs fn in a transaction. An error of fn, or of the commit, rolls everything back and is returned.
+func (c *Conn) Tx(fn func() error) error {
+	if _, err := c.begin.Exec(); err != nil {
+		return err
+	}
+	err := fn()
+	if err == nil {
+		if _, err = c.commit.Exec(); err == nil {
+			return nil
+		}
+	}
+	if !c.raw.AutoCommit() { // some failures have rolled back already
+		if _, undo := c.rollback.Exec(); undo != nil {
+			return fmt.Errorf("%v; rolling back failed: %w", err, undo) // the outcome is what the second failure makes it
+		}
+	}
+	return err
+}
+
+// Close ends the connection and its statements. The last connection to close copies the log back.
+func (c *Conn) Close() error {
+	var problems []error
+	for _, s := range c.stmts {
+		problems = append(problems, s.raw.Close())
+	}
+	c.stmts = nil
+	return errors.Join(append(problems, c.raw.Close())...)
+}
+
+// Prepare prepares one statement; the connection closes it.
+func (c *Conn) Prepare(sql string) (*Stmt, error) {
+	raw, err := c.raw.Prepare(sql)
+	if err != nil {
+		return nil, fmt.Errorf("sqlitedb: prepare %q: %w", sql, damage(c.path, err))
+	}
+	s := &Stmt{conn: c, raw: raw.(*sqlite3.SQLiteStmt)}
+	s.args = make([]driver.NamedValue, s.raw.NumInput())
+	for i := range s.args {
+		s.args[i].Ordinal = i + 1
+	}
+	c.stmts = append(c.stmts, s)
+	return s, nil
+}
+
+// Stmt is a prepared statement of one connection.
+type Stmt struct {
+	conn *Conn
+	raw  *sqlite3.SQLiteStmt
+	args []driver.NamedValue // used again by every call
+	row  Row
+}
+
+func (s *Stmt) bind(args []any) error {
+	if len(args) != len(s.args) {
+		return fmt.Errorf("sqlitedb: %d arguments for a statement that takes %d", len(args), len(s.args))
+	}
+	for i, a := range args {
+		if b, ok := a.([]byte); ok && b == nil {
+			a = []byte{} // an empty blob is not NULL
+		}
+		s.args[i].Value = a
+	}
+	return nil
+}
+
+// release forgets the arguments, so that large blobs are not kept alive by a statement.
+func (s *Stmt) release() {
+	for i := range s.args {
+		s.args[i].Value = nil
+	}
+}
+
+// Exec runs a statement that returns no rows. Arguments are int64, string or []byte, which are not kept. Outside of Tx it
+// is a transaction of its own: durable when Exec returns, as far as the durability promises.
+func (s *Stmt) Exec(args ...any) (changes int64, err error) {
+	if s.conn.lost != nil {
+		return 0, s.conn.lost
+	}
+	if err := s.bind(args); err != nil {
+		return 0, err
+	}
+	// Never a context that can be cancelled: the driver would start a goroutine per call, and an interrupted commit is neither
+	// done nor not done.
+	result, err := s.raw.ExecContext(context.Background(), s.args)
+	s.release()
+	if err != nil {
+		if ClassOf(err) == SyncLost {
+			s.conn.lost = err
+		}
+		return 0, damage(s.conn.path, err)
+	}
+	return result.RowsAffected()
+}
+
+// Query runs a statement and calls fn for each row until it returns false or an error. The row is valid during the call;
+// blobs and texts in it are copies that may be kept. fn must not use the statement.
+func (s *Stmt) Query(fn func(Row) (more bool, err error), args ...any) error {
+	if err := s.bind(args); err != nil {
+		return err
+	}
+	rows, err := s.raw.QueryContext(context.Background(), s.args)
+	s.release()
+	if err != nil {
+		return damage(s.conn.path, err)
+	}
+	if s.row == nil {
+		s.row = make(Row, len(rows.Columns()))
+	}
+	for more := true; more && err == nil; {
+		if err = rows.Next(s.row); err == io.EOF {
+			err = nil
+			break
+		} else if err == nil {
+			more, err = fn(s.row)
+		}
+	}
+	clear(s.row)
+	if closing := rows.Close(); err == nil {
+		err = closing
+	}
+	return damage(s.conn.path, err)
+}
+
+// Row is one row of a result.
+type Row []driver.Value
+
+// Int is column i as a number, 0 for NULL.
+func (r Row) Int(i int) int64 {
+	n, _ := r[i].(int64)
+	return n
+}
+
+// Blob is column i as bytes, nil for NULL.
+func (r Row) Blob(i int) []byte {
+	b, _ := r[i].([]byte)
+	return b
+}
+
+// Text is column i as a text, "" for NULL.
+func (r Row) Text(i int) string {
+	text, _ := r[i].(string)
+	return text
+}

@@ -1,0 +1,106 @@
+package sqlitedb
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Exists says whether there is a file at path. A write-ahead log without its database is a *FormatError: a new database beside
+// it would swallow the old log.
+func Exists(path string) (bool, error) {
+	_, err := os.Stat(path)
+	if err == nil {
+		return true, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
+		return false, &FormatError{
+			Path: path, Reason: "is missing, but its write-ahead log " + filepath.Base(path) + "-wal is there",
+			Advice: "Restore both from a backup, or move the -wal file away to start with nothing",
+		}
+	}
+	return false, nil
+}
+
+// Create makes a database at path, where none may be (see Exists): it appears whole, with its tables and version, or not at all. The
+// work happens under a temporary name, where `build` makes the tables and sets user_version to k.Version; then everything is
+// synced, renamed and the folder synced again. Without the detour a crash could leave the rollback journal of the switch to
+// WAL behind, which would undo everything that was written since.
+func Create(path string, k Kind, build func(temporary string) error) error {
+	temporary := path + ".new"
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		if err := os.Remove(temporary + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("sqlitedb: create: %w", err)
+		}
+	}
+	if err := prepare(temporary, k, build); err != nil {
+		return fmt.Errorf("sqlitedb: create %s: %w", path, err)
+	}
+	if err := publish(temporary, path); err != nil {
+		return fmt.Errorf("sqlitedb: create %s: %w", path, err)
+	}
+	return nil
+}
+
+// OpenUnfinished opens the database that Create is making, for its `build`: nothing is checked yet.
+func OpenUnfinished(temporary string) (*Conn, error) { return dial(temporary, "mode=rw") }
+
+func prepare(temporary string, k Kind, build func(string) error) error {
+	// SQLite would make the file readable for everybody; it takes the mode of the one that is there, and gives it to the -wal.
+	f, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	c, err := dial(temporary, "mode=rw")
+	if err != nil {
+		return err
+	}
+	err = c.Exec(fmt.Sprintf("PRAGMA page_size = %d; PRAGMA application_id = %d; PRAGMA journal_mode = WAL", pageSize, int32(k.ApplicationID)))
+	if err = errors.Join(err, c.Close()); err != nil {
+		return err
+	}
+	if err := build(temporary); err != nil {
+		return err
+	}
+	h, _, err := look(temporary)
+	if err != nil {
+		return err
+	}
+	if h.applicationID != k.ApplicationID || h.version != k.Version || h.pageSize != pageSize {
+		return fmt.Errorf("the new database has id %#x, version %d, pages of %d; want %#x, %d, %d", h.applicationID, h.version, h.pageSize, k.ApplicationID, k.Version, pageSize)
+	}
+	return nil
+}
+
+func publish(temporary, path string) error {
+	f, err := os.OpenFile(temporary, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := syncFolder(path); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return err
+	}
+	return syncFolder(path)
+}
+
+func syncFolder(path string) error {
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}

@@ -1,0 +1,80 @@
+package sqlitedb
+
+import (
+	"errors"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+)
+
+// Class is what a failure means for the caller.
+type Class uint8
+
+// The classes. Unclear is every failure that is none of the others: whether a write took place is then unknown.
+const (
+	NoError  Class = iota
+	Full           // no room: the transaction is certainly rolled back
+	SyncLost       // a sync failed: what the disk holds is unknown until the process starts anew
+	Taken          // a key that must be new exists already
+	Damaged        // the file is no sound database
+	Unclear
+)
+
+// ClassOf sorts err, which may be wrapped.
+func ClassOf(err error) Class {
+	if err == nil {
+		return NoError
+	}
+	if _, ok := errors.AsType[*FormatError](err); ok {
+		return Damaged
+	}
+	lite, ok := errors.AsType[sqlite3.Error](err)
+	if !ok {
+		return Unclear
+	}
+	switch lite.ExtendedCode {
+	case sqlite3.ErrIoErrFsync, sqlite3.ErrIoErrDirFsync:
+		return SyncLost
+	case sqlite3.ErrConstraintPrimaryKey, sqlite3.ErrConstraintRowID, sqlite3.ErrConstraintUnique:
+		return Taken
+	}
+	switch lite.Code {
+	case sqlite3.ErrFull:
+		// Only this code: an I/O error with ENOSPC inside may come after the commit frame has reached the log.
+		return Full
+	case sqlite3.ErrCorrupt, sqlite3.ErrNotADB:
+		return Damaged
+	}
+	return Unclear
+}
+
+// FormatError says that a file is damaged, foreign or of another version, and what to do. Nothing was changed.
+type FormatError struct {
+	Path   string
+	Reason string // the rest of a sentence about the file
+	Advice string // a sentence
+	Err    error
+}
+
+func (e *FormatError) Error() string {
+	text := e.Path + " " + e.Reason + ". " + e.Advice
+	if e.Err != nil {
+		text += " (" + e.Err.Error() + ")"
+	}
+	return text
+}
+
+func (e *FormatError) Unwrap() error { return e.Err }
+
+// AdviceDamaged is what to do about a damaged file.
+const AdviceDamaged = "Stop the server, keep a copy of the file with its -wal, and restore both from a backup"
+
+// damage makes a FormatError of an error whose class is Damaged and leaves others alone.
+func damage(path string, err error) error {
+	if ClassOf(err) != Damaged {
+		return err
+	}
+	if _, ok := errors.AsType[*FormatError](err); ok {
+		return err
+	}
+	return &FormatError{Path: path, Reason: "is damaged", Advice: AdviceDamaged, Err: err}
+}

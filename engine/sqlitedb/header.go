@@ -1,0 +1,112 @@
+package sqlitedb
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// Kind names a format: what stands in application_id and user_version of its files.
+type Kind struct {
+	Name          string // for messages, such as "journal"
+	ApplicationID uint32 // four letters; `file` and other tools can show them
+	Version       uint32 // the newest version this program knows, at least 1
+}
+
+// header is the part of a database's first 100 bytes that tells what it is (https://sqlite.org/fileformat.html, section 1.3).
+//
+//	byte 0                16         18            60             68
+//	    |"SQLite format 3"| page size| ... | user_version | ... | application_id |   big endian
+type header struct {
+	pageSize      uint32
+	version       uint32
+	applicationID uint32
+}
+
+const (
+	headerBytes = 100
+	magic       = "SQLite format 3\x00"
+)
+
+// look reads the header without SQLite, so that a file that is not ours is not touched at all. `found` is false when there is
+// no file.
+func look(path string) (h header, found bool, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return header{}, false, nil
+	}
+	if err != nil {
+		return header{}, false, err
+	}
+	defer f.Close()
+	var b [headerBytes]byte
+	if _, err := io.ReadFull(f, b[:]); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return header{}, true, &FormatError{Path: path, Reason: "is too short to be a database", Advice: AdviceDamaged}
+	} else if err != nil {
+		return header{}, true, err
+	}
+	if string(b[:len(magic)]) != magic {
+		return header{}, true, &FormatError{Path: path, Reason: "is not an SQLite database, or its first page is damaged", Advice: AdviceDamaged}
+	}
+	return header{
+		pageSize:      uint32(binary.BigEndian.Uint16(b[16:])),
+		version:       binary.BigEndian.Uint32(b[60:]),
+		applicationID: binary.BigEndian.Uint32(b[68:]),
+	}, true, nil
+}
+
+// check says whether a file of this application id and version may be opened. A version of 0 or older than known is left to
+// the caller, who may bring it up to date.
+func (k Kind) check(path string, applicationID, version uint32) error {
+	if applicationID != k.ApplicationID {
+		return &FormatError{
+			Path: path, Reason: fmt.Sprintf("is a database, but not a Quern %s (application id %#x, want %#x)", k.Name, applicationID, k.ApplicationID),
+			Advice: "Point the server at another data directory, or move the file away",
+		}
+	}
+	if version > k.Version {
+		return &FormatError{
+			Path: path, Reason: fmt.Sprintf("is a %s of version %d; this program knows versions up to %d", k.Name, version, k.Version),
+			Advice: "Run the newer Quern that wrote it, or restore a backup from before the upgrade",
+		}
+	}
+	if version == 0 {
+		return &FormatError{Path: path, Reason: fmt.Sprintf("is a %s without a version", k.Name), Advice: AdviceDamaged}
+	}
+	return nil
+}
+
+// inspect decides whether the file at path may be opened, and changes nothing. When a write-ahead log stands beside it, the
+// version may have been raised in there only, so that is read too, over a connection that cannot write.
+func (k Kind) inspect(path string) (version uint32, err error) {
+	h, found, err := look(path)
+	if err != nil {
+		return 0, err
+	}
+	if !found {
+		return 0, fmt.Errorf("sqlitedb: %s: %w", path, fs.ErrNotExist)
+	}
+	if err := k.check(path, h.applicationID, h.version); err != nil {
+		return 0, err
+	}
+	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() == 0 {
+		return h.version, nil
+	}
+	c, err := dial(path, "mode=ro")
+	if err != nil {
+		return 0, damage(path, err)
+	}
+	defer c.Close()
+	id, err := c.Int("PRAGMA application_id")
+	if err != nil {
+		return 0, damage(path, err)
+	}
+	number, err := c.Int("PRAGMA user_version")
+	if err != nil {
+		return 0, damage(path, err)
+	}
+	return uint32(number), k.check(path, uint32(id), uint32(number))
+}
