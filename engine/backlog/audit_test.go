@@ -1,0 +1,233 @@
+package backlog
+
+import (
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// audit compares all that the backlog says with the model, and all that it holds with itself.
+func (m *model) audit() {
+	m.auditSubmissions()
+	m.auditTerms()
+	members := map[*View]int{}
+	for _, v := range m.b.views {
+		if v != nil {
+			members[v] = m.auditView(v)
+		}
+	}
+	for i := range m.branches {
+		v := m.b.viewOf[m.branches[i].Key()]
+		if v == nil {
+			continue
+		}
+		want := 0
+		for _, x := range m.subs {
+			unlimited := strategy.Branch{Filters: m.branches[i].Filters}
+			if m.admitted(&unlimited, x) {
+				want++
+			}
+		}
+		if got := members[v]; v.Built() && got != want || got > want {
+			m.fatalf("view %s (built: %v) has %d submissions, want %d", v.key, v.Built(), got, want)
+		}
+	}
+}
+
+func (m *model) auditSubmissions() {
+	var available uint64
+	var oldest *modelSub
+	putBack, offered := 0, 0
+	for _, x := range m.subs {
+		if m.b.ByID(x.spec.ID) != x.s || m.b.BySeq(x.spec.Seq) != x.s || x.s.Shown() != x.shown || x.s.ID() != x.spec.ID || x.s.Seq() != x.spec.Seq || x.s.Chunks() != x.spec.Chunks || x.s.Priority() != x.spec.Priority {
+			m.fatalf("submission %v is not found or differs from its spec", x.spec.ID)
+		}
+		if mul, add := x.s.Permutation(); mul != x.spec.Mul || add != x.spec.Add || !slices.Equal(x.s.Meta(), x.spec.Meta) {
+			m.fatalf("submission %v: permutation or meta differ from its spec: %v, want %v", x.spec.ID, x.s.Meta(), x.spec.Meta)
+		}
+		if int(x.s.Available()) != x.count(free) || int(x.s.InFlight()) != x.count(held) {
+			m.fatalf("submission %v has %d available and %d in flight, want %d and %d", x.spec.ID, x.s.Available(), x.s.InFlight(), x.count(free), x.count(held))
+		}
+		for i, state := range x.state {
+			if got := x.s.IsAvailable(uint32(i)); got != (state == free) {
+				m.fatalf("submission %v: IsAvailable(%d) = %v", x.spec.ID, i, got)
+			}
+		}
+		putBack += x.s.back.len()
+		if x.shown && x.count(free) > 0 {
+			offered++
+			available += uint64(x.count(free))
+			if oldest == nil || x.spec.ID < oldest.spec.ID {
+				oldest = x
+			}
+		}
+		if wants := x.shown && x.count(free) > 0; !wants && len(x.s.members) > 0 {
+			m.fatalf("submission %v stands in %d views, but is not offered", x.spec.ID, len(x.s.members))
+		}
+	}
+	if m.b.Available() != available || m.b.putBack != putBack || m.b.Len() != len(m.subs) || len(m.b.oldest) != offered {
+		m.fatalf("%d available, %d put back, %d submissions, %d offered, want %d, %d, %d, %d", m.b.Available(), m.b.putBack, m.b.Len(), len(m.b.oldest), available, putBack, len(m.subs), offered)
+	}
+	if id, ok := m.b.OldestAvailable(); ok != (oldest != nil) || ok && id != oldest.spec.ID {
+		m.fatalf("oldest available is %v, %v, want %+v", id, ok, oldest)
+	}
+	var order []*Submission
+	m.b.Each(func(s *Submission) bool { order = append(order, s); return true })
+	if !slices.EqualFunc(order, m.subs, func(s *Submission, x *modelSub) bool { return s == x.s }) {
+		m.fatalf("Each goes through %d submissions in another order than that of insertion", len(order))
+	}
+}
+
+func (m *model) auditTerms() {
+	want := map[queue.MetaEntry]ValueCount{}
+	for _, x := range m.subs {
+		for _, e := range x.spec.Meta {
+			c := want[e]
+			c.Value = e.Value
+			c.Submissions++
+			c.InFlight += uint64(x.count(held))
+			if x.shown {
+				c.Available += uint64(x.count(free))
+			}
+			want[e] = c
+		}
+	}
+	got := 0
+	for key := range m.b.keys {
+		m.b.Values(key, func(c ValueCount) bool {
+			got++
+			if w := want[queue.MetaEntry{Key: key, Value: c.Value}]; w != c {
+				m.fatalf("%s=%v counts %+v, want %+v", key, c.Value, c, w)
+			}
+			if n := m.b.InFlight(key, c.Value); uint64(n) != c.InFlight {
+				m.fatalf("InFlight(%s=%v) = %d, want %d", key, c.Value, n, c.InFlight)
+			}
+			return true
+		})
+	}
+	if got != len(want) {
+		m.fatalf("%d values are counted, want %d", got, len(want))
+	}
+	for _, t := range m.b.terms {
+		if t == nil {
+			continue
+		}
+		if t.all == 0 && t.filters == 0 {
+			m.fatalf("term %s=%v is used by nobody", t.key.name, t.value)
+		}
+		for i, ref := range t.gates {
+			if (ref.max <= t.inFlight) != (i < int(t.shut)) || i > 0 && t.gates[i-1].max > ref.max {
+				m.fatalf("term %s=%v with %d in flight has gates %v, %d of them shut", t.key.name, t.value, t.inFlight, t.gates, t.shut)
+			}
+			if g := &m.b.views[ref.view].gates[ref.gate]; g.watched != t || g.max != ref.max {
+				m.fatalf("term %s=%v does not know its gate", t.key.name, t.value)
+			}
+		}
+	}
+}
+
+// auditView checks that everything in the view is where it says it is, and counts the submissions.
+func (m *model) auditView(v *View) (members int) {
+	tops := 0
+	var total uint64
+	for number := range v.gates {
+		g := &v.gates[number]
+		if want := !g.empty() && g.isOpen(); g.offered != want {
+			m.fatalf("view %s gate %d: offered %v, want %v", v.key, number, g.offered, want)
+		}
+		if g.offered {
+			tops++
+			if v.order == strategy.Random {
+				total += 1 << g.exp
+				if g.exp != exponent(g.total) || v.top.buckets[v.top.search(g.exp)].entries[g.place].of != uint32(number) {
+					m.fatalf("view %s gate %d of weight %d is lost in the top", v.key, number, g.total)
+				}
+			} else if v.tops[g.place] != uint32(number) {
+				m.fatalf("view %s gate %d is lost in the top", v.key, number)
+			}
+		}
+		members += len(g.heap)
+		for i, x := range g.heap {
+			m.auditMember(v, uint32(number), uint32(i), x)
+			if i > 0 && (byOrder{v}).before(x, g.heap[(i-1)/2]) {
+				m.fatalf("view %s gate %d is no heap", v.key, number)
+			}
+		}
+		for _, bk := range g.buckets {
+			members += len(bk.entries)
+			for i, x := range bk.entries {
+				m.auditMember(v, uint32(number), uint32(i), x)
+				if s := m.b.subs[x.of]; exponent(uint64(s.available)) != bk.exp {
+					m.fatalf("view %s: a submission with %d available is in the bucket of 2^%d", v.key, s.available, bk.exp)
+				}
+			}
+		}
+	}
+	if v.order != strategy.Random && len(v.tops) != tops || v.top.total != total {
+		m.fatalf("view %s has %d gates of weight %d in its top, want %d of %d", v.key, len(v.tops), v.top.total, tops, total)
+	}
+	return members
+}
+
+func (m *model) auditMember(v *View, number, place uint32, x entry) {
+	s := m.b.subs[x.of]
+	if s == nil || int(x.at) >= len(s.members) || s.members[x.at] != (member{v.number, number, place}) {
+		m.fatalf("view %s gate %d place %d: the submission does not know it stands there", v.key, number, place)
+	}
+	if g := &v.gates[number]; g.watched != nil && !s.hasTerm(g.watched.number) || g.watched == nil && number != 0 {
+		m.fatalf("view %s gate %d: submission %v has not the gate's value", v.key, number, s.id)
+	}
+	if !v.admits(s) || s.available == 0 || !s.Shown() {
+		m.fatalf("view %s: submission %v should not be in it", v.key, s.id)
+	}
+	again := 0
+	for i := range s.members {
+		if s.members[i].view == v.number {
+			again++
+		}
+	}
+	if again != 1 {
+		m.fatalf("view %s: submission %v is in it %d times", v.key, s.id, again)
+	}
+}
+
+// leaveNothing drops all views and removes all submissions: nothing may be left.
+func (m *model) leaveNothing() {
+	for _, v := range m.b.viewOf {
+		v.Watch = false
+	}
+	if got, want := m.b.DropViews(0), len(m.b.viewOf); want != 0 {
+		m.fatalf("%d views dropped, %d left", got, want)
+	}
+	for !m.b.Sweep(7) {
+		m.audit()
+	}
+	m.audit()
+	for _, x := range m.subs {
+		if len(x.s.members) != 0 {
+			m.fatalf("submission %v still stands in %d views", x.spec.ID, len(x.s.members))
+		}
+	}
+	for _, t := range m.b.terms {
+		if t != nil && (len(t.gates) != 0 || len(t.views) != 0 || t.filters != 0) {
+			m.fatalf("term %s=%v still refers to views", t.key.name, t.value)
+		}
+	}
+	for len(m.subs) > 0 {
+		m.remove(m.subs[m.r.IntN(len(m.subs))])
+	}
+	for _, t := range m.b.terms {
+		if t != nil {
+			m.fatalf("term %s=%v is left over", t.key.name, t.value)
+		}
+	}
+	if len(m.b.keys) != 0 || m.b.Len() != 0 || m.b.Available() != 0 || m.b.putBack != 0 || len(m.b.shown) != 0 || len(m.b.freeSubs) != len(m.b.subs) || m.b.first != none || m.b.last != none {
+		m.fatalf("the emptied backlog is not empty: %+v", m.b)
+	}
+	for _, v := range m.b.views {
+		if v != nil {
+			m.fatalf("view %s is left over", v.key)
+		}
+	}
+}

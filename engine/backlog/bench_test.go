@@ -1,0 +1,152 @@
+package backlog
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+const (
+	benchSubmissions = 100_000
+	benchChunks      = 10_000 // 10^9 in all
+)
+
+func runCycle(b *testing.B, test costCase, backlog *Backlog) {
+	c := test.cycle(backlog)
+	for range 10_000 {
+		c.once()
+	}
+	before := backlog.Examined()
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		c.once()
+	}
+	b.ReportMetric(float64(backlog.Examined()-before)/float64(b.N), "examined/op")
+}
+
+// BenchmarkTake is one Take, Land and PutBack at 10^5 submissions of 10^4 chunks.
+func BenchmarkTake(b *testing.B) {
+	for _, test := range costCases() {
+		if test.before == nil {
+			b.Run(test.name, func(b *testing.B) { runCycle(b, test, filled(benchSubmissions, benchChunks)) })
+		}
+	}
+}
+
+// BenchmarkTakeSaturated is the same where other designs scan: the head of the order reserved, all values but one or all of
+// them saturated.
+func BenchmarkTakeSaturated(b *testing.B) {
+	for _, test := range costCases() {
+		if test.before != nil {
+			b.Run(test.name, func(b *testing.B) { runCycle(b, test, filled(benchSubmissions, 10)) })
+		}
+	}
+	worst := costCase{name: "nested-100x100", hold: 90, branch: limited(strategy.Random, strategy.Limit{Key: "x", Max: 1}, strategy.Limit{Key: "y", Max: 1})}
+	b.Run(worst.name, func(b *testing.B) {
+		backlog := New()
+		for i := range int64(benchSubmissions) {
+			backlog.add(100, 0, is("x", i%100), is("y", i/100%100))
+		}
+		runCycle(b, worst, backlog)
+	})
+}
+
+// BenchmarkTakeOnly is Take alone, each chunk finished at once.
+func BenchmarkTakeOnly(b *testing.B) {
+	for _, order := range []strategy.Order{strategy.Random, strategy.OldestFirst, strategy.NewestFirst, strategy.CustomPriority} {
+		b.Run(order.String(), func(b *testing.B) {
+			backlog := filled(benchSubmissions, 1<<20)
+			v, rnd := finished(backlog, filtered(order)), rand.New(rand.NewPCG(1, 60))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				backlog.Take(v, rnd)
+			}
+		})
+	}
+}
+
+// BenchmarkInsert is Insert, Show and Remove beside 10^5 others, with four broad views and one by company.
+func BenchmarkInsert(b *testing.B) {
+	backlog := filled(benchSubmissions, 1000)
+	for _, br := range []strategy.Branch{filtered(strategy.Random), filtered(strategy.OldestFirst), filtered(strategy.NewestFirst), filtered(strategy.CustomPriority), filtered(strategy.Random, filter("company", 5))} {
+		finished(backlog, br)
+	}
+	ring := make([]*Submission, 1000)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		seq := uint32(benchSubmissions + 1 + i)
+		mul, add := Permutation(1000, uint64(i))
+		if old := ring[i%len(ring)]; old != nil {
+			backlog.Remove(old)
+		}
+		s := backlog.Insert(Spec{
+			Seq: seq, ID: queue.SubmissionID(seq) * 10, Chunks: 1000, Mul: mul, Add: add,
+			Meta: queue.Meta{is("company", int64(i%1000)), is("kind", int64(i%100)), is("mode", 1)},
+		})
+		backlog.Show(s)
+		ring[i%len(ring)] = s
+	}
+}
+
+// BenchmarkPermutation is what the draw of the permutation adds to an insert.
+func BenchmarkPermutation(b *testing.B) {
+	for _, n := range []uint32{6, 1000, 1_000_000, 1<<32 - 1, 223092870} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for i := range b.N {
+				Permutation(n, uint64(i))
+			}
+		})
+	}
+}
+
+// BenchmarkMemory reports the live heap per submission: with three keys of few values and without meta, and what each broad
+// view and a key with a value of its own for each submission add.
+func BenchmarkMemory(b *testing.B) {
+	heap := func() float64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	const n = benchSubmissions
+	for range b.N {
+		start := heap()
+		bare := New()
+		for range n {
+			bare.add(1000, 0)
+		}
+		b.ReportMetric((heap()-start)/n, "B/sub-0-keys")
+		runtime.KeepAlive(bare)
+		bare = nil
+
+		start = heap()
+		backlog := filled(n, 1000)
+		b.ReportMetric((heap()-start)/n, "B/sub-3-keys")
+		for i, order := range []strategy.Order{strategy.Random, strategy.OldestFirst, strategy.CustomPriority} {
+			before := heap()
+			finished(backlog, filtered(order))
+			b.ReportMetric((heap()-before)/n, fmt.Sprintf("B/sub-view-%d", i+1))
+		}
+		before := heap()
+		finished(backlog, limited(strategy.Random, strategy.Limit{Key: "company", Max: 3}))
+		b.ReportMetric((heap()-before)/n, "B/sub-limited-view")
+		runtime.KeepAlive(backlog)
+		backlog = nil
+
+		start = heap()
+		unique := New()
+		for i := range int64(n) {
+			unique.add(1000, 0, is("user", i))
+		}
+		b.ReportMetric((heap()-start)/n, "B/sub-1-unique-key")
+		runtime.KeepAlive(unique)
+	}
+}
