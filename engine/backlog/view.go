@@ -26,6 +26,7 @@ type View struct {
 	gates     []gate            // gates[0] is the free gate
 	gateOf    map[uint32]uint32 // by number of the term
 	freeGates []uint32
+	size      int      // submissions in all gates
 	top       sampler  // Random: the gates that are open and not empty
 	tops      []uint32 // other orders: the same, as a heap by their first submissions
 }
@@ -64,6 +65,10 @@ func (v *View) Built() bool { return v.state != building }
 // Empty says that Take would find nothing at this moment. With two or more limits it may say false although what is left
 // is limited; Take finds out.
 func (v *View) Empty() bool { return v.top.total == 0 && len(v.tops) == 0 }
+
+// Gated says that the view has submissions with available chunks, whether or not their limits let them be taken: of an
+// Empty view, that limits are all that is in the way.
+func (v *View) Gated() bool { return v.size > 0 }
 
 // View is the standing view of the branch. On first use it is made, unbuilt: call Build until it is built.
 func (b *Backlog) View(br *strategy.Branch) *View {
@@ -253,6 +258,7 @@ func (v *View) put(s *Submission, at, number uint32) {
 
 // take is the inverse of put; the submission's member stays.
 func (v *View) take(s *Submission, at uint32) {
+	v.size--
 	m := s.members[at]
 	v.pull(m, exponent(uint64(s.available)))
 	v.refresh(m.gate)

@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// Options is what an engine is made of. Dir, Now and Seed are needed.
+type Options struct {
+	Dir          string                // the data directory, made when missing
+	Now          func() time.Time      // the wall clock
+	Seed         func() uint64         // a fresh random number per call
+	Registerer   prometheus.Registerer // nil: no metrics
+	Logger       *slog.Logger          // nil: silent
+	Fatal        func(error)           // ends the process when a disk sync failed; nil panics
+	BallastBytes int64                 // room kept back for completions on a full disk; 0: 16 MiB, negative: none
+	FoldBytes    int64                 // journal bytes that start a fold; 0: 16 MiB
+}
+
+// Engine is a running queue server without its faces. All methods are safe for concurrent use.
+type Engine struct {
+	options   Options
+	lock      *dirLock
+	catalogue *store.Catalogue
+	ballast   *ballast
+	key       reserver.Key
+	plans     plans
+	metrics   *metrics
+
+	mu     sync.RWMutex // guards queues and shards
+	queues map[string]*openQueue
+	shards map[queue.ShardID]*openQueue
+}
+
+// DefaultQueue always exists.
+const DefaultQueue = "default"
+
+// Open recovers everything in the data directory and serves. It fails when another process holds the directory, when a
+// file is damaged or of a newer version, or when the directory cannot be written; nothing is changed then.
+func Open(ctx context.Context, o Options) (_ *Engine, err error) {
+	o.fill()
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("the data directory %s cannot be made: %w", o.Dir, err)
+	}
+	e := &Engine{options: o, queues: map[string]*openQueue{}, shards: map[queue.ShardID]*openQueue{}}
+	if e.lock, err = lockDir(o.Dir); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			e.Close()
+		}
+	}()
+	if e.catalogue, err = store.OpenCatalogue(ctx, filepath.Join(o.Dir, "quern.db")); err != nil {
+		return nil, err
+	}
+	if err := e.loadKey(); err != nil {
+		return nil, err
+	}
+	e.ballast = openBallast(o.Dir, o.BallastBytes, o.Logger)
+	if e.metrics, err = newMetrics(e, o.Registerer); err != nil {
+		return nil, err
+	}
+	return e, e.openQueues(ctx)
+}
+
+func (o *Options) fill() {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Fatal == nil {
+		o.Fatal = func(err error) { panic(err) }
+	}
+	if o.BallastBytes == 0 {
+		o.BallastBytes = 16 << 20
+	}
+}
+
+// Close commits what is open, answers everybody who waits, and gives the directory free.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var errs []error
+	for _, q := range e.queues {
+		errs = append(errs, q.close())
+	}
+	clear(e.queues)
+	clear(e.shards)
+	if e.metrics != nil {
+		e.metrics.unregister()
+	}
+	if e.catalogue != nil {
+		errs = append(errs, e.catalogue.Close())
+	}
+	if e.lock != nil {
+		errs = append(errs, e.lock.release())
+	}
+	return errors.Join(errs...)
+}
+
+// Run does what time demands until ctx ends: deadlines, retries, run_at, retention, and taking inserts again when a full
+// disk has room.
+func (e *Engine) Run(ctx context.Context) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	house := time.NewTicker(time.Second)
+	defer house.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			for _, q := range e.all() {
+				q.shard.Tick()
+			}
+		case <-house.C:
+			e.makeRoom()
+			e.retain(ctx)
+		}
+	}
+}
+
+// Check is one thing that has to be well for the server to serve.
+type Check struct {
+	Name   string
+	OK     bool
+	Detail string
+}
+
+// Ready lists the checks, one per queue and one for the disk.
+func (e *Engine) Ready() []Check {
+	var checks []Check
+	full := false
+	for _, q := range e.all() {
+		err := q.shard.Health()
+		check := Check{Name: "queue " + q.name, OK: err == nil, Detail: "serving"}
+		if err != nil {
+			check.Detail = err.Error()
+		}
+		checks = append(checks, check)
+		full = full || q.shard.Full()
+	}
+	disk := Check{Name: "disk", OK: !full, Detail: "room for inserts"}
+	if full {
+		disk.Detail = "full: inserts are refused, completions go on; free some space"
+	}
+	return append(checks, disk)
+}
+
+// retainSlice is how many ended submissions one pass removes from a queue's history.
+const retainSlice = 200
+
+// retain removes ended submissions whose retention is over.
+func (e *Engine) retain(ctx context.Context) {
+	now := queue.At(e.options.Now())
+	for _, q := range e.all() {
+		settings := q.info().Settings
+		if settings.Retention <= 0 {
+			continue
+		}
+		if _, err := q.store.Retain(ctx, now.Add(-settings.Retention), retainSlice); err != nil && ctx.Err() == nil {
+			e.options.Logger.Error("retention failed; it is tried again", "queue", q.name, "error", err)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Exchange is a whole cycle of a consumer in one call: what it finished, what it still works on, and its next chunks.
+type Exchange struct {
+	Complete []queue.CompleteItem
+	Fail     []queue.FailItem
+	Extend   []queue.ExtendItem
+	Reserve  *ReserveRequest // nil: nothing
+}
+
+// Exchanged is the answer. Its slices are reused when it is passed in again.
+type Exchanged struct {
+	Complete, Fail, Extend []queue.Result
+	Reserve                ReserveResult
+}
+
+// Exchange finishes first, waits for the commit, and then reserves: what it finished no longer counts against limits.
+// On an error after the commit the finished part of out is filled.
+func (e *Engine) Exchange(ctx context.Context, queueName string, x Exchange, out *Exchanged) (err error) {
+	out.Complete, out.Fail, out.Extend = out.Complete[:0], out.Fail[:0], out.Extend[:0]
+	out.Reserve = ReserveResult{Reservations: out.Reserve.Reservations[:0]}
+	if x.Reserve != nil {
+		q, err := e.queue(queueName)
+		if err != nil {
+			return err
+		}
+		if err := validReserve(x.Reserve, q.config.Load()); err != nil {
+			return below("/reserve", err)
+		}
+	}
+	if len(x.Complete) > 0 {
+		if out.Complete, err = e.Complete(ctx, queueName, x.Complete, out.Complete); err != nil {
+			return below("/complete", err)
+		}
+	}
+	if len(x.Fail) > 0 {
+		if out.Fail, err = e.Fail(ctx, queueName, x.Fail, out.Fail); err != nil {
+			return below("/fail", err)
+		}
+	}
+	if len(x.Extend) > 0 {
+		if out.Extend, err = e.Extend(ctx, queueName, x.Extend, out.Extend); err != nil {
+			return below("/extend", err)
+		}
+	}
+	if x.Reserve == nil {
+		return nil
+	}
+	out.Reserve, err = e.Reserve(ctx, queueName, *x.Reserve, out.Reserve.Reservations)
+	return err
+}

@@ -1,0 +1,23 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Insert makes a submission exist; it is durable and visible when Insert returns. With an idempotency key that came
+// before (within queue.IdempotencyWindow) it returns the first one's submission as it was inserted, and replayed = true.
+func (e *Engine) Insert(ctx context.Context, queueName string, n queue.NewSubmission) (s queue.Submission, replayed bool, err error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return s, false, err
+	}
+	if len(n.Chunks.Inline) > 0 {
+		n.Chunks.Count = uint32(len(n.Chunks.Inline))
+	}
+	if err := validInsert(&n); err != nil {
+		return s, false, err
+	}
+	return q.shard.Insert(ctx, &n)
+}

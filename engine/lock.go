@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// dirLock keeps a second server off a data directory. The kernel lets go of it when the process ends, however it ends.
+type dirLock struct{ file *os.File }
+
+func lockDir(dir string) (*dirLock, error) {
+	path := filepath.Join(dir, "lock")
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("the data directory %s cannot be written (%w): give this user write access, or choose another with --data", dir, err)
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		defer file.Close()
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("the data directory %s cannot be locked: %w", dir, err)
+		}
+		holder, _ := os.ReadFile(path)
+		return nil, fmt.Errorf("the data directory %s is in use by %s: stop that server, or choose another directory with --data", dir, strings.TrimSpace(string(holder)))
+	}
+	host, _ := os.Hostname()
+	text := fmt.Sprintf("process %d on %s\n", os.Getpid(), host)
+	if err := errors.Join(file.Truncate(0), writeAt(file, text)); err != nil {
+		return nil, errors.Join(fmt.Errorf("the data directory %s cannot be written: %w", dir, err), file.Close())
+	}
+	return &dirLock{file}, nil
+}
+
+func writeAt(file *os.File, text string) error {
+	_, err := file.WriteAt([]byte(text), 0)
+	return err
+}
+
+func (l *dirLock) release() error { return l.file.Close() }

@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/journal/sqlitelog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// QueueInfo is a queue's name and configuration.
+type QueueInfo struct {
+	Name     string
+	Settings queue.Settings
+	Created  queue.Time
+}
+
+// openQueue is a queue that serves: one shard for now.
+type openQueue struct {
+	name    string
+	id      queue.ShardID
+	created queue.Time
+	config  atomic.Pointer[queue.Settings]
+	store   *store.Store
+	shard   *shard.Shard
+	empty   emptyCounts
+}
+
+func (q *openQueue) info() QueueInfo {
+	return QueueInfo{Name: q.name, Settings: *q.config.Load(), Created: q.created}
+}
+
+func (q *openQueue) close() error {
+	var errs []error
+	if q.shard != nil {
+		errs = append(errs, q.shard.Close())
+	}
+	if q.store != nil {
+		errs = append(errs, q.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// loadKey reads the durable key that signs tokens, and makes it at the very first start.
+func (e *Engine) loadKey() error {
+	secret, err := e.catalogue.Secret("token", 16, rand.Reader)
+	if err != nil {
+		return err
+	}
+	e.key = reserver.KeyFrom([16]byte(secret))
+	return nil
+}
+
+func (e *Engine) openQueues(ctx context.Context) error {
+	rows, err := e.catalogue.Queues()
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := e.openQueue(ctx, row); err != nil {
+			return fmt.Errorf("queue %s: %w", row.Name, err)
+		}
+	}
+	if _, there := e.queues[DefaultQueue]; !there {
+		_, _, err = e.PutQueue(ctx, DefaultQueue, queue.DefaultSettings())
+	}
+	return err
+}
+
+// openQueue recovers a queue's shard. The caller holds e.mu, or nobody else knows the engine yet.
+func (e *Engine) openQueue(ctx context.Context, row store.QueueRow) error {
+	dir := e.shardDir(row.Shard)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	q := &openQueue{name: row.Name, id: row.Shard, created: row.Created}
+	q.config.Store(&row.Settings)
+	var err error
+	if q.store, err = store.Open(ctx, filepath.Join(dir, "store.db"), store.Options{}); err != nil {
+		return err
+	}
+	q.shard, err = shard.Open(ctx, shard.Options{
+		ID: row.Shard, Queue: row.Name, Settings: row.Settings, Key: e.key, Store: q.store,
+		Journal: func(ctx context.Context) (journal.Journal, error) {
+			return sqlitelog.Open(ctx, filepath.Join(dir, "journal.db"), sqlitelog.Options{})
+		},
+		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
+		Committed: e.metrics.committed(row.Name), FreeBallast: e.ballast.free, FoldBytes: e.options.FoldBytes,
+	})
+	if err != nil {
+		q.store.Close()
+		return err
+	}
+	e.queues[q.name], e.shards[q.id] = q, q
+	return nil
+}
+
+func (e *Engine) shardDir(id queue.ShardID) string {
+	return filepath.Join(e.options.Dir, "shards", fmt.Sprintf("%04d", id))
+}
+
+func (e *Engine) all() []*openQueue {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	list := make([]*openQueue, 0, len(e.queues))
+	for _, q := range e.queues {
+		list = append(list, q)
+	}
+	slices.SortFunc(list, func(a, b *openQueue) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// queue finds a queue by name.
+func (e *Engine) queue(name string) (*openQueue, error) {
+	e.mu.RLock()
+	q := e.queues[name]
+	e.mu.RUnlock()
+	if q == nil {
+		return nil, &queue.Error{Code: queue.CodeUnknownQueue, Message: fmt.Sprintf("There is no queue %q. Create it with PUT /v1/queues/{queue}, or use %q, which always exists.", clip(name, queue.MaxQueueNameBytes), DefaultQueue)}
+	}
+	return q, nil
+}
+
+// route finds the queue of a submission by arithmetic on its id.
+func (e *Engine) route(id queue.SubmissionID) (*openQueue, error) {
+	e.mu.RLock()
+	q := e.shards[id.Shard()]
+	e.mu.RUnlock()
+	if q == nil {
+		return nil, &queue.Error{Code: queue.CodeUnknownSubmission, Message: fmt.Sprintf("There is no submission %s: no shard of this server can have made it.", id)}
+	}
+	return q, nil
+}
+
+// Queues lists the queues by name.
+func (e *Engine) Queues() []QueueInfo {
+	var list []QueueInfo
+	for _, q := range e.all() {
+		list = append(list, q.info())
+	}
+	return list
+}
+
+// Queue tells a queue's configuration.
+func (e *Engine) Queue(name string) (QueueInfo, error) {
+	q, err := e.queue(name)
+	if err != nil {
+		return QueueInfo{}, err
+	}
+	return q.info(), nil
+}
+
+// PutQueue creates a queue or changes its settings; the next decisions read them.
+func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Settings) (info QueueInfo, created bool, err error) {
+	if err := errors.Join(validQueueName(name), validSettings(&settings)); err != nil {
+		return info, false, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if q := e.queues[name]; q != nil {
+		row := store.QueueRow{Name: name, Shard: q.id, Settings: settings, Created: q.created}
+		if err := e.catalogue.PutQueue(row); err != nil {
+			return info, false, err
+		}
+		q.config.Store(&settings)
+		return q.info(), false, q.shard.SetSettings(settings)
+	}
+	if len(e.queues) >= queue.MaxQueues {
+		return info, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d queues already, the most this server keeps. Delete one, or tell work apart by meta instead of by queue.", queue.MaxQueues)}
+	}
+	id, err := e.freeShard()
+	if err != nil {
+		return info, false, err
+	}
+	row := store.QueueRow{Name: name, Shard: id, Settings: settings, Created: queue.At(e.options.Now())}
+	if err := e.openQueue(ctx, row); err != nil {
+		return info, false, err
+	}
+	if err := e.catalogue.PutQueue(row); err != nil {
+		return info, false, errors.Join(err, e.discard(e.queues[name]))
+	}
+	return e.queues[name].info(), true, nil
+}
+
+// freeShard finds a shard number that no queue has and that left nothing behind, so that old ids stay unknown.
+func (e *Engine) freeShard() (queue.ShardID, error) {
+	for id := queue.ShardID(0); id < queue.MaxShards; id++ {
+		if _, err := os.Stat(e.shardDir(id)); e.shards[id] == nil && errors.Is(err, os.ErrNotExist) {
+			return id, nil
+		}
+	}
+	return 0, &queue.Error{Code: queue.CodeConflict, Message: "All shard numbers are taken: delete a queue first."}
+}
+
+// discard closes a queue and removes its files.
+func (e *Engine) discard(q *openQueue) error {
+	delete(e.queues, q.name)
+	delete(e.shards, q.id)
+	return errors.Join(q.close(), os.RemoveAll(e.shardDir(q.id)))
+}
+
+// DeleteQueue removes a queue with its history. It has to have no open submission, and not to be the default one.
+func (e *Engine) DeleteQueue(_ context.Context, name string) error {
+	if name == DefaultQueue {
+		return &queue.Error{Code: queue.CodeConflict, Message: "The queue \"default\" always exists; its settings can be changed."}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	q := e.queues[name]
+	if q == nil {
+		return &queue.Error{Code: queue.CodeUnknownQueue, Message: fmt.Sprintf("There is no queue %q.", clip(name, queue.MaxQueueNameBytes))}
+	}
+	if open := q.shard.Stats().SubmissionsOpen; open > 0 {
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d open submissions. Cancel them or let them end first.", open)}
+	}
+	if err := e.catalogue.DeleteQueue(name); err != nil {
+		return err
+	}
+	return e.discard(q)
+}
+
+func clip(text string, most int) string {
+	if len(text) > most {
+		return text[:most]
+	}
+	return text
+}

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// ReserveRequest asks for up to Max chunks (1 to queue.MaxReserve) by a plan.
+type ReserveRequest struct {
+	Max      int
+	Plan     *strategy.Plan
+	Consumer string
+	Wait     time.Duration // for the first chunk, 0 to queue.MaxWait
+	Timeout  time.Duration // until the deadline; 0: the queue's
+}
+
+// ReserveResult is the answer. Reason and RetryAfter are set when there are no reservations; RetryAfter 0 is "no idea".
+type ReserveResult struct {
+	Reservations []queue.Reservation
+	Reason       queue.EmptyReason
+	RetryAfter   time.Duration
+}
+
+// Reserve hands chunks to a consumer. The reservations are appended to dst.
+func (e *Engine) Reserve(ctx context.Context, queueName string, r ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return ReserveResult{Reservations: dst}, err
+	}
+	if err := validReserve(&r, q.config.Load()); err != nil {
+		return ReserveResult{Reservations: dst}, err
+	}
+	return q.reserve(ctx, &r, dst)
+}
+
+func (q *openQueue) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
+	from := len(dst)
+	got, err := q.shard.Reserve(ctx, shard.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Timeout: r.Timeout, Wait: r.Wait}, dst)
+	if err == nil && len(got.Reservations) == from {
+		q.empty.count(got.Reason)
+	}
+	return ReserveResult(got), err
+}

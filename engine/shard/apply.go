@@ -1,0 +1,209 @@
+package shard
+
+import (
+	"fmt"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// The machine's Apply methods are the only code that changes durable state, live and at recovery. They are total: an op
+// that is already in effect changes nothing.
+var _ journal.Applier = (*machine)(nil)
+
+// ApplyEpoch starts a new life: tokens of earlier ones are told by their epoch.
+func (m *machine) ApplyEpoch(epoch uint32) error {
+	m.epoch = max(m.epoch, epoch)
+	return nil
+}
+
+// ApplyInsert makes a submission exist and offers it, unless it waits for its run_at.
+func (m *machine) ApplyInsert(s *journal.Insert) error {
+	if m.replay {
+		if known, err := m.known(s.Seq, s.ID); known || err != nil {
+			return err
+		}
+	}
+	r := newRecord(s)
+	m.adopt(r, m.backlog.Insert(specOf(s)))
+	m.touch(r)
+	m.stats.submissions++
+	m.stats.inserted += uint64(r.chunks)
+	return nil
+}
+
+// known says whether the store's rows already tell of a submission whose insert is replayed.
+func (m *machine) known(seq uint32, id queue.SubmissionID) (bool, error) {
+	if m.liveSeq(seq) != nil || m.ended[id] != nil {
+		return true, nil
+	}
+	return m.history(id)
+}
+
+func specOf(s *journal.Insert) backlog.Spec {
+	return backlog.Spec{Seq: s.Seq, ID: s.ID, Chunks: s.Chunks, Priority: s.Priority, Meta: s.Meta, Mul: s.Mul, Add: s.Add}
+}
+
+// adopt joins a record with its chunks and offers them.
+func (m *machine) adopt(r *record, sub *backlog.Submission) {
+	r.sub, sub.Data = sub, r
+	m.nextSeq = max(m.nextSeq, r.seq)
+	m.lastID = max(m.lastID, r.id)
+	m.order.add(r)
+	if d := r.details(); d.key != "" {
+		m.remember(r)
+	}
+	if m.replay {
+		return // settle offers it
+	}
+	if runAt := r.details().runAt; runAt > m.now {
+		r.parked = true
+		m.stats.parked += uint64(sub.Available())
+		m.due.push(due{at: runAt, seq: r.seq, whole: true})
+		return
+	}
+	m.show(r)
+}
+
+// remember keeps the idempotency key of a committed insert.
+func (m *machine) remember(r *record) {
+	if entry := m.keys.find(r.more.key); entry != nil && entry.id == r.id {
+		entry.batch = nil
+		return
+	}
+	m.keys.add(&keyed{key: r.more.key, fingerprint: r.more.fingerprint, id: r.id, at: r.id.Time()})
+}
+
+// ApplyComplete finishes a chunk, whoever holds it.
+func (m *machine) ApplyComplete(c journal.Completed) error {
+	r, err := m.target(c.Seq, c.Index)
+	if r == nil {
+		return err
+	}
+	if slot, held := m.holds.Find(c.Seq, c.Index); held {
+		m.drop(r, slot)
+	} else if t := r.tries[c.Index]; t != nil && (t.waiting || t.reason == journal.Dead) {
+		if t.reason == journal.Dead {
+			return nil
+		}
+	} else if m.withdraw(r, c.Index, false) != backlog.Taken {
+		return nil // done before
+	}
+	if t := r.tries[c.Index]; t != nil {
+		m.undelay(r, t)
+		delete(r.tries, c.Index)
+	}
+	r.done++
+	m.stats.done++
+	m.recent.put(queue.ChunkID{Submission: r.id, Index: c.Index}, c.Epoch, c.Sequence)
+	m.touch(r)
+	if r.over() {
+		m.finish(r)
+	}
+	return nil
+}
+
+// target is the live record an op is for: nil when the op is older than the record's row, or the submission has ended.
+func (m *machine) target(seq, index uint32) (*record, error) {
+	r := m.liveSeq(seq)
+	if r == nil || m.replay && m.applied <= r.applied && !r.dirty {
+		return nil, nil
+	}
+	if index >= r.chunks {
+		return nil, fmt.Errorf("shard: an op names chunk %d of submission %s, which has %d: the journal is damaged", index, r.id, r.chunks)
+	}
+	return r, nil
+}
+
+// ApplyReturn takes a chunk back with a try counted, to be offered at once, later, or (Dead) not again.
+func (m *machine) ApplyReturn(op journal.Returned) error {
+	r, err := m.target(op.Seq, op.Index)
+	if r == nil {
+		return err
+	}
+	slot, held := m.holds.Find(op.Seq, op.Index)
+	if held {
+		h := m.holds.At(slot)
+		if op.Reason == journal.Expired && h.State != reserver.Expiring {
+			return nil // its consumer came first: the completion follows in the journal
+		}
+		m.drop(r, slot)
+	} else if r.tries[op.Index] == nil || !r.tries[op.Index].waiting {
+		if m.withdraw(r, op.Index, false) != backlog.Taken {
+			return nil // done or dead before
+		}
+	}
+	m.returned(r, op)
+	return nil
+}
+
+// returned files a chunk that is now taken and unheld.
+func (m *machine) returned(r *record, op journal.Returned) {
+	t := r.tries[op.Index]
+	if t == nil {
+		t = new(try)
+		if r.tries == nil {
+			r.tries = map[uint32]*try{}
+		}
+		r.tries[op.Index] = t
+	}
+	m.undelay(r, t)
+	*t = try{notBefore: op.NotBefore, sequence: op.Sequence, epoch: op.Epoch, attempts: op.Attempts, expiries: op.Expiries, reason: op.Reason, err: op.Error}
+	m.touch(r)
+	switch {
+	case op.Reason == journal.Dead:
+		r.dead++
+		m.stats.dead++
+		if r.over() {
+			m.finish(r)
+		}
+	case op.NotBefore > m.now:
+		m.delay(r, op.Index, t)
+	default:
+		m.putBack(r, op.Index)
+	}
+	m.stats.failed++
+}
+
+// ApplyEnd ends a submission by decision: cancelled, failed.
+func (m *machine) ApplyEnd(x journal.End) error {
+	r, _ := m.target(x.Seq, 0)
+	if r != nil {
+		m.end(r, x.State, x.Reason)
+	}
+	return nil
+}
+
+// finish ends a submission with nothing left to do.
+func (m *machine) finish(r *record) {
+	state := queue.Completed
+	if r.dead > 0 {
+		state = queue.CompletedWithDead
+	}
+	m.end(r, state, "")
+}
+
+// end takes the submission out of the backlog. Who still holds chunks of it learns so from his next call.
+func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
+	m.touch(r)
+	final := m.snapshot(nil, r)
+	m.holds.Each(&r.holds, func(slot uint32, _ *reserver.Hold) bool {
+		m.holds.Remove(&r.holds, slot)
+		return true
+	})
+	m.ready(r, -int(r.sub.Available()))
+	m.stats.waiting -= uint64(r.waiting)
+	m.stats.dead -= uint64(r.dead)
+	r.ended = &ending{at: m.now, meta: r.sub.Meta(), reason: reason, spec: r.spec(), final: final}
+	m.backlog.Remove(r.sub)
+	r.state, r.sub = state, nil
+	m.ended[r.id] = r
+	m.gone = append(m.gone, r)
+	m.stats.submissionEnd++
+	for _, done := range m.watch[r.id] {
+		close(done)
+	}
+	delete(m.watch, r.id)
+}

@@ -1,0 +1,213 @@
+package shard
+
+import (
+	"context"
+	"errors"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// batch is what one journal append will make durable: the ops of every call that arrived during the previous append.
+type batch struct {
+	enc    journal.Encoder
+	begun  bool
+	marked []marked      // reservations to give back when the commit fails
+	keyed  []*keyed      // idempotency keys to forget then
+	done   chan struct{} // closed after the commit and its effects, or its failure
+	err    error         // set before done is closed
+}
+
+type marked struct {
+	slot     uint32
+	sequence uint64
+}
+
+func newBatch() *batch { return &batch{done: make(chan struct{})} }
+
+func (b *batch) mark(slot uint32, sequence uint64) {
+	b.marked = append(b.marked, marked{slot, sequence})
+}
+
+// commits is a set of batches that a call has to wait for.
+type commits []*batch
+
+func (c *commits) add(b *batch) {
+	if b == nil || len(*c) > 0 && (*c)[len(*c)-1] == b {
+		return
+	}
+	*c = append(*c, b)
+}
+
+// pending is the batch that decides what the caller has just done or seen: the open one when it holds ops, otherwise the
+// one being appended (an "already" may rest on it). The mutex is held.
+func (s *Shard) pending() *batch {
+	if s.m.batch.begun {
+		return s.m.batch
+	}
+	return s.inflight
+}
+
+// wait starts the writer and waits for the commits.
+func (s *Shard) wait(c commits) error {
+	if len(c) == 0 {
+		return nil
+	}
+	s.kick()
+	for _, b := range c {
+		<-b.done
+		if b.err != nil {
+			return b.err
+		}
+	}
+	return nil
+}
+
+func (s *Shard) kick() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// writer is the shard's one goroutine that appends. No timer: a batch is whatever arrived during the previous append.
+func (s *Shard) writer() {
+	defer close(s.written)
+	for range s.wake {
+		for s.commitOne() {
+		}
+	}
+}
+
+// commitOne appends the open batch, if it holds anything, and applies it.
+func (s *Shard) commitOne() bool {
+	s.mu.Lock()
+	b := s.m.batch
+	if !b.begun {
+		s.mu.Unlock()
+		return false
+	}
+	s.m.batch = s.freshBatch()
+	s.inflight = b
+	tail := s.m.applied
+	s.mu.Unlock()
+
+	started := s.options.Now()
+	var position journal.Position
+	err := s.roomy(func() (err error) {
+		position, err = s.journal.Append(context.Background(), tail, b.enc.Bytes())
+		return err
+	})
+	if err != nil {
+		s.refuse(b, err)
+		return true
+	}
+	s.options.Committed(s.options.Now().Sub(started), b.enc.Ops(), len(b.enc.Bytes()))
+	s.apply(position, b)
+	s.fold.note(len(b.enc.Bytes()))
+	return true
+}
+
+// applySlice is how many ops one hold of the mutex applies.
+const applySlice = 128
+
+// apply makes a committed batch true in memory, serves who waited for it, and answers its callers. Folds are kept out
+// meanwhile: a row must not be taken between two ops of one position.
+func (s *Shard) apply(position journal.Position, b *batch) {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	decoder := journal.NewDecoder(b.enc.Bytes(), s.m.epoch)
+	for more := true; more; {
+		s.mu.Lock()
+		s.m.applied, s.m.now = position, decoder.At()
+		var err error
+		for n := 0; n < applySlice && more && err == nil; n++ {
+			more, err = decoder.Step(s.m)
+		}
+		if err != nil {
+			s.mu.Unlock()
+			s.options.Fatal(err) // our own bytes of a moment ago: memory is damaged
+			return
+		}
+		if !more {
+			s.inflight = nil
+			s.m.stats.commits++
+			s.m.stats.commitBytes += uint64(len(b.enc.Bytes()))
+		}
+		s.serve(s.now())
+		s.mu.Unlock()
+	}
+	close(b.done)
+	s.recycle(b)
+}
+
+// refuse answers everybody in a failed batch, and in the one that was filled meanwhile as it may rest on the failed one.
+// When the outcome of the append is unknown the shard reloads from the journal.
+func (s *Shard) refuse(b *batch, cause error) {
+	err := commitError(cause)
+	if errors.Is(cause, journal.ErrSync) {
+		s.options.Fatal(cause)
+	}
+	s.mu.Lock()
+	next := s.m.batch
+	s.m.batch = newBatch()
+	s.inflight = nil
+	for _, failed := range []*batch{b, next} {
+		failed.err = err
+		for i := len(failed.marked) - 1; i >= 0; i-- {
+			s.m.abandon(failed.marked[i].slot, failed.marked[i].sequence)
+		}
+		for _, entry := range failed.keyed {
+			s.m.keys.forget(entry)
+		}
+		close(failed.done)
+	}
+	if !errors.Is(cause, journal.ErrFull) {
+		s.reload(cause)
+	}
+	s.serve(s.now())
+	s.mu.Unlock()
+	s.options.Logger.Error("commit failed", "shard", s.options.ID, "error", cause)
+}
+
+func commitError(cause error) error {
+	if errors.Is(cause, journal.ErrFull) {
+		return &queue.Error{Code: queue.CodeDiskFull, Message: "The disk is full: nothing of this request was done. Free some space; the server recovers by itself.", Err: cause}
+	}
+	return &queue.Error{Code: queue.CodeCommitFailed, Message: "The commit failed and it is not known whether it took effect. Ask again: completions and inserts with an Idempotency-Key can be repeated safely.", Err: cause}
+}
+
+// roomy runs a write; when the disk is full it frees the ballast and tries once more, so that completions get through on
+// a disk that inserts have filled.
+func (s *Shard) roomy(write func() error) error {
+	err := write()
+	if errors.Is(err, journal.ErrFull) {
+		s.full.Store(true)
+		if s.options.FreeBallast() {
+			return write()
+		}
+	}
+	return err
+}
+
+// freshBatch reuses the buffer of an answered batch. The mutex is held.
+func (s *Shard) freshBatch() *batch {
+	b := newBatch()
+	if spare := s.spare; spare != nil {
+		s.spare = nil
+		b.enc, b.marked, b.keyed = spare.enc, spare.marked[:0], spare.keyed[:0]
+	}
+	return b
+}
+
+// maxSpare bounds the buffer that is kept for the next batch.
+const maxSpare = 4 << 20
+
+func (s *Shard) recycle(b *batch) {
+	if len(b.enc.Bytes()) > maxSpare {
+		return
+	}
+	s.mu.Lock()
+	s.spare = &batch{enc: b.enc, marked: b.marked, keyed: b.keyed}
+	s.mu.Unlock()
+}

@@ -1,0 +1,341 @@
+package shard
+
+import (
+	"context"
+	"time"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+const takenNow = backlog.Taken
+
+// sliceItems is how many items one hold of the mutex works on, so that a large batch never stalls the others.
+const sliceItems = 256
+
+// completes checks completions, marks their reservations Finishing and encodes them. Outcomes that only the history
+// knows are left as "unknown submission".
+func (m *machine) completes(items []queue.CompleteItem, now queue.Time, dst []queue.Result, scratch []journal.Completed) ([]queue.Result, []journal.Completed) {
+	for i := range items {
+		t := &items[i].Token
+		r, slot, s := m.resolve(t)
+		switch s {
+		case holder:
+			m.mark(slot)
+		case free, waiting:
+			var ok bool
+			if slot, ok = m.claim(r, t, s, now); !ok {
+				dst = append(dst, queue.Result{Outcome: queue.OutcomeLost, Code: "too_many_late", Detail: "too many chunks of this submission were completed without a reservation: this one will be offered again"})
+				continue
+			}
+			m.batch.mark(slot, t.Sequence)
+		default:
+			dst = append(dst, answer(s))
+			continue
+		}
+		if len(items[i].Output) > 0 {
+			r.outputs = true
+		}
+		scratch = append(scratch, journal.Completed{Seq: r.seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence})
+		dst = append(dst, queue.Result{})
+	}
+	if len(scratch) > 0 {
+		m.encode(now).Complete(scratch)
+	}
+	return dst, scratch[:0]
+}
+
+// mark makes a reservation Finishing in the open batch.
+func (m *machine) mark(slot uint32) {
+	h := m.holds.At(slot)
+	h.State = reserver.Finishing
+	m.batch.mark(slot, h.Sequence)
+}
+
+// fails checks failures and encodes what becomes of their chunks.
+func (m *machine) fails(items []queue.FailItem, now queue.Time, dst []queue.Result) []queue.Result {
+	for i := range items {
+		item := &items[i]
+		t := &item.Token
+		r, slot, s := m.resolve(t)
+		switch {
+		case s == holder:
+			m.mark(slot)
+		case s == free && t.Epoch < m.epoch: // worked through a restart: the try has not been counted yet
+			var ok bool
+			if slot, ok = m.claim(r, t, s, now); !ok {
+				dst = append(dst, queue.Result{})
+				continue
+			}
+			m.batch.mark(slot, t.Sequence)
+		case s == free || s == waiting: // its deadline has counted it
+			dst = append(dst, queue.Result{})
+			continue
+		default:
+			dst = append(dst, answer(s))
+			continue
+		}
+		m.failed(r, item, now)
+		dst = append(dst, queue.Result{})
+	}
+	return dst
+}
+
+// failed decides what a failed try leads to and encodes it.
+func (m *machine) failed(r *record, item *queue.FailItem, now queue.Time) {
+	op := m.tried(r, item.Token.Index, journal.Failed)
+	op.Epoch, op.Sequence = item.Token.Epoch, item.Token.Sequence
+	op.Error = clip(item.Error, queue.MaxErrorBytes)
+	switch {
+	case item.Fatal || op.Attempts >= m.maxAttempts(r):
+		m.exhausted(r, op, now)
+		return
+	case item.HasRetry:
+		op.NotBefore = now + item.RetryAfter
+	default:
+		op.NotBefore = m.backoff(m.settings.RetryBackoff, int(op.Attempts), now)
+	}
+	m.encode(now).Return(op)
+}
+
+// tried counts one more try of a chunk.
+func (m *machine) tried(r *record, index uint32, reason journal.ReturnReason) journal.Returned {
+	op := journal.Returned{Seq: r.seq, Index: index, Reason: reason, Attempts: 1}
+	if t := r.tries[index]; t != nil {
+		op.Attempts, op.Expiries = t.attempts+1, t.expiries
+	}
+	if reason == journal.Expired {
+		op.Expiries++
+	}
+	return op
+}
+
+func (m *machine) maxAttempts(r *record) uint16 {
+	if r.attempts != 0 {
+		return r.attempts
+	}
+	return m.settings.MaxAttempts
+}
+
+// exhausted ends a chunk that has no try left, and with it the submission unless its policy keeps the damage to the chunk.
+func (m *machine) exhausted(r *record, op journal.Returned, now queue.Time) {
+	op.Reason, op.NotBefore = journal.Dead, 0
+	m.encode(now).Return(op)
+	policy := r.policy
+	if policy == queue.Inherit {
+		policy = m.settings.OnExhausted
+	}
+	if policy == queue.FailSubmission || policy == queue.Inherit {
+		m.encode(now).End(journal.End{Seq: r.seq, State: queue.Failed, Reason: op.Error})
+	}
+}
+
+// backoff draws a delay with full jitter (Brooker, "Exponential Backoff And Jitter", AWS 2015).
+func (m *machine) backoff(b queue.Backoff, tries int, now queue.Time) queue.Time {
+	if b.Base <= 0 {
+		return 0
+	}
+	delay := float64(b.Base)
+	for ; tries > 1 && delay < float64(b.Cap); tries-- {
+		delay *= max(b.Factor, 1)
+	}
+	if b.Cap > 0 {
+		delay = min(delay, float64(b.Cap))
+	}
+	return now.Add(time.Duration(m.rnd.Int64N(int64(delay)+1))) + 1
+}
+
+// extends moves deadlines, and takes a chunk up again for a consumer that worked through a restart.
+func (m *machine) extends(items []queue.ExtendItem, now queue.Time, dst []queue.Result) []queue.Result {
+	for i := range items {
+		t := &items[i].Token
+		timeout := items[i].Timeout
+		if timeout == 0 {
+			timeout = queue.Time(m.settings.ReservationTimeout / time.Millisecond)
+		}
+		r, slot, s := m.resolve(t)
+		if s == free && m.backlog.TakeChunk(r.sub, t.Index) {
+			m.ready(r, -1)
+			slot = m.holds.Add(&r.holds, reserver.Hold{
+				Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.seq, Index: t.Index, Attempt: r.attempt(t.Index), Counted: true,
+				Reserved: now, Deadline: now, Limit: now.Add(m.settings.MaxReservation),
+			}, "")
+			s = holder
+		}
+		if s != holder || m.holds.At(slot).State == reserver.Expiring {
+			dst = append(dst, answer(extendStanding(s)))
+			continue
+		}
+		deadline := min(now+timeout, m.holds.At(slot).Limit)
+		m.holds.Extend(slot, deadline)
+		dst = append(dst, queue.Result{Deadline: deadline})
+	}
+	return dst
+}
+
+// extendStanding: what is finished or finishing cannot be extended.
+func extendStanding(s standing) standing {
+	switch s {
+	case already, busy, free, waiting, holder:
+		return lost
+	}
+	return s
+}
+
+// releases gives chunks back unworked; no try is counted and nothing is journaled, as reservations are memory only.
+func (m *machine) releases(items []queue.ReleaseItem, dst []queue.Result) []queue.Result {
+	for i := range items {
+		t := &items[i].Token
+		r, slot, s := m.resolve(t)
+		switch s {
+		case holder:
+			if m.holds.At(slot).State == reserver.Expiring {
+				dst = append(dst, answer(lost))
+				continue
+			}
+			m.drop(r, slot)
+			m.putBack(r, t.Index)
+			m.stats.released++
+			dst = append(dst, queue.Result{})
+		case free, waiting:
+			dst = append(dst, queue.Result{Outcome: queue.OutcomeAlready})
+		case busy, already:
+			dst = append(dst, answer(lost))
+		default:
+			dst = append(dst, answer(s))
+		}
+	}
+	return dst
+}
+
+// Complete finishes chunks: one result per item, in order, appended to dst. It returns after the commit. Outputs are
+// written first, so that a committed completion never lacks its output.
+func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
+	from := len(dst)
+	if err := s.writeOutputs(ctx, items); err != nil {
+		return dst, err
+	}
+	scratch := s.takeScratch()
+	var waits commits
+	for start := 0; start < len(items); start += sliceItems {
+		slice := items[start:min(start+sliceItems, len(items))]
+		now := s.now()
+		s.mu.Lock()
+		if err := s.usable(); err != nil {
+			s.mu.Unlock()
+			return dst, err
+		}
+		dst, *scratch = s.m.completes(slice, now, dst, *scratch)
+		waits.add(s.pending())
+		s.mu.Unlock()
+	}
+	s.scratch.Put(scratch)
+	if err := s.wait(waits); err != nil {
+		return dst, err
+	}
+	s.askHistory(ctx, dst[from:], func(i int) queue.SubmissionID { return items[i].Token.Submission })
+	return dst, nil
+}
+
+// writeOutputs puts the outputs of those items whose tokens are worth something now on disk.
+func (s *Shard) writeOutputs(ctx context.Context, items []queue.CompleteItem) error {
+	var outputs []store.Output
+	s.mu.Lock()
+	for i := range items {
+		if len(items[i].Output) == 0 {
+			continue
+		}
+		t := &items[i].Token
+		if r, _, standing := s.m.resolve(t); standing == holder || standing == free || standing == waiting {
+			outputs = append(outputs, store.Output{Seq: r.seq, Index: t.Index, Bytes: items[i].Output})
+		}
+	}
+	s.mu.Unlock()
+	if len(outputs) == 0 {
+		return nil
+	}
+	return s.roomy(func() error { return s.store.AppendOutputs(ctx, outputs) })
+}
+
+// Fail reports failed tries: one result per item, in order, appended to dst. It returns after the commit.
+func (s *Shard) Fail(ctx context.Context, items []queue.FailItem, dst []queue.Result) ([]queue.Result, error) {
+	from := len(dst)
+	var waits commits
+	for start := 0; start < len(items); start += sliceItems {
+		slice := items[start:min(start+sliceItems, len(items))]
+		now := s.now()
+		s.mu.Lock()
+		if err := s.usable(); err != nil {
+			s.mu.Unlock()
+			return dst, err
+		}
+		s.m.seed(s.options.Seed())
+		dst = s.m.fails(slice, now, dst)
+		waits.add(s.pending())
+		s.mu.Unlock()
+	}
+	if err := s.wait(waits); err != nil {
+		return dst, err
+	}
+	s.askHistory(ctx, dst[from:], func(i int) queue.SubmissionID { return items[i].Token.Submission })
+	return dst, nil
+}
+
+// Extend moves deadlines: one result per item, in order, appended to dst. Nothing is written to disk.
+func (s *Shard) Extend(ctx context.Context, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error) {
+	from := len(dst)
+	now := s.now()
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return dst, err
+	}
+	dst = s.m.extends(items, now, dst)
+	s.mu.Unlock()
+	s.askHistory(ctx, dst[from:], func(i int) queue.SubmissionID { return items[i].Token.Submission })
+	return dst, nil
+}
+
+// Release gives chunks back: one result per item, in order, appended to dst. Nothing is written to disk.
+func (s *Shard) Release(ctx context.Context, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error) {
+	from := len(dst)
+	now := s.now()
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return dst, err
+	}
+	dst = s.m.releases(items, dst)
+	s.serve(now)
+	s.mu.Unlock()
+	s.askHistory(ctx, dst[from:], func(i int) queue.SubmissionID { return items[i].Token.Submission })
+	return dst, nil
+}
+
+// askHistory replaces "unknown submission" by what the history knows: the submission ended long ago.
+func (s *Shard) askHistory(ctx context.Context, results []queue.Result, id func(i int) queue.SubmissionID) {
+	for i := range results {
+		if results[i].Code != "unknown_submission" {
+			continue
+		}
+		row, found, err := s.store.Ended(ctx, id(i))
+		if err != nil || !found {
+			continue
+		}
+		if row.State == queue.Completed || row.State == queue.CompletedWithDead {
+			results[i] = answer(lost)
+		} else {
+			results[i] = answer(ended)
+		}
+	}
+}
+
+func clip(text string, most int) string {
+	if len(text) > most {
+		return text[:most]
+	}
+	return text
+}

@@ -1,0 +1,193 @@
+package shard
+
+import (
+	"context"
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// folder decides when to fold: to write the rows of what changed, so that the journal before them can be forgotten.
+type folder struct {
+	bytes atomic.Int64 // journaled since the last fold began
+	wake  chan struct{}
+	quit  chan struct{}
+	force chan chan error
+	once  sync.Once
+}
+
+func (f *folder) init() {
+	f.wake = make(chan struct{}, 1)
+	f.quit = make(chan struct{})
+	f.force = make(chan chan error)
+}
+
+func (f *folder) stop() { f.once.Do(func() { close(f.quit) }) }
+
+func (f *folder) restart(bytes int64) { f.bytes.Store(bytes) }
+
+// batchCost stands for what a journal row takes beyond its ops.
+const batchCost = 64
+
+func (f *folder) note(bytes int) {
+	f.bytes.Add(int64(bytes) + batchCost)
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// folder runs folds beside the commits: it only holds the mutex to encode a slice of rows.
+func (s *Shard) folder() {
+	defer close(s.folded)
+	for {
+		select {
+		case <-s.fold.quit:
+			return
+		case answer := <-s.fold.force:
+			answer <- s.foldAll()
+		case <-s.fold.wake:
+			if s.foldDue() {
+				if err := s.foldAll(); err != nil {
+					s.options.Logger.Error("fold failed; it is tried again later", "queue", s.options.Queue, "error", err)
+				}
+			}
+		}
+	}
+}
+
+func (s *Shard) foldDue() bool {
+	if s.fold.bytes.Load() >= s.options.FoldBytes {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.m.gone) >= s.options.FoldEnded
+}
+
+// Fold writes all rows now and forgets the journal before them.
+func (s *Shard) Fold() error {
+	answer := make(chan error)
+	select {
+	case s.fold.force <- answer:
+		return <-answer
+	case <-s.fold.quit:
+		return errClosing
+	}
+}
+
+// foldAll writes the rows of everything that changed up to a position, then lets the journal forget what came before.
+// Rows hold absolute state and the position up to which they are true, so a fold can be cut off anywhere: replay skips
+// what a row already has.
+func (s *Shard) foldAll() error {
+	s.applying.Lock()
+	s.mu.Lock()
+	m, log := s.m, s.journal
+	upTo, dirty, gone := m.applied, m.dirty, m.gone
+	m.dirty, m.gone = nil, nil
+	s.fold.bytes.Store(0)
+	s.mu.Unlock()
+	s.applying.Unlock()
+
+	ctx := context.Background()
+	for len(dirty) > 0 || len(gone) > 0 {
+		slice := foldSlice{dirty: dirty[:min(len(dirty), foldMost)], gone: gone[:min(len(gone), foldMost)]}
+		s.encode(m, &slice)
+		err := s.roomy(func() error { return s.store.Fold(ctx, slice.rows, slice.ended) })
+		if err != nil {
+			s.unfold(m, dirty, gone, &slice)
+			return err
+		}
+		s.forget(m, &slice)
+		dirty, gone = dirty[len(slice.dirty):], gone[len(slice.gone):]
+	}
+	if err := s.store.SetFolded(ctx, upTo); err != nil {
+		return err
+	}
+	return log.Trim(ctx, upTo)
+}
+
+// foldMost is how many submissions of either list one transaction carries and one hold of the mutex encodes.
+const foldMost = 512
+
+// foldSlice is one transaction's worth of a fold.
+type foldSlice struct {
+	dirty, gone []*record
+	rows        []store.Row
+	ended       []store.Ended
+	ending      []*record // whose history rows are in ended
+}
+
+// encode takes the rows between two batches, never within one, so that their position is exact. A submission that ended
+// since the fold began gets its history row here, before the journal that tells of it is trimmed.
+func (s *Shard) encode(m *machine, f *foldSlice) {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range f.dirty {
+		if r.state == queue.Open {
+			r.dirty = false
+			row := store.Row{Seq: r.seq, ID: r.id, State: m.snapshot(nil, r)}
+			if !r.stored {
+				row.Spec = r.spec()
+			}
+			f.rows = append(f.rows, row)
+			continue
+		}
+		f.end(r)
+	}
+	for _, r := range f.gone {
+		f.end(r)
+	}
+}
+
+// end adds a history row, once.
+func (f *foldSlice) end(r *record) {
+	if r.folded {
+		return
+	}
+	r.folded = true
+	f.ending = append(f.ending, r)
+	f.ended = append(f.ended, *r.endedRow())
+}
+
+// endedRow is the history row of an ended submission. Its changing part is why it ended and its last snapshot.
+func (r *record) endedRow() *store.Ended {
+	final := binary.AppendUvarint(nil, uint64(len(r.ended.reason)))
+	final = append(final, r.ended.reason...)
+	return &store.Ended{Seq: r.seq, ID: r.id, State: r.state, Finished: r.ended.at, Spec: r.ended.spec, Final: append(final, r.ended.final...)}
+}
+
+// forget drops the ended submissions from memory, as the history has them now.
+func (s *Shard) forget(m *machine, f *foldSlice) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range f.dirty {
+		r.stored = true
+	}
+	for _, r := range f.ending {
+		delete(m.ended, r.id)
+		m.order.remove(r)
+	}
+}
+
+// unfold puts everything that was not written back for the next fold.
+func (s *Shard) unfold(m *machine, dirty, gone []*record, f *foldSlice) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range f.ending {
+		r.folded = false
+	}
+	for i, r := range dirty {
+		if i < len(f.dirty) && r.dirty && r.state == queue.Open {
+			continue // changed again since its row was taken: it is in the list already
+		}
+		r.dirty = true
+		m.dirty = append(m.dirty, r)
+	}
+	m.gone = append(m.gone, gone...)
+}

@@ -1,0 +1,200 @@
+package shard
+
+import (
+	"context"
+	"time"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// draw gives a submission its identity and its permutation.
+func (m *machine) draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
+	id := queue.MakeSubmissionID(now, m.id, 0)
+	if id <= m.lastID {
+		id = m.lastID.Next()
+	}
+	m.lastID = id
+	m.nextSeq++
+	mul, add := backlog.Permutation(n.Chunks.Count, m.rnd.Uint64())
+	runAt := n.RunAt
+	if runAt <= now.Add(nearNow) {
+		runAt = 0
+	}
+	return &journal.Insert{
+		Seq: m.nextSeq, ID: id, Chunks: n.Chunks.Count, Mul: mul, Add: add, Priority: n.Priority, Meta: n.Meta,
+		Prefix: n.Chunks.Prefix, Template: n.Chunks.Template, Group: n.Group, Trace: n.Trace,
+		OperationsPerChunk: max(n.OperationsPerChunk, 1), RunAt: runAt, DeadDeadline: n.DeadDeadline,
+		MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, Inline: len(n.Chunks.Inline) > 0,
+		Attachment: len(n.Attachment) > 0, IdempotencyKey: n.IdempotencyKey, Fingerprint: n.Fingerprint,
+	}
+}
+
+// nearNow is how close a run_at has to be to count as now (Querator's rule): less would be a wait for nothing.
+const nearNow = 100 * time.Millisecond
+
+// Insert makes a submission exist and returns it as it was at that moment. A repeated idempotency key returns the first
+// one's submission and replayed = true; with another request under the same key it is refused.
+func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.Submission, replayed bool, err error) {
+	if s.full.Load() {
+		return sub, false, commitError(journal.ErrFull)
+	}
+	now, seed := s.now(), s.options.Seed()
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return sub, false, err
+	}
+	if n.IdempotencyKey != "" {
+		if entry := s.m.keys.find(n.IdempotencyKey); entry != nil {
+			return s.repeat(ctx, entry, n) // unlocks
+		}
+	}
+	s.m.seed(seed)
+	op := s.m.draw(n, now)
+	entry := s.claimKey(n, op, now)
+	if !op.Inline && !op.Attachment {
+		return s.publish(op, entry, now) // unlocks
+	}
+	s.mu.Unlock()
+	if err := s.writeContent(ctx, op.Seq, n); err != nil {
+		s.giveUpKey(entry)
+		return sub, false, err
+	}
+	now = s.now()
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		s.giveUpKey(entry)
+		return sub, false, err
+	}
+	return s.publish(op, entry, now) // unlocks
+}
+
+// publish encodes the insert and waits for its commit. The mutex is held and given up.
+func (s *Shard) publish(op *journal.Insert, entry *keyed, now queue.Time) (queue.Submission, bool, error) {
+	s.m.encode(now).Insert(op)
+	b := s.m.batch
+	if entry != nil {
+		entry.batch = b
+		b.keyed = append(b.keyed, entry)
+	}
+	s.mu.Unlock()
+	if entry != nil {
+		close(entry.published)
+	}
+	if err := s.wait(commits{b}); err != nil {
+		return queue.Submission{}, false, err
+	}
+	return inserted(op, s.options.Queue), false, nil
+}
+
+// inserted is the submission as it was at the moment of its insert: what a first answer and every replay say.
+func inserted(op *journal.Insert, queueName string) queue.Submission {
+	r := newRecord(op)
+	sub := r.info(queueName, op.Meta, op.Chunks)
+	if op.RunAt != 0 {
+		sub.Waiting, sub.Ready = sub.Ready, 0
+	}
+	return sub
+}
+
+// claimKey keeps others with the same key out until this insert is decided. The mutex is held.
+func (s *Shard) claimKey(n *queue.NewSubmission, op *journal.Insert, now queue.Time) *keyed {
+	if n.IdempotencyKey == "" {
+		return nil
+	}
+	entry := &keyed{key: n.IdempotencyKey, fingerprint: n.Fingerprint, id: op.ID, at: now, published: make(chan struct{})}
+	s.m.keys.add(entry)
+	return entry
+}
+
+// giveUpKey frees the key of an insert that failed before its commit.
+func (s *Shard) giveUpKey(entry *keyed) {
+	if entry == nil {
+		return
+	}
+	s.mu.Lock()
+	s.m.keys.forget(entry)
+	s.mu.Unlock()
+	close(entry.published)
+}
+
+// repeat answers an insert whose key is known: it waits for the first one's commit. The mutex is held and given up.
+func (s *Shard) repeat(ctx context.Context, entry *keyed, n *queue.NewSubmission) (sub queue.Submission, replayed bool, err error) {
+	same := entry.fingerprint == n.Fingerprint
+	s.mu.Unlock()
+	if !same {
+		return sub, false, &queue.Error{Code: queue.CodeIdempotencyReuse, Message: "This Idempotency-Key came with a different request before. Use a new key for a new request; repeat the old request unchanged to get its answer."}
+	}
+	if entry.published != nil {
+		select {
+		case <-entry.published:
+		case <-ctx.Done():
+			return sub, false, ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	b, forgotten := entry.batch, entry.forgotten
+	s.mu.Unlock()
+	if b != nil {
+		if err := s.wait(commits{b}); err != nil {
+			return sub, false, err
+		}
+	} else if forgotten {
+		return sub, false, &queue.Error{Code: queue.CodeUnavailable, Message: "The first request with this Idempotency-Key failed a moment ago. Send it again."}
+	}
+	sub, err = s.original(ctx, entry.id)
+	return sub, true, err
+}
+
+// original is a submission as it was when inserted.
+func (s *Shard) original(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
+	sub, err := s.Submission(ctx, id)
+	if err != nil {
+		return sub, err
+	}
+	sub.State, sub.Finished, sub.Failure = queue.Open, 0, ""
+	sub.Ready, sub.Waiting, sub.Reserved, sub.Done, sub.Dead, sub.Skipped = sub.Chunks, 0, 0, 0, 0, 0
+	if sub.RunAt != 0 {
+		sub.Ready, sub.Waiting = 0, sub.Chunks
+	}
+	return sub, nil
+}
+
+// writeContent puts inline bytes and the attachment on disk before the insert is published. What a crash leaves behind
+// is swept away at the next start.
+func (s *Shard) writeContent(ctx context.Context, seq uint32, n *queue.NewSubmission) error {
+	return storeError(func() error {
+		if len(n.Attachment) > 0 {
+			if err := s.store.WriteAttachment(ctx, seq, n.Attachment); err != nil {
+				return err
+			}
+		}
+		if len(n.Chunks.Inline) > 0 {
+			return s.store.WriteContent(ctx, seq, 0, n.Chunks.Inline)
+		}
+		return nil
+	}())
+}
+
+// Cancel ends a submission. Consumers that hold chunks of it learn so from their next call.
+func (s *Shard) Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
+	now := s.now()
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return queue.Submission{}, err
+	}
+	var waits commits
+	if r := s.m.live(id); r != nil {
+		s.m.encode(now).End(journal.End{Seq: r.seq, State: queue.Cancelled})
+		waits.add(s.m.batch)
+	}
+	s.mu.Unlock()
+	if err := s.wait(waits); err != nil {
+		return queue.Submission{}, err
+	}
+	return s.Submission(ctx, id)
+}

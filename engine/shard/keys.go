@@ -1,0 +1,54 @@
+package shard
+
+import "github.com/quern-queue/quern/engine/queue"
+
+// keys remembers the idempotency keys of the last queue.IdempotencyWindow.
+type keys struct {
+	byKey map[string]*keyed
+	queue []*keyed // oldest first
+}
+
+type keyed struct {
+	key         string
+	fingerprint [16]byte
+	id          queue.SubmissionID
+	at          queue.Time
+	published   chan struct{} // closed when batch is set or the insert failed; nil when replayed from the journal
+	batch       *batch        // the commit that decides it; nil before and after
+	forgotten   bool
+}
+
+// maxKeys bounds the memory that keys take (about 200 bytes each): beyond it the oldest are forgotten early.
+const maxKeys = 1 << 20
+
+func newKeys() keys { return keys{byKey: map[string]*keyed{}} }
+
+func (k *keys) find(key string) *keyed { return k.byKey[key] }
+
+func (k *keys) add(entry *keyed) {
+	k.byKey[entry.key] = entry
+	k.queue = append(k.queue, entry)
+	for len(k.queue) > maxKeys {
+		k.forgetOldest()
+	}
+}
+
+func (k *keys) forget(entry *keyed) {
+	if !entry.forgotten {
+		entry.forgotten = true
+		delete(k.byKey, entry.key)
+	}
+}
+
+func (k *keys) forgetOldest() {
+	k.forget(k.queue[0])
+	k.queue[0] = nil
+	k.queue = k.queue[1:]
+}
+
+// expire forgets the keys that are older than the window.
+func (k *keys) expire(now queue.Time) {
+	for len(k.queue) > 0 && k.queue[0].at.Add(queue.IdempotencyWindow) < now {
+		k.forgetOldest()
+	}
+}

@@ -1,0 +1,168 @@
+package shard
+
+import (
+	"math/rand/v2"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// machine is the shard's state. Every input carries its time and its random seed; there is no clock, no goroutine and no
+// I/O in here. The caller holds the shard's mutex.
+type machine struct {
+	id       queue.ShardID
+	key      reserver.Key
+	epoch    uint32
+	settings queue.Settings
+
+	backlog *backlog.Backlog
+	holds   *reserver.Reserver
+	due     dueHeap
+	recent  recent
+	keys    keys
+
+	order *ordered                               // live submissions and ended ones without their history row, by id
+	ended map[queue.SubmissionID]*record         // ended, history row not yet written
+	gone  []*record                              // the same, in the order of their end
+	dirty []*record                              // changed since their last row
+	watch map[queue.SubmissionID][]chan struct{} // closed when the submission ends
+
+	batch   *batch           // the open one
+	applied journal.Position // the last one applied
+	now     queue.Time       // the time of the batch being applied
+	nextSeq uint32
+	lastID  queue.SubmissionID
+	source  rand.PCG
+	rnd     *rand.Rand
+	replay  bool
+	history func(queue.SubmissionID) (bool, error) // at recovery: does the history hold it?
+
+	stats counters
+}
+
+// counters are what the backlog and the reserver do not count themselves. The totals count from the server's start.
+type counters struct {
+	waiting, parked, dead, operations             uint64
+	inserted, reserved, done, failed              uint64
+	expired, released, submissions, submissionEnd uint64
+	commits, commitBytes                          uint64
+	examinedBefore                                uint64
+}
+
+func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now queue.Time) *machine {
+	m := &machine{
+		id: id, key: key, settings: settings,
+		backlog: backlog.New(),
+		holds:   reserver.New(now, 0),
+		order:   &ordered{},
+		ended:   map[queue.SubmissionID]*record{},
+		watch:   map[queue.SubmissionID][]chan struct{}{},
+		keys:    newKeys(),
+		batch:   newBatch(),
+	}
+	m.rnd = rand.New(&m.source)
+	return m
+}
+
+// seed makes the next draws follow from the command's seed alone.
+func (m *machine) seed(seed uint64) { m.source.Seed(seed, seed^0x9E3779B97F4A7C15) }
+
+// live finds an open submission, record finds any that is in memory.
+func (m *machine) live(id queue.SubmissionID) *record {
+	if sub := m.backlog.ByID(id); sub != nil {
+		return sub.Data.(*record)
+	}
+	return nil
+}
+
+func (m *machine) liveSeq(seq uint32) *record {
+	if sub := m.backlog.BySeq(seq); sub != nil {
+		return sub.Data.(*record)
+	}
+	return nil
+}
+
+func (m *machine) record(id queue.SubmissionID) *record {
+	if r := m.live(id); r != nil {
+		return r
+	}
+	return m.ended[id]
+}
+
+// encode is the open batch's encoder; the first op of a batch gives it its time.
+func (m *machine) encode(now queue.Time) *journal.Encoder {
+	if !m.batch.begun {
+		m.batch.begun = true
+		m.batch.enc.Reset(m.epoch, now)
+	}
+	return &m.batch.enc
+}
+
+// touch notes that r changed at the position being applied.
+func (m *machine) touch(r *record) {
+	r.applied = m.applied
+	if !r.dirty {
+		r.dirty = true
+		m.dirty = append(m.dirty, r)
+	}
+}
+
+// The following keep the counters beside the backlog's own.
+
+func (m *machine) show(r *record) {
+	m.backlog.Show(r.sub)
+	m.stats.operations += uint64(r.sub.Available()) * uint64(r.details().operations)
+}
+
+func (m *machine) ready(r *record, delta int) {
+	if r.parked {
+		m.stats.parked += uint64(delta)
+	} else {
+		m.stats.operations += uint64(delta * int(r.details().operations))
+	}
+}
+
+// putBack offers a taken chunk again.
+func (m *machine) putBack(r *record, index uint32) {
+	m.backlog.PutBack(r.sub, index)
+	m.ready(r, 1)
+}
+
+// withdraw takes an available chunk without counting it in flight.
+func (m *machine) withdraw(r *record, index uint32, bounded bool) backlog.Withdrawn {
+	w := m.backlog.Withdraw(r.sub, index, bounded)
+	if w == backlog.Taken {
+		m.ready(r, -1)
+	}
+	return w
+}
+
+// drop removes a reservation; the chunk stays taken.
+func (m *machine) drop(r *record, slot uint32) {
+	h := m.holds.At(slot)
+	if h.Counted {
+		m.backlog.Land(r.sub)
+	}
+	m.holds.Remove(&r.holds, slot)
+}
+
+// delay makes a taken chunk wait until t.notBefore.
+func (m *machine) delay(r *record, index uint32, t *try) {
+	if !t.waiting {
+		t.waiting = true
+		r.waiting++
+		m.stats.waiting++
+	}
+	m.due.push(due{at: t.notBefore, seq: r.seq, index: index})
+}
+
+// undelay ends a chunk's waiting; it stays taken.
+func (m *machine) undelay(r *record, t *try) {
+	if t.waiting {
+		t.waiting = false
+		r.waiting--
+		m.stats.waiting--
+	}
+}

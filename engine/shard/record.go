@@ -1,0 +1,135 @@
+package shard
+
+import (
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// record is what the shard knows of a submission beyond its chunks' availability, which the backlog keeps.
+type record struct {
+	sub      *backlog.Submission // nil once ended
+	id       queue.SubmissionID
+	seq      uint32
+	chunks   uint32
+	done     uint32
+	dead     uint32
+	waiting  uint32 // chunks that wait for a retry time
+	state    queue.SubmissionState
+	policy   queue.OnExhausted
+	attempts uint16 // max_attempts of its own, 0: the queue's
+	inline   bool
+	attached bool
+	outputs  bool // some chunk has one (a hint: not known again after a restart)
+	dirty    bool // in the list of the next fold
+	stored   bool // has its row
+	folded   bool // has its history row, or is about to get it
+	parked   bool // hidden until run_at
+	holds    reserver.List
+	applied  journal.Position // last op that is in here
+	priority int64
+	prefix   string
+	tries    map[uint32]*try
+	more     *details
+	ended    *ending
+}
+
+// details are the fields that few submissions have.
+type details struct {
+	template, group, trace string
+	operations             uint32
+	runAt, deadDeadline    queue.Time
+	key                    string
+	fingerprint            [16]byte
+}
+
+// ending is how a submission ended, kept until its history row is written.
+type ending struct {
+	at     queue.Time
+	meta   queue.Meta
+	reason string
+	spec   []byte // the unchanging part
+	final  []byte // the changing part as it was at the end
+}
+
+// try is the history of one chunk that did not succeed at first.
+type try struct {
+	notBefore queue.Time
+	sequence  uint64 // of the last token
+	epoch     uint32
+	attempts  uint16
+	expiries  uint8
+	reason    journal.ReturnReason
+	waiting   bool // for notBefore
+	err       string
+}
+
+var noDetails = details{operations: 1}
+
+func (r *record) details() *details {
+	if r.more == nil {
+		return &noDetails
+	}
+	return r.more
+}
+
+func newRecord(s *journal.Insert) *record {
+	r := &record{
+		id: s.ID, seq: s.Seq, chunks: s.Chunks, policy: s.OnExhausted, attempts: s.MaxAttempts, inline: s.Inline,
+		attached: s.Attachment, priority: s.Priority, prefix: s.Prefix, holds: reserver.NewList(),
+	}
+	d := details{
+		template: s.Template, group: s.Group, trace: s.Trace, operations: max(s.OperationsPerChunk, 1),
+		runAt: s.RunAt, deadDeadline: s.DeadDeadline, key: s.IdempotencyKey, fingerprint: s.Fingerprint,
+	}
+	if d != noDetails {
+		r.more = &d
+	}
+	return r
+}
+
+// spec encodes the record's unchanging part, as it came in. The submission has not ended yet.
+func (r *record) spec() []byte {
+	d := r.details()
+	mul, add := r.sub.Permutation()
+	return journal.AppendInsert(nil, &journal.Insert{
+		Seq: r.seq, ID: r.id, Chunks: r.chunks, Mul: mul, Add: add, Priority: r.priority, Meta: r.sub.Meta(),
+		Prefix: r.prefix, Template: d.template, Group: d.group, Trace: d.trace, OperationsPerChunk: d.operations,
+		RunAt: d.runAt, DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, Inline: r.inline,
+		Attachment: r.attached, IdempotencyKey: d.key, Fingerprint: d.fingerprint,
+	})
+}
+
+// over says whether nothing is left to do.
+func (r *record) over() bool { return r.done+r.dead == r.chunks }
+
+// info is what is known about the submission now. `available` of its chunks are not taken.
+func (r *record) info(queueName string, meta queue.Meta, available uint32) queue.Submission {
+	d := r.details()
+	s := queue.Submission{
+		ID: r.id, Queue: queueName, State: r.state, Group: d.group, Meta: meta, Priority: r.priority, Chunks: r.chunks,
+		Waiting: r.waiting, Reserved: r.holds.Len(), Done: r.done, Dead: r.dead, OperationsPerChunk: d.operations,
+		Prefix: r.prefix, Template: d.template, HasAttachment: r.attached, Created: r.id.Time(), RunAt: d.runAt,
+		DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, Trace: d.trace,
+	}
+	switch {
+	case r.state != queue.Open:
+		s.Finished, s.Failure = r.ended.at, r.ended.reason
+		s.Waiting, s.Reserved = 0, 0
+		s.Skipped = r.chunks - r.done - r.dead
+	case r.parked:
+		s.Waiting += available
+	default:
+		s.Ready = available
+	}
+	return s
+}
+
+// meta is the submission's strategic metadata; the backlog keeps it while the submission is open.
+func (r *record) meta() queue.Meta {
+	if r.sub != nil {
+		return r.sub.Meta()
+	}
+	return r.ended.meta
+}

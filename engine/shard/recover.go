@@ -1,0 +1,130 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// recover builds the state from the store's rows and the journal behind them, and starts a new epoch. The mutex is held,
+// or nobody else knows the shard yet.
+func (s *Shard) recover(ctx context.Context) error {
+	log, err := s.options.Journal(ctx)
+	if err != nil {
+		return err
+	}
+	s.journal = log
+	now := s.now()
+	m := newMachine(s.options.ID, s.options.Key, s.options.Settings, now)
+	if err := s.load(ctx, m); err != nil {
+		return err
+	}
+	replayed, err := s.replay(ctx, m)
+	if err != nil {
+		return err
+	}
+	if err := s.sweep(ctx, m); err != nil {
+		return err
+	}
+	m.settle(now)
+	if err := s.newEpoch(ctx, m, now); err != nil {
+		return err
+	}
+	s.m = m
+	s.fold.restart(replayed)
+	return log.SetDurability(s.options.Settings.Durability)
+}
+
+// load reads the snapshot rows.
+func (s *Shard) load(ctx context.Context, m *machine) error {
+	folded, err := s.store.Folded(ctx)
+	if err != nil {
+		return err
+	}
+	m.applied = folded
+	m.replay = true
+	m.history = func(id queue.SubmissionID) (bool, error) {
+		_, found, err := s.store.Ended(ctx, id)
+		return found, err
+	}
+	return s.store.Load(ctx, func(row store.Row) error {
+		if err := m.load(row.Spec, row.State); err != nil {
+			return fmt.Errorf("store: submission %s: %w", row.ID, err)
+		}
+		return nil
+	})
+}
+
+// replay applies the journal behind the folded position and counts its bytes.
+func (s *Shard) replay(ctx context.Context, m *machine) (bytes int64, err error) {
+	err = s.journal.Read(ctx, m.applied, func(position journal.Position, batch []byte) error {
+		m.applied = position
+		bytes += int64(len(batch))
+		if err := journal.Decode(batch, m.epoch, func(at queue.Time) { m.now = at }, m); err != nil {
+			return fmt.Errorf("journal: batch %d: %w", position, err)
+		}
+		return nil
+	})
+	return bytes, err
+}
+
+// sweep removes contents whose insert was never published and makes sure that their numbers are not drawn again.
+func (s *Shard) sweep(ctx context.Context, m *machine) error {
+	ended := make(map[uint32]bool, len(m.gone))
+	for _, r := range m.gone {
+		ended[r.seq] = true
+	}
+	n, err := s.store.SweepOrphans(ctx, func(seq uint32) bool { return ended[seq] || m.liveSeq(seq) != nil })
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		s.options.Logger.Info("removed contents of inserts that were never answered", "queue", s.options.Queue, "rows", n)
+	}
+	last, err := s.store.MaxSeq(ctx)
+	m.nextSeq = max(m.nextSeq, last)
+	return err
+}
+
+// newEpoch makes this life of the shard durable before it hands out its first token. The conditional append also makes
+// sure that nobody else writes this journal.
+func (s *Shard) newEpoch(ctx context.Context, m *machine, now queue.Time) error {
+	var enc journal.Encoder
+	enc.Reset(m.epoch, now)
+	enc.Epoch(m.epoch + 1)
+	position, err := s.journal.Append(ctx, m.applied, enc.Bytes())
+	if err != nil {
+		return fmt.Errorf("shard: start a new epoch: %w", err)
+	}
+	m.applied = position
+	return m.ApplyEpoch(m.epoch + 1)
+}
+
+// reload replaces the state by what the journal says, after a commit of unknown outcome. Reservations are forgotten and
+// their tokens stay good, as after a restart; who waits is asked to come again. The mutex is held.
+func (s *Shard) reload(cause error) {
+	s.dismiss()
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	stats := s.m.stats
+	if err := s.journal.Close(); err != nil {
+		s.options.Logger.Warn("closing the journal before a reload", "error", err)
+	}
+	if err := s.recover(context.Background()); err != nil {
+		s.broken = err
+		s.options.Logger.Error("reload failed", "queue", s.options.Queue, "cause", cause, "error", err)
+		return
+	}
+	s.m.stats.carry(&stats)
+	s.options.Logger.Warn("reloaded after a failed commit", "queue", s.options.Queue, "cause", cause)
+}
+
+// carry keeps the running totals over a reload.
+func (c *counters) carry(old *counters) {
+	c.inserted, c.reserved, c.done, c.failed = old.inserted, old.reserved, old.done, old.failed
+	c.expired, c.released, c.submissions, c.submissionEnd = old.expired, old.released, old.submissions, old.submissionEnd
+	c.commits, c.commitBytes = old.commits, old.commitBytes
+}

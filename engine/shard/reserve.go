@@ -1,0 +1,403 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// Request is one reserve call.
+type Request struct {
+	Plan     *strategy.Plan
+	Max      int
+	Consumer string
+	Timeout  time.Duration // 0: the queue's
+	Wait     time.Duration // how long to wait for the first chunk
+}
+
+// Reserved is its answer. Reason and RetryAfter are set when Reservations is empty; RetryAfter 0 means "no idea".
+type Reserved struct {
+	Reservations []queue.Reservation
+	Reason       queue.EmptyReason
+	RetryAfter   time.Duration
+}
+
+// pick is one reservation as the machine makes it; what else an answer needs is gathered outside the mutex.
+type pick struct {
+	r        *record
+	token    queue.Token
+	attempt  uint16
+	deadline queue.Time
+	meta     queue.Meta
+}
+
+// picks are the reservations of one call; their meta lie in one piece of memory.
+type picks struct {
+	list  []pick
+	arena queue.Meta
+}
+
+// buildSlice is how many submissions one hold of the mutex puts into a view that is being built.
+const buildSlice = 1000
+
+// unbuilt is the first view of the plan that has to be built before the plan can be followed, nil when there is none.
+func (m *machine) unbuilt(plan *strategy.Plan) *backlog.View {
+	for i := range plan.Branches {
+		if v := m.backlog.View(&plan.Branches[i]); !v.Built() {
+			return v
+		}
+	}
+	return nil
+}
+
+// reserve follows the plan's branches in their order until `most` chunks are picked, and says how many there were.
+func (m *machine) reserve(q *Request, most int, now queue.Time, p *picks) int {
+	timeout := q.Timeout
+	if timeout == 0 {
+		timeout = m.settings.ReservationTimeout
+	}
+	timeout = min(timeout, m.settings.MaxReservation)
+	n := 0
+	for i := 0; i < len(q.Plan.Branches) && n < most; i++ {
+		v := m.backlog.View(&q.Plan.Branches[i])
+		for ; n < most; n++ {
+			sub, index, ok := m.backlog.Take(v, m.rnd)
+			if !ok {
+				break
+			}
+			p.list = append(p.list, m.hold(sub.Data.(*record), index, q.Consumer, now, now.Add(timeout)))
+			p.addMeta(sub)
+		}
+	}
+	m.stats.reserved += uint64(n)
+	return n
+}
+
+// addMeta gives the last pick its meta, which is the one before's when both are of one submission.
+func (p *picks) addMeta(sub *backlog.Submission) {
+	last := len(p.list) - 1
+	if last > 0 && p.list[last-1].r == p.list[last].r {
+		p.list[last].meta = p.list[last-1].meta
+		return
+	}
+	start := len(p.arena)
+	p.arena = sub.AppendMeta(p.arena)
+	p.list[last].meta = p.arena[start:len(p.arena):len(p.arena)]
+}
+
+func (m *machine) hold(r *record, index uint32, consumer string, now, deadline queue.Time) pick {
+	m.stats.operations -= uint64(r.details().operations)
+	p := pick{r: r, attempt: r.attempt(index), deadline: deadline}
+	p.token = queue.Token{Submission: r.id, Index: index, Epoch: m.epoch, Sequence: m.holds.NextSequence()}
+	p.token.Slot = m.holds.Add(&r.holds, reserver.Hold{
+		Sequence: p.token.Sequence, Epoch: m.epoch, Seq: r.seq, Index: index, Attempt: p.attempt, Counted: true,
+		Reserved: now, Deadline: deadline, Limit: now.Add(m.settings.MaxReservation),
+	}, consumer)
+	return p
+}
+
+// attempt is the number of a chunk's next try.
+func (r *record) attempt(index uint32) uint16 {
+	if t := r.tries[index]; t != nil {
+		return t.attempts + 1
+	}
+	return 1
+}
+
+// undo gives picks back that nobody will get.
+func (m *machine) undo(picks []pick) {
+	for i := range picks {
+		if r, slot, s := m.resolvePick(&picks[i]); s == holder {
+			m.drop(r, slot)
+			m.putBack(r, picks[i].token.Index)
+		}
+	}
+}
+
+func (m *machine) resolvePick(p *pick) (*record, uint32, standing) {
+	t := p.token
+	t.MAC = m.key.MAC(&t)
+	return m.resolve(&t)
+}
+
+// emptyReason says why a plan yields nothing now.
+func (m *machine) emptyReason(plan *strategy.Plan, now queue.Time) (queue.EmptyReason, time.Duration) {
+	const looked = 64
+	next := queue.Time(0)
+	for i, d := range m.due {
+		if i == looked {
+			break
+		}
+		r := m.liveSeq(d.seq)
+		if r == nil || !(d.whole && r.parked || !d.whole && r.tries[d.index] != nil && r.tries[d.index].waiting) {
+			continue
+		}
+		if matches(plan, r.meta()) && (next == 0 || d.at < next) {
+			next = d.at
+		}
+	}
+	if m.limited(plan) {
+		return queue.AllLimited, 0
+	}
+	if next != 0 {
+		return queue.NotYetDue, max(next.Sub(now), time.Millisecond)
+	}
+	return queue.Nothing, 0
+}
+
+// limited says whether some branch would yield if it had no limits.
+func (m *machine) limited(plan *strategy.Plan) bool {
+	for i := range plan.Branches {
+		if v := m.backlog.View(&plan.Branches[i]); len(plan.Branches[i].Limits) > 0 && v.Gated() {
+			return true
+		}
+	}
+	return false
+}
+
+func matches(plan *strategy.Plan, meta queue.Meta) bool {
+branches:
+	for i := range plan.Branches {
+		for _, f := range plan.Branches[i].Filters {
+			if value, there := meta.Find(f.Key); !there || value != f.Value {
+				continue branches
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// Reserve hands out up to q.Max chunks by the plan, waiting up to q.Wait for the first. The reservations are appended to
+// dst.
+func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation) (Reserved, error) {
+	got := s.takePicks()
+	defer s.givePicks(got)
+	for len(got.list) < q.Max {
+		now, seed := s.now(), s.options.Seed()
+		s.mu.Lock()
+		if err := s.usable(); err != nil {
+			s.mu.Unlock()
+			return Reserved{Reservations: dst}, err
+		}
+		if v := s.m.unbuilt(q.Plan); v != nil {
+			s.m.backlog.Build(v, buildSlice)
+			s.mu.Unlock()
+			continue
+		}
+		s.m.seed(seed)
+		most := min(q.Max-len(got.list), sliceItems)
+		n := s.m.reserve(&q, most, now, got)
+		if len(got.list) == 0 {
+			return s.empty(ctx, &q, now, dst) // unlocks
+		}
+		s.mu.Unlock()
+		if n < most {
+			break
+		}
+	}
+	return s.fill(ctx, got.list, dst)
+}
+
+// empty answers a reserve that found nothing, or waits for work. The mutex is held and given up.
+func (s *Shard) empty(ctx context.Context, q *Request, now queue.Time, dst []queue.Reservation) (Reserved, error) {
+	if q.Wait <= 0 {
+		reason, after := s.m.emptyReason(q.Plan, now)
+		s.mu.Unlock()
+		return Reserved{Reservations: dst, Reason: reason, RetryAfter: after}, nil
+	}
+	w := s.park(q)
+	s.mu.Unlock()
+	timer := time.NewTimer(q.Wait)
+	defer timer.Stop()
+	select {
+	case picks, ok := <-w.served:
+		if !ok {
+			return Reserved{Reservations: dst}, errClosing
+		}
+		return s.fill(ctx, picks, dst)
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return s.leave(ctx, w, dst)
+}
+
+// leave ends a wait. What was handed over at the last moment is delivered when the caller is still there, and given back
+// when it is not.
+func (s *Shard) leave(ctx context.Context, w *waiter, dst []queue.Reservation) (Reserved, error) {
+	now := s.now()
+	s.mu.Lock()
+	s.unpark(w, nil)
+	var picks []pick
+	select {
+	case picks = <-w.served:
+	default:
+	}
+	if ctx.Err() != nil {
+		s.m.undo(picks)
+		s.serve(now)
+		s.mu.Unlock()
+		return Reserved{Reservations: dst}, ctx.Err()
+	}
+	reason, after := s.m.emptyReason(w.q.Plan, now)
+	s.mu.Unlock()
+	if len(picks) > 0 {
+		return s.fill(ctx, picks, dst)
+	}
+	return Reserved{Reservations: dst, Reason: reason, RetryAfter: after}, nil
+}
+
+// fill makes the answer: tokens are signed and contents gathered outside the mutex. When contents cannot be read the
+// chunks are given back and the error is returned.
+func (s *Shard) fill(ctx context.Context, picks []pick, dst []queue.Reservation) (Reserved, error) {
+	from := len(dst)
+	var arena []byte
+	for i := range picks {
+		p := &picks[i]
+		p.token.MAC = s.m.key.MAC(&p.token)
+		d := p.r.details()
+		res := queue.Reservation{Token: p.token, Attempt: p.attempt, Deadline: p.deadline, Meta: p.meta, Priority: p.r.priority, Trace: d.trace}
+		if arena == nil {
+			arena = make([]byte, 0, len(picks)*(len(p.r.prefix)+len(d.template)+12))
+		}
+		if !p.r.inline {
+			start := len(arena)
+			arena = appendContent(arena, p.r, p.token.Index)
+			res.Content = queue.Content{Bytes: arena[start:len(arena):len(arena)], IsKey: d.template == ""}
+		}
+		dst = append(dst, res)
+	}
+	if err := s.readContents(ctx, picks, dst[from:]); err != nil {
+		now := s.now()
+		s.mu.Lock()
+		s.m.undo(picks)
+		s.serve(now)
+		s.mu.Unlock()
+		return Reserved{Reservations: dst[:from]}, err
+	}
+	return Reserved{Reservations: dst}, nil
+}
+
+// appendContent makes the content of a chunk that lies nowhere: the key below the prefix, or the filled-in template.
+func appendContent(dst []byte, r *record, index uint32) []byte {
+	template := r.details().template
+	if template == "" {
+		dst = append(dst, r.prefix...)
+		return strconv.AppendUint(dst, uint64(index), 10)
+	}
+	const hole = "{index}"
+	rest := []byte(template)
+	for {
+		at := bytes.Index(rest, []byte(hole))
+		if at < 0 {
+			return append(dst, rest...)
+		}
+		dst = strconv.AppendUint(append(dst, rest[:at]...), uint64(index), 10)
+		rest = rest[at+len(hole):]
+	}
+}
+
+// readContents reads inline bytes and attachments, one query for each run of chunks of one submission.
+func (s *Shard) readContents(ctx context.Context, picks []pick, dst []queue.Reservation) error {
+	for i := 0; i < len(picks); {
+		r := picks[i].r
+		run := i + 1
+		for run < len(picks) && picks[run].r == r {
+			run++
+		}
+		if r.attached {
+			b, err := s.store.ReadAttachment(ctx, r.seq)
+			if err != nil {
+				return err
+			}
+			for j := i; j < run; j++ {
+				dst[j].Attachment = b
+			}
+		}
+		if r.inline {
+			for j := i; j < run; j++ {
+				b, err := s.store.ReadContent(ctx, r.seq, picks[j].token.Index)
+				if err != nil {
+					return err
+				}
+				dst[j].Content.Bytes = b
+			}
+		}
+		i = run
+	}
+	return nil
+}
+
+// dueItem says what a due entry still stands for.
+func (m *machine) dueItem(d due) (r *record, t *try) {
+	r = m.liveSeq(d.seq)
+	if r == nil || d.whole {
+		return r, nil
+	}
+	if t = r.tries[d.index]; t == nil || !t.waiting || t.notBefore > d.at {
+		return r, nil
+	}
+	return r, t
+}
+
+// tick does what the time demands: expires reservations, and offers what waited until now. At most `most` of each; it
+// says whether more is due.
+func (m *machine) tick(now queue.Time, most int, slots []uint32) (more bool) {
+	m.keys.expire(now)
+	slots = m.holds.Expired(slots[:0], now, most)
+	for _, slot := range slots {
+		m.expire(slot, now)
+	}
+	n := 0
+	for ; n < most; n++ {
+		d, there := m.due.first()
+		if !there || d.at > now {
+			break
+		}
+		m.due.pop()
+		m.promote(d)
+	}
+	return len(slots) == most || n == most
+}
+
+// expire encodes that a deadline passed; the chunk stays shielded until that is committed.
+func (m *machine) expire(slot uint32, now queue.Time) {
+	h := m.holds.At(slot)
+	m.batch.mark(slot, h.Sequence)
+	r := m.liveSeq(h.Seq)
+	op := m.tried(r, h.Index, journal.Expired)
+	op.Epoch, op.Sequence = h.Epoch, h.Sequence
+	op.Error = "the reservation's deadline passed"
+	m.stats.expired++
+	if op.Attempts >= m.maxAttempts(r) || op.Expiries >= m.settings.MaxExpiries {
+		m.exhausted(r, op, now)
+		return
+	}
+	op.NotBefore = m.backoff(m.settings.ExpiryBackoff, int(op.Expiries), now)
+	m.encode(now).Return(op)
+}
+
+// promote offers what waited.
+func (m *machine) promote(d due) {
+	r, t := m.dueItem(d)
+	switch {
+	case r == nil:
+	case d.whole && r.parked:
+		r.parked = false
+		m.stats.parked -= uint64(r.sub.Available())
+		m.show(r)
+	case t != nil:
+		if _, held := m.holds.Find(r.seq, d.index); held {
+			return // a late completion is on its way
+		}
+		m.undelay(r, t)
+		m.putBack(r, d.index)
+	}
+}

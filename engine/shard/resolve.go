@@ -1,0 +1,127 @@
+package shard
+
+import (
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// standing is what a token is worth now: the left column of the table of token cases in docs/GUARANTEES.md.
+type standing uint8
+
+const (
+	holder  standing = iota // it holds the chunk
+	free                    // nobody does, the chunk is ready, and the token is one of ours for it
+	waiting                 // the chunk waits after this very token's deadline passed
+	busy                    // this very token's completion or failure is on its way to the disk
+	already                 // this very token completed the chunk
+	lost                    // another token holds the chunk or completed it, or its next try waits
+	ended                   // the submission has ended
+	unknown                 // no such chunk, or not a token of this server
+	absent                  // no such submission in memory: the history has to be asked
+)
+
+// resolve finds out what a token is worth, and the record and slot it is about.
+func (m *machine) resolve(t *queue.Token) (*record, uint32, standing) {
+	if !m.key.Valid(t) || t.Epoch > m.epoch {
+		return nil, 0, unknown
+	}
+	if h := m.holds.At(t.Slot); h != nil && h.Sequence == t.Sequence && h.Epoch == t.Epoch && h.Index == t.Index {
+		if r := m.liveSeq(h.Seq); r != nil && r.id == t.Submission {
+			return r, t.Slot, heldStanding(h)
+		}
+	}
+	r := m.live(t.Submission)
+	if r == nil {
+		return m.endedStanding(t)
+	}
+	if t.Index >= r.chunks {
+		return r, 0, unknown
+	}
+	if slot, held := m.holds.Find(r.seq, t.Index); held {
+		if h := m.holds.At(slot); h.Sequence == t.Sequence && h.Epoch == t.Epoch {
+			return r, slot, heldStanding(h)
+		}
+		return r, slot, lost
+	}
+	if r.sub.IsAvailable(t.Index) {
+		return r, 0, free
+	}
+	tried := r.tries[t.Index]
+	switch {
+	case tried != nil && tried.waiting && tried.reason == journal.Expired && tried.sequence == t.Sequence && tried.epoch == t.Epoch:
+		return r, 0, waiting
+	case tried != nil && tried.reason == journal.Dead:
+		return r, 0, ended
+	case m.recent.by(t):
+		return r, 0, already
+	}
+	return r, 0, lost
+}
+
+func heldStanding(h *reserver.Hold) standing {
+	if h.State == reserver.Finishing {
+		return busy
+	}
+	return holder
+}
+
+func (m *machine) endedStanding(t *queue.Token) (*record, uint32, standing) {
+	r := m.ended[t.Submission]
+	switch {
+	case m.recent.by(t):
+		return r, 0, already
+	case r == nil:
+		return nil, 0, absent
+	case t.Index >= r.chunks:
+		return r, 0, unknown
+	case r.state == queue.Completed:
+		return r, 0, lost
+	}
+	return r, 0, ended
+}
+
+// answer is the result for a token that cannot do what was asked.
+func answer(s standing) queue.Result {
+	switch s {
+	case already, busy:
+		return queue.Result{Outcome: queue.OutcomeAlready}
+	case ended:
+		return queue.Result{Outcome: queue.OutcomeGone, Code: "submission_ended", Detail: "the submission ended (cancelled or failed), or the chunk is out of attempts: drop this work"}
+	case unknown:
+		return queue.Result{Outcome: queue.OutcomeUnknown, Code: "unknown_token", Detail: "this is not a token of this server for a chunk that exists"}
+	case absent:
+		return queue.Result{Outcome: queue.OutcomeUnknown, Code: "unknown_submission", Detail: "the submission is not known, or aged out of the history"}
+	}
+	return queue.Result{Outcome: queue.OutcomeLost, Code: "reservation_lost", Detail: "the reservation ended and another one holds or finished the chunk: drop this work"}
+}
+
+// claim makes an unheld chunk Finishing under an old token, without counting it in flight: a completion or failure that
+// comes late. false: the submission has too many such chunks already.
+func (m *machine) claim(r *record, t *queue.Token, s standing, now queue.Time) (slot uint32, ok bool) {
+	if s == free && m.withdraw(r, t.Index, true) != takenNow {
+		return 0, false
+	}
+	return m.holds.Add(&r.holds, reserver.Hold{
+		Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.seq, Index: t.Index, State: reserver.Finishing,
+		Reserved: now, Deadline: now, Limit: now,
+	}, ""), true
+}
+
+// abandon undoes a Finishing or Expiring mark after its commit failed.
+func (m *machine) abandon(slot uint32, sequence uint64) {
+	h := m.holds.At(slot)
+	if h == nil || h.Sequence != sequence || h.State == reserver.Held {
+		return
+	}
+	if h.Counted {
+		h.State = reserver.Held
+		m.holds.Extend(slot, h.Deadline)
+		return
+	}
+	r, index := m.liveSeq(h.Seq), h.Index
+	m.drop(r, slot)
+	if t := r.tries[index]; t == nil || !t.waiting {
+		m.putBack(r, index)
+	}
+}

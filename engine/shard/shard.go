@@ -1,0 +1,189 @@
+package shard
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// Options is what a shard is made of. Every field but FoldBytes and FoldEnded is needed.
+type Options struct {
+	ID       queue.ShardID
+	Queue    string
+	Settings queue.Settings
+	Key      reserver.Key
+
+	Journal     func(context.Context) (journal.Journal, error) // opens the journal, also again after a failed commit
+	Store       *store.Store
+	Now         func() time.Time
+	Seed        func() uint64
+	Logger      *slog.Logger
+	Committed   func(took time.Duration, ops, bytes int) // told of every commit
+	Fatal       func(error)                              // ends the process: what memory says can no longer be trusted
+	FreeBallast func() bool                              // makes room on a full disk; false when there is none left to free
+
+	FoldBytes int64 // journal bytes that start a fold; default 16 MiB
+	FoldEnded int   // ended submissions that start one; default 20,000
+}
+
+// Shard is one journal, its state and its owner's goroutines. All methods are safe for concurrent use.
+type Shard struct {
+	options  Options
+	journal  journal.Journal
+	store    *store.Store
+	mu       sync.Mutex // guards everything below, and the machine
+	m        *machine
+	inflight *batch // being appended and applied
+	spare    *batch // its buffers are free
+	waiting  map[*waiter]struct{}
+	views    []*backlog.View
+	latest   queue.Time
+	closed   bool
+	broken   error // a reload failed: nothing works until the process restarts
+
+	full     atomic.Bool // the disk is full: inserts are refused
+	wake     chan struct{}
+	written  chan struct{} // closed when the writer has ended
+	folded   chan struct{} // closed when the folder has ended
+	applying sync.Mutex    // held while a batch is applied, and while a fold takes rows
+	fold     folder
+	scratch  sync.Pool
+	picks    sync.Pool
+}
+
+// Open recovers the shard and starts its goroutines. Close ends them.
+func Open(ctx context.Context, o Options) (*Shard, error) {
+	if o.FoldBytes == 0 {
+		o.FoldBytes = 16 << 20
+	}
+	if o.FoldEnded == 0 {
+		o.FoldEnded = 20_000
+	}
+	s := &Shard{
+		options: o, store: o.Store, waiting: map[*waiter]struct{}{}, wake: make(chan struct{}, 1),
+		written: make(chan struct{}), folded: make(chan struct{}),
+	}
+	s.scratch.New = func() any { return new([]journal.Completed) }
+	s.picks.New = func() any { return new(picks) }
+	s.fold.init()
+	if err := s.recover(ctx); err != nil {
+		if s.journal != nil {
+			s.journal.Close()
+		}
+		return nil, err
+	}
+	go s.writer()
+	go s.folder()
+	return s, nil
+}
+
+var (
+	errClosing = &queue.Error{Code: queue.CodeUnavailable, Message: "The server is shutting down. Ask again in a moment."}
+	errBroken  = &queue.Error{Code: queue.CodeUnavailable, Message: "The shard could not be reloaded after a failed commit. An operator has to look at the server's log."}
+)
+
+// usable says whether calls can be served. The mutex is held.
+func (s *Shard) usable() error {
+	switch {
+	case s.closed:
+		return errClosing
+	case s.broken != nil:
+		return errBroken
+	}
+	return nil
+}
+
+// now is the time given to commands: it never goes backwards, whatever the clock does.
+func (s *Shard) now() queue.Time { return queue.At(s.options.Now()) }
+
+// Close commits what is open, answers everybody who waits, and closes the journal. The store stays open.
+func (s *Shard) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.dismiss()
+	s.mu.Unlock()
+	s.kick()
+	close(s.wake)
+	<-s.written
+	s.fold.stop()
+	<-s.folded
+	return s.journal.Close()
+}
+
+// dismiss ends every wait. The mutex is held.
+func (s *Shard) dismiss() {
+	for w := range s.waiting {
+		s.unpark(w, nil)
+		close(w.served)
+	}
+}
+
+// tickMost bounds what one hold of the mutex expires and promotes.
+const tickMost = 500
+
+// Tick does what the time demands: expires reservations and offers what waited until now. The engine calls it many times
+// a second.
+func (s *Shard) Tick() {
+	var slots [tickMost]uint32
+	for more := true; more; {
+		now, seed := s.now(), s.options.Seed()
+		s.mu.Lock()
+		if s.usable() != nil {
+			s.mu.Unlock()
+			return
+		}
+		s.m.seed(seed)
+		more = s.m.tick(now, tickMost, slots[:])
+		begun := s.m.batch.begun
+		s.serve(now)
+		s.mu.Unlock()
+		if begun {
+			s.kick()
+		}
+	}
+}
+
+// SetSettings changes the queue's configuration; the next decisions read it.
+func (s *Shard) SetSettings(settings queue.Settings) error {
+	s.mu.Lock()
+	s.m.settings = settings
+	s.options.Settings = settings
+	s.mu.Unlock()
+	return s.journal.SetDurability(settings.Durability)
+}
+
+// SetFull says whether the disk has room again; while it has not, inserts are refused.
+func (s *Shard) SetFull(full bool) { s.full.Store(full) }
+
+// Full says whether inserts are refused for want of room.
+func (s *Shard) Full() bool { return s.full.Load() }
+
+func (s *Shard) takeScratch() *[]journal.Completed { return s.scratch.Get().(*[]journal.Completed) }
+
+func (s *Shard) takePicks() *picks { return s.picks.Get().(*picks) }
+
+// givePicks takes the list back; the metas went out with the answer.
+func (s *Shard) givePicks(p *picks) {
+	clear(p.list)
+	p.list, p.arena = p.list[:0], nil
+	s.picks.Put(p)
+}
+
+// Health is nil while the shard serves.
+func (s *Shard) Health() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.usable()
+}

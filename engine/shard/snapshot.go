@@ -1,0 +1,184 @@
+package shard
+
+import (
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// A snapshot is the changing part of a submission as its store row holds it, true up to the position it carries:
+//
+//	version 1 | flags | position | done | dead | number of tries | tries ... | cursors and exceptions (backlog)
+//
+// docs/formats/ops.md gives it byte by byte. Reserved and waiting chunks are written as available: reservations end with
+// the process, and what waits is told by its try.
+const snapshotVersion = 1
+
+const snapshotOutputs = 1 // flag: some chunk has an output
+
+func (m *machine) snapshot(dst []byte, r *record) []byte {
+	flags := byte(0)
+	if r.outputs {
+		flags |= snapshotOutputs
+	}
+	dst = append(dst, snapshotVersion, flags)
+	dst = binary.AppendUvarint(dst, uint64(r.applied))
+	dst = binary.AppendUvarint(dst, uint64(r.done))
+	dst = binary.AppendUvarint(dst, uint64(r.dead))
+	dst = binary.AppendUvarint(dst, uint64(len(r.tries)))
+	var out []uint32
+	m.holds.Each(&r.holds, func(_ uint32, h *reserver.Hold) bool {
+		out = append(out, h.Index)
+		return true
+	})
+	for _, index := range slices.Sorted(maps.Keys(r.tries)) {
+		t := r.tries[index]
+		if _, held := m.holds.Find(r.seq, index); t.waiting && !held {
+			out = append(out, index)
+		}
+		dst = t.append(binary.AppendUvarint(dst, uint64(index)))
+	}
+	return r.sub.AppendSnapshot(dst, out)
+}
+
+func (t *try) append(dst []byte) []byte {
+	dst = append(dst, byte(t.reason))
+	dst = binary.AppendUvarint(dst, uint64(t.attempts))
+	dst = binary.AppendUvarint(dst, uint64(t.expiries))
+	dst = binary.AppendVarint(dst, int64(t.notBefore))
+	dst = binary.AppendUvarint(dst, uint64(t.epoch))
+	dst = binary.AppendUvarint(dst, t.sequence)
+	dst = binary.AppendUvarint(dst, uint64(len(t.err)))
+	return append(dst, t.err...)
+}
+
+var errSnapshot = errors.New("shard: a submission's row is damaged or of a newer version")
+
+// restore reads a snapshot into r and returns the rest, which is the backlog's.
+func (r *record) restore(b []byte) ([]byte, error) {
+	if len(b) < 2 || b[0] != snapshotVersion {
+		return nil, errSnapshot
+	}
+	d := fields{b: b[2:]}
+	r.outputs = b[1]&snapshotOutputs != 0
+	r.applied = journal.Position(d.uint())
+	r.done, r.dead = uint32(d.uint()), uint32(d.uint())
+	for n := d.uint(); n > 0 && !d.bad; n-- {
+		index := uint32(d.uint())
+		t := &try{reason: journal.ReturnReason(d.uint()), attempts: uint16(d.uint()), expiries: uint8(d.uint()),
+			notBefore: queue.Time(d.int()), epoch: uint32(d.uint()), sequence: d.uint(), err: d.text()}
+		if r.tries == nil {
+			r.tries = map[uint32]*try{}
+		}
+		r.tries[index] = t
+	}
+	if d.bad || r.done > r.chunks {
+		return nil, errSnapshot
+	}
+	return d.b, nil
+}
+
+// fields reads varints; after damage it is bad and gives zeroes.
+type fields struct {
+	b   []byte
+	bad bool
+}
+
+func (d *fields) uint() uint64 {
+	n, size := binary.Uvarint(d.b)
+	d.skip(size)
+	return n
+}
+
+func (d *fields) int() int64 {
+	n, size := binary.Varint(d.b)
+	d.skip(size)
+	return n
+}
+
+func (d *fields) text() string {
+	n := d.uint()
+	if n > uint64(len(d.b)) {
+		d.skip(0)
+		return ""
+	}
+	text := string(d.b[:n])
+	d.b = d.b[n:]
+	return text
+}
+
+func (d *fields) skip(size int) {
+	if size <= 0 {
+		d.bad, d.b = true, nil
+		return
+	}
+	d.b = d.b[size:]
+}
+
+// load brings a submission back from its row.
+func (m *machine) load(spec, state []byte) error {
+	s, err := journal.DecodeInsert(spec)
+	if err != nil {
+		return err
+	}
+	r := newRecord(s)
+	chunks, err := r.restore(state)
+	if err != nil {
+		return err
+	}
+	sub, err := m.backlog.Restore(specOf(s), chunks)
+	if err != nil {
+		return err
+	}
+	r.stored = true
+	r.sub, sub.Data = sub, r
+	m.nextSeq, m.lastID = max(m.nextSeq, r.seq), max(m.lastID, r.id)
+	m.order.add(r)
+	if r.details().key != "" {
+		m.remember(r)
+	}
+	return nil
+}
+
+// settle ends a replay: what is left of it is put into its places and offered.
+func (m *machine) settle(now queue.Time) {
+	m.replay, m.history, m.now = false, nil, now
+	m.stats = counters{}
+	m.backlog.Each(func(sub *backlog.Submission) bool {
+		r := sub.Data.(*record)
+		m.backlog.Settle(sub)
+		if runAt := r.details().runAt; runAt > now {
+			r.parked = true
+			m.due.push(due{at: runAt, seq: r.seq, whole: true})
+		}
+		for _, index := range slices.Sorted(maps.Keys(r.tries)) {
+			m.resume(r, index, r.tries[index])
+		}
+		m.stats.dead += uint64(r.dead)
+		m.stats.waiting += uint64(r.waiting)
+		if r.parked {
+			m.stats.parked += uint64(sub.Available())
+		} else {
+			m.show(r)
+		}
+		return true
+	})
+}
+
+// resume makes a chunk wait again that waited at the time of its row.
+func (m *machine) resume(r *record, index uint32, t *try) {
+	if t.reason == journal.Dead || t.notBefore <= m.now || t.waiting {
+		return
+	}
+	if m.backlog.Withdraw(r.sub, index, false) == backlog.Taken {
+		t.waiting = true
+		r.waiting++
+		m.due.push(due{at: t.notBefore, seq: r.seq, index: index})
+	}
+}

@@ -1,0 +1,40 @@
+package shard
+
+import (
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Stats are the shard's numbers, all from maintained counters.
+func (s *Shard) Stats() queue.Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, c := s.m, &s.m.stats
+	stats := queue.Stats{
+		Ready: m.backlog.Available(), Waiting: c.waiting + c.parked, Reserved: uint64(m.holds.Len()), Dead: c.dead,
+		OperationsReady: c.operations, SubmissionsOpen: uint64(m.backlog.Len()), ConsumersWaiting: uint64(len(s.waiting)),
+		InsertedTotal: c.inserted, ReservedTotal: c.reserved, DoneTotal: c.done, FailedTotal: c.failed,
+		ExpiredTotal: c.expired, ReleasedTotal: c.released, SubmissionsInsertedTotal: c.submissions,
+		SubmissionsEndedTotal: c.submissionEnd, CommitsTotal: c.commits, CommitBytesTotal: c.commitBytes,
+		JournalBytes: uint64(s.journal.Size()), StoreBytes: uint64(s.store.Size()), DiskFull: s.full.Load(),
+	}
+	if id, there := m.backlog.OldestAvailable(); there {
+		stats.OldestReady = id.Time()
+	}
+	return stats
+}
+
+// Values calls fn for every value of a meta key, with its counts, until it returns false. The mutex is held meanwhile:
+// keep fn short.
+func (s *Shard) Values(key queue.MetaKey, fn func(backlog.ValueCount) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.m.backlog.Values(key, fn)
+}
+
+// Examined is how many submissions were looked at by all reserves so far: the measure of what a reservation costs.
+func (s *Shard) Examined() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.backlog.Examined()
+}

@@ -1,0 +1,107 @@
+package shard
+
+import (
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// waiter is a reserve call that found nothing and waits on every view of its plan. Work is handed over by the one who
+// makes it available, first come first served: nobody is woken in vain, and nobody runs for a chunk another one got.
+type waiter struct {
+	q      Request
+	served chan []pick // one send; closed when the shard closes
+	over   bool        // served or gone: queues drop it when they meet it
+}
+
+// line is the queue of waiters of one view.
+type line struct {
+	waiters []*waiter
+	over    int // how many of them are over
+}
+
+// park puts a waiter into the lines of all views of its plan. The mutex is held.
+func (s *Shard) park(q *Request) *waiter {
+	w := &waiter{q: *q, served: make(chan []pick, 1)}
+	s.waiting[w] = struct{}{}
+	for i := range q.Plan.Branches {
+		v := s.m.backlog.View(&q.Plan.Branches[i])
+		l, _ := v.Data.(*line)
+		if l == nil {
+			l = new(line)
+			v.Data = l
+		}
+		v.Watch = true
+		l.waiters = append(l.waiters, w)
+	}
+	return w
+}
+
+// unpark takes a waiter out of all lines; `walked` is the one that the caller is walking along and tidies itself. The
+// mutex is held.
+func (s *Shard) unpark(w *waiter, walked *line) {
+	if w.over {
+		return
+	}
+	w.over = true
+	delete(s.waiting, w)
+	for i := range w.q.Plan.Branches {
+		v := s.m.backlog.View(&w.q.Plan.Branches[i])
+		if l, _ := v.Data.(*line); l != nil {
+			l.over++
+			if l != walked {
+				l.tidy(v)
+			}
+		}
+	}
+}
+
+// tidy drops the waiters that are over when they are half of the line, and stops watching when nobody waits.
+func (l *line) tidy(v *backlog.View) {
+	if l.over*2 < len(l.waiters) {
+		return
+	}
+	keep := l.waiters[:0]
+	for _, w := range l.waiters {
+		if !w.over {
+			keep = append(keep, w)
+		}
+	}
+	clear(l.waiters[len(keep):])
+	l.waiters, l.over = keep, 0
+	v.Watch = len(keep) > 0
+}
+
+// serve hands what became available to those who wait for it. Every input ends with it. The mutex is held.
+func (s *Shard) serve(now queue.Time) {
+	for {
+		stirred := s.m.backlog.Stirred()
+		if len(stirred) == 0 {
+			return
+		}
+		s.views = append(s.views[:0], stirred...)
+		for _, v := range s.views {
+			if l, _ := v.Data.(*line); l != nil {
+				s.serveLine(l, now)
+				l.tidy(v)
+			}
+		}
+	}
+}
+
+// serveLine serves from the front until somebody cannot be served: the view is empty again then. Waiters cannot want
+// less than the view gives, as the view is one of their branches.
+func (s *Shard) serveLine(l *line, now queue.Time) {
+	for i := 0; i < len(l.waiters); i++ {
+		w := l.waiters[i]
+		if w.over {
+			continue
+		}
+		s.m.seed(s.options.Seed())
+		var got picks
+		if s.m.reserve(&w.q, min(w.q.Max, sliceItems), now, &got) == 0 {
+			return
+		}
+		s.unpark(w, l)
+		w.served <- got.list
+	}
+}

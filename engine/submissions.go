@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+// Page is a part of a list. Next is the cursor of the following part, "" at the end.
+type Page[T any] struct {
+	Items []T
+	Next  string
+}
+
+// Submission tells what is known about a submission, open or ended.
+func (e *Engine) Submission(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
+	return e.WaitSubmission(ctx, id, 0)
+}
+
+// WaitSubmission tells it when the submission has ended, or when `wait` (at most queue.MaxWait) is over.
+func (e *Engine) WaitSubmission(ctx context.Context, id queue.SubmissionID, wait time.Duration) (queue.Submission, error) {
+	q, err := e.route(id)
+	if err != nil {
+		return queue.Submission{}, err
+	}
+	return q.shard.WaitSubmission(ctx, id, min(wait, queue.MaxWait))
+}
+
+// Cancel ends a submission; chunks that are held are lost to their holders. Cancelling twice is cancelling once.
+func (e *Engine) Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
+	q, err := e.route(id)
+	if err != nil {
+		return queue.Submission{}, err
+	}
+	return q.shard.Cancel(ctx, id)
+}
+
+// ListRequest says which submissions of a queue to list. Empty States are all; every entry of Meta has to match.
+type ListRequest struct {
+	States []queue.SubmissionState
+	Meta   []queue.MetaEntry
+	Cursor string // Next of the page before; "" for the newest
+	Limit  int    // 1 to queue.MaxListLimit; 0: 100
+}
+
+// defaultLimit is the length of a page that names none.
+const defaultLimit = 100
+
+// List returns a queue's submissions, newest first.
+func (e *Engine) List(ctx context.Context, queueName string, r ListRequest) (page Page[queue.Submission], err error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return page, err
+	}
+	limit, err := validLimit(r.Limit)
+	if err != nil {
+		return page, err
+	}
+	before, err := readCursor("s", r.Cursor)
+	if err != nil {
+		return page, err
+	}
+	page.Items, err = q.shard.List(ctx, shard.Filter{States: r.States, Meta: r.Meta}, queue.SubmissionID(before), limit)
+	if len(page.Items) == limit {
+		page.Next = cursor("s", uint64(page.Items[limit-1].ID))
+	}
+	return page, err
+}
+
+// Chunks returns a submission's chunks by index. With a sparse state a page may be short before the end: go on while Next
+// is not empty.
+func (e *Engine) Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, from string, limit int) (page Page[queue.Chunk], err error) {
+	q, err := e.route(id)
+	if err != nil {
+		return page, err
+	}
+	if limit, err = validLimit(limit); err != nil {
+		return page, err
+	}
+	first, err := readCursor("c", from)
+	if err != nil {
+		return page, err
+	}
+	sub, err := q.shard.Submission(ctx, id)
+	if err != nil {
+		return page, err
+	}
+	if first >= uint64(sub.Chunks) {
+		return page, nil
+	}
+	list, next, err := q.shard.Chunks(ctx, id, states, uint32(first), limit)
+	page.Items = list
+	if err == nil && next < sub.Chunks {
+		page.Next = cursor("c", uint64(next))
+	}
+	return page, err
+}
+
+// Chunk tells where one chunk stands.
+func (e *Engine) Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error) {
+	q, err := e.route(id)
+	if err != nil {
+		return queue.Chunk{}, err
+	}
+	return q.shard.Chunk(ctx, id, index)
+}
+
+// Outputs calls fn for every output of the submission's done chunks, in index order.
+func (e *Engine) Outputs(ctx context.Context, id queue.SubmissionID, fn func(index uint32, output []byte) error) error {
+	q, err := e.route(id)
+	if err != nil {
+		return err
+	}
+	return q.shard.Outputs(ctx, id, fn)
+}
+
+func validLimit(limit int) (int, error) {
+	switch {
+	case limit == 0:
+		return defaultLimit, nil
+	case limit < 0 || limit > queue.MaxListLimit:
+		return 0, queue.Invalid("/query/limit", "is %d; 1 to %d are allowed", limit, queue.MaxListLimit)
+	}
+	return limit, nil
+}
+
+// Cursors are opaque to clients: a letter for the list and a number in base 36.
+func cursor(list string, n uint64) string { return list + strconv.FormatUint(n, 36) }
+
+func readCursor(list, text string) (uint64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	rest, ours := strings.CutPrefix(text, list)
+	n, err := strconv.ParseUint(rest, 36, 63)
+	if !ours || err != nil {
+		return 0, queue.Invalid("/query/cursor", "is not a cursor of this list; take it from `next` of the page before, unchanged")
+	}
+	return n, nil
+}

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+func validQueueName(name string) error {
+	if name == "" || len(name) > queue.MaxQueueNameBytes {
+		return queue.Invalid("/path/queue", "has %d bytes; 1 to %d are allowed", len(name), queue.MaxQueueNameBytes)
+	}
+	for i, c := range []byte(name) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && (i == 0 || c != '-' && c != '_' && c != '.') {
+			return queue.Invalid("/path/queue", "may hold letters, digits, '-', '_' and '.', and starts with a letter or digit")
+		}
+	}
+	return nil
+}
+
+func validSettings(s *queue.Settings) error {
+	switch {
+	case s.MaxAttempts < 1 || s.MaxAttempts > queue.MaxMaxAttempts:
+		return queue.Invalid("/max_attempts", "is %d; 1 to %d are allowed", s.MaxAttempts, queue.MaxMaxAttempts)
+	case s.MaxExpiries < 1 || s.MaxExpiries > queue.MaxMaxExpiries:
+		return queue.Invalid("/max_expiries", "is %d; 1 to %d are allowed", s.MaxExpiries, queue.MaxMaxExpiries)
+	case s.OnExhausted != queue.FailSubmission:
+		return queue.Invalid("/on_exhausted", "has to be \"fail_submission\": the other policies come with the full life cycle")
+	case s.MaxReservation < queue.MinReservation || s.MaxReservation > queue.MaxReservation:
+		return queue.Invalid("/max_reservation_ms", "is %d; %d to %d are allowed", s.MaxReservation.Milliseconds(), queue.MinReservation.Milliseconds(), queue.MaxReservation.Milliseconds())
+	case s.ReservationTimeout < queue.MinReservation || s.ReservationTimeout > s.MaxReservation:
+		return queue.Invalid("/reservation_timeout_ms", "is %d; %d to max_reservation_ms (%d) are allowed", s.ReservationTimeout.Milliseconds(), queue.MinReservation.Milliseconds(), s.MaxReservation.Milliseconds())
+	case s.Retention < 0 || s.Retention > maxRetention:
+		return queue.Invalid("/retention_seconds", "is %d; 0 (for ever) to %d are allowed", int64(s.Retention.Seconds()), int64(maxRetention.Seconds()))
+	}
+	if err := validBackoff("/retry_backoff", &s.RetryBackoff); err != nil {
+		return err
+	}
+	return validBackoff("/expiry_backoff", &s.ExpiryBackoff)
+}
+
+const maxRetention = 10 * 365 * 24 * time.Hour
+
+func validBackoff(pointer string, b *queue.Backoff) error {
+	switch {
+	case b.Base < 0 || b.Base > queue.MaxReservation:
+		return queue.Invalid(pointer+"/base_ms", "is %d; 0 (at once) to %d are allowed", b.Base.Milliseconds(), queue.MaxReservation.Milliseconds())
+	case b.Factor != 0 && !(b.Factor >= 1 && b.Factor <= 100):
+		return queue.Invalid(pointer+"/factor", "is %g; 1 to 100 are allowed", b.Factor)
+	case b.Cap < 0 || b.Cap > 30*queue.MaxReservation:
+		return queue.Invalid(pointer+"/cap_ms", "is %d; 0 (none) to %d are allowed", b.Cap.Milliseconds(), (30 * queue.MaxReservation).Milliseconds())
+	}
+	return nil
+}
+
+// validInsert checks everything about a submission that its types do not. Meta was checked when it was made.
+func validInsert(n *queue.NewSubmission) error {
+	if err := validChunks(&n.Chunks); err != nil {
+		return err
+	}
+	switch {
+	case n.Priority > queue.MaxPriority || n.Priority < -queue.MaxPriority:
+		return queue.Invalid("/priority", "is %d; %d to %d are allowed", n.Priority, -queue.MaxPriority, queue.MaxPriority)
+	case len(n.Attachment) > queue.MaxAttachmentBytes:
+		return queue.Invalid("/attachment", "has %d bytes; at most %d are allowed, as it goes out with every reservation: keep large data in object storage", len(n.Attachment), queue.MaxAttachmentBytes)
+	case len(n.Group) > queue.MaxGroupBytes:
+		return queue.Invalid("/group", "has %d bytes; at most %d are allowed", len(n.Group), queue.MaxGroupBytes)
+	case len(n.Trace) > queue.MaxTraceBytes:
+		return queue.Invalid("/header/traceparent", "has %d bytes with its tracestate; at most %d are kept", len(n.Trace), queue.MaxTraceBytes)
+	case len(n.IdempotencyKey) > queue.MaxIdempotencyKey:
+		return queue.Invalid("/header/Idempotency-Key", "has %d bytes; at most %d are allowed", len(n.IdempotencyKey), queue.MaxIdempotencyKey)
+	case n.MaxAttempts > queue.MaxMaxAttempts:
+		return queue.Invalid("/max_attempts", "is %d; 1 to %d are allowed", n.MaxAttempts, queue.MaxMaxAttempts)
+	case n.OnExhausted != queue.Inherit && n.OnExhausted != queue.FailSubmission:
+		return queue.Invalid("/on_exhausted", "has to be \"fail_submission\": the other policies come with the full life cycle")
+	case n.RunAt < 0:
+		return queue.Invalid("/run_at", "lies before 1970")
+	}
+	return nil
+}
+
+func validChunks(c *queue.Chunks) error {
+	switch {
+	case len(c.Inline) > queue.MaxInlineChunks:
+		return queue.Invalid("/chunks/inline", "has %d entries; at most %d are allowed in one insert: split the work into several submissions", len(c.Inline), queue.MaxInlineChunks)
+	case c.Count == 0:
+		return queue.Invalid("/chunks", "has no chunks; at least 1 is needed")
+	case len(c.Prefix) > queue.MaxPrefixBytes:
+		return queue.Invalid("/chunks/prefix", "has %d bytes; at most %d are allowed", len(c.Prefix), queue.MaxPrefixBytes)
+	case len(c.Template) > queue.MaxTemplateBytes:
+		return queue.Invalid("/chunks/template", "has %d bytes; at most %d are allowed", len(c.Template), queue.MaxTemplateBytes)
+	}
+	total := 0
+	for i, b := range c.Inline {
+		if len(b) > queue.MaxChunkBytes {
+			return queue.Invalid("/chunks/inline", "has an entry (number %d) of %d bytes; at most %d are allowed: keep large data in object storage", i, len(b), queue.MaxChunkBytes)
+		}
+		total += len(b)
+	}
+	if total > queue.MaxInlineBytes {
+		return queue.Invalid("/chunks/inline", "has %d bytes in all; at most %d are allowed in one insert", total, queue.MaxInlineBytes)
+	}
+	return nil
+}
+
+func validReserve(r *ReserveRequest, settings *queue.Settings) error {
+	switch {
+	case r.Max < 1 || r.Max > queue.MaxReserve:
+		return queue.Invalid("/max", "is %d; 1 to %d are allowed", r.Max, queue.MaxReserve)
+	case r.Wait < 0 || r.Wait > queue.MaxWait:
+		return queue.Invalid("/wait_ms", "is %d; 0 to %d are allowed", r.Wait.Milliseconds(), queue.MaxWait.Milliseconds())
+	case r.Timeout != 0 && (r.Timeout < queue.MinReservation || r.Timeout > settings.MaxReservation):
+		return queue.Invalid("/timeout_ms", "is %d; %d to %d (the queue's max_reservation_ms) are allowed", r.Timeout.Milliseconds(), queue.MinReservation.Milliseconds(), settings.MaxReservation.Milliseconds())
+	case len(r.Consumer) > queue.MaxConsumerBytes:
+		return queue.Invalid("/consumer", "has %d bytes; at most %d are allowed", len(r.Consumer), queue.MaxConsumerBytes)
+	}
+	return nil
+}
+
+func validBatch(pointer string, n int) error {
+	if n > queue.MaxBatch {
+		return queue.Invalid(pointer, "has %d items; at most %d are allowed in one call", n, queue.MaxBatch)
+	}
+	return nil
+}
