@@ -1,0 +1,161 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+const (
+	contentJSON  = "application/json"
+	contentLines = "application/x-ndjson"
+
+	firstBody = 4 << 10 // size of a fresh buffer: most calls fit
+	keepBody  = 1 << 20 // larger buffers are not kept for reuse
+)
+
+// buffer is bytes that live in a pool. Whoever takes one gives it back, and keeps nothing that points into it.
+type buffer struct{ b []byte }
+
+func (p *pools) buffer() *buffer {
+	if b, ok := p.buffers.Get().(*buffer); ok {
+		return b
+	}
+	return &buffer{b: make([]byte, 0, firstBody)}
+}
+
+func (p *pools) free(b *buffer) {
+	if cap(b.b) <= keepBody {
+		b.b = b.b[:0]
+		p.buffers.Put(b)
+	}
+}
+
+// mediaType checks that the request carries one of the accepted types, uncompressed, and returns which. The requirement
+// is also a defence: no HTML form can send it.
+func (s *Server) mediaType(r *http.Request, accepted ...string) (string, error) {
+	header := r.Header.Get("Content-Type")
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return "", s.newProblem(codeMediaType, "Compressed bodies are not accepted: send it without Content-Encoding.")
+	}
+	for _, kind := range accepted {
+		if header == kind {
+			return kind, nil
+		}
+	}
+	parsed, parameters, err := mime.ParseMediaType(header)
+	if charset, ok := parameters["charset"]; ok && !equalFold(charset, "utf-8") {
+		err = errors.New("charset")
+	}
+	for _, kind := range accepted {
+		if err == nil && parsed == kind {
+			return kind, nil
+		}
+	}
+	want := accepted[0]
+	for _, kind := range accepted[1:] {
+		want += " or " + kind
+	}
+	return "", s.newProblem(codeMediaType, "This operation reads Content-Type "+want+" in UTF-8.")
+}
+
+// equalFold compares ASCII without regard to case.
+func equalFold(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if a[i]|0x20 != b[i]|0x20 {
+			return false
+		}
+	}
+	return true
+}
+
+// readBody reads the whole body of at most limit bytes into a pooled buffer, which the caller gives back with
+// s.freeBody. The buffer grows with what arrives, not with what Content-Length announces, and what it holds beyond an
+// ordinary body counts against maxHeldBytes.
+func (s *Server) readBody(c echo.Context, limit int64) (*buffer, error) {
+	r := c.Request()
+	if r.ContentLength > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
+	}
+	if r.ContentLength < 0 || r.ContentLength > maxBodyBytes {
+		s.uploadLonger(c.Response())
+	}
+	body := s.pools.buffer()
+	for {
+		if len(body.b) == cap(body.b) {
+			if err := s.grow(body, r.ContentLength, limit); err != nil {
+				s.freeBody(body)
+				return nil, err
+			}
+		}
+		n, err := r.Body.Read(body.b[len(body.b):cap(body.b)])
+		body.b = body.b[:len(body.b)+n]
+		switch {
+		case int64(len(body.b)) > limit:
+			s.freeBody(body)
+			return nil, &http.MaxBytesError{Limit: limit}
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			s.freeBody(body)
+			return nil, err
+		case r.ContentLength == int64(len(body.b)):
+			// net/http reports the end together with the last bytes or on the next read; after a body of the
+			// announced length there is nothing left that could fail.
+			continue
+		}
+	}
+}
+
+// grow makes room for more: twice as much, or all that is still announced when that is less.
+func (s *Server) grow(body *buffer, announced, limit int64) error {
+	size := 2 * int64(cap(body.b))
+	if announced >= 0 {
+		size = min(size, announced+1)
+	}
+	size = min(size, limit+1)
+	if err := s.hold(body, size); err != nil {
+		return err
+	}
+	larger := make([]byte, len(body.b), size)
+	copy(larger, body.b)
+	body.b = larger
+	return nil
+}
+
+// hold counts a buffer that grows to size bytes against what all large bodies may hold.
+func (s *Server) hold(body *buffer, size int64) error {
+	more := size - heldBy(int64(cap(body.b)))
+	if size <= maxBodyBytes+1 {
+		return nil
+	}
+	if s.held.Add(more) > maxHeldBytes {
+		s.held.Add(-more)
+		return &queue.Error{Code: queue.CodeOverloaded, Message: "Too many large requests are being read at once; send this one again in a moment."}
+	}
+	return nil
+}
+
+// heldBy is what a buffer of this capacity counts for.
+func heldBy(capacity int64) int64 {
+	if capacity <= maxBodyBytes+1 {
+		return 0
+	}
+	return capacity
+}
+
+// freeBody gives a buffer back.
+func (s *Server) freeBody(body *buffer) {
+	if held := heldBy(int64(cap(body.b))); held > 0 {
+		s.held.Add(-held)
+	}
+	s.pools.free(body)
+}

@@ -1,0 +1,89 @@
+package web
+
+import (
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/wire"
+)
+
+// apiTime is t as JSON carries it; none becomes the zero time, which is left out or null.
+func apiTime(t queue.Time) api.Time { return api.At(t.Std()) }
+
+func apiMeta(meta queue.Meta) api.Meta {
+	if len(meta) == 0 {
+		return nil
+	}
+	out := make(api.Meta, len(meta))
+	for _, entry := range meta {
+		out[entry.Key] = apiValue(entry.Value)
+	}
+	return out
+}
+
+func apiValue(v queue.MetaValue) api.MetaValue {
+	if v.IsInt() {
+		return api.Int(v.Int())
+	}
+	return api.Text(v.Text())
+}
+
+func apiSubmission(in *queue.Submission) api.Submission {
+	return api.Submission{
+		ID: in.ID.String(), Queue: in.Queue, State: in.State.String(),
+		Chunks: in.Chunks, Ready: in.Ready, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Skipped: in.Skipped,
+		CreatedAt: apiTime(in.Created), Meta: apiMeta(in.Meta), Priority: in.Priority, Group: in.Group,
+		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
+		RunAt: apiTime(in.RunAt), DeadDeadline: apiTime(in.DeadDeadline), FinishedAt: apiTime(in.Finished),
+		MaxAttempts: in.MaxAttempts, OnExhausted: onExhaustedName(in.OnExhausted), Failure: in.Failure, Trace: in.Trace,
+	}
+}
+
+// wireSubmission is apiSubmission for the hand-written encoder; meta is scratch memory for the meta object.
+func wireSubmission(in *queue.Submission, meta []byte) wire.Submission {
+	return wire.Submission{
+		ID: uint64(in.ID), Queue: in.Queue, State: in.State.String(),
+		Chunks: in.Chunks, Ready: in.Ready, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Skipped: in.Skipped,
+		CreatedAt: int64(in.Created), Meta: appendMeta(meta, in.Meta), Priority: in.Priority, Group: in.Group,
+		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
+		RunAt: int64(in.RunAt), DeadDeadline: int64(in.DeadDeadline), FinishedAt: int64(in.Finished),
+		MaxAttempts: in.MaxAttempts, OnExhausted: onExhaustedName(in.OnExhausted), Failure: in.Failure, Trace: in.Trace,
+	}
+}
+
+// appendMeta appends the meta object, or nothing when there is no meta.
+func appendMeta(dst []byte, meta queue.Meta) []byte {
+	object := dst[len(dst):]
+	for _, entry := range meta {
+		object = wire.AppendMetaEntry(object, entry.Key, apiValue(entry.Value))
+	}
+	// While dst had room, object lies in it already and is copied onto itself.
+	return append(dst, object...)
+}
+
+func apiChunk(in *queue.Chunk) api.Chunk {
+	return api.Chunk{
+		Index: in.Index, State: in.State.String(), Attempts: uint32(in.Attempts), NotBefore: apiTime(in.NotBefore),
+		Consumer: in.Consumer, Deadline: apiTime(in.Deadline), Error: in.Error, Output: in.Output,
+	}
+}
+
+func apiStats(in *queue.Stats, now time.Time) api.Stats {
+	out := api.Stats{
+		Ready: in.Ready, Waiting: in.Waiting, Reserved: in.Reserved, Dead: in.Dead,
+		OperationsReady: in.OperationsReady, SubmissionsOpen: in.SubmissionsOpen, ConsumersWaiting: in.ConsumersWaiting,
+		InsertedTotal: in.InsertedTotal, ReservedTotal: in.ReservedTotal, DoneTotal: in.DoneTotal, FailedTotal: in.FailedTotal,
+		ExpiredTotal: in.ExpiredTotal, ReleasedTotal: in.ReleasedTotal,
+		SubmissionsInsertedTotal: in.SubmissionsInsertedTotal, SubmissionsEndedTotal: in.SubmissionsEndedTotal,
+		CommitsTotal: in.CommitsTotal, CommitBytesTotal: in.CommitBytesTotal,
+		JournalBytes: in.JournalBytes, StoreBytes: in.StoreBytes,
+	}
+	if in.OldestReady != 0 {
+		out.OldestReadySeconds = max(0, now.Sub(in.OldestReady.Std()).Seconds())
+	}
+	if in.DiskFull {
+		out.DiskFull = 1
+	}
+	return out
+}

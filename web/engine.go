@@ -1,0 +1,43 @@
+package web
+
+import (
+	"context"
+	"time"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// Engine is what this face needs of the queue's use cases; *engine.Engine is it.
+type Engine interface {
+	Ready() []engine.Check
+	Plan(raw []byte) (*strategy.Plan, error)
+
+	Queues() []engine.QueueInfo
+	Queue(name string) (engine.QueueInfo, error)
+	PutQueue(ctx context.Context, name string, settings queue.Settings) (info engine.QueueInfo, created bool, err error)
+	DeleteQueue(ctx context.Context, name string) error
+
+	Insert(ctx context.Context, queueName string, n queue.NewSubmission) (s queue.Submission, replayed bool, err error)
+	Submission(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)
+	WaitSubmission(ctx context.Context, id queue.SubmissionID, wait time.Duration) (queue.Submission, error)
+	List(ctx context.Context, queueName string, r engine.ListRequest) (engine.Page[queue.Submission], error)
+	Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)
+	Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, cursor string, limit int) (engine.Page[queue.Chunk], error)
+	Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error)
+	Outputs(ctx context.Context, id queue.SubmissionID, fn func(index uint32, output []byte) error) error
+
+	Reserve(ctx context.Context, queueName string, r engine.ReserveRequest, dst []queue.Reservation) (engine.ReserveResult, error)
+	Complete(ctx context.Context, queueName string, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error)
+	Fail(ctx context.Context, queueName string, items []queue.FailItem, dst []queue.Result) ([]queue.Result, error)
+	Extend(ctx context.Context, queueName string, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error)
+	Release(ctx context.Context, queueName string, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error)
+	Exchange(ctx context.Context, queueName string, x engine.Exchange, out *engine.Exchanged) error
+
+	Stats(ctx context.Context, queueName string) (queue.Stats, error)
+	Values(ctx context.Context, queueName string, key queue.MetaKey, sort string, limit int) ([]backlog.ValueCount, error)
+}
+
+var _ Engine = (*engine.Engine)(nil)

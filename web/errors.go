@@ -1,0 +1,219 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// Codes of failures that only exist at the HTTP face; the engine's own are in package queue.
+const (
+	codeMalformed    queue.Code = "malformed"              // the body is not JSON, or not all of it arrived
+	codeNotFound     queue.Code = api.CodeNotFound         // no such path
+	codeMethod       queue.Code = api.CodeMethodNotAllowed // the path exists, the method does not
+	codeMediaType    queue.Code = api.CodeUnsupportedMedia
+	codeHost         queue.Code = "misdirected"    // the Host header is not a name of this server
+	codeCrossOrigin  queue.Code = "cross_origin"   // a browser sent it from another site
+	codeSlow         queue.Code = "request_slow"   // the body did not arrive in time
+	codeNotReady     queue.Code = "not_ready"      // /readyz: a check fails
+	codeClientGone   queue.Code = "client_closed"  // for the access log only: nobody is left to read an answer
+	codeInternal     queue.Code = api.CodeInternal // our fault; details are in the server's log
+	statusClientGone            = 499
+	contentProblem              = api.ProblemContentType
+)
+
+// kind is what every failure of one code has in common.
+type kind struct {
+	code   queue.Code
+	status int
+	title  string        // does not vary between occurrences
+	advice string        // for the reference page: what a client does about it
+	retry  time.Duration // sent as Retry-After; 0: none
+}
+
+// kinds is the one table from codes to HTTP. Order is that of the reference page. It is a function's result and not a
+// variable so that nothing can change it.
+func kinds() []kind {
+	return []kind{
+		{code: queue.CodeInvalid, status: 422, title: "The request is not valid", advice: "Correct the fields that errors[] points at."},
+		{code: codeMalformed, status: 400, title: "The body cannot be read", advice: "Send one complete JSON value (or JSON lines where they are accepted)."},
+		{code: queue.CodeUnknownQueue, status: 404, title: "No such queue", advice: "Create it with PUT /v1/queues/{queue}, or use the queue named default."},
+		{code: queue.CodeUnknownSubmission, status: 404, title: "No such submission", advice: "Check the id; ended submissions are forgotten after the queue's retention."},
+		{code: codeNotFound, status: 404, title: "No such path", advice: "See the list of operations on this page."},
+		{code: codeMethod, status: 405, title: "Method not allowed", advice: "Use one of the methods in the Allow header."},
+		{code: queue.CodeConflict, status: 409, title: "The state does not allow it", advice: "Read the resource again and decide anew."},
+		{code: queue.CodeIdempotencyReuse, status: 422, title: "Idempotency key used before", advice: "Use a new Idempotency-Key for a different request."},
+		{code: queue.CodeTooLarge, status: 413, title: "Too large", advice: "Split the request, or put the content into object storage."},
+		{code: codeMediaType, status: 415, title: "Unsupported media type", advice: "Send Content-Type: application/json and no Content-Encoding."},
+		{code: codeHost, status: 421, title: "Not a name of this server", advice: "Address the server by localhost or by a name it was configured with."},
+		{code: codeCrossOrigin, status: 403, title: "Cross-origin request refused", advice: "Changes cannot be made from a page of another site."},
+		{code: codeSlow, status: 408, title: "The request took too long to arrive", advice: "Send it again."},
+		{code: queue.CodeOverloaded, status: 429, title: "Too much at once", advice: "Wait as long as Retry-After says and send it again.", retry: time.Second},
+		{code: queue.CodeDiskFull, status: 507, title: "The disk is full", advice: "Inserts are refused until there is room; completions go on.", retry: 30 * time.Second},
+		{code: queue.CodeUnavailable, status: 503, title: "Not available at the moment", advice: "Wait as long as Retry-After says and send it again.", retry: time.Second},
+		{code: queue.CodeCommitFailed, status: 503, title: "The commit failed", advice: "Send it again with the same Idempotency-Key or the same tokens: what was done already is recognised.", retry: time.Second},
+		{code: codeNotReady, status: 503, title: "Not ready", advice: "errors[] names the checks that fail.", retry: time.Second},
+		{code: codeInternal, status: 500, title: "Internal error", advice: "Report it with the request_id: the server's log has the details."},
+		{code: codeClientGone, status: statusClientGone, title: "The client went away"},
+	}
+}
+
+// problem is a failure as the client sees it: RFC 9457 with our additions, and what goes into the headers.
+type problem struct {
+	api.Problem
+	retry time.Duration
+	cause error // for the log; nil when there is nothing to log
+}
+
+// The methods that make a problem an answer of huma's: status, text, content type, headers.
+var (
+	_ huma.StatusError       = (*problem)(nil)
+	_ huma.ContentTypeFilter = (*problem)(nil)
+	_ huma.HeadersError      = (*problem)(nil)
+	_ json.Marshaler         = (*problem)(nil)
+)
+
+func (p *problem) Error() string                { return p.Code + ": " + p.Detail }
+func (p *problem) GetStatus() int               { return p.Status }
+func (p *problem) ContentType(string) string    { return contentProblem }
+func (p *problem) Unwrap() error                { return p.cause }
+func (p *problem) MarshalJSON() ([]byte, error) { return json.Marshal(p.Problem) }
+
+// GetHeaders is Retry-After, where waiting helps.
+func (p *problem) GetHeaders() http.Header {
+	if p.retry == 0 {
+		return nil
+	}
+	return http.Header{"Retry-After": {strconv.Itoa(int(p.retry / time.Second))}}
+}
+
+// newProblem makes the problem of a code. A code that is not in the table is a mistake of ours and becomes internal.
+func (s *Server) newProblem(code queue.Code, detail string, problems ...queue.Problem) *problem {
+	k, ok := s.kinds[code]
+	if !ok {
+		k = s.kinds[codeInternal]
+	}
+	p := &problem{retry: k.retry, Problem: api.Problem{
+		Type: "/docs#" + string(k.code), Title: k.title, Status: k.status, Detail: detail, Code: string(k.code),
+	}}
+	for _, at := range problems {
+		p.Errors = append(p.Errors, api.ProblemError{Pointer: at.Pointer, Detail: at.Detail})
+	}
+	return p
+}
+
+// problemOf finds what the client is told about err. The text of an error that is not meant for callers stays here.
+func (s *Server) problemOf(err error) *problem {
+	var (
+		known   *problem
+		failure *queue.Error
+		routing *echo.HTTPError
+		large   *http.MaxBytesError
+	)
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &failure):
+		p := s.newProblem(failure.Code, failure.Message, failure.Problems...)
+		p.cause = failure.Err
+		return p
+	case errors.As(err, &routing):
+		return s.routingProblem(routing)
+	case errors.As(err, &large):
+		return s.newProblem(queue.CodeTooLarge, "The body is larger than the "+strconv.FormatInt(large.Limit, 10)+" bytes that this operation accepts.")
+	case errors.Is(err, context.Canceled):
+		return s.newProblem(codeClientGone, "The client went away before the answer.")
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return s.newProblem(codeSlow, "The request did not arrive in time.")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return s.newProblem(codeMalformed, "The body ended early: less arrived than Content-Length announced.")
+	}
+	p := s.newProblem(codeInternal, "Something went wrong in the server. Its log has the details under this request_id.")
+	p.cause = err
+	return p
+}
+
+// routingProblem is the problem of a request that found no handler.
+func (s *Server) routingProblem(err *echo.HTTPError) *problem {
+	switch err.Code {
+	case http.StatusNotFound:
+		return s.newProblem(codeNotFound, "There is nothing at this path. GET /docs lists what there is.")
+	case http.StatusMethodNotAllowed:
+		return s.newProblem(codeMethod, "This path does not know the method. The Allow header lists those it knows.")
+	}
+	p := s.newProblem(codeInternal, "Something went wrong in the server. Its log has the details under this request_id.")
+	p.cause = err
+	return p
+}
+
+// refuse answers with the problem of err, unless an answer has begun: then the connection is cut, so that the client
+// does not take half an answer for a whole one.
+func (s *Server) refuse(c echo.Context, err error) *problem {
+	p := s.problemOf(err)
+	response := c.Response()
+	if response.Committed {
+		return p
+	}
+	header := response.Header()
+	p.RequestID = header.Get(headerRequestID)
+	for name, values := range p.GetHeaders() {
+		header[name] = values
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		body = []byte(`{"title":"Internal error","status":500,"code":"internal"}`)
+	}
+	header.Set("Content-Type", contentProblem)
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	response.WriteHeader(p.Status)
+	// An error here means that the client is gone, and there is nobody to tell.
+	_, _ = response.Write(body)
+	return p
+}
+
+// fromHuma turns what huma found wrong with a request into a problem of ours: pointers instead of dotted paths, and
+// never the value that was sent.
+func (s *Server) fromHuma(model *huma.ErrorModel) *problem {
+	var found []queue.Problem
+	for _, detail := range model.Errors {
+		if detail != nil {
+			found = append(found, queue.Problem{Pointer: pointerOf(detail.Location), Detail: detail.Message})
+		}
+	}
+	switch model.Status {
+	case http.StatusBadRequest:
+		return s.newProblem(codeMalformed, "The body is not one complete JSON value.", found...)
+	case http.StatusRequestTimeout:
+		return s.newProblem(codeSlow, "The request did not arrive in time.")
+	case http.StatusRequestEntityTooLarge:
+		return s.newProblem(queue.CodeTooLarge, "The body is larger than this operation accepts.")
+	case http.StatusUnsupportedMediaType:
+		return s.newProblem(codeMediaType, "The body must be application/json.")
+	case http.StatusUnprocessableEntity:
+		return s.newProblem(queue.CodeInvalid, "The request is not valid.", found...)
+	}
+	p := s.newProblem(codeInternal, "Something went wrong in the server. Its log has the details under this request_id.")
+	p.cause = model
+	return p
+}
+
+// pointerOf turns huma's "body.items[3].name" into "/items/3/name" and "query.limit" into "/query/limit".
+func pointerOf(location string) string {
+	path := strings.NewReplacer("[", "/", "]", "", ".", "/").Replace(location)
+	if rest, ok := strings.CutPrefix(path, "body"); ok {
+		return rest
+	}
+	return "/" + path
+}

@@ -1,0 +1,107 @@
+package web
+
+import (
+	"slices"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/wire"
+)
+
+// exchangeCall is the memory of one exchange, kept for the next.
+type exchangeCall struct {
+	request  wire.ExchangeRequest
+	asked    engine.Exchange
+	reserve  engine.ReserveRequest // what asked.Reserve points at
+	done     engine.Exchanged
+	response wire.ExchangeResponse
+	scratch  []byte
+}
+
+// exchange is POST .../reservations/exchange: finish, commit, then reserve, in one round trip.
+func (s *Server) exchange(c echo.Context) error {
+	queueName := c.Param("queue")
+	body, err := s.hotBody(c, maxFinishBytes)
+	if err != nil {
+		return err
+	}
+	call := s.pools.exchangeCall()
+	defer func() { s.pools.freeExchange(call) }()
+	if err = s.exchangeNow(c, call, body, queueName); err != nil {
+		return err
+	}
+	result := call.done.Reserve
+	if call.asked.Reserve != nil && len(result.Reservations) == 0 && call.reserve.Wait > 0 {
+		call, result = s.exchangeLater(c, call, queueName)
+	}
+	call.scratch = fillReservations(&call.response.ReserveResponse, call.scratch[:0], result)
+	out := s.pools.buffer()
+	defer s.pools.free(out)
+	out.b = call.response.Append(out.b[:0])
+	s.sayDurability(c, queueName)
+	return s.handOver(c, queueName, result.Reservations, s.writeJSON(c, 200, out.b))
+}
+
+// exchangeNow decodes and does all that need not wait. It gives the body back: only outputs and errors pointed into it,
+// and they are committed when the engine returns.
+func (s *Server) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, queueName string) error {
+	defer s.freeBody(body)
+	in := &call.request
+	if err := in.Decode(body.b); err != nil {
+		return s.wireProblem(err, body.b, contentJSON)
+	}
+	asked := &call.asked
+	asked.Complete = completeItems(asked.Complete[:0], in.Complete)
+	asked.Fail = failItems(asked.Fail[:0], in.Fail)
+	asked.Extend = extendItems(asked.Extend[:0], in.Extend)
+	asked.Reserve = nil
+	wait := time.Duration(0)
+	var err error
+	if in.HasReserve {
+		if call.reserve, err = s.reserveRequest(&in.Reserve, "/reserve"); err != nil {
+			return err
+		}
+		wait, call.reserve.Wait = call.reserve.Wait, 0
+		asked.Reserve = &call.reserve
+	}
+	if err = s.engine.Exchange(c.Request().Context(), queueName, *asked, &call.done); err != nil {
+		if !call.finished() {
+			return err
+		}
+		// All of it is committed and only the reserve failed: the results are facts, and are told.
+		call.done.Reserve = engine.ReserveResult{Reason: queue.Nothing, RetryAfter: stoppedRetry}
+		wait = 0
+	}
+	call.reserve.Wait = wait
+	call.response.Complete = appendResults(call.response.Complete[:0], call.done.Complete)
+	call.response.Fail = appendResults(call.response.Fail[:0], call.done.Fail)
+	call.response.Extend = appendResults(call.response.Extend[:0], call.done.Extend)
+	return nil
+}
+
+// finished says whether there was something to finish and every item has its result.
+func (call *exchangeCall) finished() bool {
+	asked, done := &call.asked, &call.done
+	return len(done.Complete)+len(done.Fail)+len(done.Extend) > 0 &&
+		len(done.Complete) == len(asked.Complete) && len(done.Fail) == len(asked.Fail) && len(done.Extend) == len(asked.Extend)
+}
+
+// exchangeLater waits for work after all else is committed, holding no more than the results. Whatever happens while it
+// waits, the results are answered: they are facts.
+func (s *Server) exchangeLater(c echo.Context, call *exchangeCall, queueName string) (*exchangeCall, engine.ReserveResult) {
+	request := call.reserve
+	response := wire.ExchangeResponse{
+		Complete: slices.Clone(call.response.Complete),
+		Fail:     slices.Clone(call.response.Fail),
+		Extend:   slices.Clone(call.response.Extend),
+	}
+	s.pools.freeExchange(call)
+	result, err := s.park(c, queueName, request)
+	if err != nil {
+		result = engine.ReserveResult{Reason: queue.Nothing, RetryAfter: stoppedRetry}
+	}
+	return &exchangeCall{response: response}, result
+}

@@ -1,0 +1,79 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// livez says that the process serves requests, and nothing about its parts: a probe that fails restarts the process,
+// which would not mend a full disk.
+func (s *Server) livez(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
+
+type readyzOutput struct{ Body api.Readiness }
+
+// readyz fails while a part does not work or the server stops.
+func (s *Server) readyz(_ context.Context, in *RawQuery) (*readyzOutput, error) {
+	values, err := url.ParseQuery(in.raw)
+	if err != nil {
+		return nil, queue.Invalid("/query", "is not well formed")
+	}
+	for name := range values {
+		if name != "verbose" {
+			return nil, queue.Invalid("/query/"+api.EscapePointer(name), "is not a parameter of this operation")
+		}
+	}
+	out := &readyzOutput{Body: api.Readiness{Ready: true, Checks: []api.Check{}}}
+	var failed []queue.Problem
+	if s.stopping.Err() != nil {
+		failed = append(failed, queue.Problem{Pointer: "/checks/server", Detail: "is stopping"})
+	}
+	for _, check := range s.engine.Ready() {
+		if !check.OK {
+			failed = append(failed, queue.Problem{Pointer: "/checks/" + api.EscapePointer(check.Name), Detail: check.Detail})
+		}
+		if values.Has("verbose") {
+			out.Body.Checks = append(out.Body.Checks, api.Check{Name: check.Name, OK: check.OK, Detail: check.Detail})
+		}
+	}
+	if len(failed) > 0 {
+		return nil, s.newProblem(codeNotReady, "A part of the server does not work; errors names it.", failed...)
+	}
+	return out, nil
+}
+
+// readyParams documents ?verbose.
+func readyParams() []*huma.Param {
+	return []*huma.Param{{Name: "verbose", In: "query", AllowEmptyValue: true, Description: "List every check by name", Schema: &huma.Schema{Type: huma.TypeString}}}
+}
+
+type versionOutput struct{ Body api.Version }
+
+func (s *Server) getVersion(context.Context, *struct{}) (*versionOutput, error) {
+	return &versionOutput{Body: s.version}, nil
+}
+
+// cold is the frame of the operations that huma decodes: content type, body limit and the deadlines of a wait.
+func (s *Server) cold(op *operation) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		c := unwrap(ctx)
+		r := c.Request()
+		if op.method == http.MethodPut {
+			if _, err := s.mediaType(r, contentJSON); err != nil {
+				c.Set(problemKey, s.refuse(c, err))
+				return
+			}
+		}
+		r.Body = http.MaxBytesReader(c.Response(), r.Body, maxBodyBytes)
+		if op.waits && r.Header.Get("Prefer") != "" {
+			s.waitLonger(c.Response(), queue.MaxWait)
+		}
+		next(ctx)
+	}
+}

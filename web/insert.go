@@ -1,0 +1,216 @@
+package web
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/wire"
+)
+
+const insertAbout = "The work is given as `count` with an object `prefix`, as `count` with a `template`, or as `inline` bytes. " +
+	"As `application/x-ndjson` the first line is the submission without chunks and each further line is one chunk's bytes. " +
+	"With an `Idempotency-Key` the same request can be sent again safely for 24 hours: a replay answers 200, the submission and `Idempotency-Replayed: true`."
+
+// insertCall is the memory of one insert, kept for the next.
+type insertCall struct {
+	request wire.InsertRequest
+	meta    []queue.MetaEntry
+	scratch []byte
+}
+
+// insert is POST .../submissions.
+func (s *Server) insert(c echo.Context) error {
+	r := c.Request()
+	key, err := idempotencyKey(r.Header)
+	if err != nil {
+		return err
+	}
+	media, err := s.mediaType(r, contentJSON, contentLines)
+	if err != nil {
+		return err
+	}
+	if err := plainPath(r); err != nil {
+		return err
+	}
+	body, err := s.readBody(c, maxInsertBytes)
+	if err != nil {
+		return err
+	}
+	defer s.freeBody(body)
+	call := s.pools.insertCall()
+	defer s.pools.freeInsert(call)
+
+	if media == contentLines {
+		err = call.request.DecodeLines(body.b)
+	} else {
+		err = call.request.Decode(body.b)
+	}
+	if err != nil {
+		return s.wireProblem(err, body.b, media)
+	}
+	asked, err := newSubmission(call)
+	if err != nil {
+		return err
+	}
+	asked.Trace = traceOf(r.Header)
+	if key != "" {
+		sum := sha256.Sum256(body.b)
+		asked.IdempotencyKey = key
+		copy(asked.Fingerprint[:], sum[:])
+	}
+	queueName := c.Param("queue")
+	inserted, replayed, err := s.engine.Insert(r.Context(), queueName, asked)
+	if err != nil {
+		return err
+	}
+	s.sayDurability(c, queueName)
+	return s.answerInsert(c, call, &inserted, replayed)
+}
+
+func (s *Server) answerInsert(c echo.Context, call *insertCall, inserted *queue.Submission, replayed bool) error {
+	status := http.StatusCreated
+	header := c.Response().Header()
+	if replayed {
+		status = http.StatusOK
+		header.Set(headerReplayed, "true")
+	}
+	header.Set("Location", "/v1/submissions/"+inserted.ID.String())
+	answer := wireSubmission(inserted, call.scratch[:0])
+	call.scratch = answer.Meta
+	out := s.pools.buffer()
+	defer s.pools.free(out)
+	out.b = answer.Append(out.b[:0])
+	return s.writeJSON(c, status, out.b)
+}
+
+// newSubmission turns the request into the engine's words. Inline chunks still point into the body, which outlives the
+// call; all that the engine keeps in memory is copied.
+func newSubmission(call *insertCall) (queue.NewSubmission, error) {
+	in := &call.request
+	out := queue.NewSubmission{
+		Group: string(in.Group), Priority: in.Priority, OperationsPerChunk: in.OperationsPerChunk,
+		RunAt: queue.Time(in.RunAt), DeadDeadline: queue.Time(in.DeadDeadline), MaxAttempts: in.MaxAttempts,
+	}
+	if in.Attachment != nil {
+		out.Attachment = append(make([]byte, 0, len(in.Attachment)), in.Attachment...)
+	}
+	var err error
+	if out.Chunks, err = chunksOf(in); err != nil {
+		return out, err
+	}
+	if in.OnExhausted != nil {
+		policy, ok := parseOnExhausted(string(in.OnExhausted))
+		if !ok || policy == queue.Inherit {
+			return out, queue.Invalid("/on_exhausted", "must be fail_submission, dead_letter or skip")
+		}
+		out.OnExhausted = policy
+	}
+	call.meta = call.meta[:0]
+	for i := range in.Meta {
+		entry := queue.MetaEntry{Key: string(in.Meta[i].Key)}
+		if in.Meta[i].IsInt {
+			entry.Value = queue.IntValue(in.Meta[i].Int)
+		} else {
+			entry.Value = queue.StringValue(string(in.Meta[i].Text))
+		}
+		call.meta = append(call.meta, entry)
+	}
+	out.Meta, err = queue.NewMeta(call.meta)
+	return out, err
+}
+
+// chunksOf checks that exactly one of the three forms was used. Only this face can tell: a form that was not given and
+// one that was given empty look the same further down.
+func chunksOf(in *wire.InsertRequest) (queue.Chunks, error) {
+	forms := 0
+	for _, given := range []bool{in.Prefix != nil, in.Template != nil, in.Inline != nil} {
+		if given {
+			forms++
+		}
+	}
+	switch {
+	case forms != 1:
+		return queue.Chunks{}, queue.Invalid("/chunks", `must have exactly one of "prefix" (with "count"), "template" (with "count") and "inline"`)
+	case in.Inline != nil && in.Count != 0:
+		return queue.Chunks{}, queue.Invalid("/chunks/count", `must be left out beside "inline", whose entries are counted`)
+	case in.Inline != nil && len(in.Inline) == 0:
+		return queue.Chunks{}, queue.Invalid("/chunks/inline", "is empty; a submission has at least 1 chunk")
+	case in.Inline != nil:
+		return queue.Chunks{Count: uint32(len(in.Inline)), Inline: in.Inline}, nil
+	case in.Count == 0:
+		return queue.Chunks{}, queue.Invalid("/chunks/count", "is 0; 1 to %d are allowed", uint32(queue.MaxChunks))
+	case in.Prefix != nil && len(in.Prefix) == 0:
+		return queue.Chunks{}, queue.Invalid("/chunks/prefix", "is empty; give the part that the keys of all chunks share")
+	case in.Template != nil && len(in.Template) == 0:
+		return queue.Chunks{}, queue.Invalid("/chunks/template", "is empty; give a text, in which {index} stands for the chunk's index")
+	}
+	return queue.Chunks{Count: in.Count, Prefix: string(in.Prefix), Template: string(in.Template)}, nil
+}
+
+// idempotencyKey reads the header. Keys are compared byte by byte and never interpreted.
+func idempotencyKey(header http.Header) (string, error) {
+	const name = "Idempotency-Key"
+	values := header[name]
+	if len(values) == 0 {
+		return "", nil
+	}
+	key := values[0]
+	if len(values) > 1 {
+		return "", queue.Invalid("/header/"+name, "is given %d times; give it once", len(values))
+	}
+	if key == "" || len(key) > queue.MaxIdempotencyKey {
+		return "", queue.Invalid("/header/"+name, "has %d bytes; 1 to %d are allowed", len(key), queue.MaxIdempotencyKey)
+	}
+	for _, c := range []byte(key) {
+		if c < 0x20 || c > 0x7e {
+			return "", queue.Invalid("/header/"+name, "has a character outside printable ASCII")
+		}
+	}
+	return key, nil
+}
+
+// traceOf is the W3C trace context of the request, or "" when there is none or it is not well formed, which the
+// specification asks to treat alike.
+func traceOf(header http.Header) string {
+	parents := header["Traceparent"]
+	if len(parents) != 1 || !validParent(parents[0]) {
+		return ""
+	}
+	trace := parents[0]
+	if states := header["Tracestate"]; len(states) > 0 {
+		state := strings.Join(states, ",")
+		if state != "" && len(trace)+1+len(state) <= queue.MaxTraceBytes && printable(state) {
+			trace += ";" + state
+		}
+	}
+	return trace
+}
+
+// validParent checks the form 00-(32 hex)-(16 hex)-(2 hex) of version 00, ids not all zero.
+func validParent(text string) bool {
+	if len(text) != 55 || text[:3] != "00-" || text[35] != '-' || text[52] != '-' {
+		return false
+	}
+	for i, c := range []byte(text) {
+		if i == 2 || i == 35 || i == 52 {
+			continue
+		}
+		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f') {
+			return false
+		}
+	}
+	return strings.Trim(text[3:35], "0") != "" && strings.Trim(text[36:52], "0") != ""
+}
+
+func printable(text string) bool {
+	for _, c := range []byte(text) {
+		if c < 0x20 || c > 0x7e {
+			return false
+		}
+	}
+	return true
+}

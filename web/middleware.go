@@ -1,0 +1,219 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/klauspost/compress/gzhttp"
+	"github.com/labstack/echo/v4"
+)
+
+const (
+	headerRequestID  = "X-Request-Id"
+	headerDurability = "Quern-Durability"
+	headerReplayed   = "Idempotency-Replayed"
+
+	// strictPolicy is for answers that are data: nothing in them may load, run or be framed.
+	strictPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+	maxRequestID   = 64
+	minCompressed  = 1 << 10
+	problemKey     = "quern.problem" // where the transformer leaves what it answered, for the access log
+	routeUnmatched = "_unmatched"
+)
+
+// observe is the outermost layer of every request: it names it, sets the headers that every answer carries, refuses
+// what a browser should not be able to send, turns errors and panics into problems, measures and logs.
+func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		started := s.now()
+		s.setHeaders(c)
+		op := s.operations[c.Path()][c.Request().Method]
+
+		err := s.guard(c.Request())
+		if err == nil {
+			err = s.run(c, op, next)
+		}
+		var failure *problem
+		begun := false
+		if err != nil {
+			begun = c.Response().Committed
+			failure = s.refuse(c, err)
+		} else {
+			failure, _ = c.Get(problemKey).(*problem)
+		}
+		s.account(c, op, failure, started)
+		if begun {
+			// Half an answer is out. Cutting the connection is the only way left to say that it is not whole.
+			panic(http.ErrAbortHandler)
+		}
+		return nil
+	}
+}
+
+// setHeaders sets what every answer carries, problems included.
+func (s *Server) setHeaders(c echo.Context) {
+	id := c.Request().Header.Get(headerRequestID)
+	if !validRequestID(id) {
+		id = string(strconv.AppendUint([]byte(s.idPrefix), s.idLast.Add(1), 36))
+	}
+	header := c.Response().Header()
+	header[headerRequestID] = []string{id}
+	header["X-Content-Type-Options"] = []string{"nosniff"}
+	header["Referrer-Policy"] = []string{"no-referrer"}
+	header["Content-Security-Policy"] = []string{strictPolicy}
+	header["Cache-Control"] = []string{"no-store"}
+}
+
+// validRequestID accepts what a proxy in front of us may have chosen, and nothing that could forge a log line.
+func validRequestID(id string) bool {
+	if id == "" || len(id) > maxRequestID {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.') {
+			return false
+		}
+	}
+	return true
+}
+
+// guard refuses requests that reach this server by a foreign name (DNS rebinding) or from a foreign page.
+func (s *Server) guard(r *http.Request) error {
+	if !s.hosts.allows(r.Host) {
+		return s.newProblem(codeHost, "The Host header is not a name of this server. Use localhost, or start the server with this name among its allowed hosts.")
+	}
+	if err := s.crossOrigin.Check(r); err != nil {
+		return s.newProblem(codeCrossOrigin, "A page of another site sent this request. Send it from outside a browser, or from a page of this server.")
+	}
+	return nil
+}
+
+// panicked is a panic on its way to the log.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+
+// run calls the handler and turns a panic into an error. Operations that may answer at length are compressed, within
+// the same net: a problem written inside a compressor must leave through it.
+func (s *Server) run(c echo.Context, op *operation, next echo.HandlerFunc) (err error) {
+	if op == nil || !op.compress {
+		return s.protect(c, next)
+	}
+	outer := c.Response()
+	defer c.SetResponse(outer)
+	s.gzip(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		inner := echo.NewResponse(w, s.echo)
+		c.SetResponse(inner)
+		err = s.protect(c, next)
+		if err != nil && !inner.Committed {
+			c.Set(problemKey, s.refuse(c, err))
+			err = nil
+		}
+	})).ServeHTTP(outer, c.Request())
+	return err
+}
+
+func (s *Server) protect(c echo.Context, next echo.HandlerFunc) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			if value == http.ErrAbortHandler {
+				panic(value)
+			}
+			err = &panicked{value: value, stack: debug.Stack()}
+		}
+	}()
+	return next(c)
+}
+
+// account measures the request and writes its line of the access log: no query, no body, no header of the client but
+// the checked request id. Calls that went well are logged at Debug, because they are many.
+func (s *Server) account(c echo.Context, op *operation, failure *problem, started time.Time) {
+	elapsed := s.now().Sub(started)
+	response := c.Response()
+	status := response.Status
+	if failure != nil && failure.Code == string(codeClientGone) {
+		status = statusClientGone
+	}
+	s.metrics.observe(op, status, elapsed)
+
+	level := slog.LevelDebug
+	switch {
+	case status >= 500 && failure != nil && failure.retry == 0:
+		level = slog.LevelError
+	case status >= 500:
+		level = slog.LevelWarn
+	case status >= 400 && status != statusClientGone:
+		level = slog.LevelInfo
+	}
+	ctx := context.WithoutCancel(c.Request().Context())
+	if !s.log.Enabled(ctx, level) {
+		return
+	}
+	attributes := []slog.Attr{
+		slog.String("method", c.Request().Method),
+		slog.String("path", clip(c.Request().URL.Path)),
+		slog.Int("status", status),
+		slog.Duration("elapsed", elapsed),
+		slog.Int64("bytes", response.Size),
+		slog.String("request_id", response.Header().Get(headerRequestID)),
+	}
+	if op != nil {
+		attributes = append(attributes, slog.String("operation", op.id))
+	}
+	if failure != nil {
+		attributes = append(attributes, slog.String("code", failure.Code))
+		if failure.cause != nil {
+			attributes = append(attributes, slog.String("error", failure.cause.Error()))
+		}
+		if p, ok := failure.cause.(*panicked); ok {
+			attributes = append(attributes, slog.String("stack", string(p.stack)))
+		}
+	}
+	s.log.LogAttrs(ctx, level, "request", attributes...)
+}
+
+func clip(path string) string {
+	const most = 256
+	if len(path) <= most {
+		return path
+	}
+	return path[:most] + "..."
+}
+
+// newCompressor compresses large answers of text and JSON for clients that accept it.
+func newCompressor() (func(http.Handler) http.HandlerFunc, error) {
+	return gzhttp.NewWrapper(gzhttp.MinSize(minCompressed), gzhttp.CompressionLevel(1), gzhttp.EnableZstd(true),
+		gzhttp.ContentTypes([]string{"application/json", contentProblem, contentLines, "application/openapi+json", "text/html"}))
+}
+
+// waitLonger moves the deadlines of a request that waits: reading only serves to notice that the client went away, so
+// it has no limit, and the time for the answer starts when the wait ends.
+func (s *Server) waitLonger(w http.ResponseWriter, wait time.Duration) {
+	control := http.NewResponseController(w)
+	// A writer that knows no deadlines (a test's recorder) has none to move.
+	_ = control.SetReadDeadline(time.Time{})
+	_ = control.SetWriteDeadline(s.now().Add(wait + writeTimeout))
+}
+
+// uploadLonger moves the deadlines of a request with a large body.
+func (s *Server) uploadLonger(w http.ResponseWriter) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(s.now().Add(uploadTimeout))
+	_ = control.SetWriteDeadline(s.now().Add(uploadTimeout + writeTimeout))
+}
+
+// waitContext is ctx that also ends when the server stops. The caller must call end.
+func (s *Server) waitContext(ctx context.Context) (waiting context.Context, end func()) {
+	waiting, cancel := context.WithCancel(ctx)
+	detach := context.AfterFunc(s.stopping, cancel)
+	return waiting, func() { detach(); cancel() }
+}

@@ -1,0 +1,238 @@
+package web
+
+import (
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// propertyNotes says what each property of each schema means, with the limits that the engine keeps. The document is
+// not made when one is missing or superfluous.
+func propertyNotes() map[string]note {
+	all := make(map[string]note)
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), submissionNotes(), reservationNotes(), serverNotes()} {
+		for name, n := range part {
+			all[name] = n
+		}
+	}
+	return all
+}
+
+// between limits a number.
+func between(least, most float64, text string) note {
+	return note{text: text, least: &least, most: &most}
+}
+
+// oneOf limits a string to names.
+func oneOf(text string, names ...string) note {
+	n := note{text: text}
+	for _, name := range names {
+		n.enum = append(n.enum, name)
+	}
+	return n
+}
+
+const mostMilliseconds = float64(queue.MaxReservation / time.Millisecond)
+
+func problemNotes() map[string]note {
+	return map[string]note{
+		"Problem.type":         {text: "Address of the explanation of this kind of problem"},
+		"Problem.title":        {text: "The kind in words; the same every time"},
+		"Problem.status":       {text: "The HTTP status"},
+		"Problem.detail":       {text: "What is wrong this time, and what to do"},
+		"Problem.instance":     {text: "Address of this occurrence"},
+		"Problem.code":         {text: "Stable name of the kind; clients may switch on it"},
+		"Problem.request_id":   {text: "Names the request in the server's log; also in the header X-Request-Id"},
+		"Problem.errors":       {text: "All that was found wrong with the request"},
+		"ProblemError.pointer": {text: "JSON pointer into the body, or /query/NAME, /header/NAME, /path/NAME"},
+		"ProblemError.detail":  {text: "The rest of a sentence about it"},
+	}
+}
+
+func queueNotes() map[string]note {
+	out := map[string]note{
+		"Queue.name":               {text: "Name: 1 to 64 letters, digits, '_', '-' and '.'"},
+		"Queue.settings":           {text: "The whole configuration"},
+		"Queue.created_at":         {text: "When it was created"},
+		"PutQueueRequest.settings": {text: "What is left out gets its default"},
+		"PageQueue.items":          {text: "The queues, by name"},
+		"PageQueue.next":           {text: "Cursor of the next page; absent on the last"},
+		"Backoff.base_ms":          {text: "Longest delay after the first try"},
+		"Backoff.factor":           between(0, 100, "Growth from try to try, 1 or more; 0 with a base of 0"),
+		"Backoff.cap_ms":           {text: "No delay is longer"},
+	}
+	for _, schema := range []string{"QueueSettings", "QueueSettingsInput"} {
+		out[schema+".durability"] = oneOf("full: the disk has what an answer confirms. relaxed: a power cut may take back the last moments", "full", "relaxed")
+		out[schema+".max_attempts"] = between(1, queue.MaxMaxAttempts, "Tries per chunk")
+		out[schema+".max_expiries"] = between(1, queue.MaxMaxExpiries, "Deadlines that may pass per chunk")
+		out[schema+".on_exhausted"] = oneOf("What a chunk out of attempts does", "fail_submission", "dead_letter", "skip")
+		out[schema+".reservation_timeout_ms"] = between(float64(queue.MinReservation.Milliseconds()), mostMilliseconds, "Deadline of a reservation that names none")
+		out[schema+".max_reservation_ms"] = between(float64(queue.MinReservation.Milliseconds()), mostMilliseconds, "Longest a chunk may be held, extensions included")
+		out[schema+".retry_backoff"] = note{text: "Delay after a failure that names none"}
+		out[schema+".expiry_backoff"] = note{text: "Delay after a deadline passed"}
+		out[schema+".retention_seconds"] = note{text: "How long ended submissions are kept; 0: for ever"}
+	}
+	return out
+}
+
+func statsNotes() map[string]note {
+	return map[string]note{
+		"Stats.ready":                      {text: "Chunks that can be reserved now"},
+		"Stats.waiting":                    {text: "Chunks that wait for a time"},
+		"Stats.reserved":                   {text: "Chunks held by consumers"},
+		"Stats.paused":                     {text: "Chunks kept back by pause rules"},
+		"Stats.blocked":                    {text: "Chunks kept back by block rules"},
+		"Stats.dead":                       {text: "Chunks out of attempts"},
+		"Stats.operations_ready":           {text: "Operations that the ready chunks stand for"},
+		"Stats.submissions_open":           {text: "Submissions that have not ended"},
+		"Stats.consumers_waiting":          {text: "Reserve calls that wait for work"},
+		"Stats.oldest_ready_seconds":       {text: "Age of the oldest submission with a ready chunk; 0 when there is none"},
+		"Stats.inserted_total":             {text: "Chunks inserted"},
+		"Stats.reserved_total":             {text: "Chunks reserved"},
+		"Stats.done_total":                 {text: "Chunks completed"},
+		"Stats.failed_total":               {text: "Tries that failed"},
+		"Stats.expired_total":              {text: "Deadlines that passed"},
+		"Stats.released_total":             {text: "Chunks given back unworked"},
+		"Stats.submissions_inserted_total": {text: "Submissions inserted"},
+		"Stats.submissions_ended_total":    {text: "Submissions that ended, in whatever way"},
+		"Stats.commits_total":              {text: "Group commits"},
+		"Stats.commit_bytes_total":         {text: "Bytes of all group commits"},
+		"Stats.journal_bytes":              {text: "Size of the journal on disk"},
+		"Stats.store_bytes":                {text: "Size of the store on disk"},
+		"Stats.disk_full":                  between(0, 1, "1: inserts are refused for want of room"),
+		"ValueCount.value":                 {text: "The value"},
+		"ValueCount.ready":                 {text: "Ready chunks of submissions with the value"},
+		"ValueCount.in_flight":             {text: "Chunks of such submissions that are held"},
+		"ValueCount.submissions":           {text: "Open submissions with the value"},
+		"ValueCount.limit":                 {text: "Server-side limit of in_flight; null: none", nullable: true},
+		"ValueCount.weight":                {text: "Share under Fair"},
+		"ValueCount.saturated_since":       {text: "Since when in_flight is at the limit; null: it is not", nullable: true},
+		"PageValueCount.items":             {text: "The values"},
+		"PageValueCount.next":              {text: "Cursor of the next page; absent on the last"},
+	}
+}
+
+func submissionNotes() map[string]note {
+	out := map[string]note{
+		"NewSubmission.chunks": {text: "The work, in exactly one of three forms"},
+		"Chunks.count":         between(1, queue.MaxChunks, "Number of chunks, with prefix or template"),
+		"Chunks.prefix":        {text: "Contents lie in object storage at prefix + index", length: queue.MaxPrefixBytes},
+		"Chunks.template":      {text: "Content is this text with each {index} replaced", length: queue.MaxTemplateBytes},
+		"Chunks.inline":        {text: "One entry per chunk, each at most 1 MiB", items: queue.MaxInlineChunks},
+
+		"Submission.id":             {text: "Names it for ever; ids grow with time"},
+		"Submission.queue":          {text: "The queue it is in"},
+		"Submission.state":          oneOf("All but open are final", "open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
+		"Submission.chunks":         {text: "Number of chunks"},
+		"Submission.ready":          {text: "Can be reserved now, if a strategy and its limits let them"},
+		"Submission.waiting":        {text: "Wait for a time: run_at or a retry"},
+		"Submission.reserved":       {text: "Held by consumers"},
+		"Submission.done":           {text: "Completed"},
+		"Submission.dead":           {text: "Out of attempts"},
+		"Submission.skipped":        {text: "Not done when the submission ended"},
+		"Submission.created_at":     {text: "When it was inserted"},
+		"Submission.finished_at":    {text: "When it left open"},
+		"Submission.prefix":         {text: "As inserted"},
+		"Submission.template":       {text: "As inserted"},
+		"Submission.has_attachment": {text: "Whether it has an attachment"},
+		"Submission.failure":        {text: "Why it failed: the last error of the chunk that ended it"},
+		"Submission.trace":          {text: "W3C traceparent, and after ';' the tracestate"},
+		"PageSubmission.items":      {text: "The submissions, newest first"},
+		"PageSubmission.next":       {text: "Cursor of the next page; absent on the last"},
+
+		"Chunk.index":      {text: "From 0"},
+		"Chunk.state":      oneOf("Where it stands", "ready", "waiting", "reserved", "done", "dead", "skipped"),
+		"Chunk.attempts":   {text: "Tries that ended without success"},
+		"Chunk.not_before": {text: "Of a waiting chunk: not handed out before"},
+		"Chunk.consumer":   {text: "Of a reserved chunk: who holds it"},
+		"Chunk.deadline":   {text: "Of a reserved chunk: until when"},
+		"Chunk.error":      {text: "The last failure"},
+		"Chunk.output":     {text: "Of a done chunk that has one"},
+		"PageChunk.items":  {text: "The chunks, by index"},
+		"PageChunk.next":   {text: "Cursor of the next page; absent on the last"},
+		"Output.index":     {text: "Index of the chunk"},
+		"Output.output":    {text: "What the consumer reported with complete"},
+	}
+	for _, schema := range []string{"NewSubmission", "NewSubmissionHead", "Submission"} {
+		out[schema+".meta"] = note{text: "What strategies see"}
+		out[schema+".priority"] = between(-queue.MaxPriority, queue.MaxPriority, "Larger first under CustomPriority")
+		out[schema+".operations_per_chunk"] = note{text: "Operations that one chunk stands for; only counted"}
+		out[schema+".run_at"] = note{text: "Not handed out before"}
+		out[schema+".dead_deadline"] = note{text: "Kept for the full life cycle"}
+		out[schema+".max_attempts"] = between(0, queue.MaxMaxAttempts, "Tries per chunk; 0 or absent: the queue's")
+		out[schema+".on_exhausted"] = oneOf("What a chunk out of attempts does; absent: the queue's", "fail_submission", "dead_letter", "skip")
+		out[schema+".group"] = note{text: "Routing name", length: queue.MaxGroupBytes}
+		if schema != "Submission" {
+			out[schema+".attachment"] = note{text: "At most 64 KiB of opaque bytes that go out with every reservation"}
+		}
+	}
+	return out
+}
+
+func reservationNotes() map[string]note {
+	out := map[string]note{
+		"ReserveRequest.max":            between(1, queue.MaxReserve, "Most chunks to take"),
+		"ReserveRequest.strategy":       {text: "What to take first; absent: Random", ref: "Strategy"},
+		"ReserveRequest.consumer":       {text: "Name of the consumer, for people", length: queue.MaxConsumerBytes},
+		"ReserveRequest.wait_ms":        between(0, float64(queue.MaxWait.Milliseconds()), "How long to wait while there is nothing"),
+		"ReserveRequest.timeout_ms":     between(0, mostMilliseconds, "Deadline from now; 0 or absent: the queue's"),
+		"ReserveRequest.context":        {text: "What the consumer says about itself to plugins: at most 16 keys"},
+		"Reservation.token":             {text: "Proof of holding the chunk; needed to finish it"},
+		"Reservation.submission":        {text: "Id of the submission"},
+		"Reservation.index":             {text: "Index of the chunk"},
+		"Reservation.attempt":           {text: "1 for the first try"},
+		"Reservation.deadline":          {text: "After it the chunk is offered again"},
+		"Reservation.content":           {text: "What to work on"},
+		"Reservation.meta":              {text: "Of the submission"},
+		"Reservation.priority":          {text: "Of the submission"},
+		"Reservation.attachment":        {text: "Of the submission"},
+		"Reservation.trace":             {text: "W3C trace context of the insert"},
+		"CompleteItem.output":           {text: "At most 1 MiB, kept with the chunk"},
+		"FailItem.error":                {text: "Why; the first 1,000 bytes are kept"},
+		"FailItem.fatal":                {text: "No further try"},
+		"FailItem.retry_after_ms":       {text: "Delay of the next try; absent: the queue's back-off"},
+		"ExtendItem.timeout_ms":         between(0, mostMilliseconds, "Deadline from now; 0 or absent: the queue's"),
+		"Result.status":                 oneOf("What became of the item", "ok", "already", "lost", "gone", "unknown", "invalid"),
+		"Result.code":                   {text: "Stable name of the reason"},
+		"Result.detail":                 {text: "The reason in words"},
+		"Result.deadline":               {text: "After an extend: the new deadline"},
+		"ResultsResponse.results":       {text: "One per item, in order"},
+		"ExchangeRequest.complete":      {text: "Chunks that are done", items: queue.MaxBatch},
+		"ExchangeRequest.fail":          {text: "Tries that did not succeed", items: queue.MaxBatch},
+		"ExchangeRequest.extend":        {text: "Deadlines to move", items: queue.MaxBatch},
+		"ExchangeRequest.reserve":       {text: "What to reserve after that; absent: nothing"},
+		"ExchangeResponse.complete":     {text: "One result per item, in order"},
+		"ExchangeResponse.fail":         {text: "One result per item, in order"},
+		"ExchangeResponse.extend":       {text: "One result per item, in order"},
+		"ExchangeResponse.reservations": {text: "What was reserved"},
+		"ReserveResponse.reservations":  {text: "What was reserved, in the order of the strategy"},
+		"CompleteRequest.items":         {text: "What was done", items: queue.MaxBatch},
+		"FailRequest.items":             {text: "What did not succeed", items: queue.MaxBatch},
+		"ExtendRequest.items":           {text: "What to hold longer", items: queue.MaxBatch},
+		"ReleaseRequest.items":          {text: "What to give back", items: queue.MaxBatch},
+	}
+	for _, schema := range []string{"ReserveResponse", "ExchangeResponse"} {
+		reason := oneOf("Why nothing was reserved; null when something was", "nothing", "all_limited", "paused", "not_yet_due")
+		reason.enum = append(reason.enum, nil)
+		reason.nullable = true
+		out[schema+".reason"] = reason
+		out[schema+".retry_after_ms"] = note{text: "When to ask again, where that is known", nullable: true}
+	}
+	for _, schema := range []string{"CompleteItem", "FailItem", "ExtendItem", "ReleaseItem"} {
+		out[schema+".token"] = note{text: "As the reservation gave it"}
+	}
+	return out
+}
+
+func serverNotes() map[string]note {
+	return map[string]note{
+		"Version.version":  {text: "The release"},
+		"Version.revision": {text: "Of the source"},
+		"Version.go":       {text: "The toolchain"},
+		"Readiness.ready":  {text: "Always true: what is not ready answers 503"},
+		"Readiness.checks": {text: "Every check, with ?verbose"},
+		"Check.name":       {text: "What was checked"},
+		"Check.ok":         {text: "Whether it works"},
+		"Check.detail":     {text: "How it stands"},
+	}
+}

@@ -1,0 +1,224 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/wire"
+)
+
+const contentOpenAPI = "application/openapi+json"
+
+// document is the OpenAPI document while it is being made.
+type document struct {
+	server *Server
+	api    huma.API
+	schema huma.Registry
+}
+
+func (s *Server) newDocument() *document {
+	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	for _, alias := range [][2]reflect.Type{
+		{reflect.TypeFor[api.Bytes](), reflect.TypeFor[bytesSchema]()},
+		{reflect.TypeFor[api.Content](), reflect.TypeFor[contentSchema]()},
+		{reflect.TypeFor[api.MetaValue](), reflect.TypeFor[metaValueSchema]()},
+		{reflect.TypeFor[api.Meta](), reflect.TypeFor[metaSchema]()},
+		{reflect.TypeFor[api.Time](), reflect.TypeFor[timeSchema]()},
+		// huma documents its own errors; they leave as ours.
+		{reflect.TypeFor[huma.ErrorModel](), reflect.TypeFor[api.Problem]()},
+	} {
+		registry.RegisterTypeAlias(alias[0], alias[1])
+	}
+	format := huma.Format{Marshal: marshalJSON, Unmarshal: unmarshalJSON}
+	config := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{Title: "Quern", Version: "1", Description: "A queue server for very large batches of work. Errors are application/problem+json. " +
+				"Ids and tokens are strings, times are RFC 3339 in UTC with milliseconds, durations are integers with the unit in their name."},
+			Components: &huma.Components{Schemas: registry},
+			Tags: []*huma.Tag{
+				{Name: tagSubmissions, Description: "Work inserted at once, made of chunks"},
+				{Name: tagReservations, Description: "Chunks in the hands of consumers"},
+				{Name: tagQueues, Description: "Named configurations with their own backlog"},
+				{Name: tagServer, Description: "The server itself"},
+			},
+		},
+		// huma finds the second for every type that ends in +json.
+		Formats:       map[string]huma.Format{contentJSON: format, "json": format},
+		DefaultFormat: contentJSON,
+		Transformers:  []huma.Transformer{s.transform},
+	}
+	return &document{server: s, api: humaecho.New(s.echo, config), schema: registry}
+}
+
+// marshalJSON writes an answer; <, > and & stay as they are, because nothing here is put into HTML.
+func marshalJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}
+
+// decoded is a body that is read by the strict reader instead of huma's: unknown and repeated fields are refused with
+// their pointers, names are compared exactly, depth is bounded.
+type decoded[T any] struct {
+	value  T
+	failed error
+	body   []byte // of a failed read
+}
+
+func (d *decoded[T]) decode(data []byte) {
+	if d.failed = wire.Decode(data, &d.value); d.failed != nil {
+		d.body = append([]byte(nil), data...)
+	}
+}
+
+// Schema is that of the value.
+func (d *decoded[T]) Schema(r huma.Registry) *huma.Schema {
+	return r.Schema(reflect.TypeFor[T](), true, "")
+}
+
+func unmarshalJSON(data []byte, v any) error {
+	strict, ok := v.(interface{ decode(data []byte) })
+	if !ok {
+		return fmt.Errorf("web: %T is not read strictly: wrap the body in decoded", v)
+	}
+	strict.decode(data)
+	return nil
+}
+
+// transform sees every answer of huma's and makes its errors ours.
+func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
+	var p *problem
+	switch v := v.(type) {
+	case *huma.ErrorModel:
+		p = s.fromHuma(v)
+	case *problem:
+		p = v
+	default:
+		return v, nil
+	}
+	c := unwrap(ctx)
+	p.RequestID = c.Response().Header().Get(headerRequestID)
+	c.Set(problemKey, p)
+	return p, nil
+}
+
+// unwrap is the only place where an operation of huma's is seen as a request of echo's.
+func unwrap(ctx huma.Context) echo.Context { return humaecho.Unwrap(ctx) }
+
+// describe starts the description of an operation: what all of them have.
+func (d *document) describe(op operation) huma.Operation {
+	return huma.Operation{
+		OperationID: op.id, Method: op.method, Path: op.path, Tags: []string{op.tag}, Summary: op.summary, Description: op.about,
+		Parameters: op.params, Extensions: map[string]any{"x-scope": op.scope},
+		Responses: map[string]*huma.Response{"default": {
+			Description: "What went wrong",
+			Content:     map[string]*huma.MediaType{contentProblem: {Schema: d.ref(reflect.TypeFor[api.Problem]())}},
+		}},
+	}
+}
+
+func (d *document) ref(t reflect.Type) *huma.Schema { return d.schema.Schema(t, true, "") }
+
+func (d *document) body(t reflect.Type) *huma.RequestBody {
+	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{contentJSON: {Schema: d.ref(t)}}}
+}
+
+func (d *document) answer(t reflect.Type, status int) *huma.Response {
+	return &huma.Response{Description: http.StatusText(status), Content: map[string]*huma.MediaType{contentJSON: {Schema: d.ref(t)}}}
+}
+
+// queueParam is the path parameter of operations that huma does not see.
+func queueParam() *huma.Param {
+	most := queue.MaxQueueNameBytes
+	return &huma.Param{Name: "queue", In: "path", Required: true, Description: "Name of the queue", Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &most}}
+}
+
+func durabilityHeader() map[string]*huma.Param {
+	return map[string]*huma.Param{headerDurability: {Description: "relaxed: answered before the disk had it", Schema: &huma.Schema{Type: huma.TypeString}}}
+}
+
+func insertShape(d *document, op *huma.Operation) {
+	text := &huma.Schema{Type: huma.TypeString}
+	op.Parameters = append(op.Parameters, queueParam(),
+		&huma.Param{Name: "Idempotency-Key", In: "header", Description: "1 to " + strconv.Itoa(queue.MaxIdempotencyKey) + " printable ASCII characters, kept for 24 hours", Schema: text},
+		&huma.Param{Name: "traceparent", In: "header", Description: "W3C trace context, handed on with every reservation", Schema: text},
+		&huma.Param{Name: "tracestate", In: "header", Schema: text})
+	op.RequestBody = d.body(reflect.TypeFor[api.NewSubmission]())
+	op.RequestBody.Content[contentLines] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "JSON lines: first NewSubmissionHead, then Bytes per chunk"}}
+	d.ref(reflect.TypeFor[api.NewSubmissionHead]())
+	for _, status := range []int{http.StatusCreated, http.StatusOK} {
+		answer := d.answer(reflect.TypeFor[api.Submission](), status)
+		answer.Headers = durabilityHeader()
+		answer.Headers["Location"] = &huma.Param{Description: "Path of the submission", Schema: text}
+		if status == http.StatusOK {
+			answer.Description = "Inserted before by a request with the same Idempotency-Key"
+			answer.Headers[headerReplayed] = &huma.Param{Description: "true", Schema: text}
+		}
+		op.Responses[strconv.Itoa(status)] = answer
+	}
+}
+
+func reserveShape(d *document, op *huma.Operation) {
+	op.Parameters = append(op.Parameters, queueParam())
+	op.RequestBody = d.body(reflect.TypeFor[api.ReserveRequest]())
+	op.Responses["200"] = d.answer(reflect.TypeFor[api.ReserveResponse](), http.StatusOK)
+}
+
+func finishShape[T any]() func(*document, *huma.Operation) {
+	return func(d *document, op *huma.Operation) {
+		op.Parameters = append(op.Parameters, queueParam())
+		op.RequestBody = d.body(reflect.TypeFor[T]())
+		op.Responses["200"] = d.answer(reflect.TypeFor[api.ResultsResponse](), http.StatusOK)
+		op.Responses["200"].Headers = durabilityHeader()
+	}
+}
+
+func exchangeShape(d *document, op *huma.Operation) {
+	op.Parameters = append(op.Parameters, queueParam())
+	op.RequestBody = d.body(reflect.TypeFor[api.ExchangeRequest]())
+	op.Responses["200"] = d.answer(reflect.TypeFor[api.ExchangeResponse](), http.StatusOK)
+	op.Responses["200"].Headers = durabilityHeader()
+}
+
+func outputsShape(d *document, op *huma.Operation) {
+	d.ref(reflect.TypeFor[api.Output]())
+	op.Parameters = append(op.Parameters, &huma.Param{Name: "id", In: "path", Required: true, Description: "Id of the submission", Schema: &huma.Schema{Type: huma.TypeString}})
+	op.Responses["200"] = &huma.Response{Description: "JSON lines of Output", Content: map[string]*huma.MediaType{
+		contentLines: {Schema: &huma.Schema{Type: huma.TypeString, Description: "One Output per line"}}}}
+}
+
+func textShape(media string) func(*document, *huma.Operation) {
+	return func(_ *document, op *huma.Operation) {
+		op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
+			media: {Schema: &huma.Schema{Type: huma.TypeString}}}}
+	}
+}
+
+// finishDocument completes the schemas and freezes the document and the reference page.
+func (s *Server) finishDocument(d *document) error {
+	if err := d.finishSchemas(); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(d.api.OpenAPI(), "", "  ")
+	if err != nil {
+		return fmt.Errorf("web: openapi: %w", err)
+	}
+	s.document = append(text, '\n')
+	return s.renderDocs(d.api.OpenAPI())
+}
+
+// getDocument is GET /openapi.json.
+func (s *Server) getDocument(c echo.Context) error {
+	return c.Blob(http.StatusOK, contentOpenAPI, s.document)
+}

@@ -1,0 +1,187 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// QueuePath names the queue that an operation is about. It is exported because huma only looks into exported fields.
+type QueuePath struct {
+	Queue string `path:"queue" maxLength:"64" doc:"Name of the queue"`
+}
+
+type listQueuesOutput struct{ Body api.Page[api.Queue] }
+
+func (s *Server) listQueues(context.Context, *struct{}) (*listQueuesOutput, error) {
+	out := &listQueuesOutput{Body: api.Page[api.Queue]{Items: []api.Queue{}}}
+	for _, info := range s.engine.Queues() {
+		out.Body.Items = append(out.Body.Items, apiQueue(info))
+	}
+	return out, nil
+}
+
+type queueOutput struct{ Body api.Queue }
+
+func (s *Server) getQueue(_ context.Context, in *QueuePath) (*queueOutput, error) {
+	info, err := s.engine.Queue(in.Queue)
+	if err != nil {
+		return nil, err
+	}
+	return &queueOutput{Body: apiQueue(info)}, nil
+}
+
+type putQueueInput struct {
+	QueuePath
+	Body decoded[api.PutQueueRequest]
+}
+
+type putQueueOutput struct {
+	Status   int
+	Location string `header:"Location" doc:"Path of the queue, when it was created"`
+	Body     api.Queue
+}
+
+func (s *Server) putQueue(ctx context.Context, in *putQueueInput) (*putQueueOutput, error) {
+	if in.Body.failed != nil {
+		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+	}
+	settings, err := settingsOf(in.Body.value.Settings)
+	if err != nil {
+		return nil, err
+	}
+	info, created, err := s.engine.PutQueue(ctx, in.Queue, settings)
+	if err != nil {
+		return nil, prefixed(err, "/settings")
+	}
+	out := &putQueueOutput{Status: http.StatusOK, Body: apiQueue(info)}
+	if created {
+		out.Status, out.Location = http.StatusCreated, "/v1/queues/"+info.Name
+	}
+	return out, nil
+}
+
+func (s *Server) deleteQueue(ctx context.Context, in *QueuePath) (*struct{}, error) {
+	return nil, s.engine.DeleteQueue(ctx, in.Queue)
+}
+
+// settingsOf reads settings over the defaults. It checks that values can be represented; whether they make sense
+// together is the engine's to say.
+func settingsOf(in api.QueueSettingsInput) (queue.Settings, error) {
+	out := queue.DefaultSettings()
+	if in.Durability != nil {
+		switch *in.Durability {
+		case api.DurabilityFull:
+			out.Durability = queue.Full
+		case api.DurabilityRelaxed:
+			out.Durability = queue.Relaxed
+		default:
+			return out, queue.Invalid("/settings/durability", "must be full or relaxed")
+		}
+	}
+	if in.OnExhausted != nil {
+		policy, ok := parseOnExhausted(*in.OnExhausted)
+		if !ok || policy == queue.Inherit {
+			return out, queue.Invalid("/settings/on_exhausted", "must be fail_submission, dead_letter or skip")
+		}
+		out.OnExhausted = policy
+	}
+	if in.MaxAttempts != nil {
+		out.MaxAttempts = *in.MaxAttempts
+	}
+	if in.MaxExpiries != nil {
+		out.MaxExpiries = *in.MaxExpiries
+	}
+	durations := []struct {
+		pointer string
+		in      *int64
+		unit    time.Duration
+		out     *time.Duration
+	}{
+		{"/settings/reservation_timeout_ms", in.ReservationTimeoutMS, time.Millisecond, &out.ReservationTimeout},
+		{"/settings/max_reservation_ms", in.MaxReservationMS, time.Millisecond, &out.MaxReservation},
+		{"/settings/retention_seconds", in.RetentionSeconds, time.Second, &out.Retention},
+	}
+	for _, d := range durations {
+		if d.in == nil {
+			continue
+		}
+		var err error
+		if *d.out, err = durationOf(d.pointer, *d.in, d.unit); err != nil {
+			return out, err
+		}
+	}
+	var err error
+	if out.RetryBackoff, err = backoffOf("/settings/retry_backoff", in.RetryBackoff, out.RetryBackoff); err != nil {
+		return out, err
+	}
+	out.ExpiryBackoff, err = backoffOf("/settings/expiry_backoff", in.ExpiryBackoff, out.ExpiryBackoff)
+	return out, err
+}
+
+// durationOf refuses what is negative or does not fit.
+func durationOf(pointer string, n int64, unit time.Duration) (time.Duration, error) {
+	if n < 0 || n > math.MaxInt64/int64(unit) {
+		return 0, queue.Invalid(pointer, "is %d; 0 to %d are allowed", n, math.MaxInt64/int64(unit))
+	}
+	return time.Duration(n) * unit, nil
+}
+
+func backoffOf(pointer string, in *api.Backoff, otherwise queue.Backoff) (queue.Backoff, error) {
+	if in == nil {
+		return otherwise, nil
+	}
+	base, err := durationOf(pointer+"/base_ms", in.BaseMS, time.Millisecond)
+	if err != nil {
+		return otherwise, err
+	}
+	limit, err := durationOf(pointer+"/cap_ms", in.CapMS, time.Millisecond)
+	if err != nil {
+		return otherwise, err
+	}
+	return queue.Backoff{Base: base, Factor: in.Factor, Cap: limit}, nil
+}
+
+func apiQueue(info engine.QueueInfo) api.Queue {
+	set := info.Settings
+	return api.Queue{
+		Name: info.Name, CreatedAt: apiTime(info.Created),
+		Settings: api.QueueSettings{
+			Durability: set.Durability.String(), MaxAttempts: set.MaxAttempts, MaxExpiries: set.MaxExpiries,
+			OnExhausted:          onExhaustedName(set.OnExhausted),
+			ReservationTimeoutMS: set.ReservationTimeout.Milliseconds(), MaxReservationMS: set.MaxReservation.Milliseconds(),
+			RetryBackoff: apiBackoff(set.RetryBackoff), ExpiryBackoff: apiBackoff(set.ExpiryBackoff),
+			RetentionSeconds: int64(set.Retention / time.Second),
+		},
+	}
+}
+
+func apiBackoff(b queue.Backoff) api.Backoff {
+	return api.Backoff{BaseMS: b.Base.Milliseconds(), Factor: b.Factor, CapMS: b.Cap.Milliseconds()}
+}
+
+// onExhaustedNames are the names of the policies, by their numbers; Inherit has none.
+func onExhaustedNames() [4]string { return [4]string{"", "fail_submission", "dead_letter", "skip"} }
+
+func onExhaustedName(p queue.OnExhausted) string {
+	names := onExhaustedNames()
+	if int(p) >= len(names) {
+		panic(fmt.Sprintf("web: on_exhausted %d has no name", p))
+	}
+	return names[p]
+}
+
+func parseOnExhausted(name string) (queue.OnExhausted, bool) {
+	for i, known := range onExhaustedNames() {
+		if known == name {
+			return queue.OnExhausted(i), true
+		}
+	}
+	return 0, false
+}

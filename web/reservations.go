@@ -1,0 +1,312 @@
+package web
+
+import (
+	"context"
+	"time"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/wire"
+)
+
+const (
+	// maxFinishBytes bounds the bodies that may carry outputs: a full batch of tokens is 0.6 MB, the rest is for outputs.
+	maxFinishBytes = 16 << 20
+
+	// stoppedRetry is what a waiting consumer is told when the server stops under it.
+	stoppedRetry = time.Second
+)
+
+const (
+	reserveAbout = "Takes up to `max` chunks in the order of the strategy. With `wait_ms` an empty answer is put off until there is work for this strategy, at most so long. " +
+		"An empty answer says why in `reason`."
+	resultsAbout = "One result per item, in order: ok, already (done before by this very token), lost, gone, unknown or invalid. One bad item does not spoil the others."
+)
+
+// reserveCall is the memory of one reserve, kept for the next.
+type reserveCall struct {
+	request  wire.ReserveRequest
+	response wire.ReserveResponse
+	held     []queue.Reservation
+	scratch  []byte // tokens and meta objects that response points into
+}
+
+// reserve is POST .../reservations.
+func (s *Server) reserve(c echo.Context) error {
+	queueName := c.Param("queue")
+	body, err := s.hotBody(c, maxBodyBytes)
+	if err != nil {
+		return err
+	}
+	call := s.pools.reserveCall()
+	defer func() { s.pools.freeReserve(call) }()
+	request, err := s.decodeReserve(call, body)
+	if err != nil {
+		return err
+	}
+	wait := request.Wait
+	request.Wait = 0
+	ctx := c.Request().Context()
+	result, err := s.engine.Reserve(ctx, queueName, request, call.held[:0])
+	if err != nil {
+		return err
+	}
+	if len(result.Reservations) == 0 && wait > 0 {
+		// What the call holds is of no use to somebody who waits: ten thousand of them must cost little.
+		s.pools.freeReserve(call)
+		call = nil
+		request.Wait = wait
+		result, err = s.park(c, queueName, request)
+		call = s.pools.reserveCall()
+		if err != nil {
+			return err
+		}
+	} else {
+		call.held = result.Reservations
+	}
+	call.scratch = fillReservations(&call.response, call.scratch[:0], result)
+	out := s.pools.buffer()
+	defer s.pools.free(out)
+	out.b = call.response.Append(out.b[:0])
+	return s.handOver(c, queueName, result.Reservations, s.writeJSON(c, 200, out.b))
+}
+
+// decodeReserve reads the body and gives its buffer back; what it returns points into nothing that is reused.
+func (s *Server) decodeReserve(call *reserveCall, body *buffer) (engine.ReserveRequest, error) {
+	defer s.freeBody(body)
+	if err := call.request.Decode(body.b); err != nil {
+		return engine.ReserveRequest{}, s.wireProblem(err, body.b, contentJSON)
+	}
+	return s.reserveRequest(&call.request, "")
+}
+
+// reserveRequest resolves the strategy and checks what the engine's types cannot hold; all else is the engine's to check.
+// prefix is where the request stands in the body.
+func (s *Server) reserveRequest(in *wire.ReserveRequest, prefix string) (engine.ReserveRequest, error) {
+	var out engine.ReserveRequest
+	switch {
+	case in.WaitMS < 0 || in.WaitMS > queue.MaxWait.Milliseconds():
+		return out, queue.Invalid(prefix+"/wait_ms", "is %d; 0 to %d are allowed", in.WaitMS, queue.MaxWait.Milliseconds())
+	case in.TimeoutMS < 0 || in.TimeoutMS > queue.MaxReservation.Milliseconds():
+		return out, queue.Invalid(prefix+"/timeout_ms", "is %d; %d to %d are allowed, or 0 for the queue's default", in.TimeoutMS, queue.MinReservation.Milliseconds(), queue.MaxReservation.Milliseconds())
+	case len(in.Context) > maxContextKeys:
+		return out, queue.Invalid(prefix+"/context", "has %d keys; at most %d are allowed", len(in.Context), maxContextKeys)
+	}
+	plan, err := s.engine.Plan(in.Strategy)
+	if err != nil {
+		return out, prefixed(err, prefix)
+	}
+	return engine.ReserveRequest{
+		Max: in.Max, Plan: plan, Consumer: string(in.Consumer),
+		Wait:    time.Duration(in.WaitMS) * time.Millisecond,
+		Timeout: time.Duration(in.TimeoutMS) * time.Millisecond,
+	}, nil
+}
+
+// maxContextKeys bounds what a consumer may say about itself to plugins.
+const maxContextKeys = 16
+
+// park waits for work. It ends when there is some, when the wait is over, when the client goes away (an error) or when
+// the server stops (an empty answer that asks to come back).
+func (s *Server) park(c echo.Context, queueName string, request engine.ReserveRequest) (engine.ReserveResult, error) {
+	s.waitLonger(c.Response(), request.Wait)
+	ctx, end := s.waitContext(c.Request().Context())
+	defer end()
+	result, err := s.engine.Reserve(ctx, queueName, request, nil)
+	if err != nil && s.stopping.Err() != nil && c.Request().Context().Err() == nil {
+		return engine.ReserveResult{Reason: queue.Nothing, RetryAfter: stoppedRetry}, nil
+	}
+	return result, err
+}
+
+// handOver gives chunks back that could not be handed to the client, so that they need not wait for their deadline.
+func (s *Server) handOver(c echo.Context, queueName string, reserved []queue.Reservation, written error) error {
+	if len(reserved) == 0 || written == nil && c.Request().Context().Err() == nil {
+		return nil
+	}
+	items := make([]queue.ReleaseItem, len(reserved))
+	for i := range reserved {
+		items[i].Token = reserved[i].Token
+	}
+	// Should this fail too, the deadline does the same later.
+	_, _ = s.engine.Release(context.WithoutCancel(c.Request().Context()), queueName, items, nil)
+	return nil
+}
+
+// fillReservations puts a result into the answer. Tokens and meta objects are appended to scratch, which is returned.
+func fillReservations(out *wire.ReserveResponse, scratch []byte, result engine.ReserveResult) []byte {
+	out.Reservations = out.Reservations[:0]
+	out.Reason, out.HasRetryAfter, out.RetryAfterMS = "", false, 0
+	var meta []byte
+	for i := range result.Reservations {
+		in := &result.Reservations[i]
+		start := len(scratch)
+		scratch = in.Token.AppendText(scratch)
+		token := scratch[start:len(scratch):len(scratch)]
+		// Chunks of one submission often come together, and share their meta.
+		if i == 0 || in.Token.Submission != result.Reservations[i-1].Token.Submission {
+			start = len(scratch)
+			scratch = appendMeta(scratch, in.Meta)
+			meta = scratch[start:len(scratch):len(scratch)]
+		}
+		out.Reservations = append(out.Reservations, wire.Reservation{
+			Token: token, Submission: uint64(in.Token.Submission), Index: in.Token.Index, Attempt: uint32(in.Attempt),
+			Deadline: int64(in.Deadline), Content: in.Content.Bytes, IsKey: in.Content.IsKey, Meta: meta,
+			Priority: in.Priority, Attachment: in.Attachment, Trace: in.Trace,
+		})
+	}
+	if len(result.Reservations) == 0 {
+		out.Reason = result.Reason.String()
+		if result.RetryAfter > 0 {
+			out.HasRetryAfter, out.RetryAfterMS = true, max(1, result.RetryAfter.Milliseconds())
+		}
+	}
+	return scratch
+}
+
+// finishCall is the memory of one complete, fail, extend or release.
+type finishCall struct {
+	complete wire.CompleteRequest
+	fail     wire.FailRequest
+	extend   wire.ExtendRequest
+	release  wire.ReleaseRequest
+
+	completeItems []queue.CompleteItem
+	failItems     []queue.FailItem
+	extendItems   []queue.ExtendItem
+	releaseItems  []queue.ReleaseItem
+
+	results  []queue.Result
+	response wire.ResultsResponse
+}
+
+// finish is the common frame: read, decode, do, answer. do appends the results to its second argument.
+func (s *Server) finish(c echo.Context, limit int64, do func(call *finishCall, body []byte, queueName string) ([]queue.Result, error)) error {
+	body, err := s.hotBody(c, limit)
+	if err != nil {
+		return err
+	}
+	defer s.freeBody(body)
+	call := s.pools.finishCall()
+	defer s.pools.freeFinish(call)
+	queueName := c.Param("queue")
+	results, err := do(call, body.b, queueName)
+	if err != nil {
+		return err
+	}
+	call.results = results
+	call.response.Results = appendResults(call.response.Results[:0], results)
+	out := s.pools.buffer()
+	defer s.pools.free(out)
+	out.b = call.response.Append(out.b[:0])
+	s.sayDurability(c, queueName)
+	return s.writeJSON(c, 200, out.b)
+}
+
+// complete is POST .../reservations/complete.
+func (s *Server) complete(c echo.Context) error {
+	return s.finish(c, maxFinishBytes, func(call *finishCall, body []byte, queueName string) ([]queue.Result, error) {
+		if err := call.complete.Decode(body); err != nil {
+			return nil, s.wireProblem(err, body, contentJSON)
+		}
+		items := completeItems(call.completeItems[:0], call.complete.Items)
+		call.completeItems = items
+		return s.engine.Complete(c.Request().Context(), queueName, items, call.results[:0])
+	})
+}
+
+// fail is POST .../reservations/fail.
+func (s *Server) fail(c echo.Context) error {
+	return s.finish(c, maxFinishBytes, func(call *finishCall, body []byte, queueName string) ([]queue.Result, error) {
+		if err := call.fail.Decode(body); err != nil {
+			return nil, s.wireProblem(err, body, contentJSON)
+		}
+		items := failItems(call.failItems[:0], call.fail.Items)
+		call.failItems = items
+		return s.engine.Fail(c.Request().Context(), queueName, items, call.results[:0])
+	})
+}
+
+// extend is POST .../reservations/extend.
+func (s *Server) extend(c echo.Context) error {
+	return s.finish(c, maxBodyBytes, func(call *finishCall, body []byte, queueName string) ([]queue.Result, error) {
+		if err := call.extend.Decode(body); err != nil {
+			return nil, s.wireProblem(err, body, contentJSON)
+		}
+		items := extendItems(call.extendItems[:0], call.extend.Items)
+		call.extendItems = items
+		return s.engine.Extend(c.Request().Context(), queueName, items, call.results[:0])
+	})
+}
+
+// release is POST .../reservations/release.
+func (s *Server) release(c echo.Context) error {
+	return s.finish(c, maxBodyBytes, func(call *finishCall, body []byte, queueName string) ([]queue.Result, error) {
+		if err := call.release.Decode(body); err != nil {
+			return nil, s.wireProblem(err, body, contentJSON)
+		}
+		items := releaseItems(call.releaseItems[:0], call.release.Items)
+		call.releaseItems = items
+		return s.engine.Release(c.Request().Context(), queueName, items, call.results[:0])
+	})
+}
+
+// tokenOf reads a token. What is none becomes the zero token, which no server ever gave out: its result is "unknown",
+// and the other items of the batch are not touched by it.
+func tokenOf(text []byte) queue.Token {
+	token, _ := queue.ParseToken(text)
+	return token
+}
+
+func completeItems(dst []queue.CompleteItem, in []wire.CompleteItem) []queue.CompleteItem {
+	for i := range in {
+		dst = append(dst, queue.CompleteItem{Token: tokenOf(in[i].Token), Output: in[i].Output})
+	}
+	return dst
+}
+
+func failItems(dst []queue.FailItem, in []wire.FailItem) []queue.FailItem {
+	for i := range in {
+		dst = append(dst, queue.FailItem{
+			Token: tokenOf(in[i].Token), Error: string(clipText(in[i].Error, queue.MaxErrorBytes)), Fatal: in[i].Fatal,
+			HasRetry: in[i].HasRetryAfter, RetryAfter: queue.Time(in[i].RetryAfterMS),
+		})
+	}
+	return dst
+}
+
+func extendItems(dst []queue.ExtendItem, in []wire.ExtendItem) []queue.ExtendItem {
+	for i := range in {
+		dst = append(dst, queue.ExtendItem{Token: tokenOf(in[i].Token), Timeout: queue.Time(in[i].TimeoutMS)})
+	}
+	return dst
+}
+
+func releaseItems(dst []queue.ReleaseItem, in []wire.ReleaseItem) []queue.ReleaseItem {
+	for i := range in {
+		dst = append(dst, queue.ReleaseItem{Token: tokenOf(in[i].Token)})
+	}
+	return dst
+}
+
+// clipText keeps at most `most` bytes and no half character.
+func clipText(text []byte, most int) []byte {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}
+
+func appendResults(dst []wire.Result, results []queue.Result) []wire.Result {
+	for i := range results {
+		in := &results[i]
+		dst = append(dst, wire.Result{Status: in.Outcome.String(), Code: in.Code, Detail: in.Detail, Deadline: int64(in.Deadline)})
+	}
+	return dst
+}

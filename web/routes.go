@@ -1,0 +1,173 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// Scopes: what a token must be allowed to do for an operation. Every operation declares exactly one.
+const (
+	scopeProduce = "produce"
+	scopeConsume = "consume"
+	scopeRead    = "read"
+	scopeOperate = "operate"
+	scopeAdmin   = "admin"
+)
+
+// Tags group the operations in the document.
+const (
+	tagQueues       = "queues"
+	tagSubmissions  = "submissions"
+	tagReservations = "reservations"
+	tagServer       = "server"
+)
+
+// operation is one line of the route table.
+type operation struct {
+	id      string // operationId, and the route label of metrics
+	method  string
+	path    string // OpenAPI form: /v1/queues/{queue}
+	scope   string
+	tag     string
+	summary string
+	about   string // longer description; may be empty
+
+	compress bool                // the answer may be long and nobody waits for its last microsecond
+	waits    bool                // Prefer: wait is honoured
+	freeform bool                // reads query parameters that the document cannot name one by one
+	creates  reflect.Type        // what a 201 answers, for operations that may create
+	params   []*huma.Param       // parameters beside those of the input struct
+	ok       prometheus.Observer // of status 200, looked up once
+}
+
+// routes is the table of all operations. A new endpoint is a line here and a handler in its resource's file; the tests
+// ask for its script and its place in the golden document.
+func (s *Server) routes() error {
+	d := s.newDocument()
+
+	register(d, operation{id: "list-queues", method: "GET", path: "/v1/queues", scope: scopeRead, tag: tagQueues, compress: true,
+		summary: "List the queues"}, s.listQueues)
+	register(d, operation{id: "get-queue", method: "GET", path: "/v1/queues/{queue}", scope: scopeRead, tag: tagQueues,
+		summary: "Read a queue's settings"}, s.getQueue)
+	register(d, operation{id: "put-queue", method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
+		summary: "Create a queue or replace its settings", about: "All settings are replaced: one that is left out gets its default. A new queue answers 201."}, s.putQueue)
+	register(d, operation{id: "delete-queue", method: "DELETE", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
+		summary: "Delete a queue", about: "Only a queue without open submissions can be deleted, and never the one named default."}, s.deleteQueue)
+	register(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead, tag: tagQueues,
+		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the same at any backlog. Totals count from the server's start."}, s.getStats)
+	register(d, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values", scope: scopeRead, tag: tagQueues, compress: true,
+		summary: "List the values of a meta key with what is ready and in flight"}, s.listValues)
+
+	s.raw(d, operation{id: "insert", method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
+		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
+	register(d, operation{id: "list-submissions", method: "GET", path: "/v1/queues/{queue}/submissions", scope: scopeRead, tag: tagSubmissions, compress: true, freeform: true,
+		summary: "List submissions, newest first", about: listAbout, params: listParams()}, s.listSubmissions)
+	register(d, operation{id: "get-submission", method: "GET", path: "/v1/submissions/{id}", scope: scopeRead, tag: tagSubmissions, waits: true,
+		summary: "Read a submission", about: "With `Prefer: wait=N` (seconds, at most 60) the answer comes when the submission leaves the state open, or after N seconds."}, s.getSubmission)
+	register(d, operation{id: "cancel-submission", method: "POST", path: "/v1/submissions/{id}/cancel", scope: scopeOperate, tag: tagSubmissions,
+		summary: "Cancel a submission", about: "Chunks that are not done are skipped; reservations of it are gone. Cancelling what has ended changes nothing and answers with it as it stands."}, s.cancelSubmission)
+	register(d, operation{id: "list-chunks", method: "GET", path: "/v1/submissions/{id}/chunks", scope: scopeRead, tag: tagSubmissions, compress: true, freeform: true,
+		summary: "List a submission's chunks by index", params: chunkParams()}, s.listChunks)
+	register(d, operation{id: "get-chunk", method: "GET", path: "/v1/submissions/{id}/chunks/{index}", scope: scopeRead, tag: tagSubmissions,
+		summary: "Read one chunk"}, s.getChunk)
+	s.raw(d, operation{id: "list-outputs", method: "GET", path: "/v1/submissions/{id}/outputs", scope: scopeRead, tag: tagSubmissions, compress: true,
+		summary: "Stream a submission's outputs in index order", about: "One JSON line per chunk that has an output. An answer that is cut off is not whole: the end of the body is the only sign of the last line."}, outputsShape, s.listOutputs)
+
+	s.raw(d, operation{id: "reserve", method: "POST", path: "/v1/queues/{queue}/reservations", scope: scopeConsume, tag: tagReservations,
+		summary: "Reserve chunks", about: reserveAbout}, reserveShape, s.reserve)
+	s.raw(d, operation{id: "complete", method: "POST", path: "/v1/queues/{queue}/reservations/complete", scope: scopeConsume, tag: tagReservations,
+		summary: "Report chunks as done", about: resultsAbout}, finishShape[api.CompleteRequest](), s.complete)
+	s.raw(d, operation{id: "fail", method: "POST", path: "/v1/queues/{queue}/reservations/fail", scope: scopeConsume, tag: tagReservations,
+		summary: "Report tries that did not succeed", about: resultsAbout}, finishShape[api.FailRequest](), s.fail)
+	s.raw(d, operation{id: "extend", method: "POST", path: "/v1/queues/{queue}/reservations/extend", scope: scopeConsume, tag: tagReservations,
+		summary: "Move the deadlines of reservations", about: resultsAbout}, finishShape[api.ExtendRequest](), s.extend)
+	s.raw(d, operation{id: "release", method: "POST", path: "/v1/queues/{queue}/reservations/release", scope: scopeConsume, tag: tagReservations,
+		summary: "Give chunks back unworked", about: resultsAbout}, finishShape[api.ReleaseRequest](), s.release)
+	s.raw(d, operation{id: "exchange", method: "POST", path: "/v1/queues/{queue}/reservations/exchange", scope: scopeConsume, tag: tagReservations,
+		summary: "Finish chunks and reserve the next in one call", about: "What is finished is committed first; then chunks are reserved. The fast path of consumers."}, exchangeShape, s.exchange)
+
+	s.raw(d, operation{id: "livez", method: "GET", path: "/livez", scope: scopeRead, tag: tagServer,
+		summary: "Say that the process serves requests"}, textShape("text/plain"), s.livez)
+	register(d, operation{id: "readyz", method: "GET", path: "/readyz", scope: scopeRead, tag: tagServer, freeform: true,
+		summary: "Say whether all parts work", about: "503 while one does not; errors[] names it. With `?verbose` every check is listed.", params: readyParams()}, s.readyz)
+	register(d, operation{id: "version", method: "GET", path: "/version", scope: scopeRead, tag: tagServer,
+		summary: "Say what is running"}, s.getVersion)
+	s.raw(d, operation{id: "metrics", method: "GET", path: "/metrics", scope: scopeRead, tag: tagServer,
+		summary: "Prometheus metrics"}, textShape("text/plain"), s.metricsHandler())
+	s.raw(d, operation{id: "openapi", method: "GET", path: "/openapi.json", scope: scopeRead, tag: tagServer, compress: true,
+		summary: "This document"}, textShape(contentOpenAPI), s.getDocument)
+	s.raw(d, operation{id: "docs", method: "GET", path: "/docs", scope: scopeRead, tag: tagServer, compress: true,
+		summary: "The reference page"}, textShape("text/html"), s.getDocs)
+
+	// Probes may ask with HEAD; it is GET without a body and has no place of its own in the document.
+	s.echo.HEAD("/livez", s.livez)
+	return s.finishDocument(d)
+}
+
+// register adds an operation whose handler is a plain function of an input and an output struct.
+func register[I, O any](d *document, op operation, handler func(context.Context, *I) (*O, error)) {
+	s := d.server
+	entry := s.add(op)
+	described := d.describe(op)
+	if op.method == http.MethodPut || op.method == http.MethodPost {
+		described.MaxBodyBytes = maxBodyBytes
+		described.BodyReadTimeout = readTimeout
+		described.SkipValidateBody = true
+	}
+	if op.creates != nil {
+		described.Responses["201"] = d.answer(op.creates, http.StatusCreated)
+		described.Responses["201"].Headers = map[string]*huma.Param{"Location": {Description: "Path of what was created", Schema: &huma.Schema{Type: huma.TypeString}}}
+	}
+	described.RejectUnknownQueryParameters = !op.freeform
+	described.Middlewares = huma.Middlewares{s.cold(entry)}
+	huma.Register(d.api, described, func(ctx context.Context, in *I) (*O, error) {
+		out, err := handler(ctx, in)
+		if err != nil {
+			return nil, s.problemOf(err)
+		}
+		return out, nil
+	})
+}
+
+// raw adds an operation whose handler reads and writes by itself; shape says what it reads and writes.
+func (s *Server) raw(d *document, op operation, shape func(*document, *huma.Operation), handler echo.HandlerFunc) {
+	s.add(op)
+	described := d.describe(op)
+	shape(d, &described)
+	d.api.OpenAPI().AddOperation(&described)
+	s.echo.Add(op.method, echoPath(op.path), handler)
+}
+
+// add enters the operation into the table that observe looks it up in.
+func (s *Server) add(op operation) *operation {
+	entry := &op
+	entry.ok = s.metrics.seconds.WithLabelValues(op.id, "200")
+	path := echoPath(op.path)
+	if s.operations[path] == nil {
+		s.operations[path] = make(map[string]*operation)
+	}
+	s.operations[path][op.method] = entry
+	return entry
+}
+
+// echoPath turns {name} into :name.
+func echoPath(path string) string {
+	out := make([]byte, 0, len(path))
+	for _, c := range []byte(path) {
+		switch c {
+		case '{':
+			out = append(out, ':')
+		case '}':
+		default:
+			out = append(out, c)
+		}
+	}
+	return string(out)
+}

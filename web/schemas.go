@@ -1,0 +1,136 @@
+package web
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// The types of package api that write their own JSON say here what they write. Each is a component with a name, so
+// that generated clients have one type for it.
+type (
+	bytesSchema     struct{}
+	contentSchema   struct{}
+	metaValueSchema struct{}
+	metaSchema      struct{}
+	timeSchema      struct{}
+)
+
+func (*bytesSchema) Schema(r huma.Registry) *huma.Schema {
+	return component(r, "Bytes", &huma.Schema{
+		Description: "Opaque bytes: read from a bare string (text), {text} or {base64}; written as {text} when they are UTF-8, else as {base64}",
+		OneOf:       []*huma.Schema{{Type: huma.TypeString}, single("text", ""), single("base64", "base64")},
+	})
+}
+
+func (*contentSchema) Schema(r huma.Registry) *huma.Schema {
+	return component(r, "Content", &huma.Schema{
+		Description: "What a chunk carries: bytes, or the key of an object in object storage",
+		OneOf:       []*huma.Schema{single("text", ""), single("base64", "base64"), single("key", "")},
+	})
+}
+
+func (*metaValueSchema) Schema(r huma.Registry) *huma.Schema {
+	most := queue.MaxMetaValueBytes
+	return component(r, "MetaValue", &huma.Schema{
+		Description: `A string or a whole number of 64 bits; "7" and 7 are different values`,
+		OneOf:       []*huma.Schema{{Type: huma.TypeString, MaxLength: &most}, {Type: huma.TypeInteger, Format: "int64"}},
+	})
+}
+
+func (*metaSchema) Schema(r huma.Registry) *huma.Schema {
+	(*metaValueSchema)(nil).Schema(r)
+	most := queue.MaxMetaKeys
+	return component(r, "Meta", &huma.Schema{
+		Type: huma.TypeObject, Description: "What strategies see: letters, digits, '_', '-' and '.' in keys of at most 64 bytes",
+		AdditionalProperties: &huma.Schema{Ref: "#/components/schemas/MetaValue"}, MaxProperties: &most,
+	})
+}
+
+func (*timeSchema) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Format: "date-time"}
+}
+
+// single is an object with one string.
+func single(name, encoding string) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{name},
+		Properties: map[string]*huma.Schema{name: {Type: huma.TypeString, ContentEncoding: encoding}}}
+}
+
+func component(r huma.Registry, name string, s *huma.Schema) *huma.Schema {
+	if r.Map()[name] == nil {
+		r.Map()[name] = s
+	}
+	return &huma.Schema{Ref: "#/components/schemas/" + name}
+}
+
+// finishSchemas adds what Go types cannot say: sentences, limits, and which values a string may have. It fails when a
+// sentence has no property or a property has no sentence, so that the document stays complete.
+func (d *document) finishSchemas() error {
+	schemas := d.schema.Map()
+	schemas["Strategy"] = &huma.Schema{
+		Description: `What to hand out next: the text form (OrElse(SelectOnly("mode", "preview", Random), OldestFirst)), a tree ({"type": ...}), or {"name": ...}`,
+		OneOf:       []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeObject, AdditionalProperties: true}},
+	}
+	sentences := propertyNotes()
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
+		for _, property := range slices.Sorted(maps.Keys(schemas[name].Properties)) {
+			at := schemas[name].Properties[property]
+			note, ok := sentences[name+"."+property]
+			if !ok {
+				return fmt.Errorf("web: openapi: no sentence about %s.%s in propertyNotes", name, property)
+			}
+			delete(sentences, name+"."+property)
+			note.apply(at)
+		}
+	}
+	for name := range sentences {
+		return fmt.Errorf("web: openapi: propertyNotes speaks of %s, which does not exist", name)
+	}
+	return nil
+}
+
+// note is what is said about one property.
+type note struct {
+	text     string
+	least    *float64
+	most     *float64
+	enum     []any
+	length   int
+	items    int
+	ref      string
+	nullable bool
+}
+
+func (n note) apply(s *huma.Schema) {
+	s.Description = n.text
+	if n.ref != "" {
+		s.Ref = "#/components/schemas/" + n.ref
+	}
+	// huma calls an unsigned number of 32 bits an int32, which ends at half of its range, and lists nullable, which
+	// ours never are.
+	if s.Format == "int32" {
+		s.Format = "int64"
+	}
+	if s.Type == huma.TypeArray {
+		s.Nullable = false
+	}
+	if n.nullable {
+		s.Nullable = true
+	}
+	if n.least != nil {
+		s.Minimum = n.least
+	}
+	s.Maximum = n.most
+	s.Enum = n.enum
+	if n.length > 0 {
+		s.MaxLength = &n.length
+	}
+	if n.items > 0 {
+		s.MaxItems = &n.items
+	}
+}

@@ -1,0 +1,158 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// Time and size limits of the face. A request that waits (long poll) or streams moves its own deadlines; all others
+// live within these.
+const (
+	headerTimeout  = 10 * time.Second // request line and headers
+	readTimeout    = 30 * time.Second // headers and an ordinary body
+	uploadTimeout  = 5 * time.Minute  // the body of an insert: 64 MiB at 2 Mbit/s
+	writeTimeout   = 60 * time.Second // the answer, counted from the end of the headers or of the wait
+	idleTimeout    = 2 * time.Minute  // a kept-alive connection without a request
+	stopTimeout    = 10 * time.Second // requests still running at shutdown
+	maxHeaderBytes = 16 << 10
+	maxBodyBytes   = 1 << 20
+	maxInsertBytes = queue.MaxInlineBytes
+
+	// maxHeldBytes bounds what all bodies over maxBodyBytes that are being read or decoded may hold together. Eight of
+	// the largest fit; the next one is told to come back.
+	maxHeldBytes = 8 * maxInsertBytes
+)
+
+// Options are what a Server is made of. All fields but Hosts and Version are required.
+type Options struct {
+	Engine     Engine
+	Now        func() time.Time
+	Seed       func() uint64 // chance: makes request ids of two runs differ
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer // gets quern_http_request_seconds
+	Gatherer   prometheus.Gatherer   // what /metrics shows
+	Hosts      []string              // names beside the loopback ones that the Host header may carry, without port
+	Version    api.Version           // what /version says
+}
+
+// Server is the HTTP face. Make it with New.
+type Server struct {
+	engine      Engine
+	now         func() time.Time
+	log         *slog.Logger
+	gatherer    prometheus.Gatherer
+	version     api.Version
+	hosts       hosts
+	crossOrigin *http.CrossOriginProtection
+	kinds       map[queue.Code]kind
+	metrics     *metrics
+	echo        *echo.Echo
+	gzip        func(http.Handler) http.HandlerFunc
+
+	operations map[string]map[string]*operation // by echo path, then by method
+	document   []byte                           // the OpenAPI document
+	docs       []byte                           // the reference page made from it
+	docsPolicy string                           // Content-Security-Policy of that page
+
+	idPrefix string
+	idLast   atomic.Uint64
+	held     atomic.Int64 // bytes held by bodies over maxBodyBytes
+	pools    pools
+
+	stopping context.Context // ends when Serve is told to end: waiting calls answer at once
+	stop     context.CancelFunc
+}
+
+// New builds the routes and the document. It fails on an allowed host that is not a bare name, on a metric that is
+// already registered, and on an operation that cannot be documented.
+func New(o Options) (*Server, error) {
+	if o.Engine == nil || o.Now == nil || o.Seed == nil || o.Logger == nil || o.Registerer == nil || o.Gatherer == nil {
+		return nil, errors.New("web: options: Engine, Now, Seed, Logger, Registerer and Gatherer are all required")
+	}
+	allowed, err := newHosts(o.Hosts)
+	if err != nil {
+		return nil, err
+	}
+	compress, err := newCompressor()
+	if err != nil {
+		return nil, fmt.Errorf("web: compression: %w", err)
+	}
+	s := &Server{
+		engine: o.Engine, now: o.Now, log: o.Logger, gatherer: o.Gatherer, version: o.Version,
+		hosts: allowed, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
+		kinds: make(map[queue.Code]kind), operations: make(map[string]map[string]*operation),
+		idPrefix: strconv.FormatUint(o.Seed(), 36) + "-",
+	}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	for _, k := range kinds() {
+		s.kinds[k.code] = k
+	}
+	if s.metrics, err = newMetrics(o.Registerer); err != nil {
+		return nil, err
+	}
+	s.echo = echo.New()
+	s.echo.Use(s.observe)
+	if err := s.routes(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Handler is the face as a plain handler, for tests and for embedding. Deadlines are those of the http.Server around it.
+func (s *Server) Handler() http.Handler { return s.echo }
+
+// Document is the OpenAPI 3.1 document as served at /openapi.json. The caller must not change it.
+func (s *Server) Document() []byte { return s.document }
+
+// Serve answers requests on listener until ctx ends; then waiting calls answer at once, the others get stopTimeout to
+// finish, and Serve returns nil. It owns the listener.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           s.echo,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("web: serve: %w", err)
+	case <-ctx.Done():
+	}
+	s.Stop()
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	err := server.Shutdown(grace)
+	if err != nil {
+		// Whoever is still busy after the grace time is cut off: commits that were acknowledged are safe.
+		err = server.Close()
+	}
+	if served := <-served; !errors.Is(served, http.ErrServerClosed) {
+		return fmt.Errorf("web: serve: %w", served)
+	}
+	if err != nil {
+		return fmt.Errorf("web: shutdown: %w", err)
+	}
+	return nil
+}
+
+// Stop lets all calls that wait (long polls) answer now, and every later one at once. Serve calls it; those who use
+// Handler call it themselves before they shut their server down. It may be called more than once.
+func (s *Server) Stop() { s.stop() }
