@@ -218,3 +218,15 @@ func TestDropViewsByUse(t *testing.T) {
 		t.Errorf("%d views dropped, want 1: the other is watched", got)
 	}
 }
+
+// A view is built from the rarest of its filters, whichever comes first.
+func TestBuildFromTheRarestFilter(t *testing.T) {
+	t.Parallel()
+	b := filled(2000, 1)
+	common, rare := strategy.Filter{Key: "mode", Value: queue.StringValue("batch")}, filter("kind", 3)
+	for _, br := range []strategy.Branch{filtered(strategy.Random, common, rare), filtered(strategy.OldestFirst, rare, common)} {
+		if v := b.View(&br); !b.Build(v, 20) {
+			t.Errorf("%s is not built after 20 submissions, although only 20 have kind=3", br.Key())
+		}
+	}
+}
