@@ -1,0 +1,222 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// Catalogue is the file of the whole server: which queues there are, and its secrets. It is read at start and written when an
+// operator changes something, so one connection does.
+type Catalogue struct {
+	path string
+
+	mu                          sync.Mutex
+	conn                        *sqlitedb.Conn
+	list, put, drop             *sqlitedb.Stmt
+	secret, putSecret, inShards *sqlitedb.Stmt
+}
+
+// QueueRow is a queue as the catalogue keeps it.
+type QueueRow struct {
+	Name     string
+	Shard    queue.ShardID
+	Settings queue.Settings
+	Created  queue.Time
+}
+
+// OpenCatalogue opens the catalogue at path, makes it if there is none, and brings an older one up to date. A file that is
+// damaged, foreign or of a newer version is a *journal.FormatError and stays as it was.
+func OpenCatalogue(ctx context.Context, path string) (*Catalogue, error) {
+	c := &Catalogue{path: path}
+	if err := c.open(ctx); err != nil {
+		if c.conn != nil {
+			c.conn.Close()
+		}
+		return nil, wrap("open catalogue", err)
+	}
+	return c, nil
+}
+
+func (c *Catalogue) open(ctx context.Context) error {
+	steps, err := stepsOf(catalogueKind)
+	if err != nil {
+		return err
+	}
+	if err := ensure(ctx, c.path, catalogueKind, steps); err != nil {
+		return err
+	}
+	if c.conn, err = sqlitedb.Open(c.path, catalogueKind, sqlitedb.Options{Durability: queue.Full}); err != nil {
+		return err
+	}
+	return prepareAll(c.conn, []prepared{
+		{&c.list, "SELECT name, shard, settings, created FROM queue ORDER BY name"},
+		{&c.put, "INSERT INTO queue (shard, name, settings, created) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET settings = excluded.settings"},
+		{&c.drop, "DELETE FROM queue WHERE name = ?"},
+		{&c.inShards, "SELECT name FROM queue WHERE shard = ?"},
+		{&c.secret, "SELECT bytes FROM secret WHERE name = ?"},
+		{&c.putSecret, "INSERT INTO secret (name, bytes) VALUES (?, ?)"},
+	})
+}
+
+// Close lets go of the file.
+func (c *Catalogue) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return wrap("close catalogue", c.conn.Close())
+}
+
+// Queues lists all queues by name.
+func (c *Catalogue) Queues() (all []QueueRow, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err = c.list.Query(func(row sqlitedb.Row) (bool, error) {
+		q := QueueRow{Name: row.Text(0), Shard: queue.ShardID(row.Int(1)), Created: queue.Time(row.Int(3))}
+		var err error
+		if q.Settings, err = settingsOf(row.Text(2)); err != nil {
+			return false, &journal.FormatError{
+				Path: c.path, Reason: fmt.Sprintf("has settings of queue %q that cannot be read", q.Name), Advice: sqlitedb.AdviceDamaged, Err: err,
+			}
+		}
+		all = append(all, q)
+		return true, nil
+	})
+	if err != nil {
+		return nil, wrap("queues", err)
+	}
+	return all, nil
+}
+
+// PutQueue stores a queue durably. Of a queue that is there already only the settings change; its shard and its time of
+// creation stay. A new queue in another's shard is an error.
+func (c *Catalogue) PutQueue(ctx context.Context, q QueueRow) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	settings, err := json.Marshal(rowOfSettings(q.Settings))
+	if err != nil {
+		return wrap("put queue", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	holder := ""
+	err = c.inShards.Query(func(row sqlitedb.Row) (bool, error) { holder = row.Text(0); return false, nil }, int64(q.Shard))
+	if err == nil && holder != "" && holder != q.Name {
+		err = fmt.Errorf("shard %d belongs to queue %q", q.Shard, holder)
+	}
+	if err == nil {
+		_, err = c.put.Exec(int64(q.Shard), q.Name, string(settings), int64(q.Created))
+	}
+	return wrap("put queue", err)
+}
+
+// DeleteQueue removes a queue durably. One that is not there is removed already.
+func (c *Catalogue) DeleteQueue(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.drop.Exec(name)
+	return wrap("delete queue", err)
+}
+
+// Secret is the random key of this name, of so many bytes. The first call draws it from rnd and stores it durably; from then
+// on it is always the same.
+func (c *Catalogue) Secret(name string, bytes int, rnd io.Reader) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var key []byte
+	err := c.secret.Query(func(row sqlitedb.Row) (bool, error) { key = row.Blob(0); return false, nil }, name)
+	if err != nil {
+		return nil, wrap("secret", err)
+	}
+	if key != nil {
+		if len(key) != bytes {
+			return nil, wrap("secret", fmt.Errorf("%q has %d bytes, not %d", name, len(key), bytes))
+		}
+		return key, nil
+	}
+	key = make([]byte, bytes)
+	if _, err := io.ReadFull(rnd, key); err != nil {
+		return nil, wrap("secret", err)
+	}
+	if _, err := c.putSecret.Exec(name, key); err != nil {
+		return nil, wrap("secret", err)
+	}
+	return key, nil
+}
+
+// settingsRow is how settings stand in the catalogue: names and units that never change, whatever becomes of the Go type.
+type settingsRow struct {
+	Durability           string     `json:"durability"`
+	MaxAttempts          uint16     `json:"max_attempts"`
+	MaxExpiries          uint8      `json:"max_expiries"`
+	OnExhausted          string     `json:"on_exhausted"`
+	ReservationTimeoutMs int64      `json:"reservation_timeout_ms"`
+	MaxReservationMs     int64      `json:"max_reservation_ms"`
+	RetryBackoff         backoffRow `json:"retry_backoff"`
+	ExpiryBackoff        backoffRow `json:"expiry_backoff"`
+	RetentionMs          int64      `json:"retention_ms"`
+}
+
+type backoffRow struct {
+	BaseMs int64   `json:"base_ms"`
+	Factor float64 `json:"factor"`
+	CapMs  int64   `json:"cap_ms"`
+}
+
+var exhaustedNames = [...]string{queue.Inherit: "", queue.FailSubmission: "fail_submission", queue.DeadLetter: "dead_letter", queue.Skip: "skip"}
+
+func rowOfSettings(s queue.Settings) settingsRow {
+	return settingsRow{
+		Durability: s.Durability.String(), MaxAttempts: s.MaxAttempts, MaxExpiries: s.MaxExpiries, OnExhausted: exhaustedNames[s.OnExhausted],
+		ReservationTimeoutMs: s.ReservationTimeout.Milliseconds(), MaxReservationMs: s.MaxReservation.Milliseconds(),
+		RetryBackoff: rowOfBackoff(s.RetryBackoff), ExpiryBackoff: rowOfBackoff(s.ExpiryBackoff), RetentionMs: s.Retention.Milliseconds(),
+	}
+}
+
+func rowOfBackoff(b queue.Backoff) backoffRow {
+	return backoffRow{b.Base.Milliseconds(), b.Factor, b.Cap.Milliseconds()}
+}
+
+func settingsOf(text string) (s queue.Settings, err error) {
+	var r settingsRow
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return s, err
+	}
+	s = queue.Settings{
+		MaxAttempts: r.MaxAttempts, MaxExpiries: r.MaxExpiries,
+		ReservationTimeout: milliseconds(r.ReservationTimeoutMs), MaxReservation: milliseconds(r.MaxReservationMs),
+		RetryBackoff: r.RetryBackoff.backoff(), ExpiryBackoff: r.ExpiryBackoff.backoff(), Retention: milliseconds(r.RetentionMs),
+	}
+	switch r.Durability {
+	case queue.Full.String():
+		s.Durability = queue.Full
+	case queue.Relaxed.String():
+		s.Durability = queue.Relaxed
+	default:
+		return s, fmt.Errorf("durability %q", r.Durability)
+	}
+	for i, name := range exhaustedNames {
+		if name == r.OnExhausted {
+			s.OnExhausted = queue.OnExhausted(i)
+			return s, nil
+		}
+	}
+	return s, errors.New("on_exhausted " + r.OnExhausted)
+}
+
+func (r backoffRow) backoff() queue.Backoff {
+	return queue.Backoff{Base: milliseconds(r.BaseMs), Factor: r.Factor, Cap: milliseconds(r.CapMs)}
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

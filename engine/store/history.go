@@ -1,0 +1,200 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// Ended finds an ended submission in the history.
+func (s *Store) Ended(ctx context.Context, id queue.SubmissionID) (e Ended, found bool, err error) {
+	return s.findEnded(ctx, int64(id), func(r *reader) *sqlitedb.Stmt { return r.ended })
+}
+
+// EndedBySeq finds it by its number in the shard.
+func (s *Store) EndedBySeq(ctx context.Context, seq uint32) (e Ended, found bool, err error) {
+	return s.findEnded(ctx, int64(seq), func(r *reader) *sqlitedb.Stmt { return r.endedBySeq })
+}
+
+func (s *Store) findEnded(ctx context.Context, key int64, by func(*reader) *sqlitedb.Stmt) (e Ended, found bool, err error) {
+	err = s.hot.with(ctx, func(r *reader) error {
+		return by(r).Query(func(row sqlitedb.Row) (bool, error) {
+			found = true
+			e, err = s.endedOf(row)
+			return false, err
+		}, key)
+	})
+	return e, found && err == nil, wrap("ended", err)
+}
+
+// endedOf reads the historyColumns.
+func (s *Store) endedOf(row sqlitedb.Row) (Ended, error) {
+	e := Ended{
+		ID: queue.SubmissionID(row.Int(0)), Seq: uint32(row.Int(1)), State: queue.SubmissionState(row.Int(2)),
+		Finished: queue.Time(row.Int(3)), Spec: row.Blob(5), Final: row.Blob(6),
+	}
+	if e.sum().stored() != row.Int(4) {
+		return e, s.damaged("history", row.Int(0))
+	}
+	return e, nil
+}
+
+// ListEnded lists ended submissions in one of the states, the newest id first, beginning below `before` (0: at the newest),
+// at most `limit`.
+func (s *Store) ListEnded(ctx context.Context, before queue.SubmissionID, states []queue.SubmissionState, limit int) ([]Ended, error) {
+	below := int64(math.MaxInt64)
+	if before != 0 && uint64(before) < math.MaxInt64 {
+		below = int64(before)
+	}
+	var all []Ended
+	states = slices.Compact(slices.Sorted(slices.Values(states)))
+	err := s.scan.with(ctx, func(r *reader) error {
+		for _, state := range states { // each walks its part of the index backwards, so a rare state costs no more than a common one
+			err := r.listEnded.Query(func(row sqlitedb.Row) (bool, error) {
+				e, err := s.endedOf(row)
+				all = append(all, e)
+				return true, err
+			}, int64(state), below, int64(limit))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, wrap("list ended", err)
+	}
+	slices.SortFunc(all, func(a, b Ended) int { return cmp.Compare(b.ID, a.ID) })
+	return all[:min(max(limit, 0), len(all))], nil
+}
+
+// What one transaction deletes at most.
+const (
+	eraseRows  = 512
+	eraseBytes = 4 << 20
+)
+
+// Retain deletes submissions that finished before the given time, the longest ended first and at most `most`, with their
+// content, attachments and outputs, and returns their ids. It works in transactions of bounded size, the history row last, so
+// after a crash it is simply called again.
+func (s *Store) Retain(ctx context.Context, finishedBefore queue.Time, most int) (ids []queue.SubmissionID, err error) {
+	type victim struct {
+		id  queue.SubmissionID
+		seq uint32
+	}
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	for len(ids) < most {
+		var victims []victim
+		err := s.scan.with(ctx, func(r *reader) error {
+			return r.outlived.Query(func(row sqlitedb.Row) (bool, error) {
+				victims = append(victims, victim{queue.SubmissionID(row.Int(0)), uint32(row.Int(1))})
+				return true, nil
+			}, int64(finishedBefore), int64(min(most-len(ids), 256)))
+		})
+		if err != nil {
+			return ids, wrap("retain", err)
+		}
+		if len(victims) == 0 {
+			break
+		}
+		for done := 0; done < len(victims); {
+			n := 0
+			err := s.tx(ctx, func(w *writer) error {
+				room := budget{rows: eraseRows, bytes: eraseBytes}
+				for _, v := range victims[done:] {
+					if gone, err := w.erase(v.seq, &room); err != nil || !gone {
+						return err
+					}
+					if _, err := w.dropHistory.Exec(int64(v.id)); err != nil {
+						return err
+					}
+					room.rows--
+					n++
+				}
+				return nil
+			})
+			if err != nil {
+				return ids, wrap("retain", err)
+			}
+			for _, v := range victims[done : done+n] {
+				s.outputs.drop(v.seq)
+				ids = append(ids, v.id)
+			}
+			done += n
+		}
+	}
+	return ids, nil
+}
+
+// budget is what is left of a transaction's bounds.
+type budget struct{ rows, bytes int64 }
+
+func (b *budget) spent() bool { return b.rows <= 0 || b.bytes <= 0 }
+
+// erase deletes content, outputs and attachment of a submission as far as the budget goes; `gone` says that nothing is left.
+func (w *writer) erase(seq uint32, room *budget) (gone bool, err error) {
+	first, last := keyOf(seq, 0), keyOf(seq, lastNumber)
+	for _, from := range []struct{ size, drop *sqlitedb.Stmt }{{w.sizeContent, w.dropContent}, {w.sizeOutput, w.dropOutput}} {
+		if gone, err := eraseRange(from.size, from.drop, first, last, room); err != nil || !gone {
+			return false, err
+		}
+	}
+	if room.spent() {
+		return false, nil
+	}
+	n, err := w.dropAttachment.Exec(int64(seq))
+	room.rows -= n
+	return err == nil, err
+}
+
+// eraseRange deletes the rows of a range from its start, as far as the budget goes.
+func eraseRange(size, drop *sqlitedb.Stmt, first, last int64, room *budget) (gone bool, err error) {
+	if room.spent() {
+		return false, nil
+	}
+	end, found, asked := int64(0), int64(0), room.rows
+	err = size.Query(func(row sqlitedb.Row) (bool, error) {
+		end = row.Int(0)
+		found++
+		room.rows--
+		room.bytes -= row.Int(1)
+		return !room.spent(), nil
+	}, first, last, asked)
+	if err != nil {
+		return false, err
+	}
+	if found > 0 {
+		if _, err := drop.Exec(first, end); err != nil {
+			return false, err
+		}
+	}
+	return !room.spent(), nil
+}
+
+// DeleteContent deletes up to `most` pages of a submission's content, at least one, and its attachment when all are gone;
+// `more` says that there is something left.
+func (s *Store) DeleteContent(ctx context.Context, seq uint32, most int) (more bool, err error) {
+	left := int64(max(most, 1))
+	for left > 0 {
+		gone := false
+		err := s.tx(ctx, func(w *writer) (err error) {
+			room := budget{rows: min(left, eraseRows), bytes: eraseBytes}
+			before := room.rows
+			gone, err = eraseRange(w.sizeContent, w.dropContent, keyOf(seq, 0), keyOf(seq, lastNumber), &room)
+			if err == nil && gone {
+				_, err = w.dropAttachment.Exec(int64(seq))
+			}
+			left -= before - room.rows
+			return err
+		})
+		if err != nil || gone {
+			return false, wrap("delete content", err)
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,197 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+)
+
+// A row of up to smallPage bytes fills one page of the database, one of up to largePage a page and one more behind it;
+// a byte more would take a whole further page (https://sqlite.org/fileformat.html, section 1.6).
+const (
+	smallPage = 4040
+	largePage = 8130
+	// Chunks and outputs over this get a row each: packing them would leave the rest of a page empty anyway.
+	loneBytes = 1024
+)
+
+var errPage = errors.New("store: the page is cut short")
+
+// cut decides how many of the n items that are to come go into the next page. size is the room of item i with what describes it.
+func cut(n int, size func(i int) int) int {
+	if n == 0 {
+		return 0
+	}
+	small, smallBytes := 0, 8
+	for small < n && smallBytes+size(small) <= smallPage && size(small) <= loneBytes {
+		smallBytes += size(small)
+		small++
+	}
+	if small == 0 {
+		return 1
+	}
+	if small == n || smallBytes > smallPage*7/8 {
+		return small
+	}
+	all, allBytes := small, smallBytes
+	for all < n && allBytes+size(all) <= largePage && size(all) <= loneBytes {
+		allBytes += size(all)
+		all++
+	}
+	if allBytes <= largePage*3/4 {
+		return small // the second page would be half empty too
+	}
+	return all
+}
+
+// appendContentPage packs chunks into a page:
+//
+//	uvarint n | n times uvarint length | the chunks' bytes
+func appendContentPage(dst []byte, chunks [][]byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(chunks)))
+	for _, c := range chunks {
+		dst = binary.AppendUvarint(dst, uint64(len(c)))
+	}
+	for _, c := range chunks {
+		dst = append(dst, c...)
+	}
+	return dst
+}
+
+// chunkOf finds the i-th chunk of a page; `found` is false when the page has no so many.
+func chunkOf(page []byte, i uint32) (chunk []byte, found bool, err error) {
+	d := pageReader{rest: page}
+	n := d.uint()
+	if d.short || uint64(i) >= n {
+		return nil, false, d.err()
+	}
+	var before, length uint64
+	for j := range n {
+		l := d.uint()
+		switch {
+		case d.short || l > uint64(len(page)):
+			return nil, false, errPage
+		case j < uint64(i):
+			before += l
+		case j == uint64(i):
+			length = l
+		}
+	}
+	d.bytes(before)
+	chunk = d.bytes(length)
+	return chunk, !d.short, d.err()
+}
+
+// logEntry is one output in a page of the log, or on its way from there.
+type logEntry struct {
+	seq, index uint32
+	bytes      []byte
+}
+
+// appendLogPage packs outputs of any submissions, as they come:
+//
+//	uvarint n | n times (uvarint seq, uvarint index, uvarint length) | the outputs' bytes
+func appendLogPage(dst []byte, entries []Output) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(entries)))
+	for i := range entries {
+		dst = binary.AppendUvarint(dst, uint64(entries[i].Seq))
+		dst = binary.AppendUvarint(dst, uint64(entries[i].Index))
+		dst = binary.AppendUvarint(dst, uint64(len(entries[i].Bytes)))
+	}
+	for i := range entries {
+		dst = append(dst, entries[i].Bytes...)
+	}
+	return dst
+}
+
+// logEntries appends the entries of a page to dst; their bytes lie in the page.
+func logEntries(dst []logEntry, page []byte) ([]logEntry, error) {
+	d := pageReader{rest: page}
+	n := d.uint()
+	if n > uint64(len(page)) {
+		return dst, errPage
+	}
+	first := len(dst)
+	dst = slices.Grow(dst, int(n))
+	lengths := make([]uint64, 0, n)
+	for range n {
+		dst = append(dst, logEntry{seq: uint32(d.uint()), index: uint32(d.uint())})
+		lengths = append(lengths, d.uint())
+	}
+	for i, length := range lengths {
+		dst[first+i].bytes = d.bytes(length)
+	}
+	return dst, d.err()
+}
+
+// appendRunPage packs outputs of one submission, which are sorted by index:
+//
+//	uvarint n | n times (uvarint index, the first as it is and the others as distance to the last; uvarint length) | bytes
+func appendRunPage(dst []byte, entries []logEntry) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(entries)))
+	last := uint32(0)
+	for i := range entries {
+		dst = binary.AppendUvarint(dst, uint64(entries[i].index-last))
+		dst = binary.AppendUvarint(dst, uint64(len(entries[i].bytes)))
+		last = entries[i].index
+	}
+	for i := range entries {
+		dst = append(dst, entries[i].bytes...)
+	}
+	return dst
+}
+
+// runEntries reads such a page, with entries of this seq.
+func runEntries(dst []logEntry, seq uint32, page []byte) ([]logEntry, error) {
+	d := pageReader{rest: page}
+	n := d.uint()
+	if n > uint64(len(page)) {
+		return dst, errPage
+	}
+	first, last := len(dst), uint32(0)
+	dst = slices.Grow(dst, int(n))
+	lengths := make([]uint64, 0, n)
+	for range n {
+		last += uint32(d.uint())
+		dst = append(dst, logEntry{seq: seq, index: last})
+		lengths = append(lengths, d.uint())
+	}
+	for i, length := range lengths {
+		dst[first+i].bytes = d.bytes(length)
+	}
+	return dst, d.err()
+}
+
+// pageReader takes a page apart. After the first thing that is not there everything is 0 and short is set.
+type pageReader struct {
+	rest  []byte
+	short bool
+}
+
+func (d *pageReader) uint() uint64 {
+	n, size := binary.Uvarint(d.rest)
+	if size <= 0 {
+		d.rest, d.short = nil, true
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return n
+}
+
+// bytes takes n bytes; the slice is never nil, and nothing can be appended to it in place.
+func (d *pageReader) bytes(n uint64) []byte {
+	if n > uint64(len(d.rest)) {
+		d.rest, d.short = nil, true
+		return nil
+	}
+	b := d.rest[:n:n]
+	d.rest = d.rest[n:]
+	return b
+}
+
+func (d *pageReader) err() error {
+	if d.short {
+		return errPage
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// Row is the snapshot of one open submission. What Spec and State hold is the shard's affair.
+type Row struct {
+	Seq   uint32
+	ID    queue.SubmissionID
+	Spec  []byte // what never changes; nil in a Fold: it is stored already
+	State []byte // what does; nil after a Load: it was never stored
+}
+
+// Ended is a submission in the history.
+type Ended struct {
+	Seq         uint32
+	ID          queue.SubmissionID
+	State       queue.SubmissionState
+	Finished    queue.Time
+	Spec, Final []byte
+}
+
+// Fold stores the snapshot of submissions that changed and moves the ended ones into the history, in one durable
+// transaction. Content and outputs of the ended stay until Retain. Storing a row again replaces it.
+func (s *Store) Fold(ctx context.Context, rows []Row, ended []Ended) error {
+	return wrap("fold", s.tx(ctx, func(w *writer) error {
+		for i := range rows {
+			if err := w.putRow(&rows[i]); err != nil {
+				return err
+			}
+		}
+		for i := range ended {
+			if err := w.putEnded(&ended[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func (w *writer) putRow(r *Row) error {
+	seq := int64(r.Seq)
+	if r.Spec != nil {
+		crc := sum(0).number(seq).number(int64(r.ID)).bytes(r.Spec)
+		if _, err := w.putSubmission.Exec(seq, int64(r.ID), crc.stored(), r.Spec); err != nil {
+			return err
+		}
+	}
+	_, err := w.putProgress.Exec(seq, sum(0).number(seq).bytes(r.State).stored(), r.State)
+	return err
+}
+
+func (w *writer) putEnded(e *Ended) error {
+	if _, err := w.putHistory.Exec(int64(e.ID), int64(e.Seq), int64(e.State), int64(e.Finished), e.sum().stored(), e.Spec, e.Final); err != nil {
+		return err
+	}
+	if _, err := w.dropSubmission.Exec(int64(e.Seq)); err != nil {
+		return err
+	}
+	_, err := w.dropProgress.Exec(int64(e.Seq))
+	return err
+}
+
+func (e *Ended) sum() sum {
+	return sum(0).number(int64(e.ID)).number(int64(e.Seq)).number(int64(e.State)).number(int64(e.Finished)).
+		number(int64(len(e.Spec))).bytes(e.Spec).bytes(e.Final)
+}
+
+// SetFolded records durably that the snapshot holds everything up to and including this position of the journal.
+func (s *Store) SetFolded(ctx context.Context, pos journal.Position) error {
+	return wrap("set folded", s.tx(ctx, func(w *writer) error {
+		_, err := w.setFolded.Exec(int64(pos))
+		return err
+	}))
+}
+
+// Folded is what SetFolded recorded last, 0 at first.
+func (s *Store) Folded(ctx context.Context) (pos journal.Position, err error) {
+	err = s.scan.with(ctx, func(r *reader) error {
+		found := false
+		err := r.folded.Query(func(row sqlitedb.Row) (bool, error) {
+			pos, found = journal.Position(row.Int(0)), true
+			return false, nil
+		})
+		if err == nil && !found {
+			err = s.damaged("folded", 1)
+		}
+		return err
+	})
+	return pos, wrap("folded", err)
+}
+
+const loadRows = 512 // rows read at once while the reader is held
+
+// Load calls fn for every open submission, by ascending seq. The row's bytes may be kept. The first error of fn ends the
+// loading and is returned.
+func (s *Store) Load(ctx context.Context, fn func(Row) error) error {
+	rows := make([]Row, 0, loadRows)
+	for after := int64(-1); ; {
+		rows = rows[:0]
+		err := s.scan.with(ctx, func(r *reader) error {
+			return r.load.Query(func(row sqlitedb.Row) (bool, error) {
+				loaded, err := s.rowOf(row)
+				rows = append(rows, loaded)
+				return true, err
+			}, after, int64(loadRows))
+		})
+		if err != nil {
+			return wrap("load", err)
+		}
+		for i := range rows {
+			if err := fn(rows[i]); err != nil {
+				return err
+			}
+		}
+		if len(rows) < loadRows {
+			return nil
+		}
+		after = int64(rows[len(rows)-1].Seq)
+	}
+}
+
+// rowOf reads seq, id, crc, spec, crc of the progress, state.
+func (s *Store) rowOf(row sqlitedb.Row) (Row, error) {
+	r := Row{Seq: uint32(row.Int(0)), ID: queue.SubmissionID(row.Int(1)), Spec: row.Blob(3), State: row.Blob(5)}
+	if sum(0).number(row.Int(0)).number(row.Int(1)).bytes(r.Spec).stored() != row.Int(2) {
+		return r, s.damaged("submission", row.Int(0))
+	}
+	if r.State != nil && sum(0).number(row.Int(0)).bytes(r.State).stored() != row.Int(4) {
+		return r, s.damaged("progress", row.Int(0))
+	}
+	return r, nil
+}
+
+// MaxSeq is the largest seq of which the store holds anything, 0 when it is empty.
+func (s *Store) MaxSeq(ctx context.Context) (largest uint32, err error) {
+	err = s.scan.with(ctx, func(r *reader) error {
+		for _, column := range []string{"seq FROM submission", "seq FROM progress", "seq FROM history", "seq FROM attachment"} {
+			seq, err := r.conn.Int("SELECT " + column + " ORDER BY 1 DESC LIMIT 1")
+			if err != nil {
+				return err
+			}
+			largest = max(largest, uint32(seq))
+		}
+		for _, table := range []string{"content", "output"} {
+			for _, half := range []string{"<", ">="} { // seqs from 1<<31 on have negative keys
+				key, err := r.conn.Int("SELECT k FROM " + table + " WHERE k " + half + " 0 ORDER BY k DESC LIMIT 1")
+				if err != nil {
+					return err
+				}
+				largest = max(largest, seqOf(key))
+			}
+		}
+		return nil
+	})
+	return max(largest, s.outputs.maxSeq()), wrap("max seq", err)
+}

@@ -1,0 +1,84 @@
+package store
+
+import "github.com/quern-queue/quern/engine/sqlitedb"
+
+// writeStmts are the statements of the writer.
+type writeStmts struct {
+	putSubmission, putProgress, dropSubmission, dropProgress *sqlitedb.Stmt
+	putHistory, dropHistory                                  *sqlitedb.Stmt
+	setFolded                                                *sqlitedb.Stmt
+	putContent, sizeContent, dropContent                     *sqlitedb.Stmt
+	putAttachment, dropAttachment                            *sqlitedb.Stmt
+	putLog, sizeLog, dropLog                                 *sqlitedb.Stmt
+	putOutput, sizeOutput, dropOutput                        *sqlitedb.Stmt
+}
+
+func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
+	return prepareAll(conn, []prepared{
+		{&w.putSubmission, "INSERT OR REPLACE INTO submission (seq, id, crc, spec) VALUES (?, ?, ?, ?)"},
+		{&w.putProgress, "INSERT OR REPLACE INTO progress (seq, crc, state) VALUES (?, ?, ?)"},
+		{&w.dropSubmission, "DELETE FROM submission WHERE seq = ?"},
+		{&w.dropProgress, "DELETE FROM progress WHERE seq = ?"},
+		{&w.putHistory, "INSERT OR REPLACE INTO history (id, seq, state, finished, crc, spec, final) VALUES (?, ?, ?, ?, ?, ?, ?)"},
+		{&w.dropHistory, "DELETE FROM history WHERE id = ?"},
+		{&w.setFolded, "UPDATE folded SET position = ? WHERE one = 1"},
+		{&w.putContent, "INSERT OR REPLACE INTO content (k, crc, bytes) VALUES (?, ?, ?)"},
+		{&w.sizeContent, "SELECT k, length(bytes) FROM content WHERE k BETWEEN ? AND ? ORDER BY k LIMIT ?"},
+		{&w.dropContent, "DELETE FROM content WHERE k BETWEEN ? AND ?"},
+		{&w.putAttachment, "INSERT OR REPLACE INTO attachment (seq, crc, bytes) VALUES (?, ?, ?)"},
+		{&w.dropAttachment, "DELETE FROM attachment WHERE seq = ?"},
+		{&w.putLog, "INSERT INTO output_log (n, crc, bytes) VALUES (?, ?, ?)"},
+		{&w.sizeLog, "SELECT n, length(bytes) FROM output_log WHERE n BETWEEN ? AND ? ORDER BY n LIMIT ?"},
+		{&w.dropLog, "DELETE FROM output_log WHERE n BETWEEN ? AND ?"},
+		{&w.putOutput, "INSERT INTO output (k, run, crc, bytes) VALUES (?, ?, ?, ?)"},
+		{&w.sizeOutput, "SELECT k, length(bytes) FROM output WHERE k BETWEEN ? AND ? ORDER BY k LIMIT ?"},
+		{&w.dropOutput, "DELETE FROM output WHERE k BETWEEN ? AND ?"},
+	})
+}
+
+// readStmts are the statements of a reader.
+type readStmts struct {
+	folded, load                                       *sqlitedb.Stmt
+	ended, endedBySeq, inHistory, listEnded, outlived  *sqlitedb.Stmt
+	contentAt, nextContent, attachment, nextAttachment *sqlitedb.Stmt
+	logPages, logPage                                  *sqlitedb.Stmt
+	outputPage, nextOutput, lastOutputRow              *sqlitedb.Stmt
+}
+
+const historyColumns = "id, seq, state, finished, crc, spec, final"
+
+func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
+	return prepareAll(conn, []prepared{
+		{&r.folded, "SELECT position FROM folded WHERE one = 1"},
+		{&r.load, "SELECT s.seq, s.id, s.crc, s.spec, p.crc, p.state FROM submission s LEFT JOIN progress p ON p.seq = s.seq WHERE s.seq > ? ORDER BY s.seq LIMIT ?"},
+		{&r.ended, "SELECT " + historyColumns + " FROM history WHERE id = ?"},
+		{&r.endedBySeq, "SELECT " + historyColumns + " FROM history WHERE seq = ?"},
+		{&r.inHistory, "SELECT 1 FROM history WHERE seq = ?"},
+		{&r.listEnded, "SELECT " + historyColumns + " FROM history WHERE state = ? AND id < ? ORDER BY id DESC LIMIT ?"},
+		{&r.outlived, "SELECT id, seq FROM history WHERE finished < ? ORDER BY finished LIMIT ?"},
+		{&r.contentAt, "SELECT k, crc, bytes FROM content WHERE k BETWEEN ? AND ? ORDER BY k DESC LIMIT 1"},
+		{&r.nextContent, "SELECT k FROM content WHERE k >= ? ORDER BY k LIMIT 1"},
+		{&r.attachment, "SELECT crc, bytes FROM attachment WHERE seq = ?"},
+		{&r.nextAttachment, "SELECT seq FROM attachment WHERE seq >= ? ORDER BY seq LIMIT 1"},
+		{&r.logPages, "SELECT n, crc, bytes FROM output_log WHERE n > ? AND n <= ? ORDER BY n LIMIT 64"},
+		{&r.logPage, "SELECT crc, bytes FROM output_log WHERE n = ?"},
+		{&r.outputPage, "SELECT k, run, crc, bytes FROM output WHERE k BETWEEN ? AND ? ORDER BY k LIMIT 1"},
+		{&r.nextOutput, "SELECT k FROM output WHERE k >= ? ORDER BY k LIMIT 1"},
+		{&r.lastOutputRow, "SELECT k, run FROM output WHERE k BETWEEN ? AND ? ORDER BY k DESC LIMIT 1"},
+	})
+}
+
+type prepared struct {
+	stmt **sqlitedb.Stmt
+	sql  string
+}
+
+func prepareAll(conn *sqlitedb.Conn, all []prepared) error {
+	for _, p := range all {
+		var err error
+		if *p.stmt, err = conn.Prepare(p.sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// Options say how a store is opened.
+type Options struct {
+	Durability queue.Durability
+	MaxPages   int // bound of the file in pages of 4,096 bytes, 0 for none: how tests make a full disk
+}
+
+// Store is the file of one shard. All methods may be called from several goroutines at once.
+type Store struct {
+	path    string
+	write   writer
+	hot     reader // content, attachments, single outputs: what a reservation or a page of the dashboard waits for
+	scan    reader // loading, lists, whole submissions' outputs
+	commits commits
+	outputs outputLog
+
+	// One at a time moves or deletes outputs. Taken before write.mu.
+	moving sync.Mutex
+	// Raised after outputs were written to their new place and before they leave the old one, so that a reader can tell that
+	// it may have looked in neither.
+	moved atomic.Uint64
+}
+
+// writer is the one connection that writes.
+type writer struct {
+	mu   sync.Mutex
+	conn *sqlitedb.Conn
+	writeStmts
+}
+
+// reader is a connection that reads.
+type reader struct {
+	mu   sync.Mutex
+	conn *sqlitedb.Conn
+	readStmts
+}
+
+// Open opens the store at path, makes it if there is none, and brings an older one up to date. A file that is damaged,
+// foreign or of a newer version is a *journal.FormatError and stays as it was.
+func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	s := &Store{path: path}
+	if err := s.open(ctx, o); err != nil {
+		s.Close()
+		return nil, wrap("open", err)
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, o Options) error {
+	steps, err := stepsOf(storeKind)
+	if err != nil {
+		return err
+	}
+	if err := ensure(ctx, s.path, storeKind, steps); err != nil {
+		return err
+	}
+	if s.write.conn, err = sqlitedb.Open(s.path, storeKind, sqlitedb.Options{Durability: o.Durability, MaxPages: o.MaxPages, CacheKiB: 8 << 10}); err != nil {
+		return err
+	}
+	if err := s.write.prepare(s.write.conn); err != nil {
+		return err
+	}
+	for _, r := range []*reader{&s.hot, &s.scan} {
+		if r.conn, err = sqlitedb.Open(s.path, storeKind, sqlitedb.Options{ReadOnly: true}); err != nil {
+			return err
+		}
+		if err := r.prepare(r.conn); err != nil {
+			return err
+		}
+	}
+	return s.indexLog()
+}
+
+// Close lets go of the file. No other method may be called after it, or during it.
+func (s *Store) Close() error {
+	var problems []error
+	for _, conn := range []*sqlitedb.Conn{s.hot.conn, s.scan.conn, s.write.conn} {
+		if conn != nil {
+			problems = append(problems, conn.Close())
+		}
+	}
+	return wrap("close", errors.Join(problems...))
+}
+
+// SetDurability says whether the commits that follow wait for the disk.
+func (s *Store) SetDurability(d queue.Durability) error {
+	s.write.mu.Lock()
+	defer s.write.mu.Unlock()
+	return wrap("set durability", s.write.conn.SetDurability(d))
+}
+
+// SetMaxPages bounds the file to n pages of 4,096 bytes from now on, 0 for no bound: how tests fill a disk and make room again.
+func (s *Store) SetMaxPages(n int) error {
+	s.write.mu.Lock()
+	defer s.write.mu.Unlock()
+	return wrap("set max pages", s.write.conn.SetMaxPages(n))
+}
+
+// Size is the room that the store takes on disk, in bytes, its write-ahead log included. Room that was freed is used again
+// but not given back.
+func (s *Store) Size() int64 { return sqlitedb.Size(s.path) }
+
+// tx runs fn in one transaction of the writer. fn must not be long: every other write waits for it.
+func (s *Store) tx(ctx context.Context, fn func(w *writer) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.write.mu.Lock()
+	defer s.write.mu.Unlock()
+	return s.write.conn.Tx(func() error { return fn(&s.write) })
+}
+
+// with runs fn while no other goroutine uses the reader.
+func (r *reader) with(ctx context.Context, fn func(*reader) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return fn(r)
+}
+
+// damaged is the error of a row whose checksum does not match.
+func (s *Store) damaged(table string, key int64) error {
+	return &journal.FormatError{
+		Path: s.path, Reason: fmt.Sprintf("has a damaged row %d in table %s: its checksum does not match", key, table), Advice: sqlitedb.AdviceDamaged,
+	}
+}
+
+// wrap names the operation and turns what the database says into what callers test for: journal.ErrFull (nothing was
+// written), journal.ErrSync (the process must end), *journal.FormatError.
+func wrap(operation string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if format, ok := errors.AsType[*sqlitedb.FormatError](err); ok {
+		return &journal.FormatError{Path: format.Path, Reason: format.Reason, Advice: format.Advice, Err: format.Err}
+	}
+	switch sqlitedb.ClassOf(err) {
+	case sqlitedb.Full:
+		err = fmt.Errorf("%w: %w", journal.ErrFull, err)
+	case sqlitedb.SyncLost:
+		err = fmt.Errorf("%w: %w", journal.ErrSync, err)
+	}
+	return fmt.Errorf("store: %s: %w", operation, err)
+}
+
+// sum is a running CRC-32C over a row: its numbers, then its bytes. A row in another's place does not match.
+type sum uint32
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func (c sum) number(n int64) sum {
+	for range 8 {
+		c = sum(castagnoli[byte(c)^byte(n)] ^ uint32(c)>>8)
+		n >>= 8
+	}
+	return c
+}
+
+func (c sum) bytes(b []byte) sum { return sum(crc32.Update(uint32(c), castagnoli, b)) }
+
+// stored is the sum as a column: signed, because SQLite keeps small signed numbers in four bytes.
+func (c sum) stored() int64 { return int64(int32(c)) }
+
+// keyOf composes the key of the row of one submission: seq<<32 | number. As SQLite's integers are signed, submissions from
+// seq 1<<31 on sort before the others; within a submission the order is that of the numbers.
+func keyOf(seq, number uint32) int64 { return int64(uint64(seq)<<32 | uint64(number)) }
+
+func seqOf(key int64) uint32 { return uint32(uint64(key) >> 32) }
+
+func numberOf(key int64) uint32 { return uint32(key) }
+
+// lastNumber is the largest number below a seq.
+const lastNumber = 1<<32 - 1

@@ -1,0 +1,89 @@
+package store
+
+import (
+	"context"
+	"math"
+
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// SweepOrphans deletes content, attachments and outputs of submissions that are neither `known` nor in the history: what an
+// insert left that was never published. It visits each submission once, not each row. Call it when no insert is under way, or
+// let `known` say yes to those; the store is not held while `known` is asked. `deleted` counts submissions.
+func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (deleted int, err error) {
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	orphans := map[uint32]bool{}
+	err = s.visit(ctx, func(seq uint32) error {
+		if orphans[seq] || known(seq) {
+			return nil
+		}
+		return s.scan.with(ctx, func(r *reader) error {
+			ended := false
+			err := r.inHistory.Query(func(sqlitedb.Row) (bool, error) { ended = true; return false, nil }, int64(seq))
+			if err == nil && !ended {
+				orphans[seq] = true
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return 0, wrap("sweep orphans", err)
+	}
+	for seq := range orphans {
+		for gone := false; !gone; {
+			err := s.tx(ctx, func(w *writer) (err error) {
+				gone, err = w.erase(seq, &budget{rows: eraseRows, bytes: eraseBytes})
+				return err
+			})
+			if err != nil {
+				return deleted, wrap("sweep orphans", err)
+			}
+		}
+		s.outputs.drop(seq)
+		deleted++
+	}
+	return deleted, nil
+}
+
+// visit calls fn for every submission that has content, outputs or an attachment, perhaps more than once. From each it leaps
+// to the next by the key, without reading what lies between.
+func (s *Store) visit(ctx context.Context, fn func(seq uint32) error) error {
+	last := func(seq uint32) int64 { return keyOf(seq, lastNumber) }
+	for _, table := range []struct {
+		next func(*reader) *sqlitedb.Stmt
+		from int64
+		seq  func(key int64) uint32
+		last func(seq uint32) int64 // the largest key that belongs to seq
+	}{
+		{func(r *reader) *sqlitedb.Stmt { return r.nextContent }, math.MinInt64, seqOf, last},
+		{func(r *reader) *sqlitedb.Stmt { return r.nextOutput }, math.MinInt64, seqOf, last},
+		{func(r *reader) *sqlitedb.Stmt { return r.nextAttachment }, 0, func(key int64) uint32 { return uint32(key) }, func(seq uint32) int64 { return int64(seq) }},
+	} {
+		for from := table.from; ; {
+			key, found := int64(0), false
+			err := s.scan.with(ctx, func(r *reader) error {
+				return table.next(r).Query(func(row sqlitedb.Row) (bool, error) { key, found = row.Int(0), true; return false, nil }, from)
+			})
+			if err != nil {
+				return err
+			}
+			if !found {
+				break
+			}
+			if err := fn(table.seq(key)); err != nil {
+				return err
+			}
+			if from = table.last(table.seq(key)); from == math.MaxInt64 {
+				break
+			}
+			from++
+		}
+	}
+	for _, seq := range s.outputs.seqs() {
+		if err := fn(seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
