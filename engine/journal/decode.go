@@ -21,27 +21,51 @@ type Applier interface {
 // errDamaged marks a batch that ends inside an op or holds an impossible number.
 var errDamaged = errors.New("the batch is cut short or damaged")
 
-// Decode reads a batch written in `epoch` or a later one: begin is told its time, then a gets every op in order. It stops
-// at the first error and never panics on damaged input.
+// Decoder reads a batch op by op.
+type Decoder struct {
+	d   decoder
+	at  queue.Time
+	err error
+}
+
+// NewDecoder starts reading a batch that was written in `epoch` or a later one. Damage shows at the first Step.
+func NewDecoder(batch []byte, epoch uint32) *Decoder {
+	switch {
+	case len(batch) == 0:
+		return &Decoder{err: errDamaged}
+	case batch[0] != Version:
+		return &Decoder{err: fmt.Errorf("the batch has op encoding version %d; this build knows version %d: it was written by a newer Quern, start that one", batch[0], Version)}
+	}
+	d := &Decoder{d: decoder{b: batch[1:], epoch: epoch}}
+	d.at = queue.Time(d.d.int())
+	if d.d.bad {
+		d.err = errDamaged
+	}
+	return d
+}
+
+// At is the batch's time: when its first op was decided.
+func (d *Decoder) At() queue.Time { return d.at }
+
+// Step gives the next op to a and says whether more follow. It never panics on damaged input.
+func (d *Decoder) Step(a Applier) (more bool, err error) {
+	if d.err == nil && len(d.d.b) > 0 {
+		d.err = d.d.op(d.d.byte(), a)
+	}
+	return d.err == nil && len(d.d.b) > 0, d.err
+}
+
+// Decode reads a whole batch: begin is told its time, then a gets every op in order. It stops at the first error.
 func Decode(batch []byte, epoch uint32, begin func(at queue.Time), a Applier) error {
-	if len(batch) == 0 {
-		return errDamaged
+	d := NewDecoder(batch, epoch)
+	if d.err == nil {
+		begin(d.at)
 	}
-	if batch[0] != Version {
-		return fmt.Errorf("the batch has op encoding version %d; this build knows version %d: it was written by a newer Quern, start that one", batch[0], Version)
-	}
-	d := decoder{b: batch[1:], epoch: epoch}
-	at := queue.Time(d.int())
-	if d.bad {
-		return errDamaged
-	}
-	begin(at)
-	for len(d.b) > 0 {
-		if err := d.op(d.byte(), a); err != nil {
+	for {
+		if more, err := d.Step(a); !more {
 			return err
 		}
 	}
-	return nil
 }
 
 func (d *decoder) op(code byte, a Applier) error {

@@ -123,6 +123,9 @@ func (e *Encoder) Epoch(epoch uint32) {
 	e.epoch = epoch
 }
 
+// maxRun bounds a run of completions, so that applying one op never takes long.
+const maxRun = 256
+
 // Complete records completions; runs of one submission are written together.
 func (e *Encoder) Complete(items []Completed) {
 	for i := 0; i < len(items); {
@@ -132,7 +135,7 @@ func (e *Encoder) Complete(items []Completed) {
 			continue
 		}
 		run := i + 1
-		for run < len(items) && items[run].Seq == items[i].Seq && items[run].Epoch == e.epoch {
+		for run < len(items) && run-i < maxRun && items[run].Seq == items[i].Seq && items[run].Epoch == e.epoch {
 			run++
 		}
 		if run == i+1 {

@@ -24,6 +24,7 @@ const (
 type Options struct {
 	Durability queue.Durability
 	ReadOnly   bool // for a second connection beside the writer's
+	Alone      bool // no other connection or process may have the file open: saves the locking of every transaction
 	CacheKiB   int  // page cache of the connection; 0: 2,000
 	MaxPages   int  // the file may not grow past this many pages; 0: no bound. Tests make a full disk with it
 }
@@ -46,8 +47,11 @@ func Open(path string, k Kind, o Options) (*Conn, error) {
 		}
 	}
 	mode := "mode=rw"
-	if o.ReadOnly {
+	switch {
+	case o.ReadOnly:
 		mode = "mode=ro"
+	case o.Alone:
+		mode = "mode=rw&_locking_mode=EXCLUSIVE" // set before the first look at the log, which is then indexed in our own memory
 	}
 	c, err := dial(path, mode)
 	if err != nil {
@@ -68,7 +72,7 @@ func dial(path, mode string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := url.URL{Scheme: "file", Path: full, RawQuery: mode + "&_synchronous=FULL&_busy_timeout=5000"}
+	name := url.URL{Scheme: "file", Path: full, RawQuery: mode + "&_synchronous=FULL&_busy_timeout=2000"}
 	raw, err := (&sqlite3.SQLiteDriver{}).Open(name.String())
 	if err != nil {
 		return nil, err

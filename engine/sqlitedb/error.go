@@ -16,6 +16,7 @@ const (
 	SyncLost       // a sync failed: what the disk holds is unknown until the process starts anew
 	Taken          // a key that must be new exists already
 	Damaged        // the file is no sound database
+	InUse          // somebody else has the file open and does not let go of it
 	Unclear
 )
 
@@ -43,6 +44,8 @@ func ClassOf(err error) Class {
 		return Full
 	case sqlite3.ErrCorrupt, sqlite3.ErrNotADB:
 		return Damaged
+	case sqlite3.ErrBusy:
+		return InUse
 	}
 	return Unclear
 }

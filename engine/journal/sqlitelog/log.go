@@ -56,8 +56,9 @@ type Log struct {
 	scratch [8]byte
 }
 
-// Open opens the journal at path, or creates an empty one. A file that is damaged, foreign or of a newer version is a
-// *journal.FormatError and stays as it was.
+// Open opens the journal at path, or creates an empty one. The file is this Log's alone until Close: opening it twice is an
+// error, after two seconds of waiting. A file that is damaged, foreign or of a newer version is a *journal.FormatError and
+// stays as it was.
 func Open(ctx context.Context, path string, o Options) (*Log, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func Open(ctx context.Context, path string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, wrap("open", err)
 	}
-	conn, err := sqlitedb.Open(path, kind, sqlitedb.Options{Durability: o.Durability, MaxPages: o.MaxPages})
+	conn, err := sqlitedb.Open(path, kind, sqlitedb.Options{Durability: o.Durability, MaxPages: o.MaxPages, Alone: true})
 	if err != nil {
 		return nil, wrap("open", err)
 	}
@@ -350,6 +351,8 @@ func wrap(operation string, err error) error {
 		meaning = journal.ErrSync
 	case sqlitedb.Taken:
 		meaning = journal.ErrConflict
+	case sqlitedb.InUse:
+		return fmt.Errorf("sqlitelog: %s: the file is in use, by another process or by a journal that was not closed: %w", operation, err)
 	default:
 		if operation != "append" {
 			return fmt.Errorf("sqlitelog: %s: %w", operation, err)

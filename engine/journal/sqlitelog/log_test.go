@@ -392,22 +392,38 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Another writer in the same file is noticed by the primary key, and the loser finds the new tail.
-func TestTwoWriters(t *testing.T) {
+// The file is one writer's alone: whoever comes second is refused, and the first goes on.
+func TestSecondOpenIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filled(t, 2)
+	a := open(t, path, Options{})
+	defer a.Close()
+	if b, err := Open(context.Background(), path, Options{}); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("the second Open = %v, %v; want that the file is in use", b, err)
+	}
+	add(t, a, 2)
+	if n, err := count(a, 0); err != nil || n != 3 {
+		t.Errorf("%d batches, %v; want 3", n, err)
+	}
+}
+
+// A row that is there although nobody here wrote it is noticed by the primary key, and the next look finds the new tail.
+func TestForeignRow(t *testing.T) {
 	t.Parallel()
 	path, ctx := filled(t, 2), context.Background()
-	a, b := open(t, path, Options{}), open(t, path, Options{})
-	defer a.Close()
-	defer b.Close()
-	add(t, a, 2)
-	if _, err := b.Append(ctx, 2, []byte("too late")); !errors.Is(err, journal.ErrConflict) {
-		t.Errorf("Append of the second writer = %v; want ErrConflict", err)
+	l := open(t, path, Options{})
+	defer l.Close()
+	if err := l.write(3, content(3)); err != nil {
+		t.Fatal(err)
 	}
-	if tail, err := b.Tail(ctx); err != nil || tail != 3 {
-		t.Errorf("Tail of the second writer = %d, %v; want 3", tail, err)
+	if _, err := l.Append(ctx, 2, []byte("too late")); !errors.Is(err, journal.ErrConflict) {
+		t.Errorf("Append = %v; want ErrConflict", err)
 	}
-	add(t, b, 3)
-	if n, err := count(b, 0); err != nil || n != 4 {
+	if tail, err := l.Tail(ctx); err != nil || tail != 3 {
+		t.Errorf("Tail = %d, %v; want 3", tail, err)
+	}
+	add(t, l, 3)
+	if n, err := count(l, 0); err != nil || n != 4 {
 		t.Errorf("%d batches, %v; want 4", n, err)
 	}
 }
