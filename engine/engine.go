@@ -126,6 +126,9 @@ func (e *Engine) Run(ctx context.Context) error {
 				q.shard.Tick()
 			}
 		case <-house.C:
+			for _, q := range e.all() {
+				q.shard.Tidy()
+			}
 			e.makeRoom()
 			e.retain(ctx)
 		}

@@ -176,6 +176,13 @@ func (m *machine) ApplyEnd(x journal.End) error {
 	return nil
 }
 
+// close encodes the end of a submission. From now on nothing of it can be finished: whoever is told "ok" comes before.
+func (m *machine) close(r *record, state queue.SubmissionState, reason string, now queue.Time) {
+	m.encode(now).End(journal.End{Seq: r.seq, State: state, Reason: reason})
+	r.ending = true
+	m.batch.ending = append(m.batch.ending, r)
+}
+
 // finish ends a submission with nothing left to do.
 func (m *machine) finish(r *record) {
 	state := queue.Completed

@@ -14,6 +14,7 @@ type batch struct {
 	begun  bool
 	marked []marked      // reservations to give back when the commit fails
 	keyed  []*keyed      // idempotency keys to forget then
+	ending []*record     // submissions that it ends
 	done   chan struct{} // closed after the commit and its effects, or its failure
 	err    error         // set before done is closed
 }
@@ -73,7 +74,12 @@ func (s *Shard) kick() {
 // writer is the shard's one goroutine that appends. No timer: a batch is whatever arrived during the previous append.
 func (s *Shard) writer() {
 	defer close(s.written)
-	for range s.wake {
+	for open := true; open; {
+		select {
+		case <-s.wake:
+		case <-s.quit:
+			open = false // nothing is added any more: what there is gets its answer
+		}
 		for s.commitOne() {
 		}
 	}
@@ -148,6 +154,8 @@ func (s *Shard) refuse(b *batch, cause error) {
 	if errors.Is(cause, journal.ErrSync) {
 		s.options.Fatal(cause)
 	}
+	s.applying.Lock()
+	defer s.applying.Unlock()
 	s.mu.Lock()
 	next := s.m.batch
 	s.m.batch = newBatch()
@@ -159,6 +167,9 @@ func (s *Shard) refuse(b *batch, cause error) {
 		}
 		for _, entry := range failed.keyed {
 			s.m.keys.forget(entry)
+		}
+		for _, r := range failed.ending {
+			r.ending = false
 		}
 		close(failed.done)
 	}
@@ -195,7 +206,7 @@ func (s *Shard) freshBatch() *batch {
 	b := newBatch()
 	if spare := s.spare; spare != nil {
 		s.spare = nil
-		b.enc, b.marked, b.keyed = spare.enc, spare.marked[:0], spare.keyed[:0]
+		b.enc, b.marked, b.keyed, b.ending = spare.enc, spare.marked[:0], spare.keyed[:0], spare.ending[:0]
 	}
 	return b
 }
@@ -207,7 +218,9 @@ func (s *Shard) recycle(b *batch) {
 	if len(b.enc.Bytes()) > maxSpare {
 		return
 	}
+	clear(b.keyed)
+	clear(b.ending)
 	s.mu.Lock()
-	s.spare = &batch{enc: b.enc, marked: b.marked, keyed: b.keyed}
+	s.spare = &batch{enc: b.enc, marked: b.marked, keyed: b.keyed, ending: b.ending}
 	s.mu.Unlock()
 }

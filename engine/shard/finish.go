@@ -129,7 +129,7 @@ func (m *machine) exhausted(r *record, op journal.Returned, now queue.Time) {
 		policy = m.settings.OnExhausted
 	}
 	if policy == queue.FailSubmission || policy == queue.Inherit {
-		m.encode(now).End(journal.End{Seq: r.seq, State: queue.Failed, Reason: op.Error})
+		m.close(r, queue.Failed, op.Error, now)
 	}
 }
 

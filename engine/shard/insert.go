@@ -189,7 +189,7 @@ func (s *Shard) Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submis
 	}
 	var waits commits
 	if r := s.m.live(id); r != nil {
-		s.m.encode(now).End(journal.End{Seq: r.seq, State: queue.Cancelled})
+		s.m.close(r, queue.Cancelled, "", now)
 		waits.add(s.m.batch)
 	}
 	s.mu.Unlock()

@@ -26,6 +26,7 @@ type record struct {
 	stored   bool // has its row
 	folded   bool // has its history row, or is about to get it
 	parked   bool // hidden until run_at
+	ending   bool // its end is on its way to the disk: nothing can be finished any more
 	holds    reserver.List
 	applied  journal.Position // last op that is in here
 	priority int64

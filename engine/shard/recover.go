@@ -104,11 +104,9 @@ func (s *Shard) newEpoch(ctx context.Context, m *machine, now queue.Time) error 
 }
 
 // reload replaces the state by what the journal says, after a commit of unknown outcome. Reservations are forgotten and
-// their tokens stay good, as after a restart; who waits is asked to come again. The mutex is held.
+// their tokens stay good, as after a restart; who waits is asked to come again. Both mutexes are held.
 func (s *Shard) reload(cause error) {
 	s.dismiss()
-	s.applying.Lock()
-	defer s.applying.Unlock()
 	stats := s.m.stats
 	if err := s.journal.Close(); err != nil {
 		s.options.Logger.Warn("closing the journal before a reload", "error", err)

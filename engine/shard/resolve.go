@@ -28,7 +28,7 @@ func (m *machine) resolve(t *queue.Token) (*record, uint32, standing) {
 	}
 	if h := m.holds.At(t.Slot); h != nil && h.Sequence == t.Sequence && h.Epoch == t.Epoch && h.Index == t.Index {
 		if r := m.liveSeq(h.Seq); r != nil && r.id == t.Submission {
-			return r, t.Slot, heldStanding(h)
+			return r, t.Slot, heldStanding(r, h)
 		}
 	}
 	r := m.live(t.Submission)
@@ -40,9 +40,12 @@ func (m *machine) resolve(t *queue.Token) (*record, uint32, standing) {
 	}
 	if slot, held := m.holds.Find(r.seq, t.Index); held {
 		if h := m.holds.At(slot); h.Sequence == t.Sequence && h.Epoch == t.Epoch {
-			return r, slot, heldStanding(h)
+			return r, slot, heldStanding(r, h)
 		}
 		return r, slot, lost
+	}
+	if r.ending {
+		return r, 0, ended
 	}
 	if r.sub.IsAvailable(t.Index) {
 		return r, 0, free
@@ -59,9 +62,12 @@ func (m *machine) resolve(t *queue.Token) (*record, uint32, standing) {
 	return r, 0, lost
 }
 
-func heldStanding(h *reserver.Hold) standing {
-	if h.State == reserver.Finishing {
+func heldStanding(r *record, h *reserver.Hold) standing {
+	switch {
+	case h.State == reserver.Finishing:
 		return busy
+	case r.ending:
+		return ended
 	}
 	return holder
 }

@@ -51,6 +51,7 @@ type Shard struct {
 
 	full     atomic.Bool // the disk is full: inserts are refused
 	wake     chan struct{}
+	quit     chan struct{}
 	written  chan struct{} // closed when the writer has ended
 	folded   chan struct{} // closed when the folder has ended
 	applying sync.Mutex    // held while a batch is applied, and while a fold takes rows
@@ -68,7 +69,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 		o.FoldEnded = 20_000
 	}
 	s := &Shard{
-		options: o, store: o.Store, waiting: map[*waiter]struct{}{}, wake: make(chan struct{}, 1),
+		options: o, store: o.Store, waiting: map[*waiter]struct{}{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		written: make(chan struct{}), folded: make(chan struct{}),
 	}
 	s.scratch.New = func() any { return new([]journal.Completed) }
@@ -114,8 +115,7 @@ func (s *Shard) Close() error {
 	s.closed = true
 	s.dismiss()
 	s.mu.Unlock()
-	s.kick()
-	close(s.wake)
+	close(s.quit)
 	<-s.written
 	s.fold.stop()
 	<-s.folded
@@ -155,13 +155,32 @@ func (s *Shard) Tick() {
 	}
 }
 
+// keepViews is how many standing views an idle strategy may leave behind; beyond it the least recently used go.
+const keepViews = 256
+
+// sweepSlice is how many entries of dropped views one hold of the mutex takes apart.
+const sweepSlice = 5000
+
+// Tidy drops views that nobody has used for long. The engine calls it every second.
+func (s *Shard) Tidy() {
+	s.mu.Lock()
+	s.m.backlog.DropViews(keepViews)
+	s.mu.Unlock()
+	for clean := false; !clean; {
+		s.mu.Lock()
+		clean = s.m.backlog.Sweep(sweepSlice)
+		s.mu.Unlock()
+	}
+}
+
 // SetSettings changes the queue's configuration; the next decisions read it.
 func (s *Shard) SetSettings(settings queue.Settings) error {
 	s.mu.Lock()
 	s.m.settings = settings
 	s.options.Settings = settings
+	log := s.journal
 	s.mu.Unlock()
-	return s.journal.SetDurability(settings.Durability)
+	return log.SetDurability(settings.Durability)
 }
 
 // SetFull says whether the disk has room again; while it has not, inserts are refused.
