@@ -167,6 +167,9 @@ func (m *model) auditView(v *View) (members int) {
 	if v.order != strategy.Random && len(v.tops) != tops || v.top.total != total {
 		m.fatalf("view %s has %d gates of weight %d in its top, want %d of %d", v.key, len(v.tops), v.top.total, tops, total)
 	}
+	if v.size != members || v.Gated() != (members > 0) {
+		m.fatalf("view %s counts %d submissions, want %d; gated: %v", v.key, v.size, members, v.Gated())
+	}
 	return members
 }
 

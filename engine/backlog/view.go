@@ -245,6 +245,7 @@ func (v *View) freeGate(number uint32) {
 
 // put enters a submission, whose member at `at` this is, into a gate.
 func (v *View) put(s *Submission, at, number uint32) {
+	v.size++
 	g := &v.gates[number]
 	s.members[at].gate = number
 	x := entry{s.slot, at}
