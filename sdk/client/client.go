@@ -1,0 +1,176 @@
+package client
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/quern-queue/quern/sdk/wire"
+)
+
+// Defaults of the options.
+const (
+	DefaultRetries     = 5
+	DefaultCallTimeout = 30 * time.Second
+	DefaultMaxIdle     = 64
+)
+
+// Client is a connection to one server. It may be used from many goroutines.
+type Client struct {
+	base    string // scheme://host/prefix, without a slash at the end
+	token   string
+	hot     transport
+	cold    *standard
+	lean    *lean // hot, when that is our own
+	retries int
+	timeout time.Duration
+	random  *random
+	buffers wire.Buffers
+}
+
+// Option changes a Client while New makes it.
+type Option func(*settings)
+
+type settings struct {
+	token       string
+	httpClient  *http.Client
+	retries     int
+	timeout     time.Duration
+	maxIdle     int
+	random      io.Reader
+	idleTimeout time.Duration
+}
+
+// WithToken sends an API token with every call.
+func WithToken(token string) Option { return func(s *settings) { s.token = token } }
+
+// WithHTTPClient sends every call, the hot ones too, through h (its transport, proxies, certificates).
+func WithHTTPClient(h *http.Client) Option { return func(s *settings) { s.httpClient = h } }
+
+// WithRetries sets how often a call is tried again, DefaultRetries unless told; 0 is never.
+func WithRetries(n int) Option { return func(s *settings) { s.retries = max(n, 0) } }
+
+// WithCallTimeout sets how long one try may take beyond the time that it asks the server to wait, DefaultCallTimeout
+// unless told.
+func WithCallTimeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
+
+// WithMaxIdle sets how many unused connections of the hot calls are kept, DefaultMaxIdle unless told.
+func WithMaxIdle(n int) Option { return func(s *settings) { s.maxIdle = max(n, 0) } }
+
+// WithRandom draws idempotency keys and the jitter of pauses from r instead of crypto/rand.
+func WithRandom(r io.Reader) Option { return func(s *settings) { s.random = r } }
+
+// New makes a client for the server at baseURL, such as "http://127.0.0.1:7700". It does not connect yet.
+func New(baseURL string, options ...Option) (*Client, error) {
+	s := settings{retries: DefaultRetries, timeout: DefaultCallTimeout, maxIdle: DefaultMaxIdle, random: rand.Reader, idleTimeout: 60 * time.Second}
+	for _, option := range options {
+		option(&s)
+	}
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return nil, fmt.Errorf("client: %q is not an address: %w", baseURL, err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, fmt.Errorf("client: %q is not an address of a server: write it as http://host:port or https://host:port", baseURL)
+	}
+	if !validHeader(s.token) {
+		return nil, errors.New("client: the token has characters that no token has (spaces, line breaks or others outside ASCII)")
+	}
+	if s.timeout <= 0 {
+		return nil, fmt.Errorf("client: the call timeout is %v; it must be positive", s.timeout)
+	}
+	seeded, err := newRandom(s.random)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		base:    strings.TrimRight(u.Scheme+"://"+u.Host+u.EscapedPath(), "/"),
+		token:   s.token,
+		retries: s.retries,
+		timeout: s.timeout,
+		random:  seeded,
+	}
+	c.cold = newStandard(c, s.httpClient)
+	c.hot = c.cold
+	if u.Scheme == "http" && s.httpClient == nil && !proxied(u) {
+		c.lean = newLean(c, u, s.maxIdle, s.idleTimeout)
+		c.hot = c.lean
+	}
+	return c, nil
+}
+
+// Close closes the connections that are not in use. Calls after it work, on new ones.
+func (c *Client) Close() {
+	if c.lean != nil {
+		c.lean.closeIdle()
+	}
+	c.cold.http.CloseIdleConnections()
+}
+
+// proxied says whether the environment asks for a proxy to u; our own connections know none.
+func proxied(u *url.URL) bool {
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u})
+	return proxy != nil || err != nil
+}
+
+// validHeader refuses what could end a header line or change its meaning.
+func validHeader(value string) bool {
+	for i := range len(value) {
+		if c := value[i]; c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// queuePath is the path below a queue; suffix begins with a slash or is empty.
+func queuePath(queue, suffix string) string {
+	return "/v1/queues/" + url.PathEscape(queue) + suffix
+}
+
+func submissionPath(id, suffix string) string {
+	return "/v1/submissions/" + url.PathEscape(id) + suffix
+}
+
+// random draws keys from a source of good randomness, and jitter from a cheap one that it seeded.
+type random struct {
+	mu     sync.Mutex
+	source io.Reader
+	jitter *mathrand.Rand
+}
+
+func newRandom(source io.Reader) (*random, error) {
+	var seed [16]byte
+	if _, err := io.ReadFull(source, seed[:]); err != nil {
+		return nil, fmt.Errorf("client: draw a seed: %w", err)
+	}
+	pcg := mathrand.NewPCG(binary.LittleEndian.Uint64(seed[:]), binary.LittleEndian.Uint64(seed[8:]))
+	return &random{source: source, jitter: mathrand.New(pcg)}, nil
+}
+
+// key draws 128 bits as hexadecimal text.
+func (r *random) key() (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var b [16]byte
+	if _, err := io.ReadFull(r.source, b[:]); err != nil {
+		return "", fmt.Errorf("client: draw a key: %w", err)
+	}
+	return hex.EncodeToString(b[:]), nil
+}
+
+// upTo draws a duration from 0 to d.
+func (r *random) upTo(d time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Duration(r.jitter.Int64N(int64(d) + 1))
+}

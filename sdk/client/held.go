@@ -1,0 +1,271 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/wire"
+)
+
+// held is one reservation in a worker's hands. Until it is sent to finished the fields of the second part belong to its
+// handler, those of the third always to the loop.
+type held struct {
+	chunk  Chunk
+	token  []byte
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	lost   atomic.Bool
+
+	output   []byte
+	failed   bool
+	fatal    bool
+	delay    time.Duration // negative: none named
+	reason   string
+	back     bool // to be given back
+	panicked error
+
+	age       int // quarters of the timeout since it was reserved or extended
+	extending bool
+	result    api.Result // why it was lost
+}
+
+func newHeld(base context.Context, r *wire.Reservation, metas *metaReader) (*held, error) {
+	meta, err := metas.read(r.Meta)
+	h := &held{token: r.Token, delay: -1, chunk: Chunk{
+		Submission: strconv.FormatUint(r.Submission, 10), Index: r.Index, Attempt: r.Attempt, Deadline: time.UnixMilli(r.Deadline).UTC(),
+		Content: r.Content, Meta: meta, Priority: r.Priority, Attachment: r.Attachment, Trace: r.Trace,
+	}}
+	if r.IsKey {
+		h.chunk.Content, h.chunk.Key = nil, string(r.Content)
+	}
+	h.ctx, h.cancel = context.WithCancelCause(base)
+	return h, err
+}
+
+// handle is one handler's goroutine.
+func (w *worker) handle() {
+	for h := range w.ready {
+		if !h.lost.Load() {
+			h.run(w.handler)
+		}
+		h.cancel(nil)
+		w.finished <- h
+	}
+}
+
+func (h *held) run(handler Handler) {
+	defer func() {
+		if r := recover(); r != nil {
+			h.panicked = fmt.Errorf("quern: work: the handler of chunk %s/%d panicked: %v\n%s", h.chunk.Submission, h.chunk.Index, r, debug.Stack())
+			h.fail(fmt.Errorf("panic: %v", r))
+		}
+	}()
+	output, err := handler(h.ctx, &h.chunk)
+	if err == nil {
+		h.output = output
+		return
+	}
+	h.back = errors.Is(context.Cause(h.ctx), ErrDraining)
+	h.fail(err)
+}
+
+// maxErrorBytes is how much of an error the server keeps.
+const maxErrorBytes = 1000
+
+func (h *held) fail(err error) {
+	h.failed = true
+	h.reason = strings.ToValidUTF8(err.Error(), "\ufffd")
+	if len(h.reason) > maxErrorBytes {
+		cut := maxErrorBytes
+		for cut > 0 && !utf8.RuneStart(h.reason[cut]) {
+			cut--
+		}
+		h.reason = h.reason[:cut]
+	}
+	var permanent *permanentError
+	h.fatal = errors.As(err, &permanent)
+	var retry *retryError
+	if errors.As(err, &retry) {
+		h.delay = retry.after
+	}
+}
+
+// call is one round trip that reports, extends, gives back and reserves.
+type call struct {
+	outcomes []*held
+	extends  []*held
+	releases []*held
+	request  wire.ExchangeRequest
+	out      Exchanged
+	err      error
+}
+
+// startCall takes what is to be reported, as much as fits into one call, and starts it.
+func (w *worker) startCall() {
+	n := new(call)
+	cost := 0
+	for _, h := range w.outcomes {
+		cost += outputCost(h.output) + len(h.reason) + 100
+		if len(n.outcomes) > 0 && (cost > w.budget || len(n.outcomes) == batchItems) {
+			break
+		}
+		n.outcomes = append(n.outcomes, h)
+	}
+	for _, h := range w.extends[:min(len(w.extends), batchItems)] {
+		if _, still := w.held[h]; still {
+			n.extends = append(n.extends, h)
+		}
+	}
+	w.extends = append(w.extends[:0], w.extends[min(len(w.extends), batchItems):]...)
+	most := min(len(w.releases), batchItems)
+	n.releases, w.releases = w.releases[:most:most], w.releases[most:]
+	if w.polling == 0 {
+		w.asked = w.room(len(n.outcomes))
+	}
+	w.outcomes = w.outcomes[len(n.outcomes):]
+	if len(n.outcomes)+len(n.extends)+len(n.releases) == 0 {
+		w.asked = 0
+		return // only extensions of what has ended since
+	}
+	n.fill(w)
+	w.calling = 1
+	go w.call(n, w.failures)
+}
+
+// fill writes the request.
+func (n *call) fill(w *worker) {
+	for _, h := range n.outcomes {
+		if !h.failed {
+			n.request.Complete = append(n.request.Complete, wire.CompleteItem{Token: h.token, Output: h.output})
+			continue
+		}
+		item := wire.FailItem{Token: h.token, Error: []byte(h.reason), Fatal: h.fatal}
+		if h.delay >= 0 {
+			item.HasRetryAfter, item.RetryAfterMS = true, h.delay.Milliseconds()
+		}
+		n.request.Fail = append(n.request.Fail, item)
+	}
+	for _, h := range n.extends {
+		n.request.Extend = append(n.request.Extend, wire.ExtendItem{Token: h.token, TimeoutMS: w.o.Timeout.Milliseconds()})
+	}
+	if w.asked > 0 {
+		n.request.HasReserve = true
+		n.request.Reserve = w.reserve
+		n.request.Reserve.Max = w.asked
+	}
+}
+
+// call makes the round trip. After a failure it waits before it tells the loop, which then tries again.
+func (w *worker) call(n *call, failures int) {
+	n.err = w.releaseAll(n)
+	if n.err == nil && len(n.outcomes)+len(n.extends) > 0 || n.err == nil && n.request.HasReserve {
+		n.err = w.client.ExchangeInto(w.base, w.o.Queue, &n.request, &n.out)
+		if n.err == nil {
+			n.err = n.check()
+		}
+	}
+	if n.err != nil {
+		w.rest(w.base, n.err, failures)
+	}
+	w.calls <- n
+}
+
+// releaseAll gives chunks back. Nothing depends on the results: what is not ours any more needs no giving back.
+func (w *worker) releaseAll(n *call) error {
+	if len(n.releases) == 0 {
+		return nil
+	}
+	var request wire.ReleaseRequest
+	for _, h := range n.releases {
+		request.Items = append(request.Items, wire.ReleaseItem{Token: h.token})
+	}
+	var out Finished
+	if err := w.client.post(w.base, "release", w.o.Queue, "/reservations/release", 0, &request, &out, &out.body); err != nil {
+		return err
+	}
+	n.releases = nil
+	return nil
+}
+
+func (n *call) check() error {
+	for _, list := range [...]struct {
+		what           string
+		items, results int
+	}{
+		{"complete", len(n.request.Complete), len(n.out.Complete)},
+		{"fail", len(n.request.Fail), len(n.out.Fail)},
+		{"extend", len(n.request.Extend), len(n.out.Extend)},
+	} {
+		if err := sameLength(list.what, list.items, list.results); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// poll is one call that waits for work.
+type poll struct {
+	out Reserved
+	err error
+}
+
+func (w *worker) startPoll(room int) {
+	request := w.reserve
+	request.Max = room
+	request.WaitMS = w.o.Wait.Milliseconds()
+	failures := w.pollFails
+	go func() {
+		p := new(poll)
+		p.err = w.client.ReserveInto(w.pollCtx, w.o.Queue, &request, &p.out)
+		switch {
+		case p.err != nil:
+			w.rest(w.pollCtx, p.err, failures)
+		case len(p.out.Reservations) == 0:
+			w.idle(&p.out)
+		}
+		w.polls <- p
+	}()
+}
+
+// idle is the pause after a poll that brought nothing, so that a server that does not wait is not asked in a tight loop.
+func (w *worker) idle(out *Reserved) {
+	const most = time.Second
+	d := w.client.random.upTo(backoffBase)
+	if out.HasRetryAfter {
+		d += min(milliseconds(out.RetryAfterMS), most)
+	}
+	_ = pause(w.pollCtx, d) // ended early is fine
+}
+
+// rest is the pause after a failed call, whose own tries are over. A refusal for good is not waited for.
+func (w *worker) rest(ctx context.Context, err error, failures int) {
+	var refused *Error
+	if errors.As(err, &refused) && !passing(refused.Status) {
+		return
+	}
+	_ = pause(ctx, w.client.backoff(failures+3, refused)) // ended early is fine
+}
+
+// outputCost is about how many bytes the output takes in a request: all that needs escaping counts as its longest escape.
+func outputCost(output []byte) int {
+	cost := 12 + len(output)
+	for _, c := range output {
+		switch {
+		case c < ' ':
+			cost += 5
+		case c == '"' || c == '\\':
+			cost++
+		case c >= utf8.RuneSelf:
+			cost += 1 // base64 adds a third, U+2028 doubles
+		}
+	}
+	return cost
+}

@@ -1,0 +1,160 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strconv"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/wire"
+)
+
+// InsertOption changes one insert.
+type InsertOption func(*request)
+
+// WithKey sets the idempotency key (1 to 255 visible ASCII characters) instead of a drawn one: of all inserts with one
+// key within a day only the first inserts, the others get its submission.
+func WithKey(key string) InsertOption { return func(q *request) { q.key = key } }
+
+// WithTrace sets the W3C traceparent that the submission carries.
+func WithTrace(parent string) InsertOption { return func(q *request) { q.trace = parent } }
+
+const (
+	mediaJSON  = "application/json"
+	mediaLines = "application/x-ndjson"
+)
+
+// Insert inserts a submission and returns it as it is then. It may be tried several times under one idempotency key, so it
+// inserts once.
+func (c *Client) Insert(ctx context.Context, queue string, n *api.NewSubmission, options ...InsertOption) (*api.Submission, error) {
+	q, err := c.insertRequest(queue, mediaJSON, options)
+	if err != nil {
+		return nil, err
+	}
+	buffer, answer := c.lend(), c.buffers.Get()
+	defer c.buffers.Put(buffer)
+	defer c.buffers.Put(answer)
+	buffer.B = wire.AppendInsert(buffer.B, n)
+	q.buffer, q.safe = buffer.B, true
+	r := reply{body: answer.B}
+	err = c.do(ctx, c.hot, "insert", q, &r)
+	answer.B = r.body
+	if err != nil {
+		return nil, err
+	}
+	return readSubmission(r.body)
+}
+
+func (c *Client) insertRequest(queue, media string, options []InsertOption) (*request, error) {
+	q := &request{method: http.MethodPost, path: queuePath(queue, "/submissions"), media: media}
+	for _, option := range options {
+		option(q)
+	}
+	if q.key == "" {
+		key, err := c.random.key()
+		if err != nil {
+			return nil, err
+		}
+		q.key = key
+	}
+	if len(q.key) > 255 || !validHeader(q.key) {
+		return nil, fmt.Errorf("quern: insert: the idempotency key %q is not 1 to 255 visible ASCII characters", q.key)
+	}
+	if !validHeader(q.trace) {
+		return nil, fmt.Errorf("quern: insert: the traceparent %q has characters that none has", q.trace)
+	}
+	return q, nil
+}
+
+// readSubmission reads a submission object by hand; its strings are its own.
+func readSubmission(data []byte) (*api.Submission, error) {
+	var w wire.Submission
+	if err := w.Decode(data); err != nil {
+		return nil, fmt.Errorf("quern: the answer is not a submission: %w", err)
+	}
+	s := &api.Submission{
+		ID: strconv.FormatUint(w.ID, 10), Queue: w.Queue, State: w.State, Chunks: w.Chunks, Ready: w.Ready, Waiting: w.Waiting,
+		Reserved: w.Reserved, Done: w.Done, Dead: w.Dead, Skipped: w.Skipped, CreatedAt: moment(w.CreatedAt), Priority: w.Priority,
+		Group: w.Group, OperationsPerChunk: w.OperationsPerChunk, Prefix: w.Prefix, Template: w.Template, HasAttachment: w.HasAttachment,
+		RunAt: moment(w.RunAt), DeadDeadline: moment(w.DeadDeadline), FinishedAt: moment(w.FinishedAt), MaxAttempts: w.MaxAttempts,
+		OnExhausted: w.OnExhausted, Failure: w.Failure, Trace: w.Trace,
+	}
+	if len(w.Meta) > 0 {
+		if err := json.Unmarshal(w.Meta, &s.Meta); err != nil {
+			return nil, fmt.Errorf("quern: the answer is not a submission: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// InsertStream inserts a submission whose chunks come one by one (at most 100,000 of them and 64 MiB in all), without
+// holding them all in memory; n.Chunks is ignored. An error from chunks ends the insert, and nothing is inserted. As chunks
+// can be read only once the call is never tried again by itself; give the same key (WithKey) to try again yourself.
+func (c *Client) InsertStream(ctx context.Context, queue string, n *api.NewSubmission, chunks iter.Seq2[[]byte, error], options ...InsertOption) (*api.Submission, error) {
+	q, err := c.insertRequest(queue, mediaLines, options)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	reader, writer := io.Pipe()
+	h, err := c.cold.build(ctx, q, reader)
+	if err != nil {
+		return nil, fmt.Errorf("quern: insert: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := writeLines(writer, n, chunks)
+		writer.CloseWithError(err) // nil is the end of the body; an error breaks it off, so that the server inserts nothing
+		done <- err
+	}()
+	answer, err := c.cold.http.Do(h)
+	if err == nil {
+		defer answer.Body.Close()
+	}
+	reader.CloseWithError(errAnswered) // lets the writer go when the server answered early
+	if fault := <-done; fault != nil && !errors.Is(fault, errAnswered) && !errors.Is(fault, io.ErrClosedPipe) {
+		return nil, fmt.Errorf("quern: insert: %w", fault)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("quern: insert: %w", err)
+	}
+	var r reply
+	if err := r.read(answer); err != nil {
+		return nil, fmt.Errorf("quern: insert: %w", err)
+	}
+	if r.status >= 300 {
+		return nil, refusal(&r)
+	}
+	return readSubmission(r.body)
+}
+
+var errAnswered = errors.New("the server answered before the end of the chunks")
+
+// writeLines writes the submission and its chunks as JSON lines, in pieces of some kilobytes.
+func writeLines(w io.Writer, n *api.NewSubmission, chunks iter.Seq2[[]byte, error]) error {
+	const piece = 32 << 10
+	buffer := bytes.NewBuffer(make([]byte, 0, 2*piece))
+	line := append(wire.AppendInsertHead(nil, n), '\n')
+	buffer.Write(line)
+	for chunk, err := range chunks {
+		if err != nil {
+			return err
+		}
+		line = append(wire.AppendChunk(line[:0], chunk), '\n')
+		buffer.Write(line)
+		if buffer.Len() >= piece {
+			if _, err := buffer.WriteTo(w); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := buffer.WriteTo(w)
+	return err
+}

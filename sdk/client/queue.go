@@ -1,0 +1,57 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// Queues goes through all queues by name.
+func (c *Client) Queues(ctx context.Context) iter.Seq2[api.Queue, error] {
+	return pages[api.Queue](ctx, c, "queues", "/v1/queues", url.Values{})
+}
+
+// Queue reads a queue with its settings.
+func (c *Client) Queue(ctx context.Context, name string) (*api.Queue, error) {
+	return fetch[api.Queue](ctx, c, "queue", &request{method: http.MethodGet, path: queuePath(name, ""), safe: true})
+}
+
+// PutQueue makes the queue or replaces all its settings; what is nil gets its default.
+func (c *Client) PutQueue(ctx context.Context, name string, settings api.QueueSettingsInput) (*api.Queue, error) {
+	body, err := json.Marshal(api.PutQueueRequest{Settings: settings})
+	if err != nil {
+		return nil, fmt.Errorf("quern: put queue: %w", err)
+	}
+	return fetch[api.Queue](ctx, c, "put queue", &request{method: http.MethodPut, path: queuePath(name, ""), media: mediaJSON, buffer: append(make([]byte, gap), body...), safe: true})
+}
+
+// DeleteQueue deletes a queue without open submissions. It is tried once: after a lost answer a second try would be told
+// that there is no such queue.
+func (c *Client) DeleteQueue(ctx context.Context, name string) error {
+	return c.do(ctx, c.cold, "delete queue", &request{method: http.MethodDelete, path: queuePath(name, "")}, new(reply))
+}
+
+// Stats reads a queue's numbers.
+func (c *Client) Stats(ctx context.Context, queue string) (*api.Stats, error) {
+	return fetch[api.Stats](ctx, c, "stats", &request{method: http.MethodGet, path: queuePath(queue, "/stats"), safe: true})
+}
+
+// Values lists the values of a meta key with what is ready and in flight for each; sort is in_flight (which "" is too) or
+// ready, the largest first.
+func (c *Client) Values(ctx context.Context, queue, key, sort string) iter.Seq2[api.ValueCount, error] {
+	query := make(url.Values)
+	if sort != "" {
+		query.Set("sort", sort)
+	}
+	return pages[api.ValueCount](ctx, c, "values", queuePath(queue, "/meta-keys/"+url.PathEscape(key)+"/values"), query)
+}
+
+// Version reads the server's version.
+func (c *Client) Version(ctx context.Context) (*api.Version, error) {
+	return fetch[api.Version](ctx, c, "version", &request{method: http.MethodGet, path: "/version", safe: true})
+}

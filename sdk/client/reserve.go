@@ -1,0 +1,243 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/wire"
+)
+
+// All calls about reservations may be made twice: complete, fail, extend and release name tokens, and the server answers
+// "already" to the second; a reserve whose answer was lost leaves chunks reserved until their deadline, no worse than a
+// consumer that crashed.
+
+// Reserved is a reusable answer of ReserveInto: its byte slices are valid until the next call with it.
+type Reserved struct {
+	wire.ReserveResponse
+	body []byte
+}
+
+// Finished is a reusable answer of CompleteInto.
+type Finished struct {
+	wire.ResultsResponse
+	body []byte
+}
+
+// Exchanged is a reusable answer of ExchangeInto: its byte slices are valid until the next call with it.
+type Exchanged struct {
+	wire.ExchangeResponse
+	body []byte
+}
+
+// ReserveInto is Reserve without allocations, for those who count them: r and out are reused from call to call.
+func (c *Client) ReserveInto(ctx context.Context, queue string, r *wire.ReserveRequest, out *Reserved) error {
+	return c.post(ctx, "reserve", queue, "/reservations", milliseconds(r.WaitMS), r, out, &out.body)
+}
+
+// CompleteInto is Complete without allocations.
+func (c *Client) CompleteInto(ctx context.Context, queue string, r *wire.CompleteRequest, out *Finished) error {
+	return c.post(ctx, "complete", queue, "/reservations/complete", 0, r, out, &out.body)
+}
+
+// ExchangeInto is Exchange without allocations.
+func (c *Client) ExchangeInto(ctx context.Context, queue string, x *wire.ExchangeRequest, out *Exchanged) error {
+	var wait time.Duration
+	if x.HasReserve {
+		wait = milliseconds(x.Reserve.WaitMS)
+	}
+	return c.post(ctx, "exchange", queue, "/reservations/exchange", wait, x, out, &out.body)
+}
+
+// post makes a hot call; the answer's bytes go to *memory and answer points into them.
+func (c *Client) post(ctx context.Context, what, queue, suffix string, wait time.Duration, body appender, answer decoder, memory *[]byte) error {
+	buffer := c.lend()
+	defer c.buffers.Put(buffer)
+	buffer.B = body.Append(buffer.B)
+	q := request{method: http.MethodPost, path: queuePath(queue, suffix), media: mediaJSON, buffer: buffer.B, wait: wait, safe: true}
+	r := reply{body: *memory}
+	err := c.do(ctx, c.hot, what, &q, &r)
+	*memory = r.body
+	if err != nil {
+		return err
+	}
+	if err := answer.Decode(r.body); err != nil {
+		return fmt.Errorf("quern: %s: the answer is not what the server's interface says: %w", what, err)
+	}
+	return nil
+}
+
+func milliseconds(ms int64) time.Duration { return time.Duration(max(ms, 0)) * time.Millisecond }
+
+// Reserve reserves up to r.Max chunks. An answer without any says why in Reason.
+func (c *Client) Reserve(ctx context.Context, queue string, r *api.ReserveRequest) (*api.ReserveResponse, error) {
+	var request wire.ReserveRequest
+	request.FromReserve(r)
+	var out Reserved
+	if err := c.ReserveInto(ctx, queue, &request, &out); err != nil {
+		return nil, err
+	}
+	return reserved(&out.ReserveResponse)
+}
+
+// Complete reports chunks as done: one result per item, in order.
+func (c *Client) Complete(ctx context.Context, queue string, items []api.CompleteItem) ([]api.Result, error) {
+	return c.finish(ctx, "complete", queue, len(items), &wire.CompleteRequest{Items: completes(items)})
+}
+
+// Fail reports tries that did not succeed: one result per item, in order.
+func (c *Client) Fail(ctx context.Context, queue string, items []api.FailItem) ([]api.Result, error) {
+	return c.finish(ctx, "fail", queue, len(items), &wire.FailRequest{Items: fails(items)})
+}
+
+// Extend asks for new deadlines: one result per item, in order.
+func (c *Client) Extend(ctx context.Context, queue string, items []api.ExtendItem) ([]api.Result, error) {
+	return c.finish(ctx, "extend", queue, len(items), &wire.ExtendRequest{Items: extends(items)})
+}
+
+// Release gives chunks back unworked: one result per item, in order.
+func (c *Client) Release(ctx context.Context, queue string, items []api.ReleaseItem) ([]api.Result, error) {
+	request := &wire.ReleaseRequest{Items: make([]wire.ReleaseItem, len(items))}
+	for i := range items {
+		request.Items[i].Token = []byte(items[i].Token)
+	}
+	return c.finish(ctx, "release", queue, len(items), request)
+}
+
+// Exchange finishes, extends and reserves in one call, in this order: what it completes is durable before it reserves.
+func (c *Client) Exchange(ctx context.Context, queue string, x *api.ExchangeRequest) (*api.ExchangeResponse, error) {
+	request := &wire.ExchangeRequest{Complete: completes(x.Complete), Fail: fails(x.Fail), Extend: extends(x.Extend)}
+	if x.Reserve != nil {
+		request.HasReserve = true
+		request.Reserve.FromReserve(x.Reserve)
+	}
+	var out Exchanged
+	if err := c.ExchangeInto(ctx, queue, request, &out); err != nil {
+		return nil, err
+	}
+	if err := sameLength("exchange", len(request.Complete)+len(request.Fail)+len(request.Extend), len(out.Complete)+len(out.Fail)+len(out.Extend)); err != nil {
+		return nil, err
+	}
+	held, err := reserved(&out.ReserveResponse)
+	if err != nil {
+		return nil, err
+	}
+	return &api.ExchangeResponse{
+		Complete: results(out.Complete), Fail: results(out.Fail), Extend: results(out.Extend),
+		Reservations: held.Reservations, Reason: held.Reason, RetryAfterMS: held.RetryAfterMS,
+	}, nil
+}
+
+func (c *Client) finish(ctx context.Context, verb, queue string, items int, body appender) ([]api.Result, error) {
+	var out Finished
+	if err := c.post(ctx, verb, queue, "/reservations/"+verb, 0, body, &out, &out.body); err != nil {
+		return nil, err
+	}
+	if err := sameLength(verb, items, len(out.Results)); err != nil {
+		return nil, err
+	}
+	return results(out.Results), nil
+}
+
+func sameLength(what string, items, results int) error {
+	if items != results {
+		return fmt.Errorf("quern: %s: the answer has %d results for %d items", what, results, items)
+	}
+	return nil
+}
+
+func completes(items []api.CompleteItem) []wire.CompleteItem {
+	out := make([]wire.CompleteItem, len(items))
+	for i := range items {
+		out[i] = wire.CompleteItem{Token: []byte(items[i].Token), Output: items[i].Output}
+	}
+	return out
+}
+
+func fails(items []api.FailItem) []wire.FailItem {
+	out := make([]wire.FailItem, len(items))
+	for i, item := range items {
+		out[i] = wire.FailItem{Token: []byte(item.Token), Error: []byte(item.Error), Fatal: item.Fatal}
+		if item.RetryAfterMS != nil {
+			out[i].HasRetryAfter, out[i].RetryAfterMS = true, *item.RetryAfterMS
+		}
+	}
+	return out
+}
+
+func extends(items []api.ExtendItem) []wire.ExtendItem {
+	out := make([]wire.ExtendItem, len(items))
+	for i, item := range items {
+		out[i] = wire.ExtendItem{Token: []byte(item.Token), TimeoutMS: item.TimeoutMS}
+	}
+	return out
+}
+
+func results(in []wire.Result) []api.Result {
+	out := make([]api.Result, len(in))
+	for i, result := range in {
+		out[i] = api.Result{Status: result.Status, Code: result.Code, Detail: result.Detail, Deadline: moment(result.Deadline)}
+	}
+	return out
+}
+
+func moment(ms int64) api.Time {
+	if ms == 0 {
+		return api.Time{}
+	}
+	return api.At(time.UnixMilli(ms))
+}
+
+// reserved makes the api form of an answer. Contents stay where they are: in the answer's bytes, which nobody reuses.
+func reserved(in *wire.ReserveResponse) (*api.ReserveResponse, error) {
+	out := &api.ReserveResponse{Reservations: make([]api.Reservation, len(in.Reservations))}
+	var metas metaReader
+	for i := range in.Reservations {
+		r := &in.Reservations[i]
+		meta, err := metas.read(r.Meta)
+		if err != nil {
+			return nil, err
+		}
+		content := api.Content{Bytes: r.Content}
+		if r.IsKey {
+			content = api.Content{Key: string(r.Content), IsKey: true}
+		}
+		out.Reservations[i] = api.Reservation{
+			Token: string(r.Token), Submission: strconv.FormatUint(r.Submission, 10), Index: r.Index, Attempt: r.Attempt,
+			Deadline: moment(r.Deadline), Content: content, Meta: meta, Priority: r.Priority, Attachment: r.Attachment, Trace: r.Trace,
+		}
+	}
+	if in.Reason != "" {
+		out.Reason = &in.Reason
+	}
+	if in.HasRetryAfter {
+		out.RetryAfterMS = &in.RetryAfterMS
+	}
+	return out, nil
+}
+
+// metaReader reads meta objects, once for a run of equal ones: the chunks of one submission come together. They share the
+// map, which nobody should write to.
+type metaReader struct {
+	raw  []byte
+	meta api.Meta
+}
+
+func (m *metaReader) read(raw []byte) (api.Meta, error) {
+	if m.raw != nil && string(raw) == string(m.raw) {
+		return m.meta, nil
+	}
+	if len(raw) == 0 {
+		return api.Meta{}, nil
+	}
+	var meta api.Meta
+	if err := json.Unmarshal(raw, &meta); err != nil {
+		return nil, fmt.Errorf("quern: the meta of a reservation is not what the server's interface says: %w", err)
+	}
+	m.raw, m.meta = raw, meta
+	return meta, nil
+}

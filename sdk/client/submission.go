@@ -1,0 +1,204 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// waitSlice is how long one call of Wait asks the server to hold its answer.
+const waitSlice = 30 * time.Second
+
+// Get reads a submission.
+func (c *Client) Get(ctx context.Context, id string) (*api.Submission, error) {
+	return c.get(ctx, "get", id, 0)
+}
+
+func (c *Client) get(ctx context.Context, what, id string, wait time.Duration) (*api.Submission, error) {
+	q := &request{method: http.MethodGet, path: submissionPath(id, ""), safe: true, wait: wait}
+	if wait > 0 {
+		q.prefer = "wait=" + strconv.Itoa(int(wait/time.Second))
+	}
+	return fetch[api.Submission](ctx, c, what, q)
+}
+
+// Wait returns the submission when it is no longer open, or the error of ctx.
+func (c *Client) Wait(ctx context.Context, id string) (*api.Submission, error) {
+	for {
+		s, err := c.get(ctx, "wait", id, waitSlice)
+		if err != nil || s.State != api.StateOpen {
+			return s, err
+		}
+		// A server that does not hold its answers must not be asked in a tight loop.
+		if err := pause(ctx, c.random.upTo(backoffBase)); err != nil {
+			return s, fmt.Errorf("quern: wait: %w", err)
+		}
+	}
+}
+
+// Cancel ends a submission; chunks that are reserved come back as gone.
+func (c *Client) Cancel(ctx context.Context, id string) (*api.Submission, error) {
+	return fetch[api.Submission](ctx, c, "cancel", &request{method: http.MethodPost, path: submissionPath(id, "/cancel"), safe: true})
+}
+
+// ListOptions narrows a list of submissions. The zero value lists all.
+type ListOptions struct {
+	States []string // any of these
+	Meta   api.Meta // all of these
+	Limit  int      // submissions per page, 1 to 1,000; 0 is the server's default
+}
+
+// List goes through a queue's submissions, newest first. It ends after the first error.
+func (c *Client) List(ctx context.Context, queue string, o ListOptions) iter.Seq2[api.Submission, error] {
+	query := make(url.Values)
+	for _, state := range o.States {
+		query.Add("state", state)
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.Meta)) {
+		query.Add("meta."+key, queryValue(o.Meta[key]))
+	}
+	if o.Limit > 0 {
+		query.Set("limit", strconv.Itoa(o.Limit))
+	}
+	return pages[api.Submission](ctx, c, "list", queuePath(queue, "/submissions"), query)
+}
+
+// queryValue writes a meta value for a query: a string has the prefix s:, so that "123" is not taken for 123.
+func queryValue(value api.MetaValue) string {
+	if value.IsInt() {
+		return value.String()
+	}
+	return "s:" + value.Text()
+}
+
+// Chunks goes through a submission's chunks in the order of their indexes, those in any of the given states or all.
+func (c *Client) Chunks(ctx context.Context, id string, states ...string) iter.Seq2[api.Chunk, error] {
+	query := make(url.Values)
+	for _, state := range states {
+		query.Add("state", state)
+	}
+	return pages[api.Chunk](ctx, c, "chunks", submissionPath(id, "/chunks"), query)
+}
+
+// pages goes through a list page by page.
+func pages[T any](ctx context.Context, c *Client, what, path string, query url.Values) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		query := maps.Clone(query)
+		for {
+			target := path
+			if len(query) > 0 {
+				target += "?" + query.Encode()
+			}
+			page, err := fetch[api.Page[T]](ctx, c, what, &request{method: http.MethodGet, path: target, safe: true})
+			if err != nil {
+				var zero T
+				yield(zero, err)
+				return
+			}
+			for _, item := range page.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			query.Set("cursor", page.Next)
+		}
+	}
+}
+
+// Outputs goes through the outputs of a submission's chunks in the order of their indexes; chunks without one are left out.
+// It ends after the first error. The answer is read as it comes, so it may be of any length and take any time.
+func (c *Client) Outputs(ctx context.Context, id string) iter.Seq2[api.Output, error] {
+	return func(yield func(api.Output, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		answer, err := c.openOutputs(ctx, id)
+		if err != nil {
+			yield(api.Output{}, err)
+			return
+		}
+		defer answer.Body.Close()
+		lines := bufio.NewReaderSize(answer.Body, 64<<10)
+		for {
+			line, err := readLine(lines)
+			if err == io.EOF && len(line) == 0 {
+				return
+			}
+			var output api.Output
+			if err == nil || err == io.EOF {
+				err = json.Unmarshal(line, &output)
+			}
+			if err != nil {
+				yield(api.Output{}, fmt.Errorf("quern: outputs: %w", err))
+				return
+			}
+			if !yield(output, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Client) openOutputs(ctx context.Context, id string) (*http.Response, error) {
+	h, err := c.cold.build(ctx, &request{method: http.MethodGet, path: submissionPath(id, "/outputs")}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("quern: outputs: %w", err)
+	}
+	answer, err := c.cold.http.Do(h)
+	if err != nil {
+		return nil, fmt.Errorf("quern: outputs: %w", err)
+	}
+	if answer.StatusCode < 300 {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	var r reply
+	if err := r.read(answer); err != nil {
+		return nil, fmt.Errorf("quern: outputs: %w", err)
+	}
+	return nil, refusal(&r)
+}
+
+// maxLine bounds one line of outputs: 1 MiB of output, every byte of it escaped.
+const maxLine = 8 << 20
+
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > maxLine {
+			return nil, errTooLong
+		}
+		if err != bufio.ErrBufferFull {
+			return bytes.TrimSpace(line), err
+		}
+	}
+}
+
+// fetch makes a call through net/http and reads the answer with encoding/json.
+func fetch[T any](ctx context.Context, c *Client, what string, q *request) (*T, error) {
+	var r reply
+	if err := c.do(ctx, c.cold, what, q, &r); err != nil {
+		return nil, err
+	}
+	answer := new(T)
+	if err := json.Unmarshal(r.body, answer); err != nil {
+		return nil, fmt.Errorf("quern: %s: the answer is not what the server's interface says: %w", what, err)
+	}
+	return answer, nil
+}

@@ -1,0 +1,212 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/quern-queue/quern/sdk/wire"
+)
+
+// request is one call. The body stands behind gap free bytes of buffer, into which our own connections write the head, so
+// that head and body leave in one write.
+type request struct {
+	method string
+	path   string // escaped, with the query
+	buffer []byte
+	media  string // of the body
+	key    string // Idempotency-Key
+	trace  string // traceparent
+	prefer string
+	wait   time.Duration // how long the server was asked to wait
+	safe   bool          // may be made twice
+}
+
+const gap = 768
+
+func (r *request) body() []byte {
+	if len(r.buffer) <= gap {
+		return nil
+	}
+	return r.buffer[gap:]
+}
+
+// reply is an answer; body is reused from call to call.
+type reply struct {
+	status     int
+	retryAfter time.Duration
+	body       []byte
+}
+
+// transport makes one try of a call. An error means that there is no answer.
+type transport interface {
+	roundTrip(ctx context.Context, q *request, r *reply) error
+}
+
+// maxAnswer is the largest answer that is read: 1,000 chunks of 1 MiB, in base64, and change.
+const maxAnswer = 1500 << 20
+
+// do makes a call, again where that is safe and may help.
+func (c *Client) do(ctx context.Context, t transport, what string, q *request, r *reply) error {
+	for try := 0; ; try++ {
+		err := t.roundTrip(ctx, q, r)
+		if err == nil && r.status < 300 {
+			return nil
+		}
+		if err == nil {
+			err = refusal(r)
+		}
+		if ended := ctx.Err(); ended != nil {
+			if cause := context.Cause(ctx); errors.Is(cause, ended) || cause == nil {
+				return fmt.Errorf("quern: %s: %w", what, ended)
+			}
+			return fmt.Errorf("quern: %s: %w (%w)", what, ended, context.Cause(ctx))
+		}
+		var refused *Error
+		wasRefused := errors.As(err, &refused)
+		if !wasRefused {
+			err = fmt.Errorf("quern: %s: %w", what, err)
+		}
+		if !q.safe || try >= c.retries || wasRefused && !passing(refused.Status) {
+			return err
+		}
+		if pause(ctx, c.backoff(try, refused)) != nil {
+			return err
+		}
+	}
+}
+
+// passing says whether a status is worth another try.
+func passing(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+const (
+	backoffBase   = 100 * time.Millisecond
+	backoffCap    = 5 * time.Second
+	maxRetryAfter = time.Minute // a server that asks for more gets its answer as an error, or a try after this
+)
+
+// backoff is the pause after the given try: a draw from 0 to base*2^try, on top of what the server asked for.
+func (c *Client) backoff(try int, refused *Error) time.Duration {
+	d := c.random.upTo(min(backoffBase<<min(try, 10), backoffCap))
+	if refused != nil {
+		d += min(refused.RetryAfter, maxRetryAfter)
+	}
+	return d
+}
+
+// pause waits for d or the end of ctx, whose error it returns.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// parseRetryAfter reads seconds or a date, which counts from the answer's own Date: the clocks need not agree.
+func parseRetryAfter(value, date string) time.Duration {
+	if value == "" {
+		return 0
+	}
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	now, err := http.ParseTime(date)
+	if err != nil {
+		return 0
+	}
+	return max(at.Sub(now), 0)
+}
+
+// standard is net/http.
+type standard struct {
+	client *Client
+	http   *http.Client
+}
+
+func newStandard(c *Client, h *http.Client) *standard {
+	if h == nil {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConnsPerHost = DefaultMaxIdle
+		h = &http.Client{Transport: t}
+	}
+	return &standard{client: c, http: h}
+}
+
+// build makes the net/http form of q with the given body.
+func (s *standard) build(ctx context.Context, q *request, body io.Reader) (*http.Request, error) {
+	h, err := http.NewRequestWithContext(ctx, q.method, s.client.base+q.path, body)
+	if err != nil {
+		return nil, err
+	}
+	for _, field := range [...][2]string{{"Content-Type", q.media}, {"Idempotency-Key", q.key}, {"Traceparent", q.trace}, {"Prefer", q.prefer}, {"User-Agent", userAgent}} {
+		if field[1] != "" {
+			h.Header.Set(field[0], field[1])
+		}
+	}
+	if s.client.token != "" {
+		h.Header.Set("Authorization", "Bearer "+s.client.token)
+	}
+	return h, nil
+}
+
+const userAgent = "quern-go"
+
+func (s *standard) roundTrip(ctx context.Context, q *request, r *reply) error {
+	ctx, cancel := context.WithTimeout(ctx, s.client.timeout+q.wait)
+	defer cancel()
+	h, err := s.build(ctx, q, bytes.NewReader(q.body()))
+	if err != nil {
+		return err
+	}
+	answer, err := s.http.Do(h)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	return r.read(answer)
+}
+
+func (r *reply) read(answer *http.Response) error {
+	r.status = answer.StatusCode
+	r.retryAfter = parseRetryAfter(answer.Header.Get("Retry-After"), answer.Header.Get("Date"))
+	body := bytes.NewBuffer(r.body[:0])
+	n, err := body.ReadFrom(io.LimitReader(answer.Body, maxAnswer+1))
+	if err == nil && n > maxAnswer {
+		err = errTooLong
+	}
+	r.body = body.Bytes()
+	return err
+}
+
+var errTooLong = errors.New("the answer is longer than a server's can be")
+
+// appender and decoder are what the types of sdk/wire are for the client.
+type appender interface{ Append(dst []byte) []byte }
+type decoder interface{ Decode(data []byte) error }
+
+// lend prepares the buffer of a request.
+func (c *Client) lend() *wire.Buffer {
+	b := c.buffers.Get()
+	b.B = slices.Grow(b.B, gap)[:gap]
+	return b
+}

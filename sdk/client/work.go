@@ -1,0 +1,136 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// WorkOptions says how Work works. Only Queue is usually set.
+type WorkOptions struct {
+	Queue       string        // "" is "default"
+	Strategy    string        // in text form, or as a JSON tree when it begins with '{'; "" is Random
+	Consumer    string        // name of this consumer; "" is the host's name with something random
+	Context     api.Meta      // what plugins may know of this consumer
+	Concurrency int           // handlers that run at once; 0 is 1
+	Prefetch    int           // chunks reserved ahead, beyond those that handlers work on; 0 is as many as Concurrency, negative is none
+	Timeout     time.Duration // of a reservation, which is extended while a handler runs: how soon a crashed consumer's work goes on elsewhere; 0 is a minute
+	Wait        time.Duration // how long the server is asked to wait for work, at most a minute; 0 is 20 s
+	Grace       time.Duration // how long handlers may go on after the end of Work's context before theirs ends too; 0 is without limit
+
+	// OnError hears what Work goes on after: calls that failed and are made again, results that did not count
+	// (*ChunkError), handlers that panicked. It is called by one goroutine at a time and must return soon. Nil ignores them.
+	OnError func(error)
+}
+
+// Chunk is a piece of work in a handler's hands. Its slices and Meta are the handler's to read, not to change.
+type Chunk struct {
+	Submission string
+	Index      uint32
+	Attempt    uint32    // 1 for the first try
+	Deadline   time.Time // of the reservation as it was made; Work extends it
+	Content    []byte    // nil when Key is set
+	Key        string    // of the object that holds the content
+	Meta       api.Meta
+	Priority   int64
+	Attachment []byte
+	Trace      string
+}
+
+// Handler does the work of one chunk. A nil error completes the chunk with the output (nil: without one). Any other error
+// fails this try; see Permanent and RetryAfter. ctx ends, with the cause ErrLost, when the reservation was lost, and with
+// ErrDraining when the grace period is over; what the handler then returns does not count, and in the second case the
+// chunk is given back without counting an attempt.
+type Handler func(ctx context.Context, chunk *Chunk) (output []byte, err error)
+
+// ChunkError says that what came of a chunk did not count.
+type ChunkError struct {
+	Submission string
+	Index      uint32
+	Result     api.Result
+}
+
+func (e *ChunkError) Error() string {
+	return fmt.Sprintf("quern: chunk %s/%d: the result does not count: %s %s %s", e.Submission, e.Index, e.Result.Status, e.Result.Code, e.Result.Detail)
+}
+
+// Work reserves chunks and hands them to handlers until ctx ends; then it lets the running handlers finish, gives back
+// what it had reserved ahead, reports the last results and returns nil. It returns an error when the server refuses its
+// calls for good (an unknown queue, a wrong strategy), after the same drain, or when results could not be delivered in the
+// end. Servers that are away are waited for.
+func (c *Client) Work(ctx context.Context, o WorkOptions, handler Handler) error {
+	if err := c.fillOptions(&o); err != nil {
+		return err
+	}
+	strategy, err := strategyJSON(o.Strategy)
+	if err != nil {
+		return err
+	}
+	return newWorker(ctx, c, o, strategy, handler).run(ctx)
+}
+
+const (
+	defaultReservation = time.Minute
+	minReservation     = 100 * time.Millisecond
+	defaultWait        = 20 * time.Second
+	maxWait            = time.Minute
+	maxHeld            = 100_000 // chunks that one Work holds: a bound on memory, and on what a crash loses
+)
+
+func (c *Client) fillOptions(o *WorkOptions) error {
+	if o.Queue == "" {
+		o.Queue = "default"
+	}
+	o.Concurrency = max(o.Concurrency, 1)
+	if o.Prefetch == 0 {
+		o.Prefetch = o.Concurrency
+	}
+	o.Prefetch = max(o.Prefetch, 0)
+	if o.Concurrency > maxHeld || o.Prefetch > maxHeld-o.Concurrency {
+		return fmt.Errorf("quern: work: Concurrency and Prefetch together are %d; at most %d are allowed", o.Concurrency+o.Prefetch, maxHeld)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultReservation
+	}
+	if o.Timeout < minReservation {
+		return fmt.Errorf("quern: work: Timeout is %v; it must be at least %v", o.Timeout, minReservation)
+	}
+	if o.Wait == 0 {
+		o.Wait = defaultWait
+	}
+	if o.Wait < 0 || o.Wait > maxWait {
+		return fmt.Errorf("quern: work: Wait is %v; it must be from 0 to %v", o.Wait, maxWait)
+	}
+	if o.Consumer == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "consumer"
+		}
+		key, err := c.random.key()
+		if err != nil {
+			return err
+		}
+		const most = 100
+		o.Consumer = host[:min(len(host), most)] + "-" + key[:8]
+	}
+	return nil
+}
+
+// strategyJSON makes a strategy one JSON value.
+func strategyJSON(strategy string) (json.RawMessage, error) {
+	strategy = strings.TrimSpace(strategy)
+	switch {
+	case strategy == "":
+		return nil, nil
+	case strategy[0] != '{':
+		return json.Marshal(strategy)
+	case !json.Valid([]byte(strategy)):
+		return nil, fmt.Errorf("quern: work: the strategy begins with { but is not valid JSON: %.80s", strategy)
+	}
+	return json.RawMessage(strategy), nil
+}

@@ -1,0 +1,348 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/wire"
+)
+
+// worker is one run of Work. Its loop (run) is one goroutine that owns everything below; handlers and calls run beside it
+// and speak to it through channels, which have room for all that can be under way, so that nobody ever blocks on the loop.
+type worker struct {
+	client  *Client
+	o       WorkOptions
+	handler Handler
+	reserve wire.ReserveRequest
+	base    context.Context // of handlers and of calls that finish: has ctx's values, not its end
+
+	ready    chan *held // reserved, for handlers
+	finished chan *held // from handlers
+	calls    chan *call // calls that ended
+	polls    chan *poll
+
+	held     map[*held]struct{} // reserved and not yet finished
+	outcomes []*held            // finished, to be reported
+	extends  []*held            // to be extended
+	releases []*held            // to be given back
+
+	calling     int  // 1 while a call is under way
+	asked       int  // chunks that the call under way may bring
+	polling     int  // chunks that the poll under way may bring; 0: none
+	budget      int  // bytes of outputs in one call
+	failures    int  // calls in a row that failed
+	pollFails   int  // polls in a row that failed
+	draining    bool // no more reserving
+	stopPoll    context.CancelFunc
+	pollCtx     context.Context
+	fatal       error // why Work ends by itself
+	undelivered int
+}
+
+// batchBytes is how much output goes into one call: well below the server's default limit of 1 MiB for a body.
+const batchBytes = 700 << 10
+
+// batchItems is how many results go into one call.
+const batchItems = 5000
+
+// maxReserve is the most chunks of one reserve.
+const maxReserve = 1000
+
+func newWorker(ctx context.Context, c *Client, o WorkOptions, strategy []byte, handler Handler) *worker {
+	capacity := o.Concurrency + o.Prefetch
+	w := &worker{
+		client:   c,
+		o:        o,
+		handler:  handler,
+		base:     context.WithoutCancel(ctx),
+		ready:    make(chan *held, capacity),
+		finished: make(chan *held, capacity),
+		calls:    make(chan *call, 1),
+		polls:    make(chan *poll, 1),
+		held:     make(map[*held]struct{}, capacity),
+		budget:   batchBytes,
+	}
+	w.reserve.FromReserve(&api.ReserveRequest{Strategy: strategy, Consumer: o.Consumer, TimeoutMS: o.Timeout.Milliseconds(), Context: o.Context})
+	w.pollCtx, w.stopPoll = context.WithCancel(w.base)
+	return w
+}
+
+// run is the loop: it waits for something to happen and then starts what has become possible.
+func (w *worker) run(ctx context.Context) error {
+	defer w.stopPoll()
+	for range w.o.Concurrency {
+		go w.handle()
+	}
+	ticker := time.NewTicker(w.o.Timeout / 4)
+	defer ticker.Stop()
+	ended := ctx.Done()
+	var grace <-chan time.Time
+	for {
+		w.start()
+		if w.draining && len(w.held) == 0 && len(w.outcomes)+len(w.releases)+w.calling+w.polling == 0 {
+			return w.result()
+		}
+		select {
+		case h := <-w.finished:
+			w.finish(h)
+			w.finishMore()
+		case call := <-w.calls:
+			w.called(call)
+		case p := <-w.polls:
+			w.polled(p)
+		case <-ticker.C:
+			w.tick()
+		case <-ended:
+			ended = nil
+			w.drain()
+			if w.o.Grace > 0 {
+				timer := time.NewTimer(w.o.Grace)
+				defer timer.Stop()
+				grace = timer.C
+			}
+		case <-grace:
+			for h := range w.held {
+				h.cancel(ErrDraining)
+			}
+		}
+	}
+}
+
+func (w *worker) result() error {
+	if w.fatal == nil && w.undelivered > 0 {
+		return fmt.Errorf("quern: work: what came of %d chunks could not be reported; they come back after their deadline", w.undelivered)
+	}
+	return w.fatal
+}
+
+// drain stops reserving and collects what no handler has begun, to give it back.
+func (w *worker) drain() {
+	if w.draining {
+		return
+	}
+	w.draining = true
+	w.stopPoll()
+	for {
+		select {
+		case h := <-w.ready:
+			delete(w.held, h)
+			w.release(h)
+			continue
+		default:
+		}
+		break
+	}
+	close(w.ready) // the loop is the only one who sends
+}
+
+// stop ends Work because of an error.
+func (w *worker) stop(err error) {
+	if w.fatal == nil {
+		w.fatal = err
+	}
+	w.drain()
+}
+
+func (w *worker) report(err error) {
+	if w.o.OnError != nil {
+		w.o.OnError(err)
+	}
+}
+
+// room is how many chunks may be asked for: what was not reported yet still counts, so that a server that takes no
+// results gives no work either.
+func (w *worker) room(reported int) int {
+	if w.draining {
+		return 0
+	}
+	free := w.o.Concurrency + w.o.Prefetch - len(w.held) - (len(w.outcomes) - reported) - w.asked - w.polling
+	return min(max(free, 0), maxReserve)
+}
+
+// start starts a call when there is something to report, which brings new work in the same round trip; and otherwise,
+// when there is room, a poll that waits for work. A poll and calls go on beside each other, so that results never wait for
+// work; while one polls the calls do not reserve, because there was nothing.
+func (w *worker) start() {
+	if w.calling > 0 {
+		return
+	}
+	if len(w.outcomes)+len(w.extends)+len(w.releases) > 0 {
+		w.startCall()
+		return
+	}
+	if room := w.room(0); room > 0 && w.polling == 0 {
+		w.polling = room
+		w.startPoll(room)
+	}
+}
+
+// tick counts the age of reservations in quarters of their timeout and extends those that have seen two: at the latest
+// when half of it is over.
+func (w *worker) tick() {
+	for h := range w.held {
+		h.age++
+		if h.age >= 2 && !h.extending && !h.lost.Load() {
+			h.extending = true
+			w.extends = append(w.extends, h)
+		}
+	}
+}
+
+func (w *worker) finishMore() {
+	for {
+		select {
+		case h := <-w.finished:
+			w.finish(h)
+		default:
+			return
+		}
+	}
+}
+
+// finish takes what a handler returned.
+func (w *worker) finish(h *held) {
+	delete(w.held, h)
+	if h.panicked != nil {
+		w.report(h.panicked)
+	}
+	switch {
+	case h.lost.Load():
+		w.report(&ChunkError{Submission: h.chunk.Submission, Index: h.chunk.Index, Result: h.result})
+	case h.back:
+		w.release(h)
+	default:
+		w.outcomes = append(w.outcomes, h)
+	}
+}
+
+func (w *worker) release(h *held) {
+	if !h.lost.Load() {
+		w.releases = append(w.releases, h)
+	}
+}
+
+// accept takes new reservations; after the beginning of the drain they go back at once.
+func (w *worker) accept(r *wire.ReserveResponse) {
+	var metas metaReader
+	for i := range r.Reservations {
+		h, err := newHeld(w.base, &r.Reservations[i], &metas)
+		if err != nil {
+			w.stop(err)
+		}
+		if w.draining || len(w.held) == cap(w.ready) { // a server that gives more than was asked for must not block the loop
+			w.releases = append(w.releases, h)
+			continue
+		}
+		w.held[h] = struct{}{}
+		w.ready <- h
+	}
+}
+
+// called takes the end of a call.
+func (w *worker) called(call *call) {
+	w.calling, w.asked = 0, 0
+	if call.err == nil {
+		w.failures = 0
+		w.settle(call)
+		w.accept(&call.out.ReserveResponse)
+		return
+	}
+	for _, h := range call.extends {
+		h.extending = false // the next tick asks again
+	}
+	var refused *Error
+	isRefusal := errors.As(call.err, &refused) && !passing(refused.Status)
+	switch {
+	case isRefusal && refused.Status == http.StatusRequestEntityTooLarge && len(call.outcomes) > 0:
+		w.shrink(call, refused)
+	case isRefusal && !w.draining:
+		w.outcomes = append(call.outcomes, w.outcomes...)
+		w.releases = append(call.releases, w.releases...)
+		w.stop(call.err)
+	case isRefusal || w.draining && w.failures > 0:
+		w.undelivered += len(call.outcomes)
+		w.report(call.err)
+	default:
+		w.failures++
+		w.outcomes = append(call.outcomes, w.outcomes...)
+		w.releases = append(call.releases, w.releases...)
+		w.report(call.err)
+	}
+}
+
+// shrink answers a refusal for size: with smaller calls, and in the end by failing the one chunk whose output is too much.
+func (w *worker) shrink(call *call, refused *Error) {
+	w.releases = append(call.releases, w.releases...)
+	if len(call.outcomes) > 1 {
+		w.budget = max(w.budget/2, 1)
+		w.outcomes = append(call.outcomes, w.outcomes...)
+		return
+	}
+	h := call.outcomes[0]
+	if h.failed {
+		w.undelivered++
+		w.report(refused)
+		return
+	}
+	h.failed, h.fatal, h.delay = true, true, -1
+	h.reason = fmt.Sprintf("the output of %d bytes is more than the server takes", len(h.output))
+	h.output = nil
+	w.outcomes = append(call.outcomes, w.outcomes...)
+}
+
+// settle takes the results of a call.
+func (w *worker) settle(call *call) {
+	completes, fails := 0, 0
+	for _, h := range call.outcomes {
+		var result wire.Result
+		if h.failed {
+			result = call.out.Fail[fails]
+			fails++
+		} else {
+			result = call.out.Complete[completes]
+			completes++
+		}
+		if result.Status != api.StatusOK && result.Status != api.StatusAlready {
+			w.report(&ChunkError{Submission: h.chunk.Submission, Index: h.chunk.Index, Result: results([]wire.Result{result})[0]})
+		}
+	}
+	for i, h := range call.extends {
+		h.extending = false
+		switch result := call.out.Extend[i]; result.Status {
+		case api.StatusOK, api.StatusAlready:
+			h.age = 0
+		case api.StatusInvalid:
+			w.report(&ChunkError{Submission: h.chunk.Submission, Index: h.chunk.Index, Result: results([]wire.Result{result})[0]})
+		default:
+			if _, still := w.held[h]; still {
+				h.result = results([]wire.Result{result})[0]
+				h.lost.Store(true)
+				h.cancel(ErrLost)
+			}
+		}
+	}
+}
+
+// polled takes the end of a poll.
+func (w *worker) polled(p *poll) {
+	w.polling = 0
+	if p.err == nil {
+		w.pollFails = 0
+		w.accept(&p.out.ReserveResponse)
+		return
+	}
+	var refused *Error
+	switch {
+	case w.draining:
+	case errors.As(p.err, &refused) && !passing(refused.Status):
+		w.stop(p.err)
+	default:
+		w.pollFails = min(w.pollFails+1, math.MaxInt16)
+		w.report(p.err)
+	}
+}
