@@ -28,16 +28,17 @@ type Decoder struct {
 	err error
 }
 
-// NewDecoder starts reading a batch that was written in `epoch` or a later one. Damage shows at the first Step.
-func NewDecoder(batch []byte, epoch uint32) *Decoder {
+// NewDecoder starts reading a batch. Damage shows at the first Step.
+func NewDecoder(batch []byte) *Decoder {
 	switch {
 	case len(batch) == 0:
 		return &Decoder{err: errDamaged}
 	case batch[0] != Version:
-		return &Decoder{err: fmt.Errorf("the batch has op encoding version %d; this build knows version %d: it was written by a newer Quern, start that one", batch[0], Version)}
+		return &Decoder{err: fmt.Errorf("the batch has op encoding version %d; this build knows version %d: it was written by a newer Quern (start that one) or is damaged", batch[0], Version)}
 	}
-	d := &Decoder{d: decoder{b: batch[1:], epoch: epoch}}
+	d := &Decoder{d: decoder{b: batch[1:]}}
 	d.at = queue.Time(d.d.int())
+	d.d.epoch = d.d.uint32()
 	if d.d.bad {
 		d.err = errDamaged
 	}
@@ -55,9 +56,15 @@ func (d *Decoder) Step(a Applier) (more bool, err error) {
 	return d.err == nil && len(d.d.b) > 0, d.err
 }
 
+// Epoch is the epoch of the shard when the batch was begun.
+func Epoch(batch []byte) (uint32, error) {
+	d := NewDecoder(batch)
+	return d.d.epoch, d.err
+}
+
 // Decode reads a whole batch: begin is told its time, then a gets every op in order. It stops at the first error.
-func Decode(batch []byte, epoch uint32, begin func(at queue.Time), a Applier) error {
-	d := NewDecoder(batch, epoch)
+func Decode(batch []byte, begin func(at queue.Time), a Applier) error {
+	d := NewDecoder(batch)
 	if d.err == nil {
 		begin(d.at)
 	}

@@ -87,16 +87,21 @@ func AppendInsert(dst []byte, s *Insert) []byte {
 	return e.buf
 }
 
-// A meta value is a 0 byte and a varint for an integer, or a 1 byte and a text.
+// A meta value is a metaInt byte and a varint, or a metaText byte and a text.
+const (
+	metaInt  = 0
+	metaText = 1
+)
+
 func (e *Encoder) meta(meta queue.Meta) {
 	e.uint(uint64(len(meta)))
 	for _, entry := range meta {
 		e.text(entry.Key)
 		if entry.Value.IsInt() {
-			e.buf = append(e.buf, 0)
+			e.buf = append(e.buf, metaInt)
 			e.buf = binary.AppendVarint(e.buf, entry.Value.Int())
 		} else {
-			e.buf = append(e.buf, 1)
+			e.buf = append(e.buf, metaText)
 			e.text(entry.Value.Text())
 		}
 	}
@@ -127,7 +132,7 @@ func (d *decoder) insert(s *Insert) {
 	}
 	s.OperationsPerChunk = 1
 	if flags&hasOperations != 0 {
-		s.OperationsPerChunk = d.uint32()
+		s.OperationsPerChunk = max(d.uint32(), 1)
 	}
 	if flags&hasRunAt != 0 {
 		s.RunAt = queue.Time(d.uint())
@@ -153,13 +158,19 @@ func (d *decoder) insert(s *Insert) {
 
 func (d *decoder) meta() queue.Meta {
 	n := d.within(queue.MaxMetaKeys)
+	if n == 0 {
+		return nil
+	}
 	meta := make(queue.Meta, 0, n)
 	for ; n > 0 && !d.bad; n-- {
 		entry := queue.MetaEntry{Key: d.text()}
-		if d.byte() == 0 {
+		switch d.byte() {
+		case metaInt:
 			entry.Value = queue.IntValue(d.int())
-		} else {
+		case metaText:
 			entry.Value = queue.StringValue(d.text())
+		default:
+			d.fail()
 		}
 		meta = append(meta, entry)
 	}

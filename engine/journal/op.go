@@ -88,10 +88,12 @@ type Encoder struct {
 	ops      int
 }
 
-// Reset starts a new batch in the encoder's buffer. `epoch` is the shard's current one.
+// Reset starts a new batch in the encoder's buffer. `epoch` is the shard's current one; it is written down so that a batch
+// can be read without those before it, which may be trimmed.
 func (e *Encoder) Reset(epoch uint32, at queue.Time) {
 	e.buf = append(e.buf[:0], Version)
 	e.buf = binary.AppendVarint(e.buf, int64(at))
+	e.uint(uint64(epoch))
 	e.epoch, e.sequence, e.ops = epoch, 0, 0
 }
 

@@ -122,7 +122,7 @@ const applySlice = 128
 func (s *Shard) apply(position journal.Position, b *batch) {
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	decoder := journal.NewDecoder(b.enc.Bytes(), s.m.epoch)
+	decoder := journal.NewDecoder(b.enc.Bytes())
 	for more := true; more; {
 		s.mu.Lock()
 		s.m.applied, s.m.now = position, decoder.At()

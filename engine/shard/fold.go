@@ -107,7 +107,7 @@ func (s *Shard) foldAll() error {
 	if err := s.store.SetFolded(ctx, upTo); err != nil {
 		return err
 	}
-	return log.Trim(ctx, upTo)
+	return log.Trim(ctx, max(upTo, 1)-1) // the last batch stays: replay reads the epoch from it
 }
 
 // foldMost is how many submissions of either list one transaction carries and one hold of the mutex encodes.

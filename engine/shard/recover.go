@@ -58,12 +58,19 @@ func (s *Shard) load(ctx context.Context, m *machine) error {
 	})
 }
 
-// replay applies the journal behind the folded position and counts its bytes.
+// replay applies the journal behind the folded position and counts its bytes. Of the batch at the folded position, which
+// every fold leaves in the journal, only the epoch is read: no other place holds it.
 func (s *Shard) replay(ctx context.Context, m *machine) (bytes int64, err error) {
-	err = s.journal.Read(ctx, m.applied, func(position journal.Position, batch []byte) error {
-		m.applied = position
-		bytes += int64(len(batch))
-		if err := journal.Decode(batch, m.epoch, func(at queue.Time) { m.now = at }, m); err != nil {
+	folded := m.applied
+	err = s.journal.Read(ctx, max(folded, 1)-1, func(position journal.Position, batch []byte) error {
+		epoch, err := journal.Epoch(batch)
+		m.epoch = max(m.epoch, epoch)
+		if err == nil && position > folded {
+			m.applied = position
+			bytes += int64(len(batch))
+			err = journal.Decode(batch, func(at queue.Time) { m.now = at }, m)
+		}
+		if err != nil {
 			return fmt.Errorf("journal: batch %d: %w", position, err)
 		}
 		return nil
@@ -93,7 +100,7 @@ func (s *Shard) sweep(ctx context.Context, m *machine) error {
 // sure that nobody else writes this journal.
 func (s *Shard) newEpoch(ctx context.Context, m *machine, now queue.Time) error {
 	var enc journal.Encoder
-	enc.Reset(m.epoch, now)
+	enc.Reset(m.epoch+1, now)
 	enc.Epoch(m.epoch + 1)
 	position, err := s.journal.Append(ctx, m.applied, enc.Bytes())
 	if err != nil {
