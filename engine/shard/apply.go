@@ -25,6 +25,13 @@ func (m *machine) ApplyInsert(s *journal.Insert) error {
 		if known, err := m.known(s.Seq, s.ID); known || err != nil {
 			return err
 		}
+		spec := specOf(s)
+		if err := spec.Check(); err != nil {
+			return fmt.Errorf("shard: the journal is damaged: %w", err)
+		}
+		if m.live(s.ID) != nil {
+			return fmt.Errorf("shard: the journal is damaged: it inserts submission %s twice", s.ID)
+		}
 	}
 	r := newRecord(s)
 	m.adopt(r, m.backlog.Insert(specOf(s)))

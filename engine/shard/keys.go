@@ -34,8 +34,11 @@ func (k *keys) add(entry *keyed) {
 }
 
 func (k *keys) forget(entry *keyed) {
-	if !entry.forgotten {
-		entry.forgotten = true
+	if entry.forgotten {
+		return
+	}
+	entry.forgotten = true
+	if k.byKey[entry.key] == entry { // else the key was used again since, after its window
 		delete(k.byKey, entry.key)
 	}
 }

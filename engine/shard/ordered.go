@@ -53,8 +53,8 @@ func (o *ordered) compact() {
 	o.list, o.ids, o.holes = o.list[:keep], o.ids[:keep], 0
 }
 
-// before visits at most `most` records with ids below `before`, newest first, until fn returns false, and says where it
-// stopped: 0 when nothing is left.
+// before visits at most `most` places with ids below `before`, newest first, until fn returns false, and says where to go
+// on: 0 when nothing is left. No record is visited again.
 func (o *ordered) before(before queue.SubmissionID, most int, fn func(*record) bool) (next queue.SubmissionID) {
 	for at := o.below(before) - 1; at >= 0; at-- {
 		if most == 0 {
@@ -62,7 +62,7 @@ func (o *ordered) before(before queue.SubmissionID, most int, fn func(*record) b
 		}
 		most--
 		if r := o.list[at]; r != nil && !fn(r) {
-			return o.ids[at] + 1
+			return o.ids[at]
 		}
 	}
 	return 0

@@ -127,7 +127,9 @@ func (m *machine) abandon(slot uint32, sequence uint64) {
 	}
 	r, index := m.liveSeq(h.Seq), h.Index
 	m.drop(r, slot)
-	if t := r.tries[index]; t == nil || !t.waiting {
-		m.putBack(r, index)
+	if t := r.tries[index]; t != nil && t.waiting {
+		m.due.push(due{at: t.notBefore, seq: r.seq, index: index}) // promote may have met it while it was held
+		return
 	}
+	m.putBack(r, index)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -68,17 +69,19 @@ func (r *record) restore(b []byte) ([]byte, error) {
 	d := fields{b: b[2:]}
 	r.outputs = b[1]&snapshotOutputs != 0
 	r.applied = journal.Position(d.uint())
-	r.done, r.dead = uint32(d.uint()), uint32(d.uint())
+	r.done = uint32(d.within(uint64(r.chunks)))
+	r.dead = uint32(d.within(uint64(r.chunks - r.done)))
 	for n := d.uint(); n > 0 && !d.bad; n-- {
-		index := uint32(d.uint())
-		t := &try{reason: journal.ReturnReason(d.uint()), attempts: uint16(d.uint()), expiries: uint8(d.uint()),
-			notBefore: queue.Time(d.int()), epoch: uint32(d.uint()), sequence: d.uint(), err: d.text()}
+		index := uint32(d.within(uint64(r.chunks - 1)))
+		t := &try{reason: journal.ReturnReason(d.within(uint64(journal.Dead))), attempts: uint16(d.within(math.MaxUint16)),
+			expiries: uint8(d.within(math.MaxUint8)), notBefore: queue.Time(d.int()), epoch: uint32(d.within(math.MaxUint32)),
+			sequence: d.uint(), err: d.text()}
 		if r.tries == nil {
 			r.tries = map[uint32]*try{}
 		}
 		r.tries[index] = t
 	}
-	if d.bad || r.done > r.chunks {
+	if d.bad {
 		return nil, errSnapshot
 	}
 	return d.b, nil
@@ -93,6 +96,15 @@ type fields struct {
 func (d *fields) uint() uint64 {
 	n, size := binary.Uvarint(d.b)
 	d.skip(size)
+	return n
+}
+
+func (d *fields) within(most uint64) uint64 {
+	n := d.uint()
+	if n > most {
+		d.skip(0)
+		return 0
+	}
 	return n
 }
 
