@@ -32,6 +32,7 @@ type Hold struct {
 	consumer       uint32
 	next, prev     int32 // of the same submission
 	later, earlier int32 // wheel bucket: the following and the preceding one
+	bucket         int32 // of the wheel; none while it is in none
 }
 
 // List heads the reservations of one submission. The zero value is not empty: use NewList.
@@ -131,7 +132,7 @@ func (r *Reserver) Find(seq, index uint32) (slot uint32, ok bool) {
 	return slot, ok
 }
 
-// Extend moves a deadline.
+// Extend moves a deadline. It is also how a reservation whose expiry or end was called off is watched again.
 func (r *Reserver) Extend(slot uint32, deadline queue.Time) {
 	r.wheel.remove(r.holds, slot)
 	r.holds[slot].Deadline = deadline

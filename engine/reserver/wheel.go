@@ -22,70 +22,62 @@ func (w *wheel) init(now queue.Time) {
 	w.at = int64(now) / wheelTick
 }
 
-// tickOf is the bucket's tick for a deadline: never one that was swept already.
-func (w *wheel) tickOf(deadline queue.Time) int64 {
-	return max(int64(deadline)/wheelTick, w.at)
-}
-
-func (w *wheel) bucket(tick int64) *int32 { return &w.buckets[uint64(tick)%wheelBuckets] }
-
+// add puts the slot into the bucket of its deadline, or of the current tick if that was swept already.
 func (w *wheel) add(holds []Hold, slot uint32) {
-	head := w.bucket(w.tickOf(holds[slot].Deadline))
-	holds[slot].later, holds[slot].earlier = *head, none
+	h := &holds[slot]
+	h.bucket = bucketOf(max(int64(h.Deadline)/wheelTick, w.at))
+	head := &w.buckets[h.bucket]
+	h.later, h.earlier = *head, none
 	if *head != none {
 		holds[*head].earlier = int32(slot)
 	}
 	*head = int32(slot)
 }
 
+func bucketOf(tick int64) int32 { return int32(uint64(tick) % wheelBuckets) }
+
+// remove takes the slot out of its bucket, if it is in one.
 func (w *wheel) remove(holds []Hold, slot uint32) {
 	h := &holds[slot]
-	switch {
-	case h.earlier != none:
+	if h.bucket == none {
+		return
+	}
+	if h.earlier != none {
 		holds[h.earlier].later = h.later
-	default:
-		w.unlinkHead(holds, slot)
+	} else {
+		w.buckets[h.bucket] = h.later
 	}
 	if h.later != none {
 		holds[h.later].earlier = h.earlier
 	}
+	h.bucket = none
 }
 
-// unlinkHead finds the bucket whose head the slot is. A deadline in the past was put into the bucket of the tick that was
-// current then, so the bucket is the deadline's own or a later one up to now.
-func (w *wheel) unlinkHead(holds []Hold, slot uint32) {
-	h := &holds[slot]
-	tick := int64(h.Deadline) / wheelTick
-	if b := w.bucket(tick); *b == int32(slot) {
-		*b = h.later
-		return
-	}
-	for i := range w.buckets {
-		if w.buckets[i] == int32(slot) {
-			w.buckets[i] = h.later
-			return
-		}
-	}
-}
-
-// sweep visits the buckets from the last swept tick to now (each at most once) and collects what is due.
+// sweep visits the buckets from the last swept tick to now (each at most once) and collects what is due. Whatever is due
+// leaves the wheel, so that a bucket that is visited again does not show it again: an Expiring or Finishing reservation
+// either goes or comes back by Extend.
 func (w *wheel) sweep(holds []Hold, dst []uint32, now queue.Time, most int) []uint32 {
 	end := int64(now) / wheelTick
 	if end-w.at >= wheelBuckets {
 		w.at = end - wheelBuckets + 1
 	}
 	for ; ; w.at++ {
-		for slot := *w.bucket(w.at); slot != none; slot = holds[slot].later {
+		for slot := w.buckets[bucketOf(w.at)]; slot != none; {
 			h := &holds[slot]
-			if h.State != Held || h.Deadline > now {
-				continue
-			}
-			if most == 0 {
+			later := h.later
+			switch {
+			case h.Deadline > now:
+			case h.State != Held:
+				w.remove(holds, uint32(slot))
+			case most == 0:
 				return dst
+			default:
+				w.remove(holds, uint32(slot))
+				h.State = Expiring
+				dst = append(dst, uint32(slot))
+				most--
 			}
-			h.State = Expiring
-			dst = append(dst, uint32(slot))
-			most--
+			slot = later
 		}
 		if w.at >= end {
 			return dst
