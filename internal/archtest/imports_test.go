@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"cmd/quern":                  {"all"},
 	"cmd/quern/bench":            {"all"},
 	"examples/checksum":          {"sdk/api", "sdk/client"},
+	"examples/producer-consumer": {"sdk/api", "sdk/client"},
 	"internal/archtest":          {},
 }
 
