@@ -1,0 +1,177 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/providers/posflag"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// maxConfigBytes bounds the configuration file: it holds a handful of lines.
+const maxConfigBytes = 1 << 20
+
+// setting is an option with the value it got and where that came from.
+type setting struct {
+	option
+	text   string
+	source string
+}
+
+// configFlags adds --config and one flag for every option.
+func (a *app) configFlags(c *cobra.Command) {
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.String("config", "", "YAML file with options, such as `quern.yaml` (environment QUERN_CONFIG); flags win over the environment, that over the file")
+	for _, o := range options() {
+		flags.String(o.name, o.value, o.help+" ("+o.limit+"; environment "+o.variable()+")")
+	}
+}
+
+// loadConfig puts the configuration together: defaults, then the file, then the environment, then the flags. It
+// reports every value that is not allowed, not only the first.
+func (a *app) loadConfig(flags *pflag.FlagSet) (Config, []setting, error) {
+	path, err := flags.GetString("config")
+	if err != nil {
+		return Config{}, nil, err
+	}
+	path = firstOf(path, a.getenv("QUERN_CONFIG"))
+	all := options()
+	merged, sources, err := a.layers(flags, path, all)
+	if err != nil {
+		return Config{}, nil, err
+	}
+	var (
+		config   Config
+		settings []setting
+		wrong    []error
+	)
+	for _, o := range all {
+		s := setting{option: o, text: textOf(merged.Get(o.key())), source: sources[o.key()]}
+		if err := o.set(&config, s.text); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s is %q (from the %s) but %w", o.name, s.text, s.source, err))
+		}
+		settings = append(settings, s)
+	}
+	if len(wrong) > 0 {
+		return Config{}, nil, usageError{errors.Join(wrong...)}
+	}
+	return config, settings, nil
+}
+
+// layers reads the four layers and says for each key which one had the last word.
+func (a *app) layers(flags *pflag.FlagSet, path string, all []option) (*koanf.Koanf, map[string]string, error) {
+	merged := koanf.New(".")
+	sources := map[string]string{}
+	load := func(source string, provider koanf.Provider, parser koanf.Parser) error {
+		layer := koanf.New(".")
+		if err := layer.Load(provider, parser); err != nil {
+			return err
+		}
+		for _, key := range layer.Keys() {
+			if !slices.ContainsFunc(all, func(o option) bool { return o.key() == key }) {
+				return fmt.Errorf("there is no option %q; `quern config show` lists them all", key)
+			}
+			sources[key] = source
+		}
+		return merged.Merge(layer)
+	}
+	defaults := map[string]any{}
+	for _, o := range all {
+		defaults[o.key()] = o.value
+	}
+	if err := load("default", confmap.Provider(defaults, ""), nil); err != nil {
+		return nil, nil, err
+	}
+	if path != "" {
+		if info, err := os.Stat(path); err == nil && info.Size() > maxConfigBytes {
+			return nil, nil, usageError{fmt.Errorf("the configuration file %s has %d bytes; at most %d are read", path, info.Size(), maxConfigBytes)}
+		}
+		if err := load("file "+path, file.Provider(path), yaml.Parser()); err != nil {
+			return nil, nil, usageError{fmt.Errorf("the configuration file %s cannot be used: %w", path, err)}
+		}
+	}
+	if err := load("environment", env.Provider(".", env.Opt{EnvironFunc: a.env, TransformFunc: optionVariable(all)}), nil); err != nil {
+		return nil, nil, err
+	}
+	changed := posflag.ProviderWithValue(flags, ".", nil, func(name, value string) (string, any) {
+		if name == "config" || !slices.ContainsFunc(all, func(o option) bool { return o.name == name }) {
+			return "", nil
+		}
+		return strings.ReplaceAll(name, "-", "_"), value
+	})
+	if err := load("flag", changed, nil); err != nil {
+		return nil, nil, err
+	}
+	return merged, sources, nil
+}
+
+// optionVariable maps the environment variables that are options to their keys and drops all others.
+func optionVariable(all []option) func(name, value string) (string, any) {
+	return func(name, value string) (string, any) {
+		for _, o := range all {
+			if o.variable() == name {
+				return o.key(), value
+			}
+		}
+		return "", nil
+	}
+}
+
+// textOf is a value from YAML, the environment or a flag as text; a list becomes its parts with commas between.
+func textOf(value any) string {
+	list, ok := value.([]any)
+	if !ok {
+		return fmt.Sprint(value)
+	}
+	parts := make([]string, len(list))
+	for i, part := range list {
+		parts[i] = fmt.Sprint(part)
+	}
+	return strings.Join(parts, ",")
+}
+
+// configCommand shows what a server started here and now would use.
+func (a *app) configCommand() *cobra.Command {
+	c := &cobra.Command{Use: "config", Short: "Show the server's options", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	show := &cobra.Command{
+		Use:   "show",
+		Short: "Print every option with its effective value, where that comes from, its limits and what it does",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, settings, err := a.loadConfig(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			type row struct {
+				Option  string `json:"option"`
+				Value   string `json:"value"`
+				Source  string `json:"source"`
+				Default string `json:"default"`
+				Limit   string `json:"limit"`
+				Help    string `json:"help"`
+			}
+			var rows []row
+			for _, s := range settings {
+				rows = append(rows, row{s.key(), s.text, s.source, s.value, s.limit, s.help})
+			}
+			return printList(a, rows, []string{"OPTION", "VALUE", "SOURCE", "LIMIT", "WHAT IT DOES"}, func(r row) []string {
+				return []string{r.Option, r.Value, r.Source, r.Limit, r.Help}
+			})
+		},
+	}
+	a.configFlags(show)
+	a.formatFlag(show, formatTable, formatJSON, formatJSONL)
+	c.AddCommand(show)
+	return c
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// The size and the pace of the demo: enough to see every number move, little enough for a laptop to stay quiet.
+const (
+	demoConsumers    = 20
+	demoPerCompany   = 100_000                // chunks inserted for each company at the start
+	demoSubmissions  = 20                     // submissions they are spread over
+	demoBatch        = 10                     // chunks that a consumer holds at once
+	demoLow          = demoPerCompany         // the backlog below which every company inserts anew
+	demoFailEvery    = 200                    // one try in so many fails, to be tried again
+	demoFastest      = 60 * time.Millisecond  // what a batch takes at least
+	demoSlowest      = 160 * time.Millisecond // and at most
+	demoReserveWait  = 5 * time.Second        // long poll of an idle consumer
+	demoProgressTick = time.Second
+)
+
+// demoCompanies are the customers whose work the demo makes up.
+func demoCompanies() []string {
+	return []string{"acorn", "birch", "cedar", "dogwood", "elm"}
+}
+
+// demoStrategies are dealt out to the consumers in turn.
+func demoStrategies() []string {
+	return []string{
+		`Random`,
+		`OldestFirst`,
+		`NewestFirst`,
+		`CustomPriority`,
+		`SelectOnly("mode", "preview", Random)`,
+		`OrElse(SelectOnly("mode", "preview", OldestFirst), Random)`,
+		`OrElse(SelectOnly("company", "acorn", OldestFirst), SelectOnly("company", "birch", Random), CustomPriority)`,
+	}
+}
+
+// demoCommand shows a server at work.
+func (a *app) demoCommand() *cobra.Command {
+	var o devOptions
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Run a server with made-up work and consumers, to look at",
+		Long: fmt.Sprintf("Run a server with temporary data, insert %d chunks for each of %d companies, and work on them with %d consumers that use\n"+
+			"different strategies. Work is inserted again when it runs low. Runs until interrupted; nothing is left behind.",
+			demoPerCompany, len(demoCompanies()), demoConsumers),
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), o) },
+	}
+	o.flags(c)
+	a.quietFlag(c)
+	return c
+}
+
+// demo runs the server and, once it is ready, everything that keeps it busy. Whichever ends first ends the other.
+func (a *app) demo(ctx context.Context, o devOptions) error {
+	ctx, finish := context.WithCancel(ctx)
+	defer finish()
+	var busy chan error // nil until there is a crowd
+	err := a.dev(ctx, o, func(url string) {
+		fmt.Fprintf(a.out, "quern: demo at %s (see also: quern watch --server %s); ctrl-c ends it\n", url, url)
+		busy = make(chan error, 1)
+		go func() {
+			busy <- a.demoCrowd(ctx, url)
+			finish()
+		}()
+	})
+	finish()
+	if busy != nil {
+		err = errors.Join(err, <-busy)
+	}
+	return err
+}
+
+// demoCrowd runs the producer, the consumers and the progress line until ctx ends or one of them fails.
+func (a *app) demoCrowd(ctx context.Context, url string) error {
+	c, err := client.New(url)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var (
+		all  sync.WaitGroup
+		done atomic.Int64
+	)
+	run := func(part func(context.Context) error) {
+		all.Go(func() {
+			if err := part(ctx); err != nil && ctx.Err() == nil {
+				stop(err)
+			}
+		})
+	}
+	run(func(ctx context.Context) error { return demoProduce(ctx, c) })
+	strategies := demoStrategies()
+	for n := range demoConsumers {
+		consumer := demoConsumer{client: c, name: fmt.Sprintf("demo-%02d", n+1), strategy: strategies[n%len(strategies)], done: &done, rnd: rand.New(rand.NewPCG(rand.Uint64(), uint64(n)))}
+		run(consumer.run)
+	}
+	run(func(ctx context.Context) error { return a.demoProgress(ctx, c, &done) })
+	all.Wait()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.As(cause, new(signalled)) {
+		return cause
+	}
+	return nil
+}
+
+// demoProduce inserts every company's work, and does so again whenever the backlog runs low.
+func demoProduce(ctx context.Context, c *client.Client) error {
+	tick := time.NewTicker(demoProgressTick)
+	defer tick.Stop()
+	for round := 0; ; {
+		s, err := c.Stats(ctx, "default")
+		if err != nil {
+			return err
+		}
+		if s.Ready < demoLow {
+			if err := demoInsert(ctx, c, round); err != nil {
+				return err
+			}
+			round++
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// demoInsert is one round of work: the companies take turns, so that the oldest work is not all of one company.
+func demoInsert(ctx context.Context, c *client.Client, round int) error {
+	for n := range demoSubmissions {
+		for company, name := range demoCompanies() {
+			mode := "full"
+			if n%4 == 0 {
+				mode = "preview"
+			}
+			_, err := c.Insert(ctx, "default", &api.NewSubmission{
+				Meta:     api.Meta{"company": api.Text(name), "mode": api.Text(mode), "zone": api.Int(int64(company % 3))},
+				Priority: int64(n % 5),
+				Chunks:   api.Chunks{Count: demoPerCompany / demoSubmissions, Template: fmt.Sprintf("%s round %d part %d row {index}", name, round, n)},
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// demoConsumer pretends to work: it holds a batch for a moment and hands it back done, but for a try that fails now and
+// then.
+type demoConsumer struct {
+	client   *client.Client
+	name     string
+	strategy string
+	done     *atomic.Int64
+	rnd      *rand.Rand
+}
+
+func (d demoConsumer) run(ctx context.Context) error {
+	strategy, err := strategyJSON(d.strategy)
+	if err != nil {
+		return err
+	}
+	var x api.ExchangeRequest
+	for {
+		x.Reserve = &api.ReserveRequest{Max: demoBatch, Strategy: strategy, Consumer: d.name, WaitMS: demoReserveWait.Milliseconds()}
+		got, err := d.client.Exchange(ctx, "default", &x)
+		if err != nil {
+			return err
+		}
+		d.done.Add(int64(len(x.Complete)))
+		x = api.ExchangeRequest{}
+		if len(got.Reservations) == 0 {
+			continue // the server waited, and had nothing
+		}
+		pause := time.NewTimer(demoFastest + time.Duration(d.rnd.Int64N(int64(demoSlowest-demoFastest))))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return nil
+		}
+		for _, r := range got.Reservations {
+			if d.rnd.IntN(demoFailEvery) == 0 {
+				x.Fail = append(x.Fail, api.FailItem{Token: r.Token, Error: "made-up failure, to be tried again"})
+				continue
+			}
+			x.Complete = append(x.Complete, api.CompleteItem{Token: r.Token, Output: api.Bytes(r.Content.Bytes)})
+		}
+	}
+}
+
+// demoProgress shows one line that moves.
+func (a *app) demoProgress(ctx context.Context, c *client.Client, done *atomic.Int64) error {
+	bar := a.newProgress("chunks", -1, time.Now)
+	defer bar.End()
+	tick := time.NewTicker(demoProgressTick)
+	defer tick.Stop()
+	for {
+		s, err := c.Stats(ctx, "default")
+		if err != nil {
+			return err
+		}
+		bar.Set(done.Load(), fmt.Sprintf("%d ready, %d reserved, %d waiting, %d submissions open, %d tries failed", s.Ready, s.Reserved, s.Waiting, s.SubmissionsOpen, s.FailedTotal))
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

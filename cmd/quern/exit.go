@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// The exit codes. Scripts may rely on them.
+const (
+	exitOK          = 0
+	exitFailure     = 1   // something went wrong that has no code of its own
+	exitUsage       = 2   // the command line is wrong; nothing was done
+	exitUnreachable = 3   // no server answered, or it is not ready
+	exitNotFound    = 4   // no such submission, queue or path
+	exitRefused     = 5   // the server refused the request as wrong
+	exitNotDone     = 6   // a submission that was waited for did not complete
+	exitEmpty       = 7   // reserve: nothing to hand out now
+	exitLost        = 8   // complete, fail, extend, release: the reservation is not ours any more
+	exitInterrupted = 130 // a signal ended the command before it was done
+)
+
+const exitCodesHelp = `Exit codes:
+  0  done                                     5  the server refused the request
+  1  failed                                   6  a submission that was waited for did not complete
+  2  wrong command line; nothing was done     7  reserve: nothing to hand out now
+  3  no server answered                       8  complete, fail, extend, release: the reservation is lost
+  4  not found                              130  interrupted by a signal`
+
+// usageError is a command line, or a configuration, that cannot be what was meant.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// endedError is an exit code with what there is to say about it; silent when that is nothing.
+type endedError struct {
+	code int
+	text string
+}
+
+func (e endedError) Error() string { return e.text }
+
+// report prints err and returns its exit code.
+func (a *app) report(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	var (
+		usage   usageError
+		ended   endedError
+		signal  signalled
+		problem *client.Error
+	)
+	switch {
+	case errors.As(err, &usage):
+		fmt.Fprintf(a.err, "quern: %v\nRun 'quern help' for the commands and 'quern COMMAND --help' for their flags.\n", err)
+		return exitUsage
+	case errors.As(err, &ended):
+		if ended.text != "" {
+			fmt.Fprintf(a.err, "quern: %v\n", err)
+		}
+		return ended.code
+	case errors.As(err, &signal) || errors.Is(err, context.Canceled):
+		fmt.Fprintf(a.err, "quern: %v\n", err)
+		return exitInterrupted
+	case errors.As(err, &problem):
+		a.printProblem(problem.Problem)
+		return problemCode(problem.Problem)
+	case a.asked && unreachable(err):
+		fmt.Fprintf(a.err, "quern: no server answers at %s: %v\nStart one with 'quern serve' or 'quern dev', or name another with --server or QUERN_SERVER.\n", a.serverURL(), err)
+		return exitUnreachable
+	}
+	fmt.Fprintf(a.err, "quern: %v\n", err)
+	return exitFailure
+}
+
+// unreachable says whether err came of the network: no connection, one that broke, or no answer in time.
+func unreachable(err error) bool {
+	var (
+		network *net.OpError
+		call    *url.Error
+	)
+	return errors.As(err, &network) || errors.As(err, &call) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// printProblem prints what the server has to say: title, detail, what is wrong where, and the id under which its log
+// has more.
+func (a *app) printProblem(p api.Problem) {
+	fmt.Fprintf(a.err, "quern: %s\n", p.Title)
+	if p.Detail != "" && p.Detail != p.Title && p.Detail != p.Title+"." {
+		fmt.Fprintf(a.err, "  %s\n", p.Detail)
+	}
+	for _, e := range p.Errors {
+		fmt.Fprintf(a.err, "  %s %s\n", firstOf(e.Pointer, "the request"), e.Detail)
+	}
+	if p.RequestID != "" {
+		fmt.Fprintf(a.err, "  request %s\n", p.RequestID)
+	}
+}
+
+func problemCode(p api.Problem) int {
+	switch {
+	case p.Status == http.StatusNotFound:
+		return exitNotFound
+	case p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests:
+		return exitUnreachable
+	case p.Status >= 400 && p.Status < 500:
+		return exitRefused
+	}
+	return exitFailure
+}

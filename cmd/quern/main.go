@@ -1,0 +1,38 @@
+// Quern is a queue server and everything around it in one binary: the server (serve, dev, demo), a producer (submit), a
+// consumer that runs a command per chunk (work), and the means to look (get, list, watch, stats). To learn how the server
+// is put together, read serve.go first; root.go lists the commands.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Environ}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go a.watchSignals(cancel)
+	os.Exit(a.run(ctx, os.Args[1:]))
+}
+
+// signalled is the cause of a context that a signal ended.
+type signalled struct{ signal os.Signal }
+
+func (s signalled) Error() string { return "ended by " + s.signal.String() }
+
+// watchSignals ends the context at the first SIGINT or SIGTERM, which every command takes as "finish what you hold and
+// leave", and the process at the second: who asks twice does not want to wait.
+func (a *app) watchSignals(cancel context.CancelCauseFunc) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	cancel(signalled{<-signals})
+	second := <-signals
+	fmt.Fprintf(os.Stderr, "quern: %s for the second time: ending at once\n", second)
+	if do := a.abort.Load(); do != nil {
+		(*do)()
+	}
+	os.Exit(exitInterrupted)
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// parseMeta reads the pairs of --meta: k=v, where v is an integer when it parses as an int64. k=s:v is always the text
+// after "s:".
+func parseMeta(pairs []string) (api.Meta, error) {
+	entries := make([]queue.MetaEntry, 0, len(pairs))
+	meta := make(api.Meta, len(pairs))
+	for _, pair := range pairs {
+		key, text, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, usageError{fmt.Errorf("--meta %q is not KEY=VALUE", pair)}
+		}
+		value := parseMetaValue(text)
+		meta[key] = value
+		entry := queue.MetaEntry{Key: key, Value: queue.StringValue(value.Text())}
+		if value.IsInt() {
+			entry.Value = queue.IntValue(value.Int())
+		}
+		entries = append(entries, entry)
+	}
+	if _, err := queue.NewMeta(entries); err != nil { // says what is wrong before anything is sent
+		return nil, usageError{fmt.Errorf("--meta is wrong: %w", err)}
+	}
+	return meta, nil
+}
+
+func parseMetaValue(text string) api.MetaValue {
+	if forced, ok := strings.CutPrefix(text, "s:"); ok {
+		return api.Text(forced)
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return api.Int(n)
+	}
+	return api.Text(text)
+}
+
+// metaText is a value the way --meta takes it: what parseMetaValue would read back.
+func metaText(v api.MetaValue) string {
+	if !v.IsInt() && parseMetaValue(v.Text()) != v {
+		return "s:" + v.Text()
+	}
+	return v.String()
+}
+
+// metaLine is metadata in one line, sorted by key.
+func metaLine(meta api.Meta) string {
+	parts := make([]string, 0, len(meta))
+	for key, value := range meta {
+		parts = append(parts, key+"="+metaText(value))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, " ")
+}

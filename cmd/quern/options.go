@@ -1,0 +1,155 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/quern-queue/quern/web"
+)
+
+// Config is the effective configuration of a server. options says where each value comes from and what it may be.
+type Config struct {
+	Data         string
+	Listen       string
+	AllowedHosts []string
+	LogLevel     slog.Level
+	LogFormat    string
+	FoldBytes    int64
+	BallastBytes int64
+}
+
+// option is one setting of the server. Its name is the flag's; the configuration file has '_' for '-', and the
+// environment the same in capitals after QUERN_.
+type option struct {
+	name  string
+	value string // the default, as text
+	limit string // what it may be, in words
+	help  string // what it does: one sentence
+	set   func(c *Config, text string) error
+}
+
+// options are all settings of a server, in the order in which the help shows them.
+func options() []option {
+	return []option{
+		{"data", "quern-data", "a directory; made when absent; one server at a time", "where everything is kept that must survive a restart",
+			func(c *Config, text string) error { return nonEmpty(&c.Data, text) }},
+		{"listen", "127.0.0.1:7700", "a loopback address and a port; port 0 picks a free one", "the address to serve HTTP on",
+			setListen},
+		{"allowed-hosts", "", "host names separated by commas, at most 32", "names besides the loopback ones that a request's Host header may carry, for a proxy on this machine",
+			setHosts},
+		{"log-level", "info", "debug, info, warn or error", "the least severe kind of log line that is written",
+			func(c *Config, text string) error { return c.LogLevel.UnmarshalText([]byte(text)) }},
+		{"log-format", "text", "text or json", "how log lines look",
+			func(c *Config, text string) error { return oneOf(&c.LogFormat, text, "text", "json") }},
+		{"fold-bytes", "16MiB", "64KiB to 4GiB", "how much journal may gather before it is folded into the store: more makes a restart longer and writes less",
+			func(c *Config, text string) error { return sizeBetween(&c.FoldBytes, text, 64<<10, 4<<30) }},
+		{"ballast-bytes", "16MiB", "1MiB to 1GiB", "disk space held back so that completions still go through when the disk is full",
+			func(c *Config, text string) error { return sizeBetween(&c.BallastBytes, text, 1<<20, 1<<30) }},
+	}
+}
+
+// key is the option's name in the configuration file.
+func (o option) key() string { return strings.ReplaceAll(o.name, "-", "_") }
+
+// variable is the option's name in the environment.
+func (o option) variable() string { return "QUERN_" + strings.ToUpper(o.key()) }
+
+func nonEmpty(to *string, text string) error {
+	if text == "" {
+		return errors.New("must not be empty")
+	}
+	*to = text
+	return nil
+}
+
+func oneOf(to *string, text string, allowed ...string) error {
+	for _, one := range allowed {
+		if text == one {
+			*to = text
+			return nil
+		}
+	}
+	return fmt.Errorf("must be one of %s", strings.Join(allowed, ", "))
+}
+
+func sizeBetween(to *int64, text string, low, high int64) error {
+	n, err := parseSize(text)
+	if err != nil {
+		return err
+	}
+	if n < low || n > high {
+		return fmt.Errorf("must be from %s to %s", formatSize(low), formatSize(high))
+	}
+	*to = n
+	return nil
+}
+
+// parseSize reads a number of bytes: "1048576", "1024KiB", "1MiB", "1GiB".
+func parseSize(text string) (int64, error) {
+	digits, shift := text, 0
+	for _, unit := range []struct {
+		suffix string
+		shift  int
+	}{{"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"B", 0}} {
+		if rest, ok := strings.CutSuffix(text, unit.suffix); ok {
+			digits, shift = rest, unit.shift
+			break
+		}
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
+	if err != nil || n < 0 || n > 1<<62>>shift {
+		return 0, errors.New("must be a number of bytes such as 1048576, 512KiB, 64MiB or 1GiB")
+	}
+	return n << shift, nil
+}
+
+// formatSize writes a number of bytes in the largest unit that needs no fraction.
+func formatSize(n int64) string {
+	for _, unit := range []struct {
+		suffix string
+		shift  int
+	}{{"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
+		if n > 0 && n%(1<<unit.shift) == 0 {
+			return strconv.FormatInt(n>>unit.shift, 10) + unit.suffix
+		}
+	}
+	return strconv.FormatInt(n, 10) + "B"
+}
+
+// setListen takes what web is willing to serve on, and checks the port, which net.Listen would only refuse after the
+// data directory is open.
+func setListen(c *Config, text string) error {
+	if err := web.CheckListen(text); err != nil {
+		return fmt.Errorf("is refused: %w", err)
+	}
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return err
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("has the port %q; it must be a number from 0 to 65535, where 0 picks a free one", port)
+	}
+	c.Listen = text
+	return nil
+}
+
+func setHosts(c *Config, text string) error {
+	c.AllowedHosts = nil
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		if strings.ContainsAny(name, "/*: ") {
+			return fmt.Errorf("has %q; a name is given without scheme, port or pattern, such as queue.example.com", name)
+		}
+		c.AllowedHosts = append(c.AllowedHosts, name)
+	}
+	if len(c.AllowedHosts) > 32 {
+		return fmt.Errorf("has %d names; at most 32 are allowed", len(c.AllowedHosts))
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+// The values of --output.
+const (
+	formatTable = "table" // for people; its layout may change
+	formatJSON  = "json"  // one indented JSON value
+	formatJSONL = "jsonl" // one JSON value a line
+	formatRaw   = "raw"   // bytes as they are
+)
+
+// formatFlag adds --output with the formats that the command knows; the first is its default.
+func (a *app) formatFlag(c *cobra.Command, formats ...string) {
+	c.Flags().VarP(&formatValue{to: &a.format, allowed: formats}, "output", "o", "how to print: "+strings.Join(formats, ", "))
+	before := c.PreRunE
+	c.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if a.format == "" {
+			a.format = formats[0]
+		}
+		if before != nil {
+			return before(cmd, args)
+		}
+		return nil
+	}
+}
+
+// formatValue is a flag that takes one of a few words.
+type formatValue struct {
+	to      *string
+	allowed []string
+}
+
+func (v *formatValue) String() string {
+	if v.to == nil || *v.to == "" {
+		if len(v.allowed) == 0 {
+			return ""
+		}
+		return v.allowed[0]
+	}
+	return *v.to
+}
+
+func (v *formatValue) Type() string { return "format" }
+
+func (v *formatValue) Set(text string) error {
+	if !slices.Contains(v.allowed, text) {
+		return fmt.Errorf("must be one of %s", strings.Join(v.allowed, ", "))
+	}
+	*v.to = text
+	return nil
+}
+
+// printOne prints a single value: as lines "name  value", or as JSON.
+func printOne[T any](a *app, value T, fields func(T) [][2]string) error {
+	switch a.format {
+	case formatJSON:
+		return printJSON(a.out, value, "  ")
+	case formatJSONL:
+		return printJSON(a.out, value, "")
+	}
+	w := newTable(a.out)
+	for _, field := range fields(value) {
+		fmt.Fprintf(w, "%s\t%s\n", field[0], field[1])
+	}
+	return w.Flush()
+}
+
+// printList prints values of one kind: as a table, one JSON array, or one JSON value a line.
+func printList[T any](a *app, values []T, header []string, row func(T) []string) error {
+	switch a.format {
+	case formatJSON:
+		if values == nil {
+			values = []T{} // an empty list is [], not null
+		}
+		return printJSON(a.out, values, "  ")
+	case formatJSONL:
+		for _, value := range values {
+			if err := printJSON(a.out, value, ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := newTable(a.out)
+	fmt.Fprintln(w, strings.Join(header, "\t"))
+	for _, value := range values {
+		fmt.Fprintln(w, strings.Join(row(value), "\t"))
+	}
+	return w.Flush()
+}
+
+func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 8, 2, ' ', 0) }
+
+// printJSON writes one value and a newline. Nothing is escaped for HTML: this goes to terminals and to scripts.
+func printJSON(w io.Writer, value any, indent string) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	return enc.Encode(value)
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// lineEvery is how often progress is told where no bar can be drawn: seldom enough for a log file.
+const lineEvery = 10 * time.Second
+
+// progress tells how far long work is: with a bar that moves on a terminal, with a line now and then elsewhere, with
+// nothing under --quiet. Its methods may be called from any goroutine.
+type progress struct {
+	mu      sync.Mutex
+	w       io.Writer
+	now     func() time.Time
+	what    string // what is counted, in the plural
+	total   int64  // -1: not known
+	done    int64
+	note    string
+	bar     *progressbar.ProgressBar // nil: lines
+	silent  bool
+	started time.Time
+	told    time.Time // when the last line was written
+}
+
+// newProgress starts telling about total things (-1: nobody knows how many).
+func (a *app) newProgress(what string, total int64, now func() time.Time) *progress {
+	p := &progress{w: a.err, now: now, what: what, total: total, silent: a.quiet, started: now()}
+	if a.quiet || !isTerminal(a.err) || a.getenv("TERM") == "dumb" {
+		return p
+	}
+	p.bar = progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(a.err),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(),
+		progressbar.OptionShowIts(),
+		progressbar.OptionSetItsString(what),
+		progressbar.OptionSetPredictTime(total > 0),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionUseANSICodes(true),
+		progressbar.OptionFullWidth(),
+		progressbar.OptionSpinnerType(14),
+	)
+	return p
+}
+
+// Set says that done things are done now; note is a few words about the rest.
+func (p *progress) Set(done int64, note string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done, p.note = done, note
+	if p.bar != nil {
+		if note != "" {
+			p.bar.Describe(note)
+		}
+		_ = p.bar.Set64(done) // it cannot fail but for a full terminal, which is no reason to stop the work
+		return
+	}
+	if now := p.now(); now.Sub(p.told) >= lineEvery {
+		p.told = now
+		p.line()
+	}
+}
+
+// Write lets other text pass without tearing the bar apart, so a progress can stand in for stderr.
+func (p *progress) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar != nil {
+		_ = p.bar.Clear()
+		defer func() { _ = p.bar.RenderBlank() }()
+	}
+	return p.w.Write(b)
+}
+
+// End tells the last state and leaves the cursor on a fresh line.
+func (p *progress) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar != nil {
+		_ = p.bar.Exit()
+		fmt.Fprintln(p.w)
+		return
+	}
+	p.line()
+}
+
+func (p *progress) line() {
+	if p.silent {
+		return
+	}
+	rate := 0.0
+	if passed := p.now().Sub(p.started).Seconds(); passed > 0 {
+		rate = float64(p.done) / passed
+	}
+	text := fmt.Sprintf("%d %s", p.done, p.what)
+	if p.total > 0 {
+		text = fmt.Sprintf("%d of %d %s (%d %%)", p.done, p.total, p.what, p.done*100/p.total)
+	}
+	if p.note != "" {
+		text += ", " + p.note
+	}
+	fmt.Fprintf(p.w, "%s, %.0f/s\n", text, rate)
+}
+
+// isTerminal says whether stream is a character device. That is true of a few devices that are no terminals, such as
+// the null device, where drawing a bar does no harm.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// queueCommand is the parent of the commands on queues themselves.
+func (a *app) queueCommand() *cobra.Command {
+	c := &cobra.Command{Use: "queue", Short: "Make, list and delete queues", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(a.queuePutCommand(), a.queueListCommand(), a.queueDeleteCommand())
+	return c
+}
+
+// queueOptions are the flags of queue put.
+type queueOptions struct {
+	durability         string
+	maxAttempts        uint16
+	maxExpiries        uint8
+	reservationTimeout time.Duration
+	maxReservation     time.Duration
+	retention          time.Duration
+}
+
+func (a *app) queuePutCommand() *cobra.Command {
+	var o queueOptions
+	c := &cobra.Command{
+		Use:   "put NAME",
+		Short: "Make a queue, or replace its settings: what is not given gets its default",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			q, err := c.PutQueue(cmd.Context(), args[0], o.settings(cmd.Flags().Changed))
+			if err != nil {
+				return err
+			}
+			return printOne(a, *q, queueFields)
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	f := c.Flags()
+	f.StringVar(&o.durability, "durability", "", "full (default): every answer is on disk; relaxed: answers come before the sync, a power cut may undo the last moments")
+	f.Uint16Var(&o.maxAttempts, "max-attempts", 0, "tries per chunk before its submission fails, 1 to 1000 (default 10)")
+	f.Uint8Var(&o.maxExpiries, "max-expiries", 0, "reservations of a chunk that may run out, 1 to 250 (default 3)")
+	f.DurationVar(&o.reservationTimeout, "reservation-timeout", 0, "how long a consumer may hold a chunk when it does not say (default 10m)")
+	f.DurationVar(&o.maxReservation, "max-reservation", 0, "how long a consumer may hold a chunk at most, extensions included, up to 24h (default 24h)")
+	f.DurationVar(&o.retention, "retention", 0, "how long ended submissions are kept (default 168h)")
+	return c
+}
+
+// settings are the flags that were given.
+func (o *queueOptions) settings(given func(string) bool) api.QueueSettingsInput {
+	var s api.QueueSettingsInput
+	if given("durability") {
+		s.Durability = &o.durability
+	}
+	if given("max-attempts") {
+		s.MaxAttempts = &o.maxAttempts
+	}
+	if given("max-expiries") {
+		s.MaxExpiries = &o.maxExpiries
+	}
+	if given("reservation-timeout") {
+		s.ReservationTimeoutMS = new(o.reservationTimeout.Milliseconds())
+	}
+	if given("max-reservation") {
+		s.MaxReservationMS = new(o.maxReservation.Milliseconds())
+	}
+	if given("retention") {
+		s.RetentionSeconds = new(int64(o.retention / time.Second))
+	}
+	return s
+}
+
+func (a *app) queueListCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the queues with their settings",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			var queues []api.Queue
+			for q, err := range c.Queues(cmd.Context()) {
+				if err != nil {
+					return err
+				}
+				queues = append(queues, q)
+			}
+			return printList(a, queues, []string{"NAME", "DURABILITY", "MAX ATTEMPTS", "MAX EXPIRIES", "RESERVATION", "RETENTION", "CREATED"}, queueRow)
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func (a *app) queueDeleteCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete a queue that has no open submissions",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "default" {
+				return usageError{errors.New("the queue named default always exists and cannot be deleted")}
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			return c.DeleteQueue(cmd.Context(), args[0])
+		},
+	}
+	a.clientFlags(c)
+	return c
+}
+
+func queueRow(q api.Queue) []string {
+	return []string{q.Name, q.Settings.Durability, fmt.Sprint(q.Settings.MaxAttempts), fmt.Sprint(q.Settings.MaxExpiries),
+		milliseconds(q.Settings.ReservationTimeoutMS), milliseconds(q.Settings.RetentionSeconds * 1000), moment(q.CreatedAt)}
+}
+
+func queueFields(q api.Queue) [][2]string {
+	s := q.Settings
+	return [][2]string{
+		{"name", q.Name}, {"durability", s.Durability}, {"max attempts", fmt.Sprint(s.MaxAttempts)}, {"max expiries", fmt.Sprint(s.MaxExpiries)},
+		{"on exhausted", s.OnExhausted}, {"reservation timeout", milliseconds(s.ReservationTimeoutMS)}, {"max reservation", milliseconds(s.MaxReservationMS)},
+		{"retry back-off", backoffText(s.RetryBackoff)}, {"expiry back-off", backoffText(s.ExpiryBackoff)},
+		{"retention", milliseconds(s.RetentionSeconds * 1000)}, {"created", moment(q.CreatedAt)},
+	}
+}
+
+func milliseconds(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
+
+func backoffText(b api.Backoff) string {
+	if b.BaseMS == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%s × %g up to %s", milliseconds(b.BaseMS), b.Factor, milliseconds(b.CapMS))
+}

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// reserveOptions are the flags of reserve.
+type reserveOptions struct {
+	max      int
+	strategy string
+	consumer string
+	wait     time.Duration
+	timeout  time.Duration
+}
+
+// reserveCommand reserves chunks for a script, which finishes them with complete or fail.
+func (a *app) reserveCommand() *cobra.Command {
+	var o reserveOptions
+	c := &cobra.Command{
+		Use:   "reserve",
+		Short: "Reserve chunks for a script: one JSON object a line, with token and content",
+		Long: "Reserve chunks for a script: one JSON object a line, with token and content. The script finishes each with\n" +
+			"'quern complete TOKEN' or 'quern fail TOKEN' before its deadline. The exit code is 7 when there is nothing to hand out now.\n" +
+			"To run a command per chunk, 'quern work' is simpler.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.reserve(cmd.Context(), o) },
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatJSONL, formatJSON, formatTable)
+	f := c.Flags()
+	f.IntVarP(&o.max, "max", "n", 1, "at most so many chunks, 1 to 1000")
+	f.StringVar(&o.strategy, "strategy", "Random", "in what order, such as 'OrElse(SelectOnly(\"mode\",\"preview\",Random), OldestFirst)'")
+	f.StringVar(&o.consumer, "consumer", defaultConsumer(), "name of this consumer")
+	f.DurationVar(&o.wait, "wait", 0, "how long to wait for work when there is none, up to 60s")
+	f.DurationVar(&o.timeout, "timeout", 0, "how long the chunks are held (0: the queue's setting)")
+	return c
+}
+
+func (a *app) reserve(ctx context.Context, o reserveOptions) error {
+	strategy, err := strategyJSON(o.strategy)
+	if err != nil {
+		return err
+	}
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	got, err := c.Reserve(ctx, a.queueName(), &api.ReserveRequest{
+		Max: o.max, Strategy: strategy, Consumer: o.consumer,
+		WaitMS: o.wait.Milliseconds(), TimeoutMS: o.timeout.Milliseconds(),
+	})
+	if err != nil {
+		return err
+	}
+	if len(got.Reservations) == 0 && a.format != formatJSON {
+		return endedError{code: exitEmpty, text: emptyText(got)}
+	}
+	if err := printList(a, got.Reservations, []string{"TOKEN", "SUBMISSION", "INDEX", "ATTEMPT", "DEADLINE", "CONTENT"}, reservationRow); err != nil {
+		return err
+	}
+	if len(got.Reservations) == 0 {
+		return endedError{code: exitEmpty, text: emptyText(got)}
+	}
+	return nil
+}
+
+// emptyText says why there was nothing.
+func emptyText(got *api.ReserveResponse) string {
+	reason := ""
+	if got.Reason != nil {
+		reason = *got.Reason
+	}
+	switch reason {
+	case api.ReasonAllLimited:
+		return "nothing to hand out now: the strategy's limits hold everything back"
+	case api.ReasonPaused:
+		return "nothing to hand out now: paused"
+	case api.ReasonNotYetDue:
+		return "nothing to hand out now: what there is waits for its time"
+	}
+	return "nothing to hand out now"
+}
+
+func reservationRow(r api.Reservation) []string {
+	content := r.Content.Key
+	if !r.Content.IsKey {
+		content = strconv.Quote(string(r.Content.Bytes))
+	}
+	if len(content) > 60 {
+		content = content[:57] + "..."
+	}
+	return []string{r.Token, r.Submission, number(r.Index), number(r.Attempt), moment(r.Deadline), content}
+}
+
+// strategyJSON is a strategy as the server takes it: JSON as it is, anything else as the text form.
+func strategyJSON(text string) (json.RawMessage, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		if !json.Valid([]byte(text)) {
+			return nil, usageError{fmt.Errorf("--strategy %q begins like JSON but is none", text)}
+		}
+		return json.RawMessage(text), nil
+	}
+	return json.Marshal(text)
+}
+
+// defaultConsumer names this process: the host and the process id.
+func defaultConsumer() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	name := host + "-" + strconv.Itoa(os.Getpid())
+	return name[max(0, len(name)-queue.MaxConsumerBytes):]
+}
+
+// completeCommand says that reserved chunks are done.
+func (a *app) completeCommand() *cobra.Command {
+	var output string
+	c := a.finishCommand("complete TOKEN...", "Say that reserved chunks are done",
+		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
+			bytes, err := a.outputBytes(output)
+			if err != nil {
+				return nil, err
+			}
+			items := make([]api.CompleteItem, len(tokens))
+			for i, token := range tokens {
+				items[i] = api.CompleteItem{Token: token, Output: bytes}
+			}
+			return c.Complete(ctx, queueName, items)
+		})
+	c.Flags().StringVar(&output, "output-text", "", "the chunks' output: `TEXT`, @FILE, or - for stdin (at most 1 MiB)")
+	return c
+}
+
+// outputBytes is the value of --output-text.
+func (a *app) outputBytes(text string) (api.Bytes, error) {
+	if text != "-" {
+		return textOrFile(text, queue.MaxOutputBytes)
+	}
+	b, err := io.ReadAll(io.LimitReader(a.in, queue.MaxOutputBytes+1))
+	if err == nil && len(b) > queue.MaxOutputBytes {
+		err = usageError{fmt.Errorf("stdin has more than %d bytes, the most an output may have", queue.MaxOutputBytes)}
+	}
+	return b, err
+}
+
+// failCommand says that a try did not succeed.
+func (a *app) failCommand() *cobra.Command {
+	var (
+		text       string
+		fatal      bool
+		retryAfter time.Duration
+	)
+	c := a.finishCommand("fail TOKEN...", "Say that a try did not succeed",
+		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
+			items := make([]api.FailItem, len(tokens))
+			for i, token := range tokens {
+				items[i] = api.FailItem{Token: token, Error: text, Fatal: fatal}
+				if retryAfter > 0 {
+					items[i].RetryAfterMS = new(retryAfter.Milliseconds())
+				}
+			}
+			return c.Fail(ctx, queueName, items)
+		})
+	c.Flags().StringVar(&text, "error", "", "what went wrong (the first 1000 bytes are kept)")
+	c.Flags().BoolVar(&fatal, "fatal", false, "no further try: the chunk is given up now")
+	c.Flags().DurationVar(&retryAfter, "retry-after", 0, "wait so long before the next try (0: the queue's back-off decides)")
+	return c
+}
+
+// extendCommand asks for more time.
+func (a *app) extendCommand() *cobra.Command {
+	var timeout time.Duration
+	c := a.finishCommand("extend TOKEN...", "Hold reserved chunks for longer",
+		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
+			items := make([]api.ExtendItem, len(tokens))
+			for i, token := range tokens {
+				items[i] = api.ExtendItem{Token: token, TimeoutMS: timeout.Milliseconds()}
+			}
+			return c.Extend(ctx, queueName, items)
+		})
+	c.Flags().DurationVar(&timeout, "timeout", 0, "how long from now (0: the queue's setting)")
+	return c
+}
+
+// releaseCommand gives chunks back unworked.
+func (a *app) releaseCommand() *cobra.Command {
+	return a.finishCommand("release TOKEN...", "Give reserved chunks back unworked; no attempt is counted",
+		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
+			items := make([]api.ReleaseItem, len(tokens))
+			for i, token := range tokens {
+				items[i] = api.ReleaseItem{Token: token}
+			}
+			return c.Release(ctx, queueName, items)
+		})
+}
+
+// finishCommand is what complete, fail, extend and release have in common: tokens in, one result each out.
+func (a *app) finishCommand(use, short string, do func(context.Context, *client.Client, string, []string) ([]api.Result, error)) *cobra.Command {
+	c := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, tokens []string) error {
+			for _, token := range tokens {
+				if _, ok := queue.ParseToken([]byte(token)); !ok {
+					return usageError{fmt.Errorf("%q is not a token: it is the %d characters that 'quern reserve' printed", token, queue.TokenChars)}
+				}
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			results, err := do(cmd.Context(), c, a.queueName(), tokens)
+			if err != nil {
+				return err
+			}
+			return a.printResults(tokens, results)
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+// tokenResult is the answer for one token.
+type tokenResult struct {
+	Token string `json:"token"`
+	api.Result
+}
+
+func (a *app) printResults(tokens []string, results []api.Result) error {
+	if len(results) != len(tokens) {
+		return errors.New("the server answered for another number of tokens than it was asked about")
+	}
+	rows := make([]tokenResult, len(results))
+	lost := 0
+	for i, result := range results {
+		rows[i] = tokenResult{tokens[i], result}
+		if result.Status != api.StatusOK && result.Status != api.StatusAlready {
+			lost++
+		}
+	}
+	err := printList(a, rows, []string{"TOKEN", "STATUS", "DEADLINE", "DETAIL"}, func(r tokenResult) []string {
+		return []string{r.Token, r.Status, moment(r.Deadline), r.Detail}
+	})
+	if err == nil && lost > 0 {
+		return endedError{code: exitLost, text: fmt.Sprintf("%d of %d did not succeed", lost, len(results))}
+	}
+	return err
+}

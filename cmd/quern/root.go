@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+)
+
+// app is what the commands share: where to read and print, and how to reach a server.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func() []string // NAME=value pairs, as os.Environ returns them
+
+	server  string                 // --server
+	queue   string                 // --queue
+	format  string                 // --output
+	quiet   bool                   // --quiet
+	abort   atomic.Pointer[func()] // what must be done before a second signal ends the process
+	asked   bool                   // a server was asked for something, so that what the network did is about that server
+	started bool                   // a command's own code began to run: what fails from now on is no longer a matter of usage
+}
+
+// run parses and runs one command line and returns the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !a.started {
+		err = usageError{err}
+	}
+	return a.report(err)
+}
+
+// newRoot is the command tree. A new command is one line here.
+func (a *app) newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "quern",
+		Short: "A queue server for very large batches of work",
+		Long: "Quern is a queue server for very large batches of work, and the tools around it.\n\n" +
+			"Start a server with data that is thrown away:   quern dev\n" +
+			"See it at work:                                 quern demo\n" +
+			"Insert the lines of a file as chunks:           quern submit < lines.txt\n" +
+			"Run a command for every chunk:                  quern work -- ./process {}\n\n" + exitCodesHelp,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cmd.Help()
+		},
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.AddGroup(
+		&cobra.Group{ID: groupServer, Title: "The server:"},
+		&cobra.Group{ID: groupWork, Title: "Work:"},
+		&cobra.Group{ID: groupLook, Title: "Looking and operating:"},
+	)
+	add(root, groupServer, a.serveCommand(), a.devCommand(), a.demoCommand(), a.configCommand())
+	add(root, groupWork, a.submitCommand(), a.workCommand(), a.reserveCommand(), a.completeCommand(), a.failCommand(), a.extendCommand(), a.releaseCommand())
+	add(root, groupLook, a.getCommand(), a.listCommand(), a.watchCommand(), a.outputsCommand(), a.cancelCommand(), a.statsCommand(), a.queueCommand())
+	root.AddCommand(a.benchCommand(), a.versionCommand())
+	a.markStart(root)
+	return root
+}
+
+const (
+	groupServer = "server"
+	groupWork   = "work"
+	groupLook   = "look"
+)
+
+func add(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = group
+		root.AddCommand(c)
+	}
+}
+
+// markStart makes every command note that its own code began, which tells a wrong command line from a failure.
+func (a *app) markStart(c *cobra.Command) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			a.started = true
+			return run(cmd, args)
+		}
+	}
+	for _, sub := range c.Commands() {
+		a.markStart(sub)
+	}
+}
+
+// onAbort sets what must be done before a second signal ends the process.
+func (a *app) onAbort(do func()) { a.abort.Store(&do) }
+
+// getenv reads one environment variable.
+func (a *app) getenv(name string) string {
+	value := ""
+	for _, pair := range a.env() { // the last one counts, as it does for a shell
+		if k, v, ok := strings.Cut(pair, "="); ok && k == name {
+			value = v
+		}
+	}
+	return value
+}
+
+// clientFlags adds the flags of every command that talks to a server.
+func (a *app) clientFlags(c *cobra.Command) {
+	c.Flags().StringVar(&a.server, "server", "", "address of the server, such as http://127.0.0.1:7700 (environment QUERN_SERVER; default "+defaultServer+")")
+}
+
+// queueFlags adds the server's flags and --queue.
+func (a *app) queueFlags(c *cobra.Command) {
+	a.clientFlags(c)
+	c.Flags().StringVarP(&a.queue, "queue", "Q", "", "name of the queue (environment QUERN_QUEUE; default \"default\")")
+}
+
+// quietFlag adds --quiet to a command that shows progress.
+func (a *app) quietFlag(c *cobra.Command) {
+	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")
+}
+
+const defaultServer = "http://127.0.0.1:7700"
+
+// serverURL is where the server is: the flag, else the environment, else the default.
+func (a *app) serverURL() string {
+	url := firstOf(a.server, a.getenv("QUERN_SERVER"), defaultServer)
+	if !strings.Contains(url, "://") {
+		url = "http://" + url // host:port is what people type
+	}
+	return strings.TrimRight(url, "/")
+}
+
+// queueName is the queue to use: the flag, else the environment, else "default".
+func (a *app) queueName() string { return firstOf(a.queue, a.getenv("QUERN_QUEUE"), "default") }
+
+// firstOf is the first text that is not empty.
+func firstOf(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}

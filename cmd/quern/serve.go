@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/web"
+)
+
+// serveCommand runs a server until it is told to end.
+func (a *app) serveCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a server",
+		Long: "Run a server on one data directory until SIGTERM or SIGINT. It then stops accepting, answers the calls that wait, commits what\n" +
+			"runs and closes; a second signal ends it at once, which loses nothing that was acknowledged. When it is ready it prints one\n" +
+			"line with its address.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, _, err := a.loadConfig(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			return a.serve(cmd.Context(), config, func(url string) {
+				fmt.Fprintf(a.out, "quern: serving %s with data in %s\n", url, config.Data)
+			})
+		},
+	}
+	a.configFlags(c)
+	return c
+}
+
+// serve builds the server's parts in order, runs them until ctx ends and takes them down in the reverse order. ready is
+// called once with the server's address, when it answers.
+func (a *app) serve(ctx context.Context, config Config, ready func(url string)) error {
+	// 1. The log.
+	logger := newLogger(a, config)
+
+	// 2. The address, first of all that can fail: a port in use must not touch the data.
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", config.Listen)
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s: %w", config.Listen, err)
+	}
+	defer listener.Close() // web closes it when it gets that far; twice does no harm
+
+	// 3. The metrics.
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	// 4. The engine: opens the data directory, refuses one that is in use, and recovers.
+	opened := time.Now()
+	core, err := engine.Open(ctx, engine.Options{
+		Dir:          config.Data,
+		Now:          time.Now,
+		Seed:         rand.Uint64,
+		Registerer:   registry,
+		Logger:       logger,
+		Fatal:        func(err error) { endAtOnce(logger, err) },
+		BallastBytes: config.BallastBytes,
+		FoldBytes:    config.FoldBytes,
+	})
+	if err != nil {
+		return err
+	}
+	logger.Info("data is open", "dir", config.Data, "took", time.Since(opened).Round(time.Millisecond))
+
+	// 5. The HTTP face.
+	face, err := web.New(web.Options{
+		Engine:     core,
+		Now:        time.Now,
+		Seed:       rand.Uint64,
+		Logger:     logger,
+		Registerer: registry,
+		Gatherer:   registry,
+		Hosts:      config.AllowedHosts,
+		Version:    webVersion(),
+	})
+	if err != nil {
+		return errors.Join(err, core.Close())
+	}
+	return runParts(ctx, core, face, listener, ready)
+}
+
+// runParts runs the engine's loops and the HTTP face until ctx ends or one of them fails. The face goes first: when it
+// is down nobody waits for the engine any more, which then commits what is left and closes.
+func runParts(ctx context.Context, core *engine.Engine, face *web.Server, listener net.Listener, ready func(url string)) error {
+	faceCtx, stopFace := context.WithCancel(ctx)
+	loopsCtx, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopFace()
+	defer stopLoops()
+	loops := make(chan error, 1)
+	go func() {
+		loops <- core.Run(loopsCtx)
+		stopFace()
+	}()
+	ready("http://" + listener.Addr().String()) // the kernel takes connections from here on, and Serve answers them
+	served := face.Serve(faceCtx, listener)
+	stopLoops()
+	ran := <-loops
+	if errors.Is(ran, context.Canceled) {
+		ran = nil
+	}
+	return errors.Join(served, ran, core.Close())
+}
+
+// newLogger writes to stderr, where it does not mix with what scripts read.
+func newLogger(a *app, config Config) *slog.Logger {
+	o := &slog.HandlerOptions{Level: config.LogLevel}
+	if config.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(a.err, o))
+	}
+	return slog.New(slog.NewTextHandler(a.err, o))
+}
+
+// endAtOnce ends the process when the disk did not take what it said it took: nothing in memory can be trusted to be
+// on disk any more, and the next start recovers from what is.
+func endAtOnce(logger *slog.Logger, err error) {
+	logger.Error("ending at once: the state on disk is unknown; a restart recovers it", "error", err)
+	os.Exit(exitFailure)
+}

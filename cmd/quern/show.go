@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// getCommand shows one submission.
+func (a *app) getCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "get ID",
+		Short: "Show a submission",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withSubmission(args[0], func(c *client.Client, id string) error {
+				s, err := c.Get(cmd.Context(), id)
+				if err != nil {
+					return err
+				}
+				return printOne(a, *s, submissionFields)
+			})
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+// cancelCommand ends submissions before they are done.
+func (a *app) cancelCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "cancel ID...",
+		Short: "Cancel submissions: what is not done will not be done",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var cancelled []api.Submission
+			for _, arg := range args {
+				err := a.withSubmission(arg, func(c *client.Client, id string) error {
+					s, err := c.Cancel(cmd.Context(), id)
+					if err == nil {
+						cancelled = append(cancelled, *s)
+					}
+					return err
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return printList(a, cancelled, submissionHeader(), submissionRow)
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+// outputsCommand prints what the chunks of a submission came to.
+func (a *app) outputsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "outputs ID",
+		Short: "Print the outputs of a submission's chunks in the order of their indexes",
+		Long: "Print the outputs of a submission's chunks in the order of their indexes. raw writes the bytes one after another, as the\n" +
+			"commands printed them; jsonl writes one {\"index\":...,\"output\":...} a line. Chunks without output are left out.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withSubmission(args[0], func(c *client.Client, id string) error {
+				return a.outputs(cmd.Context(), c, id)
+			})
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatRaw, formatJSONL)
+	return c
+}
+
+// withSubmission checks an id before it asks the server about it.
+func (a *app) withSubmission(text string, do func(c *client.Client, id string) error) error {
+	if _, err := queue.ParseSubmissionID(text); err != nil {
+		return usageError{err}
+	}
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	return do(c, text)
+}
+
+// listOptions are the flags of list.
+type listOptions struct {
+	states []string
+	meta   []string
+	limit  int
+}
+
+// listCommand lists submissions.
+func (a *app) listCommand() *cobra.Command {
+	var o listOptions
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List a queue's submissions, newest first",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.list(cmd.Context(), o) },
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	c.Flags().StringSliceVar(&o.states, "state", nil, "only these states: open, completed, completed_with_dead, failed, cancelled, expired")
+	c.Flags().StringArrayVarP(&o.meta, "meta", "m", nil, "only submissions with this metadata, `KEY=VALUE`, repeatable")
+	c.Flags().IntVar(&o.limit, "limit", 100, "at most so many (0: all)")
+	return c
+}
+
+func (a *app) list(ctx context.Context, o listOptions) error {
+	meta, err := parseMeta(o.meta)
+	if err != nil {
+		return err
+	}
+	for _, state := range o.states {
+		if _, ok := queue.ParseSubmissionState(state); !ok {
+			return usageError{fmt.Errorf("--state %q is not a state of a submission", state)}
+		}
+	}
+	if o.limit < 0 {
+		return usageError{fmt.Errorf("--limit is %d; it must not be negative", o.limit)}
+	}
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	page := queue.MaxListLimit
+	if o.limit > 0 {
+		page = min(page, o.limit)
+	}
+	var found []api.Submission
+	for s, err := range c.List(ctx, a.queueName(), client.ListOptions{States: o.states, Meta: meta, Limit: page}) {
+		if err != nil {
+			return err
+		}
+		if found = append(found, s); len(found) == o.limit {
+			break
+		}
+	}
+	return printList(a, found, submissionHeader(), submissionRow)
+}
+
+func submissionHeader() []string {
+	return []string{"ID", "STATE", "CHUNKS", "READY", "WAITING", "RESERVED", "DONE", "DEAD", "CREATED", "META"}
+}
+
+func submissionRow(s api.Submission) []string {
+	return []string{s.ID, s.State, number(s.Chunks), number(s.Ready), number(s.Waiting), number(s.Reserved), number(s.Done), number(s.Dead), moment(s.CreatedAt), metaLine(s.Meta)}
+}
+
+// submissionFields is everything about a submission that is not empty.
+func submissionFields(s api.Submission) [][2]string {
+	fields := [][2]string{
+		{"id", s.ID}, {"queue", s.Queue}, {"state", s.State}, {"failure", s.Failure},
+		{"chunks", number(s.Chunks)}, {"ready", number(s.Ready)}, {"waiting", number(s.Waiting)}, {"reserved", number(s.Reserved)},
+		{"done", number(s.Done)}, {"dead", number(s.Dead)}, {"skipped", nonZero(int64(s.Skipped))},
+		{"meta", metaLine(s.Meta)}, {"priority", nonZero(s.Priority)}, {"group", s.Group},
+		{"prefix", s.Prefix}, {"template", s.Template}, {"run at", moment(s.RunAt)},
+		{"max attempts", nonZero(int64(s.MaxAttempts))}, {"created", moment(s.CreatedAt)}, {"finished", moment(s.FinishedAt)}, {"trace", s.Trace},
+	}
+	kept := fields[:0]
+	for _, field := range fields {
+		if field[1] != "" {
+			kept = append(kept, field)
+		}
+	}
+	return kept
+}
+
+func number[N uint32 | uint64 | int](n N) string { return strconv.FormatUint(uint64(n), 10) }
+
+func nonZero(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func moment(t api.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// submissionNote is where a submission stands, in a few words beside a bar.
+func submissionNote(s api.Submission) string {
+	var parts []string
+	for _, part := range []struct {
+		n    uint32
+		name string
+	}{{s.Ready, "ready"}, {s.Reserved, "reserved"}, {s.Waiting, "waiting"}, {s.Dead, "dead"}} {
+		if part.n > 0 {
+			parts = append(parts, number(part.n)+" "+part.name)
+		}
+	}
+	if s.State != api.StateOpen {
+		return s.State
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (a *app) outputs(ctx context.Context, c *client.Client, id string) error {
+	for out, err := range c.Outputs(ctx, id) {
+		if err != nil {
+			return err
+		}
+		if a.format == formatJSONL {
+			err = printJSON(a.out, out, "")
+		} else {
+			_, err = a.out.Write(out.Output)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// submitOptions are the flags of submit.
+type submitOptions struct {
+	count       int64
+	template    string
+	prefix      string
+	null        bool
+	meta        []string
+	priority    int64
+	attachment  string
+	group       string
+	runAt       string
+	maxAttempts uint16
+	key         string
+	wait        bool
+}
+
+// submitCommand inserts submissions.
+func (a *app) submitCommand() *cobra.Command {
+	var o submitOptions
+	c := &cobra.Command{
+		Use:   "submit [FILE...]",
+		Short: "Insert a submission",
+		Long: "Insert a submission. Its chunks are, in this order of precedence:\n" +
+			"  --count N --template TEXT   N chunks whose content is TEXT with {index} replaced\n" +
+			"  --count N --prefix KEY      N chunks whose content lies in object storage under KEY followed by the index\n" +
+			"  FILE...                     one chunk per file, with the file's bytes\n" +
+			"  otherwise                   one chunk per line of stdin (an empty line is an empty chunk; --null for find -print0)\n\n" +
+			"Files and lines become several submissions when they are more than one call can carry (" + strconv.Itoa(queue.MaxInlineChunks) + " chunks or about 63 MiB).\n" +
+			"It prints the id of each submission, and with --wait how each ended.",
+		Example: "  find . -name '*.jpg' | quern submit --meta company=123 --meta mode=preview --wait\n" +
+			"  quern submit --count 1000000 --template 'row {index}' --priority 5\n" +
+			"  quern submit --count 5000 --prefix s3://bucket/run-7/",
+		RunE: func(cmd *cobra.Command, args []string) error { return a.submit(cmd.Context(), o, args) },
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.quietFlag(c)
+	f := c.Flags()
+	f.Int64Var(&o.count, "count", 0, "number of chunks, 1 to 4294967295; goes with --template or --prefix")
+	f.StringVar(&o.template, "template", "", "content of every chunk, with {index} replaced by its index, such as 'row {index}'")
+	f.StringVar(&o.prefix, "prefix", "", "start of the object keys, such as s3://bucket/run-7/")
+	f.BoolVarP(&o.null, "null", "0", false, "chunks on stdin end with a NUL byte instead of a line end")
+	f.StringArrayVarP(&o.meta, "meta", "m", nil, "metadata `KEY=VALUE`, repeatable; an integer when VALUE parses as one, KEY=s:VALUE forces text")
+	f.Int64Var(&o.priority, "priority", 0, "for the strategy CustomPriority: larger comes first")
+	f.StringVar(&o.attachment, "attachment", "", "`TEXT`, or @FILE, that goes out with every chunk (at most 64 KiB)")
+	f.StringVar(&o.group, "group", "", "name that keeps submissions together on one shard")
+	f.StringVar(&o.runAt, "run-at", "", "do not hand out before this time (RFC 3339) or after this duration (10m)")
+	f.Uint16Var(&o.maxAttempts, "max-attempts", 0, "tries per chunk before the submission fails (0: the queue's setting)")
+	f.StringVar(&o.key, "idempotency-key", "", "the same key with the same request inserts only once within a day")
+	f.BoolVarP(&o.wait, "wait", "w", false, "wait until the submission ends; the exit code tells how")
+	return c
+}
+
+// submit inserts, prints what was inserted, and waits when asked to.
+func (a *app) submit(ctx context.Context, o submitOptions, files []string) error {
+	request, err := o.request(time.Now())
+	if err != nil {
+		return err
+	}
+	source, err := a.chunkSource(o, files)
+	if err != nil {
+		return err
+	}
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	var inserted []api.Submission
+	err = o.each(request, source, func(request api.NewSubmission, key string) error {
+		var options []client.InsertOption
+		if key != "" {
+			options = append(options, client.WithKey(key))
+		}
+		s, err := c.Insert(ctx, a.queueName(), &request, options...)
+		if err == nil {
+			inserted = append(inserted, *s)
+		}
+		return err
+	})
+	if err != nil && len(inserted) > 0 {
+		err = fmt.Errorf("%w; %d submissions were inserted before that, the last one is %s", err, len(inserted), inserted[len(inserted)-1].ID)
+	}
+	if err == nil && o.wait {
+		return a.submitWait(ctx, c, inserted)
+	}
+	if printed := a.printSubmitted(inserted); err == nil {
+		err = printed
+	}
+	return err
+}
+
+// request is the submission without its chunks, or with them when they are a count.
+func (o *submitOptions) request(now time.Time) (api.NewSubmission, error) {
+	meta, err := parseMeta(o.meta)
+	if err != nil {
+		return api.NewSubmission{}, err
+	}
+	n := api.NewSubmission{Meta: meta, Priority: o.priority, Group: o.group, MaxAttempts: o.maxAttempts}
+	if n.Attachment, err = textOrFile(o.attachment, queue.MaxAttachmentBytes); err != nil {
+		return api.NewSubmission{}, err
+	}
+	if o.runAt != "" {
+		if n.RunAt, err = parseMoment(o.runAt, now); err != nil {
+			return api.NewSubmission{}, usageError{fmt.Errorf("--run-at %w", err)}
+		}
+	}
+	switch {
+	case o.count == 0 && o.template == "" && o.prefix == "":
+	case o.count < 1 || o.count > queue.MaxChunks:
+		return api.NewSubmission{}, usageError{fmt.Errorf("--count is %d; it must be from 1 to %d", o.count, uint32(queue.MaxChunks))}
+	case (o.template == "") == (o.prefix == ""):
+		return api.NewSubmission{}, usageError{errors.New("--count needs either --template or --prefix")}
+	default:
+		n.Chunks = api.Chunks{Count: uint32(o.count), Template: o.template, Prefix: o.prefix}
+	}
+	return n, nil
+}
+
+// chunkSource is where the chunks come from, nil when they are a count.
+func (a *app) chunkSource(o submitOptions, files []string) (chunkReader, error) {
+	switch {
+	case o.count != 0 && len(files) > 0:
+		return nil, usageError{errors.New("--count and files exclude each other")}
+	case o.count != 0:
+		return nil, nil
+	case len(files) > 0:
+		return &fileReader{paths: files}, nil
+	case isTerminal(a.in):
+		return nil, usageError{errors.New("nothing to submit: give files, lines on stdin, or --count with --template or --prefix")}
+	case o.null:
+		return newLineReader(a.in, 0), nil
+	}
+	return newLineReader(a.in, '\n'), nil
+}
+
+// each calls insert once per submission. The second and later ones get a key of their own.
+func (o *submitOptions) each(request api.NewSubmission, source chunkReader, insert func(api.NewSubmission, string) error) error {
+	if source == nil {
+		return insert(request, o.key)
+	}
+	cut := portions{from: source, chunks: portionChunks, bytes: portionBytes}
+	for n := 0; ; n++ {
+		portion, err := cut.next()
+		if errors.Is(err, io.EOF) {
+			if n == 0 {
+				return usageError{errors.New("nothing to submit: the input is empty")}
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		request.Chunks = api.Chunks{Inline: make([]api.Bytes, len(portion))}
+		for i, chunk := range portion {
+			request.Chunks.Inline[i] = chunk
+		}
+		key := o.key
+		if key != "" && n > 0 {
+			key += "/" + strconv.Itoa(n)
+		}
+		if err := insert(request, key); err != nil {
+			return err
+		}
+	}
+}
+
+// submitWait waits for all submissions and prints how they ended; the worst end makes the exit code.
+func (a *app) submitWait(ctx context.Context, c *client.Client, inserted []api.Submission) error {
+	var total int64
+	for _, s := range inserted {
+		total += int64(s.Chunks)
+	}
+	bar := a.newProgress("chunks", total, time.Now)
+	var before int64
+	var bad error
+	for i := range inserted {
+		s, err := a.follow(ctx, c, inserted[i].ID, func(s api.Submission) {
+			bar.Set(before+int64(s.Done), submissionNote(s))
+		})
+		if err != nil {
+			bar.End()
+			return err
+		}
+		inserted[i] = *s
+		before += int64(s.Done)
+		if bad == nil {
+			bad = endError(*s)
+		}
+	}
+	bar.End()
+	if err := a.printSubmitted(inserted); err != nil {
+		return err
+	}
+	return bad
+}
+
+// printSubmitted prints ids alone for people and shells, everything as JSON.
+func (a *app) printSubmitted(inserted []api.Submission) error {
+	if a.format == formatTable {
+		for _, s := range inserted {
+			if _, err := fmt.Fprintln(a.out, s.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if a.format == formatJSON && len(inserted) == 1 {
+		return printJSON(a.out, inserted[0], "  ")
+	}
+	return printList(a, inserted, nil, nil)
+}
+
+// textOrFile is a flag's text, or the bytes of the file named after '@'; nil when the flag is empty.
+func textOrFile(text string, most int) (api.Bytes, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if path, ok := strings.CutPrefix(text, "@"); ok {
+		return readAtMost(path, most)
+	}
+	return api.Bytes(text), nil
+}
+
+// parseMoment reads a time, or a duration from now.
+func parseMoment(text string, now time.Time) (api.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return api.At(now.Add(d)), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return api.Time{}, fmt.Errorf("%q is neither a time such as 2026-01-31T12:00:00Z nor a duration such as 10m", text)
+	}
+	return api.At(t), nil
+}

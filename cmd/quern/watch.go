@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// followEvery is how often a submission is asked about while a person looks on.
+const followEvery = 500 * time.Millisecond
+
+// watchCommand shows a submission, or a queue, as it moves.
+func (a *app) watchCommand() *cobra.Command {
+	var every time.Duration
+	c := &cobra.Command{
+		Use:   "watch [ID]",
+		Short: "Follow a submission until it ends, or a queue's numbers until interrupted",
+		Long: "With an ID: show the submission's progress until it ends; the exit code is 0 when it completed and 6 when it did not.\n" +
+			"Without: print the queue's numbers every --every until interrupted, with what was done per second in between.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if every < 100*time.Millisecond || every > time.Hour {
+				return usageError{fmt.Errorf("--every is %s; it must be from 100ms to 1h", every)}
+			}
+			if len(args) == 0 {
+				return a.watchQueue(cmd.Context(), every)
+			}
+			return a.withSubmission(args[0], func(c *client.Client, id string) error {
+				return a.watchSubmission(cmd.Context(), c, id)
+			})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSONL)
+	a.quietFlag(c)
+	c.Flags().DurationVar(&every, "every", time.Second, "how often to print a queue's numbers, 100ms to 1h")
+	return c
+}
+
+// watchSubmission shows a bar until the submission ends and prints how it did.
+func (a *app) watchSubmission(ctx context.Context, c *client.Client, id string) error {
+	first, err := c.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	bar := a.newProgress("chunks", int64(first.Chunks), time.Now)
+	s, err := a.follow(ctx, c, id, func(s api.Submission) { bar.Set(int64(s.Done), submissionNote(s)) })
+	bar.End()
+	if err != nil {
+		return err
+	}
+	if err := printOne(a, *s, submissionFields); err != nil {
+		return err
+	}
+	return endError(*s)
+}
+
+// follow waits until the submission ends. show gets every state seen, the first and the last included.
+func (a *app) follow(ctx context.Context, c *client.Client, id string, show func(api.Submission)) (*api.Submission, error) {
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for {
+		s, err := c.Get(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		show(*s)
+		if s.State != api.StateOpen {
+			return s, nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("submission %s is still open: %w", id, context.Cause(ctx))
+		}
+	}
+}
+
+// endError is the exit code of a submission that was waited for.
+func endError(s api.Submission) error {
+	if s.State == api.StateCompleted {
+		return nil
+	}
+	text := "submission " + s.ID + " ended as " + s.State
+	if s.Failure != "" {
+		text += ": " + s.Failure
+	}
+	return endedError{code: exitNotDone, text: text}
+}
+
+// statsCommand prints a queue's numbers once.
+func (a *app) statsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "stats",
+		Short: "Print a queue's numbers",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			s, err := c.Stats(cmd.Context(), a.queueName())
+			if err != nil {
+				return err
+			}
+			return printOne(a, *s, statsFields)
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func statsFields(s api.Stats) [][2]string {
+	return [][2]string{
+		{"ready", number(s.Ready)}, {"waiting", number(s.Waiting)}, {"reserved", number(s.Reserved)}, {"dead", number(s.Dead)},
+		{"open submissions", number(s.SubmissionsOpen)}, {"consumers waiting", number(s.ConsumersWaiting)},
+		{"oldest ready", (time.Duration(s.OldestReadySeconds * float64(time.Second))).Round(time.Second).String()},
+		{"inserted", number(s.InsertedTotal)}, {"reservations", number(s.ReservedTotal)}, {"done", number(s.DoneTotal)},
+		{"failed tries", number(s.FailedTotal)}, {"expired", number(s.ExpiredTotal)}, {"released", number(s.ReleasedTotal)},
+		{"submissions inserted", number(s.SubmissionsInsertedTotal)}, {"submissions ended", number(s.SubmissionsEndedTotal)},
+		{"commits", number(s.CommitsTotal)}, {"journal bytes", number(s.JournalBytes)}, {"store bytes", number(s.StoreBytes)},
+	}
+}
+
+// watchQueue prints a line every so often: rows under one header for people, objects for scripts.
+func (a *app) watchQueue(ctx context.Context, every time.Duration) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var before *api.Stats
+	for n := 0; ; n++ {
+		s, err := c.Stats(ctx, a.queueName())
+		if ctx.Err() != nil {
+			return nil // being interrupted is how this command ends
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			before = s
+		}
+		if err := a.printQueueLine(n, *s, *before, every); err != nil {
+			return err
+		}
+		before = s
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// headerEvery repeats the header, so that it stays on the screen.
+const headerEvery = 20
+
+func (a *app) printQueueLine(n int, s, before api.Stats, every time.Duration) error {
+	if a.format == formatJSONL {
+		return printJSON(a.out, s, "")
+	}
+	const layout = "%12s %10s %10s %8s %10s %10s %10s %9s\n"
+	if n%headerEvery == 0 {
+		if _, err := fmt.Fprintf(a.out, layout, "READY", "WAITING", "RESERVED", "DEAD", "OPEN SUBM", "DONE/S", "FAILED/S", "CONSUMERS"); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(a.out, layout, number(s.Ready), number(s.Waiting), number(s.Reserved), number(s.Dead), number(s.SubmissionsOpen),
+		perSecond(s.DoneTotal, before.DoneTotal, every), perSecond(s.FailedTotal, before.FailedTotal, every), number(s.ConsumersWaiting))
+	return err
+}
+
+// perSecond is the rate of a total between two looks. A smaller total means that the server was restarted in between.
+func perSecond(now, before uint64, every time.Duration) string {
+	if now < before {
+		before = 0
+	}
+	return fmt.Sprintf("%.0f", float64(now-before)/every.Seconds())
+}

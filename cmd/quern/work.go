@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// workOptions are the flags of work.
+type workOptions struct {
+	concurrency int
+	strategy    string
+	consumer    string
+	timeout     time.Duration
+	killAfter   time.Duration
+	count       int64
+	untilEmpty  bool
+}
+
+// workCommand makes any program a consumer.
+func (a *app) workCommand() *cobra.Command {
+	var o workOptions
+	c := &cobra.Command{
+		Use:   "work [flags] -- COMMAND [ARG...]",
+		Short: "Run a command for every chunk",
+		Long: "Run a command for every chunk. The command gets the chunk's content on stdin; {} in its arguments is replaced by the content\n" +
+			"when that is text (by the key when the content lies in object storage). Its environment has\n" +
+			"  QUERN_SUBMISSION, QUERN_INDEX, QUERN_ATTEMPT   which chunk it is, and which try\n" +
+			"  QUERN_CONTENT                                  the content, when it is text of at most 32 KiB\n" +
+			"  QUERN_KEY                                      the key of the content in object storage (stdin is then empty)\n" +
+			"  QUERN_META_<KEY>                               the submission's metadata; the key in capitals, '_' for all but letters and digits\n\n" +
+			"What it prints is the chunk's output. Exit code 0 completes the chunk. Any other fails this try, with the last line of stderr as\n" +
+			"the reason; 100 says that no further try will help. The reservation is extended while the command runs; when it is lost all the\n" +
+			"same (the submission was cancelled, say) the command is killed.\n\n" +
+			"SIGTERM or SIGINT lets the running commands finish and gives back the rest; a second one kills them.",
+		Example: "  quern work --concurrency 4 -- sha256sum {}\n" +
+			"  quern work --strategy 'OrElse(SelectOnly(\"mode\", \"preview\", Random), OldestFirst)' --until-empty -- ./render",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("a command is missing: write it after --, as in 'quern work -- sha256sum {}'")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.work(cmd.Context(), o, args) },
+	}
+	a.queueFlags(c)
+	a.quietFlag(c)
+	f := c.Flags()
+	f.SetInterspersed(false)
+	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "commands that run at once, 1 to 1000")
+	f.StringVar(&o.strategy, "strategy", "Random", "which chunks, and in what order")
+	f.StringVar(&o.consumer, "consumer", defaultConsumer(), "name of this consumer")
+	f.DurationVar(&o.timeout, "timeout", time.Minute, "how soon the chunks of this process come back when it dies, 100ms to 24h; it is extended while commands run")
+	f.DurationVar(&o.killAfter, "kill-after", 0, "kill a command that runs longer than this, and fail the try (0: never)")
+	f.Int64VarP(&o.count, "count", "n", 0, "end after so many chunks (0: go on)")
+	f.BoolVar(&o.untilEmpty, "until-empty", false, "end when nothing is left for this consumer and nothing is reserved or waiting that could come back")
+	return c
+}
+
+// check refuses what the flags cannot mean.
+func (o *workOptions) check() error {
+	if _, err := strategyJSON(o.strategy); err != nil {
+		return err
+	}
+	switch {
+	case o.concurrency < 1 || o.concurrency > 1000:
+		return usageError{fmt.Errorf("--concurrency is %d; it must be from 1 to 1000", o.concurrency)}
+	case o.timeout < queue.MinReservation || o.timeout > queue.MaxReservation:
+		return usageError{fmt.Errorf("--timeout is %s; it must be from %s to %s", o.timeout, queue.MinReservation, queue.MaxReservation)}
+	case o.killAfter < 0:
+		return usageError{fmt.Errorf("--kill-after is %s; it must not be negative", o.killAfter)}
+	case o.count < 0:
+		return usageError{fmt.Errorf("--count is %d; it must not be negative", o.count)}
+	}
+	return nil
+}
+
+// work runs commands until ctx ends, or there is nothing more to do.
+func (a *app) work(ctx context.Context, o workOptions, args []string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	bar := a.newProgress("chunks", -1, time.Now)
+	command, err := newCommand(args, o.killAfter, a.env(), bar)
+	if err != nil {
+		return err
+	}
+	a.onAbort(command.killAll)
+	quick, err := a.client()
+	if err != nil {
+		return err
+	}
+	if _, err := quick.Stats(ctx, a.queueName()); err != nil {
+		return err // better said now than waited for: a wrong address, a queue that does not exist
+	}
+	patient, err := a.client(client.WithRetries(client.DefaultRetries))
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	w := &working{command: command, count: o.count, stop: stop, bar: bar}
+	if o.untilEmpty {
+		go func() { a.stopWhenEmpty(ctx, quick, o, stop) }()
+	}
+	err = patient.Work(ctx, client.WorkOptions{
+		Queue: a.queueName(), Strategy: o.strategy, Consumer: o.consumer, Concurrency: o.concurrency, Timeout: o.timeout,
+		Grace: time.Millisecond, // ends the handlers that have not begun their command; commands are shielded from it
+		OnError: func(err error) {
+			fmt.Fprintf(bar, "quern: %v\n", err)
+		},
+	}, w.handle)
+	bar.End()
+	return err
+}
+
+// working is one run of work.
+type working struct {
+	command *command
+	count   int64 // chunks to begin; 0: no limit
+	stop    func()
+	bar     *progress
+
+	begun, running, done, failed atomic.Int64
+}
+
+// handle runs the command for one chunk.
+func (w *working) handle(ctx context.Context, chunk *client.Chunk) ([]byte, error) {
+	if begun := w.begun.Add(1); w.count > 0 && begun >= w.count {
+		w.stop() // no more is reserved
+		if begun > w.count {
+			<-ctx.Done() // and what was reserved ahead goes back
+			return nil, context.Cause(ctx)
+		}
+	}
+	w.running.Add(1)
+	w.show()
+	ctx, release := whileHeld(ctx)
+	defer release()
+	output, err := w.command.run(ctx, chunkInput{
+		Submission: chunk.Submission, Index: chunk.Index, Attempt: chunk.Attempt, Content: chunk.Content, Key: chunk.Key, Meta: chunk.Meta,
+	})
+	w.running.Add(-1)
+	if err == nil {
+		w.done.Add(1)
+	} else {
+		w.failed.Add(1)
+	}
+	w.show()
+	var failure commandFailure
+	if errors.As(err, &failure) && failure.fatal {
+		return nil, client.Permanent(err)
+	}
+	return output, err
+}
+
+func (w *working) show() {
+	note := fmt.Sprintf("%d running", w.running.Load())
+	if failed := w.failed.Load(); failed > 0 {
+		note += fmt.Sprintf(", %d tries failed", failed)
+	}
+	w.bar.Set(w.done.Load(), note)
+}
+
+// whileHeld is a context that ends when the chunk is lost, but not when the consumer drains: a command that runs may
+// finish.
+func whileHeld(ctx context.Context) (held context.Context, release func()) {
+	held, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	unwatch := context.AfterFunc(ctx, func() {
+		if cause := context.Cause(ctx); !errors.Is(cause, client.ErrDraining) {
+			cancel(cause)
+		}
+	})
+	return held, func() {
+		unwatch()
+		cancel(nil)
+	}
+}
+
+// emptyEvery is how often --until-empty looks.
+const emptyEvery = 250 * time.Millisecond
+
+// stopWhenEmpty calls stop when nothing is left. A server that is away is not an empty one.
+func (a *app) stopWhenEmpty(ctx context.Context, c *client.Client, o workOptions, stop func()) {
+	tick := time.NewTicker(emptyEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if empty, err := a.nothingLeft(ctx, c, o); err == nil && empty {
+			stop()
+			return
+		}
+	}
+}
+
+// nothingLeft says whether this consumer could get nothing, now or when what is reserved or waits comes back. Chunks that
+// are ready but not for its strategy do not count; whether there are any is found out by asking for one and giving it
+// back.
+func (a *app) nothingLeft(ctx context.Context, c *client.Client, o workOptions) (bool, error) {
+	s, err := c.Stats(ctx, a.queueName())
+	if err != nil || s.Reserved > 0 || s.Waiting > 0 {
+		return false, err
+	}
+	if s.Ready == 0 {
+		return true, nil
+	}
+	strategy, err := strategyJSON(o.strategy)
+	if err != nil {
+		return false, err
+	}
+	got, err := c.Reserve(ctx, a.queueName(), &api.ReserveRequest{Max: 1, Strategy: strategy, Consumer: o.consumer, TimeoutMS: o.timeout.Milliseconds()})
+	if err != nil || len(got.Reservations) == 0 {
+		return err == nil, err
+	}
+	_, err = c.Release(ctx, a.queueName(), []api.ReleaseItem{{Token: got.Reservations[0].Token}})
+	return false, err
+}
