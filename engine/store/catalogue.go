@@ -97,10 +97,7 @@ func (c *Catalogue) Queues() (all []QueueRow, err error) {
 
 // PutQueue stores a queue durably. Of a queue that is there already only the settings change; its shard and its time of
 // creation stay. A new queue in another's shard is an error.
-func (c *Catalogue) PutQueue(ctx context.Context, q QueueRow) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+func (c *Catalogue) PutQueue(q QueueRow) error {
 	settings, err := json.Marshal(rowOfSettings(q.Settings))
 	if err != nil {
 		return wrap("put queue", err)
@@ -119,10 +116,7 @@ func (c *Catalogue) PutQueue(ctx context.Context, q QueueRow) error {
 }
 
 // DeleteQueue removes a queue durably. One that is not there is removed already.
-func (c *Catalogue) DeleteQueue(ctx context.Context, name string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+func (c *Catalogue) DeleteQueue(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, err := c.drop.Exec(name)
