@@ -37,6 +37,7 @@ type fake struct {
 	extended map[uint32]int
 	released []uint32
 	calls    map[string]int
+	asked    map[string]int // by verb and index
 	closed   bool
 }
 
@@ -44,7 +45,7 @@ type fake struct {
 func newFake(t *testing.T, n int, before func(w http.ResponseWriter, r *http.Request) bool) *fake {
 	t.Helper()
 	f := &fake{t: t, before: before, held: map[uint32]int{}, done: map[uint32]string{}, failed: map[uint32]api.FailItem{}, fails: map[uint32]int{},
-		extended: map[uint32]int{}, calls: map[string]int{}, results: map[string]string{}}
+		extended: map[uint32]int{}, calls: map[string]int{}, asked: map[string]int{}, results: map[string]string{}}
 	f.cond = sync.NewCond(&f.mu)
 	for i := range n {
 		f.ready = append(f.ready, uint32(i))
@@ -203,7 +204,9 @@ func tokenIndex(token []byte) uint32 {
 }
 
 func (f *fake) status(verb string, index uint32) wire.Result {
-	if status := f.results[fmt.Sprintf("%s %d", verb, index)]; status != "" {
+	name := fmt.Sprintf("%s %d", verb, index)
+	f.asked[name]++
+	if status := f.results[name]; status != "" {
 		return wire.Result{Status: status, Code: "reservation_lost", Detail: "as the test wants"}
 	}
 	if _, ok := f.held[index]; !ok {
