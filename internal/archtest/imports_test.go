@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"engine/store":               {"engine/queue", "engine/journal", "engine/sqlitedb"},
 	"engine/shard":               {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/journal", "engine/store"},
 	"engine":                     {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/store"},
+	"engine/simtest":             {"all"}, // tests only: the whole engine against its model
 	"sdk/api":                    {},
 	"sdk/wire":                   {"sdk/api"},
 	"sdk/client":                 {"sdk/api", "sdk/wire"},
