@@ -75,7 +75,7 @@ var exactHomes = []string{"engine"}
 // testHomes are the dependencies of tests: any test may use them, and no code.
 var testHomes = []string{
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/rogpeppe/go-internal", "go.uber.org/goleak",
-	"github.com/getkin/kin-openapi", "github.com/prometheus/client_golang/prometheus/testutil",
+	"github.com/getkin/kin-openapi", "github.com/prometheus/client_golang",
 }
 
 // Every package stands in the table and imports only what the table allows it.
