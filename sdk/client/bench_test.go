@@ -1,0 +1,48 @@
+package client
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/quern-queue/quern/sdk/wire"
+)
+
+// BenchmarkExchange100 is a cycle of 100 chunks against a server that only reads the request and writes the same bytes
+// each time: what the client costs, over its own connections and over net/http.
+func BenchmarkExchange100(b *testing.B) {
+	answer := new(wire.ExchangeResponse)
+	request := &wire.ExchangeRequest{HasReserve: true, Reserve: wire.ReserveRequest{Max: 100}}
+	for i := range uint32(100) {
+		request.Complete = append(request.Complete, wire.CompleteItem{Token: token(i)})
+		answer.Complete = append(answer.Complete, wire.Result{Status: "ok"})
+		answer.Reservations = append(answer.Reservations, wire.Reservation{Token: token(i), Submission: 1 << 56, Index: i, Attempt: 1, Deadline: 1_800_000_000_000, Content: []byte(strings.Repeat("x", 100))})
+	}
+	body := answer.Append(nil)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Write(body)
+	}))
+	defer server.Close()
+	for name, options := range map[string][]Option{"lean": nil, "net_http": {WithHTTPClient(server.Client())}} {
+		b.Run(name, func(b *testing.B) {
+			c, err := New(server.URL, options...)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			var out Exchanged
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := c.ExchangeInto(b.Context(), "default", request, &out); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if len(out.Reservations) != 100 {
+				b.Fatalf("got %d reservations", len(out.Reservations))
+			}
+		})
+	}
+}

@@ -1,0 +1,203 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+func connect(t *testing.T, url string) *client.Client {
+	t.Helper()
+	c, err := client.New(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// Two consumers share the work of a real server; every chunk is completed once, with its own output.
+func TestWorkOnServer(t *testing.T) {
+	t.Parallel()
+	const n = 5000
+	c := connect(t, serve(t))
+	chunks := func(yield func([]byte, error) bool) {
+		for i := range n {
+			if !yield(fmt.Appendf(nil, "in %d\xff", i), nil) {
+				return
+			}
+		}
+	}
+	s, err := c.InsertStream(t.Context(), "default", &api.NewSubmission{Meta: api.Meta{"company": api.Int(5)}, Attachment: api.Bytes("with all")}, chunks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var mu sync.Mutex
+	tries := make(map[uint32]int)
+	var consumers sync.WaitGroup
+	for range 2 {
+		consumers.Go(func() {
+			err := c.Work(ctx, client.WorkOptions{Concurrency: 8, Prefetch: 100, OnError: func(err error) { t.Error(err) }}, func(_ context.Context, chunk *client.Chunk) ([]byte, error) {
+				mu.Lock()
+				tries[chunk.Index]++
+				try := tries[chunk.Index]
+				mu.Unlock()
+				if string(chunk.Attachment) != "with all" || chunk.Meta["company"] != api.Int(5) || int(chunk.Attempt) != try {
+					t.Errorf("try %d: got %+v", try, chunk)
+				}
+				if chunk.Index%100 == 0 && try == 1 {
+					return nil, client.RetryAfter(errors.New("again"), 0)
+				}
+				return append([]byte("out of "), chunk.Content...), nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	s, err = c.Wait(t.Context(), s.ID)
+	cancel()
+	consumers.Wait()
+	if err != nil || s.State != api.StateCompleted || s.Done != n {
+		t.Fatalf("got %+v, %v", s, err)
+	}
+	next := uint32(0)
+	for output, err := range c.Outputs(t.Context(), s.ID) {
+		if want := fmt.Sprintf("out of in %d\xff", next); err != nil || output.Index != next || string(output.Output) != want {
+			t.Fatalf("got output %d %q, %v; want %d %q", output.Index, output.Output, err, next, want)
+		}
+		next++
+	}
+	if next != n {
+		t.Errorf("got %d outputs, want %d", next, n)
+	}
+	stats, err := c.Stats(t.Context(), "default")
+	if err != nil || stats.DoneTotal != n || stats.FailedTotal != n/100 || stats.Reserved != 0 {
+		t.Errorf("stats: got %+v, %v", stats, err)
+	}
+}
+
+// Inserts with one key insert once; another request under the key is refused.
+func TestInsertOnce(t *testing.T) {
+	t.Parallel()
+	c := connect(t, serve(t))
+	ctx := t.Context()
+	n := &api.NewSubmission{Chunks: api.Chunks{Count: 4_000_000_000, Prefix: "s3://x/"}, Priority: -7, Meta: api.Meta{"mode": api.Text("a\"b")}}
+	first, err := c.Insert(ctx, "default", n, client.WithKey("once"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.Insert(ctx, "default", n, client.WithKey("once"))
+	if err != nil || again.ID != first.ID || again.Chunks != 4_000_000_000 {
+		t.Errorf("got %+v, %v; want the submission %s", again, err, first.ID)
+	}
+	n.Priority = 8
+	if _, err := c.Insert(ctx, "default", n, client.WithKey("once")); client.CodeOf(err) != api.CodeIdempotencyReuse {
+		t.Errorf("another request: got %v, want %s", err, api.CodeIdempotencyReuse)
+	}
+	got, err := c.Get(ctx, first.ID)
+	if err != nil || got.Priority != -7 || got.Meta["mode"] != api.Text("a\"b") || got.Prefix != "s3://x/" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// Lists, chunks, cancel and queues work through the client as the server means them.
+func TestReadingServer(t *testing.T) {
+	t.Parallel()
+	c := connect(t, serve(t))
+	ctx := t.Context()
+	if _, err := c.PutQueue(ctx, "other", api.QueueSettingsInput{MaxAttempts: new(uint16(3)), Durability: new(api.DurabilityRelaxed)}); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for i := range 7 {
+		s, err := c.Insert(ctx, "other", &api.NewSubmission{Meta: api.Meta{"n": api.Int(int64(i % 2)), "t": api.Text("1")}, Chunks: api.Chunks{Count: 3, Template: "{index}"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, s.ID)
+	}
+	cancelled, err := c.Cancel(ctx, ids[2])
+	if err != nil || cancelled.State != api.StateCancelled {
+		t.Fatalf("got %+v, %v", cancelled, err)
+	}
+	var got []string
+	for s, err := range c.List(ctx, "other", client.ListOptions{States: []string{api.StateOpen}, Meta: api.Meta{"n": api.Int(0), "t": api.Text("1")}, Limit: 2}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, s.ID)
+	}
+	if want := []string{ids[6], ids[4], ids[0]}; !slices.Equal(got, want) {
+		t.Errorf("list: got %v, want %v", got, want)
+	}
+	held, err := c.Reserve(ctx, "other", &api.ReserveRequest{Max: 1, Strategy: []byte(`"OldestFirst"`), Consumer: "me"})
+	if err != nil || len(held.Reservations) != 1 || held.Reservations[0].Submission != ids[0] {
+		t.Fatalf("got %+v, %v", held, err)
+	}
+	var states []string
+	for chunk, err := range c.Chunks(ctx, ids[0]) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		states = append(states, fmt.Sprint(chunk.Index, chunk.State, chunk.Consumer))
+	}
+	if want := []string{"0reservedme", "1ready", "2ready"}; !slices.Equal(states, want) {
+		t.Errorf("chunks: got %q, want %q", states, want)
+	}
+	var names []string
+	for q, err := range c.Queues(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, q.Name+" "+q.Settings.Durability)
+	}
+	slices.Sort(names)
+	if want := []string{"default full", "other relaxed"}; !slices.Equal(names, want) {
+		t.Errorf("queues: got %q, want %q", names, want)
+	}
+	if err := c.DeleteQueue(ctx, "other"); client.CodeOf(err) != api.CodeConflict {
+		t.Errorf("deleting a queue with work: got %v, want %s", err, api.CodeConflict)
+	}
+	if _, err := c.Queue(ctx, "none"); client.CodeOf(err) != api.CodeUnknownQueue {
+		t.Errorf("got %v, want %s", err, api.CodeUnknownQueue)
+	}
+}
+
+// A submission that is cancelled under its handlers ends their contexts' work as gone, and Work goes on.
+func TestCancelUnderWork(t *testing.T) {
+	t.Parallel()
+	c := connect(t, serve(t))
+	s, err := c.Insert(t.Context(), "default", &api.NewSubmission{Chunks: api.Chunks{Count: 1, Template: "x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	heard := make(chan *client.ChunkError, 10)
+	err = c.Work(ctx, client.WorkOptions{OnError: func(err error) {
+		var chunk *client.ChunkError
+		if errors.As(err, &chunk) {
+			heard <- chunk
+			cancel()
+		}
+	}}, func(context.Context, *client.Chunk) ([]byte, error) {
+		if _, err := c.Cancel(t.Context(), s.ID); err != nil {
+			t.Error(err)
+		}
+		return []byte("too late"), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := <-heard; got.Result.Status != api.StatusGone || got.Submission != s.ID {
+		t.Errorf("got %+v, want a chunk of %s that is gone", got, s.ID)
+	}
+}
