@@ -26,7 +26,7 @@ run: build ## build, then run the demo: a server, five companies' work and 20 co
 build: prepare ## build ./bin/quern
 	go build -buildvcs=$(VCS) -o bin/quern ./cmd/quern
 
-test: prepare format-check vet ## everything that must hold: format, vet, and all tests (about ten minutes on two cores)
+test: prepare format-check vet ## everything that must hold: format, vet, and all tests (some minutes on two cores)
 	go test -race -timeout 15m $$(go list ./... | grep -Ev '$(HEAVY)')
 	go test -timeout 15m $$(go list ./... | grep -E '$(HEAVY)')
 
@@ -41,10 +41,10 @@ fuzz: prepare ## every fuzz target for FUZZTIME (10s) each
 
 bench: build ## Go benchmarks, then the suites of `quern bench`; for figures, on an otherwise idle machine
 	go test -run '^$$' -bench . -benchmem ./engine/... ./sdk/...
-	for suite in $$(./bin/quern bench --list); do ./bin/quern bench "$$suite"; done
+	for suite in $$(./bin/quern bench --list | grep -v '^ '); do ./bin/quern bench "$$suite"; done
 
 soak: build ## kill -9 loops for long: SOAK=10000 rounds
-	QUERN_SOAK=$(SOAK) go test -timeout 24h -count 1 -v -run 'Kill' ./cmd/quern
+	QUERN_CRASH_ROUNDS=$(SOAK) go test -timeout 24h -count 1 -v -run TestKillNine ./cmd/quern
 
 fmt: ## format all Go files (gofumpt, a stricter gofmt)
 	$(TOOL) gofumpt -w .
@@ -55,7 +55,9 @@ lint: vet ## vet, staticcheck, gofumpt and the modernisers of go fix
 	@found=$$(go fix -diff ./...); [ -z "$$found" ] || { echo "go fix ./... would change: $$found"; exit 1; }
 
 golden: ## write the golden files anew; then read the difference before you commit it
-	go test -count 1 $$(grep -rl --include='*_test.go' 'flag.Bool("rewrite"' . | xargs -n 1 dirname | sort -u) -rewrite
+	@grep -rEo --include='*_test.go' 'flag.Bool\("(rewrite|update)"' . | sed -E 's|/[^/]*:.*"(.*)"| \1|' | sort -u | while read -r folder flag; do \
+		go test -count 1 "$$folder" "-$$flag"; \
+	done
 
 clean: ## remove what was built
 	rm -rf bin
