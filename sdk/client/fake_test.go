@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -87,92 +88,86 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the client went away
 	}
 	verb := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
-	var out []byte
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls[verb]++
+	answer, err := f.answer(r.Context(), verb, body)
+	switch {
+	case err != nil:
+		writeProblem(w, api.Problem{Title: "Invalid", Status: 422, Code: api.CodeInvalid, Detail: err.Error()})
+	case answer == nil:
+		w.WriteHeader(http.StatusNotFound)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(answer.Append(nil))
+		f.cond.Broadcast()
+	}
+}
+
+// answer does one call; a verb that it does not know has no answer.
+func (f *fake) answer(ctx context.Context, verb string, body []byte) (appender, error) {
 	switch verb {
 	case "reservations":
 		var q wire.ReserveRequest
-		if !f.read(w, q.Decode(body)) {
-			return
+		err := q.Decode(body)
+		if err == nil && q.WaitMS > 0 {
+			f.await(ctx)
 		}
-		stop := make(chan struct{})
-		defer close(stop)
-		go func() {
-			select {
-			case <-r.Context().Done():
-				f.cond.Broadcast()
-			case <-stop:
-			}
-		}()
-		for q.WaitMS > 0 && len(f.ready) == 0 && !f.closed && r.Context().Err() == nil {
-			f.cond.Wait()
-		}
-		if r.Context().Err() != nil {
-			return
+		if err != nil || ctx.Err() != nil {
+			return nil, err
 		}
 		answer := f.reserve(q.Max)
-		out = answer.Append(nil)
+		return &answer, nil
 	case "exchange":
 		var q wire.ExchangeRequest
-		if !f.read(w, q.Decode(body)) {
-			return
+		if err := q.Decode(body); err != nil {
+			return nil, err
 		}
-		answer := wire.ExchangeResponse{Complete: f.complete(q.Complete), Fail: f.fail(q.Fail), Extend: f.extend(q.Extend)}
+		answer := &wire.ExchangeResponse{Complete: f.complete(q.Complete), Fail: f.fail(q.Fail), Extend: f.extend(q.Extend)}
 		if q.HasReserve {
 			answer.ReserveResponse = f.reserve(q.Reserve.Max)
 		}
-		out = answer.Append(nil)
+		return answer, nil
 	case "complete":
 		var q wire.CompleteRequest
-		if !f.read(w, q.Decode(body)) {
-			return
-		}
-		answer := wire.ResultsResponse{Results: f.complete(q.Items)}
-		out = answer.Append(nil)
+		err := q.Decode(body)
+		return &wire.ResultsResponse{Results: f.complete(q.Items)}, err
 	case "fail":
 		var q wire.FailRequest
-		if !f.read(w, q.Decode(body)) {
-			return
-		}
-		answer := wire.ResultsResponse{Results: f.fail(q.Items)}
-		out = answer.Append(nil)
+		err := q.Decode(body)
+		return &wire.ResultsResponse{Results: f.fail(q.Items)}, err
 	case "extend":
 		var q wire.ExtendRequest
-		if !f.read(w, q.Decode(body)) {
-			return
-		}
-		answer := wire.ResultsResponse{Results: f.extend(q.Items)}
-		out = answer.Append(nil)
+		err := q.Decode(body)
+		return &wire.ResultsResponse{Results: f.extend(q.Items)}, err
 	case "release":
 		var q wire.ReleaseRequest
-		if !f.read(w, q.Decode(body)) {
-			return
-		}
-		var answer wire.ResultsResponse
-		for _, item := range q.Items {
-			index := tokenIndex(item.Token)
-			delete(f.held, index)
-			f.released = append(f.released, index)
-			answer.Results = append(answer.Results, wire.Result{Status: "ok"})
-		}
-		out = answer.Append(nil)
-	default:
-		w.WriteHeader(http.StatusNotFound)
-		return
+		err := q.Decode(body)
+		return &wire.ResultsResponse{Results: f.release(q.Items)}, err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Write(out)
-	f.cond.Broadcast()
+	return nil, nil
 }
 
-func (f *fake) read(w http.ResponseWriter, err error) bool {
-	if err == nil {
-		return true
+// await waits for a ready chunk or the end of the call.
+func (f *fake) await(ctx context.Context) {
+	defer context.AfterFunc(ctx, func() {
+		f.mu.Lock() // so that the broadcast cannot fall between the look at ctx and the wait
+		defer f.mu.Unlock()
+		f.cond.Broadcast()
+	})()
+	for len(f.ready) == 0 && !f.closed && ctx.Err() == nil {
+		f.cond.Wait()
 	}
-	writeProblem(w, api.Problem{Title: "Invalid", Status: 422, Code: api.CodeInvalid, Detail: err.Error()})
-	return false
+}
+
+func (f *fake) release(items []wire.ReleaseItem) (results []wire.Result) {
+	for _, item := range items {
+		index := tokenIndex(item.Token)
+		delete(f.held, index)
+		f.released = append(f.released, index)
+		results = append(results, wire.Result{Status: "ok"})
+	}
+	return results
 }
 
 func (f *fake) reserve(most int) (answer wire.ReserveResponse) {

@@ -255,7 +255,7 @@ func TestEarlyAnswer(t *testing.T) {
 		writeProblem(w, api.Problem{Title: "Too large", Status: 413, Code: api.CodeTooLarge})
 		return true
 	})
-	big := api.NewSubmission{Chunks: api.Chunks{Inline: []api.Bytes{make(api.Bytes, 32<<20)}}}
+	big := api.NewSubmission{Chunks: api.Chunks{Inline: []api.Bytes{api.Bytes(strings.Repeat("x", 16<<20))}}}
 	c := f.client(WithRetries(0))
 	if _, err := c.Insert(t.Context(), "default", &big); CodeOf(err) != api.CodeTooLarge {
 		// The system may throw the answer away together with what it could not deliver; then the connection broke.
