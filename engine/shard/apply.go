@@ -161,11 +161,8 @@ func (m *machine) returned(r *record, op journal.Returned) {
 	m.touch(r)
 	switch {
 	case op.Reason == journal.Dead:
-		r.dead++
+		r.dead++ // the op that follows says what that means for the submission
 		m.stats.dead++
-		if r.over() {
-			m.finish(r)
-		}
 	case op.NotBefore > m.now:
 		m.delay(r, op.Index, t)
 	default:
@@ -174,11 +171,16 @@ func (m *machine) returned(r *record, op journal.Returned) {
 	m.stats.failed++
 }
 
-// ApplyEnd ends a submission by decision: cancelled, failed.
+// ApplyEnd ends a submission by decision: cancelled, failed. CompletedWithDead follows the death of a chunk that the
+// submission survives, and ends it if nothing is left to do.
 func (m *machine) ApplyEnd(x journal.End) error {
 	r, _ := m.target(x.Seq, 0)
-	if r != nil {
+	switch {
+	case r == nil:
+	case x.State != queue.CompletedWithDead:
 		m.end(r, x.State, x.Reason)
+	case r.over():
+		m.finish(r)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -64,14 +65,14 @@ func (m *machine) fails(items []queue.FailItem, now queue.Time, dst []queue.Resu
 		switch {
 		case s == holder:
 			m.mark(slot)
-		case s == free && t.Epoch < m.epoch: // worked through a restart: the try has not been counted yet
+		case s == free && t.Epoch < m.epoch && !r.counted(t): // worked through a restart
 			var ok bool
 			if slot, ok = m.claim(r, t, s, now); !ok {
 				dst = append(dst, queue.Result{})
 				continue
 			}
 			m.batch.mark(slot, t.Sequence)
-		case s == free || s == waiting: // its deadline has counted it
+		case s == free || s == waiting: // the try is counted, by its deadline or by this failure's first sending
 			dst = append(dst, queue.Result{})
 			continue
 		default:
@@ -82,6 +83,12 @@ func (m *machine) fails(items []queue.FailItem, now queue.Time, dst []queue.Resu
 		dst = append(dst, queue.Result{})
 	}
 	return dst
+}
+
+// counted says that the last try that was counted is this very token's.
+func (r *record) counted(t *queue.Token) bool {
+	last := r.tries[t.Index]
+	return last != nil && last.sequence == t.Sequence && last.epoch == t.Epoch
 }
 
 // failed decides what a failed try leads to and encodes it.
@@ -130,7 +137,9 @@ func (m *machine) exhausted(r *record, op journal.Returned, now queue.Time) {
 	}
 	if policy == queue.FailSubmission || policy == queue.Inherit {
 		m.close(r, queue.Failed, op.Error, now)
+		return
 	}
+	m.encode(now).End(journal.End{Seq: r.seq, State: queue.CompletedWithDead})
 }
 
 // backoff draws a delay with full jitter (Brooker, "Exponential Backoff And Jitter", AWS 2015).
@@ -240,17 +249,23 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 	return dst, nil
 }
 
-// writeOutputs puts the outputs of those items whose tokens are worth something now on disk.
+// writeOutputs puts the outputs of those items whose tokens are worth something now on disk. Of several items for one
+// chunk only the first can complete it, so only that one's output is written.
 func (s *Shard) writeOutputs(ctx context.Context, items []queue.CompleteItem) error {
+	if !slices.ContainsFunc(items, func(item queue.CompleteItem) bool { return len(item.Output) > 0 }) {
+		return nil
+	}
 	var outputs []store.Output
+	first := make(map[queue.ChunkID]bool, len(items))
 	s.mu.Lock()
 	for i := range items {
-		if len(items[i].Output) == 0 {
-			continue
-		}
 		t := &items[i].Token
-		if r, _, standing := s.m.resolve(t); standing == holder || standing == free || standing == waiting {
-			outputs = append(outputs, store.Output{Seq: r.seq, Index: t.Index, Bytes: items[i].Output})
+		id := queue.ChunkID{Submission: t.Submission, Index: t.Index}
+		if r, _, standing := s.m.resolve(t); !first[id] && (standing == holder || standing == free || standing == waiting) {
+			first[id] = true
+			if len(items[i].Output) > 0 {
+				outputs = append(outputs, store.Output{Seq: r.seq, Index: t.Index, Bytes: items[i].Output})
+			}
 		}
 	}
 	s.mu.Unlock()

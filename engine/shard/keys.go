@@ -1,6 +1,11 @@
 package shard
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
 
 // keys remembers the idempotency keys of the last queue.IdempotencyWindow.
 type keys struct {
@@ -47,6 +52,17 @@ func (k *keys) forgetOldest() {
 	k.forget(k.queue[0])
 	k.queue[0] = nil
 	k.queue = k.queue[1:]
+}
+
+// full says that one more key would push another one out.
+func (k *keys) full() bool { return len(k.queue) >= maxKeys }
+
+// settle puts what a recovery added in any order into the order of time.
+func (k *keys) settle() {
+	slices.SortStableFunc(k.queue, func(a, b *keyed) int { return cmp.Compare(a.id, b.id) })
+	for _, entry := range k.queue {
+		k.byKey[entry.key] = entry // of a key that was used again after its window, the last
+	}
 }
 
 // expire forgets the keys that are older than the window.

@@ -166,13 +166,19 @@ func (s *Shard) listMemory(f *Filter, before queue.SubmissionID, limit int) []qu
 	return list
 }
 
+// endStates are the states that the history holds.
+func endStates() []queue.SubmissionState {
+	return []queue.SubmissionState{queue.Completed, queue.CompletedWithDead, queue.Failed, queue.Cancelled, queue.Expired}
+}
+
 func (s *Shard) listHistory(ctx context.Context, f *Filter, before queue.SubmissionID, limit int) ([]queue.Submission, error) {
-	if len(f.States) == 1 && f.States[0] == queue.Open {
-		return nil, nil
+	states := f.States
+	if len(states) == 0 {
+		states = endStates()
 	}
 	var list []queue.Submission
 	for len(list) < limit {
-		rows, err := s.store.ListEnded(ctx, before, f.States, listSlice)
+		rows, err := s.store.ListEnded(ctx, before, states, listSlice)
 		if err != nil {
 			return nil, err
 		}

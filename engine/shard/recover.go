@@ -29,6 +29,9 @@ func (s *Shard) recover(ctx context.Context) error {
 	if err := s.sweep(ctx, m); err != nil {
 		return err
 	}
+	if err := s.recall(ctx, m, now); err != nil {
+		return err
+	}
 	m.settle(now)
 	if err := s.newEpoch(ctx, m, now); err != nil {
 		return err
@@ -94,6 +97,35 @@ func (s *Shard) sweep(ctx context.Context, m *machine) error {
 	last, err := s.store.MaxSeq(ctx)
 	m.nextSeq = max(m.nextSeq, last)
 	return err
+}
+
+// recall takes from the history what must outlive a submission: its id is not drawn again, even if the clock was set back,
+// and its idempotency key is known for the rest of its window.
+func (s *Shard) recall(ctx context.Context, m *machine, now queue.Time) error {
+	for before := queue.SubmissionID(0); ; {
+		rows, err := s.store.ListEnded(ctx, before, endStates(), listSlice)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			row := &rows[i]
+			m.lastID = max(m.lastID, row.ID)
+			before = row.ID
+			if m.keys.full() || row.ID.Time().Add(queue.IdempotencyWindow) < now {
+				return nil
+			}
+			spec, err := journal.DecodeInsert(row.Spec)
+			if err != nil {
+				return fmt.Errorf("store: history of %s: %w", row.ID, err)
+			}
+			if spec.IdempotencyKey != "" {
+				m.keys.add(&keyed{key: spec.IdempotencyKey, fingerprint: spec.Fingerprint, id: row.ID, at: row.ID.Time()})
+			}
+		}
+		if len(rows) < listSlice {
+			return nil
+		}
+	}
 }
 
 // newEpoch makes this life of the shard durable before it hands out its first token. The conditional append also makes

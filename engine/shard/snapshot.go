@@ -162,6 +162,7 @@ func (m *machine) load(spec, state []byte) error {
 func (m *machine) settle(now queue.Time) {
 	m.replay, m.history, m.now = false, nil, now
 	m.stats = counters{}
+	m.keys.settle()
 	m.backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*record)
 		m.backlog.Settle(sub)

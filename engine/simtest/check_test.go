@@ -1,0 +1,262 @@
+package simtest
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+// tick ticks and does in the model what the time demands.
+func (s *sim) tick() {
+	s.shard.Tick()
+	s.must("settle", s.settle())
+	for key, known := range s.m.keys {
+		if known.at.Add(queue.IdempotencyWindow) < s.now {
+			delete(s.m.keys, key)
+		}
+	}
+	s.m.promote(s.now)
+	for _, x := range s.m.subs {
+		if x.state == queue.Open {
+			s.expire(x)
+		}
+	}
+}
+
+// expire ends the overdue reservations of one submission. When one of them ends the submission, the order in which the
+// shard took them decides which others are counted: then the model takes over what the shard did.
+func (s *sim) expire(x *modelSub) {
+	const why = "the reservation's deadline passed"
+	var late []int
+	ends := false
+	for i, c := range x.chunks {
+		if c.state == queue.ChunkReserved && c.hold.deadline <= s.now {
+			late = append(late, i)
+			ends = ends || s.lastExpiry(x, c) && s.m.endsSubmission(x)
+		}
+	}
+	s.m.totals.expired += uint64(len(late))
+	if ends {
+		s.expireLast(x, late, why)
+		return
+	}
+	for _, i := range late {
+		c := x.chunks[i]
+		last := s.lastExpiry(x, c)
+		c.attempts++
+		c.expiries++
+		c.err, c.tried, c.expired, c.hold = why, c.hold.token, true, modelHold{}
+		s.m.totals.failed++
+		if last {
+			s.m.kill(x, c, why, s.now)
+		} else {
+			s.putBack(x, c, s.backedOff(x, uint32(i), s.settings.ExpiryBackoff, int(c.expiries)))
+		}
+	}
+}
+
+func (s *sim) lastExpiry(x *modelSub, c *modelChunk) bool {
+	return c.attempts+1 >= s.m.maxAttempts(x) || c.expiries+1 >= s.settings.MaxExpiries
+}
+
+func (s *sim) expireLast(x *modelSub, late []int, why string) {
+	dead := 0
+	for _, i := range late {
+		c := x.chunks[i]
+		got, err := s.shard.Chunk(ctx, x.id, uint32(i))
+		s.must("chunk", err)
+		if got.Attempts == c.attempts {
+			continue // the end came first
+		}
+		if got.Attempts != c.attempts+1 || got.Error != why {
+			s.fail("chunk %s/%d after its deadline: %+v, it had %d attempts", x.id, i, got, c.attempts)
+		}
+		if got.State == queue.ChunkDead {
+			dead++
+			if !s.lastExpiry(x, c) {
+				s.fail("chunk %s/%d is dead with a try left", x.id, i)
+			}
+			c.state = queue.ChunkDead
+		}
+		c.attempts++
+		c.expiries++
+		c.err, c.tried, c.expired = why, c.hold.token, true
+		s.m.totals.failed++
+	}
+	if dead != 1 {
+		s.fail("%d chunks of %s died at once, want 1: the end of the submission comes before the others", dead, x.id)
+	}
+	s.m.end(x, queue.Failed, why, s.now)
+}
+
+func (s *sim) checkSubmission(x *modelSub) {
+	got, err := s.shard.Submission(ctx, x.id)
+	s.must("submission", err)
+	s.equal("submission", got, x.info())
+}
+
+func (s *sim) checkStats() {
+	got := s.shard.Stats()
+	t := &s.m.totals
+	want := queue.Stats{
+		InsertedTotal: t.inserted, ReservedTotal: t.reserved, DoneTotal: t.done, FailedTotal: t.failed, ExpiredTotal: t.expired,
+		ReleasedTotal: t.released, SubmissionsInsertedTotal: t.submissions, SubmissionsEndedTotal: t.ended,
+		CommitsTotal: got.CommitsTotal, CommitBytesTotal: got.CommitBytesTotal, JournalBytes: got.JournalBytes, StoreBytes: got.StoreBytes,
+	}
+	for _, x := range s.m.subs {
+		if x.state != queue.Open {
+			continue
+		}
+		info := x.info()
+		want.SubmissionsOpen++
+		want.Ready += uint64(info.Ready)
+		want.Waiting += uint64(info.Waiting)
+		want.Reserved += uint64(info.Reserved)
+		want.Dead += uint64(info.Dead)
+		want.OperationsReady += uint64(info.Ready) * uint64(x.operations())
+		if want.OldestReady == 0 && info.Ready > 0 {
+			want.OldestReady = info.Created
+		}
+	}
+	s.equal("stats", got, want)
+}
+
+// checkAll compares everything there is to read.
+func (s *sim) checkAll() {
+	s.checkStats()
+	for _, x := range s.m.subs {
+		s.checkSubmission(x)
+		s.checkChunks(x, nil, 1000)
+		s.checkOutputs(x)
+	}
+	s.checkList(shard.Filter{}, 0, 1000)
+	for _, key := range []string{"a", "b", "c", "nobody"} {
+		s.checkValues(key)
+	}
+}
+
+func (s *sim) readChunks() {
+	if len(s.m.subs) == 0 {
+		return
+	}
+	states := []queue.ChunkState{queue.ChunkReady, queue.ChunkWaiting, queue.ChunkReserved, queue.ChunkDone, queue.ChunkDead, queue.ChunkSkipped}
+	s.r.Shuffle(len(states), func(i, j int) { states[i], states[j] = states[j], states[i] })
+	s.checkChunks(s.m.subs[s.r.IntN(len(s.m.subs))], states[:s.r.IntN(len(states))], pickOf(s, 1, 3, 100))
+}
+
+// checkChunks reads the chunks page by page.
+func (s *sim) checkChunks(x *modelSub, states []queue.ChunkState, limit int) {
+	var got, want []queue.Chunk
+	for from := uint32(0); from < x.asked.Chunks.Count; {
+		page, next, err := s.shard.Chunks(ctx, x.id, states, from, limit)
+		s.must("chunks", err)
+		if len(page) > limit || next <= from {
+			s.fail("chunks of %s from %d: a page of %d (at most %d wanted), next %d", x.id, from, len(page), limit, next)
+		}
+		got, from = append(got, page...), next
+	}
+	for i := range x.chunks {
+		if c := x.chunk(i); len(states) == 0 || slices.Contains(states, c.State) {
+			want = append(want, c)
+		}
+	}
+	if len(got) != len(want) {
+		s.fail("chunks %v of %s: got %d, want %d:\n  %+v\n  %+v", states, x.id, len(got), len(want), got, want)
+	}
+	for i := range got {
+		if !reflect.DeepEqual(got[i], want[i]) {
+			s.fail("chunk of %s:\n   got %+v\n  want %+v", x.id, got[i], want[i])
+		}
+	}
+}
+
+func (s *sim) readOutputs() {
+	if len(s.m.subs) > 0 {
+		s.checkOutputs(s.m.subs[s.r.IntN(len(s.m.subs))])
+	}
+}
+
+func (s *sim) checkOutputs(x *modelSub) {
+	var want, got []string
+	name := func(index uint32, output []byte) string { return fmt.Sprintf("%d:%x", index, bytes.Clone(output)) }
+	for i, c := range x.chunks {
+		if c.state == queue.ChunkDone && c.output != nil {
+			want = append(want, name(uint32(i), c.output))
+		}
+	}
+	s.must("outputs", s.shard.Outputs(ctx, x.id, func(index uint32, output []byte) error {
+		got = append(got, name(index, output))
+		return nil
+	}))
+	if !slices.Equal(got, want) {
+		s.fail("outputs of %s: got %d, want %d\n   got %.300v\n  want %.300v", x.id, len(got), len(want), got, want)
+	}
+}
+
+func (s *sim) list() {
+	f := shard.Filter{}
+	if s.chance(50) {
+		f.States = append(f.States, pickOf(s, queue.Open, queue.Completed, queue.Failed, queue.Cancelled, queue.CompletedWithDead))
+	}
+	if s.chance(20) {
+		f.States = append(f.States, queue.Completed)
+	}
+	if s.chance(40) {
+		f.Meta = queue.Meta{{Key: "a", Value: queue.IntValue(int64(s.r.IntN(3)))}}
+	}
+	before := queue.SubmissionID(0)
+	if s.chance(50) && len(s.m.subs) > 0 {
+		before = s.m.subs[s.r.IntN(len(s.m.subs))].id
+	}
+	s.checkList(f, before, pickOf(s, 1, 3, 1000))
+}
+
+func (s *sim) checkList(f shard.Filter, before queue.SubmissionID, limit int) {
+	got, err := s.shard.List(ctx, f, before, limit)
+	s.must("list", err)
+	var want []queue.Submission
+	for _, x := range slices.Backward(s.m.subs) {
+		matches := len(f.States) == 0 || slices.Contains(f.States, x.state)
+		for _, entry := range f.Meta {
+			v, there := x.asked.Meta.Find(entry.Key)
+			matches = matches && there && v == entry.Value
+		}
+		if matches && (before == 0 || x.id < before) && len(want) < limit {
+			want = append(want, x.info())
+		}
+	}
+	if len(got) != len(want) {
+		s.fail("list %+v before %s limit %d: got %d, want %d", f, before, limit, len(got), len(want))
+	}
+	for i := range got {
+		s.equal(fmt.Sprintf("entry %d of the list %+v", i, f), got[i], want[i])
+	}
+}
+
+func (s *sim) readValues() { s.checkValues(pickOf(s, "a", "b", "c", "nobody")) }
+
+func (s *sim) checkValues(key queue.MetaKey) {
+	got, want := map[queue.MetaValue]backlog.ValueCount{}, map[queue.MetaValue]backlog.ValueCount{}
+	s.shard.Values(key, func(v backlog.ValueCount) bool {
+		got[v.Value] = v
+		return true
+	})
+	for _, x := range s.m.subs {
+		v, there := x.asked.Meta.Find(key)
+		if x.state != queue.Open || !there {
+			continue
+		}
+		count := want[v]
+		count.Value = v
+		count.Submissions++
+		count.InFlight += uint64(x.count(queue.ChunkReserved))
+		count.Available += uint64(x.info().Ready)
+		want[v] = count
+	}
+	s.equal("values of "+key, got, want)
+}

@@ -1,0 +1,309 @@
+package simtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// item is one token of a call, with what the model says about it before the call.
+type item struct {
+	token    queue.Token
+	x        *modelSub
+	c        *modelChunk
+	standing standing
+}
+
+// drawItems picks tokens: mostly current ones, some stale, some forged, some twice. ending says that a decision within
+// the call ends the item's submission for those behind it.
+func (s *sim) drawItems() []item {
+	items := make([]item, 1+s.r.IntN(pickOf(s, 1, 2, 6)))
+	for i := range items {
+		items[i].token = s.drawToken()
+		genuine := true
+		if s.chance(8) {
+			items[i].token, genuine = s.forge(items[i].token)
+		}
+		items[i].x, items[i].c, items[i].standing = s.m.stand(items[i].token, genuine)
+	}
+	return items
+}
+
+func (s *sim) drawToken() queue.Token {
+	if len(s.tokens) == 0 {
+		return queue.Token{}
+	}
+	var held []queue.Token
+	if s.chance(65) {
+		for _, x := range s.m.subs {
+			for _, c := range x.chunks {
+				if x.state == queue.Open && c.state == queue.ChunkReserved {
+					held = append(held, c.hold.token)
+				}
+			}
+		}
+	}
+	if len(held) > 0 {
+		return held[s.r.IntN(len(held))]
+	}
+	return s.tokens[s.r.IntN(len(s.tokens))]
+}
+
+// forge changes a token. The slot is a hint only, everything else is sealed.
+func (s *sim) forge(t queue.Token) (queue.Token, bool) {
+	genuine := t != queue.Token{}
+	switch s.r.IntN(7) {
+	case 0:
+		t.MAC ^= 1 << s.r.IntN(48)
+	case 1:
+		t.Index++
+	case 2:
+		t.Epoch += uint32(1 + s.r.IntN(3))
+	case 3:
+		t.Sequence++
+	case 4:
+		t.Submission += queue.SubmissionID(1 + s.r.IntN(5000))
+	case 5:
+		t = queue.Token{}
+	default:
+		t.Slot = s.r.Uint32N(20)
+		return t, genuine
+	}
+	return t, false
+}
+
+// check compares one outcome with the table and says whether the item takes effect.
+func (s *sim) check(i int, it *item, v verb, got queue.Result) bool {
+	names := [...]string{"complete", "fail", "extend", "release"}
+	if it.standing == completed && v <= failIt {
+		if got.Outcome == queue.OutcomeLost || got.Outcome == queue.OutcomeGone {
+			s.evicted++ // the table of recent completions is small: another one fell on its place
+			return false
+		}
+		s.remember++
+	}
+	if !slices.Contains(answers(it.standing, v), got.Outcome) {
+		s.fail("%s item %d, token %+v: got %v (%s), want one of %v (row %d)", names[v], i, it.token, got.Outcome, got.Code, answers(it.standing, v), it.standing)
+	}
+	if (got.Outcome == queue.OutcomeOK || got.Outcome == queue.OutcomeAlready) != (got.Code == "") {
+		s.fail("%s item %d: outcome %v with code %q", names[v], i, got.Outcome, got.Code)
+	}
+	return got.Outcome == queue.OutcomeOK
+}
+
+// decided marks what an item's decision means for the rest of the call: the chunk is finishing.
+func decided(items []item, i int) {
+	for j := i + 1; j < len(items); j++ {
+		switch {
+		case items[j].c != items[i].c || items[j].c == nil:
+		case same(items[j].token, items[i].token):
+			items[j].standing = finishing
+		default:
+			items[j].standing = replaced
+		}
+	}
+}
+
+func (s *sim) completeSome() {
+	items := s.drawItems()
+	var call []queue.CompleteItem
+	for i := range items {
+		c := queue.CompleteItem{Token: items[i].token}
+		if s.chance(40) {
+			c.Output = s.bytes(pickOf(s, 0, 1, 30, 5000))
+		}
+		call = append(call, c)
+	}
+	s.log.add("complete %s", describe(items))
+	got, err := s.shard.Complete(ctx, call, nil)
+	s.must("complete", err)
+	s.sameLength(len(got), len(items))
+	var effects []func()
+	for i := range items {
+		it := &items[i]
+		if !s.check(i, it, completeIt, got[i]) {
+			continue
+		}
+		var output []byte
+		if len(call[i].Output) > 0 {
+			output = call[i].Output
+		}
+		effects = append(effects, func() { s.m.complete(it.x, it.c, it.token, output, s.now) })
+		decided(items, i)
+	}
+	for _, effect := range effects {
+		effect()
+	}
+}
+
+func (s *sim) failSome() {
+	items := s.drawItems()
+	var call []queue.FailItem
+	for i := range items {
+		f := queue.FailItem{Token: items[i].token, Error: fmt.Sprint("trouble ", s.r.IntN(100)), Fatal: s.chance(8)}
+		if s.chance(2) {
+			f.Error = strings.Repeat("long ", 300)
+		}
+		if s.chance(40) {
+			f.HasRetry, f.RetryAfter = true, queue.Time(pickOf(s, 0, 1, 5000, 3_600_000))
+		}
+		call = append(call, f)
+	}
+	s.log.add("fail %s", describe(items))
+	got, err := s.shard.Fail(ctx, call, nil)
+	s.must("fail", err)
+	s.sameLength(len(got), len(items))
+	var effects []func()
+	for i := range items {
+		it, f := &items[i], &call[i]
+		counted := it.standing == holds || it.standing == free && it.token.Epoch < s.epoch && !same(it.c.tried, it.token)
+		if !s.check(i, it, failIt, got[i]) || !counted {
+			continue
+		}
+		effects = append(effects, func() { s.failed(it, f) })
+		decided(items, i)
+		if s.lastTry(it, f) && s.m.endsSubmission(it.x) {
+			endsFor(items[i+1:], it.x)
+		}
+	}
+	for _, effect := range effects {
+		effect()
+	}
+}
+
+func (s *sim) lastTry(it *item, f *queue.FailItem) bool {
+	return f.Fatal || it.c.attempts+1 >= s.m.maxAttempts(it.x)
+}
+
+// endsFor: what is behind the item that ends a submission finds it ended, unless another token holds its chunk.
+func endsFor(items []item, x *modelSub) {
+	for j := range items {
+		if items[j].x == x && (items[j].standing == holds || items[j].standing == free || items[j].standing == overdue) {
+			items[j].standing = over
+		}
+		if items[j].x == x && (items[j].standing == replaced || items[j].standing == completed || items[j].standing == forgotten) {
+			items[j].standing = anyEnd
+		}
+	}
+}
+
+// failed counts a try in the model.
+func (s *sim) failed(it *item, f *queue.FailItem) {
+	x, c := it.x, it.c
+	if x.state != queue.Open {
+		return
+	}
+	last := s.lastTry(it, f)
+	text := f.Error[:min(len(f.Error), queue.MaxErrorBytes)]
+	c.attempts++
+	c.err, c.tried, c.expired, c.hold = text, it.token, false, modelHold{}
+	s.m.totals.failed++
+	switch {
+	case last:
+		s.m.kill(x, c, text, s.now)
+	case f.HasRetry:
+		s.putBack(x, c, s.now+f.RetryAfter)
+	default:
+		s.putBack(x, c, s.backedOff(x, it.token.Index, s.settings.RetryBackoff, int(c.attempts)))
+	}
+}
+
+func (s *sim) putBack(_ *modelSub, c *modelChunk, notBefore queue.Time) {
+	c.state, c.notBefore = queue.ChunkReady, 0
+	if notBefore > s.now {
+		c.state, c.notBefore = queue.ChunkWaiting, notBefore
+	}
+}
+
+// backedOff asks until when a chunk waits, which chance decided, and checks that it is within the bounds.
+func (s *sim) backedOff(x *modelSub, index uint32, b queue.Backoff, tries int) queue.Time {
+	if b.Base == 0 {
+		return 0
+	}
+	delay := b.Base
+	for ; tries > 1; tries-- {
+		delay = min(time.Duration(float64(delay)*b.Factor), b.Cap)
+	}
+	got, err := s.shard.Chunk(ctx, x.id, index)
+	s.must("chunk", err)
+	if got.State == queue.ChunkSkipped {
+		return 0 // the submission ended behind it
+	}
+	if got.NotBefore <= s.now || got.NotBefore > s.now.Add(delay)+1 {
+		s.fail("chunk %s/%d waits until %d: want within %s after %d", x.id, index, got.NotBefore, delay, s.now)
+	}
+	return got.NotBefore
+}
+
+func (s *sim) extendSome() {
+	items := s.drawItems()
+	var call []queue.ExtendItem
+	for i := range items {
+		call = append(call, queue.ExtendItem{Token: items[i].token, Timeout: queue.Time(pickOf(s, 0, 100, 60_000, 100_000_000))})
+	}
+	s.log.add("extend %s", describe(items))
+	got, err := s.shard.Extend(ctx, call, nil)
+	s.must("extend", err)
+	s.sameLength(len(got), len(items))
+	for i := range items {
+		it := &items[i]
+		it.x, it.c, it.standing = s.again(it)
+		if !s.check(i, it, extendIt, got[i]) {
+			continue
+		}
+		if it.standing == free {
+			it.c.state = queue.ChunkReserved
+			it.c.hold = modelHold{token: it.token, limit: s.now.Add(s.settings.MaxReservation)}
+		}
+		timeout := call[i].Timeout
+		if timeout == 0 {
+			timeout = queue.Time(s.settings.ReservationTimeout.Milliseconds())
+		}
+		it.c.hold.deadline = min(s.now+timeout, it.c.hold.limit)
+		if got[i].Deadline != it.c.hold.deadline {
+			s.fail("extend item %d: got the deadline %d, want %d", i, got[i].Deadline, it.c.hold.deadline)
+		}
+	}
+}
+
+// again looks a token up once more, as earlier items of the same call have changed things at once.
+func (s *sim) again(it *item) (*modelSub, *modelChunk, standing) {
+	return s.m.stand(it.token, it.standing != forged)
+}
+
+func (s *sim) releaseSome() {
+	items := s.drawItems()
+	var call []queue.ReleaseItem
+	for i := range items {
+		call = append(call, queue.ReleaseItem{Token: items[i].token})
+	}
+	s.log.add("release %s", describe(items))
+	got, err := s.shard.Release(ctx, call, nil)
+	s.must("release", err)
+	s.sameLength(len(got), len(items))
+	for i := range items {
+		it := &items[i]
+		it.x, it.c, it.standing = s.again(it)
+		if s.check(i, it, releaseIt, got[i]) {
+			it.c.state, it.c.hold = queue.ChunkReady, modelHold{}
+			s.m.totals.released++
+		}
+	}
+}
+
+func (s *sim) sameLength(got, want int) {
+	if got != want {
+		s.fail("%d results for %d items", got, want)
+	}
+}
+
+func describe(items []item) string {
+	var text []string
+	for _, it := range items {
+		text = append(text, fmt.Sprintf("%s/%d sequence %d epoch %d (row %d)", it.token.Submission, it.token.Index, it.token.Sequence, it.token.Epoch, it.standing))
+	}
+	return strings.Join(text, ", ")
+}

@@ -1,0 +1,165 @@
+package simtest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// rewindFolded makes the copied store say that an earlier position was folded.
+func (s *sim) rewindFolded(to journal.Position) {
+	db, err := store.Open(ctx, filepath.Join(s.dir, "store.db"), store.Options{Durability: queue.Relaxed})
+	s.must("open the copied store", err)
+	s.must("rewind the copied store", db.SetFolded(ctx, to))
+	s.must("close the copied store", db.Close())
+}
+
+// draw makes up a submission.
+func (s *sim) draw() queue.NewSubmission {
+	n := queue.NewSubmission{Priority: int64(s.r.IntN(4) - 1), Meta: s.drawMeta(), Chunks: s.drawChunks()}
+	if s.chance(15) {
+		n.Attachment = s.bytes(1 + s.r.IntN(300))
+	}
+	if s.chance(15) {
+		n.RunAt = s.now.Add(pickOf(s, -time.Hour, 0, 50*time.Millisecond, 101*time.Millisecond, 5*time.Second, time.Hour))
+	}
+	if s.chance(20) {
+		n.OperationsPerChunk = uint32(s.r.IntN(20))
+	}
+	if s.chance(20) {
+		n.MaxAttempts = uint16(1 + s.r.IntN(4))
+	}
+	if s.chance(30) {
+		n.OnExhausted = pickOf(s, queue.FailSubmission, queue.DeadLetter, queue.Skip)
+	}
+	if s.chance(10) {
+		n.Group, n.Trace, n.DeadDeadline = fmt.Sprint("g", s.r.IntN(3)), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", s.now+1000
+	}
+	return n
+}
+
+func (s *sim) drawMeta() queue.Meta {
+	var meta queue.Meta
+	for _, key := range []string{"a", "b", "c"} {
+		switch x := s.r.IntN(10); {
+		case x < 6:
+			meta = append(meta, queue.MetaEntry{Key: key, Value: queue.IntValue(int64(x % 3))})
+		case x == 6:
+			meta = append(meta, queue.MetaEntry{Key: key, Value: queue.StringValue("1")})
+		}
+	}
+	return meta
+}
+
+func (s *sim) drawChunks() queue.Chunks {
+	c := queue.Chunks{Count: uint32(1 + s.r.IntN(4))}
+	if s.chance(25) {
+		c.Count = uint32(1 + s.r.IntN(30))
+	}
+	switch s.r.IntN(3) {
+	case 0:
+		c.Prefix = pickOf(s, "", "bucket/dir/", "x")
+	case 1:
+		c.Template = pickOf(s, "no hole", "{index}", `{"n":{index},"again":{index}}`, "{ind{index}")
+	case 2:
+		for range c.Count {
+			c.Inline = append(c.Inline, s.bytes(pickOf(s, 0, 1, 20, 1024, 1025, 9000)))
+		}
+	}
+	return c
+}
+
+func (s *sim) bytes(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(s.r.Uint32())
+	}
+	return b
+}
+
+func (s *sim) insert() {
+	n := s.draw()
+	if s.chance(25) {
+		s.keys++
+		n.IdempotencyKey = fmt.Sprint("key", s.keys)
+		binary.LittleEndian.PutUint64(n.Fingerprint[:], s.r.Uint64())
+	}
+	s.insertThis(n)
+}
+
+func (s *sim) insertThis(n queue.NewSubmission) {
+	s.log.add("insert %d chunks meta %v priority %d run_at %d key %q", n.Chunks.Count, n.Meta, n.Priority, n.RunAt, n.IdempotencyKey)
+	asked := n
+	got, replayed, err := s.shard.Insert(ctx, &asked)
+	s.must("insert", err)
+	if replayed {
+		s.fail("a new insert is said to be a replay of %s", got.ID)
+	}
+	if count := len(s.m.subs); count > 0 && s.m.subs[count-1].id >= got.ID {
+		s.fail("insert got the id %s after %s", got.ID, s.m.subs[count-1].id)
+	}
+	x := s.m.insert(n, got.ID, s.now)
+	want := x.info()
+	s.equal("answer of the insert", got, want)
+	if n.IdempotencyKey != "" {
+		s.m.keys[n.IdempotencyKey] = &modelKey{fingerprint: n.Fingerprint, first: want, at: s.now}
+	}
+}
+
+// repeatKey uses an idempotency key again: unchanged, or for another request.
+func (s *sim) repeatKey() {
+	if s.keys == 0 {
+		return
+	}
+	n := s.draw()
+	n.IdempotencyKey = fmt.Sprint("key", 1+s.r.IntN(s.keys))
+	known := s.m.keys[n.IdempotencyKey]
+	if known == nil {
+		s.insertThis(n)
+		return
+	}
+	n.Fingerprint = known.fingerprint
+	conflict := s.chance(40)
+	if conflict {
+		n.Fingerprint[3]++
+	}
+	s.log.add("insert again under %q, conflict=%v, first was %s", n.IdempotencyKey, conflict, known.first.ID)
+	got, replayed, err := s.shard.Insert(ctx, &n)
+	if conflict {
+		if queue.CodeOf(err) != queue.CodeIdempotencyReuse {
+			s.fail("another request under %q: got (%v, %v, %v), want %s", n.IdempotencyKey, got, replayed, err, queue.CodeIdempotencyReuse)
+		}
+		return
+	}
+	s.must("repeated insert", err)
+	if !replayed {
+		s.fail("a repeated insert under %q is not said to be a replay; it got %s, the first one %s", n.IdempotencyKey, got.ID, known.first.ID)
+	}
+	s.equal("answer of a repeated insert", got, known.first)
+}
+
+func (s *sim) cancel() {
+	if len(s.m.subs) == 0 {
+		return
+	}
+	x := s.m.subs[s.r.IntN(len(s.m.subs))]
+	s.log.add("cancel %s", x.id)
+	got, err := s.shard.Cancel(ctx, x.id)
+	s.must("cancel", err)
+	if x.state == queue.Open {
+		s.m.end(x, queue.Cancelled, "", s.now)
+	}
+	s.equal("answer of the cancel", got, x.info())
+}
+
+func (s *sim) equal(what string, got, want any) {
+	if !reflect.DeepEqual(got, want) {
+		s.fail("%s:\n   got %+v\n  want %+v", what, got, want)
+	}
+}

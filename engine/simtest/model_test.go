@@ -1,0 +1,328 @@
+package simtest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// model is what a shard promises, written without any thought for speed: every chunk has a state, and every question is
+// answered by looking at everything. It knows nothing of journals, folds or views.
+type model struct {
+	settings queue.Settings
+	subs     []*modelSub // in the order of their ids
+	keys     map[string]*modelKey
+	totals   modelTotals
+}
+
+// modelTotals count from the last start.
+type modelTotals struct {
+	inserted, reserved, done, failed, expired, released, submissions, ended uint64
+}
+
+type modelKey struct {
+	fingerprint [16]byte
+	first       queue.Submission // the answer to the first insert
+	at          queue.Time
+}
+
+type modelSub struct {
+	asked    queue.NewSubmission
+	id       queue.SubmissionID
+	runAt    queue.Time
+	state    queue.SubmissionState
+	parked   bool
+	finished queue.Time
+	failure  string
+	chunks   []*modelChunk
+}
+
+type modelChunk struct {
+	state     queue.ChunkState // Ready, Waiting, Reserved, Done or Dead
+	attempts  uint16
+	expiries  uint8
+	err       string
+	notBefore queue.Time
+	tried     queue.Token // whose try was counted last
+	expired   bool        // that try ended by its deadline
+	hold      modelHold   // of a Reserved chunk
+	doneBy    queue.Token
+	output    []byte
+	folded    bool // done before the last fold
+	vague     bool // done, and folded before a restart: the shard may have forgotten by whom
+}
+
+type modelHold struct {
+	token           queue.Token
+	deadline, limit queue.Time
+	consumer        string
+}
+
+func newModel(settings queue.Settings) *model {
+	return &model{settings: settings, keys: map[string]*modelKey{}}
+}
+
+func (m *model) sub(id queue.SubmissionID) *modelSub {
+	at, found := slices.BinarySearchFunc(m.subs, id, func(x *modelSub, id queue.SubmissionID) int { return cmp.Compare(x.id, id) })
+	if !found {
+		return nil
+	}
+	return m.subs[at]
+}
+
+func (x *modelSub) count(state queue.ChunkState) (n uint32) {
+	for _, c := range x.chunks {
+		if c.state == state {
+			n++
+		}
+	}
+	return n
+}
+
+func (x *modelSub) operations() uint32 { return max(x.asked.OperationsPerChunk, 1) }
+
+// insert adds a submission under the id that the shard drew.
+func (m *model) insert(n queue.NewSubmission, id queue.SubmissionID, now queue.Time) *modelSub {
+	x := &modelSub{asked: n, id: id}
+	if n.RunAt > now+100 {
+		x.runAt, x.parked = n.RunAt, true
+	}
+	for range n.Chunks.Count {
+		x.chunks = append(x.chunks, new(modelChunk))
+	}
+	m.subs = append(m.subs, x)
+	m.totals.submissions++
+	m.totals.inserted += uint64(n.Chunks.Count)
+	return x
+}
+
+// info is the submission as a caller sees it.
+func (x *modelSub) info() queue.Submission {
+	n := &x.asked
+	s := queue.Submission{
+		ID: x.id, Queue: queueName, State: x.state, Group: n.Group, Meta: n.Meta, Priority: n.Priority, Chunks: n.Chunks.Count,
+		Ready: x.count(queue.ChunkReady), Waiting: x.count(queue.ChunkWaiting), Reserved: x.count(queue.ChunkReserved),
+		Done: x.count(queue.ChunkDone), Dead: x.count(queue.ChunkDead), OperationsPerChunk: x.operations(), Prefix: n.Chunks.Prefix,
+		Template: n.Chunks.Template, HasAttachment: len(n.Attachment) > 0, Created: x.id.Time(), RunAt: x.runAt, DeadDeadline: n.DeadDeadline,
+		Finished: x.finished, MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, Failure: x.failure, Trace: n.Trace,
+	}
+	if x.state != queue.Open {
+		s.Skipped = s.Ready + s.Waiting + s.Reserved
+		s.Ready, s.Waiting, s.Reserved = 0, 0, 0
+	} else if x.parked {
+		s.Waiting += s.Ready
+		s.Ready = 0
+	}
+	return s
+}
+
+// chunk is one chunk as a caller sees it.
+func (x *modelSub) chunk(index int) queue.Chunk {
+	c := x.chunks[index]
+	info := queue.Chunk{Index: uint32(index), State: c.state}
+	if c.state != queue.ChunkDone {
+		info.Attempts, info.Error = c.attempts, c.err
+	}
+	switch {
+	case c.state == queue.ChunkDone:
+		info.Output = c.output
+	case c.state == queue.ChunkDead:
+	case x.state != queue.Open:
+		info.State = queue.ChunkSkipped
+	case c.state == queue.ChunkReserved:
+		info.Consumer, info.Deadline = c.hold.consumer, c.hold.deadline
+	case c.state == queue.ChunkWaiting:
+		info.NotBefore = c.notBefore
+	case x.parked:
+		info.State, info.NotBefore = queue.ChunkWaiting, x.runAt
+	}
+	return info
+}
+
+// content is what a reservation of the chunk carries.
+func (x *modelSub) content(index uint32) queue.Content {
+	c := &x.asked.Chunks
+	number := fmt.Sprint(index)
+	switch {
+	case len(c.Inline) > 0:
+		return queue.Content{Bytes: c.Inline[index]}
+	case c.Template != "":
+		return queue.Content{Bytes: []byte(strings.ReplaceAll(c.Template, "{index}", number))}
+	}
+	return queue.Content{Bytes: []byte(c.Prefix + number), IsKey: true}
+}
+
+func (m *model) inFlight(key queue.MetaKey, value queue.MetaValue) (n uint32) {
+	for _, x := range m.subs {
+		if v, there := x.asked.Meta.Find(key); x.state == queue.Open && there && v == value {
+			n += x.count(queue.ChunkReserved)
+		}
+	}
+	return n
+}
+
+func (x *modelSub) matches(br *strategy.Branch) bool {
+	for _, f := range br.Filters {
+		if v, there := x.asked.Meta.Find(f.Key); !there || v != f.Value {
+			return false
+		}
+	}
+	return true
+}
+
+// offered says that the submission has something to hand out, limits aside.
+func (x *modelSub) offered() bool {
+	return x.state == queue.Open && !x.parked && x.count(queue.ChunkReady) > 0
+}
+
+func (m *model) admits(br *strategy.Branch, x *modelSub) bool {
+	if !x.offered() || !x.matches(br) {
+		return false
+	}
+	for _, l := range br.Limits {
+		if v, there := x.asked.Meta.Find(l.Key); there && m.inFlight(l.Key, v) >= l.Max {
+			return false
+		}
+	}
+	return true
+}
+
+// first is the submission that the branch has to hand out from; any of those it admits for Random.
+func (m *model) first(br *strategy.Branch) (first *modelSub) {
+	for _, x := range m.subs {
+		if m.admits(br, x) && (first == nil || precedes(br.Order, x, first)) {
+			first = x
+		}
+	}
+	return first
+}
+
+func precedes(order strategy.Order, x, y *modelSub) bool {
+	switch {
+	case order == strategy.NewestFirst:
+		return x.id > y.id
+	case order == strategy.CustomPriority && x.asked.Priority != y.asked.Priority:
+		return x.asked.Priority > y.asked.Priority
+	}
+	return x.id < y.id
+}
+
+// empty is why the plan yields nothing, and the time until something it matches is due.
+func (m *model) empty(plan *strategy.Plan, now queue.Time) (queue.EmptyReason, time.Duration) {
+	next := queue.Time(0)
+	note := func(at queue.Time) {
+		if next == 0 || at < next {
+			next = at
+		}
+	}
+	for _, x := range m.subs {
+		if x.state != queue.Open {
+			continue
+		}
+		for i := range plan.Branches {
+			br := &plan.Branches[i]
+			if !x.matches(br) {
+				continue
+			}
+			if x.offered() {
+				return queue.AllLimited, 0
+			}
+			if x.parked {
+				note(x.runAt)
+			}
+			for _, c := range x.chunks {
+				if c.state == queue.ChunkWaiting {
+					note(c.notBefore)
+				}
+			}
+		}
+	}
+	if next != 0 {
+		return queue.NotYetDue, max(next.Sub(now), time.Millisecond)
+	}
+	return queue.Nothing, 0
+}
+
+func (m *model) maxAttempts(x *modelSub) uint16 {
+	if x.asked.MaxAttempts != 0 {
+		return x.asked.MaxAttempts
+	}
+	return m.settings.MaxAttempts
+}
+
+// endsSubmission says whether a chunk without a try left takes its submission along.
+func (m *model) endsSubmission(x *modelSub) bool {
+	rule := x.asked.OnExhausted
+	if rule == queue.Inherit {
+		rule = m.settings.OnExhausted
+	}
+	return rule == queue.FailSubmission
+}
+
+func (m *model) end(x *modelSub, state queue.SubmissionState, failure string, now queue.Time) {
+	x.state, x.failure, x.finished = state, failure, now
+	m.totals.ended++
+}
+
+func (m *model) endIfOver(x *modelSub, now queue.Time) {
+	done, dead := x.count(queue.ChunkDone), x.count(queue.ChunkDead)
+	switch {
+	case x.state != queue.Open || done+dead < x.asked.Chunks.Count:
+	case dead > 0:
+		m.end(x, queue.CompletedWithDead, "", now)
+	default:
+		m.end(x, queue.Completed, "", now)
+	}
+}
+
+func (m *model) complete(x *modelSub, c *modelChunk, t queue.Token, output []byte, now queue.Time) {
+	*c = modelChunk{state: queue.ChunkDone, doneBy: t, output: output}
+	m.totals.done++
+	m.endIfOver(x, now)
+}
+
+// kill takes the last try of a chunk away.
+func (m *model) kill(x *modelSub, c *modelChunk, reason string, now queue.Time) {
+	c.state, c.hold = queue.ChunkDead, modelHold{}
+	if m.endsSubmission(x) {
+		m.end(x, queue.Failed, reason, now)
+		return
+	}
+	m.endIfOver(x, now)
+}
+
+// restart is what a new life of the shard makes of everything: reservations are forgotten.
+func (m *model) restart(now queue.Time) {
+	m.totals = modelTotals{}
+	for _, x := range m.subs {
+		for _, c := range x.chunks {
+			if c.state == queue.ChunkReserved {
+				c.state, c.hold = queue.ChunkReady, modelHold{}
+			}
+			c.vague = c.vague || c.folded
+		}
+	}
+	m.promote(now)
+}
+
+// promote offers what waited until now.
+func (m *model) promote(now queue.Time) {
+	for _, x := range m.subs {
+		if x.state != queue.Open {
+			continue
+		}
+		if x.parked && x.runAt <= now {
+			x.parked = false
+		}
+		for _, c := range x.chunks {
+			if c.state == queue.ChunkWaiting && c.notBefore <= now {
+				c.state, c.notBefore = queue.ChunkReady, 0
+			}
+		}
+	}
+}

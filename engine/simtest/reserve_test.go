@@ -1,0 +1,142 @@
+package simtest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// drawStrategy makes up a strategy in its text form.
+func (s *sim) drawStrategy(depth int) string {
+	key := pickOf(s, "a", "b", "c")
+	if depth == 0 {
+		return pickOf(s, "Random", "Random", "OldestFirst", "NewestFirst", "CustomPriority")
+	}
+	inner := func() string { return s.drawStrategy(s.r.IntN(depth)) }
+	switch s.r.IntN(5) {
+	case 0:
+		return fmt.Sprintf("SelectOnly(%q, %s, %s)", key, pickOf(s, "0", "1", "2", "9", `"1"`), inner())
+	case 1:
+		return fmt.Sprintf("OrElse(%s, %s)", inner(), inner())
+	case 2:
+		return fmt.Sprintf("PreferDistinct(%q, %d, %s)", key, 1+s.r.IntN(3), inner())
+	case 3:
+		return fmt.Sprintf("MaxSimultaneous(%q, %d, %s)", key, 1+s.r.IntN(5), inner())
+	}
+	return s.drawStrategy(0)
+}
+
+func (s *sim) reserve() {
+	text := s.drawStrategy(s.r.IntN(4))
+	parsed, err := strategy.Parse(text)
+	s.must(text, err)
+	q := shard.Request{Plan: parsed.Plan(), Max: pickOf(s, 1, 1, 2, 5, 20), Consumer: fmt.Sprint("consumer-", s.r.IntN(4))}
+	if s.chance(40) {
+		q.Timeout = pickOf(s, 100*time.Millisecond, 3*time.Second, 2*time.Hour, 30*time.Hour)
+	}
+	s.log.add("reserve %d by %s, timeout %s", q.Max, text, q.Timeout)
+	got, err := s.shard.Reserve(ctx, q, nil)
+	s.must("reserve", err)
+	s.checkReserved(&q, &got)
+}
+
+// checkReserved plays the picks in the model: each has to be one that the first branch with something to give may give.
+func (s *sim) checkReserved(q *shard.Request, got *shard.Reserved) {
+	if len(got.Reservations) == 0 {
+		s.checkEmpty(q, got)
+	}
+	if len(got.Reservations) > q.Max {
+		s.fail("reserved %d, asked for %d", len(got.Reservations), q.Max)
+	}
+	branches := q.Plan.Branches
+	for i := range got.Reservations {
+		res := &got.Reservations[i]
+		t := res.Token
+		s.log.add("  got %s/%d sequence %d", t.Submission, t.Index, t.Sequence)
+		for len(branches) > 0 && s.m.first(&branches[0]) == nil {
+			branches = branches[1:]
+		}
+		if len(branches) == 0 {
+			s.fail("reservation %d of %s, but no branch has anything left:\n%s", i, t.Submission, q.Plan)
+		}
+		x := s.m.sub(t.Submission)
+		if x == nil || !s.m.admits(&branches[0], x) {
+			s.fail("reservation %d of %s, which branch %s does not admit", i, t.Submission, branches[0].Key())
+		}
+		if first := s.m.first(&branches[0]); branches[0].Order != strategy.Random && first != x {
+			s.fail("reservation %d of %s by %s, want one of %s", i, x.id, branches[0].Key(), first.id)
+		}
+		s.checkReservation(q, x, res)
+	}
+	if len(got.Reservations) == q.Max {
+		return
+	}
+	for i := range branches {
+		if first := s.m.first(&branches[i]); first != nil {
+			s.fail("reserved %d of %d, but branch %s has %s", len(got.Reservations), q.Max, branches[i].Key(), first.id)
+		}
+	}
+}
+
+func (s *sim) checkReservation(q *shard.Request, x *modelSub, res *queue.Reservation) {
+	t := res.Token
+	if t.Index >= x.asked.Chunks.Count || x.chunks[t.Index].state != queue.ChunkReady {
+		s.fail("reserved chunk %s/%d, which is not ready", x.id, t.Index)
+	}
+	if t.Epoch != s.epoch || t.Sequence <= s.sequence {
+		s.fail("token with epoch %d sequence %d, want epoch %d and more than %d", t.Epoch, t.Sequence, s.epoch, s.sequence)
+	}
+	s.sequence = t.Sequence
+	c := x.chunks[t.Index]
+	timeout := q.Timeout
+	if timeout == 0 {
+		timeout = s.settings.ReservationTimeout
+	}
+	want := queue.Reservation{
+		Token: t, Attempt: c.attempts + 1, Deadline: s.now.Add(min(timeout, s.settings.MaxReservation)), Content: x.content(t.Index),
+		Meta: x.asked.Meta, Priority: x.asked.Priority, Attachment: x.asked.Attachment, Trace: x.asked.Trace,
+	}
+	if !bytes.Equal(res.Content.Bytes, want.Content.Bytes) || res.Content.IsKey != want.Content.IsKey {
+		s.fail("content of %s/%d: got %q (key: %v), want %q (key: %v)", x.id, t.Index, res.Content.Bytes, res.Content.IsKey, want.Content.Bytes, want.Content.IsKey)
+	}
+	if !slices.Equal(res.Meta, want.Meta) {
+		s.fail("meta of %s: got %v, want %v", x.id, res.Meta, want.Meta)
+	}
+	rest := *res
+	rest.Content, rest.Meta = want.Content, want.Meta
+	s.equal("reservation", rest, want)
+
+	c.state = queue.ChunkReserved
+	c.hold = modelHold{token: t, deadline: res.Deadline, limit: s.now.Add(s.settings.MaxReservation), consumer: q.Consumer}
+	s.m.totals.reserved++
+	s.tokens = append(s.tokens, t)
+	if len(s.tokens) > 300 {
+		s.tokens = s.tokens[50:]
+	}
+}
+
+// manyDue is beyond how many due entries the shard looks for the reason of an empty answer; some may be stale.
+const manyDue = 30
+
+func (s *sim) checkEmpty(q *shard.Request, got *shard.Reserved) {
+	reason, after := s.m.empty(q.Plan, s.now)
+	if got.Reason == reason && got.RetryAfter == after {
+		return
+	}
+	due := 0
+	for _, x := range s.m.subs {
+		due += int(x.count(queue.ChunkWaiting))
+		if x.parked {
+			due++
+		}
+	}
+	if due > manyDue && (reason == queue.NotYetDue || reason == queue.Nothing) && got.Reason != queue.AllLimited {
+		return
+	}
+	s.fail("nothing reserved: got the reason %s after %s, want %s after %s; plan\n%s", got.Reason, got.RetryAfter, reason, after, q.Plan)
+}

@@ -1,0 +1,220 @@
+package simtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// sim drives one shard and its model through the same random steps.
+type sim struct {
+	box
+	seed      uint64
+	r         *rand.Rand
+	m         *model
+	tokens    []queue.Token // handed out so far, the oldest forgotten beyond a bound
+	epoch     uint32
+	sequence  uint64 // the last one of this epoch
+	keys      int    // idempotency keys used so far
+	now       queue.Time
+	log       history
+	evicted   int // completions that the shard did not remember
+	remember  int // completions that it did
+	lastFatal error
+}
+
+var ctx = context.Background()
+
+// TestSimulation plays seeds: each is some hundred steps, every answer compared with the model's.
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	seeds, first := uint64(160), uint64(1)
+	if testing.Short() {
+		seeds = 16
+	}
+	if text := os.Getenv("QUERN_SIM_SEEDS"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			t.Fatalf("QUERN_SIM_SEEDS=%q is not a number", text)
+		}
+		seeds, first = n, uint64(time.Now().Unix())
+	}
+	if *oneSeed != 0 {
+		seeds, first = 1, *oneSeed
+	}
+	t.Logf("seeds %d to %d", first, first+seeds-1)
+	for seed := first; seed < first+seeds; seed++ {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			simulate(t, seed, 300)
+		})
+	}
+}
+
+func simulate(t *testing.T, seed uint64, steps int) {
+	s := &sim{seed: seed, r: newRand(seed, 1)}
+	settings := s.drawSettings()
+	settings.Durability = queue.Relaxed
+	if seed%16 == 0 {
+		settings.Durability = queue.Full
+	}
+	s.box = box{t: t, dir: t.TempDir(), settings: settings}
+	s.clock.ms.Store(start)
+	s.seeds.Store(seed << 32)
+	s.now = s.clock.now()
+	s.m = newModel(settings)
+	step := 0
+	defer func() {
+		problem := recover()
+		if s.shard != nil {
+			s.close()
+		}
+		f, ours := problem.(failure)
+		switch {
+		case ours:
+			t.Fatalf("seed %d step %d: %s\n  %s", seed, step, f.text, &s.log)
+		case problem != nil:
+			t.Logf("seed %d step %d:\n  %s", seed, step, &s.log)
+			panic(problem)
+		}
+	}()
+	s.open()
+	s.epoch = 1
+	for ; step < steps; step++ {
+		s.log.add("%d:", step)
+		s.step()
+		s.checkStats()
+		if len(s.m.subs) > 0 {
+			s.checkSubmission(s.m.subs[s.r.IntN(len(s.m.subs))])
+		}
+	}
+	s.checkAll()
+	s.restart(false)
+	s.checkAll()
+	if s.evicted > 2+s.remember/20 {
+		s.fail("%d of %d completions were forgotten", s.evicted, s.evicted+s.remember)
+	}
+}
+
+func (s *sim) fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
+
+func (s *sim) must(what string, err error) {
+	if err != nil {
+		s.fail("%s: %v", what, err)
+	}
+}
+
+// step does one thing.
+func (s *sim) step() {
+	for _, choice := range []struct {
+		weight int
+		do     func()
+	}{
+		{20, s.insert}, {26, s.reserve}, {20, s.completeSome}, {10, s.failSome}, {6, s.extendSome}, {6, s.releaseSome},
+		{12, s.wait}, {2, s.cancel}, {3, s.list}, {3, s.readChunks}, {2, s.readOutputs}, {3, s.readValues}, {2, s.repeatKey},
+		{1, s.foldNow}, {1, func() { s.restart(false) }}, {2, func() { s.restart(true) }}, {2, s.changeSettings},
+	} {
+		s.r.IntN(1) // keeps the draws of a step apart from its choice
+		if s.r.IntN(100) < choice.weight {
+			choice.do()
+			return
+		}
+	}
+	s.reserve()
+}
+
+func (s *sim) chance(percent int) bool { return s.r.IntN(100) < percent }
+
+func pickOf[T any](s *sim, list ...T) T { return list[s.r.IntN(len(list))] }
+
+func (s *sim) drawSettings() queue.Settings {
+	q := queue.DefaultSettings()
+	q.MaxAttempts = uint16(1 + s.r.IntN(5))
+	q.MaxExpiries = uint8(1 + s.r.IntN(4))
+	q.OnExhausted = pickOf(s, queue.FailSubmission, queue.FailSubmission, queue.DeadLetter, queue.Skip)
+	q.ReservationTimeout = pickOf(s, 500*time.Millisecond, 10*time.Second, 10*time.Minute)
+	q.MaxReservation = pickOf(s, time.Minute, time.Hour, 24*time.Hour)
+	q.RetryBackoff = pickOf(s, queue.Backoff{}, queue.Backoff{Base: time.Second, Factor: 2, Cap: time.Minute})
+	q.ExpiryBackoff = pickOf(s, queue.Backoff{}, queue.Backoff{Base: time.Second, Factor: 2, Cap: 5 * time.Minute})
+	return q
+}
+
+func (s *sim) changeSettings() {
+	q := s.drawSettings()
+	q.Durability = s.settings.Durability
+	s.log.add("settings %+v", q)
+	s.settings, s.m.settings = q, q
+	s.must("set settings", s.shard.SetSettings(q))
+}
+
+// wait lets time pass and ticks.
+func (s *sim) wait() {
+	d := pickOf(s, 0, time.Millisecond, 100*time.Millisecond, time.Second, 7*time.Second, time.Minute, 11*time.Minute, 2*time.Hour)
+	if s.chance(3) {
+		d = 25 * time.Hour
+	}
+	s.clock.pass(d)
+	s.now = s.clock.now()
+	s.log.add("wait %s", d)
+	s.tick()
+}
+
+// restart ends the shard's life, by a close or by a crash, and starts the next one.
+func (s *sim) restart(crash bool) {
+	s.log.add("restart, crash=%v", crash)
+	if crash {
+		s.crash()
+	} else {
+		s.close()
+	}
+	if s.chance(30) {
+		s.clock.pass(pickOf(s, time.Second, time.Minute, time.Hour))
+		s.now = s.clock.now()
+	}
+	s.open()
+	s.epoch++
+	s.sequence = 0
+	s.m.restart(s.now)
+	s.tick()
+}
+
+// crash opens a copy of the files as they were after the last answer. Sometimes the store is that of a later moment than
+// the journal, as when the kill comes between the steps of a fold: after its rows, or after its note of the position.
+func (s *sim) crash() {
+	dir := s.t.TempDir()
+	s.copyFiles("journal.db", dir)
+	kind := s.r.IntN(3)
+	folded, err := s.store.Folded(ctx)
+	s.must("folded", err)
+	if kind > 0 {
+		s.must("fold", s.shard.Fold())
+		s.markFolded()
+	}
+	s.copyFiles("store.db", dir)
+	s.close()
+	s.dir = dir
+	if kind == 2 {
+		s.log.add("the store forgets its folded position %d", folded)
+		s.rewindFolded(folded)
+	}
+}
+
+func (s *sim) foldNow() {
+	s.log.add("fold")
+	s.must("fold", s.shard.Fold())
+	s.markFolded()
+}
+
+func (s *sim) markFolded() {
+	for _, x := range s.m.subs {
+		for _, c := range x.chunks {
+			c.folded = c.folded || c.state == queue.ChunkDone
+		}
+	}
+}

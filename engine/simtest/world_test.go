@@ -1,0 +1,182 @@
+package simtest
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/journal/sqlitelog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/store"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+const queueName = "default"
+
+// oneSeed plays a single seed of the simulation again.
+var oneSeed = flag.Uint64("seed", 0, "play only this seed of the simulation")
+
+// clock is the time as the test sets it.
+type clock struct{ ms atomic.Int64 }
+
+func (c *clock) now() queue.Time      { return queue.Time(c.ms.Load()) }
+func (c *clock) std() time.Time       { return c.now().Std() }
+func (c *clock) pass(d time.Duration) { c.ms.Add(d.Milliseconds()) }
+
+// start is some moment: Tuesday, 14 November 2023.
+const start = 1_700_000_000_000
+
+// box is a shard on real files, with its time and its chance in the test's hands.
+type box struct {
+	t        testing.TB
+	dir      string
+	clock    clock
+	seeds    atomic.Uint64
+	settings queue.Settings
+	store    *store.Store
+	shard    *shard.Shard
+	wrap     func(journal.Journal) journal.Journal // puts something between the shard and its journal
+	fatal    func(error)
+	ballast  func() bool
+}
+
+func newBox(t testing.TB, settings queue.Settings) *box {
+	b := &box{t: t, dir: t.TempDir(), settings: settings}
+	b.clock.ms.Store(start)
+	t.Cleanup(func() {
+		if b.shard != nil {
+			b.close()
+		}
+	})
+	return b
+}
+
+// openBox is a box with its shard running.
+func openBox(t testing.TB, settings queue.Settings) *box {
+	b := newBox(t, settings)
+	b.open()
+	return b
+}
+
+// relaxed are the default settings without the waits for the disk: what a test measures is not durability against power
+// cuts, and the file system keeps what a process wrote.
+func relaxed() queue.Settings {
+	s := queue.DefaultSettings()
+	s.Durability = queue.Relaxed
+	return s
+}
+
+func (b *box) open() {
+	b.t.Helper()
+	ctx := context.Background()
+	var err error
+	if b.store, err = store.Open(ctx, filepath.Join(b.dir, "store.db"), store.Options{Durability: b.settings.Durability}); err != nil {
+		b.t.Fatal(err)
+	}
+	if b.shard, err = shard.Open(ctx, b.options()); err != nil {
+		b.store.Close()
+		b.t.Fatal(err)
+	}
+}
+
+func (b *box) options() shard.Options {
+	return shard.Options{
+		ID: 7, Queue: queueName, Settings: b.settings, Key: reserver.Key{K0: 1, K1: 2}, Store: b.store,
+		Journal:   b.openJournal,
+		Now:       b.clock.std,
+		Seed:      func() uint64 { return b.seeds.Add(1) * 0x9E3779B97F4A7C15 },
+		Logger:    slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Committed: func(time.Duration, int, int) {},
+		Fatal: func(err error) {
+			if b.fatal == nil {
+				b.t.Errorf("Fatal is called: %v", err)
+				return
+			}
+			b.fatal(err)
+		},
+		FreeBallast: func() bool { return b.ballast != nil && b.ballast() },
+	}
+}
+
+func (b *box) openJournal(ctx context.Context) (journal.Journal, error) {
+	log, err := sqlitelog.Open(ctx, filepath.Join(b.dir, "journal.db"), sqlitelog.Options{Durability: b.settings.Durability})
+	if err != nil {
+		return nil, err
+	}
+	if b.wrap != nil {
+		return b.wrap(log), nil
+	}
+	return log, nil
+}
+
+func (b *box) close() {
+	b.t.Helper()
+	if err := b.shard.Close(); err != nil {
+		b.t.Errorf("close the shard: %v", err)
+	}
+	if err := b.store.Close(); err != nil {
+		b.t.Errorf("close the store: %v", err)
+	}
+	b.shard, b.store = nil, nil
+}
+
+// copyFiles copies one of the two databases as it is on the disk now, which is what a kill leaves behind. The index of
+// the write-ahead log is shared memory and dies with the process.
+func (b *box) copyFiles(database, to string) {
+	b.t.Helper()
+	for _, name := range []string{database, database + "-wal", database + "-journal"} {
+		content, err := os.ReadFile(filepath.Join(b.dir, name))
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, name), content, 0o600)
+		}
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// settle waits for what is on its way to the disk: a completion under a token that is worth nothing rests on it.
+func (b *box) settle() error {
+	_, err := b.shard.Complete(context.Background(), []queue.CompleteItem{{}}, nil)
+	return err
+}
+
+func plan(t testing.TB, text string) *strategy.Plan {
+	t.Helper()
+	s, err := strategy.Parse(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return s.Plan()
+}
+
+func newRand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
+
+// failure is a failed comparison of a simulation: it unwinds to the test, which prints the seed and the last steps.
+type failure struct{ text string }
+
+// history keeps the last steps for the failure message.
+type history struct{ lines []string }
+
+func (h *history) add(format string, args ...any) {
+	h.lines = append(h.lines, fmt.Sprintf(format, args...))
+}
+
+func (h *history) String() string {
+	return strings.Join(h.lines[max(0, len(h.lines)-25):], "\n  ")
+}
