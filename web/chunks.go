@@ -83,11 +83,7 @@ func (s *Server) getChunk(ctx context.Context, in *getChunkInput) (*getChunkOutp
 	return &getChunkOutput{Body: apiChunk(&chunk)}, nil
 }
 
-const (
-	outputsBuffer = 32 << 10
-	// streamStall is how long a client may take for one buffer of outputs before the connection is cut.
-	streamStall = 60 * time.Second
-)
+const outputsBuffer = 32 << 10
 
 // listOutputs is GET .../outputs. It writes as the engine reads, with one buffer, whatever the submission holds.
 func (s *Server) listOutputs(c echo.Context) error {
@@ -116,8 +112,9 @@ func (s *Server) listOutputs(c echo.Context) error {
 	err = s.engine.Outputs(ctx, id, func(index uint32, output []byte) error {
 		line.b = appendOutput(line.b[:0], index, output)
 		if left -= len(line.b); left < 0 {
+			// A client that takes longer for one buffer is cut off; the whole may take any time.
 			left = outputsBuffer
-			_ = control.SetWriteDeadline(s.now().Add(streamStall))
+			_ = control.SetWriteDeadline(s.now().Add(s.patience.write))
 		}
 		_, err := writer.Write(line.b)
 		return err

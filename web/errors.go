@@ -133,6 +133,8 @@ func (s *Server) problemOf(err error) *problem {
 		return s.routingProblem(routing)
 	case errors.As(err, &large):
 		return s.newProblem(queue.CodeTooLarge, "The body is larger than the "+strconv.FormatInt(large.Limit, 10)+" bytes that this operation accepts.")
+	case errors.Is(err, context.Canceled) && s.waits.stopped():
+		return s.newProblem(queue.CodeUnavailable, "The server is stopping.")
 	case errors.Is(err, context.Canceled):
 		return s.newProblem(codeClientGone, "The client went away before the answer.")
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
@@ -167,6 +169,9 @@ func (s *Server) refuse(c echo.Context, err error) *problem {
 		return p
 	}
 	header := response.Header()
+	if header.Get(headerRequestID) == "" {
+		s.setHeaders(c)
+	}
 	p.RequestID = header.Get(headerRequestID)
 	for name, values := range p.GetHeaders() {
 		header[name] = values

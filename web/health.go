@@ -31,7 +31,7 @@ func (s *Server) readyz(_ context.Context, in *RawQuery) (*readyzOutput, error) 
 	}
 	out := &readyzOutput{Body: api.Readiness{Ready: true, Checks: []api.Check{}}}
 	var failed []queue.Problem
-	if s.stopping.Err() != nil {
+	if s.waits.stopped() {
 		failed = append(failed, queue.Problem{Pointer: "/checks/server", Detail: "is stopping"})
 	}
 	for _, check := range s.engine.Ready() {
@@ -72,7 +72,9 @@ func (s *Server) cold(op *operation) func(huma.Context, func(huma.Context)) {
 		}
 		r.Body = http.MaxBytesReader(c.Response(), r.Body, maxBodyBytes)
 		if op.waits && r.Header.Get("Prefer") != "" {
-			s.waitLonger(c.Response(), queue.MaxWait)
+			s.waitLonger(c.Response(), queue.MaxWait) // before enter: stopping sets a deadline too
+			s.waits.enter(c.Response())
+			defer s.waits.leave(c.Response())
 		}
 		next(ctx)
 	}

@@ -35,9 +35,10 @@ func plainPath(r *http.Request) error {
 
 // writeJSON writes an answer that is already encoded. An error means that the client is gone.
 func (s *Server) writeJSON(c echo.Context, status int, body []byte) error {
+	s.setHeaders(c)
 	response := c.Response()
 	header := response.Header()
-	header["Content-Type"] = []string{contentJSON}
+	header["Content-Type"] = s.constant.json
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	response.WriteHeader(status)
 	_, err := response.Write(body)

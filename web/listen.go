@@ -49,10 +49,13 @@ func newHosts(names []string) (hosts, error) {
 // allows checks a Host header, with or without port.
 func (h hosts) allows(header string) bool {
 	host := header
-	if name, _, err := net.SplitHostPort(header); err == nil {
-		host = name
-	} else {
-		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && !strings.HasSuffix(host, "]") {
+		host = host[:colon]
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		if host, ok = strings.CutSuffix(inner, "]"); !ok {
+			return false
+		}
 	}
 	host = strings.TrimSuffix(host, ".")
 	if isLoopback(host) {

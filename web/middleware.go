@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -32,8 +31,10 @@ const (
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := s.now()
-		s.setHeaders(c)
 		op := s.operations[c.Path()][c.Request().Method]
+		if op == nil || !op.hot {
+			s.setHeaders(c)
+		}
 
 		err := s.guard(c.Request())
 		if err == nil {
@@ -56,7 +57,20 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// setHeaders sets what every answer carries, problems included.
+// constant are the header values that every answer shares. They are made once and never appended to.
+type constant struct {
+	nosniff, referrer, policy, cache, json []string
+}
+
+func newConstant() constant {
+	return constant{
+		nosniff: []string{"nosniff"}, referrer: []string{"no-referrer"}, policy: []string{strictPolicy},
+		cache: []string{"no-store"}, json: []string{contentJSON},
+	}
+}
+
+// setHeaders sets what every answer carries, problems included. Hot calls call it when they answer: while they wait, ten
+// thousand of them need no headers.
 func (s *Server) setHeaders(c echo.Context) {
 	id := c.Request().Header.Get(headerRequestID)
 	if !validRequestID(id) {
@@ -64,10 +78,10 @@ func (s *Server) setHeaders(c echo.Context) {
 	}
 	header := c.Response().Header()
 	header[headerRequestID] = []string{id}
-	header["X-Content-Type-Options"] = []string{"nosniff"}
-	header["Referrer-Policy"] = []string{"no-referrer"}
-	header["Content-Security-Policy"] = []string{strictPolicy}
-	header["Cache-Control"] = []string{"no-store"}
+	header["X-Content-Type-Options"] = s.constant.nosniff
+	header["Referrer-Policy"] = s.constant.referrer
+	header["Content-Security-Policy"] = s.constant.policy
+	header["Cache-Control"] = s.constant.cache
 }
 
 // validRequestID accepts what a proxy in front of us may have chosen, and nothing that could forge a log line.
@@ -154,7 +168,7 @@ func (s *Server) account(c echo.Context, op *operation, failure *problem, starte
 	case status >= 400 && status != statusClientGone:
 		level = slog.LevelInfo
 	}
-	ctx := context.WithoutCancel(c.Request().Context())
+	ctx := c.Request().Context()
 	if !s.log.Enabled(ctx, level) {
 		return
 	}
@@ -195,25 +209,9 @@ func newCompressor() (func(http.Handler) http.HandlerFunc, error) {
 		gzhttp.ContentTypes([]string{"application/json", contentProblem, contentLines, "application/openapi+json", "text/html"}))
 }
 
-// waitLonger moves the deadlines of a request that waits: reading only serves to notice that the client went away, so
-// it has no limit, and the time for the answer starts when the wait ends.
-func (s *Server) waitLonger(w http.ResponseWriter, wait time.Duration) {
-	control := http.NewResponseController(w)
-	// A writer that knows no deadlines (a test's recorder) has none to move.
-	_ = control.SetReadDeadline(time.Time{})
-	_ = control.SetWriteDeadline(s.now().Add(wait + writeTimeout))
-}
-
 // uploadLonger moves the deadlines of a request with a large body.
 func (s *Server) uploadLonger(w http.ResponseWriter) {
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(s.now().Add(uploadTimeout))
-	_ = control.SetWriteDeadline(s.now().Add(uploadTimeout + writeTimeout))
-}
-
-// waitContext is ctx that also ends when the server stops. The caller must call end.
-func (s *Server) waitContext(ctx context.Context) (waiting context.Context, end func()) {
-	waiting, cancel := context.WithCancel(ctx)
-	detach := context.AfterFunc(s.stopping, cancel)
-	return waiting, func() { detach(); cancel() }
+	_ = control.SetReadDeadline(s.now().Add(s.patience.upload))
+	_ = control.SetWriteDeadline(s.now().Add(s.patience.upload + s.patience.write))
 }

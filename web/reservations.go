@@ -49,8 +49,7 @@ func (s *Server) reserve(c echo.Context) error {
 	}
 	wait := request.Wait
 	request.Wait = 0
-	ctx := c.Request().Context()
-	result, err := s.engine.Reserve(ctx, queueName, request, call.held[:0])
+	result, err := s.engine.Reserve(c.Request().Context(), queueName, request, call.held[:0])
 	if err != nil {
 		return err
 	}
@@ -112,19 +111,25 @@ const maxContextKeys = 16
 // park waits for work. It ends when there is some, when the wait is over, when the client goes away (an error) or when
 // the server stops (an empty answer that asks to come back).
 func (s *Server) park(c echo.Context, queueName string, request engine.ReserveRequest) (engine.ReserveResult, error) {
-	s.waitLonger(c.Response(), request.Wait)
-	ctx, end := s.waitContext(c.Request().Context())
-	defer end()
-	result, err := s.engine.Reserve(ctx, queueName, request, nil)
-	if err != nil && s.stopping.Err() != nil && c.Request().Context().Err() == nil {
-		return engine.ReserveResult{Reason: queue.Nothing, RetryAfter: stoppedRetry}, nil
+	stopped := engine.ReserveResult{Reason: queue.Nothing, RetryAfter: stoppedRetry}
+	forgetHeaders(c.Request())
+	s.waitLonger(c.Response(), request.Wait) // before enter: stopping sets a deadline too
+	if !s.waits.enter(c.Response()) {
+		return stopped, nil
+	}
+	defer s.waits.leave(c.Response())
+	result, err := s.engine.Reserve(c.Request().Context(), queueName, request, nil)
+	if err != nil && s.waits.stopped() {
+		return stopped, nil
 	}
 	return result, err
 }
 
 // handOver gives chunks back that could not be handed to the client, so that they need not wait for their deadline.
 func (s *Server) handOver(c echo.Context, queueName string, reserved []queue.Reservation, written error) error {
-	if len(reserved) == 0 || written == nil && c.Request().Context().Err() == nil {
+	// Stopping ends the contexts of calls that wait; then only a failed write shows that the client is gone.
+	gone := written != nil || c.Request().Context().Err() != nil && !s.waits.stopped()
+	if len(reserved) == 0 || !gone {
 		return nil
 	}
 	items := make([]queue.ReleaseItem, len(reserved))

@@ -40,6 +40,7 @@ type operation struct {
 	about   string // longer description; may be empty
 
 	compress bool                // the answer may be long and nobody waits for its last microsecond
+	hot      bool                // answers by writeJSON only
 	waits    bool                // Prefer: wait is honoured
 	freeform bool                // reads query parameters that the document cannot name one by one
 	creates  reflect.Type        // what a 201 answers, for operations that may create
@@ -65,7 +66,7 @@ func (s *Server) routes() error {
 	register(d, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values", scope: scopeRead, tag: tagQueues, compress: true,
 		summary: "List the values of a meta key with what is ready and in flight"}, s.listValues)
 
-	s.raw(d, operation{id: "insert", method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
+	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
 	register(d, operation{id: "list-submissions", method: "GET", path: "/v1/queues/{queue}/submissions", scope: scopeRead, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "List submissions, newest first", about: listAbout, params: listParams()}, s.listSubmissions)
@@ -80,17 +81,17 @@ func (s *Server) routes() error {
 	s.raw(d, operation{id: "list-outputs", method: "GET", path: "/v1/submissions/{id}/outputs", scope: scopeRead, tag: tagSubmissions, compress: true,
 		summary: "Stream a submission's outputs in index order", about: "One JSON line per chunk that has an output. An answer that is cut off is not whole: the end of the body is the only sign of the last line."}, outputsShape, s.listOutputs)
 
-	s.raw(d, operation{id: "reserve", method: "POST", path: "/v1/queues/{queue}/reservations", scope: scopeConsume, tag: tagReservations,
+	s.raw(d, operation{id: "reserve", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations", scope: scopeConsume, tag: tagReservations,
 		summary: "Reserve chunks", about: reserveAbout}, reserveShape, s.reserve)
-	s.raw(d, operation{id: "complete", method: "POST", path: "/v1/queues/{queue}/reservations/complete", scope: scopeConsume, tag: tagReservations,
+	s.raw(d, operation{id: "complete", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/complete", scope: scopeConsume, tag: tagReservations,
 		summary: "Report chunks as done", about: resultsAbout}, finishShape[api.CompleteRequest](), s.complete)
-	s.raw(d, operation{id: "fail", method: "POST", path: "/v1/queues/{queue}/reservations/fail", scope: scopeConsume, tag: tagReservations,
+	s.raw(d, operation{id: "fail", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/fail", scope: scopeConsume, tag: tagReservations,
 		summary: "Report tries that did not succeed", about: resultsAbout}, finishShape[api.FailRequest](), s.fail)
-	s.raw(d, operation{id: "extend", method: "POST", path: "/v1/queues/{queue}/reservations/extend", scope: scopeConsume, tag: tagReservations,
+	s.raw(d, operation{id: "extend", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/extend", scope: scopeConsume, tag: tagReservations,
 		summary: "Move the deadlines of reservations", about: resultsAbout}, finishShape[api.ExtendRequest](), s.extend)
-	s.raw(d, operation{id: "release", method: "POST", path: "/v1/queues/{queue}/reservations/release", scope: scopeConsume, tag: tagReservations,
+	s.raw(d, operation{id: "release", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/release", scope: scopeConsume, tag: tagReservations,
 		summary: "Give chunks back unworked", about: resultsAbout}, finishShape[api.ReleaseRequest](), s.release)
-	s.raw(d, operation{id: "exchange", method: "POST", path: "/v1/queues/{queue}/reservations/exchange", scope: scopeConsume, tag: tagReservations,
+	s.raw(d, operation{id: "exchange", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/exchange", scope: scopeConsume, tag: tagReservations,
 		summary: "Finish chunks and reserve the next in one call", about: "What is finished is committed first; then chunks are reserved. The fast path of consumers."}, exchangeShape, s.exchange)
 
 	s.raw(d, operation{id: "livez", method: "GET", path: "/livez", scope: scopeRead, tag: tagServer,
@@ -108,6 +109,7 @@ func (s *Server) routes() error {
 
 	// Probes may ask with HEAD; it is GET without a body and has no place of its own in the document.
 	s.echo.HEAD("/livez", s.livez)
+	s.operations["/livez"][http.MethodHead] = s.operations["/livez"][http.MethodGet]
 	return s.finishDocument(d)
 }
 
@@ -118,7 +120,7 @@ func register[I, O any](d *document, op operation, handler func(context.Context,
 	described := d.describe(op)
 	if op.method == http.MethodPut || op.method == http.MethodPost {
 		described.MaxBodyBytes = maxBodyBytes
-		described.BodyReadTimeout = readTimeout
+		described.BodyReadTimeout = s.patience.read
 		described.SkipValidateBody = true
 	}
 	if op.creates != nil {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -407,5 +409,36 @@ func TestHeadersAreBounded(t *testing.T) {
 	head := make([]byte, 12)
 	if _, err := connection.Read(head); err != nil || string(head) != "HTTP/1.1 431" {
 		t.Errorf("got %q, %v, want HTTP/1.1 431", head, err)
+	}
+}
+
+// A body that does not come in time is given up with 408, whatever the operation.
+func TestSlowBodies(t *testing.T) {
+	t.Parallel()
+	s := bareServer(t)
+	s.patience.read, s.patience.upload = 50*time.Millisecond, 50*time.Millisecond
+	address := serve(t, s)
+	for _, head := range []string{
+		"POST " + reservePath + " HTTP/1.1\r\nContent-Length: 100",
+		"POST " + reservePath + " HTTP/1.1\r\nTransfer-Encoding: chunked",
+		"POST /v1/queues/default/submissions HTTP/1.1\r\nContent-Length: 60000000",
+	} {
+		connection, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { connection.Close() })
+		if _, err := connection.Write([]byte(head + "\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n{")); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+		if err != nil {
+			t.Errorf("%s: %v, want an answer", head, err)
+			continue
+		}
+		var body bytes.Buffer
+		if _, err := body.ReadFrom(response.Body); err != nil || response.StatusCode != 408 || !strings.Contains(body.String(), string(codeSlow)) {
+			t.Errorf("%s: got %d %s, %v, want 408 %s", head, response.StatusCode, &body, err, codeSlow)
+		}
 	}
 }

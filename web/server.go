@@ -18,15 +18,26 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Time and size limits of the face. A request that waits (long poll) or streams moves its own deadlines; all others
-// live within these.
+// patience is how long the face waits for what. A request that waits (long poll) or streams moves its own deadlines; all
+// others live within these.
+type patience struct {
+	header time.Duration // request line and headers
+	read   time.Duration // headers and an ordinary body
+	upload time.Duration // the body of an insert
+	write  time.Duration // the answer, counted from the end of the headers or of the wait
+	idle   time.Duration // a kept-alive connection without a request
+	stop   time.Duration // requests still running at shutdown
+}
+
+func defaultPatience() patience {
+	return patience{
+		header: 10 * time.Second, read: 30 * time.Second, write: 60 * time.Second, idle: 2 * time.Minute, stop: 10 * time.Second,
+		upload: 5 * time.Minute, // 64 MiB at 2 Mbit/s
+	}
+}
+
+// Size limits of the face.
 const (
-	headerTimeout  = 10 * time.Second // request line and headers
-	readTimeout    = 30 * time.Second // headers and an ordinary body
-	uploadTimeout  = 5 * time.Minute  // the body of an insert: 64 MiB at 2 Mbit/s
-	writeTimeout   = 60 * time.Second // the answer, counted from the end of the headers or of the wait
-	idleTimeout    = 2 * time.Minute  // a kept-alive connection without a request
-	stopTimeout    = 10 * time.Second // requests still running at shutdown
 	maxHeaderBytes = 16 << 10
 	maxBodyBytes   = 1 << 20
 	maxInsertBytes = queue.MaxInlineBytes
@@ -67,13 +78,14 @@ type Server struct {
 	docs       []byte                           // the reference page made from it
 	docsPolicy string                           // Content-Security-Policy of that page
 
+	patience patience
+	constant constant
 	idPrefix string
 	idLast   atomic.Uint64
 	held     atomic.Int64 // bytes held by bodies over maxBodyBytes
 	pools    pools
 
-	stopping context.Context // ends when Serve is told to end: waiting calls answer at once
-	stop     context.CancelFunc
+	waits waits
 }
 
 // New builds the routes and the document. It fails on an allowed host that is not a bare name, on a metric that is
@@ -94,9 +106,8 @@ func New(o Options) (*Server, error) {
 		engine: o.Engine, now: o.Now, log: o.Logger, gatherer: o.Gatherer, version: o.Version,
 		hosts: allowed, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
 		kinds: make(map[queue.Code]kind), operations: make(map[string]map[string]*operation),
-		idPrefix: strconv.FormatUint(o.Seed(), 36) + "-",
+		patience: defaultPatience(), constant: newConstant(), idPrefix: strconv.FormatUint(o.Seed(), 36) + "-",
 	}
-	s.stopping, s.stop = context.WithCancel(context.Background())
 	for _, k := range kinds() {
 		s.kinds[k.code] = k
 	}
@@ -111,21 +122,21 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Handler is the face as a plain handler, for tests and for embedding. Deadlines are those of the http.Server around it.
+// Handler is the face as a plain handler, for embedding. Deadlines are those of the http.Server around it.
 func (s *Server) Handler() http.Handler { return s.echo }
 
 // Document is the OpenAPI 3.1 document as served at /openapi.json. The caller must not change it.
 func (s *Server) Document() []byte { return s.document }
 
-// Serve answers requests on listener until ctx ends; then waiting calls answer at once, the others get stopTimeout to
+// Serve answers requests on listener until ctx ends; then waiting calls answer at once, the others get some time to
 // finish, and Serve returns nil. It owns the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           s.echo,
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
+		ReadHeaderTimeout: s.patience.header,
+		ReadTimeout:       s.patience.read,
+		WriteTimeout:      s.patience.write,
+		IdleTimeout:       s.patience.idle,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
@@ -137,7 +148,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	case <-ctx.Done():
 	}
 	s.Stop()
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience.stop)
 	defer cancel()
 	err := server.Shutdown(grace)
 	if err != nil {
@@ -155,4 +166,4 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 
 // Stop lets all calls that wait (long polls) answer now, and every later one at once. Serve calls it; those who use
 // Handler call it themselves before they shut their server down. It may be called more than once.
-func (s *Server) Stop() { s.stop() }
+func (s *Server) Stop() { s.waits.stop() }

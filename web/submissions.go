@@ -64,12 +64,13 @@ func (s *Server) getSubmission(ctx context.Context, in *getSubmissionInput) (*su
 		}
 		return &submissionOutput{Body: apiSubmission(&found)}, nil
 	}
-	waiting, end := s.waitContext(ctx)
-	defer end()
-	found, err := s.engine.WaitSubmission(waiting, id, wait)
-	if err != nil && s.stopping.Err() != nil && ctx.Err() == nil {
+	if s.waits.stopped() {
+		wait = 0
+	}
+	found, err := s.engine.WaitSubmission(ctx, id, wait)
+	if err != nil && s.waits.stopped() {
 		// The server stops: what is known now is a better answer than an error.
-		found, err = s.engine.Submission(ctx, id)
+		found, err = s.engine.Submission(context.WithoutCancel(ctx), id)
 	}
 	if err != nil {
 		return nil, err

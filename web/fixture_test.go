@@ -1,0 +1,144 @@
+package web
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// fixture is a server on the real engine, on real disk, over real HTTP; every answer is checked against the document.
+type fixture struct {
+	testing.TB
+	server  *Server
+	engine  *engine.Engine
+	address string
+	client  *http.Client
+	log     *lockedBuffer
+}
+
+// newFixture opens the engine in a fresh directory. The seed of its draws is printed when the test fails.
+func newFixture(t testing.TB) *fixture { return newFixtureSeeded(t, rand.Uint64()) }
+
+func newFixtureSeeded(t testing.TB, seed uint64) *fixture {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %d", seed)
+		}
+	})
+	var draws atomic.Uint64
+	draws.Store(seed)
+	next := func() uint64 { return draws.Add(0x9e3779b97f4a7c15) }
+	log := new(lockedBuffer)
+	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	registry := prometheus.NewRegistry()
+	ctx, cancel := context.WithCancel(context.Background())
+	e, err := engine.Open(ctx, engine.Options{Dir: t.TempDir(), Now: time.Now, Seed: next, Registerer: registry, Logger: logger, BallastBytes: -1})
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+		if err := e.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	s, err := New(Options{
+		Engine: e, Now: time.Now, Seed: next, Logger: logger, Registerer: registry, Gatherer: registry,
+		Version: api.Version{Version: "0.0.0-test", Go: "go"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{TB: t, server: s, engine: e, address: serve(t, s), log: log}
+	f.client = &http.Client{Transport: newValidating(t, s.Document())}
+	return f
+}
+
+func (f *fixture) send(c call) answer {
+	f.Helper()
+	return send(f, f.client, f.address, c)
+}
+
+// do sends a request that must answer with status, and decodes the answer unless into is nil.
+func (f *fixture) do(method, path, body string, status int, into any) answer {
+	f.Helper()
+	got := f.send(call{method: method, path: path, body: body})
+	if got.status != status {
+		f.Fatalf("%s %s %s: got %d, want %d: %s", method, path, body, got.status, status, got.body)
+	}
+	if into != nil {
+		got.decode(f, into)
+	}
+	return got
+}
+
+const insertPath = "/v1/queues/default/submissions"
+
+// insert makes a submission in the default queue.
+func (f *fixture) insert(body string) api.Submission {
+	f.Helper()
+	var out api.Submission
+	f.do("POST", insertPath, body, 201, &out)
+	return out
+}
+
+// reserve takes chunks of the default queue.
+func (f *fixture) reserve(body string) api.ReserveResponse {
+	f.Helper()
+	var out api.ReserveResponse
+	f.do("POST", reservePath, body, 200, &out)
+	return out
+}
+
+// reserveOne takes exactly one chunk.
+func (f *fixture) reserveOne() api.Reservation {
+	f.Helper()
+	got := f.reserve(`{"max":1}`)
+	if len(got.Reservations) != 1 {
+		f.Fatalf("reserve: got %+v, want one chunk", got)
+	}
+	return got.Reservations[0]
+}
+
+// results sends items to complete, fail, extend or release.
+func (f *fixture) results(verb, items string) []api.Result {
+	f.Helper()
+	var out api.ResultsResponse
+	f.do("POST", reservePath+"/"+verb, `{"items":[`+items+`]}`, 200, &out)
+	return out.Results
+}
+
+// waiters waits until n reserve calls are parked in the default queue. It yields instead of sleeping.
+func (f *fixture) waiters(n uint64) {
+	f.Helper()
+	for {
+		stats, err := f.engine.Stats(context.Background(), engine.DefaultQueue)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if stats.ConsumersWaiting >= n {
+			return
+		}
+		select {
+		case <-f.Context().Done():
+			f.Fatal("the test ended before the consumers waited")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}

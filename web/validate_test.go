@@ -1,0 +1,138 @@
+package web
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+)
+
+// TestMain teaches the validator the media types that are text to it.
+func TestMain(m *testing.M) {
+	text := func(body io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filter.EncodingFn) (any, error) {
+		all, err := io.ReadAll(body)
+		return string(all), err
+	}
+	for _, media := range []string{contentLines, contentOpenAPI, "text/html", "text/plain"} {
+		openapi3filter.RegisterBodyDecoder(media, text)
+	}
+	os.Exit(m.Run())
+}
+
+// validating checks every answer that passes through it against the document.
+type validating struct {
+	t      testing.TB
+	router routers.Router
+	doc    *openapi3.T
+	next   http.RoundTripper
+}
+
+func newValidating(t testing.TB, document []byte) *validating {
+	t.Helper()
+	doc := loadDocument(t, document)
+	router, err := gorillamux.NewRouter(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &validating{t: t, router: router, doc: doc, next: transport}
+}
+
+func (v *validating) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := v.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(response.Body)
+	response.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	asked := r.Clone(r.Context())
+	asked.Body, asked.URL.Host, asked.URL.Scheme = nil, "", ""
+	route, parameters, err := v.router.FindRoute(asked)
+	if err != nil {
+		// No such path or method: only the problem itself can be checked.
+		if response.StatusCode != http.StatusNotFound && response.StatusCode != http.StatusMethodNotAllowed && r.Method != http.MethodHead {
+			v.t.Errorf("%s %s is not in the document: %v", r.Method, r.URL.Path, err)
+		}
+		return response, nil
+	}
+	input := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: asked, PathParams: parameters, Route: route},
+		Status:                 response.StatusCode, Header: response.Header,
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	}
+	input.SetBodyBytes(body)
+	if err := openapi3filter.ValidateResponse(r.Context(), input); err != nil {
+		v.t.Errorf("%s %s: the answer does not fit the document: %v\nstatus %d, body %s", r.Method, r.URL.Path, err, response.StatusCode, shorten(body))
+	}
+	return response, nil
+}
+
+func shorten(body []byte) string {
+	const most = 2000
+	if len(body) <= most {
+		return string(body)
+	}
+	return string(body[:most]) + "..."
+}
+
+// The validator refuses what does not fit: a test that cannot fail would prove nothing.
+func TestValidatorRefuses(t *testing.T) {
+	t.Parallel()
+	document := bareServer(t).Document()
+	for name, test := range map[string]struct {
+		method, path string
+		status       int
+		body         string
+		ok           bool
+	}{
+		"as documented":     {"GET", "/version", 200, `{"version":"1","go":"go1"}`, true},
+		"missing field":     {"GET", "/version", 200, `{"version":"1"}`, false},
+		"wrong type":        {"GET", "/version", 200, `{"version":1,"go":"go1"}`, false},
+		"unknown field":     {"GET", "/version", 200, `{"version":"1","go":"go1","mood":"good"}`, false},
+		"null reason":       {"POST", "/v1/queues/q/reservations", 200, `{"reservations":[],"reason":null,"retry_after_ms":null}`, true},
+		"unknown reason":    {"POST", "/v1/queues/q/reservations", 200, `{"reservations":[],"reason":"mood","retry_after_ms":null}`, false},
+		"null reservations": {"POST", "/v1/queues/q/reservations", 200, `{"reservations":null,"reason":null,"retry_after_ms":null}`, false},
+		"unknown status":    {"POST", "/v1/queues/q/reservations/complete", 200, `{"results":[{"status":"fine"}]}`, false},
+	} {
+		recorder := &recordingTB{TB: t}
+		v := newValidating(t, document)
+		v.t = recorder
+		v.next = roundTrip(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: test.status, Header: http.Header{"Content-Type": {contentJSON}}, Body: io.NopCloser(strings.NewReader(test.body)), Request: r}, nil
+		})
+		request, err := http.NewRequest(test.method, "http://localhost"+test.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.RoundTrip(request); err != nil {
+			t.Fatal(err)
+		}
+		if (recorder.failures == 0) != test.ok {
+			t.Errorf("%s: %d failures, want ok=%v", name, recorder.failures, test.ok)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// recordingTB counts failures instead of failing.
+type recordingTB struct {
+	testing.TB
+	failures int
+}
+
+func (r *recordingTB) Errorf(string, ...any) { r.failures++ }

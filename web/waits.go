@@ -1,0 +1,72 @@
+package web
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// waits are the requests that wait for something, so that they can be ended when the server stops. It is a set and not a
+// tree of contexts, because ten thousand contexts that can be cancelled from above cost megabytes.
+type waits struct {
+	mu   sync.Mutex
+	set  map[http.ResponseWriter]struct{}
+	over bool
+}
+
+// enter adds a request before it waits. It says no when the server stops: then there is no waiting any more.
+func (w *waits) enter(writer http.ResponseWriter) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return false
+	}
+	if w.set == nil {
+		w.set = make(map[http.ResponseWriter]struct{})
+	}
+	w.set[writer] = struct{}{}
+	return true
+}
+
+// leave takes a request out. Its connection may carry the next one.
+func (w *waits) leave(writer http.ResponseWriter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.set, writer)
+}
+
+func (w *waits) stopped() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.over
+}
+
+// stop ends all waits: while a handler runs, net/http reads ahead to notice that the client went away, and takes a read
+// that fails for that, which ends the request's context. Writing is not touched, so the answer still goes out.
+func (w *waits) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	for writer := range w.set {
+		_ = http.NewResponseController(writer).SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// forgetHeaders drops what a waiting request holds for nothing: its headers, but the one that its answer repeats.
+// net/http reads none once a handler runs.
+func forgetHeaders(r *http.Request) {
+	id := r.Header[headerRequestID]
+	r.Header = nil
+	if len(id) > 0 {
+		r.Header = http.Header{headerRequestID: id}
+	}
+}
+
+// waitLonger moves the deadlines of a request that waits: reading only serves to notice that the client went away, so
+// it has no limit, and the time for the answer starts when the wait ends.
+func (s *Server) waitLonger(w http.ResponseWriter, wait time.Duration) {
+	control := http.NewResponseController(w)
+	// A writer that knows no deadlines (a test's recorder) has none to move.
+	_ = control.SetReadDeadline(time.Time{})
+	_ = control.SetWriteDeadline(s.now().Add(wait + s.patience.write))
+}
