@@ -14,18 +14,20 @@ import (
 // tick ticks and does in the model what the time demands.
 func (s *sim) tick() {
 	s.shard.Tick()
-	s.must("settle", s.settle())
+	failed, written := s.commitFailed("tick", s.settle())
 	for key, known := range s.m.keys {
 		if known.at.Add(queue.IdempotencyWindow) < s.now {
 			delete(s.m.keys, key)
 		}
 	}
 	s.m.promote(s.now)
-	for _, x := range s.m.subs {
-		if x.state == queue.Open {
-			s.expire(x)
+	s.takeEffect([]func(){func() {
+		for _, x := range s.m.subs {
+			if x.state == queue.Open {
+				s.expire(x)
+			}
 		}
-	}
+	}}, failed, written)
 }
 
 // expire ends the overdue reservations of one submission. When one of them ends the submission, the order in which the
@@ -51,8 +53,8 @@ func (s *sim) expire(x *modelSub) {
 		c.attempts++
 		c.expiries++
 		c.err, c.tried, c.expired, c.hold = why, c.hold.token, true, modelHold{}
-		s.m.totals.failed++
 		if last {
+			s.m.totals.failed++
 			s.m.kill(x, c, why, s.now)
 		} else {
 			s.putBack(x, c, s.backedOff(x, uint32(i), s.settings.ExpiryBackoff, int(c.expiries)))
@@ -82,11 +84,11 @@ func (s *sim) expireLast(x *modelSub, late []int, why string) {
 				s.fail("chunk %s/%d is dead with a try left", x.id, i)
 			}
 			c.state = queue.ChunkDead
+			s.m.totals.failed++
 		}
 		c.attempts++
 		c.expiries++
 		c.err, c.tried, c.expired = why, c.hold.token, true
-		s.m.totals.failed++
 	}
 	if dead != 1 {
 		s.fail("%d chunks of %s died at once, want 1: the end of the submission comes before the others", dead, x.id)

@@ -119,24 +119,31 @@ func (s *sim) completeSome() {
 	}
 	s.log.add("complete %s", describe(items))
 	got, err := s.shard.Complete(ctx, call, nil)
-	s.must("complete", err)
-	s.sameLength(len(got), len(items))
+	failed, written := s.commitFailed("complete", err)
+	if !failed {
+		s.sameLength(len(got), len(items))
+	}
 	var effects []func()
 	for i := range items {
 		it := &items[i]
-		if !s.check(i, it, completeIt, got[i]) {
+		if failed {
+			if !slices.Equal(answers(it.standing, completeIt), []queue.Outcome{queue.OutcomeOK}) {
+				continue
+			}
+		} else if !s.check(i, it, completeIt, got[i]) {
 			continue
 		}
 		var output []byte
 		if len(call[i].Output) > 0 {
 			output = call[i].Output
 		}
+		if failed && !written {
+			it.c.stray = output
+		}
 		effects = append(effects, func() { s.m.complete(it.x, it.c, it.token, output, s.now) })
 		decided(items, i)
 	}
-	for _, effect := range effects {
-		effect()
-	}
+	s.takeEffect(effects, failed, written)
 }
 
 func (s *sim) failSome() {
@@ -154,13 +161,15 @@ func (s *sim) failSome() {
 	}
 	s.log.add("fail %s", describe(items))
 	got, err := s.shard.Fail(ctx, call, nil)
-	s.must("fail", err)
-	s.sameLength(len(got), len(items))
+	failed, written := s.commitFailed("fail", err)
+	if !failed {
+		s.sameLength(len(got), len(items))
+	}
 	var effects []func()
 	for i := range items {
 		it, f := &items[i], &call[i]
 		counted := it.standing == holds || it.standing == free && it.token.Epoch < s.epoch && !same(it.c.tried, it.token)
-		if !s.check(i, it, failIt, got[i]) || !counted {
+		if !failed && !s.check(i, it, failIt, got[i]) || !counted {
 			continue
 		}
 		effects = append(effects, func() { s.failed(it, f) })
@@ -169,9 +178,7 @@ func (s *sim) failSome() {
 			endsFor(items[i+1:], it.x)
 		}
 	}
-	for _, effect := range effects {
-		effect()
-	}
+	s.takeEffect(effects, failed, written)
 }
 
 func (s *sim) lastTry(it *item, f *queue.FailItem) bool {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/store"
 )
 
@@ -97,19 +98,38 @@ func (s *sim) insertThis(n queue.NewSubmission) {
 	s.log.add("insert %d chunks meta %v priority %d run_at %d key %q", n.Chunks.Count, n.Meta, n.Priority, n.RunAt, n.IdempotencyKey)
 	asked := n
 	got, replayed, err := s.shard.Insert(ctx, &asked)
-	s.must("insert", err)
+	if failed, written := s.commitFailed("insert", err); failed {
+		s.insertFailed(n, written)
+		return
+	}
 	if replayed {
 		s.fail("a new insert is said to be a replay of %s", got.ID)
 	}
 	if count := len(s.m.subs); count > 0 && s.m.subs[count-1].id >= got.ID {
 		s.fail("insert got the id %s after %s", got.ID, s.m.subs[count-1].id)
 	}
-	x := s.m.insert(n, got.ID, s.now)
-	want := x.info()
-	s.equal("answer of the insert", got, want)
+	s.equal("answer of the insert", got, s.inserted(n, got.ID))
+}
+
+// inserted adds a submission to the model.
+func (s *sim) inserted(n queue.NewSubmission, id queue.SubmissionID) queue.Submission {
+	first := s.m.insert(n, id, s.now).info()
 	if n.IdempotencyKey != "" {
-		s.m.keys[n.IdempotencyKey] = &modelKey{fingerprint: n.Fingerprint, first: want, at: s.now}
+		s.m.keys[n.IdempotencyKey] = &modelKey{fingerprint: n.Fingerprint, first: first, at: s.now}
 	}
+	return first
+}
+
+// insertFailed: if the insert was written all the same, the submission is there, under an id that nobody was told.
+func (s *sim) insertFailed(n queue.NewSubmission, written bool) {
+	s.takeEffect([]func(){func() {
+		list, err := s.shard.List(ctx, shard.Filter{}, 0, 1)
+		s.must("list", err)
+		if len(list) == 0 || s.m.sub(list[0].ID) != nil {
+			s.fail("the insert was written, but is not in the list")
+		}
+		s.inserted(n, list[0].ID)
+	}}, true, written)
 }
 
 // repeatKey uses an idempotency key again: unchanged, or for another request.
@@ -151,9 +171,14 @@ func (s *sim) cancel() {
 	x := s.m.subs[s.r.IntN(len(s.m.subs))]
 	s.log.add("cancel %s", x.id)
 	got, err := s.shard.Cancel(ctx, x.id)
-	s.must("cancel", err)
-	if x.state == queue.Open {
-		s.m.end(x, queue.Cancelled, "", s.now)
+	failed, written := s.commitFailed("cancel", err)
+	effects := []func(){func() {
+		if x.state == queue.Open {
+			s.m.end(x, queue.Cancelled, "", s.now)
+		}
+	}}
+	if s.takeEffect(effects, failed, written); failed {
+		return
 	}
 	s.equal("answer of the cancel", got, x.info())
 }

@@ -53,8 +53,9 @@ type modelChunk struct {
 	hold      modelHold   // of a Reserved chunk
 	doneBy    queue.Token
 	output    []byte
-	folded    bool // done before the last fold
-	vague     bool // done, and folded before a restart: the shard may have forgotten by whom
+	stray     []byte // output of a completion that was not committed: it lies on the disk
+	folded    bool   // done before the last fold
+	vague     bool   // done, and folded before a restart: the shard may have forgotten by whom
 }
 
 type modelHold struct {
@@ -281,6 +282,9 @@ func (m *model) endIfOver(x *modelSub, now queue.Time) {
 }
 
 func (m *model) complete(x *modelSub, c *modelChunk, t queue.Token, output []byte, now queue.Time) {
+	if output == nil {
+		output = c.stray
+	}
 	*c = modelChunk{state: queue.ChunkDone, doneBy: t, output: output}
 	m.totals.done++
 	m.endIfOver(x, now)
@@ -298,7 +302,6 @@ func (m *model) kill(x *modelSub, c *modelChunk, reason string, now queue.Time) 
 
 // restart is what a new life of the shard makes of everything: reservations are forgotten.
 func (m *model) restart(now queue.Time) {
-	m.totals = modelTotals{}
 	for _, x := range m.subs {
 		for _, c := range x.chunks {
 			if c.state == queue.ChunkReserved {

@@ -15,18 +15,18 @@ import (
 // sim drives one shard and its model through the same random steps.
 type sim struct {
 	box
-	seed      uint64
-	r         *rand.Rand
-	m         *model
-	tokens    []queue.Token // handed out so far, the oldest forgotten beyond a bound
-	epoch     uint32
-	sequence  uint64 // the last one of this epoch
-	keys      int    // idempotency keys used so far
-	now       queue.Time
-	log       history
-	evicted   int // completions that the shard did not remember
-	remember  int // completions that it did
-	lastFatal error
+	seed     uint64
+	r        *rand.Rand
+	m        *model
+	tokens   []queue.Token // handed out so far, the oldest forgotten beyond a bound
+	epoch    uint32
+	sequence uint64 // the last one of this epoch
+	keys     int    // idempotency keys used so far
+	now      queue.Time
+	log      history
+	evicted  int // completions that the shard did not remember
+	remember int // completions that it did
+	faults   *faults
 }
 
 var ctx = context.Background()
@@ -52,19 +52,22 @@ func TestSimulation(t *testing.T) {
 	for seed := first; seed < first+seeds; seed++ {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
-			simulate(t, seed, 300)
+			simulate(t, seed, 300, nil)
 		})
 	}
 }
 
-func simulate(t *testing.T, seed uint64, steps int) {
-	s := &sim{seed: seed, r: newRand(seed, 1)}
+func simulate(t *testing.T, seed uint64, steps int, f *faults) {
+	s := &sim{seed: seed, r: newRand(seed, 1), faults: f}
 	settings := s.drawSettings()
 	settings.Durability = queue.Relaxed
 	if seed%16 == 0 {
 		settings.Durability = queue.Full
 	}
 	s.box = box{t: t, dir: t.TempDir(), settings: settings}
+	if f != nil {
+		s.wrap, s.fatal = f.wrap, f.fatal
+	}
 	s.clock.ms.Store(start)
 	s.seeds.Store(seed << 32)
 	s.now = s.clock.now()
@@ -88,7 +91,9 @@ func simulate(t *testing.T, seed uint64, steps int) {
 	s.epoch = 1
 	for ; step < steps; step++ {
 		s.log.add("%d:", step)
+		s.arm()
 		s.step()
+		s.disarm()
 		s.checkStats()
 		if len(s.m.subs) > 0 {
 			s.checkSubmission(s.m.subs[s.r.IntN(len(s.m.subs))])
@@ -168,6 +173,7 @@ func (s *sim) wait() {
 // restart ends the shard's life, by a close or by a crash, and starts the next one.
 func (s *sim) restart(crash bool) {
 	s.log.add("restart, crash=%v", crash)
+	s.disarm()
 	if crash {
 		s.crash()
 	} else {
@@ -180,6 +186,7 @@ func (s *sim) restart(crash bool) {
 	s.open()
 	s.epoch++
 	s.sequence = 0
+	s.m.totals = modelTotals{}
 	s.m.restart(s.now)
 	s.tick()
 }

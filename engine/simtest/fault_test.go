@@ -1,0 +1,248 @@
+package simtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// fault is a way for an append to fail.
+type fault uint8
+
+const (
+	noFault fault = iota
+	full
+	unknownWritten
+	unknownLost
+	syncWritten
+	syncLost
+)
+
+var faultNames = [...]string{"none", "disk full", "unknown, written", "unknown, not written", "sync failed, written", "sync failed, not written"}
+
+func (f fault) written() bool { return f == unknownWritten || f == syncWritten }
+
+func (f fault) err() error {
+	switch f {
+	case full:
+		return fmt.Errorf("test: %w", journal.ErrFull)
+	case unknownWritten, unknownLost:
+		return fmt.Errorf("test: %w", journal.ErrUnknown)
+	case syncWritten, syncLost:
+		return fmt.Errorf("test: %w", journal.ErrSync)
+	}
+	return nil
+}
+
+// faults stands between a shard and its journals: the one it has and, after a reload, the next one.
+type faults struct {
+	mu     sync.Mutex
+	next   fault // of the append after `after` further ones
+	after  int
+	fired  fault // what the last failed append was told
+	fatals int
+	gate   chan struct{} // appends wait for it; nil: they do not
+}
+
+type faultyLog struct {
+	journal.Journal
+	faults *faults
+}
+
+func (f *faults) wrap(inner journal.Journal) journal.Journal { return &faultyLog{inner, f} }
+
+func (f *faults) fatal(error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fatals++
+}
+
+// arm makes the append after `after` further ones fail.
+func (f *faults) arm(kind fault, after int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next, f.after, f.fired = kind, after, noFault
+}
+
+// shut holds appends back until the returned function is called.
+func (f *faults) shut() (open func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	gate := make(chan struct{})
+	f.gate = gate
+	return func() {
+		f.mu.Lock()
+		f.gate = nil
+		f.mu.Unlock()
+		close(gate)
+	}
+}
+
+func (f *faults) take() (fault, chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kind := noFault
+	if f.next != noFault {
+		if f.after == 0 {
+			kind, f.next, f.fired = f.next, noFault, f.next
+		} else {
+			f.after--
+		}
+	}
+	return kind, f.gate
+}
+
+func (l *faultyLog) Append(ctx context.Context, expect journal.Position, batch []byte) (journal.Position, error) {
+	kind, gate := l.faults.take()
+	if gate != nil {
+		<-gate
+	}
+	if kind == noFault || kind.written() {
+		position, err := l.Journal.Append(ctx, expect, batch)
+		if kind == noFault || err != nil {
+			return position, err
+		}
+	}
+	return 0, kind.err()
+}
+
+// TestFaults plays simulations in which one append in some fails, in every way an append can fail. Whoever was in the
+// batch is told, what was not written has not happened, what was written has, and the shard goes on.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 8
+	}
+	first := uint64(1)
+	if *oneSeed != 0 {
+		first, seeds = *oneSeed, 1
+	}
+	for seed := first; seed < first+seeds; seed++ {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			simulate(t, seed, 250, new(faults))
+		})
+	}
+}
+
+// arm draws whether an append of the next step fails.
+func (s *sim) arm() {
+	if s.faults != nil && s.chance(20) {
+		kind := fault(1 + s.r.IntN(int(syncLost)))
+		s.log.add("the next append fails: %s", faultNames[kind])
+		s.faults.arm(kind, 0)
+	}
+}
+
+func (s *sim) disarm() {
+	if s.faults != nil {
+		s.faults.arm(noFault, 0)
+	}
+}
+
+// commitFailed says whether a call's commit failed, which only a fault may do, and whether it was written all the same.
+func (s *sim) commitFailed(what string, err error) (failed, written bool) {
+	if s.faults == nil || s.faults.fired == noFault {
+		s.must(what, err)
+		return false, false
+	}
+	kind := s.faults.fired
+	want := queue.CodeCommitFailed
+	if kind == full {
+		want = queue.CodeDiskFull
+	}
+	if queue.CodeOf(err) != want || !errors.Is(err, errors.Unwrap(kind.err())) {
+		s.fail("%s whose commit failed (%s): got %v, want %s", what, faultNames[kind], err, want)
+	}
+	return true, kind.written()
+}
+
+// takeEffect does in the model what a call did, and what a failed commit does to everything else.
+func (s *sim) takeEffect(effects []func(), failed, written bool) {
+	if !failed || written {
+		for _, effect := range effects {
+			effect()
+		}
+	}
+	if !failed {
+		return
+	}
+	kind := s.faults.fired
+	s.disarm()
+	if wantFatals := map[bool]int{true: 1}[kind == syncWritten || kind == syncLost]; s.faults.fatals != wantFatals {
+		s.fail("%s: Fatal was called %d times, want %d", faultNames[kind], s.faults.fatals, wantFatals)
+	}
+	s.faults.fatals = 0
+	if s.shard.Full() != (kind == full) {
+		s.fail("%s: the shard says full=%v", faultNames[kind], s.shard.Full())
+	}
+	s.shard.SetFull(false)
+	if kind != full { // reloaded
+		s.epoch++
+		s.sequence = 0
+		s.m.restart(s.now)
+		s.syncTotals()
+		s.tick()
+	}
+	s.syncTotals()
+}
+
+// syncTotals takes the running totals over: those of a batch whose outcome was unknown are not promised.
+func (s *sim) syncTotals() {
+	got := s.shard.Stats()
+	s.m.totals = modelTotals{
+		inserted: got.InsertedTotal, reserved: got.ReservedTotal, done: got.DoneTotal, failed: got.FailedTotal, expired: got.ExpiredTotal,
+		released: got.ReleasedTotal, submissions: got.SubmissionsInsertedTotal, ended: got.SubmissionsEndedTotal,
+	}
+}
+
+// TestFailedReload: when even the reload fails, every call is refused until the process starts again, and then all that
+// was acknowledged is there.
+func TestFailedReload(t *testing.T) {
+	t.Parallel()
+	f := new(faults)
+	b := newBox(t, relaxed())
+	b.wrap = f.wrap
+	b.open()
+	first := mustInsert(t, b, queue.NewSubmission{Chunks: queue.Chunks{Count: 2, Prefix: "p"}})
+	f.arm(unknownLost, 0)
+	inserting := make(chan struct{})
+	open := f.shut()
+	go func() {
+		defer close(inserting)
+		_, _, err := b.shard.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 1}})
+		if queue.CodeOf(err) != queue.CodeCommitFailed {
+			t.Errorf("insert: got %v, want %s", err, queue.CodeCommitFailed)
+		}
+	}()
+	for { // the insert's append has met the gate once its fault has fired; then the reload's append gets one too
+		f.mu.Lock()
+		if f.fired != noFault {
+			f.next = unknownLost
+			f.mu.Unlock()
+			break
+		}
+		f.mu.Unlock()
+	}
+	open()
+	<-inserting
+	if b.shard.Health() == nil {
+		t.Error("the shard says it is healthy after a failed reload")
+	}
+	if _, _, err := b.shard.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 1}}); queue.CodeOf(err) != queue.CodeUnavailable {
+		t.Errorf("insert after a failed reload: got %v, want %s", err, queue.CodeUnavailable)
+	}
+	b.shard.Close()
+	b.store.Close()
+	b.open()
+	if list, err := b.shard.List(ctx, everything, 0, 10); err != nil || len(list) != 1 || list[0].ID != first.ID {
+		t.Errorf("after a restart: got %v %v, want only %s", list, err, first.ID)
+	}
+}

@@ -1,0 +1,37 @@
+package simtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+var everything shard.Filter
+
+func mustInsert(t testing.TB, b *box, n queue.NewSubmission) queue.Submission {
+	t.Helper()
+	sub, _, err := b.shard.Insert(ctx, &n)
+	if err != nil {
+		t.Fatalf("insert: %v", err)
+	}
+	return sub
+}
+
+func mustReserve(t testing.TB, b *box, text string, most int) []queue.Reservation {
+	t.Helper()
+	got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, text), Max: most, Timeout: time.Hour}, nil)
+	if err != nil {
+		t.Fatalf("reserve: %v", err)
+	}
+	return got.Reservations
+}
+
+func prefixed(chunks uint32, meta ...queue.MetaEntry) queue.NewSubmission {
+	return queue.NewSubmission{Chunks: queue.Chunks{Count: chunks, Prefix: "dir/"}, Meta: meta}
+}
+
+func number(key string, n int) queue.MetaEntry {
+	return queue.MetaEntry{Key: key, Value: queue.IntValue(int64(n))}
+}
