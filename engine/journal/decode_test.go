@@ -1,0 +1,243 @@
+package journal
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"flag"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// goldenOps are one op of every kind; docs/formats/ops.md explains their bytes.
+func goldenOps() []any {
+	return []any{
+		uint32(3),
+		&Insert{
+			Seq: 300, ID: queue.MakeSubmissionID(1_760_000_000_123, 1, 0), Chunks: 1000, Mul: 381, Add: 7, Priority: -2,
+			Meta:   queue.Meta{{Key: "customer", Value: queue.IntValue(42)}, {Key: "mode", Value: queue.StringValue("live")}},
+			Prefix: "in/", OperationsPerChunk: 5, RunAt: 1_760_000_060_000, MaxAttempts: 4, OnExhausted: queue.DeadLetter, Attachment: true,
+			IdempotencyKey: "k1", Fingerprint: [16]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+		},
+		Completed{Seq: 300, Index: 7, Epoch: 3, Sequence: 1000},
+		uint32(3),
+		Completed{Seq: 300, Index: 8, Epoch: 3, Sequence: 1001}, Completed{Seq: 300, Index: 150, Epoch: 3, Sequence: 999},
+		Completed{Seq: 300, Index: 9, Epoch: 2, Sequence: 77},
+		Returned{Seq: 300, Index: 10, Epoch: 3, Sequence: 1002, Reason: Failed, Attempts: 1, NotBefore: 1_760_000_005_000, Error: "oops"},
+		End{Seq: 300, State: queue.Failed, Reason: "oops"},
+	}
+}
+
+// golden compares bytes with a file of hex lines of 16 bytes.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	var b strings.Builder
+	for rest := got; len(rest) > 0; {
+		n := min(16, len(rest))
+		b.WriteString(hex.EncodeToString(rest[:n]) + "\n")
+		rest = rest[n:]
+	}
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.String() != string(want) {
+		t.Errorf("%s: the encoding changed; data directories hold the old one, so it needs a new Version and a reader for both.\ngot\n%swant\n%s", path, b.String(), want)
+	}
+}
+
+// The format cannot drift unnoticed: what is written is what was written, and it is read as it was.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	batch := encode(3, 1_760_000_000_123, goldenOps())
+	golden(t, "batch-1.hex", batch)
+	text, err := os.ReadFile(filepath.Join("testdata", "batch-1.hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := hex.DecodeString(strings.ReplaceAll(string(text), "\n", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, ops, err := decode(stored)
+	if want := goldenOps(); err != nil || at != 1_760_000_000_123 || !sameOps(ops, want) {
+		t.Errorf("the golden batch reads as %v, time %d%s\nwant%s", err, at, describe(ops), describe(want))
+	}
+}
+
+// docs/formats/ops.md shows the golden bytes op by op; together they are the golden.
+func TestFormatDocument(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats", "ops.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(document), "<!-- golden -->")
+	section, _, closed := strings.Cut(section, "<!-- end of golden -->")
+	if !found || !closed {
+		t.Fatal("docs/formats/ops.md has no part between <!-- golden --> and <!-- end of golden -->")
+	}
+	var shown strings.Builder
+	for line := range strings.Lines(section) {
+		bytes, _, isHex := strings.Cut(line, " |")
+		if isHex {
+			shown.WriteString(strings.ReplaceAll(bytes, " ", ""))
+		}
+	}
+	if got, want := shown.String(), hex.EncodeToString(encode(3, 1_760_000_000_123, goldenOps())); got != want {
+		t.Errorf("docs/formats/ops.md shows\n%s\nthe golden batch is\n%s", got, want)
+	}
+}
+
+// Every way to cut a batch short is an error, or a shorter batch at the border of two ops; never a different op.
+func TestCutBatch(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		epoch, ops := anyEpoch(t), anyOps(t)
+		batch := encode(epoch, 1, ops)
+		cut := rapid.IntRange(0, len(batch)-1).Draw(t, "cut")
+		_, got, _ := decode(batch[:cut])
+		if len(got) > len(ops) || !sameOps(got, ops[:len(got)]) {
+			t.Fatalf("%d of %d bytes decode to%s\nwant the beginning of%s", cut, len(batch), describe(got), describe(ops))
+		}
+	})
+}
+
+func TestDamaged(t *testing.T) {
+	t.Parallel()
+	header := encode(3, 5, nil)
+	huge := binary.AppendUvarint(nil, 1<<62)
+	with := func(parts ...any) []byte {
+		b := append([]byte(nil), header...)
+		for _, part := range parts {
+			switch part := part.(type) {
+			case int:
+				b = append(b, byte(part))
+			case []byte:
+				b = append(b, part...)
+			}
+		}
+		return b
+	}
+	for name, c := range map[string]struct {
+		batch []byte
+		want  string
+	}{
+		"nothing":                  {nil, "cut short or damaged"},
+		"version 0":                {[]byte{0, 2, 3}, "encoding version 0"},
+		"a newer version":          {[]byte{Version + 1, 2, 3}, "newer Quern"},
+		"no time":                  {[]byte{Version}, "cut short or damaged"},
+		"no epoch":                 {[]byte{Version, 2}, "cut short or damaged"},
+		"an epoch of 33 bits":      {append([]byte{Version, 2}, binary.AppendUvarint(nil, 1<<32)...), "cut short or damaged"},
+		"op 0":                     {with(0), "unknown op 0"},
+		"an unknown op":            {with(8), "unknown op 8"},
+		"half an epoch":            {with(opEpoch, 0x80), "cut short or damaged"},
+		"a varint of 11 bytes":     {with(opEpoch, []byte{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1}), "cut short or damaged"},
+		"a run longer than it is":  {with(opCompleteRun, 1, 3, 1, 2, 1, 2), "cut short or damaged"},
+		"an endless run":           {with(opCompleteRun, 1, []byte{0xff, 0xff, 0xff, 0xff, 0x0f}, 1, 2), "cut short or damaged"},
+		"a run beyond 32 bits":     {with(opCompleteRun, 1, huge, 1, 2), "cut short or damaged"},
+		"reason 4":                 {with(opReturn, 1, 1, 0, 2, 4, 0, 0, 0, 0), "cut short or damaged"},
+		"expiries beyond 8 bits":   {with(opReturn, 1, 1, 0, 2, 0, 0, 0x80, 2, 0, 0), "cut short or damaged"},
+		"an error without its end": {with(opReturn, 1, 1, 0, 2, 0, 0, 0, 0, huge), "cut short or damaged"},
+		"an end in the open state": {with(opEnd, 1, int(queue.Open), 0), "cut short or damaged"},
+		"an end in no state":       {with(opEnd, 1, int(queue.Expired)+1, 0), "cut short or damaged"},
+		"no chunks":                {with(opInsert, 1, 1, 0, 1, 0, 0, 0), "cut short or damaged"},
+		"a start beyond the last":  {with(opInsert, 1, 1, 5, 1, 5, 0, 0), "cut short or damaged"},
+		"an unknown flag":          {with(opInsert, 1, 1, 5, 1, 0, 0, binary.AppendUvarint(nil, endOfFlags)), "cut short or damaged"},
+		"33 meta keys":             {with(opInsert, 1, 1, 5, 1, 0, 0, hasMeta, 33), "cut short or damaged"},
+		"a meta value of kind 2":   {with(opInsert, 1, 1, 5, 1, 0, 0, hasMeta, 1, 1, 'k', 2, 0), "cut short or damaged"},
+		"a huge prefix":            {with(opInsert, 1, 1, 5, 1, 0, 0, hasPrefix, huge), "cut short or damaged"},
+	} {
+		_, ops, err := decode(c.batch)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: decode(%x) = %v with%s\nwant an error with %q", name, c.batch, err, describe(ops), c.want)
+		}
+	}
+}
+
+// A length that the input does not have allocates nothing. Not parallel: it counts what the process allocates.
+func TestDamageAllocatesNothing(t *testing.T) {
+	huge := binary.AppendUvarint(nil, 1<<40)
+	header := encode(3, 5, nil)
+	for name, op := range map[string][]byte{
+		"a run":     append([]byte{opCompleteRun, 1}, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 1),
+		"an error":  append([]byte{opReturn, 1, 1, 0, 2, 0, 0, 0, 0}, huge...),
+		"a reason":  append([]byte{opEnd, 1, 3}, huge...),
+		"a prefix":  append([]byte{opInsert, 1, 1, 5, 1, 0, 0, hasPrefix}, huge...),
+		"meta":      {opInsert, 1, 1, 5, 1, 0, 0, hasMeta, queue.MaxMetaKeys},
+		"many meta": append([]byte{opInsert, 1, 1, 5, 1, 0, 0, hasMeta}, huge...),
+	} {
+		batch := append(append([]byte(nil), header...), op...)
+		var before, after runtime.MemStats
+		var sink ignore
+		runtime.ReadMemStats(&before)
+		err := Decode(batch, func(queue.Time) {}, &sink)
+		runtime.ReadMemStats(&after)
+		if allocated := after.TotalAlloc - before.TotalAlloc; err == nil || allocated > 16<<10 {
+			t.Errorf("%s that claims to be huge: decoding %x allocates %d bytes and returns %v; want at most 16 KiB and an error", name, batch, allocated, err)
+		}
+	}
+}
+
+// heldBytes is what the texts of the ops take.
+func heldBytes(ops []any) (n int) {
+	for _, op := range ops {
+		switch op := op.(type) {
+		case *Insert:
+			n += len(op.Prefix) + len(op.Template) + len(op.Group) + len(op.Trace) + len(op.IdempotencyKey)
+			for _, entry := range op.Meta {
+				n += len(entry.Key) + len(entry.Value.Text())
+			}
+		case Returned:
+			n += len(op.Error)
+		case End:
+			n += len(op.Reason)
+		}
+	}
+	return n
+}
+
+// FuzzDecode: no bytes make the decoder panic or give out more than they hold, and what it decodes without an error it
+// decodes again from its own encoding.
+func FuzzDecode(f *testing.F) {
+	f.Add(encode(3, 1_760_000_000_123, goldenOps()))
+	for _, op := range goldenOps() {
+		f.Add(encode(2, -1, []any{op}))
+	}
+	batch, _ := traffic(300, 100)
+	f.Add(batch)
+	f.Add([]byte{Version, 0, 1, opCompleteRun, 1, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 1})
+	f.Add([]byte{Version, 0, 1, opEnd, 1, 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})
+	f.Fuzz(func(t *testing.T, batch []byte) {
+		at, ops, err := decode(batch)
+		if 2*len(ops)+heldBytes(ops) > len(batch) {
+			t.Fatalf("%d bytes decode to %d ops with %d bytes of text", len(batch), len(ops), heldBytes(ops))
+		}
+		if err != nil {
+			return
+		}
+		epoch, err := Epoch(batch)
+		if err != nil {
+			t.Fatalf("Epoch = %v of a batch that decodes", err)
+		}
+		encoded := encode(epoch, at, ops)
+		gotAt, got, err := decode(encoded)
+		if err != nil || gotAt != at || !sameOps(got, ops) {
+			t.Fatalf("%x decodes to%s\nencoded again it is %x, which decodes to %v%s", batch, describe(ops), encoded, err, describe(got))
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// list is an Applier that keeps what it is given: an epoch (uint32), *Insert, Completed, Returned or End each.
+type list struct {
+	ops []any
+	err error // returned once `ops` is `stop` long
+	n   int
+}
+
+func (l *list) add(op any) error {
+	l.ops = append(l.ops, op)
+	if l.err != nil && len(l.ops) == l.n {
+		return l.err
+	}
+	return nil
+}
+
+func (l *list) ApplyEpoch(epoch uint32) error   { return l.add(epoch) }
+func (l *list) ApplyInsert(s *Insert) error     { return l.add(s) }
+func (l *list) ApplyComplete(c Completed) error { return l.add(c) }
+func (l *list) ApplyReturn(r Returned) error    { return l.add(r) }
+func (l *list) ApplyEnd(x End) error            { return l.add(x) }
+
+// encode writes the ops as the shard does: neighbouring completions in one call.
+func encode(epoch uint32, at queue.Time, ops []any) []byte {
+	var e Encoder
+	e.Reset(epoch, at)
+	encodeInto(&e, ops)
+	return e.Bytes()
+}
+
+func encodeInto(e *Encoder, ops []any) {
+	var run []Completed
+	for i, op := range ops {
+		if c, ok := op.(Completed); ok {
+			run = append(run, c)
+			if i+1 < len(ops) {
+				if _, more := ops[i+1].(Completed); more {
+					continue
+				}
+			}
+			e.Complete(run)
+			run = nil
+			continue
+		}
+		switch op := op.(type) {
+		case uint32:
+			e.Epoch(op)
+		case *Insert:
+			e.Insert(op)
+		case Returned:
+			e.Return(op)
+		case End:
+			e.End(op)
+		}
+	}
+}
+
+func decode(batch []byte) (at queue.Time, ops []any, err error) {
+	var l list
+	err = Decode(batch, func(t queue.Time) { at = t }, &l)
+	return at, l.ops, err
+}
+
+func describe(ops []any) string {
+	var b strings.Builder
+	for i, op := range ops {
+		if s, ok := op.(*Insert); ok {
+			op = *s
+		}
+		fmt.Fprintf(&b, "\n  %d %T%+v", i, op, op)
+	}
+	return b.String()
+}
+
+// numbers of every size, so that every length of varint is seen
+func anyUint32(t *rapid.T, name string) uint32 {
+	return rapid.Uint32().Draw(t, name) >> rapid.IntRange(0, 31).Draw(t, name+" shift")
+}
+
+func anyUint64(t *rapid.T, name string) uint64 {
+	return rapid.Uint64().Draw(t, name) >> rapid.IntRange(0, 63).Draw(t, name+" shift")
+}
+
+func anyTime(t *rapid.T, name string) queue.Time {
+	return queue.Time(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1_700_000_000_000, 1_900_000_000_000), rapid.Int64()).Draw(t, name))
+}
+
+func anyText(t *rapid.T, name string) string {
+	return rapid.OneOf(rapid.Just(""), rapid.StringN(0, 20, 60), rapid.StringN(200, 300, -1)).Draw(t, name)
+}
+
+func anyMeta(t *rapid.T) queue.Meta {
+	keys := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9_.-]{1,12}`), 0, queue.MaxMetaKeys, rapid.ID[string]).Draw(t, "keys")
+	var entries []queue.MetaEntry
+	for _, key := range keys {
+		value := queue.IntValue(rapid.Int64().Draw(t, "value"))
+		if rapid.Bool().Draw(t, "is text") {
+			value = queue.StringValue(rapid.StringN(0, 10, 40).Draw(t, "value"))
+		}
+		entries = append(entries, queue.MetaEntry{Key: key, Value: value})
+	}
+	meta, err := queue.NewMeta(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return meta
+}
+
+func anyInsert(t *rapid.T) *Insert {
+	chunks := max(anyUint32(t, "chunks"), 1)
+	s := &Insert{
+		Seq: anyUint32(t, "seq"), ID: queue.SubmissionID(anyUint64(t, "id")), Chunks: chunks, Mul: anyUint32(t, "mul"),
+		Add: rapid.Uint32Max(chunks-1).Draw(t, "add"), Priority: rapid.Int64Range(-queue.MaxPriority, queue.MaxPriority).Draw(t, "priority"),
+		Meta: anyMeta(t), Prefix: anyText(t, "prefix"), Template: anyText(t, "template"), Group: anyText(t, "group"),
+		Trace: anyText(t, "trace"), OperationsPerChunk: max(anyUint32(t, "operations"), 1), RunAt: anyTime(t, "run at"),
+		DeadDeadline: anyTime(t, "dead deadline"), MaxAttempts: rapid.Uint16().Draw(t, "attempts"),
+		OnExhausted: queue.OnExhausted(rapid.IntRange(0, int(queue.Skip)).Draw(t, "on exhausted")),
+		Inline:      rapid.Bool().Draw(t, "inline"), Attachment: rapid.Bool().Draw(t, "attachment"), IdempotencyKey: anyText(t, "key"),
+	}
+	if s.IdempotencyKey != "" {
+		copy(s.Fingerprint[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "fingerprint"))
+	}
+	if len(s.Meta) == 0 {
+		s.Meta = nil
+	}
+	return s
+}
+
+func anyEpoch(t *rapid.T) uint32 {
+	return rapid.OneOf(rapid.Uint32Range(1, 4), rapid.Uint32()).Draw(t, "epoch")
+}
+
+func anyOps(t *rapid.T) (ops []any) {
+	for range rapid.IntRange(0, 12).Draw(t, "ops") {
+		switch rapid.IntRange(0, 5).Draw(t, "op") {
+		case 0:
+			ops = append(ops, anyEpoch(t))
+		case 1:
+			ops = append(ops, anyInsert(t))
+		case 2:
+			ops = append(ops, Returned{
+				Seq: anyUint32(t, "seq"), Index: anyUint32(t, "index"), Epoch: anyEpoch(t), Sequence: anyUint64(t, "sequence"),
+				Reason: ReturnReason(rapid.IntRange(0, int(Dead)).Draw(t, "reason")), Attempts: rapid.Uint16().Draw(t, "attempts"),
+				Expiries: rapid.Uint8().Draw(t, "expiries"), NotBefore: anyTime(t, "not before"), Error: anyText(t, "error"),
+			})
+		case 3:
+			state := rapid.IntRange(int(queue.Completed), int(queue.Expired)).Draw(t, "state")
+			ops = append(ops, End{Seq: anyUint32(t, "seq"), State: queue.SubmissionState(state), Reason: anyText(t, "reason")})
+		default:
+			ops = append(ops, anyRun(t)...)
+		}
+	}
+	return ops
+}
+
+// anyRun is completions of a few submissions and epochs, so that there are runs of every length.
+func anyRun(t *rapid.T) (ops []any) {
+	seq, epoch, sequence := rapid.Uint32Range(1, 2), rapid.Uint32Range(1, 2), anyUint64(t, "sequence")
+	for range rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(1, 3*maxRun)).Draw(t, "run") {
+		sequence += uint64(rapid.Int64Range(-3, 100).Draw(t, "step"))
+		ops = append(ops, Completed{Seq: 1, Index: uint32(sequence), Epoch: 1, Sequence: sequence})
+	}
+	for range rapid.IntRange(0, 4).Draw(t, "changes") { // the rest of the run is of another submission or epoch
+		at := rapid.IntRange(0, len(ops)-1).Draw(t, "change")
+		newSeq, newEpoch := seq.Draw(t, "seq"), epoch.Draw(t, "epoch")
+		for i := at; i < len(ops); i++ {
+			c := ops[i].(Completed)
+			c.Seq, c.Epoch = newSeq, newEpoch
+			ops[i] = c
+		}
+	}
+	return ops
+}
+
+func sameOps(a, b []any) bool {
+	return len(a) == len(b) && (len(a) == 0 || reflect.DeepEqual(a, b))
+}
+
+var errStop = errors.New("stop here")
+
+// The first error of the Applier ends the decoding and is what Decode returns, also in the middle of a run.
+func TestDecodeStopsAtTheFirstError(t *testing.T) {
+	t.Parallel()
+	ops := []any{uint32(2), Completed{1, 1, 2, 1}, Completed{1, 2, 2, 2}, Completed{1, 3, 2, 3}, End{Seq: 1, State: queue.Failed}}
+	batch := encode(2, 5, ops)
+	for n := 1; n <= len(ops); n++ {
+		l := list{err: errStop, n: n}
+		err := Decode(batch, func(queue.Time) {}, &l)
+		if !errors.Is(err, errStop) || !sameOps(l.ops, ops[:n]) {
+			t.Errorf("an error at op %d: Decode = %v after%s\nwant %v after%s", n, err, describe(l.ops), errStop, describe(ops[:n]))
+		}
+		d := NewDecoder(batch)
+		l = list{err: errStop, n: n}
+		for more := true; more; {
+			more, _ = d.Step(&l)
+		}
+		if more, err := d.Step(&l); more || !errors.Is(err, errStop) || len(l.ops) != n {
+			t.Errorf("an error at op %d: a further Step = %v, %v and %d ops; want false, %v and %d", n, more, err, len(l.ops), errStop, n)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package journal
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Every batch comes back as it went in: time, epoch and all ops, whatever their mixture.
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		epoch, at, ops := anyEpoch(t), anyTime(t, "at"), anyOps(t)
+		batch := encode(epoch, at, ops)
+		gotAt, got, err := decode(batch)
+		if err != nil || gotAt != at || !sameOps(got, ops) {
+			t.Fatalf("epoch %d, batch %x\ngot  %v, time %d%s\nwant time %d%s", epoch, batch, err, gotAt, describe(got), at, describe(ops))
+		}
+		if got, err := Epoch(batch); got != epoch || err != nil {
+			t.Fatalf("Epoch(%x) = %d, %v; want %d", batch, got, err, epoch)
+		}
+	})
+}
+
+// An encoder that is used again writes what a new one writes.
+func TestResetForgets(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		first, second, epoch := anyOps(t), anyOps(t), anyEpoch(t)
+		var e Encoder
+		e.Reset(anyEpoch(t), 1)
+		encodeInto(&e, first)
+		e.Reset(epoch, 2)
+		encodeInto(&e, second)
+		if want := encode(epoch, 2, second); string(e.Bytes()) != string(want) {
+			t.Fatalf("got %x; want %x", e.Bytes(), want)
+		}
+	})
+}
+
+// The submission's row is the insert's bytes, and nothing may be left over.
+func TestInsertRoundTrip(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := anyInsert(t)
+		row := AppendInsert([]byte("before"), s)[len("before"):]
+		got, err := DecodeInsert(row)
+		if err != nil || !sameOps([]any{got}, []any{s}) {
+			t.Fatalf("DecodeInsert(%x) = %v%s\nwant%s", row, err, describe([]any{got}), describe([]any{s}))
+		}
+		if got, err := DecodeInsert(append(row, 0)); err == nil {
+			t.Fatalf("DecodeInsert of a row with a byte too many = %+v; want an error", got)
+		}
+		cut := rapid.IntRange(0, len(row)-1).Draw(t, "cut")
+		if got, err := DecodeInsert(row[:cut]); err == nil {
+			t.Fatalf("DecodeInsert of %d of %d bytes = %+v; want an error", cut, len(row), got)
+		}
+	})
+}
+
+// An absent number of operations means 1.
+func TestInsertOperations(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[uint32]uint32{0: 1, 1: 1, 2: 2, math.MaxUint32: math.MaxUint32} {
+		got, err := DecodeInsert(AppendInsert(nil, &Insert{Chunks: 1, OperationsPerChunk: given}))
+		if err != nil || got.OperationsPerChunk != want {
+			t.Errorf("operations per chunk %d came back as %+v, %v; want %d", given, got, err, want)
+		}
+	}
+}
+
+func completions(count int, seq, epoch uint32, first uint64) (items []Completed) {
+	for i := range count {
+		items = append(items, Completed{Seq: seq, Index: uint32(i), Epoch: epoch, Sequence: first + uint64(i)})
+	}
+	return items
+}
+
+// Runs are split so that no op is long, by submission and by epoch; the ops are counted.
+func TestRunSplitting(t *testing.T) {
+	t.Parallel()
+	mixed := completions(3, 1, 5, 1)
+	mixed = append(mixed, completions(2, 2, 5, 9)...)
+	mixed = append(mixed, Completed{2, 9, 4, 100}, Completed{2, 10, 4, 101})
+	mixed = append(mixed, completions(1, 2, 5, 200)...)
+	for _, c := range []struct {
+		name  string
+		items []Completed
+		codes []byte
+	}{
+		{"none", nil, nil},
+		{"one", completions(1, 1, 5, 1), []byte{opCompleteOne}},
+		{"two", completions(2, 1, 5, 1), []byte{opCompleteRun}},
+		{"a full run", completions(maxRun, 1, 5, 1), []byte{opCompleteRun}},
+		{"one over", completions(maxRun+1, 1, 5, 1), []byte{opCompleteRun, opCompleteOne}},
+		{"three runs", completions(3*maxRun, 1, 5, 1), []byte{opCompleteRun, opCompleteRun, opCompleteRun}},
+		{"an older epoch", completions(2, 1, 4, 1), []byte{opCompleteOld, opCompleteOld}},
+		{"mixed", mixed, []byte{opCompleteRun, opCompleteRun, opCompleteOld, opCompleteOld, opCompleteOne}},
+	} {
+		var e Encoder
+		e.Reset(5, 0)
+		e.Complete(c.items)
+		if e.Ops() != len(c.codes) {
+			t.Errorf("%s: Ops() = %d; want %d", c.name, e.Ops(), len(c.codes))
+		}
+		var want []any
+		for _, item := range c.items {
+			want = append(want, item)
+		}
+		var got []any
+		var codes []byte
+		d := NewDecoder(e.Bytes())
+		for more := len(c.codes) > 0; more; {
+			codes = append(codes, d.d.b[0])
+			var l list
+			var err error
+			if more, err = d.Step(&l); err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			if len(l.ops) > maxRun {
+				t.Errorf("%s: one op holds %d completions; want at most %d", c.name, len(l.ops), maxRun)
+			}
+			got = append(got, l.ops...)
+		}
+		if string(codes) != string(c.codes) || !sameOps(got, want) {
+			t.Errorf("%s: ops %v with%s\nwant ops %v with%s", c.name, codes, describe(got), c.codes, describe(want))
+		}
+	}
+}
+
+// The numbers at the ends of their ranges, in both directions.
+func TestHugeNumbers(t *testing.T) {
+	t.Parallel()
+	ops := []any{
+		Completed{math.MaxUint32, math.MaxUint32, math.MaxUint32, 1<<48 - 1}, Completed{0, 0, 0, 0},
+		Completed{1, 1, 7, math.MaxUint64}, Completed{1, 2, 7, 0}, Completed{1, 3, 7, 1 << 63}, Completed{1, 4, 7, 1},
+		uint32(math.MaxUint32), Completed{1, 5, math.MaxUint32, 1 << 47}, Completed{1, 5, 0, 3},
+		Returned{math.MaxUint32, math.MaxUint32, 1, math.MaxUint64, Dead, math.MaxUint16, math.MaxUint8, math.MaxInt64, ""},
+		Returned{NotBefore: math.MinInt64},
+		&Insert{math.MaxUint32, math.MaxUint64, math.MaxUint32, math.MaxUint32, math.MaxUint32 - 1, math.MinInt64, nil, "", "", "", "", math.MaxUint32, math.MaxInt64, math.MinInt64, math.MaxUint16, queue.Skip, true, true, "", [16]byte{}},
+	}
+	for _, at := range []queue.Time{math.MinInt64, -1, 0, 1, math.MaxInt64} {
+		gotAt, got, err := decode(encode(7, at, ops))
+		if err != nil || gotAt != at || !sameOps(got, ops) {
+			t.Errorf("got  %v, time %d%s\nwant time %d%s", err, gotAt, describe(got), at, describe(ops))
+		}
+	}
+}
+
+// traffic is what a busy shard writes: `count` completions of chunks of a large submission, in the order in which fast and
+// slow consumers finish them.
+func traffic(count, perCall int) (batch []byte, completed int) {
+	var e Encoder
+	e.Reset(3, 1_760_000_000_000)
+	for first := 0; first < count; first += perCall {
+		var items []Completed
+		for i := first; i < min(first+perCall, count); i++ {
+			shuffled := uint64(i) ^ 0x2A // out of order by up to 64
+			items = append(items, Completed{Seq: 50_000, Index: uint32(i*2_654_435_761) >> 12, Epoch: 3, Sequence: 1<<33 + shuffled})
+		}
+		e.Complete(items)
+	}
+	return e.Bytes(), count
+}
+
+// What a completion takes in the journal: issue 2 and DESIGN count on 8 to 10 bytes.
+func TestBytesPerCompletion(t *testing.T) {
+	t.Parallel()
+	for _, perCall := range []int{1, 10, 100, 1000} {
+		batch, n := traffic(10_000, perCall)
+		each := float64(len(batch)) / float64(n)
+		t.Logf("%4d completions a call: %.2f bytes each", perCall, each)
+		if most := map[bool]float64{true: 9, false: 6}[perCall == 1]; each > most {
+			t.Errorf("%d completions a call take %.2f bytes each; want at most %.0f", perCall, each, most)
+		}
+	}
+}
+
+type ignore struct{ completed int }
+
+func (*ignore) ApplyEpoch(uint32) error         { return nil }
+func (*ignore) ApplyInsert(*Insert) error       { return nil }
+func (i *ignore) ApplyComplete(Completed) error { i.completed++; return nil }
+func (*ignore) ApplyReturn(Returned) error      { return nil }
+func (*ignore) ApplyEnd(End) error              { return nil }
+
+func BenchmarkComplete(b *testing.B) {
+	for _, perCall := range []int{1, 100} {
+		items := completions(perCall, 50_000, 3, 1<<33)
+		b.Run(fmt.Sprintf("encode/%d", perCall), func(b *testing.B) {
+			var e Encoder
+			b.ReportAllocs()
+			for range b.N {
+				if len(e.Bytes()) == 0 || len(e.Bytes()) > 1<<16 {
+					e.Reset(3, 1_760_000_000_000)
+				}
+				e.Complete(items)
+			}
+			b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N*perCall), "ns/completion")
+		})
+		b.Run(fmt.Sprintf("decode/%d", perCall), func(b *testing.B) {
+			batch, n := traffic(10_000, perCall)
+			var sink ignore
+			b.ReportAllocs()
+			for range b.N {
+				if err := Decode(batch, func(queue.Time) {}, &sink); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(sink.completed), "ns/completion")
+			b.ReportMetric(float64(len(batch))/float64(n), "bytes/completion")
+		})
+	}
+}
