@@ -58,9 +58,7 @@ func (w *wheel) remove(holds []Hold, slot uint32) {
 // either goes or comes back by Extend.
 func (w *wheel) sweep(holds []Hold, dst []uint32, now queue.Time, most int) []uint32 {
 	end := int64(now) / wheelTick
-	if end-w.at >= wheelBuckets {
-		w.at = end - wheelBuckets + 1
-	}
+	last := min(end, w.at+wheelBuckets-1)
 	for ; ; w.at++ {
 		for slot := w.buckets[bucketOf(w.at)]; slot != none; {
 			h := &holds[slot]
@@ -79,7 +77,8 @@ func (w *wheel) sweep(holds []Hold, dst []uint32, now queue.Time, most int) []ui
 			}
 			slot = later
 		}
-		if w.at >= end {
+		if w.at >= last {
+			w.at = max(w.at, end)
 			return dst
 		}
 	}
