@@ -22,7 +22,7 @@ func (o *ordered) below(before queue.SubmissionID) int {
 
 func (o *ordered) add(r *record) {
 	at := len(o.ids)
-	if at > 0 && o.ids[at-1] > r.id {
+	if at > 0 && o.ids[at-1] >= r.id {
 		at = o.below(r.id)
 	}
 	o.ids = slices.Insert(o.ids, at, r.id)

@@ -21,8 +21,9 @@ func (r *recent) slot(id queue.ChunkID) *recentEntry {
 	if r.entries == nil {
 		r.entries = make([]recentEntry, recentEntries)
 	}
-	const golden = 0x9E3779B97F4A7C15 // Fibonacci hashing (Knuth, TAOCP 3, 6.4)
+	const golden = 0x9E3779B97F4A7C15 // Fibonacci hashing (Knuth, TAOCP 3, 6.4), twice as ids of one shard differ in few bits
 	hash := (uint64(id.Submission) ^ uint64(id.Index)*golden) * golden
+	hash = (hash ^ hash>>32) * golden
 	return &r.entries[hash>>(64-15)]
 }
 

@@ -3,6 +3,7 @@ package shard
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -148,12 +149,36 @@ func (m *machine) load(spec, state []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := r.consistent(sub); err != nil {
+		return err
+	}
 	r.stored = true
 	r.sub, sub.Data = sub, r
 	m.nextSeq, m.lastID = max(m.nextSeq, r.seq), max(m.lastID, r.id)
 	m.order.add(r)
 	if r.details().key != "" {
 		m.remember(r)
+	}
+	return nil
+}
+
+// consistent checks a row against itself: every chunk is available, done or dead in it, and a chunk with a try is available
+// unless it is dead.
+func (r *record) consistent(sub *backlog.Submission) error {
+	if sub.Available()+r.done+r.dead != r.chunks {
+		return fmt.Errorf("%w: of %d chunks %d are available, %d done and %d dead", errSnapshot, r.chunks, sub.Available(), r.done, r.dead)
+	}
+	dead := uint32(0)
+	for index, t := range r.tries {
+		if t.reason == journal.Dead {
+			dead++
+		}
+		if sub.IsAvailable(index) == (t.reason == journal.Dead) {
+			return fmt.Errorf("%w: chunk %d is available or dead, not both", errSnapshot, index)
+		}
+	}
+	if dead != r.dead {
+		return fmt.Errorf("%w: %d chunks are told to be dead, %d are counted", errSnapshot, dead, r.dead)
 	}
 	return nil
 }

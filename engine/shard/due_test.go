@@ -1,0 +1,52 @@
+package shard
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Whatever is pushed and popped in between, things come out by time, each once.
+func TestDueModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var h dueHeap
+		var model []due
+		pop := func() {
+			first, there := h.first()
+			if there != (len(model) > 0) {
+				t.Fatalf("first() = %v, %v of %d entries", first, there, len(model))
+			}
+			if !there {
+				return
+			}
+			h.pop()
+			least := slices.MinFunc(model, func(a, b due) int { return cmp.Compare(a.at, b.at) })
+			at := slices.Index(model, first)
+			if at < 0 || first.at != least.at {
+				t.Fatalf("first() = %v; want the time of %v, from %v", first, least, model)
+			}
+			model = slices.Delete(model, at, at+1)
+		}
+		for i := range rapid.IntRange(0, 200).Draw(t, "steps") {
+			if rapid.IntRange(0, 2).Draw(t, "what") == 0 {
+				pop()
+				continue
+			}
+			d := due{at: queue.Time(rapid.Int64Range(0, 40).Draw(t, "at")), seq: uint32(i), index: rapid.Uint32().Draw(t, "index"), whole: rapid.Bool().Draw(t, "whole")}
+			h.push(d)
+			model = append(model, d)
+		}
+		for len(model) > 0 {
+			pop()
+		}
+		pop()
+		if len(h) != 0 {
+			t.Fatalf("%d entries are left of none", len(h))
+		}
+	})
+}
