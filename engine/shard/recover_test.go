@@ -1,0 +1,66 @@
+package shard
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/journal/sqlitelog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// withShard runs fn on the shard in dir, then closes it.
+func withShard(t *testing.T, dir string, fn func(*Shard)) {
+	t.Helper()
+	ctx, settings := context.Background(), queue.DefaultSettings()
+	settings.Durability = queue.Relaxed
+	rows, err := store.Open(ctx, filepath.Join(dir, "store.db"), store.Options{Durability: queue.Relaxed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	seed := uint64(0)
+	s, err := Open(ctx, Options{
+		Queue: "q", Settings: settings, Key: reserver.Key{K0: 1, K1: 2}, Store: rows,
+		Journal: func(ctx context.Context) (journal.Journal, error) {
+			return sqlitelog.Open(ctx, filepath.Join(dir, "journal.db"), sqlitelog.Options{Durability: queue.Relaxed})
+		},
+		Now: lifeStart.Std, Seed: func() uint64 { seed++; return seed }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Committed: func(time.Duration, int, int) {}, Fatal: func(err error) { t.Error(err) }, FreeBallast: func() bool { return false },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	fn(s)
+}
+
+// Every start has an epoch of its own, also when folds have trimmed the journal in between, once or several times; and
+// what a later life journals under it is read back under it.
+func TestEpochSurvivesFolds(t *testing.T) {
+	t.Parallel()
+	dir, want := t.TempDir(), uint32(0)
+	for _, folds := range []int{0, 1, 0, 2, 1, 1} {
+		want++
+		withShard(t, dir, func(s *Shard) {
+			if s.m.epoch != want {
+				t.Fatalf("start %d has epoch %d", want, s.m.epoch)
+			}
+			for range folds {
+				n := queue.NewSubmission{Chunks: queue.Chunks{Count: 5, Prefix: "p/"}}
+				if _, _, err := s.Insert(context.Background(), &n); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Fold(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
