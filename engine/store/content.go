@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
@@ -80,14 +79,14 @@ func (s *Store) ReadContents(ctx context.Context, seq uint32, indexes []uint32) 
 	contents := make([][]byte, len(indexes))
 	err := s.hot.with(ctx, func(r *reader) error {
 		var page []byte
-		start := uint32(math.MaxUint32) // of the page in hand
+		start := uint32(0) // of the page in hand
 		for i, index := range indexes {
 			var (
 				chunk []byte
 				found bool
 				err   error
 			)
-			if index >= start {
+			if page != nil && index >= start {
 				chunk, found, err = chunkOf(page, index-start)
 			}
 			if !found && err == nil {

@@ -31,6 +31,29 @@ func (s *Store) findEnded(ctx context.Context, key int64, by func(*reader) *sqli
 	return e, found && err == nil, wrap("ended", err)
 }
 
+// EndedSince calls fn for the id of every ended submission from `from` on, in no order.
+func (s *Store) EndedSince(ctx context.Context, from queue.SubmissionID, fn func(queue.SubmissionID)) error {
+	return wrap("ended since", s.scan.with(ctx, func(r *reader) error {
+		return r.endedSince.Query(func(row sqlitedb.Row) (bool, error) {
+			fn(queue.SubmissionID(row.Int(0)))
+			return true, nil
+		}, int64(from))
+	}))
+}
+
+// EndedKeyed calls fn for every ended submission from id `from` on that came with an idempotency key, oldest first.
+func (s *Store) EndedKeyed(ctx context.Context, from queue.SubmissionID, fn func(*Ended) error) error {
+	return wrap("ended keyed", s.scan.with(ctx, func(r *reader) error {
+		return r.endedKeyed.Query(func(row sqlitedb.Row) (bool, error) {
+			e, err := s.endedOf(row)
+			if err == nil {
+				err = fn(&e)
+			}
+			return true, err
+		}, int64(from))
+	}))
+}
+
 // endedOf reads the historyColumns.
 func (s *Store) endedOf(row sqlitedb.Row) (Ended, error) {
 	e := Ended{

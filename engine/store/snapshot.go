@@ -22,6 +22,7 @@ type Ended struct {
 	ID          queue.SubmissionID
 	State       queue.SubmissionState
 	Finished    queue.Time
+	Keyed       bool // it came with an idempotency key: EndedKeyed finds it. Not read back
 	Spec, Final []byte
 }
 
@@ -56,7 +57,11 @@ func (w *writer) putRow(r *Row) error {
 }
 
 func (w *writer) putEnded(e *Ended) error {
-	if _, err := w.putHistory.Exec(int64(e.ID), int64(e.Seq), int64(e.State), int64(e.Finished), e.sum().stored(), e.Spec, e.Final); err != nil {
+	keyed := int64(0)
+	if e.Keyed {
+		keyed = 1
+	}
+	if _, err := w.putHistory.Exec(int64(e.ID), int64(e.Seq), int64(e.State), int64(e.Finished), keyed, e.sum().stored(), e.Spec, e.Final); err != nil {
 		return err
 	}
 	if _, err := w.dropSubmission.Exec(int64(e.Seq)); err != nil {

@@ -19,7 +19,7 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.putProgress, "INSERT OR REPLACE INTO progress (seq, crc, state) VALUES (?, ?, ?)"},
 		{&w.dropSubmission, "DELETE FROM submission WHERE seq = ?"},
 		{&w.dropProgress, "DELETE FROM progress WHERE seq = ?"},
-		{&w.putHistory, "INSERT OR REPLACE INTO history (id, seq, state, finished, crc, spec, final) VALUES (?, ?, ?, ?, ?, ?, ?)"},
+		{&w.putHistory, "INSERT OR REPLACE INTO history (id, seq, state, finished, keyed, crc, spec, final) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&w.dropHistory, "DELETE FROM history WHERE id = ?"},
 		{&w.setFolded, "UPDATE folded SET position = ? WHERE one = 1"},
 		{&w.putContent, "INSERT OR REPLACE INTO content (k, crc, bytes) VALUES (?, ?, ?)"},
@@ -40,6 +40,7 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 type readStmts struct {
 	folded, load                                       *sqlitedb.Stmt
 	ended, endedBySeq, inHistory, listEnded, outlived  *sqlitedb.Stmt
+	endedSince, endedKeyed                             *sqlitedb.Stmt
 	contentAt, nextContent, attachment, nextAttachment *sqlitedb.Stmt
 	logPages, logPage                                  *sqlitedb.Stmt
 	outputPage, nextOutput, lastOutputRow              *sqlitedb.Stmt
@@ -55,6 +56,8 @@ func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 		{&r.endedBySeq, "SELECT " + historyColumns + " FROM history WHERE seq = ?"},
 		{&r.inHistory, "SELECT 1 FROM history WHERE seq = ?"},
 		{&r.listEnded, "SELECT " + historyColumns + " FROM history WHERE state = ? AND id < ? ORDER BY id DESC LIMIT ?"},
+		{&r.endedSince, "SELECT id FROM history WHERE id >= ?"},
+		{&r.endedKeyed, "SELECT " + historyColumns + " FROM history WHERE keyed = 1 AND id >= ? ORDER BY id"},
 		{&r.outlived, "SELECT id, seq FROM history WHERE finished < ? ORDER BY finished LIMIT ?"},
 		{&r.contentAt, "SELECT k, crc, bytes FROM content WHERE k BETWEEN ? AND ? ORDER BY k DESC LIMIT 1"},
 		{&r.nextContent, "SELECT k FROM content WHERE k >= ? ORDER BY k LIMIT 1"},

@@ -3,8 +3,9 @@ CREATE TABLE submission (seq INTEGER PRIMARY KEY, id INTEGER NOT NULL, crc INTEG
 CREATE TABLE progress (seq INTEGER PRIMARY KEY, crc INTEGER NOT NULL, state BLOB NOT NULL) STRICT;
 CREATE TABLE history (
     id INTEGER PRIMARY KEY, seq INTEGER NOT NULL, state INTEGER NOT NULL, finished INTEGER NOT NULL,
-    crc INTEGER NOT NULL, spec BLOB NOT NULL, final BLOB NOT NULL
+    keyed INTEGER NOT NULL, crc INTEGER NOT NULL, spec BLOB NOT NULL, final BLOB NOT NULL
 ) STRICT;
+CREATE INDEX history_keyed ON history (id) WHERE keyed = 1;
 CREATE INDEX history_seq ON history (seq);
 CREATE INDEX history_state ON history (state);
 CREATE INDEX history_finished ON history (finished);

@@ -1,0 +1,92 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+func openCatalogue(t *testing.T, path string) *Catalogue {
+	t.Helper()
+	c, err := OpenCatalogue(ctx, path)
+	must(t, err)
+	return c
+}
+
+// Queues keep their settings, every field of them, and their shard; changing and deleting are durable.
+func TestCatalogueQueues(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "quern.db")
+	c := openCatalogue(t, path)
+	all := queue.Settings{
+		Durability: queue.Relaxed, MaxAttempts: 1, MaxExpiries: 2, OnExhausted: queue.Skip, ReservationTimeout: 3 * time.Second, MaxReservation: 4 * time.Hour,
+		RetryBackoff: queue.Backoff{Base: 5 * time.Millisecond, Factor: 1.25, Cap: 6 * time.Minute}, ExpiryBackoff: queue.Backoff{Base: 7 * time.Second, Factor: 8, Cap: 9 * time.Hour},
+		Retention: 10 * 24 * time.Hour,
+	}
+	for v, i := reflect.ValueOf(all), 0; i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Errorf("this test leaves %s at zero: a new field of queue.Settings must be kept too", v.Type().Field(i).Name)
+		}
+	}
+	want := []QueueRow{{"default", 0, queue.DefaultSettings(), 1}, {"späte post", 7, all, 2}}
+	must(t, c.PutQueue(want[1]))
+	must(t, c.PutQueue(QueueRow{"default", 0, all, 1}))
+	must(t, c.PutQueue(QueueRow{"default", 0, queue.DefaultSettings(), 99})) // the creation stays
+	must(t, c.PutQueue(QueueRow{"gone", 3, all, 3}))
+	if err := c.PutQueue(QueueRow{"thief", 7, all, 4}); err == nil {
+		t.Error("a queue took another's shard")
+	}
+	must(t, c.DeleteQueue("gone"))
+	must(t, c.DeleteQueue("never was"))
+	for range 2 {
+		if got, err := c.Queues(); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("Queues = %v, %v; want %v", got, err, want)
+		}
+		must(t, c.Close())
+		c = openCatalogue(t, path)
+	}
+	must(t, c.conn.Exec("UPDATE queue SET settings = '{\"durability\":\"never\"}' WHERE shard = 7"))
+	if _, err := c.Queues(); !isFormat(err) {
+		t.Errorf("Queues with broken settings = %v; want a *journal.FormatError", err)
+	}
+	must(t, c.Close())
+}
+
+func isFormat(err error) bool {
+	_, ok := errors.AsType[*journal.FormatError](err)
+	return ok
+}
+
+// A secret is drawn once and then stays, over restarts too.
+func TestCatalogueSecret(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "quern.db")
+	c := openCatalogue(t, path)
+	first, err := c.Secret("token", 16, rand.NewChaCha8([32]byte{1}))
+	must(t, err)
+	other, err := c.Secret("other", 32, rand.NewChaCha8([32]byte{2}))
+	must(t, err)
+	must(t, c.Close())
+	c = openCatalogue(t, path)
+	again, err := c.Secret("token", 16, rand.NewChaCha8([32]byte{3}))
+	if err != nil || len(first) != 16 || !bytes.Equal(first, again) || bytes.Equal(first, other[:16]) {
+		t.Errorf("Secret = %x, then %x, %v; want the same 16 bytes, and not those of another name (%x)", first, again, err, other)
+	}
+	if _, err := c.Secret("token", 17, rand.NewChaCha8([32]byte{})); err == nil {
+		t.Error("a secret of another length was given out")
+	}
+	if _, err := c.Secret("short", 16, bytes.NewReader(make([]byte, 5))); err == nil {
+		t.Error("a secret was made from too little chance")
+	}
+	if key, err := c.Secret("short", 16, bytes.NewReader(make([]byte, 16))); err != nil || len(key) != 16 {
+		t.Errorf("after the failure: Secret = %x, %v; want 16 bytes", key, err)
+	}
+	must(t, c.Close())
+}
