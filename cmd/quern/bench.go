@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/pprof"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/cmd/quern/bench"
+)
+
+// benchCommand runs the benchmarks that ship with the binary.
+func (a *app) benchCommand() *cobra.Command {
+	var list, asJSON bool
+	var dir, profile string
+	c := &cobra.Command{
+		Use:   "bench [SUITE]",
+		Short: "Measure this machine: the figures of the README",
+		Long: "Measure Quern on this machine. Each suite makes its own data below --dir, runs in under 45 seconds on two cores, and prints\n" +
+			"figures under stable names. Run it on an otherwise idle machine, and compare figures of one run only.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if list || len(args) == 0 {
+				a.listSuites()
+				return nil
+			}
+			stop, err := startProfile(profile)
+			if err != nil {
+				return err
+			}
+			defer stop()
+			report, err := bench.Run(cmd.Context(), args[0], bench.Options{Dir: dir, Progress: func(line string) {
+				fmt.Fprintln(a.err, "measuring", line)
+			}})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(a.out, report, "  ")
+			}
+			return printList(a, report.Results, []string{"NAME", "VALUE", "UNIT", "AGAINST"}, benchRow)
+		},
+	}
+	c.Flags().BoolVar(&list, "list", false, "list the suites and the names of their figures")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	c.Flags().StringVar(&dir, "dir", "", "folder for the data (default: the system's temporary folder); its disk is what is measured")
+	c.Flags().StringVar(&profile, "cpuprofile", "", "file to write a CPU profile of the run to, for go tool pprof")
+	return c
+}
+
+// startProfile profiles this process until stop is called; nothing without a path.
+func startProfile(path string) (stop func(), err error) {
+	if path == "" {
+		return func() {}, nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		file.Close()
+	}, nil
+}
+
+func (a *app) listSuites() {
+	for _, s := range bench.Suites() {
+		fmt.Fprintln(a.out, s.Name)
+		for _, name := range s.Names {
+			fmt.Fprintln(a.out, "  "+name)
+		}
+	}
+}
+
+func benchRow(r bench.Result) []string {
+	against := ""
+	if r.Baseline != "" {
+		against = strconv.FormatFloat(r.Ratio, 'f', 2, 64) + " x " + r.Baseline
+	}
+	return []string{r.Name, strconv.FormatFloat(r.Value, 'g', 5, 64), r.Unit, against}
+}

@@ -1,0 +1,441 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The server is killed with SIGKILL again and again while producers and consumers work, and an oracle outside of it, which
+// noted everything before it was sent and after it was answered, finds that no acknowledged insert or completion is lost,
+// that no chunk is lost or held twice at once, that a repeated insert is one submission, and that a limit holds.
+//
+// QUERN_CRASH_ROUNDS sets how often (default 200; `make soak` sets more), QUERN_CRASH_SEED repeats a run's choices.
+func TestKillNine(t *testing.T) {
+	t.Parallel()
+	rounds, seed := envNumber(t, "QUERN_CRASH_ROUNDS", 200), envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())
+	if testing.Short() {
+		rounds = 10
+	}
+	t.Logf("rounds %d, seed %d", rounds, seed)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program = quernLink(t, program)
+	dir := t.TempDir()
+	o := &oracle{t: t, rnd: rand.New(rand.NewPCG(seed, 1)), held: map[string]hold{}, chunks: map[string]*crashChunk{}, pending: map[string][]byte{}, byCompany: map[int]int{}}
+	for round := range rounds {
+		s, err := startServer(program, os.Environ(), dir, "--fold-bytes", "64KiB", "--ballast-bytes", "1MiB")
+		if err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		o.epoch(s.url)
+		for range 2 {
+			group.Go(func() { o.produce(ctx) })
+		}
+		for i := range 8 {
+			group.Go(func() { o.consume(ctx, i) })
+		}
+		pause := time.NewTimer(time.Duration(10+o.draw(150)) * time.Millisecond)
+		<-pause.C
+		_ = s.end(syscall.SIGKILL) // the exit status is "killed"
+		cancel()
+		group.Wait()
+		if t.Failed() {
+			t.Fatalf("seed %d, round %d", seed, round)
+		}
+	}
+	o.settle(program, dir)
+	t.Logf("%d inserts and %d completions acknowledged, %d late completions accepted, none lost", o.inserts, o.completions, o.late)
+}
+
+// quernLink makes a name for this test binary under which it is quern.
+func quernLink(t *testing.T, program string) string {
+	t.Helper()
+	link := filepath.Join(t.TempDir(), "quern")
+	if err := os.Symlink(program, link); err != nil {
+		t.Fatal(err)
+	}
+	return link
+}
+
+func envNumber(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+const crashLimit = 3 // chunks in flight per company
+
+// oracle knows what was acknowledged.
+type oracle struct {
+	t   *testing.T
+	mu  sync.Mutex
+	rnd *rand.Rand
+	url string
+
+	pending   map[string][]byte      // inserts without an answer, by idempotency key
+	chunks    map[string]*crashChunk // of acknowledged inserts, by submission/index
+	held      map[string]hold        // in this life of the server
+	old       []string               // tokens of earlier lives
+	byCompany map[int]int
+
+	keys, inserts, completions, late int
+}
+
+type hold struct {
+	token   string
+	company int
+}
+
+type crashChunk struct {
+	done bool // acknowledged
+	sent bool // a completion was sent
+}
+
+// epoch begins a new life: nothing is held any more, as far as the server knows.
+func (o *oracle) epoch(url string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.url = url
+	for _, h := range o.held {
+		if len(o.old) < 200 {
+			o.old = append(o.old, h.token)
+		}
+	}
+	clear(o.held)
+	clear(o.byCompany)
+}
+
+func (o *oracle) draw(n int) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.rnd.IntN(n)
+}
+
+// produce inserts, first again what had no answer.
+func (o *oracle) produce(ctx context.Context) {
+	for ctx.Err() == nil {
+		key, body := o.nextInsert()
+		var answer struct {
+			ID     string `json:"id"`
+			Chunks int    `json:"chunks"`
+		}
+		if err := o.post(ctx, "/submissions", key, body, &answer); err != nil {
+			return
+		}
+		o.inserted(key, answer.ID, answer.Chunks)
+	}
+}
+
+func (o *oracle) nextInsert() (key string, body []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key, body := range o.pending {
+		return key, body
+	}
+	o.keys++
+	key = "key-" + strconv.Itoa(o.keys)
+	company, n := o.rnd.IntN(5), 1+o.rnd.IntN(40)
+	chunks := fmt.Sprintf(`{"count":%d,"template":"row {index}"}`, n)
+	if o.rnd.IntN(3) == 0 {
+		chunks = fmt.Sprintf(`{"inline":[%q,%q,%q]}`, key, "second", "")
+	}
+	body = fmt.Appendf(nil, `{"meta":{"company":%d},"priority":%d,"chunks":%s}`, company, o.rnd.IntN(3), chunks)
+	o.pending[key] = body
+	return key, body
+}
+
+func (o *oracle) inserted(key, id string, chunks int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, asked := o.pending[key]; !asked {
+		return // two producers repeated the same insert: the other one noted it
+	}
+	delete(o.pending, key)
+	o.inserts++
+	for i := range chunks {
+		name := id + "/" + strconv.Itoa(i)
+		if o.chunks[name] == nil {
+			o.chunks[name] = &crashChunk{}
+		}
+	}
+}
+
+var crashStrategies = []string{
+	`MaxSimultaneous("company", 3, Random)`,
+	`MaxSimultaneous("company", 3, OldestFirst)`,
+	`MaxSimultaneous("company", 3, NewestFirst)`,
+	`MaxSimultaneous("company", 3, OrElse(SelectOnly("company", 1, CustomPriority), Random))`,
+}
+
+type crashReserved struct {
+	Reservations []struct {
+		Token      string `json:"token"`
+		Submission string `json:"submission"`
+		Index      int    `json:"index"`
+		Meta       struct {
+			Company int `json:"company"`
+		} `json:"meta"`
+	} `json:"reservations"`
+}
+
+// consume reserves, and completes, gives back or just keeps what it got; now and then it completes with an old token.
+func (o *oracle) consume(ctx context.Context, consumer int) {
+	for ctx.Err() == nil {
+		if o.draw(4) == 0 && !o.completeOld(ctx) {
+			return
+		}
+		request := fmt.Appendf(nil, `{"max":%d,"strategy":%q,"consumer":"c%d","wait_ms":20}`, 1+o.draw(4), crashStrategies[o.draw(len(crashStrategies))], consumer)
+		var got crashReserved
+		if err := o.post(ctx, "/reservations", "", request, &got); err != nil {
+			return
+		}
+		o.reserved(&got)
+		for _, r := range got.Reservations {
+			h := hold{r.Token, r.Meta.Company}
+			name := r.Submission + "/" + strconv.Itoa(r.Index)
+			switch o.draw(10) {
+			case 0: // the token is kept: the chunk stays held until the server dies
+			case 1:
+				o.release(ctx, name, h)
+			default:
+				o.complete(ctx, name, h)
+			}
+		}
+	}
+}
+
+func (o *oracle) reserved(got *crashReserved) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range got.Reservations {
+		name := r.Submission + "/" + strconv.Itoa(r.Index)
+		if other, there := o.held[name]; there {
+			o.t.Errorf("chunk %s is held twice at once: by %s and by %s", name, other.token, r.Token)
+		}
+		chunk := o.chunks[name]
+		if chunk == nil { // the insert's answer is still on its way, or was lost
+			chunk = &crashChunk{}
+			o.chunks[name] = chunk
+		}
+		if chunk.done {
+			o.t.Errorf("chunk %s was handed out although its completion is acknowledged", name)
+		}
+		o.held[name] = hold{r.Token, r.Meta.Company}
+		o.byCompany[r.Meta.Company]++
+		if n := o.byCompany[r.Meta.Company]; n > crashLimit {
+			o.t.Errorf("%d chunks of company %d are in flight, the limit is %d", n, r.Meta.Company, crashLimit)
+		}
+	}
+}
+
+// letGo notes that a chunk will be finished or given back, before the server is asked to.
+func (o *oracle) letGo(name string, h hold, completes bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if completes {
+		o.chunks[name].sent = true
+	}
+	if o.held[name] == h {
+		delete(o.held, name)
+		o.byCompany[h.company]--
+	}
+}
+
+func (o *oracle) complete(ctx context.Context, name string, h hold) {
+	o.letGo(name, h, true)
+	status, err := o.finish(ctx, "/reservations/complete", fmt.Appendf(nil, `{"items":[{"token":%q,"output":%q}]}`, h.token, name))
+	if err != nil {
+		o.keep(h.token)
+		return
+	}
+	if status != "ok" {
+		o.t.Errorf("completing %s with its holder's token gave %q", name, status)
+	}
+	o.acknowledged(name)
+}
+
+func (o *oracle) acknowledged(name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.chunks[name].done = true
+	o.completions++
+}
+
+func (o *oracle) release(ctx context.Context, name string, h hold) {
+	o.letGo(name, h, false)
+	status, err := o.finish(ctx, "/reservations/release", fmt.Appendf(nil, `{"items":[{"token":%q}]}`, h.token))
+	if err == nil && status != "ok" {
+		o.t.Errorf("releasing %s with its holder's token gave %q", name, status)
+	}
+}
+
+func (o *oracle) keep(token string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.old = append(o.old, token)
+}
+
+// completeOld finishes with a token of an earlier life. Unless somebody else has the chunk that counts.
+func (o *oracle) completeOld(ctx context.Context) bool {
+	o.mu.Lock()
+	if len(o.old) == 0 {
+		o.mu.Unlock()
+		return true
+	}
+	token := o.old[len(o.old)-1]
+	o.old = o.old[:len(o.old)-1]
+	o.mu.Unlock()
+	status, err := o.finish(ctx, "/reservations/complete", fmt.Appendf(nil, `{"items":[{"token":%q}]}`, token))
+	if err != nil {
+		o.keep(token)
+		return false
+	}
+	switch status {
+	case "ok", "already":
+		o.mu.Lock()
+		o.late++
+		o.mu.Unlock()
+	case "lost":
+	default:
+		o.t.Errorf("completing with a token of an earlier life gave %q", status)
+	}
+	return true
+}
+
+func (o *oracle) finish(ctx context.Context, path string, body []byte) (status string, err error) {
+	var answer struct {
+		Results []struct {
+			Status string `json:"status"`
+		} `json:"results"`
+	}
+	if err := o.post(ctx, path, "", body, &answer); err != nil {
+		return "", err
+	}
+	if len(answer.Results) != 1 {
+		return "", fmt.Errorf("%d results for one item", len(answer.Results))
+	}
+	return answer.Results[0].Status, nil
+}
+
+// post asks the server. Only a whole, good answer is no error; a refusal fails the test.
+func (o *oracle) post(ctx context.Context, path, key string, body []byte, answer any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, o.url+"/v1/queues/default"+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		request.Header.Set("Idempotency-Key", key)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode/100 != 2 {
+		o.t.Errorf("%s %s gave %s: %s", path, body, response.Status, text)
+		return errors.New(response.Status)
+	}
+	return json.Unmarshal(text, answer)
+}
+
+// settle finishes all that is left and holds the server's account against the oracle's.
+func (o *oracle) settle(program, dir string) {
+	s, err := startServer(program, os.Environ(), dir)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer func() { _ = s.end(syscall.SIGKILL) }()
+	o.epoch(s.url)
+	ctx := o.t.Context()
+	for key, body := range o.pending {
+		var answer struct {
+			ID     string `json:"id"`
+			Chunks int    `json:"chunks"`
+		}
+		if err := o.post(ctx, "/submissions", key, body, &answer); err != nil {
+			o.t.Fatal(err)
+		}
+		o.inserted(key, answer.ID, answer.Chunks)
+	}
+	for {
+		var got crashReserved
+		if err := o.post(ctx, "/reservations", "", []byte(`{"max":1000}`), &got); err != nil {
+			o.t.Fatal(err)
+		}
+		if len(got.Reservations) == 0 {
+			break
+		}
+		for _, r := range got.Reservations {
+			name := r.Submission + "/" + strconv.Itoa(r.Index)
+			if chunk := o.chunks[name]; chunk == nil || chunk.done {
+				o.t.Errorf("chunk %s is offered at the end: known %v, acknowledged %v", name, chunk != nil, chunk != nil && chunk.done)
+			}
+			o.complete(ctx, name, hold{token: r.Token})
+		}
+	}
+	for name, chunk := range o.chunks {
+		if !chunk.done && !chunk.sent && o.late == 0 {
+			o.t.Errorf("chunk %s was neither completed nor offered: it is lost", name)
+		}
+	}
+	o.account(ctx)
+}
+
+// account compares the states of all submissions with what must be: all completed, each with its chunks.
+func (o *oracle) account(ctx context.Context) {
+	perSubmission := map[string]int{}
+	for name := range o.chunks {
+		perSubmission[filepath.Dir(name)]++
+	}
+	if len(perSubmission) != o.keys {
+		o.t.Errorf("%d submissions exist, %d were inserted", len(perSubmission), o.keys)
+	}
+	for id, chunks := range perSubmission {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.url+"/v1/submissions/"+id, nil)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		var s struct {
+			State        string
+			Chunks, Done int
+		}
+		err = json.NewDecoder(response.Body).Decode(&s)
+		response.Body.Close()
+		if err != nil || s.State != "completed" || s.Chunks != chunks || s.Done != chunks {
+			o.t.Errorf("submission %s is %+v (%v), want completed with %d chunks", id, s, err, chunks)
+		}
+	}
+}
