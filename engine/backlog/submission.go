@@ -105,6 +105,9 @@ func (s *Submission) Meta() queue.Meta {
 	return s.AppendMeta(make(queue.Meta, 0, len(s.terms)))
 }
 
+// MetaLen is how many meta keys it has.
+func (s *Submission) MetaLen() int { return len(s.terms) }
+
 // AppendMeta appends the submission's meta, sorted by key. Strings are shared, not copied.
 func (s *Submission) AppendMeta(dst queue.Meta) queue.Meta {
 	for _, ref := range s.terms {

@@ -159,7 +159,7 @@ func (f *foldSlice) end(r *record) {
 func (r *record) endedRow() *store.Ended {
 	final := binary.AppendUvarint(nil, uint64(len(r.ended.reason)))
 	final = append(final, r.ended.reason...)
-	return &store.Ended{Seq: r.seq, ID: r.id, State: r.state, Finished: r.ended.at, Spec: r.ended.spec, Final: append(final, r.ended.final...)}
+	return &store.Ended{Seq: r.seq, ID: r.id, State: r.state, Finished: r.ended.at, Keyed: r.details().key != "", Spec: r.ended.spec, Final: append(final, r.ended.final...)}
 }
 
 // forget drops the ended submissions from memory, as the history has them now.

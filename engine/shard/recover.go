@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -19,7 +20,7 @@ func (s *Shard) recover(ctx context.Context) error {
 	s.journal = log
 	now := s.now()
 	m := newMachine(s.options.ID, s.options.Key, s.options.Settings, now)
-	if err := s.load(ctx, m); err != nil {
+	if err := s.load(ctx, m, now); err != nil {
 		return err
 	}
 	replayed, err := s.replay(ctx, m)
@@ -41,17 +42,26 @@ func (s *Shard) recover(ctx context.Context) error {
 	return log.SetDurability(s.options.Settings.Durability)
 }
 
-// load reads the snapshot rows.
-func (s *Shard) load(ctx context.Context, m *machine) error {
+// load reads the snapshot rows, and the keys of what ended within the window.
+func (s *Shard) load(ctx context.Context, m *machine, now queue.Time) error {
 	folded, err := s.store.Folded(ctx)
 	if err != nil {
 		return err
 	}
 	m.applied = folded
 	m.replay = true
-	m.history = func(id queue.SubmissionID) (bool, error) {
-		_, found, err := s.store.Ended(ctx, id)
-		return found, err
+	ended := endedIDs{store: s.store}
+	m.history = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
+	window := queue.MakeSubmissionID(max(now.Add(-queue.IdempotencyWindow), 1), 0, 0)
+	err = s.store.EndedKeyed(ctx, window, func(row *store.Ended) error {
+		spec, err := journal.DecodeInsert(row.Spec)
+		if err == nil {
+			m.remember(newRecord(spec))
+		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	return s.store.Load(ctx, func(row store.Row) error {
 		if err := m.load(row.Spec, row.State); err != nil {
@@ -79,6 +89,28 @@ func (s *Shard) replay(ctx context.Context, m *machine) (bytes int64, err error)
 		return nil
 	})
 	return bytes, err
+}
+
+// endedIDs answers whether the history holds a submission, for the inserts of a replay. They come in nearly growing order,
+// so it reads all ids from a little before the first one at once: a query each would take longer than all the rest.
+type endedIDs struct {
+	store *store.Store
+	from  queue.SubmissionID // ids from here on are in the set; 0: nothing is read yet
+	ids   map[queue.SubmissionID]struct{}
+}
+
+const endedMargin = time.Minute
+
+func (e *endedIDs) has(ctx context.Context, id queue.SubmissionID) (bool, error) {
+	if e.from == 0 || id < e.from {
+		e.from = queue.MakeSubmissionID(max(id.Time().Add(-endedMargin), 1), 0, 0)
+		e.ids = map[queue.SubmissionID]struct{}{}
+		if err := e.store.EndedSince(ctx, e.from, func(id queue.SubmissionID) { e.ids[id] = struct{}{} }); err != nil {
+			return false, err
+		}
+	}
+	_, held := e.ids[id]
+	return held, nil
 }
 
 // sweep removes contents whose insert was never published and makes sure that their numbers are not drawn again.

@@ -87,6 +87,9 @@ func (p *picks) addMeta(sub *backlog.Submission) {
 		p.list[last].meta = p.list[last-1].meta
 		return
 	}
+	if p.arena == nil {
+		p.arena = make(queue.Meta, 0, cap(p.list)*max(sub.MetaLen(), 1))
+	}
 	start := len(p.arena)
 	p.arena = sub.AppendMeta(p.arena)
 	p.list[last].meta = p.arena[start:len(p.arena):len(p.arena)]
@@ -377,6 +380,7 @@ func (m *machine) expire(slot uint32, now queue.Time) {
 	op.Error = "the reservation's deadline passed"
 	m.stats.expired++
 	if op.Attempts >= m.maxAttempts(r) || op.Expiries >= m.settings.MaxExpiries {
+		h.State = reserver.Dying
 		m.exhausted(r, op, now)
 		return
 	}
