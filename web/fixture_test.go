@@ -28,7 +28,8 @@ type fixture struct {
 // newFixture opens the engine in a fresh directory. The seed of its draws is printed when the test fails.
 func newFixture(t testing.TB) *fixture { return newFixtureSeeded(t, rand.Uint64()) }
 
-func newFixtureSeeded(t testing.TB, seed uint64) *fixture {
+// newFixtureSeeded takes what is to be changed about the server before it serves.
+func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixture {
 	t.Helper()
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -64,6 +65,9 @@ func newFixtureSeeded(t testing.TB, seed uint64) *fixture {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, c := range change {
+		c(s)
 	}
 	f := &fixture{TB: t, server: s, engine: e, address: serve(t, s), log: log}
 	f.client = &http.Client{Transport: newValidating(t, s.Document())}

@@ -59,12 +59,17 @@ func inUse() uint64 {
 // three buffers per connection.
 func TestIdleWaitersAreCheap(t *testing.T) {
 	const n, most = 1000, 250 << 20 / 10_000
+	if raceDetector {
+		t.Skip("the race detector's memory would be counted")
+	}
 	f := newFixture(t)
 	park(t, f, 10) // what the first ones build once is not counted
 	before := inUse()
 	park(t, f, n)
 	if each := (int64(inUse()) - int64(before)) / n; each > most {
 		t.Errorf("a waiting consumer costs %d bytes, want at most %d", each, most)
+	} else {
+		t.Logf("a waiting consumer costs %d bytes", each)
 	}
 	f.server.Stop()
 }
