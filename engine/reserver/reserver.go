@@ -8,11 +8,12 @@ import (
 type State uint8
 
 // The states. A Finishing reservation has an operation on its way to the disk and keeps shielding its chunk until that
-// is committed; an Expiring one too, but its consumer may still come first.
+// is committed; an Expiring one too, but its consumer may still come first. Not so a Dying one: it was the chunk's last try.
 const (
 	Held State = iota
 	Finishing
 	Expiring
+	Dying
 )
 
 // Hold is one reservation. Holds lie in one table without pointers, so a million of them cost the garbage collector

@@ -381,6 +381,7 @@ func (m *machine) expire(slot uint32, now queue.Time) {
 	m.stats.expired++
 	if op.Attempts >= m.maxAttempts(r) || op.Expiries >= m.settings.MaxExpiries {
 		h.State = reserver.Dying
+		h.State = reserver.Dying
 		m.exhausted(r, op, now)
 		return
 	}

@@ -66,7 +66,7 @@ func heldStanding(r *record, h *reserver.Hold) standing {
 	switch {
 	case h.State == reserver.Finishing:
 		return busy
-	case r.ending:
+	case r.ending || h.State == reserver.Dying:
 		return ended
 	}
 	return holder
@@ -114,7 +114,7 @@ func (m *machine) claim(r *record, t *queue.Token, s standing, now queue.Time) (
 	}, ""), true
 }
 
-// abandon undoes a Finishing or Expiring mark after its commit failed.
+// abandon undoes a Finishing, Expiring or Dying mark after its commit failed.
 func (m *machine) abandon(slot uint32, sequence uint64) {
 	h := m.holds.At(slot)
 	if h == nil || h.Sequence != sequence || h.State == reserver.Held {

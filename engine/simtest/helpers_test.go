@@ -35,3 +35,11 @@ func prefixed(chunks uint32, meta ...queue.MetaEntry) queue.NewSubmission {
 func number(key string, n int) queue.MetaEntry {
 	return queue.MetaEntry{Key: key, Value: queue.IntValue(int64(n))}
 }
+
+func completions(held []queue.Reservation) []queue.CompleteItem {
+	var items []queue.CompleteItem
+	for i := range held {
+		items = append(items, queue.CompleteItem{Token: held[i].Token})
+	}
+	return items
+}
