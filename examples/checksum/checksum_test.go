@@ -116,14 +116,37 @@ func killHalfWay(ctx context.Context, victim *exec.Cmd, quern, url string, half 
 	}
 }
 
-// build makes the real binary.
+// build makes the real binary, once for all tests.
 func build(t *testing.T) string {
 	t.Helper()
-	quern := filepath.Join(t.TempDir(), "quern")
-	if out, err := exec.Command("go", "build", "-o", quern, "github.com/quern-queue/quern/cmd/quern").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "quern-checksum-"); built.err != nil {
+			return
+		}
+		out, err := exec.Command("go", "build", "-o", filepath.Join(built.dir, "quern"), "github.com/quern-queue/quern/cmd/quern").CombinedOutput()
+		if err != nil {
+			built.err = fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
 	}
-	return quern
+	return filepath.Join(built.dir, "quern")
+}
+
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := os.RemoveAll(built.dir); err != nil { // "" when nothing was built
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // serve starts a server on a free port and a fresh directory, and returns its address when it is ready.

@@ -1,0 +1,237 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// quernProgram is this test binary under its other name.
+func quernProgram(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return quernLink(t, self)
+}
+
+// launched is a process whose stdout the test reads line by line.
+type launched struct {
+	*exec.Cmd
+	t      *testing.T
+	lines  *bufio.Reader
+	stderr *syncBuffer
+}
+
+// launch starts a process with a temporary directory of its own. It is killed at the end of the test if it is still there.
+func launch(t *testing.T, tmp string, args ...string) *launched {
+	t.Helper()
+	p := &launched{Cmd: exec.Command(args[0], args[1:]...), t: t, stderr: &syncBuffer{}}
+	p.Env = append(os.Environ(), "TMPDIR="+tmp)
+	p.Stderr = p.stderr
+	stdout, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.lines = bufio.NewReader(stdout)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Kill() })
+	return p
+}
+
+// line reads the next line of stdout.
+func (p *launched) line() string {
+	p.t.Helper()
+	line, err := p.lines.ReadString('\n')
+	if err != nil {
+		p.t.Fatalf("%v: %v; it said: %s", p.Args[1:], err, p.stderr.String())
+	}
+	return strings.TrimSpace(line)
+}
+
+// url finds the address in the next line.
+func (p *launched) url() string {
+	p.t.Helper()
+	line := p.line()
+	for word := range strings.FieldsSeq(line) {
+		if strings.HasPrefix(word, "http://") {
+			return word
+		}
+	}
+	p.t.Fatalf("there is no address in %q", line)
+	return ""
+}
+
+// tell sends a signal.
+func (p *launched) tell(signal os.Signal) {
+	p.t.Helper()
+	if err := p.Process.Signal(signal); err != nil {
+		p.t.Fatalf("%v: %v", p.Args[1:], err)
+	}
+}
+
+// ends waits for the end and checks the exit code.
+func (p *launched) ends(want int) {
+	p.t.Helper()
+	for { // all of stdout, as exec asks for
+		if _, err := p.lines.ReadString('\n'); err != nil {
+			break
+		}
+	}
+	err := p.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		p.t.Fatalf("%v: %v", p.Args[1:], err)
+	}
+	if got := p.ProcessState.ExitCode(); got != want {
+		p.t.Errorf("%v ended with %d (%v), want %d; it said: %s", p.Args[1:], got, p.ProcessState, want, p.stderr.String())
+	}
+}
+
+// statsUntil follows a queue's numbers, as quern watch prints them, until they are as wanted.
+func statsUntil(t *testing.T, program, url string, wanted func(api.Stats) bool) api.Stats {
+	t.Helper()
+	p := launch(t, t.TempDir(), program, "watch", "--server", url, "--every", "100ms", "-o", "jsonl")
+	defer func() { _ = p.Process.Kill() }()
+	decoder := json.NewDecoder(p.lines)
+	for {
+		var s api.Stats
+		if err := decoder.Decode(&s); err != nil {
+			t.Fatalf("watch: %v; it said: %s", err, p.stderr.String())
+		}
+		if wanted(s) {
+			return s
+		}
+	}
+}
+
+func submitted(t *testing.T, url string, chunks uint32) string {
+	t.Helper()
+	c, err := client.New(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Insert(t.Context(), "default", &api.NewSubmission{Chunks: api.Chunks{Count: chunks, Template: "{index}"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.ID
+}
+
+func empty(t *testing.T, dir string) {
+	t.Helper()
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("%s holds %v (%v), want nothing left behind", dir, entries, err)
+	}
+}
+
+// A server for trying things out serves, and leaves nothing behind when it is told to end.
+func TestDevLeavesNothing(t *testing.T) {
+	t.Parallel()
+	program, tmp := quernProgram(t), t.TempDir()
+	dev := launch(t, tmp, program, "dev", "--listen", "127.0.0.1:0")
+	url := dev.url()
+	submitted(t, url, 10)
+	statsUntil(t, program, url, func(s api.Stats) bool { return s.Ready == 10 })
+	dev.tell(syscall.SIGTERM)
+	dev.ends(exitOK)
+	empty(t, tmp)
+}
+
+// The demo inserts for every company, its consumers work with every strategy, and all of it ends at an interrupt.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	program, tmp := quernProgram(t), t.TempDir()
+	demo := launch(t, tmp, program, "demo", "--listen", "127.0.0.1:0")
+	url := demo.url()
+	companies := uint64(len(demoCompanies()))
+	s := statsUntil(t, program, url, func(s api.Stats) bool { return s.DoneTotal > 1000 && s.InsertedTotal >= companies*demoPerCompany })
+	if s.InsertedTotal != companies*demoPerCompany {
+		t.Errorf("%d chunks were inserted, want %d for each of %d companies", s.InsertedTotal, demoPerCompany, companies)
+	}
+	demo.tell(syscall.SIGINT)
+	demo.ends(exitOK)
+	if said := demo.stderr.String(); !strings.Contains(said, "submissions open") || strings.Contains(said, "quern:") {
+		t.Errorf("the demo said %q, want its progress and no error", said)
+	}
+	empty(t, tmp)
+}
+
+// A consumer that is told to end finishes what it runs and gives back what it holds beyond that.
+func TestWorkDrains(t *testing.T) {
+	t.Parallel()
+	program, dir := quernProgram(t), t.TempDir()
+	url := launch(t, dir, program, "dev", "--listen", "127.0.0.1:0").url()
+	submitted(t, url, 10)
+	gate := filepath.Join(dir, "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Every command waits until the gate has a writer; with two at a time and two reserved ahead four are held.
+	work := launch(t, dir, program, "work", "--server", url, "--concurrency", "2", "--", "sh", "-c", `read line < "$0"; echo done`, gate)
+	statsUntil(t, program, url, func(s api.Stats) bool { return s.Reserved == 4 })
+	work.tell(syscall.SIGTERM)
+	statsUntil(t, program, url, func(s api.Stats) bool { return s.Reserved == 2 && s.Ready == 8 })
+	writer, err := os.OpenFile(gate, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	if _, err := writer.WriteString("go\ngo\n"); err != nil {
+		t.Fatal(err)
+	}
+	work.ends(exitOK)
+	statsUntil(t, program, url, func(s api.Stats) bool { return s.DoneTotal == 2 && s.Reserved == 0 && s.Ready == 8 })
+}
+
+// Told twice, a consumer ends at once and takes its commands with it.
+func TestWorkEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	program, dir := quernProgram(t), t.TempDir()
+	url := launch(t, dir, program, "dev", "--listen", "127.0.0.1:0").url()
+	submitted(t, url, 2)
+	gate := filepath.Join(dir, "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	work := launch(t, dir, program, "work", "--server", url, "--", "sh", "-c", `echo "pid $$" >&2; exec sleep 1000 > "$0"`, gate)
+	reader, err := os.Open(gate) // returns when the command has opened the other end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	work.tell(syscall.SIGTERM)
+	statsUntil(t, program, url, func(s api.Stats) bool { return s.Reserved == 1 && s.Ready == 1 }) // it drains: a second signal is a second one
+	work.tell(syscall.SIGTERM)
+	work.ends(exitInterrupted)
+	if _, err := reader.Read(make([]byte, 1)); err == nil {
+		t.Error("the command wrote something")
+	} // and the end of file says that the command is gone
+}
+
+// A reserve that waits gets its answer when the server ends.
+func TestServerEndsAnswersWaiting(t *testing.T) {
+	t.Parallel()
+	program, dir := quernProgram(t), t.TempDir()
+	server := launch(t, dir, program, "serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")
+	url := server.url()
+	reserve := launch(t, dir, program, "reserve", "--server", url, "--wait", "60s")
+	statsUntil(t, program, url, func(s api.Stats) bool { return s.ConsumersWaiting == 1 })
+	server.tell(syscall.SIGTERM)
+	reserve.ends(exitEmpty)
+	server.ends(exitOK)
+}
