@@ -62,20 +62,20 @@ func TestHosts(t *testing.T) {
 
 const reservePath = "/v1/queues/default/reservations"
 
-// What is wrong with a request before any use case is asked is told by status, code and pointer.
-func TestRefusals(t *testing.T) {
-	t.Parallel()
-	client, address := &http.Client{}, serve(t, bareServer(t))
+// refusal is a request and the problem that it must get. An empty pointer is not looked at.
+type refusal struct {
+	name    string
+	call    call
+	status  int
+	code    queue.Code
+	pointer string
+}
+
+func refusals() []refusal {
 	insert := "/v1/queues/default/submissions"
 	long := strings.Repeat("x", maxBodyBytes+1)
 	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
-	for _, test := range []struct {
-		name    string
-		call    call
-		status  int
-		code    queue.Code
-		pointer string
-	}{
+	return []refusal{
 		{"unknown path", call{method: "GET", path: "/v1/nothing"}, 404, codeNotFound, ""},
 		{"unknown method", call{method: "PATCH", path: "/v1/queues/default"}, 405, codeMethod, ""},
 		{"cross-site", call{method: "POST", path: reservePath, body: `{"max":1}`, header: map[string]string{"Sec-Fetch-Site": "cross-site"}}, 403, codeCrossOrigin, ""},
@@ -126,7 +126,14 @@ func TestRefusals(t *testing.T) {
 		{"timeout", call{method: "POST", path: reservePath, body: `{"max":1,"timeout_ms":86400001}`}, 422, queue.CodeInvalid, "/timeout_ms"},
 		{"wait of an exchange", call{method: "POST", path: reservePath + "/exchange", body: `{"reserve":{"max":1,"wait_ms":-1}}`}, 422, queue.CodeInvalid, "/reserve/wait_ms"},
 		{"too many items", call{method: "POST", path: reservePath + "/release", body: `{"items":[` + strings.Repeat(`{"token":"x"},`, queue.MaxBatch) + `{"token":"x"}]}`}, 422, queue.CodeInvalid, "/items"},
-	} {
+	}
+}
+
+// What is wrong with a request before any use case is asked is told by status, code and pointer.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	client, address := &http.Client{}, serve(t, bareServer(t))
+	for _, test := range refusals() {
 		got := send(t, client, address, test.call)
 		p := got.problem(t)
 		pointer := ""
