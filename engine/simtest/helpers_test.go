@@ -29,7 +29,11 @@ func mustReserve(t testing.TB, b *box, text string, most int) []queue.Reservatio
 }
 
 func prefixed(chunks uint32, meta ...queue.MetaEntry) queue.NewSubmission {
-	return queue.NewSubmission{Chunks: queue.Chunks{Count: chunks, Prefix: "dir/"}, Meta: meta}
+	sorted, err := queue.NewMeta(meta)
+	if err != nil {
+		panic(err)
+	}
+	return queue.NewSubmission{Chunks: queue.Chunks{Count: chunks, Prefix: "dir/"}, Meta: sorted}
 }
 
 func number(key string, n int) queue.MetaEntry {
