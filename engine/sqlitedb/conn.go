@@ -274,12 +274,18 @@ func (s *Stmt) Exec(args ...any) (changes int64, err error) {
 	result, err := s.raw.ExecContext(context.Background(), s.args)
 	s.release()
 	if err != nil {
-		if ClassOf(err) == SyncLost {
-			s.conn.lost = err
-		}
-		return 0, damage(s.conn.path, err)
+		return 0, s.conn.failed(err)
 	}
 	return result.RowsAffected()
+}
+
+// failed notes a failed sync. SQLite itself would simply go on, and the next sync may succeed although the pages of the failed
+// one never reached the disk; so this connection writes no more.
+func (c *Conn) failed(err error) error {
+	if ClassOf(err) == SyncLost {
+		c.lost = err
+	}
+	return damage(c.path, err)
 }
 
 // Query runs a statement and calls fn for each row until it returns false or an error. The row is valid during the call;

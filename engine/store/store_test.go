@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 
@@ -28,10 +29,15 @@ func open(t testing.TB, path string, o Options) *Store {
 	return s
 }
 
-// fresh opens an empty store that is closed with the test. It is relaxed: the tests look at what is stored, not when.
+// fresh opens an empty store that is closed with the test. It is relaxed: the tests look at what is stored, not when. Its file
+// is a copy of one that was made once, because the properties want hundreds.
 func fresh(t testing.TB) *Store {
 	t.Helper()
-	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{Durability: queue.Relaxed})
+	path := filepath.Join(t.TempDir(), "store.db")
+	made, err := emptyStore()
+	must(t, err)
+	must(t, os.WriteFile(path, made, 0o600))
+	s := open(t, path, Options{Durability: queue.Relaxed})
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -39,6 +45,22 @@ func fresh(t testing.TB) *Store {
 	})
 	return s
 }
+
+var emptyStore = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "store")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	s, err := Open(ctx, filepath.Join(dir, "store.db"), Options{})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(s.path)
+})
 
 // reopen closes and opens s in place.
 func reopen(t testing.TB, s *Store) {
