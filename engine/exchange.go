@@ -21,37 +21,51 @@ type Exchanged struct {
 }
 
 // Exchange finishes first, waits for the commit, and then reserves: what it finished no longer counts against limits.
-// On an error after the commit the finished part of out is filled.
-func (e *Engine) Exchange(ctx context.Context, queueName string, x Exchange, out *Exchanged) (err error) {
+// Everything is checked before anything is done. On an error after the commit the finished part of out is filled.
+func (e *Engine) Exchange(ctx context.Context, queueName string, x Exchange, out *Exchanged) error {
 	out.Complete, out.Fail, out.Extend = out.Complete[:0], out.Fail[:0], out.Extend[:0]
 	out.Reserve = ReserveResult{Reservations: out.Reserve.Reservations[:0]}
-	if x.Reserve != nil {
-		q, err := e.queue(queueName)
-		if err != nil {
-			return err
-		}
-		if err := validReserve(x.Reserve, q.config.Load()); err != nil {
-			return below("/reserve", err)
-		}
+	q, err := e.queue(queueName)
+	if err != nil {
+		return err
+	}
+	if err := x.check(q.config.Load()); err != nil {
+		return err
 	}
 	if len(x.Complete) > 0 {
-		if out.Complete, err = e.Complete(ctx, queueName, x.Complete, out.Complete); err != nil {
-			return below("/complete", err)
+		if out.Complete, err = q.shard.Complete(ctx, x.Complete, out.Complete); err != nil {
+			return err
 		}
 	}
 	if len(x.Fail) > 0 {
-		if out.Fail, err = e.Fail(ctx, queueName, x.Fail, out.Fail); err != nil {
-			return below("/fail", err)
+		if out.Fail, err = q.shard.Fail(ctx, x.Fail, out.Fail); err != nil {
+			return err
 		}
 	}
 	if len(x.Extend) > 0 {
-		if out.Extend, err = e.Extend(ctx, queueName, x.Extend, out.Extend); err != nil {
-			return below("/extend", err)
+		if out.Extend, err = q.shard.Extend(ctx, x.Extend, out.Extend); err != nil {
+			return err
 		}
 	}
 	if x.Reserve == nil {
 		return nil
 	}
-	out.Reserve, err = e.Reserve(ctx, queueName, *x.Reserve, out.Reserve.Reservations)
+	out.Reserve, err = q.reserve(ctx, x.Reserve, out.Reserve.Reservations)
 	return err
+}
+
+func (x *Exchange) check(settings *queue.Settings) error {
+	if err := below("/complete", validCompletes(x.Complete)); err != nil {
+		return err
+	}
+	if err := below("/fail", validFails(x.Fail)); err != nil {
+		return err
+	}
+	if err := below("/extend", validExtends(x.Extend)); err != nil {
+		return err
+	}
+	if x.Reserve == nil {
+		return nil
+	}
+	return below("/reserve", validReserve(x.Reserve, settings))
 }

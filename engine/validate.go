@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -118,9 +119,40 @@ func validReserve(r *ReserveRequest, settings *queue.Settings) error {
 	return nil
 }
 
-func validBatch(pointer string, n int) error {
+func validBatch(n int) error {
 	if n > queue.MaxBatch {
-		return queue.Invalid(pointer, "has %d items; at most %d are allowed in one call", n, queue.MaxBatch)
+		return queue.Invalid("/items", "has %d items; at most %d are allowed in one call", n, queue.MaxBatch)
 	}
 	return nil
+}
+
+func validCompletes(items []queue.CompleteItem) error {
+	for i := range items {
+		if n := len(items[i].Output); n > queue.MaxOutputBytes {
+			return queue.Invalid(fmt.Sprintf("/items/%d/output", i), "has %d bytes; at most %d are allowed: keep large results in object storage", n, queue.MaxOutputBytes)
+		}
+	}
+	return validBatch(len(items))
+}
+
+// maxRetryAfter is the longest pause a consumer may ask for: 30 days, in milliseconds.
+const maxRetryAfter = queue.Time(30 * 24 * time.Hour / time.Millisecond)
+
+func validFails(items []queue.FailItem) error {
+	for i := range items {
+		if after := items[i].RetryAfter; after < 0 || after > maxRetryAfter {
+			return queue.Invalid(fmt.Sprintf("/items/%d/retry_after_ms", i), "is %d; 0 to %d are allowed", after, maxRetryAfter)
+		}
+	}
+	return validBatch(len(items))
+}
+
+func validExtends(items []queue.ExtendItem) error {
+	shortest, longest := queue.Time(queue.MinReservation.Milliseconds()), queue.Time(queue.MaxReservation.Milliseconds())
+	for i := range items {
+		if timeout := items[i].Timeout; timeout != 0 && (timeout < shortest || timeout > longest) {
+			return queue.Invalid(fmt.Sprintf("/items/%d/timeout_ms", i), "is %d; %d to %d are allowed", timeout, shortest, longest)
+		}
+	}
+	return validBatch(len(items))
 }

@@ -11,7 +11,7 @@ type Backlog struct {
 	subs     []*Submission // by slot; nil where free
 	freeSubs []uint32
 	byID     map[queue.SubmissionID]uint32
-	bySeq    map[uint32]uint32
+	bySeq    seqs
 	first    uint32 // slot of the submission inserted first
 	last     uint32
 
@@ -40,7 +40,7 @@ type Backlog struct {
 // New makes an empty backlog.
 func New() *Backlog {
 	return &Backlog{
-		byID: map[queue.SubmissionID]uint32{}, bySeq: map[uint32]uint32{}, first: none, last: none,
+		byID: map[queue.SubmissionID]uint32{}, first: none, last: none,
 		keys: map[queue.MetaKey]*metaKey{}, viewOf: map[string]*View{},
 	}
 }
@@ -63,7 +63,7 @@ func (b *Backlog) check(spec *Spec) error {
 	if _, known := b.byID[spec.ID]; known {
 		return fmt.Errorf("backlog: submission %v is there already", spec.ID)
 	}
-	if _, known := b.bySeq[spec.Seq]; known {
+	if _, known := b.bySeq.find(spec.Seq); known {
 		return fmt.Errorf("backlog: submission %v has the seq %d of another one", spec.ID, spec.Seq)
 	}
 	return nil
@@ -89,7 +89,7 @@ func (b *Backlog) enter(spec *Spec) *Submission {
 	}
 	b.last = s.slot
 	b.byID[s.id] = s.slot
-	b.bySeq[s.seq] = s.slot
+	b.bySeq.put(s.seq, s.slot)
 	if len(spec.Meta) > 0 {
 		s.terms = make([]termRef, len(spec.Meta))
 	}
@@ -170,7 +170,7 @@ func (b *Backlog) Remove(s *Submission) {
 	}
 	b.putBack -= s.back.len()
 	delete(b.byID, s.id)
-	delete(b.bySeq, s.seq)
+	b.bySeq.drop(s.seq)
 	if s.older == none {
 		b.first = s.younger
 	} else {
@@ -197,7 +197,7 @@ func (b *Backlog) ByID(id queue.SubmissionID) *Submission {
 
 // BySeq finds a submission by its number within the shard; nil when it is not there.
 func (b *Backlog) BySeq(seq uint32) *Submission {
-	if slot, ok := b.bySeq[seq]; ok {
+	if slot, ok := b.bySeq.find(seq); ok {
 		return b.subs[slot]
 	}
 	return nil

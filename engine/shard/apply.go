@@ -168,7 +168,9 @@ func (m *machine) returned(r *record, op journal.Returned) {
 	default:
 		m.putBack(r, op.Index)
 	}
-	m.stats.failed++
+	if op.Reason == journal.Failed || op.Reason == journal.Dead {
+		m.stats.failed++
+	}
 }
 
 // ApplyEnd ends a submission by decision: cancelled, failed. CompletedWithDead follows the death of a chunk that the

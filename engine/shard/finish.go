@@ -37,7 +37,7 @@ func (m *machine) completes(items []queue.CompleteItem, now queue.Time, dst []qu
 			dst = append(dst, answer(s))
 			continue
 		}
-		if len(items[i].Output) > 0 {
+		if items[i].Output != nil {
 			r.outputs = true
 		}
 		scratch = append(scratch, journal.Completed{Seq: r.seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence})

@@ -182,12 +182,13 @@ branches:
 // dst.
 func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation) (Reserved, error) {
 	got := s.takePicks()
-	defer s.givePicks(got)
 	for len(got.list) < q.Max {
 		now, seed := s.now(), s.options.Seed()
 		s.mu.Lock()
 		if err := s.usable(); err != nil {
+			s.m.undo(got.list)
 			s.mu.Unlock()
+			s.givePicks(got)
 			return Reserved{Reservations: dst}, err
 		}
 		if v := s.m.unbuilt(q.Plan); v != nil {
@@ -199,6 +200,7 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 		most := min(q.Max-len(got.list), sliceItems)
 		n := s.m.reserve(&q, most, now, got)
 		if len(got.list) == 0 {
+			s.givePicks(got)
 			return s.empty(ctx, &q, now, dst) // unlocks
 		}
 		s.mu.Unlock()
@@ -206,7 +208,9 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 			break
 		}
 	}
-	return s.fill(ctx, got.list, dst)
+	answer, err := s.fill(ctx, got.list, dst)
+	s.givePicks(got)
+	return answer, err
 }
 
 // empty answers a reserve that found nothing, or waits for work. The mutex is held and given up.
@@ -380,7 +384,6 @@ func (m *machine) expire(slot uint32, now queue.Time) {
 	op.Error = "the reservation's deadline passed"
 	m.stats.expired++
 	if op.Attempts >= m.maxAttempts(r) || op.Expiries >= m.settings.MaxExpiries {
-		h.State = reserver.Dying
 		h.State = reserver.Dying
 		m.exhausted(r, op, now)
 		return
