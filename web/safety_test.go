@@ -378,7 +378,7 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// Requests are measured by operation and status; what matches none shares one label.
+// Requests are measured by operation and status; what matches none shares one route.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	client, address := &http.Client{}, serve(t, bareServer(t))
@@ -396,7 +396,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "random-path") {
-		t.Error("a path became a label")
+		t.Error("a path became a route")
 	}
 }
 

@@ -252,7 +252,7 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 // writeOutputs puts the outputs of those items whose tokens are worth something now on disk. Of several items for one
 // chunk only the first can complete it, so only that one's output is written.
 func (s *Shard) writeOutputs(ctx context.Context, items []queue.CompleteItem) error {
-	if !slices.ContainsFunc(items, func(item queue.CompleteItem) bool { return len(item.Output) > 0 }) {
+	if !slices.ContainsFunc(items, func(item queue.CompleteItem) bool { return item.Output != nil }) {
 		return nil
 	}
 	var outputs []store.Output
@@ -263,7 +263,7 @@ func (s *Shard) writeOutputs(ctx context.Context, items []queue.CompleteItem) er
 		id := queue.ChunkID{Submission: t.Submission, Index: t.Index}
 		if r, _, standing := s.m.resolve(t); !first[id] && (standing == holder || standing == free || standing == waiting) {
 			first[id] = true
-			if len(items[i].Output) > 0 {
+			if items[i].Output != nil {
 				outputs = append(outputs, store.Output{Seq: r.seq, Index: t.Index, Bytes: items[i].Output})
 			}
 		}

@@ -53,7 +53,7 @@ const (
 
 type parameter struct {
 	kind  parameterKind
-	label string    // what usage and error texts call it
+	caption string    // what usage and error texts call it
 	field string    // its name in JSON
 	pair  [2]string // blocksParameter: the two fields that JSON uses instead when there are exactly two blocks
 }
@@ -67,18 +67,18 @@ type argument struct {
 }
 
 // underlying is the parameter of every block that wraps one other.
-var underlying = parameter{kind: blockParameter, label: "underlying", field: "underlying"}
+var underlying = parameter{kind: blockParameter, caption: "underlying", field: "underlying"}
 
 // usage shows how the block is written in the text form.
 func (d *definition) usage() string {
 	if d.parameters == nil {
 		return d.name
 	}
-	labels := make([]string, len(d.parameters))
+	captions := make([]string, len(d.parameters))
 	for i, p := range d.parameters {
-		labels[i] = p.label
+		captions[i] = p.caption
 	}
-	return d.name + "(" + strings.Join(labels, ", ") + ")"
+	return d.name + "(" + strings.Join(captions, ", ") + ")"
 }
 
 // fields lists the block's fields in JSON, for error texts.

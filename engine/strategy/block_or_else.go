@@ -4,7 +4,7 @@ var orElseDefinition = definition{
 	name:  "OrElse",
 	snake: "or_else",
 	parameters: []parameter{
-		{kind: blocksParameter, label: "first, second, ...", field: "branches", pair: [2]string{"try_first", "fallback"}},
+		{kind: blocksParameter, caption: "first, second, ...", field: "branches", pair: [2]string{"try_first", "fallback"}},
 	},
 	build: func(a []argument) block { return &orElse{a[0].blocks} },
 }

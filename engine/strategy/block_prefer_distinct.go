@@ -4,8 +4,8 @@ var preferDistinctDefinition = definition{
 	name:  "PreferDistinct",
 	snake: "prefer_distinct",
 	parameters: []parameter{
-		{kind: keyParameter, label: "key", field: "meta_field"},
-		{kind: maxParameter, label: "max", field: "max"},
+		{kind: keyParameter, caption: "key", field: "meta_field"},
+		{kind: maxParameter, caption: "max", field: "max"},
 		underlying,
 	},
 	build: func(a []argument) block {

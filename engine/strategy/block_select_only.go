@@ -4,8 +4,8 @@ var selectOnlyDefinition = definition{
 	name:  "SelectOnly",
 	snake: "select_only",
 	parameters: []parameter{
-		{kind: keyParameter, label: "key", field: "meta_field"},
-		{kind: valueParameter, label: "value", field: "value"},
+		{kind: keyParameter, caption: "key", field: "meta_field"},
+		{kind: valueParameter, caption: "value", field: "value"},
 		underlying,
 	},
 	build: func(a []argument) block {

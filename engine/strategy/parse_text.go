@@ -109,7 +109,7 @@ func (t *textParser) argument(d *definition, p parameter, depth int) (argument, 
 	}
 	arg, wrong := p.read(t.token)
 	if wrong != "" {
-		return argument{}, t.problem(t.token.at, "the %s of %s %s", p.label, d.usage(), wrong)
+		return argument{}, t.problem(t.token.at, "the %s of %s %s", p.caption, d.usage(), wrong)
 	}
 	return arg, t.advance()
 }
