@@ -159,17 +159,18 @@ func wrap(operation string, err error) error {
 	return fmt.Errorf("store: %s: %w", operation, err)
 }
 
-// sum is a running CRC-32C over a row: its numbers, then its bytes. A row in another's place does not match.
+// sum is the CRC-32C of a row: of its numbers, as 8 bytes each, big endian, and its bytes, one after the other. A row in
+// another's place does not match.
 type sum uint32
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func (c sum) number(n int64) sum {
-	for range 8 {
-		c = sum(castagnoli[byte(c)^byte(n)] ^ uint32(c)>>8)
-		n >>= 8
+	crc := ^uint32(c)
+	for shift := 56; shift >= 0; shift -= 8 {
+		crc = castagnoli[byte(crc)^byte(n>>shift)] ^ crc>>8
 	}
-	return c
+	return sum(^crc)
 }
 
 func (c sum) bytes(b []byte) sum { return sum(crc32.Update(uint32(c), castagnoli, b)) }

@@ -3,9 +3,12 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -375,5 +378,18 @@ func TestEndedContext(t *testing.T) {
 	}
 	if n := rowsIn(t, s, "submission") + rowsIn(t, s, "content") + rowsIn(t, s, "output_log"); n != 0 {
 		t.Errorf("%d rows were written", n)
+	}
+}
+
+// The checksum of a row is a plain CRC-32C, as docs/formats/store.md says.
+func TestSumIsCRC32C(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int64{0, 1, -1, 1 << 40, math.MinInt64} {
+		row := binary.BigEndian.AppendUint64(nil, uint64(n))
+		row = append(binary.BigEndian.AppendUint64(row, 7), "bytes"...)
+		want := crc32.Checksum(row, crc32.MakeTable(crc32.Castagnoli))
+		if got := sum(0).number(n).number(7).bytes([]byte("bytes")); uint32(got) != want {
+			t.Errorf("sum of %d, 7, bytes = %#x; want %#x", n, got, want)
+		}
 	}
 }
