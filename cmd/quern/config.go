@@ -142,8 +142,10 @@ func textOf(value any) string {
 
 // configCommand shows what a server started here and now would use.
 func (a *app) configCommand() *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Show the server's options", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c := &cobra.Command{
+		Use: "config", Short: "Show the server's options", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	show := &cobra.Command{
 		Use:   "show",
 		Short: "Print every option with its effective value, where that comes from, its limits and what it does",

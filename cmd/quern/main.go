@@ -23,11 +23,14 @@ type signalled struct{ signal os.Signal }
 
 func (s signalled) Error() string { return "ended by " + s.signal.String() }
 
-// watchSignals ends the context at the first SIGINT or SIGTERM, which every command takes as "finish what you hold and
+// watchSignals ends the context at the first SIGINT, SIGTERM or SIGHUP, which every command takes as "finish what you hold and
 // leave", and the process at the second: who asks twice does not want to wait.
 func (a *app) watchSignals(cancel context.CancelCauseFunc) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // the terminal was closed; under nohup that is nothing to hear of
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	cancel(signalled{<-signals})
 	second := <-signals
 	fmt.Fprintf(os.Stderr, "quern: %s for the second time: ending at once\n", second)

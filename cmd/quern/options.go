@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,20 +36,34 @@ type option struct {
 // options are all settings of a server, in the order in which the help shows them.
 func options() []option {
 	return []option{
-		{"data", "quern-data", "a directory; made when absent; one server at a time", "where everything is kept that must survive a restart",
-			func(c *Config, text string) error { return nonEmpty(&c.Data, text) }},
-		{"listen", "127.0.0.1:7700", "a loopback address and a port; port 0 picks a free one", "the address to serve HTTP on",
-			setListen},
-		{"allowed-hosts", "", "host names separated by commas, at most 32", "names besides the loopback ones that a request's Host header may carry, for a proxy on this machine",
-			setHosts},
-		{"log-level", "info", "debug, info, warn or error", "the least severe kind of log line that is written",
-			func(c *Config, text string) error { return c.LogLevel.UnmarshalText([]byte(text)) }},
-		{"log-format", "text", "text or json", "how log lines look",
-			func(c *Config, text string) error { return oneOf(&c.LogFormat, text, "text", "json") }},
-		{"fold-bytes", "16MiB", "64KiB to 4GiB", "how much journal may gather before it is folded into the store: more makes a restart longer and writes less",
-			func(c *Config, text string) error { return sizeBetween(&c.FoldBytes, text, 64<<10, 4<<30) }},
-		{"ballast-bytes", "16MiB", "1MiB to 1GiB", "disk space held back so that completions still go through when the disk is full",
-			func(c *Config, text string) error { return sizeBetween(&c.BallastBytes, text, 1<<20, 1<<30) }},
+		{
+			"data", "quern-data", "a directory; made when absent; one server at a time", "where everything is kept that must survive a restart",
+			func(c *Config, text string) error { return nonEmpty(&c.Data, text) },
+		},
+		{
+			"listen", "127.0.0.1:7700", "a loopback address and a port; port 0 picks a free one", "the address to serve HTTP on",
+			setListen,
+		},
+		{
+			"allowed-hosts", "", "host names separated by commas, at most 32", "names besides the loopback ones that a request's Host header may carry, for a proxy on this machine",
+			setHosts,
+		},
+		{
+			"log-level", "info", "debug, info, warn or error", "the least severe kind of log line that is written",
+			func(c *Config, text string) error { return c.LogLevel.UnmarshalText([]byte(text)) },
+		},
+		{
+			"log-format", "text", "text or json", "how log lines look",
+			func(c *Config, text string) error { return oneOf(&c.LogFormat, text, "text", "json") },
+		},
+		{
+			"fold-bytes", "16MiB", "64KiB to 4GiB", "how much journal may gather before it is folded into the store: more makes a restart longer and writes less",
+			func(c *Config, text string) error { return sizeBetween(&c.FoldBytes, text, 64<<10, 4<<30) },
+		},
+		{
+			"ballast-bytes", "16MiB", "1MiB to 1GiB", "disk space held back so that completions still go through when the disk is full",
+			func(c *Config, text string) error { return sizeBetween(&c.BallastBytes, text, 1<<20, 1<<30) },
+		},
 	}
 }
 
@@ -67,11 +82,9 @@ func nonEmpty(to *string, text string) error {
 }
 
 func oneOf(to *string, text string, allowed ...string) error {
-	for _, one := range allowed {
-		if text == one {
-			*to = text
-			return nil
-		}
+	if slices.Contains(allowed, text) {
+		*to = text
+		return nil
 	}
 	return fmt.Errorf("must be one of %s", strings.Join(allowed, ", "))
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -142,14 +143,22 @@ func empty(t *testing.T, dir string) {
 // A server for trying things out serves, and leaves nothing behind when it is told to end.
 func TestDevLeavesNothing(t *testing.T) {
 	t.Parallel()
-	program, tmp := quernProgram(t), t.TempDir()
-	dev := launch(t, tmp, program, "dev", "--listen", "127.0.0.1:0")
-	url := dev.url()
-	submitted(t, url, 10)
-	statsUntil(t, program, url, func(s api.Stats) bool { return s.Ready == 10 })
-	dev.tell(syscall.SIGTERM)
-	dev.ends(exitOK)
-	empty(t, tmp)
+	for _, end := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		t.Run(end.String(), func(t *testing.T) {
+			t.Parallel()
+			if signal.Ignored(end) {
+				t.Skip("this process was started to ignore the signal, and those it starts do so too")
+			}
+			program, tmp := quernProgram(t), t.TempDir()
+			dev := launch(t, tmp, program, "dev", "--listen", "127.0.0.1:0")
+			url := dev.url()
+			submitted(t, url, 10)
+			statsUntil(t, program, url, func(s api.Stats) bool { return s.Ready == 10 })
+			dev.tell(end)
+			dev.ends(exitOK)
+			empty(t, tmp)
+		})
+	}
 }
 
 // The demo inserts for every company, its consumers work with every strategy, and all of it ends at an interrupt.

@@ -10,8 +10,13 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// lineEvery is how often progress is told where no bar can be drawn: seldom enough for a log file.
-const lineEvery = 10 * time.Second
+const (
+	// lineEvery is how often progress is told where no bar can be drawn: seldom enough for a log file.
+	lineEvery = 10 * time.Second
+
+	// drawEvery is how often a bar is drawn anew: often enough for the eye.
+	drawEvery = 100 * time.Millisecond
+)
 
 // progress tells how far long work is: with a bar that moves on a terminal, with a line now and then elsewhere, with
 // nothing under --quiet. Its methods may be called from any goroutine.
@@ -26,7 +31,7 @@ type progress struct {
 	bar     *progressbar.ProgressBar // nil: lines
 	silent  bool
 	started time.Time
-	told    time.Time // when the last line was written
+	told    time.Time // when it was last drawn or written
 }
 
 // newProgress starts telling about total things (-1: nobody knows how many).
@@ -42,7 +47,6 @@ func (a *app) newProgress(what string, total int64, now func() time.Time) *progr
 		progressbar.OptionShowIts(),
 		progressbar.OptionSetItsString(what),
 		progressbar.OptionSetPredictTime(total > 0),
-		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionUseANSICodes(true),
 		progressbar.OptionFullWidth(),
 		progressbar.OptionSpinnerType(14),
@@ -55,16 +59,13 @@ func (p *progress) Set(done int64, note string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done, p.note = done, note
+	every := lineEvery
 	if p.bar != nil {
-		if note != "" {
-			p.bar.Describe(note)
-		}
-		_ = p.bar.Set64(done) // it cannot fail but for a full terminal, which is no reason to stop the work
-		return
+		every = drawEvery
 	}
-	if now := p.now(); now.Sub(p.told) >= lineEvery {
+	if now := p.now(); now.Sub(p.told) >= every {
 		p.told = now
-		p.line()
+		p.tell()
 	}
 }
 
@@ -83,16 +84,24 @@ func (p *progress) Write(b []byte) (int, error) {
 func (p *progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.tell()
 	if p.bar != nil {
 		_ = p.bar.Exit()
 		fmt.Fprintln(p.w)
-		return
 	}
-	p.line()
 }
 
-func (p *progress) line() {
+// tell draws the bar, or writes a line.
+func (p *progress) tell() {
 	if p.silent {
+		return
+	}
+	if p.bar != nil {
+		// Neither can fail but for a terminal that is gone, which is no reason to stop the work.
+		if p.note != "" {
+			p.bar.Describe(p.note)
+		}
+		_ = p.bar.Set64(p.done)
 		return
 	}
 	rate := 0.0

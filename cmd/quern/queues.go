@@ -12,8 +12,10 @@ import (
 
 // queueCommand is the parent of the commands on queues themselves.
 func (a *app) queueCommand() *cobra.Command {
-	c := &cobra.Command{Use: "queue", Short: "Make, list and delete queues", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c := &cobra.Command{
+		Use: "queue", Short: "Make, list and delete queues", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	c.AddCommand(a.queuePutCommand(), a.queueListCommand(), a.queueDeleteCommand())
 	return c
 }
@@ -128,17 +130,26 @@ func (a *app) queueDeleteCommand() *cobra.Command {
 }
 
 func queueRow(q api.Queue) []string {
-	return []string{q.Name, q.Settings.Durability, fmt.Sprint(q.Settings.MaxAttempts), fmt.Sprint(q.Settings.MaxExpiries),
-		milliseconds(q.Settings.ReservationTimeoutMS), milliseconds(q.Settings.RetentionSeconds * 1000), moment(q.CreatedAt)}
+	return []string{
+		q.Name, q.Settings.Durability, fmt.Sprint(q.Settings.MaxAttempts), fmt.Sprint(q.Settings.MaxExpiries),
+		milliseconds(q.Settings.ReservationTimeoutMS), milliseconds(q.Settings.RetentionSeconds * 1000), moment(q.CreatedAt),
+	}
 }
 
 func queueFields(q api.Queue) [][2]string {
 	s := q.Settings
 	return [][2]string{
-		{"name", q.Name}, {"durability", s.Durability}, {"max attempts", fmt.Sprint(s.MaxAttempts)}, {"max expiries", fmt.Sprint(s.MaxExpiries)},
-		{"on exhausted", s.OnExhausted}, {"reservation timeout", milliseconds(s.ReservationTimeoutMS)}, {"max reservation", milliseconds(s.MaxReservationMS)},
-		{"retry back-off", backoffText(s.RetryBackoff)}, {"expiry back-off", backoffText(s.ExpiryBackoff)},
-		{"retention", milliseconds(s.RetentionSeconds * 1000)}, {"created", moment(q.CreatedAt)},
+		{"name", q.Name},
+		{"durability", s.Durability},
+		{"max attempts", fmt.Sprint(s.MaxAttempts)},
+		{"max expiries", fmt.Sprint(s.MaxExpiries)},
+		{"on exhausted", s.OnExhausted},
+		{"reservation timeout", milliseconds(s.ReservationTimeoutMS)},
+		{"max reservation", milliseconds(s.MaxReservationMS)},
+		{"retry back-off", backoffText(s.RetryBackoff)},
+		{"expiry back-off", backoffText(s.ExpiryBackoff)},
+		{"retention", milliseconds(s.RetentionSeconds * 1000)},
+		{"created", moment(q.CreatedAt)},
 	}
 }
 

@@ -162,12 +162,27 @@ func submissionRow(s api.Submission) []string {
 // submissionFields is everything about a submission that is not empty.
 func submissionFields(s api.Submission) [][2]string {
 	fields := [][2]string{
-		{"id", s.ID}, {"queue", s.Queue}, {"state", s.State}, {"failure", s.Failure},
-		{"chunks", number(s.Chunks)}, {"ready", number(s.Ready)}, {"waiting", number(s.Waiting)}, {"reserved", number(s.Reserved)},
-		{"done", number(s.Done)}, {"dead", number(s.Dead)}, {"skipped", nonZero(int64(s.Skipped))},
-		{"meta", metaLine(s.Meta)}, {"priority", nonZero(s.Priority)}, {"group", s.Group},
-		{"prefix", s.Prefix}, {"template", s.Template}, {"run at", moment(s.RunAt)},
-		{"max attempts", nonZero(int64(s.MaxAttempts))}, {"created", moment(s.CreatedAt)}, {"finished", moment(s.FinishedAt)}, {"trace", s.Trace},
+		{"id", s.ID},
+		{"queue", s.Queue},
+		{"state", s.State},
+		{"failure", s.Failure},
+		{"chunks", number(s.Chunks)},
+		{"ready", number(s.Ready)},
+		{"waiting", number(s.Waiting)},
+		{"reserved", number(s.Reserved)},
+		{"done", number(s.Done)},
+		{"dead", number(s.Dead)},
+		{"skipped", nonZero(int64(s.Skipped))},
+		{"meta", metaLine(s.Meta)},
+		{"priority", nonZero(s.Priority)},
+		{"group", s.Group},
+		{"prefix", s.Prefix},
+		{"template", s.Template},
+		{"run at", moment(s.RunAt)},
+		{"max attempts", nonZero(int64(s.MaxAttempts))},
+		{"created", moment(s.CreatedAt)},
+		{"finished", moment(s.FinishedAt)},
+		{"trace", s.Trace},
 	}
 	kept := fields[:0]
 	for _, field := range fields {

@@ -118,13 +118,24 @@ func (a *app) statsCommand() *cobra.Command {
 
 func statsFields(s api.Stats) [][2]string {
 	return [][2]string{
-		{"ready", number(s.Ready)}, {"waiting", number(s.Waiting)}, {"reserved", number(s.Reserved)}, {"dead", number(s.Dead)},
-		{"open submissions", number(s.SubmissionsOpen)}, {"consumers waiting", number(s.ConsumersWaiting)},
-		{"oldest ready", (time.Duration(s.OldestReadySeconds * float64(time.Second))).Round(time.Second).String()},
-		{"inserted", number(s.InsertedTotal)}, {"reservations", number(s.ReservedTotal)}, {"done", number(s.DoneTotal)},
-		{"failed tries", number(s.FailedTotal)}, {"expired", number(s.ExpiredTotal)}, {"released", number(s.ReleasedTotal)},
-		{"submissions inserted", number(s.SubmissionsInsertedTotal)}, {"submissions ended", number(s.SubmissionsEndedTotal)},
-		{"commits", number(s.CommitsTotal)}, {"journal bytes", number(s.JournalBytes)}, {"store bytes", number(s.StoreBytes)},
+		{"ready", number(s.Ready)},
+		{"waiting", number(s.Waiting)},
+		{"reserved", number(s.Reserved)},
+		{"dead", number(s.Dead)},
+		{"open submissions", number(s.SubmissionsOpen)},
+		{"consumers waiting", number(s.ConsumersWaiting)},
+		{"oldest ready", time.Duration(s.OldestReadySeconds * float64(time.Second)).Round(time.Second).String()},
+		{"inserted", number(s.InsertedTotal)},
+		{"reservations", number(s.ReservedTotal)},
+		{"done", number(s.DoneTotal)},
+		{"failed tries", number(s.FailedTotal)},
+		{"expired", number(s.ExpiredTotal)},
+		{"released", number(s.ReleasedTotal)},
+		{"submissions inserted", number(s.SubmissionsInsertedTotal)},
+		{"submissions ended", number(s.SubmissionsEndedTotal)},
+		{"commits", number(s.CommitsTotal)},
+		{"journal bytes", number(s.JournalBytes)},
+		{"store bytes", number(s.StoreBytes)},
 	}
 }
 

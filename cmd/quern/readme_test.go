@@ -1,0 +1,72 @@
+//go:build unix
+
+package main
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The README's shell commands, one after another in one shell, do what it says: three previews and 47 rows through
+// quern work, and one chunk through curl. Only the port is another, and the binary is this one.
+func TestReadmeCommands(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("the README uses curl, which is not here")
+	}
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "set -euo pipefail\nmake() { test \"$*\" = build; }\n"
+	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(readme), -1) {
+		script += block[1]
+	}
+	address := freeAddress(t)
+	script = strings.ReplaceAll(script, "127.0.0.1:7700", address)
+	script = strings.ReplaceAll(script, "quern dev ", "quern dev --listen "+address+" ")
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(quernProgram(t), filepath.Join(dir, "bin", "quern")); err != nil {
+		t.Fatal(err)
+	}
+	shell := exec.Command("bash", "-c", script+"wait\n")
+	shell.Dir = dir
+	shell.Env = append(os.Environ(), "QUERN_SERVER="+address, "TMPDIR="+dir)
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // with the server that it starts, which must not outlive the test
+	shell.WaitDelay = killGrace
+	out, err := shell.CombinedOutput()
+	_ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) // when all went well nobody is left
+	if err != nil {
+		t.Fatalf("%v\n%s\nsaid:\n%s", err, script, out)
+	}
+	for _, want := range []string{
+		`(?m)^\d+ +completed +3 +0 +0 +0 +3 +0 .* company=123 mode=preview$`,
+		`(?m)^\d+ +open +1000000 +999953 +0 +0 +47 +0 .* company=456$`,
+		`(?m)^\{"results":\[\{"status":"ok"\}\]\}$`,
+		`(?m)^done +51$`,
+	} {
+		if !regexp.MustCompile(want).Match(out) {
+			t.Errorf("the output does not have %s:\n%s", want, out)
+		}
+	}
+}
+
+// freeAddress is a loopback address that nobody uses at the moment.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
