@@ -17,6 +17,7 @@ type batch struct {
 	ending []*record     // submissions that it ends
 	done   chan struct{} // closed after the commit and its effects, or its failure
 	err    error         // set before done is closed
+	next   *batch        // what it leads to: the batch that its completions joined when their outputs were written
 }
 
 type marked struct {
@@ -56,9 +57,11 @@ func (s *Shard) wait(c commits) error {
 	}
 	s.kick()
 	for _, b := range c {
-		<-b.done
-		if b.err != nil {
-			return b.err
+		for ; b != nil; b = b.next {
+			<-b.done
+			if b.err != nil {
+				return b.err
+			}
 		}
 	}
 	return nil

@@ -2,14 +2,12 @@ package shard
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
-	"github.com/quern-queue/quern/engine/store"
 )
 
 const takenNow = backlog.Taken
@@ -17,54 +15,22 @@ const takenNow = backlog.Taken
 // sliceItems is how many items one hold of the mutex works on, so that a large batch never stalls the others.
 const sliceItems = 256
 
-// completes checks completions, marks their reservations Finishing and encodes them. Outcomes that only the history
-// knows are left as "unknown submission".
-func (m *machine) completes(items []queue.CompleteItem, now queue.Time, dst []queue.Result, scratch []journal.Completed) ([]queue.Result, []journal.Completed) {
-	for i := range items {
-		t := &items[i].Token
-		r, slot, s := m.resolve(t)
-		switch s {
-		case holder:
-			m.mark(slot)
-		case free, waiting:
-			var ok bool
-			if slot, ok = m.claim(r, t, s, now); !ok {
-				dst = append(dst, queue.Result{Outcome: queue.OutcomeLost, Code: "too_many_late", Detail: "too many chunks of this submission were completed without a reservation: this one will be offered again"})
-				continue
-			}
-			m.batch.mark(slot, t.Sequence)
-		default:
-			dst = append(dst, answer(s))
-			continue
-		}
-		if items[i].Output != nil {
-			r.outputs = true
-		}
-		scratch = append(scratch, journal.Completed{Seq: r.seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence})
-		dst = append(dst, queue.Result{})
-	}
-	if len(scratch) > 0 {
-		m.encode(now).Complete(scratch)
-	}
-	return dst, scratch[:0]
-}
-
-// mark makes a reservation Finishing in the open batch.
-func (m *machine) mark(slot uint32) {
+// mark makes a reservation Finishing in a batch.
+func (m *machine) mark(slot uint32, in *batch) {
 	h := m.holds.At(slot)
 	h.State = reserver.Finishing
-	m.batch.mark(slot, h.Sequence)
+	in.mark(slot, h.Sequence)
 }
 
-// fails checks failures and encodes what becomes of their chunks.
-func (m *machine) fails(items []queue.FailItem, now queue.Time, dst []queue.Result) []queue.Result {
+// fails checks failures and encodes what becomes of their chunks. rests gets what an "already" rests on.
+func (m *machine) fails(items []queue.FailItem, now queue.Time, dst []queue.Result, rests *commits) []queue.Result {
 	for i := range items {
 		item := &items[i]
 		t := &item.Token
 		r, slot, s := m.resolve(t)
 		switch {
 		case s == holder:
-			m.mark(slot)
+			m.mark(slot, m.batch)
 		case s == free && t.Epoch < m.epoch && !r.counted(t): // worked through a restart
 			var ok bool
 			if slot, ok = m.claim(r, t, s, now); !ok {
@@ -76,6 +42,7 @@ func (m *machine) fails(items []queue.FailItem, now queue.Time, dst []queue.Resu
 			dst = append(dst, queue.Result{})
 			continue
 		default:
+			rests.add(m.writing[slot])
 			dst = append(dst, answer(s))
 			continue
 		}
@@ -220,61 +187,6 @@ func (m *machine) releases(items []queue.ReleaseItem, dst []queue.Result) []queu
 	return dst
 }
 
-// Complete finishes chunks: one result per item, in order, appended to dst. It returns after the commit. Outputs are
-// written first, so that a committed completion never lacks its output.
-func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
-	from := len(dst)
-	if err := s.writeOutputs(ctx, items); err != nil {
-		return dst, err
-	}
-	scratch := s.takeScratch()
-	var waits commits
-	for start := 0; start < len(items); start += sliceItems {
-		slice := items[start:min(start+sliceItems, len(items))]
-		now := s.now()
-		s.mu.Lock()
-		if err := s.usable(); err != nil {
-			s.mu.Unlock()
-			return dst, err
-		}
-		dst, *scratch = s.m.completes(slice, now, dst, *scratch)
-		waits.add(s.pending())
-		s.mu.Unlock()
-	}
-	s.scratch.Put(scratch)
-	if err := s.wait(waits); err != nil {
-		return dst, err
-	}
-	s.askHistory(ctx, dst[from:], func(i int) queue.SubmissionID { return items[i].Token.Submission })
-	return dst, nil
-}
-
-// writeOutputs puts the outputs of those items whose tokens are worth something now on disk. Of several items for one
-// chunk only the first can complete it, so only that one's output is written.
-func (s *Shard) writeOutputs(ctx context.Context, items []queue.CompleteItem) error {
-	if !slices.ContainsFunc(items, func(item queue.CompleteItem) bool { return item.Output != nil }) {
-		return nil
-	}
-	var outputs []store.Output
-	first := make(map[queue.ChunkID]bool, len(items))
-	s.mu.Lock()
-	for i := range items {
-		t := &items[i].Token
-		id := queue.ChunkID{Submission: t.Submission, Index: t.Index}
-		if r, _, standing := s.m.resolve(t); !first[id] && (standing == holder || standing == free || standing == waiting) {
-			first[id] = true
-			if items[i].Output != nil {
-				outputs = append(outputs, store.Output{Seq: r.seq, Index: t.Index, Bytes: items[i].Output})
-			}
-		}
-	}
-	s.mu.Unlock()
-	if len(outputs) == 0 {
-		return nil
-	}
-	return s.roomy(func() error { return s.store.AppendOutputs(ctx, outputs) })
-}
-
 // Fail reports failed tries: one result per item, in order, appended to dst. It returns after the commit.
 func (s *Shard) Fail(ctx context.Context, items []queue.FailItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
@@ -288,7 +200,7 @@ func (s *Shard) Fail(ctx context.Context, items []queue.FailItem, dst []queue.Re
 			return dst, err
 		}
 		s.m.seed(s.options.Seed())
-		dst = s.m.fails(slice, now, dst)
+		dst = s.m.fails(slice, now, dst, &waits)
 		waits.add(s.pending())
 		s.mu.Unlock()
 	}

@@ -29,9 +29,10 @@ type machine struct {
 	dirty []*record                              // changed since their last row
 	watch map[queue.SubmissionID][]chan struct{} // closed when the submission ends
 
-	batch   *batch           // the open one
-	applied journal.Position // the last one applied
-	now     queue.Time       // the time of the batch being applied
+	batch   *batch            // the open one
+	writing map[uint32]*batch // by slot: reservations whose outputs are being written
+	applied journal.Position  // the last one applied
+	now     queue.Time        // the time of the batch being applied
 	nextSeq uint32
 	lastID  queue.SubmissionID
 	source  rand.PCG
@@ -60,6 +61,7 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		ended:   map[queue.SubmissionID]*record{},
 		watch:   map[queue.SubmissionID][]chan struct{}{},
 		keys:    newKeys(),
+		writing: map[uint32]*batch{},
 		batch:   newBatch(),
 	}
 	m.rnd = rand.New(&m.source)

@@ -133,10 +133,7 @@ func (s *sim) completeSome() {
 		} else if !s.check(i, it, completeIt, got[i]) {
 			continue
 		}
-		var output []byte
-		if len(call[i].Output) > 0 {
-			output = call[i].Output
-		}
+		output := call[i].Output // nil: none; an empty one is one
 		if failed && !written {
 			it.c.stray = output
 		}

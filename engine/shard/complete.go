@@ -1,0 +1,162 @@
+package shard
+
+import (
+	"context"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// completes checks completions and marks their reservations Finishing in the batch `in`. What has to be journaled is
+// appended to list; rests gets what an "already" rests on. Outcomes that only the history knows are left as "unknown
+// submission".
+func (m *machine) completes(items []queue.CompleteItem, now queue.Time, dst []queue.Result, list []journal.Completed, in *batch, rests *commits) ([]queue.Result, []journal.Completed) {
+	for i := range items {
+		t := &items[i].Token
+		r, slot, s := m.resolve(t)
+		switch s {
+		case holder:
+			m.mark(slot, in)
+		case free, waiting:
+			var ok bool
+			if slot, ok = m.claim(r, t, s, now); !ok {
+				dst = append(dst, queue.Result{Outcome: queue.OutcomeLost, Code: "too_many_late", Detail: "too many chunks of this submission were completed without a reservation: this one will be offered again"})
+				continue
+			}
+			in.mark(slot, t.Sequence)
+		default:
+			rests.add(m.writing[slot])
+			dst = append(dst, answer(s))
+			continue
+		}
+		if items[i].Output != nil {
+			r.outputs = true
+		}
+		list = append(list, journal.Completed{Seq: r.seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence})
+		dst = append(dst, queue.Result{})
+	}
+	return dst, list
+}
+
+// Complete finishes chunks: one result per item, in order, appended to dst. It returns after the commit. Outputs are
+// written before it, so that a committed completion never lacks its output, and after the reservation is Finishing, so
+// that nobody else's output can replace it.
+func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
+	from := len(dst)
+	scratch := s.takeScratch()
+	var waits commits
+	for start := 0; start < len(items); start += sliceItems {
+		slice := items[start:min(start+sliceItems, len(items))]
+		var err error
+		if slices.ContainsFunc(slice, func(item queue.CompleteItem) bool { return item.Output != nil }) {
+			dst, err = s.completeWriting(ctx, slice, dst, &waits)
+		} else {
+			dst, err = s.completeNow(slice, dst, scratch, &waits)
+		}
+		if err != nil {
+			return dst, err
+		}
+	}
+	s.scratch.Put(scratch)
+	if err := s.wait(waits); err != nil {
+		return dst, err
+	}
+	s.askHistory(ctx, dst[from:], func(i int) queue.SubmissionID { return items[i].Token.Submission })
+	return dst, nil
+}
+
+// completeNow decides and encodes completions without outputs.
+func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scratch *[]journal.Completed, waits *commits) ([]queue.Result, error) {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return dst, err
+	}
+	var list []journal.Completed
+	dst, list = s.m.completes(items, now, dst, (*scratch)[:0], s.m.batch, waits)
+	*scratch = list[:0]
+	if len(list) > 0 {
+		s.m.encode(now).Complete(list)
+	}
+	waits.add(s.pending())
+	return dst, nil
+}
+
+// completeWriting decides, writes the outputs of what is accepted, and encodes. Meanwhile the reservations are Finishing in
+// a batch of their own, which leads to the one they end up in.
+func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem, dst []queue.Result, waits *commits) ([]queue.Result, error) {
+	from, now := len(dst), s.now()
+	own := newBatch()
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return dst, err
+	}
+	m := s.m
+	dst, list := m.completes(items, now, dst, nil, own, waits)
+	for _, mark := range own.marked {
+		m.writing[mark.slot] = own
+	}
+	waits.add(s.pending())
+	s.mu.Unlock()
+
+	var outputs []store.Output
+	accepted := make([]int, 0, len(list)) // their places in dst
+	for i := range items {
+		if dst[from+i].Outcome != queue.OutcomeOK {
+			continue
+		}
+		if items[i].Output != nil {
+			of := &list[len(accepted)]
+			outputs = append(outputs, store.Output{Seq: of.Seq, Index: of.Index, Bytes: items[i].Output})
+		}
+		accepted = append(accepted, from+i)
+	}
+	var err error
+	if len(outputs) > 0 {
+		err = s.roomy(func() error { return s.store.AppendOutputs(ctx, outputs) })
+	}
+	return dst, s.join(m, own, list, storeError(err), func(i int) { dst[accepted[i]] = answer(ended) }, waits)
+}
+
+// join encodes completions whose outputs are on the disk, or gives their reservations back. gone is told of those whose
+// submission has ended meanwhile.
+func (s *Shard) join(m *machine, own *batch, list []journal.Completed, err error, gone func(i int), waits *commits) error {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer close(own.done)
+	if err == nil {
+		err = s.usable()
+	}
+	if err == nil && s.m != m {
+		err = commitError(journal.ErrUnknown) // reloaded: the reservations are forgotten
+	}
+	keep := list[:0]
+	for i, mark := range own.marked {
+		delete(m.writing, mark.slot)
+		h := m.holds.At(mark.slot)
+		there := h != nil && h.Sequence == mark.sequence
+		if err != nil || !there || m.liveSeq(h.Seq).ending {
+			m.abandon(mark.slot, mark.sequence)
+			gone(i)
+			continue
+		}
+		m.batch.mark(mark.slot, mark.sequence)
+		keep = append(keep, list[i])
+	}
+	if own.err = err; err != nil {
+		s.serve(now)
+		return err
+	}
+	if len(keep) > 0 {
+		m.encode(now).Complete(keep)
+		own.next = m.batch
+		waits.add(m.batch)
+	}
+	s.serve(now)
+	return nil
+}
