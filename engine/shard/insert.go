@@ -51,8 +51,9 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 			return s.repeat(ctx, entry, n) // unlocks
 		}
 	}
-	s.m.seed(seed)
-	op := s.m.draw(n, now)
+	m := s.m
+	m.seed(seed)
+	op := m.draw(n, now)
 	entry := s.claimKey(n, op, now)
 	if !op.Inline && !op.Attachment {
 		return s.publish(op, entry, now) // unlocks
@@ -64,7 +65,11 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 	}
 	now = s.now()
 	s.mu.Lock()
-	if err := s.usable(); err != nil {
+	err = s.usable()
+	if err == nil && s.m != m {
+		err = commitError(journal.ErrUnknown) // reloaded meanwhile: the content was nobody's, and may be swept away
+	}
+	if err != nil {
 		s.mu.Unlock()
 		s.giveUpKey(entry)
 		return sub, false, err

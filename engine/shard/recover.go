@@ -178,7 +178,7 @@ func (s *Shard) newEpoch(ctx context.Context, m *machine, now queue.Time) error 
 // their tokens stay good, as after a restart; who waits is asked to come again. Both mutexes are held.
 func (s *Shard) reload(cause error) {
 	s.dismiss()
-	stats := s.m.stats
+	old := s.m
 	if err := s.journal.Close(); err != nil {
 		s.options.Logger.Warn("closing the journal before a reload", "error", err)
 	}
@@ -187,7 +187,8 @@ func (s *Shard) reload(cause error) {
 		s.options.Logger.Error("reload failed", "queue", s.options.Queue, "cause", cause, "error", err)
 		return
 	}
-	s.m.stats.carry(&stats)
+	s.m.stats.carry(&old.stats)
+	s.m.nextSeq, s.m.lastID = max(s.m.nextSeq, old.nextSeq), max(s.m.lastID, old.lastID) // inserts that write their content have drawn theirs
 	s.options.Logger.Warn("reloaded after a failed commit", "queue", s.options.Queue, "cause", cause)
 }
 

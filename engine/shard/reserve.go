@@ -268,7 +268,7 @@ func (s *Shard) fill(ctx context.Context, picks []pick, dst []queue.Reservation)
 	var arena []byte
 	for i := range picks {
 		p := &picks[i]
-		p.token.MAC = s.m.key.MAC(&p.token)
+		p.token.MAC = s.options.Key.MAC(&p.token)
 		d := p.r.details()
 		res := queue.Reservation{Token: p.token, Attempt: p.attempt, Deadline: p.deadline, Meta: p.meta, Priority: p.r.priority, Trace: d.trace}
 		if arena == nil {

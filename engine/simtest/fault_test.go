@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -48,14 +49,18 @@ type faults struct {
 	fired  fault // what the last failed append was told
 	fatals int
 	gate   chan struct{} // appends wait for it; nil: they do not
+	spare  bool          // the first append of a journal, with which the shard starts or reloads, does not fail
 }
 
 type faultyLog struct {
 	journal.Journal
 	faults *faults
+	begun  atomic.Bool
 }
 
-func (f *faults) wrap(inner journal.Journal) journal.Journal { return &faultyLog{inner, f} }
+func (f *faults) wrap(inner journal.Journal) journal.Journal {
+	return &faultyLog{Journal: inner, faults: f}
+}
 
 func (f *faults) fatal(error) {
 	f.mu.Lock()
@@ -99,6 +104,9 @@ func (f *faults) take() (fault, chan struct{}) {
 }
 
 func (l *faultyLog) Append(ctx context.Context, expect journal.Position, batch []byte) (journal.Position, error) {
+	if first := !l.begun.Swap(true); first && l.faults.spare {
+		return l.Journal.Append(ctx, expect, batch)
+	}
 	kind, gate := l.faults.take()
 	if gate != nil {
 		<-gate

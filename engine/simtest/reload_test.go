@@ -1,0 +1,166 @@
+package simtest
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+// TestReloadsInACrowd: producers and consumers work while appends fail now and then. Whatever was acknowledged is there at
+// the end, byte for byte, after a restart too; whatever was not acknowledged is there whole or not at all.
+func TestReloadsInACrowd(t *testing.T) {
+	t.Parallel()
+	f := &faults{spare: true}
+	b := newBox(t, relaxed())
+	b.wrap, b.fatal = f.wrap, f.fatal
+	b.open()
+	c := &ledger{box: b, inserted: map[queue.SubmissionID][]byte{}, done: map[queue.ChunkID][]byte{}}
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			r := newRand(uint64(i), 99)
+			for range 120 {
+				if i < 3 {
+					c.insert(t, r)
+				} else {
+					c.work(t, r)
+				}
+			}
+		}()
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		r := newRand(7, 99)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				f.arm(fault(1+r.IntN(int(unknownLost))), r.IntN(20))
+				b.shard.SetFull(false)
+				if err := b.settle(); err != nil && queue.CodeOf(err) == "" {
+					t.Error(err)
+				}
+			}
+		}
+	}()
+	all.Wait()
+	close(stop)
+	<-stopped
+	f.arm(noFault, 0)
+	if c.failed == 0 || len(c.inserted) == 0 || len(c.done) == 0 {
+		t.Errorf("%d calls failed, %d inserts and %d completions did not: nothing is tested", c.failed, len(c.inserted), len(c.done))
+	}
+	c.audit(t)
+	b.close()
+	b.open()
+	c.audit(t)
+}
+
+// ledger is what was acknowledged.
+type ledger struct {
+	*box
+	mu       sync.Mutex
+	inserted map[queue.SubmissionID][]byte // the content of all its chunks
+	done     map[queue.ChunkID][]byte      // the output
+	failed   int
+}
+
+// ours says whether an error is one that a failed commit explains.
+func (c *ledger) ours(t *testing.T, err error) bool {
+	switch queue.CodeOf(err) {
+	case queue.CodeCommitFailed, queue.CodeDiskFull, queue.CodeUnavailable:
+		c.mu.Lock()
+		c.failed++
+		c.mu.Unlock()
+		return true
+	}
+	t.Errorf("unexpected error: %v", err)
+	return false
+}
+
+func (c *ledger) insert(t *testing.T, r *rand.Rand) {
+	content := fmt.Appendf(nil, "content %d %s", r.Uint64(), bytes.Repeat([]byte{'x'}, r.IntN(2000)))
+	got, _, err := c.shard.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 2, Inline: [][]byte{content, content}}, Attachment: content[:10]})
+	if err != nil {
+		c.ours(t, err)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inserted[got.ID] = content
+}
+
+func (c *ledger) work(t *testing.T, r *rand.Rand) {
+	got, err := c.shard.Reserve(ctx, shard.Request{Plan: plan(t, "Random"), Max: 2, Timeout: time.Hour, Wait: time.Millisecond}, nil)
+	if err != nil {
+		c.ours(t, err)
+		return
+	}
+	for i := range got.Reservations {
+		res := &got.Reservations[i]
+		c.mu.Lock()
+		content, known := c.inserted[res.Token.Submission]
+		c.mu.Unlock()
+		if known && !bytes.Equal(res.Content.Bytes, content) {
+			t.Errorf("chunk %s/%d carries %.60q, want %.60q", res.Token.Submission, res.Token.Index, res.Content.Bytes, content)
+		}
+		output := fmt.Appendf(nil, "output %d", r.Uint64())
+		results, err := c.shard.Complete(ctx, []queue.CompleteItem{{Token: res.Token, Output: output}}, nil)
+		if err != nil {
+			c.ours(t, err)
+			continue
+		}
+		if results[0].Outcome == queue.OutcomeOK {
+			c.mu.Lock()
+			if before, twice := c.done[chunkOf(&res.Token)]; twice {
+				t.Errorf("chunk %s/%d was completed twice: %s and %s", res.Token.Submission, res.Token.Index, before, output)
+			}
+			c.done[chunkOf(&res.Token)] = output
+			c.mu.Unlock()
+		}
+	}
+}
+
+// audit reads everything that was acknowledged; what is left is reserved, to see its content.
+func (c *ledger) audit(t *testing.T) {
+	t.Helper()
+	for id, output := range c.done {
+		chunk, err := c.shard.Chunk(ctx, id.Submission, id.Index)
+		if err != nil || chunk.State != queue.ChunkDone || !bytes.Equal(chunk.Output, output) {
+			t.Errorf("chunk %s was completed with %q: got %+v %v", id, output, chunk, err)
+		}
+	}
+	for id := range c.inserted {
+		if _, err := c.shard.Submission(ctx, id); err != nil {
+			t.Errorf("submission %s was acknowledged: %v", id, err)
+		}
+	}
+	for {
+		got, err := c.shard.Reserve(ctx, shard.Request{Plan: plan(t, "OldestFirst"), Max: 100, Timeout: time.Hour}, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		if len(got.Reservations) == 0 {
+			return
+		}
+		for i := range got.Reservations {
+			res := &got.Reservations[i]
+			if content, known := c.inserted[res.Token.Submission]; known && !bytes.Equal(res.Content.Bytes, content) {
+				t.Errorf("chunk %s/%d carries %.60q, want %.60q", res.Token.Submission, res.Token.Index, res.Content.Bytes, content)
+			}
+			if !bytes.HasPrefix(res.Content.Bytes, res.Attachment) || len(res.Attachment) != 10 {
+				t.Errorf("submission %s: attachment %q, content %.60q", res.Token.Submission, res.Attachment, res.Content.Bytes)
+			}
+		}
+	}
+}
