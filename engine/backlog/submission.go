@@ -38,30 +38,31 @@ func (spec *Spec) Check() error {
 // Its size counts: 10^6 of them are kept. Places in lists are numbers rather than pointers, and the meta is kept only as
 // the terms it shares with others.
 type Submission struct {
+	// What every pick touches lies together.
+	home      *Backlog // nil once removed
+	terms     []termRef
+	available uint32
+	inFlight  uint32
+	chunks    uint32
+	p         uint32 // cursor of order Random: positions 0..p-1 of the permutation are visited
+	l         uint32 // cursor of the other orders: indexes 0..l-1 are visited
+	mul       uint32
+	add       uint32
+	shownAt   uint32 // place in Backlog.shown; none while hidden
+
 	Data any // the caller's own
 
 	id       queue.SubmissionID
-	priority int64
-	home     *Backlog // nil once removed
 	back     *pile    // visited and put back; nil when none
 	ahead    *table   // the skip set: taken and not visited; nil when none
-	terms    []termRef
 	members  []member // one per view it stands in; none while hidden or without available chunks
-
-	seq       uint32
-	chunks    uint32
-	available uint32
-	inFlight  uint32
-	mul       uint32
-	inv       uint32 // of mul, modulo chunks
-	add       uint32
-	p         uint32 // cursor of order Random: positions 0..p-1 of the permutation are visited
-	l         uint32 // cursor of the other orders: indexes 0..l-1 are visited
-	slot      uint32 // in Backlog.subs
-	older     uint32 // slots of the neighbours in order of insertion
-	younger   uint32
-	shownAt   uint32 // place in Backlog.shown; none while hidden
-	oldestAt  uint32 // place in Backlog.oldest; only while offered
+	priority int64
+	seq      uint32
+	inv      uint32 // of mul, modulo chunks
+	slot     uint32 // in Backlog.subs
+	older    uint32 // slots of the neighbours in order of insertion
+	younger  uint32
+	oldestAt uint32 // place in Backlog.oldest; only while offered
 }
 
 // none is no slot, place or number. It is far beyond what memory could hold.

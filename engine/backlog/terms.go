@@ -16,18 +16,20 @@ type metaKey struct {
 
 // term is a key with a value that some submission has or some view filters by; it goes with the last of them.
 type term struct {
-	key       *metaKey
-	value     queue.MetaValue
-	number    uint32 // in Backlog.terms
-	place     uint32 // in key.terms
-	all       uint32 // submissions that have it
-	filters   uint32 // views that filter by it
-	inFlight  uint32 // chunks, of all submissions that have it
-	shut      uint32 // gates[:shut] are shut: max <= inFlight
-	available uint64 // chunks, of the shown submissions that have it
-	shown     []uint32
-	views     []*View   // views that find their submissions through this term
+	// What every pick touches lies together.
+	available uint64    // chunks, of the shown submissions that have it
+	inFlight  uint32    // chunks, of all submissions that have it
+	shut      uint32    // gates[:shut] are shut: max <= inFlight
 	gates     []gateRef // gates that this term's counter opens and shuts, by max
+
+	key     *metaKey
+	value   queue.MetaValue
+	number  uint32 // in Backlog.terms
+	place   uint32 // in key.terms
+	all     uint32 // submissions that have it
+	filters uint32 // views that filter by it
+	shown   []uint32
+	views   []*View // views that find their submissions through this term
 }
 
 // gateRef names a gate of a view.

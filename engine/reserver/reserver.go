@@ -26,9 +26,9 @@ type Hold struct {
 	Attempt  uint16
 	State    State
 	Counted  bool // it counts as in flight (a late finish holds its chunk without counting)
+	Doomed   bool // its submission's end is on the way to the disk: it cannot be finished any more
 	Reserved queue.Time
 	Deadline queue.Time
-	Limit    queue.Time // extensions end here
 
 	consumer       uint32
 	next, prev     int32 // of the same submission

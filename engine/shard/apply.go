@@ -190,7 +190,7 @@ func (m *machine) ApplyEnd(x journal.End) error {
 // close encodes the end of a submission. From now on nothing of it can be finished: whoever is told "ok" comes before.
 func (m *machine) close(r *record, state queue.SubmissionState, reason string, now queue.Time) {
 	m.encode(now).End(journal.End{Seq: r.seq, State: state, Reason: reason})
-	r.ending = true
+	m.doom(r, true)
 	m.batch.ending = append(m.batch.ending, r)
 }
 

@@ -31,14 +31,20 @@ func (b *batch) mark(slot uint32, sequence uint64) {
 	b.marked = append(b.marked, marked{slot, sequence})
 }
 
-// commits is a set of batches that a call has to wait for.
-type commits []*batch
+// commits is a set of batches that a call has to wait for: one, nearly always.
+type commits struct {
+	first *batch
+	more  []*batch
+}
 
 func (c *commits) add(b *batch) {
-	if b == nil || len(*c) > 0 && (*c)[len(*c)-1] == b {
-		return
+	switch {
+	case b == nil || b == c.first || len(c.more) > 0 && c.more[len(c.more)-1] == b:
+	case c.first == nil:
+		c.first = b
+	default:
+		c.more = append(c.more, b)
 	}
-	*c = append(*c, b)
 }
 
 // pending is the batch that decides what the caller has just done or seen: the open one when it holds ops, otherwise the
@@ -52,16 +58,27 @@ func (s *Shard) pending() *batch {
 
 // wait starts the writer and waits for the commits.
 func (s *Shard) wait(c commits) error {
-	if len(c) == 0 {
+	if c.first == nil {
 		return nil
 	}
 	s.kick()
-	for _, b := range c {
-		for ; b != nil; b = b.next {
-			<-b.done
-			if b.err != nil {
-				return b.err
-			}
+	if err := c.first.wait(); err != nil {
+		return err
+	}
+	for _, b := range c.more {
+		if err := b.wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait waits for the batch and for what it leads to.
+func (b *batch) wait() error {
+	for ; b != nil; b = b.next {
+		<-b.done
+		if b.err != nil {
+			return b.err
 		}
 	}
 	return nil
@@ -172,7 +189,7 @@ func (s *Shard) refuse(b *batch, cause error) {
 			s.m.keys.forget(entry)
 		}
 		for _, r := range failed.ending {
-			r.ending = false
+			s.m.doom(r, false)
 		}
 		close(failed.done)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/store"
 )
 
@@ -15,6 +16,13 @@ import (
 func (m *machine) completes(items []queue.CompleteItem, now queue.Time, dst []queue.Result, list []journal.Completed, in *batch, rests *commits) ([]queue.Result, []journal.Completed) {
 	for i := range items {
 		t := &items[i].Token
+		if h := m.held(t); h != nil && items[i].Output == nil {
+			h.State = reserver.Finishing
+			in.mark(t.Slot, t.Sequence)
+			list = append(list, journal.Completed{Seq: h.Seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence})
+			dst = append(dst, queue.Result{})
+			continue
+		}
 		r, slot, s := m.resolve(t)
 		switch s {
 		case holder:

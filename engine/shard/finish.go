@@ -137,7 +137,7 @@ func (m *machine) extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 			m.ready(r, -1)
 			slot = m.holds.Add(&r.holds, reserver.Hold{
 				Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.seq, Index: t.Index, Attempt: r.attempt(t.Index), Counted: true,
-				Reserved: now, Deadline: now, Limit: now.Add(m.settings.MaxReservation),
+				Doomed: r.ending, Reserved: now, Deadline: now,
 			}, "")
 			s = holder
 		}
@@ -145,7 +145,7 @@ func (m *machine) extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 			dst = append(dst, answer(extendStanding(s)))
 			continue
 		}
-		deadline := min(now+timeout, m.holds.At(slot).Limit)
+		deadline := min(now+timeout, m.holds.At(slot).Reserved.Add(m.settings.MaxReservation))
 		m.holds.Extend(slot, deadline)
 		dst = append(dst, queue.Result{Deadline: deadline})
 	}

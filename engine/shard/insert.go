@@ -89,7 +89,7 @@ func (s *Shard) publish(op *journal.Insert, entry *keyed, now queue.Time) (queue
 	if entry != nil {
 		close(entry.published)
 	}
-	if err := s.wait(commits{b}); err != nil {
+	if err := s.wait(commits{first: b}); err != nil {
 		return queue.Submission{}, false, err
 	}
 	return inserted(op, s.options.Queue), false, nil
@@ -144,7 +144,7 @@ func (s *Shard) repeat(ctx context.Context, entry *keyed, n *queue.NewSubmission
 	b, forgotten := entry.batch, entry.forgotten
 	s.mu.Unlock()
 	if b != nil {
-		if err := s.wait(commits{b}); err != nil {
+		if err := s.wait(commits{first: b}); err != nil {
 			return sub, false, err
 		}
 	} else if forgotten {

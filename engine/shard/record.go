@@ -9,31 +9,33 @@ import (
 
 // record is what the shard knows of a submission beyond its chunks' availability, which the backlog keeps.
 type record struct {
+	// What every reservation and completion touches lies together.
 	sub      *backlog.Submission // nil once ended
-	id       queue.SubmissionID
-	seq      uint32
+	tries    map[uint32]*try
+	more     *details
+	applied  journal.Position // last op that is in here
+	holds    reserver.List
 	chunks   uint32
 	done     uint32
 	dead     uint32
-	waiting  uint32 // chunks that wait for a retry time
+	seq      uint32
 	state    queue.SubmissionState
-	policy   queue.OnExhausted
-	attempts uint16 // max_attempts of its own, 0: the queue's
 	inline   bool
 	attached bool
-	outputs  bool // some chunk has one (a hint: not known again after a restart)
 	dirty    bool // in the list of the next fold
-	stored   bool // has its row
-	folded   bool // has its history row, or is about to get it
-	parked   bool // hidden until run_at
 	ending   bool // its end is on its way to the disk: nothing can be finished any more
-	holds    reserver.List
-	applied  journal.Position // last op that is in here
-	priority int64
+	parked   bool // hidden until run_at
+	outputs  bool // some chunk has one (a hint: not known again after a restart)
+	stored   bool // has its row
+
+	id       queue.SubmissionID
 	prefix   string
-	tries    map[uint32]*try
-	more     *details
+	priority int64
 	ended    *ending
+	waiting  uint32 // chunks that wait for a retry time
+	attempts uint16 // max_attempts of its own, 0: the queue's
+	policy   queue.OnExhausted
+	folded   bool // has its history row, or is about to get it
 }
 
 // details are the fields that few submissions have.

@@ -20,7 +20,7 @@ func (s *Shard) recover(ctx context.Context) error {
 	s.journal = log
 	now := s.now()
 	m := newMachine(s.options.ID, s.options.Key, s.options.Settings, now)
-	if err := s.load(ctx, m, now); err != nil {
+	if err := s.load(ctx, m); err != nil {
 		return err
 	}
 	replayed, err := s.replay(ctx, m)
@@ -42,27 +42,23 @@ func (s *Shard) recover(ctx context.Context) error {
 	return log.SetDurability(s.options.Settings.Durability)
 }
 
-// load reads the snapshot rows, and the keys of what ended within the window.
-func (s *Shard) load(ctx context.Context, m *machine, now queue.Time) error {
+// load reads the snapshot rows.
+func (s *Shard) load(ctx context.Context, m *machine) error {
 	folded, err := s.store.Folded(ctx)
 	if err != nil {
 		return err
+	}
+	tail, err := s.journal.Tail(ctx)
+	if err != nil {
+		return err
+	}
+	if tail < folded {
+		return fmt.Errorf("the journal ends at batch %d, but the store holds what batch %d did: the two files are not of one moment; restore both from the same backup", tail, folded)
 	}
 	m.applied = folded
 	m.replay = true
 	ended := endedIDs{store: s.store}
 	m.history = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
-	window := queue.MakeSubmissionID(max(now.Add(-queue.IdempotencyWindow), 1), 0, 0)
-	err = s.store.EndedKeyed(ctx, window, func(row *store.Ended) error {
-		spec, err := journal.DecodeInsert(row.Spec)
-		if err == nil {
-			m.remember(newRecord(spec))
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
 	return s.store.Load(ctx, func(row store.Row) error {
 		if err := m.load(row.Spec, row.State); err != nil {
 			return fmt.Errorf("store: submission %s: %w", row.ID, err)
@@ -134,30 +130,22 @@ func (s *Shard) sweep(ctx context.Context, m *machine) error {
 // recall takes from the history what must outlive a submission: its id is not drawn again, even if the clock was set back,
 // and its idempotency key is known for the rest of its window.
 func (s *Shard) recall(ctx context.Context, m *machine, now queue.Time) error {
-	for before := queue.SubmissionID(0); ; {
-		rows, err := s.store.ListEnded(ctx, before, endStates(), listSlice)
-		if err != nil {
-			return err
-		}
-		for i := range rows {
-			row := &rows[i]
-			m.lastID = max(m.lastID, row.ID)
-			before = row.ID
-			if m.keys.full() || row.ID.Time().Add(queue.IdempotencyWindow) < now {
-				return nil
-			}
-			spec, err := journal.DecodeInsert(row.Spec)
-			if err != nil {
-				return fmt.Errorf("store: history of %s: %w", row.ID, err)
-			}
-			if spec.IdempotencyKey != "" {
-				m.keys.add(&keyed{key: spec.IdempotencyKey, fingerprint: spec.Fingerprint, id: row.ID, at: row.ID.Time()})
-			}
-		}
-		if len(rows) < listSlice {
-			return nil
-		}
+	newest, err := s.store.ListEnded(ctx, 0, endStates(), 1)
+	if err != nil {
+		return err
 	}
+	for i := range newest {
+		m.lastID = max(m.lastID, newest[i].ID)
+	}
+	window := queue.MakeSubmissionID(max(now.Add(-queue.IdempotencyWindow), 1), 0, 0)
+	return s.store.EndedKeyed(ctx, window, func(row *store.Ended) error {
+		spec, err := journal.DecodeInsert(row.Spec)
+		if err != nil {
+			return fmt.Errorf("store: history of %s: %w", row.ID, err)
+		}
+		m.keys.add(&keyed{key: spec.IdempotencyKey, fingerprint: spec.Fingerprint, id: row.ID, at: row.ID.Time()})
+		return nil
+	})
 }
 
 // newEpoch makes this life of the shard durable before it hands out its first token. The conditional append also makes

@@ -47,28 +47,31 @@ type picks struct {
 // buildSlice is how many submissions one hold of the mutex puts into a view that is being built.
 const buildSlice = 1000
 
-// unbuilt is the first view of the plan that has to be built before the plan can be followed, nil when there is none.
-func (m *machine) unbuilt(plan *strategy.Plan) *backlog.View {
+// views finds the standing views of a plan's branches; unbuilt is the first one that has to be built before the plan can
+// be followed, nil when there is none.
+func (m *machine) views(plan *strategy.Plan, dst []*backlog.View) (views []*backlog.View, unbuilt *backlog.View) {
 	for i := range plan.Branches {
-		if v := m.backlog.View(&plan.Branches[i]); !v.Built() {
-			return v
+		v := m.backlog.View(&plan.Branches[i])
+		if !v.Built() && unbuilt == nil {
+			unbuilt = v
 		}
+		dst = append(dst, v)
 	}
-	return nil
+	return dst, unbuilt
 }
 
-// reserve follows the plan's branches in their order until `most` chunks are picked, and says how many there were.
-func (m *machine) reserve(q *Request, most int, now queue.Time, p *picks) int {
+// reserve follows the views of the plan's branches in their order until `most` chunks are picked, and says how many there
+// were.
+func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue.Time, p *picks) int {
 	timeout := q.Timeout
 	if timeout == 0 {
 		timeout = m.settings.ReservationTimeout
 	}
 	timeout = min(timeout, m.settings.MaxReservation)
 	n := 0
-	for i := 0; i < len(q.Plan.Branches) && n < most; i++ {
-		v := m.backlog.View(&q.Plan.Branches[i])
+	for _, view := range views {
 		for ; n < most; n++ {
-			sub, index, ok := m.backlog.Take(v, m.rnd)
+			sub, index, ok := m.backlog.Take(view, m.rnd)
 			if !ok {
 				break
 			}
@@ -101,7 +104,7 @@ func (m *machine) hold(r *record, index uint32, consumer string, now, deadline q
 	p.token = queue.Token{Submission: r.id, Index: index, Epoch: m.epoch, Sequence: m.holds.NextSequence()}
 	p.token.Slot = m.holds.Add(&r.holds, reserver.Hold{
 		Sequence: p.token.Sequence, Epoch: m.epoch, Seq: r.seq, Index: index, Attempt: p.attempt, Counted: true,
-		Reserved: now, Deadline: deadline, Limit: now.Add(m.settings.MaxReservation),
+		Doomed: r.ending, Reserved: now, Deadline: deadline,
 	}, consumer)
 	return p
 }
@@ -191,14 +194,16 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 			s.givePicks(got)
 			return Reserved{Reservations: dst}, err
 		}
-		if v := s.m.unbuilt(q.Plan); v != nil {
-			s.m.backlog.Build(v, buildSlice)
+		views, unbuilt := s.m.views(q.Plan, s.views[:0])
+		s.views = views
+		if unbuilt != nil {
+			s.m.backlog.Build(unbuilt, buildSlice)
 			s.mu.Unlock()
 			continue
 		}
 		s.m.seed(seed)
 		most := min(q.Max-len(got.list), sliceItems)
-		n := s.m.reserve(&q, most, now, got)
+		n := s.m.reserve(&q, views, most, now, got)
 		if len(got.list) == 0 {
 			s.givePicks(got)
 			return s.empty(ctx, &q, now, dst) // unlocks

@@ -62,6 +62,29 @@ func (m *machine) resolve(t *queue.Token) (*record, uint32, standing) {
 	return r, 0, lost
 }
 
+// held is the reservation that a token holds now and may finish, in the common case: the slot hint is right. Sequence and
+// epoch are given once, and the MAC binds them to the chunk, so nothing but the table has to be looked at. nil says
+// nothing: resolve knows all cases.
+func (m *machine) held(t *queue.Token) *reserver.Hold {
+	h := m.holds.At(t.Slot)
+	if h == nil || h.Sequence != t.Sequence || h.Epoch != t.Epoch || h.Index != t.Index || h.Doomed {
+		return nil
+	}
+	if h.State != reserver.Held && h.State != reserver.Expiring || !m.key.Valid(t) {
+		return nil
+	}
+	return h
+}
+
+// doom marks the reservations of a submission that is about to end, or not after all.
+func (m *machine) doom(r *record, ending bool) {
+	r.ending = ending
+	m.holds.Each(&r.holds, func(_ uint32, h *reserver.Hold) bool {
+		h.Doomed = ending
+		return true
+	})
+}
+
 func heldStanding(r *record, h *reserver.Hold) standing {
 	switch {
 	case h.State == reserver.Finishing:
@@ -110,7 +133,7 @@ func (m *machine) claim(r *record, t *queue.Token, s standing, now queue.Time) (
 	}
 	return m.holds.Add(&r.holds, reserver.Hold{
 		Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.seq, Index: t.Index, State: reserver.Finishing,
-		Reserved: now, Deadline: now, Limit: now,
+		Reserved: now, Deadline: now,
 	}, ""), true
 }
 

@@ -44,7 +44,8 @@ type Shard struct {
 	inflight *batch // being appended and applied
 	spare    *batch // its buffers are free
 	waiting  map[*waiter]struct{}
-	views    []*backlog.View
+	views    []*backlog.View // of the plan being followed
+	stirred  []*backlog.View // being served
 	latest   queue.Time
 	closed   bool
 	broken   error // a reload failed: nothing works until the process restarts

@@ -78,8 +78,8 @@ func (s *Shard) serve(now queue.Time) {
 		if len(stirred) == 0 {
 			return
 		}
-		s.views = append(s.views[:0], stirred...)
-		for _, v := range s.views {
+		s.stirred = append(s.stirred[:0], stirred...)
+		for _, v := range s.stirred {
 			if l, _ := v.Data.(*line); l != nil {
 				s.serveLine(l, now)
 				l.tidy(v)
@@ -98,7 +98,8 @@ func (s *Shard) serveLine(l *line, now queue.Time) {
 		}
 		s.m.seed(s.options.Seed())
 		var got picks
-		if s.m.reserve(&w.q, min(w.q.Max, sliceItems), now, &got) == 0 {
+		s.views, _ = s.m.views(w.q.Plan, s.views[:0])
+		if s.m.reserve(&w.q, s.views, min(w.q.Max, sliceItems), now, &got) == 0 {
 			return
 		}
 		s.unpark(w, l)

@@ -260,13 +260,13 @@ func (s *sim) extendSome() {
 		}
 		if it.standing == free {
 			it.c.state = queue.ChunkReserved
-			it.c.hold = modelHold{token: it.token, limit: s.now.Add(s.settings.MaxReservation)}
+			it.c.hold = modelHold{token: it.token, reserved: s.now}
 		}
 		timeout := call[i].Timeout
 		if timeout == 0 {
 			timeout = queue.Time(s.settings.ReservationTimeout.Milliseconds())
 		}
-		it.c.hold.deadline = min(s.now+timeout, it.c.hold.limit)
+		it.c.hold.deadline = min(s.now+timeout, it.c.hold.reserved.Add(s.settings.MaxReservation))
 		if got[i].Deadline != it.c.hold.deadline {
 			s.fail("extend item %d: got the deadline %d, want %d", i, got[i].Deadline, it.c.hold.deadline)
 		}

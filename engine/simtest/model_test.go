@@ -59,9 +59,9 @@ type modelChunk struct {
 }
 
 type modelHold struct {
-	token           queue.Token
-	deadline, limit queue.Time
-	consumer        string
+	token              queue.Token
+	reserved, deadline queue.Time
+	consumer           string
 }
 
 func newModel(settings queue.Settings) *model {

@@ -112,7 +112,7 @@ func (s *sim) checkReservation(q *shard.Request, x *modelSub, res *queue.Reserva
 	s.equal("reservation", rest, want)
 
 	c.state = queue.ChunkReserved
-	c.hold = modelHold{token: t, deadline: res.Deadline, limit: s.now.Add(s.settings.MaxReservation), consumer: q.Consumer}
+	c.hold = modelHold{token: t, deadline: res.Deadline, reserved: s.now, consumer: q.Consumer}
 	s.m.totals.reserved++
 	s.tokens = append(s.tokens, t)
 	if len(s.tokens) > 300 {

@@ -52,10 +52,10 @@ const (
 )
 
 type parameter struct {
-	kind  parameterKind
+	kind    parameterKind
 	caption string    // what usage and error texts call it
-	field string    // its name in JSON
-	pair  [2]string // blocksParameter: the two fields that JSON uses instead when there are exactly two blocks
+	field   string    // its name in JSON
+	pair    [2]string // blocksParameter: the two fields that JSON uses instead when there are exactly two blocks
 }
 
 // argument is the value of one parameter; which field counts is a matter of the parameter's kind.
