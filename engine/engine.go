@@ -110,29 +110,47 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// Run does what time demands until ctx ends: deadlines, retries, run_at, retention, and taking inserts again when a full
-// disk has room.
+// Run does what time demands until ctx ends: deadlines, retries and run_at many times a second, and, beside them so that
+// they never wait for it, the housekeeping every second.
 func (e *Engine) Run(ctx context.Context) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	house := time.NewTicker(time.Second)
-	defer house.Stop()
+	var group sync.WaitGroup
+	group.Go(func() {
+		every(ctx, time.Second, func() { e.house(ctx) })
+	})
+	every(ctx, 50*time.Millisecond, func() {
+		for _, q := range e.all() {
+			q.shard.Tick()
+		}
+	})
+	group.Wait()
+	return nil
+}
+
+// every calls fn at a pace until ctx ends.
+func every(ctx context.Context, pace time.Duration, fn func()) {
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			for _, q := range e.all() {
-				q.shard.Tick()
-			}
-		case <-house.C:
-			for _, q := range e.all() {
-				q.shard.Tidy()
-			}
-			e.makeRoom()
-			e.retain(ctx)
+			return
+		case <-ticker.C:
+			fn()
 		}
 	}
+}
+
+// house drops idle views, sorts outputs, removes what is past its retention, and lets inserts in again when a full disk
+// has room.
+func (e *Engine) house(ctx context.Context) {
+	for _, q := range e.all() {
+		q.shard.Tidy()
+		if err := q.store.SettleOutputs(ctx); err != nil && ctx.Err() == nil {
+			e.options.Logger.Error("sorting outputs failed; it is tried again", "queue", q.name, "error", err)
+		}
+	}
+	e.makeRoom()
+	e.retain(ctx)
 }
 
 // Check is one thing that has to be well for the server to serve.

@@ -63,6 +63,8 @@ type Submission struct {
 	older    uint32 // slots of the neighbours in order of insertion
 	younger  uint32
 	oldestAt uint32 // place in Backlog.oldest; only while offered
+
+	_ [32]byte // 192 bytes: whole cache lines, so that what lies together stays together
 }
 
 // none is no slot, place or number. It is far beyond what memory could hold.

@@ -27,13 +27,14 @@ type Hold struct {
 	State    State
 	Counted  bool // it counts as in flight (a late finish holds its chunk without counting)
 	Doomed   bool // its submission's end is on the way to the disk: it cannot be finished any more
-	Reserved queue.Time
-	Deadline queue.Time
 
+	bucket         int16 // of the wheel; none while it is in none
 	consumer       uint32
 	next, prev     int32 // of the same submission
 	later, earlier int32 // wheel bucket: the following and the preceding one
-	bucket         int32 // of the wheel; none while it is in none
+
+	Reserved queue.Time
+	Deadline queue.Time
 }
 
 // List heads the reservations of one submission. The zero value is not empty: use NewList.
@@ -54,7 +55,7 @@ const none = -1
 type Reserver struct {
 	holds     []Hold
 	free      []uint32
-	byChunk   map[uint64]uint32 // seq<<32|index -> slot
+	byChunk   table // seq<<32|index -> slot
 	sequence  uint64
 	wheel     wheel
 	consumers consumers
@@ -62,14 +63,14 @@ type Reserver struct {
 
 // New makes an empty table. Sequence numbers start after `sequence`.
 func New(now queue.Time, sequence uint64) *Reserver {
-	r := &Reserver{byChunk: map[uint64]uint32{}, sequence: sequence}
+	r := &Reserver{sequence: sequence}
 	r.wheel.init(now)
 	r.consumers.init()
 	return r
 }
 
 // Len is the number of reservations.
-func (r *Reserver) Len() int { return len(r.byChunk) }
+func (r *Reserver) Len() int { return r.byChunk.count }
 
 // NextSequence draws the sequence number of a new token.
 func (r *Reserver) NextSequence() uint64 {
@@ -95,7 +96,7 @@ func (r *Reserver) Add(list *List, h Hold, consumer string) uint32 {
 	list.head = int32(slot)
 	list.count++
 	r.holds[slot] = h
-	r.byChunk[chunkKey(h.Seq, h.Index)] = slot
+	r.byChunk.put(chunkKey(h.Seq, h.Index), slot)
 	r.wheel.add(r.holds, slot)
 	return slot
 }
@@ -114,7 +115,7 @@ func (r *Reserver) Remove(list *List, slot uint32) {
 	list.count--
 	r.wheel.remove(r.holds, slot)
 	r.consumers.leave(h.consumer)
-	delete(r.byChunk, chunkKey(h.Seq, h.Index))
+	r.byChunk.drop(chunkKey(h.Seq, h.Index))
 	*h = Hold{}
 	r.free = append(r.free, slot)
 }
@@ -129,8 +130,7 @@ func (r *Reserver) At(slot uint32) *Hold {
 
 // Find is the slot of a chunk's reservation.
 func (r *Reserver) Find(seq, index uint32) (slot uint32, ok bool) {
-	slot, ok = r.byChunk[chunkKey(seq, index)]
-	return slot, ok
+	return r.byChunk.find(chunkKey(seq, index))
 }
 
 // Extend moves a deadline. It is also how a reservation whose expiry or end was called off is watched again.

@@ -34,7 +34,7 @@ func (w *wheel) add(holds []Hold, slot uint32) {
 	*head = int32(slot)
 }
 
-func bucketOf(tick int64) int32 { return int32(uint64(tick) % wheelBuckets) }
+func bucketOf(tick int64) int16 { return int16(uint64(tick) % wheelBuckets) }
 
 // remove takes the slot out of its bucket, if it is in one.
 func (w *wheel) remove(holds []Hold, slot uint32) {

@@ -102,6 +102,7 @@ func (s *Shard) foldAll() error {
 			return err
 		}
 		s.forget(m, &slice)
+		s.pack(ctx, slice.ending)
 		dirty, gone = dirty[len(slice.dirty):], gone[len(slice.gone):]
 	}
 	if err := s.store.SetFolded(ctx, upTo); err != nil {
@@ -172,6 +173,20 @@ func (s *Shard) forget(m *machine, f *foldSlice) {
 	for _, r := range f.ending {
 		delete(m.ended, r.id)
 		m.order.remove(r)
+	}
+}
+
+// pack brings the outputs of ended submissions into index order. A failure leaves them as they are, which is only slower
+// to read.
+func (s *Shard) pack(ctx context.Context, ended []*record) {
+	for _, r := range ended {
+		if !r.outputs {
+			continue
+		}
+		if err := s.store.PackOutputs(ctx, r.seq); err != nil {
+			s.options.Logger.Warn("packing outputs failed", "queue", s.options.Queue, "submission", r.id, "error", err)
+			return
+		}
 	}
 }
 

@@ -35,7 +35,8 @@ type record struct {
 	waiting  uint32 // chunks that wait for a retry time
 	attempts uint16 // max_attempts of its own, 0: the queue's
 	policy   queue.OnExhausted
-	folded   bool // has its history row, or is about to get it
+	folded   bool       // has its history row, or is about to get it
+	known    queue.Meta // the submission's, once somebody reserved from it
 }
 
 // details are the fields that few submissions have.

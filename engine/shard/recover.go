@@ -23,6 +23,7 @@ func (s *Shard) recover(ctx context.Context) error {
 	if err := s.load(ctx, m); err != nil {
 		return err
 	}
+	folded := m.applied
 	replayed, err := s.replay(ctx, m)
 	if err != nil {
 		return err
@@ -39,6 +40,9 @@ func (s *Shard) recover(ctx context.Context) error {
 	}
 	s.m = m
 	s.fold.restart(replayed)
+	if err := log.Trim(ctx, max(folded, 1)-1); err != nil { // what a crash left of the last fold's trim
+		return err
+	}
 	return log.SetDurability(s.options.Settings.Durability)
 }
 

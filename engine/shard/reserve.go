@@ -42,6 +42,7 @@ type pick struct {
 type picks struct {
 	list  []pick
 	arena queue.Meta
+	most  int // how many are asked for
 }
 
 // buildSlice is how many submissions one hold of the mutex puts into a view that is being built.
@@ -68,6 +69,7 @@ func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue
 		timeout = m.settings.ReservationTimeout
 	}
 	timeout = min(timeout, m.settings.MaxReservation)
+	p.most = most
 	n := 0
 	for _, view := range views {
 		for ; n < most; n++ {
@@ -85,17 +87,11 @@ func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue
 
 // addMeta gives the last pick its meta, which is the one before's when both are of one submission.
 func (p *picks) addMeta(sub *backlog.Submission) {
-	last := len(p.list) - 1
-	if last > 0 && p.list[last-1].r == p.list[last].r {
-		p.list[last].meta = p.list[last-1].meta
-		return
+	last := &p.list[len(p.list)-1]
+	if last.r.known == nil {
+		last.r.known = sub.Meta()
 	}
-	if p.arena == nil {
-		p.arena = make(queue.Meta, 0, cap(p.list)*max(sub.MetaLen(), 1))
-	}
-	start := len(p.arena)
-	p.arena = sub.AppendMeta(p.arena)
-	p.list[last].meta = p.arena[start:len(p.arena):len(p.arena)]
+	last.meta = last.r.known
 }
 
 func (m *machine) hold(r *record, index uint32, consumer string, now, deadline queue.Time) pick {
