@@ -63,17 +63,20 @@ func (b *ballast) take() bool {
 	return true
 }
 
-// room says whether the disk has space again: the ballast is aboard, or there is none to take and as much is free as
-// one fold may need.
+// ballastMargin is what has to be free beside the ballast before inserts are let in again: with less they would fill the
+// disk anew at once.
+const ballastMargin = 4 << 20
+
+// room says whether the disk has space again, and takes the ballast aboard if so.
 func (b *ballast) room() bool {
-	if b.bytes > 0 {
-		return b.take()
-	}
 	var stat unix.Statfs_t
 	if err := unix.Statfs(filepath.Dir(b.path), &stat); err != nil {
 		return false
 	}
-	return int64(stat.Bavail)*stat.Bsize > 16<<20
+	if int64(stat.Bavail)*stat.Bsize < max(b.bytes, 0)+ballastMargin {
+		return false
+	}
+	return b.bytes <= 0 || b.take()
 }
 
 // makeRoom lets inserts in again when the disk has room.

@@ -144,6 +144,7 @@ func every(ctx context.Context, pace time.Duration, fn func()) {
 // has room.
 func (e *Engine) house(ctx context.Context) {
 	for _, q := range e.all() {
+		q.shard.Heal()
 		q.shard.Tidy()
 		if err := q.store.SettleOutputs(ctx); err != nil && ctx.Err() == nil {
 			e.options.Logger.Error("sorting outputs failed; it is tried again", "queue", q.name, "error", err)

@@ -16,6 +16,9 @@ func (e *Engine) Insert(ctx context.Context, queueName string, n queue.NewSubmis
 	if len(n.Chunks.Inline) > 0 {
 		n.Chunks.Count = uint32(len(n.Chunks.Inline))
 	}
+	if n.Meta, err = queue.NewMeta(n.Meta); err != nil {
+		return s, false, err
+	}
 	if err := validInsert(&n); err != nil {
 		return s, false, err
 	}

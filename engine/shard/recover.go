@@ -179,6 +179,7 @@ func (s *Shard) reload(cause error) {
 		s.options.Logger.Error("reload failed", "queue", s.options.Queue, "cause", cause, "error", err)
 		return
 	}
+	s.broken = nil
 	s.m.stats.carry(&old.stats)
 	s.m.nextSeq, s.m.lastID = max(s.m.nextSeq, old.nextSeq), max(s.m.lastID, old.lastID) // inserts that write their content have drawn theirs
 	s.options.Logger.Warn("reloaded after a failed commit", "queue", s.options.Queue, "cause", cause)

@@ -46,9 +46,8 @@ type Shard struct {
 	waiting  map[*waiter]struct{}
 	views    []*backlog.View // of the plan being followed
 	stirred  []*backlog.View // being served
-	latest   queue.Time
 	closed   bool
-	broken   error // a reload failed: nothing works until the process restarts
+	broken   error // a reload failed: nothing works until Heal succeeds
 
 	full     atomic.Bool // the disk is full: inserts are refused
 	wake     chan struct{}
@@ -88,8 +87,8 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 }
 
 var (
-	errClosing = &queue.Error{Code: queue.CodeUnavailable, Message: "The server is shutting down. Ask again in a moment."}
-	errBroken  = &queue.Error{Code: queue.CodeUnavailable, Message: "The shard could not be reloaded after a failed commit. An operator has to look at the server's log."}
+	errClosing = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue is closing or reloading. Ask again in a moment."}
+	errBroken  = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue could not be reloaded after a failed commit. It is tried again every second; the server's log says what is wrong."}
 )
 
 // usable says whether calls can be served. The mutex is held.
@@ -103,7 +102,7 @@ func (s *Shard) usable() error {
 	return nil
 }
 
-// now is the time given to commands: it never goes backwards, whatever the clock does.
+// now is the time given to commands. When the clock is set back, deadlines come later by as much and ids go on growing.
 func (s *Shard) now() queue.Time { return queue.At(s.options.Now()) }
 
 // Close commits what is open, answers everybody who waits, and closes the journal. The store stays open.
@@ -153,6 +152,17 @@ func (s *Shard) Tick() {
 		if begun {
 			s.kick()
 		}
+	}
+}
+
+// Heal tries again what a failed reload left undone; the engine calls it every second.
+func (s *Shard) Heal() {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil && !s.closed {
+		s.reload(s.broken)
 	}
 }
 

@@ -14,7 +14,11 @@ import (
 // tick ticks and does in the model what the time demands.
 func (s *sim) tick() {
 	s.shard.Tick()
-	failed, written := s.commitFailed("tick", s.settle())
+	err := s.settle()
+	if err == nil && s.faults != nil && s.faults.fired != noFault {
+		err = s.faults.expected() // the tick's commit failed before settle could wait for it: nobody else does
+	}
+	failed, written := s.commitFailed("tick", err)
 	for key, known := range s.m.keys {
 		if known.at.Add(queue.IdempotencyWindow) < s.now {
 			delete(s.m.keys, key)

@@ -120,6 +120,15 @@ func (l *faultyLog) Append(ctx context.Context, expect journal.Position, batch [
 	return 0, kind.err()
 }
 
+// expected is what everybody in a batch is told when its append fails with the fired fault.
+func (f *faults) expected() error {
+	code := queue.CodeCommitFailed
+	if f.fired == full {
+		code = queue.CodeDiskFull
+	}
+	return &queue.Error{Code: code, Err: errors.Unwrap(f.fired.err())}
+}
+
 // TestFaults plays simulations in which one append in some fails, in every way an append can fail. Whoever was in the
 // batch is told, what was not written has not happened, what was written has, and the shard goes on.
 func TestFaults(t *testing.T) {
