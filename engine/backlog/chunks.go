@@ -79,7 +79,9 @@ func (s *Submission) advance(random bool) (index uint32, ok bool) {
 	}
 	if random {
 		p := uint64(s.p)
-		index = s.at(s.p)
+		if index = s.upcoming; s.upcomingAt != s.p || s.p == 0 {
+			index = s.at(s.p)
+		}
 		if index < s.l {
 			p += firstHit(uint64(s.mul), n, uint64(s.l-index), n-1-uint64(index))
 			if p >= n {
@@ -88,6 +90,7 @@ func (s *Submission) advance(random bool) (index uint32, ok bool) {
 			index = s.at(uint32(p))
 		}
 		s.p = uint32(p + 1)
+		s.foresee(uint64(index) + uint64(s.mul))
 		return index, true
 	}
 	l := uint64(s.l)
@@ -101,6 +104,14 @@ func (s *Submission) advance(random bool) (index uint32, ok bool) {
 	}
 	s.l = uint32(l + 1)
 	return uint32(l), true
+}
+
+// foresee notes the chunk at the cursor p: the one before it plus mul, modulo chunks.
+func (s *Submission) foresee(sum uint64) {
+	if n := uint64(s.chunks); sum >= n {
+		sum -= n
+	}
+	s.upcoming, s.upcomingAt = uint32(sum), s.p
 }
 
 // skip takes a chunk that a cursor just passed out of the skip set, and says whether it was there.

@@ -64,7 +64,10 @@ type Submission struct {
 	younger  uint32
 	oldestAt uint32 // place in Backlog.oldest; only while offered
 
-	_ [32]byte // 192 bytes: whole cache lines, so that what lies together stays together
+	upcoming   uint32 // at(upcomingAt), where upcomingAt is not 0: what p meets next, without a division
+	upcomingAt uint32
+
+	_ [24]byte // 192 bytes: whole cache lines, so that what lies together stays together
 }
 
 // none is no slot, place or number. It is far beyond what memory could hold.

@@ -10,13 +10,27 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
+// scratch is the memory of one complete, kept for the next.
+type scratch struct {
+	list  []journal.Completed
+	valid []bool // by item: is the token one of ours?
+}
+
+// check finds out which tokens are valid. It needs nothing of the machine, so it is done outside of the mutex.
+func (c *scratch) check(key reserver.Key, items []queue.CompleteItem) {
+	c.valid = c.valid[:0]
+	for i := range items {
+		c.valid = append(c.valid, key.Valid(&items[i].Token))
+	}
+}
+
 // completes checks completions and marks their reservations Finishing in the batch `in`. What has to be journaled is
 // appended to list; rests gets what an "already" rests on. Outcomes that only the history knows are left as "unknown
 // submission".
-func (m *machine) completes(items []queue.CompleteItem, now queue.Time, dst []queue.Result, list []journal.Completed, in *batch, rests *commits) ([]queue.Result, []journal.Completed) {
+func (m *machine) completes(items []queue.CompleteItem, valid []bool, now queue.Time, dst []queue.Result, list []journal.Completed, in *batch, rests *commits) ([]queue.Result, []journal.Completed) {
 	for i := range items {
 		t := &items[i].Token
-		if h := m.held(t); h != nil && items[i].Output == nil {
+		if h := m.held(t); h != nil && valid[i] && items[i].Output == nil {
 			h.State = reserver.Finishing
 			in.mark(t.Slot, t.Sequence)
 			list = append(list, journal.Completed{Seq: h.Seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence})
@@ -76,16 +90,17 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 }
 
 // completeNow decides and encodes completions without outputs.
-func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scratch *[]journal.Completed, waits *commits) ([]queue.Result, error) {
+func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scratch *scratch, waits *commits) ([]queue.Result, error) {
 	now := s.now()
+	scratch.check(s.options.Key, items)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {
 		return dst, err
 	}
 	var list []journal.Completed
-	dst, list = s.m.completes(items, now, dst, (*scratch)[:0], s.m.batch, waits)
-	*scratch = list[:0]
+	dst, list = s.m.completes(items, scratch.valid, now, dst, scratch.list[:0], s.m.batch, waits)
+	scratch.list = list[:0]
 	if len(list) > 0 {
 		s.m.encode(now).Complete(list)
 	}
@@ -98,13 +113,15 @@ func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scra
 func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem, dst []queue.Result, waits *commits) ([]queue.Result, error) {
 	from, now := len(dst), s.now()
 	own := newBatch()
+	var tokens scratch
+	tokens.check(s.options.Key, items)
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
 		s.mu.Unlock()
 		return dst, err
 	}
 	m := s.m
-	dst, list := m.completes(items, now, dst, nil, own, waits)
+	dst, list := m.completes(items, tokens.valid, now, dst, nil, own, waits)
 	for _, mark := range own.marked {
 		m.writing[mark.slot] = own
 	}

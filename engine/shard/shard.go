@@ -72,7 +72,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 		options: o, store: o.Store, waiting: map[*waiter]struct{}{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		written: make(chan struct{}), folded: make(chan struct{}),
 	}
-	s.scratch.New = func() any { return new([]journal.Completed) }
+	s.scratch.New = func() any { return new(scratch) }
 	s.picks.New = func() any { return new(picks) }
 	s.fold.init()
 	if err := s.recover(ctx); err != nil {
@@ -200,7 +200,7 @@ func (s *Shard) SetFull(full bool) { s.full.Store(full) }
 // Full says whether inserts are refused for want of room.
 func (s *Shard) Full() bool { return s.full.Load() }
 
-func (s *Shard) takeScratch() *[]journal.Completed { return s.scratch.Get().(*[]journal.Completed) }
+func (s *Shard) takeScratch() *scratch { return s.scratch.Get().(*scratch) }
 
 func (s *Shard) takePicks() *picks { return s.picks.Get().(*picks) }
 
