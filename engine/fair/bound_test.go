@@ -120,7 +120,7 @@ func audit(t *testing.T, l *Ledger) {
 	if sum := l.SumOfLags(); sum != 0 {
 		t.Fatalf("the sum of lags is %v chunks, want 0", sum.In(Chunk))
 	}
-	sum, members := 0.0, [5]int{}
+	sum, members := 0.0, [4]int{}
 	var weights [2]int64
 	l.Each(func(i Info) bool { sum += i.Lag; return true })
 	if math.Abs(sum) > 1e-6 {
@@ -129,36 +129,57 @@ func audit(t *testing.T, l *Ledger) {
 	for i := range l.slots {
 		s := &l.slots[i]
 		members[s.state]++
-		of := 0
 		switch s.state {
-		case idle:
-			continue
-		case blocked:
-			of = 1
+		case Idle:
+		case Blocked:
+			weights[1] += int64(s.weight)
+		case Owing:
+			if got, want := l.owing[s.left], (entry{s.tag, uint32(i)}); got != want {
+				t.Fatalf("owing tenant %d: the heap has %+v at its place, want %+v", i, got, want)
+			}
+			fallthrough
 		default:
-			h := *l.heapOf(s.state)
-			want := s.tag
-			if s.state == ready {
-				want = l.deadline(s)
-			}
-			if got := h[s.place]; got.tenant != uint32(i) || got.key != want {
-				t.Fatalf("tenant %d, state %d: its heap has %+v at its place, want key %d", i, s.state, got, want)
-			}
-		}
-		weights[of] += int64(s.weight)
-	}
-	if weights != [2]int64{l.running.weight, l.frozen.weight} || members[blocked] != l.blocked ||
-		members[ready] != len(l.ready) || members[waiting] != len(l.waiting) || members[owing] != len(l.owing) {
-		t.Fatalf("weights %v, states %v: the ledger has weights %d and %d, ready %d, waiting %d, owing %d, blocked %d", weights, members,
-			l.running.weight, l.frozen.weight, len(l.ready), len(l.waiting), len(l.owing), l.blocked)
-	}
-	for _, h := range []heap{l.ready, l.waiting, l.owing} {
-		for i := range h {
-			if l.before(h[i], h[max(0, i-1)/heapWidth]) {
-				t.Fatalf("heap %v: entry %d is before its parent", h, i)
-			}
+			weights[0] += int64(s.weight)
 		}
 	}
+	size, _ := auditTree(t, l, l.root, nil)
+	if weights != [2]int64{l.running.weight, l.frozen.weight} || members[Blocked] != l.blocked ||
+		members[Active] != l.active || size != l.active || members[Owing] != len(l.owing) {
+		t.Fatalf("weights %v, states %v: the ledger has weights %d and %d, active %d (in the tree %d), owing %d, blocked %d", weights, members,
+			l.running.weight, l.frozen.weight, l.active, size, len(l.owing), l.blocked)
+	}
+	for i := range l.owing {
+		if l.before(l.owing[i], l.owing[max(0, i-1)/heapWidth]) {
+			t.Fatalf("the owing %v: entry %d is before its parent", l.owing, i)
+		}
+	}
+}
+
+// auditTree checks that the tree is in order and returns its size and its last node.
+func auditTree(t *testing.T, l *Ledger, n node, last *slot) (int, *slot) {
+	t.Helper()
+	if n == 0 {
+		return 0, last
+	}
+	s := l.at(n)
+	least := s.tag
+	for _, below := range []node{s.left, s.right} {
+		if below != 0 {
+			least = min(least, l.at(below).least)
+			if rank(below) > rank(n) {
+				t.Fatalf("tree: tenant %d is below tenant %d, which is of lower rank", below-1, n-1)
+			}
+		}
+	}
+	if s.state != Active || s.least != least || s.deadline != l.deadlineOf(s) {
+		t.Fatalf("tree: tenant %d is %+v, want active, least tag %d, deadline %d", n-1, *s, least, l.deadlineOf(s))
+	}
+	before, last := auditTree(t, l, s.left, last)
+	if last != nil && !first(last, s) {
+		t.Fatalf("tree: tenant %d comes too late", n-1)
+	}
+	after, last := auditTree(t, l, s.right, s)
+	return before + 1 + after, last
 }
 
 // randomWeights are equal, of a few magnitudes, or anything between 0.001 and 1000.

@@ -1,11 +1,11 @@
 package fair
 
-// heap is a list of tenants, least key first; of equal keys, who joined first. A tenant is in one heap at most, its slot knows
-// where. The keys are beside the tenants, so that finding a place touches the slots of few.
+// heap is a list of tenants that owe, least key first; of equal keys, who joined first. A tenant's slot knows where it is, in left.
+// The keys are beside the tenants, so that finding a place touches the slots of few.
 type heap []entry
 
 type entry struct {
-	key    int64 // a tag or a deadline, its whole part
+	key    int64 // the tag, its whole part
 	tenant uint32
 }
 
@@ -79,5 +79,5 @@ func (l *Ledger) sink(h heap, at int, x entry) {
 
 func (l *Ledger) set(h heap, at int, x entry) {
 	h[at] = x
-	l.slots[x.tenant].place = uint32(at)
+	l.slots[x.tenant].left = uint32(at)
 }

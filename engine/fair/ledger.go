@@ -4,8 +4,10 @@ import "slices"
 
 // Ledger is whose turn it is among the tenants of one fair division. The zero Ledger is empty and ready. It has no lock.
 //
-// Tenants are numbers that the caller gives; memory grows with the largest (48 bytes each, and 16 more while it has work).
-// Whatever is asked or told of a tenant is allowed at any time, in any state.
+// Tenants are numbers that the caller gives; memory grows with the largest, by 64 bytes each. Whatever is asked or told of a
+// tenant is allowed at any time, in any state. Everything costs the logarithm of the number of tenants at most, except what
+// says otherwise, and except that tenants which owe and have the same tag are forgotten at once: every Leave may add one such
+// step to a later call.
 type Ledger struct {
 	// Unit is what Info and Totals count in, and what a pick is expected to cost unless Expect said otherwise: Second, or
 	// Chunk, which 0 stands for.
@@ -18,9 +20,9 @@ type Ledger struct {
 	slots    []slot
 	running  clock // of the active and the owing
 	frozen   clock // of the blocked
-	ready    heap  // active and eligible when looked at, by deadline
-	waiting  heap  // active, not yet eligible, by tag
-	owing    heap  // left while ahead, by tag
+	root     node  // the active
+	owing    heap  // by tag
+	active   int
 	blocked  int
 	passed   float64 // what renumbering took off running.whole
 	sequence uint64  // of joins
@@ -30,26 +32,19 @@ type Ledger struct {
 type counts struct{ charges, refunds, joins, leaves uint64 }
 
 type slot struct {
-	tag      int64   // where it started its next pick, whole part; of running's or, blocked, of frozen's numbers
-	received float64 // chunks' worth
-	expected Cost    // what the next pick is likely to cost; 0: Ledger.Unit
-	joined   uint64  // in Ledger.sequence
-	fraction uint32  // of the tag, in units of 1/weight
+	deadline int64  // active: where its next pick should end, whole part
+	joined   uint64 // in Ledger.sequence
+	tag      int64  // where its next pick starts, whole part; of running's or, blocked, of frozen's numbers
+	least    int64  // active: the least tag in its part of the tree
+	left     node   // active: in the tree; owing: its place in the heap
+	right    node
+	fraction uint32 // of the tag, in units of 1/weight
 	weight   Weight
-	place    uint32 // in the heap of its state
-	state    state
+	received float64 // chunks' worth
+	expected float32 // what its next pick is likely to cost; 0: Ledger.Unit
+	state    State
 	prompt   bool // it has not been charged since it joined a prompt ledger
 }
-
-type state uint8
-
-const (
-	idle state = iota
-	ready
-	waiting
-	owing
-	blocked
-)
 
 // State is what the ledger holds a tenant for.
 type State uint8
@@ -65,7 +60,7 @@ func (s State) String() string {
 	return [...]string{"idle", "active", "owing", "blocked"}[s]
 }
 
-// slot is the tenant's, made on first use. It is valid until the next call.
+// slot is the tenant's, made on first use. It is valid until the next tenant's is asked for.
 func (l *Ledger) slot(tenant uint32) *slot {
 	if missing := int(tenant) + 1 - len(l.slots); missing > 0 {
 		first := len(l.slots)
@@ -82,49 +77,46 @@ func (l *Ledger) slot(tenant uint32) *slot {
 func (l *Ledger) Join(tenant uint32) {
 	s := l.slot(tenant)
 	switch s.state {
-	case idle:
-		l.reap()
+	case Active:
+		return
+	case Idle:
 		l.admit(s)
 		s.prompt = l.Prompt
-	case owing:
-		l.remove(&l.owing, s.place)
-	case blocked:
-		l.thaw(s)
 	default:
-		return
+		l.release(s)
 	}
-	l.offer(tenant, s)
+	l.put(tenant, s)
 }
 
 // admit takes an idle tenant into the mean, with lag 0.
 func (l *Ledger) admit(s *slot) {
+	l.reap()
 	l.counts.joins++
 	l.sequence++
 	s.joined = l.sequence
 	l.running.enter(s, 0)
 }
 
-// offer enters a tenant of the running clock, which is in no heap, into the one where it belongs.
-func (l *Ledger) offer(tenant uint32, s *slot) {
-	if s.tag <= l.running.whole {
-		s.state = ready
-		l.push(&l.ready, entry{l.deadline(s), tenant})
-	} else {
-		s.state = waiting
-		l.push(&l.waiting, entry{s.tag, tenant})
+// release takes an owing or a blocked tenant from where it is, with its lag. It is of the running clock then, but nowhere.
+func (l *Ledger) release(s *slot) {
+	if s.state == Owing {
+		l.remove(&l.owing, s.left)
+		return
 	}
+	l.running.enter(s, l.frozen.exit(s))
+	l.blocked--
 }
 
-// deadline is when its next pick should be over.
-func (l *Ledger) deadline(s *slot) int64 {
+// deadlineOf is when the tenant's next pick should be over.
+func (l *Ledger) deadlineOf(s *slot) int64 {
 	if s.prompt {
 		return s.tag
 	}
-	expected := s.expected
+	expected := int64(s.expected)
 	if expected == 0 {
-		expected = l.unit()
+		expected = int64(l.unit())
 	}
-	return s.tag + (int64(s.fraction)+int64(expected))/int64(s.weight)
+	return s.tag + (int64(s.fraction)+expected)/int64(s.weight)
 }
 
 func (l *Ledger) unit() Cost {
@@ -134,31 +126,25 @@ func (l *Ledger) unit() Cost {
 	return l.Unit
 }
 
-func (l *Ledger) heapOf(s state) *heap {
-	switch s {
-	case ready:
-		return &l.ready
-	case waiting:
-		return &l.waiting
-	default:
-		return &l.owing
-	}
-}
-
 // Leave says that the tenant has nothing more to offer. If it is ahead it owes until others have caught up.
 func (l *Ledger) Leave(tenant uint32) {
 	s := l.slot(tenant)
 	switch s.state {
-	case idle, owing:
+	case Idle, Owing:
 		return
-	case blocked:
-		l.thaw(s)
+	case Blocked:
+		l.release(s)
 	default:
-		l.remove(l.heapOf(s.state), s.place)
+		l.take(tenant, s)
 	}
-	s.state = owing
-	l.push(&l.owing, entry{s.tag, tenant})
+	l.owe(tenant, s)
 	l.reap()
+}
+
+// owe enters a tenant of the running clock among the owing.
+func (l *Ledger) owe(tenant uint32, s *slot) {
+	s.state = Owing
+	l.push(&l.owing, entry{s.tag, tenant})
 }
 
 // reap forgets the owing tenants that owe nothing any more.
@@ -171,9 +157,9 @@ func (l *Ledger) reap() {
 // drop forgets an owing tenant. What it is behind goes to those that remain: to the blocked only if nobody else is there.
 func (l *Ledger) drop(tenant uint32) {
 	s := &l.slots[tenant]
-	l.remove(&l.owing, s.place)
+	l.remove(&l.owing, s.left)
 	lag := l.running.exit(s)
-	s.state = idle
+	s.state = Idle
 	l.counts.leaves++
 	l.served(lag)
 }
@@ -194,30 +180,26 @@ func (l *Ledger) served(cost int64) {
 func (l *Ledger) Block(tenant uint32) {
 	s := l.slot(tenant)
 	switch s.state {
-	case blocked:
+	case Blocked:
 		return
-	case idle:
-		l.reap()
+	case Idle:
 		l.admit(s)
+		s.prompt = l.Prompt
+	case Active:
+		l.take(tenant, s)
 	default:
-		l.remove(l.heapOf(s.state), s.place)
+		l.release(s)
 	}
 	l.frozen.enter(s, l.running.exit(s))
-	s.state = blocked
+	s.state = Blocked
 	l.blocked++
 }
 
 // Unblock says that the tenant may offer again what it has. It is Join for the blocked, and nothing for others.
 func (l *Ledger) Unblock(tenant uint32) {
-	if l.slot(tenant).state == blocked {
+	if l.slot(tenant).state == Blocked {
 		l.Join(tenant)
 	}
-}
-
-// thaw brings a blocked tenant back to the running clock; it is in no heap yet.
-func (l *Ledger) thaw(s *slot) {
-	l.running.enter(s, l.frozen.exit(s))
-	l.blocked--
 }
 
 // SetWeight changes the tenant's weight, limited to MinWeight..MaxWeight, from the next pick on. Its lag stays. The weight is
@@ -225,21 +207,32 @@ func (l *Ledger) thaw(s *slot) {
 func (l *Ledger) SetWeight(tenant uint32, w Weight) {
 	s := l.slot(tenant)
 	w = min(max(w, MinWeight), MaxWeight)
-	if w == s.weight {
+	of := &l.running
+	switch {
+	case w == s.weight:
 		return
+	case s.state == Idle:
+		s.weight = w
+		return
+	case s.state == Blocked:
+		of = &l.frozen
+	case s.state == Active:
+		l.take(tenant, s)
 	}
+	lag := of.exit(s)
+	s.weight = w
+	of.enter(s, lag)
+	l.settle(tenant, s)
+	l.reap()
+}
+
+// settle puts a tenant where its new tag belongs. An active one must have been taken.
+func (l *Ledger) settle(tenant uint32, s *slot) {
 	switch s.state {
-	case idle:
-		s.weight = w
-	case blocked:
-		lag := l.frozen.exit(s)
-		s.weight = w
-		l.frozen.enter(s, lag)
-	default:
-		lag := l.running.exit(s)
-		s.weight = w
-		l.running.enter(s, lag)
-		l.settle(tenant, s)
+	case Active:
+		l.put(tenant, s)
+	case Owing:
+		l.fix(l.owing, s.left, s.tag)
 	}
 }
 
@@ -247,25 +240,12 @@ func (l *Ledger) SetWeight(tenant uint32, w Weight) {
 // urgent a pick is against those of others. What a pick does cost is Charge's.
 func (l *Ledger) Expect(tenant uint32, c Cost) {
 	s := l.slot(tenant)
-	s.expected = min(max(c, 0), MaxCost)
-	if s.state == ready {
-		l.fix(l.ready, s.place, l.deadline(s))
+	if s.state == Active {
+		l.take(tenant, s)
 	}
-}
-
-// settle moves a tenant of the running clock, whose tag has changed, to where it belongs.
-func (l *Ledger) settle(tenant uint32, s *slot) {
-	eligible := s.tag <= l.running.whole
-	switch {
-	case s.state == owing:
-		l.fix(l.owing, s.place, s.tag)
-	case s.state == ready && eligible:
-		l.fix(l.ready, s.place, l.deadline(s))
-	case s.state == waiting && !eligible:
-		l.fix(l.waiting, s.place, s.tag)
-	default:
-		l.remove(l.heapOf(s.state), s.place)
-		l.offer(tenant, s)
+	s.expected = float32(min(max(c, 0), MaxCost))
+	if s.state == Active {
+		l.put(tenant, s)
 	}
 }
 
@@ -275,39 +255,39 @@ func (l *Ledger) Forget(tenant uint32) {
 		return
 	}
 	l.Leave(tenant)
-	if l.slots[tenant].state == owing {
+	if l.slots[tenant].state == Owing {
 		l.drop(tenant)
 		l.reap()
 	}
 	l.slots[tenant] = slot{weight: DefaultWeight}
 }
 
-// Clone is a copy that goes its own way, to look ahead.
+// Clone is a copy that goes its own way, to look ahead. It copies every slot.
 func (l *Ledger) Clone() *Ledger {
 	c := *l
-	c.slots = slices.Clone(l.slots)
-	c.ready, c.waiting, c.owing = slices.Clone(l.ready), slices.Clone(l.waiting), slices.Clone(l.owing)
+	c.slots, c.owing = slices.Clone(l.slots), slices.Clone(l.owing)
 	return &c
 }
 
 func out(whole int64) bool { return whole > 1<<61 || whole < -1<<61 }
 
-// renumber takes what has passed off all numbers, so that they fit. One tenant of the least weight comes here after two
-// million chunks; n tenants of weight w after 2·10^9·n·w.
+// renumber takes what has passed off all numbers, so that they fit. It looks at every slot; one tenant of the least weight
+// comes here after two million chunks, n tenants of weight w after 2·10^9·n·w.
 func (l *Ledger) renumber() {
 	by := l.running.whole
-	for _, h := range []heap{l.ready, l.waiting, l.owing} {
-		for i := range h {
-			h[i].key -= by
-			l.slots[h[i].tenant].tag -= by
-		}
-	}
-	l.running.whole = 0
-	l.passed += float64(by)
 	for i := range l.slots {
-		if s := &l.slots[i]; s.state == blocked {
+		switch s := &l.slots[i]; s.state {
+		case Active, Owing:
+			s.tag -= by
+			s.deadline -= by
+			s.least -= by
+		case Blocked:
 			s.tag -= l.frozen.whole
 		}
 	}
-	l.frozen.whole = 0
+	for i := range l.owing {
+		l.owing[i].key -= by
+	}
+	l.passed += float64(by)
+	l.running.whole, l.frozen.whole = 0, 0
 }

@@ -4,20 +4,12 @@ package fair
 // same. The caller charges the tenant before it takes the chunk, because what taking it entails (Leave, Block) is to see the
 // tenant charged; and refunds it if there was nothing to take after all, having said Leave or Block.
 func (l *Ledger) Pick() (tenant uint32, ok bool) {
-	l.reap()
-	for len(l.waiting) > 0 && l.waiting[0].key <= l.running.whole {
-		tenant := l.waiting[0].tenant
-		l.remove(&l.waiting, 0)
-		l.offer(tenant, &l.slots[tenant])
-	}
-	switch {
-	case len(l.ready) > 0:
-		return l.ready[0].tenant, true
-	case len(l.waiting) > 0: // all are ahead, of those that are blocked: who is least ahead
-		return l.waiting[0].tenant, true
-	default:
+	if l.root == 0 {
 		return 0, false
 	}
+	l.reap()
+	// If nobody is eligible, because all are ahead of those that are blocked, then who is least ahead.
+	return l.earliest(max(l.running.whole, l.at(l.root).least)), true
 }
 
 // Charge says that the tenant was served, or holds, this much, from 0 to MaxCost. A tenant may be charged any number of times
@@ -43,17 +35,17 @@ func (l *Ledger) Correct(tenant uint32, estimate, actual Cost) {
 
 func (l *Ledger) charge(tenant uint32, c Cost) {
 	s := l.slot(tenant)
-	if s.state == idle {
+	of := &l.running
+	switch s.state {
+	case Idle:
 		if c <= 0 {
 			return
 		}
-		l.reap()
 		l.admit(s)
-		s.state = owing
-		l.push(&l.owing, entry{s.tag, tenant})
-	}
-	of := &l.running
-	if s.state == blocked {
+		l.owe(tenant, s)
+	case Active:
+		l.take(tenant, s)
+	case Blocked:
 		of = &l.frozen
 	}
 	lead := of.lead(s)
@@ -63,10 +55,8 @@ func (l *Ledger) charge(tenant uint32, c Cost) {
 	if c > 0 {
 		s.prompt = false
 	}
+	l.settle(tenant, s)
 	l.served(cost)
-	if s.state != blocked {
-		l.settle(tenant, s)
-	}
 }
 
 // withinLead is the part of a cost that does not carry the lead out of ±maxLead.

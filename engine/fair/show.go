@@ -26,9 +26,9 @@ func (l *Ledger) Lag(tenant uint32) Cost {
 		return 0
 	}
 	switch s := &l.slots[tenant]; s.state {
-	case idle:
+	case Idle:
 		return 0
-	case blocked:
+	case Blocked:
 		return Cost(l.frozen.lag(s))
 	default:
 		return Cost(l.running.lag(s))
@@ -43,33 +43,20 @@ func (l *Ledger) Info(tenant uint32) Info {
 	s := &l.slots[tenant]
 	lag := l.Lag(tenant).In(l.unit())
 	received := s.received * Chunk.In(l.unit())
-	i := Info{Tenant: tenant, State: s.state.shown(), Weight: s.weight, Received: received, Entitled: received + lag, Lag: lag}
+	i := Info{Tenant: tenant, State: s.state, Weight: s.weight, Received: received, Entitled: received + lag, Lag: lag}
 	if i.State == Active {
 		sum := float64(l.running.weight)
 		i.Share = float64(s.weight) / sum
-		ahead := float64(l.deadline(s)-l.running.whole) - float64(l.running.part)/sum
+		ahead := float64(s.deadline-l.running.whole) - float64(l.running.part)/sum
 		i.Next = max(0, ahead) * sum / float64(l.unit())
 	}
 	return i
 }
 
-func (s state) shown() State {
-	switch s {
-	case idle:
-		return Idle
-	case owing:
-		return Owing
-	case blocked:
-		return Blocked
-	default:
-		return Active
-	}
-}
-
 // Each shows every tenant that is not idle, by number, until fn says false. The ledger must not be changed meanwhile.
 func (l *Ledger) Each(fn func(Info) bool) {
 	for i := range l.slots {
-		if l.slots[i].state != idle && !fn(l.Info(uint32(i))) {
+		if l.slots[i].state != Idle && !fn(l.Info(uint32(i))) {
 			return
 		}
 	}
@@ -78,7 +65,7 @@ func (l *Ledger) Each(fn func(Info) bool) {
 // Totals is how the ledger stands. It costs the same whatever the number of tenants.
 func (l *Ledger) Totals() Totals {
 	t := Totals{
-		Active: len(l.ready) + len(l.waiting), Owing: len(l.owing), Blocked: l.blocked,
+		Active: l.active, Owing: len(l.owing), Blocked: l.blocked,
 		Weight:  float64(l.running.weight) / 1000,
 		Charges: l.counts.charges, Refunds: l.counts.refunds, Joins: l.counts.joins, Leaves: l.counts.leaves,
 	}
@@ -91,8 +78,8 @@ func (l *Ledger) SumOfLags() Cost {
 	sum := l.running.part + l.frozen.part
 	for i := range l.slots {
 		switch s := &l.slots[i]; s.state {
-		case idle:
-		case blocked:
+		case Idle:
+		case Blocked:
 			sum -= l.frozen.lead(s)
 		default:
 			sum -= l.running.lead(s)

@@ -14,6 +14,7 @@ var mayImport = map[string][]string{
 	"engine/queue":               {},
 	"engine/strategy":            {"engine/queue"},
 	"engine/backlog":             {"engine/queue", "engine/strategy"},
+	"engine/fair":                {},
 	"engine/reserver":            {"engine/queue"},
 	"engine/journal":             {"engine/queue"},
 	"engine/journal/journaltest": {"engine/queue", "engine/journal"},
