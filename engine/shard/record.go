@@ -132,7 +132,10 @@ func (r *record) info(queueName string, meta queue.Meta, available uint32) queue
 
 // meta is the submission's strategic metadata; the backlog keeps it while the submission is open.
 func (r *record) meta() queue.Meta {
-	if r.sub != nil {
+	switch {
+	case r.known != nil:
+		return r.known
+	case r.sub != nil:
 		return r.sub.Meta()
 	}
 	return r.ended.meta

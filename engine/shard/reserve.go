@@ -38,13 +38,6 @@ type pick struct {
 	meta     queue.Meta
 }
 
-// picks are the reservations of one call; their meta lie in one piece of memory.
-type picks struct {
-	list  []pick
-	arena queue.Meta
-	most  int // how many are asked for
-}
-
 // buildSlice is how many submissions one hold of the mutex puts into a view that is being built.
 const buildSlice = 1000
 
@@ -63,13 +56,12 @@ func (m *machine) views(plan *strategy.Plan, dst []*backlog.View) (views []*back
 
 // reserve follows the views of the plan's branches in their order until `most` chunks are picked, and says how many there
 // were.
-func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue.Time, p *picks) int {
+func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]pick) int {
 	timeout := q.Timeout
 	if timeout == 0 {
 		timeout = m.settings.ReservationTimeout
 	}
 	timeout = min(timeout, m.settings.MaxReservation)
-	p.most = most
 	n := 0
 	for _, view := range views {
 		for ; n < most; n++ {
@@ -77,26 +69,19 @@ func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue
 			if !ok {
 				break
 			}
-			p.list = append(p.list, m.hold(sub.Data.(*record), index, q.Consumer, now, now.Add(timeout)))
-			p.addMeta(sub)
+			*picks = append(*picks, m.hold(sub.Data.(*record), index, q.Consumer, now, now.Add(timeout)))
 		}
 	}
 	m.stats.reserved += uint64(n)
 	return n
 }
 
-// addMeta gives the last pick its meta, which is the one before's when both are of one submission.
-func (p *picks) addMeta(sub *backlog.Submission) {
-	last := &p.list[len(p.list)-1]
-	if last.r.known == nil {
-		last.r.known = sub.Meta()
-	}
-	last.meta = last.r.known
-}
-
 func (m *machine) hold(r *record, index uint32, consumer string, now, deadline queue.Time) pick {
 	m.stats.operations -= uint64(r.details().operations)
-	p := pick{r: r, attempt: r.attempt(index), deadline: deadline}
+	if r.known == nil {
+		r.known = r.sub.Meta()
+	}
+	p := pick{r: r, attempt: r.attempt(index), deadline: deadline, meta: r.known}
 	p.token = queue.Token{Submission: r.id, Index: index, Epoch: m.epoch, Sequence: m.holds.NextSequence()}
 	p.token.Slot = m.holds.Add(&r.holds, reserver.Hold{
 		Sequence: p.token.Sequence, Epoch: m.epoch, Seq: r.seq, Index: index, Attempt: p.attempt, Counted: true,
@@ -181,11 +166,11 @@ branches:
 // dst.
 func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation) (Reserved, error) {
 	got := s.takePicks()
-	for len(got.list) < q.Max {
+	for len(*got) < q.Max {
 		now, seed := s.now(), s.options.Seed()
 		s.mu.Lock()
 		if err := s.usable(); err != nil {
-			s.m.undo(got.list)
+			s.m.undo(*got)
 			s.mu.Unlock()
 			s.givePicks(got)
 			return Reserved{Reservations: dst}, err
@@ -198,9 +183,9 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 			continue
 		}
 		s.m.seed(seed)
-		most := min(q.Max-len(got.list), sliceItems)
+		most := min(q.Max-len(*got), sliceItems)
 		n := s.m.reserve(&q, views, most, now, got)
-		if len(got.list) == 0 {
+		if len(*got) == 0 {
 			s.givePicks(got)
 			return s.empty(ctx, &q, now, dst) // unlocks
 		}
@@ -209,7 +194,7 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 			break
 		}
 	}
-	answer, err := s.fill(ctx, got.list, dst)
+	answer, err := s.fill(ctx, *got, dst)
 	s.givePicks(got)
 	return answer, err
 }
@@ -312,7 +297,7 @@ func appendContent(dst []byte, r *record, index uint32) []byte {
 	}
 }
 
-// readContents reads inline bytes and attachments, one query for each run of chunks of one submission.
+// readContents reads inline bytes and attachments, in one query for each run of chunks of one submission.
 func (s *Shard) readContents(ctx context.Context, picks []pick, dst []queue.Reservation) error {
 	for i := 0; i < len(picks); {
 		r := picks[i].r
@@ -330,15 +315,27 @@ func (s *Shard) readContents(ctx context.Context, picks []pick, dst []queue.Rese
 			}
 		}
 		if r.inline {
-			for j := i; j < run; j++ {
-				b, err := s.store.ReadContent(ctx, r.seq, picks[j].token.Index)
-				if err != nil {
-					return err
-				}
-				dst[j].Content.Bytes = b
+			if err := s.readInline(ctx, picks[i:run], dst[i:run]); err != nil {
+				return err
 			}
 		}
 		i = run
+	}
+	return nil
+}
+
+// readInline reads the inline bytes of chunks of one submission.
+func (s *Shard) readInline(ctx context.Context, picks []pick, dst []queue.Reservation) error {
+	indexes := make([]uint32, len(picks))
+	for i := range picks {
+		indexes[i] = picks[i].token.Index
+	}
+	contents, err := s.store.ReadContents(ctx, picks[0].r.seq, indexes)
+	if err != nil {
+		return err
+	}
+	for i := range dst {
+		dst[i].Content.Bytes = contents[i]
 	}
 	return nil
 }

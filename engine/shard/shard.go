@@ -73,7 +73,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 		written: make(chan struct{}), folded: make(chan struct{}),
 	}
 	s.scratch.New = func() any { return new(scratch) }
-	s.picks.New = func() any { return new(picks) }
+	s.picks.New = func() any { return new([]pick) }
 	s.fold.init()
 	if err := s.recover(ctx); err != nil {
 		if s.journal != nil {
@@ -202,12 +202,12 @@ func (s *Shard) Full() bool { return s.full.Load() }
 
 func (s *Shard) takeScratch() *scratch { return s.scratch.Get().(*scratch) }
 
-func (s *Shard) takePicks() *picks { return s.picks.Get().(*picks) }
+func (s *Shard) takePicks() *[]pick { return s.picks.Get().(*[]pick) }
 
 // givePicks takes the list back; the metas went out with the answer.
-func (s *Shard) givePicks(p *picks) {
-	clear(p.list)
-	p.list, p.arena = p.list[:0], nil
+func (s *Shard) givePicks(p *[]pick) {
+	clear(*p)
+	*p = (*p)[:0]
 	s.picks.Put(p)
 }
 

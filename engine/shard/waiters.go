@@ -97,12 +97,12 @@ func (s *Shard) serveLine(l *line, now queue.Time) {
 			continue
 		}
 		s.m.seed(s.options.Seed())
-		var got picks
+		var got []pick
 		s.views, _ = s.m.views(w.q.Plan, s.views[:0])
 		if s.m.reserve(&w.q, s.views, min(w.q.Max, sliceItems), now, &got) == 0 {
 			return
 		}
 		s.unpark(w, l)
-		w.served <- got.list
+		w.served <- got
 	}
 }
