@@ -65,6 +65,7 @@ clean: ## remove what was built
 prepare:
 	@command -v go >/dev/null || { echo "Go 1.26 or later is needed: https://go.dev/doc/install"; exit 1; }
 	@command -v gcc >/dev/null || { echo "installing a C compiler (SQLite is C)"; apt-get update -qq && apt-get install -y -qq gcc libc6-dev; }
+	@command -v curl >/dev/null || { echo "installing curl (the README's commands are tests)"; apt-get update -qq && apt-get install -y -qq curl; }
 
 format-check:
 	@found=$$(gofmt -l .); [ -z "$$found" ] || { echo "not formatted (make fmt does it): $$found"; exit 1; }
