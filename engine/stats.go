@@ -48,6 +48,16 @@ func (e *Engine) Values(_ context.Context, queueName string, key queue.MetaKey, 
 	return list[:min(limit, len(list))], nil
 }
 
+// Examined is how many submissions all reserves of a queue have looked at since it was opened: what picking costs, whatever
+// the machine.
+func (e *Engine) Examined(queueName string) (uint64, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return 0, err
+	}
+	return q.shard.Examined(), nil
+}
+
 // emptyCounts counts reserves that came back with nothing, by reason.
 type emptyCounts [queue.NotYetDue + 1]atomic.Uint64
 

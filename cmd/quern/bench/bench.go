@@ -35,7 +35,7 @@ type Options struct {
 // Suite is a named set of figures.
 type Suite struct {
 	Name  string
-	Names []string // of its results, as promised; a "*" stands for one strategy
+	Names []string // of its results, as promised; a "*" stands for one strategy or case
 	run   func(ctx context.Context, r *run) error
 }
 
@@ -44,6 +44,7 @@ func Suites() []Suite {
 	return []Suite{
 		{Name: "engine", Names: engineNames, run: engineSuite},
 		{Name: "http", Names: httpNames, run: httpSuite},
+		{Name: "strategies", Names: strategyNames, run: strategySuite},
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/strategy"
 )
 
 var engineNames = []string{
@@ -88,6 +87,11 @@ func submission(i int, chunks uint32) queue.NewSubmission {
 
 // load inserts n submissions from 64 producers at once.
 func (b *bed) load(ctx context.Context, n int, chunks uint32) error {
+	return b.insert(ctx, n, func(i int) queue.NewSubmission { return submission(i, chunks) })
+}
+
+// insert inserts the first n submissions of a backlog from 64 producers at once: in about that order.
+func (b *bed) insert(ctx context.Context, n int, of func(i int) queue.NewSubmission) error {
 	var next atomic.Int64
 	return parallel(64, func(int) error {
 		for {
@@ -95,7 +99,7 @@ func (b *bed) load(ctx context.Context, n int, chunks uint32) error {
 			if i >= n {
 				return nil
 			}
-			if _, _, err := b.Insert(ctx, engine.DefaultQueue, submission(i, chunks)); err != nil {
+			if _, _, err := b.Insert(ctx, engine.DefaultQueue, of(i)); err != nil {
 				return err
 			}
 		}
@@ -310,12 +314,6 @@ func dirBytes(dir string) (total int64) {
 	return total
 }
 
-// reserveCase is a strategy in a situation.
-type reserveCase struct {
-	name, strategy string
-	empty          bool // nothing is to be found
-}
-
 var reserveCases = []reserveCase{
 	{name: "random", strategy: `Random`},
 	{name: "oldest_first", strategy: `OldestFirst`},
@@ -339,69 +337,13 @@ func reserveFigures(ctx context.Context, r *run, b *bed) error {
 		}
 	}
 	r.progress("10^5 chunks held at the head")
-	plan, err := planOf("OldestFirst")
-	if err != nil {
+	if _, err := b.hold(ctx, `OldestFirst`, 100_000); err != nil {
 		return err
-	}
-	for range 100 {
-		if _, err := b.Reserve(ctx, engine.DefaultQueue, engine.ReserveRequest{Max: 1000, Plan: plan}, nil); err != nil {
-			return err
-		}
 	}
 	for _, c := range []reserveCase{{name: "held_oldest_first", strategy: `OldestFirst`}, {name: "held_random", strategy: `Random`}, {name: "held_custom_priority", strategy: `CustomPriority`}} {
 		if err := r.timeReserve(ctx, b, c); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-func planOf(text string) (*strategy.Plan, error) {
-	s, err := strategy.Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	return s.Plan(), nil
-}
-
-// timeReserve reserves one chunk at a time and gives what it holds back now and then, outside the measured time.
-func (r *run) timeReserve(ctx context.Context, b *bed, c reserveCase) error {
-	plan, err := planOf(c.strategy)
-	if err != nil {
-		return err
-	}
-	request := engine.ReserveRequest{Max: 1, Plan: plan}
-	var held []queue.ReleaseItem
-	var times []time.Duration
-	reservations := make([]queue.Reservation, 0, 1)
-	for i := range 21_000 {
-		started := time.Now()
-		got, err := b.Reserve(ctx, engine.DefaultQueue, request, reservations[:0])
-		took := time.Since(started)
-		if err != nil {
-			return err
-		}
-		if (len(got.Reservations) == 0) != c.empty {
-			return fmt.Errorf("reserve with %s gave %d chunks", c.strategy, len(got.Reservations))
-		}
-		if i >= 1000 { // the first ones build the view
-			times = append(times, took)
-		}
-		for j := range got.Reservations {
-			held = append(held, queue.ReleaseItem{Token: got.Reservations[j].Token})
-		}
-		if len(held) == 5000 {
-			if _, err := b.Release(ctx, engine.DefaultQueue, held, nil); err != nil {
-				return err
-			}
-			held = held[:0]
-		}
-	}
-	if _, err := b.Release(ctx, engine.DefaultQueue, held, nil); err != nil {
-		return err
-	}
-	slices.Sort(times)
-	r.add("reserve_p50/"+c.name, micro(quantile(times, 0.5)), "us")
-	r.add("reserve_p99/"+c.name, micro(quantile(times, 0.99)), "us")
 	return nil
 }

@@ -1,0 +1,264 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+var strategyNames = []string{"reserve_p50/*", "reserve_p99/*", "patho_p50/*", "patho_empty_p50/*", "nested_limits_mean", "examined_per_chunk_max"}
+
+// strategyScale is how large the backlog is and how often each case is measured.
+type strategyScale struct {
+	submissions int
+	chunks      uint32 // of each
+	companies   int    // values of the key "company", an even number
+	sides       int    // values of "tier" and of "region"; each pair of the two has submissions: at least 2*sides*sides of them
+	head        int    // chunks held at the head of an order, a multiple of chunks
+	timing      timing
+}
+
+var largeScale = strategyScale{
+	submissions: largeSubmissions, chunks: largeChunks, companies: 10_000, sides: 100, head: 100_000, timing: fullTiming,
+}
+
+// submission is the i-th of the backlog. Those of the last company have the lowest priority, and one submission is the
+// only one of its campaign.
+func (s *strategyScale) submission(i int) queue.NewSubmission {
+	mode := "batch"
+	if i%2 == 0 {
+		mode = "preview"
+	}
+	n := queue.NewSubmission{
+		Meta: queue.Meta{
+			{Key: "company", Value: queue.IntValue(int64(i % s.companies))},
+			{Key: "mode", Value: queue.StringValue(mode)},
+			{Key: "region", Value: queue.IntValue(int64(i / (2 * s.sides) % s.sides))},
+			{Key: "tier", Value: queue.IntValue(int64(i / 2 % s.sides))},
+		},
+		Priority: int64(9 - i%10),
+		Chunks:   queue.Chunks{Count: s.chunks, Prefix: "s3://bucket/input/"},
+	}
+	if i == s.submissions/2 {
+		n.Meta = append(queue.Meta{{Key: "campaign", Value: queue.StringValue("rare")}}, n.Meta...)
+	}
+	return n
+}
+
+// strategyCases are every block, then the compositions. "company" has 10^4 values, "tier" and "region" 100 each.
+var strategyCases = []reserveCase{
+	{name: "random", strategy: `Random`},
+	{name: "oldest_first", strategy: `OldestFirst`},
+	{name: "newest_first", strategy: `NewestFirst`},
+	{name: "custom_priority", strategy: `CustomPriority`},
+	{name: "select_only", strategy: `SelectOnly("company", 7, Random)`},
+	{name: "or_else", strategy: `OrElse(SelectOnly("company", 7, Random), SelectOnly("mode", "preview", Random))`},
+	{name: "prefer_distinct", strategy: `PreferDistinct("company", 1, Random)`},
+	{name: "max_simultaneous", strategy: `MaxSimultaneous("company", 1000, Random)`},
+
+	{name: "select_only_1pc", strategy: `SelectOnly("tier", 7, Random)`},
+	{name: "select_only_nested", strategy: `SelectOnly("mode", "preview", SelectOnly("tier", 7, Random))`},
+	{name: "select_only_priority", strategy: `SelectOnly("mode", "batch", CustomPriority)`},
+	{name: "prefer_distinct_oldest", strategy: `PreferDistinct("company", 1, OldestFirst)`},
+	{name: "prefer_distinct_max_simultaneous", strategy: `PreferDistinct("company", 1, MaxSimultaneous("region", 5000, Random))`},
+	{name: "max_simultaneous_prefer_distinct", strategy: `MaxSimultaneous("region", 5000, PreferDistinct("company", 1, OldestFirst))`},
+	{name: "max_simultaneous_or_else", strategy: `MaxSimultaneous("company", 1000, OrElse(SelectOnly("tier", 7, NewestFirst), Random))`},
+	{name: "or_else_absent", strategy: `OrElse(SelectOnly("company", -1, Random), Random)`},
+}
+
+// strategyRun runs the cases of the suite on one backlog.
+type strategyRun struct {
+	*run
+	*bed
+	scale    strategyScale
+	examined float64 // the most per chunk in any case so far
+	where    string  // that case
+}
+
+func strategySuite(ctx context.Context, r *run) error { return strategyFigures(ctx, r, largeScale) }
+
+func strategyFigures(ctx context.Context, r *run, scale strategyScale) error {
+	r.progress(fmt.Sprintf("%d submissions of %d chunks each", scale.submissions, scale.chunks))
+	b, err := r.open(ctx, "strategies")
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	if err := b.insert(ctx, scale.submissions, scale.submission); err != nil {
+		return err
+	}
+	m := &strategyRun{run: r, bed: b, scale: scale}
+	for _, c := range strategyCases {
+		got, err := m.measure(ctx, c)
+		if err != nil {
+			return err
+		}
+		r.addReserve(c, got)
+	}
+	for _, step := range []func(context.Context) error{m.rare, m.head, m.saturated, m.nested} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	r.progress(fmt.Sprintf("the most submissions were examined by %s", m.where))
+	r.add("examined_per_chunk_max", m.examined, "submissions")
+	return nil
+}
+
+func (m *strategyRun) measure(ctx context.Context, c reserveCase) (cost, error) {
+	got, err := m.time(ctx, m.scale.timing, c)
+	m.counted(c.name, got.examined)
+	return got, err
+}
+
+func (m *strategyRun) counted(name string, examined float64) {
+	if examined > m.examined {
+		m.examined, m.where = examined, name
+	}
+}
+
+// patho adds what reserve(1) takes in pathological cases.
+func (m *strategyRun) patho(ctx context.Context, cases ...reserveCase) error {
+	for _, c := range cases {
+		got, err := m.measure(ctx, c)
+		if err != nil {
+			return err
+		}
+		name := "patho_p50/"
+		if c.empty {
+			name = "patho_empty_p50/"
+		}
+		m.add(name+c.name, micro(quantile(got.sorted, 0.5)), "us")
+	}
+	return nil
+}
+
+// rare looks for what one submission has, for what none has, and for what two postings never share.
+func (m *strategyRun) rare(ctx context.Context) error {
+	m.progress("rare and absent values")
+	const rare = `SelectOnly("campaign", "rare", Random)`
+	err := m.patho(ctx,
+		reserveCase{name: "rare_value", strategy: rare},
+		reserveCase{name: "absent_value", strategy: `SelectOnly("company", -1, Random)`, empty: true},
+		reserveCase{name: "empty_intersection", strategy: `SelectOnly("mode", "preview", SelectOnly("company", 7, Random))`, empty: true})
+	if err != nil {
+		return err
+	}
+	held, err := m.hold(ctx, rare, int(m.scale.chunks))
+	if err != nil {
+		return err
+	}
+	if err := m.patho(ctx, reserveCase{name: "rare_value_in_flight", strategy: rare, empty: true}); err != nil {
+		return err
+	}
+	return m.giveBack(ctx, held)
+}
+
+// head holds what comes first in an order.
+func (m *strategyRun) head(ctx context.Context) error {
+	m.progress("what comes first is held")
+	for _, c := range []reserveCase{
+		{name: "held_head_random", strategy: `Random`},
+		{name: "held_head_oldest_first", strategy: `OldestFirst`},
+		{name: "held_head_custom_priority", strategy: `CustomPriority`},
+	} {
+		held, err := m.hold(ctx, c.strategy, m.scale.head)
+		if err != nil {
+			return err
+		}
+		if err := m.patho(ctx, c); err != nil {
+			return err
+		}
+		if err := m.giveBack(ctx, held); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// saturated holds one chunk of every company: of all but the last one, which comes late in every order, then of all.
+func (m *strategyRun) saturated(ctx context.Context) error {
+	m.progress("saturated values")
+	last := fmt.Sprintf(`SelectOnly("company", %d, OldestFirst)`, m.scale.companies-1)
+	free, err := m.hold(ctx, last, 1)
+	if err != nil {
+		return err
+	}
+	held, err := m.hold(ctx, `MaxSimultaneous("company", 1, OldestFirst)`, m.scale.companies-1)
+	if err != nil {
+		return err
+	}
+	if err := m.giveBack(ctx, free); err != nil {
+		return err
+	}
+	err = m.patho(ctx,
+		reserveCase{name: "saturated_random", strategy: `MaxSimultaneous("company", 1, Random)`, lone: true},
+		reserveCase{name: "saturated_oldest_first", strategy: `MaxSimultaneous("company", 1, OldestFirst)`, lone: true},
+		reserveCase{name: "saturated_custom_priority", strategy: `MaxSimultaneous("company", 1, CustomPriority)`, lone: true},
+		reserveCase{name: "saturated_prefer_distinct", strategy: `PreferDistinct("company", 1, Random)`, lone: true})
+	if err != nil {
+		return err
+	}
+	if free, err = m.hold(ctx, last, 1); err != nil {
+		return err
+	}
+	err = m.patho(ctx,
+		reserveCase{name: "all_saturated_prefer_distinct", strategy: `PreferDistinct("company", 1, Random)`},
+		reserveCase{name: "all_saturated_prefer_distinct_oldest", strategy: `PreferDistinct("company", 1, OldestFirst)`},
+		reserveCase{name: "all_saturated", strategy: `MaxSimultaneous("company", 1, Random)`, empty: true},
+		reserveCase{name: "all_saturated_oldest_first", strategy: `MaxSimultaneous("company", 1, OldestFirst)`, empty: true},
+		reserveCase{name: "all_saturated_nested", strategy: `MaxSimultaneous("region", 1, MaxSimultaneous("company", 1, Random))`, empty: true})
+	if err != nil {
+		return err
+	}
+	return m.giveBack(ctx, append(held, free...))
+}
+
+// nested saturates two limits under each other, gives one chunk back, and reserves the only one that may then be had: the
+// worst case that is known. Each pick meets submissions that the one limit lets through and the other does not.
+func (m *strategyRun) nested(ctx context.Context) error {
+	m.progress("two nested limits")
+	const strategy = `MaxSimultaneous("tier", 1, MaxSimultaneous("region", 1, Random))`
+	held, err := m.hold(ctx, strategy, m.scale.sides)
+	if err != nil {
+		return err
+	}
+	plan, err := planOf(strategy)
+	if err != nil {
+		return err
+	}
+	before, err := m.Examined(engine.DefaultQueue)
+	if err != nil {
+		return err
+	}
+	request := engine.ReserveRequest{Max: 1, Plan: plan}
+	reservations := make([]queue.Reservation, 0, 1)
+	rnd := rand.New(rand.NewPCG(3, 1))
+	started := time.Now()
+	for range m.scale.timing.samples {
+		i := rnd.IntN(len(held))
+		if err := m.giveBack(ctx, held[i:i+1]); err != nil {
+			return err
+		}
+		got, err := m.Reserve(ctx, engine.DefaultQueue, request, reservations[:0])
+		if err != nil {
+			return err
+		}
+		if len(got.Reservations) == 0 {
+			return fmt.Errorf("%s gave nothing, although a chunk was given back", strategy)
+		}
+		held[i].Token = got.Reservations[0].Token
+	}
+	cycles := float64(m.scale.timing.samples)
+	m.add("nested_limits_mean", micro(time.Since(started))/cycles, "us")
+	after, err := m.Examined(engine.DefaultQueue)
+	if err != nil {
+		return err
+	}
+	m.counted("nested_limits", float64(after-before)/cycles)
+	return m.giveBack(ctx, held)
+}

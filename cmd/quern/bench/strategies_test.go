@@ -1,0 +1,60 @@
+package bench
+
+import (
+	"path"
+	"strings"
+	"testing"
+)
+
+// Every case of the suite comes to its end on a small backlog, finds something or nothing as it says, and leaves the
+// promised figures.
+func TestStrategiesOnASmallBacklog(t *testing.T) {
+	t.Parallel()
+	r := &run{dir: t.TempDir(), progress: func(line string) { t.Log(line) }, report: &Report{}}
+	scale := strategyScale{
+		submissions: 400, chunks: 100, companies: 40, sides: 10, head: 1000,
+		timing: timing{warm: 10, samples: 300, hold: 25},
+	}
+	if err := strategyFigures(t.Context(), r, scale); err != nil {
+		t.Fatal(err)
+	}
+	figures := map[string]float64{}
+	for _, got := range r.report.Results {
+		if _, twice := figures[got.Name]; twice {
+			t.Errorf("%s is there twice", got.Name)
+		}
+		figures[got.Name] = got.Value
+	}
+	for _, pattern := range strategyNames {
+		found := 0
+		for name := range figures {
+			if matched, err := path.Match(pattern, name); err != nil {
+				t.Fatal(err)
+			} else if matched {
+				found++
+			}
+		}
+		if found == 0 {
+			t.Errorf("no figure is named %s; there are %v", pattern, figures)
+		}
+	}
+	// Each pick looks at one submission at least; with both limits saturated it may meet a part of what is in the view,
+	// but a mean as large as the backlog would be a scan.
+	if got := figures["examined_per_chunk_max"]; got < 1 || got >= float64(scale.submissions) {
+		t.Errorf("%v submissions examined per chunk, want 1 to %d", got, scale.submissions-1)
+	}
+}
+
+// Each block of the language is measured.
+func TestStrategiesCoverEveryBlock(t *testing.T) {
+	t.Parallel()
+	for _, block := range []string{"Random", "OldestFirst", "NewestFirst", "CustomPriority", "SelectOnly(", "OrElse(", "PreferDistinct(", "MaxSimultaneous("} {
+		found := false
+		for _, c := range strategyCases {
+			found = found || strings.HasPrefix(c.strategy, block)
+		}
+		if !found {
+			t.Errorf("no case begins with %s", block)
+		}
+	}
+}
