@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -48,10 +47,10 @@ type Engine struct {
 const DefaultQueue = "default"
 
 // Open recovers everything in the data directory and serves. It fails when another process holds the directory, when a
-// file is damaged or of a newer version, or when the directory cannot be written; nothing is changed then.
+// file is damaged, missing or of a newer version, or when the directory cannot be written; nothing is changed then.
 func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	o.fill()
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+	if err := makeDir(o.Dir); err != nil {
 		return nil, fmt.Errorf("the data directory %s cannot be made: %w", o.Dir, err)
 	}
 	e := &Engine{options: o, queues: map[string]*openQueue{}, shards: map[queue.ShardID]*openQueue{}}
@@ -63,7 +62,10 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 			e.Close()
 		}
 	}()
-	if e.catalogue, err = store.OpenCatalogue(ctx, filepath.Join(o.Dir, "quern.db")); err != nil {
+	if err := hasCatalogue(o.Dir); err != nil {
+		return nil, err
+	}
+	if e.catalogue, err = store.OpenCatalogue(ctx, filepath.Join(o.Dir, catalogueFile)); err != nil {
 		return nil, err
 	}
 	if err := e.loadKey(); err != nil {

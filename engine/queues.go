@@ -68,6 +68,11 @@ func (e *Engine) openQueues(ctx context.Context) error {
 		return err
 	}
 	for _, row := range rows {
+		if err := e.hasFiles(row); err != nil {
+			return err
+		}
+	}
+	for _, row := range rows {
 		if err := e.openQueue(ctx, row); err != nil {
 			return fmt.Errorf("queue %s: %w", row.Name, err)
 		}
@@ -81,19 +86,19 @@ func (e *Engine) openQueues(ctx context.Context) error {
 // openQueue recovers a queue's shard. The caller holds e.mu, or nobody else knows the engine yet.
 func (e *Engine) openQueue(ctx context.Context, row store.QueueRow) error {
 	dir := e.shardDir(row.Shard)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir); err != nil {
 		return err
 	}
 	q := &openQueue{name: row.Name, id: row.Shard, created: row.Created}
 	q.config.Store(&row.Settings)
 	var err error
-	if q.store, err = store.Open(ctx, filepath.Join(dir, "store.db"), store.Options{}); err != nil {
+	if q.store, err = store.Open(ctx, filepath.Join(dir, storeFile), store.Options{}); err != nil {
 		return err
 	}
 	q.shard, err = shard.Open(ctx, shard.Options{
 		ID: row.Shard, Queue: row.Name, Settings: row.Settings, Key: e.key, Store: q.store,
 		Journal: func(ctx context.Context) (journal.Journal, error) {
-			return sqlitelog.Open(ctx, filepath.Join(dir, "journal.db"), sqlitelog.Options{})
+			return sqlitelog.Open(ctx, filepath.Join(dir, journalFile), sqlitelog.Options{})
 		},
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
 		Committed: e.metrics.committed(row.Name), FreeBallast: e.ballast.free, FoldBytes: e.options.FoldBytes,

@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/quern-queue/quern/engine/store"
+)
+
+const (
+	catalogueFile = "quern.db"
+	storeFile     = "store.db"
+	journalFile   = "journal.db"
+)
+
+// makeDir makes a directory with all above it, so that they are still there after a power cut: what was acknowledged in
+// their files is worth nothing without their names.
+func makeDir(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	above := filepath.Dir(path)
+	if above != path {
+		if err := makeDir(above); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		if info, again := os.Stat(path); again == nil && info.IsDir() {
+			return nil // somebody else was faster
+		}
+		return err
+	}
+	folder, err := os.Open(above)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// hasCatalogue refuses a directory with shards and no catalogue: a new one would know none of their queues.
+func hasCatalogue(dir string) error {
+	path := filepath.Join(dir, catalogueFile)
+	if there, err := exists(path); there || err != nil {
+		return err
+	}
+	shards, err := os.ReadDir(filepath.Join(dir, "shards"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(shards) > 0 {
+		return missing(path, "there are shards beside it")
+	}
+	return nil
+}
+
+// hasFiles refuses a queue of the catalogue whose files are gone, instead of beginning anew with an empty one. A queue comes into
+// the catalogue after its files are on disk, and leaves it before they are removed.
+func (e *Engine) hasFiles(row store.QueueRow) error {
+	for _, name := range []string{storeFile, journalFile} {
+		path := filepath.Join(e.shardDir(row.Shard), name)
+		there, err := exists(path)
+		if err != nil {
+			return err
+		}
+		if !there {
+			return missing(path, fmt.Sprintf("the catalogue has its queue %q", row.Name))
+		}
+	}
+	return nil
+}
+
+func exists(path string) (bool, error) {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func missing(path, but string) error {
+	return fmt.Errorf("%s is missing, but %s. Nothing was changed: restore the whole data directory from a backup, or choose another with --data", path, but)
+}

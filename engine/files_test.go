@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// A data directory of which a part is gone is refused by the part's name, and stays as it is: an empty queue in the
+// place of a full one would look like work that was done.
+func TestMissingFilesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []string{"quern.db", "shards/0000/store.db", "shards/0000/journal.db", "shards/0001/store.db", "shards/0001/journal.db", "shards/0001", "shards"} {
+		t.Run(lost, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "a", "data")
+			e, err := openIn(t, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := e.PutQueue(context.Background(), "second", queue.DefaultSettings()); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(filepath.Join(dir, lost)); err != nil {
+				t.Fatal(err)
+			}
+			before := names(t, dir)
+			e, err = openIn(t, dir)
+			if err == nil {
+				t.Fatalf("the directory opens without %s: %v", lost, e.Close())
+			}
+			if want := filepath.Join(dir, lost); !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "is missing") {
+				t.Errorf("the error does not say that %s is missing: %v", want, err)
+			}
+			if after := names(t, dir); !slices.Equal(before, after) {
+				t.Errorf("the refused open left %q, want %q", after, before)
+			}
+		})
+	}
+}
+
+func openIn(t *testing.T, dir string) (*Engine, error) {
+	t.Helper()
+	return Open(context.Background(), Options{Dir: dir, Now: time.Now, Seed: rand.Uint64, Registerer: prometheus.NewRegistry(), BallastBytes: -1})
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	var list []string
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		list = append(list, path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
