@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
@@ -79,7 +80,8 @@ func equalFold(a, b string) bool {
 
 // readBody reads the whole body of at most limit bytes into a pooled buffer, which the caller gives back with
 // s.freeBody. The buffer grows with what arrives, not with what Content-Length announces, and what it holds beyond an
-// ordinary body counts against maxHeldBytes.
+// ordinary body counts against maxHeldBytes. Text that is not UTF-8 is refused: the decoders would put U+FFFD in its place, and
+// a consumer would get something else than the producer sent.
 func (s *Server) readBody(c echo.Context, limit int64) (*buffer, error) {
 	r := c.Request()
 	if r.ContentLength > limit {
@@ -103,6 +105,10 @@ func (s *Server) readBody(c echo.Context, limit int64) (*buffer, error) {
 			s.freeBody(body)
 			return nil, &http.MaxBytesError{Limit: limit}
 		case err == io.EOF:
+			if !utf8.Valid(body.b) {
+				s.freeBody(body)
+				return nil, s.newProblem(codeMalformed, "The body is not UTF-8. Send bytes that are not text as {\"base64\":\"...\"}.")
+			}
 			return body, nil
 		case err != nil:
 			s.freeBody(body)
