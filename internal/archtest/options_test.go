@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// docs/OPERATIONS.md has a row for every option of the server, with its default, its limits and its sentence as the code has them.
+// docs/OPERATIONS.md has a row for every option of the server and no other, with its default, its limits and its sentence as the code has them.
 func TestOptionsAreDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(need(t, root), "docs/OPERATIONS.md"))
@@ -25,6 +25,11 @@ func TestOptionsAreDocumented(t *testing.T) {
 			options += found
 			findings = append(findings, missing...)
 		}
+	}
+	_, table, _ := strings.Cut(string(text), "\n| option |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	if rows := strings.Count(table, "\n| `"); rows > options {
+		findings = append(findings, fmt.Sprintf("docs/OPERATIONS.md has %d rows of options; cmd/quern has %d options", rows, options))
 	}
 	report(t, findings, "put the row into the table of docs/OPERATIONS.md, Configuration")
 	if options == 0 {
