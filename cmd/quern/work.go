@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -115,7 +116,7 @@ func (a *app) work(ctx context.Context, o workOptions, args []string) error {
 		Queue: a.queueName(), Strategy: o.strategy, Consumer: o.consumer, Concurrency: o.concurrency, Timeout: o.timeout,
 		Grace: time.Millisecond, // ends the handlers that have not begun their command; commands are shielded from it
 		OnError: func(err error) {
-			fmt.Fprintf(bar, "quern: %v\n", err)
+			fmt.Fprintf(bar, "quern: %s\n", strings.TrimPrefix(err.Error(), "quern: "))
 		},
 	}, w.handle)
 	bar.End()
