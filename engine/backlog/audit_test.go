@@ -139,7 +139,7 @@ func (m *model) auditView(v *View) (members int) {
 		if g.offered {
 			tops++
 			if v.order == strategy.Random {
-				total += 1 << g.exp
+				total += bound(g.exp)
 				if g.exp != exponent(g.total) || v.top.buckets[v.top.search(g.exp)].entries[g.place].of != uint32(number) {
 					m.fatalf("view %s gate %d of weight %d is lost in the top", v.key, number, g.total)
 				}
@@ -159,7 +159,7 @@ func (m *model) auditView(v *View) (members int) {
 			for i, x := range bk.entries {
 				m.auditMember(v, uint32(number), uint32(i), x)
 				if s := m.b.subs[x.of]; exponent(uint64(s.available)) != bk.exp {
-					m.fatalf("view %s: a submission with %d available is in the bucket of 2^%d", v.key, s.available, bk.exp)
+					m.fatalf("view %s: a submission with %d available is in the bucket %d", v.key, s.available, bk.exp)
 				}
 			}
 		}

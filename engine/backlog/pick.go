@@ -134,7 +134,7 @@ func (b *Backlog) given(s *Submission) {
 	}
 }
 
-// reweigh tells the Random views when the available chunks crossed a power of two.
+// reweigh tells the Random views when the available chunks crossed a bound.
 func (b *Backlog) reweigh(s *Submission, before uint64) {
 	from, to := exponent(before), exponent(uint64(s.available))
 	if from == to {

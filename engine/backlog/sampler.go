@@ -3,11 +3,13 @@ package backlog
 import "math/bits"
 
 // sampler draws entries with a probability proportional to their weight, exactly, in O(1) expected time, while weights
-// change. Entries stand in buckets by the power of two that covers their weight: 2^(exp-1) < weight <= 2^exp. A number drawn
-// from 0..total-1 falls on an entry and on a place below 2^exp within it; the caller rejects places at or beyond the weight
-// (fewer than half) and draws again. An entry moves only when its weight crosses a power of two.
+// change. Entries stand in buckets by a bound that covers their weight, of which there are four to a power of two: 1, 2, 3,
+// 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 ... A number drawn from 0..total-1 falls on an entry and on a place below the bound
+// within it; the caller rejects places at or beyond the weight (a fifth at most) and draws again. An entry moves only when
+// its weight crosses a bound. (With powers of two alone two draws in five were rejected, and each costs a look at a
+// submission that lies anywhere in memory.)
 type sampler struct {
-	total   uint64   // sum of 2^exp over all entries
+	total   uint64   // sum of the bounds of all entries
 	buckets []bucket // largest exp first, none empty; buckets beyond the length keep small memory for reuse
 }
 
@@ -20,17 +22,27 @@ type bucket struct {
 // number).
 type entry struct{ of, at uint32 }
 
-// exponent is the smallest e with weight <= 2^e; 0 for a weight of 0.
+// exponent numbers the smallest bound that covers the weight: 0 for weights 0 and 1.
 func exponent(weight uint64) uint8 {
-	if weight <= 1 {
-		return 0
+	if weight <= 4 {
+		return uint8(max(weight, 1) - 1)
 	}
-	return uint8(bits.Len64(weight - 1))
+	octave := bits.Len64(weight-1) - 1 // 2^octave < weight <= 2^(octave+1)
+	quarter := (weight - 1 - 1<<octave) >> (octave - 2)
+	return uint8(4*(octave-1)) + uint8(quarter)
+}
+
+// bound is the bound of that number.
+func bound(exp uint8) uint64 {
+	if exp < 4 {
+		return uint64(exp) + 1
+	}
+	return uint64(5+exp%4) << (exp/4 - 1)
 }
 
 // add puts x into the bucket of exp and returns its place there.
 func (p *sampler) add(exp uint8, x entry) (place uint32) {
-	p.total += 1 << exp
+	p.total += bound(exp)
 	i := p.search(exp)
 	if i == len(p.buckets) || p.buckets[i].exp != exp {
 		p.open(i, exp)
@@ -43,7 +55,7 @@ func (p *sampler) add(exp uint8, x entry) (place uint32) {
 // remove takes out the entry at a place of the bucket of exp. The bucket's last entry moves there; it is returned if it is
 // another one.
 func (p *sampler) remove(exp uint8, place uint32) (moved entry, ok bool) {
-	p.total -= 1 << exp
+	p.total -= bound(exp)
 	i := p.search(exp)
 	b := &p.buckets[i]
 	last := len(b.entries) - 1
@@ -58,13 +70,14 @@ func (p *sampler) remove(exp uint8, place uint32) (moved entry, ok bool) {
 	return moved, ok
 }
 
-// find is the entry on which a number below total falls, and the place within its 2^exp.
+// find is the entry on which a number below total falls, and the place within its bound.
 func (p *sampler) find(number uint64) (x entry, rest uint64) {
 	for i := range p.buckets {
 		b := &p.buckets[i]
-		span := uint64(len(b.entries)) << b.exp
+		each := bound(b.exp)
+		span := uint64(len(b.entries)) * each
 		if number < span {
-			return b.entries[number>>b.exp], number & (1<<b.exp - 1)
+			return b.entries[number/each], number % each
 		}
 		number -= span
 	}

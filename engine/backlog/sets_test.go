@@ -105,7 +105,7 @@ func TestSampler(t *testing.T) {
 		var ids []uint32
 		for step := range uint32(2000) {
 			if r.IntN(3) > 0 && len(ids) < 200 {
-				exp := uint8(r.IntN(6))
+				exp := uint8(r.IntN(12))
 				spots[step] = spot{exp, p.add(exp, entry{of: step})}
 				ids = append(ids, step)
 			} else if len(ids) > 0 {
@@ -119,7 +119,7 @@ func TestSampler(t *testing.T) {
 			}
 			var total uint64
 			for _, s := range spots {
-				total += 1 << s.exp
+				total += bound(s.exp)
 			}
 			if p.total != total {
 				t.Fatalf("seed=%d step=%d: total %d, want %d", seed, step, p.total, total)
@@ -128,14 +128,14 @@ func TestSampler(t *testing.T) {
 		hits := map[uint32]uint64{}
 		for number := range p.total {
 			x, rest := p.find(number)
-			if rest >= 1<<spots[x.of].exp {
-				t.Fatalf("seed=%d: number %d leaves %d in a bucket of 2^%d", seed, number, rest, spots[x.of].exp)
+			if rest >= bound(spots[x.of].exp) {
+				t.Fatalf("seed=%d: number %d leaves %d in the bucket %d", seed, number, rest, spots[x.of].exp)
 			}
 			hits[x.of]++
 		}
 		for id, s := range spots {
-			if hits[id] != 1<<s.exp {
-				t.Fatalf("seed=%d: entry %d is hit %d times, want %d", seed, id, hits[id], 1<<s.exp)
+			if hits[id] != bound(s.exp) {
+				t.Fatalf("seed=%d: entry %d is hit %d times, want %d", seed, id, hits[id], bound(s.exp))
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func TestSampler(t *testing.T) {
 
 func TestExponent(t *testing.T) {
 	t.Parallel()
-	for weight, want := range map[uint64]uint8{0: 0, 1: 0, 2: 1, 3: 2, 4: 2, 5: 3, 1 << 31: 31, 1<<31 + 1: 32, 1<<32 - 1: 32, 1 << 52: 52} {
+	for weight, want := range map[uint64]uint8{0: 0, 1: 0, 2: 1, 3: 2, 4: 3, 5: 4, 8: 7, 9: 8, 10: 8, 11: 9, 16: 11, 1 << 31: 119, 1<<31 + 1: 120, 1<<32 - 1: 123, 1 << 52: 203} {
 		if got := exponent(weight); got != want {
 			t.Errorf("exponent(%d) = %d, want %d", weight, got, want)
 		}
