@@ -75,7 +75,10 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.metrics, err = newMetrics(e, o.Registerer); err != nil {
 		return nil, err
 	}
-	return e, e.openQueues(ctx)
+	if err := e.openQueues(ctx); err != nil {
+		return nil, err
+	}
+	return e, e.loadStrategies()
 }
 
 func (o *Options) fill() {

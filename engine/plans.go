@@ -7,11 +7,18 @@ import (
 )
 
 // plans remembers what strategies compiled to, by the raw JSON they came as and by their canonical text, so that every
-// spelling of a strategy shares one plan.
+// spelling of a strategy shares one plan. Of a strategy that is asked for by its name it remembers that name alone: what
+// stands behind it may change.
 type plans struct {
 	mu     sync.RWMutex
-	byRaw  map[string]*strategy.Plan
+	byRaw  map[string]asked
 	byText map[string]*strategy.Plan
+}
+
+// asked is what a raw strategy says: a plan, or the name of a strategy of the queue.
+type asked struct {
+	plan *strategy.Plan
+	name string // when plan is nil
 }
 
 // maxPlans bounds the cache; a client that makes up strategies without end only loses it its speed.
@@ -20,40 +27,93 @@ const maxPlans = 4096
 // maxCachedStrategy bounds the raw text that is kept as a key.
 const maxCachedStrategy = 4096
 
-// Plan compiles a strategy given as a JSON value: a string (the text form) or an object. Nothing means Random.
-func (e *Engine) Plan(raw []byte) (*strategy.Plan, error) {
+// Plan compiles a strategy given as a JSON value: a string (the text form), an object, or {"name":...} for one that the
+// queue keeps under that name, as it stands now. Nothing means Random. A name that the queue does not have is CodeInvalid at
+// /strategy/name.
+func (e *Engine) Plan(queueName string, raw []byte) (*strategy.Plan, error) {
 	p := &e.plans
 	p.mu.RLock()
-	plan := p.byRaw[string(raw)]
+	known, ok := p.byRaw[string(raw)]
 	p.mu.RUnlock()
-	if plan != nil {
-		return plan, nil
+	if !ok {
+		var err error
+		if known, err = p.read(raw); err != nil {
+			return nil, err
+		}
 	}
-	parse := func() (*strategy.Strategy, error) { return strategy.ParseJSON(raw) }
-	if len(raw) == 0 {
-		parse = func() (*strategy.Strategy, error) { return strategy.Parse("Random") }
+	if known.plan != nil {
+		return known.plan, nil
 	}
-	s, err := parse()
+	n, err := e.byName(queueName, known.name)
 	if err != nil {
 		return nil, err
+	}
+	return n.plan, nil
+}
+
+// read finds out what a raw strategy says and remembers it.
+func (p *plans) read(raw []byte) (asked, error) {
+	if len(raw) == 0 {
+		s, err := strategy.Parse("Random")
+		if err != nil {
+			return asked{}, err
+		}
+		return p.keep("", s), nil
+	}
+	if name, ok, err := strategy.ParseName(raw); ok || err != nil {
+		if err == nil {
+			err = knowable(name)
+		}
+		if err != nil {
+			return asked{}, err
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.remember(string(raw), asked{name: name}), nil
+	}
+	s, err := strategy.ParseJSON(raw)
+	if err != nil {
+		return asked{}, err
 	}
 	return p.keep(string(raw), s), nil
 }
 
-func (p *plans) keep(raw string, s *strategy.Strategy) *strategy.Plan {
+// keep remembers a strategy under its raw form.
+func (p *plans) keep(raw string, s *strategy.Strategy) asked {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.byRaw == nil || len(p.byRaw) >= maxPlans {
-		p.byRaw, p.byText = map[string]*strategy.Plan{}, map[string]*strategy.Plan{}
-	}
+	return p.remember(raw, asked{plan: p.share(s)})
+}
+
+// plan is the one plan of all spellings of a strategy.
+func (p *plans) plan(s *strategy.Strategy) *strategy.Plan {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.share(s)
+}
+
+// share and remember: the caller holds p.mu.
+func (p *plans) share(s *strategy.Strategy) *strategy.Plan {
+	p.bound()
 	text := s.String()
 	plan := p.byText[text]
 	if plan == nil {
 		plan = s.Plan()
 		p.byText[text] = plan
 	}
-	if len(raw) <= maxCachedStrategy {
-		p.byRaw[raw] = plan
-	}
 	return plan
+}
+
+func (p *plans) remember(raw string, a asked) asked {
+	p.bound()
+	if len(raw) <= maxCachedStrategy {
+		p.byRaw[raw] = a
+	}
+	return a
+}
+
+func (p *plans) bound() {
+	if p.byRaw == nil || max(len(p.byRaw), len(p.byText)) >= maxPlans {
+		p.byRaw, p.byText = map[string]asked{}, map[string]*strategy.Plan{}
+	}
 }

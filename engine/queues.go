@@ -35,6 +35,7 @@ type openQueue struct {
 	store   *store.Store
 	shard   *shard.Shard
 	empty   emptyCounts
+	named   named
 }
 
 func (q *openQueue) info() QueueInfo {
@@ -132,9 +133,13 @@ func (e *Engine) queue(name string) (*openQueue, error) {
 	q := e.queues[name]
 	e.mu.RUnlock()
 	if q == nil {
-		return nil, &queue.Error{Code: queue.CodeUnknownQueue, Message: fmt.Sprintf("There is no queue %q. Create it with PUT /v1/queues/{queue}, or use %q, which always exists.", clip(name, queue.MaxQueueNameBytes), DefaultQueue)}
+		return nil, unknownQueue(name)
 	}
 	return q, nil
+}
+
+func unknownQueue(name string) error {
+	return &queue.Error{Code: queue.CodeUnknownQueue, Message: fmt.Sprintf("There is no queue %q. Create it with PUT /v1/queues/{queue}, or use %q, which always exists.", clip(name, queue.MaxQueueNameBytes), DefaultQueue)}
 }
 
 // route finds the queue of a submission by arithmetic on its id.

@@ -13,12 +13,18 @@ import (
 // Engine is what this face needs of the queue's use cases; *engine.Engine is it.
 type Engine interface {
 	Ready() []engine.Check
-	Plan(raw []byte) (*strategy.Plan, error)
+	Plan(queueName string, raw []byte) (*strategy.Plan, error)
 
 	Queues() []engine.QueueInfo
 	Queue(name string) (engine.QueueInfo, error)
 	PutQueue(ctx context.Context, name string, settings queue.Settings) (info engine.QueueInfo, created bool, err error)
 	DeleteQueue(ctx context.Context, name string) error
+
+	Strategies(queueName, after string, limit int) (engine.Page[engine.NamedStrategy], error)
+	Strategy(queueName, name string, version uint32) (engine.NamedStrategy, error)
+	PutStrategy(ctx context.Context, queueName, name string, raw []byte, guard engine.StrategyGuard) (s engine.NamedStrategy, created bool, err error)
+	DeleteStrategy(ctx context.Context, queueName, name string, guard engine.StrategyGuard) error
+	ReadStrategy(queueName string, raw []byte) (*strategy.Strategy, error)
 
 	Insert(ctx context.Context, queueName string, n queue.NewSubmission) (s queue.Submission, replayed bool, err error)
 	Submission(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)

@@ -24,6 +24,7 @@ const (
 	codeNotFound     queue.Code = api.CodeNotFound         // no such path
 	codeMethod       queue.Code = api.CodeMethodNotAllowed // the path exists, the method does not
 	codeMediaType    queue.Code = api.CodeUnsupportedMedia
+	codePrecondition queue.Code = api.CodePrecondition
 	codeHost         queue.Code = "misdirected"    // the Host header is not a name of this server
 	codeCrossOrigin  queue.Code = "cross_origin"   // a browser sent it from another site
 	codeSlow         queue.Code = "request_slow"   // the body did not arrive in time
@@ -51,9 +52,11 @@ func kinds() []kind {
 		{code: codeMalformed, status: 400, title: "The body cannot be read", advice: "Send one complete JSON value (or JSON lines where they are accepted)."},
 		{code: queue.CodeUnknownQueue, status: 404, title: "No such queue", advice: "Create it with PUT /v1/queues/{queue}, or use the queue named default."},
 		{code: queue.CodeUnknownSubmission, status: 404, title: "No such submission", advice: "Check the id; ended submissions are forgotten after the queue's retention."},
+		{code: queue.CodeUnknownStrategy, status: 404, title: "No such strategy", advice: "GET /v1/queues/{queue}/strategies lists those there are."},
 		{code: codeNotFound, status: 404, title: "No such path", advice: "See the list of operations on this page."},
 		{code: codeMethod, status: 405, title: "Method not allowed", advice: "Use one of the methods in the Allow header."},
 		{code: queue.CodeConflict, status: 409, title: "The state does not allow it", advice: "Read the resource again and decide anew."},
+		{code: codePrecondition, status: 412, title: "The condition does not hold", advice: "Somebody changed it meanwhile: read it again and decide anew."},
 		{code: queue.CodeIdempotencyReuse, status: 422, title: "Idempotency key used before", advice: "Use a new Idempotency-Key for a different request."},
 		{code: queue.CodeTooLarge, status: 413, title: "Too large", advice: "Split the request, or put the content into object storage."},
 		{code: codeMediaType, status: 415, title: "Unsupported media type", advice: "Send Content-Type: application/json and no Content-Encoding."},

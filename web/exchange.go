@@ -61,7 +61,7 @@ func (s *Server) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q
 	wait := time.Duration(0)
 	var err error
 	if in.HasReserve {
-		if call.reserve, err = s.reserveRequest(&in.Reserve, "/reserve"); err != nil {
+		if call.reserve, err = s.reserveRequest(&in.Reserve, queueName, "/reserve"); err != nil {
 			return err
 		}
 		wait, call.reserve.Wait = call.reserve.Wait, 0

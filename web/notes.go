@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // propertyNotes says what each property of each schema means, with the limits that the engine keeps. The document is
 // not made when one is missing or superfluous.
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
-	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), submissionNotes(), reservationNotes(), serverNotes()} {
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), submissionNotes(), reservationNotes(), strategyNotes(), serverNotes()} {
 		for name, n := range part {
 			all[name] = n
 		}
@@ -222,6 +223,28 @@ func reservationNotes() map[string]note {
 		out[schema+".token"] = note{text: "As the reservation gave it"}
 	}
 	return out
+}
+
+func strategyNotes() map[string]note {
+	kinds := oneOf("What is the matter", strategy.WarnOffersNothing, strategy.WarnContradiction, strategy.WarnRepeatedFilter,
+		strategy.WarnLimitNeverBind, strategy.WarnNoPreference, strategy.WarnHidden)
+	return map[string]note{
+		"NamedStrategy.name":       {text: "Name: 1 to 64 letters, digits, '.', '_' and '-'"},
+		"NamedStrategy.version":    {text: "From 1; each change makes the next. The last 100 are kept"},
+		"NamedStrategy.strategy":   {text: "The canonical text"},
+		"NamedStrategy.etag":       {text: "Names the version; for If-Match"},
+		"NamedStrategy.created_at": {text: "When the version was put"},
+		"PageNamedStrategy.items":  {text: "The strategies, by name"},
+		"PageNamedStrategy.next":   {text: "Cursor of the next page; absent on the last"},
+		"StrategyRequest.strategy": {text: "What to name or to validate; only to validate it may be a name", ref: "Strategy"},
+		"ValidStrategy.strategy":   {text: "The canonical text"},
+		"ValidStrategy.tree":       {text: "The canonical JSON", ref: "Strategy"},
+		"ValidStrategy.branches":   {text: "What it compiles to, in the order in which it is asked"},
+		"ValidStrategy.warnings":   {text: "What in it has no effect"},
+		"StrategyWarning.kind":     kinds,
+		"StrategyWarning.pointer":  {text: "The block: a JSON pointer into the canonical JSON, below /strategy"},
+		"StrategyWarning.detail":   {text: "The rest of a sentence about it"},
+	}
 }
 
 func serverNotes() map[string]note {

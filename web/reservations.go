@@ -43,7 +43,7 @@ func (s *Server) reserve(c echo.Context) error {
 	}
 	call := s.pools.reserveCall()
 	defer func() { s.pools.freeReserve(call) }()
-	request, err := s.decodeReserve(call, body)
+	request, err := s.decodeReserve(call, queueName, body)
 	if err != nil {
 		return err
 	}
@@ -74,17 +74,17 @@ func (s *Server) reserve(c echo.Context) error {
 }
 
 // decodeReserve reads the body and gives its buffer back; what it returns points into nothing that is reused.
-func (s *Server) decodeReserve(call *reserveCall, body *buffer) (engine.ReserveRequest, error) {
+func (s *Server) decodeReserve(call *reserveCall, queueName string, body *buffer) (engine.ReserveRequest, error) {
 	defer s.freeBody(body)
 	if err := call.request.Decode(body.b); err != nil {
 		return engine.ReserveRequest{}, s.wireProblem(err, body.b, contentJSON)
 	}
-	return s.reserveRequest(&call.request, "")
+	return s.reserveRequest(&call.request, queueName, "")
 }
 
 // reserveRequest resolves the strategy and checks what the engine's types cannot hold; all else is the engine's to check.
 // prefix is where the request stands in the body.
-func (s *Server) reserveRequest(in *wire.ReserveRequest, prefix string) (engine.ReserveRequest, error) {
+func (s *Server) reserveRequest(in *wire.ReserveRequest, queueName, prefix string) (engine.ReserveRequest, error) {
 	var out engine.ReserveRequest
 	switch {
 	case in.WaitMS < 0 || in.WaitMS > queue.MaxWait.Milliseconds():
@@ -94,7 +94,7 @@ func (s *Server) reserveRequest(in *wire.ReserveRequest, prefix string) (engine.
 	case len(in.Context) > maxContextKeys:
 		return out, queue.Invalid(prefix+"/context", "has %d keys; at most %d are allowed", len(in.Context), maxContextKeys)
 	}
-	plan, err := s.engine.Plan(in.Strategy)
+	plan, err := s.engine.Plan(queueName, in.Strategy)
 	if err != nil {
 		return out, prefixed(err, prefix)
 	}

@@ -26,6 +26,7 @@ const (
 	tagQueues       = "queues"
 	tagSubmissions  = "submissions"
 	tagReservations = "reservations"
+	tagStrategies   = "strategies"
 	tagServer       = "server"
 )
 
@@ -65,6 +66,8 @@ func (s *Server) routes() error {
 		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the same at any backlog. Totals count from the server's start."}, s.getStats)
 	register(d, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values", scope: scopeRead, tag: tagQueues, compress: true,
 		summary: "List the values of a meta key with what is ready and in flight"}, s.listValues)
+
+	s.strategyRoutes(d)
 
 	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
@@ -111,6 +114,20 @@ func (s *Server) routes() error {
 	s.echo.HEAD("/livez", s.livez)
 	s.operations["/livez"][http.MethodHead] = s.operations["/livez"][http.MethodGet]
 	return s.finishDocument(d)
+}
+
+// strategyRoutes are the part of the table about named strategies.
+func (s *Server) strategyRoutes(d *document) {
+	register(d, operation{id: "list-strategies", method: "GET", path: "/v1/queues/{queue}/strategies", scope: scopeRead, tag: tagStrategies, compress: true,
+		summary: "List a queue's named strategies by name"}, s.listStrategies)
+	register(d, operation{id: "get-strategy", method: "GET", path: "/v1/queues/{queue}/strategies/{name}", scope: scopeRead, tag: tagStrategies,
+		summary: "Read a named strategy, or an older version of it"}, s.getStrategy)
+	register(d, operation{id: "put-strategy", method: "PUT", path: "/v1/queues/{queue}/strategies/{name}", scope: scopeOperate, tag: tagStrategies, creates: reflect.TypeFor[api.NamedStrategy](),
+		summary: "Name a strategy, or change the one behind a name", about: putStrategyAbout}, s.putStrategy)
+	register(d, operation{id: "delete-strategy", method: "DELETE", path: "/v1/queues/{queue}/strategies/{name}", scope: scopeOperate, tag: tagStrategies,
+		summary: "Delete a named strategy with all its versions", about: "Reservations that ask for it are refused from then on. If-Match as for PUT."}, s.deleteStrategy)
+	register(d, operation{id: "validate-strategy", method: "POST", path: "/v1/queues/{queue}/strategies/validate", scope: scopeRead, tag: tagStrategies,
+		summary: "Say what a strategy means", about: validateAbout}, s.validateStrategy)
 }
 
 // register adds an operation whose handler is a plain function of an input and an output struct.

@@ -69,7 +69,7 @@ func TestEveryOperationHasAScript(t *testing.T) {
 
 // shownHeaders are the headers of an answer that belong to the interface.
 func shownHeaders() []string {
-	return []string{"Content-Type", "Location", "Allow", "Retry-After", headerReplayed, headerDurability, "Preference-Applied"}
+	return []string{"Content-Type", "Location", "ETag", "Allow", "Retry-After", headerReplayed, headerDurability, "Preference-Applied"}
 }
 
 func runScript(f *fixture, script string) string {

@@ -23,6 +23,10 @@ const (
 	MaxQueueNameBytes  = 64
 	MaxQueues          = 256 // one shard each for now, and shards have 10 bits
 
+	MaxStrategyNameBytes = 64
+	MaxStrategies        = 1000 // named ones of a queue: they are compiled and held in memory
+	MaxStrategyVersions  = 100  // the newest of a name: enough to see what changed and go back
+
 	MaxReserve     = 1000  // chunks of one reserve
 	MaxBatch       = 10000 // items of one complete, fail, extend or release
 	MaxWait        = 60 * time.Second

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Catalogue is the file of the whole server: which queues there are, and its secrets. It is read at start and written when an
+// Catalogue is the file of the whole server: which queues there are, their named strategies, and its secrets. It is read at start and written when an
 // operator changes something, so one connection does.
 type Catalogue struct {
 	path string
@@ -23,6 +23,9 @@ type Catalogue struct {
 	conn                        *sqlitedb.Conn
 	list, put, drop             *sqlitedb.Stmt
 	secret, putSecret, inShards *sqlitedb.Stmt
+	strategies, strategyAt      *sqlitedb.Stmt
+	putStrategy, trimStrategy   *sqlitedb.Stmt
+	dropStrategy, dropAll       *sqlitedb.Stmt
 }
 
 // QueueRow is a queue as the catalogue keeps it.
@@ -64,6 +67,12 @@ func (c *Catalogue) open(ctx context.Context) error {
 		{&c.inShards, "SELECT name FROM queue WHERE shard = ?"},
 		{&c.secret, "SELECT bytes FROM secret WHERE name = ?"},
 		{&c.putSecret, "INSERT INTO secret (name, bytes) VALUES (?, ?)"},
+		{&c.strategies, "SELECT shard, name, max(version), text, created FROM strategy GROUP BY shard, name ORDER BY shard, name"}, // beside a max SQLite gives the other columns of its row
+		{&c.strategyAt, "SELECT shard, name, version, text, created FROM strategy WHERE shard = ? AND name = ? AND version = ?"},
+		{&c.putStrategy, "INSERT INTO strategy (shard, name, version, text, created) VALUES (?, ?, ?, ?, ?)"},
+		{&c.trimStrategy, "DELETE FROM strategy WHERE shard = ? AND name = ? AND version <= ?"},
+		{&c.dropStrategy, "DELETE FROM strategy WHERE shard = ? AND name = ?"},
+		{&c.dropAll, "DELETE FROM strategy WHERE shard = (SELECT shard FROM queue WHERE name = ?)"},
 	})
 }
 
@@ -115,12 +124,17 @@ func (c *Catalogue) PutQueue(q QueueRow) error {
 	return wrap("put queue", err)
 }
 
-// DeleteQueue removes a queue durably. One that is not there is removed already.
+// DeleteQueue removes a queue with its named strategies durably. One that is not there is removed already.
 func (c *Catalogue) DeleteQueue(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := c.drop.Exec(name)
-	return wrap("delete queue", err)
+	return wrap("delete queue", c.conn.Tx(func() error {
+		if _, err := c.dropAll.Exec(name); err != nil {
+			return err
+		}
+		_, err := c.drop.Exec(name)
+		return err
+	}))
 }
 
 // Secret is the random key of this name, of so many bytes. The first call draws it from rnd and stores it durably; from then

@@ -201,3 +201,53 @@ func TestCancelUnderWork(t *testing.T) {
 		t.Errorf("got %+v, want a chunk of %s that is gone", got, s.ID)
 	}
 }
+
+// Named strategies through the client: versions, conditions, use by name, warnings.
+func TestStrategiesOnServer(t *testing.T) {
+	t.Parallel()
+	c := connect(t, serve(t))
+	ctx := t.Context()
+	first, err := c.PutStrategy(ctx, "default", "nightly", "OldestFirst", client.Condition{Absent: true})
+	if err != nil || first.Version != 1 || first.Strategy != "OldestFirst" {
+		t.Fatalf("put: got %+v, %v", first, err)
+	}
+	if _, err := c.PutStrategy(ctx, "default", "nightly", "Random", client.Condition{Absent: true}); client.CodeOf(err) != api.CodePrecondition {
+		t.Errorf("create over it: got %v, want %s", err, api.CodePrecondition)
+	}
+	second, err := c.PutStrategy(ctx, "default", "nightly", `{"type":"newest_first"}`, client.Condition{ETag: first.ETag})
+	if err != nil || second.Version != 2 || second.Strategy != "NewestFirst" {
+		t.Errorf("change: got %+v, %v", second, err)
+	}
+	if _, err := c.PutStrategy(ctx, "default", "nightly", "Random", client.Condition{ETag: first.ETag}); client.CodeOf(err) != api.CodePrecondition {
+		t.Errorf("change of an old version: got %v, want %s", err, api.CodePrecondition)
+	}
+	if old, err := c.Strategy(ctx, "default", "nightly", 1); err != nil || *old != *first {
+		t.Errorf("version 1: got %+v, %v; want %+v", old, err, first)
+	}
+	var names []string
+	for s, err := range c.Strategies(ctx, "default") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, fmt.Sprint(s.Name, s.Version))
+	}
+	if want := []string{"nightly2"}; !slices.Equal(names, want) {
+		t.Errorf("list: got %q, want %q", names, want)
+	}
+	valid, err := c.ValidateStrategy(ctx, "default", "OrElse(Random, OldestFirst)")
+	if err != nil || !slices.Equal(valid.Branches, []string{"Random", "OldestFirst"}) || len(valid.Warnings) != 1 || valid.Warnings[0].Pointer != "/strategy/fallback" {
+		t.Errorf("validate: got %+v, %v", valid, err)
+	}
+	if _, err := c.Reserve(ctx, "default", &api.ReserveRequest{Max: 1, Strategy: []byte(`{"name":"nightly"}`)}); err != nil {
+		t.Errorf("reserve by name: %v", err)
+	}
+	if err := c.DeleteStrategy(ctx, "default", "nightly", client.Condition{ETag: first.ETag}); client.CodeOf(err) != api.CodePrecondition {
+		t.Errorf("delete of an old version: got %v, want %s", err, api.CodePrecondition)
+	}
+	if err := c.DeleteStrategy(ctx, "default", "nightly", client.Condition{ETag: second.ETag}); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	if _, err := c.Strategy(ctx, "default", "nightly", 0); client.CodeOf(err) != api.CodeUnknownStrategy {
+		t.Errorf("after the deletion: got %v, want %s", err, api.CodeUnknownStrategy)
+	}
+}

@@ -26,6 +26,8 @@ type request struct {
 	prefer string
 	wait   time.Duration // how long the server was asked to wait
 	safe   bool          // may be made twice
+
+	ifMatch, ifNoneMatch string // of cold calls only
 }
 
 const gap = 768
@@ -158,7 +160,7 @@ func (s *standard) build(ctx context.Context, q *request, body io.Reader) (*http
 	if err != nil {
 		return nil, err
 	}
-	for _, field := range [...][2]string{{"Content-Type", q.media}, {"Idempotency-Key", q.key}, {"Traceparent", q.trace}, {"Prefer", q.prefer}, {"User-Agent", userAgent}} {
+	for _, field := range [...][2]string{{"Content-Type", q.media}, {"Idempotency-Key", q.key}, {"Traceparent", q.trace}, {"Prefer", q.prefer}, {"If-Match", q.ifMatch}, {"If-None-Match", q.ifNoneMatch}, {"User-Agent", userAgent}} {
 		if field[1] != "" {
 			h.Header.Set(field[0], field[1])
 		}

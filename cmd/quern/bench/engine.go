@@ -138,7 +138,7 @@ func loneFigures(ctx context.Context, r *run) error {
 		return err
 	}
 	defer disk.close()
-	plan, err := b.Plan(nil)
+	plan, err := b.Plan(engine.DefaultQueue, nil)
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func throughputFigures(ctx context.Context, r *run) error {
 
 // cycle lets callers reserve and complete batches for a while and counts the chunks.
 func (b *bed) cycle(ctx context.Context, callers, batch int, lasting time.Duration) (int64, time.Duration, error) {
-	plan, err := b.Plan(nil)
+	plan, err := b.Plan(engine.DefaultQueue, nil)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// strategyCommand is the parent of the commands on named strategies.
+func (a *app) strategyCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "strategy", Short: "Name, list, check and delete strategies", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(a.strategyPutCommand(), a.strategyGetCommand(), a.strategyListCommand(), a.strategyDeleteCommand(), a.strategyValidateCommand())
+	return c
+}
+
+// conditionFlags are the flags that make a change depend on what is there.
+func conditionFlags(c *cobra.Command, when *client.Condition) {
+	c.Flags().StringVar(&when.ETag, "if-match", "", "only when the newest version has this ETag, as 'strategy get' shows it")
+}
+
+func (a *app) strategyPutCommand() *cobra.Command {
+	var when client.Condition
+	c := &cobra.Command{
+		Use:   "put NAME STRATEGY",
+		Short: "Name a strategy, or change the one behind a name; STRATEGY - reads it from stdin",
+		Example: "  quern strategy put nightly 'OrElse(SelectOnly(\"mode\", \"preview\", Random), OldestFirst)'\n" +
+			"  quern work --strategy '{\"name\":\"nightly\"}' -- ./render",
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := a.strategyArgument(args[1])
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			s, err := c.PutStrategy(cmd.Context(), a.queueName(), args[0], text, when)
+			if err != nil {
+				return err
+			}
+			return printOne(a, *s, strategyFields)
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	conditionFlags(c, &when)
+	c.Flags().BoolVar(&when.Absent, "create", false, "only when there is none of this name yet")
+	c.MarkFlagsMutuallyExclusive("create", "if-match")
+	return c
+}
+
+// strategyArgument is a strategy as it stands on the command line, or on stdin for "-".
+func (a *app) strategyArgument(text string) (string, error) {
+	if text == "-" {
+		b, err := io.ReadAll(io.LimitReader(a.in, strategy.MaxBytes+1))
+		if err != nil {
+			return "", fmt.Errorf("stdin cannot be read: %w", err)
+		}
+		if len(b) > strategy.MaxBytes {
+			return "", usageError{fmt.Errorf("the strategy on stdin is longer than %d bytes", strategy.MaxBytes)}
+		}
+		text = string(b)
+	}
+	if strings.TrimSpace(text) == "" {
+		return "", usageError{errors.New("the strategy is empty")}
+	}
+	_, err := strategyJSON(text)
+	return text, err
+}
+
+func (a *app) strategyGetCommand() *cobra.Command {
+	var version uint32
+	c := &cobra.Command{
+		Use:   "get NAME",
+		Short: "Show a named strategy, or an older version of it",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			s, err := c.Strategy(cmd.Context(), a.queueName(), args[0], version)
+			if err != nil {
+				return err
+			}
+			return printOne(a, *s, strategyFields)
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	c.Flags().Uint32Var(&version, "version", 0, "an older version; the last 100 are kept (default: the newest)")
+	return c
+}
+
+func (a *app) strategyListCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the named strategies of a queue",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			var all []api.NamedStrategy
+			for s, err := range c.Strategies(cmd.Context(), a.queueName()) {
+				if err != nil {
+					return err
+				}
+				all = append(all, s)
+			}
+			return printList(a, all, []string{"NAME", "VERSION", "CREATED", "STRATEGY"}, func(s api.NamedStrategy) []string {
+				return []string{s.Name, fmt.Sprint(s.Version), moment(s.CreatedAt), s.Strategy}
+			})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func (a *app) strategyDeleteCommand() *cobra.Command {
+	var when client.Condition
+	c := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete a named strategy with all its versions",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			return c.DeleteStrategy(cmd.Context(), a.queueName(), args[0], when)
+		},
+	}
+	a.queueFlags(c)
+	conditionFlags(c, &when)
+	return c
+}
+
+func (a *app) strategyValidateCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "validate STRATEGY",
+		Short: "Say what a strategy means, and what in it has no effect; - reads it from stdin",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := a.strategyArgument(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			v, err := c.ValidateStrategy(cmd.Context(), a.queueName(), text)
+			if err != nil {
+				return err
+			}
+			return printOne(a, *v, validFields)
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func strategyFields(s api.NamedStrategy) [][2]string {
+	return [][2]string{
+		{"name", s.Name},
+		{"version", fmt.Sprint(s.Version)},
+		{"strategy", s.Strategy},
+		{"etag", s.ETag},
+		{"created", moment(s.CreatedAt)},
+	}
+}
+
+func validFields(v api.ValidStrategy) [][2]string {
+	fields := [][2]string{{"strategy", v.Strategy}, {"json", string(v.Tree)}}
+	for i, branch := range v.Branches {
+		fields = append(fields, [2]string{fmt.Sprintf("branch %d", i+1), branch})
+	}
+	for _, w := range v.Warnings {
+		fields = append(fields, [2]string{"warning", w.Pointer + " " + w.Detail})
+	}
+	return fields
+}

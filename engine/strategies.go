@@ -1,0 +1,291 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// NamedStrategy is one version of a strategy that a queue keeps under a name. Versions count from 1; each change of the
+// canonical text makes the next.
+type NamedStrategy struct {
+	Name    string
+	Version uint32
+	Text    string     // canonical
+	Created queue.Time // of this version
+}
+
+// StrategyGuard decides whether a change may go on, seeing what is there now (exists false: nothing is). It is called while
+// nobody else can change the name, and its error is the change's. nil lets everything pass.
+type StrategyGuard func(now NamedStrategy, exists bool) error
+
+// named are the named strategies of one queue, as they stand. Whoever reserves reads a map that is never changed;
+// whoever changes a name puts a new map in its place.
+type named struct {
+	change sync.Mutex // one change at a time
+	byName atomic.Pointer[map[string]*namedStrategy]
+}
+
+type namedStrategy struct {
+	NamedStrategy
+	plan  *strategy.Plan
+	wrong error // why it has no plan: a language that this program does not know any more
+}
+
+func (n *named) all() map[string]*namedStrategy {
+	if m := n.byName.Load(); m != nil {
+		return *m
+	}
+	return nil
+}
+
+// set replaces one name, or removes it when s is nil. The caller holds n.change.
+func (n *named) set(name string, s *namedStrategy) {
+	m := maps.Clone(n.all())
+	if m == nil {
+		m = map[string]*namedStrategy{}
+	}
+	if s == nil {
+		delete(m, name)
+	} else {
+		m[name] = s
+	}
+	n.byName.Store(&m)
+}
+
+// loadStrategies reads all names at the start. A strategy that does not compile is kept and fails where it is used: one bad
+// name is no reason for a server not to start.
+func (e *Engine) loadStrategies() error {
+	rows, err := e.catalogue.Strategies()
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		q := e.shards[row.Shard]
+		if q == nil {
+			return fmt.Errorf("engine: the strategy %q belongs to shard %d, which no queue has", row.Name, row.Shard)
+		}
+		n := &namedStrategy{NamedStrategy: ofRow(row)}
+		if s, err := strategy.Parse(row.Text); err != nil {
+			n.wrong = err
+		} else {
+			n.plan = e.plans.plan(s)
+		}
+		q.named.change.Lock()
+		q.named.set(row.Name, n)
+		q.named.change.Unlock()
+	}
+	return nil
+}
+
+func ofRow(row store.StrategyRow) NamedStrategy {
+	return NamedStrategy{Name: row.Name, Version: row.Version, Text: row.Text, Created: row.Created}
+}
+
+// byName finds a strategy that a request asks for by its name, to use it.
+func (e *Engine) byName(queueName, name string) (*namedStrategy, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return nil, err
+	}
+	n := q.named.all()[name]
+	switch {
+	case n == nil:
+		return nil, queue.Invalid("/strategy/name", "is the name of no strategy of the queue %q; GET /v1/queues/{queue}/strategies lists those there are", queueName)
+	case n.wrong != nil:
+		return nil, queue.Invalid("/strategy/name", "names a strategy that this server cannot read (%v); put it anew", n.wrong)
+	}
+	return n, nil
+}
+
+// knowable refuses what cannot be a name before it is remembered as one.
+func knowable(name string) error {
+	if !strategyName(name) {
+		return queue.Invalid("/strategy/name", "is no name: 1 to %d letters, digits, '.', '_' and '-', the first a letter or digit", queue.MaxStrategyNameBytes)
+	}
+	return nil
+}
+
+func strategyName(name string) bool {
+	if name == "" || len(name) > queue.MaxStrategyNameBytes {
+		return false
+	}
+	for i, c := range []byte(name) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && (i == 0 || c != '-' && c != '_' && c != '.') {
+			return false
+		}
+	}
+	return true
+}
+
+// Strategies lists a queue's named strategies by name, from the one after `after` on: at most limit (1 to
+// queue.MaxListLimit), and no more once their texts pass a mebibyte. Next of the page is the `after` of the following one.
+func (e *Engine) Strategies(queueName, after string, limit int) (page Page[NamedStrategy], err error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return page, err
+	}
+	if limit < 1 || limit > queue.MaxListLimit {
+		return page, queue.Invalid("/query/limit", "is %d; 1 to %d are allowed", limit, queue.MaxListLimit)
+	}
+	if after != "" && !strategyName(after) {
+		return page, queue.Invalid("/query/cursor", "is not a cursor of this list; take it from `next` of the page before, unchanged")
+	}
+	all, bytes := q.named.all(), 0
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if after != "" && name <= after {
+			continue
+		}
+		if len(page.Items) == limit || bytes >= maxListedText {
+			page.Next = page.Items[len(page.Items)-1].Name
+			break
+		}
+		page.Items = append(page.Items, all[name].NamedStrategy)
+		bytes += len(all[name].Text)
+	}
+	return page, nil
+}
+
+// maxListedText ends a page of strategies: a thousand of the longest would be 64 MiB.
+const maxListedText = 1 << 20
+
+// Strategy reads a named strategy: a version of it, or as it stands for version 0. CodeUnknownStrategy: there is no such
+// name, or the version is none of the newest queue.MaxStrategyVersions.
+func (e *Engine) Strategy(queueName, name string, version uint32) (NamedStrategy, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return NamedStrategy{}, err
+	}
+	now := q.named.all()[name]
+	if now == nil {
+		return NamedStrategy{}, unknownStrategy(queueName, name)
+	}
+	if version == 0 || version == now.Version {
+		return now.NamedStrategy, nil
+	}
+	row, found, err := e.catalogue.Strategy(q.id, name, version)
+	if err == nil && !found {
+		err = &queue.Error{Code: queue.CodeUnknownStrategy, Message: fmt.Sprintf("The strategy %q has no version %d: the newest is %d, and the last %d are kept.", name, version, now.Version, queue.MaxStrategyVersions)}
+	}
+	return ofRow(row), err
+}
+
+func unknownStrategy(queueName, name string) error {
+	return &queue.Error{Code: queue.CodeUnknownStrategy, Message: fmt.Sprintf("The queue %q has no strategy %q. PUT makes it; GET /v1/queues/{queue}/strategies lists those there are.", queueName, clip(name, queue.MaxStrategyNameBytes))}
+}
+
+// PutStrategy stores a strategy, given as a JSON value, under a name. The same text as before changes nothing; another one
+// becomes the next version, durably, and every reservation from now on uses it.
+func (e *Engine) PutStrategy(_ context.Context, queueName, name string, raw []byte, guard StrategyGuard) (s NamedStrategy, created bool, err error) {
+	if !strategyName(name) {
+		return s, false, queue.Invalid("/path/name", "is %d bytes long; 1 to %d letters, digits, '.', '_' and '-' are allowed, the first a letter or digit", len(name), queue.MaxStrategyNameBytes)
+	}
+	parsed, err := written(raw)
+	if err != nil {
+		return s, false, err
+	}
+	e.mu.RLock() // nobody deletes the queue meanwhile
+	defer e.mu.RUnlock()
+	q := e.queues[queueName]
+	if q == nil {
+		return s, false, unknownQueue(queueName)
+	}
+	q.named.change.Lock()
+	defer q.named.change.Unlock()
+	now, err := q.named.guarded(name, guard)
+	switch {
+	case err != nil:
+		return s, false, err
+	case now != nil && now.Text == parsed.String():
+		return now.NamedStrategy, false, nil
+	case now == nil && len(q.named.all()) >= queue.MaxStrategies:
+		return s, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d named strategies already, the most it keeps. Delete one first.", queue.MaxStrategies)}
+	}
+	row := store.StrategyRow{Shard: q.id, Name: name, Version: 1, Text: parsed.String(), Created: queue.At(e.options.Now())}
+	if now != nil {
+		row.Version = now.Version + 1
+	}
+	if err := e.catalogue.PutStrategy(row, queue.MaxStrategyVersions); err != nil {
+		return s, false, err
+	}
+	next := &namedStrategy{NamedStrategy: ofRow(row), plan: e.plans.plan(parsed)}
+	q.named.set(name, next)
+	return next.NamedStrategy, now == nil, nil
+}
+
+// guarded reads what a change is about and asks its guard. The caller holds n.change.
+func (n *named) guarded(name string, guard StrategyGuard) (*namedStrategy, error) {
+	now := n.all()[name]
+	if guard == nil {
+		return now, nil
+	}
+	if now == nil {
+		return nil, guard(NamedStrategy{}, false)
+	}
+	return now, guard(now.NamedStrategy, true)
+}
+
+// written reads a strategy that must be written out: a name behind a name would be a second place to look.
+func written(raw []byte) (*strategy.Strategy, error) {
+	if len(raw) == 0 {
+		return nil, queue.Invalid("/strategy", "is missing")
+	}
+	if _, byName, _ := strategy.ParseName(raw); byName {
+		return nil, queue.Invalid("/strategy", "must be written out here, not asked for by a name")
+	}
+	return strategy.ParseJSON(raw)
+}
+
+// DeleteStrategy removes a name with all its versions. Reservations that ask for it are refused from now on.
+func (e *Engine) DeleteStrategy(_ context.Context, queueName, name string, guard StrategyGuard) error {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	q := e.queues[queueName]
+	if q == nil {
+		return unknownQueue(queueName)
+	}
+	q.named.change.Lock()
+	defer q.named.change.Unlock()
+	now, err := q.named.guarded(name, guard)
+	if err != nil {
+		return err
+	}
+	if now == nil {
+		return unknownStrategy(queueName, name)
+	}
+	if err := e.catalogue.DeleteStrategy(q.id, name); err != nil {
+		return err
+	}
+	q.named.set(name, nil)
+	return nil
+}
+
+// ReadStrategy reads a strategy as a reservation of the queue would, by its name too, without keeping it.
+func (e *Engine) ReadStrategy(queueName string, raw []byte) (*strategy.Strategy, error) {
+	if _, err := e.queue(queueName); err != nil {
+		return nil, err
+	}
+	if len(raw) == 0 {
+		return nil, queue.Invalid("/strategy", "is missing")
+	}
+	name, ok, err := strategy.ParseName(raw)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return strategy.ParseJSON(raw)
+	}
+	n, err := e.byName(queueName, name)
+	if err != nil {
+		return nil, err
+	}
+	return strategy.Parse(n.Text)
+}

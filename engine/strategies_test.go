@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+func openAt(t *testing.T, dir string) *Engine {
+	t.Helper()
+	e, err := Open(context.Background(), Options{Dir: dir, Now: time.Now, Seed: func() uint64 { return 7 }, BallastBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func closed(t *testing.T, e *Engine) {
+	t.Helper()
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func put(t *testing.T, e *Engine, queueName, name, text string) NamedStrategy {
+	t.Helper()
+	s, _, err := e.PutStrategy(context.Background(), queueName, name, []byte(text), nil)
+	if err != nil {
+		t.Fatalf("put %s %s: %v", name, text, err)
+	}
+	return s
+}
+
+// planOf is what a reservation by the name would go by, or the code and pointer of the refusal.
+func planOf(e *Engine, queueName, name string) string {
+	plan, err := e.Plan(queueName, fmt.Appendf(nil, `{"name":%q}`, name))
+	if err != nil {
+		var failure *queue.Error
+		if errors.As(err, &failure) && len(failure.Problems) == 1 {
+			return string(failure.Code) + " " + failure.Problems[0].Pointer
+		}
+		return err.Error()
+	}
+	return plan.String()
+}
+
+// Names, their newest and their older versions outlive a restart; what is deleted stays deleted.
+func TestStrategiesOutliveARestart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	e := openAt(t, dir)
+	for i := range queue.MaxStrategyVersions + 5 {
+		put(t, e, DefaultQueue, "nightly", fmt.Sprintf(`"MaxSimultaneous(\"k\", %d, Random)"`, i+1))
+	}
+	put(t, e, DefaultQueue, "gone", `"Random"`)
+	if err := e.DeleteStrategy(context.Background(), DefaultQueue, "gone", nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := planOf(e, DefaultQueue, "nightly"); got != "1 Random while k<105" {
+			t.Errorf("nightly is %q, want the newest version", got)
+		}
+		if got := planOf(e, DefaultQueue, "gone"); got != "invalid /strategy/name" {
+			t.Errorf("gone is %q, want a refusal", got)
+		}
+		for version, want := range map[uint32]string{0: "105", 5: "", 6: "6", 104: "104", 105: "105", 106: ""} {
+			got, err := e.Strategy(DefaultQueue, "nightly", version)
+			switch {
+			case want == "" && queue.CodeOf(err) != queue.CodeUnknownStrategy:
+				t.Errorf("version %d: got %v, %v; want %s", version, got, err, queue.CodeUnknownStrategy)
+			case want != "" && (err != nil || got.Text != `MaxSimultaneous("k", `+want+`, Random)` || got.Created == 0):
+				t.Errorf("version %d: got %v, %v; want the limit %s", version, got, err, want)
+			}
+		}
+		closed(t, e)
+		e = openAt(t, dir)
+	}
+	if again := put(t, e, DefaultQueue, "nightly", `"Random"`); again.Version != 106 {
+		t.Errorf("after the restart: got version %d, want 106", again.Version)
+	}
+	closed(t, e)
+}
+
+// A queue has names of its own, and takes them with it: a new queue of its name has none.
+func TestStrategiesGoWithTheirQueue(t *testing.T) {
+	t.Parallel()
+	ctx, dir := context.Background(), t.TempDir()
+	e := openAt(t, dir)
+	for range 2 {
+		if _, _, err := e.PutQueue(ctx, "other", queue.DefaultSettings()); err != nil {
+			t.Fatal(err)
+		}
+		if got := planOf(e, "other", "nightly"); got != "invalid /strategy/name" {
+			t.Errorf("a new queue has a strategy: %q", got)
+		}
+		put(t, e, "other", "nightly", `"OldestFirst"`)
+		if got := planOf(e, DefaultQueue, "nightly"); got != "invalid /strategy/name" {
+			t.Errorf("the other queue's strategy is seen here: %q", got)
+		}
+		if err := e.DeleteQueue(ctx, "other"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := e.PutStrategy(ctx, "other", "nightly", []byte(`"Random"`), nil); queue.CodeOf(err) != queue.CodeUnknownQueue {
+			t.Errorf("put into a deleted queue: got %v, want %s", err, queue.CodeUnknownQueue)
+		}
+		closed(t, e)
+		e = openAt(t, dir)
+	}
+	closed(t, e)
+}
+
+// Of many who change a version that they read, exactly one does; of many who create a name, one.
+func TestStrategyGuardIsExact(t *testing.T) {
+	t.Parallel()
+	e := openAt(t, t.TempDir())
+	defer closed(t, e)
+	refused := errors.New("refused")
+	for round := range uint32(5) {
+		var (
+			wait sync.WaitGroup
+			mu   sync.Mutex
+			done int
+		)
+		for i := range 16 {
+			wait.Go(func() {
+				raw := fmt.Appendf(nil, `"MaxSimultaneous(\"k\", %d, Random)"`, 100*int(round)+i+1)
+				_, _, err := e.PutStrategy(context.Background(), DefaultQueue, "nightly", raw, func(now NamedStrategy, exists bool) error {
+					if exists != (round > 0) || now.Version != round {
+						return refused
+					}
+					return nil
+				})
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					done++
+				} else if !errors.Is(err, refused) {
+					t.Errorf("put: %v", err)
+				}
+			})
+		}
+		wait.Wait()
+		if done != 1 {
+			t.Errorf("round %d: %d changes of one version went through, want 1", round, done)
+		}
+	}
+}
+
+// A queue keeps so many names and no more; a full one can still change and delete. Pages hold each name once.
+func TestStrategyLimit(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	e := openAt(t, t.TempDir())
+	defer closed(t, e)
+	// Filled from below: a thousand durable commits would only take time.
+	q := e.queues[DefaultQueue]
+	for i := range queue.MaxStrategies {
+		name := fmt.Sprintf("n%d", i)
+		q.named.set(name, &namedStrategy{NamedStrategy: NamedStrategy{Name: name, Version: 1, Text: "Random"}})
+	}
+	if _, _, err := e.PutStrategy(ctx, DefaultQueue, "one-more", []byte(`"Random"`), nil); queue.CodeOf(err) != queue.CodeConflict {
+		t.Errorf("one more name: got %v, want %s", err, queue.CodeConflict)
+	}
+	put(t, e, DefaultQueue, "n5", `"OldestFirst"`)
+	var names []string
+	for after := ""; ; {
+		page, err := e.Strategies(DefaultQueue, after, 300)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range page.Items {
+			names = append(names, s.Name)
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	if sorted := slices.IsSorted(names); len(names) != queue.MaxStrategies || !sorted {
+		t.Errorf("the pages have %d names, sorted %v; want %d", len(names), sorted, queue.MaxStrategies)
+	}
+	if err := e.DeleteStrategy(ctx, DefaultQueue, "n7", nil); err != nil {
+		t.Fatal(err)
+	}
+	put(t, e, DefaultQueue, "one-more", `"Random"`)
+}
+
+// What cannot be a name is refused in every place where one may stand.
+func TestStrategyNames(t *testing.T) {
+	t.Parallel()
+	e := openAt(t, t.TempDir())
+	defer closed(t, e)
+	long := strings.Repeat("n", queue.MaxStrategyNameBytes)
+	for name, valid := range map[string]bool{"a": true, "0.a_B-": true, long: true, "": false, long + "n": false, ".a": false, "-a": false, "_a": false, "a b": false, "ä": false, "a/b": false} {
+		_, _, err := e.PutStrategy(context.Background(), DefaultQueue, name, []byte(`"Random"`), nil)
+		if (err == nil) != valid || err != nil && queue.CodeOf(err) != queue.CodeInvalid {
+			t.Errorf("put %q: got %v, want valid = %v", name, err, valid)
+		}
+		want := "1 Random"
+		if !valid {
+			want = "invalid /strategy/name"
+		}
+		if got := planOf(e, DefaultQueue, name); got != want {
+			t.Errorf("plan of %q: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+// A stored strategy that this program cannot read keeps nobody from starting, is refused where it is used, and can be replaced.
+func TestUnreadableStrategy(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	closed(t, openAt(t, dir))
+	catalogue, err := store.OpenCatalogue(context.Background(), filepath.Join(dir, "quern.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(catalogue.PutStrategy(store.StrategyRow{Name: "later", Version: 3, Text: "FromTheFuture", Created: 1}, 100), catalogue.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := openAt(t, dir)
+	defer closed(t, e)
+	if got := planOf(e, DefaultQueue, "later"); got != "invalid /strategy/name" {
+		t.Errorf("got %q, want a refusal", got)
+	}
+	if got, err := e.Strategy(DefaultQueue, "later", 0); err != nil || got.Text != "FromTheFuture" {
+		t.Errorf("it cannot be read as it is: %v, %v", got, err)
+	}
+	if got := put(t, e, DefaultQueue, "later", `"Random"`); got.Version != 4 || planOf(e, DefaultQueue, "later") != "1 Random" {
+		t.Errorf("replaced: got %v and the plan %q", got, planOf(e, DefaultQueue, "later"))
+	}
+}

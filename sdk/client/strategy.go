@@ -1,0 +1,88 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// Condition makes a change of a named strategy depend on what is there; when it does not hold the change is refused with
+// api.CodePrecondition. The zero value always holds.
+type Condition struct {
+	ETag   string // the newest version must have it (api.NamedStrategy.ETag); "*": there must be one
+	Absent bool   // there must be none
+}
+
+func (c Condition) none() bool { return c == Condition{} }
+
+func (c Condition) onto(q *request) *request {
+	q.ifMatch = c.ETag
+	if c.Absent {
+		q.ifNoneMatch = "*"
+	}
+	return q
+}
+
+// Strategies goes through the queue's named strategies by name.
+func (c *Client) Strategies(ctx context.Context, queue string) iter.Seq2[api.NamedStrategy, error] {
+	return pages[api.NamedStrategy](ctx, c, "strategies", queuePath(queue, "/strategies"), url.Values{})
+}
+
+// Strategy reads a named strategy: a version of it, or as it stands for version 0.
+func (c *Client) Strategy(ctx context.Context, queue, name string, version uint32) (*api.NamedStrategy, error) {
+	path := strategyPath(queue, name)
+	if version > 0 {
+		path += "?version=" + strconv.FormatUint(uint64(version), 10)
+	}
+	return fetch[api.NamedStrategy](ctx, c, "strategy", &request{method: http.MethodGet, path: path, safe: true})
+}
+
+// PutStrategy names a strategy, or changes the one behind the name. The strategy is in text form, or a JSON tree when it begins
+// with '{'. With a condition it is tried once: after a lost answer a second try would meet its own change.
+func (c *Client) PutStrategy(ctx context.Context, queue, name, strategy string, when Condition) (*api.NamedStrategy, error) {
+	body, err := strategyBody("put strategy", strategy)
+	if err != nil {
+		return nil, err
+	}
+	q := &request{method: http.MethodPut, path: strategyPath(queue, name), media: mediaJSON, buffer: body, safe: when.none()}
+	return fetch[api.NamedStrategy](ctx, c, "put strategy", when.onto(q))
+}
+
+// DeleteStrategy deletes a named strategy with all its versions. It is tried once, as DeleteQueue is.
+func (c *Client) DeleteStrategy(ctx context.Context, queue, name string, when Condition) error {
+	q := &request{method: http.MethodDelete, path: strategyPath(queue, name)}
+	return c.do(ctx, c.cold, "delete strategy", when.onto(q), new(reply))
+}
+
+// ValidateStrategy says what a strategy means to the queue: canonical forms, branches, and what in it has no effect. The
+// strategy is as for PutStrategy, or {"name":"..."} for one that the queue has.
+func (c *Client) ValidateStrategy(ctx context.Context, queue, strategy string) (*api.ValidStrategy, error) {
+	body, err := strategyBody("validate strategy", strategy)
+	if err != nil {
+		return nil, err
+	}
+	q := &request{method: http.MethodPost, path: queuePath(queue, "/strategies/validate"), media: mediaJSON, buffer: body, safe: true}
+	return fetch[api.ValidStrategy](ctx, c, "validate strategy", q)
+}
+
+func strategyPath(queue, name string) string {
+	return queuePath(queue, "/strategies/"+url.PathEscape(name))
+}
+
+func strategyBody(what, strategy string) ([]byte, error) {
+	value, err := strategyJSON(strategy)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(api.StrategyRequest{Strategy: value})
+	if err != nil {
+		return nil, fmt.Errorf("quern: %s: %w", what, err)
+	}
+	return append(make([]byte, gap), body...), nil
+}
