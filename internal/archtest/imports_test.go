@@ -13,7 +13,7 @@ import (
 var mayImport = map[string][]string{
 	"engine/queue":               {},
 	"engine/strategy":            {"engine/queue"},
-	"engine/backlog":             {"engine/queue", "engine/strategy"},
+	"engine/backlog":             {"engine/queue", "engine/strategy", "engine/fair"},
 	"engine/fair":                {},
 	"engine/reserver":            {"engine/queue"},
 	"engine/journal":             {"engine/queue"},
