@@ -20,8 +20,9 @@ const MaxLedgers = 64
 // idleUses is after how many uses of other views a fair view that nobody waits on may be dropped to make room for another.
 const idleUses = 1 << 20
 
-// Ledger names the ledger that was charged for a chunk; no two views of a backlog ever have the same. 0 is none.
-type Ledger uint32
+// Ledger names the ledger that was charged for a chunk; 0 is none. It is small, as every reservation keeps one. The name of a
+// view that was dropped is given again only after all others, so that who held a chunk meanwhile names nobody.
+type Ledger uint8
 
 // sharing is what makes a view a fair one.
 type sharing struct {
@@ -82,7 +83,9 @@ func (b *Backlog) makeRoom() bool {
 // share makes a new view a fair one. Limits of the same key come first: then a tenant has one gate, which no other's chunks
 // open or shut.
 func (b *Backlog) share(v *View, key queue.MetaKey) {
-	b.ledger++
+	for b.ledger++; b.ledger == 0 || b.ledgers[b.ledger] != nil; {
+		b.ledger++
+	}
 	v.sharing = &sharing{name: b.ledger, groupOf: map[queue.MetaValue]uint32{}}
 	b.ledgers[b.ledger] = v
 	if key == strategy.SubmissionKey {
