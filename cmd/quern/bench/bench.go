@@ -44,6 +44,7 @@ func Suites() []Suite {
 	return []Suite{
 		{Name: "engine", Names: engineNames, run: engineSuite},
 		{Name: "http", Names: httpNames, run: httpSuite},
+		{Name: "fair", Names: fairNames, run: fairSuite},
 	}
 }
 
