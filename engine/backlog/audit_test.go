@@ -129,24 +129,26 @@ func (m *model) auditTerms() {
 
 // auditView checks that everything in the view is where it says it is, and counts the submissions.
 func (m *model) auditView(v *View) (members int) {
-	tops := 0
-	var total uint64
+	tops, size := make([]int, len(v.groups)), make([]int, len(v.groups))
+	total := make([]uint64, len(v.groups))
 	for number := range v.gates {
 		g := &v.gates[number]
 		if want := !g.empty() && g.isOpen(); g.offered != want {
 			m.fatalf("view %s gate %d: offered %v, want %v", v.key, number, g.offered, want)
 		}
 		if g.offered {
-			tops++
+			tops[g.group]++
+			in := &v.groups[g.group]
 			if v.order == strategy.Random {
-				total += bound(g.exp)
-				if g.exp != exponent(g.total) || v.top.buckets[v.top.search(g.exp)].entries[g.place].of != uint32(number) {
+				total[g.group] += bound(g.exp)
+				if g.exp != exponent(g.total) || in.top.buckets[in.top.search(g.exp)].entries[g.place].of != uint32(number) {
 					m.fatalf("view %s gate %d of weight %d is lost in the top", v.key, number, g.total)
 				}
-			} else if v.tops[g.place] != uint32(number) {
+			} else if in.tops[g.place] != uint32(number) {
 				m.fatalf("view %s gate %d is lost in the top", v.key, number)
 			}
 		}
+		before := members
 		members += len(g.heap)
 		for i, x := range g.heap {
 			m.auditMember(v, uint32(number), uint32(i), x)
@@ -163,10 +165,25 @@ func (m *model) auditView(v *View) (members int) {
 				}
 			}
 		}
+		size[g.group] += members - before
 	}
-	if v.order != strategy.Random && len(v.tops) != tops || v.top.total != total {
-		m.fatalf("view %s has %d gates of weight %d in its top, want %d of %d", v.key, len(v.tops), v.top.total, tops, total)
+	offered := 0
+	for i := range v.groups {
+		in := &v.groups[i]
+		offered += tops[i]
+		if v.order != strategy.Random && len(in.tops) != tops[i] || in.top.total != total[i] || in.offered != tops[i] || in.size != size[i] {
+			m.fatalf("view %s group %d has %d gates (%d counted) of weight %d in its top and %d submissions, want %d of %d and %d", v.key, i, len(in.tops), in.offered, in.top.total, in.size, tops[i], total[i], size[i])
+		}
+		for _, number := range in.gates {
+			if v.gates[number].group != uint32(i) {
+				m.fatalf("view %s group %d: gate %d is of group %d", v.key, i, number, v.gates[number].group)
+			}
+		}
 	}
+	if v.offered != offered {
+		m.fatalf("view %s counts %d gates in its tops, want %d", v.key, v.offered, offered)
+	}
+	m.auditSharing(v)
 	if v.size != members || v.Gated() != (members > 0) {
 		m.fatalf("view %s counts %d submissions, want %d; gated: %v", v.key, v.size, members, v.Gated())
 	}
@@ -178,8 +195,11 @@ func (m *model) auditMember(v *View, number, place uint32, x entry) {
 	if s == nil || int(x.at) >= len(s.members) || s.members[x.at] != (member{v.number, number, place}) {
 		m.fatalf("view %s gate %d place %d: the submission does not know it stands there", v.key, number, place)
 	}
-	if g := &v.gates[number]; g.watched != nil && !s.hasTerm(g.watched.number) || g.watched == nil && number != 0 {
+	if g := &v.gates[number]; g.watched != nil && !s.hasTerm(g.watched.number) || g.watched == nil && number != v.groups[g.group].gates[0] {
 		m.fatalf("view %s gate %d: submission %v has not the gate's value", v.key, number, s.id)
+	}
+	if group := v.gates[number].group; v.sharing != nil && group != v.groupOf(s) {
+		m.fatalf("view %s gate %d: submission %v is with tenant %d, want %d", v.key, number, s.id, group, v.groupOf(s))
 	}
 	if !v.admits(s) || s.available == 0 || !s.Shown() {
 		m.fatalf("view %s: submission %v should not be in it", v.key, s.id)
@@ -225,7 +245,7 @@ func (m *model) leaveNothing() {
 			m.fatalf("term %s=%v is left over", t.key.name, t.value)
 		}
 	}
-	if len(m.b.keys) != 0 || m.b.Len() != 0 || m.b.Available() != 0 || m.b.putBack != 0 || len(m.b.shown) != 0 || len(m.b.freeSubs) != len(m.b.subs) || m.b.first != none || m.b.last != none {
+	if len(m.b.ledgers) != 0 || len(m.b.keys) != 0 || m.b.Len() != 0 || m.b.Available() != 0 || m.b.putBack != 0 || len(m.b.shown) != 0 || len(m.b.freeSubs) != len(m.b.subs) || m.b.first != none || m.b.last != none {
 		m.fatalf("the emptied backlog is not empty: %+v", m.b)
 	}
 	for _, v := range m.b.views {

@@ -33,15 +33,17 @@ type Backlog struct {
 	broad     []*View          // those without filters
 	dropped   []*View          // those not yet taken apart
 	stirred   []*View
-	told      []*View // what the last Stirred returned, for reuse
-	uses      uint64  // clock of View.used
+	told      []*View          // what the last Stirred returned, for reuse
+	ledgers   map[Ledger]*View // the fair views
+	ledger    Ledger           // the last one's
+	uses      uint64           // clock of View.used
 }
 
 // New makes an empty backlog.
 func New() *Backlog {
 	return &Backlog{
 		byID: map[queue.SubmissionID]uint32{}, first: none, last: none,
-		keys: map[queue.MetaKey]*metaKey{}, viewOf: map[string]*View{},
+		keys: map[queue.MetaKey]*metaKey{}, viewOf: map[string]*View{}, ledgers: map[Ledger]*View{},
 	}
 }
 

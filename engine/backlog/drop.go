@@ -53,6 +53,7 @@ func (b *Backlog) DropViews(keep int) (count int) {
 // drop takes the view out of everybody's reach. What it holds of submissions and terms is left to Sweep.
 func (b *Backlog) drop(v *View) {
 	v.state = dropped
+	b.unshare(v)
 	delete(b.viewOf, v.key)
 	gone := func(other *View) bool { return other == v }
 	if v.anchor == nil {
@@ -92,7 +93,7 @@ func (v *View) shed() {
 	switch {
 	case g.empty():
 		if g.watched != nil {
-			g.watched.unwatchGate(v.number)
+			g.watched.unwatchGate(v.number, uint32(last))
 		}
 		v.gates[last] = gate{}
 		v.gates = v.gates[:last]
@@ -119,5 +120,5 @@ func (b *Backlog) forgetView(v *View) {
 	}
 	b.views[v.number] = nil
 	b.freeViews = append(b.freeViews, v.number)
-	v.filters, v.limits, v.anchor, v.gates, v.gateOf, v.freeGates, v.tops, v.top = nil, nil, nil, nil, nil, nil, nil, sampler{}
+	v.filters, v.limits, v.anchor, v.gates, v.gateOf, v.freeGates, v.groups = nil, nil, nil, nil, nil, nil, nil
 }

@@ -31,6 +31,7 @@ type modelSub struct {
 	spec  Spec
 	s     *Submission
 	state []chunkState
+	by    map[uint32]Ledger // by which ledger a held chunk was charged
 	shown bool
 }
 
@@ -170,6 +171,26 @@ func modelBranches() []strategy.Branch {
 	return append(branches, both, more)
 }
 
+// fairBranches are fair ones of every kind: by a key, by the pseudo key, filtered, under a limit of the same and of another
+// key, under two.
+func fairBranches() []strategy.Branch {
+	limit := func(key string, max uint32) strategy.Limit { return strategy.Limit{Key: key, Max: max} }
+	fairly := func(key string, br strategy.Branch) strategy.Branch {
+		br.Fair = key
+		return br
+	}
+	narrow := limited(strategy.Random, limit("c", 2))
+	narrow.Filters = []strategy.Filter{filter("b", 1)}
+	return []strategy.Branch{
+		fairly("a", filtered(strategy.OldestFirst)), fairly("a", filtered(strategy.Random)), fairly("b", filtered(strategy.CustomPriority)),
+		fairly("$submission", filtered(strategy.NewestFirst)), fairly("$submission", limited(strategy.Random, limit("a", 2))),
+		fairly("a", filtered(strategy.OldestFirst, filter("b", 2))), fairly("a", filtered(strategy.Random, filter("a", 1), filter("a", 2))),
+		fairly("a", limited(strategy.OldestFirst, limit("a", 2))), fairly("a", limited(strategy.Random, limit("b", 3))),
+		fairly("b", limited(strategy.NewestFirst, limit("a", 3), limit("b", 2))), fairly("c", limited(strategy.Random, limit("a", 1), limit("b", 1))),
+		fairly("a", narrow),
+	}
+}
+
 func (m *model) insert() {
 	spec := Spec{Seq: m.nextSeq, ID: 1000 + m.nextID*3, Chunks: uint32(1 + m.r.IntN(12)), Priority: int64(m.r.IntN(4))}
 	m.nextSeq++
@@ -186,7 +207,7 @@ func (m *model) insert() {
 		}
 	}
 	spec.Mul, spec.Add = Permutation(spec.Chunks, m.r.Uint64())
-	x := &modelSub{spec: spec, s: m.b.Insert(spec), state: make([]chunkState, spec.Chunks)}
+	x := &modelSub{spec: spec, s: m.b.Insert(spec), state: make([]chunkState, spec.Chunks), by: map[uint32]Ledger{}}
 	m.subs = append(m.subs, x)
 	if m.r.IntN(4) > 0 {
 		m.show(x)
@@ -231,6 +252,7 @@ func (m *model) take() {
 	for _, x := range m.subs {
 		before = append(before, slices.Clone(putBackOf(x.s)))
 	}
+	turn := m.turns(br, v)
 	s, index, ok := m.b.Take(v, m.rnd)
 	if !ok {
 		if want != nil && v.Built() {
@@ -248,6 +270,9 @@ func (m *model) take() {
 	if !m.admitted(br, x) {
 		m.fatalf("%s took from %v (%v), which it may not", br.Key(), s.ID(), x.spec.Meta)
 	}
+	if br.Fair != "" {
+		want = m.checkTurn(br, v, turn, x)
+	}
 	if br.Order != strategy.Random {
 		if v.Built() && x != want {
 			m.fatalf("%s took from %v, want %v", br.Key(), s.ID(), want.spec.ID)
@@ -264,6 +289,7 @@ func (m *model) take() {
 		m.fatalf("%s took chunk %d of %v, which is not available", br.Key(), index, s.ID())
 	}
 	x.state[index] = held
+	x.by[index] = v.Ledger()
 }
 
 func putBackOf(s *Submission) []uint32 {
@@ -300,6 +326,10 @@ func (m *model) act() {
 				m.b.PutBack(x.s, index)
 			}
 		}
+		if back && m.r.IntN(2) == 0 {
+			m.b.Refund(x.s, x.by[index])
+		}
+		delete(x.by, index)
 	case 5, 6: // a waiting one comes back
 		if index, ok := x.pick(m.r, out); ok {
 			x.state[index] = free
@@ -373,6 +403,9 @@ func (m *model) restart() {
 	}
 	m.b = into
 	clear(m.asleep)
+	for _, x := range m.subs {
+		clear(x.by)
+	}
 }
 
 // wake checks that no watched view sleeps over something it could take.
@@ -404,7 +437,14 @@ func TestModel(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
 			t.Parallel()
-			m := newModel(t, seed, modelBranches())
+			branches := modelBranches()
+			switch seed % 3 {
+			case 1:
+				branches = fairBranches()
+			case 2:
+				branches = append(branches, fairBranches()...)
+			}
+			m := newModel(t, seed, branches)
 			most := 6 + int(seed%4)*8
 			for m.step = 0; m.step < 2000; m.step++ {
 				switch x := m.r.IntN(100); {

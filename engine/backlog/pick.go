@@ -18,24 +18,31 @@ func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok
 	}
 	b.touch(v)
 	var draw uint32
-	random := v.order == strategy.Random
-	if random {
-		s, draw = v.sample(rnd)
+	if v.sharing == nil {
+		s, draw = v.choose(0, rnd)
 	} else {
-		s = v.head()
+		s, draw = v.chooseFairly(rnd)
 	}
 	if s == nil {
 		return nil, 0, false
 	}
-	index = b.next(s, random, draw, rnd)
+	index = b.next(s, v.order == strategy.Random, draw, rnd)
 	b.taken(s, true)
 	return s, index, true
 }
 
-// head is the first submission of an ordered view that no limit holds back.
-func (v *View) head() *Submission {
-	for len(v.tops) > 0 {
-		number := v.tops[0]
+// choose is the next submission of a group, and for Random a number that is uniform over its available chunks.
+func (v *View) choose(group uint32, rnd *rand.Rand) (s *Submission, draw uint32) {
+	if v.order == strategy.Random {
+		return v.sample(group, rnd)
+	}
+	return v.head(group), 0
+}
+
+// head is the first submission of an ordered group that no limit holds back.
+func (v *View) head(group uint32) *Submission {
+	for len(v.groups[group].tops) > 0 {
+		number := v.groups[group].tops[0]
 		x := v.gates[number].heap[0]
 		s := v.in.subs[x.of]
 		v.in.examined++
@@ -49,17 +56,18 @@ func (v *View) head() *Submission {
 
 // sample draws a submission with a probability proportional to its available chunks. What is left of the random number is
 // uniform over them.
-func (v *View) sample(rnd *rand.Rand) (*Submission, uint32) {
+func (v *View) sample(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 	b := v.in
-	for v.top.total > 0 {
+	for v.groups[group].top.total > 0 {
+		in := &v.groups[group]
 		var g *gate
 		var number uint64
-		if top := v.top.buckets; len(top) == 1 && len(top[0].entries) == 1 {
+		if top := in.top.buckets; len(top) == 1 && len(top[0].entries) == 1 {
 			g = &v.gates[top[0].entries[0].of]
 			number = rnd.Uint64N(g.total)
 		} else {
 			var x entry
-			x, number = v.top.find(rnd.Uint64N(v.top.total))
+			x, number = in.top.find(rnd.Uint64N(in.top.total))
 			g = &v.gates[x.of]
 			if number >= g.total {
 				continue
@@ -84,8 +92,9 @@ func (v *View) heldBack(s *Submission, at uint32) bool {
 	}
 	for _, l := range v.limits {
 		if t := s.termOf(l.key); t != nil && t.inFlight >= l.max {
+			group := v.gates[s.members[at].gate].group
 			v.take(s, at)
-			v.put(s, at, v.gateFor(t, l.max))
+			v.put(s, at, v.gateFor(group, t, l.max))
 			return true
 		}
 	}

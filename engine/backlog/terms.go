@@ -11,7 +11,7 @@ type metaKey struct {
 	name    queue.MetaKey
 	byValue map[queue.MetaValue]*term
 	terms   []*term // the same, in an order that depends on the calls only
-	limits  int     // views that limit it
+	limits  int     // views that limit it or share by it
 }
 
 // term is a key with a value that some submission has or some view filters by; it goes with the last of them.
@@ -95,7 +95,7 @@ func (b *Backlog) raise(t *term) {
 	for int(t.shut) < len(t.gates) && t.gates[t.shut].max <= t.inFlight {
 		ref := t.gates[t.shut]
 		t.shut++
-		b.views[ref.view].refresh(ref.gate)
+		b.views[ref.view].counted(ref.gate)
 	}
 }
 
@@ -105,7 +105,7 @@ func (b *Backlog) lower(t *term, by uint32) {
 	for t.shut > 0 && t.gates[t.shut-1].max > t.inFlight {
 		t.shut--
 		ref := t.gates[t.shut]
-		b.views[ref.view].refresh(ref.gate)
+		b.views[ref.view].counted(ref.gate)
 	}
 }
 
@@ -123,8 +123,8 @@ func (t *term) watchGate(ref gateRef) {
 	}
 }
 
-func (t *term) unwatchGate(view uint32) {
-	at := slices.IndexFunc(t.gates, func(g gateRef) bool { return g.view == view })
+func (t *term) unwatchGate(view, gate uint32) {
+	at := slices.IndexFunc(t.gates, func(g gateRef) bool { return g.view == view && g.gate == gate })
 	t.gates = slices.Delete(t.gates, at, at+1)
 	if at < int(t.shut) {
 		t.shut--

@@ -1,6 +1,8 @@
 package backlog
 
 import (
+	"slices"
+
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -17,19 +19,33 @@ type View struct {
 	order   strategy.Order
 	filters []*term
 	limits  []limit
-	anchor  *term // the filter whose submissions are looked at; nil: all
-	next    int   // building: anchor's shown submissions from here on are in
+	sharing *sharing // Fair: between whom, and whose turn it is; nil otherwise
+	anchor  *term    // the filter whose submissions are looked at; nil: all
+	next    int      // building: anchor's shown submissions from here on are in
 	state   viewState
 	stirred bool // told by the next Stirred
 	used    uint64
 
-	gates     []gate            // gates[0] is the free gate
-	gateOf    map[uint32]uint32 // by number of the term
+	gates     []gate
+	gateOf    map[gateKey]uint32
 	freeGates []uint32
-	size      int      // submissions in all gates
-	top       sampler  // Random: the gates that are open and not empty
-	tops      []uint32 // other orders: the same, as a heap by their first submissions
+	groups    []group // Fair: one per tenant; otherwise only groups[0]
+	size      int     // submissions in all gates
+	offered   int     // gates that are open and not empty
 }
+
+// group is the part of a view whose submissions are in one order: all of it, or those of one tenant.
+type group struct {
+	top     sampler  // Random: the gates that are open and not empty
+	tops    []uint32 // other orders: the same, as a heap by their first submissions
+	gates   []uint32 // the first is the free gate
+	size    int      // submissions in all gates
+	offered int      // gates that are open and not empty
+	tenant  tenant   // Fair
+}
+
+// gateKey is what a gate is for.
+type gateKey struct{ group, term uint32 }
 
 type limit struct {
 	key *metaKey
@@ -44,13 +60,14 @@ const (
 	dropped
 )
 
-// gate is the part of a view whose submissions one counter opens and shuts.
+// gate is the part of a group whose submissions one counter opens and shuts.
 type gate struct {
 	sampler         // Random: its submissions, weighed by available chunks
 	heap    []entry // other orders: its submissions
 	watched *term   // the counter; nil for the free gate
 	max     uint32
-	place   uint32 // in top or tops
+	group   uint32 // in View.groups
+	place   uint32 // in its group's top or tops
 	exp     uint8  // in top
 	offered bool   // it is in top or tops
 }
@@ -64,17 +81,21 @@ func (v *View) Built() bool { return v.state != building }
 
 // Empty says that Take would find nothing at this moment. With two or more limits it may say false although what is left
 // is limited; Take finds out.
-func (v *View) Empty() bool { return v.top.total == 0 && len(v.tops) == 0 }
+func (v *View) Empty() bool { return v.offered == 0 }
 
 // Gated says that the view has submissions with available chunks, whether or not their limits let them be taken: of an
 // Empty view, that limits are all that is in the way.
 func (v *View) Gated() bool { return v.size > 0 }
 
-// View is the standing view of the branch. On first use it is made, unbuilt: call Build until it is built.
+// View is the standing view of the branch. On first use it is made, unbuilt: call Build until it is built. It is nil if the
+// branch is fair and not even dropping makes room for its ledger: ask Admit before.
 func (b *Backlog) View(br *strategy.Branch) *View {
 	key := br.Key()
 	v := b.viewOf[key]
 	if v == nil {
+		if br.Fair != "" && !b.makeRoom() {
+			return nil
+		}
 		v = b.makeView(br, key)
 	}
 	b.touch(v)
@@ -87,7 +108,7 @@ func (b *Backlog) touch(v *View) {
 }
 
 func (b *Backlog) makeView(br *strategy.Branch, key string) *View {
-	v := &View{in: b, key: key, order: br.Order, gates: make([]gate, 1)}
+	v := &View{in: b, key: key, order: br.Order, gates: make([]gate, 1), groups: []group{{gates: make([]uint32, 1)}}}
 	possible := true
 	for i, f := range br.Filters {
 		t := b.intern(f.Key, f.Value)
@@ -102,6 +123,9 @@ func (b *Backlog) makeView(br *strategy.Branch, key string) *View {
 		k := b.internKey(l.Key)
 		k.limits++
 		v.limits = append(v.limits, limit{k, l.Max})
+	}
+	if br.Fair != "" {
+		b.share(v, br.Fair)
 	}
 	if last := len(b.freeViews) - 1; last >= 0 {
 		v.number, b.freeViews = b.freeViews[last], b.freeViews[:last]
@@ -181,7 +205,9 @@ func (b *Backlog) offer(s *Submission) {
 func (b *Backlog) unoffer(s *Submission) {
 	b.oldest = trimmed(heapRemove(byID{b}, b.oldest, int(s.oldestAt)))
 	for i := range s.members {
-		b.views[s.members[i].view].take(s, uint32(i))
+		v := b.views[s.members[i].view]
+		v.take(s, uint32(i))
+		v.settle(v.gates[s.members[i].gate].group)
 	}
 	s.members = s.members[:0]
 }
@@ -189,11 +215,13 @@ func (b *Backlog) unoffer(s *Submission) {
 func (v *View) join(s *Submission) {
 	at := uint32(len(s.members))
 	s.members = append(s.members, member{view: v.number})
-	v.put(s, at, v.home(s))
+	group := v.groupOf(s)
+	v.put(s, at, v.home(s, group))
+	v.settle(group)
 }
 
 // home is the gate for a submission: one that is shut, so that no pick meets it in vain; otherwise that of its first limit.
-func (v *View) home(s *Submission) uint32 {
+func (v *View) home(s *Submission, group uint32) uint32 {
 	var first *term
 	var firstMax uint32
 	for _, l := range v.limits {
@@ -202,44 +230,56 @@ func (v *View) home(s *Submission) uint32 {
 			continue
 		}
 		if t.inFlight >= l.max {
-			return v.gateFor(t, l.max)
+			return v.gateFor(group, t, l.max)
 		}
 		if first == nil {
 			first, firstMax = t, l.max
 		}
 	}
 	if first == nil {
-		return 0
+		return v.groups[group].gates[0]
 	}
-	return v.gateFor(first, firstMax)
+	return v.gateFor(group, first, firstMax)
 }
 
-// gateFor is the view's gate for a term; made when there is none, and kept as long as the term.
-func (v *View) gateFor(t *term, limit uint32) uint32 {
-	if number, ok := v.gateOf[t.number]; ok {
+// gateFor is the group's gate for a term; made when there is none, and kept as long as the group and the term.
+func (v *View) gateFor(group uint32, t *term, limit uint32) uint32 {
+	if number, ok := v.gateOf[gateKey{group, t.number}]; ok {
 		return number
 	}
-	var number uint32
+	number := v.addGate(group)
+	g := &v.gates[number]
+	g.watched, g.max = t, limit
+	if v.gateOf == nil {
+		v.gateOf = map[gateKey]uint32{}
+	}
+	v.gateOf[gateKey{group, t.number}] = number
+	t.watchGate(gateRef{limit, v.number, number})
+	return number
+}
+
+// addGate adds a gate to a group.
+func (v *View) addGate(group uint32) (number uint32) {
 	if last := len(v.freeGates) - 1; last >= 0 {
 		number, v.freeGates = v.freeGates[last], v.freeGates[:last]
 	} else {
 		number = uint32(len(v.gates))
 		v.gates = append(v.gates, gate{})
 	}
-	g := &v.gates[number]
-	g.watched, g.max = t, limit
-	if v.gateOf == nil {
-		v.gateOf = map[uint32]uint32{}
-	}
-	v.gateOf[t.number] = number
-	t.watchGate(gateRef{limit, v.number, number})
+	v.gates[number].group = group
+	v.groups[group].gates = append(v.groups[group].gates, number)
 	return number
 }
 
 // freeGate gives up an empty gate whose term is forgotten.
 func (v *View) freeGate(number uint32) {
-	delete(v.gateOf, v.gates[number].watched.number)
-	v.gates[number] = gate{}
+	g := &v.gates[number]
+	delete(v.gateOf, gateKey{g.group, g.watched.number})
+	in := &v.groups[g.group]
+	if at := slices.Index(in.gates, number); at >= 0 {
+		in.gates = slices.Delete(in.gates, at, at+1)
+	}
+	*g = gate{}
 	v.freeGates = append(v.freeGates, number)
 }
 
@@ -247,6 +287,7 @@ func (v *View) freeGate(number uint32) {
 func (v *View) put(s *Submission, at, number uint32) {
 	v.size++
 	g := &v.gates[number]
+	v.groups[g.group].size++
 	s.members[at].gate = number
 	x := entry{s.slot, at}
 	if v.order == strategy.Random {
@@ -261,6 +302,7 @@ func (v *View) put(s *Submission, at, number uint32) {
 func (v *View) take(s *Submission, at uint32) {
 	v.size--
 	m := s.members[at]
+	v.groups[v.gates[m.gate].group].size--
 	v.pull(m, exponent(uint64(s.available)))
 	v.refresh(m.gate)
 }
@@ -294,9 +336,16 @@ func (v *View) entryOf(s *Submission, m member) *entry {
 	return &g.buckets[g.search(exponent(uint64(s.available)))].entries[m.place]
 }
 
-// refresh puts a gate into the top, takes it out or moves it there, after its content or its counter changed.
+// counted is for a gate whose counter passed its limit.
+func (v *View) counted(number uint32) {
+	v.refresh(number)
+	v.settle(v.gates[number].group)
+}
+
+// refresh puts a gate into its group's top, takes it out or moves it there, after its content or its counter changed.
 func (v *View) refresh(number uint32) {
 	g := &v.gates[number]
+	in := &v.groups[g.group]
 	offered := !g.empty() && g.isOpen()
 	wasEmpty := v.Empty()
 	if v.order == strategy.Random {
@@ -305,24 +354,32 @@ func (v *View) refresh(number uint32) {
 			return
 		}
 		if g.offered {
-			if moved, ok := v.top.remove(g.exp, g.place); ok {
+			if moved, ok := in.top.remove(g.exp, g.place); ok {
 				v.gates[moved.of].place = g.place
 			}
 		}
 		if offered {
-			g.exp, g.place = exp, v.top.add(exp, entry{of: number})
+			g.exp, g.place = exp, in.top.add(exp, entry{of: number})
 		}
 	} else {
 		switch {
 		case offered && g.offered:
-			heapFix(byFirst{v}, v.tops, int(g.place))
+			heapFix(byFirst{v}, in.tops, int(g.place))
 		case offered:
-			v.tops = heapPush(byFirst{v}, v.tops, number)
+			in.tops = heapPush(byFirst{v}, in.tops, number)
 		case g.offered:
-			v.tops = heapRemove(byFirst{v}, v.tops, int(g.place))
+			in.tops = heapRemove(byFirst{v}, in.tops, int(g.place))
 		}
 	}
-	g.offered = offered
+	if offered != g.offered {
+		change := -1
+		if offered {
+			change = 1
+		}
+		v.offered += change
+		in.offered += change
+		g.offered = offered
+	}
 	if wasEmpty && !v.Empty() {
 		v.stir()
 	}

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/quern-queue/quern/engine/fair/gps"
 )
 
 var (
@@ -28,7 +30,7 @@ func seed(t *testing.T) uint64 {
 type world struct {
 	t        *testing.T
 	ledger   *Ledger
-	ideal    *gps
+	ideal    *gps.System
 	backlog  []int64
 	received []int64
 	left     []*big.Float // blocked: the fluid
@@ -38,7 +40,11 @@ type world struct {
 
 func newWorld(t *testing.T, weights []Weight) *world {
 	n := len(weights)
-	w := &world{t: t, ledger: new(Ledger), ideal: newGPS(weights), backlog: make([]int64, n), received: make([]int64, n), left: make([]*big.Float, n)}
+	thousandths := make([]int64, n)
+	for i, weight := range weights {
+		thousandths[i] = int64(weight)
+	}
+	w := &world{t: t, ledger: new(Ledger), ideal: gps.New(thousandths), backlog: make([]int64, n), received: make([]int64, n), left: make([]*big.Float, n)}
 	for i, weight := range weights {
 		w.ledger.SetWeight(uint32(i), weight)
 	}
@@ -48,23 +54,23 @@ func newWorld(t *testing.T, weights []Weight) *world {
 func (w *world) submit(i int, chunks int64) {
 	w.backlog[i] += chunks
 	if w.left[i] != nil {
-		w.left[i].Add(w.left[i], newFloat().SetInt64(chunks))
+		w.left[i].Add(w.left[i], new(big.Float).SetInt64(chunks))
 		return
 	}
-	w.ideal.add(i, float64(chunks))
+	w.ideal.Add(i, float64(chunks))
 	w.ledger.Join(uint32(i))
 }
 
 func (w *world) block(i int) {
 	if w.left[i] == nil {
-		w.left[i] = w.ideal.suspend(i)
+		w.left[i] = w.ideal.Suspend(i)
 		w.ledger.Block(uint32(i))
 	}
 }
 
 func (w *world) unblock(i int) {
 	if w.left[i] != nil {
-		w.ideal.resume(i, w.left[i])
+		w.ideal.Resume(i, w.left[i])
 		w.left[i] = nil
 		if w.backlog[i] > 0 {
 			w.ledger.Join(uint32(i))
@@ -75,11 +81,7 @@ func (w *world) unblock(i int) {
 }
 
 func (w *world) setWeight(i int, weight Weight) {
-	if w.left[i] == nil {
-		w.ideal.setWeight(i, weight)
-	} else {
-		w.ideal.tenants[i].weight = int64(weight)
-	}
+	w.ideal.SetWeight(i, int64(weight))
 	w.ledger.SetWeight(uint32(i), weight)
 }
 
@@ -93,14 +95,14 @@ func (w *world) slot() (tenant int, ok bool) {
 	if w.backlog[i] == 0 || w.left[i] != nil {
 		w.t.Fatalf("picked tenant %d, which has %d chunks to offer, blocked: %t", i, w.backlog[i], w.left[i] != nil)
 	}
-	w.behind = max(w.behind, w.ideal.lag(i, w.received[i]))
+	w.behind = max(w.behind, w.ideal.Lag(i, w.received[i]))
 	w.ledger.Charge(picked, Chunk)
 	w.received[i]++
 	if w.backlog[i]--; w.backlog[i] == 0 {
 		w.ledger.Leave(picked)
 	}
-	w.ideal.step()
-	w.ahead = max(w.ahead, -w.ideal.lag(i, w.received[i]))
+	w.ideal.Step()
+	w.ahead = max(w.ahead, -w.ideal.Lag(i, w.received[i]))
 	return i, true
 }
 
@@ -108,7 +110,7 @@ func (w *world) slot() (tenant int, ok bool) {
 func (w *world) look() {
 	w.t.Helper()
 	for i := range w.received {
-		lag := w.ideal.lag(i, w.received[i])
+		lag := w.ideal.Lag(i, w.received[i])
 		w.behind, w.ahead = max(w.behind, lag), max(w.ahead, -lag)
 	}
 	audit(w.t, w.ledger)
@@ -234,7 +236,7 @@ func TestBoundStatic(t *testing.T) {
 			w.slot()
 		}
 		for i := range w.received {
-			want := w.ideal.lag(i, w.received[i])
+			want := w.ideal.Lag(i, w.received[i])
 			if got := w.ledger.Lag(uint32(i)).In(Chunk); math.Abs(got-want) > 1e-9 {
 				t.Fatalf("tenant %d: lag %v, of the ideal %v", i, got, want)
 			}

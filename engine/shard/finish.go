@@ -172,8 +172,7 @@ func (m *machine) releases(items []queue.ReleaseItem, dst []queue.Result) []queu
 				dst = append(dst, answer(lost))
 				continue
 			}
-			m.drop(r, slot)
-			m.putBack(r, t.Index)
+			m.unhold(r, slot)
 			m.stats.released++
 			dst = append(dst, queue.Result{})
 		case free, waiting:

@@ -69,14 +69,14 @@ func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue
 			if !ok {
 				break
 			}
-			*picks = append(*picks, m.hold(sub.Data.(*record), index, q.Consumer, now, now.Add(timeout)))
+			*picks = append(*picks, m.hold(sub.Data.(*record), index, view.Ledger(), q.Consumer, now, now.Add(timeout)))
 		}
 	}
 	m.stats.reserved += uint64(n)
 	return n
 }
 
-func (m *machine) hold(r *record, index uint32, consumer string, now, deadline queue.Time) pick {
+func (m *machine) hold(r *record, index uint32, ledger backlog.Ledger, consumer string, now, deadline queue.Time) pick {
 	m.stats.operations -= uint64(r.details().operations)
 	if r.known == nil {
 		r.known = r.sub.Meta()
@@ -85,7 +85,7 @@ func (m *machine) hold(r *record, index uint32, consumer string, now, deadline q
 	p.token = queue.Token{Submission: r.id, Index: index, Epoch: m.epoch, Sequence: m.holds.NextSequence()}
 	p.token.Slot = m.holds.Add(&r.holds, reserver.Hold{
 		Sequence: p.token.Sequence, Epoch: m.epoch, Seq: r.seq, Index: index, Attempt: p.attempt, Counted: true,
-		Doomed: r.ending, Reserved: now, Deadline: deadline,
+		Doomed: r.ending, Ledger: uint8(ledger), Reserved: now, Deadline: deadline,
 	}, consumer)
 	return p
 }
@@ -102,10 +102,18 @@ func (r *record) attempt(index uint32) uint16 {
 func (m *machine) undo(picks []pick) {
 	for i := range picks {
 		if r, slot, s := m.resolvePick(&picks[i]); s == holder {
-			m.drop(r, slot)
-			m.putBack(r, picks[i].token.Index)
+			m.unhold(r, slot)
 		}
 	}
+}
+
+// unhold gives back a chunk that nobody worked on: whoever was charged for it is refunded.
+func (m *machine) unhold(r *record, slot uint32) {
+	h := m.holds.At(slot)
+	index, ledger := h.Index, backlog.Ledger(h.Ledger)
+	m.drop(r, slot)
+	m.putBack(r, index)
+	m.backlog.Refund(r.sub, ledger)
 }
 
 func (m *machine) resolvePick(p *pick) (*record, uint32, standing) {
@@ -142,7 +150,7 @@ func (m *machine) emptyReason(plan *strategy.Plan, now queue.Time) (queue.EmptyR
 // limited says whether some branch would yield if it had no limits.
 func (m *machine) limited(plan *strategy.Plan) bool {
 	for i := range plan.Branches {
-		if v := m.backlog.View(&plan.Branches[i]); len(plan.Branches[i].Limits) > 0 && v.Gated() {
+		if v := m.backlog.View(&plan.Branches[i]); len(plan.Branches[i].Limits) > 0 && v != nil && v.Gated() {
 			return true
 		}
 	}
@@ -170,6 +178,12 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 		now, seed := s.now(), s.options.Seed()
 		s.mu.Lock()
 		if err := s.usable(); err != nil {
+			s.m.undo(*got)
+			s.mu.Unlock()
+			s.givePicks(got)
+			return Reserved{Reservations: dst}, err
+		}
+		if err := s.m.backlog.Admit(q.Plan); err != nil {
 			s.m.undo(*got)
 			s.mu.Unlock()
 			s.givePicks(got)

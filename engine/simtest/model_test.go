@@ -203,6 +203,25 @@ func (m *model) first(br *strategy.Branch) (first *modelSub) {
 	return first
 }
 
+// firstBeside is the same among those that share with x: whose turn it is under Fair is the ledger's to say.
+func (m *model) firstBeside(br *strategy.Branch, x *modelSub) (first *modelSub) {
+	for _, y := range m.subs {
+		if m.admits(br, y) && sameTenant(br.Fair, x, y) && (first == nil || precedes(br.Order, y, first)) {
+			first = y
+		}
+	}
+	return first
+}
+
+func sameTenant(key queue.MetaKey, x, y *modelSub) bool {
+	if key == "" || x == y {
+		return true
+	}
+	a, hasA := x.asked.Meta.Find(key)
+	b, hasB := y.asked.Meta.Find(key)
+	return key != strategy.SubmissionKey && hasA == hasB && a == b
+}
+
 func precedes(order strategy.Order, x, y *modelSub) bool {
 	switch {
 	case order == strategy.NewestFirst:

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -18,7 +19,7 @@ func (s *sim) drawStrategy(depth int) string {
 		return pickOf(s, "Random", "Random", "OldestFirst", "NewestFirst", "CustomPriority")
 	}
 	inner := func() string { return s.drawStrategy(s.r.IntN(depth)) }
-	switch s.r.IntN(5) {
+	switch s.r.IntN(6) {
 	case 0:
 		return fmt.Sprintf("SelectOnly(%q, %s, %s)", key, pickOf(s, "0", "1", "2", "9", `"1"`), inner())
 	case 1:
@@ -27,8 +28,38 @@ func (s *sim) drawStrategy(depth int) string {
 		return fmt.Sprintf("PreferDistinct(%q, %d, %s)", key, 1+s.r.IntN(3), inner())
 	case 3:
 		return fmt.Sprintf("MaxSimultaneous(%q, %d, %s)", key, 1+s.r.IntN(5), inner())
+	case 4:
+		return fmt.Sprintf("Fair(%q, %s)", pickOf(s, "a", "b", "$submission"), s.drawShared())
 	}
 	return s.drawStrategy(0)
+}
+
+// drawShared makes up what Fair can hold.
+func (s *sim) drawShared() string {
+	order := s.drawStrategy(0)
+	switch s.r.IntN(4) {
+	case 0:
+		return fmt.Sprintf("SelectOnly(%q, %d, %s)", pickOf(s, "b", "c"), s.r.IntN(2), order)
+	case 1:
+		return fmt.Sprintf("MaxSimultaneous(%q, %d, %s)", pickOf(s, "a", "b"), 1+s.r.IntN(4), order)
+	}
+	return order
+}
+
+// refused says whether a reserve was refused for want of ledgers, and checks that so many were really asked for.
+func (s *sim) refused(plan *strategy.Plan, err error) bool {
+	for i := range plan.Branches {
+		if br := &plan.Branches[i]; br.Fair != "" {
+			s.ledgers[br.Key()] = true
+		}
+	}
+	if queue.CodeOf(err) != queue.CodeConflict {
+		return false
+	}
+	if len(s.ledgers) <= backlog.MaxLedgers {
+		s.fail("refused after %d fair branches: %v; plan\n%s", len(s.ledgers), err, plan)
+	}
+	return true
 }
 
 func (s *sim) reserve() {
@@ -41,6 +72,9 @@ func (s *sim) reserve() {
 	}
 	s.log.add("reserve %d by %s, timeout %s", q.Max, text, q.Timeout)
 	got, err := s.shard.Reserve(ctx, q, nil)
+	if s.refused(q.Plan, err) {
+		return
+	}
 	s.must("reserve", err)
 	s.checkReserved(&q, &got)
 }
@@ -68,7 +102,7 @@ func (s *sim) checkReserved(q *shard.Request, got *shard.Reserved) {
 		if x == nil || !s.m.admits(&branches[0], x) {
 			s.fail("reservation %d of %s, which branch %s does not admit", i, t.Submission, branches[0].Key())
 		}
-		if first := s.m.first(&branches[0]); branches[0].Order != strategy.Random && first != x {
+		if first := s.m.firstBeside(&branches[0], x); branches[0].Order != strategy.Random && first != x {
 			s.fail("reservation %d of %s by %s, want one of %s", i, x.id, branches[0].Key(), first.id)
 		}
 		s.checkReservation(q, x, res)

@@ -27,6 +27,7 @@ type sim struct {
 	evicted  int // completions that the shard did not remember
 	remember int // completions that it did
 	faults   *faults
+	ledgers  map[string]bool // fair branches asked for
 }
 
 var ctx = context.Background()
@@ -58,7 +59,7 @@ func TestSimulation(t *testing.T) {
 }
 
 func simulate(t *testing.T, seed uint64, steps int, f *faults) {
-	s := &sim{seed: seed, r: newRand(seed, 1), faults: f}
+	s := &sim{seed: seed, r: newRand(seed, 1), faults: f, ledgers: map[string]bool{}}
 	settings := s.drawSettings()
 	settings.Durability = queue.Relaxed
 	if seed%16 == 0 {

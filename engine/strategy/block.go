@@ -19,6 +19,7 @@ var known = map[string]*definition{
 	"OrElse":          &orElseDefinition,
 	"PreferDistinct":  &preferDistinctDefinition,
 	"MaxSimultaneous": &maxSimultaneousDefinition,
+	"Fair":            &fairDefinition,
 }
 
 // block is one node of a strategy.
@@ -45,6 +46,7 @@ type parameterKind uint8
 
 const (
 	keyParameter    parameterKind = iota // a meta key
+	tenantParameter                      // a meta key, or the pseudo key
 	valueParameter                       // a meta value: string or int64
 	maxParameter                         // 1 to MaxLimit
 	blockParameter                       // one block

@@ -11,6 +11,7 @@ func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	sample := map[parameterKind]argument{
 		keyParameter:    {key: "company"},
+		tenantParameter: {key: SubmissionKey},
 		maxParameter:    {max: 3},
 		blockParameter:  {blocks: []block{orderBlock{OldestFirst}}},
 		blocksParameter: {blocks: []block{orderBlock{OldestFirst}, orderBlock{Random}, orderBlock{NewestFirst}}},

@@ -72,7 +72,7 @@ func appendField(dst []byte, name string) []byte {
 // append writes the argument of a parameter that is not a block: the same in both forms.
 func (p parameter) append(dst []byte, arg argument) []byte {
 	switch p.kind {
-	case keyParameter:
+	case keyParameter, tenantParameter:
 		return appendQuoted(dst, arg.key)
 	case valueParameter:
 		return appendValue(dst, arg.value)

@@ -29,7 +29,7 @@ var (
 // anyBlock draws a tree of at most the given depth, at most three alternatives wide.
 func anyBlock(depth int) *rapid.Generator[block] {
 	return rapid.Custom(func(t *rapid.T) block {
-		kinds := 7
+		kinds := 8
 		if depth == 1 {
 			kinds = 3
 		}
@@ -42,6 +42,27 @@ func anyBlock(depth int) *rapid.Generator[block] {
 			return &maxSimultaneous{Limit{anyKey.Draw(t, "key"), anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}
 		case 7:
 			return &orElse{rapid.SliceOfN(anyBlock(depth-1), 2, 3).Draw(t, "alternatives")}
+		case 8:
+			key := rapid.OneOf(anyKey, rapid.Just(SubmissionKey)).Draw(t, "key")
+			return &fairShare{key, anyPlainBlock(depth-1).Draw(t, "underlying")}
+		default:
+			return orderBlock{Order(kind)}
+		}
+	})
+}
+
+// anyPlainBlock draws a tree that makes one branch at most, as Fair can hold it.
+func anyPlainBlock(depth int) *rapid.Generator[block] {
+	return rapid.Custom(func(t *rapid.T) block {
+		kinds := 5
+		if depth == 1 {
+			kinds = 3
+		}
+		switch kind := rapid.IntRange(0, kinds).Draw(t, "block"); kind {
+		case 4:
+			return &selectOnly{Filter{anyKey.Draw(t, "key"), anyValue.Draw(t, "value")}, anyPlainBlock(depth-1).Draw(t, "underlying")}
+		case 5:
+			return &maxSimultaneous{Limit{anyKey.Draw(t, "key"), anyMax.Draw(t, "max")}, anyPlainBlock(depth-1).Draw(t, "underlying")}
 		default:
 			return orderBlock{Order(kind)}
 		}
@@ -70,7 +91,7 @@ func spellText(t *rapid.T, b block) string {
 
 func spellArgument(t *rapid.T, p parameter, arg argument) string {
 	switch {
-	case p.kind == keyParameter:
+	case p.kind == keyParameter || p.kind == tenantParameter:
 		return spellString(t, arg.key)
 	case p.kind == valueParameter && !arg.value.IsInt():
 		return spellString(t, arg.value.Text())

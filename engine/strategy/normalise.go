@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
 )
 
 // Normalising turns the tree into a flat list of branches. Conceptually SelectOnly and MaxSimultaneous distribute over
@@ -55,9 +57,18 @@ func (s scope) branch(order Order) Branch {
 	return b
 }
 
+// shared is the branch with its service shared between the values of a key.
+func (b *Branch) shared(key queue.MetaKey) Branch {
+	s := *b
+	s.Fair = key
+	s.key = s.makeKey()
+	return s
+}
+
 // limited is the branch with one limit more.
 func (b *Branch) limited(l Limit) Branch {
-	return scope{b.Filters, withLimit(b.Limits, l)}.branch(b.Order)
+	tighter := scope{b.Filters, withLimit(b.Limits, l)}.branch(b.Order)
+	return tighter.shared(b.Fair)
 }
 
 // withLimit adds a limit to a sorted list without changing that list; of two for one key the smaller max holds.

@@ -26,6 +26,11 @@ func naive(b block) []Branch {
 			br.Filters = append(slices.Clone(br.Filters), b.filter)
 			list = append(list, br)
 		}
+	case *fairShare:
+		for _, br := range naive(b.underlying) {
+			br.Fair = b.key
+			list = append(list, br)
+		}
 	case *maxSimultaneous:
 		for _, br := range naive(b.underlying) {
 			br.Limits = append(slices.Clone(br.Limits), b.limit)
@@ -142,6 +147,24 @@ func (w world) ordered(o Order) []candidate {
 	return list
 }
 
+// byTenant has the values of a key take turns in some fixed way: what counts is that both sides use the same, and that the
+// order holds within a value.
+func byTenant(list []candidate, key queue.MetaKey) []candidate {
+	if key == "" {
+		return list
+	}
+	rank := func(c candidate) int64 {
+		if key == SubmissionKey {
+			return int64(c.id)
+		}
+		value, _ := c.meta.Find(key)
+		return value.Int()
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(rank(a), rank(b)) })
+	return list
+}
+
 func keep(list []candidate, admit func(candidate) bool) []candidate {
 	var kept []candidate
 	for _, c := range list {
@@ -164,6 +187,8 @@ func (w world) offers(b block) []candidate {
 	case *preferDistinct:
 		all := w.offers(b.underlying)
 		return append(keep(all, func(c candidate) bool { return w.admits(c, b.limit) }), all...)
+	case *fairShare:
+		return byTenant(w.offers(b.underlying), b.key)
 	case *orElse:
 		var all []candidate
 		for _, alternative := range b.alternatives {
@@ -179,7 +204,7 @@ func (w world) offers(b block) []candidate {
 func (w world) planned(p *Plan) []candidate {
 	var all []candidate
 	for _, br := range p.Branches {
-		all = append(all, keep(w.ordered(br.Order), func(c candidate) bool {
+		all = append(all, keep(byTenant(w.ordered(br.Order), br.Fair), func(c candidate) bool {
 			return !slices.ContainsFunc(br.Filters, func(f Filter) bool { return !matches(c, f) }) &&
 				!slices.ContainsFunc(br.Limits, func(l Limit) bool { return !w.admits(c, l) })
 		})...)

@@ -15,6 +15,8 @@ func (p parameter) read(t token) (arg argument, wrong string) {
 	switch p.kind {
 	case keyParameter:
 		arg.key, wrong = readKey(t)
+	case tenantParameter:
+		arg.key, wrong = readTenantKey(t)
 	case valueParameter:
 		arg.value, wrong = readValue(t)
 	case maxParameter:
@@ -36,6 +38,16 @@ func readKey(t token) (key queue.MetaKey, wrong string) {
 		return "", "must be a meta key: " + err.Error()
 	}
 	return t.text, ""
+}
+
+func readTenantKey(t token) (key queue.MetaKey, wrong string) {
+	if t.kind == stringToken && t.text == SubmissionKey {
+		return SubmissionKey, ""
+	}
+	if key, wrong = readKey(t); wrong != "" {
+		wrong += fmt.Sprintf("; or %q, which makes every submission a tenant of its own", SubmissionKey)
+	}
+	return key, wrong
 }
 
 func readValue(t token) (value queue.MetaValue, wrong string) {

@@ -41,6 +41,7 @@ type Branch struct {
 	Filters []Filter // sorted by key, one per key
 	Limits  []Limit  // sorted by key, one per key: the smallest Max that was asked for
 	Order   Order
+	Fair    queue.MetaKey // not "": shared between this key's values, Order holds within each of them; may be SubmissionKey
 	key     string
 }
 
@@ -49,7 +50,8 @@ type Branch struct {
 //
 //	OldestFirst where mode="preview" and tier=3 while company<5
 //
-// with strings quoted as in the text form, "where" before the filters and "while" before the limits.
+// with strings quoted as in the text form, "where" before the filters and "while" before the limits; of a fair branch the
+// order is "Fair company OldestFirst".
 func (b *Branch) Key() string {
 	if b.key == "" { // made by hand, not compiled
 		return b.makeKey()
@@ -58,14 +60,18 @@ func (b *Branch) Key() string {
 }
 
 func (b *Branch) makeKey() string {
-	size := len(" where ") + len(" while ") + len("CustomPriority")
+	size := len("Fair  ") + len(b.Fair) + len(" where ") + len(" while ") + len("CustomPriority")
 	for i := range b.Filters {
 		size += len(b.Filters[i].Key) + len(b.Filters[i].Value.Text()) + len(" and =-9223372036854775808")
 	}
 	for i := range b.Limits {
 		size += len(b.Limits[i].Key) + len(" and <2147483647")
 	}
-	dst := append(make([]byte, 0, size), b.Order.String()...)
+	dst := make([]byte, 0, size)
+	if b.Fair != "" {
+		dst = append(append(append(dst, "Fair "...), b.Fair...), ' ')
+	}
+	dst = append(dst, b.Order.String()...)
 	for i := range b.Filters {
 		dst = append(dst, conjunction(i, " where ")...)
 		dst = append(dst, b.Filters[i].Key...)

@@ -47,7 +47,7 @@ func checkPlan(t interface{ Fatalf(string, ...any) }, s *Strategy) {
 	seen := map[string]bool{}
 	for i := range branches {
 		b := &branches[i]
-		byHand := Branch{Filters: b.Filters, Limits: b.Limits, Order: b.Order}
+		byHand := Branch{Filters: b.Filters, Limits: b.Limits, Order: b.Order, Fair: b.Fair}
 		if b.Key() != byHand.Key() || seen[b.Key()] {
 			t.Fatalf("%s: branch %d has the key %q, seen before: %v; made by hand %q", s, i, b.Key(), seen[b.Key()], byHand.Key())
 		}

@@ -72,6 +72,8 @@ func (f *finder) block(b block, path string, within scope, before []Branch) erro
 			return err
 		}
 		return f.block(b.underlying, path+"/underlying", within, before)
+	case *fairShare:
+		return f.block(b.underlying, path+"/underlying", within, before)
 	case *orElse:
 		return f.alternatives(b, path, within, before)
 	}

@@ -105,7 +105,7 @@ func TestWarningsAreTrue(t *testing.T) {
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		w := anyWorld.Draw(t, "world")
-		for _, drawn := range rapid.SliceOfN(anyBlock(6), 20, 20).Draw(t, "trees") {
+		for _, drawn := range rapid.SliceOfN(anyBlock(6), 100, 100).Draw(t, "trees") {
 			s, err := finish(tamed(drawn))
 			if err != nil {
 				continue // too many branches

@@ -13,8 +13,9 @@ import (
 var mayImport = map[string][]string{
 	"engine/queue":               {},
 	"engine/strategy":            {"engine/queue"},
-	"engine/backlog":             {"engine/queue", "engine/strategy"},
+	"engine/backlog":             {"engine/queue", "engine/strategy", "engine/fair"},
 	"engine/fair":                {},
+	"engine/fair/gps":            {}, // for tests and benchmarks
 	"engine/reserver":            {"engine/queue"},
 	"engine/journal":             {"engine/queue"},
 	"engine/journal/journaltest": {"engine/queue", "engine/journal"},
@@ -38,6 +39,7 @@ var mayImport = map[string][]string{
 // testMayImport is what the tests of a package may import beyond mayImport.
 var testMayImport = map[string][]string{
 	"engine/journal/sqlitelog": {"engine/journal/journaltest"},
+	"engine/fair":              {"engine/fair/gps"},
 	"engine/shard":             {"engine/journal/sqlitelog"},
 	"internal/archtest":        {"engine/strategy"},
 	"examples/checksum":        {"all"},
