@@ -3,11 +3,13 @@
 package main
 
 import (
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,13 +62,17 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// freeAddress is a loopback address that nobody uses at the moment.
+// freeAddress is a loopback address that nobody uses at the moment, below the ports that the kernel gives to the servers
+// which other tests start meanwhile.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(10_000))))
+		if err == nil {
+			defer listener.Close()
+			return listener.Addr().String()
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Fatal("no free port between 20,000 and 30,000")
+	return ""
 }
