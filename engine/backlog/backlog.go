@@ -35,6 +35,7 @@ type Backlog struct {
 	stirred   []*View
 	told      []*View // what the last Stirred returned, for reuse
 	uses      uint64  // clock of View.used
+	trail     trail
 }
 
 // New makes an empty backlog.

@@ -66,6 +66,7 @@ func (b *Backlog) next(s *Submission, random bool, draw uint32, rnd *rand.Rand) 
 		if !s.skip(index) {
 			return index
 		}
+		b.trail.note(step{kind: stepSkip, s: s, index: index})
 	}
 }
 
@@ -127,7 +128,11 @@ func (s *Submission) skip(index uint32) bool {
 
 // takeBack removes the put-back chunk at a place of the pile; place 0 is the smallest.
 func (b *Backlog) takeBack(s *Submission, place int) uint32 {
+	last := s.back.heap[len(s.back.heap)-1]
 	index := s.back.takeAt(place)
+	if b.trail.recording {
+		b.trail.note(step{kind: stepBack, s: s, index: index, at: uint32(place), last: last})
+	}
 	b.putBack--
 	if len(s.back.heap) == 0 {
 		if len(b.emptyPiles) < maxEmptyPiles && cap(s.back.heap) <= keepCap {
@@ -139,6 +144,12 @@ func (b *Backlog) takeBack(s *Submission, place int) uint32 {
 }
 
 func (b *Backlog) addBack(s *Submission, index uint32) {
+	b.pileOf(s).add(index)
+	b.putBack++
+}
+
+// pileOf is the submission's pile, made if there is none.
+func (b *Backlog) pileOf(s *Submission) *pile {
 	if s.back == nil {
 		if last := len(b.emptyPiles) - 1; last >= 0 {
 			s.back, b.emptyPiles = b.emptyPiles[last], b.emptyPiles[:last]
@@ -146,8 +157,7 @@ func (b *Backlog) addBack(s *Submission, index uint32) {
 			s.back = &pile{}
 		}
 	}
-	s.back.add(index)
-	b.putBack++
+	return s.back
 }
 
 // maxEmptyPiles is how many empty piles are kept for the next submission that needs one, so that a chunk that goes to and

@@ -412,8 +412,10 @@ func TestModel(t *testing.T) {
 					if len(m.subs) < most {
 						m.insert()
 					}
-				case x < 50:
+				case x < 48:
 					m.take()
+				case x < 50:
+					m.preview()
 				case x < 97:
 					m.act()
 				case x < 99:

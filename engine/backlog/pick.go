@@ -27,6 +27,7 @@ func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok
 	if s == nil {
 		return nil, 0, false
 	}
+	b.trail.notePick(s)
 	index = b.next(s, random, draw, rnd)
 	b.taken(s, true)
 	return s, index, true

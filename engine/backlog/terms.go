@@ -91,6 +91,9 @@ func (b *Backlog) releaseKey(key *metaKey) {
 // raise counts one more chunk in flight and shuts the gates that are reached. Gates are sorted, so only those that change
 // are looked at.
 func (b *Backlog) raise(t *term) {
+	if b.trail.recording {
+		b.trail.note(step{kind: stepRaise, t: t})
+	}
 	t.inFlight++
 	for int(t.shut) < len(t.gates) && t.gates[t.shut].max <= t.inFlight {
 		ref := t.gates[t.shut]

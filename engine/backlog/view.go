@@ -183,6 +183,7 @@ func (b *Backlog) unoffer(s *Submission) {
 	for i := range s.members {
 		b.views[s.members[i].view].take(s, uint32(i))
 	}
+	b.trail.noteUnoffer(s)
 	s.members = s.members[:0]
 }
 
@@ -245,22 +246,37 @@ func (v *View) freeGate(number uint32) {
 
 // put enters a submission, whose member at `at` this is, into a gate.
 func (v *View) put(s *Submission, at, number uint32) {
+	if v.in.trail.recording {
+		v.in.trail.note(step{kind: stepPut, v: v, s: s, at: at, gate: number})
+	}
 	v.size++
 	g := &v.gates[number]
 	s.members[at].gate = number
 	x := entry{s.slot, at}
 	if v.order == strategy.Random {
-		s.members[at].place = g.add(exponent(uint64(s.available)), x)
+		s.members[at].place = v.enroll(number, exponent(uint64(s.available)), x)
 	} else {
 		g.heap = heapPush(byOrder{v}, g.heap, x)
 	}
 	v.refresh(number)
 }
 
+// enroll adds an entry to the sampler of a gate and returns its place.
+func (v *View) enroll(number uint32, exp uint8, x entry) (place uint32) {
+	place = v.gates[number].add(exp, x)
+	if v.in.trail.recording {
+		v.in.trail.note(step{kind: stepIn, v: v, gate: number, exp: exp, at: place, x: x})
+	}
+	return place
+}
+
 // take is the inverse of put; the submission's member stays.
 func (v *View) take(s *Submission, at uint32) {
 	v.size--
 	m := s.members[at]
+	if v.in.trail.recording {
+		v.in.trail.note(step{kind: stepTake, v: v, s: s, at: at, gate: m.gate})
+	}
 	v.pull(m, exponent(uint64(s.available)))
 	v.refresh(m.gate)
 }
@@ -272,6 +288,10 @@ func (v *View) pull(m member, exp uint8) {
 		g.heap = trimmed(heapRemove(byOrder{v}, g.heap, int(m.place)))
 		return
 	}
+	if v.in.trail.recording {
+		x := g.buckets[g.search(exp)].entries[m.place]
+		v.in.trail.note(step{kind: stepOut, v: v, gate: m.gate, exp: exp, at: m.place, x: x})
+	}
 	if moved, ok := g.remove(exp, m.place); ok {
 		v.in.subs[moved.of].members[moved.at].place = m.place
 	}
@@ -281,7 +301,7 @@ func (v *View) pull(m member, exp uint8) {
 func (v *View) reweigh(s *Submission, at uint32, from, to uint8) {
 	m := &s.members[at]
 	v.pull(*m, from)
-	m.place = v.gates[m.gate].add(to, entry{s.slot, at})
+	m.place = v.enroll(m.gate, to, entry{s.slot, at})
 	v.refresh(m.gate)
 }
 
@@ -305,12 +325,14 @@ func (v *View) refresh(number uint32) {
 			return
 		}
 		if g.offered {
+			v.in.trail.note(step{kind: stepOut, v: v, gate: topGate, exp: g.exp, at: g.place, x: entry{of: number}})
 			if moved, ok := v.top.remove(g.exp, g.place); ok {
 				v.gates[moved.of].place = g.place
 			}
 		}
 		if offered {
 			g.exp, g.place = exp, v.top.add(exp, entry{of: number})
+			v.in.trail.note(step{kind: stepIn, v: v, gate: topGate, exp: exp, at: g.place, x: entry{of: number}})
 		}
 	} else {
 		switch {
@@ -329,7 +351,7 @@ func (v *View) refresh(number uint32) {
 }
 
 func (v *View) stir() {
-	if v.Watch && !v.stirred && v.state != dropped {
+	if v.Watch && !v.stirred && v.state != dropped && !v.in.trail.returning {
 		v.stirred = true
 		v.in.stirred = append(v.in.stirred, v)
 	}
