@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// PreviewRequest asks what a reserve of up to Max chunks (1 to shard.MaxPreview; 0: 10) would hand out. The same seed on
+// PreviewRequest asks what a reserve of up to Max chunks (1 to MaxPreview; 0: 10) would hand out. The same seed on
 // the same state gives the same; nil: any.
 type PreviewRequest struct {
 	Plan *strategy.Plan
@@ -18,6 +18,29 @@ type PreviewRequest struct {
 
 // Previewed is one chunk that a reserve would hand out now.
 type Previewed = shard.Previewed
+
+// MaxPreview is how many chunks one preview foresees at most.
+const MaxPreview = shard.MaxPreview
+
+// BranchWhy is how a chunk stands with one branch, Obstacle what keeps the branch from handing it out.
+type (
+	BranchWhy = shard.BranchWhy
+	Obstacle  = shard.Obstacle
+)
+
+// The obstacles; package shard says what each means.
+const (
+	NoObstacle  = shard.NoObstacle
+	IsDone      = shard.IsDone
+	IsDead      = shard.IsDead
+	IsSkipped   = shard.IsSkipped
+	IsWaiting   = shard.IsWaiting
+	IsReserved  = shard.IsReserved
+	NotYetDue   = shard.NotYetDue
+	NotAdmitted = shard.NotAdmitted
+	IsLimited   = shard.IsLimited
+	IsHidden    = shard.IsHidden
+)
 
 // maxSeed keeps seeds exact in every JSON implementation.
 const maxSeed = 1<<53 - 1
@@ -41,8 +64,8 @@ func (e *Engine) previews(ctx context.Context, queueName string, plans []*strate
 	if most == 0 {
 		most = defaultPreview
 	}
-	if most < 1 || most > shard.MaxPreview {
-		return nil, 0, queue.Invalid("/max", "is %d; 1 to %d are allowed", most, shard.MaxPreview)
+	if most < 1 || most > MaxPreview {
+		return nil, 0, queue.Invalid("/max", "is %d; 1 to %d are allowed", most, MaxPreview)
 	}
 	if seed == nil {
 		drawn := e.options.Seed() & maxSeed
@@ -56,7 +79,7 @@ func (e *Engine) previews(ctx context.Context, queueName string, plans []*strate
 }
 
 // Why tells where a chunk stands, and the first obstacle between it and each branch of the plan.
-func (e *Engine) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (queue.ChunkState, []shard.BranchWhy, error) {
+func (e *Engine) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (queue.ChunkState, []BranchWhy, error) {
 	q, err := e.route(id)
 	if err != nil {
 		return 0, nil, err

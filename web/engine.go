@@ -36,6 +36,10 @@ type Engine interface {
 	Release(ctx context.Context, queueName string, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error)
 	Exchange(ctx context.Context, queueName string, x engine.Exchange, out *engine.Exchanged) error
 
+	Preview(ctx context.Context, queueName string, r engine.PreviewRequest) (picks []engine.Previewed, seed uint64, err error)
+	Compare(ctx context.Context, queueName string, r engine.CompareRequest) (engine.Comparison, error)
+	Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (queue.ChunkState, []engine.BranchWhy, error)
+
 	Stats(ctx context.Context, queueName string) (queue.Stats, error)
 	Values(ctx context.Context, queueName string, key queue.MetaKey, sort string, limit int) ([]backlog.ValueCount, error)
 }

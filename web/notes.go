@@ -10,7 +10,7 @@ import (
 // not made when one is missing or superfluous.
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
-	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), submissionNotes(), reservationNotes(), serverNotes()} {
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), submissionNotes(), reservationNotes(), previewNotes(), serverNotes()} {
 		for name, n := range part {
 			all[name] = n
 		}
