@@ -61,21 +61,29 @@ func (e *Engine) previews(ctx context.Context, queueName string, plans []*strate
 	if err != nil {
 		return nil, 0, err
 	}
+	most, draw, err := e.validPreview(most, seed)
+	if err != nil {
+		return nil, 0, err
+	}
+	all, err := q.shard.Preview(ctx, plans, most, draw)
+	return all, draw, err
+}
+
+// validPreview checks the numbers of a request and fills in what it leaves out.
+func (e *Engine) validPreview(most int, seed *uint64) (int, uint64, error) {
 	if most == 0 {
 		most = defaultPreview
 	}
 	if most < 1 || most > MaxPreview {
-		return nil, 0, queue.Invalid("/max", "is %d; 1 to %d are allowed", most, MaxPreview)
+		return 0, 0, queue.Invalid("/max", "is %d; 1 to %d are allowed", most, MaxPreview)
 	}
 	if seed == nil {
-		drawn := e.options.Seed() & maxSeed
-		seed = &drawn
+		return most, e.options.Seed() & maxSeed, nil
 	}
 	if *seed > maxSeed {
-		return nil, 0, queue.Invalid("/seed", "is %d; 0 to %d are allowed", *seed, uint64(maxSeed))
+		return 0, 0, queue.Invalid("/seed", "is %d; 0 to %d are allowed", *seed, uint64(maxSeed))
 	}
-	all, err := q.shard.Preview(ctx, plans, most, *seed)
-	return all, *seed, err
+	return most, *seed, nil
 }
 
 // Why tells where a chunk stands, and the first obstacle between it and each branch of the plan.
@@ -85,4 +93,36 @@ func (e *Engine) Why(ctx context.Context, id queue.SubmissionID, index uint32, p
 		return 0, nil, err
 	}
 	return q.shard.Why(ctx, id, index, plan)
+}
+
+// Explained is how a strategy stands and what it would hand out.
+type Explained = shard.Explained
+
+// BranchState is how one of its branches stands.
+type BranchState = shard.BranchState
+
+// Explain tells how each branch of a plan stands, and for each pick of a preview what kept the earlier branches from it.
+func (e *Engine) Explain(ctx context.Context, queueName string, r PreviewRequest) (Explained, uint64, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return Explained{}, 0, err
+	}
+	most, seed, err := e.validPreview(r.Max, r.Seed)
+	if err != nil {
+		return Explained{}, 0, err
+	}
+	x, err := q.shard.Explain(ctx, r.Plan, most, seed)
+	return x, seed, err
+}
+
+// StrategyText is the canonical text of a strategy given as for Plan.
+func (e *Engine) StrategyText(raw []byte) (string, error) {
+	if len(raw) == 0 {
+		return "Random", nil
+	}
+	s, err := strategy.ParseJSON(raw)
+	if err != nil {
+		return "", err
+	}
+	return s.String(), nil
 }

@@ -37,6 +37,8 @@ type Engine interface {
 	Exchange(ctx context.Context, queueName string, x engine.Exchange, out *engine.Exchanged) error
 
 	Preview(ctx context.Context, queueName string, r engine.PreviewRequest) (picks []engine.Previewed, seed uint64, err error)
+	Explain(ctx context.Context, queueName string, r engine.PreviewRequest) (x engine.Explained, seed uint64, err error)
+	StrategyText(raw []byte) (string, error)
 	Compare(ctx context.Context, queueName string, r engine.CompareRequest) (engine.Comparison, error)
 	Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (queue.ChunkState, []engine.BranchWhy, error)
 

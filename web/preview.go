@@ -34,14 +34,8 @@ func (s *Server) preview(ctx context.Context, in *previewInput) (*previewOutput,
 		return nil, err
 	}
 	out := &previewOutput{Body: api.PreviewResponse{Picks: make([]api.PreviewPick, len(picks)), Seed: seed}}
-	for i, p := range picks {
-		out.Body.Picks[i] = api.PreviewPick{
-			Submission: p.Submission.String(), Index: p.Index, Meta: apiMeta(p.Meta), Priority: p.Priority,
-			Branch: p.Branch + 1, BranchText: plan.Branches[p.Branch].Key(),
-		}
-		if p.Meta == nil {
-			out.Body.Picks[i].Meta = api.Meta{}
-		}
+	for i := range picks {
+		out.Body.Picks[i] = apiPick(&picks[i], plan)
 	}
 	return out, nil
 }

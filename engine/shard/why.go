@@ -99,7 +99,7 @@ func (m *machine) why(r *record, index uint32, plan *strategy.Plan, views []*bac
 		case w.Obstacle != NoObstacle:
 			list[i] = w
 		default:
-			list[i] = m.whyBranch(&plan.Branches[i], meta)
+			list[i] = m.whyBranch(&plan.Branches[i], meta, nil)
 		}
 		if list[i].Obstacle == NoObstacle && giving >= 0 {
 			list[i] = BranchWhy{Obstacle: IsHidden, HiddenBy: giving}
@@ -115,7 +115,8 @@ func (m *machine) why(r *record, index uint32, plan *strategy.Plan, views []*bac
 	return chunk.State
 }
 
-func (m *machine) whyBranch(br *strategy.Branch, meta queue.Meta) (w BranchWhy) {
+// whyBranch is the obstacle that the branch's filters and limits are; more counts as in flight too.
+func (m *machine) whyBranch(br *strategy.Branch, meta queue.Meta, more map[queue.MetaEntry]uint32) (w BranchWhy) {
 	for _, f := range br.Filters {
 		if value, there := meta.Find(f.Key); !there || value != f.Value {
 			return BranchWhy{Obstacle: NotAdmitted, Filter: f, Value: value, HasValue: there}
@@ -123,7 +124,7 @@ func (m *machine) whyBranch(br *strategy.Branch, meta queue.Meta) (w BranchWhy) 
 	}
 	for _, l := range br.Limits {
 		if value, there := meta.Find(l.Key); there {
-			if n := m.backlog.InFlight(l.Key, value); n >= l.Max {
+			if n := m.backlog.InFlight(l.Key, value) + more[queue.MetaEntry{Key: l.Key, Value: value}]; n >= l.Max {
 				return BranchWhy{Obstacle: IsLimited, Limit: l, Value: value, HasValue: true, InFlight: n}
 			}
 		}

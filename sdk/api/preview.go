@@ -99,3 +99,37 @@ type KeySpread struct {
 	MaxShare float64 `json:"max_share"` // of the most frequent value, 0 to 1
 	Jain     float64 `json:"jain"`      // fairness over all values that either strategy would hand out, 0 to 1
 }
+
+// ExplainResponse is the answer of POST /v1/queues/{queue}/strategies/explain, whose body is a PreviewRequest.
+type ExplainResponse struct {
+	Strategy string          `json:"strategy"` // its canonical text
+	Branches []ExplainBranch `json:"branches"`
+	Picks    []ExplainPick   `json:"picks"`
+	Seed     uint64          `json:"seed"`
+}
+
+// ExplainBranch is how one branch stands. Gates are the values of its limited keys.
+type ExplainBranch struct {
+	Branch      int         `json:"branch"` // from 1
+	BranchText  string      `json:"branch_text"`
+	Built       bool        `json:"built"`
+	Submissions int         `json:"submissions"`
+	GatesOpen   int         `json:"gates_open"`
+	GatesShut   int         `json:"gates_shut"`
+	GatesEmpty  int         `json:"gates_empty"`
+	Saturated   []Saturated `json:"saturated"` // at most ten, most in flight first
+}
+
+// Saturated is a value that is at its limit.
+type Saturated struct {
+	Key      string    `json:"key"`
+	Value    MetaValue `json:"value"`
+	InFlight uint32    `json:"in_flight"`
+	Max      uint32    `json:"max"`
+}
+
+// ExplainPick is a chunk that would be handed out, and what kept each branch before its own from it.
+type ExplainPick struct {
+	Pick    PreviewPick `json:"pick"`
+	Skipped []WhyBranch `json:"skipped"`
+}

@@ -15,6 +15,11 @@ func (c *Client) Preview(ctx context.Context, queue string, r *api.PreviewReques
 	return ask[api.PreviewResponse](ctx, c, "preview", queuePath(queue, "/strategies/preview"), r)
 }
 
+// Explain tells how a strategy stands: what each branch has, what its limits hold back, and what it would hand out.
+func (c *Client) Explain(ctx context.Context, queue string, r *api.PreviewRequest) (*api.ExplainResponse, error) {
+	return ask[api.ExplainResponse](ctx, c, "explain", queuePath(queue, "/strategies/explain"), r)
+}
+
 // Compare tells how two strategies differ on the present state of a queue.
 func (c *Client) Compare(ctx context.Context, queue string, r *api.CompareRequest) (*api.CompareResponse, error) {
 	return ask[api.CompareResponse](ctx, c, "compare", queuePath(queue, "/strategies/compare"), r)
