@@ -106,3 +106,40 @@ func TestWhy(t *testing.T) {
 		t.Errorf("a chunk that is not there: got %v, want %s", err, queue.CodeInvalid)
 	}
 }
+
+// An explanation counts the gates, names the full values, and says why earlier branches did not give a pick.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, relaxed())
+	const values = 2500 // more than one slice of gates
+	for i := range values {
+		mustInsert(t, b, prefixed(2, number("company", i)))
+	}
+	mustReserve(t, b, `MaxSimultaneous("company", 1, OldestFirst)`, 15)
+	p := plan(t, `PreferDistinct("company", 1, OldestFirst)`)
+	got, err := b.shard.Explain(ctx, p, 3, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := got.Branches[0], got.Branches[1]
+	if first.Submissions != values || first.Open != values-15 || first.Shut != 15 || first.Empty != 0 || len(first.Saturated) != 10 || !first.Built {
+		t.Errorf("the first branch is %+v, want %d submissions, 15 shut, 10 named, built", first, values)
+	}
+	if second.Submissions != values || second.Open+second.Shut+second.Empty != 0 || second.Built {
+		t.Errorf("the second branch is %+v, want %d submissions, no gates, not built", second, values)
+	}
+	mustReserve(t, b, `MaxSimultaneous("company", 1, OldestFirst)`, 1000)
+	mustReserve(t, b, `MaxSimultaneous("company", 1, OldestFirst)`, 1000)
+	mustReserve(t, b, `MaxSimultaneous("company", 1, OldestFirst)`, values-15-2000-1)
+	if got, err = b.shard.Explain(ctx, p, 3, 1); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Picks) != 3 || got.Picks[0].Branch != 0 || len(got.Picks[0].Skipped) != 0 {
+		t.Fatalf("got %+v, want three picks, the first by the first branch", got.Picks)
+	}
+	for _, pick := range got.Picks[1:] {
+		if pick.Branch != 1 || len(pick.Skipped) != 1 || pick.Skipped[0].Obstacle != shard.IsLimited || pick.Skipped[0].InFlight != 1 {
+			t.Errorf("got %+v, want the second branch, as the first is limited", pick)
+		}
+	}
+}
