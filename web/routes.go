@@ -95,14 +95,7 @@ func (s *Server) routes() error {
 	s.raw(d, operation{id: "exchange", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/exchange", scope: scopeConsume, tag: tagReservations,
 		summary: "Finish chunks and reserve the next in one call", about: "What is finished is committed first; then chunks are reserved. The fast path of consumers."}, exchangeShape, s.exchange)
 
-	register(d, operation{id: "preview", method: "POST", path: "/v1/queues/{queue}/strategies/preview", scope: scopeRead, tag: tagStrategies, compress: true,
-		summary: "Say what a reserve would hand out now", about: "Nothing is reserved and nothing changes. A reserve that comes later may get something else, and Random draws anew each time."}, s.preview)
-	register(d, operation{id: "explain", method: "POST", path: "/v1/queues/{queue}/strategies/explain", scope: scopeRead, tag: tagStrategies, compress: true,
-		summary: "Show how a strategy stands", about: "Its canonical text, what each branch has and which values its limits hold back, and for each chunk it would hand out what kept the earlier branches from it."}, s.explain)
-	register(d, operation{id: "compare", method: "POST", path: "/v1/queues/{queue}/strategies/compare", scope: scopeRead, tag: tagStrategies, compress: true,
-		summary: "Compare what two strategies would hand out now", about: "Both are previewed on the same state with the same seed: how many values of each meta key get something, how evenly, and what the two have in common."}, s.compare)
-	register(d, operation{id: "why", method: "POST", path: "/v1/submissions/{id}/chunks/{index}/why", scope: scopeRead, tag: tagStrategies,
-		summary: "Say what keeps a strategy from handing out a chunk now", about: "For each branch the first obstacle; `none` when the branch may hand it out, with about where it stands if that is cheap to say."}, s.why)
+	s.strategyRoutes(d)
 
 	s.raw(d, operation{id: "livez", method: "GET", path: "/livez", scope: scopeRead, tag: tagServer,
 		summary: "Say that the process serves requests"}, textShape("text/plain"), s.livez)
@@ -121,6 +114,18 @@ func (s *Server) routes() error {
 	s.echo.HEAD("/livez", s.livez)
 	s.operations["/livez"][http.MethodHead] = s.operations["/livez"][http.MethodGet]
 	return s.finishDocument(d)
+}
+
+// strategyRoutes are the questions about strategies; none of them changes anything.
+func (s *Server) strategyRoutes(d *document) {
+	register(d, operation{id: "preview", method: "POST", path: "/v1/queues/{queue}/strategies/preview", scope: scopeRead, tag: tagStrategies, compress: true,
+		summary: "Say what a reserve would hand out now", about: "Nothing is reserved and nothing changes. A reserve that comes later may get something else, and Random draws anew each time."}, s.preview)
+	register(d, operation{id: "explain", method: "POST", path: "/v1/queues/{queue}/strategies/explain", scope: scopeRead, tag: tagStrategies, compress: true,
+		summary: "Show how a strategy stands", about: "Its canonical text, what each branch has and which values its limits hold back, and for each chunk it would hand out what kept the earlier branches from it."}, s.explain)
+	register(d, operation{id: "compare", method: "POST", path: "/v1/queues/{queue}/strategies/compare", scope: scopeRead, tag: tagStrategies, compress: true,
+		summary: "Compare what two strategies would hand out now", about: "Both are previewed on the same state with the same seed: how many values of each meta key get something, how evenly, and what the two have in common."}, s.compare)
+	register(d, operation{id: "why", method: "POST", path: "/v1/submissions/{id}/chunks/{index}/why", scope: scopeRead, tag: tagStrategies,
+		summary: "Say what keeps a strategy from handing out a chunk now", about: "For each branch the first obstacle; `none` when the branch may hand it out, with about where it stands if that is cheap to say."}, s.why)
 }
 
 // register adds an operation whose handler is a plain function of an input and an output struct.
