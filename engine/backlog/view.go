@@ -325,14 +325,18 @@ func (v *View) refresh(number uint32) {
 			return
 		}
 		if g.offered {
-			v.in.trail.note(step{kind: stepOut, v: v, gate: topGate, exp: g.exp, at: g.place, x: entry{of: number}})
+			if v.in.trail.recording {
+				v.in.trail.note(step{kind: stepOut, v: v, gate: topGate, exp: g.exp, at: g.place, x: entry{of: number}})
+			}
 			if moved, ok := v.top.remove(g.exp, g.place); ok {
 				v.gates[moved.of].place = g.place
 			}
 		}
 		if offered {
 			g.exp, g.place = exp, v.top.add(exp, entry{of: number})
-			v.in.trail.note(step{kind: stepIn, v: v, gate: topGate, exp: exp, at: g.place, x: entry{of: number}})
+			if v.in.trail.recording {
+				v.in.trail.note(step{kind: stepIn, v: v, gate: topGate, exp: exp, at: g.place, x: entry{of: number}})
+			}
 		}
 	} else {
 		switch {
