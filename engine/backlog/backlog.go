@@ -37,6 +37,8 @@ type Backlog struct {
 	ledgers   map[Ledger]*View // the fair views
 	ledger    Ledger           // the last one's
 	uses      uint64           // clock of View.used
+	preview   preview
+	settings  map[queue.MetaEntry]queue.ValueSettings
 }
 
 // New makes an empty backlog.
@@ -44,6 +46,7 @@ func New() *Backlog {
 	return &Backlog{
 		byID: map[queue.SubmissionID]uint32{}, first: none, last: none,
 		keys: map[queue.MetaKey]*metaKey{}, viewOf: map[string]*View{}, ledgers: map[Ledger]*View{},
+		settings: map[queue.MetaEntry]queue.ValueSettings{},
 	}
 }
 

@@ -66,6 +66,9 @@ func (b *Backlog) next(s *Submission, random bool, draw uint32, rnd *rand.Rand) 
 		if !s.skip(index) {
 			return index
 		}
+		if b.preview.running {
+			b.preview.skipped = append(b.preview.skipped, index)
+		}
 	}
 }
 

@@ -24,6 +24,29 @@ const idleUses = 1 << 20
 // view that was dropped is given again only after all others, so that who held a chunk meanwhile names nobody.
 type Ledger uint8
 
+// savedLedger is a ledger as it was before a preview touched it.
+type savedLedger struct {
+	of     *sharing
+	before fair.Ledger
+}
+
+// saveLedger is called before a ledger changes.
+func (b *Backlog) saveLedger(x *sharing) {
+	if !b.preview.running || x.saved {
+		return
+	}
+	x.saved = true
+	b.preview.ledgers = append(b.preview.ledgers, savedLedger{x, *x.Ledger.Clone()})
+}
+
+func (b *Backlog) restoreLedgers() {
+	for _, saved := range b.preview.ledgers {
+		saved.of.Ledger, saved.of.saved = saved.before, false
+	}
+	clear(b.preview.ledgers)
+	b.preview.ledgers = b.preview.ledgers[:0]
+}
+
 // sharing is what makes a view a fair one.
 type sharing struct {
 	fair.Ledger          // its tenants are the view's groups
@@ -33,6 +56,7 @@ type sharing struct {
 	idle        []uint32 // groups that became empty, to be looked at when numbers are needed
 	next        int      // in idle
 	free        []uint32 // numbers without a group
+	saved       bool     // the preview under way has a copy of the ledger
 }
 
 // tenant is what a group knows of itself.
@@ -206,6 +230,7 @@ func (v *View) settle(number uint32) {
 	if x == nil {
 		return
 	}
+	v.in.saveLedger(x)
 	switch g := &v.groups[number]; {
 	case g.offered > 0:
 		x.Join(number)
@@ -228,6 +253,7 @@ func (v *View) chooseFairly(rnd *rand.Rand) (s *Submission, draw uint32) {
 		if !ok {
 			return nil, 0
 		}
+		v.in.saveLedger(v.sharing)
 		v.sharing.Charge(number, fair.Chunk)
 		if s, draw = v.choose(number, rnd); s != nil {
 			return s, draw

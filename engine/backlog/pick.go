@@ -17,18 +17,27 @@ func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok
 		return nil, 0, false
 	}
 	b.touch(v)
-	var draw uint32
-	if v.sharing == nil {
-		s, draw = v.choose(0, rnd)
-	} else {
-		s, draw = v.chooseFairly(rnd)
-	}
+	s, draw := v.chooseNext(rnd)
 	if s == nil {
 		return nil, 0, false
 	}
-	index = b.next(s, v.order == strategy.Random, draw, rnd)
-	b.taken(s, true)
-	return s, index, true
+	return s, v.takeFrom(s, draw, rnd), true
+}
+
+// chooseNext is the submission whose turn it is in the view, and for Random a number that is uniform over its available
+// chunks.
+func (v *View) chooseNext(rnd *rand.Rand) (s *Submission, draw uint32) {
+	if v.sharing == nil {
+		return v.choose(0, rnd)
+	}
+	return v.chooseFairly(rnd)
+}
+
+// takeFrom takes the next chunk of the submission that was chosen.
+func (v *View) takeFrom(s *Submission, draw uint32, rnd *rand.Rand) (index uint32) {
+	index = v.in.next(s, v.order == strategy.Random, draw, rnd)
+	v.in.taken(s, true)
+	return index
 }
 
 // choose is the next submission of a group, and for Random a number that is uniform over its available chunks.

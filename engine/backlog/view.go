@@ -386,7 +386,7 @@ func (v *View) refresh(number uint32) {
 }
 
 func (v *View) stir() {
-	if v.Watch && !v.stirred && v.state != dropped {
+	if v.Watch && !v.stirred && v.state != dropped && !v.in.preview.running {
 		v.stirred = true
 		v.in.stirred = append(v.in.stirred, v)
 	}

@@ -1,0 +1,76 @@
+package backlog
+
+import "math/rand/v2"
+
+// Pick is one chunk that Preview says would be taken next, by the view of this number.
+type Pick struct {
+	Submission *Submission
+	Index      uint32
+	View       int
+}
+
+// preview is what a Preview under way needs to know so that it can take everything back.
+type preview struct {
+	running bool
+	skipped []uint32 // chunks of the skip set that the cursor of the present pick passed
+	ledgers []savedLedger
+}
+
+// traces is what one pick changed of a submission that its inverse does not know.
+type traces struct {
+	p, l, upcoming, upcomingAt uint32
+	back                       bool     // the chunk was a put-back one
+	skipped                    []uint32 // of the skip set
+}
+
+// Preview appends what Take would give now, the first view that has something first, at most `most` chunks. It takes them
+// and gives everything back: what is available, in flight, put back and skipped is as before, and so is every lag. Where
+// in a sampler or behind which of two shut gates a submission stands may change, which no rule depends on. The cost is
+// that of the picks, twice, and of a copy of the ledger of each fair view that is touched.
+func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) []Pick {
+	examined, uses := b.examined, b.uses
+	b.preview.running = true
+	from := len(dst)
+	var before []traces
+	for i, v := range views {
+		used := v.used
+		for len(dst)-from < most && v.state != dropped {
+			s, draw := v.chooseNext(rnd)
+			if s == nil {
+				break
+			}
+			x := traces{p: s.p, l: s.l, upcoming: s.upcoming, upcomingAt: s.upcomingAt}
+			many := s.back.len()
+			index := v.takeFrom(s, draw, rnd)
+			x.back, x.skipped = s.back.len() < many, b.preview.skipped
+			b.preview.skipped = nil
+			before = append(before, x)
+			dst = append(dst, Pick{s, index, i})
+		}
+		v.used = used
+	}
+	for i := len(before) - 1; i >= 0; i-- {
+		b.untake(&dst[from+i], &before[i])
+	}
+	b.restoreLedgers()
+	b.preview.running = false
+	b.examined, b.uses = examined, uses
+	return dst
+}
+
+// untake is the inverse of a Take.
+func (b *Backlog) untake(pick *Pick, x *traces) {
+	s := pick.Submission
+	s.p, s.l, s.upcoming, s.upcomingAt = x.p, x.l, x.upcoming, x.upcomingAt
+	if x.back {
+		b.addBack(s, pick.Index)
+	}
+	for _, index := range x.skipped {
+		if s.ahead == nil {
+			s.ahead = newTable(true)
+		}
+		s.ahead.put(index, 0)
+	}
+	b.given(s)
+	b.Land(s)
+}

@@ -1,0 +1,18 @@
+package queue
+
+// ValueSettings is what an operator demands of one value of a meta key.
+type ValueSettings struct {
+	Limit  uint32 // at most this many chunks of the value are reserved at once, by whatever strategy: 0 to MaxValueLimit, or NoLimit
+	Weight uint32 // the value's share under Fair relative to others', in thousandths: 1 to 1,000,000; 0: none is set, which counts as 1000
+}
+
+// Bounds of ValueSettings.
+const (
+	MaxValueLimit = 1<<31 - 1
+	NoLimit       = 1<<32 - 1 // of ValueSettings.Limit: none is set
+	MaxWeight     = 1_000_000
+	DefaultWeight = 1000
+)
+
+// NoSettings are those of a value that nobody set anything for.
+func NoSettings() ValueSettings { return ValueSettings{Limit: NoLimit} }
