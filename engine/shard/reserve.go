@@ -69,14 +69,14 @@ func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue
 			if !ok {
 				break
 			}
-			*picks = append(*picks, m.hold(sub.Data.(*record), index, view.Ledger(), q.Consumer, now, now.Add(timeout)))
+			*picks = append(*picks, m.hold(sub.Data.(*record), index, view.Charged(), q.Consumer, now, now.Add(timeout)))
 		}
 	}
 	m.stats.reserved += uint64(n)
 	return n
 }
 
-func (m *machine) hold(r *record, index uint32, ledger backlog.Ledger, consumer string, now, deadline queue.Time) pick {
+func (m *machine) hold(r *record, index uint32, charge backlog.Charge, consumer string, now, deadline queue.Time) pick {
 	m.stats.operations -= uint64(r.details().operations)
 	if r.known == nil {
 		r.known = r.sub.Meta()
@@ -85,8 +85,9 @@ func (m *machine) hold(r *record, index uint32, ledger backlog.Ledger, consumer 
 	p.token = queue.Token{Submission: r.id, Index: index, Epoch: m.epoch, Sequence: m.holds.NextSequence()}
 	p.token.Slot = m.holds.Add(&r.holds, reserver.Hold{
 		Sequence: p.token.Sequence, Epoch: m.epoch, Seq: r.seq, Index: index, Attempt: p.attempt, Counted: true,
-		Doomed: r.ending, Ledger: uint8(ledger), Reserved: now, Deadline: deadline,
+		Doomed: r.ending, Ledger: charge.Ledger, Reserved: now, Deadline: deadline,
 	}, consumer)
+	m.charged(p.token.Slot, charge)
 	return p
 }
 
@@ -110,10 +111,10 @@ func (m *machine) undo(picks []pick) {
 // unhold gives back a chunk that nobody worked on: whoever was charged for it is refunded.
 func (m *machine) unhold(r *record, slot uint32) {
 	h := m.holds.At(slot)
-	index, ledger := h.Index, backlog.Ledger(h.Ledger)
+	index, charge := h.Index, m.charge(slot, h)
 	m.drop(r, slot)
 	m.putBack(r, index)
-	m.backlog.Refund(r.sub, ledger)
+	m.backlog.Refund(r.sub, charge)
 }
 
 func (m *machine) resolvePick(p *pick) (*record, uint32, standing) {
@@ -147,10 +148,10 @@ func (m *machine) emptyReason(plan *strategy.Plan, now queue.Time) (queue.EmptyR
 	return queue.Nothing, 0
 }
 
-// limited says whether some branch would yield if it had no limits.
+// limited says whether some branch, of which none yields anything, would if there were no limits: its own, or an operator's.
 func (m *machine) limited(plan *strategy.Plan) bool {
 	for i := range plan.Branches {
-		if v := m.backlog.View(&plan.Branches[i]); len(plan.Branches[i].Limits) > 0 && v != nil && v.Gated() {
+		if v := m.backlog.View(&plan.Branches[i]); v != nil && v.Gated() {
 			return true
 		}
 	}
@@ -158,14 +159,18 @@ func (m *machine) limited(plan *strategy.Plan) bool {
 }
 
 func matches(plan *strategy.Plan, meta queue.Meta) bool {
-branches:
 	for i := range plan.Branches {
-		for _, f := range plan.Branches[i].Filters {
-			if value, there := meta.Find(f.Key); !there || value != f.Value {
-				continue branches
+		none := plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
+			for _, f := range leaf.Filters {
+				if value, there := meta.Find(f.Key); !there || value != f.Value {
+					return true
+				}
 			}
+			return false
+		})
+		if !none {
+			return true
 		}
-		return true
 	}
 	return false
 }
