@@ -32,6 +32,7 @@ func goldenOps() []any {
 		Completed{Seq: 300, Index: 8, Epoch: 3, Sequence: 1001}, Completed{Seq: 300, Index: 150, Epoch: 3, Sequence: 999},
 		Completed{Seq: 300, Index: 9, Epoch: 2, Sequence: 77},
 		Returned{Seq: 300, Index: 10, Epoch: 3, Sequence: 1002, Reason: Failed, Attempts: 1, NotBefore: 1_760_000_005_000, Error: "oops"},
+		Priority{Seq: 300, Priority: 9},
 		End{Seq: 300, State: queue.Failed, Reason: "oops"},
 	}
 }
