@@ -18,11 +18,13 @@ type ReserveRequest struct {
 	Timeout  time.Duration // until the deadline; 0: the queue's
 }
 
-// ReserveResult is the answer. Reason and RetryAfter are set when there are no reservations; RetryAfter 0 is "no idea".
+// ReserveResult is the answer. The other fields are set when there are no reservations: RetryAfter 0 is "no idea", and Limited
+// is for queue.AllLimited: up to queue.MaxLimited of the values that are in the way.
 type ReserveResult struct {
 	Reservations []queue.Reservation
 	Reason       queue.EmptyReason
 	RetryAfter   time.Duration
+	Limited      []queue.Saturated
 }
 
 // Reserve hands chunks to a consumer. The reservations are appended to dst.

@@ -1,0 +1,69 @@
+package shard
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// empty is the answer when a plan yields nothing now: why.
+func (m *machine) empty(plan *strategy.Plan, now queue.Time) Reserved {
+	if saturated, limited := m.limited(plan); limited {
+		return Reserved{Reason: queue.AllLimited, Limited: saturated}
+	}
+	const looked = 64
+	next := queue.Time(0)
+	for i, d := range m.due {
+		if i == looked {
+			break
+		}
+		r := m.liveSeq(d.seq)
+		if r == nil || !(d.whole && r.parked || !d.whole && r.tries[d.index] != nil && r.tries[d.index].waiting) {
+			continue
+		}
+		if matches(plan, r.meta()) && (next == 0 || d.at < next) {
+			next = d.at
+		}
+	}
+	if next != 0 {
+		return Reserved{Reason: queue.NotYetDue, RetryAfter: max(next.Sub(now), time.Millisecond)}
+	}
+	return Reserved{Reason: queue.Nothing}
+}
+
+// limited says whether some branch would yield if there were no limits, and names values that are at theirs.
+func (m *machine) limited(plan *strategy.Plan) (saturated []queue.Saturated, limited bool) {
+	for i := range plan.Branches {
+		v := m.backlog.View(&plan.Branches[i])
+		if v == nil || !v.Gated() || !v.Empty() && len(plan.Branches[i].Limits) == 0 {
+			continue
+		}
+		limited = true
+		v.Saturated(queue.MaxLimited, func(s queue.Saturated) {
+			// A value that several branches or tenants are held back by is named once, with the tightest limit.
+			at := slices.IndexFunc(saturated, func(known queue.Saturated) bool { return known.MetaEntry == s.MetaEntry })
+			switch {
+			case at >= 0:
+				saturated[at].Limit = min(saturated[at].Limit, s.Limit)
+			case len(saturated) < queue.MaxLimited:
+				saturated = append(saturated, s)
+			}
+		})
+	}
+	return saturated, limited
+}
+
+func matches(plan *strategy.Plan, meta queue.Meta) bool {
+branches:
+	for i := range plan.Branches {
+		for _, f := range plan.Branches[i].Filters {
+			if value, there := meta.Find(f.Key); !there || value != f.Value {
+				continue branches
+			}
+		}
+		return true
+	}
+	return false
+}
