@@ -113,8 +113,8 @@ func (p *ValuePath) location(entry queue.MetaEntry) string {
 	text := entry.Value.Text()
 	if entry.Value.IsInt() {
 		text = strconv.FormatInt(entry.Value.Int(), 10)
-	} else if again, err := queryValue("", text); err != nil || again != entry.Value || text == "" {
-		text = "s:" + text
+	} else if again, err := queryValue("", text); err != nil || again != entry.Value || strings.Trim(text, ".") == "" {
+		text = "s:" + text // also "", "." and "..", which are not themselves in a path
 	}
 	return "/v1/queues/" + p.Queue + "/meta-keys/" + entry.Key + "/values/" + url.PathEscape(text)
 }
