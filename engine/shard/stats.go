@@ -59,6 +59,13 @@ func (s *Shard) SetValue(entry queue.MetaEntry, settings queue.ValueSettings) {
 	}
 }
 
+// ValueSettings are what SetValue set last for a value.
+func (s *Shard) ValueSettings(entry queue.MetaEntry) queue.ValueSettings {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.backlog.ValueSettings(entry.Key, entry.Value)
+}
+
 // Examined is how many submissions were looked at by all reserves so far: the measure of what a reservation costs.
 func (s *Shard) Examined() uint64 {
 	s.mu.Lock()
