@@ -18,7 +18,7 @@ func take(t *testing.T, e *Engine, strategy string, most int) (got []queue.Reser
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := e.Reserve(context.Background(), DefaultQueue, ReserveRequest{Max: most, Plan: plan}, nil)
+	result, err := e.Reserve(context.Background(), DefaultQueue, ReserveRequest{Max: most, Plan: plan, Limited: queue.MaxLimited}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,6 +102,7 @@ func (s *Server) reserveRequest(in *wire.ReserveRequest, queueName, prefix strin
 		Max: in.Max, Plan: plan, Consumer: string(in.Consumer),
 		Wait:    time.Duration(in.WaitMS) * time.Millisecond,
 		Timeout: time.Duration(in.TimeoutMS) * time.Millisecond,
+		Limited: queue.MaxLimited,
 	}, nil
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // empty is the answer when a plan yields nothing now: why.
-func (m *machine) empty(plan *strategy.Plan, now queue.Time) Reserved {
-	if saturated, limited := m.limited(plan); limited {
+func (m *machine) empty(q *Request, now queue.Time) Reserved {
+	if saturated, limited := m.limited(q.Plan, q.Limited); limited {
 		return Reserved{Reason: queue.AllLimited, Limited: saturated}
 	}
 	const looked = 64
@@ -23,7 +23,7 @@ func (m *machine) empty(plan *strategy.Plan, now queue.Time) Reserved {
 		if r == nil || !(d.whole && r.parked || !d.whole && r.tries[d.index] != nil && r.tries[d.index].waiting) {
 			continue
 		}
-		if matches(plan, r.meta()) && (next == 0 || d.at < next) {
+		if matches(q.Plan, r.meta()) && (next == 0 || d.at < next) {
 			next = d.at
 		}
 	}
@@ -33,23 +33,30 @@ func (m *machine) empty(plan *strategy.Plan, now queue.Time) Reserved {
 	return Reserved{Reason: queue.Nothing}
 }
 
-// limited says whether some branch would yield if there were no limits, and names values that are at theirs.
-func (m *machine) limited(plan *strategy.Plan) (saturated []queue.Saturated, limited bool) {
+// limited says whether some branch would yield if there were no limits, and names up to `most` values that are at theirs.
+func (m *machine) limited(plan *strategy.Plan, most int) (saturated []queue.Saturated, limited bool) {
 	for i := range plan.Branches {
 		v := m.backlog.View(&plan.Branches[i])
 		if v == nil || !v.Gated() || !v.Empty() && len(plan.Branches[i].Limits) == 0 {
 			continue
 		}
 		limited = true
-		v.Saturated(queue.MaxLimited, func(s queue.Saturated) {
+		if most == 0 {
+			return nil, true
+		}
+		if saturated == nil {
+			saturated = make([]queue.Saturated, 0, most)
+		}
+		v.Saturated(func(s queue.Saturated) bool {
 			// A value that several branches or tenants are held back by is named once, with the tightest limit.
 			at := slices.IndexFunc(saturated, func(known queue.Saturated) bool { return known.MetaEntry == s.MetaEntry })
 			switch {
 			case at >= 0:
 				saturated[at].Limit = min(saturated[at].Limit, s.Limit)
-			case len(saturated) < queue.MaxLimited:
+			case len(saturated) < most:
 				saturated = append(saturated, s)
 			}
+			return len(saturated) < most
 		})
 	}
 	return saturated, limited

@@ -20,10 +20,11 @@ type Request struct {
 	Consumer string
 	Timeout  time.Duration // 0: the queue's
 	Wait     time.Duration // how long to wait for the first chunk
+	Limited  int           // how many saturated values an answer without chunks names at most: 0 to queue.MaxLimited
 }
 
 // Reserved is its answer. The other fields are set when Reservations is empty: RetryAfter 0 means "no idea", and Limited is for
-// queue.AllLimited: up to queue.MaxLimited of the values that are in the way.
+// queue.AllLimited: as many as were asked for of the values that are in the way.
 type Reserved struct {
 	Reservations []queue.Reservation
 	Reason       queue.EmptyReason
@@ -170,7 +171,7 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 // empty answers a reserve that found nothing, or waits for work. The mutex is held and given up.
 func (s *Shard) empty(ctx context.Context, q *Request, now queue.Time, dst []queue.Reservation) (Reserved, error) {
 	if q.Wait <= 0 {
-		answer := s.m.empty(q.Plan, now)
+		answer := s.m.empty(q, now)
 		s.mu.Unlock()
 		answer.Reservations = dst
 		return answer, nil
@@ -212,7 +213,7 @@ func (s *Shard) leave(ctx context.Context, w *waiter, dst []queue.Reservation) (
 		s.mu.Unlock()
 		return s.fill(ctx, picks, dst)
 	}
-	answer := s.m.empty(w.q.Plan, now)
+	answer := s.m.empty(&w.q, now)
 	s.mu.Unlock()
 	answer.Reservations = dst
 	return answer, nil
