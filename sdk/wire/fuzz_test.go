@@ -68,6 +68,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`"content" with \ and €`), "trace", "nothing", uint32(17), int64(1_700_000_000_123), int64(-5), true)
 	f.Add([]byte("\xff\x00binary"), "", "", uint32(1<<32-1), int64(253402300799999), int64(1<<53), false)
 	f.Add([]byte("\u2028\u2029\x7f<>&\ufffd"), "a\xffb", "all_limited", uint32(0), int64(1), int64(0), true)
+	f.Add([]byte("x"), "", "n", uint32(3), int64(1), int64(7), false)
 	f.Fuzz(func(t *testing.T, content []byte, trace, reason string, index uint32, at, n int64, isKey bool) {
 		checkAnswer(t, content, trace, reason, index, at, n, isKey)
 	})
@@ -76,7 +77,7 @@ func FuzzAnswer(f *testing.F) {
 func checkAnswer(t *testing.T, content []byte, trace, reason string, index uint32, at, n int64, isKey bool) {
 	t.Helper()
 	at = 1 + (at&(1<<62-1))%253402300799999
-	meta := AppendMetaEntry(AppendMetaEntry(nil, reason, api.Text(trace)), "n", api.Int(n))
+	meta := AppendMetaEntry(AppendMetaEntry(nil, reason, api.Text(trace)), reason+"n", api.Int(n))
 	answer := ExchangeResponse{
 		Complete: []Result{{Status: "ok"}, {Status: "lost", Code: "reservation_lost", Detail: trace}},
 		Extend:   []Result{{Status: "ok", Deadline: at}},
