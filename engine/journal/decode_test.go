@@ -145,7 +145,7 @@ func TestDamaged(t *testing.T) {
 		"no epoch":                 {[]byte{Version, 2}, "cut short or damaged"},
 		"an epoch of 33 bits":      {append([]byte{Version, 2}, binary.AppendUvarint(nil, 1<<32)...), "cut short or damaged"},
 		"op 0":                     {with(0), "unknown op 0"},
-		"an unknown op":            {with(8), "unknown op 8"},
+		"an unknown op":            {with(99), "unknown op 99"},
 		"half an epoch":            {with(opEpoch, 0x80), "cut short or damaged"},
 		"a varint of 11 bytes":     {with(opEpoch, []byte{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1}), "cut short or damaged"},
 		"a run longer than it is":  {with(opCompleteRun, 1, 3, 1, 2, 1, 2), "cut short or damaged"},
