@@ -185,3 +185,11 @@ func ValidKey(text string) bool {
 	}
 	return true
 }
+
+// Levels of a log line.
+const (
+	LevelDebug = 0
+	LevelInfo  = 1
+	LevelWarn  = 2
+	LevelError = 3
+)
