@@ -69,10 +69,10 @@ func (r *reader) schema(tree any, pointer string, depth int) *Schema {
 			}
 		}
 	}
-	before := len(r.list)
+	before := len(r.findings.list)
 	r.objectSchema(s, o, pointer, depth)
 	r.numberSchema(s, o, pointer)
-	r.valueSchema(s, o, pointer, len(r.list) == before)
+	r.valueSchema(s, o, pointer, len(r.findings.list) == before)
 	return s
 }
 
