@@ -11,14 +11,8 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/quern-queue/quern/sdk/abi"
+	"github.com/quern-queue/quern/wasm/instrument"
 	"github.com/quern-queue/quern/wasm/manifest"
-)
-
-// The globals that wasm/instrument adds: see there.
-const (
-	fuelExport  = "__quern_fuel"
-	sliceExport = "__quern_slice"
-	depthExport = "__quern_depth"
 )
 
 // instance is one sandbox: a memory with the module's code over it. One goroutine uses it at a time.
@@ -94,9 +88,9 @@ func (v *Version) start(ctx context.Context) (*instance, error) {
 
 func (i *instance) prepare() error {
 	var err error
-	if i.fuel, err = i.meter(fuelExport, nil); err == nil {
-		i.slice, err = i.meter(sliceExport, err)
-		i.depth, err = i.meter(depthExport, err)
+	if i.fuel, err = i.meter(instrument.FuelExport, nil); err == nil {
+		i.slice, err = i.meter(instrument.SliceExport, err)
+		i.depth, err = i.meter(instrument.DepthExport, err)
 	}
 	if err != nil {
 		return err
@@ -202,9 +196,9 @@ func (i *instance) arm(budget int64) {
 	if i.fuel == nil {
 		return
 	}
-	slice := min(budget, i.version.options.Limits.Slice)
+	fuel, slice := instrument.Options{Slice: i.version.options.Limits.Slice}.Arm(budget)
+	i.fuel.Set(uint64(fuel))
 	i.slice.Set(uint64(slice))
-	i.fuel.Set(uint64(budget - slice))
 	i.depth.Set(uint64(i.version.options.Limits.Depth))
 }
 

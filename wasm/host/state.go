@@ -18,8 +18,8 @@ type snapshot struct {
 func (i *instance) take() *snapshot {
 	memory, _ := i.module.Memory().Read(0, i.module.Memory().Size())
 	s := &snapshot{memory: append([]byte(nil), memory...)}
-	for _, name := range i.version.options.Globals {
-		if g, ok := i.module.ExportedGlobal(name).(api.MutableGlobal); ok {
+	for _, state := range i.version.options.Globals {
+		if g, ok := i.module.ExportedGlobal(state.Export).(api.MutableGlobal); ok {
 			s.globals = append(s.globals, g)
 			s.values = append(s.values, g.Get())
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quern-queue/quern/sdk/abi"
 	"github.com/quern-queue/quern/wasm/compile"
+	"github.com/quern-queue/quern/wasm/instrument"
 	"github.com/quern-queue/quern/wasm/manifest"
 )
 
@@ -40,7 +41,7 @@ func DefaultLimits() Limits {
 type Options struct {
 	Manifest  *manifest.Manifest
 	Config    []byte               // in canonical form, as manifest.ValidateConfig gives it
-	Globals   []string             // exports of the guest's own mutable globals, from wasm/instrument; needed for the state "reset"
+	Globals   []instrument.State   // the guest's own mutable globals, from wasm/instrument; needed for the state "reset"
 	Instances int                  // at most that many at once, at least 1
 	Capacity  int                  // rows that a batch may have
 	Clock     func() time.Duration // a clock that only goes forward; its zero does not matter
