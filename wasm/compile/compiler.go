@@ -25,7 +25,7 @@ var (
 // Limits of one compilation.
 type Limits struct {
 	CPU         time.Duration // of the child, in whole seconds
-	MemoryBytes uint64        // the child's address space; 0 for none
+	MemoryBytes uint64        // address space on top of what a child begins with; 0 for no limit
 	Wall        time.Duration // from the child's start to its end
 	Queue       int           // compilations that may wait for the running one
 	Pages       uint32        // memory of an instance, in pages of 64 KiB
@@ -33,7 +33,7 @@ type Limits struct {
 
 // DefaultLimits fit the largest modules that the pre-scan lets through, with a factor of three: a Go module with a JSON parser takes 3 s and 300 MB.
 func DefaultLimits() Limits {
-	return Limits{CPU: 10 * time.Second, MemoryBytes: 2 << 30, Wall: 60 * time.Second, Queue: 8, Pages: 256}
+	return Limits{CPU: 10 * time.Second, MemoryBytes: 1 << 30, Wall: 60 * time.Second, Queue: 8, Pages: 256}
 }
 
 // Config is what a Compiler needs.

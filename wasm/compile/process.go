@@ -58,9 +58,9 @@ func (c *Compiler) outcome(ctx, timed context.Context, err error, cmd *exec.Cmd,
 		return fmt.Errorf("compile: %w: more than %v of wall time", ErrBudget, l.Wall)
 	case code == exitInvalid:
 		return fmt.Errorf("compile: %w: %s", ErrInvalid, strings.TrimPrefix(said, "compile: "))
-	case overCPU(cmd.ProcessState) || used.cpu >= l.CPU-l.CPU/10:
+	case strings.Contains(said, "SIGXCPU") || used.cpu >= l.CPU:
 		return fmt.Errorf("compile: %w: more than %v of CPU time", ErrBudget, l.CPU)
-	case strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory") || strings.Contains(said, "failed to create new OS thread"):
+	case strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory") || killed(cmd.ProcessState):
 		return fmt.Errorf("compile: %w: more than %d MiB", ErrMemory, l.MemoryBytes>>20)
 	}
 	return fmt.Errorf("compile: the child failed (%w): %s", err, said)

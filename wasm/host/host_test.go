@@ -94,7 +94,9 @@ func open(t testing.TB, module []byte, o host.Options) *host.Version {
 }
 
 // batch has n rows without columns.
-func batch(n int) *abi.Batch { return &abi.Batch{Header: abi.Header{Rows: uint32(n), Now: 1000, Want: 1}} }
+func batch(n int) *abi.Batch {
+	return &abi.Batch{Header: abi.Header{Rows: uint32(n), Now: 1000, Want: 1}}
+}
 
 func twoColumns() *abi.Batch {
 	b := batch(3)
