@@ -137,7 +137,9 @@ func (s *scanner) instruction(at place, r *decode.Reader) bool {
 	case decode.TableInit, decode.ElemDrop:
 		s.report.HiddenState = true
 		s.index(at, r, "element segment", in.A, s.report.Elements, idElement)
-		s.index(at, r, "table", in.B, len(s.report.Tables), idTable)
+		if in.Op == decode.TableInit {
+			s.index(at, r, "table", in.B, len(s.report.Tables), idTable)
+		}
 	case decode.MemoryInit, decode.DataDrop:
 		s.report.HiddenState = s.report.HiddenState || in.Op == decode.DataDrop
 		s.index(at, r, "data segment", in.A, max(s.dataCount, 0), idDataCount)

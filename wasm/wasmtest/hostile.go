@@ -215,7 +215,7 @@ func bombs() []Hostile {
 		refused("if_chain", "too_many_blocks", func() []byte { return IfChain(8_000) }),
 		refused("straight_4MB", "body_too_large", func() []byte { return Straight(1_200_000) }),
 		refused("wide_calls", "compile_budget", func() []byte { return WideCalls(40_000, 100) }),
-		refused("conditional_branches", "compile_budget", func() []byte { return Conditions(20_000) }),
+		refused("conditional_branches", "compile_budget", func() []byte { return Conditions(18_000) }),
 		refused("memory_fills_without_loop", "compile_budget", func() []byte { return Fills(10_000) }),
 		refused("functions_500k", "too_many_functions", func() []byte { return Functions(500_000) }),
 		refused("types_1M", "too_many_types", func() []byte {
