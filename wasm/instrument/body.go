@@ -76,10 +76,8 @@ func (w *rewriter) survey(r decode.Reader) (s shape) {
 			s.deep = s.deep || in.A >= w.tick
 		case decode.CallIndirect:
 			s.calls, s.deep = true, true
-		case decode.MemoryGrow, decode.MemoryInit, decode.MemoryCopy, decode.MemoryFill,
-			decode.TableInit, decode.TableCopy, decode.TableGrow, decode.TableFill:
-			s.bulk = true
 		}
+		s.bulk = s.bulk || in.Op.Bulk()
 	}
 	return s
 }

@@ -4,13 +4,16 @@ import "github.com/quern-queue/quern/wasm/scan/decode"
 
 // body is what is known about the function that is being read.
 type body struct {
-	locals  int    // parameters and locals
-	blocks  int    // block, loop, if, else
-	targets int    // of all br_tables
-	values  int    // see cost.go
-	results []int  // how many values a branch to each open block carries, the outermost first
-	open    []byte // the opcodes that opened them
-	in      decode.Instruction
+	locals       int    // parameters and locals
+	blocks       int    // block, loop, if, else
+	conditions   int    // br_if
+	targets      int    // of all br_tables
+	bulk         int    // operations on memory and tables whose size is known at run time only
+	values       int    // see cost.go
+	instructions int    // as written
+	results      []int  // how many values a branch to each open block carries, the outermost first
+	open         []byte // the opcodes that opened them
+	in           decode.Instruction
 }
 
 // code reads every function body. A body that cannot be read does not keep the next from being read, since its size is known.
@@ -46,29 +49,24 @@ func (s *scanner) function(at place, r *decode.Reader) {
 	if !s.locals(at, r, len(t.Params)) {
 		return
 	}
-	tooManyBlocks := false
 	for len(b.open) > 0 {
 		if !r.Instruction(&b.in) {
 			return
 		}
-		b.values++
+		b.values += weight(b.in.Op)
+		b.instructions++
 		if !s.instruction(at, r) {
 			return
 		}
-		if b.blocks > s.limits.Blocks && !tooManyBlocks {
-			tooManyBlocks = true
-		}
 	}
-	if tooManyBlocks {
-		s.over(TooManyBlocks, at, s.limits.Blocks, uint64(b.blocks), "The function has too many blocks", "split it, or keep the compiler from inlining so much")
-	}
+	s.over(TooManyBlocks, at, s.limits.Blocks, uint64(b.blocks), "The function has too many blocks", "split it, or keep the compiler from inlining so much")
 	if r.Len() > 0 {
 		r.Fail(decode.Malformed, r.Offset(), "%d bytes behind the end of a function", r.Len())
 		return
 	}
 	s.over(CompileBudget, at, s.limits.FunctionCost, uint64(b.cost()), "The function is too costly to compile (estimated units)", "split it, or use fewer blocks and locals")
 	s.report.Bodies++
-	s.report.Instructions += b.values
+	s.report.Instructions += b.instructions
 	s.report.CompileCost += b.cost()
 }
 
@@ -101,6 +99,9 @@ func (s *scanner) locals(at place, r *decode.Reader, params int) bool {
 func (s *scanner) instruction(at place, r *decode.Reader) bool {
 	in := &s.body.in
 	at.offset = in.Start
+	if in.Op.Bulk() {
+		s.body.bulk++
+	}
 	switch in.Op {
 	case decode.Block, decode.Loop, decode.If, decode.Else, decode.End:
 		return s.structure(at, r)
@@ -109,7 +110,7 @@ func (s *scanner) instruction(at place, r *decode.Reader) bool {
 	case decode.Call:
 		s.functionIndex(at, in.A, r)
 		if t := s.typeOf(int(in.A)); t >= 0 {
-			s.body.values += len(s.report.Types[t].Params) + len(s.report.Types[t].Results)
+			s.body.carry(s.report.Types[t])
 		}
 	case decode.RefFunc:
 		s.functionIndex(at, in.A, r)
@@ -117,7 +118,7 @@ func (s *scanner) instruction(at place, r *decode.Reader) bool {
 		s.index(at, r, "type", in.A, len(s.report.Types), idType)
 		s.index(at, r, "table", in.B, len(s.report.Tables), idTable)
 		if uint64(in.A) < uint64(len(s.report.Types)) {
-			s.body.values += len(s.report.Types[in.A].Params) + len(s.report.Types[in.A].Results)
+			s.body.carry(s.report.Types[in.A])
 		}
 	case decode.LocalGet, decode.LocalSet, decode.LocalTee:
 		if uint64(in.A) >= uint64(s.body.locals) {
@@ -136,7 +137,9 @@ func (s *scanner) instruction(at place, r *decode.Reader) bool {
 	case decode.TableInit, decode.ElemDrop:
 		s.report.HiddenState = true
 		s.index(at, r, "element segment", in.A, s.report.Elements, idElement)
-		s.index(at, r, "table", in.B, len(s.report.Tables), idTable)
+		if in.Op == decode.TableInit {
+			s.index(at, r, "table", in.B, len(s.report.Tables), idTable)
+		}
 	case decode.MemoryInit, decode.DataDrop:
 		s.report.HiddenState = s.report.HiddenState || in.Op == decode.DataDrop
 		s.index(at, r, "data segment", in.A, max(s.dataCount, 0), idDataCount)
@@ -166,7 +169,7 @@ func (s *scanner) structure(at place, r *decode.Reader) bool {
 		s.index(at, r, "type", uint32(in.Block), len(s.report.Types), idType)
 		if in.Block < int64(len(s.report.Types)) {
 			t := s.report.Types[in.Block]
-			b.values += len(t.Params) + len(t.Results)
+			b.carry(t)
 			carried = len(t.Results)
 			if in.Op == decode.Loop {
 				carried = len(t.Params)
@@ -184,6 +187,9 @@ func (s *scanner) structure(at place, r *decode.Reader) bool {
 // branch checks that every target is an open block, and adds up what the branches carry.
 func (s *scanner) branch(at place, r *decode.Reader) {
 	b, in := &s.body, &s.body.in
+	if in.Op == decode.BrIf {
+		b.conditions++
+	}
 	if in.Op != decode.BrTable {
 		s.target(at, in.A)
 		return
@@ -201,5 +207,5 @@ func (s *scanner) target(at place, depth uint32) {
 		s.refuse(IndexOutOfRange, at, int64(len(b.open)), int64(depth), "A branch leaves %d blocks and %d are open; the file is damaged, build it again.", depth+1, len(b.open))
 		return
 	}
-	b.values += b.results[len(b.results)-1-int(depth)]
+	b.values += carriedWeight * b.results[len(b.results)-1-int(depth)]
 }

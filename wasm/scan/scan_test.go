@@ -236,7 +236,7 @@ func limitCases() []limitCase {
 		{scan.ManifestTooLarge, "manifest", defaults.ManifestBytes, nil, func(n int) []byte {
 			return wasmtest.ScorerWith("quern.manifest", make([]byte, n))
 		}},
-		{scan.CompileBudget, "function", 5 + 3, func(l *scan.Limits, n int) { l.FunctionCost = n }, func(n int) []byte {
+		{scan.CompileBudget, "function", 8, func(l *scan.Limits, n int) { l.FunctionCost = n }, func(n int) []byte {
 			return raw(wasmtest.Code(0, bytes.Repeat([]byte{0x01}, n-2), 0x41, 0, wasmtest.End)) // n instructions, no block
 		}},
 	}

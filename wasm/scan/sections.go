@@ -9,6 +9,8 @@ import (
 // ManifestSection is the name of the custom section with a plugin's manifest.
 const ManifestSection = "quern.manifest"
 
+const maxPages = 65_536 // of 64 KiB, of a memory with 32-bit addresses
+
 // count reads how many entries a section has and holds it against a limit. Over it, the entries are not read.
 func (s *scanner) count(id byte, at place, r *decode.Reader, rule Rule, limit int, advice string) uint32 {
 	what := sectionName(id) + " entries"
@@ -157,6 +159,9 @@ func (s *scanner) memory(at place, r *decode.Reader) Memory {
 	if r.Err() == nil {
 		s.over(MemoryTooLarge, at, s.limits.MemoryPages, uint64(m.Min), "The memory begins with too many pages of 64 KiB", "declare a smaller initial memory and stack, or raise the limit memory_pages")
 		s.ordered(at, m.HasMax, m.Min, m.Max)
+		if m.HasMax && m.Max > maxPages { // lowering it would make a valid memory of an invalid one
+			s.refuse(Malformed, at, maxPages, int64(m.Max), "The memory's maximum is %d pages, and 32 bits address %d; the file is damaged, build it again.", m.Max, maxPages)
+		}
 	}
 	return m
 }

@@ -35,16 +35,15 @@ func faults() []Hostile {
 		runs("exponential_calls", OutOfFuel, exponentialCalls),
 		runs("exponential_calls_of_several_results", OutOfFuel, exponentialPairs),
 		runs("memory_grow_loop", OutOfFuel, score(0x03, Empty, 0x41, 1, 0x40, 0, 0x1a, 0x0c, 0, End, 0x41, 0, End)),
-		runs("memory_grow_once", Harmless, score(ConstI32(65_535), 0x40, 0, 0x1a, 0x41, 0, End)),
+		runs("memory_grow_once", Harmless, func() []byte { return PluginWithLocals(rowLocals, andScores(ConstI32(65_535), 0x40, 0, 0x1a)) }),
 		runs("memory_fill_loop", OutOfFuel, score(
 			ConstI32(200), 0x40, 0, 0x1a, 0x03, Empty, 0x41, 0, 0x41, 0, ConstI32(200<<16), 0xfc, 11, 0, 0x0c, 0, End, 0x41, 0, End)),
-		runs("memory_fill_without_loop", OutOfFuel, score(
-			ConstI32(200), 0x40, 0, 0x1a, bytes.Repeat(Code(0x41, 0, 0x41, 0, ConstI32(200<<16), 0xfc, 11, 0), 10_000), 0x41, 0, End)),
+		runs("memory_fill_without_loop", OutOfFuel, func() []byte { return Fills(500) }),
 		runs("memory_copy_loop", OutOfFuel, score(0x03, Empty, 0x41, 0, 0x41, 8, ConstI32(65_000), 0xfc, 10, 0, 0, 0x0c, 0, End, 0x41, 0, End)),
 		runs("table_grow_4e9", Harmless, func() []byte {
 			b := Base()
 			b.Table(0, -1)
-			b.Export("quern_score", Function, b.Function(1, nil, 0xd0, FuncRef, ConstI32(1<<20), 0xfc, 15, 0, 0x1a, 0x41, 0, End))
+			b.Export("quern_score", Function, b.Function(1, rowLocals, andScores(0xd0, FuncRef, ConstI32(1<<20), 0xfc, 15, 0, 0x1a)))
 			return b.Bytes()
 		}),
 		runs("table_grow_loop", OutOfFuel, func() []byte {
@@ -120,8 +119,11 @@ func log10000() []byte {
 	b.Memory(1, -1)
 	b.Data(0, []byte("the same line again"))
 	b.finish()
-	b.Export("quern_score", Function, b.Function(1, []byte{I32}, 0x03, Empty,
+	b.Export("quern_score", Function, b.Function(1, rowLocals, andScores(0x03, Empty,
 		0x41, 2, 0x41, 0, 0x41, 19, Op(0x10, log),
-		0x20, 1, 0x41, 1, 0x6a, 0x22, 1, ConstI32(10_000), 0x49, 0x0d, 0, End, 0x41, 0, End))
+		0x20, 2, 0x41, 1, 0x6a, 0x22, 2, ConstI32(10_000), 0x49, 0x0d, 0, End)))
 	return b.Bytes()
 }
+
+// andScores is a quern_score with the locals rowLocals that does this first, and then scores every row with 1.
+func andScores(first ...any) []byte { return Code(Code(first...), each(ConstF64(1))) }

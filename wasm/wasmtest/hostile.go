@@ -157,14 +157,30 @@ func Functions(n int) []byte {
 	return b.Bytes()
 }
 
-// WideCalls is a plugin with n calls of a function that takes and gives width numbers: each call is that many values to compile.
+// WideCalls is a plugin with n calls, of two bytes each, of a function that takes and gives width numbers.
 func WideCalls(n, width int) []byte {
 	b := Base()
-	wide := b.Type(nil, bytes.Repeat([]byte{I64}, width))
-	many := b.Function(wide, nil, bytes.Repeat([]byte{0x42, 0}, width), End)
-	call := slices.Concat(Op(0x10, many), bytes.Repeat([]byte{0x1a}, width))
-	b.Export("quern_score", Function, b.Function(1, nil, bytes.Repeat(call, n), 0x41, 0, End))
+	numbers := bytes.Repeat([]byte{I64}, width)
+	wide := b.Type(numbers, numbers)
+	same := []byte{}
+	for i := range width {
+		same = append(same, Op(0x20, uint32(i))...)
+	}
+	f := b.Function(wide, nil, same, End)
+	b.Export("quern_score", Function, b.Function(1, nil,
+		bytes.Repeat([]byte{0x42, 0}, width), bytes.Repeat(Op(0x10, f), n), bytes.Repeat([]byte{0x1a}, width), 0x41, 0, End))
 	return b.Bytes()
+}
+
+// Conditions is a plugin with n br_ifs behind each other.
+func Conditions(n int) []byte {
+	return Plugin(Code(bytes.Repeat([]byte{0x41, 5, 0x20, 0, 0x0d, 0, 0x1a}, n), 0x41, 0, End))
+}
+
+// Fills is a plugin that grows its memory to 201 pages and fills 200 of them n times, without a loop.
+func Fills(n int) []byte {
+	fill := Code(0x41, 0, 0x41, 0, ConstI32(200<<16), 0xfc, 11, 0)
+	return Plugin(Code(ConstI32(200), 0x40, 0, 0x1a, bytes.Repeat(fill, n), 0x41, 0, End))
 }
 
 // bombs are modules whose size does not show what compiling or loading them costs.
@@ -198,7 +214,9 @@ func bombs() []Hostile {
 		refused("br_table_100k", "br_table_too_large", func() []byte { return Switch(100_000) }),
 		refused("if_chain", "too_many_blocks", func() []byte { return IfChain(8_000) }),
 		refused("straight_4MB", "body_too_large", func() []byte { return Straight(1_200_000) }),
-		refused("wide_calls", "compile_budget", func() []byte { return WideCalls(3_000, 100) }),
+		refused("wide_calls", "compile_budget", func() []byte { return WideCalls(40_000, 100) }),
+		refused("conditional_branches", "compile_budget", func() []byte { return Conditions(18_000) }),
+		refused("memory_fills_without_loop", "compile_budget", func() []byte { return Fills(10_000) }),
 		refused("functions_500k", "too_many_functions", func() []byte { return Functions(500_000) }),
 		refused("types_1M", "too_many_types", func() []byte {
 			b := Base()

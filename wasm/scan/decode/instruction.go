@@ -73,6 +73,15 @@ type Instruction struct {
 	Targets    []uint32
 }
 
+// Bulk says whether the instruction moves or grows by a size that is known at run time only.
+func (op Op) Bulk() bool {
+	switch op {
+	case MemoryGrow, MemoryInit, MemoryCopy, MemoryFill, TableInit, TableCopy, TableGrow, TableFill:
+		return true
+	}
+	return false
+}
+
 // IsValueType says whether b is one of the seven value types of core 2.0.
 func IsValueType(b byte) bool {
 	switch b {
