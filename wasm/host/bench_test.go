@@ -16,7 +16,9 @@ func BenchmarkScore(b *testing.B) {
 	const rows = 256
 	start := time.Now()
 	clock := func() time.Duration { return time.Since(start) }
-	each := func(b *testing.B) { b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/candidate") }
+	each := func(b *testing.B) {
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/candidate")
+	}
 	data, scores := warmBatch(rows, 1), make([]float64, rows)
 	b.Run("native", func(b *testing.B) {
 		for b.Loop() {

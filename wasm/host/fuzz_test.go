@@ -73,3 +73,5 @@ func FuzzRank(f *testing.F) {
 		}
 	})
 }
+
+func bitsOf(score float64) uint64 { return math.Float64bits(score) }

@@ -14,10 +14,11 @@ type pool struct {
 	live    int // free, in use, or being started
 	max     int
 	waiters []chan *instance // each gets an instance, or nil: the leave to start one
+	start   func(context.Context) (*instance, error)
 }
 
 // get gives a free instance, a new one while there are fewer than max, or waits for one until ctx ends.
-func (p *pool) get(ctx context.Context, start func() (*instance, error)) (*instance, error) {
+func (p *pool) get(ctx context.Context) (*instance, error) {
 	p.mu.Lock()
 	if n := len(p.free); n > 0 {
 		i := p.free[n-1]
@@ -28,7 +29,7 @@ func (p *pool) get(ctx context.Context, start func() (*instance, error)) (*insta
 	if p.live < p.max {
 		p.live++
 		p.mu.Unlock()
-		return p.started(start)
+		return p.started(ctx)
 	}
 	turn := make(chan *instance, 1)
 	p.waiters = append(p.waiters, turn)
@@ -38,15 +39,15 @@ func (p *pool) get(ctx context.Context, start func() (*instance, error)) (*insta
 		if i != nil {
 			return i, nil
 		}
-		return p.started(start)
+		return p.started(ctx)
 	case <-ctx.Done():
 		p.giveUp(turn)
 		return nil, ctx.Err()
 	}
 }
 
-func (p *pool) started(start func() (*instance, error)) (*instance, error) {
-	i, err := start()
+func (p *pool) started(ctx context.Context) (*instance, error) {
+	i, err := p.start(ctx)
 	if err != nil {
 		p.drop()
 		return nil, err

@@ -8,7 +8,7 @@ import (
 
 // fill writes a batch that was checked into the region. The processors that there is a compiler for store numbers as the ABI
 // does, so columns are copied as they are.
-func fill(region []byte, l *abi.Layout, b *abi.Batch, w *words) {
+func fill(region []byte, l *abi.Layout, b *abi.Batch, w *words, unwritten []byte) {
 	l.Begin(region, b.Header)
 	for k := range l.Columns {
 		c, values := &l.Columns[k], &b.Columns[k]
@@ -28,11 +28,7 @@ func fill(region []byte, l *abi.Layout, b *abi.Batch, w *words) {
 			fillValidity(region[l.Validity[k]:][:rows], at, c, values)
 		}
 	}
-	unwritten := region[l.Scores:][:b.Rows*8]
-	for len(unwritten) > 0 {
-		abi.PutU64(unwritten, abi.NotWritten)
-		unwritten = unwritten[8:]
-	}
+	copy(region[l.Scores:], unwritten[:b.Rows*8])
 }
 
 // fillValidity says which rows are present and clears the values of the others, so that nothing shows through.

@@ -17,7 +17,7 @@ func (i *instance) score(ctx context.Context, b *abi.Batch, scores []float64) (R
 		return Report{}, &Fault{Kind: Trap, Detail: "the batch region is outside of the memory"}
 	}
 	i.words.load(b.Dictionary)
-	fill(region, &v.layout, b, &i.words)
+	fill(region, &v.layout, b, &i.words, v.unwritten)
 	i.arm(fuel)
 
 	i.stack[0] = uint64(i.region)

@@ -53,13 +53,14 @@ type Options struct {
 
 // Version is a plugin ready to score. Many goroutines may use it.
 type Version struct {
-	compiled *compile.Compiled
-	options  Options
-	layout   abi.Layout
-	budget   int64 // fuel per candidate
-	ctx      context.Context
-	config   wazero.ModuleConfig
-	pool     pool
+	compiled  *compile.Compiled
+	options   Options
+	layout    abi.Layout
+	budget    int64  // fuel per candidate
+	unwritten []byte // a column of scores that nobody wrote
+	ctx       context.Context
+	config    wazero.ModuleConfig
+	pool      pool
 
 	mu      sync.Mutex
 	users   int
@@ -104,11 +105,15 @@ func open(ctx context.Context, compiled *compile.Compiled, o Options) (*Version,
 		ctx: context.WithoutCancel(ctx), config: wazero.NewModuleConfig().WithName("").WithStartFunctions(),
 		drained: make(chan struct{}), closed: make(chan struct{}),
 	}
-	v.pool.max = o.Instances
+	v.pool.max, v.pool.start = o.Instances, v.start
+	v.unwritten = make([]byte, o.Capacity*8)
+	for at := 0; at < len(v.unwritten); at += 8 {
+		abi.PutU64(v.unwritten[at:], abi.NotWritten)
+	}
 	if err := v.offer(); err != nil {
 		return nil, fmt.Errorf("host: open: %w", err)
 	}
-	i, err := v.pool.get(ctx, func() (*instance, error) { return v.start(ctx) })
+	i, err := v.pool.get(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +191,7 @@ func (v *Version) Score(ctx context.Context, b *abi.Batch, scores []float64) (Re
 		return Report{}, ErrClosed
 	}
 	defer v.leave()
-	i, err := v.pool.get(ctx, func() (*instance, error) { return v.start(ctx) })
+	i, err := v.pool.get(ctx)
 	if err != nil {
 		return Report{}, err
 	}
