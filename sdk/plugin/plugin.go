@@ -18,7 +18,7 @@ type Plugin struct {
 	Context  []Column   // what Score reads of the reservation's context
 	Counters []*Counter // at most 16
 
-	ConfigSchema string // JSON Schema of the configuration (the subset that docs/PLUGINS.md lists); "" takes none
+	ConfigSchema string // JSON Schema of the configuration (the subset that manifest.Schema of the server lists); "" takes none
 	State        string // "pooled" (default), "reset" or "fresh": what is left of one batch for the next
 	Take         string // "all" (default) or "spread": chunks of the best candidate until the request is full, or one of each
 	Window       Window
