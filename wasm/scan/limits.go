@@ -11,7 +11,7 @@ type Limits struct {
 	Imports       int // imports of any kind
 	Exports       int // exports of any kind
 	Globals       int // globals of its own
-	Segments      int // data and element segments together
+	Segments      int // data and element segments together; Go's linker cuts its data at zeroes into tens of thousands
 	BodyBytes     int // size of one function body
 	Locals        int // parameters and locals of one function
 	Blocks        int // block, loop, if and else of one function
@@ -28,7 +28,7 @@ type Limits struct {
 // (with fmt and encoding/json), Rust, C and AssemblyScript were measured to need.
 func DefaultLimits() Limits {
 	return Limits{
-		ModuleBytes: 4 << 20, Functions: 20_000, Types: 4_096, TypeValues: 128, Imports: 64, Exports: 256, Globals: 1_024, Segments: 4_096,
+		ModuleBytes: 4 << 20, Functions: 20_000, Types: 4_096, TypeValues: 128, Imports: 64, Exports: 256, Globals: 1_024, Segments: 65_536,
 		BodyBytes: 128 << 10, Locals: 1_024, Blocks: 4_096, Nesting: 1_024, BranchTable: 4_096,
 		FunctionCost: 2_000_000, CompileCost: 50_000_000, MemoryPages: 256, TableEntries: 65_536, ManifestBytes: 16 << 10,
 	}
@@ -38,7 +38,7 @@ func DefaultLimits() Limits {
 // processor time and memory.
 func Ceilings() Limits {
 	return Limits{
-		ModuleBytes: 16 << 20, Functions: 100_000, Types: 16_384, TypeValues: 1_000, Imports: 256, Exports: 4_096, Globals: 16_384, Segments: 65_536,
+		ModuleBytes: 16 << 20, Functions: 100_000, Types: 16_384, TypeValues: 1_000, Imports: 256, Exports: 4_096, Globals: 16_384, Segments: 262_144,
 		BodyBytes: 512 << 10, Locals: 4_096, Blocks: 16_384, Nesting: 4_096, BranchTable: 16_384,
 		FunctionCost: 20_000_000, CompileCost: 200_000_000, MemoryPages: 1_024, TableEntries: 1 << 20, ManifestBytes: 64 << 10,
 	}

@@ -39,7 +39,7 @@ func score(batch int32) int32 {
 		order[i] = i
 		seen["key-"+strconv.FormatInt(v%17, 10)]++
 	}
-	sort.Slice(order, func(a, b int) bool { return column[order[a]] < column[order[b]] })
+	sort.SliceStable(order, func(a, b int) bool { return column[order[a]] < column[order[b]] })
 	for rank, i := range order {
 		common := seen["key-"+strconv.FormatInt(column[i]%17, 10)]
 		scores[i] = float64(rank)*10 + float64(common)/3
