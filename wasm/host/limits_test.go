@@ -104,6 +104,16 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// What cannot be restored is not promised to be.
+func TestHiddenStateIsNotReset(t *testing.T) {
+	t.Parallel()
+	m := declare(t)
+	m.State = manifest.Reset
+	if _, err := tryOpen(t, hostile(t, "table_grow_4e9"), host.Options{Manifest: m}); err == nil || !strings.Contains(err.Error(), "fresh") {
+		t.Errorf("got %v, want an error that says what to declare", err)
+	}
+}
+
 // A reset instance whose memory has grown is thrown away: memory cannot shrink.
 func TestResetAfterGrowth(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,7 @@ type Options struct {
 	Manifest  *manifest.Manifest
 	Config    []byte               // in canonical form, as manifest.ValidateConfig gives it
 	Globals   []instrument.State   // the guest's own mutable globals, from wasm/instrument; needed for the state "reset"
+	Hidden    bool                 // scan.Report.HiddenState: there is state that cannot be restored; with the state "reset" it is refused
 	Instances int                  // at most that many at once, at least 1
 	Capacity  int                  // rows that a batch may have
 	Clock     func() time.Duration // a clock that only goes forward; its zero does not matter
@@ -92,6 +93,9 @@ func open(ctx context.Context, compiled *compile.Compiled, o Options) (*Version,
 	}
 	if len(o.Config) > abi.MaxConfigBytes {
 		return nil, fmt.Errorf("host: open: the configuration has %d bytes; at most %d are allowed", len(o.Config), abi.MaxConfigBytes)
+	}
+	if o.Hidden && o.Manifest.State == manifest.Reset {
+		return nil, errors.New("host: open: the module changes tables, segments or vectors in globals, which the state \"reset\" cannot bring back; declare \"fresh\"")
 	}
 	layout, err := abi.NewLayout(o.Manifest.Columns, o.Capacity)
 	if err != nil {
