@@ -15,7 +15,7 @@ import (
 )
 
 // Catalogue is the file of the whole server: which queues there are, their named strategies, what is set for values of
-// meta keys, and its secrets. It is read at start and written when an operator changes something, so one connection does.
+// meta keys, the plugins, and its secrets. It is read at start and written when an operator changes something, so one connection does.
 type Catalogue struct {
 	path string
 
@@ -28,6 +28,7 @@ type Catalogue struct {
 	dropStrategy, dropAll       *sqlitedb.Stmt
 	values, putValue            *sqlitedb.Stmt
 	dropValue, dropAllValues    *sqlitedb.Stmt
+	plugin                      pluginStatements
 }
 
 // QueueRow is a queue as the catalogue keeps it.
@@ -62,7 +63,7 @@ func (c *Catalogue) open(ctx context.Context) error {
 	if c.conn, err = sqlitedb.Open(c.path, catalogueKind, sqlitedb.Options{Durability: queue.Full}); err != nil {
 		return err
 	}
-	return prepareAll(c.conn, []prepared{
+	return prepareAll(c.conn, append(c.plugin.prepare(), []prepared{
 		{&c.list, "SELECT name, shard, settings, created FROM queue ORDER BY name"},
 		{&c.put, "INSERT INTO queue (shard, name, settings, created) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET settings = excluded.settings"},
 		{&c.drop, "DELETE FROM queue WHERE name = ?"},
@@ -79,7 +80,7 @@ func (c *Catalogue) open(ctx context.Context) error {
 		{&c.putValue, "INSERT INTO meta_value (shard, key, value, most, weight, version, changed) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (shard, key, value) DO UPDATE SET most = excluded.most, weight = excluded.weight, version = excluded.version, changed = excluded.changed"},
 		{&c.dropValue, "DELETE FROM meta_value WHERE shard = ? AND key = ? AND value = ?"},
 		{&c.dropAllValues, "DELETE FROM meta_value WHERE shard = (SELECT shard FROM queue WHERE name = ?)"},
-	})
+	}...))
 }
 
 // Close lets go of the file.

@@ -1,0 +1,38 @@
+package queue
+
+// SHA256 names the bytes of a plugin's module. The zero value names none.
+type SHA256 [32]byte
+
+// PluginVersion is one version of a plugin as it is stored, beside the bytes of its module.
+type PluginVersion struct {
+	SHA256   SHA256 // of the bytes with the manifest in them: the same bytes are the same version
+	Name     string // of the plugin, from the manifest
+	Version  string // from the manifest, for people; several versions may have the same
+	State    string // what package plugins calls it
+	Reason   string // why it is in that state, for people; "" if there is nothing to say
+	Size     int64  // bytes of the module
+	Manifest []byte // JSON
+	Report   []byte // JSON: what its checks found
+	Created  Time
+	Actor    string // who uploaded it, "" if nobody knows
+}
+
+// PluginUse is a version with a configuration. The zero value is none.
+type PluginUse struct {
+	SHA256 SHA256
+	Config []byte // canonical JSON
+}
+
+// PluginRecord is what is in use of a plugin's versions, as it is stored. Revision counts the changes from 1.
+type PluginRecord struct {
+	Name     string
+	Revision uint64
+	Active   PluginUse
+	Previous PluginUse // what was active before: where a rollback goes
+	Shadow   PluginUse
+	Canary   PluginUse
+	Percent  int    // of the requests that the canary scores, 0 to 100
+	Settings []byte // JSON
+	Changed  Time
+	Actor    string
+}

@@ -1,0 +1,162 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+const (
+	selectPluginVersions = "SELECT sha256, name, version, state, reason, size, manifest, report, created, actor FROM plugin_version ORDER BY rowid"
+	selectPluginModule   = "SELECT module FROM plugin_version WHERE sha256 = ?"
+	insertPluginVersion  = "INSERT INTO plugin_version (sha256, name, version, state, reason, size, manifest, report, created, actor, module) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	selectPluginRecords  = "SELECT name, revision, active, active_config, previous, previous_config, shadow, shadow_config, canary, canary_config, percent, settings, changed, actor FROM plugin ORDER BY name"
+	upsertPluginRecord   = "INSERT INTO plugin (name, revision, active, active_config, previous, previous_config, shadow, shadow_config, canary, canary_config, percent, settings, changed, actor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) " +
+		"ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, active = excluded.active, active_config = excluded.active_config, previous = excluded.previous, previous_config = excluded.previous_config, " +
+		"shadow = excluded.shadow, shadow_config = excluded.shadow_config, canary = excluded.canary, canary_config = excluded.canary_config, percent = excluded.percent, settings = excluded.settings, changed = excluded.changed, actor = excluded.actor"
+)
+
+// pluginStatements are those of the tables about plugins.
+type pluginStatements struct {
+	versions, module, insert, state, drop *sqlitedb.Stmt
+	records, put, dropAll, dropRecord     *sqlitedb.Stmt
+}
+
+func (s *pluginStatements) prepare() []prepared {
+	return []prepared{
+		{&s.versions, selectPluginVersions},
+		{&s.module, selectPluginModule},
+		{&s.insert, insertPluginVersion},
+		{&s.state, "UPDATE plugin_version SET state = ?, reason = ? WHERE sha256 = ?"},
+		{&s.drop, "DELETE FROM plugin_version WHERE sha256 = ?"},
+		{&s.records, selectPluginRecords},
+		{&s.put, upsertPluginRecord},
+		{&s.dropAll, "DELETE FROM plugin_version WHERE name = ?"},
+		{&s.dropRecord, "DELETE FROM plugin WHERE name = ?"},
+	}
+}
+
+// PluginVersions lists the versions of all plugins without their modules, in the order in which they came.
+func (c *Catalogue) PluginVersions() (all []queue.PluginVersion, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err = c.plugin.versions.Query(func(row sqlitedb.Row) (bool, error) {
+		v := queue.PluginVersion{
+			Name: row.Text(1), Version: row.Text(2), State: row.Text(3), Reason: row.Text(4), Size: row.Int(5),
+			Manifest: row.Blob(6), Report: row.Blob(7), Created: queue.Time(row.Int(8)), Actor: row.Text(9),
+		}
+		if !copySum(&v.SHA256, row.Blob(0)) || v.SHA256 == (queue.SHA256{}) {
+			return false, c.damagedPlugin("a version of %q whose sha256 has %d bytes", v.Name, len(row.Blob(0)))
+		}
+		all = append(all, v)
+		return true, nil
+	})
+	if err != nil {
+		return nil, wrap("plugin versions", err)
+	}
+	return all, nil
+}
+
+// PluginModule gives the bytes of a version's module; found is false if there is no such version. That they are those that the
+// sum names is for the caller to see.
+func (c *Catalogue) PluginModule(sum queue.SHA256) (module []byte, found bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err = c.plugin.module.Query(func(row sqlitedb.Row) (bool, error) {
+		module, found = row.Blob(0), true
+		return false, nil
+	}, sum[:])
+	return module, found, wrap("plugin module", err)
+}
+
+// PutPluginVersion stores a new version with its module durably. One that is there already is an error.
+func (c *Catalogue) PutPluginVersion(v queue.PluginVersion, module []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.plugin.insert.Exec(v.SHA256[:], v.Name, v.Version, v.State, v.Reason, v.Size, v.Manifest, v.Report, int64(v.Created), v.Actor, module)
+	return wrap("put plugin version", err)
+}
+
+// SetPluginState changes the state of a version durably.
+func (c *Catalogue) SetPluginState(sum queue.SHA256, state, reason string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, err := c.plugin.state.Exec(state, reason, sum[:])
+	if err == nil && n == 0 {
+		err = errors.New("there is no such version")
+	}
+	return wrap("set plugin state", err)
+}
+
+// DeletePluginVersion removes a version with its module, durably. One that is not there is removed already.
+func (c *Catalogue) DeletePluginVersion(sum queue.SHA256) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.plugin.drop.Exec(sum[:])
+	return wrap("delete plugin version", err)
+}
+
+// PluginRecords lists what is in use of all plugins, by name.
+func (c *Catalogue) PluginRecords() (all []queue.PluginRecord, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err = c.plugin.records.Query(func(row sqlitedb.Row) (bool, error) {
+		r := queue.PluginRecord{Name: row.Text(0), Revision: uint64(row.Int(1)), Percent: int(row.Int(10)), Settings: row.Blob(11), Changed: queue.Time(row.Int(12)), Actor: row.Text(13)}
+		for i, use := range []*queue.PluginUse{&r.Active, &r.Previous, &r.Shadow, &r.Canary} {
+			if sum := row.Blob(2 + 2*i); sum != nil && !copySum(&use.SHA256, sum) {
+				return false, c.damagedPlugin("the plugin %q with a sha256 of %d bytes", r.Name, len(sum))
+			}
+			use.Config = row.Blob(3 + 2*i)
+		}
+		if r.Percent < 0 || r.Percent > 100 || row.Int(1) < 1 {
+			return false, c.damagedPlugin("the plugin %q with the revision %d and %d per cent", r.Name, row.Int(1), r.Percent)
+		}
+		all = append(all, r)
+		return true, nil
+	})
+	if err != nil {
+		return nil, wrap("plugin records", err)
+	}
+	return all, nil
+}
+
+// PutPluginRecord stores what is in use of a plugin durably, in the place of what was.
+func (c *Catalogue) PutPluginRecord(r queue.PluginRecord) error {
+	args := []any{r.Name, int64(r.Revision)}
+	for _, use := range []*queue.PluginUse{&r.Active, &r.Previous, &r.Shadow, &r.Canary} {
+		if use.SHA256 == (queue.SHA256{}) {
+			args = append(args, nil, nil)
+		} else {
+			args = append(args, use.SHA256[:], use.Config)
+		}
+	}
+	args = append(args, int64(r.Percent), r.Settings, int64(r.Changed), r.Actor)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.plugin.put.Exec(args...)
+	return wrap("put plugin record", err)
+}
+
+// DeletePlugin removes a plugin with all its versions, durably. One that is not there is removed already.
+func (c *Catalogue) DeletePlugin(name string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return wrap("delete plugin", c.conn.Tx(func() error {
+		if _, err := c.plugin.dropAll.Exec(name); err != nil {
+			return err
+		}
+		_, err := c.plugin.dropRecord.Exec(name)
+		return err
+	}))
+}
+
+func copySum(to *queue.SHA256, from []byte) bool {
+	return copy(to[:], from) == len(to) && len(from) == len(to)
+}
+
+func (c *Catalogue) damagedPlugin(format string, args ...any) error {
+	return &journal.FormatError{Path: c.path, Reason: "has " + fmt.Sprintf(format, args...), Advice: sqlitedb.AdviceDamaged}
+}

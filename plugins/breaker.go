@@ -1,0 +1,154 @@
+package plugins
+
+import (
+	"sync"
+	"time"
+)
+
+// The states of a breaker, as people and metrics read them.
+const (
+	breakerClosed      = "closed"
+	breakerOpen        = "open"
+	breakerHalfOpen    = "half_open" // its time is over: one batch is tried
+	breakerThrottled   = "throttled" // open because the plugin used more than its share of the processor
+	breakerQuarantined = "quarantined"
+	breakerHeld        = "held" // an operator took the plugin out of use
+)
+
+// breaker keeps a version with its configuration out of use after faults.
+type breaker struct {
+	limits *Limits
+	mu     sync.Mutex
+	circuit
+}
+
+// circuit is what a breaker knows, under its lock.
+type circuit struct {
+	faults    []time.Time // the last ones, at most limits.Faults
+	openings  []time.Time // the last ones, at most limits.Quarantine
+	until     time.Time   // open until then; zero: closed
+	longer    int         // how often the time was doubled
+	reason    string
+	throttled bool
+	trial     bool // the one batch of half-open runs
+	over      bool // quarantined
+}
+
+// ready says whether a batch would be let through.
+func (b *breaker) ready(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.over && (b.until.IsZero() || !now.Before(b.until) && !b.trial)
+}
+
+// enter lets a batch through, or not. After true comes leave.
+func (b *breaker) enter(now time.Time) (trial, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.over:
+		return false, false
+	case b.until.IsZero():
+		return false, true
+	case now.Before(b.until) || b.trial:
+		return false, false
+	}
+	b.trial = true
+	return true, true
+}
+
+// verdict is how a batch ended, for a breaker.
+type verdict int
+
+const (
+	wentWell verdict = iota
+	faulted
+	unknown // it was not tried, or stopped from outside
+)
+
+// leave says how a batch ended. quarantined is true for the fault that was one too many.
+func (b *breaker) leave(now time.Time, trial bool, v verdict, reason string) (opened, quarantined bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if trial {
+		b.trial = false
+	}
+	switch {
+	case b.over || v == unknown:
+		return false, false
+	case v == wentWell:
+		if trial {
+			b.until, b.reason, b.throttled, b.faults = time.Time{}, "", false, b.faults[:0]
+		}
+		return false, false
+	case trial:
+		return b.open(now, reason, false)
+	}
+	b.faults = recent(append(b.faults, now), now, b.limits.FaultWindow, b.limits.Faults)
+	if len(b.faults) < b.limits.Faults || !b.until.IsZero() {
+		return false, false // batches that began before it opened end after
+	}
+	return b.open(now, reason, false)
+}
+
+// throttle opens because of too much processor time, which counts for no quarantine.
+func (b *breaker) throttle(now time.Time, reason string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.over && (b.until.IsZero() || !now.Before(b.until)) {
+		b.open(now, reason, true)
+	}
+}
+
+// open opens the breaker: for longer each time, from the beginning again when it has been well for as long as a quarantine counts.
+func (b *breaker) open(now time.Time, reason string, throttled bool) (opened, quarantined bool) {
+	if !b.until.IsZero() || len(b.openings) > 0 && now.Sub(b.openings[len(b.openings)-1]) < b.limits.QuarantineTime {
+		b.longer++
+	} else if !throttled {
+		b.longer = 0
+	}
+	for b.longer = min(b.longer, 30); b.longer > 0 && b.limits.OpenFirst<<(b.longer-1) >= b.limits.OpenLongest; {
+		b.longer--
+	}
+	b.until = now.Add(min(b.limits.OpenFirst<<b.longer, b.limits.OpenLongest))
+	b.reason, b.throttled, b.faults = reason, throttled, b.faults[:0]
+	if throttled {
+		return true, false
+	}
+	b.openings = recent(append(b.openings, now), now, b.limits.QuarantineTime, b.limits.Quarantine)
+	b.over = len(b.openings) >= b.limits.Quarantine
+	return true, b.over
+}
+
+// reset closes it and forgets everything.
+func (b *breaker) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.circuit = circuit{}
+}
+
+// show is its state, why, and until when.
+func (b *breaker) show(now time.Time) (state, reason string, until time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.over:
+		return breakerQuarantined, b.reason, time.Time{}
+	case b.until.IsZero():
+		return breakerClosed, "", time.Time{}
+	case !now.Before(b.until):
+		return breakerHalfOpen, b.reason, b.until
+	case b.throttled:
+		return breakerThrottled, b.reason, b.until
+	}
+	return breakerOpen, b.reason, b.until
+}
+
+// recent drops what is older than window, and the oldest beyond most.
+func recent(times []time.Time, now time.Time, window time.Duration, most int) []time.Time {
+	first := max(0, len(times)-most)
+	for first < len(times) && now.Sub(times[first]) > window {
+		first++
+	}
+	return append(times[:0], times[first:]...)
+}

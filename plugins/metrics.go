@@ -1,0 +1,187 @@
+package plugins
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// maxMetricNames bounds the names in metrics: what there is more of is summed up under otherName.
+const (
+	maxMetricNames = 100
+	otherName      = "_other"
+)
+
+// metrics shows the plugins to Prometheus. What is counted anyway is read when it is asked for.
+type metrics struct {
+	catalogue  *Catalogue
+	registerer prometheus.Registerer
+	seconds    *prometheus.HistogramVec
+	fuel       *prometheus.HistogramVec
+
+	batches, candidates, skipped, unwritten, faults, fallbacks, counters *prometheus.Desc
+	pages, breaker, instances, share, overlap, tau, shadowDropped        *prometheus.Desc
+	logsDropped                                                          *prometheus.Desc
+}
+
+func newMetrics(c *Catalogue, registerer prometheus.Registerer) (*metrics, error) {
+	histogram := func(name, help string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160}, []string{"plugin"})
+	}
+	desc := func(name, help string, more ...string) *prometheus.Desc {
+		return prometheus.NewDesc("quern_plugin_"+name, help, append([]string{"plugin"}, more...), nil)
+	}
+	m := &metrics{
+		catalogue: c, registerer: registerer,
+		seconds:       histogram("quern_plugin_batch_seconds", "Time of a batch in the plugin, in seconds."),
+		fuel:          histogram("quern_plugin_fuel", "Fuel that a batch used, in units."),
+		batches:       desc("batches_total", "Batches that were scored."),
+		candidates:    desc("candidates_total", "Candidates that were scored or skipped."),
+		skipped:       desc("skipped_total", "Candidates that the plugin skipped with NaN."),
+		unwritten:     desc("unwritten_total", "Candidates whose score the plugin did not write."),
+		faults:        desc("faults_total", "Batches that failed, by kind.", "kind"),
+		fallbacks:     desc("fallbacks_total", "Requests that went on without the plugin."),
+		counters:      desc("counter_total", "Counters of the plugin's own, by name.", "name"),
+		pages:         desc("memory_pages", "Memory of the sandbox that was used last, in pages of 64 KiB."),
+		breaker:       desc("breaker_state", "1 for the state that the active version's breaker is in.", "state"),
+		instances:     desc("instances", "Sandboxes that are open."),
+		share:         desc("cpu_share", "Processor time in the last seconds, as a share of one core."),
+		overlap:       desc("shadow_overlap", "Share of what would be taken that active version and shadow agree on; a mean."),
+		tau:           desc("shadow_tau", "Kendall's tau of the orders of active version and shadow; a mean."),
+		shadowDropped: desc("shadow_dropped_total", "Windows that the shadow did not score because it was behind or failing."),
+		logsDropped:   desc("logs_dropped_total", "Log lines over the limits."),
+	}
+	if registerer == nil {
+		return m, nil
+	}
+	return m, registerer.Register(m)
+}
+
+// watch finds where the batches of a plugin are observed, once.
+func (m *metrics) watch(p *plugin) {
+	p.shown = p.name
+	if p.rank >= maxMetricNames {
+		p.shown = otherName
+	}
+	p.seconds, p.fuel = m.seconds.WithLabelValues(p.shown), m.fuel.WithLabelValues(p.shown)
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.batches, m.candidates, m.skipped, m.unwritten, m.faults, m.fallbacks, m.counters, m.pages, m.breaker, m.instances, m.share, m.overlap, m.tau, m.shadowDropped, m.logsDropped} {
+		ch <- d
+	}
+	m.seconds.Describe(ch)
+	m.fuel.Describe(ch)
+}
+
+// sums gathers values under names, because several plugins may share one.
+type sums struct {
+	order  []string
+	values map[string]float64
+	desc   map[string]*prometheus.Desc
+	kind   map[string]prometheus.ValueType
+	keys   map[string][]string
+}
+
+func (s *sums) add(desc *prometheus.Desc, kind prometheus.ValueType, v float64, keys ...string) {
+	at := desc.String()
+	for _, key := range keys {
+		at += "\x00" + key
+	}
+	if _, known := s.values[at]; !known {
+		s.order = append(s.order, at)
+		s.desc[at], s.kind[at], s.keys[at] = desc, kind, keys
+	}
+	s.values[at] += v
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	s := &sums{values: map[string]float64{}, desc: map[string]*prometheus.Desc{}, kind: map[string]prometheus.ValueType{}, keys: map[string][]string{}}
+	for _, p := range m.catalogue.all() {
+		m.collect(s, p)
+	}
+	for _, at := range s.order {
+		ch <- prometheus.MustNewConstMetric(s.desc[at], s.kind[at], s.values[at], s.keys[at]...)
+	}
+	m.seconds.Collect(ch)
+	m.fuel.Collect(ch)
+}
+
+func (m *metrics) collect(s *sums, p *plugin) {
+	name, t := p.shown, &p.totals
+	count := func(desc *prometheus.Desc, v uint64, more ...string) {
+		s.add(desc, prometheus.CounterValue, float64(v), append([]string{name}, more...)...)
+	}
+	gauge := func(desc *prometheus.Desc, v float64, more ...string) {
+		s.add(desc, prometheus.GaugeValue, v, append([]string{name}, more...)...)
+	}
+	count(m.batches, t.batches.Load())
+	count(m.candidates, t.candidates.Load())
+	count(m.skipped, t.skipped.Load())
+	count(m.unwritten, t.unwritten.Load())
+	count(m.fallbacks, t.fallbacks.Load())
+	faults, counters, _ := t.maps()
+	for _, kind := range kinds() {
+		count(m.faults, faults[string(kind)], string(kind))
+	}
+	for counter, v := range counters {
+		if name != otherName { // counters of different plugins have nothing in common
+			s.add(m.counters, prometheus.CounterValue, v, name, counter)
+		}
+	}
+	_, dropped := p.logs.after(0, 0)
+	count(m.logsDropped, dropped)
+	of, batches, droppedWindows, overlap, tau := p.agreement.show()
+	count(m.shadowDropped, droppedWindows)
+	if batches > 0 && of != (useKey{}) && name != otherName {
+		gauge(m.overlap, overlap)
+		gauge(m.tau, tau)
+	}
+	gauge(m.share, p.share.of(m.catalogue.clock()))
+	instances, pages := 0, uint32(0)
+	for _, u := range m.catalogue.uses.all(p.name) {
+		instances += u.host.Instances()
+		pages = max(pages, u.pages.Load())
+	}
+	gauge(m.instances, float64(instances))
+	gauge(m.pages, float64(pages))
+	if name != otherName {
+		state := m.catalogue.breakerOf(p).State
+		for _, known := range breakerStates() {
+			is := 0.0
+			if state == known {
+				is = 1
+			}
+			gauge(m.breaker, is, known)
+		}
+	}
+}
+
+func breakerStates() []string {
+	return []string{breakerClosed, breakerOpen, breakerHalfOpen, breakerThrottled, breakerQuarantined, breakerHeld}
+}
+
+func (m *metrics) unregister() {
+	if m.registerer != nil {
+		m.registerer.Unregister(m)
+	}
+}
+
+// all lists the plugins by name.
+func (c *Catalogue) all() []*plugin {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	list := make([]*plugin, 0, len(c.plugins))
+	for _, p := range c.plugins {
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b *plugin) int {
+		if a.name < b.name {
+			return -1
+		}
+		return 1
+	})
+	return list
+}

@@ -1,0 +1,306 @@
+package plugins
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/wasm/compile"
+	"github.com/quern-queue/quern/wasm/instrument"
+	"github.com/quern-queue/quern/wasm/manifest"
+	"github.com/quern-queue/quern/wasm/scan"
+)
+
+// Upload is a module that somebody sent.
+type Upload struct {
+	Module   []byte
+	Manifest []byte // for a module whose language cannot hold one; nil: it is in the module
+	Config   []byte // with which the dry run starts; nil: {}
+	Actor    string
+}
+
+// Upload checks a module and keeps it as a version that can be activated. The same bytes are the same version: they are not checked
+// again, and created is false. What is wrong with a module comes as one *queue.Error that lists everything, with pointers such as
+// /module/code/functions/12/offset/345; nothing is kept then.
+func (c *Catalogue) Upload(ctx context.Context, u Upload) (v Version, created bool, err error) {
+	module, err := c.packed(&u)
+	if err != nil {
+		return Version{}, false, err
+	}
+	sum := queue.SHA256(sha256.Sum256(module))
+	if known := c.known(sum); known != nil {
+		return c.show(known), false, nil
+	}
+	if err := c.takeTurn(ctx); err != nil {
+		return Version{}, false, err
+	}
+	defer func() { <-c.turn }()
+	if known := c.known(sum); known != nil { // somebody sent the same meanwhile
+		return c.show(known), false, nil
+	}
+	if err := c.refused(sum); err != nil {
+		return Version{}, false, err
+	}
+	made, opened, err := c.check(ctx, module, sum, &u)
+	if err != nil {
+		c.refuse(sum, err)
+		return Version{}, false, err
+	}
+	if err := c.add(made, opened, module); err != nil {
+		return Version{}, false, err
+	}
+	return c.show(made), true, nil
+}
+
+// packed is the module with its manifest in it, after the sizes were looked at.
+func (c *Catalogue) packed(u *Upload) ([]byte, error) {
+	if most := c.limits.Scan.ModuleBytes; len(u.Module) > most {
+		return nil, &queue.Error{Code: queue.CodeTooLarge, Message: fmt.Sprintf("The module has %d bytes; at most %d are allowed.", len(u.Module), most)}
+	}
+	if u.Manifest == nil {
+		return u.Module, nil
+	}
+	module, err := manifest.Pack(u.Module, u.Manifest)
+	if err != nil {
+		return nil, queue.Invalid("/module", "%s", err.Error())
+	}
+	return module, nil
+}
+
+func (c *Catalogue) known(sum queue.SHA256) *version {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.versions[sum]
+}
+
+// takeTurn waits until no other upload is checked: a check takes a core for seconds.
+func (c *Catalogue) takeTurn(ctx context.Context) error {
+	c.mu.Lock()
+	if c.store == nil {
+		c.mu.Unlock()
+		return errClosed
+	}
+	if c.waiting >= c.limits.Waiting {
+		c.mu.Unlock()
+		return &queue.Error{Code: queue.CodeOverloaded, Message: "Other plugins are being checked; send this one again in a moment."}
+	}
+	c.waiting++
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.waiting--
+		c.mu.Unlock()
+	}()
+	select {
+	case c.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// check puts a module through everything. The result is open, with the configuration of its dry run.
+func (c *Catalogue) check(ctx context.Context, module []byte, sum queue.SHA256, u *Upload) (*version, *use, error) {
+	report, m, columns, config, err := c.validate(module, u.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.room(m.Name, int64(len(module))); err != nil {
+		return nil, nil, err
+	}
+	rewritten, err := instrument.Instrument(module, report, c.rewriting(m))
+	if err != nil {
+		return nil, nil, refusal("instrument", err.Error())
+	}
+	compiled, err := c.compiler.Load(ctx, rewritten.Bytes)
+	if err != nil {
+		return nil, nil, compileError(err)
+	}
+	found := Report{CompileMs: compiled.CPU.Milliseconds(), CompilePeakBytes: compiled.PeakBytes, FromCache: compiled.FromCache, Instructions: report.Instructions}
+	patient := c.limits.Host
+	patient.Deadline *= 10 // fuel ends what does not end; a machine that is busy is not the plugin's fault
+	open, err := c.start(ctx, compiled, rewritten, report, m, config, patient)
+	if err != nil {
+		return nil, nil, dryRunError("init", err)
+	}
+	if err := c.dryRun(ctx, open, m, &found); err != nil {
+		return nil, nil, errors.Join(err, open.Close())
+	}
+	// The sandbox of the dry run was patient; what serves is opened anew, from the cache.
+	if err := open.Close(); err != nil {
+		return nil, nil, err
+	}
+	text, err := json.Marshal(&found)
+	if err != nil {
+		return nil, nil, fmt.Errorf("plugins: report: %w", err)
+	}
+	v := &version{
+		PluginVersion: queue.PluginVersion{
+			SHA256: sum, Name: m.Name, Version: m.Version, State: Ready, Size: int64(len(module)), Manifest: slices.Clone(report.Manifest), Report: text,
+			Created: queue.At(c.options.Now()), Actor: u.Actor,
+		},
+		manifest: m, route: columns, report: found, state: state{name: Ready},
+	}
+	opened, err := c.openModule(ctx, module, report, m, config, c.limits.Host)
+	if err != nil {
+		return nil, nil, fmt.Errorf("plugins: open what was checked: %w", err)
+	}
+	return v, c.newUse(useKey{sum, string(config)}, v, opened), nil
+}
+
+// validate scans a module and reads its manifest, and says everything that is wrong with either.
+func (c *Catalogue) validate(module, rawConfig []byte) (report *scan.Report, m *manifest.Manifest, columns *columns, config []byte, err error) {
+	report, violations := scan.Scan(module, c.limits.Scan)
+	var wrong []queue.Problem
+	for _, v := range violations {
+		wrong = append(wrong, problemOf(&v))
+	}
+	switch {
+	case report.Manifest == nil && len(violations) == 0:
+		wrong = append(wrong, queue.Problem{Pointer: "/manifest", Detail: "missing_manifest: the module has no section quern.manifest; put one in with `quern plugin pack`, or send it beside the module"})
+	case report.Manifest != nil:
+		var found []manifest.Violation
+		m, found = manifest.Parse(report.Manifest)
+		for _, v := range found {
+			wrong = append(wrong, queue.Problem{Pointer: "/manifest" + v.Pointer, Detail: "manifest: " + v.Detail})
+		}
+	}
+	if m != nil {
+		var missing []queue.Problem
+		columns, missing = columnsOf(m)
+		wrong = append(wrong, missing...)
+		wrong = append(wrong, c.needs(m, report)...)
+		var found []manifest.Violation
+		config, found = manifest.ValidateConfig(m.Schema, rawConfig)
+		for _, v := range found {
+			wrong = append(wrong, queue.Problem{Pointer: "/config" + v.Pointer, Detail: "config: " + v.Detail + "; send one with the module that the dry run can start with"})
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, nil, nil, nil, &queue.Error{Code: queue.CodeInvalid, Message: "The module cannot be used as a plugin.", Problems: wrong}
+	}
+	return report, m, columns, config, nil
+}
+
+// needs holds a manifest against the module and the server.
+func (c *Catalogue) needs(m *manifest.Manifest, report *scan.Report) (wrong []queue.Problem) {
+	if m.Pages > c.limits.Scan.MemoryPages {
+		wrong = append(wrong, queue.Problem{Pointer: "/manifest/needs/pages", Detail: fmt.Sprintf("memory_too_large: is %d; this server gives at most %d pages of 64 KiB", m.Pages, c.limits.Scan.MemoryPages)})
+	}
+	if len(report.Memories) > 0 && int64(report.Memories[0].Min) > int64(m.Pages) {
+		wrong = append(wrong, queue.Problem{Pointer: "/manifest/needs/pages", Detail: fmt.Sprintf("memory_too_large: is %d, and the module begins with %d", m.Pages, report.Memories[0].Min)})
+	}
+	if report.HiddenState && m.State == manifest.Reset {
+		wrong = append(wrong, queue.Problem{Pointer: "/manifest/state", Detail: "hidden_state: is reset, and the module changes tables, segments or vectors in globals, which cannot be brought back; declare fresh"})
+	}
+	return wrong
+}
+
+// problemOf says where in the module a violation is, in the form of a pointer.
+func problemOf(v *scan.Violation) queue.Problem {
+	at := "/module/" + v.Section
+	if v.Function >= 0 {
+		at += fmt.Sprintf("/functions/%d", v.Function)
+	}
+	return queue.Problem{Pointer: fmt.Sprintf("%s/offset/%d", at, v.Offset), Detail: string(v.Rule) + ": " + v.Message}
+}
+
+// refusal is the error of a module that one rule refuses.
+func refusal(rule, detail string) *queue.Error {
+	return &queue.Error{Code: queue.CodeInvalid, Message: "The module cannot be used as a plugin.", Problems: []queue.Problem{{Pointer: "/module", Detail: rule + ": " + detail}}}
+}
+
+// compileError tells what a module did from what the machine did.
+func compileError(err error) error {
+	switch {
+	case errors.Is(err, compile.ErrInvalid):
+		return refusal("compile_invalid", err.Error())
+	case errors.Is(err, compile.ErrBudget), errors.Is(err, compile.ErrMemory):
+		return refusal("compile_budget", err.Error())
+	case errors.Is(err, compile.ErrBusy):
+		return &queue.Error{Code: queue.CodeOverloaded, Message: "Other plugins are being compiled; send this one again in a moment."}
+	}
+	return err
+}
+
+// room says whether there is room for a version.
+func (c *Catalogue) room(name string, size int64) error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	p := c.plugins[name]
+	switch {
+	case p == nil && len(c.plugins) >= c.limits.Names:
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d plugins, which is the most. Delete one that is not used.", len(c.plugins))}
+	case p != nil && len(p.versions) >= c.limits.Versions:
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The plugin \"%s\" has %d versions, which is the most. Delete some that are not used.", name, len(p.versions))}
+	case c.bytes+size > c.limits.Bytes:
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("All modules together have %d bytes, and %d are allowed. Delete versions that are not used.", c.bytes, c.limits.Bytes)}
+	}
+	return nil
+}
+
+// add stores a version and makes it known. Its first use is open.
+func (c *Catalogue) add(v *version, first *use, module []byte) error {
+	c.changes.Lock()
+	defer c.changes.Unlock()
+	c.mu.RLock()
+	store := c.store
+	c.mu.RUnlock()
+	if err := store.PutPluginVersion(v.PluginVersion, module); err != nil {
+		return errors.Join(fmt.Errorf("plugins: store a version: %w", err), first.host.Close())
+	}
+	c.mu.Lock()
+	c.enter(v)
+	c.mu.Unlock()
+	c.keep(first)
+	c.log.Info("a plugin's version is ready", "plugin", v.Name, "version", v.Version, "sha256", short(v.SHA256), "bytes", v.Size)
+	return nil
+}
+
+// rejections remember the last modules that were refused, so that sending one again and again costs no compilation.
+type rejections struct {
+	errs  map[queue.SHA256]error
+	order []queue.SHA256
+}
+
+const maxRejections = 64
+
+// refuse remembers what is the module's fault and will be again.
+func (c *Catalogue) refuse(sum queue.SHA256, err error) {
+	var refused *queue.Error
+	if !errors.As(err, &refused) || refused.Code != queue.CodeInvalid {
+		return
+	}
+	for _, p := range refused.Problems {
+		if len(p.Pointer) >= 7 && p.Pointer[:7] == "/config" {
+			return // another configuration may do
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := &c.rejected
+	if r.errs == nil {
+		r.errs = map[queue.SHA256]error{}
+	}
+	if _, known := r.errs[sum]; !known {
+		r.order = append(r.order, sum)
+	}
+	r.errs[sum] = err
+	if len(r.order) > maxRejections {
+		delete(r.errs, r.order[0])
+		r.order = slices.Delete(r.order, 0, 1)
+	}
+}
+
+func (c *Catalogue) refused(sum queue.SHA256) error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.rejected.errs[sum]
+}
+
+func hexOf(sum queue.SHA256) string { return hex.EncodeToString(sum[:]) }
