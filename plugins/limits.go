@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quern-queue/quern/wasm/compile"
 	"github.com/quern-queue/quern/wasm/host"
 	"github.com/quern-queue/quern/wasm/manifest"
 	"github.com/quern-queue/quern/wasm/scan"
@@ -17,9 +18,10 @@ type Limits struct {
 	Versions int         // of one plugin
 	Bytes    int64       // of all modules together
 
-	Instances int // sandboxes of one version and configuration at once
-	Uses      int // versions and configurations open at once beside those that are active: each holds its code
-	Waiting   int // uploads that wait for the one that is checked
+	Instances     int    // sandboxes of one version and configuration at once
+	Uses          int    // versions and configurations open at once beside those that are active: each holds its code
+	CompileMemory uint64 // address space of a compiling child beyond what it begins with, in bytes; 0 for no limit
+	Waiting       int    // uploads that wait for the one that is checked
 
 	Faults         int           // within FaultWindow that open a breaker
 	FaultWindow    time.Duration //
@@ -44,7 +46,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Scan: scan.DefaultLimits(), Host: host.DefaultLimits(), Names: 1_000, Versions: 100, Bytes: 1 << 30,
-		Instances: 2, Uses: 64, Waiting: 8,
+		Instances: 2, Uses: 64, Waiting: 8, CompileMemory: compile.DefaultLimits().MemoryBytes,
 		Faults: 3, FaultWindow: time.Minute, OpenFirst: 5 * time.Second, OpenLongest: 5 * time.Minute, Quarantine: 5, QuarantineTime: time.Hour,
 		CPUShare: 0.25, CPUWindow: 10 * time.Second, Linger: 5 * time.Minute,
 		LogLines: 1_000, LogsPerSecond: 100, RecordEvery: 10_000, Records: 16, RecordBytes: 4 << 20, ShadowQueue: 64,
