@@ -284,3 +284,5 @@ var goGuest = sync.OnceValues(func() ([]byte, error) {
 })
 
 func nan(v float64) bool { return math.IsNaN(v) }
+
+func abiPack(module, text []byte) ([]byte, error) { return manifest.Pack(module, text) }

@@ -24,7 +24,7 @@ const (
 	codeNotFound     queue.Code = api.CodeNotFound         // no such path
 	codeMethod       queue.Code = api.CodeMethodNotAllowed // the path exists, the method does not
 	codeMediaType    queue.Code = api.CodeUnsupportedMedia
-	codePrecondition queue.Code = api.CodePrecondition
+	codePrecondition queue.Code = queue.CodePrecondition
 	codeHost         queue.Code = "misdirected"    // the Host header is not a name of this server
 	codeCrossOrigin  queue.Code = "cross_origin"   // a browser sent it from another site
 	codeSlow         queue.Code = "request_slow"   // the body did not arrive in time
@@ -54,6 +54,7 @@ func kinds() []kind {
 		{code: queue.CodeUnknownSubmission, status: 404, title: "No such submission", advice: "Check the id; ended submissions are forgotten after the queue's retention."},
 		{code: queue.CodeUnknownStrategy, status: 404, title: "No such strategy", advice: "GET /v1/queues/{queue}/strategies lists those there are."},
 		{code: queue.CodeUnknownValue, status: 404, title: "No such value", advice: "GET /v1/queues/{queue}/meta-keys/{key}/values lists those there are; PUT sets something for any value."},
+		{code: queue.CodeUnknownPlugin, status: 404, title: "No such plugin", advice: "GET /v1/plugins lists those there are, /v1/plugins/{name}/versions their versions."},
 		{code: codeNotFound, status: 404, title: "No such path", advice: "See the list of operations on this page."},
 		{code: codeMethod, status: 405, title: "Method not allowed", advice: "Use one of the methods in the Allow header."},
 		{code: queue.CodeConflict, status: 409, title: "The state does not allow it", advice: "Read the resource again and decide anew."},

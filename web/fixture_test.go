@@ -2,9 +2,11 @@ package web
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/plugins"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -20,6 +23,7 @@ type fixture struct {
 	testing.TB
 	server  *Server
 	engine  *engine.Engine
+	plugins *plugins.Catalogue
 	address string
 	client  *http.Client
 	log     *lockedBuffer
@@ -48,9 +52,11 @@ func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixtu
 		cancel()
 		t.Fatal(err)
 	}
+	held, closePlugins := openPlugins(t, e, registry, logger)
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
 	t.Cleanup(func() {
+		closePlugins()
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("run: %v", err)
@@ -60,7 +66,7 @@ func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixtu
 		}
 	})
 	s, err := New(Options{
-		Engine: e, Now: time.Now, Seed: next, Logger: logger, Registerer: registry, Gatherer: registry,
+		Engine: e, Plugins: held, Now: time.Now, Seed: next, Logger: logger, Registerer: registry, Gatherer: registry,
 		Version: api.Version{Version: "0.0.0-test", Go: "go"},
 	})
 	if err != nil {
@@ -69,7 +75,7 @@ func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixtu
 	for _, c := range change {
 		c(s)
 	}
-	f := &fixture{TB: t, server: s, engine: e, address: serve(t, s), log: log}
+	f := &fixture{TB: t, server: s, engine: e, plugins: held, address: serve(t, s), log: log}
 	f.client = &http.Client{Transport: newValidating(t, s.Document())}
 	return f
 }
@@ -143,6 +149,37 @@ func (f *fixture) waiters(n uint64) {
 		case <-f.Context().Done():
 			f.Fatal("the test ended before the consumers waited")
 		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// openPlugins opens the plugins over the engine's store; this binary compiles for them.
+func openPlugins(t testing.TB, e *engine.Engine, registry *prometheus.Registry, logger *slog.Logger) (c *plugins.Catalogue, end func()) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := plugins.DefaultLimits()
+	if raceDetector {
+		limits.CompileMemory = 0 // the race detector alone reserves more address space than that
+	}
+	c, err = plugins.New(plugins.Options{
+		Dir: t.TempDir(), Child: []string{self, "plugin-compile"}, Now: time.Now, Limits: limits, Logger: logger, Registerer: registry,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Open(context.Background(), e.PluginStore(), nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- c.Run(ctx) }()
+	return c, func() {
+		cancel()
+		if err := errors.Join(<-ran, c.Close()); err != nil {
+			t.Errorf("plugins: %v", err)
 		}
 	}
 }

@@ -50,6 +50,7 @@ func (s *Server) newDocument() *document {
 				{Name: tagSubmissions, Description: "Work inserted at once, made of chunks"},
 				{Name: tagReservations, Description: "Chunks in the hands of consumers"},
 				{Name: tagStrategies, Description: "Strategies that a queue keeps under names"},
+				{Name: tagPlugins, Description: "Uploaded WebAssembly that decides the order"},
 				{Name: tagQueues, Description: "Named configurations with their own backlog"},
 				{Name: tagServer, Description: "The server itself"},
 			},

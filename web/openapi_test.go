@@ -64,7 +64,7 @@ func TestDocumentIsComplete(t *testing.T) {
 	if doc.OpenAPI != "3.1.0" {
 		t.Errorf("openapi: got %q, want 3.1.0", doc.OpenAPI)
 	}
-	scopes := []any{scopeProduce, scopeConsume, scopeRead, scopeOperate, scopeAdmin}
+	scopes := []any{scopeProduce, scopeConsume, scopeRead, scopeOperate, scopePlugins, scopeAdmin}
 	documented := 0
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {

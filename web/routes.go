@@ -18,6 +18,7 @@ const (
 	scopeConsume = "consume"
 	scopeRead    = "read"
 	scopeOperate = "operate"
+	scopePlugins = "plugins"
 	scopeAdmin   = "admin"
 )
 
@@ -27,6 +28,7 @@ const (
 	tagSubmissions  = "submissions"
 	tagReservations = "reservations"
 	tagStrategies   = "strategies"
+	tagPlugins      = "plugins"
 	tagServer       = "server"
 )
 
@@ -67,6 +69,7 @@ func (s *Server) routes() error {
 
 	s.valueRoutes(d)
 	s.strategyRoutes(d)
+	s.pluginRoutes(d)
 
 	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)

@@ -47,9 +47,10 @@ const (
 	maxHeldBytes = 8 * maxInsertBytes
 )
 
-// Options are what a Server is made of. All fields but Hosts and Version are required.
+// Options are what a Server is made of. All fields but Plugins, Hosts and Version are required.
 type Options struct {
 	Engine     Engine
+	Plugins    Plugins // nil: operations on plugins answer 503
 	Now        func() time.Time
 	Seed       func() uint64 // chance: makes request ids of two runs differ
 	Logger     *slog.Logger
@@ -62,6 +63,7 @@ type Options struct {
 // Server is the HTTP face. Make it with New.
 type Server struct {
 	engine      Engine
+	plugins     Plugins
 	now         func() time.Time
 	log         *slog.Logger
 	gatherer    prometheus.Gatherer
@@ -103,7 +105,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("web: compression: %w", err)
 	}
 	s := &Server{
-		engine: o.Engine, now: o.Now, log: o.Logger, gatherer: o.Gatherer, version: o.Version,
+		engine: o.Engine, plugins: o.Plugins, now: o.Now, log: o.Logger, gatherer: o.Gatherer, version: o.Version,
 		hosts: allowed, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
 		kinds: make(map[queue.Code]kind), operations: make(map[string]map[string]*operation),
 		patience: defaultPatience(), constant: newConstant(), idPrefix: strconv.FormatUint(o.Seed(), 36) + "-",

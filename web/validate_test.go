@@ -12,15 +12,20 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
+
+	"github.com/quern-queue/quern/wasm/compile"
 )
 
-// TestMain teaches the validator the media types that are text to it.
+// TestMain lets this binary be the compiling child of plugins too, and teaches the validator the media types that are text to it.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "plugin-compile" {
+		os.Exit(compile.Child(os.Args[2:], os.Stdin, os.Stderr))
+	}
 	text := func(body io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filter.EncodingFn) (any, error) {
 		all, err := io.ReadAll(body)
 		return string(all), err
 	}
-	for _, media := range []string{contentLines, contentOpenAPI, "text/html", "text/plain"} {
+	for _, media := range []string{contentLines, contentOpenAPI, "text/html", "text/plain", contentWasm, contentBytes} {
 		openapi3filter.RegisterBodyDecoder(media, text)
 	}
 	os.Exit(m.Run())

@@ -29,6 +29,7 @@ const (
 	CodeUnknownSubmission = "unknown_submission"
 	CodeUnknownStrategy   = "unknown_strategy"
 	CodeUnknownValue      = "unknown_value"
+	CodeUnknownPlugin     = "unknown_plugin"
 	CodeConflict          = "conflict"
 	CodeIdempotencyReuse  = "idempotency_key_reused"
 	CodeTooLarge          = "too_large"

@@ -1,0 +1,24 @@
+package wasmtest
+
+// Moody is Scorer, except in batches for which the condition, which leaves an i32 on the stack, is not 0: there it does what bad says
+// first. Both may use local 0, the batch, and the locals 1 to 3.
+func Moody(condition, bad []byte) []byte {
+	return PluginWithLocals(rowLocals, Code(
+		condition, 0x04, Empty, bad, End,
+		0x41, 0, 0x21, 1, 0x41, 0, 0x21, 2, 0x41, 0, 0x21, 3,
+		each(Code(column(0), ConstF64(10), 0xa2, column(1), ConstF64(5), 0xa2, 0xa1))))
+}
+
+// NotDry holds in batches that are not dry runs: what an upload's check does not see.
+func NotDry() []byte { return Code(0x20, 0, 0x28, 2, headerFlags, 0x41, 1, 0x71, 0x45) }
+
+// NegativeSeed holds in batches whose seed has its highest bit set: tests choose it batch by batch.
+func NegativeSeed() []byte { return Code(0x20, 0, 0x29, 3, headerSeed, 0x42, 0, 0x53) }
+
+// Endless is a loop without end, to be bad with.
+func Endless() []byte { return Code(0x03, Empty, 0x0c, 0, End) }
+
+const (
+	headerSeed  = 32
+	headerFlags = 44
+)

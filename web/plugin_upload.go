@@ -1,0 +1,174 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/plugins"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+const (
+	contentWasm      = "application/wasm"
+	contentMultipart = "multipart/form-data"
+	contentBytes     = "application/octet-stream"
+
+	maxUploadBytes = 16<<20 + maxPartBytes*2 // the ceiling of a module, and the other parts; the catalogue's own limit is lower
+	maxPartBytes   = 64 << 10
+	maxUploadParts = 8
+	uploadAbout    = "As `application/wasm` the body is the module, with its manifest in the section `quern.manifest`. As `multipart/form-data` the parts are `module`, `manifest` (JSON, for languages that cannot embed one) and `config` " +
+		"(JSON, for the dry run of a plugin that does not start without). The module is scanned, instrumented, compiled in a process of its own and tried; 422 lists everything that is wrong with it, with pointers such as /module/code/functions/12/offset/345. " +
+		"The same bytes are the same version: they answer 200 and are not checked again. A version scores nothing before it is activated."
+)
+
+// uploadPlugin is POST /v1/plugins.
+func (s *Server) uploadPlugin(c echo.Context) error {
+	catalogue, err := s.catalogue()
+	if err != nil {
+		return err
+	}
+	r := c.Request()
+	media, err := s.mediaType(r, contentWasm, contentMultipart)
+	if err != nil {
+		return err
+	}
+	if r.ContentLength > maxUploadBytes {
+		return &http.MaxBytesError{Limit: maxUploadBytes}
+	}
+	s.uploadLonger(c.Response())
+	// What is held in memory counts with the bodies of inserts.
+	if s.held.Add(maxUploadBytes) > maxHeldBytes {
+		s.held.Add(-maxUploadBytes)
+		return &queue.Error{Code: queue.CodeOverloaded, Message: "Too many large requests are being read at once; send this one again in a moment."}
+	}
+	defer s.held.Add(-maxUploadBytes)
+	r.Body = http.MaxBytesReader(c.Response(), r.Body, maxUploadBytes)
+	var upload plugins.Upload
+	if media == contentWasm {
+		upload.Module, err = io.ReadAll(r.Body)
+	} else {
+		err = s.readParts(r, &upload)
+	}
+	if err != nil {
+		return err
+	}
+	v, created, err := catalogue.Upload(r.Context(), upload)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+		c.Response().Header().Set("Location", "/v1/plugins/"+v.Name+"/versions/"+v.SHA256)
+	}
+	return c.JSON(status, apiPluginVersion(&v))
+}
+
+// readParts reads a form: each part once, each within its limit.
+func (s *Server) readParts(r *http.Request, into *plugins.Upload) error {
+	_, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || parameters["boundary"] == "" {
+		return s.newProblem(codeMalformed, "The form has no boundary.")
+	}
+	reader := multipart.NewReader(r.Body, parameters["boundary"])
+	places := map[string]*[]byte{"module": &into.Module, "manifest": &into.Manifest, "config": &into.Config}
+	for n := 0; ; n++ {
+		part, err := reader.NextPart()
+		var large *http.MaxBytesError
+		switch {
+		case err == io.EOF && into.Module == nil:
+			return queue.Invalid("/module", "is missing: a form has a part of this name with the bytes of the module")
+		case err == io.EOF:
+			return nil
+		case errors.As(err, &large):
+			return large
+		case err != nil || n >= maxUploadParts:
+			return s.newProblem(codeMalformed, "The form cannot be read to its end, or has more than "+strconv.Itoa(maxUploadParts)+" parts.")
+		}
+		name := part.FormName()
+		place := places[name]
+		if place == nil || *place != nil {
+			return queue.Invalid("/"+api.EscapePointer(name), "is not a part of this form, or is there twice; its parts are module, manifest and config")
+		}
+		most := int64(maxPartBytes)
+		if name == "module" {
+			most = maxUploadBytes
+		}
+		content, err := io.ReadAll(io.LimitReader(part, most+1))
+		if err != nil {
+			return err
+		}
+		if int64(len(content)) > most {
+			return queue.Invalid("/"+name, "has more than %d bytes", most)
+		}
+		*place = append([]byte{}, content...)
+	}
+}
+
+// getPluginModule is GET .../wasm.
+func (s *Server) getPluginModule(c echo.Context) error {
+	catalogue, err := s.catalogue()
+	if err != nil {
+		return err
+	}
+	module, v, err := catalogue.Module(c.Param("name"), c.Param("version"))
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set("Content-Disposition", `attachment; filename="`+v.Name+"-"+v.SHA256[:8]+`.wasm"`)
+	c.Response().Header().Set("ETag", `"`+v.SHA256+`"`)
+	return c.Blob(http.StatusOK, contentWasm, module)
+}
+
+// getPluginRecording is GET .../recordings/{id}.
+func (s *Server) getPluginRecording(c echo.Context) error {
+	catalogue, err := s.catalogue()
+	if err != nil {
+		return err
+	}
+	id, err := strconv.ParseUint(c.Param("id"), 10, 64)
+	if err != nil {
+		return queue.Invalid("/path/id", "is not the number of a recording")
+	}
+	file, err := catalogue.RecordingOf(c.Param("name"), id)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set("Content-Disposition", `attachment; filename="`+strconv.FormatUint(id, 10)+`.qbatch"`)
+	return c.Blob(http.StatusOK, contentBytes, file)
+}
+
+func uploadShape(d *document, op *huma.Operation) {
+	bytes := &huma.Schema{Type: huma.TypeString, Format: "binary"}
+	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+		contentWasm: {Schema: bytes},
+		contentMultipart: {Schema: &huma.Schema{Type: huma.TypeObject, Required: []string{"module"}, Properties: map[string]*huma.Schema{
+			"module": bytes, "manifest": {Type: huma.TypeString}, "config": {Type: huma.TypeString},
+		}}},
+	}}
+	for _, status := range []int{http.StatusCreated, http.StatusOK} {
+		op.Responses[strconv.Itoa(status)] = d.answer(reflect.TypeFor[api.PluginVersion](), status)
+	}
+	op.Responses["200"].Description = "The same bytes were uploaded before"
+	op.Responses["201"].Headers = map[string]*huma.Param{"Location": {Description: "Path of the version", Schema: &huma.Schema{Type: huma.TypeString}}}
+}
+
+// fileShape is that of an operation that answers with a file; its parameters are those of its path.
+func fileShape(media string, parameters map[string]string, order ...string) func(*document, *huma.Operation) {
+	return func(_ *document, op *huma.Operation) {
+		for _, name := range order {
+			op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: parameters[name], Schema: &huma.Schema{Type: huma.TypeString}})
+		}
+		op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
+			media: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}}
+	}
+}

@@ -1,0 +1,377 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/plugins"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// Plugins is what this face needs of the plugins; *plugins.Catalogue is it.
+type Plugins interface {
+	List(after string, limit int) (list []plugins.Plugin, next string)
+	Get(name string) (plugins.Plugin, error)
+	VersionsOf(name string) ([]plugins.Version, error)
+	VersionOf(name, version string) (plugins.Version, error)
+	Module(name, version string) ([]byte, plugins.Version, error)
+	Upload(ctx context.Context, u plugins.Upload) (v plugins.Version, created bool, err error)
+	Activate(ctx context.Context, name string, s plugins.Selection, change plugins.Change) (plugins.Plugin, error)
+	Deactivate(name string, change plugins.Change) (plugins.Plugin, error)
+	Rollback(ctx context.Context, name string, change plugins.Change) (plugins.Plugin, error)
+	Shadow(ctx context.Context, name string, s plugins.Selection, change plugins.Change) (plugins.Plugin, error)
+	Canary(ctx context.Context, name string, s plugins.Selection, percent int, change plugins.Change) (plugins.Plugin, error)
+	PutSettings(name string, s plugins.Settings, change plugins.Change) (plugins.Plugin, error)
+	Reset(name string, change plugins.Change) (plugins.Plugin, error)
+	DeleteVersion(name, version string, change plugins.Change) error
+	Delete(name string, change plugins.Change) error
+	Try(ctx context.Context, name, version string, d plugins.DryRun) (plugins.Tried, error)
+	StatsOf(name string) (plugins.Stats, error)
+	LogsOf(name string, after uint64, limit int) (lines []plugins.LogLine, dropped uint64, err error)
+	RecordingsOf(name string) ([]plugins.Recording, error)
+	RecordingOf(name string, id uint64) ([]byte, error)
+}
+
+var _ Plugins = (*plugins.Catalogue)(nil)
+
+const (
+	selectAbout  = "With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one swap: it holds from the next reservation on, and no reservation sees half of it."
+	releaseAbout = "A version is named by its version text (the newest of that text), or by the first 8 or more digits of its sha256."
+	dryRunAbout  = "Nothing is reserved. Synthetic candidates are always scored; with `queue` also those that a strategy has now, and `picks` says what would be taken, `gained` and `lost` how that differs. `recording` scores a recorded batch anew and compares the bits. " + releaseAbout
+)
+
+// PluginPath names a plugin. It is exported because huma only looks into exported fields.
+type PluginPath struct {
+	Name string `path:"name" maxLength:"64" doc:"Name of the plugin"`
+}
+
+// PluginVersionPath names a version of a plugin.
+type PluginVersionPath struct {
+	PluginPath
+	Version string `path:"version" maxLength:"80" doc:"Version text, or 8 or more digits of the sha256"`
+}
+
+// Revision is the condition of a change of a plugin.
+type Revision struct {
+	IfMatch string `header:"If-Match" doc:"The etag of the plugin's revision; *: any"`
+}
+
+// change reads the condition.
+func (s *Server) change(r *Revision) (plugins.Change, error) {
+	if r.IfMatch == "" || strings.TrimSpace(r.IfMatch) == "*" {
+		return plugins.Change{}, nil
+	}
+	text, ok := strings.CutPrefix(strings.TrimSuffix(strings.TrimSpace(r.IfMatch), `"`), `"r`)
+	revision, err := strconv.ParseUint(text, 10, 63)
+	if !ok || err != nil {
+		return plugins.Change{}, s.newProblem(codePrecondition, "If-Match does not name a revision of a plugin; send its etag.")
+	}
+	if revision == 0 { // a plugin that was never changed is at 0, which is also "any" to the catalogue
+		revision = math.MaxUint64
+	}
+	return plugins.Change{Revision: revision}, nil
+}
+
+// catalogue is who holds the plugins, if this server has any.
+func (s *Server) catalogue() (Plugins, error) {
+	if s.plugins == nil {
+		return nil, &queue.Error{Code: queue.CodeUnavailable, Message: "This server has no plugins."}
+	}
+	return s.plugins, nil
+}
+
+type listPluginsInput struct {
+	Cursor string `query:"cursor" maxLength:"64" doc:"The next of the page before"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
+}
+
+type listPluginsOutput struct{ Body api.Page[api.Plugin] }
+
+func (s *Server) listPlugins(_ context.Context, in *listPluginsInput) (*listPluginsOutput, error) {
+	c, err := s.catalogue()
+	if err != nil {
+		return nil, err
+	}
+	list, next := c.List(in.Cursor, in.Limit)
+	out := &listPluginsOutput{Body: api.Page[api.Plugin]{Items: make([]api.Plugin, len(list)), Next: next}}
+	for i := range list {
+		out.Body.Items[i] = apiPlugin(&list[i])
+	}
+	return out, nil
+}
+
+type pluginOutput struct {
+	ETag string `header:"ETag" doc:"Names the revision"`
+	Body api.Plugin
+}
+
+func pluginAnswer(p plugins.Plugin, err error) (*pluginOutput, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := &pluginOutput{Body: apiPlugin(&p)}
+	out.ETag = out.Body.ETag
+	return out, nil
+}
+
+func (s *Server) getPlugin(_ context.Context, in *PluginPath) (*pluginOutput, error) {
+	c, err := s.catalogue()
+	if err != nil {
+		return nil, err
+	}
+	return pluginAnswer(c.Get(in.Name))
+}
+
+type listVersionsOutput struct{ Body api.Page[api.PluginVersion] }
+
+func (s *Server) listPluginVersions(_ context.Context, in *PluginPath) (*listVersionsOutput, error) {
+	c, err := s.catalogue()
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.VersionsOf(in.Name)
+	if err != nil {
+		return nil, err
+	}
+	out := &listVersionsOutput{Body: api.Page[api.PluginVersion]{Items: make([]api.PluginVersion, len(list))}}
+	for i := range list {
+		out.Body.Items[i] = apiPluginVersion(&list[i])
+	}
+	return out, nil
+}
+
+type pluginVersionOutput struct{ Body api.PluginVersion }
+
+func (s *Server) getPluginVersion(_ context.Context, in *PluginVersionPath) (*pluginVersionOutput, error) {
+	c, err := s.catalogue()
+	if err != nil {
+		return nil, err
+	}
+	v, err := c.VersionOf(in.Name, in.Version)
+	if err != nil {
+		return nil, err
+	}
+	return &pluginVersionOutput{Body: apiPluginVersion(&v)}, nil
+}
+
+type selectInput struct {
+	PluginPath
+	Revision
+	Body decoded[api.PluginSelection]
+}
+
+// selected reads the body and the condition of an operation that puts a version to use.
+func (s *Server) selected(in *selectInput) (c Plugins, chosen plugins.Selection, change plugins.Change, err error) {
+	if c, err = s.catalogue(); err != nil {
+		return
+	}
+	if in.Body.failed != nil {
+		return c, chosen, change, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+	}
+	chosen = plugins.Selection{Version: in.Body.value.Version, Config: configOf(in.Body.value.Config), Force: in.Body.value.Force}
+	change, err = s.change(&in.Revision)
+	return c, chosen, change, err
+}
+
+// configOf is a configuration, where null is none.
+func configOf(raw json.RawMessage) []byte {
+	if string(raw) == "null" {
+		return nil
+	}
+	return raw
+}
+
+func (s *Server) activatePlugin(ctx context.Context, in *selectInput) (*pluginOutput, error) {
+	c, chosen, change, err := s.selected(in)
+	if err != nil {
+		return nil, err
+	}
+	if chosen.Version == "" {
+		return nil, queue.Invalid("/version", "is missing: which version is to be activated?")
+	}
+	return pluginAnswer(c.Activate(ctx, in.Name, chosen, change))
+}
+
+func (s *Server) shadowPlugin(ctx context.Context, in *selectInput) (*pluginOutput, error) {
+	c, chosen, change, err := s.selected(in)
+	if err != nil {
+		return nil, err
+	}
+	return pluginAnswer(c.Shadow(ctx, in.Name, chosen, change))
+}
+
+func (s *Server) canaryPlugin(ctx context.Context, in *selectInput) (*pluginOutput, error) {
+	c, chosen, change, err := s.selected(in)
+	if err != nil {
+		return nil, err
+	}
+	return pluginAnswer(c.Canary(ctx, in.Name, chosen, in.Body.value.Percent, change))
+}
+
+type changePluginInput struct {
+	PluginPath
+	Revision
+}
+
+func (s *Server) changePlugin(in *changePluginInput, do func(Plugins, plugins.Change) (plugins.Plugin, error)) (*pluginOutput, error) {
+	c, err := s.catalogue()
+	if err != nil {
+		return nil, err
+	}
+	change, err := s.change(&in.Revision)
+	if err != nil {
+		return nil, err
+	}
+	return pluginAnswer(do(c, change))
+}
+
+func (s *Server) deactivatePlugin(_ context.Context, in *changePluginInput) (*pluginOutput, error) {
+	return s.changePlugin(in, func(c Plugins, change plugins.Change) (plugins.Plugin, error) { return c.Deactivate(in.Name, change) })
+}
+
+func (s *Server) rollbackPlugin(ctx context.Context, in *changePluginInput) (*pluginOutput, error) {
+	return s.changePlugin(in, func(c Plugins, change plugins.Change) (plugins.Plugin, error) {
+		return c.Rollback(ctx, in.Name, change)
+	})
+}
+
+func (s *Server) resetPlugin(_ context.Context, in *changePluginInput) (*pluginOutput, error) {
+	return s.changePlugin(in, func(c Plugins, change plugins.Change) (plugins.Plugin, error) { return c.Reset(in.Name, change) })
+}
+
+func (s *Server) deletePlugin(_ context.Context, in *changePluginInput) (*struct{}, error) {
+	c, err := s.catalogue()
+	if err != nil {
+		return nil, err
+	}
+	change, err := s.change(&in.Revision)
+	if err != nil {
+		return nil, err
+	}
+	return nil, c.Delete(in.Name, change)
+}
+
+type deleteVersionInput struct {
+	PluginVersionPath
+	Revision
+}
+
+func (s *Server) deletePluginVersion(_ context.Context, in *deleteVersionInput) (*struct{}, error) {
+	c, err := s.catalogue()
+	if err != nil {
+		return nil, err
+	}
+	change, err := s.change(&in.Revision)
+	if err != nil {
+		return nil, err
+	}
+	return nil, c.DeleteVersion(in.Name, in.Version, change)
+}
+
+type settingsInput struct {
+	PluginPath
+	Revision
+	Body decoded[api.PluginSettings]
+}
+
+func (s *Server) putPluginSettings(_ context.Context, in *settingsInput) (*pluginOutput, error) {
+	if in.Body.failed != nil {
+		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+	}
+	set := in.Body.value
+	return s.changePlugin(&changePluginInput{in.PluginPath, in.Revision}, func(c Plugins, change plugins.Change) (plugins.Plugin, error) {
+		return c.PutSettings(in.Name, plugins.Settings{Hold: set.Hold, CPUShare: set.CPUShare, RecordEvery: set.RecordEvery, LogLevel: set.LogLevel}, change)
+	})
+}
+
+type dryRunInput struct {
+	PluginVersionPath
+	Body decoded[api.PluginDryRun]
+}
+
+type dryRunOutput struct{ Body api.PluginTried }
+
+func (s *Server) dryRunPlugin(ctx context.Context, in *dryRunInput) (*dryRunOutput, error) {
+	c, err := s.catalogue()
+	if err != nil {
+		return nil, err
+	}
+	if in.Body.failed != nil {
+		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+	}
+	asked := &in.Body.value
+	d := plugins.DryRun{Config: configOf(asked.Config), Queue: asked.Queue, Strategy: asked.Strategy, Rows: asked.Rows, Want: asked.Want, Recording: asked.Recording}
+	if d.Strategy == "" {
+		d.Strategy = "OldestFirst"
+	}
+	tried, err := c.Try(ctx, in.Name, in.Version, d)
+	if err != nil {
+		return nil, err
+	}
+	return &dryRunOutput{Body: apiTried(&tried)}, nil
+}
+
+type pluginStatsOutput struct{ Body api.PluginStats }
+
+func (s *Server) getPluginStats(_ context.Context, in *PluginPath) (*pluginStatsOutput, error) {
+	c, err := s.catalogue()
+	if err != nil {
+		return nil, err
+	}
+	stats, err := c.StatsOf(in.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &pluginStatsOutput{Body: apiPluginStats(&stats)}, nil
+}
+
+type pluginLogsInput struct {
+	PluginPath
+	After uint64 `query:"after" doc:"Only lines behind this number"`
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"1000" doc:"Most lines"`
+}
+
+type pluginLogsOutput struct{ Body api.PluginLogs }
+
+func (s *Server) getPluginLogs(_ context.Context, in *pluginLogsInput) (*pluginLogsOutput, error) {
+	c, err := s.catalogue()
+	if err != nil {
+		return nil, err
+	}
+	lines, dropped, err := c.LogsOf(in.Name, in.After, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &pluginLogsOutput{Body: api.PluginLogs{Lines: make([]api.PluginLogLine, len(lines)), Dropped: dropped, Next: in.After}}
+	for i, line := range lines {
+		out.Body.Lines[i] = api.PluginLogLine{
+			Number: line.Number, Time: apiTime(line.Time), Version: line.Version, SHA256: line.SHA256, Level: [...]string{"debug", "info", "warn", "error"}[line.Level&3], Text: line.Text,
+		}
+		out.Body.Next = line.Number
+	}
+	return out, nil
+}
+
+type listRecordingsOutput struct {
+	Body api.Page[api.PluginRecording]
+}
+
+func (s *Server) listPluginRecordings(_ context.Context, in *PluginPath) (*listRecordingsOutput, error) {
+	c, err := s.catalogue()
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.RecordingsOf(in.Name)
+	if err != nil {
+		return nil, err
+	}
+	out := &listRecordingsOutput{Body: api.Page[api.PluginRecording]{Items: make([]api.PluginRecording, len(list))}}
+	for i, r := range list {
+		out.Body.Items[i] = api.PluginRecording{ID: r.ID, Time: apiTime(r.Time), Version: r.Version, SHA256: r.SHA256, Rows: r.Rows, Size: r.Size, Fault: r.Fault}
+	}
+	return out, nil
+}
