@@ -307,6 +307,7 @@ func (c *Catalogue) forget(v *version) {
 }
 
 // discard closes what is open of a version and removes its compiled code. module may be nil, where the store had none.
+// Modules that differ in nothing but their manifests have the same code: it is made anew for the other one when that is opened next.
 func (c *Catalogue) discard(v *version, module []byte) error {
 	var errs []error
 	for _, u := range c.uses.remove(v.SHA256) {

@@ -127,7 +127,11 @@ func (w *world) start() {
 
 func (w *world) end() {
 	w.Helper()
+	if w.stop == nil {
+		return
+	}
 	w.stop()
+	w.stop = nil
 	if err := errors.Join(w.Catalogue.Close(), w.store.Close()); err != nil {
 		w.Errorf("close: %v", err)
 	}
