@@ -320,7 +320,7 @@ func (c *Catalogue) discard(v *version, module []byte) error {
 	if len(violations) > 0 {
 		return errors.Join(errs...)
 	}
-	rewritten, err := instrument.Instrument(module, report, c.rewriting(v.manifest))
+	rewritten, err := instrument.Instrument(module, report, c.limits.rewriting(v.manifest))
 	if err == nil {
 		err = c.compiler.Forget(rewritten.Bytes)
 	}

@@ -34,7 +34,7 @@ type Report struct {
 const timedBatches = 15
 
 // dryRun scores synthetic batches of none, one and a window of rows, each twice, and measures.
-func (c *Catalogue) dryRun(ctx context.Context, v *host.Version, m *manifest.Manifest, r *Report) error {
+func dryRun(ctx context.Context, v *host.Version, m *manifest.Manifest, r *Report) error {
 	rows, skipped, unwritten := 0, 0, 0
 	r.Deterministic, r.Rows = true, m.WindowDefault
 	for seed, n := range []int{0, 1, m.WindowDefault} {
@@ -59,11 +59,11 @@ func (c *Catalogue) dryRun(ctx context.Context, v *host.Version, m *manifest.Man
 		return refusal("not_deterministic", "the same batch gave other scores the second time, although the manifest declares the state "+string(m.State))
 	}
 	r.SkipShare, r.NaNShare = float64(skipped+unwritten)/float64(rows), float64(skipped)/float64(rows)
-	return c.timed(ctx, v, m, r)
+	return timed(ctx, v, m, r)
 }
 
 // timed measures batches of the default window.
-func (c *Catalogue) timed(ctx context.Context, v *host.Version, m *manifest.Manifest, r *Report) error {
+func timed(ctx context.Context, v *host.Version, m *manifest.Manifest, r *Report) error {
 	var took []time.Duration
 	scores := make([]float64, m.WindowDefault)
 	batch := synthetic(m, m.WindowDefault, 7)

@@ -93,7 +93,7 @@ func (c *Catalogue) openExpression(x *strategy.Expression) (*use, error) {
 	if len(violations) > 0 {
 		return nil, &queue.Error{Code: queue.CodeInvalid, Message: "The formula is too large.", Err: errors.New(violations[0].String())}
 	}
-	rewritten, err := instrument.Instrument(module, report, c.rewriting(m))
+	rewritten, err := instrument.Instrument(module, report, c.limits.rewriting(m))
 	if err != nil {
 		return nil, fmt.Errorf("plugins: %w", err)
 	}

@@ -97,7 +97,7 @@ func (c *Catalogue) Try(ctx context.Context, name, text string, d DryRun) (Tried
 		return Tried{}, fmt.Errorf("plugins: dry run: %w", err)
 	}
 	out := Tried{Report: Report{Instructions: v.report.Instructions}}
-	if err := c.dryRun(ctx, u.host, v.manifest, &out.Report); err != nil {
+	if err := dryRun(ctx, u.host, v.manifest, &out.Report); err != nil {
 		return Tried{}, err
 	}
 	if d.Recording != 0 {

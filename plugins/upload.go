@@ -106,14 +106,14 @@ func (c *Catalogue) takeTurn(ctx context.Context) error {
 
 // check puts a module through everything. The result is open, with the configuration of its dry run.
 func (c *Catalogue) check(ctx context.Context, module []byte, sum queue.SHA256, u *Upload) (*version, *use, error) {
-	report, m, columns, config, err := c.validate(module, u.Config)
+	report, m, columns, config, err := validate(module, u.Config, &c.limits)
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := c.room(m.Name, int64(len(module))); err != nil {
 		return nil, nil, err
 	}
-	rewritten, err := instrument.Instrument(module, report, c.rewriting(m))
+	rewritten, err := instrument.Instrument(module, report, c.limits.rewriting(m))
 	if err != nil {
 		return nil, nil, refusal("instrument", err.Error())
 	}
@@ -128,7 +128,7 @@ func (c *Catalogue) check(ctx context.Context, module []byte, sum queue.SHA256, 
 	if err != nil {
 		return nil, nil, dryRunError("init", err)
 	}
-	if err := c.dryRun(ctx, open, m, &found); err != nil {
+	if err := dryRun(ctx, open, m, &found); err != nil {
 		return nil, nil, errors.Join(err, open.Close())
 	}
 	// The sandbox of the dry run was patient; what serves is opened anew, from the cache.
@@ -154,8 +154,8 @@ func (c *Catalogue) check(ctx context.Context, module []byte, sum queue.SHA256, 
 }
 
 // validate scans a module and reads its manifest, and says everything that is wrong with either.
-func (c *Catalogue) validate(module, rawConfig []byte) (report *scan.Report, m *manifest.Manifest, columns *columns, config []byte, err error) {
-	report, violations := scan.Scan(module, c.limits.Scan)
+func validate(module, rawConfig []byte, l *Limits) (report *scan.Report, m *manifest.Manifest, columns *columns, config []byte, err error) {
+	report, violations := scan.Scan(module, l.Scan)
 	var wrong []queue.Problem
 	for _, v := range violations {
 		wrong = append(wrong, problemOf(&v))
@@ -174,7 +174,7 @@ func (c *Catalogue) validate(module, rawConfig []byte) (report *scan.Report, m *
 		var missing []queue.Problem
 		columns, missing = columnsOf(m)
 		wrong = append(wrong, missing...)
-		wrong = append(wrong, c.needs(m, report)...)
+		wrong = append(wrong, needs(m, report, l)...)
 		var found []manifest.Violation
 		config, found = manifest.ValidateConfig(m.Schema, rawConfig)
 		for _, v := range found {
@@ -188,9 +188,9 @@ func (c *Catalogue) validate(module, rawConfig []byte) (report *scan.Report, m *
 }
 
 // needs holds a manifest against the module and the server.
-func (c *Catalogue) needs(m *manifest.Manifest, report *scan.Report) (wrong []queue.Problem) {
-	if m.Pages > c.limits.Scan.MemoryPages {
-		wrong = append(wrong, queue.Problem{Pointer: "/manifest/needs/pages", Detail: fmt.Sprintf("memory_too_large: is %d; this server gives at most %d pages of 64 KiB", m.Pages, c.limits.Scan.MemoryPages)})
+func needs(m *manifest.Manifest, report *scan.Report, l *Limits) (wrong []queue.Problem) {
+	if m.Pages > l.Scan.MemoryPages {
+		wrong = append(wrong, queue.Problem{Pointer: "/manifest/needs/pages", Detail: fmt.Sprintf("memory_too_large: is %d; this server gives at most %d pages of 64 KiB", m.Pages, l.Scan.MemoryPages)})
 	}
 	if len(report.Memories) > 0 && int64(report.Memories[0].Min) > int64(m.Pages) {
 		wrong = append(wrong, queue.Problem{Pointer: "/manifest/needs/pages", Detail: fmt.Sprintf("memory_too_large: is %d, and the module begins with %d", m.Pages, report.Memories[0].Min)})

@@ -180,7 +180,7 @@ func (c *Catalogue) keep(u *use) {
 
 // openModule instruments a scanned module, takes its code from the cache or has it compiled, and starts it.
 func (c *Catalogue) openModule(ctx context.Context, module []byte, report *scan.Report, m *manifest.Manifest, config []byte, limits host.Limits) (*host.Version, error) {
-	rewritten, err := instrument.Instrument(module, report, c.rewriting(m))
+	rewritten, err := instrument.Instrument(module, report, c.limits.rewriting(m))
 	if err != nil {
 		return nil, fmt.Errorf("plugins: %w", err)
 	}
@@ -203,8 +203,8 @@ func (c *Catalogue) start(ctx context.Context, compiled *compile.Compiled, rewri
 }
 
 // rewriting is how a module is instrumented: the slice and depth that the host arms, and the memory that the manifest asks for.
-func (c *Catalogue) rewriting(m *manifest.Manifest) instrument.Options {
+func (l *Limits) rewriting(m *manifest.Manifest) instrument.Options {
 	return instrument.Options{
-		Slice: c.limits.Host.Slice, Depth: c.limits.Host.Depth, MemoryPages: uint32(min(m.Pages, c.limits.Scan.MemoryPages)), TableEntries: uint32(c.limits.Scan.TableEntries),
+		Slice: l.Host.Slice, Depth: l.Host.Depth, MemoryPages: uint32(min(m.Pages, l.Scan.MemoryPages)), TableEntries: uint32(l.Scan.TableEntries),
 	}
 }

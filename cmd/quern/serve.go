@@ -8,6 +8,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/plugins"
 	"github.com/quern-queue/quern/web"
 )
 
@@ -58,7 +62,13 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	// 4. The engine: opens the data directory, refuses one that is in use, and recovers.
+	// 4. The plugins: nothing of them is read before the engine has the data directory.
+	held, err := newPlugins(config, registry, logger)
+	if err != nil {
+		return err
+	}
+
+	// 5. The engine: opens the data directory, refuses one that is in use, and recovers. (Its option Scorers is `held`.)
 	opened := time.Now()
 	core, err := engine.Open(ctx, engine.Options{
 		Dir:          config.Data,
@@ -71,13 +81,19 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		FoldBytes:    config.FoldBytes,
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, held.Close())
 	}
 	logger.Info("data is open", "dir", config.Data, "took", time.Since(opened).Round(time.Millisecond))
 
-	// 5. The HTTP face.
+	// 6. What is active of the plugins, from the engine's catalogue and the cache of compiled code.
+	if err := held.Open(ctx, core.PluginStore(), nil); err != nil {
+		return errors.Join(err, held.Close(), core.Close())
+	}
+
+	// 7. The HTTP face.
 	face, err := web.New(web.Options{
 		Engine:     core,
+		Plugins:    held,
 		Now:        time.Now,
 		Seed:       rand.Uint64,
 		Logger:     logger,
@@ -87,22 +103,40 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		Version:    webVersion(),
 	})
 	if err != nil {
-		return errors.Join(err, core.Close())
+		return errors.Join(err, held.Close(), core.Close())
 	}
-	return runParts(ctx, core, face, listener, ready)
+	return runParts(ctx, core, held, face, listener, ready)
 }
 
-// runParts runs the engine's loops and the HTTP face until ctx ends or one of them fails. The face goes first: when it
+// newPlugins makes the catalogue of plugins. This program compiles for it, in a process of its own.
+func newPlugins(config Config, registry *prometheus.Registry, logger *slog.Logger) (*plugins.Catalogue, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the program that compiles plugins: %w", err)
+	}
+	limits := plugins.DefaultLimits()
+	limits.Instances = max(limits.Instances, runtime.GOMAXPROCS(0))
+	return plugins.New(plugins.Options{
+		Dir: filepath.Join(config.Data, "plugins"), Child: []string{self, compileCommandName}, Now: time.Now, Limits: limits,
+		Logger: logger, Registerer: registry,
+	})
+}
+
+// runParts runs the loops of the engine and of the plugins, and the HTTP face, until ctx ends or one of them fails. The face goes first: when it
 // is down nobody waits for the engine any more, which then commits what is left and closes.
-func runParts(ctx context.Context, core *engine.Engine, face *web.Server, listener net.Listener, ready func(url string)) error {
+func runParts(ctx context.Context, core *engine.Engine, held *plugins.Catalogue, face *web.Server, listener net.Listener, ready func(url string)) error {
 	faceCtx, stopFace := context.WithCancel(ctx)
 	loopsCtx, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFace()
 	defer stopLoops()
 	loops := make(chan error, 1)
 	go func() {
-		loops <- core.Run(loopsCtx)
+		var scoring sync.WaitGroup
+		scoring.Go(func() { _ = held.Run(loopsCtx) }) // it ends with its context and never fails
+		err := core.Run(loopsCtx)
 		stopFace()
+		scoring.Wait()
+		loops <- err
 	}()
 	ready("http://" + listener.Addr().String()) // the kernel takes connections from here on, and Serve answers them
 	served := face.Serve(faceCtx, listener)
@@ -111,7 +145,7 @@ func runParts(ctx context.Context, core *engine.Engine, face *web.Server, listen
 	if errors.Is(ran, context.Canceled) {
 		ran = nil
 	}
-	return errors.Join(served, ran, core.Close())
+	return errors.Join(served, ran, held.Close(), core.Close())
 }
 
 // newLogger writes to stderr, where it does not mix with what scripts read.

@@ -1,0 +1,385 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+	"github.com/quern-queue/quern/wasm/compile"
+)
+
+// pluginCommand is the parent of the commands on plugins.
+func (a *app) pluginCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "plugin", Short: "Write, try, upload and activate plugins that decide the order", Args: cobra.NoArgs,
+		Long: "Write, try, upload and activate plugins that decide the order. From nothing to an active plugin:\n\n" +
+			"  quern plugin new deadline-first --lang go\n" +
+			"  quern plugin build deadline-first\n" +
+			"  quern plugin push deadline-first/deadline-first.wasm --activate\n\n" +
+			"VERSION is a version text, or 8 or more digits of a sha256.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(a.pluginNewCommand(), a.pluginBuildCommand(), a.pluginPackCommand(), a.pluginCheckCommand(), a.pluginRunCommand(), a.pluginBenchCommand(),
+		a.pluginPushCommand(), a.pluginActivateCommand(), a.pluginShadowCommand(), a.pluginCanaryCommand(), a.pluginDeactivateCommand(), a.pluginRollbackCommand(),
+		a.pluginListCommand(), a.pluginGetCommand(), a.pluginLogsCommand())
+	return c
+}
+
+// compileCommandName is how this program is started to compile for a server. People have no use for it.
+const compileCommandName = "plugin-compile"
+
+func (a *app) compileChildCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: compileCommandName, Hidden: true, DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if code := compile.Child(args, a.in, a.err); code != 0 {
+				return endedError{code: code}
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) pluginPushCommand() *cobra.Command {
+	var manifestFile, configFile string
+	var activate bool
+	c := &cobra.Command{
+		Use:   "push FILE.wasm",
+		Short: "Upload a version; --activate lets it score at once",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			var u client.PluginUpload
+			if u.Module, err = readAtMost(args[0], maxModuleFile); err != nil {
+				return err
+			}
+			for name, to := range map[string]*[]byte{manifestFile: &u.Manifest, configFile: &u.Config} {
+				if name != "" {
+					if *to, err = readAtMost(name, 64<<10); err != nil {
+						return err
+					}
+				}
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			v, err := c.UploadPlugin(cmd.Context(), u)
+			if err != nil || !activate {
+				return errors.Join(err, a.printVersion(v))
+			}
+			p, err := c.ActivatePlugin(cmd.Context(), v.Name, api.PluginSelection{Version: v.SHA256, Config: u.Config}, client.Condition{})
+			if err != nil {
+				return err
+			}
+			return printOne(a, *p, pluginFields)
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	c.Flags().StringVar(&manifestFile, "manifest", "", "file with the manifest, for a module that has none in it")
+	c.Flags().StringVar(&configFile, "config", "", "file with a configuration (JSON) for the server's dry run and, with --activate, for use")
+	c.Flags().BoolVar(&activate, "activate", false, "activate it")
+	return c
+}
+
+func (a *app) printVersion(v *api.PluginVersion) error {
+	if v == nil {
+		return nil
+	}
+	return printOne(a, *v, versionFields)
+}
+
+// selectFlags are those of the commands that put a version to use.
+type selectFlags struct {
+	config, ifMatch string
+	force           bool
+}
+
+func (f *selectFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.config, "config", "", "configuration as JSON, or @FILE; left out: the defaults")
+	c.Flags().StringVar(&f.ifMatch, "if-match", "", "change only the plugin at this etag")
+	c.Flags().BoolVar(&f.force, "force", false, "also a version that is quarantined")
+}
+
+func (f *selectFlags) selection(version string) (s api.PluginSelection, err error) {
+	s = api.PluginSelection{Version: version, Force: f.force}
+	text := []byte(f.config)
+	if len(text) > 0 && text[0] == '@' {
+		if text, err = readAtMost(f.config[1:], 64<<10); err != nil {
+			return s, err
+		}
+	}
+	if len(text) == 0 {
+		return s, nil
+	}
+	if !json.Valid(text) {
+		return s, usageError{errors.New("--config is not JSON")}
+	}
+	s.Config = text
+	return s, nil
+}
+
+func (a *app) pluginActivateCommand() *cobra.Command {
+	var f selectFlags
+	c := &cobra.Command{
+		Use: "activate NAME VERSION", Short: "Let a version score, from the next reservation on", Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.choose(cmd, &f, args, func(c *client.Client, s api.PluginSelection, when client.Condition) (*api.Plugin, error) {
+				return c.ActivatePlugin(cmd.Context(), args[0], s, when)
+			})
+		},
+	}
+	f.add(c)
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func (a *app) pluginShadowCommand() *cobra.Command {
+	var f selectFlags
+	c := &cobra.Command{
+		Use: "shadow NAME [VERSION]", Short: "Let a version score beside the active one without deciding; without VERSION end that", Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.choose(cmd, &f, args, func(c *client.Client, s api.PluginSelection, when client.Condition) (*api.Plugin, error) {
+				return c.ShadowPlugin(cmd.Context(), args[0], s, when)
+			})
+		},
+	}
+	f.add(c)
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func (a *app) pluginCanaryCommand() *cobra.Command {
+	var f selectFlags
+	c := &cobra.Command{
+		Use: "canary NAME VERSION PERCENT", Short: "Let a version score for a share of the reservations; 0 ends that", Args: cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			percent, err := strconv.Atoi(args[2])
+			if err != nil {
+				return usageError{fmt.Errorf("PERCENT is %q; it must be a number from 0 to 100", args[2])}
+			}
+			return a.choose(cmd, &f, args[:2], func(c *client.Client, s api.PluginSelection, when client.Condition) (*api.Plugin, error) {
+				s.Percent = percent
+				return c.CanaryPlugin(cmd.Context(), args[0], s, when)
+			})
+		},
+	}
+	f.add(c)
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+// choose makes one change of what is in use and prints what came of it.
+func (a *app) choose(_ *cobra.Command, f *selectFlags, args []string, do func(*client.Client, api.PluginSelection, client.Condition) (*api.Plugin, error)) error {
+	s, err := f.selection(append(args, "")[1])
+	if err != nil {
+		return err
+	}
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	p, err := do(c, s, client.Condition{ETag: f.ifMatch})
+	if err != nil {
+		return err
+	}
+	return printOne(a, *p, pluginFields)
+}
+
+func (a *app) pluginDeactivateCommand() *cobra.Command {
+	return a.changeCommand("deactivate NAME", "Take a plugin out of use", func(cmd *cobra.Command, c *client.Client, name string, when client.Condition) (*api.Plugin, error) {
+		return c.DeactivatePlugin(cmd.Context(), name, when)
+	})
+}
+
+func (a *app) pluginRollbackCommand() *cobra.Command {
+	return a.changeCommand("rollback NAME", "Activate what was active before", func(cmd *cobra.Command, c *client.Client, name string, when client.Condition) (*api.Plugin, error) {
+		return c.RollbackPlugin(cmd.Context(), name, when)
+	})
+}
+
+func (a *app) changeCommand(use, short string, do func(*cobra.Command, *client.Client, string, client.Condition) (*api.Plugin, error)) *cobra.Command {
+	var ifMatch string
+	c := &cobra.Command{
+		Use: use, Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			p, err := do(cmd, c, args[0], client.Condition{ETag: ifMatch})
+			if err != nil {
+				return err
+			}
+			return printOne(a, *p, pluginFields)
+		},
+	}
+	c.Flags().StringVar(&ifMatch, "if-match", "", "change only the plugin at this etag")
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func (a *app) pluginListCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "list [NAME]", Short: "List the plugins, or the versions of one", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				return a.listVersions(cmd, c, args[0])
+			}
+			var all []api.Plugin
+			for p, err := range c.Plugins(cmd.Context()) {
+				if err != nil {
+					return err
+				}
+				all = append(all, p)
+			}
+			return printList(a, all, []string{"NAME", "STATE", "ACTIVE", "SHADOW", "CANARY", "VERSIONS"}, func(p api.Plugin) []string {
+				canary := useText(p.Canary)
+				if p.Canary != nil {
+					canary += " " + strconv.Itoa(p.CanaryPercent) + "%"
+				}
+				return []string{p.Name, p.State, useText(p.Active), useText(p.Shadow), canary, strconv.Itoa(p.Versions)}
+			})
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func (a *app) listVersions(cmd *cobra.Command, c *client.Client, name string) error {
+	var all []api.PluginVersion
+	for v, err := range c.PluginVersions(cmd.Context(), name) {
+		if err != nil {
+			return err
+		}
+		all = append(all, v)
+	}
+	return printList(a, all, []string{"VERSION", "SHA256", "STATE", "USES", "NS/CANDIDATE", "CREATED"}, func(v api.PluginVersion) []string {
+		return []string{v.Version, v.SHA256[:8], v.State, fmt.Sprint(v.Uses), fmt.Sprintf("%.1f", v.Report.NsPerCandidate), v.CreatedAt.String()}
+	})
+}
+
+func (a *app) pluginGetCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "get NAME [VERSION]", Short: "Show a plugin, or one version of it", Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			if len(args) == 2 {
+				v, err := c.PluginVersion(cmd.Context(), args[0], args[1])
+				return errors.Join(err, a.printVersion(v))
+			}
+			p, err := c.Plugin(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return printOne(a, *p, pluginFields)
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func (a *app) pluginLogsCommand() *cobra.Command {
+	var follow bool
+	c := &cobra.Command{
+		Use: "logs NAME", Short: "Show what a plugin logged", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			for after := uint64(0); ; {
+				logs, err := c.PluginLogs(cmd.Context(), args[0], after)
+				if err != nil {
+					return err
+				}
+				for _, line := range logs.Lines {
+					if a.format == formatJSONL {
+						if err := printJSON(a.out, line, ""); err != nil {
+							return err
+						}
+						continue
+					}
+					fmt.Fprintf(a.out, "%s %-5s %s %s\n", line.Time.Format(time.RFC3339), line.Level, line.Version, line.Text)
+				}
+				after = logs.Next
+				if len(logs.Lines) > 0 {
+					continue
+				}
+				if !follow {
+					return nil
+				}
+				select {
+				case <-cmd.Context().Done():
+					return nil
+				case <-time.After(time.Second):
+				}
+			}
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSONL)
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what it will log")
+	return c
+}
+
+func useText(u *api.PluginUse) string {
+	if u == nil {
+		return "-"
+	}
+	return u.Version + "@" + u.SHA256[:8]
+}
+
+func pluginFields(p api.Plugin) [][2]string {
+	fields := [][2]string{{"name", p.Name}, {"state", p.State}, {"active", useText(p.Active)}}
+	if p.Active != nil {
+		fields = append(fields, [2]string{"config", string(p.Active.Config)})
+	}
+	fields = append(fields, [2]string{"previous", useText(p.Previous)}, [2]string{"shadow", useText(p.Shadow)}, [2]string{"canary", useText(p.Canary)})
+	if p.Breaker.Reason != "" {
+		fields = append(fields, [2]string{"reason", p.Breaker.Reason})
+	}
+	return append(fields, [2]string{"versions", strconv.Itoa(p.Versions)}, [2]string{"etag", p.ETag})
+}
+
+func versionFields(v api.PluginVersion) [][2]string {
+	return [][2]string{
+		{"name", v.Name}, {"version", v.Version}, {"sha256", v.SHA256}, {"state", firstOf(v.Reason, v.State)}, {"bytes", strconv.FormatInt(v.Size, 10)},
+		{"ns/candidate", fmt.Sprintf("%.1f", v.Report.NsPerCandidate)}, {"fuel/candidate", fmt.Sprintf("%.0f", v.Report.FuelPerCandidate)},
+		{"memory pages", strconv.Itoa(int(v.Report.MemoryPages))}, {"skipped", fmt.Sprintf("%.1f %%", 100*v.Report.SkipShare)},
+		{"deterministic", strconv.FormatBool(v.Report.Deterministic)},
+	}
+}
+
+// maxModuleFile is the largest module that is read: the ceiling of what a server can be told to accept.
+const maxModuleFile = 16 << 20
+
+// writeNew writes a file that is not there yet.
+func writeNew(name string, content []byte) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Close())
+}

@@ -1,0 +1,192 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// uploadTime is how long an upload may take beyond an ordinary call: the server compiles what it gets.
+const uploadTime = 2 * time.Minute
+
+// Plugins goes through the server's plugins by name.
+func (c *Client) Plugins(ctx context.Context) iter.Seq2[api.Plugin, error] {
+	return pages[api.Plugin](ctx, c, "plugins", "/v1/plugins", url.Values{})
+}
+
+// Plugin reads a plugin: what is in use of it, and the state of its breaker.
+func (c *Client) Plugin(ctx context.Context, name string) (*api.Plugin, error) {
+	return fetch[api.Plugin](ctx, c, "plugin", &request{method: http.MethodGet, path: pluginPath(name, ""), safe: true})
+}
+
+// PluginVersions lists a plugin's versions, the newest first.
+func (c *Client) PluginVersions(ctx context.Context, name string) iter.Seq2[api.PluginVersion, error] {
+	return pages[api.PluginVersion](ctx, c, "plugin versions", pluginPath(name, "/versions"), url.Values{})
+}
+
+// PluginVersion reads a version: by its version text, or by 8 or more digits of its sha256.
+func (c *Client) PluginVersion(ctx context.Context, name, version string) (*api.PluginVersion, error) {
+	return fetch[api.PluginVersion](ctx, c, "plugin version", &request{method: http.MethodGet, path: versionPath(name, version, ""), safe: true})
+}
+
+// PluginUpload is a module with what may stand beside it.
+type PluginUpload struct {
+	Module   []byte
+	Manifest []byte // JSON; nil when the module has its own
+	Config   []byte // JSON, for the dry run of a plugin that does not start without; nil: the defaults
+}
+
+// UploadPlugin uploads a version. The same bytes are the same version, so a second try does no harm. What is wrong with a module comes as
+// an *Error with api.CodeInvalid that lists everything.
+func (c *Client) UploadPlugin(ctx context.Context, u PluginUpload) (*api.PluginVersion, error) {
+	q := &request{method: http.MethodPost, path: "/v1/plugins", media: "application/wasm", wait: uploadTime, safe: true}
+	if u.Manifest == nil && u.Config == nil {
+		q.buffer = append(make([]byte, gap, gap+len(u.Module)), u.Module...)
+		return fetch[api.PluginVersion](ctx, c, "upload plugin", q)
+	}
+	form := bytes.NewBuffer(make([]byte, gap, gap+len(u.Module)+1<<10))
+	w := multipart.NewWriter(form)
+	for _, part := range []struct {
+		name    string
+		content []byte
+	}{{"manifest", u.Manifest}, {"config", u.Config}, {"module", u.Module}} {
+		if part.content == nil {
+			continue
+		}
+		field, err := w.CreateFormFile(part.name, part.name)
+		if err == nil {
+			_, err = field.Write(part.content)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("quern: upload plugin: %w", err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("quern: upload plugin: %w", err)
+	}
+	q.media, q.buffer = w.FormDataContentType(), form.Bytes()
+	return fetch[api.PluginVersion](ctx, c, "upload plugin", q)
+}
+
+// PluginModule downloads a version's module, with its manifest in it.
+func (c *Client) PluginModule(ctx context.Context, name, version string) ([]byte, error) {
+	return c.download(ctx, "plugin module", versionPath(name, version, "/wasm"))
+}
+
+// ActivatePlugin lets a version score, from the next reservation on. With an ETag in when only that revision of the plugin is changed.
+func (c *Client) ActivatePlugin(ctx context.Context, name string, s api.PluginSelection, when Condition) (*api.Plugin, error) {
+	return c.changePlugin(ctx, "activate plugin", name, "/activate", s, when)
+}
+
+// ShadowPlugin lets a version score beside the active one without deciding; an empty version ends it.
+func (c *Client) ShadowPlugin(ctx context.Context, name string, s api.PluginSelection, when Condition) (*api.Plugin, error) {
+	return c.changePlugin(ctx, "shadow plugin", name, "/shadow", s, when)
+}
+
+// CanaryPlugin lets a version score for s.Percent of the reservations; 0 ends it.
+func (c *Client) CanaryPlugin(ctx context.Context, name string, s api.PluginSelection, when Condition) (*api.Plugin, error) {
+	return c.changePlugin(ctx, "canary plugin", name, "/canary", s, when)
+}
+
+// DeactivatePlugin takes a plugin out of use; strategies that name it go on with their next branch.
+func (c *Client) DeactivatePlugin(ctx context.Context, name string, when Condition) (*api.Plugin, error) {
+	return c.changePlugin(ctx, "deactivate plugin", name, "/deactivate", nil, when)
+}
+
+// RollbackPlugin activates what was active before.
+func (c *Client) RollbackPlugin(ctx context.Context, name string, when Condition) (*api.Plugin, error) {
+	return c.changePlugin(ctx, "roll back plugin", name, "/rollback", nil, when)
+}
+
+// ResetPlugin closes a plugin's breakers and forgets its faults.
+func (c *Client) ResetPlugin(ctx context.Context, name string, when Condition) (*api.Plugin, error) {
+	return c.changePlugin(ctx, "reset plugin", name, "/reset", nil, when)
+}
+
+// changePlugin makes a change once: after a lost answer a second try would change what the first one made.
+func (c *Client) changePlugin(ctx context.Context, what, name, verb string, body any, when Condition) (*api.Plugin, error) {
+	q := &request{method: http.MethodPost, path: pluginPath(name, verb)}
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("quern: %s: %w", what, err)
+		}
+		q.media, q.buffer = mediaJSON, append(make([]byte, gap), text...)
+	}
+	return fetch[api.Plugin](ctx, c, what, when.onto(q))
+}
+
+// PutPluginSettings replaces what an operator may set for a plugin.
+func (c *Client) PutPluginSettings(ctx context.Context, name string, s api.PluginSettings, when Condition) (*api.Plugin, error) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("quern: put plugin settings: %w", err)
+	}
+	q := &request{method: http.MethodPut, path: pluginPath(name, "/settings"), media: mediaJSON, buffer: append(make([]byte, gap), text...), safe: when.none()}
+	return fetch[api.Plugin](ctx, c, "put plugin settings", when.onto(q))
+}
+
+// DryRunPlugin tries a version without any effect.
+func (c *Client) DryRunPlugin(ctx context.Context, name, version string, d api.PluginDryRun) (*api.PluginTried, error) {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("quern: dry run: %w", err)
+	}
+	q := &request{method: http.MethodPost, path: versionPath(name, version, "/dry-run"), media: mediaJSON, buffer: append(make([]byte, gap), text...), safe: true}
+	return fetch[api.PluginTried](ctx, c, "dry run", q)
+}
+
+// PluginStats reads a plugin's numbers since the start of the server.
+func (c *Client) PluginStats(ctx context.Context, name string) (*api.PluginStats, error) {
+	return fetch[api.PluginStats](ctx, c, "plugin stats", &request{method: http.MethodGet, path: pluginPath(name, "/stats"), safe: true})
+}
+
+// PluginLogs reads the lines that a plugin logged behind a number, which is the Next of the answer before.
+func (c *Client) PluginLogs(ctx context.Context, name string, after uint64) (*api.PluginLogs, error) {
+	path := pluginPath(name, "/logs?after="+strconv.FormatUint(after, 10))
+	return fetch[api.PluginLogs](ctx, c, "plugin logs", &request{method: http.MethodGet, path: path, safe: true})
+}
+
+// PluginRecordings lists the batches of a plugin that were kept, the newest first.
+func (c *Client) PluginRecordings(ctx context.Context, name string) iter.Seq2[api.PluginRecording, error] {
+	return pages[api.PluginRecording](ctx, c, "plugin recordings", pluginPath(name, "/recordings"), url.Values{})
+}
+
+// PluginRecording downloads one of them: a .qbatch file.
+func (c *Client) PluginRecording(ctx context.Context, name string, id uint64) ([]byte, error) {
+	return c.download(ctx, "plugin recording", pluginPath(name, "/recordings/"+strconv.FormatUint(id, 10)))
+}
+
+// DeletePluginVersion deletes a version that is not in use. It is tried once.
+func (c *Client) DeletePluginVersion(ctx context.Context, name, version string, when Condition) error {
+	return c.do(ctx, c.cold, "delete plugin version", when.onto(&request{method: http.MethodDelete, path: versionPath(name, version, "")}), new(reply))
+}
+
+// DeletePlugin deletes a plugin that is not active, with all its versions. It is tried once.
+func (c *Client) DeletePlugin(ctx context.Context, name string, when Condition) error {
+	return c.do(ctx, c.cold, "delete plugin", when.onto(&request{method: http.MethodDelete, path: pluginPath(name, "")}), new(reply))
+}
+
+// download reads an answer that is a file.
+func (c *Client) download(ctx context.Context, what, path string) ([]byte, error) {
+	var r reply
+	if err := c.do(ctx, c.cold, what, &request{method: http.MethodGet, path: path, safe: true}, &r); err != nil {
+		return nil, err
+	}
+	return r.body, nil
+}
+
+func pluginPath(name, rest string) string { return "/v1/plugins/" + url.PathEscape(name) + rest }
+
+func versionPath(name, version, rest string) string {
+	return pluginPath(name, "/versions/"+url.PathEscape(version)+rest)
+}
