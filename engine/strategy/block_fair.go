@@ -46,5 +46,5 @@ func (b *fairShare) branches(within scope) ([]Branch, error) {
 	for i := range inner {
 		shared = append(shared, inner[i].shared(b.key))
 	}
-	return shared, nil
+	return through(0, shared), nil
 }

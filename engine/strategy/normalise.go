@@ -28,7 +28,7 @@ func compile(root block) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plan{Branches: branches}, nil
+	return &Plan{Branches: branches, root: root}, nil
 }
 
 // scope is what the blocks around a block demand: filters and limits as a Branch has them. Scopes share memory and are
@@ -68,6 +68,7 @@ func (b *Branch) shared(key queue.MetaKey) Branch {
 // limited is the branch with one limit more.
 func (b *Branch) limited(l Limit) Branch {
 	tighter := scope{b.Filters, withLimit(b.Limits, l)}.branch(b.Order)
+	tighter.ways = b.ways
 	return tighter.shared(b.Fair)
 }
 

@@ -43,6 +43,7 @@ type Branch struct {
 	Order   Order
 	Fair    queue.MetaKey // not "": shared between this key's values, Order holds within each of them; may be SubmissionKey
 	key     string
+	ways    []uint8 // through the blocks around its order, the innermost first; no part of its identity
 }
 
 // Key is the branch's canonical identity: two branches of the same key offer the same chunks in the same order. It is
@@ -99,6 +100,8 @@ func conjunction(index int, first string) string {
 // strategy is valid and offers nothing.
 type Plan struct {
 	Branches []Branch
+
+	root block // nil when made by hand
 }
 
 // String shows the plan to a person: one numbered branch per line, by its key, without a newline at the end.

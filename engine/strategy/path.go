@@ -1,0 +1,176 @@
+package strategy
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Node is one block of a strategy's tree. What the block does not have is zero: Filter of SelectOnly, Limit of the two
+// limits, Fair of Fair.
+type Node struct {
+	Block   string // its name in the text form
+	Text    string // it alone, without what it holds, as in MaxSimultaneous(company<5)
+	Pointer string // into the canonical JSON, below "/strategy"
+	Parent  int    // number of the block that holds it, -1 for the root
+	After   int    // number of the first block that is not inside of it
+	Filter  Filter
+	Limit   Limit
+	Fair    queue.MetaKey
+}
+
+// Nodes lists the blocks of the tree in the order of the text, each before what it holds. There are none when the plan was
+// not compiled from a strategy.
+func (p *Plan) Nodes() []Node {
+	if p.root == nil {
+		return nil
+	}
+	return appendNodes(nil, p.root, pointer, -1)
+}
+
+func appendNodes(nodes []Node, b block, at string, parent int) []Node {
+	number := len(nodes)
+	nodes = append(nodes, Node{Block: b.definition().name, Text: string(appendAlone(nil, b)), Pointer: at, Parent: parent})
+	n := &nodes[number]
+	switch b := b.(type) {
+	case *selectOnly:
+		n.Filter = b.filter
+	case *maxSimultaneous:
+		n.Limit = b.limit
+	case *preferDistinct:
+		n.Limit = b.limit
+	case *fairShare:
+		n.Fair = b.key
+	}
+	for i, inner := range held(b) {
+		nodes = appendNodes(nodes, inner, at+"/"+fieldOf(b, i), number)
+	}
+	nodes[number].After = len(nodes)
+	return nodes
+}
+
+// held are the blocks that a block holds.
+func held(b block) (inner []block) {
+	for _, arg := range b.arguments() {
+		inner = append(inner, arg.blocks...)
+	}
+	return inner
+}
+
+// fieldOf is where the canonical JSON of a block has the block of this place.
+func fieldOf(b block, place int) string {
+	parameters := b.definition().parameters
+	last := parameters[len(parameters)-1]
+	switch n := len(held(b)); {
+	case last.kind != blocksParameter:
+		return last.field
+	case n == len(last.pair):
+		return last.pair[place]
+	}
+	return last.field + "/" + strconv.Itoa(place)
+}
+
+// appendAlone writes a block without those that it holds.
+func appendAlone(dst []byte, b block) []byte {
+	dst = append(dst, b.definition().name...)
+	switch b := b.(type) {
+	case *selectOnly:
+		dst = append(append(append(dst, '('), b.filter.Key...), '=')
+		return append(appendValue(dst, b.filter.Value), ')')
+	case *maxSimultaneous:
+		return append(appendLimit(append(dst, '('), b.limit), ')')
+	case *preferDistinct:
+		return append(appendLimit(append(dst, '('), b.limit), ')')
+	case *fairShare:
+		return append(append(append(dst, '('), b.key...), ')')
+	}
+	return dst
+}
+
+func appendLimit(dst []byte, l Limit) []byte {
+	return strconv.AppendUint(append(append(dst, l.Key...), '<'), uint64(l.Max), 10)
+}
+
+// The ways through PreferDistinct.
+const (
+	withinSoftLimit = iota
+	beyondSoftLimit
+)
+
+// through notes that the branches of a block leave it by this way: which alternative of OrElse, which of the two of
+// PreferDistinct, 0 otherwise. It is called from the inside to the outside. The notes of two branches never share memory.
+func through(way int, branches []Branch) []Branch {
+	for i := range branches {
+		branches[i].ways = append(slices.Clip(branches[i].ways), uint8(way))
+	}
+	return branches
+}
+
+// Step is one block on the way from the root of a tree to the order of a branch. Way is the alternative of an OrElse, from 0;
+// of PreferDistinct it is 0 for what the soft limit leaves and 1 for what is beyond it; otherwise 0.
+type Step struct{ Node, Way int }
+
+// Path is the way of a branch through Nodes: from the root to the order that is its leaf. Of branches that are alike only
+// the first has a place in the plan, and its path is told. It is nil when the plan was not compiled from a strategy.
+func (p *Plan) Path(branch int) []Step {
+	if p.root == nil {
+		return nil
+	}
+	var path []Step
+	b, node := p.root, 0
+	for _, way := range slices.Backward(p.Branches[branch].ways) {
+		path = append(path, Step{node, int(way)})
+		inner := held(b)
+		place := min(int(way), len(inner)-1) // PreferDistinct holds one block
+		node++
+		for _, before := range inner[:place] {
+			node += count(before)
+		}
+		b = inner[place]
+	}
+	return append(path, Step{node, 0})
+}
+
+// PathText shows a path to a person, as in
+//
+//	OrElse[1] > PreferDistinct(company<3, beyond it) > Random
+//
+// with the alternatives of OrElse counted from 0.
+func (p *Plan) PathText(branch int) string {
+	nodes := p.Nodes()
+	var dst []byte
+	for i, step := range p.Path(branch) {
+		if i > 0 {
+			dst = append(dst, " > "...)
+		}
+		text := nodes[step.Node].Text
+		switch nodes[step.Node].Block {
+		case orElseDefinition.name:
+			dst = append(strconv.AppendInt(append(append(dst, text...), '['), int64(step.Way), 10), ']')
+		case preferDistinctDefinition.name:
+			way := [...]string{withinSoftLimit: ", soft limit)", beyondSoftLimit: ", beyond it)"}
+			dst = append(append(dst, text[:len(text)-1]...), way[step.Way]...)
+		default:
+			dst = append(dst, text...)
+		}
+	}
+	return string(dst)
+}
+
+// count is how many blocks a tree has.
+func count(b block) int {
+	n := 1
+	for _, inner := range held(b) {
+		n += count(inner)
+	}
+	return n
+}
+
+// Text is the canonical text of the strategy that the plan was compiled from; "" if there is none.
+func (p *Plan) Text() string {
+	if p.root == nil {
+		return ""
+	}
+	return string(appendText(nil, p.root))
+}
