@@ -25,6 +25,7 @@ type Engine interface {
 	PutStrategy(ctx context.Context, queueName, name string, raw []byte, guard engine.StrategyGuard) (s engine.NamedStrategy, created bool, err error)
 	DeleteStrategy(ctx context.Context, queueName, name string, guard engine.StrategyGuard) error
 	ReadStrategy(queueName string, raw []byte) (*strategy.Strategy, error)
+	Preview(ctx context.Context, queueName string, r engine.PreviewRequest) (picks []engine.Previewed, seed uint64, err error)
 
 	Insert(ctx context.Context, queueName string, n queue.NewSubmission) (s queue.Submission, replayed bool, err error)
 	Submission(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)

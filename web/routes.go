@@ -68,6 +68,7 @@ func (s *Server) routes() error {
 		summary: "List the values of a meta key with what is ready and in flight"}, s.listValues)
 
 	s.strategyRoutes(d)
+	s.questionRoutes(d)
 
 	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
@@ -128,6 +129,12 @@ func (s *Server) strategyRoutes(d *document) {
 		summary: "Delete a named strategy with all its versions", about: "Reservations that ask for it are refused from then on. If-Match as for PUT."}, s.deleteStrategy)
 	register(d, operation{id: "validate-strategy", method: "POST", path: "/v1/queues/{queue}/strategies/validate", scope: scopeRead, tag: tagStrategies,
 		summary: "Say what a strategy means", about: validateAbout}, s.validateStrategy)
+}
+
+// questionRoutes are the part of the table about what strategies would do; none of them changes anything.
+func (s *Server) questionRoutes(d *document) {
+	register(d, operation{id: "preview", method: "POST", path: "/v1/queues/{queue}/strategies/preview", scope: scopeRead, tag: tagStrategies, compress: true,
+		summary: "Say what a reserve would hand out now", about: "Nothing is reserved and nothing changes. A reserve that comes later may get something else, and Random draws anew each time."}, s.preview)
 }
 
 // register adds an operation whose handler is a plain function of an input and an output struct.
