@@ -36,6 +36,7 @@ type openQueue struct {
 	shard   *shard.Shard
 	empty   emptyCounts
 	named   named
+	pace    pace
 }
 
 func (q *openQueue) info() QueueInfo {

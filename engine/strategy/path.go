@@ -17,6 +17,7 @@ type Node struct {
 	After   int    // number of the first block that is not inside of it
 	Filter  Filter
 	Limit   Limit
+	Soft    bool // the limit is that of PreferDistinct
 	Fair    queue.MetaKey
 }
 
@@ -39,7 +40,7 @@ func appendNodes(nodes []Node, b block, at string, parent int) []Node {
 	case *maxSimultaneous:
 		n.Limit = b.limit
 	case *preferDistinct:
-		n.Limit = b.limit
+		n.Limit, n.Soft = b.limit, true
 	case *fairShare:
 		n.Fair = b.key
 	}
