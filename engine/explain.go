@@ -30,8 +30,12 @@ const (
 	NotItsTurn  = shard.NotItsTurn
 )
 
-// Explained is how a strategy stands and what it would hand out.
-type Explained = shard.Explained
+// Explained is how a strategy stands and what it would hand out; NodeState is a block of it, BranchState a branch.
+type (
+	Explained   = shard.Explained
+	NodeState   = shard.NodeState
+	BranchState = shard.BranchState
+)
 
 // Explain tells what reaches each block of a strategy, how its branches stand, and for each pick of a preview what kept the
 // earlier branches from it.

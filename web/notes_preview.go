@@ -1,6 +1,9 @@
 package web
 
-import "github.com/quern-queue/quern/engine"
+import (
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/sdk/api"
+)
 
 func previewNotes() map[string]note {
 	out := map[string]note{
@@ -11,15 +14,92 @@ func previewNotes() map[string]note {
 		"PreviewPick.index":        {text: "Index of the chunk"},
 		"PreviewPick.meta":         {text: "Of the submission"},
 		"PreviewPick.priority":     {text: "Of the submission"},
+
+		"WhyRequest.strategy":  {text: "The strategy; absent: Random", ref: "Strategy"},
+		"WhyResponse.state":    oneOf("Where the chunk stands", "ready", "waiting", "reserved", "done", "dead", "skipped"),
+		"WhyResponse.strategy": {text: "The canonical text"},
+		"WhyResponse.branches": {text: "The strategy's branches, in the order in which they are asked"},
+		"WhyResponse.standing": {text: "About where the chunk stands; absent when no branch admits it now"},
+		"WhyBranch.obstacle": oneOf("The first obstacle; none: the branch may hand the chunk out now", api.ObstacleNone, api.ObstacleDone, api.ObstacleDead,
+			api.ObstacleSkipped, api.ObstacleWaiting, api.ObstacleReserved, api.ObstacleNotDue, api.ObstacleFilter, api.ObstacleLimit, api.ObstacleHidden, api.ObstacleTurn),
+		"WhyBranch.detail":         {text: "The obstacle in words"},
+		"WhyBranch.until":          {text: "Of waiting, reserved and not_yet_due: until when"},
+		"WhyBranch.consumer":       {text: "Of reserved: who holds it"},
+		"WhyBranch.key":            {text: "Of filter and limit: the meta key"},
+		"WhyBranch.value":          {text: "Of filter and limit: the submission's value, if it has one", ref: "MetaValue"},
+		"WhyBranch.in_flight":      {text: "Of limit: chunks of that value that are held"},
+		"WhyBranch.max":            {text: "Of limit: how many may be"},
+		"WhyBranch.hidden_by":      {text: "Of hidden: number of the branch that comes first"},
+		"WhyBranch.tenant":         {text: "Under Fair: the tenant that the chunk belongs to"},
+		"WhyBranch.tenants_before": {text: "Of turn: about how many tenants come first"},
+		"WhyStanding.branch":       {text: "The first branch that admits the chunk, from 1"},
+		"WhyStanding.ahead":        {text: "About how many chunks come before it, rounded to two digits; of those that Random draws among, half"},
+		"WhyStanding.among":        {text: "Under Random: about how many chunks it is drawn from"},
+		"WhyStanding.at_least":     {text: "Whether there are more before it, as not everything was looked at"},
+		"WhyStanding.per_second":   {text: "Chunks of the queue reserved a second over the last minute; 0: none, or not known yet"},
+		"WhyStanding.wait_ms":      {text: "About how long it waits at that rate; absent when there is none"},
+
+		"ExplainResponse.strategy":    {text: "The canonical text"},
+		"ExplainResponse.submissions": {text: "Submissions that are not waiting for their run_at"},
+		"ExplainResponse.examined":    {text: "Of them those that were looked at for the tree: all, unless there are very many"},
+		"ExplainResponse.tree":        {text: "The blocks of the strategy, each before what it holds"},
+		"ExplainResponse.branches":    {text: "What it compiles to, in the order in which it is asked"},
+		"ExplainResponse.picks":       {text: "What would be handed out, in order"},
+		"ExplainBlock.pointer":        {text: "A JSON pointer into the canonical JSON, below /strategy"},
+		"ExplainBlock.depth":          {text: "How many blocks are around it"},
+		"ExplainBlock.block":          {text: "Its name"},
+		"ExplainBlock.text":           {text: "It alone, without what it holds"},
+		"ExplainBlock.entered":        {text: "What reaches it"},
+		"ExplainBlock.passed":         {text: "What an order inside of it offers"},
+		"ExplainBlock.refused":        {text: "What it keeps back itself; of PreferDistinct what it puts last"},
+		"ExplainBlock.refused_values": {text: "Different values among that; at most 10,000 are told apart"},
+		"ExplainBlock.top":            {text: "Of them the ten that keep back most chunks"},
+		"Amount.submissions":          {text: "Submissions with ready chunks"},
+		"Amount.chunks":               {text: "Their ready chunks"},
+		"RefusedValue.value":          {text: "The value; absent: the submissions that have none", ref: "MetaValue"},
+		"RefusedValue.in_flight":      {text: "Chunks of the value that are held"},
+		"RefusedValue.max":            {text: "Of a limit: how many may be"},
+		"RefusedValue.refused":        {text: "What of it is kept back"},
+		"ExplainBranch.branch_text":   {text: "The branch: its order, its filters and its limits"},
+		"ExplainBranch.built":         {text: "Whether its index was standing already; if not, it was built for this answer"},
+		"ExplainBranch.fair":          {text: "Of a fair branch: how its tenants stand"},
+		"ExplainFair.key":             {text: "The key whose values are the tenants"},
+		"ExplainFair.active":          {text: "Tenants that have something to hand out"},
+		"ExplainFair.owing":           {text: "Tenants that have nothing, and had more than their share"},
+		"ExplainFair.blocked":         {text: "Tenants that are held back by limits"},
+		"ExplainFair.next":            {text: "Whose turn it is; absent when there is nobody"},
+		"ExplainFair.owed":            {text: "Of the active tenants the ten that are owed most"},
+		"Tenant.value":                {text: "Its value of the key, or the id of the submission; absent: all submissions without the key", ref: "MetaValue"},
+		"Tenant.state":                oneOf("How it stands", "idle", "active", "owing", "blocked"),
+		"Tenant.weight":               {text: "Its weight"},
+		"Tenant.share":                between(0, 1, "What it is entitled to of all that is handed out now"),
+		"Tenant.lag":                  {text: "Chunks that it is owed; negative: that it is ahead"},
+		"ExplainPick.pick":            {text: "The chunk"},
+		"ExplainPick.tenant":          {text: "Of a fair branch: whose it is, as it stands before all picks"},
+		"ExplainPick.skipped":         {text: "What kept each branch before its own from it; the picks before it count as in flight"},
+
+		"CompareRequest.a":        {text: "The one strategy", ref: "Strategy"},
+		"CompareRequest.b":        {text: "The other", ref: "Strategy"},
+		"CompareResponse.a":       {text: "Of the one strategy"},
+		"CompareResponse.b":       {text: "Of the other"},
+		"CompareResponse.overlap": {text: "Chunks that both would hand out"},
+		"Spread.strategy":         {text: "The canonical text"},
+		"Spread.picks":            {text: "Chunks that would be handed out"},
+		"Spread.keys":             {text: "By meta key; $submission stands for the submission itself"},
+		"KeySpread.key":           {text: "The meta key"},
+		"KeySpread.picks":         {text: "Chunks whose submission has the key"},
+		"KeySpread.distinct":      {text: "Different values among them"},
+		"KeySpread.max_share":     between(0, 1, "Share of the most frequent value"),
+		"KeySpread.jain":          between(0, 1, "Jain's index over all values that either strategy would hand out: 1 is the same number for each, 1/n all for one of n"),
 	}
-	for _, schema := range []string{"PreviewRequest"} {
+	for _, schema := range []string{"PreviewRequest", "CompareRequest"} {
 		out[schema+".max"] = between(0, engine.MaxPreview, "Most chunks to look ahead; 0 or absent: 10")
 		out[schema+".seed"] = between(0, engine.MaxSeed, "The same seed on the same state gives the same picks; absent: any")
 	}
-	for _, schema := range []string{"PreviewResponse"} {
+	for _, schema := range []string{"PreviewResponse", "ExplainResponse", "CompareResponse"} {
 		out[schema+".seed"] = note{text: "What Random drew by; ask with it again to get the same picks from the same state"}
 	}
-	for _, schema := range []string{"PreviewPick"} {
+	for _, schema := range []string{"PreviewPick", "WhyBranch", "ExplainBranch"} {
 		out[schema+".branch"] = note{text: "Number of the branch, from 1"}
 		out[schema+".path"] = note{text: "The way to the branch through the strategy"}
 	}

@@ -135,6 +135,12 @@ func (s *Server) strategyRoutes(d *document) {
 func (s *Server) questionRoutes(d *document) {
 	register(d, operation{id: "preview", method: "POST", path: "/v1/queues/{queue}/strategies/preview", scope: scopeRead, tag: tagStrategies, compress: true,
 		summary: "Say what a reserve would hand out now", about: "Nothing is reserved and nothing changes. A reserve that comes later may get something else, and Random draws anew each time."}, s.preview)
+	register(d, operation{id: "explain", method: "POST", path: "/v1/queues/{queue}/strategies/explain", scope: scopeRead, tag: tagStrategies, compress: true,
+		summary: "Show how a strategy stands", about: explainAbout}, s.explain)
+	register(d, operation{id: "compare", method: "POST", path: "/v1/queues/{queue}/strategies/compare", scope: scopeRead, tag: tagStrategies, compress: true,
+		summary: "Compare what two strategies would hand out now", about: "Both are previewed on the same state with the same seed: how many values of each meta key get something, how evenly, and what the two have in common."}, s.compare)
+	register(d, operation{id: "why", method: "POST", path: "/v1/submissions/{id}/chunks/{index}/why", scope: scopeRead, tag: tagStrategies,
+		summary: "Say what keeps a strategy from handing out a chunk now", about: "For each branch the first obstacle, and about where the chunk stands: how many come before it, and how long that takes at the rate of the last minute."}, s.why)
 }
 
 // register adds an operation whose handler is a plain function of an input and an output struct.

@@ -13,6 +13,9 @@ type Tenant struct {
 	fair.Info
 }
 
+// Competes says whether the tenant has something to offer and may.
+func (t *Tenant) Competes() bool { return t.State == fair.Active }
+
 // Shares is how a fair view shares. Next is whose turn it is; HasNext is false when nobody competes.
 type Shares struct {
 	Active, Owing, Blocked int

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/quern-queue/quern/engine/backlog"
-	"github.com/quern-queue/quern/engine/fair"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -144,7 +143,7 @@ func explainPicks(plan *strategy.Plan, picks []ExplainedPick, inFlight map[queue
 
 // owed keeps the tenants that compete and are owed most.
 func (b *BranchState) owed(t backlog.Tenant) {
-	if t.State != fair.Active {
+	if !t.Competes() {
 		return
 	}
 	at, _ := slices.BinarySearchFunc(b.Owed, t, func(x, y backlog.Tenant) int {

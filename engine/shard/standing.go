@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/quern-queue/quern/engine/backlog"
-	"github.com/quern-queue/quern/engine/fair"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -18,7 +17,7 @@ func (s *Shard) turns(ctx context.Context, plan *strategy.Plan, list []BranchWhy
 			continue
 		}
 		err := s.eachTenant(ctx, &plan.Branches[i], func(t backlog.Tenant) {
-			if t.Info.Tenant != w.Tenant.Info.Tenant && t.State == fair.Active && t.Next < w.Tenant.Next {
+			if t.Info.Tenant != w.Tenant.Info.Tenant && t.Competes() && t.Next < w.Tenant.Next {
 				w.Before++
 			}
 		})

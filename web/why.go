@@ -1,0 +1,110 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+type whyInput struct {
+	SubmissionPath
+	Index string `path:"index" maxLength:"10" doc:"Index of the chunk, from 0"`
+	Body  decoded[api.WhyRequest]
+}
+
+type whyOutput struct{ Body api.WhyResponse }
+
+func (s *Server) why(ctx context.Context, in *whyInput) (*whyOutput, error) {
+	if in.Body.failed != nil {
+		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+	}
+	id, err := in.parse()
+	if err != nil {
+		return nil, err
+	}
+	index, err := strconv.ParseUint(in.Index, 10, 32)
+	if err != nil {
+		return nil, queue.Invalid("/path/index", "must be a whole number from 0 to %d", uint32(queue.MaxChunks-1))
+	}
+	plan, err := s.engine.SubmissionPlan(id, in.Body.value.Strategy)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.engine.Why(ctx, id, uint32(index), plan)
+	if err != nil {
+		return nil, err
+	}
+	out := &whyOutput{Body: api.WhyResponse{State: found.State.String(), Strategy: plan.Text(), Branches: make([]api.WhyBranch, len(found.Branches)), Standing: apiStanding(&found)}}
+	paths := pathsOf(plan)
+	for i := range found.Branches {
+		out.Body.Branches[i] = apiWhyBranch(&found.Branches[i], i, paths)
+	}
+	return out, nil
+}
+
+func apiStanding(why *engine.Why) *api.WhyStanding {
+	at := why.Standing
+	if at == nil {
+		return nil
+	}
+	out := &api.WhyStanding{Branch: at.Branch + 1, Ahead: at.Ahead, Among: at.Among, AtLeast: !at.Whole, PerSecond: why.PerSecond}
+	if why.PerSecond > 0 {
+		wait := why.Wait.Milliseconds()
+		out.WaitMs = &wait
+	}
+	return out
+}
+
+// apiWhyBranch says what the branch of this index has against a chunk, for machines and in words.
+func apiWhyBranch(in *engine.BranchWhy, branch int, paths []string) api.WhyBranch {
+	out := api.WhyBranch{Branch: branch + 1, Path: paths[branch], Until: apiTime(in.Until), Consumer: in.Consumer, Tenant: apiTenant(in.Tenant)}
+	own := "none"
+	if in.HasValue {
+		v := apiValue(in.Value)
+		out.Value, own = &v, v.String()
+	}
+	switch in.Obstacle {
+	case engine.IsDone:
+		out.Obstacle, out.Detail = api.ObstacleDone, "The chunk is done."
+	case engine.IsDead:
+		out.Obstacle, out.Detail = api.ObstacleDead, "The chunk is out of attempts."
+	case engine.IsSkipped:
+		out.Obstacle, out.Detail = api.ObstacleSkipped, "The submission ended before the chunk was done."
+	case engine.IsWaiting:
+		out.Obstacle, out.Detail = api.ObstacleWaiting, "The chunk waits for its next try until "+timeText(in.Until)+"."
+	case engine.IsReserved:
+		out.Obstacle, out.Detail = api.ObstacleReserved, fmt.Sprintf("The consumer %q holds the chunk until %s.", in.Consumer, timeText(in.Until))
+	case engine.NotYetDue:
+		out.Obstacle, out.Detail = api.ObstacleNotDue, "The submission waits for its run_at, "+timeText(in.Until)+"."
+	case engine.NotAdmitted:
+		out.Obstacle, out.Key = api.ObstacleFilter, in.Filter.Key
+		out.Detail = fmt.Sprintf("The branch wants %s=%s; the submission has %s.", in.Filter.Key, apiValue(in.Filter.Value), own)
+	case engine.IsLimited:
+		out.Obstacle, out.Key, out.InFlight, out.Max = api.ObstacleLimit, in.Limit.Key, in.InFlight, in.Limit.Max
+		out.Detail = fmt.Sprintf("%s=%s has %d of %d chunks in flight.", in.Limit.Key, own, in.InFlight, in.Limit.Max)
+	case engine.IsHidden:
+		out.Obstacle, out.HiddenBy = api.ObstacleHidden, in.HiddenBy+1
+		out.Detail = fmt.Sprintf("Branch %d comes first and has something to hand out.", in.HiddenBy+1)
+	case engine.NotItsTurn:
+		out.Obstacle, out.TenantsBefore = api.ObstacleTurn, in.Before
+		out.Detail = fmt.Sprintf("About %d other tenants come first; its own is %s.", in.Before, lagText(in.Tenant.Lag))
+	default:
+		out.Obstacle, out.Detail = api.ObstacleNone, "Nothing keeps the branch from handing the chunk out."
+	}
+	return out
+}
+
+// lagText says how a tenant stands with the others.
+func lagText(lag float64) string {
+	if lag < 0 {
+		return fmt.Sprintf("%.2f chunks ahead", -lag)
+	}
+	return fmt.Sprintf("owed %.2f chunks", lag)
+}
+
+// timeText is a time within a sentence, as it is in fields.
+func timeText(t queue.Time) string { return t.Std().UTC().Format("2006-01-02T15:04:05.000Z") }
