@@ -35,9 +35,15 @@ func (s *Shard) turns(ctx context.Context, plan *strategy.Plan, list []BranchWhy
 type place struct {
 	branches []strategy.Branch // of the plan, up to the first that admits the chunk
 	index    uint32
-	earlier  uint64 // available chunks that an earlier branch admits
-	same     uint64 // of those that this branch is the first to admit: under an order before it, under Random all
-	others   uint64 // Fair: the same, of other tenants
+	earlier  uint64              // available chunks that an earlier branch admits
+	same     uint64              // of those that this branch is the first to admit: under an order before it, under Random all
+	others   map[tenantID]uint64 // Fair: what this branch is the first to admit, of other tenants
+}
+
+// tenantID names a tenant of a fair branch.
+type tenantID struct {
+	value queue.MetaValue
+	has   bool
 }
 
 // standing tells about where the chunk stands with the first branch that admits it. Limits that would be reached on the way
@@ -52,7 +58,7 @@ func (s *Shard) standing(ctx context.Context, id queue.SubmissionID, index uint3
 	if branch == len(list) {
 		return nil, nil
 	}
-	p := place{branches: plan.Branches[:branch+1], index: index}
+	p := place{branches: plan.Branches[:branch+1], index: index, others: map[tenantID]uint64{}}
 	gone := false
 	met, shown, err := s.walk(ctx, branch+1, func(x *backlog.Submission) {
 		sub := s.m.backlog.ByID(id)
@@ -63,23 +69,24 @@ func (s *Shard) standing(ctx context.Context, id queue.SubmissionID, index uint3
 	if err != nil || gone {
 		return nil, err
 	}
-	return p.standing(list[branch].Tenant, met >= shown), nil
-}
-
-func (p *place) standing(tenant *backlog.Tenant, whole bool) *Standing {
-	last := len(p.branches) - 1
-	at := &Standing{Branch: last, Ahead: p.same, Whole: whole}
-	if p.branches[last].Order == strategy.Random {
+	at := &Standing{Branch: branch, Ahead: p.same, Whole: met >= shown}
+	if p.branches[branch].Order == strategy.Random {
 		at.Among = max(p.same, 1)
 		at.Ahead = (at.Among - 1) / 2
 	}
-	if tenant != nil && tenant.Share > 0 {
-		// Next is what all get until the tenant's next chunk is done with; each further one takes 1/share.
-		turn := math.Max(0, math.Round(tenant.Next-1)) + math.Round(float64(at.Ahead)/tenant.Share)
-		at.Ahead = min(uint64(turn), at.Ahead+p.others)
+	if own := list[branch].Tenant; own != nil {
+		// By the time that its own tenant is due so many chunks and half of this one, each has got what it is due, or all it has.
+		due := (float64(at.Ahead) + 0.5 - own.Lag) / float64(own.Weight)
+		got := 0.0
+		err = s.eachTenant(ctx, &plan.Branches[branch], func(t backlog.Tenant) {
+			if has := p.others[tenantID{t.Value, t.HasValue}]; has > 0 {
+				got += min(float64(has), max(0, due*float64(t.Weight)+t.Lag))
+			}
+		})
+		at.Ahead += uint64(math.Round(got))
 	}
 	at.Ahead += p.earlier
-	return at
+	return at, err
 }
 
 // count adds what x has before the chunk of sub.
@@ -94,8 +101,8 @@ func (p *place) count(x, sub *backlog.Submission) {
 		case !last:
 			p.earlier += uint64(x.Available())
 			return
-		case !sameTenant(br.Fair, x, sub):
-			p.others += uint64(x.Available())
+		case br.Fair != "" && tenantOf(br.Fair, x) != tenantOf(br.Fair, sub):
+			p.others[tenantOf(br.Fair, x)] += uint64(x.Available())
 		case br.Order == strategy.Random || x.Before(sub, br.Order):
 			p.same += uint64(x.Available())
 		case x == sub:
@@ -119,14 +126,11 @@ func admits(br *strategy.Branch, x *backlog.Submission) bool {
 	return true
 }
 
-func sameTenant(key queue.MetaKey, x, y *backlog.Submission) bool {
-	switch key {
-	case "":
-		return true
-	case strategy.SubmissionKey:
-		return x == y
+// tenantOf names the submission's tenant as backlog.Tenant does.
+func tenantOf(key queue.MetaKey, x *backlog.Submission) tenantID {
+	if key == strategy.SubmissionKey {
+		return tenantID{queue.StringValue(x.ID().String()), true}
 	}
-	mine, _, has := x.Find(key)
-	other, _, hasToo := y.Find(key)
-	return has == hasToo && mine == other
+	value, _, has := x.Find(key)
+	return tenantID{value, has}
 }
