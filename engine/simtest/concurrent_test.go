@@ -74,6 +74,7 @@ func TestCrowd(t *testing.T) {
 			}
 		},
 		c.read,
+		c.ask,
 	} {
 		beside.Add(1)
 		go func() {
