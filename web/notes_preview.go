@@ -15,6 +15,36 @@ func previewNotes() map[string]note {
 		"PreviewPick.meta":         {text: "Of the submission"},
 		"PreviewPick.priority":     {text: "Of the submission"},
 
+		"CompareRequest.a":        {text: "The one strategy", ref: "Strategy"},
+		"CompareRequest.b":        {text: "The other", ref: "Strategy"},
+		"CompareResponse.a":       {text: "Of the one strategy"},
+		"CompareResponse.b":       {text: "Of the other"},
+		"CompareResponse.overlap": {text: "Chunks that both would hand out"},
+		"Spread.strategy":         {text: "The canonical text"},
+		"Spread.picks":            {text: "Chunks that would be handed out"},
+		"Spread.keys":             {text: "By meta key; $submission stands for the submission itself"},
+		"KeySpread.key":           {text: "The meta key"},
+		"KeySpread.picks":         {text: "Chunks whose submission has the key"},
+		"KeySpread.distinct":      {text: "Different values among them"},
+		"KeySpread.max_share":     between(0, 1, "Share of the most frequent value"),
+		"KeySpread.jain":          between(0, 1, "Jain's index over all values that either strategy would hand out: 1 is the same number for each, 1/n all for one of n"),
+	}
+	for _, schema := range []string{"PreviewRequest", "CompareRequest"} {
+		out[schema+".max"] = between(0, engine.MaxPreview, "Most chunks to look ahead; 0 or absent: 10")
+		out[schema+".seed"] = between(0, engine.MaxSeed, "The same seed on the same state gives the same picks; absent: any")
+	}
+	for _, schema := range []string{"PreviewResponse", "ExplainResponse", "CompareResponse"} {
+		out[schema+".seed"] = note{text: "What Random drew by; ask with it again to get the same picks from the same state"}
+	}
+	for _, schema := range []string{"PreviewPick", "WhyBranch", "ExplainBranch"} {
+		out[schema+".branch"] = note{text: "Number of the branch, from 1"}
+		out[schema+".path"] = note{text: "The way to the branch through the strategy"}
+	}
+	return out
+}
+
+func whyNotes() map[string]note {
+	return map[string]note{
 		"WhyRequest.strategy":  {text: "The strategy; absent: Random", ref: "Strategy"},
 		"WhyResponse.state":    oneOf("Where the chunk stands", "ready", "waiting", "reserved", "done", "dead", "skipped"),
 		"WhyResponse.strategy": {text: "The canonical text"},
@@ -38,7 +68,11 @@ func previewNotes() map[string]note {
 		"WhyStanding.at_least":     {text: "Whether there are more before it, as not everything was looked at"},
 		"WhyStanding.per_second":   {text: "Chunks of the queue reserved a second over the last minute; 0: none, or not known yet"},
 		"WhyStanding.wait_ms":      {text: "About how long it waits at that rate; absent when there is none"},
+	}
+}
 
+func explainNotes() map[string]note {
+	return map[string]note{
 		"ExplainResponse.strategy":    {text: "The canonical text"},
 		"ExplainResponse.submissions": {text: "Submissions that are not waiting for their run_at"},
 		"ExplainResponse.examined":    {text: "Of them those that were looked at for the tree: all, unless there are very many"},
@@ -77,31 +111,5 @@ func previewNotes() map[string]note {
 		"ExplainPick.pick":            {text: "The chunk"},
 		"ExplainPick.tenant":          {text: "Of a fair branch: whose it is, as it stands before all picks"},
 		"ExplainPick.skipped":         {text: "What kept each branch before its own from it; the picks before it count as in flight"},
-
-		"CompareRequest.a":        {text: "The one strategy", ref: "Strategy"},
-		"CompareRequest.b":        {text: "The other", ref: "Strategy"},
-		"CompareResponse.a":       {text: "Of the one strategy"},
-		"CompareResponse.b":       {text: "Of the other"},
-		"CompareResponse.overlap": {text: "Chunks that both would hand out"},
-		"Spread.strategy":         {text: "The canonical text"},
-		"Spread.picks":            {text: "Chunks that would be handed out"},
-		"Spread.keys":             {text: "By meta key; $submission stands for the submission itself"},
-		"KeySpread.key":           {text: "The meta key"},
-		"KeySpread.picks":         {text: "Chunks whose submission has the key"},
-		"KeySpread.distinct":      {text: "Different values among them"},
-		"KeySpread.max_share":     between(0, 1, "Share of the most frequent value"),
-		"KeySpread.jain":          between(0, 1, "Jain's index over all values that either strategy would hand out: 1 is the same number for each, 1/n all for one of n"),
 	}
-	for _, schema := range []string{"PreviewRequest", "CompareRequest"} {
-		out[schema+".max"] = between(0, engine.MaxPreview, "Most chunks to look ahead; 0 or absent: 10")
-		out[schema+".seed"] = between(0, engine.MaxSeed, "The same seed on the same state gives the same picks; absent: any")
-	}
-	for _, schema := range []string{"PreviewResponse", "ExplainResponse", "CompareResponse"} {
-		out[schema+".seed"] = note{text: "What Random drew by; ask with it again to get the same picks from the same state"}
-	}
-	for _, schema := range []string{"PreviewPick", "WhyBranch", "ExplainBranch"} {
-		out[schema+".branch"] = note{text: "Number of the branch, from 1"}
-		out[schema+".path"] = note{text: "The way to the branch through the strategy"}
-	}
-	return out
 }

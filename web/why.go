@@ -91,7 +91,7 @@ func apiWhyBranch(in *engine.BranchWhy, branch int, paths []string) api.WhyBranc
 		out.Detail = fmt.Sprintf("Branch %d comes first and has something to hand out.", in.HiddenBy+1)
 	case engine.NotItsTurn:
 		out.Obstacle, out.TenantsBefore = api.ObstacleTurn, in.Before
-		out.Detail = fmt.Sprintf("About %d other tenants come first; its own is %s.", in.Before, lagText(in.Tenant.Lag))
+		out.Detail = fmt.Sprintf("Other tenants come first, about %d; its own is %s.", in.Before, lagText(in.Tenant.Lag))
 	default:
 		out.Obstacle, out.Detail = api.ObstacleNone, "Nothing keeps the branch from handing the chunk out."
 	}

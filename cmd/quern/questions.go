@@ -190,13 +190,13 @@ func standingText(s *api.WhyStanding) string {
 	if s.AtLeast {
 		about = "at least"
 	}
-	text := fmt.Sprintf("%s %d chunks before it", about, s.Ahead)
+	text := fmt.Sprintf("chunks before it: %s %d", about, s.Ahead)
 	if s.Among > 0 {
 		text += fmt.Sprintf(", drawn from %d", s.Among)
 	}
 	if s.WaitMs != nil {
 		wait := time.Duration(*s.WaitMs) * time.Millisecond
-		text += fmt.Sprintf("; about %s at %.1f a second", wait.Round(100*time.Millisecond), s.PerSecond)
+		text += fmt.Sprintf(", which take %s at %.1f a second", wait.Round(100*time.Millisecond), s.PerSecond)
 	}
 	return text
 }

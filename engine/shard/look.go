@@ -106,8 +106,12 @@ func (s *Shard) eachTenant(ctx context.Context, br *strategy.Branch, fn func(bac
 				from = 0
 				return 0, nil
 			}
-			from = v.Tenants(from, lookMost, fn)
-			return lookMost, nil
+			n := looks(0)
+			from = v.Tenants(from, lookMost, func(t backlog.Tenant) {
+				n++
+				fn(t)
+			})
+			return n, nil
 		})
 		if err != nil {
 			return err
