@@ -120,5 +120,5 @@ func (s *Shard) eachTenant(ctx context.Context, br *strategy.Branch, fn func(bac
 	return nil
 }
 
-// meta is a submission's, without a copy if somebody reserved from it before.
+// metaOf is a submission's meta, without a copy if somebody reserved from it before.
 func metaOf(s *backlog.Submission) queue.Meta { return s.Data.(*record).meta() }
