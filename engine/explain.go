@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// BranchWhy is how a chunk stands with one branch, Obstacle what keeps the branch from handing it out.
+// BranchWhy is how a chunk stands with one leaf of a plan, Obstacle what keeps the leaf from handing it out.
 type (
 	BranchWhy = shard.BranchWhy
 	Obstacle  = shard.Obstacle
@@ -26,19 +26,25 @@ const (
 	NotYetDue   = shard.NotYetDue
 	NotAdmitted = shard.NotAdmitted
 	IsLimited   = shard.IsLimited
+	IsWithheld  = shard.IsWithheld
 	IsHidden    = shard.IsHidden
+	IsOvertaken = shard.IsOvertaken
 	NotItsTurn  = shard.NotItsTurn
 )
 
-// Explained is how a strategy stands and what it would hand out; NodeState is a block of it, BranchState a branch.
+// Explained is how a strategy stands and what it would hand out; NodeState is a block of it, FairState a Fair block around a leaf.
 type (
-	Explained   = shard.Explained
-	NodeState   = shard.NodeState
-	BranchState = shard.BranchState
+	Explained    = shard.Explained
+	NodeState    = shard.NodeState
+	RefusedValue = shard.RefusedValue
+	FairState    = shard.FairState
 )
 
-// Explain tells what reaches each block of a strategy, how its branches stand, and for each pick of a preview what kept the
-// earlier branches from it.
+// Seat is how the tenant that a chunk belongs to stands in one Fair block.
+type Seat = shard.Seat
+
+// Explain tells what reaches each block of a strategy, how its leaves stand, and for each pick of a preview what kept the
+// earlier leaves from it.
 func (e *Engine) Explain(ctx context.Context, queueName string, r PreviewRequest) (Explained, uint64, error) {
 	q, err := e.queue(queueName)
 	if err != nil {
@@ -72,7 +78,7 @@ func (e *Engine) SubmissionPlan(id queue.SubmissionID, raw []byte) (*strategy.Pl
 	return e.Plan(q.name, raw)
 }
 
-// Why tells where a chunk stands, and the first obstacle between it and each branch of the plan. What comes before it is
+// Why tells where a chunk stands, and the first obstacle between it and each leaf of the plan. What comes before it is
 // rounded to two digits, as it has changed by the time anybody reads it.
 func (e *Engine) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
 	q, err := e.route(id)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine"
-	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -35,6 +34,7 @@ type Engine interface {
 	Submission(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)
 	WaitSubmission(ctx context.Context, id queue.SubmissionID, wait time.Duration) (queue.Submission, error)
 	List(ctx context.Context, queueName string, r engine.ListRequest) (engine.Page[queue.Submission], error)
+	SetPriority(ctx context.Context, id queue.SubmissionID, priority int64) (queue.Submission, error)
 	Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)
 	Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, cursor string, limit int) (engine.Page[queue.Chunk], error)
 	Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error)
@@ -48,7 +48,12 @@ type Engine interface {
 	Exchange(ctx context.Context, queueName string, x engine.Exchange, out *engine.Exchanged) error
 
 	Stats(ctx context.Context, queueName string) (queue.Stats, error)
-	Values(ctx context.Context, queueName string, key queue.MetaKey, sort string, limit int) ([]backlog.ValueCount, error)
+
+	Keys(ctx context.Context, queueName, after string, limit int) (engine.Page[engine.KeyInfo], error)
+	Values(ctx context.Context, queueName string, key queue.MetaKey, sort string, limit int) ([]engine.Value, error)
+	Value(ctx context.Context, queueName string, entry queue.MetaEntry) (engine.Value, error)
+	PutValue(ctx context.Context, queueName string, entry queue.MetaEntry, settings queue.ValueSettings, guard engine.ValueGuard) (v engine.Value, created bool, err error)
+	DeleteValue(ctx context.Context, queueName string, entry queue.MetaEntry, guard engine.ValueGuard) error
 }
 
 var _ Engine = (*engine.Engine)(nil)

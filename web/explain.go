@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const explainAbout = "The blocks of the strategy with what reaches each and what it refuses, by value; the branches, under Fair with whose turn it is; and for each chunk that would be handed out " +
+const explainAbout = "The blocks of the strategy with what reaches each and what it refuses, by value; what limits of operators withhold from all of it; the branches, under Fair with whose turn it is; and for each chunk that would be handed out " +
 	"what kept the earlier branches from it. What is counted is looked at in slices, between which others work, so under load it is of slightly different moments."
 
 type explainOutput struct{ Body api.ExplainResponse }
@@ -27,10 +27,10 @@ func (s *Server) explain(ctx context.Context, in *previewInput) (*explainOutput,
 		return nil, err
 	}
 	plan := request.Plan
-	paths, nodes := pathsOf(plan), plan.Nodes()
+	paths, nodes, leaves := pathsOf(plan), plan.Nodes(), plan.Leaves()
 	out := &explainOutput{Body: api.ExplainResponse{
 		Strategy: plan.Text(), Submissions: found.Shown, Examined: min(found.Met, found.Shown), Seed: seed, Tree: make([]api.ExplainBlock, len(nodes)),
-		Branches: make([]api.ExplainBranch, len(found.Branches)), Picks: make([]api.ExplainPick, len(found.Picks)),
+		Branches: make([]api.ExplainBranch, len(leaves)), Picks: make([]api.ExplainPick, len(found.Picks)), Withheld: apiWithheld(&found.Withheld),
 	}}
 	for i := range nodes {
 		out.Body.Tree[i] = apiBlock(&found.Nodes[i], &nodes[i])
@@ -38,15 +38,22 @@ func (s *Server) explain(ctx context.Context, in *previewInput) (*explainOutput,
 			out.Body.Tree[i].Depth = out.Body.Tree[parent].Depth + 1
 		}
 	}
-	for i := range found.Branches {
-		b, br := &found.Branches[i], &plan.Branches[i]
-		out.Body.Branches[i] = api.ExplainBranch{Branch: i + 1, BranchText: br.Key(), Path: paths[i], Built: b.Built, Fair: apiFair(b, br)}
+	for i := range leaves {
+		leaf, state := &leaves[i], &found.Leaves[i]
+		out.Body.Branches[i] = api.ExplainBranch{Branch: i + 1, BranchText: leaf.Text(), Path: paths[i], Built: state.Built, Fair: make([]api.ExplainFair, len(state.Fair))}
+		for level := range state.Fair {
+			out.Body.Branches[i].Fair[level] = apiFair(&state.Fair[level], leaf.Around[level])
+		}
 	}
 	for i := range found.Picks {
 		p := &found.Picks[i]
-		pick := api.ExplainPick{Pick: apiPick(&p.Previewed, paths), Tenant: apiTenant(p.Tenant), Skipped: make([]api.WhyBranch, len(p.Skipped))}
+		leaf := &leaves[p.Leaf]
+		pick := api.ExplainPick{Pick: apiPick(&p.Previewed, paths), Tenants: make([]api.Tenant, len(p.Tenants)), Skipped: make([]api.WhyBranch, len(p.Skipped))}
+		for level := range p.Tenants {
+			pick.Tenants[level] = apiTenant(&p.Tenants[level], leaf.Around[level])
+		}
 		for j := range p.Skipped {
-			pick.Skipped[j] = apiWhyBranch(&p.Skipped[j], j, paths)
+			pick.Skipped[j] = apiWhyBranch(&p.Skipped[j], j, &leaves[j], paths)
 		}
 		out.Body.Picks[i] = pick
 	}
@@ -54,40 +61,49 @@ func (s *Server) explain(ctx context.Context, in *previewInput) (*explainOutput,
 }
 
 func apiBlock(in *engine.NodeState, node *strategy.Node) api.ExplainBlock {
-	out := api.ExplainBlock{
+	return api.ExplainBlock{
 		Pointer: node.Pointer, Block: node.Block, Text: node.Text, Entered: api.Amount(in.Entered), Passed: api.Amount(in.Passed),
-		Refused: api.Amount(in.Refused), RefusedValues: in.Values, Top: make([]api.RefusedValue, len(in.Top)),
+		Refused: api.Amount(in.Refused), RefusedValues: in.Values, Top: apiRefused(in.Top, node.Limit.Max > 0),
 	}
-	for i := range in.Top {
-		v := &in.Top[i]
-		out.Top[i] = api.RefusedValue{InFlight: v.InFlight, Max: node.Limit.Max, Refused: api.Amount(v.Refused)}
+}
+
+func apiWithheld(in *engine.NodeState) api.Withheld {
+	return api.Withheld{Refused: api.Amount(in.Refused), RefusedValues: in.Values, Top: apiRefused(in.Top, true)}
+}
+
+func apiRefused(in []engine.RefusedValue, limits bool) []api.RefusedValue {
+	out := make([]api.RefusedValue, len(in))
+	for i := range in {
+		v := &in[i]
+		out[i] = api.RefusedValue{Key: v.Key, InFlight: v.InFlight, Refused: api.Amount(v.Refused)}
+		if limits {
+			out[i].Max = &v.Max
+		}
 		if v.HasValue {
 			value := apiValue(v.Value)
-			out.Top[i].Value = &value
+			out[i].Value = &value
 		}
 	}
 	return out
 }
 
-func apiFair(in *engine.BranchState, br *strategy.Branch) *api.ExplainFair {
-	if in.Shares == nil {
-		return nil
+func apiFair(in *engine.FairState, br *strategy.Branch) api.ExplainFair {
+	out := api.ExplainFair{
+		Key: br.Fair, Cost: br.Cost.String(), Ledgers: in.Shares, Active: in.Active, Owing: in.Owing, Blocked: in.Blocked, Owed: make([]api.Tenant, len(in.Owed)),
 	}
-	out := &api.ExplainFair{Key: br.Fair, Active: in.Shares.Active, Owing: in.Shares.Owing, Blocked: in.Shares.Blocked, Owed: []api.Tenant{}}
-	if in.Shares.HasNext {
-		out.Next = apiTenant(&in.Shares.Next)
+	if in.HasNext {
+		next := apiTenant(&in.Next, br)
+		out.Next = &next
 	}
 	for i := range in.Owed {
-		out.Owed = append(out.Owed, *apiTenant(&in.Owed[i]))
+		out.Owed[i] = apiTenant(&in.Owed[i], br)
 	}
 	return out
 }
 
-func apiTenant(in *backlog.Tenant) *api.Tenant {
-	if in == nil {
-		return nil
-	}
-	out := &api.Tenant{State: in.State.String(), Weight: float64(in.Weight) / 1000, Share: in.Share, Lag: in.Lag}
+// apiTenant is a tenant of a fair branch.
+func apiTenant(in *backlog.Tenant, br *strategy.Branch) api.Tenant {
+	out := api.Tenant{Key: br.Fair, State: in.State.String(), Weight: float64(in.Weight) / 1000, Share: in.Share, Lag: in.Lag}
 	if in.HasValue {
 		value := apiValue(in.Value)
 		out.Value = &value

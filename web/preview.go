@@ -42,11 +42,12 @@ func (s *Server) previewRequest(in *previewInput) (r engine.PreviewRequest, err 
 	return engine.PreviewRequest{Plan: plan, Max: asked.Max, Seed: asked.Seed}, err
 }
 
-// pathsOf are the ways to the branches of a plan.
+// pathsOf are the ways to the leaves of a plan.
 func pathsOf(plan *strategy.Plan) []string {
-	paths := make([]string, len(plan.Branches))
-	for i := range paths {
-		paths[i] = plan.PathText(i)
+	leaves := plan.Leaves()
+	paths := make([]string, len(leaves))
+	for i := range leaves {
+		paths[i] = plan.PathText(&leaves[i])
 	}
 	return paths
 }
@@ -54,7 +55,7 @@ func pathsOf(plan *strategy.Plan) []string {
 func apiPick(p *engine.Previewed, paths []string) api.PreviewPick {
 	out := api.PreviewPick{
 		Submission: p.Submission.String(), Index: p.Index, Meta: apiMeta(p.Meta), Priority: p.Priority,
-		Branch: p.Branch + 1, Path: paths[p.Branch],
+		Branch: p.Leaf + 1, Path: paths[p.Leaf],
 	}
 	if out.Meta == nil {
 		out.Meta = api.Meta{}

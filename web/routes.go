@@ -64,9 +64,8 @@ func (s *Server) routes() error {
 		summary: "Delete a queue", about: "Only a queue without open submissions can be deleted, and never the one named default."}, s.deleteQueue)
 	register(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead, tag: tagQueues,
 		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the same at any backlog. Totals count from the server's start."}, s.getStats)
-	register(d, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values", scope: scopeRead, tag: tagQueues, compress: true,
-		summary: "List the values of a meta key with what is ready and in flight"}, s.listValues)
 
+	s.valueRoutes(d)
 	s.strategyRoutes(d)
 	s.questionRoutes(d)
 
@@ -76,6 +75,8 @@ func (s *Server) routes() error {
 		summary: "List submissions, newest first", about: listAbout, params: listParams()}, s.listSubmissions)
 	register(d, operation{id: "get-submission", method: "GET", path: "/v1/submissions/{id}", scope: scopeRead, tag: tagSubmissions, waits: true,
 		summary: "Read a submission", about: "With `Prefer: wait=N` (seconds, at most 60) the answer comes when the submission leaves the state open, or after N seconds."}, s.getSubmission)
+	register(d, operation{id: "change-submission", method: "PATCH", path: "/v1/submissions/{id}", scope: scopeOperate, tag: tagSubmissions,
+		summary: "Change the priority of an open submission", about: "CustomPriority sees it at its new place from the next reservation on. A submission that has ended answers 409. The priority that it has already is no mistake."}, s.changeSubmission)
 	register(d, operation{id: "cancel-submission", method: "POST", path: "/v1/submissions/{id}/cancel", scope: scopeOperate, tag: tagSubmissions,
 		summary: "Cancel a submission", about: "Chunks that are not done are skipped; reservations of it are gone. Cancelling what has ended changes nothing and answers with it as it stands."}, s.cancelSubmission)
 	register(d, operation{id: "list-chunks", method: "GET", path: "/v1/submissions/{id}/chunks", scope: scopeRead, tag: tagSubmissions, compress: true, freeform: true,
@@ -117,6 +118,20 @@ func (s *Server) routes() error {
 	return s.finishDocument(d)
 }
 
+// valueRoutes are the part of the table about values of meta keys.
+func (s *Server) valueRoutes(d *document) {
+	register(d, operation{id: "list-meta-keys", method: "GET", path: "/v1/queues/{queue}/meta-keys", scope: scopeRead, tag: tagQueues, compress: true,
+		summary: "List the meta keys with how many values they have", about: listKeysAbout}, s.listKeys)
+	register(d, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values", scope: scopeRead, tag: tagQueues, compress: true,
+		summary: "List the values of a meta key with what is ready, in flight and set"}, s.listValues)
+	register(d, operation{id: "get-meta-value", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeRead, tag: tagQueues,
+		summary: "Read a value of a meta key: what is ready, in flight and set", about: valueAbout}, s.getValue)
+	register(d, operation{id: "put-meta-value", method: "PUT", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, tag: tagQueues, creates: reflect.TypeFor[api.ValueCount](),
+		summary: "Set a limit and a weight for a value of a meta key", about: putValueAbout}, s.putValue)
+	register(d, operation{id: "delete-meta-value", method: "DELETE", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, tag: tagQueues,
+		summary: "Remove what is set for a value of a meta key", about: "It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT."}, s.deleteValue)
+}
+
 // strategyRoutes are the part of the table about named strategies.
 func (s *Server) strategyRoutes(d *document) {
 	register(d, operation{id: "list-strategies", method: "GET", path: "/v1/queues/{queue}/strategies", scope: scopeRead, tag: tagStrategies, compress: true,
@@ -148,7 +163,7 @@ func register[I, O any](d *document, op operation, handler func(context.Context,
 	s := d.server
 	entry := s.add(op)
 	described := d.describe(op)
-	if op.method == http.MethodPut || op.method == http.MethodPost {
+	if op.method == http.MethodPut || op.method == http.MethodPatch || op.method == http.MethodPost {
 		described.MaxBodyBytes = maxBodyBytes
 		described.BodyReadTimeout = s.patience.read
 		described.SkipValidateBody = true

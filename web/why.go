@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -38,10 +40,10 @@ func (s *Server) why(ctx context.Context, in *whyInput) (*whyOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &whyOutput{Body: api.WhyResponse{State: found.State.String(), Strategy: plan.Text(), Branches: make([]api.WhyBranch, len(found.Branches)), Standing: apiStanding(&found)}}
-	paths := pathsOf(plan)
-	for i := range found.Branches {
-		out.Body.Branches[i] = apiWhyBranch(&found.Branches[i], i, paths)
+	out := &whyOutput{Body: api.WhyResponse{State: found.State.String(), Strategy: plan.Text(), Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: apiStanding(&found)}}
+	paths, leaves := pathsOf(plan), plan.Leaves()
+	for i := range leaves {
+		out.Body.Branches[i] = apiWhyBranch(&found.Leaves[i], i, &leaves[i], paths)
 	}
 	return out, nil
 }
@@ -51,7 +53,7 @@ func apiStanding(why *engine.Why) *api.WhyStanding {
 	if at == nil {
 		return nil
 	}
-	out := &api.WhyStanding{Branch: at.Branch + 1, Ahead: at.Ahead, Among: at.Among, AtLeast: !at.Whole, PerSecond: why.PerSecond}
+	out := &api.WhyStanding{Branch: at.Leaf + 1, Ahead: at.Ahead, Among: at.Among, AtLeast: !at.Whole, PerSecond: why.PerSecond}
 	if why.PerSecond > 0 {
 		wait := why.Wait.Milliseconds()
 		out.WaitMs = &wait
@@ -59,9 +61,14 @@ func apiStanding(why *engine.Why) *api.WhyStanding {
 	return out
 }
 
-// apiWhyBranch says what the branch of this index has against a chunk, for machines and in words.
-func apiWhyBranch(in *engine.BranchWhy, branch int, paths []string) api.WhyBranch {
-	out := api.WhyBranch{Branch: branch + 1, Path: paths[branch], Until: apiTime(in.Until), Consumer: in.Consumer, Tenant: apiTenant(in.Tenant)}
+// apiWhyBranch says what the leaf of this index has against a chunk, for machines and in words.
+func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []string) api.WhyBranch {
+	out := api.WhyBranch{Branch: index + 1, Path: paths[index], Until: apiTime(in.Until), Consumer: in.Consumer}
+	for level := range in.Seats {
+		tenant := apiTenant(&in.Seats[level].Tenant, leaf.Around[level])
+		tenant.Before = in.Seats[level].Before
+		out.Tenants = append(out.Tenants, tenant)
+	}
 	own := "none"
 	if in.HasValue {
 		v := apiValue(in.Value)
@@ -84,26 +91,44 @@ func apiWhyBranch(in *engine.BranchWhy, branch int, paths []string) api.WhyBranc
 		out.Obstacle, out.Key = api.ObstacleFilter, in.Filter.Key
 		out.Detail = fmt.Sprintf("The branch wants %s=%s; the submission has %s.", in.Filter.Key, apiValue(in.Filter.Value), own)
 	case engine.IsLimited:
-		out.Obstacle, out.Key, out.InFlight, out.Max = api.ObstacleLimit, in.Limit.Key, in.InFlight, in.Limit.Max
+		out.Obstacle, out.Key, out.InFlight, out.Max = api.ObstacleLimit, in.Limit.Key, &in.InFlight, &in.Limit.Max
 		out.Detail = fmt.Sprintf("%s=%s has %d of %d chunks in flight.", in.Limit.Key, own, in.InFlight, in.Limit.Max)
+	case engine.IsWithheld:
+		out.Obstacle, out.Key, out.InFlight, out.Max = api.ObstacleValueLimit, in.Limit.Key, &in.InFlight, &in.Limit.Max
+		out.Detail = fmt.Sprintf("%s=%s has %d chunks in flight, and an operator set a limit of %d for it, whatever the strategy.", in.Limit.Key, own, in.InFlight, in.Limit.Max)
 	case engine.IsHidden:
 		out.Obstacle, out.HiddenBy = api.ObstacleHidden, in.HiddenBy+1
 		out.Detail = fmt.Sprintf("Branch %d comes first and has something to hand out.", in.HiddenBy+1)
+	case engine.IsOvertaken:
+		out.Obstacle, out.HiddenBy = api.ObstacleAlternative, in.HiddenBy+1
+		out.Detail = fmt.Sprintf("For the same tenant branch %d comes first and has something to hand out.", in.HiddenBy+1)
 	case engine.NotItsTurn:
-		out.Obstacle, out.TenantsBefore = api.ObstacleTurn, in.Before
-		out.Detail = fmt.Sprintf("Other tenants come first, about %d; its own is %s.", in.Before, lagText(in.Tenant.Lag))
+		out.Obstacle, out.Detail = api.ObstacleTurn, turnText(in.Seats, leaf)
 	default:
 		out.Obstacle, out.Detail = api.ObstacleNone, "Nothing keeps the branch from handing the chunk out."
 	}
 	return out
 }
 
-// lagText says how a tenant stands with the others.
-func lagText(lag float64) string {
-	if lag < 0 {
-		return fmt.Sprintf("%.2f chunks ahead", -lag)
+// turnText says how many tenants come first, block by block, and how the chunk's own stands there.
+func turnText(seats []engine.Seat, leaf *strategy.Leaf) string {
+	var parts []string
+	for level := range seats {
+		seat, br := &seats[level], leaf.Around[level]
+		if seat.Before == 0 {
+			continue
+		}
+		unit := "chunks"
+		if br.Cost == strategy.ByTime {
+			unit = "seconds"
+		}
+		stands := fmt.Sprintf("owed %.2f %s", seat.Lag, unit)
+		if seat.Lag < 0 {
+			stands = fmt.Sprintf("%.2f %s ahead", -seat.Lag, unit)
+		}
+		parts = append(parts, fmt.Sprintf("of %s about %d, and its own is %s", br.Fair, seat.Before, stands))
 	}
-	return fmt.Sprintf("owed %.2f chunks", lag)
+	return "Other tenants come first: " + strings.Join(parts, "; ") + "."
 }
 
 // timeText is a time within a sentence, as it is in fields.

@@ -42,6 +42,12 @@ func (a *app) printExplanation(got *api.ExplainResponse) error {
 			fmt.Fprintf(w, "%s  ! %s\t\t\t%s\n", indent, refusedText(&v), amountText(v.Refused))
 		}
 	}
+	if got.Withheld.RefusedValues > 0 {
+		fmt.Fprintf(w, "(limits of values)\t\t\t%s\n", amountText(got.Withheld.Refused))
+		for _, v := range got.Withheld.Top {
+			fmt.Fprintf(w, "  ! %s=%s\t\t\t%s\n", v.Key, refusedText(&v), amountText(v.Refused))
+		}
+	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -61,22 +67,29 @@ func (a *app) printExplanation(got *api.ExplainResponse) error {
 		for _, skipped := range p.Skipped {
 			fmt.Fprintf(w, "\t\t\tnot %s: %s\n", skipped.Path, skipped.Detail)
 		}
-		if p.Tenant != nil {
-			fmt.Fprintf(w, "\t\t\ttenant %s\n", tenantText(p.Tenant))
+		for _, tenant := range p.Tenants {
+			fmt.Fprintf(w, "\t\t\ttenant %s\n", tenantText(&tenant))
 		}
 	}
 	return w.Flush()
 }
 
-// printFair prints how the tenants of fair branches stand.
+// printFair prints how the tenants of Fair blocks stand.
 func printFair(out io.Writer, branches []api.ExplainBranch) {
 	for _, b := range branches {
-		if b.Fair == nil {
+		if len(b.Fair) == 0 {
 			continue
 		}
-		fmt.Fprintf(out, "\n%s: %d tenants active, %d owing, %d blocked\n", b.Path, b.Fair.Active, b.Fair.Owing, b.Fair.Blocked)
-		if b.Fair.Next != nil {
-			fmt.Fprintf(out, "  next %s\n", tenantText(b.Fair.Next))
+		fmt.Fprintf(out, "\n%s\n", b.Path)
+		for _, f := range b.Fair {
+			in := ""
+			if f.Ledgers > 1 {
+				in = fmt.Sprintf(", in %d ledgers", f.Ledgers)
+			}
+			fmt.Fprintf(out, "  %s: %d tenants active, %d owing, %d blocked%s\n", f.Key, f.Active, f.Owing, f.Blocked, in)
+			if f.Next != nil {
+				fmt.Fprintf(out, "    next %s\n", tenantText(f.Next))
+			}
 		}
 	}
 }
@@ -90,14 +103,14 @@ func amountText(a api.Amount) string {
 
 func refusedText(v *api.RefusedValue) string {
 	text := valueText(v.Value)
-	if v.Max > 0 {
-		text += fmt.Sprintf(" has %d/%d", v.InFlight, v.Max)
+	if v.Max != nil {
+		text += fmt.Sprintf(" has %d/%d", v.InFlight, *v.Max)
 	}
 	return text
 }
 
 func tenantText(t *api.Tenant) string {
-	return fmt.Sprintf("%s: %s, weight %g, share %.1f %%, lag %+.2f", valueText(t.Value), t.State, t.Weight, 100*t.Share, t.Lag)
+	return fmt.Sprintf("%s=%s: %s, weight %g, share %.1f %%, lag %+.2f", t.Key, valueText(t.Value), t.State, t.Weight, 100*t.Share, t.Lag)
 }
 
 func valueText(v *api.MetaValue) string {

@@ -69,7 +69,51 @@ func countSmaller(numbers []uint32, bound uint32) (n uint32) {
 	return min(n, uint32(len(numbers)))
 }
 
-// Gives says whether the view would give a chunk now.
-func (b *Backlog) Gives(v *View) bool {
-	return !v.Empty() && len(b.Preview([]*View{v}, 1, rand.New(rand.NewPCG(0, 0)), nil)) > 0
+// Withheld is a value of the submission that has as many chunks in flight as an operator allows it; false if there is none.
+func (s *Submission) Withheld() (at queue.Saturated, withheld bool) {
+	if s.home.limited == 0 {
+		return at, false
+	}
+	for _, ref := range s.terms {
+		if t := s.home.terms[ref.term]; t.inFlight >= t.limit {
+			return queue.Saturated{MetaEntry: queue.MetaEntry{Key: t.key.name, Value: t.value}, InFlight: t.inFlight, Limit: t.limit}, true
+		}
+	}
+	return at, false
+}
+
+// Gives says whether the view would give a chunk now, and which of its leaves. Of a fair view it costs a copy of ledgers, as a
+// Preview does.
+func (b *Backlog) Gives(v *View) (leaf int, ok bool) {
+	if v.Empty() {
+		return 0, false
+	}
+	picks := b.Preview([]*View{v}, 1, rand.New(rand.NewPCG(0, 0)), nil)
+	if len(picks) == 0 {
+		return 0, false
+	}
+	return int(picks[0].Leaf), true
+}
+
+// Overtaken says whether an earlier alternative gives something to the tenants that the submission belongs to in this leaf of a
+// fair view, and which leaf does: as long as there is one, this leaf gives these tenants nothing. Where Fair is in Fair it may
+// cost a copy of ledgers, as a Preview does.
+func (b *Backlog) Overtaken(v *View, s *Submission, leaf int) (by int, ok bool) {
+	if v.fair == nil {
+		return 0, false
+	}
+	examined, rnd := b.examined, rand.New(rand.NewPCG(0, 0))
+	b.preview.running = true
+	for level, seat := range v.Seats(s, leaf) {
+		for k := range v.fair.leaves[leaf].path[level] {
+			var charge Charge
+			if from, first, _ := seat.share.ask(seat.number, k, rnd, &charge); first != nil && !ok {
+				by, ok = int(from.leaf), true
+			}
+		}
+	}
+	b.restoreLedgers()
+	b.preview.running = false
+	b.examined = examined
+	return by, ok
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/quern-queue/quern/engine/fair"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -106,44 +107,147 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// Tenants are told as the ledger has them: who is next is who is taken from.
+// seatedAt is the tenants of a submission on the way to a leaf.
+func seatedAt(v *View, s *Submission, leaf int) (list []Tenant) {
+	for _, seat := range v.Seats(s, leaf) {
+		list = append(list, seat.Tenant())
+	}
+	return list
+}
+
+// Tenants are told as the ledgers have them: who is next, at every level, is who is taken from, and the counts are those of the
+// tenants that are met.
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	b, rnd := New(), rand.New(rand.NewPCG(3, 3))
-	for i := range 7 {
-		b.add(5, 0, is("company", int64(i)))
+	for i := range 14 {
+		b.add(5, 0, is("company", int64(i%7)), is("user", int64(i/7)))
 	}
 	b.add(3, 0)
-	br := fairly("company", strategy.OldestFirst, strategy.Limit{Key: "company", Max: 2})
+	keys := []string{"company", "user"}
+	br := strategy.Branch{Fair: keys[0], Inner: []strategy.Branch{fairly(keys[1], strategy.OldestFirst, strategy.Limit{Key: "company", Max: 2})}}
 	v := finished(b, br)
 	for range 12 {
-		shares, ok := v.Shares()
+		shares := v.NextShares(0)
+		var next []Tenant
+		for _, x := range shares {
+			if tenant, ok := x.Next(); ok {
+				next = append(next, tenant)
+			}
+		}
 		s, _, taken := b.Take(v, rnd)
-		if !ok || shares.HasNext != taken {
-			t.Fatalf("next is %+v (%v), taken: %v", shares, ok, taken)
+		if len(next) != 2 || !taken {
+			t.Fatalf("next are %+v, taken: %v", next, taken)
 		}
-		value, _, has := s.Find("company")
-		if shares.Next.Value != value || shares.Next.HasValue != has {
-			t.Fatalf("next is %v, taken was %v", shares.Next, value)
-		}
-		if own, ok := v.TenantOf(s); !ok || own.Value != value || own.HasValue != has || own.Lag > 0 {
-			t.Fatalf("the tenant of %v is %+v, which was just served", value, own)
+		own := seatedAt(v, s, 0)
+		for level, key := range keys {
+			value, _, has := s.Find(key)
+			if next[level].Value != value || next[level].HasValue != has {
+				t.Fatalf("next at level %d is %v, taken was %v", level, next[level].Value, value)
+			}
+			if len(own) != 2 || own[level].Value != value || own[level].HasValue != has || own[level].Lag > 0 || own[level].Each != 1 {
+				t.Fatalf("the tenants of %v are %+v, which were just served", s.Meta(), own)
+			}
 		}
 	}
-	met := map[fair.State]int{}
-	for from, more := 0, true; more; more = from != 0 {
-		from = v.Tenants(from, 3, func(x Tenant) { met[x.State]++ })
-	}
-	if shares, _ := v.Shares(); shares.Active != met[fair.Active] || shares.Owing != met[fair.Owing] || shares.Blocked != met[fair.Blocked] || met[fair.Blocked] == 0 || met[fair.Active] == 0 {
-		t.Errorf("shares are %+v, met were %v; want the same, with some of both blocked and active", shares, met)
+	for level := range keys {
+		met, met2 := map[fair.State]int{}, Totals{}
+		for from, more := 0, true; more; more = from != 0 {
+			from = v.Totals(0, level, from, 3, &met2)
+		}
+		shares := v.fair.root.shares
+		if level == 1 {
+			shares = v.fair.root.arms[0].inner.shares
+		}
+		for _, x := range shares {
+			for from, more := 0, true; more; more = from != 0 {
+				from = Share{x}.Tenants(from, 3, func(x Tenant) { met[x.State]++ })
+			}
+		}
+		want := Totals{len(shares), met[fair.Active], met[fair.Owing], met[fair.Blocked]}
+		if met2 != want || want.Blocked == 0 || want.Active == 0 || level == 1 && want.Shares != 8 {
+			t.Errorf("level %d: the totals are %+v, met were %+v; want the same, with some of both blocked and active", level, met2, want)
+		}
 	}
 	plain := finished(b, filtered(strategy.OldestFirst))
-	if _, ok := plain.Shares(); ok || plain.Tenants(0, 10, func(Tenant) {}) != 0 {
+	if len(plain.NextShares(0)) != 0 || len(plain.Seats(b.BySeq(b.subs[b.first].Seq()), 0)) != 0 || plain.Totals(0, 0, 0, 10, &Totals{}) != 0 {
 		t.Error("a view that is not fair has tenants")
 	}
 	by := finished(b, fairly(strategy.SubmissionKey, strategy.OldestFirst))
 	first := b.BySeq(b.subs[b.first].Seq())
-	if own, ok := by.TenantOf(first); !ok || own.Value.Text() != first.ID().String() {
+	if own := seatedAt(by, first, 0); len(own) != 1 || own[0].Value.Text() != first.ID().String() {
 		t.Errorf("under the pseudo key the tenant is %+v, want the submission %s", own, first.ID())
+	}
+}
+
+// Inside of a tenant an earlier alternative that has something comes first, at whatever level, and asking changes no lag.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	b, rnd := New(), rand.New(rand.NewPCG(4, 4))
+	tight := []strategy.Limit{{Key: "site", Max: 1}, {Key: "user", Max: 1}}
+	v := finished(b, strategy.Branch{Fair: "company", Inner: []strategy.Branch{
+		fairly("user", strategy.OldestFirst, tight...), // leaf 0
+		{Fair: "user", Inner: []strategy.Branch{{Order: strategy.OldestFirst, Limits: tight[:1]}, {Order: strategy.NewestFirst}}}, // leaves 1 and 2
+	}})
+	one := b.add(4, 0, is("company", 1), is("site", 1), is("user", 1))
+	two := b.add(4, 0, is("company", 1), is("site", 1), is("user", 2))
+	far := b.add(4, 0, is("company", 2), is("site", 2), is("user", 3))
+	ask := func(when string, s *Submission, leaf, want int) {
+		t.Helper()
+		before := [3][]Tenant{seatedAt(v, one, 2), seatedAt(v, two, 2), seatedAt(v, far, 2)}
+		by, ok := b.Overtaken(v, s, leaf)
+		if !ok {
+			by = -1
+		}
+		if by != want {
+			t.Errorf("%s: leaf %d of %v is overtaken by %d, want %d (-1: by none)", when, leaf, s.Meta(), by, want)
+		}
+		if after := [3][]Tenant{seatedAt(v, one, 2), seatedAt(v, two, 2), seatedAt(v, far, 2)}; !slices.EqualFunc(before[:], after[:], slices.Equal[[]Tenant]) {
+			t.Errorf("%s: the tenants were %+v and are %+v", when, before, after)
+		}
+	}
+	ask("at first", one, 0, -1)
+	ask("at first", one, 1, 0)
+	ask("at first", two, 2, 0)
+	for range 2 { // one of each company
+		b.Take(v, rnd)
+	}
+	// The site of the first company is full now: only the last alternative has something for its users.
+	ask("with full sites", one, 0, -1)
+	ask("with full sites", one, 1, -1)
+	ask("with full sites", two, 2, -1)
+	for _, s := range []*Submission{one, two} {
+		for index := range s.Chunks() {
+			if s.inFlight > 0 {
+				b.PutBack(s, index)
+				b.Land(s)
+			}
+		}
+	}
+	ask("with the first site free", two, 2, 0)
+	ask("with the first site free", far, 2, -1)
+	if leaf, ok := b.Gives(v); !ok || leaf != 0 {
+		t.Errorf("leaf %d (%v) gives, want leaf 0", leaf, ok)
+	}
+}
+
+// What an operator's limit withholds is named with its numbers.
+func TestWithheld(t *testing.T) {
+	t.Parallel()
+	b, rnd := New(), rand.New(rand.NewPCG(5, 5))
+	s := b.add(4, 0, is("company", 1), is("user", 2))
+	user := queue.MetaEntry{Key: "user", Value: queue.IntValue(2)}
+	b.SetValue(user.Key, user.Value, queue.ValueSettings{Limit: 2})
+	v := finished(b, filtered(strategy.Random))
+	for i := range uint32(3) {
+		at, withheld := s.Withheld()
+		if want := (queue.Saturated{MetaEntry: user, InFlight: 2, Limit: 2}); withheld != (i == 2) || withheld && at != want {
+			t.Errorf("with %d in flight: withheld is %+v (%v), want it from 2 on: %+v", i, at, withheld, want)
+		}
+		b.Take(v, rnd)
+	}
+	b.SetValue(user.Key, user.Value, queue.NoSettings())
+	if at, withheld := s.Withheld(); withheld {
+		t.Errorf("without a setting: withheld by %+v", at)
 	}
 }

@@ -6,81 +6,142 @@ import (
 )
 
 // Tenant is how a tenant of a fair view stands. Of the pseudo key, Value is the submission's id as a string. Without HasValue
-// it is the one tenant of all submissions that do not have the key.
+// it is the one tenant of all submissions that do not have the key. Each is what one chunk of it is expected to cost: 1, or
+// where time is shared so many seconds; lags are counted in the same.
 type Tenant struct {
 	Value    queue.MetaValue
 	HasValue bool
+	Each     float64
 	fair.Info
 }
 
 // Competes says whether the tenant has something to offer and may.
 func (t *Tenant) Competes() bool { return t.State == fair.Active }
 
-// Shares is how a fair view shares. Next is whose turn it is; HasNext is false when nobody competes.
-type Shares struct {
-	Active, Owing, Blocked int
-	Next                   Tenant
-	HasNext                bool
+// Share is one Fair block at one place: the outermost of a view, or an inner one inside of one tenant of that around it. It may
+// be kept while the backlog changes: once its place or its view is gone, it tells of tenants that do not compete.
+type Share struct{ share *share }
+
+// Seat is where a submission's tenant has its part of a share.
+type Seat struct {
+	Share
+	number uint32
 }
 
-// Shares is how the view shares; ok is false if it is not fair.
-func (v *View) Shares() (s Shares, ok bool) {
-	if v.sharing == nil {
-		return s, false
-	}
-	totals := v.sharing.Totals()
-	s.Active, s.Owing, s.Blocked = totals.Active, totals.Owing, totals.Blocked
-	number, found := v.sharing.Pick()
-	if s.HasNext = found; found {
-		s.Next = v.tenant(number)
-	}
-	return s, true
-}
+// Tenant is how the tenant of the seat stands.
+func (s Seat) Tenant() Tenant { return s.share.tenant(s.number) }
 
-// TenantOf is how the submission's tenant stands; ok is false if the view is not fair, or the submission is not in it and its
-// tenant unknown.
-func (v *View) TenantOf(s *Submission) (t Tenant, ok bool) {
-	if v.sharing == nil {
-		return t, false
+// Next is whose turn it is; false when nobody competes.
+func (s Share) Next() (Tenant, bool) {
+	number, found := s.share.Pick()
+	if !found {
+		return Tenant{}, false
 	}
-	value, has := v.sharing.valueOf(s)
-	if !has {
-		return v.tenant(0), true
-	}
-	number, known := v.sharing.groupOf[value]
-	if !known {
-		return t, false
-	}
-	return v.tenant(number), true
+	return s.share.tenant(number), true
 }
 
 // Tenants calls fn for the tenants that are not idle, looking at up to `most` numbers from `from` on, and returns the number to
 // go on from; 0 when it met all. Between two calls anything may happen to the backlog. fn must not change it.
-func (v *View) Tenants(from, most int, fn func(Tenant)) (next int) {
-	if v.sharing == nil {
-		return 0
-	}
-	for i := from; i < len(v.groups); i++ {
+func (s Share) Tenants(from, most int, fn func(Tenant)) (next int) {
+	for i := from; i < len(s.share.tenants); i++ {
 		if i-from == most {
 			return i
 		}
-		if t := v.tenant(uint32(i)); t.State != fair.Idle {
+		if t := s.share.tenant(uint32(i)); t.State != fair.Idle {
 			fn(t)
 		}
 	}
 	return 0
 }
 
-func (v *View) tenant(number uint32) Tenant {
-	t := Tenant{Info: v.sharing.Info(number), HasValue: number != 0}
+func (x *share) tenant(number uint32) Tenant {
+	t := Tenant{Info: x.Info(number), HasValue: number != 0, Each: 1}
+	if x.of.time {
+		t.Each = float64(x.estimate(number)) / 1000
+	}
 	if !t.HasValue {
 		return t
 	}
-	t.Value = v.groups[number].tenant.value
-	if v.sharing.key == nil {
-		if s := v.in.BySeq(uint32(t.Value.Int())); s != nil {
+	t.Value = x.tenants[number].value
+	if x.of.key == nil {
+		if s := x.of.of.view.in.BySeq(uint32(t.Value.Int())); s != nil {
 			t.Value = queue.StringValue(s.id.String())
 		}
 	}
 	return t
+}
+
+// Seats are the seats of the submission's tenants on the way to a leaf of a fair view, the outermost first; none if the view is
+// not fair. Where a tenant is not known, as the submission is not in the leaf, they end.
+func (v *View) Seats(s *Submission, leaf int) (seats []Seat) {
+	if v.fair == nil || v.state == dropped {
+		return nil
+	}
+	path := v.fair.leaves[leaf].path
+	x := v.fair.root.shares[0]
+	for level, k := range path {
+		number := uint32(0)
+		if value, has := x.of.value(s); has {
+			known := false
+			if number, known = x.numberOf[value]; !known {
+				break
+			}
+		}
+		seats = append(seats, Seat{Share{x}, number})
+		if level == len(path)-1 {
+			break
+		}
+		if x = x.below[int(number)*len(x.of.arms)+k]; x == nil {
+			break
+		}
+	}
+	return seats
+}
+
+// NextShares are the shares on the way to a leaf of a fair view through the tenants whose turn it is, the outermost first; none if
+// the view is not fair. They end where nobody competes, and where that tenant has nothing that is for the leaf.
+func (v *View) NextShares(leaf int) (shares []Share) {
+	if v.fair == nil || v.state == dropped {
+		return nil
+	}
+	path := v.fair.leaves[leaf].path
+	x := v.fair.root.shares[0]
+	for level, k := range path {
+		shares = append(shares, Share{x})
+		number, found := x.Pick()
+		if !found || level == len(path)-1 {
+			break
+		}
+		if x = x.below[int(number)*len(x.of.arms)+k]; x == nil {
+			break
+		}
+	}
+	return shares
+}
+
+// Totals counts the tenants of a Fair block wherever it is: of an inner one inside of every tenant around it, where it has a
+// share each.
+type Totals struct{ Shares, Active, Owing, Blocked int }
+
+// Totals adds up to `most` shares of the Fair block that is this many levels inside of the outermost on the way to a leaf, from
+// number `from` on, and returns the number to go on from; 0 when it met all. Between two calls anything may happen to the backlog.
+func (v *View) Totals(leaf, level, from, most int, sum *Totals) (next int) {
+	if v.fair == nil || v.state == dropped {
+		return 0
+	}
+	d := v.fair.root
+	for _, k := range v.fair.leaves[leaf].path[:level] {
+		d = d.arms[k].inner
+	}
+	for i := from; i < len(d.shares); i++ {
+		if i-from == most {
+			return i
+		}
+		totals := d.shares[i].Ledger.Totals()
+		sum.Shares++
+		sum.Active += totals.Active
+		sum.Owing += totals.Owing
+		sum.Blocked += totals.Blocked
+	}
+	return 0
 }

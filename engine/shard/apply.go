@@ -90,7 +90,7 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 		return err
 	}
 	if slot, held := m.holds.Find(c.Seq, c.Index); held {
-		m.drop(r, slot)
+		m.concluded(r, slot)
 	} else if t := r.tries[c.Index]; t != nil && (t.waiting || t.reason == journal.Dead) {
 		if t.reason == journal.Dead {
 			return nil
@@ -136,7 +136,7 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 		if op.Reason == journal.Expired && h.State != reserver.Expiring {
 			return nil // its consumer came first: the completion follows in the journal
 		}
-		m.drop(r, slot)
+		m.concluded(r, slot)
 	} else if r.tries[op.Index] == nil || !r.tries[op.Index].waiting {
 		if m.withdraw(r, op.Index, false) != backlog.Taken {
 			return nil // done or dead before
@@ -184,6 +184,18 @@ func (m *machine) ApplyEnd(x journal.End) error {
 	case r.over():
 		m.finish(r)
 	}
+	return nil
+}
+
+// ApplyPriority gives a submission another priority: it changes places in the views of order CustomPriority.
+func (m *machine) ApplyPriority(p journal.Priority) error {
+	r, _ := m.target(p.Seq, 0)
+	if r == nil {
+		return nil
+	}
+	r.priority, r.reshaped = p.Priority, true
+	m.backlog.SetPriority(r.sub, p.Priority)
+	m.touch(r)
 	return nil
 }
 

@@ -94,23 +94,25 @@ func (s *Shard) walk(ctx context.Context, each int, fn func(*backlog.Submission)
 	return met, shown, nil
 }
 
-// eachTenant calls fn for the tenants of a fair branch, in slices.
-func (s *Shard) eachTenant(ctx context.Context, br *strategy.Branch, fn func(backlog.Tenant)) error {
+// eachTenant calls fn for the tenants of a share, in slices.
+func (s *Shard) eachTenant(ctx context.Context, share backlog.Share, fn func(backlog.Tenant)) error {
+	return s.slices(ctx, func(from int) (next int, n looks) {
+		next = share.Tenants(from, lookMost, func(t backlog.Tenant) {
+			n++
+			fn(t)
+		})
+		return next, n
+	})
+}
+
+// slices calls fn in holds of the mutex: first with 0, then with what it returned, until that is 0.
+func (s *Shard) slices(ctx context.Context, fn func(from int) (next int, n looks)) error {
 	for from, more := 0, true; more; more = from != 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := s.hold(func() (looks, error) {
-			v := s.m.backlog.View(br)
-			if v == nil { // dropped meanwhile, and no room for another
-				from = 0
-				return 0, nil
-			}
-			n := looks(0)
-			from = v.Tenants(from, lookMost, func(t backlog.Tenant) {
-				n++
-				fn(t)
-			})
+		err := s.hold(func() (n looks, _ error) {
+			from, n = fn(from)
 			return n, nil
 		})
 		if err != nil {

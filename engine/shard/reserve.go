@@ -20,13 +20,16 @@ type Request struct {
 	Consumer string
 	Timeout  time.Duration // 0: the queue's
 	Wait     time.Duration // how long to wait for the first chunk
+	Limited  int           // how many saturated values an answer without chunks names at most: 0 to queue.MaxLimited
 }
 
-// Reserved is its answer. Reason and RetryAfter are set when Reservations is empty; RetryAfter 0 means "no idea".
+// Reserved is its answer. The other fields are set when Reservations is empty: RetryAfter 0 means "no idea", and Limited is for
+// queue.AllLimited: as many as were asked for of the values that are in the way.
 type Reserved struct {
 	Reservations []queue.Reservation
 	Reason       queue.EmptyReason
 	RetryAfter   time.Duration
+	Limited      []queue.Saturated
 }
 
 // pick is one reservation as the machine makes it; what else an answer needs is gathered outside the mutex.
@@ -36,6 +39,7 @@ type pick struct {
 	attempt  uint16
 	deadline queue.Time
 	meta     queue.Meta
+	priority int64
 }
 
 // buildSlice is how many submissions one hold of the mutex puts into a view that is being built.
@@ -69,24 +73,25 @@ func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue
 			if !ok {
 				break
 			}
-			*picks = append(*picks, m.hold(sub.Data.(*record), index, view.Ledger(), q.Consumer, now, now.Add(timeout)))
+			*picks = append(*picks, m.hold(sub.Data.(*record), index, view.Charged(), q.Consumer, now, now.Add(timeout)))
 		}
 	}
 	m.stats.reserved += uint64(n)
 	return n
 }
 
-func (m *machine) hold(r *record, index uint32, ledger backlog.Ledger, consumer string, now, deadline queue.Time) pick {
+func (m *machine) hold(r *record, index uint32, charge backlog.Charge, consumer string, now, deadline queue.Time) pick {
 	m.stats.operations -= uint64(r.details().operations)
 	if r.known == nil {
 		r.known = r.sub.Meta()
 	}
-	p := pick{r: r, attempt: r.attempt(index), deadline: deadline, meta: r.known}
+	p := pick{r: r, attempt: r.attempt(index), deadline: deadline, meta: r.known, priority: r.priority}
 	p.token = queue.Token{Submission: r.id, Index: index, Epoch: m.epoch, Sequence: m.holds.NextSequence()}
 	p.token.Slot = m.holds.Add(&r.holds, reserver.Hold{
 		Sequence: p.token.Sequence, Epoch: m.epoch, Seq: r.seq, Index: index, Attempt: p.attempt, Counted: true,
-		Doomed: r.ending, Ledger: uint8(ledger), Reserved: now, Deadline: deadline,
+		Doomed: r.ending, Ledger: charge.Ledger, Reserved: now, Deadline: deadline,
 	}, consumer)
+	m.charged(p.token.Slot, charge)
 	return p
 }
 
@@ -110,64 +115,16 @@ func (m *machine) undo(picks []pick) {
 // unhold gives back a chunk that nobody worked on: whoever was charged for it is refunded.
 func (m *machine) unhold(r *record, slot uint32) {
 	h := m.holds.At(slot)
-	index, ledger := h.Index, backlog.Ledger(h.Ledger)
+	index, charge := h.Index, m.charge(slot, h)
 	m.drop(r, slot)
 	m.putBack(r, index)
-	m.backlog.Refund(r.sub, ledger)
+	m.backlog.Refund(r.sub, charge)
 }
 
 func (m *machine) resolvePick(p *pick) (*record, uint32, standing) {
 	t := p.token
 	t.MAC = m.key.MAC(&t)
 	return m.resolve(&t)
-}
-
-// emptyReason says why a plan yields nothing now.
-func (m *machine) emptyReason(plan *strategy.Plan, now queue.Time) (queue.EmptyReason, time.Duration) {
-	const looked = 64
-	next := queue.Time(0)
-	for i, d := range m.due {
-		if i == looked {
-			break
-		}
-		r := m.liveSeq(d.seq)
-		if r == nil || !(d.whole && r.parked || !d.whole && r.tries[d.index] != nil && r.tries[d.index].waiting) {
-			continue
-		}
-		if matches(plan, r.meta()) && (next == 0 || d.at < next) {
-			next = d.at
-		}
-	}
-	if m.limited(plan) {
-		return queue.AllLimited, 0
-	}
-	if next != 0 {
-		return queue.NotYetDue, max(next.Sub(now), time.Millisecond)
-	}
-	return queue.Nothing, 0
-}
-
-// limited says whether some branch would yield if it had no limits.
-func (m *machine) limited(plan *strategy.Plan) bool {
-	for i := range plan.Branches {
-		if v := m.backlog.View(&plan.Branches[i]); len(plan.Branches[i].Limits) > 0 && v != nil && v.Gated() {
-			return true
-		}
-	}
-	return false
-}
-
-func matches(plan *strategy.Plan, meta queue.Meta) bool {
-branches:
-	for i := range plan.Branches {
-		for _, f := range plan.Branches[i].Filters {
-			if value, there := meta.Find(f.Key); !there || value != f.Value {
-				continue branches
-			}
-		}
-		return true
-	}
-	return false
 }
 
 // Reserve hands out up to q.Max chunks by the plan, waiting up to q.Wait for the first. The reservations are appended to
@@ -216,9 +173,10 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 // empty answers a reserve that found nothing, or waits for work. The mutex is held and given up.
 func (s *Shard) empty(ctx context.Context, q *Request, now queue.Time, dst []queue.Reservation) (Reserved, error) {
 	if q.Wait <= 0 {
-		reason, after := s.m.emptyReason(q.Plan, now)
+		answer := s.m.empty(q, now)
 		s.mu.Unlock()
-		return Reserved{Reservations: dst, Reason: reason, RetryAfter: after}, nil
+		answer.Reservations = dst
+		return answer, nil
 	}
 	w := s.park(q)
 	s.mu.Unlock()
@@ -253,12 +211,14 @@ func (s *Shard) leave(ctx context.Context, w *waiter, dst []queue.Reservation) (
 		s.mu.Unlock()
 		return Reserved{Reservations: dst}, ctx.Err()
 	}
-	reason, after := s.m.emptyReason(w.q.Plan, now)
-	s.mu.Unlock()
 	if len(picks) > 0 {
+		s.mu.Unlock()
 		return s.fill(ctx, picks, dst)
 	}
-	return Reserved{Reservations: dst, Reason: reason, RetryAfter: after}, nil
+	answer := s.m.empty(&w.q, now)
+	s.mu.Unlock()
+	answer.Reservations = dst
+	return answer, nil
 }
 
 // fill makes the answer: tokens are signed and contents gathered outside the mutex. When contents cannot be read the
@@ -270,7 +230,7 @@ func (s *Shard) fill(ctx context.Context, picks []pick, dst []queue.Reservation)
 		p := &picks[i]
 		p.token.MAC = s.options.Key.MAC(&p.token)
 		d := p.r.details()
-		res := queue.Reservation{Token: p.token, Attempt: p.attempt, Deadline: p.deadline, Meta: p.meta, Priority: p.r.priority, Trace: d.trace}
+		res := queue.Reservation{Token: p.token, Attempt: p.attempt, Deadline: p.deadline, Meta: p.meta, Priority: p.priority, Trace: d.trace}
 		if arena == nil {
 			arena = make([]byte, 0, len(picks)*(len(p.r.prefix)+len(d.template)+12))
 		}

@@ -21,55 +21,65 @@ const (
 	IsReserved  // somebody holds it
 	NotYetDue   // the submission waits for its run_at
 	NotAdmitted // a filter does not match
-	IsLimited   // a value of the submission has as many chunks in flight as the limit allows
+	IsLimited   // a value of the submission has as many chunks in flight as the strategy's limit allows
+	IsWithheld  // a value of the submission has as many chunks in flight as an operator allows, whatever the strategy
 	IsHidden    // an earlier branch has something to give
+	IsOvertaken // under Fair: an earlier alternative has something to give to the same tenant
 	NotItsTurn  // under Fair: other tenants come before
 )
 
-// BranchWhy is how a chunk stands with one branch. Which fields count depends on the obstacle.
+// BranchWhy is how a chunk stands with one leaf of a plan. Which fields count depends on the obstacle.
 type BranchWhy struct {
 	Obstacle Obstacle
 	Until    queue.Time      // IsWaiting, IsReserved (the deadline), NotYetDue
 	Consumer string          // IsReserved
 	Filter   strategy.Filter // NotAdmitted
-	Limit    strategy.Limit  // IsLimited
-	Value    queue.MetaValue // NotAdmitted: the submission's own, if it has one; IsLimited
+	Limit    strategy.Limit  // IsLimited, IsWithheld: there Max may be 0
+	Value    queue.MetaValue // NotAdmitted: the submission's own, if it has one; IsLimited, IsWithheld
 	HasValue bool
-	InFlight uint32          // IsLimited
-	HiddenBy int             // IsHidden: index of the branch
-	Tenant   *backlog.Tenant // of a fair branch, if nothing before IsLimited is in the way: whose the chunk is
-	Before   int             // NotItsTurn: how many tenants come before; at least 1
+	InFlight uint32 // IsLimited, IsWithheld
+	HiddenBy int    // IsHidden, IsOvertaken: index of that leaf
+	Seats    []Seat // under Fair, if the chunk is available and the filters admit it: whose it is, the outermost first
+}
+
+// Seat is how the tenant that a chunk belongs to stands in one Fair block. Before is how many tenants come before it there, told
+// if no other obstacle is in the way.
+type Seat struct {
+	backlog.Tenant
+	Before int
+	share  backlog.Share
 }
 
 // Standing is about where an available chunk stands that one of the branches would hand out some day.
 type Standing struct {
-	Branch int    // the first that admits it now
-	Ahead  uint64 // chunks that would come before it if nothing changed; of those that Random draws among half
-	Among  uint64 // not 0: the order is Random, and draws among so many chunks, this one among them
-	Whole  bool   // everything was looked at; otherwise there are more before it
+	Leaf  int    // the first that admits it now
+	Ahead uint64 // chunks that would come before it if nothing changed; of those that Random draws among half
+	Among uint64 // not 0: the order is Random, and draws among so many chunks, this one among them
+	Whole bool   // everything was looked at; otherwise there are more before it
 }
 
 // Why is where a chunk stands.
 type Why struct {
 	State    queue.ChunkState
-	Branches []BranchWhy // of the plan
-	Standing *Standing   // nil if the chunk is not available, or no branch admits it now
+	Leaves   []BranchWhy // as Plan.Leaves
+	Standing *Standing   // nil if the chunk is not available, or no leaf admits it now
 }
 
-// Why tells the first obstacle between a chunk and each branch of the plan, and about where the chunk stands.
+// Why tells the first obstacle between a chunk and each leaf of the plan, and about where the chunk stands.
 func (s *Shard) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
 	chunk, err := s.Chunk(ctx, id, index)
 	if err != nil {
 		return Why{}, err
 	}
-	why := Why{State: chunk.State, Branches: make([]BranchWhy, len(plan.Branches))}
+	leaves := plan.Leaves()
+	why := Why{State: chunk.State, Leaves: make([]BranchWhy, len(leaves))}
 	there := false
 	err = s.withViews(ctx, []*strategy.Plan{plan}, func(views [][]*backlog.View) looks {
 		r := s.m.live(id)
 		if there = r != nil; !there {
 			return 0
 		}
-		return s.m.why(r, index, plan, views[0], &why)
+		return s.m.why(r, index, leaves, views[0], &why)
 	})
 	if err != nil {
 		return Why{}, err
@@ -79,14 +89,14 @@ func (s *Shard) Why(ctx context.Context, id queue.SubmissionID, index uint32, pl
 			return Why{}, err
 		}
 		why.State = chunk.State
-		for i := range why.Branches {
-			why.Branches[i] = whyChunk(&chunk, false)
+		for i := range why.Leaves {
+			why.Leaves[i] = whyChunk(&chunk, false)
 		}
 	}
-	if err := s.turns(ctx, plan, why.Branches); err != nil {
+	if err := s.turns(ctx, why.Leaves); err != nil {
 		return Why{}, err
 	}
-	why.Standing, err = s.standing(ctx, id, index, plan, why.Branches)
+	why.Standing, err = s.standing(ctx, id, index, plan, leaves, why.Leaves)
 	return why, err
 }
 
@@ -111,48 +121,69 @@ func whyChunk(c *queue.Chunk, parked bool) (w BranchWhy) {
 }
 
 // why finds the obstacles in one hold of the mutex, but for whose turn it is.
-func (m *machine) why(r *record, index uint32, plan *strategy.Plan, views []*backlog.View, why *Why) (n looks) {
+func (m *machine) why(r *record, index uint32, leaves []strategy.Leaf, views []*backlog.View, why *Why) (n looks) {
 	chunk := m.chunk(r, index)
 	why.State = chunk.State
 	own := whyChunk(&chunk, r.parked && r.sub.IsAvailable(index))
 	meta := r.sub.Meta()
-	giving := -1 // the first branch that has something to give
-	for i := range plan.Branches {
+	giving := -1 // the first leaf of the first branch that has something to give
+	for i := range leaves {
+		leaf, w := &leaves[i], &why.Leaves[i]
 		n++
-		w := &why.Branches[i]
 		if *w = own; w.Obstacle != NoObstacle {
 			continue
 		}
-		*w = whyBranch(&plan.Branches[i], meta, m.backlog.InFlight)
+		view := views[leaf.Of]
+		*w = whyLeaf(leaf.Branch, meta, m.valueNow)
 		if w.Obstacle != NotAdmitted {
-			if tenant, ok := views[i].TenantOf(r.sub); ok {
-				w.Tenant = &tenant
+			for _, seat := range view.Seats(r.sub, leaf.Number) {
+				w.Seats = append(w.Seats, Seat{Tenant: seat.Tenant(), share: seat.Share})
 			}
 		}
 		if w.Obstacle == NoObstacle && giving >= 0 {
 			w.Obstacle, w.HiddenBy = IsHidden, giving
 		}
-		if giving < 0 {
-			if n += 2; m.backlog.Gives(views[i]) {
-				giving = i
+		if w.Obstacle == NoObstacle {
+			n += looks(2 * len(leaf.Arms))
+			if by, ok := m.backlog.Overtaken(view, r.sub, leaf.Number); ok {
+				w.Obstacle, w.HiddenBy = IsOvertaken, i-leaf.Number+by
+			}
+		}
+		if last := i+1 < len(leaves) && leaves[i+1].Of != leaf.Of; last && giving < 0 {
+			n += 2
+			if by, ok := m.backlog.Gives(view); ok {
+				giving = i - leaf.Number + by
 			}
 		}
 	}
 	return n
 }
 
-// whyBranch is the obstacle that the branch's filters and limits are, seen how many chunks of each value are in flight.
-func whyBranch(br *strategy.Branch, meta queue.Meta, inFlight func(queue.MetaKey, queue.MetaValue) uint32) BranchWhy {
-	for _, f := range br.Filters {
+// valueState is what holds of a value at a moment: how many of its chunks are in flight, and how many an operator allows.
+type valueState struct{ inFlight, limit uint32 }
+
+func (m *machine) valueNow(entry queue.MetaEntry) valueState {
+	return valueState{m.backlog.InFlight(entry.Key, entry.Value), m.backlog.ValueSettings(entry.Key, entry.Value).Limit}
+}
+
+// whyLeaf is the obstacle that the leaf's filters and limits are, or the limits of an operator.
+func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) valueState) BranchWhy {
+	for _, f := range leaf.Filters {
 		if value, there := meta.Find(f.Key); !there || value != f.Value {
 			return BranchWhy{Obstacle: NotAdmitted, Filter: f, Value: value, HasValue: there}
 		}
 	}
-	for _, l := range br.Limits {
+	for _, l := range leaf.Limits {
 		if value, there := meta.Find(l.Key); there {
-			if n := inFlight(l.Key, value); n >= l.Max {
+			if n := now(queue.MetaEntry{Key: l.Key, Value: value}).inFlight; n >= l.Max {
 				return BranchWhy{Obstacle: IsLimited, Limit: l, Value: value, HasValue: true, InFlight: n}
 			}
+		}
+	}
+	for _, entry := range meta {
+		if at := now(entry); at.inFlight >= at.limit {
+			limit := strategy.Limit{Key: entry.Key, Max: at.limit}
+			return BranchWhy{Obstacle: IsWithheld, Limit: limit, Value: entry.Value, HasValue: true, InFlight: at.inFlight}
 		}
 	}
 	return BranchWhy{}

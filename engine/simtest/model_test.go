@@ -17,6 +17,7 @@ type model struct {
 	settings queue.Settings
 	subs     []*modelSub // in the order of their ids
 	keys     map[string]*modelKey
+	values   map[queue.MetaEntry]queue.ValueSettings // what operators set
 	totals   modelTotals
 }
 
@@ -65,7 +66,7 @@ type modelHold struct {
 }
 
 func newModel(settings queue.Settings) *model {
-	return &model{settings: settings, keys: map[string]*modelKey{}}
+	return &model{settings: settings, keys: map[string]*modelKey{}, values: map[queue.MetaEntry]queue.ValueSettings{}}
 }
 
 func (m *model) sub(id queue.SubmissionID) *modelSub {
@@ -167,7 +168,18 @@ func (m *model) inFlight(key queue.MetaKey, value queue.MetaValue) (n uint32) {
 	return n
 }
 
+// withheld says whether a value of the submission has as many chunks in flight as an operator allows.
+func (m *model) withheld(x *modelSub) bool {
+	return slices.ContainsFunc(x.asked.Meta, func(entry queue.MetaEntry) bool {
+		set, is := m.values[entry]
+		return is && m.inFlight(entry.Key, entry.Value) >= set.Limit
+	})
+}
+
 func (x *modelSub) matches(br *strategy.Branch) bool {
+	if br.Fair != "" {
+		return !br.Leaves(func(leaf *strategy.Branch) bool { return !x.matches(leaf) })
+	}
 	for _, f := range br.Filters {
 		if v, there := x.asked.Meta.Find(f.Key); !there || v != f.Value {
 			return false
@@ -182,7 +194,10 @@ func (x *modelSub) offered() bool {
 }
 
 func (m *model) admits(br *strategy.Branch, x *modelSub) bool {
-	if !x.offered() || !x.matches(br) {
+	if br.Fair != "" {
+		return !br.Leaves(func(leaf *strategy.Branch) bool { return !m.admits(leaf, x) })
+	}
+	if !x.offered() || !x.matches(br) || m.withheld(x) {
 		return false
 	}
 	for _, l := range br.Limits {
@@ -203,14 +218,32 @@ func (m *model) first(br *strategy.Branch) (first *modelSub) {
 	return first
 }
 
-// firstBeside is the same among those that share with x: whose turn it is under Fair is the ledger's to say.
-func (m *model) firstBeside(br *strategy.Branch, x *modelSub) (first *modelSub) {
-	for _, y := range m.subs {
-		if m.admits(br, y) && sameTenant(br.Fair, x, y) && (first == nil || precedes(br.Order, y, first)) {
-			first = y
+// firstBeside is the same among those that share with x, and the leaf that gives it: whose turn it is under Fair is the ledger's to
+// say. Inside a tenant the first alternative that has something counts.
+func (m *model) firstBeside(br *strategy.Branch, x *modelSub, among []*modelSub) (first *modelSub, leaf *strategy.Branch) {
+	var mine []*modelSub
+	for _, y := range among {
+		if m.admits(br, y) && sameTenant(br.Fair, x, y) {
+			mine = append(mine, y)
 		}
 	}
-	return first
+	if br.Fair == "" {
+		for _, y := range mine {
+			if first == nil || precedes(br.Order, y, first) {
+				first = y
+			}
+		}
+		if br.Order == strategy.Random && slices.Contains(mine, x) {
+			first = x
+		}
+		return first, br
+	}
+	for i := range br.Inner {
+		if slices.ContainsFunc(mine, func(y *modelSub) bool { return m.admits(&br.Inner[i], y) }) {
+			return m.firstBeside(&br.Inner[i], x, mine)
+		}
+	}
+	return nil, nil
 }
 
 func sameTenant(key queue.MetaKey, x, y *modelSub) bool {

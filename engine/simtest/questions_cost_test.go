@@ -54,6 +54,8 @@ func TestQuestionsAreSliced(t *testing.T) {
 		`PreferDistinct("company", 1, MaxSimultaneous("site", 3, NewestFirst))`,
 		`OrElse(SelectOnly("site", 3, Random), MaxSimultaneous("company", 1, OldestFirst))`,
 		`Fair("company", OldestFirst)`, `Fair("$submission", Random)`, wide,
+		`Fair("site", OrElse(MaxSimultaneous("company", 1, OldestFirst), Fair("company", time, NewestFirst)))`,
+		`Fair("company", Fair("site", Fair("$submission", OldestFirst)))`, `OrElse(Fair("company", Fair("site", OldestFirst)), Random)`,
 	} {
 		mustReserve(t, b, text, 3)
 		if err := askAll(b.shard, plan(t, text), last, 1); err != nil {
@@ -78,6 +80,8 @@ func TestQuestionsChangeNothing(t *testing.T) {
 		`MaxSimultaneous("company", 3, MaxSimultaneous("site", 4, NewestFirst))`,
 		`Fair("company", OldestFirst)`, `Fair("site", MaxSimultaneous("company", 4, NewestFirst))`,
 		`OrElse(SelectOnly("site", 1, Fair("$submission", CustomPriority)), OldestFirst)`,
+		`Fair("site", OrElse(MaxSimultaneous("company", 1, MaxSimultaneous("site", 2, OldestFirst)), Fair("company", NewestFirst)))`,
+		`Fair("company", time, PreferDistinct("site", 1, Fair("$submission", OldestFirst)))`,
 	}
 	for seed := range uint64(12) {
 		r := newRand(seed, 5)

@@ -3,6 +3,7 @@ package simtest
 import (
 	"slices"
 
+	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -48,7 +49,7 @@ func (s *sim) ask() {
 }
 
 // checkPicks plays the picks in the model as if they were reserved: each has to be one that the first branch with something to
-// give may give, and there may not be fewer than there could be.
+// give may give, by the leaf that may, and there may not be fewer than there could be.
 func (s *sim) checkPicks(p *strategy.Plan, picks []shard.ExplainedPick, most int) {
 	var taken []*modelChunk
 	defer func() {
@@ -59,22 +60,24 @@ func (s *sim) checkPicks(p *strategy.Plan, picks []shard.ExplainedPick, most int
 	giving := func() int {
 		return slices.IndexFunc(p.Branches, func(br strategy.Branch) bool { return s.m.first(&br) != nil })
 	}
+	leaves := p.Leaves()
 	for i := range picks {
 		pick := &picks[i]
+		leaf := &leaves[pick.Leaf]
 		branch, x := giving(), s.m.sub(pick.Submission)
-		if branch != pick.Branch || x == nil || x.chunks[pick.Index].state != queue.ChunkReady || !s.m.admits(&p.Branches[branch], x) {
-			s.fail("pick %d of %s/%d by branch %d, want one that branch %d admits; plan\n%s", i, pick.Submission, pick.Index, pick.Branch, branch, p)
+		if branch != leaf.Of || x == nil || x.chunks[pick.Index].state != queue.ChunkReady || !s.m.admits(leaf.Branch, x) {
+			s.fail("pick %d of %s/%d by leaf %d, want one that branch %d admits; plan\n%s", i, pick.Submission, pick.Index, pick.Leaf, branch, p)
 		}
-		br := &p.Branches[branch]
-		if first := s.m.firstBeside(br, x); br.Order != strategy.Random && first != x {
-			s.fail("pick %d of %s by %s, want one of %s", i, x.id, br.Key(), first.id)
+		if first, by := s.m.firstBeside(&p.Branches[branch], x, s.m.subs); first != x || by != leaf.Branch {
+			s.fail("pick %d of %s by %s, want one of %s by %s", i, x.id, leaf.Text(), first.id, by.Key())
 		}
-		if len(pick.Skipped) != branch || (br.Fair != "") != (pick.Tenant != nil) {
-			s.fail("pick %d by branch %d tells of %d branches before, tenant %v", i, branch, len(pick.Skipped), pick.Tenant)
+		if len(pick.Skipped) != pick.Leaf || len(leaf.Around) != len(pick.Tenants) {
+			s.fail("pick %d by leaf %d tells of %d leaves before, tenants %v", i, pick.Leaf, len(pick.Skipped), pick.Tenants)
 		}
+		s.checkTenants(x, leaf, pick.Tenants)
 		for j := range pick.Skipped {
-			if got, want := pick.Skipped[j].Obstacle, s.obstacle(&p.Branches[j], x); got != want || got == shard.NoObstacle {
-				s.fail("pick %d: branch %s has the obstacle %d, want %d and not none", i, p.Branches[j].Key(), got, want)
+			if got, want := pick.Skipped[j].Obstacle, s.obstacle(leaves[j].Branch, x); got != want || got == shard.NoObstacle {
+				s.fail("pick %d: leaf %s has the obstacle %d, want %d and not none", i, leaves[j].Text(), got, want)
 			}
 		}
 		x.chunks[pick.Index].state = queue.ChunkReserved
@@ -85,66 +88,115 @@ func (s *sim) checkPicks(p *strategy.Plan, picks []shard.ExplainedPick, most int
 	}
 }
 
-// obstacle is what the branch has against the submission, if any.
-func (s *sim) obstacle(br *strategy.Branch, x *modelSub) shard.Obstacle {
-	if !x.matches(br) {
+// checkTenants holds the tenants that a submission is said to belong to against its meta.
+func (s *sim) checkTenants(x *modelSub, leaf *strategy.Leaf, tenants []backlog.Tenant) {
+	for level := range tenants {
+		key := leaf.Around[level].Fair
+		want, has := x.asked.Meta.Find(key)
+		if key == strategy.SubmissionKey {
+			want, has = queue.StringValue(x.id.String()), true
+		}
+		if got := &tenants[level]; got.Value != want || got.HasValue != has {
+			s.fail("under %s the tenant of %s at level %d is %+v, want %v", leaf.Text(), x.id, level, got, want)
+		}
+	}
+}
+
+// obstacle is what the leaf has against the submission, if any, or an operator.
+func (s *sim) obstacle(leaf *strategy.Branch, x *modelSub) shard.Obstacle {
+	if !x.matches(leaf) {
 		return shard.NotAdmitted
 	}
-	for _, l := range br.Limits {
+	for _, l := range leaf.Limits {
 		if v, there := x.asked.Meta.Find(l.Key); there && s.m.inFlight(l.Key, v) >= l.Max {
 			return shard.IsLimited
 		}
 	}
+	if s.m.withheld(x) {
+		return shard.IsWithheld
+	}
 	return shard.NoObstacle
 }
 
-// checkWhy holds every obstacle against the model, and that a chunk stands somewhere if and only if a branch admits it.
-func (s *sim) checkWhy(p *strategy.Plan, x *modelSub, index int, why *shard.Why) {
-	chunk := x.chunk(index)
-	if why.State != chunk.State || len(why.Branches) != len(p.Branches) {
-		s.fail("why %s/%d: state %s and %d branches, want %s and %d", x.id, index, why.State, len(why.Branches), chunk.State, len(p.Branches))
-	}
-	giving, stands := -1, -1
-	for i := range p.Branches {
-		br, got := &p.Branches[i], why.Branches[i].Obstacle
-		want := map[queue.ChunkState]shard.Obstacle{
-			queue.ChunkDone: shard.IsDone, queue.ChunkDead: shard.IsDead, queue.ChunkSkipped: shard.IsSkipped,
-			queue.ChunkReserved: shard.IsReserved, queue.ChunkWaiting: shard.IsWaiting,
-		}[chunk.State]
-		switch {
-		case chunk.State == queue.ChunkWaiting && x.chunks[index].state == queue.ChunkReady:
-			want = shard.NotYetDue
-		case chunk.State == queue.ChunkReady:
-			if want = s.obstacle(br, x); want == shard.NoObstacle {
-				if stands < 0 {
-					stands = i
-				}
-				if giving >= 0 {
-					want = shard.IsHidden
-				}
+// overtaken says whether an earlier alternative has something for the tenants of the submission.
+func (s *sim) overtaken(leaf *strategy.Leaf, x *modelSub) bool {
+	among := s.m.subs
+	for level, k := range leaf.Arms {
+		around := leaf.Around[level]
+		among = slices.DeleteFunc(slices.Clone(among), func(y *modelSub) bool { return !sameTenant(around.Fair, x, y) })
+		for i := range around.Inner[:k] {
+			if slices.ContainsFunc(among, func(y *modelSub) bool { return s.m.admits(&around.Inner[i], y) }) {
+				return true
 			}
 		}
-		turn := got == shard.NotItsTurn && br.Fair != "" && why.Branches[i].Before > 0
-		if got != want && !(turn && want == shard.NoObstacle) {
-			s.fail("why %s/%d (%s): branch %s has the obstacle %d, want %d", x.id, index, chunk.State, br.Key(), got, want)
-		}
-		if giving < 0 && s.m.first(br) != nil {
-			giving = i
-		}
 	}
-	if at := why.Standing; (at != nil) != (stands >= 0) || at != nil && at.Branch != stands {
-		s.fail("why %s/%d: it stands at %+v, want with branch %d", x.id, index, at, stands)
-	}
-	s.checkStanding(p, x, index, why.Standing)
+	return false
 }
 
-// checkStanding counts what the model has before the chunk.
-func (s *sim) checkStanding(p *strategy.Plan, x *modelSub, index int, at *shard.Standing) {
-	if at == nil || p.Branches[at.Branch].Fair != "" {
-		return
+// ofChunk is what the state of a chunk has against every leaf.
+func ofChunk(x *modelSub, index int, state queue.ChunkState) shard.Obstacle {
+	if state == queue.ChunkWaiting && x.chunks[index].state == queue.ChunkReady {
+		return shard.NotYetDue
 	}
-	earlier, same := 0, 0
-	br := &p.Branches[at.Branch]
+	return map[queue.ChunkState]shard.Obstacle{
+		queue.ChunkDone: shard.IsDone, queue.ChunkDead: shard.IsDead, queue.ChunkSkipped: shard.IsSkipped,
+		queue.ChunkReserved: shard.IsReserved, queue.ChunkWaiting: shard.IsWaiting,
+	}[state]
+}
+
+// checkWhy holds every obstacle against the model, and that a chunk stands somewhere if and only if a leaf admits it.
+func (s *sim) checkWhy(p *strategy.Plan, x *modelSub, index int, why *shard.Why) {
+	chunk, leaves := x.chunk(index), p.Leaves()
+	if why.State != chunk.State || len(why.Leaves) != len(leaves) {
+		s.fail("why %s/%d: state %s and %d leaves, want %s and %d", x.id, index, why.State, len(why.Leaves), chunk.State, len(leaves))
+	}
+	giving := slices.IndexFunc(p.Branches, func(br strategy.Branch) bool { return s.m.first(&br) != nil })
+	stands := -1
+	for i := range leaves {
+		leaf, w := &leaves[i], &why.Leaves[i]
+		want := ofChunk(x, index, chunk.State)
+		if want == shard.NoObstacle {
+			if want = s.obstacle(leaf.Branch, x); want == shard.NoObstacle && stands < 0 {
+				stands = i
+			}
+			if want != shard.NotAdmitted && len(w.Seats) != len(leaf.Around) {
+				s.fail("why %s/%d: it has %d seats in %s, want %d", x.id, index, len(w.Seats), leaf.Text(), len(leaf.Around))
+			}
+		}
+		switch {
+		case want != shard.NoObstacle:
+		case giving < leaf.Of:
+			want = shard.IsHidden
+		case s.overtaken(leaf, x):
+			want = shard.IsOvertaken
+		}
+		before := 0
+		var tenants []backlog.Tenant
+		for _, seat := range w.Seats {
+			before += seat.Before
+			tenants = append(tenants, seat.Tenant)
+		}
+		s.checkTenants(x, leaf, tenants)
+		if turn := before > 0 && want == shard.NoObstacle; turn && w.Obstacle != shard.NotItsTurn || !turn && w.Obstacle != want {
+			s.fail("why %s/%d (%s): leaf %s has the obstacle %d, with %d tenants before, want %d", x.id, index, chunk.State, leaf.Text(), w.Obstacle, before, want)
+		}
+		by := &leaves[w.HiddenBy]
+		if want == shard.IsHidden && by.Of != giving || want == shard.IsOvertaken && (by.Of != leaf.Of || w.HiddenBy >= i) || want >= shard.IsHidden && s.m.first(by.Branch) == nil {
+			s.fail("why %s/%d: leaf %s is said to be hidden by %s, which is not so; branch %d gives", x.id, index, leaf.Text(), by.Text(), giving)
+		}
+	}
+	if at := why.Standing; (at != nil) != (stands >= 0) || at != nil && at.Leaf != stands {
+		s.fail("why %s/%d: it stands at %+v, want with leaf %d", x.id, index, at, stands)
+	}
+	if at := why.Standing; at != nil {
+		s.checkStanding(p, x, index, at, &leaves[at.Leaf])
+	}
+}
+
+// checkStanding counts what the model has before the chunk. Under Fair only what comes before all tenants is sure.
+func (s *sim) checkStanding(p *strategy.Plan, x *modelSub, index int, at *shard.Standing, leaf *strategy.Leaf) {
+	earlier, same, all := 0, 0, 0
+	br := leaf.Branch
 	for _, y := range s.m.subs {
 		ready := 0
 		for i, c := range y.chunks {
@@ -153,22 +205,28 @@ func (s *sim) checkStanding(p *strategy.Plan, x *modelSub, index int, at *shard.
 			}
 		}
 		first := slices.IndexFunc(p.Branches, func(b strategy.Branch) bool { return s.m.admits(&b, y) })
+		if first >= 0 && first <= leaf.Of {
+			all += int(y.count(queue.ChunkReady))
+		}
 		switch {
-		case first < 0 || first > at.Branch:
-		case first < at.Branch:
+		case first < 0 || first > leaf.Of:
+		case first < leaf.Of:
 			earlier += int(y.count(queue.ChunkReady))
 		case y == x || br.Order == strategy.Random || precedes(br.Order, y, x):
 			same += ready
 		}
 	}
-	if br.Order == strategy.Random {
+	switch off := len(x.chunks); {
+	case len(leaf.Around) > 0:
+		if int(at.Ahead) < earlier || int(at.Ahead) >= all {
+			s.fail("%s/%d stands at %+v, want %d to %d before it", x.id, index, at, earlier, all-1)
+		}
+	case br.Order == strategy.Random:
 		if at.Among != uint64(same) || at.Ahead != uint64(earlier+(same-1)/2) {
 			s.fail("%s/%d stands at %+v, want %d before it and %d to draw among", x.id, index, at, earlier+(same-1)/2, same)
 		}
-		return
-	}
 	// Within the submission, chunks that were put back come before those that never were taken, and the model does not tell them apart.
-	if off := len(x.chunks); int(at.Ahead) < earlier+same-off || int(at.Ahead) > earlier+same+off {
+	case int(at.Ahead) < earlier+same-off || int(at.Ahead) > earlier+same+off:
 		s.fail("%s/%d stands at %+v, want about %d", x.id, index, at, earlier+same)
 	}
 }

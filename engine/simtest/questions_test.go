@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -104,15 +105,15 @@ func TestWhy(t *testing.T) {
 			{Obstacle: shard.NotAdmitted, Filter: strategy.Filter{Key: "mode", Value: queue.StringValue("x")}},
 			{},
 			{Obstacle: shard.IsHidden, HiddenBy: 2},
-		}, &shard.Standing{Branch: 2, Ahead: 2, Whole: true}},
+		}, &shard.Standing{Leaf: 2, Ahead: 2, Whole: true}},
 		{sub.ID, 5, "Random", []shard.BranchWhy{{}}, &shard.Standing{Ahead: 1, Among: 3, Whole: true}},
 		{sub.ID, 3, `MaxSimultaneous("company", 1, Random)`, []shard.BranchWhy{
 			{Obstacle: shard.IsLimited, Limit: strategy.Limit{Key: "company", Max: 1}, Value: company.Value, HasValue: true, InFlight: 1},
 		}, nil},
 	} {
 		got := mustWhy(t, b, c.id, c.index, c.text)
-		if fmt.Sprint(got.Branches) != fmt.Sprint(c.want) {
-			t.Errorf("why %s/%d by %s:\ngot  %+v\nwant %+v", c.id, c.index, c.text, got.Branches, c.want)
+		if fmt.Sprint(got.Leaves) != fmt.Sprint(c.want) {
+			t.Errorf("why %s/%d by %s:\ngot  %+v\nwant %+v", c.id, c.index, c.text, got.Leaves, c.want)
 		}
 		if (got.Standing == nil) != (c.standing == nil) || got.Standing != nil && *got.Standing != *c.standing {
 			t.Errorf("%s/%d by %s stands at %+v, want %+v", c.id, c.index, c.text, got.Standing, c.standing)
@@ -121,7 +122,7 @@ func TestWhy(t *testing.T) {
 	if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got := mustWhy(t, b, sub.ID, 5, "OldestFirst"); got.Branches[0].Obstacle != shard.IsSkipped || got.State != queue.ChunkSkipped || got.Standing != nil {
+	if got := mustWhy(t, b, sub.ID, 5, "OldestFirst"); got.Leaves[0].Obstacle != shard.IsSkipped || got.State != queue.ChunkSkipped || got.Standing != nil {
 		t.Errorf("after the end: got %+v, want skipped", got)
 	}
 	var failure *queue.Error
@@ -145,20 +146,28 @@ func TestWhyStanding(t *testing.T) {
 		"CustomPriority": 0,
 		`OrElse(SelectOnly("mode", 0, NewestFirst), OldestFirst)`:                                                          0,
 		`OrElse(SelectOnly("company", 2, Fair("mode", OldestFirst)), SelectOnly("mode", 1, Fair("company", OldestFirst)))`: companies,
-		`Fair("company", NewestFirst)`: companies,
+		`Fair("company", NewestFirst)`:                                             companies,
+		`Fair("mode", Fair("company", OldestFirst))`:                               2 * companies,
+		`Fair("mode", OrElse(SelectOnly("company", 2, NewestFirst), OldestFirst))`: 2,
+		`Fair("company", time, OldestFirst)`:                                       companies,
+		`OrElse(SelectOnly("company", 1, Random), Fair("mode", Fair("company", OrElse(SelectOnly("company", 2, NewestFirst), OldestFirst))))`: 2 * companies,
 	} {
 		mustReserve(t, b, text, 3) // so that somebody is ahead
 		for place, p := range mustPreview(t, b, text, 100, 1) {
 			why := mustWhy(t, b, p.Submission, p.Index, text)
-			if why.Standing == nil || math.Abs(float64(why.Standing.Ahead)-float64(place)) > off || why.Standing.Branch != p.Branch || !why.Standing.Whole {
-				t.Errorf("%s: %s/%d stands at %+v, want %d ±%v by branch %d", text, p.Submission, p.Index, why.Standing, place, off, p.Branch)
+			if why.Standing == nil || math.Abs(float64(why.Standing.Ahead)-float64(place)) > off || why.Standing.Leaf != p.Leaf || !why.Standing.Whole {
+				t.Errorf("%s: %s/%d stands at %+v, want %d ±%v by leaf %d", text, p.Submission, p.Index, why.Standing, place, off, p.Leaf)
 			}
-			w := why.Branches[p.Branch]
+			w := why.Leaves[p.Leaf]
 			if place == 0 && w.Obstacle != shard.NoObstacle {
 				t.Errorf("%s: the first chunk %s/%d meets %+v, want no obstacle", text, p.Submission, p.Index, w)
 			}
-			if w.Obstacle == shard.NotItsTurn && (w.Before < 1 || w.Before > companies || w.Tenant == nil) {
-				t.Errorf("%s: %s/%d waits for %d tenants, want 1 to %d", text, p.Submission, p.Index, w.Before, companies)
+			before := 0
+			for _, seat := range w.Seats {
+				before += seat.Before
+			}
+			if w.Obstacle == shard.NotItsTurn && (before < 1 || before > companies*len(w.Seats)) {
+				t.Errorf("%s: %s/%d waits for %d tenants, want 1 to %d", text, p.Submission, p.Index, before, companies*len(w.Seats))
 			}
 		}
 	}
@@ -199,10 +208,10 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%d chunks reach the root, want %d", chunks, 2*values+2-full)
 	}
 	last := got.Picks[4]
-	if got.Picks[0].Branch != 0 || len(got.Picks[0].Skipped) != 0 || last.Branch != 1 || len(last.Skipped) != 1 || last.Skipped[0].Obstacle != shard.NotAdmitted {
+	if got.Picks[0].Leaf != 0 || len(got.Picks[0].Skipped) != 0 || last.Leaf != 1 || len(last.Skipped) != 1 || last.Skipped[0].Obstacle != shard.NotAdmitted {
 		t.Errorf("the picks are %+v, want three by the first branch and then the second, as the filter is in the way", got.Picks)
 	}
-	if got.Branches[0].Built || !mustExplain(t, b, text, 1).Branches[0].Built {
+	if got.Leaves[0].Built || !mustExplain(t, b, text, 1).Leaves[0].Built {
 		t.Error("the view of the first branch stands before it was asked for, or not after")
 	}
 	soft := mustExplain(t, b, `PreferDistinct("company", 1, OldestFirst)`, 1)
@@ -214,7 +223,7 @@ func TestExplain(t *testing.T) {
 	}
 	soft = mustExplain(t, b, `PreferDistinct("company", 1, OldestFirst)`, 3)
 	for _, pick := range soft.Picks {
-		if pick.Branch != 1 || len(pick.Skipped) != 1 || pick.Skipped[0].Obstacle != shard.IsLimited || pick.Skipped[0].InFlight != 1 {
+		if pick.Leaf != 1 || len(pick.Skipped) != 1 || pick.Skipped[0].Obstacle != shard.IsLimited || pick.Skipped[0].InFlight != 1 {
 			t.Errorf("got %+v, want the second branch, as the first is limited", pick)
 		}
 	}
@@ -229,13 +238,13 @@ func TestExplainFair(t *testing.T) {
 	}
 	const text = `Fair("company", MaxSimultaneous("company", 1, OldestFirst))`
 	held := mustReserve(t, b, text, 5)
-	got := mustExplain(t, b, text, 7).Branches[0]
-	if got.Shares == nil || got.Shares.Active != 7 || got.Shares.Blocked != 5 || got.Shares.Owing != 0 || len(got.Owed) != 7 {
-		t.Fatalf("the branch is %+v %+v, want 7 active and 5 blocked tenants", got, got.Shares)
+	got := mustExplain(t, b, text, 7).Leaves[0].Fair
+	if len(got) != 1 || got[0].Totals != (backlog.Totals{Shares: 1, Active: 7, Blocked: 5}) || len(got[0].Owed) != 7 {
+		t.Fatalf("the leaf is %+v, want 7 active and 5 blocked tenants", got)
 	}
-	for i := 1; i < len(got.Owed); i++ {
-		if got.Owed[i].Lag > got.Owed[i-1].Lag {
-			t.Errorf("the tenants %+v are not in the order of what they are owed", got.Owed)
+	for i := 1; i < len(got[0].Owed); i++ {
+		if got[0].Owed[i].Lag > got[0].Owed[i-1].Lag {
+			t.Errorf("the tenants %+v are not in the order of what they are owed", got[0].Owed)
 		}
 	}
 	mustReserve(t, b, text, 7)
@@ -243,16 +252,116 @@ func TestExplainFair(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := mustExplain(t, b, text, 7)
-	if s := x.Branches[0].Shares; s.Active != 2 || s.Blocked != 10 || !s.HasNext {
-		t.Errorf("the shares are %+v, want 2 active and 10 blocked", s)
+	f := x.Leaves[0].Fair[0]
+	if f.Active != 2 || f.Blocked != 10 || !f.HasNext {
+		t.Errorf("the block is %+v, want 2 active and 10 blocked", f)
 	}
 	for i, pick := range x.Picks {
 		value, _ := pick.Meta.Find("company")
-		if pick.Tenant == nil || pick.Tenant.Value != value || i == 0 && pick.Tenant.Value != x.Branches[0].Shares.Next.Value {
-			t.Errorf("pick %d of company %v is said to be of %+v", i, value, pick.Tenant)
+		if len(pick.Tenants) != 1 || pick.Tenants[0].Value != value || i == 0 && pick.Tenants[0].Value != f.Next.Value {
+			t.Errorf("pick %d of company %v is said to be of %+v", i, value, pick.Tenants)
 		}
 	}
 	if len(x.Picks) != 2 {
 		t.Errorf("%d picks, want 2", len(x.Picks))
+	}
+}
+
+// Of Fair in Fair the inner numbers are those of all tenants around, and whose turn it is inside of whose turn it is; what an
+// alternative inside of Fair could not give is said per leaf.
+func TestExplainNested(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, relaxed())
+	for i := range 12 {
+		mustInsert(t, b, prefixed(9, number("company", i%3), number("user", i/3)))
+	}
+	b.shard.SetValue(number("company", 1), queue.ValueSettings{Limit: queue.NoLimit, Weight: 2500})
+	const text = `Fair("company", OrElse(MaxSimultaneous("company", 1, NewestFirst), Fair("user", OldestFirst)))`
+	x := mustExplain(t, b, text, 5)
+	outer, inner := x.Leaves[1].Fair[0], x.Leaves[1].Fair[1]
+	if len(x.Leaves) != 2 || len(x.Leaves[0].Fair) != 1 || outer.Totals != (backlog.Totals{Shares: 1, Active: 3}) || inner.Totals != (backlog.Totals{Shares: 3, Active: 12}) {
+		t.Fatalf("the leaves are %+v, want 3 tenants of one block around the first, and 12 of three more around the second", x.Leaves)
+	}
+	if !outer.HasNext || outer.Next.Value != number("company", 1).Value || outer.Next.Weight != 2500 || !inner.HasNext || len(inner.Owed) != 4 {
+		t.Errorf("next are %+v and %+v, want company 1 with its weight of 2.5, and one of four users", outer.Next, inner)
+	}
+	company := func(i int) int64 { value, _ := x.Picks[i].Meta.Find("company"); return value.Int() }
+	firsts := map[int64]bool{}
+	for i, pick := range x.Picks {
+		again := firsts[company(i)]
+		firsts[company(i)] = true
+		if !again && (pick.Leaf != 0 || len(pick.Tenants) != 1) || again && (pick.Leaf != 1 || len(pick.Tenants) != 2 || pick.Skipped[0].Obstacle != shard.IsLimited) {
+			t.Errorf("pick %d is %+v; want the first leaf until a company has one, then the second", i, pick)
+		}
+	}
+	if len(firsts) != 3 || len(x.Picks) != 5 {
+		t.Errorf("%d picks of %d companies, want 5 of 3", len(x.Picks), len(firsts))
+	}
+}
+
+// Why, under Fair: an earlier alternative of the tenant, and how many tenants come before at each level.
+func TestWhyNested(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, relaxed())
+	var subs []queue.SubmissionID
+	for i := range 6 {
+		subs = append(subs, mustInsert(t, b, prefixed(9, number("company", i%2), number("user", i/2))).ID)
+	}
+	const text = `Fair("company", OrElse(MaxSimultaneous("company", 1, OldestFirst), Fair("user", OldestFirst)))`
+	why := mustWhy(t, b, subs[0], 5, text)
+	if w := why.Leaves[1]; w.Obstacle != shard.IsOvertaken || w.HiddenBy != 0 || len(w.Seats) != 2 {
+		t.Errorf("with nothing in flight: the second leaf has %+v, want the first to come before it", w)
+	}
+	mustReserve(t, b, text, 3) // of each company one by the first leaf, and of one of them one by the second
+	var turns [2][2]int        // by level and whether it waits there
+	for _, id := range subs {
+		w := mustWhy(t, b, id, 8, text).Leaves
+		if w[0].Obstacle != shard.IsLimited || len(w[1].Seats) != 2 {
+			t.Fatalf("%s meets %+v, want a limit and two seats", id, w)
+		}
+		for level, seat := range w[1].Seats {
+			turns[level][min(seat.Before, 1)]++
+			if most := 1 + level; seat.Before > most {
+				t.Errorf("%d tenants come before at level %d, want at most %d", seat.Before, level, most)
+			}
+		}
+		waits := w[1].Seats[0].Before+w[1].Seats[1].Before > 0
+		if waits != (w[1].Obstacle == shard.NotItsTurn) {
+			t.Errorf("%s meets %+v, want a wait for its turn only with tenants before", id, w[1])
+		}
+	}
+	if turns != [2][2]int{{3, 3}, {5, 1}} {
+		t.Errorf("by level (it is its turn, it waits): %v, want one company to wait, and the one user that was served", turns)
+	}
+}
+
+// What an operator's limit withholds is told apart from what the strategy limits: by why, and in an explanation by value.
+func TestWithheldByOperator(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, relaxed())
+	sub := mustInsert(t, b, prefixed(5, number("company", 7)))
+	mustInsert(t, b, prefixed(4, number("company", 8)))
+	entry := number("company", 7)
+	b.shard.SetValue(entry, queue.ValueSettings{Limit: 1})
+	mustReserve(t, b, "OldestFirst", 1)
+	const text = `OrElse(MaxSimultaneous("company", 1, OldestFirst), OldestFirst)`
+	want := []shard.BranchWhy{
+		{Obstacle: shard.IsLimited, Limit: strategy.Limit{Key: "company", Max: 1}, Value: entry.Value, HasValue: true, InFlight: 1},
+		{Obstacle: shard.IsWithheld, Limit: strategy.Limit{Key: "company", Max: 1}, Value: entry.Value, HasValue: true, InFlight: 1},
+	}
+	if got := mustWhy(t, b, sub.ID, 3, text); fmt.Sprint(got.Leaves) != fmt.Sprint(want) || got.Standing != nil {
+		t.Errorf("got  %+v at %+v\nwant %+v, standing nowhere", got.Leaves, got.Standing, want)
+	}
+	x := mustExplain(t, b, text, 10)
+	held := shard.RefusedValue{Key: "company", Value: entry.Value, HasValue: true, InFlight: 1, Max: 1, Refused: shard.Amount{Submissions: 1, Chunks: 4}}
+	if x.Withheld.Refused != held.Refused || x.Withheld.Values != 1 || len(x.Withheld.Top) != 1 || x.Withheld.Top[0] != held {
+		t.Errorf("withheld is %+v, want %+v", x.Withheld, held)
+	}
+	if n := x.Nodes[0]; n.Entered != (shard.Amount{Submissions: 1, Chunks: 4}) || len(x.Picks) != 4 {
+		t.Errorf("%+v reach the root and %d chunks are picked, want only the other company's 4", n.Entered, len(x.Picks))
+	}
+	b.shard.SetValue(entry, queue.ValueSettings{Limit: 0})
+	if w := mustWhy(t, b, sub.ID, 3, "Random").Leaves[0]; w.Obstacle != shard.IsWithheld || w.Limit.Max != 0 {
+		t.Errorf("with a limit of 0: got %+v", w)
 	}
 }

@@ -19,6 +19,7 @@ type Node struct {
 	Limit   Limit
 	Soft    bool // the limit is that of PreferDistinct
 	Fair    queue.MetaKey
+	Cost    Cost // of Fair
 }
 
 // Nodes lists the blocks of the tree in the order of the text, each before what it holds. There are none when the plan was
@@ -42,7 +43,7 @@ func appendNodes(nodes []Node, b block, at string, parent int) []Node {
 	case *preferDistinct:
 		n.Limit, n.Soft = b.limit, true
 	case *fairShare:
-		n.Fair = b.key
+		n.Fair, n.Cost = b.key, b.cost
 	}
 	for i, inner := range held(b) {
 		nodes = appendNodes(nodes, inner, at+"/"+fieldOf(b, i), number)
@@ -84,7 +85,10 @@ func appendAlone(dst []byte, b block) []byte {
 	case *preferDistinct:
 		return append(appendLimit(append(dst, '('), b.limit), ')')
 	case *fairShare:
-		return append(append(append(dst, '('), b.key...), ')')
+		if dst = append(append(dst, '('), b.key...); b.cost != ByChunk {
+			dst = append(append(dst, ", "...), b.cost.String()...)
+		}
+		return append(dst, ')')
 	}
 	return dst
 }
@@ -99,28 +103,73 @@ const (
 	beyondSoftLimit
 )
 
-// through notes that the branches of a block leave it by this way: which alternative of OrElse, which of the two of
-// PreferDistinct, 0 otherwise. It is called from the inside to the outside. The notes of two branches never share memory.
+// through notes that the leaves of a block's branches leave it by this way: which alternative of OrElse, which of the two of
+// PreferDistinct, 0 otherwise. It is called from the inside to the outside. The notes of two leaves never share memory.
 func through(way int, branches []Branch) []Branch {
 	for i := range branches {
-		branches[i].ways = append(slices.Clip(branches[i].ways), uint8(way))
+		branches[i].Leaves(func(leaf *Branch) bool {
+			leaf.ways = append(slices.Clip(leaf.ways), uint8(way))
+			return true
+		})
 	}
 	return branches
+}
+
+// Leaf is a branch of a plan that is not fair: one of Plan.Branches, or one inside of a fair one.
+type Leaf struct {
+	*Branch
+	Of     int       // index in Plan.Branches of the branch that it is, or that holds it
+	Number int       // its place among the leaves of that branch
+	Around []*Branch // the fair branches around it, the outermost first
+	Arms   []int     // which of the Inner of each of them leads to it
+}
+
+// Leaves are the leaves of all branches, in the order in which they are asked inside of one tenant. The list is made anew.
+func (p *Plan) Leaves() []Leaf {
+	var list []Leaf
+	for i := range p.Branches {
+		list = appendLeaves(list, Leaf{Branch: &p.Branches[i], Of: i}, len(list))
+	}
+	return list
+}
+
+// appendLeaves appends those of a branch that stands where at says; first is the number in list of the first of its plan's branch.
+func appendLeaves(list []Leaf, at Leaf, first int) []Leaf {
+	if at.Fair == "" {
+		at.Number = len(list) - first
+		return append(list, at)
+	}
+	for k := range at.Inner {
+		list = appendLeaves(list, Leaf{
+			Branch: &at.Inner[k], Of: at.Of, Around: append(slices.Clip(at.Around), at.Branch), Arms: append(slices.Clip(at.Arms), k),
+		}, first)
+	}
+	return list
+}
+
+// Text is the leaf's key with the Fair blocks around it, as in "Fair company Fair user by time OldestFirst while tier<3".
+func (l *Leaf) Text() string {
+	var dst []byte
+	for _, br := range l.Around {
+		dst = br.appendFair(dst)
+	}
+	return string(append(dst, l.Key()...))
 }
 
 // Step is one block on the way from the root of a tree to the order of a branch. Way is the alternative of an OrElse, from 0;
 // of PreferDistinct it is 0 for what the soft limit leaves and 1 for what is beyond it; otherwise 0.
 type Step struct{ Node, Way int }
 
-// Path is the way of a branch through Nodes: from the root to the order that is its leaf. Of branches that are alike only
-// the first has a place in the plan, and its path is told. It is nil when the plan was not compiled from a strategy.
-func (p *Plan) Path(branch int) []Step {
+// Path is the way to a leaf of the plan through Nodes: from the root to the order that it is. Of leaves that are alike, in the
+// same fair branches, only the first has a place in the plan, and its path is told. It is nil when the plan was not compiled
+// from a strategy.
+func (p *Plan) Path(leaf *Leaf) []Step {
 	if p.root == nil {
 		return nil
 	}
 	var path []Step
 	b, node := p.root, 0
-	for _, way := range slices.Backward(p.Branches[branch].ways) {
+	for _, way := range slices.Backward(leaf.ways) {
 		path = append(path, Step{node, int(way)})
 		inner := held(b)
 		place := min(int(way), len(inner)-1) // PreferDistinct holds one block
@@ -138,10 +187,10 @@ func (p *Plan) Path(branch int) []Step {
 //	OrElse[1] > PreferDistinct(company<3, beyond it) > Random
 //
 // with the alternatives of OrElse counted from 0.
-func (p *Plan) PathText(branch int) string {
+func (p *Plan) PathText(leaf *Leaf) string {
 	nodes := p.Nodes()
 	var dst []byte
-	for i, step := range p.Path(branch) {
+	for i, step := range p.Path(leaf) {
 		if i > 0 {
 			dst = append(dst, " > "...)
 		}

@@ -24,14 +24,21 @@ PreferDistinct(a<2, soft limit) > PreferDistinct(a<1, beyond it) > Random
 PreferDistinct(a<2, beyond it) > PreferDistinct(a<1, beyond it) > Random`,
 		`OrElse(SelectOnly("a", 1, SelectOnly("a", 2, Random)), Random, OrElse(Random, NewestFirst))`: `OrElse[1] > Random
 OrElse[2] > OrElse[1] > NewestFirst`,
+		`Fair("a", time, OrElse(SelectOnly("b", 1, Random), Fair("c", PreferDistinct("d", 2, OldestFirst))))`: `Fair(a, time) > OrElse[0] > SelectOnly(b=1) > Random
+Fair(a, time) > OrElse[1] > Fair(c) > PreferDistinct(d<2, soft limit) > OldestFirst
+Fair(a, time) > OrElse[1] > Fair(c) > PreferDistinct(d<2, beyond it) > OldestFirst`,
+		// The preference is for all that is inside of it, and alternatives that it makes alike are one.
+		`PreferDistinct("a", 1, Fair("b", PreferDistinct("a", 2, Random)))`: `PreferDistinct(a<1, soft limit) > Fair(b) > PreferDistinct(a<2, soft limit) > Random
+PreferDistinct(a<1, beyond it) > Fair(b) > PreferDistinct(a<2, soft limit) > Random
+PreferDistinct(a<1, beyond it) > Fair(b) > PreferDistinct(a<2, beyond it) > Random`,
 	} {
 		s, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		for i := range s.Plan().Branches {
-			got = append(got, s.Plan().PathText(i))
+		for _, leaf := range s.Plan().Leaves() {
+			got = append(got, s.Plan().PathText(&leaf))
 		}
 		if strings.Join(got, "\n") != want {
 			t.Errorf("%s:\ngot:\n%s\nwant:\n%s", text, strings.Join(got, "\n"), want)
@@ -53,10 +60,12 @@ func TestPathsMakeTheirBranches(t *testing.T) {
 		if len(nodes) != count(root) || plan.Text() != string(appendText(nil, root)) {
 			t.Fatalf("%d nodes of %s, want %d of %s", len(nodes), plan.Text(), count(root), appendText(nil, root))
 		}
-		for i := range plan.Branches {
+		leaves := plan.Leaves()
+		for i := range leaves {
+			leaf := &leaves[i]
 			var within scope
-			path, parent := plan.Path(i), -1
-			fair := ""
+			path, parent := plan.Path(leaf), -1
+			text := ""
 			for _, step := range path {
 				n := &nodes[step.Node]
 				if n.Parent != parent || parent >= 0 && n.After > nodes[parent].After {
@@ -69,14 +78,28 @@ func TestPathsMakeTheirBranches(t *testing.T) {
 				case n.Limit.Max > 0 && (n.Block != preferDistinctDefinition.name || step.Way == withinSoftLimit):
 					within = within.limited(n.Limit)
 				case n.Fair != "":
-					fair = n.Fair
+					text += "Fair " + n.Fair + " "
+					if n.Cost == ByTime {
+						text += "by time "
+					}
 				}
 			}
 			last := nodes[parent].Block
 			order := Order(slices.Index(orders[:], last))
 			made := within.branch(order)
-			if made = made.shared(fair); made.Key() != plan.Branches[i].Key() {
-				t.Fatalf("branch %d of %s is %s, its path %s makes %s", i, plan.Text(), plan.Branches[i].Key(), plan.PathText(i), made.Key())
+			if text += made.Key(); text != leaf.Text() {
+				t.Fatalf("leaf %d of %s is %s, its path %s makes %s", i, plan.Text(), leaf.Text(), plan.PathText(leaf), text)
+			}
+			br := &plan.Branches[leaf.Of]
+			for level, k := range leaf.Arms {
+				if br != leaf.Around[level] {
+					t.Fatalf("leaf %d of %s is not inside of %s", i, plan.Text(), leaf.Around[level].Key())
+				}
+				br = &br.Inner[k]
+			}
+			first := i > 0 && leaves[i-1].Of == leaf.Of
+			if br != leaf.Branch || first && leaf.Number != leaves[i-1].Number+1 || !first && leaf.Number != 0 {
+				t.Fatalf("leaf %d of %s is number %d of branch %d by %v, which does not lead to it", i, plan.Text(), leaf.Number, leaf.Of, leaf.Arms)
 			}
 		}
 	})

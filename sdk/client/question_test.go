@@ -43,8 +43,19 @@ func TestQuestionsOnServer(t *testing.T) {
 		t.Errorf("explain: got %+v, %v", explained, err)
 	}
 	why, err := c.Why(ctx, ids[0], 3, &api.WhyRequest{Strategy: limited})
-	if err != nil || why.State != "ready" || why.Branches[0].Obstacle != api.ObstacleLimit || why.Branches[0].InFlight != 2 || why.Standing != nil {
+	if err != nil || why.State != "ready" || why.Branches[0].Obstacle != api.ObstacleLimit || *why.Branches[0].InFlight != 2 || why.Standing != nil {
 		t.Errorf("why: got %+v, %v", why, err)
+	}
+	if _, err := c.PutValue(ctx, "default", "company", api.Int(0), api.ValueSettings{Limit: new(uint32(0))}, client.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	why, err = c.Why(ctx, ids[0], 3, &api.WhyRequest{Strategy: named})
+	if err != nil || why.Branches[0].Obstacle != api.ObstacleValueLimit || why.Branches[0].Max == nil || *why.Branches[0].Max != 0 || *why.Branches[0].InFlight != 2 {
+		t.Errorf("why with a limit of an operator: got %+v, %v", why, err)
+	}
+	explained, err = c.Explain(ctx, "default", &api.PreviewRequest{Strategy: named, Max: 1})
+	if err != nil || explained.Withheld.Refused.Chunks != 2 || explained.Withheld.Top[0].Key != "company" || explained.Branches[0].Fair[0].Active != 2 || explained.Picks[0].Tenants[0].Key != "company" {
+		t.Errorf("explain with a limit of an operator: got %+v, %v", explained, err)
 	}
 	why, err = c.Why(ctx, ids[0], held.Reservations[0].Index, &api.WhyRequest{})
 	if err != nil || why.State != "reserved" || why.Branches[0].Obstacle != api.ObstacleReserved || why.Branches[0].Consumer != "me" {

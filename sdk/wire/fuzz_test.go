@@ -68,6 +68,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`"content" with \ and €`), "trace", "nothing", uint32(17), int64(1_700_000_000_123), int64(-5), true)
 	f.Add([]byte("\xff\x00binary"), "", "", uint32(1<<32-1), int64(253402300799999), int64(1<<53), false)
 	f.Add([]byte("\u2028\u2029\x7f<>&\ufffd"), "a\xffb", "all_limited", uint32(0), int64(1), int64(0), true)
+	f.Add([]byte("x"), "", "n", uint32(3), int64(1), int64(7), false)
 	f.Fuzz(func(t *testing.T, content []byte, trace, reason string, index uint32, at, n int64, isKey bool) {
 		checkAnswer(t, content, trace, reason, index, at, n, isKey)
 	})
@@ -76,11 +77,13 @@ func FuzzAnswer(f *testing.F) {
 func checkAnswer(t *testing.T, content []byte, trace, reason string, index uint32, at, n int64, isKey bool) {
 	t.Helper()
 	at = 1 + (at&(1<<62-1))%253402300799999
-	meta := AppendMetaEntry(AppendMetaEntry(nil, reason, api.Text(trace)), "n", api.Int(n))
+	meta := AppendMetaEntry(AppendMetaEntry(nil, reason, api.Text(trace)), reason+"n", api.Int(n))
 	answer := ExchangeResponse{
 		Complete: []Result{{Status: "ok"}, {Status: "lost", Code: "reservation_lost", Detail: trace}},
 		Extend:   []Result{{Status: "ok", Deadline: at}},
-		ReserveResponse: ReserveResponse{Reason: reason, HasRetryAfter: true, RetryAfterMS: n, Reservations: []Reservation{
+		ReserveResponse: ReserveResponse{Reason: reason, HasRetryAfter: true, RetryAfterMS: n, Limited: []Saturated{
+			{Key: reason, Value: api.Text(trace), InFlight: index, Limit: index / 2}, {Key: trace, Value: api.Int(n)},
+		}, Reservations: []Reservation{
 			{Token: []byte(reason), Submission: uint64(index) << 31, Index: index, Attempt: 1, Deadline: at, Content: content, IsKey: isKey, Meta: meta, Priority: n, Attachment: content, Trace: trace},
 			{Deadline: at},
 		}},
@@ -106,6 +109,14 @@ func checkAnswer(t *testing.T, content []byte, trace, reason string, index uint3
 		!bytes.Equal(first.Attachment, key.Attachment) {
 		t.Errorf("encoding/json reads %+v, Decode %+v", first, key)
 	}
+	for i, v := range want.Limited {
+		if len(want.Limited) != len(got.Limited) || api.Saturated(got.Limited[i]) != v {
+			t.Errorf("limited: encoding/json reads %+v, Decode %+v", want.Limited, got.Limited)
+		}
+	}
+	if len(want.Limited) != len(answer.Limited) {
+		t.Errorf("limited: got %+v, want %d of them", want.Limited, len(answer.Limited))
+	}
 	if want.Extend[0].Deadline.UnixMilli() != at || want.Complete[1].Detail != got.Complete[1].Detail {
 		t.Errorf("results: encoding/json reads %+v, Decode %+v", want.Extend, got.Extend)
 	}
@@ -114,6 +125,7 @@ func checkAnswer(t *testing.T, content []byte, trace, reason string, index uint3
 // FuzzAnswerBytes: whatever a server sends, a reader of answers takes it or gives an *Error.
 func FuzzAnswerBytes(f *testing.F) {
 	f.Add([]byte(`{"complete":[{"status":"ok","new":[{}]}],"reservations":[{"token":"a","submission":"72057594037927936","content":{"key":"k","new":1}}],"reason":null}`))
+	f.Add([]byte(`{"reservations":[],"reason":"all_limited","limited":[{"key":"a","value":-7,"in_flight":5,"limit":5,"new":[]},{"value":"\u20ac"},{"value":null}]}`))
 	f.Add([]byte(`{"reservations":[{"submission":"x"}]}`))
 	f.Add([]byte(`{"id":"5","queue":"default","state":"open","chunks":3,"created_at":"2026-01-31T00:00:00.000Z","meta":{"a":1}}`))
 	var exchange ExchangeResponse
