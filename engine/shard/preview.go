@@ -20,7 +20,7 @@ type Previewed struct {
 
 // MaxPreview is how many chunks one preview foresees at most: it is done in one hold of the mutex, as what it foresees is
 // taken and given back. Beside its picks a preview copies the ledger of every Fair block that it asks, once: 64 bytes for each
-// tenant.
+// tenant, which MostLooks does not count.
 const MaxPreview = 100
 
 // Preview tells for each plan what a reserve of up to `most` chunks (1 to MaxPreview) with this seed would hand out, all of
