@@ -27,6 +27,9 @@ func (c *crowd) ask() {
 // that follow.
 func (s *sim) ask() {
 	text := s.drawStrategy(s.r.IntN(4))
+	if s.chance(40) {
+		text = s.drawNested()
+	}
 	parsed, err := strategy.Parse(text)
 	s.must(text, err)
 	p := parsed.Plan()
@@ -46,6 +49,17 @@ func (s *sim) ask() {
 	why, err := s.shard.Why(ctx, sub.id, index, p)
 	s.must("why", err)
 	s.checkWhy(p, sub, int(index), &why)
+}
+
+// drawNested makes up alternatives in Fair and Fair in Fair: of few kinds, as each has a ledger.
+func (s *sim) drawNested() string {
+	text := pickOf(s,
+		`Fair("a", OrElse(MaxSimultaneous("a", 1, OldestFirst), NewestFirst))`,
+		`Fair("a", OrElse(SelectOnly("b", 1, CustomPriority), Fair("b", PreferDistinct("c", 1, OldestFirst))))`,
+		`Fair("b", time, OrElse(Fair("a", MaxSimultaneous("c", 2, MaxSimultaneous("b", 2, Random))), Fair("$submission", OldestFirst)))`,
+		`Fair("c", Fair("a", OrElse(MaxSimultaneous("b", 1, NewestFirst), Random)))`,
+	)
+	return pickOf(s, text, text, `PreferDistinct("b", 2, `+text+`)`, `OrElse(SelectOnly("a", 1, OldestFirst), `+text+`)`)
 }
 
 // checkPicks plays the picks in the model as if they were reserved: each has to be one that the first branch with something to
