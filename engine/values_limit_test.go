@@ -110,6 +110,7 @@ func TestSmallerLimitHolds(t *testing.T) {
 		{`MaxSimultaneous("company", 3, OldestFirst)`, 3, `"acme" "acme" "acme"`},
 		{`MaxSimultaneous("company", 3, OldestFirst)`, 0, `all_limited company="acme":0/0`},
 		{`OrElse(MaxSimultaneous("company", 1, OldestFirst), Random)`, 2, `"acme" "acme"`},
+		{`Fair("company", Fair("$submission", Random))`, 0, `all_limited company="acme":0/0`},
 		{`Fair("company", MaxSimultaneous("company", 2, OldestFirst))`, 5, `"acme" "acme"`},
 	} {
 		e := openAt(t, t.TempDir())

@@ -22,14 +22,19 @@ func (m *model) audit() {
 		if v == nil {
 			continue
 		}
-		want := 0
-		for _, x := range m.subs {
-			unlimited := strategy.Branch{Filters: m.branches[i].Filters}
-			if m.admitted(&unlimited, x) {
-				want++
+		got, want := members[v], 0
+		m.branches[i].Leaves(func(leaf *strategy.Branch) bool {
+			for _, x := range m.subs {
+				if x.shown && x.count(free) > 0 && !slices.ContainsFunc(leaf.Filters, func(f strategy.Filter) bool {
+					value, has := x.spec.Meta.Find(f.Key)
+					return !has || value != f.Value
+				}) {
+					want++
+				}
 			}
-		}
-		if got := members[v]; v.Built() && got != want || got > want {
+			return true
+		})
+		if v.Built() && got != want || got > want {
 			m.fatalf("view %s (built: %v) has %d submissions, want %d", v.key, v.Built(), got, want)
 		}
 	}
@@ -129,6 +134,13 @@ func (m *model) auditTerms() {
 
 // auditView checks that everything in the view is where it says it is, and counts the submissions.
 func (m *model) auditView(v *View) (members int) {
+	if v.fair != nil {
+		if v.state == dropped {
+			return 0
+		}
+		m.auditFair(v)
+		return v.size
+	}
 	tops, size := make([]int, len(v.groups)), make([]int, len(v.groups))
 	total := make([]uint64, len(v.groups))
 	for number := range v.gates {
@@ -139,12 +151,13 @@ func (m *model) auditView(v *View) (members int) {
 		if g.offered {
 			tops[g.group]++
 			in := &v.groups[g.group]
-			if v.order == strategy.Random {
+			if in.top == nil {
+			} else if v.order == strategy.Random {
 				total[g.group] += bound(g.exp)
 				if g.exp != exponent(g.total) || in.top.buckets[in.top.search(g.exp)].entries[g.place].of != uint32(number) {
 					m.fatalf("view %s gate %d of weight %d is lost in the top", v.key, number, g.total)
 				}
-			} else if in.tops[g.place] != uint32(number) {
+			} else if in.top.heap[g.place] != uint32(number) {
 				m.fatalf("view %s gate %d is lost in the top", v.key, number)
 			}
 		}
@@ -171,23 +184,45 @@ func (m *model) auditView(v *View) (members int) {
 	for i := range v.groups {
 		in := &v.groups[i]
 		offered += tops[i]
-		if v.order != strategy.Random && len(in.tops) != tops[i] || in.top.total != total[i] || in.offered != tops[i] || in.size != size[i] {
-			m.fatalf("view %s group %d has %d gates (%d counted) of weight %d in its top and %d submissions, want %d of %d and %d", v.key, i, len(in.tops), in.offered, in.top.total, in.size, tops[i], total[i], size[i])
+		if in.top != nil && (v.order != strategy.Random && len(in.top.heap) != tops[i] || in.top.total != total[i]) || int(in.offered) != tops[i] || int(in.size) != size[i] {
+			m.fatalf("view %s group %d has %d gates in its top and %d submissions, want %d of weight %d and %d", v.key, i, in.offered, in.size, tops[i], total[i], size[i])
 		}
-		for _, number := range in.gates {
-			if v.gates[number].group != uint32(i) {
-				m.fatalf("view %s group %d: gate %d is of group %d", v.key, i, number, v.gates[number].group)
-			}
+		if v.state != dropped {
+			m.auditGroup(v, uint32(i))
 		}
 	}
 	if v.offered != offered {
 		m.fatalf("view %s counts %d gates in its tops, want %d", v.key, v.offered, offered)
 	}
-	m.auditSharing(v)
 	if v.size != members || v.Gated() != (members > 0) {
 		m.fatalf("view %s counts %d submissions, want %d; gated: %v", v.key, v.size, members, v.Gated())
 	}
 	return members
+}
+
+// auditGroup checks that a group knows its gates, and what it told of itself.
+func (m *model) auditGroup(v *View, number uint32) {
+	in := &v.groups[number]
+	count, after := uint32(0), uint32(none)
+	for gate := in.first; gate != none; gate = v.gates[gate].older {
+		g := &v.gates[gate]
+		if g.group != number || g.newer != after || (g.watched == nil) != (gate == in.free) || g.watched != nil && g.max != min(g.base, g.watched.limit) {
+			m.fatalf("view %s group %d: gate %d is of group %d, watches %v, is shut from %d on", v.key, number, gate, g.group, g.watched, g.max)
+		}
+		count, after = count+1, gate
+	}
+	if count != in.gates || (in.top != nil) != (count > 1) {
+		m.fatalf("view %s group %d counts %d gates, want %d; has a top: %v", v.key, number, in.gates, count, in.top != nil)
+	}
+	told := gone
+	if in.offered > 0 {
+		told = offering
+	} else if in.size > 0 {
+		told = gated
+	}
+	if in.in != nil && in.told != told {
+		m.fatalf("view %s group %d told that it is %d, but is %d", v.key, number, in.told, told)
+	}
 }
 
 func (m *model) auditMember(v *View, number, place uint32, x entry) {
@@ -195,10 +230,10 @@ func (m *model) auditMember(v *View, number, place uint32, x entry) {
 	if s == nil || int(x.at) >= len(s.members) || s.members[x.at] != (member{v.number, number, place}) {
 		m.fatalf("view %s gate %d place %d: the submission does not know it stands there", v.key, number, place)
 	}
-	if g := &v.gates[number]; g.watched != nil && !s.hasTerm(g.watched.number) || g.watched == nil && number != v.groups[g.group].gates[0] {
+	if g := &v.gates[number]; g.watched != nil && !s.hasTerm(g.watched.number) || g.watched == nil && v.state != dropped && number != v.groups[g.group].free {
 		m.fatalf("view %s gate %d: submission %v has not the gate's value", v.key, number, s.id)
 	}
-	if group := v.gates[number].group; v.sharing != nil && group != v.groupOf(s) {
+	if group := v.gates[number].group; v.outer != nil && v.state != dropped && group != v.groupOf(s) {
 		m.fatalf("view %s gate %d: submission %v is with tenant %d, want %d", v.key, number, s.id, group, v.groupOf(s))
 	}
 	if !v.admits(s) || s.available == 0 || !s.Shown() {

@@ -33,19 +33,20 @@ type Backlog struct {
 	broad     []*View          // those without filters
 	dropped   []*View          // those not yet taken apart
 	stirred   []*View
-	told      []*View          // what the last Stirred returned, for reuse
-	ledgers   map[Ledger]*View // the fair views
-	ledger    Ledger           // the last one's
-	uses      uint64           // clock of View.used
+	told      []*View         // what the last Stirred returned, for reuse
+	ledgers   map[uint8]*View // the fair views by Charge.Ledger
+	ledger    uint8           // the last one's
+	uses      uint64          // clock of View.used
 	preview   preview
 	settings  map[queue.MetaEntry]queue.ValueSettings
+	limited   int // of the settings, how many have a limit
 }
 
 // New makes an empty backlog.
 func New() *Backlog {
 	return &Backlog{
 		byID: map[queue.SubmissionID]uint32{}, first: none, last: none,
-		keys: map[queue.MetaKey]*metaKey{}, viewOf: map[string]*View{}, ledgers: map[Ledger]*View{},
+		keys: map[queue.MetaKey]*metaKey{}, viewOf: map[string]*View{}, ledgers: map[uint8]*View{},
 		settings: map[queue.MetaEntry]queue.ValueSettings{},
 	}
 }

@@ -33,7 +33,7 @@ func (b *Backlog) DropViews(keep int) (count int) {
 	if len(b.viewOf) > keep {
 		var idle []*View
 		for _, v := range b.views {
-			if v != nil && v.state != dropped && !v.Watch {
+			if v != nil && v.state != dropped && !v.Watch && v.outer == nil {
 				idle = append(idle, v)
 			}
 		}
@@ -52,13 +52,26 @@ func (b *Backlog) DropViews(keep int) (count int) {
 
 // drop takes the view out of everybody's reach. What it holds of submissions and terms is left to Sweep.
 func (b *Backlog) drop(v *View) {
-	v.state = dropped
-	b.unshare(v)
 	delete(b.viewOf, v.key)
+	b.detach(v)
+	if v.fair == nil {
+		return
+	}
+	for _, leaf := range v.fair.leaves {
+		b.detach(leaf)
+	}
+	v.fair.undo()
+}
+
+// detach has nobody find the view any more.
+func (b *Backlog) detach(v *View) {
+	v.state = dropped
 	gone := func(other *View) bool { return other == v }
-	if v.anchor == nil {
+	switch {
+	case v.fair != nil: // only its leaves look for submissions
+	case v.anchor == nil:
 		b.broad = slices.DeleteFunc(b.broad, gone)
-	} else {
+	default:
 		v.anchor.views = slices.DeleteFunc(v.anchor.views, gone)
 	}
 	b.stirred = slices.DeleteFunc(b.stirred, gone)
@@ -120,5 +133,5 @@ func (b *Backlog) forgetView(v *View) {
 	}
 	b.views[v.number] = nil
 	b.freeViews = append(b.freeViews, v.number)
-	v.filters, v.limits, v.anchor, v.gates, v.gateOf, v.freeGates, v.groups = nil, nil, nil, nil, nil, nil, nil
+	*v = View{Watch: v.Watch, Data: v.Data, key: v.key, state: dropped}
 }

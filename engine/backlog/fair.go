@@ -4,15 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/quern-queue/quern/engine/fair"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 )
-
-// A fair view keeps one group of gates per tenant, that is per value of its key, and a ledger that says whose turn it is. A
-// group that offers something competes; one whose submissions are all behind shut gates is blocked; one without submissions
-// leaves. The ledger goes with the view, and knows nothing that outlives it: a view that is made again starts with even lags.
 
 // MaxLedgers is how many fair views there may be at once.
 const MaxLedgers = 64
@@ -20,58 +17,25 @@ const MaxLedgers = 64
 // idleUses is after how many uses of other views a fair view that nobody waits on may be dropped to make room for another.
 const idleUses = 1 << 20
 
-// Ledger names the ledger that was charged for a chunk; 0 is none. It is small, as every reservation keeps one. The name of a
-// view that was dropped is given again only after all others, so that who held a chunk meanwhile names nobody.
-type Ledger uint8
-
-// savedLedger is a ledger as it was before a preview touched it.
-type savedLedger struct {
-	of     *sharing
-	before fair.Ledger
+// Charge is what was charged for a chunk that a fair view gave, so that it can be taken back or corrected. The zero Charge
+// is none. It is small, as it is kept for every reservation.
+type Charge struct {
+	Ledger   uint8  // names the view; the name of one that was dropped is given again only after all others
+	Leaf     uint8  // which of its leaves gave the chunk
+	Estimate uint32 // consumer time that was charged, in milliseconds; 0 where chunks are counted
 }
 
-// saveLedger is called before a ledger changes.
-func (b *Backlog) saveLedger(x *sharing) {
-	if !b.preview.running || x.saved {
-		return
-	}
-	x.saved = true
-	b.preview.ledgers = append(b.preview.ledgers, savedLedger{x, *x.Ledger.Clone()})
+// fairness is what makes a view a fair one. Its ledgers know nothing that outlives it: a view that is made again starts with
+// even lags.
+type fairness struct {
+	view   *View
+	name   uint8 // Charge.Ledger
+	leaves []*View
+	root   *division // its one share is there as long as the view
 }
 
-func (b *Backlog) restoreLedgers() {
-	for _, saved := range b.preview.ledgers {
-		saved.of.Ledger, saved.of.saved = saved.before, false
-	}
-	clear(b.preview.ledgers)
-	b.preview.ledgers = b.preview.ledgers[:0]
-}
-
-// sharing is what makes a view a fair one.
-type sharing struct {
-	fair.Ledger          // its tenants are the view's groups
-	name        Ledger   // of it
-	key         *metaKey // nil: every submission is a tenant
-	groupOf     map[queue.MetaValue]uint32
-	idle        []uint32 // groups that became empty, to be looked at when numbers are needed
-	next        int      // in idle
-	free        []uint32 // numbers without a group
-	saved       bool     // the preview under way has a copy of the ledger
-}
-
-// tenant is what a group knows of itself.
-type tenant struct {
-	value queue.MetaValue
-	idle  bool // it is in sharing.idle
-}
-
-// Ledger is the name of the view's ledger, which Take charges for every chunk it finds; 0 if the view is not fair.
-func (v *View) Ledger() Ledger {
-	if v.sharing == nil {
-		return 0
-	}
-	return v.sharing.name
-}
+// Charged is what Take charged for the chunk that it gave last; the zero Charge if the view is not fair.
+func (v *View) Charged() Charge { return v.charge }
 
 // Admit refuses a plan whose fair branches would need more than MaxLedgers: a *queue.Error. Views that were not used for
 // long, and that nobody waits on, make room.
@@ -93,7 +57,7 @@ func (b *Backlog) makeRoom() bool {
 	}
 	var oldest *View
 	for _, v := range b.views { // the map has no order
-		if v != nil && v.sharing != nil && !v.Watch && (oldest == nil || v.used < oldest.used) {
+		if v != nil && v.fair != nil && v.state != dropped && !v.Watch && (oldest == nil || v.used < oldest.used) {
 			oldest = v
 		}
 	}
@@ -104,177 +68,246 @@ func (b *Backlog) makeRoom() bool {
 	return true
 }
 
-// share makes a new view a fair one. Limits of the same key come first: then a tenant has one gate, which no other's chunks
-// open or shut.
-func (b *Backlog) share(v *View, key queue.MetaKey) {
+func (b *Backlog) makeFair(br *strategy.Branch, key string) *View {
 	for b.ledger++; b.ledger == 0 || b.ledgers[b.ledger] != nil; {
 		b.ledger++
 	}
-	v.sharing = &sharing{name: b.ledger, groupOf: map[queue.MetaValue]uint32{}}
+	v := &View{key: key}
+	b.enlist(v)
+	v.fair = &fairness{view: v, name: b.ledger}
 	b.ledgers[b.ledger] = v
-	if key == strategy.SubmissionKey {
-		return
+	v.fair.root = v.fair.divide(br, nil)
+	v.fair.root.newShare(nil, 0)
+	v.fair.build(v, 0)
+	return v
+}
+
+// divide makes the division of a fair branch, to which the path leads, and the views of its leaves.
+func (f *fairness) divide(br *strategy.Branch, path []int) *division {
+	d := &division{of: f, time: br.Cost == strategy.ByTime, arms: make([]arm, len(br.Inner))}
+	b := f.view.in
+	if br.Fair != strategy.SubmissionKey {
+		d.key = b.internKey(br.Fair)
+		d.key.limits++
 	}
-	v.sharing.key = b.internKey(key)
-	v.sharing.key.limits++
-	if at := slices.IndexFunc(v.limits, func(l limit) bool { return l.key == v.sharing.key }); at > 0 {
+	for k := range br.Inner {
+		inner, at := &br.Inner[k], append(slices.Clone(path), k)
+		if inner.Fair != "" {
+			d.arms[k].inner, d.nests = f.divide(inner, at), true
+			continue
+		}
+		leaf := b.makeView(inner, inner.Key())
+		leaf.outer, leaf.leaf, leaf.path, leaf.groups = f.view, uint8(len(f.leaves)), at, nil
+		d.arms[k].leaf = leaf
+		f.leaves = append(f.leaves, leaf)
+	}
+	if d.key != nil {
+		d.ownLimitFirst()
+	}
+	return d
+}
+
+// ownLimitFirst has the leaves look at limits of the division's key first: then a tenant has one gate, which no other's chunks
+// open or shut.
+func (d *division) ownLimitFirst() {
+	for _, a := range d.arms {
+		if a.leaf == nil {
+			a.inner.reorder(d.key)
+			continue
+		}
+		a.leaf.limitFirst(d.key)
+	}
+}
+
+func (d *division) reorder(key *metaKey) {
+	for _, a := range d.arms {
+		if a.leaf == nil {
+			a.inner.reorder(key)
+		} else if !slices.ContainsFunc(a.leaf.limits, func(l limit) bool { return l.key == d.key }) {
+			a.leaf.limitFirst(key)
+		}
+	}
+}
+
+func (v *View) limitFirst(key *metaKey) {
+	if at := slices.IndexFunc(v.limits, func(l limit) bool { return l.key == key }); at > 0 {
 		own := v.limits[at]
 		copy(v.limits[1:], v.limits[:at])
 		v.limits[0] = own
 	}
 }
 
-// unshare is for a view that is being dropped.
-func (b *Backlog) unshare(v *View) {
-	if v.sharing == nil {
-		return
-	}
-	delete(b.ledgers, v.sharing.name)
-	if key := v.sharing.key; key != nil {
-		key.limits--
-		b.releaseKey(key)
-	}
-	v.sharing = nil
-}
-
-// valueOf is the submission's value of the fair key, false if it has none: those are one tenant together, group 0.
-func (x *sharing) valueOf(s *Submission) (queue.MetaValue, bool) {
-	if x.key == nil {
-		return queue.IntValue(int64(s.seq)), true
-	}
-	t := s.termOf(x.key)
-	if t == nil {
-		return queue.MetaValue{}, false
-	}
-	return t.value, true
-}
-
-// groupOf is the group that the submission belongs to; made when there is none.
-func (v *View) groupOf(s *Submission) uint32 {
-	if v.sharing == nil {
-		return 0
-	}
-	value, has := v.sharing.valueOf(s)
-	if !has {
-		return 0
-	}
-	number, known := v.sharing.groupOf[value]
-	if !known {
-		number = v.addGroup(value)
-	}
-	return number
-}
-
-// addGroup makes the group of a new tenant. Its weight is that of all; were weights kept, this is where the ledger is told.
-func (v *View) addGroup(value queue.MetaValue) (number uint32) {
-	x := v.sharing
-	v.reuse()
-	if last := len(x.free) - 1; last >= 0 {
-		number, x.free = x.free[last], x.free[:last]
-	} else {
-		number = uint32(len(v.groups))
-		v.groups = append(v.groups, group{})
-	}
-	v.groups[number] = group{tenant: tenant{value: value}, gates: v.groups[number].gates[:0]}
-	v.addGate(number)
-	x.groupOf[value] = number
-	return number
-}
-
-// reuse looks at two of the groups that became empty, and gives up those that owe nothing any more. As it is called for every
-// new group, numbers stay dense: the empty ones are at most as many as the others and those that owe.
-func (v *View) reuse() {
-	x := v.sharing
-	for range min(2, len(x.idle)) {
-		if x.next >= len(x.idle) {
-			x.next = 0
-		}
-		number := x.idle[x.next]
-		g := &v.groups[number]
-		empty := g.size == 0
-		if empty && x.Info(number).State != fair.Idle {
-			x.next++
-			continue
-		}
-		last := len(x.idle) - 1
-		x.idle[x.next], x.idle = x.idle[last], x.idle[:last]
-		g.tenant.idle = false
-		if empty {
-			v.freeGroup(number)
+// build goes on with the first leaf that is not built.
+func (f *fairness) build(v *View, most int) (complete bool) {
+	for _, leaf := range f.leaves {
+		if leaf.state == building && !v.in.Build(leaf, most) {
+			return false
 		}
 	}
+	v.state = built
+	return true
 }
 
-// freeGroup gives up an empty group and its gates.
-func (v *View) freeGroup(number uint32) {
-	x := v.sharing
-	g := &v.groups[number]
-	for _, gate := range slices.Backward(g.gates) {
-		if t := v.gates[gate].watched; t != nil {
-			t.unwatchGate(v.number, gate)
-			v.freeGate(gate)
+// undo is for a view that is being dropped.
+func (f *fairness) undo() {
+	delete(f.view.in.ledgers, f.name)
+	f.root.undo(f.view.in)
+}
+
+func (d *division) undo(b *Backlog) {
+	if d.key != nil {
+		d.key.limits--
+		b.releaseKey(d.key)
+	}
+	for _, a := range d.arms {
+		if a.inner != nil {
+			a.inner.undo(b)
 		}
 	}
-	v.gates[g.gates[0]] = gate{}
-	v.freeGates = append(v.freeGates, g.gates[0])
-	delete(x.groupOf, g.tenant.value)
-	x.Forget(number)
-	*g = group{gates: g.gates[:0]}
-	x.free = append(x.free, number)
+	d.shares = nil
 }
 
-// settle tells the ledger how a group stands after its gates changed. It is called between whole steps only: a submission that
-// moves from gate to gate must not seem to have left.
-func (v *View) settle(number uint32) {
-	x := v.sharing
-	if x == nil {
-		return
+// choose chooses of the tenant whose turn it is, and charges it: before the chunk is taken, as what that entails (it leaves,
+// it is blocked) is to see it charged.
+func (f *fairness) choose(v *View, rnd *rand.Rand) (from *View, s *Submission, draw uint32) {
+	v.charge = Charge{}
+	if from, s, draw = f.root.shares[0].choose(rnd, &v.charge); s != nil {
+		v.charge.Ledger, v.charge.Leaf = f.name, from.leaf
 	}
-	v.in.saveLedger(x)
-	switch g := &v.groups[number]; {
-	case g.offered > 0:
-		x.Join(number)
-	case g.size > 0:
-		x.Block(number)
-	default:
-		x.Leave(number)
-		if number != 0 && !g.tenant.idle {
-			g.tenant.idle = true
-			x.idle = append(x.idle, number)
-		}
-	}
+	return from, s, draw
 }
 
-// chooseFairly chooses of the tenant whose turn it is, and charges it. A tenant that turns out to have nothing but
-// submissions under limits that are reached is blocked, and another one asked.
-func (v *View) chooseFairly(rnd *rand.Rand) (s *Submission, draw uint32) {
+// choose is the next submission of the share. A tenant that turns out to have nothing but submissions under limits that are
+// reached is blocked, and another one asked.
+func (x *share) choose(rnd *rand.Rand, charge *Charge) (from *View, s *Submission, draw uint32) {
+	x.save()
+	around := charge.Estimate
 	for {
-		number, ok := v.sharing.Pick()
+		number, ok := x.Pick()
 		if !ok {
-			return nil, 0
+			return nil, nil, 0
 		}
-		v.in.saveLedger(v.sharing)
-		v.sharing.Charge(number, fair.Chunk)
-		if s, draw = v.choose(number, rnd); s != nil {
-			return s, draw
+		if charge.Estimate = around; x.of.time && around == 0 {
+			charge.Estimate = x.estimate(number)
 		}
-		v.sharing.Refund(number, fair.Chunk)
-		v.settle(number)
+		for k := range x.of.arms {
+			if from, s, draw = x.ask(number, k, rnd, charge); s != nil {
+				x.Charge(number, x.of.cost(charge.Estimate))
+				return from, s, draw
+			}
+		}
 	}
 }
 
-// Refund takes back what a ledger was charged for a chunk of the submission that nobody worked on: it was released, or never
-// delivered. Put the chunk back before. A ledger that is gone, and a tenant that it does not know any more, are no mistake.
-func (b *Backlog) Refund(s *Submission, name Ledger) {
-	v := b.ledgers[name]
-	if v == nil || s.home == nil {
+// ask asks one arm of a tenant.
+func (x *share) ask(number uint32, k int, rnd *rand.Rand, charge *Charge) (from *View, s *Submission, draw uint32) {
+	at := int(number)*len(x.of.arms) + k
+	if x.of.arms[k].inner != nil {
+		if below := x.below[at]; below != nil {
+			return below.choose(rnd, charge)
+		}
+		return nil, nil, 0
+	}
+	group := x.groups[at]
+	if group == none {
+		return nil, nil, 0
+	}
+	from = x.of.arms[k].leaf
+	if s, draw = from.choose(group, rnd); s == nil {
+		from.settle(group) // all of it is behind shut gates now
+	}
+	return from, s, draw
+}
+
+// cost is what a chunk is charged whose consumer time is estimated so, in milliseconds.
+func (d *division) cost(estimate uint32) fair.Cost {
+	if !d.time {
+		return fair.Chunk
+	}
+	return fair.Time(time.Duration(estimate) * time.Millisecond)
+}
+
+// estimate is how long a chunk of the tenant is likely to be held, in milliseconds: as its last ones were; as those of all, if
+// none of it ended yet; a second, if none at all did.
+func (x *share) estimate(number uint32) uint32 {
+	pace := x.tenants[number].pace
+	if pace == 0 {
+		pace = x.pace
+	}
+	if pace == 0 {
+		pace = 1
+	}
+	return uint32(max(1, pace*1000))
+}
+
+// learn moves an average by an eighth towards what a chunk took, as TCP does with round trips (RFC 6298).
+func learn(pace *float32, seconds float32) {
+	if *pace == 0 {
+		*pace = seconds
 		return
 	}
-	number := uint32(0)
-	if value, has := v.sharing.valueOf(s); has {
-		if number, has = v.sharing.groupOf[value]; !has {
+	*pace += (seconds - *pace) / 8
+}
+
+// Refund takes back what was charged for a chunk of the submission that nobody worked on: it was released, or never
+// delivered. Put the chunk back before. A view that is gone, and a tenant that it does not know any more, are no mistake.
+func (b *Backlog) Refund(s *Submission, c Charge) {
+	b.chargesOf(s, c, func(x *share, number uint32) { x.Refund(number, x.of.cost(c.Estimate)) })
+}
+
+// Ended corrects the estimate that was charged for a chunk of the submission, now that it is known how long it was held. It
+// changes nothing where chunks are counted.
+func (b *Backlog) Ended(s *Submission, c Charge, heldFor time.Duration) {
+	if c.Estimate == 0 {
+		return
+	}
+	seconds := max(float32(heldFor.Seconds()), 0.001)
+	b.chargesOf(s, c, func(x *share, number uint32) {
+		if !x.of.time {
 			return
 		}
+		x.Correct(number, x.of.cost(c.Estimate), fair.Time(heldFor))
+		learn(&x.tenants[number].pace, seconds)
+		learn(&x.pace, seconds)
+		x.Expect(number, x.of.cost(x.estimate(number)))
+	})
+}
+
+// chargesOf calls fn for every share that was charged for a chunk, from the innermost.
+func (b *Backlog) chargesOf(s *Submission, c Charge, fn func(x *share, number uint32)) {
+	v := b.ledgers[c.Ledger]
+	if v == nil || s.home == nil || int(c.Leaf) >= len(v.fair.leaves) {
+		return
 	}
-	v.sharing.Refund(number, fair.Chunk)
+	x, number, known := v.fair.leaves[c.Leaf].seatOf(s)
+	if !known {
+		return
+	}
+	for ; x != nil; number, x = x.as, x.in {
+		fn(x, number)
+	}
+}
+
+// reweight tells all shares by a key of the weight that a value has now.
+func (b *Backlog) reweight(key queue.MetaKey, value queue.MetaValue, w fair.Weight) {
+	for _, v := range b.views { // the map has no order
+		if v != nil && v.fair != nil && v.state != dropped {
+			v.fair.root.reweight(key, value, w)
+		}
+	}
+}
+
+func (d *division) reweight(key queue.MetaKey, value queue.MetaValue, w fair.Weight) {
+	if d.key != nil && d.key.name == key {
+		for _, x := range d.shares {
+			if number, known := x.numberOf[value]; known {
+				x.SetWeight(number, w)
+			}
+		}
+	}
+	for _, a := range d.arms {
+		if a.inner != nil {
+			a.inner.reweight(key, value, w)
+		}
+	}
 }

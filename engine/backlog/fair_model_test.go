@@ -2,6 +2,9 @@ package backlog
 
 import (
 	"fmt"
+	"math"
+	"slices"
+	"time"
 
 	"github.com/quern-queue/quern/engine/fair"
 	"github.com/quern-queue/quern/engine/queue"
@@ -9,109 +12,219 @@ import (
 )
 
 // tenantOf is the tenant of a submission, as the model sees it.
-func tenantOf(br *strategy.Branch, spec *Spec) string {
-	if br.Fair == strategy.SubmissionKey {
+func tenantOf(key queue.MetaKey, spec *Spec) string {
+	if key == strategy.SubmissionKey {
 		return fmt.Sprint(spec.Seq)
 	}
-	value, has := spec.Meta.Find(br.Fair)
+	value, has := spec.Meta.Find(key)
 	if !has {
 		return "none"
 	}
 	return value.String()
 }
 
-// tenantName is the tenant of a group.
-func (v *View) tenantName(number uint32) string {
-	if number == 0 && v.sharing.key != nil {
+// name is the tenant of a number.
+func (x *share) name(number uint32) string {
+	if number == 0 && x.of.key != nil {
 		return "none"
 	}
-	return v.groups[number].tenant.value.String()
+	return x.tenants[number].value.String()
 }
 
-// turns is the order in which a copy of the view's ledger would serve those tenants that the model says can be served; of the
-// first one only is taken from.
-func (m *model) turns(br *strategy.Branch, v *View) (turn string) {
-	if br.Fair == "" || !v.Built() {
-		return ""
+// whose are the submissions of which one must be served now by a built fair view, and the leaf that gives it: those that the
+// model admits of the tenants whose turn it is by the ledgers.
+func (m *model) whose(br *strategy.Branch, x *share, among []*modelSub) (leaf *strategy.Branch, list []*modelSub) {
+	if br.Fair == "" {
+		return br, m.filter(br, among)
 	}
-	able := map[string]bool{}
-	for _, x := range m.subs {
-		if m.admitted(br, x) {
-			able[tenantOf(br, &x.spec)] = true
-		}
+	if among = m.filter(br, among); len(among) == 0 {
+		return nil, nil
 	}
-	l := v.sharing.Clone()
-	for {
+	for l := x.Clone(); ; {
 		number, ok := l.Pick()
 		if !ok {
-			if len(able) > 0 {
-				m.fatalf("%s: no tenant competes, though %v could be served", v.key, able)
+			m.fatalf("%s: no tenant competes, though %d submissions could be served", br.Key(), len(among))
+		}
+		mine := slices.DeleteFunc(slices.Clone(among), func(s *modelSub) bool { return tenantOf(br.Fair, &s.spec) != x.name(number) })
+		for k := range br.Inner {
+			var below *share
+			if x.of.nests {
+				below = x.below[int(number)*len(x.of.arms)+k]
 			}
-			return ""
+			if leaf, list := m.whose(&br.Inner[k], below, mine); len(list) > 0 {
+				return leaf, list
+			}
 		}
-		if name := v.tenantName(number); able[name] {
-			return name
-		}
-		if len(br.Limits) < 2 {
-			m.fatalf("%s: tenant %s competes, though only %v can be served", v.key, v.tenantName(number), able)
+		simple := m.b.limited == 0 && br.Leaves(func(leaf *strategy.Branch) bool { return len(leaf.Limits) < 2 })
+		if simple {
+			m.fatalf("%s: tenant %s competes, though nothing of it can be served", br.Key(), x.name(number))
 		}
 		l.Block(number)
 	}
 }
 
-// checkTurn checks whose chunk was taken, and returns the submission that should come first of that tenant's.
-func (m *model) checkTurn(br *strategy.Branch, v *View, turn string, x *modelSub) (want *modelSub) {
-	got := tenantOf(br, &x.spec)
-	if v.Built() && got != turn {
-		m.fatalf("%s served tenant %s, want %s", v.key, got, turn)
-	}
-	for _, y := range m.subs {
-		if tenantOf(br, &y.spec) == got && m.admitted(br, y) && (want == nil || m.before(br.Order, y, want)) {
-			want = y
+func (m *model) filter(br *strategy.Branch, among []*modelSub) (list []*modelSub) {
+	for _, x := range among {
+		if m.admitted(br, x) {
+			list = append(list, x)
 		}
 	}
-	return want
+	return list
 }
 
-// auditSharing checks that the ledger of a fair view knows how its groups stand, and that nothing is lost of the numbers.
-func (m *model) auditSharing(v *View) {
-	x := v.sharing
-	if x == nil {
-		if len(v.groups) > 1 && v.state != dropped {
-			m.fatalf("view %s is not fair, but has %d groups", v.key, len(v.groups))
+// auditFair checks that the ledgers of a fair view know how its tenants stand, and that nothing is lost of the numbers.
+func (m *model) auditFair(v *View) {
+	if m.b.ledgers[v.fair.name] != v || len(v.gates) != 0 {
+		m.fatalf("view %s is not known by its ledger, or keeps submissions itself", v.key)
+	}
+	size, offered := 0, 0
+	for i, leaf := range v.fair.leaves {
+		size, offered = size+leaf.size, offered+leaf.offered
+		if leaf.outer != v || int(leaf.leaf) != i || m.b.views[leaf.number] != leaf {
+			m.fatalf("view %s leaf %d is lost", v.key, i)
 		}
-		return
 	}
-	if m.b.ledgers[x.name] != v || v.Ledger() == 0 {
-		m.fatalf("view %s is not known by its ledger", v.key)
+	if v.size != size || v.offered != offered {
+		m.fatalf("view %s counts %d submissions, %d gates offered, want %d, %d", v.key, v.size, v.offered, size, offered)
 	}
+	m.auditDivision(v, v.fair.root)
+}
+
+func (m *model) auditDivision(v *View, d *division) {
+	for i, x := range d.shares {
+		if x.at != i || x.of != d || (x.in == nil) != (d == v.fair.root) {
+			m.fatalf("view %s: share %d is misplaced", v.key, i)
+		}
+		m.auditShare(v, x)
+	}
+	for _, a := range d.arms {
+		if a.inner != nil {
+			m.auditDivision(v, a.inner)
+		}
+	}
+}
+
+func (m *model) auditShare(v *View, x *share) {
 	if sum := x.SumOfLags(); sum != 0 {
 		m.fatalf("view %s: the sum of lags is %v chunks, want 0", v.key, sum.In(fair.Chunk))
 	}
-	for i := range v.groups {
-		g := &v.groups[i]
-		state := x.Info(uint32(i)).State
-		switch {
-		case g.offered > 0 && state != fair.Active, g.offered == 0 && g.size > 0 && state != fair.Blocked, g.size == 0 && state != fair.Idle && state != fair.Owing:
-			m.fatalf("view %s tenant %s with %d submissions, %d gates offered, is %v", v.key, v.tenantName(uint32(i)), g.size, g.offered, state)
+	for i := range x.tenants {
+		number, t := uint32(i), &x.tenants[i]
+		var want tenant
+		for k, a := range x.of.arms {
+			at := i*len(x.of.arms) + k
+			stands := gone
+			switch {
+			case a.inner != nil && x.below[at] != nil:
+				stands = x.below[at].standing()
+			case a.leaf != nil && x.groups[at] != none:
+				g := &a.leaf.groups[x.groups[at]]
+				if stands = g.told; g.in != x || g.tenant != number {
+					m.fatalf("view %s tenant %s has the group of another", v.key, x.name(number))
+				}
+			}
+			want.count(stands, 1)
 		}
-		if i > 0 && len(g.gates) > 0 && x.groupOf[g.tenant.value] != uint32(i) {
-			m.fatalf("view %s tenant %s is lost", v.key, v.tenantName(uint32(i)))
+		state := x.Info(number).State
+		stands := map[standing]bool{offering: state == fair.Active, gated: state == fair.Blocked, gone: state == fair.Idle || state == fair.Owing}
+		if t.offering != want.offering || t.gated != want.gated || !stands[t.standing()] {
+			m.fatalf("view %s tenant %s is %v and counts %d arms that offer and %d gated, want %d and %d", v.key, x.name(number), state, t.offering, t.gated, want.offering, want.gated)
 		}
-		if lag := x.Lag(uint32(i)).In(fair.Chunk); lag > 40 || lag < -40 {
-			m.fatalf("view %s tenant %s: lag %v", v.key, v.tenantName(uint32(i)), lag)
+		if lag := x.Lag(number).In(fair.Chunk); x.Unit == 0 && math.Abs(lag) > 40 {
+			m.fatalf("view %s tenant %s: lag %v", v.key, x.name(number), lag)
+		}
+		if weight := x.Info(number).Weight; number != 0 && x.of.key != nil && x.numberOf[t.value] == number && weight != weightOf(m.b.ValueSettings(x.of.key.name, t.value)) {
+			m.fatalf("view %s tenant %s has the weight %v, want %v; %d slots, tenants %d, state %v; settings %v", v.key, x.name(number), weight, weightOf(m.b.ValueSettings(x.of.key.name, t.value)), x.Totals().Active, len(x.tenants), state, m.b.settings)
 		}
 	}
-	if got, want := len(x.groupOf)+len(x.free)+1, len(v.groups); got != want {
-		m.fatalf("view %s: %d groups are in use or free, want %d", v.key, got, want)
+	if got, want := len(x.numberOf)+len(x.free)+1, len(x.tenants); got != want {
+		m.fatalf("view %s: %d tenants are known or free, want %d", v.key, got, want)
 	}
-	for value, number := range x.groupOf {
-		if g := &v.groups[number]; g.tenant.value != value || g.size == 0 != g.tenant.idle && g.size == 0 {
-			m.fatalf("view %s tenant %v: its group is of %v, empty: %v, to be given up: %v", v.key, value, g.tenant.value, g.size == 0, g.tenant.idle)
+	for value, number := range x.numberOf {
+		if t := &x.tenants[number]; t.value != value || t.standing() == gone && !t.idle {
+			m.fatalf("view %s tenant %v: its number is of %v, empty: %v, to be given up: %v", v.key, value, t.value, t.standing() == gone, t.idle)
 		}
 	}
-	var none queue.MetaValue
-	if v.groups[0].tenant.value != none {
-		m.fatalf("view %s: the tenant without a key has the value %v", v.key, v.groups[0].tenant.value)
+}
+
+// preview asks for a preview of some branches and checks that each pick was allowed and that nothing changed by it.
+func (m *model) preview() {
+	var views []*View
+	var branches []*strategy.Branch
+	for range 1 + m.r.IntN(3) {
+		br := &m.branches[m.r.IntN(len(m.branches))]
+		views, branches = append(views, m.b.View(br)), append(branches, br)
 	}
+	lags := m.lags()
+	picks := m.b.Preview(views, 1+m.r.IntN(12), m.rnd, nil)
+	for i, p := range picks {
+		x := m.of(p.Submission)
+		if !m.admitted(branches[p.View], x) || x.state[p.Index] != free || i > 0 && picks[i-1].View > p.View {
+			m.fatalf("pick %d of a preview is chunk %d of %v by %s, which it may not take", i, p.Index, x.spec.ID, branches[p.View].Key())
+		}
+		x.state[p.Index] = held
+	}
+	for _, p := range picks {
+		m.of(p.Submission).state[p.Index] = free
+	}
+	for name, after := range m.lags() {
+		if math.Abs(after-lags[name]) > 1e-6 {
+			m.fatalf("%s: the lag was %v before a preview and is %v", name, lags[name], after)
+		}
+	}
+	m.audit()
+}
+
+// lags are those of all tenants.
+func (m *model) lags() map[string]float64 {
+	all := map[string]float64{}
+	var each func(v *View, d *division)
+	each = func(v *View, d *division) {
+		for i, x := range d.shares {
+			for number := range x.tenants {
+				all[fmt.Sprint(v.number, d.key, i, number)] = x.Lag(uint32(number)).In(fair.Chunk)
+			}
+		}
+		for _, a := range d.arms {
+			if a.inner != nil {
+				each(v, a.inner)
+			}
+		}
+	}
+	for _, v := range m.b.views {
+		if v != nil && v.fair != nil && v.state != dropped {
+			each(v, v.fair.root)
+		}
+	}
+	return all
+}
+
+// operate changes what an operator demands: of a value or of a submission.
+func (m *model) operate() {
+	if m.r.IntN(3) == 0 && len(m.subs) > 0 {
+		x := m.subs[m.r.IntN(len(m.subs))]
+		x.spec.Priority = int64(m.r.IntN(6))
+		m.b.SetPriority(x.s, x.spec.Priority)
+		return
+	}
+	key, value := string(rune('a'+m.r.IntN(3))), queue.IntValue(int64(m.r.IntN(4)))
+	s := queue.NoSettings()
+	if m.r.IntN(3) > 0 {
+		s.Limit = uint32(m.r.IntN(5))
+	}
+	if m.r.IntN(2) > 0 {
+		s.Weight = uint32(1 + m.r.IntN(4000))
+	}
+	if m.r.IntN(3) == 0 {
+		s = queue.NoSettings()
+	}
+	m.b.SetValue(key, value, s)
+	if got := m.b.ValueSettings(key, value); got != s {
+		m.fatalf("settings of %s=%v are %+v, want %+v", key, value, got, s)
+	}
+}
+
+// end tells a view how long one of its chunks was held.
+func (m *model) end(x *modelSub, index uint32) {
+	m.b.Ended(x.s, x.by[index], time.Duration(m.r.IntN(5000))*time.Millisecond)
 }

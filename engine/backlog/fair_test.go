@@ -12,7 +12,7 @@ import (
 )
 
 func fairly(key string, order strategy.Order, limits ...strategy.Limit) strategy.Branch {
-	return strategy.Branch{Fair: key, Order: order, Limits: limits}
+	return strategy.Branch{Fair: key, Inner: []strategy.Branch{{Order: order, Limits: limits}}}
 }
 
 // tenants is a backlog in which submissions have a company.
@@ -171,7 +171,7 @@ func TestFairRefund(t *testing.T) {
 			if company == 0 && x.rnd.IntN(2) == 0 {
 				x.b.PutBack(s, index)
 				if refund {
-					x.b.Refund(s, v.Ledger())
+					x.b.Refund(s, v.Charged())
 				}
 				continue
 			}
@@ -181,11 +181,11 @@ func TestFairRefund(t *testing.T) {
 			t.Errorf("refund %v: company 0 worked on %d chunks, company 1 on %d", refund, worked[0], worked[1])
 		}
 		_, s, _ := x.take(v)
-		old := v.Ledger()
+		old := v.Charged()
 		x.b.DropViews(0)
 		again := finished(x.b, br)
-		if x.b.Refund(s, old); again.Ledger() == old || again.sharing.Totals().Refunds != 0 {
-			t.Errorf("the new view's ledger has the name %d, the dropped one %d; %d refunds, want 0", again.Ledger(), old, again.sharing.Totals().Refunds)
+		if x.b.Refund(s, old); again.fair.name == old.Ledger || again.fair.root.shares[0].Totals().Refunds != 0 {
+			t.Errorf("the new view's ledger has the name %d, the dropped one %d; %d refunds, want 0", again.fair.name, old.Ledger, again.fair.root.shares[0].Totals().Refunds)
 		}
 	}
 }
@@ -208,8 +208,8 @@ func TestFairNumbersStayDense(t *testing.T) {
 				x.b.Land(s)
 			}
 		}
-		if len(v.groups) > 300 || len(v.gates) > 900 || len(v.gateOf) > 600 {
-			t.Errorf("%s: %d groups and %d gates for 50 tenants at once", key, len(v.groups), len(v.gates))
+		if leaf := v.fair.leaves[0]; len(leaf.groups) > 300 || len(leaf.gates) > 900 || len(leaf.gateOf) > 600 || len(v.fair.root.shares[0].tenants) > 300 {
+			t.Errorf("%s: %d groups and %d gates for 50 tenants at once", key, len(leaf.groups), len(leaf.gates))
 		}
 	}
 }
@@ -276,7 +276,7 @@ func TestFairExamined(t *testing.T) {
 			if got := float64(b.Examined()-before) / takes; got > c.most {
 				t.Errorf("%s: %.2f submissions examined per take among %d, want at most %v", c.br.Key(), got, size, c.most)
 			}
-			if sum := x.v.sharing.SumOfLags(); sum != 0 {
+			if sum := x.v.fair.root.shares[0].SumOfLags(); sum != 0 {
 				t.Errorf("%s: the sum of lags is %v chunks, want 0", c.br.Key(), sum.In(fair.Chunk))
 			}
 		}

@@ -31,7 +31,7 @@ type modelSub struct {
 	spec  Spec
 	s     *Submission
 	state []chunkState
-	by    map[uint32]Ledger // by which ledger a held chunk was charged
+	by    map[uint32]Charge // by which ledger a held chunk was charged
 	shown bool
 }
 
@@ -87,6 +87,14 @@ func (m *model) inFlight(key string, value queue.MetaValue) (n uint32) {
 func (m *model) admitted(br *strategy.Branch, x *modelSub) bool {
 	if !x.shown || x.count(free) == 0 {
 		return false
+	}
+	for _, e := range x.spec.Meta {
+		if m.inFlight(e.Key, e.Value) >= m.b.ValueSettings(e.Key, e.Value).Limit {
+			return false
+		}
+	}
+	if br.Fair != "" {
+		return !br.Leaves(func(leaf *strategy.Branch) bool { return !m.admitted(leaf, x) })
 	}
 	for _, f := range br.Filters {
 		if v, ok := x.spec.Meta.Find(f.Key); !ok || v != f.Value {
@@ -175,8 +183,11 @@ func modelBranches() []strategy.Branch {
 // key, under two.
 func fairBranches() []strategy.Branch {
 	limit := func(key string, max uint32) strategy.Limit { return strategy.Limit{Key: key, Max: max} }
-	fairly := func(key string, br strategy.Branch) strategy.Branch {
-		br.Fair = key
+	fairly := func(key string, inner ...strategy.Branch) strategy.Branch {
+		return strategy.Branch{Fair: key, Inner: inner}
+	}
+	byTime := func(br strategy.Branch) strategy.Branch {
+		br.Cost = strategy.ByTime
 		return br
 	}
 	narrow := limited(strategy.Random, limit("c", 2))
@@ -188,6 +199,12 @@ func fairBranches() []strategy.Branch {
 		fairly("a", limited(strategy.OldestFirst, limit("a", 2))), fairly("a", limited(strategy.Random, limit("b", 3))),
 		fairly("b", limited(strategy.NewestFirst, limit("a", 3), limit("b", 2))), fairly("c", limited(strategy.Random, limit("a", 1), limit("b", 1))),
 		fairly("a", narrow),
+		fairly("a", limited(strategy.OldestFirst, limit("b", 1)), filtered(strategy.NewestFirst)),
+		fairly("b", filtered(strategy.Random, filter("a", 1)), limited(strategy.CustomPriority, limit("b", 3), limit("c", 2)), filtered(strategy.Random)),
+		byTime(fairly("a", filtered(strategy.OldestFirst))),
+		fairly("a", fairly("b", filtered(strategy.OldestFirst))),
+		fairly("a", byTime(fairly("$submission", limited(strategy.Random, limit("a", 3)))), filtered(strategy.NewestFirst)),
+		fairly("c", limited(strategy.OldestFirst, limit("b", 2)), fairly("a", limited(strategy.Random, limit("a", 2), limit("b", 3)), fairly("$submission", filtered(strategy.OldestFirst)))),
 	}
 }
 
@@ -207,7 +224,7 @@ func (m *model) insert() {
 		}
 	}
 	spec.Mul, spec.Add = Permutation(spec.Chunks, m.r.Uint64())
-	x := &modelSub{spec: spec, s: m.b.Insert(spec), state: make([]chunkState, spec.Chunks), by: map[uint32]Ledger{}}
+	x := &modelSub{spec: spec, s: m.b.Insert(spec), state: make([]chunkState, spec.Chunks), by: map[uint32]Charge{}}
 	m.subs = append(m.subs, x)
 	if m.r.IntN(4) > 0 {
 		m.show(x)
@@ -252,7 +269,11 @@ func (m *model) take() {
 	for _, x := range m.subs {
 		before = append(before, slices.Clone(putBackOf(x.s)))
 	}
-	turn := m.turns(br, v)
+	leaf := br
+	var whose []*modelSub
+	if br.Fair != "" && v.Built() {
+		leaf, whose = m.whose(br, v.fair.root.shares[0], m.subs)
+	}
 	s, index, ok := m.b.Take(v, m.rnd)
 	if !ok {
 		if want != nil && v.Built() {
@@ -270,10 +291,19 @@ func (m *model) take() {
 	if !m.admitted(br, x) {
 		m.fatalf("%s took from %v (%v), which it may not", br.Key(), s.ID(), x.spec.Meta)
 	}
+	order := br.Order
 	if br.Fair != "" {
-		want = m.checkTurn(br, v, turn, x)
+		from := v.fair.leaves[v.Charged().Leaf]
+		if order, want = from.order, nil; v.Built() && !slices.Contains(whose, x) {
+			m.fatalf("%s took from %v (%v), but it is the turn of others", br.Key(), s.ID(), x.spec.Meta)
+		}
+		for _, y := range whose {
+			if want == nil || m.before(leaf.Order, y, want) {
+				want = y
+			}
+		}
 	}
-	if br.Order != strategy.Random {
+	if order != strategy.Random {
 		if v.Built() && x != want {
 			m.fatalf("%s took from %v, want %v", br.Key(), s.ID(), want.spec.ID)
 		}
@@ -289,7 +319,7 @@ func (m *model) take() {
 		m.fatalf("%s took chunk %d of %v, which is not available", br.Key(), index, s.ID())
 	}
 	x.state[index] = held
-	x.by[index] = v.Ledger()
+	x.by[index] = v.Charged()
 }
 
 func putBackOf(s *Submission) []uint32 {
@@ -328,6 +358,8 @@ func (m *model) act() {
 		}
 		if back && m.r.IntN(2) == 0 {
 			m.b.Refund(x.s, x.by[index])
+		} else {
+			m.end(x, index)
 		}
 		delete(x.by, index)
 	case 5, 6: // a waiting one comes back
@@ -401,6 +433,9 @@ func (m *model) restart() {
 	if m.b.Len() != 0 || len(m.b.keys) != 0 && len(m.b.viewOf)+len(m.b.dropped) == 0 {
 		m.fatalf("an empty backlog holds %d submissions and %d keys", m.b.Len(), len(m.b.keys))
 	}
+	for entry, s := range m.b.settings {
+		into.SetValue(entry.Key, entry.Value, s)
+	}
 	m.b = into
 	clear(m.asleep)
 	for _, x := range m.subs {
@@ -461,6 +496,11 @@ func TestModel(t *testing.T) {
 					m.b.Sweep(m.r.IntN(10))
 				case m.r.IntN(6) == 0:
 					m.restart()
+				default:
+					m.preview()
+				}
+				if seed%4 == 3 && m.r.IntN(20) == 0 {
+					m.operate()
 				}
 				m.wake()
 				if m.step%20 == 0 {

@@ -17,20 +17,21 @@ func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok
 		return nil, 0, false
 	}
 	b.touch(v)
-	s, draw := v.chooseNext(rnd)
+	from, s, draw := v.chooseNext(rnd)
 	if s == nil {
 		return nil, 0, false
 	}
-	return s, v.takeFrom(s, draw, rnd), true
+	return s, from.takeFrom(s, draw, rnd), true
 }
 
-// chooseNext is the submission whose turn it is in the view, and for Random a number that is uniform over its available
-// chunks.
-func (v *View) chooseNext(rnd *rand.Rand) (s *Submission, draw uint32) {
-	if v.sharing == nil {
-		return v.choose(0, rnd)
+// chooseNext is the submission whose turn it is in the view, the leaf that gives it, and for Random a number that is uniform
+// over its available chunks.
+func (v *View) chooseNext(rnd *rand.Rand) (from *View, s *Submission, draw uint32) {
+	if v.fair != nil {
+		return v.fair.choose(v, rnd)
 	}
-	return v.chooseFairly(rnd)
+	s, draw = v.choose(0, rnd)
+	return v, s, draw
 }
 
 // takeFrom takes the next chunk of the submission that was chosen.
@@ -50,8 +51,12 @@ func (v *View) choose(group uint32, rnd *rand.Rand) (s *Submission, draw uint32)
 
 // head is the first submission of an ordered group that no limit holds back.
 func (v *View) head(group uint32) *Submission {
-	for len(v.groups[group].tops) > 0 {
-		number := v.groups[group].tops[0]
+	for v.groups[group].offered > 0 {
+		in := &v.groups[group]
+		number := in.first
+		if in.top != nil {
+			number = in.top.heap[0]
+		}
 		x := v.gates[number].heap[0]
 		s := v.in.subs[x.of]
 		v.in.examined++
@@ -67,20 +72,10 @@ func (v *View) head(group uint32) *Submission {
 // uniform over them.
 func (v *View) sample(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 	b := v.in
-	for v.groups[group].top.total > 0 {
-		in := &v.groups[group]
-		var g *gate
-		var number uint64
-		if top := in.top.buckets; len(top) == 1 && len(top[0].entries) == 1 {
-			g = &v.gates[top[0].entries[0].of]
-			number = rnd.Uint64N(g.total)
-		} else {
-			var x entry
-			x, number = in.top.find(rnd.Uint64N(in.top.total))
-			g = &v.gates[x.of]
-			if number >= g.total {
-				continue
-			}
+	for v.groups[group].offered > 0 {
+		g, number := v.sampleGate(&v.groups[group], rnd)
+		if number >= g.total {
+			continue
 		}
 		x, draw := g.find(number)
 		s := b.subs[x.of]
@@ -93,21 +88,34 @@ func (v *View) sample(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 	return nil, 0
 }
 
+// sampleGate draws a gate of a group that offers some, and a number that if it is below the gate's total is uniform there.
+func (v *View) sampleGate(in *group, rnd *rand.Rand) (g *gate, number uint64) {
+	sole := in.first
+	if in.top != nil {
+		if list := in.top.buckets; len(list) > 1 || len(list[0].entries) > 1 {
+			x, number := in.top.find(rnd.Uint64N(in.top.total))
+			return &v.gates[x.of], number
+		}
+		sole = in.top.buckets[0].entries[0].of
+	}
+	g = &v.gates[sole]
+	return g, rnd.Uint64N(g.total)
+}
+
 // heldBack moves a submission that stands in an open gate, but is under another limit that is reached, into the shut gate
 // of that one. There no pick meets it again until the gate opens.
 func (v *View) heldBack(s *Submission, at uint32) bool {
-	if len(v.limits) < 2 {
+	if len(v.limits) < 2 && v.in.limited == 0 {
 		return false
 	}
-	for _, l := range v.limits {
-		if t := s.termOf(l.key); t != nil && t.inFlight >= l.max {
-			group := v.gates[s.members[at].gate].group
-			v.take(s, at)
-			v.put(s, at, v.gateFor(group, t, l.max))
-			return true
-		}
+	t, base := v.obstacle(s)
+	if t == nil {
+		return false
 	}
-	return false
+	group := v.gates[s.members[at].gate].group
+	v.take(s, at)
+	v.put(s, at, v.gateFor(group, t, base))
+	return true
 }
 
 // taken counts one available chunk less, and one more in flight or not.

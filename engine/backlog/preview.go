@@ -1,6 +1,10 @@
 package backlog
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+
+	"github.com/quern-queue/quern/engine/fair"
+)
 
 // Pick is one chunk that Preview says would be taken next, by the view of this number.
 type Pick struct {
@@ -14,6 +18,12 @@ type preview struct {
 	running bool
 	skipped []uint32 // chunks of the skip set that the cursor of the present pick passed
 	ledgers []savedLedger
+}
+
+// savedLedger is a ledger as it was before a preview touched it.
+type savedLedger struct {
+	of     *share
+	before fair.Ledger
 }
 
 // traces is what one pick changed of a submission that its inverse does not know.
@@ -35,19 +45,19 @@ func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) [
 	for i, v := range views {
 		used := v.used
 		for len(dst)-from < most && v.state != dropped {
-			s, draw := v.chooseNext(rnd)
+			leaf, s, draw := v.chooseNext(rnd)
 			if s == nil {
 				break
 			}
 			x := traces{p: s.p, l: s.l, upcoming: s.upcoming, upcomingAt: s.upcomingAt}
 			many := s.back.len()
-			index := v.takeFrom(s, draw, rnd)
+			index := leaf.takeFrom(s, draw, rnd)
 			x.back, x.skipped = s.back.len() < many, b.preview.skipped
 			b.preview.skipped = nil
 			before = append(before, x)
 			dst = append(dst, Pick{s, index, i})
 		}
-		v.used = used
+		v.used, v.charge = used, Charge{}
 	}
 	for i := len(before) - 1; i >= 0; i-- {
 		b.untake(&dst[from+i], &before[i])
@@ -73,4 +83,31 @@ func (b *Backlog) untake(pick *Pick, x *traces) {
 	}
 	b.given(s)
 	b.Land(s)
+}
+
+// save is called before the ledger of a share changes.
+func (x *share) save() {
+	b := x.of.of.view.in
+	if !b.preview.running || x.saved {
+		return
+	}
+	x.saved = true
+	b.preview.ledgers = append(b.preview.ledgers, savedLedger{x, *x.Ledger.Clone()})
+}
+
+// restoreLedgers makes the ledgers what they were before the preview. The preview may have found out that a tenant has only
+// submissions under limits; that stays found out.
+func (b *Backlog) restoreLedgers() {
+	for _, saved := range b.preview.ledgers {
+		x := saved.of
+		x.Ledger, x.saved = saved.before, false
+		for number := range x.tenants {
+			if x.tenants[number].standing() != gone {
+				x.weigh(uint32(number)) // a view that is being built may have met it only now
+				x.settle(uint32(number))
+			}
+		}
+	}
+	clear(b.preview.ledgers)
+	b.preview.ledgers = b.preview.ledgers[:0]
 }

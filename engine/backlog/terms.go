@@ -1,6 +1,7 @@
 package backlog
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -20,6 +21,7 @@ type term struct {
 	available uint64    // chunks, of the shown submissions that have it
 	inFlight  uint32    // chunks, of all submissions that have it
 	shut      uint32    // gates[:shut] are shut: max <= inFlight
+	limit     uint32    // an operator's, or queue.NoLimit
 	gates     []gateRef // gates that this term's counter opens and shuts, by max
 
 	key     *metaKey
@@ -41,7 +43,7 @@ func (b *Backlog) intern(name queue.MetaKey, value queue.MetaValue) *term {
 	if t := key.byValue[value]; t != nil {
 		return t
 	}
-	t := &term{key: key, value: value, place: uint32(len(key.terms))}
+	t := &term{key: key, value: value, place: uint32(len(key.terms)), limit: b.ValueSettings(name, value).Limit}
 	if last := len(b.freeTerms) - 1; last >= 0 {
 		t.number, b.freeTerms = b.freeTerms[last], b.freeTerms[:last]
 		b.terms[t.number] = t
@@ -69,7 +71,7 @@ func (b *Backlog) release(t *term) {
 		return
 	}
 	for _, ref := range t.gates {
-		b.views[ref.view].freeGate(ref.gate)
+		b.views[ref.view].dropGate(ref.gate)
 	}
 	delete(t.key.byValue, t.value)
 	last := t.key.terms[len(t.key.terms)-1]
@@ -120,6 +122,25 @@ func (t *term) watchGate(ref gateRef) {
 	t.gates = slices.Insert(t.gates, at, ref)
 	if ref.max <= t.inFlight {
 		t.shut++
+	}
+}
+
+// relimit is for a term whose operator's limit changed.
+func (b *Backlog) relimit(t *term, limit uint32) {
+	t.limit = limit
+	for i := range t.gates {
+		ref := &t.gates[i]
+		g := &b.views[ref.view].gates[ref.gate]
+		g.max = min(g.base, limit)
+		ref.max = g.max
+	}
+	slices.SortStableFunc(t.gates, func(x, y gateRef) int { return cmp.Compare(x.max, y.max) })
+	t.shut = 0
+	for int(t.shut) < len(t.gates) && t.gates[t.shut].max <= t.inFlight {
+		t.shut++
+	}
+	for _, ref := range t.gates {
+		b.views[ref.view].counted(ref.gate)
 	}
 }
 

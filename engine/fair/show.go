@@ -87,3 +87,9 @@ func (l *Ledger) SumOfLags() Cost {
 	}
 	return Cost(sum)
 }
+
+// Active is how many tenants compete.
+func (l *Ledger) Active() int { return l.active }
+
+// Blocked is how many tenants have something to offer and may not.
+func (l *Ledger) Blocked() int { return l.blocked }

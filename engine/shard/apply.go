@@ -90,7 +90,7 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 		return err
 	}
 	if slot, held := m.holds.Find(c.Seq, c.Index); held {
-		m.drop(r, slot)
+		m.concluded(r, slot)
 	} else if t := r.tries[c.Index]; t != nil && (t.waiting || t.reason == journal.Dead) {
 		if t.reason == journal.Dead {
 			return nil
@@ -136,7 +136,7 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 		if op.Reason == journal.Expired && h.State != reserver.Expiring {
 			return nil // its consumer came first: the completion follows in the journal
 		}
-		m.drop(r, slot)
+		m.concluded(r, slot)
 	} else if r.tries[op.Index] == nil || !r.tries[op.Index].waiting {
 		if m.withdraw(r, op.Index, false) != backlog.Taken {
 			return nil // done or dead before

@@ -33,28 +33,28 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 	return Reserved{Reason: queue.Nothing}
 }
 
-// limited says whether some branch would yield if there were no limits, and names up to `most` values that are at theirs.
+// limited says whether some branch, of which none yields anything, would if there were no limits: its own, or an operator's; and
+// names up to `most` values that are at theirs. A value that several branches or tenants are held back by is named once, with
+// the widest limit: below it something would be handed out. Later branches are the wider ones as a rule, so they go first.
 func (m *machine) limited(plan *strategy.Plan, most int) (saturated []queue.Saturated, limited bool) {
-	for i := range plan.Branches {
+	for i := len(plan.Branches) - 1; i >= 0; i-- {
 		v := m.backlog.View(&plan.Branches[i])
-		if v == nil || !v.Gated() || !v.Empty() && len(plan.Branches[i].Limits) == 0 {
+		if v == nil || !v.Gated() {
 			continue
 		}
 		limited = true
-		if most == 0 {
-			return nil, true
+		if len(saturated) == most {
+			break
 		}
 		if saturated == nil {
 			saturated = make([]queue.Saturated, 0, most)
 		}
 		v.Saturated(func(s queue.Saturated) bool {
-			// A value that several branches or tenants are held back by is named once, with the tightest limit.
 			at := slices.IndexFunc(saturated, func(known queue.Saturated) bool { return known.MetaEntry == s.MetaEntry })
-			switch {
-			case at >= 0:
-				saturated[at].Limit = min(saturated[at].Limit, s.Limit)
-			case len(saturated) < most:
+			if at < 0 {
 				saturated = append(saturated, s)
+			} else {
+				saturated[at].Limit = max(saturated[at].Limit, s.Limit)
 			}
 			return len(saturated) < most
 		})
@@ -63,14 +63,18 @@ func (m *machine) limited(plan *strategy.Plan, most int) (saturated []queue.Satu
 }
 
 func matches(plan *strategy.Plan, meta queue.Meta) bool {
-branches:
 	for i := range plan.Branches {
-		for _, f := range plan.Branches[i].Filters {
-			if value, there := meta.Find(f.Key); !there || value != f.Value {
-				continue branches
+		none := plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
+			for _, f := range leaf.Filters {
+				if value, there := meta.Find(f.Key); !there || value != f.Value {
+					return true
+				}
 			}
+			return false
+		})
+		if !none {
+			return true
 		}
-		return true
 	}
 	return false
 }

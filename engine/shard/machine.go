@@ -40,6 +40,8 @@ type machine struct {
 	replay  bool
 	history func(queue.SubmissionID) (bool, error) // at recovery: does the history hold it?
 
+	charges []backlog.Charge // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
+
 	stats counters
 }
 
@@ -147,6 +149,35 @@ func (m *machine) drop(r *record, slot uint32) {
 		m.backlog.Land(r.sub)
 	}
 	m.holds.Remove(&r.holds, slot)
+}
+
+// concluded removes the reservation of a chunk that somebody held until now, whatever came of it; the chunk stays taken.
+func (m *machine) concluded(r *record, slot uint32) {
+	if h := m.holds.At(slot); h.Ledger != 0 {
+		m.backlog.Ended(r.sub, m.charge(slot, h), m.now.Sub(h.Reserved))
+	}
+	m.drop(r, slot)
+}
+
+// charge is what was charged for a reservation.
+func (m *machine) charge(slot uint32, h *reserver.Hold) (c backlog.Charge) {
+	if int(slot) < len(m.charges) {
+		c = m.charges[slot]
+	}
+	c.Ledger = h.Ledger
+	return c
+}
+
+// charged notes it. Nearly always the ledger says it all, and nothing is kept.
+func (m *machine) charged(slot uint32, c backlog.Charge) {
+	c.Ledger = 0
+	if missing := int(slot) + 1 - len(m.charges); missing > 0 {
+		if c == (backlog.Charge{}) {
+			return
+		}
+		m.charges = append(m.charges, make([]backlog.Charge, missing)...)
+	}
+	m.charges[slot] = c
 }
 
 // delay makes a taken chunk wait until t.notBefore.

@@ -72,14 +72,14 @@ func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue
 			if !ok {
 				break
 			}
-			*picks = append(*picks, m.hold(sub.Data.(*record), index, view.Ledger(), q.Consumer, now, now.Add(timeout)))
+			*picks = append(*picks, m.hold(sub.Data.(*record), index, view.Charged(), q.Consumer, now, now.Add(timeout)))
 		}
 	}
 	m.stats.reserved += uint64(n)
 	return n
 }
 
-func (m *machine) hold(r *record, index uint32, ledger backlog.Ledger, consumer string, now, deadline queue.Time) pick {
+func (m *machine) hold(r *record, index uint32, charge backlog.Charge, consumer string, now, deadline queue.Time) pick {
 	m.stats.operations -= uint64(r.details().operations)
 	if r.known == nil {
 		r.known = r.sub.Meta()
@@ -88,8 +88,9 @@ func (m *machine) hold(r *record, index uint32, ledger backlog.Ledger, consumer 
 	p.token = queue.Token{Submission: r.id, Index: index, Epoch: m.epoch, Sequence: m.holds.NextSequence()}
 	p.token.Slot = m.holds.Add(&r.holds, reserver.Hold{
 		Sequence: p.token.Sequence, Epoch: m.epoch, Seq: r.seq, Index: index, Attempt: p.attempt, Counted: true,
-		Doomed: r.ending, Ledger: uint8(ledger), Reserved: now, Deadline: deadline,
+		Doomed: r.ending, Ledger: charge.Ledger, Reserved: now, Deadline: deadline,
 	}, consumer)
+	m.charged(p.token.Slot, charge)
 	return p
 }
 
@@ -113,10 +114,10 @@ func (m *machine) undo(picks []pick) {
 // unhold gives back a chunk that nobody worked on: whoever was charged for it is refunded.
 func (m *machine) unhold(r *record, slot uint32) {
 	h := m.holds.At(slot)
-	index, ledger := h.Index, backlog.Ledger(h.Ledger)
+	index, charge := h.Index, m.charge(slot, h)
 	m.drop(r, slot)
 	m.putBack(r, index)
-	m.backlog.Refund(r.sub, ledger)
+	m.backlog.Refund(r.sub, charge)
 }
 
 func (m *machine) resolvePick(p *pick) (*record, uint32, standing) {

@@ -168,6 +168,9 @@ func (m *model) inFlight(key queue.MetaKey, value queue.MetaValue) (n uint32) {
 }
 
 func (x *modelSub) matches(br *strategy.Branch) bool {
+	if br.Fair != "" {
+		return !br.Leaves(func(leaf *strategy.Branch) bool { return !x.matches(leaf) })
+	}
 	for _, f := range br.Filters {
 		if v, there := x.asked.Meta.Find(f.Key); !there || v != f.Value {
 			return false
@@ -182,6 +185,9 @@ func (x *modelSub) offered() bool {
 }
 
 func (m *model) admits(br *strategy.Branch, x *modelSub) bool {
+	if br.Fair != "" {
+		return !br.Leaves(func(leaf *strategy.Branch) bool { return !m.admits(leaf, x) })
+	}
 	if !x.offered() || !x.matches(br) {
 		return false
 	}
@@ -203,14 +209,32 @@ func (m *model) first(br *strategy.Branch) (first *modelSub) {
 	return first
 }
 
-// firstBeside is the same among those that share with x: whose turn it is under Fair is the ledger's to say.
-func (m *model) firstBeside(br *strategy.Branch, x *modelSub) (first *modelSub) {
-	for _, y := range m.subs {
-		if m.admits(br, y) && sameTenant(br.Fair, x, y) && (first == nil || precedes(br.Order, y, first)) {
-			first = y
+// firstBeside is the same among those that share with x, and the order: whose turn it is under Fair is the ledger's to say.
+// Inside a tenant the first alternative that has something counts.
+func (m *model) firstBeside(br *strategy.Branch, x *modelSub, among []*modelSub) (first *modelSub, order strategy.Order) {
+	var mine []*modelSub
+	for _, y := range among {
+		if m.admits(br, y) && sameTenant(br.Fair, x, y) {
+			mine = append(mine, y)
 		}
 	}
-	return first
+	if br.Fair == "" {
+		for _, y := range mine {
+			if first == nil || precedes(br.Order, y, first) {
+				first = y
+			}
+		}
+		if br.Order == strategy.Random && slices.Contains(mine, x) {
+			first = x
+		}
+		return first, br.Order
+	}
+	for i := range br.Inner {
+		if slices.ContainsFunc(mine, func(y *modelSub) bool { return m.admits(&br.Inner[i], y) }) {
+			return m.firstBeside(&br.Inner[i], x, mine)
+		}
+	}
+	return nil, 0
 }
 
 func sameTenant(key queue.MetaKey, x, y *modelSub) bool {

@@ -29,7 +29,16 @@ func (s *sim) drawStrategy(depth int) string {
 	case 3:
 		return fmt.Sprintf("MaxSimultaneous(%q, %d, %s)", key, 1+s.r.IntN(5), inner())
 	case 4:
-		return fmt.Sprintf("Fair(%q, %s)", pickOf(s, "a", "b", "$submission"), s.drawShared())
+		key, cost := pickOf(s, "a", "b", "$submission"), pickOf(s, "", "", "time, ")
+		switch s.r.IntN(6) {
+		case 0:
+			return fmt.Sprintf("Fair(%q, %sOrElse(%s, %s))", key, cost, s.drawShared(), s.drawStrategy(0))
+		case 1:
+			return fmt.Sprintf("Fair(%q, %sFair(%q, %s))", key, cost, pickOf(s, "b", "$submission"), s.drawShared())
+		case 2:
+			return fmt.Sprintf("Fair(%q, %sPreferDistinct(\"b\", 1, %s))", key, cost, s.drawStrategy(0))
+		}
+		return fmt.Sprintf("Fair(%q, %s%s)", key, cost, s.drawShared())
 	}
 	return s.drawStrategy(0)
 }
@@ -102,8 +111,8 @@ func (s *sim) checkReserved(q *shard.Request, got *shard.Reserved) {
 		if x == nil || !s.m.admits(&branches[0], x) {
 			s.fail("reservation %d of %s, which branch %s does not admit", i, t.Submission, branches[0].Key())
 		}
-		if first := s.m.firstBeside(&branches[0], x); branches[0].Order != strategy.Random && first != x {
-			s.fail("reservation %d of %s by %s, want one of %s", i, x.id, branches[0].Key(), first.id)
+		if first, order := s.m.firstBeside(&branches[0], x, s.m.subs); first != x {
+			s.fail("reservation %d of %s by %s (%s), want one of %s", i, x.id, branches[0].Key(), order, first.id)
 		}
 		s.checkReservation(q, x, res)
 	}

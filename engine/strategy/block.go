@@ -49,6 +49,7 @@ const (
 	tenantParameter                      // a meta key, or the pseudo key
 	valueParameter                       // a meta value: string or int64
 	maxParameter                         // 1 to MaxLimit
+	costParameter                        // a Cost by its name
 	blockParameter                       // one block
 	blocksParameter                      // two or more blocks; only as the last parameter
 )
@@ -58,6 +59,8 @@ type parameter struct {
 	caption string    // what usage and error texts call it
 	field   string    // its name in JSON
 	pair    [2]string // blocksParameter: the two fields that JSON uses instead when there are exactly two blocks
+
+	optional bool // it may be left out, which stands for the zero argument: in canonical form it is left out then
 }
 
 // argument is the value of one parameter; which field counts is a matter of the parameter's kind.
@@ -65,6 +68,7 @@ type argument struct {
 	key    queue.MetaKey
 	value  queue.MetaValue
 	max    uint32
+	cost   Cost
 	blocks []block // one for blockParameter
 }
 
@@ -79,6 +83,9 @@ func (d *definition) usage() string {
 	captions := make([]string, len(d.parameters))
 	for i, p := range d.parameters {
 		captions[i] = p.caption
+		if p.optional {
+			captions[i] = "[" + p.caption + "]"
+		}
 	}
 	return d.name + "(" + strings.Join(captions, ", ") + ")"
 }
@@ -88,12 +95,18 @@ func (d *definition) fields() string {
 	list := []string{"type"}
 	for _, p := range d.parameters {
 		list = append(list, p.field)
+		if p.optional {
+			list[len(list)-1] += " (optional)"
+		}
 		if p.kind == blocksParameter {
 			list[len(list)-1] += " (or " + p.pair[0] + " and " + p.pair[1] + ")"
 		}
 	}
 	return strings.Join(list, ", ")
 }
+
+// leftOut says whether the canonical forms do without this argument.
+func (p parameter) leftOut(arg argument) bool { return p.optional && arg.cost == 0 }
 
 // knownSnake finds a block by its name in JSON, nil when there is none.
 func knownSnake(snake string) *definition {

@@ -10,41 +10,32 @@ var fairDefinition = definition{
 	snake: "fair",
 	parameters: []parameter{
 		{kind: tenantParameter, caption: "key", field: "meta_field"},
+		{kind: costParameter, caption: "cost", field: "cost", optional: true},
 		underlying,
 	},
-	build: func(a []argument) block { return &fairShare{a[0].key, a[1].blocks[0]} },
+	build: func(a []argument) block { return &fairShare{a[0].key, a[1].cost, a[2].blocks[0]} },
 }
 
-// fairShare offers what underlying offers, shared equally between the values of the key: underlying decides only which
-// chunk of the value whose turn it is.
+// fairShare offers what underlying offers, shared between the values of the key by their weights: underlying decides only
+// which chunk of the value whose turn it is.
 type fairShare struct {
 	key        queue.MetaKey
+	cost       Cost
 	underlying block
 }
 
 func (b *fairShare) definition() *definition { return &fairDefinition }
 
 func (b *fairShare) arguments() []argument {
-	return []argument{{key: b.key}, {blocks: []block{b.underlying}}}
+	return []argument{{key: b.key}, {cost: b.cost}, {blocks: []block{b.underlying}}}
 }
 
-// branches turns the one branch of underlying into a fair one. What is around Fair is in it already, as it was handed down.
+// branches makes the branches of underlying the alternatives of a fair one. What is around Fair is in them already, as it
+// was handed down.
 func (b *fairShare) branches(within scope) ([]Branch, error) {
 	inner, err := b.underlying.branches(within)
-	if err != nil {
+	if err != nil || len(inner) == 0 {
 		return nil, err
 	}
-	for i := range inner {
-		if inner[i].Fair != "" {
-			return nil, invalid(pointer, "has Fair(%q, ...) inside of Fair(%q, ...), which is not supported yet; share by one of the two keys", inner[i].Fair, b.key)
-		}
-	}
-	if len(inner) > 1 {
-		return nil, invalid(pointer, "has several alternatives inside of Fair(%q, ...), as OrElse and PreferDistinct make them, which is not supported yet; put those blocks around Fair", b.key)
-	}
-	shared := make([]Branch, 0, 1)
-	for i := range inner {
-		shared = append(shared, inner[i].shared(b.key))
-	}
-	return shared, nil
+	return []Branch{share(b.key, b.cost, inner)}, nil
 }

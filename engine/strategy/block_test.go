@@ -13,6 +13,7 @@ func TestDefinitions(t *testing.T) {
 		keyParameter:    {key: "company"},
 		tenantParameter: {key: SubmissionKey},
 		maxParameter:    {max: 3},
+		costParameter:   {cost: ByTime},
 		blockParameter:  {blocks: []block{orderBlock{OldestFirst}}},
 		blocksParameter: {blocks: []block{orderBlock{OldestFirst}, orderBlock{Random}, orderBlock{NewestFirst}}},
 	}

@@ -15,6 +15,9 @@ func appendText(dst []byte, b block) []byte {
 	}
 	dst = append(dst, '(')
 	for i, arg := range b.arguments() {
+		if d.parameters[i].leftOut(arg) {
+			continue
+		}
 		if i > 0 {
 			dst = append(dst, ", "...)
 		}
@@ -43,6 +46,9 @@ func appendJSON(dst []byte, b block) []byte {
 	dst = appendQuoted(dst, d.snake)
 	for i, arg := range b.arguments() {
 		switch p := d.parameters[i]; {
+		case p.leftOut(arg):
+		case p.kind == costParameter:
+			dst = appendQuoted(appendField(dst, p.field), arg.cost.String())
 		case p.kind == blocksParameter && len(arg.blocks) == 2:
 			for j, inner := range arg.blocks {
 				dst = appendJSON(appendField(dst, p.pair[j]), inner)
@@ -78,6 +84,8 @@ func (p parameter) append(dst []byte, arg argument) []byte {
 		return appendValue(dst, arg.value)
 	case maxParameter:
 		return strconv.AppendUint(dst, uint64(arg.max), 10)
+	case costParameter:
+		return append(dst, arg.cost.String()...)
 	default:
 		panic("strategy: a block is not written as a token")
 	}

@@ -44,25 +44,8 @@ func anyBlock(depth int) *rapid.Generator[block] {
 			return &orElse{rapid.SliceOfN(anyBlock(depth-1), 2, 3).Draw(t, "alternatives")}
 		case 8:
 			key := rapid.OneOf(anyKey, rapid.Just(SubmissionKey)).Draw(t, "key")
-			return &fairShare{key, anyPlainBlock(depth-1).Draw(t, "underlying")}
-		default:
-			return orderBlock{Order(kind)}
-		}
-	})
-}
-
-// anyPlainBlock draws a tree that makes one branch at most, as Fair can hold it.
-func anyPlainBlock(depth int) *rapid.Generator[block] {
-	return rapid.Custom(func(t *rapid.T) block {
-		kinds := 5
-		if depth == 1 {
-			kinds = 3
-		}
-		switch kind := rapid.IntRange(0, kinds).Draw(t, "block"); kind {
-		case 4:
-			return &selectOnly{Filter{anyKey.Draw(t, "key"), anyValue.Draw(t, "value")}, anyPlainBlock(depth-1).Draw(t, "underlying")}
-		case 5:
-			return &maxSimultaneous{Limit{anyKey.Draw(t, "key"), anyMax.Draw(t, "max")}, anyPlainBlock(depth-1).Draw(t, "underlying")}
+			cost := Cost(rapid.IntRange(0, 1).Draw(t, "cost"))
+			return &fairShare{key, cost, anyBlock(depth-1).Draw(t, "underlying")}
 		default:
 			return orderBlock{Order(kind)}
 		}
@@ -82,7 +65,7 @@ func spellText(t *rapid.T, b block) string {
 		for _, inner := range arg.blocks {
 			parts = append(parts, spellText(t, inner))
 		}
-		if arg.blocks == nil {
+		if arg.blocks == nil && !(d.parameters[i].leftOut(arg) && rapid.Bool().Draw(t, "left out")) {
 			parts = append(parts, space()+spellArgument(t, d.parameters[i], arg)+space())
 		}
 	}
@@ -137,6 +120,9 @@ func spellJSON(t *rapid.T, b block) string {
 				items = append(items, spellJSON(t, inner))
 			}
 			fields = append(fields, spellString(t, p.field)+":"+space()+"["+strings.Join(items, ",")+"]")
+		case p.leftOut(arg) && rapid.Bool().Draw(t, "left out"):
+		case p.kind == costParameter:
+			fields = append(fields, spellString(t, p.field)+":"+spellString(t, arg.cost.String()))
 		default:
 			fields = append(fields, spellString(t, p.field)+":"+space()+spellArgument(t, p, arg)+space())
 		}

@@ -57,18 +57,23 @@ func (s scope) branch(order Order) Branch {
 	return b
 }
 
-// shared is the branch with its service shared between the values of a key.
-func (b *Branch) shared(key queue.MetaKey) Branch {
-	s := *b
-	s.Fair = key
-	s.key = s.makeKey()
-	return s
+// share makes branches the alternatives of one whose service is shared between the values of a key.
+func share(key queue.MetaKey, cost Cost, inner []Branch) Branch {
+	b := Branch{Fair: key, Cost: cost, Inner: inner}
+	b.key = b.makeKey()
+	return b
 }
 
-// limited is the branch with one limit more.
+// limited is the branch with one limit more. Of a fair one, whose alternatives may become alike by that, some may go.
 func (b *Branch) limited(l Limit) Branch {
-	tighter := scope{b.Filters, withLimit(b.Limits, l)}.branch(b.Order)
-	return tighter.shared(b.Fair)
+	if b.Fair == "" {
+		return scope{b.Filters, withLimit(b.Limits, l)}.branch(b.Order)
+	}
+	var inner branchList
+	for i := range b.Inner {
+		inner.keep(b.Inner[i].limited(l))
+	}
+	return share(b.Fair, b.Cost, inner.branches)
 }
 
 // withLimit adds a limit to a sorted list without changing that list; of two for one key the smaller max holds.
@@ -89,20 +94,25 @@ func withLimit(limits []Limit, l Limit) []Limit {
 // nothing left, so its twin can yield nothing more.
 type branchList struct {
 	branches []Branch
+	leaves   int
 	seen     map[string]struct{}
 }
 
 func (l *branchList) add(b Branch) error {
-	if _, twin := l.seen[b.key]; twin {
-		return nil
-	}
-	if len(l.branches) == MaxBranches {
+	if l.keep(b); l.leaves > MaxBranches {
 		return errTooManyBranches
 	}
+	return nil
+}
+
+func (l *branchList) keep(b Branch) {
+	if _, twin := l.seen[b.key]; twin {
+		return
+	}
+	l.leaves += b.size()
 	if l.seen == nil {
 		l.seen = make(map[string]struct{})
 	}
 	l.seen[b.key] = struct{}{}
 	l.branches = append(l.branches, b)
-	return nil
 }

@@ -23,23 +23,17 @@ func naive(b block) []Branch {
 		}
 	case *selectOnly:
 		for _, br := range naive(b.underlying) {
-			br.Filters = append(slices.Clone(br.Filters), b.filter)
-			list = append(list, br)
+			list = append(list, eachLeaf(br, func(leaf *Branch) { leaf.Filters = append(slices.Clone(leaf.Filters), b.filter) }))
 		}
 	case *fairShare:
-		for _, br := range naive(b.underlying) {
-			br.Fair = b.key
-			list = append(list, br)
-		}
+		return []Branch{{Fair: b.key, Cost: b.cost, Inner: naive(b.underlying)}}
 	case *maxSimultaneous:
 		for _, br := range naive(b.underlying) {
-			br.Limits = append(slices.Clone(br.Limits), b.limit)
-			list = append(list, br)
+			list = append(list, eachLeaf(br, func(leaf *Branch) { leaf.Limits = append(slices.Clone(leaf.Limits), b.limit) }))
 		}
 	case *preferDistinct:
 		for _, br := range naive(b.underlying) {
-			br.Limits = append(slices.Clone(br.Limits), b.limit)
-			list = append(list, br)
+			list = append(list, eachLeaf(br, func(leaf *Branch) { leaf.Limits = append(slices.Clone(leaf.Limits), b.limit) }))
 		}
 		list = append(list, naive(b.underlying)...)
 	default:
@@ -48,11 +42,29 @@ func naive(b block) []Branch {
 	return list
 }
 
+// eachLeaf is a copy of the branch with its leaves changed.
+func eachLeaf(br Branch, change func(*Branch)) Branch {
+	if br.Fair == "" {
+		change(&br)
+		return br
+	}
+	br.Inner = slices.Clone(br.Inner)
+	for i := range br.Inner {
+		br.Inner[i] = eachLeaf(br.Inner[i], change)
+	}
+	return br
+}
+
 // tidy sorts and deduplicates within each branch, then drops branches that cannot match and twins.
 func tidy(list []Branch) []Branch {
 	var kept []Branch
 	seen := map[string]bool{}
 	for _, br := range list {
+		if br.Fair != "" {
+			if br.Inner = tidy(br.Inner); len(br.Inner) == 0 {
+				continue
+			}
+		}
 		slices.SortFunc(br.Filters, func(a, b Filter) int { return cmp.Or(cmp.Compare(a.Key, b.Key), a.Value.Compare(b.Value)) })
 		br.Filters = slices.Compact(br.Filters)
 		slices.SortFunc(br.Limits, func(a, b Limit) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Max, b.Max)) })
@@ -76,9 +88,13 @@ func TestPlanAgainstDefinition(t *testing.T) {
 		tree := anyBlock(6).Draw(t, "tree")
 		want := Plan{Branches: tidy(naive(tree))}
 		got, err := compile(tree)
-		if len(want.Branches) > MaxBranches {
+		leaves := 0
+		for i := range want.Branches {
+			leaves += want.Branches[i].size()
+		}
+		if leaves > MaxBranches {
 			if err == nil {
-				t.Fatalf("%s: got %d branches, want an error, for there are %d", appendText(nil, tree), len(got.Branches), len(want.Branches))
+				t.Fatalf("%s: got %d branches, want an error, for there are %d", appendText(nil, tree), len(got.Branches), leaves)
 			}
 			return
 		}
@@ -204,12 +220,22 @@ func (w world) offers(b block) []candidate {
 func (w world) planned(p *Plan) []candidate {
 	var all []candidate
 	for _, br := range p.Branches {
-		all = append(all, keep(byTenant(w.ordered(br.Order), br.Fair), func(c candidate) bool {
-			return !slices.ContainsFunc(br.Filters, func(f Filter) bool { return !matches(c, f) }) &&
-				!slices.ContainsFunc(br.Limits, func(l Limit) bool { return !w.admits(c, l) })
-		})...)
+		all = append(all, w.branch(&br)...)
 	}
 	return all
+}
+
+func (w world) branch(br *Branch) (all []candidate) {
+	if br.Fair == "" {
+		return keep(w.ordered(br.Order), func(c candidate) bool {
+			return !slices.ContainsFunc(br.Filters, func(f Filter) bool { return !matches(c, f) }) &&
+				!slices.ContainsFunc(br.Limits, func(l Limit) bool { return !w.admits(c, l) })
+		})
+	}
+	for i := range br.Inner {
+		all = append(all, w.branch(&br.Inner[i])...)
+	}
+	return byTenant(all, br.Fair)
 }
 
 // firstOffers are the ids in the order in which they come first.

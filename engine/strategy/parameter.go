@@ -3,6 +3,7 @@ package strategy
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,8 @@ func (p parameter) read(t token) (arg argument, wrong string) {
 		arg.value, wrong = readValue(t)
 	case maxParameter:
 		arg.max, wrong = readMax(t)
+	case costParameter:
+		arg.cost, wrong = readCost(t)
 	default:
 		panic("strategy: a block is not read from a token")
 	}
@@ -73,6 +76,19 @@ func readMax(t token) (most uint32, wrong string) {
 		return 0, fmt.Sprintf("must be a whole number from 1 to %d, without point or exponent; found %s", MaxLimit, t)
 	}
 	return uint32(n), ""
+}
+
+func readCost(t token) (cost Cost, wrong string) {
+	if at := slices.Index(costs[:], t.text); at >= 0 && (t.kind == nameToken || t.kind == stringToken) {
+		return Cost(at), ""
+	}
+	return 0, fmt.Sprintf("must be %s: what is shared out, chunks or the time that they are held; found %s", strings.Join(costs[:], " or "), t)
+}
+
+// opens says whether a token in the text form begins the argument of an optional parameter, rather than what follows it: such
+// arguments are bare words in lower case, and no block is.
+func (p parameter) opens(t token) bool {
+	return t.kind == nameToken && t.text[0] >= 'a' && t.text[0] <= 'z'
 }
 
 // What is wrong with a strategy as a whole.

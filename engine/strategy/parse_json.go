@@ -91,6 +91,9 @@ func (p *parser) field(v jsonValue, d *definition, q parameter, path string, dep
 	}
 	item, ok := v.find(q.field)
 	at := path + "/" + q.field
+	if !ok && q.optional {
+		return argument{}, nil
+	}
 	if !ok {
 		return argument{}, invalid(at, "is missing; the fields of %s are %s", d.snake, d.fields())
 	}

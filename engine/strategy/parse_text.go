@@ -85,11 +85,15 @@ func (t *textParser) arguments(d *definition, depth int) ([]argument, error) {
 		return nil, err
 	}
 	args := make([]argument, len(d.parameters))
+	first := true
 	for i, p := range d.parameters {
-		if i > 0 {
+		if !first {
 			if err := t.expect(",", d); err != nil {
 				return nil, err
 			}
+		}
+		if first = p.optional && !p.opens(t.token); first { // the comma was that of the next
+			continue
 		}
 		var err error
 		if args[i], err = t.argument(d, p, depth); err != nil {

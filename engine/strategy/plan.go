@@ -35,14 +35,53 @@ type Limit struct {
 	Max uint32
 }
 
-// Branch is one alternative of a plan: the submissions that every filter and every limit admits, in one order. A branch
-// of a plan is shared by all who hold the plan and must not be changed.
+// Cost is what a Fair block shares out.
+type Cost uint8
+
+// The costs.
+const (
+	ByChunk Cost = iota // every chunk counts the same
+	ByTime              // a chunk counts as long as it is held
+)
+
+var costs = [...]string{"chunk", "time"}
+
+// String is the cost's name in the text form.
+func (c Cost) String() string { return costs[c] }
+
+// Branch is one alternative of a plan. Without Fair it is the submissions that every filter and every limit admits, in one
+// order. With Fair, service is shared between the values of that key, and Inner says what is offered of the value whose turn
+// it is: the first of Inner that has something. A branch of a plan is shared by all who hold the plan and must not be changed.
 type Branch struct {
 	Filters []Filter // sorted by key, one per key
 	Limits  []Limit  // sorted by key, one per key: the smallest Max that was asked for
 	Order   Order
-	Fair    queue.MetaKey // not "": shared between this key's values, Order holds within each of them; may be SubmissionKey
-	key     string
+
+	Fair  queue.MetaKey // may be SubmissionKey; if it is not "", the three above are not used: those of Inner's leaves count
+	Cost  Cost
+	Inner []Branch // no two alike
+
+	key string
+}
+
+// Leaves calls fn for the branch itself, or if it is fair for every one inside of it that is not, until fn returns false. It
+// reports whether fn never did.
+func (b *Branch) Leaves(fn func(leaf *Branch) bool) bool {
+	if b.Fair == "" {
+		return fn(b)
+	}
+	for i := range b.Inner {
+		if !b.Inner[i].Leaves(fn) {
+			return false
+		}
+	}
+	return true
+}
+
+// size is how many leaves there are, each of them a standing index.
+func (b *Branch) size() (leaves int) {
+	b.Leaves(func(*Branch) bool { leaves++; return true })
+	return leaves
 }
 
 // Key is the branch's canonical identity: two branches of the same key offer the same chunks in the same order. It is
@@ -50,8 +89,9 @@ type Branch struct {
 //
 //	OldestFirst where mode="preview" and tier=3 while company<5
 //
-// with strings quoted as in the text form, "where" before the filters and "while" before the limits; of a fair branch the
-// order is "Fair company OldestFirst".
+// with strings quoted as in the text form, "where" before the filters and "while" before the limits; a fair branch is
+// "Fair company OldestFirst", of several alternatives "Fair company (OldestFirst while user<1; OldestFirst)", and of consumer
+// time "Fair company by time OldestFirst".
 func (b *Branch) Key() string {
 	if b.key == "" { // made by hand, not compiled
 		return b.makeKey()
@@ -60,7 +100,10 @@ func (b *Branch) Key() string {
 }
 
 func (b *Branch) makeKey() string {
-	size := len("Fair  ") + len(b.Fair) + len(" where ") + len(" while ") + len("CustomPriority")
+	if b.Fair != "" {
+		return b.makeFairKey()
+	}
+	size := len(" where ") + len(" while ") + len("CustomPriority")
 	for i := range b.Filters {
 		size += len(b.Filters[i].Key) + len(b.Filters[i].Value.Text()) + len(" and =-9223372036854775808")
 	}
@@ -68,9 +111,6 @@ func (b *Branch) makeKey() string {
 		size += len(b.Limits[i].Key) + len(" and <2147483647")
 	}
 	dst := make([]byte, 0, size)
-	if b.Fair != "" {
-		dst = append(append(append(dst, "Fair "...), b.Fair...), ' ')
-	}
 	dst = append(dst, b.Order.String()...)
 	for i := range b.Filters {
 		dst = append(dst, conjunction(i, " where ")...)
@@ -85,6 +125,24 @@ func (b *Branch) makeKey() string {
 		dst = strconv.AppendUint(dst, uint64(b.Limits[i].Max), 10)
 	}
 	return string(dst)
+}
+
+func (b *Branch) makeFairKey() string {
+	dst := append(append([]byte("Fair "), b.Fair...), ' ')
+	if b.Cost != ByChunk {
+		dst = append(append(append(dst, "by "...), b.Cost.String()...), ' ')
+	}
+	if len(b.Inner) == 1 {
+		return string(append(dst, b.Inner[0].Key()...))
+	}
+	dst = append(dst, '(')
+	for i := range b.Inner {
+		if i > 0 {
+			dst = append(dst, "; "...)
+		}
+		dst = append(dst, b.Inner[i].Key()...)
+	}
+	return string(append(dst, ')'))
 }
 
 func conjunction(index int, first string) string {

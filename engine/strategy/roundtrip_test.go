@@ -41,17 +41,29 @@ func checkCanonical(t interface{ Fatalf(string, ...any) }, s *Strategy) {
 // checkPlan says what must hold of every plan.
 func checkPlan(t interface{ Fatalf(string, ...any) }, s *Strategy) {
 	branches := s.Plan().Branches
-	if len(branches) > MaxBranches {
-		t.Fatalf("%s: got %d branches, want at most %d", s, len(branches), MaxBranches)
+	leaves := 0
+	for i := range branches {
+		leaves += branches[i].size()
 	}
+	if leaves > MaxBranches {
+		t.Fatalf("%s: got %d branches, want at most %d", s, leaves, MaxBranches)
+	}
+	checkBranches(t, s, branches)
+}
+
+func checkBranches(t interface{ Fatalf(string, ...any) }, s *Strategy, branches []Branch) {
 	seen := map[string]bool{}
 	for i := range branches {
 		b := &branches[i]
-		byHand := Branch{Filters: b.Filters, Limits: b.Limits, Order: b.Order, Fair: b.Fair}
+		byHand := Branch{Filters: b.Filters, Limits: b.Limits, Order: b.Order, Fair: b.Fair, Cost: b.Cost, Inner: b.Inner}
 		if b.Key() != byHand.Key() || seen[b.Key()] {
 			t.Fatalf("%s: branch %d has the key %q, seen before: %v; made by hand %q", s, i, b.Key(), seen[b.Key()], byHand.Key())
 		}
 		seen[b.Key()] = true
+		if fair := b.Fair != ""; fair != (len(b.Inner) > 0) || fair && len(b.Filters)+len(b.Limits) > 0 {
+			t.Fatalf("%s: the branch %q is fair and not", s, b.Key())
+		}
+		checkBranches(t, s, b.Inner)
 		for j := 1; j < len(b.Filters); j++ {
 			if b.Filters[j-1].Key >= b.Filters[j].Key {
 				t.Fatalf("%s: the filters of branch %q are not sorted or not one per key", s, b.Key())

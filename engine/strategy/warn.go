@@ -18,6 +18,7 @@ const (
 	WarnLimitNeverBind = "limit_never_binds"        // another limit on the same key is reached first
 	WarnNoPreference   = "preference_has_no_effect" // there is nothing to prefer among
 	WarnHidden         = "hidden"                   // what is asked before it offers all that it could
+	WarnSharesNothing  = "shares_nothing"           // there is one value only to share between
 )
 
 // Warning is one part of a strategy that has no effect.
@@ -73,6 +74,9 @@ func (f *finder) block(b block, path string, within scope, before []Branch) erro
 		}
 		return f.block(b.underlying, path+"/underlying", within, before)
 	case *fairShare:
+		if err := f.sharing(b, path, within); err != nil {
+			return err
+		}
 		return f.block(b.underlying, path+"/underlying", within, before)
 	case *orElse:
 		return f.alternatives(b, path, within, before)
@@ -99,10 +103,34 @@ func (f *finder) preference(b *preferDistinct, path string, within scope) error 
 	if err != nil {
 		return err
 	}
-	if len(branches) == 1 && slices.ContainsFunc(branches[0].Filters, func(f Filter) bool { return f.Key == key }) {
+	if len(branches) == 1 && branches[0].oneValue(key) {
 		f.add(WarnNoPreference, path, "prefers nothing: SelectOnly leaves only one value of %s", named(key))
 	}
 	return nil
+}
+
+func (f *finder) sharing(b *fairShare, path string, within scope) error {
+	branches, err := b.branches(within)
+	if err != nil {
+		return err
+	}
+	if len(branches) == 1 && branches[0].oneValue(b.key) {
+		f.add(WarnSharesNothing, path, "shares nothing: SelectOnly leaves only one value of %s", named(b.key))
+	}
+	return nil
+}
+
+// oneValue says whether all that the branch offers has the same value of the key.
+func (b *Branch) oneValue(key queue.MetaKey) bool {
+	var value *queue.MetaValue
+	return b.Leaves(func(leaf *Branch) bool {
+		at := slices.IndexFunc(leaf.Filters, func(f Filter) bool { return f.Key == key })
+		if at < 0 || value != nil && *value != leaf.Filters[at].Value {
+			return false
+		}
+		value = &leaf.Filters[at].Value
+		return true
+	})
 }
 
 func (f *finder) alternatives(b *orElse, path string, within scope, before []Branch) error {
@@ -152,7 +180,15 @@ func hiddenBy(branches, before []Branch) (hider string, hidden bool) {
 
 // covers says whether b admits whatever c admits: it asks for nothing that c does not ask for, and limits nothing that c
 // does not limit at least as tightly. Asked before c, it leaves c nothing; the order does not matter for that.
+//
+// A fair branch admits what some leaf of it admits.
 func (b *Branch) covers(c *Branch) bool {
+	return c.Leaves(func(wanted *Branch) bool {
+		return !b.Leaves(func(leaf *Branch) bool { return !leaf.coversLeaf(wanted) })
+	})
+}
+
+func (b *Branch) coversLeaf(c *Branch) bool {
 	for _, filter := range b.Filters {
 		if !slices.Contains(c.Filters, filter) {
 			return false

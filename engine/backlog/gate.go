@@ -1,0 +1,297 @@
+package backlog
+
+import (
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// group is the part of a view whose submissions are in one order: all of it, or those of one tenant.
+type group struct {
+	top     *top   // of its open gates that are not empty; nil while it has one gate at most
+	in      *share // a leaf's: where this tenant has its share
+	tenant  uint32 // likewise, its number there
+	told    standing
+	gates   uint32 // how many it has
+	first   uint32 // its gates, linked; none: no gate
+	free    uint32 // the gate for submissions that no counter is watched for; none: not made yet
+	size    int32  // submissions in all gates
+	offered int32  // gates that are open and not empty
+}
+
+func (g *group) clear() { *g = group{first: none, free: none} }
+
+// top ranks the gates of a group.
+type top struct {
+	sampler          // Random: by their weight
+	heap    []uint32 // other orders: by their first submissions
+}
+
+// gate is the part of a group whose submissions one counter opens and shuts.
+type gate struct {
+	sampler              // Random: its submissions, weighed by available chunks
+	heap         []entry // other orders: its submissions
+	watched      *term   // the counter; nil for the free gate
+	max          uint32  // it is shut from here on
+	base         uint32  // the same, by the view's branch alone
+	group        uint32  // in View.groups
+	place        uint32  // in its group's top
+	older, newer uint32  // of the same group
+	exp          uint8   // in top
+	offered      bool    // it is open and not empty, and if the group has a top it is in there
+}
+
+// gateKey is what a gate is for.
+type gateKey struct{ group, term uint32 }
+
+func (g *gate) empty() bool { return g.total == 0 && len(g.heap) == 0 }
+
+func (g *gate) isOpen() bool { return g.watched == nil || g.watched.inFlight < g.max }
+
+// home is the gate for a submission: one that is shut, so that no pick meets it in vain; otherwise that of its first limit.
+func (v *View) home(s *Submission, group uint32) uint32 {
+	if t, base := v.obstacle(s); t != nil {
+		return v.gateFor(group, t, base)
+	}
+	for _, l := range v.limits {
+		if t := s.termOf(l.key); t != nil {
+			return v.gateFor(group, t, l.max)
+		}
+	}
+	return v.freeGate(group)
+}
+
+// obstacle is the first term of the submission that has as many chunks in flight as it may, by the view's limits or by what
+// an operator set, and what the view itself demands of it; nil if there is none.
+func (v *View) obstacle(s *Submission) (t *term, base uint32) {
+	for _, l := range v.limits {
+		if t := s.termOf(l.key); t != nil && t.inFlight >= min(l.max, t.limit) {
+			return t, l.max
+		}
+	}
+	if v.in.limited == 0 {
+		return nil, 0
+	}
+	for _, ref := range s.terms {
+		if t := v.in.terms[ref.term]; t.inFlight >= t.limit {
+			return t, queue.NoLimit // a limit of the view's on this key was met above
+		}
+	}
+	return nil, 0
+}
+
+// gateFor is the group's gate for a term; made when there is none, and kept as long as the group and the term.
+func (v *View) gateFor(group uint32, t *term, base uint32) uint32 {
+	if number, ok := v.gateOf[gateKey{group, t.number}]; ok {
+		return number
+	}
+	number := v.addGate(group)
+	g := &v.gates[number]
+	g.watched, g.base, g.max = t, base, min(base, t.limit)
+	if v.gateOf == nil {
+		v.gateOf = map[gateKey]uint32{}
+	}
+	v.gateOf[gateKey{group, t.number}] = number
+	t.watchGate(gateRef{g.max, v.number, number})
+	return number
+}
+
+func (v *View) freeGate(group uint32) uint32 {
+	if v.groups[group].free == none {
+		v.groups[group].free = v.addGate(group)
+	}
+	return v.groups[group].free
+}
+
+// addGate adds a gate to a group. From the second on the group has a top.
+func (v *View) addGate(group uint32) (number uint32) {
+	if last := len(v.freeGates) - 1; last >= 0 {
+		number, v.freeGates = v.freeGates[last], v.freeGates[:last]
+	} else {
+		number = uint32(len(v.gates))
+		v.gates = append(v.gates, gate{})
+	}
+	in := &v.groups[group]
+	v.gates[number].group, v.gates[number].newer, v.gates[number].older = group, none, in.first
+	if in.first != none {
+		v.gates[in.first].newer = number
+		if in.top == nil {
+			in.top = &top{}
+			if v.gates[in.first].offered {
+				v.rank(in, in.first)
+			}
+		}
+	}
+	in.first = number
+	in.gates++
+	return number
+}
+
+// dropGate gives up an empty gate.
+func (v *View) dropGate(number uint32) {
+	g := &v.gates[number]
+	in := &v.groups[g.group]
+	if g.watched != nil {
+		delete(v.gateOf, gateKey{g.group, g.watched.number})
+	} else {
+		in.free = none
+	}
+	if g.older != none {
+		v.gates[g.older].newer = g.newer
+	}
+	if g.newer != none {
+		v.gates[g.newer].older = g.older
+	} else {
+		in.first = g.older
+	}
+	if in.gates--; in.gates == 1 {
+		in.top = nil
+	}
+	*g = gate{}
+	v.freeGates = append(v.freeGates, number)
+}
+
+// put enters a submission, whose member at `at` this is, into a gate.
+func (v *View) put(s *Submission, at, number uint32) {
+	g := &v.gates[number]
+	v.groups[g.group].size++
+	v.count(0, 1)
+	s.members[at].gate = number
+	x := entry{s.slot, at}
+	if v.order == strategy.Random {
+		s.members[at].place = g.add(exponent(uint64(s.available)), x)
+	} else {
+		g.heap = heapPush(byOrder{v}, g.heap, x)
+	}
+	v.refresh(number)
+}
+
+// take is the inverse of put; the submission's member stays.
+func (v *View) take(s *Submission, at uint32) {
+	m := s.members[at]
+	v.groups[v.gates[m.gate].group].size--
+	v.count(0, -1)
+	v.pull(m, exponent(uint64(s.available)))
+	v.refresh(m.gate)
+}
+
+// pull removes the entry of a member, without looking at the top.
+func (v *View) pull(m member, exp uint8) {
+	g := &v.gates[m.gate]
+	if v.order != strategy.Random {
+		g.heap = trimmed(heapRemove(byOrder{v}, g.heap, int(m.place)))
+		return
+	}
+	if moved, ok := g.remove(exp, m.place); ok {
+		v.in.subs[moved.of].members[moved.at].place = m.place
+	}
+}
+
+// reweigh moves the entry of a member of a Random view to the bucket of another exponent.
+func (v *View) reweigh(s *Submission, at uint32, from, to uint8) {
+	m := &s.members[at]
+	v.pull(*m, from)
+	m.place = v.gates[m.gate].add(to, entry{s.slot, at})
+	v.refresh(m.gate)
+}
+
+// rerank puts the entry of a member where its submission's priority, which changed, wants it.
+func (v *View) rerank(m member) {
+	heapFix(byOrder{v}, v.gates[m.gate].heap, int(m.place))
+	v.refresh(m.gate)
+}
+
+// entryOf is where a member's entry lies.
+func (v *View) entryOf(s *Submission, m member) *entry {
+	g := &v.gates[m.gate]
+	if v.order != strategy.Random {
+		return &g.heap[m.place]
+	}
+	return &g.buckets[g.search(exponent(uint64(s.available)))].entries[m.place]
+}
+
+// counted is for a gate whose counter passed its limit.
+func (v *View) counted(number uint32) {
+	v.refresh(number)
+	v.settle(v.gates[number].group)
+}
+
+// refresh puts a gate into its group's top, takes it out or moves it there, after its content or its counter changed.
+func (v *View) refresh(number uint32) {
+	g := &v.gates[number]
+	in := &v.groups[g.group]
+	offered := !g.empty() && g.isOpen()
+	switch {
+	case in.top == nil:
+	case offered && !g.offered:
+		v.rank(in, number)
+	case g.offered:
+		v.move(in, number, offered)
+	}
+	if offered != g.offered {
+		change := -1
+		if offered {
+			change = 1
+		}
+		g.offered = offered
+		in.offered += int32(change)
+		v.count(change, 0)
+	}
+}
+
+// rank enters a gate into its group's top.
+func (v *View) rank(in *group, number uint32) {
+	g := &v.gates[number]
+	if v.order == strategy.Random {
+		g.exp = exponent(g.total)
+		g.place = in.top.add(g.exp, entry{of: number})
+		return
+	}
+	in.top.heap = heapPush(byFirst{v}, in.top.heap, number)
+}
+
+// move puts a gate that is in its group's top where it belongs now, or takes it out.
+func (v *View) move(in *group, number uint32, stays bool) {
+	g := &v.gates[number]
+	if v.order != strategy.Random {
+		if stays {
+			heapFix(byFirst{v}, in.top.heap, int(g.place))
+		} else {
+			in.top.heap = heapRemove(byFirst{v}, in.top.heap, int(g.place))
+		}
+		return
+	}
+	if stays && exponent(g.total) == g.exp {
+		return
+	}
+	if moved, ok := in.top.remove(g.exp, g.place); ok {
+		v.gates[moved.of].place = g.place
+	}
+	if stays {
+		v.rank(in, number)
+	}
+}
+
+// byOrder ranks the entries of a gate by the view's order.
+type byOrder struct{ v *View }
+
+func (r byOrder) before(a, b entry) bool {
+	return r.v.before(r.v.in.subs[a.of], r.v.in.subs[b.of])
+}
+
+func (r byOrder) moved(x entry, to int) {
+	r.v.in.subs[x.of].members[x.at].place = uint32(to)
+}
+
+// byFirst ranks gates by their first submissions.
+type byFirst struct{ v *View }
+
+func (r byFirst) before(a, b uint32) bool {
+	return r.v.before(r.v.firstOf(a), r.v.firstOf(b))
+}
+
+func (r byFirst) moved(number uint32, to int) { r.v.gates[number].place = uint32(to) }
+
+// firstOf is the first submission of a gate that is not empty.
+func (v *View) firstOf(number uint32) *Submission {
+	return v.in.subs[v.gates[number].heap[0].of]
+}

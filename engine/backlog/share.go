@@ -1,0 +1,362 @@
+package backlog
+
+import (
+	"github.com/quern-queue/quern/engine/fair"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// A division is a Fair block of a branch. What it shares out lies in arms: an arm is a leaf of the branch, which has a view of
+// its own, or a division again. A share is a division at one place: the outermost has one, an inner one has one for every
+// tenant of the share around it. A share has a ledger that says which tenant's turn it is, and knows for each tenant where its
+// part of every arm is.
+type division struct {
+	of     *fairness
+	key    *metaKey // nil: every submission is a tenant
+	time   bool     // consumer time is shared, not chunks
+	nests  bool     // an arm is a division
+	arms   []arm
+	shares []*share
+}
+
+type arm struct {
+	leaf  *View
+	inner *division
+}
+
+// standing is how a tenant, or all of a share, stands.
+type standing uint8
+
+const (
+	gone     standing = iota // it has no submissions
+	gated                    // it has, but none that may be taken
+	offering                 // it has something to take
+)
+
+type share struct {
+	fair.Ledger // its tenants are those of the share
+	of          *division
+	in          *share // the share around it, of whose tenant this is a part; nil: none
+	as          uint32 // that tenant
+	at          int    // in of.shares
+
+	tenants  []tenant // by number; if there is a key, 0 is all submissions together that do not have it
+	groups   []uint32 // by tenant and arm: the leaf's group; none: there is none
+	below    []*share // by tenant and arm: the inner division's share; nil if no arm is one
+	numberOf map[queue.MetaValue]uint32
+	idle     []uint32 // tenants that became empty, to be looked at when numbers are needed
+	next     int      // in idle
+	free     []uint32 // numbers without a tenant
+	pace     float32  // seconds that a chunk is held for, on average; 0: not known
+	saved    bool     // the preview under way has a copy of the ledger
+}
+
+type tenant struct {
+	value    queue.MetaValue
+	pace     float32 // seconds that a chunk of it is held for, on average; 0: not known
+	offering uint8   // arms that offer something
+	gated    uint8   // arms that only hold something
+	idle     bool    // it is in share.idle
+}
+
+func (t *tenant) standing() standing {
+	switch {
+	case t.offering > 0:
+		return offering
+	case t.gated > 0:
+		return gated
+	}
+	return gone
+}
+
+func (t *tenant) count(s standing, by uint8) {
+	switch s {
+	case offering:
+		t.offering += by
+	case gated:
+		t.gated += by
+	}
+}
+
+func (d *division) newShare(in *share, as uint32) *share {
+	x := &share{of: d, in: in, as: as, at: len(d.shares), numberOf: map[queue.MetaValue]uint32{}}
+	if d.time {
+		x.Unit = fair.Second
+	}
+	d.shares = append(d.shares, x)
+	x.grow() // number 0
+	return x
+}
+
+// drop forgets a share whose groups are gone.
+func (x *share) drop() {
+	d, last := x.of, len(x.of.shares)-1
+	d.shares[x.at] = d.shares[last]
+	d.shares[x.at].at = x.at
+	d.shares[last] = nil
+	d.shares = trimmed(d.shares[:last])
+}
+
+// standing is how the share as a whole stands.
+func (x *share) standing() standing {
+	switch {
+	case x.Active() > 0:
+		return offering
+	case x.Blocked() > 0:
+		return gated
+	}
+	return gone
+}
+
+// tell tells the ledger how an arm of a tenant stands after it changed, and the shares around it how this one does. It is
+// called between whole steps only: a submission that moves from gate to gate must not seem to have left.
+func (x *share) tell(number uint32, before, after standing) {
+	for x != nil && before != after {
+		x.save()
+		t := &x.tenants[number]
+		t.count(before, ^uint8(0))
+		t.count(after, 1)
+		stood := x.standing()
+		x.settle(number)
+		before, after = stood, x.standing()
+		number, x = x.as, x.in
+	}
+}
+
+// settle makes the ledger agree with how a tenant stands.
+func (x *share) settle(number uint32) {
+	t := &x.tenants[number]
+	switch t.standing() {
+	case offering:
+		x.Join(number)
+	case gated:
+		x.Block(number)
+	default:
+		x.Leave(number)
+		if number != 0 && !t.idle {
+			t.idle = true
+			x.idle = append(x.idle, number)
+		}
+	}
+}
+
+// value is the submission's value of the share's key, false if it has none.
+func (d *division) value(s *Submission) (queue.MetaValue, bool) {
+	if d.key == nil {
+		return queue.IntValue(int64(s.seq)), true
+	}
+	t := s.termOf(d.key)
+	if t == nil {
+		return queue.MetaValue{}, false
+	}
+	return t.value, true
+}
+
+// tenantOf is the number of the submission's tenant; made when there is none.
+func (x *share) tenantOf(s *Submission) uint32 {
+	value, has := x.of.value(s)
+	if !has {
+		return 0
+	}
+	if number, known := x.numberOf[value]; known {
+		return number
+	}
+	return x.addTenant(value)
+}
+
+func (x *share) addTenant(value queue.MetaValue) (number uint32) {
+	x.reuse()
+	if last := len(x.free) - 1; last >= 0 {
+		number, x.free = x.free[last], x.free[:last]
+	} else {
+		number = x.grow()
+	}
+	x.tenants[number] = tenant{value: value}
+	x.numberOf[value] = number
+	x.weigh(number)
+	return number
+}
+
+// weigh gives a tenant the weight that is set for its value.
+func (x *share) weigh(number uint32) {
+	b := x.of.of.view.in
+	if x.of.key == nil || number == 0 || len(b.settings) == 0 {
+		return
+	}
+	if w := weightOf(b.ValueSettings(x.of.key.name, x.tenants[number].value)); w != fair.DefaultWeight {
+		x.SetWeight(number, w)
+	}
+}
+
+// grow makes one number more.
+func (x *share) grow() (number uint32) {
+	number = uint32(len(x.tenants))
+	x.tenants = append(x.tenants, tenant{})
+	for range x.of.arms {
+		x.groups = append(x.groups, none)
+		if x.of.nests {
+			x.below = append(x.below, nil)
+		}
+	}
+	return number
+}
+
+// group is the leaf's group for a tenant's arm; made when there is none.
+func (x *share) group(number uint32, arm int) uint32 {
+	at := &x.groups[int(number)*len(x.of.arms)+arm]
+	if *at == none {
+		*at = x.of.arms[arm].leaf.addGroup(x, number)
+	}
+	return *at
+}
+
+// inner is the share of a tenant's arm that is a division; made when there is none.
+func (x *share) inner(number uint32, arm int) *share {
+	at := &x.below[int(number)*len(x.of.arms)+arm]
+	if *at == nil {
+		*at = x.of.arms[arm].inner.newShare(x, number)
+	}
+	return *at
+}
+
+// reuse looks at two of the tenants that became empty, and gives up those that owe nothing any more. As it is called for every
+// new tenant, numbers stay dense: the empty ones are at most as many as the others and those that owe.
+func (x *share) reuse() {
+	for range min(2, len(x.idle)) {
+		if x.next >= len(x.idle) {
+			x.next = 0
+		}
+		number := x.idle[x.next]
+		empty := x.tenants[number].standing() == gone
+		if empty && (x.Info(number).State != fair.Idle || x.busy(number) || !x.clear(number)) {
+			x.next++
+			continue
+		}
+		last := len(x.idle) - 1
+		x.idle[x.next], x.idle = x.idle[last], x.idle[:last]
+		x.tenants[number].idle = false
+		if empty {
+			delete(x.numberOf, x.tenants[number].value)
+			x.tenants[number] = tenant{}
+			x.Forget(number)
+			x.free = append(x.free, number)
+		}
+	}
+}
+
+// busy says whether time is still to be charged to a tenant.
+func (x *share) busy(number uint32) bool {
+	b, value := x.of.of.view.in, x.tenants[number].value
+	switch {
+	case !x.of.time:
+		return false
+	case x.of.key == nil:
+		s := b.BySeq(uint32(value.Int()))
+		return s != nil && s.inFlight > 0
+	}
+	t := x.of.key.byValue[value]
+	return t != nil && t.inFlight > 0
+}
+
+// clear gives up what an empty tenant has of the arms. Of an inner division that has many tenants it gives up a few, and says
+// false.
+func (x *share) clear(number uint32) bool {
+	for k := range x.of.arms {
+		at := int(number)*len(x.of.arms) + k
+		if group := x.groups[at]; group != none {
+			x.of.arms[k].leaf.dropGroup(group)
+			x.groups[at] = none
+		}
+		if x.of.arms[k].inner == nil || x.below[at] == nil {
+			continue
+		}
+		below := x.below[at]
+		below.reuse()
+		if len(below.numberOf) > 0 || below.Info(0).State != fair.Idle || below.busy(0) {
+			return false
+		}
+		below.clear(0)
+		below.drop()
+		x.below[at] = nil
+	}
+	return true
+}
+
+// addGroup makes the group of a tenant in a leaf.
+func (v *View) addGroup(in *share, tenant uint32) (number uint32) {
+	if last := len(v.free) - 1; last >= 0 {
+		number, v.free = v.free[last], v.free[:last]
+	} else {
+		number = uint32(len(v.groups))
+		v.groups = append(v.groups, group{})
+	}
+	v.groups[number].clear()
+	v.groups[number].in, v.groups[number].tenant = in, tenant
+	return number
+}
+
+// dropGroup gives up an empty group and its gates.
+func (v *View) dropGroup(number uint32) {
+	g := &v.groups[number]
+	for g.first != none {
+		gate := g.first
+		if t := v.gates[gate].watched; t != nil {
+			t.unwatchGate(v.number, gate)
+		}
+		v.dropGate(gate)
+	}
+	g.clear()
+	v.free = append(v.free, number)
+}
+
+// settle tells the share how a leaf's group stands after its gates changed.
+func (v *View) settle(number uint32) {
+	g := &v.groups[number]
+	if g.in == nil || v.state == dropped {
+		return
+	}
+	now := gone
+	switch {
+	case g.offered > 0:
+		now = offering
+	case g.size > 0:
+		now = gated
+	}
+	if now != g.told {
+		before := g.told
+		g.told = now
+		g.in.tell(g.tenant, before, now)
+	}
+}
+
+// groupOf is the group that the submission belongs to; made when there is none.
+func (v *View) groupOf(s *Submission) uint32 {
+	if v.outer == nil {
+		return 0
+	}
+	x := v.outer.fair.root.shares[0]
+	for _, k := range v.path[:len(v.path)-1] {
+		x = x.inner(x.tenantOf(s), k)
+	}
+	return x.group(x.tenantOf(s), v.path[len(v.path)-1])
+}
+
+// seatOf is where the submission's tenant has the share that a leaf's chunks are charged to, false if it is not there.
+func (v *View) seatOf(s *Submission) (x *share, number uint32, known bool) {
+	x = v.outer.fair.root.shares[0]
+	for i, k := range v.path {
+		value, has := x.of.value(s)
+		number = 0
+		if has {
+			if number, known = x.numberOf[value]; !known {
+				return nil, 0, false
+			}
+		}
+		if i == len(v.path)-1 {
+			break
+		}
+		if x = x.below[int(number)*len(x.of.arms)+k]; x == nil {
+			return nil, 0, false
+		}
+	}
+	return x, number, true
+}
