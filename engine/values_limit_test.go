@@ -89,6 +89,8 @@ func TestSetLimitHoldsFromTheNextReservation(t *testing.T) {
 			expect(10, `all_limited company="acme":0/0`)
 			setValue(t, e, DefaultQueue, acme, queue.ValueSettings{Limit: queue.NoLimit, Weight: 2000})
 			expect(3, `"acme" "acme" "acme"`)
+			setValue(t, e, DefaultQueue, acme, limited(0))
+			expect(3, `all_limited company="acme":3/0`)
 			if err := e.DeleteValue(context.Background(), DefaultQueue, acme, nil); err != nil {
 				t.Fatal(err)
 			}
