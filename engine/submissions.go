@@ -39,6 +39,19 @@ func (e *Engine) Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submi
 	return q.shard.Cancel(ctx, id)
 }
 
+// SetPriority changes the priority (-queue.MaxPriority to queue.MaxPriority) of an open submission: strategies of order
+// CustomPriority take it at its new place from the next reservation on.
+func (e *Engine) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64) (queue.Submission, error) {
+	q, err := e.route(id)
+	if err != nil {
+		return queue.Submission{}, err
+	}
+	if err := validPriority(priority); err != nil {
+		return queue.Submission{}, err
+	}
+	return q.shard.SetPriority(ctx, id, priority)
+}
+
 // ListRequest says which submissions of a queue to list. Empty States are all; every entry of Meta has to match.
 type ListRequest struct {
 	States []queue.SubmissionState

@@ -55,14 +55,22 @@ func validBackoff(pointer string, b *queue.Backoff) error {
 	return nil
 }
 
+func validPriority(priority int64) error {
+	if priority > queue.MaxPriority || priority < -queue.MaxPriority {
+		return queue.Invalid("/priority", "is %d; %d to %d are allowed", priority, -queue.MaxPriority, queue.MaxPriority)
+	}
+	return nil
+}
+
 // validInsert checks everything about a submission that its types do not. Meta was checked when it was made.
 func validInsert(n *queue.NewSubmission) error {
 	if err := validChunks(&n.Chunks); err != nil {
 		return err
 	}
+	if err := validPriority(n.Priority); err != nil {
+		return err
+	}
 	switch {
-	case n.Priority > queue.MaxPriority || n.Priority < -queue.MaxPriority:
-		return queue.Invalid("/priority", "is %d; %d to %d are allowed", n.Priority, -queue.MaxPriority, queue.MaxPriority)
 	case len(n.Attachment) > queue.MaxAttachmentBytes:
 		return queue.Invalid("/attachment", "has %d bytes; at most %d are allowed, as it goes out with every reservation: keep large data in object storage", len(n.Attachment), queue.MaxAttachmentBytes)
 	case len(n.Group) > queue.MaxGroupBytes:

@@ -16,6 +16,7 @@ type Applier interface {
 	ApplyComplete(c Completed) error
 	ApplyReturn(r Returned) error
 	ApplyEnd(x End) error
+	ApplyPriority(p Priority) error
 }
 
 // errDamaged marks a batch that ends inside an op or holds an impossible number.
@@ -94,6 +95,11 @@ func (d *decoder) op(code byte, a Applier) error {
 		x := End{Seq: d.uint32(), State: queue.SubmissionState(d.byte()), Reason: d.text()}
 		if !d.bad && x.State > queue.Open && x.State <= queue.Expired {
 			return a.ApplyEnd(x)
+		}
+	case opPriority:
+		p := Priority{Seq: d.uint32(), Priority: d.int()}
+		if !d.bad {
+			return a.ApplyPriority(p)
 		}
 	case opInsert:
 		s := new(Insert)

@@ -32,6 +32,7 @@ func goldenOps() []any {
 		Completed{Seq: 300, Index: 8, Epoch: 3, Sequence: 1001}, Completed{Seq: 300, Index: 150, Epoch: 3, Sequence: 999},
 		Completed{Seq: 300, Index: 9, Epoch: 2, Sequence: 77},
 		Returned{Seq: 300, Index: 10, Epoch: 3, Sequence: 1002, Reason: Failed, Attempts: 1, NotBefore: 1_760_000_005_000, Error: "oops"},
+		Priority{Seq: 300, Priority: 9},
 		End{Seq: 300, State: queue.Failed, Reason: "oops"},
 	}
 }
@@ -144,7 +145,7 @@ func TestDamaged(t *testing.T) {
 		"no epoch":                 {[]byte{Version, 2}, "cut short or damaged"},
 		"an epoch of 33 bits":      {append([]byte{Version, 2}, binary.AppendUvarint(nil, 1<<32)...), "cut short or damaged"},
 		"op 0":                     {with(0), "unknown op 0"},
-		"an unknown op":            {with(8), "unknown op 8"},
+		"an unknown op":            {with(99), "unknown op 99"},
 		"half an epoch":            {with(opEpoch, 0x80), "cut short or damaged"},
 		"a varint of 11 bytes":     {with(opEpoch, []byte{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1}), "cut short or damaged"},
 		"a run longer than it is":  {with(opCompleteRun, 1, 3, 1, 2, 1, 2), "cut short or damaged"},

@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// list is an Applier that keeps what it is given: an epoch (uint32), *Insert, Completed, Returned or End each.
+// list is an Applier that keeps what it is given: an epoch (uint32), *Insert, Completed, Returned, End or Priority each.
 type list struct {
 	ops []any
 	err error // returned once `ops` is `stop` long
@@ -32,6 +32,7 @@ func (l *list) ApplyInsert(s *Insert) error     { return l.add(s) }
 func (l *list) ApplyComplete(c Completed) error { return l.add(c) }
 func (l *list) ApplyReturn(r Returned) error    { return l.add(r) }
 func (l *list) ApplyEnd(x End) error            { return l.add(x) }
+func (l *list) ApplyPriority(p Priority) error  { return l.add(p) }
 
 // encode writes the ops as the shard does: neighbouring completions in one call.
 func encode(epoch uint32, at queue.Time, ops []any) []byte {
@@ -56,6 +57,8 @@ func encodeInto(e *Encoder, ops []any) {
 			continue
 		}
 		switch op := op.(type) {
+		case Priority:
+			e.Priority(op)
 		case uint32:
 			e.Epoch(op)
 		case *Insert:
@@ -145,7 +148,9 @@ func anyEpoch(t *rapid.T) uint32 {
 
 func anyOps(t *rapid.T) (ops []any) {
 	for range rapid.IntRange(0, 12).Draw(t, "ops") {
-		switch rapid.IntRange(0, 5).Draw(t, "op") {
+		switch rapid.IntRange(0, 6).Draw(t, "op") {
+		case 6:
+			ops = append(ops, Priority{Seq: anyUint32(t, "seq"), Priority: rapid.Int64().Draw(t, "priority")})
 		case 0:
 			ops = append(ops, anyEpoch(t))
 		case 1:

@@ -19,6 +19,7 @@ const (
 	opCompleteOld = 5
 	opReturn      = 6
 	opEnd         = 7
+	opPriority    = 8
 )
 
 // Insert is the op that makes a submission exist.
@@ -77,6 +78,12 @@ type End struct {
 	Seq    uint32
 	State  queue.SubmissionState
 	Reason string
+}
+
+// Priority gives a submission another priority.
+type Priority struct {
+	Seq      uint32
+	Priority int64
 }
 
 // Encoder builds a batch. Sequence numbers are written as differences to the last one, so a common completion takes 8 to
@@ -183,6 +190,13 @@ func (e *Encoder) End(x End) {
 	e.uint(uint64(x.Seq))
 	e.buf = append(e.buf, byte(x.State))
 	e.text(x.Reason)
+}
+
+// Priority records a change of priority.
+func (e *Encoder) Priority(p Priority) {
+	e.op(opPriority)
+	e.uint(uint64(p.Seq))
+	e.int(p.Priority)
 }
 
 // Insert records a submission.

@@ -187,6 +187,7 @@ func (*ignore) ApplyInsert(*Insert) error       { return nil }
 func (i *ignore) ApplyComplete(Completed) error { i.completed++; return nil }
 func (*ignore) ApplyReturn(Returned) error      { return nil }
 func (*ignore) ApplyEnd(End) error              { return nil }
+func (*ignore) ApplyPriority(Priority) error    { return nil }
 
 func BenchmarkComplete(b *testing.B) {
 	for _, perCall := range []int{1, 100} {

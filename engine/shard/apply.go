@@ -187,6 +187,18 @@ func (m *machine) ApplyEnd(x journal.End) error {
 	return nil
 }
 
+// ApplyPriority gives a submission another priority: it changes places in the views of order CustomPriority.
+func (m *machine) ApplyPriority(p journal.Priority) error {
+	r, _ := m.target(p.Seq, 0)
+	if r == nil {
+		return nil
+	}
+	r.priority, r.reshaped = p.Priority, true
+	m.backlog.SetPriority(r.sub, p.Priority)
+	m.touch(r)
+	return nil
+}
+
 // close encodes the end of a submission. From now on nothing of it can be finished: whoever is told "ok" comes before.
 func (m *machine) close(r *record, state queue.SubmissionState, reason string, now queue.Time) {
 	m.encode(now).End(journal.End{Seq: r.seq, State: state, Reason: reason})

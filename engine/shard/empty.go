@@ -35,7 +35,7 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 
 // limited says whether some branch, of which none yields anything, would if there were no limits: its own, or an operator's; and
 // names up to `most` values that are at theirs. A value that several branches or tenants are held back by is named once, with
-// the widest limit: below it something would be handed out. Later branches are the wider ones as a rule, so they go first.
+// the loosest limit, the one that has to give way. Later branches are the looser ones as a rule, so they go first.
 func (m *machine) limited(plan *strategy.Plan, most int) (saturated []queue.Saturated, limited bool) {
 	for i := len(plan.Branches) - 1; i >= 0; i-- {
 		v := m.backlog.View(&plan.Branches[i])

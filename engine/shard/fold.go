@@ -133,8 +133,8 @@ func (s *Shard) encode(m *machine, f *foldSlice) {
 		if r.state == queue.Open {
 			r.dirty = false
 			row := store.Row{Seq: r.seq, ID: r.id, State: m.snapshot(nil, r)}
-			if !r.stored {
-				row.Spec = r.spec()
+			if !r.stored || r.reshaped {
+				row.Spec, r.reshaped = r.spec(), false
 			}
 			f.rows = append(f.rows, row)
 			continue
@@ -198,6 +198,9 @@ func (s *Shard) unfold(m *machine, dirty, gone []*record, f *foldSlice) {
 		r.folded = false
 	}
 	for i, r := range dirty {
+		if i < len(f.dirty) {
+			r.reshaped = true // if its spec was among what was not written
+		}
 		if i < len(f.dirty) && r.dirty && r.state == queue.Open {
 			continue // changed again since its row was taken: it is in the list already
 		}

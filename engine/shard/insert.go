@@ -184,6 +184,32 @@ func (s *Shard) writeContent(ctx context.Context, seq uint32, n *queue.NewSubmis
 	}())
 }
 
+// SetPriority changes the priority of an open submission, from the next reservation on. Of one that has ended it is a conflict.
+func (s *Shard) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64) (queue.Submission, error) {
+	now := s.now()
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return queue.Submission{}, err
+	}
+	var waits commits
+	r := s.m.live(id)
+	open := r != nil && !r.ending
+	if open {
+		s.m.encode(now).Priority(journal.Priority{Seq: r.seq, Priority: priority})
+		waits.add(s.m.batch)
+	}
+	s.mu.Unlock()
+	if err := s.wait(waits); err != nil {
+		return queue.Submission{}, err
+	}
+	sub, err := s.Submission(ctx, id)
+	if err == nil && !open {
+		return queue.Submission{}, &queue.Error{Code: queue.CodeConflict, Message: "The submission is " + sub.State.String() + ": only an open one can be changed."}
+	}
+	return sub, err
+}
+
 // Cancel ends a submission. Consumers that hold chunks of it learn so from their next call.
 func (s *Shard) Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
 	now := s.now()

@@ -27,6 +27,7 @@ type record struct {
 	parked   bool // hidden until run_at
 	outputs  bool // some chunk has one (a hint: not known again after a restart)
 	stored   bool // has its row
+	reshaped bool // its spec changed since
 
 	id       queue.SubmissionID
 	prefix   string

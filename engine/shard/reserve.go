@@ -39,6 +39,7 @@ type pick struct {
 	attempt  uint16
 	deadline queue.Time
 	meta     queue.Meta
+	priority int64
 }
 
 // buildSlice is how many submissions one hold of the mutex puts into a view that is being built.
@@ -84,7 +85,7 @@ func (m *machine) hold(r *record, index uint32, charge backlog.Charge, consumer 
 	if r.known == nil {
 		r.known = r.sub.Meta()
 	}
-	p := pick{r: r, attempt: r.attempt(index), deadline: deadline, meta: r.known}
+	p := pick{r: r, attempt: r.attempt(index), deadline: deadline, meta: r.known, priority: r.priority}
 	p.token = queue.Token{Submission: r.id, Index: index, Epoch: m.epoch, Sequence: m.holds.NextSequence()}
 	p.token.Slot = m.holds.Add(&r.holds, reserver.Hold{
 		Sequence: p.token.Sequence, Epoch: m.epoch, Seq: r.seq, Index: index, Attempt: p.attempt, Counted: true,
@@ -229,7 +230,7 @@ func (s *Shard) fill(ctx context.Context, picks []pick, dst []queue.Reservation)
 		p := &picks[i]
 		p.token.MAC = s.options.Key.MAC(&p.token)
 		d := p.r.details()
-		res := queue.Reservation{Token: p.token, Attempt: p.attempt, Deadline: p.deadline, Meta: p.meta, Priority: p.r.priority, Trace: d.trace}
+		res := queue.Reservation{Token: p.token, Attempt: p.attempt, Deadline: p.deadline, Meta: p.meta, Priority: p.priority, Trace: d.trace}
 		if arena == nil {
 			arena = make([]byte, 0, len(picks)*(len(p.r.prefix)+len(d.template)+12))
 		}

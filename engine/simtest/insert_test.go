@@ -161,7 +161,11 @@ func (s *sim) repeatKey() {
 	if !replayed {
 		s.fail("a repeated insert under %q is not said to be a replay; it got %s, the first one %s", n.IdempotencyKey, got.ID, known.first.ID)
 	}
-	s.equal("answer of a repeated insert", got, known.first)
+	want := known.first
+	if x := s.m.sub(want.ID); x != nil {
+		want.Priority = x.asked.Priority // that of now: the first one is not kept
+	}
+	s.equal("answer of a repeated insert", got, want)
 }
 
 func (s *sim) cancel() {
@@ -181,6 +185,28 @@ func (s *sim) cancel() {
 		return
 	}
 	s.equal("answer of the cancel", got, x.info())
+}
+
+// reprioritise changes a submission's priority; views of order CustomPriority are to see it from the next reserve on.
+func (s *sim) reprioritise() {
+	if len(s.m.subs) == 0 {
+		return
+	}
+	x := s.m.subs[s.r.IntN(len(s.m.subs))]
+	priority := int64(s.r.IntN(7) - 3)
+	s.log.add("priority %d for %s", priority, x.id)
+	got, err := s.shard.SetPriority(ctx, x.id, priority)
+	if x.state != queue.Open {
+		if queue.CodeOf(err) != queue.CodeConflict {
+			s.fail("priority of the %s submission %s: got %v, want a conflict", x.state, x.id, err)
+		}
+		return
+	}
+	failed, written := s.commitFailed("priority", err)
+	if s.takeEffect([]func(){func() { x.asked.Priority = priority }}, failed, written); failed {
+		return
+	}
+	s.equal("answer of the priority", got, x.info())
 }
 
 func (s *sim) equal(what string, got, want any) {
