@@ -123,7 +123,7 @@ func valueNotes() map[string]note {
 		"Saturated.key":          {text: "The meta key"},
 		"Saturated.value":        {text: "The value"},
 		"Saturated.in_flight":    {text: "Chunks of submissions with the value that are held"},
-		"Saturated.limit":        {text: "The limit that is reached: that of the strategy or the one set for the value, whichever is smaller"},
+		"Saturated.limit":        {text: "The limit that is reached: of the strategy's own and the one set for the value the smaller; of several branches the widest"},
 	}
 	for _, schema := range []string{"ValueCount", "ValueSettings"} {
 		limit := between(0, queue.MaxValueLimit, "Most chunks in flight, for every reservation of the queue; null: no limit is set")

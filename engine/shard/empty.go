@@ -33,28 +33,28 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 	return Reserved{Reason: queue.Nothing}
 }
 
-// limited says whether some branch, of which none yields anything, would if there were no limits, and names up to `most` values that are at theirs.
+// limited says whether some branch, of which none yields anything, would if there were no limits: its own, or an operator's; and
+// names up to `most` values that are at theirs. A value that several branches or tenants are held back by is named once, with
+// the loosest limit, the one that has to give way. Later branches are the looser ones as a rule, so they go first.
 func (m *machine) limited(plan *strategy.Plan, most int) (saturated []queue.Saturated, limited bool) {
-	for i := range plan.Branches {
+	for i := len(plan.Branches) - 1; i >= 0; i-- {
 		v := m.backlog.View(&plan.Branches[i])
 		if v == nil || !v.Gated() {
 			continue
 		}
 		limited = true
-		if most == 0 {
-			return nil, true
+		if len(saturated) == most {
+			break
 		}
 		if saturated == nil {
 			saturated = make([]queue.Saturated, 0, most)
 		}
 		v.Saturated(func(s queue.Saturated) bool {
-			// A value that several branches or tenants are held back by is named once, with the limit that has to give way: the loosest.
 			at := slices.IndexFunc(saturated, func(known queue.Saturated) bool { return known.MetaEntry == s.MetaEntry })
-			switch {
-			case at >= 0:
-				saturated[at].Limit = max(saturated[at].Limit, s.Limit)
-			case len(saturated) < most:
+			if at < 0 {
 				saturated = append(saturated, s)
+			} else {
+				saturated[at].Limit = max(saturated[at].Limit, s.Limit)
 			}
 			return len(saturated) < most
 		})

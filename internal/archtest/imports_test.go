@@ -28,6 +28,15 @@ var mayImport = map[string][]string{
 	"sdk/api":                    {},
 	"sdk/wire":                   {"sdk/api"},
 	"sdk/client":                 {"sdk/api", "sdk/wire"},
+	"sdk/abi":                    {},
+	"sdk/plugin":                 {"sdk/abi"},
+	"wasm/scan":                  {"wasm/scan/decode"},
+	"wasm/scan/decode":           {},
+	"wasm/instrument":            {"wasm/scan", "wasm/scan/decode"},
+	"wasm/wasmtest":              {}, // for tests
+	"wasm/manifest":              {"sdk/abi"},
+	"wasm/compile":               {},
+	"wasm/host":                  {"sdk/abi", "wasm/compile", "wasm/instrument", "wasm/manifest"},
 	"web":                        {"engine", "engine/queue", "engine/strategy", "engine/backlog", "sdk/api", "sdk/wire"},
 	"cmd/quern":                  {"all"},
 	"cmd/quern/bench":            {"all"},
@@ -43,6 +52,11 @@ var testMayImport = map[string][]string{
 	"engine/shard":             {"engine/journal/sqlitelog"},
 	"internal/archtest":        {"engine/strategy"},
 	"examples/checksum":        {"all"},
+	"wasm/scan":                {"wasm/wasmtest"},
+	"wasm/scan/decode":         {"wasm/wasmtest"},
+	"wasm/instrument":          {"wasm/wasmtest"},
+	"wasm/compile":             {"wasm/wasmtest"},
+	"wasm/host":                {"wasm/scan", "wasm/wasmtest"},
 	"sdk/client":               {"all"},
 	"web":                      {"sdk/client"},
 }
@@ -67,7 +81,7 @@ var homes = map[string][]string{
 	// Of the standard library: SQL goes through engine/sqlitedb, the network stays at the faces, C stays beside SQLite.
 	"database/sql": {"engine/sqlitedb", "engine/store"}, // for the migration tool only
 	"net/http":     {"web", "sdk/client", "cmd", "examples"},
-	"os/exec":      {"cmd", "examples"},
+	"os/exec":      {"cmd", "examples", "wasm/compile"},
 	"C":            {"engine/sqlitedb"},
 	"testing":      {"engine/journal/journaltest"},
 }

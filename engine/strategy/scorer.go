@@ -1,0 +1,100 @@
+package strategy
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Bounds of the window of a Plugin or Score block: how many candidates are scored at once.
+const (
+	MinWindow     = 16
+	DefaultWindow = 256
+	MaxWindow     = 4096
+)
+
+// DefaultExplore bounds starvation: of that many emissions one is the oldest candidate that is left, whatever its score.
+const DefaultExplore = 16
+
+// Scorers finds who scores for Plugin and Score blocks. It is asked for every reserve, so that activating another version
+// counts from the next one on; it must be fast and never block.
+type Scorers interface {
+	// Check says why a block cannot be used at all: a *queue.Error of CodeInvalid for a name or version that does not exist,
+	// or a configuration that its version refuses.
+	Check(b *Scored) error
+
+	// Scorer is who scores for a block now, or false if nobody may: no version is active, or it is quarantined, throttled, or
+	// its breaker is open. The branch yields nothing then.
+	Scorer(b *Scored) (s Scorer, ready bool)
+}
+
+// Scorer scores windows of candidates. Many goroutines may use it.
+type Scorer interface {
+	// Reads are the columns that a window is to have, in their order. They are always the same.
+	Reads() []Column
+
+	// Rows is how many candidates a window has if the block does not say, and how many it may have at most.
+	Rows() (normal, most int)
+
+	// Spread says that one chunk is taken of each candidate and pass, rather than as many as are wanted of the best one.
+	Spread() bool
+
+	// Score fills in one score per row: larger ones go first, NaN skips the candidate. An error is a fault: the window is as good
+	// as not scored. It returns soon, whatever the plugin does.
+	Score(ctx context.Context, w *Window, scores []float64) error
+}
+
+// Property is what a column says of a candidate.
+type Property uint8
+
+// The properties. A candidate is a submission together with the chunk of it that would be handed out next; attempts and index
+// are that chunk's.
+const (
+	ID                 Property = iota // i64: the submission's id
+	Index                              // i64: of the chunk
+	Priority                           // i64
+	Age                                // i64: milliseconds since the insert
+	Attempts                           // i64: tries that ended
+	MaxAttempts                        // i64
+	Available                          // i64: chunks that can be handed out
+	Total                              // i64: chunks in all
+	Skipped                            // i64: windows in which it was passed over
+	MetaInt                            // i64: the value of Key, absent where it is none or a string
+	MetaString                         // string: likewise
+	InFlight                           // i64: chunks in flight of all submissions with this one's value of Key
+	InFlightSubmission                 // i64: chunks of it in flight
+	LimitOf                            // i64: how many chunks of the value of Key may be in flight at once, by the limits around and the operator's; -1: any
+	ContextInt                         // i64, one row: of the reservation's context; absent where it has no such key or a string
+	ContextString                      // string, one row: likewise
+)
+
+// Column is one property of the candidates of a window. Key is of those properties that are about one.
+type Column struct {
+	Property Property
+	Key      string
+}
+
+// IsString says whether the column's values are ids of the window's dictionary rather than numbers.
+func (c Column) IsString() bool { return c.Property == MetaString || c.Property == ContextString }
+
+// Single says whether the column has one row, whatever the window's.
+func (c Column) Single() bool { return c.Property == ContextInt || c.Property == ContextString }
+
+// Values are the rows of a column: Numbers, or Words of a string column. Present is nil where nothing is absent.
+type Values struct {
+	Numbers []int64
+	Words   []uint32 // id k is Dictionary[k-1]; 0 is absent
+	Present []bool
+}
+
+// Window is a batch of candidates, in the order in which they would be handed out without a score. Whoever is given one must
+// not keep it.
+type Window struct {
+	Rows        int
+	Columns     []Values // as Scorer.Reads has them
+	Dictionary  []string // strings of the columns, each once
+	Now         queue.Time
+	Seed        uint64
+	Want        int // chunks that are wanted
+	Dry, Shadow bool
+}
