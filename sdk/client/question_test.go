@@ -54,7 +54,7 @@ func TestQuestionsOnServer(t *testing.T) {
 		t.Errorf("why with a limit of an operator: got %+v, %v", why, err)
 	}
 	explained, err = c.Explain(ctx, "default", &api.PreviewRequest{Strategy: named, Max: 1})
-	if err != nil || explained.Withheld.Refused.Chunks != 2 || explained.Withheld.Top[0].Key != "company" || explained.Branches[0].Fair[0].Active != 2 || explained.Picks[0].Tenants[0].Key != "company" {
+	if err != nil || explained.Withheld.Refused.Chunks != 2 || explained.Withheld.Top[0].Key != "company" || explained.Branches[0].Fair[0].Ledgers != 1 || explained.Picks[0].Tenants[0].Key != "company" {
 		t.Errorf("explain with a limit of an operator: got %+v, %v", explained, err)
 	}
 	why, err = c.Why(ctx, ids[0], held.Reservations[0].Index, &api.WhyRequest{})
