@@ -36,6 +36,7 @@ type value struct {
 // dimension is a place in rows.
 type dimension struct {
 	open    []uint32 // values that are not shut and that cells have
+	values  uint32   // all that cells have
 	without uint32   // cells that have none
 	fixed   bool     // the same in all cells of a group: tenants are told apart by this key
 }
@@ -176,7 +177,14 @@ func (v *View) countCell(number, by uint32) {
 			c.dims[i].without += by
 			continue
 		}
+		before := c.values[x].cells
 		c.values[x].cells += by
+		switch {
+		case before == 0:
+			c.dims[i].values++
+		case c.values[x].cells == 0:
+			c.dims[i].values--
+		}
 		c.listValue(x)
 	}
 	for _, x := range c.further[number] {
@@ -266,13 +274,14 @@ func (v *View) lift(number uint32) {
 	}
 }
 
-// homeOf is the gate for a cell: one that is shut, so that no pick meets it in vain; otherwise that of its first limit.
+// homeOf is the gate for a cell: one that is shut, so that no pick meets it in vain; otherwise that of its scarcest value.
 func (v *View) homeOf(number uint32) (gate uint32) {
 	group, x := v.cells.list[number].group, v.obstacleOf(number)
 	if x == none {
-		row := v.rowOf(number)
-		if at := slices.IndexFunc(row, func(x uint32) bool { return x != none }); at >= 0 {
-			x = row[at]
+		for i, y := range v.rowOf(number) {
+			if y != none && (x == none || v.room(uint32(i)) < v.room(v.cells.values[x].dim)) {
+				x = y
+			}
 		}
 	}
 	if x == none {
@@ -281,13 +290,29 @@ func (v *View) homeOf(number uint32) (gate uint32) {
 	return v.gateFor(group, v.cells.values[x].term, v.cells.values[x].base)
 }
 
-// obstacleOf is a value of the cell that is shut, none if there is none.
+// room is how many chunks of all values of a dimension may be in flight. Where there is the least, a value is shut the most of
+// the time: a cell in the gate of that one is the least often met in vain.
+func (v *View) room(dim uint32) uint64 {
+	switch d := &v.cells.dims[dim]; {
+	case d.fixed:
+		return 0 // and the gate is no other tenant's chunks' to open and shut
+	case int(dim) == len(v.limits):
+		return 1<<64 - 1
+	default:
+		return uint64(d.values) * uint64(v.limits[dim].max)
+	}
+}
+
+// obstacleOf is a value of the cell that is shut, none if there is none; of several the scarcest.
 func (v *View) obstacleOf(number uint32) uint32 {
-	c := v.cells
-	for _, x := range v.rowOf(number) {
-		if x != none && c.values[x].isShut() {
-			return x
+	c, found := v.cells, uint32(none)
+	for i, x := range v.rowOf(number) {
+		if x != none && c.values[x].isShut() && (found == none || v.room(uint32(i)) < v.room(c.values[found].dim)) {
+			found = x
 		}
+	}
+	if found != none {
+		return found
 	}
 	if c.further != nil {
 		for _, x := range c.further[number] {

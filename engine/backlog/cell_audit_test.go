@@ -112,13 +112,16 @@ func (m *model) auditCells(v *View) {
 			m.fatalf("view %s: %d cells are counted without dimension %d, want %d", v.key, c.dims[i].without, i, without[i])
 		}
 	}
-	open := make([]int, len(c.dims))
+	open, values := make([]int, len(c.dims)), make([]uint32, len(c.dims))
 	for number := range c.values {
 		x := &c.values[number]
 		if x.term == nil || v.state == dropped && c.valueOf[x.term] != uint32(number) {
 			continue
 		}
 		lists := count[number] > 0 && x.term.inFlight < x.max
+		if count[number] > 0 {
+			values[x.dim]++
+		}
 		if lists {
 			open[x.dim]++
 		}
@@ -127,8 +130,8 @@ func (m *model) auditCells(v *View) {
 		}
 	}
 	for i := range c.dims {
-		if len(c.dims[i].open) != open[i] {
-			m.fatalf("view %s lists %d open values in dimension %d, want %d", v.key, len(c.dims[i].open), i, open[i])
+		if d := &c.dims[i]; len(d.open) != open[i] || i < len(v.limits) && d.values != values[i] {
+			m.fatalf("view %s lists %d open values of %d in dimension %d, want %d of %d", v.key, len(d.open), d.values, i, open[i], values[i])
 		}
 	}
 	if live != len(c.list)-len(c.free) || len(c.rows) != len(c.list)*len(c.dims) {

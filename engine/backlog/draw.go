@@ -24,7 +24,7 @@ func (v *View) chooseCell(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 			continue
 		}
 		met++
-		if !searches || 2*met < v.combinations(number) {
+		if !searches || 3*met < v.combinations(number) {
 			continue
 		}
 		found := v.search(number)

@@ -114,10 +114,12 @@ func (v *View) lookUp(group uint32) {
 	if !ok {
 		return
 	}
-	for ; number != none; number = c.list[number].next {
-		v.in.examined++
-		if c.list[number].group == group && slices.Equal(v.rowOf(number), c.row) && v.obstacleOf(number) == none {
-			c.found = append(c.found, number)
+	for at := number; at != none; at = c.list[at].next {
+		if at != number {
+			v.in.examined++
+		}
+		if c.list[at].group == group && slices.Equal(v.rowOf(at), c.row) && v.obstacleOf(at) == none {
+			c.found = append(c.found, at)
 		}
 	}
 }
