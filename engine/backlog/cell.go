@@ -177,18 +177,10 @@ func (v *View) countCell(number, by uint32) {
 			c.dims[i].without += by
 			continue
 		}
-		before := c.values[x].cells
-		c.values[x].cells += by
-		switch {
-		case before == 0:
-			c.dims[i].values++
-		case c.values[x].cells == 0:
-			c.dims[i].values--
-		}
-		c.listValue(x)
+		c.countValue(x, by)
 	}
 	for _, x := range c.further[number] {
-		c.values[x].cells += by
+		c.countValue(x, by)
 	}
 }
 

@@ -130,7 +130,7 @@ func (m *model) auditCells(v *View) {
 		}
 	}
 	for i := range c.dims {
-		if d := &c.dims[i]; len(d.open) != open[i] || i < len(v.limits) && d.values != values[i] {
+		if d := &c.dims[i]; len(d.open) != open[i] || d.values != values[i] {
 			m.fatalf("view %s lists %d open values of %d in dimension %d, want %d of %d", v.key, len(d.open), d.values, i, open[i], values[i])
 		}
 	}

@@ -71,6 +71,31 @@ func nestedCases() []nestedCase {
 	return cases
 }
 
+// A submission that an operator's limit held back, and that is free of it again, is still under the view's own limits.
+func TestLimitAfterAnOperatorsLimitIsGone(t *testing.T) {
+	t.Parallel()
+	for name, br := range map[string]strategy.Branch{
+		"one limit":  limited(strategy.OldestFirst, side("x", 1)),
+		"two limits": limited(strategy.OldestFirst, side("x", 1), side("y", 1)),
+	} {
+		b := New()
+		first, second := b.add(2, 0, is("w", 1), is("x", 1)), b.add(2, 0, is("x", 1))
+		v := finished(b, br)
+		b.SetValue("w", queue.IntValue(1), queue.ValueSettings{Limit: 0})
+		if s, _, ok := b.Take(v, nil); !ok || s != second {
+			t.Errorf("%s: took from %v while w=1 is limited, want the second submission", name, s)
+		}
+		b.SetValue("w", queue.IntValue(1), queue.NoSettings())
+		if s, _, ok := b.Take(v, nil); ok {
+			t.Errorf("%s: took from submission %v while x=1 has its maximum in flight, want nothing", name, s.ID())
+		}
+		b.Land(second)
+		if s, _, ok := b.Take(v, nil); !ok || s != first {
+			t.Errorf("%s: took from %v, want the first submission", name, s)
+		}
+	}
+}
+
 // What a pick under several limits looks at depends neither on the backlog nor on what is reserved.
 func TestNestedExaminedDoesNotGrow(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ type nestedRounds struct {
 	limited bool             // an operator lets nothing of w=1 be taken
 }
 
-func newNestedRounds(open, values int64) *nestedRounds {
+func newNestedRounds(order strategy.Order, open, values int64) *nestedRounds {
 	n := &nestedRounds{b: New(), rnd: rand.New(rand.NewPCG(1, 80)), open: open, values: values}
 	for i := range 3 * values * values {
 		meta := queue.Meta{is("w", i%3), is("x", i%values), is("y", i/values%values)}
@@ -31,7 +31,7 @@ func newNestedRounds(open, values int64) *nestedRounds {
 		}
 		n.subs = append(n.subs, n.b.add(uint32(3+i*i%97), 0, meta...))
 	}
-	n.v = finished(n.b, limited(strategy.Random, strategy.Limit{Key: "x", Max: 1}, strategy.Limit{Key: "y", Max: 1}))
+	n.v = finished(n.b, limited(order, strategy.Limit{Key: "x", Max: 1}, strategy.Limit{Key: "y", Max: 1}))
 	for k, key := range []string{"x", "y"} {
 		for i := range values {
 			s := n.b.add(1, 0, is(key, i))
@@ -51,8 +51,8 @@ func (n *nestedRounds) admits(i int64) bool {
 	return (x < n.open || x == n.pair[0]) && (i%7 == 0 || y < n.open || y == n.pair[1]) && !(n.limited && i%3 == 1)
 }
 
-// round takes a chunk, adds what was to be expected of that, and says whether all combinations were looked up for it.
-func (n *nestedRounds) round(t *testing.T, operator bool, got, want []float64) (searched bool) {
+// begin frees a value of either key, and sometimes has the operator change his mind.
+func (n *nestedRounds) begin(operator bool) {
 	for k := range n.pair {
 		n.pair[k] = n.open + n.rnd.Int64N(n.values-n.open)
 		n.b.Land(n.holders[k][n.pair[k]])
@@ -65,6 +65,27 @@ func (n *nestedRounds) round(t *testing.T, operator bool, got, want []float64) (
 		}
 		n.b.SetValue("w", queue.IntValue(1), s)
 	}
+	n.v.cells.found = n.v.cells.found[:0]
+}
+
+// end takes a chunk, gives it back, and fills the two values again. It says whether all combinations were looked up.
+func (n *nestedRounds) end(t *testing.T) (from *Submission, searched bool) {
+	s, index, ok := n.b.Take(n.v, n.rnd)
+	if !ok {
+		t.Fatalf("nothing found with x=%d and y=%d free", n.pair[0], n.pair[1])
+	}
+	n.b.Land(s)
+	n.b.PutBack(s, index)
+	for k := range n.pair {
+		holder := n.holders[k][n.pair[k]]
+		n.b.PutBack(holder, 0)
+		n.b.TakeChunk(holder, 0)
+	}
+	return s, len(n.v.cells.found) > 0
+}
+
+// expect adds the probabilities of the round.
+func (n *nestedRounds) expect(want []float64) {
 	total := 0.0
 	for i, s := range n.subs {
 		if n.admits(int64(i)) {
@@ -76,20 +97,6 @@ func (n *nestedRounds) round(t *testing.T, operator bool, got, want []float64) (
 			want[i] += float64(s.Available()) / total
 		}
 	}
-	n.v.cells.found = n.v.cells.found[:0]
-	s, index, ok := n.b.Take(n.v, n.rnd)
-	if !ok {
-		t.Fatalf("nothing found with x=%d and y=%d free", n.pair[0], n.pair[1])
-	}
-	got[s.Seq()-1]++
-	n.b.Land(s)
-	n.b.PutBack(s, index)
-	for k := range n.pair {
-		holder := n.holders[k][n.pair[k]]
-		n.b.PutBack(holder, 0)
-		n.b.TakeChunk(holder, 0)
-	}
-	return len(n.v.cells.found) > 0
 }
 
 // Under several limits Random hits every submission that none of them holds back in proportion to its available chunks: where
@@ -111,11 +118,14 @@ func TestRandomIsUniformUnderNestedLimits(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			n := newNestedRounds(test.open, 13)
+			n := newNestedRounds(strategy.Random, test.open, 13)
 			got, want := make([]float64, len(n.subs)), make([]float64, len(n.subs))
 			searched := 0
 			for range rounds {
-				if n.round(t, test.operator, got, want) {
+				n.begin(test.operator)
+				n.expect(want)
+				s, looked := n.end(t)
+				if got[s.Seq()-1]++; looked {
 					searched++
 				}
 			}
@@ -125,5 +135,35 @@ func TestRandomIsUniformUnderNestedLimits(t *testing.T) {
 				t.Errorf("%d of %d rounds looked up all combinations, want many: %v", searched, rounds, test.searches)
 			}
 		})
+	}
+}
+
+// The orders find the first of all submissions that no limit holds back, also by looking up all combinations.
+func TestOrderUnderNestedLimits(t *testing.T) {
+	t.Parallel()
+	for _, order := range []strategy.Order{strategy.OldestFirst, strategy.NewestFirst} {
+		for _, operator := range []bool{false, true} {
+			n := newNestedRounds(order, 0, 13)
+			searched := 0
+			for round := range 5000 {
+				n.begin(operator)
+				var want *Submission
+				for i, s := range n.subs {
+					if n.admits(int64(i)) && (want == nil || order == strategy.NewestFirst) {
+						want = s
+					}
+				}
+				got, looked := n.end(t)
+				if got != want {
+					t.Fatalf("%v round %d: took from submission %v, want %v; looked up: %v", order, round, got.ID(), want.ID(), looked)
+				}
+				if looked {
+					searched++
+				}
+			}
+			if searched < 50 {
+				t.Errorf("%v: %d rounds looked up all combinations, want at least 50", order, searched)
+			}
+		}
 	}
 }

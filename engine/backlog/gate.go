@@ -110,6 +110,7 @@ func (v *View) gateFor(group uint32, t *term, base uint32) uint32 {
 	number := v.addGate(group)
 	g := &v.gates[number]
 	g.watched, g.base, g.max = t, base, min(base, t.limit)
+	v.strays = v.strays || base == queue.NoLimit
 	if v.gateOf == nil {
 		v.gateOf = map[gateKey]uint32{}
 	}

@@ -108,7 +108,7 @@ func (v *View) sampleGate(in *group, rnd *rand.Rand) (g *gate, number uint64) {
 // heldBack moves a submission that stands in an open gate, but is under a limit of an operator's that is reached, into the
 // shut gate of that one. There no pick meets it again until the gate opens.
 func (v *View) heldBack(s *Submission, at uint32) bool {
-	if v.in.limited == 0 {
+	if v.in.limited == 0 && !v.strays {
 		return false
 	}
 	t, base := v.obstacle(s)

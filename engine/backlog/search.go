@@ -29,6 +29,20 @@ func (c *cells) dropValue(number uint32) {
 	c.freeValues = append(c.freeValues, number)
 }
 
+// countValue counts a cell of the value that comes or, by ^0, goes.
+func (c *cells) countValue(number, by uint32) {
+	x := &c.values[number]
+	before := x.cells
+	x.cells += by
+	switch {
+	case before == 0:
+		c.dims[x.dim].values++
+	case x.cells == 0:
+		c.dims[x.dim].values--
+	}
+	c.listValue(number)
+}
+
 // listValue has a value listed exactly while it is open and some cell has it.
 func (c *cells) listValue(number uint32) {
 	x := &c.values[number]

@@ -27,6 +27,7 @@ type View struct {
 	used    uint64
 
 	cells     *cells // nil: there are at most one limit, and submissions stand in gates
+	strays    bool   // a gate was made for an operator's limit of another key: who stands there may be under the view's own
 	gates     []gate
 	gateOf    map[gateKey]uint32 // without the free gates
 	freeGates []uint32
