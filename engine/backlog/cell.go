@@ -123,9 +123,11 @@ func (v *View) rowOf(number uint32) []uint32 {
 	return v.cells.rows[number*width : (number+1)*width]
 }
 
-// hash is of a group and a row.
+// hash is of a group and a row: a step of SplitMix64's finaliser for each number. The group's comes first, alone, as numbers
+// that are both small would cancel out.
 func hash(group uint32, row []uint32) uint64 {
-	h := uint64(group) + 0x9e3779b97f4a7c15
+	h := (uint64(group) + 1) * 0xbf58476d1ce4e5b9
+	h ^= h >> 31
 	for _, x := range row {
 		h = (h ^ uint64(x)) * 0xbf58476d1ce4e5b9
 		h ^= h >> 31
@@ -316,16 +318,12 @@ func (v *View) obstacleOf(number uint32) uint32 {
 	return none
 }
 
-// evade moves a cell that stands in an open gate, but is under another limit that is reached, to the shut gate of that one.
-// There no pick meets it again until the gate opens.
-func (v *View) evade(number uint32) bool {
-	x := v.obstacleOf(number)
-	if x == none {
-		return false
-	}
+// evade moves a cell that stands in an open gate, but is under another limit that is reached, to the shut gate of that
+// value. There no pick meets it again until the gate opens.
+func (v *View) evade(number, obstacle uint32) {
+	x := &v.cells.values[obstacle]
 	v.unseat(number)
-	v.seat(number, v.gateFor(v.cells.list[number].group, v.cells.values[x].term, v.cells.values[x].base))
-	return true
+	v.seat(number, v.gateFor(v.cells.list[number].group, x.term, x.base))
 }
 
 // byHead ranks the cells of a gate by their first submissions.

@@ -6,6 +6,10 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
+// few is up to how many combinations are looked up as soon as a cell is met in vain. It is not moved then: that costs more
+// than to look them up, and a tenant's cells are best left where no other tenant's chunks open the gate.
+const few = 12
+
 // chooseCell is choose for a view of cells. It draws, and moves each cell that it meets in vain; if that goes on for longer
 // than it would take to look up every combination of open values, it does this. So a pick costs at most a small multiple of
 // the cheaper of the two: where many limits leave much open nearly every draw is good, and where they leave little there are
@@ -17,24 +21,26 @@ func (v *View) chooseCell(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 		if !drawn {
 			continue
 		}
-		if !v.evade(number) {
+		obstacle := v.obstacleOf(number)
+		if obstacle == none {
 			if s, draw, is := v.pickFrom(number, draw); is == chosen {
 				return s, draw
 			}
 			continue
 		}
 		met++
-		if !searches || 3*met < v.combinations(number) {
-			continue
+		if searches {
+			if count := v.combinations(number); count <= few || count <= 3*met {
+				found := v.search(number)
+				if searches = len(found) > 0; searches {
+					if s, draw, is := v.pickAmong(found, rnd); is == chosen {
+						return s, draw
+					}
+					continue
+				}
+			}
 		}
-		found := v.search(number)
-		if len(found) == 0 {
-			searches = false // what is offered is to be moved away all the same, so that nobody comes here again
-			continue
-		}
-		if s, draw, is := v.pickAmong(found, rnd); is == chosen {
-			return s, draw
-		}
+		v.evade(number, obstacle) // if nothing was found all of them, so that nobody comes here again
 	}
 	return nil, 0
 }
