@@ -36,6 +36,7 @@ type openQueue struct {
 	shard   *shard.Shard
 	empty   emptyCounts
 	named   named
+	values  values
 }
 
 func (q *openQueue) info() QueueInfo {
@@ -73,8 +74,12 @@ func (e *Engine) openQueues(ctx context.Context) error {
 			return err
 		}
 	}
+	set, err := e.loadValues()
+	if err != nil {
+		return err
+	}
 	for _, row := range rows {
-		if err := e.openQueue(ctx, row); err != nil {
+		if err := e.openQueue(ctx, row, set[row.Shard]); err != nil {
 			return fmt.Errorf("queue %s: %w", row.Name, err)
 		}
 	}
@@ -84,14 +89,17 @@ func (e *Engine) openQueues(ctx context.Context) error {
 	return err
 }
 
-// openQueue recovers a queue's shard. The caller holds e.mu, or nobody else knows the engine yet.
-func (e *Engine) openQueue(ctx context.Context, row store.QueueRow) error {
+// openQueue recovers a queue's shard, with what is set for values. The caller holds e.mu, or nobody else knows the engine yet.
+func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, set []store.ValueRow) error {
 	dir := e.shardDir(row.Shard)
 	if err := makeDir(dir); err != nil {
 		return err
 	}
 	q := &openQueue{name: row.Name, id: row.Shard, created: row.Created}
 	q.config.Store(&row.Settings)
+	for _, v := range set {
+		q.values.set(v.Entry, ValueSettings{ValueSettings: v.Settings, Version: v.Version, Changed: v.Changed})
+	}
 	var err error
 	if q.store, err = store.Open(ctx, filepath.Join(dir, storeFile), store.Options{}); err != nil {
 		return err
@@ -102,7 +110,7 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow) error {
 			return sqlitelog.Open(ctx, filepath.Join(dir, journalFile), sqlitelog.Options{})
 		},
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
-		Committed: e.metrics.committed(row.Name), FreeBallast: e.ballast.free, FoldBytes: e.options.FoldBytes,
+		Committed: e.metrics.committed(row.Name), FreeBallast: e.ballast.free, Values: q.values.each, FoldBytes: e.options.FoldBytes,
 	})
 	if err != nil {
 		q.store.Close()
@@ -194,7 +202,7 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 		return info, false, err
 	}
 	row := store.QueueRow{Name: name, Shard: id, Settings: settings, Created: queue.At(e.options.Now())}
-	if err := e.openQueue(ctx, row); err != nil {
+	if err := e.openQueue(ctx, row, nil); err != nil {
 		return info, false, err
 	}
 	if err := e.catalogue.PutQueue(row); err != nil {

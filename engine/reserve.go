@@ -16,13 +16,16 @@ type ReserveRequest struct {
 	Consumer string
 	Wait     time.Duration // for the first chunk, 0 to queue.MaxWait
 	Timeout  time.Duration // until the deadline; 0: the queue's
+	Limited  int           // how many saturated values a result without chunks names at most: 0 to queue.MaxLimited
 }
 
-// ReserveResult is the answer. Reason and RetryAfter are set when there are no reservations; RetryAfter 0 is "no idea".
+// ReserveResult is the answer. The other fields are set when there are no reservations: RetryAfter 0 is "no idea", and Limited
+// is for queue.AllLimited: as many as were asked for of the values that are in the way.
 type ReserveResult struct {
 	Reservations []queue.Reservation
 	Reason       queue.EmptyReason
 	RetryAfter   time.Duration
+	Limited      []queue.Saturated
 }
 
 // Reserve hands chunks to a consumer. The reservations are appended to dst.
@@ -39,7 +42,7 @@ func (e *Engine) Reserve(ctx context.Context, queueName string, r ReserveRequest
 
 func (q *openQueue) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
 	from := len(dst)
-	got, err := q.shard.Reserve(ctx, shard.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Timeout: r.Timeout, Wait: r.Wait}, dst)
+	got, err := q.shard.Reserve(ctx, shard.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Timeout: r.Timeout, Wait: r.Wait, Limited: min(max(r.Limited, 0), queue.MaxLimited)}, dst)
 	if err == nil && len(got.Reservations) == from {
 		q.empty.count(got.Reason)
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine"
-	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -43,7 +42,12 @@ type Engine interface {
 	Exchange(ctx context.Context, queueName string, x engine.Exchange, out *engine.Exchanged) error
 
 	Stats(ctx context.Context, queueName string) (queue.Stats, error)
-	Values(ctx context.Context, queueName string, key queue.MetaKey, sort string, limit int) ([]backlog.ValueCount, error)
+
+	Keys(ctx context.Context, queueName, after string, limit int) (engine.Page[engine.KeyInfo], error)
+	Values(ctx context.Context, queueName string, key queue.MetaKey, sort string, limit int) ([]engine.Value, error)
+	Value(ctx context.Context, queueName string, entry queue.MetaEntry) (engine.Value, error)
+	PutValue(ctx context.Context, queueName string, entry queue.MetaEntry, settings queue.ValueSettings, guard engine.ValueGuard) (v engine.Value, created bool, err error)
+	DeleteValue(ctx context.Context, queueName string, entry queue.MetaEntry, guard engine.ValueGuard) error
 }
 
 var _ Engine = (*engine.Engine)(nil)

@@ -11,7 +11,7 @@ import (
 // not made when one is missing or superfluous.
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
-	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), submissionNotes(), reservationNotes(), strategyNotes(), serverNotes()} {
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), serverNotes()} {
 		for name, n := range part {
 			all[name] = n
 		}
@@ -101,16 +101,37 @@ func statsNotes() map[string]note {
 		"Stats.journal_bytes":              {text: "Size of the journal on disk"},
 		"Stats.store_bytes":                {text: "Size of the store on disk"},
 		"Stats.disk_full":                  between(0, 1, "1: inserts are refused for want of room"),
-		"ValueCount.value":                 {text: "The value"},
-		"ValueCount.ready":                 {text: "Ready chunks of submissions with the value"},
-		"ValueCount.in_flight":             {text: "Chunks of such submissions that are held"},
-		"ValueCount.submissions":           {text: "Open submissions with the value"},
-		"ValueCount.limit":                 {text: "Server-side limit of in_flight; null: none", nullable: true},
-		"ValueCount.weight":                {text: "Share under Fair"},
-		"ValueCount.saturated_since":       {text: "Since when in_flight is at the limit; null: it is not", nullable: true},
-		"PageValueCount.items":             {text: "The values"},
-		"PageValueCount.next":              {text: "Cursor of the next page; absent on the last"},
 	}
+}
+
+func valueNotes() map[string]note {
+	out := map[string]note{
+		"MetaKey.key":            {text: "The key"},
+		"MetaKey.values":         {text: "Values that open submissions have or that something is set for"},
+		"MetaKey.values_set":     {text: "Of them, those that something is set for"},
+		"PageMetaKey.items":      {text: "The keys, by name"},
+		"PageMetaKey.next":       {text: "Cursor of the next page; absent on the last"},
+		"ValueCount.value":       {text: "The value"},
+		"ValueCount.ready":       {text: "Ready chunks of submissions with the value"},
+		"ValueCount.in_flight":   {text: "Chunks of such submissions that are held"},
+		"ValueCount.submissions": {text: "Open submissions with the value"},
+		"ValueCount.saturated":   {text: "Whether in_flight is at limit, or above it"},
+		"ValueCount.etag":        {text: "Names what is set, for If-Match; absent when nothing is"},
+		"ValueCount.changed_at":  {text: "When it was set; absent when nothing is"},
+		"PageValueCount.items":   {text: "The values"},
+		"PageValueCount.next":    {text: "Cursor of the next page; absent on the last"},
+		"Saturated.key":          {text: "The meta key"},
+		"Saturated.value":        {text: "The value"},
+		"Saturated.in_flight":    {text: "Chunks of submissions with the value that are held"},
+		"Saturated.limit":        {text: "The limit that is reached: that of the strategy or the one set for the value, whichever is smaller"},
+	}
+	for _, schema := range []string{"ValueCount", "ValueSettings"} {
+		limit := between(0, queue.MaxValueLimit, "Most chunks in flight, for every reservation of the queue; null: no limit is set")
+		weight := between(1./queue.DefaultWeight, queue.MaxWeight/queue.DefaultWeight, "Share under Fair, with up to three decimals; null: none is set, which counts as 1")
+		limit.nullable, weight.nullable = true, true
+		out[schema+".limit"], out[schema+".weight"] = limit, weight
+	}
+	return out
 }
 
 func submissionNotes() map[string]note {
@@ -218,6 +239,7 @@ func reservationNotes() map[string]note {
 		reason.nullable = true
 		out[schema+".reason"] = reason
 		out[schema+".retry_after_ms"] = note{text: "When to ask again, where that is known", nullable: true}
+		out[schema+".limited"] = note{text: "With all_limited: some of the values that are at their limit; absent otherwise", items: queue.MaxLimited}
 	}
 	for _, schema := range []string{"CompleteItem", "FailItem", "ExtendItem", "ReleaseItem"} {
 		out[schema+".token"] = note{text: "As the reservation gave it"}

@@ -22,7 +22,7 @@ const (
 
 const (
 	reserveAbout = "Takes up to `max` chunks in the order of the strategy. With `wait_ms` an empty answer is put off until there is work for this strategy, at most so long. " +
-		"An empty answer says why in `reason`."
+		"An empty answer says why in `reason`, and with `all_limited` names some of the values that are at their limit in `limited`."
 	resultsAbout = "One result per item, in order: ok, already (done before by this very token), lost, gone, unknown or invalid. One bad item does not spoil the others."
 )
 
@@ -102,6 +102,7 @@ func (s *Server) reserveRequest(in *wire.ReserveRequest, queueName, prefix strin
 		Max: in.Max, Plan: plan, Consumer: string(in.Consumer),
 		Wait:    time.Duration(in.WaitMS) * time.Millisecond,
 		Timeout: time.Duration(in.TimeoutMS) * time.Millisecond,
+		Limited: queue.MaxLimited,
 	}, nil
 }
 
@@ -144,7 +145,7 @@ func (s *Server) handOver(c echo.Context, queueName string, reserved []queue.Res
 // fillReservations puts a result into the answer. Tokens and meta objects are appended to scratch, which is returned.
 func fillReservations(out *wire.ReserveResponse, scratch []byte, result engine.ReserveResult) []byte {
 	out.Reservations = out.Reservations[:0]
-	out.Reason, out.HasRetryAfter, out.RetryAfterMS = "", false, 0
+	out.Reason, out.HasRetryAfter, out.RetryAfterMS, out.Limited = "", false, 0, out.Limited[:0]
 	var meta []byte
 	for i := range result.Reservations {
 		in := &result.Reservations[i]
@@ -167,6 +168,9 @@ func fillReservations(out *wire.ReserveResponse, scratch []byte, result engine.R
 		out.Reason = result.Reason.String()
 		if result.RetryAfter > 0 {
 			out.HasRetryAfter, out.RetryAfterMS = true, max(1, result.RetryAfter.Milliseconds())
+		}
+		for _, v := range result.Limited {
+			out.Limited = append(out.Limited, wire.Saturated{Key: v.Key, Value: apiValue(v.Value), InFlight: v.InFlight, Limit: v.Limit})
 		}
 	}
 	return scratch

@@ -64,9 +64,8 @@ func (s *Server) routes() error {
 		summary: "Delete a queue", about: "Only a queue without open submissions can be deleted, and never the one named default."}, s.deleteQueue)
 	register(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead, tag: tagQueues,
 		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the same at any backlog. Totals count from the server's start."}, s.getStats)
-	register(d, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values", scope: scopeRead, tag: tagQueues, compress: true,
-		summary: "List the values of a meta key with what is ready and in flight"}, s.listValues)
 
+	s.valueRoutes(d)
 	s.strategyRoutes(d)
 
 	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
@@ -114,6 +113,20 @@ func (s *Server) routes() error {
 	s.echo.HEAD("/livez", s.livez)
 	s.operations["/livez"][http.MethodHead] = s.operations["/livez"][http.MethodGet]
 	return s.finishDocument(d)
+}
+
+// valueRoutes are the part of the table about values of meta keys.
+func (s *Server) valueRoutes(d *document) {
+	register(d, operation{id: "list-meta-keys", method: "GET", path: "/v1/queues/{queue}/meta-keys", scope: scopeRead, tag: tagQueues, compress: true,
+		summary: "List the meta keys with how many values they have", about: listKeysAbout}, s.listKeys)
+	register(d, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values", scope: scopeRead, tag: tagQueues, compress: true,
+		summary: "List the values of a meta key with what is ready, in flight and set"}, s.listValues)
+	register(d, operation{id: "get-meta-value", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeRead, tag: tagQueues,
+		summary: "Read a value of a meta key: what is ready, in flight and set", about: valueAbout}, s.getValue)
+	register(d, operation{id: "put-meta-value", method: "PUT", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, tag: tagQueues, creates: reflect.TypeFor[api.ValueCount](),
+		summary: "Set a limit and a weight for a value of a meta key", about: putValueAbout}, s.putValue)
+	register(d, operation{id: "delete-meta-value", method: "DELETE", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, tag: tagQueues,
+		summary: "Remove what is set for a value of a meta key", about: "It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT."}, s.deleteValue)
 }
 
 // strategyRoutes are the part of the table about named strategies.

@@ -86,13 +86,25 @@ func emptyText(got *api.ReserveResponse) string {
 	}
 	switch reason {
 	case api.ReasonAllLimited:
-		return "nothing to hand out now: the strategy's limits hold everything back"
+		return "nothing to hand out now: limits hold everything back" + limitedText(got.Limited)
 	case api.ReasonPaused:
 		return "nothing to hand out now: paused"
 	case api.ReasonNotYetDue:
 		return "nothing to hand out now: what there is waits for its time"
 	}
 	return "nothing to hand out now"
+}
+
+// limitedText names the values that are in the way: those that the server named.
+func limitedText(limited []api.Saturated) string {
+	parts := make([]string, len(limited))
+	for i, v := range limited {
+		parts[i] = fmt.Sprintf("%s=%s %d/%d", v.Key, metaText(v.Value), v.InFlight, v.Limit)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 func reservationRow(r api.Reservation) []string {

@@ -14,6 +14,7 @@ const (
 	CodeUnknownQueue      Code = "unknown_queue"          // no queue of that name
 	CodeUnknownSubmission Code = "unknown_submission"     // no submission of that id, or aged out of the history
 	CodeUnknownStrategy   Code = "unknown_strategy"       // no strategy of that name in the queue, or no such version
+	CodeUnknownValue      Code = "unknown_value"          // no submission has this value of a meta key, and nothing is set for it
 	CodeConflict          Code = "conflict"               // the state forbids it (deleting a queue with open submissions, ...)
 	CodeIdempotencyReuse  Code = "idempotency_key_reused" // same key, different request
 	CodeTooLarge          Code = "too_large"              // a body or a batch over its limit

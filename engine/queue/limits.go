@@ -27,6 +27,8 @@ const (
 	MaxStrategies        = 1000 // named ones of a queue: they are compiled and held in memory
 	MaxStrategyVersions  = 100  // the newest of a name: enough to see what changed and go back
 
+	MaxSetValues = 100_000 // values of a queue's meta keys with a limit or weight: all are in memory, some 200 bytes each
+
 	MaxReserve     = 1000  // chunks of one reserve
 	MaxBatch       = 10000 // items of one complete, fail, extend or release
 	MaxWait        = 60 * time.Second

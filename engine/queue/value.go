@@ -16,3 +16,12 @@ const (
 
 // NoSettings are those of a value that nobody set anything for.
 func NoSettings() ValueSettings { return ValueSettings{Limit: NoLimit} }
+
+// Saturated is a value of a meta key that has as many chunks in flight as its limit lets it, or more when the limit came later.
+type Saturated struct {
+	MetaEntry
+	InFlight, Limit uint32
+}
+
+// MaxLimited is how many saturated values an answer without chunks names: a hint where to look, not a list.
+const MaxLimited = 10

@@ -35,6 +35,11 @@ func (s *Shard) recover(ctx context.Context) error {
 		return err
 	}
 	m.settle(now)
+	if s.options.Values != nil {
+		s.options.Values(func(entry queue.MetaEntry, settings queue.ValueSettings) {
+			m.backlog.SetValue(entry.Key, entry.Value, settings)
+		})
+	}
 	if err := s.newEpoch(ctx, m, now); err != nil {
 		return err
 	}

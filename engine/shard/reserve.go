@@ -20,13 +20,16 @@ type Request struct {
 	Consumer string
 	Timeout  time.Duration // 0: the queue's
 	Wait     time.Duration // how long to wait for the first chunk
+	Limited  int           // how many saturated values an answer without chunks names at most: 0 to queue.MaxLimited
 }
 
-// Reserved is its answer. Reason and RetryAfter are set when Reservations is empty; RetryAfter 0 means "no idea".
+// Reserved is its answer. The other fields are set when Reservations is empty: RetryAfter 0 means "no idea", and Limited is for
+// queue.AllLimited: as many as were asked for of the values that are in the way.
 type Reserved struct {
 	Reservations []queue.Reservation
 	Reason       queue.EmptyReason
 	RetryAfter   time.Duration
+	Limited      []queue.Saturated
 }
 
 // pick is one reservation as the machine makes it; what else an answer needs is gathered outside the mutex.
@@ -123,58 +126,6 @@ func (m *machine) resolvePick(p *pick) (*record, uint32, standing) {
 	return m.resolve(&t)
 }
 
-// emptyReason says why a plan yields nothing now.
-func (m *machine) emptyReason(plan *strategy.Plan, now queue.Time) (queue.EmptyReason, time.Duration) {
-	const looked = 64
-	next := queue.Time(0)
-	for i, d := range m.due {
-		if i == looked {
-			break
-		}
-		r := m.liveSeq(d.seq)
-		if r == nil || !(d.whole && r.parked || !d.whole && r.tries[d.index] != nil && r.tries[d.index].waiting) {
-			continue
-		}
-		if matches(plan, r.meta()) && (next == 0 || d.at < next) {
-			next = d.at
-		}
-	}
-	if m.limited(plan) {
-		return queue.AllLimited, 0
-	}
-	if next != 0 {
-		return queue.NotYetDue, max(next.Sub(now), time.Millisecond)
-	}
-	return queue.Nothing, 0
-}
-
-// limited says whether some branch, of which none yields anything, would if there were no limits: its own, or an operator's.
-func (m *machine) limited(plan *strategy.Plan) bool {
-	for i := range plan.Branches {
-		if v := m.backlog.View(&plan.Branches[i]); v != nil && v.Gated() {
-			return true
-		}
-	}
-	return false
-}
-
-func matches(plan *strategy.Plan, meta queue.Meta) bool {
-	for i := range plan.Branches {
-		none := plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
-			for _, f := range leaf.Filters {
-				if value, there := meta.Find(f.Key); !there || value != f.Value {
-					return true
-				}
-			}
-			return false
-		})
-		if !none {
-			return true
-		}
-	}
-	return false
-}
-
 // Reserve hands out up to q.Max chunks by the plan, waiting up to q.Wait for the first. The reservations are appended to
 // dst.
 func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation) (Reserved, error) {
@@ -221,9 +172,10 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 // empty answers a reserve that found nothing, or waits for work. The mutex is held and given up.
 func (s *Shard) empty(ctx context.Context, q *Request, now queue.Time, dst []queue.Reservation) (Reserved, error) {
 	if q.Wait <= 0 {
-		reason, after := s.m.emptyReason(q.Plan, now)
+		answer := s.m.empty(q, now)
 		s.mu.Unlock()
-		return Reserved{Reservations: dst, Reason: reason, RetryAfter: after}, nil
+		answer.Reservations = dst
+		return answer, nil
 	}
 	w := s.park(q)
 	s.mu.Unlock()
@@ -258,12 +210,14 @@ func (s *Shard) leave(ctx context.Context, w *waiter, dst []queue.Reservation) (
 		s.mu.Unlock()
 		return Reserved{Reservations: dst}, ctx.Err()
 	}
-	reason, after := s.m.emptyReason(w.q.Plan, now)
-	s.mu.Unlock()
 	if len(picks) > 0 {
+		s.mu.Unlock()
 		return s.fill(ctx, picks, dst)
 	}
-	return Reserved{Reservations: dst, Reason: reason, RetryAfter: after}, nil
+	answer := s.m.empty(&w.q, now)
+	s.mu.Unlock()
+	answer.Reservations = dst
+	return answer, nil
 }
 
 // fill makes the answer: tokens are signed and contents gathered outside the mutex. When contents cannot be read the

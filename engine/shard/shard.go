@@ -14,7 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Options is what a shard is made of. Every field but FoldBytes and FoldEnded is needed.
+// Options is what a shard is made of. Every field but Values, FoldBytes and FoldEnded is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -29,6 +29,10 @@ type Options struct {
 	Committed   func(took time.Duration, ops, bytes int) // told of every commit
 	Fatal       func(error)                              // ends the process: what memory says can no longer be trusted
 	FreeBallast func() bool                              // makes room on a full disk; false when there is none left to free
+
+	// Values calls its argument for everything that is set for values of meta keys: at the start, and again when the state is
+	// made anew after a failed commit. It must not call the shard. nil: nothing is set.
+	Values func(func(queue.MetaEntry, queue.ValueSettings))
 
 	FoldBytes int64 // journal bytes that start a fold; default 16 MiB
 	FoldEnded int   // ended submissions that start one; default 20,000

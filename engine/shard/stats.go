@@ -32,6 +32,40 @@ func (s *Shard) Values(key queue.MetaKey, fn func(backlog.ValueCount) bool) {
 	s.m.backlog.Values(key, fn)
 }
 
+// Value is one value of a meta key with its counts, which are zero when no submission has it.
+func (s *Shard) Value(entry queue.MetaEntry) backlog.ValueCount {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.backlog.Value(entry.Key, entry.Value)
+}
+
+// Keys lists the meta keys that submissions have, in no useful order.
+func (s *Shard) Keys() (keys []queue.MetaKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.m.backlog.Keys(func(key queue.MetaKey) { keys = append(keys, key) })
+	return keys
+}
+
+// SetValue changes what is demanded of one value of a meta key, from the next reservation on; what is in flight stays.
+// queue.NoSettings() removes it. Consumers that wait are served what a raised limit lets them have.
+func (s *Shard) SetValue(entry queue.MetaEntry, settings queue.ValueSettings) {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.m.backlog.SetValue(entry.Key, entry.Value, settings)
+	if s.usable() == nil {
+		s.serve(now)
+	}
+}
+
+// ValueSettings are what SetValue set last for a value.
+func (s *Shard) ValueSettings(entry queue.MetaEntry) queue.ValueSettings {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.backlog.ValueSettings(entry.Key, entry.Value)
+}
+
 // Examined is how many submissions were looked at by all reserves so far: the measure of what a reservation costs.
 func (s *Shard) Examined() uint64 {
 	s.mu.Lock()

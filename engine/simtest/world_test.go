@@ -50,6 +50,7 @@ type box struct {
 	wrap     func(journal.Journal) journal.Journal // puts something between the shard and its journal
 	fatal    func(error)
 	ballast  func() bool
+	values   func(func(queue.MetaEntry, queue.ValueSettings))
 }
 
 func newBox(t testing.TB, settings queue.Settings) *box {
@@ -107,6 +108,7 @@ func (b *box) options() shard.Options {
 			b.fatal(err)
 		},
 		FreeBallast: func() bool { return b.ballast != nil && b.ballast() },
+		Values:      b.values,
 	}
 }
 

@@ -260,7 +260,7 @@ func (s *Stmt) release() {
 	}
 }
 
-// Exec runs a statement that returns no rows. Arguments are int64, string or []byte, which are not kept. Outside of Tx it
+// Exec runs a statement that returns no rows. Arguments are int64, string, []byte or nil (NULL); they are not kept. Outside of Tx it
 // is a transaction of its own: durable when Exec returns, as far as the durability promises.
 func (s *Stmt) Exec(args ...any) (changes int64, err error) {
 	if s.conn.lost != nil {

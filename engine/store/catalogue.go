@@ -14,8 +14,8 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Catalogue is the file of the whole server: which queues there are, their named strategies, and its secrets. It is read at start and written when an
-// operator changes something, so one connection does.
+// Catalogue is the file of the whole server: which queues there are, their named strategies, what is set for values of
+// meta keys, and its secrets. It is read at start and written when an operator changes something, so one connection does.
 type Catalogue struct {
 	path string
 
@@ -26,6 +26,8 @@ type Catalogue struct {
 	strategies, strategyAt      *sqlitedb.Stmt
 	putStrategy, trimStrategy   *sqlitedb.Stmt
 	dropStrategy, dropAll       *sqlitedb.Stmt
+	values, putValue            *sqlitedb.Stmt
+	dropValue, dropAllValues    *sqlitedb.Stmt
 }
 
 // QueueRow is a queue as the catalogue keeps it.
@@ -73,6 +75,10 @@ func (c *Catalogue) open(ctx context.Context) error {
 		{&c.trimStrategy, "DELETE FROM strategy WHERE shard = ? AND name = ? AND version <= ?"},
 		{&c.dropStrategy, "DELETE FROM strategy WHERE shard = ? AND name = ?"},
 		{&c.dropAll, "DELETE FROM strategy WHERE shard = (SELECT shard FROM queue WHERE name = ?)"},
+		{&c.values, "SELECT shard, key, value, most, weight, version, changed FROM meta_value ORDER BY shard, key, value"},
+		{&c.putValue, "INSERT INTO meta_value (shard, key, value, most, weight, version, changed) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (shard, key, value) DO UPDATE SET most = excluded.most, weight = excluded.weight, version = excluded.version, changed = excluded.changed"},
+		{&c.dropValue, "DELETE FROM meta_value WHERE shard = ? AND key = ? AND value = ?"},
+		{&c.dropAllValues, "DELETE FROM meta_value WHERE shard = (SELECT shard FROM queue WHERE name = ?)"},
 	})
 }
 
@@ -124,13 +130,15 @@ func (c *Catalogue) PutQueue(q QueueRow) error {
 	return wrap("put queue", err)
 }
 
-// DeleteQueue removes a queue with its named strategies durably. One that is not there is removed already.
+// DeleteQueue removes a queue durably, with its named strategies and what is set for values. One that is not there is removed already.
 func (c *Catalogue) DeleteQueue(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return wrap("delete queue", c.conn.Tx(func() error {
-		if _, err := c.dropAll.Exec(name); err != nil {
-			return err
+		for _, drop := range []*sqlitedb.Stmt{c.dropAll, c.dropAllValues} {
+			if _, err := drop.Exec(name); err != nil {
+				return err
+			}
 		}
 		_, err := c.drop.Exec(name)
 		return err

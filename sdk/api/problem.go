@@ -28,6 +28,7 @@ const (
 	CodeUnknownQueue      = "unknown_queue"
 	CodeUnknownSubmission = "unknown_submission"
 	CodeUnknownStrategy   = "unknown_strategy"
+	CodeUnknownValue      = "unknown_value"
 	CodeConflict          = "conflict"
 	CodeIdempotencyReuse  = "idempotency_key_reused"
 	CodeTooLarge          = "too_large"

@@ -78,17 +78,6 @@ type Stats struct {
 	DiskFull                 uint8   `json:"disk_full"` // 1: inserts are refused for want of room
 }
 
-// ValueCount is one value of a meta key with what is ready and in flight for it.
-type ValueCount struct {
-	Value          MetaValue `json:"value"`
-	Ready          uint64    `json:"ready"`
-	InFlight       uint64    `json:"in_flight"`
-	Submissions    uint64    `json:"submissions"`
-	Limit          *uint32   `json:"limit"`
-	Weight         uint32    `json:"weight"`
-	SaturatedSince *Time     `json:"saturated_since"`
-}
-
 // Version is the answer of GET /version.
 type Version struct {
 	Version  string `json:"version"`

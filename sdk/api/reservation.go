@@ -13,11 +13,13 @@ type ReserveRequest struct {
 	Context   Meta            `json:"context,omitempty"`
 }
 
-// ReserveResponse is the answer of a reserve. Reason and RetryAfterMS are null when Reservations is not empty.
+// ReserveResponse is the answer of a reserve. Reason and RetryAfterMS are null when Reservations is not empty. Limited is for
+// ReasonAllLimited: up to 10 of the values that are at their limit.
 type ReserveResponse struct {
 	Reservations []Reservation `json:"reservations"`
 	Reason       *string       `json:"reason"` // nothing, all_limited, paused or not_yet_due
 	RetryAfterMS *int64        `json:"retry_after_ms"`
+	Limited      []Saturated   `json:"limited,omitempty"`
 }
 
 // The reasons of an empty ReserveResponse.
@@ -126,4 +128,5 @@ type ExchangeResponse struct {
 	Reservations []Reservation `json:"reservations"`
 	Reason       *string       `json:"reason"`
 	RetryAfterMS *int64        `json:"retry_after_ms"`
+	Limited      []Saturated   `json:"limited,omitempty"`
 }

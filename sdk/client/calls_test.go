@@ -240,7 +240,7 @@ func TestQueues(t *testing.T) {
 		case "GET /v1/queues/q/stats ":
 			io.WriteString(w, `{"ready":18446744073709551615,"oldest_ready_seconds":1.5,"later_added":1}`)
 		case "GET /v1/queues/q/meta-keys/company/values ":
-			io.WriteString(w, `{"items":[{"value":123,"ready":4,"in_flight":2,"limit":null,"weight":1,"saturated_since":null},{"value":"x"}]}`)
+			io.WriteString(w, `{"items":[{"value":123,"ready":4,"in_flight":2,"limit":null,"weight":1,"saturated":false},{"value":"x"}]}`)
 		case "GET /version ":
 			io.WriteString(w, `{"version":"1.2.3","go":"go1.26"}`)
 		case "DELETE /v1/queues/q ":

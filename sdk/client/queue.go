@@ -41,16 +41,6 @@ func (c *Client) Stats(ctx context.Context, queue string) (*api.Stats, error) {
 	return fetch[api.Stats](ctx, c, "stats", &request{method: http.MethodGet, path: queuePath(queue, "/stats"), safe: true})
 }
 
-// Values lists the values of a meta key with what is ready and in flight for each; sort is in_flight (which "" is too) or
-// ready, the largest first.
-func (c *Client) Values(ctx context.Context, queue, key, sort string) iter.Seq2[api.ValueCount, error] {
-	query := make(url.Values)
-	if sort != "" {
-		query.Set("sort", sort)
-	}
-	return pages[api.ValueCount](ctx, c, "values", queuePath(queue, "/meta-keys/"+url.PathEscape(key)+"/values"), query)
-}
-
 // Version reads the server's version.
 func (c *Client) Version(ctx context.Context) (*api.Version, error) {
 	return fetch[api.Version](ctx, c, "version", &request{method: http.MethodGet, path: "/version", safe: true})

@@ -128,7 +128,7 @@ func (c *Client) Exchange(ctx context.Context, queue string, x *api.ExchangeRequ
 	}
 	return &api.ExchangeResponse{
 		Complete: results(out.Complete), Fail: results(out.Fail), Extend: results(out.Extend),
-		Reservations: held.Reservations, Reason: held.Reason, RetryAfterMS: held.RetryAfterMS,
+		Reservations: held.Reservations, Reason: held.Reason, RetryAfterMS: held.RetryAfterMS, Limited: held.Limited,
 	}, nil
 }
 
@@ -216,6 +216,9 @@ func reserved(in *wire.ReserveResponse) (*api.ReserveResponse, error) {
 	}
 	if in.HasRetryAfter {
 		out.RetryAfterMS = &in.RetryAfterMS
+	}
+	for _, v := range in.Limited {
+		out.Limited = append(out.Limited, api.Saturated(v))
 	}
 	return out, nil
 }

@@ -251,3 +251,78 @@ func TestStrategiesOnServer(t *testing.T) {
 		t.Errorf("after the deletion: got %v, want %s", err, api.CodeUnknownStrategy)
 	}
 }
+
+// What is set for values, through the client: conditions, both kinds of values, odd texts, and why an empty reserve is empty.
+func TestValuesOnServer(t *testing.T) {
+	t.Parallel()
+	c := connect(t, serve(t))
+	ctx := t.Context()
+	values := []api.MetaValue{api.Text("acme"), api.Int(-7), api.Text("-7"), api.Text(""), api.Text("."), api.Text(".."), api.Text("s:x"), api.Text("a/b c+d%2F?e=f#g&h;i\\\"€\x00\n")}
+	for i, value := range values {
+		limit, weight := uint32(i), float64(i)+0.001
+		put, err := c.PutValue(ctx, "default", "company", value, api.ValueSettings{Limit: &limit, Weight: &weight}, client.Condition{Absent: true})
+		if err != nil || put.Value != value || *put.Limit != limit || *put.Weight != weight || put.ETag == "" {
+			t.Fatalf("put %q: got %+v, %v", value, put, err)
+		}
+	}
+	for i, value := range values {
+		got, err := c.Value(ctx, "default", "company", value)
+		if err != nil || got.Value != value || *got.Limit != uint32(i) {
+			t.Errorf("get %q: got %+v, %v", value, got, err)
+		}
+	}
+	n := 0
+	for got, err := range c.Values(ctx, "default", "company", "ready") {
+		if err != nil || !slices.Contains(values, got.Value) {
+			t.Errorf("list: got %+v, %v", got, err)
+		}
+		n++
+	}
+	if n != len(values) {
+		t.Errorf("list: got %d values, want %d", n, len(values))
+	}
+	first, err := c.Value(ctx, "default", "company", values[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := c.PutValue(ctx, "default", "company", values[0], api.ValueSettings{Weight: new(2.0)}, client.Condition{ETag: first.ETag})
+	if err != nil || second.Limit != nil || *second.Weight != 2 {
+		t.Errorf("change: got %+v, %v", second, err)
+	}
+	if _, err := c.PutValue(ctx, "default", "company", values[0], api.ValueSettings{Weight: new(3.0)}, client.Condition{ETag: first.ETag}); client.CodeOf(err) != api.CodePrecondition {
+		t.Errorf("change of an old version: got %v, want %s", err, api.CodePrecondition)
+	}
+	if err := c.DeleteValue(ctx, "default", "company", values[0], client.Condition{ETag: first.ETag}); client.CodeOf(err) != api.CodePrecondition {
+		t.Errorf("delete of an old version: got %v, want %s", err, api.CodePrecondition)
+	}
+	if err := c.DeleteValue(ctx, "default", "company", values[0], client.Condition{ETag: second.ETag}); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	if _, err := c.Value(ctx, "default", "company", values[0]); client.CodeOf(err) != api.CodeUnknownValue {
+		t.Errorf("after the deletion: got %v, want %s", err, api.CodeUnknownValue)
+	}
+	var keys []api.MetaKey
+	for key, err := range c.MetaKeys(ctx, "default") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	if want := []api.MetaKey{{Key: "company", Values: uint64(len(values) - 1), ValuesSet: uint64(len(values) - 1)}}; !slices.Equal(keys, want) {
+		t.Errorf("keys: got %+v, want %+v", keys, want)
+	}
+	if _, err := c.Insert(ctx, "default", &api.NewSubmission{Chunks: api.Chunks{Count: 3, Prefix: "x"}, Meta: api.Meta{"host": api.Int(7)}}); err != nil {
+		t.Fatal(err)
+	}
+	request := &api.ReserveRequest{Max: 5, Strategy: []byte(`"MaxSimultaneous(\"host\", 2, Random)"`)}
+	want := []api.Saturated{{Key: "host", Value: api.Int(7), InFlight: 2, Limit: 2}}
+	if got, err := c.Reserve(ctx, "default", request); err != nil || len(got.Reservations) != 2 || got.Limited != nil {
+		t.Errorf("reserve: got %+v, %v", got, err)
+	}
+	if got, err := c.Reserve(ctx, "default", request); err != nil || *got.Reason != api.ReasonAllLimited || !slices.Equal(got.Limited, want) {
+		t.Errorf("empty reserve: got %+v, %v; want %+v", got, err, want)
+	}
+	if got, err := c.Exchange(ctx, "default", &api.ExchangeRequest{Reserve: request}); err != nil || *got.Reason != api.ReasonAllLimited || !slices.Equal(got.Limited, want) {
+		t.Errorf("empty exchange: got %+v, %v; want %+v", got, err, want)
+	}
+}

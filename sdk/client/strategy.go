@@ -12,10 +12,10 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Condition makes a change of a named strategy depend on what is there; when it does not hold the change is refused with
-// api.CodePrecondition. The zero value always holds.
+// Condition makes a change of a named strategy, or of what is set for a value, depend on what is there; when it does not hold
+// the change is refused with api.CodePrecondition. The zero value always holds.
 type Condition struct {
-	ETag   string // the newest version must have it (api.NamedStrategy.ETag); "*": there must be one
+	ETag   string // the newest version must have it (api.NamedStrategy.ETag, api.ValueCount.ETag); "*": there must be one
 	Absent bool   // there must be none
 }
 

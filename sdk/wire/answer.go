@@ -29,10 +29,36 @@ func (r *ReserveResponse) appendFields(dst []byte) []byte {
 		dst = AppendString(dst, r.Reason)
 	}
 	dst = append(dst, `,"retry_after_ms":`...)
-	if !r.HasRetryAfter {
-		return append(dst, "null"...)
+	if r.HasRetryAfter {
+		dst = strconv.AppendInt(dst, r.RetryAfterMS, 10)
+	} else {
+		dst = append(dst, "null"...)
 	}
-	return strconv.AppendInt(dst, r.RetryAfterMS, 10)
+	if len(r.Limited) > 0 {
+		dst = appendLimited(dst, r.Limited)
+	}
+	return dst
+}
+
+func appendLimited(dst []byte, limited []Saturated) []byte {
+	dst = append(dst, `,"limited":[`...)
+	for i := range limited {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		v := &limited[i]
+		dst = AppendString(append(dst, `{"key":`...), v.Key)
+		dst = append(dst, `,"value":`...)
+		if v.Value.IsInt() {
+			dst = strconv.AppendInt(dst, v.Value.Int(), 10)
+		} else {
+			dst = AppendString(dst, v.Value.Text())
+		}
+		dst = strconv.AppendUint(append(dst, `,"in_flight":`...), uint64(v.InFlight), 10)
+		dst = strconv.AppendUint(append(dst, `,"limit":`...), uint64(v.Limit), 10)
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
 }
 
 // Append appends one reservation.
@@ -148,6 +174,7 @@ func (r *ReserveResponse) Decode(data []byte) error {
 func (r *ReserveResponse) reset() {
 	r.Reservations = r.Reservations[:0]
 	r.Reason, r.HasRetryAfter, r.RetryAfterMS = "", false, 0
+	r.Limited = r.Limited[:0]
 }
 
 // reserveField reads one of the fields that a reserve and an exchange answer in common.
@@ -166,10 +193,49 @@ func (s *scanner) reserveField(r *ReserveResponse, name []byte, seen *fields) bo
 			r.HasRetryAfter = true
 			r.RetryAfterMS = s.int(int64Detail)
 		}
+	case "limited":
+		if s.fresh(seen, 19) {
+			array(s, &r.Limited, (*scanner).saturated)
+		}
 	default:
 		return false
 	}
 	return true
+}
+
+func (s *scanner) saturated(v *Saturated) {
+	var seen fields
+	s.open('{', api.ObjectDetail)
+	for {
+		name, ok := s.field()
+		if !ok {
+			return
+		}
+		switch string(name) {
+		case "key":
+			if s.fresh(&seen, 0) {
+				s.keep(&v.Key)
+			}
+		case "value":
+			if s.fresh(&seen, 1) {
+				if s.peek() == '"' {
+					v.Value = api.Text(string(s.quoted()))
+				} else {
+					v.Value = api.Int(s.int(api.MetaDetail))
+				}
+			}
+		case "in_flight":
+			if s.fresh(&seen, 2) {
+				v.InFlight = uint32(s.uint(math.MaxUint32, uint32Detail))
+			}
+		case "limit":
+			if s.fresh(&seen, 3) {
+				v.Limit = uint32(s.uint(math.MaxUint32, uint32Detail))
+			}
+		default:
+			s.unknown()
+		}
+	}
 }
 
 // keepKnown is keep with a guess: the value that is usually there costs no allocation.

@@ -80,7 +80,9 @@ func checkAnswer(t *testing.T, content []byte, trace, reason string, index uint3
 	answer := ExchangeResponse{
 		Complete: []Result{{Status: "ok"}, {Status: "lost", Code: "reservation_lost", Detail: trace}},
 		Extend:   []Result{{Status: "ok", Deadline: at}},
-		ReserveResponse: ReserveResponse{Reason: reason, HasRetryAfter: true, RetryAfterMS: n, Reservations: []Reservation{
+		ReserveResponse: ReserveResponse{Reason: reason, HasRetryAfter: true, RetryAfterMS: n, Limited: []Saturated{
+			{Key: reason, Value: api.Text(trace), InFlight: index, Limit: index / 2}, {Key: trace, Value: api.Int(n)},
+		}, Reservations: []Reservation{
 			{Token: []byte(reason), Submission: uint64(index) << 31, Index: index, Attempt: 1, Deadline: at, Content: content, IsKey: isKey, Meta: meta, Priority: n, Attachment: content, Trace: trace},
 			{Deadline: at},
 		}},
@@ -106,6 +108,14 @@ func checkAnswer(t *testing.T, content []byte, trace, reason string, index uint3
 		!bytes.Equal(first.Attachment, key.Attachment) {
 		t.Errorf("encoding/json reads %+v, Decode %+v", first, key)
 	}
+	for i, v := range want.Limited {
+		if len(want.Limited) != len(got.Limited) || api.Saturated(got.Limited[i]) != v {
+			t.Errorf("limited: encoding/json reads %+v, Decode %+v", want.Limited, got.Limited)
+		}
+	}
+	if len(want.Limited) != len(answer.Limited) {
+		t.Errorf("limited: got %+v, want %d of them", want.Limited, len(answer.Limited))
+	}
 	if want.Extend[0].Deadline.UnixMilli() != at || want.Complete[1].Detail != got.Complete[1].Detail {
 		t.Errorf("results: encoding/json reads %+v, Decode %+v", want.Extend, got.Extend)
 	}
@@ -114,6 +124,7 @@ func checkAnswer(t *testing.T, content []byte, trace, reason string, index uint3
 // FuzzAnswerBytes: whatever a server sends, a reader of answers takes it or gives an *Error.
 func FuzzAnswerBytes(f *testing.F) {
 	f.Add([]byte(`{"complete":[{"status":"ok","new":[{}]}],"reservations":[{"token":"a","submission":"72057594037927936","content":{"key":"k","new":1}}],"reason":null}`))
+	f.Add([]byte(`{"reservations":[],"reason":"all_limited","limited":[{"key":"a","value":-7,"in_flight":5,"limit":5,"new":[]},{"value":"\u20ac"},{"value":null}]}`))
 	f.Add([]byte(`{"reservations":[{"submission":"x"}]}`))
 	f.Add([]byte(`{"id":"5","queue":"default","state":"open","chunks":3,"created_at":"2026-01-31T00:00:00.000Z","meta":{"a":1}}`))
 	var exchange ExchangeResponse

@@ -1,5 +1,7 @@
 package wire
 
+import "github.com/quern-queue/quern/sdk/api"
+
 // Reservation is one reserved chunk in an answer.
 type Reservation struct {
 	Token      []byte // its 43 characters
@@ -21,8 +23,17 @@ type ReserveResponse struct {
 	Reason        string
 	HasRetryAfter bool
 	RetryAfterMS  int64
+	Limited       []Saturated // empty: the field is left out
 
 	scan scanner
+}
+
+// Saturated is a value that is at its limit (api.Saturated).
+type Saturated struct {
+	Key      string
+	Value    api.MetaValue
+	InFlight uint32
+	Limit    uint32
 }
 
 // Result is the answer for one item. Deadline (milliseconds since 1970) is 0 when there is none.

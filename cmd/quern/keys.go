@@ -1,0 +1,247 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// keysCommand is the parent of the commands on meta keys and their values.
+func (a *app) keysCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "keys", Short: "List meta keys and values; limit and weigh values", Args: cobra.NoArgs,
+		Long: "List meta keys and values; limit and weigh values. VALUE is written as for --meta: 123 is the integer, s:123 the text.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(a.keysListCommand(), a.keysValuesCommand(), a.keysGetCommand(), a.keysSetCommand(), a.keysUnsetCommand())
+	return c
+}
+
+func (a *app) keysListCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the meta keys of a queue with how many values they have",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			var all []api.MetaKey
+			for key, err := range c.MetaKeys(cmd.Context(), a.queueName()) {
+				if err != nil {
+					return err
+				}
+				all = append(all, key)
+			}
+			return printList(a, all, []string{"KEY", "VALUES", "SET"}, func(k api.MetaKey) []string {
+				return []string{k.Key, number(k.Values), number(k.ValuesSet)}
+			})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func (a *app) keysValuesCommand() *cobra.Command {
+	var sort string
+	c := &cobra.Command{
+		Use:   "values KEY",
+		Short: "List the values of a meta key with what is ready, in flight and set, at most 100",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			var all []api.ValueCount
+			for value, err := range c.Values(cmd.Context(), a.queueName(), args[0], sort) {
+				if err != nil {
+					return err
+				}
+				all = append(all, value)
+			}
+			return printList(a, all, []string{"VALUE", "READY", "IN FLIGHT", "SUBMISSIONS", "LIMIT", "WEIGHT"}, func(v api.ValueCount) []string {
+				return []string{metaText(v.Value), number(v.Ready), number(v.InFlight), number(v.Submissions), limitText(v.Limit), weightText(v.Weight)}
+			})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	c.Flags().StringVar(&sort, "sort", "", "the largest first by in_flight or ready (default in_flight)")
+	return c
+}
+
+func (a *app) keysGetCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "get KEY VALUE",
+		Short: "Show a value of a meta key: what is ready, in flight and set",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			v, err := c.Value(cmd.Context(), a.queueName(), args[0], parseMetaValue(args[1]))
+			if err != nil {
+				return err
+			}
+			return printOne(a, *v, valueFields)
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func (a *app) keysSetCommand() *cobra.Command {
+	var limit, weight string
+	c := &cobra.Command{
+		Use:   "set KEY VALUE",
+		Short: "Limit a value of a meta key, or weigh it; what is not given stays as it is",
+		Long: "Limit a value of a meta key, or weigh it; what is not given stays as it is. The limit holds for every reservation of the queue,\n" +
+			"whatever its strategy, from the next one on; what is in flight stays. The weight is the value's share under Fair.",
+		Example: "  quern keys set company acme --limit 5\n  quern keys set company acme --weight 2.5 --limit none",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			given := cmd.Flags().Changed
+			if !given("limit") && !given("weight") {
+				return usageError{errors.New("nothing is to be set: give --limit, --weight or both")}
+			}
+			return a.setValue(cmd, args[0], parseMetaValue(args[1]), func(s *api.ValueSettings) (err error) {
+				if given("limit") {
+					if s.Limit, err = parseLimit(limit); err != nil {
+						return err
+					}
+				}
+				if given("weight") {
+					s.Weight, err = parseWeight(weight)
+				}
+				return err
+			})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	c.Flags().StringVar(&limit, "limit", "", "most chunks in flight: `N` from 0 (hand out nothing), or none")
+	c.Flags().StringVar(&weight, "weight", "", "share under Fair: `W` from 0.001 to 1000, or none, which counts as 1")
+	return c
+}
+
+// setValue changes what is set for a value, on the condition that nobody else does meanwhile.
+func (a *app) setValue(cmd *cobra.Command, key string, value api.MetaValue, change func(*api.ValueSettings) error) error {
+	var settings api.ValueSettings
+	if err := change(&settings); err != nil { // says what is wrong before anything is asked
+		return err
+	}
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	now, err := c.Value(cmd.Context(), a.queueName(), key, value)
+	switch {
+	case client.CodeOf(err) == api.CodeUnknownValue:
+		now = &api.ValueCount{Value: value}
+	case err != nil:
+		return err
+	}
+	settings = api.ValueSettings{Limit: now.Limit, Weight: now.Weight}
+	if err := change(&settings); err != nil {
+		return err
+	}
+	when := client.Condition{ETag: now.ETag, Absent: now.ETag == ""}
+	switch {
+	case settings != api.ValueSettings{}:
+		now, err = c.PutValue(cmd.Context(), a.queueName(), key, value, settings, when)
+	case now.ETag != "": // the last setting goes
+		if err = c.DeleteValue(cmd.Context(), a.queueName(), key, value, when); err == nil {
+			now.Limit, now.Weight, now.Saturated, now.ETag, now.ChangedAt = nil, nil, false, "", api.Time{}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return printOne(a, *now, valueFields)
+}
+
+func (a *app) keysUnsetCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "unset KEY VALUE",
+		Short: "Remove the limit and the weight of a value",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			return c.DeleteValue(cmd.Context(), a.queueName(), args[0], parseMetaValue(args[1]), client.Condition{})
+		},
+	}
+	a.queueFlags(c)
+	return c
+}
+
+const none = "none" // of --limit and --weight
+
+func parseLimit(text string) (*uint32, error) {
+	if text == none {
+		return nil, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n > queue.MaxValueLimit {
+		return nil, usageError{fmt.Errorf("--limit %q is neither a whole number from 0 to %d nor none", text, queue.MaxValueLimit)}
+	}
+	return new(uint32(n)), nil
+}
+
+func parseWeight(text string) (*float64, error) {
+	if text == none {
+		return nil, nil
+	}
+	w, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(w > 0 && w <= queue.MaxWeight/queue.DefaultWeight) {
+		return nil, usageError{fmt.Errorf("--weight %q is neither a number from 0.001 to %d nor none", text, queue.MaxWeight/queue.DefaultWeight)}
+	}
+	return &w, nil
+}
+
+func limitText(limit *uint32) string {
+	if limit == nil {
+		return ""
+	}
+	return number(*limit)
+}
+
+func weightText(weight *float64) string {
+	if weight == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*weight, 'f', -1, 64)
+}
+
+func valueFields(v api.ValueCount) [][2]string {
+	fields := [][2]string{
+		{"value", metaText(v.Value)},
+		{"ready", number(v.Ready)},
+		{"in flight", number(v.InFlight)},
+		{"submissions", number(v.Submissions)},
+		{"limit", limitText(v.Limit)},
+		{"weight", weightText(v.Weight)},
+		{"etag", v.ETag},
+		{"changed", moment(v.ChangedAt)},
+	}
+	kept := fields[:0]
+	for _, field := range fields {
+		if field[1] != "" {
+			kept = append(kept, field)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,22 @@
+package backlog
+
+import "github.com/quern-queue/quern/engine/queue"
+
+// lookedGates bounds what Saturated looks at: with ten thousand values the shut gates may be anywhere.
+const lookedGates = 256
+
+// Saturated calls fn for values whose limit keeps submissions of the view from being taken, until fn returns false. It looks at
+// a bounded part of the view, so it may find fewer than there are. A fair view may name a value once per tenant. fn must not
+// change the backlog.
+func (v *View) Saturated(fn func(queue.Saturated) bool) {
+	for i := range v.gates[:min(len(v.gates), lookedGates)] {
+		g := &v.gates[i]
+		if g.watched == nil || g.empty() || g.isOpen() {
+			continue
+		}
+		entry := queue.MetaEntry{Key: g.watched.key.name, Value: g.watched.value}
+		if !fn(queue.Saturated{MetaEntry: entry, InFlight: g.watched.inFlight, Limit: g.max}) {
+			return
+		}
+	}
+}

@@ -1,0 +1,21 @@
+package backlog
+
+import "github.com/quern-queue/quern/engine/queue"
+
+// Value is what is known of one value of a key: zero counts when no submission has it.
+func (b *Backlog) Value(key queue.MetaKey, value queue.MetaValue) ValueCount {
+	if k := b.keys[key]; k != nil {
+		if t := k.byValue[value]; t != nil {
+			return ValueCount{Value: value, InFlight: uint64(t.inFlight), Available: t.available, Submissions: int(t.all)}
+		}
+	}
+	return ValueCount{Value: value}
+}
+
+// Keys calls fn for every key that submissions have or standing views ask for, in no particular order. fn must not change the
+// backlog.
+func (b *Backlog) Keys(fn func(queue.MetaKey)) {
+	for key := range b.keys {
+		fn(key)
+	}
+}

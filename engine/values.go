@@ -1,0 +1,324 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// ValueSettings are what an operator set for one value of a meta key. Versions count from 1; each change makes the next.
+// Version 0: nothing is set.
+type ValueSettings struct {
+	queue.ValueSettings
+	Version uint32
+	Changed queue.Time // when this version was set
+}
+
+// Value is one value of a meta key: what there is of it, and what is set for it.
+type Value struct {
+	backlog.ValueCount
+	Settings ValueSettings
+}
+
+// Saturated says that as many chunks of the value are in flight as its limit lets be.
+func (v *Value) Saturated() bool {
+	return v.Settings.Limit != queue.NoLimit && v.InFlight >= uint64(v.Settings.Limit)
+}
+
+// ValueGuard decides whether a change may go on, seeing what is set now. It is called while nobody else can change what is set
+// in the queue, and its error is the change's. nil lets everything pass.
+type ValueGuard func(now ValueSettings) error
+
+// values are what is set for values of meta keys in one queue.
+type values struct {
+	change sync.Mutex // one change at a time; taken before mu
+
+	mu    sync.RWMutex // guards what follows; whoever holds it calls nobody, so that the shard may ask while it holds its own
+	byKey map[queue.MetaKey]map[queue.MetaValue]ValueSettings
+	count int
+}
+
+func nothingSet() ValueSettings { return ValueSettings{ValueSettings: queue.NoSettings()} }
+
+func (v *values) find(entry queue.MetaEntry) ValueSettings {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if s, set := v.byKey[entry.Key][entry.Value]; set {
+		return s
+	}
+	return nothingSet()
+}
+
+// set replaces what is set for one value; version 0 removes it.
+func (v *values) set(entry queue.MetaEntry, s ValueSettings) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	of := v.byKey[entry.Key]
+	before := len(of)
+	switch {
+	case s.Version != 0:
+		if v.byKey == nil {
+			v.byKey = map[queue.MetaKey]map[queue.MetaValue]ValueSettings{}
+		}
+		if of == nil {
+			of = map[queue.MetaValue]ValueSettings{}
+			v.byKey[entry.Key] = of
+		}
+		of[entry.Value] = s
+	default:
+		delete(of, entry.Value)
+		if len(of) == 0 {
+			delete(v.byKey, entry.Key)
+		}
+	}
+	v.count += len(of) - before
+}
+
+// of is a copy of what is set for the values of a key.
+func (v *values) of(key queue.MetaKey) map[queue.MetaValue]ValueSettings {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return maps.Clone(v.byKey[key])
+}
+
+// each calls fn for everything that is set.
+func (v *values) each(fn func(queue.MetaEntry, queue.ValueSettings)) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for key, of := range v.byKey {
+		for value, s := range of {
+			fn(queue.MetaEntry{Key: key, Value: value}, s.ValueSettings)
+		}
+	}
+}
+
+// loadValues reads what is set in all queues, before any of them is opened.
+func (e *Engine) loadValues() (map[queue.ShardID][]store.ValueRow, error) {
+	rows, err := e.catalogue.Values()
+	if err != nil {
+		return nil, err
+	}
+	byShard := map[queue.ShardID][]store.ValueRow{}
+	for _, row := range rows {
+		byShard[row.Shard] = append(byShard[row.Shard], row)
+	}
+	return byShard, nil
+}
+
+// PutValue sets a limit and a weight for a value of a meta key, in the place of what was set, durably; reservations go by it
+// from the next one on. The same settings as before change nothing. Settings that set nothing are refused: DeleteValue removes.
+func (e *Engine) PutValue(_ context.Context, queueName string, entry queue.MetaEntry, settings queue.ValueSettings, guard ValueGuard) (v Value, created bool, err error) {
+	if err := validValue(entry, settings); err != nil {
+		return v, false, err
+	}
+	e.mu.RLock() // nobody deletes the queue meanwhile
+	defer e.mu.RUnlock()
+	q := e.queues[queueName]
+	if q == nil {
+		return v, false, unknownQueue(queueName)
+	}
+	q.values.change.Lock()
+	defer q.values.change.Unlock()
+	now := q.values.find(entry)
+	if guard != nil {
+		err = guard(now)
+	}
+	switch {
+	case err != nil:
+		return v, false, err
+	case now.ValueSettings == settings && now.Version != 0:
+		return q.value(entry), false, nil
+	case now.Version == 0 && q.values.count >= queue.MaxSetValues:
+		return v, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has settings for %d values already, the most it keeps. Delete those of values that are not needed any more.", queue.MaxSetValues)}
+	}
+	next := ValueSettings{ValueSettings: settings, Version: now.Version + 1, Changed: queue.At(e.options.Now())}
+	if err := e.catalogue.PutValue(store.ValueRow{Shard: q.id, Entry: entry, Settings: settings, Version: next.Version, Changed: next.Changed}); err != nil {
+		return v, false, err
+	}
+	q.values.set(entry, next)
+	q.shard.SetValue(entry, settings)
+	return q.value(entry), now.Version == 0, nil
+}
+
+// DeleteValue removes what is set for a value, durably: it is not limited any more and weighs as much as any other.
+// CodeUnknownValue: nothing is set.
+func (e *Engine) DeleteValue(_ context.Context, queueName string, entry queue.MetaEntry, guard ValueGuard) error {
+	if err := validEntry(entry); err != nil {
+		return err
+	}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	q := e.queues[queueName]
+	if q == nil {
+		return unknownQueue(queueName)
+	}
+	q.values.change.Lock()
+	defer q.values.change.Unlock()
+	now := q.values.find(entry)
+	if guard != nil {
+		if err := guard(now); err != nil {
+			return err
+		}
+	}
+	if now.Version == 0 {
+		return &queue.Error{Code: queue.CodeUnknownValue, Message: fmt.Sprintf("Nothing is set for the value %s of %q.", entry.Value, entry.Key)}
+	}
+	if err := e.catalogue.DeleteValue(q.id, entry); err != nil {
+		return err
+	}
+	q.values.set(entry, ValueSettings{})
+	q.shard.SetValue(entry, queue.NoSettings())
+	return nil
+}
+
+// Value tells what there is of one value of a meta key, and what is set for it. CodeUnknownValue: no open submission has it,
+// and nothing is set.
+func (e *Engine) Value(_ context.Context, queueName string, entry queue.MetaEntry) (Value, error) {
+	if err := validEntry(entry); err != nil {
+		return Value{}, err
+	}
+	q, err := e.queue(queueName)
+	if err != nil {
+		return Value{}, err
+	}
+	v := q.value(entry)
+	if v.Submissions == 0 && v.Settings.Version == 0 {
+		return Value{}, &queue.Error{Code: queue.CodeUnknownValue, Message: fmt.Sprintf("No open submission has the value %s of %q, and nothing is set for it.", entry.Value, entry.Key)}
+	}
+	return v, nil
+}
+
+func (q *openQueue) value(entry queue.MetaEntry) Value {
+	return Value{ValueCount: q.shard.Value(entry), Settings: q.values.find(entry)}
+}
+
+// validValue refuses what cannot be set for a value. Pointers are those of the body of the HTTP face.
+func validValue(entry queue.MetaEntry, s queue.ValueSettings) error {
+	switch {
+	case s == queue.NoSettings():
+		return queue.Invalid("/limit", "and weight are both null, which sets nothing; set one of them, or use DELETE to remove both")
+	case s.Limit > queue.MaxValueLimit && s.Limit != queue.NoLimit:
+		return queue.Invalid("/limit", "is %d; 0 to %d are allowed, or null for none", s.Limit, queue.MaxValueLimit)
+	case s.Weight > queue.MaxWeight:
+		return queue.Invalid("/weight", "is %g; 0.001 to %d are allowed, or null for none", float64(s.Weight)/queue.DefaultWeight, queue.MaxWeight/queue.DefaultWeight)
+	}
+	return validEntry(entry)
+}
+
+func validEntry(entry queue.MetaEntry) error {
+	if queue.ValidMetaKey(entry.Key) != nil {
+		return queue.Invalid("/path/key", "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
+	}
+	if n := len(entry.Value.Text()); n > queue.MaxMetaValueBytes {
+		return queue.Invalid("/path/value", "is %d bytes long; at most %d are allowed", n, queue.MaxMetaValueBytes)
+	}
+	return nil
+}
+
+// Values lists the values of a meta key that open submissions have or that something is set for, the largest first by `sort`:
+// "in_flight" (the default) or "ready".
+func (e *Engine) Values(_ context.Context, queueName string, key queue.MetaKey, sort string, limit int) ([]Value, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return nil, err
+	}
+	if limit, err = validLimit(limit); err != nil {
+		return nil, err
+	}
+	size := map[string]func(*Value) uint64{
+		"":          func(v *Value) uint64 { return v.InFlight },
+		"in_flight": func(v *Value) uint64 { return v.InFlight },
+		"ready":     func(v *Value) uint64 { return v.Available },
+	}[sort]
+	if size == nil {
+		return nil, queue.Invalid("/query/sort", "is not known; use in_flight or ready")
+	}
+	list := q.listValues(key)
+	slices.SortFunc(list, func(a, b Value) int {
+		return cmp.Or(cmp.Compare(size(&b), size(&a)), a.Value.Compare(b.Value))
+	})
+	return list[:min(limit, len(list))], nil
+}
+
+// listValues is all values of a key, in no useful order.
+func (q *openQueue) listValues(key queue.MetaKey) (list []Value) {
+	set := q.values.of(key)
+	q.shard.Values(key, func(count backlog.ValueCount) bool {
+		list = append(list, Value{ValueCount: count, Settings: nothingSet()})
+		return true
+	})
+	for i := range list {
+		if s, is := set[list[i].Value]; is {
+			list[i].Settings = s
+			delete(set, list[i].Value)
+		}
+	}
+	for value, s := range set {
+		list = append(list, Value{ValueCount: backlog.ValueCount{Value: value}, Settings: s})
+	}
+	return list
+}
+
+// KeyInfo is a meta key of a queue.
+type KeyInfo struct {
+	Key    queue.MetaKey
+	Values int // that open submissions have or that something is set for
+	Set    int // of them, that something is set for
+}
+
+// Keys lists the meta keys that open submissions have or that something is set for, by name, from the one after `after` on: at
+// most limit (1 to queue.MaxListLimit). Next of the page is the `after` of the following one.
+func (e *Engine) Keys(_ context.Context, queueName, after string, limit int) (page Page[KeyInfo], err error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return page, err
+	}
+	if limit, err = validLimit(limit); err != nil {
+		return page, err
+	}
+	if after != "" && queue.ValidMetaKey(after) != nil {
+		return page, queue.Invalid("/query/cursor", "is not a cursor of this list; take it from `next` of the page before, unchanged")
+	}
+	for _, key := range q.keys() {
+		if key <= after {
+			continue
+		}
+		if len(page.Items) == limit {
+			page.Next = page.Items[limit-1].Key
+			break
+		}
+		if info := q.countValues(key); info.Values > 0 {
+			page.Items = append(page.Items, info)
+		}
+	}
+	return page, nil
+}
+
+// keys are the keys that there may be values of, sorted.
+func (q *openQueue) keys() []queue.MetaKey {
+	keys := q.shard.Keys()
+	q.values.mu.RLock()
+	keys = slices.AppendSeq(keys, maps.Keys(q.values.byKey))
+	q.values.mu.RUnlock()
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+func (q *openQueue) countValues(key queue.MetaKey) KeyInfo {
+	set := q.values.of(key)
+	info := KeyInfo{Key: key, Values: len(set), Set: len(set)}
+	q.shard.Values(key, func(count backlog.ValueCount) bool {
+		if _, is := set[count.Value]; !is {
+			info.Values++
+		}
+		return true
+	})
+	return info
+}

@@ -1,0 +1,239 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+func text(key, value string) queue.MetaEntry {
+	return queue.MetaEntry{Key: key, Value: queue.StringValue(value)}
+}
+
+func number(key string, value int64) queue.MetaEntry {
+	return queue.MetaEntry{Key: key, Value: queue.IntValue(value)}
+}
+
+// limited are settings with a limit and no weight.
+func limited(limit uint32) queue.ValueSettings { return queue.ValueSettings{Limit: limit} }
+
+func setValue(t *testing.T, e *Engine, queueName string, entry queue.MetaEntry, s queue.ValueSettings) Value {
+	t.Helper()
+	v, _, err := e.PutValue(context.Background(), queueName, entry, s, nil)
+	if err != nil {
+		t.Fatalf("put %v of %s: %v", entry, queueName, err)
+	}
+	return v
+}
+
+func insert(t *testing.T, e *Engine, chunks uint32, meta ...queue.MetaEntry) queue.SubmissionID {
+	t.Helper()
+	s, _, err := e.Insert(context.Background(), DefaultQueue, queue.NewSubmission{Chunks: queue.Chunks{Count: chunks, Prefix: "x"}, Meta: meta, OperationsPerChunk: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.ID
+}
+
+// told is what the engine tells of a key's values, and what the shard's backlog was told of each.
+func told(t *testing.T, e *Engine, queueName, key string) string {
+	t.Helper()
+	list, err := e.Values(context.Background(), queueName, key, "ready", queue.MaxListLimit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, v := range list {
+		limit := "-"
+		if v.Settings.Limit != queue.NoLimit {
+			limit = fmt.Sprint(v.Settings.Limit)
+		}
+		out = append(out, fmt.Sprintf("%s:%d limit %s weight %d v%d", v.Value, v.Available, limit, v.Settings.Weight, v.Settings.Version))
+		entry := queue.MetaEntry{Key: key, Value: v.Value}
+		if got := e.queues[queueName].shard.ValueSettings(entry); got != v.Settings.ValueSettings {
+			t.Errorf("the shard goes by %+v for %s, and what is set is %+v", got, v.Value, v.Settings.ValueSettings)
+		}
+		if one, err := e.Value(context.Background(), queueName, entry); err != nil || one != v {
+			t.Errorf("Value(%s) = %+v, %v; the list has %+v", v.Value, one, err, v)
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// What is set outlives a restart, before any submission has the value and after; what is deleted stays deleted.
+func TestValuesOutliveARestart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	e := openAt(t, dir)
+	setValue(t, e, DefaultQueue, text("company", "acme"), queue.ValueSettings{Limit: 5, Weight: 2500})
+	setValue(t, e, DefaultQueue, number("company", 7), limited(0))
+	setValue(t, e, DefaultQueue, text("company", "7"), queue.ValueSettings{Limit: queue.NoLimit, Weight: 1})
+	setValue(t, e, DefaultQueue, text("company", "acme"), queue.ValueSettings{Limit: 6, Weight: 2500})
+	setValue(t, e, DefaultQueue, text("company", "gone"), limited(1))
+	setValue(t, e, DefaultQueue, text("other", "gone"), limited(1))
+	for _, entry := range []queue.MetaEntry{text("company", "gone"), text("other", "gone")} {
+		if err := e.DeleteValue(context.Background(), DefaultQueue, entry, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	insert(t, e, 3, text("company", "acme"))
+	insert(t, e, 2, text("company", "new"), number("size", 1))
+	const want = `"acme":3 limit 6 weight 2500 v2; "new":2 limit - weight 0 v0; 7:0 limit 0 weight 0 v1; "7":0 limit - weight 1 v1`
+	for range 3 {
+		if got := told(t, e, DefaultQueue, "company"); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		keys, err := e.Keys(context.Background(), DefaultQueue, "", 0)
+		if wantKeys := []KeyInfo{{"company", 4, 3}, {"size", 1, 0}}; err != nil || !slices.Equal(keys.Items, wantKeys) {
+			t.Errorf("keys: got %+v, %v; want %+v", keys, err, wantKeys)
+		}
+		if _, err := e.Value(context.Background(), DefaultQueue, text("company", "gone")); queue.CodeOf(err) != queue.CodeUnknownValue {
+			t.Errorf("a deleted value: got %v, want %s", err, queue.CodeUnknownValue)
+		}
+		closed(t, e)
+		e = openAt(t, dir)
+	}
+	if v := setValue(t, e, DefaultQueue, number("company", 7), limited(9)); v.Settings.Version != 2 {
+		t.Errorf("after the restart: got version %d, want 2", v.Settings.Version)
+	}
+	closed(t, e)
+}
+
+// A queue has values of its own, and takes what is set with it: a new queue of its name has nothing set.
+func TestValuesGoWithTheirQueue(t *testing.T) {
+	t.Parallel()
+	ctx, dir := context.Background(), t.TempDir()
+	e := openAt(t, dir)
+	for range 2 {
+		if _, _, err := e.PutQueue(ctx, "other", queue.DefaultSettings()); err != nil {
+			t.Fatal(err)
+		}
+		if got := told(t, e, "other", "company"); got != "" {
+			t.Errorf("a new queue has values: %s", got)
+		}
+		setValue(t, e, "other", text("company", "acme"), limited(5))
+		if got := told(t, e, DefaultQueue, "company"); got != "" {
+			t.Errorf("the other queue's value is seen here: %s", got)
+		}
+		if err := e.DeleteQueue(ctx, "other"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := e.PutValue(ctx, "other", text("company", "acme"), limited(5), nil); queue.CodeOf(err) != queue.CodeUnknownQueue {
+			t.Errorf("put into a deleted queue: got %v, want %s", err, queue.CodeUnknownQueue)
+		}
+		closed(t, e)
+		e = openAt(t, dir)
+	}
+	closed(t, e)
+}
+
+// Of many who change settings that they read, exactly one does; of many who set the first, one. Who reads meanwhile sees one of
+// the versions, whole.
+func TestValueGuardIsExact(t *testing.T) {
+	t.Parallel()
+	e := openAt(t, t.TempDir())
+	defer closed(t, e)
+	refused := errors.New("refused")
+	entry := text("company", "acme")
+	for round := range uint32(5) {
+		var (
+			wait sync.WaitGroup
+			mu   sync.Mutex
+			done int
+		)
+		for i := range uint32(16) {
+			wait.Go(func() {
+				n := 100*round + i + 1
+				_, _, err := e.PutValue(context.Background(), DefaultQueue, entry, queue.ValueSettings{Limit: n, Weight: n}, func(now ValueSettings) error {
+					if now.Version != round {
+						return refused
+					}
+					return nil
+				})
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					done++
+				} else if !errors.Is(err, refused) {
+					t.Errorf("put: %v", err)
+				}
+			})
+			wait.Go(func() {
+				v, err := e.Value(context.Background(), DefaultQueue, entry)
+				if err == nil && v.Settings.Limit != v.Settings.Weight || err != nil && queue.CodeOf(err) != queue.CodeUnknownValue {
+					t.Errorf("read: %+v, %v", v, err)
+				}
+			})
+		}
+		wait.Wait()
+		if done != 1 {
+			t.Errorf("round %d: %d changes of one version went through, want 1", round, done)
+		}
+	}
+	if err := e.DeleteValue(context.Background(), DefaultQueue, entry, func(ValueSettings) error { return refused }); !errors.Is(err, refused) {
+		t.Errorf("guarded delete: got %v", err)
+	}
+}
+
+// A queue keeps settings for so many values and no more; a full one can still change and delete.
+func TestSetValuesLimit(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	e := openAt(t, t.TempDir())
+	defer closed(t, e)
+	// Filled from below: a hundred thousand durable commits would only take time.
+	q := e.queues[DefaultQueue]
+	for i := range int64(queue.MaxSetValues) {
+		q.values.set(number(fmt.Sprintf("k%d", i%3), i), ValueSettings{ValueSettings: limited(1), Version: 1})
+	}
+	_, _, err := e.PutValue(ctx, DefaultQueue, text("k", "one-more"), limited(1), nil)
+	if queue.CodeOf(err) != queue.CodeConflict || !strings.Contains(err.Error(), "Delete") {
+		t.Errorf("one more value: got %v, want %s and what to do", err, queue.CodeConflict)
+	}
+	setValue(t, e, DefaultQueue, number("k0", 0), limited(2))
+	if err := e.DeleteValue(ctx, DefaultQueue, number("k1", 1), nil); err != nil {
+		t.Fatal(err)
+	}
+	setValue(t, e, DefaultQueue, text("k", "one-more"), limited(1))
+	if _, _, err := e.PutValue(ctx, DefaultQueue, text("k", "two-more"), limited(1), nil); queue.CodeOf(err) != queue.CodeConflict {
+		t.Errorf("full again: got %v, want %s", err, queue.CodeConflict)
+	}
+	if err := e.DeleteValue(ctx, DefaultQueue, text("k", "one-more"), nil); err != nil || q.values.byKey["k"] != nil {
+		t.Errorf("the key of the last value is still there: %v, %v", q.values.byKey["k"], err)
+	}
+}
+
+// What cannot be set is refused, with the field.
+func TestValueRefusals(t *testing.T) {
+	t.Parallel()
+	e := openAt(t, t.TempDir())
+	defer closed(t, e)
+	long := strings.Repeat("v", queue.MaxMetaValueBytes)
+	for _, c := range []struct {
+		entry    queue.MetaEntry
+		settings queue.ValueSettings
+		pointer  string
+	}{
+		{text("k", "v"), queue.NoSettings(), "/limit"},
+		{text("k", "v"), limited(queue.MaxValueLimit), ""},
+		{text("k", "v"), limited(queue.MaxValueLimit + 1), "/limit"},
+		{text("k", "v"), queue.ValueSettings{Weight: queue.MaxWeight}, ""},
+		{text("k", "v"), queue.ValueSettings{Weight: queue.MaxWeight + 1}, "/weight"},
+		{text("", "v"), limited(1), "/path/key"},
+		{text("$submission", "v"), limited(1), "/path/key"},
+		{text("k", long), limited(1), ""},
+		{text("k", long+"v"), limited(1), "/path/value"},
+	} {
+		_, _, err := e.PutValue(context.Background(), DefaultQueue, c.entry, c.settings, nil)
+		var failure *queue.Error
+		if c.pointer == "" && err != nil || c.pointer != "" && (!errors.As(err, &failure) || len(failure.Problems) != 1 || failure.Problems[0].Pointer != c.pointer) {
+			t.Errorf("put %v %+v: got %v, want %q", c.entry, c.settings, err, c.pointer)
+		}
+	}
+}
