@@ -102,7 +102,7 @@ func strategyFigures(ctx context.Context, r *run, scale strategyScale) error {
 	if err := b.insert(ctx, scale.submissions, scale.submission); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{m.alone, m.rare, m.head, m.saturated, m.nested, m.together} {
+	for _, step := range []func(context.Context) error{m.alone, m.pathological, m.nested, m.together} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -177,97 +177,95 @@ func (m *strategyRun) counted(name string, examined float64) {
 	}
 }
 
-// patho adds what reserve(1) takes in pathological cases, each of them in the situation that is made anew for it.
-func (m *strategyRun) patho(ctx context.Context, situation func(context.Context) error, cases ...reserveCase) error {
-	for _, c := range cases {
-		if err := m.restart(ctx); err != nil {
-			return err
-		}
-		if err := situation(ctx); err != nil {
-			return err
-		}
-		got, err := m.measure(ctx, c)
-		if err != nil {
-			return err
-		}
-		name := "patho_p50/"
-		if c.empty {
-			name = "patho_empty_p50/"
-		}
-		m.add(name+c.name, micro(quantile(got.sorted, 0.5)), "us")
-	}
-	return nil
+// held is a part of a situation: n chunks, which the strategy chose, are held. Those that are given back were in the way while
+// the others were chosen.
+type held struct {
+	strategy string
+	n        int
+	back     bool
 }
 
-// holding is a situation in which n chunks are held that the strategy chose.
-func (m *strategyRun) holding(strategy string, n int) func(context.Context) error {
-	return func(ctx context.Context) error {
-		_, err := m.hold(ctx, strategy, n)
-		return err
-	}
+// situation is what cases begin in.
+type situation struct {
+	name  string
+	held  []held
+	cases []reserveCase
 }
 
-func untouched(context.Context) error { return nil }
-
-// rare looks for what one submission has, for what none has, and for what two postings never share.
-func (m *strategyRun) rare(ctx context.Context) error {
-	m.progress("rare and absent values")
-	const rare = `SelectOnly("campaign", "rare", Random)`
-	err := m.patho(ctx, untouched,
-		reserveCase{name: "rare_value", strategy: rare},
-		reserveCase{name: "absent_value", strategy: `SelectOnly("company", -1, Random)`, empty: true},
-		reserveCase{name: "empty_intersection", strategy: `SelectOnly("mode", "preview", SelectOnly("company", 7, Random))`, empty: true})
-	if err != nil {
-		return err
+// situations are the pathological ones: a value that is rare, absent or all in flight; a head of the order that is held; one chunk
+// held of every company but the last, which comes late in every order; and one of all.
+func (s *strategyScale) situations() []situation {
+	const rare, each = `SelectOnly("campaign", "rare", Random)`, `MaxSimultaneous("company", 1, OldestFirst)`
+	list := []situation{
+		{"rare and absent values", nil, []reserveCase{
+			{name: "rare_value", strategy: rare},
+			{name: "absent_value", strategy: `SelectOnly("company", -1, Random)`, empty: true},
+			{name: "empty_intersection", strategy: `SelectOnly("mode", "preview", SelectOnly("company", 7, Random))`, empty: true},
+		}},
+		{"a rare value in flight", []held{{strategy: rare, n: int(s.chunks)}}, []reserveCase{{name: "rare_value_in_flight", strategy: rare, empty: true}}},
 	}
-	return m.patho(ctx, m.holding(rare, int(m.scale.chunks)), reserveCase{name: "rare_value_in_flight", strategy: rare, empty: true})
-}
-
-// head holds what comes first in an order.
-func (m *strategyRun) head(ctx context.Context) error {
-	m.progress("what comes first is held")
 	for _, c := range []reserveCase{
 		{name: "held_head_random", strategy: `Random`},
 		{name: "held_head_oldest_first", strategy: `OldestFirst`},
 		{name: "held_head_custom_priority", strategy: `CustomPriority`},
 	} {
-		if err := m.patho(ctx, m.holding(c.strategy, m.scale.head), c); err != nil {
-			return err
-		}
+		list = append(list, situation{"what comes first is held", []held{{strategy: c.strategy, n: s.head}}, []reserveCase{c}})
 	}
-	return nil
+	last := fmt.Sprintf(`SelectOnly("company", %d, OldestFirst)`, s.companies-1)
+	return append(list, situation{"all values but one saturated", []held{{last, 1, true}, {each, s.companies - 1, false}}, []reserveCase{
+		{name: "saturated_random", strategy: `MaxSimultaneous("company", 1, Random)`, lone: true},
+		{name: "saturated_oldest_first", strategy: each, lone: true},
+		{name: "saturated_custom_priority", strategy: `MaxSimultaneous("company", 1, CustomPriority)`, lone: true},
+		{name: "saturated_prefer_distinct", strategy: `PreferDistinct("company", 1, Random)`, lone: true},
+		{name: "saturated_fair", strategy: `Fair("company", MaxSimultaneous("company", 1, OldestFirst))`, lone: true},
+	}}, situation{"all values saturated", []held{{each, s.companies, false}}, []reserveCase{
+		{name: "all_saturated_prefer_distinct", strategy: `PreferDistinct("company", 1, Random)`},
+		{name: "all_saturated_prefer_distinct_oldest", strategy: `PreferDistinct("company", 1, OldestFirst)`},
+		{name: "all_saturated", strategy: `MaxSimultaneous("company", 1, Random)`, empty: true},
+		{name: "all_saturated_oldest_first", strategy: each, empty: true},
+		{name: "all_saturated_nested", strategy: `MaxSimultaneous("region", 1, MaxSimultaneous("company", 1, Random))`, empty: true},
+		{name: "all_saturated_fair", strategy: `Fair("company", MaxSimultaneous("company", 1, OldestFirst))`, empty: true},
+	}})
 }
 
-// saturated holds one chunk of every company: of all but the last one, which comes late in every order, then of all.
-func (m *strategyRun) saturated(ctx context.Context) error {
-	m.progress("saturated values")
-	const each = `MaxSimultaneous("company", 1, OldestFirst)`
-	allButLast := func(ctx context.Context) error {
-		free, err := m.hold(ctx, fmt.Sprintf(`SelectOnly("company", %d, OldestFirst)`, m.scale.companies-1), 1)
+// bring starts the engine anew and makes the situation.
+func (m *strategyRun) bring(ctx context.Context, s *situation) error {
+	if err := m.restart(ctx); err != nil {
+		return err
+	}
+	var back []queue.ReleaseItem
+	for _, h := range s.held {
+		items, err := m.hold(ctx, h.strategy, h.n)
 		if err != nil {
 			return err
 		}
-		if _, err := m.hold(ctx, each, m.scale.companies-1); err != nil {
-			return err
+		if h.back {
+			back = append(back, items...)
 		}
-		return m.giveBack(ctx, free)
 	}
-	err := m.patho(ctx, allButLast,
-		reserveCase{name: "saturated_random", strategy: `MaxSimultaneous("company", 1, Random)`, lone: true},
-		reserveCase{name: "saturated_oldest_first", strategy: each, lone: true},
-		reserveCase{name: "saturated_custom_priority", strategy: `MaxSimultaneous("company", 1, CustomPriority)`, lone: true},
-		reserveCase{name: "saturated_prefer_distinct", strategy: `PreferDistinct("company", 1, Random)`, lone: true},
-		reserveCase{name: "saturated_fair", strategy: `Fair("company", MaxSimultaneous("company", 1, OldestFirst))`, lone: true})
-	if err != nil {
-		return err
+	return m.giveBack(ctx, back)
+}
+
+// pathological measures every case in its situation, which is made anew for each.
+func (m *strategyRun) pathological(ctx context.Context) error {
+	for _, s := range m.scale.situations() {
+		m.progress(s.name)
+		for _, c := range s.cases {
+			if err := m.bring(ctx, &s); err != nil {
+				return err
+			}
+			got, err := m.measure(ctx, c)
+			if err != nil {
+				return err
+			}
+			name := "patho_p50/"
+			if c.empty {
+				name = "patho_empty_p50/"
+			}
+			m.add(name+c.name, micro(quantile(got.sorted, 0.5)), "us")
+		}
 	}
-	return m.patho(ctx, m.holding(each, m.scale.companies),
-		reserveCase{name: "all_saturated_prefer_distinct", strategy: `PreferDistinct("company", 1, Random)`},
-		reserveCase{name: "all_saturated_prefer_distinct_oldest", strategy: `PreferDistinct("company", 1, OldestFirst)`},
-		reserveCase{name: "all_saturated", strategy: `MaxSimultaneous("company", 1, Random)`, empty: true},
-		reserveCase{name: "all_saturated_oldest_first", strategy: each, empty: true},
-		reserveCase{name: "all_saturated_nested", strategy: `MaxSimultaneous("region", 1, MaxSimultaneous("company", 1, Random))`, empty: true},
-		reserveCase{name: "all_saturated_fair", strategy: `Fair("company", MaxSimultaneous("company", 1, OldestFirst))`, empty: true})
+	return nil
 }
 
 // nested saturates two limits under each other, gives one chunk back, and reserves the only one that may then be had: the
