@@ -30,6 +30,7 @@ type sim struct {
 	faults   *faults
 	ledgers  map[string]bool // fair branches asked for
 	setting  sync.Mutex      // guards model.values: a shard that reloads asks for them
+	deep     []string        // strategies that nest deeply
 }
 
 var ctx = context.Background()
