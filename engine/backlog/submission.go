@@ -76,7 +76,7 @@ const none = 1<<32 - 1
 // termRef says which term, and where in its list of shown submissions this one stands.
 type termRef struct{ term, place uint32 }
 
-// member is a submission's place in one view.
+// member is a submission's place in one view: in a gate or, if the view has cells, in the cell of this number.
 type member struct{ view, gate, place uint32 }
 
 // ID is the submission's public id.
