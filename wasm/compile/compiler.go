@@ -1,0 +1,159 @@
+package compile
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+// The outcomes of a compilation that are not success. Errors of Load wrap one of them, or are failures of the machine.
+var (
+	ErrInvalid = errors.New("the module is not valid")
+	ErrBudget  = errors.New("compiling takes too much time")
+	ErrMemory  = errors.New("compiling takes too much memory")
+	ErrBusy    = errors.New("too many modules wait to be compiled")
+)
+
+// Limits of one compilation.
+type Limits struct {
+	CPU         time.Duration // of the child, in whole seconds
+	MemoryBytes uint64        // address space on top of what a child begins with; 0 for no limit
+	Wall        time.Duration // from the child's start to its end
+	Queue       int           // compilations that may wait for the running one
+	Pages       uint32        // memory of an instance, in pages of 64 KiB
+}
+
+// DefaultLimits fit the largest modules that the pre-scan lets through, with a factor of three: a Go module with a JSON parser takes 3 s and 300 MB.
+func DefaultLimits() Limits {
+	return Limits{CPU: 10 * time.Second, MemoryBytes: 1 << 30, Wall: 60 * time.Second, Queue: 8, Pages: 256}
+}
+
+// Config is what a Compiler needs.
+type Config struct {
+	Dir     string   // of the cache; made when it is missing; nobody else may write to it, its content is executed
+	Command []string // program and arguments that end up in Child
+	Limits  Limits
+}
+
+// Compiler compiles modules in child processes, one at a time. It is safe for use by many goroutines.
+type Compiler struct {
+	config  Config
+	turn    chan struct{} // holds one token while a child runs
+	mu      sync.Mutex
+	waiting int
+}
+
+// New makes a compiler. It touches nothing yet.
+func New(config Config) *Compiler {
+	return &Compiler{config: config, turn: make(chan struct{}, 1)}
+}
+
+// Load gives the module as machine code: from the cache, or by a child first. The caller closes the result. It fails with
+// ErrInvalid, ErrBudget, ErrMemory or ErrBusy, with ctx's error, or with the machine's.
+func (c *Compiler) Load(ctx context.Context, module []byte) (*Compiled, error) {
+	dir := c.dir(module)
+	compiled, damaged := c.cached(ctx, module, dir)
+	if compiled != nil {
+		return compiled, nil
+	}
+	if err := c.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-c.turn }()
+	// Another may have compiled the same module meanwhile.
+	if !damaged {
+		if compiled, damaged = c.cached(ctx, module, dir); compiled != nil {
+			return compiled, nil
+		}
+	}
+	if err := remake(dir); err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
+	used, err := c.child(ctx, module, dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	compiled, err = load(ctx, module, dir, c.config.Limits.Pages)
+	if err != nil {
+		return nil, fmt.Errorf("compile: the child left no code that can be loaded: %w", errors.Join(err, os.RemoveAll(dir)))
+	}
+	compiled.Rebuilt, compiled.CPU, compiled.PeakBytes = damaged, used.cpu, used.peakBytes
+	return compiled, nil
+}
+
+// Forget removes the module's code from the cache.
+func (c *Compiler) Forget(module []byte) error {
+	if err := os.RemoveAll(c.dir(module)); err != nil {
+		return fmt.Errorf("compile: forget: %w", err)
+	}
+	return nil
+}
+
+func (c *Compiler) dir(module []byte) string {
+	sum := sha256.Sum256(module)
+	return filepath.Join(c.config.Dir, hex.EncodeToString(sum[:]))
+}
+
+// remake empties a module's directory of what is damaged or of another processor or version.
+func remake(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return os.MkdirAll(dir, 0o700)
+}
+
+// cached loads from the cache, or gives nil. damaged says that there was something that could not be used.
+func (c *Compiler) cached(ctx context.Context, module []byte, dir string) (compiled *Compiled, damaged bool) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, false
+	}
+	compiled, err := load(ctx, module, dir, c.config.Limits.Pages)
+	if err != nil {
+		return nil, !errors.Is(err, context.Canceled)
+	}
+	compiled.FromCache = true
+	return compiled, false
+}
+
+// load takes the code from the directory and never compiles: with two workers the engine asks the context before each function that it
+// compiles, and this one has ended; what it finds in the cache it takes without asking. TestParentNeverCompiles holds the engine to it.
+func load(ctx context.Context, module []byte, dir string, pages uint32) (*Compiled, error) {
+	ended, end := context.WithCancel(experimental.WithCompilationWorkers(context.WithoutCancel(ctx), 2))
+	end()
+	return build(ended, module, dir, pages)
+}
+
+// enter waits for the turn.
+func (c *Compiler) enter(ctx context.Context) error {
+	select {
+	case c.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	c.mu.Lock()
+	if c.waiting >= c.config.Limits.Queue {
+		c.mu.Unlock()
+		return fmt.Errorf("compile: %w: %d are waiting; try again later", ErrBusy, c.config.Limits.Queue)
+	}
+	c.waiting++
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.waiting--
+		c.mu.Unlock()
+	}()
+	select {
+	case c.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

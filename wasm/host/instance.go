@@ -1,0 +1,238 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/quern-queue/quern/sdk/abi"
+	"github.com/quern-queue/quern/wasm/instrument"
+	"github.com/quern-queue/quern/wasm/manifest"
+)
+
+// instance is one sandbox: a memory with the module's code over it. One goroutine uses it at a time.
+type instance struct {
+	version *Version
+	ctx     *guestContext
+	module  api.Module
+	score0  api.Function
+	region  uint32 // where the batch region begins
+	stack   [2]uint64
+
+	fuel, slice, depth api.MutableGlobal // nil when the module is not metered
+	snapshot           *snapshot         // what to go back to after each batch; nil for pooled
+	words              words
+	call               call
+}
+
+// call is what the host keeps while the guest runs, and nothing of it longer.
+type call struct {
+	ctx      context.Context
+	starting bool
+	began    time.Duration
+	deadline time.Duration
+	budget   int64 // fuel given to the module
+	hostFuel int64 // left for what the host does for it
+	owed     int64 // host fuel used since the deadline was looked at
+	fault    *Fault
+	clock    guestClock
+	chance   uint64
+	log      log
+	counters []float64
+	counted  bool
+}
+
+// guestContext carries the instance to the functions that its guest calls.
+type guestContext struct {
+	context.Context
+	instance *instance
+}
+
+type instanceKey struct{}
+
+// Value finds the instance, and what the context below has.
+func (c *guestContext) Value(key any) any {
+	if key == (instanceKey{}) {
+		return c.instance
+	}
+	return c.Context.Value(key)
+}
+
+// start makes an instance and brings it to where it can score. The error is a *Fault of kind Init or Stopped when the guest failed.
+func (v *Version) start(ctx context.Context) (*instance, error) {
+	i := &instance{version: v}
+	i.ctx = &guestContext{v.ctx, i}
+	i.call.counters = make([]float64, len(v.options.Manifest.Counters))
+	i.begin(ctx, v.options.Limits.FuelForInit, v.options.Limits.InitDeadline, 0, 0)
+	i.call.starting = true
+	module, err := v.compiled.Runtime.InstantiateModule(i.ctx, v.compiled.Module, v.config)
+	if err != nil {
+		return nil, &Fault{Kind: Init, Cause: Trap, Detail: firstLine(err)}
+	}
+	i.module = module
+	if err := i.prepare(); err != nil {
+		i.close()
+		return nil, err
+	}
+	i.call.starting = false
+	if v.options.Manifest.State == manifest.Reset {
+		i.snapshot = i.take()
+	}
+	return i, nil
+}
+
+func (i *instance) prepare() error {
+	var err error
+	if i.fuel, err = i.meter(instrument.FuelExport, nil); err == nil {
+		i.slice, err = i.meter(instrument.SliceExport, err)
+		i.depth, err = i.meter(instrument.DepthExport, err)
+	}
+	if err != nil {
+		return err
+	}
+	i.arm(i.call.budget)
+	if err := i.run(abi.ExportInitialize, nil); err != nil {
+		return err
+	}
+	config := i.version.options.Config
+	if i.module.ExportedFunction(abi.ExportInit) != nil {
+		at, err := i.room(uint32(len(config)))
+		if err != nil {
+			return err
+		}
+		if !i.module.Memory().Write(at, config) {
+			return &Fault{Kind: Init, Cause: Trap, Detail: "quern_alloc gave room outside of the memory"}
+		}
+		status := []uint64{uint64(at), uint64(len(config))}
+		if err := i.run(abi.ExportInit, status); err != nil {
+			return err
+		}
+		if code := int32(uint32(status[0])); code != 0 {
+			return &Fault{Kind: Init, Cause: Status, Code: code, Detail: i.call.log.last()}
+		}
+	}
+	layout := &i.version.layout
+	if i.region, err = i.room(layout.Size); err != nil {
+		return err
+	}
+	region, ok := i.module.Memory().Read(i.region, layout.Size)
+	if !ok {
+		return &Fault{Kind: Init, Cause: Trap, Detail: "quern_alloc gave room outside of the memory"}
+	}
+	layout.Start(region)
+	i.score0 = i.module.ExportedFunction(abi.ExportScore)
+	return nil
+}
+
+// meter finds one of the counters.
+func (i *instance) meter(name string, before error) (api.MutableGlobal, error) {
+	g, ok := i.module.ExportedGlobal(name).(api.MutableGlobal)
+	if before != nil || i.version.options.Unmetered && !ok {
+		return nil, before
+	}
+	if !ok || g.Type() != api.ValueTypeI64 {
+		return nil, errors.New("host: the module has no fuel counter; it must go through wasm/instrument")
+	}
+	return g, nil
+}
+
+// room asks the guest for n bytes, aligned. It asks for more than it needs, so that any allocator fits.
+func (i *instance) room(n uint32) (uint32, error) {
+	arguments := []uint64{uint64(n + abi.Align)}
+	if err := i.run(abi.ExportAlloc, arguments); err != nil {
+		return 0, err
+	}
+	at := uint32(arguments[0])
+	if at == 0 || at > math.MaxUint32-n-abi.Align || at+n+abi.Align > i.module.Memory().Size() {
+		return 0, &Fault{Kind: Init, Cause: Trap, Detail: fmt.Sprintf("quern_alloc(%d) gave %d, which is no room within the memory", n+abi.Align, at)}
+	}
+	return (at + abi.Align - 1) &^ (abi.Align - 1), nil
+}
+
+// run calls an export during the start, when it is there; results overwrite the arguments.
+func (i *instance) run(name string, arguments []uint64) error {
+	f := i.module.ExportedFunction(name)
+	if f == nil {
+		return nil
+	}
+	if len(arguments) == 0 {
+		arguments = make([]uint64, 1)
+	}
+	if err := f.CallWithStack(i.ctx, arguments); err != nil {
+		fault := i.classify(err)
+		if fault.Kind == Stopped {
+			return fault
+		}
+		fault.Kind, fault.Cause = Init, fault.Kind
+		fault.Detail = strings.TrimSuffix(name+": "+fault.Detail+"; "+i.call.log.last(), "; ")
+		return fault
+	}
+	return nil
+}
+
+// begin forgets the call before and sets the limits of the next one.
+func (i *instance) begin(ctx context.Context, fuel int64, deadline time.Duration, now int64, seed uint64) {
+	c := &i.call
+	o := &i.version.options
+	c.ctx, c.fault = ctx, nil
+	c.budget, c.hostFuel, c.owed = fuel, fuel, 0
+	c.began, c.deadline = o.Clock(), deadline
+	c.clock.set(now, o.Manifest.State == manifest.Pooled)
+	c.chance = seed
+	c.log.begin(o.LogLevel, o.Limits.LogLines, o.Limits.LogLineBytes)
+	if c.counted {
+		clear(c.counters)
+	}
+	c.counted = false
+}
+
+// arm fills the counters: the first slice is handed out at once, so that a short call never ticks.
+func (i *instance) arm(budget int64) {
+	if i.fuel == nil {
+		return
+	}
+	fuel, slice := instrument.Options{Slice: i.version.options.Limits.Slice}.Arm(budget)
+	i.fuel.Set(uint64(fuel))
+	i.slice.Set(uint64(slice))
+	i.depth.Set(uint64(i.version.options.Limits.Depth))
+}
+
+// used is the fuel that the call has taken so far.
+func (i *instance) used() int64 {
+	if i.fuel == nil {
+		return 0
+	}
+	c := &i.call
+	left := max(0, int64(i.fuel.Get())) + max(0, int64(i.slice.Get()))
+	return max(0, c.budget-left) + c.budget - max(0, c.hostFuel)
+}
+
+// classify says what an error of a call means.
+func (i *instance) classify(err error) *Fault {
+	switch {
+	case i.call.fault != nil:
+		return i.call.fault
+	case i.fuel != nil && int64(i.fuel.Get()) < 0:
+		return &Fault{Kind: Fuel, Detail: fmt.Sprintf("more than %d units", i.call.budget)}
+	case i.depth != nil && int64(i.depth.Get()) < 0:
+		return &Fault{Kind: Depth, Detail: fmt.Sprintf("more than %d calls within calls", i.version.options.Limits.Depth)}
+	}
+	return &Fault{Kind: Trap, Detail: firstLine(err)}
+}
+
+// firstLine is the reason of a trap without the addresses below it, which mean nothing to anybody.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return strings.TrimSuffix(line, " (recovered by wazero)")
+}
+
+func (i *instance) close() {
+	if i.module != nil {
+		_ = i.module.Close(i.ctx) // it only takes the instance off the runtime's list
+	}
+}

@@ -1,0 +1,249 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/quern-queue/quern/sdk/abi"
+	"github.com/quern-queue/quern/wasm/compile"
+	"github.com/quern-queue/quern/wasm/instrument"
+	"github.com/quern-queue/quern/wasm/manifest"
+)
+
+// Limits of what guests may use.
+type Limits struct {
+	FuelPerBatch int64         // units that every batch has
+	FuelForInit  int64         // units for _initialize and quern_init together
+	Slice        int64         // units between two ticks: what the module was instrumented with
+	Depth        int64         // calls open at once
+	Deadline     time.Duration // of a batch
+	InitDeadline time.Duration // of _initialize and quern_init together
+	LogLines     int           // per batch
+	LogLineBytes int
+}
+
+// DefaultLimits: a batch of 256 gets 7.1 million units, which are 3 to 6 ms; Go guests use 12 million to start, a hundred times less than allowed.
+func DefaultLimits() Limits {
+	return Limits{
+		FuelPerBatch: 2_000_000, FuelForInit: 1_000_000_000, Slice: 1_000_000, Depth: 1_000,
+		Deadline: 20 * time.Millisecond, InitDeadline: 2 * time.Second, LogLines: 32, LogLineBytes: 1024,
+	}
+}
+
+// Options are what a version is opened with. Manifest, Instances, Capacity and Clock are required.
+type Options struct {
+	Manifest  *manifest.Manifest
+	Config    []byte               // in canonical form, as manifest.ValidateConfig gives it
+	Globals   []instrument.State   // the guest's own mutable globals, from wasm/instrument; needed for the state "reset"
+	Instances int                  // at most that many at once, at least 1
+	Capacity  int                  // rows that a batch may have
+	Clock     func() time.Duration // a clock that only goes forward; its zero does not matter
+	Stop      func() bool          // asked at every tick: true ends the batch; nil never does
+	LogLevel  int                  // lines below it are dropped: abi.LevelDebug keeps all
+	Limits    Limits
+	Unmetered bool // accept a module that was not instrumented: it may run for ever. For tests and benchmarks
+}
+
+// Version is a plugin ready to score. Many goroutines may use it.
+type Version struct {
+	compiled  *compile.Compiled
+	options   Options
+	layout    abi.Layout
+	budget    int64  // fuel per candidate
+	unwritten []byte // a column of scores that nobody wrote
+	ctx       context.Context
+	config    wazero.ModuleConfig
+	pool      pool
+
+	mu      sync.Mutex
+	users   int
+	closing bool
+	drained chan struct{} // closed when the last user left after closing began
+	closed  chan struct{}
+	failure error // of closing
+}
+
+// Open makes a version of compiled code and its first instance, so that a bad configuration fails here. From then on the code
+// belongs to the version, which closes it; when Open fails it is closed already. The error is a *Fault when the guest failed.
+func Open(ctx context.Context, compiled *compile.Compiled, o Options) (*Version, error) {
+	v, err := open(ctx, compiled, o)
+	if err != nil {
+		return nil, errors.Join(err, compiled.Close(context.WithoutCancel(ctx)))
+	}
+	return v, nil
+}
+
+func open(ctx context.Context, compiled *compile.Compiled, o Options) (*Version, error) {
+	if o.Manifest == nil || o.Instances < 1 || o.Clock == nil {
+		return nil, errors.New("host: open: manifest, clock and at least one instance are required")
+	}
+	if o.Limits == (Limits{}) {
+		o.Limits = DefaultLimits()
+	}
+	if len(o.Config) == 0 {
+		o.Config = []byte("{}")
+	}
+	if len(o.Config) > abi.MaxConfigBytes {
+		return nil, fmt.Errorf("host: open: the configuration has %d bytes; at most %d are allowed", len(o.Config), abi.MaxConfigBytes)
+	}
+	layout, err := abi.NewLayout(o.Manifest.Columns, o.Capacity)
+	if err != nil {
+		return nil, fmt.Errorf("host: open: %w", err)
+	}
+	if err := checkExports(compiled.Module); err != nil {
+		return nil, err
+	}
+	v := &Version{
+		compiled: compiled, options: o, layout: layout, budget: int64(o.Manifest.FuelPerCandidate),
+		ctx: context.WithoutCancel(ctx), config: wazero.NewModuleConfig().WithName("").WithStartFunctions(),
+		drained: make(chan struct{}), closed: make(chan struct{}),
+	}
+	v.pool.max, v.pool.start = o.Instances, v.start
+	v.unwritten = make([]byte, o.Capacity*8)
+	for at := 0; at < len(v.unwritten); at += 8 {
+		abi.PutU64(v.unwritten[at:], abi.NotWritten)
+	}
+	if err := v.offer(); err != nil {
+		return nil, fmt.Errorf("host: open: %w", err)
+	}
+	i, err := v.pool.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v.pool.put(i)
+	return v, nil
+}
+
+// checkExports refuses what would otherwise panic or trap later. The pre-scan says the same with more words.
+func checkExports(m wazero.CompiledModule) error {
+	var wrong []string
+	if m.ExportedMemories()[abi.ExportMemory] == nil {
+		wrong = append(wrong, "it exports no memory")
+	}
+	functions := m.ExportedFunctions()
+	for _, want := range []struct {
+		name     string
+		params   int
+		results  int
+		optional bool
+	}{
+		{abi.ExportMarker, 0, 0, false},
+		{abi.ExportAlloc, 1, 1, false},
+		{abi.ExportScore, 1, 1, false},
+		{abi.ExportInit, 2, 1, true},
+		{abi.ExportInitialize, 0, 0, true},
+	} {
+		f := functions[want.name]
+		if f == nil {
+			if !want.optional {
+				wrong = append(wrong, "it exports no function "+want.name)
+			}
+			continue
+		}
+		if !slices.Equal(f.ParamTypes(), i32s(want.params)) || !slices.Equal(f.ResultTypes(), i32s(want.results)) {
+			wrong = append(wrong, fmt.Sprintf("%s must take %d and return %d numbers of type i32", want.name, want.params, want.results))
+		}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("host: the module is no plugin: %q", wrong)
+	}
+	return nil
+}
+
+func i32s(n int) []api.ValueType {
+	if n == 0 {
+		return nil
+	}
+	return slices.Repeat([]api.ValueType{api.ValueTypeI32}, n)
+}
+
+// Report is what one call of Score took and left.
+type Report struct {
+	Duration    time.Duration // of the guest's call, by the clock of the options
+	Fuel        int64         // units used; 0 when the module is not metered
+	Pages       uint32        // memory of the instance afterwards, in pages of 64 KiB
+	Skipped     int           // candidates with another NaN than the host's
+	Unwritten   int           // candidates whose score was not written; they are skipped too
+	Logs        []Line        // what the guest said
+	LogsDropped int           // lines over the limit
+	Counters    []float64     // what the guest added to its counters, in the manifest's order; nil when nothing
+}
+
+// Score scores a batch: scores gets one number per row, NaN for candidates that are skipped. It waits for an instance when all are
+// in use, until ctx ends; ctx also ends a running guest at its next tick. The report is filled in as far as it goes even
+// when there is an error: a *Fault when the guest failed (the scores mean nothing then), ErrClosed, ctx's error while waiting, or the batch's when
+// it does not fit the manifest's columns. Strings of the batch's dictionary must differ from each other.
+func (v *Version) Score(ctx context.Context, b *abi.Batch, scores []float64) (Report, error) {
+	if len(scores) != int(b.Rows) || b.Rows > v.layout.Capacity {
+		return Report{}, fmt.Errorf("host: score: %d rows, room for %d scores and for %d rows", b.Rows, len(scores), v.layout.Capacity)
+	}
+	if err := b.Check(v.layout.Columns); err != nil {
+		return Report{}, fmt.Errorf("host: score: %w", err)
+	}
+	if !v.enter() {
+		return Report{}, ErrClosed
+	}
+	defer v.leave()
+	i, err := v.pool.get(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	report, fault := i.score(ctx, b, scores)
+	if fault != nil || !i.renew() {
+		v.pool.drop()
+		i.close()
+	} else {
+		v.pool.put(i)
+	}
+	if fault != nil {
+		return report, fault
+	}
+	return report, nil
+}
+
+// Instances is how many instances there are, in use or not.
+func (v *Version) Instances() int { return v.pool.count() }
+
+// Close lets running and waiting batches end, then frees the code. Later batches fail with ErrClosed. It may be called again.
+func (v *Version) Close() error {
+	v.mu.Lock()
+	first := !v.closing
+	v.closing = true
+	if first && v.users == 0 {
+		close(v.drained)
+	}
+	v.mu.Unlock()
+	<-v.drained
+	if first {
+		v.failure = v.compiled.Close(v.ctx)
+		close(v.closed)
+	}
+	<-v.closed
+	return v.failure
+}
+
+func (v *Version) enter() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closing {
+		return false
+	}
+	v.users++
+	return true
+}
+
+func (v *Version) leave() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.users--
+	if v.closing && v.users == 0 {
+		close(v.drained)
+	}
+}

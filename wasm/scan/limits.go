@@ -1,0 +1,96 @@
+package scan
+
+import "fmt"
+
+// Limits bound what an uploaded module may declare. Every field is inclusive: a module at the limit passes.
+type Limits struct {
+	ModuleBytes   int // size of the whole module
+	Functions     int // functions with a body
+	Types         int // entries of the type section
+	TypeValues    int // parameters, and results, of one type
+	Imports       int // imports of any kind
+	Exports       int // exports of any kind
+	Globals       int // globals of its own
+	Segments      int // data and element segments together; Go's linker cuts its data at zeroes into tens of thousands
+	BodyBytes     int // size of one function body
+	Locals        int // parameters and locals of one function
+	Blocks        int // block, loop, if and else of one function
+	Nesting       int // blocks open at the same time, the function itself included
+	BranchTable   int // targets of one br_table, without the default
+	FunctionCost  int // estimated compile cost of one function: see cost.go for the unit
+	CompileCost   int // the same, summed over the module
+	MemoryPages   int // declared minimum of the memory, in pages of 64 KiB; it never grows beyond either
+	TableEntries  int // declared minimum of the table; it never grows beyond either
+	ManifestBytes int // size of the custom section quern.manifest
+}
+
+// DefaultLimits are the limits of a server that is not told otherwise. The figures are three to ten times what guests of Go
+// (with fmt and encoding/json), Rust, C and AssemblyScript were measured to need.
+func DefaultLimits() Limits {
+	return Limits{
+		ModuleBytes: 4 << 20, Functions: 20_000, Types: 4_096, TypeValues: 128, Imports: 64, Exports: 256, Globals: 1_024, Segments: 65_536,
+		BodyBytes: 128 << 10, Locals: 1_024, Blocks: 4_096, Nesting: 1_024, BranchTable: 4_096,
+		FunctionCost: 2_000_000, CompileCost: 50_000_000, MemoryPages: 256, TableEntries: 65_536, ManifestBytes: 16 << 10,
+	}
+}
+
+// Ceilings are the limits that no configuration goes beyond: what the compile child can still take within its own limits of
+// processor time and memory.
+func Ceilings() Limits {
+	return Limits{
+		ModuleBytes: 16 << 20, Functions: 100_000, Types: 16_384, TypeValues: 1_000, Imports: 256, Exports: 4_096, Globals: 16_384, Segments: 262_144,
+		BodyBytes: 512 << 10, Locals: 4_096, Blocks: 16_384, Nesting: 4_096, BranchTable: 16_384,
+		FunctionCost: 20_000_000, CompileCost: 200_000_000, MemoryPages: 1_024, TableEntries: 1 << 20, ManifestBytes: 64 << 10,
+	}
+}
+
+// limit is one field of Limits with its name in configuration.
+type limit struct {
+	name  string
+	value *int
+}
+
+func (l *Limits) all() []limit {
+	return []limit{
+		{"module_bytes", &l.ModuleBytes},
+		{"functions", &l.Functions},
+		{"types", &l.Types},
+		{"type_values", &l.TypeValues},
+		{"imports", &l.Imports},
+		{"exports", &l.Exports},
+		{"globals", &l.Globals},
+		{"segments", &l.Segments},
+		{"body_bytes", &l.BodyBytes},
+		{"locals", &l.Locals},
+		{"blocks", &l.Blocks},
+		{"nesting", &l.Nesting},
+		{"branch_table", &l.BranchTable},
+		{"function_cost", &l.FunctionCost},
+		{"compile_cost", &l.CompileCost},
+		{"memory_pages", &l.MemoryPages},
+		{"table_entries", &l.TableEntries},
+		{"manifest_bytes", &l.ManifestBytes},
+	}
+}
+
+// Check says which field is out of range: every limit is between 1 and its ceiling.
+func (l Limits) Check() error {
+	ceilings := Ceilings()
+	highest := ceilings.all()
+	for i, field := range l.all() {
+		if *field.value < 1 || *field.value > *highest[i].value {
+			return fmt.Errorf("scan: limit %s is %d; set it between 1 and %d", field.name, *field.value, *highest[i].value)
+		}
+	}
+	return nil
+}
+
+// within is l with every field brought between 0 and its ceiling, so that a wrong configuration cannot open the door.
+func (l Limits) within() Limits {
+	ceilings := Ceilings()
+	highest := ceilings.all()
+	for i, field := range l.all() {
+		*field.value = min(max(*field.value, 0), *highest[i].value)
+	}
+	return l
+}
