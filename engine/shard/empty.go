@@ -37,8 +37,8 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 // names up to `most` values that are at theirs. A value that several branches or tenants are held back by is named once, with
 // the loosest limit, the one that has to give way. Later branches are the looser ones as a rule, so they go first.
 func (m *machine) limited(plan *strategy.Plan, most int) (saturated []queue.Saturated, limited bool) {
-	for i := len(plan.Branches) - 1; i >= 0; i-- {
-		v := m.backlog.View(&plan.Branches[i])
+	views, _ := m.views(plan, nil)
+	for _, v := range slices.Backward(views) {
 		if v == nil || !v.Gated() {
 			continue
 		}
