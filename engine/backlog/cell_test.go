@@ -59,6 +59,7 @@ func nestedCases() []nestedCase {
 				return append(queue.Meta{is("w", i/100%10)}, grid(100, 100)(i)...)
 			}, most: 8, sizes: sizes},
 			nestedCase{name: "fair by a limited key", fair: "x", limits: two, order: order, held: 100, meta: grid(100, 100), most: 6, sizes: sizes},
+			nestedCase{name: "fair by a limited key, most of it free", fair: "x", limits: two, order: order, held: 50, meta: grid(1000, 50), most: 6, sizes: []int{50_000, 100_000}},
 			nestedCase{name: "an operator's limit of a third key", limits: two, order: order, held: 90, meta: func(i int64) queue.Meta {
 				return append(queue.Meta{is("w", i%9)}, grid(100, 100)(i)...)
 			}, before: func(b *Backlog) {

@@ -26,7 +26,7 @@ type View struct {
 	stirred bool // told by the next Stirred
 	used    uint64
 
-	cells     *cells // nil: there are at most one limit, and submissions stand in gates
+	cells     *cells // nil: there is one limit at most, and submissions stand in gates
 	strays    bool   // a gate was made for an operator's limit of another key: who stands there may be under the view's own
 	gates     []gate
 	gateOf    map[gateKey]uint32 // without the free gates

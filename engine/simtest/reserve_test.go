@@ -72,7 +72,7 @@ func (s *sim) refused(plan *strategy.Plan, err error) bool {
 }
 
 func (s *sim) reserve() {
-	text := s.drawStrategy(s.r.IntN(4))
+	text := s.drawText()
 	parsed, err := strategy.Parse(text)
 	s.must(text, err)
 	q := shard.Request{Plan: parsed.Plan(), Max: pickOf(s, 1, 1, 2, 5, 20), Consumer: fmt.Sprint("consumer-", s.r.IntN(4))}

@@ -28,6 +28,7 @@ type sim struct {
 	remember int // completions that it did
 	faults   *faults
 	ledgers  map[string]bool // fair branches asked for
+	deep     []string        // strategies that nest deeply
 }
 
 var ctx = context.Background()

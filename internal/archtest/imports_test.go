@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"web":                        {"engine", "engine/queue", "engine/strategy", "engine/backlog", "sdk/api", "sdk/wire"},
 	"cmd/quern":                  {"all"},
 	"cmd/quern/bench":            {"all"},
+	"cmd/quern/bench/rowsql":     {"engine/queue", "engine/strategy", "engine/sqlitedb"},
 	"examples/checksum":          {"sdk/api", "sdk/client"},
 	"examples/producer-consumer": {"sdk/api", "sdk/client"},
 	"internal/archtest":          {},
