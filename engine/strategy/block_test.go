@@ -15,6 +15,10 @@ func TestDefinitions(t *testing.T) {
 		maxParameter:    {max: 3},
 		costParameter:   {cost: ByTime},
 		blockParameter:  {blocks: []block{orderBlock{OldestFirst}}},
+		pluginParameter:  {name: "deadline-first", version: "1.2.0"},
+		configParameter:  {config: `{"weight":3}`},
+		settingParameter: {max: 64, given: true},
+		formulaParameter: {formula: formula(t, "priority*10 - attempts*5")},
 		blocksParameter: {blocks: []block{orderBlock{OldestFirst}, orderBlock{Random}, orderBlock{NewestFirst}}},
 	}
 	snakes := map[string]string{}

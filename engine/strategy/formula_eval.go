@@ -133,9 +133,10 @@ func compared(op Op, a, b float64) bool {
 
 // same compares two values, none of which is absent.
 func (e evaluation) same(a, b *Term) bool {
-	if textA, ok := e.word(a); ok {
-		textB, ok := e.word(b)
-		return ok && textA == textB
+	textA, okA := e.word(a)
+	textB, okB := e.word(b)
+	if okA && okB && textA == textB {
+		return true
 	}
 	numberA, okA := e.whole(a)
 	numberB, okB := e.whole(b)

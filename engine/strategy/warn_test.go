@@ -90,7 +90,9 @@ func tamed(b block) block {
 	args := slices.Clone(b.arguments())
 	for i := range args {
 		args[i].value = queue.IntValue(1 + args[i].value.Int()&1)
-		args[i].max = 1 + args[i].max%4
+		if !args[i].given {
+			args[i].max = 1 + args[i].max%4
+		}
 		args[i].blocks = slices.Clone(args[i].blocks)
 		for j := range args[i].blocks {
 			args[i].blocks[j] = tamed(args[i].blocks[j])
@@ -122,7 +124,7 @@ func TestWarningsAreTrue(t *testing.T) {
 			}
 		}
 	})
-	for _, kind := range []string{WarnOffersNothing, WarnContradiction, WarnRepeatedFilter, WarnLimitNeverBind, WarnNoPreference, WarnHidden} {
+	for _, kind := range []string{WarnOffersNothing, WarnContradiction, WarnRepeatedFilter, WarnLimitNeverBind, WarnNoPreference, WarnHidden, WarnSameScores} {
 		if seen[kind] == 0 {
 			t.Errorf("no tree had a warning of the kind %s: the generator is too tame", kind)
 		}
