@@ -10,6 +10,9 @@ import (
 
 // empty is the answer when a plan yields nothing now: why.
 func (m *machine) empty(q *Request, now queue.Time) Reserved {
+	if scores(q.Plan) && m.offers(q.Plan) {
+		return Reserved{Reason: queue.AllSkipped, RetryAfter: retryScored}
+	}
 	if saturated, limited := m.limited(q.Plan, q.Limited); limited {
 		return Reserved{Reason: queue.AllLimited, Limited: saturated}
 	}
@@ -31,6 +34,12 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 		return Reserved{Reason: queue.NotYetDue, RetryAfter: max(next.Sub(now), time.Millisecond)}
 	}
 	return Reserved{Reason: queue.Nothing}
+}
+
+// offers says whether there is something to take, of which whoever scored wanted nothing.
+func (m *machine) offers(plan *strategy.Plan) bool {
+	views, _ := m.views(plan, nil)
+	return len(m.backlog.Window(views, 1, nil, m.rnd, nil)) > 0
 }
 
 // limited says whether some branch, of which none yields anything, would if there were no limits: its own, or an operator's; and

@@ -267,7 +267,7 @@ func (m *machine) takeScored(q *Request, br *strategy.Branch, spread bool, w *wi
 		if spread && row == w.best {
 			w.best, passes = -1, true
 		}
-		w.frame.passed[row] = -1 // taken: see gather
+		w.frame.passed[row] = 0
 		w.standing.emitted++
 		*got = append(*got, m.hold(sub.Data.(*record), index, by.Charged(), q.Consumer, now, now.Add(timeout)))
 		m.stats.reserved++
