@@ -46,11 +46,7 @@ func (t *Term) rank() int {
 
 // appendJoined writes products without spaces and all others with.
 func appendJoined(dst []byte, t *Term, o operator) []byte {
-	left := o.rank
-	if o.rank == compareRank {
-		left++
-	}
-	dst = appendTerm(dst, t.Terms[0], left)
+	dst = appendTerm(dst, t.Terms[0], o.rank)
 	if o.rank == productRank {
 		dst = append(dst, o.text...)
 	} else {

@@ -88,7 +88,7 @@ func (r *jsonReader) value(path string, nesting int) (v jsonValue, err error) {
 // mistake is one that is not of the grammar.
 func (r *jsonReader) mistake(path string, at int, what string) error {
 	if r.embedded {
-		return r.problem(at, "the JSON here %s", what)
+		return r.problem(at, "this %s", what)
 	}
 	return invalid(path, "%s", what)
 }

@@ -39,6 +39,15 @@ func TestWarnings(t *testing.T) {
 		{`OrElse(MaxSimultaneous("k", 3, Random), SelectOnly("a", 1, MaxSimultaneous("k", 2, Random)))`, []string{"hidden /strategy/fallback can never yield"}},
 		{`OrElse(SelectOnly("a", 1, Random), MaxSimultaneous("k", 2, OrElse(SelectOnly("a", 1, Random), Random)))`, []string{"hidden /strategy/fallback/underlying/try_first can never yield"}},
 		{`OrElse(MaxSimultaneous("k", 1, Random), PreferDistinct("k", 1, OldestFirst))`, []string{"hidden /strategy has a branch that can never yield, number 2 (OldestFirst while k<1)"}},
+		{`OrElse(Plugin("p", Random), Random)`, nil},
+		{`OrElse(Plugin("p", Random), Score(id, Random), Random)`, nil},
+		{`Plugin("p", OldestFirst)`, nil},
+		{`OrElse(Random, Plugin("p", OldestFirst))`, []string{"hidden /strategy/fallback can never yield: all that it could offer is offered before it, by Random"}},
+		{`Plugin("p", SelectOnly("k", 1, SelectOnly("k", 1, Random)))`, []string{"repeated_filter /strategy/underlying/underlying changes nothing"}},
+		{`Score(5m - 1, OldestFirst)`, []string{"same_scores /strategy changes nothing: its expression reads no column"}},
+		{`OrElse(Score(0/0, OldestFirst), Random)`, []string{"contradiction /strategy/try_first can never yield: its score is never a number"}},
+		{`PreferDistinct("k", 5, Plugin("p", SelectOnly("k", 3, Random)))`, []string{"preference_has_no_effect /strategy prefers nothing: SelectOnly leaves"}},
+		{`MaxSimultaneous("k", 2, Score(id, MaxSimultaneous("k", 2, Random)))`, []string{"limit_never_binds /strategy/underlying/underlying never binds"}},
 	} {
 		s, err := Parse(c.input)
 		if err != nil {

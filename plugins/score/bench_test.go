@@ -10,7 +10,7 @@ import (
 )
 
 // The formula of the benchmark reads eight columns, compares a string and divides, and is what a person would write.
-const benchFormula = `if(context.warm_model == meta.model, 50, 0) + priority*10 - attempts*5 + min(age_s/60, 30) - inflight("company")*2 + meta("urgency", 0) + available/total`
+const benchFormula = `if(meta.model == "llama", 50, 0) + priority*10 - attempts*5 + min(age_s/60, 30) - inflight("company")*2 + meta("urgency", 0) + available/total`
 
 type candidate struct {
 	priority, age, urgency               int64

@@ -15,35 +15,34 @@ const (
 
 // The opcodes that formulas need.
 const (
-	opBlock, opLoop, opIf, opEnd   = 0x02, 0x03, 0x04, 0x0b
-	opBr, opBrIf, opReturn, opCall = 0x0c, 0x0d, 0x0f, 0x10
-	opSelect                       = 0x1b
-	opLocalGet, opLocalSet         = 0x20, 0x21
-	opLocalTee                     = 0x22
-	opGlobalGet, opGlobalSet       = 0x23, 0x24
-	opI32Load, opI64Load           = 0x28, 0x29
-	opI32Load8U                    = 0x2d
-	opF64Store                     = 0x39
-	opMemorySize, opMemoryGrow     = 0x3f, 0x40
-	opI32Const, opF64Const         = 0x41, 0x44
-	opI32Eqz, opI32Eq, opI32Ne     = 0x45, 0x46, 0x47
-	opI32GeU                       = 0x4f
-	opI64Eq                        = 0x51
-	opF64Eq, opF64Ne               = 0x61, 0x62
-	opF64Lt, opF64Gt               = 0x63, 0x64
-	opF64Le, opF64Ge               = 0x65, 0x66
-	opI32Add, opI32Sub             = 0x6a, 0x6b
-	opI32And, opI32Or              = 0x71, 0x72
-	opI32Shl, opI32ShrU            = 0x74, 0x76
-	opI32GtU                       = 0x4b
-	opF64Abs, opF64Neg             = 0x99, 0x9a
-	opF64Ceil, opF64Floor          = 0x9b, 0x9c
-	opF64Trunc, opF64Sqrt          = 0x9d, 0x9f
-	opF64Add, opF64Sub             = 0xa0, 0xa1
-	opF64Mul, opF64Div             = 0xa2, 0xa3
-	opF64Min, opF64Max             = 0xa4, 0xa5
-	opF64ConvertI32U               = 0xb8
-	opF64ConvertI64S               = 0xb9
+	opLoop, opIf, opEnd        = 0x03, 0x04, 0x0b
+	opBrIf, opReturn, opCall   = 0x0d, 0x0f, 0x10
+	opSelect                   = 0x1b
+	opLocalGet, opLocalSet     = 0x20, 0x21
+	opLocalTee                 = 0x22
+	opGlobalGet, opGlobalSet   = 0x23, 0x24
+	opI32Load, opI64Load       = 0x28, 0x29
+	opI32Load8U                = 0x2d
+	opF64Store                 = 0x39
+	opMemorySize, opMemoryGrow = 0x3f, 0x40
+	opI32Const, opF64Const     = 0x41, 0x44
+	opI32Eqz, opI32Eq, opI32Ne = 0x45, 0x46, 0x47
+	opI64Eq                    = 0x51
+	opF64Eq, opF64Ne           = 0x61, 0x62
+	opF64Lt, opF64Gt           = 0x63, 0x64
+	opF64Le, opF64Ge           = 0x65, 0x66
+	opI32Add, opI32Sub         = 0x6a, 0x6b
+	opI32And, opI32Or          = 0x71, 0x72
+	opI32ShrU                  = 0x76
+	opI32GtU                   = 0x4b
+	opF64Abs, opF64Neg         = 0x99, 0x9a
+	opF64Ceil, opF64Floor      = 0x9b, 0x9c
+	opF64Trunc, opF64Sqrt      = 0x9d, 0x9f
+	opF64Add, opF64Sub         = 0xa0, 0xa1
+	opF64Mul, opF64Div         = 0xa2, 0xa3
+	opF64Min, opF64Max         = 0xa4, 0xa5
+	opF64ConvertI32U           = 0xb8
+	opF64ConvertI64S           = 0xb9
 )
 
 func (c *code) op(ops ...byte) { *c = append(*c, ops...) }
