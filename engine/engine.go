@@ -153,6 +153,7 @@ func (e *Engine) house(ctx context.Context) {
 	for _, q := range e.all() {
 		q.shard.Heal()
 		q.shard.Tidy()
+		q.pace.note(queue.At(e.options.Now()), q.shard.Stats().ReservedTotal)
 		if err := q.store.SettleOutputs(ctx); err != nil && ctx.Err() == nil {
 			e.options.Logger.Error("sorting outputs failed; it is tried again", "queue", q.name, "error", err)
 		}

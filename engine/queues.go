@@ -37,6 +37,7 @@ type openQueue struct {
 	empty   emptyCounts
 	named   named
 	values  values
+	pace    pace
 }
 
 func (q *openQueue) info() QueueInfo {

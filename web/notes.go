@@ -11,7 +11,7 @@ import (
 // not made when one is missing or superfluous.
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
-	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), serverNotes()} {
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), previewNotes(), whyNotes(), explainNotes(), serverNotes()} {
 		for name, n := range part {
 			all[name] = n
 		}
@@ -175,6 +175,7 @@ func submissionNotes() map[string]note {
 		"Output.index":     {text: "Index of the chunk"},
 		"Output.output":    {text: "What the consumer reported with complete"},
 	}
+	out["SubmissionChange.priority"] = between(-queue.MaxPriority, queue.MaxPriority, "Larger first under CustomPriority")
 	for _, schema := range []string{"NewSubmission", "NewSubmissionHead", "Submission"} {
 		out[schema+".meta"] = note{text: "What strategies see"}
 		out[schema+".priority"] = between(-queue.MaxPriority, queue.MaxPriority, "Larger first under CustomPriority")

@@ -6,11 +6,12 @@ import (
 	"github.com/quern-queue/quern/engine/fair"
 )
 
-// Pick is one chunk that Preview says would be taken next, by the view of this number.
+// Pick is one chunk that Preview says would be taken next, by the view of this number. Of a fair view, Leaf gives it.
 type Pick struct {
 	Submission *Submission
 	Index      uint32
 	View       int
+	Leaf       uint8
 }
 
 // preview is what a Preview under way needs to know so that it can take everything back.
@@ -55,7 +56,7 @@ func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) [
 			x.back, x.skipped = s.back.len() < many, b.preview.skipped
 			b.preview.skipped = nil
 			before = append(before, x)
-			dst = append(dst, Pick{s, index, i})
+			dst = append(dst, Pick{s, index, i, leaf.leaf})
 		}
 		v.used, v.charge = used, Charge{}
 	}

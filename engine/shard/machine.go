@@ -75,7 +75,10 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 }
 
 // seed makes the next draws follow from the command's seed alone.
-func (m *machine) seed(seed uint64) { m.source.Seed(seed, seed^0x9E3779B97F4A7C15) }
+func (m *machine) seed(seed uint64) { m.source.Seed(seed, seed^seedStream) }
+
+// seedStream makes the second half of a seed from the first.
+const seedStream = 0x9E3779B97F4A7C15
 
 // live finds an open submission, record finds any that is in memory.
 func (m *machine) live(id queue.SubmissionID) *record {

@@ -124,7 +124,7 @@ func (s *Shard) pickPlain(ctx context.Context, q *Request, br *strategy.Branch, 
 	for ctx.Err() == nil {
 		now := s.now()
 		s.mu.Lock()
-		views, ready, err := s.standing([]strategy.Branch{*br})
+		views, ready, err := s.viewsOf([]strategy.Branch{*br})
 		if err != nil || !ready {
 			s.mu.Unlock()
 			if err != nil {
@@ -143,8 +143,8 @@ func (s *Shard) pickPlain(ctx context.Context, q *Request, br *strategy.Branch, 
 	return ctx.Err()
 }
 
-// standing finds the views of branches; ready is false if one had to be built, of which a slice is done now. The mutex is held.
-func (s *Shard) standing(branches []strategy.Branch) (views []*backlog.View, ready bool, err error) {
+// viewsOf finds the views of branches; ready is false if one had to be built, of which a slice is done now. The mutex is held.
+func (s *Shard) viewsOf(branches []strategy.Branch) (views []*backlog.View, ready bool, err error) {
 	if err := s.usable(); err != nil {
 		return nil, false, err
 	}
@@ -207,7 +207,7 @@ func (s *Shard) look(q *Request, br *strategy.Branch, scorer strategy.Scorer, ro
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	views, ready, err := s.standing(br.Inner)
+	views, ready, err := s.viewsOf(br.Inner)
 	if err != nil || !ready {
 		return false, err
 	}

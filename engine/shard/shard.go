@@ -57,6 +57,8 @@ type Shard struct {
 	closed   bool
 	broken   error // a reload failed: nothing works until Heal succeeds
 
+	mostLooks looks // see MostLooks
+
 	full     atomic.Bool // the disk is full: inserts are refused
 	wake     chan struct{}
 	quit     chan struct{}

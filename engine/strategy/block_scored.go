@@ -90,5 +90,5 @@ func (b *scoredBlock) branches(within scope) ([]Branch, error) {
 	if err != nil || len(inner) == 0 {
 		return nil, err
 	}
-	return []Branch{score(b.scored, inner)}, nil
+	return through(0, []Branch{score(b.scored, inner)}), nil
 }

@@ -31,7 +31,7 @@ func compile(root block) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plan{Branches: branches}, nil
+	return &Plan{Branches: branches, root: root}, nil
 }
 
 // scope is what the blocks around a block demand: filters and limits as a Branch has them. Scopes share memory and are
@@ -77,7 +77,9 @@ func score(scored *Scored, inner []Branch) Branch {
 // limited is the branch with one limit more. Of one that holds others, which may become alike by that, some may go.
 func (b *Branch) limited(l Limit) Branch {
 	if !b.holds() {
-		return scope{b.Filters, withLimit(b.Limits, l)}.branch(b.Order)
+		tighter := scope{b.Filters, withLimit(b.Limits, l)}.branch(b.Order)
+		tighter.ways = b.ways
+		return tighter
 	}
 	var inner branchList
 	for i := range b.Inner {

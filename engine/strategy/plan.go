@@ -69,6 +69,7 @@ type Branch struct {
 
 	key   string
 	plain *Branch // with OnFault: what it repeats
+	ways  []uint8 // of a leaf: through the blocks around its order, the innermost first; no part of its identity
 }
 
 // holds says that the branch is made of others.
@@ -144,10 +145,7 @@ func (b *Branch) makeKey() string {
 }
 
 func (b *Branch) makeFairKey() string {
-	dst := append(append([]byte("Fair "), b.Fair...), ' ')
-	if b.Cost != ByChunk {
-		dst = append(append(append(dst, "by "...), b.Cost.String()...), ' ')
-	}
+	dst := b.appendFair(nil)
 	if len(b.Inner) == 1 {
 		return string(append(dst, b.Inner[0].Key()...))
 	}
@@ -165,6 +163,15 @@ func (b *Branch) appendInner(dst []byte) []byte {
 	return append(dst, ')')
 }
 
+// appendFair appends how the key of a fair branch begins.
+func (b *Branch) appendFair(dst []byte) []byte {
+	dst = append(append(append(dst, "Fair "...), b.Fair...), ' ')
+	if b.Cost != ByChunk {
+		dst = append(append(append(dst, "by "...), b.Cost.String()...), ' ')
+	}
+	return dst
+}
+
 func conjunction(index int, first string) string {
 	if index == 0 {
 		return first
@@ -177,6 +184,8 @@ func conjunction(index int, first string) string {
 // strategy is valid and offers nothing.
 type Plan struct {
 	Branches []Branch
+
+	root block // nil when made by hand
 }
 
 // String shows the plan to a person: one numbered branch per line, by its key, without a newline at the end.
