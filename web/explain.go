@@ -131,6 +131,7 @@ func (s *Server) compare(ctx context.Context, in *compareInput) (*compareOutput,
 	if err != nil {
 		return nil, renamed(err, "/strategy", "/b")
 	}
+	a, b = a.Unscored(), b.Unscored()
 	found, err := s.engine.Compare(ctx, in.Queue, engine.CompareRequest{A: a, B: b, Max: asked.Max, Seed: asked.Seed})
 	if err != nil {
 		return nil, err

@@ -235,7 +235,7 @@ func reservationNotes() map[string]note {
 		"ReleaseRequest.items":          {text: "What to give back", items: queue.MaxBatch},
 	}
 	for _, schema := range []string{"ReserveResponse", "ExchangeResponse"} {
-		reason := oneOf("Why nothing was reserved; null when something was", "nothing", "all_limited", "paused", "not_yet_due")
+		reason := oneOf("Why nothing was reserved; null when something was", "nothing", "all_limited", "paused", "not_yet_due", "all_skipped")
 		reason.enum = append(reason.enum, nil)
 		reason.nullable = true
 		out[schema+".reason"] = reason

@@ -39,7 +39,10 @@ func (s *Server) previewRequest(in *previewInput) (r engine.PreviewRequest, err 
 	}
 	asked := &in.Body.value
 	plan, err := s.engine.Plan(in.Queue, asked.Strategy)
-	return engine.PreviewRequest{Plan: plan, Max: asked.Max, Seed: asked.Seed}, err
+	if err != nil {
+		return r, err
+	}
+	return engine.PreviewRequest{Plan: plan.Unscored(), Max: asked.Max, Seed: asked.Seed}, nil
 }
 
 // pathsOf are the ways to the leaves of a plan.

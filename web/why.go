@@ -36,6 +36,7 @@ func (s *Server) why(ctx context.Context, in *whyInput) (*whyOutput, error) {
 	if err != nil {
 		return nil, err
 	}
+	plan = plan.Unscored()
 	found, err := s.engine.Why(ctx, id, uint32(index), plan)
 	if err != nil {
 		return nil, err

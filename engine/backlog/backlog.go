@@ -37,6 +37,7 @@ type Backlog struct {
 	ledgers   map[uint8]*View // the fair views by Charge.Ledger
 	ledger    uint8           // the last one's
 	uses      uint64          // clock of View.used
+	windows   uint64          // that were made
 	preview   preview
 	settings  map[queue.MetaEntry]queue.ValueSettings
 	limited   int // of the settings, how many have a limit

@@ -67,7 +67,9 @@ type Submission struct {
 	upcoming   uint32 // at(upcomingAt), where upcomingAt is not 0: what p meets next, without a division
 	upcomingAt uint32
 
-	_ [24]byte // 192 bytes: whole cache lines, so that what lies together stays together
+	window uint64 // Backlog.windows of the last one it was in
+
+	_ [16]byte // 192 bytes: whole cache lines, so that what lies together stays together
 }
 
 // none is no slot, place or number. It is far beyond what memory could hold.

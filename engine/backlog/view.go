@@ -35,6 +35,7 @@ type View struct {
 	free      []uint32
 	size      int // submissions in all gates; of a fair view, in all its leaves'
 	offered   int // gates that are open and not empty; likewise
+	changes   uint64
 
 	fair   *fairness // nil: the branch is not fair
 	outer  *View     // the fair view that this one is a leaf of; nil: none
@@ -234,6 +235,7 @@ func (v *View) count(offered, size int) {
 		v.outer.count(offered, size)
 	}
 	wasEmpty := v.Empty()
+	v.changes++
 	v.offered += offered
 	v.size += size
 	if wasEmpty && !v.Empty() {

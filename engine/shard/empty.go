@@ -10,6 +10,9 @@ import (
 
 // empty is the answer when a plan yields nothing now: why.
 func (m *machine) empty(q *Request, now queue.Time) Reserved {
+	if scores(q.Plan) && m.offers(q.Plan) {
+		return Reserved{Reason: queue.AllSkipped, RetryAfter: retryScored}
+	}
 	if saturated, limited := m.limited(q.Plan, q.Limited); limited {
 		return Reserved{Reason: queue.AllLimited, Limited: saturated}
 	}
@@ -33,12 +36,18 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 	return Reserved{Reason: queue.Nothing}
 }
 
+// offers says whether there is something to take, of which whoever scored wanted nothing.
+func (m *machine) offers(plan *strategy.Plan) bool {
+	views, _ := m.views(plan, nil)
+	return len(m.backlog.Window(views, 1, nil, m.rnd, nil)) > 0
+}
+
 // limited says whether some branch, of which none yields anything, would if there were no limits: its own, or an operator's; and
 // names up to `most` values that are at theirs. A value that several branches or tenants are held back by is named once, with
 // the loosest limit, the one that has to give way. Later branches are the looser ones as a rule, so they go first.
 func (m *machine) limited(plan *strategy.Plan, most int) (saturated []queue.Saturated, limited bool) {
-	for i := len(plan.Branches) - 1; i >= 0; i-- {
-		v := m.backlog.View(&plan.Branches[i])
+	views, _ := m.views(plan, nil)
+	for _, v := range slices.Backward(views) {
 		if v == nil || !v.Gated() {
 			continue
 		}

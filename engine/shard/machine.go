@@ -40,6 +40,9 @@ type machine struct {
 	replay  bool
 	history func(queue.SubmissionID) (bool, error) // at recovery: does the history hold it?
 
+	scorings    map[string]*scoring // by the key of a scored branch
+	scoringUses uint64
+
 	charges []backlog.Charge // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
 	stats counters
@@ -64,6 +67,8 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		keys:    newKeys(),
 		writing: map[uint32]*batch{},
 		batch:   newBatch(),
+
+		scorings: map[string]*scoring{},
 	}
 	m.rnd = rand.New(&m.source)
 	return m

@@ -3,6 +3,7 @@ package strategy
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -89,6 +90,9 @@ func appendAlone(dst []byte, b block) []byte {
 			dst = append(append(dst, ", "...), b.cost.String()...)
 		}
 		return append(dst, ')')
+	case *scoredBlock:
+		_, who, _ := strings.Cut(b.scored.String(), " ")
+		return append(append(append(dst, '('), who...), ')')
 	}
 	return dst
 }
@@ -215,6 +219,27 @@ func count(b block) int {
 		n += count(inner)
 	}
 	return n
+}
+
+// Unscored is the plan without its scores: the candidates of each scored branch in their inner order. Questions about where a
+// chunk stands are asked of it, as nobody knows what a score will be.
+func (p *Plan) Unscored() *Plan {
+	if !slices.ContainsFunc(p.Branches, func(b Branch) bool { return b.Scored != nil }) {
+		return p
+	}
+	var list branchList
+	for i := range p.Branches {
+		switch b := &p.Branches[i]; {
+		case b.OnFault: // among those of the scored branch
+		case b.Scored == nil:
+			list.keep(*b)
+		default:
+			for j := range b.Inner {
+				list.keep(b.Inner[j])
+			}
+		}
+	}
+	return &Plan{Branches: list.branches, root: p.root}
 }
 
 // Text is the canonical text of the strategy that the plan was compiled from; "" if there is none.
