@@ -34,16 +34,17 @@ race: prepare ## all tests under the race detector, the heavy ones too
 	go test -race -timeout 60m ./...
 
 fuzz: prepare ## every fuzz target for FUZZTIME (10s) each
-	@grep -rn --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' cmd engine sdk web | sort | while IFS=: read -r file _ name; do \
+	@grep -rn --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' cmd engine plugins sdk wasm web | sort | while IFS=: read -r file _ name; do \
 		echo "== $${name#func } in $${file%/*}"; \
 		go test -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) "./$${file%/*}"; \
 	done
 
 bench: build ## Go benchmarks, then the suites of `quern bench`; for figures, on an otherwise idle machine
-	go test -run '^$$' -bench . -benchmem ./engine/... ./sdk/...
+	go test -run '^$$' -bench . -benchmem ./engine/... ./sdk/... ./wasm/...
 	for suite in $$(./bin/quern bench --list | grep -v '^ '); do ./bin/quern bench "$$suite"; done
 
-soak: build ## kill -9 loops for long: SOAK=10000 rounds
+soak: build ## kill -9 loops for long: SOAK=10000 rounds; and Fair against its ideal, 10,000 instances per bound
+	go test -timeout 1h -count 1 -v -run TestBound ./engine/fair -args -fair.instances=10000
 	QUERN_CRASH_ROUNDS=$(SOAK) go test -timeout 24h -count 1 -v -run TestKillNine ./cmd/quern
 
 fmt: ## format all Go files (gofumpt, a stricter gofmt)

@@ -14,6 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/store"
+	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // Options is what an engine is made of. Dir, Now and Seed are needed.
@@ -26,6 +27,7 @@ type Options struct {
 	Fatal        func(error)           // ends the process when a disk sync failed; nil panics
 	BallastBytes int64                 // room kept back for completions on a full disk; 0: 16 MiB, negative: none
 	FoldBytes    int64                 // journal bytes that start a fold; 0: 16 MiB
+	Scorers      strategy.Scorers      // who scores for Plugin and Score blocks; nil: such strategies are refused
 }
 
 // Engine is a running queue server without its faces. All methods are safe for concurrent use.
@@ -151,6 +153,7 @@ func (e *Engine) house(ctx context.Context) {
 	for _, q := range e.all() {
 		q.shard.Heal()
 		q.shard.Tidy()
+		q.pace.note(queue.At(e.options.Now()), q.shard.Stats().ReservedTotal)
 		if err := q.store.SettleOutputs(ctx); err != nil && ctx.Err() == nil {
 			e.options.Logger.Error("sorting outputs failed; it is tried again", "queue", q.name, "error", err)
 		}

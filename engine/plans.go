@@ -3,6 +3,7 @@ package engine
 import (
 	"sync"
 
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -42,13 +43,31 @@ func (e *Engine) Plan(queueName string, raw []byte) (*strategy.Plan, error) {
 		}
 	}
 	if known.plan != nil {
-		return known.plan, nil
+		return known.plan, e.checkScored(known.plan)
 	}
 	n, err := e.byName(queueName, known.name)
 	if err != nil {
 		return nil, err
 	}
-	return n.plan, nil
+	return n.plan, e.checkScored(n.plan)
+}
+
+// checkScored refuses a plan that names plugins that there are not. That one is not active is no mistake: its branch yields
+// nothing until it is.
+func (e *Engine) checkScored(plan *strategy.Plan) error {
+	for i := range plan.Branches {
+		scored := plan.Branches[i].Scored
+		if scored == nil {
+			continue
+		}
+		if e.options.Scorers == nil {
+			return queue.Invalid("/strategy", "has a %s block, and this server runs without plugins", scored.String())
+		}
+		if err := e.options.Scorers.Check(scored); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // read finds out what a raw strategy says and remembers it.

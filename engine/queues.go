@@ -37,6 +37,7 @@ type openQueue struct {
 	empty   emptyCounts
 	named   named
 	values  values
+	pace    pace
 }
 
 func (q *openQueue) info() QueueInfo {
@@ -110,7 +111,7 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, set []store.
 			return sqlitelog.Open(ctx, filepath.Join(dir, journalFile), sqlitelog.Options{})
 		},
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
-		Committed: e.metrics.committed(row.Name), FreeBallast: e.ballast.free, Values: q.values.each, FoldBytes: e.options.FoldBytes,
+		Committed: e.metrics.committed(row.Name), FreeBallast: e.ballast.free, Values: q.values.each, Scorers: e.options.Scorers, FoldBytes: e.options.FoldBytes,
 	})
 	if err != nil {
 		q.store.Close()

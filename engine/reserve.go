@@ -14,6 +14,7 @@ type ReserveRequest struct {
 	Max      int
 	Plan     *strategy.Plan
 	Consumer string
+	Context  queue.Meta    // what the consumer says of itself to plugins and scores, from queue.NewContext
 	Wait     time.Duration // for the first chunk, 0 to queue.MaxWait
 	Timeout  time.Duration // until the deadline; 0: the queue's
 	Limited  int           // how many saturated values a result without chunks names at most: 0 to queue.MaxLimited
@@ -42,7 +43,7 @@ func (e *Engine) Reserve(ctx context.Context, queueName string, r ReserveRequest
 
 func (q *openQueue) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
 	from := len(dst)
-	got, err := q.shard.Reserve(ctx, shard.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Timeout: r.Timeout, Wait: r.Wait, Limited: min(max(r.Limited, 0), queue.MaxLimited)}, dst)
+	got, err := q.shard.Reserve(ctx, shard.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Context: r.Context, Timeout: r.Timeout, Wait: r.Wait, Limited: min(max(r.Limited, 0), queue.MaxLimited)}, dst)
 	if err == nil && len(got.Reservations) == from {
 		q.empty.count(got.Reason)
 	}

@@ -89,6 +89,8 @@ func TestSetLimitHoldsFromTheNextReservation(t *testing.T) {
 			expect(10, `all_limited company="acme":0/0`)
 			setValue(t, e, DefaultQueue, acme, queue.ValueSettings{Limit: queue.NoLimit, Weight: 2000})
 			expect(3, `"acme" "acme" "acme"`)
+			setValue(t, e, DefaultQueue, acme, limited(0))
+			expect(3, `all_limited company="acme":3/0`)
 			if err := e.DeleteValue(context.Background(), DefaultQueue, acme, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -110,6 +112,7 @@ func TestSmallerLimitHolds(t *testing.T) {
 		{`MaxSimultaneous("company", 3, OldestFirst)`, 3, `"acme" "acme" "acme"`},
 		{`MaxSimultaneous("company", 3, OldestFirst)`, 0, `all_limited company="acme":0/0`},
 		{`OrElse(MaxSimultaneous("company", 1, OldestFirst), Random)`, 2, `"acme" "acme"`},
+		{`Fair("company", Fair("$submission", Random))`, 0, `all_limited company="acme":0/0`},
 		{`Fair("company", MaxSimultaneous("company", 2, OldestFirst))`, 5, `"acme" "acme"`},
 	} {
 		e := openAt(t, t.TempDir())

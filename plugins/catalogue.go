@@ -14,7 +14,6 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/wasm/compile"
-	"github.com/quern-queue/quern/wasm/manifest"
 )
 
 // Store keeps versions and what is in use of them. Its methods are durable when they return.
@@ -36,7 +35,7 @@ type Candidates interface {
 	Candidates(ctx context.Context, queueName, inner string, reads []strategy.Column, rows int) (*strategy.Window, error)
 }
 
-// Options are what a catalogue is made of. All but Logger, Registerer and Expression are required.
+// Options are what a catalogue is made of. All but Logger and Registerer are required.
 type Options struct {
 	Dir        string                // of compiled code; made when missing; nobody else may write to it
 	Child      []string              // program and arguments that end up in compile.Child
@@ -44,9 +43,6 @@ type Options struct {
 	Limits     Limits                // see DefaultLimits
 	Logger     *slog.Logger          // nil: silent
 	Registerer prometheus.Registerer // nil: no metrics
-
-	// Expression compiles a Score block into a module without a manifest section, and its manifest. nil: there are no Score blocks.
-	Expression func(*strategy.Expression) (module []byte, m *manifest.Manifest, err error)
 }
 
 // Catalogue holds all plugins. Its methods may be called by many goroutines. Make it with New.

@@ -9,9 +9,11 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/plugins/score"
 	"github.com/quern-queue/quern/wasm/compile"
 	"github.com/quern-queue/quern/wasm/host"
 	"github.com/quern-queue/quern/wasm/instrument"
+	"github.com/quern-queue/quern/wasm/manifest"
 	"github.com/quern-queue/quern/wasm/scan"
 )
 
@@ -56,9 +58,6 @@ func (e *expressions) find(c *Catalogue, b *strategy.Scored) (*scorer, error) {
 	if s := e.open[text]; s != nil {
 		return s, nil
 	}
-	if c.options.Expression == nil {
-		return nil, &queue.Error{Code: queue.CodeInvalid, Message: "This server has no Score blocks."}
-	}
 	u, err := c.openExpression(b.Expression)
 	if err != nil {
 		return nil, err
@@ -81,9 +80,10 @@ func (e *expressions) find(c *Catalogue, b *strategy.Scored) (*scorer, error) {
 }
 
 func (c *Catalogue) openExpression(x *strategy.Expression) (*use, error) {
-	module, m, err := c.options.Expression(x)
-	if err != nil {
-		return nil, err
+	module, read := score.Compile(x)
+	m := &manifest.Manifest{
+		Name: scoreName, Version: "1.0.0", Columns: read, State: manifest.Pooled, Take: manifest.All, WindowDefault: strategy.DefaultWindow, WindowMax: strategy.MaxWindow,
+		Pages: c.limits.Scan.MemoryPages, FuelPerCandidate: manifest.DefaultFuelEach,
 	}
 	columns, wrong := columnsOf(m)
 	if len(wrong) > 0 {

@@ -102,7 +102,7 @@ func (s *Server) renderDocs(from *huma.OpenAPI) error {
 func operationsOf(from *huma.OpenAPI) []*huma.Operation {
 	var all []*huma.Operation
 	for _, item := range from.Paths {
-		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
+		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
 			if op != nil {
 				all = append(all, op)
 			}

@@ -24,11 +24,17 @@ type Engine interface {
 	PutStrategy(ctx context.Context, queueName, name string, raw []byte, guard engine.StrategyGuard) (s engine.NamedStrategy, created bool, err error)
 	DeleteStrategy(ctx context.Context, queueName, name string, guard engine.StrategyGuard) error
 	ReadStrategy(queueName string, raw []byte) (*strategy.Strategy, error)
+	Explain(ctx context.Context, queueName string, r engine.PreviewRequest) (x engine.Explained, seed uint64, err error)
+	Compare(ctx context.Context, queueName string, r engine.CompareRequest) (engine.Comparison, error)
+	SubmissionPlan(id queue.SubmissionID, raw []byte) (*strategy.Plan, error)
+	Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (engine.Why, error)
+	Preview(ctx context.Context, queueName string, r engine.PreviewRequest) (picks []engine.Previewed, seed uint64, err error)
 
 	Insert(ctx context.Context, queueName string, n queue.NewSubmission) (s queue.Submission, replayed bool, err error)
 	Submission(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)
 	WaitSubmission(ctx context.Context, id queue.SubmissionID, wait time.Duration) (queue.Submission, error)
 	List(ctx context.Context, queueName string, r engine.ListRequest) (engine.Page[queue.Submission], error)
+	SetPriority(ctx context.Context, id queue.SubmissionID, priority int64) (queue.Submission, error)
 	Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)
 	Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, cursor string, limit int) (engine.Page[queue.Chunk], error)
 	Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error)

@@ -64,7 +64,7 @@ func (s *Server) cold(op *operation) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		c := unwrap(ctx)
 		r := c.Request()
-		if op.method == http.MethodPut {
+		if op.method == http.MethodPut || op.method == http.MethodPatch {
 			if _, err := s.mediaType(r, contentJSON); err != nil {
 				c.Set(problemKey, s.refuse(c, err))
 				return

@@ -109,18 +109,22 @@ func newSubmission(call *insertCall) (queue.NewSubmission, error) {
 		}
 		out.OnExhausted = policy
 	}
-	call.meta = call.meta[:0]
-	for i := range in.Meta {
-		entry := queue.MetaEntry{Key: string(in.Meta[i].Key)}
-		if in.Meta[i].IsInt {
-			entry.Value = queue.IntValue(in.Meta[i].Int)
-		} else {
-			entry.Value = queue.StringValue(string(in.Meta[i].Text))
-		}
-		call.meta = append(call.meta, entry)
-	}
+	call.meta = appendEntries(call.meta[:0], in.Meta)
 	out.Meta, err = queue.NewMeta(call.meta)
 	return out, err
+}
+
+func appendEntries(dst []queue.MetaEntry, in []wire.MetaEntry) []queue.MetaEntry {
+	for i := range in {
+		entry := queue.MetaEntry{Key: string(in[i].Key)}
+		if in[i].IsInt {
+			entry.Value = queue.IntValue(in[i].Int)
+		} else {
+			entry.Value = queue.StringValue(string(in[i].Text))
+		}
+		dst = append(dst, entry)
+	}
+	return dst
 }
 
 // chunksOf checks that exactly one of the three forms was used. Only this face can tell: a form that was not given and

@@ -11,7 +11,7 @@ import (
 // not made when one is missing or superfluous.
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
-	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), serverNotes()} {
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), serverNotes()} {
 		for name, n := range part {
 			all[name] = n
 		}
@@ -123,7 +123,7 @@ func valueNotes() map[string]note {
 		"Saturated.key":          {text: "The meta key"},
 		"Saturated.value":        {text: "The value"},
 		"Saturated.in_flight":    {text: "Chunks of submissions with the value that are held"},
-		"Saturated.limit":        {text: "The limit that is reached: that of the strategy or the one set for the value, whichever is smaller"},
+		"Saturated.limit":        {text: "The limit that is reached: of the strategy's own and the one set for the value the smaller; of several branches the widest"},
 	}
 	for _, schema := range []string{"ValueCount", "ValueSettings"} {
 		limit := between(0, queue.MaxValueLimit, "Most chunks in flight, for every reservation of the queue; null: no limit is set")
@@ -175,6 +175,7 @@ func submissionNotes() map[string]note {
 		"Output.index":     {text: "Index of the chunk"},
 		"Output.output":    {text: "What the consumer reported with complete"},
 	}
+	out["SubmissionChange.priority"] = between(-queue.MaxPriority, queue.MaxPriority, "Larger first under CustomPriority")
 	for _, schema := range []string{"NewSubmission", "NewSubmissionHead", "Submission"} {
 		out[schema+".meta"] = note{text: "What strategies see"}
 		out[schema+".priority"] = between(-queue.MaxPriority, queue.MaxPriority, "Larger first under CustomPriority")
@@ -234,7 +235,7 @@ func reservationNotes() map[string]note {
 		"ReleaseRequest.items":          {text: "What to give back", items: queue.MaxBatch},
 	}
 	for _, schema := range []string{"ReserveResponse", "ExchangeResponse"} {
-		reason := oneOf("Why nothing was reserved; null when something was", "nothing", "all_limited", "paused", "not_yet_due")
+		reason := oneOf("Why nothing was reserved; null when something was", "nothing", "all_limited", "paused", "not_yet_due", "all_skipped")
 		reason.enum = append(reason.enum, nil)
 		reason.nullable = true
 		out[schema+".reason"] = reason

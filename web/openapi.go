@@ -49,7 +49,7 @@ func (s *Server) newDocument() *document {
 			Tags: []*huma.Tag{
 				{Name: tagSubmissions, Description: "Work inserted at once, made of chunks"},
 				{Name: tagReservations, Description: "Chunks in the hands of consumers"},
-				{Name: tagStrategies, Description: "Strategies that a queue keeps under names"},
+				{Name: tagStrategies, Description: "Strategies that a queue keeps under names, and questions about what any strategy would do"},
 				{Name: tagPlugins, Description: "Uploaded WebAssembly that decides the order"},
 				{Name: tagQueues, Description: "Named configurations with their own backlog"},
 				{Name: tagServer, Description: "The server itself"},

@@ -91,23 +91,25 @@ func (s *Server) reserveRequest(in *wire.ReserveRequest, queueName, prefix strin
 		return out, queue.Invalid(prefix+"/wait_ms", "is %d; 0 to %d are allowed", in.WaitMS, queue.MaxWait.Milliseconds())
 	case in.TimeoutMS < 0 || in.TimeoutMS > queue.MaxReservation.Milliseconds():
 		return out, queue.Invalid(prefix+"/timeout_ms", "is %d; %d to %d are allowed, or 0 for the queue's default", in.TimeoutMS, queue.MinReservation.Milliseconds(), queue.MaxReservation.Milliseconds())
-	case len(in.Context) > maxContextKeys:
-		return out, queue.Invalid(prefix+"/context", "has %d keys; at most %d are allowed", len(in.Context), maxContextKeys)
+	}
+	var about queue.Meta
+	if len(in.Context) > 0 {
+		var err error
+		if about, err = queue.NewContext(appendEntries(nil, in.Context)); err != nil {
+			return out, prefixed(err, prefix)
+		}
 	}
 	plan, err := s.engine.Plan(queueName, in.Strategy)
 	if err != nil {
 		return out, prefixed(err, prefix)
 	}
 	return engine.ReserveRequest{
-		Max: in.Max, Plan: plan, Consumer: string(in.Consumer),
+		Max: in.Max, Plan: plan, Consumer: string(in.Consumer), Context: about,
 		Wait:    time.Duration(in.WaitMS) * time.Millisecond,
 		Timeout: time.Duration(in.TimeoutMS) * time.Millisecond,
 		Limited: queue.MaxLimited,
 	}, nil
 }
-
-// maxContextKeys bounds what a consumer may say about itself to plugins.
-const maxContextKeys = 16
 
 // park waits for work. It ends when there is some, when the wait is over, when the client goes away (an error) or when
 // the server stops (an empty answer that asks to come back).

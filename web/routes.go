@@ -69,6 +69,7 @@ func (s *Server) routes() error {
 
 	s.valueRoutes(d)
 	s.strategyRoutes(d)
+	s.questionRoutes(d)
 	s.pluginRoutes(d)
 
 	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
@@ -77,6 +78,8 @@ func (s *Server) routes() error {
 		summary: "List submissions, newest first", about: listAbout, params: listParams()}, s.listSubmissions)
 	register(d, operation{id: "get-submission", method: "GET", path: "/v1/submissions/{id}", scope: scopeRead, tag: tagSubmissions, waits: true,
 		summary: "Read a submission", about: "With `Prefer: wait=N` (seconds, at most 60) the answer comes when the submission leaves the state open, or after N seconds."}, s.getSubmission)
+	register(d, operation{id: "change-submission", method: "PATCH", path: "/v1/submissions/{id}", scope: scopeOperate, tag: tagSubmissions,
+		summary: "Change the priority of an open submission", about: "CustomPriority sees it at its new place from the next reservation on. A submission that has ended answers 409. The priority that it has already is no mistake."}, s.changeSubmission)
 	register(d, operation{id: "cancel-submission", method: "POST", path: "/v1/submissions/{id}/cancel", scope: scopeOperate, tag: tagSubmissions,
 		summary: "Cancel a submission", about: "Chunks that are not done are skipped; reservations of it are gone. Cancelling what has ended changes nothing and answers with it as it stands."}, s.cancelSubmission)
 	register(d, operation{id: "list-chunks", method: "GET", path: "/v1/submissions/{id}/chunks", scope: scopeRead, tag: tagSubmissions, compress: true, freeform: true,
@@ -146,12 +149,24 @@ func (s *Server) strategyRoutes(d *document) {
 		summary: "Say what a strategy means", about: validateAbout}, s.validateStrategy)
 }
 
+// questionRoutes are the part of the table about what strategies would do; none of them changes anything.
+func (s *Server) questionRoutes(d *document) {
+	register(d, operation{id: "preview", method: "POST", path: "/v1/queues/{queue}/strategies/preview", scope: scopeRead, tag: tagStrategies, compress: true,
+		summary: "Say what a reserve would hand out now", about: "Nothing is reserved and nothing changes. A reserve that comes later may get something else, and Random draws anew each time."}, s.preview)
+	register(d, operation{id: "explain", method: "POST", path: "/v1/queues/{queue}/strategies/explain", scope: scopeRead, tag: tagStrategies, compress: true,
+		summary: "Show how a strategy stands", about: explainAbout}, s.explain)
+	register(d, operation{id: "compare", method: "POST", path: "/v1/queues/{queue}/strategies/compare", scope: scopeRead, tag: tagStrategies, compress: true,
+		summary: "Compare what two strategies would hand out now", about: "Both are previewed on the same state with the same seed: how many values of each meta key get something, how evenly, and what the two have in common."}, s.compare)
+	register(d, operation{id: "why", method: "POST", path: "/v1/submissions/{id}/chunks/{index}/why", scope: scopeRead, tag: tagStrategies,
+		summary: "Say what keeps a strategy from handing out a chunk now", about: "For each branch the first obstacle, and about where the chunk stands: how many come before it, and how long that takes at the rate of the last minute."}, s.why)
+}
+
 // register adds an operation whose handler is a plain function of an input and an output struct.
 func register[I, O any](d *document, op operation, handler func(context.Context, *I) (*O, error)) {
 	s := d.server
 	entry := s.add(op)
 	described := d.describe(op)
-	if op.method == http.MethodPut || op.method == http.MethodPost {
+	if op.method == http.MethodPut || op.method == http.MethodPatch || op.method == http.MethodPost {
 		described.MaxBodyBytes = maxBodyBytes
 		described.BodyReadTimeout = s.patience.read
 		described.SkipValidateBody = true

@@ -157,7 +157,7 @@ func (n *scriptNames) hide(text string) string {
 	})
 	text = regexp.MustCompile(`\b[0-9]{16,19}\b`).ReplaceAllStringFunc(text, func(found string) string { return n.name(found, "ID", &n.ids) })
 	for _, blot := range [][2]string{
-		{`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"`, `"TIME"`},
+		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`, `TIME`},
 		{`"request_id":"[^"]*"`, `"request_id":"REQUEST"`},
 		{`"next":"[^"]*"`, `"next":"CURSOR"`},
 		{`"oldest_ready_seconds":[0-9.e-]+`, `"oldest_ready_seconds":0`},

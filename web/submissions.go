@@ -111,6 +111,33 @@ func (s *Server) cancelSubmission(ctx context.Context, in *SubmissionPath) (*sub
 	return out, nil
 }
 
+type changeInput struct {
+	SubmissionPath
+	Body decoded[api.SubmissionChange]
+}
+
+func (s *Server) changeSubmission(ctx context.Context, in *changeInput) (*submissionOutput, error) {
+	if in.Body.failed != nil {
+		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+	}
+	id, err := in.parse()
+	if err != nil {
+		return nil, err
+	}
+	if in.Body.value.Priority == nil {
+		return nil, queue.Invalid("/priority", "is missing: a whole number from %d to %d", -queue.MaxPriority, queue.MaxPriority)
+	}
+	changed, err := s.engine.SetPriority(ctx, id, *in.Body.value.Priority)
+	if err != nil {
+		return nil, err
+	}
+	out := &submissionOutput{Body: apiSubmission(&changed)}
+	if s.relaxed(changed.Queue) {
+		out.Durability = queue.Relaxed.String()
+	}
+	return out, nil
+}
+
 // RawQuery keeps the query for parameters that huma cannot take apart; exported like QueuePath.
 type RawQuery struct{ raw string }
 

@@ -68,7 +68,7 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		return err
 	}
 
-	// 5. The engine: opens the data directory, refuses one that is in use, and recovers. (Its option Scorers is `held`.)
+	// 5. The engine: opens the data directory, refuses one that is in use, and recovers.
 	opened := time.Now()
 	core, err := engine.Open(ctx, engine.Options{
 		Dir:          config.Data,
@@ -79,6 +79,7 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		Fatal:        func(err error) { endAtOnce(logger, err) },
 		BallastBytes: config.BallastBytes,
 		FoldBytes:    config.FoldBytes,
+		Scorers:      held,
 	})
 	if err != nil {
 		return errors.Join(err, held.Close())

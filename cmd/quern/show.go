@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -58,6 +59,32 @@ func (a *app) cancelCommand() *cobra.Command {
 			return printList(a, cancelled, submissionHeader(), submissionRow)
 		},
 	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+// priorityCommand changes the priority of a submission.
+func (a *app) priorityCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "priority ID NUMBER",
+		Short: "Change the priority of an open submission: CustomPriority hands out the largest first; flags come before the ID",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			priority, err := strconv.ParseInt(args[1], 10, 64)
+			if err != nil {
+				return usageError{errors.New("NUMBER must be a whole number")}
+			}
+			return a.withSubmission(args[0], func(c *client.Client, id string) error {
+				s, err := c.SetPriority(cmd.Context(), id, priority)
+				if err != nil {
+					return err
+				}
+				return printOne(a, *s, submissionFields)
+			})
+		},
+	}
+	c.Flags().SetInterspersed(false) // so that a negative number is no flag
 	a.clientFlags(c)
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
 	return c

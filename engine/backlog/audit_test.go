@@ -125,7 +125,12 @@ func (m *model) auditTerms() {
 			if (ref.max <= t.inFlight) != (i < int(t.shut)) || i > 0 && t.gates[i-1].max > ref.max {
 				m.fatalf("term %s=%v with %d in flight has gates %v, %d of them shut", t.key.name, t.value, t.inFlight, t.gates, t.shut)
 			}
-			if g := &m.b.views[ref.view].gates[ref.gate]; g.watched != t || g.max != ref.max {
+			v := m.b.views[ref.view]
+			if ref.gate&valueRef != 0 {
+				if x := &v.cells.values[ref.gate&^valueRef]; x.term != t || x.max != ref.max || x.max != min(x.base, t.limit) {
+					m.fatalf("term %s=%v does not know its value of view %s", t.key.name, t.value, v.key)
+				}
+			} else if g := &v.gates[ref.gate]; g.watched != t || g.max != ref.max {
 				m.fatalf("term %s=%v does not know its gate", t.key.name, t.value)
 			}
 		}
@@ -162,21 +167,10 @@ func (m *model) auditView(v *View) (members int) {
 			}
 		}
 		before := members
-		members += len(g.heap)
-		for i, x := range g.heap {
-			m.auditMember(v, uint32(number), uint32(i), x)
-			if i > 0 && (byOrder{v}).before(x, g.heap[(i-1)/2]) {
-				m.fatalf("view %s gate %d is no heap", v.key, number)
-			}
-		}
-		for _, bk := range g.buckets {
-			members += len(bk.entries)
-			for i, x := range bk.entries {
-				m.auditMember(v, uint32(number), uint32(i), x)
-				if s := m.b.subs[x.of]; exponent(uint64(s.available)) != bk.exp {
-					m.fatalf("view %s: a submission with %d available is in the bucket %d", v.key, s.available, bk.exp)
-				}
-			}
+		if v.cells != nil {
+			members += m.auditCellsOf(v, uint32(number))
+		} else {
+			members += m.auditPool(v, uint32(number), &g.pool)
 		}
 		size[g.group] += members - before
 	}
@@ -190,6 +184,9 @@ func (m *model) auditView(v *View) (members int) {
 		if v.state != dropped {
 			m.auditGroup(v, uint32(i))
 		}
+	}
+	if v.cells != nil {
+		m.auditCells(v)
 	}
 	if v.offered != offered {
 		m.fatalf("view %s counts %d gates in its tops, want %d", v.key, v.offered, offered)
@@ -230,10 +227,10 @@ func (m *model) auditMember(v *View, number, place uint32, x entry) {
 	if s == nil || int(x.at) >= len(s.members) || s.members[x.at] != (member{v.number, number, place}) {
 		m.fatalf("view %s gate %d place %d: the submission does not know it stands there", v.key, number, place)
 	}
-	if g := &v.gates[number]; g.watched != nil && !s.hasTerm(g.watched.number) || g.watched == nil && v.state != dropped && number != v.groups[g.group].free {
-		m.fatalf("view %s gate %d: submission %v has not the gate's value", v.key, number, s.id)
+	if v.cells == nil {
+		m.auditGateOf(v, number, s)
 	}
-	if group := v.gates[number].group; v.outer != nil && v.state != dropped && group != v.groupOf(s) {
+	if group := v.groupAt(number); v.outer != nil && v.state != dropped && group != v.groupOf(s) {
 		m.fatalf("view %s gate %d: submission %v is with tenant %d, want %d", v.key, number, s.id, group, v.groupOf(s))
 	}
 	if !v.admits(s) || s.available == 0 || !s.Shown() {
@@ -248,6 +245,39 @@ func (m *model) auditMember(v *View, number, place uint32, x entry) {
 	if again != 1 {
 		m.fatalf("view %s: submission %v is in it %d times", v.key, s.id, again)
 	}
+}
+
+// auditGateOf checks that a gate is for the submission.
+func (m *model) auditGateOf(v *View, number uint32, s *Submission) {
+	if g := &v.gates[number]; g.watched != nil && !s.hasTerm(g.watched.number) || g.watched == nil && v.state != dropped && number != v.groups[g.group].free {
+		m.fatalf("view %s gate %d: submission %v has not the gate's value", v.key, number, s.id)
+	}
+}
+
+// auditPool checks the submissions that stand in a gate, or in a cell, of this number, and counts them.
+func (m *model) auditPool(v *View, number uint32, p *pool) (members int) {
+	members += len(p.heap)
+	for i, x := range p.heap {
+		m.auditMember(v, number, uint32(i), x)
+		if i > 0 && (byOrder{v}).before(x, p.heap[(i-1)/2]) {
+			m.fatalf("view %s pool %d is no heap", v.key, number)
+		}
+	}
+	total := uint64(0)
+	for _, bk := range p.buckets {
+		members += len(bk.entries)
+		for i, x := range bk.entries {
+			total += bound(bk.exp)
+			m.auditMember(v, number, uint32(i), x)
+			if s := m.b.subs[x.of]; exponent(uint64(s.available)) != bk.exp {
+				m.fatalf("view %s: a submission with %d available is in the bucket %d", v.key, s.available, bk.exp)
+			}
+		}
+	}
+	if p.total != total {
+		m.fatalf("view %s pool %d has the weight %d, want %d", v.key, number, p.total, total)
+	}
+	return members
 }
 
 // leaveNothing drops all views and removes all submissions: nothing may be left.

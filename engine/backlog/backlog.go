@@ -37,6 +37,7 @@ type Backlog struct {
 	ledgers   map[uint8]*View // the fair views by Charge.Ledger
 	ledger    uint8           // the last one's
 	uses      uint64          // clock of View.used
+	windows   uint64          // that were made
 	preview   preview
 	settings  map[queue.MetaEntry]queue.ValueSettings
 	limited   int // of the settings, how many have a limit
@@ -227,5 +228,6 @@ func (b *Backlog) Each(fn func(*Submission) bool) {
 // Available is how many chunks are available in shown submissions.
 func (b *Backlog) Available() uint64 { return b.available }
 
-// Examined is how many submissions Take has looked at since New: what a pick costs, whatever the machine.
+// Examined is how many submissions, cells and combinations of values Take has looked at since New: what a pick costs, whatever
+// the machine.
 func (b *Backlog) Examined() uint64 { return b.examined }

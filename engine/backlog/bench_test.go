@@ -48,11 +48,7 @@ func BenchmarkTakeSaturated(b *testing.B) {
 	}
 	worst := costCase{name: "nested-100x100", hold: 90, branch: limited(strategy.Random, strategy.Limit{Key: "x", Max: 1}, strategy.Limit{Key: "y", Max: 1})}
 	b.Run(worst.name, func(b *testing.B) {
-		backlog := New()
-		for i := range int64(benchSubmissions) {
-			backlog.add(100, 0, is("x", i%100), is("y", i/100%100))
-		}
-		runCycle(b, worst, backlog)
+		runCycle(b, worst, pairs(benchSubmissions))
 	})
 }
 
@@ -93,6 +89,37 @@ func BenchmarkInsert(b *testing.B) {
 		backlog.Show(s)
 		ring[i%len(ring)] = s
 	}
+}
+
+// BenchmarkInsertNested is the same beside 10^5 others in 10^4 pairs, with one view of two limits.
+func BenchmarkInsertNested(b *testing.B) {
+	backlog := pairs(benchSubmissions)
+	finished(backlog, limited(strategy.Random, strategy.Limit{Key: "x", Max: 3}, strategy.Limit{Key: "y", Max: 3}))
+	ring := make([]*Submission, 1000)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		seq := uint32(benchSubmissions + 1 + i)
+		mul, add := Permutation(1000, uint64(i))
+		if old := ring[i%len(ring)]; old != nil {
+			backlog.Remove(old)
+		}
+		s := backlog.Insert(Spec{
+			Seq: seq, ID: queue.SubmissionID(seq) * 10, Chunks: 1000, Mul: mul, Add: add,
+			Meta: queue.Meta{is("x", int64(i%100)), is("y", int64(i/100%100))},
+		})
+		backlog.Show(s)
+		ring[i%len(ring)] = s
+	}
+}
+
+// pairs is a backlog of all pairs of x and y, a hundred of each.
+func pairs(submissions int64) *Backlog {
+	b := New()
+	for i := range submissions {
+		b.add(1000, 0, is("x", i%100), is("y", i/100%100))
+	}
+	return b
 }
 
 // BenchmarkPermutation is what the draw of the permutation adds to an insert.
@@ -139,6 +166,19 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric((heap()-before)/n, "B/sub-limited-view")
 	runtime.KeepAlive(backlog)
 	backlog = nil
+
+	nested := pairs(n)
+	alone := New()
+	for i := range int64(n) {
+		alone.add(1000, 0, is("x", i%10_000), is("y", i*7919%9973))
+	}
+	for name, backlog := range map[string]*Backlog{"10^4-pairs": nested, "10^5-pairs": alone} {
+		before := heap()
+		finished(backlog, limited(strategy.Random, strategy.Limit{Key: "x", Max: 3}, strategy.Limit{Key: "y", Max: 3}))
+		b.ReportMetric((heap()-before)/n, "B/sub-nested-view-"+name)
+		runtime.KeepAlive(backlog)
+	}
+	nested, alone = nil, nil
 
 	start = heap()
 	unique := New()

@@ -10,10 +10,15 @@
 // Strategies are served by standing views, one per distinct branch (filters, limits, order). A view keeps the submissions
 // that match its filters and have an available chunk, sorted into gates: one gate per value of a limited key, and the free
 // gate for submissions without limits. A gate whose value has its maximum in flight is shut and stands outside the view's
-// top, so saturated values are never scanned. A submission under several limits stands in one of its gates; a pick that
-// meets it while another of its limits is reached moves it to that shut gate and looks on.
+// top, so saturated values are never scanned.
+//
+// In a view of several limits the submissions under the same values of the limited keys are a cell, which stands in one of the
+// gates of these. A pick that meets a cell while another of its limits is reached moves all of it to that shut gate and looks
+// on. When it has met several in vain, and the values that are not shut have few combinations, it looks these up instead. So a
+// pick under two limits of 100 values each, all of them reached but one of each, looks at four things, not at a hundred.
 //
 // Everything here is pure and deterministic: no clock, no goroutine, no I/O, no lock. The caller holds the shard's mutex.
 //
-// Read submission.go first (what is stored), then chunks.go (cursors), view.go and pick.go (views).
+// Read submission.go first (what is stored), then chunks.go (cursors), view.go and pick.go (views), cell.go and draw.go (several
+// limits).
 package backlog

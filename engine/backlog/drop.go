@@ -84,7 +84,7 @@ func (b *Backlog) Sweep(most int) (clean bool) {
 	for len(b.dropped) > 0 {
 		last := len(b.dropped) - 1
 		v := b.dropped[last]
-		for len(v.gates) > 0 {
+		for len(v.gates) > 0 || v.cells != nil && len(v.cells.values) > 0 {
 			if most <= 0 {
 				return false
 			}
@@ -98,28 +98,47 @@ func (b *Backlog) Sweep(most int) (clean bool) {
 	return true
 }
 
-// shed lets go of one submission of the last gate, or of that gate if it has none.
+// shed lets go of one submission of the last gate, or of that gate if it has none; then of one value.
 func (v *View) shed() {
 	last := len(v.gates) - 1
+	if last < 0 {
+		v.cells.shed(v.number)
+		return
+	}
 	g := &v.gates[last]
-	var x entry
-	switch {
-	case g.empty():
+	if g.empty() {
 		if g.watched != nil {
 			g.watched.unwatchGate(v.number, uint32(last))
 		}
 		v.gates[last] = gate{}
 		v.gates = v.gates[:last]
 		return
-	case v.order == strategy.Random:
-		entries := g.buckets[0].entries
-		x = entries[len(entries)-1]
-	default:
-		x = g.heap[len(g.heap)-1]
+	}
+	x := g.last(v.order)
+	if v.cells != nil {
+		x = v.cells.list[x.of].last(v.order)
 	}
 	s := v.in.subs[x.of]
 	v.take(s, x.at)
 	s.dropMember(x.at)
+}
+
+// last is the entry that is the cheapest to take out.
+func (p *pool) last(order strategy.Order) entry {
+	if order != strategy.Random {
+		return p.heap[len(p.heap)-1]
+	}
+	entries := p.buckets[0].entries
+	return entries[len(entries)-1]
+}
+
+// shed lets go of the last value.
+func (c *cells) shed(view uint32) {
+	last := uint32(len(c.values) - 1)
+	if t := c.values[last].term; t != nil {
+		t.unwatchGate(view, last|valueRef)
+	}
+	c.values = c.values[:last]
 }
 
 func (b *Backlog) forgetView(v *View) {

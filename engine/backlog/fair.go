@@ -78,6 +78,7 @@ func (b *Backlog) makeFair(br *strategy.Branch, key string) *View {
 	b.ledgers[b.ledger] = v
 	v.fair.root = v.fair.divide(br, nil)
 	v.fair.root.newShare(nil, 0)
+	v.fair.fix()
 	v.fair.build(v, 0)
 	return v
 }
@@ -134,6 +135,22 @@ func (v *View) limitFirst(key *metaKey) {
 		own := v.limits[at]
 		copy(v.limits[1:], v.limits[:at])
 		v.limits[0] = own
+	}
+}
+
+// fix tells the leaves of cells which of their limits are of a key by which tenants are told apart.
+func (f *fairness) fix() {
+	for _, leaf := range f.leaves {
+		if leaf.cells == nil {
+			continue
+		}
+		d := f.root
+		for _, k := range leaf.path {
+			if at := slices.IndexFunc(leaf.limits, func(l limit) bool { return l.key == d.key }); at >= 0 {
+				leaf.cells.dims[at].fixed = true
+			}
+			d = d.arms[k].inner
+		}
 	}
 }
 

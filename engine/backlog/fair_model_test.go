@@ -207,7 +207,7 @@ func (m *model) operate() {
 		m.b.SetPriority(x.s, x.spec.Priority)
 		return
 	}
-	key, value := string(rune('a'+m.r.IntN(3))), queue.IntValue(int64(m.r.IntN(4)))
+	key, value := string(rune('a'+m.r.IntN(5))), queue.IntValue(int64(m.r.IntN(4)))
 	s := queue.NoSettings()
 	if m.r.IntN(3) > 0 {
 		s.Limit = uint32(m.r.IntN(5))

@@ -26,28 +26,51 @@ type top struct {
 	heap    []uint32 // other orders: by their first submissions
 }
 
-// gate is the part of a group whose submissions one counter opens and shuts.
+// gate is the part of a group whose submissions one counter opens and shuts. In a view of cells it holds these.
 type gate struct {
-	sampler              // Random: its submissions, weighed by available chunks
-	heap         []entry // other orders: its submissions
-	watched      *term   // the counter; nil for the free gate
-	max          uint32  // it is shut from here on
-	base         uint32  // the same, by the view's branch alone
-	group        uint32  // in View.groups
-	place        uint32  // in its group's top
-	older, newer uint32  // of the same group
-	exp          uint8   // in top
-	offered      bool    // it is open and not empty, and if the group has a top it is in there
+	pool
+	watched      *term  // the counter; nil for the free gate
+	max          uint32 // it is shut from here on
+	base         uint32 // the same, by the view's branch alone
+	group        uint32 // in View.groups
+	place        uint32 // in its group's top
+	older, newer uint32 // of the same group
+	exp          uint8  // in top
+	offered      bool   // it is open and not empty, and if the group has a top it is in there
 }
 
 // gateKey is what a gate is for.
 type gateKey struct{ group, term uint32 }
 
-func (g *gate) empty() bool { return g.total == 0 && len(g.heap) == 0 }
+// pool is the submissions of a gate or a cell, or the cells of a gate.
+type pool struct {
+	sampler         // Random: weighed by available chunks
+	heap    []entry // other orders
+}
+
+func (p *pool) empty() bool { return p.total == 0 && len(p.heap) == 0 }
+
+// emptied is an empty pool that has a little of the memory of this one.
+func (p *pool) emptied() (fresh pool) {
+	if cap(p.heap) <= emptiedCap {
+		fresh.heap = p.heap[:0]
+	}
+	if all := p.buckets[:cap(p.buckets)]; len(all) <= emptiedCap {
+		for i := range all {
+			if cap(all[i].entries) > emptiedCap {
+				all[i].entries = nil
+			}
+		}
+		fresh.buckets = all[:0]
+	}
+	return fresh
+}
+
+const emptiedCap = 8
 
 func (g *gate) isOpen() bool { return g.watched == nil || g.watched.inFlight < g.max }
 
-// home is the gate for a submission: one that is shut, so that no pick meets it in vain; otherwise that of its first limit.
+// home is the gate for a submission of a view without cells: one that is shut, so that no pick meets it in vain; otherwise that of its first limit.
 func (v *View) home(s *Submission, group uint32) uint32 {
 	if t, base := v.obstacle(s); t != nil {
 		return v.gateFor(group, t, base)
@@ -87,6 +110,7 @@ func (v *View) gateFor(group uint32, t *term, base uint32) uint32 {
 	number := v.addGate(group)
 	g := &v.gates[number]
 	g.watched, g.base, g.max = t, base, min(base, t.limit)
+	v.strays = v.strays || base == queue.NoLimit
 	if v.gateOf == nil {
 		v.gateOf = map[gateKey]uint32{}
 	}
@@ -126,6 +150,27 @@ func (v *View) addGate(group uint32) (number uint32) {
 	return number
 }
 
+// dropRef gives up an empty gate or a value that no cell has: its term is gone.
+func (v *View) dropRef(number uint32) {
+	if number&valueRef != 0 {
+		v.cells.dropValue(number &^ valueRef)
+		return
+	}
+	v.dropGate(number)
+}
+
+// relimit is for a gate or a value: what an operator demands of its term changed. It returns from where it is shut now.
+func (v *View) relimit(number, limit uint32) (max uint32) {
+	if number&valueRef != 0 {
+		x := &v.cells.values[number&^valueRef]
+		x.max = min(x.base, limit)
+		return x.max
+	}
+	g := &v.gates[number]
+	g.max = min(g.base, limit)
+	return g.max
+}
+
 // dropGate gives up an empty gate.
 func (v *View) dropGate(number uint32) {
 	g := &v.gates[number]
@@ -150,17 +195,42 @@ func (v *View) dropGate(number uint32) {
 	v.freeGates = append(v.freeGates, number)
 }
 
-// put enters a submission, whose member at `at` this is, into a gate.
+// put enters a submission, whose member at `at` this is, into a gate, or in a view of cells into a cell.
 func (v *View) put(s *Submission, at, number uint32) {
-	g := &v.gates[number]
-	v.groups[g.group].size++
+	p := v.poolOf(number)
+	v.groups[v.groupAt(number)].size++
 	v.count(0, 1)
 	s.members[at].gate = number
 	x := entry{s.slot, at}
 	if v.order == strategy.Random {
-		s.members[at].place = g.add(exponent(uint64(s.available)), x)
+		s.members[at].place = p.add(exponent(uint64(s.available)), x)
 	} else {
-		g.heap = heapPush(byOrder{v}, g.heap, x)
+		p.heap = heapPush(byOrder{v}, p.heap, x)
+	}
+	v.changed(number)
+}
+
+// poolOf is where submissions whose members have the number stand.
+func (v *View) poolOf(number uint32) *pool {
+	if v.cells != nil {
+		return &v.cells.list[number].pool
+	}
+	return &v.gates[number].pool
+}
+
+// groupAt is the group of these submissions.
+func (v *View) groupAt(number uint32) uint32 {
+	if v.cells != nil {
+		return v.cells.list[number].group
+	}
+	return v.gates[number].group
+}
+
+// changed is for a pool that changed.
+func (v *View) changed(number uint32) {
+	if v.cells != nil {
+		v.settleCell(number)
+		return
 	}
 	v.refresh(number)
 }
@@ -168,20 +238,20 @@ func (v *View) put(s *Submission, at, number uint32) {
 // take is the inverse of put; the submission's member stays.
 func (v *View) take(s *Submission, at uint32) {
 	m := s.members[at]
-	v.groups[v.gates[m.gate].group].size--
+	v.groups[v.groupAt(m.gate)].size--
 	v.count(0, -1)
 	v.pull(m, exponent(uint64(s.available)))
-	v.refresh(m.gate)
+	v.changed(m.gate)
 }
 
-// pull removes the entry of a member, without looking at the top.
+// pull removes the entry of a member, without looking at what it stands in.
 func (v *View) pull(m member, exp uint8) {
-	g := &v.gates[m.gate]
+	p := v.poolOf(m.gate)
 	if v.order != strategy.Random {
-		g.heap = trimmed(heapRemove(byOrder{v}, g.heap, int(m.place)))
+		p.heap = trimmed(heapRemove(byOrder{v}, p.heap, int(m.place)))
 		return
 	}
-	if moved, ok := g.remove(exp, m.place); ok {
+	if moved, ok := p.remove(exp, m.place); ok {
 		v.in.subs[moved.of].members[moved.at].place = m.place
 	}
 }
@@ -190,27 +260,31 @@ func (v *View) pull(m member, exp uint8) {
 func (v *View) reweigh(s *Submission, at uint32, from, to uint8) {
 	m := &s.members[at]
 	v.pull(*m, from)
-	m.place = v.gates[m.gate].add(to, entry{s.slot, at})
-	v.refresh(m.gate)
+	m.place = v.poolOf(m.gate).add(to, entry{s.slot, at})
+	v.changed(m.gate)
 }
 
 // rerank puts the entry of a member where its submission's priority, which changed, wants it.
 func (v *View) rerank(m member) {
-	heapFix(byOrder{v}, v.gates[m.gate].heap, int(m.place))
-	v.refresh(m.gate)
+	heapFix(byOrder{v}, v.poolOf(m.gate).heap, int(m.place))
+	v.changed(m.gate)
 }
 
 // entryOf is where a member's entry lies.
 func (v *View) entryOf(s *Submission, m member) *entry {
-	g := &v.gates[m.gate]
+	p := v.poolOf(m.gate)
 	if v.order != strategy.Random {
-		return &g.heap[m.place]
+		return &p.heap[m.place]
 	}
-	return &g.buckets[g.search(exponent(uint64(s.available)))].entries[m.place]
+	return &p.buckets[p.search(exponent(uint64(s.available)))].entries[m.place]
 }
 
-// counted is for a gate whose counter passed its limit.
+// counted is for a gate, or a value, whose counter passed its limit.
 func (v *View) counted(number uint32) {
+	if number&valueRef != 0 {
+		v.cells.listValue(number &^ valueRef)
+		return
+	}
 	v.refresh(number)
 	v.settle(v.gates[number].group)
 }
@@ -271,7 +345,7 @@ func (v *View) move(in *group, number uint32, stays bool) {
 	}
 }
 
-// byOrder ranks the entries of a gate by the view's order.
+// byOrder ranks submissions by the view's order.
 type byOrder struct{ v *View }
 
 func (r byOrder) before(a, b entry) bool {
@@ -293,5 +367,9 @@ func (r byFirst) moved(number uint32, to int) { r.v.gates[number].place = uint32
 
 // firstOf is the first submission of a gate that is not empty.
 func (v *View) firstOf(number uint32) *Submission {
-	return v.in.subs[v.gates[number].heap[0].of]
+	x := v.gates[number].heap[0]
+	if v.cells != nil {
+		return v.headOf(x.of)
+	}
+	return v.in.subs[x.of]
 }

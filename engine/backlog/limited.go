@@ -9,20 +9,30 @@ const lookedGates = 256
 // a bounded part of the view, so it may find fewer than there are. A fair view may name a value once per tenant. fn must not
 // change the backlog.
 func (v *View) Saturated(fn func(queue.Saturated) bool) {
-	if v.fair != nil {
-		for _, leaf := range v.fair.leaves {
-			leaf.Saturated(fn)
-		}
+	left := lookedGates
+	if v.fair == nil {
+		v.saturated(&left, fn)
 		return
 	}
-	for i := range v.gates[:min(len(v.gates), lookedGates)] {
+	for _, leaf := range v.fair.leaves {
+		if !leaf.saturated(&left, fn) {
+			return
+		}
+	}
+}
+
+// saturated looks at up to *left gates of a view that has gates itself, and says whether to go on.
+func (v *View) saturated(left *int, fn func(queue.Saturated) bool) bool {
+	for i := range v.gates[:min(len(v.gates), *left)] {
+		*left--
 		g := &v.gates[i]
 		if g.watched == nil || g.empty() || g.isOpen() {
 			continue
 		}
 		entry := queue.MetaEntry{Key: g.watched.key.name, Value: g.watched.value}
 		if !fn(queue.Saturated{MetaEntry: entry, InFlight: g.watched.inFlight, Limit: g.max}) {
-			return
+			return false
 		}
 	}
+	return *left > 0
 }

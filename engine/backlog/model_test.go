@@ -215,7 +215,7 @@ func (m *model) insert() {
 	if m.r.IntN(8) == 0 {
 		spec.Chunks = uint32(1 + m.r.IntN(100))
 	}
-	for _, key := range []string{"a", "b", "c"} {
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
 		switch x := m.r.IntN(12); {
 		case x < 9:
 			spec.Meta = append(spec.Meta, queue.MetaEntry{Key: key, Value: queue.IntValue(int64(x % 4))})
@@ -473,11 +473,15 @@ func TestModel(t *testing.T) {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
 			t.Parallel()
 			branches := modelBranches()
-			switch seed % 3 {
+			switch seed % 5 {
 			case 1:
 				branches = fairBranches()
 			case 2:
 				branches = append(branches, fairBranches()...)
+			case 3:
+				branches = nestedBranches()
+			case 4:
+				branches = append(branches, nestedBranches()...)
 			}
 			m := newModel(t, seed, branches)
 			most := 6 + int(seed%4)*8

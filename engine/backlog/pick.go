@@ -43,6 +43,9 @@ func (v *View) takeFrom(s *Submission, draw uint32, rnd *rand.Rand) (index uint3
 
 // choose is the next submission of a group, and for Random a number that is uniform over its available chunks.
 func (v *View) choose(group uint32, rnd *rand.Rand) (s *Submission, draw uint32) {
+	if v.cells != nil {
+		return v.chooseCell(group, rnd)
+	}
 	if v.order == strategy.Random {
 		return v.sample(group, rnd)
 	}
@@ -102,10 +105,10 @@ func (v *View) sampleGate(in *group, rnd *rand.Rand) (g *gate, number uint64) {
 	return g, rnd.Uint64N(g.total)
 }
 
-// heldBack moves a submission that stands in an open gate, but is under another limit that is reached, into the shut gate
-// of that one. There no pick meets it again until the gate opens.
+// heldBack moves a submission that stands in an open gate, but is under a limit of an operator's that is reached, into the
+// shut gate of that one. There no pick meets it again until the gate opens.
 func (v *View) heldBack(s *Submission, at uint32) bool {
-	if len(v.limits) < 2 && v.in.limited == 0 {
+	if v.in.limited == 0 && !v.strays {
 		return false
 	}
 	t, base := v.obstacle(s)

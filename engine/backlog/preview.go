@@ -1,29 +1,20 @@
 package backlog
 
-import (
-	"math/rand/v2"
+import "math/rand/v2"
 
-	"github.com/quern-queue/quern/engine/fair"
-)
-
-// Pick is one chunk that Preview says would be taken next, by the view of this number.
+// Pick is one chunk that Preview says would be taken next, by the view of this number. Of a fair view, Leaf gives it.
 type Pick struct {
 	Submission *Submission
 	Index      uint32
 	View       int
+	Leaf       uint8
 }
 
 // preview is what a Preview under way needs to know so that it can take everything back.
 type preview struct {
 	running bool
 	skipped []uint32 // chunks of the skip set that the cursor of the present pick passed
-	ledgers []savedLedger
-}
-
-// savedLedger is a ledger as it was before a preview touched it.
-type savedLedger struct {
-	of     *share
-	before fair.Ledger
+	ledgers []*share // whose ledgers are to be rolled back
 }
 
 // traces is what one pick changed of a submission that its inverse does not know.
@@ -36,7 +27,7 @@ type traces struct {
 // Preview appends what Take would give now, the first view that has something first, at most `most` chunks. It takes them
 // and gives everything back: what is available, in flight, put back and skipped is as before, and so is every lag. Where
 // in a sampler or behind which of two shut gates a submission stands may change, which no rule depends on. The cost is
-// that of the picks, twice, and of a copy of the ledger of each fair view that is touched.
+// that of the picks, twice, and of a copy of what they touch in ledgers.
 func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) []Pick {
 	examined, uses := b.examined, b.uses
 	b.preview.running = true
@@ -55,7 +46,7 @@ func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) [
 			x.back, x.skipped = s.back.len() < many, b.preview.skipped
 			b.preview.skipped = nil
 			before = append(before, x)
-			dst = append(dst, Pick{s, index, i})
+			dst = append(dst, Pick{s, index, i, leaf.leaf})
 		}
 		v.used, v.charge = used, Charge{}
 	}
@@ -92,19 +83,19 @@ func (x *share) save() {
 		return
 	}
 	x.saved = true
-	b.preview.ledgers = append(b.preview.ledgers, savedLedger{x, *x.Ledger.Clone()})
+	x.Begin()
+	b.preview.ledgers = append(b.preview.ledgers, x)
 }
 
 // restoreLedgers makes the ledgers what they were before the preview. The preview may have found out that a tenant has only
 // submissions under limits; that stays found out.
 func (b *Backlog) restoreLedgers() {
-	for _, saved := range b.preview.ledgers {
-		x := saved.of
-		x.Ledger, x.saved = saved.before, false
-		for number := range x.tenants {
-			if x.tenants[number].standing() != gone {
-				x.weigh(uint32(number)) // a view that is being built may have met it only now
-				x.settle(uint32(number))
+	for _, x := range b.preview.ledgers {
+		x.saved = false
+		for _, number := range x.Rollback() {
+			if int(number) < len(x.tenants) && x.tenants[number].standing() != gone {
+				x.weigh(number) // a view that is being built may have met it only now
+				x.settle(number)
 			}
 		}
 	}

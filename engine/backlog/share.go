@@ -219,8 +219,12 @@ func (x *share) inner(number uint32, arm int) *share {
 }
 
 // reuse looks at two of the tenants that became empty, and gives up those that owe nothing any more. As it is called for every
-// new tenant, numbers stay dense: the empty ones are at most as many as the others and those that owe.
+// new tenant, numbers stay dense: the empty ones are at most as many as the others and those that owe. Not while a preview
+// runs: the ledger as it was before would come back with what the number's last tenant had.
 func (x *share) reuse() {
+	if x.of.of.view.in.preview.running {
+		return
+	}
 	for range min(2, len(x.idle)) {
 		if x.next >= len(x.idle) {
 			x.next = 0

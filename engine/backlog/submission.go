@@ -67,7 +67,9 @@ type Submission struct {
 	upcoming   uint32 // at(upcomingAt), where upcomingAt is not 0: what p meets next, without a division
 	upcomingAt uint32
 
-	_ [24]byte // 192 bytes: whole cache lines, so that what lies together stays together
+	window uint64 // Backlog.windows of the last one it was in
+
+	_ [16]byte // 192 bytes: whole cache lines, so that what lies together stays together
 }
 
 // none is no slot, place or number. It is far beyond what memory could hold.
@@ -76,7 +78,7 @@ const none = 1<<32 - 1
 // termRef says which term, and where in its list of shown submissions this one stands.
 type termRef struct{ term, place uint32 }
 
-// member is a submission's place in one view.
+// member is a submission's place in one view: in a gate or, if the view has cells, in the cell of this number.
 type member struct{ view, gate, place uint32 }
 
 // ID is the submission's public id.

@@ -34,7 +34,7 @@ type term struct {
 	views   []*View // views that find their submissions through this term
 }
 
-// gateRef names a gate of a view.
+// gateRef names a gate of a view, or with valueRef a value by which cells are told apart.
 type gateRef struct{ max, view, gate uint32 }
 
 // intern finds or makes the term. The caller counts its use.
@@ -71,7 +71,7 @@ func (b *Backlog) release(t *term) {
 		return
 	}
 	for _, ref := range t.gates {
-		b.views[ref.view].dropGate(ref.gate)
+		b.views[ref.view].dropRef(ref.gate)
 	}
 	delete(t.key.byValue, t.value)
 	last := t.key.terms[len(t.key.terms)-1]
@@ -130,9 +130,7 @@ func (b *Backlog) relimit(t *term, limit uint32) {
 	t.limit = limit
 	for i := range t.gates {
 		ref := &t.gates[i]
-		g := &b.views[ref.view].gates[ref.gate]
-		g.max = min(g.base, limit)
-		ref.max = g.max
+		ref.max = b.views[ref.view].relimit(ref.gate, limit)
 	}
 	slices.SortStableFunc(t.gates, func(x, y gateRef) int { return cmp.Compare(x.max, y.max) })
 	t.shut = 0

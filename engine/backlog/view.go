@@ -26,6 +26,8 @@ type View struct {
 	stirred bool // told by the next Stirred
 	used    uint64
 
+	cells     *cells // nil: there is one limit at most, and submissions stand in gates
+	strays    bool   // a gate was made for an operator's limit of another key: who stands there may be under the view's own
 	gates     []gate
 	gateOf    map[gateKey]uint32 // without the free gates
 	freeGates []uint32
@@ -33,6 +35,7 @@ type View struct {
 	free      []uint32
 	size      int // submissions in all gates; of a fair view, in all its leaves'
 	offered   int // gates that are open and not empty; likewise
+	changes   uint64
 
 	fair   *fairness // nil: the branch is not fair
 	outer  *View     // the fair view that this one is a leaf of; nil: none
@@ -122,6 +125,9 @@ func (b *Backlog) makeView(br *strategy.Branch, key string) *View {
 		k.limits++
 		v.limits = append(v.limits, limit{k, l.Max})
 	}
+	if len(v.limits) > 1 {
+		v.cells = newCells(len(v.limits))
+	}
 	switch {
 	case !possible: // two values of one key: no submission will ever match
 	case v.anchor == nil:
@@ -196,8 +202,9 @@ func (b *Backlog) unoffer(s *Submission) {
 	b.oldest = trimmed(heapRemove(byID{b}, b.oldest, int(s.oldestAt)))
 	for i := range s.members {
 		v := b.views[s.members[i].view]
+		group := v.groupAt(s.members[i].gate)
 		v.take(s, uint32(i))
-		v.settle(v.gates[s.members[i].gate].group)
+		v.settle(group)
 	}
 	s.members = s.members[:0]
 }
@@ -206,7 +213,11 @@ func (v *View) join(s *Submission) {
 	at := uint32(len(s.members))
 	s.members = append(s.members, member{view: v.number})
 	group := v.groupOf(s)
-	v.put(s, at, v.home(s, group))
+	if v.cells != nil {
+		v.enter(s, at, group)
+	} else {
+		v.put(s, at, v.home(s, group))
+	}
 	v.settle(group)
 }
 
@@ -224,6 +235,7 @@ func (v *View) count(offered, size int) {
 		v.outer.count(offered, size)
 	}
 	wasEmpty := v.Empty()
+	v.changes++
 	v.offered += offered
 	v.size += size
 	if wasEmpty && !v.Empty() {

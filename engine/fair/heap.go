@@ -79,5 +79,6 @@ func (l *Ledger) sink(h heap, at int, x entry) {
 
 func (l *Ledger) set(h heap, at int, x entry) {
 	h[at] = x
+	l.keep(x.tenant)
 	l.slots[x.tenant].left = uint32(at)
 }

@@ -27,6 +27,7 @@ type Ledger struct {
 	passed   float64 // what renumbering took off running.whole
 	sequence uint64  // of joins
 	counts   counts
+	undo     *undo // between Begin and Rollback
 }
 
 type counts struct{ charges, refunds, joins, leaves uint64 }
@@ -69,7 +70,15 @@ func (l *Ledger) slot(tenant uint32) *slot {
 			l.slots[i].weight = DefaultWeight
 		}
 	}
+	l.keep(tenant)
 	return &l.slots[tenant]
+}
+
+// keep is called before a slot may change.
+func (l *Ledger) keep(tenant uint32) {
+	if l.undo != nil {
+		l.undo.keep(tenant, &l.slots[tenant])
+	}
 }
 
 // Join says that the tenant has something to offer and may: it competes from now on. Who comes from idleness starts with lag 0,
@@ -156,6 +165,7 @@ func (l *Ledger) reap() {
 
 // drop forgets an owing tenant. What it is behind goes to those that remain: to the blocked only if nobody else is there.
 func (l *Ledger) drop(tenant uint32) {
+	l.keep(tenant)
 	s := &l.slots[tenant]
 	l.remove(&l.owing, s.left)
 	lag := l.running.exit(s)
@@ -259,13 +269,14 @@ func (l *Ledger) Forget(tenant uint32) {
 		l.drop(tenant)
 		l.reap()
 	}
+	l.keep(tenant)
 	l.slots[tenant] = slot{weight: DefaultWeight}
 }
 
 // Clone is a copy that goes its own way, to look ahead. It copies every slot.
 func (l *Ledger) Clone() *Ledger {
 	c := *l
-	c.slots, c.owing = slices.Clone(l.slots), slices.Clone(l.owing)
+	c.slots, c.owing, c.undo = slices.Clone(l.slots), slices.Clone(l.owing), nil
 	return &c
 }
 
@@ -275,6 +286,9 @@ func out(whole int64) bool { return whole > 1<<61 || whole < -1<<61 }
 // comes here after two million chunks, n tenants of weight w after 2·10^9·n·w.
 func (l *Ledger) renumber() {
 	by := l.running.whole
+	if l.undo != nil {
+		l.undo.keepAll(l.slots)
+	}
 	for i := range l.slots {
 		switch s := &l.slots[i]; s.state {
 		case Active, Owing:

@@ -7,7 +7,10 @@ package fair
 
 type node = uint32
 
-func (l *Ledger) at(n node) *slot { return &l.slots[n-1] }
+func (l *Ledger) at(n node) *slot {
+	l.keep(n - 1)
+	return &l.slots[n-1]
+}
 
 // rank is a bijection, so no two are equal.
 func rank(n node) uint32 {

@@ -2,8 +2,10 @@ package queue
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // MetaKey is the name of one piece of strategic metadata: 1 to MaxMetaKeyBytes bytes of a-z A-Z 0-9 _ - . and not
@@ -64,10 +66,27 @@ type MetaEntry struct {
 // key once (NewMeta makes it so).
 type Meta []MetaEntry
 
+// MaxContextKeys bounds what a consumer may say of itself to scorers.
+const MaxContextKeys = 16
+
 // NewMeta sorts the entries and checks them against the limits.
-func NewMeta(entries []MetaEntry) (Meta, error) {
-	if len(entries) > MaxMetaKeys {
-		return nil, Invalid("/meta", "has %d keys; at most %d are allowed", len(entries), MaxMetaKeys)
+func NewMeta(entries []MetaEntry) (Meta, error) { return newMeta(entries, MaxMetaKeys) }
+
+// NewContext is NewMeta for the context of a reservation, which has fewer keys.
+func NewContext(entries []MetaEntry) (Meta, error) {
+	context, err := newMeta(entries, MaxContextKeys)
+	var wrong *Error
+	if errors.As(err, &wrong) {
+		for i := range wrong.Problems {
+			wrong.Problems[i].Pointer = "/context" + strings.TrimPrefix(wrong.Problems[i].Pointer, "/meta")
+		}
+	}
+	return context, err
+}
+
+func newMeta(entries []MetaEntry, most int) (Meta, error) {
+	if len(entries) > most {
+		return nil, Invalid("/meta", "has %d keys; at most %d are allowed", len(entries), most)
 	}
 	meta := slices.Clone(entries)
 	slices.SortFunc(meta, func(a, b MetaEntry) int { return cmp.Compare(a.Key, b.Key) })

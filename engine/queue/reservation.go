@@ -93,16 +93,18 @@ type Content struct {
 // EmptyReason says why a reserve came back with nothing.
 type EmptyReason uint8
 
-// The reasons. NotYetDue: what there is waits for a time. AllLimited and Paused come with limits and rules.
+// The reasons. NotYetDue: what there is waits for a time. AllLimited and Paused come with limits and rules. AllSkipped: there is
+// something, but whoever scores it wants none of it now.
 const (
 	NotEmpty EmptyReason = iota
 	Nothing
 	AllLimited
 	Paused
 	NotYetDue
+	AllSkipped
 )
 
-var emptyReasons = [...]string{"", "nothing", "all_limited", "paused", "not_yet_due"}
+var emptyReasons = [...]string{"", "nothing", "all_limited", "paused", "not_yet_due", "all_skipped"}
 
 func (r EmptyReason) String() string { return emptyReasons[r] }
 

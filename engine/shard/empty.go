@@ -10,6 +10,9 @@ import (
 
 // empty is the answer when a plan yields nothing now: why.
 func (m *machine) empty(q *Request, now queue.Time) Reserved {
+	if scores(q.Plan) && m.offers(q.Plan) {
+		return Reserved{Reason: queue.AllSkipped, RetryAfter: retryScored}
+	}
 	if saturated, limited := m.limited(q.Plan, q.Limited); limited {
 		return Reserved{Reason: queue.AllLimited, Limited: saturated}
 	}
@@ -33,28 +36,34 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 	return Reserved{Reason: queue.Nothing}
 }
 
-// limited says whether some branch, of which none yields anything, would if there were no limits, and names up to `most` values that are at theirs.
+// offers says whether there is something to take, of which whoever scored wanted nothing.
+func (m *machine) offers(plan *strategy.Plan) bool {
+	views, _ := m.views(plan, nil)
+	return len(m.backlog.Window(views, 1, nil, m.rnd, nil)) > 0
+}
+
+// limited says whether some branch, of which none yields anything, would if there were no limits: its own, or an operator's; and
+// names up to `most` values that are at theirs. A value that several branches or tenants are held back by is named once, with
+// the loosest limit, the one that has to give way. Later branches are the looser ones as a rule, so they go first.
 func (m *machine) limited(plan *strategy.Plan, most int) (saturated []queue.Saturated, limited bool) {
-	for i := range plan.Branches {
-		v := m.backlog.View(&plan.Branches[i])
+	views, _ := m.views(plan, nil)
+	for _, v := range slices.Backward(views) {
 		if v == nil || !v.Gated() {
 			continue
 		}
 		limited = true
-		if most == 0 {
-			return nil, true
+		if len(saturated) == most {
+			break
 		}
 		if saturated == nil {
 			saturated = make([]queue.Saturated, 0, most)
 		}
 		v.Saturated(func(s queue.Saturated) bool {
-			// A value that several branches or tenants are held back by is named once, with the limit that has to give way: the loosest.
 			at := slices.IndexFunc(saturated, func(known queue.Saturated) bool { return known.MetaEntry == s.MetaEntry })
-			switch {
-			case at >= 0:
-				saturated[at].Limit = max(saturated[at].Limit, s.Limit)
-			case len(saturated) < most:
+			if at < 0 {
 				saturated = append(saturated, s)
+			} else {
+				saturated[at].Limit = max(saturated[at].Limit, s.Limit)
 			}
 			return len(saturated) < most
 		})

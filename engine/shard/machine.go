@@ -40,6 +40,9 @@ type machine struct {
 	replay  bool
 	history func(queue.SubmissionID) (bool, error) // at recovery: does the history hold it?
 
+	scorings    map[string]*scoring // by the key of a scored branch
+	scoringUses uint64
+
 	charges []backlog.Charge // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
 	stats counters
@@ -64,13 +67,18 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		keys:    newKeys(),
 		writing: map[uint32]*batch{},
 		batch:   newBatch(),
+
+		scorings: map[string]*scoring{},
 	}
 	m.rnd = rand.New(&m.source)
 	return m
 }
 
 // seed makes the next draws follow from the command's seed alone.
-func (m *machine) seed(seed uint64) { m.source.Seed(seed, seed^0x9E3779B97F4A7C15) }
+func (m *machine) seed(seed uint64) { m.source.Seed(seed, seed^seedStream) }
+
+// seedStream makes the second half of a seed from the first.
+const seedStream = 0x9E3779B97F4A7C15
 
 // live finds an open submission, record finds any that is in memory.
 func (m *machine) live(id queue.SubmissionID) *record {

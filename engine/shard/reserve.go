@@ -18,6 +18,7 @@ type Request struct {
 	Plan     *strategy.Plan
 	Max      int
 	Consumer string
+	Context  queue.Meta    // what the consumer says of itself to scorers
 	Timeout  time.Duration // 0: the queue's
 	Wait     time.Duration // how long to wait for the first chunk
 	Limited  int           // how many saturated values an answer without chunks names at most: 0 to queue.MaxLimited
@@ -48,24 +49,44 @@ const buildSlice = 1000
 // views finds the standing views of a plan's branches; unbuilt is the first one that has to be built before the plan can
 // be followed, nil when there is none.
 func (m *machine) views(plan *strategy.Plan, dst []*backlog.View) (views []*backlog.View, unbuilt *backlog.View) {
-	for i := range plan.Branches {
-		v := m.backlog.View(&plan.Branches[i])
+	eachStanding(plan, func(br *strategy.Branch) {
+		v := m.backlog.View(br)
 		if !v.Built() && unbuilt == nil {
 			unbuilt = v
 		}
 		dst = append(dst, v)
-	}
+	})
 	return dst, unbuilt
+}
+
+// eachStanding calls fn for every branch of a plan that has a view: of a scored one, those inside of it.
+func eachStanding(plan *strategy.Plan, fn func(*strategy.Branch)) {
+	for i := range plan.Branches {
+		switch br := &plan.Branches[i]; {
+		case br.OnFault: // it is inside of the scored one before
+		case br.Scored == nil:
+			fn(br)
+		default:
+			for j := range br.Inner {
+				fn(&br.Inner[j])
+			}
+		}
+	}
+}
+
+// timeout is how long a request may hold its chunks.
+func (m *machine) timeout(q *Request) time.Duration {
+	timeout := q.Timeout
+	if timeout == 0 {
+		timeout = m.settings.ReservationTimeout
+	}
+	return min(timeout, m.settings.MaxReservation)
 }
 
 // reserve follows the views of the plan's branches in their order until `most` chunks are picked, and says how many there
 // were.
 func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]pick) int {
-	timeout := q.Timeout
-	if timeout == 0 {
-		timeout = m.settings.ReservationTimeout
-	}
-	timeout = min(timeout, m.settings.MaxReservation)
+	timeout := m.timeout(q)
 	n := 0
 	for _, view := range views {
 		for ; n < most; n++ {
@@ -130,6 +151,9 @@ func (m *machine) resolvePick(p *pick) (*record, uint32, standing) {
 // Reserve hands out up to q.Max chunks by the plan, waiting up to q.Wait for the first. The reservations are appended to
 // dst.
 func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation) (Reserved, error) {
+	if scores(q.Plan) {
+		return s.reserveScored(ctx, &q, dst)
+	}
 	got := s.takePicks()
 	for len(*got) < q.Max {
 		now, seed := s.now(), s.options.Seed()

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/store"
+	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // Options is what a shard is made of. Every field but Values, FoldBytes and FoldEnded is needed.
@@ -34,6 +35,8 @@ type Options struct {
 	// made anew after a failed commit. It must not call the shard. nil: nothing is set.
 	Values func(func(queue.MetaEntry, queue.ValueSettings))
 
+	Scorers strategy.Scorers // for Plugin and Score blocks; nil: no plan has any
+
 	FoldBytes int64 // journal bytes that start a fold; default 16 MiB
 	FoldEnded int   // ended submissions that start one; default 20,000
 }
@@ -50,8 +53,11 @@ type Shard struct {
 	waiting  map[*waiter]struct{}
 	views    []*backlog.View // of the plan being followed
 	stirred  []*backlog.View // being served
+	windows  sync.Pool       // *windowScratch
 	closed   bool
 	broken   error // a reload failed: nothing works until Heal succeeds
+
+	mostLooks looks // see MostLooks
 
 	full     atomic.Bool // the disk is full: inserts are refused
 	wake     chan struct{}

@@ -3,6 +3,7 @@ package shard
 import (
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // waiter is a reserve call that found nothing and waits on every view of its plan. Work is handed over by the one who
@@ -12,6 +13,9 @@ type waiter struct {
 	served chan []pick // one send; closed when the shard closes
 	over   bool        // served or gone: queues drop it when they meet it
 }
+
+// tellScored is how many waiters whose strategy scores are told at once that there is something.
+const tellScored = 16
 
 // line is the queue of waiters of one view.
 type line struct {
@@ -23,8 +27,8 @@ type line struct {
 func (s *Shard) park(q *Request) *waiter {
 	w := &waiter{q: *q, served: make(chan []pick, 1)}
 	s.waiting[w] = struct{}{}
-	for i := range q.Plan.Branches {
-		v := s.m.backlog.View(&q.Plan.Branches[i])
+	eachStanding(q.Plan, func(br *strategy.Branch) {
+		v := s.m.backlog.View(br)
 		l, _ := v.Data.(*line)
 		if l == nil {
 			l = new(line)
@@ -32,7 +36,7 @@ func (s *Shard) park(q *Request) *waiter {
 		}
 		v.Watch = true
 		l.waiters = append(l.waiters, w)
-	}
+	})
 	return w
 }
 
@@ -44,15 +48,15 @@ func (s *Shard) unpark(w *waiter, walked *line) {
 	}
 	w.over = true
 	delete(s.waiting, w)
-	for i := range w.q.Plan.Branches {
-		v := s.m.backlog.View(&w.q.Plan.Branches[i])
+	eachStanding(w.q.Plan, func(br *strategy.Branch) {
+		v := s.m.backlog.View(br)
 		if l, _ := v.Data.(*line); l != nil {
 			l.over++
 			if l != walked {
 				l.tidy(v)
 			}
 		}
-	}
+	})
 }
 
 // tidy drops the waiters that are over when they are half of the line, and stops watching when nobody waits.
@@ -89,11 +93,20 @@ func (s *Shard) serve(now queue.Time) {
 }
 
 // serveLine serves from the front until somebody cannot be served: the view is empty again then. Waiters cannot want
-// less than the view gives, as the view is one of their branches.
+// less than the view gives, as the view is one of their branches. Those whose strategy scores are told to ask again, a few at a
+// time: the others do so anyway before long.
 func (s *Shard) serveLine(l *line, now queue.Time) {
+	told := 0
 	for i := 0; i < len(l.waiters); i++ {
 		w := l.waiters[i]
 		if w.over {
+			continue
+		}
+		if scores(w.q.Plan) {
+			if told++; told <= tellScored {
+				s.unpark(w, l)
+				w.served <- nil
+			}
 			continue
 		}
 		s.m.seed(s.options.Seed())

@@ -54,7 +54,7 @@ func TestCrowd(t *testing.T) {
 	const consumers, submissions, chunks, limit = 8, 40, 20, 3
 	c := &crowd{box: openBox(t, relaxed()), t: t, limit: limit, began: time.Now()}
 	c.left.Store(submissions * chunks)
-	for _, text := range []string{"Random", "OldestFirst", `PreferDistinct("a", 1, NewestFirst)`, `OrElse(SelectOnly("a", 1, Random), CustomPriority)`, `Fair("a", OldestFirst)`, `Fair("$submission", Random)`} {
+	for _, text := range []string{"Random", "OldestFirst", `PreferDistinct("a", 1, NewestFirst)`, `OrElse(SelectOnly("a", 1, Random), CustomPriority)`, `Fair("a", OldestFirst)`, `Fair("$submission", Random)`, `Fair("a", OrElse(SelectOnly("a", 1, Random), Fair("$submission", time, OldestFirst)))`} {
 		c.plans = append(c.plans, plan(t, fmt.Sprintf(`MaxSimultaneous("a", %d, %s)`, limit, text)))
 	}
 	var working, beside sync.WaitGroup
@@ -74,6 +74,7 @@ func TestCrowd(t *testing.T) {
 			}
 		},
 		c.read,
+		c.ask,
 	} {
 		beside.Add(1)
 		go func() {

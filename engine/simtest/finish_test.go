@@ -134,7 +134,7 @@ func (s *sim) completeSome() {
 			continue
 		}
 		output := call[i].Output // nil: none; an empty one is one
-		if failed && !written {
+		if failed && !written && output != nil {
 			it.c.stray = output
 		}
 		effects = append(effects, func() { s.m.complete(it.x, it.c, it.token, output, s.now) })

@@ -17,6 +17,7 @@ type model struct {
 	settings queue.Settings
 	subs     []*modelSub // in the order of their ids
 	keys     map[string]*modelKey
+	values   map[queue.MetaEntry]queue.ValueSettings // what operators set
 	totals   modelTotals
 }
 
@@ -65,7 +66,7 @@ type modelHold struct {
 }
 
 func newModel(settings queue.Settings) *model {
-	return &model{settings: settings, keys: map[string]*modelKey{}}
+	return &model{settings: settings, keys: map[string]*modelKey{}, values: map[queue.MetaEntry]queue.ValueSettings{}}
 }
 
 func (m *model) sub(id queue.SubmissionID) *modelSub {
@@ -167,6 +168,14 @@ func (m *model) inFlight(key queue.MetaKey, value queue.MetaValue) (n uint32) {
 	return n
 }
 
+// withheld says whether a value of the submission has as many chunks in flight as an operator allows.
+func (m *model) withheld(x *modelSub) bool {
+	return slices.ContainsFunc(x.asked.Meta, func(entry queue.MetaEntry) bool {
+		set, is := m.values[entry]
+		return is && m.inFlight(entry.Key, entry.Value) >= set.Limit
+	})
+}
+
 func (x *modelSub) matches(br *strategy.Branch) bool {
 	if br.Fair != "" {
 		return !br.Leaves(func(leaf *strategy.Branch) bool { return !x.matches(leaf) })
@@ -188,7 +197,7 @@ func (m *model) admits(br *strategy.Branch, x *modelSub) bool {
 	if br.Fair != "" {
 		return !br.Leaves(func(leaf *strategy.Branch) bool { return !m.admits(leaf, x) })
 	}
-	if !x.offered() || !x.matches(br) {
+	if !x.offered() || !x.matches(br) || m.withheld(x) {
 		return false
 	}
 	for _, l := range br.Limits {
@@ -209,9 +218,9 @@ func (m *model) first(br *strategy.Branch) (first *modelSub) {
 	return first
 }
 
-// firstBeside is the same among those that share with x, and the order: whose turn it is under Fair is the ledger's to say.
-// Inside a tenant the first alternative that has something counts.
-func (m *model) firstBeside(br *strategy.Branch, x *modelSub, among []*modelSub) (first *modelSub, order strategy.Order) {
+// firstBeside is the same among those that share with x, and the leaf that gives it: whose turn it is under Fair is the ledger's to
+// say. Inside a tenant the first alternative that has something counts.
+func (m *model) firstBeside(br *strategy.Branch, x *modelSub, among []*modelSub) (first *modelSub, leaf *strategy.Branch) {
 	var mine []*modelSub
 	for _, y := range among {
 		if m.admits(br, y) && sameTenant(br.Fair, x, y) {
@@ -227,14 +236,14 @@ func (m *model) firstBeside(br *strategy.Branch, x *modelSub, among []*modelSub)
 		if br.Order == strategy.Random && slices.Contains(mine, x) {
 			first = x
 		}
-		return first, br.Order
+		return first, br
 	}
 	for i := range br.Inner {
 		if slices.ContainsFunc(mine, func(y *modelSub) bool { return m.admits(&br.Inner[i], y) }) {
 			return m.firstBeside(&br.Inner[i], x, mine)
 		}
 	}
-	return nil, 0
+	return nil, nil
 }
 
 func sameTenant(key queue.MetaKey, x, y *modelSub) bool {

@@ -72,7 +72,7 @@ func (s *sim) refused(plan *strategy.Plan, err error) bool {
 }
 
 func (s *sim) reserve() {
-	text := s.drawStrategy(s.r.IntN(4))
+	text := s.drawText()
 	parsed, err := strategy.Parse(text)
 	s.must(text, err)
 	q := shard.Request{Plan: parsed.Plan(), Max: pickOf(s, 1, 1, 2, 5, 20), Consumer: fmt.Sprint("consumer-", s.r.IntN(4))}
@@ -111,8 +111,8 @@ func (s *sim) checkReserved(q *shard.Request, got *shard.Reserved) {
 		if x == nil || !s.m.admits(&branches[0], x) {
 			s.fail("reservation %d of %s, which branch %s does not admit", i, t.Submission, branches[0].Key())
 		}
-		if first, order := s.m.firstBeside(&branches[0], x, s.m.subs); first != x {
-			s.fail("reservation %d of %s by %s (%s), want one of %s", i, x.id, branches[0].Key(), order, first.id)
+		if first, leaf := s.m.firstBeside(&branches[0], x, s.m.subs); first != x {
+			s.fail("reservation %d of %s by %s (%s), want one of %s", i, x.id, branches[0].Key(), leaf.Key(), first.id)
 		}
 		s.checkReservation(q, x, res)
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +29,8 @@ type sim struct {
 	remember int // completions that it did
 	faults   *faults
 	ledgers  map[string]bool // fair branches asked for
+	setting  sync.Mutex      // guards model.values: a shard that reloads asks for them
+	deep     []string        // strategies that nest deeply
 }
 
 var ctx = context.Background()
@@ -73,6 +76,7 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults) {
 	s.seeds.Store(seed << 32)
 	s.now = s.clock.now()
 	s.m = newModel(settings)
+	s.values = s.eachValue
 	step := 0
 	defer func() {
 		problem := recover()
@@ -124,7 +128,7 @@ func (s *sim) step() {
 	}{
 		{20, s.insert}, {26, s.reserve}, {20, s.completeSome}, {10, s.failSome}, {6, s.extendSome}, {6, s.releaseSome},
 		{12, s.wait}, {2, s.cancel}, {3, s.reprioritise}, {3, s.list}, {3, s.readChunks}, {2, s.readOutputs}, {3, s.readValues}, {2, s.repeatKey},
-		{1, s.foldNow}, {1, func() { s.restart(false) }}, {2, func() { s.restart(true) }}, {2, s.changeSettings},
+		{1, s.foldNow}, {1, func() { s.restart(false) }}, {2, func() { s.restart(true) }}, {2, s.changeSettings}, {3, s.setValue}, {6, s.ask},
 	} {
 		s.r.IntN(1) // keeps the draws of a step apart from its choice
 		if s.r.IntN(100) < choice.weight {
@@ -157,6 +161,31 @@ func (s *sim) changeSettings() {
 	s.log.add("settings %+v", q)
 	s.settings, s.m.settings = q, q
 	s.must("set settings", s.shard.SetSettings(q))
+}
+
+// setValue has an operator set something for a value, or take it back.
+func (s *sim) setValue() {
+	entry := queue.MetaEntry{Key: pickOf(s, "a", "b", "c"), Value: pickOf(s, queue.IntValue(0), queue.IntValue(1), queue.IntValue(2), queue.StringValue("1"))}
+	set := queue.NoSettings()
+	if s.chance(60) {
+		set.Limit = pickOf[uint32](s, 0, 1, 2, 3, 7, queue.NoLimit)
+		set.Weight = pickOf[uint32](s, 0, 0, 1, 500, 3000, 1_000_000)
+	}
+	s.log.add("set %s=%s to %+v", entry.Key, entry.Value.Text(), set)
+	s.setting.Lock()
+	if s.m.values[entry] = set; set == queue.NoSettings() {
+		delete(s.m.values, entry)
+	}
+	s.setting.Unlock()
+	s.shard.SetValue(entry, set)
+}
+
+func (s *sim) eachValue(fn func(queue.MetaEntry, queue.ValueSettings)) {
+	s.setting.Lock()
+	defer s.setting.Unlock()
+	for entry, set := range s.m.values {
+		fn(entry, set)
+	}
 }
 
 // wait lets time pass and ticks.

@@ -51,6 +51,7 @@ type box struct {
 	fatal    func(error)
 	ballast  func() bool
 	values   func(func(queue.MetaEntry, queue.ValueSettings))
+	scorers  strategy.Scorers
 }
 
 func newBox(t testing.TB, settings queue.Settings) *box {
@@ -109,6 +110,7 @@ func (b *box) options() shard.Options {
 		},
 		FreeBallast: func() bool { return b.ballast != nil && b.ballast() },
 		Values:      b.values,
+		Scorers:     b.scorers,
 	}
 }
 

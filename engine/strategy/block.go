@@ -20,6 +20,8 @@ var known = map[string]*definition{
 	"PreferDistinct":  &preferDistinctDefinition,
 	"MaxSimultaneous": &maxSimultaneousDefinition,
 	"Fair":            &fairDefinition,
+	"Plugin":          &pluginDefinition,
+	"Score":           &scoreDefinition,
 }
 
 // block is one node of a strategy.
@@ -39,26 +41,33 @@ type definition struct {
 	name       string      // in the text form; in JSON it is snake
 	snake      string      // the "type" in JSON
 	parameters []parameter // in the order of the text form; nil: written without parentheses
+	scores     bool        // its candidates go in the order of scores
 	build      func(args []argument) block
 }
 
 type parameterKind uint8
 
 const (
-	keyParameter    parameterKind = iota // a meta key
-	tenantParameter                      // a meta key, or the pseudo key
-	valueParameter                       // a meta value: string or int64
-	maxParameter                         // 1 to MaxLimit
-	costParameter                        // a Cost by its name
-	blockParameter                       // one block
-	blocksParameter                      // two or more blocks; only as the last parameter
+	keyParameter     parameterKind = iota // a meta key
+	tenantParameter                       // a meta key, or the pseudo key
+	valueParameter                        // a meta value: string or int64
+	maxParameter                          // 1 to MaxLimit
+	costParameter                         // a Cost by its name
+	pluginParameter                       // the name of a plugin and maybe a version, one string in text and two fields in JSON
+	configParameter                       // a JSON object
+	settingParameter                      // a number from low to high, in text behind its name and "="
+	formulaParameter                      // an Expression, in JSON a string; only as the first parameter
+	blockParameter                        // one block
+	blocksParameter                       // two or more blocks; only as the last parameter
 )
 
 type parameter struct {
 	kind    parameterKind
 	caption string    // what usage and error texts call it
 	field   string    // its name in JSON
-	pair    [2]string // blocksParameter: the two fields that JSON uses instead when there are exactly two blocks
+	pair    [2]string // blocksParameter: the two fields that JSON uses instead when there are exactly two blocks; pluginParameter: the field of the version
+
+	low, high, usual uint32 // settingParameter: what it may be, and what is the same as leaving it out
 
 	optional bool // it may be left out, which stands for the zero argument: in canonical form it is left out then
 }
@@ -70,6 +79,11 @@ type argument struct {
 	max    uint32
 	cost   Cost
 	blocks []block // one for blockParameter
+
+	name, version string // of a plugin
+	config        string // canonical JSON
+	formula       *Expression
+	given         bool // settingParameter: max is not what is usual
 }
 
 // underlying is the parameter of every block that wraps one other.
@@ -101,12 +115,17 @@ func (d *definition) fields() string {
 		if p.kind == blocksParameter {
 			list[len(list)-1] += " (or " + p.pair[0] + " and " + p.pair[1] + ")"
 		}
+		if p.kind == pluginParameter {
+			list = append(list, p.pair[0]+" (optional)")
+		}
 	}
 	return strings.Join(list, ", ")
 }
 
 // leftOut says whether the canonical forms do without this argument.
-func (p parameter) leftOut(arg argument) bool { return p.optional && arg.cost == 0 }
+func (p parameter) leftOut(arg argument) bool {
+	return p.optional && arg.cost == 0 && arg.config == "" && !arg.given
+}
 
 // knownSnake finds a block by its name in JSON, nil when there is none.
 func knownSnake(snake string) *definition {

@@ -37,5 +37,5 @@ func (b *fairShare) branches(within scope) ([]Branch, error) {
 	if err != nil || len(inner) == 0 {
 		return nil, err
 	}
-	return []Branch{share(b.key, b.cost, inner)}, nil
+	return through(0, []Branch{share(b.key, b.cost, inner)}), nil
 }

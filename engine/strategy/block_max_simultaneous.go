@@ -26,5 +26,6 @@ func (b *maxSimultaneous) arguments() []argument {
 }
 
 func (b *maxSimultaneous) branches(within scope) ([]Branch, error) {
-	return b.underlying.branches(within.limited(b.limit))
+	inner, err := b.underlying.branches(within.limited(b.limit))
+	return through(0, inner), err
 }

@@ -18,12 +18,12 @@ func (b *orElse) arguments() []argument { return []argument{{blocks: b.alternati
 
 func (b *orElse) branches(within scope) ([]Branch, error) {
 	var list branchList
-	for _, alternative := range b.alternatives {
+	for place, alternative := range b.alternatives {
 		branches, err := alternative.branches(within)
 		if err != nil {
 			return nil, err
 		}
-		for i := range branches {
+		for i := range through(place, branches) {
 			if err := list.add(branches[i]); err != nil {
 				return nil, err
 			}

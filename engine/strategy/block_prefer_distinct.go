@@ -32,14 +32,15 @@ func (b *preferDistinct) branches(within scope) ([]Branch, error) {
 		return nil, err
 	}
 	var list branchList
+	preferred := make([]Branch, len(all))
 	for i := range all {
-		if err := list.add(all[i].limited(b.limit)); err != nil {
-			return nil, err
-		}
+		preferred[i] = all[i].limited(b.limit)
 	}
-	for i := range all {
-		if err := list.add(all[i]); err != nil {
-			return nil, err
+	for _, branches := range [][]Branch{through(withinSoftLimit, preferred), through(beyondSoftLimit, all)} {
+		for i := range branches {
+			if err := list.add(branches[i]); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return list.branches, nil

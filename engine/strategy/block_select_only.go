@@ -31,5 +31,6 @@ func (b *selectOnly) branches(within scope) ([]Branch, error) {
 	if !possible {
 		return nil, nil
 	}
-	return b.underlying.branches(inner)
+	branches, err := b.underlying.branches(inner)
+	return through(0, branches), err
 }

@@ -6,7 +6,7 @@
 //
 //	strategy = block
 //	block    = NAME [ "(" argument { "," argument } ")" ]
-//	argument = STRING | INTEGER | block
+//	argument = STRING | INTEGER | block | JSON-OBJECT | NAME "=" INTEGER | formula
 //
 //	OrElse(SelectOnly("mode", "preview", Random), OldestFirst)
 //
@@ -17,6 +17,8 @@
 //	{"type":"or_else",
 //	 "try_first":{"type":"select_only","meta_field":"mode","value":"preview","underlying":"random"},
 //	 "fallback":"OldestFirst"}
+//
+// The formula of Score is a language of its own, which expression.go and the files formula_*.go have.
 //
 // Read strategy.go first, then block.go (what a block is, and the map of all of them), then normalise.go. A new block is
 // a new file block_NAME.go and one line in that map.

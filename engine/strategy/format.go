@@ -49,6 +49,15 @@ func appendJSON(dst []byte, b block) []byte {
 		case p.leftOut(arg):
 		case p.kind == costParameter:
 			dst = appendQuoted(appendField(dst, p.field), arg.cost.String())
+		case p.kind == formulaParameter:
+			dst = appendQuoted(appendField(dst, p.field), arg.formula.String())
+		case p.kind == settingParameter:
+			dst = strconv.AppendUint(appendField(dst, p.field), uint64(arg.max), 10)
+		case p.kind == pluginParameter:
+			dst = appendQuoted(appendField(dst, p.field), arg.name)
+			if arg.version != "" {
+				dst = appendQuoted(appendField(dst, p.pair[0]), arg.version)
+			}
 		case p.kind == blocksParameter && len(arg.blocks) == 2:
 			for j, inner := range arg.blocks {
 				dst = appendJSON(appendField(dst, p.pair[j]), inner)
@@ -75,7 +84,7 @@ func appendField(dst []byte, name string) []byte {
 	return append(appendQuoted(append(dst, ','), name), ':')
 }
 
-// append writes the argument of a parameter that is not a block: the same in both forms.
+// append writes the argument of a parameter that is not a block: in the text form, and for most in JSON too.
 func (p parameter) append(dst []byte, arg argument) []byte {
 	switch p.kind {
 	case keyParameter, tenantParameter:
@@ -86,6 +95,17 @@ func (p parameter) append(dst []byte, arg argument) []byte {
 		return strconv.AppendUint(dst, uint64(arg.max), 10)
 	case costParameter:
 		return append(dst, arg.cost.String()...)
+	case formulaParameter:
+		return append(dst, arg.formula.String()...)
+	case configParameter:
+		return append(dst, arg.config...)
+	case settingParameter:
+		return strconv.AppendUint(append(append(dst, p.field...), '='), uint64(arg.max), 10)
+	case pluginParameter:
+		if arg.version == "" {
+			return appendQuoted(dst, arg.name)
+		}
+		return appendQuoted(dst, arg.name+"@"+arg.version)
 	default:
 		panic("strategy: a block is not written as a token")
 	}

@@ -27,9 +27,13 @@ var (
 )
 
 // anyBlock draws a tree of at most the given depth, at most three alternatives wide.
-func anyBlock(depth int) *rapid.Generator[block] {
+func anyBlock(depth int) *rapid.Generator[block] { return anyTree(depth, 10) }
+
+// anyTree draws from the kinds up to most: 9 and 10, which score, cannot stand inside of themselves or of Fair.
+func anyTree(depth, most int) *rapid.Generator[block] {
 	return rapid.Custom(func(t *rapid.T) block {
-		kinds := 8
+		anyBlock := func(depth int) *rapid.Generator[block] { return anyTree(depth, most) }
+		kinds := most
 		if depth == 1 {
 			kinds = 3
 		}
@@ -45,7 +49,9 @@ func anyBlock(depth int) *rapid.Generator[block] {
 		case 8:
 			key := rapid.OneOf(anyKey, rapid.Just(SubmissionKey)).Draw(t, "key")
 			cost := Cost(rapid.IntRange(0, 1).Draw(t, "cost"))
-			return &fairShare{key, cost, anyBlock(depth-1).Draw(t, "underlying")}
+			return &fairShare{key, cost, anyTree(depth-1, 8).Draw(t, "underlying")}
+		case 9, 10:
+			return &scoredBlock{anyScored.Draw(t, "scored"), anyTree(depth-1, 8).Draw(t, "underlying")}
 		default:
 			return orderBlock{Order(kind)}
 		}
@@ -65,14 +71,32 @@ func spellText(t *rapid.T, b block) string {
 		for _, inner := range arg.blocks {
 			parts = append(parts, spellText(t, inner))
 		}
-		if arg.blocks == nil && !(d.parameters[i].leftOut(arg) && rapid.Bool().Draw(t, "left out")) {
+		if arg.blocks == nil && !leaveOut(t, d.parameters[i], arg) {
 			parts = append(parts, space()+spellArgument(t, d.parameters[i], arg)+space())
 		}
 	}
 	return text + "(" + strings.Join(parts, ",") + ")" + space()
 }
 
+// leaveOut draws whether to leave an argument out that is as usual; where nothing says the usual, it must be.
+func leaveOut(t *rapid.T, p parameter, arg argument) bool {
+	if !p.leftOut(arg) {
+		return false
+	}
+	return p.kind == configParameter || p.kind == settingParameter && p.usual == 0 || rapid.Bool().Draw(t, "left out")
+}
+
 func spellArgument(t *rapid.T, p parameter, arg argument) string {
+	switch {
+	case p.kind == settingParameter && !arg.given:
+		arg.max = p.usual
+	case p.kind == configParameter:
+		return spellConfig(t, arg.config)
+	case p.kind == pluginParameter:
+		return spellString(t, strings.Trim(string(p.append(nil, arg)), `"`))
+	case p.kind == formulaParameter:
+		return spellFormula(t, arg.formula.Root(), orRank)
+	}
 	switch {
 	case p.kind == keyParameter || p.kind == tenantParameter:
 		return spellString(t, arg.key)
@@ -120,7 +144,17 @@ func spellJSON(t *rapid.T, b block) string {
 				items = append(items, spellJSON(t, inner))
 			}
 			fields = append(fields, spellString(t, p.field)+":"+space()+"["+strings.Join(items, ",")+"]")
-		case p.leftOut(arg) && rapid.Bool().Draw(t, "left out"):
+		case leaveOut(t, p, arg):
+		case p.kind == settingParameter:
+			_, number, _ := strings.Cut(spellArgument(t, p, arg), "=")
+			fields = append(fields, spellString(t, p.field)+":"+number)
+		case p.kind == formulaParameter:
+			fields = append(fields, spellString(t, p.field)+":"+spellString(t, spellArgument(t, p, arg)))
+		case p.kind == pluginParameter:
+			fields = append(fields, spellString(t, p.field)+":"+spellString(t, arg.name))
+			if arg.version != "" {
+				fields = append(fields, spellString(t, p.pair[0])+":"+spellString(t, arg.version))
+			}
 		case p.kind == costParameter:
 			fields = append(fields, spellString(t, p.field)+":"+spellString(t, arg.cost.String()))
 		default:

@@ -29,13 +29,14 @@ func (v *jsonValue) describe() string {
 	return v.String()
 }
 
-// maxJSONNesting is how deep a valid strategy can nest objects and arrays: an or_else takes two levels. It bounds the
-// recursion of the reader.
-const maxJSONNesting = 2 * MaxDepth
+// maxJSONNesting is how deep a valid strategy can nest objects and arrays: an or_else takes two levels, and a plugin's
+// configuration has its own. It bounds the recursion of the reader.
+const maxJSONNesting = 2*MaxDepth + maxConfigNesting
 
 type jsonReader struct {
 	*scanner
-	token token
+	token    token
+	embedded bool // in the text form, where there are no pointers: mistakes are told by line and column
 }
 
 func readJSON(source string) (jsonValue, error) {
@@ -70,7 +71,7 @@ func (r *jsonReader) value(path string, nesting int) (v jsonValue, err error) {
 	v.token = r.token
 	switch {
 	case nesting > maxJSONNesting && (v.isObject() || v.isArray()):
-		err = invalid(path, "%s", tooDeep)
+		err = r.mistake(path, v.at, tooDeep)
 	case v.isObject():
 		err = r.object(&v, path, nesting)
 	case v.isArray():
@@ -84,6 +85,14 @@ func (r *jsonReader) value(path string, nesting int) (v jsonValue, err error) {
 	return v, err
 }
 
+// mistake is one that is not of the grammar.
+func (r *jsonReader) mistake(path string, at int, what string) error {
+	if r.embedded {
+		return r.problem(at, "this %s", what)
+	}
+	return invalid(path, "%s", what)
+}
+
 func (r *jsonReader) object(v *jsonValue, path string, nesting int) error {
 	return r.list("}", func() error {
 		name := r.token
@@ -92,7 +101,7 @@ func (r *jsonReader) object(v *jsonValue, path string, nesting int) error {
 		}
 		at := path + "/" + escapePointer(name.text)
 		if slices.Contains(v.names, name.text) {
-			return invalid(at, "is given twice; give each field once")
+			return r.mistake(at, name.at, "is given twice; give each field once")
 		}
 		if err := r.advance(); err != nil {
 			return err

@@ -22,13 +22,16 @@ var errTooManyBranches = errors.New("strategy: too many branches")
 
 func compile(root block) (*Plan, error) {
 	branches, err := root.branches(scope{})
+	if err == nil {
+		branches, err = withFallbacks(branches)
+	}
 	if errors.Is(err, errTooManyBranches) {
 		return nil, invalid(pointer, "normalises to more than %d branches; nest fewer PreferDistinct blocks (each may double the branches below it) or give OrElse fewer alternatives", MaxBranches)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Plan{Branches: branches}, nil
+	return &Plan{Branches: branches, root: root}, nil
 }
 
 // scope is what the blocks around a block demand: filters and limits as a Branch has them. Scopes share memory and are
@@ -64,14 +67,26 @@ func share(key queue.MetaKey, cost Cost, inner []Branch) Branch {
 	return b
 }
 
-// limited is the branch with one limit more. Of a fair one, whose alternatives may become alike by that, some may go.
+// score makes branches the candidates of one in which they go by their scores.
+func score(scored *Scored, inner []Branch) Branch {
+	b := Branch{Scored: scored, Inner: inner}
+	b.key = b.makeKey()
+	return b
+}
+
+// limited is the branch with one limit more. Of one that holds others, which may become alike by that, some may go.
 func (b *Branch) limited(l Limit) Branch {
-	if b.Fair == "" {
-		return scope{b.Filters, withLimit(b.Limits, l)}.branch(b.Order)
+	if !b.holds() {
+		tighter := scope{b.Filters, withLimit(b.Limits, l)}.branch(b.Order)
+		tighter.ways = b.ways
+		return tighter
 	}
 	var inner branchList
 	for i := range b.Inner {
 		inner.keep(b.Inner[i].limited(l))
+	}
+	if b.Scored != nil {
+		return score(b.Scored, inner.branches)
 	}
 	return share(b.Fair, b.Cost, inner.branches)
 }

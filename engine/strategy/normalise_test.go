@@ -27,6 +27,8 @@ func naive(b block) []Branch {
 		}
 	case *fairShare:
 		return []Branch{{Fair: b.key, Cost: b.cost, Inner: naive(b.underlying)}}
+	case *scoredBlock:
+		return []Branch{{Scored: b.scored, Inner: naive(b.underlying)}}
 	case *maxSimultaneous:
 		for _, br := range naive(b.underlying) {
 			list = append(list, eachLeaf(br, func(leaf *Branch) { leaf.Limits = append(slices.Clone(leaf.Limits), b.limit) }))
@@ -44,7 +46,7 @@ func naive(b block) []Branch {
 
 // eachLeaf is a copy of the branch with its leaves changed.
 func eachLeaf(br Branch, change func(*Branch)) Branch {
-	if br.Fair == "" {
+	if br.Fair == "" && br.Scored == nil {
 		change(&br)
 		return br
 	}
@@ -60,7 +62,7 @@ func tidy(list []Branch) []Branch {
 	var kept []Branch
 	seen := map[string]bool{}
 	for _, br := range list {
-		if br.Fair != "" {
+		if br.Fair != "" || br.Scored != nil {
 			if br.Inner = tidy(br.Inner); len(br.Inner) == 0 {
 				continue
 			}
@@ -86,7 +88,7 @@ func TestPlanAgainstDefinition(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		tree := anyBlock(6).Draw(t, "tree")
-		want := Plan{Branches: tidy(naive(tree))}
+		want := Plan{Branches: fallen(tidy(naive(tree)))}
 		got, err := compile(tree)
 		leaves := 0
 		for i := range want.Branches {
@@ -117,6 +119,7 @@ type candidate struct {
 type world struct {
 	candidates []candidate
 	inFlight   map[queue.MetaEntry]uint32
+	faulty     bool // every scorer fails
 }
 
 var anyWorld = rapid.Custom(func(t *rapid.T) world {
@@ -205,6 +208,8 @@ func (w world) offers(b block) []candidate {
 		return append(keep(all, func(c candidate) bool { return w.admits(c, b.limit) }), all...)
 	case *fairShare:
 		return byTenant(w.offers(b.underlying), b.key)
+	case *scoredBlock:
+		return w.byScore(w.offers(b.underlying), b.scored)
 	case *orElse:
 		var all []candidate
 		for _, alternative := range b.alternatives {
@@ -226,7 +231,10 @@ func (w world) planned(p *Plan) []candidate {
 }
 
 func (w world) branch(br *Branch) (all []candidate) {
-	if br.Fair == "" {
+	if br.OnFault != w.faulty && (br.OnFault || br.Scored != nil) {
+		return nil // not asked, or not answering
+	}
+	if br.Fair == "" && br.Scored == nil {
 		return keep(w.ordered(br.Order), func(c candidate) bool {
 			return !slices.ContainsFunc(br.Filters, func(f Filter) bool { return !matches(c, f) }) &&
 				!slices.ContainsFunc(br.Limits, func(l Limit) bool { return !w.admits(c, l) })
@@ -234,6 +242,9 @@ func (w world) branch(br *Branch) (all []candidate) {
 	}
 	for i := range br.Inner {
 		all = append(all, w.branch(&br.Inner[i])...)
+	}
+	if br.Scored != nil {
+		return w.byScore(all, br.Scored)
 	}
 	return byTenant(all, br.Fair)
 }

@@ -24,8 +24,12 @@ func (p parameter) read(t token) (arg argument, wrong string) {
 		arg.max, wrong = readMax(t)
 	case costParameter:
 		arg.cost, wrong = readCost(t)
+	case pluginParameter:
+		arg.name, arg.version, wrong = readPlugin(t)
+	case settingParameter:
+		arg, wrong = p.readSetting(t)
 	default:
-		panic("strategy: a block is not read from a token")
+		panic("strategy: this kind is not read from a token")
 	}
 	return arg, wrong
 }
@@ -85,9 +89,15 @@ func readCost(t token) (cost Cost, wrong string) {
 	return 0, fmt.Sprintf("must be %s: what is shared out, chunks or the time that they are held; found %s", strings.Join(costs[:], " or "), t)
 }
 
-// opens says whether a token in the text form begins the argument of an optional parameter, rather than what follows it: such
-// arguments are bare words in lower case, and no block is.
+// opens says whether a token in the text form begins the argument of an optional parameter, rather than what follows it: an
+// object, the setting's name, or a bare word in lower case, as no block is.
 func (p parameter) opens(t token) bool {
+	switch p.kind {
+	case configParameter:
+		return t.is("{")
+	case settingParameter:
+		return t.kind == nameToken && t.text == p.field
+	}
 	return t.kind == nameToken && t.text[0] >= 'a' && t.text[0] <= 'z'
 }
 

@@ -25,7 +25,7 @@ func (p *parser) name(v jsonValue, path string, depth int) (block, error) {
 	case d.parameters != nil:
 		return nil, invalid(path, `must have the arguments of %s: an object with the fields %s, or a string with %s`, d.snake, d.fields(), d.usage())
 	}
-	if wrong := p.enter(depth); wrong != "" {
+	if wrong := p.enter(d, depth); wrong != "" {
 		return nil, invalid(path, "%s", wrong)
 	}
 	return d.build(nil), nil
@@ -36,7 +36,7 @@ func (p *parser) object(v jsonValue, path string, depth int) (block, error) {
 	if err != nil {
 		return nil, err
 	}
-	if wrong := p.enter(depth); wrong != "" {
+	if wrong := p.enter(d, depth); wrong != "" {
 		return nil, invalid(path, "%s", wrong)
 	}
 	for _, name := range v.names {
@@ -80,7 +80,7 @@ func (v *jsonValue) find(name string) (jsonValue, bool) {
 
 func (d *definition) hasField(name string) bool {
 	return name == "type" || slices.ContainsFunc(d.parameters, func(p parameter) bool {
-		return name == p.field || p.kind == blocksParameter && slices.Contains(p.pair[:], name)
+		return name == p.field || name != "" && slices.Contains(p.pair[:], name)
 	})
 }
 
@@ -101,7 +101,14 @@ func (p *parser) field(v jsonValue, d *definition, q parameter, path string, dep
 		b, err := p.json(item, at, depth+1)
 		return argument{blocks: []block{b}}, err
 	}
-	arg, wrong := q.read(item.token)
+	if q.kind == formulaParameter && item.kind == stringToken {
+		e, err := parseFormula(item.text, at)
+		return argument{formula: e}, err
+	}
+	arg, wrong := q.readJSON(item)
+	if q.kind == pluginParameter && wrong == "" {
+		return p.version(v, q, arg, path)
+	}
 	if wrong != "" {
 		return argument{}, invalid(at, "%s", wrong)
 	}
@@ -149,6 +156,19 @@ func (p *parser) pair(v jsonValue, d *definition, q parameter, path string, dept
 			return argument{}, err
 		}
 		arg.blocks = append(arg.blocks, b)
+	}
+	return arg, nil
+}
+
+// version adds the version to the name of a plugin.
+func (p *parser) version(v jsonValue, q parameter, arg argument, path string) (argument, error) {
+	item, ok := v.find(q.pair[0])
+	if !ok {
+		return arg, nil
+	}
+	var wrong string
+	if arg.version, wrong = readVersion(item.token); wrong != "" {
+		return argument{}, invalid(path+"/"+q.pair[0], "%s", wrong)
 	}
 	return arg, nil
 }

@@ -1,17 +1,39 @@
 package strategy
 
+import "fmt"
+
 // parser builds the tree from either form; a JSON strategy may hold pieces in the text form, and the limits count over
 // all of it.
-type parser struct{ nodes int }
+type parser struct {
+	nodes  int
+	around []*definition // the blocks that the last one entered is inside of, and itself
+}
 
 // enter counts one more block, depth blocks inside each other. It returns what is wrong with that, or "".
-func (p *parser) enter(depth int) (wrong string) {
+func (p *parser) enter(d *definition, depth int) (wrong string) {
 	p.nodes++
 	switch {
 	case depth > MaxDepth:
 		return tooDeep
 	case p.nodes > MaxNodes:
 		return tooMany
+	}
+	p.around = append(p.around[:depth-1], d)
+	return p.misplaced(d)
+}
+
+// misplaced says that a block that scores is where nothing can score.
+func (p *parser) misplaced(d *definition) (wrong string) {
+	if !d.scores {
+		return ""
+	}
+	for _, outer := range p.around[:len(p.around)-1] {
+		switch {
+		case outer.scores:
+			return fmt.Sprintf("has %s inside of %s, which is not supported; score once, with one of the two", d.name, outer.name)
+		case outer == &fairDefinition:
+			return fmt.Sprintf("has %s inside of Fair, which is not supported; put Fair inside, as in %s(..., Fair(...))", d.name, d.name)
+		}
 	}
 	return ""
 }
@@ -51,6 +73,30 @@ func (t *textParser) advance() error {
 	return err
 }
 
+// expression reads a formula, whose first token is in hand.
+func (t *textParser) expression() (argument, error) {
+	f := formulaParser{scanner: t.scanner, token: t.token}
+	e, err := f.expression()
+	t.token, t.formula = f.token, false
+	return argument{formula: e}, err
+}
+
+// config reads a JSON object, whose first token is in hand.
+func (t *textParser) config(d *definition, p parameter) (argument, error) {
+	at := t.token.at
+	r := jsonReader{scanner: t.scanner, token: t.token, embedded: true}
+	v, err := r.value(t.pointer, 1)
+	if err != nil {
+		return argument{}, err
+	}
+	t.token = r.token
+	config, wrong := readConfig(v)
+	if wrong != "" {
+		return argument{}, t.problem(at, "the %s of %s %s", p.caption, d.usage(), wrong)
+	}
+	return argument{config: config}, nil
+}
+
 func (t *textParser) block(depth int) (block, error) {
 	name := t.token
 	if name.kind != nameToken {
@@ -60,7 +106,7 @@ func (t *textParser) block(depth int) (block, error) {
 	if d == nil {
 		return nil, t.problem(name.at, "unknown block %s; expected one of %s (upper and lower case matter)", clip(name.text), knownNames())
 	}
-	if wrong := t.enter(depth); wrong != "" {
+	if wrong := t.enter(d, depth); wrong != "" {
 		return nil, t.problem(name.at, "the strategy %s", wrong)
 	}
 	if err := t.advance(); err != nil {
@@ -81,6 +127,7 @@ func (t *textParser) block(depth int) (block, error) {
 
 // arguments reads from the opening to the closing parenthesis.
 func (t *textParser) arguments(d *definition, depth int) ([]argument, error) {
+	t.formula = d.parameters[0].kind == formulaParameter
 	if err := t.expect("(", d); err != nil {
 		return nil, err
 	}
@@ -94,6 +141,9 @@ func (t *textParser) arguments(d *definition, depth int) ([]argument, error) {
 		}
 		if first = p.optional && !p.opens(t.token); first { // the comma was that of the next
 			continue
+		}
+		if wrong := d.outOfPlace(p, t.token); wrong != "" {
+			return nil, t.problem(t.token.at, "%s", wrong)
 		}
 		var err error
 		if args[i], err = t.argument(d, p, depth); err != nil {
@@ -110,6 +160,17 @@ func (t *textParser) argument(d *definition, p parameter, depth int) (argument, 
 		return argument{blocks: []block{b}}, err
 	case blocksParameter:
 		return t.blocks(d, depth)
+	case formulaParameter:
+		return t.expression()
+	case configParameter:
+		return t.config(d, p)
+	case settingParameter:
+		if err := t.advance(); err != nil {
+			return argument{}, err
+		}
+		if err := t.expect("=", d); err != nil {
+			return argument{}, err
+		}
 	}
 	arg, wrong := p.read(t.token)
 	if wrong != "" {

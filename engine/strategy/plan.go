@@ -51,23 +51,34 @@ func (c Cost) String() string { return costs[c] }
 
 // Branch is one alternative of a plan. Without Fair it is the submissions that every filter and every limit admits, in one
 // order. With Fair, service is shared between the values of that key, and Inner says what is offered of the value whose turn
-// it is: the first of Inner that has something. A branch of a plan is shared by all who hold the plan and must not be changed.
+// it is: the first of Inner that has something. With Scored, the candidates of Inner, one branch after the other, go in the
+// order of scores, a window at a time. A branch of a plan is shared by all who hold the plan and must not be changed.
 type Branch struct {
 	Filters []Filter // sorted by key, one per key
 	Limits  []Limit  // sorted by key, one per key: the smallest Max that was asked for
 	Order   Order
 
-	Fair  queue.MetaKey // may be SubmissionKey; if it is not "", the three above are not used: those of Inner's leaves count
-	Cost  Cost
-	Inner []Branch // no two alike
+	Fair   queue.MetaKey // may be SubmissionKey; if it is not "", the three above are not used: those of Inner's leaves count
+	Cost   Cost
+	Scored *Scored  // if it is not nil, neither are they, nor is Fair
+	Inner  []Branch // no two alike
 
-	key string
+	// OnFault marks the implicit fallback of the last scored branch before it: it is asked only if that one's scorer faulted, or
+	// there was nobody to score.
+	OnFault bool
+
+	key   string
+	plain *Branch // with OnFault: what it repeats
+	ways  []uint8 // of a leaf: through the blocks around its order, the innermost first; no part of its identity
 }
 
-// Leaves calls fn for the branch itself, or if it is fair for every one inside of it that is not, until fn returns false. It
-// reports whether fn never did.
+// holds says that the branch is made of others.
+func (b *Branch) holds() bool { return b.Fair != "" || b.Scored != nil }
+
+// Leaves calls fn for the branch itself, or if it is fair or scored for every one inside of it that is not, until fn returns
+// false. It reports whether fn never did.
 func (b *Branch) Leaves(fn func(leaf *Branch) bool) bool {
-	if b.Fair == "" {
+	if !b.holds() {
 		return fn(b)
 	}
 	for i := range b.Inner {
@@ -91,7 +102,8 @@ func (b *Branch) size() (leaves int) {
 //
 // with strings quoted as in the text form, "where" before the filters and "while" before the limits; a fair branch is
 // "Fair company OldestFirst", of several alternatives "Fair company (OldestFirst while user<1; OldestFirst)", and of consumer
-// time "Fair company by time OldestFirst".
+// time "Fair company by time OldestFirst"; a scored one is "Plugin deadline-first@1.2.0 window 64 (OldestFirst)" or
+// "Score priority*10 - attempts*5 (OldestFirst)". What is asked OnFault ends with "on fault".
 func (b *Branch) Key() string {
 	if b.key == "" { // made by hand, not compiled
 		return b.makeKey()
@@ -100,8 +112,13 @@ func (b *Branch) Key() string {
 }
 
 func (b *Branch) makeKey() string {
-	if b.Fair != "" {
+	switch {
+	case b.OnFault:
+		return b.Plain().Key() + " on fault"
+	case b.Fair != "":
 		return b.makeFairKey()
+	case b.Scored != nil:
+		return string(b.appendInner(append(b.Scored.appendKey(nil), ' ')))
 	}
 	size := len(" where ") + len(" while ") + len("CustomPriority")
 	for i := range b.Filters {
@@ -128,13 +145,14 @@ func (b *Branch) makeKey() string {
 }
 
 func (b *Branch) makeFairKey() string {
-	dst := append(append([]byte("Fair "), b.Fair...), ' ')
-	if b.Cost != ByChunk {
-		dst = append(append(append(dst, "by "...), b.Cost.String()...), ' ')
-	}
+	dst := b.appendFair(nil)
 	if len(b.Inner) == 1 {
 		return string(append(dst, b.Inner[0].Key()...))
 	}
+	return string(b.appendInner(dst))
+}
+
+func (b *Branch) appendInner(dst []byte) []byte {
 	dst = append(dst, '(')
 	for i := range b.Inner {
 		if i > 0 {
@@ -142,7 +160,16 @@ func (b *Branch) makeFairKey() string {
 		}
 		dst = append(dst, b.Inner[i].Key()...)
 	}
-	return string(append(dst, ')'))
+	return append(dst, ')')
+}
+
+// appendFair appends how the key of a fair branch begins.
+func (b *Branch) appendFair(dst []byte) []byte {
+	dst = append(append(append(dst, "Fair "...), b.Fair...), ' ')
+	if b.Cost != ByChunk {
+		dst = append(append(append(dst, "by "...), b.Cost.String()...), ' ')
+	}
+	return dst
 }
 
 func conjunction(index int, first string) string {
@@ -157,6 +184,8 @@ func conjunction(index int, first string) string {
 // strategy is valid and offers nothing.
 type Plan struct {
 	Branches []Branch
+
+	root block // nil when made by hand
 }
 
 // String shows the plan to a person: one numbered branch per line, by its key, without a newline at the end.

@@ -55,13 +55,13 @@ func checkBranches(t interface{ Fatalf(string, ...any) }, s *Strategy, branches 
 	seen := map[string]bool{}
 	for i := range branches {
 		b := &branches[i]
-		byHand := Branch{Filters: b.Filters, Limits: b.Limits, Order: b.Order, Fair: b.Fair, Cost: b.Cost, Inner: b.Inner}
+		byHand := Branch{Filters: b.Filters, Limits: b.Limits, Order: b.Order, Fair: b.Fair, Cost: b.Cost, Scored: b.Scored, Inner: b.Inner, OnFault: b.OnFault}
 		if b.Key() != byHand.Key() || seen[b.Key()] {
 			t.Fatalf("%s: branch %d has the key %q, seen before: %v; made by hand %q", s, i, b.Key(), seen[b.Key()], byHand.Key())
 		}
 		seen[b.Key()] = true
-		if fair := b.Fair != ""; fair != (len(b.Inner) > 0) || fair && len(b.Filters)+len(b.Limits) > 0 {
-			t.Fatalf("%s: the branch %q is fair and not", s, b.Key())
+		if holds := b.holds(); holds != (len(b.Inner) > 0) || holds && len(b.Filters)+len(b.Limits) > 0 || b.Fair != "" && b.Scored != nil {
+			t.Fatalf("%s: the branch %q holds others and does not", s, b.Key())
 		}
 		checkBranches(t, s, b.Inner)
 		for j := 1; j < len(b.Filters); j++ {

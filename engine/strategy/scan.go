@@ -15,7 +15,7 @@ const (
 	nameToken
 	stringToken
 	numberToken
-	markToken // one of ( ) { } [ ] , :
+	markToken // one of ( ) { } [ ] , : =, in a formula the operators
 )
 
 type token struct {
@@ -46,6 +46,7 @@ type scanner struct {
 	next    int    // offset of what has not been read
 	pointer string // of the source in the request
 	subject string // begins the detail of every problem, the position follows: "is not valid JSON"
+	formula bool   // what comes next is a formula
 }
 
 func newScanner(source, pointer, subject string) (*scanner, error) {
@@ -70,6 +71,9 @@ func (s *scanner) problem(at int, format string, args ...any) error {
 
 // scan reads the next token. At the end it returns endToken, as often as asked.
 func (s *scanner) scan() (token, error) {
+	if s.formula {
+		return s.scanFormula()
+	}
 	for s.next < len(s.source) && strings.IndexByte(" \t\r\n", s.source[s.next]) >= 0 {
 		s.next++
 	}
@@ -78,7 +82,7 @@ func (s *scanner) scan() (token, error) {
 		return token{kind: endToken, at: at}, nil
 	}
 	switch c := s.source[at]; {
-	case strings.IndexByte("(){}[],:", c) >= 0:
+	case strings.IndexByte("(){}[],:=", c) >= 0:
 		s.next++
 		return token{kind: markToken, text: s.source[at:s.next], at: at}, nil
 	case c == '"':

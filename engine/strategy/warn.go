@@ -19,6 +19,7 @@ const (
 	WarnNoPreference   = "preference_has_no_effect" // there is nothing to prefer among
 	WarnHidden         = "hidden"                   // what is asked before it offers all that it could
 	WarnSharesNothing  = "shares_nothing"           // there is one value only to share between
+	WarnSameScores     = "same_scores"              // every candidate has the same score
 )
 
 // Warning is one part of a strategy that has no effect.
@@ -78,10 +79,26 @@ func (f *finder) block(b block, path string, within scope, before []Branch) erro
 			return err
 		}
 		return f.block(b.underlying, path+"/underlying", within, before)
+	case *scoredBlock:
+		f.scoring(b, path)
+		return f.block(b.underlying, path+"/underlying", within, before)
 	case *orElse:
 		return f.alternatives(b, path, within, before)
 	}
 	return nil
+}
+
+// scoring warns of a formula that reads nothing: one score for all candidates.
+func (f *finder) scoring(b *scoredBlock, path string) {
+	e := b.scored.Expression
+	if e == nil || len(e.Columns()) > 0 {
+		return
+	}
+	if score := e.Eval(&Window{Rows: 1}, 0); score != score {
+		f.add(WarnContradiction, path, "can never yield: its score is never a number, which skips every candidate")
+	} else {
+		f.add(WarnSameScores, path, "changes nothing: its expression reads no column, so that all candidates have the same score")
+	}
 }
 
 func (f *finder) limit(b *maxSimultaneous, path string, within scope) {
@@ -160,6 +177,9 @@ func (f *finder) alternatives(b *orElse, path string, within scope, before []Bra
 // branches warns of single branches that are hidden though no whole alternative is.
 func (f *finder) branches(p *Plan) {
 	for i := range p.Branches {
+		if p.Branches[i].OnFault {
+			continue // not of the strategy's making
+		}
 		if hider, hidden := hiddenBy(p.Branches[i:i+1], p.Branches[:i]); hidden {
 			f.add(WarnHidden, pointer, "has a branch that can never yield, number %d (%s): all that it could offer is offered before it, by %s", i+1, p.Branches[i].Key(), hider)
 		}
@@ -178,11 +198,15 @@ func hiddenBy(branches, before []Branch) (hider string, hidden bool) {
 	return hider, len(branches) > 0
 }
 
-// covers says whether b admits whatever c admits: it asks for nothing that c does not ask for, and limits nothing that c
-// does not limit at least as tightly. Asked before c, it leaves c nothing; the order does not matter for that.
+// covers says whether b, asked before c, leaves c nothing: it offers whatever c admits. A scored branch may skip some of that,
+// or fail.
+func (b *Branch) covers(c *Branch) bool { return b.Scored == nil && !b.OnFault && b.admits(c) }
+
+// admits says whether b admits whatever c admits: it asks for nothing that c does not ask for, and limits nothing that c
+// does not limit at least as tightly. The order does not matter for that.
 //
-// A fair branch admits what some leaf of it admits.
-func (b *Branch) covers(c *Branch) bool {
+// A branch that holds others admits what some leaf of it admits.
+func (b *Branch) admits(c *Branch) bool {
 	return c.Leaves(func(wanted *Branch) bool {
 		return !b.Leaves(func(leaf *Branch) bool { return !leaf.coversLeaf(wanted) })
 	})

@@ -39,6 +39,15 @@ func TestWarnings(t *testing.T) {
 		{`OrElse(MaxSimultaneous("k", 3, Random), SelectOnly("a", 1, MaxSimultaneous("k", 2, Random)))`, []string{"hidden /strategy/fallback can never yield"}},
 		{`OrElse(SelectOnly("a", 1, Random), MaxSimultaneous("k", 2, OrElse(SelectOnly("a", 1, Random), Random)))`, []string{"hidden /strategy/fallback/underlying/try_first can never yield"}},
 		{`OrElse(MaxSimultaneous("k", 1, Random), PreferDistinct("k", 1, OldestFirst))`, []string{"hidden /strategy has a branch that can never yield, number 2 (OldestFirst while k<1)"}},
+		{`OrElse(Plugin("p", Random), Random)`, nil},
+		{`OrElse(Plugin("p", Random), Score(id, Random), Random)`, nil},
+		{`Plugin("p", OldestFirst)`, nil},
+		{`OrElse(Random, Plugin("p", OldestFirst))`, []string{"hidden /strategy/fallback can never yield: all that it could offer is offered before it, by Random"}},
+		{`Plugin("p", SelectOnly("k", 1, SelectOnly("k", 1, Random)))`, []string{"repeated_filter /strategy/underlying/underlying changes nothing"}},
+		{`Score(5m - 1, OldestFirst)`, []string{"same_scores /strategy changes nothing: its expression reads no column"}},
+		{`OrElse(Score(0/0, OldestFirst), Random)`, []string{"contradiction /strategy/try_first can never yield: its score is never a number"}},
+		{`PreferDistinct("k", 5, Plugin("p", SelectOnly("k", 3, Random)))`, []string{"preference_has_no_effect /strategy prefers nothing: SelectOnly leaves"}},
+		{`MaxSimultaneous("k", 2, Score(id, MaxSimultaneous("k", 2, Random)))`, []string{"limit_never_binds /strategy/underlying/underlying never binds"}},
 	} {
 		s, err := Parse(c.input)
 		if err != nil {
@@ -90,7 +99,9 @@ func tamed(b block) block {
 	args := slices.Clone(b.arguments())
 	for i := range args {
 		args[i].value = queue.IntValue(1 + args[i].value.Int()&1)
-		args[i].max = 1 + args[i].max%4
+		if !args[i].given {
+			args[i].max = 1 + args[i].max%4
+		}
 		args[i].blocks = slices.Clone(args[i].blocks)
 		for j := range args[i].blocks {
 			args[i].blocks[j] = tamed(args[i].blocks[j])
@@ -122,7 +133,7 @@ func TestWarningsAreTrue(t *testing.T) {
 			}
 		}
 	})
-	for _, kind := range []string{WarnOffersNothing, WarnContradiction, WarnRepeatedFilter, WarnLimitNeverBind, WarnNoPreference, WarnHidden} {
+	for _, kind := range []string{WarnOffersNothing, WarnContradiction, WarnRepeatedFilter, WarnLimitNeverBind, WarnNoPreference, WarnHidden, WarnSameScores} {
 		if seen[kind] == 0 {
 			t.Errorf("no tree had a warning of the kind %s: the generator is too tame", kind)
 		}

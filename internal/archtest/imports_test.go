@@ -28,9 +28,21 @@ var mayImport = map[string][]string{
 	"sdk/api":                    {},
 	"sdk/wire":                   {"sdk/api"},
 	"sdk/client":                 {"sdk/api", "sdk/wire"},
-	"web":                        {"engine", "engine/queue", "engine/strategy", "engine/backlog", "sdk/api", "sdk/wire"},
+	"sdk/abi":                    {},
+	"sdk/plugin":                 {"sdk/abi"},
+	"wasm/scan":                  {"wasm/scan/decode"},
+	"wasm/scan/decode":           {},
+	"wasm/instrument":            {"wasm/scan", "wasm/scan/decode"},
+	"wasm/wasmtest":              {}, // for tests
+	"wasm/manifest":              {"sdk/abi"},
+	"wasm/compile":               {},
+	"wasm/host":                  {"sdk/abi", "wasm/compile", "wasm/instrument", "wasm/manifest"},
+	"plugins/score":              {"engine/strategy", "sdk/abi"},
+	"plugins":                    {"engine/queue", "engine/strategy", "plugins/score", "sdk/abi", "wasm/scan", "wasm/manifest", "wasm/instrument", "wasm/compile", "wasm/host"},
+	"web":                        {"engine", "engine/queue", "engine/strategy", "engine/backlog", "plugins", "sdk/api", "sdk/wire"},
 	"cmd/quern":                  {"all"},
 	"cmd/quern/bench":            {"all"},
+	"cmd/quern/bench/rowsql":     {"engine/queue", "engine/strategy", "engine/sqlitedb"},
 	"examples/checksum":          {"sdk/api", "sdk/client"},
 	"examples/producer-consumer": {"sdk/api", "sdk/client"},
 	"internal/archtest":          {},
@@ -43,8 +55,15 @@ var testMayImport = map[string][]string{
 	"engine/shard":             {"engine/journal/sqlitelog"},
 	"internal/archtest":        {"engine/strategy"},
 	"examples/checksum":        {"all"},
+	"plugins/score":            {"wasm/scan", "wasm/instrument", "wasm/manifest", "wasm/compile", "wasm/host"},
+	"wasm/scan":                {"wasm/wasmtest"},
+	"wasm/scan/decode":         {"wasm/wasmtest"},
+	"wasm/instrument":          {"wasm/wasmtest"},
+	"wasm/compile":             {"wasm/wasmtest"},
+	"wasm/host":                {"wasm/scan", "wasm/wasmtest", "engine/strategy"},
 	"sdk/client":               {"all"},
-	"web":                      {"sdk/client"},
+	"plugins":                  {"engine/store", "wasm/wasmtest"},
+	"web":                      {"sdk/client", "wasm/compile", "wasm/manifest", "wasm/wasmtest", "sdk/abi"},
 }
 
 // homes names, for every dependency that code (not tests) may use, the only packages that may import it. A key matches itself
@@ -60,14 +79,14 @@ var homes = map[string][]string{
 	"github.com/knadh/koanf":              {"cmd"},
 	"github.com/schollz/progressbar":      {"cmd"},
 	"github.com/pressly/goose":            {"engine/store"},
-	"github.com/prometheus/client_golang": {"engine", "web", "cmd"},
+	"github.com/prometheus/client_golang": {"engine", "web", "plugins", "cmd"},
 	"github.com/dchest/siphash":           {"engine/reserver"},
 	"golang.org/x/sys":                    {"engine", "engine/store", "engine/sqlitedb", "cmd"},
 
 	// Of the standard library: SQL goes through engine/sqlitedb, the network stays at the faces, C stays beside SQLite.
 	"database/sql": {"engine/sqlitedb", "engine/store"}, // for the migration tool only
 	"net/http":     {"web", "sdk/client", "cmd", "examples"},
-	"os/exec":      {"cmd", "examples"},
+	"os/exec":      {"cmd", "examples", "wasm/compile"},
 	"C":            {"engine/sqlitedb"},
 	"testing":      {"engine/journal/journaltest"},
 }

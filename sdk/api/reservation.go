@@ -17,7 +17,7 @@ type ReserveRequest struct {
 // ReasonAllLimited: up to 10 of the values that are at their limit.
 type ReserveResponse struct {
 	Reservations []Reservation `json:"reservations"`
-	Reason       *string       `json:"reason"` // nothing, all_limited, paused or not_yet_due
+	Reason       *string       `json:"reason"` // nothing, all_limited, paused, not_yet_due or all_skipped
 	RetryAfterMS *int64        `json:"retry_after_ms"`
 	Limited      []Saturated   `json:"limited,omitempty"`
 }
@@ -28,6 +28,7 @@ const (
 	ReasonAllLimited = "all_limited"
 	ReasonPaused     = "paused"
 	ReasonNotYetDue  = "not_yet_due"
+	ReasonAllSkipped = "all_skipped"
 )
 
 // Reservation is a chunk in a consumer's hands.

@@ -47,6 +47,12 @@ type NewSubmissionHead struct {
 	Group              string `json:"group,omitempty"`
 }
 
+// SubmissionChange is the body of PATCH /v1/submissions/{id}: what an open submission gets anew. Priority is as in
+// NewSubmission, and required.
+type SubmissionChange struct {
+	Priority *int64 `json:"priority"`
+}
+
 // Submission is what is known about a submission at one moment.
 type Submission struct {
 	ID                 string `json:"id"`

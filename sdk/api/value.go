@@ -32,5 +32,5 @@ type Saturated struct {
 	Key      string    `json:"key"`
 	Value    MetaValue `json:"value"`
 	InFlight uint32    `json:"in_flight"`
-	Limit    uint32    `json:"limit"` // the strategy's or the one set for the value, whichever is smaller
+	Limit    uint32    `json:"limit"` // below it, the strategy would be given chunks of the value
 }

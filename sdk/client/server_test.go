@@ -124,9 +124,17 @@ func TestReadingServer(t *testing.T) {
 		}
 		ids = append(ids, s.ID)
 	}
+	for _, priority := range []int64{7, -3} {
+		if s, err := c.SetPriority(ctx, ids[2], priority); err != nil || s.Priority != priority {
+			t.Errorf("priority %d: got %+v, %v", priority, s, err)
+		}
+	}
 	cancelled, err := c.Cancel(ctx, ids[2])
 	if err != nil || cancelled.State != api.StateCancelled {
 		t.Fatalf("got %+v, %v", cancelled, err)
+	}
+	if _, err := c.SetPriority(ctx, ids[2], 1); client.CodeOf(err) != api.CodeConflict {
+		t.Errorf("priority of what has ended: got %v, want %s", err, api.CodeConflict)
 	}
 	var got []string
 	for s, err := range c.List(ctx, "other", client.ListOptions{States: []string{api.StateOpen}, Meta: api.Meta{"n": api.Int(0), "t": api.Text("1")}, Limit: 2}) {

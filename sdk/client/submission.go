@@ -53,6 +53,17 @@ func (c *Client) Cancel(ctx context.Context, id string) (*api.Submission, error)
 	return fetch[api.Submission](ctx, c, "cancel", &request{method: http.MethodPost, path: submissionPath(id, "/cancel"), safe: true})
 }
 
+// SetPriority changes the priority of an open submission, from the next reservation on: larger first under CustomPriority. Of one
+// that has ended it is a conflict (api.CodeConflict).
+func (c *Client) SetPriority(ctx context.Context, id string, priority int64) (*api.Submission, error) {
+	body, err := json.Marshal(api.SubmissionChange{Priority: &priority})
+	if err != nil {
+		return nil, fmt.Errorf("quern: set priority: %w", err)
+	}
+	q := &request{method: http.MethodPatch, path: submissionPath(id, ""), media: mediaJSON, buffer: append(make([]byte, gap), body...), safe: true}
+	return fetch[api.Submission](ctx, c, "set priority", q)
+}
+
 // ListOptions narrows a list of submissions. The zero value lists all.
 type ListOptions struct {
 	States []string // any of these

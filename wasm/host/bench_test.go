@@ -65,20 +65,3 @@ func BenchmarkScore(b *testing.B) {
 		}
 	})
 }
-
-// BenchmarkRank is the order of a window of 256, all of it and the first four.
-func BenchmarkRank(b *testing.B) {
-	scores := make([]float64, 256)
-	warmScore(warmBatch(256, 1), scores)
-	var r host.Ranking
-	for name, want := range map[string]int{"all": 256, "first4": 4} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				r.Reset(scores, 16, 0)
-				for range want {
-					r.Next()
-				}
-			}
-		})
-	}
-}

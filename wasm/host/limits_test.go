@@ -279,28 +279,3 @@ func TestNoPlugin(t *testing.T) {
 		}
 	}
 }
-
-// Scores order as the plugin interface says, for all that a float64 can be.
-func TestRank(t *testing.T) {
-	t.Parallel()
-	inf, nan := math.Inf(1), math.NaN()
-	for _, c := range []struct {
-		scores  []float64
-		every   int
-		emitted uint64
-		want    string
-	}{
-		{[]float64{-inf, 5, nan, inf, 5}, 0, 0, "[3 1 4 0]"},
-		{[]float64{math.Copysign(0, -1), 0, -1, 1e-300}, 0, 0, "[3 0 1 2]"},
-		{nil, 3, 0, "[]"},
-		{[]float64{nan, nan}, 1, 0, "[]"},
-		{[]float64{0, 1, 2, 3, 4, 5}, 3, 0, "[5 4 0 3 2 1]"},
-		{[]float64{nan, 1, 2, 3, 4, 5}, 3, 2, "[1 5 4 2 3]"},
-		{[]float64{0, 1, 2}, 1, 0, "[0 1 2]"},
-		{[]float64{0, 1, 2}, -1, 0, "[2 1 0]"},
-	} {
-		if got := fmt.Sprint(host.Rank(c.scores, c.every, c.emitted, nil)); got != c.want {
-			t.Errorf("Rank(%v, %d, %d) = %v, want %v", c.scores, c.every, c.emitted, got, c.want)
-		}
-	}
-}

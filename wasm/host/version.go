@@ -106,7 +106,7 @@ func open(ctx context.Context, compiled *compile.Compiled, o Options) (*Version,
 	}
 	v := &Version{
 		compiled: compiled, options: o, layout: layout, budget: int64(o.Manifest.FuelPerCandidate),
-		ctx: context.WithoutCancel(ctx), config: wazero.NewModuleConfig().WithName("").WithStartFunctions(),
+		ctx: context.Background(), config: wazero.NewModuleConfig().WithName("").WithStartFunctions(),
 		drained: make(chan struct{}), closed: make(chan struct{}),
 	}
 	v.pool.max, v.pool.start = o.Instances, v.start

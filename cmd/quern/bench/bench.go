@@ -45,6 +45,7 @@ func Suites() []Suite {
 		{Name: "engine", Names: engineNames, run: engineSuite},
 		{Name: "http", Names: httpNames, run: httpSuite},
 		{Name: "strategies", Names: strategyNames, run: strategySuite},
+		{Name: "ratios", Names: ratioNames, run: ratioSuite},
 		{Name: "fair", Names: fairNames, run: fairSuite},
 	}
 }

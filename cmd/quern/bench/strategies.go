@@ -10,7 +10,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-var strategyNames = []string{"reserve_p50/*", "reserve_p99/*", "patho_p50/*", "patho_empty_p50/*", "nested_limits_mean", "examined_per_chunk_max"}
+var strategyNames = []string{
+	"reserve_p50/*", "reserve_p99/*", "patho_p50/*", "patho_empty_p50/*", "nested_limits_mean", "all_views_p50/*", "examined_per_chunk_max",
+}
 
 // strategyScale is how large the backlog is and how often each case is measured.
 type strategyScale struct {
@@ -68,9 +70,17 @@ var strategyCases = []reserveCase{
 	{name: "max_simultaneous_prefer_distinct", strategy: `MaxSimultaneous("region", 5000, PreferDistinct("company", 1, OldestFirst))`},
 	{name: "max_simultaneous_or_else", strategy: `MaxSimultaneous("company", 1000, OrElse(SelectOnly("tier", 7, NewestFirst), Random))`},
 	{name: "or_else_absent", strategy: `OrElse(SelectOnly("company", -1, Random), Random)`},
+
+	{name: "fair", strategy: `Fair("tier", OldestFirst)`},
+	{name: "fair_1e4", strategy: `Fair("company", OldestFirst)`},
+	{name: "fair_1e4_random", strategy: `Fair("company", Random)`},
+	{name: "fair_max_simultaneous", strategy: `Fair("company", MaxSimultaneous("company", 1000, OldestFirst))`},
+	{name: "fair_nested", strategy: `Fair("company", Fair("$submission", OldestFirst))`},
 }
 
-// strategyRun runs the cases of the suite on one backlog.
+// strategyRun runs the cases of the suite on one backlog. Every view that stands is kept in order at each pick, so a case is
+// measured on an engine that has just started: with its own views, and with those that made the situation it is in. What it
+// costs when the views of all cases stand at once, which a queue drops only beyond 256, has figures of its own.
 type strategyRun struct {
 	*run
 	*bed
@@ -87,25 +97,71 @@ func strategyFigures(ctx context.Context, r *run, scale strategyScale) error {
 	if err != nil {
 		return err
 	}
-	defer b.close()
+	m := &strategyRun{run: r, bed: b, scale: scale}
+	defer func() { m.close() }()
 	if err := b.insert(ctx, scale.submissions, scale.submission); err != nil {
 		return err
 	}
-	m := &strategyRun{run: r, bed: b, scale: scale}
-	for _, c := range strategyCases {
-		got, err := m.measure(ctx, c)
-		if err != nil {
-			return err
-		}
-		r.addReserve(c, got)
-	}
-	for _, step := range []func(context.Context) error{m.rare, m.head, m.saturated, m.nested} {
+	for _, step := range []func(context.Context) error{m.alone, m.pathological, m.nested, m.together} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
 	r.progress(fmt.Sprintf("the most submissions were examined by %s", m.where))
 	r.add("examined_per_chunk_max", m.examined, "submissions")
+	return nil
+}
+
+// restart closes the engine and opens it on the same data: no view stands, and nothing is held.
+func (m *strategyRun) restart(ctx context.Context) error {
+	if err := m.close(); err != nil {
+		return err
+	}
+	b, err := m.open(ctx, "strategies")
+	if err != nil {
+		return err
+	}
+	m.bed = b
+	return nil
+}
+
+// alone measures every case with its own views.
+func (m *strategyRun) alone(ctx context.Context) error {
+	for _, c := range strategyCases {
+		if err := m.restart(ctx); err != nil {
+			return err
+		}
+		got, err := m.measure(ctx, c)
+		if err != nil {
+			return err
+		}
+		m.addReserve(c, got)
+	}
+	return nil
+}
+
+// together measures every case while the views of all of them stand.
+func (m *strategyRun) together(ctx context.Context) error {
+	m.progress("the views of all cases stand")
+	if err := m.restart(ctx); err != nil {
+		return err
+	}
+	for _, c := range strategyCases {
+		held, err := m.hold(ctx, c.strategy, 1)
+		if err == nil {
+			err = m.giveBack(ctx, held)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, c := range strategyCases {
+		got, err := m.measure(ctx, c)
+		if err != nil {
+			return err
+		}
+		m.add("all_views_p50/"+c.name, micro(quantile(got.sorted, 0.5)), "us")
+	}
 	return nil
 }
 
@@ -121,107 +177,104 @@ func (m *strategyRun) counted(name string, examined float64) {
 	}
 }
 
-// patho adds what reserve(1) takes in pathological cases.
-func (m *strategyRun) patho(ctx context.Context, cases ...reserveCase) error {
-	for _, c := range cases {
-		got, err := m.measure(ctx, c)
-		if err != nil {
-			return err
-		}
-		name := "patho_p50/"
-		if c.empty {
-			name = "patho_empty_p50/"
-		}
-		m.add(name+c.name, micro(quantile(got.sorted, 0.5)), "us")
-	}
-	return nil
+// held is a part of a situation: n chunks, which the strategy chose, are held. Those that are given back were in the way while
+// the others were chosen.
+type held struct {
+	strategy string
+	n        int
+	back     bool
 }
 
-// rare looks for what one submission has, for what none has, and for what two postings never share.
-func (m *strategyRun) rare(ctx context.Context) error {
-	m.progress("rare and absent values")
-	const rare = `SelectOnly("campaign", "rare", Random)`
-	err := m.patho(ctx,
-		reserveCase{name: "rare_value", strategy: rare},
-		reserveCase{name: "absent_value", strategy: `SelectOnly("company", -1, Random)`, empty: true},
-		reserveCase{name: "empty_intersection", strategy: `SelectOnly("mode", "preview", SelectOnly("company", 7, Random))`, empty: true})
-	if err != nil {
-		return err
-	}
-	held, err := m.hold(ctx, rare, int(m.scale.chunks))
-	if err != nil {
-		return err
-	}
-	if err := m.patho(ctx, reserveCase{name: "rare_value_in_flight", strategy: rare, empty: true}); err != nil {
-		return err
-	}
-	return m.giveBack(ctx, held)
+// situation is what cases begin in.
+type situation struct {
+	name  string
+	held  []held
+	cases []reserveCase
 }
 
-// head holds what comes first in an order.
-func (m *strategyRun) head(ctx context.Context) error {
-	m.progress("what comes first is held")
+// situations are the pathological ones: a value that is rare, absent or all in flight; a head of the order that is held; one chunk
+// held of every company but the last, which comes late in every order; and one of all.
+func (s *strategyScale) situations() []situation {
+	const rare, each = `SelectOnly("campaign", "rare", Random)`, `MaxSimultaneous("company", 1, OldestFirst)`
+	list := []situation{
+		{"rare and absent values", nil, []reserveCase{
+			{name: "rare_value", strategy: rare},
+			{name: "absent_value", strategy: `SelectOnly("company", -1, Random)`, empty: true},
+			{name: "empty_intersection", strategy: `SelectOnly("mode", "preview", SelectOnly("company", 7, Random))`, empty: true},
+		}},
+		{"a rare value in flight", []held{{strategy: rare, n: int(s.chunks)}}, []reserveCase{{name: "rare_value_in_flight", strategy: rare, empty: true}}},
+	}
 	for _, c := range []reserveCase{
 		{name: "held_head_random", strategy: `Random`},
 		{name: "held_head_oldest_first", strategy: `OldestFirst`},
 		{name: "held_head_custom_priority", strategy: `CustomPriority`},
 	} {
-		held, err := m.hold(ctx, c.strategy, m.scale.head)
+		list = append(list, situation{"what comes first is held", []held{{strategy: c.strategy, n: s.head}}, []reserveCase{c}})
+	}
+	last := fmt.Sprintf(`SelectOnly("company", %d, OldestFirst)`, s.companies-1)
+	return append(list, situation{"all values but one saturated", []held{{last, 1, true}, {each, s.companies - 1, false}}, []reserveCase{
+		{name: "saturated_random", strategy: `MaxSimultaneous("company", 1, Random)`, lone: true},
+		{name: "saturated_oldest_first", strategy: each, lone: true},
+		{name: "saturated_custom_priority", strategy: `MaxSimultaneous("company", 1, CustomPriority)`, lone: true},
+		{name: "saturated_prefer_distinct", strategy: `PreferDistinct("company", 1, Random)`, lone: true},
+		{name: "saturated_fair", strategy: `Fair("company", MaxSimultaneous("company", 1, OldestFirst))`, lone: true},
+	}}, situation{"all values saturated", []held{{each, s.companies, false}}, []reserveCase{
+		{name: "all_saturated_prefer_distinct", strategy: `PreferDistinct("company", 1, Random)`},
+		{name: "all_saturated_prefer_distinct_oldest", strategy: `PreferDistinct("company", 1, OldestFirst)`},
+		{name: "all_saturated", strategy: `MaxSimultaneous("company", 1, Random)`, empty: true},
+		{name: "all_saturated_oldest_first", strategy: each, empty: true},
+		{name: "all_saturated_nested", strategy: `MaxSimultaneous("region", 1, MaxSimultaneous("company", 1, Random))`, empty: true},
+		{name: "all_saturated_fair", strategy: `Fair("company", MaxSimultaneous("company", 1, OldestFirst))`, empty: true},
+	}})
+}
+
+// bring starts the engine anew and makes the situation.
+func (m *strategyRun) bring(ctx context.Context, s *situation) error {
+	if err := m.restart(ctx); err != nil {
+		return err
+	}
+	var back []queue.ReleaseItem
+	for _, h := range s.held {
+		items, err := m.hold(ctx, h.strategy, h.n)
 		if err != nil {
 			return err
 		}
-		if err := m.patho(ctx, c); err != nil {
-			return err
+		if h.back {
+			back = append(back, items...)
 		}
-		if err := m.giveBack(ctx, held); err != nil {
-			return err
+	}
+	return m.giveBack(ctx, back)
+}
+
+// pathological measures every case in its situation, which is made anew for each.
+func (m *strategyRun) pathological(ctx context.Context) error {
+	for _, s := range m.scale.situations() {
+		m.progress(s.name)
+		for _, c := range s.cases {
+			if err := m.bring(ctx, &s); err != nil {
+				return err
+			}
+			got, err := m.measure(ctx, c)
+			if err != nil {
+				return err
+			}
+			name := "patho_p50/"
+			if c.empty {
+				name = "patho_empty_p50/"
+			}
+			m.add(name+c.name, micro(quantile(got.sorted, 0.5)), "us")
 		}
 	}
 	return nil
-}
-
-// saturated holds one chunk of every company: of all but the last one, which comes late in every order, then of all.
-func (m *strategyRun) saturated(ctx context.Context) error {
-	m.progress("saturated values")
-	last := fmt.Sprintf(`SelectOnly("company", %d, OldestFirst)`, m.scale.companies-1)
-	free, err := m.hold(ctx, last, 1)
-	if err != nil {
-		return err
-	}
-	held, err := m.hold(ctx, `MaxSimultaneous("company", 1, OldestFirst)`, m.scale.companies-1)
-	if err != nil {
-		return err
-	}
-	if err := m.giveBack(ctx, free); err != nil {
-		return err
-	}
-	err = m.patho(ctx,
-		reserveCase{name: "saturated_random", strategy: `MaxSimultaneous("company", 1, Random)`, lone: true},
-		reserveCase{name: "saturated_oldest_first", strategy: `MaxSimultaneous("company", 1, OldestFirst)`, lone: true},
-		reserveCase{name: "saturated_custom_priority", strategy: `MaxSimultaneous("company", 1, CustomPriority)`, lone: true},
-		reserveCase{name: "saturated_prefer_distinct", strategy: `PreferDistinct("company", 1, Random)`, lone: true})
-	if err != nil {
-		return err
-	}
-	if free, err = m.hold(ctx, last, 1); err != nil {
-		return err
-	}
-	err = m.patho(ctx,
-		reserveCase{name: "all_saturated_prefer_distinct", strategy: `PreferDistinct("company", 1, Random)`},
-		reserveCase{name: "all_saturated_prefer_distinct_oldest", strategy: `PreferDistinct("company", 1, OldestFirst)`},
-		reserveCase{name: "all_saturated", strategy: `MaxSimultaneous("company", 1, Random)`, empty: true},
-		reserveCase{name: "all_saturated_oldest_first", strategy: `MaxSimultaneous("company", 1, OldestFirst)`, empty: true},
-		reserveCase{name: "all_saturated_nested", strategy: `MaxSimultaneous("region", 1, MaxSimultaneous("company", 1, Random))`, empty: true})
-	if err != nil {
-		return err
-	}
-	return m.giveBack(ctx, append(held, free...))
 }
 
 // nested saturates two limits under each other, gives one chunk back, and reserves the only one that may then be had: the
 // worst case that is known. Each pick meets submissions that the one limit lets through and the other does not.
 func (m *strategyRun) nested(ctx context.Context) error {
 	m.progress("two nested limits")
+	if err := m.restart(ctx); err != nil {
+		return err
+	}
 	const strategy = `MaxSimultaneous("tier", 1, MaxSimultaneous("region", 1, Random))`
 	held, err := m.hold(ctx, strategy, m.scale.sides)
 	if err != nil {

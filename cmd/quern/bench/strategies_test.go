@@ -48,7 +48,7 @@ func TestStrategiesOnASmallBacklog(t *testing.T) {
 // Each block of the language is measured.
 func TestStrategiesCoverEveryBlock(t *testing.T) {
 	t.Parallel()
-	for _, block := range []string{"Random", "OldestFirst", "NewestFirst", "CustomPriority", "SelectOnly(", "OrElse(", "PreferDistinct(", "MaxSimultaneous("} {
+	for _, block := range []string{"Random", "OldestFirst", "NewestFirst", "CustomPriority", "SelectOnly(", "OrElse(", "PreferDistinct(", "MaxSimultaneous(", "Fair("} {
 		found := false
 		for _, c := range strategyCases {
 			found = found || strings.HasPrefix(c.strategy, block)

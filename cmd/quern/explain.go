@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// explainCommand shows how a strategy stands.
+func (a *app) explainCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "explain [STRATEGY]",
+		Short: "Show what reaches each block of a strategy, what its limits hold back, and why it would hand out what; - reads it from stdin",
+	}
+	return a.strategyQuestion(c, func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error {
+		got, err := c.Explain(ctx, a.queueName(), r)
+		if err != nil {
+			return err
+		}
+		if a.format != formatTable {
+			return printOne(a, *got, nil)
+		}
+		return a.printExplanation(got)
+	})
+}
+
+// printExplanation prints the tree, the tenants of fair branches, and the picks.
+func (a *app) printExplanation(got *api.ExplainResponse) error {
+	w := newTable(a.out)
+	fmt.Fprintln(w, "BLOCK\tENTERED\tPASSED\tREFUSED")
+	for i := range got.Tree {
+		b := &got.Tree[i]
+		indent := strings.Repeat("  ", b.Depth)
+		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\n", indent, b.Text, amountText(b.Entered), amountText(b.Passed), amountText(b.Refused))
+		for _, v := range b.Top {
+			fmt.Fprintf(w, "%s  ! %s\t\t\t%s\n", indent, refusedText(&v), amountText(v.Refused))
+		}
+	}
+	if got.Withheld.RefusedValues > 0 {
+		fmt.Fprintf(w, "(limits of values)\t\t\t%s\n", amountText(got.Withheld.Refused))
+		for _, v := range got.Withheld.Top {
+			fmt.Fprintf(w, "  ! %s=%s\t\t\t%s\n", v.Key, refusedText(&v), amountText(v.Refused))
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if got.Examined < got.Submissions {
+		fmt.Fprintf(a.out, "(of %d submissions %d were looked at)\n", got.Submissions, got.Examined)
+	}
+	printFair(a.out, got.Branches)
+	if len(got.Picks) == 0 {
+		_, err := fmt.Fprintln(a.out, "\nNothing would be handed out.")
+		return err
+	}
+	w = newTable(a.out)
+	fmt.Fprintln(w, "\nSUBMISSION\tINDEX\tMETA\tPATH")
+	for i := range got.Picks {
+		p := &got.Picks[i]
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", p.Pick.Submission, p.Pick.Index, metaLine(p.Pick.Meta), p.Pick.Path)
+		for _, skipped := range p.Skipped {
+			fmt.Fprintf(w, "\t\t\tnot %s: %s\n", skipped.Path, skipped.Detail)
+		}
+		for _, tenant := range p.Tenants {
+			fmt.Fprintf(w, "\t\t\ttenant %s\n", tenantText(&tenant))
+		}
+	}
+	return w.Flush()
+}
+
+// printFair prints how the tenants of Fair blocks stand.
+func printFair(out io.Writer, branches []api.ExplainBranch) {
+	for _, b := range branches {
+		if len(b.Fair) == 0 {
+			continue
+		}
+		fmt.Fprintf(out, "\n%s\n", b.Path)
+		for _, f := range b.Fair {
+			in := ""
+			if f.Ledgers > 1 {
+				in = fmt.Sprintf(", in %d ledgers", f.Ledgers)
+			}
+			fmt.Fprintf(out, "  %s: %d tenants active, %d owing, %d blocked%s\n", f.Key, f.Active, f.Owing, f.Blocked, in)
+			if f.Next != nil {
+				fmt.Fprintf(out, "    next %s\n", tenantText(f.Next))
+			}
+		}
+	}
+}
+
+func amountText(a api.Amount) string {
+	if a.Submissions == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d in %d", a.Chunks, a.Submissions)
+}
+
+func refusedText(v *api.RefusedValue) string {
+	text := valueText(v.Value)
+	if v.Max != nil {
+		text += fmt.Sprintf(" has %d/%d", v.InFlight, *v.Max)
+	}
+	return text
+}
+
+func tenantText(t *api.Tenant) string {
+	return fmt.Sprintf("%s=%s: %s, weight %g, share %.1f %%, lag %+.2f", t.Key, valueText(t.Value), t.State, t.Weight, 100*t.Share, t.Lag)
+}
+
+func valueText(v *api.MetaValue) string {
+	if v == nil {
+		return "(no value)"
+	}
+	return metaText(*v)
+}

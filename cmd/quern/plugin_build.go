@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/wasm/manifest"
+)
+
+func (a *app) pluginBuildCommand() *cobra.Command {
+	var sdk, out string
+	c := &cobra.Command{
+		Use:   "build [DIR]",
+		Short: "Build a plugin with its language's own toolchain, and check it",
+		Long: "Build the plugin in DIR (default: here) with its language's own toolchain: go.mod is Go, Cargo.toml Rust, asconfig.json\n" +
+			"AssemblyScript, plugin.c C. The module gets its manifest and is held against what a server accepts.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := filepath.Abs(firstOf(append(args, ".")[0], "."))
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				out = filepath.Join(dir, filepath.Base(dir)+".wasm")
+			}
+			if err := a.build(cmd.Context(), dir, out, sdk); err != nil {
+				return err
+			}
+			return a.checkFile(out, "", "")
+		},
+	}
+	c.Flags().StringVar(&sdk, "sdk", "", "a checkout of Quern, for C's header")
+	c.Flags().StringVarP(&out, "out", "O", "", "the module (default DIR/NAME.wasm)")
+	return c
+}
+
+func (a *app) build(ctx context.Context, dir, out, sdk string) error {
+	has := func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}
+	work, err := os.MkdirTemp("", "quern-build-")
+	if err != nil {
+		return err
+	}
+	raw := filepath.Join(work, "module.wasm")
+	switch {
+	case has("go.mod"):
+		err = a.buildGo(ctx, dir, raw)
+	case has("Cargo.toml"):
+		err = a.buildRust(ctx, dir, raw)
+	case has("asconfig.json"):
+		err = a.tool(ctx, dir, nil, "npm", "install", "--no-audit", "--no-fund", "--silent")
+		if err == nil {
+			err = a.tool(ctx, dir, nil, "npx", "--no-install", "asc", "assembly/index.ts", "--config", "asconfig.json", "--outFile", raw)
+		}
+	case has("plugin.c") && sdk == "":
+		err = usageError{errors.New("--sdk is missing: C needs the header sdk/c/quern.h of a checkout of Quern")}
+	case has("plugin.c"):
+		err = a.tool(ctx, dir, nil, "clang", "--target=wasm32", "-std=c11", "-O3", "-msimd128", "-mbulk-memory", "-ffreestanding", "-nostdlib",
+			"-I"+filepath.Join(sdk, "sdk", "c"), "-Wl,--no-entry", "-Wl,-zstack-size=16384", "-o", raw, "plugin.c")
+	default:
+		err = usageError{fmt.Errorf("%s holds no plugin: there is no go.mod, Cargo.toml, asconfig.json or plugin.c", dir)}
+	}
+	var module []byte
+	if err == nil {
+		module, err = readAtMost(raw, maxModuleFile)
+	}
+	if err == nil {
+		err = os.WriteFile(out, module, 0o644)
+	}
+	return errors.Join(err, os.RemoveAll(work))
+}
+
+// buildGo builds the module, and the same program natively, which prints the manifest.
+func (a *app) buildGo(ctx context.Context, dir, out string) error {
+	if err := a.tool(ctx, dir, []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"}, "go", "build", "-buildmode=c-shared", "-o", out, "."); err != nil {
+		return err
+	}
+	list := exec.CommandContext(ctx, "go", "run", ".")
+	list.Dir, list.Stderr, list.Env = dir, a.err, a.env()
+	text, err := list.Output()
+	if err != nil {
+		return fmt.Errorf("the plugin does not print its manifest: %w", err)
+	}
+	return packFile(out, text, out)
+}
+
+func (a *app) buildRust(ctx context.Context, dir, out string) error {
+	target := out + ".target"
+	if err := a.tool(ctx, dir, []string{"CARGO_TARGET_DIR=" + target}, "cargo", "build", "--release", "--target", "wasm32-unknown-unknown"); err != nil {
+		return err
+	}
+	built, err := filepath.Glob(filepath.Join(target, "wasm32-unknown-unknown", "release", "*.wasm"))
+	if err != nil || len(built) != 1 {
+		return fmt.Errorf("cargo made the modules %q, want one", built)
+	}
+	return os.Rename(built[0], out)
+}
+
+// tool runs a program of the language; what it says goes to stderr.
+func (a *app) tool(ctx context.Context, dir string, env []string, name string, args ...string) error {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir, c.Stdout, c.Stderr, c.Env = dir, a.err, a.err, append(a.env(), env...)
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return nil
+}
+
+func (a *app) pluginPackCommand() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "pack MODULE.wasm MANIFEST.json",
+		Short: "Put a manifest into a module, in the place of any that it had",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			text, err := readAtMost(args[1], manifest.MaxBytes)
+			if err != nil {
+				return err
+			}
+			return packFile(args[0], text, firstOf(out, args[0]))
+		},
+	}
+	c.Flags().StringVarP(&out, "out", "O", "", "the file to write (default: MODULE.wasm itself)")
+	return c
+}
+
+func packFile(from string, text []byte, to string) error {
+	module, err := readAtMost(from, maxModuleFile)
+	if err != nil {
+		return err
+	}
+	if _, wrong := manifest.Parse(text); len(wrong) > 0 {
+		lines := make([]string, len(wrong))
+		for i, w := range wrong {
+			lines[i] = w.String()
+		}
+		return fmt.Errorf("the manifest is not valid:\n  %s", strings.Join(lines, "\n  "))
+	}
+	packed, err := manifest.Pack(module, text)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, packed, 0o644)
+}

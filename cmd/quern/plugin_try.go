@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/plugins"
+	"github.com/quern-queue/quern/sdk/abi"
+	"github.com/quern-queue/quern/wasm/manifest"
+)
+
+// tryFlags are those of the commands that look at a module without a server.
+type tryFlags struct{ manifest, config string }
+
+func (f *tryFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.manifest, "manifest", "", "file with the manifest, for a module that has none in it")
+	c.Flags().StringVar(&f.config, "config", "", "file with a configuration (JSON)")
+}
+
+// read reads a module and its configuration.
+func (f *tryFlags) read(name string) (module, config []byte, err error) {
+	if module, err = readAtMost(name, maxModuleFile); err != nil {
+		return nil, nil, err
+	}
+	if f.manifest != "" {
+		text, err := readAtMost(f.manifest, manifest.MaxBytes)
+		if err != nil {
+			return nil, nil, err
+		}
+		if module, err = manifest.Pack(module, text); err != nil {
+			return nil, nil, err
+		}
+	}
+	if f.config != "" {
+		config, err = readAtMost(f.config, abi.MaxConfigBytes)
+	}
+	return module, config, err
+}
+
+func (a *app) pluginCheckCommand() *cobra.Command {
+	var f tryFlags
+	c := &cobra.Command{
+		Use:   "check FILE.wasm",
+		Short: "Hold a module against everything that a server holds it against, and say all that is wrong",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(_ *cobra.Command, args []string) error { return a.checkFile(args[0], f.manifest, f.config) },
+	}
+	f.add(c)
+	return c
+}
+
+func (a *app) checkFile(name, manifestFile, configFile string) error {
+	f := tryFlags{manifestFile, configFile}
+	module, config, err := f.read(name)
+	if err != nil {
+		return err
+	}
+	m, report, err := plugins.Examine(module, config, plugins.DefaultLimits())
+	if err != nil {
+		return a.refused(err)
+	}
+	fmt.Fprintf(a.out, "%s: %s %s, %d bytes, %d functions, %d columns: good\n", name, m.Name, m.Version, len(module), report.Bodies, len(m.Columns))
+	return nil
+}
+
+// refused prints what is wrong with a module as a server would, and ends with the code for what a server refuses.
+func (a *app) refused(err error) error {
+	var known *queue.Error
+	if !errors.As(err, &known) {
+		return err
+	}
+	fmt.Fprintf(a.err, "quern: %s\n", known.Message)
+	for _, p := range known.Problems {
+		fmt.Fprintf(a.err, "  %s %s\n", p.Pointer, p.Detail)
+	}
+	return endedError{code: exitRefused}
+}
+
+// local opens a module in this process.
+func (a *app) local(ctx context.Context, f *tryFlags, name string) (*plugins.Local, error) {
+	module, config, err := f.read(name)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	l, err := plugins.OpenLocal(ctx, module, config, plugins.DefaultLimits(), func() time.Duration { return time.Since(began) })
+	if err != nil {
+		return nil, a.refused(err)
+	}
+	return l, nil
+}
+
+func (a *app) pluginRunCommand() *cobra.Command {
+	var f tryFlags
+	var rows string
+	var n int
+	var seed uint64
+	c := &cobra.Command{
+		Use:   "run FILE.wasm",
+		Short: "Score a recorded batch, or synthetic candidates, in the sandbox and print the scores",
+		Long: "Score a batch in the sandbox and print the scores: a recording of a server (--rows FILE.qbatch), or candidates that are made up\n" +
+			"(--synthetic N). With a recording the scores are compared with the recorded ones, bit for bit; when some differ the exit code is 1.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := a.local(cmd.Context(), &f, args[0])
+			if err != nil {
+				return err
+			}
+			s, err := runBatch(cmd.Context(), l, rows, n, seed)
+			return errors.Join(a.printScores(s, err), l.Close())
+		},
+	}
+	f.add(c)
+	c.Flags().StringVar(&rows, "rows", "", "a recorded batch (.qbatch)")
+	c.Flags().IntVar(&n, "synthetic", 16, "so many candidates that are made up")
+	c.Flags().Uint64Var(&seed, "seed", 1, "of synthetic candidates")
+	return c
+}
+
+func runBatch(ctx context.Context, l *plugins.Local, rows string, n int, seed uint64) (*plugins.Scored, error) {
+	if rows == "" {
+		return l.Synthetic(ctx, n, seed)
+	}
+	file, err := readAtMost(rows, abi.MaxRecordBytes)
+	if err != nil {
+		return nil, err
+	}
+	return l.Replay(ctx, file)
+}
+
+func (a *app) printScores(s *plugins.Scored, failure error) error {
+	if s == nil {
+		return a.refused(failure)
+	}
+	for _, line := range s.Logs {
+		fmt.Fprintf(a.err, "log %d %s\n", line.Level, line.Text)
+	}
+	if failure != nil {
+		return failure
+	}
+	w := newTable(a.out)
+	header := []string{"ROW"}
+	for _, c := range s.Columns {
+		header = append(header, c.Name)
+	}
+	fmt.Fprintln(w, strings.Join(append(header, "SCORE"), "\t"))
+	for row := range s.Scores {
+		fields := []string{strconv.Itoa(row)}
+		for k := range s.Columns {
+			fields = append(fields, cellText(s, k, row))
+		}
+		fmt.Fprintln(w, strings.Join(append(fields, strconv.FormatFloat(s.Scores[row], 'g', -1, 64)), "\t"))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if s.Recorded == nil {
+		return nil
+	}
+	if n := s.Different(); n > 0 {
+		return fmt.Errorf("%d of %d scores differ from the recorded ones", n, len(s.Scores))
+	}
+	fmt.Fprintf(a.err, "quern: all %d scores are the recorded bits\n", len(s.Scores))
+	return nil
+}
+
+// cellText is the value of a column in a row.
+func cellText(s *plugins.Scored, column, row int) string {
+	c, v := s.Columns[column], &s.Batch.Columns[column]
+	if c.Single {
+		row = 0
+	}
+	if v.Valid != nil && !v.Valid[row] || c.Type == abi.Str && v.U32[row] == 0 {
+		return "-"
+	}
+	switch c.Type {
+	case abi.Str:
+		return strconv.Quote(s.Batch.Dictionary[v.U32[row]-1])
+	case abi.U32:
+		return strconv.FormatUint(uint64(v.U32[row]), 10)
+	case abi.F64:
+		return strconv.FormatFloat(v.F64[row], 'g', -1, 64)
+	}
+	return strconv.FormatInt(v.I64[row], 10)
+}
+
+func (a *app) pluginBenchCommand() *cobra.Command {
+	var f tryFlags
+	c := &cobra.Command{
+		Use:   "bench FILE.wasm",
+		Short: "Try a module as a server does with an upload, and print what it costs",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := a.local(cmd.Context(), &f, args[0])
+			if err != nil {
+				return err
+			}
+			r, err := l.DryRun(cmd.Context())
+			if err != nil {
+				return errors.Join(a.refused(err), l.Close())
+			}
+			limit := float64(l.Manifest.FuelPerCandidate)
+			err = printOne(a, r, func(r plugins.Report) [][2]string {
+				return [][2]string{
+					{"ns/candidate", fmt.Sprintf("%.1f, median %.1f, in batches of %d", r.NsPerCandidate, r.NsMedian, r.Rows)},
+					{"fuel/candidate", fmt.Sprintf("%.0f of %.0f", r.FuelPerCandidate, limit)},
+					{"memory pages", fmt.Sprintf("%d of %d", r.MemoryPages, l.Manifest.Pages)},
+					{"skipped", fmt.Sprintf("%.1f %%", 100*r.SkipShare)}, {"deterministic", strconv.FormatBool(r.Deterministic)},
+				}
+			})
+			return errors.Join(err, l.Close())
+		},
+	}
+	f.add(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}

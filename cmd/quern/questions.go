@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// previewOptions are the flags of preview, explain and compare.
+type previewOptions struct {
+	max  int
+	seed uint64
+}
+
+func (o *previewOptions) flags(c *cobra.Command) {
+	c.Flags().IntVarP(&o.max, "max", "n", 10, "look at most so many chunks ahead, 1 to 100")
+	c.Flags().Uint64Var(&o.seed, "seed", 0, "what Random draws by, to get the same again (default: any)")
+}
+
+// seedOf is the seed if one was given.
+func (o *previewOptions) seedOf(c *cobra.Command) *uint64 {
+	if !c.Flags().Changed("seed") {
+		return nil
+	}
+	return &o.seed
+}
+
+// strategyQuestion is a command that asks one thing about one strategy.
+func (a *app) strategyQuestion(c *cobra.Command, ask func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error) *cobra.Command {
+	var o previewOptions
+	c.Args = cobra.MaximumNArgs(1)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		text, err := a.strategyArgument(append(args, "Random")[0])
+		if err != nil {
+			return err
+		}
+		strategy, err := strategyJSON(text)
+		if err != nil {
+			return err
+		}
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		return ask(cmd.Context(), c, &api.PreviewRequest{Strategy: strategy, Max: o.max, Seed: o.seedOf(cmd)})
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	o.flags(c)
+	return c
+}
+
+// previewCommand says what a strategy would hand out now.
+func (a *app) previewCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "preview [STRATEGY]",
+		Short: "Show what a strategy would hand out now, without reserving anything; - reads it from stdin",
+	}
+	return a.strategyQuestion(c, func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error {
+		got, err := c.Preview(ctx, a.queueName(), r)
+		if err != nil {
+			return err
+		}
+		if a.format != formatTable {
+			return printOne(a, *got, nil)
+		}
+		return printList(a, got.Picks, []string{"SUBMISSION", "INDEX", "PRIORITY", "META", "PATH"}, func(p api.PreviewPick) []string {
+			return []string{p.Submission, number(p.Index), strconv.FormatInt(p.Priority, 10), metaLine(p.Meta), p.Path}
+		})
+	})
+}
+
+// compareCommand shows how two strategies differ.
+func (a *app) compareCommand() *cobra.Command {
+	var o previewOptions
+	c := &cobra.Command{
+		Use:   "compare STRATEGY STRATEGY",
+		Short: "Show how evenly two strategies would hand out work now, and what they have in common",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			one, err := strategyJSON(args[0])
+			if err != nil {
+				return err
+			}
+			other, err := strategyJSON(args[1])
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			got, err := c.Compare(cmd.Context(), a.queueName(), &api.CompareRequest{A: one, B: other, Max: o.max, Seed: o.seedOf(cmd)})
+			if err != nil {
+				return err
+			}
+			if a.format != formatTable {
+				return printOne(a, *got, nil)
+			}
+			return a.printComparison(got)
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	o.flags(c)
+	return c
+}
+
+// printComparison prints a line for each key and strategy, and what they have in common.
+func (a *app) printComparison(got *api.CompareResponse) error {
+	w := newTable(a.out)
+	fmt.Fprintf(w, "A\t%s\nB\t%s\n", got.A.Strategy, got.B.Strategy)
+	fmt.Fprintf(w, "chunks\t%d and %d, of them %d in common\nseed\t%d\n", got.A.Picks, got.B.Picks, got.Overlap, got.Seed)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	w = newTable(a.out)
+	fmt.Fprintln(w, "\nKEY\tSTRATEGY\tCHUNKS\tVALUES\tLARGEST\tJAIN")
+	for i := range got.A.Keys { // both have the same keys in the same order
+		for _, side := range []struct {
+			name   string
+			spread api.KeySpread
+		}{{"A", got.A.Keys[i]}, {"B", got.B.Keys[i]}} {
+			k := side.spread
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.0f %%\t%.3f\n", k.Key, side.name, k.Picks, k.Distinct, 100*k.MaxShare, k.Jain)
+		}
+	}
+	return w.Flush()
+}
+
+// whyCommand says what keeps a chunk from being handed out.
+func (a *app) whyCommand() *cobra.Command {
+	var strategy string
+	c := &cobra.Command{
+		Use:   "why ID INDEX",
+		Short: "Say what keeps a strategy from handing out a chunk now, and about where the chunk stands",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			index, err := strconv.ParseUint(args[1], 10, 32)
+			if err != nil {
+				return usageError{errors.New("INDEX must be a whole number from 0")}
+			}
+			return a.withSubmission(args[0], func(c *client.Client, id string) error {
+				return a.why(cmd.Context(), c, id, uint32(index), strategy)
+			})
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	c.Flags().StringVar(&strategy, "strategy", "Random", "the strategy in question")
+	return c
+}
+
+func (a *app) why(ctx context.Context, c *client.Client, id string, index uint32, text string) error {
+	strategy, err := strategyJSON(text)
+	if err != nil {
+		return err
+	}
+	got, err := c.Why(ctx, id, index, &api.WhyRequest{Strategy: strategy})
+	if err != nil {
+		return err
+	}
+	if a.format != formatTable {
+		return printOne(a, *got, nil)
+	}
+	w := newTable(a.out)
+	fmt.Fprintf(w, "strategy\t%s\nchunk\t%s\n", got.Strategy, got.State)
+	if got.Standing != nil {
+		fmt.Fprintf(w, "stands\t%s\n", standingText(got.Standing))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out)
+	return printList(a, got.Branches, []string{"BRANCH", "PATH", "OBSTACLE", "DETAIL"}, func(w api.WhyBranch) []string {
+		return []string{number(w.Branch), w.Path, w.Obstacle, w.Detail}
+	})
+}
+
+// standingText says in words about where a chunk stands.
+func standingText(s *api.WhyStanding) string {
+	about := "about"
+	if s.AtLeast {
+		about = "at least"
+	}
+	text := fmt.Sprintf("chunks before it: %s %d", about, s.Ahead)
+	if s.Among > 0 {
+		text += fmt.Sprintf(", drawn from %d", s.Among)
+	}
+	if s.WaitMs != nil {
+		wait := time.Duration(*s.WaitMs) * time.Millisecond
+		text += fmt.Sprintf(", which take %s at %.1f a second", wait.Round(100*time.Millisecond), s.PerSecond)
+	}
+	return text
+}

@@ -1,0 +1,119 @@
+package backlog
+
+import (
+	"math/rand/v2"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// Walk calls fn for up to `most` shown submissions, from place `from` (-1: the end) down, and returns the place to go on from;
+// 0 when it met all. Between two calls anything may happen to the backlog: what is shown meanwhile may be missed, and what
+// moves into the place of one that is hidden may be met twice. fn must not change the backlog.
+func (b *Backlog) Walk(from, most int, fn func(*Submission)) (next int) {
+	if from < 0 {
+		from = len(b.shown)
+	}
+	next = min(from, len(b.shown))
+	for ; most > 0 && next > 0; most-- {
+		next--
+		fn(b.subs[b.shown[next]])
+	}
+	return next
+}
+
+// ShownLen is how many submissions are shown.
+func (b *Backlog) ShownLen() int { return len(b.shown) }
+
+// Find is the submission's value of a key, and how many chunks of submissions with it are in flight.
+func (s *Submission) Find(key queue.MetaKey) (value queue.MetaValue, inFlight uint32, has bool) {
+	for _, ref := range s.terms {
+		if t := s.home.terms[ref.term]; t.key.name == key {
+			return t.value, t.inFlight, true
+		}
+	}
+	return value, 0, false
+}
+
+// Before says whether a view of the order that is not Random would take all of s before any of other.
+func (s *Submission) Before(other *Submission, order strategy.Order) bool {
+	return s != other && (&View{order: order}).before(s, other)
+}
+
+// sampled is how many exceptions of one submission a look at it reads at most; of more it reads some and infers the rest.
+const sampled = 512
+
+// AvailableBefore is how many chunks of the submission an ordered view would take before this available one: exactly, if it
+// has few put-back chunks and few taken ahead of the cursors.
+func (s *Submission) AvailableBefore(index uint32) uint32 {
+	if s.back.find(index) >= 0 {
+		return countSmaller(s.back.heap, index)
+	}
+	// Unvisited: all that is put back, and those from the cursor on that Random's cursor did not visit either.
+	n := uint32(s.back.len()) + index - s.l
+	n -= countBelow(s.chunks, s.mul, s.add, s.p, index) - countBelow(s.chunks, s.mul, s.add, s.p, s.l)
+	if s.ahead != nil {
+		n -= min(n, countSmaller(s.ahead.keys, index))
+	}
+	return n
+}
+
+// countSmaller is about how many of the numbers are smaller than bound.
+func countSmaller(numbers []uint32, bound uint32) (n uint32) {
+	stride := 1 + len(numbers)/sampled
+	for i := 0; i < len(numbers); i += stride {
+		if numbers[i] < bound {
+			n += uint32(stride)
+		}
+	}
+	return min(n, uint32(len(numbers)))
+}
+
+// Withheld is a value of the submission that has as many chunks in flight as an operator allows it; false if there is none.
+func (s *Submission) Withheld() (at queue.Saturated, withheld bool) {
+	if s.home.limited == 0 {
+		return at, false
+	}
+	for _, ref := range s.terms {
+		if t := s.home.terms[ref.term]; t.inFlight >= t.limit {
+			return queue.Saturated{MetaEntry: queue.MetaEntry{Key: t.key.name, Value: t.value}, InFlight: t.inFlight, Limit: t.limit}, true
+		}
+	}
+	return at, false
+}
+
+// Gives says whether the view would give a chunk now, and which of its leaves. Of a fair view it costs a copy of ledgers, as a
+// Preview does.
+func (b *Backlog) Gives(v *View) (leaf int, ok bool) {
+	if v.Empty() {
+		return 0, false
+	}
+	picks := b.Preview([]*View{v}, 1, rand.New(rand.NewPCG(0, 0)), nil)
+	if len(picks) == 0 {
+		return 0, false
+	}
+	return int(picks[0].Leaf), true
+}
+
+// Overtaken says whether an earlier alternative gives something to the tenants that the submission belongs to in this leaf of a
+// fair view, and which leaf does: as long as there is one, this leaf gives these tenants nothing. Where Fair is in Fair it may
+// cost a copy of ledgers, as a Preview does.
+func (b *Backlog) Overtaken(v *View, s *Submission, leaf int) (by int, ok bool) {
+	if v.fair == nil {
+		return 0, false
+	}
+	examined, rnd := b.examined, rand.New(rand.NewPCG(0, 0))
+	b.preview.running = true
+	for level, seat := range v.Seats(s, leaf) {
+		for k := range v.fair.leaves[leaf].path[level] {
+			var charge Charge
+			if from, first, _ := seat.share.ask(seat.number, k, rnd, &charge); first != nil && !ok {
+				by, ok = int(from.leaf), true
+			}
+		}
+	}
+	b.restoreLedgers()
+	b.preview.running = false
+	b.examined = examined
+	return by, ok
+}

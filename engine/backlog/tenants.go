@@ -1,0 +1,147 @@
+package backlog
+
+import (
+	"github.com/quern-queue/quern/engine/fair"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Tenant is how a tenant of a fair view stands. Of the pseudo key, Value is the submission's id as a string. Without HasValue
+// it is the one tenant of all submissions that do not have the key. Each is what one chunk of it is expected to cost: 1, or
+// where time is shared so many seconds; lags are counted in the same.
+type Tenant struct {
+	Value    queue.MetaValue
+	HasValue bool
+	Each     float64
+	fair.Info
+}
+
+// Competes says whether the tenant has something to offer and may.
+func (t *Tenant) Competes() bool { return t.State == fair.Active }
+
+// Share is one Fair block at one place: the outermost of a view, or an inner one inside of one tenant of that around it. It may
+// be kept while the backlog changes: once its place or its view is gone, it tells of tenants that do not compete.
+type Share struct{ share *share }
+
+// Seat is where a submission's tenant has its part of a share.
+type Seat struct {
+	Share
+	number uint32
+}
+
+// Tenant is how the tenant of the seat stands.
+func (s Seat) Tenant() Tenant { return s.share.tenant(s.number) }
+
+// Next is whose turn it is; false when nobody competes.
+func (s Share) Next() (Tenant, bool) {
+	number, found := s.share.Pick()
+	if !found {
+		return Tenant{}, false
+	}
+	return s.share.tenant(number), true
+}
+
+// Tenants calls fn for the tenants that are not idle, looking at up to `most` numbers from `from` on, and returns the number to
+// go on from; 0 when it met all. Between two calls anything may happen to the backlog. fn must not change it.
+func (s Share) Tenants(from, most int, fn func(Tenant)) (next int) {
+	for i := from; i < len(s.share.tenants); i++ {
+		if i-from == most {
+			return i
+		}
+		if t := s.share.tenant(uint32(i)); t.State != fair.Idle {
+			fn(t)
+		}
+	}
+	return 0
+}
+
+func (x *share) tenant(number uint32) Tenant {
+	t := Tenant{Info: x.Info(number), HasValue: number != 0, Each: 1}
+	if x.of.time {
+		t.Each = float64(x.estimate(number)) / 1000
+	}
+	if !t.HasValue {
+		return t
+	}
+	t.Value = x.tenants[number].value
+	if x.of.key == nil {
+		if s := x.of.of.view.in.BySeq(uint32(t.Value.Int())); s != nil {
+			t.Value = queue.StringValue(s.id.String())
+		}
+	}
+	return t
+}
+
+// Seats are the seats of the submission's tenants on the way to a leaf of a fair view, the outermost first; none if the view is
+// not fair. Where a tenant is not known, as the submission is not in the leaf, they end.
+func (v *View) Seats(s *Submission, leaf int) (seats []Seat) {
+	if v.fair == nil || v.state == dropped {
+		return nil
+	}
+	path := v.fair.leaves[leaf].path
+	x := v.fair.root.shares[0]
+	for level, k := range path {
+		number := uint32(0)
+		if value, has := x.of.value(s); has {
+			known := false
+			if number, known = x.numberOf[value]; !known {
+				break
+			}
+		}
+		seats = append(seats, Seat{Share{x}, number})
+		if level == len(path)-1 {
+			break
+		}
+		if x = x.below[int(number)*len(x.of.arms)+k]; x == nil {
+			break
+		}
+	}
+	return seats
+}
+
+// NextShares are the shares on the way to a leaf of a fair view through the tenants whose turn it is, the outermost first; none if
+// the view is not fair. They end where nobody competes, and where that tenant has nothing that is for the leaf.
+func (v *View) NextShares(leaf int) (shares []Share) {
+	if v.fair == nil || v.state == dropped {
+		return nil
+	}
+	path := v.fair.leaves[leaf].path
+	x := v.fair.root.shares[0]
+	for level, k := range path {
+		shares = append(shares, Share{x})
+		number, found := x.Pick()
+		if !found || level == len(path)-1 {
+			break
+		}
+		if x = x.below[int(number)*len(x.of.arms)+k]; x == nil {
+			break
+		}
+	}
+	return shares
+}
+
+// Totals counts the tenants of a Fair block wherever it is: of an inner one inside of every tenant around it, where it has a
+// share each.
+type Totals struct{ Shares, Active, Owing, Blocked int }
+
+// Totals adds up to `most` shares of the Fair block that is this many levels inside of the outermost on the way to a leaf, from
+// number `from` on, and returns the number to go on from; 0 when it met all. Between two calls anything may happen to the backlog.
+func (v *View) Totals(leaf, level, from, most int, sum *Totals) (next int) {
+	if v.fair == nil || v.state == dropped {
+		return 0
+	}
+	d := v.fair.root
+	for _, k := range v.fair.leaves[leaf].path[:level] {
+		d = d.arms[k].inner
+	}
+	for i := from; i < len(d.shares); i++ {
+		if i-from == most {
+			return i
+		}
+		totals := d.shares[i].Ledger.Totals()
+		sum.Shares++
+		sum.Active += totals.Active
+		sum.Owing += totals.Owing
+		sum.Blocked += totals.Blocked
+	}
+	return 0
+}

@@ -1,0 +1,316 @@
+package backlog
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// fairWindow is how many submissions of a fair view a window holds at most: who comes when has to be tried out, pick by pick.
+const fairWindow = 64
+
+// Window appends the submissions that the views would take from, each once, at most `most` of them: those of the first view in
+// its order, then those of the second that were not among them, and so on. Submissions for which skip says true are left
+// out. A Random view gives a random choice, where more chunks make an early place likelier. Nothing is taken.
+func (b *Backlog) Window(views []*View, most int, skip func(*Submission) bool, rnd *rand.Rand, dst []*Submission) []*Submission {
+	w := window{in: b, most: len(dst) + most, rnd: rnd, skip: skip, list: dst}
+	b.windows++
+	for _, v := range views {
+		switch {
+		case v.state == dropped:
+		case v.fair != nil:
+			w.fairly(v)
+		case v.order == strategy.Random:
+			w.random(v)
+		default:
+			w.ordered(v)
+		}
+	}
+	return w.list
+}
+
+type window struct {
+	in   *Backlog
+	most int
+	rnd  *rand.Rand
+	skip func(*Submission) bool
+	list []*Submission
+	next []cursor
+}
+
+func (w *window) full() bool { return len(w.list) >= w.most }
+
+// add takes a submission in, if it is new and nothing holds it back.
+func (w *window) add(v *View, s *Submission) {
+	if s.window == w.in.windows || w.skip != nil && w.skip(s) || v != nil && !v.mayGive(s) {
+		return
+	}
+	s.window = w.in.windows
+	w.list = append(w.list, s)
+}
+
+// mayGive says whether no limit holds the submission back in a view that has it.
+func (v *View) mayGive(s *Submission) bool {
+	t, _ := v.obstacle(s)
+	return t == nil
+}
+
+// cursor is a place in one of the heaps that an ordered view is made of: the top of gates, the heap of a gate, that of a cell.
+// It stands for the first submission at or below that place.
+type cursor struct {
+	first  uint32 // the submission's slot
+	depth  uint8  // 0: top, 1: gate, 2: cell
+	number uint32 // of the gate or cell
+	place  uint32
+}
+
+// ordered goes through the heaps from their first submissions on, without touching them: of what it has not entered yet it
+// knows the first ones, and goes on with the least.
+func (w *window) ordered(v *View) {
+	in := &v.groups[0]
+	if in.offered == 0 || w.full() {
+		return
+	}
+	w.next = w.next[:0]
+	if in.top != nil {
+		w.push(v, cursor{depth: 0})
+	} else {
+		w.push(v, cursor{depth: 1, number: in.first})
+	}
+	for len(w.next) > 0 && !w.full() {
+		w.enter(v, w.pop(v))
+	}
+}
+
+// enter adds the submission that a cursor stands for, and puts the cursors beside it on the list.
+func (w *window) enter(v *View, c cursor) {
+	for {
+		w.push(v, cursor{depth: c.depth, number: c.number, place: 2*c.place + 1})
+		w.push(v, cursor{depth: c.depth, number: c.number, place: 2*c.place + 2})
+		switch {
+		case c.depth == 0:
+			c = cursor{first: c.first, depth: 1, number: v.groups[0].top.heap[c.place]}
+		case c.depth == 1 && v.cells != nil:
+			c = cursor{first: c.first, depth: 2, number: v.gates[c.number].heap[c.place].of}
+		default:
+			w.add(v, w.in.subs[c.first])
+			return
+		}
+	}
+}
+
+// push puts a cursor on the list, if there is anything at its place.
+func (w *window) push(v *View, c cursor) {
+	switch {
+	case c.depth == 0:
+		heap := v.groups[0].top.heap
+		if int(c.place) >= len(heap) {
+			return
+		}
+		c.first = v.firstOf(heap[c.place]).slot
+	case c.depth == 1 && v.cells != nil:
+		heap := v.gates[c.number].heap
+		if int(c.place) >= len(heap) {
+			return
+		}
+		c.first = v.headOf(heap[c.place].of).slot
+	default:
+		heap := v.gates[c.number].heap
+		if c.depth == 2 {
+			heap = v.cells.list[c.number].heap
+		}
+		if int(c.place) >= len(heap) {
+			return
+		}
+		c.first = heap[c.place].of
+	}
+	w.next = append(w.next, c)
+	at := len(w.next) - 1
+	for at > 0 && w.less(v, at, (at-1)/2) {
+		w.next[at], w.next[(at-1)/2] = w.next[(at-1)/2], w.next[at]
+		at = (at - 1) / 2
+	}
+}
+
+func (w *window) pop(v *View) cursor {
+	c := w.next[0]
+	last := len(w.next) - 1
+	w.next[0] = w.next[last]
+	w.next = w.next[:last]
+	for at := 0; ; {
+		least := at
+		for _, child := range [2]int{2*at + 1, 2*at + 2} {
+			if child < last && w.less(v, child, least) {
+				least = child
+			}
+		}
+		if least == at {
+			return c
+		}
+		w.next[at], w.next[least] = w.next[least], w.next[at]
+		at = least
+	}
+}
+
+func (w *window) less(v *View, a, b int) bool {
+	return v.before(w.in.subs[w.next[a].first], w.in.subs[w.next[b].first])
+}
+
+// random draws as picks do, or if the view is small goes through all of it and shuffles that by weight.
+func (w *window) random(v *View) {
+	room := w.most - len(w.list)
+	if v.size <= 2*room {
+		w.shuffled(v)
+		return
+	}
+	for tries := 8 * room; tries > 0 && !w.full(); tries-- {
+		s, _ := v.choose(0, w.rnd)
+		if s == nil {
+			return
+		}
+		w.add(v, s)
+	}
+}
+
+// shuffled orders all submissions of a view by the keys of Efraimidis and Spirakis (2006), random numbers to the power of
+// 1/weight: a weighted choice without replacement.
+func (w *window) shuffled(v *View) {
+	type keyed struct {
+		key float64
+		s   *Submission
+	}
+	var list []keyed
+	v.each(func(s *Submission) {
+		list = append(list, keyed{math.Log(1-w.rnd.Float64()) / float64(s.available), s})
+	})
+	slices.SortFunc(list, func(a, b keyed) int { return cmp.Compare(b.key, a.key) })
+	for _, x := range list {
+		if w.full() {
+			return
+		}
+		w.add(v, x.s)
+	}
+}
+
+// each calls fn for all submissions of a view.
+func (v *View) each(fn func(*Submission)) {
+	pool := func(p *pool) {
+		for _, x := range p.heap {
+			fn(v.in.subs[x.of])
+		}
+		for i := range p.buckets {
+			for _, x := range p.buckets[i].entries {
+				fn(v.in.subs[x.of])
+			}
+		}
+	}
+	if v.cells != nil {
+		for i := range v.cells.list {
+			pool(&v.cells.list[i].pool)
+		}
+		return
+	}
+	for i := range v.gates {
+		pool(&v.gates[i].pool)
+	}
+}
+
+// fairly tries out what a fair view would give.
+func (w *window) fairly(v *View) {
+	most := min(w.most-len(w.list), fairWindow)
+	for _, p := range w.in.Preview([]*View{v}, most, w.rnd, nil) {
+		w.add(nil, p.Submission)
+	}
+}
+
+// TakeOf takes the next chunk of this submission by the first of the views that may give it, and charges for it as Take does;
+// ok is false if none may. by.Charged tells the charge.
+func (b *Backlog) TakeOf(views []*View, s *Submission, rnd *rand.Rand) (index uint32, by *View, ok bool) {
+	for _, v := range views {
+		if v.state == dropped || s.home == nil || s.available == 0 {
+			continue
+		}
+		if v.fair == nil {
+			if s.memberOf(v.number) && v.mayGive(s) {
+				return v.takeFrom(s, v.drawOf(s, rnd), rnd), v, true
+			}
+			continue
+		}
+		for _, leaf := range v.fair.leaves {
+			if s.memberOf(leaf.number) && leaf.mayGive(s) {
+				v.fair.bill(v, leaf, s)
+				return leaf.takeFrom(s, leaf.drawOf(s, rnd), rnd), v, true
+			}
+		}
+	}
+	return 0, nil, false
+}
+
+func (v *View) drawOf(s *Submission, rnd *rand.Rand) uint32 {
+	if v.order != strategy.Random {
+		return 0
+	}
+	return rnd.Uint32N(s.available)
+}
+
+// bill charges for a chunk of a submission that was chosen by somebody else.
+func (f *fairness) bill(v, leaf *View, s *Submission) {
+	v.charge = Charge{Ledger: f.name, Leaf: leaf.leaf}
+	x, number, known := leaf.seatOf(s)
+	if !known {
+		return
+	}
+	for y, n := x, number; y != nil; n, y = y.as, y.in { // the outermost that shares time says how long it will take
+		if y.of.time {
+			v.charge.Estimate = y.estimate(n)
+		}
+	}
+	for ; x != nil; number, x = x.as, x.in {
+		x.save()
+		x.Charge(number, x.of.cost(v.charge.Estimate))
+	}
+}
+
+// Changes grows whenever what a view holds or offers changes: while it is the same, so is a window of an ordered view.
+func (v *View) Changes() uint64 { return v.changes }
+
+// Ordered says whether the view gives its submissions in the same order while nothing changes.
+func (v *View) Ordered() bool { return v.fair == nil && v.order != strategy.Random }
+
+// Next is the index of the chunk that would be taken next: put-back chunks are first. Of a Random order it is a guess while
+// chunks are put back, as chance decides.
+func (s *Submission) Next(random bool) uint32 {
+	if s.back.len() > 0 {
+		return s.back.heap[0]
+	}
+	ahead := *s
+	for {
+		index, ok := ahead.advance(random)
+		if !ok || !s.ahead.has(index) {
+			return index
+		}
+	}
+}
+
+// Key finds what is known of the values of a key, to ask submissions for it; it is good until the backlog changes.
+type Key struct{ key *metaKey }
+
+// Key finds a key; one that nobody uses is found as well, and no submission has it.
+func (b *Backlog) Key(name queue.MetaKey) Key { return Key{b.keys[name]} }
+
+// Value is the submission's value of a key, how many chunks of submissions with it are in flight, and the limit that an operator
+// set for it, or queue.NoLimit.
+func (s *Submission) Value(k Key) (value queue.MetaValue, inFlight, limit uint32, has bool) {
+	if k.key == nil {
+		return value, 0, queue.NoLimit, false
+	}
+	t := s.termOf(k.key)
+	if t == nil {
+		return value, 0, queue.NoLimit, false
+	}
+	return t.value, t.inFlight, t.limit, true
+}

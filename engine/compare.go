@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// CompareRequest asks for the previews of two plans on one state; Max and Seed are as in PreviewRequest.
+type CompareRequest struct {
+	A, B *strategy.Plan
+	Max  int
+	Seed *uint64
+}
+
+// Comparison is how the picks of two plans differ. Overlap is how many chunks both would hand out.
+type Comparison struct {
+	A, B    Spread
+	Overlap int
+	Seed    uint64
+}
+
+// Spread is how the picks of one plan are spread over the values of each meta key, by key. The first is strategy.SubmissionKey, whose values are the submissions.
+type Spread struct {
+	Picks int
+	Keys  []KeySpread
+}
+
+// KeySpread is how picks are spread over the values of one key. Picks counts those that have the key; Share is the largest
+// share of them that one value has, 0 to 1. Jain is the index of fairness over all values that either of the two plans
+// would hand out, 0 to 1: 1 is an equal number for each of n values, 1/n is everything for one.
+type KeySpread struct {
+	Key      queue.MetaKey
+	Picks    int
+	Distinct int
+	Share    float64
+	Jain     float64
+}
+
+// Compare previews two plans on the same state, and says how fair each is and how much they have in common.
+func (e *Engine) Compare(ctx context.Context, queueName string, r CompareRequest) (Comparison, error) {
+	all, seed, err := e.previews(ctx, queueName, []*strategy.Plan{r.A, r.B}, r.Max, r.Seed)
+	if err != nil {
+		return Comparison{}, err
+	}
+	a, b := countPicks(all[0]), countPicks(all[1])
+	c := Comparison{A: a.spread(b), B: b.spread(a), Seed: seed}
+	type place struct {
+		id    queue.SubmissionID
+		index uint32
+	}
+	there := map[place]bool{}
+	for _, p := range all[0] {
+		there[place{p.Submission, p.Index}] = true
+	}
+	for _, p := range all[1] {
+		if there[place{p.Submission, p.Index}] {
+			c.Overlap++
+		}
+	}
+	return c, nil
+}
+
+// tally is how many picks each value of each key has.
+type tally struct {
+	picks int
+	keys  map[queue.MetaKey]map[queue.MetaValue]int
+}
+
+func countPicks(picks []Previewed) tally {
+	t := tally{picks: len(picks), keys: map[queue.MetaKey]map[queue.MetaValue]int{strategy.SubmissionKey: {}}}
+	count := func(key queue.MetaKey, value queue.MetaValue) {
+		if t.keys[key] == nil {
+			t.keys[key] = map[queue.MetaValue]int{}
+		}
+		t.keys[key][value]++
+	}
+	for i := range picks {
+		count(strategy.SubmissionKey, queue.IntValue(int64(picks[i].Submission)))
+		for _, m := range picks[i].Meta {
+			count(m.Key, m.Value)
+		}
+	}
+	return t
+}
+
+// spread measures every key that either of the two has.
+func (t tally) spread(other tally) Spread {
+	s := Spread{Picks: t.picks}
+	keys := map[queue.MetaKey]bool{}
+	for _, side := range []tally{t, other} {
+		for key := range side.keys {
+			keys[key] = true
+		}
+	}
+	for key := range keys {
+		s.Keys = append(s.Keys, spreadOf(key, t.keys[key], other.keys[key]))
+	}
+	slices.SortFunc(s.Keys, func(a, b KeySpread) int { return cmp.Compare(a.Key, b.Key) })
+	return s
+}
+
+func spreadOf(key queue.MetaKey, mine, other map[queue.MetaValue]int) KeySpread {
+	k := KeySpread{Key: key, Distinct: len(mine)}
+	most, squares, values := 0, 0, len(mine)
+	for _, n := range mine {
+		k.Picks += n
+		squares += n * n
+		most = max(most, n)
+	}
+	for value := range other {
+		if _, both := mine[value]; !both {
+			values++
+		}
+	}
+	if k.Picks > 0 {
+		k.Share = float64(most) / float64(k.Picks)
+		k.Jain = float64(k.Picks*k.Picks) / float64(values*squares)
+	}
+	return k
+}

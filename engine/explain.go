@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// BranchWhy is how a chunk stands with one leaf of a plan, Obstacle what keeps the leaf from handing it out.
+type (
+	BranchWhy = shard.BranchWhy
+	Obstacle  = shard.Obstacle
+)
+
+// The obstacles; package shard says what each means.
+const (
+	NoObstacle  = shard.NoObstacle
+	IsDone      = shard.IsDone
+	IsDead      = shard.IsDead
+	IsSkipped   = shard.IsSkipped
+	IsWaiting   = shard.IsWaiting
+	IsReserved  = shard.IsReserved
+	NotYetDue   = shard.NotYetDue
+	NotAdmitted = shard.NotAdmitted
+	IsLimited   = shard.IsLimited
+	IsWithheld  = shard.IsWithheld
+	IsHidden    = shard.IsHidden
+	IsOvertaken = shard.IsOvertaken
+	NotItsTurn  = shard.NotItsTurn
+)
+
+// Explained is how a strategy stands and what it would hand out; NodeState is a block of it, FairState a Fair block around a leaf.
+type (
+	Explained    = shard.Explained
+	NodeState    = shard.NodeState
+	RefusedValue = shard.RefusedValue
+	FairState    = shard.FairState
+)
+
+// Seat is how the tenant that a chunk belongs to stands in one Fair block.
+type Seat = shard.Seat
+
+// Explain tells what reaches each block of a strategy, how its leaves stand, and for each pick of a preview what kept the
+// earlier leaves from it.
+func (e *Engine) Explain(ctx context.Context, queueName string, r PreviewRequest) (Explained, uint64, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return Explained{}, 0, err
+	}
+	most, seed, err := e.validPreview(r.Max, r.Seed)
+	if err != nil {
+		return Explained{}, 0, err
+	}
+	x, err := q.shard.Explain(ctx, r.Plan, most, seed)
+	return x, seed, err
+}
+
+// Why is where a chunk stands. PerSecond is how many chunks of the queue were reserved a second over the last minute, and Wait
+// how long the chunk would wait at this rate; both are 0 when no rate is known, Wait also without a Standing.
+type Why struct {
+	shard.Why
+	PerSecond float64
+	Wait      time.Duration
+}
+
+// longestWait is the longest expectation that is told: further on, it says nothing.
+const longestWait = 365 * 24 * time.Hour
+
+// SubmissionPlan is Plan for the queue of a submission.
+func (e *Engine) SubmissionPlan(id queue.SubmissionID, raw []byte) (*strategy.Plan, error) {
+	q, err := e.route(id)
+	if err != nil {
+		return nil, err
+	}
+	return e.Plan(q.name, raw)
+}
+
+// Why tells where a chunk stands, and the first obstacle between it and each leaf of the plan. What comes before it is
+// rounded to two digits, as it has changed by the time anybody reads it.
+func (e *Engine) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
+	q, err := e.route(id)
+	if err != nil {
+		return Why{}, err
+	}
+	found, err := q.shard.Why(ctx, id, index, plan)
+	if err != nil {
+		return Why{}, err
+	}
+	why := Why{Why: found, PerSecond: q.pace.perSecond(queue.At(e.options.Now()), q.shard.Stats().ReservedTotal)}
+	if at := why.Standing; at != nil {
+		at.Ahead, at.Among = coarse(at.Ahead), coarse(at.Among)
+		if seconds := float64(at.Ahead) / why.PerSecond; why.PerSecond > 0 {
+			why.Wait = time.Duration(min(seconds, longestWait.Seconds()) * float64(time.Second)).Round(time.Millisecond)
+		}
+	}
+	return why, nil
+}
+
+// coarse keeps the first two digits of a number.
+func coarse(n uint64) uint64 {
+	digit := uint64(1)
+	for n/digit >= 100 {
+		digit *= 10
+	}
+	return n / digit * digit
+}

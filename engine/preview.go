@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// PreviewRequest asks what a reserve of up to Max chunks (1 to MaxPreview; 0: 10) would hand out. The same seed on
+// the same state gives the same; nil: any.
+type PreviewRequest struct {
+	Plan *strategy.Plan
+	Max  int
+	Seed *uint64
+}
+
+// Previewed is one chunk that a reserve would hand out now.
+type Previewed = shard.Previewed
+
+// MaxPreview is how many chunks one preview foresees at most.
+const MaxPreview = shard.MaxPreview
+
+// MaxSeed keeps seeds exact in every JSON implementation.
+const MaxSeed = 1<<53 - 1
+
+const defaultPreview = 10
+
+// Preview tells what a reserve would hand out now, and by which seed. Nothing is reserved and nothing changes.
+func (e *Engine) Preview(ctx context.Context, queueName string, r PreviewRequest) (picks []Previewed, seed uint64, err error) {
+	all, seed, err := e.previews(ctx, queueName, []*strategy.Plan{r.Plan}, r.Max, r.Seed)
+	if err != nil {
+		return nil, 0, err
+	}
+	return all[0], seed, nil
+}
+
+// previews foresees several plans on the same state with the same seed.
+func (e *Engine) previews(ctx context.Context, queueName string, plans []*strategy.Plan, most int, seed *uint64) ([][]Previewed, uint64, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return nil, 0, err
+	}
+	most, draw, err := e.validPreview(most, seed)
+	if err != nil {
+		return nil, 0, err
+	}
+	all, err := q.shard.Preview(ctx, plans, most, draw)
+	return all, draw, err
+}
+
+// validPreview checks the numbers of a request and fills in what it leaves out.
+func (e *Engine) validPreview(most int, seed *uint64) (int, uint64, error) {
+	if most == 0 {
+		most = defaultPreview
+	}
+	if most < 1 || most > MaxPreview {
+		return 0, 0, queue.Invalid("/max", "is %d; 1 to %d are allowed", most, MaxPreview)
+	}
+	if seed == nil {
+		return most, e.options.Seed() & MaxSeed, nil
+	}
+	if *seed > MaxSeed {
+		return 0, 0, queue.Invalid("/seed", "is %d; 0 to %d are allowed", *seed, uint64(MaxSeed))
+	}
+	return most, *seed, nil
+}

@@ -1,0 +1,323 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// Explained is how a strategy stands: the blocks of its tree, the leaves of its plan, and what it would hand out. Met of
+// the Shown submissions were looked at: all of them, unless there are very many. Withheld is what limits of operators keep from
+// every strategy: it does not enter the tree.
+type Explained struct {
+	Nodes      []NodeState // as Plan.Nodes
+	Leaves     []LeafState // as Plan.Leaves
+	Picks      []ExplainedPick
+	Met, Shown int
+	Withheld   NodeState // Refused, Values and Top
+}
+
+// NodeState is what reaches a block of the tree, in submissions that have available chunks. What does not pass a filter or a
+// limit is in Refused; what PreferDistinct puts last is in Refused and passes all the same.
+type NodeState struct {
+	Entered, Passed, Refused Amount
+	Values                   int            // that do not pass, up to 10,000: at the limit, or of SelectOnly other ones
+	Top                      []RefusedValue // of them, those that hold back most chunks, at most topMost
+}
+
+// Amount is a number of submissions and of their available chunks.
+type Amount struct {
+	Submissions int
+	Chunks      uint64
+}
+
+func (a *Amount) add(x *backlog.Submission) {
+	a.Submissions++
+	a.Chunks += uint64(x.Available())
+}
+
+// RefusedValue is a value of the block's key that does not pass; under SelectOnly without HasValue it is no value at all. Of
+// Withheld, Key is the value's and Max an operator's limit.
+type RefusedValue struct {
+	Key      queue.MetaKey
+	Value    queue.MetaValue
+	HasValue bool
+	InFlight uint32
+	Max      uint32
+	Refused  Amount
+}
+
+// LeafState is how a leaf stands.
+type LeafState struct {
+	Built bool        // its view was standing before it was asked for this
+	Fair  []FairState // of the Fair blocks around it, the outermost first
+}
+
+// FairState is how a Fair block stands. Its numbers are those of all places where it is: of an inner one inside of every tenant
+// around it. Next and Owed are of the place inside of the tenant around it whose turn it is.
+type FairState struct {
+	backlog.Totals
+	Next    backlog.Tenant
+	HasNext bool
+	Owed    []backlog.Tenant // those that wait for most, at most topMost
+	share   backlog.Share
+	there   bool // share is
+}
+
+// ExplainedPick is a chunk that would be handed out, and what kept each leaf before its own from it. The chunks before it
+// in this preview count as in flight.
+type ExplainedPick struct {
+	Previewed
+	Skipped []BranchWhy
+	Tenants []backlog.Tenant // under Fair: whose it is, the outermost first, as they stand before all picks
+}
+
+// topMost is how many values and tenants are named, mostValues how many values of one block are told apart.
+const (
+	topMost    = 10
+	mostValues = 10_000
+)
+
+// Explain tells how a strategy stands, with a preview of up to `most` chunks (1 to MaxPreview) by this seed.
+func (s *Shard) Explain(ctx context.Context, plan *strategy.Plan, most int, seed uint64) (Explained, error) {
+	leaves := plan.Leaves()
+	x := Explained{Leaves: make([]LeafState, len(leaves))}
+	err := s.hold(func() (looks, error) {
+		if err := s.m.backlog.Admit(plan); err != nil {
+			return 0, err
+		}
+		for i := range leaves {
+			x.Leaves[i].Built = s.m.backlog.View(&plan.Branches[leaves[i].Of]).Built()
+		}
+		return looks(len(leaves)), nil
+	})
+	if err != nil {
+		return Explained{}, err
+	}
+	before := map[queue.MetaEntry]valueState{}
+	err = s.withViews(ctx, []*strategy.Plan{plan}, func(views [][]*backlog.View) looks {
+		for i := range leaves {
+			x.Leaves[i].Fair = fairStates(views[0][leaves[i].Of], &leaves[i])
+		}
+		return s.m.explain(&x, leaves, views[0], firstLeaves(plan), most, seed, before) + looks(len(leaves))
+	})
+	if err != nil {
+		return Explained{}, err
+	}
+	explainPicks(leaves, x.Picks, before)
+	if err := s.explainFair(ctx, plan, leaves, x.Leaves); err != nil {
+		return Explained{}, err
+	}
+	t := newTree(plan.Nodes())
+	if x.Met, x.Shown, err = s.walk(ctx, len(t.nodes)+1, t.count); err != nil {
+		return Explained{}, err
+	}
+	x.Nodes, x.Withheld = t.states()
+	return x, nil
+}
+
+// explain takes what must be of one moment: the picks, and how the values of their submissions stand.
+func (m *machine) explain(x *Explained, leaves []strategy.Leaf, views []*backlog.View, first []int, most int, seed uint64, before map[queue.MetaEntry]valueState) looks {
+	for _, p := range m.preview(views, first, most, seed) {
+		pick, leaf := ExplainedPick{Previewed: p}, &leaves[p.Leaf]
+		for _, seat := range views[leaf.Of].Seats(m.backlog.ByID(p.Submission), leaf.Number) {
+			pick.Tenants = append(pick.Tenants, seat.Tenant())
+		}
+		for _, entry := range p.Meta {
+			before[entry] = m.valueNow(entry)
+		}
+		x.Picks = append(x.Picks, pick)
+	}
+	return looks(len(views) + 3*len(x.Picks))
+}
+
+// explainPicks says of every pick why the leaves before its own did not give it.
+func explainPicks(leaves []strategy.Leaf, picks []ExplainedPick, values map[queue.MetaEntry]valueState) {
+	now := func(entry queue.MetaEntry) valueState { return values[entry] }
+	for i := range picks {
+		p := &picks[i]
+		for j := range leaves[:p.Leaf] {
+			p.Skipped = append(p.Skipped, whyLeaf(leaves[j].Branch, p.Meta, now))
+		}
+		for _, entry := range p.Meta {
+			at := values[entry]
+			values[entry] = valueState{at.inFlight + 1, at.limit}
+		}
+	}
+}
+
+// fairStates are the Fair blocks around a leaf, with whose turn it is.
+func fairStates(v *backlog.View, leaf *strategy.Leaf) []FairState {
+	states := make([]FairState, len(leaf.Around))
+	for level, share := range v.NextShares(leaf.Number) {
+		f := &states[level]
+		f.share, f.there = share, true
+		f.Next, f.HasNext = share.Next()
+	}
+	return states
+}
+
+// explainFair counts the tenants of the Fair blocks around leaves. Of leaves that have the first of them in common, the block is
+// looked at once.
+func (s *Shard) explainFair(ctx context.Context, plan *strategy.Plan, leaves []strategy.Leaf, states []LeafState) error {
+	for i := range leaves {
+		leaf := &leaves[i]
+		for level := range leaf.Around {
+			f := &states[i].Fair[level]
+			if i > 0 && leaf.Number > 0 && level < len(leaves[i-1].Around) && leaves[i-1].Around[level] == leaf.Around[level] {
+				known := &states[i-1].Fair[level]
+				f.Totals, f.Owed = known.Totals, known.Owed
+				continue
+			}
+			err := s.slices(ctx, func(from int) (next int, n looks) {
+				v := s.m.backlog.View(&plan.Branches[leaf.Of])
+				if v == nil { // dropped meanwhile, and no room for another
+					return 0, 0
+				}
+				shares := f.Shares
+				next = v.Totals(leaf.Number, level, from, lookMost, &f.Totals)
+				return next, looks(f.Shares - shares)
+			})
+			if err == nil && f.there {
+				err = s.eachTenant(ctx, f.share, f.owed)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// owed keeps the tenants that compete and are owed most.
+func (f *FairState) owed(t backlog.Tenant) {
+	if !t.Competes() {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(f.Owed, t, func(x, y backlog.Tenant) int {
+		return cmp.Or(cmp.Compare(y.Lag, x.Lag), cmp.Compare(x.Info.Tenant, y.Info.Tenant))
+	})
+	if at < topMost {
+		f.Owed = slices.Insert(f.Owed, at, t)
+		f.Owed = f.Owed[:min(topMost, len(f.Owed))]
+	}
+}
+
+// tree counts what reaches the blocks of a strategy's tree.
+type tree struct {
+	nodes    []strategy.Node
+	counts   []NodeState
+	values   []map[queue.MetaEntry]*RefusedValue // per block: those that it refuses
+	none     []RefusedValue                      // per SelectOnly: submissions without the key
+	withheld NodeState
+	limited  map[queue.MetaEntry]*RefusedValue // what operators' limits withhold
+}
+
+func newTree(nodes []strategy.Node) *tree {
+	t := &tree{
+		nodes: nodes, counts: make([]NodeState, len(nodes)), values: make([]map[queue.MetaEntry]*RefusedValue, len(nodes)),
+		none: make([]RefusedValue, len(nodes)), limited: map[queue.MetaEntry]*RefusedValue{},
+	}
+	for i := range t.values {
+		t.values[i] = map[queue.MetaEntry]*RefusedValue{}
+	}
+	return t
+}
+
+// count sends a submission through the tree.
+func (t *tree) count(x *backlog.Submission) {
+	if x.Available() == 0 {
+		return
+	}
+	if at, withheld := x.Withheld(); withheld {
+		t.withheld.Refused.add(x)
+		refuse(t.limited, x, &RefusedValue{Key: at.Key, Value: at.Value, HasValue: true, InFlight: at.InFlight, Max: at.Limit})
+		return
+	}
+	if len(t.nodes) > 0 {
+		t.enter(0, x)
+	}
+}
+
+// enter sends a submission into a block, and says whether some order inside of it has it.
+func (t *tree) enter(number int, x *backlog.Submission) (passed bool) {
+	n, c := &t.nodes[number], &t.counts[number]
+	c.Entered.add(x)
+	switch {
+	case n.Filter.Key != "":
+		if value, inFlight, has := x.Find(n.Filter.Key); !has || value != n.Filter.Value {
+			t.refuse(number, x, &RefusedValue{Key: n.Filter.Key, Value: value, HasValue: has, InFlight: inFlight})
+			return false
+		}
+	case n.Limit.Max > 0:
+		if value, inFlight, has := x.Find(n.Limit.Key); has && inFlight >= n.Limit.Max {
+			t.refuse(number, x, &RefusedValue{Key: n.Limit.Key, Value: value, HasValue: true, InFlight: inFlight, Max: n.Limit.Max})
+			if !n.Soft {
+				return false
+			}
+		}
+	}
+	passed = n.After == number+1 // an order
+	for inner := number + 1; inner < n.After; inner = t.nodes[inner].After {
+		if t.enter(inner, x) {
+			passed = true
+		}
+	}
+	if passed {
+		c.Passed.add(x)
+	}
+	return passed
+}
+
+func (t *tree) refuse(number int, x *backlog.Submission, v *RefusedValue) {
+	t.counts[number].Refused.add(x)
+	if !v.HasValue {
+		t.none[number].Key = v.Key
+		t.none[number].Refused.add(x)
+		return
+	}
+	refuse(t.values[number], x, v)
+}
+
+// refuse counts a submission for the value that it is refused for.
+func refuse(values map[queue.MetaEntry]*RefusedValue, x *backlog.Submission, v *RefusedValue) {
+	entry := queue.MetaEntry{Key: v.Key, Value: v.Value}
+	known := values[entry]
+	if known == nil {
+		if len(values) == mostValues {
+			return
+		}
+		known = v
+		values[entry] = v
+	}
+	known.InFlight = v.InFlight
+	known.Refused.add(x)
+}
+
+// states are the counts, with the values that hold back most.
+func (t *tree) states() (nodes []NodeState, withheld NodeState) {
+	for i := range t.counts {
+		if t.none[i].Refused.Submissions > 0 {
+			t.counts[i].Top = append(t.counts[i].Top, t.none[i])
+		}
+		t.counts[i].finish(t.values[i])
+	}
+	t.withheld.finish(t.limited)
+	return t.counts, t.withheld
+}
+
+// finish names the values that hold back most.
+func (c *NodeState) finish(values map[queue.MetaEntry]*RefusedValue) {
+	for _, v := range values {
+		c.Top = append(c.Top, *v)
+	}
+	slices.SortFunc(c.Top, func(a, b RefusedValue) int {
+		return cmp.Or(cmp.Compare(b.Refused.Chunks, a.Refused.Chunks), cmp.Compare(b.InFlight, a.InFlight), cmp.Compare(a.Key, b.Key), a.Value.Compare(b.Value))
+	})
+	c.Values = len(c.Top)
+	c.Top = c.Top[:min(topMost, len(c.Top))]
+}

@@ -1,0 +1,126 @@
+package shard
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// Questions about strategies change nothing and must not slow down those who work: each is answered in holds of the mutex of
+// bounded length, between which everybody else has a turn. So an answer about much is about several moments.
+
+// lookMost is how much one hold of the mutex looks at for a question: submissions, times the blocks or branches that each is
+// held against, tenants, and chunks picked or given back.
+const lookMost = 1000
+
+// looks are how much one hold of the mutex has looked at.
+type looks int
+
+// hold calls fn with the mutex held, and remembers the most that one such call looked at.
+func (s *Shard) hold(fn func() (looks, error)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return err
+	}
+	n, err := fn()
+	s.mostLooks = max(s.mostLooks, n)
+	return err
+}
+
+// MostLooks is the most that one hold of the mutex has looked at for a question since the shard was opened: submissions, times
+// the blocks or branches that each is held against, tenants, and picks. It says what a question can cost a reserve.
+func (s *Shard) MostLooks() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int(s.mostLooks)
+}
+
+// withViews calls fn in one hold of the mutex with the views of the plans, all built: as for a reserve, slice by slice.
+func (s *Shard) withViews(ctx context.Context, plans []*strategy.Plan, fn func(views [][]*backlog.View) looks) error {
+	for done := false; !done; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := s.hold(func() (looks, error) {
+			all := make([][]*backlog.View, len(plans))
+			for i, plan := range plans {
+				if err := s.m.backlog.Admit(plan); err != nil {
+					return 0, err
+				}
+				views, unbuilt := s.m.views(plan, nil)
+				if unbuilt != nil {
+					s.m.backlog.Build(unbuilt, buildSlice)
+					return buildSlice, nil
+				}
+				all[i] = views
+			}
+			done = true
+			return fn(all), nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxWalk is how many holds of the mutex a walk takes at most: what the shard has beyond that is not looked at.
+const maxWalk = 4000
+
+// walk calls fn for the shown submissions, in slices, each of which counts for `each` looks. It says how many there were, and
+// how many it met: fewer if it ended early.
+func (s *Shard) walk(ctx context.Context, each int, fn func(*backlog.Submission)) (met, shown int, err error) {
+	most := max(1, lookMost/max(each, 1))
+	for from, n := -1, 0; from != 0 && n < maxWalk; n++ {
+		if err := ctx.Err(); err != nil {
+			return met, shown, err
+		}
+		err := s.hold(func() (looks, error) {
+			shown = s.m.backlog.ShownLen()
+			before := met
+			from = s.m.backlog.Walk(from, most, func(x *backlog.Submission) {
+				met++
+				fn(x)
+			})
+			return looks((met - before) * max(each, 1)), nil
+		})
+		if err != nil {
+			return met, shown, err
+		}
+	}
+	return met, shown, nil
+}
+
+// eachTenant calls fn for the tenants of a share, in slices.
+func (s *Shard) eachTenant(ctx context.Context, share backlog.Share, fn func(backlog.Tenant)) error {
+	return s.slices(ctx, func(from int) (next int, n looks) {
+		next = share.Tenants(from, lookMost, func(t backlog.Tenant) {
+			n++
+			fn(t)
+		})
+		return next, n
+	})
+}
+
+// slices calls fn in holds of the mutex: first with 0, then with what it returned, until that is 0.
+func (s *Shard) slices(ctx context.Context, fn func(from int) (next int, n looks)) error {
+	for from, more := 0, true; more; more = from != 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := s.hold(func() (n looks, _ error) {
+			from, n = fn(from)
+			return n, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// metaOf is a submission's meta, without a copy if somebody reserved from it before.
+func metaOf(s *backlog.Submission) queue.Meta { return s.Data.(*record).meta() }

@@ -1,0 +1,299 @@
+package shard
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// A scored branch is followed in three steps: under the mutex a window of candidates is copied into columns, outside of it
+// they are scored, and under it again each pick is checked and taken. Whatever the scores are, a pick passes every filter and
+// limit at the moment it is taken.
+
+// maxWindows is how many windows one reserve looks at in one branch: candidates that are skipped are passed over, and the
+// next ones asked.
+const maxWindows = 4
+
+// retryScored is how often a waiting reserve asks again, as scores change with the time alone.
+const retryScored = time.Second
+
+func scores(plan *strategy.Plan) bool {
+	for i := range plan.Branches {
+		if plan.Branches[i].Scored != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// reserveScored is Reserve for a plan that has scored branches. Who waits is not handed work but told to ask again, because
+// nobody scores under the mutex.
+func (s *Shard) reserveScored(ctx context.Context, q *Request, dst []queue.Reservation) (Reserved, error) {
+	got := s.takePicks()
+	defer s.givePicks(got)
+	over := time.NewTimer(q.Wait)
+	defer over.Stop()
+	for {
+		if err := s.pickScored(ctx, q, got); err != nil {
+			s.takeBack(*got)
+			return Reserved{Reservations: dst}, err
+		}
+		if len(*got) > 0 {
+			return s.fill(ctx, *got, dst)
+		}
+		now := s.now()
+		s.mu.Lock()
+		if q.Wait <= 0 {
+			answer := s.m.empty(q, now)
+			s.mu.Unlock()
+			answer.Reservations = dst
+			return answer, nil
+		}
+		w := s.park(q)
+		s.mu.Unlock()
+		again, err := s.waitScored(ctx, w, over)
+		if err != nil {
+			return Reserved{Reservations: dst}, err
+		}
+		if !again {
+			q.Wait = 0 // once more, then say why
+		}
+	}
+}
+
+// waitScored waits until there may be something to score, and says whether the caller may wait once more.
+func (s *Shard) waitScored(ctx context.Context, w *waiter, over *time.Timer) (again bool, err error) {
+	retry := time.NewTimer(retryScored)
+	defer retry.Stop()
+	again = true
+	select {
+	case _, ok := <-w.served:
+		if !ok {
+			return false, errClosing
+		}
+		return true, nil
+	case <-retry.C:
+	case <-over.C:
+		again = false
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	s.mu.Lock()
+	s.unpark(w, nil)
+	s.mu.Unlock()
+	return again, err
+}
+
+// takeBack gives picks back that nobody will get.
+func (s *Shard) takeBack(picks []pick) {
+	now := s.now()
+	s.mu.Lock()
+	s.m.undo(picks)
+	s.serve(now)
+	s.mu.Unlock()
+}
+
+// pickScored follows the branches in their order.
+func (s *Shard) pickScored(ctx context.Context, q *Request, got *[]pick) error {
+	fault := false // of the scored branch before
+	for i := range q.Plan.Branches {
+		br := &q.Plan.Branches[i]
+		var err error
+		switch {
+		case len(*got) >= q.Max:
+			return nil
+		case br.OnFault && !fault:
+		case br.Scored == nil:
+			err = s.pickPlain(ctx, q, br.Plain(), got)
+		default:
+			fault, err = s.pickByScore(ctx, q, br, got)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pickPlain takes what a branch without scores gives.
+func (s *Shard) pickPlain(ctx context.Context, q *Request, br *strategy.Branch, got *[]pick) error {
+	for ctx.Err() == nil {
+		now := s.now()
+		s.mu.Lock()
+		views, ready, err := s.viewsOf([]strategy.Branch{*br})
+		if err != nil || !ready {
+			s.mu.Unlock()
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		s.m.seed(s.options.Seed())
+		most := min(q.Max-len(*got), sliceItems)
+		n := s.m.reserve(q, views, most, now, got)
+		s.mu.Unlock()
+		if n < most || len(*got) >= q.Max {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// viewsOf finds the views of branches; ready is false if one had to be built, of which a slice is done now. The mutex is held.
+func (s *Shard) viewsOf(branches []strategy.Branch) (views []*backlog.View, ready bool, err error) {
+	if err := s.usable(); err != nil {
+		return nil, false, err
+	}
+	plan := strategy.Plan{Branches: branches}
+	if err := s.m.backlog.Admit(&plan); err != nil {
+		return nil, false, err
+	}
+	views, unbuilt := s.m.views(&plan, s.views[:0])
+	s.views = views
+	if unbuilt != nil {
+		s.m.backlog.Build(unbuilt, buildSlice)
+		return nil, false, nil
+	}
+	return views, true, nil
+}
+
+// pickByScore takes what a scored branch gives. fault says that nobody scored, or whoever did failed.
+func (s *Shard) pickByScore(ctx context.Context, q *Request, br *strategy.Branch, got *[]pick) (fault bool, err error) {
+	scorer, ready := s.options.Scorers.Scorer(br.Scored)
+	if !ready {
+		return true, nil
+	}
+	rows, most := scorer.Rows()
+	if br.Scored.Window > 0 {
+		rows = br.Scored.Window
+	}
+	rows = min(rows, most)
+	w := s.scratchWindow()
+	defer s.windows.Put(w)
+	w.seen = nil
+	for range maxWindows {
+		ready := false
+		for !ready {
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+			if ready, err = s.look(q, br, scorer, rows, len(*got), w); err != nil {
+				return false, err
+			}
+		}
+		if w.Rows == 0 {
+			return false, nil
+		}
+		if err := scorer.Score(ctx, &w.Window, w.scores); err != nil {
+			return true, ctx.Err()
+		}
+		if err := s.takeByScore(q, br, scorer, w, got); err != nil {
+			return false, err
+		}
+		if len(*got) >= q.Max || w.Rows < rows {
+			return false, nil
+		}
+		w.see()
+	}
+	return false, nil
+}
+
+// look copies the next window of candidates; ready is false if a view has to be built first.
+func (s *Shard) look(q *Request, br *strategy.Branch, scorer strategy.Scorer, rows, have int, w *windowScratch) (ready bool, err error) {
+	now, seed := s.now(), s.options.Seed()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	views, ready, err := s.viewsOf(br.Inner)
+	if err != nil || !ready {
+		return false, err
+	}
+	s.m.seed(seed)
+	w.standing = s.m.scoringOf(br)
+	w.views = append(w.views[:0], views...)
+	w.frame = s.m.frame(w.standing, br, views, scorer, rows, w.seen)
+	w.Now, w.Seed, w.Want = now, seed, q.Max-have
+	s.m.gather(w, br, scorer.Reads(), q.Context, now)
+	return true, nil
+}
+
+// takeByScore takes chunks in the order of the scores, slice by slice.
+func (s *Shard) takeByScore(q *Request, br *strategy.Branch, scorer strategy.Scorer, w *windowScratch, got *[]pick) error {
+	w.rank.Reset(w.scores, 0, 0)
+	w.over = append(w.over[:0], make([]bool, w.Rows)...)
+	w.best, w.oldest = -1, 0
+	for more := true; more && len(*got) < q.Max; {
+		now := s.now()
+		s.mu.Lock()
+		if err := s.usable(); err != nil {
+			s.mu.Unlock()
+			return err
+		}
+		s.m.seed(s.options.Seed())
+		most := min(q.Max, len(*got)+sliceItems)
+		more = s.m.takeScored(q, br, scorer.Spread(), w, most, now, got)
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// takeScored takes until `most` picks are there, and says whether the window has more.
+func (m *machine) takeScored(q *Request, br *strategy.Branch, spread bool, w *windowScratch, most int, now queue.Time, got *[]pick) (more bool) {
+	timeout := m.timeout(q)
+	passes := false // this pass of spreading took something
+	for len(*got) < most {
+		explore := br.Scored.Explore > 0 && (w.standing.emitted+1)%uint64(br.Scored.Explore) == 0
+		row := w.nextRow(explore)
+		if row < 0 && spread && passes && !explore {
+			w.rank.Reset(w.scores, 0, 0)
+			w.best, passes = -1, false
+			continue
+		}
+		if row < 0 {
+			return false
+		}
+		sub := w.frame.rows[row]
+		index, by, ok := m.backlog.TakeOf(w.views, sub, m.rnd)
+		if !ok {
+			w.over[row] = true
+			if row == w.best {
+				w.best = -1
+			}
+			continue
+		}
+		if spread && row == w.best {
+			w.best, passes = -1, true
+		}
+		w.frame.passed[row] = 0
+		w.standing.emitted++
+		*got = append(*got, m.hold(sub.Data.(*record), index, by.Charged(), q.Consumer, now, now.Add(timeout)))
+		m.stats.reserved++
+	}
+	return true
+}
+
+// nextRow is the candidate that the next chunk is taken of: the oldest that is left and not skipped, or the best; -1 if there is
+// none.
+func (w *windowScratch) nextRow(explore bool) int {
+	if explore {
+		for ; w.oldest < w.Rows; w.oldest++ {
+			if !w.over[w.oldest] && !math.IsNaN(w.scores[w.oldest]) {
+				return w.oldest
+			}
+		}
+		return -1
+	}
+	for w.best < 0 {
+		row, ok := w.rank.Next()
+		if !ok {
+			return -1
+		}
+		if !w.over[row] {
+			w.best = row
+		}
+	}
+	return w.best
+}

@@ -1,0 +1,197 @@
+package shard
+
+import (
+	"context"
+	"math"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// turns finds out for the leaves that could hand the chunk out how many tenants come before its own, in each Fair block. Leaves
+// of one branch share the blocks around them, and are asked about them once.
+func (s *Shard) turns(ctx context.Context, list []BranchWhy) error {
+	known := map[backlog.Share]int{}
+	for i := range list {
+		w := &list[i]
+		if w.Obstacle != NoObstacle {
+			continue
+		}
+		for level := range w.Seats {
+			seat := &w.Seats[level]
+			before, is := known[seat.share]
+			if !is {
+				err := s.eachTenant(ctx, seat.share, func(t backlog.Tenant) {
+					if t.Info.Tenant != seat.Info.Tenant && t.Competes() && t.Next < seat.Next {
+						before++
+					}
+				})
+				if err != nil {
+					return err
+				}
+				known[seat.share] = before
+			}
+			if seat.Before = before; before > 0 {
+				w.Obstacle = NotItsTurn
+			}
+		}
+	}
+	return nil
+}
+
+// place counts what comes before a chunk, submission by submission.
+type place struct {
+	plan   []strategy.Branch // up to that of the first leaf that admits the chunk
+	leaf   *strategy.Leaf
+	index  uint32
+	before uint64 // available chunks that an earlier branch admits
+	same   uint64 // of those of the innermost tenant that the leaf is the first to admit: under an order before the chunk, under Random all
+	levels []placeLevel
+}
+
+// placeLevel is what is before a chunk in one of the Fair blocks around its leaf: inside of its tenant in that block, and so of
+// all those around, what an earlier alternative admits; and what the block admits of other tenants.
+type placeLevel struct {
+	overtaking uint64
+	others     map[tenantID]uint64
+}
+
+// tenantID names a tenant of a Fair block.
+type tenantID struct {
+	value queue.MetaValue
+	has   bool
+}
+
+func newPlace(plan *strategy.Plan, leaf *strategy.Leaf, index uint32) *place {
+	p := &place{plan: plan.Branches[:leaf.Of+1], leaf: leaf, index: index, levels: make([]placeLevel, len(leaf.Around))}
+	for i := range p.levels {
+		p.levels[i].others = map[tenantID]uint64{}
+	}
+	return p
+}
+
+// standing tells about where the chunk stands with the first leaf that admits it. Limits that would be reached on the way are not
+// foreseen, nor that what they hold back now may come before it.
+func (s *Shard) standing(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan, leaves []strategy.Leaf, list []BranchWhy) (*Standing, error) {
+	number := 0
+	for ; number < len(list); number++ {
+		if o := list[number].Obstacle; o == NoObstacle || o >= IsHidden {
+			break
+		}
+	}
+	if number == len(list) {
+		return nil, nil
+	}
+	leaf := &leaves[number]
+	p := newPlace(plan, leaf, index)
+	gone := false
+	met, shown, err := s.walk(ctx, (number+1)*(1+len(p.levels)), func(x *backlog.Submission) {
+		sub := s.m.backlog.ByID(id)
+		if gone = gone || sub == nil || !sub.IsAvailable(index); !gone {
+			p.count(x, sub)
+		}
+	})
+	if err != nil || gone {
+		return nil, err
+	}
+	at := &Standing{Leaf: number, Ahead: p.same, Whole: met >= shown}
+	if leaf.Order == strategy.Random {
+		at.Among = max(p.same, 1)
+		at.Ahead = (at.Among - 1) / 2
+	}
+	for level := len(p.levels) - 1; level >= 0; level-- {
+		at.Ahead += p.levels[level].overtaking
+		if level >= len(list[number].Seats) {
+			continue // the tenant was not known a moment ago
+		}
+		others, err := s.othersBefore(ctx, &list[number].Seats[level], at.Ahead, p.levels[level].others)
+		if err != nil {
+			return nil, err
+		}
+		at.Ahead += others
+	}
+	at.Ahead += p.before
+	return at, nil
+}
+
+// othersBefore is about how many chunks the other tenants of a Fair block get before one that has so many of its own tenant before
+// it: by the time that its tenant is due those and half of it, each of the others has got what it is due, or all it has.
+func (s *Shard) othersBefore(ctx context.Context, own *Seat, ahead uint64, others map[tenantID]uint64) (uint64, error) {
+	due := ((float64(ahead)+0.5)*own.Each - own.Lag) / float64(own.Weight)
+	got := 0.0
+	err := s.eachTenant(ctx, own.share, func(t backlog.Tenant) {
+		if has := others[tenantID{t.Value, t.HasValue}]; has > 0 {
+			got += min(float64(has), max(0, due*float64(t.Weight)+t.Lag)/t.Each)
+		}
+	})
+	return uint64(math.Round(got)), err
+}
+
+// count adds what x has before the chunk of sub.
+func (p *place) count(x, sub *backlog.Submission) {
+	if _, withheld := x.Withheld(); withheld || x.Available() == 0 {
+		return
+	}
+	n := uint64(x.Available())
+	br := &p.plan[len(p.plan)-1]
+	for i := range p.plan[:len(p.plan)-1] {
+		if admits(&p.plan[i], x) {
+			p.before += n
+			return
+		}
+	}
+	if !admits(br, x) {
+		return
+	}
+	for level, k := range p.leaf.Arms {
+		at := &p.levels[level]
+		if tenant := tenantOf(br.Fair, x); tenant != tenantOf(br.Fair, sub) {
+			at.others[tenant] += n
+			return
+		}
+		for i := range br.Inner[:k] {
+			if admits(&br.Inner[i], x) {
+				at.overtaking += n
+				return
+			}
+		}
+		if br = &br.Inner[k]; !admits(br, x) {
+			return
+		}
+	}
+	switch {
+	case br.Order == strategy.Random || x.Before(sub, br.Order):
+		p.same += n
+	case x == sub:
+		p.same += uint64(x.AvailableBefore(p.index))
+	}
+}
+
+// admits says whether the filters and limits of some leaf of the branch let the submission through now.
+func admits(br *strategy.Branch, x *backlog.Submission) bool {
+	return !br.Leaves(func(leaf *strategy.Branch) bool { return !leafAdmits(leaf, x) })
+}
+
+func leafAdmits(leaf *strategy.Branch, x *backlog.Submission) bool {
+	for _, f := range leaf.Filters {
+		if value, _, has := x.Find(f.Key); !has || value != f.Value {
+			return false
+		}
+	}
+	for _, l := range leaf.Limits {
+		if _, inFlight, has := x.Find(l.Key); has && inFlight >= l.Max {
+			return false
+		}
+	}
+	return true
+}
+
+// tenantOf names the submission's tenant as backlog.Tenant does.
+func tenantOf(key queue.MetaKey, x *backlog.Submission) tenantID {
+	if key == strategy.SubmissionKey {
+		return tenantID{queue.StringValue(x.ID().String()), true}
+	}
+	value, _, has := x.Find(key)
+	return tenantID{value, has}
+}

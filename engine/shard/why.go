@@ -1,0 +1,190 @@
+package shard
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// Obstacle is what keeps a chunk from being handed out by a branch.
+type Obstacle uint8
+
+// The obstacles, in the order in which they are looked for. NoObstacle: a reserve that begins now may be given the chunk.
+const (
+	NoObstacle Obstacle = iota
+	IsDone
+	IsDead
+	IsSkipped
+	IsWaiting   // for another try
+	IsReserved  // somebody holds it
+	NotYetDue   // the submission waits for its run_at
+	NotAdmitted // a filter does not match
+	IsLimited   // a value of the submission has as many chunks in flight as the strategy's limit allows
+	IsWithheld  // a value of the submission has as many chunks in flight as an operator allows, whatever the strategy
+	IsHidden    // an earlier branch has something to give
+	IsOvertaken // under Fair: an earlier alternative has something to give to the same tenant
+	NotItsTurn  // under Fair: other tenants come before
+)
+
+// BranchWhy is how a chunk stands with one leaf of a plan. Which fields count depends on the obstacle.
+type BranchWhy struct {
+	Obstacle Obstacle
+	Until    queue.Time      // IsWaiting, IsReserved (the deadline), NotYetDue
+	Consumer string          // IsReserved
+	Filter   strategy.Filter // NotAdmitted
+	Limit    strategy.Limit  // IsLimited, IsWithheld: there Max may be 0
+	Value    queue.MetaValue // NotAdmitted: the submission's own, if it has one; IsLimited, IsWithheld
+	HasValue bool
+	InFlight uint32 // IsLimited, IsWithheld
+	HiddenBy int    // IsHidden, IsOvertaken: index of that leaf
+	Seats    []Seat // under Fair, if the chunk is available and the filters admit it: whose it is, the outermost first
+}
+
+// Seat is how the tenant that a chunk belongs to stands in one Fair block. Before is how many tenants come before it there, told
+// if no other obstacle is in the way.
+type Seat struct {
+	backlog.Tenant
+	Before int
+	share  backlog.Share
+}
+
+// Standing is about where an available chunk stands that one of the branches would hand out some day.
+type Standing struct {
+	Leaf  int    // the first that admits it now
+	Ahead uint64 // chunks that would come before it if nothing changed; of those that Random draws among half
+	Among uint64 // not 0: the order is Random, and draws among so many chunks, this one among them
+	Whole bool   // everything was looked at; otherwise there are more before it
+}
+
+// Why is where a chunk stands.
+type Why struct {
+	State    queue.ChunkState
+	Leaves   []BranchWhy // as Plan.Leaves
+	Standing *Standing   // nil if the chunk is not available, or no leaf admits it now
+}
+
+// Why tells the first obstacle between a chunk and each leaf of the plan, and about where the chunk stands.
+func (s *Shard) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
+	chunk, err := s.Chunk(ctx, id, index)
+	if err != nil {
+		return Why{}, err
+	}
+	leaves := plan.Leaves()
+	why := Why{State: chunk.State, Leaves: make([]BranchWhy, len(leaves))}
+	there := false
+	err = s.withViews(ctx, []*strategy.Plan{plan}, func(views [][]*backlog.View) looks {
+		r := s.m.live(id)
+		if there = r != nil; !there {
+			return 0
+		}
+		return s.m.why(r, index, leaves, views[0], &why)
+	})
+	if err != nil {
+		return Why{}, err
+	}
+	if !there { // it has ended
+		if chunk, err = s.Chunk(ctx, id, index); err != nil {
+			return Why{}, err
+		}
+		why.State = chunk.State
+		for i := range why.Leaves {
+			why.Leaves[i] = whyChunk(&chunk, false)
+		}
+	}
+	if err := s.turns(ctx, why.Leaves); err != nil {
+		return Why{}, err
+	}
+	why.Standing, err = s.standing(ctx, id, index, plan, leaves, why.Leaves)
+	return why, err
+}
+
+// whyChunk is the obstacle that the chunk itself is to every branch.
+func whyChunk(c *queue.Chunk, parked bool) (w BranchWhy) {
+	switch c.State {
+	case queue.ChunkDone:
+		w.Obstacle = IsDone
+	case queue.ChunkDead:
+		w.Obstacle = IsDead
+	case queue.ChunkSkipped:
+		w.Obstacle = IsSkipped
+	case queue.ChunkReserved:
+		w.Obstacle, w.Until, w.Consumer = IsReserved, c.Deadline, c.Consumer
+	case queue.ChunkWaiting:
+		w.Obstacle, w.Until = IsWaiting, c.NotBefore
+		if parked {
+			w.Obstacle = NotYetDue
+		}
+	}
+	return w
+}
+
+// why finds the obstacles in one hold of the mutex, but for whose turn it is.
+func (m *machine) why(r *record, index uint32, leaves []strategy.Leaf, views []*backlog.View, why *Why) (n looks) {
+	chunk := m.chunk(r, index)
+	why.State = chunk.State
+	own := whyChunk(&chunk, r.parked && r.sub.IsAvailable(index))
+	meta := r.sub.Meta()
+	giving := -1 // the first leaf of the first branch that has something to give
+	for i := range leaves {
+		leaf, w := &leaves[i], &why.Leaves[i]
+		n++
+		if *w = own; w.Obstacle != NoObstacle {
+			continue
+		}
+		view := views[leaf.Of]
+		*w = whyLeaf(leaf.Branch, meta, m.valueNow)
+		if w.Obstacle != NotAdmitted {
+			for _, seat := range view.Seats(r.sub, leaf.Number) {
+				w.Seats = append(w.Seats, Seat{Tenant: seat.Tenant(), share: seat.Share})
+			}
+		}
+		if w.Obstacle == NoObstacle && giving >= 0 {
+			w.Obstacle, w.HiddenBy = IsHidden, giving
+		}
+		if w.Obstacle == NoObstacle {
+			n += looks(2 * len(leaf.Arms))
+			if by, ok := m.backlog.Overtaken(view, r.sub, leaf.Number); ok {
+				w.Obstacle, w.HiddenBy = IsOvertaken, i-leaf.Number+by
+			}
+		}
+		if last := i+1 < len(leaves) && leaves[i+1].Of != leaf.Of; last && giving < 0 {
+			n += 2
+			if by, ok := m.backlog.Gives(view); ok {
+				giving = i - leaf.Number + by
+			}
+		}
+	}
+	return n
+}
+
+// valueState is what holds of a value at a moment: how many of its chunks are in flight, and how many an operator allows.
+type valueState struct{ inFlight, limit uint32 }
+
+func (m *machine) valueNow(entry queue.MetaEntry) valueState {
+	return valueState{m.backlog.InFlight(entry.Key, entry.Value), m.backlog.ValueSettings(entry.Key, entry.Value).Limit}
+}
+
+// whyLeaf is the obstacle that the leaf's filters and limits are, or the limits of an operator.
+func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) valueState) BranchWhy {
+	for _, f := range leaf.Filters {
+		if value, there := meta.Find(f.Key); !there || value != f.Value {
+			return BranchWhy{Obstacle: NotAdmitted, Filter: f, Value: value, HasValue: there}
+		}
+	}
+	for _, l := range leaf.Limits {
+		if value, there := meta.Find(l.Key); there {
+			if n := now(queue.MetaEntry{Key: l.Key, Value: value}).inFlight; n >= l.Max {
+				return BranchWhy{Obstacle: IsLimited, Limit: l, Value: value, HasValue: true, InFlight: n}
+			}
+		}
+	}
+	for _, entry := range meta {
+		if at := now(entry); at.inFlight >= at.limit {
+			limit := strategy.Limit{Key: entry.Key, Max: at.limit}
+			return BranchWhy{Obstacle: IsWithheld, Limit: limit, Value: entry.Value, HasValue: true, InFlight: at.inFlight}
+		}
+	}
+	return BranchWhy{}
+}

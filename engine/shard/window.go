@@ -1,0 +1,301 @@
+package shard
+
+import (
+	"math"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// maxScorings is how many scored branches keep their windows; of more the least recently used begins anew.
+const maxScorings = 256
+
+// scoring is what is known of a scored branch from one reserve to the next.
+type scoring struct {
+	frame   *frame
+	changes []uint64 // of the views, when the frame was made
+	emitted uint64   // chunks: every so manyth is the oldest candidate's
+	used    uint64
+}
+
+// frame is a window of candidates in the inner order, with what does not change of them. While nothing changes in the views
+// of ordered branches, one frame serves many reserves.
+type frame struct {
+	rows   []*backlog.Submission
+	scorer strategy.Scorer
+	most   int               // rows that were asked for
+	still  []strategy.Values // by column; empty of those that change
+	words  []string
+	wordOf map[string]uint32
+	limits []int64 // by column LimitOf: of the branch alone, -1 for none
+	passed []int64 // by row: windows in which it was passed over
+}
+
+// windowScratch is the memory of one reserve's windows, kept for the next.
+type windowScratch struct {
+	strategy.Window
+	standing *scoring
+	frame    *frame
+	views    []*backlog.View
+	scores   []float64
+	over     []bool
+	numbers  [][]int64 // by column
+	rank     strategy.Ranking
+	best     int
+	oldest   int
+	seen     map[*backlog.Submission]bool // of the windows before
+}
+
+func (s *Shard) scratchWindow() *windowScratch {
+	if w, ok := s.windows.Get().(*windowScratch); ok {
+		return w
+	}
+	return &windowScratch{}
+}
+
+// see leaves the candidates of this window out of the next.
+func (w *windowScratch) see() {
+	if w.seen == nil {
+		w.seen = map[*backlog.Submission]bool{}
+	}
+	for _, sub := range w.frame.rows {
+		w.seen[sub] = true
+	}
+}
+
+func (m *machine) scoringOf(br *strategy.Branch) *scoring {
+	m.scoringUses++
+	x := m.scorings[br.Key()]
+	if x == nil {
+		if len(m.scorings) >= maxScorings {
+			m.dropScoring()
+		}
+		x = &scoring{}
+		m.scorings[br.Key()] = x
+	}
+	x.used = m.scoringUses
+	return x
+}
+
+func (m *machine) dropScoring() {
+	oldest, at := uint64(math.MaxUint64), ""
+	for key, x := range m.scorings {
+		if x.used < oldest { // no two are equal
+			oldest, at = x.used, key
+		}
+	}
+	delete(m.scorings, at)
+}
+
+// frame finds the next window of candidates: the last one, if it still holds.
+func (m *machine) frame(x *scoring, br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int, seen map[*backlog.Submission]bool) *frame {
+	if seen != nil {
+		return m.makeFrame(br, views, scorer, rows, func(s *backlog.Submission) bool { return seen[s] })
+	}
+	if f := x.frame; f != nil && f.scorer == scorer && f.most == rows && x.holds(views) {
+		return f
+	}
+	f := m.makeFrame(br, views, scorer, rows, nil)
+	if x.frame != nil {
+		f.remember(x.frame)
+	}
+	x.frame, x.changes = f, x.changes[:0]
+	for _, v := range views {
+		x.changes = append(x.changes, v.Changes())
+	}
+	return f
+}
+
+// holds says that the views give the same submissions in the same order as when the frame was made.
+func (x *scoring) holds(views []*backlog.View) bool {
+	for i, v := range views {
+		if !v.Ordered() || i >= len(x.changes) || v.Changes() != x.changes[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// remember takes over how often candidates were passed over.
+func (f *frame) remember(before *frame) {
+	passed := make(map[*backlog.Submission]int64, len(before.rows))
+	for row, n := range before.passed {
+		if n > 0 {
+			passed[before.rows[row]] = n
+		}
+	}
+	for row, sub := range f.rows {
+		f.passed[row] = passed[sub]
+	}
+}
+
+func (m *machine) makeFrame(br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int, skip func(*backlog.Submission) bool) *frame {
+	f := &frame{scorer: scorer, most: rows, wordOf: map[string]uint32{}}
+	f.rows = m.backlog.Window(views, rows, skip, m.rnd, make([]*backlog.Submission, 0, rows))
+	f.passed = make([]int64, len(f.rows))
+	reads := scorer.Reads()
+	f.still = make([]strategy.Values, len(reads))
+	f.limits = make([]int64, len(reads))
+	for i, c := range reads {
+		switch c.Property {
+		case strategy.ID, strategy.Total, strategy.MetaInt, strategy.MetaString:
+			f.still[i] = m.stillColumn(f, c)
+		case strategy.LimitOf:
+			f.limits[i] = limitOf(br, c.Key)
+		}
+	}
+	return f
+}
+
+// limitOf is how many chunks of a value the branch lets be in flight at most, -1 if some alternative does not limit it.
+func limitOf(br *strategy.Branch, key queue.MetaKey) (most int64) {
+	most = 0
+	br.Leaves(func(leaf *strategy.Branch) bool {
+		at := slices.IndexFunc(leaf.Limits, func(l strategy.Limit) bool { return l.Key == key })
+		if at < 0 {
+			most = -1
+			return false
+		}
+		most = max(most, int64(leaf.Limits[at].Max))
+		return true
+	})
+	return most
+}
+
+// stillColumn is a column that stays the same as long as the frame does.
+func (m *machine) stillColumn(f *frame, c strategy.Column) (v strategy.Values) {
+	key := m.backlog.Key(c.Key)
+	if c.Property == strategy.MetaString {
+		v.Words = make([]uint32, len(f.rows))
+	} else {
+		v.Numbers = make([]int64, len(f.rows))
+	}
+	if c.Property == strategy.MetaInt {
+		v.Present = make([]bool, len(f.rows))
+	}
+	for row, sub := range f.rows {
+		switch c.Property {
+		case strategy.ID:
+			v.Numbers[row] = int64(sub.ID())
+		case strategy.Total:
+			v.Numbers[row] = int64(sub.Chunks())
+		case strategy.MetaInt:
+			if value, _, _, has := sub.Value(key); has && value.IsInt() {
+				v.Numbers[row], v.Present[row] = value.Int(), true
+			}
+		case strategy.MetaString:
+			if value, _, _, has := sub.Value(key); has && !value.IsInt() {
+				v.Words[row] = f.word(value.Text())
+			}
+		}
+	}
+	return v
+}
+
+func (f *frame) word(text string) uint32 {
+	id, known := f.wordOf[text]
+	if !known {
+		f.words = append(f.words, text)
+		id = uint32(len(f.words))
+		f.wordOf[text] = id
+	}
+	return id
+}
+
+// gather fills in the window: the columns that stand, and those that change.
+func (m *machine) gather(w *windowScratch, br *strategy.Branch, reads []strategy.Column, context queue.Meta, now queue.Time) {
+	f := w.frame
+	w.Rows, w.Dictionary = len(f.rows), f.words
+	w.Columns = slices.Grow(w.Columns[:0], len(reads))[:len(reads)]
+	for len(w.numbers) < len(reads) {
+		w.numbers = append(w.numbers, nil)
+	}
+	if cap(w.scores) < w.Rows {
+		w.scores = make([]float64, w.Rows)
+	}
+	w.scores = w.scores[:w.Rows]
+	random := false
+	br.Leaves(func(leaf *strategy.Branch) bool { random = leaf.Order == strategy.Random; return false })
+	for i, c := range reads {
+		switch {
+		case c.Single():
+			w.Columns[i] = w.contextColumn(c, context)
+		case f.still[i].Numbers != nil || f.still[i].Words != nil:
+			w.Columns[i] = f.still[i]
+		default:
+			w.numbers[i] = slices.Grow(w.numbers[i][:0], w.Rows)[:w.Rows]
+			w.Columns[i] = strategy.Values{Numbers: w.numbers[i]}
+			m.movingColumn(f, c, f.limits[i], random, now, w.numbers[i])
+		}
+	}
+	for row := range f.passed {
+		f.passed[row]++ // whoever is taken begins at 0 again
+	}
+}
+
+// movingColumn fills in a column whose values change from one reserve to the next.
+func (m *machine) movingColumn(f *frame, c strategy.Column, limit int64, random bool, now queue.Time, dst []int64) {
+	key := m.backlog.Key(c.Key)
+	for row, sub := range f.rows {
+		r, live := sub.Data.(*record)
+		if live = live && r.sub != nil; !live {
+			dst[row] = 0
+			continue
+		}
+		switch c.Property {
+		case strategy.Index:
+			dst[row] = int64(sub.Next(random))
+		case strategy.Priority:
+			dst[row] = sub.Priority()
+		case strategy.Age:
+			dst[row] = max(0, int64(now-r.id.Time()))
+		case strategy.Attempts:
+			dst[row] = 0
+			if len(r.tries) > 0 {
+				dst[row] = int64(r.attempt(sub.Next(random))) - 1
+			}
+		case strategy.MaxAttempts:
+			dst[row] = int64(m.maxAttempts(r))
+		case strategy.Available:
+			dst[row] = int64(sub.Available())
+		case strategy.Skipped:
+			dst[row] = f.passed[row]
+		case strategy.InFlightSubmission:
+			dst[row] = int64(sub.InFlight())
+		case strategy.InFlight:
+			_, inFlight, _, _ := sub.Value(key)
+			dst[row] = int64(inFlight)
+		case strategy.LimitOf:
+			dst[row] = limit
+			if _, _, operator, has := sub.Value(key); has && operator != queue.NoLimit && (limit < 0 || int64(operator) < limit) {
+				dst[row] = int64(operator)
+			}
+		}
+	}
+}
+
+// contextColumn is a column of one row: what the reservation says of a key.
+func (w *windowScratch) contextColumn(c strategy.Column, context queue.Meta) strategy.Values {
+	value, has := context.Find(c.Key)
+	if c.Property == strategy.ContextInt {
+		if !has || !value.IsInt() {
+			return strategy.Values{Numbers: []int64{0}, Present: []bool{false}}
+		}
+		return strategy.Values{Numbers: []int64{value.Int()}, Present: []bool{true}}
+	}
+	if !has || value.IsInt() {
+		return strategy.Values{Words: []uint32{0}}
+	}
+	id, known := w.frame.wordOf[value.Text()]
+	if !known {
+		at := slices.Index(w.Dictionary, value.Text())
+		if at < 0 {
+			w.Dictionary = append(slices.Clip(w.Dictionary), value.Text())
+			at = len(w.Dictionary) - 1
+		}
+		id = uint32(at + 1)
+	}
+	return strategy.Values{Words: []uint32{id}}
+}

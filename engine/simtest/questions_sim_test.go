@@ -1,0 +1,246 @@
+package simtest
+
+import (
+	"slices"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// ask asks every question in the middle of the others' work.
+func (c *crowd) ask() {
+	list, err := c.shard.List(ctx, everything, 0, 1)
+	if err != nil {
+		c.t.Error(err)
+	}
+	seed := uint64(c.since())
+	for i := range list {
+		if err := askAll(c.shard, c.plans[seed%uint64(len(c.plans))], list[i].ID, seed); err != nil {
+			c.t.Error(err)
+		}
+	}
+}
+
+// ask asks about a strategy and a chunk, and holds the answers against the model. That nothing changed is seen by all steps
+// that follow.
+func (s *sim) ask() {
+	text := s.drawStrategy(s.r.IntN(4))
+	if s.chance(40) {
+		text = s.drawNested()
+	}
+	parsed, err := strategy.Parse(text)
+	s.must(text, err)
+	p := parsed.Plan()
+	s.log.add("ask about %s", text)
+	most := 1 + s.r.IntN(20)
+	x, err := s.shard.Explain(ctx, p, most, s.r.Uint64())
+	if s.refused(p, err) {
+		return
+	}
+	s.must("explain", err)
+	s.checkPicks(p, x.Picks, most)
+	if len(s.m.subs) == 0 {
+		return
+	}
+	sub := s.m.subs[s.r.IntN(len(s.m.subs))]
+	index := s.r.Uint32N(sub.asked.Chunks.Count)
+	why, err := s.shard.Why(ctx, sub.id, index, p)
+	s.must("why", err)
+	s.checkWhy(p, sub, int(index), &why)
+}
+
+// drawNested makes up alternatives in Fair and Fair in Fair: of few kinds, as each has a ledger.
+func (s *sim) drawNested() string {
+	text := pickOf(s,
+		`Fair("a", OrElse(MaxSimultaneous("a", 1, OldestFirst), NewestFirst))`,
+		`Fair("a", OrElse(SelectOnly("b", 1, CustomPriority), Fair("b", PreferDistinct("c", 1, OldestFirst))))`,
+		`Fair("b", time, OrElse(Fair("a", MaxSimultaneous("c", 2, MaxSimultaneous("b", 2, Random))), Fair("$submission", OldestFirst)))`,
+		`Fair("c", Fair("a", OrElse(MaxSimultaneous("b", 1, NewestFirst), Random)))`,
+	)
+	return pickOf(s, text, text, `PreferDistinct("b", 2, `+text+`)`, `OrElse(SelectOnly("a", 1, OldestFirst), `+text+`)`)
+}
+
+// checkPicks plays the picks in the model as if they were reserved: each has to be one that the first branch with something to
+// give may give, by the leaf that may, and there may not be fewer than there could be.
+func (s *sim) checkPicks(p *strategy.Plan, picks []shard.ExplainedPick, most int) {
+	var taken []*modelChunk
+	defer func() {
+		for _, c := range taken {
+			c.state = queue.ChunkReady
+		}
+	}()
+	giving := func() int {
+		return slices.IndexFunc(p.Branches, func(br strategy.Branch) bool { return s.m.first(&br) != nil })
+	}
+	leaves := p.Leaves()
+	for i := range picks {
+		pick := &picks[i]
+		leaf := &leaves[pick.Leaf]
+		branch, x := giving(), s.m.sub(pick.Submission)
+		if branch != leaf.Of || x == nil || x.chunks[pick.Index].state != queue.ChunkReady || !s.m.admits(leaf.Branch, x) {
+			s.fail("pick %d of %s/%d by leaf %d, want one that branch %d admits; plan\n%s", i, pick.Submission, pick.Index, pick.Leaf, branch, p)
+		}
+		if first, by := s.m.firstBeside(&p.Branches[branch], x, s.m.subs); first != x || by != leaf.Branch {
+			s.fail("pick %d of %s by %s, want one of %s by %s", i, x.id, leaf.Text(), first.id, by.Key())
+		}
+		if len(pick.Skipped) != pick.Leaf || len(leaf.Around) != len(pick.Tenants) {
+			s.fail("pick %d by leaf %d tells of %d leaves before, tenants %v", i, pick.Leaf, len(pick.Skipped), pick.Tenants)
+		}
+		s.checkTenants(x, leaf, pick.Tenants)
+		for j := range pick.Skipped {
+			if got, want := pick.Skipped[j].Obstacle, s.obstacle(leaves[j].Branch, x); got != want || got == shard.NoObstacle {
+				s.fail("pick %d: leaf %s has the obstacle %d, want %d and not none", i, leaves[j].Text(), got, want)
+			}
+		}
+		x.chunks[pick.Index].state = queue.ChunkReserved
+		taken = append(taken, x.chunks[pick.Index])
+	}
+	if branch := giving(); len(picks) > most || len(picks) < most && branch >= 0 {
+		s.fail("%d picks of %d, branch %d has something left", len(picks), most, branch)
+	}
+}
+
+// checkTenants holds the tenants that a submission is said to belong to against its meta.
+func (s *sim) checkTenants(x *modelSub, leaf *strategy.Leaf, tenants []backlog.Tenant) {
+	for level := range tenants {
+		key := leaf.Around[level].Fair
+		want, has := x.asked.Meta.Find(key)
+		if key == strategy.SubmissionKey {
+			want, has = queue.StringValue(x.id.String()), true
+		}
+		if got := &tenants[level]; got.Value != want || got.HasValue != has {
+			s.fail("under %s the tenant of %s at level %d is %+v, want %v", leaf.Text(), x.id, level, got, want)
+		}
+	}
+}
+
+// obstacle is what the leaf has against the submission, if any, or an operator.
+func (s *sim) obstacle(leaf *strategy.Branch, x *modelSub) shard.Obstacle {
+	if !x.matches(leaf) {
+		return shard.NotAdmitted
+	}
+	for _, l := range leaf.Limits {
+		if v, there := x.asked.Meta.Find(l.Key); there && s.m.inFlight(l.Key, v) >= l.Max {
+			return shard.IsLimited
+		}
+	}
+	if s.m.withheld(x) {
+		return shard.IsWithheld
+	}
+	return shard.NoObstacle
+}
+
+// overtaken says whether an earlier alternative has something for the tenants of the submission.
+func (s *sim) overtaken(leaf *strategy.Leaf, x *modelSub) bool {
+	among := s.m.subs
+	for level, k := range leaf.Arms {
+		around := leaf.Around[level]
+		among = slices.DeleteFunc(slices.Clone(among), func(y *modelSub) bool { return !sameTenant(around.Fair, x, y) })
+		for i := range around.Inner[:k] {
+			if slices.ContainsFunc(among, func(y *modelSub) bool { return s.m.admits(&around.Inner[i], y) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ofChunk is what the state of a chunk has against every leaf.
+func ofChunk(x *modelSub, index int, state queue.ChunkState) shard.Obstacle {
+	if state == queue.ChunkWaiting && x.chunks[index].state == queue.ChunkReady {
+		return shard.NotYetDue
+	}
+	return map[queue.ChunkState]shard.Obstacle{
+		queue.ChunkDone: shard.IsDone, queue.ChunkDead: shard.IsDead, queue.ChunkSkipped: shard.IsSkipped,
+		queue.ChunkReserved: shard.IsReserved, queue.ChunkWaiting: shard.IsWaiting,
+	}[state]
+}
+
+// checkWhy holds every obstacle against the model, and that a chunk stands somewhere if and only if a leaf admits it.
+func (s *sim) checkWhy(p *strategy.Plan, x *modelSub, index int, why *shard.Why) {
+	chunk, leaves := x.chunk(index), p.Leaves()
+	if why.State != chunk.State || len(why.Leaves) != len(leaves) {
+		s.fail("why %s/%d: state %s and %d leaves, want %s and %d", x.id, index, why.State, len(why.Leaves), chunk.State, len(leaves))
+	}
+	giving := slices.IndexFunc(p.Branches, func(br strategy.Branch) bool { return s.m.first(&br) != nil })
+	stands := -1
+	for i := range leaves {
+		leaf, w := &leaves[i], &why.Leaves[i]
+		want := ofChunk(x, index, chunk.State)
+		if want == shard.NoObstacle {
+			if want = s.obstacle(leaf.Branch, x); want == shard.NoObstacle && stands < 0 {
+				stands = i
+			}
+			if want != shard.NotAdmitted && len(w.Seats) != len(leaf.Around) {
+				s.fail("why %s/%d: it has %d seats in %s, want %d", x.id, index, len(w.Seats), leaf.Text(), len(leaf.Around))
+			}
+		}
+		switch {
+		case want != shard.NoObstacle:
+		case giving < leaf.Of:
+			want = shard.IsHidden
+		case s.overtaken(leaf, x):
+			want = shard.IsOvertaken
+		}
+		before := 0
+		var tenants []backlog.Tenant
+		for _, seat := range w.Seats {
+			before += seat.Before
+			tenants = append(tenants, seat.Tenant)
+		}
+		s.checkTenants(x, leaf, tenants)
+		if turn := before > 0 && want == shard.NoObstacle; turn && w.Obstacle != shard.NotItsTurn || !turn && w.Obstacle != want {
+			s.fail("why %s/%d (%s): leaf %s has the obstacle %d, with %d tenants before, want %d", x.id, index, chunk.State, leaf.Text(), w.Obstacle, before, want)
+		}
+		by := &leaves[w.HiddenBy]
+		if want == shard.IsHidden && by.Of != giving || want == shard.IsOvertaken && (by.Of != leaf.Of || w.HiddenBy >= i) || want >= shard.IsHidden && s.m.first(by.Branch) == nil {
+			s.fail("why %s/%d: leaf %s is said to be hidden by %s, which is not so; branch %d gives", x.id, index, leaf.Text(), by.Text(), giving)
+		}
+	}
+	if at := why.Standing; (at != nil) != (stands >= 0) || at != nil && at.Leaf != stands {
+		s.fail("why %s/%d: it stands at %+v, want with leaf %d", x.id, index, at, stands)
+	}
+	if at := why.Standing; at != nil {
+		s.checkStanding(p, x, index, at, &leaves[at.Leaf])
+	}
+}
+
+// checkStanding counts what the model has before the chunk. Under Fair only what comes before all tenants is sure.
+func (s *sim) checkStanding(p *strategy.Plan, x *modelSub, index int, at *shard.Standing, leaf *strategy.Leaf) {
+	earlier, same, all := 0, 0, 0
+	br := leaf.Branch
+	for _, y := range s.m.subs {
+		ready := 0
+		for i, c := range y.chunks {
+			if c.state == queue.ChunkReady && (y != x || br.Order == strategy.Random || i < index) {
+				ready++
+			}
+		}
+		first := slices.IndexFunc(p.Branches, func(b strategy.Branch) bool { return s.m.admits(&b, y) })
+		if first >= 0 && first <= leaf.Of {
+			all += int(y.count(queue.ChunkReady))
+		}
+		switch {
+		case first < 0 || first > leaf.Of:
+		case first < leaf.Of:
+			earlier += int(y.count(queue.ChunkReady))
+		case y == x || br.Order == strategy.Random || precedes(br.Order, y, x):
+			same += ready
+		}
+	}
+	switch off := len(x.chunks); {
+	case len(leaf.Around) > 0:
+		if int(at.Ahead) < earlier || int(at.Ahead) >= all {
+			s.fail("%s/%d stands at %+v, want %d to %d before it", x.id, index, at, earlier, all-1)
+		}
+	case br.Order == strategy.Random:
+		if at.Among != uint64(same) || at.Ahead != uint64(earlier+(same-1)/2) {
+			s.fail("%s/%d stands at %+v, want %d before it and %d to draw among", x.id, index, at, earlier+(same-1)/2, same)
+		}
+	// Within the submission, chunks that were put back come before those that never were taken, and the model does not tell them apart.
+	case int(at.Ahead) < earlier+same-off || int(at.Ahead) > earlier+same+off:
+		s.fail("%s/%d stands at %+v, want about %d", x.id, index, at, earlier+same)
+	}
+}

@@ -1,0 +1,543 @@
+package simtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// scorer scores with a Go function: what the shard does with scores does not depend on where they come from.
+type scorer struct {
+	reads  []strategy.Column
+	spread bool
+	most   int // rows; 0: 4096
+	absent bool
+	score  func(w *strategy.Window, scores []float64) error
+}
+
+func (s *scorer) Check(*strategy.Scored) error { return nil }
+
+func (s *scorer) Scorer(*strategy.Scored) (strategy.Scorer, bool) { return s, !s.absent }
+
+func (s *scorer) Reads() []strategy.Column { return s.reads }
+
+func (s *scorer) Rows() (normal, most int) {
+	if s.most > 0 {
+		return s.most, s.most
+	}
+	return strategy.DefaultWindow, strategy.MaxWindow
+}
+
+func (s *scorer) Spread() bool { return s.spread }
+
+func (s *scorer) Score(_ context.Context, w *strategy.Window, scores []float64) error {
+	return s.score(w, scores)
+}
+
+// byRank scores by the integer meta "rank".
+func byRank(score func(rank int64) float64) *scorer {
+	return &scorer{reads: []strategy.Column{{Property: strategy.MetaInt, Key: "rank"}}, score: func(w *strategy.Window, scores []float64) error {
+		for i := range scores {
+			scores[i] = score(w.Columns[0].Numbers[i])
+		}
+		return nil
+	}}
+}
+
+func openScored(t *testing.T, s *scorer) *box {
+	b := newBox(t, relaxed())
+	b.scorers = s
+	b.open()
+	return b
+}
+
+func (b *box) insertRanked(rank int64, chunks uint32, more ...queue.MetaEntry) queue.Submission {
+	b.t.Helper()
+	meta := append(queue.Meta{{Key: "rank", Value: queue.IntValue(rank)}}, more...)
+	slices.SortFunc(meta, func(x, y queue.MetaEntry) int { return cmp.Compare(x.Key, y.Key) })
+	s, _, err := b.shard.Insert(ctx, &queue.NewSubmission{Meta: meta, Chunks: queue.Chunks{Count: chunks, Prefix: "x/"}})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+func (b *box) reserveBy(text string, most int) []queue.Reservation {
+	b.t.Helper()
+	got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(b.t, text), Max: most, Consumer: "c"}, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return got.Reservations
+}
+
+func ranks(list []queue.Reservation) (got []int64) {
+	for i := range list {
+		rank, _ := list[i].Meta.Find("rank")
+		got = append(got, rank.Int())
+	}
+	return got
+}
+
+// Larger scores go first, equal ones in the inner order, infinities are scores like others, and NaN is left out: for an explicit
+// fallback, not for the implicit one.
+func TestScoredOrder(t *testing.T) {
+	t.Parallel()
+	score := byRank(func(rank int64) float64 {
+		return map[int64]float64{0: 5, 1: math.Inf(-1), 2: math.NaN(), 3: 5, 4: math.Inf(1), 5: -7}[rank]
+	})
+	for text, want := range map[string][]int64{
+		`Plugin("p", OldestFirst)`:                      {4, 0, 3, 5, 1},
+		`Plugin("p", NewestFirst)`:                      {4, 3, 0, 5, 1},
+		`OrElse(Plugin("p", OldestFirst), NewestFirst)`: {4, 0, 3, 5, 1, 2},
+		`SelectOnly("rank", 2, Plugin("p", Random))`:    nil,
+	} {
+		b := openScored(t, score)
+		for rank := range int64(6) {
+			b.insertRanked(rank, 1)
+		}
+		if got := ranks(b.reserveBy(text, 10)); !slices.Equal(got, want) {
+			t.Errorf("%s gave %v, want %v", text, got, want)
+		}
+	}
+}
+
+// A fault, or nobody to score, hands the same request to the inner order, or to what stands behind.
+func TestScoredFault(t *testing.T) {
+	t.Parallel()
+	fault := &scorer{score: func(*strategy.Window, []float64) error { return errors.New("a trap") }}
+	for name, s := range map[string]*scorer{"fault": fault, "absent": {absent: true}} {
+		for text, want := range map[string][]int64{
+			`Plugin("p", OldestFirst)`:                                             {0, 1, 2, 3},
+			`OrElse(Plugin("p", OldestFirst), NewestFirst)`:                        {3, 2, 1, 0},
+			`OrElse(SelectOnly("rank", 2, Plugin("p", OldestFirst)), NewestFirst)`: {3, 2, 1, 0},
+		} {
+			b := openScored(t, s)
+			for rank := range int64(4) {
+				b.insertRanked(rank, 1)
+			}
+			if got := ranks(b.reserveBy(text, 10)); !slices.Equal(got, want) {
+				t.Errorf("%s: %s gave %v, want %v", name, text, got, want)
+			}
+		}
+	}
+}
+
+// What an empty answer says when the scorer wants nothing of what there is, and when there is nothing.
+func TestScoredEmpty(t *testing.T) {
+	t.Parallel()
+	b := openScored(t, byRank(func(int64) float64 { return math.NaN() }))
+	request := shard.Request{Plan: plan(t, `Plugin("p", OldestFirst)`), Max: 1}
+	for _, want := range []queue.EmptyReason{queue.Nothing, queue.AllSkipped} {
+		got, err := b.shard.Reserve(ctx, request, nil)
+		if err != nil || got.Reason != want {
+			t.Errorf("got %v, %v, want %v", got.Reason, err, want)
+		}
+		b.insertRanked(1, 3)
+	}
+}
+
+// Candidates beyond a window are asked when those in it are skipped, up to four windows.
+func TestScoredWindows(t *testing.T) {
+	t.Parallel()
+	s := byRank(func(rank int64) float64 {
+		if rank < 40 {
+			return math.NaN()
+		}
+		return float64(rank)
+	})
+	b := openScored(t, s)
+	for rank := range int64(100) {
+		b.insertRanked(rank, 1)
+	}
+	if got := ranks(b.reserveBy(`Plugin("p", window=16, explore=0, OldestFirst)`, 3)); !slices.Equal(got, []int64{47, 46, 45}) {
+		t.Errorf("got %v, want the best three of the third window", got)
+	}
+	s.score = func(_ *strategy.Window, scores []float64) error {
+		for i := range scores {
+			scores[i] = math.NaN()
+		}
+		return nil
+	}
+	if got := b.reserveBy(`Plugin("p", window=16, explore=0, OldestFirst)`, 3); len(got) != 0 {
+		t.Errorf("got %v, though all was skipped", ranks(got))
+	}
+}
+
+// The oldest candidate is served within 16 emissions however low its score, and none goes further ahead than its window.
+func TestScoredStarvation(t *testing.T) {
+	t.Parallel()
+	b := openScored(t, byRank(func(rank int64) float64 { return float64(rank) }))
+	for rank := range int64(400) {
+		b.insertRanked(rank, 1)
+	}
+	const window = 32
+	gone := map[int64]bool{}
+	waited := 0
+	for range 300 {
+		rank := ranks(b.reserveBy(`Plugin("p", window=32, OldestFirst)`, 1))[0]
+		oldest, ahead := int64(0), 0
+		for gone[oldest] {
+			oldest++
+		}
+		for r := range rank {
+			if !gone[r] {
+				ahead++
+			}
+		}
+		if ahead >= window {
+			t.Fatalf("%d was served before %d older ones, want fewer than %d", rank, ahead, window)
+		}
+		if waited++; rank == oldest {
+			waited = 0
+		}
+		if waited >= strategy.DefaultExplore {
+			t.Fatalf("the oldest, %d, waits for %d emissions", oldest, waited)
+		}
+		gone[rank] = true
+	}
+}
+
+// spread takes one chunk of each candidate and pass; otherwise the best one fills the request.
+func TestScoredSpread(t *testing.T) {
+	t.Parallel()
+	for spread, want := range map[bool][]int64{false: {2, 2, 2, 2, 1, 1, 1}, true: {2, 1, 0, 2, 1, 0, 2}} {
+		s := byRank(func(rank int64) float64 { return float64(rank) })
+		s.spread = spread
+		b := openScored(t, s)
+		for rank := range int64(3) {
+			b.insertRanked(rank, 4)
+		}
+		if got := ranks(b.reserveBy(`Plugin("p", explore=0, OldestFirst)`, 7)); !slices.Equal(got, want) {
+			t.Errorf("spread %v: got %v, want %v", spread, got, want)
+		}
+	}
+}
+
+// Every column says what is so at this moment.
+func TestScoredColumns(t *testing.T) {
+	t.Parallel()
+	var seen string
+	s := &scorer{}
+	for _, c := range []strategy.Column{
+		{Property: strategy.ID}, {Property: strategy.Index}, {Property: strategy.Priority}, {Property: strategy.Age}, {Property: strategy.Attempts},
+		{Property: strategy.MaxAttempts}, {Property: strategy.Available}, {Property: strategy.Total}, {Property: strategy.Skipped},
+		{Property: strategy.InFlightSubmission}, {Property: strategy.MetaInt, Key: "rank"}, {Property: strategy.MetaString, Key: "company"},
+		{Property: strategy.InFlight, Key: "company"}, {Property: strategy.LimitOf, Key: "company"},
+		{Property: strategy.ContextInt, Key: "zone"}, {Property: strategy.ContextString, Key: "warm"}, {Property: strategy.ContextString, Key: "cold"},
+	} {
+		s.reads = append(s.reads, c)
+	}
+	s.score = func(w *strategy.Window, scores []float64) error {
+		seen = ""
+		for row := range w.Rows {
+			for i := range w.Columns {
+				v, at := &w.Columns[i], row
+				if s.reads[i].Single() {
+					at = 0
+				}
+				switch {
+				case v.Words != nil && v.Words[at] == 0, v.Present != nil && !v.Present[at]:
+					seen += "- "
+				case v.Words != nil:
+					seen += w.Dictionary[v.Words[at]-1] + " "
+				default:
+					seen += fmt.Sprint(v.Numbers[at], " ")
+				}
+			}
+			seen += "; "
+			scores[row] = float64(row)
+		}
+		return nil
+	}
+	b := openScored(t, s)
+	acme := queue.MetaEntry{Key: "company", Value: queue.StringValue("acme")}
+	first := b.insertRanked(10, 5, acme)
+	b.clock.pass(2500 * time.Millisecond)
+	second := b.insertRanked(20, 3)
+	b.shard.SetValue(acme, queue.ValueSettings{Limit: 4})
+	context := queue.Meta{{Key: "warm", Value: queue.StringValue("acme")}, {Key: "zone", Value: queue.IntValue(3)}}
+	ask := func() {
+		t.Helper()
+		got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, `MaxSimultaneous("company", 6, Plugin("p", explore=0, OldestFirst))`), Max: 1, Context: context}, nil)
+		if err != nil || len(got.Reservations) != 1 || got.Reservations[0].Token.Submission != second.ID {
+			t.Fatalf("got %+v, %v, want a chunk of the second submission", got.Reservations, err)
+		}
+	}
+	ask()
+	want := fmt.Sprintf("%d 0 0 2500 0 10 5 5 0 0 10 acme 0 4 3 acme - ; %d 0 0 0 0 10 3 3 0 0 20 - 0 6 3 acme - ; ", first.ID, second.ID)
+	if seen != want {
+		t.Errorf("the window was\n%s\nwant\n%s", seen, want)
+	}
+	held := b.reserveBy(`SelectOnly("rank", 10, OldestFirst)`, 2)
+	if _, err := b.shard.Fail(ctx, []queue.FailItem{{Token: held[0].Token, HasRetry: true}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.shard.SetPriority(ctx, first.ID, 7); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.pass(500 * time.Millisecond)
+	ask()
+	want = fmt.Sprintf("%d 0 7 3000 1 10 4 5 1 1 10 acme 1 4 3 acme - ; %d 1 0 500 0 10 2 3 0 1 20 - 0 6 3 acme - ; ", first.ID, second.ID)
+	if seen != want {
+		t.Errorf("the second window was\n%s\nwant\n%s", seen, want)
+	}
+}
+
+// Scored reserves against what a plain model of windows says, through inserts, completions, releases, priorities and limits.
+func TestScoredModel(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 77))
+		formula := func(priority, available, inFlight int64) float64 {
+			if (priority+available)%11 == 0 {
+				return math.NaN()
+			}
+			return float64(priority*3 - available%7 - 2*inFlight)
+		}
+		s := &scorer{most: 16, reads: []strategy.Column{{Property: strategy.Priority}, {Property: strategy.Available}, {Property: strategy.InFlight, Key: "rank"}}}
+		s.score = func(w *strategy.Window, scores []float64) error {
+			for i := range scores {
+				scores[i] = formula(w.Columns[0].Numbers[i], w.Columns[1].Numbers[i], w.Columns[2].Numbers[i])
+			}
+			return nil
+		}
+		m := &scoredModel{t: t, seed: seed, b: openScored(t, s), r: r, formula: formula, limit: map[int64]uint32{}}
+		for m.step = range 400 {
+			m.act()
+		}
+	}
+}
+
+type scoredModel struct {
+	t       *testing.T
+	seed    uint64
+	step    int
+	b       *box
+	r       *rand.Rand
+	formula func(priority, available, inFlight int64) float64
+	subs    []*scoredSub // by id
+	held    []queue.Token
+	limit   map[int64]uint32
+}
+
+type scoredSub struct {
+	id                                  queue.SubmissionID
+	rank, priority, available, inFlight int64
+}
+
+func (m *scoredModel) fatalf(format string, args ...any) {
+	m.t.Helper()
+	m.t.Fatalf("seed %d step %d: %s", m.seed, m.step, fmt.Sprintf(format, args...))
+}
+
+func (m *scoredModel) sub(id queue.SubmissionID) *scoredSub {
+	return m.subs[slices.IndexFunc(m.subs, func(x *scoredSub) bool { return x.id == id })]
+}
+
+func (m *scoredModel) inFlight(rank int64) (n int64) {
+	for _, x := range m.subs {
+		if x.rank == rank {
+			n += x.inFlight
+		}
+	}
+	return n
+}
+
+func (m *scoredModel) act() {
+	switch what := m.r.IntN(10); {
+	case what < 2:
+		rank, chunks := m.r.Int64N(6), uint32(1+m.r.IntN(6))
+		s := m.b.insertRanked(rank, chunks)
+		m.subs = append(m.subs, &scoredSub{id: s.ID, rank: rank, available: int64(chunks)})
+	case what < 6:
+		m.reserve()
+	case what < 8 && len(m.held) > 0:
+		at := m.r.IntN(len(m.held))
+		token := m.held[at]
+		m.held = slices.Delete(m.held, at, at+1)
+		x := m.sub(token.Submission)
+		x.inFlight--
+		var err error
+		if what == 6 {
+			_, err = m.b.shard.Complete(ctx, []queue.CompleteItem{{Token: token}}, nil)
+		} else {
+			x.available++
+			_, err = m.b.shard.Release(ctx, []queue.ReleaseItem{{Token: token}}, nil)
+		}
+		if err != nil {
+			m.fatalf("%v", err)
+		}
+		if x.available+x.inFlight == 0 { // all done, or some waits: none waits here
+			m.subs = slices.DeleteFunc(m.subs, func(y *scoredSub) bool { return x == y })
+		}
+	case what == 8 && len(m.subs) > 0:
+		x := m.subs[m.r.IntN(len(m.subs))]
+		x.priority = m.r.Int64N(5)
+		if _, err := m.b.shard.SetPriority(ctx, x.id, x.priority); err != nil {
+			m.fatalf("%v", err)
+		}
+	case what == 9:
+		rank, limit := m.r.Int64N(6), uint32(m.r.IntN(4))
+		m.limit[rank] = limit
+		settings := queue.ValueSettings{Limit: limit}
+		if limit == 3 {
+			delete(m.limit, rank)
+			settings = queue.NoSettings()
+		}
+		m.b.shard.SetValue(queue.MetaEntry{Key: "rank", Value: queue.IntValue(rank)}, settings)
+	}
+}
+
+// eligible says whether a limit lets something of the submission be taken: 5 at once by the strategy, or what is set.
+func (m *scoredModel) eligible(x *scoredSub) bool {
+	limit := int64(5)
+	if set, is := m.limit[x.rank]; is {
+		limit = min(limit, int64(set))
+	}
+	return x.available > 0 && m.inFlight(x.rank) < limit
+}
+
+// reserve takes as the model says: windows of 16 by age, in each the best first as long as it gives, NaN never.
+func (m *scoredModel) reserve() {
+	most := 1 + m.r.IntN(8)
+	got := m.b.reserveBy(`MaxSimultaneous("rank", 5, Plugin("p", explore=0, OldestFirst))`, most)
+	var want []queue.SubmissionID
+	seen := map[*scoredSub]bool{}
+	for range 4 {
+		var window []*scoredSub
+		for _, x := range m.subs {
+			if len(window) < 16 && !seen[x] && m.eligible(x) {
+				window = append(window, x)
+				seen[x] = true
+			}
+		}
+		scores := map[*scoredSub]float64{}
+		for _, x := range window {
+			scores[x] = m.formula(x.priority, x.available, m.inFlight(x.rank))
+		}
+		rows := len(window)
+		window = slices.DeleteFunc(window, func(x *scoredSub) bool { return math.IsNaN(scores[x]) })
+		slices.SortStableFunc(window, func(x, y *scoredSub) int { return cmp.Compare(scores[y], scores[x]) })
+		for _, x := range window {
+			for len(want) < most && m.eligible(x) {
+				want = append(want, x.id)
+				x.available--
+				x.inFlight++
+			}
+		}
+		if len(want) >= most || rows < 16 {
+			break
+		}
+	}
+	var ids []queue.SubmissionID
+	for i := range got {
+		ids = append(ids, got[i].Token.Submission)
+		m.held = append(m.held, got[i].Token)
+	}
+	if !slices.Equal(ids, want) {
+		m.fatalf("reserved %d of %v, want %v", most, ids, want)
+	}
+}
+
+// A waiting reserve gets work that comes, and work that its scorer wants only after a while.
+func TestScoredWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var open atomic.Bool
+		open.Store(true)
+		b := openScored(t, byRank(func(int64) float64 {
+			if open.Load() {
+				return 1
+			}
+			return math.NaN()
+		}))
+		w := await(t, b, `Plugin("p", OldestFirst)`, 1)
+		b.insertRanked(1, 1)
+		synctest.Wait()
+		if !w.served(1) {
+			t.Fatalf("got %v, want a chunk", w)
+		}
+		open.Store(false)
+		b.insertRanked(2, 1)
+		if w = await(t, b, `Plugin("p", OldestFirst)`, 1); w.done {
+			t.Fatalf("got %v, though the scorer wants nothing", w)
+		}
+		open.Store(true)
+		time.Sleep(2 * time.Second) // of the bubble
+		synctest.Wait()
+		if !w.served(1) {
+			t.Fatalf("got %v, want a chunk once the scorer wants it", w)
+		}
+		open.Store(false)
+		b.insertRanked(3, 1)
+		w = await(t, b, `Plugin("p", OldestFirst)`, 1)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if !w.done || w.got.Reason != queue.AllSkipped {
+			t.Fatalf("got %v, want that all is skipped when the wait is over", w)
+		}
+		b.close()
+	})
+}
+
+// Many reserve by scores and without at once, under a limit: no chunk goes twice, none is lost, the limit holds.
+func TestScoredCrowd(t *testing.T) {
+	t.Parallel()
+	b := openScored(t, byRank(func(rank int64) float64 { return float64(rank % 3) }))
+	const submissions, chunks, limit = 60, 20, 3
+	for rank := range int64(submissions) {
+		b.insertRanked(rank, chunks, queue.MetaEntry{Key: "company", Value: queue.IntValue(rank % 4)})
+	}
+	texts := []string{
+		`MaxSimultaneous("company", 3, Plugin("p", window=16, OldestFirst))`, `MaxSimultaneous("company", 3, Plugin("p", Random))`,
+		`MaxSimultaneous("company", 3, Plugin("p", Fair("company", OldestFirst)))`, `MaxSimultaneous("company", 3, NewestFirst)`,
+	}
+	var flying [4]atomic.Int32
+	var done sync.Map
+	var count atomic.Int32
+	var all sync.WaitGroup
+	for worker := range 8 {
+		plan := plan(t, texts[worker%len(texts)])
+		all.Go(func() {
+			for count.Load() < submissions*chunks {
+				got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan, Max: 1 + worker%3}, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for i := range got.Reservations {
+					token := got.Reservations[i].Token
+					company, _ := got.Reservations[i].Meta.Find("company")
+					if n := flying[company.Int()].Add(1); n > limit {
+						t.Errorf("%d of company %v in flight, want at most %d", n, company, limit)
+					}
+					if _, twice := done.LoadOrStore(queue.ChunkID{Submission: token.Submission, Index: token.Index}, true); twice {
+						t.Errorf("chunk %v/%d went twice", token.Submission, token.Index)
+					}
+					flying[company.Int()].Add(-1)
+					results, err := b.shard.Complete(ctx, []queue.CompleteItem{{Token: token}}, nil)
+					if err != nil || results[0].Outcome != queue.OutcomeOK {
+						t.Errorf("complete: %v, %v", results, err)
+						return
+					}
+					count.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,251 @@
+package strategy
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Node is one block of a strategy's tree. What the block does not have is zero: Filter of SelectOnly, Limit of the two
+// limits, Fair of Fair.
+type Node struct {
+	Block   string // its name in the text form
+	Text    string // it alone, without what it holds, as in MaxSimultaneous(company<5)
+	Pointer string // into the canonical JSON, below "/strategy"
+	Parent  int    // number of the block that holds it, -1 for the root
+	After   int    // number of the first block that is not inside of it
+	Filter  Filter
+	Limit   Limit
+	Soft    bool // the limit is that of PreferDistinct
+	Fair    queue.MetaKey
+	Cost    Cost // of Fair
+}
+
+// Nodes lists the blocks of the tree in the order of the text, each before what it holds. There are none when the plan was
+// not compiled from a strategy.
+func (p *Plan) Nodes() []Node {
+	if p.root == nil {
+		return nil
+	}
+	return appendNodes(nil, p.root, pointer, -1)
+}
+
+func appendNodes(nodes []Node, b block, at string, parent int) []Node {
+	number := len(nodes)
+	nodes = append(nodes, Node{Block: b.definition().name, Text: string(appendAlone(nil, b)), Pointer: at, Parent: parent})
+	n := &nodes[number]
+	switch b := b.(type) {
+	case *selectOnly:
+		n.Filter = b.filter
+	case *maxSimultaneous:
+		n.Limit = b.limit
+	case *preferDistinct:
+		n.Limit, n.Soft = b.limit, true
+	case *fairShare:
+		n.Fair, n.Cost = b.key, b.cost
+	}
+	for i, inner := range held(b) {
+		nodes = appendNodes(nodes, inner, at+"/"+fieldOf(b, i), number)
+	}
+	nodes[number].After = len(nodes)
+	return nodes
+}
+
+// held are the blocks that a block holds.
+func held(b block) (inner []block) {
+	for _, arg := range b.arguments() {
+		inner = append(inner, arg.blocks...)
+	}
+	return inner
+}
+
+// fieldOf is where the canonical JSON of a block has the block of this place.
+func fieldOf(b block, place int) string {
+	parameters := b.definition().parameters
+	last := parameters[len(parameters)-1]
+	switch n := len(held(b)); {
+	case last.kind != blocksParameter:
+		return last.field
+	case n == len(last.pair):
+		return last.pair[place]
+	}
+	return last.field + "/" + strconv.Itoa(place)
+}
+
+// appendAlone writes a block without those that it holds.
+func appendAlone(dst []byte, b block) []byte {
+	dst = append(dst, b.definition().name...)
+	switch b := b.(type) {
+	case *selectOnly:
+		dst = append(append(append(dst, '('), b.filter.Key...), '=')
+		return append(appendValue(dst, b.filter.Value), ')')
+	case *maxSimultaneous:
+		return append(appendLimit(append(dst, '('), b.limit), ')')
+	case *preferDistinct:
+		return append(appendLimit(append(dst, '('), b.limit), ')')
+	case *fairShare:
+		if dst = append(append(dst, '('), b.key...); b.cost != ByChunk {
+			dst = append(append(dst, ", "...), b.cost.String()...)
+		}
+		return append(dst, ')')
+	case *scoredBlock:
+		_, who, _ := strings.Cut(b.scored.String(), " ")
+		return append(append(append(dst, '('), who...), ')')
+	}
+	return dst
+}
+
+func appendLimit(dst []byte, l Limit) []byte {
+	return strconv.AppendUint(append(append(dst, l.Key...), '<'), uint64(l.Max), 10)
+}
+
+// The ways through PreferDistinct.
+const (
+	withinSoftLimit = iota
+	beyondSoftLimit
+)
+
+// through notes that the leaves of a block's branches leave it by this way: which alternative of OrElse, which of the two of
+// PreferDistinct, 0 otherwise. It is called from the inside to the outside. The notes of two leaves never share memory.
+func through(way int, branches []Branch) []Branch {
+	for i := range branches {
+		branches[i].Leaves(func(leaf *Branch) bool {
+			leaf.ways = append(slices.Clip(leaf.ways), uint8(way))
+			return true
+		})
+	}
+	return branches
+}
+
+// Leaf is a branch of a plan that is not fair: one of Plan.Branches, or one inside of a fair one.
+type Leaf struct {
+	*Branch
+	Of     int       // index in Plan.Branches of the branch that it is, or that holds it
+	Number int       // its place among the leaves of that branch
+	Around []*Branch // the fair branches around it, the outermost first
+	Arms   []int     // which of the Inner of each of them leads to it
+}
+
+// Leaves are the leaves of all branches, in the order in which they are asked inside of one tenant. The list is made anew.
+func (p *Plan) Leaves() []Leaf {
+	var list []Leaf
+	for i := range p.Branches {
+		list = appendLeaves(list, Leaf{Branch: &p.Branches[i], Of: i}, len(list))
+	}
+	return list
+}
+
+// appendLeaves appends those of a branch that stands where at says; first is the number in list of the first of its plan's branch.
+func appendLeaves(list []Leaf, at Leaf, first int) []Leaf {
+	if at.Fair == "" {
+		at.Number = len(list) - first
+		return append(list, at)
+	}
+	for k := range at.Inner {
+		list = appendLeaves(list, Leaf{
+			Branch: &at.Inner[k], Of: at.Of, Around: append(slices.Clip(at.Around), at.Branch), Arms: append(slices.Clip(at.Arms), k),
+		}, first)
+	}
+	return list
+}
+
+// Text is the leaf's key with the Fair blocks around it, as in "Fair company Fair user by time OldestFirst while tier<3".
+func (l *Leaf) Text() string {
+	var dst []byte
+	for _, br := range l.Around {
+		dst = br.appendFair(dst)
+	}
+	return string(append(dst, l.Key()...))
+}
+
+// Step is one block on the way from the root of a tree to the order of a branch. Way is the alternative of an OrElse, from 0;
+// of PreferDistinct it is 0 for what the soft limit leaves and 1 for what is beyond it; otherwise 0.
+type Step struct{ Node, Way int }
+
+// Path is the way to a leaf of the plan through Nodes: from the root to the order that it is. Of leaves that are alike, in the
+// same fair branches, only the first has a place in the plan, and its path is told. It is nil when the plan was not compiled
+// from a strategy.
+func (p *Plan) Path(leaf *Leaf) []Step {
+	if p.root == nil {
+		return nil
+	}
+	var path []Step
+	b, node := p.root, 0
+	for _, way := range slices.Backward(leaf.ways) {
+		path = append(path, Step{node, int(way)})
+		inner := held(b)
+		place := min(int(way), len(inner)-1) // PreferDistinct holds one block
+		node++
+		for _, before := range inner[:place] {
+			node += count(before)
+		}
+		b = inner[place]
+	}
+	return append(path, Step{node, 0})
+}
+
+// PathText shows a path to a person, as in
+//
+//	OrElse[1] > PreferDistinct(company<3, beyond it) > Random
+//
+// with the alternatives of OrElse counted from 0.
+func (p *Plan) PathText(leaf *Leaf) string {
+	nodes := p.Nodes()
+	var dst []byte
+	for i, step := range p.Path(leaf) {
+		if i > 0 {
+			dst = append(dst, " > "...)
+		}
+		text := nodes[step.Node].Text
+		switch nodes[step.Node].Block {
+		case orElseDefinition.name:
+			dst = append(strconv.AppendInt(append(append(dst, text...), '['), int64(step.Way), 10), ']')
+		case preferDistinctDefinition.name:
+			way := [...]string{withinSoftLimit: ", soft limit)", beyondSoftLimit: ", beyond it)"}
+			dst = append(append(dst, text[:len(text)-1]...), way[step.Way]...)
+		default:
+			dst = append(dst, text...)
+		}
+	}
+	return string(dst)
+}
+
+// count is how many blocks a tree has.
+func count(b block) int {
+	n := 1
+	for _, inner := range held(b) {
+		n += count(inner)
+	}
+	return n
+}
+
+// Unscored is the plan without its scores: the candidates of each scored branch in their inner order. Questions about where a
+// chunk stands are asked of it, as nobody knows what a score will be.
+func (p *Plan) Unscored() *Plan {
+	if !slices.ContainsFunc(p.Branches, func(b Branch) bool { return b.Scored != nil }) {
+		return p
+	}
+	var list branchList
+	for i := range p.Branches {
+		switch b := &p.Branches[i]; {
+		case b.OnFault: // among those of the scored branch
+		case b.Scored == nil:
+			list.keep(*b)
+		default:
+			for j := range b.Inner {
+				list.keep(b.Inner[j])
+			}
+		}
+	}
+	return &Plan{Branches: list.branches, root: p.root}
+}
+
+// Text is the canonical text of the strategy that the plan was compiled from; "" if there is none.
+func (p *Plan) Text() string {
+	if p.root == nil {
+		return ""
+	}
+	return string(appendText(nil, p.root))
+}

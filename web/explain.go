@@ -1,0 +1,165 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+const explainAbout = "The blocks of the strategy with what reaches each and what it refuses, by value; what limits of operators withhold from all of it; the branches, under Fair with whose turn it is; and for each chunk that would be handed out " +
+	"what kept the earlier branches from it. What is counted is looked at in slices, between which others work, so under load it is of slightly different moments."
+
+type explainOutput struct{ Body api.ExplainResponse }
+
+func (s *Server) explain(ctx context.Context, in *previewInput) (*explainOutput, error) {
+	request, err := s.previewRequest(in)
+	if err != nil {
+		return nil, err
+	}
+	found, seed, err := s.engine.Explain(ctx, in.Queue, request)
+	if err != nil {
+		return nil, err
+	}
+	plan := request.Plan
+	paths, nodes, leaves := pathsOf(plan), plan.Nodes(), plan.Leaves()
+	out := &explainOutput{Body: api.ExplainResponse{
+		Strategy: plan.Text(), Submissions: found.Shown, Examined: min(found.Met, found.Shown), Seed: seed, Tree: make([]api.ExplainBlock, len(nodes)),
+		Branches: make([]api.ExplainBranch, len(leaves)), Picks: make([]api.ExplainPick, len(found.Picks)), Withheld: apiWithheld(&found.Withheld),
+	}}
+	for i := range nodes {
+		out.Body.Tree[i] = apiBlock(&found.Nodes[i], &nodes[i])
+		if parent := nodes[i].Parent; parent >= 0 {
+			out.Body.Tree[i].Depth = out.Body.Tree[parent].Depth + 1
+		}
+	}
+	for i := range leaves {
+		leaf, state := &leaves[i], &found.Leaves[i]
+		out.Body.Branches[i] = api.ExplainBranch{Branch: i + 1, BranchText: leaf.Text(), Path: paths[i], Built: state.Built, Fair: make([]api.ExplainFair, len(state.Fair))}
+		for level := range state.Fair {
+			out.Body.Branches[i].Fair[level] = apiFair(&state.Fair[level], leaf.Around[level])
+		}
+	}
+	for i := range found.Picks {
+		p := &found.Picks[i]
+		leaf := &leaves[p.Leaf]
+		pick := api.ExplainPick{Pick: apiPick(&p.Previewed, paths), Tenants: make([]api.Tenant, len(p.Tenants)), Skipped: make([]api.WhyBranch, len(p.Skipped))}
+		for level := range p.Tenants {
+			pick.Tenants[level] = apiTenant(&p.Tenants[level], leaf.Around[level])
+		}
+		for j := range p.Skipped {
+			pick.Skipped[j] = apiWhyBranch(&p.Skipped[j], j, &leaves[j], paths)
+		}
+		out.Body.Picks[i] = pick
+	}
+	return out, nil
+}
+
+func apiBlock(in *engine.NodeState, node *strategy.Node) api.ExplainBlock {
+	return api.ExplainBlock{
+		Pointer: node.Pointer, Block: node.Block, Text: node.Text, Entered: api.Amount(in.Entered), Passed: api.Amount(in.Passed),
+		Refused: api.Amount(in.Refused), RefusedValues: in.Values, Top: apiRefused(in.Top, node.Limit.Max > 0),
+	}
+}
+
+func apiWithheld(in *engine.NodeState) api.Withheld {
+	return api.Withheld{Refused: api.Amount(in.Refused), RefusedValues: in.Values, Top: apiRefused(in.Top, true)}
+}
+
+func apiRefused(in []engine.RefusedValue, limits bool) []api.RefusedValue {
+	out := make([]api.RefusedValue, len(in))
+	for i := range in {
+		v := &in[i]
+		out[i] = api.RefusedValue{Key: v.Key, InFlight: v.InFlight, Refused: api.Amount(v.Refused)}
+		if limits {
+			out[i].Max = &v.Max
+		}
+		if v.HasValue {
+			value := apiValue(v.Value)
+			out[i].Value = &value
+		}
+	}
+	return out
+}
+
+func apiFair(in *engine.FairState, br *strategy.Branch) api.ExplainFair {
+	out := api.ExplainFair{
+		Key: br.Fair, Cost: br.Cost.String(), Ledgers: in.Shares, Active: in.Active, Owing: in.Owing, Blocked: in.Blocked, Owed: make([]api.Tenant, len(in.Owed)),
+	}
+	if in.HasNext {
+		next := apiTenant(&in.Next, br)
+		out.Next = &next
+	}
+	for i := range in.Owed {
+		out.Owed[i] = apiTenant(&in.Owed[i], br)
+	}
+	return out
+}
+
+// apiTenant is a tenant of a fair branch.
+func apiTenant(in *backlog.Tenant, br *strategy.Branch) api.Tenant {
+	out := api.Tenant{Key: br.Fair, State: in.State.String(), Weight: float64(in.Weight) / 1000, Share: in.Share, Lag: in.Lag}
+	if in.HasValue {
+		value := apiValue(in.Value)
+		out.Value = &value
+	}
+	return out
+}
+
+type compareInput struct {
+	QueuePath
+	Body decoded[api.CompareRequest]
+}
+
+type compareOutput struct{ Body api.CompareResponse }
+
+func (s *Server) compare(ctx context.Context, in *compareInput) (*compareOutput, error) {
+	if in.Body.failed != nil {
+		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+	}
+	asked := &in.Body.value
+	a, err := s.engine.Plan(in.Queue, asked.A)
+	if err != nil {
+		return nil, renamed(err, "/strategy", "/a")
+	}
+	b, err := s.engine.Plan(in.Queue, asked.B)
+	if err != nil {
+		return nil, renamed(err, "/strategy", "/b")
+	}
+	a, b = a.Unscored(), b.Unscored()
+	found, err := s.engine.Compare(ctx, in.Queue, engine.CompareRequest{A: a, B: b, Max: asked.Max, Seed: asked.Seed})
+	if err != nil {
+		return nil, err
+	}
+	return &compareOutput{Body: api.CompareResponse{A: apiSpread(&found.A, a), B: apiSpread(&found.B, b), Overlap: found.Overlap, Seed: found.Seed}}, nil
+}
+
+func apiSpread(in *engine.Spread, plan *strategy.Plan) api.Spread {
+	out := api.Spread{Strategy: plan.Text(), Picks: in.Picks, Keys: make([]api.KeySpread, len(in.Keys))}
+	for i, k := range in.Keys {
+		out.Keys[i] = api.KeySpread{Key: k.Key, Picks: k.Picks, Distinct: k.Distinct, MaxShare: k.Share, Jain: k.Jain}
+	}
+	return out
+}
+
+// renamed moves the pointers of an error from one field to another.
+func renamed(err error, from, to string) error {
+	var failure *queue.Error
+	if !errors.As(err, &failure) {
+		return err
+	}
+	moved := *failure
+	moved.Problems = make([]queue.Problem, len(failure.Problems))
+	for i, p := range failure.Problems {
+		moved.Problems[i] = p
+		if rest, ok := strings.CutPrefix(p.Pointer, from); ok {
+			moved.Problems[i].Pointer = to + rest
+		}
+	}
+	return &moved
+}

@@ -1,0 +1,249 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// shop is a server as a stranger sees it: a real engine on disk behind real HTTP, which can be restarted on its data, and whose
+// clock can be put forward. Unlike fixture it does not check answers against the document, which takes longer than making them.
+type shop struct {
+	testing.TB
+	dir     string
+	address string
+	client  *http.Client
+	ahead   atomic.Int64 // by how much the clock is put forward
+	draws   atomic.Uint64
+	stop    func()
+}
+
+func newShop(t testing.TB) *shop {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %d", seed)
+		}
+	})
+	transport := &http.Transport{MaxIdleConnsPerHost: 2000}
+	t.Cleanup(transport.CloseIdleConnections)
+	s := &shop{TB: t, dir: t.TempDir(), client: &http.Client{Transport: transport}}
+	s.draws.Store(seed)
+	s.start()
+	t.Cleanup(func() { s.stop() })
+	return s
+}
+
+func (s *shop) start() {
+	s.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	now := func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
+	next := func() uint64 { return s.draws.Add(0x9e3779b97f4a7c15) }
+	registry, logger := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
+	e, err := engine.Open(ctx, engine.Options{Dir: s.dir, Now: now, Seed: next, Registerer: registry, BallastBytes: -1})
+	if err != nil {
+		cancel()
+		s.Fatal(err)
+	}
+	server, err := New(Options{
+		Engine: e, Now: now, Seed: next, Logger: logger, Registerer: registry, Gatherer: registry, Version: api.Version{Version: "0.0.0-test", Go: "go"},
+	})
+	if err != nil {
+		cancel()
+		s.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		cancel()
+		s.Fatal(err)
+	}
+	s.address = listener.Addr().String()
+	ended := make(chan error, 2)
+	go func() { ended <- e.Run(ctx) }()
+	go func() { ended <- server.Serve(ctx, listener) }()
+	s.stop = func() {
+		s.Helper()
+		cancel()
+		for range 2 {
+			if err := <-ended; err != nil {
+				s.Errorf("stop: %v", err)
+			}
+		}
+		if err := e.Close(); err != nil {
+			s.Errorf("close: %v", err)
+		}
+	}
+}
+
+// restart ends the server and starts another one on the same data: reservations and ledgers are gone.
+func (s *shop) restart() {
+	s.Helper()
+	s.stop()
+	s.client.CloseIdleConnections()
+	s.start()
+}
+
+// ask sends a request and decodes its answer. It fails the test, but does not end it: other goroutines may call it too.
+func (s *shop) ask(ctx context.Context, method, path string, body, into any) error {
+	var out bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&out).Encode(body); err != nil {
+			return err
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+s.address+path, &out)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", contentJSON)
+	response, err := s.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %d %s", method, path, response.StatusCode, answer)
+	}
+	return json.Unmarshal(answer, into)
+}
+
+func (s *shop) must(method, path string, body, into any) {
+	s.Helper()
+	if err := s.ask(s.Context(), method, path, body, into); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// submit inserts a submission of a tenant: of the key "t".
+func (s *shop) submit(tenant string, chunks uint32) (got api.Submission) {
+	s.Helper()
+	s.must("POST", insertPath, submission(chunks, "t", tenant), &got)
+	return got
+}
+
+// submission has text values for keys.
+func submission(chunks uint32, meta ...string) api.NewSubmission {
+	n := api.NewSubmission{Meta: api.Meta{}, Chunks: api.Chunks{Count: chunks, Prefix: "x/"}}
+	for i := 0; i < len(meta); i += 2 {
+		n.Meta[meta[i]] = api.Text(meta[i+1])
+	}
+	return n
+}
+
+// retryAtOnce has chunks that failed or expired offered again without a pause.
+func (s *shop) retryAtOnce() {
+	s.Helper()
+	at := &api.Backoff{Factor: 1}
+	var got api.Queue
+	s.must("PUT", "/v1/queues/default", api.PutQueueRequest{Settings: api.QueueSettingsInput{RetryBackoff: at, ExpiryBackoff: at}}, &got)
+}
+
+// weigh sets the weight of a tenant.
+func (s *shop) weigh(tenant string, weight float64) {
+	s.Helper()
+	var got api.ValueCount
+	s.must("PUT", "/v1/queues/default/meta-keys/t/values/"+tenant, map[string]any{"weight": weight}, &got)
+}
+
+// request asks for chunks, held for so long that no test outlasts it.
+func request(strategy string, most int) api.ReserveRequest {
+	text, err := json.Marshal(strategy)
+	if err != nil {
+		panic(err)
+	}
+	return api.ReserveRequest{Max: most, Strategy: text, TimeoutMS: (20 * time.Hour).Milliseconds()}
+}
+
+// take reserves n chunks, `each` per call, and fails when there are fewer.
+func (s *shop) take(strategy string, n, each int) (got []api.Reservation) {
+	s.Helper()
+	for len(got) < n {
+		var answer api.ReserveResponse
+		s.must("POST", reservePath, request(strategy, min(each, n-len(got))), &answer)
+		if len(answer.Reservations) == 0 {
+			s.Fatalf("%s gave %d chunks, want %d; reason %s", strategy, len(got), n, *answer.Reason)
+		}
+		got = append(got, answer.Reservations...)
+	}
+	return got
+}
+
+// complete finishes chunks; every one must be accepted.
+func (s *shop) complete(list ...api.Reservation) {
+	s.Helper()
+	for i, status := range s.finish(list...) {
+		if status != api.StatusOK {
+			s.Fatalf("completing chunk %s/%d: %s", list[i].Submission, list[i].Index, status)
+		}
+	}
+}
+
+func (s *shop) finish(list ...api.Reservation) (statuses []string) {
+	s.Helper()
+	body := api.CompleteRequest{}
+	for i := range list {
+		body.Items = append(body.Items, api.CompleteItem{Token: list[i].Token})
+	}
+	var got api.ResultsResponse
+	s.must("POST", reservePath+"/complete", body, &got)
+	for i := range got.Results {
+		statuses = append(statuses, got.Results[i].Status)
+	}
+	return statuses
+}
+
+// fail ends a try of each chunk.
+func (s *shop) fail(fatal bool, list ...api.Reservation) {
+	s.Helper()
+	body := api.FailRequest{}
+	for i := range list {
+		body.Items = append(body.Items, api.FailItem{Token: list[i].Token, Error: "on purpose", Fatal: fatal})
+	}
+	var got api.ResultsResponse
+	s.must("POST", reservePath+"/fail", body, &got)
+	for i := range got.Results {
+		if got.Results[i].Status != api.StatusOK {
+			s.Fatalf("failing chunk %s/%d: %+v", list[i].Submission, list[i].Index, got.Results[i])
+		}
+	}
+}
+
+func (s *shop) stats() (got api.Stats) {
+	s.Helper()
+	s.must("GET", "/v1/queues/default/stats", nil, &got)
+	return got
+}
+
+// tenant is whose chunk it is.
+func tenant(r *api.Reservation) string { return r.Meta["t"].Text() }
+
+// chunk is which one it is.
+func chunk(r *api.Reservation) string { return fmt.Sprintf("%s/%d", r.Submission, r.Index) }
+
+// counts are how many chunks each tenant has of a list.
+func counts(list []api.Reservation) map[string]int {
+	n := map[string]int{}
+	for i := range list {
+		n[tenant(&list[i])]++
+	}
+	return n
+}

@@ -1,0 +1,136 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+type whyInput struct {
+	SubmissionPath
+	Index string `path:"index" maxLength:"10" doc:"Index of the chunk, from 0"`
+	Body  decoded[api.WhyRequest]
+}
+
+type whyOutput struct{ Body api.WhyResponse }
+
+func (s *Server) why(ctx context.Context, in *whyInput) (*whyOutput, error) {
+	if in.Body.failed != nil {
+		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+	}
+	id, err := in.parse()
+	if err != nil {
+		return nil, err
+	}
+	index, err := strconv.ParseUint(in.Index, 10, 32)
+	if err != nil {
+		return nil, queue.Invalid("/path/index", "must be a whole number from 0 to %d", uint32(queue.MaxChunks-1))
+	}
+	plan, err := s.engine.SubmissionPlan(id, in.Body.value.Strategy)
+	if err != nil {
+		return nil, err
+	}
+	plan = plan.Unscored()
+	found, err := s.engine.Why(ctx, id, uint32(index), plan)
+	if err != nil {
+		return nil, err
+	}
+	out := &whyOutput{Body: api.WhyResponse{State: found.State.String(), Strategy: plan.Text(), Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: apiStanding(&found)}}
+	paths, leaves := pathsOf(plan), plan.Leaves()
+	for i := range leaves {
+		out.Body.Branches[i] = apiWhyBranch(&found.Leaves[i], i, &leaves[i], paths)
+	}
+	return out, nil
+}
+
+func apiStanding(why *engine.Why) *api.WhyStanding {
+	at := why.Standing
+	if at == nil {
+		return nil
+	}
+	out := &api.WhyStanding{Branch: at.Leaf + 1, Ahead: at.Ahead, Among: at.Among, AtLeast: !at.Whole, PerSecond: why.PerSecond}
+	if why.PerSecond > 0 {
+		wait := why.Wait.Milliseconds()
+		out.WaitMs = &wait
+	}
+	return out
+}
+
+// apiWhyBranch says what the leaf of this index has against a chunk, for machines and in words.
+func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []string) api.WhyBranch {
+	out := api.WhyBranch{Branch: index + 1, Path: paths[index], Until: apiTime(in.Until), Consumer: in.Consumer}
+	for level := range in.Seats {
+		tenant := apiTenant(&in.Seats[level].Tenant, leaf.Around[level])
+		tenant.Before = in.Seats[level].Before
+		out.Tenants = append(out.Tenants, tenant)
+	}
+	own := "none"
+	if in.HasValue {
+		v := apiValue(in.Value)
+		out.Value, own = &v, v.String()
+	}
+	switch in.Obstacle {
+	case engine.IsDone:
+		out.Obstacle, out.Detail = api.ObstacleDone, "The chunk is done."
+	case engine.IsDead:
+		out.Obstacle, out.Detail = api.ObstacleDead, "The chunk is out of attempts."
+	case engine.IsSkipped:
+		out.Obstacle, out.Detail = api.ObstacleSkipped, "The submission ended before the chunk was done."
+	case engine.IsWaiting:
+		out.Obstacle, out.Detail = api.ObstacleWaiting, "The chunk waits for its next try until "+timeText(in.Until)+"."
+	case engine.IsReserved:
+		out.Obstacle, out.Detail = api.ObstacleReserved, fmt.Sprintf("The consumer %q holds the chunk until %s.", in.Consumer, timeText(in.Until))
+	case engine.NotYetDue:
+		out.Obstacle, out.Detail = api.ObstacleNotDue, "The submission waits for its run_at, "+timeText(in.Until)+"."
+	case engine.NotAdmitted:
+		out.Obstacle, out.Key = api.ObstacleFilter, in.Filter.Key
+		out.Detail = fmt.Sprintf("The branch wants %s=%s; the submission has %s.", in.Filter.Key, apiValue(in.Filter.Value), own)
+	case engine.IsLimited:
+		out.Obstacle, out.Key, out.InFlight, out.Max = api.ObstacleLimit, in.Limit.Key, &in.InFlight, &in.Limit.Max
+		out.Detail = fmt.Sprintf("%s=%s has %d of %d chunks in flight.", in.Limit.Key, own, in.InFlight, in.Limit.Max)
+	case engine.IsWithheld:
+		out.Obstacle, out.Key, out.InFlight, out.Max = api.ObstacleValueLimit, in.Limit.Key, &in.InFlight, &in.Limit.Max
+		out.Detail = fmt.Sprintf("%s=%s has %d chunks in flight, and an operator set a limit of %d for it, whatever the strategy.", in.Limit.Key, own, in.InFlight, in.Limit.Max)
+	case engine.IsHidden:
+		out.Obstacle, out.HiddenBy = api.ObstacleHidden, in.HiddenBy+1
+		out.Detail = fmt.Sprintf("Branch %d comes first and has something to hand out.", in.HiddenBy+1)
+	case engine.IsOvertaken:
+		out.Obstacle, out.HiddenBy = api.ObstacleAlternative, in.HiddenBy+1
+		out.Detail = fmt.Sprintf("For the same tenant branch %d comes first and has something to hand out.", in.HiddenBy+1)
+	case engine.NotItsTurn:
+		out.Obstacle, out.Detail = api.ObstacleTurn, turnText(in.Seats, leaf)
+	default:
+		out.Obstacle, out.Detail = api.ObstacleNone, "Nothing keeps the branch from handing the chunk out."
+	}
+	return out
+}
+
+// turnText says how many tenants come first, block by block, and how the chunk's own stands there.
+func turnText(seats []engine.Seat, leaf *strategy.Leaf) string {
+	var parts []string
+	for level := range seats {
+		seat, br := &seats[level], leaf.Around[level]
+		if seat.Before == 0 {
+			continue
+		}
+		unit := "chunks"
+		if br.Cost == strategy.ByTime {
+			unit = "seconds"
+		}
+		stands := fmt.Sprintf("owed %.2f %s", seat.Lag, unit)
+		if seat.Lag < 0 {
+			stands = fmt.Sprintf("%.2f %s ahead", -seat.Lag, unit)
+		}
+		parts = append(parts, fmt.Sprintf("of %s about %d, and its own is %s", br.Fair, seat.Before, stands))
+	}
+	return "Other tenants come first: " + strings.Join(parts, "; ") + "."
+}
+
+// timeText is a time within a sentence, as it is in fields.
+func timeText(t queue.Time) string { return t.Std().UTC().Format("2006-01-02T15:04:05.000Z") }
