@@ -113,6 +113,13 @@ func (c *Catalogue) openExpression(x *strategy.Expression) (*use, error) {
 	return c.newUse(useKey{config: x.String()}, v, open), nil
 }
 
+// books are those of all formulas, nil before the first.
+func (e *expressions) books() *plugin {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.plugin
+}
+
 func (e *expressions) close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

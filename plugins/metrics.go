@@ -102,6 +102,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, p := range m.catalogue.all() {
 		m.collect(s, p)
 	}
+	if p := m.catalogue.expressions.books(); p != nil {
+		m.collect(s, p)
+	}
 	for _, at := range s.order {
 		ch <- prometheus.MustNewConstMetric(s.desc[at], s.kind[at], s.values[at], s.keys[at]...)
 	}

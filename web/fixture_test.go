@@ -47,12 +47,13 @@ func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixtu
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	registry := prometheus.NewRegistry()
 	ctx, cancel := context.WithCancel(context.Background())
-	e, err := engine.Open(ctx, engine.Options{Dir: t.TempDir(), Now: time.Now, Seed: next, Registerer: registry, Logger: logger, BallastBytes: -1})
+	held := newPlugins(t, registry, logger)
+	e, err := engine.Open(ctx, engine.Options{Scorers: held, Dir: t.TempDir(), Now: time.Now, Seed: next, Registerer: registry, Logger: logger, BallastBytes: -1})
 	if err != nil {
 		cancel()
 		t.Fatal(err)
 	}
-	held, closePlugins := openPlugins(t, e, registry, logger)
+	closePlugins := openPlugins(t, held, e)
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
 	t.Cleanup(func() {
@@ -153,30 +154,37 @@ func (f *fixture) waiters(n uint64) {
 	}
 }
 
-// openPlugins opens the plugins over the engine's store; this binary compiles for them.
-func openPlugins(t testing.TB, e *engine.Engine, registry *prometheus.Registry, logger *slog.Logger) (c *plugins.Catalogue, end func()) {
+// newPlugins makes a catalogue of plugins; this binary compiles for it.
+func newPlugins(t testing.TB, registry *prometheus.Registry, logger *slog.Logger) *plugins.Catalogue {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	limits := plugins.DefaultLimits()
+	limits.Host.Deadline *= 50 // these tests share their machine with others
 	if raceDetector {
 		limits.CompileMemory = 0 // the race detector alone reserves more address space than that
 	}
-	c, err = plugins.New(plugins.Options{
+	c, err := plugins.New(plugins.Options{
 		Dir: t.TempDir(), Child: []string{self, "plugin-compile"}, Now: time.Now, Limits: limits, Logger: logger, Registerer: registry,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// openPlugins opens it over the engine's store.
+func openPlugins(t testing.TB, c *plugins.Catalogue, e *engine.Engine) (end func()) {
+	t.Helper()
 	if err := c.Open(context.Background(), e.PluginStore(), nil); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- c.Run(ctx) }()
-	return c, func() {
+	return func() {
 		cancel()
 		if err := errors.Join(<-ran, c.Close()); err != nil {
 			t.Errorf("plugins: %v", err)
