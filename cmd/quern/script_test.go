@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Values[serversKey{}] = &servers{}
 			env.Setenv("TMPDIR", env.WorkDir)
-			return nil
+			return goToolchain(env)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"server":     scriptServer,
@@ -53,6 +53,23 @@ func TestScripts(t *testing.T) {
 			"savejson":   scriptSaveJSON,
 		},
 	})
+}
+
+// goToolchain lets a script build plugins in Go: with the caches of this run, and the SDK of this tree.
+func goToolchain(env *testscript.Env) error {
+	repository, err := filepath.Abs("../..")
+	if err != nil {
+		return err
+	}
+	env.Setenv("REPOSITORY", repository)
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} {
+		value, err := exec.Command("go", "env", name).Output()
+		if err != nil {
+			return err
+		}
+		env.Setenv(name, strings.TrimSpace(string(value)))
+	}
+	return nil
 }
 
 type serversKey struct{}
