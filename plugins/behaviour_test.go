@@ -218,14 +218,47 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// Using more than its share of the processor takes a plugin out of use for a while, and an operator can hold it in or out.
-func TestThrottleAndHold(t *testing.T) {
+// Using more than its share of the processor takes a plugin out of use for a while, for longer each time, and never quarantines it.
+func TestThrottle(t *testing.T) {
 	t.Parallel()
-	w := open(t, func(o *plugins.Options) { o.Limits.CPUShare = 1e-9 })
+	w := open(t, func(o *plugins.Options) {
+		now := o.Now
+		var looks atomic.Int64 // each look at the clock is a millisecond later, so that a batch takes some
+		o.Now = func() time.Time { return now().Add(time.Duration(looks.Add(1)) * time.Millisecond) }
+		o.Limits.CPUShare = 1e-5
+		o.Limits.Quarantine = 2
+	})
 	w.activate(w.send(wasmtest.Scorer(), declare("hungry", "1.0.0", two, "")))
 	block := &strategy.Scored{Plugin: "hungry"}
-	// The clock stands still, so the batch takes no time: it is moved by the plugin's own log lines. Here the share is looked at instead.
-	score(t, w.scorer(block), window(1, []int64{1}, []int64{1}))
+	for _, wait := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second} {
+		score(t, w.scorer(block), window(1, []int64{1}, []int64{1}))
+		p, _ := w.Get("hungry")
+		if _, ok := w.Scorer(block); ok || p.State != "throttled" || !strings.Contains(p.Breaker.Reason, "of a core") {
+			t.Fatalf("got %+v, want it throttled", p)
+		}
+		w.clock.forward(wait - time.Second)
+		if _, ok := w.Scorer(block); ok {
+			t.Fatal("it is asked again before the time is over")
+		}
+		w.clock.forward(2 * time.Second)
+	}
+	if _, err := w.PutSettings("hungry", plugins.Settings{CPUShare: 1}, plugins.Change{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		score(t, w.scorer(block), window(1, []int64{1}, []int64{1}))
+	}
+	if p, _ := w.Get("hungry"); p.State != "active" {
+		t.Errorf("with a larger share: got %+v, want it active", p)
+	}
+}
+
+// An operator can hold a plugin out of use and in it, over a restart too; changes ask for the revision that they were made for.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	w := open(t, nil)
+	w.activate(w.send(wasmtest.Scorer(), declare("hungry", "1.0.0", two, "")))
+	block := &strategy.Scored{Plugin: "hungry"}
 	p, err := w.PutSettings("hungry", plugins.Settings{Hold: plugins.HoldOpen}, plugins.Change{Revision: 1})
 	if err != nil || p.State != "held" || p.Revision != 2 {
 		t.Fatalf("got %+v %v, want it held at revision 2", p, err)

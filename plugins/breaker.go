@@ -24,10 +24,11 @@ type breaker struct {
 
 // circuit is what a breaker knows, under its lock.
 type circuit struct {
-	faults    []time.Time // the last ones, at most limits.Faults
-	openings  []time.Time // the last ones, at most limits.Quarantine
-	until     time.Time   // open until then; zero: closed
-	longer    int         // how often the time was doubled
+	faults    []time.Time   // the last ones, at most limits.Faults
+	openings  []time.Time   // the last ones, at most limits.Quarantine
+	until     time.Time     // open until then; zero: closed
+	opened    time.Time     // the last time, for whatever reason
+	wait      time.Duration // how long then
 	reason    string
 	throttled bool
 	trial     bool // the one batch of half-open runs
@@ -102,15 +103,11 @@ func (b *breaker) throttle(now time.Time, reason string) {
 
 // open opens the breaker: for longer each time, from the beginning again when it has been well for as long as a quarantine counts.
 func (b *breaker) open(now time.Time, reason string, throttled bool) (opened, quarantined bool) {
-	if !b.until.IsZero() || len(b.openings) > 0 && now.Sub(b.openings[len(b.openings)-1]) < b.limits.QuarantineTime {
-		b.longer++
-	} else if !throttled {
-		b.longer = 0
+	wait := b.limits.OpenFirst
+	if !b.opened.IsZero() && now.Sub(b.opened) < b.limits.QuarantineTime {
+		wait = min(2*b.wait, b.limits.OpenLongest)
 	}
-	for b.longer = min(b.longer, 30); b.longer > 0 && b.limits.OpenFirst<<(b.longer-1) >= b.limits.OpenLongest; {
-		b.longer--
-	}
-	b.until = now.Add(min(b.limits.OpenFirst<<b.longer, b.limits.OpenLongest))
+	b.opened, b.wait, b.until = now, wait, now.Add(wait)
 	b.reason, b.throttled, b.faults = reason, throttled, b.faults[:0]
 	if throttled {
 		return true, false

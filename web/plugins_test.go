@@ -96,6 +96,9 @@ func TestPluginDecidesTheOrder(t *testing.T) {
 	if got := take(`OrElse(Plugin("order@2.0.0", OldestFirst), OldestFirst)`); got != "t1" {
 		t.Errorf("pinned to version 2: got %q, want t1", got)
 	}
+	if got := take(`Score(priority, OldestFirst)`); got != "t2" {
+		t.Errorf("a formula: got %q, want t2", got)
+	}
 	module := f.send(call{method: "GET", path: "/v1/plugins/order/versions/" + v.SHA256[:8] + "/wasm"})
 	if text, err := manifest.Extract(module.body); err != nil || module.header.Get("ETag") != `"`+v.SHA256+`"` || string(text) != declared("order", "1.0.0", "priority", "age_ms") {
 		t.Errorf("downloaded: %v, %s", err, text)
