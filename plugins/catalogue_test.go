@@ -63,6 +63,8 @@ type world struct {
 	log      *lockedText
 	change   func(*plugins.Options)
 	stop     func()
+
+	candidates plugins.Candidates
 }
 
 type lockedText struct {
@@ -111,7 +113,7 @@ func (w *world) start() {
 	if w.Catalogue, err = plugins.New(o); err != nil {
 		w.Fatal(err)
 	}
-	if err := w.Catalogue.Open(context.Background(), w.store, nil); err != nil {
+	if err := w.Catalogue.Open(context.Background(), w.store, w.candidates); err != nil {
 		w.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -261,14 +263,14 @@ func TestUploadActivateScore(t *testing.T) {
 	}
 }
 
-// goGuest builds testdata/warm of the Go SDK with the plain toolchain, once.
+// goGuest builds testdata/guest with the plain toolchain, once.
 var goGuest = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "quern-guest")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	source, out := filepath.FromSlash("../sdk/plugin/testdata/warm"), filepath.Join(dir, "warm.wasm")
+	source, out := filepath.FromSlash("testdata/guest"), filepath.Join(dir, "guest.wasm")
 	build := exec.Command("go", "build", "-buildmode=c-shared", "-o", out, ".")
 	build.Dir, build.Env = source, append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if said, err := build.CombinedOutput(); err != nil {
