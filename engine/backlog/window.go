@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// fairWindow is how many submissions of a fair view a window holds at most: who comes when has to be tried out, pick by pick.
+// fairWindow is how many picks of a fair view a window looks ahead: who comes when has to be tried out, pick by pick.
 const fairWindow = 64
 
 // Window appends the submissions that the views would take from, each once, at most `most` of them: those of the first view in
@@ -221,8 +221,10 @@ func (v *View) each(fn func(*Submission)) {
 
 // fairly tries out what a fair view would give.
 func (w *window) fairly(v *View) {
-	most := min(w.most-len(w.list), fairWindow)
-	for _, p := range w.in.Preview([]*View{v}, most, w.rnd, nil) {
+	for _, p := range w.in.Preview([]*View{v}, fairWindow, w.rnd, nil) {
+		if w.full() {
+			return
+		}
 		w.add(nil, p.Submission)
 	}
 }
