@@ -13,6 +13,9 @@ import (
 // fairWindow is how many picks of a fair view a window looks ahead: who comes when has to be tried out, pick by pick.
 const fairWindow = 64
 
+// mostLooked bounds how many submissions a window looks at in one view: of those under several limits many may be held back.
+const mostLooked = 4 * strategy.MaxWindow
+
 // Window appends the submissions that the views would take from, each once, at most `most` of them: those of the first view in
 // its order, then those of the second that were not among them, and so on. Submissions for which skip says true are left
 // out. A Random view gives a random choice, where more chunks make an early place likelier. Nothing is taken.
@@ -81,7 +84,7 @@ func (w *window) ordered(v *View) {
 	} else {
 		w.push(v, cursor{depth: 1, number: in.first})
 	}
-	for len(w.next) > 0 && !w.full() {
+	for looked := 0; len(w.next) > 0 && !w.full() && looked < mostLooked; looked++ {
 		w.enter(v, w.pop(v))
 	}
 }
@@ -119,9 +122,11 @@ func (w *window) push(v *View, c cursor) {
 		}
 		c.first = v.headOf(heap[c.place].of).slot
 	default:
-		heap := v.gates[c.number].heap
+		var heap []entry
 		if c.depth == 2 {
 			heap = v.cells.list[c.number].heap
+		} else {
+			heap = v.gates[c.number].heap
 		}
 		if int(c.place) >= len(heap) {
 			return
