@@ -3,8 +3,6 @@ package backlog
 import (
 	"cmp"
 	"slices"
-
-	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // dropSlice is how much of dropped views one DropViews takes apart: about half a millisecond.
@@ -114,9 +112,9 @@ func (v *View) shed() {
 		v.gates = v.gates[:last]
 		return
 	}
-	x := g.last(v.order)
+	x := g.last()
 	if v.cells != nil {
-		x = v.cells.list[x.of].last(v.order)
+		x = v.cells.list[x.of].last()
 	}
 	s := v.in.subs[x.of]
 	v.take(s, x.at)
@@ -124,13 +122,7 @@ func (v *View) shed() {
 }
 
 // last is the entry that is the cheapest to take out.
-func (p *pool) last(order strategy.Order) entry {
-	if order != strategy.Random {
-		return p.heap[len(p.heap)-1]
-	}
-	entries := p.buckets[0].entries
-	return entries[len(entries)-1]
-}
+func (p *pool) last() entry { return p.entries[len(p.entries)-1] }
 
 // shed lets go of the last value.
 func (c *cells) shed(view uint32) {

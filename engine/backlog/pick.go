@@ -60,7 +60,7 @@ func (v *View) head(group uint32) *Submission {
 		if in.top != nil {
 			number = in.top.heap[0]
 		}
-		x := v.gates[number].heap[0]
+		x := v.gates[number].entries[0]
 		s := v.in.subs[x.of]
 		v.in.examined++
 		if v.heldBack(s, x.at) {
@@ -95,11 +95,11 @@ func (v *View) sample(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 func (v *View) sampleGate(in *group, rnd *rand.Rand) (g *gate, number uint64) {
 	sole := in.first
 	if in.top != nil {
-		if list := in.top.buckets; len(list) > 1 || len(list[0].entries) > 1 {
+		if in.top.count() > 1 || len(in.top.entries) > 1 {
 			x, number := in.top.find(rnd.Uint64N(in.top.total))
 			return &v.gates[x.of], number
 		}
-		sole = in.top.buckets[0].entries[0].of
+		sole = in.top.entries[0].of
 	}
 	g = &v.gates[sole]
 	return g, rnd.Uint64N(g.total)
@@ -111,13 +111,13 @@ func (v *View) heldBack(s *Submission, at uint32) bool {
 	if v.in.limited == 0 && !v.strays {
 		return false
 	}
-	t, base := v.obstacle(s)
+	t := v.obstacle(s)
 	if t == nil {
 		return false
 	}
 	group := v.gates[s.members[at].gate].group
 	v.take(s, at)
-	v.put(s, at, v.gateFor(group, t, base))
+	v.put(s, at, v.gateFor(group, t))
 	return true
 }
 
