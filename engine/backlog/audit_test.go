@@ -115,12 +115,13 @@ func (m *model) auditTerms() {
 	if got != len(want) {
 		m.fatalf("%d values are counted, want %d", got, len(want))
 	}
+	uses := m.usesOfTerms()
 	for _, t := range m.b.terms {
 		if t == nil {
 			continue
 		}
-		if t.all == 0 && t.filters == 0 {
-			m.fatalf("term %s=%v is used by nobody", t.key.name, t.value)
+		if t.all == 0 && t.uses == 0 || t.uses != uses[t] {
+			m.fatalf("term %s=%v: %d submissions have it, and %d others are said to use it, want %d", t.key.name, t.value, t.all, t.uses, uses[t])
 		}
 		for i, ref := range t.gates {
 			if (ref.max <= t.inFlight) != (i < int(t.shut)) || i > 0 && t.gates[i-1].max > ref.max {
@@ -136,6 +137,43 @@ func (m *model) auditTerms() {
 			}
 		}
 	}
+}
+
+// usesOfTerms counts the views, dropped ones too, that filter by each term, and the shares of which it is a tenant.
+func (m *model) usesOfTerms() map[*term]uint32 {
+	uses := map[*term]uint32{}
+	var count func(shares []*share)
+	count = func(shares []*share) {
+		for _, x := range shares {
+			for value := range x.numberOf {
+				if x.of.key != nil {
+					uses[m.b.terms[value]]++
+				}
+			}
+		}
+	}
+	var each func(d *division)
+	each = func(d *division) {
+		count(d.shares)
+		for _, a := range d.arms {
+			if a.inner != nil {
+				each(a.inner)
+			}
+		}
+	}
+	for _, v := range m.b.views {
+		if v == nil {
+			continue
+		}
+		for _, t := range v.filters {
+			uses[t]++
+		}
+		if v.fair != nil {
+			each(v.fair.root)
+			count(v.fair.undone)
+		}
+	}
+	return uses
 }
 
 // auditView checks that everything in the view is where it says it is, and counts the submissions.
@@ -320,7 +358,7 @@ func (m *model) leaveNothing() {
 		}
 	}
 	for _, t := range m.b.terms {
-		if t != nil && (len(t.gates) != 0 || len(t.views) != 0 || t.filters != 0) {
+		if t != nil && (len(t.gates) != 0 || len(t.views) != 0 || t.uses != 0) {
 			m.fatalf("term %s=%v still refers to views", t.key.name, t.value)
 		}
 	}

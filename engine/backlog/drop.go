@@ -82,7 +82,7 @@ func (b *Backlog) Sweep(most int) (clean bool) {
 	for len(b.dropped) > 0 {
 		last := len(b.dropped) - 1
 		v := b.dropped[last]
-		for len(v.gates) > 0 || v.cells != nil && len(v.cells.values) > 0 {
+		for v.remains() {
 			if most <= 0 {
 				return false
 			}
@@ -96,8 +96,18 @@ func (b *Backlog) Sweep(most int) (clean bool) {
 	return true
 }
 
-// shed lets go of one submission of the last gate, or of that gate if it has none; then of one value.
+// remains says whether a dropped view still holds something.
+func (v *View) remains() bool {
+	return len(v.gates) > 0 || v.cells != nil && len(v.cells.values) > 0 || v.fair != nil && len(v.fair.undone) > 0
+}
+
+// shed lets go of one submission of the last gate, or of that gate if it has none; then of one value; of a fair view, of one
+// tenant.
 func (v *View) shed() {
+	if v.fair != nil {
+		v.fair.shed()
+		return
+	}
 	last := len(v.gates) - 1
 	if last < 0 {
 		v.cells.shed(v.number)
@@ -135,7 +145,7 @@ func (c *cells) shed(view uint32) {
 
 func (b *Backlog) forgetView(v *View) {
 	for _, t := range v.filters {
-		t.filters--
+		t.uses--
 		b.release(t)
 	}
 	for _, l := range v.limits {

@@ -15,7 +15,8 @@ type metaKey struct {
 	limits  int     // views that limit it or share by it
 }
 
-// term is a key with a value that some submission has or some view filters by; it goes with the last of them.
+// term is a key with a value that some submission has, some view filters by or some share has a tenant for; it goes with the last
+// of them.
 type term struct {
 	// What every pick touches lies together.
 	available uint64    // chunks, of the shown submissions that have it
@@ -24,14 +25,14 @@ type term struct {
 	limit     uint32    // an operator's, or queue.NoLimit
 	gates     []gateRef // gates that this term's counter opens and shuts, by max
 
-	key     *metaKey
-	value   queue.MetaValue
-	number  uint32 // in Backlog.terms
-	place   uint32 // in key.terms
-	all     uint32 // submissions that have it
-	filters uint32 // views that filter by it
-	shown   []uint32
-	views   []*View // views that find their submissions through this term
+	key    *metaKey
+	value  queue.MetaValue
+	number uint32 // in Backlog.terms
+	place  uint32 // in key.terms
+	all    uint32 // submissions that have it
+	uses   uint32 // views that filter by it, and shares of which it is a tenant
+	shown  []uint32
+	views  []*View // views that find their submissions through this term
 }
 
 // gateRef names a gate of a view, or with valueRef a value by which cells are told apart.
@@ -67,7 +68,7 @@ func (b *Backlog) internKey(name queue.MetaKey) *metaKey {
 
 // release forgets the term if nothing uses it any more. Its gates are empty by then.
 func (b *Backlog) release(t *term) {
-	if t.all > 0 || t.filters > 0 {
+	if t.all > 0 || t.uses > 0 {
 		return
 	}
 	for _, ref := range t.gates {

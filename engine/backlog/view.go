@@ -112,7 +112,7 @@ func (b *Backlog) makeView(br *strategy.Branch, key string) *View {
 	possible := true
 	for i, f := range br.Filters {
 		t := b.intern(f.Key, f.Value)
-		t.filters++
+		t.uses++
 		v.filters = append(v.filters, t)
 		if v.anchor == nil || len(t.shown) < len(v.anchor.shown) {
 			v.anchor = t
