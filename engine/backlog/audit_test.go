@@ -60,6 +60,9 @@ func (m *model) auditSubmissions() {
 				m.fatalf("submission %v: IsAvailable(%d) = %v", x.spec.ID, i, got)
 			}
 		}
+		if p := x.s.p; x.s.upcoming != 0 && p < x.s.chunks && x.s.upcoming-1 != x.s.at(p) {
+			m.fatalf("submission %v foresees chunk %d at %d, want %d", x.spec.ID, x.s.upcoming-1, p, x.s.at(p))
+		}
 		putBack += x.s.back.len()
 		if x.shown && x.count(free) > 0 {
 			offered++
@@ -123,7 +126,13 @@ func (m *model) auditTerms() {
 		if t.all == 0 && t.uses == 0 || t.uses != uses[t] {
 			m.fatalf("term %s=%v: %d submissions have it, and %d others are said to use it, want %d", t.key.name, t.value, t.all, t.uses, uses[t])
 		}
+		opens, shuts := uint32(0), uint32(none)
 		for i, ref := range t.gates {
+			if ref.max <= t.inFlight {
+				opens = ref.max
+			} else {
+				shuts = min(shuts, ref.max)
+			}
 			if (ref.max <= t.inFlight) != (i < int(t.shut)) || i > 0 && t.gates[i-1].max > ref.max {
 				m.fatalf("term %s=%v with %d in flight has gates %v, %d of them shut", t.key.name, t.value, t.inFlight, t.gates, t.shut)
 			}
@@ -135,6 +144,9 @@ func (m *model) auditTerms() {
 			} else if g := &v.gates[ref.gate]; g.watched != t || g.max != ref.max {
 				m.fatalf("term %s=%v does not know its gate", t.key.name, t.value)
 			}
+		}
+		if t.opens != opens || t.shuts != shuts {
+			m.fatalf("term %s=%v with the gates %v and %d in flight looks at them below %d and from %d on, want %d and %d", t.key.name, t.value, t.gates, t.inFlight, t.opens, t.shuts, opens, shuts)
 		}
 	}
 }

@@ -90,7 +90,7 @@ func (v *View) enter(s *Submission, at, group uint32) {
 // overrun is a term of the submission that has as many chunks in flight as an operator lets it have, nil if there is none.
 func (b *Backlog) overrun(s *Submission) *term {
 	if b.limited > 0 {
-		for _, ref := range s.terms {
+		for _, ref := range s.refs() {
 			if t := b.terms[ref.term]; t.inFlight >= t.limit {
 				return t
 			}

@@ -82,7 +82,7 @@ func (s *Submission) advance(random bool) (index uint32, ok bool) {
 	}
 	if random {
 		p := uint64(s.p)
-		if index = s.upcoming; s.upcomingAt != s.p || s.p == 0 {
+		if index = s.upcoming - 1; s.upcoming == 0 {
 			index = s.at(s.p)
 		}
 		if index < s.l {
@@ -114,7 +114,7 @@ func (s *Submission) foresee(sum uint64) {
 	if n := uint64(s.chunks); sum >= n {
 		sum -= n
 	}
-	s.upcoming, s.upcomingAt = uint32(sum), s.p
+	s.upcoming = uint32(sum) + 1
 }
 
 // skip takes a chunk that a cursor just passed out of the skip set, and says whether it was there.
@@ -186,6 +186,7 @@ func (b *Backlog) pluck(s *Submission, index uint32, bounded bool) Withdrawn {
 		s.l++
 	case position == s.p:
 		s.p++
+		s.foresee(uint64(index) + uint64(s.mul))
 	case bounded && s.ahead.len() >= MaxSkip:
 		return Full
 	default:

@@ -92,7 +92,7 @@ func (v *View) obstacle(s *Submission) *term {
 	if v.in.limited == 0 {
 		return nil
 	}
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		if t := v.in.terms[ref.term]; t.inFlight >= t.limit {
 			return t
 		}

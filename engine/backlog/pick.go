@@ -135,7 +135,7 @@ func (b *Backlog) taken(s *Submission, flight bool) {
 	if flight {
 		s.inFlight++
 	}
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		t := b.terms[ref.term]
 		if shown {
 			t.available--
@@ -153,7 +153,7 @@ func (b *Backlog) given(s *Submission) {
 		return
 	}
 	b.available++
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		b.terms[ref.term].available++
 	}
 	if s.available == 1 {
@@ -205,7 +205,7 @@ func (b *Backlog) Land(s *Submission) {
 		panic(fmt.Sprintf("backlog: submission %v: a chunk lands, but none is in flight", s.id))
 	}
 	s.inFlight--
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		b.lower(b.terms[ref.term], 1)
 	}
 }

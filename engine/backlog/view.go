@@ -187,7 +187,7 @@ func (b *Backlog) offer(s *Submission) {
 	for _, v := range b.broad {
 		v.join(s)
 	}
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		for _, v := range b.terms[ref.term].views {
 			if v.admits(s) {
 				v.join(s)
