@@ -63,7 +63,9 @@ func (m *model) auditSubmissions() {
 		if p := x.s.p; x.s.upcoming != 0 && p < x.s.chunks && x.s.upcoming-1 != x.s.at(p) {
 			m.fatalf("submission %v foresees chunk %d at %d, want %d", x.spec.ID, x.s.upcoming-1, p, x.s.at(p))
 		}
-		putBack += x.s.back.len()
+		if putBack += x.s.back.len(); x.s.back.len() != int(x.s.putBack) {
+			m.fatalf("submission %v says that %d chunks are put back, want %d", x.spec.ID, x.s.putBack, x.s.back.len())
+		}
 		if x.shown && x.count(free) > 0 {
 			offered++
 			available += uint64(x.count(free))

@@ -174,7 +174,7 @@ func (b *Backlog) Remove(s *Submission) {
 		t.all--
 		b.release(t)
 	}
-	b.putBack -= s.back.len()
+	b.putBack -= int(s.putBack)
 	delete(b.byID, s.id)
 	b.bySeq.drop(s.seq)
 	if s.older == none {
@@ -190,7 +190,7 @@ func (b *Backlog) Remove(s *Submission) {
 	b.subs[s.slot] = nil
 	b.freeSubs = append(b.freeSubs, s.slot)
 	s.home, s.back, s.ahead, s.many, s.members, s.count = nil, nil, nil, nil, nil, 0
-	s.available, s.inFlight = 0, 0
+	s.available, s.inFlight, s.putBack = 0, 0, 0
 }
 
 // ByID finds a submission by its public id; nil when it is not there.

@@ -50,9 +50,9 @@ func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) [
 				break
 			}
 			x := traces{p: s.p, l: s.l, upcoming: s.upcoming}
-			many := s.back.len()
+			many := s.putBack
 			index := leaf.takeFrom(s, draw, rnd)
-			x.back, x.skipped = s.back.len() < many, b.preview.skipped
+			x.back, x.skipped = s.putBack < many, b.preview.skipped
 			b.preview.skipped = nil
 			before = append(before, x)
 			dst = append(dst, Pick{s, index, i})

@@ -53,11 +53,11 @@ type Submission struct {
 	shownAt   uint32 // place in Backlog.shown; none while hidden
 	slot      uint32 // in Backlog.subs
 
-	few   [4]termRef // the terms, if there are no more
-	many  *[]termRef // the terms, if there are
-	Data  any        // the caller's own
-	seq   uint32
-	count uint8 // of few
+	few     [4]termRef // the terms, if there are no more
+	many    *[]termRef // the terms, if there are
+	Data    any        // the caller's own
+	putBack uint32     // chunks in back: most picks need not look there
+	count   uint8      // of few
 
 	members  []member // one per view it stands in; none while hidden or without available chunks
 	id       queue.SubmissionID
@@ -66,8 +66,9 @@ type Submission struct {
 	older    uint32 // slots of the neighbours in order of insertion
 	younger  uint32
 	oldestAt uint32 // place in Backlog.oldest; only while offered
+	seq      uint32
 
-	_ [8]byte // 192 bytes: whole cache lines, so that what lies together stays together
+	_ [4]byte // 192 bytes: whole cache lines, so that what lies together stays together
 }
 
 // refs are the submission's terms, in the order of their keys.
