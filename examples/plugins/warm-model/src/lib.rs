@@ -58,13 +58,12 @@ impl Plugin for WarmModel {
             if model[i] == warm || model[i] == 0 {
                 warm_rows += 1; // work that names no model needs none
             } else {
-                // A long run of the new model pays for its loading; so does a model that others are at already, less.
+                // A long run pays for its loading. Consumers that have the model already will get to it without us.
                 let run = f64::from(available[i]) * cost[i].max(1) as f64;
-                s -= self.load_ms * self.load_ms / (self.load_ms + run + 1.0);
-                s -= f64::from(already[i]);
+                s -= self.load_ms * self.load_ms / (self.load_ms + run + 1.0) + f64::from(already[i]) * 100.0;
             }
-            // A model that has nearly used up its limit is left to the consumers that already have it.
-            if limit[i] >= 0 && i64::from(already[i]) + 1 >= limit[i] && model[i] != warm {
+            // The last place under a limit is not worth a loading: the next reservation would have to load again.
+            if limit[i] >= 0 && i64::from(already[i]) + 1 >= limit[i] {
                 s -= self.load_ms;
             }
             *score = s;
@@ -75,5 +74,52 @@ impl Plugin for WarmModel {
         if b.rows() as u32 > warm_rows {
             COLD_ROWS.add(f64::from(b.rows() as u32 - warm_rows));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WarmModel;
+    use quern_plugin::testing::{Host, Rows};
+
+    fn rows() -> Rows {
+        Rows::new(3)
+            .i64("priority", &[0, 0, 0])
+            .i64("age_ms", &[1000, 2000, 60_000])
+            .u32("attempts", &[0, 0, 0])
+            .u32("available", &[1, 1, 1])
+            .u32("inflight:model", &[0, 0, 0])
+            .i64("meta_i64:cost_ms", &[10, 10, 10])
+            .str("meta_str:model", &["llama", "mistral", "mistral"])
+            .i64("limit:model", &[-1, -1, -1])
+    }
+
+    fn best(scores: &[f64]) -> usize {
+        (0..scores.len()).max_by(|a, b| scores[*a].total_cmp(&scores[*b])).unwrap()
+    }
+
+    /// What is warm goes before what is older, until the other has waited for long enough.
+    #[test]
+    fn warm_first_until_the_other_is_old() {
+        let mut host = Host::<WarmModel>::new("{}").unwrap();
+        let scores = host.score(&rows().context_str("warm_model", "llama")).unwrap();
+        assert!(scores[0] > scores[1] && best(&scores) == 2, "{:?}", scores);
+        assert_eq!((host.counted("warm_rows"), host.counted("cold_rows")), (1.0, 2.0));
+    }
+
+    /// A consumer with another model, or with none, gives no preference.
+    #[test]
+    fn without_a_warm_model_age_decides() {
+        let mut host = Host::<WarmModel>::new(r#"{"load_ms":1e6,"patience":1}"#).unwrap();
+        let scores = host.score(&rows()).unwrap();
+        assert!(scores[0] < scores[1] && scores[1] < scores[2], "{:?}", scores);
+    }
+
+    /// Work that names no model needs none.
+    #[test]
+    fn no_model_is_never_cold() {
+        let mut host = Host::<WarmModel>::new("{}").unwrap();
+        let scores = host.score(&rows().absent("meta_str:model", &[1]).context_str("warm_model", "llama")).unwrap();
+        assert_eq!(scores[1], 1000.0);
     }
 }
