@@ -266,7 +266,7 @@ QUERN_UNUSED static quern_u32 quern_intern_value(quern_value v) {
             continue;
         }
         int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-        buf[n++] = (char)((0xf00 >> more) | c >> 6 * more);
+        buf[n++] = (char)(0xff80 >> more | c >> 6 * more);
         while (more--) buf[n++] = (char)(0x80 | (c >> 6 * more & 63));
     }
     return quern_intern(buf, n);
