@@ -41,7 +41,7 @@ rust examples/plugins/warm-model warm-model
 rust examples/plugins/compare/rust compare-rust
 
 c() { # source, module
-	clang --target=wasm32 -std=c11 -Wall -Wextra -Werror -O3 -mbulk-memory -ffreestanding -nostdlib -Isdk/c \
+	clang --target=wasm32 -std=c11 -Wall -Wextra -Werror -O3 -msimd128 -mbulk-memory -ffreestanding -nostdlib -Isdk/c \
 		-Wl,--no-entry -Wl,-zstack-size=16384 -o "$out/$2.wasm" "$1"
 }
 native() { # test

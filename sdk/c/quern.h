@@ -19,7 +19,7 @@
  *
  * Built with (clang finds wasm-ld beside itself; the default stack of 64 KiB or more is cut to 16)
  *
- *     clang --target=wasm32 -O3 -mbulk-memory -ffreestanding -nostdlib -Wl,--no-entry -Wl,-zstack-size=16384 -o x.wasm x.c
+ *     clang --target=wasm32 -O3 -msimd128 -mbulk-memory -ffreestanding -nostdlib -Wl,--no-entry -Wl,-zstack-size=16384 -o x.wasm x.c
  *
  * it is the module, manifest included. What is declared before the include:
  *
