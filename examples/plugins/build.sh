@@ -65,4 +65,17 @@ assemblyscript() { # folder, module
 echo "AssemblyScript: node $(node --version)"
 assemblyscript examples/plugins/tenant-boost tenant-boost
 assemblyscript examples/plugins/compare/assemblyscript compare-assemblyscript
+# The smallest plugins that the document shows.
+shown() { awk -v fence="\`\`\`$1" '$0 == fence {on = 1; next} $0 == "```" {on = 0} on' docs/GUESTS.md; }
+mkdir -p "$work/smallest/src" "$work/smallest/.cargo"
+sed 's/warm-model/smallest/; s#path = .*#path = "'"$PWD"'/sdk/rust" }#' examples/plugins/warm-model/Cargo.toml >"$work/smallest/Cargo.toml"
+cp examples/plugins/warm-model/.cargo/config.toml "$work/smallest/.cargo/"
+shown rust >"$work/smallest/src/lib.rs"
+rust "$work/smallest" smallest && mv "$out/smallest.wasm" "$out/smallest-rust.wasm"
+shown c >"$work/smallest.c"
+c "$work/smallest.c" smallest-c
+as=$work/as/examples/plugins/compare/assemblyscript
+shown typescript >"$as/assembly/index.ts"
+(cd "$as" && npm run --silent build)
+cp "$as/build/compare-assemblyscript.wasm" "$out/smallest-assemblyscript.wasm"
 ls -l "$out"

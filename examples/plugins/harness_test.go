@@ -37,32 +37,34 @@ func built(t testing.TB, name string) []byte {
 }
 
 // goBuilds builds a module once for all tests that use it: a cold build of the toolchain's wasm library takes half a minute.
-var goBuilds sync.Map // folder -> func() ([]byte, error)
+var goBuilds sync.Map // source -> func() ([]byte, error)
 
-// goModule builds a plugin in Go with the plain toolchain and puts the manifest that it prints into it.
-func goModule(t testing.TB, folder string) []byte {
+// goModule builds a plugin in Go, a folder here or a file anywhere, with the plain toolchain, and puts the manifest that it prints
+// into it.
+func goModule(t testing.TB, source string) []byte {
 	t.Helper()
-	build, _ := goBuilds.LoadOrStore(folder, sync.OnceValues(func() ([]byte, error) {
+	if !filepath.IsAbs(source) {
+		source = "./" + source
+	}
+	build, _ := goBuilds.LoadOrStore(source, sync.OnceValues(func() ([]byte, error) {
 		dir, err := os.MkdirTemp("", "quern-plugin")
 		if err != nil {
 			return nil, err
 		}
 		defer os.RemoveAll(dir)
 		out := filepath.Join(dir, "plugin.wasm")
-		build := exec.Command("go", "build", "-buildmode=c-shared", "-o", out, ".")
-		build.Dir, build.Env = folder, append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+		build := exec.Command("go", "build", "-buildmode=c-shared", "-o", out, source)
+		build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 		if said, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("building %s: %w: %s", folder, err, said)
+			return nil, fmt.Errorf("building %s: %w: %s", source, err, said)
 		}
 		module, err := os.ReadFile(out)
 		if err != nil {
 			return nil, err
 		}
-		print := exec.Command("go", "run", ".")
-		print.Dir = folder
-		said, err := print.Output()
+		said, err := exec.Command("go", "run", source).Output()
 		if err != nil {
-			return nil, fmt.Errorf("printing the manifest of %s: %w", folder, err)
+			return nil, fmt.Errorf("printing the manifest of %s: %w", source, err)
 		}
 		return manifest.Pack(module, said)
 	}))

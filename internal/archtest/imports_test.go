@@ -41,8 +41,12 @@ var mayImport = map[string][]string{
 	"cmd/quern":                  {"all"},
 	"cmd/quern/bench":            {"all"},
 	"examples/checksum":          {"sdk/api", "sdk/client"},
+	"examples/plugins":           {}, // tests only: the plugins below it, on their way through the sandbox
 	"examples/producer-consumer": {"sdk/api", "sdk/client"},
 	"internal/archtest":          {},
+
+	"examples/plugins/compare/go":     {"sdk/plugin"},
+	"examples/plugins/deadline-first": {"sdk/plugin"},
 }
 
 // testMayImport is what the tests of a package may import beyond mayImport.
@@ -52,6 +56,7 @@ var testMayImport = map[string][]string{
 	"engine/shard":             {"engine/journal/sqlitelog"},
 	"internal/archtest":        {"engine/strategy"},
 	"examples/checksum":        {"all"},
+	"examples/plugins":         {"sdk/abi", "wasm/compile", "wasm/host", "wasm/instrument", "wasm/manifest", "wasm/scan"},
 	"wasm/scan":                {"wasm/wasmtest"},
 	"wasm/scan/decode":         {"wasm/wasmtest"},
 	"wasm/instrument":          {"wasm/wasmtest"},
