@@ -59,7 +59,7 @@ assemblyscript() { # folder, module
 	mkdir -p "$work/as/$1" "$work/as/sdk"
 	cp -r sdk/assemblyscript "$work/as/sdk/"
 	(cd "$1" && tar -c --exclude=node_modules --exclude=build .) | tar -x -C "$work/as/$1"
-	(cd "$work/as/$1" && npm install --no-package-lock --no-audit --no-fund --silent && npm run --silent build)
+	(cd "$work/as/$1" && npm install --no-package-lock --no-audit --no-fund --loglevel=error && npm run --silent build)
 	cp "$work/as/$1/build/$2.wasm" "$out/"
 }
 echo "AssemblyScript: node $(node --version)"
