@@ -15,7 +15,7 @@ HEAVY    := /cmd/|/examples/
 FUZZTIME ?= 10s
 SOAK     ?= 10000
 
-.PHONY: help run build test race fuzz bench soak fmt lint golden clean prepare format-check vet
+.PHONY: help run build plugins test race fuzz bench soak fmt lint golden clean prepare format-check vet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,10 @@ run: build ## build, then run the demo: a server, five companies' work and 20 co
 
 build: prepare ## build ./bin/quern
 	go build -buildvcs=$(VCS) -o bin/quern ./cmd/quern
+
+plugins: prepare ## build the example plugins in Rust, C and AssemblyScript into bin/plugins (installs their toolchains), and test them
+	examples/plugins/build.sh bin/plugins
+	QUERN_PLUGINS=$(CURDIR)/bin/plugins go test -count 1 ./examples/plugins/...
 
 test: prepare format-check vet ## everything that must hold: format, vet, and all tests (some minutes on two cores)
 	go test -race -timeout 15m $$(go list ./... | grep -Ev '$(HEAVY)')

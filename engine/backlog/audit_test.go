@@ -1,6 +1,7 @@
 package backlog
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -59,7 +60,12 @@ func (m *model) auditSubmissions() {
 				m.fatalf("submission %v: IsAvailable(%d) = %v", x.spec.ID, i, got)
 			}
 		}
-		putBack += x.s.back.len()
+		if p := x.s.p; x.s.upcoming != 0 && p < x.s.chunks && x.s.upcoming-1 != x.s.at(p) {
+			m.fatalf("submission %v foresees chunk %d at %d, want %d", x.spec.ID, x.s.upcoming-1, p, x.s.at(p))
+		}
+		if putBack += x.s.back.len(); x.s.back.len() != int(x.s.putBack) {
+			m.fatalf("submission %v says that %d chunks are put back, want %d", x.spec.ID, x.s.putBack, x.s.back.len())
+		}
 		if x.shown && x.count(free) > 0 {
 			offered++
 			available += uint64(x.count(free))
@@ -114,14 +120,21 @@ func (m *model) auditTerms() {
 	if got != len(want) {
 		m.fatalf("%d values are counted, want %d", got, len(want))
 	}
+	uses := m.usesOfTerms()
 	for _, t := range m.b.terms {
 		if t == nil {
 			continue
 		}
-		if t.all == 0 && t.filters == 0 {
-			m.fatalf("term %s=%v is used by nobody", t.key.name, t.value)
+		if t.all == 0 && t.uses == 0 || t.uses != uses[t] {
+			m.fatalf("term %s=%v: %d submissions have it, and %d others are said to use it, want %d", t.key.name, t.value, t.all, t.uses, uses[t])
 		}
+		opens, shuts := uint32(0), uint32(none)
 		for i, ref := range t.gates {
+			if ref.max <= t.inFlight {
+				opens = ref.max
+			} else {
+				shuts = min(shuts, ref.max)
+			}
 			if (ref.max <= t.inFlight) != (i < int(t.shut)) || i > 0 && t.gates[i-1].max > ref.max {
 				m.fatalf("term %s=%v with %d in flight has gates %v, %d of them shut", t.key.name, t.value, t.inFlight, t.gates, t.shut)
 			}
@@ -134,7 +147,47 @@ func (m *model) auditTerms() {
 				m.fatalf("term %s=%v does not know its gate", t.key.name, t.value)
 			}
 		}
+		if t.opens != opens || t.shuts != shuts {
+			m.fatalf("term %s=%v with the gates %v and %d in flight looks at them below %d and from %d on, want %d and %d", t.key.name, t.value, t.gates, t.inFlight, t.opens, t.shuts, opens, shuts)
+		}
 	}
+}
+
+// usesOfTerms counts the views, dropped ones too, that filter by each term, and the shares of which it is a tenant.
+func (m *model) usesOfTerms() map[*term]uint32 {
+	uses := map[*term]uint32{}
+	var count func(shares []*share)
+	count = func(shares []*share) {
+		for _, x := range shares {
+			for value := range x.numberOf {
+				if x.of.key != nil {
+					uses[m.b.terms[value]]++
+				}
+			}
+		}
+	}
+	var each func(d *division)
+	each = func(d *division) {
+		count(d.shares)
+		for _, a := range d.arms {
+			if a.inner != nil {
+				each(a.inner)
+			}
+		}
+	}
+	for _, v := range m.b.views {
+		if v == nil {
+			continue
+		}
+		for _, t := range v.filters {
+			uses[t]++
+		}
+		if v.fair != nil {
+			each(v.fair.root)
+			count(v.fair.undone)
+		}
+	}
+	return uses
 }
 
 // auditView checks that everything in the view is where it says it is, and counts the submissions.
@@ -158,8 +211,8 @@ func (m *model) auditView(v *View) (members int) {
 			in := &v.groups[g.group]
 			if in.top == nil {
 			} else if v.order == strategy.Random {
-				total[g.group] += bound(g.exp)
-				if g.exp != exponent(g.total) || in.top.buckets[in.top.search(g.exp)].entries[g.place].of != uint32(number) {
+				total[g.group] += bound(g.topExp)
+				if g.topExp != exponent(g.total) || in.top.nth(in.top.search(g.topExp)).entries[g.place].of != uint32(number) {
 					m.fatalf("view %s gate %d of weight %d is lost in the top", v.key, number, g.total)
 				}
 			} else if in.top.heap[g.place] != uint32(number) {
@@ -203,13 +256,13 @@ func (m *model) auditGroup(v *View, number uint32) {
 	count, after := uint32(0), uint32(none)
 	for gate := in.first; gate != none; gate = v.gates[gate].older {
 		g := &v.gates[gate]
-		if g.group != number || g.newer != after || (g.watched == nil) != (gate == in.free) || g.watched != nil && g.max != min(g.base, g.watched.limit) {
+		if g.group != number || g.newer != after || (g.watched == nil) != (gate == in.free) || g.watched != nil && g.max != min(v.limitOn(g.watched.key), g.watched.limit) {
 			m.fatalf("view %s group %d: gate %d is of group %d, watches %v, is shut from %d on", v.key, number, gate, g.group, g.watched, g.max)
 		}
 		count, after = count+1, gate
 	}
-	if count != in.gates || (in.top != nil) != (count > 1) {
-		m.fatalf("view %s group %d counts %d gates, want %d; has a top: %v", v.key, number, in.gates, count, in.top != nil)
+	if (in.top != nil) != (count > 1) {
+		m.fatalf("view %s group %d has %d gates; a top: %v", v.key, number, count, in.top != nil)
 	}
 	told := gone
 	if in.offered > 0 {
@@ -256,15 +309,20 @@ func (m *model) auditGateOf(v *View, number uint32, s *Submission) {
 
 // auditPool checks the submissions that stand in a gate, or in a cell, of this number, and counts them.
 func (m *model) auditPool(v *View, number uint32, p *pool) (members int) {
-	members += len(p.heap)
-	for i, x := range p.heap {
-		m.auditMember(v, number, uint32(i), x)
-		if i > 0 && (byOrder{v}).before(x, p.heap[(i-1)/2]) {
-			m.fatalf("view %s pool %d is no heap", v.key, number)
+	if v.order != strategy.Random {
+		for i, x := range p.entries {
+			m.auditMember(v, number, uint32(i), x)
+			if i > 0 && (byOrder{v}).before(x, p.entries[(i-1)/2]) {
+				m.fatalf("view %s pool %d is no heap", v.key, number)
+			}
 		}
+		if p.total != 0 || p.rest != nil {
+			m.fatalf("view %s pool %d is a heap, but has the weight %d and buckets %v", v.key, number, p.total, p.rest)
+		}
+		return len(p.entries)
 	}
 	total := uint64(0)
-	for _, bk := range p.buckets {
+	for bk := range m.bucketsOf(v, &p.sampler) {
 		members += len(bk.entries)
 		for i, x := range bk.entries {
 			total += bound(bk.exp)
@@ -278,6 +336,22 @@ func (m *model) auditPool(v *View, number uint32, p *pool) (members int) {
 		m.fatalf("view %s pool %d has the weight %d, want %d", v.key, number, p.total, total)
 	}
 	return members
+}
+
+// bucketsOf goes through the buckets of a sampler, and checks that they are in order and that none is empty.
+func (m *model) bucketsOf(v *View, p *sampler) iter.Seq[*bucket] {
+	if p.rest != nil && len(p.entries) == 0 && len(*p.rest) > 0 {
+		m.fatalf("view %s: the first bucket is empty, but not those behind it: %v", v.key, *p.rest)
+	}
+	return func(yield func(*bucket) bool) {
+		for i := range p.count() {
+			if bk := p.nth(i); len(bk.entries) == 0 || i > 0 && p.nth(i-1).exp <= bk.exp {
+				m.fatalf("view %s: bucket %d of %d is empty or of a larger exponent than the one before it: %v", v.key, i, p.count(), bk)
+			} else if !yield(bk) {
+				return
+			}
+		}
+	}
 }
 
 // leaveNothing drops all views and removes all submissions: nothing may be left.
@@ -298,7 +372,7 @@ func (m *model) leaveNothing() {
 		}
 	}
 	for _, t := range m.b.terms {
-		if t != nil && (len(t.gates) != 0 || len(t.views) != 0 || t.filters != 0) {
+		if t != nil && (len(t.gates) != 0 || len(t.views) != 0 || t.uses != 0) {
 			m.fatalf("term %s=%v still refers to views", t.key.name, t.value)
 		}
 	}

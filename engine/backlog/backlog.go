@@ -37,7 +37,7 @@ type Backlog struct {
 	ledgers   map[uint8]*View // the fair views by Charge.Ledger
 	ledger    uint8           // the last one's
 	uses      uint64          // clock of View.used
-	windows   uint64          // that were made
+	windows   uint32          // that were made
 	preview   preview
 	settings  map[queue.MetaEntry]queue.ValueSettings
 	limited   int // of the settings, how many have a limit
@@ -97,13 +97,11 @@ func (b *Backlog) enter(spec *Spec) *Submission {
 	b.last = s.slot
 	b.byID[s.id] = s.slot
 	b.bySeq.put(s.seq, s.slot)
-	if len(spec.Meta) > 0 {
-		s.terms = make([]termRef, len(spec.Meta))
-	}
+	refs := s.makeRefs(len(spec.Meta))
 	for i, m := range spec.Meta {
 		t := b.intern(m.Key, m.Value)
 		t.all++
-		s.terms[i].term = t.number
+		refs[i].term = t.number
 	}
 	return s
 }
@@ -116,8 +114,9 @@ func (b *Backlog) Show(s *Submission) {
 	s.shownAt = uint32(len(b.shown))
 	b.shown = append(b.shown, s.slot)
 	b.available += uint64(s.available)
-	for i := range s.terms {
-		ref := &s.terms[i]
+	refs := s.refs()
+	for i := range refs {
+		ref := &refs[i]
 		t := b.terms[ref.term]
 		ref.place = uint32(len(t.shown))
 		t.shown = append(t.shown, s.slot)
@@ -142,7 +141,7 @@ func (b *Backlog) Hide(s *Submission) {
 	b.subs[last].shownAt = s.shownAt
 	b.shown = trimmed(b.shown[:len(b.shown)-1])
 	s.shownAt = none
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		t := b.terms[ref.term]
 		t.available -= uint64(s.available)
 		last := t.shown[len(t.shown)-1]
@@ -154,9 +153,10 @@ func (b *Backlog) Hide(s *Submission) {
 
 // place notes where in a term's list of shown submissions this one stands.
 func (s *Submission) place(term, place uint32) {
-	for i := range s.terms {
-		if s.terms[i].term == term {
-			s.terms[i].place = place
+	refs := s.refs()
+	for i := range refs {
+		if refs[i].term == term {
+			refs[i].place = place
 			return
 		}
 	}
@@ -169,13 +169,13 @@ func (b *Backlog) Remove(s *Submission) {
 		return
 	}
 	b.Hide(s)
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		t := b.terms[ref.term]
 		b.lower(t, s.inFlight)
 		t.all--
 		b.release(t)
 	}
-	b.putBack -= s.back.len()
+	b.putBack -= int(s.putBack)
 	delete(b.byID, s.id)
 	b.bySeq.drop(s.seq)
 	if s.older == none {
@@ -190,8 +190,8 @@ func (b *Backlog) Remove(s *Submission) {
 	}
 	b.subs[s.slot] = nil
 	b.freeSubs = append(b.freeSubs, s.slot)
-	s.home, s.back, s.ahead, s.terms, s.members = nil, nil, nil, nil, nil
-	s.available, s.inFlight = 0, 0
+	s.home, s.back, s.ahead, s.many, s.members, s.count = nil, nil, nil, nil, nil, 0
+	s.available, s.inFlight, s.putBack = 0, 0, 0
 }
 
 // ByID finds a submission by its public id; nil when it is not there.

@@ -20,7 +20,8 @@ type cell struct {
 	gate  uint32 // none: it is new
 	place uint32 // in the gate
 	next  uint32 // the next cell whose row has the same hash
-	exp   uint8  // in the gate
+
+	gateExp uint8 // by which it stands there, under Random
 }
 
 // value is a term by which cells of the view are told apart, and what its counter may reach.
@@ -89,7 +90,7 @@ func (v *View) enter(s *Submission, at, group uint32) {
 // overrun is a term of the submission that has as many chunks in flight as an operator lets it have, nil if there is none.
 func (b *Backlog) overrun(s *Submission) *term {
 	if b.limited > 0 {
-		for _, ref := range s.terms {
+		for _, ref := range s.refs() {
 			if t := b.terms[ref.term]; t.inFlight >= t.limit {
 				return t
 			}
@@ -223,14 +224,14 @@ func (v *View) settleCell(number uint32) {
 		return
 	case v.order == strategy.Random:
 		exp := exponent(x.total)
-		if exp == x.exp {
+		if exp == x.gateExp {
 			return
 		}
 		v.lift(number)
-		x.exp = exp
+		x.gateExp = exp
 		x.place = v.gates[gate].add(exp, entry{of: number})
 	default:
-		heapFix(byHead{v}, v.gates[gate].heap, int(x.place))
+		heapFix(byHead{v}, v.gates[gate].entries, int(x.place))
 	}
 	v.refresh(gate)
 }
@@ -240,10 +241,10 @@ func (v *View) seat(number, gate uint32) {
 	x, g := &v.cells.list[number], &v.gates[gate]
 	x.gate = gate
 	if v.order == strategy.Random {
-		x.exp = exponent(x.total)
-		x.place = g.add(x.exp, entry{of: number})
+		x.gateExp = exponent(x.total)
+		x.place = g.add(x.gateExp, entry{of: number})
 	} else {
-		g.heap = heapPush(byHead{v}, g.heap, entry{of: number})
+		g.entries = heapPush(byHead{v}, g.entries, entry{of: number})
 	}
 	v.refresh(gate)
 }
@@ -260,10 +261,10 @@ func (v *View) lift(number uint32) {
 	x := &v.cells.list[number]
 	g := &v.gates[x.gate]
 	if v.order != strategy.Random {
-		g.heap = trimmed(heapRemove(byHead{v}, g.heap, int(x.place)))
+		g.entries = trimmed(heapRemove(byHead{v}, g.entries, int(x.place)))
 		return
 	}
-	if moved, ok := g.remove(x.exp, x.place); ok {
+	if moved, ok := g.remove(x.gateExp, x.place); ok {
 		v.cells.list[moved.of].place = x.place
 	}
 }
@@ -281,7 +282,7 @@ func (v *View) homeOf(number uint32) (gate uint32) {
 	if x == none {
 		return v.freeGate(group)
 	}
-	return v.gateFor(group, v.cells.values[x].term, v.cells.values[x].base)
+	return v.gateFor(group, v.cells.values[x].term)
 }
 
 // room is how many chunks of all values of a dimension may be in flight. Where there is the least, a value is shut the most of
@@ -321,9 +322,8 @@ func (v *View) obstacleOf(number uint32) uint32 {
 // evade moves a cell that stands in an open gate, but is under another limit that is reached, to the shut gate of that
 // value. There no pick meets it again until the gate opens.
 func (v *View) evade(number, obstacle uint32) {
-	x := &v.cells.values[obstacle]
 	v.unseat(number)
-	v.seat(number, v.gateFor(v.cells.list[number].group, x.term, x.base))
+	v.seat(number, v.gateFor(v.cells.list[number].group, v.cells.values[obstacle].term))
 }
 
 // byHead ranks the cells of a gate by their first submissions.
@@ -334,4 +334,6 @@ func (r byHead) before(a, b entry) bool { return r.v.before(r.v.headOf(a.of), r.
 func (r byHead) moved(x entry, to int) { r.v.cells.list[x.of].place = uint32(to) }
 
 // headOf is the first submission of a cell that is not empty.
-func (v *View) headOf(number uint32) *Submission { return v.in.subs[v.cells.list[number].heap[0].of] }
+func (v *View) headOf(number uint32) *Submission {
+	return v.in.subs[v.cells.list[number].entries[0].of]
+}

@@ -17,17 +17,20 @@ func (m *model) auditCellsOf(v *View, gate uint32) (members int) {
 		members += m.auditCell(v, x.of)
 		return c
 	}
-	for i, x := range g.heap {
-		if each(x, i); i > 0 && (byHead{v}).before(x, g.heap[(i-1)/2]) {
-			m.fatalf("view %s gate %d is no heap", v.key, gate)
+	if v.order != strategy.Random {
+		for i, x := range g.entries {
+			if each(x, i); i > 0 && (byHead{v}).before(x, g.entries[(i-1)/2]) {
+				m.fatalf("view %s gate %d is no heap", v.key, gate)
+			}
 		}
+		return members
 	}
 	total := uint64(0)
-	for _, bk := range g.buckets {
+	for bk := range m.bucketsOf(v, &g.sampler) {
 		for i, x := range bk.entries {
 			total += bound(bk.exp)
-			if c := each(x, i); c.exp != bk.exp || exponent(c.total) != bk.exp {
-				m.fatalf("view %s gate %d: the cell %d of weight %d is in the bucket %d and says %d", v.key, gate, x.of, c.total, bk.exp, c.exp)
+			if c := each(x, i); c.gateExp != bk.exp || exponent(c.total) != bk.exp {
+				m.fatalf("view %s gate %d: the cell %d of weight %d is in the bucket %d and says %d", v.key, gate, x.of, c.total, bk.exp, c.gateExp)
 			}
 		}
 	}
@@ -69,11 +72,8 @@ func (m *model) auditCell(v *View, number uint32) int {
 			}
 		}
 	}
-	for _, e := range x.heap {
-		each(e)
-	}
-	for _, bk := range x.buckets {
-		for _, e := range bk.entries {
+	for i := range x.count() { // of an ordered view there is one
+		for _, e := range x.nth(i).entries {
 			each(e)
 		}
 	}

@@ -47,7 +47,7 @@ func (s *Submission) IsAvailable(index uint32) bool {
 // next removes the next chunk in the given order from the available ones. There must be one. Under Random, draw is uniform
 // over 0..available-1: one number decides both between put-back and unvisited, and which of the put-back.
 func (b *Backlog) next(s *Submission, random bool, draw uint32, rnd *rand.Rand) uint32 {
-	if count := uint32(s.back.len()); count > 0 {
+	if count := s.putBack; count > 0 {
 		many := count > MaxPutBack || b.putBack > MaxPutBackAll
 		switch {
 		case !random:
@@ -82,7 +82,7 @@ func (s *Submission) advance(random bool) (index uint32, ok bool) {
 	}
 	if random {
 		p := uint64(s.p)
-		if index = s.upcoming; s.upcomingAt != s.p || s.p == 0 {
+		if index = s.upcoming - 1; s.upcoming == 0 {
 			index = s.at(s.p)
 		}
 		if index < s.l {
@@ -114,7 +114,7 @@ func (s *Submission) foresee(sum uint64) {
 	if n := uint64(s.chunks); sum >= n {
 		sum -= n
 	}
-	s.upcoming, s.upcomingAt = uint32(sum), s.p
+	s.upcoming = uint32(sum) + 1
 }
 
 // skip takes a chunk that a cursor just passed out of the skip set, and says whether it was there.
@@ -132,6 +132,7 @@ func (s *Submission) skip(index uint32) bool {
 func (b *Backlog) takeBack(s *Submission, place int) uint32 {
 	index := s.back.takeAt(place)
 	b.putBack--
+	s.putBack--
 	if len(s.back.heap) == 0 {
 		if len(b.emptyPiles) < maxEmptyPiles && cap(s.back.heap) <= keepCap {
 			b.emptyPiles = append(b.emptyPiles, s.back)
@@ -151,6 +152,7 @@ func (b *Backlog) addBack(s *Submission, index uint32) {
 	}
 	s.back.add(index)
 	b.putBack++
+	s.putBack++
 }
 
 // maxEmptyPiles is how many empty piles are kept for the next submission that needs one, so that a chunk that goes to and
@@ -186,6 +188,7 @@ func (b *Backlog) pluck(s *Submission, index uint32, bounded bool) Withdrawn {
 		s.l++
 	case position == s.p:
 		s.p++
+		s.foresee(uint64(index) + uint64(s.mul))
 	case bounded && s.ahead.len() >= MaxSkip:
 		return Full
 	default:

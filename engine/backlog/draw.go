@@ -55,7 +55,7 @@ func (v *View) drawCell(group uint32, rnd *rand.Rand) (cell uint32, number uint6
 			gate = in.top.heap[0]
 		}
 		v.in.examined++
-		return v.gates[gate].heap[0].of, 0, true
+		return v.gates[gate].entries[0].of, 0, true
 	}
 	g, number := v.sampleGate(&v.groups[group], rnd)
 	if number >= g.total {
@@ -81,7 +81,7 @@ func (v *View) pickFrom(cell uint32, number uint64) (s *Submission, draw uint32,
 	if c := &v.cells.list[cell]; v.order == strategy.Random {
 		x, number = c.find(number)
 	} else {
-		x = c.heap[0]
+		x = c.entries[0]
 	}
 	s = v.in.subs[x.of]
 	v.in.examined++

@@ -3,8 +3,6 @@ package backlog
 import (
 	"cmp"
 	"slices"
-
-	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // dropSlice is how much of dropped views one DropViews takes apart: about half a millisecond.
@@ -84,7 +82,7 @@ func (b *Backlog) Sweep(most int) (clean bool) {
 	for len(b.dropped) > 0 {
 		last := len(b.dropped) - 1
 		v := b.dropped[last]
-		for len(v.gates) > 0 || v.cells != nil && len(v.cells.values) > 0 {
+		for v.remains() {
 			if most <= 0 {
 				return false
 			}
@@ -98,8 +96,18 @@ func (b *Backlog) Sweep(most int) (clean bool) {
 	return true
 }
 
-// shed lets go of one submission of the last gate, or of that gate if it has none; then of one value.
+// remains says whether a dropped view still holds something.
+func (v *View) remains() bool {
+	return len(v.gates) > 0 || v.cells != nil && len(v.cells.values) > 0 || v.fair != nil && len(v.fair.undone) > 0
+}
+
+// shed lets go of one submission of the last gate, or of that gate if it has none; then of one value; of a fair view, of one
+// tenant.
 func (v *View) shed() {
+	if v.fair != nil {
+		v.fair.shed()
+		return
+	}
 	last := len(v.gates) - 1
 	if last < 0 {
 		v.cells.shed(v.number)
@@ -114,9 +122,9 @@ func (v *View) shed() {
 		v.gates = v.gates[:last]
 		return
 	}
-	x := g.last(v.order)
+	x := g.last()
 	if v.cells != nil {
-		x = v.cells.list[x.of].last(v.order)
+		x = v.cells.list[x.of].last()
 	}
 	s := v.in.subs[x.of]
 	v.take(s, x.at)
@@ -124,13 +132,7 @@ func (v *View) shed() {
 }
 
 // last is the entry that is the cheapest to take out.
-func (p *pool) last(order strategy.Order) entry {
-	if order != strategy.Random {
-		return p.heap[len(p.heap)-1]
-	}
-	entries := p.buckets[0].entries
-	return entries[len(entries)-1]
-}
+func (p *pool) last() entry { return p.entries[len(p.entries)-1] }
 
 // shed lets go of the last value.
 func (c *cells) shed(view uint32) {
@@ -143,7 +145,7 @@ func (c *cells) shed(view uint32) {
 
 func (b *Backlog) forgetView(v *View) {
 	for _, t := range v.filters {
-		t.filters--
+		t.uses--
 		b.release(t)
 	}
 	for _, l := range v.limits {

@@ -32,6 +32,7 @@ type fairness struct {
 	name   uint8 // Charge.Ledger
 	leaves []*View
 	root   *division // its one share is there as long as the view
+	undone []*share  // once the view is dropped: those whose tenants still keep their terms
 }
 
 // Charged is what Take charged for the chunk that it gave last; the zero Charge if the view is not fair.
@@ -181,7 +182,22 @@ func (d *division) undo(b *Backlog) {
 			a.inner.undo(b)
 		}
 	}
-	d.shares = nil
+	d.of.undone, d.shares = append(d.of.undone, d.shares...), nil
+}
+
+// shed lets go of the last tenant of the last share that is left.
+func (f *fairness) shed() {
+	x := f.undone[len(f.undone)-1]
+	last := len(x.tenants) - 1
+	if last < 0 {
+		f.undone[len(f.undone)-1] = nil
+		f.undone = f.undone[:len(f.undone)-1]
+		return
+	}
+	if x.tenants[last].value != none {
+		x.letGo(uint32(last))
+	}
+	x.tenants = x.tenants[:last]
 }
 
 // choose chooses of the tenant whose turn it is, and charges it: before the chunk is taken, as what that entails (it leaves,
@@ -315,9 +331,9 @@ func (b *Backlog) reweight(key queue.MetaKey, value queue.MetaValue, w fair.Weig
 }
 
 func (d *division) reweight(key queue.MetaKey, value queue.MetaValue, w fair.Weight) {
-	if d.key != nil && d.key.name == key {
+	if d.key != nil && d.key.name == key && d.key.byValue[value] != nil {
 		for _, x := range d.shares {
-			if number, known := x.numberOf[value]; known {
+			if number, known := x.numberOf[d.key.byValue[value].number]; known {
 				x.SetWeight(number, w)
 			}
 		}

@@ -28,7 +28,10 @@ func (x *share) name(number uint32) string {
 	if number == 0 && x.of.key != nil {
 		return "none"
 	}
-	return x.tenants[number].value.String()
+	if x.of.key == nil {
+		return fmt.Sprint(x.tenants[number].value)
+	}
+	return x.of.of.view.in.terms[x.tenants[number].value].value.String()
 }
 
 // whose are the submissions of which one must be served now by a built fair view, and the leaf that gives it: those that the
@@ -133,8 +136,8 @@ func (m *model) auditShare(v *View, x *share) {
 		if lag := x.Lag(number).In(fair.Chunk); x.Unit == 0 && math.Abs(lag) > 40 {
 			m.fatalf("view %s tenant %s: lag %v", v.key, x.name(number), lag)
 		}
-		if weight := x.Info(number).Weight; number != 0 && x.of.key != nil && x.numberOf[t.value] == number && weight != weightOf(m.b.ValueSettings(x.of.key.name, t.value)) {
-			m.fatalf("view %s tenant %s has the weight %v, want %v; %d slots, tenants %d, state %v; settings %v", v.key, x.name(number), weight, weightOf(m.b.ValueSettings(x.of.key.name, t.value)), x.Totals().Active, len(x.tenants), state, m.b.settings)
+		if weight := x.Info(number).Weight; number != 0 && x.of.key != nil && t.value != none && weight != weightOf(m.b.ValueSettings(x.of.key.name, m.b.terms[t.value].value)) {
+			m.fatalf("view %s tenant %s has the weight %v, want %v; %d slots, tenants %d, state %v; settings %v", v.key, x.name(number), weight, weightOf(m.b.ValueSettings(x.of.key.name, m.b.terms[t.value].value)), x.Totals().Active, len(x.tenants), state, m.b.settings)
 		}
 	}
 	if got, want := len(x.numberOf)+len(x.free)+1, len(x.tenants); got != want {

@@ -10,12 +10,11 @@ type group struct {
 	top     *top   // of its open gates that are not empty; nil while it has one gate at most
 	in      *share // a leaf's: where this tenant has its share
 	tenant  uint32 // likewise, its number there
-	told    standing
-	gates   uint32 // how many it has
 	first   uint32 // its gates, linked; none: no gate
 	free    uint32 // the gate for submissions that no counter is watched for; none: not made yet
 	size    int32  // submissions in all gates
 	offered int32  // gates that are open and not empty
+	told    standing
 }
 
 func (g *group) clear() { *g = group{first: none, free: none} }
@@ -31,37 +30,36 @@ type gate struct {
 	pool
 	watched      *term  // the counter; nil for the free gate
 	max          uint32 // it is shut from here on
-	base         uint32 // the same, by the view's branch alone
 	group        uint32 // in View.groups
 	place        uint32 // in its group's top
 	older, newer uint32 // of the same group
-	exp          uint8  // in top
-	offered      bool   // it is open and not empty, and if the group has a top it is in there
+	topExp       uint8
+	offered      bool // it is open and not empty, and if the group has a top it is in there
 }
 
 // gateKey is what a gate is for.
 type gateKey struct{ group, term uint32 }
 
-// pool is the submissions of a gate or a cell, or the cells of a gate.
-type pool struct {
-	sampler         // Random: weighed by available chunks
-	heap    []entry // other orders
-}
+// pool is the submissions of a gate or a cell, or the cells of a gate. Random draws them by their available chunks; of other
+// orders the entries of the one bucket are a heap.
+type pool struct{ sampler }
 
-func (p *pool) empty() bool { return p.total == 0 && len(p.heap) == 0 }
+func (p *pool) empty() bool { return len(p.entries) == 0 }
 
 // emptied is an empty pool that has a little of the memory of this one.
 func (p *pool) emptied() (fresh pool) {
-	if cap(p.heap) <= emptiedCap {
-		fresh.heap = p.heap[:0]
+	if cap(p.entries) <= emptiedCap {
+		fresh.entries = p.entries[:0]
 	}
-	if all := p.buckets[:cap(p.buckets)]; len(all) <= emptiedCap {
+	if p.rest != nil && cap(*p.rest) <= emptiedCap {
+		all := (*p.rest)[:cap(*p.rest)]
 		for i := range all {
 			if cap(all[i].entries) > emptiedCap {
 				all[i].entries = nil
 			}
 		}
-		fresh.buckets = all[:0]
+		*p.rest = all[:0]
+		fresh.rest = p.rest
 	}
 	return fresh
 }
@@ -72,44 +70,44 @@ func (g *gate) isOpen() bool { return g.watched == nil || g.watched.inFlight < g
 
 // home is the gate for a submission of a view without cells: one that is shut, so that no pick meets it in vain; otherwise that of its first limit.
 func (v *View) home(s *Submission, group uint32) uint32 {
-	if t, base := v.obstacle(s); t != nil {
-		return v.gateFor(group, t, base)
+	if t := v.obstacle(s); t != nil {
+		return v.gateFor(group, t)
 	}
 	for _, l := range v.limits {
 		if t := s.termOf(l.key); t != nil {
-			return v.gateFor(group, t, l.max)
+			return v.gateFor(group, t)
 		}
 	}
 	return v.freeGate(group)
 }
 
 // obstacle is the first term of the submission that has as many chunks in flight as it may, by the view's limits or by what
-// an operator set, and what the view itself demands of it; nil if there is none.
-func (v *View) obstacle(s *Submission) (t *term, base uint32) {
+// an operator set; nil if there is none.
+func (v *View) obstacle(s *Submission) *term {
 	for _, l := range v.limits {
 		if t := s.termOf(l.key); t != nil && t.inFlight >= min(l.max, t.limit) {
-			return t, l.max
+			return t
 		}
 	}
 	if v.in.limited == 0 {
-		return nil, 0
+		return nil
 	}
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		if t := v.in.terms[ref.term]; t.inFlight >= t.limit {
-			return t, queue.NoLimit // a limit of the view's on this key was met above
+			return t
 		}
 	}
-	return nil, 0
+	return nil
 }
 
 // gateFor is the group's gate for a term; made when there is none, and kept as long as the group and the term.
-func (v *View) gateFor(group uint32, t *term, base uint32) uint32 {
+func (v *View) gateFor(group uint32, t *term) uint32 {
 	if number, ok := v.gateOf[gateKey{group, t.number}]; ok {
 		return number
 	}
 	number := v.addGate(group)
-	g := &v.gates[number]
-	g.watched, g.base, g.max = t, base, min(base, t.limit)
+	g, base := &v.gates[number], v.limitOn(t.key)
+	g.watched, g.max = t, min(base, t.limit)
 	v.strays = v.strays || base == queue.NoLimit
 	if v.gateOf == nil {
 		v.gateOf = map[gateKey]uint32{}
@@ -132,7 +130,7 @@ func (v *View) addGate(group uint32) (number uint32) {
 		number, v.freeGates = v.freeGates[last], v.freeGates[:last]
 	} else {
 		number = uint32(len(v.gates))
-		v.gates = append(v.gates, gate{})
+		v.gates = appended(v.gates, gate{})
 	}
 	in := &v.groups[group]
 	v.gates[number].group, v.gates[number].newer, v.gates[number].older = group, none, in.first
@@ -146,7 +144,6 @@ func (v *View) addGate(group uint32) (number uint32) {
 		}
 	}
 	in.first = number
-	in.gates++
 	return number
 }
 
@@ -167,8 +164,18 @@ func (v *View) relimit(number, limit uint32) (max uint32) {
 		return x.max
 	}
 	g := &v.gates[number]
-	g.max = min(g.base, limit)
+	g.max = min(v.limitOn(g.watched.key), limit)
 	return g.max
+}
+
+// limitOn is what the view's branch demands of a key.
+func (v *View) limitOn(key *metaKey) uint32 {
+	for _, l := range v.limits {
+		if l.key == key {
+			return l.max
+		}
+	}
+	return queue.NoLimit
 }
 
 // dropGate gives up an empty gate.
@@ -188,7 +195,7 @@ func (v *View) dropGate(number uint32) {
 	} else {
 		in.first = g.older
 	}
-	if in.gates--; in.gates == 1 {
+	if in.first != none && v.gates[in.first].older == none {
 		in.top = nil
 	}
 	*g = gate{}
@@ -205,7 +212,7 @@ func (v *View) put(s *Submission, at, number uint32) {
 	if v.order == strategy.Random {
 		s.members[at].place = p.add(exponent(uint64(s.available)), x)
 	} else {
-		p.heap = heapPush(byOrder{v}, p.heap, x)
+		p.entries = heapPush(byOrder{v}, p.entries, x)
 	}
 	v.changed(number)
 }
@@ -248,7 +255,7 @@ func (v *View) take(s *Submission, at uint32) {
 func (v *View) pull(m member, exp uint8) {
 	p := v.poolOf(m.gate)
 	if v.order != strategy.Random {
-		p.heap = trimmed(heapRemove(byOrder{v}, p.heap, int(m.place)))
+		p.entries = trimmed(heapRemove(byOrder{v}, p.entries, int(m.place)))
 		return
 	}
 	if moved, ok := p.remove(exp, m.place); ok {
@@ -266,7 +273,7 @@ func (v *View) reweigh(s *Submission, at uint32, from, to uint8) {
 
 // rerank puts the entry of a member where its submission's priority, which changed, wants it.
 func (v *View) rerank(m member) {
-	heapFix(byOrder{v}, v.poolOf(m.gate).heap, int(m.place))
+	heapFix(byOrder{v}, v.poolOf(m.gate).entries, int(m.place))
 	v.changed(m.gate)
 }
 
@@ -274,9 +281,9 @@ func (v *View) rerank(m member) {
 func (v *View) entryOf(s *Submission, m member) *entry {
 	p := v.poolOf(m.gate)
 	if v.order != strategy.Random {
-		return &p.heap[m.place]
+		return &p.entries[m.place]
 	}
-	return &p.buckets[p.search(exponent(uint64(s.available)))].entries[m.place]
+	return &p.nth(p.search(exponent(uint64(s.available)))).entries[m.place]
 }
 
 // counted is for a gate, or a value, whose counter passed its limit.
@@ -316,8 +323,8 @@ func (v *View) refresh(number uint32) {
 func (v *View) rank(in *group, number uint32) {
 	g := &v.gates[number]
 	if v.order == strategy.Random {
-		g.exp = exponent(g.total)
-		g.place = in.top.add(g.exp, entry{of: number})
+		g.topExp = exponent(g.total)
+		g.place = in.top.add(g.topExp, entry{of: number})
 		return
 	}
 	in.top.heap = heapPush(byFirst{v}, in.top.heap, number)
@@ -334,10 +341,10 @@ func (v *View) move(in *group, number uint32, stays bool) {
 		}
 		return
 	}
-	if stays && exponent(g.total) == g.exp {
+	if stays && exponent(g.total) == g.topExp {
 		return
 	}
-	if moved, ok := in.top.remove(g.exp, g.place); ok {
+	if moved, ok := in.top.remove(g.topExp, g.place); ok {
 		v.gates[moved.of].place = g.place
 	}
 	if stays {
@@ -367,7 +374,7 @@ func (r byFirst) moved(number uint32, to int) { r.v.gates[number].place = uint32
 
 // firstOf is the first submission of a gate that is not empty.
 func (v *View) firstOf(number uint32) *Submission {
-	x := v.gates[number].heap[0]
+	x := v.gates[number].entries[0]
 	if v.cells != nil {
 		return v.headOf(x.of)
 	}

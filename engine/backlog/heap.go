@@ -66,6 +66,19 @@ func heapUp[T any, R ranking[T]](r R, h []T, i int, x T) {
 	r.moved(x, i)
 }
 
+// appended is append for lists of which there is one element for every tenant or so: once they are long they grow by an eighth,
+// not by a quarter, so that less of them lies empty.
+func appended[T any](s []T, x T) []T {
+	if len(s) == cap(s) && len(s) >= longList {
+		longer := make([]T, len(s), len(s)+len(s)/8)
+		copy(longer, s)
+		s = longer
+	}
+	return append(s, x)
+}
+
+const longList = 1024
+
 // trimmed gives back the memory of a slice that was once much longer. Small slices are left alone, so that a set that
 // breathes a little allocates nothing.
 func trimmed[T any](s []T) []T {

@@ -60,7 +60,7 @@ func (v *View) head(group uint32) *Submission {
 		if in.top != nil {
 			number = in.top.heap[0]
 		}
-		x := v.gates[number].heap[0]
+		x := v.gates[number].entries[0]
 		s := v.in.subs[x.of]
 		v.in.examined++
 		if v.heldBack(s, x.at) {
@@ -95,11 +95,11 @@ func (v *View) sample(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 func (v *View) sampleGate(in *group, rnd *rand.Rand) (g *gate, number uint64) {
 	sole := in.first
 	if in.top != nil {
-		if list := in.top.buckets; len(list) > 1 || len(list[0].entries) > 1 {
+		if in.top.count() > 1 || len(in.top.entries) > 1 {
 			x, number := in.top.find(rnd.Uint64N(in.top.total))
 			return &v.gates[x.of], number
 		}
-		sole = in.top.buckets[0].entries[0].of
+		sole = in.top.entries[0].of
 	}
 	g = &v.gates[sole]
 	return g, rnd.Uint64N(g.total)
@@ -111,13 +111,13 @@ func (v *View) heldBack(s *Submission, at uint32) bool {
 	if v.in.limited == 0 && !v.strays {
 		return false
 	}
-	t, base := v.obstacle(s)
+	t := v.obstacle(s)
 	if t == nil {
 		return false
 	}
 	group := v.gates[s.members[at].gate].group
 	v.take(s, at)
-	v.put(s, at, v.gateFor(group, t, base))
+	v.put(s, at, v.gateFor(group, t))
 	return true
 }
 
@@ -135,7 +135,7 @@ func (b *Backlog) taken(s *Submission, flight bool) {
 	if flight {
 		s.inFlight++
 	}
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		t := b.terms[ref.term]
 		if shown {
 			t.available--
@@ -153,7 +153,7 @@ func (b *Backlog) given(s *Submission) {
 		return
 	}
 	b.available++
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		b.terms[ref.term].available++
 	}
 	if s.available == 1 {
@@ -205,7 +205,7 @@ func (b *Backlog) Land(s *Submission) {
 		panic(fmt.Sprintf("backlog: submission %v: a chunk lands, but none is in flight", s.id))
 	}
 	s.inFlight--
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		b.lower(b.terms[ref.term], 1)
 	}
 }

@@ -19,9 +19,9 @@ type preview struct {
 
 // traces is what one pick changed of a submission that its inverse does not know.
 type traces struct {
-	p, l, upcoming, upcomingAt uint32
-	back                       bool     // the chunk was a put-back one
-	skipped                    []uint32 // of the skip set
+	p, l, upcoming uint32
+	back           bool     // the chunk was a put-back one
+	skipped        []uint32 // of the skip set
 }
 
 // Preview appends what Take would give now, the first view that has something first, at most `most` chunks. It takes them
@@ -40,10 +40,10 @@ func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) [
 			if s == nil {
 				break
 			}
-			x := traces{p: s.p, l: s.l, upcoming: s.upcoming, upcomingAt: s.upcomingAt}
-			many := s.back.len()
+			x := traces{p: s.p, l: s.l, upcoming: s.upcoming}
+			many := s.putBack
 			index := leaf.takeFrom(s, draw, rnd)
-			x.back, x.skipped = s.back.len() < many, b.preview.skipped
+			x.back, x.skipped = s.putBack < many, b.preview.skipped
 			b.preview.skipped = nil
 			before = append(before, x)
 			dst = append(dst, Pick{s, index, i, leaf.leaf})
@@ -62,7 +62,7 @@ func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) [
 // untake is the inverse of a Take.
 func (b *Backlog) untake(pick *Pick, x *traces) {
 	s := pick.Submission
-	s.p, s.l, s.upcoming, s.upcomingAt = x.p, x.l, x.upcoming, x.upcomingAt
+	s.p, s.l, s.upcoming = x.p, x.l, x.upcoming
 	if x.back {
 		b.addBack(s, pick.Index)
 	}

@@ -8,14 +8,37 @@ import "math/bits"
 // within it; the caller rejects places at or beyond the weight (a fifth at most) and draws again. An entry moves only when
 // its weight crosses a bound. (With powers of two alone two draws in five were rejected, and each costs a look at a
 // submission that lies anywhere in memory.)
+//
+// There are very many samplers of one bucket, so the first is part of the sampler itself: it costs neither an allocation nor a
+// look elsewhere in memory.
 type sampler struct {
-	total   uint64   // sum of the bounds of all entries
-	buckets []bucket // largest exp first, none empty; buckets beyond the length keep small memory for reuse
+	bucket           // of the largest exp; empty only if there is no entry at all
+	total  uint64    // sum of the bounds of all entries
+	rest   *[]bucket // the others, largest exp first, none empty; those beyond the length keep small memory for reuse. nil: none yet
 }
 
 type bucket struct {
 	entries []entry
 	exp     uint8
+}
+
+// count is how many buckets there are that are not empty.
+func (p *sampler) count() int {
+	switch {
+	case len(p.entries) == 0:
+		return 0
+	case p.rest == nil:
+		return 1
+	}
+	return 1 + len(*p.rest)
+}
+
+// nth is one of them, largest exp first.
+func (p *sampler) nth(i int) *bucket {
+	if i == 0 {
+		return &p.bucket
+	}
+	return &(*p.rest)[i-1]
 }
 
 // entry stands for a submission in a gate (its slot, and which of its members this is) or for a gate in a view's top (its
@@ -44,10 +67,10 @@ func bound(exp uint8) uint64 {
 func (p *sampler) add(exp uint8, x entry) (place uint32) {
 	p.total += bound(exp)
 	i := p.search(exp)
-	if i == len(p.buckets) || p.buckets[i].exp != exp {
+	if i == p.count() || p.nth(i).exp != exp {
 		p.open(i, exp)
 	}
-	b := &p.buckets[i]
+	b := p.nth(i)
 	b.entries = append(b.entries, x)
 	return uint32(len(b.entries) - 1)
 }
@@ -57,7 +80,7 @@ func (p *sampler) add(exp uint8, x entry) (place uint32) {
 func (p *sampler) remove(exp uint8, place uint32) (moved entry, ok bool) {
 	p.total -= bound(exp)
 	i := p.search(exp)
-	b := &p.buckets[i]
+	b := p.nth(i)
 	last := len(b.entries) - 1
 	if int(place) != last {
 		moved, ok = b.entries[last], true
@@ -72,8 +95,8 @@ func (p *sampler) remove(exp uint8, place uint32) (moved entry, ok bool) {
 
 // find is the entry on which a number below total falls, and the place within its bound.
 func (p *sampler) find(number uint64) (x entry, rest uint64) {
-	for i := range p.buckets {
-		b := &p.buckets[i]
+	for i := range p.count() {
+		b := p.nth(i)
 		each := bound(b.exp)
 		span := uint64(len(b.entries)) * each
 		if number < span {
@@ -87,7 +110,7 @@ func (p *sampler) find(number uint64) (x entry, rest uint64) {
 // search is the index of the bucket of exp, or where it belongs.
 func (p *sampler) search(exp uint8) int {
 	i := 0
-	for i < len(p.buckets) && p.buckets[i].exp > exp {
+	for n := p.count(); i < n && p.nth(i).exp > exp; {
 		i++
 	}
 	return i
@@ -95,24 +118,46 @@ func (p *sampler) search(exp uint8) int {
 
 // open makes an empty bucket at i, reusing one that was closed.
 func (p *sampler) open(i int, exp uint8) {
-	var fresh bucket
-	if last := len(p.buckets); last < cap(p.buckets) {
-		fresh.entries = p.buckets[:last+1][last].entries[:0]
+	if p.count() == 0 {
+		p.exp = exp
+		return
 	}
-	p.buckets = append(p.buckets, bucket{})
-	copy(p.buckets[i+1:], p.buckets[i:])
-	fresh.exp = exp
-	p.buckets[i] = fresh
+	if p.rest == nil {
+		p.rest = new([]bucket)
+	}
+	all := *p.rest
+	fresh := bucket{exp: exp}
+	if last := len(all); last < cap(all) {
+		fresh.entries = all[:last+1][last].entries[:0]
+	}
+	if i == 0 {
+		p.bucket, fresh = fresh, p.bucket
+	} else {
+		i--
+	}
+	all = append(all, bucket{})
+	copy(all[i+1:], all[i:])
+	all[i] = fresh
+	*p.rest = all
 }
 
 // close removes the empty bucket at i and keeps its memory, if small, behind the last one.
 func (p *sampler) close(i int) {
-	empty := p.buckets[i]
+	empty := p.nth(i)
 	if cap(empty.entries) > keepCap {
 		empty.entries = nil
 	}
-	last := len(p.buckets) - 1
-	copy(p.buckets[i:], p.buckets[i+1:])
-	p.buckets[last] = empty
-	p.buckets = p.buckets[:last]
+	if p.rest == nil || len(*p.rest) == 0 {
+		return
+	}
+	all := *p.rest
+	last, gone := len(all)-1, *empty
+	if i == 0 {
+		p.bucket = all[0]
+	} else {
+		i--
+	}
+	copy(all[i:], all[i+1:])
+	all[last] = gone
+	*p.rest = all[:last]
 }

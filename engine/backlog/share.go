@@ -1,9 +1,6 @@
 package backlog
 
-import (
-	"github.com/quern-queue/quern/engine/fair"
-	"github.com/quern-queue/quern/engine/queue"
-)
+import "github.com/quern-queue/quern/engine/fair"
 
 // A division is a Fair block of a branch. What it shares out lies in arms: an arm is a leaf of the branch, which has a view of
 // its own, or a division again. A share is a division at one place: the outermost has one, an inner one has one for every
@@ -39,19 +36,20 @@ type share struct {
 	as          uint32 // that tenant
 	at          int    // in of.shares
 
-	tenants  []tenant // by number; if there is a key, 0 is all submissions together that do not have it
-	groups   []uint32 // by tenant and arm: the leaf's group; none: there is none
-	below    []*share // by tenant and arm: the inner division's share; nil if no arm is one
-	numberOf map[queue.MetaValue]uint32
-	idle     []uint32 // tenants that became empty, to be looked at when numbers are needed
-	next     int      // in idle
-	free     []uint32 // numbers without a tenant
-	pace     float32  // seconds that a chunk is held for, on average; 0: not known
-	saved    bool     // the preview under way has a copy of the ledger
+	tenants  []tenant          // by number; if there is a key, 0 is all submissions together that do not have it
+	groups   []uint32          // by tenant and arm: the leaf's group; none: there is none
+	below    []*share          // by tenant and arm: the inner division's share; nil if no arm is one
+	numberOf map[uint32]uint32 // by tenant.value
+	idle     []uint32          // tenants that became empty, to be looked at when numbers are needed
+	next     int               // in idle
+	free     []uint32          // numbers without a tenant
+	pace     float32           // seconds that a chunk is held for, on average; 0: not known
+	saved    bool              // the preview under way has a copy of the ledger
 }
 
+// tenant is kept small: a queue may have a million. While there is one, its term is kept.
 type tenant struct {
-	value    queue.MetaValue
+	value    uint32  // the number of the term or, where every submission is a tenant, the seq; none: of number 0 and free ones
 	pace     float32 // seconds that a chunk of it is held for, on average; 0: not known
 	offering uint8   // arms that offer something
 	gated    uint8   // arms that only hold something
@@ -78,7 +76,7 @@ func (t *tenant) count(s standing, by uint8) {
 }
 
 func (d *division) newShare(in *share, as uint32) *share {
-	x := &share{of: d, in: in, as: as, at: len(d.shares), numberOf: map[queue.MetaValue]uint32{}}
+	x := &share{of: d, in: in, as: as, at: len(d.shares), numberOf: map[uint32]uint32{}}
 	if d.time {
 		x.Unit = fair.Second
 	}
@@ -139,22 +137,21 @@ func (x *share) settle(number uint32) {
 	}
 }
 
-// value is the submission's value of the share's key, false if it has none.
-func (d *division) value(s *Submission) (queue.MetaValue, bool) {
+// value is what the submission's tenant is found by, none if the submission does not have the share's key.
+func (d *division) value(s *Submission) uint32 {
 	if d.key == nil {
-		return queue.IntValue(int64(s.seq)), true
+		return s.seq
 	}
-	t := s.termOf(d.key)
-	if t == nil {
-		return queue.MetaValue{}, false
+	if t := s.termOf(d.key); t != nil {
+		return t.number
 	}
-	return t.value, true
+	return none
 }
 
 // tenantOf is the number of the submission's tenant; made when there is none.
 func (x *share) tenantOf(s *Submission) uint32 {
-	value, has := x.of.value(s)
-	if !has {
+	value := x.of.value(s)
+	if value == none {
 		return 0
 	}
 	if number, known := x.numberOf[value]; known {
@@ -163,7 +160,7 @@ func (x *share) tenantOf(s *Submission) uint32 {
 	return x.addTenant(value)
 }
 
-func (x *share) addTenant(value queue.MetaValue) (number uint32) {
+func (x *share) addTenant(value uint32) (number uint32) {
 	x.reuse()
 	if last := len(x.free) - 1; last >= 0 {
 		number, x.free = x.free[last], x.free[:last]
@@ -172,6 +169,9 @@ func (x *share) addTenant(value queue.MetaValue) (number uint32) {
 	}
 	x.tenants[number] = tenant{value: value}
 	x.numberOf[value] = number
+	if x.of.key != nil {
+		x.of.of.view.in.terms[value].uses++
+	}
 	x.weigh(number)
 	return number
 }
@@ -182,7 +182,7 @@ func (x *share) weigh(number uint32) {
 	if x.of.key == nil || number == 0 || len(b.settings) == 0 {
 		return
 	}
-	if w := weightOf(b.ValueSettings(x.of.key.name, x.tenants[number].value)); w != fair.DefaultWeight {
+	if w := weightOf(b.ValueSettings(x.of.key.name, b.terms[x.tenants[number].value].value)); w != fair.DefaultWeight {
 		x.SetWeight(number, w)
 	}
 }
@@ -190,11 +190,11 @@ func (x *share) weigh(number uint32) {
 // grow makes one number more.
 func (x *share) grow() (number uint32) {
 	number = uint32(len(x.tenants))
-	x.tenants = append(x.tenants, tenant{})
+	x.tenants = appended(x.tenants, tenant{value: none})
 	for range x.of.arms {
-		x.groups = append(x.groups, none)
+		x.groups = appended(x.groups, none)
 		if x.of.nests {
-			x.below = append(x.below, nil)
+			x.below = appended(x.below, nil)
 		}
 	}
 	return number
@@ -239,11 +239,21 @@ func (x *share) reuse() {
 		x.idle[x.next], x.idle = x.idle[last], x.idle[:last]
 		x.tenants[number].idle = false
 		if empty {
-			delete(x.numberOf, x.tenants[number].value)
-			x.tenants[number] = tenant{}
+			x.letGo(number)
 			x.Forget(number)
 			x.free = append(x.free, number)
 		}
+	}
+}
+
+// letGo gives up a number's value, and the term unless somebody else uses it.
+func (x *share) letGo(number uint32) {
+	value := x.tenants[number].value
+	x.tenants[number] = tenant{value: none}
+	delete(x.numberOf, value)
+	if b := x.of.of.view.in; x.of.key != nil {
+		b.terms[value].uses--
+		b.release(b.terms[value])
 	}
 }
 
@@ -254,11 +264,10 @@ func (x *share) busy(number uint32) bool {
 	case !x.of.time:
 		return false
 	case x.of.key == nil:
-		s := b.BySeq(uint32(value.Int()))
+		s := b.BySeq(value)
 		return s != nil && s.inFlight > 0
 	}
-	t := x.of.key.byValue[value]
-	return t != nil && t.inFlight > 0
+	return value != none && b.terms[value].inFlight > 0
 }
 
 // clear gives up what an empty tenant has of the arms. Of an inner division that has many tenants it gives up a few, and says
@@ -291,7 +300,7 @@ func (v *View) addGroup(in *share, tenant uint32) (number uint32) {
 		number, v.free = v.free[last], v.free[:last]
 	} else {
 		number = uint32(len(v.groups))
-		v.groups = append(v.groups, group{})
+		v.groups = appended(v.groups, group{})
 	}
 	v.groups[number].clear()
 	v.groups[number].in, v.groups[number].tenant = in, tenant
@@ -348,9 +357,8 @@ func (v *View) groupOf(s *Submission) uint32 {
 func (v *View) seatOf(s *Submission) (x *share, number uint32, known bool) {
 	x = v.outer.fair.root.shares[0]
 	for i, k := range v.path {
-		value, has := x.of.value(s)
 		number = 0
-		if has {
+		if value := x.of.value(s); value != none {
 			if number, known = x.numberOf[value]; !known {
 				return nil, 0, false
 			}

@@ -171,6 +171,7 @@ func (b *Backlog) Settle(s *Submission) {
 		case gainP == 0 && gainL == 0:
 			return
 		case gainP >= gainL:
+			s.upcoming = 0
 			for ; s.p < reachP; s.p++ {
 				if index := s.at(s.p); index >= s.l && !s.skip(index) {
 					b.addBack(s, index)

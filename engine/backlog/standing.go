@@ -27,7 +27,7 @@ func (b *Backlog) ShownLen() int { return len(b.shown) }
 
 // Find is the submission's value of a key, and how many chunks of submissions with it are in flight.
 func (s *Submission) Find(key queue.MetaKey) (value queue.MetaValue, inFlight uint32, has bool) {
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		if t := s.home.terms[ref.term]; t.key.name == key {
 			return t.value, t.inFlight, true
 		}
@@ -74,7 +74,7 @@ func (s *Submission) Withheld() (at queue.Saturated, withheld bool) {
 	if s.home.limited == 0 {
 		return at, false
 	}
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		if t := s.home.terms[ref.term]; t.inFlight >= t.limit {
 			return queue.Saturated{MetaEntry: queue.MetaEntry{Key: t.key.name, Value: t.value}, InFlight: t.inFlight, Limit: t.limit}, true
 		}

@@ -38,9 +38,10 @@ func (spec *Spec) Check() error {
 // Its size counts: 10^6 of them are kept. Places in lists are numbers rather than pointers, and the meta is kept only as
 // the terms it shares with others.
 type Submission struct {
-	// What every pick touches lies together.
+	// What every pick touches lies together: a cache line of 64 bytes, and most of the next.
 	home      *Backlog // nil once removed
-	terms     []termRef
+	back      *pile    // visited and put back; nil when none
+	ahead     *table   // the skip set: taken and not visited; nil when none
 	available uint32
 	inFlight  uint32
 	chunks    uint32
@@ -48,28 +49,47 @@ type Submission struct {
 	l         uint32 // cursor of the other orders: indexes 0..l-1 are visited
 	mul       uint32
 	add       uint32
+	upcoming  uint32 // at(p)+1: what p meets next, without a division; 0: not known
 	shownAt   uint32 // place in Backlog.shown; none while hidden
+	slot      uint32 // in Backlog.subs
 
-	Data any // the caller's own
+	few     [4]termRef // the terms, if there are no more
+	many    *[]termRef // the terms, if there are
+	Data    any        // the caller's own
+	putBack uint32     // chunks in back: most picks need not look there
+	count   uint8      // of few
 
-	id       queue.SubmissionID
-	back     *pile    // visited and put back; nil when none
-	ahead    *table   // the skip set: taken and not visited; nil when none
 	members  []member // one per view it stands in; none while hidden or without available chunks
+	id       queue.SubmissionID
 	priority int64
-	seq      uint32
 	inv      uint32 // of mul, modulo chunks
-	slot     uint32 // in Backlog.subs
 	older    uint32 // slots of the neighbours in order of insertion
 	younger  uint32
 	oldestAt uint32 // place in Backlog.oldest; only while offered
+	seq      uint32
 
-	upcoming   uint32 // at(upcomingAt), where upcomingAt is not 0: what p meets next, without a division
-	upcomingAt uint32
+	window uint32 // Backlog.windows of the last one it was in
 
-	window uint64 // Backlog.windows of the last one it was in
+	// 192 bytes: whole cache lines, so that what lies together stays together.
+}
 
-	_ [16]byte // 192 bytes: whole cache lines, so that what lies together stays together
+// refs are the submission's terms, in the order of their keys.
+func (s *Submission) refs() []termRef {
+	if s.many != nil {
+		return *s.many
+	}
+	return s.few[:s.count]
+}
+
+// makeRefs makes room for n of them.
+func (s *Submission) makeRefs(n int) []termRef {
+	if n > len(s.few) {
+		many := make([]termRef, n)
+		s.many = &many
+	} else {
+		s.count = uint8(n)
+	}
+	return s.refs()
 }
 
 // none is no slot, place or number. It is far beyond what memory could hold.
@@ -107,18 +127,18 @@ func (s *Submission) Shown() bool { return s.shownAt != none }
 
 // Meta is a copy of the submission's meta, sorted by key; nil once it is removed.
 func (s *Submission) Meta() queue.Meta {
-	if len(s.terms) == 0 {
+	if s.MetaLen() == 0 {
 		return nil
 	}
-	return s.AppendMeta(make(queue.Meta, 0, len(s.terms)))
+	return s.AppendMeta(make(queue.Meta, 0, s.MetaLen()))
 }
 
 // MetaLen is how many meta keys it has.
-func (s *Submission) MetaLen() int { return len(s.terms) }
+func (s *Submission) MetaLen() int { return len(s.refs()) }
 
 // AppendMeta appends the submission's meta, sorted by key. Strings are shared, not copied.
 func (s *Submission) AppendMeta(dst queue.Meta) queue.Meta {
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		t := s.home.terms[ref.term]
 		dst = append(dst, queue.MetaEntry{Key: t.key.name, Value: t.value})
 	}
@@ -127,7 +147,7 @@ func (s *Submission) AppendMeta(dst queue.Meta) queue.Meta {
 
 // termOf is the submission's term of a key, or nil.
 func (s *Submission) termOf(key *metaKey) *term {
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		if t := s.home.terms[ref.term]; t.key == key {
 			return t
 		}
@@ -136,7 +156,7 @@ func (s *Submission) termOf(key *metaKey) *term {
 }
 
 func (s *Submission) hasTerm(number uint32) bool {
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		if ref.term == number {
 			return true
 		}

@@ -62,9 +62,16 @@ func (x *share) tenant(number uint32) Tenant {
 	if !t.HasValue {
 		return t
 	}
-	t.Value = x.tenants[number].value
-	if x.of.key == nil {
-		if s := x.of.of.view.in.BySeq(uint32(t.Value.Int())); s != nil {
+	b, value := x.of.of.view.in, x.tenants[number].value
+	switch {
+	case value == none || b == nil: // b: the view is gone
+	case x.of.key != nil:
+		if int(value) < len(b.terms) && b.terms[value] != nil { // else the view was dropped meanwhile
+			t.Value = b.terms[value].value
+		}
+	default:
+		t.Value = queue.IntValue(int64(value))
+		if s := b.BySeq(value); s != nil {
 			t.Value = queue.StringValue(s.id.String())
 		}
 	}
@@ -81,7 +88,7 @@ func (v *View) Seats(s *Submission, leaf int) (seats []Seat) {
 	x := v.fair.root.shares[0]
 	for level, k := range path {
 		number := uint32(0)
-		if value, has := x.of.value(s); has {
+		if value := x.of.value(s); value != none {
 			known := false
 			if number, known = x.numberOf[value]; !known {
 				break

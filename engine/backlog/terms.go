@@ -15,23 +15,26 @@ type metaKey struct {
 	limits  int     // views that limit it or share by it
 }
 
-// term is a key with a value that some submission has or some view filters by; it goes with the last of them.
+// term is a key with a value that some submission has, some view filters by or some share has a tenant for; it goes with the last
+// of them.
 type term struct {
-	// What every pick touches lies together.
-	available uint64    // chunks, of the shown submissions that have it
-	inFlight  uint32    // chunks, of all submissions that have it
-	shut      uint32    // gates[:shut] are shut: max <= inFlight
-	limit     uint32    // an operator's, or queue.NoLimit
-	gates     []gateRef // gates that this term's counter opens and shuts, by max
+	// What every pick touches lies together, in half a cache line.
+	available uint64 // chunks, of the shown submissions that have it
+	inFlight  uint32 // chunks, of all submissions that have it
+	limit     uint32 // an operator's, or queue.NoLimit
+	shuts     uint32 // with so many in flight the next gate shuts; none: there is no such gate
+	opens     uint32 // with fewer in flight the last shut gate opens; 0: likewise
+	number    uint32 // in Backlog.terms
+	shut      uint32 // gates[:shut] are shut: max <= inFlight
 
-	key     *metaKey
-	value   queue.MetaValue
-	number  uint32 // in Backlog.terms
-	place   uint32 // in key.terms
-	all     uint32 // submissions that have it
-	filters uint32 // views that filter by it
-	shown   []uint32
-	views   []*View // views that find their submissions through this term
+	gates []gateRef // gates that this term's counter opens and shuts, by max
+	key   *metaKey
+	value queue.MetaValue
+	place uint32 // in key.terms
+	all   uint32 // submissions that have it
+	uses  uint32 // views that filter by it, and shares of which it is a tenant
+	shown []uint32
+	views []*View // views that find their submissions through this term
 }
 
 // gateRef names a gate of a view, or with valueRef a value by which cells are told apart.
@@ -43,7 +46,7 @@ func (b *Backlog) intern(name queue.MetaKey, value queue.MetaValue) *term {
 	if t := key.byValue[value]; t != nil {
 		return t
 	}
-	t := &term{key: key, value: value, place: uint32(len(key.terms)), limit: b.ValueSettings(name, value).Limit}
+	t := &term{key: key, value: value, place: uint32(len(key.terms)), shuts: none, limit: b.ValueSettings(name, value).Limit}
 	if last := len(b.freeTerms) - 1; last >= 0 {
 		t.number, b.freeTerms = b.freeTerms[last], b.freeTerms[:last]
 		b.terms[t.number] = t
@@ -67,7 +70,7 @@ func (b *Backlog) internKey(name queue.MetaKey) *metaKey {
 
 // release forgets the term if nothing uses it any more. Its gates are empty by then.
 func (b *Backlog) release(t *term) {
-	if t.all > 0 || t.filters > 0 {
+	if t.all > 0 || t.uses > 0 {
 		return
 	}
 	for _, ref := range t.gates {
@@ -91,22 +94,45 @@ func (b *Backlog) releaseKey(key *metaKey) {
 }
 
 // raise counts one more chunk in flight and shuts the gates that are reached. Gates are sorted, so only those that change
-// are looked at.
+// are looked at, and the term itself knows when none does.
 func (b *Backlog) raise(t *term) {
-	t.inFlight++
+	if t.inFlight++; t.inFlight >= t.shuts {
+		b.shutGates(t)
+	}
+}
+
+func (b *Backlog) shutGates(t *term) {
 	for int(t.shut) < len(t.gates) && t.gates[t.shut].max <= t.inFlight {
 		ref := t.gates[t.shut]
 		t.shut++
+		t.foresee()
 		b.views[ref.view].counted(ref.gate)
+	}
+}
+
+// foresee notes what the counter has to reach for a gate to shut or open.
+func (t *term) foresee() {
+	t.opens, t.shuts = 0, none
+	if t.shut > 0 {
+		t.opens = t.gates[t.shut-1].max
+	}
+	if int(t.shut) < len(t.gates) {
+		t.shuts = t.gates[t.shut].max
 	}
 }
 
 // lower counts chunks that are no longer in flight and opens the gates that allows.
 func (b *Backlog) lower(t *term, by uint32) {
-	t.inFlight -= by
+	if t.inFlight -= by; t.inFlight < t.opens {
+		b.openGates(t)
+	}
+}
+
+func (b *Backlog) openGates(t *term) {
 	for t.shut > 0 && t.gates[t.shut-1].max > t.inFlight {
 		t.shut--
 		ref := t.gates[t.shut]
+		t.foresee()
 		b.views[ref.view].counted(ref.gate)
 	}
 }
@@ -123,6 +149,7 @@ func (t *term) watchGate(ref gateRef) {
 	if ref.max <= t.inFlight {
 		t.shut++
 	}
+	t.foresee()
 }
 
 // relimit is for a term whose operator's limit changed.
@@ -137,6 +164,7 @@ func (b *Backlog) relimit(t *term, limit uint32) {
 	for int(t.shut) < len(t.gates) && t.gates[t.shut].max <= t.inFlight {
 		t.shut++
 	}
+	t.foresee()
 	for _, ref := range t.gates {
 		b.views[ref.view].counted(ref.gate)
 	}
@@ -148,6 +176,7 @@ func (t *term) unwatchGate(view, gate uint32) {
 	if at < int(t.shut) {
 		t.shut--
 	}
+	t.foresee()
 }
 
 // ValueCount is what is known of one value of a key.

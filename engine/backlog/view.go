@@ -113,7 +113,7 @@ func (b *Backlog) makeView(br *strategy.Branch, key string) *View {
 	possible := true
 	for i, f := range br.Filters {
 		t := b.intern(f.Key, f.Value)
-		t.filters++
+		t.uses++
 		v.filters = append(v.filters, t)
 		if v.anchor == nil || len(t.shown) < len(v.anchor.shown) {
 			v.anchor = t
@@ -188,7 +188,7 @@ func (b *Backlog) offer(s *Submission) {
 	for _, v := range b.broad {
 		v.join(s)
 	}
-	for _, ref := range s.terms {
+	for _, ref := range s.refs() {
 		for _, v := range b.terms[ref.term].views {
 			if v.admits(s) {
 				v.join(s)

@@ -10,8 +10,11 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// fairWindow is how many submissions of a fair view a window holds at most: who comes when has to be tried out, pick by pick.
+// fairWindow is how many picks of a fair view a window looks ahead: who comes when has to be tried out, pick by pick.
 const fairWindow = 64
+
+// mostLooked bounds how many submissions a window looks at in one view: of those under several limits many may be held back.
+const mostLooked = 4 * strategy.MaxWindow
 
 // Window appends the submissions that the views would take from, each once, at most `most` of them: those of the first view in
 // its order, then those of the second that were not among them, and so on. Submissions for which skip says true are left
@@ -55,8 +58,7 @@ func (w *window) add(v *View, s *Submission) {
 
 // mayGive says whether no limit holds the submission back in a view that has it.
 func (v *View) mayGive(s *Submission) bool {
-	t, _ := v.obstacle(s)
-	return t == nil
+	return v.obstacle(s) == nil
 }
 
 // cursor is a place in one of the heaps that an ordered view is made of: the top of gates, the heap of a gate, that of a cell.
@@ -81,7 +83,7 @@ func (w *window) ordered(v *View) {
 	} else {
 		w.push(v, cursor{depth: 1, number: in.first})
 	}
-	for len(w.next) > 0 && !w.full() {
+	for looked := 0; len(w.next) > 0 && !w.full() && looked < mostLooked; looked++ {
 		w.enter(v, w.pop(v))
 	}
 }
@@ -95,7 +97,7 @@ func (w *window) enter(v *View, c cursor) {
 		case c.depth == 0:
 			c = cursor{first: c.first, depth: 1, number: v.groups[0].top.heap[c.place]}
 		case c.depth == 1 && v.cells != nil:
-			c = cursor{first: c.first, depth: 2, number: v.gates[c.number].heap[c.place].of}
+			c = cursor{first: c.first, depth: 2, number: v.gates[c.number].entries[c.place].of}
 		default:
 			w.add(v, w.in.subs[c.first])
 			return
@@ -113,15 +115,17 @@ func (w *window) push(v *View, c cursor) {
 		}
 		c.first = v.firstOf(heap[c.place]).slot
 	case c.depth == 1 && v.cells != nil:
-		heap := v.gates[c.number].heap
-		if int(c.place) >= len(heap) {
+		cells := v.gates[c.number].entries
+		if int(c.place) >= len(cells) {
 			return
 		}
-		c.first = v.headOf(heap[c.place].of).slot
+		c.first = v.headOf(cells[c.place].of).slot
 	default:
-		heap := v.gates[c.number].heap
+		var heap []entry
 		if c.depth == 2 {
-			heap = v.cells.list[c.number].heap
+			heap = v.cells.list[c.number].entries
+		} else {
+			heap = v.gates[c.number].entries
 		}
 		if int(c.place) >= len(heap) {
 			return
@@ -199,11 +203,8 @@ func (w *window) shuffled(v *View) {
 // each calls fn for all submissions of a view.
 func (v *View) each(fn func(*Submission)) {
 	pool := func(p *pool) {
-		for _, x := range p.heap {
-			fn(v.in.subs[x.of])
-		}
-		for i := range p.buckets {
-			for _, x := range p.buckets[i].entries {
+		for i := range p.count() {
+			for _, x := range p.nth(i).entries {
 				fn(v.in.subs[x.of])
 			}
 		}
@@ -221,8 +222,10 @@ func (v *View) each(fn func(*Submission)) {
 
 // fairly tries out what a fair view would give.
 func (w *window) fairly(v *View) {
-	most := min(w.most-len(w.list), fairWindow)
-	for _, p := range w.in.Preview([]*View{v}, most, w.rnd, nil) {
+	for _, p := range w.in.Preview([]*View{v}, fairWindow, w.rnd, nil) {
+		if w.full() {
+			return
+		}
 		w.add(nil, p.Submission)
 	}
 }

@@ -297,3 +297,37 @@ func (w *windowScratch) nextRow(explore bool) int {
 	}
 	return w.best
 }
+
+// Candidates are the first `rows` candidates (1 to strategy.MaxWindow) of a plan without scores, with these columns. Nothing is
+// reserved. The window is the caller's.
+func (s *Shard) Candidates(ctx context.Context, plan *strategy.Plan, reads []strategy.Column, rows int) (*strategy.Window, error) {
+	all := &strategy.Branch{Scored: &strategy.Scored{}, Inner: plan.Branches}
+	w := &windowScratch{}
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		ready, err := s.lookAt(all, reads, rows, w)
+		if err != nil {
+			return nil, err
+		}
+		if ready {
+			return &w.Window, nil
+		}
+	}
+}
+
+func (s *Shard) lookAt(all *strategy.Branch, reads []strategy.Column, rows int, w *windowScratch) (ready bool, err error) {
+	now, seed := s.now(), s.options.Seed()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	views, ready, err := s.viewsOf(all.Inner)
+	if err != nil || !ready {
+		return false, err
+	}
+	s.m.seed(seed)
+	w.frame = s.m.makeFrame(all, views, reads, rows, nil)
+	w.Now, w.Seed, w.Want, w.Dry = now, seed, w.Rows, true
+	s.m.gather(w, all, reads, nil, now)
+	return true, nil
+}

@@ -92,12 +92,13 @@ func (m *machine) dropScoring() {
 // frame finds the next window of candidates: the last one, if it still holds.
 func (m *machine) frame(x *scoring, br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int, seen map[*backlog.Submission]bool) *frame {
 	if seen != nil {
-		return m.makeFrame(br, views, scorer, rows, func(s *backlog.Submission) bool { return seen[s] })
+		return m.makeFrame(br, views, scorer.Reads(), rows, func(s *backlog.Submission) bool { return seen[s] })
 	}
 	if f := x.frame; f != nil && f.scorer == scorer && f.most == rows && x.holds(views) {
 		return f
 	}
-	f := m.makeFrame(br, views, scorer, rows, nil)
+	f := m.makeFrame(br, views, scorer.Reads(), rows, nil)
+	f.scorer = scorer
 	if x.frame != nil {
 		f.remember(x.frame)
 	}
@@ -131,11 +132,10 @@ func (f *frame) remember(before *frame) {
 	}
 }
 
-func (m *machine) makeFrame(br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int, skip func(*backlog.Submission) bool) *frame {
-	f := &frame{scorer: scorer, most: rows, wordOf: map[string]uint32{}}
+func (m *machine) makeFrame(br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int, skip func(*backlog.Submission) bool) *frame {
+	f := &frame{most: rows, wordOf: map[string]uint32{}}
 	f.rows = m.backlog.Window(views, rows, skip, m.rnd, make([]*backlog.Submission, 0, rows))
 	f.passed = make([]int64, len(f.rows))
-	reads := scorer.Reads()
 	f.still = make([]strategy.Values, len(reads))
 	f.limits = make([]int64, len(reads))
 	for i, c := range reads {

@@ -541,3 +541,43 @@ func TestScoredCrowd(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// Candidates of a dry run are those of the inner order, whatever the order is made of, each once, and nothing is taken.
+func TestCandidates(t *testing.T) {
+	t.Parallel()
+	b := openScored(t, nil)
+	for rank := range int64(30) {
+		b.insertRanked(rank, 2, queue.MetaEntry{Key: "company", Value: queue.IntValue(rank % 3)})
+	}
+	reads := []strategy.Column{{Property: strategy.MetaInt, Key: "rank"}, {Property: strategy.InFlightSubmission}}
+	for text, want := range map[string][]int64{
+		"OldestFirst": {0, 1, 2, 3, 4}, "NewestFirst": {29, 28, 27, 26, 25},
+		`OrElse(SelectOnly("rank", 17, Random), OldestFirst)`:                    {17, 0, 1, 2, 3},
+		`PreferDistinct("company", 1, NewestFirst)`:                              {29, 28, 27, 26, 25},
+		`MaxSimultaneous("company", 1, MaxSimultaneous("rank", 3, OldestFirst))`: {0, 1, 2, 3, 4},
+	} {
+		w, err := b.shard.Candidates(ctx, plan(t, text), reads, 5)
+		if err != nil || w.Rows != 5 {
+			t.Fatalf("%s: %v, %+v", text, err, w)
+		}
+		got := slices.Clone(w.Columns[0].Numbers)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: candidates %v, want %v", text, got, want)
+		}
+		if n := b.shard.Stats().Reserved; n != 0 || slices.Max(w.Columns[1].Numbers) != 0 {
+			t.Errorf("%s: %d chunks reserved", text, n)
+		}
+	}
+	w, err := b.shard.Candidates(ctx, plan(t, `Fair("company", NewestFirst)`), reads, 5)
+	if got := w.Columns[0].Numbers; err != nil || len(got) != 5 || slices.Min(got) < 24 || slices.Min(got[:3]) < 27 {
+		t.Errorf("Fair: candidates %v, %v, want the newest of each company, then the next ones", got, err)
+	}
+	w, err = b.shard.Candidates(ctx, plan(t, "Random"), reads, 100)
+	seen := map[int64]bool{}
+	for _, rank := range w.Columns[0].Numbers {
+		seen[rank] = true
+	}
+	if err != nil || w.Rows != 30 || len(seen) != 30 {
+		t.Errorf("Random: %d candidates, %d different, %v, want 30", w.Rows, len(seen), err)
+	}
+}

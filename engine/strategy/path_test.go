@@ -56,6 +56,7 @@ func TestPathsMakeTheirBranches(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
+		plan = plan.Unscored()
 		nodes := plan.Nodes()
 		if len(nodes) != count(root) || plan.Text() != string(appendText(nil, root)) {
 			t.Fatalf("%d nodes of %s, want %d of %s", len(nodes), plan.Text(), count(root), appendText(nil, root))

@@ -44,8 +44,12 @@ var mayImport = map[string][]string{
 	"cmd/quern/bench":            {"all"},
 	"cmd/quern/bench/rowsql":     {"engine/queue", "engine/strategy", "engine/sqlitedb"},
 	"examples/checksum":          {"sdk/api", "sdk/client"},
+	"examples/plugins":           {}, // tests only: the plugins below it, on their way through the sandbox
 	"examples/producer-consumer": {"sdk/api", "sdk/client"},
 	"internal/archtest":          {},
+
+	"examples/plugins/compare/go":     {"sdk/plugin"},
+	"examples/plugins/deadline-first": {"sdk/plugin"},
 }
 
 // testMayImport is what the tests of a package may import beyond mayImport.
@@ -56,6 +60,7 @@ var testMayImport = map[string][]string{
 	"internal/archtest":        {"engine/strategy"},
 	"examples/checksum":        {"all"},
 	"plugins/score":            {"wasm/scan", "wasm/instrument", "wasm/manifest", "wasm/compile", "wasm/host"},
+	"examples/plugins":         {"sdk/abi", "wasm/compile", "wasm/host", "wasm/instrument", "wasm/manifest", "wasm/scan"},
 	"wasm/scan":                {"wasm/wasmtest"},
 	"wasm/scan/decode":         {"wasm/wasmtest"},
 	"wasm/instrument":          {"wasm/wasmtest"},

@@ -64,10 +64,12 @@ func (b *Batch) checkColumn(c *Column, v *Values) error {
 		return errors.New("abi: column " + c.Name + " has validity for " + strconv.Itoa(len(v.Valid)) + " rows, want " + strconv.Itoa(rows))
 	}
 	if c.Type == Str {
+		highest := uint32(0)
 		for _, id := range v.U32 {
-			if int64(id) > int64(len(b.Dictionary)) {
-				return errors.New("abi: column " + c.Name + " has the id " + number(id) + "; the dictionary has " + strconv.Itoa(len(b.Dictionary)) + " strings")
-			}
+			highest = max(highest, id)
+		}
+		if int64(highest) > int64(len(b.Dictionary)) {
+			return errors.New("abi: column " + c.Name + " has the id " + number(highest) + "; the dictionary has " + strconv.Itoa(len(b.Dictionary)) + " strings")
 		}
 	}
 	return nil
