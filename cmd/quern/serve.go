@@ -87,7 +87,7 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 	logger.Info("data is open", "dir", config.Data, "took", time.Since(opened).Round(time.Millisecond))
 
 	// 6. What is active of the plugins, from the engine's catalogue and the cache of compiled code.
-	if err := held.Open(ctx, core.PluginStore(), nil); err != nil {
+	if err := held.Open(ctx, core.PluginStore(), core); err != nil {
 		return errors.Join(err, held.Close(), core.Close())
 	}
 

@@ -174,7 +174,7 @@ func (s *Shard) pickByScore(ctx context.Context, q *Request, br *strategy.Branch
 	rows = min(rows, most)
 	w := s.scratchWindow()
 	defer s.windows.Put(w)
-	w.seen = nil
+	w.seen, w.Seed = nil, s.options.Seed() // one for all windows of the request: by it a canary is chosen
 	for range maxWindows {
 		ready := false
 		for !ready {
@@ -215,7 +215,7 @@ func (s *Shard) look(q *Request, br *strategy.Branch, scorer strategy.Scorer, ro
 	w.standing = s.m.scoringOf(br)
 	w.views = append(w.views[:0], views...)
 	w.frame = s.m.frame(w.standing, br, views, scorer, rows, w.seen)
-	w.Now, w.Seed, w.Want = now, seed, q.Max-have
+	w.Now, w.Want = now, q.Max-have
 	s.m.gather(w, br, scorer.Reads(), q.Context, now)
 	return true, nil
 }
