@@ -264,6 +264,7 @@ func (v *View) lift(number uint32) {
 		g.entries = trimmed(heapRemove(byHead{v}, g.entries, int(x.place)))
 		return
 	}
+	v.noteRemoval(ofCells, x.gate, &g.sampler, x.gateExp, x.place)
 	if moved, ok := g.remove(x.gateExp, x.place); ok {
 		v.cells.list[moved.of].place = x.place
 	}

@@ -258,6 +258,7 @@ func (v *View) pull(m member, exp uint8) {
 		p.entries = trimmed(heapRemove(byOrder{v}, p.entries, int(m.place)))
 		return
 	}
+	v.noteRemoval(ofSubmissions, m.gate, &p.sampler, exp, m.place)
 	if moved, ok := p.remove(exp, m.place); ok {
 		v.in.subs[moved.of].members[moved.at].place = m.place
 	}
@@ -344,6 +345,7 @@ func (v *View) move(in *group, number uint32, stays bool) {
 	if stays && exponent(g.total) == g.topExp {
 		return
 	}
+	v.noteRemoval(ofGates, g.group, &in.top.sampler, g.topExp, g.place)
 	if moved, ok := in.top.remove(g.topExp, g.place); ok {
 		v.gates[moved.of].place = g.place
 	}

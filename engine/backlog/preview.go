@@ -15,6 +15,7 @@ type preview struct {
 	running bool
 	skipped []uint32 // chunks of the skip set that the cursor of the present pick passed
 	ledgers []*share // whose ledgers are to be rolled back
+	stood   map[spot]uint32
 }
 
 // traces is what one pick changed of a submission that its inverse does not know.
@@ -25,9 +26,10 @@ type traces struct {
 }
 
 // Preview appends what Take would give now, the first view that has something first, at most `most` chunks. It takes them
-// and gives everything back: what is available, in flight, put back and skipped is as before, and so is every lag. Where
-// in a sampler or behind which of two shut gates a submission stands may change, which no rule depends on. The cost is
-// that of the picks, twice, and of a copy of what they touch in ledgers.
+// and gives everything back: what is available, in flight, put back and skipped is as before, and so is every lag, and what
+// the same draws would give. Only behind which of two shut gates a submission stands may change, which no rule depends on, and
+// the order in which put-back chunks of one submission lie, from which Random draws. The cost is that of the picks, twice, and
+// of a note of what they touch.
 func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) []Pick {
 	examined, uses := b.examined, b.uses
 	b.preview.running = true
@@ -53,6 +55,7 @@ func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) [
 	for i := len(before) - 1; i >= 0; i-- {
 		b.untake(&dst[from+i], &before[i])
 	}
+	b.standAgain()
 	b.restoreLedgers()
 	b.preview.running = false
 	b.examined, b.uses = examined, uses
