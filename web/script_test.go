@@ -155,6 +155,7 @@ func (n *scriptNames) hide(text string) string {
 	text = regexp.MustCompile(`"token":"[A-Za-z0-9_-]{43}"`).ReplaceAllStringFunc(text, func(found string) string {
 		return `"token":"` + n.name(found[9:len(found)-1], "TOKEN", &n.tokens) + `"`
 	})
+	text = regexp.MustCompile(`"per_second":[0-9.e+-]+(,"wait_ms":[0-9]+)?`).ReplaceAllString(text, `"per_second":RATE`) // 0 until the first whole second is over
 	text = regexp.MustCompile(`\b[0-9]{16,19}\b`).ReplaceAllStringFunc(text, func(found string) string { return n.name(found, "ID", &n.ids) })
 	for _, blot := range [][2]string{
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`, `TIME`},

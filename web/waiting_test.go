@@ -182,7 +182,7 @@ func TestExchangeFinishesBeforeItWaits(t *testing.T) {
 // still arrives.
 func TestWaitsOutliveDeadlines(t *testing.T) {
 	t.Parallel()
-	f := newFixtureSeeded(t, rand.Uint64(), func(s *Server) { s.patience.read, s.patience.write = 100*time.Millisecond, 200*time.Millisecond })
+	f := newFixtureSeeded(t, rand.Uint64(), func(s *Server) { s.patience.read, s.patience.write = 400*time.Millisecond, time.Second })
 	submission := f.insert(`{"chunks":{"count":1,"prefix":"a/"},"meta":{"kind":"other"}}`)
 	body := `{"max":1,"wait_ms":60000,"strategy":"SelectOnly(\"kind\", \"wanted\", Random)"}`
 	reserve := f.begin(t.Context(), call{method: "POST", path: reservePath, body: body})

@@ -18,23 +18,25 @@ type metaKey struct {
 // term is a key with a value that some submission has, some view filters by or some share has a tenant for; it goes with the last
 // of them.
 type term struct {
-	// What every pick touches lies together, in half a cache line.
+	// What every pick touches lies together, in one cache line: the last two are what a reservation tells of its submission.
 	available uint64 // chunks, of the shown submissions that have it
 	inFlight  uint32 // chunks, of all submissions that have it
 	limit     uint32 // an operator's, or queue.NoLimit
 	shuts     uint32 // with so many in flight the next gate shuts; none: there is no such gate
 	opens     uint32 // with fewer in flight the last shut gate opens; 0: likewise
-	number    uint32 // in Backlog.terms
-	shut      uint32 // gates[:shut] are shut: max <= inFlight
+	key       *metaKey
+	value     queue.MetaValue
 
-	gates []gateRef // gates that this term's counter opens and shuts, by max
-	key   *metaKey
-	value queue.MetaValue
-	place uint32 // in key.terms
-	all   uint32 // submissions that have it
-	uses  uint32 // views that filter by it, and shares of which it is a tenant
-	shown []uint32
-	views []*View // views that find their submissions through this term
+	gates  []gateRef // gates that this term's counter opens and shuts, by max
+	shut   uint32    // gates[:shut] are shut: max <= inFlight
+	number uint32    // in Backlog.terms
+	place  uint32    // in key.terms
+	all    uint32    // submissions that have it
+	uses   uint32    // views that filter by it, and shares of which it is a tenant
+	shown  []uint32
+	views  []*View // views that find their submissions through this term
+
+	_ [32]byte // 192 bytes: whole cache lines
 }
 
 // gateRef names a gate of a view, or with valueRef a value by which cells are told apart.
