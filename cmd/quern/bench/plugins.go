@@ -285,7 +285,7 @@ func (m *pluginRun) reserves(ctx context.Context) error {
 // hostiles is a whole reserve(1) through each plugin that never comes to its end, which the strategy behind it answers.
 func (m *pluginRun) hostiles(ctx context.Context) error {
 	m.progress("hostile plugins")
-	worst, where := time.Duration(0), ""
+	worst := time.Duration(0)
 	var all []time.Duration
 	for name, bad := range hostiles() {
 		module, err := hostile(name, bad)
@@ -300,9 +300,8 @@ func (m *pluginRun) hostiles(ctx context.Context) error {
 			return err
 		}
 		all = append(all, got.sorted...)
-		if slowest := got.sorted[len(got.sorted)-1]; slowest > worst {
-			worst, where = slowest, name
-		}
+		m.progress(fmt.Sprintf("%s: median %v, worst %v", name, quantile(got.sorted, 0.5), got.sorted[len(got.sorted)-1]))
+		worst = max(worst, got.sorted[len(got.sorted)-1])
 		stats, err := m.held.StatsOf(name)
 		if err != nil {
 			return err
@@ -314,7 +313,6 @@ func (m *pluginRun) hostiles(ctx context.Context) error {
 			return err
 		}
 	}
-	m.progress("the worst was " + where)
 	slices.Sort(all)
 	m.add("hostile_batch_p50", milli(quantile(all, 0.5)), "ms")
 	m.add("hostile_batch_max", milli(worst), "ms")
