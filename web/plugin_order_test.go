@@ -62,6 +62,10 @@ func TestNaNSkipsATenant(t *testing.T) {
 	if len(texts) != 0 || got.Reason == nil || *got.Reason != api.ReasonAllSkipped {
 		t.Errorf("got %v, %+v; want nothing, because all are skipped", texts, got)
 	}
+	metrics := f.send(call{method: "GET", path: "/metrics"})
+	if want := `quern_reserve_empty_total{queue="default",reason="all_skipped"} 1`; !strings.Contains(string(metrics.body), want) {
+		t.Errorf("/metrics has no %s", want)
+	}
 	texts, _ = f.taken(100, `OrElse(Plugin("nan", OldestFirst), OldestFirst)`)
 	if want := slices.Repeat([]string{"t0"}, 6); !slices.Equal(texts, want) {
 		t.Errorf("with a fallback: got %v, want %v", texts, want)
@@ -218,7 +222,7 @@ func TestServerAnswersWhileGuestsRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.insert(`{"chunks":{"count":100000,"template":"x"}}`)
-	text := `{"name":"busy","version":"1.0.0","abi":1,"columns":["priority","age_ms"],"needs":{"fuel_per_candidate":1000000}}`
+	text := `{"name":"busy","version":"1.0.0","abi":1,"columns":["priority","age_ms"],"window":{"max":256},"needs":{"fuel_per_candidate":1000000}}`
 	for range 60 {
 		f.insert(`{"chunks":{"count":1000,"template":"x"}}`) // 60 million units of fuel are about 20 ms
 	}
