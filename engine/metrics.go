@@ -127,7 +127,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		for _, d := range m.described {
 			ch <- prometheus.MustNewConstMetric(d.desc, d.kind, d.value(&stats, now), append([]string{q.name}, d.labels...)...)
 		}
-		for reason := queue.Nothing; reason <= queue.NotYetDue; reason++ {
+		for reason := queue.Nothing; int(reason) < queue.EmptyReasons; reason++ {
 			ch <- prometheus.MustNewConstMetric(m.empty, prometheus.CounterValue, float64(q.empty[reason].Load()), q.name, reason.String())
 		}
 	}

@@ -27,6 +27,6 @@ func (e *Engine) Examined(queueName string) (uint64, error) {
 }
 
 // emptyCounts counts reserves that came back with nothing, by reason.
-type emptyCounts [queue.NotYetDue + 1]atomic.Uint64
+type emptyCounts [queue.EmptyReasons]atomic.Uint64
 
 func (c *emptyCounts) count(reason queue.EmptyReason) { c[reason].Add(1) }

@@ -103,9 +103,12 @@ func (c *columns) fill(s *scratch, w *strategy.Window, at []int, flags uint32) (
 }
 
 func narrowed(dst []uint32, from []int64) []uint32 {
-	dst = slices.Grow(dst, len(from))
-	for _, v := range from {
-		dst = append(dst, uint32(min(max(v, 0), math.MaxUint32)))
+	dst = slices.Grow(dst, len(from))[:len(from)]
+	for i, v := range from {
+		if uint64(v) > math.MaxUint32 { // hardly ever
+			v = min(max(v, 0), math.MaxUint32)
+		}
+		dst[i] = uint32(v)
 	}
 	return dst
 }

@@ -178,7 +178,7 @@ func newPlugins(t testing.TB, registry *prometheus.Registry, logger *slog.Logger
 // openPlugins opens it over the engine's store.
 func openPlugins(t testing.TB, c *plugins.Catalogue, e *engine.Engine) (end func()) {
 	t.Helper()
-	if err := c.Open(context.Background(), e.PluginStore(), nil); err != nil {
+	if err := c.Open(context.Background(), e.PluginStore(), e); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

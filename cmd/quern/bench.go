@@ -32,7 +32,11 @@ func (a *app) benchCommand() *cobra.Command {
 				return err
 			}
 			defer stop()
-			report, err := bench.Run(cmd.Context(), args[0], bench.Options{Dir: dir, Progress: func(line string) {
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			report, err := bench.Run(cmd.Context(), args[0], bench.Options{Dir: dir, Compiler: []string{self, compileCommandName}, Progress: func(line string) {
 				fmt.Fprintln(a.err, "measuring", line)
 			}})
 			if err != nil {

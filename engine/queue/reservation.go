@@ -102,9 +102,11 @@ const (
 	Paused
 	NotYetDue
 	AllSkipped
+
+	EmptyReasons = int(AllSkipped) + 1 // how many values there are, NotEmpty among them
 )
 
-var emptyReasons = [...]string{"", "nothing", "all_limited", "paused", "not_yet_due", "all_skipped"}
+var emptyReasons = [EmptyReasons]string{"", "nothing", "all_limited", "paused", "not_yet_due", "all_skipped"}
 
 func (r EmptyReason) String() string { return emptyReasons[r] }
 

@@ -31,6 +31,7 @@ type frame struct {
 	wordOf map[string]uint32
 	limits []int64 // by column LimitOf: of the branch alone, -1 for none
 	passed []int64 // by row: windows in which it was passed over
+	born   []int64 // by row: when it was inserted; nil until a column asks
 }
 
 // windowScratch is the memory of one reserve's windows, kept for the next.
@@ -45,6 +46,7 @@ type windowScratch struct {
 	rank     strategy.Ranking
 	best     int
 	oldest   int
+	scans    int // candidates that were found without an order of all; beyond mostScans there is one
 	seen     map[*backlog.Submission]bool // of the windows before
 }
 
@@ -235,43 +237,75 @@ func (m *machine) gather(w *windowScratch, br *strategy.Branch, reads []strategy
 	}
 }
 
-// movingColumn fills in a column whose values change from one reserve to the next.
+// movingColumn fills in a column whose values change from one reserve to the next. Each is a loop of its own: a window is some hundred
+// rows, and this is what a reserve spends most on outside of the scorer.
 func (m *machine) movingColumn(f *frame, c strategy.Column, limit int64, random bool, now queue.Time, dst []int64) {
-	key := m.backlog.Key(c.Key)
+	switch c.Property {
+	case strategy.Priority:
+		for row, sub := range f.rows {
+			dst[row] = sub.Priority()
+		}
+	case strategy.Available:
+		for row, sub := range f.rows {
+			dst[row] = int64(sub.Available())
+		}
+	case strategy.InFlightSubmission:
+		for row, sub := range f.rows {
+			dst[row] = int64(sub.InFlight())
+		}
+	case strategy.Skipped:
+		copy(dst, f.passed)
+	case strategy.Age:
+		for row, born := range f.births() {
+			dst[row] = max(0, int64(now)-born)
+		}
+	case strategy.InFlight:
+		key := m.backlog.Key(c.Key)
+		for row, sub := range f.rows {
+			_, inFlight, _, _ := sub.Value(key)
+			dst[row] = int64(inFlight)
+		}
+	case strategy.LimitOf:
+		key := m.backlog.Key(c.Key)
+		for row, sub := range f.rows {
+			dst[row] = limit
+			if _, _, operator, has := sub.Value(key); has && operator != queue.NoLimit && (limit < 0 || int64(operator) < limit) {
+				dst[row] = int64(operator)
+			}
+		}
+	default:
+		m.chunkColumn(f, c, random, dst)
+	}
+}
+
+// births are when the candidates were inserted.
+func (f *frame) births() []int64 {
+	if f.born == nil {
+		f.born = make([]int64, len(f.rows))
+		for row, sub := range f.rows {
+			f.born[row] = int64(sub.ID().Time())
+		}
+	}
+	return f.born
+}
+
+// chunkColumn is a moving column that is about the chunk which would be handed out next.
+func (m *machine) chunkColumn(f *frame, c strategy.Column, random bool, dst []int64) {
 	for row, sub := range f.rows {
+		dst[row] = 0
 		r, live := sub.Data.(*record)
 		if live = live && r.sub != nil; !live {
-			dst[row] = 0
 			continue
 		}
 		switch c.Property {
 		case strategy.Index:
 			dst[row] = int64(sub.Next(random))
-		case strategy.Priority:
-			dst[row] = sub.Priority()
-		case strategy.Age:
-			dst[row] = max(0, int64(now-r.id.Time()))
 		case strategy.Attempts:
-			dst[row] = 0
 			if len(r.tries) > 0 {
 				dst[row] = int64(r.attempt(sub.Next(random))) - 1
 			}
 		case strategy.MaxAttempts:
 			dst[row] = int64(m.maxAttempts(r))
-		case strategy.Available:
-			dst[row] = int64(sub.Available())
-		case strategy.Skipped:
-			dst[row] = f.passed[row]
-		case strategy.InFlightSubmission:
-			dst[row] = int64(sub.InFlight())
-		case strategy.InFlight:
-			_, inFlight, _, _ := sub.Value(key)
-			dst[row] = int64(inFlight)
-		case strategy.LimitOf:
-			dst[row] = limit
-			if _, _, operator, has := sub.Value(key); has && operator != queue.NoLimit && (limit < 0 || int64(operator) < limit) {
-				dst[row] = int64(operator)
-			}
 		}
 	}
 }

@@ -131,9 +131,7 @@ func Context(key string, t Type) Column {
 //	attempts       u32  of the chunk that would be handed out next
 //	max_attempts   u32
 //	available      u32  chunks that could be handed out now
-//	remaining      u32  chunks that are not finished
 //	total          u32  chunks of the submission
-//	size_hint      i64  bytes of one chunk, 0 when unknown
 //	skipped        u32  times that it was passed over in this stream of windows
 //	inflight_submission u32  its reserved chunks
 //	meta_i64:KEY   i64  nullable
@@ -162,9 +160,9 @@ func Candidate(name string) (Column, bool) {
 		return c, true
 	}
 	switch name {
-	case "submission_id", "priority", "age_ms", "size_hint":
+	case "submission_id", "priority", "age_ms":
 		c.Type = I64
-	case "index", "attempts", "max_attempts", "available", "remaining", "total", "skipped", "inflight_submission":
+	case "index", "attempts", "max_attempts", "available", "total", "skipped", "inflight_submission":
 		c.Type = U32
 	default:
 		return Column{}, false

@@ -106,7 +106,7 @@ func TestColumnNames(t *testing.T) {
 			t.Errorf("Candidate(%q) = %+v %v, want %+v", name, got, ok, want)
 		}
 	}
-	for _, name := range []string{"", "Priority", "meta_i64", "meta_i64:", "meta_f64:k", "priority:x", "limit:a b", "context.zone", "inflight:" + string(bytes.Repeat([]byte{'a'}, 65))} {
+	for _, name := range []string{"", "Priority", "remaining", "size_hint", "meta_i64", "meta_i64:", "meta_f64:k", "priority:x", "limit:a b", "context.zone", "inflight:" + string(bytes.Repeat([]byte{'a'}, 65))} {
 		if got, ok := abi.Candidate(name); ok {
 			t.Errorf("Candidate(%q) = %+v, want none", name, got)
 		}

@@ -6,8 +6,8 @@ import { Node } from "assemblyscript";
 
 const key = "[A-Za-z0-9_.-]{1,64}";
 const kinds = {
-  I64Column: { list: "columns", name: new RegExp(`^(submission_id|priority|age_ms|size_hint|(meta_i64|limit):${key})$`) },
-  U32Column: { list: "columns", name: new RegExp(`^(index|attempts|max_attempts|available|remaining|total|skipped|inflight_submission|inflight:${key})$`) },
+  I64Column: { list: "columns", name: new RegExp(`^(submission_id|priority|age_ms|(meta_i64|limit):${key})$`) },
+  U32Column: { list: "columns", name: new RegExp(`^(index|attempts|max_attempts|available|total|skipped|inflight_submission|inflight:${key})$`) },
   StrColumn: { list: "columns", name: new RegExp(`^meta_str:${key}$`) },
   ContextI64: { list: "context", name: new RegExp(`^${key}$`), type: "i64" },
   ContextStr: { list: "context", name: new RegExp(`^${key}$`), type: "str" },

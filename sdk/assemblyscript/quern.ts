@@ -91,7 +91,7 @@ function validity(b: Batch, index: i32): View<bool> {
   return changetype<View<bool>>(changetype<usize>(b) + at);
 }
 
-/** submission_id, priority, age_ms, size_hint, meta_i64:KEY, limit:KEY. */
+/** submission_id, priority, age_ms, meta_i64:KEY, limit:KEY. */
 export class I64Column {
   constructor(public name: string, private index: i32 = -1) {}
   /** One value per candidate, 0 where it is absent. */
@@ -104,7 +104,7 @@ export class I64Column {
   }
 }
 
-/** index, attempts, max_attempts, available, remaining, total, skipped, inflight_submission, inflight:KEY. */
+/** index, attempts, max_attempts, available, total, skipped, inflight_submission, inflight:KEY. */
 export class U32Column {
   constructor(public name: string, private index: i32 = -1) {}
   /** One value per candidate. */

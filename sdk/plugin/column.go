@@ -27,12 +27,12 @@ type U32Column struct{ column }
 // StrColumn is a column of strings, as dictionary ids.
 type StrColumn struct{ column }
 
-// I64 is the candidate column of that name: submission_id, priority, age_ms, size_hint, meta_i64:KEY, limit:KEY.
+// I64 is the candidate column of that name: submission_id, priority, age_ms, meta_i64:KEY, limit:KEY.
 func I64(name string) *I64Column {
 	return &I64Column{fresh(abi.Column{Name: name, Type: abi.I64})}
 }
 
-// U32 is the candidate column of that name: index, attempts, max_attempts, available, remaining, total, skipped,
+// U32 is the candidate column of that name: index, attempts, max_attempts, available, total, skipped,
 // inflight_submission, inflight:KEY.
 func U32(name string) *U32Column {
 	return &U32Column{fresh(abi.Column{Name: name, Type: abi.U32})}

@@ -60,3 +60,9 @@ func scoresOf(score []byte) func() []byte {
 func halfWritten() []byte {
 	return PluginWithLocals(rowLocals, each(Code(ConstF64(1), 0x20, 1, 0x41, 1, 0x6a, 0x21, 1)))
 }
+
+// Quotient is a good plugin for two i64 columns: score = the first / the second, as floats. A second of 0 makes it infinite, and both 0
+// make it NaN.
+func Quotient() []byte {
+	return PluginWithLocals(rowLocals, each(Code(column(0), column(1), 0xa3)))
+}

@@ -30,6 +30,7 @@ type Report struct {
 type Options struct {
 	Dir      string            // for data; a temporary folder in it is made and removed
 	Progress func(line string) // told what is being measured
+	Compiler []string          // program and arguments that end up in wasm/compile.Child; for the suite plugins
 }
 
 // Suite is a named set of figures.
@@ -47,12 +48,14 @@ func Suites() []Suite {
 		{Name: "strategies", Names: strategyNames, run: strategySuite},
 		{Name: "ratios", Names: ratioNames, run: ratioSuite},
 		{Name: "fair", Names: fairNames, run: fairSuite},
+		{Name: "plugins", Names: pluginNames, run: pluginSuite},
 	}
 }
 
 // run is one running suite.
 type run struct {
 	dir      string
+	compiler []string
 	progress func(string)
 	report   *Report
 }
@@ -68,7 +71,7 @@ func Run(ctx context.Context, name string, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	r := &run{dir: dir, progress: o.Progress, report: &Report{Suite: name}}
+	r := &run{dir: dir, compiler: o.Compiler, progress: o.Progress, report: &Report{Suite: name}}
 	if r.progress == nil {
 		r.progress = func(string) {}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
 )
 
 var engineNames = []string{
@@ -47,9 +48,11 @@ type bed struct {
 	done chan struct{}
 }
 
-func (r *run) open(ctx context.Context, name string) (*bed, error) {
+func (r *run) open(ctx context.Context, name string) (*bed, error) { return r.openWith(ctx, name, nil) }
+
+func (r *run) openWith(ctx context.Context, name string, scorers strategy.Scorers) (*bed, error) {
 	dir := filepath.Join(r.dir, name)
-	e, err := engine.Open(ctx, engine.Options{Dir: dir, Now: time.Now, Seed: rand.Uint64})
+	e, err := engine.Open(ctx, engine.Options{Dir: dir, Now: time.Now, Seed: rand.Uint64, Scorers: scorers})
 	if err != nil {
 		return nil, err
 	}

@@ -96,11 +96,11 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// A column of i64 values: submission_id, priority, age_ms, size_hint, meta_i64:KEY, limit:KEY.
+/// A column of i64 values: submission_id, priority, age_ms, meta_i64:KEY, limit:KEY.
 #[derive(Clone, Copy)]
 pub struct I64Column(usize);
 
-/// A column of u32 values: index, attempts, max_attempts, available, remaining, total, skipped, inflight_submission, inflight:KEY.
+/// A column of u32 values: index, attempts, max_attempts, available, total, skipped, inflight_submission, inflight:KEY.
 #[derive(Clone, Copy)]
 pub struct U32Column(usize);
 

@@ -4,7 +4,7 @@
     X(priority, i64, "priority")        \
     X(age, i64, "age_ms")               \
     X(attempts, u32, "attempts")        \
-    X(remaining, u32, "remaining")      \
+    X(available, u32, "available")      \
     X(inflight, u32, "inflight:tenant") \
     X(cost, i64, "meta_i64:cost_ms")    \
     X(model, str, "meta_str:model")     \
@@ -19,7 +19,7 @@ static const char *plugin_init(quern_value config) {
 
 static void plugin_score(const quern_batch *b, quern_f64 *restrict scores) {
     const quern_i64 *p = priority_of(b), *a = age_of(b), *co = cost_of(b), *li = limit_of(b);
-    const quern_u32 *at = attempts_of(b), *re = remaining_of(b), *in = inflight_of(b), *m = model_of(b);
+    const quern_u32 *at = attempts_of(b), *re = available_of(b), *in = inflight_of(b), *m = model_of(b);
     quern_u32 w = warm_of(b);
     for (quern_u32 i = 0; i < b->rows; i++) {
         quern_f64 busy = in[i];

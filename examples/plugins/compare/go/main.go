@@ -7,7 +7,7 @@ var (
 	priority  = plugin.I64("priority")
 	age       = plugin.I64("age_ms")
 	attempts  = plugin.U32("attempts")
-	remaining = plugin.U32("remaining")
+	available = plugin.U32("available")
 	inflight  = plugin.U32("inflight:tenant")
 	cost      = plugin.I64("meta_i64:cost_ms")
 	model     = plugin.Str("meta_str:model")
@@ -17,13 +17,13 @@ var (
 
 var scorer = plugin.Register(plugin.Plugin{
 	Name: "compare-go", Version: "1.0.0", License: "Apache-2.0",
-	Columns: []plugin.Column{priority, age, attempts, remaining, inflight, cost, model, limit},
+	Columns: []plugin.Column{priority, age, attempts, available, inflight, cost, model, limit},
 	Context: []plugin.Column{warm},
 	Score:   score,
 })
 
 func score(b *plugin.Batch) {
-	p, a, at, re, in, co, m, li := priority.Of(b), age.Of(b), attempts.Of(b), remaining.Of(b), inflight.Of(b), cost.Of(b), model.Of(b), limit.Of(b)
+	p, a, at, re, in, co, m, li := priority.Of(b), age.Of(b), attempts.Of(b), available.Of(b), inflight.Of(b), cost.Of(b), model.Of(b), limit.Of(b)
 	w := warm.Of(b)
 	scores := b.Scores()
 	for i := range scores {

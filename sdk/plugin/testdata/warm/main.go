@@ -11,7 +11,7 @@ var (
 	priority  = plugin.I64("priority")
 	age       = plugin.I64("age_ms")
 	attempts  = plugin.U32("attempts")
-	remaining = plugin.U32("remaining")
+	available = plugin.U32("available")
 	inflight  = plugin.U32("inflight:tenant")
 	cost      = plugin.I64("meta_i64:cost")
 	model     = plugin.Str("meta_str:model")
@@ -25,7 +25,7 @@ var favoured uint32
 
 var scorer = plugin.Register(plugin.Plugin{
 	Name: "warm", Version: "1.0.0", License: "MIT",
-	Columns:      []plugin.Column{priority, age, attempts, remaining, inflight, cost, model, limit},
+	Columns:      []plugin.Column{priority, age, attempts, available, inflight, cost, model, limit},
 	Context:      []plugin.Column{warm, zone},
 	Counters:     []*plugin.Counter{hits},
 	ConfigSchema: `{"type":"object","properties":{"refuse":{"type":"boolean","default":false}},"additionalProperties":false}`,
@@ -41,7 +41,7 @@ var scorer = plugin.Register(plugin.Plugin{
 })
 
 func score(b *plugin.Batch) {
-	p, a, at, re, in, co, m, li := priority.Of(b), age.Of(b), attempts.Of(b), remaining.Of(b), inflight.Of(b), cost.Of(b), model.Of(b), limit.Of(b)
+	p, a, at, re, in, co, m, li := priority.Of(b), age.Of(b), attempts.Of(b), available.Of(b), inflight.Of(b), cost.Of(b), model.Of(b), limit.Of(b)
 	want, scores := warm.Of(b), b.Scores()
 	near, _ := zone.Of(b)
 	warmed := 0

@@ -6,7 +6,7 @@ export { quern_abi_1, quern_alloc } from "quern-plugin/quern";
 const priority = new I64Column("priority");
 const age = new I64Column("age_ms");
 const attempts = new U32Column("attempts");
-const remaining = new U32Column("remaining");
+const available = new U32Column("available");
 const inflight = new U32Column("inflight:tenant");
 const cost = new I64Column("meta_i64:cost_ms");
 const model = new StrColumn("meta_str:model");
@@ -14,7 +14,7 @@ const limit = new I64Column("limit:tenant");
 const warm = new ContextStr("warm_model");
 
 export function quern_score(b: Batch): i32 {
-  const p = priority.of(b), a = age.of(b), at = attempts.of(b), re = remaining.of(b), inf = inflight.of(b);
+  const p = priority.of(b), a = age.of(b), at = attempts.of(b), re = available.of(b), inf = inflight.of(b);
   const co = cost.of(b), m = model.of(b), li = limit.of(b), w = warm.of(b), scores = b.scores, rows = b.rows;
   for (let i: u32 = 0; i < rows; i++) {
     const busy = <f64>inf[i];

@@ -15,7 +15,7 @@ plugin! {
         PRIORITY: i64 = "priority",
         AGE: i64 = "age_ms",
         ATTEMPTS: u32 = "attempts",
-        REMAINING: u32 = "remaining",
+        AVAILABLE: u32 = "available",
         INFLIGHT: u32 = "inflight:tenant",
         COST: i64 = "meta_i64:cost_ms",
         MODEL: str = "meta_str:model",
@@ -30,7 +30,7 @@ impl Plugin for Compare {
     }
 
     fn score(&mut self, b: &Batch, scores: &mut [f64]) {
-        let (p, a, at, re, inf) = (PRIORITY.of(b), AGE.of(b), ATTEMPTS.of(b), REMAINING.of(b), INFLIGHT.of(b));
+        let (p, a, at, re, inf) = (PRIORITY.of(b), AGE.of(b), ATTEMPTS.of(b), AVAILABLE.of(b), INFLIGHT.of(b));
         let (co, m, li, w) = (COST.of(b), MODEL.of(b), LIMIT.of(b), WARM.of(b));
         for (i, score) in scores.iter_mut().enumerate() {
             let busy = f64::from(inf[i]);
