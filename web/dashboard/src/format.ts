@@ -38,7 +38,7 @@ export function bytes(n: number): string {
 export const percent = (part: number, of: number) => (of > 0 ? (100 * part) / of : 0)
 
 /** A moment in the reader's time zone. */
-export const moment = (iso: string) => new Date(iso).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' })
+export const moment = (iso: string) => new Date(iso).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' })
 
 /** A meta value as people read it: text that looks like a number is quoted. */
 export const shown = (v: MetaValue) => (typeof v !== 'string' ? String(v) : v === '' || /^[+-]?\d+$/.test(v) ? JSON.stringify(v) : v)

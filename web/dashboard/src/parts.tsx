@@ -88,9 +88,9 @@ export const Copy = ({ text, name }: { text: string; name: string }) => <button 
 export const CopyAs = ({ curl, cli }: { curl: string; cli: string }) => <span class="row"><Copy text={cli} name="Copy CLI" /><Copy text={curl} name="Copy curl" /></span>
 
 /** A button that asks before it acts. */
-export function Sure({ name, question, run, disabled }: { name: string; question: string; run: () => void; disabled?: boolean }) {
+export function Sure({ name, question, run, disabled }: { name: string; question: string; run: () => void; disabled?: boolean | undefined }) {
   const [asked, setAsked] = useState(false)
-  if (!asked) return <button disabled={disabled} onClick={() => setAsked(true)}>{name}</button>
+  if (!asked) return <button class="quiet" disabled={disabled} onClick={() => setAsked(true)}>{name}</button>
   return (
     <span class="row" role="group" aria-label={question} onKeyDown={(e) => { if (e.key === 'Escape') setAsked(false) }}>
       <span>{question}</span>

@@ -23,7 +23,7 @@ export function Keys() {
       {all.length > 0 && <div class="w12 row" role="group" aria-label="Meta keys">{all.map((k) => <button key={k.key} aria-pressed={k.key === key} onClick={() => refine({ key: k.key, find: undefined })}>{k.key} <small>{short(k.values)}</small></button>)}</div>}
       {key && frame && frame.top.some((v) => v.in_flight > 0) && keys.value && (
         <section class="card w12">
-          <header><h2>In flight, last 10 minutes</h2><small>the busiest 8 of {frame.whole ? '' : 'more than '}{exact(frame.values)}</small></header>
+          <header><h2>In flight, last 10 minutes</h2><small>the busiest {Math.min(8, frame.values)} of {frame.whole ? '' : 'more than '}{exact(frame.values)}</small></header>
           <Heat key={key} frame={frame} at={keys.value.at} rows={8} />
         </section>
       )}

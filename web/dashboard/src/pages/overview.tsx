@@ -1,4 +1,4 @@
-import { Chart, type Line } from '../chart'
+import { Chart, isCut, type Line } from '../chart'
 import { bytes, duration, exact, short } from '../format'
 import { Heat } from '../heat'
 import { useLive } from '../live'
@@ -47,7 +47,7 @@ function Tiles({ frame: { stats: s, rates, empties_ms } }: { frame: StatsFrame }
       <Tile of="waiting" name="Waiting" value={short(s.waiting)} title={exact(s.waiting)}>for run_at or a retry</Tile>
       <Tile of="done" name="Done" value={`${short(rates.done)}/s`} title={`${rates.done} chunks per second`}>{short(s.done_total)} since the start</Tile>
       <Tile name="Oldest ready" value={s.ready > 0 ? duration(s.oldest_ready_seconds) : '—'}>{s.ready > 0 ? 'since it was inserted' : 'nothing is ready'}</Tile>
-      <Tile name="Empty in" value={open === 0 ? 'now' : empties_ms ? duration(empties_ms / 1000) : '—'}>{open === 0 ? 'nothing is open' : empties_ms ? 'at the last minute’s pace' : 'the backlog does not shrink'}</Tile>
+      <Tile name="Empty in" value={open === 0 ? 'now' : empties_ms ? duration(empties_ms / 1000) : '—'}>{open === 0 ? 'nothing is open' : empties_ms ? 'at the last minute’s pace' : 'it does not shrink'}</Tile>
     </>
   )
 }
@@ -59,7 +59,7 @@ function Throughput() {
   const of: Series | undefined = day ? stored.data : series.value
   const lines: Line[] = !of ? [] : backlog
     ? [{ name: 'Ready', of: 'ready', values: of.ready, fill: true }, { name: 'Waiting', of: 'waiting', values: of.waiting }, { name: 'In flight', of: 'reserved', values: of.reserved }, { name: 'Dead', of: 'dead', values: of.dead }]
-    : [{ name: 'Done', of: 'done', values: of.done_rate, fill: true }, { name: 'Reserved', of: 'reserved', values: of.reserved_rate }, { name: 'Inserted', of: 'ready', values: of.inserted_rate }, { name: 'Failed', of: 'dead', values: of.failed_rate }]
+    : [{ name: 'Done', of: 'done', values: of.done_rate, fill: true }, { name: 'Reserved', of: 'reserved', values: of.reserved_rate }, { name: 'Inserted', of: 'ready', values: of.inserted_rate, cut: true }, { name: 'Failed', of: 'dead', values: of.failed_rate }]
   const to = (of?.at.at(-1) ?? 0) / 1000
   return (
     <section class="card w8">
@@ -77,9 +77,9 @@ function Throughput() {
         </div>
       </header>
       {stored.problem ? <Failed problem={stored.problem} again={stored.again} />
-        : of && of.at.length > 1 ? <Chart at={of.at} lines={lines} name={backlog ? 'Backlog' : 'Throughput'} from={to - (day ? 86400 : minutes * 60)} to={to} />
+        : of && of.at.length > 1 ? <Chart at={of.at} lines={lines} name={backlog ? 'Backlog' : 'Throughput'} from={Math.max(to - (day ? 86400 : minutes * 60), Math.min(of.at[0]! / 1000, to - 60))} to={to} />
         : <Empty>The chart begins when the server has run for {day ? 'two minutes' : 'two seconds'}; its history is kept in memory.</Empty>}
-      <div class="legend">{lines.map((l) => <span key={l.name}><Mark of={l.of} />{l.name} <b>{short(l.values.at(-1) ?? 0)}{backlog ? '' : '/s'}</b></span>)}</div>
+      <div class="legend">{lines.map((l) => <span key={l.name}><Mark of={l.of} />{l.name} <b>{short(l.values.at(-1) ?? 0)}{backlog ? '' : '/s'}</b>{isCut(l, lines) && <span class="note">(its peaks are cut: {short(Math.max(...l.values))}/s)</span>}</span>)}</div>
     </section>
   )
 }
@@ -96,7 +96,7 @@ function HeldBack({ frame: { stats: s }, keyed }: { frame: StatsFrame; keyed: Ke
       <table>
         <caption class="sr">Chunks by what they wait for</caption>
         <tbody>
-          <tr><th scope="row" class="sr">For a time</th><td><Mark of="waiting" /> A time: run_at or a retry</td><td class="r"><Count n={s.waiting} /></td></tr>
+          <tr><td><Mark of="waiting" /> A time: run_at or a retry</td><td class="r"><Count n={s.waiting} /></td></tr>
           {full.map((k) => <tr key={k.key}><td><Mark of="dead" /> Limit reached <a class="chip" href={link('keys', { key: k.key })}>{k.key}</a> {k.values} values</td><td class="r"><Count n={k.ready} /></td></tr>)}
           <tr><td><Mark of="dead" /> Dead: out of attempts</td><td class="r"><Count n={s.dead} /></td></tr>
           <tr><td><Mark of="ready" /> Ready for whoever asks{full.length > 0 ? ', limits included' : ''}</td><td class="r"><Count n={s.ready} /></td></tr>

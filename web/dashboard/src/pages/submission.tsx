@@ -127,7 +127,7 @@ function ChunkMap({ s }: { s: Sub }) {
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {list.data && items.length === 0 && <Empty>{list.data.next ? `None of the chunks looked at is ${state}; go on with Next.` : `No chunk is ${state || 'here'}.`}</Empty>}
       <div class="map">{items.map((c) => <button key={c.index} class={c.state} aria-pressed={String(c.index) === chosen} title={`${c.index}: ${c.state}`} aria-label={`Chunk ${c.index}, ${c.state}`} onClick={() => refine({ chunk: String(c.index) })} />)}</div>
-      <div class="legend foot">{chunkStates.map((of) => <span key={of}><Mark of={of} />{of}</span>)}</div>
+      <div class="legend foot map-legend">{chunkStates.map((of) => <span key={of}><Mark of={of} />{of}</span>)}</div>
     </section>
   )
 }
