@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 		all, err := io.ReadAll(body)
 		return string(all), err
 	}
-	for _, media := range []string{contentLines, contentOpenAPI, "text/html", "text/plain"} {
+	for _, media := range []string{contentLines, contentOpenAPI, "text/html", "text/plain", contentEvents, "text/javascript", "text/css", "image/svg+xml"} {
 		openapi3filter.RegisterBodyDecoder(media, text)
 	}
 	os.Exit(m.Run())
