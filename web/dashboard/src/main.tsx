@@ -31,10 +31,12 @@ function App() {
   return (
     <div class="app">
       <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById('main')?.focus() }}>Skip to the page</a>
-      <a class="brand" href={link('overview')}>
-        <svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.8" aria-hidden="true"><ellipse cx="12" cy="15.5" rx="9" ry="4.5" /><path d="M3 11.5c0 2.5 4 4.5 9 4.5s9-2 9-4.5S17 7 12 7s-9 2-9 4.5Z" /><circle cx="12" cy="11.3" r="1.6" /><path d="M18.5 9V4.5" /></svg>Quern
-      </a>
-      <Top />
+      <header class="whole">
+        <a class="brand" href={link('overview')}>
+          <svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.8" aria-hidden="true"><ellipse cx="12" cy="15.5" rx="9" ry="4.5" /><path d="M3 11.5c0 2.5 4 4.5 9 4.5s9-2 9-4.5S17 7 12 7s-9 2-9 4.5Z" /><circle cx="12" cy="11.3" r="1.6" /><path d="M18.5 9V4.5" /></svg>Quern
+        </a>
+  <Top />
+      </header>
       <nav aria-label="Pages">
         {pages.map((p) => (
           <>
@@ -66,14 +68,14 @@ function Top() {
   const list = useLive<Page<Queue>>('/v1/queues', 15)
   const names = [...new Set([queue.value, ...(list.data?.items.map((q) => q.name) ?? [])])].sort()
   return (
-    <header class="top">
+    <div class="top">
       <label class="field">queue <select value={queue.value} onChange={(e) => { location.hash = e.currentTarget.value === 'default' ? '#/overview' : `#/overview?queue=${encodeURIComponent(e.currentTarget.value)}` }}>{names.map((n) => <option key={n}>{n}</option>)}</select></label>
       <div class="live">
         <Liveness />
         <button aria-pressed={paused.value} onClick={() => { paused.value = !paused.value }}>{paused.value ? 'Resume' : 'Pause'}</button>
         <button onClick={() => setTheme(dark.value ? 'light' : 'dark')} aria-label={dark.value ? 'Switch to light' : 'Switch to dark'}>{dark.value ? 'Light' : 'Dark'}</button>
       </div>
-    </header>
+    </div>
   )
 }
 

@@ -50,7 +50,10 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
   const path = `${of} ${sort} ${find} ${most}`
   if (order.current.path !== path || !(over.current || editing)) order.current = { path, keys: [...read.keys()] }
   else order.current.keys.push(...[...read.keys()].filter((k) => !order.current.keys.includes(k)))
-  const rows = order.current.keys.flatMap((k) => (live.get(k) ?? read.get(k) ? [[k, live.get(k) ?? read.get(k)!] as const] : []))
+  const rows = order.current.keys.flatMap((k) => {
+    const v = newer(live.get(k), read.get(k))
+    return v ? [[k, v] as const] : []
+  })
   const again = () => { list.again(); one.again() }
   return (
     <section class="card w12">
@@ -69,7 +72,7 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
       {rows.length > 0 && (
         <div class="scroll" tabIndex={0} role="region" aria-label={`Values of ${of}`} onPointerEnter={() => { over.current = true }} onPointerLeave={() => { over.current = false }}>
           <table>
-            <thead><tr><th>Value</th><th class="r">Ready</th><th class="r">Submissions</th><th>In flight / limit</th><th class="r" title="of all chunks in flight in this queue">Share</th><th class="r">Weight</th><th /></tr></thead>
+            <thead><tr><th>Value</th><th class="r">Ready</th><th class="r">Submissions</th><th>In flight / limit</th><th class="r" title="of all chunks in flight in this queue">Share</th><th class="r">Weight</th><th><span class="sr">Actions</span></th></tr></thead>
             <tbody>
               {rows.map(([k, v]) => editing === k
                 ? <Edit key={k} of={of} v={v} close={(changed) => { setEditing(''); if (changed) again() }} />
@@ -82,6 +85,11 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
       {!find && info && most === 1000 && info.values > 1000 && <p class="foot">The other {exact(info.values - 1000)} have less {sort === 'ready' ? 'ready' : 'in flight'}; find one by its name.</p>}
     </section>
   )
+}
+
+/** Of what the stream said and what was read, that which knows the newer settings; else the stream. */
+function newer(streamed: ValueCount | undefined, read: ValueCount | undefined): ValueCount | undefined {
+  return streamed && read && (read.changed_at ?? '') > (streamed.changed_at ?? '') ? read : streamed ?? read
 }
 
 function Row({ v, edit }: { v: ValueCount; edit: () => void }) {

@@ -180,7 +180,7 @@ function Compared({ x }: { x: Comparison }) {
       <p class="stack"><code class="mono">A: {x.a.strategy} ({exact(x.a.picks)} picks)</code><code class="mono">B: {x.b.strategy} ({exact(x.b.picks)} picks)</code></p>
       <div class="scroll foot" tabIndex={0} role="region" aria-label="Comparison"><table>
         <thead>
-          <tr><th /><th colSpan={3}>A</th><th colSpan={3}>B</th></tr>
+          <tr><td /><th colSpan={3}>A</th><th colSpan={3}>B</th></tr>
           <tr><th>Key</th><th class="r">Values</th><th class="r">Largest share</th><th>Evenness</th><th class="r">Values</th><th class="r">Largest share</th><th>Evenness</th></tr>
         </thead>
         <tbody>{keys.map((key) => <tr key={key}><td class="mono">{key}</td>{cell(x.a, key)}{cell(x.b, key)}</tr>)}</tbody>

@@ -84,7 +84,7 @@ function Table({ list, again }: { list: Submission[]; again: () => void }) {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Submissions">
       <table>
-        <thead><tr><th>Submission</th><th>Meta</th><th>Progress</th><th class="r">Chunks</th><th class="r">Done</th><th class="r">Priority</th><th>State</th><th>Created</th><th /></tr></thead>
+        <thead><tr><th>Submission</th><th>Meta</th><th>Progress</th><th class="r">Chunks</th><th class="r">Done</th><th class="r">Priority</th><th>State</th><th>Created</th><th><span class="sr">Actions</span></th></tr></thead>
         <tbody ref={rows}>{list.map((s, i) => <Row key={s.id} s={s} on={i === at} again={again} />)}</tbody>
       </table>
     </div>
