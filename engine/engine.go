@@ -118,11 +118,15 @@ func (e *Engine) Close() error {
 }
 
 // Run does what time demands until ctx ends: deadlines, retries and run_at many times a second, and, beside them so that
-// they never wait for it, the housekeeping every second.
+// they never wait for it, the housekeeping and the frames every second.
 func (e *Engine) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() {
 		every(ctx, time.Second, func() { e.house(ctx) })
+	})
+	group.Go(func() {
+		e.sample()
+		every(ctx, time.Second, e.sample)
 	})
 	every(ctx, 50*time.Millisecond, func() {
 		for _, q := range e.all() {

@@ -38,6 +38,7 @@ type openQueue struct {
 	named   named
 	values  values
 	pace    pace
+	frames  frames
 }
 
 func (q *openQueue) info() QueueInfo {

@@ -48,6 +48,9 @@ type Engine interface {
 	Exchange(ctx context.Context, queueName string, x engine.Exchange, out *engine.Exchanged) error
 
 	Stats(ctx context.Context, queueName string) (queue.Stats, error)
+	Frame(queueName string) (*engine.Frame, <-chan struct{}, error)
+	Series(queueName string, minutes bool, after time.Time) ([]engine.Point, error)
+	KeySeries(queueName string, key queue.MetaKey) (list []engine.Heat, ends time.Time, err error)
 
 	Keys(ctx context.Context, queueName, after string, limit int) (engine.Page[engine.KeyInfo], error)
 	Values(ctx context.Context, queueName string, key queue.MetaKey, sort string, limit int) ([]engine.Value, error)

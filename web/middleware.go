@@ -206,7 +206,7 @@ func clip(path string) string {
 // newCompressor compresses large answers of text and JSON for clients that accept it.
 func newCompressor() (func(http.Handler) http.HandlerFunc, error) {
 	return gzhttp.NewWrapper(gzhttp.MinSize(minCompressed), gzhttp.CompressionLevel(1), gzhttp.EnableZstd(true),
-		gzhttp.ContentTypes([]string{"application/json", contentProblem, contentLines, "application/openapi+json", "text/html"}))
+		gzhttp.ContentTypes([]string{"application/json", contentProblem, contentLines, "application/openapi+json", "text/html", "text/javascript", "text/css", "image/svg+xml"}))
 }
 
 // uploadLonger moves the deadlines of a request with a large body.

@@ -68,6 +68,7 @@ func (s *Server) routes() error {
 		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the same at any backlog. Totals count from the server's start."}, s.getStats)
 
 	s.valueRoutes(d)
+	s.dashboardRoutes(d)
 	s.strategyRoutes(d)
 	s.questionRoutes(d)
 	s.pluginRoutes(d)
@@ -133,6 +134,20 @@ func (s *Server) valueRoutes(d *document) {
 		summary: "Set a limit and a weight for a value of a meta key", about: putValueAbout}, s.putValue)
 	register(d, operation{id: "delete-meta-value", method: "DELETE", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, tag: tagQueues,
 		summary: "Remove what is set for a value of a meta key", about: "It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT."}, s.deleteValue)
+}
+
+// dashboardRoutes are the part of the table about what the dashboard shows, and the dashboard itself.
+func (s *Server) dashboardRoutes(d *document) {
+	register(d, operation{id: "get-timeseries", method: "GET", path: "/v1/queues/{queue}/timeseries", scope: scopeRead, tag: tagQueues, compress: true,
+		summary: "Read a queue's numbers over time", about: seriesAbout}, s.getSeries)
+	register(d, operation{id: "get-key-timeseries", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/timeseries", scope: scopeRead, tag: tagQueues, compress: true,
+		summary: "Read the chunks in flight of a meta key's values over time", about: keySeriesAbout}, s.getKeySeries)
+	s.raw(d, operation{id: "events", method: "GET", path: "/v1/events", scope: scopeRead, tag: tagQueues,
+		summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, s.getEvents)
+	s.raw(d, operation{id: "dashboard", method: "GET", path: "/", scope: scopeRead, tag: tagServer, compress: true,
+		summary: "The dashboard"}, textShape("text/html"), s.getDashboard)
+	s.raw(d, operation{id: "dashboard-asset", method: "GET", path: "/assets/{file}", scope: scopeRead, tag: tagServer, compress: true,
+		summary: "A file of the dashboard"}, assetShape, s.getAsset)
 }
 
 // strategyRoutes are the part of the table about named strategies.

@@ -88,6 +88,9 @@ type Server struct {
 	pools    pools
 
 	waits waits
+
+	events    events
+	dashboard map[string]asset // by name
 }
 
 // New builds the routes and the document. It fails on an allowed host that is not a bare name, on a metric that is
@@ -114,6 +117,10 @@ func New(o Options) (*Server, error) {
 		s.kinds[k.code] = k
 	}
 	if s.metrics, err = newMetrics(o.Registerer); err != nil {
+		return nil, err
+	}
+	s.events.run = strconv.FormatUint(o.Seed(), 36)
+	if s.dashboard, err = loadDashboard(); err != nil {
 		return nil, err
 	}
 	s.echo = echo.New()

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		all, err := io.ReadAll(body)
 		return string(all), err
 	}
-	for _, media := range []string{contentLines, contentOpenAPI, "text/html", "text/plain", contentWasm, contentBytes} {
+	for _, media := range []string{contentLines, contentOpenAPI, "text/html", "text/plain", contentWasm, contentBytes, contentEvents, "text/javascript", "text/css", "image/svg+xml"} {
 		openapi3filter.RegisterBodyDecoder(media, text)
 	}
 	os.Exit(m.Run())

@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// How much a frame looks at and shows. Everything is taken from maintained counters: a frame costs the same at any backlog.
+const (
+	// FrameValues is how many values of a meta key a frame names; the others are summed.
+	FrameValues = 50
+
+	// maxFrameVisits bounds the values that are read of all keys together for one frame, so that the shard is never held for
+	// longer than it takes to copy so many counters.
+	maxFrameVisits = 1 << 14
+
+	// maxFrameKeys bounds the meta keys of one frame.
+	maxFrameKeys = 16
+)
+
+// Frame is how a queue stood at one moment. Frames are made once a second, for all who look; nobody may change them.
+type Frame struct {
+	Number uint64 // from 1 at the server's start, one more each second
+	At     queue.Time
+	Stats  queue.Stats
+	Rates  Rates // over the time since the frame before; zero in the first
+	// Empties is how long the backlog lasts if it goes on shrinking as it did over the last minute; 0 when it does not shrink.
+	Empties time.Duration
+	Keys    []KeyFrame
+	Left    int // keys beyond the most that a frame has
+}
+
+// Rates are chunks per second.
+type Rates struct{ Inserted, Reserved, Done, Failed float64 }
+
+// KeyFrame is how the values of a meta key stood: those with most in flight, and the sum of the others.
+type KeyFrame struct {
+	Key    queue.MetaKey
+	Values int  // with open submissions, as far as they were read
+	Whole  bool // all of them were read; otherwise there are more, and the sums miss them
+	Top    []Value
+	Rest   ValueSum
+}
+
+// ValueSum is the sum over some values.
+type ValueSum struct {
+	Values          int
+	Ready, InFlight uint64
+}
+
+// frames makes a queue's frames and keeps what is needed to draw how it came to be.
+type frames struct {
+	last atomic.Pointer[Frame]
+
+	mu      sync.Mutex // guards what follows
+	next    chan struct{}
+	seconds ring
+	minutes ring
+	heat    map[queue.MetaKey]*heat
+	visited []backlog.ValueCount // scratch
+}
+
+// Frame is the last frame of a queue and a channel that is closed when the next one is there. It is nil before the first, which
+// comes within a second of Run.
+func (e *Engine) Frame(queueName string) (*Frame, <-chan struct{}, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return nil, nil, err
+	}
+	f := &q.frames
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.next == nil {
+		f.next = make(chan struct{})
+	}
+	return f.last.Load(), f.next, nil
+}
+
+// sample makes the next frame of every queue.
+func (e *Engine) sample() {
+	now := queue.At(e.options.Now())
+	for _, q := range e.all() {
+		q.sample(now)
+	}
+}
+
+func (q *openQueue) sample(now queue.Time) {
+	f := &q.frames
+	frame := &Frame{Number: 1, At: now, Stats: q.shard.Stats()}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if before := f.last.Load(); before != nil {
+		frame.Number = before.Number + 1
+		frame.Rates = ratesBetween(pointOf(before), pointOf(frame))
+	}
+	point := pointOf(frame)
+	f.seconds.add(point, secondsKept, time.Second)
+	f.minutes.add(point, minutesKept, time.Minute)
+	frame.Empties = f.seconds.empties(time.Minute)
+	q.sampleKeys(frame)
+	f.note(frame)
+	f.last.Store(frame)
+	if f.next != nil {
+		close(f.next)
+		f.next = nil
+	}
+}
+
+// sampleKeys reads the counters of the values, key by key, until so many were read that the rest has to be left out.
+func (q *openQueue) sampleKeys(frame *Frame) {
+	keys := q.shard.Keys()
+	slices.Sort(keys)
+	budget := maxFrameVisits
+	for _, key := range keys {
+		if len(frame.Keys) == maxFrameKeys || budget == 0 {
+			frame.Left++
+			continue
+		}
+		k := q.sampleKey(key, budget)
+		if k.Values == 0 {
+			continue // a strategy asks for the key, and no submission has it
+		}
+		budget -= k.Values
+		frame.Keys = append(frame.Keys, k)
+	}
+}
+
+func (q *openQueue) sampleKey(key queue.MetaKey, budget int) KeyFrame {
+	seen := q.frames.visited[:0]
+	all := true
+	q.shard.Values(key, func(count backlog.ValueCount) bool {
+		if len(seen) == budget {
+			all = false
+			return false
+		}
+		seen = append(seen, count)
+		return true
+	})
+	q.frames.visited = seen
+	k := KeyFrame{Key: key, Values: len(seen), Whole: all}
+	top := topValues(seen, &k.Rest)
+	for _, count := range top {
+		k.Top = append(k.Top, Value{ValueCount: count, Settings: q.values.find(queue.MetaEntry{Key: key, Value: count.Value})})
+	}
+	return k
+}
+
+// topValues are the values with most in flight, then most ready; the others are added to rest. It sorts only what has a chance.
+func topValues(seen []backlog.ValueCount, rest *ValueSum) []backlog.ValueCount {
+	larger := func(a, b backlog.ValueCount) int {
+		return cmp.Or(cmp.Compare(b.InFlight, a.InFlight), cmp.Compare(b.Available, a.Available), a.Value.Compare(b.Value))
+	}
+	leave := func(v *backlog.ValueCount) {
+		rest.Values++
+		rest.Ready += v.Available
+		rest.InFlight += v.InFlight
+	}
+	top := make([]backlog.ValueCount, 0, min(len(seen), FrameValues))
+	for _, v := range seen {
+		if len(top) == FrameValues {
+			if larger(v, top[FrameValues-1]) >= 0 {
+				leave(&v)
+				continue
+			}
+			leave(&top[FrameValues-1])
+			top = top[:FrameValues-1]
+		}
+		at, _ := slices.BinarySearchFunc(top, v, larger)
+		top = slices.Insert(top, at, v)
+	}
+	return top
+}

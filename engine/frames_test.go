@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// The values that a frame names are those that sorting all of them would put first, and the rest is the sum of the others.
+func TestTopValuesAreTheLargest(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	for round := range 200 {
+		seen := make([]backlog.ValueCount, rnd.IntN(4*FrameValues))
+		var all ValueSum
+		for i := range seen {
+			seen[i] = backlog.ValueCount{Value: queue.IntValue(int64(i)), InFlight: rnd.Uint64N(6), Available: rnd.Uint64N(4)}
+			all.Values++
+			all.Ready += seen[i].Available
+			all.InFlight += seen[i].InFlight
+		}
+		rnd.Shuffle(len(seen), func(i, j int) { seen[i], seen[j] = seen[j], seen[i] })
+		want := slices.Clone(seen)
+		slices.SortFunc(want, func(a, b backlog.ValueCount) int {
+			switch {
+			case a.InFlight != b.InFlight:
+				return int(b.InFlight) - int(a.InFlight)
+			case a.Available != b.Available:
+				return int(b.Available) - int(a.Available)
+			}
+			return a.Value.Compare(b.Value)
+		})
+		want = want[:min(len(want), FrameValues)]
+		var sum ValueSum
+		got := topValues(seen, &sum)
+		if !slices.Equal(got, want) {
+			t.Fatalf("seed %d, round %d: got %v, want %v", seed, round, got, want)
+		}
+		for _, v := range got {
+			sum.Values++
+			sum.Ready += v.Available
+			sum.InFlight += v.InFlight
+		}
+		if sum != all {
+			t.Fatalf("seed %d, round %d: top and rest are %+v together, want %+v", seed, round, sum, all)
+		}
+	}
+}
+
+// A frame tells what was inserted, reserved and done since the one before, value by value, and whoever waits for it learns of it.
+func TestFrame(t *testing.T) {
+	t.Parallel()
+	e := openAt(t, t.TempDir())
+	defer closed(t, e)
+	q := e.queues[DefaultQueue]
+	none, next, err := e.Frame(DefaultQueue)
+	if none != nil || err != nil {
+		t.Fatalf("before the first: got %+v, %v", none, err)
+	}
+	at := queue.Time(1_700_000_000_000)
+	q.sample(at)
+	select {
+	case <-next:
+	default:
+		t.Error("the first frame was not announced")
+	}
+	insert(t, e, 100, text("company", "acme"))
+	insert(t, e, 50, text("company", "bolt"), number("zone", 7))
+	setValue(t, e, DefaultQueue, text("company", "acme"), limited(3))
+	held, _ := take(t, e, `SelectOnly("company", "acme", OldestFirst)`, 10)
+	q.sample(at.Add(2 * time.Second))
+	f, _, err := e.Frame(DefaultQueue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Rates{Inserted: 75, Reserved: 1.5}); f.Rates != want || f.Number != 2 || f.Stats.Ready != 147 || len(held) != 3 {
+		t.Errorf("frame %d: rates %+v, ready %d, held %d; want 2, %+v, 147, 3", f.Number, f.Rates, f.Stats.Ready, len(held), want)
+	}
+	got := ""
+	for _, k := range f.Keys {
+		got += fmt.Sprintf("%s whole %t:", k.Key, k.Whole)
+		for _, v := range k.Top {
+			got += fmt.Sprintf(" %s %d/%d saturated %t", v.Value, v.InFlight, v.Available, v.Saturated())
+		}
+		got += "; "
+	}
+	if want := `company whole true: "acme" 3/97 saturated true "bolt" 0/50 saturated false; zone whole true: 7 0/50 saturated false; `; got != want {
+		t.Errorf("keys: got  %s\nwant %s", got, want)
+	}
+	if f.Empties != 0 {
+		t.Errorf("a backlog that grew empties in %v, want never", f.Empties)
+	}
+	finishAll(t, e, held)
+	q.sample(at.Add(4 * time.Second))
+	last, _, _ := e.Frame(DefaultQueue)
+	if last.Rates.Done != 1.5 {
+		t.Errorf("done per second: got %v, want 1.5", last.Rates.Done)
+	}
+}
+
+// Keys with more values than one frame reads are said not to be whole, and those after them are left out.
+func TestFrameIsBounded(t *testing.T) {
+	t.Parallel()
+	e := openAt(t, t.TempDir())
+	defer closed(t, e)
+	q := e.queues[DefaultQueue]
+	for i := range 20 {
+		insert(t, e, 1, number("a", int64(i)), number("b", 1))
+	}
+	if k := q.sampleKey("a", 12); k.Whole || k.Values != 12 || len(k.Top)+k.Rest.Values != 12 {
+		t.Errorf("with room for 12: %+v; want 12 values, not whole", k)
+	}
+	if k := q.sampleKey("a", 20); !k.Whole || k.Values != 20 {
+		t.Errorf("with room for 20: %+v; want all, whole", k)
+	}
+	var frame Frame
+	for i := range maxFrameKeys + 3 {
+		insert(t, e, 1, number(fmt.Sprintf("k%02d", i), 1))
+	}
+	q.sampleKeys(&frame)
+	if len(frame.Keys) != maxFrameKeys || frame.Left != 5 {
+		t.Errorf("%d keys and %d left, want %d and 5", len(frame.Keys), frame.Left, maxFrameKeys)
+	}
+}
+
+// A ring keeps the last points in order at its pace, hands out those after a moment with the one before them, and begins anew
+// when the clock is set back.
+func TestRing(t *testing.T) {
+	t.Parallel()
+	var r ring
+	second := func(n int) queue.Time { return queue.Time(1_000_000 + 1000*n) }
+	for i := range 25 {
+		r.add(Point{At: second(i), Done: uint64(i)}, 10, time.Second)
+		r.add(Point{At: second(i).Add(400 * time.Millisecond), Done: 999}, 10, time.Second) // too soon
+	}
+	var got []uint64
+	for _, p := range r.since(second(20)) {
+		got = append(got, p.Done)
+	}
+	if want := []uint64{20, 21, 22, 23, 24}; !slices.Equal(got, want) {
+		t.Errorf("after 20: got %v, want %v", got, want)
+	}
+	if all := r.since(0); len(all) != 10 || all[0].Done != 15 {
+		t.Errorf("all: %d points from %d on, want 10 from 15 on", len(all), all[0].Done)
+	}
+	r.add(Point{At: second(3)}, 10, time.Second)
+	if all := r.since(0); len(all) != 1 {
+		t.Errorf("after the clock was set back: %d points, want 1", len(all))
+	}
+}
+
+// A backlog that shrank by a third in a minute is empty in two more.
+func TestEmpties(t *testing.T) {
+	t.Parallel()
+	var r ring
+	for i := range 61 {
+		r.add(Point{At: queue.Time(1_000_000 + 1000*i), Ready: uint64(900 - 5*i)}, secondsKept, time.Second)
+	}
+	if got := r.empties(time.Minute); got != 2*time.Minute {
+		t.Errorf("got %v, want 2m", got)
+	}
+	r.add(Point{At: 2_000_000, Ready: 5000}, secondsKept, time.Second)
+	if got := r.empties(time.Minute); got != 0 {
+		t.Errorf("after a gap: got %v, want never", got)
+	}
+}
+
+// A strip has what was in flight at most in each step, nothing where nothing was, and "not known" for what was not looked at.
+func TestHeat(t *testing.T) {
+	t.Parallel()
+	var f frames
+	at := queue.Time(HeatStep.Milliseconds() * 1_000_000)
+	look := func(steps int, rest uint64, inFlight ...uint64) {
+		k := KeyFrame{Key: "company", Whole: true, Rest: ValueSum{InFlight: rest}}
+		for i, n := range inFlight {
+			k.Top = append(k.Top, Value{ValueCount: backlog.ValueCount{Value: queue.IntValue(int64(i)), InFlight: n}})
+		}
+		f.note(&Frame{At: at.Add(time.Duration(steps) * HeatStep), Keys: []KeyFrame{k}})
+	}
+	last := func(value int64) string {
+		h := f.heat["company"]
+		row := h.rows[queue.IntValue(value)]
+		if row == nil {
+			return "none"
+		}
+		var cells []int32
+		for s := h.step - 5; s <= h.step; s++ {
+			cells = append(cells, row.cells[s%HeatCells])
+		}
+		return fmt.Sprint(cells)
+	}
+	look(0, 0, 2)
+	look(0, 0, 7)
+	look(0, 0, 1)
+	look(1, 0, 0, 3)
+	look(3, 9, 4) // 1 is not named, and others have something in flight
+	for value, want := range map[int64]string{0: "[-1 -1 7 0 -1 4]", 1: "[-1 -1 0 3 -1 -1]", 2: "none"} {
+		if got := last(value); got != want {
+			t.Errorf("value %d: got %s, want %s", value, got, want)
+		}
+	}
+	look(4, 0, 0, 0, 6)
+	if got, want := last(2), "[-1 -1 -1 -1 -1 6]"; got != want {
+		t.Errorf("a value that comes after a blind time: got %s, want %s", got, want)
+	}
+	look(4+HeatCells, 0)
+	if got := len(f.heat["company"].rows); got != 0 {
+		t.Errorf("after ten idle minutes there are %d rows, want none", got)
+	}
+}

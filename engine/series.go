@@ -1,0 +1,255 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// How much of the past is kept in memory: about 60 KB for each queue, and 50 KB for each meta key.
+const (
+	secondsKept = 10 * 60 // a point a second for ten minutes
+	minutesKept = 24 * 60 // a point a minute for a day
+
+	// HeatStep is the time that one cell of a heat strip stands for, HeatCells how many are kept.
+	HeatStep  = 5 * time.Second
+	HeatCells = 120
+
+	// HeatUnknown is the cell of a value that was not among those that the frames of that time named.
+	HeatUnknown = -1
+
+	maxHeatValues = 2 * FrameValues
+)
+
+// Point is how many chunks a queue had at a moment, by state, and how many had gone which way since the server's start.
+type Point struct {
+	At                             queue.Time
+	Ready, Waiting, Reserved, Dead uint64
+	Inserted, Taken, Done, Failed  uint64 // totals; Taken are the reservations
+}
+
+func pointOf(f *Frame) Point {
+	s := &f.Stats
+	return Point{
+		At: f.At, Ready: s.Ready, Waiting: s.Waiting, Reserved: s.Reserved, Dead: s.Dead,
+		Inserted: s.InsertedTotal, Taken: s.ReservedTotal, Done: s.DoneTotal, Failed: s.FailedTotal,
+	}
+}
+
+// RatesSince are the rates between an earlier point and this one; zero when the clock did not advance.
+func (p *Point) RatesSince(before *Point) Rates { return ratesBetween(*before, *p) }
+
+func ratesBetween(a, b Point) Rates {
+	seconds := b.At.Sub(a.At).Seconds()
+	if seconds <= 0 {
+		return Rates{}
+	}
+	per := func(from, to uint64) float64 {
+		if to < from {
+			return 0
+		}
+		return float64(to-from) / seconds
+	}
+	return Rates{Inserted: per(a.Inserted, b.Inserted), Reserved: per(a.Taken, b.Taken), Done: per(a.Done, b.Done), Failed: per(a.Failed, b.Failed)}
+}
+
+// ring keeps the last points at a pace.
+type ring struct {
+	points []Point
+	start  int
+}
+
+// add keeps a point if a step has gone by since the last one. A clock that was set back begins anew.
+func (r *ring) add(p Point, most int, step time.Duration) {
+	if n := len(r.points); n > 0 {
+		last := r.at(n - 1)
+		switch since := p.At.Sub(last.At); {
+		case since < 0:
+			r.points, r.start = r.points[:0], 0
+		case since < step-step/20: // tickers are late or early by some milliseconds
+			return
+		}
+	}
+	if len(r.points) < most {
+		r.points = append(r.points, p)
+		return
+	}
+	r.points[r.start] = p
+	r.start = (r.start + 1) % most
+}
+
+// at is the i-th point, the oldest first.
+func (r *ring) at(i int) *Point { return &r.points[(r.start+i)%len(r.points)] }
+
+// since copies the points after a moment, preceded by the one before them, which rates are counted from.
+func (r *ring) since(after queue.Time) []Point {
+	n := len(r.points)
+	first := n
+	for first > 0 && r.at(first-1).At > after {
+		first--
+	}
+	list := make([]Point, 0, n-first+1)
+	for i := max(0, first-1); i < n; i++ {
+		list = append(list, *r.at(i))
+	}
+	return list
+}
+
+// empties is how long what is open lasts if it goes on shrinking as over the last `over`.
+func (r *ring) empties(over time.Duration) time.Duration {
+	n := len(r.points)
+	if n < 2 {
+		return 0
+	}
+	last := r.at(n - 1)
+	first := n - 1
+	for first > 0 && last.At.Sub(r.at(first-1).At) <= over {
+		first--
+	}
+	then, span := r.at(first), last.At.Sub(r.at(first).At)
+	was, is := then.Ready+then.Waiting+then.Reserved, last.Ready+last.Waiting+last.Reserved
+	if is >= was || span <= 0 {
+		return 0
+	}
+	seconds := float64(is) / float64(was-is) * span.Seconds()
+	return time.Duration(min(seconds, longestWait.Seconds()) * float64(time.Second)).Round(time.Millisecond)
+}
+
+// Series are a queue's points after a moment, the oldest first: one a second for ten minutes, or with minutes one a minute for
+// a day. The first is the one at or before the moment, if it is known: rates are counted from it.
+func (e *Engine) Series(queueName string, minutes bool, after time.Time) ([]Point, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return nil, err
+	}
+	q.frames.mu.Lock()
+	defer q.frames.mu.Unlock()
+	if minutes {
+		return q.frames.minutes.since(queue.At(after)), nil
+	}
+	return q.frames.seconds.since(queue.At(after)), nil
+}
+
+// Heat is how many chunks of a value were in flight, at most, in each step of the last ten minutes; HeatUnknown where that was
+// not looked at.
+type Heat struct {
+	Value queue.MetaValue
+	Cells []int64 // the oldest first; the last is of the step that runs
+}
+
+// heat is the strips of one meta key.
+type heat struct {
+	step  int64 // number of the step that the last cell stands for, counted from the epoch
+	since int64 // the first step that was looked at
+	blind int64 // the last step in which not all values were named
+	rows  map[queue.MetaValue]*heatRow
+}
+
+type heatRow struct {
+	cells [HeatCells]int32 // by step modulo HeatCells
+	seen  int64            // the last step in which something was in flight
+}
+
+func stepOf(at queue.Time) int64 { return int64(at) / HeatStep.Milliseconds() }
+
+// note enters a frame into the strips. Keys that are gone lose theirs.
+func (f *frames) note(frame *Frame) {
+	step := stepOf(frame.At)
+	if f.heat == nil {
+		f.heat = map[queue.MetaKey]*heat{}
+	}
+	maps.DeleteFunc(f.heat, func(_ queue.MetaKey, h *heat) bool { return step-h.step >= HeatCells })
+	for i := range frame.Keys {
+		k := &frame.Keys[i]
+		h := f.heat[k.Key]
+		if h == nil || step < h.step {
+			h = &heat{step: step, since: step, rows: map[queue.MetaValue]*heatRow{}}
+			f.heat[k.Key] = h
+		}
+		h.note(k, step)
+	}
+}
+
+func (h *heat) note(k *KeyFrame, step int64) {
+	absent := int32(0) // of values that the frame does not name
+	if k.Rest.InFlight > 0 || !k.Whole {
+		absent, h.blind = HeatUnknown, step
+	}
+	for s := max(h.step+1, step-HeatCells+1); s <= step; s++ {
+		for _, row := range h.rows {
+			row.cells[s%HeatCells] = absent
+		}
+	}
+	h.step = step
+	for i := range k.Top {
+		v := &k.Top[i]
+		row := h.rows[v.Value]
+		if row == nil {
+			if v.InFlight == 0 || len(h.rows) >= maxHeatValues && !h.evict(step) {
+				continue
+			}
+			row = h.newRow(step)
+			h.rows[v.Value] = row
+		}
+		if v.InFlight > 0 {
+			row.seen = step
+		}
+		row.cells[step%HeatCells] = max(row.cells[step%HeatCells], int32(min(v.InFlight, 1<<31-1)))
+	}
+	maps.DeleteFunc(h.rows, func(_ queue.MetaValue, row *heatRow) bool { return step-row.seen >= HeatCells })
+}
+
+// evict makes room for a value by forgetting the one that had nothing in flight for longest. It says no when all are at work.
+func (h *heat) evict(step int64) bool {
+	var oldest queue.MetaValue
+	least := step
+	for value, row := range h.rows {
+		if row.seen < least {
+			least, oldest = row.seen, value
+		}
+	}
+	if least == step {
+		return false
+	}
+	delete(h.rows, oldest)
+	return true
+}
+
+// newRow is the row of a value that was not at work so far, as far as was looked at.
+func (h *heat) newRow(step int64) *heatRow {
+	row := new(heatRow)
+	for s := max(0, step-HeatCells+1); s <= step; s++ {
+		if s < h.since || s <= h.blind {
+			row.cells[s%HeatCells] = HeatUnknown
+		}
+	}
+	return row
+}
+
+// KeySeries are the heat strips of a meta key, by value, and the end of the step that the last cells stand for. Without any
+// there is nothing in flight of the key, or no frame has it.
+func (e *Engine) KeySeries(queueName string, key queue.MetaKey) (list []Heat, ends time.Time, err error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return nil, ends, err
+	}
+	q.frames.mu.Lock()
+	defer q.frames.mu.Unlock()
+	h := q.frames.heat[key]
+	if h == nil {
+		return nil, ends, nil
+	}
+	for value, row := range h.rows {
+		cells := make([]int64, HeatCells)
+		for i := range cells {
+			if s := h.step - HeatCells + 1 + int64(i); s >= 0 {
+				cells[i] = int64(row.cells[s%HeatCells])
+			}
+		}
+		list = append(list, Heat{Value: value, Cells: cells})
+	}
+	slices.SortFunc(list, func(a, b Heat) int { return a.Value.Compare(b.Value) })
+	return list, queue.Time((h.step + 1) * HeatStep.Milliseconds()).Std(), nil
+}

@@ -1,0 +1,90 @@
+package web
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+)
+
+//go:embed dashboard/dist
+var dashboardFiles embed.FS
+
+// dashboardPolicy lets the page load its own script, style and icon and talk to this server, and nothing else: nothing inline,
+// nothing from elsewhere.
+const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// asset is one file of the dashboard.
+type asset struct {
+	body        []byte
+	contentType string
+	etag        string
+}
+
+// loadDashboard reads the built dashboard, whose files have fixed names: index.html is the page, the others lie beside it.
+func loadDashboard() (map[string]asset, error) {
+	types := map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+	files, err := fs.Sub(dashboardFiles, "dashboard/dist")
+	if err != nil {
+		return nil, fmt.Errorf("web: dashboard: %w", err)
+	}
+	entries, err := fs.ReadDir(files, ".")
+	if err != nil {
+		return nil, fmt.Errorf("web: dashboard: %w", err)
+	}
+	out := make(map[string]asset)
+	for _, entry := range entries {
+		body, err := fs.ReadFile(files, entry.Name())
+		if err != nil {
+			return nil, fmt.Errorf("web: dashboard: %w", err)
+		}
+		kind := types[path.Ext(entry.Name())]
+		if kind == "" {
+			return nil, fmt.Errorf("web: dashboard: %s is of a kind that is not served", entry.Name())
+		}
+		sum := sha256.Sum256(body)
+		out[entry.Name()] = asset{body: body, contentType: kind, etag: `"` + hex.EncodeToString(sum[:12]) + `"`}
+	}
+	if _, ok := out["index.html"]; !ok {
+		return nil, fmt.Errorf("web: dashboard: index.html is missing; make dashboard builds it")
+	}
+	return out, nil
+}
+
+// getDashboard is GET /.
+func (s *Server) getDashboard(c echo.Context) error { return s.sendAsset(c, "index.html") }
+
+// getAsset is GET /assets/{file}.
+func (s *Server) getAsset(c echo.Context) error { return s.sendAsset(c, c.Param("file")) }
+
+func (s *Server) sendAsset(c echo.Context, name string) error {
+	file, ok := s.dashboard[name]
+	if !ok {
+		return s.newProblem(codeNotFound, "The dashboard has no such file.")
+	}
+	header := c.Response().Header()
+	header.Set("Content-Security-Policy", dashboardPolicy)
+	header.Set("Cache-Control", "no-cache") // kept, but asked about every time: a new server brings new files
+	header.Set("ETag", file.etag)
+	if matchesETag(c.Request().Header.Get("If-None-Match"), file.etag) {
+		return c.NoContent(http.StatusNotModified)
+	}
+	return c.Blob(http.StatusOK, file.contentType, file.body)
+}
+
+// assetShape documents the files of the dashboard.
+func assetShape(_ *document, op *huma.Operation) {
+	text := &huma.Schema{Type: huma.TypeString}
+	op.Parameters = append(op.Parameters, &huma.Param{Name: "file", In: "path", Required: true, Description: "Name of the file", Schema: text})
+	content := make(map[string]*huma.MediaType)
+	for _, media := range []string{"text/javascript", "text/css", "image/svg+xml", "text/html"} {
+		content[media] = &huma.MediaType{Schema: text}
+	}
+	op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: content}
+}

@@ -1,0 +1,64 @@
+import type { MetaValue } from './types'
+
+/** What went wrong, as the server says it (problem+json), or that it could not be reached. */
+export class Problem extends Error {
+  constructor(
+    readonly title: string, readonly detail: string, readonly status: number, readonly code: string,
+    readonly requestId: string, readonly errors: { pointer: string; detail: string }[] = [],
+  ) { super(title) }
+}
+
+/** Reads JSON without losing digits: whole numbers beyond 2^53 become bigints. */
+export function read<T>(text: string): T {
+  const exact = (_: string, value: unknown, context?: { source?: string }) =>
+    typeof value === 'number' && !Number.isSafeInteger(value) && context?.source && /^-?\d+$/.test(context.source) ? BigInt(context.source) : value
+  return JSON.parse(text, exact as (key: string, value: unknown) => unknown) as T
+}
+
+/** Calls the server. It throws a Problem when that fails, and an AbortError when signal ends it. */
+export async function call<T>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<T> {
+  let response: Response
+  let text: string
+  try {
+    response = await fetch(path, {
+      method, signal: signal ?? null,
+      headers: body === undefined ? headers : { 'Content-Type': 'application/json', ...headers },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    text = await response.text()
+  } catch (error) {
+    if (signal?.aborted) throw error
+    throw new Problem('The server cannot be reached', 'Check that quern serve runs and that this page was loaded from its address.', 0, 'unreachable', '')
+  }
+  if (response.ok) return (text ? read<T>(text) : undefined) as T
+  const id = response.headers.get('X-Request-Id') ?? ''
+  try {
+    const p = read<{ title: string; detail?: string; code: string; request_id?: string; errors?: { pointer: string; detail: string }[] }>(text)
+    throw new Problem(p.title, p.detail ?? '', response.status, p.code, p.request_id ?? id, p.errors)
+  } catch (error) {
+    if (error instanceof Problem) throw error
+    throw new Problem('The answer cannot be read', `Status ${response.status}.`, response.status, 'unreadable', id)
+  }
+}
+
+/** A meta value as paths, filters and the command line have it: 7 is the integer, s:7 the text. */
+export function valueText(v: MetaValue): string {
+  if (typeof v !== 'string') return String(v)
+  return v.startsWith('s:') || /^[+-]*\d+$/.test(v) || /^\.*$/.test(v) ? 's:' + v : v
+}
+
+export const queuePath = (queue: string) => '/v1/queues/' + encodeURIComponent(queue)
+export const keyPath = (queue: string, key: string) => `${queuePath(queue)}/meta-keys/${encodeURIComponent(key)}`
+export const valuePath = (queue: string, key: string, v: MetaValue) => `${keyPath(queue, key)}/values/${encodeURIComponent(valueText(v))}`
+
+const quote = (s: string) => (/^[\w.,:=@%+/-]+$/.test(s) ? s : `'${s.replaceAll("'", `'\\''`)}'`)
+
+/** A command line from its words, each quoted for a POSIX shell where it has to be. */
+export const shell = (...words: (string | number)[]) => words.map((w) => quote(String(w))).join(' ')
+
+/** The curl command that does what call would do. */
+export function curl(method: string, path: string, body?: unknown): string {
+  const words = ['curl', '-s', ...(method === 'GET' ? [] : ['-X', method]), location.origin + path]
+  if (body !== undefined) words.push('-H', 'Content-Type: application/json', '-d', JSON.stringify(body))
+  return shell(...words)
+}

@@ -1,0 +1,46 @@
+import { useEffect, useRef } from 'preact/hooks'
+import uPlot from 'uplot'
+import { short } from './format'
+import { dark } from './state'
+
+export interface Line { name: string; of: string; values: number[]; fill?: boolean; cut?: boolean }
+
+/** The top of the scale: what is inserted at once may be a thousand times the throughput, and must not flatten it. */
+function top(lines: Line[]): number {
+  const highest = (of: Line[]) => Math.max(1, ...of.flatMap((l) => l.values))
+  const kept = highest(lines.filter((l) => !l.cut))
+  return kept > 1 ? Math.min(highest(lines), kept * 1.5) : highest(lines)
+}
+
+/** Whether a line goes beyond the scale. */
+export const isCut = (line: Line, lines: Line[]) => line.cut === true && Math.max(0, ...line.values) > top(lines) * 1.08
+
+const token = (name: string) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim()
+
+/** Lines over time. Canvas is not readable by everybody, so the newest values stand beside it in words. */
+export function Chart({ at, lines, name, from, to }: { at: number[]; lines: Line[]; name: string; from: number; to: number }) {
+  const place = useRef<HTMLDivElement>(null)
+  const plot = useRef<uPlot | null>(null)
+  const data = () => [at.map((t) => t / 1000), ...lines.map((l) => l.values)] as uPlot.AlignedData
+  const range = useRef<[number, number]>([from, to])
+  range.current = [from, to]
+  const high = useRef(1)
+  high.current = top(lines)
+  useEffect(() => {
+    const box = place.current!
+    const axis: uPlot.Axis = { stroke: token('ink-3'), grid: { stroke: token('line'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' }
+    const day: uPlot.Axis.Values = (_, splits) => splits.map((s) => new Date(s * 1000).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', ...(range.current[1] - range.current[0] < 300 ? { second: '2-digit' } : {}), hourCycle: 'h23' }))
+    plot.current = new uPlot({
+      width: box.clientWidth, height: 200, legend: { show: false }, cursor: { drag: { x: false, y: false } },
+      scales: { x: { range: () => range.current }, y: { range: () => [0, high.current * 1.08] } },
+      axes: [{ ...axis, values: day, space: 80, size: 28, grid: { show: false } }, { ...axis, size: 52, space: 44, values: (_, splits) => splits.map((n) => short(n)) }],
+      series: [{}, ...lines.map((l) => ({ label: l.name, stroke: token(l.of), width: 1.6, points: { show: false }, ...(l.fill ? { fill: token(l.of) + '22' } : {}) }))],
+    }, data(), box)
+    const watch = new ResizeObserver(() => plot.current?.setSize({ width: box.clientWidth, height: 200 }))
+    watch.observe(box)
+    return () => { watch.disconnect(); plot.current?.destroy(); plot.current = null }
+  }, [dark.value, lines.map((l) => l.of).join()])
+  useEffect(() => { plot.current?.setData(data()) }, [at, lines])
+  const now = lines.map((l) => `${l.name} ${short(l.values.at(-1) ?? 0)}`).join(', ')
+  return <div class="chart" ref={place} role="img" aria-label={`${name}. Now: ${now}`} />
+}

@@ -1,0 +1,45 @@
+import type { Meta, MetaValue } from './types'
+
+const whole = new Intl.NumberFormat('en-US')
+
+/** A count with all its digits. */
+export const exact = (n: number) => whole.format(n)
+
+/** A count as people read it: 9,999, then 12.3 k, 98.4 M, 1.2 G. */
+export function short(n: number): string {
+  if (n < 10_000) return n % 1 && n < 100 ? n.toFixed(1) : whole.format(Math.round(n))
+  for (const [unit, size] of [['G', 1e9], ['M', 1e6], ['k', 1e3]] as const) {
+    if (n < size) continue
+    const scaled = n / size
+    return `${scaled.toFixed(scaled < 99.95 ? 1 : 0)} ${unit}`
+  }
+  return String(n)
+}
+
+/** Seconds as 3m 12s: the two largest units. */
+export function duration(seconds: number): string {
+  if (seconds < 1) return seconds <= 0 ? '0s' : '<1s'
+  let left = Math.round(seconds)
+  const parts: string[] = []
+  for (const [unit, size] of [['d', 86400], ['h', 3600], ['m', 60], ['s', 1]] as const) {
+    const n = Math.floor(left / size)
+    left -= n * size
+    if (n > 0 || parts.length > 0) parts.push(`${n}${unit}`)
+    if (parts.length === 2) break
+  }
+  return parts.filter((p, i) => i === 0 || !p.startsWith('0')).join(' ')
+}
+
+export function bytes(n: number): string {
+  for (const [unit, size] of [['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]] as const) if (n >= size) return `${(n / size).toFixed(1)} ${unit}`
+  return `${n} B`
+}
+
+export const percent = (part: number, of: number) => (of > 0 ? (100 * part) / of : 0)
+
+/** A moment in the reader's time zone. */
+export const moment = (iso: string) => new Date(iso).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' })
+
+/** A meta value as people read it: text that looks like a number is quoted. */
+export const shown = (v: MetaValue) => (typeof v !== 'string' ? String(v) : v === '' || /^[+-]?\d+$/.test(v) ? JSON.stringify(v) : v)
+export const metaList = (meta: Meta | undefined): [string, MetaValue][] => Object.entries(meta ?? {}).sort(([a], [b]) => (a < b ? -1 : 1))

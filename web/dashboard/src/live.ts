@@ -1,0 +1,56 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { useSignalEffect } from '@preact/signals'
+import { Problem, call } from './api'
+import { beat, paused } from './stream'
+
+export interface Live<T> { data: T | undefined; problem: Problem | undefined; again: () => void }
+
+/**
+ * Reads a path, and again every so many frames of the stream (0: never). There is never more than one request under way, and none
+ * while the stream stands still. What was read before stays until the new answer is there.
+ */
+export function useLive<T>(path: string, every = 2): Live<T> {
+  const [state, set] = useState<{ path: string; data: T | undefined; problem: Problem | undefined }>({ path: '', data: undefined, problem: undefined })
+  const busy = useRef<AbortController | null>(null)
+  const wanted = useRef(path)
+  const seen = useRef(0)
+  const start = () => {
+    if (busy.current) return
+    const mine = new AbortController()
+    busy.current = mine
+    const asked = wanted.current
+    call<T>('GET', asked, undefined, {}, mine.signal)
+      .then((data) => { if (!mine.signal.aborted) set({ path: asked, data, problem: undefined }) })
+      .catch((problem) => { if (!mine.signal.aborted) set((old) => ({ path: asked, data: old.path === asked ? old.data : undefined, problem })) })
+      .finally(() => { if (busy.current === mine) busy.current = null })
+  }
+  useEffect(() => {
+    busy.current?.abort()
+    busy.current = null
+    wanted.current = path
+    if (path) start()
+    return () => { busy.current?.abort(); busy.current = null }
+  }, [path])
+  useSignalEffect(() => {
+    const now = beat.value
+    if (every === 0 || paused.value || !wanted.current || now - seen.current < every) return
+    seen.current = now
+    start()
+  })
+  const fresh = state.path === path
+  return { data: fresh ? state.data : undefined, problem: fresh ? state.problem : undefined, again: () => { busy.current?.abort(); busy.current = null; start() } }
+}
+
+/** Runs one action at a time and keeps the problem it ended with. */
+export function useAction(): { busy: boolean; problem: Problem | undefined; run: (fn: () => Promise<void>) => Promise<void>; clear: () => void } {
+  const [busy, setBusy] = useState(false)
+  const [problem, setProblem] = useState<Problem>()
+  const run = async (fn: () => Promise<void>) => {
+    setBusy(true)
+    setProblem(undefined)
+    try { await fn() } catch (error) {
+      setProblem(error instanceof Problem ? error : new Problem('The page made a mistake', String(error), 0, 'page', ''))
+    } finally { setBusy(false) }
+  }
+  return { busy, problem, run, clear: () => setProblem(undefined) }
+}

@@ -1,0 +1,160 @@
+import { useRef, useState } from 'preact/hooks'
+import { call, curl, keyPath, queuePath, shell, valuePath, valueText } from '../api'
+import { exact, percent, short, shown } from '../format'
+import { Heat } from '../heat'
+import { useAction, useLive } from '../live'
+import { CopyAs, Count, Empty, Failed, Width } from '../parts'
+import { queue, refine, route, say } from '../state'
+import { keys, stats } from '../stream'
+import type { MetaKey, MetaValue, Page, ValueCount } from '../types'
+
+export function Keys() {
+  const name = queue.value
+  const q = route.value.query
+  const list = useLive<Page<MetaKey>>(`${queuePath(name)}/meta-keys?limit=1000`, 5)
+  const all = list.data?.items ?? []
+  const key = q.get('key') ?? all[0]?.key
+  const frame = keys.value?.keys.find((k) => k.key === key)
+  return (
+    <>
+      <div class="head"><h1>Keys</h1><span>what meta tells apart: backlog, in flight and limits by value</span></div>
+      {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
+      {list.data && all.length === 0 && <div class="card w12"><Empty command={shell('quern', 'submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta, and no value has a limit. Keys show here when a submission brings some.</Empty></div>}
+      {all.length > 0 && <div class="w12 row" role="group" aria-label="Meta keys">{all.map((k) => <button key={k.key} aria-pressed={k.key === key} onClick={() => refine({ key: k.key, find: undefined })}>{k.key} <small>{short(k.values)}</small></button>)}</div>}
+      {key && frame && frame.top.some((v) => v.in_flight > 0) && keys.value && (
+        <section class="card w12">
+          <header><h2>In flight, last 10 minutes</h2><small>the busiest {Math.min(8, frame.values)} of {frame.whole ? '' : 'more than '}{exact(frame.values)}</small></header>
+          <Heat key={key} frame={frame} at={keys.value.at} rows={8} />
+        </section>
+      )}
+      {key && <Values key={key} of={key} info={all.find((k) => k.key === key)} />}
+    </>
+  )
+}
+
+function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
+  const name = queue.value
+  const q = route.value.query
+  const sort = q.get('sort') === 'ready' ? 'ready' : 'in_flight'
+  const find = q.get('find') ?? ''
+  const most = q.get('show') === 'more' ? 1000 : 100
+  const list = useLive<Page<ValueCount>>(find ? '' : `${keyPath(name, of)}/values?sort=${sort}&limit=${most}`, most > 100 ? 5 : 2)
+  const one = useLive<ValueCount>(find ? `${keyPath(name, of)}/values/${encodeURIComponent(find)}` : '', 2)
+  const over = useRef(false)
+  const order = useRef<{ path: string; keys: string[] }>({ path: '', keys: [] })
+  const [editing, setEditing] = useState('')
+  const live = new Map((keys.value?.keys.find((k) => k.key === of)?.top ?? []).map((v) => [valueText(v.value), v]))
+  const read = new Map((find ? (one.data ? [one.data] : []) : list.data?.items ?? []).map((v) => [valueText(v.value), v]))
+
+  // Rows never move under the pointer, nor while one of them is being changed.
+  const path = `${of} ${sort} ${find} ${most}`
+  if (order.current.path !== path || !(over.current || editing)) order.current = { path, keys: [...read.keys()] }
+  else order.current.keys.push(...[...read.keys()].filter((k) => !order.current.keys.includes(k)))
+  const rows = order.current.keys.flatMap((k) => {
+    const v = newer(live.get(k), read.get(k))
+    return v ? [[k, v] as const] : []
+  })
+  const again = () => { list.again(); one.again() }
+  return (
+    <section class="card w12">
+      <header>
+        <div class="row"><h2>Values of <span class="chip">{of}</span></h2><small>{find ? 'one value' : info ? `${exact(Math.min(most, rows.length))} of ${exact(info.values)}, most ${sort === 'ready' ? 'ready' : 'in flight'} first · ${exact(info.values_set)} with settings` : ''}</small></div>
+        <div class="row">
+          <form class="row" onSubmit={(e) => { e.preventDefault(); refine({ find: new FormData(e.currentTarget).get('find')?.toString().trim() || undefined }) }}>
+            <label class="field">Value <input name="find" type="search" placeholder="acme, 123, s:123" key={find} defaultValue={find} /></label><button>Find</button>
+          </form>
+          <label class="field">Sort <select value={sort} onChange={(e) => refine({ sort: e.currentTarget.value === 'ready' ? 'ready' : undefined })}><option value="in_flight">in flight</option><option value="ready">ready</option></select></label>
+          <CopyAs cli={shell('quern', 'keys', 'values', of, '--queue', name)} curl={curl('GET', `${keyPath(name, of)}/values?sort=${sort}&limit=${most}`)} />
+        </div>
+      </header>
+      {(find ? one.problem : list.problem) && <Failed problem={(find ? one.problem : list.problem)!} again={again} />}
+      {find && <p class="row"><button onClick={() => refine({ find: undefined })}>Show all values</button>{one.problem?.code === 'unknown_value' && <NewValue of={of} find={find} done={again} />}</p>}
+      {rows.length > 0 && (
+        <div class="scroll" tabIndex={0} role="region" aria-label={`Values of ${of}`} onPointerEnter={() => { over.current = true }} onPointerLeave={() => { over.current = false }}>
+          <table>
+            <thead><tr><th>Value</th><th class="r">Ready</th><th class="r">Submissions</th><th>In flight / limit</th><th class="r" title="of all chunks in flight in this queue">Share</th><th class="r">Weight</th><th><span class="sr">Actions</span></th></tr></thead>
+            <tbody>
+              {rows.map(([k, v]) => editing === k
+                ? <Edit key={k} of={of} v={v} close={(changed) => { setEditing(''); if (changed) again() }} />
+                : <Row key={k} v={v} edit={() => setEditing(k)} />)}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {!find && info && info.values > rows.length && rows.length > 0 && most === 100 && <p class="foot">{exact(info.values - rows.length)} more values. <button onClick={() => refine({ show: 'more' })}>Show 1,000</button> or find one by its name.</p>}
+      {!find && info && most === 1000 && info.values > 1000 && <p class="foot">The other {exact(info.values - 1000)} have less {sort === 'ready' ? 'ready' : 'in flight'}; find one by its name.</p>}
+    </section>
+  )
+}
+
+/** Of what the stream said and what was read, that which knows the newer settings; else the stream. */
+function newer(streamed: ValueCount | undefined, read: ValueCount | undefined): ValueCount | undefined {
+  return streamed && read && (read.changed_at ?? '') > (streamed.changed_at ?? '') ? read : streamed ?? read
+}
+
+function Row({ v, edit }: { v: ValueCount; edit: () => void }) {
+  const all = stats.value?.stats.reserved ?? 0
+  return (
+    <tr>
+      <td class="mono">{shown(v.value)}</td>
+      <td class="r"><Count n={v.ready} /></td>
+      <td class="r"><Count n={v.submissions} /></td>
+      <td>
+        <div class="gauge">
+          <div class={v.saturated ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={percent(v.in_flight, v.limit ?? all)} /></div>
+          <span>{short(v.in_flight)} / {v.limit === null ? 'no limit' : short(v.limit)}</span>
+        </div>
+      </td>
+      <td class="r">{all > 0 ? `${percent(v.in_flight, all).toFixed(1)} %` : '—'}</td>
+      <td class="r">{v.weight ?? <span class="note" title="none is set, which counts as 1">1</span>}</td>
+      <td class="r">{v.saturated && <span class="badge">at limit</span>} <button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></td>
+    </tr>
+  )
+}
+
+/** Limit and weight of one value, in its row. What somebody else set meanwhile is not overwritten: the ETag says what was seen. */
+function Edit({ of, v, close }: { of: string; v: ValueCount; close: (changed: boolean) => void }) {
+  const [seen] = useState(v)
+  const [limit, setLimit] = useState(seen.limit === null ? '' : String(seen.limit))
+  const [weight, setWeight] = useState(seen.weight === null ? '' : String(seen.weight))
+  return (
+    <tr data-on>
+      <td class="mono">{shown(v.value)}</td>
+      <td colSpan={6}><SettingsForm of={of} value={seen.value} etag={seen.etag} limit={limit} weight={weight} setLimit={setLimit} setWeight={setWeight} close={close} /></td>
+    </tr>
+  )
+}
+
+function SettingsForm(p: { of: string; value: MetaValue; etag: string | undefined; limit: string; weight: string; setLimit: (s: string) => void; setWeight: (s: string) => void; close: (changed: boolean) => void }) {
+  const action = useAction()
+  const path = valuePath(queue.value, p.of, p.value)
+  const body = { limit: p.limit === '' ? null : Number(p.limit), weight: p.weight === '' ? null : Number(p.weight) }
+  const save = () => action.run(async () => {
+    const guard: Record<string, string> = p.etag ? { 'If-Match': p.etag } : { 'If-None-Match': '*' }
+    if (body.limit !== null || body.weight !== null) await call('PUT', path, body, guard)
+    else if (p.etag) await call('DELETE', path, undefined, guard)
+    say(`${p.of}=${shown(p.value)}: ${body.limit === null ? 'no limit' : 'limit ' + exact(body.limit)}, weight ${body.weight ?? 1}, from the next reservation on`)
+    p.close(true)
+  })
+  return (
+    <form class="stack" onSubmit={(e) => { e.preventDefault(); void save() }} onKeyDown={(e) => { if (e.key === 'Escape') p.close(false) }}>
+      <div class="row">
+        <label class="field">Limit <input type="number" min="0" max="2147483647" step="1" placeholder="none" value={p.limit} onInput={(e) => p.setLimit(e.currentTarget.value)} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label>
+        <label class="field">Weight <input type="number" min="0.001" max="1000" step="0.001" placeholder="1" value={p.weight} onInput={(e) => p.setWeight(e.currentTarget.value)} /></label>
+        <button class="main" disabled={action.busy}>Save</button>
+        <button type="button" onClick={() => p.close(false)}>Leave as it is</button>
+        <CopyAs cli={shell('quern', 'keys', 'set', p.of, valueText(p.value), '--queue', queue.value, '--limit', body.limit ?? 'none', ...(body.weight === null ? [] : ['--weight', body.weight]))} curl={curl('PUT', path, body)} />
+        <small>Empty: none is set. The limit holds whatever the strategy; the weight is the share under Fair.</small>
+      </div>
+      {action.problem && <Failed problem={action.problem} />}
+    </form>
+  )
+}
+
+/** Settings for a value that nothing has yet: they hold from its first chunk on. */
+function NewValue({ of, find, done }: { of: string; find: string; done: () => void }) {
+  const [limit, setLimit] = useState('')
+  const [weight, setWeight] = useState('')
+  const value: MetaValue = find.startsWith('s:') ? find.slice(2) : /^-?\d+$/.test(find) ? BigInt(find) : find
+  return <SettingsForm of={of} value={value} etag={undefined} limit={limit} weight={weight} setLimit={setLimit} setWeight={setWeight} close={done} />
+}

@@ -1,0 +1,165 @@
+import { Chart, isCut, type Line } from '../chart'
+import { bytes, duration, exact, short } from '../format'
+import { Heat } from '../heat'
+import { useLive } from '../live'
+import { Count, Empty, Failed, Mark, MetaChips, Progress, State, SubmissionLink, Tile } from '../parts'
+import { queuePath, shell } from '../api'
+import { link, queue, refine, route } from '../state'
+import { keys, series, stats } from '../stream'
+import type { KeysFrame, Page, Series, StatsFrame, Submission } from '../types'
+
+const minutes = 10
+
+export function Overview() {
+  const frame = stats.value
+  if (!frame) return <div class="card w12"><Empty>Waiting for the first numbers of the queue “{queue.value}”.</Empty></div>
+  return (
+    <>
+      <div class="head"><h1>Overview</h1><span>queue {queue.value}</span></div>
+      <Standstill frame={frame} />
+      <Tiles frame={frame} />
+      <Throughput />
+      <HeldBack frame={frame} keyed={keys.value} />
+      <Strips keyed={keys.value} />
+      <Newest />
+    </>
+  )
+}
+
+/** Says what an operator would otherwise find out late. */
+function Standstill({ frame: { stats: s, rates } }: { frame: StatsFrame }) {
+  if (s.disk_full) return <div class="banner"><Mark of="dead" /><span><b>The disk is full.</b> Inserts are refused until there is room; completions go on.</span></div>
+  if (s.ready > 0 && s.reserved === 0 && rates.reserved === 0 && s.consumers_waiting === 0) {
+    return <div class="banner"><Mark of="skipped" /><span><b>Nobody is asking for work:</b> {exact(s.ready)} chunks are ready, and no consumer holds or waits for any.</span><code>{shell('quern', 'work', '--', './your-command')}</code></div>
+  }
+  if (s.ready > 0 && s.consumers_waiting > 0 && rates.reserved === 0) {
+    return <div class="banner"><Mark of="skipped" /><span><b>{exact(s.consumers_waiting)} consumers wait although {exact(s.ready)} chunks are ready:</b> their strategies do not admit them, or limits hold them back.</span><a href={link('strategies')}>Explain a strategy…</a></div>
+  }
+  return null
+}
+
+function Tiles({ frame: { stats: s, rates, empties_ms } }: { frame: StatsFrame }) {
+  const open = s.ready + s.waiting + s.reserved
+  return (
+    <>
+      <Tile of="ready" name="Ready" value={short(s.ready)} title={exact(s.ready)}>in {exact(s.submissions_open)} submissions</Tile>
+      <Tile of="reserved" name="In flight" value={short(s.reserved)} title={exact(s.reserved)}>{exact(s.consumers_waiting)} calls wait for work</Tile>
+      <Tile of="waiting" name="Waiting" value={short(s.waiting)} title={exact(s.waiting)}>for run_at or a retry</Tile>
+      <Tile of="done" name="Done" value={`${short(rates.done)}/s`} title={`${rates.done} chunks per second`}>{short(s.done_total)} since the start</Tile>
+      <Tile name="Oldest ready" value={s.ready > 0 ? duration(s.oldest_ready_seconds) : '—'}>{s.ready > 0 ? 'since it was inserted' : 'nothing is ready'}</Tile>
+      <Tile name="Empty in" value={open === 0 ? 'now' : empties_ms ? duration(empties_ms / 1000) : '—'}>{open === 0 ? 'nothing is open' : empties_ms ? 'at the last minute’s pace' : 'it does not shrink'}</Tile>
+    </>
+  )
+}
+
+function Throughput() {
+  const day = route.value.query.get('range') === 'day'
+  const backlog = route.value.query.get('chart') === 'backlog'
+  const stored = useLive<Series>(day ? `${queuePath(queue.value)}/timeseries?step=minute` : '', 30)
+  const of: Series | undefined = day ? stored.data : series.value
+  const lines: Line[] = !of ? [] : backlog
+    ? [{ name: 'Ready', of: 'ready', values: of.ready, fill: true }, { name: 'Waiting', of: 'waiting', values: of.waiting }, { name: 'In flight', of: 'reserved', values: of.reserved }, { name: 'Dead', of: 'dead', values: of.dead }]
+    : [{ name: 'Done', of: 'done', values: of.done_rate, fill: true }, { name: 'Reserved', of: 'reserved', values: of.reserved_rate }, { name: 'Inserted', of: 'ready', values: of.inserted_rate, cut: true }, { name: 'Failed', of: 'dead', values: of.failed_rate }]
+  const to = (of?.at.at(-1) ?? 0) / 1000
+  return (
+    <section class="card w8">
+      <header>
+        <h2>{backlog ? 'Backlog, chunks' : 'Throughput, chunks per second'}</h2>
+        <div class="row">
+          <span class="seg" role="group" aria-label="What the chart shows">
+            <button aria-pressed={!backlog} onClick={() => refine({ chart: undefined })}>Throughput</button>
+            <button aria-pressed={backlog} onClick={() => refine({ chart: 'backlog' })}>Backlog</button>
+          </span>
+          <span class="seg" role="group" aria-label="How far back">
+            <button aria-pressed={!day} onClick={() => refine({ range: undefined })}>{minutes} min</button>
+            <button aria-pressed={day} onClick={() => refine({ range: 'day' })}>24 h</button>
+          </span>
+        </div>
+      </header>
+      {stored.problem ? <Failed problem={stored.problem} again={stored.again} />
+        : of && of.at.length > 1 ? <Chart at={of.at} lines={lines} name={backlog ? 'Backlog' : 'Throughput'} from={Math.max(to - (day ? 86400 : minutes * 60), Math.min(of.at[0]! / 1000, to - 60))} to={to} />
+        : <Empty>The chart begins when the server has run for {day ? 'two minutes' : 'two seconds'}; its history is kept in memory.</Empty>}
+      <div class="legend">{lines.map((l) => <span key={l.name}><Mark of={l.of} />{l.name} <b>{short(l.values.at(-1) ?? 0)}{backlog ? '' : '/s'}</b>{isCut(l, lines) && <span class="note">(its peaks are cut: {short(Math.max(...l.values))}/s)</span>}</span>)}</div>
+    </section>
+  )
+}
+
+/** What keeps chunks from being handed out, as far as counters tell; what one strategy refuses, only Explain can say. */
+function HeldBack({ frame: { stats: s }, keyed }: { frame: StatsFrame; keyed: KeysFrame | null }) {
+  const full = (keyed?.keys ?? []).map((k) => {
+    const at = k.top.filter((v) => v.saturated)
+    return { key: k.key, values: at.length, ready: at.reduce((n, v) => n + v.ready, 0) }
+  }).filter((k) => k.values > 0)
+  return (
+    <section class="card w4">
+      <header><h2>What holds work back</h2><small>of <Count n={s.ready + s.waiting} /> not in flight</small></header>
+      <table>
+        <caption class="sr">Chunks by what they wait for</caption>
+        <tbody>
+          <tr><td><Mark of="waiting" /> A time: run_at or a retry</td><td class="r"><Count n={s.waiting} /></td></tr>
+          {full.map((k) => <tr key={k.key}><td><Mark of="dead" /> Limit reached <a class="chip" href={link('keys', { key: k.key })}>{k.key}</a> {k.values} values</td><td class="r"><Count n={k.ready} /></td></tr>)}
+          <tr><td><Mark of="dead" /> Dead: out of attempts</td><td class="r"><Count n={s.dead} /></td></tr>
+          <tr><td><Mark of="ready" /> Ready for whoever asks{full.length > 0 ? ', limits included' : ''}</td><td class="r"><Count n={s.ready} /></td></tr>
+        </tbody>
+      </table>
+      <p class="foot">Limits are those set on values. What MaxSimultaneous and filters of one strategy hold back: <a href={link('strategies')}>Explain a strategy</a>.</p>
+      <p class="foot note">{exact(s.failed_total)} tries failed, {exact(s.expired_total)} expired since the start. On disk: {bytes(s.journal_bytes + s.store_bytes)}.</p>
+    </section>
+  )
+}
+
+function Strips({ keyed }: { keyed: KeysFrame | null }) {
+  const chosen = route.value.query.get('key')
+  const frame = keyed?.keys.find((k) => k.key === chosen) ?? keyed?.keys[0]
+  return (
+    <section class="card w12">
+      <header>
+        <div class="row"><h2>In flight by</h2>
+          {keyed && keyed.keys.length > 0 && <span class="seg" role="group" aria-label="Meta key">{keyed.keys.map((k) => <button key={k.key} aria-pressed={k.key === frame?.key} onClick={() => refine({ key: k.key })}>{k.key}</button>)}</span>}
+        </div>
+        <div class="legend"><span>last 10 min, a cell is 5 s</span><span><Mark of="zero" />none</span><span><Mark of="reserved" />the more, the fuller</span><span><Mark of="dead" />top edge: at its limit</span><span>· not known</span></div>
+      </header>
+      {!frame || !keyed ? <Empty command={shell('quern', 'submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta, so there is nothing to tell apart. Submissions with meta show here, value by value.</Empty> : (
+        <>
+          <Heat key={frame.key} frame={frame} at={keyed.at} rows={12} />
+          <p class="foot">
+            {frame.whole ? '' : 'More than '}{exact(frame.values)} values · {exact(frame.top.filter((v) => v.saturated).length)} at their limit
+            {frame.rest.values > 0 && <> · {short(frame.rest.in_flight)} in flight and {short(frame.rest.ready)} ready in the {exact(frame.rest.values)} others</>}
+            {keyed.left > 0 && <> · {exact(keyed.left)} more keys are not followed</>} · <a href={link('keys', { key: frame.key })}>all values</a>
+          </p>
+        </>
+      )}
+    </section>
+  )
+}
+
+function Newest() {
+  const list = useLive<Page<Submission>>(`${queuePath(queue.value)}/submissions?state=open&limit=6`, 2)
+  return (
+    <section class="card w12">
+      <header><h2>Newest open submissions</h2><a href={link('submissions')}>all submissions</a></header>
+      {list.problem ? <Failed problem={list.problem} again={list.again} />
+        : !list.data ? <p class="note">Reading…</p>
+        : list.data.items.length === 0 ? <Empty command={shell('quern', 'submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission is open: everything is done, or nothing was inserted yet.</Empty>
+        : <SubmissionTable list={list.data.items} />}
+    </section>
+  )
+}
+
+function SubmissionTable({ list }: { list: Submission[] }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="Newest open submissions">
+      <table>
+        <thead><tr><th>Submission</th><th>Meta</th><th>Progress</th><th class="r">Chunks</th><th class="r">Done</th><th>State</th></tr></thead>
+        <tbody>
+          {list.map((s) => (
+            <tr key={s.id}>
+              <td><SubmissionLink id={s.id} /></td><td><MetaChips meta={s.meta} /></td><td><Progress s={s} /></td>
+              <td class="r"><Count n={s.chunks} /></td><td class="r"><Count n={s.done} /></td><td><State of={s.state} /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}

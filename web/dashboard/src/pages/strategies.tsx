@@ -1,0 +1,191 @@
+import { useEffect, useState } from 'preact/hooks'
+import { Problem, call, curl, queuePath, shell } from '../api'
+import { exact, moment, percent, short, shown } from '../format'
+import { useAction, useLive } from '../live'
+import { CopyAs, Count, Empty, Failed, MetaChips, Sure, SubmissionLink, Width } from '../parts'
+import { queue, refine, route, say } from '../state'
+import type { Comparison, Explained, NamedStrategy, Page, Preview, Refused, Spread, Valid } from '../types'
+
+const first = 'OrElse(SelectOnly("mode", "preview", Random), OldestFirst)'
+
+type Answer = { kind: 'explain'; of: Explained } | { kind: 'preview'; of: Preview } | { kind: 'compare'; of: Comparison }
+
+export function Strategies() {
+  const q = route.value.query
+  const text = q.get('text') ?? first
+  const other = q.get('other') ?? 'Random'
+  const path = `${queuePath(queue.value)}/strategies`
+  const [answer, setAnswer] = useState<Answer>()
+  const action = useAction()
+  const named = useLive<Page<NamedStrategy>>(`${path}?limit=100`, 10)
+  const ask = (kind: Answer['kind']) => action.run(async () => {
+    const body = kind === 'compare' ? { a: text, b: other, max: 100 } : { strategy: text, max: 20 }
+    setAnswer({ kind, of: await call(`POST`, `${path}/${kind}`, body) } as Answer)
+  })
+  return (
+    <>
+      <div class="head"><h1>Strategies</h1><span>what a consumer asks for; nothing on this page reserves anything</span></div>
+      <section class="card w8">
+        <header><h2><label for="strategy-text">Strategy</label></h2><CopyAs cli={shell('quern', 'explain', text, '--queue', queue.value)} curl={curl('POST', `${path}/explain`, { strategy: text })} /></header>
+        <div class="stack">
+          <textarea id="strategy-text" rows={4} spellcheck={false} value={text} onInput={(e) => refine({ text: e.currentTarget.value })} />
+          <Validity text={text} path={path} saved={named.again} />
+          <div class="row">
+            <button class="main" disabled={action.busy} onClick={() => ask('explain')}>Explain</button>
+            <button disabled={action.busy} onClick={() => ask('preview')}>Preview</button>
+            <button disabled={action.busy} onClick={() => ask('compare')}>Compare with</button>
+            <input class="mono" aria-label="The other strategy" value={other} onInput={(e) => refine({ other: e.currentTarget.value })} spellcheck={false} size={32} />
+          </div>
+          {action.problem && <Failed problem={action.problem} />}
+        </div>
+      </section>
+      <section class="card w4">
+        <header><h2>Named in this queue</h2><small>{named.data ? exact(named.data.items.length) : ''}</small></header>
+        {named.problem && <Failed problem={named.problem} again={named.again} />}
+        {named.data?.items.length === 0 && <Empty command={shell('quern', 'strategy', 'put', 'nightly', 'OldestFirst', '--queue', queue.value)}>No strategy has a name yet. Consumers can then ask for it by name, and you can change it behind the name.</Empty>}
+        <div class="stack">{named.data?.items.map((s) => <Named key={s.name} s={s} path={path} again={named.again} />)}</div>
+      </section>
+      {answer?.kind === 'explain' && <Tree x={answer.of} />}
+      {answer?.kind === 'preview' && <Picks x={answer.of} />}
+      {answer?.kind === 'compare' && <Compared x={answer.of} />}
+      {!answer && <section class="card w12"><Empty>Explain shows what reaches each block and what limits hold back; Preview what would be handed out now; Compare how evenly two strategies would share.</Empty></section>}
+    </>
+  )
+}
+
+/** What the server says about the text, asked a moment after the last key. */
+function Validity({ text, path, saved }: { text: string; path: string; saved: () => void }) {
+  const [valid, setValid] = useState<Valid>()
+  const [problem, setProblem] = useState<Problem>()
+  useEffect(() => {
+    const ended = new AbortController()
+    const timer = setTimeout(() => {
+      call<Valid>('POST', `${path}/validate`, { strategy: text }, {}, ended.signal)
+        .then((v) => { setValid(v); setProblem(undefined) })
+        .catch((p) => { if (!ended.signal.aborted) { setProblem(p); setValid(undefined) } })
+    }, 250)
+    return () => { clearTimeout(timer); ended.abort() }
+  }, [text, path])
+  if (problem) return <Failed problem={problem} />
+  if (!valid) return <p class="note" role="status">Checking…</p>
+  return (
+    <div class="stack" role="status">
+      <p><span class="state"><i class="mark done" aria-hidden="true" />Valid</span> · asked in this order:</p>
+      <pre class="wrap" tabIndex={0} aria-label="Branches">{valid.branches.map((b, i) => `${i + 1}. ${b}`).join('\n')}</pre>
+      {valid.warnings.map((w) => <div key={w.pointer + w.kind} class="branch held"><b>{w.kind.replaceAll('_', ' ')}</b><span><code>{w.pointer || '/'}</code> {w.detail}</span></div>)}
+      <SaveAs text={text} path={path} saved={saved} />
+    </div>
+  )
+}
+
+function SaveAs({ text, path, saved }: { text: string; path: string; saved: () => void }) {
+  const [name, setName] = useState('')
+  const action = useAction()
+  const save = (e: SubmitEvent) => {
+    e.preventDefault()
+    void action.run(async () => {
+      const guard: Record<string, string> = {}
+      try {
+        guard['If-Match'] = (await call<NamedStrategy>('GET', `${path}/${encodeURIComponent(name)}`)).etag
+      } catch (error) {
+        if (!(error instanceof Problem && error.status === 404)) throw error
+        guard['If-None-Match'] = '*'
+      }
+      const now = await call<NamedStrategy>('PUT', `${path}/${encodeURIComponent(name)}`, { strategy: text }, guard)
+      say(`${now.name} is at version ${now.version}`)
+      setName('')
+      saved()
+    })
+  }
+  return (
+    <form class="row" onSubmit={save}>
+      <label class="field">Save as <input value={name} onInput={(e) => setName(e.currentTarget.value)} placeholder="nightly" required pattern="[A-Za-z0-9_.\-]+" maxLength={64} /></label>
+      <button disabled={action.busy}>Save</button>
+      {action.problem && <Failed problem={action.problem} />}
+    </form>
+  )
+}
+
+function Named({ s, path, again }: { s: NamedStrategy; path: string; again: () => void }) {
+  const action = useAction()
+  return (
+    <div class="branch">
+      <div class="row"><b>{s.name}</b><small>version {s.version}, {moment(s.created_at)}</small></div>
+      <code class="mono">{s.strategy}</code>
+      <div class="row">
+        <button onClick={() => refine({ text: s.strategy })}>Edit</button>
+        <Sure name="Delete" question="Delete all its versions?" run={() => void action.run(async () => { await call('DELETE', `${path}/${encodeURIComponent(s.name)}`, undefined, { 'If-Match': s.etag }); say(`${s.name} is deleted`); again() })} />
+      </div>
+      {action.problem && <Failed problem={action.problem} />}
+    </div>
+  )
+}
+
+const RefusedBy = ({ top, values }: { top: Refused[]; values: number }) => (
+  <>
+    {top.slice(0, 4).map((r) => <span key={r.key + shown(r.value ?? '')} class="chip" title={`${exact(r.refused.chunks)} chunks held back`}>{r.key}{r.value === undefined ? '' : '=' + shown(r.value)} {exact(r.in_flight)}{r.max === undefined ? '' : '/' + exact(r.max)}</span>)}
+    {values > 4 && <small>and {exact(values - 4)} more</small>}
+  </>
+)
+
+function Tree({ x }: { x: Explained }) {
+  const most = Math.max(1, ...x.tree.map((b) => b.entered.chunks))
+  return (
+    <>
+      <section class="card w12">
+        <header><h2>Explain</h2><small>{exact(x.submissions)} submissions with ready chunks</small></header>
+        {x.withheld.refused.chunks > 0 && <p class="foot">Limits set on values hold back {exact(x.withheld.refused.chunks)} chunks before any block: <RefusedBy top={x.withheld.top} values={x.withheld.refused_values} /></p>}
+        <div class="scroll" tabIndex={0} role="region" aria-label="Blocks of the strategy">
+          <table class="tree">
+            <thead><tr><th>Block</th><th>Passed of what reached it</th><th class="r">Reached</th><th class="r">Passed</th><th class="r">Held back</th><th>By</th></tr></thead>
+            <tbody>{x.tree.map((b) => (
+              <tr key={b.pointer}>
+                <td><span class="ind" style={{ width: `${b.depth * 20}px` }} /><code class="mono">{b.text}</code></td>
+                <td><div class="bar" role="img" aria-label={`${exact(b.passed.chunks)} passed, ${exact(b.refused.chunks)} held back`}><Width of="ready" share={percent(b.passed.chunks, most)} /><Width of="dead" share={percent(b.refused.chunks, most)} /></div></td>
+                <td class="r"><Count n={b.entered.chunks} /></td><td class="r"><Count n={b.passed.chunks} /></td><td class="r"><Count n={b.refused.chunks} /></td>
+                <td><RefusedBy top={b.top} values={b.refused_values} /></td>
+              </tr>
+            ))}</tbody>
+          </table>
+        </div>
+      </section>
+      <Picks x={{ strategy: x.strategy, seed: x.seed, picks: x.picks.map((p) => p.pick) }} />
+    </>
+  )
+}
+
+function Picks({ x }: { x: Preview }) {
+  return (
+    <section class="card w12">
+      <header><h2>What would be handed out now</h2><small>{exact(x.picks.length)} looked ahead · seed {x.seed}</small></header>
+      {x.picks.length === 0 ? <Empty>Nothing: no ready chunk is admitted. Explain shows which block holds work back.</Empty> : (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Picks"><table>
+          <thead><tr><th class="r">#</th><th>Submission</th><th class="r">Chunk</th><th>Meta</th><th class="r">Priority</th><th>Branch</th></tr></thead>
+          <tbody>{x.picks.map((p, i) => <tr key={i}><td class="r">{i + 1}</td><td><SubmissionLink id={p.submission} /></td><td class="r">{p.index}</td><td><MetaChips meta={p.meta} /></td><td class="r">{p.priority}</td><td class="mono">{p.branch}: {p.path}</td></tr>)}</tbody>
+        </table></div>
+      )}
+    </section>
+  )
+}
+
+function Compared({ x }: { x: Comparison }) {
+  const keys = [...new Set([...x.a.keys, ...x.b.keys].map((k) => k.key))]
+  const cell = (s: Spread, key: string) => {
+    const k = s.keys.find((one) => one.key === key)
+    return k ? <><td class="r">{exact(k.distinct)}</td><td class="r">{percent(k.max_share, 1).toFixed(0)} %</td><td><div class="gauge"><div class="bar" aria-hidden="true"><Width of="done" share={k.jain * 100} /></div><span>{k.jain.toFixed(2)}</span></div></td></> : <td colSpan={3}>—</td>
+  }
+  return (
+    <section class="card w12">
+      <header><h2>Compare</h2><small>{short(x.overlap)} chunks would be handed out by both · seed {x.seed}</small></header>
+      <p class="stack"><code class="mono">A: {x.a.strategy} ({exact(x.a.picks)} picks)</code><code class="mono">B: {x.b.strategy} ({exact(x.b.picks)} picks)</code></p>
+      <div class="scroll foot" tabIndex={0} role="region" aria-label="Comparison"><table>
+        <thead>
+          <tr><td /><th colSpan={3}>A</th><th colSpan={3}>B</th></tr>
+          <tr><th>Key</th><th class="r">Values</th><th class="r">Largest share</th><th>Evenness</th><th class="r">Values</th><th class="r">Largest share</th><th>Evenness</th></tr>
+        </thead>
+        <tbody>{keys.map((key) => <tr key={key}><td class="mono">{key}</td>{cell(x.a, key)}{cell(x.b, key)}</tr>)}</tbody>
+      </table></div>
+      <p class="foot note">Evenness is Jain’s index over all values that either would hand out: 1 is the same number for each.</p>
+    </section>
+  )
+}

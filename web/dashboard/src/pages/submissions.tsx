@@ -1,0 +1,119 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { call, curl, queuePath, shell } from '../api'
+import { exact, moment } from '../format'
+import { useAction, useLive } from '../live'
+import { CopyAs, Count, Empty, Failed, MetaChips, Progress, State, SubmissionLink, Sure } from '../parts'
+import { link, queue, refine, route, say } from '../state'
+import type { Page, Submission } from '../types'
+
+const states = ['open', 'completed', 'completed_with_dead', 'failed', 'cancelled', 'expired']
+
+export function Submissions() {
+  const q = route.value.query
+  const filters = new URLSearchParams()
+  if (q.get('state')) filters.set('state', q.get('state')!)
+  const meta = [...q].filter(([name]) => name.startsWith('meta.'))
+  for (const [name, value] of meta) filters.set(name, value)
+  const cursor = q.get('cursor') ?? ''
+  if (cursor) filters.set('cursor', cursor)
+  filters.set('limit', '50')
+  const path = `${queuePath(queue.value)}/submissions?${filters}`
+  const list = useLive<Page<Submission>>(path, 2)
+  const filtered = meta.length > 0 || q.get('state')
+  return (
+    <>
+      <div class="head"><h1>Submissions</h1><span>newest first{list.data ? `, ${list.data.items.length} on this page` : ''}</span>
+        <div class="act"><CopyAs curl={curl('GET', path)} cli={shell('quern', 'list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]))} /></div>
+      </div>
+      <Filters state={q.get('state') ?? ''} meta={meta} />
+      <section class="card w12">
+        {list.problem && <Failed problem={list.problem} again={list.again} />}
+        {!list.data && !list.problem && <p class="note">Reading…</p>}
+        {list.data?.items.length === 0 && (filtered || cursor
+          ? <Empty>No submission of this queue matches; all of them were looked through.</Empty>
+          : <Empty command={shell('quern', 'submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission yet. The first one shows here the moment it is inserted.</Empty>)}
+        {list.data && list.data.items.length > 0 && <Table list={list.data.items} again={list.again} />}
+        <p class="foot row">
+          {cursor && <button onClick={() => history.length > 1 ? history.back() : refine({ cursor: undefined })}>Newer</button>}
+          {list.data?.next && <a class="btn" href={link('submissions', { ...Object.fromEntries(meta), state: q.get('state') ?? undefined, cursor: list.data.next })}>Older</a>}
+          <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>Enter</kbd> opens</small>
+        </p>
+      </section>
+    </>
+  )
+}
+
+function Filters({ state, meta }: { state: string; meta: [string, string][] }) {
+  const [wrong, setWrong] = useState('')
+  const add = (e: SubmitEvent) => {
+    e.preventDefault()
+    const form = e.currentTarget as HTMLFormElement
+    const text = new FormData(form).get('meta')?.toString().trim() ?? ''
+    const cut = text.indexOf('=')
+    if (cut < 1) return setWrong('Write KEY=VALUE, such as company=acme.')
+    setWrong('')
+    form.reset()
+    refine({ ['meta.' + text.slice(0, cut)]: text.slice(cut + 1), cursor: undefined })
+  }
+  return (
+    <div class="w12 row">
+      <label class="field">State <select value={state} onChange={(e) => refine({ state: e.currentTarget.value || undefined, cursor: undefined })}>
+        <option value="">all</option>{states.map((s) => <option key={s} value={s}>{s.replaceAll('_', ' ')}</option>)}
+      </select></label>
+      <form class="row" onSubmit={add}><label class="field">Meta <input name="meta" placeholder="company=acme" aria-describedby="meta-wrong" /></label><button>Add filter</button></form>
+      {meta.map(([name, value]) => <button key={name} onClick={() => refine({ [name]: undefined, cursor: undefined })} aria-label={`Remove the filter ${name.slice(5)}=${value}`} class="mono">{name.slice(5)}={value} ×</button>)}
+      <span id="meta-wrong" role="status">{wrong}</span>
+    </div>
+  )
+}
+
+function Table({ list, again }: { list: Submission[]; again: () => void }) {
+  const [at, setAt] = useState(-1)
+  const rows = useRef<HTMLTableSectionElement>(null)
+  useEffect(() => {
+    const key = (e: KeyboardEvent) => {
+      if (e.target instanceof HTMLElement && e.target.matches('input, select, textarea, button, a') || e.ctrlKey || e.metaKey || e.altKey) return
+      if (e.key === 'j') setAt((n) => Math.min(list.length - 1, n + 1))
+      else if (e.key === 'k') setAt((n) => Math.max(0, n - 1))
+      else if (e.key === 'Enter' && list[at]) location.hash = link('submissions/' + list[at].id)
+    }
+    addEventListener('keydown', key)
+    return () => removeEventListener('keydown', key)
+  }, [list, at])
+  useEffect(() => { rows.current?.children[at]?.scrollIntoView({ block: 'nearest' }) }, [at])
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="Submissions">
+      <table>
+        <thead><tr><th>Submission</th><th>Meta</th><th>Progress</th><th class="r">Chunks</th><th class="r">Done</th><th class="r">Priority</th><th>State</th><th>Created</th><th><span class="sr">Actions</span></th></tr></thead>
+        <tbody ref={rows}>{list.map((s, i) => <Row key={s.id} s={s} on={i === at} again={again} />)}</tbody>
+      </table>
+    </div>
+  )
+}
+
+function Row({ s, on, again }: { s: Submission; on: boolean; again: () => void }) {
+  return (
+    <tr data-on={on || undefined}>
+      <td><SubmissionLink id={s.id} /></td><td><MetaChips meta={s.meta} /></td><td><Progress s={s} /></td>
+      <td class="r"><Count n={s.chunks} /></td><td class="r"><Count n={s.done} /></td><td class="r">{s.priority ?? 0}</td>
+      <td><State of={s.state} /></td><td class="note">{moment(s.created_at)}</td>
+      <td class="r">{s.state === 'open' && <Cancel s={s} done={again} />}</td>
+    </tr>
+  )
+}
+
+/** Cancels after a question that says what is lost. */
+export function Cancel({ s, done }: { s: Submission; done: () => void }) {
+  const action = useAction()
+  const left = s.ready + s.waiting + s.reserved
+  return (
+    <>
+      <Sure name="Cancel" question={`Skip ${exact(left)} chunks for good?`} disabled={action.busy} run={() => void action.run(async () => {
+        await call('POST', `/v1/submissions/${s.id}/cancel`)
+        say(`Submission ${s.id} is cancelled`)
+        done()
+      })} />
+      {action.problem && <Failed problem={action.problem} />}
+    </>
+  )
+}

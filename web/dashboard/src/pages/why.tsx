@@ -1,0 +1,55 @@
+import { useState } from 'preact/hooks'
+import { call, curl, shell } from '../api'
+import { duration, exact, moment, percent, short, shown } from '../format'
+import { useAction } from '../live'
+import { CopyAs, Failed, Width } from '../parts'
+import type { Why as Answer, WhyBranch } from '../types'
+
+/** Asks why one chunk is not handed out to a strategy, and draws what stands between. */
+export function Why({ id, index }: { id: string; index: string }) {
+  const [text, setText] = useState('Random')
+  const [answer, setAnswer] = useState<Answer>()
+  const action = useAction()
+  const path = `/v1/submissions/${id}/chunks/${index}/why`
+  const ask = () => action.run(async () => setAnswer(await call<Answer>('POST', path, { strategy: text })))
+  return (
+    <>
+      <header class="row"><h2>Why is it not handed out?</h2></header>
+      <form class="stack" onSubmit={(e) => { e.preventDefault(); void ask() }}>
+        <label class="sr" for="why-text">Strategy of the consumer</label>
+        <textarea id="why-text" rows={2} spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} />
+        <div class="row"><button class="main" disabled={action.busy}>Ask why</button><CopyAs cli={shell('quern', 'why', id, index, '--strategy', text)} curl={curl('POST', path, { strategy: text })} /></div>
+      </form>
+      {action.problem && <Failed problem={action.problem} />}
+      {answer && (
+        <div class="stack foot" aria-live="polite">
+          <p>The chunk is <b>{answer.state}</b>. {standing(answer)}</p>
+          {answer.branches.map((b) => <Obstacle key={b.branch} b={b} />)}
+        </div>
+      )}
+    </>
+  )
+}
+
+function standing({ standing: s }: Answer): string {
+  if (!s) return 'No branch of this strategy would hand it out now.'
+  const among = s.among ? ` It is drawn from ${s.at_least ? 'at least ' : 'about '}${short(s.among)} chunks.` : ''
+  const wait = s.wait_ms !== undefined ? ` At ${short(s.per_second)}/s of the last minute that is about ${duration(s.wait_ms / 1000)}.` : ''
+  return `Branch ${s.branch} admits it: ${s.at_least ? 'at least ' : 'about '}${exact(s.ahead)} chunks come before it.${among}${wait}`
+}
+
+function Obstacle({ b }: { b: WhyBranch }) {
+  const open = b.obstacle === 'none' || b.obstacle === 'turn'
+  const held = ['limit', 'value_limit', 'reserved', 'waiting', 'not_yet_due', 'hidden', 'alternative'].includes(b.obstacle)
+  return (
+    <div class={`branch ${open ? 'open' : held ? 'held' : 'shut'}`}>
+      <div class="row"><b>Branch {b.branch}</b><span class="chip">{b.obstacle.replaceAll('_', ' ')}</span><code class="mono">{b.path}</code></div>
+      <p>{b.detail}</p>
+      {b.in_flight !== undefined && b.max !== undefined && (
+        <div class="gauge"><div class={b.in_flight >= b.max ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={percent(b.in_flight, b.max)} /></div><span>{exact(b.in_flight)} / {exact(b.max)}</span></div>
+      )}
+      {b.until && <small>until {moment(b.until)}{b.consumer ? `, held by ${b.consumer}` : ''}</small>}
+      {(b.tenants ?? []).map((t) => <small key={t.key}>Fair over {t.key}: {t.value === undefined ? 'no value' : shown(t.value)} is {t.state}, weight {t.weight}, share {percent(t.share, 1).toFixed(1)} %, owed {t.lag.toFixed(2)}{t.before ? `, about ${exact(t.before)} come before it` : ''}</small>)}
+    </div>
+  )
+}

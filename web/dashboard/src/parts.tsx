@@ -1,0 +1,101 @@
+import type { ComponentChildren } from 'preact'
+import { useState } from 'preact/hooks'
+import type { Problem } from './api'
+import { exact, metaList, percent, short, shown } from './format'
+import { link, say } from './state'
+import type { Meta, MetaValue, Submission } from './types'
+
+/** The states of a chunk, each with its colour class; `done` first as in all bars. */
+export const chunkStates = ['done', 'reserved', 'ready', 'waiting', 'dead', 'skipped'] as const
+
+export const Mark = ({ of }: { of: string }) => <i class={`mark ${of}`} aria-hidden="true" />
+
+/** A count, shortened when it is long; the exact one is in its title. */
+export const Count = ({ n }: { n: number }) => <span title={exact(n)}>{short(n)}</span>
+
+export function Tile({ of, name, value, title, children }: { of?: string; name: string; value: string; title?: string; children?: ComponentChildren }) {
+  return (
+    <section class="card tile" aria-label={name}>
+      <div class="k">{of && <Mark of={of} />}{name}</div>
+      <div class="v" title={title}>{value}</div>
+      <div class="d">{children}</div>
+    </section>
+  )
+}
+
+export const Chip = ({ k, v }: { k: string; v: MetaValue }) => <span class="chip" title={`${k}=${shown(v)}`}>{k}={shown(v)}</span>
+export const MetaChips = ({ meta }: { meta: Meta | undefined }) => <>{metaList(meta).map(([k, v]) => <Chip key={k} k={k} v={v} />)}</>
+
+export const Width = ({ of, share }: { of: string; share: number }) => <i class={of} style={{ width: `${Math.max(0, Math.min(100, share))}%` }} />
+
+/** Where the chunks of a submission stand, as one bar. */
+export function Progress({ s }: { s: Submission }) {
+  const text = chunkStates.filter((of) => s[of]).map((of) => `${exact(s[of] ?? 0)} ${of}`).join(', ')
+  return (
+    <div class="bar" role="img" aria-label={text} title={text}>
+      {chunkStates.map((of) => <Width key={of} of={of} share={percent(s[of] ?? 0, s.chunks)} />)}
+    </div>
+  )
+}
+
+const stateMark: Record<string, string> = { open: 'reserved', completed: 'done', completed_with_dead: 'dead', failed: 'dead', cancelled: 'skipped', expired: 'skipped' }
+export const State = ({ of }: { of: string }) => <span class="state"><Mark of={stateMark[of] ?? of} />{of.replaceAll('_', ' ')}</span>
+
+export const SubmissionLink = ({ id }: { id: string }) => <a class="mono" href={link('submissions/' + id)}>{id}</a>
+
+/** What went wrong, with the name under which the server's log has it. */
+export function Failed({ problem, again }: { problem: Problem; again?: () => void }) {
+  return (
+    <div class="problem" role="alert">
+      <b>{problem.title}</b>
+      {problem.detail}
+      {problem.errors.length > 0 && <ul>{problem.errors.map((e) => <li key={e.pointer}><code>{e.pointer}</code> {e.detail}</li>)}</ul>}
+      <div class="row">
+        {problem.requestId && <small>request <code>{problem.requestId}</code></small>}
+        {again && <button class="quiet" onClick={again}>Try again</button>}
+      </div>
+    </div>
+  )
+}
+
+/** Nothing to show: what that means, and the command that changes it. */
+export function Empty({ children, command }: { children: ComponentChildren; command?: string }) {
+  return (
+    <div class="empty">
+      <p>{children}</p>
+      {command && <><pre>{command}</pre><Copy text={command} name="Copy command" /></>}
+    </div>
+  )
+}
+
+async function copy(text: string) {
+  try {
+    await navigator.clipboard.writeText(text)
+  } catch { // plain HTTP on a name that is not localhost has no clipboard
+    const area = document.createElement('textarea')
+    area.value = text
+    document.body.append(area)
+    area.select()
+    document.execCommand('copy')
+    area.remove()
+  }
+  say('Copied: ' + (text.length > 80 ? text.slice(0, 80) + '…' : text))
+}
+
+export const Copy = ({ text, name }: { text: string; name: string }) => <button class="quiet" title={text} onClick={() => copy(text)}>{name}</button>
+
+/** What the page does, for a shell. */
+export const CopyAs = ({ curl, cli }: { curl: string; cli: string }) => <span class="row"><Copy text={cli} name="Copy CLI" /><Copy text={curl} name="Copy curl" /></span>
+
+/** A button that asks before it acts. */
+export function Sure({ name, question, run, disabled }: { name: string; question: string; run: () => void; disabled?: boolean | undefined }) {
+  const [asked, setAsked] = useState(false)
+  if (!asked) return <button class="quiet" disabled={disabled} onClick={() => setAsked(true)}>{name}</button>
+  return (
+    <span class="row" role="group" aria-label={question} onKeyDown={(e) => { if (e.key === 'Escape') setAsked(false) }}>
+      <span>{question}</span>
+      <button class="danger" ref={(b) => b?.focus()} onClick={() => { setAsked(false); run() }}>{name}</button>
+      <button onClick={() => setAsked(false)}>Keep</button>
+    </span>
+  )
+}

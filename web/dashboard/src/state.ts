@@ -1,0 +1,59 @@
+import { computed, signal } from '@preact/signals'
+
+/** Where the reader is: #/page/rest?filters. Everything that a page filters by stands in it, so that a link shows the same. */
+export interface Route { page: string; rest: string; query: URLSearchParams }
+
+function parse(): Route {
+  const [path = '', query = ''] = location.hash.replace(/^#\/?/, '').split('?', 2)
+  const [page = '', ...rest] = path.split('/')
+  return { page: page || 'overview', rest: rest.map(decodeURIComponent).join('/'), query: new URLSearchParams(query) }
+}
+
+export const route = signal<Route>(parse())
+addEventListener('hashchange', () => { route.value = parse() })
+
+export const queue = computed(() => route.value.query.get('queue') ?? 'default')
+
+/** The address of a page with filters; the queue stays, empty filters are left out. */
+export function link(path: string, filters: Record<string, string | undefined> = {}): string {
+  const q = new URLSearchParams()
+  if (queue.value !== 'default') q.set('queue', queue.value)
+  for (const [name, value] of Object.entries(filters)) {
+    if (value) q.set(name, value)
+    else q.delete(name)
+  }
+  const text = q.toString()
+  return `#/${path}${text ? '?' + text : ''}`
+}
+
+/** Changes filters of the page without leaving a step in the history. */
+export function refine(changes: Record<string, string | undefined>) {
+  const q = new URLSearchParams(route.value.query)
+  for (const [name, value] of Object.entries(changes)) value ? q.set(name, value) : q.delete(name)
+  const path = location.hash.replace(/^#\/?/, '').split('?', 1)[0]
+  const text = q.toString()
+  history.replaceState(null, '', `#/${path}${text ? '?' + text : ''}`)
+  route.value = parse()
+}
+
+export type Theme = 'system' | 'light' | 'dark'
+const stored = () => { try { return localStorage.getItem('quern.theme') } catch { return null } }
+const prefersDark = matchMedia('(prefers-color-scheme: dark)')
+export const theme = signal<Theme>((stored() as Theme | null) ?? 'system')
+const systemDark = signal(prefersDark.matches)
+prefersDark.addEventListener('change', (e) => { systemDark.value = e.matches })
+export const dark = computed(() => (theme.value === 'system' ? systemDark.value : theme.value === 'dark'))
+dark.subscribe((on) => { document.documentElement.dataset.theme = on ? 'dark' : 'light' })
+
+export function setTheme(t: Theme) {
+  theme.value = t
+  try { localStorage.setItem('quern.theme', t) } catch { /* private windows keep nothing */ }
+}
+
+export const toast = signal('')
+let toastTimer = 0
+export function say(text: string) {
+  toast.value = text
+  clearTimeout(toastTimer)
+  toastTimer = setTimeout(() => { toast.value = '' }, 4000) as unknown as number
+}

@@ -1,0 +1,88 @@
+import { batch, effect, signal } from '@preact/signals'
+import { read } from './api'
+import { queue } from './state'
+import type { KeysFrame, Series, StatsFrame } from './types'
+
+/** How many points are kept: ten minutes, as in the server. A page that stays open holds no more. */
+const kept = 600
+
+export const stats = signal<StatsFrame | null>(null)
+export const keys = signal<KeysFrame | null>(null)
+export const series = signal<Series>(empty())
+/** Counts frames: what is read besides the stream is read again when it moves, and never on a clock of its own. */
+export const beat = signal(0)
+export const paused = signal(false)
+/** Seconds since the last frame, or null while there was none. */
+export const age = signal<number | null>(null)
+export const skipped = signal(0)
+/** Grows whenever the stream starts over, so that what was missed is read again. */
+export const starts = signal(0)
+
+function empty(): Series {
+  return { at: [], ready: [], waiting: [], reserved: [], dead: [], inserted_rate: [], reserved_rate: [], done_rate: [], failed_rate: [] }
+}
+
+function append(more: Series) {
+  const old = series.value
+  const last = old.at.at(-1) ?? 0
+  const from = more.at.findIndex((t) => t > last)
+  if (from < 0) return
+  const out = empty()
+  for (const column of Object.keys(out) as (keyof Series)[]) out[column] = [...old[column], ...more[column].slice(from)].slice(-kept)
+  series.value = out
+}
+
+let source: EventSource | null = null
+let retry = 0
+let lastFrame = 0
+
+function open(name: string) {
+  close()
+  const es = new EventSource(`/v1/events?topics=stats,keys&queue=${encodeURIComponent(name)}`)
+  source = es
+  es.addEventListener('series', (e) => batch(() => {
+    append(read<Series>(e.data))
+    starts.value++
+  }))
+  es.addEventListener('stats', (e) => {
+    const frame = read<StatsFrame>(e.data)
+    lastFrame = performance.now()
+    batch(() => {
+      stats.value = frame
+      age.value = 0
+      beat.value++
+      append({
+        at: [Date.parse(frame.at)], ready: [frame.stats.ready], waiting: [frame.stats.waiting], reserved: [frame.stats.reserved], dead: [frame.stats.dead],
+        inserted_rate: [frame.rates.inserted], reserved_rate: [frame.rates.reserved], done_rate: [frame.rates.done], failed_rate: [frame.rates.failed],
+      })
+    })
+  })
+  es.addEventListener('keys', (e) => { keys.value = read<KeysFrame>(e.data) })
+  es.addEventListener('skipped', (e) => { skipped.value += read<{ frames: number }>(e.data).frames })
+  es.onerror = () => { // the browser comes back by itself, with the id of the last event, unless the answer was an error
+    if (es.readyState === EventSource.CLOSED && source === es) retry = setTimeout(() => open(name), 2000) as unknown as number
+  }
+}
+
+function close() {
+  clearTimeout(retry)
+  source?.close()
+  source = null
+}
+
+/** Follows the queue that the address names. A hidden page and a paused one follow nothing. */
+export function follow() {
+  const hidden = signal(document.hidden)
+  document.addEventListener('visibilitychange', () => { hidden.value = document.hidden })
+  let of = ''
+  effect(() => {
+    if (of !== queue.value) {
+      of = queue.value
+      lastFrame = 0
+      batch(() => { stats.value = null; keys.value = null; series.value = empty(); age.value = null })
+    }
+    if (paused.value || hidden.value) close()
+    else open(of)
+  })
+  setInterval(() => { if (lastFrame > 0 && !paused.value) age.value = (performance.now() - lastFrame) / 1000 }, 500)
+}

@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { browser, call, consumers, insert, live, open, proxy, reserve, server, stats } from './harness.mjs'
+
+const huge = '9223372036854775807'
+const companies = ['acme', 'globex', 'initech', 'umbrella', 'hooli', 'stark', 'wayne', 'tyrell', 'wonka', 'cyberdyne', 'soylent', 'oscorp', 'aperture']
+let quern, chromium, stopConsumers, submission
+
+before(async () => {
+  quern = await server()
+  chromium = await browser()
+  for (const [i, company] of companies.entries()) {
+    for (const mode of ['full', 'preview']) submission = (await insert(quern.url, 20_000 * (1 + (i % 4)), { company, mode }, { priority: i % 5 })).id
+  }
+  for (const [company, limit] of [['acme', 5], ['globex', 8], ['hooli', 3]]) await call(quern.url, 'PUT', `/v1/queues/default/meta-keys/company/values/${company}`, { limit })
+  await call(quern.url, 'PUT', '/v1/queues/default/strategies/nightly', { strategy: 'MaxSimultaneous("company", 5, OldestFirst)' })
+  stopConsumers = consumers(quern.url, ['Random', 'OldestFirst', 'SelectOnly("mode", "preview", Random)', 'Fair("company", Random)', 'CustomPriority', 'Random', 'NewestFirst', 'Random'])
+})
+after(async () => {
+  await stopConsumers?.()
+  await chromium?.stop()
+  await quern?.stop()
+})
+
+const number = (text) => Number(text.replaceAll(/[^\d]/g, ''))
+/** The exact number of a tile: what is shown may be shortened, its title is not. */
+const tile = async (page, name) => number(await page.getByRole('region', { name, exact: true }).locator('.v').getAttribute('title'))
+const until = (page, fn, arg) => page.waitForFunction(fn, arg)
+
+const pages = () => [
+  ['overview', '#/overview', (p) => p.locator('.chart canvas').waitFor()],
+  ['keys', '#/keys?key=company', (p) => p.getByRole('cell', { name: 'acme', exact: true }).waitFor()],
+  ['submissions', '#/submissions', (p) => p.locator('tbody tr').nth(5).waitFor()],
+  ['submission', `#/submissions/${submission}?chunk=19`, async (p) => {
+    await p.getByLabel('Strategy of the consumer').fill('OrElse(SelectOnly("mode", "full", OldestFirst), MaxSimultaneous("company", 1, OldestFirst))')
+    await p.getByRole('button', { name: 'Ask why' }).click()
+    await p.getByText('Branch 2').first().waitFor()
+  }],
+  ['strategies', '#/strategies', async (p) => {
+    await p.getByText('asked in this order').waitFor()
+    await p.getByRole('button', { name: 'Explain' }).click()
+    await p.getByRole('heading', { name: 'Explain' }).waitFor()
+  }],
+  ['settings', '#/settings', (p) => p.getByText('reservation_timeout_ms').waitFor()],
+]
+
+for (const scheme of ['light', 'dark']) {
+  for (const width of [1440, 390]) {
+    test(`every page, ${scheme}, ${width} px: no error, no violation, accessible, nothing cut off`, async () => {
+      const t = await open(chromium.b, quern.url, { width, height: width === 390 ? 844 : 1000, scheme })
+      for (const [name, hash, ready] of pages()) {
+        await t.go(hash)
+        await ready(t.page)
+        assert.deepEqual(await t.axe(), [], `${name}: accessibility`)
+        const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+        assert.ok(over <= 0, `${name}: ${over} px stand out at the right`)
+        assert.deepEqual(await t.violations(), [], `${name}: content security policy`)
+        if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/${name}-${scheme}-${width}.png`, fullPage: width === 390 || name === 'submission' })
+      }
+      assert.deepEqual(t.wrong, [])
+      await t.context.close()
+    })
+  }
+}
+
+test('numbers move without a reload, and a pause holds them', async () => {
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/overview')
+  const was = await t.page.getByRole('region', { name: 'Done', exact: true }).locator('.d').textContent()
+  await until(t.page, (old) => document.querySelector('[aria-label="Done"] .d').textContent !== old, was)
+  const ready = await tile(t.page, 'Ready')
+  await insert(quern.url, 700_000, { company: 'acme', mode: 'full' })
+  await until(t.page, (n) => Number(document.querySelector('[aria-label="Ready"] .v').title.replaceAll(',', '')) > n, ready + 600_000)
+
+  await t.page.getByRole('button', { name: 'Pause' }).click()
+  await t.page.locator('[data-state="paused"]').waitFor()
+  const held = await tile(t.page, 'Ready')
+  await insert(quern.url, 500_000, { company: 'globex', mode: 'full' })
+  const other = await open(chromium.b, quern.url)
+  await other.go('#/overview')
+  await until(other.page, (n) => Number(document.querySelector('[aria-label="Ready"] .v').title.replaceAll(',', '')) > n, held + 400_000)
+  assert.equal(await tile(t.page, 'Ready'), held, 'a paused page must not move')
+  await t.page.getByRole('button', { name: 'Resume' }).click()
+  await until(t.page, (n) => Number(document.querySelector('[aria-label="Ready"] .v').title.replaceAll(',', '')) > n, held + 400_000)
+  assert.deepEqual([...t.wrong, ...other.wrong], [])
+  await t.context.close()
+  await other.context.close()
+})
+
+test('a stream that is cut is marked stale, comes back, and goes on from the last event', async () => {
+  const way = await proxy(quern.url)
+  const t = await open(chromium.b, way.url)
+  await t.go('#/overview')
+  t.calm(true)
+  await way.cut()
+  await t.page.locator('[data-state="stale"]').waitFor()
+  assert.match(await t.page.locator('.live').textContent(), /last update \d+ s ago/)
+  assert.equal(way.seen.length, 0)
+  await way.mend()
+  await live(t.page)
+  assert.ok(way.seen.length > 0, 'the browser must say which event it had last')
+  assert.match(way.seen[0], /^[a-z0-9]+-[a-z0-9]+-[a-z0-9]+$/)
+  await t.context.close()
+  await way.cut()
+})
+
+test('a limit that is set in the page is obeyed by the next reservation; one that somebody else changed is not overwritten', async () => {
+  await insert(quern.url, 100, { tenant: 'solo' })
+  const t = await open(chromium.b, quern.url)
+  t.allow(412)
+  await t.go('#/keys?key=tenant')
+  const set = () => t.page.getByRole('button', { name: 'Set limit and weight of solo' }).click()
+  await set()
+  await t.page.getByLabel('Limit').fill('2')
+  await t.page.getByRole('button', { name: 'Save' }).click()
+  await t.page.getByText('tenant=solo: limit 2').waitFor()
+  await stopConsumers() // nobody else takes chunks of it
+  const free = 2 - (await call(quern.url, 'GET', '/v1/queues/default/meta-keys/tenant/values/solo')).in_flight
+  const got = await reserve(quern.url, { max: 50, strategy: 'SelectOnly("tenant", "solo", Random)' })
+  assert.equal(got.reservations.length, free)
+  assert.equal((await reserve(quern.url, { max: 50, strategy: 'SelectOnly("tenant", "solo", Random)' })).reservations.length, 0)
+  await t.page.getByText('at limit').waitFor()
+
+  await set()
+  await call(quern.url, 'PUT', '/v1/queues/default/meta-keys/tenant/values/solo', { limit: 9 })
+  await t.page.getByLabel('Limit').fill('70')
+  await t.page.getByRole('button', { name: 'Save' }).click()
+  const alert = t.page.getByRole('alert')
+  await alert.waitFor()
+  assert.match(await alert.textContent(), /Read them again/)
+  assert.match(await alert.textContent(), /request \S+/, 'an error names its request')
+  assert.equal((await call(quern.url, 'GET', '/v1/queues/default/meta-keys/tenant/values/solo')).limit, 9)
+  await t.page.getByRole('button', { name: 'Leave as it is' }).click()
+  await t.page.locator('tbody').getByText(/\/ 9$/).waitFor()
+  await set()
+  await t.page.getByLabel('Limit').fill('')
+  await t.page.getByLabel('Weight').fill('2.5')
+  await t.page.getByRole('button', { name: 'Save' }).click()
+  await t.page.getByText('tenant=solo: no limit, weight 2.5').waitFor()
+  const now = await call(quern.url, 'GET', '/v1/queues/default/meta-keys/tenant/values/solo')
+  assert.deepEqual([now.limit, now.weight], [null, 2.5])
+  assert.deepEqual(t.wrong, [])
+  await t.context.close()
+})
+
+test('strategies are checked while they are written, named, compared; chunks are asked why', async () => {
+  const t = await open(chromium.b, quern.url)
+  t.allow(404, 422)
+  await t.go('#/strategies')
+  const text = t.page.getByRole('textbox', { name: 'Strategy', exact: true })
+  await text.fill('SelectOnly("mode", "preview"')
+  await t.page.getByRole('alert').waitFor()
+  await text.fill('MaxSimultaneous("company", 3, Random)')
+  await t.page.getByText('asked in this order').waitFor()
+  await t.page.getByLabel('Save as').fill('careful')
+  await t.page.getByRole('button', { name: 'Save', exact: true }).click()
+  await t.page.getByText('careful is at version 1').waitFor()
+  assert.equal((await call(quern.url, 'GET', '/v1/queues/default/strategies/careful')).strategy, 'MaxSimultaneous("company", 3, Random)')
+  await t.page.getByRole('button', { name: 'Compare with' }).click()
+  await t.page.getByRole('heading', { name: 'Compare' }).waitFor()
+  await t.page.reload()
+  assert.equal(await text.inputValue(), 'MaxSimultaneous("company", 3, Random)', 'the address holds the text')
+
+  await t.go('#/submissions/1')
+  await t.page.getByRole('alert').filter({ hasText: /request \S+/ }).waitFor()
+  assert.deepEqual(t.wrong, [])
+  await t.context.close()
+})
+
+test('submissions are filtered by address, opened by keyboard, changed and cancelled', async () => {
+  const { id } = await insert(quern.url, 50, { company: 'only-here', big: 1 })
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/submissions?meta.company=only-here&state=open')
+  await t.page.getByRole('link', { name: id }).waitFor()
+  assert.equal(await t.page.locator('tbody tr').count(), 1)
+  await t.page.locator('#main').focus()
+  await t.page.keyboard.press('j')
+  await t.page.keyboard.press('Enter')
+  await t.page.getByRole('heading', { name: 'Facts' }).waitFor()
+  await t.page.getByLabel('New priority').fill('77')
+  await t.page.getByRole('button', { name: 'Change' }).click()
+  await t.page.getByText('Priority 77').waitFor()
+  assert.equal((await call(quern.url, 'GET', '/v1/submissions/' + id)).priority, 77)
+  await t.page.getByRole('button', { name: 'Cancel' }).click()
+  assert.equal((await call(quern.url, 'GET', '/v1/submissions/' + id)).state, 'open', 'a cancel asks first')
+  await t.page.getByRole('group', { name: 'Skip 50 chunks for good?' }).getByRole('button', { name: 'Cancel' }).click()
+  await t.page.getByText('cancelled').first().waitFor()
+  assert.equal((await call(quern.url, 'GET', '/v1/submissions/' + id)).state, 'cancelled')
+  await t.page.keyboard.press('g')
+  await t.page.keyboard.press('k')
+  await t.page.getByRole('heading', { name: 'Keys', exact: true }).waitFor()
+  assert.deepEqual(t.wrong, [])
+  await t.context.close()
+})
+
+test('whole numbers beyond 2^53 keep their digits', async () => {
+  const body = `{"meta":{"account":${huge}},"chunks":{"count":3,"template":"x"}}`
+  const response = await fetch(quern.url + '/v1/queues/default/submissions', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body })
+  assert.equal(response.status, 201)
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/keys?key=account')
+  await t.page.getByRole('cell', { name: huge, exact: true }).waitFor()
+  await t.page.getByRole('button', { name: `Set limit and weight of ${huge}` }).click()
+  await t.page.getByLabel('Limit').fill('1')
+  await t.page.getByRole('button', { name: 'Save' }).click()
+  await t.page.getByText(`account=${huge}: limit 1`).waitFor()
+  assert.equal((await call(quern.url, 'GET', `/v1/queues/default/meta-keys/account/values/${huge}`)).limit, 1)
+  assert.deepEqual(t.wrong, [])
+  await t.context.close()
+})
+
+test('ten thousand values: the pages stay small, and any value can be found', async () => {
+  await call(quern.url, 'PUT', '/v1/queues/default', { settings: { durability: 'relaxed' } })
+  let next = 0
+  await Promise.all(Array.from({ length: 32 }, async () => { while (next < 10_000) await insert(quern.url, 2, { customer: next++ }) }))
+  assert.ok((await stats(quern.url)).submissions_open >= 10_000)
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/keys?key=customer')
+  await t.page.getByText('of 10,000').first().waitFor()
+  assert.equal(await t.page.locator('tbody tr').count(), 100)
+  await t.page.getByRole('button', { name: 'Show 1,000' }).click()
+  await until(t.page, () => document.querySelectorAll('tbody tr').length === 1000)
+  await t.page.getByLabel('Value', { exact: true }).fill('9876')
+  await t.page.getByRole('button', { name: 'Find' }).click()
+  await until(t.page, () => document.querySelectorAll('tbody tr').length === 1)
+  await t.page.getByRole('cell', { name: '9876', exact: true }).waitFor()
+  await t.go('#/overview?key=customer')
+  await t.page.getByText('10,000 values').waitFor()
+  assert.ok(await t.page.evaluate(() => document.querySelectorAll('*').length) < 1500, 'the overview shows the busiest, not all')
+  assert.deepEqual(t.wrong, [])
+  await t.context.close()
+})

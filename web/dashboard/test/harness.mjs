@@ -1,0 +1,118 @@
+// What the tests share: a real server, real load, a real browser.
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createConnection, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { chromium } from 'playwright-core'
+
+const root = new URL('../../..', import.meta.url).pathname
+const axe = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8')
+
+/** Starts `quern dev` and returns its address and how to end it. */
+export async function server() {
+  const child = spawn(process.env.QUERN ?? join(root, 'bin/quern'), ['dev', '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const url = await new Promise((found, failed) => {
+    child.once('exit', (code) => failed(new Error(`the server ended with ${code}`)))
+    createInterface(child.stdout).on('line', (line) => {
+      const match = /http:\/\/[^\s)]+/.exec(line)
+      if (match) found(match[0])
+    })
+  })
+  return { url, stop: () => new Promise((ended) => { child.removeAllListeners('exit'); child.once('exit', ended); child.kill('SIGTERM') }) }
+}
+
+export async function call(url, method, path, body, headers = {}) {
+  const response = await fetch(url + path, { method, headers: body === undefined ? headers : { 'Content-Type': 'application/json', ...headers }, body: body === undefined ? undefined : JSON.stringify(body) })
+  const text = await response.text()
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`)
+  return text ? JSON.parse(text) : undefined
+}
+
+export const insert = (url, count, meta, more = {}) => call(url, 'POST', '/v1/queues/default/submissions', { meta, chunks: { count, template: 'row {index}' }, ...more })
+export const stats = (url) => call(url, 'GET', '/v1/queues/default/stats')
+export const reserve = (url, body) => call(url, 'POST', '/v1/queues/default/reservations', body)
+
+/** Consumers that hold what they get for a moment and finish it; one try in forty fails. */
+export function consumers(url, strategies) {
+  let go = true
+  let tries = 0
+  const one = async (strategy, name) => {
+    let complete = []
+    let fail = []
+    while (go) {
+      const got = await call(url, 'POST', '/v1/queues/default/reservations/exchange', { complete, fail, reserve: { max: 6, strategy, consumer: name, wait_ms: 200 } })
+      complete = []
+      fail = []
+      for (const r of got.reservations) tries++ % 40 === 0 ? fail.push({ token: r.token, error: 'the far side answered 503', retry_after_ms: 20_000 }) : complete.push({ token: r.token })
+      await new Promise((later) => setTimeout(later, 40 + 60 * ((tries * 7919) % 100) / 100))
+    }
+    await call(url, 'POST', '/v1/queues/default/reservations/exchange', { complete, fail })
+  }
+  const all = strategies.map((s, i) => one(s, `worker-${i + 1}`))
+  return async () => { go = false; await Promise.all(all) }
+}
+
+/** A way to the server that can be cut and mended; it notes what the browser says it has when it comes back. */
+export async function proxy(url) {
+  const target = new URL(url)
+  const sockets = new Set()
+  const seen = []
+  const serve = () => createServer((from) => {
+    const to = createConnection(Number(target.port), target.hostname)
+    for (const s of [from, to]) { sockets.add(s); s.on('error', () => s.destroy()); s.on('close', () => { sockets.delete(s); from.destroy(); to.destroy() }) }
+    from.on('data', (data) => { for (const m of String(data).matchAll(/Last-Event-ID: (\S+)/gi)) seen.push(m[1]) })
+    from.pipe(to).pipe(from)
+  })
+  let listener = serve()
+  await new Promise((ready) => listener.listen(0, '127.0.0.1', ready))
+  const { port } = listener.address()
+  const cut = () => new Promise((closed) => { listener.close(closed); for (const s of sockets) s.destroy() })
+  return {
+    url: `http://127.0.0.1:${port}`, seen, cut,
+    mend: () => { listener = serve(); return new Promise((ready) => listener.listen(port, '127.0.0.1', ready)) },
+  }
+}
+
+/** Debian's Chromium with a profile of its own. */
+export async function browser() {
+  const dir = mkdtempSync(join(tmpdir(), 'quern-chromium-'))
+  const b = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', headless: true,
+    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', `--crash-dumps-dir=${dir}`],
+  })
+  return { b, stop: async () => { await b.close(); rmSync(dir, { recursive: true, force: true }) } }
+}
+
+/** Opens a page and collects all that a page must not do. */
+export async function open(b, url, { width = 1440, height = 900, scheme = 'light' } = {}) {
+  const context = await b.newContext({ viewport: { width, height }, colorScheme: scheme, locale: 'en-GB', timezoneId: 'UTC', reducedMotion: 'reduce' })
+  const page = await context.newPage()
+  const wrong = []
+  let calm = false // while the server is cut off on purpose, failed requests are no fault
+  page.on('pageerror', (e) => wrong.push(`uncaught: ${e.message}`))
+  page.on('console', (m) => { if (['error', 'warning'].includes(m.type()) && !(calm || expected(m)) ) wrong.push(`${m.type()}: ${m.text()} (${m.location().url})`) })
+  page.on('request', (r) => { if (new URL(r.url()).origin !== new URL(url).origin) wrong.push(`asked elsewhere: ${r.url()}`) })
+  const allowed = new Set()
+  const expected = (m) => /the server responded with a status of (4\d\d)/.exec(m.text()) && allowed.has(/status of (4\d\d)/.exec(m.text())[1])
+  await page.addInitScript(() => {
+    globalThis.violations = []
+    document.addEventListener('securitypolicyviolation', (e) => globalThis.violations.push(`${e.violatedDirective}: ${e.blockedURI}`))
+  })
+  return {
+    page, context, wrong,
+    allow: (...statuses) => statuses.forEach((s) => allowed.add(String(s))),
+    calm: (on) => { calm = on },
+    go: async (hash) => { await page.goto(`${url}/${hash}`); await live(page) },
+    violations: () => page.evaluate(() => globalThis.violations),
+    axe: async () => {
+      await page.evaluate(axe)
+      const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }))
+      return violations.map((v) => `${v.id} (${v.impact}): ${v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).join(' | ')}`)
+    },
+  }
+}
+
+/** Waits until the page says that its numbers are those of now. */
+export const live = (page) => page.locator('[data-state="live"]').waitFor()

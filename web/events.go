@@ -1,0 +1,312 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+const (
+	contentEvents = "text/event-stream"
+
+	// maxSubscribers bounds the open event streams: some 30 KB each.
+	maxSubscribers = 1000
+
+	// heartbeat is how often a stream without news says that it lives, for proxies that cut what is silent.
+	heartbeat = 15 * time.Second
+
+	eventsAbout = "Server-sent events about one queue: `series` first, with the points that the subscriber does not have yet, then `stats` and `keys` once a second. " +
+		"All subscribers of a queue are sent the same bytes. The id of an event goes back in Last-Event-ID, as browsers do by themselves: the stream then goes on " +
+		"with the points after it. A subscriber that is too slow is not waited for: it gets the newest frame, and before it `skipped` with how many it missed."
+)
+
+// events is what the streams share: the frames of each queue as bytes, made by whoever asks first.
+type events struct {
+	run string // names this run of the server in event ids: numbers begin anew with every start
+
+	mu          sync.Mutex
+	subscribers int
+	encoded     map[string]*encodedFrame // by queue
+}
+
+// encodedFrame is a frame as it goes out, by topic.
+type encodedFrame struct {
+	of          *engine.Frame
+	stats, keys []byte
+}
+
+// eventsRequest is what a subscriber asked for.
+type eventsRequest struct {
+	queue       string
+	stats, keys bool
+	last        uint64 // frame number that it has; 0: none
+	lastAt      queue.Time
+}
+
+// getEvents is GET /v1/events. It runs as long as the subscriber stays.
+func (s *Server) getEvents(c echo.Context) error {
+	in, err := s.parseEvents(c.Request())
+	if err != nil {
+		return err
+	}
+	if _, _, err := s.engine.Frame(in.queue); err != nil {
+		return err
+	}
+	if !s.events.enter() {
+		return s.newProblem(queue.CodeOverloaded, fmt.Sprintf("%d event streams are open, the most this server serves. Close one.", maxSubscribers))
+	}
+	defer s.events.leave()
+	w := c.Response()
+	s.waitLonger(w, 0)
+	if !s.waits.enter(w) {
+		return s.newProblem(queue.CodeUnavailable, "The server stops.")
+	}
+	defer s.waits.leave(w)
+	w.Header().Set("Content-Type", contentEvents)
+	w.Header().Set("X-Accel-Buffering", "no") // of proxies that would hold events back
+	w.WriteHeader(http.StatusOK)
+	out := &stream{server: s, c: c, request: in}
+	if err := out.begin(); err != nil {
+		return nil // the subscriber is gone: nobody is left to tell
+	}
+	out.follow()
+	return nil
+}
+
+// parseEvents reads the query and the id of the last event that the subscriber has.
+func (s *Server) parseEvents(r *http.Request) (in eventsRequest, err error) {
+	in = eventsRequest{queue: engine.DefaultQueue, stats: true, keys: true}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return in, queue.Invalid("/query", "is not well formed")
+	}
+	for name, given := range values {
+		switch {
+		case name != "queue" && name != "topics":
+			return in, queue.Invalid("/query/"+api.EscapePointer(name), "is not a parameter of this operation")
+		case len(given) != 1:
+			return in, queue.Invalid("/query/"+name, "is given %d times; give it once", len(given))
+		case name == "queue":
+			in.queue = given[0]
+		default:
+			in.stats, in.keys = false, false
+			for topic := range strings.SplitSeq(given[0], ",") {
+				switch topic {
+				case "stats":
+					in.stats = true
+				case "keys":
+					in.keys = true
+				default:
+					return in, queue.Invalid("/query/topics", "names a topic that does not exist; use stats, keys or both, separated by a comma")
+				}
+			}
+		}
+	}
+	in.last, in.lastAt = s.events.parseID(r.Header.Get("Last-Event-ID"))
+	return in, nil
+}
+
+// eventID is RUN-NUMBER-TIME. An id of another run of the server is as good as none.
+func (e *events) eventID(f *engine.Frame) string {
+	return e.run + "-" + strconv.FormatUint(f.Number, 36) + "-" + strconv.FormatInt(int64(f.At), 36)
+}
+
+func (e *events) parseID(id string) (number uint64, at queue.Time) {
+	rest, ours := strings.CutPrefix(id, e.run+"-")
+	first, second, two := strings.Cut(rest, "-")
+	if !ours || !two {
+		return 0, 0
+	}
+	number, err := strconv.ParseUint(first, 36, 63)
+	millis, err2 := strconv.ParseInt(second, 36, 63)
+	if errors.Join(err, err2) != nil || millis < 0 {
+		return 0, 0
+	}
+	return number, queue.Time(millis)
+}
+
+func (e *events) enter() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.subscribers >= maxSubscribers {
+		return false
+	}
+	e.subscribers++
+	return true
+}
+
+func (e *events) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.subscribers--
+}
+
+// encode gives a frame's bytes. The first who asks makes them; the lock is held meanwhile, so that nobody makes them twice.
+func (e *events) encode(queueName string, f *engine.Frame) (*encodedFrame, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if known := e.encoded[queueName]; known != nil && known.of == f {
+		return known, nil
+	}
+	stats, err := e.event(api.EventStats, f, apiStatsFrame(queueName, f))
+	if err != nil {
+		return nil, err
+	}
+	keys, err := e.event(api.EventKeys, f, apiKeysFrame(queueName, f))
+	if err != nil {
+		return nil, err
+	}
+	if e.encoded == nil || len(e.encoded) > queue.MaxQueues {
+		e.encoded = map[string]*encodedFrame{} // of queues that are gone
+	}
+	made := &encodedFrame{of: f, stats: stats, keys: keys}
+	e.encoded[queueName] = made
+	return made, nil
+}
+
+// event writes one event. JSON has no line breaks, so that data is one line.
+func (e *events) event(name string, f *engine.Frame, data any) ([]byte, error) {
+	body, err := json.Marshal(data)
+	if err != nil {
+		return nil, fmt.Errorf("web: event %s: %w", name, err)
+	}
+	out := append([]byte("event: "+name+"\n"), "id: "+e.eventID(f)+"\ndata: "...)
+	return append(append(out, body...), "\n\n"...), nil
+}
+
+// stream is one subscriber.
+type stream struct {
+	server  *Server
+	c       echo.Context
+	request eventsRequest
+}
+
+// begin sends what the subscriber does not have yet.
+func (o *stream) begin() error {
+	f, _, err := o.server.engine.Frame(o.request.queue)
+	if err != nil || f == nil || !o.request.stats {
+		return o.send([]byte(": hello\n\n"))
+	}
+	series, err := o.server.series(o.request.queue, false, o.request.lastAt.Std())
+	if err != nil {
+		return err
+	}
+	// Frames that came since f was read are in it, and come again as frames: a point that is known already changes nothing.
+	event, err := o.server.events.event(api.EventSeries, f, series)
+	if err != nil {
+		return err
+	}
+	o.request.last = 0
+	return o.send(append([]byte("retry: 1000\n"), event...))
+}
+
+// follow sends each frame until the subscriber or the queue is gone, or the server stops.
+func (o *stream) follow() {
+	ctx := o.c.Request().Context()
+	alive := time.NewTicker(heartbeat)
+	defer alive.Stop()
+	for {
+		f, next, err := o.server.engine.Frame(o.request.queue)
+		if err != nil {
+			return
+		}
+		if f != nil && f.Number != o.request.last {
+			if err := o.frame(f); err != nil {
+				return
+			}
+		}
+		select {
+		case <-next:
+		case <-alive.C:
+			if err := o.send([]byte(": alive\n\n")); err != nil {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (o *stream) frame(f *engine.Frame) error {
+	encoded, err := o.server.events.encode(o.request.queue, f)
+	if err != nil {
+		return err
+	}
+	var out []byte
+	if last := o.request.last; last != 0 && f.Number > last+1 {
+		if out, err = o.server.events.event(api.EventSkipped, f, api.Skipped{Frames: f.Number - last - 1}); err != nil {
+			return err
+		}
+	}
+	o.request.last = f.Number
+	if len(out) > 0 {
+		if err := o.send(out); err != nil {
+			return err
+		}
+	}
+	if o.request.stats {
+		if err := o.send(encoded.stats); err != nil {
+			return err
+		}
+	}
+	if o.request.keys {
+		return o.send(encoded.keys)
+	}
+	return nil
+}
+
+// send writes at once. A subscriber that does not read has the time of an ordinary answer, then its stream ends; meanwhile it
+// holds nothing but its place.
+func (o *stream) send(event []byte) error {
+	control := http.NewResponseController(o.c.Response())
+	_ = control.SetWriteDeadline(o.server.now().Add(o.server.patience.write))
+	if _, err := o.c.Response().Write(event); err != nil {
+		return err
+	}
+	return control.Flush()
+}
+
+func apiStatsFrame(queueName string, f *engine.Frame) api.StatsFrame {
+	return api.StatsFrame{Queue: queueName, At: apiTime(f.At), Stats: apiStats(&f.Stats, f.At.Std()), Rates: apiRates(f.Rates), EmptiesMS: int64(f.Empties / time.Millisecond)}
+}
+
+func apiKeysFrame(queueName string, f *engine.Frame) api.KeysFrame {
+	out := api.KeysFrame{Queue: queueName, At: apiTime(f.At), Keys: make([]api.KeyFrame, len(f.Keys)), Left: f.Left}
+	for i := range f.Keys {
+		k := &f.Keys[i]
+		to := api.KeyFrame{Key: k.Key, Values: k.Values, Whole: k.Whole, Top: make([]api.ValueCount, len(k.Top)), Rest: api.ValueSum(k.Rest)}
+		for j := range k.Top {
+			to.Top[j] = apiValueCount(&k.Top[j])
+		}
+		out.Keys[i] = to
+	}
+	return out
+}
+
+// eventsShape documents the stream.
+func eventsShape(d *document, op *huma.Operation) {
+	for _, t := range []reflect.Type{reflect.TypeFor[api.StatsFrame](), reflect.TypeFor[api.KeysFrame](), reflect.TypeFor[api.Skipped](), reflect.TypeFor[api.Series]()} {
+		d.ref(t)
+	}
+	text := &huma.Schema{Type: huma.TypeString}
+	op.Parameters = append(op.Parameters,
+		&huma.Param{Name: "queue", In: "query", Description: "Name of the queue; absent: default", Schema: text},
+		&huma.Param{Name: "topics", In: "query", Description: "stats, keys or both, separated by a comma; absent: both", Schema: text},
+		&huma.Param{Name: "Last-Event-ID", In: "header", Description: "Id of the last event that the subscriber has", Schema: text})
+	op.Responses["200"] = &huma.Response{Description: "Events until the subscriber leaves: series (Series), stats (StatsFrame), keys (KeysFrame), skipped (Skipped)", Content: map[string]*huma.MediaType{
+		contentEvents: {Schema: &huma.Schema{Type: huma.TypeString, Description: "Each event's data is one line of JSON"}}}}
+}

@@ -1,0 +1,232 @@
+package web
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// event is one event of a stream.
+type event struct{ name, id, data string }
+
+// subscription is an open stream that a test reads event by event.
+type subscription struct {
+	t        testing.TB
+	response *http.Response
+	lines    *bufio.Scanner
+}
+
+func (f *fixture) subscribe(query, last string) *subscription {
+	f.Helper()
+	request, err := http.NewRequestWithContext(f.Context(), "GET", "http://"+f.address+"/v1/events"+query, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if last != "" {
+		request.Header.Set("Last-Event-ID", last)
+	}
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { response.Body.Close() })
+	if got := response.Header.Get("Content-Type"); response.StatusCode != 200 || got != contentEvents {
+		f.Fatalf("subscribe: got %d %s, want 200 %s", response.StatusCode, got, contentEvents)
+	}
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 4<<20)
+	return &subscription{t: f, response: response, lines: lines}
+}
+
+// next reads the next event.
+func (s *subscription) next() (e event) {
+	s.t.Helper()
+	for s.lines.Scan() {
+		name, value, _ := strings.Cut(s.lines.Text(), ": ")
+		switch name {
+		case "event":
+			e.name = value
+		case "id":
+			e.id = value
+		case "data":
+			e.data = value
+		case "":
+			if e.name != "" {
+				return e
+			}
+		}
+	}
+	s.t.Fatalf("the stream ended: %v", s.lines.Err())
+	return e
+}
+
+// until reads events of a name until one is as wanted.
+func until[T any](s *subscription, name string, wanted func(T) bool) (T, event) {
+	s.t.Helper()
+	for {
+		e := s.next()
+		if e.name != name {
+			continue
+		}
+		var data T
+		if err := json.Unmarshal([]byte(e.data), &data); err != nil {
+			s.t.Fatalf("event %s: %v in %s", name, err, e.data)
+		}
+		if wanted(data) {
+			return data, e
+		}
+	}
+}
+
+// A subscriber first gets what was, then each second what is; what happens shows in the frames, with the settings of values.
+func TestEventsTellWhatHappens(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.subscribe("", "")
+	f.insert(`{"meta":{"company":"acme"},"chunks":{"count":10,"prefix":"x"}}`)
+	f.do("PUT", "/v1/queues/default/meta-keys/company/values/acme", `{"limit":2}`, 201, nil)
+	f.reserve(`{"max":5}`)
+	stats, _ := until(s, api.EventStats, func(f api.StatsFrame) bool { return f.Stats.Reserved == 2 })
+	if stats.Queue != "default" || stats.Stats.Ready != 8 {
+		t.Errorf("stats: got %+v, want 8 ready in default", stats)
+	}
+	keys, _ := until(s, api.EventKeys, func(f api.KeysFrame) bool {
+		return len(f.Keys) == 1 && f.Keys[0].Top[0].InFlight == 2
+	})
+	if k := keys.Keys[0]; k.Key != "company" || !k.Whole || !k.Top[0].Saturated || k.Top[0].Limit == nil || *k.Top[0].Limit != 2 {
+		t.Errorf("keys: got %+v, want acme at its limit of 2", k)
+	}
+	var strips api.KeySeries
+	f.do("GET", "/v1/queues/default/meta-keys/company/timeseries", "", 200, &strips)
+	if len(strips.Values) != 1 || len(strips.Values[0].InFlight) != engine.HeatCells || strips.Values[0].InFlight[engine.HeatCells-1] != 2 {
+		t.Errorf("strips: got %+v, want one that ends in 2", strips)
+	}
+}
+
+// Who comes back with the id of its last event gets the points after it and no others; an id of another run is as good as none.
+func TestEventsResume(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.subscribe("?topics=stats", "")
+	all := func(api.Series) bool { return true }
+	any := func(api.StatsFrame) bool { return true }
+	until(s, api.EventStats, any)
+	had, first := until(s, api.EventStats, any)
+	missed, _ := until(s, api.EventStats, any)
+	s.response.Body.Close()
+	for id, fresh := range map[string]bool{first.id: false, "other-1-1": true, "": true, first.id + "x-": true, "-": true} {
+		series, again := until(f.subscribe("?topics=stats", id), api.EventSeries, all)
+		before := 0
+		for _, at := range series.At {
+			if at <= had.At.UnixMilli() {
+				before++
+			}
+		}
+		last := series.At[len(series.At)-1]
+		if (before > 0) != fresh || last < missed.At.UnixMilli() || again.id == "" {
+			t.Errorf("after %q: %d points up to the one it had, the last at %d; want older ones: %t, and %d or later", id, before, last, fresh, missed.At.UnixMilli())
+		}
+	}
+}
+
+// All subscribers are sent the same bytes, and the one that is too slow is told so and gets the newest.
+func TestEventsAreShared(t *testing.T) {
+	t.Parallel()
+	s := bareServer(t)
+	frame := &engine.Frame{Number: 9, At: 1_700_000_000_000}
+	one, err := s.events.encode("default", frame)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if two, err := s.events.encode("default", frame); err != nil || two != one {
+		t.Errorf("the second subscriber of a frame: %p, %v; want the same bytes %p", two, err, one)
+	}
+	if next, err := s.events.encode("default", &engine.Frame{Number: 10, At: 1_700_000_001_000}); err != nil || next == one {
+		t.Errorf("the next frame: %p, %v; want other bytes than %p", next, err, one)
+	}
+	for last, want := range map[uint64]string{0: "", 8: "", 5: `data: {"frames":3}`} {
+		w := httptest.NewRecorder()
+		slow := &stream{server: s, c: s.echo.NewContext(httptest.NewRequest("GET", "/", nil), w), request: eventsRequest{queue: "default", stats: true, last: last}}
+		if err := slow.frame(frame); err != nil {
+			t.Fatal(err)
+		}
+		got := w.Body.String()
+		if strings.Contains(got, "event: skipped") != (want != "") || !strings.Contains(got, want) || !strings.HasSuffix(got, string(one.stats)) {
+			t.Errorf("after frame %d: got %s, want %q and then the frame", last, got, want)
+		}
+	}
+}
+
+// What is asked wrongly is refused before a stream begins, and so is one stream too many.
+func TestEventsRefuse(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for path, code := range map[string]string{
+		"?topics=stats,nope": "invalid", "?topics=": "invalid", "?every=1": "invalid", "?queue=a&queue=b": "invalid", "?queue=nope": "unknown_queue",
+	} {
+		if got := f.send(call{method: "GET", path: "/v1/events" + path}).problem(t); got.Code != code {
+			t.Errorf("%s: got %s, want %s", path, got.Code, code)
+		}
+	}
+	for range maxSubscribers {
+		if !f.server.events.enter() {
+			t.Fatal("a place is missing")
+		}
+	}
+	if got := f.send(call{method: "GET", path: "/v1/events"}).problem(t); got.Code != string(queue.CodeOverloaded) {
+		t.Errorf("one too many: got %s, want %s", got.Code, queue.CodeOverloaded)
+	}
+	for range maxSubscribers {
+		f.server.events.leave()
+	}
+	f.subscribe("", "").next()
+}
+
+// The points of a queue are columns of one length with rates between neighbours; `after` cuts them off.
+func TestSeries(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.subscribe("?topics=stats", "")
+	f.insert(`{"chunks":{"count":1000,"prefix":"x"}}`)
+	until(s, api.EventStats, func(f api.StatsFrame) bool { return f.Stats.Ready == 1000 })
+	var series api.Series
+	f.do("GET", "/v1/queues/default/timeseries", "", 200, &series)
+	n := len(series.At)
+	if n == 0 || len(series.Ready) != n || len(series.Waiting) != n || len(series.Reserved) != n || len(series.Dead) != n || len(series.InsertedRate) != n || len(series.ReservedRate) != n || len(series.DoneRate) != n || len(series.FailedRate) != n {
+		t.Fatalf("columns differ in length: %+v", series)
+	}
+	if series.Ready[n-1] != 1000 {
+		t.Errorf("ready: got %v, want 1000 at the end", series.Ready)
+	}
+	after := api.Time{Time: queue.Time(series.At[n-1] - 1).Std()}.UTC().Format(api.TimeFormat)
+	var tail api.Series
+	f.do("GET", "/v1/queues/default/timeseries?after="+after, "", 200, &tail)
+	if len(tail.At) == 0 || tail.At[0] != series.At[n-1] {
+		t.Errorf("after %s: got %v, want from %d on", after, tail.At, series.At[n-1])
+	}
+	if got := f.send(call{method: "GET", path: "/v1/queues/default/timeseries?after=yesterday"}); got.status != 422 {
+		t.Errorf("after=yesterday: got %d, want 422: %s", got.status, got.body)
+	}
+}
+
+// Of many values a frame names the first and sums the others, however many there are.
+func TestFrameOfManyValues(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for i := range 300 {
+		f.insert(fmt.Sprintf(`{"meta":{"company":%d},"chunks":{"count":2,"prefix":"x"}}`, i))
+	}
+	keys, _ := until(f.subscribe("?topics=keys", ""), api.EventKeys, func(f api.KeysFrame) bool { return len(f.Keys) == 1 && f.Keys[0].Values == 300 })
+	k := keys.Keys[0]
+	if len(k.Top) != engine.FrameValues || k.Rest.Values != 300-engine.FrameValues || k.Rest.Ready != 2*(300-engine.FrameValues) {
+		t.Errorf("got %d values and %+v, want %d and the sum of the others", len(k.Top), k.Rest, engine.FrameValues)
+	}
+}

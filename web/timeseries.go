@@ -1,0 +1,101 @@
+package web
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+const (
+	seriesAbout    = "From memory, so it begins at the server's start: a point a second for ten minutes, or a point a minute for a day."
+	keySeriesAbout = "From memory: the last ten minutes in steps of five seconds, of the values that were among those with most in flight. -1 where a value was not among them, so that it is not known."
+)
+
+type seriesInput struct {
+	QueuePath
+	Step  string `query:"step" enum:"second,minute" default:"second" doc:"Time from point to point"`
+	After string `query:"after" format:"date-time" doc:"Only points after this moment"`
+}
+
+type seriesOutput struct{ Body api.Series }
+
+func (s *Server) getSeries(_ context.Context, in *seriesInput) (*seriesOutput, error) {
+	var after time.Time
+	if in.After != "" {
+		var err error
+		if after, err = time.Parse(time.RFC3339, in.After); err != nil || after.UnixMilli() < 0 {
+			return nil, queue.Invalid("/query/after", "%s", api.TimeDetail)
+		}
+	}
+	out, err := s.series(in.Queue, in.Step == "minute", after)
+	if err != nil {
+		return nil, err
+	}
+	return &seriesOutput{Body: out}, nil
+}
+
+func (s *Server) series(queueName string, minutes bool, after time.Time) (api.Series, error) {
+	points, err := s.engine.Series(queueName, minutes, after)
+	if err != nil {
+		return api.Series{}, err
+	}
+	out := api.Series{
+		Queue: queueName, StepSeconds: 1, At: []int64{}, Ready: []uint64{}, Waiting: []uint64{}, Reserved: []uint64{}, Dead: []uint64{},
+		InsertedRate: []float64{}, ReservedRate: []float64{}, DoneRate: []float64{}, FailedRate: []float64{},
+	}
+	if minutes {
+		out.StepSeconds = 60
+	}
+	for i := range points {
+		p := &points[i]
+		if !p.At.Std().After(after) {
+			continue // only what the rates of the next one are counted from
+		}
+		before := p
+		if i > 0 {
+			before = &points[i-1]
+		}
+		rates := apiRates(p.RatesSince(before))
+		out.At = append(out.At, int64(p.At))
+		out.Ready, out.Waiting = append(out.Ready, p.Ready), append(out.Waiting, p.Waiting)
+		out.Reserved, out.Dead = append(out.Reserved, p.Reserved), append(out.Dead, p.Dead)
+		out.InsertedRate, out.ReservedRate = append(out.InsertedRate, rates.Inserted), append(out.ReservedRate, rates.Reserved)
+		out.DoneRate, out.FailedRate = append(out.DoneRate, rates.Done), append(out.FailedRate, rates.Failed)
+	}
+	return out, nil
+}
+
+// apiRates rounds to tenths: more digits say nothing.
+func apiRates(r engine.Rates) api.Rates {
+	tenths := func(f float64) float64 { return math.Round(f*10) / 10 }
+	return api.Rates{Inserted: tenths(r.Inserted), Reserved: tenths(r.Reserved), Done: tenths(r.Done), Failed: tenths(r.Failed)}
+}
+
+type keySeriesInput struct {
+	QueuePath
+	Key string `path:"key" maxLength:"64" doc:"The meta key"`
+}
+
+type keySeriesOutput struct{ Body api.KeySeries }
+
+func (s *Server) getKeySeries(_ context.Context, in *keySeriesInput) (*keySeriesOutput, error) {
+	if queue.ValidMetaKey(in.Key) != nil {
+		return nil, queue.Invalid("/path/key", "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
+	}
+	list, ends, err := s.engine.KeySeries(in.Queue, in.Key)
+	if err != nil {
+		return nil, err
+	}
+	out := &keySeriesOutput{Body: api.KeySeries{Key: in.Key, StepSeconds: int(engine.HeatStep / time.Second), Ends: api.At(ends), Values: make([]api.ValueSeries, len(list))}}
+	if ends.IsZero() {
+		out.Body.Ends = api.Time{}
+	}
+	for i, of := range list {
+		out.Body.Values[i] = api.ValueSeries{Value: apiValue(of.Value), InFlight: of.Cells}
+	}
+	return out, nil
+}
