@@ -200,7 +200,7 @@ func (e *Engine) retain(ctx context.Context) {
 		if settings.Retention <= 0 {
 			continue
 		}
-		if _, err := q.store.Retain(ctx, now.Add(-settings.Retention), retainSlice); err != nil && ctx.Err() == nil {
+		if err := q.shard.Retain(ctx, now.Add(-settings.Retention), retainSlice); err != nil && ctx.Err() == nil {
 			e.options.Logger.Error("retention failed; it is tried again", "queue", q.name, "error", err)
 		}
 	}

@@ -33,6 +33,8 @@ func goldenOps() []any {
 		Completed{Seq: 300, Index: 9, Epoch: 2, Sequence: 77},
 		Returned{Seq: 300, Index: 10, Epoch: 3, Sequence: 1002, Reason: Failed, Attempts: 1, NotBefore: 1_760_000_005_000, Error: "oops"},
 		Priority{Seq: 300, Priority: 9},
+		Returned{Seq: 300, Index: 11, Epoch: 3, Sequence: 1003, Reason: Dead, Attempts: 2, Expiries: 1, Error: "no", Consumer: "w1", Held: 1500},
+		Redrive{Seq: 300, Indexes: []uint32{11, 200}},
 		End{Seq: 300, State: queue.Failed, Reason: "oops"},
 	}
 }

@@ -64,7 +64,7 @@ func (l *life) complete(t rapid.TB, index uint32) {
 
 func (l *life) putBack(t rapid.TB, index uint32, reason journal.ReturnReason, notBefore queue.Time, text string) {
 	l.m.applied++
-	op := l.m.tried(l.r, index, reason)
+	op := l.m.tried(l.r, index, reason, l.m.now)
 	op.Epoch, op.Sequence, op.NotBefore, op.Error = 3, uint64(l.m.applied), notBefore, text
 	if err := l.m.ApplyReturn(op); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func (l *life) passes(until queue.Time) {
 	l.m.now = until
 	for d, there := l.m.due.first(); there && d.at <= until; d, there = l.m.due.first() {
 		l.m.due.pop()
-		l.m.promote(d)
+		l.m.promote(d, until)
 	}
 }
 
