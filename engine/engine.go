@@ -39,6 +39,7 @@ type Engine struct {
 	key       reserver.Key
 	plans     plans
 	metrics   *metrics
+	bulks     bulks
 
 	mu     sync.RWMutex // guards queues and shards
 	queues map[string]*openQueue
@@ -118,11 +119,14 @@ func (e *Engine) Close() error {
 }
 
 // Run does what time demands until ctx ends: deadlines, retries and run_at many times a second, and, beside them so that
-// they never wait for it, the housekeeping every second.
+// they never wait for it, the housekeeping every second and the bulk operations.
 func (e *Engine) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() {
 		every(ctx, time.Second, func() { e.house(ctx) })
+	})
+	group.Go(func() {
+		every(ctx, bulkPace, func() { e.stepBulks(ctx) })
 	})
 	every(ctx, 50*time.Millisecond, func() {
 		for _, q := range e.all() {

@@ -27,6 +27,7 @@ const (
 	tagSubmissions  = "submissions"
 	tagReservations = "reservations"
 	tagStrategies   = "strategies"
+	tagDeadLetters  = "dead letters"
 	tagServer       = "server"
 )
 
@@ -44,6 +45,7 @@ type operation struct {
 	hot      bool                // answers by writeJSON only
 	waits    bool                // Prefer: wait is honoured
 	freeform bool                // reads query parameters that the document cannot name one by one
+	accepts  bool                // a success answers 202
 	creates  reflect.Type        // what a 201 answers, for operations that may create
 	params   []*huma.Param       // parameters beside those of the input struct
 	ok       prometheus.Observer // of status 200, looked up once
@@ -68,6 +70,7 @@ func (s *Server) routes() error {
 	s.valueRoutes(d)
 	s.strategyRoutes(d)
 	s.questionRoutes(d)
+	s.deadRoutes(d)
 
 	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
@@ -167,6 +170,9 @@ func register[I, O any](d *document, op operation, handler func(context.Context,
 		described.MaxBodyBytes = maxBodyBytes
 		described.BodyReadTimeout = s.patience.read
 		described.SkipValidateBody = true
+	}
+	if op.accepts {
+		described.DefaultStatus = http.StatusAccepted
 	}
 	if op.creates != nil {
 		described.Responses["201"] = d.answer(op.creates, http.StatusCreated)

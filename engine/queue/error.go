@@ -15,6 +15,8 @@ const (
 	CodeUnknownSubmission Code = "unknown_submission"     // no submission of that id, or aged out of the history
 	CodeUnknownStrategy   Code = "unknown_strategy"       // no strategy of that name in the queue, or no such version
 	CodeUnknownValue      Code = "unknown_value"          // no submission has this value of a meta key, and nothing is set for it
+	CodeUnknownDeadLetter Code = "unknown_dead_letter"    // the chunk is not dead, or not in this queue
+	CodeUnknownBulk       Code = "unknown_bulk_operation" // no bulk operation of that id, or forgotten
 	CodeConflict          Code = "conflict"               // the state forbids it (deleting a queue with open submissions, ...)
 	CodeIdempotencyReuse  Code = "idempotency_key_reused" // same key, different request
 	CodeTooLarge          Code = "too_large"              // a body or a batch over its limit

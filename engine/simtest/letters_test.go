@@ -69,6 +69,9 @@ func (s *sim) redriveSome() {
 	}
 	s.log.add("redrive %s %v, of which %d are dead", x.id, indexes, len(dead))
 	n, err := s.shard.Redrive(ctx, x.id, indexes)
+	if x.state != queue.Open {
+		s.markFolded() // it looks into the history, where everything is that ended
+	}
 	at := x.asked.DeadDeadline
 	if x.state != queue.Open && (x.state != queue.CompletedWithDead || at != 0 && at <= s.now) {
 		if queue.CodeOf(err) != queue.CodeConflict {
@@ -94,6 +97,9 @@ func (s *sim) deleteSome() {
 	}
 	s.log.add("delete dead %s %v, of which %d are dead", x.id, indexes, len(dead))
 	n, err := s.shard.DeleteDead(ctx, x.id, indexes)
+	if x.state != queue.Open {
+		s.markFolded() // it looks into the history, where everything is that ended
+	}
 	if x.state != queue.Open && x.state != queue.CompletedWithDead {
 		dead = nil
 	}

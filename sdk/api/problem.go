@@ -29,6 +29,8 @@ const (
 	CodeUnknownSubmission = "unknown_submission"
 	CodeUnknownStrategy   = "unknown_strategy"
 	CodeUnknownValue      = "unknown_value"
+	CodeUnknownDeadLetter = "unknown_dead_letter"
+	CodeUnknownBulk       = "unknown_bulk_operation"
 	CodeConflict          = "conflict"
 	CodeIdempotencyReuse  = "idempotency_key_reused"
 	CodeTooLarge          = "too_large"
