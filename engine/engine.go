@@ -39,6 +39,7 @@ type Engine struct {
 	key       reserver.Key
 	plans     plans
 	metrics   *metrics
+	bulks     bulks
 
 	mu     sync.RWMutex // guards queues and shards
 	queues map[string]*openQueue
@@ -118,7 +119,7 @@ func (e *Engine) Close() error {
 }
 
 // Run does what time demands until ctx ends: deadlines, retries and run_at many times a second, and, beside them so that
-// they never wait for it, the housekeeping and the frames every second.
+// they never wait for it, the housekeeping and the frames every second, and the bulk operations.
 func (e *Engine) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -127,6 +128,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	group.Go(func() {
 		e.sample()
 		every(ctx, time.Second, e.sample)
+	})
+	group.Go(func() {
+		every(ctx, bulkPace, func() { e.stepBulks(ctx) })
 	})
 	every(ctx, 50*time.Millisecond, func() {
 		for _, q := range e.all() {
@@ -204,7 +208,7 @@ func (e *Engine) retain(ctx context.Context) {
 		if settings.Retention <= 0 {
 			continue
 		}
-		if _, err := q.store.Retain(ctx, now.Add(-settings.Retention), retainSlice); err != nil && ctx.Err() == nil {
+		if err := q.shard.Retain(ctx, now.Add(-settings.Retention), retainSlice); err != nil && ctx.Err() == nil {
 			e.options.Logger.Error("retention failed; it is tried again", "queue", q.name, "error", err)
 		}
 	}

@@ -26,8 +26,8 @@ func validSettings(s *queue.Settings) error {
 		return queue.Invalid("/max_attempts", "is %d; 1 to %d are allowed", s.MaxAttempts, queue.MaxMaxAttempts)
 	case s.MaxExpiries < 1 || s.MaxExpiries > queue.MaxMaxExpiries:
 		return queue.Invalid("/max_expiries", "is %d; 1 to %d are allowed", s.MaxExpiries, queue.MaxMaxExpiries)
-	case s.OnExhausted != queue.FailSubmission:
-		return queue.Invalid("/on_exhausted", "has to be \"fail_submission\": the other policies come with the full life cycle")
+	case s.OnExhausted < queue.FailSubmission || s.OnExhausted > queue.Skip:
+		return queue.Invalid("/on_exhausted", "must be fail_submission, dead_letter or skip")
 	case s.MaxReservation < queue.MinReservation || s.MaxReservation > queue.MaxReservation:
 		return queue.Invalid("/max_reservation_ms", "is %d; %d to %d are allowed", s.MaxReservation.Milliseconds(), queue.MinReservation.Milliseconds(), queue.MaxReservation.Milliseconds())
 	case s.ReservationTimeout < queue.MinReservation || s.ReservationTimeout > s.MaxReservation:
@@ -81,10 +81,14 @@ func validInsert(n *queue.NewSubmission) error {
 		return queue.Invalid("/header/Idempotency-Key", "has %d bytes; at most %d are allowed", len(n.IdempotencyKey), queue.MaxIdempotencyKey)
 	case n.MaxAttempts > queue.MaxMaxAttempts:
 		return queue.Invalid("/max_attempts", "is %d; 1 to %d are allowed", n.MaxAttempts, queue.MaxMaxAttempts)
-	case n.OnExhausted != queue.Inherit && n.OnExhausted != queue.FailSubmission:
-		return queue.Invalid("/on_exhausted", "has to be \"fail_submission\": the other policies come with the full life cycle")
+	case n.OnExhausted > queue.Skip:
+		return queue.Invalid("/on_exhausted", "must be fail_submission, dead_letter or skip")
 	case n.RunAt < 0:
 		return queue.Invalid("/run_at", "lies before 1970")
+	case n.DeadDeadline < 0:
+		return queue.Invalid("/dead_deadline", "lies before 1970")
+	case n.DeadDeadline != 0 && n.DeadDeadline <= n.RunAt:
+		return queue.Invalid("/dead_deadline", "is not after run_at: nothing of the submission could ever be done")
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func apiSubmission(in *queue.Submission) api.Submission {
 		CreatedAt: apiTime(in.Created), Meta: apiMeta(in.Meta), Priority: in.Priority, Group: in.Group,
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
 		RunAt: apiTime(in.RunAt), DeadDeadline: apiTime(in.DeadDeadline), FinishedAt: apiTime(in.Finished),
-		MaxAttempts: in.MaxAttempts, OnExhausted: onExhaustedName(in.OnExhausted), Failure: in.Failure, Trace: in.Trace,
+		MaxAttempts: in.MaxAttempts, OnExhausted: onExhaustedName(in.OnExhausted), MaxFailedChunks: in.MaxFailedChunks, Failure: in.Failure, Trace: in.Trace,
 	}
 }
 
@@ -48,7 +48,7 @@ func wireSubmission(in *queue.Submission, meta []byte) wire.Submission {
 		CreatedAt: int64(in.Created), Meta: appendMeta(meta, in.Meta), Priority: in.Priority, Group: in.Group,
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
 		RunAt: int64(in.RunAt), DeadDeadline: int64(in.DeadDeadline), FinishedAt: int64(in.Finished),
-		MaxAttempts: in.MaxAttempts, OnExhausted: onExhaustedName(in.OnExhausted), Failure: in.Failure, Trace: in.Trace,
+		MaxAttempts: in.MaxAttempts, OnExhausted: onExhaustedName(in.OnExhausted), MaxFailedChunks: in.MaxFailedChunks, Failure: in.Failure, Trace: in.Trace,
 	}
 }
 
@@ -71,7 +71,7 @@ func apiChunk(in *queue.Chunk) api.Chunk {
 
 func apiStats(in *queue.Stats, now time.Time) api.Stats {
 	out := api.Stats{
-		Ready: in.Ready, Waiting: in.Waiting, Reserved: in.Reserved, Dead: in.Dead,
+		Ready: in.Ready, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Skipped: in.Skipped, Dead: in.Dead, DeadLetters: in.DeadLetters,
 		OperationsReady: in.OperationsReady, SubmissionsOpen: in.SubmissionsOpen, ConsumersWaiting: in.ConsumersWaiting,
 		InsertedTotal: in.InsertedTotal, ReservedTotal: in.ReservedTotal, DoneTotal: in.DoneTotal, FailedTotal: in.FailedTotal,
 		ExpiredTotal: in.ExpiredTotal, ReleasedTotal: in.ReleasedTotal,

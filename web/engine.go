@@ -47,6 +47,16 @@ type Engine interface {
 	Release(ctx context.Context, queueName string, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error)
 	Exchange(ctx context.Context, queueName string, x engine.Exchange, out *engine.Exchanged) error
 
+	DeadLetters(ctx context.Context, queueName string, r engine.DeadRequest) (engine.Page[queue.DeadChunk], error)
+	DeadGroups(ctx context.Context, queueName string, f queue.DeadFilter) (groups []queue.DeadGroup, whole bool, err error)
+	DeadLetter(ctx context.Context, queueName string, id queue.ChunkID) (queue.DeadChunk, error)
+	Redrive(ctx context.Context, queueName string, id queue.ChunkID) error
+	DeleteDead(ctx context.Context, queueName string, id queue.ChunkID) error
+	StartBulk(ctx context.Context, r engine.BulkRequest) (engine.Bulk, error)
+	Bulk(id string) (engine.Bulk, error)
+	Bulks() []engine.Bulk
+	CancelBulk(id string) (engine.Bulk, error)
+
 	Stats(ctx context.Context, queueName string) (queue.Stats, error)
 	Frame(queueName string) (*engine.Frame, <-chan struct{}, error)
 	Series(queueName string, minutes bool, after time.Time) ([]engine.Point, error)

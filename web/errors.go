@@ -55,6 +55,8 @@ func kinds() []kind {
 		{code: queue.CodeUnknownStrategy, status: 404, title: "No such strategy", advice: "GET /v1/queues/{queue}/strategies lists those there are."},
 		{code: queue.CodeUnknownValue, status: 404, title: "No such value", advice: "GET /v1/queues/{queue}/meta-keys/{key}/values lists those there are; PUT sets something for any value."},
 		{code: queue.CodeUnknownPlugin, status: 404, title: "No such plugin", advice: "GET /v1/plugins lists those there are, /v1/plugins/{name}/versions their versions."},
+		{code: queue.CodeUnknownDeadLetter, status: 404, title: "No such dead letter", advice: "GET /v1/queues/{queue}/dead-letters lists those there are."},
+		{code: queue.CodeUnknownBulk, status: 404, title: "No such bulk operation", advice: "GET /v1/bulk-operations lists those there are."},
 		{code: codeNotFound, status: 404, title: "No such path", advice: "See the list of operations on this page."},
 		{code: codeMethod, status: 405, title: "Method not allowed", advice: "Use one of the methods in the Allow header."},
 		{code: queue.CodeConflict, status: 409, title: "The state does not allow it", advice: "Read the resource again and decide anew."},

@@ -94,6 +94,7 @@ func newSubmission(call *insertCall) (queue.NewSubmission, error) {
 	out := queue.NewSubmission{
 		Group: string(in.Group), Priority: in.Priority, OperationsPerChunk: in.OperationsPerChunk,
 		RunAt: queue.Time(in.RunAt), DeadDeadline: queue.Time(in.DeadDeadline), MaxAttempts: in.MaxAttempts,
+		MaxFailedChunks: in.MaxFailedChunks,
 	}
 	if in.Attachment != nil {
 		out.Attachment = append(make([]byte, 0, len(in.Attachment)), in.Attachment...)

@@ -11,7 +11,7 @@ import (
 // not made when one is missing or superfluous.
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
-	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes()} {
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes()} {
 		for name, n := range part {
 			all[name] = n
 		}
@@ -83,7 +83,10 @@ func statsNotes() map[string]note {
 		"Stats.reserved":                   {text: "Chunks held by consumers"},
 		"Stats.paused":                     {text: "Chunks kept back by pause rules"},
 		"Stats.blocked":                    {text: "Chunks kept back by block rules"},
-		"Stats.dead":                       {text: "Chunks out of attempts"},
+		"Stats.done":                       {text: "Chunks of open submissions that are completed"},
+		"Stats.skipped":                    {text: "Chunks of open submissions that were given up"},
+		"Stats.dead":                       {text: "Dead chunks of open submissions"},
+		"Stats.dead_letters":               {text: "Dead chunks that can be redriven: dead, and those of submissions that completed with dead ones"},
 		"Stats.operations_ready":           {text: "Operations that the ready chunks stand for"},
 		"Stats.submissions_open":           {text: "Submissions that have not ended"},
 		"Stats.consumers_waiting":          {text: "Reserve calls that wait for work"},
@@ -144,14 +147,14 @@ func submissionNotes() map[string]note {
 
 		"Submission.id":             {text: "Names it for ever; ids grow with time"},
 		"Submission.queue":          {text: "The queue it is in"},
-		"Submission.state":          oneOf("All but open are final", "open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
+		"Submission.state":          oneOf("All but open are final, save that a redrive opens completed_with_dead again", "open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
 		"Submission.chunks":         {text: "Number of chunks"},
 		"Submission.ready":          {text: "Can be reserved now, if a strategy and its limits let them"},
 		"Submission.waiting":        {text: "Wait for a time: run_at or a retry"},
 		"Submission.reserved":       {text: "Held by consumers"},
 		"Submission.done":           {text: "Completed"},
-		"Submission.dead":           {text: "Out of attempts"},
-		"Submission.skipped":        {text: "Not done when the submission ended"},
+		"Submission.dead":           {text: "Dead letters; in a failed submission, what ended it"},
+		"Submission.skipped":        {text: "Given up; once it has ended, all that is neither done nor dead"},
 		"Submission.created_at":     {text: "When it was inserted"},
 		"Submission.finished_at":    {text: "When it left open"},
 		"Submission.prefix":         {text: "As inserted"},
@@ -183,6 +186,7 @@ func submissionNotes() map[string]note {
 		out[schema+".run_at"] = note{text: "Not handed out before"}
 		out[schema+".dead_deadline"] = note{text: "Kept for the full life cycle"}
 		out[schema+".max_attempts"] = between(0, queue.MaxMaxAttempts, "Tries per chunk; 0 or absent: the queue's")
+		out[schema+".max_failed_chunks"] = between(0, queue.MaxChunks, "Chunks that may be dead or given up: one more, and the submission fails. 0 or absent: any number")
 		out[schema+".on_exhausted"] = oneOf("What a chunk out of attempts does; absent: the queue's", "fail_submission", "dead_letter", "skip")
 		out[schema+".group"] = note{text: "Routing name", length: queue.MaxGroupBytes}
 		if schema != "Submission" {

@@ -29,6 +29,7 @@ const (
 	tagReservations = "reservations"
 	tagStrategies   = "strategies"
 	tagPlugins      = "plugins"
+	tagDeadLetters  = "dead letters"
 	tagServer       = "server"
 )
 
@@ -46,6 +47,7 @@ type operation struct {
 	hot      bool                // answers by writeJSON only
 	waits    bool                // Prefer: wait is honoured
 	freeform bool                // reads query parameters that the document cannot name one by one
+	accepts  bool                // a success answers 202
 	creates  reflect.Type        // what a 201 answers, for operations that may create
 	params   []*huma.Param       // parameters beside those of the input struct
 	ok       prometheus.Observer // of status 200, looked up once
@@ -72,6 +74,7 @@ func (s *Server) routes() error {
 	s.strategyRoutes(d)
 	s.questionRoutes(d)
 	s.pluginRoutes(d)
+	s.deadRoutes(d)
 
 	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
@@ -185,6 +188,9 @@ func register[I, O any](d *document, op operation, handler func(context.Context,
 		described.MaxBodyBytes = maxBodyBytes
 		described.BodyReadTimeout = s.patience.read
 		described.SkipValidateBody = true
+	}
+	if op.accepts {
+		described.DefaultStatus = http.StatusAccepted
 	}
 	if op.creates != nil {
 		described.Responses["201"] = d.answer(op.creates, http.StatusCreated)

@@ -24,6 +24,7 @@ func (a *app) queueCommand() *cobra.Command {
 type queueOptions struct {
 	durability         string
 	maxAttempts        uint16
+	onExhausted        string
 	maxExpiries        uint8
 	reservationTimeout time.Duration
 	maxReservation     time.Duration
@@ -52,8 +53,9 @@ func (a *app) queuePutCommand() *cobra.Command {
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
 	f := c.Flags()
 	f.StringVar(&o.durability, "durability", "", "full (default): every answer is on disk; relaxed: answers come before the sync, a power cut may undo the last moments")
-	f.Uint16Var(&o.maxAttempts, "max-attempts", 0, "tries per chunk before its submission fails, 1 to 1000 (default 10)")
+	f.Uint16Var(&o.maxAttempts, "max-attempts", 0, "tries per chunk, 1 to 1000 (default 10)")
 	f.Uint8Var(&o.maxExpiries, "max-expiries", 0, "reservations of a chunk that may run out, 1 to 250 (default 3)")
+	f.StringVar(&o.onExhausted, "on-exhausted", "", "what a chunk out of attempts does: fail_submission (default), dead_letter or skip")
 	f.DurationVar(&o.reservationTimeout, "reservation-timeout", 0, "how long a consumer may hold a chunk when it does not say (default 10m)")
 	f.DurationVar(&o.maxReservation, "max-reservation", 0, "how long a consumer may hold a chunk at most, extensions included, up to 24h (default 24h)")
 	f.DurationVar(&o.retention, "retention", 0, "how long ended submissions are kept (default 168h)")
@@ -71,6 +73,9 @@ func (o *queueOptions) settings(given func(string) bool) api.QueueSettingsInput 
 	}
 	if given("max-expiries") {
 		s.MaxExpiries = &o.maxExpiries
+	}
+	if given("on-exhausted") {
+		s.OnExhausted = &o.onExhausted
 	}
 	if given("reservation-timeout") {
 		s.ReservationTimeoutMS = new(o.reservationTimeout.Milliseconds())

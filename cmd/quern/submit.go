@@ -18,18 +18,20 @@ import (
 
 // submitOptions are the flags of submit.
 type submitOptions struct {
-	count       int64
-	template    string
-	prefix      string
-	null        bool
-	meta        []string
-	priority    int64
-	attachment  string
-	group       string
-	runAt       string
-	maxAttempts uint16
-	key         string
-	wait        bool
+	count                     int64
+	template                  string
+	prefix                    string
+	null                      bool
+	meta                      []string
+	priority                  int64
+	attachment                string
+	group                     string
+	runAt                     string
+	maxAttempts               uint16
+	onExhausted, deadDeadline string
+	maxFailed                 uint32
+	key                       string
+	wait                      bool
 }
 
 // submitCommand inserts submissions.
@@ -63,7 +65,10 @@ func (a *app) submitCommand() *cobra.Command {
 	f.StringVar(&o.attachment, "attachment", "", "`TEXT`, or @FILE, that goes out with every chunk (at most 64 KiB)")
 	f.StringVar(&o.group, "group", "", "name that keeps submissions together on one shard")
 	f.StringVar(&o.runAt, "run-at", "", "do not hand out before this time (RFC 3339) or after this duration (10m)")
-	f.Uint16Var(&o.maxAttempts, "max-attempts", 0, "tries per chunk before the submission fails (0: the queue's setting)")
+	f.Uint16Var(&o.maxAttempts, "max-attempts", 0, "tries per chunk (0: the queue's setting)")
+	f.StringVar(&o.onExhausted, "on-exhausted", "", "what a chunk out of attempts does: fail_submission, dead_letter or skip (default: the queue's setting)")
+	f.Uint32Var(&o.maxFailed, "max-failed-chunks", 0, "the submission fails when more chunks than this are dead or skipped (0: any number may be)")
+	f.StringVar(&o.deadDeadline, "dead-deadline", "", "end the submission at this time (RFC 3339) or after this duration (10m), done or not")
 	f.StringVar(&o.key, "idempotency-key", "", "the same key with the same request inserts only once within a day")
 	f.BoolVarP(&o.wait, "wait", "w", false, "wait until the submission ends; the exit code tells how")
 	return c
@@ -113,13 +118,18 @@ func (o *submitOptions) request(now time.Time) (api.NewSubmission, error) {
 	if err != nil {
 		return api.NewSubmission{}, err
 	}
-	n := api.NewSubmission{Meta: meta, Priority: o.priority, Group: o.group, MaxAttempts: o.maxAttempts}
+	n := api.NewSubmission{Meta: meta, Priority: o.priority, Group: o.group, MaxAttempts: o.maxAttempts, OnExhausted: o.onExhausted, MaxFailedChunks: o.maxFailed}
 	if n.Attachment, err = textOrFile(o.attachment, queue.MaxAttachmentBytes); err != nil {
 		return api.NewSubmission{}, err
 	}
 	if o.runAt != "" {
 		if n.RunAt, err = parseMoment(o.runAt, now); err != nil {
 			return api.NewSubmission{}, usageError{fmt.Errorf("--run-at %w", err)}
+		}
+	}
+	if o.deadDeadline != "" {
+		if n.DeadDeadline, err = parseMoment(o.deadDeadline, now); err != nil {
+			return api.NewSubmission{}, usageError{fmt.Errorf("--dead-deadline %w", err)}
 		}
 	}
 	switch {

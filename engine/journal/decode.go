@@ -17,6 +17,7 @@ type Applier interface {
 	ApplyReturn(r Returned) error
 	ApplyEnd(x End) error
 	ApplyPriority(p Priority) error
+	ApplyRedrive(r Redrive) error
 }
 
 // errDamaged marks a batch that ends inside an op or holds an impossible number.
@@ -85,10 +86,13 @@ func (d *decoder) op(code byte, a Applier) error {
 		if !d.bad {
 			return a.ApplyComplete(c)
 		}
-	case opReturn:
+	case opReturn, opAttempt:
 		r := Returned{Seq: d.uint32(), Index: d.uint32(), Epoch: d.epochOf(), Sequence: d.token(), Reason: ReturnReason(d.byte()),
 			Attempts: d.uint16(), Expiries: d.uint8(), NotBefore: queue.Time(d.int()), Error: d.text()}
-		if !d.bad && r.Reason <= Dead {
+		if code == opAttempt {
+			r.Held, r.Consumer = d.uint32(), d.text()
+		}
+		if !d.bad && r.Reason <= Skipped {
 			return a.ApplyReturn(r)
 		}
 	case opEnd:
@@ -100,6 +104,10 @@ func (d *decoder) op(code byte, a Applier) error {
 		p := Priority{Seq: d.uint32(), Priority: d.int()}
 		if !d.bad {
 			return a.ApplyPriority(p)
+		}
+	case opRedrive:
+		if r := d.redrive(); !d.bad {
+			return a.ApplyRedrive(r)
 		}
 	case opInsert:
 		s := new(Insert)
@@ -137,6 +145,19 @@ func (d *decoder) complete(code byte, a Applier) error {
 		return errDamaged
 	}
 	return nil
+}
+
+func (d *decoder) redrive() Redrive {
+	r := Redrive{Seq: d.uint32()}
+	n := d.within(MaxRedrive)
+	index := uint64(0)
+	for ; n > 0 && !d.bad; n-- {
+		if index += d.within(math.MaxUint32); index > math.MaxUint32 {
+			d.fail()
+		}
+		r.Indexes = append(r.Indexes, uint32(index))
+	}
+	return r
 }
 
 // decoder reads the numbers of a batch. After damage it is `bad` and returns zeroes.

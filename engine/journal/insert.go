@@ -21,6 +21,7 @@ const (
 	hasInline
 	hasAttachment
 	hasIdempotencyKey
+	hasMaxFailed
 	endOfFlags
 )
 
@@ -33,6 +34,7 @@ func (s *Insert) flags() (flags uint64) {
 		{s.Trace != "", hasTrace}, {s.OperationsPerChunk > 1, hasOperations}, {s.RunAt != 0, hasRunAt},
 		{s.DeadDeadline != 0, hasDeadDeadline}, {s.MaxAttempts != 0, hasMaxAttempts}, {s.OnExhausted != queue.Inherit, hasOnExhausted},
 		{s.Inline, hasInline}, {s.Attachment, hasAttachment}, {s.IdempotencyKey != "", hasIdempotencyKey},
+		{s.MaxFailed != 0, hasMaxFailed},
 	} {
 		if field.there {
 			flags |= field.flag
@@ -83,6 +85,9 @@ func AppendInsert(dst []byte, s *Insert) []byte {
 	if flags&hasIdempotencyKey != 0 {
 		e.text(s.IdempotencyKey)
 		e.buf = append(e.buf, s.Fingerprint[:]...)
+	}
+	if flags&hasMaxFailed != 0 {
+		e.uint(uint64(s.MaxFailed))
 	}
 	return e.buf
 }
@@ -150,6 +155,9 @@ func (d *decoder) insert(s *Insert) {
 	if flags&hasIdempotencyKey != 0 {
 		s.IdempotencyKey = d.text()
 		copy(s.Fingerprint[:], d.take(16))
+	}
+	if flags&hasMaxFailed != 0 {
+		s.MaxFailed = d.uint32()
 	}
 	if s.Chunks == 0 || s.Add >= s.Chunks {
 		d.fail()

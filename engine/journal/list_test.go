@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// list is an Applier that keeps what it is given: an epoch (uint32), *Insert, Completed, Returned, End or Priority each.
+// list is an Applier that keeps what it is given: an epoch (uint32), *Insert, Completed, Returned, End, Priority or Redrive each.
 type list struct {
 	ops []any
 	err error // returned once `ops` is `stop` long
@@ -33,6 +34,7 @@ func (l *list) ApplyComplete(c Completed) error { return l.add(c) }
 func (l *list) ApplyReturn(r Returned) error    { return l.add(r) }
 func (l *list) ApplyEnd(x End) error            { return l.add(x) }
 func (l *list) ApplyPriority(p Priority) error  { return l.add(p) }
+func (l *list) ApplyRedrive(r Redrive) error    { return l.add(r) }
 
 // encode writes the ops as the shard does: neighbouring completions in one call.
 func encode(epoch uint32, at queue.Time, ops []any) []byte {
@@ -57,6 +59,8 @@ func encodeInto(e *Encoder, ops []any) {
 			continue
 		}
 		switch op := op.(type) {
+		case Redrive:
+			e.Redrive(op)
 		case Priority:
 			e.Priority(op)
 		case uint32:
@@ -132,6 +136,7 @@ func anyInsert(t *rapid.T) *Insert {
 		DeadDeadline: anyTime(t, "dead deadline"), MaxAttempts: rapid.Uint16().Draw(t, "attempts"),
 		OnExhausted: queue.OnExhausted(rapid.IntRange(0, int(queue.Skip)).Draw(t, "on exhausted")),
 		Inline:      rapid.Bool().Draw(t, "inline"), Attachment: rapid.Bool().Draw(t, "attachment"), IdempotencyKey: anyText(t, "key"),
+		MaxFailed: anyUint32(t, "max failed"),
 	}
 	if s.IdempotencyKey != "" {
 		copy(s.Fingerprint[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "fingerprint"))
@@ -148,7 +153,11 @@ func anyEpoch(t *rapid.T) uint32 {
 
 func anyOps(t *rapid.T) (ops []any) {
 	for range rapid.IntRange(0, 12).Draw(t, "ops") {
-		switch rapid.IntRange(0, 6).Draw(t, "op") {
+		switch rapid.IntRange(0, 7).Draw(t, "op") {
+		case 7:
+			indexes := rapid.SliceOfNDistinct(rapid.Uint32(), 1, 20, rapid.ID[uint32]).Draw(t, "indexes")
+			slices.Sort(indexes)
+			ops = append(ops, Redrive{Seq: anyUint32(t, "seq"), Indexes: indexes})
 		case 6:
 			ops = append(ops, Priority{Seq: anyUint32(t, "seq"), Priority: rapid.Int64().Draw(t, "priority")})
 		case 0:
@@ -158,8 +167,9 @@ func anyOps(t *rapid.T) (ops []any) {
 		case 2:
 			ops = append(ops, Returned{
 				Seq: anyUint32(t, "seq"), Index: anyUint32(t, "index"), Epoch: anyEpoch(t), Sequence: anyUint64(t, "sequence"),
-				Reason: ReturnReason(rapid.IntRange(0, int(Dead)).Draw(t, "reason")), Attempts: rapid.Uint16().Draw(t, "attempts"),
+				Reason: ReturnReason(rapid.IntRange(0, int(Skipped)).Draw(t, "reason")), Attempts: rapid.Uint16().Draw(t, "attempts"),
 				Expiries: rapid.Uint8().Draw(t, "expiries"), NotBefore: anyTime(t, "not before"), Error: anyText(t, "error"),
+				Held: anyUint32(t, "held"), Consumer: anyText(t, "consumer"),
 			})
 		case 3:
 			state := rapid.IntRange(int(queue.Completed), int(queue.Expired)).Draw(t, "state")

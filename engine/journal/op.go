@@ -20,6 +20,8 @@ const (
 	opReturn      = 6
 	opEnd         = 7
 	opPriority    = 8
+	opRedrive     = 9
+	opAttempt     = 10
 )
 
 // Insert is the op that makes a submission exist.
@@ -37,7 +39,8 @@ type Insert struct {
 	DeadDeadline       queue.Time
 	MaxAttempts        uint16
 	OnExhausted        queue.OnExhausted
-	Inline, Attachment bool // whether the store holds such bytes
+	MaxFailed          uint32 // chunks that may be given up before the submission fails; 0: any number
+	Inline, Attachment bool   // whether the store holds such bytes
 	IdempotencyKey     string
 	Fingerprint        [16]byte
 }
@@ -52,16 +55,19 @@ type Completed struct {
 // ReturnReason says why a chunk came back undone.
 type ReturnReason uint8
 
-// The reasons. Dead ends the chunk; the others offer it again, at once or later.
+// The reasons. Dead and Skipped end the chunk: Dead may be redriven, Skipped is given up. Redriven is not written in a
+// Return: it is what a chunk's history says after a Redrive. The others offer the chunk again, at once or later.
 const (
 	Failed ReturnReason = iota
 	Expired
 	Lost
 	Dead
+	Skipped
+	Redriven
 )
 
 // Returned is a chunk that came back undone with a try counted. The counts are the new totals, so applying it twice is
-// applying it once.
+// applying it once. Skipped may also follow Dead: then a dead letter is deleted, and no try is counted.
 type Returned struct {
 	Seq, Index uint32
 	Epoch      uint32
@@ -71,6 +77,8 @@ type Returned struct {
 	Expiries   uint8
 	NotBefore  queue.Time // 0: at once
 	Error      string
+	Consumer   string // who held the chunk; "": not known
+	Held       uint32 // for how many milliseconds
 }
 
 // End moves a submission out of Open by decision (completion needs no op: it follows from the counts).
@@ -85,6 +93,16 @@ type Priority struct {
 	Seq      uint32
 	Priority int64
 }
+
+// Redrive offers dead chunks of a submission again, with no try counted. A chunk that is not dead stays as it is, so
+// applying it twice is applying it once. If the submission ended with dead chunks, it is open again.
+type Redrive struct {
+	Seq     uint32
+	Indexes []uint32 // ascending, 1 to MaxRedrive
+}
+
+// MaxRedrive bounds the chunks of one Redrive, so that applying one op never takes long.
+const MaxRedrive = 256
 
 // Encoder builds a batch. Sequence numbers are written as differences to the last one, so a common completion takes 8 to
 // 10 bytes.
@@ -172,7 +190,12 @@ func (e *Encoder) completeOld(c Completed) {
 
 // Return records a chunk that came back undone.
 func (e *Encoder) Return(r Returned) {
-	e.op(opReturn)
+	told := r.Consumer != "" || r.Held != 0
+	if told {
+		e.op(opAttempt)
+	} else {
+		e.op(opReturn)
+	}
 	e.uint(uint64(r.Seq))
 	e.uint(uint64(r.Index))
 	e.epochOf(r.Epoch)
@@ -182,6 +205,22 @@ func (e *Encoder) Return(r Returned) {
 	e.uint(uint64(r.Expiries))
 	e.int(int64(r.NotBefore))
 	e.text(r.Error)
+	if told {
+		e.uint(uint64(r.Held))
+		e.text(r.Consumer)
+	}
+}
+
+// Redrive records that dead chunks are offered again.
+func (e *Encoder) Redrive(r Redrive) {
+	e.op(opRedrive)
+	e.uint(uint64(r.Seq))
+	e.uint(uint64(len(r.Indexes)))
+	last := uint32(0)
+	for _, index := range r.Indexes {
+		e.uint(uint64(index - last))
+		last = index
+	}
 }
 
 // End records a submission's end by decision.

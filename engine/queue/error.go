@@ -17,6 +17,8 @@ const (
 	CodeUnknownValue      Code = "unknown_value"          // no submission has this value of a meta key, and nothing is set for it
 	CodeUnknownPlugin     Code = "unknown_plugin"         // no plugin of that name, or no such version, recording or log of it
 	CodePrecondition      Code = "precondition_failed"    // a condition of the request does not hold: somebody changed the thing meanwhile
+	CodeUnknownDeadLetter Code = "unknown_dead_letter"    // the chunk is not dead, or not in this queue
+	CodeUnknownBulk       Code = "unknown_bulk_operation" // no bulk operation of that id, or forgotten
 	CodeConflict          Code = "conflict"               // the state forbids it (deleting a queue with open submissions, ...)
 	CodeIdempotencyReuse  Code = "idempotency_key_reused" // same key, different request
 	CodeTooLarge          Code = "too_large"              // a body or a batch over its limit

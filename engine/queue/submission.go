@@ -2,11 +2,11 @@ package queue
 
 import "time"
 
-// SubmissionState is where a submission stands. Every state but Open is final.
+// SubmissionState is where a submission stands. Every state but Open and CompletedWithDead is final.
 type SubmissionState uint8
 
-// The states. CompletedWithDead and Expired belong to the full life cycle and are reserved here so that the stored
-// numbers never move.
+// The states; docs/LIFECYCLE.md shows how they follow each other. Only a redrive opens a submission again, and only one that is
+// CompletedWithDead.
 const (
 	Open SubmissionState = iota
 	Completed
@@ -60,9 +60,10 @@ type NewSubmission struct {
 	Attachment         []byte // opaque bytes that go out with every reservation of the submission
 	OperationsPerChunk uint32 // operations that one chunk stands for, at least 1; only counted
 	RunAt              Time   // not handed out before
-	DeadDeadline       Time   // kept; enforced with the full life cycle
+	DeadDeadline       Time   // 0: none; a submission that is open then ends as expired
 	MaxAttempts        uint16 // 0: the queue's
 	OnExhausted        OnExhausted
+	MaxFailedChunks    uint32 // chunks that may be given up or become dead letters before the submission fails; 0: any number
 	Trace              string // W3C traceparent, optionally followed by ";" and tracestate
 	IdempotencyKey     string
 	Fingerprint        [16]byte // of the request that carried the key
@@ -81,8 +82,8 @@ type Submission struct {
 	Waiting            uint32 // wait for a time: run_at or a retry
 	Reserved           uint32 // held by consumers
 	Done               uint32
-	Dead               uint32 // out of attempts
-	Skipped            uint32 // not done when the submission ended
+	Dead               uint32 // dead letters: out of attempts, to be redriven or deleted; in a failed submission, what ended it
+	Skipped            uint32 // given up; once the submission has ended, all that is neither done nor dead
 	OperationsPerChunk uint32
 	Prefix             string
 	Template           string
@@ -93,6 +94,7 @@ type Submission struct {
 	Finished           Time   // when it left Open; 0 while open
 	MaxAttempts        uint16 // 0: the queue's
 	OnExhausted        OnExhausted
+	MaxFailedChunks    uint32 // 0: any number
 	Failure            string // why it failed: the last error of the chunk that ended it
 	Trace              string
 }
@@ -141,7 +143,7 @@ type Settings struct {
 	Durability         Durability
 	MaxAttempts        uint16
 	MaxExpiries        uint8
-	OnExhausted        OnExhausted   // FailSubmission for now
+	OnExhausted        OnExhausted   // not Inherit
 	ReservationTimeout time.Duration // default deadline of a reservation
 	MaxReservation     time.Duration // hard cap, extensions included
 	RetryBackoff       Backoff       // after a failure that names no delay
@@ -190,7 +192,8 @@ func DefaultSettings() Settings {
 // Stats are a queue's numbers, from maintained counters only: reading them costs the same at any backlog.
 type Stats struct {
 	Ready, Waiting, Reserved       uint64
-	Dead                           uint64
+	Done, Skipped, Dead            uint64 // of open submissions, as the three before
+	DeadLetters                    uint64 // dead chunks that can be redriven: Dead, and those of submissions completed with dead ones
 	OperationsReady                uint64
 	SubmissionsOpen                uint64
 	ConsumersWaiting               uint64 // parked reserve calls

@@ -26,7 +26,6 @@ type Hold struct {
 	Attempt  uint16
 	State    State
 	Counted  bool  // it counts as in flight (a late finish holds its chunk without counting)
-	Doomed   bool  // its submission's end is on the way to the disk: it cannot be finished any more
 	Ledger   uint8 // what was charged for it, as the caller numbers them; 0: none
 
 	bucket         int16 // of the wheel; none while it is in none

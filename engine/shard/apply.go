@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
@@ -65,6 +66,7 @@ func (m *machine) adopt(r *record, sub *backlog.Submission) {
 	if m.replay {
 		return // settle offers it
 	}
+	m.expires(r)
 	if runAt := r.details().runAt; runAt > m.now {
 		r.parked = true
 		m.stats.parked += uint64(sub.Available())
@@ -91,8 +93,8 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 	}
 	if slot, held := m.holds.Find(c.Seq, c.Index); held {
 		m.concluded(r, slot)
-	} else if t := r.tries[c.Index]; t != nil && (t.waiting || t.reason == journal.Dead) {
-		if t.reason == journal.Dead {
+	} else if t := r.tries[c.Index]; t != nil && (t.waiting || t.gone()) {
+		if t.gone() {
 			return nil
 		}
 	} else if m.withdraw(r, c.Index, false) != backlog.Taken {
@@ -104,6 +106,7 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 	}
 	r.done++
 	m.stats.done++
+	m.stats.completed++
 	m.recent.put(queue.ChunkID{Submission: r.id, Index: c.Index}, c.Epoch, c.Sequence)
 	m.touch(r)
 	if r.over() {
@@ -129,6 +132,13 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 	r, err := m.target(op.Seq, op.Index)
 	if r == nil {
 		return err
+	}
+	if t := r.tries[op.Index]; t != nil && t.gone() {
+		m.deleted(r, t, op.Reason)
+		return nil
+	}
+	if ends := op.Reason == journal.Dead || op.Reason == journal.Skipped; ends && r.dying > 0 {
+		r.dying--
 	}
 	slot, held := m.holds.Find(op.Seq, op.Index)
 	if held {
@@ -157,18 +167,26 @@ func (m *machine) returned(r *record, op journal.Returned) {
 		r.tries[op.Index] = t
 	}
 	m.undelay(r, t)
-	*t = try{notBefore: op.NotBefore, sequence: op.Sequence, epoch: op.Epoch, attempts: op.Attempts, expiries: op.Expiries, reason: op.Reason, err: op.Error}
+	t.ended(queue.Attempt{
+		Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Error: op.Error,
+	})
+	*t = try{
+		notBefore: op.NotBefore, sequence: op.Sequence, epoch: op.Epoch, attempts: op.Attempts, expiries: op.Expiries,
+		reason: op.Reason, redrives: t.redrives, err: op.Error, past: t.past,
+	}
 	m.touch(r)
 	switch {
 	case op.Reason == journal.Dead:
-		r.dead++ // the op that follows says what that means for the submission
-		m.stats.dead++
+		m.died(r, 1) // the op that follows says what that means for the submission
+	case op.Reason == journal.Skipped:
+		r.skips++
+		m.stats.skipped++
 	case op.NotBefore > m.now:
 		m.delay(r, op.Index, t)
 	default:
 		m.putBack(r, op.Index)
 	}
-	if op.Reason == journal.Failed || op.Reason == journal.Dead {
+	if op.Reason == journal.Failed || t.gone() {
 		m.stats.failed++
 	}
 }
@@ -201,6 +219,9 @@ func (m *machine) ApplyPriority(p journal.Priority) error {
 
 // close encodes the end of a submission. From now on nothing of it can be finished: whoever is told "ok" comes before.
 func (m *machine) close(r *record, state queue.SubmissionState, reason string, now queue.Time) {
+	if r.ending {
+		return // whoever came first decides
+	}
 	m.encode(now).End(journal.End{Seq: r.seq, State: state, Reason: reason})
 	m.doom(r, true)
 	m.batch.ending = append(m.batch.ending, r)
@@ -219,13 +240,13 @@ func (m *machine) finish(r *record) {
 func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.touch(r)
 	final := m.snapshot(nil, r)
-	m.holds.Each(&r.holds, func(slot uint32, _ *reserver.Hold) bool {
-		m.holds.Remove(&r.holds, slot)
-		return true
-	})
+	m.doom(r, false)
+	m.orphan(r)
 	m.ready(r, -int(r.sub.Available()))
 	m.stats.waiting -= uint64(r.waiting)
-	m.stats.dead -= uint64(r.dead)
+	m.stats.completed -= uint64(r.done)
+	m.stats.skipped -= uint64(r.skips)
+	m.bury(r, state)
 	r.ended = &ending{at: m.now, meta: r.sub.Meta(), reason: reason, spec: r.spec(), final: final}
 	m.backlog.Remove(r.sub)
 	r.state, r.sub = state, nil

@@ -15,6 +15,9 @@ type batch struct {
 	marked []marked      // reservations to give back when the commit fails
 	keyed  []*keyed      // idempotency keys to forget then
 	ending []*record     // submissions that it ends
+	dying  []*record     // by chunk that it ends for good, while its submission goes on
+	letter []*try        // dead letters that it redrives or deletes
+	revive []uint32      // seqs of submissions that it opens again
 	done   chan struct{} // closed after the commit and its effects, or its failure
 	err    error         // set before done is closed
 	next   *batch        // what it leads to: the batch that its completions joined when their outputs were written
@@ -190,7 +193,9 @@ func (s *Shard) refuse(b *batch, cause error) {
 		}
 		for _, r := range failed.ending {
 			s.m.doom(r, false)
+			s.m.expires(r)
 		}
+		s.m.undecide(failed)
 		close(failed.done)
 	}
 	if !errors.Is(cause, journal.ErrFull) {
@@ -226,7 +231,8 @@ func (s *Shard) freshBatch() *batch {
 	b := newBatch()
 	if spare := s.spare; spare != nil {
 		s.spare = nil
-		b.enc, b.marked, b.keyed, b.ending = spare.enc, spare.marked[:0], spare.keyed[:0], spare.ending[:0]
+		b.enc, b.marked, b.keyed = spare.enc, spare.marked[:0], spare.keyed[:0]
+		b.ending, b.dying, b.letter = spare.ending[:0], spare.dying[:0], spare.letter[:0]
 	}
 	return b
 }
@@ -240,7 +246,9 @@ func (s *Shard) recycle(b *batch) {
 	}
 	clear(b.keyed)
 	clear(b.ending)
+	clear(b.dying)
+	clear(b.letter)
 	s.mu.Lock()
-	s.spare = &batch{enc: b.enc, marked: b.marked, keyed: b.keyed, ending: b.ending}
+	s.spare = &batch{enc: b.enc, marked: b.marked, keyed: b.keyed, ending: b.ending, dying: b.dying, letter: b.letter}
 	s.mu.Unlock()
 }

@@ -165,7 +165,8 @@ func (s *Shard) join(m *machine, own *batch, list []journal.Completed, err error
 		delete(m.writing, mark.slot)
 		h := m.holds.At(mark.slot)
 		there := h != nil && h.Sequence == mark.sequence
-		if err != nil || !there || m.liveSeq(h.Seq).ending {
+		open := there && m.liveSeq(h.Seq) != nil && !m.liveSeq(h.Seq).ending
+		if err != nil || !open {
 			m.abandon(mark.slot, mark.sequence)
 			gone(i)
 			continue

@@ -9,6 +9,7 @@ type due struct {
 	seq   uint32
 	index uint32
 	whole bool
+	ends  bool // the submission's dead deadline
 }
 
 // dueHeap is a 4-ary heap by time: shallower than a binary one and a cache line per level.

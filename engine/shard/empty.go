@@ -23,7 +23,7 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 			break
 		}
 		r := m.liveSeq(d.seq)
-		if r == nil || !(d.whole && r.parked || !d.whole && r.tries[d.index] != nil && r.tries[d.index].waiting) {
+		if r == nil || d.ends || !(d.whole && r.parked || !d.whole && r.tries[d.index] != nil && r.tries[d.index].waiting) {
 			continue
 		}
 		if matches(q.Plan, r.meta()) && (next == 0 || d.at < next) {

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -60,7 +61,7 @@ func (r *record) counted(t *queue.Token) bool {
 
 // failed decides what a failed try leads to and encodes it.
 func (m *machine) failed(r *record, item *queue.FailItem, now queue.Time) {
-	op := m.tried(r, item.Token.Index, journal.Failed)
+	op := m.tried(r, item.Token.Index, journal.Failed, now)
 	op.Epoch, op.Sequence = item.Token.Epoch, item.Token.Sequence
 	op.Error = clip(item.Error, queue.MaxErrorBytes)
 	switch {
@@ -76,8 +77,12 @@ func (m *machine) failed(r *record, item *queue.FailItem, now queue.Time) {
 }
 
 // tried counts one more try of a chunk.
-func (m *machine) tried(r *record, index uint32, reason journal.ReturnReason) journal.Returned {
+func (m *machine) tried(r *record, index uint32, reason journal.ReturnReason, now queue.Time) journal.Returned {
 	op := journal.Returned{Seq: r.seq, Index: index, Reason: reason, Attempts: 1}
+	if slot, held := m.holds.Find(r.seq, index); held {
+		h := m.holds.At(slot)
+		op.Consumer, op.Held = m.holds.Consumer(h), uint32(min(max(now-h.Reserved, 0), math.MaxUint32))
+	}
 	if t := r.tries[index]; t != nil {
 		op.Attempts, op.Expiries = t.attempts+1, t.expiries
 	}
@@ -97,15 +102,21 @@ func (m *machine) maxAttempts(r *record) uint16 {
 // exhausted ends a chunk that has no try left, and with it the submission unless its policy keeps the damage to the chunk.
 func (m *machine) exhausted(r *record, op journal.Returned, now queue.Time) {
 	op.Reason, op.NotBefore = journal.Dead, 0
-	m.encode(now).Return(op)
 	policy := r.policy
 	if policy == queue.Inherit {
 		policy = m.settings.OnExhausted
 	}
-	if policy == queue.FailSubmission || policy == queue.Inherit {
+	if policy == queue.Skip {
+		op.Reason = journal.Skipped
+	}
+	m.encode(now).Return(op)
+	budget := r.details().maxFailed
+	if policy == queue.FailSubmission || policy == queue.Inherit || budget > 0 && r.dead+r.skips+r.dying >= budget {
 		m.close(r, queue.Failed, op.Error, now)
 		return
 	}
+	r.dying++
+	m.batch.dying = append(m.batch.dying, r)
 	m.encode(now).End(journal.End{Seq: r.seq, State: queue.CompletedWithDead})
 }
 
@@ -137,7 +148,7 @@ func (m *machine) extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 			m.ready(r, -1)
 			slot = m.holds.Add(&r.holds, reserver.Hold{
 				Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.seq, Index: t.Index, Attempt: r.attempt(t.Index), Counted: true,
-				Doomed: r.ending, Reserved: now, Deadline: now,
+				Reserved: now, Deadline: now,
 			}, "")
 			s = holder
 		}

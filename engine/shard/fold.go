@@ -132,7 +132,7 @@ func (s *Shard) encode(m *machine, f *foldSlice) {
 	for _, r := range f.dirty {
 		if r.state == queue.Open {
 			r.dirty = false
-			row := store.Row{Seq: r.seq, ID: r.id, State: m.snapshot(nil, r)}
+			row := store.Row{Seq: r.seq, ID: r.id, State: m.snapshot(nil, r), Reopened: r.reopened}
 			if !r.stored || r.reshaped {
 				row.Spec, r.reshaped = r.spec(), false
 			}
@@ -169,10 +169,13 @@ func (s *Shard) forget(m *machine, f *foldSlice) {
 	defer s.mu.Unlock()
 	for _, r := range f.dirty {
 		r.stored = true
+		m.rowed(r)
 	}
 	for _, r := range f.ending {
 		delete(m.ended, r.id)
 		m.order.remove(r)
+		m.graves.remove(r)
+		m.rowed(r)
 	}
 }
 

@@ -26,7 +26,7 @@ func (m *machine) draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 		Seq: m.nextSeq, ID: id, Chunks: n.Chunks.Count, Mul: mul, Add: add, Priority: n.Priority, Meta: n.Meta,
 		Prefix: n.Chunks.Prefix, Template: n.Chunks.Template, Group: n.Group, Trace: n.Trace,
 		OperationsPerChunk: max(n.OperationsPerChunk, 1), RunAt: runAt, DeadDeadline: n.DeadDeadline,
-		MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, Inline: len(n.Chunks.Inline) > 0,
+		MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailed: n.MaxFailedChunks, Inline: len(n.Chunks.Inline) > 0,
 		Attachment: len(n.Attachment) > 0, IdempotencyKey: n.IdempotencyKey, Fingerprint: n.Fingerprint,
 	}
 }
@@ -221,7 +221,7 @@ func (s *Shard) Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submis
 	var waits commits
 	if r := s.m.live(id); r != nil {
 		s.m.close(r, queue.Cancelled, "", now)
-		waits.add(s.m.batch)
+		waits.add(s.pending()) // or what ends it already
 	}
 	s.mu.Unlock()
 	if err := s.wait(waits); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/store"
 )
 
 // machine is the shard's state. Every input carries its time and its random seed; there is no clock, no goroutine and no
@@ -23,11 +24,17 @@ type machine struct {
 	recent  recent
 	keys    keys
 
-	order *ordered                               // live submissions and ended ones without their history row, by id
-	ended map[queue.SubmissionID]*record         // ended, history row not yet written
-	gone  []*record                              // the same, in the order of their end
-	dirty []*record                              // changed since their last row
-	watch map[queue.SubmissionID][]chan struct{} // closed when the submission ends
+	graves  *ordered                               // those with dead letters, open or not yet in the history, by id
+	letters map[queue.SubmissionID]uint32          // dead letters of the ended ones
+	revive  map[uint32]*revival                    // by seq: ended ones that are about to be opened again
+	opened  int                                    // submissions that the history still has, though they are open again
+	closing int                                    // submissions whose end is on its way to the disk
+	orphans []*record                              // ended ones whose reservations are still in the table
+	order   *ordered                               // live submissions and ended ones without their history row, by id
+	ended   map[queue.SubmissionID]*record         // ended, history row not yet written
+	gone    []*record                              // the same, in the order of their end
+	dirty   []*record                              // changed since their last row
+	watch   map[queue.SubmissionID][]chan struct{} // closed when the submission ends
 
 	batch   *batch            // the open one
 	writing map[uint32]*batch // by slot: reservations whose outputs are being written
@@ -39,6 +46,7 @@ type machine struct {
 	rnd     *rand.Rand
 	replay  bool
 	history func(queue.SubmissionID) (bool, error) // at recovery: does the history hold it?
+	row     func(seq uint32) (*store.Ended, error) // at recovery: its row there, or nil
 
 	scorings    map[string]*scoring // by the key of a scored branch
 	scoringUses uint64
@@ -51,6 +59,9 @@ type machine struct {
 // counters are what the backlog and the reserver do not count themselves. The totals count from the server's start.
 type counters struct {
 	waiting, parked, dead, operations             uint64
+	completed, skipped                            uint64 // chunks of open submissions
+	buried                                        uint64 // dead letters of ended submissions
+	orphaned                                      uint64 // reservations of ended submissions
 	inserted, reserved, done, failed              uint64
 	expired, released, submissions, submissionEnd uint64
 	commits, commitBytes                          uint64
@@ -62,6 +73,9 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		backlog: backlog.New(),
 		holds:   reserver.New(now, 0),
 		order:   &ordered{},
+		graves:  &ordered{},
+		letters: map[queue.SubmissionID]uint32{},
+		revive:  map[uint32]*revival{},
 		ended:   map[queue.SubmissionID]*record{},
 		watch:   map[queue.SubmissionID][]chan struct{}{},
 		keys:    newKeys(),

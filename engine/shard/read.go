@@ -187,7 +187,7 @@ func (s *Shard) listHistory(ctx context.Context, f *Filter, before queue.Submiss
 			if err != nil {
 				return nil, err
 			}
-			if f.matches(r) {
+			if f.matches(r) && !s.isOpen(r.id) {
 				list = append(list, r.info(s.options.Queue, r.ended.meta, 0))
 			}
 			before = rows[i].ID
@@ -197,6 +197,13 @@ func (s *Shard) listHistory(ctx context.Context, f *Filter, before queue.Submiss
 		}
 	}
 	return list, nil
+}
+
+// isOpen says that a submission is open; the history may have it all the same, if it was opened again.
+func (s *Shard) isOpen(id queue.SubmissionID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.live(id) != nil
 }
 
 // chunkSlice is how many chunks one hold of the mutex looks at, chunkSlices how many slices one call looks at most: a
@@ -270,6 +277,8 @@ func (t *try) describe(c *queue.Chunk) {
 	switch {
 	case t.reason == journal.Dead:
 		c.State = queue.ChunkDead
+	case t.reason == journal.Skipped:
+		c.State = queue.ChunkSkipped
 	case t.waiting:
 		c.State, c.NotBefore = queue.ChunkWaiting, t.notBefore
 	}
@@ -374,8 +383,8 @@ func (s *Shard) Outputs(ctx context.Context, id queue.SubmissionID, fn func(inde
 func (s *Shard) isDone(r *record, index uint32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.sub == nil {
-		return r.state == queue.Completed
+	if t := r.tries[index]; r.sub == nil { // ended meanwhile, and nothing of it changes any more
+		return t == nil && r.state == queue.Completed
 	}
 	return s.m.chunk(r, index).State == queue.ChunkDone
 }

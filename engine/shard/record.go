@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"strings"
+
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -17,7 +19,8 @@ type record struct {
 	holds    reserver.List
 	chunks   uint32
 	done     uint32
-	dead     uint32
+	dead     uint32 // not those given up
+	skips    uint32 // given up
 	seq      uint32
 	state    queue.SubmissionState
 	inline   bool
@@ -28,6 +31,7 @@ type record struct {
 	outputs  bool // some chunk has one (a hint: not known again after a restart)
 	stored   bool // has its row
 	reshaped bool // its spec changed since
+	reopened bool // the history still has it
 
 	id       queue.SubmissionID
 	prefix   string
@@ -35,6 +39,7 @@ type record struct {
 	ended    *ending
 	waiting  uint32 // chunks that wait for a retry time
 	attempts uint16 // max_attempts of its own, 0: the queue's
+	dying    uint32 // chunks whose end is on its way to the disk
 	policy   queue.OnExhausted
 	folded   bool       // has its history row, or is about to get it
 	known    queue.Meta // the submission's, once somebody reserved from it
@@ -43,7 +48,7 @@ type record struct {
 // details are the fields that few submissions have.
 type details struct {
 	template, group, trace string
-	operations             uint32
+	operations, maxFailed  uint32
 	runAt, deadDeadline    queue.Time
 	key                    string
 	fingerprint            [16]byte
@@ -67,7 +72,24 @@ type try struct {
 	expiries  uint8
 	reason    journal.ReturnReason
 	waiting   bool // for notBefore
+	deciding  bool // a redrive or the deletion of this dead chunk is on its way to the disk
+	redrives  uint16
 	err       string
+	past      []queue.Attempt // the last queue.MaxAttemptsKept, oldest first
+}
+
+// gone says that the chunk is not offered again, unless somebody redrives it.
+func (t *try) gone() bool { return t.reason == journal.Dead || t.reason == journal.Skipped }
+
+// ended adds a try to the history of the chunk.
+func (t *try) ended(a queue.Attempt) {
+	if n := len(t.past); n > 0 {
+		t.past[n-1].Error = strings.Clone(clip(t.past[n-1].Error, queue.MaxPastErrorBytes))
+		if n == queue.MaxAttemptsKept {
+			t.past = append(t.past[:0], t.past[1:]...)
+		}
+	}
+	t.past = append(t.past, a)
 }
 
 var noDetails = details{operations: 1}
@@ -86,7 +108,7 @@ func newRecord(s *journal.Insert) *record {
 	}
 	d := details{
 		template: s.Template, group: s.Group, trace: s.Trace, operations: max(s.OperationsPerChunk, 1),
-		runAt: s.RunAt, deadDeadline: s.DeadDeadline, key: s.IdempotencyKey, fingerprint: s.Fingerprint,
+		maxFailed: s.MaxFailed, runAt: s.RunAt, deadDeadline: s.DeadDeadline, key: s.IdempotencyKey, fingerprint: s.Fingerprint,
 	}
 	if d != noDetails {
 		r.more = &d
@@ -101,22 +123,22 @@ func (r *record) spec() []byte {
 	return journal.AppendInsert(nil, &journal.Insert{
 		Seq: r.seq, ID: r.id, Chunks: r.chunks, Mul: mul, Add: add, Priority: r.priority, Meta: r.sub.Meta(),
 		Prefix: r.prefix, Template: d.template, Group: d.group, Trace: d.trace, OperationsPerChunk: d.operations,
-		RunAt: d.runAt, DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, Inline: r.inline,
+		RunAt: d.runAt, DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, MaxFailed: d.maxFailed, Inline: r.inline,
 		Attachment: r.attached, IdempotencyKey: d.key, Fingerprint: d.fingerprint,
 	})
 }
 
 // over says whether nothing is left to do.
-func (r *record) over() bool { return r.done+r.dead == r.chunks }
+func (r *record) over() bool { return r.done+r.dead+r.skips == r.chunks }
 
 // info is what is known about the submission now. `available` of its chunks are not taken.
 func (r *record) info(queueName string, meta queue.Meta, available uint32) queue.Submission {
 	d := r.details()
 	s := queue.Submission{
 		ID: r.id, Queue: queueName, State: r.state, Group: d.group, Meta: meta, Priority: r.priority, Chunks: r.chunks,
-		Waiting: r.waiting, Reserved: r.holds.Len(), Done: r.done, Dead: r.dead, OperationsPerChunk: d.operations,
+		Waiting: r.waiting, Reserved: r.holds.Len(), Done: r.done, Dead: r.dead, Skipped: r.skips, OperationsPerChunk: d.operations,
 		Prefix: r.prefix, Template: d.template, HasAttachment: r.attached, Created: r.id.Time(), RunAt: d.runAt,
-		DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, Trace: d.trace,
+		DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, MaxFailedChunks: d.maxFailed, Trace: d.trace,
 	}
 	switch {
 	case r.state != queue.Open:

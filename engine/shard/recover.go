@@ -67,6 +67,13 @@ func (s *Shard) load(ctx context.Context, m *machine) error {
 	m.applied = folded
 	m.replay = true
 	ended := endedIDs{store: s.store}
+	m.row = func(seq uint32) (*store.Ended, error) {
+		row, found, err := s.store.EndedBySeq(ctx, seq)
+		if err != nil || !found {
+			return nil, err
+		}
+		return &row, nil
+	}
 	m.history = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
 	return s.store.Load(ctx, func(row store.Row) error {
 		if err := m.load(row.Spec, row.State); err != nil {
@@ -145,6 +152,9 @@ func (s *Shard) recall(ctx context.Context, m *machine, now queue.Time) error {
 	}
 	for i := range newest {
 		m.lastID = max(m.lastID, newest[i].ID)
+	}
+	if err := s.recallLetters(ctx, m); err != nil {
+		return err
 	}
 	window := queue.MakeSubmissionID(max(now.Add(-queue.IdempotencyWindow), 1), 0, 0)
 	return s.store.EndedKeyed(ctx, window, func(row *store.Ended) error {

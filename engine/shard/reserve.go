@@ -110,7 +110,7 @@ func (m *machine) hold(r *record, index uint32, charge backlog.Charge, consumer 
 	p.token = queue.Token{Submission: r.id, Index: index, Epoch: m.epoch, Sequence: m.holds.NextSequence()}
 	p.token.Slot = m.holds.Add(&r.holds, reserver.Hold{
 		Sequence: p.token.Sequence, Epoch: m.epoch, Seq: r.seq, Index: index, Attempt: p.attempt, Counted: true,
-		Doomed: r.ending, Ledger: charge.Ledger, Reserved: now, Deadline: deadline,
+		Ledger: charge.Ledger, Reserved: now, Deadline: deadline,
 	}, consumer)
 	m.charged(p.token.Slot, charge)
 	return p
@@ -341,7 +341,7 @@ func (s *Shard) readInline(ctx context.Context, picks []pick, dst []queue.Reserv
 // dueItem says what a due entry still stands for.
 func (m *machine) dueItem(d due) (r *record, t *try) {
 	r = m.liveSeq(d.seq)
-	if r == nil || d.whole {
+	if r == nil || d.whole || d.ends {
 		return r, nil
 	}
 	if t = r.tries[d.index]; t == nil || !t.waiting || t.notBefore > d.at {
@@ -354,6 +354,7 @@ func (m *machine) dueItem(d due) (r *record, t *try) {
 // says whether more is due.
 func (m *machine) tick(now queue.Time, most int, slots []uint32) (more bool) {
 	m.keys.expire(now)
+	left := m.sweep(most)
 	slots = m.holds.Expired(slots[:0], now, most)
 	for _, slot := range slots {
 		m.expire(slot, now)
@@ -365,20 +366,26 @@ func (m *machine) tick(now queue.Time, most int, slots []uint32) (more bool) {
 			break
 		}
 		m.due.pop()
-		m.promote(d)
+		m.promote(d, now)
 	}
-	return len(slots) == most || n == most
+	return left || len(slots) == most || n == most
 }
 
 // expire encodes that a deadline passed; the chunk stays shielded until that is committed.
 func (m *machine) expire(slot uint32, now queue.Time) {
 	h := m.holds.At(slot)
-	m.batch.mark(slot, h.Sequence)
 	r := m.liveSeq(h.Seq)
-	op := m.tried(r, h.Index, journal.Expired)
+	if r == nil {
+		return // the submission has ended, and sweep comes to it
+	}
+	m.batch.mark(slot, h.Sequence)
+	m.stats.expired++
+	if r.ending {
+		return // what is being written decides; should it fail, the deadline is watched again
+	}
+	op := m.tried(r, h.Index, journal.Expired, now)
 	op.Epoch, op.Sequence = h.Epoch, h.Sequence
 	op.Error = "the reservation's deadline passed"
-	m.stats.expired++
 	if op.Attempts >= m.maxAttempts(r) || op.Expiries >= m.settings.MaxExpiries {
 		h.State = reserver.Dying
 		m.exhausted(r, op, now)
@@ -388,11 +395,13 @@ func (m *machine) expire(slot uint32, now queue.Time) {
 	m.encode(now).Return(op)
 }
 
-// promote offers what waited.
-func (m *machine) promote(d due) {
+// promote offers what waited, and ends what was to be done by now.
+func (m *machine) promote(d due, now queue.Time) {
 	r, t := m.dueItem(d)
 	switch {
 	case r == nil:
+	case d.ends:
+		m.close(r, queue.Expired, "its dead_deadline passed", now)
 	case d.whole && r.parked:
 		r.parked = false
 		m.stats.parked -= uint64(r.sub.Available())

@@ -54,7 +54,7 @@ func (m *machine) resolve(t *queue.Token) (*record, uint32, standing) {
 	switch {
 	case tried != nil && tried.waiting && tried.reason == journal.Expired && tried.sequence == t.Sequence && tried.epoch == t.Epoch:
 		return r, 0, waiting
-	case tried != nil && tried.reason == journal.Dead:
+	case tried != nil && tried.gone():
 		return r, 0, ended
 	case m.recent.by(t):
 		return r, 0, already
@@ -66,8 +66,11 @@ func (m *machine) resolve(t *queue.Token) (*record, uint32, standing) {
 // epoch are given once, and the MAC binds them to the chunk, so nothing but the table has to be looked at. nil says
 // nothing: resolve knows all cases. That the token is valid is for the caller to find out, outside of the mutex.
 func (m *machine) held(t *queue.Token) *reserver.Hold {
+	if m.closing > 0 || len(m.orphans) > 0 {
+		return nil // it may be of a submission that ends or has ended
+	}
 	h := m.holds.At(t.Slot)
-	if h == nil || h.Sequence != t.Sequence || h.Epoch != t.Epoch || h.Index != t.Index || h.Doomed {
+	if h == nil || h.Sequence != t.Sequence || h.Epoch != t.Epoch || h.Index != t.Index {
 		return nil
 	}
 	if h.State != reserver.Held && h.State != reserver.Expiring {
@@ -76,13 +79,15 @@ func (m *machine) held(t *queue.Token) *reserver.Hold {
 	return h
 }
 
-// doom marks the reservations of a submission that is about to end, or not after all.
+// doom notes that a submission is about to end, or not after all. It costs the same however much of it is reserved.
 func (m *machine) doom(r *record, ending bool) {
+	switch {
+	case ending && !r.ending:
+		m.closing++
+	case !ending && r.ending:
+		m.closing--
+	}
 	r.ending = ending
-	m.holds.Each(&r.holds, func(_ uint32, h *reserver.Hold) bool {
-		h.Doomed = ending
-		return true
-	})
 }
 
 func heldStanding(r *record, h *reserver.Hold) standing {
@@ -104,7 +109,7 @@ func (m *machine) endedStanding(t *queue.Token) (*record, uint32, standing) {
 		return nil, 0, absent
 	case t.Index >= r.chunks:
 		return r, 0, unknown
-	case r.state == queue.Completed:
+	case r.state == queue.Completed && r.skips == 0:
 		return r, 0, lost
 	}
 	return r, 0, ended
@@ -149,6 +154,9 @@ func (m *machine) abandon(slot uint32, sequence uint64) {
 		return
 	}
 	r, index := m.liveSeq(h.Seq), h.Index
+	if r == nil {
+		return // ended since: sweep comes to it
+	}
 	m.drop(r, slot)
 	if t := r.tries[index]; t != nil && t.waiting {
 		m.due.push(due{at: t.notBefore, seq: r.seq, index: index}) // promote may have met it while it was held

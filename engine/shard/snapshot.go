@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
@@ -22,12 +23,27 @@ import (
 // the process, and what waits is told by its try.
 const snapshotVersion = 1
 
-const snapshotOutputs = 1 // flag: some chunk has an output
+// The flags: some chunk has an output; each try is followed by its past.
+const (
+	snapshotOutputs = 1 << iota
+	snapshotPast
+)
 
 func (m *machine) snapshot(dst []byte, r *record) []byte {
+	return m.appendSnapshot(dst, r, r.sub)
+}
+
+// appendSnapshot is snapshot of a record whose chunks are elsewhere.
+func (m *machine) appendSnapshot(dst []byte, r *record, sub *backlog.Submission) []byte {
 	flags := byte(0)
 	if r.outputs {
 		flags |= snapshotOutputs
+	}
+	for _, t := range r.tries {
+		if len(t.past) > 0 || t.redrives > 0 {
+			flags |= snapshotPast
+			break
+		}
 	}
 	dst = append(dst, snapshotVersion, flags)
 	dst = binary.AppendUvarint(dst, uint64(r.applied))
@@ -35,18 +51,23 @@ func (m *machine) snapshot(dst []byte, r *record) []byte {
 	dst = binary.AppendUvarint(dst, uint64(r.dead))
 	dst = binary.AppendUvarint(dst, uint64(len(r.tries)))
 	var out []uint32
-	m.holds.Each(&r.holds, func(_ uint32, h *reserver.Hold) bool {
-		out = append(out, h.Index)
-		return true
-	})
+	if r.holds.Len() > 0 {
+		m.holds.Each(&r.holds, func(_ uint32, h *reserver.Hold) bool {
+			out = append(out, h.Index)
+			return true
+		})
+	}
 	for _, index := range slices.Sorted(maps.Keys(r.tries)) {
 		t := r.tries[index]
-		if _, held := m.holds.Find(r.seq, index); t.waiting && !held {
+		if t.waiting && !m.isHeld(r, index) {
 			out = append(out, index)
 		}
 		dst = t.append(binary.AppendUvarint(dst, uint64(index)))
+		if flags&snapshotPast != 0 {
+			dst = t.appendPast(dst)
+		}
 	}
-	return r.sub.AppendSnapshot(dst, out)
+	return sub.AppendSnapshot(dst, out)
 }
 
 func (t *try) append(dst []byte) []byte {
@@ -60,6 +81,51 @@ func (t *try) append(dst []byte) []byte {
 	return append(dst, t.err...)
 }
 
+// The flags of a past attempt: it ended by its deadline; its error is that of the try.
+const (
+	pastExpired = 1 << iota
+	pastSameError
+)
+
+func (t *try) appendPast(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(t.redrives))
+	dst = binary.AppendUvarint(dst, uint64(len(t.past)))
+	for i := range t.past {
+		a := &t.past[i]
+		flags := byte(0)
+		if a.Expired {
+			flags |= pastExpired
+		}
+		if a.Error == t.err {
+			flags |= pastSameError
+		}
+		dst = append(dst, flags)
+		dst = binary.AppendVarint(dst, int64(a.Ended))
+		dst = binary.AppendUvarint(dst, uint64(a.Held.Milliseconds()))
+		dst = appendText(dst, a.Consumer)
+		if flags&pastSameError == 0 {
+			dst = appendText(dst, a.Error)
+		}
+	}
+	return dst
+}
+
+func appendText(dst []byte, text string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
+func (t *try) restorePast(d *fields) {
+	t.redrives = uint16(d.within(math.MaxUint16))
+	for n := d.within(queue.MaxAttemptsKept); n > 0 && !d.bad; n-- {
+		flags := d.within(pastExpired | pastSameError)
+		a := queue.Attempt{Expired: flags&pastExpired != 0, Ended: queue.Time(d.int()), Held: time.Duration(d.within(math.MaxUint32)) * time.Millisecond, Consumer: d.text()}
+		if a.Error = t.err; flags&pastSameError == 0 {
+			a.Error = d.text()
+		}
+		t.past = append(t.past, a)
+	}
+}
+
 var errSnapshot = errors.New("shard: a submission's row is damaged or of a newer version")
 
 // restore reads a snapshot into r and returns the rest, which is the backlog's.
@@ -68,15 +134,24 @@ func (r *record) restore(b []byte) ([]byte, error) {
 		return nil, errSnapshot
 	}
 	d := fields{b: b[2:]}
+	if b[1] > snapshotOutputs|snapshotPast {
+		return nil, errSnapshot
+	}
 	r.outputs = b[1]&snapshotOutputs != 0
 	r.applied = journal.Position(d.uint())
 	r.done = uint32(d.within(uint64(r.chunks)))
 	r.dead = uint32(d.within(uint64(r.chunks - r.done)))
 	for n := d.uint(); n > 0 && !d.bad; n-- {
 		index := uint32(d.within(uint64(r.chunks - 1)))
-		t := &try{reason: journal.ReturnReason(d.within(uint64(journal.Dead))), attempts: uint16(d.within(math.MaxUint16)),
+		t := &try{reason: journal.ReturnReason(d.within(uint64(journal.Redriven))), attempts: uint16(d.within(math.MaxUint16)),
 			expiries: uint8(d.within(math.MaxUint8)), notBefore: queue.Time(d.int()), epoch: uint32(d.within(math.MaxUint32)),
 			sequence: d.uint(), err: d.text()}
+		if b[1]&snapshotPast != 0 {
+			t.restorePast(&d)
+		}
+		if t.reason == journal.Skipped {
+			r.skips++
+		}
 		if r.tries == nil {
 			r.tries = map[uint32]*try{}
 		}
@@ -136,44 +211,54 @@ func (d *fields) skip(size int) {
 
 // load brings a submission back from its row.
 func (m *machine) load(spec, state []byte) error {
-	s, err := journal.DecodeInsert(spec)
+	r, err := m.restored(spec, state)
 	if err != nil {
-		return err
-	}
-	r := newRecord(s)
-	chunks, err := r.restore(state)
-	if err != nil {
-		return err
-	}
-	sub, err := m.backlog.Restore(specOf(s), chunks)
-	if err != nil {
-		return err
-	}
-	if err := r.consistent(sub); err != nil {
 		return err
 	}
 	r.stored = true
-	r.sub, sub.Data = sub, r
 	m.nextSeq, m.lastID = max(m.nextSeq, r.seq), max(m.lastID, r.id)
-	m.order.add(r)
 	if r.details().key != "" {
 		m.remember(r)
 	}
 	return nil
 }
 
-// consistent checks a row against itself: every chunk is available, done or dead in it, and a chunk with a try is available
-// unless it is dead.
+// restored makes a record of a row, and takes it into the backlog without offering it.
+func (m *machine) restored(spec, state []byte) (*record, error) {
+	s, err := journal.DecodeInsert(spec)
+	if err != nil {
+		return nil, err
+	}
+	r := newRecord(s)
+	chunks, err := r.restore(state)
+	if err != nil {
+		return nil, err
+	}
+	sub, err := m.backlog.Restore(specOf(s), chunks)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.consistent(sub); err != nil {
+		m.backlog.Remove(sub)
+		return nil, err
+	}
+	r.sub, sub.Data = sub, r
+	m.order.add(r)
+	return r, nil
+}
+
+// consistent checks a row against itself: every chunk is available, done, dead or skipped in it, and a chunk with a try is
+// available unless it is dead or skipped.
 func (r *record) consistent(sub *backlog.Submission) error {
-	if sub.Available()+r.done+r.dead != r.chunks {
-		return fmt.Errorf("%w: of %d chunks %d are available, %d done and %d dead", errSnapshot, r.chunks, sub.Available(), r.done, r.dead)
+	if sub.Available()+r.done+r.dead+r.skips != r.chunks {
+		return fmt.Errorf("%w: of %d chunks %d are available, %d done, %d dead and %d skipped", errSnapshot, r.chunks, sub.Available(), r.done, r.dead, r.skips)
 	}
 	dead := uint32(0)
 	for index, t := range r.tries {
 		if t.reason == journal.Dead {
 			dead++
 		}
-		if sub.IsAvailable(index) == (t.reason == journal.Dead) {
+		if sub.IsAvailable(index) == t.gone() {
 			return fmt.Errorf("%w: chunk %d is available or dead, not both", errSnapshot, index)
 		}
 	}
@@ -185,12 +270,22 @@ func (r *record) consistent(sub *backlog.Submission) error {
 
 // settle ends a replay: what is left of it is put into its places and offered.
 func (m *machine) settle(now queue.Time) {
-	m.replay, m.history, m.now = false, nil, now
+	m.replay, m.history, m.row, m.now = false, nil, nil, now
 	m.stats = counters{}
+	m.graves = &ordered{}
+	for _, r := range m.gone {
+		if m.ended[r.id] == r && m.letters[r.id] > 0 {
+			m.graves.add(r)
+		}
+	}
+	for _, n := range m.letters {
+		m.stats.buried += uint64(n)
+	}
 	m.keys.settle()
 	m.backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*record)
 		m.backlog.Settle(sub)
+		m.expires(r)
 		if runAt := r.details().runAt; runAt > now {
 			r.parked = true
 			m.due.push(due{at: runAt, seq: r.seq, whole: true})
@@ -198,7 +293,12 @@ func (m *machine) settle(now queue.Time) {
 		for _, index := range slices.Sorted(maps.Keys(r.tries)) {
 			m.resume(r, index, r.tries[index])
 		}
+		if r.dead > 0 {
+			m.graves.add(r)
+		}
 		m.stats.dead += uint64(r.dead)
+		m.stats.completed += uint64(r.done)
+		m.stats.skipped += uint64(r.skips)
 		m.stats.waiting += uint64(r.waiting)
 		if r.parked {
 			m.stats.parked += uint64(sub.Available())
@@ -211,7 +311,7 @@ func (m *machine) settle(now queue.Time) {
 
 // resume makes a chunk wait again that waited at the time of its row.
 func (m *machine) resume(r *record, index uint32, t *try) {
-	if t.reason == journal.Dead || t.notBefore <= m.now || t.waiting {
+	if t.gone() || t.notBefore <= m.now || t.waiting {
 		return
 	}
 	if m.backlog.Withdraw(r.sub, index, false) == backlog.Taken {
@@ -219,4 +319,9 @@ func (m *machine) resume(r *record, index uint32, t *try) {
 		r.waiting++
 		m.due.push(due{at: t.notBefore, seq: r.seq, index: index})
 	}
+}
+
+func (m *machine) isHeld(r *record, index uint32) bool {
+	_, held := m.holds.Find(r.seq, index)
+	return held
 }

@@ -31,6 +31,7 @@ func (s *sim) tick() {
 				s.expire(x)
 			}
 		}
+		s.m.expireAll(s.now)
 	}}, failed, written)
 }
 
@@ -39,11 +40,14 @@ func (s *sim) tick() {
 func (s *sim) expire(x *modelSub) {
 	const why = "the reservation's deadline passed"
 	var late []int
-	ends := false
+	ends, last := false, uint32(0)
 	for i, c := range x.chunks {
 		if c.state == queue.ChunkReserved && c.hold.deadline <= s.now {
 			late = append(late, i)
-			ends = ends || s.lastExpiry(x, c) && s.m.endsSubmission(x)
+			if s.lastExpiry(x, c) {
+				ends = ends || s.m.endsSubmission(x, last)
+				last++
+			}
 		}
 	}
 	s.m.totals.expired += uint64(len(late))
@@ -54,9 +58,7 @@ func (s *sim) expire(x *modelSub) {
 	for _, i := range late {
 		c := x.chunks[i]
 		last := s.lastExpiry(x, c)
-		c.attempts++
-		c.expiries++
-		c.err, c.tried, c.expired, c.hold = why, c.hold.token, true, modelHold{}
+		c.try(c.hold.token, true, why, s.now)
 		if last {
 			s.m.totals.failed++
 			s.m.kill(x, c, why, s.now)
@@ -71,7 +73,10 @@ func (s *sim) lastExpiry(x *modelSub, c *modelChunk) bool {
 }
 
 func (s *sim) expireLast(x *modelSub, late []int, why string) {
-	dead := 0
+	dead, allowed := 0, 1
+	for s.m.onExhausted(x) != queue.FailSubmission && !s.m.endsSubmission(x, uint32(allowed-1)) {
+		allowed++
+	}
 	for _, i := range late {
 		c := x.chunks[i]
 		got, err := s.shard.Chunk(ctx, x.id, uint32(i))
@@ -82,20 +87,20 @@ func (s *sim) expireLast(x *modelSub, late []int, why string) {
 		if got.Attempts != c.attempts+1 || got.Error != why {
 			s.fail("chunk %s/%d after its deadline: %+v, it had %d attempts", x.id, i, got, c.attempts)
 		}
-		if got.State == queue.ChunkDead {
+		if got.State == queue.ChunkDead || got.State == queue.ChunkSkipped && s.m.gone(x) == queue.ChunkSkipped && s.lastExpiry(x, c) {
 			dead++
 			if !s.lastExpiry(x, c) {
 				s.fail("chunk %s/%d is dead with a try left", x.id, i)
 			}
-			c.state = queue.ChunkDead
 			s.m.totals.failed++
+			c.try(c.hold.token, true, why, s.now)
+			c.state = s.m.gone(x)
+			continue
 		}
-		c.attempts++
-		c.expiries++
-		c.err, c.tried, c.expired = why, c.hold.token, true
+		c.try(c.hold.token, true, why, s.now)
 	}
-	if dead != 1 {
-		s.fail("%d chunks of %s died at once, want 1: the end of the submission comes before the others", dead, x.id)
+	if dead != allowed {
+		s.fail("%d chunks of %s died at once, want %d: the end of the submission comes before the others", dead, x.id, allowed)
 	}
 	s.m.end(x, queue.Failed, why, s.now)
 }
@@ -115,6 +120,9 @@ func (s *sim) checkStats() {
 		CommitsTotal: got.CommitsTotal, CommitBytesTotal: got.CommitBytesTotal, JournalBytes: got.JournalBytes, StoreBytes: got.StoreBytes,
 	}
 	for _, x := range s.m.subs {
+		if x.state == queue.Open || x.state == queue.CompletedWithDead {
+			want.DeadLetters += uint64(x.count(queue.ChunkDead))
+		}
 		if x.state != queue.Open {
 			continue
 		}
@@ -124,6 +132,8 @@ func (s *sim) checkStats() {
 		want.Waiting += uint64(info.Waiting)
 		want.Reserved += uint64(info.Reserved)
 		want.Dead += uint64(info.Dead)
+		want.Done += uint64(info.Done)
+		want.Skipped += uint64(info.Skipped)
 		want.OperationsReady += uint64(info.Ready) * uint64(x.operations())
 		if want.OldestReady == 0 && info.Ready > 0 {
 			want.OldestReady = info.Created
@@ -140,6 +150,7 @@ func (s *sim) checkAll() {
 		s.checkChunks(x, nil, 1000)
 		s.checkOutputs(x)
 	}
+	s.checkLetters(queue.DeadFilter{}, 1000)
 	s.checkList(shard.Filter{}, 0, 1000)
 	for _, key := range []string{"a", "b", "c", "nobody"} {
 		s.checkValues(key)

@@ -163,6 +163,7 @@ func (s *sim) failSome() {
 		s.sameLength(len(got), len(items))
 	}
 	var effects []func()
+	dying := map[*modelSub]uint32{}
 	for i := range items {
 		it, f := &items[i], &call[i]
 		counted := it.standing == holds || it.standing == free && it.token.Epoch < s.epoch && !same(it.c.tried, it.token)
@@ -171,8 +172,11 @@ func (s *sim) failSome() {
 		}
 		effects = append(effects, func() { s.failed(it, f) })
 		decided(items, i)
-		if s.lastTry(it, f) && s.m.endsSubmission(it.x) {
-			endsFor(items[i+1:], it.x)
+		if s.lastTry(it, f) {
+			if s.m.endsSubmission(it.x, dying[it.x]) {
+				endsFor(items[i+1:], it.x)
+			}
+			dying[it.x]++
 		}
 	}
 	s.takeEffect(effects, failed, written)
@@ -202,8 +206,7 @@ func (s *sim) failed(it *item, f *queue.FailItem) {
 	}
 	last := s.lastTry(it, f)
 	text := f.Error[:min(len(f.Error), queue.MaxErrorBytes)]
-	c.attempts++
-	c.err, c.tried, c.expired, c.hold = text, it.token, false, modelHold{}
+	c.try(it.token, false, text, s.now)
 	s.m.totals.failed++
 	switch {
 	case last:

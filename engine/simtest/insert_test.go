@@ -39,6 +39,12 @@ func (s *sim) draw() queue.NewSubmission {
 	if s.chance(30) {
 		n.OnExhausted = pickOf(s, queue.FailSubmission, queue.DeadLetter, queue.Skip)
 	}
+	if s.chance(20) {
+		n.MaxFailedChunks = uint32(1 + s.r.IntN(3))
+	}
+	if s.chance(6) {
+		n.DeadDeadline = s.now.Add(pickOf(s, time.Second, 10*time.Second, time.Hour))
+	}
 	if s.chance(10) {
 		n.Group, n.Trace, n.DeadDeadline = fmt.Sprint("g", s.r.IntN(3)), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", s.now+1000
 	}

@@ -44,7 +44,9 @@ type modelSub struct {
 }
 
 type modelChunk struct {
-	state     queue.ChunkState // Ready, Waiting, Reserved, Done or Dead
+	state     queue.ChunkState // Ready, Waiting, Reserved, Done, Dead or Skipped
+	past      []queue.Attempt
+	redrives  uint16
 	attempts  uint16
 	expiries  uint8
 	err       string
@@ -109,12 +111,12 @@ func (x *modelSub) info() queue.Submission {
 	s := queue.Submission{
 		ID: x.id, Queue: queueName, State: x.state, Group: n.Group, Meta: n.Meta, Priority: n.Priority, Chunks: n.Chunks.Count,
 		Ready: x.count(queue.ChunkReady), Waiting: x.count(queue.ChunkWaiting), Reserved: x.count(queue.ChunkReserved),
-		Done: x.count(queue.ChunkDone), Dead: x.count(queue.ChunkDead), OperationsPerChunk: x.operations(), Prefix: n.Chunks.Prefix,
+		Done: x.count(queue.ChunkDone), Dead: x.count(queue.ChunkDead), Skipped: x.count(queue.ChunkSkipped), OperationsPerChunk: x.operations(), Prefix: n.Chunks.Prefix,
 		Template: n.Chunks.Template, HasAttachment: len(n.Attachment) > 0, Created: x.id.Time(), RunAt: x.runAt, DeadDeadline: n.DeadDeadline,
-		Finished: x.finished, MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, Failure: x.failure, Trace: n.Trace,
+		Finished: x.finished, MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailedChunks: n.MaxFailedChunks, Failure: x.failure, Trace: n.Trace,
 	}
 	if x.state != queue.Open {
-		s.Skipped = s.Ready + s.Waiting + s.Reserved
+		s.Skipped += s.Ready + s.Waiting + s.Reserved
 		s.Ready, s.Waiting, s.Reserved = 0, 0, 0
 	} else if x.parked {
 		s.Waiting += s.Ready
@@ -133,7 +135,7 @@ func (x *modelSub) chunk(index int) queue.Chunk {
 	switch {
 	case c.state == queue.ChunkDone:
 		info.Output = c.output
-	case c.state == queue.ChunkDead:
+	case c.state == queue.ChunkDead || c.state == queue.ChunkSkipped:
 	case x.state != queue.Open:
 		info.State = queue.ChunkSkipped
 	case c.state == queue.ChunkReserved:
@@ -308,13 +310,45 @@ func (m *model) maxAttempts(x *modelSub) uint16 {
 	return m.settings.MaxAttempts
 }
 
-// endsSubmission says whether a chunk without a try left takes its submission along.
-func (m *model) endsSubmission(x *modelSub) bool {
-	rule := x.asked.OnExhausted
-	if rule == queue.Inherit {
-		rule = m.settings.OnExhausted
+func (m *model) onExhausted(x *modelSub) queue.OnExhausted {
+	if x.asked.OnExhausted == queue.Inherit {
+		return m.settings.OnExhausted
 	}
-	return rule == queue.FailSubmission
+	return x.asked.OnExhausted
+}
+
+// endsSubmission says whether a chunk without a try left takes its submission along, when `more` others of it have none left
+// that are not counted yet.
+func (m *model) endsSubmission(x *modelSub, more uint32) bool {
+	budget := x.asked.MaxFailedChunks
+	return m.onExhausted(x) == queue.FailSubmission || budget > 0 && x.count(queue.ChunkDead)+x.count(queue.ChunkSkipped)+more >= budget
+}
+
+// gone is what a chunk without a try left becomes.
+func (m *model) gone(x *modelSub) queue.ChunkState {
+	if m.onExhausted(x) == queue.Skip {
+		return queue.ChunkSkipped
+	}
+	return queue.ChunkDead
+}
+
+// tried counts a try of the chunk in hand, and takes the chunk from its holder.
+func (c *modelChunk) try(t queue.Token, expired bool, text string, now queue.Time) {
+	a := queue.Attempt{Ended: now, Expired: expired, Error: text}
+	if c.state == queue.ChunkReserved {
+		a.Consumer, a.Held = c.hold.consumer, now.Sub(c.hold.reserved)
+	}
+	if n := len(c.past); n > 0 {
+		last := &c.past[n-1]
+		last.Error = last.Error[:min(len(last.Error), queue.MaxPastErrorBytes)]
+	}
+	c.past = append(c.past, a)
+	c.past = c.past[max(0, len(c.past)-queue.MaxAttemptsKept):]
+	c.attempts++
+	if expired {
+		c.expiries++
+	}
+	c.err, c.tried, c.expired, c.hold = text, t, expired, modelHold{}
 }
 
 func (m *model) end(x *modelSub, state queue.SubmissionState, failure string, now queue.Time) {
@@ -323,9 +357,9 @@ func (m *model) end(x *modelSub, state queue.SubmissionState, failure string, no
 }
 
 func (m *model) endIfOver(x *modelSub, now queue.Time) {
-	done, dead := x.count(queue.ChunkDone), x.count(queue.ChunkDead)
+	done, dead, skipped := x.count(queue.ChunkDone), x.count(queue.ChunkDead), x.count(queue.ChunkSkipped)
 	switch {
-	case x.state != queue.Open || done+dead < x.asked.Chunks.Count:
+	case x.state != queue.Open || done+dead+skipped < x.asked.Chunks.Count:
 	case dead > 0:
 		m.end(x, queue.CompletedWithDead, "", now)
 	default:
@@ -344,8 +378,9 @@ func (m *model) complete(x *modelSub, c *modelChunk, t queue.Token, output []byt
 
 // kill takes the last try of a chunk away.
 func (m *model) kill(x *modelSub, c *modelChunk, reason string, now queue.Time) {
-	c.state, c.hold = queue.ChunkDead, modelHold{}
-	if m.endsSubmission(x) {
+	ends := m.endsSubmission(x, 0)
+	c.state, c.hold = m.gone(x), modelHold{}
+	if ends {
 		m.end(x, queue.Failed, reason, now)
 		return
 	}
@@ -363,6 +398,15 @@ func (m *model) restart(now queue.Time) {
 		}
 	}
 	m.promote(now)
+}
+
+// expireAll ends the submissions whose dead deadline passed.
+func (m *model) expireAll(now queue.Time) {
+	for _, x := range m.subs {
+		if at := x.asked.DeadDeadline; x.state == queue.Open && at != 0 && at <= now {
+			m.end(x, queue.Expired, "its dead_deadline passed", now)
+		}
+	}
 }
 
 // promote offers what waited until now.

@@ -14,6 +14,8 @@ type Row struct {
 	ID    queue.SubmissionID
 	Spec  []byte // what never changes; nil in a Fold: it is stored already
 	State []byte // what does; nil after a Load: it was never stored
+
+	Reopened bool // in a Fold: the history has it, and is to forget it
 }
 
 // Ended is a submission in the history.
@@ -46,6 +48,11 @@ func (s *Store) Fold(ctx context.Context, rows []Row, ended []Ended) error {
 
 func (w *writer) putRow(r *Row) error {
 	seq := int64(r.Seq)
+	if r.Reopened {
+		if _, err := w.dropHistory.Exec(int64(r.ID)); err != nil {
+			return err
+		}
+	}
 	if r.Spec != nil {
 		crc := sum(0).number(seq).number(int64(r.ID)).bytes(r.Spec)
 		if _, err := w.putSubmission.Exec(seq, int64(r.ID), crc.stored(), r.Spec); err != nil {

@@ -30,6 +30,8 @@ const (
 	CodeUnknownStrategy   = "unknown_strategy"
 	CodeUnknownValue      = "unknown_value"
 	CodeUnknownPlugin     = "unknown_plugin"
+	CodeUnknownDeadLetter = "unknown_dead_letter"
+	CodeUnknownBulk       = "unknown_bulk_operation"
 	CodeConflict          = "conflict"
 	CodeIdempotencyReuse  = "idempotency_key_reused"
 	CodeTooLarge          = "too_large"

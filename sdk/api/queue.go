@@ -58,7 +58,10 @@ type Stats struct {
 	Reserved                 uint64  `json:"reserved"`
 	Paused                   uint64  `json:"paused"`
 	Blocked                  uint64  `json:"blocked"`
+	Done                     uint64  `json:"done"`
+	Skipped                  uint64  `json:"skipped"`
 	Dead                     uint64  `json:"dead"`
+	DeadLetters              uint64  `json:"dead_letters"` // dead chunks that can be redriven, also those of submissions that completed with dead ones
 	OperationsReady          uint64  `json:"operations_ready"`
 	SubmissionsOpen          uint64  `json:"submissions_open"`
 	ConsumersWaiting         uint64  `json:"consumers_waiting"`

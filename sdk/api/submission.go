@@ -1,6 +1,6 @@
 package api
 
-// The states of a submission. Every state but StateOpen is final.
+// The states of a submission. StateCompletedWithDead is open again after a redrive; the other states but StateOpen are final.
 const (
 	StateOpen              = "open"
 	StateCompleted         = "completed"
@@ -20,7 +20,8 @@ type NewSubmission struct {
 	RunAt              Time   `json:"run_at,omitzero"`
 	DeadDeadline       Time   `json:"dead_deadline,omitzero"`
 	MaxAttempts        uint16 `json:"max_attempts,omitempty"`
-	OnExhausted        string `json:"on_exhausted,omitempty"` // fail_submission, dead_letter or skip
+	OnExhausted        string `json:"on_exhausted,omitempty"`      // fail_submission, dead_letter or skip
+	MaxFailedChunks    uint32 `json:"max_failed_chunks,omitempty"` // dead or skipped before the submission fails; 0: any number
 	Group              string `json:"group,omitempty"`
 }
 
@@ -44,6 +45,7 @@ type NewSubmissionHead struct {
 	DeadDeadline       Time   `json:"dead_deadline,omitzero"`
 	MaxAttempts        uint16 `json:"max_attempts,omitempty"`
 	OnExhausted        string `json:"on_exhausted,omitempty"`
+	MaxFailedChunks    uint32 `json:"max_failed_chunks,omitempty"`
 	Group              string `json:"group,omitempty"`
 }
 
@@ -63,8 +65,8 @@ type Submission struct {
 	Waiting            uint32 `json:"waiting"`           // wait for a time: run_at or a retry
 	Reserved           uint32 `json:"reserved"`          // held by consumers
 	Done               uint32 `json:"done"`              // completed
-	Dead               uint32 `json:"dead"`              // out of attempts
-	Skipped            uint32 `json:"skipped,omitempty"` // not done when the submission ended
+	Dead               uint32 `json:"dead"`              // dead letters, or what ended a failed submission
+	Skipped            uint32 `json:"skipped,omitempty"` // given up; of an ended one, all that is neither done nor dead
 	CreatedAt          Time   `json:"created_at"`
 	Meta               Meta   `json:"meta,omitempty"`
 	Priority           int64  `json:"priority,omitempty"`
@@ -78,6 +80,7 @@ type Submission struct {
 	FinishedAt         Time   `json:"finished_at,omitzero"`
 	MaxAttempts        uint16 `json:"max_attempts,omitempty"`
 	OnExhausted        string `json:"on_exhausted,omitempty"`
+	MaxFailedChunks    uint32 `json:"max_failed_chunks,omitempty"`
 	Failure            string `json:"failure,omitempty"` // why it failed
 	Trace              string `json:"trace,omitempty"`   // W3C traceparent, optionally ";" and tracestate
 }

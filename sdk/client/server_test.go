@@ -22,6 +22,69 @@ func connect(t *testing.T, url string) *client.Client {
 	return c
 }
 
+// Dead letters over the wire: found, redriven, deleted, and many at once.
+func TestDeadLettersOnServer(t *testing.T) {
+	t.Parallel()
+	c, ctx := connect(t, serve(t)), t.Context()
+	s, err := c.Insert(ctx, "default", &api.NewSubmission{
+		Chunks: api.Chunks{Count: 6, Template: "{index}"}, MaxAttempts: 1, OnExhausted: "dead_letter", MaxFailedChunks: 6,
+	})
+	if err != nil || s.MaxFailedChunks != 6 || s.OnExhausted != "dead_letter" {
+		t.Fatalf("insert: got %+v %v, want the policy and the budget as asked", s, err)
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	var once sync.Once
+	work := func(ctx context.Context, _ *client.Chunk) ([]byte, error) { return nil, errors.New("no luck in 3 ms") }
+	go func() {
+		_, _ = c.Wait(ctx, s.ID)
+		once.Do(stop)
+	}()
+	if err := c.Work(working, client.WorkOptions{Concurrency: 2}, work); err != nil {
+		t.Fatal(err)
+	}
+	filter := api.DeadFilter{Submission: s.ID}
+	var dead []api.DeadLetter
+	for d, err := range c.DeadLetters(ctx, "default", filter) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead = append(dead, d)
+	}
+	groups, err := c.DeadGroups(ctx, "default", filter)
+	if err != nil || len(dead) != 6 || len(groups.Items) != 1 || groups.Items[0].Pattern != "no luck in <n> ms" || !groups.Whole {
+		t.Fatalf("got %d dead letters in the groups %+v, %v; want 6 in one", len(dead), groups, err)
+	}
+	if d, err := c.DeadLetter(ctx, "default", s.ID, 3); err != nil || len(d.History) != 1 || d.History[0].Error != "no luck in 3 ms" {
+		t.Errorf("dead letter 3: got %+v %v, want its one try", d, err)
+	}
+	if sub, err := c.Redrive(ctx, "default", s.ID, 3); err != nil || sub.State != api.StateOpen || sub.Ready != 1 || sub.Dead != 5 {
+		t.Errorf("redrive: got %+v %v, want an open submission with 1 ready and 5 dead", sub, err)
+	}
+	if err := c.DeleteDeadLetter(ctx, "default", s.ID, 3); client.CodeOf(err) != api.CodeUnknownDeadLetter {
+		t.Errorf("deletion of what was redriven: got %v, want %s", err, api.CodeUnknownDeadLetter)
+	}
+	if err := c.DeleteDeadLetter(ctx, "default", s.ID, 4); err != nil {
+		t.Error(err)
+	}
+	b, err := c.StartBulk(ctx, &api.BulkRequest{Queue: "default", Action: api.BulkRedrive, Filter: filter, RatePerSecond: 1})
+	if err != nil || b.State != api.BulkRunning || b.Filter != filter {
+		t.Fatalf("bulk operation: got %+v %v, want it running", b, err)
+	}
+	if b, err = c.CancelBulk(ctx, b.ID); err != nil || b.State != api.BulkCancelled {
+		t.Errorf("cancel: got %+v %v", b, err)
+	}
+	if now, err := c.Bulk(ctx, b.ID); err != nil || *now != *b {
+		t.Errorf("the cancelled operation: got %+v %v, want %+v", now, err, b)
+	}
+	for first, err := range c.Bulks(ctx) {
+		if err != nil || first != *b {
+			t.Errorf("the list of operations begins with %+v %v, want %+v", first, err, b)
+		}
+		break
+	}
+}
+
 // Two consumers share the work of a real server; every chunk is completed once, with its own output.
 func TestWorkOnServer(t *testing.T) {
 	t.Parallel()

@@ -180,6 +180,9 @@ func appendInsertFields(dst []byte, n *api.NewSubmission, first bool) []byte {
 	if n.OnExhausted != "" {
 		dst = AppendString(member(dst, &first, "on_exhausted"), n.OnExhausted)
 	}
+	if n.MaxFailedChunks != 0 {
+		dst = strconv.AppendUint(member(dst, &first, "max_failed_chunks"), uint64(n.MaxFailedChunks), 10)
+	}
 	if n.Group != "" {
 		dst = AppendString(member(dst, &first, "group"), n.Group)
 	}

@@ -132,6 +132,10 @@ func (s *scanner) insertField(r *InsertRequest, name []byte, seen *fields) {
 		if s.fresh(seen, 7) {
 			r.OnExhausted = s.str()
 		}
+	case "max_failed_chunks":
+		if s.fresh(seen, 9) {
+			r.MaxFailedChunks = uint32(s.uint(math.MaxUint32, uint32Detail))
+		}
 	case "group":
 		if s.fresh(seen, 8) {
 			r.Group = s.str()

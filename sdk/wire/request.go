@@ -25,6 +25,7 @@ type InsertRequest struct {
 	DeadDeadline       int64
 	MaxAttempts        uint16
 	OnExhausted        []byte
+	MaxFailedChunks    uint32
 	Group              []byte
 
 	scratch []byte

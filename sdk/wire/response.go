@@ -85,6 +85,7 @@ type Submission struct {
 	FinishedAt         int64
 	MaxAttempts        uint16
 	OnExhausted        string
+	MaxFailedChunks    uint32
 	Failure            string
 	Trace              string
 }

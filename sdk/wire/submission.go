@@ -54,6 +54,9 @@ func (s *Submission) Append(dst []byte) []byte {
 		dst = appendUint(dst, `,"max_attempts":`, uint32(s.MaxAttempts))
 	}
 	dst = appendText(dst, `,"on_exhausted":`, s.OnExhausted)
+	if s.MaxFailedChunks != 0 {
+		dst = appendUint(dst, `,"max_failed_chunks":`, s.MaxFailedChunks)
+	}
 	dst = appendText(dst, `,"failure":`, s.Failure)
 	dst = appendText(dst, `,"trace":`, s.Trace)
 	return append(dst, '}')
@@ -130,6 +133,8 @@ func (s *scanner) submissionCount(sub *Submission, name []byte, seen *fields) bo
 		dst, bit = &sub.Skipped, 9
 	case "operations_per_chunk":
 		dst, bit = &sub.OperationsPerChunk, 10
+	case "max_failed_chunks":
+		dst, bit = &sub.MaxFailedChunks, 25
 	default:
 		return false
 	}

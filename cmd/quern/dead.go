@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// deadCommand is the parent of the commands on dead letters.
+func (a *app) deadCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "dead", Short: "List, redrive and delete chunks that are out of attempts", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(a.deadListCommand(), a.deadGroupsCommand(), a.deadGetCommand(),
+		a.deadActCommand(api.BulkRedrive, "Offer dead chunks again, with no try counted"),
+		a.deadActCommand(api.BulkDelete, "Give dead chunks up for good"))
+	return c
+}
+
+// deadFilter is the filter of dead letters as flags.
+type deadFilter struct{ submission, fingerprint string }
+
+func (f *deadFilter) flags(c *cobra.Command) {
+	c.Flags().StringVar(&f.submission, "submission", "", "only those of this submission")
+	c.Flags().StringVar(&f.fingerprint, "fingerprint", "", "only those with this fingerprint, as dead groups shows it")
+}
+
+func (f *deadFilter) api() api.DeadFilter {
+	return api.DeadFilter{Submission: f.submission, Fingerprint: f.fingerprint}
+}
+
+func (a *app) deadListCommand() *cobra.Command {
+	var f deadFilter
+	var limit int
+	c := &cobra.Command{
+		Use: "list", Short: "List dead letters, those of the newest submission first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			var all []api.DeadLetter
+			for d, err := range c.DeadLetters(cmd.Context(), a.queueName(), f.api()) {
+				if err != nil {
+					return err
+				}
+				if all = append(all, d); len(all) == limit {
+					break
+				}
+			}
+			return printList(a, all, []string{"CHUNK", "DIED", "ATTEMPTS", "REDRIVES", "CONSUMER", "FINGERPRINT", "ERROR"}, func(d api.DeadLetter) []string {
+				return []string{d.Submission + "/" + number(d.Index), moment(d.DiedAt), number(d.Attempts), number(d.Redrives), d.Consumer, d.Fingerprint, strconv.Quote(d.Error)}
+			})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	f.flags(c)
+	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most so many")
+	return c
+}
+
+func (a *app) deadGroupsCommand() *cobra.Command {
+	var f deadFilter
+	c := &cobra.Command{
+		Use: "groups", Short: "Group dead letters by the kind of their errors, the largest group first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			got, err := c.DeadGroups(cmd.Context(), a.queueName(), f.api())
+			if err != nil {
+				return err
+			}
+			if !got.Whole {
+				fmt.Fprintln(a.err, "quern: there are more dead letters than were looked at; the counts are of the newest 100,000")
+			}
+			return printList(a, got.Items, []string{"COUNT", "SUBMISSIONS", "LAST", "FINGERPRINT", "PATTERN"}, func(g api.DeadGroup) []string {
+				return []string{number(g.Count), number(g.Submissions), moment(g.LastDiedAt), g.Fingerprint, strconv.Quote(g.Pattern)}
+			})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	f.flags(c)
+	return c
+}
+
+func (a *app) deadGetCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "get ID/INDEX", Short: "Show a dead letter with the history of its last 10 tries", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, index, err := parseChunk(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			d, err := c.DeadLetter(cmd.Context(), a.queueName(), id, index)
+			if err != nil {
+				return err
+			}
+			return printOne(a, *d, deadFields)
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func deadFields(d api.DeadLetter) [][2]string {
+	fields := [][2]string{
+		{"chunk", d.Submission + "/" + number(d.Index)},
+		{"submission is", d.SubmissionState},
+		{"died", moment(d.DiedAt)},
+		{"attempts", number(d.Attempts)},
+		{"expiries", number(d.Expiries)},
+		{"redrives", number(d.Redrives)},
+		{"fingerprint", d.Fingerprint},
+		{"error", d.Error},
+	}
+	for i, try := range d.History {
+		held := time.Duration(try.HeldMS) * time.Millisecond
+		fields = append(fields, [2]string{"try " + strconv.Itoa(i+1), fmt.Sprintf("%s  %s  held %s  %s", moment(try.EndedAt), try.Consumer, held, try.Error)})
+	}
+	return fields
+}
+
+// parseChunk reads SUBMISSION/INDEX.
+func parseChunk(text string) (id string, index uint32, err error) {
+	id, number, _ := strings.Cut(text, "/")
+	n, err := strconv.ParseUint(number, 10, 32)
+	if _, wrong := queue.ParseSubmissionID(id); wrong != nil || err != nil {
+		return "", 0, usageError{fmt.Errorf("%q is not a chunk: give the submission's id and the index, such as 7130316829368545284/12", text)}
+	}
+	return id, uint32(n), nil
+}
+
+// deadActCommand redrives or deletes dead letters: those named, or, as a bulk operation, all that the flags mean.
+func (a *app) deadActCommand(action, short string) *cobra.Command {
+	var f deadFilter
+	var all, dryRun bool
+	var rate uint32
+	c := &cobra.Command{
+		Use: action + " [ID/INDEX...]", Short: short + ": those named, or with --all, --submission or --fingerprint many at once",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			many := all || f != deadFilter{}
+			if many == (len(args) > 0) {
+				return usageError{errors.New("name dead chunks as ID/INDEX, or give one of --all, --submission and --fingerprint")}
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			if many {
+				b, err := c.StartBulk(cmd.Context(), &api.BulkRequest{Queue: a.queueName(), Action: action, Filter: f.api(), RatePerSecond: rate, DryRun: dryRun})
+				if err != nil {
+					return err
+				}
+				return a.followBulk(cmd.Context(), c, b)
+			}
+			for _, arg := range args {
+				if err := actOnDead(cmd.Context(), c, a.queueName(), action, arg); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	f.flags(c)
+	c.Flags().BoolVar(&all, "all", false, "all dead letters of the queue")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only count; with --all, --submission or --fingerprint")
+	c.Flags().Uint32Var(&rate, "rate", 0, "at most so many chunks per second (0: as fast as it goes)")
+	return c
+}
+
+func actOnDead(ctx context.Context, c *client.Client, queueName, action, chunk string) error {
+	id, index, err := parseChunk(chunk)
+	if err != nil {
+		return err
+	}
+	if action == api.BulkDelete {
+		return c.DeleteDeadLetter(ctx, queueName, id, index)
+	}
+	_, err = c.Redrive(ctx, queueName, id, index)
+	return err
+}
+
+// bulkPoll is how often a running operation is asked about.
+const bulkPoll = 200 * time.Millisecond
+
+// followBulk waits for the end of a bulk operation and shows it. When it is interrupted, the operation is cancelled.
+func (a *app) followBulk(ctx context.Context, c *client.Client, b *api.BulkOperation) error {
+	for b.State == api.BulkRunning {
+		timer := time.NewTimer(bulkPoll)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			if _, err := c.CancelBulk(stopping, b.ID); err != nil {
+				return err
+			}
+			return ctx.Err()
+		}
+		now, err := c.Bulk(ctx, b.ID)
+		switch {
+		case err == nil:
+			b = now
+		case ctx.Err() == nil:
+			return err
+		}
+	}
+	if err := printOne(a, *b, bulkFields); err != nil {
+		return err
+	}
+	if b.State == api.BulkFailed {
+		return errors.New("the bulk operation failed: " + b.Failure)
+	}
+	return nil
+}
+
+func bulkFields(b api.BulkOperation) [][2]string {
+	return [][2]string{
+		{"id", b.ID}, {"action", b.Action}, {"state", b.State}, {"dry run", strconv.FormatBool(b.DryRun)},
+		{"matched", number(b.Matched)}, {"done", number(b.Done)}, {"refused", number(b.Refused)}, {"failure", b.Failure},
+	}
+}

@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// bulkEngine has an engine whose clock the test sets, with dead letters: of each of `submissions` submissions all chunks but
+// the first one.
+func bulkEngine(t *testing.T, submissions int) (e *Engine, clock *atomic.Int64) {
+	t.Helper()
+	ctx := context.Background()
+	clock = new(atomic.Int64)
+	clock.Store(1_700_000_000_000)
+	seed := uint64(0)
+	e, err := Open(ctx, Options{Dir: t.TempDir(), BallastBytes: -1, Now: func() time.Time { return time.UnixMilli(clock.Load()) }, Seed: func() uint64 { seed++; return seed }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	settings := queue.DefaultSettings()
+	settings.OnExhausted, settings.Durability, settings.MaxAttempts = queue.DeadLetter, queue.Relaxed, 1
+	if _, _, err := e.PutQueue(ctx, DefaultQueue, settings); err != nil {
+		t.Fatal(err)
+	}
+	for range submissions {
+		id := insert(t, e, 5)
+		bury(t, e, id, func(index uint32) bool { return index > 0 })
+	}
+	clock.Add(10)
+	return e, clock
+}
+
+// bury has the chunks of the newest submission that `dies` fail for good, and the others be done.
+func bury(t *testing.T, e *Engine, id queue.SubmissionID, dies func(index uint32) bool) {
+	t.Helper()
+	ctx := context.Background()
+	plan, err := e.Plan(DefaultQueue, []byte(`"NewestFirst"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.Reserve(ctx, DefaultQueue, ReserveRequest{Plan: plan, Max: 5}, nil)
+	if err != nil || len(got.Reservations) != 5 {
+		t.Fatalf("reserve: got %d %v, want 5", len(got.Reservations), err)
+	}
+	for _, r := range got.Reservations {
+		if r.Token.Submission != id {
+			t.Fatalf("reserved of %s, want %s", r.Token.Submission, id)
+		}
+		if dies(r.Token.Index) {
+			_, err = e.Fail(ctx, DefaultQueue, []queue.FailItem{{Token: r.Token, Error: fmt.Sprint("kind ", string(rune('a'+r.Token.Index%2)), " no ", id)}}, nil)
+		} else {
+			_, err = e.Complete(ctx, DefaultQueue, []queue.CompleteItem{{Token: r.Token}}, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func startBulk(t *testing.T, e *Engine, r BulkRequest) string {
+	t.Helper()
+	r.Queue = DefaultQueue
+	b, err := e.StartBulk(context.Background(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.ID
+}
+
+func wantBulk(t *testing.T, when string, e *Engine, id string, state BulkState, matched, done, refused uint64) {
+	t.Helper()
+	b, err := e.Bulk(id)
+	if err != nil || b.State != state || b.Matched != matched || b.Done != done || b.Refused != refused {
+		t.Errorf("%s: got %s, %d matched, %d done, %d refused, %v; want %s, %d, %d, %d", when, b.State, b.Matched, b.Done, b.Refused, err, state, matched, done, refused)
+	}
+}
+
+func wantLetters(t *testing.T, when string, e *Engine, want uint64) {
+	t.Helper()
+	stats, err := e.Stats(context.Background(), DefaultQueue)
+	if err != nil || stats.DeadLetters != want {
+		t.Errorf("%s: got %d dead letters %v, want %d", when, stats.DeadLetters, err, want)
+	}
+}
+
+func TestBulkByFilter(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	e, clock := bulkEngine(t, 300)
+	groups, whole, err := e.DeadGroups(ctx, DefaultQueue, queue.DeadFilter{})
+	if err != nil || !whole || len(groups) != 2 || groups[0].Count != 600 || groups[1].Submissions != 300 {
+		t.Fatalf("groups: got %+v %v %v, want two of 600 in 300 submissions", groups, whole, err)
+	}
+	one := queue.DeadFilter{Fingerprint: queue.Fingerprint("kind b no 7")}
+	dry := startBulk(t, e, BulkRequest{Filter: one, DryRun: true})
+	e.stepBulks(ctx)
+	wantBulk(t, "dry run", e, dry, BulkCompleted, 600, 0, 0)
+	wantLetters(t, "after the dry run", e, 1200)
+	redrive := startBulk(t, e, BulkRequest{Filter: one})
+	e.stepBulks(ctx)
+	wantBulk(t, "redrive of one kind", e, redrive, BulkCompleted, 600, 600, 0)
+	wantLetters(t, "after it", e, 600)
+	// What died after an operation started is not met by it, even if it was not there yet.
+	late := startBulk(t, e, BulkRequest{Action: BulkDelete})
+	clock.Add(5)
+	bury(t, e, insert(t, e, 5), func(uint32) bool { return true })
+	e.stepBulks(ctx)
+	wantBulk(t, "deletion of what there was", e, late, BulkCompleted, 600, 600, 0)
+	wantLetters(t, "after the deletion", e, 5)
+}
+
+// The rate is kept over any number of steps, and a cancelled operation does nothing more.
+func TestBulkAtARateAndCancelled(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	e, clock := bulkEngine(t, 10)
+	id := startBulk(t, e, BulkRequest{Rate: 10})
+	for range 20 {
+		e.stepBulks(ctx)
+	}
+	wantBulk(t, "at once", e, id, BulkRunning, 1, 1, 0)
+	for range 20 {
+		clock.Add(50)
+		e.stepBulks(ctx)
+	}
+	wantBulk(t, "after a second", e, id, BulkRunning, 11, 11, 0)
+	if b, err := e.CancelBulk(id); err != nil || b.State != BulkCancelled {
+		t.Errorf("cancel: got %+v %v", b, err)
+	}
+	clock.Add(60_000)
+	e.stepBulks(ctx)
+	wantBulk(t, "long after the cancel", e, id, BulkCancelled, 11, 11, 0)
+	wantLetters(t, "after the cancel", e, 29)
+}
+
+// A submission that somebody deletes the letters of, or that refuses, does not stop the operation.
+func TestBulkRefusals(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	e, clock := bulkEngine(t, 1)
+	s, _, err := e.Insert(ctx, DefaultQueue, queue.NewSubmission{Chunks: queue.Chunks{Count: 5, Prefix: "x"}, DeadDeadline: queue.Time(clock.Load() + 1000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bury(t, e, s.ID, func(uint32) bool { return true })
+	clock.Add(2000)
+	id := startBulk(t, e, BulkRequest{})
+	e.stepBulks(ctx)
+	wantBulk(t, "one submission refuses", e, id, BulkCompleted, 9, 4, 5)
+	for range maxBulkRunning {
+		startBulk(t, e, BulkRequest{})
+	}
+	if _, err := e.StartBulk(ctx, BulkRequest{Queue: DefaultQueue}); queue.CodeOf(err) != queue.CodeOverloaded {
+		t.Errorf("one operation too many: got %v, want %s", err, queue.CodeOverloaded)
+	}
+}

@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// DeadRequest says which dead letters of a queue to list.
+type DeadRequest struct {
+	Filter queue.DeadFilter
+	Cursor string // Next of the page before; "" for the first
+	Limit  int    // 1 to queue.MaxListLimit; 0: 100
+}
+
+// DeadLetters lists dead chunks that can be redriven: those of the newest submission first, and of one submission by index.
+func (e *Engine) DeadLetters(ctx context.Context, queueName string, r DeadRequest) (page Page[queue.DeadChunk], err error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return page, err
+	}
+	limit, err := validLimit(r.Limit)
+	if err != nil {
+		return page, err
+	}
+	after, err := readDeadCursor(r.Cursor)
+	if err != nil {
+		return page, err
+	}
+	page.Items, err = q.shard.DeadLetters(ctx, r.Filter, after, limit)
+	if err == nil && len(page.Items) == limit {
+		last := page.Items[limit-1].Chunk
+		page.Next = cursor("d", uint64(last.Submission)) + "." + strconv.FormatUint(uint64(last.Index), 36)
+	}
+	return page, err
+}
+
+func readDeadCursor(text string) (after queue.ChunkID, err error) {
+	if text == "" {
+		return after, nil
+	}
+	id, index, _ := strings.Cut(text, ".")
+	n, err := readCursor("d", id)
+	if err != nil {
+		return after, err
+	}
+	at, failed := strconv.ParseUint(index, 36, 32)
+	if failed != nil {
+		_, err = readCursor("d", "none")
+		return after, err
+	}
+	return queue.ChunkID{Submission: queue.SubmissionID(n), Index: uint32(at)}, nil
+}
+
+// DeadGroups are the dead letters of a queue that the filter means by the fingerprint of their errors, the largest group first.
+// At most maxGrouped dead letters are looked at, the newest submissions' first; whole says that those were all.
+func (e *Engine) DeadGroups(ctx context.Context, queueName string, f queue.DeadFilter) (groups []queue.DeadGroup, whole bool, err error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return nil, false, err
+	}
+	byPrint := map[string]*queue.DeadGroup{}
+	lastOf := map[string]queue.SubmissionID{}
+	after, seen := queue.ChunkID{}, 0
+	for ; seen < maxGrouped; seen += queue.MaxListLimit {
+		list, err := q.shard.DeadLetters(ctx, f, after, queue.MaxListLimit)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range list {
+			d := &list[i]
+			g := byPrint[d.Fingerprint]
+			if g == nil {
+				g = &queue.DeadGroup{Fingerprint: d.Fingerprint, Pattern: queue.Pattern(d.Error), Example: d.Error, First: d.Died}
+				byPrint[d.Fingerprint] = g
+			}
+			g.Count++
+			g.First, g.Last = min(g.First, d.Died), max(g.Last, d.Died)
+			if id := d.Chunk.Submission; lastOf[d.Fingerprint] != id {
+				lastOf[d.Fingerprint] = id
+				g.Submissions++
+			}
+			after = d.Chunk
+		}
+		if whole = len(list) < queue.MaxListLimit; whole {
+			break
+		}
+	}
+	for _, g := range byPrint {
+		groups = append(groups, *g)
+	}
+	slices.SortFunc(groups, func(a, b queue.DeadGroup) int {
+		if a.Count != b.Count {
+			return int(min(b.Count, 1<<30)) - int(min(a.Count, 1<<30))
+		}
+		return strings.Compare(a.Fingerprint, b.Fingerprint)
+	})
+	return groups, whole, nil
+}
+
+// maxGrouped bounds the dead letters of one DeadGroups: it looks at each of them.
+const maxGrouped = 100_000
+
+// DeadLetter tells about one dead chunk of a queue. CodeUnknownDeadLetter: it is not dead, or not in this queue.
+func (e *Engine) DeadLetter(ctx context.Context, queueName string, id queue.ChunkID) (queue.DeadChunk, error) {
+	q, err := e.deadIn(queueName, id)
+	if err != nil {
+		return queue.DeadChunk{}, err
+	}
+	after := queue.ChunkID{}
+	if id.Index > 0 {
+		after = queue.ChunkID{Submission: id.Submission, Index: id.Index - 1}
+	}
+	list, err := q.shard.DeadLetters(ctx, queue.DeadFilter{Submission: id.Submission}, after, 1)
+	if err != nil {
+		return queue.DeadChunk{}, err
+	}
+	if len(list) == 0 || list[0].Chunk != id {
+		return queue.DeadChunk{}, unknownDead(id)
+	}
+	return list[0], nil
+}
+
+// Redrive offers one dead chunk again, with no try counted; its submission is open afterwards. It is durable when Redrive
+// returns. CodeUnknownDeadLetter: the chunk is not dead.
+func (e *Engine) Redrive(ctx context.Context, queueName string, id queue.ChunkID) error {
+	q, err := e.deadIn(queueName, id)
+	if err != nil {
+		return err
+	}
+	n, err := q.shard.Redrive(ctx, id.Submission, []uint32{id.Index})
+	if err == nil && n == 0 {
+		err = unknownDead(id)
+	}
+	return err
+}
+
+// DeleteDead gives one dead chunk up for good: it counts as skipped. It is durable when DeleteDead returns.
+func (e *Engine) DeleteDead(ctx context.Context, queueName string, id queue.ChunkID) error {
+	q, err := e.deadIn(queueName, id)
+	if err != nil {
+		return err
+	}
+	n, err := q.shard.DeleteDead(ctx, id.Submission, []uint32{id.Index})
+	if err == nil && n == 0 {
+		err = unknownDead(id)
+	}
+	return err
+}
+
+// deadIn finds the queue, and makes sure that the submission is one of it.
+func (e *Engine) deadIn(queueName string, id queue.ChunkID) (*openQueue, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return nil, err
+	}
+	if of, err := e.route(id.Submission); err != nil || of != q {
+		return nil, unknownDead(id)
+	}
+	return q, nil
+}
+
+func unknownDead(id queue.ChunkID) error {
+	return &queue.Error{Code: queue.CodeUnknownDeadLetter, Message: "Chunk " + id.String() + " is no dead letter of this queue: it never was, or it was redriven or deleted."}
+}
+
+// redriveMost is how many chunks of one submission one op redrives.
+const redriveMost = journal.MaxRedrive

@@ -1,0 +1,56 @@
+package queue
+
+import "time"
+
+// MaxAttemptsKept is how many ended tries of a chunk are remembered, the newest. Older errors are cut to MaxPastErrorBytes.
+const (
+	MaxAttemptsKept   = 10
+	MaxPastErrorBytes = 256
+)
+
+// Attempt is one ended try of a chunk.
+type Attempt struct {
+	Ended    Time
+	Consumer string        // who held the chunk; "": not known, as after a restart
+	Held     time.Duration // for how long, in whole milliseconds
+	Expired  bool          // it ended by its deadline
+	Error    string
+}
+
+// DeadChunk is a dead letter: a dead chunk that can be redriven or deleted.
+type DeadChunk struct {
+	Chunk       ChunkID
+	State       SubmissionState // of its submission: Open or CompletedWithDead
+	Attempts    uint16          // tries since the insert, or since the last redrive
+	Expiries    uint8           // those of them that ended by their deadline
+	Redrives    uint16          // how often it was redriven so far
+	Died        Time            // when the last try ended; 0: not known
+	Consumer    string          // of the last try
+	Error       string          // of the last try
+	Fingerprint string          // of Error, see Fingerprint
+	Past        []Attempt       // the last tries, oldest first, over all redrives
+}
+
+// DeadFilter says which dead letters are meant. The zero value means all.
+type DeadFilter struct {
+	Submission  SubmissionID // 0: of any
+	Fingerprint string       // "": any
+	DiedBefore  Time         // died earlier than this; 0: at any time
+}
+
+// Matches says whether the filter means this dead letter.
+func (f *DeadFilter) Matches(d *DeadChunk) bool {
+	return (f.Submission == 0 || f.Submission == d.Chunk.Submission) &&
+		(f.Fingerprint == "" || f.Fingerprint == d.Fingerprint) &&
+		(f.DiedBefore == 0 || d.Died < f.DiedBefore)
+}
+
+// DeadGroup is the dead letters of one fingerprint.
+type DeadGroup struct {
+	Fingerprint string
+	Pattern     string // the error with its changing parts replaced, see Pattern
+	Example     string // an error of the group
+	Count       uint64
+	Submissions uint64 // how many have such dead letters
+	First, Last Time   // when the first and the last of them died
+}

@@ -1,0 +1,155 @@
+package simtest
+
+import (
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// letters are the dead letters that the filter means, in the order of the list.
+func (m *model) letters(f queue.DeadFilter) (list []queue.DeadChunk) {
+	for _, x := range slices.Backward(m.subs) {
+		if x.state != queue.Open && x.state != queue.CompletedWithDead {
+			continue
+		}
+		for i, c := range x.chunks {
+			if c.state != queue.ChunkDead {
+				continue
+			}
+			last := c.past[len(c.past)-1]
+			d := queue.DeadChunk{
+				Chunk: queue.ChunkID{Submission: x.id, Index: uint32(i)}, State: x.state, Attempts: c.attempts, Expiries: c.expiries,
+				Redrives: c.redrives, Died: last.Ended, Consumer: last.Consumer, Error: c.err, Fingerprint: queue.Fingerprint(c.err), Past: c.past,
+			}
+			if f.Matches(&d) {
+				list = append(list, d)
+			}
+		}
+	}
+	return list
+}
+
+// redrive offers a dead chunk again.
+func (x *modelSub) redrive(c *modelChunk) {
+	c.state, c.attempts, c.expiries, c.expired = queue.ChunkReady, 0, 0, false
+	c.redrives++
+	x.state, x.finished, x.failure = queue.Open, 0, ""
+}
+
+// drawDead picks a submission, one with dead chunks as a rule, and some of its chunks, not only dead ones.
+func (s *sim) drawDead() (x *modelSub, indexes []uint32, dead []*modelChunk) {
+	var with []*modelSub
+	for _, x := range s.m.subs {
+		if x.count(queue.ChunkDead) > 0 {
+			with = append(with, x)
+		}
+	}
+	if len(with) == 0 || s.chance(5) {
+		with = s.m.subs
+	}
+	if len(with) == 0 {
+		return nil, nil, nil
+	}
+	x = with[s.r.IntN(len(with))]
+	for i, c := range x.chunks {
+		if s.chance(70) {
+			indexes = append(indexes, uint32(i))
+			if c.state == queue.ChunkDead {
+				dead = append(dead, c)
+			}
+		}
+	}
+	return x, indexes, dead
+}
+
+func (s *sim) redriveSome() {
+	x, indexes, dead := s.drawDead()
+	if x == nil {
+		return
+	}
+	s.log.add("redrive %s %v, of which %d are dead", x.id, indexes, len(dead))
+	n, err := s.shard.Redrive(ctx, x.id, indexes)
+	if x.state != queue.Open {
+		s.markFolded() // it looks into the history, where everything is that ended
+	}
+	at := x.asked.DeadDeadline
+	if x.state != queue.Open && (x.state != queue.CompletedWithDead || at != 0 && at <= s.now) {
+		if queue.CodeOf(err) != queue.CodeConflict {
+			s.fail("redrive of the %s submission %s: got %d %v, want a conflict", x.state, x.id, n, err)
+		}
+		return
+	}
+	failed, written := s.commitFailed("redrive", err)
+	s.takeEffect([]func(){func() {
+		for _, c := range dead {
+			x.redrive(c)
+		}
+	}}, failed, written)
+	if !failed && n != len(dead) {
+		s.fail("redrive of %s: %d chunks were redriven, want %d", x.id, n, len(dead))
+	}
+}
+
+func (s *sim) deleteSome() {
+	x, indexes, dead := s.drawDead()
+	if x == nil {
+		return
+	}
+	s.log.add("delete dead %s %v, of which %d are dead", x.id, indexes, len(dead))
+	n, err := s.shard.DeleteDead(ctx, x.id, indexes)
+	if x.state != queue.Open {
+		s.markFolded() // it looks into the history, where everything is that ended
+	}
+	if x.state != queue.Open && x.state != queue.CompletedWithDead {
+		dead = nil
+	}
+	failed, written := s.commitFailed("delete dead", err)
+	s.takeEffect([]func(){func() {
+		for _, c := range dead {
+			c.state = queue.ChunkSkipped
+		}
+	}}, failed, written)
+	if !failed && n != len(dead) {
+		s.fail("deletion of dead chunks of %s: %d were deleted, want %d", x.id, n, len(dead))
+	}
+}
+
+func (s *sim) readLetters() {
+	var f queue.DeadFilter
+	all := s.m.letters(f)
+	if len(all) > 0 {
+		like := all[s.r.IntN(len(all))]
+		switch s.r.IntN(5) {
+		case 0:
+			f.Submission = like.Chunk.Submission
+		case 1:
+			f.Fingerprint = like.Fingerprint
+		case 2:
+			f.DiedBefore = like.Died
+		}
+	}
+	s.checkLetters(f, pickOf(s, 1, 2, 7))
+}
+
+// checkLetters reads the dead letters page by page.
+func (s *sim) checkLetters(f queue.DeadFilter, limit int) {
+	var got []queue.DeadChunk
+	for after, more := (queue.ChunkID{}), true; more; {
+		page, err := s.shard.DeadLetters(ctx, f, after, limit)
+		s.must("dead letters", err)
+		if len(page) > limit {
+			s.fail("a page of %d dead letters, at most %d are wanted", len(page), limit)
+		}
+		got = append(got, page...)
+		if more = len(page) == limit; more {
+			after = page[limit-1].Chunk
+		}
+	}
+	want := s.m.letters(f)
+	if len(got) != len(want) {
+		s.fail("dead letters %+v by %d: got %d, want %d\n  %+v\n  %+v", f, limit, len(got), len(want), got, want)
+	}
+	for i := range got {
+		s.equal("dead letter", got[i], want[i])
+	}
+}

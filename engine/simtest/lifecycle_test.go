@@ -1,0 +1,467 @@
+package simtest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+// The defects that other queues were found to have (P: Querator, D: Dark's pitfalls, F: Fetchq), each as what Quern does.
+
+func deadLetters() queue.Settings {
+	s := relaxed()
+	s.OnExhausted = queue.DeadLetter
+	return s
+}
+
+func (b *box) mustFail(held []queue.Reservation, change func(*queue.FailItem)) {
+	b.t.Helper()
+	var items []queue.FailItem
+	for i := range held {
+		item := queue.FailItem{Token: held[i].Token, Error: fmt.Sprint("trouble ", i)}
+		if change != nil {
+			change(&item)
+		}
+		items = append(items, item)
+	}
+	results, err := b.shard.Fail(ctx, items, nil)
+	for i := range results {
+		if results[i].Outcome != queue.OutcomeOK {
+			b.t.Fatalf("fail %d: got %+v, want ok", i, results[i])
+		}
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *box) tickAfter(d time.Duration) {
+	b.t.Helper()
+	b.clock.pass(d)
+	b.shard.Tick()
+	if err := b.settle(); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *box) sub(id queue.SubmissionID) queue.Submission {
+	b.t.Helper()
+	sub, err := b.shard.Submission(ctx, id)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return sub
+}
+
+func (b *box) letters() []queue.DeadChunk {
+	b.t.Helper()
+	list, err := b.shard.DeadLetters(ctx, queue.DeadFilter{}, queue.ChunkID{}, 1000)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return list
+}
+
+func (b *box) wantCounts(when string, id queue.SubmissionID, want queue.Submission) {
+	b.t.Helper()
+	got := b.sub(id)
+	type counts struct {
+		State                                         queue.SubmissionState
+		Ready, Waiting, Reserved, Done, Dead, Skipped uint32
+	}
+	of := func(s queue.Submission) counts {
+		return counts{s.State, s.Ready, s.Waiting, s.Reserved, s.Done, s.Dead, s.Skipped}
+	}
+	if of(got) != of(want) {
+		b.t.Errorf("%s: got %+v, want %+v", when, of(got), of(want))
+	}
+}
+
+// P1, P2 (behaviours 11 and 12): every run_at is met, in whatever order they come, and across a restart.
+func TestEveryRunAtIsMet(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, relaxed())
+	for _, after := range []time.Duration{2 * time.Second, time.Second, 3 * time.Second} {
+		n := prefixed(1)
+		n.RunAt = b.clock.now().Add(after)
+		mustInsert(t, b, n)
+	}
+	for second := range 3 {
+		if second == 1 {
+			b.close()
+			b.open()
+		}
+		b.tickAfter(time.Second)
+		got := mustReserve(t, b, "OldestFirst", 10)
+		if len(got) != 1 {
+			t.Errorf("after %d s: %d chunks are handed out, want 1", second+1, len(got))
+		}
+		if _, err := b.shard.Complete(ctx, completions(got), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// P3 (21): a chunk on its last try is not judged while somebody holds it.
+func TestLastTryIsNotJudgedWhileHeld(t *testing.T) {
+	t.Parallel()
+	s := deadLetters()
+	s.MaxAttempts = 1
+	b := openBox(t, s)
+	sub := mustInsert(t, b, prefixed(1))
+	held := mustReserve(t, b, "OldestFirst", 1)
+	for range 20 {
+		b.tickAfter(time.Minute)
+	}
+	b.wantCounts("held for 20 minutes", sub.ID, queue.Submission{Reserved: 1})
+	if results, err := b.shard.Complete(ctx, completions(held), nil); err != nil || results[0].Outcome != queue.OutcomeOK {
+		t.Errorf("complete: got %+v %v, want ok", results, err)
+	}
+	b.wantCounts("completed", sub.ID, queue.Submission{State: queue.Completed, Done: 1})
+}
+
+// P4 (24): a fatal failure goes to the dead letters with the consumer's words. D5 (66): nothing is deleted silently.
+func TestFatalFailureIsADeadLetter(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, deadLetters())
+	sub := mustInsert(t, b, prefixed(2))
+	b.mustFail(mustReserve(t, b, "OldestFirst", 1), func(f *queue.FailItem) { f.Fatal, f.Error = true, "poison" })
+	list := b.letters()
+	if len(list) != 1 || list[0].Error != "poison" || list[0].Attempts != 1 || len(list[0].Past) != 1 {
+		t.Fatalf("dead letters: got %+v, want one of 1 attempt that says poison", list)
+	}
+	b.wantCounts("after it", sub.ID, queue.Submission{Ready: 1, Dead: 1})
+	b.tickAfter(100 * 24 * time.Hour)
+	if err := b.shard.Retain(ctx, b.clock.now(), 100); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.letters()) != 1 {
+		t.Error("the dead letter of an open submission aged out")
+	}
+}
+
+// P5 (22): failures count, not only deadlines; D3 (72): neither handing out nor giving back does.
+func TestAttemptsCountFailuresOnly(t *testing.T) {
+	t.Parallel()
+	s := deadLetters()
+	s.MaxAttempts = 2
+	b := openBox(t, s)
+	sub := mustInsert(t, b, prefixed(1))
+	for range 50 {
+		held := mustReserve(t, b, "OldestFirst", 1)
+		if _, err := b.shard.Release(ctx, []queue.ReleaseItem{{Token: held[0].Token}}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.mustFail(mustReserve(t, b, "OldestFirst", 1), nil)
+	b.wantCounts("after one failure", sub.ID, queue.Submission{Ready: 1})
+	b.mustFail(mustReserve(t, b, "OldestFirst", 1), nil)
+	b.wantCounts("after two", sub.ID, queue.Submission{State: queue.CompletedWithDead, Dead: 1})
+}
+
+// P6 (15): what waits for its run_at does not expire by it; a dead_deadline ends what is open, whoever holds what.
+func TestDeadDeadline(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, relaxed())
+	n := prefixed(4)
+	n.RunAt, n.DeadDeadline = b.clock.now().Add(time.Hour), b.clock.now().Add(2*time.Hour)
+	sub := mustInsert(t, b, n)
+	b.tickAfter(time.Hour)
+	held := mustReserve(t, b, "OldestFirst", 2)
+	if _, err := b.shard.Complete(ctx, completions(held[:1]), nil); err != nil {
+		t.Fatal(err)
+	}
+	b.tickAfter(59 * time.Minute)
+	b.wantCounts("before the deadline", sub.ID, queue.Submission{Ready: 2, Reserved: 1, Done: 1})
+	b.close() // it holds across a restart
+	b.open()
+	b.tickAfter(time.Minute)
+	b.wantCounts("at the deadline", sub.ID, queue.Submission{State: queue.Expired, Done: 1, Skipped: 3})
+	results, err := b.shard.Complete(ctx, completions(held[1:]), nil)
+	if err != nil || results[0].Outcome != queue.OutcomeGone {
+		t.Errorf("a completion after the end: got %+v %v, want gone", results, err)
+	}
+	if got := mustReserve(t, b, "OldestFirst", 10); len(got) != 0 {
+		t.Errorf("%d chunks of an expired submission are handed out", len(got))
+	}
+}
+
+// P7 (39), F4 (101): the counts follow every expiry, and their sum stays.
+func TestCountsAfterExpiries(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, relaxed())
+	sub := mustInsert(t, b, prefixed(10))
+	mustReserve(t, b, "OldestFirst", 10)
+	b.tickAfter(time.Hour)
+	b.wantCounts("after ten expiries", sub.ID, queue.Submission{Waiting: 10})
+	if got := b.shard.Stats(); got.Reserved != 0 || got.Waiting != 10 || got.Ready != 0 {
+		t.Errorf("stats: got %+v, want 10 waiting", got)
+	}
+}
+
+// P9 (43): a life-cycle decision whose commit failed is made again by itself, without any call of a client.
+func TestFailedLifeCycleCommitIsRepeated(t *testing.T) {
+	t.Parallel()
+	f := &faults{}
+	b := newBox(t, relaxed())
+	b.wrap, b.fatal = f.wrap, f.fatal
+	b.open()
+	n := prefixed(1)
+	n.DeadDeadline = b.clock.now().Add(time.Hour)
+	ends := mustInsert(t, b, n)
+	stays := mustInsert(t, b, prefixed(1))
+	held := mustReserve(t, b, "NewestFirst", 1)
+	if held[0].Token.Submission != stays.ID {
+		t.Fatalf("%s is handed out, want %s", held[0].Token.Submission, stays.ID)
+	}
+	f.arm(full, 0)
+	b.clock.pass(time.Hour)
+	b.shard.Tick()
+	if err := b.settle(); queue.CodeOf(err) != queue.CodeDiskFull && !f.hasFired() {
+		t.Fatalf("the commit of the tick: got %v, want a full disk", err)
+	}
+	b.wantCounts("after the failed commit", ends.ID, queue.Submission{Ready: 1})
+	b.tickAfter(0)
+	b.wantCounts("after the next tick", ends.ID, queue.Submission{State: queue.Expired, Skipped: 1})
+	b.tickAfter(0)
+	b.wantCounts("the expired reservation", stays.ID, queue.Submission{Waiting: 1})
+}
+
+func (f *faults) hasFired() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fired != noFault
+}
+
+// F2 (96): a stale consumer cannot finish what another one holds now. 36: it can when nobody does.
+func TestLateCompletes(t *testing.T) {
+	t.Parallel()
+	s := relaxed()
+	s.ExpiryBackoff = queue.Backoff{}
+	b := openBox(t, s)
+	sub := mustInsert(t, b, prefixed(2))
+	late := mustReserve(t, b, "OldestFirst", 2)
+	b.tickAfter(time.Hour)
+	again := mustReserve(t, b, "OldestFirst", 1)
+	results, err := b.shard.Complete(ctx, completions(late), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range results {
+		want := queue.OutcomeOK
+		if late[i].Token.Index == again[0].Token.Index {
+			want = queue.OutcomeLost
+		}
+		if results[i].Outcome != want {
+			t.Errorf("late completion of chunk %d: got %v, want %v", late[i].Token.Index, results[i].Outcome, want)
+		}
+	}
+	b.wantCounts("after it", sub.ID, queue.Submission{Reserved: 1, Done: 1})
+	if results, err = b.shard.Complete(ctx, completions(again), nil); err != nil || results[0].Outcome != queue.OutcomeOK {
+		t.Errorf("the holder's completion: got %+v %v, want ok", results, err)
+	}
+}
+
+// F3 (94, 38): without a wish of the consumer the queue's back-off decides, and a wish holds across a restart.
+func TestOwnRetryTime(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, relaxed())
+	sub := mustInsert(t, b, prefixed(2))
+	held := mustReserve(t, b, "OldestFirst", 2)
+	b.mustFail(held[:1], func(f *queue.FailItem) { f.HasRetry, f.RetryAfter = true, 3_600_000 })
+	b.mustFail(held[1:], nil)
+	b.wantCounts("one wish of an hour, one at once", sub.ID, queue.Submission{Ready: 1, Waiting: 1})
+	b.close()
+	b.open()
+	b.tickAfter(time.Hour - time.Millisecond)
+	b.wantCounts("a moment before", sub.ID, queue.Submission{Ready: 1, Waiting: 1})
+	b.tickAfter(time.Millisecond)
+	b.wantCounts("an hour later", sub.ID, queue.Submission{Ready: 2})
+	if chunk, err := b.shard.Chunk(ctx, sub.ID, held[0].Token.Index); err != nil || chunk.Attempts != 1 {
+		t.Errorf("the chunk after it: got %+v %v, want 1 attempt", chunk, err)
+	}
+}
+
+// F8 (99, 28): the limits are read when a decision is made, also for what is in flight.
+func TestLimitsAreReadAtDecision(t *testing.T) {
+	t.Parallel()
+	s := deadLetters()
+	s.MaxAttempts = 2
+	b := openBox(t, s)
+	sub := mustInsert(t, b, prefixed(1))
+	b.mustFail(mustReserve(t, b, "OldestFirst", 1), nil)
+	held := mustReserve(t, b, "OldestFirst", 1)
+	s.MaxAttempts = 5
+	if err := b.shard.SetSettings(s); err != nil {
+		t.Fatal(err)
+	}
+	b.mustFail(held, nil)
+	b.wantCounts("raised to 5", sub.ID, queue.Submission{Ready: 1})
+	s.MaxAttempts, s.OnExhausted = 1, queue.Skip
+	if err := b.shard.SetSettings(s); err != nil {
+		t.Fatal(err)
+	}
+	b.wantCounts("lowered below what is counted", sub.ID, queue.Submission{Ready: 1})
+	b.mustFail(mustReserve(t, b, "OldestFirst", 1), nil)
+	b.wantCounts("at its next end", sub.ID, queue.Submission{State: queue.Completed, Skipped: 1})
+}
+
+// Expiries have a limit of their own, below that of all tries.
+func TestExpiriesCountApart(t *testing.T) {
+	t.Parallel()
+	s := deadLetters()
+	s.ExpiryBackoff, s.MaxExpiries = queue.Backoff{}, 2
+	b := openBox(t, s)
+	sub := mustInsert(t, b, prefixed(1))
+	b.mustFail(mustReserve(t, b, "OldestFirst", 1), nil)
+	for range 2 {
+		mustReserve(t, b, "OldestFirst", 1)
+		b.tickAfter(2 * time.Hour)
+	}
+	list := b.letters()
+	if len(list) != 1 || list[0].Attempts != 3 || list[0].Expiries != 2 || !list[0].Past[2].Expired || list[0].Past[0].Expired {
+		t.Fatalf("dead letters: got %+v, want one of 3 attempts, the last 2 of them expiries", list)
+	}
+	b.wantCounts("after it", sub.ID, queue.Submission{State: queue.CompletedWithDead, Dead: 1})
+}
+
+// The budget holds within one call too: the chunk that is too many fails the submission, and nothing behind it counts.
+func TestFailureBudget(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []queue.OnExhausted{queue.DeadLetter, queue.Skip} {
+		b := openBox(t, relaxed())
+		n := prefixed(6)
+		n.OnExhausted, n.MaxFailedChunks, n.MaxAttempts = policy, 2, 1
+		sub := mustInsert(t, b, n)
+		held := mustReserve(t, b, "OldestFirst", 5)
+		b.mustFail(held[:2], nil)
+		if got := b.sub(sub.ID); got.State != queue.Open {
+			t.Fatalf("policy %d, 2 of 2 failed: the submission is %s", policy, got.State)
+		}
+		results, err := b.shard.Fail(ctx, []queue.FailItem{{Token: held[2].Token, Error: "the third"}, {Token: held[3].Token}}, nil)
+		if err != nil || results[0].Outcome != queue.OutcomeOK || results[1].Outcome != queue.OutcomeGone {
+			t.Fatalf("policy %d: got %+v %v, want ok and gone", policy, results, err)
+		}
+		if got := b.sub(sub.ID); got.State != queue.Failed || got.Failure != "the third" || got.Dead+got.Skipped != 6 {
+			t.Errorf("policy %d: got %+v, want failed by the third", policy, got)
+		}
+		if list := b.letters(); len(list) != 0 {
+			t.Errorf("policy %d: a failed submission has %d dead letters, want none to redrive", policy, len(list))
+		}
+	}
+}
+
+// The history of tries keeps the last ten, over redrives and restarts.
+func TestHistoryOfTries(t *testing.T) {
+	t.Parallel()
+	s := deadLetters()
+	s.MaxAttempts = 4
+	b := openBox(t, s)
+	sub := mustInsert(t, b, prefixed(1))
+	for try := range 12 {
+		if try > 0 && try%4 == 0 {
+			if n, err := b.shard.Redrive(ctx, sub.ID, []uint32{0}); n != 1 || err != nil {
+				t.Fatalf("redrive: got %d %v, want 1", n, err)
+			}
+			b.wantCounts("redriven", sub.ID, queue.Submission{Ready: 1})
+		}
+		got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, "Random"), Max: 1, Consumer: fmt.Sprint("w", try)}, nil)
+		if err != nil || len(got.Reservations) != 1 || int(got.Reservations[0].Attempt) != try%4+1 {
+			t.Fatalf("try %d: got %+v %v, want attempt %d", try, got, err, try%4+1)
+		}
+		b.clock.pass(time.Duration(try) * time.Second)
+		b.mustFail(got.Reservations, func(f *queue.FailItem) { f.Error = strings.Repeat(fmt.Sprint(try, " "), 200) })
+		if try%5 == 0 {
+			b.close()
+			b.open()
+		}
+	}
+	d := b.letters()[0]
+	if len(d.Past) != queue.MaxAttemptsKept || d.Attempts != 4 || d.Redrives != 2 {
+		t.Fatalf("dead letter: got %+v, want 10 tries kept, 4 counted, 2 redrives", d)
+	}
+	for i, a := range d.Past {
+		try := i + 2
+		if a.Consumer != fmt.Sprint("w", try) || a.Held != time.Duration(try)*time.Second || !strings.HasPrefix(a.Error, fmt.Sprint(try, " ")) || i < 9 && len(a.Error) > queue.MaxPastErrorBytes {
+			t.Errorf("try %d of the history: got %+v", try, a)
+		}
+	}
+}
+
+// Retention takes a submission with its dead letters only after it has ended, and never one that is open again.
+func TestRetentionOfDeadLetters(t *testing.T) {
+	t.Parallel()
+	s := deadLetters()
+	s.MaxAttempts = 1
+	b := openBox(t, s)
+	ended, redriven := mustInsert(t, b, prefixed(1)), mustInsert(t, b, prefixed(1))
+	b.mustFail(mustReserve(t, b, "OldestFirst", 2), nil)
+	if err := b.shard.Fold(); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.pass(time.Hour)
+	if n, err := b.shard.Redrive(ctx, redriven.ID, []uint32{0}); n != 1 || err != nil {
+		t.Fatalf("redrive: got %d %v, want 1", n, err)
+	}
+	if got := b.shard.Stats(); got.DeadLetters != 1 || got.SubmissionsOpen != 1 {
+		t.Errorf("after the redrive: got %+v, want 1 dead letter and 1 open submission", got)
+	}
+	if list, err := b.shard.List(ctx, shard.Filter{States: []queue.SubmissionState{queue.CompletedWithDead}}, 0, 10); err != nil || len(list) != 1 || list[0].ID != ended.ID {
+		t.Errorf("the list of what completed with dead chunks: got %+v %v, want only %s", list, err, ended.ID)
+	}
+	if err := b.shard.Retain(ctx, b.clock.now(), 10); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.shard.Stats(); got.DeadLetters != 0 {
+		t.Errorf("after the retention: %d dead letters, want 0", got.DeadLetters)
+	}
+	if _, err := b.shard.Submission(ctx, ended.ID); queue.CodeOf(err) != queue.CodeUnknownSubmission {
+		t.Errorf("the ended one: got %v, want %s", err, queue.CodeUnknownSubmission)
+	}
+	b.close()
+	b.open()
+	if held := mustReserve(t, b, "OldestFirst", 10); len(held) != 1 || held[0].Token.Submission != redriven.ID {
+		t.Errorf("after a restart: got %+v, want the redriven chunk", held)
+	}
+}
+
+// 122: the end of a submission costs the same however much of it is reserved; the reservations go bit by bit, and meanwhile
+// the counts are exact and the tokens are worth nothing.
+func TestCancelOfMuch(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, relaxed())
+	sub := mustInsert(t, b, prefixed(1_000_000))
+	const held = 20_000
+	var last []queue.Reservation
+	for range held / 1000 {
+		last = mustReserve(t, b, "OldestFirst", 1000)
+	}
+	other := mustInsert(t, b, prefixed(1))
+	if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.shard.Stats(); got.Reserved != 0 || got.Ready != 1 {
+		t.Errorf("right after the cancel: got %d reserved and %d ready, want 0 and 1", got.Reserved, got.Ready)
+	}
+	results, err := b.shard.Complete(ctx, completions(last), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range results {
+		if results[i].Outcome != queue.OutcomeGone {
+			t.Fatalf("completion %d of the cancelled: got %v, want gone", i, results[i].Outcome)
+		}
+	}
+	if got := mustReserve(t, b, "OldestFirst", 10); len(got) != 1 || got[0].Token.Submission != other.ID {
+		t.Errorf("handed out after the cancel: %+v, want the chunk of %s", got, other.ID)
+	}
+	b.wantCounts("cancelled", sub.ID, queue.Submission{State: queue.Cancelled, Skipped: 1_000_000})
+	b.tickAfter(2 * time.Hour)
+	if got := b.shard.Stats(); got.ExpiredTotal != 1 || got.Reserved != 0 {
+		t.Errorf("when all deadlines passed: got %d expired and %d reserved, want 1 and 0", got.ExpiredTotal, got.Reserved)
+	}
+}

@@ -1,0 +1,89 @@
+package api
+
+// DeadLetter is a dead chunk that can be redriven or deleted.
+type DeadLetter struct {
+	Submission      string    `json:"submission"`
+	Index           uint32    `json:"index"`
+	SubmissionState string    `json:"submission_state"` // open or completed_with_dead
+	Attempts        uint32    `json:"attempts"`         // since the insert or the last redrive
+	Expiries        uint32    `json:"expiries"`         // those of them that ended by their deadline
+	Redrives        uint32    `json:"redrives"`
+	DiedAt          Time      `json:"died_at,omitzero"`
+	Consumer        string    `json:"consumer,omitempty"` // of the last try
+	Error           string    `json:"error,omitempty"`    // of the last try
+	Fingerprint     string    `json:"fingerprint"`        // of the error: the same for errors that differ in numbers and names only
+	History         []Attempt `json:"history,omitempty"`  // the last 10 tries, oldest first; not in lists
+}
+
+// Attempt is one ended try of a chunk.
+type Attempt struct {
+	EndedAt  Time   `json:"ended_at"`
+	Consumer string `json:"consumer,omitempty"`
+	HeldMS   int64  `json:"held_ms"`
+	Expired  bool   `json:"expired,omitempty"` // it ended by its deadline
+	Error    string `json:"error,omitempty"`
+}
+
+// DeadGroup is the dead letters whose errors have one fingerprint.
+type DeadGroup struct {
+	Fingerprint string `json:"fingerprint"`
+	Pattern     string `json:"pattern"` // the error with its changing parts replaced
+	Example     string `json:"example"`
+	Count       uint64 `json:"count"`
+	Submissions uint64 `json:"submissions"`
+	FirstDiedAt Time   `json:"first_died_at,omitzero"`
+	LastDiedAt  Time   `json:"last_died_at,omitzero"`
+}
+
+// DeadGroups is the answer of GET /v1/queues/{queue}/dead-letters/groups, the largest group first.
+type DeadGroups struct {
+	Items []DeadGroup `json:"items"`
+	Whole bool        `json:"whole"` // false: there are more dead letters than were looked at
+}
+
+// The values of BulkRequest.Action.
+const (
+	BulkRedrive = "redrive"
+	BulkDelete  = "delete"
+)
+
+// The states of a bulk operation. All but BulkRunning are final.
+const (
+	BulkRunning   = "running"
+	BulkCompleted = "completed"
+	BulkCancelled = "cancelled"
+	BulkFailed    = "failed"
+)
+
+// BulkRequest is the body of POST /v1/bulk-operations.
+type BulkRequest struct {
+	Queue         string     `json:"queue"`
+	Action        string     `json:"action"`                    // redrive or delete
+	Filter        DeadFilter `json:"filter,omitzero"`           // of dead letters; the zero value means all
+	RatePerSecond uint32     `json:"rate_per_second,omitempty"` // 0: as fast as it goes
+	DryRun        bool       `json:"dry_run,omitempty"`         // count only
+}
+
+// DeadFilter says which dead letters are meant; everything given has to fit.
+type DeadFilter struct {
+	Submission  string `json:"submission,omitempty"`
+	Fingerprint string `json:"fingerprint,omitempty"`
+	DiedBefore  Time   `json:"died_before,omitzero"`
+}
+
+// BulkOperation is something that is done with many dead letters, and how far it got.
+type BulkOperation struct {
+	ID            string     `json:"id"`
+	Queue         string     `json:"queue"`
+	Action        string     `json:"action"`
+	Filter        DeadFilter `json:"filter,omitzero"`
+	RatePerSecond uint32     `json:"rate_per_second"`
+	DryRun        bool       `json:"dry_run"`
+	State         string     `json:"state"`
+	CreatedAt     Time       `json:"created_at"`
+	FinishedAt    Time       `json:"finished_at,omitzero"`
+	Matched       uint64     `json:"matched"` // dead letters met so far
+	Done          uint64     `json:"done"`    // of them, those redriven or deleted
+	Refused       uint64     `json:"refused"` // of them, those that could not be
+	Failure       string     `json:"failure,omitempty"`
+}

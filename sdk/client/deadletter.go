@@ -1,0 +1,87 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// DeadLetters goes through a queue's dead letters that the filter means: those of the newest submission first, and of one
+// submission by index. It ends after the first error.
+func (c *Client) DeadLetters(ctx context.Context, queue string, f api.DeadFilter) iter.Seq2[api.DeadLetter, error] {
+	return pages[api.DeadLetter](ctx, c, "dead letters", queuePath(queue, "/dead-letters"), deadQuery(f))
+}
+
+// DeadGroups groups them by the fingerprint of their errors.
+func (c *Client) DeadGroups(ctx context.Context, queue string, f api.DeadFilter) (*api.DeadGroups, error) {
+	path := queuePath(queue, "/dead-letters/groups")
+	if query := deadQuery(f); len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return fetch[api.DeadGroups](ctx, c, "dead groups", &request{method: http.MethodGet, path: path, safe: true})
+}
+
+func deadQuery(f api.DeadFilter) url.Values {
+	query := make(url.Values)
+	if f.Submission != "" {
+		query.Set("submission", f.Submission)
+	}
+	if f.Fingerprint != "" {
+		query.Set("fingerprint", f.Fingerprint)
+	}
+	if !f.DiedBefore.IsZero() {
+		query.Set("died_before", f.DiedBefore.UTC().Format("2006-01-02T15:04:05.000Z"))
+	}
+	return query
+}
+
+// DeadLetter reads a dead letter with the history of its last tries. api.CodeUnknownDeadLetter: the chunk is not dead.
+func (c *Client) DeadLetter(ctx context.Context, queue, submission string, index uint32) (*api.DeadLetter, error) {
+	return fetch[api.DeadLetter](ctx, c, "dead letter", &request{method: http.MethodGet, path: deadPath(queue, submission, index), safe: true})
+}
+
+// Redrive offers a dead chunk again, with no try counted, and returns its submission. It is tried once: after a lost answer a
+// second try would be told that the chunk is not dead.
+func (c *Client) Redrive(ctx context.Context, queue, submission string, index uint32) (*api.Submission, error) {
+	return fetch[api.Submission](ctx, c, "redrive", &request{method: http.MethodPost, path: deadPath(queue, submission, index) + "/redrive"})
+}
+
+// DeleteDeadLetter gives a dead chunk up for good. It is tried once, as Redrive is.
+func (c *Client) DeleteDeadLetter(ctx context.Context, queue, submission string, index uint32) error {
+	return c.do(ctx, c.cold, "delete dead letter", &request{method: http.MethodDelete, path: deadPath(queue, submission, index)}, new(reply))
+}
+
+func deadPath(queue, submission string, index uint32) string {
+	return queuePath(queue, "/dead-letters/"+url.PathEscape(submission)+"/"+strconv.FormatUint(uint64(index), 10))
+}
+
+// StartBulk starts to redrive or delete many dead letters in the background. It is tried once.
+func (c *Client) StartBulk(ctx context.Context, r *api.BulkRequest) (*api.BulkOperation, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("quern: start bulk operation: %w", err)
+	}
+	q := &request{method: http.MethodPost, path: "/v1/bulk-operations", media: mediaJSON, buffer: append(make([]byte, gap), body...)}
+	return fetch[api.BulkOperation](ctx, c, "start bulk operation", q)
+}
+
+// Bulks lists the bulk operations since the server's start, at most the last 200, newest first.
+func (c *Client) Bulks(ctx context.Context) iter.Seq2[api.BulkOperation, error] {
+	return pages[api.BulkOperation](ctx, c, "bulk operations", "/v1/bulk-operations", url.Values{})
+}
+
+// Bulk reads how far a bulk operation got.
+func (c *Client) Bulk(ctx context.Context, id string) (*api.BulkOperation, error) {
+	return fetch[api.BulkOperation](ctx, c, "bulk operation", &request{method: http.MethodGet, path: "/v1/bulk-operations/" + url.PathEscape(id), safe: true})
+}
+
+// CancelBulk stops a bulk operation; what it did stays done.
+func (c *Client) CancelBulk(ctx context.Context, id string) (*api.BulkOperation, error) {
+	return fetch[api.BulkOperation](ctx, c, "cancel bulk operation", &request{method: http.MethodPost, path: "/v1/bulk-operations/" + url.PathEscape(id) + "/cancel", safe: true})
+}

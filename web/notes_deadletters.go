@@ -1,0 +1,56 @@
+package web
+
+import "math"
+
+func deadLetterNotes() map[string]note {
+	out := map[string]note{
+		"DeadLetter.submission":       {text: "Its submission"},
+		"DeadLetter.index":            {text: "Index of the chunk"},
+		"DeadLetter.submission_state": oneOf("Where the submission stands", "open", "completed_with_dead"),
+		"DeadLetter.attempts":         {text: "Tries since the insert or the last redrive"},
+		"DeadLetter.expiries":         {text: "Those of them that ended by their deadline"},
+		"DeadLetter.redrives":         {text: "How often it was redriven"},
+		"DeadLetter.died_at":          {text: "When the last try ended"},
+		"DeadLetter.consumer":         {text: "Who held it last"},
+		"DeadLetter.error":            {text: "The last error"},
+		"DeadLetter.fingerprint":      {text: "16 hexadecimal digits: the same for errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts"},
+		"DeadLetter.history":          {text: "The last 10 tries, oldest first, over all redrives; not in lists"},
+		"Attempt.ended_at":            {text: "When it ended"},
+		"Attempt.consumer":            {text: "Who held the chunk"},
+		"Attempt.held_ms":             {text: "For how long"},
+		"Attempt.expired":             {text: "Whether its deadline ended it"},
+		"Attempt.error":               {text: "What the consumer reported; of all but the last one the first 256 bytes"},
+		"PageDeadLetter.items":        {text: "The dead letters"},
+		"PageDeadLetter.next":         {text: "Cursor of the next page; absent on the last"},
+		"DeadGroup.fingerprint":       {text: "Of all errors of the group"},
+		"DeadGroup.pattern":           {text: "The error with what changes replaced by <n>, <hex>, <uuid> and <s>"},
+		"DeadGroup.example":           {text: "One of the errors"},
+		"DeadGroup.count":             {text: "Dead letters in the group"},
+		"DeadGroup.submissions":       {text: "Submissions that have some of them"},
+		"DeadGroup.first_died_at":     {text: "When the first of them died"},
+		"DeadGroup.last_died_at":      {text: "When the last of them died"},
+		"DeadGroups.items":            {text: "The groups, the largest first"},
+		"DeadGroups.whole":            {text: "false: there are more dead letters than were looked at"},
+		"DeadFilter.submission":       {text: "Of this submission only"},
+		"DeadFilter.fingerprint":      {text: "With this fingerprint only"},
+		"DeadFilter.died_before":      {text: "Died earlier than this"},
+		"BulkOperation.id":            {text: "Names it until the server restarts"},
+		"BulkOperation.state":         oneOf("All but running are final", "running", "completed", "cancelled", "failed"),
+		"BulkOperation.created_at":    {text: "When it was started"},
+		"BulkOperation.finished_at":   {text: "When it ended"},
+		"BulkOperation.matched":       {text: "Dead letters met so far that the filter means"},
+		"BulkOperation.done":          {text: "Of them, those redriven or deleted"},
+		"BulkOperation.refused":       {text: "Of them, those whose submission does not allow it, or that somebody else came to first"},
+		"BulkOperation.failure":       {text: "Why it failed"},
+		"PageBulkOperation.items":     {text: "The operations, newest first"},
+		"PageBulkOperation.next":      {text: "Always absent"},
+	}
+	for _, schema := range []string{"BulkRequest", "BulkOperation"} {
+		out[schema+".queue"] = note{text: "The queue"}
+		out[schema+".action"] = oneOf("What is done with each", "redrive", "delete")
+		out[schema+".filter"] = note{text: "Which dead letters; what is given has to fit, and nothing given means all"}
+		out[schema+".rate_per_second"] = between(0, math.MaxUint32, "Most chunks per second; 0: as fast as it goes")
+		out[schema+".dry_run"] = note{text: "Count only"}
+	}
+	return out
+}
