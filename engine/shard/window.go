@@ -46,7 +46,7 @@ type windowScratch struct {
 	rank     strategy.Ranking
 	best     int
 	oldest   int
-	scans    int // candidates that were found without an order of all; beyond mostScans there is one
+	scans    int                          // candidates that were found without an order of all; beyond mostScans there is one
 	seen     map[*backlog.Submission]bool // of the windows before
 }
 
