@@ -29,6 +29,7 @@ build: prepare ## build ./bin/quern
 plugins: prepare ## build the example plugins in Rust, C and AssemblyScript into bin/plugins (installs their toolchains), and test them
 	examples/plugins/build.sh bin/plugins
 	QUERN_PLUGINS=$(CURDIR)/bin/plugins go test -count 1 ./examples/plugins/...
+	QUERN_PLUGINS=$(CURDIR)/bin/plugins go test -count 1 -run TestPluginsOfEveryLanguage ./web
 
 test: prepare format-check vet ## everything that must hold: format, vet, and all tests (some minutes on two cores)
 	go test -race -timeout 15m $$(go list ./... | grep -Ev '$(HEAVY)')

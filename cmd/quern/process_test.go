@@ -28,6 +28,28 @@ func quernProgram(t *testing.T) string {
 	return quernLink(t, self)
 }
 
+// quernCopy is this test binary as a file named quern. A link with that name would not do: the server starts its compiling child by what it
+// finds out about its own file.
+func quernCopy(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), "quern")
+	if os.Link(self, to) == nil {
+		return to
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
 // launched is a process whose stdout the test reads line by line.
 type launched struct {
 	*exec.Cmd

@@ -33,11 +33,16 @@ func TestReadmeCommands(t *testing.T) {
 	address := freeAddress(t)
 	script = strings.ReplaceAll(script, "127.0.0.1:7700", address)
 	script = strings.ReplaceAll(script, "quern dev ", "quern dev --listen "+address+" ")
+	repository, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script = strings.ReplaceAll(script, "--sdk .\n", "--sdk "+repository+"\n")
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(quernProgram(t), filepath.Join(dir, "bin", "quern")); err != nil {
+	if err := os.Rename(quernCopy(t), filepath.Join(dir, "bin", "quern")); err != nil {
 		t.Fatal(err)
 	}
 	shell := exec.Command("bash", "-c", script+"wait\n")
@@ -55,6 +60,8 @@ func TestReadmeCommands(t *testing.T) {
 		`(?m)^\d+ +open +1000000 +999953 +0 +0 +47 +0 .* company=456$`,
 		`(?m)^\{"results":\[\{"status":"ok"\}\]\}$`,
 		`(?m)^done +51$`,
+		`(?m)^state +active$`,
+		`"text":"is due"`,
 	} {
 		if !regexp.MustCompile(want).Match(out) {
 			t.Errorf("the output does not have %s:\n%s", want, out)

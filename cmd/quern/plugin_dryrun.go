@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// pluginDryRunCommand tries an uploaded version on what a queue holds now.
+func (a *app) pluginDryRunCommand() *cobra.Command {
+	var d api.PluginDryRun
+	var f selectFlags
+	c := &cobra.Command{
+		Use: "dry-run NAME VERSION", Short: "Say what a version would take of a queue's candidates; nothing is reserved", Args: cobra.ExactArgs(2),
+		Long: "Score the candidates that a queue has now with a version, active or not, and say which would be taken, which of them would not be\n" +
+			"without the plugin, and which it puts off. A row is a place in the order of --strategy, from 0.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := f.selection(args[1])
+			if err != nil {
+				return err
+			}
+			d.Config = s.Config
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			tried, err := c.DryRunPlugin(cmd.Context(), args[0], args[1], d)
+			if err != nil {
+				return err
+			}
+			return printOne(a, *tried, triedFields)
+		},
+	}
+	c.Flags().StringVar(&d.Queue, "queue", "default", "whose candidates")
+	c.Flags().StringVar(&d.Strategy, "strategy", "OldestFirst", "in whose order")
+	c.Flags().IntVar(&d.Rows, "rows", 0, "so many candidates (0: the version's window)")
+	c.Flags().IntVar(&d.Want, "want", 10, "so many would be taken")
+	c.Flags().StringVar(&f.config, "config", "", "configuration as JSON, or @FILE; left out: the one in use, or the defaults")
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func triedFields(t api.PluginTried) [][2]string {
+	fields := [][2]string{{"ns/candidate", strconv.FormatFloat(t.Report.NsPerCandidate, 'f', 1, 64)}}
+	l := t.Live
+	if l == nil {
+		return fields
+	}
+	var picks []string
+	for _, p := range l.Picks {
+		score := "infinite"
+		if p.Score != nil {
+			score = strconv.FormatFloat(*p.Score, 'g', 6, 64)
+		}
+		picks = append(picks, fmt.Sprintf("%d (%s)", p.Row, score))
+	}
+	fields = append(fields, [2]string{"candidates", strconv.Itoa(l.Rows)}, [2]string{"skipped", strconv.Itoa(l.Skipped)},
+		[2]string{"taken", strings.Join(picks, ", ")}, [2]string{"gained", rowsText(l.Gained)}, [2]string{"lost", rowsText(l.Lost)})
+	if l.ActiveOverlap != nil {
+		fields = append(fields, [2]string{"gained, beside the active version", rowsText(l.ActiveGained)}, [2]string{"lost, beside the active version", rowsText(l.ActiveLost)},
+			[2]string{"overlap with the active version", fmt.Sprintf("%.0f %%", 100**l.ActiveOverlap)})
+	}
+	for _, bin := range l.Histogram {
+		fields = append(fields, [2]string{fmt.Sprintf("scores %.6g to %.6g", bin.From, bin.To), strconv.Itoa(bin.Count)})
+	}
+	return fields
+}
+
+func rowsText(rows []int) string {
+	if len(rows) == 0 {
+		return "-"
+	}
+	return strings.Trim(fmt.Sprint(rows), "[]")
+}
