@@ -32,7 +32,7 @@ const pages = () => [
   ['overview', '#/overview', (p) => p.locator('.chart canvas').waitFor()],
   ['keys', '#/keys?key=company', (p) => p.getByRole('cell', { name: 'acme', exact: true }).waitFor()],
   ['submissions', '#/submissions', (p) => p.locator('tbody tr').nth(5).waitFor()],
-  ['submission', `#/submissions/${submission}?chunk=19`, async (p) => {
+  ['submission', `#/submissions/${submission}?chunk=19990`, async (p) => {
     await p.getByLabel('Strategy of the consumer').fill('OrElse(SelectOnly("mode", "full", OldestFirst), MaxSimultaneous("company", 1, OldestFirst))')
     await p.getByRole('button', { name: 'Ask why' }).click()
     await p.getByText('Branch 2').first().waitFor()
