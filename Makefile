@@ -1,4 +1,5 @@
-# `make` or `make help` lists what can be done. Go and a C compiler are all it takes; `make test` installs a missing compiler.
+# `make` or `make help` lists what can be done. Go and a C compiler are all it takes to build; `make test` installs what is missing,
+# Node.js and Chromium for the dashboard's tests among it.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -15,7 +16,9 @@ HEAVY    := /cmd/|/examples/
 FUZZTIME ?= 10s
 SOAK     ?= 10000
 
-.PHONY: help run build plugins test race fuzz bench soak fmt lint golden clean prepare format-check vet
+DASHBOARD := web/dashboard
+
+.PHONY: help run build plugins dashboard dashboard-check browser browser-tools pictures test race fuzz bench soak fmt lint golden clean prepare format-check vet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +34,21 @@ plugins: prepare ## build the example plugins in Rust, C and AssemblyScript into
 	QUERN_PLUGINS=$(CURDIR)/bin/plugins go test -count 1 ./examples/plugins/...
 	QUERN_PLUGINS=$(CURDIR)/bin/plugins go test -count 1 -run TestPluginsOfEveryLanguage ./web
 
-test: prepare format-check vet ## everything that must hold: format, vet, and all tests (some minutes on two cores)
+dashboard: browser-tools ## build the dashboard into web/dashboard/dist, which is committed
+	cd $(DASHBOARD) && npm run --silent check && npm run --silent build
+
+dashboard-check: browser-tools
+	cd $(DASHBOARD) && npm run --silent check && node build.mjs node_modules/.dist
+	diff -r $(DASHBOARD)/dist $(DASHBOARD)/node_modules/.dist || { echo "the committed dashboard is not what its sources make: make dashboard"; exit 1; }
+
+browser: dashboard-check build ## the dashboard in a real browser against a real server under load
+	cd $(DASHBOARD) && npm run --silent test
+
+pictures: dashboard-check build ## take the pictures of the dashboard in docs/img anew, from a server under load
+	dir=$$(mktemp -d) && (cd $(DASHBOARD) && SHOTS=$$dir npm run --silent test) && \
+	for picture in overview-light overview-dark keys-dark submission-light strategies-dark; do cp $$dir/$$picture-1440.png docs/img/$$picture.png; done; rm -rf $$dir
+
+test: prepare format-check vet browser ## everything that must hold: format, vet, and all tests (some minutes on two cores)
 	go test -race -timeout 15m $$(go list ./... | grep -Ev '$(HEAVY)')
 	go test -timeout 15m $$(go list ./... | grep -E '$(HEAVY)')
 
@@ -72,6 +89,11 @@ prepare:
 	@command -v go >/dev/null || { echo "Go 1.26 or later is needed: https://go.dev/doc/install"; exit 1; }
 	@command -v gcc >/dev/null || { echo "installing a C compiler (SQLite is C)"; apt-get update -qq && apt-get install -y -qq gcc libc6-dev; }
 	@command -v curl >/dev/null || { echo "installing curl (the README's commands are tests)"; apt-get update -qq && apt-get install -y -qq curl; }
+
+browser-tools: prepare
+	@command -v npm >/dev/null || { echo "installing Node.js (the dashboard is built and tested with it)"; apt-get update -qq && apt-get install -y -qq nodejs npm; }
+	@command -v chromium >/dev/null || { echo "installing Chromium (the dashboard is tested in it)"; apt-get update -qq && apt-get install -y -qq chromium; }
+	@cd $(DASHBOARD) && { [ node_modules/.package-lock.json -nt package-lock.json ] || { npm ci --silent && touch node_modules/.package-lock.json; }; }
 
 format-check:
 	@found=$$(gofmt -l .); [ -z "$$found" ] || { echo "not formatted (make fmt does it): $$found"; exit 1; }

@@ -17,8 +17,8 @@ const (
 	FrameValues = 50
 
 	// maxFrameVisits bounds the values that are read of all keys together for one frame, so that the shard is never held for
-	// longer than it takes to copy so many counters.
-	maxFrameVisits = 1 << 14
+	// longer than it takes to copy so many counters (BenchmarkFrame/held).
+	maxFrameVisits = 10 << 10
 
 	// maxFrameKeys bounds the meta keys of one frame.
 	maxFrameKeys = 16

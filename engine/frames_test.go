@@ -165,6 +165,15 @@ func TestEmpties(t *testing.T) {
 	if got := r.empties(time.Minute); got != 2*time.Minute {
 		t.Errorf("got %v, want 2m", got)
 	}
+	for _, each := range []int{0, 5} { // it stands still, it grows
+		var r ring
+		for i := range 61 {
+			r.add(Point{At: queue.Time(1_000_000 + 1000*i), Ready: uint64(900 + each*i)}, secondsKept, time.Second)
+		}
+		if got := r.empties(time.Minute); got != 0 {
+			t.Errorf("growing by %d a second: got %v, want never", each, got)
+		}
+	}
 	r.add(Point{At: 2_000_000, Ready: 5000}, secondsKept, time.Second)
 	if got := r.empties(time.Minute); got != 0 {
 		t.Errorf("after a gap: got %v, want never", got)

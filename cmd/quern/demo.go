@@ -70,7 +70,7 @@ func (a *app) demo(ctx context.Context, o devOptions) error {
 	defer finish()
 	var busy chan error // nil until there is a crowd
 	err := a.dev(ctx, o, func(url string) {
-		fmt.Fprintf(a.out, "quern: demo at %s (see also: quern watch --server %s); ctrl-c ends it\n", url, url)
+		fmt.Fprintf(a.out, "quern: demo at %s (open it in a browser; see also: quern watch --server %s); ctrl-c ends it\n", url, url)
 		busy = make(chan error, 1)
 		go func() {
 			busy <- a.demoCrowd(ctx, url)

@@ -15,6 +15,7 @@ before(async () => {
   for (const [company, limit] of [['acme', 5], ['globex', 8], ['hooli', 3]]) await call(quern.url, 'PUT', `/v1/queues/default/meta-keys/company/values/${company}`, { limit })
   await call(quern.url, 'PUT', '/v1/queues/default/strategies/nightly', { strategy: 'MaxSimultaneous("company", 5, OldestFirst)' })
   stopConsumers = consumers(quern.url, ['Random', 'OldestFirst', 'SelectOnly("mode", "preview", Random)', 'Fair("company", Random)', 'CustomPriority', 'Random', 'NewestFirst', 'Random'])
+  if (process.env.SHOTS) await new Promise((shown) => setTimeout(shown, 120_000)) // pictures show some history; tests need none
 })
 after(async () => {
   await stopConsumers?.()
@@ -31,7 +32,7 @@ const pages = () => [
   ['overview', '#/overview', (p) => p.locator('.chart canvas').waitFor()],
   ['keys', '#/keys?key=company', (p) => p.getByRole('cell', { name: 'acme', exact: true }).waitFor()],
   ['submissions', '#/submissions', (p) => p.locator('tbody tr').nth(5).waitFor()],
-  ['submission', `#/submissions/${submission}?chunk=19`, async (p) => {
+  ['submission', `#/submissions/${submission}?chunk=19990`, async (p) => {
     await p.getByLabel('Strategy of the consumer').fill('OrElse(SelectOnly("mode", "full", OldestFirst), MaxSimultaneous("company", 1, OldestFirst))')
     await p.getByRole('button', { name: 'Ask why' }).click()
     await p.getByText('Branch 2').first().waitFor()
@@ -55,7 +56,7 @@ for (const scheme of ['light', 'dark']) {
         const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
         assert.ok(over <= 0, `${name}: ${over} px stand out at the right`)
         assert.deepEqual(await t.violations(), [], `${name}: content security policy`)
-        if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/${name}-${scheme}-${width}.png`, fullPage: width === 390 || name === 'submission' })
+        if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/${name}-${scheme}-${width}.png`, fullPage: width === 390 || name === 'submission' || name === 'overview' })
       }
       assert.deepEqual(t.wrong, [])
       await t.context.close()

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// What a frame costs at the most values that it reads: all of it, and the part for which the shard is held.
+func BenchmarkFrame(b *testing.B) {
+	e, err := Open(context.Background(), Options{Dir: b.TempDir(), Now: time.Now, Seed: func() uint64 { return 7 }, BallastBytes: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer e.Close()
+	relaxed := queue.DefaultSettings()
+	relaxed.Durability = queue.Relaxed
+	if _, _, err := e.PutQueue(context.Background(), DefaultQueue, relaxed); err != nil {
+		b.Fatal(err)
+	}
+	for i := range maxFrameVisits {
+		if _, _, err := e.Insert(context.Background(), DefaultQueue, queue.NewSubmission{
+			Chunks: queue.Chunks{Count: 1, Prefix: "x"}, OperationsPerChunk: 1, Meta: queue.Meta{{Key: "company", Value: queue.IntValue(int64(i))}},
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	q := e.queues[DefaultQueue]
+	b.Run("whole", func(b *testing.B) {
+		for i := range b.N {
+			q.sample(queue.Time(1_000_000 + 1000*i))
+		}
+	})
+	b.Run("held", func(b *testing.B) {
+		seen := make([]backlog.ValueCount, 0, maxFrameVisits)
+		for b.Loop() {
+			seen = seen[:0]
+			q.shard.Values("company", func(v backlog.ValueCount) bool {
+				seen = append(seen, v)
+				return true
+			})
+		}
+	})
+}
