@@ -14,6 +14,9 @@ type ordered struct {
 	holes int
 }
 
+// len is how many records there are.
+func (o *ordered) len() uint64 { return uint64(len(o.list) - o.holes) }
+
 // below is the position after the last record with an id smaller than `before`.
 func (o *ordered) below(before queue.SubmissionID) int {
 	at, _ := slices.BinarySearch(o.ids, before)

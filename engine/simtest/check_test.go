@@ -112,6 +112,7 @@ func (s *sim) checkSubmission(x *modelSub) {
 }
 
 func (s *sim) checkStats() {
+	s.must("audit", s.shard.Audit())
 	got := s.shard.Stats()
 	t := &s.m.totals
 	want := queue.Stats{

@@ -1,9 +1,13 @@
 package simtest
 
 import (
+	"path/filepath"
 	"slices"
+	"testing"
 
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
 )
 
 // letters are the dead letters that the filter means, in the order of the list.
@@ -151,5 +155,62 @@ func (s *sim) checkLetters(f queue.DeadFilter, limit int) {
 	}
 	for i := range got {
 		s.equal("dead letter", got[i], want[i])
+	}
+}
+
+// A redrive takes effect once, also when a crash between the steps of a fold has the journal tell of it again: the chunk died
+// again since, and stays dead.
+func TestRedriveOnceAcrossACrash(t *testing.T) {
+	t.Parallel()
+	for _, ends := range []bool{false, true} {
+		b := openBox(t, deadLetters())
+		sub := mustInsert(t, b, prefixed(2))
+		die := func() {
+			b.mustFail(mustReserve(t, b, "OldestFirst", 1), func(f *queue.FailItem) { f.Fatal = true })
+		}
+		die()
+		if ends {
+			die()
+		}
+		if n, err := b.shard.Redrive(ctx, sub.ID, []uint32{0}); n != 1 || err != nil {
+			t.Fatalf("redrive: got %d %v, want 1", n, err)
+		}
+		die()
+		want := b.sub(sub.ID)
+		folded, err := b.store.Folded(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		b.copyFiles("journal.db", dir)
+		if err := b.shard.Fold(); err != nil {
+			t.Fatal(err)
+		}
+		b.copyFiles("store.db", dir)
+		b.close()
+		b.dir = dir
+		rewindFolded(t, dir, folded)
+		b.open()
+		if got := b.sub(sub.ID); got.State != want.State || got.Dead != want.Dead || got.Ready != want.Ready {
+			t.Errorf("ends=%v, after the crash: got %+v, want %+v", ends, got, want)
+		}
+		list := b.letters()
+		if len(list) != int(want.Dead) || list[0].Redrives != 1 {
+			t.Errorf("ends=%v, dead letters after the crash: got %+v, want %d, the first redriven once", ends, list, want.Dead)
+		}
+	}
+}
+
+func rewindFolded(t *testing.T, dir string, to journal.Position) {
+	t.Helper()
+	db, err := store.Open(ctx, filepath.Join(dir, "store.db"), store.Options{Durability: queue.Relaxed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.SetFolded(ctx, to); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -398,7 +398,8 @@ func TestRetentionOfDeadLetters(t *testing.T) {
 	s := deadLetters()
 	s.MaxAttempts = 1
 	b := openBox(t, s)
-	ended, redriven := mustInsert(t, b, prefixed(1)), mustInsert(t, b, prefixed(1))
+	inline := queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Inline: [][]byte{[]byte("keep me")}}}
+	ended, redriven := mustInsert(t, b, prefixed(1)), mustInsert(t, b, inline)
 	b.mustFail(mustReserve(t, b, "OldestFirst", 2), nil)
 	if err := b.shard.Fold(); err != nil {
 		t.Fatal(err)
@@ -424,8 +425,8 @@ func TestRetentionOfDeadLetters(t *testing.T) {
 	}
 	b.close()
 	b.open()
-	if held := mustReserve(t, b, "OldestFirst", 10); len(held) != 1 || held[0].Token.Submission != redriven.ID {
-		t.Errorf("after a restart: got %+v, want the redriven chunk", held)
+	if held := mustReserve(t, b, "OldestFirst", 10); len(held) != 1 || held[0].Token.Submission != redriven.ID || string(held[0].Content.Bytes) != "keep me" {
+		t.Errorf("after a restart: got %+v, want the redriven chunk with its content", held)
 	}
 }
 
@@ -443,6 +444,9 @@ func TestCancelOfMuch(t *testing.T) {
 	other := mustInsert(t, b, prefixed(1))
 	if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
 		t.Fatal(err)
+	}
+	if err := b.shard.Audit(); err != nil {
+		t.Error(err)
 	}
 	if got := b.shard.Stats(); got.Reserved != 0 || got.Ready != 1 {
 		t.Errorf("right after the cancel: got %d reserved and %d ready, want 0 and 1", got.Reserved, got.Ready)

@@ -1,0 +1,105 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// Audit counts everything anew and compares it with the counters that are kept; the error names every difference. It holds the
+// mutex for as long as it walks over all submissions: for tests and for looking into trouble.
+func (s *Shard) Audit() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return err
+	}
+	return s.m.audit()
+}
+
+func (m *machine) audit() error {
+	var found []error
+	var sum counters
+	held, graves := 0, 0
+	m.backlog.Each(func(sub *backlog.Submission) bool {
+		r := sub.Data.(*record)
+		if err := m.auditRecord(r); err != nil {
+			found = append(found, err)
+		}
+		available := uint64(sub.Available())
+		if r.parked {
+			sum.parked += available
+		} else {
+			sum.operations += available * uint64(r.details().operations)
+		}
+		sum.waiting += uint64(r.waiting)
+		sum.dead += uint64(r.dead)
+		sum.completed += uint64(r.done)
+		sum.skipped += uint64(r.skips)
+		held += int(r.holds.Len())
+		if r.dead > 0 {
+			graves++
+		}
+		return true
+	})
+	for _, r := range m.orphans {
+		sum.orphaned += uint64(r.holds.Len())
+	}
+	for id, n := range m.letters {
+		sum.buried += uint64(n)
+		if r := m.ended[id]; r != nil && r.dead == n {
+			graves++
+		}
+	}
+	c := &m.stats
+	for _, pair := range []struct {
+		name      string
+		kept, now uint64
+	}{
+		{"waiting", c.waiting, sum.waiting}, {"parked", c.parked, sum.parked}, {"dead", c.dead, sum.dead}, {"done", c.completed, sum.completed},
+		{"skipped", c.skipped, sum.skipped}, {"operations", c.operations, sum.operations}, {"orphaned", c.orphaned, sum.orphaned}, {"buried", c.buried, sum.buried},
+		{"reservations", uint64(m.holds.Len()), uint64(held) + sum.orphaned}, {"submissions with dead letters", m.graves.len(), uint64(graves)},
+	} {
+		if pair.kept != pair.now {
+			found = append(found, fmt.Errorf("%s: %d are counted, %d there", pair.name, pair.kept, pair.now))
+		}
+	}
+	return errors.Join(found...)
+}
+
+// auditRecord: every chunk is in exactly one state, and the counts say so.
+func (m *machine) auditRecord(r *record) error {
+	var waiting, dead, skips, taken uint32
+	for index, t := range r.tries {
+		switch {
+		case t.gone() && (t.waiting || r.sub.IsAvailable(index) || m.isHeld(r, index)):
+			return fmt.Errorf("chunk %s is dead or skipped, and offered or held too", queue.ChunkID{Submission: r.id, Index: index})
+		case t.waiting:
+			waiting++
+			if !m.isHeld(r, index) { // else a late completion is on its way
+				taken++
+			}
+		}
+		switch t.reason {
+		case journal.Dead:
+			dead++
+		case journal.Skipped:
+			skips++
+		}
+	}
+	m.holds.Each(&r.holds, func(uint32, *reserver.Hold) bool {
+		taken++
+		return true
+	})
+	if waiting != r.waiting || dead != r.dead || skips != r.skips {
+		return fmt.Errorf("submission %s: %d wait, %d are dead, %d skipped; counted are %d, %d and %d", r.id, waiting, dead, skips, r.waiting, r.dead, r.skips)
+	}
+	if all := uint64(r.sub.Available()) + uint64(taken) + uint64(r.done) + uint64(dead) + uint64(skips); all != uint64(r.chunks) {
+		return fmt.Errorf("submission %s: its states sum up to %d of %d chunks", r.id, all, r.chunks)
+	}
+	return nil
+}
