@@ -40,4 +40,8 @@ func writeAt(file *os.File, text string) error {
 	return err
 }
 
-func (l *dirLock) release() error { return l.file.Close() }
+// release lets go at once. Closing alone would not: a child that this process starts at the moment, such as one that compiles a plugin, has the
+// file until it runs its own program.
+func (l *dirLock) release() error {
+	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
+}
