@@ -218,7 +218,7 @@ test('ten thousand values: the pages stay small, and any value can be found', as
   const t = await open(chromium.b, quern.url)
   await t.go('#/keys?key=customer')
   await t.page.getByText('of 10,000').first().waitFor()
-  assert.equal(await t.page.locator('tbody tr').count(), 100)
+  await until(t.page, () => document.querySelectorAll('tbody tr').length === 100)
   await t.page.getByRole('button', { name: 'Show 1,000' }).click()
   await until(t.page, () => document.querySelectorAll('tbody tr').length === 1000)
   await t.page.getByLabel('Value', { exact: true }).fill('9876')

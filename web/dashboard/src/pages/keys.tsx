@@ -58,7 +58,7 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
   return (
     <section class="card w12">
       <header>
-        <div class="row"><h2>Values of <span class="chip">{of}</span></h2><small>{find ? 'one value' : info ? `${exact(Math.min(most, rows.length))} of ${exact(info.values)}, most ${sort === 'ready' ? 'ready' : 'in flight'} first · ${exact(info.values_set)} with settings` : ''}</small></div>
+        <div class="row"><h2>Values of <span class="chip">{of}</span></h2><small>{find ? 'one value' : info && rows.length > 0 ? `${exact(Math.min(most, rows.length))} of ${exact(info.values)}, most ${sort === 'ready' ? 'ready' : 'in flight'} first · ${exact(info.values_set)} with settings` : ''}</small></div>
         <div class="row">
           <form class="row" onSubmit={(e) => { e.preventDefault(); refine({ find: new FormData(e.currentTarget).get('find')?.toString().trim() || undefined }) }}>
             <label class="field">Value <input name="find" type="search" placeholder="acme, 123, s:123" key={find} defaultValue={find} /></label><button>Find</button>
