@@ -184,7 +184,7 @@ func submissionNotes() map[string]note {
 		out[schema+".priority"] = between(-queue.MaxPriority, queue.MaxPriority, "Larger first under CustomPriority")
 		out[schema+".operations_per_chunk"] = note{text: "Operations that one chunk stands for; only counted"}
 		out[schema+".run_at"] = note{text: "Not handed out before"}
-		out[schema+".dead_deadline"] = note{text: "Kept for the full life cycle"}
+		out[schema+".dead_deadline"] = note{text: "If it is still open then, it ends as expired; after run_at"}
 		out[schema+".max_attempts"] = between(0, queue.MaxMaxAttempts, "Tries per chunk; 0 or absent: the queue's")
 		out[schema+".max_failed_chunks"] = between(0, queue.MaxChunks, "Chunks that may be dead or given up: one more, and the submission fails. 0 or absent: any number")
 		out[schema+".on_exhausted"] = oneOf("What a chunk out of attempts does; absent: the queue's", "fail_submission", "dead_letter", "skip")
