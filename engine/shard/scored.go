@@ -194,8 +194,13 @@ func (s *Shard) pickByScore(ctx context.Context, q *Request, br *strategy.Branch
 		if err := scorer.Score(ctx, &w.Window, w.scores); err != nil {
 			return true, ctx.Err()
 		}
-		if err := s.takeByScore(q, br, scorer, w, got); err != nil {
+		gone, err := s.takeByScore(q, br, scorer, w, got)
+		if err != nil {
 			return false, err
+		}
+		if gone {
+			w.seen = nil
+			continue
 		}
 		if len(*got) >= q.Max || w.Rows < rows {
 			return false, nil
@@ -215,6 +220,7 @@ func (s *Shard) look(q *Request, br *strategy.Branch, scorer strategy.Scorer, ro
 		return false, err
 	}
 	s.m.seed(seed)
+	w.of = s.m
 	w.standing = s.m.scoringOf(br)
 	w.views = append(w.views[:0], views...)
 	w.frame = s.m.frame(w.standing, br, views, scorer, rows, w.seen)
@@ -223,8 +229,9 @@ func (s *Shard) look(q *Request, br *strategy.Branch, scorer strategy.Scorer, ro
 	return true, nil
 }
 
-// takeByScore takes chunks in the order of the scores, slice by slice.
-func (s *Shard) takeByScore(q *Request, br *strategy.Branch, scorer strategy.Scorer, w *windowScratch, got *[]pick) error {
+// takeByScore takes chunks in the order of the scores, slice by slice. gone says that the state was made anew meanwhile, after a
+// commit that failed: the candidates are those of the old one, of which nothing may be taken any more.
+func (s *Shard) takeByScore(q *Request, br *strategy.Branch, scorer strategy.Scorer, w *windowScratch, got *[]pick) (gone bool, err error) {
 	w.over = append(w.over[:0], make([]bool, w.Rows)...)
 	w.best, w.oldest, w.scans = -1, 0, 0
 	if scorer.Spread() {
@@ -235,14 +242,18 @@ func (s *Shard) takeByScore(q *Request, br *strategy.Branch, scorer strategy.Sco
 		s.mu.Lock()
 		if err := s.usable(); err != nil {
 			s.mu.Unlock()
-			return err
+			return false, err
+		}
+		if s.m != w.of {
+			s.mu.Unlock()
+			return true, nil
 		}
 		s.m.seed(s.options.Seed())
 		most := min(q.Max, len(*got)+sliceItems)
 		more = s.m.takeScored(q, br, scorer.Spread(), w, most, now, got)
 		s.mu.Unlock()
 	}
-	return nil
+	return false, nil
 }
 
 // takeScored takes until `most` picks are there, and says whether the window has more.

@@ -37,6 +37,7 @@ type frame struct {
 // windowScratch is the memory of one reserve's windows, kept for the next.
 type windowScratch struct {
 	strategy.Window
+	of       *machine // whose candidates they are
 	standing *scoring
 	frame    *frame
 	views    []*backlog.View
