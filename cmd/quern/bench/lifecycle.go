@@ -26,7 +26,9 @@ type lifecycleScale struct {
 
 var fullLifecycle = lifecycleScale{inserts: 2000, chunks: 1_000_000, held: []int{0, 100_000, 1_000_000}, pause: time.Millisecond}
 
-func lifecycleSuite(ctx context.Context, r *run) error { return lifecycleFigures(ctx, r, fullLifecycle) }
+func lifecycleSuite(ctx context.Context, r *run) error {
+	return lifecycleFigures(ctx, r, fullLifecycle)
+}
 
 func lifecycleFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 	for _, step := range []func(context.Context, *run, lifecycleScale) error{cancelFigures} {
