@@ -51,6 +51,8 @@ type machine struct {
 	scorings    map[string]*scoring // by the key of a scored branch
 	scoringUses uint64
 
+	schedules schedules
+
 	charges []backlog.Charge // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
 	stats counters
@@ -65,6 +67,7 @@ type counters struct {
 	inserted, reserved, done, failed              uint64
 	expired, released, submissions, submissionEnd uint64
 	commits, commitBytes                          uint64
+	schedules                                     scheduleTotals
 }
 
 func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now queue.Time) *machine {
@@ -82,7 +85,8 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		writing: map[uint32]*batch{},
 		batch:   newBatch(),
 
-		scorings: map[string]*scoring{},
+		scorings:  map[string]*scoring{},
+		schedules: newSchedules(),
 	}
 	m.rnd = rand.New(&m.source)
 	return m

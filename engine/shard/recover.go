@@ -23,6 +23,9 @@ func (s *Shard) recover(ctx context.Context) error {
 	if err := s.load(ctx, m); err != nil {
 		return err
 	}
+	if err := s.loadSchedules(ctx, m); err != nil {
+		return err
+	}
 	folded := m.applied
 	replayed, err := s.replay(ctx, m)
 	if err != nil {
@@ -35,6 +38,7 @@ func (s *Shard) recover(ctx context.Context) error {
 		return err
 	}
 	m.settle(now)
+	m.settleSchedules()
 	if s.options.Values != nil {
 		s.options.Values(func(entry queue.MetaEntry, settings queue.ValueSettings) {
 			m.backlog.SetValue(entry.Key, entry.Value, settings)
@@ -205,4 +209,5 @@ func (c *counters) carry(old *counters) {
 	c.inserted, c.reserved, c.done, c.failed = old.inserted, old.reserved, old.done, old.failed
 	c.expired, c.released, c.submissions, c.submissionEnd = old.expired, old.released, old.submissions, old.submissionEnd
 	c.commits, c.commitBytes = old.commits, old.commitBytes
+	c.schedules = old.schedules
 }
