@@ -51,6 +51,7 @@ type operation struct {
 	creates  reflect.Type        // what a 201 answers, for operations that may create
 	params   []*huma.Param       // parameters beside those of the input struct
 	ok       prometheus.Observer // of status 200, looked up once
+	changes  prometheus.Counter  // of an operator's changes; nil: it is none
 }
 
 // routes is the table of all operations. A new endpoint is a line here and a handler in its resource's file; the tests
@@ -219,7 +220,7 @@ func (s *Server) raw(d *document, op operation, shape func(*document, *huma.Oper
 // add enters the operation into the table that observe looks it up in.
 func (s *Server) add(op operation) *operation {
 	entry := &op
-	entry.ok = s.metrics.seconds.WithLabelValues(op.id, "200")
+	entry.ok, entry.changes = s.metrics.seconds.WithLabelValues(op.id, "200"), s.metrics.changed(entry)
 	path := echoPath(op.path)
 	if s.operations[path] == nil {
 		s.operations[path] = make(map[string]*operation)
