@@ -114,7 +114,7 @@ func (s *Server) listOutputs(c echo.Context) error {
 		if left -= len(line.b); left < 0 {
 			// A client that takes longer for one buffer is cut off; the whole may take any time.
 			left = outputsBuffer
-			_ = control.SetWriteDeadline(s.now().Add(s.patience.write))
+			_ = control.SetWriteDeadline(s.wall().Add(s.patience.write))
 		}
 		_, err := writer.Write(line.b)
 		return err

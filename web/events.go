@@ -280,7 +280,7 @@ func (o *stream) frame(f *engine.Frame) error {
 // holds nothing but its place.
 func (o *stream) send(event []byte) error {
 	control := http.NewResponseController(o.c.Response())
-	_ = control.SetWriteDeadline(o.server.now().Add(o.server.patience.write))
+	_ = control.SetWriteDeadline(o.server.wall().Add(o.server.patience.write))
 	if _, err := o.c.Response().Write(event); err != nil {
 		return err
 	}

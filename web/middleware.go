@@ -212,6 +212,6 @@ func newCompressor() (func(http.Handler) http.HandlerFunc, error) {
 // uploadLonger moves the deadlines of a request with a large body.
 func (s *Server) uploadLonger(w http.ResponseWriter) {
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(s.now().Add(s.patience.upload))
-	_ = control.SetWriteDeadline(s.now().Add(s.patience.upload + s.patience.write))
+	_ = control.SetReadDeadline(s.wall().Add(s.patience.upload))
+	_ = control.SetWriteDeadline(s.wall().Add(s.patience.upload + s.patience.write))
 }

@@ -47,12 +47,13 @@ const (
 	maxHeldBytes = 8 * maxInsertBytes
 )
 
-// Options are what a Server is made of. All fields but Plugins, Hosts and Version are required.
+// Options are what a Server is made of. All fields but Plugins, Wall, Hosts and Version are required.
 type Options struct {
 	Engine     Engine
 	Plugins    Plugins // nil: operations on plugins answer 503
 	Now        func() time.Time
-	Seed       func() uint64 // chance: makes request ids of two runs differ
+	Wall       func() time.Time // the operating system's clock, by which deadlines of connections are set; nil: Now
+	Seed       func() uint64    // chance: makes request ids of two runs differ
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // gets what the face measures
 	Gatherer   prometheus.Gatherer   // what /metrics shows
@@ -65,6 +66,7 @@ type Server struct {
 	engine      Engine
 	plugins     Plugins
 	now         func() time.Time
+	wall        func() time.Time
 	log         *slog.Logger
 	gatherer    prometheus.Gatherer
 	version     api.Version
@@ -108,10 +110,13 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("web: compression: %w", err)
 	}
 	s := &Server{
-		engine: o.Engine, plugins: o.Plugins, now: o.Now, log: o.Logger, gatherer: o.Gatherer, version: o.Version,
+		engine: o.Engine, plugins: o.Plugins, now: o.Now, wall: o.Now, log: o.Logger, gatherer: o.Gatherer, version: o.Version,
 		hosts: allowed, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
 		kinds: make(map[queue.Code]kind), operations: make(map[string]map[string]*operation),
 		patience: defaultPatience(), constant: newConstant(), idPrefix: strconv.FormatUint(o.Seed(), 36) + "-",
+	}
+	if o.Wall != nil {
+		s.wall = o.Wall
 	}
 	for _, k := range kinds() {
 		s.kinds[k.code] = k

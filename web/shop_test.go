@@ -27,12 +27,26 @@ type shop struct {
 	dir     string
 	address string
 	client  *http.Client
+	engine  *engine.Engine
+	base    time.Time    // where the clock stands still; zero: it runs
 	ahead   atomic.Int64 // by how much the clock is put forward
 	draws   atomic.Uint64
 	stop    func()
 }
 
-func newShop(t testing.TB) *shop {
+// now is what the server's clock says.
+func (s *shop) now() time.Time {
+	at := s.base
+	if at.IsZero() {
+		at = time.Now()
+	}
+	return at.Add(time.Duration(s.ahead.Load()))
+}
+
+func newShop(t testing.TB) *shop { return newShopAt(t, time.Time{}) }
+
+// newShopAt has a clock that stands at a time and moves when the test says so, unless the time is zero.
+func newShopAt(t testing.TB, base time.Time) *shop {
 	t.Helper()
 	seed := rand.Uint64()
 	t.Cleanup(func() {
@@ -42,7 +56,7 @@ func newShop(t testing.TB) *shop {
 	})
 	transport := &http.Transport{MaxIdleConnsPerHost: 2000}
 	t.Cleanup(transport.CloseIdleConnections)
-	s := &shop{TB: t, dir: t.TempDir(), client: &http.Client{Transport: transport}}
+	s := &shop{TB: t, dir: t.TempDir(), client: &http.Client{Transport: transport}, base: base}
 	s.draws.Store(seed)
 	s.start()
 	t.Cleanup(func() { s.stop() })
@@ -52,16 +66,15 @@ func newShop(t testing.TB) *shop {
 func (s *shop) start() {
 	s.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	now := func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
 	next := func() uint64 { return s.draws.Add(0x9e3779b97f4a7c15) }
 	registry, logger := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
-	e, err := engine.Open(ctx, engine.Options{Dir: s.dir, Now: now, Seed: next, Registerer: registry, BallastBytes: -1})
+	e, err := engine.Open(ctx, engine.Options{Dir: s.dir, Now: s.now, Seed: next, Registerer: registry, BallastBytes: -1})
 	if err != nil {
 		cancel()
 		s.Fatal(err)
 	}
 	server, err := New(Options{
-		Engine: e, Now: now, Seed: next, Logger: logger, Registerer: registry, Gatherer: registry, Version: api.Version{Version: "0.0.0-test", Go: "go"},
+		Engine: e, Now: s.now, Wall: time.Now, Seed: next, Logger: logger, Registerer: registry, Gatherer: registry, Version: api.Version{Version: "0.0.0-test", Go: "go"},
 	})
 	if err != nil {
 		cancel()
@@ -72,7 +85,7 @@ func (s *shop) start() {
 		cancel()
 		s.Fatal(err)
 	}
-	s.address = listener.Addr().String()
+	s.address, s.engine = listener.Addr().String(), e
 	ended := make(chan error, 2)
 	go func() { ended <- e.Run(ctx) }()
 	go func() { ended <- server.Serve(ctx, listener) }()

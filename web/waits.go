@@ -68,5 +68,5 @@ func (s *Server) waitLonger(w http.ResponseWriter, wait time.Duration) {
 	control := http.NewResponseController(w)
 	// A writer that knows no deadlines (a test's recorder) has none to move.
 	_ = control.SetReadDeadline(time.Time{})
-	_ = control.SetWriteDeadline(s.now().Add(wait + s.patience.write))
+	_ = control.SetWriteDeadline(s.wall().Add(wait + s.patience.write))
 }
