@@ -21,8 +21,8 @@ func (m *metrics) describe() {
 
 	m.ledgers = desc("quern_fair_ledgers", "Fair ledgers: one for each Fair block in use, inside of another one for each tenant around it.")
 	m.tenants = desc("quern_fair_tenants", "Tenants of the fair ledgers, by state: active compete, owing had more than their share, blocked are under a limit.", "state")
-	m.lag = desc("quern_fair_lag_sum", "Sum of the lags of all tenants, in chunks (seconds where time is shared): anything but 0 is a mistake of the server. Left out beyond 10,000 tenants.")
-	m.mostLag = desc("quern_fair_lag_max", "The largest lag of any tenant, ahead or behind, in chunks (seconds where time is shared). Left out beyond 10,000 tenants.")
+	m.lag = desc("quern_fair_net_lag", "Sum of the lags of all tenants, in chunks (seconds where time is shared): anything but 0 is a mistake of the server. Left out beyond 10,000 tenants.")
+	m.mostLag = desc("quern_fair_max_lag", "The largest lag of any tenant, ahead or behind, in chunks (seconds where time is shared). Left out beyond 10,000 tenants.")
 
 	m.keyInFlight = desc("quern_key_in_flight", "Chunks in flight by value of a meta key, of the keys in metric-keys: the values with most, and _other for the rest.", "meta_key", "value")
 	m.keyBacklog = desc("quern_key_backlog", "Ready chunks by value of a meta key: of the same values as quern_key_in_flight.", "meta_key", "value")

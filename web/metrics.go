@@ -47,12 +47,9 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 	return m, nil
 }
 
-// changed makes the counter of an operation by which operators change something; nil for all others.
-func (m *metrics) changed(op *operation) prometheus.Counter {
-	if op.method == http.MethodGet || op.scope == scopeRead || op.scope == scopeProduce || op.scope == scopeConsume {
-		return nil
-	}
-	return m.changes.WithLabelValues(op.id)
+// changes says that by the operation operators change something.
+func (op *operation) changes() bool {
+	return op.method != http.MethodGet && op.scope != scopeRead && op.scope != scopeProduce && op.scope != scopeConsume
 }
 
 // observe counts one request. The observer of an operation's usual answer is looked up once.
@@ -61,14 +58,20 @@ func (m *metrics) observe(op *operation, status int, elapsed time.Duration) {
 		m.seconds.WithLabelValues(routeUnmatched, strconv.Itoa(status)).Observe(elapsed.Seconds())
 		return
 	}
-	if op.changes != nil && status < http.StatusMultipleChoices {
-		op.changes.Inc()
+	if status < http.StatusMultipleChoices && op.changes() {
+		m.changes.WithLabelValues(op.id).Inc()
 	}
-	if status == http.StatusOK {
-		op.ok.Observe(elapsed.Seconds())
+	if status != http.StatusOK {
+		m.seconds.WithLabelValues(op.id, strconv.Itoa(status)).Observe(elapsed.Seconds())
 		return
 	}
-	m.seconds.WithLabelValues(op.id, strconv.Itoa(status)).Observe(elapsed.Seconds())
+	ok := op.ok.Load()
+	if ok == nil { // of what nobody asks for there is nothing to show
+		observer := m.seconds.WithLabelValues(op.id, "200")
+		ok = &observer
+		op.ok.Store(ok)
+	}
+	(*ok).Observe(elapsed.Seconds())
 }
 
 // metricsHandler serves /metrics in the format the scraper asks for.

@@ -104,7 +104,7 @@ var exactHomes = []string{"engine"}
 // testHomes are the dependencies of tests: any test may use them, and no code.
 var testHomes = []string{
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/rogpeppe/go-internal", "go.uber.org/goleak",
-	"github.com/getkin/kin-openapi", "github.com/prometheus/client_golang",
+	"github.com/getkin/kin-openapi", "github.com/prometheus/client_golang", "github.com/prometheus/client_model",
 }
 
 // Every package stands in the table and imports only what the table allows it.

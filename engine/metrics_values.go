@@ -15,16 +15,16 @@ import (
 
 // What is left over under a label that may have only so many values, and strategies that have no name. Neither can be a name.
 const (
-	otherLabel  = "_other"
-	inlineLabel = "_inline"
+	otherShown  = "_other"
+	inlineShown = "_inline"
 
-	maxStrategyLabels = 100
+	maxStrategiesShown = 100
 )
 
 // MaxMetricKeys bounds the meta keys whose values metrics show.
 const MaxMetricKeys = 8
 
-// strategyCounts counts what was handed out by each named strategy: of more than maxStrategyLabels names, which may come and go
+// strategyCounts counts what was handed out by each named strategy: of more than maxStrategiesShown names, which may come and go
 // without end, the later ones together.
 type strategyCounts struct {
 	inline, other atomic.Uint64
@@ -54,7 +54,7 @@ func (c *strategyCounts) of(name string) *atomic.Uint64 {
 	if count = c.byName[name]; count != nil {
 		return count
 	}
-	if len(c.byName) >= maxStrategyLabels {
+	if len(c.byName) >= maxStrategiesShown {
 		return &c.other
 	}
 	if c.byName == nil {
@@ -66,20 +66,20 @@ func (c *strategyCounts) of(name string) *atomic.Uint64 {
 }
 
 func (c *strategyCounts) each(fn func(name string, n uint64)) {
-	fn(inlineLabel, c.inline.Load())
+	fn(inlineShown, c.inline.Load())
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for name, count := range c.byName {
 		fn(name, count.Load())
 	}
 	if n := c.other.Load(); n > 0 {
-		fn(otherLabel, n)
+		fn(otherShown, n)
 	}
 }
 
-// valueLabel is a value of a meta key as a label: an integer as it is, a string too unless it could be taken for an integer or
+// shownValue is a value of a meta key as a label: an integer as it is, a string too unless it could be taken for an integer or
 // for a label with a meaning of its own; then, and only then, "s:" stands before it. So no two values share a label.
-func valueLabel(v queue.MetaValue) string {
+func shownValue(v queue.MetaValue) string {
 	if v.IsInt() {
 		return strconv.FormatInt(v.Int(), 10)
 	}
@@ -107,12 +107,12 @@ func (m *metrics) collectKeys(one func(*prometheus.Desc, prometheus.ValueType, f
 		}
 		for j := range k.Top {
 			v := &k.Top[j]
-			label := valueLabel(v.Value)
+			label := shownValue(v.Value)
 			one(m.keyInFlight, prometheus.GaugeValue, float64(v.InFlight), k.Key, label)
 			one(m.keyBacklog, prometheus.GaugeValue, float64(v.Available), k.Key, label)
 		}
-		one(m.keyInFlight, prometheus.GaugeValue, float64(k.Rest.InFlight), k.Key, otherLabel)
-		one(m.keyBacklog, prometheus.GaugeValue, float64(k.Rest.Ready), k.Key, otherLabel)
+		one(m.keyInFlight, prometheus.GaugeValue, float64(k.Rest.InFlight), k.Key, otherShown)
+		one(m.keyBacklog, prometheus.GaugeValue, float64(k.Rest.Ready), k.Key, otherShown)
 		one(m.keyValues, prometheus.GaugeValue, float64(k.Values), k.Key)
 	}
 }
