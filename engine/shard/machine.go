@@ -55,7 +55,7 @@ type machine struct {
 	charges []backlog.Charge // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
 	stats counters
-	ran   *measure.Histogram // Options.Held
+	ran   *measure.Histogram // Options.RunSeconds
 }
 
 // counters are what the backlog and the reserver do not count themselves. The totals count from the server's start.

@@ -20,7 +20,7 @@ func (s *Shard) recover(ctx context.Context) error {
 	s.journal = log
 	now := s.now()
 	m := newMachine(s.options.ID, s.options.Key, s.options.Settings, now)
-	m.ran = s.options.Held
+	m.ran = s.options.RunSeconds
 	if err := s.load(ctx, m); err != nil {
 		return err
 	}
