@@ -196,6 +196,7 @@ func (m *machine) sweep(most int) (more bool) {
 				return false
 			}
 			most--
+			m.revoked(r.id, slot, queue.RevokedEnded)
 			m.holds.Remove(&r.holds, slot)
 			m.stats.orphaned--
 			return true

@@ -3,6 +3,7 @@ package shard
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -22,6 +23,9 @@ type Request struct {
 	Timeout  time.Duration // 0: the queue's
 	Wait     time.Duration // how long to wait for the first chunk
 	Limited  int           // how many saturated values an answer without chunks names at most: 0 to queue.MaxLimited
+
+	restrained bool        // Plan is without what limits count, because of the restart grace
+	over       *time.Timer // ends Wait; runs from the first time on that there was nothing
 }
 
 // Reserved is its answer. The other fields are set when Reservations is empty: RetryAfter 0 means "no idea", and Limited is for
@@ -148,12 +152,42 @@ func (m *machine) resolvePick(p *pick) (*record, uint32, standing) {
 	return m.resolve(&t)
 }
 
+// errAgain has a reserve begin anew: what keeps its consumer from work, or no longer does, has changed.
+var errAgain = errors.New("shard: reserve again")
+
 // Reserve hands out up to q.Max chunks by the plan, waiting up to q.Wait for the first. The reservations are appended to
 // dst.
 func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation) (Reserved, error) {
-	if scores(q.Plan) {
-		return s.reserveScored(ctx, &q, dst)
+	asked := q.Plan
+	defer func() {
+		if q.over != nil {
+			q.over.Stop()
+		}
+	}()
+	for {
+		q.Plan, q.restrained = asked, false
+		if s.special.Load() {
+			if answer, over := s.restrict(&q, asked); over {
+				answer.Reservations = dst
+				return answer, nil
+			}
+		}
+		reserve := s.reservePlain
+		if scores(q.Plan) {
+			reserve = s.reserveScored
+		}
+		if answer, err := reserve(ctx, &q, dst); err != errAgain {
+			return answer, err
+		}
 	}
+}
+
+// stale says that restrict would decide otherwise now. The mutex is held.
+func (s *Shard) stale(q *Request) bool {
+	return (s.m.grace != nil) != q.restrained || s.roster.orderOf(q.Consumer) != queue.NoOrder
+}
+
+func (s *Shard) reservePlain(ctx context.Context, q *Request, dst []queue.Reservation) (Reserved, error) {
 	got := s.takePicks()
 	for len(*got) < q.Max {
 		now, seed := s.now(), s.options.Seed()
@@ -163,6 +197,12 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 			s.mu.Unlock()
 			s.givePicks(got)
 			return Reserved{Reservations: dst}, err
+		}
+		if s.stale(q) {
+			s.m.undo(*got)
+			s.mu.Unlock()
+			s.givePicks(got)
+			return Reserved{Reservations: dst}, errAgain
 		}
 		if err := s.m.backlog.Admit(q.Plan); err != nil {
 			s.m.undo(*got)
@@ -179,10 +219,10 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 		}
 		s.m.seed(seed)
 		most := min(q.Max-len(*got), sliceItems)
-		n := s.m.reserve(&q, views, most, now, got)
+		n := s.m.reserve(q, views, most, now, got)
 		if len(*got) == 0 {
 			s.givePicks(got)
-			return s.empty(ctx, &q, now, dst) // unlocks
+			return s.empty(ctx, q, now, dst) // unlocks
 		}
 		s.mu.Unlock()
 		if n < most {
@@ -204,15 +244,19 @@ func (s *Shard) empty(ctx context.Context, q *Request, now queue.Time, dst []que
 	}
 	w := s.park(q)
 	s.mu.Unlock()
-	timer := time.NewTimer(q.Wait)
-	defer timer.Stop()
+	if q.over == nil {
+		q.over = time.NewTimer(q.Wait)
+	}
 	select {
 	case picks, ok := <-w.served:
-		if !ok {
+		switch {
+		case !ok:
 			return Reserved{Reservations: dst}, errClosing
+		case len(picks) == 0:
+			return Reserved{Reservations: dst}, errAgain
 		}
 		return s.fill(ctx, picks, dst)
-	case <-timer.C:
+	case <-q.over.C:
 	case <-ctx.Done():
 	}
 	return s.leave(ctx, w, dst)

@@ -35,7 +35,6 @@ func scores(plan *strategy.Plan) bool {
 func (s *Shard) reserveScored(ctx context.Context, q *Request, dst []queue.Reservation) (Reserved, error) {
 	got := s.takePicks()
 	defer s.givePicks(got)
-	var over *time.Timer // runs from the first time on that there was nothing
 	for {
 		if err := s.pickScored(ctx, q, got); err != nil {
 			s.takeBack(*got)
@@ -54,11 +53,10 @@ func (s *Shard) reserveScored(ctx context.Context, q *Request, dst []queue.Reser
 		}
 		w := s.park(q)
 		s.mu.Unlock()
-		if over == nil {
-			over = time.NewTimer(q.Wait)
-			defer over.Stop()
+		if q.over == nil {
+			q.over = time.NewTimer(q.Wait)
 		}
-		again, err := s.waitScored(ctx, w, over)
+		again, err := s.waitScored(ctx, w, q.over)
 		if err != nil {
 			return Reserved{Reservations: dst}, err
 		}
@@ -128,6 +126,9 @@ func (s *Shard) pickPlain(ctx context.Context, q *Request, br *strategy.Branch, 
 		now := s.now()
 		s.mu.Lock()
 		views, ready, err := s.viewsOf([]strategy.Branch{*br})
+		if err == nil && s.stale(q) {
+			err = errAgain
+		}
 		if err != nil || !ready {
 			s.mu.Unlock()
 			if err != nil {
@@ -216,6 +217,9 @@ func (s *Shard) look(q *Request, br *strategy.Branch, scorer strategy.Scorer, ro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	views, ready, err := s.viewsOf(br.Inner)
+	if err == nil && s.stale(q) {
+		err = errAgain
+	}
 	if err != nil || !ready {
 		return false, err
 	}
