@@ -53,10 +53,12 @@ func (s *Shard) reserveScored(ctx context.Context, q *Request, dst []queue.Reser
 		}
 		w := s.park(q)
 		s.mu.Unlock()
+		parked := s.options.Now()
 		if q.over == nil {
 			q.over = time.NewTimer(q.Wait)
 		}
 		again, err := s.waitScored(ctx, w, q.over)
+		q.waited += s.options.Now().Sub(parked)
 		if err != nil {
 			return Reserved{Reservations: dst}, err
 		}
@@ -195,6 +197,7 @@ func (s *Shard) pickByScore(ctx context.Context, q *Request, br *strategy.Branch
 		if err := scorer.Score(ctx, &w.Window, w.scores); err != nil {
 			return true, ctx.Err()
 		}
+		s.scored(br, w)
 		gone, err := s.takeByScore(q, br, scorer, w, got)
 		if err != nil {
 			return false, err

@@ -9,13 +9,14 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Values, FoldBytes and FoldEnded is needed.
+// Options is what a shard is made of. Every field but Held, Values, WaitSeconds, RunSeconds, Scorers, FoldBytes and FoldEnded is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -30,10 +31,14 @@ type Options struct {
 	Committed   func(took time.Duration, ops, bytes int) // told of every commit
 	Fatal       func(error)                              // ends the process: what memory says can no longer be trusted
 	FreeBallast func() bool                              // makes room on a full disk; false when there is none left to free
+	Held        func(took time.Duration)                 // told of every hold of the mutex, while it is held; nil: holds are not measured
 
 	// Values calls its argument for everything that is set for values of meta keys: at the start, and again when the state is
 	// made anew after a failed commit. It must not call the shard. nil: nothing is set.
 	Values func(func(queue.MetaEntry, queue.ValueSettings))
+
+	WaitSeconds *measure.Histogram // seconds from a chunk's insert, or its run_at, to its first reservation; nil: not measured
+	RunSeconds  *measure.Histogram // seconds from a reservation to its completion or failure; nil: likewise
 
 	Scorers strategy.Scorers // for Plugin and Score blocks; nil: no plan has any
 
@@ -46,7 +51,7 @@ type Shard struct {
 	options  Options
 	journal  journal.Journal
 	store    *store.Store
-	mu       sync.Mutex // guards everything below, and the machine
+	mu       holdLock // guards everything below, and the machine
 	m        *machine
 	inflight *batch // being appended and applied
 	spare    *batch // its buffers are free
@@ -59,6 +64,7 @@ type Shard struct {
 
 	mostLooks looks // see MostLooks
 	roster    *roster
+	scoring   [scoredKinds]struct{ examined, unwanted atomic.Uint64 }
 
 	full     atomic.Bool // the disk is full: inserts are refused
 	special  atomic.Bool // a reserve has to look at orders for consumers, or at the restart grace
@@ -87,6 +93,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	}
 	s.scratch.New = func() any { return new(scratch) }
 	s.picks.New = func() any { return new([]pick) }
+	s.mu.now, s.mu.told = o.Now, o.Held
 	s.fold.init()
 	if err := s.recover(ctx); err != nil {
 		if s.journal != nil {
