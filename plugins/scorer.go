@@ -307,7 +307,7 @@ func (p *plugin) account(c *Catalogue, u *use, b *abi.Batch, scores []float64, r
 	if shadow {
 		t = &p.agreement.totals
 	}
-	t.add(b, r, err)
+	t.add(u.version.manifest.Version, b, r, err)
 	if !shadow {
 		p.seconds.Observe(r.Duration.Seconds())
 		p.fuel.Observe(float64(r.Fuel))

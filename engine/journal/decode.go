@@ -18,6 +18,7 @@ type Applier interface {
 	ApplyEnd(x End) error
 	ApplyPriority(p Priority) error
 	ApplyRedrive(r Redrive) error
+	ApplySchedule(s *Schedule) error
 }
 
 // errDamaged marks a batch that ends inside an op or holds an impossible number.
@@ -92,6 +93,11 @@ func (d *decoder) op(code byte, a Applier) error {
 		if code == opAttempt {
 			r.Held, r.Consumer = d.uint32(), d.text()
 		}
+		if r.Reason >= lostFlag {
+			r.Reason &^= lostFlag
+			r.Lost = r.Reason == Dead || r.Reason == Skipped
+			d.bad = d.bad || !r.Lost
+		}
 		if !d.bad && r.Reason <= Skipped {
 			return a.ApplyReturn(r)
 		}
@@ -108,6 +114,10 @@ func (d *decoder) op(code byte, a Applier) error {
 	case opRedrive:
 		if r := d.redrive(); !d.bad {
 			return a.ApplyRedrive(r)
+		}
+	case opSchedule:
+		if s := d.schedule(); !d.bad {
+			return a.ApplySchedule(s)
 		}
 	case opInsert:
 		s := new(Insert)

@@ -92,6 +92,7 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 		return err
 	}
 	if slot, held := m.holds.Find(c.Seq, c.Index); held {
+		m.timed(slot)
 		m.concluded(r, slot)
 	} else if t := r.tries[c.Index]; t != nil && (t.waiting || t.gone()) {
 		if t.gone() {
@@ -143,8 +144,14 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 	slot, held := m.holds.Find(op.Seq, op.Index)
 	if held {
 		h := m.holds.At(slot)
-		if op.Reason == journal.Expired && h.State != reserver.Expiring {
+		if (op.Reason == journal.Expired || op.Reason == journal.Lost) && h.State != reserver.Expiring {
 			return nil // its consumer came first: the completion follows in the journal
+		}
+		switch h.State {
+		case reserver.Finishing:
+			m.timed(slot)
+		case reserver.Expiring, reserver.Dying:
+			m.revoked(r.id, slot, queue.RevokedExpired)
 		}
 		m.concluded(r, slot)
 	} else if r.tries[op.Index] == nil || !r.tries[op.Index].waiting {
@@ -168,7 +175,7 @@ func (m *machine) returned(r *record, op journal.Returned) {
 	}
 	m.undelay(r, t)
 	t.ended(queue.Attempt{
-		Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Error: op.Error,
+		Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Lost: op.Lost || op.Reason == journal.Lost, Error: op.Error,
 	})
 	*t = try{
 		notBefore: op.NotBefore, sequence: op.Sequence, epoch: op.Epoch, attempts: op.Attempts, expiries: op.Expiries,
@@ -223,6 +230,9 @@ func (m *machine) close(r *record, state queue.SubmissionState, reason string, n
 		return // whoever came first decides
 	}
 	m.encode(now).End(journal.End{Seq: r.seq, State: state, Reason: reason})
+	if state == queue.Failed || state == queue.Expired {
+		m.failedRun(r, reason, now)
+	}
 	m.doom(r, true)
 	m.batch.ending = append(m.batch.ending, r)
 }
@@ -254,6 +264,8 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.ended[r.id] = r
 	m.gone = append(m.gone, r)
 	m.stats.submissionEnd++
+	m.stir(r)
+	m.stats.endedAs[state]++
 	for _, done := range m.watch[r.id] {
 		close(done)
 	}
