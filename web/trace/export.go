@@ -96,8 +96,12 @@ func CheckEndpoint(text string) (string, error) {
 	return u.String(), nil
 }
 
-// Run sends what has ended, batch by batch, until ctx ends; then it sends what is left, if that goes quickly. It never fails.
+// Run sends what has ended, batch by batch, until ctx ends; then what is under way and what is left has a few seconds more. It
+// never fails.
 func (t *Tracer) Run(ctx context.Context) error {
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, cancel) })()
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
@@ -106,12 +110,10 @@ func (t *Tracer) Run(ctx context.Context) error {
 		case <-ticker.C:
 		case <-t.wake:
 		}
-		for ctx.Err() == nil && t.once(ctx) {
+		for t.once(sending) {
 		}
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-	defer cancel()
-	for t.once(last) {
+	for t.once(sending) { // what ended while the last batch was sent
 	}
 	return nil
 }
