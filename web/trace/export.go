@@ -61,7 +61,7 @@ type Tracer struct {
 func New(o Options) (*Tracer, error) {
 	endpoint, err := CheckEndpoint(o.Endpoint)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("trace: the endpoint is wrong: %w", err)
 	}
 	t := &Tracer{
 		options: o, endpoint: endpoint, wake: make(chan struct{}, 1), backoff: time.Second, head: appendHead(nil, &o),
@@ -86,10 +86,8 @@ func New(o Options) (*Tracer, error) {
 func CheckEndpoint(text string) (string, error) {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil:
-		return "", fmt.Errorf("trace: the endpoint cannot be read: %w", err)
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return "", errors.New("trace: the endpoint must be http://HOST:PORT or https://HOST:PORT, with a path or without, and nothing else")
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return "", errors.New("it must be http://HOST:PORT or https://HOST:PORT, with a path or without, and nothing else")
 	case u.Path == "" || u.Path == "/":
 		u.Path = "/v1/traces"
 	}
@@ -99,6 +97,9 @@ func CheckEndpoint(text string) (string, error) {
 // Run sends what has ended, batch by batch, until ctx ends; then what is under way and what is left has a few seconds more. It
 // never fails.
 func (t *Tracer) Run(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, cancel) })()

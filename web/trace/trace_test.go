@@ -2,22 +2,19 @@ package trace
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/quern-queue/quern/web/trace/tracetest"
 )
 
 const (
@@ -78,108 +75,10 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// collector is who spans are sent to. It holds every request against the shape that OTLP has in JSON.
-type collector struct {
-	testing.TB
-	*httptest.Server
-	answer func(try int) (status int, header, body string) // nil: all is well
-
-	mu    sync.Mutex
-	tries int
-	spans []span
-	got   chan struct{} // one for every request
-}
-
-// The request as OTLP's protocol buffers map to JSON. Fields that it does not have are refused.
-type exported struct {
-	ResourceSpans []struct {
-		Resource   struct{ Attributes []attribute }
-		ScopeSpans []struct {
-			Scope struct{ Name, Version string }
-			Spans []span
-		}
-	}
-}
-
-type span struct {
-	TraceID           string `json:"traceId"`
-	SpanID            string `json:"spanId"`
-	ParentSpanID      string `json:"parentSpanId"`
-	TraceState        string `json:"traceState"`
-	Flags             uint32 `json:"flags"`
-	Name              string `json:"name"`
-	Kind              int    `json:"kind"`
-	StartTimeUnixNano int64  `json:"startTimeUnixNano,string"`
-	EndTimeUnixNano   int64  `json:"endTimeUnixNano,string"`
-	Attributes        []attribute
-	Links             []struct {
-		TraceID    string `json:"traceId"`
-		SpanID     string `json:"spanId"`
-		TraceState string `json:"traceState"`
-		Flags      uint32 `json:"flags"`
-	}
-	DroppedLinksCount int `json:"droppedLinksCount"`
-	Status            struct {
-		Code    int
-		Message string
-	}
-}
-
-type attribute struct {
-	Key   string
-	Value struct {
-		StringValue *string `json:"stringValue"`
-		IntValue    *int64  `json:"intValue,string"`
-	}
-}
-
-func newCollector(t testing.TB) *collector {
-	c := &collector{TB: t, got: make(chan struct{}, 1000)}
-	c.Server = httptest.NewServer(c)
+func newCollector(t testing.TB) *tracetest.Collector {
+	c := tracetest.New(t.Errorf)
 	t.Cleanup(c.Close)
 	return c
-}
-
-func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	defer func() { c.got <- struct{}{} }()
-	c.tries++
-	body, err := io.ReadAll(r.Body)
-	if err != nil || r.Method != "POST" || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" {
-		c.Errorf("got %s %s %q: %v", r.Method, r.URL, r.Header, err)
-	}
-	var in exported
-	decoder := json.NewDecoder(strings.NewReader(string(body)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&in); err != nil {
-		c.Errorf("not what OTLP says: %v in %s", err, body)
-	}
-	if c.answer != nil {
-		status, header, text := c.answer(c.tries)
-		if header != "" {
-			w.Header().Set("Retry-After", header)
-		}
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, text)
-		if status >= 300 {
-			return
-		}
-	}
-	for _, resource := range in.ResourceSpans {
-		if len(resource.Resource.Attributes) == 0 || *resource.Resource.Attributes[0].Value.StringValue != "quern" {
-			c.Errorf("the resource is %+v", resource.Resource)
-		}
-		for _, scope := range resource.ScopeSpans {
-			c.spans = append(c.spans, scope.Spans...)
-		}
-	}
-}
-
-func (c *collector) all() []span {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return append([]span(nil), c.spans...)
 }
 
 // tracerTo makes a tracer that is run until the test ends it, or has ended.
@@ -191,7 +90,7 @@ func tracerTo(t testing.TB, endpoint string, ratio float64) (tr *Tracer, registr
 	rnd := rand.New(rand.NewPCG(1, 2))
 	tr, err := New(Options{
 		Endpoint: endpoint, Ratio: ratio, Version: "0.0.0-test", Instance: `a"1`, Logger: slog.New(slog.DiscardHandler), Registerer: registry,
-		Now:  func() time.Time { return time.Unix(1_700_000_000, int64(clock.Add(1))) },
+		Now: func() time.Time { return time.Unix(1_700_000_000, int64(clock.Add(1))) },
 		Seed: func() uint64 {
 			draws.Lock()
 			defer draws.Unlock()
@@ -252,29 +151,29 @@ func TestSpansReachTheCollector(t *testing.T) {
 	for i := range maxLinks + 3 {
 		root.Link(fmt.Sprintf("00-0af7651916cd43dd8448eb211c80319c-%016x-01", i+1))
 	}
-	for range maxAttributes + 3 {
-		root.Set(Int("n", 1))
+	for i := range maxAttributes + 3 {
+		root.Set(Int(fmt.Sprintf("n%d", i), 1))
 	}
 	root.End()
 	root.Set(Int("late", 1))
 	end()
-	got := c.all()
+	got := c.Spans()
 	if len(got) != 2 {
 		t.Fatalf("got %d spans, want 2", len(got))
 	}
 	x := got[0]
 	if x.TraceID != parent[3:35] || x.ParentSpanID != parent[36:52] || x.TraceState != "vendor=1" || x.Flags != 1 || x.Name != `insert "x"` || x.Kind != 2 ||
-		x.StartTimeUnixNano < 1_700_000_000e9 || x.EndTimeUnixNano <= x.StartTimeUnixNano || x.Status.Code != 2 || x.Status.Message != "it broke" {
+		x.Start < 1_700_000_000e9 || x.End <= x.Start || !x.Failed || x.Status != "it broke" {
 		t.Errorf("got %+v", x)
 	}
-	if len(x.Attributes) != 2 || *x.Attributes[0].Value.StringValue != "a\nb\uFFFD" || *x.Attributes[1].Value.IntValue != -7 {
+	if len(x.Attributes) != 2 || x.Attributes["queue"] != "a\nb\uFFFD" || x.Attributes["count"] != "-7" {
 		t.Errorf("got the attributes %+v", x.Attributes)
 	}
 	if len(x.Links) != 1 || x.Links[0].TraceID != other[3:35] || x.Links[0].SpanID != other[36:52] || x.Links[0].TraceState != "vendor=1,x=2" {
 		t.Errorf("got the links %+v", x.Links)
 	}
 	y := got[1]
-	if y.ParentSpanID != "" || y.TraceID == x.TraceID || len(y.Links) != maxLinks || y.DroppedLinksCount != 3 || len(y.Attributes) != maxAttributes || y.Status.Code != 0 {
+	if y.ParentSpanID != "" || y.TraceID == x.TraceID || len(y.Links) != maxLinks || y.DroppedLinksCount != 3 || len(y.Attributes) != maxAttributes || y.Failed {
 		t.Errorf("got %+v", y)
 	}
 	if got, want := outcomes(t, registry), "dropped 0 failed 0 sent 2 "; got != want {
@@ -336,7 +235,7 @@ func TestRetries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCollector(t)
-			c.answer = test.answer
+			c.Answer = test.answer
 			tr, registry, _ := tracerTo(t, c.URL+"/v1/traces", 1)
 			batch := []*Span{}
 			for range 3 {
@@ -346,12 +245,12 @@ func TestRetries(t *testing.T) {
 				s.End()
 			}
 			for range test.tries {
-				<-c.got
+				<-c.Got
 			}
 			for ended := false; !ended; { // what became of the last try is counted right after it
 				ended = outcomes(t, registry) == test.want
 				select {
-				case <-c.got:
+				case <-c.Got:
 					t.Fatalf("the collector was asked more than %d times", test.tries)
 				case <-t.Context().Done():
 					t.Fatalf("got %q, want %q", outcomes(t, registry), test.want)
@@ -367,7 +266,7 @@ func TestNothingWaitsForTheCollector(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
 	release := make(chan struct{})
-	c.answer = func(int) (int, string, string) { <-release; return 200, "", "" }
+	c.Answer = func(int) (int, string, string) { <-release; return 200, "", "" }
 	tr, registry, end := tracerTo(t, c.URL, 1)
 	const most = maxQueued + maxBatch // what waits, and the batch that hangs
 	for range most + 1000 {
@@ -385,8 +284,8 @@ func TestNothingWaitsForTheCollector(t *testing.T) {
 	if _, err := fmt.Sscanf(outcomes(t, registry), "dropped %d failed %d sent %d ", &dropped, &failed, &sent); err != nil {
 		t.Fatal(err)
 	}
-	if dropped < 1000 || dropped+failed+sent != most+1000 || sent != len(c.all()) {
-		t.Errorf("dropped %d, failed %d, sent %d, arrived %d; want all %d of them, at least 1000 dropped", dropped, failed, sent, len(c.all()), most+1000)
+	if dropped < 1000 || dropped+failed+sent != most+1000 || sent != len(c.Spans()) {
+		t.Errorf("dropped %d, failed %d, sent %d, arrived %d; want all %d of them, at least 1000 dropped", dropped, failed, sent, len(c.Spans()), most+1000)
 	}
 	if tr.pending.bytes != 0 {
 		t.Errorf("nothing waits, and it takes %d bytes", tr.pending.bytes)
