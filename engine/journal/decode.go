@@ -18,6 +18,7 @@ type Applier interface {
 	ApplyEnd(x End) error
 	ApplyPriority(p Priority) error
 	ApplyRedrive(r Redrive) error
+	ApplyRule(r Rule) error
 }
 
 // errDamaged marks a batch that ends inside an op or holds an impossible number.
@@ -108,6 +109,10 @@ func (d *decoder) op(code byte, a Applier) error {
 	case opRedrive:
 		if r := d.redrive(); !d.bad {
 			return a.ApplyRedrive(r)
+		}
+	case opRule:
+		if r := d.rule(); !d.bad {
+			return a.ApplyRule(r)
 		}
 	case opInsert:
 		s := new(Insert)

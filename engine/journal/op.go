@@ -22,6 +22,7 @@ const (
 	opPriority    = 8
 	opRedrive     = 9
 	opAttempt     = 10
+	opRule        = 11
 )
 
 // Insert is the op that makes a submission exist.

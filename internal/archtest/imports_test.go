@@ -14,6 +14,7 @@ var mayImport = map[string][]string{
 	"engine/queue":               {},
 	"engine/strategy":            {"engine/queue"},
 	"engine/backlog":             {"engine/queue", "engine/strategy", "engine/fair"},
+	"engine/rules":               {"engine/queue"},
 	"engine/fair":                {},
 	"engine/fair/gps":            {}, // for tests and benchmarks
 	"engine/reserver":            {"engine/queue"},
@@ -22,7 +23,7 @@ var mayImport = map[string][]string{
 	"engine/journal/sqlitelog":   {"engine/queue", "engine/journal", "engine/sqlitedb"},
 	"engine/sqlitedb":            {"engine/queue"},
 	"engine/store":               {"engine/queue", "engine/journal", "engine/sqlitedb"},
-	"engine/shard":               {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/journal", "engine/store"},
+	"engine/shard":               {"engine/queue", "engine/strategy", "engine/backlog", "engine/rules", "engine/reserver", "engine/journal", "engine/store"},
 	"engine":                     {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/store"},
 	"engine/simtest":             {"all"}, // tests only: the whole engine against its model
 	"sdk/api":                    {},
