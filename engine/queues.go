@@ -112,7 +112,7 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, set []store.
 			return sqlitelog.Open(ctx, filepath.Join(dir, journalFile), sqlitelog.Options{})
 		},
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
-		Committed: e.metrics.committed(row.Name), FreeBallast: e.ballast.free, Values: q.values.each, Scorers: e.options.Scorers, FoldBytes: e.options.FoldBytes,
+		Committed: e.metrics.committed(row.Name), FreeBallast: e.ballast.free, Held: e.options.Held, Values: q.values.each, Scorers: e.options.Scorers, FoldBytes: e.options.FoldBytes,
 	})
 	if err != nil {
 		q.store.Close()

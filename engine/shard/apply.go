@@ -236,19 +236,20 @@ func (m *machine) finish(r *record) {
 	m.end(r, state, "")
 }
 
-// end takes the submission out of the backlog. Who still holds chunks of it learns so from his next call.
+// end takes the submission out of the backlog. Who still holds chunks of it learns so from his next call. It costs the same
+// however many chunks are held, wait or are dead: the reservations are swept in slices, and what the history will say of the
+// chunks is put together later, outside of the mutex.
 func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.touch(r)
-	final := m.snapshot(nil, r)
 	m.doom(r, false)
-	m.orphan(r)
 	m.ready(r, -int(r.sub.Available()))
 	m.stats.waiting -= uint64(r.waiting)
 	m.stats.completed -= uint64(r.done)
 	m.stats.skipped -= uint64(r.skips)
 	m.bury(r, state)
-	r.ended = &ending{at: m.now, meta: r.sub.Meta(), reason: reason, spec: r.spec(), final: final}
-	m.backlog.Remove(r.sub)
+	r.ended = &ending{at: m.now, meta: r.sub.Meta(), reason: reason, spec: r.spec()}
+	r.ended.left = m.backlog.RemoveKeeping(r.sub)
+	m.orphan(r)
 	r.state, r.sub = state, nil
 	m.ended[r.id] = r
 	m.gone = append(m.gone, r)

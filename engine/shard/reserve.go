@@ -354,7 +354,7 @@ func (m *machine) dueItem(d due) (r *record, t *try) {
 // says whether more is due.
 func (m *machine) tick(now queue.Time, most int, slots []uint32) (more bool) {
 	m.keys.expire(now)
-	left := m.sweep(most)
+	left := m.sweep(most) == most
 	slots = m.holds.Expired(slots[:0], now, most)
 	for _, slot := range slots {
 		m.expire(slot, now)

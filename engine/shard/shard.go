@@ -15,7 +15,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Values, FoldBytes and FoldEnded is needed.
+// Options is what a shard is made of. Every field but Held, Values, Scorers, FoldBytes and FoldEnded is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -30,6 +30,7 @@ type Options struct {
 	Committed   func(took time.Duration, ops, bytes int) // told of every commit
 	Fatal       func(error)                              // ends the process: what memory says can no longer be trusted
 	FreeBallast func() bool                              // makes room on a full disk; false when there is none left to free
+	Held        func(took time.Duration)                 // told of every hold of the mutex, while it is held; nil: holds are not measured
 
 	// Values calls its argument for everything that is set for values of meta keys: at the start, and again when the state is
 	// made anew after a failed commit. It must not call the shard. nil: nothing is set.
@@ -46,7 +47,7 @@ type Shard struct {
 	options  Options
 	journal  journal.Journal
 	store    *store.Store
-	mu       sync.Mutex // guards everything below, and the machine
+	mu       holdLock // guards everything below, and the machine
 	m        *machine
 	inflight *batch // being appended and applied
 	spare    *batch // its buffers are free
@@ -85,6 +86,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	}
 	s.scratch.New = func() any { return new(scratch) }
 	s.picks.New = func() any { return new([]pick) }
+	s.mu.now, s.mu.told = o.Now, o.Held
 	s.fold.init()
 	if err := s.recover(ctx); err != nil {
 		if s.journal != nil {
