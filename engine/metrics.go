@@ -61,6 +61,8 @@ func (m *metrics) describe() {
 	type count = map[string]func(*queue.Stats) uint64
 	labelled("quern_chunks", "Chunks that are not finished, by state.", "state", prometheus.GaugeValue, count{
 		"ready":    func(s *queue.Stats) uint64 { return s.Ready },
+		"paused":   func(s *queue.Stats) uint64 { return s.Paused },
+		"blocked":  func(s *queue.Stats) uint64 { return s.Blocked },
 		"waiting":  func(s *queue.Stats) uint64 { return s.Waiting },
 		"reserved": func(s *queue.Stats) uint64 { return s.Reserved },
 		"dead":     func(s *queue.Stats) uint64 { return s.Dead },

@@ -57,6 +57,11 @@ type Engine interface {
 	Bulks() []engine.Bulk
 	CancelBulk(id string) (engine.Bulk, error)
 
+	SetRule(ctx context.Context, queueName string, r queue.Rule) (rule queue.Rule, created bool, err error)
+	LiftRule(ctx context.Context, queueName string, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error)
+	Rules(queueName string) ([]queue.Rule, error)
+	Rule(queueName string, id queue.RuleID) (queue.Rule, error)
+
 	Stats(ctx context.Context, queueName string) (queue.Stats, error)
 	Frame(queueName string) (*engine.Frame, <-chan struct{}, error)
 	Series(queueName string, minutes bool, after time.Time) ([]engine.Point, error)

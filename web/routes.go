@@ -30,6 +30,7 @@ const (
 	tagStrategies   = "strategies"
 	tagPlugins      = "plugins"
 	tagDeadLetters  = "dead letters"
+	tagRules        = "rules"
 	tagServer       = "server"
 )
 
@@ -75,6 +76,7 @@ func (s *Server) routes() error {
 	s.questionRoutes(d)
 	s.pluginRoutes(d)
 	s.deadRoutes(d)
+	s.ruleRoutes(d)
 
 	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)

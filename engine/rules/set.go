@@ -20,6 +20,8 @@ type Set struct {
 	byID   map[queue.RuleID]*queue.Rule
 	last   queue.RuleID
 	graces map[queue.RuleMatch]queue.Time
+	next   queue.Time   // NextUntil
+	list   []queue.Rule // List, until something changes; nil: not made yet
 }
 
 // New makes an empty set.
@@ -42,8 +44,22 @@ func (s *Set) Put(r queue.Rule) {
 	at := scope{r.Match, r.Action}
 	if known := s.by[at]; known != nil {
 		r.ID, r.Since = known.ID, known.Since
+		s.remove(known)
 	}
-	s.by[at], s.byID[r.ID] = &r, &r
+	s.by[at], s.byID[r.ID], s.list = &r, &r, nil
+	if r.Until != 0 && (s.next == 0 || r.Until < s.next) {
+		s.next = r.Until
+	}
+}
+
+// remove forgets a rule.
+func (s *Set) remove(r *queue.Rule) {
+	s.list = nil
+	delete(s.byID, r.ID)
+	delete(s.by, scope{r.Match, r.Action})
+	if r.Until != 0 && r.Until == s.next {
+		s.plan()
+	}
 }
 
 // Lift removes a rule. Before grace no deadline of what it covered is to end anything. It says what it was; false if there was none.
@@ -52,8 +68,7 @@ func (s *Set) Lift(id queue.RuleID, grace queue.Time) (r queue.Rule, was bool) {
 	if known == nil {
 		return r, false
 	}
-	delete(s.byID, id)
-	delete(s.by, scope{known.Match, known.Action})
+	s.remove(known)
 	s.graces[known.Match] = max(s.graces[known.Match], grace)
 	return *known, true
 }
@@ -63,8 +78,7 @@ func (s *Set) Drop(id queue.SubmissionID) {
 	match := queue.RuleMatch{Submission: id}
 	for _, action := range []queue.RuleAction{queue.Pause, queue.Block} {
 		if r := s.by[scope{match, action}]; r != nil {
-			delete(s.byID, r.ID)
-			delete(s.by, scope{match, action})
+			s.remove(r)
 		}
 	}
 	delete(s.graces, match)
@@ -86,13 +100,15 @@ func (s *Set) ByID(id queue.RuleID) (r queue.Rule, is bool) {
 	return r, false
 }
 
-// List is all rules by ascending id.
+// List is all rules by ascending id. It is made once for each change, and nobody may change it.
 func (s *Set) List() []queue.Rule {
-	list := make([]queue.Rule, 0, len(s.byID))
-	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
-		list = append(list, *s.byID[id])
+	if s.list == nil {
+		s.list = make([]queue.Rule, 0, len(s.byID))
+		for _, id := range slices.Sorted(maps.Keys(s.byID)) {
+			s.list = append(s.list, *s.byID[id])
+		}
 	}
-	return list
+	return s.list
 }
 
 // On is what the rules of exactly this match say.
@@ -166,13 +182,16 @@ func (s *Set) Due(now queue.Time) (ids []queue.RuleID) {
 }
 
 // NextUntil is when the next rule ends by itself, 0 if none does.
-func (s *Set) NextUntil() (next queue.Time) {
+func (s *Set) NextUntil() queue.Time { return s.next }
+
+// plan finds NextUntil anew.
+func (s *Set) plan() {
+	s.next = 0
 	for _, r := range s.byID {
-		if r.Until != 0 && (next == 0 || r.Until < next) {
-			next = r.Until
+		if r.Until != 0 && (s.next == 0 || r.Until < s.next) {
+			s.next = r.Until
 		}
 	}
-	return next
 }
 
 // Grace is a time before which no deadline of a submission is to end anything, because a rule that covered it was lifted; 0 if there

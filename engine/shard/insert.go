@@ -52,6 +52,10 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 		}
 	}
 	m := s.m
+	if err := m.refusal(n.Meta); err != nil {
+		s.mu.Unlock()
+		return sub, false, err
+	}
 	m.seed(seed)
 	op := m.draw(n, now)
 	entry := s.claimKey(n, op, now)

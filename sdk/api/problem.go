@@ -32,6 +32,8 @@ const (
 	CodeUnknownPlugin     = "unknown_plugin"
 	CodeUnknownDeadLetter = "unknown_dead_letter"
 	CodeUnknownBulk       = "unknown_bulk_operation"
+	CodeUnknownRule       = "unknown_rule"
+	CodeRefusedByRule     = "refused_by_rule"
 	CodeConflict          = "conflict"
 	CodeIdempotencyReuse  = "idempotency_key_reused"
 	CodeTooLarge          = "too_large"
