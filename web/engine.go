@@ -13,6 +13,7 @@ import (
 type Engine interface {
 	Ready() []engine.Check
 	Plan(queueName string, raw []byte) (*strategy.Plan, error)
+	NamedPlan(queueName string, raw []byte) (plan *strategy.Plan, name string, err error)
 
 	Queues() []engine.QueueInfo
 	Queue(name string) (engine.QueueInfo, error)

@@ -14,6 +14,8 @@ const (
 	Failed
 	Cancelled
 	Expired
+
+	SubmissionStates = int(Expired) + 1 // how many there are
 )
 
 var submissionStates = [...]string{"open", "completed", "completed_with_dead", "failed", "cancelled", "expired"}
@@ -204,8 +206,10 @@ type Stats struct {
 	ExpiredTotal, ReleasedTotal    uint64
 	SubmissionsInsertedTotal       uint64
 	SubmissionsEndedTotal          uint64
+	EndedAs                        [SubmissionStates]uint64 // the same by state
 	CommitsTotal, CommitBytesTotal uint64
-	OldestReady                    Time // creation of the oldest submission with a ready chunk; 0 when none
+	OldestReady                    Time   // creation of the oldest submission with a ready chunk; 0 when none
+	OperationsWaiting              uint64 // journal operations that are not committed yet
 	JournalBytes                   uint64
 	StoreBytes                     uint64
 	DiskFull                       bool

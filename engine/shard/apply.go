@@ -92,6 +92,7 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 		return err
 	}
 	if slot, held := m.holds.Find(c.Seq, c.Index); held {
+		m.timed(slot)
 		m.concluded(r, slot)
 	} else if t := r.tries[c.Index]; t != nil && (t.waiting || t.gone()) {
 		if t.gone() {
@@ -145,6 +146,9 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 		h := m.holds.At(slot)
 		if op.Reason == journal.Expired && h.State != reserver.Expiring {
 			return nil // its consumer came first: the completion follows in the journal
+		}
+		if h.State == reserver.Finishing {
+			m.timed(slot)
 		}
 		m.concluded(r, slot)
 	} else if r.tries[op.Index] == nil || !r.tries[op.Index].waiting {
@@ -255,6 +259,7 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.ended[r.id] = r
 	m.gone = append(m.gone, r)
 	m.stats.submissionEnd++
+	m.stats.endedAs[state]++
 	for _, done := range m.watch[r.id] {
 		close(done)
 	}

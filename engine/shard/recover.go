@@ -20,6 +20,7 @@ func (s *Shard) recover(ctx context.Context) error {
 	s.journal = log
 	now := s.now()
 	m := newMachine(s.options.ID, s.options.Key, s.options.Settings, now)
+	m.ran = s.options.RunSeconds
 	if err := s.load(ctx, m); err != nil {
 		return err
 	}
@@ -207,5 +208,6 @@ func (s *Shard) reload(cause error) {
 func (c *counters) carry(old *counters) {
 	c.inserted, c.reserved, c.done, c.failed = old.inserted, old.reserved, old.done, old.failed
 	c.expired, c.released, c.submissions, c.submissionEnd = old.expired, old.released, old.submissions, old.submissionEnd
+	c.endedAs = old.endedAs
 	c.commits, c.commitBytes = old.commits, old.commitBytes
 }

@@ -24,13 +24,14 @@ type Request struct {
 	Limited  int           // how many saturated values an answer without chunks names at most: 0 to queue.MaxLimited
 }
 
-// Reserved is its answer. The other fields are set when Reservations is empty: RetryAfter 0 means "no idea", and Limited is for
+// Reserved is its answer. Waited is how long the call waited for work. The other fields are set when Reservations is empty: RetryAfter 0 means "no idea", and Limited is for
 // queue.AllLimited: as many as were asked for of the values that are in the way.
 type Reserved struct {
 	Reservations []queue.Reservation
 	Reason       queue.EmptyReason
 	RetryAfter   time.Duration
 	Limited      []queue.Saturated
+	Waited       time.Duration
 }
 
 // pick is one reservation as the machine makes it; what else an answer needs is gathered outside the mutex.
@@ -38,6 +39,7 @@ type pick struct {
 	r        *record
 	token    queue.Token
 	attempt  uint16
+	at       queue.Time
 	deadline queue.Time
 	meta     queue.Meta
 	priority int64
@@ -106,7 +108,7 @@ func (m *machine) hold(r *record, index uint32, charge backlog.Charge, consumer 
 	if r.known == nil {
 		r.known = r.sub.Meta()
 	}
-	p := pick{r: r, attempt: r.attempt(index), deadline: deadline, meta: r.known, priority: r.priority}
+	p := pick{r: r, attempt: r.attempt(index), at: now, deadline: deadline, meta: r.known, priority: r.priority}
 	p.token = queue.Token{Submission: r.id, Index: index, Epoch: m.epoch, Sequence: m.holds.NextSequence()}
 	p.token.Slot = m.holds.Add(&r.holds, reserver.Hold{
 		Sequence: p.token.Sequence, Epoch: m.epoch, Seq: r.seq, Index: index, Attempt: p.attempt, Counted: true,
@@ -204,7 +206,15 @@ func (s *Shard) empty(ctx context.Context, q *Request, now queue.Time, dst []que
 	}
 	w := s.park(q)
 	s.mu.Unlock()
-	timer := time.NewTimer(q.Wait)
+	parked := s.options.Now()
+	answer, err := s.waitFor(ctx, w, dst)
+	answer.Waited = s.options.Now().Sub(parked)
+	return answer, err
+}
+
+// waitFor waits until the waiter is served or its time is over.
+func (s *Shard) waitFor(ctx context.Context, w *waiter, dst []queue.Reservation) (Reserved, error) {
+	timer := time.NewTimer(w.q.Wait)
 	defer timer.Stop()
 	select {
 	case picks, ok := <-w.served:
@@ -273,7 +283,22 @@ func (s *Shard) fill(ctx context.Context, picks []pick, dst []queue.Reservation)
 		s.mu.Unlock()
 		return Reserved{Reservations: dst[:from]}, err
 	}
+	s.waited(picks)
 	return Reserved{Reservations: dst}, nil
+}
+
+// waited measures how long the chunks of an answer waited for their first reservation; those of one submission waited equally
+// long.
+func (s *Shard) waited(picks []pick) {
+	for i := 0; i < len(picks); {
+		first, n := &picks[i], uint64(0)
+		for ; i < len(picks) && picks[i].r == first.r && picks[i].at == first.at; i++ {
+			if picks[i].attempt == 1 {
+				n++
+			}
+		}
+		s.options.WaitSeconds.Observe(first.at.Sub(max(first.r.id.Time(), first.r.details().runAt)).Seconds(), n)
+	}
 }
 
 // appendContent makes the content of a chunk that lies nowhere: the key below the prefix, or the filled-in template.

@@ -35,6 +35,7 @@ func scores(plan *strategy.Plan) bool {
 func (s *Shard) reserveScored(ctx context.Context, q *Request, dst []queue.Reservation) (Reserved, error) {
 	got := s.takePicks()
 	defer s.givePicks(got)
+	var waited time.Duration
 	var over *time.Timer // runs from the first time on that there was nothing
 	for {
 		if err := s.pickScored(ctx, q, got); err != nil {
@@ -42,23 +43,27 @@ func (s *Shard) reserveScored(ctx context.Context, q *Request, dst []queue.Reser
 			return Reserved{Reservations: dst}, err
 		}
 		if len(*got) > 0 {
-			return s.fill(ctx, *got, dst)
+			answer, err := s.fill(ctx, *got, dst)
+			answer.Waited = waited
+			return answer, err
 		}
 		now := s.now()
 		s.mu.Lock()
 		if q.Wait <= 0 {
 			answer := s.m.empty(q, now)
 			s.mu.Unlock()
-			answer.Reservations = dst
+			answer.Reservations, answer.Waited = dst, waited
 			return answer, nil
 		}
 		w := s.park(q)
 		s.mu.Unlock()
+		parked := s.options.Now()
 		if over == nil {
 			over = time.NewTimer(q.Wait)
 			defer over.Stop()
 		}
 		again, err := s.waitScored(ctx, w, over)
+		waited += s.options.Now().Sub(parked)
 		if err != nil {
 			return Reserved{Reservations: dst}, err
 		}
@@ -194,6 +199,7 @@ func (s *Shard) pickByScore(ctx context.Context, q *Request, br *strategy.Branch
 		if err := scorer.Score(ctx, &w.Window, w.scores); err != nil {
 			return true, ctx.Err()
 		}
+		s.scored(br, w)
 		gone, err := s.takeByScore(q, br, scorer, w, got)
 		if err != nil {
 			return false, err

@@ -9,13 +9,14 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Held, Values, Scorers, FoldBytes and FoldEnded is needed.
+// Options is what a shard is made of. Every field but Held, Values, WaitSeconds, RunSeconds, Scorers, FoldBytes and FoldEnded is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -35,6 +36,9 @@ type Options struct {
 	// Values calls its argument for everything that is set for values of meta keys: at the start, and again when the state is
 	// made anew after a failed commit. It must not call the shard. nil: nothing is set.
 	Values func(func(queue.MetaEntry, queue.ValueSettings))
+
+	WaitSeconds *measure.Histogram // seconds from a chunk's insert, or its run_at, to its first reservation; nil: not measured
+	RunSeconds  *measure.Histogram // seconds from a reservation to its completion or failure; nil: likewise
 
 	Scorers strategy.Scorers // for Plugin and Score blocks; nil: no plan has any
 
@@ -59,6 +63,7 @@ type Shard struct {
 	broken   error // a reload failed: nothing works until Heal succeeds
 
 	mostLooks looks // see MostLooks
+	scoring   [scoredKinds]struct{ examined, unwanted atomic.Uint64 }
 
 	full     atomic.Bool // the disk is full: inserts are refused
 	wake     chan struct{}
