@@ -28,6 +28,7 @@ const (
 	tagQueues       = "queues"
 	tagSubmissions  = "submissions"
 	tagReservations = "reservations"
+	tagConsumers    = "consumers"
 	tagStrategies   = "strategies"
 	tagPlugins      = "plugins"
 	tagDeadLetters  = "dead letters"
@@ -78,6 +79,7 @@ func (s *Server) routes() error {
 	s.pluginRoutes(d)
 	s.deadRoutes(d)
 	s.ruleRoutes(d)
+	s.consumerRoutes(d)
 
 	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)

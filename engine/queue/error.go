@@ -21,6 +21,8 @@ const (
 	CodeUnknownBulk       Code = "unknown_bulk_operation" // no bulk operation of that id, or forgotten
 	CodeUnknownRule       Code = "unknown_rule"           // no rule of that id was ever set
 	CodeRefusedByRule     Code = "refused_by_rule"        // a rule refuses inserts
+	CodeUnknownConsumer   Code = "unknown_consumer"       // no consumer of that name is attached, holds or waits for something
+	CodeDraining          Code = "queue_draining"         // the queue takes no inserts any more
 	CodeConflict          Code = "conflict"               // the state forbids it (deleting a queue with open submissions, ...)
 	CodeIdempotencyReuse  Code = "idempotency_key_reused" // same key, different request
 	CodeTooLarge          Code = "too_large"              // a body or a batch over its limit

@@ -144,11 +144,14 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 	slot, held := m.holds.Find(op.Seq, op.Index)
 	if held {
 		h := m.holds.At(slot)
-		if op.Reason == journal.Expired && h.State != reserver.Expiring {
+		if (op.Reason == journal.Expired || op.Reason == journal.Lost) && h.State != reserver.Expiring {
 			return nil // its consumer came first: the completion follows in the journal
 		}
-		if h.State == reserver.Finishing {
+		switch h.State {
+		case reserver.Finishing:
 			m.timed(slot)
+		case reserver.Expiring, reserver.Dying:
+			m.revoked(r.id, slot, queue.RevokedExpired)
 		}
 		m.concluded(r, slot)
 	} else if r.tries[op.Index] == nil || !r.tries[op.Index].waiting {
@@ -172,7 +175,7 @@ func (m *machine) returned(r *record, op journal.Returned) {
 	}
 	m.undelay(r, t)
 	t.ended(queue.Attempt{
-		Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Error: op.Error,
+		Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Lost: op.Lost || op.Reason == journal.Lost, Error: op.Error,
 	})
 	*t = try{
 		notBefore: op.NotBefore, sequence: op.Sequence, epoch: op.Epoch, attempts: op.Attempts, expiries: op.Expiries,

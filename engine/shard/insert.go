@@ -56,6 +56,10 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 		s.mu.Unlock()
 		return sub, false, err
 	}
+	if m.settings.Draining {
+		s.mu.Unlock()
+		return sub, false, errDraining
+	}
 	m.seed(seed)
 	op := m.draw(n, now)
 	entry := s.claimKey(n, op, now)

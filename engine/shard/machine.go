@@ -49,6 +49,9 @@ type machine struct {
 	history func(queue.SubmissionID) (bool, error) // at recovery: does the history hold it?
 	row     func(seq uint32) (*store.Ended, error) // at recovery: its row there, or nil
 
+	roster *roster // the shard's
+	grace  *grace  // nil when it is over
+
 	scorings    map[string]*scoring // by the key of a scored branch
 	scoringUses uint64
 
@@ -86,6 +89,7 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		keys:    newKeys(),
 		writing: map[uint32]*batch{},
 		batch:   newBatch(),
+		roster:  newRoster(),
 
 		scorings: map[string]*scoring{},
 		rules:    newStandingOrders(),

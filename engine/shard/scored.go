@@ -35,35 +35,30 @@ func scores(plan *strategy.Plan) bool {
 func (s *Shard) reserveScored(ctx context.Context, q *Request, dst []queue.Reservation) (Reserved, error) {
 	got := s.takePicks()
 	defer s.givePicks(got)
-	var waited time.Duration
-	var over *time.Timer // runs from the first time on that there was nothing
 	for {
 		if err := s.pickScored(ctx, q, got); err != nil {
 			s.takeBack(*got)
 			return Reserved{Reservations: dst}, err
 		}
 		if len(*got) > 0 {
-			answer, err := s.fill(ctx, *got, dst)
-			answer.Waited = waited
-			return answer, err
+			return s.fill(ctx, *got, dst)
 		}
 		now := s.now()
 		s.mu.Lock()
 		if q.Wait <= 0 {
 			answer := s.m.empty(q, now)
 			s.mu.Unlock()
-			answer.Reservations, answer.Waited = dst, waited
+			answer.Reservations = dst
 			return answer, nil
 		}
 		w := s.park(q)
 		s.mu.Unlock()
 		parked := s.options.Now()
-		if over == nil {
-			over = time.NewTimer(q.Wait)
-			defer over.Stop()
+		if q.over == nil {
+			q.over = time.NewTimer(q.Wait)
 		}
-		again, err := s.waitScored(ctx, w, over)
-		waited += s.options.Now().Sub(parked)
+		again, err := s.waitScored(ctx, w, q.over)
+		q.waited += s.options.Now().Sub(parked)
 		if err != nil {
 			return Reserved{Reservations: dst}, err
 		}
@@ -133,6 +128,9 @@ func (s *Shard) pickPlain(ctx context.Context, q *Request, br *strategy.Branch, 
 		now := s.now()
 		s.mu.Lock()
 		views, ready, err := s.viewsOf([]strategy.Branch{*br})
+		if err == nil && s.stale(q) {
+			err = errAgain
+		}
 		if err != nil || !ready {
 			s.mu.Unlock()
 			if err != nil {
@@ -222,6 +220,9 @@ func (s *Shard) look(q *Request, br *strategy.Branch, scorer strategy.Scorer, ro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	views, ready, err := s.viewsOf(br.Inner)
+	if err == nil && s.stale(q) {
+		err = errAgain
+	}
 	if err != nil || !ready {
 		return false, err
 	}

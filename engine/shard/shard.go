@@ -63,9 +63,11 @@ type Shard struct {
 	broken   error // a reload failed: nothing works until Heal succeeds
 
 	mostLooks looks // see MostLooks
+	roster    *roster
 	scoring   [scoredKinds]struct{ examined, unwanted atomic.Uint64 }
 
 	full     atomic.Bool // the disk is full: inserts are refused
+	special  atomic.Bool // a reserve has to look at orders for consumers, or at the restart grace
 	wake     chan struct{}
 	quit     chan struct{}
 	written  chan struct{} // closed when the writer has ended
@@ -87,7 +89,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	}
 	s := &Shard{
 		options: o, store: o.Store, waiting: map[*waiter]struct{}{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),
-		written: make(chan struct{}), folded: make(chan struct{}),
+		written: make(chan struct{}), folded: make(chan struct{}), roster: newRoster(),
 	}
 	s.scratch.New = func() any { return new(scratch) }
 	s.picks.New = func() any { return new([]pick) }
@@ -108,6 +110,9 @@ var (
 	errClosing = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue is closing or reloading. Ask again in a moment."}
 	errBroken  = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue could not be reloaded after a failed commit. It is tried again every second; the server's log says what is wrong."}
 )
+
+// errDraining refuses inserts; a repeated one is answered all the same.
+var errDraining = &queue.Error{Code: queue.CodeDraining, Message: "The queue is draining: it takes no submissions any more, until an operator changes its setting \"draining\"."}
 
 // usable says whether calls can be served. The mutex is held.
 func (s *Shard) usable() error {
@@ -142,6 +147,7 @@ func (s *Shard) Close() error {
 
 // dismiss ends every wait. The mutex is held.
 func (s *Shard) dismiss() {
+	s.stirAttached()
 	for w := range s.waiting {
 		s.unpark(w, nil)
 		close(w.served)
@@ -164,6 +170,8 @@ func (s *Shard) Tick() {
 		}
 		s.m.seed(seed)
 		more = s.m.tick(now, tickMost, slots[:])
+		more = s.lose(now, tickMost) || more
+		more = s.endGrace(now, tickMost) || more
 		begun := s.m.batch.begun
 		s.serve(now)
 		s.mu.Unlock()
@@ -194,6 +202,7 @@ const sweepSlice = 5000
 func (s *Shard) Tidy() {
 	s.mu.Lock()
 	s.m.backlog.DropViews(keepViews)
+	s.sweepOrders()
 	s.mu.Unlock()
 	for clean := false; !clean; {
 		s.mu.Lock()
@@ -207,6 +216,9 @@ func (s *Shard) SetSettings(settings queue.Settings) error {
 	s.mu.Lock()
 	s.m.settings = settings
 	s.options.Settings = settings
+	if g := s.m.grace; g != nil {
+		g.until = min(g.until, g.began.Add(settings.RestartGrace)) // it may be cut short, but not begin anew
+	}
 	log := s.journal
 	s.mu.Unlock()
 	return log.SetDurability(settings.Durability)

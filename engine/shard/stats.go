@@ -16,6 +16,7 @@ func (s *Shard) Stats() queue.Stats {
 		Done: c.completed, Skipped: c.skipped, DeadLetters: c.dead + c.buried,
 		OperationsReady: m.operations(), SubmissionsOpen: uint64(m.backlog.Len()), ConsumersWaiting: uint64(len(s.waiting)),
 		InsertedTotal: c.inserted, ReservedTotal: c.reserved, DoneTotal: c.done, FailedTotal: c.failed,
+		LostTotal: s.roster.lost, RevokedTotal: s.roster.revoked, ConsumersAttached: uint64(s.roster.attached), Draining: m.settings.Draining,
 		ExpiredTotal: c.expired, ReleasedTotal: c.released, SubmissionsInsertedTotal: c.submissions,
 		SubmissionsEndedTotal: c.submissionEnd, EndedAs: c.endedAs, CommitsTotal: c.commits, CommitBytesTotal: c.commitBytes,
 		JournalBytes: uint64(s.journal.Size()), StoreBytes: uint64(s.store.Size()), DiskFull: s.full.Load(),
@@ -92,7 +93,7 @@ func (s *Shard) SetValue(entry queue.MetaEntry, settings queue.ValueSettings) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.m.backlog.SetValue(entry.Key, entry.Value, settings)
+	s.m.setValue(entry, settings)
 	if s.usable() == nil {
 		s.serve(now)
 	}
@@ -102,7 +103,7 @@ func (s *Shard) SetValue(entry queue.MetaEntry, settings queue.ValueSettings) {
 func (s *Shard) ValueSettings(entry queue.MetaEntry) queue.ValueSettings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.backlog.ValueSettings(entry.Key, entry.Value)
+	return s.m.valueSettings(entry)
 }
 
 // Examined is how many submissions were looked at by all reserves so far: the measure of what a reservation costs.

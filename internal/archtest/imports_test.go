@@ -89,7 +89,7 @@ var homes = map[string][]string{
 	"github.com/prometheus/client_golang": {"engine", "web", "plugins", "cmd"},
 	"github.com/prometheus/client_model":  {"engine"},
 	"github.com/dchest/siphash":           {"engine/reserver"},
-	"golang.org/x/sys":                    {"engine", "engine/store", "engine/sqlitedb", "cmd"},
+	"golang.org/x/sys":                    {"engine", "engine/store", "engine/sqlitedb", "web", "cmd"},
 
 	// Of the standard library: SQL goes through engine/sqlitedb, the network stays at the faces, C stays beside SQLite.
 	"database/sql": {"engine/sqlitedb", "engine/store"}, // for the migration tool only
