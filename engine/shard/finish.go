@@ -146,7 +146,7 @@ func (m *machine) extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 		}
 		r, slot, s := m.resolve(t)
 		if s == free {
-			if taken, is := m.revoked(r); is {
+			if taken, is := m.takenBack(r); is {
 				dst = append(dst, taken)
 				continue
 			}

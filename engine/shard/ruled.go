@@ -205,6 +205,7 @@ func (m *machine) revokes(id queue.RuleID, from uint32, most int) (next uint32) 
 			continue
 		}
 		if r := m.liveSeq(h.Seq); r != nil && !r.ending && covers(&rule.Match, r) {
+			m.revoked(r.id, slot, queue.RevokedRule)
 			m.unhold(r, slot)
 			m.stats.released++
 		}
@@ -224,8 +225,8 @@ func covers(match *queue.RuleMatch, r *record) bool {
 	return has && value == match.Entry.Value
 }
 
-// revoked is the answer for a token whose reservation a rule took back, false if none did.
-func (m *machine) revoked(r *record) (queue.Result, bool) {
+// takenBack is the answer for a token whose reservation a rule took back, false if none did.
+func (m *machine) takenBack(r *record) (queue.Result, bool) {
 	if m.rules.Len() == 0 {
 		return queue.Result{}, false
 	}
