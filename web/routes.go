@@ -33,6 +33,7 @@ const (
 	tagPlugins      = "plugins"
 	tagDeadLetters  = "dead letters"
 	tagRules        = "rules"
+	tagSchedules    = "schedules"
 	tagServer       = "server"
 )
 
@@ -123,7 +124,7 @@ func (s *Server) routes() error {
 	return s.finishDocument(d)
 }
 
-// resourceRoutes are the parts of the table that stand with their resources.
+// resourceRoutes are the parts of the table that stand beside their handlers or below.
 func (s *Server) resourceRoutes(d *document) {
 	s.valueRoutes(d)
 	s.dashboardRoutes(d)
@@ -132,6 +133,7 @@ func (s *Server) resourceRoutes(d *document) {
 	s.pluginRoutes(d)
 	s.deadRoutes(d)
 	s.ruleRoutes(d)
+	s.scheduleRoutes(d)
 	s.consumerRoutes(d)
 }
 

@@ -19,6 +19,7 @@ type Applier interface {
 	ApplyPriority(p Priority) error
 	ApplyRedrive(r Redrive) error
 	ApplyRule(r Rule) error
+	ApplySchedule(s *Schedule) error
 }
 
 // errDamaged marks a batch that ends inside an op or holds an impossible number.
@@ -118,6 +119,10 @@ func (d *decoder) op(code byte, a Applier) error {
 	case opRule:
 		if r := d.rule(); !d.bad {
 			return a.ApplyRule(r)
+		}
+	case opSchedule:
+		if s := d.schedule(); !d.bad {
+			return a.ApplySchedule(s)
 		}
 	case opInsert:
 		s := new(Insert)

@@ -23,6 +23,7 @@ const (
 	opRedrive     = 9
 	opAttempt     = 10
 	opRule        = 11
+	opSchedule    = 12
 )
 
 // Insert is the op that makes a submission exist.
@@ -44,6 +45,8 @@ type Insert struct {
 	Inline, Attachment bool   // whether the store holds such bytes
 	IdempotencyKey     string
 	Fingerprint        [16]byte
+	Schedule           string     // that inserted it; "": none
+	Scheduled          queue.Time // the tick that it is for
 }
 
 // Completed is one chunk that was completed, under which token.
