@@ -35,6 +35,8 @@ const (
 	CodeUnknownBulk       = "unknown_bulk_operation"
 	CodeUnknownRule       = "unknown_rule"
 	CodeRefusedByRule     = "refused_by_rule"
+	CodeUnknownConsumer   = "unknown_consumer"
+	CodeQueueDraining     = "queue_draining"
 	CodeConflict          = "conflict"
 	CodeIdempotencyReuse  = "idempotency_key_reused"
 	CodeTooLarge          = "too_large"
