@@ -66,6 +66,7 @@ func (s *Server) reserve(c echo.Context) error {
 	} else {
 		call.held = result.Reservations
 	}
+	s.traceReserved(c, &request, &result, false)
 	call.scratch = fillReservations(&call.response, call.scratch[:0], result)
 	out := s.pools.buffer()
 	defer s.pools.free(out)
@@ -208,6 +209,7 @@ func (s *Server) finish(c echo.Context, limit int64, do func(call *finishCall, b
 	if err != nil {
 		return err
 	}
+	traceSettled(s.spanOf(c), results)
 	call.results = results
 	call.response.Results = appendResults(call.response.Results[:0], results)
 	out := s.pools.buffer()
@@ -225,6 +227,7 @@ func (s *Server) complete(c echo.Context) error {
 		}
 		items := completeItems(call.completeItems[:0], call.complete.Items)
 		call.completeItems = items
+		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
 		return s.engine.Complete(c.Request().Context(), queueName, items, call.results[:0])
 	})
 }
@@ -237,6 +240,7 @@ func (s *Server) fail(c echo.Context) error {
 		}
 		items := failItems(call.failItems[:0], call.fail.Items)
 		call.failItems = items
+		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
 		return s.engine.Fail(c.Request().Context(), queueName, items, call.results[:0])
 	})
 }
@@ -247,7 +251,10 @@ func (s *Server) extend(c echo.Context) error {
 		if err := call.extend.Decode(body); err != nil {
 			return nil, s.wireProblem(err, body, contentJSON)
 		}
-		items := extendItems(call.extendItems[:0], call.extend.Items)
+		if err := validConsumer(call.extend.Consumer); err != nil {
+			return nil, err
+		}
+		items := extendItems(call.extendItems[:0], call.extend.Items, call.extend.Consumer)
 		call.extendItems = items
 		return s.engine.Extend(c.Request().Context(), queueName, items, call.results[:0])
 	})
@@ -261,6 +268,7 @@ func (s *Server) release(c echo.Context) error {
 		}
 		items := releaseItems(call.releaseItems[:0], call.release.Items)
 		call.releaseItems = items
+		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
 		return s.engine.Release(c.Request().Context(), queueName, items, call.results[:0])
 	})
 }
@@ -283,17 +291,26 @@ func failItems(dst []queue.FailItem, in []wire.FailItem) []queue.FailItem {
 	for i := range in {
 		dst = append(dst, queue.FailItem{
 			Token: tokenOf(in[i].Token), Error: string(clipText(in[i].Error, queue.MaxErrorBytes)), Fatal: in[i].Fatal,
-			HasRetry: in[i].HasRetryAfter, RetryAfter: queue.Time(in[i].RetryAfterMS),
+			HasRetry: in[i].HasRetryAfter, RetryAfter: queue.Time(in[i].RetryAfterMS), RetryAt: queue.Time(in[i].RetryAt),
 		})
 	}
 	return dst
 }
 
-func extendItems(dst []queue.ExtendItem, in []wire.ExtendItem) []queue.ExtendItem {
+func extendItems(dst []queue.ExtendItem, in []wire.ExtendItem, consumer []byte) []queue.ExtendItem {
+	name := string(consumer)
 	for i := range in {
-		dst = append(dst, queue.ExtendItem{Token: tokenOf(in[i].Token), Timeout: queue.Time(in[i].TimeoutMS)})
+		dst = append(dst, queue.ExtendItem{Token: tokenOf(in[i].Token), Timeout: queue.Time(in[i].TimeoutMS), Consumer: name})
 	}
 	return dst
+}
+
+// validConsumer is for the name that stands beside items.
+func validConsumer(name []byte) error {
+	if len(name) > queue.MaxConsumerBytes {
+		return queue.Invalid("/consumer", "has %d bytes; at most %d are allowed", len(name), queue.MaxConsumerBytes)
+	}
+	return nil
 }
 
 func releaseItems(dst []queue.ReleaseItem, in []wire.ReleaseItem) []queue.ReleaseItem {

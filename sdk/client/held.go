@@ -46,7 +46,7 @@ func newHeld(base context.Context, r *wire.Reservation, metas *metaReader) (*hel
 	if r.IsKey {
 		h.chunk.Content, h.chunk.Key = nil, string(r.Content)
 	}
-	h.ctx, h.cancel = context.WithCancelCause(base)
+	h.ctx, h.cancel = context.WithCancelCause(WithTraceContext(base, r.Trace))
 	return h, err
 }
 
@@ -152,6 +152,9 @@ func (n *call) fill(w *worker) {
 			item.HasRetryAfter, item.RetryAfterMS = true, h.delay.Milliseconds()
 		}
 		n.request.Fail = append(n.request.Fail, item)
+	}
+	if len(n.extends) > 0 {
+		n.request.Consumer = []byte(w.o.Consumer)
 	}
 	for _, h := range n.extends {
 		n.request.Extend = append(n.request.Extend, wire.ExtendItem{Token: h.token, TimeoutMS: w.o.Timeout.Milliseconds()})
