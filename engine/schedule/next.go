@@ -65,6 +65,8 @@ type zone struct {
 	before     int64 // the offset before start; the same when there was none
 }
 
+const quarter = 15 * 60
+
 // zoneAt is the stretch that a moment lies in.
 func (s *Spec) zoneAt(unix int64) zone {
 	if s.loc == time.UTC {
@@ -75,10 +77,15 @@ func (s *Spec) zoneAt(unix int64) zone {
 	z := zone{start: math.MinInt64, end: math.MaxInt64, offset: int64(offset), before: int64(offset)}
 	start, end := t.ZoneBounds()
 	if !end.IsZero() {
-		z.end = end.Unix()
+		// Beyond the last year of the zone's table ZoneBounds may end a stretch early, on the last day of a leap year even at t
+		// itself (seen with Go 1.26). A stretch that is cut in two is no mistake, one that does not go on would be. Clocks change at
+		// full quarters of an hour.
+		if z.end = end.Unix(); z.end <= unix {
+			z.end = unix - unix%quarter + quarter
+		}
 	}
 	if !start.IsZero() {
-		z.start = start.Unix()
+		z.start = min(start.Unix(), unix)
 		_, before := time.Unix(z.start-1, 0).In(s.loc).Zone()
 		z.before = int64(before)
 	}
