@@ -94,7 +94,7 @@ func (s *Spec) zoneAt(unix int64) zone {
 
 // after is the first tick of a cron spec after a moment.
 func (s *Spec) after(unix int64) (int64, bool) {
-	for z := s.zoneAt(unix); ; z = s.zoneAt(z.end) {
+	for z := s.zoneAt(unix); ; {
 		from := max(unix+1, z.start)
 		tick, found := s.cron.atOrAfter(max(from+z.offset, s.firstPass(z)))
 		tick -= z.offset
@@ -109,17 +109,23 @@ func (s *Spec) after(unix int64) (int64, bool) {
 		if gone || z.end == math.MaxInt64 {
 			return 0, false
 		}
+		z = s.zoneAt(max(z.end, tick-apart)) // no wall time fits in between, so no tick is there
 	}
 }
 
+// apart is more than two clocks differ by, at any time.
+const apart = 2 * day
+
 // before is the last tick of a cron spec before a moment.
 func (s *Spec) before(unix int64) (int64, bool) {
-	for z := s.zoneAt(unix - 1); ; z = s.zoneAt(z.start - 1) {
+	for z := s.zoneAt(unix - 1); ; {
 		upTo := min(unix, z.end) - 1
 		tick, found := s.cron.atOrBefore(upTo + z.offset)
 		gone := !found
-		found = found && tick >= s.firstPass(z) && tick-z.offset >= z.start
+		fits := tick >= s.firstPass(z)
 		tick -= z.offset
+		last := tick
+		found = found && fits && tick >= z.start
 		if missing, ok := s.missingUpTo(z, upTo); ok && (!found || missing > tick) {
 			tick, found = missing, true
 		}
@@ -129,6 +135,7 @@ func (s *Spec) before(unix int64) (int64, bool) {
 		if gone || z.start == math.MinInt64 {
 			return 0, false
 		}
+		z = s.zoneAt(min(z.start-1, last+apart))
 	}
 }
 
