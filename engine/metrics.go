@@ -18,6 +18,7 @@ type metrics struct {
 	bytes      *prometheus.HistogramVec
 	described  []described
 	empty      *prometheus.Desc
+	lifecycle  lifecycleMetrics
 }
 
 type described struct {
@@ -95,6 +96,7 @@ func (m *metrics) describe() {
 	counter("quern_submissions_ended_total", "Submissions ended, however.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.SubmissionsEndedTotal) })
 	counter("quern_chunks_reserved_total", "Chunks handed out.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.ReservedTotal) })
 	counter("quern_writer_commits_total", "Journal commits.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.CommitsTotal) })
+	m.lifecycle = newLifecycleMetrics()
 	m.empty = prometheus.NewDesc("quern_reserve_empty_total", "Reserves that came back with nothing, by reason.", []string{"queue", "reason"}, nil)
 }
 
@@ -114,6 +116,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 		ch <- d.desc
 	}
 	ch <- m.empty
+	m.lifecycle.describe(ch)
 	m.seconds.Describe(ch)
 	m.ops.Describe(ch)
 	m.bytes.Describe(ch)
@@ -127,6 +130,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		for _, d := range m.described {
 			ch <- prometheus.MustNewConstMetric(d.desc, d.kind, d.value(&stats, now), append([]string{q.name}, d.labels...)...)
 		}
+		m.lifecycle.collect(ch, q)
 		for reason := queue.Nothing; int(reason) < queue.EmptyReasons; reason++ {
 			ch <- prometheus.MustNewConstMetric(m.empty, prometheus.CounterValue, float64(q.empty[reason].Load()), q.name, reason.String())
 		}

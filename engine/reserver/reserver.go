@@ -164,3 +164,6 @@ func (r *Reserver) Consumer(h *Hold) string { return r.consumers.name(h.consumer
 func (r *Reserver) Consumers(fn func(name string, held int)) { r.consumers.each(fn) }
 
 func chunkKey(seq, index uint32) uint64 { return uint64(seq)<<32 | uint64(index) }
+
+// SweptTo is up to when deadlines were looked through by Expired: none before it was missed.
+func (r *Reserver) SweptTo() queue.Time { return queue.Time(r.wheel.at * wheelTick) }

@@ -20,7 +20,8 @@ type machine struct {
 
 	backlog *backlog.Backlog
 	holds   *reserver.Reserver
-	due     dueHeap
+	timers  [kindCount]dueHeap // what waits for its time; some kinds keep theirs elsewhere
+	acting  Action             // what the life-cycle worker is at
 	recent  recent
 	keys    keys
 
@@ -65,6 +66,7 @@ type counters struct {
 	inserted, reserved, done, failed              uint64
 	expired, released, submissions, submissionEnd uint64
 	commits, commitBytes                          uint64
+	acts                                          [kindCount]acts
 }
 
 func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now queue.Time) *machine {
@@ -209,7 +211,7 @@ func (m *machine) delay(r *record, index uint32, t *try) {
 		r.waiting++
 		m.stats.waiting++
 	}
-	m.due.push(due{at: t.notBefore, seq: r.seq, index: index})
+	m.schedule(KindRetry, due{at: t.notBefore, seq: r.seq, index: index})
 }
 
 // undelay ends a chunk's waiting; it stays taken.
