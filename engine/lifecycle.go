@@ -54,11 +54,8 @@ func (m *lifecycleMetrics) describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-func (m *lifecycleMetrics) collect(ch chan<- prometheus.Metric, q *openQueue) {
+func (m *lifecycleMetrics) collect(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), q *openQueue) {
 	w := q.shard.Work()
-	send := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(desc, kind, value, append([]string{q.name}, labels...)...)
-	}
 	degraded := 0.0
 	if w.Degraded {
 		degraded = 1

@@ -92,6 +92,7 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 		return err
 	}
 	if slot, held := m.holds.Find(c.Seq, c.Index); held {
+		m.timed(slot)
 		m.concluded(r, slot)
 	} else if t := r.tries[c.Index]; t != nil && (t.waiting || t.gone()) {
 		if t.gone() {
@@ -143,12 +144,16 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 	slot, held := m.holds.Find(op.Seq, op.Index)
 	if held {
 		h := m.holds.At(slot)
-		if op.Reason == journal.Expired && h.State != reserver.Expiring {
-			m.acted(KindExpiry, false)
+		if (op.Reason == journal.Expired || op.Reason == journal.Lost) && h.State != reserver.Expiring {
+			m.acted(kindOf(&op), false)
 			return nil // its consumer came first: the completion follows in the journal
 		}
-		if h.State == reserver.Expiring || h.State == reserver.Dying {
-			m.acted(KindExpiry, true)
+		switch h.State {
+		case reserver.Finishing:
+			m.timed(slot)
+		case reserver.Expiring, reserver.Dying:
+			m.acted(kindOf(&op), true)
+			m.revoked(r.id, slot, queue.RevokedExpired)
 		}
 		m.concluded(r, slot)
 	} else if r.tries[op.Index] == nil || !r.tries[op.Index].waiting {
@@ -172,7 +177,7 @@ func (m *machine) returned(r *record, op journal.Returned) {
 	}
 	m.undelay(r, t)
 	t.ended(queue.Attempt{
-		Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Error: op.Error,
+		Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Lost: op.Lost || op.Reason == journal.Lost, Error: op.Error,
 	})
 	*t = try{
 		notBefore: op.NotBefore, sequence: op.Sequence, epoch: op.Epoch, attempts: op.Attempts, expiries: op.Expiries,
@@ -261,6 +266,7 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.ended[r.id] = r
 	m.gone = append(m.gone, r)
 	m.stats.submissionEnd++
+	m.stats.endedAs[state]++
 	for _, done := range m.watch[r.id] {
 		close(done)
 	}

@@ -84,6 +84,7 @@ func (m *machine) shed(r *record, most int) int {
 			return false
 		}
 		page = append(page, h.Index)
+		m.revoked(r.id, slot, queue.RevokedEnded)
 		m.holds.Remove(&r.holds, slot)
 		return true
 	})

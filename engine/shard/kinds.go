@@ -13,6 +13,8 @@ type Kind uint8
 // entry in act; or, if it needs no heap, a case in step.
 const (
 	KindExpiry       Kind = iota // deadlines of reservations that passed
+	KindLost                     // reservations of consumers that were lost
+	KindGrace                    // the end of the restart grace
 	KindRetry                    // chunks whose delay is over
 	KindRunAt                    // submissions whose run_at has come
 	KindDeadDeadline             // submissions whose dead_deadline has passed
@@ -23,7 +25,7 @@ const (
 
 // String is the kind's name in answers and metrics.
 func (k Kind) String() string {
-	return [kindCount]string{"expiry", "retry", "run_at", "dead_deadline", "sweep", "retention"}[k]
+	return [kindCount]string{"expiry", "lost", "grace", "retry", "run_at", "dead_deadline", "sweep", "retention"}[k]
 }
 
 // housekeeping says that a kind keeps the house, and nobody's work waits for it: when it fails the shard goes on serving.
@@ -57,7 +59,7 @@ func (m *machine) step(kind Kind, now queue.Time, most int, slots []uint32, park
 	case KindExpiry:
 		slots = m.holds.Expired(slots[:0], now, most)
 		for _, slot := range slots {
-			if m.acting = m.actionOf(slot); parked[m.acting] == nil {
+			if m.acting = m.actionOf(kind, slot); parked[m.acting] == nil {
 				m.expire(slot, now)
 			}
 		}
@@ -90,10 +92,18 @@ func (m *machine) step(kind Kind, now queue.Time, most int, slots []uint32, park
 	return n
 }
 
+// kindOf is the kind that a chunk was taken back by.
+func kindOf(op *journal.Returned) Kind {
+	if op.Lost || op.Reason == journal.Lost {
+		return KindLost
+	}
+	return KindExpiry
+}
+
 // actionOf is the action that ends a reservation.
-func (m *machine) actionOf(slot uint32) Action {
+func (m *machine) actionOf(kind Kind, slot uint32) Action {
 	h := m.holds.At(slot)
-	a := Action{Kind: KindExpiry, Index: h.Index}
+	a := Action{Kind: kind, Index: h.Index}
 	if r := m.liveSeq(h.Seq); r != nil {
 		a.Submission = r.id
 	}
@@ -141,13 +151,13 @@ func (m *machine) offerAgain(r *record, d due) bool {
 func (m *machine) schedule(kind Kind, d due) { m.timers[kind].push(d) }
 
 // oldestDue is since when something of a kind is due; false when nothing is. For deadlines it is up to when they were looked
-// through, which is at most 128 ms more.
+// through, which is at most reserver.Resolution more.
 func (m *machine) oldestDue(kind Kind, now queue.Time) (queue.Time, bool) {
 	switch kind {
 	case KindExpiry:
 		at := m.holds.SweptTo()
-		return at, m.holds.Len() > 0 && at <= now
-	case KindSweep, KindRetention:
+		return at, m.holds.Len() > 0 && at.Add(reserver.Resolution) <= now
+	case KindSweep, KindRetention, KindLost, KindGrace:
 		return 0, false // nobody waits for it
 	}
 	d, there := m.timers[kind].first()

@@ -9,13 +9,14 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Held, Values, Scorers, FoldBytes and FoldEnded is needed.
+// Options is what a shard is made of. Every field but Held, Values, WaitSeconds, RunSeconds, Scorers, FoldBytes and FoldEnded is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -35,6 +36,9 @@ type Options struct {
 	// Values calls its argument for everything that is set for values of meta keys: at the start, and again when the state is
 	// made anew after a failed commit. It must not call the shard. nil: nothing is set.
 	Values func(func(queue.MetaEntry, queue.ValueSettings))
+
+	WaitSeconds *measure.Histogram // seconds from a chunk's insert, or its run_at, to its first reservation; nil: not measured
+	RunSeconds  *measure.Histogram // seconds from a reservation to its completion or failure; nil: likewise
 
 	Scorers strategy.Scorers // for Plugin and Score blocks; nil: no plan has any
 
@@ -61,8 +65,11 @@ type Shard struct {
 	broken   error // a reload failed: nothing works until Heal succeeds
 
 	mostLooks looks // see MostLooks
+	roster    *roster
+	scoring   [scoredKinds]struct{ examined, unwanted atomic.Uint64 }
 
 	full     atomic.Bool // the disk is full: inserts are refused
+	special  atomic.Bool // a reserve has to look at orders for consumers, or at the restart grace
 	wake     chan struct{}
 	quit     chan struct{}
 	written  chan struct{} // closed when the writer has ended
@@ -84,7 +91,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	}
 	s := &Shard{
 		options: o, store: o.Store, waiting: map[*waiter]struct{}{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),
-		written: make(chan struct{}), folded: make(chan struct{}),
+		written: make(chan struct{}), folded: make(chan struct{}), roster: newRoster(),
 	}
 	s.scratch.New = func() any { return new(scratch) }
 	s.picks.New = func() any { return new([]pick) }
@@ -106,6 +113,9 @@ var (
 	errClosing = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue is closing or reloading. Ask again in a moment."}
 	errBroken  = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue could not be reloaded after a failed commit. It is tried again every second; the server's log says what is wrong."}
 )
+
+// errDraining refuses inserts; a repeated one is answered all the same.
+var errDraining = &queue.Error{Code: queue.CodeDraining, Message: "The queue is draining: it takes no submissions any more, until an operator changes its setting \"draining\"."}
 
 // usable says whether calls can be served. The mutex is held.
 func (s *Shard) usable() error {
@@ -141,6 +151,7 @@ func (s *Shard) Close() error {
 
 // dismiss ends every wait. The mutex is held.
 func (s *Shard) dismiss() {
+	s.stirAttached()
 	for w := range s.waiting {
 		s.unpark(w, nil)
 		close(w.served)
@@ -168,6 +179,7 @@ const sweepSlice = 5000
 func (s *Shard) Tidy() {
 	s.mu.Lock()
 	s.m.backlog.DropViews(keepViews)
+	s.sweepOrders()
 	s.mu.Unlock()
 	for clean := false; !clean; {
 		s.mu.Lock()
@@ -181,6 +193,9 @@ func (s *Shard) SetSettings(settings queue.Settings) error {
 	s.mu.Lock()
 	s.m.settings = settings
 	s.options.Settings = settings
+	if g := s.m.grace; g != nil {
+		g.until = min(g.until, g.began.Add(settings.RestartGrace)) // it may be cut short, but not begin anew
+	}
 	log := s.journal
 	s.mu.Unlock()
 	return log.SetDurability(settings.Durability)

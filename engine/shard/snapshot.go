@@ -89,10 +89,11 @@ func (t *try) append(dst []byte) []byte {
 	return append(dst, t.err...)
 }
 
-// The flags of a past attempt: it ended by its deadline; its error is that of the try.
+// The flags of a past attempt: it ended by its deadline; its error is that of the try; it ended with its consumer.
 const (
 	pastExpired = 1 << iota
 	pastSameError
+	pastLost
 )
 
 func (t *try) appendPast(dst []byte) []byte {
@@ -106,6 +107,9 @@ func (t *try) appendPast(dst []byte) []byte {
 		}
 		if a.Error == t.err {
 			flags |= pastSameError
+		}
+		if a.Lost {
+			flags |= pastLost
 		}
 		dst = append(dst, flags)
 		dst = binary.AppendVarint(dst, int64(a.Ended))
@@ -125,8 +129,8 @@ func appendText(dst []byte, text string) []byte {
 func (t *try) restorePast(d *fields) {
 	t.redrives = uint16(d.within(math.MaxUint16))
 	for n := d.within(queue.MaxAttemptsKept); n > 0 && !d.bad; n-- {
-		flags := d.within(pastExpired | pastSameError)
-		a := queue.Attempt{Expired: flags&pastExpired != 0, Ended: queue.Time(d.int()), Held: time.Duration(d.within(math.MaxUint32)) * time.Millisecond, Consumer: d.text()}
+		flags := d.within(pastExpired | pastSameError | pastLost)
+		a := queue.Attempt{Expired: flags&pastExpired != 0, Lost: flags&pastLost != 0, Ended: queue.Time(d.int()), Held: time.Duration(d.within(math.MaxUint32)) * time.Millisecond, Consumer: d.text()}
 		if a.Error = t.err; flags&pastSameError == 0 {
 			a.Error = d.text()
 		}

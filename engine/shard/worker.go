@@ -76,7 +76,8 @@ type slice struct {
 	panicked        bool   // an action broke off
 }
 
-// common makes a slice of all kinds that are not under suspicion, beside what clients do. more: something may be left.
+// common makes a slice of all kinds that are not under suspicion, beside what clients do. more: something may be left, or follow
+// from what is on the disk now.
 func (s *Shard) common(slots []uint32) (more bool) {
 	var done slice
 	s.mu.Lock()
@@ -95,7 +96,7 @@ func (s *Shard) common(slots []uint32) (more bool) {
 		s.serve(done.now)
 	}
 	s.mu.Unlock()
-	return s.conclude(&done) && more
+	return s.conclude(&done) && (more || done.batch != nil)
 }
 
 // alone makes a slice of a kind that is under suspicion, in a batch that nobody else is in.
@@ -115,7 +116,7 @@ func (s *Shard) alone(kind Kind, slots []uint32) (more bool) {
 		s.serve(done.now)
 	}
 	s.mu.Unlock()
-	return s.conclude(&done) && done.looked[kind] == most
+	return s.conclude(&done) && (done.looked[kind] == most || done.batch != nil)
 }
 
 // begin says whether a slice can be made now. The mutex is held.
@@ -138,11 +139,31 @@ func (s *Shard) step(done *slice, kind Kind, most int, slots []uint32) {
 		}
 	}()
 	done.stepped[kind] = true
-	done.looked[kind] = s.m.step(kind, done.now, most, slots, s.worker.parked)
+	done.looked[kind] = s.stepKind(kind, done.now, most, slots)
 	done.last = s.m.acting
 	if n := s.m.encoded() - before; n > 0 {
 		done.encoded[kind], done.batch = n, s.m.batch
 	}
+}
+
+// stepKind does what is due of one kind, and says how many actions that were: with `most`, there may be more.
+func (s *Shard) stepKind(kind Kind, now queue.Time, most int, slots []uint32) (n int) {
+	s.m.acting = Action{Kind: kind}
+	more := false
+	switch kind {
+	case KindLost:
+		before := s.m.roster.lost
+		more = s.lose(now, most)
+		n = int(s.m.roster.lost - before)
+	case KindGrace:
+		more = s.endGrace(now, most)
+	default:
+		return s.m.step(kind, now, most, slots, s.worker.parked)
+	}
+	if more {
+		return most
+	}
+	return min(n, most-1)
 }
 
 // breakOff is what follows when the action that the machine is at panicked. The mutex is held.
