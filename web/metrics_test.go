@@ -349,7 +349,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, table, _ := strings.Cut(string(text), "\n### Metrics\n")
-	table, _, _ = strings.Cut(table, "\n\nWorth an alarm")
+	table, _, _ = strings.Cut(table, "\n### Boards and alerts")
 	documented := map[string][]string{}
 	for _, found := range regexp.MustCompile("`(quern_[a-z_]+)(?:\\{([a-z_,]+)\\})?`").FindAllStringSubmatch(table, -1) {
 		documented[found[1]] = strings.FieldsFunc(found[2], func(r rune) bool { return r == ',' })

@@ -20,16 +20,20 @@ const (
 	KindDeadDeadline             // submissions whose dead_deadline has passed
 	KindSweep                    // reservations of ended submissions, and idempotency keys that are too old
 	KindRetention                // ended submissions whose retention is over
+	KindSchedule                 // what schedules insert
 	kindCount
 )
 
 // String is the kind's name in answers and metrics.
 func (k Kind) String() string {
-	return [kindCount]string{"expiry", "lost", "grace", "retry", "run_at", "dead_deadline", "sweep", "retention"}[k]
+	return [kindCount]string{"expiry", "lost", "grace", "retry", "run_at", "dead_deadline", "sweep", "retention", "schedule"}[k]
 }
 
-// housekeeping says that a kind keeps the house, and nobody's work waits for it: when it fails the shard goes on serving.
-func (k Kind) housekeeping() bool { return k == KindSweep || k == KindRetention }
+// housekeeping says that no work that is there waits for a kind: when it fails the shard goes on serving.
+func (k Kind) housekeeping() bool { return k == KindSweep || k.apart() }
+
+// apart says that a kind makes its slices by itself, beside those of the others.
+func (k Kind) apart() bool { return k == KindRetention || k == KindSchedule }
 
 // Action is one thing that the life-cycle worker does: what a kind does about a submission or a chunk of it.
 type Action struct {
@@ -157,7 +161,7 @@ func (m *machine) oldestDue(kind Kind, now queue.Time) (queue.Time, bool) {
 	case KindExpiry:
 		at := m.holds.SweptTo()
 		return at, m.holds.Len() > 0 && at.Add(reserver.Resolution) <= now
-	case KindSweep, KindRetention, KindLost, KindGrace:
+	case KindSweep, KindRetention, KindLost, KindGrace, KindSchedule:
 		return 0, false // nobody waits for it
 	}
 	d, there := m.timers[kind].first()

@@ -64,6 +64,39 @@ func (s *Shard) Tick() {
 			more = s.alone(kind, slots[:]) || more
 		}
 	}
+	for s.schedule() {
+	}
+}
+
+// schedule is a slice of what schedules insert. It takes the mutex several times, so it stands by itself. more: there may be
+// others that are late.
+func (s *Shard) schedule() (more bool) {
+	t, now := &s.worker.kinds[KindSchedule], s.now()
+	s.mu.Lock()
+	may := t.may(now)
+	s.mu.Unlock()
+	if !may {
+		return false
+	}
+	s.emit()
+	s.mu.Lock()
+	b, n := s.m.batch, len(s.m.batch.schedules)
+	s.mu.Unlock()
+	if n == 0 {
+		return false
+	}
+	err := s.wait(commits{first: b})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		t.fail(err, now, s.options.Seed())
+	} else {
+		t.pass(now, n)
+		s.m.stats.acts[KindSchedule].done += uint64(n)
+		s.worker.slices++
+	}
+	s.assess()
+	return err == nil
 }
 
 // slice is what one slice did: how many actions of each kind were looked at, and how many of them are on their way to the disk.
@@ -87,7 +120,7 @@ func (s *Shard) common(slots []uint32) (more bool) {
 	}
 	for kind := range kindCount {
 		t := &s.worker.kinds[kind]
-		if t.most() == tickMost && t.may(done.now) {
+		if !kind.apart() && t.most() == tickMost && t.may(done.now) {
 			s.step(&done, kind, tickMost, slots)
 			more = more || done.looked[kind] == tickMost
 		}
@@ -104,7 +137,7 @@ func (s *Shard) alone(kind Kind, slots []uint32) (more bool) {
 	t := &s.worker.kinds[kind]
 	s.mu.Lock()
 	done := slice{}
-	if t.most() == tickMost || !s.begin(&done) || !t.may(done.now) {
+	if kind.apart() || t.most() == tickMost || !s.begin(&done) || !t.may(done.now) {
 		s.mu.Unlock()
 		return false
 	}

@@ -102,7 +102,7 @@ func TestPoisonousActionIsParked(t *testing.T) {
 	subs := dying(t, b, 100)
 	const bad = 70
 	b.close()
-	exec(t, filepath.Join(b.dir, "journal.db"), sqlitedb.Kind{Name: "journal", ApplicationID: 0x51726e4a, Version: 1}, fmt.Sprintf(
+	exec(t, filepath.Join(b.dir, "journal.db"), sqlitedb.Kind{Name: "journal", ApplicationID: 0x51726e4a, Version: 1000}, fmt.Sprintf(
 		"CREATE TRIGGER poison BEFORE INSERT ON batch WHEN instr(NEW.bytes, x'%s') BEGIN SELECT RAISE(ABORT, 'poisoned'); END", hex.EncodeToString(endOp(bad+1))))
 	b.open()
 	b.clock.pass(time.Hour)
@@ -132,7 +132,7 @@ func TestPoisonousActionIsParked(t *testing.T) {
 	t.Logf("found after %d passes and %d failed slices", worked, k.Failed)
 
 	b.close() // a start tries everything again
-	exec(t, filepath.Join(b.dir, "journal.db"), sqlitedb.Kind{Name: "journal", ApplicationID: 0x51726e4a, Version: 1}, "DROP TRIGGER poison")
+	exec(t, filepath.Join(b.dir, "journal.db"), sqlitedb.Kind{Name: "journal", ApplicationID: 0x51726e4a, Version: 1000}, "DROP TRIGGER poison")
 	b.open()
 	b.tickAfter(0)
 	b.wantCounts("mended", subs[bad].ID, queue.Submission{State: queue.Expired, Skipped: 2})
@@ -265,7 +265,7 @@ func TestPoisonousRetention(t *testing.T) {
 	if err := b.shard.Fold(); err != nil {
 		t.Fatal(err)
 	}
-	kind := sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 1}
+	kind := sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 1000}
 	bad := ended[9].ID
 	exec(t, filepath.Join(b.dir, "store.db"), kind, fmt.Sprintf("CREATE TRIGGER poison BEFORE DELETE ON history WHEN OLD.id = %d BEGIN SELECT RAISE(ABORT, 'poisoned'); END", bad))
 	left := func() (n int) {
@@ -277,6 +277,7 @@ func TestPoisonousRetention(t *testing.T) {
 	}
 	for pass := 0; left() > 1; pass++ {
 		b.clock.pass(6 * time.Second)
+		b.shard.Tick()
 		if err := b.shard.Retain(ctx, b.clock.now(), 200); err == nil && left() > 1 && pass > 40 {
 			t.Fatalf("after %d passes %d submissions are left, parked: %+v", pass, left(), b.shard.Work().Parked)
 		}
