@@ -32,6 +32,7 @@ const (
 	tagStrategies   = "strategies"
 	tagPlugins      = "plugins"
 	tagDeadLetters  = "dead letters"
+	tagRules        = "rules"
 	tagSchedules    = "schedules"
 	tagServer       = "server"
 )
@@ -131,6 +132,7 @@ func (s *Server) resourceRoutes(d *document) {
 	s.questionRoutes(d)
 	s.pluginRoutes(d)
 	s.deadRoutes(d)
+	s.ruleRoutes(d)
 	s.scheduleRoutes(d)
 	s.consumerRoutes(d)
 }

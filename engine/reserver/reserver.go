@@ -170,3 +170,6 @@ const Resolution = wheelTick * time.Millisecond
 
 // SweptTo is up to when deadlines were looked through by Expired, and up to Resolution less: none before it was missed.
 func (r *Reserver) SweptTo() queue.Time { return queue.Time(r.wheel.at * wheelTick) }
+
+// Slots bounds the slots that reservations lie in: each is below it. It only grows.
+func (r *Reserver) Slots() uint32 { return uint32(len(r.holds)) }

@@ -241,6 +241,7 @@ func (m *machine) abandonAll(b *batch) {
 		m.expires(r)
 	}
 	m.undecide(b)
+	clear(m.rules.lifting)
 }
 
 func commitError(cause error) error {

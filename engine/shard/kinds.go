@@ -21,16 +21,17 @@ const (
 	KindSweep                    // reservations of ended submissions, and idempotency keys that are too old
 	KindRetention                // ended submissions whose retention is over
 	KindSchedule                 // what schedules insert
+	KindRule                     // rules whose time is over, and dead_deadlines that they put off
 	kindCount
 )
 
 // String is the kind's name in answers and metrics.
 func (k Kind) String() string {
-	return [kindCount]string{"expiry", "lost", "grace", "retry", "run_at", "dead_deadline", "sweep", "retention", "schedule"}[k]
+	return [kindCount]string{"expiry", "lost", "grace", "retry", "run_at", "dead_deadline", "sweep", "retention", "schedule", "rule"}[k]
 }
 
 // housekeeping says that no work that is there waits for a kind: when it fails the shard goes on serving.
-func (k Kind) housekeeping() bool { return k == KindSweep || k.apart() }
+func (k Kind) housekeeping() bool { return k == KindSweep || k == KindRule || k.apart() }
 
 // apart says that a kind makes its slices by itself, beside those of the others.
 func (k Kind) apart() bool { return k == KindRetention || k == KindSchedule }
@@ -68,6 +69,10 @@ func (m *machine) step(kind Kind, now queue.Time, most int, slots []uint32, park
 			}
 		}
 		return len(slots)
+	case KindRule:
+		n = m.endRules(now, most)
+		m.stats.acts[KindRule].done += uint64(n)
+		return max(n, m.reconsider(most, now))
 	case KindSweep:
 		m.acting = Action{Kind: KindSweep}
 		n = m.sweep(most)
@@ -122,6 +127,10 @@ func (m *machine) act(kind Kind, r *record, d due, now queue.Time) {
 	case KindRunAt:
 		m.acted(kind, m.unpark(r))
 	case KindDeadDeadline:
+		if m.spare(r, now) {
+			m.acted(kind, false)
+			return
+		}
 		m.close(r, queue.Expired, "its dead_deadline passed", now) // counted when it is applied
 	}
 }
@@ -161,7 +170,7 @@ func (m *machine) oldestDue(kind Kind, now queue.Time) (queue.Time, bool) {
 	case KindExpiry:
 		at := m.holds.SweptTo()
 		return at, m.holds.Len() > 0 && at.Add(reserver.Resolution) <= now
-	case KindSweep, KindRetention, KindLost, KindGrace, KindSchedule:
+	case KindSweep, KindRetention, KindLost, KindGrace, KindSchedule, KindRule:
 		return 0, false // nobody waits for it
 	}
 	d, there := m.timers[kind].first()
