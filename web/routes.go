@@ -75,6 +75,7 @@ func (s *Server) routes() error {
 	s.questionRoutes(d)
 	s.pluginRoutes(d)
 	s.deadRoutes(d)
+	s.pageRoutes(d)
 
 	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)

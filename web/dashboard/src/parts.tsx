@@ -99,3 +99,24 @@ export function Sure({ name, question, run, disabled }: { name: string; question
     </span>
   )
 }
+
+/** What is chosen in a list, with what can be done with it. It keeps its room, so that the list below does not move. */
+export function Chosen({ n, clear, children }: { n: number; clear: () => void; children: ComponentChildren }) {
+  return <div class="chosen row" role="status">{n === 0 ? <small>Nothing is chosen.</small> : <><b>{exact(n)} chosen</b>{children}<button onClick={clear}>Choose none</button></>}</div>
+}
+
+/** Above this number, an action on many wants it typed. */
+const typedFrom = 100
+
+/** A question before an action on many. */
+export function Typed({ name, n, danger, busy, run, leave, children }: { name: string; n: number; danger?: boolean; busy: boolean; run: () => void; leave: () => void; children: ComponentChildren }) {
+  const [text, setText] = useState('')
+  const sure = n <= typedFrom || text.replaceAll(/\D/g, '') === String(n)
+  return (
+    <form class="stack ask" aria-label={name} onSubmit={(e) => { e.preventDefault(); if (sure) run() }} onKeyDown={(e) => { if (e.key === 'Escape') leave() }}>
+      <p>{children}</p>
+      {n > typedFrom && <label class="field">Type {n} to go on <input value={text} inputMode="numeric" autocomplete="off" onInput={(e) => setText(e.currentTarget.value)} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label>}
+      <div class="row"><button class={danger ? 'danger' : 'main'} disabled={busy || !sure}>{name} {exact(n)}</button><button type="button" onClick={leave}>Keep as they are</button></div>
+    </form>
+  )
+}

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, consumers, insert, live, open, proxy, reserve, server, stats } from './harness.mjs'
+import { browser, call, consumers, dead, insert, live, manifest, open, proxy, reserve, server, stats, upload } from './harness.mjs'
 
 const huge = '9223372036854775807'
 const companies = ['acme', 'globex', 'initech', 'umbrella', 'hooli', 'stark', 'wayne', 'tyrell', 'wonka', 'cyberdyne', 'soylent', 'oscorp', 'aperture']
-let quern, chromium, stopConsumers, submission
+let quern, chromium, stopConsumers, submission, doomed
 
 before(async () => {
   quern = await server()
@@ -14,7 +14,13 @@ before(async () => {
   }
   for (const [company, limit] of [['acme', 5], ['globex', 8], ['hooli', 3]]) await call(quern.url, 'PUT', `/v1/queues/default/meta-keys/company/values/${company}`, { limit })
   await call(quern.url, 'PUT', '/v1/queues/default/strategies/nightly', { strategy: 'MaxSimultaneous("company", 5, OldestFirst)' })
-  stopConsumers = consumers(quern.url, ['Random', 'OldestFirst', 'SelectOnly("mode", "preview", Random)', 'Fair("company", Random)', 'CustomPriority', 'Random', 'NewestFirst', 'Random'])
+  for (const [company, weight] of [['stark', 3], ['wayne', 2]]) await call(quern.url, 'PUT', `/v1/queues/default/meta-keys/company/values/${company}`, { weight })
+  doomed = await dead(quern.url, 200, { company: 'acme', source: 'legacy' })
+  await upload(quern.url, manifest('1.0.0', ['priority', 'age_ms']))
+  await upload(quern.url, manifest('2.0.0', ['limit:none', 'priority']))
+  await call(quern.url, 'POST', '/v1/plugins/order/activate', { version: '1.0.0' })
+  await call(quern.url, 'POST', '/v1/plugins/order/shadow', { version: '2.0.0' })
+  stopConsumers = consumers(quern.url, ['Random', 'OldestFirst', 'SelectOnly("mode", "preview", Random)', 'Fair("company", Random)', 'CustomPriority', 'Fair("mode", Fair("company", OldestFirst))', 'NewestFirst', 'Plugin("order", Random)'])
   if (process.env.SHOTS) await new Promise((shown) => setTimeout(shown, 120_000)) // pictures show some history; tests need none
 })
 after(async () => {
@@ -32,10 +38,23 @@ const pages = () => [
   ['overview', '#/overview', (p) => p.locator('.chart canvas').waitFor()],
   ['keys', '#/keys?key=company', (p) => p.getByRole('cell', { name: 'acme', exact: true }).waitFor()],
   ['submissions', '#/submissions', (p) => p.locator('tbody tr').nth(5).waitFor()],
-  ['submission', `#/submissions/${submission}?chunk=19990`, async (p) => {
+  ['submission', `#/submissions/${submission}`, (p) => p.locator('.map a').nth(100).waitFor()],
+  ['submission-failed', `#/submissions/${doomed}`, (p) => p.getByText('inspect and redrive').first().waitFor()],
+  ['chunk', `#/submissions/${submission}/19990`, async (p) => {
     await p.getByLabel('Strategy of the consumer').fill('OrElse(SelectOnly("mode", "full", OldestFirst), MaxSimultaneous("company", 1, OldestFirst))')
     await p.getByRole('button', { name: 'Ask why' }).click()
     await p.getByText('Branch 2').first().waitFor()
+  }],
+  ['chunk-dead', `#/submissions/${doomed}/1`, (p) => p.getByRole('cell', { name: 'importer-7' }).waitFor()],
+  ['fairness', '#/fairness', (p) => p.locator('.shares .tick').nth(5).waitFor()],
+  ['plugins', '#/plugins', (p) => p.getByRole('link', { name: 'order', exact: true }).waitFor()],
+  ['plugin', '#/plugins/order?version=2.0.0', async (p) => {
+    await p.getByRole('button', { name: 'Score what is ready' }).click()
+    await p.getByText('would be taken.').waitFor()
+  }],
+  ['dead-letters', '#/dead-letters', async (p) => {
+    await p.getByRole('button', { name: 'connection refused' }).waitFor()
+    await p.getByRole('link', { name: doomed }).first().waitFor()
   }],
   ['strategies', '#/strategies', async (p) => {
     await p.getByText('asked in this order').waitFor()
@@ -56,7 +75,7 @@ for (const scheme of ['light', 'dark']) {
         const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
         assert.ok(over <= 0, `${name}: ${over} px stand out at the right`)
         assert.deepEqual(await t.violations(), [], `${name}: content security policy`)
-        if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/${name}-${scheme}-${width}.png`, fullPage: width === 390 || name === 'submission' || name === 'overview' })
+        if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/${name}-${scheme}-${width}.png`, fullPage: true })
       }
       assert.deepEqual(t.wrong, [])
       await t.context.close()

@@ -1,6 +1,7 @@
 import { Chart, isCut, type Line } from '../chart'
 import { bytes, duration, exact, short } from '../format'
 import { Heat } from '../heat'
+import { List } from '../list'
 import { useLive } from '../live'
 import { Count, Empty, Failed, Mark, MetaChips, Progress, State, SubmissionLink, Tile } from '../parts'
 import { queuePath, shell } from '../api'
@@ -148,18 +149,11 @@ function Newest() {
 
 function SubmissionTable({ list }: { list: Submission[] }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Newest open submissions">
-      <table>
-        <thead><tr><th>Submission</th><th>Meta</th><th>Progress</th><th class="r">Chunks</th><th class="r">Done</th><th>State</th></tr></thead>
-        <tbody>
-          {list.map((s) => (
-            <tr key={s.id}>
-              <td><SubmissionLink id={s.id} /></td><td><MetaChips meta={s.meta} /></td><td><Progress s={s} /></td>
-              <td class="r"><Count n={s.chunks} /></td><td class="r"><Count n={s.done} /></td><td><State of={s.state} /></td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <List name="Newest open submissions" items={list} id={(s) => s.id} scope={queue.value} open={(s) => link('submissions/' + s.id)}
+      columns={[{ name: 'Submission' }, { name: 'Meta' }, { name: 'Progress' }, { name: 'Chunks', right: true }, { name: 'Done', right: true }, { name: 'State' }]}
+      cells={(s) => [
+        <td><SubmissionLink id={s.id} /></td>, <td><MetaChips meta={s.meta} /></td>, <td><Progress s={s} /></td>,
+        <td class="r"><Count n={s.chunks} /></td>, <td class="r"><Count n={s.done} /></td>, <td><State of={s.state} /></td>,
+      ]} />
   )
 }
