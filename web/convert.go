@@ -74,13 +74,20 @@ func apiStats(in *queue.Stats, now time.Time) api.Stats {
 		Ready: in.Ready, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Skipped: in.Skipped, Dead: in.Dead, DeadLetters: in.DeadLetters,
 		OperationsReady: in.OperationsReady, SubmissionsOpen: in.SubmissionsOpen, ConsumersWaiting: in.ConsumersWaiting,
 		InsertedTotal: in.InsertedTotal, ReservedTotal: in.ReservedTotal, DoneTotal: in.DoneTotal, FailedTotal: in.FailedTotal,
-		ExpiredTotal: in.ExpiredTotal, ReleasedTotal: in.ReleasedTotal,
+		ExpiredTotal: in.ExpiredTotal, ReleasedTotal: in.ReleasedTotal, LostTotal: in.LostTotal, RevokedTotal: in.RevokedTotal,
+		ConsumersAttached:        in.ConsumersAttached,
 		SubmissionsInsertedTotal: in.SubmissionsInsertedTotal, SubmissionsEndedTotal: in.SubmissionsEndedTotal,
 		CommitsTotal: in.CommitsTotal, CommitBytesTotal: in.CommitBytesTotal,
 		JournalBytes: in.JournalBytes, StoreBytes: in.StoreBytes,
 	}
 	if in.OldestReady != 0 {
 		out.OldestReadySeconds = max(0, now.Sub(in.OldestReady.Std()).Seconds())
+	}
+	if in.Draining {
+		out.Draining = 1
+	}
+	if in.SubmissionsOpen == 0 {
+		out.Empty = 1
 	}
 	if in.DiskFull {
 		out.DiskFull = 1

@@ -13,6 +13,7 @@ import (
 type Engine interface {
 	Ready() []engine.Check
 	Plan(queueName string, raw []byte) (*strategy.Plan, error)
+	NamedPlan(queueName string, raw []byte) (plan *strategy.Plan, name string, err error)
 
 	Queues() []engine.QueueInfo
 	Queue(name string) (engine.QueueInfo, error)
@@ -50,6 +51,13 @@ type Engine interface {
 	Extend(ctx context.Context, queueName string, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error)
 	Release(ctx context.Context, queueName string, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error)
 	Exchange(ctx context.Context, queueName string, x engine.Exchange, out *engine.Exchanged) error
+
+	Attach(queueName, consumer string) (*engine.Attached, error)
+	Detach(queueName, consumer string) (released int, err error)
+	ReleaseConsumer(queueName, consumer string) (released int, err error)
+	OrderConsumer(queueName, consumer string, order queue.ConsumerOrder) (queue.Consumer, error)
+	Consumers(ctx context.Context, queueName, cursor string, limit int) (engine.Page[queue.Consumer], error)
+	Consumer(queueName, consumer, from string, limit int) (engine.HeldPage, error)
 
 	DeadLetters(ctx context.Context, queueName string, r engine.DeadRequest) (engine.Page[queue.DeadChunk], error)
 	DeadGroups(ctx context.Context, queueName string, f queue.DeadFilter) (groups []queue.DeadGroup, whole bool, err error)

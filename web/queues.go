@@ -95,6 +95,9 @@ func settingsOf(in api.QueueSettingsInput) (queue.Settings, error) {
 	if in.MaxAttempts != nil {
 		out.MaxAttempts = *in.MaxAttempts
 	}
+	if in.Draining != nil {
+		out.Draining = *in.Draining
+	}
 	if in.MaxExpiries != nil {
 		out.MaxExpiries = *in.MaxExpiries
 	}
@@ -107,6 +110,8 @@ func settingsOf(in api.QueueSettingsInput) (queue.Settings, error) {
 		{"/settings/reservation_timeout_ms", in.ReservationTimeoutMS, time.Millisecond, &out.ReservationTimeout},
 		{"/settings/max_reservation_ms", in.MaxReservationMS, time.Millisecond, &out.MaxReservation},
 		{"/settings/retention_seconds", in.RetentionSeconds, time.Second, &out.Retention},
+		{"/settings/consumer_grace_ms", in.ConsumerGraceMS, time.Millisecond, &out.ConsumerGrace},
+		{"/settings/restart_grace_ms", in.RestartGraceMS, time.Millisecond, &out.RestartGrace},
 	}
 	for _, d := range durations {
 		if d.in == nil {
@@ -158,6 +163,7 @@ func apiQueue(info engine.QueueInfo) api.Queue {
 			ReservationTimeoutMS: set.ReservationTimeout.Milliseconds(), MaxReservationMS: set.MaxReservation.Milliseconds(),
 			RetryBackoff: apiBackoff(set.RetryBackoff), ExpiryBackoff: apiBackoff(set.ExpiryBackoff),
 			RetentionSeconds: int64(set.Retention / time.Second),
+			ConsumerGraceMS:  set.ConsumerGrace.Milliseconds(), RestartGraceMS: set.RestartGrace.Milliseconds(), Draining: set.Draining,
 		},
 	}
 }

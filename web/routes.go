@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"sync/atomic"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
@@ -27,6 +28,7 @@ const (
 	tagQueues       = "queues"
 	tagSubmissions  = "submissions"
 	tagReservations = "reservations"
+	tagConsumers    = "consumers"
 	tagStrategies   = "strategies"
 	tagPlugins      = "plugins"
 	tagDeadLetters  = "dead letters"
@@ -43,14 +45,14 @@ type operation struct {
 	summary string
 	about   string // longer description; may be empty
 
-	compress bool                // the answer may be long and nobody waits for its last microsecond
-	hot      bool                // answers by writeJSON only
-	waits    bool                // Prefer: wait is honoured
-	freeform bool                // reads query parameters that the document cannot name one by one
-	accepts  bool                // a success answers 202
-	creates  reflect.Type        // what a 201 answers, for operations that may create
-	params   []*huma.Param       // parameters beside those of the input struct
-	ok       prometheus.Observer // of status 200, looked up once
+	compress bool                                 // the answer may be long and nobody waits for its last microsecond
+	hot      bool                                 // answers by writeJSON only
+	waits    bool                                 // Prefer: wait is honoured
+	freeform bool                                 // reads query parameters that the document cannot name one by one
+	accepts  bool                                 // a success answers 202
+	creates  reflect.Type                         // what a 201 answers, for operations that may create
+	params   []*huma.Param                        // parameters beside those of the input struct
+	ok       *atomic.Pointer[prometheus.Observer] // of status 200, looked up once
 }
 
 // routes is the table of all operations. A new endpoint is a line here and a handler in its resource's file; the tests
@@ -76,6 +78,7 @@ func (s *Server) routes() error {
 	s.pluginRoutes(d)
 	s.deadRoutes(d)
 	s.pageRoutes(d)
+	s.consumerRoutes(d)
 
 	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
@@ -220,7 +223,7 @@ func (s *Server) raw(d *document, op operation, shape func(*document, *huma.Oper
 // add enters the operation into the table that observe looks it up in.
 func (s *Server) add(op operation) *operation {
 	entry := &op
-	entry.ok = s.metrics.seconds.WithLabelValues(op.id, "200")
+	entry.ok = new(atomic.Pointer[prometheus.Observer])
 	path := echoPath(op.path)
 	if s.operations[path] == nil {
 		s.operations[path] = make(map[string]*operation)

@@ -92,6 +92,11 @@ func (d *decoder) op(code byte, a Applier) error {
 		if code == opAttempt {
 			r.Held, r.Consumer = d.uint32(), d.text()
 		}
+		if r.Reason >= lostFlag {
+			r.Reason &^= lostFlag
+			r.Lost = r.Reason == Dead || r.Reason == Skipped
+			d.bad = d.bad || !r.Lost
+		}
 		if !d.bad && r.Reason <= Skipped {
 			return a.ApplyReturn(r)
 		}

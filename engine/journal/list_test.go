@@ -165,12 +165,14 @@ func anyOps(t *rapid.T) (ops []any) {
 		case 1:
 			ops = append(ops, anyInsert(t))
 		case 2:
-			ops = append(ops, Returned{
+			r := Returned{
 				Seq: anyUint32(t, "seq"), Index: anyUint32(t, "index"), Epoch: anyEpoch(t), Sequence: anyUint64(t, "sequence"),
 				Reason: ReturnReason(rapid.IntRange(0, int(Skipped)).Draw(t, "reason")), Attempts: rapid.Uint16().Draw(t, "attempts"),
 				Expiries: rapid.Uint8().Draw(t, "expiries"), NotBefore: anyTime(t, "not before"), Error: anyText(t, "error"),
 				Held: anyUint32(t, "held"), Consumer: anyText(t, "consumer"),
-			})
+			}
+			r.Lost = (r.Reason == Dead || r.Reason == Skipped) && rapid.Bool().Draw(t, "lost")
+			ops = append(ops, r)
 		case 3:
 			state := rapid.IntRange(int(queue.Completed), int(queue.Expired)).Draw(t, "state")
 			ops = append(ops, End{Seq: anyUint32(t, "seq"), State: queue.SubmissionState(state), Reason: anyText(t, "reason")})

@@ -139,7 +139,7 @@ func TestHugeNumbers(t *testing.T) {
 		Completed{math.MaxUint32, math.MaxUint32, math.MaxUint32, 1<<48 - 1}, Completed{0, 0, 0, 0},
 		Completed{1, 1, 7, math.MaxUint64}, Completed{1, 2, 7, 0}, Completed{1, 3, 7, 1 << 63}, Completed{1, 4, 7, 1},
 		uint32(math.MaxUint32), Completed{1, 5, math.MaxUint32, 1 << 47}, Completed{1, 5, 0, 3},
-		Returned{math.MaxUint32, math.MaxUint32, 1, math.MaxUint64, Dead, math.MaxUint16, math.MaxUint8, math.MaxInt64, "", "", math.MaxUint32},
+		Returned{math.MaxUint32, math.MaxUint32, 1, math.MaxUint64, Dead, math.MaxUint16, math.MaxUint8, math.MaxInt64, "", "", math.MaxUint32, true},
 		Redrive{math.MaxUint32, []uint32{0, math.MaxUint32}},
 		Returned{NotBefore: math.MinInt64},
 		&Insert{math.MaxUint32, math.MaxUint64, math.MaxUint32, math.MaxUint32, math.MaxUint32 - 1, math.MinInt64, nil, "", "", "", "", math.MaxUint32, math.MaxInt64, math.MinInt64, math.MaxUint16, queue.Skip, math.MaxUint32, true, true, "", [16]byte{}},

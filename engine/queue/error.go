@@ -19,6 +19,8 @@ const (
 	CodePrecondition      Code = "precondition_failed"    // a condition of the request does not hold: somebody changed the thing meanwhile
 	CodeUnknownDeadLetter Code = "unknown_dead_letter"    // the chunk is not dead, or not in this queue
 	CodeUnknownBulk       Code = "unknown_bulk_operation" // no bulk operation of that id, or forgotten
+	CodeUnknownConsumer   Code = "unknown_consumer"       // no consumer of that name is attached, holds or waits for something
+	CodeDraining          Code = "queue_draining"         // the queue takes no inserts any more
 	CodeConflict          Code = "conflict"               // the state forbids it (deleting a queue with open submissions, ...)
 	CodeIdempotencyReuse  Code = "idempotency_key_reused" // same key, different request
 	CodeTooLarge          Code = "too_large"              // a body or a batch over its limit

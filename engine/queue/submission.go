@@ -14,6 +14,8 @@ const (
 	Failed
 	Cancelled
 	Expired
+
+	SubmissionStates = int(Expired) + 1 // how many there are
 )
 
 var submissionStates = [...]string{"open", "completed", "completed_with_dead", "failed", "cancelled", "expired"}
@@ -149,6 +151,9 @@ type Settings struct {
 	RetryBackoff       Backoff       // after a failure that names no delay
 	ExpiryBackoff      Backoff       // after a deadline passed
 	Retention          time.Duration // how long ended submissions are kept
+	ConsumerGrace      time.Duration // from the end of a consumer's stream until what it holds is lost, 0 to MaxConsumerGrace
+	RestartGrace       time.Duration // after a start nothing that a limit counts is handed out for so long, 0 to MaxRestartGrace
+	Draining           bool          // inserts are refused
 }
 
 // Durability is what an answer promises.
@@ -186,6 +191,7 @@ func DefaultSettings() Settings {
 		MaxReservation:     MaxReservation,
 		ExpiryBackoff:      Backoff{Base: time.Second, Factor: 2, Cap: 5 * time.Minute},
 		Retention:          DefaultRetention,
+		ConsumerGrace:      DefaultGrace,
 	}
 }
 
@@ -200,11 +206,16 @@ type Stats struct {
 	InsertedTotal, ReservedTotal   uint64 // chunks, since the server started
 	DoneTotal, FailedTotal         uint64 // chunks completed, tries failed, since the server started
 	ExpiredTotal, ReleasedTotal    uint64
+	LostTotal, RevokedTotal        uint64 // reservations lost with their consumers, and taken from attached ones
+	ConsumersAttached              uint64
 	SubmissionsInsertedTotal       uint64
 	SubmissionsEndedTotal          uint64
+	EndedAs                        [SubmissionStates]uint64 // the same by state
 	CommitsTotal, CommitBytesTotal uint64
-	OldestReady                    Time // creation of the oldest submission with a ready chunk; 0 when none
+	OldestReady                    Time   // creation of the oldest submission with a ready chunk; 0 when none
+	OperationsWaiting              uint64 // journal operations that are not committed yet
 	JournalBytes                   uint64
 	StoreBytes                     uint64
 	DiskFull                       bool
+	Draining                       bool // inserts are refused by the queue's settings
 }

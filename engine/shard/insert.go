@@ -52,6 +52,10 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 		}
 	}
 	m := s.m
+	if m.settings.Draining {
+		s.mu.Unlock()
+		return sub, false, errDraining
+	}
 	m.seed(seed)
 	op := m.draw(n, now)
 	entry := s.claimKey(n, op, now)

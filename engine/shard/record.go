@@ -54,15 +54,6 @@ type details struct {
 	fingerprint            [16]byte
 }
 
-// ending is how a submission ended, kept until its history row is written.
-type ending struct {
-	at     queue.Time
-	meta   queue.Meta
-	reason string
-	spec   []byte // the unchanging part
-	final  []byte // the changing part as it was at the end
-}
-
 // try is the history of one chunk that did not succeed at first.
 type try struct {
 	notBefore queue.Time

@@ -215,7 +215,7 @@ func (s *Shard) deleteEnded(ctx context.Context, id queue.SubmissionID, indexes 
 	if n == 0 {
 		return 0, false, nil
 	}
-	r.ended.final = new(machine).appendSnapshot(nil, r, sub)
+	r.ended.final = r.appendSnapshot(nil, nil, sub)
 	row.Final = r.endedRow().Final
 	row.Keyed = r.details().key != ""
 	if err := s.roomy(func() error { return s.store.Fold(ctx, nil, []store.Ended{row}) }); err != nil {
