@@ -9,10 +9,12 @@ import { Empty } from './parts'
 import { DeadLetters } from './pages/dead'
 import { Fairness } from './pages/fairness'
 import { Chunk } from './pages/chunk'
+import { Consumer, Consumers } from './pages/consumers'
 import { Keys } from './pages/keys'
 import { Overview } from './pages/overview'
 import { Plugin } from './pages/plugin'
 import { Plugins } from './pages/plugins'
+import { Schedules } from './pages/schedules'
 import { Settings } from './pages/settings'
 import { Strategies } from './pages/strategies'
 import { Submission } from './pages/submission'
@@ -58,10 +60,12 @@ function Shown({ page, rest }: { page: string; rest: string }) {
   switch (page) {
     case 'overview': return <Overview key={of} />
     case 'submissions': return index !== undefined ? <Chunk key={rest} id={id} index={index} /> : id ? <Submission key={id} id={id} /> : <Submissions key={of} />
+    case 'consumers': return rest ? <Consumer key={rest} name={rest} /> : <Consumers key={of} />
     case 'keys': return <Keys key={of} />
     case 'fairness': return <Fairness key={of} />
     case 'strategies': return <Strategies key={of} />
     case 'plugins': return rest ? <Plugin key={rest} name={rest} /> : <Plugins />
+    case 'schedules': return <Schedules key={of} />
     case 'dead-letters': return <DeadLetters key={of} />
     case 'settings': return <Settings key={of} />
     default: return <div class="card w12"><Empty>There is no page “{page}”. <a href={link('overview')}>Overview</a></Empty></div>
@@ -71,7 +75,8 @@ function Shown({ page, rest }: { page: string; rest: string }) {
 function Badge({ of }: { of: string }) {
   const now = stats.value?.stats
   if (of === 'submissions' && now) return <span class="n">{short(now.submissions_open)}</span>
-  if (of === 'dead-letters' && now && now.dead > 0) return <span class="n">{short(now.dead)}</span>
+  if (of === 'consumers' && now && now.reserved > 0) return <span class="n">{short(now.reserved)}</span>
+  if (of === 'dead-letters' && now && now.dead_letters > 0) return <span class="n">{short(now.dead_letters)}</span>
   if (of === 'keys' && keys.value) return <span class="n">{short(keys.value.keys.length + keys.value.left)}</span>
   return null
 }

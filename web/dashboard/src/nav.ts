@@ -4,10 +4,12 @@ export interface Place { page: string; name: string; key: string; section?: stri
 export const places: Place[] = [
   { page: 'overview', name: 'Overview', key: 'o', also: 'throughput backlog start' },
   { page: 'submissions', name: 'Submissions', key: 's', also: 'work chunks list' },
+  { page: 'consumers', name: 'Consumers', key: 'c', also: 'reservations workers in flight overdue' },
   { page: 'keys', name: 'Keys', key: 'k', also: 'meta values limits weights' },
   { page: 'fairness', name: 'Fairness', key: 'f', also: 'tenants ledgers lag shares' },
   { page: 'strategies', name: 'Strategies', key: 't', section: 'Decide', also: 'explain preview compare' },
   { page: 'plugins', name: 'Plugins', key: 'u', also: 'modules wasm scores upload' },
+  { page: 'schedules', name: 'Schedules', key: 'h', also: 'cron clock ticks next' },
   { page: 'dead-letters', name: 'Dead letters', key: 'l', section: 'Operate', also: 'failed errors redrive' },
   { page: 'settings', name: 'Settings', key: 'e', also: 'server version theme keyboard' },
 ]

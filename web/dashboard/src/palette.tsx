@@ -17,6 +17,7 @@ export function Palette() {
   const dialog = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const key = (e: KeyboardEvent) => {
+      if (e.key === 'Escape') paletteOpen.value = false
       if (e.key.toLowerCase() !== 'k' || !(e.ctrlKey || e.metaKey) || e.altKey) return
       e.preventDefault()
       paletteOpen.value = !paletteOpen.value
@@ -62,7 +63,6 @@ function Finder() {
     if (e.key === 'ArrowDown') setAt(Math.min(found.length - 1, place + 1))
     else if (e.key === 'ArrowUp') setAt(Math.max(0, place - 1))
     else if (e.key === 'Enter') choose(found[place])
-    else if (e.key === 'Escape') paletteOpen.value = false
     else return
     e.preventDefault()
   }

@@ -63,7 +63,7 @@ export function Empty({ children, command }: { children: ComponentChildren; comm
   return (
     <div class="empty">
       <p>{children}</p>
-      {command && <><pre>{command}</pre><Copy text={command} name="Copy command" /></>}
+      {command && <><pre tabIndex={0}>{command}</pre><Copy text={command} name="Copy command" /></>}
     </div>
   )
 }

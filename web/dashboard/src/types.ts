@@ -5,7 +5,7 @@ export type MetaValue = string | number | bigint
 export type Meta = Record<string, MetaValue>
 
 export interface Stats {
-  ready: number; waiting: number; reserved: number; dead: number
+  ready: number; waiting: number; reserved: number; paused: number; blocked: number; dead: number; dead_letters: number
   submissions_open: number; consumers_waiting: number; oldest_ready_seconds: number
   inserted_total: number; reserved_total: number; done_total: number; failed_total: number; expired_total: number; released_total: number
   journal_bytes: number; store_bytes: number; disk_full: number
@@ -110,3 +110,24 @@ export interface ChunkMap {
   chunks: number; from: number; to: number; each: number
   ready: number[]; waiting: number[]; reserved: number[]; done: number[]; dead: number[]; skipped: number[]
 }
+
+export interface Consumer {
+  consumer: string; state: string; attached_since?: string; away_since?: string; lost_at?: string; last_seen_at?: string
+  draining: boolean; quiet: boolean; reserved: number; oldest_reserved_at?: string; overdue: number
+}
+export interface HeldChunk { submission: string; index: number; meta: Meta; attempt: number; reserved_at: string; deadline: string; finishing?: boolean }
+export interface ConsumerDetail extends Consumer { items: HeldChunk[]; next?: string }
+
+export interface RuleMatch { queue?: boolean; meta?: Meta; submission?: string }
+export interface RuleRequest { action: string; match: RuleMatch; reason?: string; actor?: string; until?: string; effects?: { insert?: boolean; revoke?: boolean } }
+export interface Rule extends RuleRequest { id: string; since: string }
+
+export interface ScheduleDefinition {
+  spec: string; seconds?: boolean; tz?: string; template: { meta?: Meta; priority?: number; chunks: { count?: number; prefix?: string; template?: string }; group?: string }
+  missed?: string; overlap?: string; enabled?: boolean; pause_on_failure?: boolean
+}
+export interface Schedule {
+  name: string; definition: ScheduleDefinition; description: string; state: string; reason?: string; next_at?: string; last_at?: string; last_submission?: string; waiting_at?: string
+  emitted: number; skipped_missed: number; skipped_late: number; skipped_overlap: number; version: number; etag: string; created_at: string; changed_at: string
+}
+export interface SchedulePreview { description: string; tz: string; ticks: { at: string; local: string }[] }

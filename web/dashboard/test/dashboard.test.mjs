@@ -20,6 +20,9 @@ before(async () => {
   await upload(quern.url, manifest('2.0.0', ['limit:none', 'priority']))
   await call(quern.url, 'POST', '/v1/plugins/order/activate', { version: '1.0.0' })
   await call(quern.url, 'POST', '/v1/plugins/order/shadow', { version: '2.0.0' })
+  await call(quern.url, 'PUT', '/v1/queues/default/schedules/nightly', { spec: '30 2 * * 1-5', tz: 'Europe/Amsterdam', template: { meta: { kind: 'nightly' }, chunks: { count: 100, template: 'part {index}' } } })
+  await call(quern.url, 'PUT', '/v1/queues/default/schedules/heartbeat', { spec: '@every 1h', template: { meta: { kind: 'heartbeat' }, chunks: { count: 1, template: 'x' } } })
+  await reserve(quern.url, { max: 12, strategy: 'OldestFirst', consumer: 'hoarder' })
   stopConsumers = consumers(quern.url, ['Random', 'OldestFirst', 'SelectOnly("mode", "preview", Random)', 'Fair("company", Random)', 'CustomPriority', 'Fair("mode", Fair("company", OldestFirst))', 'NewestFirst', 'Plugin("order", Random)'])
   if (process.env.SHOTS) await new Promise((shown) => setTimeout(shown, 120_000)) // pictures show some history; tests need none
 })
@@ -51,6 +54,12 @@ const pages = () => [
   ['plugin', '#/plugins/order?version=2.0.0', async (p) => {
     await p.getByRole('button', { name: 'Score what is ready' }).click()
     await p.getByText('would be taken.').waitFor()
+  }],
+  ['consumers', '#/consumers', (p) => p.getByRole('link', { name: 'worker-1', exact: true }).waitFor()],
+  ['consumer', '#/consumers/hoarder', (p) => p.locator('.gauge').nth(3).waitFor()],
+  ['schedules', '#/schedules?name=nightly', async (p) => {
+    await p.getByRole('button', { name: 'nightly', exact: true }).waitFor()
+    await p.locator('.ticks li').nth(4).waitFor()
   }],
   ['dead-letters', '#/dead-letters', async (p) => {
     await p.getByRole('button', { name: 'connection refused' }).waitFor()

@@ -24,7 +24,7 @@ export function DeadLetters() {
   const query = new URLSearchParams(filter as Record<string, string>)
   const base = `${queuePath(queue.value)}/dead-letters`
   const groups = useLive<DeadGroups>(`${base}/groups?${new URLSearchParams(filter.submission ? { submission: filter.submission } : {})}`, 4)
-  const dead = stats.value?.stats.dead
+  const letters = stats.value?.stats.dead_letters
   const known = groups.data?.items.filter((g) => !filter.fingerprint || g.fingerprint === filter.fingerprint).reduce((n, g) => n + g.count, 0)
   return (
     <>
@@ -34,7 +34,7 @@ export function DeadLetters() {
       <section class="card w8">
         <header><h2>By what went wrong</h2><small>{groups.data ? `${exact(groups.data.items.length)} kinds of error${groups.data.whole ? '' : '; of the newest 100,000 dead letters'}` : ''}</small></header>
         {groups.problem && <Failed problem={groups.problem} again={groups.again} />}
-        {groups.data?.items.length === 0 && <Empty command={shell('quern', 'dead', 'groups', '--queue', queue.value)}>{dead ? 'What is dead belongs to submissions that ended otherwise, and cannot be redriven.' : 'Nothing is dead in this queue: no chunk has used up its attempts.'}</Empty>}
+        {groups.data?.items.length === 0 && <Empty command={shell('quern', 'dead', 'groups', '--queue', queue.value)}>{letters ? 'None of the dead letters fits the filter.' : 'Nothing is dead in this queue: no chunk has used up its attempts, or its submission ended with it.'}</Empty>}
         {groups.data && groups.data.items.length > 0 && <Groups list={groups.data.items} chosen={filter.fingerprint} />}
       </section>
       <section class="card w4"><Start filter={filter} known={known} done={groups.again} /></section>

@@ -30,7 +30,7 @@ export function Failures({ s }: { s: Submission }) {
         <thead><tr><th>Error</th><th>Chunks are</th><th class="r">Chunks</th><th>Last</th><th>Such as</th></tr></thead>
         <tbody>
           {dead.map((g) => <tr key={g.fingerprint}><td class="wrap error">{g.pattern || 'no error was reported'}</td><td>dead</td><td class="r"><Count n={g.count} /></td><td class="note">{g.last_died_at ? moment(g.last_died_at) : ''}</td><td><a href={link('dead-letters', { submission: s.id, fingerprint: g.fingerprint })}>inspect and redrive</a></td></tr>)}
-          {rest.map((g) => <tr key={g.state + g.error}><td class="wrap error">{g.error}</td><td>{g.state === 'waiting' ? 'waiting for another try' : g.state}</td><td class="r">{exact(g.chunks.length)}</td><td /><td class="row">{g.chunks.slice(0, 4).map((c) => <a key={c.index} class="mono" href={link(`submissions/${s.id}/${c.index}`)}>{c.index}</a>)}</td></tr>)}
+          {rest.map((g) => <tr key={g.state + g.error}><td class="wrap error">{g.error}</td><td>{g.state === 'waiting' ? 'waiting for another try' : g.state}</td><td class="r">{exact(g.chunks.length)}</td><td /><td><div class="row">{g.chunks.slice(0, 4).map((c) => <a key={c.index} class="mono" href={link(`submissions/${s.id}/${c.index}`)}>{c.index}</a>)}</div></td></tr>)}
         </tbody>
       </table></div>
     </section>
