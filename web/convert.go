@@ -37,6 +37,7 @@ func apiSubmission(in *queue.Submission) api.Submission {
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
 		RunAt: apiTime(in.RunAt), DeadDeadline: apiTime(in.DeadDeadline), FinishedAt: apiTime(in.Finished),
 		MaxAttempts: in.MaxAttempts, OnExhausted: onExhaustedName(in.OnExhausted), MaxFailedChunks: in.MaxFailedChunks, Failure: in.Failure, Trace: in.Trace,
+		Schedule: in.Schedule, ScheduledAt: apiTime(in.Scheduled),
 	}
 }
 
@@ -49,6 +50,7 @@ func wireSubmission(in *queue.Submission, meta []byte) wire.Submission {
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
 		RunAt: int64(in.RunAt), DeadDeadline: int64(in.DeadDeadline), FinishedAt: int64(in.Finished),
 		MaxAttempts: in.MaxAttempts, OnExhausted: onExhaustedName(in.OnExhausted), MaxFailedChunks: in.MaxFailedChunks, Failure: in.Failure, Trace: in.Trace,
+		Schedule: in.Schedule, ScheduledAt: int64(in.Scheduled),
 	}
 }
 

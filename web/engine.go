@@ -69,6 +69,15 @@ type Engine interface {
 	Bulks() []engine.Bulk
 	CancelBulk(id string) (engine.Bulk, error)
 
+	Schedules(queueName, after string, limit int) (engine.Page[queue.ScheduleInfo], error)
+	Schedule(queueName, name string) (queue.ScheduleInfo, error)
+	PutSchedule(ctx context.Context, queueName, name string, def queue.Schedule, guard engine.ScheduleGuard) (info queue.ScheduleInfo, created bool, err error)
+	DeleteSchedule(ctx context.Context, queueName, name string, guard engine.ScheduleGuard) error
+	SwitchSchedule(ctx context.Context, queueName, name string, enabled bool, reason string) (queue.ScheduleInfo, error)
+	TriggerSchedule(ctx context.Context, queueName, name, key string) (s queue.Submission, replayed bool, err error)
+	BackfillSchedule(ctx context.Context, queueName, name string, r engine.BackfillRequest) ([]queue.SubmissionID, error)
+	PreviewSchedule(queueName string, def queue.Schedule, after queue.Time, n int) (engine.SchedulePreview, error)
+
 	Stats(ctx context.Context, queueName string) (queue.Stats, error)
 	Frame(queueName string) (*engine.Frame, <-chan struct{}, error)
 	Series(queueName string, minutes bool, after time.Time) ([]engine.Point, error)

@@ -54,6 +54,7 @@ func kinds() []kind {
 		{code: queue.CodeUnknownSubmission, status: 404, title: "No such submission", advice: "Check the id; ended submissions are forgotten after the queue's retention."},
 		{code: queue.CodeUnknownStrategy, status: 404, title: "No such strategy", advice: "GET /v1/queues/{queue}/strategies lists those there are."},
 		{code: queue.CodeUnknownValue, status: 404, title: "No such value", advice: "GET /v1/queues/{queue}/meta-keys/{key}/values lists those there are; PUT sets something for any value."},
+		{code: queue.CodeUnknownSchedule, status: 404, title: "No such schedule", advice: "GET /v1/queues/{queue}/schedules lists those there are."},
 		{code: queue.CodeUnknownPlugin, status: 404, title: "No such plugin", advice: "GET /v1/plugins lists those there are, /v1/plugins/{name}/versions their versions."},
 		{code: queue.CodeUnknownDeadLetter, status: 404, title: "No such dead letter", advice: "GET /v1/queues/{queue}/dead-letters lists those there are."},
 		{code: queue.CodeUnknownConsumer, status: 404, title: "No such consumer", advice: "GET /v1/queues/{queue}/consumers lists those there are."},

@@ -11,7 +11,7 @@ import (
 // not made when one is missing or superfluous.
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
-	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), consumerNotes(), pageNotes()} {
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes(), pageNotes()} {
 		for name, n := range part {
 			all[name] = n
 		}
@@ -170,6 +170,8 @@ func submissionNotes() map[string]note {
 		"Submission.has_attachment": {text: "Whether it has an attachment"},
 		"Submission.failure":        {text: "Why it failed: the last error of the chunk that ended it"},
 		"Submission.trace":          {text: "W3C traceparent, and after ';' the tracestate"},
+		"Submission.schedule":       {text: "Name of the schedule that inserted it"},
+		"Submission.scheduled_at":   {text: "The tick that it is for: when it was due by its schedule"},
 		"PageSubmission.items":      {text: "The submissions, newest first"},
 		"PageSubmission.next":       {text: "Cursor of the next page; absent on the last"},
 

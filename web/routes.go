@@ -32,6 +32,7 @@ const (
 	tagStrategies   = "strategies"
 	tagPlugins      = "plugins"
 	tagDeadLetters  = "dead letters"
+	tagSchedules    = "schedules"
 	tagServer       = "server"
 )
 
@@ -71,14 +72,7 @@ func (s *Server) routes() error {
 	register(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead, tag: tagQueues,
 		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the same at any backlog. Totals count from the server's start."}, s.getStats)
 
-	s.valueRoutes(d)
-	s.dashboardRoutes(d)
-	s.strategyRoutes(d)
-	s.questionRoutes(d)
-	s.pluginRoutes(d)
-	s.deadRoutes(d)
-	s.pageRoutes(d)
-	s.consumerRoutes(d)
+	s.resourceRoutes(d)
 
 	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
@@ -127,6 +121,19 @@ func (s *Server) routes() error {
 	s.echo.HEAD("/livez", s.livez)
 	s.operations["/livez"][http.MethodHead] = s.operations["/livez"][http.MethodGet]
 	return s.finishDocument(d)
+}
+
+// resourceRoutes are the parts of the table that stand beside their handlers or below.
+func (s *Server) resourceRoutes(d *document) {
+	s.valueRoutes(d)
+	s.dashboardRoutes(d)
+	s.strategyRoutes(d)
+	s.questionRoutes(d)
+	s.pluginRoutes(d)
+	s.deadRoutes(d)
+	s.pageRoutes(d)
+	s.scheduleRoutes(d)
+	s.consumerRoutes(d)
 }
 
 // valueRoutes are the part of the table about values of meta keys.

@@ -18,6 +18,7 @@ type Applier interface {
 	ApplyEnd(x End) error
 	ApplyPriority(p Priority) error
 	ApplyRedrive(r Redrive) error
+	ApplySchedule(s *Schedule) error
 }
 
 // errDamaged marks a batch that ends inside an op or holds an impossible number.
@@ -113,6 +114,10 @@ func (d *decoder) op(code byte, a Applier) error {
 	case opRedrive:
 		if r := d.redrive(); !d.bad {
 			return a.ApplyRedrive(r)
+		}
+	case opSchedule:
+		if s := d.schedule(); !d.bad {
+			return a.ApplySchedule(s)
 		}
 	case opInsert:
 		s := new(Insert)

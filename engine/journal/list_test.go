@@ -35,6 +35,7 @@ func (l *list) ApplyReturn(r Returned) error    { return l.add(r) }
 func (l *list) ApplyEnd(x End) error            { return l.add(x) }
 func (l *list) ApplyPriority(p Priority) error  { return l.add(p) }
 func (l *list) ApplyRedrive(r Redrive) error    { return l.add(r) }
+func (l *list) ApplySchedule(s *Schedule) error { return l.add(s) }
 
 // encode writes the ops as the shard does: neighbouring completions in one call.
 func encode(epoch uint32, at queue.Time, ops []any) []byte {
@@ -61,6 +62,8 @@ func encodeInto(e *Encoder, ops []any) {
 		switch op := op.(type) {
 		case Redrive:
 			e.Redrive(op)
+		case *Schedule:
+			e.Schedule(op)
 		case Priority:
 			e.Priority(op)
 		case uint32:
@@ -138,6 +141,9 @@ func anyInsert(t *rapid.T) *Insert {
 		Inline:      rapid.Bool().Draw(t, "inline"), Attachment: rapid.Bool().Draw(t, "attachment"), IdempotencyKey: anyText(t, "key"),
 		MaxFailed: anyUint32(t, "max failed"),
 	}
+	if rapid.Bool().Draw(t, "is scheduled") {
+		s.Schedule, s.Scheduled = rapid.StringN(1, 20, 60).Draw(t, "schedule"), anyTime(t, "scheduled")
+	}
 	if s.IdempotencyKey != "" {
 		copy(s.Fingerprint[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "fingerprint"))
 	}
@@ -153,7 +159,9 @@ func anyEpoch(t *rapid.T) uint32 {
 
 func anyOps(t *rapid.T) (ops []any) {
 	for range rapid.IntRange(0, 12).Draw(t, "ops") {
-		switch rapid.IntRange(0, 7).Draw(t, "op") {
+		switch rapid.IntRange(0, 8).Draw(t, "op") {
+		case 8:
+			ops = append(ops, anySchedule(t))
 		case 7:
 			indexes := rapid.SliceOfNDistinct(rapid.Uint32(), 1, 20, rapid.ID[uint32]).Draw(t, "indexes")
 			slices.Sort(indexes)

@@ -22,6 +22,7 @@ const (
 	opPriority    = 8
 	opRedrive     = 9
 	opAttempt     = 10
+	opSchedule    = 12
 )
 
 // Insert is the op that makes a submission exist.
@@ -43,6 +44,8 @@ type Insert struct {
 	Inline, Attachment bool   // whether the store holds such bytes
 	IdempotencyKey     string
 	Fingerprint        [16]byte
+	Schedule           string     // that inserted it; "": none
+	Scheduled          queue.Time // the tick that it is for
 }
 
 // Completed is one chunk that was completed, under which token.

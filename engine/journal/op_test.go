@@ -142,7 +142,7 @@ func TestHugeNumbers(t *testing.T) {
 		Returned{math.MaxUint32, math.MaxUint32, 1, math.MaxUint64, Dead, math.MaxUint16, math.MaxUint8, math.MaxInt64, "", "", math.MaxUint32, true},
 		Redrive{math.MaxUint32, []uint32{0, math.MaxUint32}},
 		Returned{NotBefore: math.MinInt64},
-		&Insert{math.MaxUint32, math.MaxUint64, math.MaxUint32, math.MaxUint32, math.MaxUint32 - 1, math.MinInt64, nil, "", "", "", "", math.MaxUint32, math.MaxInt64, math.MinInt64, math.MaxUint16, queue.Skip, math.MaxUint32, true, true, "", [16]byte{}},
+		&Insert{math.MaxUint32, math.MaxUint64, math.MaxUint32, math.MaxUint32, math.MaxUint32 - 1, math.MinInt64, nil, "", "", "", "", math.MaxUint32, math.MaxInt64, math.MinInt64, math.MaxUint16, queue.Skip, math.MaxUint32, true, true, "", [16]byte{}, "s", math.MinInt64},
 	}
 	for _, at := range []queue.Time{math.MinInt64, -1, 0, 1, math.MaxInt64} {
 		gotAt, got, err := decode(encode(7, at, ops))
@@ -190,6 +190,7 @@ func (*ignore) ApplyReturn(Returned) error      { return nil }
 func (*ignore) ApplyEnd(End) error              { return nil }
 func (*ignore) ApplyPriority(Priority) error    { return nil }
 func (*ignore) ApplyRedrive(Redrive) error      { return nil }
+func (*ignore) ApplySchedule(*Schedule) error   { return nil }
 
 func BenchmarkComplete(b *testing.B) {
 	for _, perCall := range []int{1, 100} {

@@ -69,6 +69,8 @@ type NewSubmission struct {
 	Trace              string // W3C traceparent, optionally followed by ";" and tracestate
 	IdempotencyKey     string
 	Fingerprint        [16]byte // of the request that carried the key
+	Schedule           string   // the schedule that inserts it; "": none
+	Scheduled          Time     // the tick that it is for
 }
 
 // Submission is what is known about a submission at one moment.
@@ -99,6 +101,8 @@ type Submission struct {
 	MaxFailedChunks    uint32 // 0: any number
 	Failure            string // why it failed: the last error of the chunk that ended it
 	Trace              string
+	Schedule           string // the schedule that inserted it; "": none
+	Scheduled          Time   // the tick that it is for
 }
 
 // ChunkState is where one chunk stands.

@@ -230,6 +230,9 @@ func (m *machine) close(r *record, state queue.SubmissionState, reason string, n
 		return // whoever came first decides
 	}
 	m.encode(now).End(journal.End{Seq: r.seq, State: state, Reason: reason})
+	if state == queue.Failed || state == queue.Expired {
+		m.failedRun(r, reason, now)
+	}
 	m.doom(r, true)
 	m.batch.ending = append(m.batch.ending, r)
 }
@@ -261,6 +264,7 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.ended[r.id] = r
 	m.gone = append(m.gone, r)
 	m.stats.submissionEnd++
+	m.stir(r)
 	m.stats.endedAs[state]++
 	for _, done := range m.watch[r.id] {
 		close(done)

@@ -10,17 +10,18 @@ import (
 
 // batch is what one journal append will make durable: the ops of every call that arrived during the previous append.
 type batch struct {
-	enc    journal.Encoder
-	begun  bool
-	marked []marked      // reservations to give back when the commit fails
-	keyed  []*keyed      // idempotency keys to forget then
-	ending []*record     // submissions that it ends
-	dying  []*record     // by chunk that it ends for good, while its submission goes on
-	letter []*try        // dead letters that it redrives or deletes
-	revive []uint32      // seqs of submissions that it opens again
-	done   chan struct{} // closed after the commit and its effects, or its failure
-	err    error         // set before done is closed
-	next   *batch        // what it leads to: the batch that its completions joined when their outputs were written
+	enc       journal.Encoder
+	begun     bool
+	marked    []marked      // reservations to give back when the commit fails
+	keyed     []*keyed      // idempotency keys to forget then
+	ending    []*record     // submissions that it ends
+	dying     []*record     // by chunk that it ends for good, while its submission goes on
+	letter    []*try        // dead letters that it redrives or deletes
+	schedules []*scheduled  // that it changes
+	revive    []uint32      // seqs of submissions that it opens again
+	done      chan struct{} // closed after the commit and its effects, or its failure
+	err       error         // set before done is closed
+	next      *batch        // what it leads to: the batch that its completions joined when their outputs were written
 }
 
 type marked struct {
@@ -233,6 +234,7 @@ func (s *Shard) freshBatch() *batch {
 		s.spare = nil
 		b.enc, b.marked, b.keyed = spare.enc, spare.marked[:0], spare.keyed[:0]
 		b.ending, b.dying, b.letter = spare.ending[:0], spare.dying[:0], spare.letter[:0]
+		b.schedules = spare.schedules[:0]
 	}
 	return b
 }
@@ -248,7 +250,8 @@ func (s *Shard) recycle(b *batch) {
 	clear(b.ending)
 	clear(b.dying)
 	clear(b.letter)
+	clear(b.schedules)
 	s.mu.Lock()
-	s.spare = &batch{enc: b.enc, marked: b.marked, keyed: b.keyed, ending: b.ending, dying: b.dying, letter: b.letter}
+	s.spare = &batch{enc: b.enc, marked: b.marked, keyed: b.keyed, ending: b.ending, dying: b.dying, letter: b.letter, schedules: b.schedules}
 	s.mu.Unlock()
 }

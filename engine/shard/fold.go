@@ -105,6 +105,9 @@ func (s *Shard) foldAll() error {
 		s.pack(ctx, slice.ending)
 		dirty, gone = dirty[len(slice.dirty):], gone[len(slice.gone):]
 	}
+	if err := s.foldSchedules(ctx, m); err != nil {
+		return err
+	}
 	if err := s.store.SetFolded(ctx, upTo); err != nil {
 		return err
 	}

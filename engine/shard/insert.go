@@ -28,6 +28,7 @@ func (m *machine) draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 		OperationsPerChunk: max(n.OperationsPerChunk, 1), RunAt: runAt, DeadDeadline: n.DeadDeadline,
 		MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailed: n.MaxFailedChunks, Inline: len(n.Chunks.Inline) > 0,
 		Attachment: len(n.Attachment) > 0, IdempotencyKey: n.IdempotencyKey, Fingerprint: n.Fingerprint,
+		Schedule: n.Schedule, Scheduled: n.Scheduled,
 	}
 }
 

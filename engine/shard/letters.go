@@ -163,6 +163,7 @@ func (m *machine) undecide(b *batch) {
 	for _, t := range b.letter {
 		t.deciding = false
 	}
+	m.unbusy(b)
 	for _, seq := range b.revive {
 		delete(m.revive, seq)
 	}

@@ -55,6 +55,8 @@ type machine struct {
 	scorings    map[string]*scoring // by the key of a scored branch
 	scoringUses uint64
 
+	schedules schedules
+
 	charges []backlog.Charge // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
 	stats counters
@@ -70,6 +72,7 @@ type counters struct {
 	inserted, reserved, done, failed              uint64
 	expired, released, submissions, submissionEnd uint64
 	commits, commitBytes                          uint64
+	schedules                                     scheduleTotals
 	endedAs                                       [queue.SubmissionStates]uint64
 }
 
@@ -89,7 +92,8 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		batch:   newBatch(),
 		roster:  newRoster(),
 
-		scorings: map[string]*scoring{},
+		scorings:  map[string]*scoring{},
+		schedules: newSchedules(),
 	}
 	m.rnd = rand.New(&m.source)
 	return m

@@ -52,6 +52,8 @@ type details struct {
 	runAt, deadDeadline    queue.Time
 	key                    string
 	fingerprint            [16]byte
+	schedule               string     // that inserted it
+	scheduled              queue.Time // the tick that it is for
 }
 
 // try is the history of one chunk that did not succeed at first.
@@ -100,6 +102,7 @@ func newRecord(s *journal.Insert) *record {
 	d := details{
 		template: s.Template, group: s.Group, trace: s.Trace, operations: max(s.OperationsPerChunk, 1),
 		maxFailed: s.MaxFailed, runAt: s.RunAt, deadDeadline: s.DeadDeadline, key: s.IdempotencyKey, fingerprint: s.Fingerprint,
+		schedule: s.Schedule, scheduled: s.Scheduled,
 	}
 	if d != noDetails {
 		r.more = &d
@@ -115,7 +118,7 @@ func (r *record) spec() []byte {
 		Seq: r.seq, ID: r.id, Chunks: r.chunks, Mul: mul, Add: add, Priority: r.priority, Meta: r.sub.Meta(),
 		Prefix: r.prefix, Template: d.template, Group: d.group, Trace: d.trace, OperationsPerChunk: d.operations,
 		RunAt: d.runAt, DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, MaxFailed: d.maxFailed, Inline: r.inline,
-		Attachment: r.attached, IdempotencyKey: d.key, Fingerprint: d.fingerprint,
+		Attachment: r.attached, IdempotencyKey: d.key, Fingerprint: d.fingerprint, Schedule: d.schedule, Scheduled: d.scheduled,
 	})
 }
 
@@ -130,6 +133,7 @@ func (r *record) info(queueName string, meta queue.Meta, available uint32) queue
 		Waiting: r.waiting, Reserved: r.holds.Len(), Done: r.done, Dead: r.dead, Skipped: r.skips, OperationsPerChunk: d.operations,
 		Prefix: r.prefix, Template: d.template, HasAttachment: r.attached, Created: r.id.Time(), RunAt: d.runAt,
 		DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, MaxFailedChunks: d.maxFailed, Trace: d.trace,
+		Schedule: d.schedule, Scheduled: d.scheduled,
 	}
 	switch {
 	case r.state != queue.Open:

@@ -24,6 +24,9 @@ func (s *Shard) recover(ctx context.Context) error {
 	if err := s.load(ctx, m); err != nil {
 		return err
 	}
+	if err := s.loadSchedules(ctx, m); err != nil {
+		return err
+	}
 	folded := m.applied
 	replayed, err := s.replay(ctx, m)
 	if err != nil {
@@ -36,6 +39,7 @@ func (s *Shard) recover(ctx context.Context) error {
 		return err
 	}
 	m.settle(now)
+	m.settleSchedules()
 	m.restrain(now)
 	if s.options.Values != nil {
 		s.options.Values(m.setValue)
@@ -208,4 +212,5 @@ func (c *counters) carry(old *counters) {
 	c.expired, c.released, c.submissions, c.submissionEnd = old.expired, old.released, old.submissions, old.submissionEnd
 	c.endedAs = old.endedAs
 	c.commits, c.commitBytes = old.commits, old.commitBytes
+	c.schedules = old.schedules
 }

@@ -158,7 +158,7 @@ func (s *Shard) dismiss() {
 const tickMost = 500
 
 // Tick does what the time demands: expires reservations and offers what waited until now. The engine calls it many times
-// a second.
+// a second. It also inserts what schedules are due for.
 func (s *Shard) Tick() {
 	var slots [tickMost]uint32
 	for more := true; more; {
@@ -179,6 +179,7 @@ func (s *Shard) Tick() {
 			s.kick()
 		}
 	}
+	s.emit()
 }
 
 // Heal tries again what a failed reload left undone; the engine calls it every second.

@@ -22,9 +22,10 @@ var mayImport = map[string][]string{
 	"engine/journal/journaltest": {"engine/queue", "engine/journal"},
 	"engine/journal/sqlitelog":   {"engine/queue", "engine/journal", "engine/sqlitedb"},
 	"engine/sqlitedb":            {"engine/queue"},
+	"engine/schedule":            {},
 	"engine/store":               {"engine/queue", "engine/journal", "engine/sqlitedb"},
-	"engine/shard":               {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/journal", "engine/measure", "engine/store"},
-	"engine":                     {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/store"},
+	"engine/shard":               {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
+	"engine":                     {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
 	"engine/simtest":             {"all"}, // tests only: the whole engine against its model
 	"sdk/api":                    {},
 	"sdk/wire":                   {"sdk/api"},

@@ -81,8 +81,10 @@ type Submission struct {
 	MaxAttempts        uint16 `json:"max_attempts,omitempty"`
 	OnExhausted        string `json:"on_exhausted,omitempty"`
 	MaxFailedChunks    uint32 `json:"max_failed_chunks,omitempty"`
-	Failure            string `json:"failure,omitempty"` // why it failed
-	Trace              string `json:"trace,omitempty"`   // W3C traceparent, optionally ";" and tracestate
+	Failure            string `json:"failure,omitempty"`     // why it failed
+	Trace              string `json:"trace,omitempty"`       // W3C traceparent, optionally ";" and tracestate
+	Schedule           string `json:"schedule,omitempty"`    // the schedule that inserted it
+	ScheduledAt        Time   `json:"scheduled_at,omitzero"` // the tick that it is for
 }
 
 // Chunk is what is known about one chunk at one moment.

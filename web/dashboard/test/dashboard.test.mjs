@@ -134,7 +134,7 @@ test('a stream that is cut is marked stale, comes back, and goes on from the las
 })
 
 test('a limit that is set in the page is obeyed by the next reservation; one that somebody else changed is not overwritten', async () => {
-  await insert(quern.url, 100, { tenant: 'solo' })
+  await insert(quern.url, 100_000, { tenant: 'solo' })
   const t = await open(chromium.b, quern.url)
   t.allow(412)
   await t.go('#/keys?key=tenant')
