@@ -14,11 +14,13 @@ import { Keys } from './pages/keys'
 import { Overview } from './pages/overview'
 import { Plugin } from './pages/plugin'
 import { Plugins } from './pages/plugins'
+import { Rules } from './pages/rules'
 import { Schedules } from './pages/schedules'
 import { Settings } from './pages/settings'
 import { Strategies } from './pages/strategies'
 import { Submission } from './pages/submission'
 import { Submissions } from './pages/submissions'
+import { Banners, rules } from './rules'
 import { dark, link, queue, route, setTheme, toast } from './state'
 import { age, follow, keys, paused, stats } from './stream'
 import type { Page, Queue } from './types'
@@ -47,7 +49,7 @@ function App() {
           </>
         ))}
       </nav>
-      <main id="main" tabIndex={-1}><Shown page={page} rest={rest} /></main>
+      <main id="main" tabIndex={-1}><Banners key={queue.value} /><Shown page={page} rest={rest} /></main>
       <Palette />
       {toast.value && <div class="toast" role="status">{toast.value}</div>}
     </div>
@@ -65,6 +67,7 @@ function Shown({ page, rest }: { page: string; rest: string }) {
     case 'fairness': return <Fairness key={of} />
     case 'strategies': return <Strategies key={of} />
     case 'plugins': return rest ? <Plugin key={rest} name={rest} /> : <Plugins />
+    case 'rules': return <Rules key={of} />
     case 'schedules': return <Schedules key={of} />
     case 'dead-letters': return <DeadLetters key={of} />
     case 'settings': return <Settings key={of} />
@@ -75,6 +78,7 @@ function Shown({ page, rest }: { page: string; rest: string }) {
 function Badge({ of }: { of: string }) {
   const now = stats.value?.stats
   if (of === 'submissions' && now) return <span class="n">{short(now.submissions_open)}</span>
+  if (of === 'rules' && rules.value?.data?.items.length) return <span class="n">{short(rules.value.data.items.length)}</span>
   if (of === 'consumers' && now && now.reserved > 0) return <span class="n">{short(now.reserved)}</span>
   if (of === 'dead-letters' && now && now.dead_letters > 0) return <span class="n">{short(now.dead_letters)}</span>
   if (of === 'keys' && keys.value) return <span class="n">{short(keys.value.keys.length + keys.value.left)}</span>

@@ -9,6 +9,7 @@ export const places: Place[] = [
   { page: 'fairness', name: 'Fairness', key: 'f', also: 'tenants ledgers lag shares' },
   { page: 'strategies', name: 'Strategies', key: 't', section: 'Decide', also: 'explain preview compare' },
   { page: 'plugins', name: 'Plugins', key: 'u', also: 'modules wasm scores upload' },
+  { page: 'rules', name: 'Rules', key: 'r', also: 'pause block lift standing orders' },
   { page: 'schedules', name: 'Schedules', key: 'h', also: 'cron clock ticks next' },
   { page: 'dead-letters', name: 'Dead letters', key: 'l', section: 'Operate', also: 'failed errors redrive' },
   { page: 'settings', name: 'Settings', key: 'e', also: 'server version theme keyboard' },

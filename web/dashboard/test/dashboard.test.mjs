@@ -22,6 +22,7 @@ before(async () => {
   await call(quern.url, 'POST', '/v1/plugins/order/shadow', { version: '2.0.0' })
   await call(quern.url, 'PUT', '/v1/queues/default/schedules/nightly', { spec: '30 2 * * 1-5', tz: 'Europe/Amsterdam', template: { meta: { kind: 'nightly' }, chunks: { count: 100, template: 'part {index}' } } })
   await call(quern.url, 'PUT', '/v1/queues/default/schedules/heartbeat', { spec: '@every 1h', template: { meta: { kind: 'heartbeat' }, chunks: { count: 1, template: 'x' } } })
+  await call(quern.url, 'POST', '/v1/queues/default/rules', { action: 'pause', match: { meta: { company: 'initech' } }, reason: 'their API is down, INC-311', actor: 'ana', until: new Date(Date.now() + 5_400_000).toISOString() })
   await reserve(quern.url, { max: 12, strategy: 'OldestFirst', consumer: 'hoarder' })
   stopConsumers = consumers(quern.url, ['Random', 'OldestFirst', 'SelectOnly("mode", "preview", Random)', 'Fair("company", Random)', 'CustomPriority', 'Fair("mode", Fair("company", OldestFirst))', 'NewestFirst', 'Plugin("order", Random)'])
   if (process.env.SHOTS) await new Promise((shown) => setTimeout(shown, 120_000)) // pictures show some history; tests need none
@@ -57,6 +58,7 @@ const pages = () => [
   }],
   ['consumers', '#/consumers', (p) => p.getByRole('link', { name: 'worker-1', exact: true }).waitFor()],
   ['consumer', '#/consumers/hoarder', (p) => p.locator('.gauge').nth(3).waitFor()],
+  ['rules', '#/rules', (p) => p.getByRole('region', { name: 'Active rules' }).getByText('their API is down').waitFor()],
   ['schedules', '#/schedules?name=nightly', async (p) => {
     await p.getByRole('button', { name: 'nightly', exact: true }).waitFor()
     await p.locator('.ticks li').nth(4).waitFor()
@@ -238,11 +240,14 @@ test('whole numbers beyond 2^53 keep their digits', async () => {
   await t.context.close()
 })
 
-test('ten thousand values: the pages stay small, and any value can be found', async () => {
+test('a million chunks of ten thousand values: the pages stay small, and any value can be found', async () => {
   await call(quern.url, 'PUT', '/v1/queues/default', { settings: { durability: 'relaxed' } })
   let next = 0
-  await Promise.all(Array.from({ length: 32 }, async () => { while (next < 10_000) await insert(quern.url, 2, { customer: next++ }) }))
-  assert.ok((await stats(quern.url)).submissions_open >= 10_000)
+  await Promise.all(Array.from({ length: 32 }, async () => { while (next < 10_000) await insert(quern.url, 100, { customer: next++ }) }))
+  const large = await insert(quern.url, 1_000_000, { customer: 77 })
+  const now = await stats(quern.url)
+  assert.ok(now.submissions_open >= 10_000 && now.ready >= 1_900_000, `${now.submissions_open} submissions, ${now.ready} chunks`)
+  await reserve(quern.url, { max: 100, strategy: 'Fair("customer", OldestFirst)' })
   const t = await open(chromium.b, quern.url)
   await t.go('#/keys?key=customer')
   await t.page.getByText('of 10,000').first().waitFor()
@@ -256,6 +261,16 @@ test('ten thousand values: the pages stay small, and any value can be found', as
   await t.go('#/overview?key=customer')
   await t.page.getByText('10,000 values').waitFor()
   assert.ok(await t.page.evaluate(() => document.querySelectorAll('*').length) < 1500, 'the overview shows the busiest, not all')
+  await t.go('#/submissions/' + large.id)
+  await until(t.page, () => document.querySelectorAll('.map a').length === 500)
+  await t.page.getByText('a cell is 2,000 chunks').waitFor()
+  await t.page.locator('.map a').nth(250).click()
+  await t.page.getByText('500,000 to 501,999').waitFor()
+  await t.go('#/fairness')
+  await t.page.getByRole('button', { name: 'customer Fair' }).click()
+  await until(t.page, () => document.querySelectorAll('.shares').length === 100)
+  await t.go('#/submissions')
+  await until(t.page, () => document.querySelectorAll('tbody tr').length === 50)
   assert.deepEqual(t.wrong, [])
   await t.context.close()
 })

@@ -89,7 +89,7 @@ function Dead({ of, index, done }: { of: Submission; index: string; done: () => 
         <Sure name="Delete" question="Give it up for good?" disabled={action.busy} run={() => void action.run(async () => { await call('DELETE', path); say('It is given up, and counts as skipped'); done() })} />
         {letter.data && <a href={link('dead-letters', { fingerprint: letter.data.fingerprint })}>All with this error</a>}
       </p>
-      {letter.data && <small>It died {letter.data.died_at ? moment(letter.data.died_at) : ''}, after {exact(letter.data.attempts)} tries ({exact(letter.data.expiries)} by their deadline) and {exact(letter.data.redrives)} redrives.</small>}
+      {letter.data && <small>It died {letter.data.died_at ? moment(letter.data.died_at) : ''}, after {letter.data.attempts === 1 ? 'one try' : `${exact(letter.data.attempts)} tries`} ({exact(letter.data.expiries)} ended by the deadline); redriven {letter.data.redrives === 1 ? 'once' : `${exact(letter.data.redrives)} times`} before.</small>}
       {action.problem && <Failed problem={action.problem} />}
       <CopyAs cli={shell('quern', 'dead', 'redrive', `${of.id}/${index}`, '--queue', of.queue)} curl={curl('POST', `${path}/redrive`)} />
     </div>

@@ -99,8 +99,9 @@ export function Consumer({ name }: { name: string }) {
   return (
     <>
       <div class="head"><h1>Consumer</h1><span class="mono">{name}</span>{c && <State of={c} />}<div class="act">{c && <Orders c={c} done={of.again} />}<Copy text={curl('GET', path)} name="Copy curl" /></div></div>
-      {of.problem && <div class="w12"><Failed problem={of.problem} again={of.again} /></div>}
-      {c && (
+      {of.problem?.status === 404 && <section class="card w12"><Empty command={shell('quern', 'work', '--queue', queue.value, '--consumer', name, '--', './your-command')}>Nothing is known of it: it holds nothing, is not attached, and has no order.</Empty></section>}
+      {of.problem && of.problem.status !== 404 && <div class="w12"><Failed problem={of.problem} again={of.again} /></div>}
+      {c && of.problem?.status !== 404 && (
         <section class="card w12">
           <header><h2>How it is</h2></header>
           <dl class="facts">
@@ -112,7 +113,7 @@ export function Consumer({ name }: { name: string }) {
           </dl>
         </section>
       )}
-      {c && (
+      {c && of.problem?.status !== 404 && (
         <section class="card w12">
           <header><h2>Reservations</h2><small>the oldest first; the bar is how much of the time until the deadline is over</small></header>
           {c.items.length === 0 && <Empty>It holds nothing at the moment.</Empty>}

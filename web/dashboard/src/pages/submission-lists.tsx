@@ -46,7 +46,7 @@ export function Outputs({ s }: { s: Submission }) {
     <section class="card w12">
       <header><div class="row"><h2>Outputs</h2><small>{some.length > 0 ? 'of the first ten that are done' : ''}</small></div><div class="row"><a href={path} target="_blank" rel="noreferrer">All as JSON lines</a><CopyAs cli={shell('quern', 'outputs', s.id)} curl={curl('GET', path)} /></div></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
-      {some.length === 0 && <Empty>{s.done === 0 ? 'Nothing is done yet.' : 'The first chunks that are done left no output.'}</Empty>}
+      {some.length === 0 && <Empty>{s.done === 0 ? (s.state === 'open' ? 'Nothing is done yet.' : 'Nothing of it was done.') : 'The first chunks that are done left no output.'}</Empty>}
       {some.length > 0 && <List name="Outputs" items={some} id={(c) => String(c.index)} scope={s.id} keys={false} columns={[{ name: 'Chunk', right: true }, { name: 'Output' }]}
         cells={(c) => [<td class="r"><a class="mono" href={link(`submissions/${s.id}/${c.index}`)}>{c.index}</a></td>, <td class="cut mono">{text(c.output)}</td>]} />}
     </section>
