@@ -11,7 +11,7 @@ import (
 // not made when one is missing or superfluous.
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
-	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes(), pageNotes()} {
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes(), ruleNotes(), pageNotes()} {
 		for name, n := range part {
 			all[name] = n
 		}
@@ -124,6 +124,8 @@ func valueNotes() map[string]note {
 		"PageMetaKey.next":       {text: "Cursor of the next page; absent on the last"},
 		"ValueCount.value":       {text: "The value"},
 		"ValueCount.ready":       {text: "Ready chunks of submissions with the value"},
+		"ValueCount.paused":      {text: "Such chunks that would be ready, but for a pause"},
+		"ValueCount.blocked":     {text: "Such chunks that would be ready, but for a block"},
 		"ValueCount.in_flight":   {text: "Chunks of such submissions that are held"},
 		"ValueCount.submissions": {text: "Open submissions with the value"},
 		"ValueCount.saturated":   {text: "Whether in_flight is at limit, or above it"},
@@ -158,6 +160,8 @@ func submissionNotes() map[string]note {
 		"Submission.state":          oneOf("All but open are final, save that a redrive opens completed_with_dead again", "open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
 		"Submission.chunks":         {text: "Number of chunks"},
 		"Submission.ready":          {text: "Can be reserved now, if a strategy and its limits let them"},
+		"Submission.paused":         {text: "Would be ready, but a pause covers the submission"},
+		"Submission.blocked":        {text: "Would be ready, but a block covers the submission"},
 		"Submission.waiting":        {text: "Wait for a time: run_at or a retry"},
 		"Submission.reserved":       {text: "Held by consumers"},
 		"Submission.done":           {text: "Completed"},
@@ -227,13 +231,16 @@ func reservationNotes() map[string]note {
 		"CompleteItem.output":           {text: "At most 1 MiB, kept with the chunk"},
 		"FailItem.error":                {text: "Why; the first 1,000 bytes are kept"},
 		"FailItem.fatal":                {text: "No further try"},
-		"FailItem.retry_after_ms":       {text: "Delay of the next try; absent: the queue's back-off"},
+		"FailItem.retry_after_ms":       {text: "Delay of the next try, instead of retry_at; absent: the queue's back-off"},
 		"ExtendItem.timeout_ms":         between(0, mostMilliseconds, "Deadline from now; 0 or absent: the queue's"),
 		"Result.status":                 oneOf("What became of the item", "ok", "already", "lost", "gone", "unknown", "invalid"),
 		"Result.code":                   {text: "Stable name of the reason"},
 		"Result.detail":                 {text: "The reason in words"},
 		"Result.deadline":               {text: "After an extend: the new deadline"},
 		"ResultsResponse.results":       {text: "One per item, in order"},
+		"FailItem.retry_at":             {text: "When it is offered again, instead of retry_after_ms: at most 30 days ahead; what has passed is at once"},
+		"ExchangeRequest.consumer":      {text: "In whose name chunks of extend are held again that the server forgot at a restart; absent: that of reserve", length: queue.MaxConsumerBytes},
+		"ExtendRequest.consumer":        {text: "In whose name chunks are held again that the server forgot at a restart", length: queue.MaxConsumerBytes},
 		"ExchangeRequest.complete":      {text: "Chunks that are done", items: queue.MaxBatch},
 		"ExchangeRequest.fail":          {text: "Tries that did not succeed", items: queue.MaxBatch},
 		"ExchangeRequest.extend":        {text: "Deadlines to move", items: queue.MaxBatch},

@@ -32,6 +32,7 @@ const (
 	tagStrategies   = "strategies"
 	tagPlugins      = "plugins"
 	tagDeadLetters  = "dead letters"
+	tagRules        = "rules"
 	tagSchedules    = "schedules"
 	tagServer       = "server"
 )
@@ -132,6 +133,7 @@ func (s *Server) resourceRoutes(d *document) {
 	s.pluginRoutes(d)
 	s.deadRoutes(d)
 	s.pageRoutes(d)
+	s.ruleRoutes(d)
 	s.scheduleRoutes(d)
 	s.consumerRoutes(d)
 }

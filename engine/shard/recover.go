@@ -81,6 +81,9 @@ func (s *Shard) load(ctx context.Context, m *machine) error {
 		return &row, nil
 	}
 	m.history = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
+	if err := s.loadRules(ctx, m); err != nil {
+		return err
+	}
 	return s.store.Load(ctx, func(row store.Row) error {
 		if err := m.load(row.Spec, row.State); err != nil {
 			return fmt.Errorf("store: submission %s: %w", row.ID, err)
