@@ -50,9 +50,15 @@ func (s *Server) getMap(ctx context.Context, in *getMapInput) (*getMapOutput, er
 		}
 		return out
 	}
+	skipped := column(queue.ChunkSkipped)
+	for i := range m.Cells {
+		for _, n := range m.Cells[i][queue.ChunkSkipped+1:] { // kinds of it
+			skipped[i] += n
+		}
+	}
 	return &getMapOutput{Body: api.ChunkMap{
 		Chunks: m.Chunks, From: m.From, To: m.To, Each: m.Each, Ready: column(queue.ChunkReady), Waiting: column(queue.ChunkWaiting),
-		Reserved: column(queue.ChunkReserved), Done: column(queue.ChunkDone), Dead: column(queue.ChunkDead), Skipped: column(queue.ChunkSkipped),
+		Reserved: column(queue.ChunkReserved), Done: column(queue.ChunkDone), Dead: column(queue.ChunkDead), Skipped: skipped,
 	}}, nil
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Cell counts the chunks of a stretch of a submission by their state.
-type Cell [queue.ChunkSkipped + 1]uint32
+// Cell counts the chunks of a stretch of a submission by queue.ChunkState, of which there are at most as many.
+type Cell [8]uint32
 
 // MaxMapped is how many chunks one map looks at.
 const MaxMapped = 1 << 20

@@ -8,6 +8,9 @@ import type { Meta, MetaValue, Submission } from './types'
 /** The states of a chunk, each with its colour class; `done` first as in all bars. */
 export const chunkStates = ['done', 'reserved', 'ready', 'waiting', 'dead', 'skipped'] as const
 
+/** Where the chunks of a submission are counted: those behind a rule stand apart. */
+export const countedStates = ['done', 'reserved', 'ready', 'paused', 'blocked', 'waiting', 'dead', 'skipped'] as const
+
 export const Mark = ({ of }: { of: string }) => <i class={`mark ${of}`} aria-hidden="true" />
 
 /** A count, shortened when it is long; the exact one is in its title. */
@@ -30,10 +33,10 @@ export const Width = ({ of, share }: { of: string; share: number }) => <i class=
 
 /** Where the chunks of a submission stand, as one bar. */
 export function Progress({ s }: { s: Submission }) {
-  const text = chunkStates.filter((of) => s[of]).map((of) => `${exact(s[of] ?? 0)} ${of}`).join(', ')
+  const text = countedStates.filter((of) => s[of]).map((of) => `${exact(s[of] ?? 0)} ${of}`).join(', ') || 'no chunk'
   return (
     <div class="bar" role="img" aria-label={text} title={text}>
-      {chunkStates.map((of) => <Width key={of} of={of} share={percent(s[of] ?? 0, s.chunks)} />)}
+      {countedStates.map((of) => <Width key={of} of={of} share={percent(s[of] ?? 0, s.chunks)} />)}
     </div>
   )
 }

@@ -30,7 +30,7 @@ export interface Page<T> { items: T[]; next?: string }
 export interface MetaKey { key: string; values: number; values_set: number }
 export interface Submission {
   id: string; queue: string; state: string; chunks: number
-  ready: number; waiting: number; reserved: number; done: number; dead: number; skipped?: number
+  ready: number; waiting: number; reserved: number; done: number; dead: number; skipped?: number; paused?: number; blocked?: number
   created_at: string; meta?: Meta; priority?: number; group?: string; prefix?: string; template?: string
   run_at?: string; dead_deadline?: string; finished_at?: string; max_attempts?: number; on_exhausted?: string; failure?: string
 }

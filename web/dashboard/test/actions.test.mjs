@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, dead, insert, manifest, open, reserve, scorer, server } from './harness.mjs'
+import { browser, call, dead, insert, manifest, open, reserve, scorer, server, upload } from './harness.mjs'
 
 let quern, chromium
 
@@ -185,8 +185,8 @@ test('rows stay where they are while the pointer is over them, and new ones wait
 
 test('the palette goes anywhere by keyboard', async () => {
   const { id } = await insert(quern.url, 5, { company: 'acme', palette: 'yes' })
+  await upload(quern.url, manifest('1.0.0', ['priority', 'age_ms'], 'found-by-name'))
   const t = await open(chromium.b, quern.url)
-  t.allow(404)
   await t.go('#/overview')
   const go = async (text) => {
     await t.page.keyboard.press('Control+k')
@@ -202,7 +202,7 @@ test('the palette goes anywhere by keyboard', async () => {
   await t.page.getByRole('heading', { name: 'Where it stands' }).waitFor()
   await go('company=acme')
   await t.page.getByRole('heading', { name: 'Submissions', exact: true }).waitFor()
-  await go('order')
+  await go('found-by')
   await t.page.getByRole('heading', { name: 'Plugin', exact: true }).waitFor()
   await t.page.keyboard.press('Control+k')
   await t.page.keyboard.press('Escape')
@@ -267,7 +267,7 @@ test('a rule is set, stands on every page, is obeyed by the next reservation, an
   await t.go('#/rules')
   await t.page.getByLabel('KEY=VALUE').fill('firm=ruled')
   await t.page.getByLabel('Why').fill('their API is down')
-  await t.page.getByLabel('Who').fill('ana')
+  await t.page.getByRole('textbox', { name: 'Who' }).fill('ana')
   await t.page.getByLabel('For how long').selectOption('1 hour')
   await t.page.getByRole('button', { name: 'Pause', exact: true }).last().click()
   await t.page.getByRole('region', { name: 'Active rules' }).getByText('their API is down').waitFor()

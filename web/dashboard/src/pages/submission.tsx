@@ -2,7 +2,7 @@ import { useRef, useState } from 'preact/hooks'
 import { call, curl, shell } from '../api'
 import { duration, exact, moment, percent, short } from '../format'
 import { useAction, useLive } from '../live'
-import { CopyAs, Count, Failed, Mark, MetaChips, Progress, State, chunkStates } from '../parts'
+import { CopyAs, Count, Failed, Mark, MetaChips, Progress, State, countedStates } from '../parts'
 import { say } from '../state'
 import { stats } from '../stream'
 import type { Submission as Sub } from '../types'
@@ -27,7 +27,7 @@ export function Submission({ id }: { id: string }) {
             <header><h2>Progress</h2><small>{percent(s.done, s.chunks).toFixed(1)} % of {exact(s.chunks)} chunks done</small></header>
             <Progress s={s} />
             {s.failure && <p class="foot"><span class="badge">failed</span> {s.failure}</p>}
-            <div class="legend foot">{chunkStates.map((of) => <span key={of}><Mark of={of} />{of} <b><Count n={s[of] ?? 0} /></b></span>)}</div>
+            <div class="legend foot">{countedStates.filter((of) => (of !== 'paused' && of !== 'blocked') || s[of]).map((of) => <span key={of}><Mark of={of} />{of} <b><Count n={s[of] ?? 0} /></b></span>)}</div>
             <Timeline s={s} />
           </section>
           <ChunkMap s={s} />
@@ -87,7 +87,7 @@ function Timeline({ s }: { s: Sub }) {
   if (s.state === 'open' && now > 0 && readings.current.at(-1)?.at !== now) readings.current = [...readings.current, { at: now, done: s.done }].slice(-kept)
   const first = readings.current[0]
   const pace = first && now > first.at ? Math.max(0, s.done - first.done) / ((now - first.at) / 1000) : 0
-  const left = s.ready + s.waiting + s.reserved
+  const left = s.ready + s.waiting + s.reserved + (s.paused ?? 0) + (s.blocked ?? 0)
   const from = (iso: string) => Date.parse(iso)
   const steps: { name: string; at?: string | undefined; text: string; state: string }[] = [{ name: 'Created', at: s.created_at, text: `${exact(s.chunks)} chunks`, state: 'done' }]
   const begun = !s.run_at || now === 0 || from(s.run_at) <= now

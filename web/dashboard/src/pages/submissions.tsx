@@ -83,7 +83,7 @@ function Table({ list, again, scope }: { list: Submission[]; again: () => void; 
 /** Cancels after a question that says what is lost. */
 export function Cancel({ s, done }: { s: Submission; done: () => void }) {
   const action = useAction()
-  const left = s.ready + s.waiting + s.reserved
+  const left = s.ready + s.waiting + s.reserved + (s.paused ?? 0) + (s.blocked ?? 0)
   return (
     <>
       <Sure name="Cancel" question={`Skip ${exact(left)} chunks for good?`} disabled={action.busy} run={() => void action.run(async () => {
