@@ -133,6 +133,7 @@ func (s *Server) resourceRoutes(d *document) {
 	s.questionRoutes(d)
 	s.pluginRoutes(d)
 	s.deadRoutes(d)
+	s.pageRoutes(d)
 	s.ruleRoutes(d)
 	s.scheduleRoutes(d)
 	s.consumerRoutes(d)

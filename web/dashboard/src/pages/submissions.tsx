@@ -1,6 +1,7 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { call, curl, queuePath, shell } from '../api'
 import { exact, moment } from '../format'
+import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { CopyAs, Count, Empty, Failed, MetaChips, Progress, State, SubmissionLink, Sure } from '../parts'
 import { link, queue, refine, route, say } from '../state'
@@ -32,7 +33,7 @@ export function Submissions() {
         {list.data?.items.length === 0 && (filtered || cursor
           ? <Empty>No submission of this queue matches; all of them were looked through.</Empty>
           : <Empty command={shell('quern', 'submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission yet. The first one shows here the moment it is inserted.</Empty>)}
-        {list.data && list.data.items.length > 0 && <Table list={list.data.items} again={list.again} />}
+        {list.data && list.data.items.length > 0 && <Table list={list.data.items} again={list.again} scope={path} />}
         <p class="foot row">
           {cursor && <button onClick={() => history.length > 1 ? history.back() : refine({ cursor: undefined })}>Newer</button>}
           {list.data?.next && <a class="btn" href={link('submissions', { ...Object.fromEntries(meta), state: q.get('state') ?? undefined, cursor: list.data.next })}>Older</a>}
@@ -67,45 +68,22 @@ function Filters({ state, meta }: { state: string; meta: [string, string][] }) {
   )
 }
 
-function Table({ list, again }: { list: Submission[]; again: () => void }) {
-  const [at, setAt] = useState(-1)
-  const rows = useRef<HTMLTableSectionElement>(null)
-  useEffect(() => {
-    const key = (e: KeyboardEvent) => {
-      if (e.target instanceof HTMLElement && e.target.matches('input, select, textarea, button, a') || e.ctrlKey || e.metaKey || e.altKey) return
-      if (e.key === 'j') setAt((n) => Math.min(list.length - 1, n + 1))
-      else if (e.key === 'k') setAt((n) => Math.max(0, n - 1))
-      else if (e.key === 'Enter' && list[at]) location.hash = link('submissions/' + list[at].id)
-    }
-    addEventListener('keydown', key)
-    return () => removeEventListener('keydown', key)
-  }, [list, at])
-  useEffect(() => { rows.current?.children[at]?.scrollIntoView({ block: 'nearest' }) }, [at])
+function Table({ list, again, scope }: { list: Submission[]; again: () => void; scope: string }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Submissions">
-      <table>
-        <thead><tr><th>Submission</th><th>Meta</th><th>Progress</th><th class="r">Chunks</th><th class="r">Done</th><th class="r">Priority</th><th>State</th><th>Created</th><th><span class="sr">Actions</span></th></tr></thead>
-        <tbody ref={rows}>{list.map((s, i) => <Row key={s.id} s={s} on={i === at} again={again} />)}</tbody>
-      </table>
-    </div>
-  )
-}
-
-function Row({ s, on, again }: { s: Submission; on: boolean; again: () => void }) {
-  return (
-    <tr data-on={on || undefined}>
-      <td><SubmissionLink id={s.id} /></td><td><MetaChips meta={s.meta} /></td><td><Progress s={s} /></td>
-      <td class="r"><Count n={s.chunks} /></td><td class="r"><Count n={s.done} /></td><td class="r">{s.priority ?? 0}</td>
-      <td><State of={s.state} /></td><td class="note">{moment(s.created_at)}</td>
-      <td class="r">{s.state === 'open' && <Cancel s={s} done={again} />}</td>
-    </tr>
+    <List name="Submissions" items={list} id={(s) => s.id} scope={scope} open={(s) => link('submissions/' + s.id)}
+      columns={[{ name: 'Submission' }, { name: 'Meta' }, { name: 'Progress' }, { name: 'Chunks', right: true }, { name: 'Done', right: true }, { name: 'Priority', right: true }, { name: 'State' }, { name: 'Created' }, { name: 'Actions', hidden: true }]}
+      cells={(s) => [
+        <td><SubmissionLink id={s.id} /></td>, <td><MetaChips meta={s.meta} /></td>, <td><Progress s={s} /></td>,
+        <td class="r"><Count n={s.chunks} /></td>, <td class="r"><Count n={s.done} /></td>, <td class="r">{s.priority ?? 0}</td>,
+        <td><State of={s.state} /></td>, <td class="note">{moment(s.created_at)}</td>, <td class="r">{s.state === 'open' && <Cancel s={s} done={again} />}</td>,
+      ]} />
   )
 }
 
 /** Cancels after a question that says what is lost. */
 export function Cancel({ s, done }: { s: Submission; done: () => void }) {
   const action = useAction()
-  const left = s.ready + s.waiting + s.reserved
+  const left = s.ready + s.waiting + s.reserved + (s.paused ?? 0) + (s.blocked ?? 0)
   return (
     <>
       <Sure name="Cancel" question={`Skip ${exact(left)} chunks for good?`} disabled={action.busy} run={() => void action.run(async () => {
