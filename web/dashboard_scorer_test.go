@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-const dashboardScorer = "dashboard/test/scorer.wasm"
+const dashboardScorer = "dashboard/test/scorer.module"
 
 // The module that the browser tests drop onto the page of plugins is the good plugin of the other tests.
 func TestScorerOfTheBrowserTestsIsGolden(t *testing.T) {

@@ -20,13 +20,15 @@ export function Matched({ m }: { m: RuleMatch }) {
   return <>{metaList(m.meta).map(([k, v]) => <a key={k} class="chip" href={link('submissions', { ['meta.' + k]: typeof v === 'string' && /^-?\d+$/.test(v) ? 's:' + v : String(v) })}>{k}={shown(v)}</a>)}</>
 }
 
-/** How much stands behind a rule, as far as the frames tell. */
-export function Behind({ m }: { m: RuleMatch }) {
+/** How much stands behind a rule: of a value what the frames tell of it, and of the only rule of its kind all of that kind. */
+export function Behind({ r }: { r: Rule }) {
   const now = stats.value?.stats
-  if (m.queue && now) return <><Count n={now.ready} /> chunks</>
-  const [key, value] = metaList(m.meta)[0] ?? []
+  const kind = r.action === 'block' ? 'blocked' : 'paused'
+  const [key, value] = metaList(r.match.meta)[0] ?? []
   const found = keys.value?.keys.find((k) => k.key === key)?.top.find((v) => v.value === value)
-  return found ? <><Count n={found.ready} /> chunks</> : null
+  const alone = rules.value?.data?.items.filter((other) => other.action === r.action).length === 1
+  const n = alone && now ? now[kind] : found?.[kind]
+  return n === undefined ? null : <><Count n={n} /> {n === 1 ? 'chunk' : 'chunks'}</>
 }
 
 const past: Record<string, string> = { pause: 'paused', block: 'blocked' }
@@ -51,18 +53,18 @@ function Banner({ r, done }: { r: Rule; done: () => void }) {
   return (
     <div class="banner rule" role="status">
       <Mark of="skipped" />
-      <span class="grow"><b><Matched m={r.match} /> is {past[r.action] ?? r.action}</b>{r.actor ? ` by ${r.actor}` : ''}{since ? ` for ${since}` : ''}{r.reason ? `: “${r.reason}”` : ''} · {r.until ? `until ${moment(r.until)}` : 'until it is lifted'}{r.effects?.insert ? ' · inserts are refused' : ''} <span class="note"><Behind m={r.match} /></span></span>
+      <span class="grow"><b><Matched m={r.match} /> is {past[r.action] ?? r.action}</b>{r.actor ? ` by ${r.actor}` : ''}{since ? ` for ${since}` : ''}{r.reason ? `: “${r.reason}”` : ''} · {r.until ? `until ${moment(r.until)}` : 'until it is lifted'}{r.effects?.insert ? ' · inserts are refused' : ''} <span class="note"><Behind r={r} /></span></span>
       <Lift r={r} done={done} />
     </div>
   )
 }
 
-export function Lift({ r, done }: { r: Rule; done: () => void }) {
+export function Lift({ r, done, bare }: { r: Rule; done: () => void; bare?: boolean }) {
   const action = useAction()
   return (
     <>
       <button disabled={action.busy} aria-label={`Lift rule ${r.id}`} onClick={() => void action.run(async () => { await call('DELETE', `${queuePath(queue.value)}/rules/${r.id}`); say('Lifted: what no other rule covers is handed out again'); done(); rules.value?.again() })}>Lift</button>
-      <Copy text={shell('quern', 'rules', 'lift', r.id, '--queue', queue.value)} name="Copy CLI" />
+      {!bare && <Copy text={shell('quern', 'rules', 'lift', r.id, '--queue', queue.value)} name="Copy CLI" />}
       {action.problem && <Failed problem={action.problem} />}
     </>
   )

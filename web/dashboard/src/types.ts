@@ -13,7 +13,7 @@ export interface Stats {
 export interface Rates { inserted: number; reserved: number; done: number; failed: number }
 export interface StatsFrame { queue: string; at: string; stats: Stats; rates: Rates; empties_ms?: number }
 export interface ValueCount {
-  value: MetaValue; ready: number; in_flight: number; submissions: number
+  value: MetaValue; ready: number; paused?: number; blocked?: number; in_flight: number; submissions: number
   limit: number | null; weight: number | null; saturated: boolean; etag?: string; changed_at?: string
 }
 export interface KeyFrame {

@@ -54,7 +54,7 @@ export function consumers(url, strategies) {
   return async () => { go = false; await Promise.all(all) }
 }
 
-export const scorer = readFileSync(new URL('scorer.wasm', import.meta.url))
+export const scorer = readFileSync(new URL('scorer.module', import.meta.url))
 
 /** The manifest of a version of the plugin `order`: it scores the first column times ten less the second times five. */
 export const manifest = (version, columns, name = 'order') => JSON.stringify({ name, version, abi: 1, columns, window: { max: 1024 } })

@@ -115,7 +115,7 @@ function cells(t: LedgerTenant, lately: Lately, scale: number) {
   const lag = Math.max(-3, Math.min(3, t.lag))
   return [
     <td class="mono">{(t.around ?? []).map((a) => <span class="note">{a.value === undefined ? 'no value' : shown(a.value)} / </span>)}{t.value === undefined ? <span class="note">no value</span> : shown(t.value)}</td>,
-    <td><span class="state"><Mark of={t.state === 'active' ? 'done' : t.state === 'blocked' ? 'dead' : 'waiting'} />{t.state === 'blocked' ? 'at a limit' : t.state}</span></td>,
+    <td><span class="state"><Mark of={t.state === 'active' ? 'done' : t.state === 'blocked' ? 'dead' : 'waiting'} />{t.state === 'blocked' ? 'held back' : t.state}</span></td>,
     <td class="r">{t.weight}</td>,
     <td><div class="shares" role="img" aria-label={known ? `received ${share(got)}, entitled to ${share(due)}` : 'not seen for long enough'}><div class="bar"><i class="done" style={{ width: `${(100 * got) / scale}%` }} /></div>{known && <i class="tick" style={{ left: `${(100 * Math.max(0, due)) / scale}%` }} />}</div></td>,
     <td class="r">{known ? share(got) : '—'}</td>, <td class="r">{known ? share(due) : '—'}</td>, <td class="r">{t.state === 'active' ? share(100 * t.share) : '—'}</td>,

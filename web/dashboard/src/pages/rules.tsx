@@ -25,10 +25,11 @@ export function Rules() {
         {items?.length === 0 && <Empty command={shell('quern', 'rules', 'pause', '--meta', 'company=acme', '--reason', 'their API is down', '--until', '90m', '--queue', queue.value)}>No rule is active: everything that is ready may be handed out. A pause holds work back for a while; a block says that it is not to be done.</Empty>}
         {items && items.length > 0 && (
           <List name="Active rules" items={items} id={(r) => r.id} scope={queue.value}
-            columns={[{ name: 'Covers' }, { name: 'Does' }, { name: 'Why' }, { name: 'By' }, { name: 'Since' }, { name: 'Until' }, { name: 'Behind it', right: true }, { name: 'Actions', hidden: true }]}
+            columns={[{ name: 'Covers' }, { name: 'Does' }, { name: 'Why' }, { name: 'Until' }, { name: 'Holds back', right: true }, { name: 'Actions', hidden: true }]}
             cells={(r) => [
-              <td class="wrap"><Matched m={r.match} /></td>, <td><span class="state"><Mark of="skipped" />{r.action}</span>{effects(r) && <p class="note">{effects(r)}</p>}</td>, <td class="wrap">{r.reason ?? <span class="note">no reason was given</span>}</td>,
-              <td>{r.actor ?? <span class="note">unknown</span>}</td>, <td class="note">{moment(r.since)}</td>, <td class="note">{r.until ? moment(r.until) : 'it is lifted'}</td>, <td class="r"><Behind m={r.match} /></td>, <td class="r"><div class="row end"><Lift r={r} done={list!.again} /></div></td>,
+              <td><Matched m={r.match} /></td>, <td><span class="state"><Mark of="skipped" />{r.action}</span>{effects(r) && <p class="note">{effects(r)}</p>}</td>,
+              <td class="wrap error">{r.reason ?? <span class="note">no reason was given</span>}<p class="note">{r.actor ? `by ${r.actor}, ` : ''}since {moment(r.since)}</p></td>,
+              <td class="note">{r.until ? moment(r.until) : 'it is lifted'}</td>, <td class="r"><Behind r={r} /></td>, <td class="r"><Lift r={r} done={list!.again} bare /></td>,
             ]} />
         )}
       </section>

@@ -3,7 +3,7 @@ import { call, curl, queuePath, shell } from '../api'
 import { exact, moment } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
-import { CopyAs, Count, Empty, Failed, MetaChips, Progress, State, SubmissionLink, Sure } from '../parts'
+import { Chosen, CopyAs, Count, Empty, Failed, MetaChips, Progress, State, SubmissionLink, Sure, Typed } from '../parts'
 import { link, queue, refine, route, say } from '../state'
 import type { Page, Submission } from '../types'
 
@@ -37,7 +37,7 @@ export function Submissions() {
         <p class="foot row">
           {cursor && <button onClick={() => history.length > 1 ? history.back() : refine({ cursor: undefined })}>Newer</button>}
           {list.data?.next && <a class="btn" href={link('submissions', { ...Object.fromEntries(meta), state: q.get('state') ?? undefined, cursor: list.data.next })}>Older</a>}
-          <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>Enter</kbd> opens</small>
+          <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>Enter</kbd> opens</small>
         </p>
       </section>
     </>
@@ -69,14 +69,41 @@ function Filters({ state, meta }: { state: string; meta: [string, string][] }) {
 }
 
 function Table({ list, again, scope }: { list: Submission[]; again: () => void; scope: string }) {
+  const [chosen, choose] = useState(new Set<string>())
+  const [priority, setPriority] = useState<string>()
+  const [asked, ask] = useState(false)
+  const action = useAction()
+  const close = () => { choose(new Set()); setPriority(undefined); ask(false) }
+  const each = (done: string, one: (id: string) => Promise<unknown>) => action.run(async () => {
+    let n = 0
+    try {
+      for (const id of chosen) { await one(id); n++ }
+    } finally {
+      say(`${exact(n)} of ${exact(chosen.size)} ${done}`)
+      close()
+      again()
+    }
+  })
   return (
-    <List name="Submissions" items={list} id={(s) => s.id} scope={scope} open={(s) => link('submissions/' + s.id)}
+    <>
+      <Chosen n={chosen.size} clear={close}>
+        {priority === undefined ? <button onClick={() => setPriority('0')}>Priority…</button> : (
+          <form class="row" onSubmit={(e) => { e.preventDefault(); void each(`now have priority ${priority}`, (id) => call('PATCH', '/v1/submissions/' + id, { priority: Number(priority) })) }}>
+            <label class="field">Priority <input type="number" step="1" required value={priority} onInput={(e) => setPriority(e.currentTarget.value)} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label><button class="main" disabled={action.busy}>Set for {exact(chosen.size)}</button>
+          </form>
+        )}
+        {!asked && <button class="danger" onClick={() => ask(true)}>Cancel {exact(chosen.size)}…</button>}
+      </Chosen>
+      {asked && chosen.size > 0 && <Typed name="Cancel" n={chosen.size} danger busy={action.busy} leave={() => ask(false)} run={() => void each('cancelled', (id) => call('POST', `/v1/submissions/${id}/cancel`))}>What is not done of {chosen.size === 1 ? 'it' : `these ${exact(chosen.size)}`} is skipped for good.</Typed>}
+      {action.problem && <Failed problem={action.problem} />}
+    <List name="Submissions" items={list} id={(s) => s.id} scope={scope} chosen={chosen} choose={choose} open={(s) => link('submissions/' + s.id)}
       columns={[{ name: 'Submission' }, { name: 'Meta' }, { name: 'Progress' }, { name: 'Chunks', right: true }, { name: 'Done', right: true }, { name: 'Priority', right: true }, { name: 'State' }, { name: 'Created' }, { name: 'Actions', hidden: true }]}
       cells={(s) => [
         <td><SubmissionLink id={s.id} /></td>, <td><MetaChips meta={s.meta} /></td>, <td><Progress s={s} /></td>,
         <td class="r"><Count n={s.chunks} /></td>, <td class="r"><Count n={s.done} /></td>, <td class="r">{s.priority ?? 0}</td>,
         <td><State of={s.state} /></td>, <td class="note">{moment(s.created_at)}</td>, <td class="r">{s.state === 'open' && <Cancel s={s} done={again} />}</td>,
       ]} />
+    </>
   )
 }
 
