@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"unicode/utf16"
 
 	"github.com/tetratelabs/wazero/api"
@@ -93,9 +94,16 @@ func (i *instance) charge(units int64) {
 	}
 }
 
+// yieldEvery is after how many ticks, which is about a millisecond, a guest lets others have its processor: the scheduler takes it from a
+// guest after 10 ms only, and with guests on every processor whoever asks the server something waited that long at each step.
+const yieldEvery = 5
+
 // tick is called by the guest at the end of each slice of fuel.
 func (i *instance) tick() {
 	c, o := &i.call, &i.version.options
+	if c.ticks++; c.ticks%yieldEvery == 0 {
+		runtime.Gosched()
+	}
 	switch {
 	case o.Clock()-c.began > c.deadline:
 		i.fail(&Fault{Kind: Deadline, Detail: fmt.Sprintf("more than %v", c.deadline)})

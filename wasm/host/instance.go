@@ -39,6 +39,7 @@ type call struct {
 	budget   int64 // fuel given to the module
 	hostFuel int64 // left for what the host does for it
 	owed     int64 // host fuel used since the deadline was looked at
+	ticks    int
 	fault    *Fault
 	clock    guestClock
 	chance   uint64
@@ -182,7 +183,7 @@ func (i *instance) begin(ctx context.Context, fuel int64, deadline time.Duration
 	c := &i.call
 	o := &i.version.options
 	c.ctx, c.fault = ctx, nil
-	c.budget, c.hostFuel, c.owed = fuel, fuel, 0
+	c.budget, c.hostFuel, c.owed, c.ticks = fuel, fuel, 0, 0
 	c.began, c.deadline = o.Clock(), deadline
 	c.clock.set(now, o.Manifest.State == manifest.Pooled)
 	c.chance = seed

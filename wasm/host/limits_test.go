@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,28 @@ func TestTicks(t *testing.T) {
 	v = open(t, loop, host.Options{Manifest: declare(t), Limits: limits, Stop: func() bool { return true }})
 	if _, err := v.Score(t.Context(), batch(1), make([]float64, 1)); kindOf(err) != host.Stopped {
 		t.Errorf("stopped: got %v, want %s", err, host.Stopped)
+	}
+}
+
+// A guest that runs for long lets others have its processor every few ticks. Not parallel: there is to be one processor only.
+func TestGuestYields(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	limits := host.DefaultLimits()
+	limits.FuelPerBatch = 1 << 40
+	var ran atomic.Bool
+	ticks := 0
+	stop := func() bool {
+		if ticks++; ticks == 1 {
+			go ran.Store(true) // it has no processor until the guest gives it one
+		}
+		return ran.Load() || ticks == 10_000
+	}
+	v := open(t, hostile(t, "infinite_loop"), host.Options{Manifest: declare(t), Limits: limits, Stop: stop})
+	if _, err := v.Score(t.Context(), batch(1), make([]float64, 1)); kindOf(err) != host.Stopped {
+		t.Errorf("got %v, want %s", err, host.Stopped)
+	}
+	if !ran.Load() || ticks > 5 {
+		t.Errorf("another goroutine ran: %v, after %d ticks; want it after five at most", ran.Load(), ticks)
 	}
 }
 
