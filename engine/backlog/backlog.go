@@ -117,7 +117,7 @@ func (b *Backlog) Show(s *Submission) {
 	s.shownAt = uint32(len(b.shown))
 	b.shown = append(b.shown, s.slot)
 	b.available += uint64(s.available)
-	s.ruling = b.rulingOf(s)
+	s.ruling = [2]queue.Ruling{b.rulingIn(s, 0), b.rulingIn(s, 1)}
 	refs := s.refs()
 	for i := range refs {
 		ref := &refs[i]

@@ -27,6 +27,7 @@ type model struct {
 	asleep   map[*View]bool // watched views whose last Take found nothing
 	rules    map[queue.MetaEntry]queue.Ruling
 	whole    queue.Ruling
+	draft    *modelDraft
 }
 
 type modelSub struct {
@@ -448,7 +449,7 @@ func (m *model) restart() {
 		into.RuleValue(entry, ruling)
 	}
 	into.RuleAll(m.whole)
-	m.b = into
+	m.b, m.draft = into, nil
 	clear(m.asleep)
 	for _, x := range m.subs {
 		clear(x.by)
@@ -518,7 +519,7 @@ func TestModel(t *testing.T) {
 				if seed%4 == 3 && m.r.IntN(20) == 0 {
 					m.operate()
 				}
-				if seed%4 >= 2 && m.r.IntN(15) == 0 {
+				if seed%4 >= 2 && m.r.IntN(6) == 0 {
 					m.rule()
 				}
 				m.wake()

@@ -7,25 +7,32 @@ import "github.com/quern-queue/quern/engine/queue"
 // covers the whole queue no view is asked. And it is counted apart: every shown submission knows what the rules of its values and its own
 // say, and its available chunks count for that, in all and for each of its values.
 
-// rulings are what rules say.
+// rulings are what rules say. What they cover is counted in two books: one is in effect, in the other a change of what rules say of a
+// value is counted beforehand, slice by slice, so that the change itself is one step (draft.go).
 type rulings struct {
 	values map[queue.MetaEntry]queue.Ruling
 	whole  queue.Ruling // of the queue
 	own    int          // submissions that have one of their own
 
-	chunks [queue.BlockedByRule + 1]uint64 // available ones of shown submissions, by what values and the submission say
-	told   func(s *Submission, before, after queue.Ruling)
+	book   int                                // the one in effect
+	chunks [2][queue.BlockedByRule + 1]uint64 // by book: available ones of shown submissions, by what values and the submission say
+	draft  *draft
+	told   func(s *Submission, book int, before, after queue.Ruling)
 }
 
-// OnRuling has fn called whenever it changes what the rules of values and its own say of a shown submission. fn must not change the
-// backlog.
-func (b *Backlog) OnRuling(fn func(s *Submission, before, after queue.Ruling)) { b.ruled.told = fn }
+// OnRuling has fn called whenever it changes what a book has of the rules of values and its own for a shown submission. fn must not
+// change the backlog.
+func (b *Backlog) OnRuling(fn func(s *Submission, book int, before, after queue.Ruling)) {
+	b.ruled.told = fn
+}
+
+// Book is the book that is in effect, 0 or 1.
+func (b *Backlog) Book() int { return b.ruled.book }
 
 // RuleValue says what rules say of one value of a key, from the next Take on. The value may be unknown yet. It costs a step for each
-// gate that the value has in a view, and one for each submission that has it: to count them.
+// gate that the value has in a view; and, unless the change was prepared by a Draft, one for each submission that has the value.
 func (b *Backlog) RuleValue(entry queue.MetaEntry, ruling queue.Ruling) {
-	before := b.ruled.values[entry]
-	if before == ruling {
+	if b.ruled.values[entry] == ruling {
 		return
 	}
 	limit := b.limitOf(entry)
@@ -37,16 +44,10 @@ func (b *Backlog) RuleValue(entry queue.MetaEntry, ruling queue.Ruling) {
 		}
 		b.ruled.values[entry] = ruling
 	}
-	t := b.termOf(entry.Key, entry.Value)
-	if t != nil {
-		t.ruling = ruling
+	if !b.turn(entry, ruling) {
+		b.rebook(entry)
 	}
 	b.relimited(entry, limit)
-	if t != nil {
-		for _, slot := range t.shown {
-			b.rule(b.subs[slot])
-		}
-	}
 }
 
 // RuleSubmission says what rules of its own say of a submission, from the next Take on.
@@ -70,7 +71,8 @@ func (b *Backlog) RuleSubmission(s *Submission, ruling queue.Ruling) {
 	case !was && is:
 		b.offer(s)
 	}
-	b.rule(s)
+	b.enterBook(s, 0)
+	b.enterBook(s, 1)
 }
 
 // RuleAll says what rules say of the whole queue, from the next Take on. Watched views that have something to take again are stirred.
@@ -111,47 +113,47 @@ func (v *View) HeldByRules() bool {
 // offered says whether a submission that is shown stands in views.
 func (s *Submission) offered() bool { return s.available > 0 && s.own == queue.Unruled }
 
-// rulingOf is what the rules of its values and its own say of a submission.
-func (b *Backlog) rulingOf(s *Submission) queue.Ruling {
+// rulingIn is what by a book the rules of its values and its own say of a submission.
+func (b *Backlog) rulingIn(s *Submission, book int) queue.Ruling {
 	ruling := s.own
-	if len(b.ruled.values) > 0 {
+	if len(b.ruled.values) > 0 || b.ruled.draft != nil {
 		for _, ref := range s.refs() {
-			ruling = max(ruling, b.terms[ref.term].ruling)
+			ruling = max(ruling, b.terms[ref.term].ruling[book])
 		}
 	}
 	return ruling
 }
 
-// rule finds out anew what rules say of a shown submission, and counts it there.
-func (b *Backlog) rule(s *Submission) {
-	before, after := s.ruling, b.rulingOf(s)
-	if before == after {
-		return
+// enterBook finds out anew what by a book rules say of a shown submission, and counts it there.
+func (b *Backlog) enterBook(s *Submission, book int) {
+	before, after := s.ruling[book], b.rulingIn(s, book)
+	if before != after {
+		b.coverIn(s, book, -int64(s.available))
+		s.ruling[book] = after
+		b.coverIn(s, book, int64(s.available))
+		if b.ruled.told != nil {
+			b.ruled.told(s, book, before, after)
+		}
 	}
-	b.cover(s, -int64(s.available))
-	s.ruling = after
-	b.cover(s, int64(s.available))
-	if b.ruled.told != nil {
-		b.ruled.told(s, before, after)
-	}
-	if before != queue.Unruled && after == queue.Unruled && s.offered() && s.oldestAt == none {
+	if book == b.ruled.book && after == queue.Unruled && s.oldestAt == none && s.offered() {
 		b.oldest = heapPush(byID{b}, b.oldest, s.slot)
 	}
 }
 
 // cover counts available chunks of a shown submission for what rules say of it.
 func (b *Backlog) cover(s *Submission, by int64) {
-	b.ruled.chunks[s.ruling] += uint64(by)
-	if s.ruling == queue.Unruled {
+	b.coverIn(s, 0, by)
+	b.coverIn(s, 1, by)
+}
+
+func (b *Backlog) coverIn(s *Submission, book int, by int64) {
+	ruling := s.ruling[book]
+	b.ruled.chunks[book][ruling] += uint64(by)
+	if ruling == queue.Unruled {
 		return
 	}
 	for _, ref := range s.refs() {
-		t := b.terms[ref.term]
-		if s.ruling == queue.BlockedByRule {
-			t.blocked += uint64(by)
-		} else {
-			t.paused += uint64(by)
-		}
+		b.terms[ref.term].covered[book][ruling-queue.PausedByRule] += uint64(by)
 	}
 }
 
@@ -161,13 +163,13 @@ func (s *Submission) Ruling() queue.Ruling {
 		return queue.Unruled
 	}
 	if s.Shown() {
-		return max(s.ruling, s.home.ruled.whole)
+		return max(s.ruling[s.home.ruled.book], s.home.ruled.whole)
 	}
-	return max(s.home.rulingOf(s), s.home.ruled.whole)
+	return max(s.home.rulingIn(s, s.home.ruled.book), s.home.ruled.whole)
 }
 
-// Counted is the part of Ruling by which the available chunks of a shown submission are counted: without the rules of the queue.
-func (s *Submission) Counted() queue.Ruling { return s.ruling }
+// Counted is how by a book the available chunks of a shown submission are counted: Ruling without the rules of the queue.
+func (s *Submission) Counted(book int) queue.Ruling { return s.ruling[book] }
 
 // Amounts are available chunks of shown submissions, by what rules say of them: the three sum up.
 type Amounts struct{ Ready, Paused, Blocked uint64 }
@@ -185,11 +187,12 @@ func (a Amounts) under(whole queue.Ruling) Amounts {
 
 // Amounts are the available chunks of all shown submissions, by what rules say of them.
 func (b *Backlog) Amounts() Amounts {
-	n := &b.ruled.chunks
+	n := &b.ruled.chunks[b.ruled.book]
 	return Amounts{n[queue.Unruled], n[queue.PausedByRule], n[queue.BlockedByRule]}.under(b.ruled.whole)
 }
 
 // amounts are those of the submissions that have the value.
 func (t *term) amounts(b *Backlog) Amounts {
-	return Amounts{t.available - t.paused - t.blocked, t.paused, t.blocked}.under(b.ruled.whole)
+	n := t.covered[b.ruled.book]
+	return Amounts{t.available - n[0] - n[1], n[0], n[1]}.under(b.ruled.whole)
 }

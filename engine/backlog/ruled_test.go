@@ -28,11 +28,58 @@ func (m *model) amountOf(x *modelSub, ready, paused, blocked *uint64) *uint64 {
 	return ready
 }
 
+// modelDraft is a change that is being prepared, or reconciled.
+type modelDraft struct {
+	entry  queue.MetaEntry
+	ruling queue.Ruling
+	at     int
+	phase  int // 0: it is prepared, 1: it can be made, 2: the other book is brought up
+}
+
+// goOn takes a draft a step further.
+func (m *model) goOn() {
+	d := m.draft
+	switch d.phase {
+	case 0:
+		if d.at = m.b.Prepare(d.at, 1+m.r.IntN(4)); d.at == 0 {
+			d.phase = 1
+		}
+	case 1:
+		if d.phase, d.at = 2, -1; m.r.IntN(4) > 0 {
+			m.set(d.entry, d.ruling)
+		}
+	default:
+		if d.at = m.b.Reconcile(d.at, 1+m.r.IntN(4)); d.at == 0 {
+			m.draft = nil
+		}
+	}
+}
+
+// reconciling says that what came out of a rule may not be back in the heap of the oldest yet.
+func (m *model) reconciling() bool { return m.draft != nil && m.draft.phase == 2 }
+
+func (m *model) set(entry queue.MetaEntry, ruling queue.Ruling) {
+	if m.rules == nil {
+		m.rules = map[queue.MetaEntry]queue.Ruling{}
+	}
+	if m.rules[entry] = ruling; ruling == queue.Unruled {
+		delete(m.rules, entry)
+	}
+	m.b.RuleValue(entry, ruling)
+}
+
 // rule changes what rules say of something, or has what came under one put aside.
 func (m *model) rule() {
 	ruling := queue.Ruling(m.r.IntN(3))
 	entry := queue.MetaEntry{Key: []string{"a", "b", "c", "d"}[m.r.IntN(4)], Value: queue.IntValue(int64(m.r.IntN(5)))}
-	switch m.r.IntN(6) {
+	switch m.r.IntN(10) {
+	case 6, 7, 8, 9:
+		if m.draft == nil {
+			m.draft = &modelDraft{entry: entry, ruling: ruling, at: -1}
+			m.b.Draft(entry, ruling)
+			break
+		}
+		m.goOn()
 	case 0:
 		m.whole = ruling
 		m.b.RuleAll(ruling)
@@ -47,13 +94,10 @@ func (m *model) rule() {
 			from = m.b.Shelve(entry, from, 1+m.r.IntN(5))
 		}
 	default:
-		if m.rules == nil {
-			m.rules = map[queue.MetaEntry]queue.Ruling{}
-		}
-		if m.rules[entry] = ruling; ruling == queue.Unruled {
-			delete(m.rules, entry)
-		}
-		m.b.RuleValue(entry, ruling)
+		m.set(entry, ruling)
+	}
+	if m.draft == nil && m.b.ruled.chunks[0] != m.b.ruled.chunks[1] {
+		m.fatalf("the books differ without a draft: %v", m.b.ruled.chunks)
 	}
 	m.auditTerms()
 	var want Amounts

@@ -59,8 +59,8 @@ type Submission struct {
 	putBack uint32     // chunks in back: most picks need not look there
 	count   uint8      // of few
 
-	own    queue.Ruling // of rules about this very submission
-	ruling queue.Ruling // while shown: of these, and of those about its values
+	own    queue.Ruling    // of rules about this very submission
+	ruling [2]queue.Ruling // while shown: of these, and of those about its values; by book
 
 	members  []member // one per view it stands in; none while hidden or without available chunks
 	id       queue.SubmissionID

@@ -28,19 +28,18 @@ type term struct {
 	key       *metaKey
 	value     queue.MetaValue
 
-	gates  []gateRef // gates that this term's counter opens and shuts, by max
-	shut   uint32    // gates[:shut] are shut: max <= inFlight
-	number uint32    // in Backlog.terms
-	place  uint32    // in key.terms
-	all    uint32    // submissions that have it
-	uses   uint32    // views that filter by it, and shares of which it is a tenant
+	gates  []gateRef       // gates that this term's counter opens and shuts, by max
+	shut   uint32          // gates[:shut] are shut: max <= inFlight
+	number uint32          // in Backlog.terms
+	place  uint32          // in key.terms
+	all    uint32          // submissions that have it
+	uses   uint32          // views that filter by it, and shares of which it is a tenant
+	ruling [2]queue.Ruling // by book
 	shown  []uint32
 	views  []*View // views that find their submissions through this term
 
-	paused, blocked uint64 // of available, what rules cover
-	ruling          queue.Ruling
-
-	_ [15]byte // 192 bytes: whole cache lines
+	covered [2][2]uint64 // of available, by book what pauses and what blocks cover
+	// 192 bytes: whole cache lines
 }
 
 // gateRef names a gate of a view, or with valueRef a value by which cells are told apart.
@@ -54,7 +53,7 @@ func (b *Backlog) intern(name queue.MetaKey, value queue.MetaValue) *term {
 	}
 	t := &term{key: key, value: value, place: uint32(len(key.terms)), shuts: none}
 	entry := queue.MetaEntry{Key: name, Value: value}
-	t.limit, t.ruling = b.limitOf(entry), b.ruled.values[entry]
+	t.limit, t.ruling = b.limitOf(entry), b.rulingsOf(entry)
 	if last := len(b.freeTerms) - 1; last >= 0 {
 		t.number, b.freeTerms = b.freeTerms[last], b.freeTerms[:last]
 		b.terms[t.number] = t

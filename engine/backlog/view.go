@@ -279,7 +279,7 @@ func (b *Backlog) OldestAvailable() (queue.SubmissionID, bool) {
 			return 0, false
 		}
 		s := b.subs[b.oldest[0]]
-		if s.ruling == queue.Unruled {
+		if s.ruling[b.ruled.book] == queue.Unruled {
 			return s.id, true
 		}
 		b.oldest = heapRemove(byID{b}, b.oldest, 0) // rule puts it back

@@ -128,6 +128,14 @@ func (s *Set) On(match queue.RuleMatch) queue.Ruling {
 	return queue.Unruled
 }
 
+// Only is what the rule of this action and match says, if there is one.
+func (s *Set) Only(action queue.RuleAction, match queue.RuleMatch) queue.Ruling {
+	if r := s.by[scope{match, action}]; r != nil {
+		return r.Ruling()
+	}
+	return queue.Unruled
+}
+
 // matches calls fn for every match that a submission with this meta is under, until fn returns false. id may be 0: not inserted yet.
 func matches(id queue.SubmissionID, meta queue.Meta, fn func(queue.RuleMatch) bool) {
 	if !fn(queue.RuleMatch{}) || id != 0 && !fn(queue.RuleMatch{Submission: id}) {

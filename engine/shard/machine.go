@@ -68,10 +68,10 @@ type machine struct {
 // counters are what the backlog and the reserver do not count themselves. The totals count from the server's start.
 type counters struct {
 	waiting, parked, dead, operations             uint64
-	covered                                       uint64 // of operations, those of submissions that rules about values or themselves cover
-	completed, skipped                            uint64 // chunks of open submissions
-	buried                                        uint64 // dead letters of ended submissions
-	orphaned                                      uint64 // reservations of ended submissions
+	covered                                       [2]uint64 // of operations, by book those of submissions that rules about values or themselves cover
+	completed, skipped                            uint64    // chunks of open submissions
+	buried                                        uint64    // dead letters of ended submissions
+	orphaned                                      uint64    // reservations of ended submissions
 	inserted, reserved, done, failed              uint64
 	expired, released, submissions, submissionEnd uint64
 	commits, commitBytes                          uint64

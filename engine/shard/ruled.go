@@ -80,22 +80,24 @@ func (m *machine) settleRules() {
 	}
 }
 
-// ruled is told whenever rules begin or cease to cover a shown submission.
-func (m *machine) ruled(sub *backlog.Submission, before, after queue.Ruling) {
+// ruled is told whenever in a book rules begin or cease to cover a shown submission.
+func (m *machine) ruled(sub *backlog.Submission, book int, before, after queue.Ruling) {
 	r := sub.Data.(*record)
 	operations := uint64(sub.Available()) * uint64(r.details().operations)
 	if before != queue.Unruled {
-		m.stats.covered -= operations
+		m.stats.covered[book] -= operations
 	}
 	if after != queue.Unruled {
-		m.stats.covered += operations
+		m.stats.covered[book] += operations
 	}
 }
 
 // cover counts operations of a shown submission that rules cover.
 func (m *machine) cover(r *record, by uint64) {
-	if r.sub.Counted() != queue.Unruled {
-		m.stats.covered += by
+	for book := range m.stats.covered {
+		if r.sub.Counted(book) != queue.Unruled {
+			m.stats.covered[book] += by
+		}
 	}
 }
 
@@ -104,7 +106,7 @@ func (m *machine) operations() uint64 {
 	if m.backlog.Halted() {
 		return 0
 	}
-	return m.stats.operations - m.stats.covered
+	return m.stats.operations - m.stats.covered[m.backlog.Book()]
 }
 
 // covering is the rule that counts for a submission, false if none covers it.

@@ -19,6 +19,10 @@ const rulesName = "rules"
 // for each action and match: a second one takes its place and keeps its id and beginning, and if it asks for the same nothing is
 // written. created is false then. It is refused if its Until is not ahead, about a submission that is not open, and beyond MaxRules.
 func (s *Shard) SetRule(r queue.Rule) (set queue.Rule, created bool, err error) {
+	s.ordering.Lock()
+	defer s.ordering.Unlock()
+	counted := s.draft(r.Match, func(now queue.Ruling) queue.Ruling { return max(now, r.Ruling()) })
+	defer s.reconcile(counted)
 	now := s.now()
 	s.mu.Lock()
 	m := s.m
@@ -75,6 +79,15 @@ func (s *Shard) revoke(id queue.RuleID) {
 // LiftRule ends a rule, durably; what it alone covered is handed out from then on, to those who wait at once. was is false if it had ended
 // before: that is no mistake. An id that was never given is one.
 func (s *Shard) LiftRule(id queue.RuleID) (lifted queue.Rule, was bool, err error) {
+	s.ordering.Lock()
+	defer s.ordering.Unlock()
+	if lifted, was = s.Rule(id); was {
+		other := queue.Pause
+		if lifted.Action == queue.Pause {
+			other = queue.Block
+		}
+		defer s.reconcile(s.draft(lifted.Match, func(queue.Ruling) queue.Ruling { return s.m.rules.Only(other, lifted.Match) }))
+	}
 	now := s.now()
 	s.mu.Lock()
 	lifted, was = s.m.rules.ByID(id)
@@ -101,21 +114,56 @@ func (s *Shard) LiftRule(id queue.RuleID) (lifted queue.Rule, was bool, err erro
 	return lifted, was, nil
 }
 
+// draft counts beforehand, slice by slice, what a value comes under if what rules say of it becomes what fn says, so that the change itself
+// is one step. It returns the machine that has the draft, nil if there is none; reconcile has to follow.
+func (s *Shard) draft(match queue.RuleMatch, fn func(now queue.Ruling) queue.Ruling) (in *machine) {
+	if match.Whole() || match.Submission != 0 {
+		return nil
+	}
+	s.mu.Lock()
+	if s.usable() == nil {
+		now := s.m.rules.On(match)
+		if ruling := fn(now); ruling != now {
+			in = s.m
+			in.backlog.Draft(match.Entry, ruling)
+		}
+	}
+	s.mu.Unlock()
+	s.slicesOf(in, func(from int) int { return in.backlog.Prepare(from, countMost) })
+	return in
+}
+
+// countMost is how many submissions one hold of the mutex enters into a book.
+const countMost = 2000
+
+// reconcile ends a draft, whether or not it came to anything.
+func (s *Shard) reconcile(in *machine) {
+	s.slicesOf(in, func(from int) int { return in.backlog.Reconcile(from, countMost) })
+}
+
+// slicesOf calls fn in holds of the mutex, first with -1, then with what it returned, until that is 0 or the machine is gone; nil is.
+func (s *Shard) slicesOf(in *machine, fn func(from int) (next int)) {
+	for from, more := -1, in != nil; more; more = from != 0 {
+		s.mu.Lock()
+		if s.m != in {
+			s.mu.Unlock()
+			return
+		}
+		from = fn(from)
+		s.mu.Unlock()
+	}
+}
+
 // shelve puts what has a value, and is held back, behind shut gates, slice by slice, so that no reserve has to: nothing depends on
 // when it is done.
 func (s *Shard) shelve(match queue.RuleMatch) {
 	if match.Whole() || match.Submission != 0 {
 		return
 	}
-	for from, more := -1, true; more; more = from != 0 {
-		s.mu.Lock()
-		if s.usable() != nil {
-			s.mu.Unlock()
-			return
-		}
-		from = s.m.backlog.Shelve(match.Entry, from, shelveMost)
-		s.mu.Unlock()
-	}
+	s.mu.Lock()
+	in := s.m
+	s.mu.Unlock()
+	s.slicesOf(in, func(from int) int { return in.backlog.Shelve(match.Entry, from, shelveMost) })
 }
 
 // Rules lists the rules by ascending id. The list must not be changed.

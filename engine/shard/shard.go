@@ -61,6 +61,7 @@ type Shard struct {
 	views    []*backlog.View // of the plan being followed
 	stirred  []*backlog.View // being served
 	windows  sync.Pool       // *windowScratch
+	ordering sync.Mutex      // held while a rule is set or lifted; before mu
 	closed   bool
 	broken   error // a reload failed: nothing works until Heal succeeds
 

@@ -1,0 +1,66 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// auditRules compares what rules cover, submission by submission as the rules say it, with what is counted: in all, for each value, and
+// of operations.
+func (m *machine) auditRules() error {
+	var found []error
+	var all backlog.Amounts
+	operations := uint64(0)
+	values := map[queue.MetaEntry]backlog.Amounts{}
+	m.backlog.Each(func(sub *backlog.Submission) bool {
+		r := sub.Data.(*record)
+		want := queue.Unruled
+		if rule, covered := m.covering(r); covered {
+			want = rule.Ruling()
+		}
+		if got := sub.Ruling(); got != want {
+			found = append(found, fmt.Errorf("submission %s: it counts as under ruling %d, the rules say %d", r.id, got, want))
+		}
+		if r.parked {
+			return true
+		}
+		available := uint64(sub.Available())
+		if want == queue.Unruled {
+			operations += available * uint64(r.details().operations)
+		}
+		count(&all, want, available)
+		for _, entry := range sub.Meta() {
+			n := values[entry]
+			count(&n, want, available)
+			values[entry] = n
+		}
+		return true
+	})
+	if got := m.backlog.Amounts(); got != all {
+		found = append(found, fmt.Errorf("available: %+v are counted, %+v there", got, all))
+	}
+	if got := m.operations(); got != operations {
+		found = append(found, fmt.Errorf("operations of what is ready: %d are counted, %d there", got, operations))
+	}
+	for entry, want := range values {
+		v := m.backlog.Value(entry.Key, entry.Value)
+		if got := (backlog.Amounts{Ready: v.Available, Paused: v.Paused, Blocked: v.Blocked}); got != want {
+			found = append(found, fmt.Errorf("%s=%s: %+v are counted, %+v there", entry.Key, entry.Value, got, want))
+		}
+	}
+	return errors.Join(found...)
+}
+
+func count(a *backlog.Amounts, ruling queue.Ruling, by uint64) {
+	switch ruling {
+	case queue.PausedByRule:
+		a.Paused += by
+	case queue.BlockedByRule:
+		a.Blocked += by
+	default:
+		a.Ready += by
+	}
+}
