@@ -57,6 +57,9 @@ func (m *machine) dueSchedules(now queue.Time) (looks []scheduleLook) {
 			continue
 		}
 		m.schedules.earliest = now
+		if last := m.live(sch.lastID); last != nil && last.ending && m.overlaps(sch) {
+			continue // in a moment it is known whether it has ended
+		}
 		if sch.asOf == 0 || sch.asOf > now || sch.next == 0 || sch.rhythm.due(sch.next) > sch.asOf {
 			sch.asOf = now
 		}
@@ -107,7 +110,7 @@ func (s *Shard) emitOne(l *scheduleLook, now queue.Time) {
 			sch.lookAt = now.Add(emitAgain)
 			s.options.Logger.Error("a schedule cannot write what it inserts; it is tried again", "queue", s.options.Queue, "schedule", sch.name, "error", err)
 		}
-		if err != nil || !l.still(s) {
+		if err != nil || !l.still(s) || !m.emits(sch) {
 			s.mu.Unlock()
 			return // what was written is nobody's, and is swept away at the next start
 		}

@@ -152,6 +152,15 @@ func (m *machine) stir(r *record) {
 	}
 }
 
+// stirHeld has the schedules looked at that a rule kept from emitting.
+func (m *machine) stirHeld() {
+	for _, sch := range m.schedules.byName {
+		if sch.held {
+			m.aim(sch)
+		}
+	}
+}
+
 // failedRun pauses the schedule of a submission that fails, if it is to be. The caller encodes the end beside it.
 func (m *machine) failedRun(r *record, reason string, now queue.Time) {
 	name := r.details().schedule
