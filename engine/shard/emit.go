@@ -131,8 +131,11 @@ func (m *machine) occupy(sch *scheduled) {
 	m.batch.schedules = append(m.batch.schedules, sch)
 }
 
-// emits says whether no rule keeps what the schedule inserts from being worked on.
+// emits says whether the queue takes what the schedule inserts, and no rule keeps it from being worked on.
 func (m *machine) emits(sch *scheduled) bool {
+	if m.settings.Draining {
+		return false
+	}
 	_, covered := m.rules.Covering(0, sch.rhythm.def.Template.Meta)
 	return !covered
 }

@@ -152,6 +152,19 @@ func (m *machine) stir(r *record) {
 	}
 }
 
+// nextTick is when the first schedule that nothing keeps from emitting is due, or was; 0: none is.
+func (m *machine) nextTick() (first queue.Time) {
+	for _, sch := range m.schedules.byName {
+		if !sch.made || !sch.enabled || sch.held || sch.broken != nil || sch.next == 0 {
+			continue
+		}
+		if due := sch.rhythm.due(sch.next); first == 0 || due < first {
+			first = due
+		}
+	}
+	return first
+}
+
 // stirHeld has the schedules looked at that a rule kept from emitting.
 func (m *machine) stirHeld() {
 	for _, sch := range m.schedules.byName {
