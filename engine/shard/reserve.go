@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -196,7 +195,7 @@ func (s *Shard) reservePlain(ctx context.Context, q *Request, dst []queue.Reserv
 	for len(*got) < q.Max {
 		now, seed := s.now(), s.options.Seed()
 		s.mu.Lock()
-		if err := s.usable(); err != nil {
+		if err := s.handsOut(now); err != nil {
 			s.m.undo(*got)
 			s.mu.Unlock()
 			s.givePicks(got)
@@ -407,83 +406,4 @@ func (s *Shard) readInline(ctx context.Context, picks []pick, dst []queue.Reserv
 		dst[i].Content.Bytes = contents[i]
 	}
 	return nil
-}
-
-// dueItem says what a due entry still stands for.
-func (m *machine) dueItem(d due) (r *record, t *try) {
-	r = m.liveSeq(d.seq)
-	if r == nil || d.whole || d.ends {
-		return r, nil
-	}
-	if t = r.tries[d.index]; t == nil || !t.waiting || t.notBefore > d.at {
-		return r, nil
-	}
-	return r, t
-}
-
-// tick does what the time demands: expires reservations, and offers what waited until now. At most `most` of each; it
-// says whether more is due.
-func (m *machine) tick(now queue.Time, most int, slots []uint32) (more bool) {
-	m.keys.expire(now)
-	m.endRules(now)
-	left := m.sweep(most) == most || m.reconsider(most, now) == most
-	slots = m.holds.Expired(slots[:0], now, most)
-	for _, slot := range slots {
-		m.expire(slot, now)
-	}
-	n := 0
-	for ; n < most; n++ {
-		d, there := m.due.first()
-		if !there || d.at > now {
-			break
-		}
-		m.due.pop()
-		m.promote(d, now)
-	}
-	return left || len(slots) == most || n == most
-}
-
-// expire encodes that a deadline passed; the chunk stays shielded until that is committed.
-func (m *machine) expire(slot uint32, now queue.Time) {
-	h := m.holds.At(slot)
-	r := m.liveSeq(h.Seq)
-	if r == nil {
-		return // the submission has ended, and sweep comes to it
-	}
-	m.batch.mark(slot, h.Sequence)
-	m.stats.expired++
-	if r.ending {
-		return // what is being written decides; should it fail, the deadline is watched again
-	}
-	op := m.tried(r, h.Index, journal.Expired, now)
-	op.Epoch, op.Sequence = h.Epoch, h.Sequence
-	op.Error = "the reservation's deadline passed"
-	if op.Attempts >= m.maxAttempts(r) || op.Expiries >= m.settings.MaxExpiries {
-		h.State = reserver.Dying
-		m.exhausted(r, op, now)
-		return
-	}
-	op.NotBefore = m.backoff(m.settings.ExpiryBackoff, int(op.Expiries), now)
-	m.encode(now).Return(op)
-}
-
-// promote offers what waited, and ends what was to be done by now.
-func (m *machine) promote(d due, now queue.Time) {
-	r, t := m.dueItem(d)
-	switch {
-	case r == nil:
-	case d.ends && m.spare(r, now):
-	case d.ends:
-		m.close(r, queue.Expired, "its dead_deadline passed", now)
-	case d.whole && r.parked:
-		r.parked = false
-		m.stats.parked -= uint64(r.sub.Available())
-		m.show(r)
-	case t != nil:
-		if _, held := m.holds.Find(r.seq, d.index); held {
-			return // a late completion is on its way
-		}
-		m.undelay(r, t)
-		m.putBack(r, d.index)
-	}
 }
