@@ -107,7 +107,7 @@ func (s *Shard) emitOne(l *scheduleLook, now queue.Time) {
 		err := s.writeEmissions(inserts, template)
 		s.mu.Lock()
 		if err != nil {
-			sch.lookAt = now.Add(emitAgain)
+			sch.asOf, sch.lookAt = 0, now.Add(emitAgain)
 			s.options.Logger.Error("a schedule cannot write what it inserts; it is tried again", "queue", s.options.Queue, "schedule", sch.name, "error", err)
 		}
 		if err != nil || !l.still(s) || !m.emits(sch) {

@@ -196,6 +196,7 @@ func (m *machine) failedRun(r *record, reason string, now queue.Time) {
 func (m *machine) unbusy(b *batch) {
 	for _, sch := range b.schedules {
 		sch.settled()
+		sch.asOf = 0 // it may be long until it is tried again
 		if !sch.made && m.schedules.byName[sch.name] == sch {
 			delete(m.schedules.byName, sch.name)
 		}
