@@ -81,6 +81,13 @@ func (m *metrics) describeGauges() {
 		}
 		return 0
 	})
+	gauge("quern_schedules", "Schedules, in whatever state.", func(s *queue.Stats) uint64 { return s.Schedules })
+	m.plain(prometheus.GaugeValue, "quern_schedule_lag_seconds", "How long the oldest tick is due that nothing but the server keeps from being emitted, in seconds.", func(s *queue.Stats, now queue.Time) float64 {
+		if s.NextTick == 0 {
+			return 0
+		}
+		return max(now.Sub(s.NextTick).Seconds(), 0)
+	})
 	m.plain(prometheus.GaugeValue, "quern_oldest_available_seconds", "Age of the oldest submission with a ready chunk, in seconds.", func(s *queue.Stats, now queue.Time) float64 {
 		if s.OldestReady == 0 {
 			return 0
@@ -98,6 +105,11 @@ func (m *metrics) describeCounters() {
 		word{"failed", func(s *queue.Stats) uint64 { return s.FailedTotal }},
 		word{"expired", func(s *queue.Stats) uint64 { return s.ExpiredTotal }},
 		word{"released", func(s *queue.Stats) uint64 { return s.ReleasedTotal }})
+	m.labelled(prometheus.CounterValue, "quern_schedule_ticks_total", "Ticks of schedules, by what became of them: emitted, dropped by missed (skip or once), late (beyond the limit or window of all) or overlap.", "outcome",
+		word{"emitted", func(s *queue.Stats) uint64 { return s.Ticks.Emitted }},
+		word{"missed", func(s *queue.Stats) uint64 { return s.Ticks.Missed }},
+		word{"late", func(s *queue.Stats) uint64 { return s.Ticks.Late }},
+		word{"overlap", func(s *queue.Stats) uint64 { return s.Ticks.Overlapped }})
 	counter("quern_chunks_inserted_total", "Chunks inserted.", func(s *queue.Stats) uint64 { return s.InsertedTotal })
 	counter("quern_submissions_inserted_total", "Submissions inserted.", func(s *queue.Stats) uint64 { return s.SubmissionsInsertedTotal })
 	counter("quern_reservations_expired_total", "Reservations whose deadline passed.", func(s *queue.Stats) uint64 { return s.ExpiredTotal })

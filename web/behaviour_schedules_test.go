@@ -199,6 +199,80 @@ func TestBehaviour083CatchingUpIsBounded(t *testing.T) {
 	}
 }
 
+// Given a rule on the queue or on what a schedule inserts, it emits nothing; when the rule is lifted, or ends by itself, the policy for
+// missed ticks applies. A pause of the schedule itself and a draining queue do the same.
+func TestBehaviour084RulesKeepSchedulesFromEmitting(t *testing.T) {
+	t.Parallel()
+	for name, keep := range map[string]func(*scene) (lift func()){
+		"pause of the queue": func(s *scene) func() {
+			r := s.setRule("", api.ActionPause, onQueue())
+			return func() { s.liftRule("", r) }
+		},
+		"block of the tenant": func(s *scene) func() {
+			r := s.setRule("", api.ActionBlock, onTenant("a"))
+			return func() { s.liftRule("", r) }
+		},
+		"pause that ends": func(s *scene) func() {
+			s.setRule("", api.ActionPause, onTenant("a"), func(r *api.RuleRequest) { r.Until = api.At(s.now().Add(5*time.Hour + 10*time.Minute)) })
+			return func() { s.advance(10 * time.Minute) }
+		},
+		"pause of the schedule": func(s *scene) func() {
+			for _, name := range []string{"once", "all", "skip"} {
+				s.do("POST", schedulePath(name, "/pause?reason=holidays"), nil, http.StatusOK, nil)
+			}
+			return func() {
+				for _, name := range []string{"once", "all", "skip"} {
+					s.do("POST", schedulePath(name, "/resume"), nil, http.StatusOK, nil)
+				}
+			}
+		},
+		"draining": func(s *scene) func() {
+			s.queue("", api.QueueSettingsInput{Draining: some(true)})
+			return func() {
+				s.queue("", api.QueueSettingsInput{})
+				s.advance(time.Second)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSceneAt(t, time.Date(2026, 1, 5, 8, 30, 0, 0, time.UTC))
+			for _, missed := range []string{api.MissedOnce, api.MissedAll, api.MissedSkip} {
+				d := cron("@hourly")
+				d.Missed, d.CatchupWindowMS, d.Template.Meta = missed, (24 * time.Hour).Milliseconds(), api.Meta{"t": api.Text("a")}
+				s.schedule(missed, d)
+			}
+			other := cron("@hourly")
+			other.Template.Meta = api.Meta{"t": api.Text("b")}
+			s.schedule("other", other)
+			lift := keep(s)
+			for range 5 {
+				s.advance(time.Hour)
+				if name == "block of the tenant" {
+					s.reopen(0)
+				}
+			}
+			for _, missed := range []string{"once", "all", "skip"} {
+				s.wantRuns(missed)
+				state := s.scheduleNow(missed).State
+				if want := map[bool]string{true: api.SchedulePaused, false: api.ScheduleHeld}[name == "pause of the schedule"]; state != want {
+					t.Errorf("%s is %s, want %s", missed, state, want)
+				}
+			}
+			if n := len(s.runs("other")); (n == 0) != (name == "pause of the queue" || name == "draining") {
+				t.Errorf("the schedule of the other tenant emitted %d times", n)
+			}
+			lift()
+			s.settle()
+			s.wantRuns("once", "13:00:00")
+			s.wantRuns("all", "09:00:00", "10:00:00", "11:00:00", "12:00:00", "13:00:00")
+			s.wantRuns("skip")
+			s.wantSkipped("once", 4, 0, 0)
+			s.wantSkipped("skip", 5, 0, 0)
+		})
+	}
+}
+
 // Given overlap skip and the submission before still open, nothing is emitted, and that is counted; buffer_one emits once it ended.
 func TestBehaviour085Overlap(t *testing.T) {
 	t.Parallel()

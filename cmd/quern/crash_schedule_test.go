@@ -12,11 +12,11 @@ import (
 	"github.com/quern-queue/quern/sdk/client"
 )
 
-// The server is killed with SIGKILL again and again while schedules are due every second, with and without contents of their own to
+// Given a crash between emission and bookkeeping: the server is killed with SIGKILL again and again while schedules are due every second, with and without contents of their own to
 // write. Each tick has exactly one submission then, none is left out, and the counters say the same.
 //
 // QUERN_CRASH_ROUNDS and QUERN_CRASH_SEED are as for TestKillNine; the rounds are a quarter here.
-func TestKillNineSchedules(t *testing.T) {
+func TestBehaviour080KillNineSchedules(t *testing.T) {
 	t.Parallel()
 	rounds, seed := envNumber(t, "QUERN_CRASH_ROUNDS", 120)/4, envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())
 	if testing.Short() {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // schedules have time zones, and the machine may have none: docs/decisions/0020-schedules.md
 )
 
 func main() {

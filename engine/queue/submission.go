@@ -222,6 +222,9 @@ type Stats struct {
 	CommitsTotal, CommitBytesTotal uint64
 	OldestReady                    Time   // creation of the oldest submission with a ready chunk; 0 when none
 	OperationsWaiting              uint64 // journal operations that are not committed yet
+	Schedules                      uint64
+	Ticks                          ScheduleCounts // of all schedules, since the server started
+	NextTick                       Time           // when the first schedule that may emit is due, or was; 0: none
 	JournalBytes                   uint64
 	StoreBytes                     uint64
 	DiskFull                       bool

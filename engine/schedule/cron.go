@@ -194,7 +194,30 @@ func (c *cron) timeUpTo(second int) int {
 	return -1
 }
 
-// perDay is how many ticks a fitting day has when no clock changes.
-func (c *cron) perDay() int64 {
-	return int64(bits.OnesCount64(c.hours.bits)) * int64(bits.OnesCount64(c.minutes.bits)) * int64(bits.OnesCount64(c.seconds.bits))
+// inDays counts the fitting times from one midnight up to another.
+func (c *cron) inDays(midnight, end int64) (n int64) {
+	perDay := int64(bits.OnesCount64(c.hours.bits)) * c.perHour()
+	for {
+		wall, ok := c.atOrAfter(midnight)
+		if !ok || wall >= end {
+			return n
+		}
+		n += perDay
+		midnight = wall - wall%day + day
+	}
+}
+
+// inHours counts the fitting times from one full hour up to another of the same day.
+func (c *cron) inHours(from, end int64) (n int64) {
+	for ; from < end; from += hour {
+		if wall, ok := c.atOrAfter(from); ok && wall < from+hour {
+			n += c.perHour()
+		}
+	}
+	return n
+}
+
+// perHour is how many fitting times an hour has that fits.
+func (c *cron) perHour() int64 {
+	return int64(bits.OnesCount64(c.minutes.bits)) * int64(bits.OnesCount64(c.seconds.bits))
 }

@@ -184,8 +184,8 @@ func (s *Spec) missingUpTo(z zone, upTo int64) (int64, bool) {
 	return z.start, true
 }
 
-// Count is how many ticks there are after `after` up to and including upTo. Whole days are counted at once, so that a spec of every
-// second that was not looked at for a year costs no more than one of every hour.
+// Count is how many ticks there are after `after` up to and including upTo. Whole days and hours are counted at once, so that a spec of
+// every second that was not looked at for a year costs little more than one of every hour.
 func (s *Spec) Count(after, upTo time.Time) (n int64) {
 	if !upTo.After(after) {
 		return 0
@@ -201,7 +201,7 @@ func (s *Spec) Count(after, upTo time.Time) (n int64) {
 	}
 	last := upTo.Unix()
 	for at := after.Unix(); ; {
-		if skipped, ticks := s.wholeDays(at, last); skipped > at {
+		if skipped, ticks := s.whole(at, last); skipped > at {
 			at, n = skipped, n+ticks
 			continue
 		}
@@ -214,22 +214,20 @@ func (s *Spec) Count(after, upTo time.Time) (n int64) {
 	}
 }
 
-// wholeDays counts the ticks after `at` in days that lie whole between there and `last` and within a stretch whose start, with what
-// clocks do there, is long past. It returns the end of these days, or `at` when it is not the last second of a day.
-func (s *Spec) wholeDays(at, last int64) (skipped, ticks int64) {
+const hour = 60 * 60
+
+// whole counts the ticks after `at` in days, or at least hours, that lie whole between there and `last` and within one stretch, behind what
+// clocks do at its start. It returns the end of these, or `at` when there are none.
+func (s *Spec) whole(at, last int64) (skipped, ticks int64) {
 	z := s.zoneAt(at + 1)
 	wall := at + 1 + z.offset
-	if wall%day != 0 || z.start != math.MinInt64 && at-z.start < 2*day {
+	if wall%hour != 0 || z.start != math.MinInt64 && at+1-z.start < max(z.before-z.offset, z.offset-z.before) {
 		return at, 0
 	}
 	end := min(last, z.end-1) + z.offset + 1
-	end -= end % day
-	for midnight := wall; ; {
-		tick, ok := s.cron.atOrAfter(midnight)
-		if !ok || tick >= end {
-			return max(at, end-z.offset-1), ticks
-		}
-		ticks += s.cron.perDay()
-		midnight = tick - tick%day + day
+	if midnight := end - end%day; wall%day == 0 && midnight > wall {
+		return midnight - z.offset - 1, s.cron.inDays(wall, midnight)
 	}
+	end = min(end-end%hour, wall-wall%day+day)
+	return max(at, end-z.offset-1), s.cron.inHours(wall, end)
 }

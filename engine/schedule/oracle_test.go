@@ -245,7 +245,7 @@ func TestCountOverYears(t *testing.T) {
 	from := time.Date(2024, 2, 27, 13, 7, 9, 0, time.UTC)
 	for _, c := range []struct{ text, zone string }{
 		{"*/10 2 * * *", "Europe/Amsterdam"}, {"30 2 * * *", "Australia/Lord_Howe"}, {"0 0 L * *", "UTC"}, {"15 */5 * * MON", "Africa/Cairo"}, {"@every 7h", "UTC"},
-		{"20,40 59 23 * * *", "America/New_York"}, {"0 12 29 2 *", "Asia/Kolkata"}, {"@at 2025-01-01T00:00:00Z", "UTC"},
+		{"20,40 59 23 * * *", "America/New_York"}, {"*/20 */30 1-3 * * *", "Australia/Lord_Howe"}, {"0 30 1,2 * * SUN", "Europe/Amsterdam"}, {"0 12 29 2 *", "Asia/Kolkata"}, {"@at 2025-01-01T00:00:00Z", "UTC"},
 	} {
 		s := mustParse(t, c.text, c.zone)
 		for _, years := range []int{0, 1, 3} {

@@ -57,6 +57,9 @@ func (m *machine) dueSchedules(now queue.Time) (looks []scheduleLook) {
 			continue
 		}
 		m.schedules.earliest = now
+		if last := m.live(sch.lastID); last != nil && last.ending && m.overlaps(sch) {
+			continue // in a moment it is known whether it has ended
+		}
 		if sch.asOf == 0 || sch.asOf > now || sch.next == 0 || sch.rhythm.due(sch.next) > sch.asOf {
 			sch.asOf = now
 		}
@@ -104,10 +107,10 @@ func (s *Shard) emitOne(l *scheduleLook, now queue.Time) {
 		err := s.writeEmissions(inserts, template)
 		s.mu.Lock()
 		if err != nil {
-			sch.lookAt = now.Add(emitAgain)
+			sch.asOf, sch.lookAt = 0, now.Add(emitAgain)
 			s.options.Logger.Error("a schedule cannot write what it inserts; it is tried again", "queue", s.options.Queue, "schedule", sch.name, "error", err)
 		}
-		if err != nil || !l.still(s) {
+		if err != nil || !l.still(s) || !m.emits(sch) {
 			s.mu.Unlock()
 			return // what was written is nobody's, and is swept away at the next start
 		}
@@ -128,8 +131,11 @@ func (m *machine) occupy(sch *scheduled) {
 	m.batch.schedules = append(m.batch.schedules, sch)
 }
 
-// emits says whether no rule keeps what the schedule inserts from being worked on.
+// emits says whether the queue takes what the schedule inserts, and no rule keeps it from being worked on.
 func (m *machine) emits(sch *scheduled) bool {
+	if m.settings.Draining {
+		return false
+	}
 	_, covered := m.rules.Covering(0, sch.rhythm.def.Template.Meta)
 	return !covered
 }

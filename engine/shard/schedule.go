@@ -152,6 +152,28 @@ func (m *machine) stir(r *record) {
 	}
 }
 
+// nextTick is when the first schedule that nothing keeps from emitting is due, or was; 0: none is.
+func (m *machine) nextTick() (first queue.Time) {
+	for _, sch := range m.schedules.byName {
+		if !sch.made || !sch.enabled || sch.held || sch.broken != nil || sch.next == 0 {
+			continue
+		}
+		if due := sch.rhythm.due(sch.next); first == 0 || due < first {
+			first = due
+		}
+	}
+	return first
+}
+
+// stirHeld has the schedules looked at that a rule kept from emitting.
+func (m *machine) stirHeld() {
+	for _, sch := range m.schedules.byName {
+		if sch.held {
+			m.aim(sch)
+		}
+	}
+}
+
 // failedRun pauses the schedule of a submission that fails, if it is to be. The caller encodes the end beside it.
 func (m *machine) failedRun(r *record, reason string, now queue.Time) {
 	name := r.details().schedule
@@ -174,6 +196,7 @@ func (m *machine) failedRun(r *record, reason string, now queue.Time) {
 func (m *machine) unbusy(b *batch) {
 	for _, sch := range b.schedules {
 		sch.settled()
+		sch.asOf = 0 // it may be long until it is tried again
 		if !sch.made && m.schedules.byName[sch.name] == sch {
 			delete(m.schedules.byName, sch.name)
 		}
