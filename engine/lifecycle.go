@@ -6,11 +6,14 @@ import (
 	"github.com/quern-queue/quern/engine/shard"
 )
 
+// Work is how the life-cycle worker of a queue is doing.
+type Work = shard.Work
+
 // Lifecycle tells how the life-cycle worker of a queue is doing. All of it is kept as counters; asking costs little.
-func (e *Engine) Lifecycle(queueName string) (shard.Work, error) {
+func (e *Engine) Lifecycle(queueName string) (Work, error) {
 	q, err := e.queue(queueName)
 	if err != nil {
-		return shard.Work{}, err
+		return Work{}, err
 	}
 	return q.shard.Work(), nil
 }
@@ -28,7 +31,7 @@ func (e *Engine) RetryParked(queueName string) (int, error) {
 
 // lifecycleMetrics show the life-cycle workers to Prometheus.
 type lifecycleMetrics struct {
-	lag, degraded, slices                     *prometheus.Desc // by queue
+	lag, degraded, slices, suspects, slots    *prometheus.Desc // by queue, suspects also by state
 	pending, actions, parked, failed, success *prometheus.Desc // by queue and kind, actions also by outcome
 }
 
@@ -40,6 +43,8 @@ func newLifecycleMetrics() lifecycleMetrics {
 		lag:      desc("lag_seconds", "Since when the oldest overdue action of the life-cycle worker is due, in seconds."),
 		degraded: desc("degraded", "1 while inserts are refused because the life-cycle worker's commits fail again and again."),
 		slices:   desc("slices_total", "Slices of actions of one kind that came through."),
+		suspects: desc("suspects", "Chunks whose last try burnt a reservation: shelved (held back), or lent (offered or held).", "state"),
+		slots:    desc("consumer_slots", "Live consumer slots, of which suspects may have a share: reservations held, smoothed."),
 		pending:  desc("pending", "Entries that wait for their time, by kind.", "kind"),
 		actions:  desc("actions_total", "Actions by kind and outcome: done, or stale when they were not needed any more.", "kind", "outcome"),
 		parked:   desc("parked", "Actions that are left alone after they failed again and again, by kind.", "kind"),
@@ -49,7 +54,7 @@ func newLifecycleMetrics() lifecycleMetrics {
 }
 
 func (m *lifecycleMetrics) describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.lag, m.degraded, m.slices, m.pending, m.actions, m.parked, m.failed, m.success} {
+	for _, d := range []*prometheus.Desc{m.lag, m.degraded, m.slices, m.suspects, m.slots, m.pending, m.actions, m.parked, m.failed, m.success} {
 		ch <- d
 	}
 }
@@ -63,6 +68,9 @@ func (m *lifecycleMetrics) collect(send func(*prometheus.Desc, prometheus.ValueT
 	send(m.lag, prometheus.GaugeValue, w.Lag.Seconds())
 	send(m.degraded, prometheus.GaugeValue, degraded)
 	send(m.slices, prometheus.CounterValue, float64(w.Slices))
+	send(m.suspects, prometheus.GaugeValue, float64(w.Suspects.Shelved), "shelved")
+	send(m.suspects, prometheus.GaugeValue, float64(w.Suspects.Lent), "lent")
+	send(m.slots, prometheus.GaugeValue, w.Suspects.Slots)
 	for i := range w.Kinds {
 		k := &w.Kinds[i]
 		name := k.Kind.String()

@@ -22,14 +22,16 @@ func validQueueName(name string) error {
 
 func validSettings(s *queue.Settings) error {
 	switch {
-	case s.MaxAttempts < 1 || s.MaxAttempts > queue.MaxMaxAttempts:
-		return queue.Invalid("/max_attempts", "is %d; 1 to %d are allowed", s.MaxAttempts, queue.MaxMaxAttempts)
-	case s.MaxExpiries < 1 || s.MaxExpiries > queue.MaxMaxExpiries:
-		return queue.Invalid("/max_expiries", "is %d; 1 to %d are allowed", s.MaxExpiries, queue.MaxMaxExpiries)
+	case s.MaxAttempts > queue.MaxMaxAttempts:
+		return queue.Invalid("/max_attempts", "is %d; 0 (no limit) to %d are allowed", s.MaxAttempts, queue.MaxMaxAttempts)
+	case s.MaxExpiries > queue.MaxMaxExpiries:
+		return queue.Invalid("/max_expiries", "is %d; 0 (no limit) to %d are allowed", s.MaxExpiries, queue.MaxMaxExpiries)
 	case s.OnExhausted < queue.FailSubmission || s.OnExhausted > queue.Skip:
 		return queue.Invalid("/on_exhausted", "must be fail_submission, dead_letter or skip")
 	case s.MaxReservation < queue.MinReservation || s.MaxReservation > queue.MaxReservation:
 		return queue.Invalid("/max_reservation_ms", "is %d; %d to %d are allowed", s.MaxReservation.Milliseconds(), queue.MinReservation.Milliseconds(), queue.MaxReservation.Milliseconds())
+	case !(s.SuspectShare >= 0 && s.SuspectShare <= 1):
+		return queue.Invalid("/suspect_share", "is %g; 0 (behind all other work) to 1 (no limit) are allowed", s.SuspectShare)
 	case s.ReservationTimeout < queue.MinReservation || s.ReservationTimeout > s.MaxReservation:
 		return queue.Invalid("/reservation_timeout_ms", "is %d; %d to max_reservation_ms (%d) are allowed", s.ReservationTimeout.Milliseconds(), queue.MinReservation.Milliseconds(), s.MaxReservation.Milliseconds())
 	case s.Retention < 0 || s.Retention > maxRetention:

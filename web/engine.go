@@ -53,6 +53,9 @@ type Engine interface {
 	Release(ctx context.Context, queueName string, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error)
 	Exchange(ctx context.Context, queueName string, x engine.Exchange, out *engine.Exchanged) error
 
+	Lifecycle(queueName string) (engine.Work, error)
+	RetryParked(queueName string) (int, error)
+
 	Attach(queueName, consumer string) (*engine.Attached, error)
 	Detach(queueName, consumer string) (released int, err error)
 	ReleaseConsumer(queueName, consumer string) (released int, err error)

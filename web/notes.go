@@ -11,7 +11,7 @@ import (
 // not made when one is missing or superfluous.
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
-	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes(), ruleNotes(), pageNotes()} {
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes(), ruleNotes(), pageNotes(), lifecycleNotes()} {
 		for name, n := range part {
 			all[name] = n
 		}
@@ -64,8 +64,8 @@ func queueNotes() map[string]note {
 	}
 	for _, schema := range []string{"QueueSettings", "QueueSettingsInput"} {
 		out[schema+".durability"] = oneOf("full: the disk has what an answer confirms. relaxed: a power cut may take back the last moments", "full", "relaxed")
-		out[schema+".max_attempts"] = between(1, queue.MaxMaxAttempts, "Tries per chunk")
-		out[schema+".max_expiries"] = between(1, queue.MaxMaxExpiries, "Deadlines that may pass per chunk")
+		out[schema+".max_attempts"] = between(0, queue.MaxMaxAttempts, "Tries per chunk; 0: any number")
+		out[schema+".max_expiries"] = between(0, queue.MaxMaxExpiries, "Deadlines that may pass per chunk; 0: any number")
 		out[schema+".on_exhausted"] = oneOf("What a chunk out of attempts does", "fail_submission", "dead_letter", "skip")
 		out[schema+".reservation_timeout_ms"] = between(float64(queue.MinReservation.Milliseconds()), mostMilliseconds, "Deadline of a reservation that names none")
 		out[schema+".max_reservation_ms"] = between(float64(queue.MinReservation.Milliseconds()), mostMilliseconds, "Longest a chunk may be held, extensions included")
@@ -73,6 +73,8 @@ func queueNotes() map[string]note {
 		out[schema+".expiry_backoff"] = note{text: "Delay after a deadline passed"}
 		out[schema+".consumer_grace_ms"] = between(0, float64(queue.MaxConsumerGrace.Milliseconds()), "From the end of an attached consumer's stream until what it holds is lost")
 		out[schema+".restart_grace_ms"] = between(0, float64(queue.MaxRestartGrace.Milliseconds()), "After a start nothing that a limit counts is handed out for so long, so that consumers can extend what they hold first; 0: none")
+		out[schema+".suspect_share"] = between(0, 1, "Of the live consumer slots, how much chunks whose deadline passed may have beside other work. 0: they come behind it; 1: as much as they get")
+		out[schema+".requeue"] = oneOf("Where a chunk comes back after a try in vain: at its natural place, or behind all that was ready then", "head", "tail")
 		out[schema+".draining"] = note{text: "true: inserts are refused"}
 		out[schema+".retention_seconds"] = note{text: "How long ended submissions are kept; 0: for ever"}
 	}

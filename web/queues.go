@@ -98,6 +98,15 @@ func settingsOf(in api.QueueSettingsInput) (queue.Settings, error) {
 	if in.Draining != nil {
 		out.Draining = *in.Draining
 	}
+	if in.SuspectShare != nil {
+		out.SuspectShare = *in.SuspectShare
+	}
+	if in.Requeue != nil {
+		var known bool
+		if out.Requeue, known = queue.ParseRequeue(*in.Requeue); !known {
+			return out, queue.Invalid("/settings/requeue", "must be head or tail")
+		}
+	}
 	if in.MaxExpiries != nil {
 		out.MaxExpiries = *in.MaxExpiries
 	}
@@ -164,6 +173,7 @@ func apiQueue(info engine.QueueInfo) api.Queue {
 			RetryBackoff: apiBackoff(set.RetryBackoff), ExpiryBackoff: apiBackoff(set.ExpiryBackoff),
 			RetentionSeconds: int64(set.Retention / time.Second),
 			ConsumerGraceMS:  set.ConsumerGrace.Milliseconds(), RestartGraceMS: set.RestartGrace.Milliseconds(), Draining: set.Draining,
+			SuspectShare: set.SuspectShare, Requeue: set.Requeue.String(),
 		},
 	}
 }

@@ -137,6 +137,7 @@ func (s *Server) resourceRoutes(d *document) {
 	s.ruleRoutes(d)
 	s.scheduleRoutes(d)
 	s.consumerRoutes(d)
+	s.lifecycleRoutes(d)
 }
 
 // valueRoutes are the part of the table about values of meta keys.

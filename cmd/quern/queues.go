@@ -26,6 +26,8 @@ type queueOptions struct {
 	maxAttempts        uint16
 	onExhausted        string
 	maxExpiries        uint8
+	suspectShare       float64
+	requeue            string
 	reservationTimeout time.Duration
 	maxReservation     time.Duration
 	retention          time.Duration
@@ -53,11 +55,13 @@ func (a *app) queuePutCommand() *cobra.Command {
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
 	f := c.Flags()
 	f.StringVar(&o.durability, "durability", "", "full (default): every answer is on disk; relaxed: answers come before the sync, a power cut may undo the last moments")
-	f.Uint16Var(&o.maxAttempts, "max-attempts", 0, "tries per chunk, 1 to 1000 (default 10)")
-	f.Uint8Var(&o.maxExpiries, "max-expiries", 0, "reservations of a chunk that may run out, 1 to 250 (default 3)")
+	f.Uint16Var(&o.maxAttempts, "max-attempts", 0, "tries per chunk, up to 1000; 0: any number (default 10)")
+	f.Uint8Var(&o.maxExpiries, "max-expiries", 0, "reservations of a chunk that may run out, up to 250; 0: any number (default 3)")
 	f.StringVar(&o.onExhausted, "on-exhausted", "", "what a chunk out of attempts does: fail_submission (default), dead_letter or skip")
 	f.DurationVar(&o.reservationTimeout, "reservation-timeout", 0, "how long a consumer may hold a chunk when it does not say (default 10m)")
 	f.DurationVar(&o.maxReservation, "max-reservation", 0, "how long a consumer may hold a chunk at most, extensions included, up to 24h (default 24h)")
+	f.Float64Var(&o.suspectShare, "suspect-share", 0, "of the consumers' slots, how much chunks that ran out may have beside other work, 0 to 1 (default 0.3)")
+	f.StringVar(&o.requeue, "requeue", "", "where a chunk comes back after a try in vain: head (default), its natural place; tail, behind all that is ready")
 	f.DurationVar(&o.retention, "retention", 0, "how long ended submissions are kept (default 168h)")
 	return c
 }
@@ -82,6 +86,12 @@ func (o *queueOptions) settings(given func(string) bool) api.QueueSettingsInput 
 	}
 	if given("max-reservation") {
 		s.MaxReservationMS = new(o.maxReservation.Milliseconds())
+	}
+	if given("suspect-share") {
+		s.SuspectShare = &o.suspectShare
+	}
+	if given("requeue") {
+		s.Requeue = &o.requeue
 	}
 	if given("retention") {
 		s.RetentionSeconds = new(int64(o.retention / time.Second))
@@ -149,6 +159,8 @@ func queueFields(q api.Queue) [][2]string {
 		{"max attempts", fmt.Sprint(s.MaxAttempts)},
 		{"max expiries", fmt.Sprint(s.MaxExpiries)},
 		{"on exhausted", s.OnExhausted},
+		{"suspect share", fmt.Sprint(s.SuspectShare)},
+		{"requeue", s.Requeue},
 		{"reservation timeout", milliseconds(s.ReservationTimeoutMS)},
 		{"max reservation", milliseconds(s.MaxReservationMS)},
 		{"retry back-off", backoffText(s.RetryBackoff)},

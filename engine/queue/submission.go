@@ -156,9 +156,34 @@ type Settings struct {
 	RetryBackoff       Backoff       // after a failure that names no delay
 	ExpiryBackoff      Backoff       // after a deadline passed
 	Retention          time.Duration // how long ended submissions are kept
+	SuspectShare       float64       // 0 to 1: of the live consumer slots, that chunks which expired may have beside other work; 0: they go behind it
+	Requeue            Requeue       // where chunks come back
 	ConsumerGrace      time.Duration // from the end of a consumer's stream until what it holds is lost, 0 to MaxConsumerGrace
 	RestartGrace       time.Duration // after a start nothing that a limit counts is handed out for so long, 0 to MaxRestartGrace
 	Draining           bool          // inserts are refused
+}
+
+// Requeue says where a chunk comes back after a try without success.
+type Requeue uint8
+
+// Head: at its natural place, as the strategy sees it. Tail: behind all that was ready when it came back, whatever the strategy.
+const (
+	Head Requeue = iota
+	Tail
+)
+
+var requeues = [...]string{"head", "tail"}
+
+func (r Requeue) String() string { return requeues[r] }
+
+// ParseRequeue reads the name of a place.
+func ParseRequeue(text string) (Requeue, bool) {
+	for i, name := range requeues {
+		if name == text {
+			return Requeue(i), true
+		}
+	}
+	return 0, false
 }
 
 // Durability is what an answer promises.
@@ -196,6 +221,7 @@ func DefaultSettings() Settings {
 		MaxReservation:     MaxReservation,
 		ExpiryBackoff:      Backoff{Base: time.Second, Factor: 2, Cap: 5 * time.Minute},
 		Retention:          DefaultRetention,
+		SuspectShare:       DefaultSuspectShare,
 		ConsumerGrace:      DefaultGrace,
 	}
 }

@@ -103,6 +103,7 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 	}
 	if t := r.tries[c.Index]; t != nil {
 		m.undelay(r, t)
+		m.acquit(r, t)
 		delete(r.tries, c.Index)
 	}
 	r.done++
@@ -153,6 +154,7 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 			m.timed(slot)
 		case reserver.Expiring, reserver.Dying:
 			m.acted(kindOf(&op), true)
+			m.slotGone()
 			m.revoked(r.id, slot, queue.RevokedExpired)
 		}
 		m.concluded(r, slot)
@@ -176,6 +178,7 @@ func (m *machine) returned(r *record, op journal.Returned) {
 		r.tries[op.Index] = t
 	}
 	m.undelay(r, t)
+	m.acquit(r, t)
 	t.ended(queue.Attempt{
 		Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Lost: op.Lost || op.Reason == journal.Lost, Error: op.Error,
 	})
@@ -192,6 +195,8 @@ func (m *machine) returned(r *record, op journal.Returned) {
 		m.stats.skipped++
 	case op.NotBefore > m.now:
 		m.delay(r, op.Index, t)
+	case !m.replay && m.suspicious(op.Reason):
+		m.shelve(r, op.Index, t, m.now)
 	default:
 		m.putBack(r, op.Index)
 	}
@@ -261,6 +266,7 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.stats.waiting -= uint64(r.waiting)
 	m.stats.completed -= uint64(r.done)
 	m.stats.skipped -= uint64(r.skips)
+	m.acquitAll(r)
 	m.bury(r, state)
 	r.ended = &ending{at: m.now, meta: r.sub.Meta(), reason: reason, spec: r.spec()}
 	r.ended.left = m.backlog.RemoveKeeping(r.sub)

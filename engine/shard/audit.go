@@ -46,6 +46,7 @@ func (s *Shard) auditCounts() error {
 func (m *machine) audit() error {
 	var found []error
 	var sum counters
+	var suspects suspects
 	held, graves := 0, 0
 	m.backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*record)
@@ -63,6 +64,9 @@ func (m *machine) audit() error {
 		sum.completed += uint64(r.done)
 		sum.skipped += uint64(r.skips)
 		held += int(r.holds.Len())
+		suspects.shelved += int(r.shelved)
+		suspects.lent += int(r.lent)
+		suspects.ready += int(r.ready)
 		if r.dead > 0 {
 			graves++
 		}
@@ -84,7 +88,8 @@ func (m *machine) audit() error {
 	}{
 		{"waiting", c.waiting, sum.waiting}, {"parked", c.parked, sum.parked}, {"dead", c.dead, sum.dead}, {"done", c.completed, sum.completed},
 		{"skipped", c.skipped, sum.skipped}, {"operations", c.operations, sum.operations}, {"orphaned", c.orphaned, sum.orphaned}, {"buried", c.buried, sum.buried},
-		{"reservations", uint64(m.holds.Len()), uint64(held) + sum.orphaned}, {"submissions with dead letters", m.graves.len(), uint64(graves)},
+		{"reservations", uint64(m.holds.Len()), uint64(held) + sum.orphaned}, {"shelved", uint64(m.suspects.shelved), uint64(suspects.shelved)}, {"lent", uint64(m.suspects.lent), uint64(suspects.lent)}, {"lent and ready", uint64(m.suspects.ready), uint64(suspects.ready)},
+		{"submissions with dead letters", m.graves.len(), uint64(graves)},
 	} {
 		if pair.kept != pair.now {
 			found = append(found, fmt.Errorf("%s: %d are counted, %d there", pair.name, pair.kept, pair.now))
@@ -95,7 +100,7 @@ func (m *machine) audit() error {
 
 // auditRecord: every chunk is in exactly one state, and the counts say so.
 func (m *machine) auditRecord(r *record) error {
-	var waiting, dead, skips, taken uint32
+	var waiting, dead, skips, taken, shelf, out, ready uint32
 	for index, t := range r.tries {
 		switch {
 		case t.gone() && (t.waiting || r.sub.IsAvailable(index) || m.isHeld(r, index)):
@@ -104,6 +109,15 @@ func (m *machine) auditRecord(r *record) error {
 			waiting++
 			if !m.isHeld(r, index) { // else a late completion is on its way
 				taken++
+			}
+		}
+		switch {
+		case t.suspect == shelved && t.waiting:
+			shelf++
+		case t.suspect == lent:
+			out++
+			if r.sub.IsAvailable(index) {
+				ready++
 			}
 		}
 		switch t.reason {
@@ -119,6 +133,9 @@ func (m *machine) auditRecord(r *record) error {
 	})
 	if waiting != r.waiting || dead != r.dead || skips != r.skips {
 		return fmt.Errorf("submission %s: %d wait, %d are dead, %d skipped; counted are %d, %d and %d", r.id, waiting, dead, skips, r.waiting, r.dead, r.skips)
+	}
+	if shelf != r.shelved || out != r.lent || ready != r.ready {
+		return fmt.Errorf("submission %s: %d are shelved, %d lent, %d of them not held; counted are %d, %d and %d", r.id, shelf, out, ready, r.shelved, r.lent, r.ready)
 	}
 	if all := uint64(r.sub.Available()) + uint64(taken) + uint64(r.done) + uint64(dead) + uint64(skips); all != uint64(r.chunks) {
 		return fmt.Errorf("submission %s: its states sum up to %d of %d chunks", r.id, all, r.chunks)

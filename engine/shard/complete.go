@@ -43,7 +43,7 @@ func (m *machine) completes(items []queue.CompleteItem, valid []bool, now queue.
 		case holder:
 			m.mark(slot, in)
 			m.holds.Saw(m.holds.At(slot), now)
-		case free, waiting:
+		case free, waiting, onShelf:
 			var ok bool
 			if slot, ok = m.claim(r, t, s, now); !ok {
 				dst = append(dst, queue.Result{Outcome: queue.OutcomeLost, Code: "too_many_late", Detail: "too many chunks of this submission were completed without a reservation: this one will be offered again"})

@@ -40,11 +40,22 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 			}
 		}
 	}
+	for _, d := range m.suspects.shelf[:min(looked, len(m.suspects.shelf))] {
+		if r, t := m.shelvedChunk(d); t != nil && matches(q.Plan, r.meta()) {
+			if again := now.Add(retryShelved); next == 0 || again < next {
+				next = again
+			}
+			break
+		}
+	}
 	if next != 0 {
 		return Reserved{Reason: queue.NotYetDue, RetryAfter: max(next.Sub(now), time.Millisecond)}
 	}
 	return Reserved{Reason: queue.Nothing}
 }
+
+// retryShelved is when a reserve may ask again that what is shelved would suit.
+const retryShelved = time.Second
 
 // offers says whether there is something to take, of which whoever scored wanted nothing.
 func (m *machine) offers(plan *strategy.Plan) bool {

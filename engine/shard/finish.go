@@ -33,14 +33,14 @@ func (m *machine) fails(items []queue.FailItem, now queue.Time, dst []queue.Resu
 		case s == holder:
 			m.mark(slot, m.batch)
 			m.holds.Saw(m.holds.At(slot), now)
-		case s == free && t.Epoch < m.epoch && !r.counted(t): // worked through a restart
+		case (s == free || s == onShelf) && t.Epoch < m.epoch && !r.counted(t): // worked through a restart
 			var ok bool
 			if slot, ok = m.claim(r, t, s, now); !ok {
 				dst = append(dst, queue.Result{})
 				continue
 			}
 			m.batch.mark(slot, t.Sequence)
-		case s == free || s == waiting: // the try is counted, by its deadline or by this failure's first sending
+		case s == free || s == waiting || s == onShelf: // the try is counted, by its deadline or by this failure's first sending
 			dst = append(dst, queue.Result{})
 			continue
 		default:
@@ -66,7 +66,7 @@ func (m *machine) failed(r *record, item *queue.FailItem, now queue.Time) {
 	op.Epoch, op.Sequence = item.Token.Epoch, item.Token.Sequence
 	op.Error = clip(item.Error, queue.MaxErrorBytes)
 	switch {
-	case item.Fatal || op.Attempts >= m.maxAttempts(r):
+	case item.Fatal || m.spent(r, &op):
 		m.exhausted(r, op, now)
 		return
 	case item.RetryAt != 0:
@@ -87,12 +87,18 @@ func (m *machine) tried(r *record, index uint32, reason journal.ReturnReason, no
 		op.Consumer, op.Held = m.holds.Consumer(h), uint32(min(max(now-h.Reserved, 0), math.MaxUint32))
 	}
 	if t := r.tries[index]; t != nil {
-		op.Attempts, op.Expiries = t.attempts+1, t.expiries
+		op.Attempts, op.Expiries = max(t.attempts, t.attempts+1), t.expiries
 	}
 	if reason == journal.Expired {
-		op.Expiries++
+		op.Expiries = max(op.Expiries, op.Expiries+1)
 	}
 	return op
+}
+
+// spent says whether that was a chunk's last try. A limit of 0 is none.
+func (m *machine) spent(r *record, op *journal.Returned) bool {
+	attempts, expiries := m.maxAttempts(r), m.settings.MaxExpiries
+	return attempts > 0 && op.Attempts >= attempts || op.Reason == journal.Expired && expiries > 0 && op.Expiries >= expiries
 }
 
 func (m *machine) maxAttempts(r *record) uint16 {
@@ -147,14 +153,19 @@ func (m *machine) extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 			timeout = queue.Time(m.settings.ReservationTimeout / time.Millisecond)
 		}
 		r, slot, s := m.resolve(t)
-		if s == free {
+		if s == free || s == onShelf {
 			if taken, is := m.takenBack(r); is {
 				dst = append(dst, taken)
 				continue
 			}
 		}
+		if s == onShelf {
+			m.lendOut(r, t.Index, r.tries[t.Index], now)
+			s = free
+		}
 		if s == free && m.backlog.TakeChunk(r.sub, t.Index) {
 			m.ready(r, -1)
+			m.taken(r, t.Index)
 			slot = m.holds.Add(&r.holds, reserver.Hold{
 				Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.seq, Index: t.Index, Attempt: r.attempt(t.Index), Counted: true,
 				Reserved: now, Deadline: now,
@@ -196,7 +207,7 @@ func (m *machine) releases(items []queue.ReleaseItem, dst []queue.Result) []queu
 			m.unhold(r, slot)
 			m.stats.released++
 			dst = append(dst, queue.Result{})
-		case free, waiting:
+		case free, waiting, onShelf:
 			dst = append(dst, queue.Result{Outcome: queue.OutcomeAlready})
 		case busy, already:
 			dst = append(dst, answer(lost))

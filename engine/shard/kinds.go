@@ -16,6 +16,7 @@ const (
 	KindLost                     // reservations of consumers that were lost
 	KindGrace                    // the end of the restart grace
 	KindRetry                    // chunks whose delay is over
+	KindSuspect                  // shelved suspects that are offered again
 	KindRunAt                    // submissions whose run_at has come
 	KindDeadDeadline             // submissions whose dead_deadline has passed
 	KindSweep                    // reservations of ended submissions, and idempotency keys that are too old
@@ -27,7 +28,12 @@ const (
 
 // String is the kind's name in answers and metrics.
 func (k Kind) String() string {
-	return [kindCount]string{"expiry", "lost", "grace", "retry", "run_at", "dead_deadline", "sweep", "retention", "schedule", "rule"}[k]
+	return [kindCount]string{"expiry", "lost", "grace", "retry", "suspect", "run_at", "dead_deadline", "sweep", "retention", "schedule", "rule"}[k]
+}
+
+// OfChunks says that a kind's actions are about single chunks.
+func (k Kind) OfChunks() bool {
+	return k == KindExpiry || k == KindLost || k == KindRetry
 }
 
 // housekeeping says that no work that is there waits for a kind: when it fails the shard goes on serving.
@@ -69,6 +75,8 @@ func (m *machine) step(kind Kind, now queue.Time, most int, slots []uint32, park
 			}
 		}
 		return len(slots)
+	case KindSuspect:
+		return m.lend(now, most)
 	case KindRule:
 		n = m.endRules(now, most)
 		m.stats.acts[KindRule].done += uint64(n)
@@ -149,11 +157,15 @@ func (m *machine) unpark(r *record) bool {
 // offerAgain offers a chunk whose delay is over.
 func (m *machine) offerAgain(r *record, d due) bool {
 	t := r.tries[d.index]
-	if t == nil || !t.waiting || t.notBefore > d.at {
+	if t == nil || !t.waiting || t.suspect == shelved || t.notBefore > d.at {
 		return false
 	}
 	if m.isHeld(r, d.index) {
 		return false // a late completion is on its way
+	}
+	if m.suspicious(t.reason) {
+		m.shelve(r, d.index, t, t.notBefore)
+		return true
 	}
 	m.undelay(r, t)
 	m.putBack(r, d.index)
@@ -170,7 +182,7 @@ func (m *machine) oldestDue(kind Kind, now queue.Time) (queue.Time, bool) {
 	case KindExpiry:
 		at := m.holds.SweptTo()
 		return at, m.holds.Len() > 0 && at.Add(reserver.Resolution) <= now
-	case KindSweep, KindRetention, KindLost, KindGrace, KindSchedule, KindRule:
+	case KindSweep, KindRetention, KindLost, KindGrace, KindSchedule, KindRule, KindSuspect:
 		return 0, false // nobody waits for it
 	}
 	d, there := m.timers[kind].first()
@@ -192,7 +204,7 @@ func (m *machine) expire(slot uint32, now queue.Time) {
 	op := m.tried(r, h.Index, journal.Expired, now)
 	op.Epoch, op.Sequence = h.Epoch, h.Sequence
 	op.Error = "the reservation's deadline passed"
-	if op.Attempts >= m.maxAttempts(r) || op.Expiries >= m.settings.MaxExpiries {
+	if m.spent(r, &op) {
 		h.State = reserver.Dying
 		m.exhausted(r, op, now)
 		return

@@ -86,7 +86,7 @@ func (m *machine) loseOne(slot uint32, now queue.Time) {
 	op := m.tried(r, h.Index, journal.Lost, now)
 	op.Epoch, op.Sequence = h.Epoch, h.Sequence
 	op.Error = errorLost
-	if op.Attempts >= m.maxAttempts(r) {
+	if m.spent(r, &op) {
 		h.State, op.Lost = reserver.Dying, true
 		m.exhausted(r, op, now)
 		return

@@ -60,6 +60,8 @@ type machine struct {
 
 	charges []backlog.Charge // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
+	suspects suspects
+
 	stats counters
 	rules standingOrders
 	ran   *measure.Histogram // Options.RunSeconds
@@ -174,6 +176,7 @@ func (m *machine) ready(r *record, delta int) {
 func (m *machine) putBack(r *record, index uint32) {
 	m.backlog.PutBack(r.sub, index)
 	m.ready(r, 1)
+	m.offered(r, index)
 }
 
 // withdraw takes an available chunk without counting it in flight.
@@ -181,6 +184,7 @@ func (m *machine) withdraw(r *record, index uint32, bounded bool) backlog.Withdr
 	w := m.backlog.Withdraw(r.sub, index, bounded)
 	if w == backlog.Taken {
 		m.ready(r, -1)
+		m.taken(r, index)
 	}
 	return w
 }
@@ -243,6 +247,7 @@ func (m *machine) delay(r *record, index uint32, t *try) {
 // undelay ends a chunk's waiting; it stays taken.
 func (m *machine) undelay(r *record, t *try) {
 	if t.waiting {
+		m.unshelve(r, t)
 		t.waiting = false
 		r.waiting--
 		m.stats.waiting--

@@ -37,7 +37,10 @@ type record struct {
 	prefix   string
 	priority int64
 	ended    *ending
-	waiting  uint32 // chunks that wait for a retry time
+	waiting  uint32 // chunks that wait for a retry time, or are shelved
+	shelved  uint32 // of them
+	lent     uint32 // suspects that are offered or held
+	ready    uint32 // of them, those that nobody holds
 	attempts uint16 // max_attempts of its own, 0: the queue's
 	dying    uint32 // chunks whose end is on its way to the disk
 	policy   queue.OnExhausted
@@ -64,9 +67,11 @@ type try struct {
 	attempts  uint16
 	expiries  uint8
 	reason    journal.ReturnReason
-	waiting   bool // for notBefore
+	waiting   bool // for notBefore, or shelved
 	deciding  bool // a redrive or the deletion of this dead chunk is on its way to the disk
 	redrives  uint16
+	suspect   suspicion
+	since     queue.Time // when it was shelved, or lent
 	err       string
 	past      []queue.Attempt // the last queue.MaxAttemptsKept, oldest first
 }

@@ -90,8 +90,17 @@ func (m *machine) timeout(q *Request) time.Duration {
 }
 
 // reserve follows the views of the plan's branches in their order until `most` chunks are picked, and says how many there
-// were.
+// were. When there is nothing else it borrows suspects.
 func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]pick) int {
+	n := m.follow(q, views, most, now, picks)
+	if n == 0 && m.borrow(q, most, now) {
+		n = m.follow(q, views, most, now, picks)
+		m.lend(now, tickMost) // what was borrowed in vain goes back
+	}
+	return n
+}
+
+func (m *machine) follow(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]pick) int {
 	timeout := m.timeout(q)
 	n := 0
 	for _, view := range views {
@@ -104,6 +113,9 @@ func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue
 				break
 			}
 			*picks = append(*picks, m.hold(sub.Data.(*record), index, view.Charged(), q.Consumer, now, now.Add(timeout)))
+			if m.suspects.shelved > 0 && m.strict() {
+				m.lend(now, 1) // it may be its turn now
+			}
 		}
 	}
 	m.stats.reserved += uint64(n)
@@ -135,6 +147,8 @@ func (m *machine) hold(r *record, index uint32, charge backlog.Charge, consumer 
 		Ledger: charge.Ledger, Reserved: now, Deadline: deadline,
 	}, consumer)
 	m.charged(p.token.Slot, charge)
+	m.taken(r, index)
+	m.heldMore()
 	return p
 }
 

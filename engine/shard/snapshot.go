@@ -324,14 +324,21 @@ func (m *machine) settle(now queue.Time) {
 
 // resume makes a chunk wait again that waited at the time of its row.
 func (m *machine) resume(r *record, index uint32, t *try) {
-	if t.gone() || t.notBefore <= m.now || t.waiting {
+	over := t.notBefore <= m.now
+	if t.gone() || t.waiting || over && !m.suspicious(t.reason) || m.backlog.Withdraw(r.sub, index, false) != backlog.Taken {
 		return
 	}
-	if m.backlog.Withdraw(r.sub, index, false) == backlog.Taken {
-		t.waiting = true
-		r.waiting++
+	t.waiting = true
+	r.waiting++
+	if !over {
 		m.schedule(KindRetry, due{at: t.notBefore, seq: r.seq, index: index})
+		return
 	}
+	at := t.notBefore
+	if n := len(t.past); at == 0 && n > 0 {
+		at = t.past[n-1].Ended
+	}
+	m.shelve(r, index, t, at)
 }
 
 func (m *machine) isHeld(r *record, index uint32) bool {

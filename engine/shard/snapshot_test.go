@@ -29,7 +29,9 @@ type life struct {
 const lifeStart = queue.Time(1_760_000_000_000)
 
 func pureMachine(now queue.Time) *machine {
-	m := newMachine(0, reserver.Key{K0: 1, K1: 2}, queue.DefaultSettings(), now)
+	settings := queue.DefaultSettings()
+	settings.SuspectShare = 1 // what expired comes back by itself
+	m := newMachine(0, reserver.Key{K0: 1, K1: 2}, settings, now)
 	m.now, m.epoch = now, 3
 	return m
 }

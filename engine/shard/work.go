@@ -16,7 +16,17 @@ type Work struct {
 	Slices   uint64        // that came through, since the server's start
 	Sweeping uint64        // reservations of ended submissions that are still to be removed
 	Kinds    []KindWork    // every kind
-	Parked   []ParkedWork  // actions that are left alone, the oldest first
+	Suspects Suspects
+	Parked   []ParkedWork // actions that are left alone, the oldest first
+}
+
+// Suspects are the chunks whose last try burnt a reservation, and how many of them may be worked on beside other work.
+type Suspects struct {
+	Shelved uint64  // due, and held back
+	Lent    uint64  // offered or held
+	Ready   uint64  // of the lent, those that nobody holds
+	Quota   uint64  // of the lent, while there is other work
+	Slots   float64 // live consumer slots, that the quota is a share of
 }
 
 // KindWork is how one kind is doing. The totals count from the server's start.
@@ -59,6 +69,10 @@ func (s *Shard) Work() Work {
 			w.Lag = max(w.Lag, k.Lag)
 		}
 	}
+	w.Suspects = Suspects{
+		Shelved: uint64(s.m.suspects.shelved), Lent: uint64(s.m.suspects.lent), Ready: uint64(s.m.suspects.ready), Quota: uint64(s.m.quota(now)), Slots: s.m.liveSlots(now),
+	}
+	w.Kinds[KindSuspect].Pending = w.Suspects.Shelved
 	w.Kinds[KindExpiry].Pending, w.Kinds[KindSweep].Pending = uint64(s.m.holds.Len()), s.m.stats.orphaned
 	for a, p := range s.worker.parked {
 		w.Kinds[a.Kind].Parked++

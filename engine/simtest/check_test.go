@@ -35,6 +35,8 @@ func (s *sim) tick() {
 		s.m.expireAll(s.now)
 		s.m.lift(s.now, func(r *queue.Rule) bool { return r.Until != 0 && r.Until <= s.now })
 	}}, failed, written)
+	s.adopt()
+	s.checkSuspects()
 }
 
 // expire ends the overdue reservations of one submission. When one of them ends the submission, the order in which the
@@ -114,6 +116,7 @@ func (s *sim) checkSubmission(x *modelSub) {
 }
 
 func (s *sim) checkStats() {
+	s.adopt()
 	s.must("audit", s.shard.Audit())
 	got := s.shard.Stats()
 	t := &s.m.totals

@@ -219,7 +219,7 @@ func (s *sim) failed(it *item, f *queue.FailItem) {
 }
 
 func (s *sim) putBack(_ *modelSub, c *modelChunk, notBefore queue.Time) {
-	c.state, c.notBefore = queue.ChunkReady, 0
+	c.state, c.notBefore, c.shelved = queue.ChunkReady, 0, false
 	if notBefore > s.now {
 		c.state, c.notBefore = queue.ChunkWaiting, notBefore
 	}
@@ -268,7 +268,7 @@ func (s *sim) extendSome() {
 			continue
 		}
 		if it.standing == free {
-			it.c.state = queue.ChunkReserved
+			it.c.state, it.c.shelved = queue.ChunkReserved, false
 			it.c.hold = modelHold{token: it.token, reserved: s.now}
 		}
 		timeout := call[i].Timeout

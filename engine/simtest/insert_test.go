@@ -218,6 +218,7 @@ func (s *sim) reprioritise() {
 	if s.takeEffect([]func(){func() { x.asked.Priority = priority }}, failed, written); failed {
 		return
 	}
+	s.adopt()
 	s.equal("answer of the priority", got, s.m.info(x))
 }
 

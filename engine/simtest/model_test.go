@@ -54,6 +54,7 @@ type modelChunk struct {
 	expiries  uint8
 	err       string
 	notBefore queue.Time
+	shelved   bool        // Waiting, though its time has come: held back as a suspect
 	tried     queue.Token // whose try was counted last
 	expired   bool        // that try ended by its deadline
 	hold      modelHold   // of a Reserved chunk
@@ -308,7 +309,10 @@ func (m *model) empty(plan *strategy.Plan, now queue.Time) (queue.EmptyReason, t
 				note(x.runAt)
 			}
 			for _, c := range x.chunks {
-				if c.state == queue.ChunkWaiting {
+				switch {
+				case c.state == queue.ChunkWaiting && c.shelved:
+					note(now + 1000)
+				case c.state == queue.ChunkWaiting:
 					note(c.notBefore)
 				}
 			}
@@ -440,7 +444,7 @@ func (m *model) promote(now queue.Time) {
 			x.parked = false
 		}
 		for _, c := range x.chunks {
-			if c.state == queue.ChunkWaiting && c.notBefore <= now {
+			if c.state == queue.ChunkWaiting && c.notBefore <= now && !c.shelved {
 				c.state, c.notBefore = queue.ChunkReady, 0
 			}
 		}

@@ -85,6 +85,9 @@ func (s *sim) reserve() {
 		return
 	}
 	s.must("reserve", err)
+	if len(got.Reservations) == 0 {
+		s.adopt()
+	}
 	s.checkReserved(&q, &got)
 }
 
@@ -101,6 +104,7 @@ func (s *sim) checkReserved(q *shard.Request, got *shard.Reserved) {
 		res := &got.Reservations[i]
 		t := res.Token
 		s.log.add("  got %s/%d sequence %d", t.Submission, t.Index, t.Sequence)
+		s.borrowed(t)
 		for len(branches) > 0 && s.m.first(&branches[0]) == nil {
 			branches = branches[1:]
 		}

@@ -151,6 +151,8 @@ func (s *sim) drawSettings() queue.Settings {
 	q.ReservationTimeout = pickOf(s, 500*time.Millisecond, 10*time.Second, 10*time.Minute)
 	q.MaxReservation = pickOf(s, time.Minute, time.Hour, 24*time.Hour)
 	q.RetryBackoff = pickOf(s, queue.Backoff{}, queue.Backoff{Base: time.Second, Factor: 2, Cap: time.Minute})
+	q.SuspectShare = pickOf(s, 0, 0.1, queue.DefaultSuspectShare, queue.DefaultSuspectShare, 1)
+	q.Requeue = pickOf(s, queue.Head, queue.Head, queue.Head, queue.Tail)
 	q.ExpiryBackoff = pickOf(s, queue.Backoff{}, queue.Backoff{Base: time.Second, Factor: 2, Cap: 5 * time.Minute})
 	return q
 }

@@ -42,7 +42,7 @@ func (m *model) stand(t queue.Token, genuine bool) (*modelSub, *modelChunk, stan
 		return x, c, over
 	case c.state == queue.ChunkReserved && same(c.hold.token, t):
 		return x, c, holds
-	case c.state == queue.ChunkReady:
+	case c.state == queue.ChunkReady || c.state == queue.ChunkWaiting && c.shelved:
 		return x, c, free
 	case c.state == queue.ChunkWaiting && c.expired && same(c.tried, t):
 		return x, c, overdue

@@ -186,6 +186,8 @@ type settingsRow struct {
 	ConsumerGraceMs      *int64     `json:"consumer_grace_ms,omitempty"` // absent in older rows: the default
 	RestartGraceMs       int64      `json:"restart_grace_ms,omitempty"`
 	Draining             bool       `json:"draining,omitempty"`
+	SuspectShare         *float64   `json:"suspect_share,omitempty"` // absent in older rows: the default
+	Requeue              string     `json:"requeue,omitempty"`       // "": head
 }
 
 type backoffRow struct {
@@ -198,7 +200,12 @@ var exhaustedNames = [...]string{queue.Inherit: "", queue.FailSubmission: "fail_
 
 func rowOfSettings(s queue.Settings) settingsRow {
 	consumerGrace := s.ConsumerGrace.Milliseconds()
+	requeue := ""
+	if s.Requeue != queue.Head {
+		requeue = s.Requeue.String()
+	}
 	return settingsRow{
+		SuspectShare: &s.SuspectShare, Requeue: requeue,
 		ConsumerGraceMs: &consumerGrace, RestartGraceMs: s.RestartGrace.Milliseconds(), Draining: s.Draining,
 		Durability: s.Durability.String(), MaxAttempts: s.MaxAttempts, MaxExpiries: s.MaxExpiries, OnExhausted: exhaustedNames[s.OnExhausted],
 		ReservationTimeoutMs: s.ReservationTimeout.Milliseconds(), MaxReservationMs: s.MaxReservation.Milliseconds(),
@@ -223,6 +230,16 @@ func settingsOf(text string) (s queue.Settings, err error) {
 	}
 	if r.ConsumerGraceMs != nil {
 		s.ConsumerGrace = milliseconds(*r.ConsumerGraceMs)
+	}
+	s.SuspectShare = queue.DefaultSuspectShare
+	if r.SuspectShare != nil {
+		s.SuspectShare = *r.SuspectShare
+	}
+	if r.Requeue != "" {
+		var known bool
+		if s.Requeue, known = queue.ParseRequeue(r.Requeue); !known {
+			return s, fmt.Errorf("requeue %q", r.Requeue)
+		}
 	}
 	switch r.Durability {
 	case queue.Full.String():

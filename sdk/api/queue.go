@@ -27,6 +27,8 @@ type QueueSettings struct {
 	ConsumerGraceMS      int64   `json:"consumer_grace_ms"` // from the end of a consumer's stream until what it holds is lost
 	RestartGraceMS       int64   `json:"restart_grace_ms"`  // after a start nothing that a limit counts is handed out for so long
 	Draining             bool    `json:"draining"`          // inserts are refused
+	SuspectShare         float64 `json:"suspect_share"`     // 0 to 1: of the live consumer slots, that chunks which expired may have beside other work
+	Requeue              string  `json:"requeue"`           // head or tail
 }
 
 // Backoff is min(cap, base*factor^(n-1)) after the n-th try, spread by full jitter.
@@ -55,6 +57,8 @@ type QueueSettingsInput struct {
 	ConsumerGraceMS      *int64   `json:"consumer_grace_ms,omitempty"`
 	RestartGraceMS       *int64   `json:"restart_grace_ms,omitempty"`
 	Draining             *bool    `json:"draining,omitempty"`
+	SuspectShare         *float64 `json:"suspect_share,omitempty"`
+	Requeue              *string  `json:"requeue,omitempty"`
 }
 
 // Stats are a queue's numbers, flat so that a scaler can read one by its path. Totals count from the server's start.

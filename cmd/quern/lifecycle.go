@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// lifecycleCommand shows the life-cycle worker and has it try parked actions again.
+func (a *app) lifecycleCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "lifecycle", Short: "Tell how the life-cycle worker is doing, by kind of action", Args: cobra.NoArgs,
+		Long: "Tell how the queue's life-cycle worker is doing, by kind of action. An action that failed again and again is parked; see\n" +
+			"\"quern lifecycle parked\", and \"quern lifecycle retry\" once the cause is mended.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			got, err := a.lifecycle(cmd)
+			if err != nil {
+				return err
+			}
+			if a.format != formatTable {
+				return printOne(a, *got, nil)
+			}
+			state := "serving"
+			if got.Degraded {
+				state = "degraded: inserts are refused"
+			}
+			fmt.Fprintf(a.out, "%s, %.1f s behind; suspects: %d shelved, %d lent of %d (%.0f slots)\n\n", state, got.LagSeconds, got.Suspects.Shelved, got.Suspects.Lent, got.Suspects.Quota, got.Suspects.Slots)
+			return printList(a, got.Kinds, []string{"KIND", "PENDING", "LAG", "DONE", "STALE", "PARKED", "FAILURES", "ERROR"}, func(k api.LifecycleKind) []string {
+				return []string{
+					k.Kind, strconv.FormatUint(k.Pending, 10), strconv.FormatFloat(k.LagSeconds, 'f', 1, 64) + " s", strconv.FormatUint(k.Done, 10),
+					strconv.FormatUint(k.Stale, 10), strconv.FormatUint(k.Parked, 10), strconv.FormatUint(k.Failed, 10), k.Error,
+				}
+			})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	c.AddCommand(a.lifecycleParkedCommand(), a.lifecycleRetryCommand())
+	return c
+}
+
+func (a *app) lifecycle(cmd *cobra.Command) (*api.Lifecycle, error) {
+	c, err := a.client()
+	if err != nil {
+		return nil, err
+	}
+	return c.Lifecycle(cmd.Context(), a.queueName())
+}
+
+func (a *app) lifecycleParkedCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "parked", Short: "List parked actions with their errors, the oldest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			got, err := a.lifecycle(cmd)
+			if err != nil {
+				return err
+			}
+			return printList(a, got.Parked, []string{"KIND", "SUBMISSION", "INDEX", "SINCE", "ERROR"}, func(p api.ParkedAction) []string {
+				index := ""
+				if p.Index != nil {
+					index = strconv.FormatUint(uint64(*p.Index), 10)
+				}
+				return []string{p.Kind, p.Submission, index, moment(p.Since), p.Error}
+			})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func (a *app) lifecycleRetryCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "retry", Short: "Have all parked actions tried again", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			n, err := c.RetryParked(cmd.Context(), a.queueName())
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "%d actions are tried again\n", n)
+			return nil
+		},
+	}
+	a.queueFlags(c)
+	return c
+}

@@ -1,0 +1,65 @@
+package web
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+const (
+	lifecycleAbout = "The worker does what time demands: deadlines, retries, run_at, dead_deadline, the rest of ended submissions, retention, schedules, the ends of rules. An action that fails again and again is parked: left alone until it is retried, or the server starts anew."
+	retryAbout     = "All parked actions are looked at again at once, and pauses after failures end. What is still broken is parked again."
+)
+
+// lifecycleRoutes are the part of the table about the life-cycle worker.
+func (s *Server) lifecycleRoutes(d *document) {
+	const base = "/v1/queues/{queue}/lifecycle"
+	register(d, operation{id: "get-lifecycle", method: "GET", path: base, scope: scopeRead, tag: tagQueues,
+		summary: "Tell how a queue's life-cycle worker is doing", about: lifecycleAbout}, s.getLifecycle)
+	register(d, operation{id: "retry-lifecycle", method: "POST", path: base + "/retry", scope: scopeOperate, tag: tagQueues,
+		summary: "Try parked life-cycle actions again", about: retryAbout}, s.retryLifecycle)
+}
+
+type lifecycleOutput struct{ Body api.Lifecycle }
+
+func (s *Server) getLifecycle(_ context.Context, in *QueuePath) (*lifecycleOutput, error) {
+	w, err := s.engine.Lifecycle(in.Queue)
+	if err != nil {
+		return nil, err
+	}
+	out := &lifecycleOutput{Body: api.Lifecycle{
+		LagSeconds: w.Lag.Seconds(), Degraded: w.Degraded, Slices: w.Slices, Kinds: []api.LifecycleKind{}, Parked: []api.ParkedAction{},
+		Suspects: api.Suspects{Shelved: w.Suspects.Shelved, Lent: w.Suspects.Lent, Quota: w.Suspects.Quota, Slots: w.Suspects.Slots},
+	}}
+	for i := range w.Kinds {
+		k := &w.Kinds[i]
+		kind := api.LifecycleKind{
+			Kind: k.Kind.String(), Pending: k.Pending, LagSeconds: k.Lag.Seconds(), Done: k.Done, Stale: k.Stale, Parked: k.Parked,
+			Failed: k.Failed, Failures: k.Failures, Error: k.Error,
+		}
+		if k.Success != 0 {
+			at := apiTime(k.Success)
+			kind.LastSuccessAt = &at
+		}
+		out.Body.Kinds = append(out.Body.Kinds, kind)
+	}
+	for i := range w.Parked {
+		p := &w.Parked[i]
+		action := api.ParkedAction{Kind: p.Kind.String(), Submission: p.Submission.String(), Error: p.Error, Since: apiTime(p.Since)}
+		if p.Kind.OfChunks() {
+			action.Index = &p.Index
+		}
+		out.Body.Parked = append(out.Body.Parked, action)
+	}
+	return out, nil
+}
+
+type retriedOutput struct{ Body api.Retried }
+
+func (s *Server) retryLifecycle(_ context.Context, in *QueuePath) (*retriedOutput, error) {
+	n, err := s.engine.RetryParked(in.Queue)
+	if err != nil {
+		return nil, err
+	}
+	return &retriedOutput{Body: api.Retried{Retried: n}}, nil
+}
