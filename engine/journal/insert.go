@@ -22,6 +22,7 @@ const (
 	hasAttachment
 	hasIdempotencyKey
 	hasMaxFailed
+	hasOrigin
 	endOfFlags
 )
 
@@ -34,7 +35,7 @@ func (s *Insert) flags() (flags uint64) {
 		{s.Trace != "", hasTrace}, {s.OperationsPerChunk > 1, hasOperations}, {s.RunAt != 0, hasRunAt},
 		{s.DeadDeadline != 0, hasDeadDeadline}, {s.MaxAttempts != 0, hasMaxAttempts}, {s.OnExhausted != queue.Inherit, hasOnExhausted},
 		{s.Inline, hasInline}, {s.Attachment, hasAttachment}, {s.IdempotencyKey != "", hasIdempotencyKey},
-		{s.MaxFailed != 0, hasMaxFailed},
+		{s.MaxFailed != 0, hasMaxFailed}, {s.Origin != nil, hasOrigin},
 	} {
 		if field.there {
 			flags |= field.flag
@@ -89,7 +90,29 @@ func AppendInsert(dst []byte, s *Insert) []byte {
 	if flags&hasMaxFailed != 0 {
 		e.uint(uint64(s.MaxFailed))
 	}
+	if flags&hasOrigin != 0 {
+		e.origin(s.Origin)
+	}
 	return e.buf
+}
+
+func (e *Encoder) origin(o *queue.Origin) {
+	e.uint(o.Source)
+	e.uint(o.Number)
+	e.text(o.Queue)
+	e.uint(uint64(o.Chunk.Submission))
+	e.uint(uint64(o.Chunk.Index))
+	e.uint(uint64(o.First))
+	e.uint(uint64(o.Attempts))
+	e.int(int64(o.Died))
+	e.text(o.Error)
+}
+
+func (d *decoder) origin() *queue.Origin {
+	return &queue.Origin{
+		Source: d.uint(), Number: d.uint(), Queue: d.text(), Chunk: queue.ChunkID{Submission: queue.SubmissionID(d.uint()), Index: d.uint32()},
+		First: d.uint32(), Attempts: d.uint32(), Died: queue.Time(d.int()), Error: d.text(),
+	}
 }
 
 // A meta value is a metaInt byte and a varint, or a metaText byte and a text.
@@ -158,6 +181,9 @@ func (d *decoder) insert(s *Insert) {
 	}
 	if flags&hasMaxFailed != 0 {
 		s.MaxFailed = d.uint32()
+	}
+	if flags&hasOrigin != 0 {
+		s.Origin = d.origin()
 	}
 	if s.Chunks == 0 || s.Add >= s.Chunks {
 		d.fail()

@@ -67,6 +67,7 @@ type NewSubmission struct {
 	Trace              string // W3C traceparent, optionally followed by ";" and tracestate
 	IdempotencyKey     string
 	Fingerprint        [16]byte // of the request that carried the key
+	Origin             *Origin  // of a forwarded dead letter; nil otherwise
 }
 
 // Submission is what is known about a submission at one moment.
@@ -83,6 +84,7 @@ type Submission struct {
 	Reserved           uint32 // held by consumers
 	Done               uint32
 	Dead               uint32 // dead letters: out of attempts, to be redriven or deleted; in a failed submission, what ended it
+	Forwarded          uint32 // of the skipped ones, those that went on to another queue
 	Skipped            uint32 // given up; once the submission has ended, all that is neither done nor dead
 	OperationsPerChunk uint32
 	Prefix             string
@@ -97,6 +99,7 @@ type Submission struct {
 	MaxFailedChunks    uint32 // 0: any number
 	Failure            string // why it failed: the last error of the chunk that ended it
 	Trace              string
+	Origin             *Origin // where it was forwarded from; nil: it was inserted
 }
 
 // ChunkState is where one chunk stands.
@@ -110,9 +113,10 @@ const (
 	ChunkDone
 	ChunkDead
 	ChunkSkipped
+	ChunkForwarded // to another queue, out of attempts; counted as skipped
 )
 
-var chunkStates = [...]string{"ready", "waiting", "reserved", "done", "dead", "skipped"}
+var chunkStates = [...]string{"ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded"}
 
 func (s ChunkState) String() string { return chunkStates[s] }
 
@@ -149,6 +153,7 @@ type Settings struct {
 	RetryBackoff       Backoff       // after a failure that names no delay
 	ExpiryBackoff      Backoff       // after a deadline passed
 	Retention          time.Duration // how long ended submissions are kept
+	DeadLetterQueue    string        // where dead letters go on to; "": they stay
 }
 
 // Durability is what an answer promises.

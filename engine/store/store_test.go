@@ -305,20 +305,23 @@ func TestFullDisk(t *testing.T) {
 // An older store is brought up to date at the next start, step by step, and one that is up to date is not touched.
 func TestMigration(t *testing.T) {
 	t.Parallel()
-	first, err := fs.ReadFile(migrations, "migrations/store/0001_tables.sql")
-	must(t, err)
-	steps := fstest.MapFS{"0001_tables.sql": {Data: first}}
+	steps := fstest.MapFS{}
+	for _, name := range []string{"0001_tables.sql", "0002_aside.sql"} {
+		step, err := fs.ReadFile(migrations, "migrations/store/"+name)
+		must(t, err)
+		steps[name] = &fstest.MapFile{Data: step}
+	}
 	path := filepath.Join(t.TempDir(), "store.db")
 	must(t, ensure(ctx, path, storeKind, steps))
 	s := open(t, path, Options{})
 	must(t, s.SetFolded(ctx, 5))
 	must(t, s.Close())
-	steps["0002_more.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE more (n INTEGER PRIMARY KEY) STRICT;\nPRAGMA user_version = 2;\n")}
+	steps["0003_more.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE more (n INTEGER PRIMARY KEY) STRICT;\nPRAGMA user_version = 3;\n")}
 	newer := storeKind
-	newer.Version = 2
+	newer.Version = 3
 	must(t, ensure(ctx, path, newer, steps))
-	if version, err := sqlitedb.Version(path, newer); err != nil || version != 2 {
-		t.Errorf("Version = %d, %v; want 2", version, err)
+	if version, err := sqlitedb.Version(path, newer); err != nil || version != 3 {
+		t.Errorf("Version = %d, %v; want 3", version, err)
 	}
 	conn, err := sqlitedb.Open(path, newer, sqlitedb.Options{})
 	must(t, err)
@@ -326,17 +329,17 @@ func TestMigration(t *testing.T) {
 		t.Errorf("folded = %d, %v; want what was there before", n, err)
 	}
 	must(t, conn.Close())
-	if _, err := Open(ctx, path, Options{}); err == nil || !strings.Contains(err.Error(), "version 2") {
+	if _, err := Open(ctx, path, Options{}); err == nil || !strings.Contains(err.Error(), "version 3") {
 		t.Errorf("the older program opened it: %v", err)
 	}
 	// A step that fails leaves the version before it.
-	steps["0003_wrong.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE half (n INTEGER PRIMARY KEY) STRICT;\nCREATE TABLE nonsense;\n")}
-	newer.Version = 3
+	steps["0004_wrong.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE half (n INTEGER PRIMARY KEY) STRICT;\nCREATE TABLE nonsense;\n")}
+	newer.Version = 4
 	if err := ensure(ctx, path, newer, steps); err == nil {
 		t.Error("a broken migration was taken")
 	}
-	if version, err := sqlitedb.Version(path, newer); err != nil || version != 2 {
-		t.Errorf("after the failure: Version = %d, %v; want 2", version, err)
+	if version, err := sqlitedb.Version(path, newer); err != nil || version != 3 {
+		t.Errorf("after the failure: Version = %d, %v; want 3", version, err)
 	}
 }
 
