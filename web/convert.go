@@ -65,7 +65,7 @@ func appendMeta(dst []byte, meta queue.Meta) []byte {
 func apiChunk(in *queue.Chunk) api.Chunk {
 	return api.Chunk{
 		Index: in.Index, State: in.State.String(), Attempts: uint32(in.Attempts), NotBefore: apiTime(in.NotBefore),
-		Consumer: in.Consumer, Deadline: apiTime(in.Deadline), Error: in.Error, Output: in.Output,
+		Consumer: in.Consumer, Deadline: apiTime(in.Deadline), Error: in.Error, ForwardedTo: in.To, Output: in.Output,
 	}
 }
 

@@ -139,6 +139,7 @@ type Chunk struct {
 	Consumer  string // of a reserved chunk
 	Deadline  Time   // of a reserved chunk
 	Error     string // the last failure
+	To        string // of a forwarded chunk: the queue that it went on to
 	Output    []byte // of a done chunk that has one; nil otherwise
 }
 
@@ -199,12 +200,14 @@ type Stats struct {
 	Ready, Waiting, Reserved       uint64
 	Done, Skipped, Dead            uint64 // of open submissions, as the three before
 	DeadLetters                    uint64 // dead chunks that can be redriven: Dead, and those of submissions completed with dead ones
+	Outgoing                       uint64 // dead letters on their way to another queue
 	OperationsReady                uint64
 	SubmissionsOpen                uint64
 	ConsumersWaiting               uint64 // parked reserve calls
 	InsertedTotal, ReservedTotal   uint64 // chunks, since the server started
 	DoneTotal, FailedTotal         uint64 // chunks completed, tries failed, since the server started
 	ExpiredTotal, ReleasedTotal    uint64
+	ForwardedTotal, ArrivedTotal   uint64 // dead letters that went on to other queues, and submissions that came as such, since the server started
 	SubmissionsInsertedTotal       uint64
 	SubmissionsEndedTotal          uint64
 	CommitsTotal, CommitBytesTotal uint64

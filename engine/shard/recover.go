@@ -75,6 +75,9 @@ func (s *Shard) load(ctx context.Context, m *machine) error {
 		return &row, nil
 	}
 	m.history = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
+	if err := s.store.Asides(ctx, m.loadAside); err != nil {
+		return err
+	}
 	return s.store.Load(ctx, func(row store.Row) error {
 		if err := m.load(row.Spec, row.State); err != nil {
 			return fmt.Errorf("store: submission %s: %w", row.ID, err)
@@ -205,4 +208,5 @@ func (c *counters) carry(old *counters) {
 	c.inserted, c.reserved, c.done, c.failed = old.inserted, old.reserved, old.done, old.failed
 	c.expired, c.released, c.submissions, c.submissionEnd = old.expired, old.released, old.submissions, old.submissionEnd
 	c.commits, c.commitBytes = old.commits, old.commitBytes
+	c.forwarded, c.arrived = old.forwarded, old.arrived
 }

@@ -281,7 +281,7 @@ func appendContent(dst []byte, r *record, index uint32) []byte {
 	template := r.details().template
 	if template == "" {
 		dst = append(dst, r.prefix...)
-		return strconv.AppendUint(dst, uint64(index), 10)
+		return strconv.AppendUint(dst, uint64(r.first()+index), 10)
 	}
 	const hole = "{index}"
 	rest := []byte(template)
@@ -290,7 +290,7 @@ func appendContent(dst []byte, r *record, index uint32) []byte {
 		if at < 0 {
 			return append(dst, rest...)
 		}
-		dst = strconv.AppendUint(append(dst, rest[:at]...), uint64(index), 10)
+		dst = strconv.AppendUint(append(dst, rest[:at]...), uint64(r.first()+index), 10)
 		rest = rest[at+len(hole):]
 	}
 }
@@ -410,7 +410,7 @@ func (m *machine) promote(d due, now queue.Time) {
 		if _, held := m.holds.Find(r.seq, d.index); held {
 			return // a late completion is on its way
 		}
-		m.undelay(r, t)
+		m.undelay(r, d.index, t)
 		m.putBack(r, d.index)
 	}
 }

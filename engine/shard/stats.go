@@ -12,7 +12,7 @@ func (s *Shard) Stats() queue.Stats {
 	m, c := s.m, &s.m.stats
 	stats := queue.Stats{
 		Ready: m.backlog.Available(), Waiting: c.waiting + c.parked, Reserved: uint64(m.holds.Len()) - c.orphaned, Dead: c.dead,
-		Done: c.completed, Skipped: c.skipped, DeadLetters: c.dead + c.buried,
+		Done: c.completed, Skipped: c.skipped, DeadLetters: c.dead + c.buried, Outgoing: uint64(m.outbox.len()), ForwardedTotal: c.forwarded, ArrivedTotal: c.arrived,
 		OperationsReady: c.operations, SubmissionsOpen: uint64(m.backlog.Len()), ConsumersWaiting: uint64(len(s.waiting)),
 		InsertedTotal: c.inserted, ReservedTotal: c.reserved, DoneTotal: c.done, FailedTotal: c.failed,
 		ExpiredTotal: c.expired, ReleasedTotal: c.released, SubmissionsInsertedTotal: c.submissions,

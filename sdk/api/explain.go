@@ -141,6 +141,7 @@ const (
 	ObstacleDone        = "done"
 	ObstacleDead        = "dead"
 	ObstacleSkipped     = "skipped"
+	ObstacleForwarded   = "forwarded"
 	ObstacleWaiting     = "waiting"
 	ObstacleReserved    = "reserved"
 	ObstacleNotDue      = "not_yet_due"

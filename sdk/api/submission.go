@@ -87,14 +87,15 @@ type Submission struct {
 
 // Chunk is what is known about one chunk at one moment.
 type Chunk struct {
-	Index     uint32 `json:"index"`
-	State     string `json:"state"` // ready, waiting, reserved, done, dead or skipped
-	Attempts  uint32 `json:"attempts"`
-	NotBefore Time   `json:"not_before,omitzero"`
-	Consumer  string `json:"consumer,omitempty"`
-	Deadline  Time   `json:"deadline,omitzero"`
-	Error     string `json:"error,omitempty"`
-	Output    Bytes  `json:"output,omitzero"`
+	Index       uint32 `json:"index"`
+	State       string `json:"state"` // ready, waiting, reserved, done, dead, skipped or forwarded
+	Attempts    uint32 `json:"attempts"`
+	NotBefore   Time   `json:"not_before,omitzero"`
+	Consumer    string `json:"consumer,omitempty"`
+	Deadline    Time   `json:"deadline,omitzero"`
+	Error       string `json:"error,omitempty"`
+	ForwardedTo string `json:"forwarded_to,omitempty"` // the queue that a forwarded chunk went on to
+	Output      Bytes  `json:"output,omitzero"`
 }
 
 // Output is one line of GET /v1/submissions/{id}/outputs.
