@@ -82,6 +82,18 @@ func (m *metrics) describe() {
 		}
 		return max(now.Sub(s.OldestReady).Seconds(), 0)
 	})
+	gauge("quern_dead_letters", "Dead letters: chunks out of attempts that can be redriven, forwarded or deleted.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.DeadLetters) })
+	gauge("quern_dead_letters_outgoing", "Dead letters on their way to another queue.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.Outgoing) })
+	counter("quern_dead_letters_forwarded_total", "Dead letters that went on to another queue.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.ForwardedTotal) })
+	counter("quern_dead_letters_arrived_total", "Submissions that came as dead letters of another queue.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.ArrivedTotal) })
+	labelled("quern_bulk_operations", "Bulk operations, by state.", "state", prometheus.GaugeValue, count{
+		"running": func(s *queue.Stats) uint64 { return s.BulksRunning },
+	})
+	labelled("quern_bulk_outcomes_total", "What bulk operations came to, by outcome.", "outcome", prometheus.CounterValue, count{
+		"done":      func(s *queue.Stats) uint64 { return s.BulkTotal.Done },
+		"unchanged": func(s *queue.Stats) uint64 { return s.BulkTotal.Unchanged },
+		"refused":   func(s *queue.Stats) uint64 { return s.BulkTotal.Refused },
+	})
 	gauge("quern_journal_bytes", "Size of the journal file, in bytes.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.JournalBytes) })
 	gauge("quern_shard_bytes", "Size of the store file, in bytes.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.StoreBytes) })
 	gauge("quern_disk_full", "1 while inserts are refused for want of room.", func(s *queue.Stats, _ queue.Time) float64 {

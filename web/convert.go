@@ -32,11 +32,12 @@ func apiValue(v queue.MetaValue) api.MetaValue {
 func apiSubmission(in *queue.Submission) api.Submission {
 	return api.Submission{
 		ID: in.ID.String(), Queue: in.Queue, State: in.State.String(),
-		Chunks: in.Chunks, Ready: in.Ready, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Skipped: in.Skipped,
+		Chunks: in.Chunks, Ready: in.Ready, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Forwarded: in.Forwarded, Skipped: in.Skipped,
 		CreatedAt: apiTime(in.Created), Meta: apiMeta(in.Meta), Priority: in.Priority, Group: in.Group,
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
 		RunAt: apiTime(in.RunAt), DeadDeadline: apiTime(in.DeadDeadline), FinishedAt: apiTime(in.Finished),
 		MaxAttempts: in.MaxAttempts, OnExhausted: onExhaustedName(in.OnExhausted), MaxFailedChunks: in.MaxFailedChunks, Failure: in.Failure, Trace: in.Trace,
+		ForwardedFrom: apiOrigin(in.Origin),
 	}
 }
 
@@ -75,6 +76,7 @@ func apiStats(in *queue.Stats, now time.Time) api.Stats {
 		OperationsReady: in.OperationsReady, SubmissionsOpen: in.SubmissionsOpen, ConsumersWaiting: in.ConsumersWaiting,
 		InsertedTotal: in.InsertedTotal, ReservedTotal: in.ReservedTotal, DoneTotal: in.DoneTotal, FailedTotal: in.FailedTotal,
 		ExpiredTotal: in.ExpiredTotal, ReleasedTotal: in.ReleasedTotal,
+		Outgoing: in.Outgoing, ForwardedTotal: in.ForwardedTotal, ArrivedTotal: in.ArrivedTotal, BulkOperationsRunning: in.BulksRunning,
 		SubmissionsInsertedTotal: in.SubmissionsInsertedTotal, SubmissionsEndedTotal: in.SubmissionsEndedTotal,
 		CommitsTotal: in.CommitsTotal, CommitBytesTotal: in.CommitBytesTotal,
 		JournalBytes: in.JournalBytes, StoreBytes: in.StoreBytes,

@@ -11,7 +11,7 @@ import (
 // not made when one is missing or superfluous.
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
-	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes()} {
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), bulkNotes()} {
 		for name, n := range part {
 			all[name] = n
 		}
@@ -52,15 +52,16 @@ func problemNotes() map[string]note {
 
 func queueNotes() map[string]note {
 	out := map[string]note{
-		"Queue.name":               {text: "Name: 1 to 64 letters, digits, '_', '-' and '.'"},
-		"Queue.settings":           {text: "The whole configuration"},
-		"Queue.created_at":         {text: "When it was created"},
-		"PutQueueRequest.settings": {text: "What is left out gets its default"},
-		"PageQueue.items":          {text: "The queues, by name"},
-		"PageQueue.next":           {text: "Cursor of the next page; absent on the last"},
-		"Backoff.base_ms":          {text: "Longest delay after the first try"},
-		"Backoff.factor":           between(0, 100, "Growth from try to try, 1 or more; 0 with a base of 0"),
-		"Backoff.cap_ms":           {text: "No delay is longer"},
+		"Queue.name":                  {text: "Name: 1 to 64 letters, digits, '_', '-' and '.'"},
+		"Queue.settings":              {text: "The whole configuration"},
+		"Queue.created_at":            {text: "When it was created"},
+		"PutQueueRequest.settings":    {text: "What is left out gets its default"},
+		"ChangeQueueRequest.settings": {text: "What is left out stays as it is"},
+		"PageQueue.items":             {text: "The queues, by name"},
+		"PageQueue.next":              {text: "Cursor of the next page; absent on the last"},
+		"Backoff.base_ms":             {text: "Longest delay after the first try"},
+		"Backoff.factor":              between(0, 100, "Growth from try to try, 1 or more; 0 with a base of 0"),
+		"Backoff.cap_ms":              {text: "No delay is longer"},
 	}
 	for _, schema := range []string{"QueueSettings", "QueueSettingsInput"} {
 		out[schema+".durability"] = oneOf("full: the disk has what an answer confirms. relaxed: a power cut may take back the last moments", "full", "relaxed")
@@ -71,6 +72,7 @@ func queueNotes() map[string]note {
 		out[schema+".max_reservation_ms"] = between(float64(queue.MinReservation.Milliseconds()), mostMilliseconds, "Longest a chunk may be held, extensions included")
 		out[schema+".retry_backoff"] = note{text: "Delay after a failure that names none"}
 		out[schema+".expiry_backoff"] = note{text: "Delay after a deadline passed"}
+		out[schema+".dead_letter_queue"] = note{text: "The queue that dead letters go on to; without it they stay. It has to exist, and to have none of its own"}
 		out[schema+".retention_seconds"] = note{text: "How long ended submissions are kept; 0: for ever"}
 	}
 	return out
@@ -96,6 +98,10 @@ func statsNotes() map[string]note {
 		"Stats.done_total":                 {text: "Chunks completed"},
 		"Stats.failed_total":               {text: "Tries that failed"},
 		"Stats.expired_total":              {text: "Deadlines that passed"},
+		"Stats.outgoing":                   {text: "Dead letters on their way to another queue"},
+		"Stats.forwarded_total":            {text: "Dead letters that went on to another queue"},
+		"Stats.arrived_total":              {text: "Submissions that came as dead letters of another queue"},
+		"Stats.bulk_operations_running":    {text: "Bulk operations that run"},
 		"Stats.released_total":             {text: "Chunks given back unworked"},
 		"Stats.submissions_inserted_total": {text: "Submissions inserted"},
 		"Stats.submissions_ended_total":    {text: "Submissions that ended, in whatever way"},
@@ -154,6 +160,8 @@ func submissionNotes() map[string]note {
 		"Submission.reserved":       {text: "Held by consumers"},
 		"Submission.done":           {text: "Completed"},
 		"Submission.dead":           {text: "Dead letters; in a failed submission, what ended it"},
+		"Submission.forwarded":      {text: "Of the skipped ones, those that went on to another queue as dead letters"},
+		"Submission.forwarded_from": {text: "It is a dead letter of another queue"},
 		"Submission.skipped":        {text: "Given up; once it has ended, all that is neither done nor dead"},
 		"Submission.created_at":     {text: "When it was inserted"},
 		"Submission.finished_at":    {text: "When it left open"},

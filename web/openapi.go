@@ -49,7 +49,8 @@ func (s *Server) newDocument() *document {
 			Tags: []*huma.Tag{
 				{Name: tagSubmissions, Description: "Work inserted at once, made of chunks"},
 				{Name: tagReservations, Description: "Chunks in the hands of consumers"},
-				{Name: tagDeadLetters, Description: "Chunks out of attempts that can be redriven or deleted, one by one or many at once"},
+				{Name: tagDeadLetters, Description: "Chunks out of attempts that can be redriven, forwarded or deleted"},
+				{Name: tagBulk, Description: "Something done with much at once, in the background: dead letters, retries, submissions"},
 				{Name: tagStrategies, Description: "Strategies that a queue keeps under names, and questions about what any strategy would do"},
 				{Name: tagPlugins, Description: "Uploaded WebAssembly that decides the order"},
 				{Name: tagQueues, Description: "Named configurations with their own backlog"},

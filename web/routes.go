@@ -30,6 +30,7 @@ const (
 	tagStrategies   = "strategies"
 	tagPlugins      = "plugins"
 	tagDeadLetters  = "dead letters"
+	tagBulk         = "bulk operations"
 	tagServer       = "server"
 )
 
@@ -58,23 +59,14 @@ type operation struct {
 func (s *Server) routes() error {
 	d := s.newDocument()
 
-	register(d, operation{id: "list-queues", method: "GET", path: "/v1/queues", scope: scopeRead, tag: tagQueues, compress: true,
-		summary: "List the queues"}, s.listQueues)
-	register(d, operation{id: "get-queue", method: "GET", path: "/v1/queues/{queue}", scope: scopeRead, tag: tagQueues,
-		summary: "Read a queue's settings"}, s.getQueue)
-	register(d, operation{id: "put-queue", method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
-		summary: "Create a queue or replace its settings", about: "All settings are replaced: one that is left out gets its default. A new queue answers 201."}, s.putQueue)
-	register(d, operation{id: "delete-queue", method: "DELETE", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
-		summary: "Delete a queue", about: "Only a queue without open submissions can be deleted, and never the one named default."}, s.deleteQueue)
-	register(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead, tag: tagQueues,
-		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the same at any backlog. Totals count from the server's start."}, s.getStats)
-
+	s.queueRoutes(d)
 	s.valueRoutes(d)
 	s.dashboardRoutes(d)
 	s.strategyRoutes(d)
 	s.questionRoutes(d)
 	s.pluginRoutes(d)
 	s.deadRoutes(d)
+	s.bulkRoutes(d)
 
 	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
@@ -123,6 +115,22 @@ func (s *Server) routes() error {
 	s.echo.HEAD("/livez", s.livez)
 	s.operations["/livez"][http.MethodHead] = s.operations["/livez"][http.MethodGet]
 	return s.finishDocument(d)
+}
+
+// queueRoutes are the part of the table about queues themselves.
+func (s *Server) queueRoutes(d *document) {
+	register(d, operation{id: "list-queues", method: "GET", path: "/v1/queues", scope: scopeRead, tag: tagQueues, compress: true,
+		summary: "List the queues"}, s.listQueues)
+	register(d, operation{id: "get-queue", method: "GET", path: "/v1/queues/{queue}", scope: scopeRead, tag: tagQueues,
+		summary: "Read a queue's settings"}, s.getQueue)
+	register(d, operation{id: "put-queue", method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
+		summary: "Create a queue or replace its settings", about: "All settings are replaced: one that is left out gets its default. A new queue answers 201."}, s.putQueue)
+	register(d, operation{id: "change-queue", method: "PATCH", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
+		summary: "Change some settings of a queue", about: "What is left out stays as it is; the next decisions read what is changed, also about what is in flight."}, s.patchQueue)
+	register(d, operation{id: "delete-queue", method: "DELETE", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
+		summary: "Delete a queue", about: "Only a queue without open submissions can be deleted, and never the one named default."}, s.deleteQueue)
+	register(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead, tag: tagQueues,
+		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the same at any backlog. Totals count from the server's start."}, s.getStats)
 }
 
 // valueRoutes are the part of the table about values of meta keys.

@@ -95,6 +95,14 @@ type BulkCounts struct {
 	Refused   uint64 // its state forbids it, for example a dead_deadline that passed
 }
 
+// Add adds what is in counts and was not in those before.
+func (c *BulkCounts) Add(counts, before BulkCounts) {
+	c.Matched += counts.Matched - before.Matched
+	c.Done += counts.Done - before.Done
+	c.Unchanged += counts.Unchanged - before.Unchanged
+	c.Refused += counts.Refused - before.Refused
+}
+
 // Bulk is a bulk operation and how far it got.
 type Bulk struct {
 	BulkRequest

@@ -211,7 +211,9 @@ type Stats struct {
 	SubmissionsInsertedTotal       uint64
 	SubmissionsEndedTotal          uint64
 	CommitsTotal, CommitBytesTotal uint64
-	OldestReady                    Time // creation of the oldest submission with a ready chunk; 0 when none
+	BulksRunning                   uint64
+	BulkTotal                      BulkCounts // of bulk operations but dry runs, since the server started
+	OldestReady                    Time       // creation of the oldest submission with a ready chunk; 0 when none
 	JournalBytes                   uint64
 	StoreBytes                     uint64
 	DiskFull                       bool

@@ -164,6 +164,9 @@ func (m *machine) undecide(b *batch) {
 		delete(m.moving, seq)
 	}
 	m.sending = 0
+	for _, b := range m.bulks.list {
+		b.plan = b.at
+	}
 	clear(m.arriving)
 }
 

@@ -35,6 +35,7 @@ type machine struct {
 	inbox    map[uint64]uint64             // by source: the last number that arrived out of that outbox
 	arriving map[uint64]uint64             // the same, with what is on its way to the disk
 	bulks    bulks
+	starting int                                    // bulk operations whose start is on its way to the disk
 	asides   map[aside]struct{}                     // rows that changed since the last fold
 	closing  int                                    // submissions whose end is on its way to the disk
 	orphans  []*record                              // ended ones whose reservations are still in the table
@@ -71,6 +72,7 @@ type counters struct {
 	buried                                        uint64 // dead letters of ended submissions
 	orphaned                                      uint64 // reservations of ended submissions
 	inserted, reserved, done, failed              uint64
+	bulk                                          queue.BulkCounts
 	forwarded, arrived                            uint64 // dead letters that left for other queues, and came from them
 	expired, released, submissions, submissionEnd uint64
 	commits, commitBytes                          uint64

@@ -12,9 +12,7 @@ func (m *machine) ApplyMove(op journal.Move) error {
 		m.delivered(&op)
 		return nil
 	}
-	if op.Kind != journal.MoveOffer {
-		m.settled(op.Seq, op.Indexes)
-	}
+	m.settled(op.Seq, op.Indexes)
 	if op.Kind == journal.MoveForward {
 		m.sending -= min(m.sending, len(op.Indexes))
 	}

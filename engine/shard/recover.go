@@ -208,5 +208,5 @@ func (c *counters) carry(old *counters) {
 	c.inserted, c.reserved, c.done, c.failed = old.inserted, old.reserved, old.done, old.failed
 	c.expired, c.released, c.submissions, c.submissionEnd = old.expired, old.released, old.submissions, old.submissionEnd
 	c.commits, c.commitBytes = old.commits, old.commitBytes
-	c.forwarded, c.arrived = old.forwarded, old.arrived
+	c.forwarded, c.arrived, c.bulk = old.forwarded, old.arrived, old.bulk
 }

@@ -12,12 +12,17 @@ func (s *Shard) Stats() queue.Stats {
 	m, c := s.m, &s.m.stats
 	stats := queue.Stats{
 		Ready: m.backlog.Available(), Waiting: c.waiting + c.parked, Reserved: uint64(m.holds.Len()) - c.orphaned, Dead: c.dead,
-		Done: c.completed, Skipped: c.skipped, DeadLetters: c.dead + c.buried, Outgoing: uint64(m.outbox.len()), ForwardedTotal: c.forwarded, ArrivedTotal: c.arrived,
+		Done: c.completed, Skipped: c.skipped, DeadLetters: c.dead + c.buried, Outgoing: uint64(m.outbox.len()), ForwardedTotal: c.forwarded, ArrivedTotal: c.arrived, BulkTotal: c.bulk,
 		OperationsReady: c.operations, SubmissionsOpen: uint64(m.backlog.Len()), ConsumersWaiting: uint64(len(s.waiting)),
 		InsertedTotal: c.inserted, ReservedTotal: c.reserved, DoneTotal: c.done, FailedTotal: c.failed,
 		ExpiredTotal: c.expired, ReleasedTotal: c.released, SubmissionsInsertedTotal: c.submissions,
 		SubmissionsEndedTotal: c.submissionEnd, CommitsTotal: c.commits, CommitBytesTotal: c.commitBytes,
 		JournalBytes: uint64(s.journal.Size()), StoreBytes: uint64(s.store.Size()), DiskFull: s.full.Load(),
+	}
+	for _, b := range m.bulks.list {
+		if b.at.State == queue.BulkRunning {
+			stats.BulksRunning++
+		}
 	}
 	if id, there := m.backlog.OldestAvailable(); there {
 		stats.OldestReady = id.Time()

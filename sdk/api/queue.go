@@ -24,6 +24,7 @@ type QueueSettings struct {
 	RetryBackoff         Backoff `json:"retry_backoff"`
 	ExpiryBackoff        Backoff `json:"expiry_backoff"`
 	RetentionSeconds     int64   `json:"retention_seconds"`
+	DeadLetterQueue      string  `json:"dead_letter_queue,omitempty"` // where dead letters go on to; "": they stay
 }
 
 // Backoff is min(cap, base*factor^(n-1)) after the n-th try, spread by full jitter.
@@ -38,7 +39,12 @@ type PutQueueRequest struct {
 	Settings QueueSettingsInput `json:"settings,omitzero"`
 }
 
-// QueueSettingsInput is QueueSettings as a request: nil means the default.
+// ChangeQueueRequest is the body of PATCH /v1/queues/{queue}. What is left out stays as it is.
+type ChangeQueueRequest struct {
+	Settings QueueSettingsInput `json:"settings,omitzero"`
+}
+
+// QueueSettingsInput is QueueSettings as a request: nil means the default, or, in a change, what it is.
 type QueueSettingsInput struct {
 	Durability           *string  `json:"durability,omitempty"`
 	MaxAttempts          *uint16  `json:"max_attempts,omitempty"`
@@ -49,6 +55,7 @@ type QueueSettingsInput struct {
 	RetryBackoff         *Backoff `json:"retry_backoff,omitempty"`
 	ExpiryBackoff        *Backoff `json:"expiry_backoff,omitempty"`
 	RetentionSeconds     *int64   `json:"retention_seconds,omitempty"`
+	DeadLetterQueue      *string  `json:"dead_letter_queue,omitempty"`
 }
 
 // Stats are a queue's numbers, flat so that a scaler can read one by its path. Totals count from the server's start.
@@ -62,6 +69,7 @@ type Stats struct {
 	Skipped                  uint64  `json:"skipped"`
 	Dead                     uint64  `json:"dead"`
 	DeadLetters              uint64  `json:"dead_letters"` // dead chunks that can be redriven, also those of submissions that completed with dead ones
+	Outgoing                 uint64  `json:"outgoing"`     // dead letters on their way to another queue
 	OperationsReady          uint64  `json:"operations_ready"`
 	SubmissionsOpen          uint64  `json:"submissions_open"`
 	ConsumersWaiting         uint64  `json:"consumers_waiting"`
@@ -72,6 +80,9 @@ type Stats struct {
 	FailedTotal              uint64  `json:"failed_total"`
 	ExpiredTotal             uint64  `json:"expired_total"`
 	ReleasedTotal            uint64  `json:"released_total"`
+	ForwardedTotal           uint64  `json:"forwarded_total"` // dead letters that went on to another queue
+	ArrivedTotal             uint64  `json:"arrived_total"`   // submissions that came as dead letters of another queue
+	BulkOperationsRunning    uint64  `json:"bulk_operations_running"`
 	SubmissionsInsertedTotal uint64  `json:"submissions_inserted_total"`
 	SubmissionsEndedTotal    uint64  `json:"submissions_ended_total"`
 	CommitsTotal             uint64  `json:"commits_total"`
