@@ -1,5 +1,5 @@
 # `make` or `make help` lists what can be done. Go and a C compiler are all it takes to build; `make test` installs what is missing,
-# Node.js and Chromium for the dashboard's tests among it.
+# Node.js and Chromium for the dashboard's tests, and Prometheus for the alerts', among it.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -18,7 +18,7 @@ SOAK     ?= 10000
 
 DASHBOARD := web/dashboard
 
-.PHONY: help run build plugins dashboard dashboard-check browser browser-tools pictures test race fuzz bench soak fmt lint golden clean prepare format-check vet
+.PHONY: help run build plugins dashboard dashboard-check browser browser-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,7 +48,7 @@ pictures: dashboard-check build ## take the pictures of the dashboard in docs/im
 	dir=$$(mktemp -d) && (cd $(DASHBOARD) && SHOTS=$$dir npm run --silent test) && \
 	for picture in overview-light overview-dark keys-dark submission-light strategies-dark; do cp $$dir/$$picture-1440.png docs/img/$$picture.png; done; rm -rf $$dir
 
-test: prepare format-check vet browser ## everything that must hold: format, vet, and all tests (some minutes on two cores)
+test: prepare format-check vet browser monitors ## everything that must hold: format, vet, and all tests (some minutes on two cores)
 	go test -race -timeout 15m $$(go list ./... | grep -Ev '$(HEAVY)')
 	go test -timeout 15m $$(go list ./... | grep -E '$(HEAVY)')
 
@@ -89,6 +89,9 @@ prepare:
 	@command -v go >/dev/null || { echo "Go 1.26 or later is needed: https://go.dev/doc/install"; exit 1; }
 	@command -v gcc >/dev/null || { echo "installing a C compiler (SQLite is C)"; apt-get update -qq && apt-get install -y -qq gcc libc6-dev; }
 	@command -v curl >/dev/null || { echo "installing curl (the README's commands are tests)"; apt-get update -qq && apt-get install -y -qq curl; }
+
+monitors: prepare
+	@command -v promtool >/dev/null || { echo "installing Prometheus (the alerts and boards are tested in it)"; apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus; }
 
 browser-tools: prepare
 	@command -v npm >/dev/null || { echo "installing Node.js (the dashboard is built and tested with it)"; apt-get update -qq && apt-get install -y -qq nodejs npm; }

@@ -50,7 +50,7 @@ func (e *Engine) Exchange(ctx context.Context, queueName string, x Exchange, out
 	if x.Reserve == nil {
 		return nil
 	}
-	out.Reserve, err = q.reserve(ctx, x.Reserve, out.Reserve.Reservations)
+	out.Reserve, err = e.reserve(ctx, q, x.Reserve, out.Reserve.Reservations)
 	return err
 }
 

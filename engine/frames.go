@@ -16,9 +16,11 @@ const (
 	// FrameValues is how many values of a meta key a frame names; the others are summed.
 	FrameValues = 50
 
-	// maxFrameVisits bounds the values that are read of all keys together for one frame, so that the shard is never held for
-	// longer than it takes to copy so many counters (BenchmarkFrame/held).
+	// maxFrameVisits bounds the values that are read of all keys together for one frame (BenchmarkFrame/values).
 	maxFrameVisits = 10 << 10
+
+	// maxShownVisits bounds the values that are read of one key that metrics show.
+	maxShownVisits = 100_000
 
 	// maxFrameKeys bounds the meta keys of one frame.
 	maxFrameKeys = 16
@@ -86,11 +88,13 @@ func (e *Engine) Frame(queueName string) (*Frame, <-chan struct{}, error) {
 func (e *Engine) sample() {
 	now := queue.At(e.options.Now())
 	for _, q := range e.all() {
-		q.sample(now)
+		q.sample(now, e.options.MetricKeys)
+		sums := q.shard.LedgerSums()
+		q.fair.Store(&sums)
 	}
 }
 
-func (q *openQueue) sample(now queue.Time) {
+func (q *openQueue) sample(now queue.Time, shown []queue.MetaKey) {
 	f := &q.frames
 	frame := &Frame{Number: 1, At: now, Stats: q.shard.Stats()}
 	f.mu.Lock()
@@ -103,7 +107,7 @@ func (q *openQueue) sample(now queue.Time) {
 	f.seconds.add(point, secondsKept, time.Second)
 	f.minutes.add(point, minutesKept, time.Minute)
 	frame.Empties = f.seconds.empties(time.Minute)
-	q.sampleKeys(frame)
+	q.sampleKeys(frame, shown)
 	f.note(frame)
 	f.last.Store(frame)
 	if f.next != nil {
@@ -112,36 +116,45 @@ func (q *openQueue) sample(now queue.Time) {
 	}
 }
 
-// sampleKeys reads the counters of the values, key by key, until so many were read that the rest has to be left out.
-func (q *openQueue) sampleKeys(frame *Frame) {
+// sampleKeys reads the counters of the values, key by key, until so many were read that the rest has to be left out. Those that
+// metrics show come first, and each may be as large as it likes up to maxShownVisits: an operator asked for them.
+func (q *openQueue) sampleKeys(frame *Frame, shown []queue.MetaKey) {
 	keys := q.shard.Keys()
 	slices.Sort(keys)
+	asked := func(key queue.MetaKey) bool { return slices.Contains(shown, key) }
+	slices.SortStableFunc(keys, func(a, b queue.MetaKey) int {
+		switch {
+		case asked(a) == asked(b):
+			return 0
+		case asked(a):
+			return -1
+		}
+		return 1
+	})
 	budget := maxFrameVisits
 	for _, key := range keys {
-		if len(frame.Keys) == maxFrameKeys || budget == 0 {
+		most := budget
+		if asked(key) {
+			most = maxShownVisits
+		}
+		if len(frame.Keys) == maxFrameKeys || most == 0 {
 			frame.Left++
 			continue
 		}
-		k := q.sampleKey(key, budget)
+		k := q.sampleKey(key, most)
 		if k.Values == 0 {
 			continue // a strategy asks for the key, and no submission has it
 		}
-		budget -= k.Values
+		if !asked(key) {
+			budget -= k.Values
+		}
 		frame.Keys = append(frame.Keys, k)
 	}
+	slices.SortFunc(frame.Keys, func(a, b KeyFrame) int { return cmp.Compare(a.Key, b.Key) })
 }
 
 func (q *openQueue) sampleKey(key queue.MetaKey, budget int) KeyFrame {
-	seen := q.frames.visited[:0]
-	all := true
-	q.shard.Values(key, func(count backlog.ValueCount) bool {
-		if len(seen) == budget {
-			all = false
-			return false
-		}
-		seen = append(seen, count)
-		return true
-	})
+	seen, all := q.shard.Values(key, budget, q.frames.visited[:0])
 	q.frames.visited = seen
 	k := KeyFrame{Key: key, Values: len(seen), Whole: all}
 	top := topValues(seen, &k.Rest)

@@ -31,17 +31,13 @@ func BenchmarkFrame(b *testing.B) {
 	q := e.queues[DefaultQueue]
 	b.Run("whole", func(b *testing.B) {
 		for i := range b.N {
-			q.sample(queue.Time(1_000_000 + 1000*i))
+			q.sample(queue.Time(1_000_000+1000*i), nil)
 		}
 	})
-	b.Run("held", func(b *testing.B) {
+	b.Run("values", func(b *testing.B) {
 		seen := make([]backlog.ValueCount, 0, maxFrameVisits)
 		for b.Loop() {
-			seen = seen[:0]
-			q.shard.Values("company", func(v backlog.ValueCount) bool {
-				seen = append(seen, v)
-				return true
-			})
+			seen, _ = q.shard.Values("company", maxFrameVisits, seen[:0])
 		}
 	})
 }

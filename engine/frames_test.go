@@ -64,7 +64,7 @@ func TestFrame(t *testing.T) {
 		t.Fatalf("before the first: got %+v, %v", none, err)
 	}
 	at := queue.Time(1_700_000_000_000)
-	q.sample(at)
+	q.sample(at, nil)
 	select {
 	case <-next:
 	default:
@@ -74,7 +74,7 @@ func TestFrame(t *testing.T) {
 	insert(t, e, 50, text("company", "bolt"), number("zone", 7))
 	setValue(t, e, DefaultQueue, text("company", "acme"), limited(3))
 	held, _ := take(t, e, `SelectOnly("company", "acme", OldestFirst)`, 10)
-	q.sample(at.Add(2 * time.Second))
+	q.sample(at.Add(2*time.Second), nil)
 	f, _, err := e.Frame(DefaultQueue)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestFrame(t *testing.T) {
 		t.Errorf("a backlog that grew empties in %v, want never", f.Empties)
 	}
 	finishAll(t, e, held)
-	q.sample(at.Add(4 * time.Second))
+	q.sample(at.Add(4*time.Second), nil)
 	last, _, _ := e.Frame(DefaultQueue)
 	if last.Rates.Done != 1.5 {
 		t.Errorf("done per second: got %v, want 1.5", last.Rates.Done)
@@ -123,7 +123,7 @@ func TestFrameIsBounded(t *testing.T) {
 	for i := range maxFrameKeys + 3 {
 		insert(t, e, 1, number(fmt.Sprintf("k%02d", i), 1))
 	}
-	q.sampleKeys(&frame)
+	q.sampleKeys(&frame, nil)
 	if len(frame.Keys) != maxFrameKeys || frame.Left != 5 {
 		t.Errorf("%d keys and %d left, want %d and 5", len(frame.Keys), frame.Left, maxFrameKeys)
 	}

@@ -5,21 +5,28 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// metrics shows the engine to Prometheus. Gauges and counters are read from the shards when scraped, so they cannot
-// drift; only histograms are kept here. Labels are queue names and fixed words, so their number is bounded.
+// metrics shows the engine to Prometheus. Gauges and counters are read from the shards when scraped, so they cannot drift; only
+// histograms are kept here. Every number that is read is a maintained one: a scrape costs the same at any backlog. Labels are
+// queue names, fixed words, names of strategies and the values of the keys that were asked for, so their number is bounded.
 type metrics struct {
 	engine     *Engine
 	registerer prometheus.Registerer
 	seconds    *prometheus.HistogramVec
 	ops        *prometheus.HistogramVec
 	bytes      *prometheus.HistogramVec
+	reserve    *prometheus.HistogramVec
 	described  []described
-	empty      *prometheus.Desc
+
+	waited, held, reserved, empty, examined, skipped, ended *prometheus.Desc
+	ledgers, tenants, lag, mostLag                          *prometheus.Desc
+	keyInFlight, keyBacklog, keyValues                      *prometheus.Desc
 }
 
+// described is a metric with one value, or one for each of some fixed words, that is in the numbers of a queue.
 type described struct {
 	desc   *prometheus.Desc
 	kind   prometheus.ValueType
@@ -27,11 +34,28 @@ type described struct {
 	value  func(s *queue.Stats, now queue.Time) float64
 }
 
+// counts are what is measured of one queue.
+type counts struct {
+	reserve      prometheus.Observer
+	waited, held *measure.Histogram
+	strategies   strategyCounts
+}
+
+// The classic buckets, beside the native ones.
+func secondsBuckets() []float64 {
+	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+}
+
+func longBuckets() []float64 {
+	return []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600}
+}
+
 func newMetrics(e *Engine, registerer prometheus.Registerer) (*metrics, error) {
 	m := &metrics{engine: e, registerer: registerer}
-	m.seconds = commitHistogram("quern_writer_commit_seconds", "Time of one journal commit, in seconds.")
-	m.ops = commitHistogram("quern_writer_batch_size", "Operations in one journal commit.")
-	m.bytes = commitHistogram("quern_writer_batch_bytes", "Bytes of one journal commit.")
+	m.seconds = histogram("quern_writer_commit_seconds", "Time of one journal commit, the sync of the disk included, in seconds.", secondsBuckets())
+	m.ops = histogram("quern_writer_batch_size", "Operations in one journal commit.", prometheus.ExponentialBuckets(1, 2, 14))
+	m.bytes = histogram("quern_writer_batch_bytes", "Bytes of one journal commit.", prometheus.ExponentialBuckets(64, 4, 10))
+	m.reserve = histogram("quern_reserve_seconds", "Time of a reserve without what it waited for work, in seconds.", secondsBuckets())
 	m.describe()
 	if registerer == nil {
 		return m, nil
@@ -39,75 +63,27 @@ func newMetrics(e *Engine, registerer prometheus.Registerer) (*metrics, error) {
 	return m, registerer.Register(m)
 }
 
-func commitHistogram(name, help string) *prometheus.HistogramVec {
+func histogram(name, help string, buckets []float64) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: name, Help: help, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
+		Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"queue"})
 }
 
-func (m *metrics) describe() {
-	gauge := func(name, help string, value func(*queue.Stats, queue.Time) float64) {
-		m.described = append(m.described, described{prometheus.NewDesc(name, help, []string{"queue"}, nil), prometheus.GaugeValue, nil, value})
+// newCounts makes what is measured of a queue that is being opened.
+func (m *metrics) newCounts(queueName string) *counts {
+	return &counts{reserve: m.reserve.WithLabelValues(queueName), waited: measure.New(longBuckets()), held: measure.New(longBuckets())}
+}
+
+// forget drops what is measured of a queue that is deleted.
+func (m *metrics) forget(queueName string) {
+	for _, v := range m.vectors() {
+		v.DeleteLabelValues(queueName)
 	}
-	counter := func(name, help string, value func(*queue.Stats, queue.Time) float64) {
-		m.described = append(m.described, described{prometheus.NewDesc(name, help, []string{"queue"}, nil), prometheus.CounterValue, nil, value})
-	}
-	labelled := func(name, help, label string, kind prometheus.ValueType, values map[string]func(*queue.Stats) uint64) {
-		desc := prometheus.NewDesc(name, help, []string{"queue", label}, nil)
-		for word, value := range values {
-			m.described = append(m.described, described{desc, kind, []string{word}, func(s *queue.Stats, _ queue.Time) float64 { return float64(value(s)) }})
-		}
-	}
-	type count = map[string]func(*queue.Stats) uint64
-	labelled("quern_chunks", "Chunks that are not finished, by state.", "state", prometheus.GaugeValue, count{
-		"ready":    func(s *queue.Stats) uint64 { return s.Ready },
-		"waiting":  func(s *queue.Stats) uint64 { return s.Waiting },
-		"reserved": func(s *queue.Stats) uint64 { return s.Reserved },
-		"dead":     func(s *queue.Stats) uint64 { return s.Dead },
-	})
-	labelled("quern_submissions", "Submissions, by state.", "state", prometheus.GaugeValue, count{
-		"open": func(s *queue.Stats) uint64 { return s.SubmissionsOpen },
-	})
-	labelled("quern_chunks_finished_total", "Tries that ended, by outcome.", "outcome", prometheus.CounterValue, count{
-		"completed": func(s *queue.Stats) uint64 { return s.DoneTotal },
-		"failed":    func(s *queue.Stats) uint64 { return s.FailedTotal },
-		"expired":   func(s *queue.Stats) uint64 { return s.ExpiredTotal },
-		"released":  func(s *queue.Stats) uint64 { return s.ReleasedTotal },
-	})
-	gauge("quern_reservations", "Chunks held by consumers.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.Reserved) })
-	gauge("quern_reserve_waiters", "Reserve calls that wait for work.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.ConsumersWaiting) })
-	gauge("quern_oldest_available_seconds", "Age of the oldest submission with a ready chunk, in seconds.", func(s *queue.Stats, now queue.Time) float64 {
-		if s.OldestReady == 0 {
-			return 0
-		}
-		return max(now.Sub(s.OldestReady).Seconds(), 0)
-	})
-	gauge("quern_dead_letters", "Dead letters: chunks out of attempts that can be redriven, forwarded or deleted.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.DeadLetters) })
-	gauge("quern_dead_letters_outgoing", "Dead letters on their way to another queue.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.Outgoing) })
-	counter("quern_dead_letters_forwarded_total", "Dead letters that went on to another queue.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.ForwardedTotal) })
-	counter("quern_dead_letters_arrived_total", "Submissions that came as dead letters of another queue.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.ArrivedTotal) })
-	labelled("quern_bulk_operations", "Bulk operations, by state.", "state", prometheus.GaugeValue, count{
-		"running": func(s *queue.Stats) uint64 { return s.BulksRunning },
-	})
-	labelled("quern_bulk_outcomes_total", "What bulk operations came to, by outcome.", "outcome", prometheus.CounterValue, count{
-		"done":      func(s *queue.Stats) uint64 { return s.BulkTotal.Done },
-		"unchanged": func(s *queue.Stats) uint64 { return s.BulkTotal.Unchanged },
-		"refused":   func(s *queue.Stats) uint64 { return s.BulkTotal.Refused },
-	})
-	gauge("quern_journal_bytes", "Size of the journal file, in bytes.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.JournalBytes) })
-	gauge("quern_shard_bytes", "Size of the store file, in bytes.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.StoreBytes) })
-	gauge("quern_disk_full", "1 while inserts are refused for want of room.", func(s *queue.Stats, _ queue.Time) float64 {
-		if s.DiskFull {
-			return 1
-		}
-		return 0
-	})
-	counter("quern_chunks_inserted_total", "Chunks inserted.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.InsertedTotal) })
-	counter("quern_submissions_inserted_total", "Submissions inserted.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.SubmissionsInsertedTotal) })
-	counter("quern_submissions_ended_total", "Submissions ended, however.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.SubmissionsEndedTotal) })
-	counter("quern_chunks_reserved_total", "Chunks handed out.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.ReservedTotal) })
-	counter("quern_writer_commits_total", "Journal commits.", func(s *queue.Stats, _ queue.Time) float64 { return float64(s.CommitsTotal) })
-	m.empty = prometheus.NewDesc("quern_reserve_empty_total", "Reserves that came back with nothing, by reason.", []string{"queue", "reason"}, nil)
+}
+
+func (m *metrics) vectors() []*prometheus.HistogramVec {
+	return []*prometheus.HistogramVec{m.seconds, m.ops, m.bytes, m.reserve}
 }
 
 // committed is the observer of one queue's commits.
@@ -125,27 +101,69 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range m.described {
 		ch <- d.desc
 	}
-	ch <- m.empty
-	m.seconds.Describe(ch)
-	m.ops.Describe(ch)
-	m.bytes.Describe(ch)
+	for _, desc := range []*prometheus.Desc{
+		m.waited, m.held, m.reserved, m.empty, m.examined, m.skipped, m.ended, m.ledgers, m.tenants, m.lag, m.mostLag,
+		m.keyInFlight, m.keyBacklog, m.keyValues,
+	} {
+		ch <- desc
+	}
+	for _, v := range m.vectors() {
+		v.Describe(ch)
+	}
 }
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	now := queue.At(m.engine.options.Now())
 	for _, q := range m.engine.all() {
-		stats := q.shard.Stats()
-		for _, d := range m.described {
-			ch <- prometheus.MustNewConstMetric(d.desc, d.kind, d.value(&stats, now), append([]string{q.name}, d.labels...)...)
-		}
-		for reason := queue.Nothing; int(reason) < queue.EmptyReasons; reason++ {
-			ch <- prometheus.MustNewConstMetric(m.empty, prometheus.CounterValue, float64(q.empty[reason].Load()), q.name, reason.String())
-		}
+		m.collect(ch, q, now)
 	}
-	m.seconds.Collect(ch)
-	m.ops.Collect(ch)
-	m.bytes.Collect(ch)
+	for _, v := range m.vectors() {
+		v.Collect(ch)
+	}
+}
+
+func (m *metrics) collect(ch chan<- prometheus.Metric, q *openQueue, now queue.Time) {
+	one := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(desc, kind, value, append([]string{q.name}, labels...)...)
+	}
+	stats := q.shard.Stats()
+	for _, d := range m.described {
+		one(d.desc, d.kind, d.value(&stats, now), d.labels...)
+	}
+	for state := queue.Completed; int(state) < queue.SubmissionStates; state++ {
+		one(m.ended, prometheus.CounterValue, float64(stats.EndedAs[state]), state.String())
+	}
+	for reason := queue.Nothing; int(reason) < queue.EmptyReasons; reason++ {
+		one(m.empty, prometheus.CounterValue, float64(q.empty[reason].Load()), reason.String())
+	}
+	q.counts.strategies.each(func(name string, n uint64) { one(m.reserved, prometheus.CounterValue, float64(n), name) })
+	for _, w := range q.shard.Blocks() {
+		one(m.examined, prometheus.CounterValue, float64(w.Examined), w.Node)
+		one(m.skipped, prometheus.CounterValue, float64(w.Limited), w.Node, "limited")
+		one(m.skipped, prometheus.CounterValue, float64(w.Redrawn), w.Node, "redrawn")
+		one(m.skipped, prometheus.CounterValue, float64(w.Unwanted), w.Node, "unwanted")
+	}
+	ch <- newHistogram(m.waited, q.counts.waited, q.name)
+	ch <- newHistogram(m.held, q.counts.held, q.name)
+	m.collectFair(one, q)
+	m.collectKeys(one, q)
+}
+
+// collectFair shows how the fair ledgers stood when they were added up last, within a second.
+func (m *metrics) collectFair(one func(*prometheus.Desc, prometheus.ValueType, float64, ...string), q *openQueue) {
+	sums := q.fair.Load()
+	if sums == nil {
+		return
+	}
+	one(m.ledgers, prometheus.GaugeValue, float64(sums.Ledgers))
+	one(m.tenants, prometheus.GaugeValue, float64(sums.Active), "active")
+	one(m.tenants, prometheus.GaugeValue, float64(sums.Owing), "owing")
+	one(m.tenants, prometheus.GaugeValue, float64(sums.Blocked), "blocked")
+	if sums.Whole {
+		one(m.lag, prometheus.GaugeValue, sums.Lag)
+		one(m.mostLag, prometheus.GaugeValue, sums.Most)
+	}
 }
 
 func (m *metrics) unregister() {

@@ -32,6 +32,12 @@ const maxCachedStrategy = 4096
 // queue keeps under that name, as it stands now. Nothing means Random. A name that the queue does not have is CodeInvalid at
 // /strategy/name.
 func (e *Engine) Plan(queueName string, raw []byte) (*strategy.Plan, error) {
+	plan, _, err := e.NamedPlan(queueName, raw)
+	return plan, err
+}
+
+// NamedPlan is Plan, and the name that the strategy was asked for by; "" if it was spelled out.
+func (e *Engine) NamedPlan(queueName string, raw []byte) (*strategy.Plan, string, error) {
 	p := &e.plans
 	p.mu.RLock()
 	known, ok := p.byRaw[string(raw)]
@@ -39,17 +45,17 @@ func (e *Engine) Plan(queueName string, raw []byte) (*strategy.Plan, error) {
 	if !ok {
 		var err error
 		if known, err = p.read(raw); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	if known.plan != nil {
-		return known.plan, e.checkScored(known.plan)
+		return known.plan, "", e.checkScored(known.plan)
 	}
 	n, err := e.byName(queueName, known.name)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return n.plan, e.checkScored(n.plan)
+	return n.plan, known.name, e.checkScored(n.plan)
 }
 
 // checkScored refuses a plan that names plugins that there are not. That one is not active is no mistake: its branch yields

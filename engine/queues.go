@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
@@ -39,6 +40,8 @@ type openQueue struct {
 	values  values
 	pace    pace
 	frames  frames
+	counts  *counts
+	fair    atomic.Pointer[backlog.LedgerSums] // as they were added up last; nil: not yet
 }
 
 func (q *openQueue) info() QueueInfo {
@@ -97,7 +100,7 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, set []store.
 	if err := makeDir(dir); err != nil {
 		return err
 	}
-	q := &openQueue{name: row.Name, id: row.Shard, created: row.Created}
+	q := &openQueue{name: row.Name, id: row.Shard, created: row.Created, counts: e.metrics.newCounts(row.Name)}
 	q.config.Store(&row.Settings)
 	for _, v := range set {
 		q.values.set(v.Entry, ValueSettings{ValueSettings: v.Settings, Version: v.Version, Changed: v.Changed})
@@ -112,7 +115,8 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, set []store.
 			return sqlitelog.Open(ctx, filepath.Join(dir, journalFile), sqlitelog.Options{})
 		},
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
-		Committed: e.metrics.committed(row.Name), FreeBallast: e.ballast.free, Values: q.values.each, Born: row.Created, Posted: e.posted, Scorers: e.options.Scorers, FoldBytes: e.options.FoldBytes,
+		Committed: e.metrics.committed(row.Name), FreeBallast: e.ballast.free, Held: e.options.Held, Values: q.values.each, Scorers: e.options.Scorers,
+		WaitSeconds: q.counts.waited, RunSeconds: q.counts.held, Born: row.Created, Posted: e.posted, FoldBytes: e.options.FoldBytes,
 	})
 	if err != nil {
 		q.store.Close()
@@ -254,6 +258,7 @@ func (e *Engine) freeShard() (queue.ShardID, error) {
 func (e *Engine) discard(q *openQueue) error {
 	delete(e.queues, q.name)
 	delete(e.shards, q.id)
+	e.metrics.forget(q.name)
 	return errors.Join(q.close(), os.RemoveAll(e.shardDir(q.id)))
 }
 

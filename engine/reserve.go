@@ -17,6 +17,7 @@ type ReserveRequest struct {
 	Context  queue.Meta    // what the consumer says of itself to plugins and scores, from queue.NewContext
 	Wait     time.Duration // for the first chunk, 0 to queue.MaxWait
 	Timeout  time.Duration // until the deadline; 0: the queue's
+	Strategy string        // the name that the plan was asked for by; "": it has none
 	Limited  int           // how many saturated values a result without chunks names at most: 0 to queue.MaxLimited
 }
 
@@ -38,14 +39,18 @@ func (e *Engine) Reserve(ctx context.Context, queueName string, r ReserveRequest
 	if err := validReserve(&r, q.config.Load()); err != nil {
 		return ReserveResult{Reservations: dst}, err
 	}
-	return q.reserve(ctx, &r, dst)
+	return e.reserve(ctx, q, &r, dst)
 }
 
-func (q *openQueue) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
-	from := len(dst)
+func (e *Engine) reserve(ctx context.Context, q *openQueue, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
+	from, started := len(dst), e.options.Now()
 	got, err := q.shard.Reserve(ctx, shard.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Context: r.Context, Timeout: r.Timeout, Wait: r.Wait, Limited: min(max(r.Limited, 0), queue.MaxLimited)}, dst)
-	if err == nil && len(got.Reservations) == from {
-		q.empty.count(got.Reason)
+	if err == nil {
+		q.counts.reserve.Observe((e.options.Now().Sub(started) - got.Waited).Seconds())
+		q.counts.strategies.add(r.Strategy, len(got.Reservations)-from)
+		if len(got.Reservations) == from {
+			q.empty.count(got.Reason)
+		}
 	}
-	return ReserveResult(got), err
+	return ReserveResult{Reservations: got.Reservations, Reason: got.Reason, RetryAfter: got.RetryAfter, Limited: got.Limited}, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 
@@ -250,10 +251,10 @@ func (e *Engine) Values(_ context.Context, queueName string, key queue.MetaKey, 
 // listValues is all values of a key, in no useful order.
 func (q *openQueue) listValues(key queue.MetaKey) (list []Value) {
 	set := q.values.of(key)
-	q.shard.Values(key, func(count backlog.ValueCount) bool {
+	counts, _ := q.shard.Values(key, math.MaxInt, nil)
+	for _, count := range counts {
 		list = append(list, Value{ValueCount: count, Settings: nothingSet()})
-		return true
-	})
+	}
 	for i := range list {
 		if s, is := set[list[i].Value]; is {
 			list[i].Settings = s
@@ -314,11 +315,11 @@ func (q *openQueue) keys() []queue.MetaKey {
 func (q *openQueue) countValues(key queue.MetaKey) KeyInfo {
 	set := q.values.of(key)
 	info := KeyInfo{Key: key, Values: len(set), Set: len(set)}
-	q.shard.Values(key, func(count backlog.ValueCount) bool {
+	counts, _ := q.shard.Values(key, math.MaxInt, nil)
+	for _, count := range counts {
 		if _, is := set[count.Value]; !is {
 			info.Values++
 		}
-		return true
-	})
+	}
 	return info
 }

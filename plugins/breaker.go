@@ -35,15 +35,15 @@ type circuit struct {
 	over      bool // quarantined
 }
 
-// ready says whether a batch would be let through.
-func (b *breaker) ready(now time.Time) bool {
+// ready says whether a batch would be let through. The clock is only asked when it matters: it takes as long as some candidates.
+func (b *breaker) ready(now func() time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.over && (b.until.IsZero() || !now.Before(b.until) && !b.trial)
+	return !b.over && (b.until.IsZero() || !b.trial && !now().Before(b.until))
 }
 
 // enter lets a batch through, or not. After true comes leave.
-func (b *breaker) enter(now time.Time) (trial, ok bool) {
+func (b *breaker) enter(now func() time.Time) (trial, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -51,7 +51,7 @@ func (b *breaker) enter(now time.Time) (trial, ok bool) {
 		return false, false
 	case b.until.IsZero():
 		return false, true
-	case now.Before(b.until) || b.trial:
+	case b.trial || now().Before(b.until):
 		return false, false
 	}
 	b.trial = true

@@ -67,10 +67,9 @@ func (c *columns) join(reads []strategy.Column) (all []strategy.Column, at []int
 	return reads, at
 }
 
-// scratch is the memory of a batch: columns that are narrower in the sandbox than in the engine.
+// scratch is the memory of a batch.
 type scratch struct {
-	batch  abi.Batch
-	narrow [][]uint32
+	batch abi.Batch
 }
 
 // fill makes a batch of a window whose column k of c is the window's at[k].
@@ -79,7 +78,6 @@ func (c *columns) fill(s *scratch, w *strategy.Window, at []int, flags uint32) (
 	b.Header = abi.Header{Rows: uint32(w.Rows), Now: int64(w.Now), Seed: w.Seed, Want: uint32(min(max(w.Want, 0), math.MaxInt32)), Flags: flags}
 	b.Dictionary = w.Dictionary
 	b.Columns = slices.Grow(b.Columns[:0], len(c.abi))[:len(c.abi)]
-	s.narrow = slices.Grow(s.narrow[:0], len(c.abi))[:len(c.abi)]
 	for k := range c.abi {
 		if at[k] >= len(w.Columns) {
 			return nil, fmt.Errorf("plugins: the window has %d columns, and its scorer reads column %d", len(w.Columns), at[k])
@@ -93,24 +91,12 @@ func (c *columns) fill(s *scratch, w *strategy.Window, at []int, flags uint32) (
 		case abi.Str:
 			to.U32 = from.Words
 		case abi.U32:
-			s.narrow[k] = narrowed(s.narrow[k][:0], from.Numbers)
-			to.U32 = s.narrow[k]
+			to.U32 = from.Counts
 		default:
 			to.I64 = from.Numbers
 		}
 	}
 	return b, nil
-}
-
-func narrowed(dst []uint32, from []int64) []uint32 {
-	dst = slices.Grow(dst, len(from))[:len(from)]
-	for i, v := range from {
-		if uint64(v) > math.MaxUint32 { // hardly ever
-			v = min(max(v, 0), math.MaxUint32)
-		}
-		dst[i] = uint32(v)
-	}
-	return dst
 }
 
 // forget lets go of what belongs to the window.

@@ -120,7 +120,7 @@ func TestGoGuest(t *testing.T) {
 	ask := func() []float64 {
 		in := &strategy.Window{Rows: 3, Want: 1, Dictionary: []string{"llama", "mistral"}, Columns: []strategy.Values{
 			{Numbers: []int64{1, 2, 3}},
-			{Numbers: []int64{0, 1, 1 << 40}}, // beyond what the column holds: the largest that it does
+			{Counts: []uint32{0, 1, math.MaxUint32}},
 			{Numbers: []int64{7, 7, 7}, Present: []bool{true, false, true}},
 			{Words: []uint32{1, 2, 0}},
 			{Words: []uint32{2}},

@@ -2,8 +2,11 @@ package plugins
 
 import (
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quern-queue/quern/wasm/host"
 )
 
 // maxMetricNames bounds the names in metrics: what there is more of is summed up under otherName.
@@ -25,21 +28,24 @@ type metrics struct {
 }
 
 func newMetrics(c *Catalogue, registerer prometheus.Registerer) (*metrics, error) {
-	histogram := func(name, help string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160}, []string{"plugin"})
+	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: name, Help: help, Buckets: buckets,
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
+		}, []string{"plugin"})
 	}
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc("quern_plugin_"+name, help, append([]string{"plugin"}, more...), nil)
 	}
 	m := &metrics{
 		catalogue: c, registerer: registerer,
-		seconds:       histogram("quern_plugin_batch_seconds", "Time of a batch in the plugin, in seconds."),
-		fuel:          histogram("quern_plugin_fuel", "Fuel that a batch used, in units."),
+		seconds:       histogram("quern_plugin_score_seconds", "Time of a batch in the plugin, in seconds.", prometheus.ExponentialBuckets(1e-6, 4, 10)),
+		fuel:          histogram("quern_plugin_fuel", "Fuel that a batch used, in units.", prometheus.ExponentialBuckets(1e3, 10, 7)),
 		batches:       desc("batches_total", "Batches that were scored."),
 		candidates:    desc("candidates_total", "Candidates that were scored or skipped."),
 		skipped:       desc("skipped_total", "Candidates that the plugin skipped with NaN."),
 		unwritten:     desc("unwritten_total", "Candidates whose score the plugin did not write."),
-		faults:        desc("faults_total", "Batches that failed, by kind.", "kind"),
+		faults:        desc("faults_total", "Batches that failed, by version (4 of a plugin, and _other) and kind.", "version", "reason"),
 		fallbacks:     desc("fallbacks_total", "Requests that went on without the plugin."),
 		counters:      desc("counter_total", "Counters of the plugin's own, by name.", "name"),
 		pages:         desc("memory_pages", "Memory of the sandbox that was used last, in pages of 64 KiB."),
@@ -125,10 +131,7 @@ func (m *metrics) collect(s *sums, p *plugin) {
 	count(m.skipped, t.skipped.Load())
 	count(m.unwritten, t.unwritten.Load())
 	count(m.fallbacks, t.fallbacks.Load())
-	faults, counters, _ := t.maps()
-	for _, kind := range kinds() {
-		count(m.faults, faults[string(kind)], string(kind))
-	}
+	_, counters, _ := t.maps()
 	for counter, v := range counters {
 		if name != otherName { // counters of different plugins have nothing in common
 			s.add(m.counters, prometheus.CounterValue, v, name, counter)
@@ -144,10 +147,14 @@ func (m *metrics) collect(s *sums, p *plugin) {
 	}
 	gauge(m.share, p.share.of(m.catalogue.clock()))
 	instances, pages := 0, uint32(0)
+	var versions []string
 	for _, u := range m.catalogue.uses.all(p.name) {
 		instances += u.host.Instances()
 		pages = max(pages, u.pages.Load())
+		versions = append(versions, u.version.manifest.Version)
 	}
+	slices.Sort(versions)
+	t.eachVersion(versions, func(version string, kind host.Kind, n uint64) { count(m.faults, n, version, string(kind)) })
 	gauge(m.instances, float64(instances))
 	gauge(m.pages, float64(pages))
 	if name != otherName {

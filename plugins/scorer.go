@@ -155,7 +155,7 @@ func (s *scorer) ready() bool {
 	case HoldClosed:
 		return true
 	}
-	return s.active.use.breaker.ready(s.catalogue.options.Now())
+	return s.active.use.breaker.ready(s.catalogue.options.Now)
 }
 
 // Reads are the columns of the active version, then those that only the canary or the shadow reads.
@@ -181,7 +181,7 @@ func (s *scorer) Score(ctx context.Context, w *strategy.Window, scores []float64
 		return fmt.Errorf("plugins: score: %d rows and room for %d scores", w.Rows, len(scores))
 	}
 	r := s.active
-	if s.canary != nil && scramble(w.Seed)%100 < s.percent && s.canary.use.breaker.ready(s.catalogue.options.Now()) {
+	if s.canary != nil && scramble(w.Seed)%100 < s.percent && s.canary.use.breaker.ready(s.catalogue.options.Now) {
 		r = s.canary
 	}
 	err := s.run(ctx, r, w, scores, flagsOf(w))
@@ -211,7 +211,7 @@ var errNotReady = errors.New("plugins: the breaker is open")
 func (s *scorer) run(ctx context.Context, r *route, w *strategy.Window, scores []float64, flags uint32) error {
 	c, u := s.catalogue, r.use
 	held := s.plugin.settings.Load().Hold
-	trial, ok := u.breaker.enter(c.options.Now())
+	trial, ok := u.breaker.enter(c.options.Now)
 	if !ok && held != HoldClosed || held == HoldOpen {
 		if ok {
 			u.breaker.leave(c.options.Now(), trial, unknown, "")
@@ -237,7 +237,10 @@ func (s *scorer) run(ctx context.Context, r *route, w *strategy.Window, scores [
 	}
 	report, err := u.host.Score(ctx, batch, scores)
 	u.running.Add(-1)
-	now := c.options.Now()
+	now := c.began.Add(report.Ended)
+	if report.Ended == 0 {
+		now = c.options.Now()
+	}
 	opened, quarantined := u.breaker.leave(now, trial, verdictOf(err), reasonOf(err))
 	s.plugin.account(c, u, batch, scores, &report, err, now)
 	switch {
@@ -304,7 +307,7 @@ func (p *plugin) account(c *Catalogue, u *use, b *abi.Batch, scores []float64, r
 	if shadow {
 		t = &p.agreement.totals
 	}
-	t.add(b, r, err)
+	t.add(u.version.manifest.Version, b, r, err)
 	if !shadow {
 		p.seconds.Observe(r.Duration.Seconds())
 		p.fuel.Observe(float64(r.Fuel))
@@ -321,7 +324,7 @@ func (p *plugin) account(c *Catalogue, u *use, b *abi.Batch, scores []float64, r
 	if most == 0 {
 		most = c.limits.CPUShare
 	}
-	if used := mine.add(c.clock(), r.Duration); used > most && settings.Hold != HoldClosed {
+	if used := mine.add(now.Sub(c.began), r.Duration); used > most && settings.Hold != HoldClosed {
 		u.breaker.throttle(now, fmt.Sprintf("it used %.0f %% of a core over %v, and %.0f %% are allowed", used*100, c.limits.CPUWindow, most*100))
 		mine.reset()
 	}

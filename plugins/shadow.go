@@ -32,7 +32,7 @@ func newShadowWorker(c *Catalogue) *shadowWorker {
 
 // offer hands a window over, or drops it.
 func (w *shadowWorker) offer(s *scorer, from *strategy.Window, scores []float64) {
-	if !s.shadow.use.breaker.ready(w.catalogue.options.Now()) {
+	if !s.shadow.use.breaker.ready(w.catalogue.options.Now) {
 		s.plugin.agreement.drop()
 		return
 	}
@@ -54,7 +54,7 @@ func copyWindow(from *strategy.Window, at []int) *strategy.Window {
 	for _, k := range at {
 		if k < len(from.Columns) {
 			v := &from.Columns[k]
-			out.Columns[k] = strategy.Values{Numbers: slices.Clone(v.Numbers), Words: slices.Clone(v.Words), Present: slices.Clone(v.Present)}
+			out.Columns[k] = strategy.Values{Numbers: slices.Clone(v.Numbers), Counts: slices.Clone(v.Counts), Words: slices.Clone(v.Words), Present: slices.Clone(v.Present)}
 		}
 	}
 	out.Dictionary = slices.Clone(from.Dictionary)

@@ -16,12 +16,13 @@ type totals struct {
 
 	mu       sync.Mutex
 	faults   map[host.Kind]uint64
+	versions map[string]map[host.Kind]uint64 // the faults by version, of more than maxVersionNames those of the later ones together
 	counters map[string]float64
 	last     string // the last fault
 }
 
-// add counts a batch.
-func (t *totals) add(b *abi.Batch, r *host.Report, err error) {
+// add counts a batch of a version.
+func (t *totals) add(version string, b *abi.Batch, r *host.Report, err error) {
 	t.nanoseconds.Add(uint64(max(r.Duration, 0)))
 	t.fuel.Add(uint64(max(r.Fuel, 0)))
 	if err == nil {
@@ -41,6 +42,7 @@ func (t *totals) add(b *abi.Batch, r *host.Report, err error) {
 		t.faults = map[host.Kind]uint64{}
 	}
 	t.faults[fault.Kind]++
+	t.of(version)[fault.Kind]++
 	t.last = fault.Error()
 }
 
@@ -63,6 +65,40 @@ func (t *totals) count(names []string, values []float64) {
 }
 
 const maxCounters = 16
+
+// maxVersionNames bounds the versions of a plugin that metrics tell apart.
+const maxVersionNames = 4
+
+// of are the faults of a version. t.mu is held.
+func (t *totals) of(version string) map[host.Kind]uint64 {
+	if t.versions[version] == nil {
+		if len(t.versions) >= maxVersionNames {
+			version = otherName
+		}
+		if t.versions == nil {
+			t.versions = map[string]map[host.Kind]uint64{}
+		}
+		if t.versions[version] == nil {
+			t.versions[version] = map[host.Kind]uint64{}
+		}
+	}
+	return t.versions[version]
+}
+
+// eachVersion calls fn for every version that metrics tell apart, and every kind of fault. The versions that are in use are among
+// them before they fail, so that the first fault is seen as one more than none.
+func (t *totals) eachVersion(inUse []string, fn func(version string, kind host.Kind, n uint64)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, version := range inUse {
+		t.of(version)
+	}
+	for version, faults := range t.versions {
+		for _, kind := range kinds() {
+			fn(version, kind, faults[kind])
+		}
+	}
+}
 
 // kinds are all kinds of faults, as metrics list them.
 func kinds() []host.Kind {

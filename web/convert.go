@@ -38,6 +38,7 @@ func apiSubmission(in *queue.Submission) api.Submission {
 		RunAt: apiTime(in.RunAt), DeadDeadline: apiTime(in.DeadDeadline), FinishedAt: apiTime(in.Finished),
 		MaxAttempts: in.MaxAttempts, OnExhausted: onExhaustedName(in.OnExhausted), MaxFailedChunks: in.MaxFailedChunks, Failure: in.Failure, Trace: in.Trace,
 		ForwardedFrom: apiOrigin(in.Origin),
+		Schedule:      in.Schedule, ScheduledAt: apiTime(in.Scheduled),
 	}
 }
 
@@ -50,6 +51,7 @@ func wireSubmission(in *queue.Submission, meta []byte) wire.Submission {
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
 		RunAt: int64(in.RunAt), DeadDeadline: int64(in.DeadDeadline), FinishedAt: int64(in.Finished),
 		MaxAttempts: in.MaxAttempts, OnExhausted: onExhaustedName(in.OnExhausted), MaxFailedChunks: in.MaxFailedChunks, Failure: in.Failure, Trace: in.Trace,
+		Schedule: in.Schedule, ScheduledAt: int64(in.Scheduled),
 	}
 }
 
@@ -75,14 +77,21 @@ func apiStats(in *queue.Stats, now time.Time) api.Stats {
 		Ready: in.Ready, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Skipped: in.Skipped, Dead: in.Dead, DeadLetters: in.DeadLetters,
 		OperationsReady: in.OperationsReady, SubmissionsOpen: in.SubmissionsOpen, ConsumersWaiting: in.ConsumersWaiting,
 		InsertedTotal: in.InsertedTotal, ReservedTotal: in.ReservedTotal, DoneTotal: in.DoneTotal, FailedTotal: in.FailedTotal,
-		ExpiredTotal: in.ExpiredTotal, ReleasedTotal: in.ReleasedTotal,
-		Outgoing: in.Outgoing, ForwardedTotal: in.ForwardedTotal, ArrivedTotal: in.ArrivedTotal, BulkOperationsRunning: in.BulksRunning,
+		ExpiredTotal: in.ExpiredTotal, ReleasedTotal: in.ReleasedTotal, LostTotal: in.LostTotal, RevokedTotal: in.RevokedTotal,
+		ConsumersAttached: in.ConsumersAttached,
+		Outgoing:          in.Outgoing, ForwardedTotal: in.ForwardedTotal, ArrivedTotal: in.ArrivedTotal, BulkOperationsRunning: in.BulksRunning,
 		SubmissionsInsertedTotal: in.SubmissionsInsertedTotal, SubmissionsEndedTotal: in.SubmissionsEndedTotal,
 		CommitsTotal: in.CommitsTotal, CommitBytesTotal: in.CommitBytesTotal,
 		JournalBytes: in.JournalBytes, StoreBytes: in.StoreBytes,
 	}
 	if in.OldestReady != 0 {
 		out.OldestReadySeconds = max(0, now.Sub(in.OldestReady.Std()).Seconds())
+	}
+	if in.Draining {
+		out.Draining = 1
+	}
+	if in.SubmissionsOpen == 0 {
+		out.Empty = 1
 	}
 	if in.DiskFull {
 		out.DiskFull = 1

@@ -139,7 +139,7 @@ func (s *Server) getDead(ctx context.Context, in *DeadPath) (*deadOutput, error)
 	out := &deadOutput{Body: apiDeadLetter(&d)}
 	for _, a := range d.Past {
 		out.Body.History = append(out.Body.History, api.Attempt{
-			EndedAt: apiTime(a.Ended), Consumer: a.Consumer, HeldMS: a.Held.Milliseconds(), Expired: a.Expired, Error: a.Error,
+			EndedAt: apiTime(a.Ended), Consumer: a.Consumer, HeldMS: a.Held.Milliseconds(), Expired: a.Expired, Lost: a.Lost, Error: a.Error,
 		})
 	}
 	return out, nil

@@ -13,6 +13,7 @@ import (
 type Engine interface {
 	Ready() []engine.Check
 	Plan(queueName string, raw []byte) (*strategy.Plan, error)
+	NamedPlan(queueName string, raw []byte) (plan *strategy.Plan, name string, err error)
 
 	Queues() []engine.QueueInfo
 	Queue(name string) (engine.QueueInfo, error)
@@ -48,6 +49,13 @@ type Engine interface {
 	Release(ctx context.Context, queueName string, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error)
 	Exchange(ctx context.Context, queueName string, x engine.Exchange, out *engine.Exchanged) error
 
+	Attach(queueName, consumer string) (*engine.Attached, error)
+	Detach(queueName, consumer string) (released int, err error)
+	ReleaseConsumer(queueName, consumer string) (released int, err error)
+	OrderConsumer(queueName, consumer string, order queue.ConsumerOrder) (queue.Consumer, error)
+	Consumers(ctx context.Context, queueName, cursor string, limit int) (engine.Page[queue.Consumer], error)
+	Consumer(queueName, consumer, from string, limit int) (engine.HeldPage, error)
+
 	DeadLetters(ctx context.Context, queueName string, r engine.DeadRequest) (engine.Page[queue.DeadChunk], error)
 	DeadGroups(ctx context.Context, queueName string, f queue.DeadFilter) (groups []queue.DeadGroup, whole bool, err error)
 	DeadLetter(ctx context.Context, queueName string, id queue.ChunkID) (queue.DeadChunk, error)
@@ -57,6 +65,15 @@ type Engine interface {
 	Bulk(id string) (queue.Bulk, error)
 	Bulks(queueName string) ([]queue.Bulk, error)
 	CancelBulk(id string) (queue.Bulk, error)
+
+	Schedules(queueName, after string, limit int) (engine.Page[queue.ScheduleInfo], error)
+	Schedule(queueName, name string) (queue.ScheduleInfo, error)
+	PutSchedule(ctx context.Context, queueName, name string, def queue.Schedule, guard engine.ScheduleGuard) (info queue.ScheduleInfo, created bool, err error)
+	DeleteSchedule(ctx context.Context, queueName, name string, guard engine.ScheduleGuard) error
+	SwitchSchedule(ctx context.Context, queueName, name string, enabled bool, reason string) (queue.ScheduleInfo, error)
+	TriggerSchedule(ctx context.Context, queueName, name, key string) (s queue.Submission, replayed bool, err error)
+	BackfillSchedule(ctx context.Context, queueName, name string, r engine.BackfillRequest) ([]queue.SubmissionID, error)
+	PreviewSchedule(queueName string, def queue.Schedule, after queue.Time, n int) (engine.SchedulePreview, error)
 
 	Stats(ctx context.Context, queueName string) (queue.Stats, error)
 	Frame(queueName string) (*engine.Frame, <-chan struct{}, error)

@@ -149,6 +149,13 @@ func (e *events) enter() bool {
 	return true
 }
 
+// count is how many streams are open.
+func (e *events) count() float64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return float64(e.subscribers)
+}
+
 func (e *events) leave() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -9,25 +9,47 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // metrics is what the HTTP face measures. Routes are operation ids and codes are statuses, so both labels are bounded.
 type metrics struct {
 	seconds *prometheus.HistogramVec
+	changes *prometheus.CounterVec
 }
 
-func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+func newMetrics(registerer prometheus.Registerer, version api.Version, subscribers func() float64) (*metrics, error) {
 	m := &metrics{seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:                            "quern_http_request_seconds",
-		Help:                            "Time from the headers of a request to the end of its answer, waiting included.",
+		Help:                            "Time from the headers of a request to the end of its answer, waiting included, in seconds.",
+		Buckets:                         []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60},
 		NativeHistogramBucketFactor:     1.1,
 		NativeHistogramMaxBucketNumber:  160,
 		NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"route", "code"})}
-	if err := registerer.Register(m.seconds); err != nil {
-		return nil, fmt.Errorf("web: metrics: %w", err)
+	m.changes = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "quern_audit_events_total", Help: "Changes that operators made, by operation: all that take a scope beyond produce and consume, and went well.",
+	}, []string{"action"})
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "quern_build_info", Help: "Always 1; its labels say what is running.",
+		ConstLabels: prometheus.Labels{"version": version.Version, "revision": version.Revision, "goversion": version.Go},
+	})
+	build.Set(1)
+	streams := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "quern_sse_subscribers", Help: "Open streams of GET /v1/events.",
+	}, subscribers)
+	for _, c := range []prometheus.Collector{m.seconds, m.changes, build, streams} {
+		if err := registerer.Register(c); err != nil {
+			return nil, fmt.Errorf("web: metrics: %w", err)
+		}
 	}
 	return m, nil
+}
+
+// changes says that by the operation operators change something.
+func (op *operation) changes() bool {
+	return op.method != http.MethodGet && op.scope != scopeRead && op.scope != scopeProduce && op.scope != scopeConsume
 }
 
 // observe counts one request. The observer of an operation's usual answer is looked up once.
@@ -36,11 +58,20 @@ func (m *metrics) observe(op *operation, status int, elapsed time.Duration) {
 		m.seconds.WithLabelValues(routeUnmatched, strconv.Itoa(status)).Observe(elapsed.Seconds())
 		return
 	}
-	if status == http.StatusOK {
-		op.ok.Observe(elapsed.Seconds())
+	if status < http.StatusMultipleChoices && op.changes() {
+		m.changes.WithLabelValues(op.id).Inc()
+	}
+	if status != http.StatusOK {
+		m.seconds.WithLabelValues(op.id, strconv.Itoa(status)).Observe(elapsed.Seconds())
 		return
 	}
-	m.seconds.WithLabelValues(op.id, strconv.Itoa(status)).Observe(elapsed.Seconds())
+	ok := op.ok.Load()
+	if ok == nil { // of what nobody asks for there is nothing to show
+		observer := m.seconds.WithLabelValues(op.id, "200")
+		ok = &observer
+		op.ok.Store(ok)
+	}
+	(*ok).Observe(elapsed.Seconds())
 }
 
 // metricsHandler serves /metrics in the format the scraper asks for.

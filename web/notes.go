@@ -11,7 +11,7 @@ import (
 // not made when one is missing or superfluous.
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
-	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), bulkNotes()} {
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes(), bulkNotes()} {
 		for name, n := range part {
 			all[name] = n
 		}
@@ -73,6 +73,9 @@ func queueNotes() map[string]note {
 		out[schema+".retry_backoff"] = note{text: "Delay after a failure that names none"}
 		out[schema+".expiry_backoff"] = note{text: "Delay after a deadline passed"}
 		out[schema+".dead_letter_queue"] = note{text: "The queue that dead letters go on to; without it they stay. It has to exist, and to have none of its own"}
+		out[schema+".consumer_grace_ms"] = between(0, float64(queue.MaxConsumerGrace.Milliseconds()), "From the end of an attached consumer's stream until what it holds is lost")
+		out[schema+".restart_grace_ms"] = between(0, float64(queue.MaxRestartGrace.Milliseconds()), "After a start nothing that a limit counts is handed out for so long, so that consumers can extend what they hold first; 0: none")
+		out[schema+".draining"] = note{text: "true: inserts are refused"}
 		out[schema+".retention_seconds"] = note{text: "How long ended submissions are kept; 0: for ever"}
 	}
 	return out
@@ -103,6 +106,11 @@ func statsNotes() map[string]note {
 		"Stats.arrived_total":              {text: "Submissions that came as dead letters of another queue"},
 		"Stats.bulk_operations_running":    {text: "Bulk operations that run"},
 		"Stats.released_total":             {text: "Chunks given back unworked"},
+		"Stats.lost_total":                 {text: "Reservations that ended because their consumer was lost"},
+		"Stats.revoked_total":              {text: "Reservations that were taken from attached consumers, which were told so"},
+		"Stats.consumers_attached":         {text: "Consumers that have a stream open"},
+		"Stats.draining":                   between(0, 1, "1: inserts are refused by the queue's settings"),
+		"Stats.empty":                      between(0, 1, "1: no submission is open"),
 		"Stats.submissions_inserted_total": {text: "Submissions inserted"},
 		"Stats.submissions_ended_total":    {text: "Submissions that ended, in whatever way"},
 		"Stats.commits_total":              {text: "Group commits"},
@@ -170,6 +178,8 @@ func submissionNotes() map[string]note {
 		"Submission.has_attachment": {text: "Whether it has an attachment"},
 		"Submission.failure":        {text: "Why it failed: the last error of the chunk that ended it"},
 		"Submission.trace":          {text: "W3C traceparent, and after ';' the tracestate"},
+		"Submission.schedule":       {text: "Name of the schedule that inserted it"},
+		"Submission.scheduled_at":   {text: "The tick that it is for: when it was due by its schedule"},
 		"PageSubmission.items":      {text: "The submissions, newest first"},
 		"PageSubmission.next":       {text: "Cursor of the next page; absent on the last"},
 
@@ -248,7 +258,7 @@ func reservationNotes() map[string]note {
 		"ReleaseRequest.items":          {text: "What to give back", items: queue.MaxBatch},
 	}
 	for _, schema := range []string{"ReserveResponse", "ExchangeResponse"} {
-		reason := oneOf("Why nothing was reserved; null when something was", "nothing", "all_limited", "paused", "not_yet_due", "all_skipped")
+		reason := oneOf("Why nothing was reserved; null when something was", "nothing", "all_limited", "paused", "not_yet_due", "all_skipped", "restart_grace", "quiet", "draining")
 		reason.enum = append(reason.enum, nil)
 		reason.nullable = true
 		out[schema+".reason"] = reason

@@ -17,6 +17,7 @@ func deadLetterNotes() map[string]note {
 		"Attempt.consumer":            {text: "Who held the chunk"},
 		"Attempt.held_ms":             {text: "For how long"},
 		"Attempt.expired":             {text: "Whether its deadline ended it"},
+		"Attempt.lost":                {text: "Whether it ended because its consumer was lost"},
 		"Attempt.error":               {text: "What the consumer reported; of all but the last one the first 256 bytes"},
 		"PageDeadLetter.items":        {text: "The dead letters"},
 		"PageDeadLetter.next":         {text: "Cursor of the next page; absent on the last"},

@@ -49,6 +49,8 @@ func (s *Server) newDocument() *document {
 			Tags: []*huma.Tag{
 				{Name: tagSubmissions, Description: "Work inserted at once, made of chunks"},
 				{Name: tagReservations, Description: "Chunks in the hands of consumers"},
+				{Name: tagSchedules, Description: "What is inserted again and again, by the clock"},
+				{Name: tagConsumers, Description: "Who holds what; the stream that keeps a consumer known; what operators tell consumers"},
 				{Name: tagDeadLetters, Description: "Chunks out of attempts that can be redriven, forwarded or deleted"},
 				{Name: tagBulk, Description: "Something done with much at once, in the background: dead letters, retries, submissions"},
 				{Name: tagStrategies, Description: "Strategies that a queue keeps under names, and questions about what any strategy would do"},

@@ -229,7 +229,7 @@ func TestEndlessPluginFallsBack(t *testing.T) {
 		t.Errorf("got %s, %+v; want it open after 3 faults for fuel and 4 fallbacks", p.State, stats)
 	}
 	metrics := f.send(call{method: "GET", path: "/metrics"})
-	if want := `quern_plugin_faults_total{kind="fuel",plugin="endless"} 3`; !bytes.Contains(metrics.body, []byte(want)) {
+	if want := `quern_plugin_faults_total{plugin="endless",reason="fuel",version="1.0.0"} 3`; !bytes.Contains(metrics.body, []byte(want)) {
 		t.Errorf("/metrics has no %s", want)
 	}
 	recordings := f.send(call{method: "GET", path: "/v1/plugins/endless/recordings/1"})

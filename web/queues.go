@@ -112,6 +112,9 @@ func settingsOf(in api.QueueSettingsInput, out *queue.Settings) error {
 	if in.MaxAttempts != nil {
 		out.MaxAttempts = *in.MaxAttempts
 	}
+	if in.Draining != nil {
+		out.Draining = *in.Draining
+	}
 	if in.MaxExpiries != nil {
 		out.MaxExpiries = *in.MaxExpiries
 	}
@@ -124,6 +127,8 @@ func settingsOf(in api.QueueSettingsInput, out *queue.Settings) error {
 		{"/reservation_timeout_ms", in.ReservationTimeoutMS, time.Millisecond, &out.ReservationTimeout},
 		{"/max_reservation_ms", in.MaxReservationMS, time.Millisecond, &out.MaxReservation},
 		{"/retention_seconds", in.RetentionSeconds, time.Second, &out.Retention},
+		{"/consumer_grace_ms", in.ConsumerGraceMS, time.Millisecond, &out.ConsumerGrace},
+		{"/restart_grace_ms", in.RestartGraceMS, time.Millisecond, &out.RestartGrace},
 	}
 	for _, d := range durations {
 		if d.in == nil {
@@ -178,6 +183,7 @@ func apiQueue(info engine.QueueInfo) api.Queue {
 			ReservationTimeoutMS: set.ReservationTimeout.Milliseconds(), MaxReservationMS: set.MaxReservation.Milliseconds(),
 			RetryBackoff: apiBackoff(set.RetryBackoff), ExpiryBackoff: apiBackoff(set.ExpiryBackoff),
 			RetentionSeconds: int64(set.Retention / time.Second), DeadLetterQueue: set.DeadLetterQueue,
+			ConsumerGraceMS: set.ConsumerGrace.Milliseconds(), RestartGraceMS: set.RestartGrace.Milliseconds(), Draining: set.Draining,
 		},
 	}
 }

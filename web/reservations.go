@@ -99,12 +99,12 @@ func (s *Server) reserveRequest(in *wire.ReserveRequest, queueName, prefix strin
 			return out, prefixed(err, prefix)
 		}
 	}
-	plan, err := s.engine.Plan(queueName, in.Strategy)
+	plan, name, err := s.engine.NamedPlan(queueName, in.Strategy)
 	if err != nil {
 		return out, prefixed(err, prefix)
 	}
 	return engine.ReserveRequest{
-		Max: in.Max, Plan: plan, Consumer: string(in.Consumer), Context: about,
+		Max: in.Max, Plan: plan, Strategy: name, Consumer: string(in.Consumer), Context: about,
 		Wait:    time.Duration(in.WaitMS) * time.Millisecond,
 		Timeout: time.Duration(in.TimeoutMS) * time.Millisecond,
 		Limited: queue.MaxLimited,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"sync/atomic"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
@@ -27,10 +28,12 @@ const (
 	tagQueues       = "queues"
 	tagSubmissions  = "submissions"
 	tagReservations = "reservations"
+	tagConsumers    = "consumers"
 	tagStrategies   = "strategies"
 	tagPlugins      = "plugins"
 	tagDeadLetters  = "dead letters"
 	tagBulk         = "bulk operations"
+	tagSchedules    = "schedules"
 	tagServer       = "server"
 )
 
@@ -44,14 +47,14 @@ type operation struct {
 	summary string
 	about   string // longer description; may be empty
 
-	compress bool                // the answer may be long and nobody waits for its last microsecond
-	hot      bool                // answers by writeJSON only
-	waits    bool                // Prefer: wait is honoured
-	freeform bool                // reads query parameters that the document cannot name one by one
-	accepts  bool                // a success answers 202
-	creates  reflect.Type        // what a 201 answers, for operations that may create
-	params   []*huma.Param       // parameters beside those of the input struct
-	ok       prometheus.Observer // of status 200, looked up once
+	compress bool                                 // the answer may be long and nobody waits for its last microsecond
+	hot      bool                                 // answers by writeJSON only
+	waits    bool                                 // Prefer: wait is honoured
+	freeform bool                                 // reads query parameters that the document cannot name one by one
+	accepts  bool                                 // a success answers 202
+	creates  reflect.Type                         // what a 201 answers, for operations that may create
+	params   []*huma.Param                        // parameters beside those of the input struct
+	ok       *atomic.Pointer[prometheus.Observer] // of status 200, looked up once
 }
 
 // routes is the table of all operations. A new endpoint is a line here and a handler in its resource's file; the tests
@@ -60,13 +63,7 @@ func (s *Server) routes() error {
 	d := s.newDocument()
 
 	s.queueRoutes(d)
-	s.valueRoutes(d)
-	s.dashboardRoutes(d)
-	s.strategyRoutes(d)
-	s.questionRoutes(d)
-	s.pluginRoutes(d)
-	s.deadRoutes(d)
-	s.bulkRoutes(d)
+	s.resourceRoutes(d)
 
 	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
@@ -131,6 +128,19 @@ func (s *Server) queueRoutes(d *document) {
 		summary: "Delete a queue", about: "Only a queue without open submissions can be deleted, and never the one named default."}, s.deleteQueue)
 	register(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead, tag: tagQueues,
 		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the same at any backlog. Totals count from the server's start."}, s.getStats)
+}
+
+// resourceRoutes are the parts of the table that stand beside their handlers or below.
+func (s *Server) resourceRoutes(d *document) {
+	s.valueRoutes(d)
+	s.dashboardRoutes(d)
+	s.strategyRoutes(d)
+	s.questionRoutes(d)
+	s.pluginRoutes(d)
+	s.deadRoutes(d)
+	s.bulkRoutes(d)
+	s.scheduleRoutes(d)
+	s.consumerRoutes(d)
 }
 
 // valueRoutes are the part of the table about values of meta keys.
@@ -227,7 +237,7 @@ func (s *Server) raw(d *document, op operation, shape func(*document, *huma.Oper
 // add enters the operation into the table that observe looks it up in.
 func (s *Server) add(op operation) *operation {
 	entry := &op
-	entry.ok = s.metrics.seconds.WithLabelValues(op.id, "200")
+	entry.ok = new(atomic.Pointer[prometheus.Observer])
 	path := echoPath(op.path)
 	if s.operations[path] == nil {
 		s.operations[path] = make(map[string]*operation)

@@ -55,7 +55,7 @@ type Options struct {
 	Wall       func() time.Time // the operating system's clock, by which deadlines of connections are set; nil: Now
 	Seed       func() uint64    // chance: makes request ids of two runs differ
 	Logger     *slog.Logger
-	Registerer prometheus.Registerer // gets quern_http_request_seconds
+	Registerer prometheus.Registerer // gets what the face measures
 	Gatherer   prometheus.Gatherer   // what /metrics shows
 	Hosts      []string              // names beside the loopback ones that the Host header may carry, without port
 	Version    api.Version           // what /version says
@@ -121,7 +121,7 @@ func New(o Options) (*Server, error) {
 	for _, k := range kinds() {
 		s.kinds[k.code] = k
 	}
-	if s.metrics, err = newMetrics(o.Registerer); err != nil {
+	if s.metrics, err = newMetrics(o.Registerer, o.Version, s.events.count); err != nil {
 		return nil, err
 	}
 	s.events.run = strconv.FormatUint(o.Seed(), 36)
@@ -152,6 +152,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		WriteTimeout:      s.patience.write,
 		IdleTimeout:       s.patience.idle,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext:       withConn,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)

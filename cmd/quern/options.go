@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/web"
 )
 
@@ -21,6 +23,7 @@ type Config struct {
 	LogFormat    string
 	FoldBytes    int64
 	BallastBytes int64
+	MetricKeys   []string
 }
 
 // option is one setting of the server. Its name is the flag's; the configuration file has '_' for '-', and the
@@ -63,6 +66,10 @@ func options() []option {
 		{
 			"ballast-bytes", "16MiB", "1MiB to 1GiB", "disk space held back so that completions still go through when the disk is full",
 			func(c *Config, text string) error { return sizeBetween(&c.BallastBytes, text, 1<<20, 1<<30) },
+		},
+		{
+			"metric-keys", "", "meta keys separated by commas, at most 8", "meta keys whose values /metrics shows, of each the 50 with most chunks in flight and the sum of the others",
+			setMetricKeys,
 		},
 	}
 }
@@ -147,6 +154,23 @@ func setListen(c *Config, text string) error {
 		return fmt.Errorf("has the port %q; it must be a number from 0 to 65535, where 0 picks a free one", port)
 	}
 	c.Listen = text
+	return nil
+}
+
+func setMetricKeys(c *Config, text string) error {
+	c.MetricKeys = nil
+	for key := range strings.SplitSeq(text, ",") {
+		if key = strings.TrimSpace(key); key == "" || slices.Contains(c.MetricKeys, key) {
+			continue
+		}
+		if err := queue.ValidMetaKey(key); err != nil {
+			return fmt.Errorf("has %q, which is no meta key: 1 to %d letters, digits, '_', '-' and '.'", key, queue.MaxMetaKeyBytes)
+		}
+		c.MetricKeys = append(c.MetricKeys, key)
+	}
+	if len(c.MetricKeys) > engine.MaxMetricKeys {
+		return fmt.Errorf("has %d keys; at most %d are allowed, as each is up to 100 series", len(c.MetricKeys), engine.MaxMetricKeys)
+	}
 	return nil
 }
 

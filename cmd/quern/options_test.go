@@ -75,6 +75,8 @@ func TestWrongOptions(t *testing.T) {
 		"too small":                     {env: []string{"QUERN_BALLAST_BYTES=1KiB"}, want: "from the environment"},
 		"too large":                     {file: "fold_bytes: 5GiB\n", want: "from 64KiB to 4GiB"},
 		"no size":                       {file: "fold_bytes: lots\n", want: "number of bytes"},
+		"no meta key":                   {args: []string{"--metric-keys", "company,a b"}, want: "no meta key"},
+		"too many meta keys":            {args: []string{"--metric-keys", "a,b,c,d,e,f,g,h,i"}, want: "at most 8"},
 		"empty data":                    {args: []string{"--data", ""}, want: "must not be empty"},
 		"unknown level":                 {args: []string{"--log-level", "loud"}, want: "log-level"},
 		"unknown format":                {args: []string{"--log-format", "xml"}, want: "must be one of text, json"},

@@ -79,6 +79,7 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		Fatal:        func(err error) { endAtOnce(logger, err) },
 		BallastBytes: config.BallastBytes,
 		FoldBytes:    config.FoldBytes,
+		MetricKeys:   config.MetricKeys,
 		Scorers:      held,
 	})
 	if err != nil {

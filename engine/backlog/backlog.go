@@ -19,6 +19,7 @@ type Backlog struct {
 	oldest    []uint32 // heap by id of those that have available chunks
 	available uint64   // chunks of shown submissions
 	examined  uint64
+	work      [Kinds]Work
 
 	putBack    int // chunks in all piles
 	emptyPiles []*pile

@@ -19,6 +19,7 @@ func (v *View) chooseCell(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 	for v.groups[group].offered > 0 {
 		number, draw, drawn := v.drawCell(group, rnd)
 		if !drawn {
+			v.redrawn()
 			continue
 		}
 		obstacle := v.obstacleOf(number)
@@ -40,6 +41,7 @@ func (v *View) chooseCell(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 				}
 			}
 		}
+		v.limited()
 		v.evade(number, obstacle) // if nothing was found all of them, so that nobody comes here again
 	}
 	return nil, 0
@@ -86,10 +88,12 @@ func (v *View) pickFrom(cell uint32, number uint64) (s *Submission, draw uint32,
 	s = v.in.subs[x.of]
 	v.in.examined++
 	if number >= uint64(s.available) {
+		v.redrawn()
 		return nil, 0, rejected
 	}
 	if t := v.in.overrun(s); t != nil {
 		v.extend(s, x.at, t)
+		v.limited()
 		return nil, 0, moved
 	}
 	return s, uint32(number), chosen

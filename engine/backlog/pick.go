@@ -17,7 +17,9 @@ func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok
 		return nil, 0, false
 	}
 	b.touch(v)
+	before := b.examined
 	from, s, draw := v.chooseNext(rnd)
+	b.work[v.kind()].Examined += b.examined - before
 	if s == nil {
 		return nil, 0, false
 	}
@@ -78,12 +80,17 @@ func (v *View) sample(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 	for v.groups[group].offered > 0 {
 		g, number := v.sampleGate(&v.groups[group], rnd)
 		if number >= g.total {
+			v.redrawn()
 			continue
 		}
 		x, draw := g.find(number)
 		s := b.subs[x.of]
 		b.examined++
-		if draw >= uint64(s.available) || v.heldBack(s, x.at) {
+		if draw >= uint64(s.available) {
+			v.redrawn()
+			continue
+		}
+		if v.heldBack(s, x.at) {
 			continue
 		}
 		return s, uint32(draw)
@@ -118,6 +125,7 @@ func (v *View) heldBack(s *Submission, at uint32) bool {
 	group := v.gates[s.members[at].gate].group
 	v.take(s, at)
 	v.put(s, at, v.gateFor(group, t))
+	v.limited()
 	return true
 }
 

@@ -31,7 +31,7 @@ type traces struct {
 // the order in which put-back chunks of one submission lie, from which Random draws. The cost is that of the picks, twice, and
 // of a note of what they touch.
 func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) []Pick {
-	examined, uses := b.examined, b.uses
+	examined, uses, work := b.examined, b.uses, b.work
 	b.preview.running = true
 	from := len(dst)
 	var before []traces
@@ -58,7 +58,7 @@ func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) [
 	b.standAgain()
 	b.restoreLedgers()
 	b.preview.running = false
-	b.examined, b.uses = examined, uses
+	b.examined, b.uses, b.work = examined, uses, work
 	return dst
 }
 

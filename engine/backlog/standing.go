@@ -102,7 +102,7 @@ func (b *Backlog) Overtaken(v *View, s *Submission, leaf int) (by int, ok bool) 
 	if v.fair == nil {
 		return 0, false
 	}
-	examined, rnd := b.examined, rand.New(rand.NewPCG(0, 0))
+	examined, work, rnd := b.examined, b.work, rand.New(rand.NewPCG(0, 0))
 	b.preview.running = true
 	for level, seat := range v.Seats(s, leaf) {
 		for k := range v.fair.leaves[leaf].path[level] {
@@ -114,6 +114,6 @@ func (b *Backlog) Overtaken(v *View, s *Submission, leaf int) (by int, ok bool) 
 	}
 	b.restoreLedgers()
 	b.preview.running = false
-	b.examined = examined
+	b.examined, b.work = examined, work
 	return by, ok
 }

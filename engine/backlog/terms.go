@@ -13,6 +13,7 @@ type metaKey struct {
 	byValue map[queue.MetaValue]*term
 	terms   []*term // the same, in an order that depends on the calls only
 	limits  int     // views that limit it or share by it
+	left    uint64  // how often a term went, and another one may have taken its place
 }
 
 // term is a key with a value that some submission has, some view filters by or some share has a tenant for; it goes with the last
@@ -82,6 +83,7 @@ func (b *Backlog) release(t *term) {
 	last := t.key.terms[len(t.key.terms)-1]
 	t.key.terms[t.place] = last
 	last.place = t.place
+	t.key.left++
 	t.key.terms[len(t.key.terms)-1] = nil
 	t.key.terms = trimmed(t.key.terms[:len(t.key.terms)-1])
 	b.terms[t.number] = nil
@@ -204,6 +206,43 @@ func (b *Backlog) Values(key queue.MetaKey, fn func(ValueCount) bool) {
 			return
 		}
 	}
+}
+
+// ValueWalk is how far a walk over the values of a key has come. The zero ValueWalk begins one. Between its steps the backlog
+// may change: what comes meanwhile may be missed, what goes too, and everything else is met.
+type ValueWalk struct {
+	// Twice says that values went between two steps, so that others may have been met twice.
+	Twice bool
+
+	key   *metaKey
+	at    int // the terms before this place are left
+	left  uint64
+	begun bool
+}
+
+// WalkValues calls fn for the next values of the key, after looking at `most` of them at most, and says whether more are left.
+// fn must not change the backlog. It walks from the end: when a value goes, the last one takes its place, which a walk from the
+// front would never meet.
+func (b *Backlog) WalkValues(key queue.MetaKey, w *ValueWalk, most int, fn func(ValueCount)) (more bool) {
+	k := b.keys[key]
+	if k == nil {
+		return false
+	}
+	switch {
+	case !w.begun:
+		w.begun, w.key, w.at, w.left = true, k, len(k.terms), k.left
+	case w.key != k: // all its values went, and new ones came
+		return false
+	case w.left != k.left:
+		w.Twice, w.left, w.at = true, k.left, min(w.at, len(k.terms))
+	}
+	for ; most > 0 && w.at > 0; most-- {
+		w.at--
+		if t := k.terms[w.at]; t.all > 0 {
+			fn(ValueCount{Value: t.value, InFlight: uint64(t.inFlight), Available: t.available, Submissions: int(t.all)})
+		}
+	}
+	return w.at > 0
 }
 
 // InFlight is how many chunks of submissions with this value are in flight.

@@ -20,6 +20,7 @@ type Applier interface {
 	ApplyRedrive(r Redrive) error
 	ApplyMove(m Move) error
 	ApplyBulk(b *Bulk) error
+	ApplySchedule(s *Schedule) error
 }
 
 // errDamaged marks a batch that ends inside an op or holds an impossible number.
@@ -94,6 +95,11 @@ func (d *decoder) op(code byte, a Applier) error {
 		if code == opAttempt {
 			r.Held, r.Consumer = d.uint32(), d.text()
 		}
+		if r.Reason >= lostFlag {
+			r.Reason &^= lostFlag
+			r.Lost = r.Reason == Dead || r.Reason == Skipped
+			d.bad = d.bad || !r.Lost
+		}
 		if !d.bad && r.Reason <= Skipped {
 			return a.ApplyReturn(r)
 		}
@@ -119,6 +125,10 @@ func (d *decoder) op(code byte, a Applier) error {
 	case opBulk:
 		if b := d.bulk(); !d.bad {
 			return a.ApplyBulk(b)
+		}
+	case opSchedule:
+		if s := d.schedule(); !d.bad {
+			return a.ApplySchedule(s)
 		}
 	case opInsert:
 		s := new(Insert)

@@ -22,6 +22,7 @@ const (
 	hasAttachment
 	hasIdempotencyKey
 	hasMaxFailed
+	hasSchedule
 	hasOrigin
 	endOfFlags
 )
@@ -35,7 +36,7 @@ func (s *Insert) flags() (flags uint64) {
 		{s.Trace != "", hasTrace}, {s.OperationsPerChunk > 1, hasOperations}, {s.RunAt != 0, hasRunAt},
 		{s.DeadDeadline != 0, hasDeadDeadline}, {s.MaxAttempts != 0, hasMaxAttempts}, {s.OnExhausted != queue.Inherit, hasOnExhausted},
 		{s.Inline, hasInline}, {s.Attachment, hasAttachment}, {s.IdempotencyKey != "", hasIdempotencyKey},
-		{s.MaxFailed != 0, hasMaxFailed}, {s.Origin != nil, hasOrigin},
+		{s.MaxFailed != 0, hasMaxFailed}, {s.Schedule != "", hasSchedule}, {s.Origin != nil, hasOrigin},
 	} {
 		if field.there {
 			flags |= field.flag
@@ -89,6 +90,10 @@ func AppendInsert(dst []byte, s *Insert) []byte {
 	}
 	if flags&hasMaxFailed != 0 {
 		e.uint(uint64(s.MaxFailed))
+	}
+	if flags&hasSchedule != 0 {
+		e.text(s.Schedule)
+		e.int(int64(s.Scheduled))
 	}
 	if flags&hasOrigin != 0 {
 		e.origin(s.Origin)
@@ -181,6 +186,9 @@ func (d *decoder) insert(s *Insert) {
 	}
 	if flags&hasMaxFailed != 0 {
 		s.MaxFailed = d.uint32()
+	}
+	if flags&hasSchedule != 0 {
+		s.Schedule, s.Scheduled = d.text(), queue.Time(d.int())
 	}
 	if flags&hasOrigin != 0 {
 		s.Origin = d.origin()

@@ -38,6 +38,7 @@ func (l *list) ApplyPriority(p Priority) error  { return l.add(p) }
 func (l *list) ApplyRedrive(r Redrive) error    { return l.add(r) }
 func (l *list) ApplyMove(m Move) error          { return l.add(m) }
 func (l *list) ApplyBulk(b *Bulk) error         { return l.add(b) }
+func (l *list) ApplySchedule(s *Schedule) error { return l.add(s) }
 
 // encode writes the ops as the shard does: neighbouring completions in one call.
 func encode(epoch uint32, at queue.Time, ops []any) []byte {
@@ -68,6 +69,8 @@ func encodeInto(e *Encoder, ops []any) {
 			e.Move(op)
 		case *Bulk:
 			e.Bulk(op)
+		case *Schedule:
+			e.Schedule(op)
 		case Priority:
 			e.Priority(op)
 		case uint32:
@@ -145,6 +148,9 @@ func anyInsert(t *rapid.T) *Insert {
 		Inline:      rapid.Bool().Draw(t, "inline"), Attachment: rapid.Bool().Draw(t, "attachment"), IdempotencyKey: anyText(t, "key"),
 		MaxFailed: anyUint32(t, "max failed"),
 	}
+	if rapid.Bool().Draw(t, "is scheduled") {
+		s.Schedule, s.Scheduled = rapid.StringN(1, 20, 60).Draw(t, "schedule"), anyTime(t, "scheduled")
+	}
 	if rapid.Bool().Draw(t, "forwarded") {
 		s.Origin = &queue.Origin{
 			Source: anyUint64(t, "source"), Number: anyUint64(t, "number"), Queue: anyText(t, "from"), First: anyUint32(t, "first"),
@@ -173,15 +179,15 @@ func anyIndexes(t *rapid.T) []uint32 {
 
 func anyOps(t *rapid.T) (ops []any) {
 	for range rapid.IntRange(0, 12).Draw(t, "ops") {
-		switch rapid.IntRange(0, 9).Draw(t, "op") {
-		case 9:
+		switch rapid.IntRange(0, 10).Draw(t, "op") {
+		case 10:
 			ops = append(ops, &Bulk{
 				ID: queue.SubmissionID(anyUint64(t, "id")), Step: anyUint64(t, "step"), State: queue.BulkState(rapid.IntRange(0, 3).Draw(t, "state")),
 				Counts: queue.BulkCounts{Matched: anyUint64(t, "matched"), Done: anyUint64(t, "done"), Unchanged: anyUint64(t, "unchanged"), Refused: anyUint64(t, "refused")},
 				After:  queue.ChunkID{Submission: queue.SubmissionID(anyUint64(t, "after")), Index: anyUint32(t, "after index")},
 				Ended:  anyTime(t, "ended"), Failure: anyText(t, "failure"), Request: anyText(t, "request"),
 			})
-		case 8:
+		case 9:
 			m := Move{Kind: MoveKind(rapid.IntRange(0, int(endOfMoves)-1).Draw(t, "kind")), Indexes: anyIndexes(t)}
 			if m.Kind != MoveDelivered {
 				m.Seq, m.ID = anyUint32(t, "seq"), queue.SubmissionID(anyUint64(t, "id"))
@@ -193,6 +199,8 @@ func anyOps(t *rapid.T) (ops []any) {
 				m.Queue = anyText(t, "to")
 			}
 			ops = append(ops, m)
+		case 8:
+			ops = append(ops, anySchedule(t))
 		case 7:
 			ops = append(ops, Redrive{Seq: anyUint32(t, "seq"), Indexes: anyIndexes(t)})
 		case 6:
@@ -202,12 +210,14 @@ func anyOps(t *rapid.T) (ops []any) {
 		case 1:
 			ops = append(ops, anyInsert(t))
 		case 2:
-			ops = append(ops, Returned{
+			r := Returned{
 				Seq: anyUint32(t, "seq"), Index: anyUint32(t, "index"), Epoch: anyEpoch(t), Sequence: anyUint64(t, "sequence"),
 				Reason: ReturnReason(rapid.IntRange(0, int(Skipped)).Draw(t, "reason")), Attempts: rapid.Uint16().Draw(t, "attempts"),
 				Expiries: rapid.Uint8().Draw(t, "expiries"), NotBefore: anyTime(t, "not before"), Error: anyText(t, "error"),
 				Held: anyUint32(t, "held"), Consumer: anyText(t, "consumer"),
-			})
+			}
+			r.Lost = (r.Reason == Dead || r.Reason == Skipped) && rapid.Bool().Draw(t, "lost")
+			ops = append(ops, r)
 		case 3:
 			state := rapid.IntRange(int(queue.Completed), int(queue.Expired)).Draw(t, "state")
 			ops = append(ops, End{Seq: anyUint32(t, "seq"), State: queue.SubmissionState(state), Reason: anyText(t, "reason")})

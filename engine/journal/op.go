@@ -22,6 +22,7 @@ const (
 	opPriority    = 8
 	opRedrive     = 9
 	opAttempt     = 10
+	opSchedule    = 12
 	opMove        = 13
 	opBulk        = 14
 )
@@ -45,6 +46,8 @@ type Insert struct {
 	Inline, Attachment bool   // whether the store holds such bytes
 	IdempotencyKey     string
 	Fingerprint        [16]byte
+	Schedule           string        // that inserted it; "": none
+	Scheduled          queue.Time    // the tick that it is for
 	Origin             *queue.Origin // of a forwarded one
 }
 
@@ -84,6 +87,7 @@ type Returned struct {
 	Error      string
 	Consumer   string // who held the chunk; "": not known
 	Held       uint32 // for how many milliseconds
+	Lost       bool   // with Dead and Skipped: the consumer was lost
 }
 
 // End moves a submission out of Open by decision (completion needs no op: it follows from the counts).
@@ -108,6 +112,9 @@ type Redrive struct {
 
 // MaxRedrive bounds the chunks of one Redrive, so that applying one op never takes long.
 const MaxRedrive = 256
+
+// lostFlag stands in the reason of a Return that ends a chunk because its consumer was lost.
+const lostFlag = 0x80
 
 // Encoder builds a batch. Sequence numbers are written as differences to the last one, so a common completion takes 8 to
 // 10 bytes.
@@ -205,7 +212,11 @@ func (e *Encoder) Return(r Returned) {
 	e.uint(uint64(r.Index))
 	e.epochOf(r.Epoch)
 	e.token(r.Sequence)
-	e.buf = append(e.buf, byte(r.Reason))
+	reason := byte(r.Reason)
+	if r.Lost {
+		reason |= lostFlag
+	}
+	e.buf = append(e.buf, reason)
 	e.uint(uint64(r.Attempts))
 	e.uint(uint64(r.Expiries))
 	e.int(int64(r.NotBefore))

@@ -14,6 +14,7 @@ type Attempt struct {
 	Consumer string        // who held the chunk; "": not known, as after a restart
 	Held     time.Duration // for how long, in whole milliseconds
 	Expired  bool          // it ended by its deadline
+	Lost     bool          // it ended because its consumer was lost
 	Error    string
 }
 

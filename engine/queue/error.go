@@ -15,10 +15,13 @@ const (
 	CodeUnknownSubmission Code = "unknown_submission"     // no submission of that id, or aged out of the history
 	CodeUnknownStrategy   Code = "unknown_strategy"       // no strategy of that name in the queue, or no such version
 	CodeUnknownValue      Code = "unknown_value"          // no submission has this value of a meta key, and nothing is set for it
+	CodeUnknownSchedule   Code = "unknown_schedule"       // no schedule of that name in the queue
 	CodeUnknownPlugin     Code = "unknown_plugin"         // no plugin of that name, or no such version, recording or log of it
 	CodePrecondition      Code = "precondition_failed"    // a condition of the request does not hold: somebody changed the thing meanwhile
 	CodeUnknownDeadLetter Code = "unknown_dead_letter"    // the chunk is not dead, or not in this queue
 	CodeUnknownBulk       Code = "unknown_bulk_operation" // no bulk operation of that id, or forgotten
+	CodeUnknownConsumer   Code = "unknown_consumer"       // no consumer of that name is attached, holds or waits for something
+	CodeDraining          Code = "queue_draining"         // the queue takes no inserts any more
 	CodeConflict          Code = "conflict"               // the state forbids it (deleting a queue with open submissions, ...)
 	CodeIdempotencyReuse  Code = "idempotency_key_reused" // same key, different request
 	CodeTooLarge          Code = "too_large"              // a body or a batch over its limit

@@ -37,6 +37,9 @@ const (
 
 	DefaultReservation = 10 * time.Minute
 	MaxReservation     = 24 * time.Hour // hard cap of a reservation, extensions included
+	DefaultGrace       = 30 * time.Second
+	MaxConsumerGrace   = time.Hour        // longer, and the deadlines of most reservations come first
+	MaxRestartGrace    = 10 * time.Minute // nothing under a limit is handed out meanwhile
 	DefaultMaxAttempts = 10
 	MaxMaxAttempts     = 1000
 	DefaultMaxExpiries = 3

@@ -94,7 +94,8 @@ type Content struct {
 type EmptyReason uint8
 
 // The reasons. NotYetDue: what there is waits for a time. AllLimited and Paused come with limits and rules. AllSkipped: there is
-// something, but whoever scores it wants none of it now.
+// something, but whoever scores it wants none of it now. RestartGrace: what there is falls under a limit, and the queue's restart
+// grace is not over. ConsumerQuiet and ConsumerDraining: an operator keeps work from this consumer, or told it to leave.
 const (
 	NotEmpty EmptyReason = iota
 	Nothing
@@ -102,11 +103,14 @@ const (
 	Paused
 	NotYetDue
 	AllSkipped
+	RestartGrace
+	ConsumerQuiet
+	ConsumerDraining
 
-	EmptyReasons = int(AllSkipped) + 1 // how many values there are, NotEmpty among them
+	EmptyReasons = int(ConsumerDraining) + 1 // how many values there are, NotEmpty among them
 )
 
-var emptyReasons = [EmptyReasons]string{"", "nothing", "all_limited", "paused", "not_yet_due", "all_skipped"}
+var emptyReasons = [EmptyReasons]string{"", "nothing", "all_limited", "paused", "not_yet_due", "all_skipped", "restart_grace", "quiet", "draining"}
 
 func (r EmptyReason) String() string { return emptyReasons[r] }
 

@@ -14,6 +14,8 @@ const (
 	Failed
 	Cancelled
 	Expired
+
+	SubmissionStates = int(Expired) + 1 // how many there are
 )
 
 var submissionStates = [...]string{"open", "completed", "completed_with_dead", "failed", "cancelled", "expired"}
@@ -68,6 +70,8 @@ type NewSubmission struct {
 	IdempotencyKey     string
 	Fingerprint        [16]byte // of the request that carried the key
 	Origin             *Origin  // of a forwarded dead letter; nil otherwise
+	Schedule           string   // the schedule that inserts it; "": none
+	Scheduled          Time     // the tick that it is for
 }
 
 // Submission is what is known about a submission at one moment.
@@ -100,6 +104,8 @@ type Submission struct {
 	Failure            string // why it failed: the last error of the chunk that ended it
 	Trace              string
 	Origin             *Origin // where it was forwarded from; nil: it was inserted
+	Schedule           string  // the schedule that inserted it; "": none
+	Scheduled          Time    // the tick that it is for
 }
 
 // ChunkState is where one chunk stands.
@@ -155,6 +161,9 @@ type Settings struct {
 	ExpiryBackoff      Backoff       // after a deadline passed
 	Retention          time.Duration // how long ended submissions are kept
 	DeadLetterQueue    string        // where dead letters go on to; "": they stay
+	ConsumerGrace      time.Duration // from the end of a consumer's stream until what it holds is lost, 0 to MaxConsumerGrace
+	RestartGrace       time.Duration // after a start nothing that a limit counts is handed out for so long, 0 to MaxRestartGrace
+	Draining           bool          // inserts are refused
 }
 
 // Durability is what an answer promises.
@@ -192,6 +201,7 @@ func DefaultSettings() Settings {
 		MaxReservation:     MaxReservation,
 		ExpiryBackoff:      Backoff{Base: time.Second, Factor: 2, Cap: 5 * time.Minute},
 		Retention:          DefaultRetention,
+		ConsumerGrace:      DefaultGrace,
 	}
 }
 
@@ -208,13 +218,18 @@ type Stats struct {
 	DoneTotal, FailedTotal         uint64 // chunks completed, tries failed, since the server started
 	ExpiredTotal, ReleasedTotal    uint64
 	ForwardedTotal, ArrivedTotal   uint64 // dead letters that went on to other queues, and submissions that came as such, since the server started
+	LostTotal, RevokedTotal        uint64 // reservations lost with their consumers, and taken from attached ones
+	ConsumersAttached              uint64
 	SubmissionsInsertedTotal       uint64
 	SubmissionsEndedTotal          uint64
+	EndedAs                        [SubmissionStates]uint64 // the same by state
 	CommitsTotal, CommitBytesTotal uint64
 	BulksRunning                   uint64
 	BulkTotal                      BulkCounts // of bulk operations but dry runs, since the server started
 	OldestReady                    Time       // creation of the oldest submission with a ready chunk; 0 when none
+	OperationsWaiting              uint64     // journal operations that are not committed yet
 	JournalBytes                   uint64
 	StoreBytes                     uint64
 	DiskFull                       bool
+	Draining                       bool // inserts are refused by the queue's settings
 }

@@ -1,53 +1,159 @@
 package reserver
 
-// consumers interns the names that reservations were made under and counts what each holds. A name is forgotten when its
-// last reservation goes.
+import "github.com/quern-queue/quern/engine/queue"
+
+// consumers interns the names that reservations were made under, and links the reservations of each in the order in which
+// they were made. A name is forgotten when its last reservation goes.
 type consumers struct {
 	ids   map[string]uint32
 	table []consumer
 	free  []uint32
+	kin   []kin // by slot of a hold
+	added uint64
 }
 
 type consumer struct {
-	name string
-	held int
+	name        string
+	held        int
+	first, last int32 // its oldest reservation and its newest
+	seen        queue.Time
+}
+
+// kin is where a reservation stands among those of its consumer. They lie beside the table of holds, whose entries fill one
+// cache line each.
+type kin struct {
+	ordinal    uint64 // counts all reservations ever made: of one consumer they grow along the list
+	prev, next int32
 }
 
 func (c *consumers) init() { c.ids = map[string]uint32{} }
 
+// enter gives a name its number, and makes one when it has none.
 func (c *consumers) enter(name string) uint32 {
 	id, known := c.ids[name]
 	if !known {
+		fresh := consumer{name: name, first: none, last: none}
 		if n := len(c.free); n > 0 {
 			id = c.free[n-1]
 			c.free = c.free[:n-1]
-			c.table[id] = consumer{name: name}
+			c.table[id] = fresh
 		} else {
 			id = uint32(len(c.table))
-			c.table = append(c.table, consumer{name: name})
+			c.table = append(c.table, fresh)
 		}
 		c.ids[name] = id
 	}
-	c.table[id].held++
 	return id
 }
 
-func (c *consumers) leave(id uint32) {
-	entry := &c.table[id]
-	entry.held--
-	if entry.held == 0 {
-		delete(c.ids, entry.name)
-		*entry = consumer{}
+// link puts the reservation in a slot at the end of its consumer's list.
+func (c *consumers) link(id, slot uint32, now queue.Time) {
+	for int(slot) >= len(c.kin) {
+		c.kin = append(c.kin, kin{})
+	}
+	of := &c.table[id]
+	c.added++
+	c.kin[slot] = kin{ordinal: c.added, prev: of.last, next: none}
+	if of.last != none {
+		c.kin[of.last].next = int32(slot)
+	} else {
+		of.first = int32(slot)
+	}
+	of.last = int32(slot)
+	of.held++
+	of.seen = max(of.seen, now)
+}
+
+// leave takes it out.
+func (c *consumers) leave(id, slot uint32) {
+	of, at := &c.table[id], c.kin[slot]
+	if at.prev != none {
+		c.kin[at.prev].next = at.next
+	} else {
+		of.first = at.next
+	}
+	if at.next != none {
+		c.kin[at.next].prev = at.prev
+	} else {
+		of.last = at.prev
+	}
+	c.kin[slot] = kin{}
+	of.held--
+	if of.held == 0 {
+		delete(c.ids, of.name)
+		*of = consumer{}
 		c.free = append(c.free, id)
 	}
 }
 
 func (c *consumers) name(id uint32) string { return c.table[id].name }
 
-func (c *consumers) each(fn func(name string, held int)) {
-	for i := range c.table {
-		if c.table[i].held > 0 {
-			fn(c.table[i].name, c.table[i].held)
+// Holding is what a consumer holds.
+type Holding struct {
+	Name   string
+	Held   int        // reservations, those among them that are finishing
+	Oldest queue.Time // when the oldest of them was made
+	Seen   queue.Time // the last time that it reserved, extended or finished something, as far as Saw was told
+}
+
+func (r *Reserver) holding(of *consumer) Holding {
+	return Holding{Name: of.name, Held: of.held, Oldest: r.holds[of.first].Reserved, Seen: of.seen}
+}
+
+// Consumers calls fn for the consumers that hold something, of at most `most` places from place `from` on, and returns the
+// place to go on from; 0 when it met all. Between two calls anything may happen: who comes or goes meanwhile may be missed.
+func (r *Reserver) Consumers(from, most int, fn func(Holding)) (next int) {
+	table := r.consumers.table
+	end := min(from+most, len(table))
+	for i := from; i < end; i++ {
+		if table[i].held > 0 {
+			fn(r.holding(&table[i]))
 		}
 	}
+	if end >= len(table) {
+		return 0
+	}
+	return end
+}
+
+// Holding is what the consumer of this name holds; false: nothing.
+func (r *Reserver) Holding(name string) (Holding, bool) {
+	id, known := r.consumers.ids[name]
+	if !known {
+		return Holding{}, false
+	}
+	return r.holding(&r.consumers.table[id]), true
+}
+
+// Place is where a reservation stands in the list of its consumer. The zero value is before the first.
+type Place struct {
+	Ordinal uint64
+	Slot    uint32
+}
+
+// HeldBy calls fn for the reservations of a consumer after a place, the oldest first, until it returns false. fn may remove
+// the one it is given. When the reservation of the place itself is gone, those before it are passed over one by one.
+func (r *Reserver) HeldBy(name string, after Place, fn func(at Place, h *Hold) bool) {
+	id, known := r.consumers.ids[name]
+	if !known {
+		return
+	}
+	c := &r.consumers
+	slot := c.table[id].first
+	if h := r.At(after.Slot); after.Ordinal != 0 && h != nil && h.consumer == id && c.kin[after.Slot].ordinal == after.Ordinal {
+		slot = c.kin[after.Slot].next
+	}
+	for slot != none {
+		at := c.kin[slot]
+		if at.ordinal > after.Ordinal && !fn(Place{at.ordinal, uint32(slot)}, &r.holds[slot]) {
+			return
+		}
+		slot = at.next
+	}
+}
+
+// Saw notes that the consumer that holds h gave a sign of life.
+func (r *Reserver) Saw(h *Hold, now queue.Time) {
+	of := &r.consumers.table[h.consumer]
+	of.seen = max(of.seen, now)
 }

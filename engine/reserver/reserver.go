@@ -97,6 +97,7 @@ func (r *Reserver) Add(list *List, h Hold, consumer string) uint32 {
 	list.count++
 	r.holds[slot] = h
 	r.byChunk.put(chunkKey(h.Seq, h.Index), slot)
+	r.consumers.link(h.consumer, slot, h.Reserved)
 	r.wheel.add(r.holds, slot)
 	return slot
 }
@@ -114,7 +115,7 @@ func (r *Reserver) Remove(list *List, slot uint32) {
 	}
 	list.count--
 	r.wheel.remove(r.holds, slot)
-	r.consumers.leave(h.consumer)
+	r.consumers.leave(h.consumer, slot)
 	r.byChunk.drop(chunkKey(h.Seq, h.Index))
 	*h = Hold{}
 	r.free = append(r.free, slot)
@@ -159,8 +160,5 @@ func (r *Reserver) Each(list *List, fn func(slot uint32, h *Hold) bool) {
 
 // Consumer is the name under which h was reserved.
 func (r *Reserver) Consumer(h *Hold) string { return r.consumers.name(h.consumer) }
-
-// Consumers calls fn for every consumer that holds something.
-func (r *Reserver) Consumers(fn func(name string, held int)) { r.consumers.each(fn) }
 
 func chunkKey(seq, index uint32) uint64 { return uint64(seq)<<32 | uint64(index) }

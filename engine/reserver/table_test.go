@@ -59,3 +59,32 @@ func TestTableShrinks(t *testing.T) {
 		}
 	}
 }
+
+// Growing and shrinking are spread over many puts and drops: none of them takes over more than a bounded part of a large table.
+func TestTableMovesBitByBit(t *testing.T) {
+	t.Parallel()
+	var table table
+	most := 0
+	looked := func(do func()) {
+		before, moving := table.left, table.old
+		do()
+		if moving != nil && (table.old == nil || &table.old[0] == &moving[0]) {
+			most = max(most, before-table.left)
+		} else if moving != nil {
+			t.Fatalf("a move of %d entries began before the one of %d was over", len(table.old), len(moving))
+		}
+	}
+	const keys = 200_000
+	for k := range uint64(keys) {
+		looked(func() { table.put(k<<32|k, uint32(k)) })
+	}
+	for k := range uint64(keys) {
+		if slot, ok := table.find(k<<32 | k); !ok || slot != uint32(k) {
+			t.Fatalf("find(%d) = %d, %v", k, slot, ok)
+		}
+		looked(func() { table.drop(k<<32 | k) })
+	}
+	if most == 0 || most > 1000 {
+		t.Errorf("one call looked at %d places of the old array, want some and at most 1,000", most)
+	}
+}

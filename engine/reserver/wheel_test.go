@@ -208,15 +208,53 @@ func (m *machine) checkLists() {
 
 func (m *machine) checkConsumers() {
 	got := map[string]int{}
-	m.r.Consumers(func(name string, held int) {
-		if _, twice := got[name]; twice {
-			m.t.Fatalf("consumer %q is told twice", name)
-		}
-		got[name] = held
-	})
+	for from, more := 0, true; more; more = from != 0 {
+		from = m.r.Consumers(from, 2, func(c Holding) {
+			if _, twice := got[c.Name]; twice {
+				m.t.Fatalf("consumer %q is told twice", c.Name)
+			}
+			got[c.Name] = c.Held
+		})
+	}
 	maps.DeleteFunc(m.model.consumers, func(_ string, held int) bool { return held == 0 })
 	if !maps.Equal(got, m.model.consumers) {
 		m.t.Fatalf("consumers hold %v; want %v", got, m.model.consumers)
+	}
+	for _, name := range []string{"", "a", "b", "c", "d"} {
+		m.checkHeldBy(name)
+	}
+}
+
+// checkHeldBy: a consumer's reservations are listed from the oldest to the newest, from any of them on, and from where one is gone.
+func (m *machine) checkHeldBy(name string) {
+	var want []uint64
+	for _, h := range m.model.held {
+		if h.consumer == name {
+			want = append(want, h.sequence)
+		}
+	}
+	slices.Sort(want)
+	from := func(after Place) (got []uint64, places []Place) {
+		m.r.HeldBy(name, after, func(at Place, h *Hold) bool {
+			got, places = append(got, h.Sequence), append(places, at)
+			return len(got) <= len(want)
+		})
+		return got, places
+	}
+	got, places := from(Place{})
+	if !slices.Equal(got, want) {
+		m.t.Fatalf("%q holds %v; want %v", name, got, want)
+	}
+	if h, holds := m.r.Holding(name); holds != (len(want) > 0) || h.Held != len(want) {
+		m.t.Fatalf("Holding(%q) = %+v, %v; want %d", name, h, holds, len(want))
+	}
+	for i, at := range places {
+		gone := Place{Ordinal: at.Ordinal, Slot: at.Slot + 1} // as if another reservation lay there by now
+		for _, after := range []Place{at, gone} {
+			if rest, _ := from(after); !slices.Equal(rest, want[i+1:]) {
+				m.t.Fatalf("%q holds %v after place %+v; want %v", name, rest, after, want[i+1:])
+			}
+		}
 	}
 }
 

@@ -93,6 +93,7 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 		return err
 	}
 	if slot, held := m.holds.Find(c.Seq, c.Index); held {
+		m.timed(slot)
 		m.concluded(r, slot)
 	} else if t := r.tries[c.Index]; t != nil && (t.waiting || t.gone()) {
 		if t.gone() {
@@ -144,8 +145,14 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 	slot, held := m.holds.Find(op.Seq, op.Index)
 	if held {
 		h := m.holds.At(slot)
-		if op.Reason == journal.Expired && h.State != reserver.Expiring {
+		if (op.Reason == journal.Expired || op.Reason == journal.Lost) && h.State != reserver.Expiring {
 			return nil // its consumer came first: the completion follows in the journal
+		}
+		switch h.State {
+		case reserver.Finishing:
+			m.timed(slot)
+		case reserver.Expiring, reserver.Dying:
+			m.revoked(r.id, slot, queue.RevokedExpired)
 		}
 		m.concluded(r, slot)
 	} else if r.tries[op.Index] == nil || !r.tries[op.Index].waiting {
@@ -169,7 +176,7 @@ func (m *machine) returned(r *record, op journal.Returned) {
 	}
 	m.undelay(r, op.Index, t)
 	t.ended(queue.Attempt{
-		Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Error: op.Error,
+		Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Lost: op.Lost || op.Reason == journal.Lost, Error: op.Error,
 	})
 	*t = try{
 		notBefore: op.NotBefore, sequence: op.Sequence, epoch: op.Epoch, attempts: op.Attempts, expiries: op.Expiries,
@@ -224,6 +231,9 @@ func (m *machine) close(r *record, state queue.SubmissionState, reason string, n
 		return // whoever came first decides
 	}
 	m.encode(now).End(journal.End{Seq: r.seq, State: state, Reason: reason})
+	if state == queue.Failed || state == queue.Expired {
+		m.failedRun(r, reason, now)
+	}
 	m.doom(r, true)
 	m.batch.ending = append(m.batch.ending, r)
 }
@@ -237,23 +247,26 @@ func (m *machine) finish(r *record) {
 	m.end(r, state, "")
 }
 
-// end takes the submission out of the backlog. Who still holds chunks of it learns so from his next call.
+// end takes the submission out of the backlog. Who still holds chunks of it learns so from his next call. It costs the same
+// however many chunks are held, wait or are dead: the reservations are swept in slices, and what the history will say of the
+// chunks is put together later, outside of the mutex.
 func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.touch(r)
-	final := m.snapshot(nil, r)
 	m.doom(r, false)
-	m.orphan(r)
 	m.ready(r, -int(r.sub.Available()))
 	m.stats.waiting -= uint64(r.waiting)
 	m.stats.completed -= uint64(r.done)
 	m.stats.skipped -= uint64(r.skips)
 	m.bury(r, state)
-	r.ended = &ending{at: m.now, meta: r.sub.Meta(), reason: reason, spec: r.spec(), final: final}
-	m.backlog.Remove(r.sub)
+	r.ended = &ending{at: m.now, meta: r.sub.Meta(), reason: reason, spec: r.spec()}
+	r.ended.left = m.backlog.RemoveKeeping(r.sub)
+	m.orphan(r)
 	r.state, r.sub, r.deads, r.delays = state, nil, nil, nil
 	m.ended[r.id] = r
 	m.gone = append(m.gone, r)
 	m.stats.submissionEnd++
+	m.stir(r)
+	m.stats.endedAs[state]++
 	for _, done := range m.watch[r.id] {
 		close(done)
 	}

@@ -10,16 +10,17 @@ import (
 
 // batch is what one journal append will make durable: the ops of every call that arrived during the previous append.
 type batch struct {
-	enc    journal.Encoder
-	begun  bool
-	marked []marked      // reservations to give back when the commit fails
-	keyed  []*keyed      // idempotency keys to forget then
-	ending []*record     // submissions that it ends
-	dying  []*record     // by chunk that it ends for good, while its submission goes on
-	moving []uint32      // seqs of submissions that it has an op for about what is dead in them
-	done   chan struct{} // closed after the commit and its effects, or its failure
-	err    error         // set before done is closed
-	next   *batch        // what it leads to: the batch that its completions joined when their outputs were written
+	enc       journal.Encoder
+	begun     bool
+	marked    []marked      // reservations to give back when the commit fails
+	keyed     []*keyed      // idempotency keys to forget then
+	ending    []*record     // submissions that it ends
+	dying     []*record     // by chunk that it ends for good, while its submission goes on
+	moving    []uint32      // seqs of submissions that it has an op for about what is dead in them
+	schedules []*scheduled  // that it changes
+	done      chan struct{} // closed after the commit and its effects, or its failure
+	err       error         // set before done is closed
+	next      *batch        // what it leads to: the batch that its completions joined when their outputs were written
 }
 
 type marked struct {
@@ -238,6 +239,7 @@ func (s *Shard) freshBatch() *batch {
 		s.spare = nil
 		b.enc, b.marked, b.keyed = spare.enc, spare.marked[:0], spare.keyed[:0]
 		b.ending, b.dying, b.moving = spare.ending[:0], spare.dying[:0], spare.moving[:0]
+		b.schedules = spare.schedules[:0]
 	}
 	return b
 }
@@ -252,7 +254,8 @@ func (s *Shard) recycle(b *batch) {
 	clear(b.keyed)
 	clear(b.ending)
 	clear(b.dying)
+	clear(b.schedules)
 	s.mu.Lock()
-	s.spare = &batch{enc: b.enc, marked: b.marked, keyed: b.keyed, ending: b.ending, dying: b.dying, moving: b.moving}
+	s.spare = &batch{enc: b.enc, marked: b.marked, keyed: b.keyed, ending: b.ending, dying: b.dying, moving: b.moving, schedules: b.schedules}
 	s.mu.Unlock()
 }

@@ -32,6 +32,7 @@ func (m *machine) completes(items []queue.CompleteItem, valid []bool, now queue.
 		t := &items[i].Token
 		if h := m.held(t); h != nil && valid[i] && items[i].Output == nil {
 			h.State = reserver.Finishing
+			m.holds.Saw(h, now)
 			in.mark(t.Slot, t.Sequence)
 			list = append(list, journal.Completed{Seq: h.Seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence})
 			dst = append(dst, queue.Result{})
@@ -41,6 +42,7 @@ func (m *machine) completes(items []queue.CompleteItem, valid []bool, now queue.
 		switch s {
 		case holder:
 			m.mark(slot, in)
+			m.holds.Saw(m.holds.At(slot), now)
 		case free, waiting:
 			var ok bool
 			if slot, ok = m.claim(r, t, s, now); !ok {

@@ -32,6 +32,7 @@ func (m *machine) fails(items []queue.FailItem, now queue.Time, dst []queue.Resu
 		switch {
 		case s == holder:
 			m.mark(slot, m.batch)
+			m.holds.Saw(m.holds.At(slot), now)
 		case s == free && t.Epoch < m.epoch && !r.counted(t): // worked through a restart
 			var ok bool
 			if slot, ok = m.claim(r, t, s, now); !ok {
@@ -162,6 +163,7 @@ func (m *machine) extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 		}
 		deadline := min(now+timeout, m.holds.At(slot).Reserved.Add(m.settings.MaxReservation))
 		m.holds.Extend(slot, deadline)
+		m.holds.Saw(m.holds.At(slot), now)
 		dst = append(dst, queue.Result{Deadline: deadline})
 	}
 	return dst

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"encoding/binary"
 	"sync"
 	"sync/atomic"
 
@@ -96,6 +95,7 @@ func (s *Shard) foldAll() error {
 	for len(dirty) > 0 || len(gone) > 0 {
 		slice := foldSlice{dirty: dirty[:min(len(dirty), foldMost)], gone: gone[:min(len(gone), foldMost)]}
 		s.encode(m, &slice)
+		s.bury(m, &slice)
 		err := s.roomy(func() error { return s.store.Fold(ctx, slice.rows, slice.ended) })
 		if err != nil {
 			s.unfold(m, dirty, gone, &slice)
@@ -106,6 +106,9 @@ func (s *Shard) foldAll() error {
 		dirty, gone = dirty[len(slice.dirty):], gone[len(slice.gone):]
 	}
 	if err := s.foldAside(ctx, m); err != nil {
+		return err
+	}
+	if err := s.foldSchedules(ctx, m); err != nil {
 		return err
 	}
 	if err := s.store.SetFolded(ctx, upTo); err != nil {
@@ -126,7 +129,7 @@ type foldSlice struct {
 }
 
 // encode takes the rows between two batches, never within one, so that their position is exact. A submission that ended
-// since the fold began gets its history row here, before the journal that tells of it is trimmed.
+// since the fold began gets its history row too, before the journal that tells of it is trimmed.
 func (s *Shard) encode(m *machine, f *foldSlice) {
 	s.applying.Lock()
 	defer s.applying.Unlock()
@@ -149,21 +152,21 @@ func (s *Shard) encode(m *machine, f *foldSlice) {
 	}
 }
 
-// end adds a history row, once.
+// end notes that a submission gets its history row, once.
 func (f *foldSlice) end(r *record) {
 	if r.folded || r.replaced {
 		return
 	}
 	r.folded = true
 	f.ending = append(f.ending, r)
-	f.ended = append(f.ended, *r.endedRow())
 }
 
-// endedRow is the history row of an ended submission. Its changing part is why it ended and its last snapshot.
-func (r *record) endedRow() *store.Ended {
-	final := binary.AppendUvarint(nil, uint64(len(r.ended.reason)))
-	final = append(final, r.ended.reason...)
-	return &store.Ended{Seq: r.seq, ID: r.id, State: r.state, Finished: r.ended.at, Keyed: r.details().key != "", Spec: r.ended.spec, Final: append(final, r.ended.final...)}
+// bury makes the history rows. What they tell does not change any more, so the mutex is held for slices only.
+func (s *Shard) bury(m *machine, f *foldSlice) {
+	for _, r := range f.ending {
+		s.drain(m, r)
+		f.ended = append(f.ended, *r.endedRow())
+	}
 }
 
 // forget drops the ended submissions from memory, as the history has them now.

@@ -28,7 +28,8 @@ func (m *machine) draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 		OperationsPerChunk: max(n.OperationsPerChunk, 1), RunAt: runAt, DeadDeadline: n.DeadDeadline,
 		MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailed: n.MaxFailedChunks, Inline: len(n.Chunks.Inline) > 0,
 		Attachment: len(n.Attachment) > 0, IdempotencyKey: n.IdempotencyKey, Fingerprint: n.Fingerprint,
-		Origin: n.Origin,
+		Origin:   n.Origin,
+		Schedule: n.Schedule, Scheduled: n.Scheduled,
 	}
 }
 
@@ -53,6 +54,10 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 		}
 	}
 	m := s.m
+	if m.settings.Draining {
+		s.mu.Unlock()
+		return sub, false, errDraining
+	}
 	m.seed(seed)
 	op := m.draw(n, now)
 	entry := s.claimKey(n, op, now)

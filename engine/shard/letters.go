@@ -3,7 +3,6 @@ package shard
 import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/store"
 )
 
@@ -163,6 +162,7 @@ func (m *machine) undecide(b *batch) {
 	for _, seq := range b.moving {
 		delete(m.moving, seq)
 	}
+	m.unbusy(b)
 	m.sending = 0
 	for _, b := range m.bulks.list {
 		b.plan = b.at
@@ -175,37 +175,4 @@ func (m *machine) expires(r *record) {
 	if at := r.details().deadDeadline; at != 0 {
 		m.due.push(due{at: at, seq: r.seq, ends: true})
 	}
-}
-
-// orphanMost is how many reservations of a submission go in the moment of its end; more are left to sweep.
-const orphanMost = 256
-
-// orphan lets go of the reservations of a submission that ends.
-func (m *machine) orphan(r *record) {
-	m.stats.orphaned += uint64(r.holds.Len())
-	m.orphans = append(m.orphans, r)
-	m.sweep(orphanMost)
-}
-
-// sweep removes reservations of ended submissions, at most `most`, and says whether there are more.
-func (m *machine) sweep(most int) (more bool) {
-	for len(m.orphans) > 0 {
-		last := len(m.orphans) - 1
-		r := m.orphans[last]
-		m.holds.Each(&r.holds, func(slot uint32, _ *reserver.Hold) bool {
-			if most == 0 {
-				return false
-			}
-			most--
-			m.holds.Remove(&r.holds, slot)
-			m.stats.orphaned--
-			return true
-		})
-		if r.holds.Len() > 0 {
-			return true
-		}
-		m.orphans[last] = nil
-		m.orphans = m.orphans[:last]
-	}
-	return false
 }

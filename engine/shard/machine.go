@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/store"
@@ -57,12 +58,18 @@ type machine struct {
 	history func(queue.SubmissionID) (bool, error) // at recovery: does the history hold it?
 	row     func(seq uint32) (*store.Ended, error) // at recovery: its row there, or nil
 
+	roster *roster // the shard's
+	grace  *grace  // nil when it is over
+
 	scorings    map[string]*scoring // by the key of a scored branch
 	scoringUses uint64
+
+	schedules schedules
 
 	charges []backlog.Charge // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
 	stats counters
+	ran   *measure.Histogram // Options.RunSeconds
 }
 
 // counters are what the backlog and the reserver do not count themselves. The totals count from the server's start.
@@ -76,6 +83,8 @@ type counters struct {
 	forwarded, arrived                            uint64 // dead letters that left for other queues, and came from them
 	expired, released, submissions, submissionEnd uint64
 	commits, commitBytes                          uint64
+	schedules                                     scheduleTotals
+	endedAs                                       [queue.SubmissionStates]uint64
 }
 
 func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now queue.Time) *machine {
@@ -95,8 +104,10 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		keys:     newKeys(),
 		writing:  map[uint32]*batch{},
 		batch:    newBatch(),
+		roster:   newRoster(),
 
-		scorings: map[string]*scoring{},
+		scorings:  map[string]*scoring{},
+		schedules: newSchedules(),
 	}
 	m.rnd = rand.New(&m.source)
 	return m
@@ -193,6 +204,13 @@ func (m *machine) concluded(r *record, slot uint32) {
 		m.backlog.Ended(r.sub, m.charge(slot, h), m.now.Sub(h.Reserved))
 	}
 	m.drop(r, slot)
+}
+
+// timed measures how long the reservation was held by somebody who tells now what came of it.
+func (m *machine) timed(slot uint32) {
+	if h := m.holds.At(slot); h.Counted {
+		m.ran.Observe(m.now.Sub(h.Reserved).Seconds(), 1)
+	}
 }
 
 // charge is what was charged for a reservation.

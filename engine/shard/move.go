@@ -51,6 +51,7 @@ func (m *machine) ApplyMove(op journal.Move) error {
 	m.touch(r)
 	if finished != 0 { // it stays ended, as it was
 		m.stats.submissionEnd--
+		m.stats.endedAs[queue.CompletedWithDead]--
 		m.end(r, queue.CompletedWithDead, "")
 		r.ended.at = finished
 	}
@@ -100,8 +101,9 @@ func (m *machine) fallen(seq uint32, id queue.SubmissionID) (row *store.Ended, t
 		id = v.id
 	}
 	switch r := m.ended[id]; {
+	case r != nil && r.state != queue.CompletedWithDead:
 	case r != nil:
-		row = r.endedRow()
+		row = r.endedRow() // nothing of it is reserved
 	case v != nil:
 		row = v.row
 	case m.replay:

@@ -312,11 +312,13 @@ func (s *Shard) endedChunks(ctx context.Context, id queue.SubmissionID, states [
 // endedRow is the history row of an ended submission, also when it is not written yet.
 func (s *Shard) endedRow(ctx context.Context, id queue.SubmissionID) (*store.Ended, error) {
 	s.mu.Lock()
-	if r := s.m.ended[id]; r != nil {
-		defer s.mu.Unlock()
+	m := s.m
+	r := m.ended[id]
+	s.mu.Unlock()
+	if r != nil {
+		s.drain(m, r)
 		return r.endedRow(), nil
 	}
-	s.mu.Unlock()
 	row, found, err := s.store.Ended(ctx, id)
 	if err == nil && !found {
 		err = unknownSubmission(id)

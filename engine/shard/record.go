@@ -56,16 +56,9 @@ type details struct {
 	runAt, deadDeadline    queue.Time
 	key                    string
 	fingerprint            [16]byte
+	schedule               string     // that inserted it
+	scheduled              queue.Time // the tick that it is for
 	origin                 *queue.Origin
-}
-
-// ending is how a submission ended, kept until its history row is written.
-type ending struct {
-	at     queue.Time
-	meta   queue.Meta
-	reason string
-	spec   []byte // the unchanging part
-	final  []byte // the changing part as it was at the end
 }
 
 // try is the history of one chunk that did not succeed at first.
@@ -117,7 +110,8 @@ func newRecord(s *journal.Insert) *record {
 	d := details{
 		template: s.Template, group: s.Group, trace: s.Trace, operations: max(s.OperationsPerChunk, 1),
 		maxFailed: s.MaxFailed, runAt: s.RunAt, deadDeadline: s.DeadDeadline, key: s.IdempotencyKey, fingerprint: s.Fingerprint,
-		origin: s.Origin,
+		origin:   s.Origin,
+		schedule: s.Schedule, scheduled: s.Scheduled,
 	}
 	if d != noDetails {
 		r.more = &d
@@ -133,7 +127,7 @@ func (r *record) spec() []byte {
 		Seq: r.seq, ID: r.id, Chunks: r.chunks, Mul: mul, Add: add, Priority: r.priority, Meta: r.sub.Meta(),
 		Prefix: r.prefix, Template: d.template, Group: d.group, Trace: d.trace, OperationsPerChunk: d.operations,
 		RunAt: d.runAt, DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, MaxFailed: d.maxFailed, Inline: r.inline,
-		Attachment: r.attached, IdempotencyKey: d.key, Fingerprint: d.fingerprint,
+		Attachment: r.attached, IdempotencyKey: d.key, Fingerprint: d.fingerprint, Schedule: d.schedule, Scheduled: d.scheduled,
 		Origin: d.origin,
 	})
 }
@@ -148,7 +142,8 @@ func (r *record) info(queueName string, meta queue.Meta, available uint32) queue
 		ID: r.id, Queue: queueName, State: r.state, Group: d.group, Meta: meta, Priority: r.priority, Chunks: r.chunks,
 		Waiting: r.waiting, Reserved: r.holds.Len(), Done: r.done, Dead: r.dead, Skipped: r.skips, Forwarded: r.forwards, OperationsPerChunk: d.operations,
 		Prefix: r.prefix, Template: d.template, HasAttachment: r.attached, Created: r.id.Time(), RunAt: d.runAt,
-		DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, MaxFailedChunks: d.maxFailed, Trace: d.trace, Origin: d.origin,
+		DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, MaxFailedChunks: d.maxFailed, Trace: d.trace,
+		Schedule: d.schedule, Scheduled: d.scheduled, Origin: d.origin,
 	}
 	switch {
 	case r.state != queue.Open:

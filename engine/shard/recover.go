@@ -20,7 +20,11 @@ func (s *Shard) recover(ctx context.Context) error {
 	s.journal = log
 	now := s.now()
 	m := newMachine(s.options.ID, s.options.Key, s.options.Settings, now)
+	m.roster, m.ran = s.roster, s.options.RunSeconds
 	if err := s.load(ctx, m); err != nil {
+		return err
+	}
+	if err := s.loadSchedules(ctx, m); err != nil {
 		return err
 	}
 	folded := m.applied
@@ -35,15 +39,17 @@ func (s *Shard) recover(ctx context.Context) error {
 		return err
 	}
 	m.settle(now)
+	m.settleSchedules()
+	m.restrain(now)
 	if s.options.Values != nil {
-		s.options.Values(func(entry queue.MetaEntry, settings queue.ValueSettings) {
-			m.backlog.SetValue(entry.Key, entry.Value, settings)
-		})
+		s.options.Values(m.setValue)
 	}
 	if err := s.newEpoch(ctx, m, now); err != nil {
 		return err
 	}
 	s.m = m
+	s.noteSpecial()
+	s.stirAttached()
 	s.fold.restart(replayed)
 	if err := log.Trim(ctx, max(folded, 1)-1); err != nil { // what a crash left of the last fold's trim
 		return err
@@ -207,6 +213,8 @@ func (s *Shard) reload(cause error) {
 func (c *counters) carry(old *counters) {
 	c.inserted, c.reserved, c.done, c.failed = old.inserted, old.reserved, old.done, old.failed
 	c.expired, c.released, c.submissions, c.submissionEnd = old.expired, old.released, old.submissions, old.submissionEnd
+	c.endedAs = old.endedAs
 	c.commits, c.commitBytes = old.commits, old.commitBytes
 	c.forwarded, c.arrived, c.bulk = old.forwarded, old.arrived, old.bulk
+	c.schedules = old.schedules
 }

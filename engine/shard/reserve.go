@@ -3,6 +3,7 @@ package shard
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -22,15 +23,20 @@ type Request struct {
 	Timeout  time.Duration // 0: the queue's
 	Wait     time.Duration // how long to wait for the first chunk
 	Limited  int           // how many saturated values an answer without chunks names at most: 0 to queue.MaxLimited
+
+	restrained bool        // Plan is without what limits count, because of the restart grace
+	over       *time.Timer // ends Wait; runs from the first time on that there was nothing
+	waited     time.Duration
 }
 
-// Reserved is its answer. The other fields are set when Reservations is empty: RetryAfter 0 means "no idea", and Limited is for
+// Reserved is its answer. Waited is how long the call waited for work. The other fields are set when Reservations is empty: RetryAfter 0 means "no idea", and Limited is for
 // queue.AllLimited: as many as were asked for of the values that are in the way.
 type Reserved struct {
 	Reservations []queue.Reservation
 	Reason       queue.EmptyReason
 	RetryAfter   time.Duration
 	Limited      []queue.Saturated
+	Waited       time.Duration
 }
 
 // pick is one reservation as the machine makes it; what else an answer needs is gathered outside the mutex.
@@ -38,6 +44,7 @@ type pick struct {
 	r        *record
 	token    queue.Token
 	attempt  uint16
+	at       queue.Time
 	deadline queue.Time
 	meta     queue.Meta
 	priority int64
@@ -106,7 +113,7 @@ func (m *machine) hold(r *record, index uint32, charge backlog.Charge, consumer 
 	if r.known == nil {
 		r.known = r.sub.Meta()
 	}
-	p := pick{r: r, attempt: r.attempt(index), deadline: deadline, meta: r.known, priority: r.priority}
+	p := pick{r: r, attempt: r.attempt(index), at: now, deadline: deadline, meta: r.known, priority: r.priority}
 	p.token = queue.Token{Submission: r.id, Index: index, Epoch: m.epoch, Sequence: m.holds.NextSequence()}
 	p.token.Slot = m.holds.Add(&r.holds, reserver.Hold{
 		Sequence: p.token.Sequence, Epoch: m.epoch, Seq: r.seq, Index: index, Attempt: p.attempt, Counted: true,
@@ -148,12 +155,43 @@ func (m *machine) resolvePick(p *pick) (*record, uint32, standing) {
 	return m.resolve(&t)
 }
 
+// errAgain has a reserve begin anew: what keeps its consumer from work, or no longer does, has changed.
+var errAgain = errors.New("shard: reserve again")
+
 // Reserve hands out up to q.Max chunks by the plan, waiting up to q.Wait for the first. The reservations are appended to
 // dst.
 func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation) (Reserved, error) {
-	if scores(q.Plan) {
-		return s.reserveScored(ctx, &q, dst)
+	asked := q.Plan
+	defer func() {
+		if q.over != nil {
+			q.over.Stop()
+		}
+	}()
+	for {
+		q.Plan, q.restrained = asked, false
+		if s.special.Load() {
+			if answer, over := s.restrict(&q, asked); over {
+				answer.Reservations, answer.Waited = dst, q.waited
+				return answer, nil
+			}
+		}
+		reserve := s.reservePlain
+		if scores(q.Plan) {
+			reserve = s.reserveScored
+		}
+		if answer, err := reserve(ctx, &q, dst); err != errAgain {
+			answer.Waited = q.waited
+			return answer, err
+		}
 	}
+}
+
+// stale says that restrict would decide otherwise now. The mutex is held.
+func (s *Shard) stale(q *Request) bool {
+	return (s.m.grace != nil) != q.restrained || s.roster.orderOf(q.Consumer) != queue.NoOrder
+}
+
+func (s *Shard) reservePlain(ctx context.Context, q *Request, dst []queue.Reservation) (Reserved, error) {
 	got := s.takePicks()
 	for len(*got) < q.Max {
 		now, seed := s.now(), s.options.Seed()
@@ -163,6 +201,12 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 			s.mu.Unlock()
 			s.givePicks(got)
 			return Reserved{Reservations: dst}, err
+		}
+		if s.stale(q) {
+			s.m.undo(*got)
+			s.mu.Unlock()
+			s.givePicks(got)
+			return Reserved{Reservations: dst}, errAgain
 		}
 		if err := s.m.backlog.Admit(q.Plan); err != nil {
 			s.m.undo(*got)
@@ -179,10 +223,10 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 		}
 		s.m.seed(seed)
 		most := min(q.Max-len(*got), sliceItems)
-		n := s.m.reserve(&q, views, most, now, got)
+		n := s.m.reserve(q, views, most, now, got)
 		if len(*got) == 0 {
 			s.givePicks(got)
-			return s.empty(ctx, &q, now, dst) // unlocks
+			return s.empty(ctx, q, now, dst) // unlocks
 		}
 		s.mu.Unlock()
 		if n < most {
@@ -204,15 +248,27 @@ func (s *Shard) empty(ctx context.Context, q *Request, now queue.Time, dst []que
 	}
 	w := s.park(q)
 	s.mu.Unlock()
-	timer := time.NewTimer(q.Wait)
-	defer timer.Stop()
+	if q.over == nil {
+		q.over = time.NewTimer(q.Wait)
+	}
+	parked := s.options.Now()
+	answer, err := s.waitFor(ctx, w, q.over, dst)
+	q.waited += s.options.Now().Sub(parked)
+	return answer, err
+}
+
+// waitFor waits until the waiter is served or its time is over.
+func (s *Shard) waitFor(ctx context.Context, w *waiter, over *time.Timer, dst []queue.Reservation) (Reserved, error) {
 	select {
 	case picks, ok := <-w.served:
-		if !ok {
+		switch {
+		case !ok:
 			return Reserved{Reservations: dst}, errClosing
+		case len(picks) == 0:
+			return Reserved{Reservations: dst}, errAgain
 		}
 		return s.fill(ctx, picks, dst)
-	case <-timer.C:
+	case <-over.C:
 	case <-ctx.Done():
 	}
 	return s.leave(ctx, w, dst)
@@ -273,7 +329,22 @@ func (s *Shard) fill(ctx context.Context, picks []pick, dst []queue.Reservation)
 		s.mu.Unlock()
 		return Reserved{Reservations: dst[:from]}, err
 	}
+	s.waited(picks)
 	return Reserved{Reservations: dst}, nil
+}
+
+// waited measures how long the chunks of an answer waited for their first reservation; those of one submission waited equally
+// long.
+func (s *Shard) waited(picks []pick) {
+	for i := 0; i < len(picks); {
+		first, n := &picks[i], uint64(0)
+		for ; i < len(picks) && picks[i].r == first.r && picks[i].at == first.at; i++ {
+			if picks[i].attempt == 1 {
+				n++
+			}
+		}
+		s.options.WaitSeconds.Observe(first.at.Sub(max(first.r.id.Time(), first.r.details().runAt)).Seconds(), n)
+	}
 }
 
 // appendContent makes the content of a chunk that lies nowhere: the key below the prefix, or the filled-in template.
@@ -354,7 +425,7 @@ func (m *machine) dueItem(d due) (r *record, t *try) {
 // says whether more is due.
 func (m *machine) tick(now queue.Time, most int, slots []uint32) (more bool) {
 	m.keys.expire(now)
-	left := m.sweep(most)
+	left := m.sweep(most) == most
 	slots = m.holds.Expired(slots[:0], now, most)
 	for _, slot := range slots {
 		m.expire(slot, now)

@@ -12,7 +12,7 @@ type standing uint8
 const (
 	holder  standing = iota // it holds the chunk
 	free                    // nobody does, the chunk is ready, and the token is one of ours for it
-	waiting                 // the chunk waits after this very token's deadline passed
+	waiting                 // the chunk waits after this very token's deadline passed, or its consumer was lost
 	busy                    // this very token's completion or failure is on its way to the disk
 	already                 // this very token completed the chunk
 	lost                    // another token holds the chunk or completed it, or its next try waits
@@ -52,7 +52,7 @@ func (m *machine) resolve(t *queue.Token) (*record, uint32, standing) {
 	}
 	tried := r.tries[t.Index]
 	switch {
-	case tried != nil && tried.waiting && tried.reason == journal.Expired && tried.sequence == t.Sequence && tried.epoch == t.Epoch:
+	case tried != nil && tried.waiting && (tried.reason == journal.Expired || tried.reason == journal.Lost) && tried.sequence == t.Sequence && tried.epoch == t.Epoch:
 		return r, 0, waiting
 	case tried != nil && tried.gone():
 		return r, 0, ended

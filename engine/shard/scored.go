@@ -35,7 +35,6 @@ func scores(plan *strategy.Plan) bool {
 func (s *Shard) reserveScored(ctx context.Context, q *Request, dst []queue.Reservation) (Reserved, error) {
 	got := s.takePicks()
 	defer s.givePicks(got)
-	var over *time.Timer // runs from the first time on that there was nothing
 	for {
 		if err := s.pickScored(ctx, q, got); err != nil {
 			s.takeBack(*got)
@@ -54,11 +53,12 @@ func (s *Shard) reserveScored(ctx context.Context, q *Request, dst []queue.Reser
 		}
 		w := s.park(q)
 		s.mu.Unlock()
-		if over == nil {
-			over = time.NewTimer(q.Wait)
-			defer over.Stop()
+		parked := s.options.Now()
+		if q.over == nil {
+			q.over = time.NewTimer(q.Wait)
 		}
-		again, err := s.waitScored(ctx, w, over)
+		again, err := s.waitScored(ctx, w, q.over)
+		q.waited += s.options.Now().Sub(parked)
 		if err != nil {
 			return Reserved{Reservations: dst}, err
 		}
@@ -128,6 +128,9 @@ func (s *Shard) pickPlain(ctx context.Context, q *Request, br *strategy.Branch, 
 		now := s.now()
 		s.mu.Lock()
 		views, ready, err := s.viewsOf([]strategy.Branch{*br})
+		if err == nil && s.stale(q) {
+			err = errAgain
+		}
 		if err != nil || !ready {
 			s.mu.Unlock()
 			if err != nil {
@@ -194,6 +197,7 @@ func (s *Shard) pickByScore(ctx context.Context, q *Request, br *strategy.Branch
 		if err := scorer.Score(ctx, &w.Window, w.scores); err != nil {
 			return true, ctx.Err()
 		}
+		s.scored(br, w)
 		gone, err := s.takeByScore(q, br, scorer, w, got)
 		if err != nil {
 			return false, err
@@ -216,6 +220,9 @@ func (s *Shard) look(q *Request, br *strategy.Branch, scorer strategy.Scorer, ro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	views, ready, err := s.viewsOf(br.Inner)
+	if err == nil && s.stale(q) {
+		err = errAgain
+	}
 	if err != nil || !ready {
 		return false, err
 	}

@@ -9,13 +9,14 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Values, Born, Posted, FoldBytes and FoldEnded is needed.
+// Options is what a shard is made of. Every field but Held, Values, WaitSeconds, RunSeconds, Scorers, Born, Posted, FoldBytes and FoldEnded is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -30,10 +31,14 @@ type Options struct {
 	Committed   func(took time.Duration, ops, bytes int) // told of every commit
 	Fatal       func(error)                              // ends the process: what memory says can no longer be trusted
 	FreeBallast func() bool                              // makes room on a full disk; false when there is none left to free
+	Held        func(took time.Duration)                 // told of every hold of the mutex, while it is held; nil: holds are not measured
 
 	// Values calls its argument for everything that is set for values of meta keys: at the start, and again when the state is
 	// made anew after a failed commit. It must not call the shard. nil: nothing is set.
 	Values func(func(queue.MetaEntry, queue.ValueSettings))
+
+	WaitSeconds *measure.Histogram // seconds from a chunk's insert, or its run_at, to its first reservation; nil: not measured
+	RunSeconds  *measure.Histogram // seconds from a reservation to its completion or failure; nil: likewise
 
 	Scorers strategy.Scorers // for Plugin and Score blocks; nil: no plan has any
 
@@ -49,7 +54,7 @@ type Shard struct {
 	options  Options
 	journal  journal.Journal
 	store    *store.Store
-	mu       sync.Mutex // guards everything below, and the machine
+	mu       holdLock // guards everything below, and the machine
 	m        *machine
 	inflight *batch // being appended and applied
 	spare    *batch // its buffers are free
@@ -61,8 +66,11 @@ type Shard struct {
 	broken   error // a reload failed: nothing works until Heal succeeds
 
 	mostLooks looks // see MostLooks
+	roster    *roster
+	scoring   [scoredKinds]struct{ examined, unwanted atomic.Uint64 }
 
 	full     atomic.Bool // the disk is full: inserts are refused
+	special  atomic.Bool // a reserve has to look at orders for consumers, or at the restart grace
 	wake     chan struct{}
 	quit     chan struct{}
 	written  chan struct{} // closed when the writer has ended
@@ -84,10 +92,11 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	}
 	s := &Shard{
 		options: o, store: o.Store, waiting: map[*waiter]struct{}{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),
-		written: make(chan struct{}), folded: make(chan struct{}),
+		written: make(chan struct{}), folded: make(chan struct{}), roster: newRoster(),
 	}
 	s.scratch.New = func() any { return new(scratch) }
 	s.picks.New = func() any { return new([]pick) }
+	s.mu.now, s.mu.told = o.Now, o.Held
 	s.fold.init()
 	if err := s.recover(ctx); err != nil {
 		if s.journal != nil {
@@ -104,6 +113,9 @@ var (
 	errClosing = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue is closing or reloading. Ask again in a moment."}
 	errBroken  = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue could not be reloaded after a failed commit. It is tried again every second; the server's log says what is wrong."}
 )
+
+// errDraining refuses inserts; a repeated one is answered all the same.
+var errDraining = &queue.Error{Code: queue.CodeDraining, Message: "The queue is draining: it takes no submissions any more, until an operator changes its setting \"draining\"."}
 
 // usable says whether calls can be served. The mutex is held.
 func (s *Shard) usable() error {
@@ -138,6 +150,7 @@ func (s *Shard) Close() error {
 
 // dismiss ends every wait. The mutex is held.
 func (s *Shard) dismiss() {
+	s.stirAttached()
 	for w := range s.waiting {
 		s.unpark(w, nil)
 		close(w.served)
@@ -148,7 +161,7 @@ func (s *Shard) dismiss() {
 const tickMost = 500
 
 // Tick does what the time demands: expires reservations and offers what waited until now. The engine calls it many times
-// a second.
+// a second. It also inserts what schedules are due for.
 func (s *Shard) Tick() {
 	var slots [tickMost]uint32
 	for more := true; more; {
@@ -160,6 +173,8 @@ func (s *Shard) Tick() {
 		}
 		s.m.seed(seed)
 		more = s.m.tick(now, tickMost, slots[:])
+		more = s.lose(now, tickMost) || more
+		more = s.endGrace(now, tickMost) || more
 		begun := s.m.batch.begun
 		s.serve(now)
 		s.mu.Unlock()
@@ -167,6 +182,7 @@ func (s *Shard) Tick() {
 			s.kick()
 		}
 	}
+	s.emit()
 }
 
 // Heal tries again what a failed reload left undone; the engine calls it every second.
@@ -190,6 +206,7 @@ const sweepSlice = 5000
 func (s *Shard) Tidy() {
 	s.mu.Lock()
 	s.m.backlog.DropViews(keepViews)
+	s.sweepOrders()
 	s.mu.Unlock()
 	for clean := false; !clean; {
 		s.mu.Lock()
@@ -203,6 +220,9 @@ func (s *Shard) SetSettings(settings queue.Settings) error {
 	s.mu.Lock()
 	s.m.settings = settings
 	s.options.Settings = settings
+	if g := s.m.grace; g != nil {
+		g.until = min(g.until, g.began.Add(settings.RestartGrace)) // it may be cut short, but not begin anew
+	}
 	log := s.journal
 	s.mu.Unlock()
 	return log.SetDurability(settings.Durability)

@@ -29,12 +29,26 @@ const (
 	snapshotPast
 )
 
+// snapshot appends that of an open submission.
 func (m *machine) snapshot(dst []byte, r *record) []byte {
-	return m.appendSnapshot(dst, r, r.sub)
+	var held []uint32
+	if r.holds.Len() > 0 {
+		held = make([]uint32, 0, r.holds.Len())
+		m.holds.Each(&r.holds, func(_ uint32, h *reserver.Hold) bool {
+			held = append(held, h.Index)
+			return true
+		})
+	}
+	return r.appendSnapshot(dst, held, r.sub)
 }
 
-// appendSnapshot is snapshot of a record whose chunks are elsewhere.
-func (m *machine) appendSnapshot(dst []byte, r *record, sub *backlog.Submission) []byte {
+// cursors are the chunks of a submission, wherever they are.
+type cursors interface {
+	AppendSnapshot(dst []byte, out []uint32) []byte
+}
+
+// appendSnapshot appends the snapshot of a record whose chunks are in sub, and of which these are held.
+func (r *record) appendSnapshot(dst []byte, held []uint32, sub cursors) []byte {
 	flags := byte(0)
 	if r.outputs {
 		flags |= snapshotOutputs
@@ -50,17 +64,11 @@ func (m *machine) appendSnapshot(dst []byte, r *record, sub *backlog.Submission)
 	dst = binary.AppendUvarint(dst, uint64(r.done))
 	dst = binary.AppendUvarint(dst, uint64(r.dead))
 	dst = binary.AppendUvarint(dst, uint64(len(r.tries)))
-	var out []uint32
-	if r.holds.Len() > 0 {
-		m.holds.Each(&r.holds, func(_ uint32, h *reserver.Hold) bool {
-			out = append(out, h.Index)
-			return true
-		})
-	}
+	out := held
 	for _, index := range slices.Sorted(maps.Keys(r.tries)) {
 		t := r.tries[index]
-		if t.waiting && !m.isHeld(r, index) {
-			out = append(out, index)
+		if t.waiting {
+			out = append(out, index) // perhaps once more: a late completion may be on its way
 		}
 		dst = t.append(binary.AppendUvarint(dst, uint64(index)))
 		if flags&snapshotPast != 0 {
@@ -84,10 +92,11 @@ func (t *try) append(dst []byte) []byte {
 	return dst
 }
 
-// The flags of a past attempt: it ended by its deadline; its error is that of the try.
+// The flags of a past attempt: it ended by its deadline; its error is that of the try; it ended with its consumer.
 const (
 	pastExpired = 1 << iota
 	pastSameError
+	pastLost
 )
 
 func (t *try) appendPast(dst []byte) []byte {
@@ -101,6 +110,9 @@ func (t *try) appendPast(dst []byte) []byte {
 		}
 		if a.Error == t.err {
 			flags |= pastSameError
+		}
+		if a.Lost {
+			flags |= pastLost
 		}
 		dst = append(dst, flags)
 		dst = binary.AppendVarint(dst, int64(a.Ended))
@@ -120,8 +132,8 @@ func appendText(dst []byte, text string) []byte {
 func (t *try) restorePast(d *fields) {
 	t.redrives = uint16(d.within(math.MaxUint16))
 	for n := d.within(queue.MaxAttemptsKept); n > 0 && !d.bad; n-- {
-		flags := d.within(pastExpired | pastSameError)
-		a := queue.Attempt{Expired: flags&pastExpired != 0, Ended: queue.Time(d.int()), Held: time.Duration(d.within(math.MaxUint32)) * time.Millisecond, Consumer: d.text()}
+		flags := d.within(pastExpired | pastSameError | pastLost)
+		a := queue.Attempt{Expired: flags&pastExpired != 0, Lost: flags&pastLost != 0, Ended: queue.Time(d.int()), Held: time.Duration(d.within(math.MaxUint32)) * time.Millisecond, Consumer: d.text()}
 		if a.Error = t.err; flags&pastSameError == 0 {
 			a.Error = d.text()
 		}

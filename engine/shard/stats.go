@@ -15,13 +15,19 @@ func (s *Shard) Stats() queue.Stats {
 		Done: c.completed, Skipped: c.skipped, DeadLetters: c.dead + c.buried, Outgoing: uint64(m.outbox.len()), ForwardedTotal: c.forwarded, ArrivedTotal: c.arrived, BulkTotal: c.bulk,
 		OperationsReady: c.operations, SubmissionsOpen: uint64(m.backlog.Len()), ConsumersWaiting: uint64(len(s.waiting)),
 		InsertedTotal: c.inserted, ReservedTotal: c.reserved, DoneTotal: c.done, FailedTotal: c.failed,
+		LostTotal: s.roster.lost, RevokedTotal: s.roster.revoked, ConsumersAttached: uint64(s.roster.attached), Draining: m.settings.Draining,
 		ExpiredTotal: c.expired, ReleasedTotal: c.released, SubmissionsInsertedTotal: c.submissions,
-		SubmissionsEndedTotal: c.submissionEnd, CommitsTotal: c.commits, CommitBytesTotal: c.commitBytes,
+		SubmissionsEndedTotal: c.submissionEnd, EndedAs: c.endedAs, CommitsTotal: c.commits, CommitBytesTotal: c.commitBytes,
 		JournalBytes: uint64(s.journal.Size()), StoreBytes: uint64(s.store.Size()), DiskFull: s.full.Load(),
 	}
 	for _, b := range m.bulks.list {
 		if b.at.State == queue.BulkRunning {
 			stats.BulksRunning++
+		}
+	}
+	for _, b := range []*batch{m.batch, s.inflight} {
+		if b != nil && b.begun {
+			stats.OperationsWaiting += uint64(b.enc.Ops())
 		}
 	}
 	if id, there := m.backlog.OldestAvailable(); there {
@@ -30,12 +36,44 @@ func (s *Shard) Stats() queue.Stats {
 	return stats
 }
 
-// Values calls fn for every value of a meta key, with its counts, until it returns false. The mutex is held meanwhile:
-// keep fn short.
-func (s *Shard) Values(key queue.MetaKey, fn func(backlog.ValueCount) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.m.backlog.Values(key, fn)
+// valueSlice is how many values of a key one hold of the mutex copies.
+const valueSlice = 1000
+
+// Values appends the values of a meta key with their counts, in no useful order: each once, `most` of them at most. whole says
+// that there are no more. They are copied in slices, between which everybody else has a turn, so that the counts are of several
+// moments: values that come or go meanwhile may be missing.
+func (s *Shard) Values(key queue.MetaKey, most int, dst []backlog.ValueCount) (list []backlog.ValueCount, whole bool) {
+	from := len(dst)
+	var walk backlog.ValueWalk
+	for more := true; more; {
+		room := most - (len(dst) - from)
+		if room <= 0 {
+			break
+		}
+		s.mu.Lock()
+		more = s.m.backlog.WalkValues(key, &walk, min(room, valueSlice), func(v backlog.ValueCount) { dst = append(dst, v) })
+		s.mu.Unlock()
+		whole = !more
+	}
+	if walk.Twice {
+		dst = dst[:from+len(distinct(dst[from:]))]
+	}
+	return dst, whole
+}
+
+// distinct keeps the last count of each value, as it is the newest.
+func distinct(list []backlog.ValueCount) []backlog.ValueCount {
+	place := make(map[queue.MetaValue]int, len(list))
+	keep := list[:0]
+	for _, v := range list {
+		if at, known := place[v.Value]; known {
+			keep[at] = v
+			continue
+		}
+		place[v.Value] = len(keep)
+		keep = append(keep, v)
+	}
+	return keep
 }
 
 // Value is one value of a meta key with its counts, which are zero when no submission has it.
@@ -59,7 +97,7 @@ func (s *Shard) SetValue(entry queue.MetaEntry, settings queue.ValueSettings) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.m.backlog.SetValue(entry.Key, entry.Value, settings)
+	s.m.setValue(entry, settings)
 	if s.usable() == nil {
 		s.serve(now)
 	}
@@ -69,7 +107,7 @@ func (s *Shard) SetValue(entry queue.MetaEntry, settings queue.ValueSettings) {
 func (s *Shard) ValueSettings(entry queue.MetaEntry) queue.ValueSettings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.backlog.ValueSettings(entry.Key, entry.Value)
+	return s.m.valueSettings(entry)
 }
 
 // Examined is how many submissions were looked at by all reserves so far: the measure of what a reservation costs.

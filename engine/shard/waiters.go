@@ -102,6 +102,11 @@ func (s *Shard) serveLine(l *line, now queue.Time) {
 		if w.over {
 			continue
 		}
+		if s.stale(&w.q) {
+			s.unpark(w, l)
+			w.served <- nil
+			continue
+		}
 		if scores(w.q.Plan) {
 			if told++; told <= tellScored {
 				s.unpark(w, l)

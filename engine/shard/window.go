@@ -29,9 +29,9 @@ type frame struct {
 	still  []strategy.Values // by column; empty of those that change
 	words  []string
 	wordOf map[string]uint32
-	limits []int64 // by column LimitOf: of the branch alone, -1 for none
-	passed []int64 // by row: windows in which it was passed over
-	born   []int64 // by row: when it was inserted; nil until a column asks
+	limits []int64  // by column LimitOf: of the branch alone, -1 for none
+	passed []uint32 // by row: windows in which it was passed over
+	born   []int64  // by row: when it was inserted; nil until a column asks
 }
 
 // windowScratch is the memory of one reserve's windows, kept for the next.
@@ -43,7 +43,8 @@ type windowScratch struct {
 	views    []*backlog.View
 	scores   []float64
 	over     []bool
-	numbers  [][]int64 // by column
+	numbers  [][]int64  // by column
+	counts   [][]uint32 // by column
 	rank     strategy.Ranking
 	best     int
 	oldest   int
@@ -124,7 +125,7 @@ func (x *scoring) holds(views []*backlog.View) bool {
 
 // remember takes over how often candidates were passed over.
 func (f *frame) remember(before *frame) {
-	passed := make(map[*backlog.Submission]int64, len(before.rows))
+	passed := make(map[*backlog.Submission]uint32, len(before.rows))
 	for row, n := range before.passed {
 		if n > 0 {
 			passed[before.rows[row]] = n
@@ -138,7 +139,7 @@ func (f *frame) remember(before *frame) {
 func (m *machine) makeFrame(br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int, skip func(*backlog.Submission) bool) *frame {
 	f := &frame{most: rows, wordOf: map[string]uint32{}}
 	f.rows = m.backlog.Window(views, rows, skip, m.rnd, make([]*backlog.Submission, 0, rows))
-	f.passed = make([]int64, len(f.rows))
+	f.passed = make([]uint32, len(f.rows))
 	f.still = make([]strategy.Values, len(reads))
 	f.limits = make([]int64, len(reads))
 	for i, c := range reads {
@@ -170,9 +171,12 @@ func limitOf(br *strategy.Branch, key queue.MetaKey) (most int64) {
 // stillColumn is a column that stays the same as long as the frame does.
 func (m *machine) stillColumn(f *frame, c strategy.Column) (v strategy.Values) {
 	key := m.backlog.Key(c.Key)
-	if c.Property == strategy.MetaString {
+	switch {
+	case c.IsString():
 		v.Words = make([]uint32, len(f.rows))
-	} else {
+	case c.IsCount():
+		v.Counts = make([]uint32, len(f.rows))
+	default:
 		v.Numbers = make([]int64, len(f.rows))
 	}
 	if c.Property == strategy.MetaInt {
@@ -183,7 +187,7 @@ func (m *machine) stillColumn(f *frame, c strategy.Column) (v strategy.Values) {
 		case strategy.ID:
 			v.Numbers[row] = int64(sub.ID())
 		case strategy.Total:
-			v.Numbers[row] = int64(sub.Chunks())
+			v.Counts[row] = sub.Chunks()
 		case strategy.MetaInt:
 			if value, _, _, has := sub.Value(key); has && value.IsInt() {
 				v.Numbers[row], v.Present[row] = value.Int(), true
@@ -213,7 +217,7 @@ func (m *machine) gather(w *windowScratch, br *strategy.Branch, reads []strategy
 	w.Rows, w.Dictionary = len(f.rows), f.words
 	w.Columns = slices.Grow(w.Columns[:0], len(reads))[:len(reads)]
 	for len(w.numbers) < len(reads) {
-		w.numbers = append(w.numbers, nil)
+		w.numbers, w.counts = append(w.numbers, nil), append(w.counts, nil)
 	}
 	if cap(w.scores) < w.Rows {
 		w.scores = make([]float64, w.Rows)
@@ -225,12 +229,16 @@ func (m *machine) gather(w *windowScratch, br *strategy.Branch, reads []strategy
 		switch {
 		case c.Single():
 			w.Columns[i] = w.contextColumn(c, context)
-		case f.still[i].Numbers != nil || f.still[i].Words != nil:
+		case f.still[i].Rows() > 0:
 			w.Columns[i] = f.still[i]
+		case c.IsCount():
+			w.counts[i] = slices.Grow(w.counts[i][:0], w.Rows)[:w.Rows]
+			w.Columns[i] = strategy.Values{Counts: w.counts[i]}
+			m.movingCounts(f, c, random, w.counts[i])
 		default:
 			w.numbers[i] = slices.Grow(w.numbers[i][:0], w.Rows)[:w.Rows]
 			w.Columns[i] = strategy.Values{Numbers: w.numbers[i]}
-			m.movingColumn(f, c, f.limits[i], random, now, w.numbers[i])
+			m.movingNumbers(f, c, f.limits[i], now, w.numbers[i])
 		}
 	}
 	for row := range f.passed {
@@ -238,33 +246,40 @@ func (m *machine) gather(w *windowScratch, br *strategy.Branch, reads []strategy
 	}
 }
 
-// movingColumn fills in a column whose values change from one reserve to the next. Each is a loop of its own: a window is some hundred
-// rows, and this is what a reserve spends most on outside of the scorer.
-func (m *machine) movingColumn(f *frame, c strategy.Column, limit int64, random bool, now queue.Time, dst []int64) {
+// movingCounts fills in a column of counts that change from one reserve to the next. Each is a loop of its own: a window is some
+// hundred rows, and this is what a reserve spends most on outside of the scorer.
+func (m *machine) movingCounts(f *frame, c strategy.Column, random bool, dst []uint32) {
+	switch c.Property {
+	case strategy.Available:
+		for row, sub := range f.rows {
+			dst[row] = sub.Available()
+		}
+	case strategy.InFlightSubmission:
+		for row, sub := range f.rows {
+			dst[row] = sub.InFlight()
+		}
+	case strategy.Skipped:
+		copy(dst, f.passed)
+	case strategy.InFlight:
+		key := m.backlog.Key(c.Key)
+		for row, sub := range f.rows {
+			_, dst[row], _, _ = sub.Value(key)
+		}
+	default:
+		m.chunkColumn(f, c, random, dst)
+	}
+}
+
+// movingNumbers is the same for columns of numbers.
+func (m *machine) movingNumbers(f *frame, c strategy.Column, limit int64, now queue.Time, dst []int64) {
 	switch c.Property {
 	case strategy.Priority:
 		for row, sub := range f.rows {
 			dst[row] = sub.Priority()
 		}
-	case strategy.Available:
-		for row, sub := range f.rows {
-			dst[row] = int64(sub.Available())
-		}
-	case strategy.InFlightSubmission:
-		for row, sub := range f.rows {
-			dst[row] = int64(sub.InFlight())
-		}
-	case strategy.Skipped:
-		copy(dst, f.passed)
 	case strategy.Age:
 		for row, born := range f.births() {
 			dst[row] = max(0, int64(now)-born)
-		}
-	case strategy.InFlight:
-		key := m.backlog.Key(c.Key)
-		for row, sub := range f.rows {
-			_, inFlight, _, _ := sub.Value(key)
-			dst[row] = int64(inFlight)
 		}
 	case strategy.LimitOf:
 		key := m.backlog.Key(c.Key)
@@ -274,8 +289,6 @@ func (m *machine) movingColumn(f *frame, c strategy.Column, limit int64, random 
 				dst[row] = int64(operator)
 			}
 		}
-	default:
-		m.chunkColumn(f, c, random, dst)
 	}
 }
 
@@ -291,7 +304,7 @@ func (f *frame) births() []int64 {
 }
 
 // chunkColumn is a moving column that is about the chunk which would be handed out next.
-func (m *machine) chunkColumn(f *frame, c strategy.Column, random bool, dst []int64) {
+func (m *machine) chunkColumn(f *frame, c strategy.Column, random bool, dst []uint32) {
 	for row, sub := range f.rows {
 		dst[row] = 0
 		r, live := sub.Data.(*record)
@@ -300,13 +313,13 @@ func (m *machine) chunkColumn(f *frame, c strategy.Column, random bool, dst []in
 		}
 		switch c.Property {
 		case strategy.Index:
-			dst[row] = int64(sub.Next(random))
+			dst[row] = sub.Next(random)
 		case strategy.Attempts:
 			if len(r.tries) > 0 {
-				dst[row] = int64(r.attempt(sub.Next(random))) - 1
+				dst[row] = uint32(r.attempt(sub.Next(random))) - 1
 			}
 		case strategy.MaxAttempts:
-			dst[row] = int64(m.maxAttempts(r))
+			dst[row] = uint32(m.maxAttempts(r))
 		}
 	}
 }

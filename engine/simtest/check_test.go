@@ -3,6 +3,7 @@ package simtest
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 
@@ -121,6 +122,7 @@ func (s *sim) checkStats() {
 		InsertedTotal: t.inserted, ReservedTotal: t.reserved, DoneTotal: t.done, FailedTotal: t.failed, ExpiredTotal: t.expired,
 		ReleasedTotal: t.released, SubmissionsInsertedTotal: t.submissions, SubmissionsEndedTotal: t.ended,
 		ForwardedTotal: t.forwarded, Outgoing: uint64(len(s.m.outbox)),
+		EndedAs: got.EndedAs, OperationsWaiting: got.OperationsWaiting,
 		CommitsTotal: got.CommitsTotal, CommitBytesTotal: got.CommitBytesTotal, JournalBytes: got.JournalBytes, StoreBytes: got.StoreBytes,
 	}
 	for _, x := range s.m.subs {
@@ -144,6 +146,11 @@ func (s *sim) checkStats() {
 		}
 	}
 	s.equal("stats", got, want)
+	ended := uint64(0)
+	for _, n := range got.EndedAs {
+		ended += n
+	}
+	s.equal("submissions that ended, over all states", ended, got.SubmissionsEndedTotal)
 }
 
 // checkAll compares everything there is to read.
@@ -263,10 +270,13 @@ func (s *sim) readValues() { s.checkValues(pickOf(s, "a", "b", "c", "nobody")) }
 
 func (s *sim) checkValues(key queue.MetaKey) {
 	got, want := map[queue.MetaValue]backlog.ValueCount{}, map[queue.MetaValue]backlog.ValueCount{}
-	s.shard.Values(key, func(v backlog.ValueCount) bool {
+	list, whole := s.shard.Values(key, math.MaxInt, nil)
+	for _, v := range list {
 		got[v.Value] = v
-		return true
-	})
+	}
+	if !whole || len(got) != len(list) {
+		s.fail("values of %s: %d of which %d differ, whole %v; want each once, and all", key, len(list), len(got), whole)
+	}
 	for _, x := range s.m.subs {
 		v, there := x.asked.Meta.Find(key)
 		if x.state != queue.Open || !there {

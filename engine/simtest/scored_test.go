@@ -255,7 +255,7 @@ func TestScoredColumns(t *testing.T) {
 				case v.Words != nil:
 					seen += w.Dictionary[v.Words[at]-1] + " "
 				default:
-					seen += fmt.Sprint(v.Numbers[at], " ")
+					seen += fmt.Sprint(v.Number(at), " ")
 				}
 			}
 			seen += "; "
@@ -311,7 +311,7 @@ func TestScoredModel(t *testing.T) {
 		s := &scorer{most: 16, reads: []strategy.Column{{Property: strategy.Priority}, {Property: strategy.Available}, {Property: strategy.InFlight, Key: "rank"}}}
 		s.score = func(w *strategy.Window, scores []float64) error {
 			for i := range scores {
-				scores[i] = formula(w.Columns[0].Numbers[i], w.Columns[1].Numbers[i], w.Columns[2].Numbers[i])
+				scores[i] = formula(w.Columns[0].Number(i), w.Columns[1].Number(i), w.Columns[2].Number(i))
 			}
 			return nil
 		}
@@ -564,7 +564,7 @@ func TestCandidates(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: candidates %v, want %v", text, got, want)
 		}
-		if n := b.shard.Stats().Reserved; n != 0 || slices.Max(w.Columns[1].Numbers) != 0 {
+		if n := b.shard.Stats().Reserved; n != 0 || slices.Max(w.Columns[1].Counts) != 0 {
 			t.Errorf("%s: %d chunks reserved", text, n)
 		}
 	}

@@ -184,6 +184,9 @@ type settingsRow struct {
 	ExpiryBackoff        backoffRow `json:"expiry_backoff"`
 	RetentionMs          int64      `json:"retention_ms"`
 	DeadLetterQueue      string     `json:"dead_letter_queue,omitempty"`
+	ConsumerGraceMs      *int64     `json:"consumer_grace_ms,omitempty"` // absent in older rows: the default
+	RestartGraceMs       int64      `json:"restart_grace_ms,omitempty"`
+	Draining             bool       `json:"draining,omitempty"`
 }
 
 type backoffRow struct {
@@ -195,7 +198,9 @@ type backoffRow struct {
 var exhaustedNames = [...]string{queue.Inherit: "", queue.FailSubmission: "fail_submission", queue.DeadLetter: "dead_letter", queue.Skip: "skip"}
 
 func rowOfSettings(s queue.Settings) settingsRow {
+	consumerGrace := s.ConsumerGrace.Milliseconds()
 	return settingsRow{
+		ConsumerGraceMs: &consumerGrace, RestartGraceMs: s.RestartGrace.Milliseconds(), Draining: s.Draining,
 		Durability: s.Durability.String(), MaxAttempts: s.MaxAttempts, MaxExpiries: s.MaxExpiries, OnExhausted: exhaustedNames[s.OnExhausted],
 		ReservationTimeoutMs: s.ReservationTimeout.Milliseconds(), MaxReservationMs: s.MaxReservation.Milliseconds(),
 		RetryBackoff: rowOfBackoff(s.RetryBackoff), ExpiryBackoff: rowOfBackoff(s.ExpiryBackoff), RetentionMs: s.Retention.Milliseconds(),
@@ -216,7 +221,10 @@ func settingsOf(text string) (s queue.Settings, err error) {
 		MaxAttempts: r.MaxAttempts, MaxExpiries: r.MaxExpiries,
 		ReservationTimeout: milliseconds(r.ReservationTimeoutMs), MaxReservation: milliseconds(r.MaxReservationMs),
 		RetryBackoff: r.RetryBackoff.backoff(), ExpiryBackoff: r.ExpiryBackoff.backoff(), Retention: milliseconds(r.RetentionMs),
-		DeadLetterQueue: r.DeadLetterQueue,
+		ConsumerGrace: queue.DefaultGrace, RestartGrace: milliseconds(r.RestartGraceMs), Draining: r.Draining, DeadLetterQueue: r.DeadLetterQueue,
+	}
+	if r.ConsumerGraceMs != nil {
+		s.ConsumerGrace = milliseconds(*r.ConsumerGraceMs)
 	}
 	switch r.Durability {
 	case queue.Full.String():

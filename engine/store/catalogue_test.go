@@ -28,7 +28,7 @@ func TestCatalogueQueues(t *testing.T) {
 	all := queue.Settings{
 		Durability: queue.Relaxed, MaxAttempts: 1, MaxExpiries: 2, OnExhausted: queue.Skip, ReservationTimeout: 3 * time.Second, MaxReservation: 4 * time.Hour,
 		RetryBackoff: queue.Backoff{Base: 5 * time.Millisecond, Factor: 1.25, Cap: 6 * time.Minute}, ExpiryBackoff: queue.Backoff{Base: 7 * time.Second, Factor: 8, Cap: 9 * time.Hour},
-		Retention: 10 * 24 * time.Hour, DeadLetterQueue: "dead",
+		Retention: 10 * 24 * time.Hour, ConsumerGrace: 11 * time.Second, RestartGrace: 12 * time.Millisecond, Draining: true, DeadLetterQueue: "dead",
 	}
 	for v, i := reflect.ValueOf(all), 0; i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
@@ -51,6 +51,11 @@ func TestCatalogueQueues(t *testing.T) {
 		}
 		must(t, c.Close())
 		c = openCatalogue(t, path)
+	}
+	const old = `{"durability":"full","max_attempts":10,"max_expiries":3,"on_exhausted":"skip","reservation_timeout_ms":600000,"max_reservation_ms":86400000}`
+	must(t, c.conn.Exec("UPDATE queue SET settings = '"+old+"' WHERE shard = 7"))
+	if got, err := c.Queues(); err != nil || got[1].Settings.ConsumerGrace != queue.DefaultGrace || got[1].Settings.RestartGrace != 0 || got[1].Settings.Draining {
+		t.Errorf("a row of an older version: got %+v, %v; want the defaults for what it does not have", got, err)
 	}
 	must(t, c.conn.Exec("UPDATE queue SET settings = '{\"durability\":\"never\"}' WHERE shard = 7"))
 	if _, err := c.Queues(); !isFormat(err) {

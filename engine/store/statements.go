@@ -11,6 +11,7 @@ type writeStmts struct {
 	putAttachment, dropAttachment                            *sqlitedb.Stmt
 	putLog, sizeLog, dropLog                                 *sqlitedb.Stmt
 	putOutput, sizeOutput, dropOutput                        *sqlitedb.Stmt
+	putSchedule, dropSchedule                                *sqlitedb.Stmt
 }
 
 func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
@@ -35,6 +36,8 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.putOutput, "INSERT INTO output (k, run, crc, bytes) VALUES (?, ?, ?, ?)"},
 		{&w.sizeOutput, "SELECT k, length(bytes) FROM output WHERE k BETWEEN ? AND ? ORDER BY k LIMIT ?"},
 		{&w.dropOutput, "DELETE FROM output WHERE k BETWEEN ? AND ?"},
+		{&w.putSchedule, "INSERT OR REPLACE INTO schedule (name, crc, bytes) VALUES (?, ?, ?)"},
+		{&w.dropSchedule, "DELETE FROM schedule WHERE name = ?"},
 	})
 }
 
@@ -46,6 +49,7 @@ type readStmts struct {
 	contentAt, nextContent, attachment, nextAttachment *sqlitedb.Stmt
 	logPages, logPage                                  *sqlitedb.Stmt
 	outputPage, nextOutput, lastOutputRow              *sqlitedb.Stmt
+	schedules                                          *sqlitedb.Stmt
 }
 
 const historyColumns = "id, seq, state, finished, crc, spec, final"
@@ -70,6 +74,7 @@ func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 		{&r.logPage, "SELECT crc, bytes FROM output_log WHERE n = ?"},
 		{&r.outputPage, "SELECT k, run, crc, bytes FROM output WHERE k BETWEEN ? AND ? ORDER BY k LIMIT 1"},
 		{&r.nextOutput, "SELECT k FROM output WHERE k >= ? ORDER BY k LIMIT 1"},
+		{&r.schedules, "SELECT name, crc, bytes FROM schedule ORDER BY name"},
 		{&r.lastOutputRow, "SELECT k, run FROM output WHERE k BETWEEN ? AND ? ORDER BY k DESC LIMIT 1"},
 	})
 }

@@ -305,23 +305,28 @@ func TestFullDisk(t *testing.T) {
 // An older store is brought up to date at the next start, step by step, and one that is up to date is not touched.
 func TestMigration(t *testing.T) {
 	t.Parallel()
+	embedded, err := stepsOf(storeKind)
+	must(t, err)
 	steps := fstest.MapFS{}
-	for _, name := range []string{"0001_tables.sql", "0002_aside.sql"} {
-		step, err := fs.ReadFile(migrations, "migrations/store/"+name)
+	names, err := fs.Glob(embedded, "*.sql")
+	must(t, err)
+	for _, name := range names {
+		text, err := fs.ReadFile(embedded, name)
 		must(t, err)
-		steps[name] = &fstest.MapFile{Data: step}
+		steps[name] = &fstest.MapFile{Data: text}
 	}
 	path := filepath.Join(t.TempDir(), "store.db")
 	must(t, ensure(ctx, path, storeKind, steps))
 	s := open(t, path, Options{})
 	must(t, s.SetFolded(ctx, 5))
 	must(t, s.Close())
-	steps["0003_more.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE more (n INTEGER PRIMARY KEY) STRICT;\nPRAGMA user_version = 3;\n")}
 	newer := storeKind
-	newer.Version = 3
+	newer.Version++
+	want := newer.Version
+	steps[fmt.Sprintf("%04d_more.sql", want)] = &fstest.MapFile{Data: fmt.Appendf(nil, "-- +goose Up\nCREATE TABLE more (n INTEGER PRIMARY KEY) STRICT;\nPRAGMA user_version = %d;\n", want)}
 	must(t, ensure(ctx, path, newer, steps))
-	if version, err := sqlitedb.Version(path, newer); err != nil || version != 3 {
-		t.Errorf("Version = %d, %v; want 3", version, err)
+	if version, err := sqlitedb.Version(path, newer); err != nil || version != want {
+		t.Errorf("Version = %d, %v; want %d", version, err, want)
 	}
 	conn, err := sqlitedb.Open(path, newer, sqlitedb.Options{})
 	must(t, err)
@@ -329,17 +334,17 @@ func TestMigration(t *testing.T) {
 		t.Errorf("folded = %d, %v; want what was there before", n, err)
 	}
 	must(t, conn.Close())
-	if _, err := Open(ctx, path, Options{}); err == nil || !strings.Contains(err.Error(), "version 3") {
+	if _, err := Open(ctx, path, Options{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("version %d", want)) {
 		t.Errorf("the older program opened it: %v", err)
 	}
 	// A step that fails leaves the version before it.
-	steps["0004_wrong.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE half (n INTEGER PRIMARY KEY) STRICT;\nCREATE TABLE nonsense;\n")}
-	newer.Version = 4
+	newer.Version++
+	steps[fmt.Sprintf("%04d_wrong.sql", newer.Version)] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE half (n INTEGER PRIMARY KEY) STRICT;\nCREATE TABLE nonsense;\n")}
 	if err := ensure(ctx, path, newer, steps); err == nil {
 		t.Error("a broken migration was taken")
 	}
-	if version, err := sqlitedb.Version(path, newer); err != nil || version != 3 {
-		t.Errorf("after the failure: Version = %d, %v; want 3", version, err)
+	if version, err := sqlitedb.Version(path, newer); err != nil || version != want {
+		t.Errorf("after the failure: Version = %d, %v; want %d", version, err, want)
 	}
 }
 

@@ -16,7 +16,7 @@ type evaluation struct {
 // column finds the values of a column, the row in it, and whether it is present there.
 func (e evaluation) column(index int) (values *Values, row int, present bool) {
 	values, row = &e.window.Columns[index], e.row
-	if n := max(len(values.Numbers), len(values.Words)); row >= n {
+	if row >= values.Rows() {
 		row = 0 // of the context, which has one
 	}
 	return values, row, values.Present == nil || values.Present[row]
@@ -55,9 +55,9 @@ func (e evaluation) read(t *Term) float64 {
 	values, row, present := e.column(t.Int)
 	switch {
 	case t.Op == OpColumn:
-		return float64(values.Numbers[row]) / t.Number
+		return float64(values.Number(row)) / t.Number
 	case present:
-		return float64(values.Numbers[row])
+		return float64(values.Number(row))
 	case len(t.Terms) > 0:
 		return e.number(t.Terms[0])
 	}
@@ -159,5 +159,5 @@ func (e evaluation) whole(t *Term) (value int64, ok bool) {
 		return 0, false
 	}
 	values, row, present := e.column(t.Int)
-	return values.Numbers[row], present
+	return values.Number(row), present
 }

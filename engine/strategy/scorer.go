@@ -51,18 +51,18 @@ type Property uint8
 // are that chunk's.
 const (
 	ID                 Property = iota // i64: the submission's id
-	Index                              // i64: of the chunk
+	Index                              // u32: of the chunk
 	Priority                           // i64
 	Age                                // i64: milliseconds since the insert
-	Attempts                           // i64: tries that ended
-	MaxAttempts                        // i64
-	Available                          // i64: chunks that can be handed out
-	Total                              // i64: chunks in all
-	Skipped                            // i64: windows in which it was passed over
+	Attempts                           // u32: tries that ended
+	MaxAttempts                        // u32
+	Available                          // u32: chunks that can be handed out
+	Total                              // u32: chunks in all
+	Skipped                            // u32: windows in which it was passed over
 	MetaInt                            // i64: the value of Key, absent where it is none or a string
 	MetaString                         // string: likewise
-	InFlight                           // i64: chunks in flight of all submissions with this one's value of Key
-	InFlightSubmission                 // i64: chunks of it in flight
+	InFlight                           // u32: chunks in flight of all submissions with this one's value of Key
+	InFlightSubmission                 // u32: chunks of it in flight
 	LimitOf                            // i64: how many chunks of the value of Key may be in flight at once, by the limits around and the operator's; -1: any
 	ContextInt                         // i64, one row: of the reservation's context; absent where it has no such key or a string
 	ContextString                      // string, one row: likewise
@@ -77,14 +77,36 @@ type Column struct {
 // IsString says whether the column's values are ids of the window's dictionary rather than numbers.
 func (c Column) IsString() bool { return c.Property == MetaString || c.Property == ContextString }
 
+// IsCount says whether the column's values are counts, which need 32 bits.
+func (c Column) IsCount() bool {
+	switch c.Property {
+	case Index, Attempts, MaxAttempts, Available, Total, Skipped, InFlight, InFlightSubmission:
+		return true
+	}
+	return false
+}
+
 // Single says whether the column has one row, whatever the window's.
 func (c Column) Single() bool { return c.Property == ContextInt || c.Property == ContextString }
 
-// Values are the rows of a column: Numbers, or Words of a string column. Present is nil where nothing is absent.
+// Values are the rows of a column: Counts, Words of a string column, or Numbers of the others. Present is nil where nothing is
+// absent.
 type Values struct {
 	Numbers []int64
+	Counts  []uint32
 	Words   []uint32 // id k is Dictionary[k-1]; 0 is absent
 	Present []bool
+}
+
+// Rows is how many there are.
+func (v *Values) Rows() int { return max(len(v.Numbers), len(v.Counts), len(v.Words)) }
+
+// Number is the value of a row of a column that is not of strings.
+func (v *Values) Number(row int) int64 {
+	if v.Counts != nil {
+		return int64(v.Counts[row])
+	}
+	return v.Numbers[row]
 }
 
 // Window is a batch of candidates, in the order in which they would be handed out without a score. Whoever is given one must

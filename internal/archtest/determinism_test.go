@@ -12,7 +12,7 @@ import (
 // core are the packages that must behave the same for the same input, always: they read no clock, draw no chance of their own
 // and look at no environment. Time and seeds are handed to them.
 var core = []string{
-	"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/fair",
+	"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/fair", "engine/schedule",
 }
 
 // forbidden lists, by import path, the names that core may not use. "*" means every function of the package but the makers

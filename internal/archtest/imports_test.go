@@ -15,15 +15,17 @@ var mayImport = map[string][]string{
 	"engine/strategy":            {"engine/queue"},
 	"engine/backlog":             {"engine/queue", "engine/strategy", "engine/fair"},
 	"engine/fair":                {},
+	"engine/measure":             {},
 	"engine/fair/gps":            {}, // for tests and benchmarks
 	"engine/reserver":            {"engine/queue"},
 	"engine/journal":             {"engine/queue"},
 	"engine/journal/journaltest": {"engine/queue", "engine/journal"},
 	"engine/journal/sqlitelog":   {"engine/queue", "engine/journal", "engine/sqlitedb"},
 	"engine/sqlitedb":            {"engine/queue"},
+	"engine/schedule":            {},
 	"engine/store":               {"engine/queue", "engine/journal", "engine/sqlitedb"},
-	"engine/shard":               {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/journal", "engine/store"},
-	"engine":                     {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/store"},
+	"engine/shard":               {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
+	"engine":                     {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
 	"engine/simtest":             {"all"}, // tests only: the whole engine against its model
 	"sdk/api":                    {},
 	"sdk/wire":                   {"sdk/api"},
@@ -85,8 +87,9 @@ var homes = map[string][]string{
 	"github.com/schollz/progressbar":      {"cmd"},
 	"github.com/pressly/goose":            {"engine/store"},
 	"github.com/prometheus/client_golang": {"engine", "web", "plugins", "cmd"},
+	"github.com/prometheus/client_model":  {"engine"},
 	"github.com/dchest/siphash":           {"engine/reserver"},
-	"golang.org/x/sys":                    {"engine", "engine/store", "engine/sqlitedb", "cmd"},
+	"golang.org/x/sys":                    {"engine", "engine/store", "engine/sqlitedb", "web", "cmd"},
 
 	// Of the standard library: SQL goes through engine/sqlitedb, the network stays at the faces, C stays beside SQLite.
 	"database/sql": {"engine/sqlitedb", "engine/store"}, // for the migration tool only
@@ -102,7 +105,7 @@ var exactHomes = []string{"engine"}
 // testHomes are the dependencies of tests: any test may use them, and no code.
 var testHomes = []string{
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/rogpeppe/go-internal", "go.uber.org/goleak",
-	"github.com/getkin/kin-openapi", "github.com/prometheus/client_golang",
+	"github.com/getkin/kin-openapi", "github.com/prometheus/client_golang", "github.com/prometheus/client_model",
 }
 
 // Every package stands in the table and imports only what the table allows it.

@@ -108,13 +108,13 @@ func filled(e *strategy.Expression, candidates []candidate) *strategy.Window {
 			case strategy.Age:
 				v.Numbers = append(v.Numbers, k.age)
 			case strategy.Attempts:
-				v.Numbers = append(v.Numbers, int64(k.attempts))
+				v.Counts = append(v.Counts, k.attempts)
 			case strategy.InFlight:
-				v.Numbers = append(v.Numbers, int64(k.inflight))
+				v.Counts = append(v.Counts, k.inflight)
 			case strategy.Available:
-				v.Numbers = append(v.Numbers, int64(k.available))
+				v.Counts = append(v.Counts, k.available)
 			case strategy.Total:
-				v.Numbers = append(v.Numbers, int64(k.total))
+				v.Counts = append(v.Counts, k.total)
 			case strategy.MetaInt:
 				present := c.Key == "urgency" && k.hasUrgency
 				v.Numbers, v.Present = append(v.Numbers, k.urgency), append(v.Present, present)

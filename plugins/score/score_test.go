@@ -76,9 +76,7 @@ func batch(e *strategy.Expression, w *strategy.Window) *abi.Batch {
 		case abi.I64:
 			values.I64 = v.Numbers
 		case abi.U32:
-			for _, n := range v.Numbers {
-				values.U32 = append(values.U32, uint32(n))
-			}
+			values.U32 = v.Counts
 		case abi.Str:
 			values.U32 = v.Words
 		}
@@ -125,7 +123,7 @@ func window(rnd *rand.Rand, e *strategy.Expression, rows int) *strategy.Window {
 			case c.IsString():
 				v.Words = append(v.Words, uint32(rnd.IntN(len(w.Dictionary)+1)))
 			case columns[i].Type == abi.U32:
-				v.Numbers = append(v.Numbers, []int64{0, 1, 2, 3, math.MaxUint32, int64(rnd.Uint32())}[rnd.IntN(6)])
+				v.Counts = append(v.Counts, []uint32{0, 1, 2, 3, math.MaxUint32, rnd.Uint32()}[rnd.IntN(6)])
 			default:
 				v.Numbers = append(v.Numbers, []int64{0, 1, -1, 2, 5, math.MaxInt64, math.MinInt64, int64(rnd.Uint64())}[rnd.IntN(8)])
 			}

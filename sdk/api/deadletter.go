@@ -21,6 +21,7 @@ type Attempt struct {
 	Consumer string `json:"consumer,omitempty"`
 	HeldMS   int64  `json:"held_ms"`
 	Expired  bool   `json:"expired,omitempty"` // it ended by its deadline
+	Lost     bool   `json:"lost,omitempty"`    // it ended because its consumer was lost
 	Error    string `json:"error,omitempty"`
 }
 

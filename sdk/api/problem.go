@@ -30,6 +30,7 @@ const (
 	CodeUnknownStrategy   = "unknown_strategy"
 	CodeUnknownValue      = "unknown_value"
 	CodeUnknownPlugin     = "unknown_plugin"
+	CodeUnknownSchedule   = "unknown_schedule"
 	CodeUnknownDeadLetter = "unknown_dead_letter"
 	CodeUnknownBulk       = "unknown_bulk_operation"
 	CodeConflict          = "conflict"

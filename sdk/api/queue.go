@@ -25,6 +25,9 @@ type QueueSettings struct {
 	ExpiryBackoff        Backoff `json:"expiry_backoff"`
 	RetentionSeconds     int64   `json:"retention_seconds"`
 	DeadLetterQueue      string  `json:"dead_letter_queue,omitempty"` // where dead letters go on to; "": they stay
+	ConsumerGraceMS      int64   `json:"consumer_grace_ms"`           // from the end of a consumer's stream until what it holds is lost
+	RestartGraceMS       int64   `json:"restart_grace_ms"`            // after a start nothing that a limit counts is handed out for so long
+	Draining             bool    `json:"draining"`                    // inserts are refused
 }
 
 // Backoff is min(cap, base*factor^(n-1)) after the n-th try, spread by full jitter.
@@ -56,6 +59,9 @@ type QueueSettingsInput struct {
 	ExpiryBackoff        *Backoff `json:"expiry_backoff,omitempty"`
 	RetentionSeconds     *int64   `json:"retention_seconds,omitempty"`
 	DeadLetterQueue      *string  `json:"dead_letter_queue,omitempty"`
+	ConsumerGraceMS      *int64   `json:"consumer_grace_ms,omitempty"`
+	RestartGraceMS       *int64   `json:"restart_grace_ms,omitempty"`
+	Draining             *bool    `json:"draining,omitempty"`
 }
 
 // Stats are a queue's numbers, flat so that a scaler can read one by its path. Totals count from the server's start.
@@ -83,6 +89,11 @@ type Stats struct {
 	ForwardedTotal           uint64  `json:"forwarded_total"` // dead letters that went on to another queue
 	ArrivedTotal             uint64  `json:"arrived_total"`   // submissions that came as dead letters of another queue
 	BulkOperationsRunning    uint64  `json:"bulk_operations_running"`
+	LostTotal                uint64  `json:"lost_total"`    // reservations that ended with their consumers
+	RevokedTotal             uint64  `json:"revoked_total"` // reservations that were taken from attached consumers
+	ConsumersAttached        uint64  `json:"consumers_attached"`
+	Draining                 uint8   `json:"draining"` // 1: inserts are refused
+	Empty                    uint8   `json:"empty"`    // 1: no submission is open
 	SubmissionsInsertedTotal uint64  `json:"submissions_inserted_total"`
 	SubmissionsEndedTotal    uint64  `json:"submissions_ended_total"`
 	CommitsTotal             uint64  `json:"commits_total"`

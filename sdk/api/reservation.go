@@ -17,7 +17,7 @@ type ReserveRequest struct {
 // ReasonAllLimited: up to 10 of the values that are at their limit.
 type ReserveResponse struct {
 	Reservations []Reservation `json:"reservations"`
-	Reason       *string       `json:"reason"` // nothing, all_limited, paused, not_yet_due or all_skipped
+	Reason       *string       `json:"reason"` // one of the reasons below
 	RetryAfterMS *int64        `json:"retry_after_ms"`
 	Limited      []Saturated   `json:"limited,omitempty"`
 }
@@ -29,6 +29,10 @@ const (
 	ReasonPaused     = "paused"
 	ReasonNotYetDue  = "not_yet_due"
 	ReasonAllSkipped = "all_skipped"
+
+	ReasonRestartGrace = "restart_grace" // what there is falls under a limit, and the queue's restart grace is not over
+	ReasonQuiet        = "quiet"         // an operator keeps work from this consumer
+	ReasonDraining     = "draining"      // an operator wants this consumer to finish what it holds and leave
 )
 
 // Reservation is a chunk in a consumer's hands.

@@ -85,6 +85,8 @@ type Submission struct {
 	Failure            string  `json:"failure,omitempty"`        // why it failed
 	ForwardedFrom      *Origin `json:"forwarded_from,omitempty"` // it is a dead letter of another queue
 	Trace              string  `json:"trace,omitempty"`          // W3C traceparent, optionally ";" and tracestate
+	Schedule           string  `json:"schedule,omitempty"`       // the schedule that inserted it
+	ScheduledAt        Time    `json:"scheduled_at,omitzero"`    // the tick that it is for
 }
 
 // Chunk is what is known about one chunk at one moment.

@@ -88,4 +88,6 @@ type Submission struct {
 	MaxFailedChunks    uint32
 	Failure            string
 	Trace              string
+	Schedule           string
+	ScheduledAt        int64
 }

@@ -59,6 +59,8 @@ func (s *Submission) Append(dst []byte) []byte {
 	}
 	dst = appendText(dst, `,"failure":`, s.Failure)
 	dst = appendText(dst, `,"trace":`, s.Trace)
+	dst = appendText(dst, `,"schedule":`, s.Schedule)
+	dst = appendMoment(dst, `,"scheduled_at":`, s.ScheduledAt)
 	return append(dst, '}')
 }
 
@@ -164,6 +166,8 @@ func (s *scanner) submissionText(sub *Submission, name []byte, seen *fields) boo
 		dst, bit = &sub.Failure, 15
 	case "trace":
 		dst, bit = &sub.Trace, 16
+	case "schedule":
+		dst, bit = &sub.Schedule, 26
 	default:
 		return false
 	}
@@ -194,6 +198,10 @@ func (s *scanner) submissionRest(sub *Submission, name []byte, seen *fields) boo
 	case "finished_at":
 		if s.fresh(seen, 20) {
 			sub.FinishedAt = s.time()
+		}
+	case "scheduled_at":
+		if s.fresh(seen, 27) {
+			sub.ScheduledAt = s.time()
 		}
 	case "meta":
 		if s.fresh(seen, 21) {

@@ -16,7 +16,7 @@ import (
 const callPrice = 100
 
 // tickEvery is how much host work may go between two looks at the deadline.
-const tickEvery = 1_000_000
+const tickEvery = 200_000
 
 // guestCall is one call of the guest to the host: the instance, its memory, arguments and, in their place, the result.
 type guestCall struct {

@@ -45,8 +45,9 @@ func TestTicks(t *testing.T) {
 	clock := func() time.Duration { return time.Duration(looks.Add(1)) * time.Millisecond }
 	v := open(t, loop, host.Options{Manifest: declare(t), Limits: limits, Clock: clock})
 	report, err := v.Score(t.Context(), batch(1), make([]float64, 1))
-	if kindOf(err) != host.Deadline || report.Fuel < 15_000_000 || report.Fuel > 25_000_000 {
-		t.Errorf("deadline: got %v after %d units, want %s after some 20 slices of a million: each look moves the clock a millisecond", err, report.Fuel, host.Deadline)
+	looked := limits.Slice * limits.Deadline.Milliseconds()
+	if kindOf(err) != host.Deadline || report.Fuel < looked*3/4 || report.Fuel > looked*5/4 {
+		t.Errorf("deadline: got %v after %d units, want %s after some %d: each look, once in a slice, moves the clock a millisecond", err, report.Fuel, host.Deadline, looked)
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())

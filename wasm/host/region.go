@@ -24,7 +24,11 @@ func fill(region []byte, l *abi.Layout, b *abi.Batch, w *words, unwritten []byte
 		case abi.Str:
 			w.translate(at, values.U32)
 		}
-		if c.Nullable {
+		switch {
+		case !c.Nullable:
+		case c.Type == abi.Str:
+			fillWordValidity(region[l.Validity[k]:][:rows], numbersOf[uint32](at, int(rows)), values)
+		default:
 			fillValidity(region[l.Validity[k]:][:rows], at, c, values)
 		}
 	}
@@ -35,22 +39,34 @@ func fill(region []byte, l *abi.Layout, b *abi.Batch, w *words, unwritten []byte
 // nothing of the rows: which of them lack a value is not to be foreseen, and a branch that the processor guesses wrongly costs more
 // than the guest's whole work on the row.
 func fillValidity(validity, at []byte, c *abi.Column, values *abi.Values) {
-	if values.Valid != nil {
-		copy(validity, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values.Valid))), len(values.Valid)))
-	} else {
-		for row := range validity {
-			validity[row] = 1
-		}
-	}
-	if c.Type == abi.Str {
-		for row, id := range values.U32[:len(validity)] {
-			validity[row] &= byte((id | -id) >> 31) // 0 for the id 0
-		}
-	}
+	present(validity, values)
 	if c.Type.Size() == 8 {
 		clearAbsent(numbersOf[uint64](at, len(validity)), validity)
 	} else {
 		clearAbsent(numbersOf[uint32](at, len(validity)), validity)
+	}
+}
+
+// fillWordValidity is the same for strings, of which the id 0 is an absent one.
+func fillWordValidity(validity []byte, ids []uint32, values *abi.Values) {
+	if values.Valid != nil {
+		present(validity, values)
+		clearAbsent(ids, validity)
+	}
+	ids = ids[:len(validity)]
+	for row := range validity {
+		validity[row] = byte((ids[row] | -ids[row]) >> 31)
+	}
+}
+
+// present writes what the batch says of its rows; without a word about them all are there.
+func present(validity []byte, values *abi.Values) {
+	if values.Valid != nil {
+		copy(validity, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values.Valid))), len(values.Valid)))
+		return
+	}
+	for row := range validity {
+		validity[row] = 1
 	}
 }
 

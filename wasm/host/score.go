@@ -24,7 +24,8 @@ func (i *instance) score(ctx context.Context, b *abi.Batch, scores []float64) (R
 	err := i.score0.CallWithStack(i.ctx, i.stack[:])
 
 	c := &i.call
-	report := Report{Duration: v.options.Clock() - c.began, Fuel: i.used(), Pages: i.module.Memory().Size() >> 16}
+	ended := v.options.Clock()
+	report := Report{Duration: ended - c.began, Ended: ended, Fuel: i.used(), Pages: i.module.Memory().Size() >> 16}
 	report.Logs, report.LogsDropped = c.log.end()
 	if c.counted {
 		report.Counters = append([]float64(nil), c.counters...)

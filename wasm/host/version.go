@@ -10,6 +10,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/quern-queue/quern/sdk/abi"
 	"github.com/quern-queue/quern/wasm/compile"
@@ -32,8 +33,8 @@ type Limits struct {
 // DefaultLimits: a batch of 256 gets 7.1 million units, which are 3 to 6 ms; Go guests use 12 million to start, a hundred times less than allowed.
 func DefaultLimits() Limits {
 	return Limits{
-		FuelPerBatch: 2_000_000, FuelForInit: 1_000_000_000, Slice: 1_000_000, Depth: 1_000,
-		Deadline: 20 * time.Millisecond, InitDeadline: 2 * time.Second, LogLines: 32, LogLineBytes: 1024,
+		FuelPerBatch: 2_000_000, FuelForInit: 1_000_000_000, Slice: 200_000, Depth: 1_000,
+		Deadline: 15 * time.Millisecond, InitDeadline: 2 * time.Second, LogLines: 32, LogLineBytes: 1024,
 	}
 }
 
@@ -106,7 +107,7 @@ func open(ctx context.Context, compiled *compile.Compiled, o Options) (*Version,
 	}
 	v := &Version{
 		compiled: compiled, options: o, layout: layout, budget: int64(o.Manifest.FuelPerCandidate),
-		ctx: context.Background(), config: wazero.NewModuleConfig().WithName("").WithStartFunctions(),
+		ctx: experimental.WithMemoryAllocator(context.Background(), allocator()), config: wazero.NewModuleConfig().WithName("").WithStartFunctions(),
 		drained: make(chan struct{}), closed: make(chan struct{}),
 	}
 	v.pool.max, v.pool.start = o.Instances, v.start
@@ -171,6 +172,7 @@ func i32s(n int) []api.ValueType {
 // Report is what one call of Score took and left.
 type Report struct {
 	Duration    time.Duration // of the guest's call, by the clock of the options
+	Ended       time.Duration // when it ended, by the same; 0 when there was no call
 	Fuel        int64         // units used; 0 when the module is not metered
 	Pages       uint32        // memory of the instance afterwards, in pages of 64 KiB
 	Skipped     int           // candidates with another NaN than the host's

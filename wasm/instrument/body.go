@@ -168,7 +168,7 @@ func (w *rewriter) instruction() {
 		w.call(raw, reachable)
 		return
 	case decode.MemoryGrow:
-		w.chargeConstant(memoryGrowCost)
+		w.chargeGrow()
 	case decode.MemoryInit, decode.MemoryCopy, decode.MemoryFill:
 		w.chargeSize(bytesPerUnitShift)
 	case decode.TableInit, decode.TableCopy, decode.TableGrow, decode.TableFill:

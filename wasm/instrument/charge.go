@@ -8,7 +8,8 @@ import (
 // Fuel is counted in units of about a third of a nanosecond, what a plain instruction of a tight loop takes.
 const (
 	memoryGrowCost    = 20_000
-	bytesPerUnitShift = 3 // a bulk operation moves 8 bytes per unit
+	bytesPerUnitShift = 3  // a bulk operation moves 8 bytes per unit
+	unitsPerPageShift = 13 // and so does an engine that moves a memory when it grows: pages of 64 KiB
 )
 
 // cost is what one instruction is charged, without what depends on a size at run time. What compiles to nothing is free.
@@ -63,10 +64,35 @@ func (w *rewriter) check(c *code) {
 	c.op(byte(decode.End))
 }
 
-func (w *rewriter) chargeConstant(units int64) {
-	if w.body.current != none {
-		w.chargeLocal(&w.body.out, units, true)
+// chargeGrow charges for growing the memory by the number on top of the stack, which it leaves there: as for copying all pages to
+// where there is room for the new ones and clearing those, which a memory on the heap takes. A number beyond the maximum is refused
+// at once and charged like it.
+func (w *rewriter) chargeGrow() {
+	b := &w.body
+	if b.current == none {
+		return
 	}
+	most := int64(w.options.MemoryPages)
+	b.out.indexed(decode.LocalTee, b.size)
+	b.out.indexed(decode.LocalGet, b.fuel)
+	b.out.indexed(decode.LocalGet, b.size)
+	b.out.op(opExtendU)
+	b.out.constant(most)
+	b.out.indexed(decode.LocalGet, b.size)
+	b.out.op(opExtendU)
+	b.out.constant(most)
+	b.out.op(opI64LtU)
+	b.out.op(byte(decode.Select))
+	b.out.raw([]byte{opMemorySize, 0})
+	b.out.op(opExtendU)
+	b.out.op(opI64Add)
+	b.out.constant(unitsPerPageShift)
+	b.out.op(opI64Shl)
+	b.out.op(opI64Sub)
+	b.out.constant(memoryGrowCost)
+	b.out.op(opI64Sub)
+	b.out.indexed(decode.LocalTee, b.fuel)
+	w.check(&b.out)
 }
 
 // chargeSize charges for the number on top of the stack, which it leaves there: how much the operation behind it moves.

@@ -4,15 +4,18 @@ import "github.com/quern-queue/quern/wasm/scan/decode"
 
 // Opcodes that the added code uses beside those that package decode names.
 const (
-	opIf        = byte(decode.If)
-	opI64LtS    = 0x53
-	opI64LeS    = 0x57
-	opI64Add    = 0x7c
-	opI64Sub    = 0x7d
-	opI64Or     = 0x84
-	opI64ShrU   = 0x88
-	opExtendU   = 0xad
-	emptyResult = 0x40
+	opIf         = byte(decode.If)
+	opMemorySize = 0x3f
+	opI64LtS     = 0x53
+	opI64LtU     = 0x54
+	opI64LeS     = 0x57
+	opI64Add     = 0x7c
+	opI64Sub     = 0x7d
+	opI64Or      = 0x84
+	opI64Shl     = 0x86
+	opI64ShrU    = 0x88
+	opExtendU    = 0xad
+	emptyResult  = 0x40
 )
 
 // code is a growing piece of the output.

@@ -48,6 +48,7 @@ func Suites() []Suite {
 		{Name: "strategies", Names: strategyNames, run: strategySuite},
 		{Name: "ratios", Names: ratioNames, run: ratioSuite},
 		{Name: "fair", Names: fairNames, run: fairSuite},
+		{Name: "lifecycle", Names: lifecycleNames, run: lifecycleSuite},
 		{Name: "plugins", Names: pluginNames, run: pluginSuite},
 	}
 }

@@ -51,13 +51,17 @@ type bed struct {
 func (r *run) open(ctx context.Context, name string) (*bed, error) { return r.openWith(ctx, name, nil) }
 
 func (r *run) openWith(ctx context.Context, name string, scorers strategy.Scorers) (*bed, error) {
-	dir := filepath.Join(r.dir, name)
-	e, err := engine.Open(ctx, engine.Options{Dir: dir, Now: time.Now, Seed: rand.Uint64, Scorers: scorers})
+	return r.openOptions(ctx, name, engine.Options{Now: time.Now, Seed: rand.Uint64, Scorers: scorers})
+}
+
+func (r *run) openOptions(ctx context.Context, name string, o engine.Options) (*bed, error) {
+	o.Dir = filepath.Join(r.dir, name)
+	e, err := engine.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	loops, stop := context.WithCancel(ctx)
-	b := &bed{Engine: e, dir: dir, stop: stop, done: make(chan struct{})}
+	b := &bed{Engine: e, dir: o.Dir, stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(b.done)
 		_ = e.Run(loops) // ends with loops, without an error

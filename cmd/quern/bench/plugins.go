@@ -15,7 +15,7 @@ import (
 
 var pluginNames = []string{
 	"native_ns", "ns_per_candidate/*", "reserve_inner_p50", "reserve_through_plugin_p50", "reserve_through_score_p50",
-	"hostile_batch_p50", "hostile_batch_max", "activate_p99", "restart_12_plugins",
+	"hostile_batch_p50", "hostile_batch_max", "reserve_idle_p99", "reserve_beside_hostile_p99", "activate_p99", "restart_12_plugins",
 }
 
 // pluginScale is how large the backlog of the suite is and how often everything is measured.
@@ -23,15 +23,16 @@ type pluginScale struct {
 	submissions int
 	chunks      uint32 // of each
 	timing      timing
-	blocks      int // of 32 windows each, per language
-	hostile     int // reserves per hostile plugin
+	blocks      int    // of 32 windows each, per language
+	hostile     int    // reserves per hostile plugin
+	beside      timing // of reserves beside each hostile plugin
 	activations int
 	restarts    int
 	guests      int // in Go, beside ten small ones, over a restart; 0 leaves out whatever needs a toolchain
 }
 
 var largePlugins = pluginScale{
-	submissions: largeSubmissions, chunks: largeChunks, timing: fullTiming, blocks: 400, hostile: 30, activations: 300, restarts: 7, guests: 2,
+	submissions: largeSubmissions, chunks: largeChunks, timing: fullTiming, blocks: 400, hostile: 30, beside: timing{warm: 1000, samples: 30_000, hold: 1000}, activations: 300, restarts: 7, guests: 2,
 }
 
 // scoringBed is an engine with plugins.
@@ -142,10 +143,15 @@ func comparedWindow(rows []comparedRow, warm uint32, reads []strategy.Column) *s
 				v.Words = []uint32{warm}
 			case strategy.MetaInt:
 				v.Numbers, v.Present = append(v.Numbers, row.cost), append(v.Present, true)
+			case strategy.Attempts:
+				v.Counts = append(v.Counts, uint32(row.attempts))
+			case strategy.Available:
+				v.Counts = append(v.Counts, uint32(row.available))
+			case strategy.InFlight:
+				v.Counts = append(v.Counts, uint32(row.inflight))
 			default:
 				v.Numbers = append(v.Numbers, map[strategy.Property]int64{
-					strategy.Priority: row.priority, strategy.Age: row.age, strategy.Attempts: row.attempts, strategy.Available: row.available,
-					strategy.InFlight: row.inflight, strategy.LimitOf: row.limit,
+					strategy.Priority: row.priority, strategy.Age: row.age, strategy.LimitOf: row.limit,
 				}[c.Property])
 			}
 		}
@@ -285,8 +291,12 @@ func (m *pluginRun) reserves(ctx context.Context) error {
 // hostiles is a whole reserve(1) through each plugin that never comes to its end, which the strategy behind it answers.
 func (m *pluginRun) hostiles(ctx context.Context) error {
 	m.progress("hostile plugins")
+	idle, err := m.time(ctx, m.scale.beside, oldestFirst)
+	if err != nil {
+		return err
+	}
 	worst := time.Duration(0)
-	var all []time.Duration
+	var all, beside []time.Duration
 	for name, bad := range hostiles() {
 		module, err := hostile(name, bad)
 		if _, err := m.use(ctx, module, err); err != nil {
@@ -309,14 +319,40 @@ func (m *pluginRun) hostiles(ctx context.Context) error {
 		if faults := sum(stats.Faults); faults != uint64(m.scale.hostile) {
 			return fmt.Errorf("%s failed in %d of %d batches: %v", name, faults, m.scale.hostile, stats.Faults)
 		}
+		if beside, err = m.beside(ctx, name, beside); err != nil {
+			return err
+		}
 		if _, err := m.held.Deactivate(name, plugins.Change{}); err != nil {
 			return err
 		}
 	}
 	slices.Sort(all)
+	slices.Sort(beside)
 	m.add("hostile_batch_p50", milli(quantile(all, 0.5)), "ms")
 	m.add("hostile_batch_max", milli(worst), "ms")
+	m.add("reserve_idle_p99", micro(quantile(idle.sorted, 0.99)), "us")
+	m.add("reserve_beside_hostile_p99", micro(quantile(beside, 0.99)), "us")
+	m.over("reserve_idle_p99")
 	return nil
+}
+
+var oldestFirst = reserveCase{name: "oldest_first", strategy: `OldestFirst`}
+
+// beside adds what reserves without a plugin take while another consumer asks the hostile one all the time.
+func (m *pluginRun) beside(ctx context.Context, name string, all []time.Duration) ([]time.Duration, error) {
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		for asking.Err() == nil && err == nil {
+			_, err = m.time(ctx, timing{samples: 1, hold: 1}, reserveCase{name: name, strategy: `OrElse(Plugin("` + name + `", OldestFirst), OldestFirst)`})
+		}
+		ended <- err
+	}()
+	got, err := m.time(ctx, m.scale.beside, oldestFirst)
+	stop()
+	return append(all, got.sorted...), errors.Join(err, <-ended)
 }
 
 func sum(counts map[string]uint64) (total uint64) {

@@ -25,7 +25,7 @@ func TestPluginsOnASmallBacklog(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &run{dir: t.TempDir(), compiler: []string{self, "plugin-compile"}, progress: func(line string) { t.Log(line) }, report: &Report{}}
-	scale := pluginScale{submissions: 400, chunks: 100, timing: timing{warm: 10, samples: 100, hold: 25}, blocks: 2, hostile: 3, activations: 4, restarts: 2}
+	scale := pluginScale{submissions: 400, chunks: 100, timing: timing{warm: 10, samples: 100, hold: 25}, blocks: 2, hostile: 3, beside: timing{warm: 10, samples: 100, hold: 25}, activations: 4, restarts: 2}
 	if err := pluginFigures(t.Context(), r, scale); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,174 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+var lifecycleNames = []string{
+	"insert_longest_hold", "insert_max", "cancel/*", "cancel_longest_hold/*", "cancel_insert_max/*", "cancel_swept/*",
+}
+
+// lifecycleScale is how much of everything the suite lets end, come due or be held.
+type lifecycleScale struct {
+	inserts int           // of one chunk each, for what a plain insert costs
+	chunks  uint32        // of the submissions that are cancelled
+	held    []int         // reservations of them, a case each
+	pause   time.Duration // between two inserts of the foreground
+}
+
+var fullLifecycle = lifecycleScale{inserts: 2000, chunks: 1_000_000, held: []int{0, 100_000, 1_000_000}, pause: time.Millisecond}
+
+func lifecycleSuite(ctx context.Context, r *run) error {
+	return lifecycleFigures(ctx, r, fullLifecycle)
+}
+
+func lifecycleFigures(ctx context.Context, r *run, scale lifecycleScale) error {
+	for _, step := range []func(context.Context, *run, lifecycleScale) error{cancelFigures} {
+		if err := step(ctx, r, scale); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// longest keeps the longest of some times.
+type longest struct{ ns atomic.Int64 }
+
+func (l *longest) note(took time.Duration) {
+	for was := l.ns.Load(); int64(took) > was; was = l.ns.Load() {
+		if l.ns.CompareAndSwap(was, int64(took)) {
+			return
+		}
+	}
+}
+
+// take returns the longest time since the last call.
+func (l *longest) take() time.Duration { return time.Duration(l.ns.Swap(0)) }
+
+// watched is an engine whose holds are measured.
+type watched struct {
+	*bed
+	holds *longest
+	next  int
+}
+
+func (r *run) openMeasured(ctx context.Context, name string) (*watched, error) {
+	m := &watched{holds: new(longest)}
+	var err error
+	m.bed, err = r.openOptions(ctx, name, engine.Options{Now: time.Now, Seed: rand.Uint64, Held: m.holds.note})
+	return m, err
+}
+
+// insertOne inserts a submission of one chunk and says how long that took.
+func (m *watched) insertOne(ctx context.Context) (time.Duration, error) {
+	m.next++
+	started := time.Now()
+	_, _, err := m.Insert(ctx, engine.DefaultQueue, submission(m.next, 1))
+	return time.Since(started), err
+}
+
+// inserts are the sorted times of n of them, one after the other.
+func (m *watched) inserts(ctx context.Context, n int, pause time.Duration) ([]time.Duration, error) {
+	times := make([]time.Duration, 0, n)
+	for range n {
+		took, err := m.insertOne(ctx)
+		if err != nil {
+			return nil, err
+		}
+		times = append(times, took)
+		time.Sleep(pause)
+	}
+	slices.Sort(times)
+	return times, nil
+}
+
+// beside inserts until `until` says so, and returns the sorted times.
+func (m *watched) beside(ctx context.Context, pause time.Duration, until func() bool) (times []time.Duration, err error) {
+	for first := true; first || !until(); first = false {
+		took, err := m.insertOne(ctx)
+		if err != nil {
+			return nil, err
+		}
+		times = append(times, took)
+		time.Sleep(pause)
+	}
+	slices.Sort(times)
+	return times, nil
+}
+
+// cancelFigures: what the end of a large submission costs whoever asks for it, and everybody else.
+func cancelFigures(ctx context.Context, r *run, scale lifecycleScale) error {
+	m, err := r.openMeasured(ctx, "cancel")
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	r.progress("plain inserts")
+	m.holds.take()
+	plain, err := m.inserts(ctx, scale.inserts, scale.pause)
+	if err != nil {
+		return err
+	}
+	r.add("insert_longest_hold", micro(m.holds.take()), "us")
+	r.add("insert_max", milli(plain[len(plain)-1]), "ms")
+	for _, held := range scale.held {
+		if err := m.cancelOne(ctx, r, scale, held); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cancelOne cancels a submission of which some chunks are held, beside inserts.
+func (m *watched) cancelOne(ctx context.Context, r *run, scale lifecycleScale, held int) error {
+	r.progress(fmt.Sprintf("cancel of %d chunks, %d of them held", scale.chunks, held))
+	large := submission(0, scale.chunks)
+	large.Meta = queue.Meta{{Key: "large", Value: queue.IntValue(int64(held))}}
+	sub, _, err := m.Insert(ctx, engine.DefaultQueue, large)
+	if err != nil {
+		return err
+	}
+	if _, err := m.bed.hold(ctx, fmt.Sprintf(`SelectOnly("large", %d, OldestFirst)`, held), held); err != nil {
+		return err
+	}
+	m.holds.take()
+	started := time.Now()
+	var replied, swept time.Duration
+	var failed error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, failed = m.Cancel(ctx, sub.ID)
+		replied = time.Since(started)
+	}()
+	times, err := m.beside(ctx, scale.pause, func() bool {
+		select {
+		case <-done:
+		default:
+			return false
+		}
+		work, err := m.Lifecycle(engine.DefaultQueue)
+		return err != nil || work.Sweeping == 0
+	})
+	swept = time.Since(started)
+	<-done
+	if err != nil || failed != nil {
+		return fmt.Errorf("cancel beside inserts: %v, %v", failed, err)
+	}
+	name := fmt.Sprintf("/held_%d", held)
+	r.add("cancel"+name, milli(replied), "ms")
+	r.add("cancel_longest_hold"+name, micro(m.holds.take()), "us")
+	r.over("insert_longest_hold")
+	r.add("cancel_insert_max"+name, milli(times[len(times)-1]), "ms")
+	r.over("insert_max")
+	r.add("cancel_swept"+name, milli(swept), "ms")
+	return nil
+}

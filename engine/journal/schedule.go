@@ -1,0 +1,266 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// ScheduleChange says what a Schedule op is about.
+type ScheduleChange uint8
+
+// The changes. Tick stands in one batch with the inserts of what was emitted, so that either all of it happened or nothing.
+const (
+	SchedulePut    ScheduleChange = iota // it is made, or defined anew
+	ScheduleTick                         // ticks became due
+	ScheduleSwitch                       // it is paused or resumed
+	ScheduleDelete
+	endOfScheduleChanges
+)
+
+// Schedule is a change of a schedule. Every field is absolute, so that applying it twice is applying it once; each change has only
+// the fields that it names.
+type Schedule struct {
+	Change     ScheduleChange
+	Name       string
+	Version    uint32               // Put, Switch
+	Definition string               // Put: what AppendDefinition wrote
+	Enabled    bool                 // Put, Switch
+	Reason     string               // Put, Switch: why not
+	Next       queue.Time           // Put, Tick
+	Waiting    queue.Time           // Put, Tick
+	Last       queue.Time           // Tick
+	LastID     queue.SubmissionID   // Tick
+	Counts     queue.ScheduleCounts // Tick
+}
+
+// Schedule records the change of a schedule.
+func (e *Encoder) Schedule(s *Schedule) {
+	e.op(opSchedule)
+	e.buf = append(e.buf, byte(s.Change))
+	e.text(s.Name)
+	switch s.Change {
+	case SchedulePut:
+		e.scheduleSwitch(s)
+		e.int(int64(s.Next))
+		e.int(int64(s.Waiting))
+		e.text(s.Definition)
+	case ScheduleTick:
+		e.scheduleTick(s)
+	case ScheduleSwitch:
+		e.scheduleSwitch(s)
+	}
+}
+
+func (e *Encoder) scheduleSwitch(s *Schedule) {
+	e.uint(uint64(s.Version))
+	enabled := byte(0)
+	if s.Enabled {
+		enabled = 1
+	}
+	e.buf = append(e.buf, enabled)
+	e.text(s.Reason)
+}
+
+func (e *Encoder) scheduleTick(s *Schedule) {
+	e.int(int64(s.Next))
+	e.int(int64(s.Waiting))
+	e.int(int64(s.Last))
+	e.uint(uint64(s.LastID))
+	for _, n := range []uint64{s.Counts.Emitted, s.Counts.Missed, s.Counts.Late, s.Counts.Overlapped} {
+		e.uint(n)
+	}
+}
+
+func (d *decoder) schedule() *Schedule {
+	s := &Schedule{Change: ScheduleChange(d.byte()), Name: d.text()}
+	switch s.Change {
+	case SchedulePut:
+		d.scheduleSwitch(s)
+		s.Next, s.Waiting = queue.Time(d.int()), queue.Time(d.int())
+		s.Definition = d.text()
+	case ScheduleTick:
+		d.scheduleTick(s)
+	case ScheduleSwitch:
+		d.scheduleSwitch(s)
+	}
+	if s.Change >= endOfScheduleChanges {
+		d.fail()
+	}
+	return s
+}
+
+func (d *decoder) scheduleSwitch(s *Schedule) {
+	s.Version = d.uint32()
+	enabled := d.byte()
+	if enabled > 1 {
+		d.fail()
+	}
+	s.Enabled, s.Reason = enabled == 1, d.text()
+}
+
+func (d *decoder) scheduleTick(s *Schedule) {
+	s.Next, s.Waiting, s.Last = queue.Time(d.int()), queue.Time(d.int()), queue.Time(d.int())
+	s.LastID = queue.SubmissionID(d.uint())
+	for _, n := range []*uint64{&s.Counts.Emitted, &s.Counts.Missed, &s.Counts.Late, &s.Counts.Overlapped} {
+		*n = d.uint()
+	}
+}
+
+// ScheduleRow is a schedule as the store keeps it, true up to Position.
+type ScheduleRow struct {
+	Position         Position
+	Created, Changed queue.Time
+	Schedule         // all fields but Change
+}
+
+// scheduleRowVersion is the first byte of a row.
+const scheduleRowVersion = 1
+
+// AppendScheduleRow appends the row's encoding.
+func AppendScheduleRow(dst []byte, r *ScheduleRow) []byte {
+	e := Encoder{buf: append(dst, scheduleRowVersion)}
+	e.uint(uint64(r.Position))
+	e.int(int64(r.Created))
+	e.int(int64(r.Changed))
+	e.text(r.Name)
+	e.scheduleSwitch(&r.Schedule)
+	e.scheduleTick(&r.Schedule)
+	e.text(r.Definition)
+	return e.buf
+}
+
+// DecodeScheduleRow reads what AppendScheduleRow wrote.
+func DecodeScheduleRow(b []byte) (*ScheduleRow, error) {
+	d := decoder{b: b}
+	if version := d.byte(); !d.bad && version != scheduleRowVersion {
+		return nil, fmt.Errorf("the schedule's row has version %d; this build knows version %d: it was written by a newer Quern (start that one) or is damaged", version, scheduleRowVersion)
+	}
+	r := &ScheduleRow{Position: Position(d.uint()), Created: queue.Time(d.int()), Changed: queue.Time(d.int())}
+	r.Name = d.text()
+	d.scheduleSwitch(&r.Schedule)
+	d.scheduleTick(&r.Schedule)
+	r.Definition = d.text()
+	if d.bad || len(d.b) > 0 {
+		return nil, errDamaged
+	}
+	return r, nil
+}
+
+// definition is how a schedule's definition stands in the journal: names and units that never change, whatever becomes of the Go type.
+// A field that is not there has its zero value.
+type definition struct {
+	Spec            string            `json:"spec"`
+	Seconds         bool              `json:"seconds,omitempty"`
+	Zone            string            `json:"tz,omitempty"`
+	Anchor          queue.Time        `json:"anchor,omitempty"`
+	DeadAfterMs     int64             `json:"dead_after_ms,omitempty"`
+	Missed          string            `json:"missed"`
+	CatchUp         uint32            `json:"catchup_limit"`
+	CatchUpWindowMs int64             `json:"catchup_window_ms"`
+	Overlap         string            `json:"overlap"`
+	JitterMs        int64             `json:"jitter_ms,omitempty"`
+	Start           queue.Time        `json:"start,omitempty"`
+	End             queue.Time        `json:"end,omitempty"`
+	PauseOnFailure  bool              `json:"pause_on_failure,omitempty"`
+	RunOnCreate     bool              `json:"run_on_create,omitempty"`
+	Submission      definedSubmission `json:"submission"`
+}
+
+type definedSubmission struct {
+	Group       string            `json:"group,omitempty"`
+	Meta        []definedMeta     `json:"meta,omitempty"`
+	Priority    int64             `json:"priority,omitempty"`
+	Count       uint32            `json:"count,omitempty"`
+	Prefix      string            `json:"prefix,omitempty"`
+	Template    string            `json:"template,omitempty"`
+	Inline      [][]byte          `json:"inline,omitempty"`
+	Attachment  []byte            `json:"attachment,omitempty"`
+	Operations  uint32            `json:"operations_per_chunk,omitempty"`
+	MaxAttempts uint16            `json:"max_attempts,omitempty"`
+	OnExhausted queue.OnExhausted `json:"on_exhausted,omitempty"`
+	MaxFailed   uint32            `json:"max_failed_chunks,omitempty"`
+}
+
+type definedMeta struct {
+	Key  string  `json:"key"`
+	Int  *int64  `json:"int,omitempty"`
+	Text *string `json:"text,omitempty"`
+}
+
+// EncodeDefinition writes a schedule's definition, all but whether it is enabled.
+func EncodeDefinition(s *queue.Schedule) (string, error) {
+	t := &s.Template
+	d := definition{
+		Spec: s.Spec, Seconds: s.Seconds, Zone: s.Zone, Anchor: s.Anchor, DeadAfterMs: s.DeadAfter.Milliseconds(), Missed: s.Missed.String(),
+		CatchUp: s.CatchUp, CatchUpWindowMs: s.CatchUpWindow.Milliseconds(), Overlap: s.Overlap.String(), JitterMs: s.Jitter.Milliseconds(),
+		Start: s.Start, End: s.End, PauseOnFailure: s.PauseOnFailure, RunOnCreate: s.RunOnCreate,
+		Submission: definedSubmission{
+			Group: t.Group, Priority: t.Priority, Count: t.Chunks.Count, Prefix: t.Chunks.Prefix, Template: t.Chunks.Template, Inline: t.Chunks.Inline,
+			Attachment: t.Attachment, Operations: t.OperationsPerChunk, MaxAttempts: t.MaxAttempts, OnExhausted: t.OnExhausted, MaxFailed: t.MaxFailedChunks,
+		},
+	}
+	for _, entry := range t.Meta {
+		m := definedMeta{Key: entry.Key}
+		if entry.Value.IsInt() {
+			n := entry.Value.Int()
+			m.Int = &n
+		} else {
+			text := entry.Value.Text()
+			m.Text = &text
+		}
+		d.Submission.Meta = append(d.Submission.Meta, m)
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return "", fmt.Errorf("journal: schedule: %w", err)
+	}
+	return string(text), nil
+}
+
+// DecodeDefinition reads what EncodeDefinition wrote. Enabled is not in it.
+func DecodeDefinition(text string) (*queue.Schedule, error) {
+	var d definition
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		return nil, fmt.Errorf("journal: schedule: %w", err)
+	}
+	x := &d.Submission
+	s := &queue.Schedule{
+		Spec: d.Spec, Seconds: d.Seconds, Zone: d.Zone, Anchor: d.Anchor, DeadAfter: milliseconds(d.DeadAfterMs),
+		CatchUp: d.CatchUp, CatchUpWindow: milliseconds(d.CatchUpWindowMs), Jitter: milliseconds(d.JitterMs), Start: d.Start, End: d.End,
+		PauseOnFailure: d.PauseOnFailure, RunOnCreate: d.RunOnCreate,
+		Template: queue.NewSubmission{
+			Group: x.Group, Priority: x.Priority, Chunks: queue.Chunks{Count: x.Count, Prefix: x.Prefix, Template: x.Template, Inline: x.Inline},
+			Attachment: x.Attachment, OperationsPerChunk: x.Operations, MaxAttempts: x.MaxAttempts, OnExhausted: x.OnExhausted, MaxFailedChunks: x.MaxFailed,
+		},
+	}
+	missed, knownMissed := queue.ParseMissed(d.Missed)
+	overlap, knownOverlap := queue.ParseOverlap(d.Overlap)
+	if !knownMissed || !knownOverlap || x.OnExhausted > queue.Skip {
+		return nil, fmt.Errorf("journal: schedule: the definition has missed %q, overlap %q and on_exhausted %d: it is damaged or was written by a newer Quern", d.Missed, d.Overlap, x.OnExhausted)
+	}
+	s.Missed, s.Overlap = missed, overlap
+	var entries []queue.MetaEntry
+	for _, m := range x.Meta {
+		entry := queue.MetaEntry{Key: m.Key}
+		switch {
+		case m.Int != nil:
+			entry.Value = queue.IntValue(*m.Int)
+		case m.Text != nil:
+			entry.Value = queue.StringValue(*m.Text)
+		}
+		entries = append(entries, entry)
+	}
+	meta, err := queue.NewMeta(entries)
+	if err != nil {
+		return nil, fmt.Errorf("journal: schedule: %w", err)
+	}
+	if len(meta) > 0 {
+		s.Template.Meta = meta
+	}
+	return s, nil
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

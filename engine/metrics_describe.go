@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// describe lists all metrics that are read from the queues. docs/OPERATIONS.md has the same list for people.
+func (m *metrics) describe() {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, append([]string{"queue"}, labels...), nil)
+	}
+	m.waited = desc("quern_wait_seconds", "Time from a chunk's insert, or its run_at, to its first reservation, in seconds.")
+	m.held = desc("quern_run_seconds", "Time from a reservation to its completion or failure, in seconds.")
+	m.reserved = desc("quern_chunks_reserved_total", "Chunks handed out, by the name of the strategy: _inline if the consumer spelled it out, _other beyond 100 names.", "strategy")
+	m.empty = desc("quern_reserve_empty_total", "Reserves that came back with nothing, by reason.", "reason")
+	m.examined = desc("quern_strategy_examined_total", "Submissions, combinations of values and candidates that reserves looked at, by block of the strategy.", "node")
+	m.skipped = desc("quern_strategy_skipped_total", "What reserves looked at in vain, by block: limited was put where its limit lets it out again, redrawn is a random draw that fell on nothing, unwanted had no score.", "node", "reason")
+	m.ended = desc("quern_submissions_ended_total", "Submissions that ended, by the state they ended in.", "state")
+
+	m.ledgers = desc("quern_fair_ledgers", "Fair ledgers: one for each Fair block in use, inside of another one for each tenant around it.")
+	m.tenants = desc("quern_fair_tenants", "Tenants of the fair ledgers, by state: active compete, owing had more than their share, blocked are under a limit.", "state")
+	m.lag = desc("quern_fair_net_lag", "Sum of the lags of all tenants, in chunks (seconds where time is shared): anything but 0 is a mistake of the server. Left out beyond 10,000 tenants.")
+	m.mostLag = desc("quern_fair_max_lag", "The largest lag of any tenant, ahead or behind, in chunks (seconds where time is shared). Left out beyond 10,000 tenants.")
+
+	m.keyInFlight = desc("quern_key_in_flight", "Chunks in flight by value of a meta key, of the keys in metric-keys: the values with most, and _other for the rest.", "meta_key", "value")
+	m.keyBacklog = desc("quern_key_backlog", "Ready chunks by value of a meta key: of the same values as quern_key_in_flight.", "meta_key", "value")
+	m.keyValues = desc("quern_key_values", "Values of a meta key that open submissions have, of the keys in metric-keys.", "meta_key")
+
+	m.describeGauges()
+	m.describeCounters()
+}
+
+func (m *metrics) plain(kind prometheus.ValueType, name, help string, value func(*queue.Stats, queue.Time) float64) {
+	m.described = append(m.described, described{prometheus.NewDesc(name, help, []string{"queue"}, nil), kind, nil, value})
+}
+
+// word is one value of a label, and the number that it has.
+type word struct {
+	label string
+	value func(*queue.Stats) uint64
+}
+
+func (m *metrics) labelled(kind prometheus.ValueType, name, help, label string, words ...word) {
+	desc := prometheus.NewDesc(name, help, []string{"queue", label}, nil)
+	for _, w := range words {
+		value := w.value
+		m.described = append(m.described, described{desc, kind, []string{w.label}, func(s *queue.Stats, _ queue.Time) float64 { return float64(value(s)) }})
+	}
+}
+
+func (m *metrics) describeGauges() {
+	gauge := func(name, help string, value func(*queue.Stats) uint64) {
+		m.plain(prometheus.GaugeValue, name, help, func(s *queue.Stats, _ queue.Time) float64 { return float64(value(s)) })
+	}
+	m.labelled(prometheus.GaugeValue, "quern_chunks", "Chunks that are not finished, by state.", "state",
+		word{"ready", func(s *queue.Stats) uint64 { return s.Ready }},
+		word{"waiting", func(s *queue.Stats) uint64 { return s.Waiting }},
+		word{"reserved", func(s *queue.Stats) uint64 { return s.Reserved }},
+		word{"dead", func(s *queue.Stats) uint64 { return s.Dead }})
+	m.labelled(prometheus.GaugeValue, "quern_submissions", "Submissions, by state.", "state",
+		word{"open", func(s *queue.Stats) uint64 { return s.SubmissionsOpen }})
+	gauge("quern_reservations", "Chunks held by consumers.", func(s *queue.Stats) uint64 { return s.Reserved })
+	gauge("quern_reserve_waiters", "Reserve calls that wait for work.", func(s *queue.Stats) uint64 { return s.ConsumersWaiting })
+	gauge("quern_dead_letters", "Dead chunks that can be redriven, those of ended submissions among them.", func(s *queue.Stats) uint64 { return s.DeadLetters })
+	gauge("quern_dead_letters_outgoing", "Dead letters on their way to another queue.", func(s *queue.Stats) uint64 { return s.Outgoing })
+	m.labelled(prometheus.GaugeValue, "quern_bulk_operations", "Bulk operations, by state.", "state",
+		word{"running", func(s *queue.Stats) uint64 { return s.BulksRunning }})
+	gauge("quern_writer_queue_depth", "Journal operations that are not committed yet.", func(s *queue.Stats) uint64 { return s.OperationsWaiting })
+	gauge("quern_journal_bytes", "Size of the journal file, in bytes.", func(s *queue.Stats) uint64 { return s.JournalBytes })
+	gauge("quern_shard_bytes", "Size of the store file, in bytes.", func(s *queue.Stats) uint64 { return s.StoreBytes })
+	gauge("quern_disk_full", "1 while inserts are refused for want of room.", func(s *queue.Stats) uint64 {
+		if s.DiskFull {
+			return 1
+		}
+		return 0
+	})
+	m.plain(prometheus.GaugeValue, "quern_oldest_available_seconds", "Age of the oldest submission with a ready chunk, in seconds.", func(s *queue.Stats, now queue.Time) float64 {
+		if s.OldestReady == 0 {
+			return 0
+		}
+		return max(now.Sub(s.OldestReady).Seconds(), 0)
+	})
+}
+
+func (m *metrics) describeCounters() {
+	counter := func(name, help string, value func(*queue.Stats) uint64) {
+		m.plain(prometheus.CounterValue, name, help, func(s *queue.Stats, _ queue.Time) float64 { return float64(value(s)) })
+	}
+	m.labelled(prometheus.CounterValue, "quern_chunks_finished_total", "Tries that ended, by outcome.", "outcome",
+		word{"completed", func(s *queue.Stats) uint64 { return s.DoneTotal }},
+		word{"failed", func(s *queue.Stats) uint64 { return s.FailedTotal }},
+		word{"expired", func(s *queue.Stats) uint64 { return s.ExpiredTotal }},
+		word{"released", func(s *queue.Stats) uint64 { return s.ReleasedTotal }})
+	counter("quern_chunks_inserted_total", "Chunks inserted.", func(s *queue.Stats) uint64 { return s.InsertedTotal })
+	counter("quern_submissions_inserted_total", "Submissions inserted.", func(s *queue.Stats) uint64 { return s.SubmissionsInsertedTotal })
+	counter("quern_reservations_expired_total", "Reservations whose deadline passed.", func(s *queue.Stats) uint64 { return s.ExpiredTotal })
+	counter("quern_dead_letters_forwarded_total", "Dead letters that went on to another queue.", func(s *queue.Stats) uint64 { return s.ForwardedTotal })
+	counter("quern_dead_letters_arrived_total", "Submissions that came as dead letters of another queue.", func(s *queue.Stats) uint64 { return s.ArrivedTotal })
+	m.labelled(prometheus.CounterValue, "quern_bulk_outcomes_total", "What came of what bulk operations met.", "outcome",
+		word{"done", func(s *queue.Stats) uint64 { return s.BulkTotal.Done }},
+		word{"unchanged", func(s *queue.Stats) uint64 { return s.BulkTotal.Unchanged }},
+		word{"refused", func(s *queue.Stats) uint64 { return s.BulkTotal.Refused }})
+	counter("quern_writer_commits_total", "Journal commits.", func(s *queue.Stats) uint64 { return s.CommitsTotal })
+}

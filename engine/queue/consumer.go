@@ -1,0 +1,65 @@
+package queue
+
+// ConsumerOrder is what an operator told a consumer.
+type ConsumerOrder uint8
+
+// The orders. Quiet: it gets nothing new, and stays. Drain: it gets nothing new, and is to finish what it holds and leave.
+const (
+	NoOrder ConsumerOrder = iota
+	Quiet
+	Drain
+)
+
+var consumerOrders = [...]string{"", "quiet", "drain"}
+
+// String is the order's name, "" for none.
+func (o ConsumerOrder) String() string { return consumerOrders[o] }
+
+// Consumer is what is known about a consumer at one moment. One is known as long as it is attached, holds something, waits
+// in a reserve call or has an order.
+type Consumer struct {
+	Name     string
+	Attached bool // it has a stream open
+	Since    Time // when it attached; 0: it is not attached, nor was a moment ago
+	Away     Time // since when its stream is broken; 0: it is not
+	LostAt   Time // while away: when its reservations end as lost unless it is heard of
+	Seen     Time // its last sign of life; 0: not known
+	Order    ConsumerOrder
+	Reserved uint64
+	Oldest   Time   // when the oldest of its reservations was made; 0: it has none
+	Overdue  uint64 // of its reservations, those held for longer than the queue's reservation timeout; at most MaxOverdue are counted
+}
+
+// MaxOverdue is how many reservations of a consumer are looked at for Consumer.Overdue.
+const MaxOverdue = 1000
+
+// HeldChunk is a chunk in a consumer's hands, as an operator sees it: without its token.
+type HeldChunk struct {
+	Chunk     ChunkID
+	Meta      Meta
+	Attempt   uint16
+	Reserved  Time // since when
+	Deadline  Time
+	Finishing bool // its end is on its way to the disk
+}
+
+// Revoked is a reservation that was taken from its consumer.
+type Revoked struct {
+	Token Token
+	Why   RevokeReason
+}
+
+// RevokeReason says why a reservation was taken from its consumer.
+type RevokeReason uint8
+
+// The reasons.
+const (
+	RevokedEnded    RevokeReason = iota // its submission ended, or the chunk itself
+	RevokedExpired                      // its deadline passed
+	RevokedOperator                     // an operator took it
+	RevokedRule                         // a rule did
+)
+
+var revokeReasons = [...]string{"submission_ended", "expired", "operator", "rule"}
+
+func (r RevokeReason) String() string { return revokeReasons[r] }

@@ -1,0 +1,218 @@
+package schedule
+
+import (
+	"math"
+	"time"
+)
+
+// Next is the first tick after t, or the zero time when there is none.
+func (s *Spec) Next(t time.Time) time.Time {
+	switch s.kind {
+	case ofAt:
+		if s.at.After(t) {
+			return s.at
+		}
+		return time.Time{}
+	case ofEvery:
+		return s.anchor.Add((s.steps(t) + 1) * s.every)
+	}
+	return s.moment(s.after(t.Unix()))
+}
+
+// Prev is the last tick before t, or the zero time when there is none.
+func (s *Spec) Prev(t time.Time) time.Time {
+	switch s.kind {
+	case ofAt:
+		if s.at.Before(t) {
+			return s.at
+		}
+		return time.Time{}
+	case ofEvery:
+		return s.anchor.Add(s.steps(t.Add(-1)) * s.every)
+	}
+	before := t.Unix()
+	if t.Nanosecond() > 0 {
+		before++
+	}
+	return s.moment(s.before(before))
+}
+
+// steps is how many whole intervals lie between the anchor and t, rounded down.
+func (s *Spec) steps(t time.Time) time.Duration {
+	since := t.Sub(s.anchor)
+	n := since / s.every
+	if since%s.every < 0 {
+		n--
+	}
+	return n
+}
+
+func (s *Spec) moment(unix int64, ok bool) time.Time {
+	if !ok {
+		return time.Time{}
+	}
+	t := time.Unix(unix, 0)
+	if t.UTC().Year() > maxYear {
+		return time.Time{}
+	}
+	return t.In(s.loc)
+}
+
+// zone is a stretch of time with one offset from UTC: from start on, before end, in seconds since 1970.
+type zone struct {
+	start, end int64
+	offset     int64
+	before     int64 // the offset before start; the same when there was none
+}
+
+// zoneAt is the stretch that a moment lies in.
+func (s *Spec) zoneAt(unix int64) zone {
+	if s.loc == time.UTC {
+		return zone{start: math.MinInt64, end: math.MaxInt64}
+	}
+	t := time.Unix(unix, 0).In(s.loc)
+	_, offset := t.Zone()
+	z := zone{start: math.MinInt64, end: math.MaxInt64, offset: int64(offset), before: int64(offset)}
+	start, end := t.ZoneBounds()
+	if !end.IsZero() {
+		z.end = end.Unix()
+	}
+	if !start.IsZero() {
+		z.start = start.Unix()
+		_, before := time.Unix(z.start-1, 0).In(s.loc).Zone()
+		z.before = int64(before)
+	}
+	return z
+}
+
+// after is the first tick of a cron spec after a moment.
+func (s *Spec) after(unix int64) (int64, bool) {
+	for z := s.zoneAt(unix); ; z = s.zoneAt(z.end) {
+		from := max(unix+1, z.start)
+		tick, found := s.cron.atOrAfter(max(from+z.offset, s.firstPass(z)))
+		tick -= z.offset
+		gone := !found
+		found = found && tick < z.end
+		if missing, ok := s.missingFrom(z, from); ok && (!found || missing < tick) {
+			tick, found = missing, true
+		}
+		if found {
+			return tick, true
+		}
+		if gone || z.end == math.MaxInt64 {
+			return 0, false
+		}
+	}
+}
+
+// before is the last tick of a cron spec before a moment.
+func (s *Spec) before(unix int64) (int64, bool) {
+	for z := s.zoneAt(unix - 1); ; z = s.zoneAt(z.start - 1) {
+		upTo := min(unix, z.end) - 1
+		tick, found := s.cron.atOrBefore(upTo + z.offset)
+		gone := !found
+		found = found && tick >= s.firstPass(z) && tick-z.offset >= z.start
+		tick -= z.offset
+		if missing, ok := s.missingUpTo(z, upTo); ok && (!found || missing > tick) {
+			tick, found = missing, true
+		}
+		if found {
+			return tick, true
+		}
+		if gone || z.start == math.MinInt64 {
+			return 0, false
+		}
+	}
+}
+
+// firstPass is the wall time from which on a stretch shows times that the one before did not show, for specs that mean times of day.
+func (s *Spec) firstPass(z zone) int64 {
+	if s.cron.pace || z.before <= z.offset {
+		return math.MinInt64
+	}
+	return z.start + z.before
+}
+
+// missingFrom is the first tick at or after `from` of the wall times that the clock jumped over at the start of the stretch.
+func (s *Spec) missingFrom(z zone, from int64) (int64, bool) {
+	if z.before >= z.offset || from > z.start && !s.cron.pace {
+		return 0, false
+	}
+	wall, ok := s.cron.atOrAfter(from + z.before)
+	switch {
+	case !ok || wall >= z.start+z.offset:
+		return 0, false
+	case s.cron.pace:
+		return wall - z.before, true
+	}
+	return z.start, true
+}
+
+// missingUpTo is the last such tick at or before upTo.
+func (s *Spec) missingUpTo(z zone, upTo int64) (int64, bool) {
+	if z.before >= z.offset || upTo < z.start {
+		return 0, false
+	}
+	last := z.start + z.offset - 1
+	if s.cron.pace {
+		last = min(last, upTo+z.before)
+	}
+	wall, ok := s.cron.atOrBefore(last)
+	switch {
+	case !ok || wall < z.start+z.before:
+		return 0, false
+	case s.cron.pace:
+		return wall - z.before, true
+	}
+	return z.start, true
+}
+
+// Count is how many ticks there are after `after` up to and including upTo. Whole days are counted at once, so that a spec of every
+// second that was not looked at for a year costs no more than one of every hour.
+func (s *Spec) Count(after, upTo time.Time) (n int64) {
+	if !upTo.After(after) {
+		return 0
+	}
+	switch s.kind {
+	case ofAt:
+		if s.at.After(after) && !s.at.After(upTo) {
+			return 1
+		}
+		return 0
+	case ofEvery:
+		return int64(s.steps(upTo) - s.steps(after))
+	}
+	last := upTo.Unix()
+	for at := after.Unix(); ; {
+		if skipped, ticks := s.wholeDays(at, last); skipped > at {
+			at, n = skipped, n+ticks
+			continue
+		}
+		tick, ok := s.after(at)
+		if !ok || tick > last {
+			return n
+		}
+		at = tick
+		n++
+	}
+}
+
+// wholeDays counts the ticks after `at` in days that lie whole between there and `last` and within a stretch whose start, with what
+// clocks do there, is long past. It returns the end of these days, or `at` when it is not the last second of a day.
+func (s *Spec) wholeDays(at, last int64) (skipped, ticks int64) {
+	z := s.zoneAt(at + 1)
+	wall := at + 1 + z.offset
+	if wall%day != 0 || z.start != math.MinInt64 && at-z.start < 2*day {
+		return at, 0
+	}
+	end := min(last, z.end-1) + z.offset + 1
+	end -= end % day
+	for midnight := wall; ; {
+		tick, ok := s.cron.atOrAfter(midnight)
+		if !ok || tick >= end {
+			return max(at, end-z.offset-1), ticks
+		}
+		ticks += s.cron.perDay()
+		midnight = tick - tick%day + day
+	}
+}

@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/schedule"
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+// ScheduleGuard decides whether a change of a schedule may go on, seeing what is there now (exists false: nothing is). It must be
+// quick and not call the engine. nil lets everything pass.
+type ScheduleGuard = shard.ScheduleGuard
+
+// Schedules lists a queue's schedules by name, from the one after `after` on: at most limit (1 to queue.MaxListLimit). Next of the
+// page is the `after` of the following one.
+func (e *Engine) Schedules(queueName, after string, limit int) (page Page[queue.ScheduleInfo], err error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return page, err
+	}
+	if limit < 1 || limit > queue.MaxListLimit {
+		return page, queue.Invalid("/query/limit", "is %d; 1 to %d are allowed", limit, queue.MaxListLimit)
+	}
+	if after != "" && !strategyName(after) {
+		return page, queue.Invalid("/query/cursor", "is not a cursor of this list; take it from `next` of the page before, unchanged")
+	}
+	all := q.shard.Schedules()
+	all = slices.DeleteFunc(all, func(s queue.ScheduleInfo) bool { return after != "" && s.Name <= after })
+	slices.SortFunc(all, func(a, b queue.ScheduleInfo) int { return strings.Compare(a.Name, b.Name) })
+	if len(all) > limit {
+		all = all[:limit]
+		page.Next = all[limit-1].Name
+	}
+	page.Items = all
+	return page, nil
+}
+
+// Schedule tells how a schedule stands.
+func (e *Engine) Schedule(queueName, name string) (queue.ScheduleInfo, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return queue.ScheduleInfo{}, err
+	}
+	return q.shard.Schedule(name)
+}
+
+// PutSchedule makes a schedule or defines it anew, durably. The same definition as before changes nothing. A rhythm that stays the
+// same (spec, zone, start and end) goes on where it was, with what it missed meanwhile; another one begins after now.
+func (e *Engine) PutSchedule(_ context.Context, queueName, name string, def queue.Schedule, guard ScheduleGuard) (info queue.ScheduleInfo, created bool, err error) {
+	if !strategyName(name) {
+		return info, false, queue.Invalid("/path/name", "is %d bytes long; 1 to %d letters, digits, '.', '_' and '-' are allowed, the first a letter or digit", len(name), queue.MaxScheduleNameBytes)
+	}
+	if err := validSchedule(&def); err != nil {
+		return info, false, err
+	}
+	q, err := e.queue(queueName)
+	if err != nil {
+		return info, false, err
+	}
+	return q.shard.PutSchedule(name, def, guard)
+}
+
+// DeleteSchedule removes a schedule. What it inserted stays.
+func (e *Engine) DeleteSchedule(_ context.Context, queueName, name string, guard ScheduleGuard) error {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return err
+	}
+	return q.shard.DeleteSchedule(name, guard)
+}
+
+// SwitchSchedule pauses a schedule, for a reason of at most queue.MaxPauseReasonBytes, or resumes it. What it is already is no
+// change. Ticks that pass during the pause are missed ones when it ends.
+func (e *Engine) SwitchSchedule(_ context.Context, queueName, name string, enabled bool, reason string) (queue.ScheduleInfo, error) {
+	if len(reason) > queue.MaxPauseReasonBytes {
+		return queue.ScheduleInfo{}, queue.Invalid("/reason", "has %d bytes; at most %d are allowed", len(reason), queue.MaxPauseReasonBytes)
+	}
+	q, err := e.queue(queueName)
+	if err != nil {
+		return queue.ScheduleInfo{}, err
+	}
+	return q.shard.SwitchSchedule(name, enabled, reason)
+}
+
+// TriggerSchedule inserts once what a schedule inserts, now and whatever its state, beside its ticks. With an idempotency key that
+// came before it returns what that request inserted, and replayed = true.
+func (e *Engine) TriggerSchedule(ctx context.Context, queueName, name, key string) (s queue.Submission, replayed bool, err error) {
+	info, err := e.Schedule(queueName, name)
+	if err != nil {
+		return s, false, err
+	}
+	now := queue.At(e.options.Now())
+	return e.insertScheduled(ctx, queueName, &info, now, scheduleKey("trigger", queueName, name, key, 0))
+}
+
+// insertScheduled inserts what a schedule inserts for a tick. A key makes it once.
+func (e *Engine) insertScheduled(ctx context.Context, queueName string, info *queue.ScheduleInfo, tick queue.Time, key string) (queue.Submission, bool, error) {
+	n := shard.ScheduledSubmission(info.Name, &info.Schedule, tick)
+	if after := info.Schedule.DeadAfter; after > 0 {
+		n.DeadDeadline = queue.At(e.options.Now()).Add(after)
+	}
+	n.IdempotencyKey = key // what it stands for is in the key itself, so the fingerprint says nothing more
+	return e.Insert(ctx, queueName, n)
+}
+
+// scheduleKey is the idempotency key of one submission of a request that came with a key; none without.
+func scheduleKey(what, queueName, name, key string, tick queue.Time) string {
+	if key == "" {
+		return ""
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s\x00%d", what, queueName, name, key, tick))
+	return "schedule-" + what + "-" + hex.EncodeToString(sum[:])
+}
+
+// BackfillRequest asks for the submissions of ticks that lie in the past.
+type BackfillRequest struct {
+	From, To queue.Time // ticks from and up to these
+	Limit    int        // at most so many, 1 to queue.MaxBackfill; more ticks than that are refused
+	Key      string     // makes each of them once, however often it is sent; "" does not
+}
+
+// BackfillSchedule inserts what a schedule would have inserted for past ticks, whatever became of them at their time. They are
+// inserted one after the other: when it fails in the middle, the same request with the same key does the rest.
+func (e *Engine) BackfillSchedule(ctx context.Context, queueName, name string, r BackfillRequest) (ids []queue.SubmissionID, err error) {
+	info, err := e.Schedule(queueName, name)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := shard.ParseSchedule(&info.Schedule)
+	if err != nil {
+		return nil, err
+	}
+	switch now := queue.At(e.options.Now()); {
+	case r.From <= 0:
+		return nil, queue.Invalid("/from", "is missing; give the time of the first tick")
+	case r.To < r.From:
+		return nil, queue.Invalid("/to", "lies before from")
+	case r.To > now:
+		return nil, queue.Invalid("/to", "lies in the future; ticks to come are emitted when they are due")
+	case r.Limit < 1 || r.Limit > queue.MaxBackfill:
+		return nil, queue.Invalid("/limit", "is %d; 1 to %d are allowed", r.Limit, queue.MaxBackfill)
+	}
+	ticks := ticksAfter(spec, r.From.Add(-time.Millisecond), r.To, r.Limit+1)
+	if len(ticks) > r.Limit {
+		n := spec.Count((r.From - 1).Std(), r.To.Std())
+		return nil, queue.Invalid("/to", "asks for %d ticks, and limit is %d: raise limit (up to %d), or ask for a shorter time", n, r.Limit, queue.MaxBackfill)
+	}
+	for _, tick := range ticks {
+		s, _, err := e.insertScheduled(ctx, queueName, &info, tick, scheduleKey("backfill", queueName, name, r.Key, tick))
+		if err != nil {
+			return ids, err
+		}
+		ids = append(ids, s.ID)
+	}
+	return ids, nil
+}
+
+// ticksAfter lists at most n ticks after `from`, up to and including `to` (0: without an end).
+func ticksAfter(spec *schedule.Spec, from, to queue.Time, n int) (ticks []queue.Time) {
+	for at := spec.Next(from.Std()); len(ticks) < n && !at.IsZero() && (to == 0 || queue.At(at) <= to); at = spec.Next(at) {
+		ticks = append(ticks, queue.At(at))
+	}
+	return ticks
+}
+
+// SchedulePreview is what a schedule means.
+type SchedulePreview struct {
+	Words string // when it is due, in plain words
+	Zone  *time.Location
+	Ticks []queue.Time
+}
+
+// PreviewSchedule says what a definition means, stored or not: in words, and its next n ticks (1 to queue.MaxPreview) after a moment
+// (0: now). Of the definition only what says when it is due is looked at.
+func (e *Engine) PreviewSchedule(queueName string, def queue.Schedule, after queue.Time, n int) (p SchedulePreview, err error) {
+	if _, err := e.queue(queueName); err != nil {
+		return p, err
+	}
+	now := queue.At(e.options.Now())
+	if after == 0 {
+		after = now
+	}
+	switch {
+	case n < 1 || n > queue.MaxPreview:
+		return p, queue.Invalid("/n", "is %d; 1 to %d are allowed", n, queue.MaxPreview)
+	case def.Start != 0 && def.End != 0 && def.End < def.Start:
+		return p, queue.Invalid("/end", "lies before start")
+	}
+	if def.Anchor == 0 {
+		def.Anchor = now
+		if def.Start != 0 {
+			def.Anchor = def.Start
+		}
+	}
+	spec, err := shard.ParseSchedule(&def)
+	if err != nil {
+		return p, err
+	}
+	return SchedulePreview{Words: spec.Describe(), Zone: spec.Location(), Ticks: ticksAfter(spec, max(after, def.Start-1), def.End, n)}, nil
+}

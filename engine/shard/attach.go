@@ -1,0 +1,230 @@
+package shard
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// Attached is one stream of an attached consumer. Whoever serves it waits for Wake, calls Next, and ends with Close. A consumer
+// may have several, as when it comes back before the server notices that it was gone.
+type Attached struct {
+	shard *Shard
+	wake  chan struct{}
+
+	// The shard's mutex guards the rest.
+	of      *consumer
+	epoch   uint32 // that it was told
+	ordered bool   // its order is news
+	over    bool
+	revokes []queue.Revoked
+}
+
+// Notice is what is new for an attached consumer.
+type Notice struct {
+	Hello   bool // Epoch, Grace and Reserved are to be told: at the beginning, and when the server forgot all reservations
+	Epoch   uint32
+	Grace   time.Duration
+	Held    int  // reservations of the consumer that the server knows
+	Ordered bool // Order is to be told
+	Order   queue.ConsumerOrder
+	Revoked []queue.Revoked
+	Over    bool // nothing more comes: the consumer left or was lost, the stream fell behind, or the queue closes
+}
+
+// maxAttached bounds the streams of a queue.
+const maxAttached = 20_000
+
+// maxRevokes is how much a stream may fall behind. A consumer whose stream ends by it attaches anew, and learns what it holds by
+// extending it.
+const maxRevokes = 10_000
+
+// Attach makes a consumer known: when its last stream ends other than by Detach, what it holds is lost after the queue's consumer
+// grace. It fails while the shard is closed or cannot work, and beyond maxAttached streams.
+func (s *Shard) Attach(name string) (*Attached, error) {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	if s.roster.attached >= maxAttached {
+		return nil, &queue.Error{Code: queue.CodeOverloaded, Message: "So many consumers are attached to the queue that it takes no more. Work goes on without: only deadlines count then."}
+	}
+	a := &Attached{shard: s, wake: make(chan struct{}, 1)}
+	s.roster.join(name, a, now)
+	a.ordered = a.of.order != queue.NoOrder
+	a.stir()
+	return a, nil
+}
+
+// Wake receives when there may be something new.
+func (a *Attached) Wake() <-chan struct{} { return a.wake }
+
+// Next takes what is new.
+func (a *Attached) Next() Notice {
+	s := a.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := Notice{Over: a.over || s.closed, Ordered: a.ordered, Order: a.of.order, Revoked: a.revokes}
+	if n.Over {
+		return n
+	}
+	if a.epoch != s.m.epoch {
+		held, _ := s.m.holds.Holding(a.of.name)
+		n.Hello, n.Epoch, n.Grace, n.Held = true, s.m.epoch, s.m.settings.ConsumerGrace, held.Held
+		a.epoch = s.m.epoch
+	}
+	a.ordered, a.revokes = false, nil
+	return n
+}
+
+// Alive notes that the stream works.
+func (a *Attached) Alive() {
+	now := a.shard.now()
+	a.shard.mu.Lock()
+	a.of.seen = max(a.of.seen, now)
+	a.shard.mu.Unlock()
+}
+
+// Close ends the stream. missed says that the consumer is missed from now on, if this was its last stream: false when it is the
+// server that ends it.
+func (a *Attached) Close(missed bool) {
+	s := a.shard
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.roster.part(a, missed && !s.closed, now)
+}
+
+func (a *Attached) stir() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (a *Attached) revoke(r queue.Revoked) {
+	if len(a.revokes) >= maxRevokes {
+		a.over = true
+	} else {
+		a.revokes = append(a.revokes, r)
+	}
+	a.stir()
+}
+
+// Detach ends a consumer's attachment: it leaves, all its streams end, and what it holds goes back with no try counted. It says
+// how many chunks that were. One that is not attached and holds nothing has left already.
+func (s *Shard) Detach(name string) (released int, err error) {
+	s.mu.Lock()
+	if c := s.roster.byName[name]; c != nil {
+		s.roster.forget(c)
+		s.noteSpecial()
+	}
+	s.mu.Unlock()
+	return s.giveBack(name, nil)
+}
+
+// ReleaseConsumer takes a consumer's reservations from it, with no try counted, and tells it so if it is attached. It says how
+// many chunks that were. It may get others.
+func (s *Shard) ReleaseConsumer(name string) (released int, err error) {
+	return s.giveBack(name, func(r *record, slot uint32) { s.m.revoked(r.id, slot, queue.RevokedOperator) })
+}
+
+// giveBack offers what a consumer holds again, slice by slice. What is finishing or expiring takes its course. tell is called
+// before each goes; nil: nobody is told.
+func (s *Shard) giveBack(name string, tell func(r *record, slot uint32)) (released int, err error) {
+	var slots []uint32
+	for more := true; more; {
+		now := s.now()
+		s.mu.Lock()
+		if err := s.usable(); err != nil {
+			s.mu.Unlock()
+			return released, err
+		}
+		slots, _ = s.m.heldNow(name, reserver.Place{}, slots[:0], sliceItems)
+		for _, slot := range slots {
+			r := s.m.liveSeq(s.m.holds.At(slot).Seq)
+			if tell != nil {
+				tell(r, slot)
+			}
+			s.m.unhold(r, slot)
+			s.m.stats.released++
+		}
+		released += len(slots)
+		more = len(slots) == sliceItems
+		s.serve(now)
+		s.mu.Unlock()
+	}
+	return released, nil
+}
+
+// OrderConsumer tells a consumer what an operator wants of it: NoOrder takes back what was told before. One of whom nothing is
+// known is an error.
+func (s *Shard) OrderConsumer(name string, order queue.ConsumerOrder) (queue.Consumer, error) {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return queue.Consumer{}, err
+	}
+	if !s.knows(name) {
+		return queue.Consumer{}, unknownConsumer(name)
+	}
+	c := s.roster.enter(name)
+	c.seen = max(c.seen, now)
+	s.roster.setOrder(c, order)
+	s.noteSpecial()
+	if order != queue.NoOrder {
+		s.tellWaiting(func(w *waiter) bool { return w.q.Consumer == name })
+	}
+	info, _ := s.m.describe(name, now)
+	return info, nil
+}
+
+// knows says whether there is a consumer of this name. The mutex is held.
+func (s *Shard) knows(name string) bool {
+	if _, holds := s.m.holds.Holding(name); holds || s.roster.byName[name] != nil {
+		return true
+	}
+	for w := range s.waiting {
+		if w.q.Consumer == name {
+			return true
+		}
+	}
+	return false
+}
+
+// tellWaiting has waiters ask again. The mutex is held.
+func (s *Shard) tellWaiting(which func(*waiter) bool) {
+	var told []*waiter
+	for w := range s.waiting {
+		if which(w) {
+			told = append(told, w)
+		}
+	}
+	for _, w := range slices.Backward(told) {
+		s.unpark(w, nil)
+		w.served <- nil
+	}
+}
+
+// stirAttached has all streams look at what is new. The mutex is held.
+func (s *Shard) stirAttached() {
+	for _, c := range s.roster.list {
+		for _, a := range c.streams {
+			a.stir()
+		}
+	}
+}
+
+// sweepOrders forgets orders for consumers that are long gone. The mutex is held.
+func (s *Shard) sweepOrders() {
+	s.roster.sweepOrders(s.now(), func(name string) queue.Time {
+		h, _ := s.m.holds.Holding(name)
+		return h.Seen
+	})
+	s.noteSpecial()
+}

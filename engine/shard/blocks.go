@@ -1,0 +1,66 @@
+package shard
+
+import (
+	"math"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// NodeWork is what reserves did for one kind of block since the shard was opened, or had to reload.
+type NodeWork struct {
+	Node     string // the block's name in the language of strategies
+	Examined uint64 // submissions, combinations of values, and candidates of who scores, that were looked at
+	Limited  uint64 // of them, that a limit held back, and that were put where it lets them out again
+	Redrawn  uint64 // draws of Random that fell on nothing, and were made again
+	Unwanted uint64 // candidates that whoever scores wanted none of
+}
+
+// The kinds of blocks that score.
+const (
+	pluginKind = iota
+	scoreKind
+	scoredKinds
+)
+
+// scored counts a window that was scored.
+func (s *Shard) scored(br *strategy.Branch, w *windowScratch) {
+	unwanted := uint64(0)
+	for _, score := range w.scores[:w.Rows] {
+		if math.IsNaN(score) {
+			unwanted++
+		}
+	}
+	kind := pluginKind
+	if br.Scored.Expression != nil {
+		kind = scoreKind
+	}
+	s.scoring[kind].examined.Add(uint64(w.Rows))
+	s.scoring[kind].unwanted.Add(unwanted)
+}
+
+// Blocks is what reserves did, by kind of block, always the same kinds in the same order.
+func (s *Shard) Blocks() []NodeWork {
+	list := make([]NodeWork, 0, backlog.Kinds+scoredKinds)
+	s.mu.Lock()
+	for kind := range backlog.Kinds {
+		w := s.m.backlog.Work(kind)
+		list = append(list, NodeWork{Node: backlog.KindName(kind), Examined: w.Examined, Limited: w.Limited, Redrawn: w.Redrawn})
+	}
+	s.mu.Unlock()
+	for kind, name := range [scoredKinds]string{pluginKind: "Plugin", scoreKind: "Score"} {
+		w := &s.scoring[kind]
+		list = append(list, NodeWork{Node: name, Examined: w.examined.Load(), Unwanted: w.unwanted.Load()})
+	}
+	return list
+}
+
+// mostSummed is how many tenants one hold of the mutex adds up the lags of.
+const mostSummed = 10_000
+
+// LedgerSums is how the fair ledgers stand together.
+func (s *Shard) LedgerSums() backlog.LedgerSums {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.backlog.LedgerSums(mostSummed)
+}

@@ -1,0 +1,198 @@
+package shard
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// emitMost bounds the ticks of one schedule that one commit emits.
+const emitMost = 100
+
+// emitAgain is how long a schedule is left alone that a rule or a failed write keeps from emitting.
+const emitAgain = time.Second
+
+// emit inserts what schedules are due for. Which ticks are due, and the bytes of what is inserted, are worked out without the mutex;
+// then it is made sure that nothing happened to the schedule meanwhile, and the inserts and the schedule's new state go into the
+// journal in one batch: after a crash at any moment a tick was emitted once, or is still due.
+func (s *Shard) emit() {
+	now := s.now()
+	s.mu.Lock()
+	if s.usable() != nil || s.full.Load() {
+		s.mu.Unlock()
+		return
+	}
+	looks := s.m.dueSchedules(now)
+	s.mu.Unlock()
+	for i := range looks {
+		s.emitOne(&looks[i], now)
+	}
+}
+
+// scheduleLook is a schedule as it was when it was found due.
+type scheduleLook struct {
+	m          *machine
+	sch        *scheduled
+	stamp      uint64
+	rhythm     *rhythm
+	next, asOf queue.Time
+}
+
+// dueSchedules are those that are to be looked at, by name.
+func (m *machine) dueSchedules(now queue.Time) (looks []scheduleLook) {
+	if now < m.schedules.earliest {
+		return nil
+	}
+	m.schedules.earliest = never
+	for _, sch := range m.schedules.byName {
+		if sch.busy != nil {
+			continue // its commit aims it
+		}
+		if sch.lookAt > now {
+			m.schedules.earliest = min(m.schedules.earliest, sch.lookAt)
+			continue
+		}
+		m.schedules.earliest = now
+		if sch.asOf == 0 || sch.asOf > now || sch.next == 0 || sch.rhythm.due(sch.next) > sch.asOf {
+			sch.asOf = now
+		}
+		looks = append(looks, scheduleLook{m: m, sch: sch, stamp: sch.stamp, rhythm: sch.rhythm, next: sch.next, asOf: sch.asOf})
+	}
+	slices.SortFunc(looks, func(a, b scheduleLook) int { return strings.Compare(a.sch.name, b.sch.name) })
+	return looks
+}
+
+// still says whether nothing happened to the schedule since. The mutex is held.
+func (l *scheduleLook) still(s *Shard) bool {
+	return s.usable() == nil && s.m == l.m && l.sch.stamp == l.stamp && l.sch.busy == nil && l.m.schedules.byName[l.sch.name] == l.sch
+}
+
+func (s *Shard) emitOne(l *scheduleLook, now queue.Time) {
+	plan := l.rhythm.plan(l.next, l.asOf, emitMost)
+	seed := s.options.Seed()
+	s.mu.Lock()
+	if !l.still(s) {
+		s.mu.Unlock()
+		return
+	}
+	m, sch := s.m, l.sch
+	if !m.emits(sch) {
+		sch.held, sch.asOf, sch.lookAt = true, 0, now.Add(emitAgain)
+		s.mu.Unlock()
+		return
+	}
+	sch.held = false
+	op, ticks, changes := m.decide(sch, &plan)
+	if !changes {
+		m.aim(sch)
+		s.mu.Unlock()
+		return
+	}
+	m.seed(seed)
+	template := &l.rhythm.def.Template
+	inserts := make([]*journal.Insert, len(ticks))
+	for i, tick := range ticks {
+		inserts[i] = m.draw(emission(sch.name, l.rhythm.def, tick, now), now)
+		op.Last, op.LastID = tick, inserts[i].ID
+	}
+	if len(inserts) > 0 && (len(template.Attachment) > 0 || len(template.Chunks.Inline) > 0) {
+		s.mu.Unlock()
+		err := s.writeEmissions(inserts, template)
+		s.mu.Lock()
+		if err != nil {
+			sch.lookAt = now.Add(emitAgain)
+			s.options.Logger.Error("a schedule cannot write what it inserts; it is tried again", "queue", s.options.Queue, "schedule", sch.name, "error", err)
+		}
+		if err != nil || !l.still(s) {
+			s.mu.Unlock()
+			return // what was written is nobody's, and is swept away at the next start
+		}
+	}
+	for _, insert := range inserts {
+		m.encode(now).Insert(insert)
+	}
+	m.encode(now).Schedule(op)
+	m.occupy(sch)
+	s.mu.Unlock()
+	s.kick()
+}
+
+// occupy notes that the open batch has a change that decides how a schedule goes on.
+func (m *machine) occupy(sch *scheduled) {
+	sch.busy = m.batch
+	sch.changes++
+	m.batch.schedules = append(m.batch.schedules, sch)
+}
+
+// emits says whether no rule keeps what the schedule inserts from being worked on.
+func (m *machine) emits(*scheduled) bool { return true }
+
+// decide turns the ticks that are due into those that are emitted now, by the overlap policy, and the schedule's state after them.
+func (m *machine) decide(sch *scheduled, plan *tickPlan) (op *journal.Schedule, ticks []queue.Time, changes bool) {
+	op = &journal.Schedule{Change: journal.ScheduleTick, Name: sch.name, Next: plan.next, Waiting: sch.waiting, Last: sch.last, LastID: sch.lastID, Counts: sch.counts}
+	overlap := sch.rhythm.def.Overlap
+	open := m.overlaps(sch)
+	if op.Waiting != 0 && !open {
+		ticks, op.Waiting = append(ticks, op.Waiting), 0
+		open = overlap != queue.OverlapAllow
+	}
+	for _, tick := range plan.ticks {
+		switch {
+		case !open:
+			ticks = append(ticks, tick)
+			open = overlap != queue.OverlapAllow
+		case overlap == queue.OverlapBufferOne && op.Waiting == 0:
+			op.Waiting = tick
+		default:
+			op.Counts.Overlapped++
+		}
+	}
+	op.Counts.Emitted += uint64(len(ticks))
+	op.Counts.Missed += plan.missed
+	op.Counts.Late += plan.late
+	return op, ticks, len(ticks) > 0 || op.Next != sch.next || op.Waiting != sch.waiting || op.Counts != sch.counts
+}
+
+// emission is what a schedule inserts for a tick.
+func emission(name string, def *queue.Schedule, tick, now queue.Time) *queue.NewSubmission {
+	n := ScheduledSubmission(name, def, tick)
+	if def.DeadAfter > 0 {
+		n.DeadDeadline = now.Add(def.DeadAfter)
+	}
+	return &n
+}
+
+// ScheduledSubmission is what a schedule inserts for a tick, without its dead_deadline.
+func ScheduledSubmission(name string, def *queue.Schedule, tick queue.Time) queue.NewSubmission {
+	n := def.Template
+	n.Schedule, n.Scheduled = name, tick
+	for _, text := range []*string{&n.Chunks.Prefix, &n.Chunks.Template} {
+		if strings.Contains(*text, queue.ScheduledAtPlaceholder) {
+			*text = strings.ReplaceAll(*text, queue.ScheduledAtPlaceholder, tick.Std().Format(time.RFC3339))
+		}
+	}
+	return n
+}
+
+func (s *Shard) writeEmissions(inserts []*journal.Insert, template *queue.NewSubmission) error {
+	for _, insert := range inserts {
+		if err := s.writeContent(context.Background(), insert.Seq, template); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scheduleTotals count what became of ticks since the server's start.
+type scheduleTotals struct{ queue.ScheduleCounts }
+
+func (t *scheduleTotals) add(before, after *queue.ScheduleCounts) {
+	t.Emitted += after.Emitted - before.Emitted
+	t.Missed += after.Missed - before.Missed
+	t.Late += after.Late - before.Late
+	t.Overlapped += after.Overlapped - before.Overlapped
+}

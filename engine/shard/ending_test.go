@@ -1,0 +1,96 @@
+package shard
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// held makes a submission of which many chunks are held, some wait, some are done and some put back.
+func heldLife(t testing.TB, chunks, held uint32) *life {
+	mul, add := backlog.Permutation(chunks, 11)
+	l := newLife(t, &journal.Insert{Seq: 7, ID: queue.MakeSubmissionID(lifeStart, 0, 0), Chunks: chunks, Mul: mul, Add: add, Prefix: "p/"})
+	for index := range held {
+		l.hold(index, reserver.Held)
+	}
+	l.complete(t, held)
+	l.hold(held+1, reserver.Finishing)
+	l.putBack(t, held+1, journal.Failed, l.m.now+1000, "waits")
+	l.hold(held+2, reserver.Finishing)
+	l.putBack(t, held+2, journal.Failed, 0, "is back")
+	return l
+}
+
+// The end itself touches a bounded number of reservations however many there are, and makes no row; the sweep goes on in
+// slices, and the row then tells what a snapshot at the moment of the end would have told.
+func TestEndIsDoneInSlices(t *testing.T) {
+	t.Parallel()
+	const held = 20_000
+	l := heldLife(t, 100_000, held)
+	l.m.applied++
+	l.m.touch(l.r)
+	want := l.m.snapshot(nil, l.r)
+	if err := l.m.ApplyEnd(journal.End{Seq: 7, State: queue.Cancelled}); err != nil {
+		t.Fatal(err)
+	}
+	if went := held - l.r.holds.Len(); went > orphanMost || l.r.ended.final != nil {
+		t.Fatalf("the end removed %d reservations (at most %d allowed) and made a row of %d bytes, want none", went, orphanMost, len(l.r.ended.final))
+	}
+	if got := l.m.live(l.r.id); got != nil {
+		t.Fatal("the ended submission is still open")
+	}
+	if err := l.m.audit(); err != nil {
+		t.Fatal(err)
+	}
+	slices := 0
+	for ; l.m.sweep(tickMost) > 0; slices++ {
+		if err := l.m.audit(); err != nil {
+			t.Fatalf("after %d slices: %v", slices, err)
+		}
+	}
+	if least := (held - orphanMost) / tickMost; slices < least || len(l.m.orphans) != 0 || l.m.stats.orphaned != 0 {
+		t.Errorf("%d slices of at most %d, %d left, %d counted; want at least %d and nothing left", slices, tickMost, len(l.m.orphans), l.m.stats.orphaned, least)
+	}
+	l.r.endedRow()
+	if got := l.r.ended.final; !bytes.Equal(got, want) {
+		t.Errorf("the row differs from a snapshot at the moment of the end: got %d bytes, want %d", len(got), len(want))
+	}
+	if l.r.ended.left != nil || l.r.ended.held != nil {
+		t.Error("what the row was made of is kept")
+	}
+}
+
+// A second submission that ends while the first one is swept does not disturb it, whichever is read first.
+func TestSweepOfSeveral(t *testing.T) {
+	t.Parallel()
+	l := heldLife(t, 10_000, 3000)
+	mul, add := backlog.Permutation(5000, 3)
+	if err := l.m.ApplyInsert(&journal.Insert{Seq: 8, ID: queue.MakeSubmissionID(lifeStart, 0, 1), Chunks: 5000, Mul: mul, Add: add, Prefix: "q/"}); err != nil {
+		t.Fatal(err)
+	}
+	second := &life{l.m, l.m.liveSeq(8)}
+	for index := range uint32(2000) {
+		second.hold(index, reserver.Held)
+	}
+	for _, r := range []*record{l.r, second.r} {
+		if err := l.m.ApplyEnd(journal.End{Seq: r.seq, State: queue.Cancelled}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for l.m.shed(l.r, 100) > 0 { // a reader wants the first one's row
+	}
+	if err := l.m.audit(); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for got := 1; got > 0; n += got {
+		got = l.m.sweep(tickMost)
+	}
+	if want := 2000 - orphanMost; n != want || len(l.m.orphans) != 0 {
+		t.Errorf("the sweep removed %d of the second's, %d submissions are left; want %d and 0", n, len(l.m.orphans), want)
+	}
+}

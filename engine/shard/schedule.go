@@ -1,0 +1,270 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// This file keeps the schedules: what the journal and the store say of them, and when each is to be looked at.
+
+// schedules are those of a shard.
+type schedules struct {
+	byName   map[string]*scheduled
+	dirty    map[string]bool // changed or deleted since their last row
+	earliest queue.Time      // nothing is to be looked at before
+}
+
+// scheduled is one schedule.
+type scheduled struct {
+	name    string
+	rhythm  *rhythm
+	broken  error // why the rhythm has no spec
+	text    string
+	version uint32
+	created queue.Time
+	changed queue.Time
+	enabled bool
+	reason  string
+	next    queue.Time
+	waiting queue.Time // a tick to be emitted besides: buffered, or that of run_on_create
+	last    queue.Time
+	lastID  queue.SubmissionID
+	counts  queue.ScheduleCounts
+	applied journal.Position
+	made    bool       // false while its first definition is on its way to the disk
+	busy    *batch     // the last one with a change of it that is on its way to the disk
+	changes int        // how many there are
+	pausing bool       // among them the pause after a failure
+	stamp   uint64     // counts what happened to it, so that who looked without the mutex can tell
+	lookAt  queue.Time // when there may be something to emit
+	asOf    queue.Time // the moment that a run of late ticks is judged by, while it is emitted in slices
+	held    bool       // a rule kept it from emitting when it was looked at last
+}
+
+// never is later than any tick.
+const never = queue.Time(math.MaxInt64)
+
+func newSchedules() schedules {
+	return schedules{byName: map[string]*scheduled{}, dirty: map[string]bool{}, earliest: never}
+}
+
+// ApplySchedule changes a schedule. What its row already tells of changes nothing.
+func (m *machine) ApplySchedule(op *journal.Schedule) error {
+	sch := m.schedules.byName[op.Name]
+	if m.replay && sch != nil && m.applied <= sch.applied && !m.schedules.dirty[op.Name] {
+		return nil
+	}
+	if sch == nil {
+		if op.Change != journal.SchedulePut {
+			return nil
+		}
+		sch = &scheduled{name: op.Name}
+		m.schedules.byName[op.Name] = sch
+	}
+	switch op.Change {
+	case journal.SchedulePut:
+		if err := m.define(sch, op); err != nil {
+			return fmt.Errorf("shard: the journal is damaged: %w", err)
+		}
+	case journal.ScheduleTick:
+		m.stats.schedules.add(&sch.counts, &op.Counts)
+		sch.next, sch.waiting, sch.last, sch.lastID, sch.counts = op.Next, op.Waiting, op.Last, op.LastID, op.Counts
+		sch.held = false
+	case journal.ScheduleSwitch:
+		sch.version = max(op.Version, sch.version+1)
+		sch.enabled, sch.reason, sch.changed, sch.asOf = op.Enabled, op.Reason, m.now, 0
+	case journal.ScheduleDelete:
+		delete(m.schedules.byName, op.Name)
+	}
+	sch.applied = m.applied
+	sch.settled()
+	m.schedules.dirty[op.Name] = true
+	m.aim(sch)
+	return nil
+}
+
+// settled notes that a change came to the disk, or failed to.
+func (s *scheduled) settled() {
+	s.stamp++
+	s.pausing = false
+	if s.changes = max(s.changes-1, 0); s.changes == 0 {
+		s.busy = nil
+	}
+}
+
+// define applies a definition.
+func (m *machine) define(sch *scheduled, op *journal.Schedule) error {
+	if err := sch.read(op.Definition); err != nil {
+		return err
+	}
+	if !sch.made {
+		sch.created = m.now
+	}
+	sch.made, sch.asOf, sch.changed = true, 0, m.now
+	sch.version, sch.enabled, sch.reason = op.Version, op.Enabled, op.Reason
+	sch.next, sch.waiting = op.Next, op.Waiting
+	return nil
+}
+
+// read reads a definition. One whose spec this server does not understand is kept, and never due: a bad schedule is no reason for a
+// queue not to open.
+func (s *scheduled) read(text string) error {
+	def, err := journal.DecodeDefinition(text)
+	if err != nil {
+		return err
+	}
+	s.text = text
+	s.rhythm, s.broken = newRhythm(s.name, def)
+	return nil
+}
+
+// aim says when a schedule is to be looked at next.
+func (m *machine) aim(sch *scheduled) {
+	sch.lookAt = never
+	switch {
+	case !sch.made || !sch.enabled || sch.broken != nil:
+	case sch.waiting != 0 && !m.overlaps(sch):
+		sch.lookAt = 0
+	case sch.next != 0:
+		sch.lookAt = sch.rhythm.due(sch.next)
+	}
+	m.schedules.earliest = min(m.schedules.earliest, sch.lookAt)
+}
+
+// overlaps says whether a tick has to be held back because the submission of the one before is open.
+func (m *machine) overlaps(sch *scheduled) bool {
+	return sch.rhythm.def.Overlap != queue.OverlapAllow && sch.lastID != 0 && m.live(sch.lastID) != nil
+}
+
+// stir has the schedule of a submission that ended looked at: a tick may have waited for that.
+func (m *machine) stir(r *record) {
+	if name := r.details().schedule; name != "" {
+		if sch := m.schedules.byName[name]; sch != nil && sch.waiting != 0 {
+			m.aim(sch)
+		}
+	}
+}
+
+// failedRun pauses the schedule of a submission that fails, if it is to be. The caller encodes the end beside it.
+func (m *machine) failedRun(r *record, reason string, now queue.Time) {
+	name := r.details().schedule
+	if name == "" {
+		return
+	}
+	sch := m.schedules.byName[name]
+	if sch == nil || !sch.made || !sch.enabled || sch.pausing || !sch.rhythm.def.PauseOnFailure || r.id.Time() < sch.created {
+		return
+	}
+	m.encode(now).Schedule(&journal.Schedule{
+		Change: journal.ScheduleSwitch, Name: name, Version: sch.version + 1,
+		Reason: clip("submission "+r.id.String()+" did not succeed: "+reason, queue.MaxPauseReasonBytes),
+	})
+	m.occupy(sch)
+	sch.pausing = true
+}
+
+// unbusy lets go of schedules whose change was in a failed batch.
+func (m *machine) unbusy(b *batch) {
+	for _, sch := range b.schedules {
+		sch.settled()
+		if !sch.made && m.schedules.byName[sch.name] == sch {
+			delete(m.schedules.byName, sch.name)
+		}
+		m.aim(sch)
+	}
+}
+
+// loadSchedules reads the rows.
+func (s *Shard) loadSchedules(ctx context.Context, m *machine) error {
+	rows, err := s.store.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		r, err := journal.DecodeScheduleRow(row.Bytes)
+		if err != nil {
+			return fmt.Errorf("store: schedule %s: %w", row.Name, err)
+		}
+		sch := &scheduled{
+			name: row.Name, version: r.Version, created: r.Created, changed: r.Changed, enabled: r.Enabled, reason: r.Reason, next: r.Next,
+			waiting: r.Waiting, last: r.Last, lastID: r.LastID, counts: r.Counts, applied: r.Position, made: true,
+		}
+		if err := sch.read(r.Definition); err != nil {
+			return fmt.Errorf("store: schedule %s: %w", row.Name, err)
+		}
+		m.schedules.byName[row.Name] = sch
+	}
+	return nil
+}
+
+// settleSchedules aims all of them once everything is replayed.
+func (m *machine) settleSchedules() {
+	for _, sch := range m.schedules.byName {
+		m.aim(sch)
+	}
+}
+
+// foldSchedules writes the rows of schedules that changed.
+func (s *Shard) foldSchedules(ctx context.Context, m *machine) error {
+	s.applying.Lock()
+	s.mu.Lock()
+	changed := m.schedules.dirty
+	m.schedules.dirty = map[string]bool{}
+	rows := make([]store.ScheduleRow, 0, len(changed))
+	for _, name := range slices.Sorted(maps.Keys(changed)) {
+		rows = append(rows, store.ScheduleRow{Name: name, Bytes: m.schedules.byName[name].row()})
+	}
+	s.mu.Unlock()
+	s.applying.Unlock()
+	if len(rows) == 0 {
+		return nil
+	}
+	err := s.roomy(func() error { return s.store.FoldSchedules(ctx, rows) })
+	if err != nil {
+		s.mu.Lock()
+		maps.Copy(m.schedules.dirty, changed)
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// row is the schedule as the store keeps it; nil when it is no more.
+func (s *scheduled) row() []byte {
+	if s == nil || !s.made {
+		return nil
+	}
+	return journal.AppendScheduleRow(nil, &journal.ScheduleRow{
+		Position: s.applied, Created: s.created, Changed: s.changed,
+		Schedule: journal.Schedule{
+			Name: s.name, Version: s.version, Definition: s.text, Enabled: s.enabled, Reason: s.reason, Next: s.next, Waiting: s.waiting,
+			Last: s.last, LastID: s.lastID, Counts: s.counts,
+		},
+	})
+}
+
+// info is the schedule as it stands.
+func (s *scheduled) info() queue.ScheduleInfo {
+	x := queue.ScheduleInfo{
+		Name: s.name, Schedule: *s.rhythm.def, Version: s.version, Created: s.created, Changed: s.changed, Reason: s.reason, Words: s.rhythm.words,
+		Next: s.next, Last: s.last, LastID: s.lastID, Waiting: s.waiting, ScheduleCounts: s.counts,
+	}
+	x.Schedule.Enabled = s.enabled
+	switch {
+	case s.broken != nil:
+		x.State, x.Reason = queue.ScheduleBroken, s.broken.Error()
+	case !s.enabled:
+		x.State = queue.SchedulePaused
+	case s.next == 0 && s.waiting == 0:
+		x.State = queue.ScheduleFinished
+	case s.held:
+		x.State = queue.ScheduleHeld
+	}
+	return x
+}

@@ -1,0 +1,179 @@
+package shard
+
+import (
+	"fmt"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// ScheduleGuard decides whether a change of a schedule may go on, seeing what is there now (exists false: nothing is). It is called
+// with the shard's mutex held: it must be quick, and must not call the shard. nil lets everything pass.
+type ScheduleGuard func(now *queue.ScheduleInfo, exists bool) error
+
+// Schedules lists the schedules, in no useful order.
+func (s *Shard) Schedules() []queue.ScheduleInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]queue.ScheduleInfo, 0, len(s.m.schedules.byName))
+	for _, sch := range s.m.schedules.byName {
+		if sch.made {
+			list = append(list, sch.info())
+		}
+	}
+	return list
+}
+
+// Schedule is one of them.
+func (s *Shard) Schedule(name string) (queue.ScheduleInfo, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sch := s.m.schedules.byName[name]; sch != nil && sch.made {
+		return sch.info(), nil
+	}
+	return queue.ScheduleInfo{}, unknownSchedule(name)
+}
+
+func unknownSchedule(name string) error {
+	return &queue.Error{Code: queue.CodeUnknownSchedule, Message: fmt.Sprintf("The queue has no schedule %q. PUT makes it; GET /v1/queues/{queue}/schedules lists those there are.", clip(name, queue.MaxScheduleNameBytes))}
+}
+
+// changing runs fn with the mutex held once no change of the schedule is on its way to the disk, and waits for the commit of what
+// it encodes. sch is nil when there is none of the name.
+func (s *Shard) changing(name string, guard ScheduleGuard, fn func(m *machine, sch *scheduled, now queue.Time) error) error {
+	for {
+		now := s.now()
+		s.mu.Lock()
+		if err := s.usable(); err != nil {
+			s.mu.Unlock()
+			return err
+		}
+		sch := s.m.schedules.byName[name]
+		if sch != nil && sch.busy != nil {
+			busy := sch.busy
+			s.mu.Unlock()
+			s.kick()
+			<-busy.done
+			continue
+		}
+		err := guard.ask(sch)
+		if err == nil {
+			err = fn(s.m, sch, now)
+		}
+		b := s.pending()
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		return s.wait(commits{first: b})
+	}
+}
+
+func (g ScheduleGuard) ask(sch *scheduled) error {
+	switch {
+	case g == nil:
+		return nil
+	case sch == nil:
+		return g(nil, false)
+	}
+	info := sch.info()
+	return g(&info, true)
+}
+
+// PutSchedule makes a schedule or defines it anew, durably; the definition was checked. The same definition as before changes
+// nothing. As long as the rhythm is the same, it goes on where it was; another one begins after now.
+func (s *Shard) PutSchedule(name string, def queue.Schedule, guard ScheduleGuard) (info queue.ScheduleInfo, created bool, err error) {
+	err = s.changing(name, guard, func(m *machine, sch *scheduled, now queue.Time) error {
+		created = sch == nil
+		if created && len(m.schedules.byName) >= queue.MaxSchedules {
+			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d schedules already, the most it keeps. Delete one first.", queue.MaxSchedules)}
+		}
+		return m.putSchedule(sch, name, def, now)
+	})
+	if err != nil {
+		return info, false, err
+	}
+	info, err = s.Schedule(name)
+	return info, created, err
+}
+
+func (m *machine) putSchedule(sch *scheduled, name string, def queue.Schedule, now queue.Time) error {
+	same := sch != nil && sameRhythm(sch.rhythm.def, &def)
+	switch {
+	case same:
+		def.Anchor = sch.rhythm.def.Anchor
+	case def.Start != 0:
+		def.Anchor = def.Start
+	default:
+		def.Anchor = now
+	}
+	text, err := journal.EncodeDefinition(&def)
+	if err != nil {
+		return err
+	}
+	if sch != nil && sch.text == text && sch.enabled == def.Enabled {
+		return nil
+	}
+	op := &journal.Schedule{Change: journal.SchedulePut, Name: name, Version: 1, Definition: text, Enabled: def.Enabled}
+	if sch != nil {
+		op.Version, op.Waiting = sch.version+1, sch.waiting
+		if !def.Enabled && !sch.enabled {
+			op.Reason = sch.reason
+		}
+	} else if def.RunOnCreate {
+		op.Waiting = now
+	}
+	if same && sch.broken == nil {
+		op.Next = sch.next
+	} else {
+		x, err := newRhythm(name, &def)
+		if err != nil {
+			return err
+		}
+		op.Next = x.first(now)
+	}
+	if sch == nil {
+		sch = &scheduled{name: name, lookAt: never, rhythm: &rhythm{def: &def}}
+		m.schedules.byName[name] = sch
+	}
+	m.encode(now).Schedule(op)
+	m.occupy(sch)
+	return nil
+}
+
+// sameRhythm says whether two definitions have the same ticks.
+func sameRhythm(a, b *queue.Schedule) bool {
+	return a.Spec == b.Spec && a.Seconds == b.Seconds && a.Zone == b.Zone && a.Start == b.Start && a.End == b.End
+}
+
+// DeleteSchedule removes a schedule, durably. What it inserted stays.
+func (s *Shard) DeleteSchedule(name string, guard ScheduleGuard) error {
+	return s.changing(name, guard, func(m *machine, sch *scheduled, now queue.Time) error {
+		if sch == nil {
+			return unknownSchedule(name)
+		}
+		m.encode(now).Schedule(&journal.Schedule{Change: journal.ScheduleDelete, Name: name})
+		m.occupy(sch)
+		return nil
+	})
+}
+
+// SwitchSchedule pauses or resumes a schedule, durably. What it is already is no change. After a pause the ticks that passed are
+// missed ones.
+func (s *Shard) SwitchSchedule(name string, enabled bool, reason string) (queue.ScheduleInfo, error) {
+	err := s.changing(name, nil, func(m *machine, sch *scheduled, now queue.Time) error {
+		switch {
+		case sch == nil:
+			return unknownSchedule(name)
+		case sch.enabled == enabled:
+			return nil
+		}
+		m.encode(now).Schedule(&journal.Schedule{Change: journal.ScheduleSwitch, Name: name, Version: sch.version + 1, Enabled: enabled, Reason: reason})
+		m.occupy(sch)
+		return nil
+	})
+	if err != nil {
+		return queue.ScheduleInfo{}, err
+	}
+	return s.Schedule(name)
+}

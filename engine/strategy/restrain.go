@@ -1,0 +1,45 @@
+package strategy
+
+import "slices"
+
+// Restrained is the plan with every limit at 0: it offers nothing of the values that a limit counts, and goes on with all else. It
+// is what can be handed out while the counts are not known, as after a restart. A plan without limits is its own.
+func (p *Plan) Restrained() *Plan {
+	limited := slices.ContainsFunc(p.Branches, func(b Branch) bool {
+		return !b.Leaves(func(leaf *Branch) bool { return len(leaf.Limits) == 0 })
+	})
+	if !limited {
+		return p
+	}
+	var list branchList
+	for i := range p.Branches {
+		if !p.Branches[i].OnFault {
+			list.keep(p.Branches[i].restrained())
+		}
+	}
+	branches, err := withFallbacks(list.branches)
+	if err != nil {
+		branches = list.branches // what a fault leaves over waits until the counts are known
+	}
+	return &Plan{Branches: branches, root: p.root}
+}
+
+func (b *Branch) restrained() Branch {
+	if !b.holds() {
+		limits := slices.Clone(b.Limits)
+		for i := range limits {
+			limits[i].Max = 0
+		}
+		tighter := scope{b.Filters, limits}.branch(b.Order)
+		tighter.ways = b.ways
+		return tighter
+	}
+	var inner branchList
+	for i := range b.Inner {
+		inner.keep(b.Inner[i].restrained())
+	}
+	if b.Scored != nil {
+		return score(b.Scored, inner.branches)
+	}
+	return share(b.Fair, b.Cost, inner.branches)
+}

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+// validSchedule checks everything about a definition that its types do not, and puts its meta in order.
+func validSchedule(def *queue.Schedule) error {
+	if _, err := shard.ParseSchedule(def); err != nil {
+		return err
+	}
+	switch {
+	case def.Missed > queue.MissedAll:
+		return queue.Invalid("/missed", "must be once, skip or all")
+	case def.Overlap > queue.OverlapBufferOne:
+		return queue.Invalid("/overlap", "must be allow, skip or buffer_one")
+	case def.CatchUp < 1 || def.CatchUp > queue.MaxCatchUp:
+		return queue.Invalid("/catchup_limit", "is %d; 1 to %d are allowed", def.CatchUp, queue.MaxCatchUp)
+	case def.CatchUpWindow < time.Second || def.CatchUpWindow > queue.MaxCatchUpWindow:
+		return queue.Invalid("/catchup_window_ms", "is %d; 1000 to %d are allowed", def.CatchUpWindow.Milliseconds(), queue.MaxCatchUpWindow.Milliseconds())
+	case def.Jitter < 0 || def.Jitter > queue.MaxJitter:
+		return queue.Invalid("/jitter_ms", "is %d; 0 to %d are allowed", def.Jitter.Milliseconds(), queue.MaxJitter.Milliseconds())
+	case def.DeadAfter < 0 || def.DeadAfter > maxRetention:
+		return queue.Invalid("/template/dead_after_ms", "is %d; 0 (none) to %d are allowed", def.DeadAfter.Milliseconds(), maxRetention.Milliseconds())
+	case def.Start < 0 || def.End < 0:
+		return queue.Invalid("/start", "or end lies before 1970")
+	case def.Start != 0 && def.End != 0 && def.End < def.Start:
+		return queue.Invalid("/end", "lies before start: there could never be a tick")
+	}
+	return beneath("/template", validTemplate(&def.Template))
+}
+
+// validTemplate checks what a schedule inserts, at the length that it has once the tick's time is filled in.
+func validTemplate(n *queue.NewSubmission) (err error) {
+	if len(n.Chunks.Inline) > 0 {
+		n.Chunks.Count = uint32(len(n.Chunks.Inline))
+	}
+	if n.Meta, err = queue.NewMeta(n.Meta); err != nil {
+		return err
+	}
+	bytes := len(n.Attachment) + len(n.Chunks.Template) + len(n.Chunks.Prefix)
+	for _, b := range n.Chunks.Inline {
+		bytes += len(b)
+	}
+	switch {
+	case bytes > queue.MaxScheduleBytes:
+		return queue.Invalid("/chunks", "and the attachment have %d bytes; at most %d are allowed in a schedule: keep large data in object storage", bytes, queue.MaxScheduleBytes)
+	case len(n.Chunks.Inline) > queue.MaxScheduleBytes/8:
+		return queue.Invalid("/chunks/inline", "has %d entries; at most %d are allowed in a schedule", len(n.Chunks.Inline), queue.MaxScheduleBytes/8)
+	}
+	filled := shard.ScheduledSubmission("", &queue.Schedule{Template: *n}, 1)
+	return validInsert(&filled)
+}
+
+// beneath puts the pointers of an error below another one.
+func beneath(pointer string, err error) error {
+	var wrong *queue.Error
+	if errors.As(err, &wrong) {
+		for i := range wrong.Problems {
+			if at := &wrong.Problems[i].Pointer; !strings.HasPrefix(*at, "/header") {
+				*at = pointer + *at
+			}
+		}
+	}
+	return err
+}

@@ -1,0 +1,76 @@
+package api
+
+// Consumer is what is known about a consumer; the answer of GET /v1/queues/{queue}/consumers/{consumer} adds what it holds.
+type Consumer struct {
+	Consumer         string `json:"consumer"` // its name
+	State            string `json:"state"`    // one of the states below
+	AttachedSince    Time   `json:"attached_since,omitzero"`
+	AwaySince        Time   `json:"away_since,omitzero"`   // since when its stream is broken
+	LostAt           Time   `json:"lost_at,omitzero"`      // while away: when its reservations end as lost, unless it is heard of
+	LastSeenAt       Time   `json:"last_seen_at,omitzero"` // its last sign of life
+	Draining         bool   `json:"draining"`              // an operator told it to finish what it holds and leave
+	Quiet            bool   `json:"quiet"`                 // an operator keeps work from it
+	Reserved         uint64 `json:"reserved"`              // chunks that it holds
+	OldestReservedAt Time   `json:"oldest_reserved_at,omitzero"`
+	Overdue          uint64 `json:"overdue"` // chunks that it holds for longer than the queue's reservation_timeout_ms; at most 1,000 are counted
+}
+
+// The states of a consumer.
+const (
+	ConsumerAttached = "attached" // it has a stream open
+	ConsumerAway     = "away"     // its stream is broken, and the queue's consumer_grace_ms is not over
+	ConsumerDetached = "detached" // it has none; only deadlines end what it holds
+)
+
+// ConsumerDetail is a consumer with what it holds, page by page, the oldest reservation first.
+type ConsumerDetail struct {
+	Consumer
+	Items []HeldChunk `json:"items"`
+	Next  string      `json:"next,omitempty"` // cursor of the next page; absent on the last
+}
+
+// HeldChunk is a chunk in a consumer's hands.
+type HeldChunk struct {
+	Submission string `json:"submission"`
+	Index      uint32 `json:"index"`
+	Meta       Meta   `json:"meta"`
+	Attempt    uint32 `json:"attempt"` // 1 for the first try
+	ReservedAt Time   `json:"reserved_at"`
+	Deadline   Time   `json:"deadline"`
+	Finishing  bool   `json:"finishing,omitempty"` // its end is on its way to the disk
+}
+
+// Released is the answer of .../consumers/{consumer}/detach and /release: how many chunks went back.
+type Released struct {
+	Released int `json:"released"`
+}
+
+// Events of GET /v1/queues/{queue}/consumers/{consumer}/attach.
+const (
+	EventHello   = "hello"   // Hello: at the beginning, and again when the server has forgotten all reservations
+	EventDrain   = "drain"   // finish what you hold, detach and leave
+	EventQuiet   = "quiet"   // you get nothing new for now
+	EventResume  = "resume"  // neither of them any more
+	EventRevoked = "revoked" // RevokedEvent: reservations that were taken from you
+)
+
+// Hello tells an attached consumer how things are. When Epoch is another one than at the last time, the server has forgotten all
+// reservations: whoever holds chunks extends them, with his name, and has them again. After every Hello it is wise to do so.
+type Hello struct {
+	Consumer        string `json:"consumer"`
+	HeartbeatMS     int64  `json:"heartbeat_ms"`      // the server says something at least so often
+	Epoch           uint32 `json:"epoch"`             // rises with every start of the queue
+	ConsumerGraceMS int64  `json:"consumer_grace_ms"` // from the end of the stream until what the consumer holds is lost
+	Reserved        int    `json:"reserved"`          // chunks that the server knows the consumer to hold
+}
+
+// RevokedEvent are reservations that were taken from a consumer.
+type RevokedEvent struct {
+	Items []Revoked `json:"items"`
+}
+
+// Revoked is one of them: what is done under its token does not count any more.
+type Revoked struct {
+	Token  string `json:"token"`
+	Reason string `json:"reason"` // submission_ended, expired, operator or rule
+}

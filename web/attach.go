@@ -1,0 +1,124 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// attachHeartbeat is how often the stream of an attached consumer says that it lives.
+const attachHeartbeat = 10 * time.Second
+
+// attachConsumer is GET .../consumers/{consumer}/attach. It runs as long as the consumer stays.
+func (s *Server) attachConsumer(c echo.Context) error {
+	r := c.Request()
+	if err := plainPath(r); err != nil {
+		return err
+	}
+	queueName, consumer := c.Param("queue"), c.Param("consumer")
+	if r.URL.RawPath != "" {
+		if err := unescape(&queueName, &consumer); err != nil {
+			return err
+		}
+	}
+	attached, err := s.engine.Attach(queueName, consumer)
+	if err != nil {
+		return err
+	}
+	w := c.Response()
+	s.waitLonger(w, 0)
+	if !s.waits.enter(w) {
+		attached.Close(false)
+		return s.newProblem(queue.CodeUnavailable, "The server stops.")
+	}
+	defer func() {
+		s.waits.leave(w)
+		attached.Close(!s.waits.stopped()) // nobody is missed because the server stops
+	}()
+	s.noticeSilence(r)
+	forgetHeaders(r)
+	w.Header().Set("Content-Type", contentEvents)
+	w.Header().Set("X-Accel-Buffering", "no") // of proxies that would hold events back
+	w.WriteHeader(http.StatusOK)
+	out := &stream{server: s, c: c}
+	alive := time.NewTicker(attachHeartbeat)
+	defer alive.Stop()
+	for {
+		notice := attached.Next()
+		if notice.Over || out.notice(consumer, &notice) != nil {
+			return nil // the consumer has left, or is gone: nobody is left to tell
+		}
+		select {
+		case <-attached.Wake():
+		case <-alive.C:
+			if out.send([]byte(": alive\n\n")) != nil {
+				return nil
+			}
+			attached.Alive()
+		case <-r.Context().Done():
+			return nil
+		}
+	}
+}
+
+// notice sends what is new as events.
+func (o *stream) notice(consumer string, n *engine.Notice) error {
+	var out []byte
+	add := func(name string, data any) error {
+		body, err := json.Marshal(data)
+		if err != nil {
+			return fmt.Errorf("web: event %s: %w", name, err)
+		}
+		out = fmt.Appendf(out, "event: %s\ndata: %s\n\n", name, body)
+		return nil
+	}
+	if n.Hello {
+		hello := api.Hello{
+			Consumer: consumer, HeartbeatMS: attachHeartbeat.Milliseconds(), Epoch: n.Epoch, ConsumerGraceMS: n.Grace.Milliseconds(), Reserved: n.Held,
+		}
+		if err := add(api.EventHello, hello); err != nil {
+			return err
+		}
+	}
+	if n.Ordered {
+		names := [...]string{queue.NoOrder: api.EventResume, queue.Quiet: api.EventQuiet, queue.Drain: api.EventDrain}
+		if err := add(names[n.Order], struct{}{}); err != nil {
+			return err
+		}
+	}
+	if len(n.Revoked) > 0 {
+		event := api.RevokedEvent{Items: make([]api.Revoked, len(n.Revoked))}
+		for i := range n.Revoked {
+			event.Items[i] = api.Revoked{Token: n.Revoked[i].Token.String(), Reason: n.Revoked[i].Why.String()}
+		}
+		if err := add(api.EventRevoked, event); err != nil {
+			return err
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return o.send(out)
+}
+
+// attachShape documents the stream.
+func attachShape(d *document, op *huma.Operation) {
+	for _, t := range []reflect.Type{reflect.TypeFor[api.Hello](), reflect.TypeFor[api.RevokedEvent]()} {
+		d.ref(t)
+	}
+	text := &huma.Schema{Type: huma.TypeString}
+	op.Parameters = append(op.Parameters,
+		&huma.Param{Name: "queue", In: "path", Required: true, Description: "Name of the queue", Schema: text},
+		&huma.Param{Name: "consumer", In: "path", Required: true, Description: "The consumer's name", Schema: text})
+	op.Responses["200"] = &huma.Response{Description: "Events until the consumer leaves: hello (Hello), drain, quiet, resume, revoked (RevokedEvent)", Content: map[string]*huma.MediaType{
+		contentEvents: {Schema: &huma.Schema{Type: huma.TypeString, Description: "Each event's data is one line of JSON"}}}}
+}

@@ -1,0 +1,179 @@
+package web
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+const (
+	listConsumersAbout = "Those that are attached or were a moment ago, hold something, or have an order. A consumer without a name is listed too, but has no path."
+	attachAbout        = "Server-sent events: `hello` (Hello), `drain`, `quiet`, `resume` and `revoked` (RevokedEvent), and a comment every `heartbeat_ms`. While the stream is open the consumer is known to live. " +
+		"When it ends without `detach` and none begins anew within the queue's `consumer_grace_ms`, and no other call is made for what the consumer holds, each of its reservations ends as lost: " +
+		"the try is counted, but not as an expiry, and the chunk is offered again after the queue's `expiry_backoff`. Without a stream only deadlines count. A name is one consumer's own. " +
+		"A stream that falls behind is ended: whoever attaches anew extends what he holds, and so learns what that is."
+	detachAbout = "The consumer leaves: its streams end, orders for it are forgotten, and what it holds goes back with no try counted. To be called when it has finished."
+	orderAbout  = "An order holds until it is taken back with `resume`; it is forgotten when the consumer leaves or is lost, when it is not attached and not heard of for an hour, and at a restart of the server."
+	drainAbout  = "It gets nothing new, and is told to finish what it holds and leave: by the event `drain` if it is attached, and by the reason `draining` of its reserves. " + orderAbout
+	quietAbout  = "It gets nothing new, but stays; its reserves answer with the reason `quiet`. " + orderAbout
+	revokeAbout = "What it holds is offered again at once, with no try counted; if it is attached it is told by the event `revoked`. It may get other chunks; see drain and quiet."
+)
+
+// consumerRoutes are the part of the table about consumers.
+func (s *Server) consumerRoutes(d *document) {
+	const base, one = "/v1/queues/{queue}/consumers", "/v1/queues/{queue}/consumers/{consumer}"
+	register(d, operation{id: "list-consumers", method: "GET", path: base, scope: scopeRead, tag: tagConsumers, compress: true,
+		summary: "List a queue's consumers by name", about: listConsumersAbout}, s.listConsumers)
+	register(d, operation{id: "get-consumer", method: "GET", path: one, scope: scopeRead, tag: tagConsumers, compress: true,
+		summary: "Read a consumer and what it holds"}, s.getConsumer)
+	s.raw(d, operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume, tag: tagConsumers,
+		summary: "Keep a consumer known", about: attachAbout}, attachShape, s.attachConsumer)
+	register(d, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume, tag: tagConsumers,
+		summary: "Let a consumer leave", about: detachAbout}, s.detachConsumer)
+	register(d, operation{id: "drain-consumer", method: "POST", path: one + "/drain", scope: scopeOperate, tag: tagConsumers,
+		summary: "Tell a consumer to finish and leave", about: drainAbout}, s.orderConsumer(queue.Drain))
+	register(d, operation{id: "quiet-consumer", method: "POST", path: one + "/quiet", scope: scopeOperate, tag: tagConsumers,
+		summary: "Keep work from a consumer", about: quietAbout}, s.orderConsumer(queue.Quiet))
+	register(d, operation{id: "resume-consumer", method: "POST", path: one + "/resume", scope: scopeOperate, tag: tagConsumers,
+		summary: "Take drain or quiet back"}, s.orderConsumer(queue.NoOrder))
+	register(d, operation{id: "release-consumer", method: "POST", path: one + "/release", scope: scopeOperate, tag: tagConsumers,
+		summary: "Take from a consumer what it holds", about: revokeAbout}, s.releaseConsumer)
+}
+
+// ConsumerPath names a consumer; exported like QueuePath.
+type ConsumerPath struct {
+	QueuePath
+	Consumer string `path:"consumer" doc:"The consumer's name"`
+
+	escaped bool // the path was cut into its parts before its escapes were undone
+}
+
+var _ huma.Resolver = (*ConsumerPath)(nil)
+
+// Resolve notes which form of the path the parts were cut from.
+func (p *ConsumerPath) Resolve(ctx huma.Context) []error {
+	address := ctx.URL()
+	p.escaped = address.RawPath != ""
+	return nil
+}
+
+// parse undoes the escapes.
+func (p *ConsumerPath) parse() (err error) {
+	if !p.escaped {
+		return nil
+	}
+	p.escaped = false
+	return unescape(&p.Queue, &p.Consumer)
+}
+
+func unescape(parts ...*string) (err error) {
+	for _, part := range parts {
+		if *part, err = url.PathUnescape(*part); err != nil {
+			return queue.Invalid("/path", "has an escape that is none: %% and two hexadecimal digits")
+		}
+	}
+	return nil
+}
+
+type listConsumersInput struct {
+	QueuePath
+	Cursor string `query:"cursor" maxLength:"256" doc:"The next of the page before"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
+}
+
+type listConsumersOutput struct{ Body api.Page[api.Consumer] }
+
+func (s *Server) listConsumers(ctx context.Context, in *listConsumersInput) (*listConsumersOutput, error) {
+	page, err := s.engine.Consumers(ctx, in.Queue, in.Cursor, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &listConsumersOutput{Body: api.Page[api.Consumer]{Items: make([]api.Consumer, len(page.Items)), Next: page.Next}}
+	for i := range page.Items {
+		out.Body.Items[i] = apiConsumer(&page.Items[i])
+	}
+	return out, nil
+}
+
+type getConsumerInput struct {
+	ConsumerPath
+	Cursor string `query:"cursor" maxLength:"64" doc:"The next of the page before"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
+}
+
+type getConsumerOutput struct{ Body api.ConsumerDetail }
+
+func (s *Server) getConsumer(_ context.Context, in *getConsumerInput) (*getConsumerOutput, error) {
+	if err := in.parse(); err != nil {
+		return nil, err
+	}
+	page, err := s.engine.Consumer(in.Queue, in.Consumer, in.Cursor, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &getConsumerOutput{Body: api.ConsumerDetail{Consumer: apiConsumer(&page.Consumer), Items: make([]api.HeldChunk, len(page.Items)), Next: page.Next}}
+	for i := range page.Items {
+		h := &page.Items[i]
+		out.Body.Items[i] = api.HeldChunk{
+			Submission: h.Chunk.Submission.String(), Index: h.Chunk.Index, Meta: apiMeta(h.Meta), Attempt: uint32(h.Attempt),
+			ReservedAt: apiTime(h.Reserved), Deadline: apiTime(h.Deadline), Finishing: h.Finishing,
+		}
+		if out.Body.Items[i].Meta == nil {
+			out.Body.Items[i].Meta = api.Meta{}
+		}
+	}
+	return out, nil
+}
+
+type releasedOutput struct{ Body api.Released }
+
+func (s *Server) detachConsumer(_ context.Context, in *ConsumerPath) (*releasedOutput, error) {
+	if err := in.parse(); err != nil {
+		return nil, err
+	}
+	n, err := s.engine.Detach(in.Queue, in.Consumer)
+	return &releasedOutput{Body: api.Released{Released: n}}, err
+}
+
+func (s *Server) releaseConsumer(_ context.Context, in *ConsumerPath) (*releasedOutput, error) {
+	if err := in.parse(); err != nil {
+		return nil, err
+	}
+	n, err := s.engine.ReleaseConsumer(in.Queue, in.Consumer)
+	return &releasedOutput{Body: api.Released{Released: n}}, err
+}
+
+type consumerOutput struct{ Body api.Consumer }
+
+// orderConsumer makes the handler of one order.
+func (s *Server) orderConsumer(order queue.ConsumerOrder) func(context.Context, *ConsumerPath) (*consumerOutput, error) {
+	return func(_ context.Context, in *ConsumerPath) (*consumerOutput, error) {
+		if err := in.parse(); err != nil {
+			return nil, err
+		}
+		c, err := s.engine.OrderConsumer(in.Queue, in.Consumer, order)
+		if err != nil {
+			return nil, err
+		}
+		return &consumerOutput{Body: apiConsumer(&c)}, nil
+	}
+}
+
+func apiConsumer(c *queue.Consumer) api.Consumer {
+	out := api.Consumer{
+		Consumer: c.Name, State: api.ConsumerDetached, AttachedSince: apiTime(c.Since), AwaySince: apiTime(c.Away), LostAt: apiTime(c.LostAt),
+		LastSeenAt: apiTime(c.Seen), Draining: c.Order == queue.Drain, Quiet: c.Order == queue.Quiet, Reserved: c.Reserved,
+		OldestReservedAt: apiTime(c.Oldest), Overdue: c.Overdue,
+	}
+	switch {
+	case c.Attached:
+		out.State = api.ConsumerAttached
+	case c.Away != 0:
+		out.State, out.AttachedSince = api.ConsumerAway, api.Time{}
+	}
+	return out
+}
