@@ -32,7 +32,7 @@ build: prepare ## build ./bin/quern
 plugins: prepare ## build the example plugins in Rust, C and AssemblyScript into bin/plugins (installs their toolchains), and test them
 	examples/plugins/build.sh bin/plugins
 	QUERN_PLUGINS=$(CURDIR)/bin/plugins go test -count 1 ./examples/plugins/...
-	QUERN_PLUGINS=$(CURDIR)/bin/plugins go test -count 1 -run TestPluginsOfEveryLanguage ./web
+	QUERN_PLUGINS=$(CURDIR)/bin/plugins go test -count 1 -run TestPluginBehaviour01EveryLanguage ./web
 
 dashboard: browser-tools ## build the dashboard into web/dashboard/dist, which is committed
 	cd $(DASHBOARD) && npm run --silent check && npm run --silent build

@@ -29,7 +29,7 @@ func (e *Engine) Exchange(ctx context.Context, queueName string, x Exchange, out
 	if err != nil {
 		return err
 	}
-	if err := x.check(q.config.Load()); err != nil {
+	if err := x.check(q.config.Load(), queue.At(e.options.Now())); err != nil {
 		return err
 	}
 	if len(x.Complete) > 0 {
@@ -54,11 +54,11 @@ func (e *Engine) Exchange(ctx context.Context, queueName string, x Exchange, out
 	return err
 }
 
-func (x *Exchange) check(settings *queue.Settings) error {
+func (x *Exchange) check(settings *queue.Settings, now queue.Time) error {
 	if err := below("/complete", validCompletes(x.Complete)); err != nil {
 		return err
 	}
-	if err := below("/fail", validFails(x.Fail)); err != nil {
+	if err := below("/fail", validFails(x.Fail, now)); err != nil {
 		return err
 	}
 	if err := below("/extend", validExtends(x.Extend)); err != nil {

@@ -17,7 +17,7 @@ func (e *Engine) Complete(ctx context.Context, queueName string, items []queue.C
 
 // Fail reports tries that did not succeed. One result per item is appended to dst, in order.
 func (e *Engine) Fail(ctx context.Context, queueName string, items []queue.FailItem, dst []queue.Result) ([]queue.Result, error) {
-	q, err := e.checked(queueName, validFails(items))
+	q, err := e.checked(queueName, validFails(items, queue.At(e.options.Now())))
 	if err != nil {
 		return dst, err
 	}

@@ -154,8 +154,17 @@ func validCompletes(items []queue.CompleteItem) error {
 // maxRetryAfter is the longest pause a consumer may ask for: 30 days, in milliseconds.
 const maxRetryAfter = queue.Time(30 * 24 * time.Hour / time.Millisecond)
 
-func validFails(items []queue.FailItem) error {
+func validFails(items []queue.FailItem, now queue.Time) error {
 	for i := range items {
+		switch at := items[i].RetryAt; {
+		case at == 0:
+		case items[i].HasRetry:
+			return queue.Invalid(fmt.Sprintf("/items/%d/retry_at", i), "is given beside retry_after_ms; give one of them")
+		case at < 0:
+			return queue.Invalid(fmt.Sprintf("/items/%d/retry_at", i), "lies before 1970")
+		case at > now+maxRetryAfter:
+			return queue.Invalid(fmt.Sprintf("/items/%d/retry_at", i), "lies more than 30 days ahead, the longest pause that a chunk may have")
+		}
 		if after := items[i].RetryAfter; after < 0 || after > maxRetryAfter {
 			return queue.Invalid(fmt.Sprintf("/items/%d/retry_after_ms", i), "is %d; 0 to %d are allowed", after, maxRetryAfter)
 		}
@@ -166,6 +175,9 @@ func validFails(items []queue.FailItem) error {
 func validExtends(items []queue.ExtendItem) error {
 	shortest, longest := queue.Time(queue.MinReservation.Milliseconds()), queue.Time(queue.MaxReservation.Milliseconds())
 	for i := range items {
+		if n := len(items[i].Consumer); n > queue.MaxConsumerBytes {
+			return queue.Invalid(fmt.Sprintf("/items/%d/consumer", i), "has %d bytes; at most %d are allowed", n, queue.MaxConsumerBytes)
+		}
 		if timeout := items[i].Timeout; timeout != 0 && (timeout < shortest || timeout > longest) {
 			return queue.Invalid(fmt.Sprintf("/items/%d/timeout_ms", i), "is %d; %d to %d are allowed", timeout, shortest, longest)
 		}

@@ -89,7 +89,7 @@ func New(o Options) (*Catalogue, error) {
 		return nil, fmt.Errorf("plugins: %w", err)
 	}
 	limits := compile.DefaultLimits()
-	limits.Pages, limits.MemoryBytes = uint32(o.Limits.Scan.MemoryPages), o.Limits.CompileMemory
+	limits.Pages, limits.MemoryBytes, limits.CPU = uint32(o.Limits.Scan.MemoryPages), o.Limits.CompileMemory, o.Limits.CompileCPU
 	c := &Catalogue{
 		options: o, limits: o.Limits, log: o.Logger, began: o.Now(),
 		compiler: compile.New(compile.Config{Dir: dir, Command: o.Child, Limits: limits}),

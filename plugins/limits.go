@@ -18,10 +18,11 @@ type Limits struct {
 	Versions int         // of one plugin
 	Bytes    int64       // of all modules together
 
-	Instances     int    // sandboxes of one version and configuration at once
-	Uses          int    // versions and configurations open at once beside those that are active: each holds its code
-	CompileMemory uint64 // address space of a compiling child beyond what it begins with, in bytes; 0 for no limit
-	Waiting       int    // uploads that wait for the one that is checked
+	Instances     int           // sandboxes of one version and configuration at once
+	Uses          int           // versions and configurations open at once beside those that are active: each holds its code
+	CompileMemory uint64        // address space of a compiling child beyond what it begins with, in bytes; 0 for no limit
+	CompileCPU    time.Duration // processor time of a compiling child, in whole seconds, at least one
+	Waiting       int           // uploads that wait for the one that is checked
 
 	Faults         int           // within FaultWindow that open a breaker
 	FaultWindow    time.Duration //
@@ -46,7 +47,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Scan: scan.DefaultLimits(), Host: host.DefaultLimits(), Names: 1_000, Versions: 100, Bytes: 1 << 30,
-		Instances: 2, Uses: 64, Waiting: 8, CompileMemory: compile.DefaultLimits().MemoryBytes,
+		Instances: 2, Uses: 64, Waiting: 8, CompileMemory: compile.DefaultLimits().MemoryBytes, CompileCPU: compile.DefaultLimits().CPU,
 		Faults: 3, FaultWindow: time.Minute, OpenFirst: 5 * time.Second, OpenLongest: 5 * time.Minute, Quarantine: 5, QuarantineTime: time.Hour,
 		CPUShare: 0.25, CPUWindow: 10 * time.Second, Linger: 5 * time.Minute,
 		LogLines: 1_000, LogsPerSecond: 100, RecordEvery: 10_000, Records: 16, RecordBytes: 4 << 20, ShadowQueue: 64,
@@ -61,6 +62,9 @@ func (l Limits) check() error {
 		if n < 1 {
 			return errors.New("plugins: every limit must be at least 1")
 		}
+	}
+	if l.CompileCPU < time.Second {
+		return errors.New("plugins: the limit of the compiler's processor time must be at least a second")
 	}
 	for _, d := range []time.Duration{l.FaultWindow, l.OpenFirst, l.OpenLongest, l.QuarantineTime, l.CPUWindow, l.Linger} {
 		if d <= 0 {

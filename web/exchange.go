@@ -53,10 +53,17 @@ func (s *Server) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q
 	if err := in.Decode(body.b); err != nil {
 		return s.wireProblem(err, body.b, contentJSON)
 	}
+	if err := validConsumer(in.Consumer); err != nil {
+		return err
+	}
 	asked := &call.asked
 	asked.Complete = completeItems(asked.Complete[:0], in.Complete)
 	asked.Fail = failItems(asked.Fail[:0], in.Fail)
-	asked.Extend = extendItems(asked.Extend[:0], in.Extend)
+	consumer := in.Consumer
+	if len(consumer) == 0 && in.HasReserve {
+		consumer = in.Reserve.Consumer
+	}
+	asked.Extend = extendItems(asked.Extend[:0], in.Extend, consumer)
 	asked.Reserve = nil
 	wait := time.Duration(0)
 	var err error

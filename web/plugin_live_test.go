@@ -58,7 +58,7 @@ func TestDryRunOnLiveCandidates(t *testing.T) {
 }
 
 // Behaviour 1: a plugin of every language is uploaded, is ready with a report, and serves. `make plugins` builds them.
-func TestPluginsOfEveryLanguage(t *testing.T) {
+func TestPluginBehaviour01EveryLanguage(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv("QUERN_PLUGINS")
 	if dir == "" {

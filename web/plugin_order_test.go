@@ -46,7 +46,7 @@ func (f *fixture) giveBack(list []api.Reservation) {
 }
 
 // Behaviour 15: candidates that score NaN are never reserved through the branch, and are through the fallback.
-func TestNaNSkipsATenant(t *testing.T) {
+func TestPluginBehaviour15NaNSkipsATenant(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for i := range 6 {
@@ -73,7 +73,7 @@ func TestNaNSkipsATenant(t *testing.T) {
 }
 
 // Behaviour 16: infinite scores are scores, and equal ones keep the inner order.
-func TestInfiniteAndEqualScores(t *testing.T) {
+func TestPluginBehaviour16InfiniteAndEqualScores(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for _, s := range []struct {
@@ -97,7 +97,7 @@ func TestInfiniteAndEqualScores(t *testing.T) {
 }
 
 // Behaviour 18: whatever the scores, a limit around the plugin holds at every moment.
-func TestLimitAroundAPlugin(t *testing.T) {
+func TestPluginBehaviour18LimitAroundAPlugin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for tenant := range 3 {
@@ -152,7 +152,7 @@ func (f *fixture) rising(n int) {
 }
 
 // Behaviour 19: a plugin that always wants the newest lets the oldest wait for 15 others at most, in one call and over many.
-func TestExploreBoundsStarvation(t *testing.T) {
+func TestPluginBehaviour19ExploreBoundsStarvation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.rising(60)
@@ -178,7 +178,7 @@ func TestExploreBoundsStarvation(t *testing.T) {
 }
 
 // Behaviour 20: within a call nobody comes more than 255 places later than without the plugin.
-func TestWindowBoundsDisplacement(t *testing.T) {
+func TestPluginBehaviour20WindowBoundsDisplacement(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.rising(600)
@@ -199,7 +199,7 @@ func TestWindowBoundsDisplacement(t *testing.T) {
 }
 
 // Behaviour 26: a formula orders like the plugin that computes the same.
-func TestFormulaOrdersLikeThePlugin(t *testing.T) {
+func TestPluginBehaviour26FormulaOrdersLikeThePlugin(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -218,7 +218,7 @@ func TestFormulaOrdersLikeThePlugin(t *testing.T) {
 }
 
 // Behaviour 24: while a plugin keeps every core in guest code, some 20 ms per batch, the server answers whoever asks how it is.
-func TestServerAnswersWhileGuestsRun(t *testing.T) {
+func TestPluginBehaviour24ServerAnswersWhileGuestsRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.insert(`{"chunks":{"count":100000,"template":"x"}}`)

@@ -204,7 +204,7 @@ func TestHostilePluginsOverHTTP(t *testing.T) {
 
 // A plugin that never ends costs its own branch only: the same call hands out chunks by the fallback, three times, and then it is not
 // asked any more.
-func TestEndlessPluginFallsBack(t *testing.T) {
+func TestPluginBehaviour10EndlessPluginFallsBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for i := range 5 {

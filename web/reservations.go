@@ -247,7 +247,10 @@ func (s *Server) extend(c echo.Context) error {
 		if err := call.extend.Decode(body); err != nil {
 			return nil, s.wireProblem(err, body, contentJSON)
 		}
-		items := extendItems(call.extendItems[:0], call.extend.Items)
+		if err := validConsumer(call.extend.Consumer); err != nil {
+			return nil, err
+		}
+		items := extendItems(call.extendItems[:0], call.extend.Items, call.extend.Consumer)
 		call.extendItems = items
 		return s.engine.Extend(c.Request().Context(), queueName, items, call.results[:0])
 	})
@@ -283,17 +286,26 @@ func failItems(dst []queue.FailItem, in []wire.FailItem) []queue.FailItem {
 	for i := range in {
 		dst = append(dst, queue.FailItem{
 			Token: tokenOf(in[i].Token), Error: string(clipText(in[i].Error, queue.MaxErrorBytes)), Fatal: in[i].Fatal,
-			HasRetry: in[i].HasRetryAfter, RetryAfter: queue.Time(in[i].RetryAfterMS),
+			HasRetry: in[i].HasRetryAfter, RetryAfter: queue.Time(in[i].RetryAfterMS), RetryAt: queue.Time(in[i].RetryAt),
 		})
 	}
 	return dst
 }
 
-func extendItems(dst []queue.ExtendItem, in []wire.ExtendItem) []queue.ExtendItem {
+func extendItems(dst []queue.ExtendItem, in []wire.ExtendItem, consumer []byte) []queue.ExtendItem {
+	name := string(consumer)
 	for i := range in {
-		dst = append(dst, queue.ExtendItem{Token: tokenOf(in[i].Token), Timeout: queue.Time(in[i].TimeoutMS)})
+		dst = append(dst, queue.ExtendItem{Token: tokenOf(in[i].Token), Timeout: queue.Time(in[i].TimeoutMS), Consumer: name})
 	}
 	return dst
+}
+
+// validConsumer is for the name that stands beside items.
+func validConsumer(name []byte) error {
+	if len(name) > queue.MaxConsumerBytes {
+		return queue.Invalid("/consumer", "has %d bytes; at most %d are allowed", len(name), queue.MaxConsumerBytes)
+	}
+	return nil
 }
 
 func releaseItems(dst []queue.ReleaseItem, in []wire.ReleaseItem) []queue.ReleaseItem {

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/plugins"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -32,6 +33,7 @@ type shop struct {
 	ahead   atomic.Int64 // by how much the clock is put forward
 	draws   atomic.Uint64
 	stop    func()
+	staged  func(*shop, *prometheus.Registry) *plugins.Catalogue // makes the plugins of each server; nil: it has none
 }
 
 // now is what the server's clock says.
@@ -46,7 +48,10 @@ func (s *shop) now() time.Time {
 func newShop(t testing.TB) *shop { return newShopAt(t, time.Time{}) }
 
 // newShopAt has a clock that stands at a time and moves when the test says so, unless the time is zero.
-func newShopAt(t testing.TB, base time.Time) *shop {
+func newShopAt(t testing.TB, base time.Time) *shop { return newShopWith(t, base, nil) }
+
+// newShopWith is newShopAt with plugins.
+func newShopWith(t testing.TB, base time.Time, staged func(*shop, *prometheus.Registry) *plugins.Catalogue) *shop {
 	t.Helper()
 	seed := rand.Uint64()
 	t.Cleanup(func() {
@@ -56,7 +61,7 @@ func newShopAt(t testing.TB, base time.Time) *shop {
 	})
 	transport := &http.Transport{MaxIdleConnsPerHost: 2000}
 	t.Cleanup(transport.CloseIdleConnections)
-	s := &shop{TB: t, dir: t.TempDir(), client: &http.Client{Transport: transport}, base: base}
+	s := &shop{TB: t, dir: t.TempDir(), client: &http.Client{Transport: transport}, base: base, staged: staged}
 	s.draws.Store(seed)
 	s.start()
 	t.Cleanup(func() { s.stop() })
@@ -68,14 +73,26 @@ func (s *shop) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	next := func() uint64 { return s.draws.Add(0x9e3779b97f4a7c15) }
 	registry, logger := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
-	e, err := engine.Open(ctx, engine.Options{Dir: s.dir, Now: s.now, Seed: next, Registerer: registry, BallastBytes: -1})
+	engineOptions := engine.Options{Dir: s.dir, Now: s.now, Seed: next, Registerer: registry, BallastBytes: -1}
+	options := Options{
+		Now: s.now, Wall: time.Now, Seed: next, Logger: logger, Registerer: registry, Gatherer: registry, Version: api.Version{Version: "0.0.0-test", Go: "go"},
+	}
+	var held *plugins.Catalogue
+	if s.staged != nil {
+		held = s.staged(s, registry)
+		engineOptions.Scorers, options.Plugins = held, held
+	}
+	e, err := engine.Open(ctx, engineOptions)
 	if err != nil {
 		cancel()
 		s.Fatal(err)
 	}
-	server, err := New(Options{
-		Engine: e, Now: s.now, Wall: time.Now, Seed: next, Logger: logger, Registerer: registry, Gatherer: registry, Version: api.Version{Version: "0.0.0-test", Go: "go"},
-	})
+	closePlugins := func() {}
+	if held != nil {
+		closePlugins = openPlugins(s, held, e)
+	}
+	options.Engine = e
+	server, err := New(options)
 	if err != nil {
 		cancel()
 		s.Fatal(err)
@@ -97,6 +114,7 @@ func (s *shop) start() {
 				s.Errorf("stop: %v", err)
 			}
 		}
+		closePlugins()
 		if err := e.Close(); err != nil {
 			s.Errorf("close: %v", err)
 		}

@@ -100,7 +100,7 @@ func (b *besieged) use(module []byte, name string) {
 
 // Behaviours 10 and 11: a plugin that loops for ever, recurses for ever, calls exponentially, or fills memory for ever costs its own branch
 // only. The same call is answered by what follows, in its order; three times, and then the plugin is not asked. Nothing of it stays in memory.
-func TestEndlessPlugins(t *testing.T) {
+func TestPluginBehaviour11EndlessPlugins(t *testing.T) {
 	t.Parallel()
 	b := besiege(t)
 	b.submit(1000, "{index}")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -41,6 +42,8 @@ func (a *app) workCommand() *cobra.Command {
 			"What it prints is the chunk's output. Exit code 0 completes the chunk. Any other fails this try, with the last line of stderr as\n" +
 			"the reason; 100 says that no further try will help. The reservation is extended while the command runs; when it is lost all the\n" +
 			"same (the submission was cancelled, say) the command is killed.\n\n" +
+			"It is attached to the server: when it dies, its chunks are offered again after the queue's consumer_grace_ms, and 'quern consumers drain'\n" +
+			"ends it as a signal does.\n\n" +
 			"SIGTERM or SIGINT lets the running commands finish and gives back the rest; a second one kills them.",
 		Example: "  quern work --concurrency 4 -- sha256sum {}\n" +
 			"  quern work --strategy 'OrElse(SelectOnly(\"mode\", \"preview\", Random), OldestFirst)' --until-empty -- ./render",
@@ -58,7 +61,7 @@ func (a *app) workCommand() *cobra.Command {
 	f.SetInterspersed(false)
 	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "commands that run at once, 1 to 1000")
 	f.StringVar(&o.strategy, "strategy", "Random", "which chunks, and in what order")
-	f.StringVar(&o.consumer, "consumer", defaultConsumer(), "name of this consumer")
+	f.StringVar(&o.consumer, "consumer", "", "name of this consumer, its alone (default: the host, the process id and something random)")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "how soon the chunks of this process come back when it dies, 100ms to 24h; it is extended while commands run")
 	f.DurationVar(&o.killAfter, "kill-after", 0, "kill a command that runs longer than this, and fail the try (0: never)")
 	f.Int64VarP(&o.count, "count", "n", 0, "end after so many chunks (0: go on)")
@@ -88,6 +91,10 @@ func (o *workOptions) check() error {
 func (a *app) work(ctx context.Context, o workOptions, args []string) error {
 	if err := o.check(); err != nil {
 		return err
+	}
+	if o.consumer == "" {
+		o.consumer = defaultConsumer()
+		o.consumer = o.consumer[:min(len(o.consumer), queue.MaxConsumerBytes-7)] + "-" + strings.ToLower(rand.Text()[:6])
 	}
 	bar := a.newProgress("chunks", -1, time.Now)
 	command, err := newCommand(args, o.killAfter, a.env(), bar)

@@ -152,12 +152,15 @@ type FailItem struct {
 	Fatal      bool // no further try
 	HasRetry   bool // RetryAfter is the consumer's own wish; otherwise the queue's back-off decides
 	RetryAfter Time // milliseconds from now
+	RetryAt    Time // instead of RetryAfter, when it is not 0: the moment
 }
 
-// ExtendItem asks for a new deadline, Timeout milliseconds from now (0: the queue's default).
+// ExtendItem asks for a new deadline, Timeout milliseconds from now (0: the queue's default). Consumer is who holds the chunk from
+// now on if nobody did, as after a restart; "": nobody knows.
 type ExtendItem struct {
-	Token   Token
-	Timeout Time
+	Token    Token
+	Timeout  Time
+	Consumer string
 }
 
 // ReleaseItem gives a chunk back unworked; no attempt is counted.

@@ -69,6 +69,8 @@ func (m *machine) failed(r *record, item *queue.FailItem, now queue.Time) {
 	case item.Fatal || op.Attempts >= m.maxAttempts(r):
 		m.exhausted(r, op, now)
 		return
+	case item.RetryAt != 0:
+		op.NotBefore = item.RetryAt
 	case item.HasRetry:
 		op.NotBefore = now + item.RetryAfter
 	default:
@@ -154,7 +156,7 @@ func (m *machine) extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 			slot = m.holds.Add(&r.holds, reserver.Hold{
 				Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.seq, Index: t.Index, Attempt: r.attempt(t.Index), Counted: true,
 				Reserved: now, Deadline: now,
-			}, "")
+			}, items[i].Consumer)
 			s = holder
 		}
 		if s != holder || m.holds.At(slot).State == reserver.Expiring {

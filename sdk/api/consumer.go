@@ -72,5 +72,13 @@ type RevokedEvent struct {
 // Revoked is one of them: what is done under its token does not count any more.
 type Revoked struct {
 	Token  string `json:"token"`
-	Reason string `json:"reason"` // submission_ended, expired, operator or rule
+	Reason string `json:"reason"` // one of the reasons below
 }
+
+// The reasons of a Revoked.
+const (
+	RevokedEnded    = "submission_ended" // the submission ended
+	RevokedExpired  = "expired"          // the deadline passed
+	RevokedOperator = "operator"         // an operator took it
+	RevokedRule     = "rule"             // a rule did
+)

@@ -33,6 +33,8 @@ const (
 	CodeUnknownSchedule   = "unknown_schedule"
 	CodeUnknownDeadLetter = "unknown_dead_letter"
 	CodeUnknownBulk       = "unknown_bulk_operation"
+	CodeUnknownConsumer   = "unknown_consumer"
+	CodeQueueDraining     = "queue_draining"
 	CodeConflict          = "conflict"
 	CodeIdempotencyReuse  = "idempotency_key_reused"
 	CodeTooLarge          = "too_large"

@@ -55,12 +55,14 @@ type CompleteItem struct {
 	Output Bytes  `json:"output,omitzero"`
 }
 
-// FailItem says that a try did not succeed. Fatal: no further try. RetryAfterMS nil: the queue's back-off decides.
+// FailItem says that a try did not succeed. Fatal: no further try. The chunk is offered again after RetryAfterMS or at RetryAt, one
+// of them; without both the queue's back-off decides.
 type FailItem struct {
 	Token        string `json:"token"`
 	Error        string `json:"error,omitempty"` // the server keeps the first 1,000 bytes
 	Fatal        bool   `json:"fatal,omitempty"`
 	RetryAfterMS *int64 `json:"retry_after_ms,omitempty"`
+	RetryAt      Time   `json:"retry_at,omitzero"` // at most 30 days ahead; what has passed is at once
 }
 
 // ExtendItem asks for a deadline TimeoutMS from now; 0 is the queue's default.
@@ -84,9 +86,11 @@ type FailRequest struct {
 	Items []FailItem `json:"items" maxItems:"10000"`
 }
 
-// ExtendRequest is the body of .../reservations/extend.
+// ExtendRequest is the body of .../reservations/extend. Consumer is in whose name chunks are held again that the server forgot
+// at a restart.
 type ExtendRequest struct {
-	Items []ExtendItem `json:"items" maxItems:"10000"`
+	Items    []ExtendItem `json:"items" maxItems:"10000"`
+	Consumer string       `json:"consumer,omitempty"`
 }
 
 // ReleaseRequest is the body of .../reservations/release.
@@ -117,12 +121,14 @@ type ResultsResponse struct {
 	Results []Result `json:"results"`
 }
 
-// ExchangeRequest is the body of .../reservations/exchange: finished first, committed, then reserved.
+// ExchangeRequest is the body of .../reservations/exchange: finished first, committed, then reserved. Consumer is for Extend, as in
+// ExtendRequest; without it that of Reserve counts.
 type ExchangeRequest struct {
 	Complete []CompleteItem  `json:"complete,omitempty" maxItems:"10000"`
 	Fail     []FailItem      `json:"fail,omitempty" maxItems:"10000"`
 	Extend   []ExtendItem    `json:"extend,omitempty" maxItems:"10000"`
 	Reserve  *ReserveRequest `json:"reserve,omitempty"`
+	Consumer string          `json:"consumer,omitempty"`
 }
 
 // ExchangeResponse is the answer of an exchange; every list is present, empty for what was not asked.

@@ -153,6 +153,9 @@ func (n *call) fill(w *worker) {
 		}
 		n.request.Fail = append(n.request.Fail, item)
 	}
+	if len(n.extends) > 0 {
+		n.request.Consumer = []byte(w.o.Consumer)
+	}
 	for _, h := range n.extends {
 		n.request.Extend = append(n.request.Extend, wire.ExtendItem{Token: h.token, TimeoutMS: w.o.Timeout.Milliseconds()})
 	}

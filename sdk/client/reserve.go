@@ -94,7 +94,8 @@ func (c *Client) Fail(ctx context.Context, queue string, items []api.FailItem) (
 	return c.finish(ctx, "fail", queue, len(items), &wire.FailRequest{Items: fails(items)})
 }
 
-// Extend asks for new deadlines: one result per item, in order.
+// Extend asks for new deadlines: one result per item, in order. Chunks that the server forgot at a restart are held again, but in
+// nobody's name; see Exchange, which says whose they are.
 func (c *Client) Extend(ctx context.Context, queue string, items []api.ExtendItem) ([]api.Result, error) {
 	return c.finish(ctx, "extend", queue, len(items), &wire.ExtendRequest{Items: extends(items)})
 }
@@ -110,7 +111,7 @@ func (c *Client) Release(ctx context.Context, queue string, items []api.ReleaseI
 
 // Exchange finishes, extends and reserves in one call, in this order: what it completes is durable before it reserves.
 func (c *Client) Exchange(ctx context.Context, queue string, x *api.ExchangeRequest) (*api.ExchangeResponse, error) {
-	request := &wire.ExchangeRequest{Complete: completes(x.Complete), Fail: fails(x.Fail), Extend: extends(x.Extend)}
+	request := &wire.ExchangeRequest{Complete: completes(x.Complete), Fail: fails(x.Fail), Extend: extends(x.Extend), Consumer: []byte(x.Consumer)}
 	if x.Reserve != nil {
 		request.HasReserve = true
 		request.Reserve.FromReserve(x.Reserve)
@@ -164,6 +165,9 @@ func fails(items []api.FailItem) []wire.FailItem {
 		out[i] = wire.FailItem{Token: []byte(item.Token), Error: []byte(item.Error), Fatal: item.Fatal}
 		if item.RetryAfterMS != nil {
 			out[i].HasRetryAfter, out[i].RetryAfterMS = true, *item.RetryAfterMS
+		}
+		if !item.RetryAt.IsZero() {
+			out[i].RetryAt = item.RetryAt.UnixMilli()
 		}
 	}
 	return out

@@ -15,7 +15,7 @@ import (
 type WorkOptions struct {
 	Queue       string        // "" is "default"
 	Strategy    string        // in text form, or as a JSON tree when it begins with '{'; "" is Random
-	Consumer    string        // name of this consumer; "" is the host's name with something random
+	Consumer    string        // name of this consumer, its alone; "" is the host's name with something random
 	Context     api.Meta      // what plugins may know of this consumer
 	Concurrency int           // handlers that run at once; 0 is 1
 	Prefetch    int           // chunks reserved ahead, beyond those that handlers work on; 0 is as many as Concurrency, negative is none
@@ -23,8 +23,12 @@ type WorkOptions struct {
 	Wait        time.Duration // how long the server is asked to wait for work, at most a minute; 0 is 20 s
 	Grace       time.Duration // how long handlers may go on after the end of Work's context before theirs ends too; 0 is without limit
 
+	// NoAttach keeps Work from attaching to the server. Then the server does not notice when this process dies, and what it held
+	// comes back only after Timeout; and revoked chunks are noticed only when they are extended.
+	NoAttach bool
+
 	// OnError hears what Work goes on after: calls that failed and are made again, results that did not count
-	// (*ChunkError), handlers that panicked. It is called by one goroutine at a time and must return soon. Nil ignores them.
+	// (*ChunkError), handlers that panicked; and ErrDrained. It is called by one goroutine at a time and must return soon. Nil ignores them.
 	OnError func(error)
 }
 
@@ -43,7 +47,7 @@ type Chunk struct {
 }
 
 // Handler does the work of one chunk. A nil error completes the chunk with the output (nil: without one). Any other error
-// fails this try; see Permanent and RetryAfter. ctx ends, with the cause ErrLost, when the reservation was lost, and with
+// fails this try; see Permanent and RetryAfter. ctx ends, with the cause ErrLost, when the reservation was lost or revoked, and with
 // ErrDraining when the grace period is over; what the handler then returns does not count, and in the second case the
 // chunk is given back without counting an attempt.
 type Handler func(ctx context.Context, chunk *Chunk) (output []byte, err error)
@@ -62,7 +66,8 @@ func (e *ChunkError) Error() string {
 // Work reserves chunks and hands them to handlers until ctx ends; then it lets the running handlers finish, gives back
 // what it had reserved ahead, reports the last results and returns nil. It returns an error when the server refuses its
 // calls for good (an unknown queue, a wrong strategy), after the same drain, or when results could not be delivered in the
-// end. Servers that are away are waited for.
+// end. Servers that are away are waited for. Meanwhile Work is attached to the server: when this process dies, what it held is
+// offered again after the queue's consumer grace, and an operator can drain it (see ErrDrained).
 func (c *Client) Work(ctx context.Context, o WorkOptions, handler Handler) error {
 	if err := c.fillOptions(&o); err != nil {
 		return err

@@ -31,6 +31,8 @@ type worker struct {
 	extends  []*held            // to be extended
 	releases []*held            // to be given back
 
+	attached attaching
+
 	calling     int  // 1 while a call is under way
 	asked       int  // chunks that the call under way may bring
 	polling     int  // chunks that the poll under way may bring; 0: none
@@ -75,6 +77,10 @@ func newWorker(ctx context.Context, c *Client, o WorkOptions, strategy []byte, h
 // run is the loop: it waits for something to happen and then starts what has become possible.
 func (w *worker) run(ctx context.Context) error {
 	defer w.stopPoll()
+	if !w.o.NoAttach {
+		w.attach()
+		defer w.detach()
+	}
 	for range w.o.Concurrency {
 		go w.handle()
 	}
@@ -95,6 +101,8 @@ func (w *worker) run(ctx context.Context) error {
 			w.called(call)
 		case p := <-w.polls:
 			w.polled(p)
+		case e := <-w.attached.events:
+			w.heard(e)
 		case <-ticker.C:
 			w.tick()
 		case <-ended:
@@ -229,6 +237,9 @@ func (w *worker) release(h *held) {
 // accept takes new reservations; after the beginning of the drain they go back at once.
 func (w *worker) accept(r *wire.ReserveResponse) {
 	var metas metaReader
+	if r.Reason == api.ReasonDraining {
+		w.leave()
+	}
 	for i := range r.Reservations {
 		h, err := newHeld(w.base, &r.Reservations[i], &metas)
 		if err != nil {

@@ -52,7 +52,11 @@ func (r *FailRequest) Append(dst []byte) []byte {
 
 // Append appends the body of an extend.
 func (r *ExtendRequest) Append(dst []byte) []byte {
-	return append(appendExtends(append(dst, `{"items":`...), r.Items), '}')
+	dst = appendExtends(append(dst, `{"items":`...), r.Items)
+	if len(r.Consumer) > 0 {
+		dst = AppendString(append(dst, `,"consumer":`...), r.Consumer)
+	}
+	return append(dst, '}')
 }
 
 // Append appends the body of a release.
@@ -79,6 +83,9 @@ func (r *ExchangeRequest) Append(dst []byte) []byte {
 	}
 	if r.HasReserve {
 		dst = r.Reserve.Append(member(dst, &first, "reserve"))
+	}
+	if len(r.Consumer) > 0 {
+		dst = AppendString(member(dst, &first, "consumer"), r.Consumer)
 	}
 	return append(dst, '}')
 }
@@ -109,6 +116,7 @@ func appendFails(dst []byte, items []FailItem) []byte {
 		if item.HasRetryAfter {
 			dst = strconv.AppendInt(append(dst, `,"retry_after_ms":`...), item.RetryAfterMS, 10)
 		}
+		dst = appendMoment(dst, `,"retry_at":`, item.RetryAt)
 		dst = append(dst, '}')
 	}
 	return append(dst, ']')

@@ -33,8 +33,28 @@ func (r *FailRequest) Decode(data []byte) error {
 // Decode reads the body of an extend.
 func (r *ExtendRequest) Decode(data []byte) error {
 	s := r.scan.begin(data)
-	r.Items = r.Items[:0]
-	decodeItems(s, &r.Items, (*scanner).extendItem)
+	r.Items, r.Consumer = r.Items[:0], nil
+	var seen fields
+	s.open('{', api.ObjectDetail)
+	for {
+		name, ok := s.field()
+		if !ok {
+			break
+		}
+		switch string(name) {
+		case "items":
+			if s.fresh(&seen, 0) {
+				array(s, &r.Items, (*scanner).extendItem)
+			}
+		case "consumer":
+			if s.fresh(&seen, 1) {
+				r.Consumer = s.str()
+			}
+		default:
+			s.unknown()
+		}
+	}
+	s.require(seen, 0, "items")
 	return s.finish()
 }
 
@@ -50,7 +70,7 @@ func (r *ReleaseRequest) Decode(data []byte) error {
 func (r *ExchangeRequest) Decode(data []byte) error {
 	s := r.scan.begin(data)
 	r.Complete, r.Fail, r.Extend = r.Complete[:0], r.Fail[:0], r.Extend[:0]
-	r.HasReserve = false
+	r.HasReserve, r.Consumer = false, nil
 	var seen fields
 	s.open('{', api.ObjectDetail)
 	for {
@@ -75,6 +95,10 @@ func (r *ExchangeRequest) Decode(data []byte) error {
 			if s.fresh(&seen, 3) {
 				r.HasReserve = true
 				s.reserve(&r.Reserve)
+			}
+		case "consumer":
+			if s.fresh(&seen, 4) {
+				r.Consumer = s.str()
 			}
 		default:
 			s.unknown()
@@ -165,6 +189,10 @@ func (s *scanner) failItem(item *FailItem) {
 			if s.fresh(&seen, 3) {
 				item.HasRetryAfter = true
 				item.RetryAfterMS = s.int(int64Detail)
+			}
+		case "retry_at":
+			if s.fresh(&seen, 4) {
+				item.RetryAt = s.time()
 			}
 		default:
 			s.unknown()

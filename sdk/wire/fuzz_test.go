@@ -50,6 +50,20 @@ func FuzzExchange(f *testing.F) {
 	})
 }
 
+func FuzzExtend(f *testing.F) {
+	seed(f, []string{
+		`{"items":[]}`, `{"items":[{"token":"a","timeout_ms":5}],"consumer":"host-1"}`, `{"consumer":"x"}`, `{"items":[],"consumer":null}`, `{"items":[],"consumer":7}`, `{"items":[],"items":[]}`,
+	})
+	var reused ExtendRequest
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var want api.ExtendRequest
+		if !sameError(t, data, reused.Decode(data), Decode(data, &want)) {
+			return
+		}
+		compareExchange(t, data, &ExchangeRequest{Extend: reused.Items, Consumer: reused.Consumer}, &api.ExchangeRequest{Extend: want.Items, Consumer: want.Consumer})
+	})
+}
+
 func FuzzInsert(f *testing.F) {
 	seed(f, insertSeeds)
 	var reused InsertRequest
@@ -205,13 +219,13 @@ func compareCompletes(t *testing.T, data []byte, got []CompleteItem, want []api.
 func compareExchange(t *testing.T, data []byte, got *ExchangeRequest, want *api.ExchangeRequest) {
 	t.Helper()
 	compareCompletes(t, data, got.Complete, want.Complete)
-	if len(got.Fail) != len(want.Fail) || len(got.Extend) != len(want.Extend) || got.HasReserve != (want.Reserve != nil) {
+	if len(got.Fail) != len(want.Fail) || len(got.Extend) != len(want.Extend) || string(got.Consumer) != want.Consumer || got.HasReserve != (want.Reserve != nil) {
 		t.Fatalf("got %+v\nwant %+v\ndocument: %q", got, want, data)
 	}
 	for i, item := range got.Fail {
 		w := want.Fail[i]
 		if string(item.Token) != w.Token || string(item.Error) != w.Error || item.Fatal != w.Fatal ||
-			item.HasRetryAfter != (w.RetryAfterMS != nil) || item.HasRetryAfter && item.RetryAfterMS != *w.RetryAfterMS {
+			item.RetryAt != milliseconds(w.RetryAt) || item.HasRetryAfter != (w.RetryAfterMS != nil) || item.HasRetryAfter && item.RetryAfterMS != *w.RetryAfterMS {
 			t.Fatalf("fail %d: got %+v, want %+v\ndocument: %q", i, item, w, data)
 		}
 	}

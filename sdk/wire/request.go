@@ -58,6 +58,7 @@ type FailItem struct {
 	Fatal         bool
 	HasRetryAfter bool
 	RetryAfterMS  int64
+	RetryAt       int64 // milliseconds since the epoch; 0: none
 }
 
 // ExtendItem is one item of an extend.
@@ -85,7 +86,8 @@ type FailRequest struct {
 
 // ExtendRequest is the body of an extend.
 type ExtendRequest struct {
-	Items []ExtendItem
+	Items    []ExtendItem
+	Consumer []byte // in whose name forgotten chunks are held again
 
 	scan scanner
 }
@@ -104,6 +106,7 @@ type ExchangeRequest struct {
 	Extend     []ExtendItem
 	HasReserve bool
 	Reserve    ReserveRequest
+	Consumer   []byte // as in ExtendRequest; empty: that of Reserve
 
 	scan scanner // here rather than on the stack, where it does not stay: its readers of items are called indirectly
 }

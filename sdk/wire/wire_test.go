@@ -132,7 +132,8 @@ func TestRequestsGoAcross(t *testing.T) {
 	retry := int64(0)
 	want := api.ExchangeRequest{
 		Complete: []api.CompleteItem{{Token: "t1", Output: api.Bytes("a\xff")}, {Token: "t2"}, {Token: "t3", Output: api.Bytes{}}},
-		Fail:     []api.FailItem{{Token: "f", Error: "it \"broke\"", Fatal: true, RetryAfterMS: &retry}, {Token: "g"}},
+		Fail:     []api.FailItem{{Token: "f", Error: "it \"broke\"", Fatal: true, RetryAfterMS: &retry}, {Token: "g", RetryAt: api.At(time.UnixMilli(1_900_000_000_001))}},
+		Consumer: "host-1",
 		Extend:   []api.ExtendItem{{Token: "e", TimeoutMS: 5000}},
 		Reserve:  &api.ReserveRequest{Max: 3, Strategy: json.RawMessage(`"OldestFirst"`), Consumer: "c", WaitMS: 1, TimeoutMS: 2, Context: api.Meta{"z": api.Int(-3), "m": api.Text("x")}},
 	}
@@ -142,7 +143,11 @@ func TestRequestsGoAcross(t *testing.T) {
 	}
 	for _, item := range want.Fail {
 		request.Fail = append(request.Fail, FailItem{Token: []byte(item.Token), Error: []byte(item.Error), Fatal: item.Fatal, HasRetryAfter: item.RetryAfterMS != nil})
+		if !item.RetryAt.IsZero() {
+			request.Fail[len(request.Fail)-1].RetryAt = item.RetryAt.UnixMilli()
+		}
 	}
+	request.Consumer = []byte("host-1")
 	request.Extend = []ExtendItem{{Token: []byte("e"), TimeoutMS: 5000}}
 	request.Reserve.FromReserve(want.Reserve)
 	data := request.Append(nil)

@@ -19,6 +19,12 @@ func NotDry() []byte { return Code(0x20, 0, 0x28, 2, headerFlags, 0x41, 1, 0x71,
 // NegativeSeed holds in batches whose seed has its highest bit set: tests choose it batch by batch.
 func NegativeSeed() []byte { return Code(0x20, 0, 0x29, 3, headerSeed, 0x42, 0, 0x53) }
 
+// FirstBelowZero holds in batches whose first row is below zero in the first column: tests choose it by what is first in line.
+func FirstBelowZero() []byte { return Code(column(0), ConstF64(0), 0x63) }
+
+// Both holds where two conditions do.
+func Both(one, other []byte) []byte { return Code(one, other, 0x71) }
+
 // Endless is a loop without end, to be bad with.
 func Endless() []byte { return Code(0x03, Empty, 0x0c, 0, End) }
 
@@ -29,6 +35,9 @@ const (
 
 // Recursion calls quern_score again, to be bad with.
 func Recursion() []byte { return Code(0x20, 0, 0x10, 2, 0x1a) }
+
+// ReturnAtOnce writes no score and says that all is well, to be bad with.
+func ReturnAtOnce() []byte { return Code(0x41, 0, 0x0f) }
 
 // FillLoop grows the memory to 201 pages and fills it again and again, to be bad with.
 func FillLoop() []byte {

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// consumersCommand is the parent of the commands on consumers.
+func (a *app) consumersCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "consumers", Short: "List consumers and what they hold, drain them, take their work back", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(a.consumersListCommand(), a.consumersShowCommand(),
+		a.consumersOrderCommand("drain", "Tell a consumer to finish what it holds and leave", (*client.Client).DrainConsumer),
+		a.consumersOrderCommand("quiet", "Keep new work from a consumer, which stays", (*client.Client).QuietConsumer),
+		a.consumersOrderCommand("resume", "Take drain or quiet back", (*client.Client).ResumeConsumer),
+		a.consumersReleaseCommand())
+	return c
+}
+
+func (a *app) consumersListCommand() *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use: "list", Short: "List the consumers that are attached, hold something or have an order", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			var all []api.Consumer
+			for x, err := range c.Consumers(cmd.Context(), a.queueName()) {
+				if err != nil {
+					return err
+				}
+				if all = append(all, x); len(all) == limit {
+					break
+				}
+			}
+			return printList(a, all, []string{"CONSUMER", "STATE", "ORDER", "RESERVED", "OVERDUE", "OLDEST", "SINCE", "SEEN"}, func(x api.Consumer) []string {
+				return []string{x.Consumer, x.State, orderOf(&x), number(x.Reserved), number(x.Overdue), moment(x.OldestReservedAt), moment(x.AttachedSince), moment(x.LastSeenAt)}
+			})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	c.Flags().IntVarP(&limit, "limit", "n", 1000, "at most so many")
+	return c
+}
+
+// orderOf is what an operator told a consumer, in a word.
+func orderOf(x *api.Consumer) string {
+	switch {
+	case x.Draining:
+		return "drain"
+	case x.Quiet:
+		return "quiet"
+	}
+	return ""
+}
+
+func (a *app) consumersShowCommand() *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use: "show CONSUMER", Short: "Show a consumer and what it holds, the oldest reservation first", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := a.readConsumer(cmd.Context(), args[0], limit)
+			if err != nil {
+				return err
+			}
+			if a.format != formatTable {
+				return printOne(a, *d, func(api.ConsumerDetail) [][2]string { return nil })
+			}
+			if err := printOne(a, d.Consumer, consumerFields); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.out)
+			return printList(a, d.Items, []string{"CHUNK", "ATTEMPT", "SINCE", "DEADLINE", "META"}, func(h api.HeldChunk) []string {
+				return []string{h.Submission + "/" + number(h.Index), number(h.Attempt), moment(h.ReservedAt), moment(h.Deadline), metaLine(h.Meta)}
+			})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most so many chunks")
+	return c
+}
+
+// readConsumer reads a consumer with at most limit of the chunks that it holds.
+func (a *app) readConsumer(ctx context.Context, name string, limit int) (*api.ConsumerDetail, error) {
+	c, err := a.client()
+	if err != nil {
+		return nil, err
+	}
+	const page = 1000
+	d, err := c.Consumer(ctx, a.queueName(), name, "", min(max(limit, 1), page))
+	for err == nil && d.Next != "" && len(d.Items) < limit {
+		var more *api.ConsumerDetail
+		if more, err = c.Consumer(ctx, a.queueName(), name, d.Next, min(limit-len(d.Items), page)); err == nil {
+			d.Items, d.Next = append(d.Items, more.Items...), more.Next
+		}
+	}
+	return d, err
+}
+
+func consumerFields(x api.Consumer) [][2]string {
+	fields := [][2]string{{"consumer", x.Consumer}, {"state", x.State}}
+	for _, f := range [][2]string{
+		{"order", orderOf(&x)}, {"attached since", moment(x.AttachedSince)}, {"away since", moment(x.AwaySince)}, {"lost at", moment(x.LostAt)},
+		{"last seen", moment(x.LastSeenAt)}, {"oldest reservation", moment(x.OldestReservedAt)},
+	} {
+		if f[1] != "" {
+			fields = append(fields, f)
+		}
+	}
+	return append(fields, [2]string{"reserved", number(x.Reserved)}, [2]string{"overdue", number(x.Overdue)})
+}
+
+// consumersOrderCommand is one of drain, quiet and resume.
+func (a *app) consumersOrderCommand(verb, short string, order func(*client.Client, context.Context, string, string) (*api.Consumer, error)) *cobra.Command {
+	c := &cobra.Command{
+		Use: verb + " CONSUMER...", Short: short, Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			for _, name := range args {
+				x, err := order(c, cmd.Context(), a.queueName(), name)
+				if err != nil {
+					return err
+				}
+				if err := printOne(a, *x, consumerFields); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func (a *app) consumersReleaseCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "release CONSUMER...", Short: "Take from a consumer what it holds, with no try counted; it may get other chunks", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			for _, name := range args {
+				n, err := c.ReleaseConsumer(cmd.Context(), a.queueName(), name)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.out, "%s: %d chunks released\n", name, n)
+			}
+			return nil
+		},
+	}
+	a.queueFlags(c)
+	return c
+}

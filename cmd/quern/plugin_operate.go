@@ -1,0 +1,305 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// settingsFlags are the settings of a plugin as the command line has them.
+type settingsFlags struct {
+	hold, logLevel, ifMatch string
+	cpuShare                float64
+	recordEvery             int
+}
+
+// logLevels are the levels of a plugin's lines by name; the index is the number on the wire.
+func logLevels() []string { return []string{"debug", "info", "warn", "error"} }
+
+func (a *app) pluginSettingsCommand() *cobra.Command {
+	var f settingsFlags
+	c := &cobra.Command{
+		Use: "settings NAME", Short: "Show or change what an operator may set for a plugin", Args: cobra.ExactArgs(1),
+		Long: "Show or change what an operator may set for a plugin: what is not named keeps its value. 0 brings --cpu-share and --record-every back\n" +
+			"to what the server has for all.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			change, err := f.change(cmd)
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			p, err := c.Plugin(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if change == nil {
+				return printOne(a, p.Settings, settingsFields)
+			}
+			// The server replaces all settings at once: what was read may not have been changed by another meanwhile.
+			when := client.Condition{ETag: p.ETag}
+			if cmd.Flags().Changed("if-match") {
+				when.ETag = f.ifMatch
+			}
+			change(&p.Settings)
+			if p, err = c.PutPluginSettings(cmd.Context(), args[0], p.Settings, when); err != nil {
+				return err
+			}
+			return printOne(a, p.Settings, settingsFields)
+		},
+	}
+	c.Flags().StringVar(&f.hold, "hold", "", "open: take it out of use; closed: use it whatever happens; auto: as its breaker says")
+	c.Flags().Float64Var(&f.cpuShare, "cpu-share", 0, "processor time that it may use, as a share of one core")
+	c.Flags().IntVar(&f.recordEvery, "record-every", 0, "record one of so many batches")
+	c.Flags().StringVar(&f.logLevel, "log-level", "", "drop lines below it: debug, info, warn, error")
+	c.Flags().StringVar(&f.ifMatch, "if-match", "", "change only the plugin at this etag")
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+// change is what the flags that were given do to settings; nil when there was none. The server checks numbers.
+func (f *settingsFlags) change(cmd *cobra.Command) (func(*api.PluginSettings), error) {
+	given := cmd.Flags().Changed
+	level := slices.Index(logLevels(), f.logLevel)
+	switch {
+	case given("hold") && !slices.Contains([]string{"open", "closed", "auto"}, f.hold):
+		return nil, usageError{fmt.Errorf("--hold is %q; it must be open, closed or auto", f.hold)}
+	case given("log-level") && level < 0:
+		return nil, usageError{fmt.Errorf("--log-level is %q; it must be debug, info, warn or error", f.logLevel)}
+	case !given("hold") && !given("cpu-share") && !given("record-every") && !given("log-level"):
+		if given("if-match") {
+			return nil, usageError{errors.New("--if-match without a setting changes nothing; name one")}
+		}
+		return nil, nil
+	}
+	return func(s *api.PluginSettings) {
+		if given("hold") {
+			s.Hold = f.hold
+			if f.hold == "auto" {
+				s.Hold = ""
+			}
+		}
+		if given("cpu-share") {
+			s.CPUShare = f.cpuShare
+		}
+		if given("record-every") {
+			s.RecordEvery = f.recordEvery
+		}
+		if given("log-level") {
+			s.LogLevel = level
+		}
+	}, nil
+}
+
+func settingsFields(s api.PluginSettings) [][2]string {
+	share, every, level := "the server's", "the server's", strconv.Itoa(s.LogLevel)
+	if s.CPUShare != 0 {
+		share = strconv.FormatFloat(s.CPUShare, 'g', -1, 64)
+	}
+	if s.RecordEvery != 0 {
+		every = strconv.Itoa(s.RecordEvery)
+	}
+	if s.LogLevel >= 0 && s.LogLevel < len(logLevels()) {
+		level = logLevels()[s.LogLevel]
+	}
+	return [][2]string{{"hold", firstOf(s.Hold, "auto")}, {"cpu share", share}, {"record every", every}, {"log level", level}}
+}
+
+func (a *app) pluginStatsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "stats NAME", Short: "Show a plugin's numbers since the start of the server", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			stats, err := c.PluginStats(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return printOne(a, *stats, pluginStatsFields)
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func pluginStatsFields(s api.PluginStats) [][2]string {
+	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
+	fields := [][2]string{
+		{"batches", count(s.Batches)}, {"candidates", count(s.Candidates)}, {"skipped", count(s.Skipped)}, {"unwritten", count(s.Unwritten)},
+		{"fallbacks", count(s.Fallbacks)}, {"ns/candidate", fmt.Sprintf("%.1f", s.NsPerCandidate)}, {"fuel/candidate", fmt.Sprintf("%.0f", s.FuelPerCandidate)},
+		{"share of a core", fmt.Sprintf("%.1f %%", 100*s.CPUShare)}, {"memory pages", strconv.FormatUint(uint64(s.MemoryPages), 10)},
+		{"sandboxes", strconv.Itoa(s.Instances)}, {"log lines dropped", count(s.LogsDropped)}, {"breaker", s.Breaker.State},
+	}
+	if s.Breaker.Reason != "" {
+		fields = append(fields, [2]string{"reason", s.Breaker.Reason})
+	}
+	if s.Breaker.State != "closed" && !s.Breaker.Until.IsZero() {
+		fields = append(fields, [2]string{"until", s.Breaker.Until.String()})
+	}
+	for _, kind := range sortedKeys(s.Faults) {
+		fields = append(fields, [2]string{"faults for " + kind, count(s.Faults[kind])})
+	}
+	if s.LastFault != "" {
+		fields = append(fields, [2]string{"last fault", s.LastFault})
+	}
+	for _, name := range sortedKeys(s.Counters) {
+		fields = append(fields, [2]string{"counter " + name, strconv.FormatFloat(s.Counters[name], 'g', -1, 64)})
+	}
+	if sh := s.Shadow; sh != nil {
+		fields = append(fields, [2]string{"shadow", sh.SHA256[:8]}, [2]string{"shadow's batches", count(sh.Batches)}, [2]string{"shadow's dropped", count(sh.Dropped)},
+			[2]string{"shadow's overlap", fmt.Sprintf("%.0f %%", 100*sh.Overlap)}, [2]string{"shadow's tau", fmt.Sprintf("%.2f", sh.Tau)})
+	}
+	return fields
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (a *app) pluginRecordingsCommand() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use: "recordings NAME [ID]", Short: "List the batches that were recorded, or download one", Args: cobra.RangeArgs(1, 2),
+		Long: "List the batches of a plugin that the server recorded, the newest first, or download one: to --out, or to stdout. The file is replayed with\n" +
+			"quern plugin run FILE.wasm --rows FILE.qbatch.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && out != "" {
+				return usageError{errors.New("--out is for one recording; name its ID")}
+			}
+			var id uint64
+			if len(args) == 2 {
+				var err error
+				if id, err = recordingID(args[1]); err != nil {
+					return err
+				}
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				return a.listRecordings(cmd, c, args[0])
+			}
+			file, err := c.PluginRecording(cmd.Context(), args[0], id)
+			if err != nil {
+				return err
+			}
+			if out != "" {
+				return os.WriteFile(out, file, 0o644)
+			}
+			_, err = a.out.Write(file)
+			return err
+		},
+	}
+	c.Flags().StringVarP(&out, "out", "O", "", "the file to write (default: stdout)")
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func recordingID(text string) (uint64, error) {
+	id, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || id == 0 {
+		return 0, usageError{fmt.Errorf("ID is %q; it must be the number of a recording", text)}
+	}
+	return id, nil
+}
+
+func (a *app) listRecordings(cmd *cobra.Command, c *client.Client, name string) error {
+	var all []api.PluginRecording
+	for r, err := range c.PluginRecordings(cmd.Context(), name) {
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	return printList(a, all, []string{"ID", "TIME", "VERSION", "SHA256", "ROWS", "BYTES", "FAULT"}, func(r api.PluginRecording) []string {
+		return []string{strconv.FormatUint(r.ID, 10), r.Time.String(), r.Version, r.SHA256[:8], strconv.Itoa(r.Rows), strconv.Itoa(r.Size), firstOf(r.Fault, "-")}
+	})
+}
+
+func (a *app) pluginReplayCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "replay NAME VERSION ID", Short: "Let the server score a recorded batch anew with a version", Args: cobra.ExactArgs(3),
+		Long: "Let the server score a recorded batch anew with a version and compare with the recorded scores, bit for bit; when some differ the exit code is 1.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := recordingID(args[2])
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			tried, err := c.DryRunPlugin(cmd.Context(), args[0], args[1], api.PluginDryRun{Recording: id})
+			if err != nil {
+				return err
+			}
+			if tried.Replay == nil {
+				return errors.New("the server did not replay the recording")
+			}
+			if err := printOne(a, *tried.Replay, replayFields); err != nil {
+				return err
+			}
+			if tried.Replay.Different > 0 {
+				return fmt.Errorf("%d of %d scores differ from the recorded ones", tried.Replay.Different, tried.Replay.Rows)
+			}
+			return nil
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func replayFields(r api.PluginReplay) [][2]string {
+	fields := [][2]string{{"rows", strconv.Itoa(r.Rows)}}
+	if !r.Scored {
+		return append(fields, [2]string{"recorded scores", "none: the batch failed"})
+	}
+	return append(fields, [2]string{"identical", strconv.FormatBool(r.Identical)}, [2]string{"different", strconv.Itoa(r.Different)})
+}
+
+func (a *app) pluginResetCommand() *cobra.Command {
+	return a.changeCommand("reset NAME", "Close a plugin's breakers and forget its faults", func(cmd *cobra.Command, c *client.Client, name string, when client.Condition) (*api.Plugin, error) {
+		return c.ResetPlugin(cmd.Context(), name, when)
+	})
+}
+
+func (a *app) pluginDeleteCommand() *cobra.Command {
+	var ifMatch string
+	c := &cobra.Command{
+		Use: "delete NAME [VERSION]", Short: "Delete a plugin that is not active, or one version that is not in use", Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			if len(args) == 2 {
+				return c.DeletePluginVersion(cmd.Context(), args[0], args[1], client.Condition{ETag: ifMatch})
+			}
+			return c.DeletePlugin(cmd.Context(), args[0], client.Condition{ETag: ifMatch})
+		},
+	}
+	c.Flags().StringVar(&ifMatch, "if-match", "", "delete only of the plugin at this etag")
+	a.clientFlags(c)
+	return c
+}

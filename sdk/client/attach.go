@@ -1,0 +1,148 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// ErrDrained is what WorkOptions.OnError hears when an operator told this consumer to finish what it holds and leave. Work then
+// ends as if its context had.
+var ErrDrained = errors.New("quern: an operator told this consumer to finish what it holds and leave")
+
+// attaching is the part of a worker that keeps it known to the server. Its goroutine speaks to the loop through events.
+type attaching struct {
+	events chan attachEvent
+	ended  chan struct{} // closed when the goroutine has ended
+	stop   context.CancelFunc
+	last   atomic.Bool // the stream is not to be begun anew
+	known  bool        // the server knows us: whoever leaves says so
+	epoch  uint32      // of the last hello
+}
+
+// attachEvent is an event of the stream, or an error that Work goes on after.
+type attachEvent struct {
+	ConsumerEvent
+	err error
+}
+
+// attach starts to keep the consumer known. The goroutine may wait for the loop, which never waits for it while it runs.
+func (w *worker) attach() {
+	w.attached.events = make(chan attachEvent)
+	w.attached.ended = make(chan struct{})
+	ctx, stop := context.WithCancel(w.base)
+	w.attached.stop = stop
+	go func() {
+		defer close(w.attached.ended)
+		w.stayAttached(ctx)
+	}()
+}
+
+// stayAttached comes back whenever the stream ends, with growing pauses as long as that leads to nothing. A server that does not
+// know the operation, or refuses it for good, is left alone: work goes on, and only deadlines count.
+func (w *worker) stayAttached(ctx context.Context) {
+	tell := func(e attachEvent) {
+		select {
+		case w.attached.events <- e:
+		case <-ctx.Done():
+		}
+	}
+	for failures := 0; ; failures++ {
+		err := w.client.Attach(ctx, w.o.Queue, w.o.Consumer, func(e ConsumerEvent) {
+			failures = 0
+			tell(attachEvent{ConsumerEvent: e})
+		})
+		var refused *Error
+		switch {
+		case ctx.Err() != nil || w.attached.last.Load():
+			return
+		case errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusMethodNotAllowed):
+			return // an older server, or a queue that is gone, which the reserves will tell
+		case refused != nil && !passing(refused.Status):
+			tell(attachEvent{err: err})
+			return
+		}
+		if pause(ctx, w.client.backoff(failures, refused)) != nil {
+			return
+		}
+	}
+}
+
+// heard takes what the stream said.
+func (w *worker) heard(e attachEvent) {
+	switch {
+	case e.err != nil:
+		w.report(e.err)
+	case e.Name == api.EventHello:
+		// After another epoch the server has forgotten what we hold, and after a gap we may have missed what was taken from us: it
+		// hears of all of it, and we hear what is still ours.
+		if w.attached.known {
+			w.extendAll()
+		}
+		w.attached.known, w.attached.epoch = true, e.Hello.Epoch
+	case e.Name == api.EventDrain:
+		w.leave()
+	case e.Name == api.EventRevoked:
+		w.revoke(e.Revoked)
+	}
+}
+
+// leave is told by an operator.
+func (w *worker) leave() {
+	if !w.draining {
+		w.report(ErrDrained)
+		w.drain()
+	}
+}
+
+func (w *worker) extendAll() {
+	for h := range w.held {
+		if !h.extending && !h.lost.Load() {
+			h.extending = true
+			w.extends = append(w.extends, h)
+		}
+	}
+}
+
+// revoke ends the handlers of what was taken from us.
+func (w *worker) revoke(list []api.Revoked) {
+	reasons := make(map[string]string, len(list))
+	for _, r := range list {
+		reasons[r.Token] = r.Reason
+	}
+	for h := range w.held {
+		reason, is := reasons[string(h.token)]
+		if !is || h.lost.Load() {
+			continue
+		}
+		h.result = api.Result{Status: api.StatusLost, Code: "revoked", Detail: "the reservation was taken: " + reason}
+		if reason == api.RevokedEnded {
+			h.result = api.Result{Status: api.StatusGone, Code: reason, Detail: "the submission ended (cancelled or failed), or the chunk is out of attempts"}
+		}
+		h.lost.Store(true)
+		h.cancel(ErrLost)
+	}
+}
+
+// detachWait bounds how long a worker that is done tries to say so.
+const detachWait = 2 * time.Second
+
+// detach ends the stream, after it has told the server that we leave. When that fails the server misses us, and finds that we
+// hold nothing.
+func (w *worker) detach() {
+	if w.attached.stop == nil {
+		return
+	}
+	w.attached.last.Store(true)
+	if w.attached.known {
+		ctx, cancel := context.WithTimeout(w.base, detachWait)
+		_, _ = w.client.Detach(ctx, w.o.Queue, w.o.Consumer)
+		cancel()
+	}
+	w.attached.stop()
+	<-w.attached.ended
+}

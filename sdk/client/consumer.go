@@ -1,0 +1,180 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// Consumers goes through a queue's consumers by name: those that are attached or were a moment ago, hold something or have an
+// order. It ends after the first error.
+func (c *Client) Consumers(ctx context.Context, queue string) iter.Seq2[api.Consumer, error] {
+	return pages[api.Consumer](ctx, c, "consumers", queuePath(queue, "/consumers"), url.Values{})
+}
+
+// Consumer reads a consumer with the first page of what it holds, limit chunks (1 to 1,000; 0: 100) from the cursor on, the oldest
+// reservation first. api.CodeUnknownConsumer: nothing is known of it.
+func (c *Client) Consumer(ctx context.Context, queue, consumer, cursor string, limit int) (*api.ConsumerDetail, error) {
+	query := make(url.Values)
+	if cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	if limit > 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	path := consumerPath(queue, consumer, "")
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return fetch[api.ConsumerDetail](ctx, c, "consumer", &request{method: http.MethodGet, path: path, safe: true})
+}
+
+// DrainConsumer tells a consumer to finish what it holds and leave; it gets nothing new.
+func (c *Client) DrainConsumer(ctx context.Context, queue, consumer string) (*api.Consumer, error) {
+	return c.orderConsumer(ctx, queue, consumer, "drain")
+}
+
+// QuietConsumer keeps new work from a consumer, which stays.
+func (c *Client) QuietConsumer(ctx context.Context, queue, consumer string) (*api.Consumer, error) {
+	return c.orderConsumer(ctx, queue, consumer, "quiet")
+}
+
+// ResumeConsumer takes back what DrainConsumer or QuietConsumer told a consumer. One that has left by then does not come back by it.
+func (c *Client) ResumeConsumer(ctx context.Context, queue, consumer string) (*api.Consumer, error) {
+	return c.orderConsumer(ctx, queue, consumer, "resume")
+}
+
+func (c *Client) orderConsumer(ctx context.Context, queue, consumer, order string) (*api.Consumer, error) {
+	return fetch[api.Consumer](ctx, c, order+" consumer", &request{method: http.MethodPost, path: consumerPath(queue, consumer, "/"+order), safe: true})
+}
+
+// ReleaseConsumer takes from a consumer what it holds, with no try counted, and says how many chunks that were. It is tried once.
+func (c *Client) ReleaseConsumer(ctx context.Context, queue, consumer string) (released int, err error) {
+	return c.letGo(ctx, queue, consumer, "release")
+}
+
+// Detach lets a consumer leave: its streams end and what it holds goes back, with no try counted. It says how many chunks that
+// were. It is tried once.
+func (c *Client) Detach(ctx context.Context, queue, consumer string) (released int, err error) {
+	return c.letGo(ctx, queue, consumer, "detach")
+}
+
+func (c *Client) letGo(ctx context.Context, queue, consumer, verb string) (int, error) {
+	got, err := fetch[api.Released](ctx, c, verb+" consumer", &request{method: http.MethodPost, path: consumerPath(queue, consumer, "/"+verb)})
+	if err != nil {
+		return 0, err
+	}
+	return got.Released, nil
+}
+
+func consumerPath(queue, consumer, below string) string {
+	return queuePath(queue, "/consumers/"+url.PathEscape(consumer)+below)
+}
+
+// ConsumerEvent is what an attached consumer is told: Name is one of api.EventHello, EventDrain, EventQuiet, EventResume and
+// EventRevoked, and Hello and Revoked belong to the events of these names.
+type ConsumerEvent struct {
+	Name    string
+	Hello   api.Hello
+	Revoked []api.Revoked
+}
+
+// maxEvent is the longest line of a stream: 10,000 revoked tokens and room to spare.
+const maxEvent = 4 << 20
+
+// silentBeats is how many heartbeats may stay out before a stream is taken for dead.
+const silentBeats = 3
+
+// Attach keeps a consumer known as long as its stream is open, and calls fn for every event, one at a time. It returns when the
+// stream has ended, with nil if the server ended it in order (the consumer was detached, or the server stops), and with an error
+// otherwise. It does not come back by itself; Work does.
+func (c *Client) Attach(ctx context.Context, queue, consumer string, fn func(ConsumerEvent)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	request, err := c.cold.build(ctx, &request{method: http.MethodGet, path: consumerPath(queue, consumer, "/attach")}, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("quern: attach: %w", err)
+	}
+	request.Header.Set("Accept", "text/event-stream")
+	silent := time.AfterFunc(c.timeout, cancel) // until the first heartbeat says how often there is one
+	defer silent.Stop()
+	answer, err := c.cold.http.Do(request)
+	if err != nil {
+		return fmt.Errorf("quern: attach: %w", err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		var r reply
+		if err := r.read(answer); err != nil {
+			return fmt.Errorf("quern: attach: %w", err)
+		}
+		return refusal(&r)
+	}
+	patience := c.timeout
+	return readEvents(answer.Body, func() { silent.Reset(patience) }, func(e ConsumerEvent) {
+		if beat := milliseconds(e.Hello.HeartbeatMS); beat > 0 {
+			patience = silentBeats * beat
+			silent.Reset(patience)
+		}
+		fn(e)
+	})
+}
+
+// readEvents reads a stream to its end. alive is called for every line, also for those that say nothing.
+func readEvents(body io.Reader, alive func(), fn func(ConsumerEvent)) error {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxEvent)
+	var name, data string
+	for lines.Scan() {
+		alive()
+		field, value, _ := strings.Cut(lines.Text(), ": ")
+		switch field {
+		case "event":
+			name = value
+		case "data":
+			data = value
+		case "":
+			if name != "" {
+				e, err := readEvent(name, data)
+				if err != nil {
+					return err
+				}
+				fn(e)
+			}
+			name, data = "", ""
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("quern: attach: the stream broke: %w", err)
+	}
+	return nil
+}
+
+func readEvent(name, data string) (e ConsumerEvent, err error) {
+	e.Name = name
+	var into any
+	var revoked api.RevokedEvent
+	switch name {
+	case api.EventHello:
+		into = &e.Hello
+	case api.EventRevoked:
+		into = &revoked
+	default:
+		return e, nil
+	}
+	if err := json.Unmarshal([]byte(data), into); err != nil {
+		return e, fmt.Errorf("quern: attach: the event %s is not what the server's interface says: %w", name, err)
+	}
+	e.Revoked = revoked.Items
+	return e, nil
+}
