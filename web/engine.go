@@ -66,6 +66,11 @@ type Engine interface {
 	Bulks(queueName string) ([]queue.Bulk, error)
 	CancelBulk(id string) (queue.Bulk, error)
 
+	SetRule(ctx context.Context, queueName string, r queue.Rule) (rule queue.Rule, created bool, err error)
+	LiftRule(ctx context.Context, queueName string, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error)
+	Rules(queueName string) ([]queue.Rule, error)
+	Rule(queueName string, id queue.RuleID) (queue.Rule, error)
+
 	Schedules(queueName, after string, limit int) (engine.Page[queue.ScheduleInfo], error)
 	Schedule(queueName, name string) (queue.ScheduleInfo, error)
 	PutSchedule(ctx context.Context, queueName, name string, def queue.Schedule, guard engine.ScheduleGuard) (info queue.ScheduleInfo, created bool, err error)

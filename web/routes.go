@@ -33,6 +33,7 @@ const (
 	tagPlugins      = "plugins"
 	tagDeadLetters  = "dead letters"
 	tagBulk         = "bulk operations"
+	tagRules        = "rules"
 	tagSchedules    = "schedules"
 	tagServer       = "server"
 )
@@ -139,6 +140,7 @@ func (s *Server) resourceRoutes(d *document) {
 	s.pluginRoutes(d)
 	s.deadRoutes(d)
 	s.bulkRoutes(d)
+	s.ruleRoutes(d)
 	s.scheduleRoutes(d)
 	s.consumerRoutes(d)
 }

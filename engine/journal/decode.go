@@ -20,6 +20,7 @@ type Applier interface {
 	ApplyRedrive(r Redrive) error
 	ApplyMove(m Move) error
 	ApplyBulk(b *Bulk) error
+	ApplyRule(r Rule) error
 	ApplySchedule(s *Schedule) error
 }
 
@@ -125,6 +126,10 @@ func (d *decoder) op(code byte, a Applier) error {
 	case opBulk:
 		if b := d.bulk(); !d.bad {
 			return a.ApplyBulk(b)
+		}
+	case opRule:
+		if r := d.rule(); !d.bad {
+			return a.ApplyRule(r)
 		}
 	case opSchedule:
 		if s := d.schedule(); !d.bad {

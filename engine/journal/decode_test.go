@@ -45,6 +45,11 @@ func goldenOps() []any {
 			Seq: 301, ID: queue.MakeSubmissionID(1_760_000_000_125, 1, 0), Chunks: 1, Mul: 1, OperationsPerChunk: 1, Prefix: "in/",
 			Origin: &queue.Origin{Source: 5, Number: 9, Queue: "q", Chunk: queue.ChunkID{Submission: 8, Index: 3}, First: 3, Attempts: 2, Died: 1_760_000_000_000, Error: "no"},
 		},
+		Rule{Rule: queue.Rule{
+			ID: 2, Action: queue.Block, Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "customer", Value: queue.IntValue(42)}},
+			Reason: "unpaid", Actor: "eve", Since: 1_760_000_000_123, Until: 1_760_000_600_123, Insert: true,
+		}},
+		Rule{Lift: true, Rule: queue.Rule{ID: 1}, Grace: 1_760_000_600_123},
 		End{Seq: 300, State: queue.Failed, Reason: "oops"},
 	}
 }

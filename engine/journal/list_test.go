@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// list is an Applier that keeps what it is given: an epoch (uint32), *Insert, Completed, Returned, End, Priority, Redrive, Move
+// list is an Applier that keeps what it is given: an epoch (uint32), *Insert, Completed, Returned, End, Priority, Redrive, Rule, Move
 // or *Bulk each.
 type list struct {
 	ops []any
@@ -38,6 +38,7 @@ func (l *list) ApplyPriority(p Priority) error  { return l.add(p) }
 func (l *list) ApplyRedrive(r Redrive) error    { return l.add(r) }
 func (l *list) ApplyMove(m Move) error          { return l.add(m) }
 func (l *list) ApplyBulk(b *Bulk) error         { return l.add(b) }
+func (l *list) ApplyRule(r Rule) error          { return l.add(r) }
 func (l *list) ApplySchedule(s *Schedule) error { return l.add(s) }
 
 // encode writes the ops as the shard does: neighbouring completions in one call.
@@ -69,6 +70,8 @@ func encodeInto(e *Encoder, ops []any) {
 			e.Move(op)
 		case *Bulk:
 			e.Bulk(op)
+		case Rule:
+			e.Rule(op)
 		case *Schedule:
 			e.Schedule(op)
 		case Priority:
@@ -179,15 +182,15 @@ func anyIndexes(t *rapid.T) []uint32 {
 
 func anyOps(t *rapid.T) (ops []any) {
 	for range rapid.IntRange(0, 12).Draw(t, "ops") {
-		switch rapid.IntRange(0, 10).Draw(t, "op") {
-		case 10:
+		switch rapid.IntRange(0, 11).Draw(t, "op") {
+		case 11:
 			ops = append(ops, &Bulk{
 				ID: queue.SubmissionID(anyUint64(t, "id")), Step: anyUint64(t, "step"), State: queue.BulkState(rapid.IntRange(0, 3).Draw(t, "state")),
 				Counts: queue.BulkCounts{Matched: anyUint64(t, "matched"), Done: anyUint64(t, "done"), Unchanged: anyUint64(t, "unchanged"), Refused: anyUint64(t, "refused")},
 				After:  queue.ChunkID{Submission: queue.SubmissionID(anyUint64(t, "after")), Index: anyUint32(t, "after index")},
 				Ended:  anyTime(t, "ended"), Failure: anyText(t, "failure"), Request: anyText(t, "request"),
 			})
-		case 9:
+		case 10:
 			m := Move{Kind: MoveKind(rapid.IntRange(0, int(endOfMoves)-1).Draw(t, "kind")), Indexes: anyIndexes(t)}
 			if m.Kind != MoveDelivered {
 				m.Seq, m.ID = anyUint32(t, "seq"), queue.SubmissionID(anyUint64(t, "id"))
@@ -200,6 +203,8 @@ func anyOps(t *rapid.T) (ops []any) {
 			}
 			ops = append(ops, m)
 		case 8:
+			ops = append(ops, anyRule(t))
+		case 9:
 			ops = append(ops, anySchedule(t))
 		case 7:
 			ops = append(ops, Redrive{Seq: anyUint32(t, "seq"), Indexes: anyIndexes(t)})

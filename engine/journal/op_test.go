@@ -197,6 +197,7 @@ func (*ignore) ApplyPriority(Priority) error    { return nil }
 func (*ignore) ApplyRedrive(Redrive) error      { return nil }
 func (*ignore) ApplyMove(Move) error            { return nil }
 func (*ignore) ApplyBulk(*Bulk) error           { return nil }
+func (*ignore) ApplyRule(Rule) error            { return nil }
 func (*ignore) ApplySchedule(*Schedule) error   { return nil }
 
 func BenchmarkComplete(b *testing.B) {

@@ -162,3 +162,6 @@ func (r *Reserver) Each(list *List, fn func(slot uint32, h *Hold) bool) {
 func (r *Reserver) Consumer(h *Hold) string { return r.consumers.name(h.consumer) }
 
 func chunkKey(seq, index uint32) uint64 { return uint64(seq)<<32 | uint64(index) }
+
+// Slots bounds the slots that reservations lie in: each is below it. It only grows.
+func (r *Reserver) Slots() uint32 { return uint32(len(r.holds)) }

@@ -202,6 +202,7 @@ func (s *Shard) refuse(b *batch, cause error) {
 			s.m.expires(r)
 		}
 		s.m.undecide(failed)
+		clear(s.m.rules.lifting)
 		close(failed.done)
 	}
 	if !errors.Is(cause, journal.ErrFull) {

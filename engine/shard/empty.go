@@ -10,6 +10,10 @@ import (
 
 // empty is the answer when a plan yields nothing now: why.
 func (m *machine) empty(q *Request, now queue.Time) Reserved {
+	halted := m.backlog.Halted()
+	if halted && m.ruledOut(q.Plan) {
+		return Reserved{Reason: queue.Paused}
+	}
 	if scores(q.Plan) && m.offers(q.Plan) {
 		return Reserved{Reason: queue.AllSkipped, RetryAfter: retryScored}
 	}
@@ -18,6 +22,9 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 			return Reserved{Reason: queue.RestartGrace, RetryAfter: max(m.grace.until.Sub(now), time.Millisecond)}
 		}
 		return Reserved{Reason: queue.AllLimited, Limited: saturated}
+	}
+	if !halted && m.rules.Len() > 0 && m.ruledOut(q.Plan) {
+		return Reserved{Reason: queue.Paused}
 	}
 	const looked = 64
 	next := queue.Time(0)
@@ -51,7 +58,7 @@ func (m *machine) offers(plan *strategy.Plan) bool {
 func (m *machine) limited(plan *strategy.Plan, most int) (saturated []queue.Saturated, limited bool) {
 	views, _ := m.views(plan, nil)
 	for _, v := range slices.Backward(views) {
-		if v == nil || !v.Gated() {
+		if v == nil || !v.HeldByLimits() {
 			continue
 		}
 		limited = true

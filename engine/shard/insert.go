@@ -54,6 +54,10 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 		}
 	}
 	m := s.m
+	if err := m.refusal(n.Meta); err != nil {
+		s.mu.Unlock()
+		return sub, false, err
+	}
 	if m.settings.Draining {
 		s.mu.Unlock()
 		return sub, false, errDraining

@@ -84,6 +84,9 @@ func (s *Shard) load(ctx context.Context, m *machine) error {
 	if err := s.store.Asides(ctx, m.loadAside); err != nil {
 		return err
 	}
+	if err := s.loadRules(ctx, m); err != nil {
+		return err
+	}
 	return s.store.Load(ctx, func(row store.Row) error {
 		if err := m.load(row.Spec, row.State); err != nil {
 			return fmt.Errorf("store: submission %s: %w", row.ID, err)

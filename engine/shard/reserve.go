@@ -425,7 +425,8 @@ func (m *machine) dueItem(d due) (r *record, t *try) {
 // says whether more is due.
 func (m *machine) tick(now queue.Time, most int, slots []uint32) (more bool) {
 	m.keys.expire(now)
-	left := m.sweep(most) == most
+	m.endRules(now)
+	left := m.sweep(most) == most || m.reconsider(most, now) == most
 	slots = m.holds.Expired(slots[:0], now, most)
 	for _, slot := range slots {
 		m.expire(slot, now)
@@ -471,6 +472,7 @@ func (m *machine) promote(d due, now queue.Time) {
 	r, t := m.dueItem(d)
 	switch {
 	case r == nil:
+	case d.ends && m.spare(r, now):
 	case d.ends:
 		m.close(r, queue.Expired, "its dead_deadline passed", now)
 	case d.whole && r.parked:

@@ -301,6 +301,7 @@ func (m *machine) settle(now queue.Time) {
 		m.stats.buried += uint64(n)
 	}
 	m.keys.settle()
+	m.settleRules()
 	m.backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*record)
 		m.backlog.Settle(sub)

@@ -11,6 +11,7 @@ type writeStmts struct {
 	putAttachment, dropAttachment                            *sqlitedb.Stmt
 	putLog, sizeLog, dropLog                                 *sqlitedb.Stmt
 	putOutput, sizeOutput, dropOutput                        *sqlitedb.Stmt
+	putStanding                                              *sqlitedb.Stmt
 	putSchedule, dropSchedule                                *sqlitedb.Stmt
 }
 
@@ -25,6 +26,7 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.setFolded, "UPDATE folded SET position = ? WHERE one = 1"},
 		{&w.putAside, "INSERT OR REPLACE INTO aside (kind, key, crc, bytes) VALUES (?, ?, ?, ?)"},
 		{&w.dropAside, "DELETE FROM aside WHERE kind = ? AND key = ?"},
+		{&w.putStanding, "INSERT OR REPLACE INTO standing (name, crc, state) VALUES (?, ?, ?)"},
 		{&w.putContent, "INSERT OR REPLACE INTO content (k, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.sizeContent, "SELECT k, length(bytes) FROM content WHERE k BETWEEN ? AND ? ORDER BY k LIMIT ?"},
 		{&w.dropContent, "DELETE FROM content WHERE k BETWEEN ? AND ?"},
@@ -43,7 +45,7 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 
 // readStmts are the statements of a reader.
 type readStmts struct {
-	folded, load, asides                               *sqlitedb.Stmt
+	folded, load, standing, asides                     *sqlitedb.Stmt
 	ended, endedBySeq, inHistory, listEnded, outlived  *sqlitedb.Stmt
 	endedSince, endedKeyed                             *sqlitedb.Stmt
 	contentAt, nextContent, attachment, nextAttachment *sqlitedb.Stmt
@@ -58,6 +60,7 @@ func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 	return prepareAll(conn, []prepared{
 		{&r.folded, "SELECT position FROM folded WHERE one = 1"},
 		{&r.asides, "SELECT kind, key, crc, bytes FROM aside ORDER BY kind, key"},
+		{&r.standing, "SELECT crc, state FROM standing WHERE name = ?"},
 		{&r.load, "SELECT s.seq, s.id, s.crc, s.spec, p.crc, p.state FROM submission s LEFT JOIN progress p ON p.seq = s.seq WHERE s.seq > ? ORDER BY s.seq LIMIT ?"},
 		{&r.ended, "SELECT " + historyColumns + " FROM history WHERE id = ?"},
 		{&r.endedBySeq, "SELECT " + historyColumns + " FROM history WHERE seq = ?"},

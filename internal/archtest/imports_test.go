@@ -14,6 +14,7 @@ var mayImport = map[string][]string{
 	"engine/queue":               {},
 	"engine/strategy":            {"engine/queue"},
 	"engine/backlog":             {"engine/queue", "engine/strategy", "engine/fair"},
+	"engine/rules":               {"engine/queue"},
 	"engine/fair":                {},
 	"engine/measure":             {},
 	"engine/fair/gps":            {}, // for tests and benchmarks
@@ -24,7 +25,7 @@ var mayImport = map[string][]string{
 	"engine/sqlitedb":            {"engine/queue"},
 	"engine/schedule":            {},
 	"engine/store":               {"engine/queue", "engine/journal", "engine/sqlitedb"},
-	"engine/shard":               {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
+	"engine/shard":               {"engine/queue", "engine/strategy", "engine/backlog", "engine/rules", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
 	"engine":                     {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
 	"engine/simtest":             {"all"}, // tests only: the whole engine against its model
 	"sdk/api":                    {},

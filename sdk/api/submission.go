@@ -62,6 +62,8 @@ type Submission struct {
 	State              string  `json:"state"`
 	Chunks             uint32  `json:"chunks"`
 	Ready              uint32  `json:"ready"`               // can be reserved now, if a strategy and its limits let them
+	Paused             uint32  `json:"paused,omitempty"`    // would be ready, but a pause covers the submission
+	Blocked            uint32  `json:"blocked,omitempty"`   // would be ready, but a block covers the submission
 	Waiting            uint32  `json:"waiting"`             // wait for a time: run_at or a retry
 	Reserved           uint32  `json:"reserved"`            // held by consumers
 	Done               uint32  `json:"done"`                // completed
