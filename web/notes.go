@@ -213,6 +213,7 @@ func submissionNotes() map[string]note {
 		out[schema+".on_exhausted"] = oneOf("What a chunk out of attempts does; absent: the queue's", "fail_submission", "dead_letter", "skip")
 		out[schema+".group"] = note{text: "Routing name", length: queue.MaxGroupBytes}
 		if schema != "Submission" {
+			out[schema+".trace"] = note{text: "W3C traceparent, and after ';' the tracestate, for this submission: in the place of the headers", length: queue.MaxTraceBytes}
 			out[schema+".attachment"] = note{text: "At most 64 KiB of opaque bytes that go out with every reservation"}
 		}
 	}

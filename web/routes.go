@@ -49,6 +49,7 @@ type operation struct {
 	about   string // longer description; may be empty
 
 	compress bool                                 // the answer may be long and nobody waits for its last microsecond
+	traced   string                               // the type of its spans; "": it has none
 	hot      bool                                 // answers by writeJSON only
 	waits    bool                                 // Prefer: wait is honoured
 	freeform bool                                 // reads query parameters that the document cannot name one by one
@@ -239,6 +240,7 @@ func (s *Server) raw(d *document, op operation, shape func(*document, *huma.Oper
 // add enters the operation into the table that observe looks it up in.
 func (s *Server) add(op operation) *operation {
 	entry := &op
+	entry.traced = tracedAs(op.id)
 	entry.ok = new(atomic.Pointer[prometheus.Observer])
 	path := echoPath(op.path)
 	if s.operations[path] == nil {

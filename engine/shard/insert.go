@@ -172,6 +172,7 @@ func (s *Shard) original(ctx context.Context, id queue.SubmissionID) (queue.Subm
 	}
 	sub.State, sub.Finished, sub.Failure = queue.Open, 0, ""
 	sub.Ready, sub.Waiting, sub.Reserved, sub.Done, sub.Dead, sub.Skipped, sub.Forwarded = sub.Chunks, 0, 0, 0, 0, 0, 0
+	sub.Paused, sub.Blocked = 0, 0
 	if sub.RunAt != 0 {
 		sub.Ready, sub.Waiting = 0, sub.Chunks
 	}
