@@ -22,9 +22,11 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 	s.aging.Lock()
 	defer s.aging.Unlock()
 	s.mu.Lock()
-	opened := s.m.opened > 0
+	m := s.m
+	fold := m.opened > 0 // then the history still has rows of submissions that are open again
+	fold = fold || len(m.gone) > 0 && m.gone[0].ended.at < finishedBefore
 	s.mu.Unlock()
-	if opened { // the history still has rows of submissions that are open again
+	if fold {
 		if err := s.Fold(); err != nil {
 			return err
 		}
