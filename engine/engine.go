@@ -138,7 +138,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	group.Go(func() { e.carryAlways(ctx) })
 	every(ctx, 50*time.Millisecond, func() {
 		for _, q := range e.all() {
-			q.shard.Tick()
+			q.shard.Nudge()
 		}
 	})
 	group.Wait()

@@ -44,7 +44,7 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 	}
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
-	if err := s.usable(); err != nil {
+	if err := s.takesIn(); err != nil {
 		s.mu.Unlock()
 		return sub, false, err
 	}

@@ -21,7 +21,8 @@ type machine struct {
 
 	backlog *backlog.Backlog
 	holds   *reserver.Reserver
-	due     dueHeap
+	timers  [kindCount]dueHeap // what waits for its time; some kinds keep theirs elsewhere
+	acting  Action             // what the life-cycle worker is at
 	recent  recent
 	keys    keys
 
@@ -85,6 +86,7 @@ type counters struct {
 	forwarded, arrived                            uint64 // dead letters that left for other queues, and came from them
 	expired, released, submissions, submissionEnd uint64
 	commits, commitBytes                          uint64
+	acts                                          [kindCount]acts
 	schedules                                     scheduleTotals
 	endedAs                                       [queue.SubmissionStates]uint64
 }
@@ -248,7 +250,7 @@ func (m *machine) delay(r *record, index uint32, t *try) {
 		m.waits(r, index, t)
 		m.stats.waiting++
 	}
-	m.due.push(due{at: t.notBefore, seq: r.seq, index: index})
+	m.schedule(KindRetry, due{at: t.notBefore, seq: r.seq, index: index})
 }
 
 // waits notes that a taken chunk waits.

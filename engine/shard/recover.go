@@ -219,5 +219,6 @@ func (c *counters) carry(old *counters) {
 	c.endedAs = old.endedAs
 	c.commits, c.commitBytes = old.commits, old.commitBytes
 	c.forwarded, c.arrived, c.bulk = old.forwarded, old.arrived, old.bulk
+	c.acts = old.acts
 	c.schedules = old.schedules
 }
