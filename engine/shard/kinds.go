@@ -167,7 +167,7 @@ func (m *machine) offerAgain(r *record, d due) bool {
 		m.shelve(r, d.index, t, t.notBefore)
 		return true
 	}
-	m.undelay(r, t)
+	m.undelay(r, d.index, t)
 	m.putBack(r, d.index)
 	return true
 }
