@@ -18,17 +18,17 @@ const (
 	KindRetry                    // chunks whose delay is over
 	KindSuspect                  // shelved suspects that are offered again
 	KindRunAt                    // submissions whose run_at has come
+	KindRule                     // rules whose time is over, and dead_deadlines that they put off: before those, so that none waits for the next pass
 	KindDeadDeadline             // submissions whose dead_deadline has passed
 	KindSweep                    // reservations of ended submissions, and idempotency keys that are too old
 	KindRetention                // ended submissions whose retention is over
 	KindSchedule                 // what schedules insert
-	KindRule                     // rules whose time is over, and dead_deadlines that they put off
 	kindCount
 )
 
 // String is the kind's name in answers and metrics.
 func (k Kind) String() string {
-	return [kindCount]string{"expiry", "lost", "grace", "retry", "suspect", "run_at", "dead_deadline", "sweep", "retention", "schedule", "rule"}[k]
+	return [kindCount]string{"expiry", "lost", "grace", "retry", "suspect", "run_at", "rule", "dead_deadline", "sweep", "retention", "schedule"}[k]
 }
 
 // OfChunks says that a kind's actions are about single chunks.
