@@ -33,6 +33,7 @@ func (s *sim) tick() {
 			}
 		}
 		s.m.expireAll(s.now)
+		s.m.lift(s.now, func(r *queue.Rule) bool { return r.Until != 0 && r.Until <= s.now })
 	}}, failed, written)
 }
 
@@ -88,14 +89,16 @@ func (s *sim) expireLast(x *modelSub, late []int, why string) {
 		if got.Attempts != c.attempts+1 || got.Error != why {
 			s.fail("chunk %s/%d after its deadline: %+v, it had %d attempts", x.id, i, got, c.attempts)
 		}
-		if got.State == queue.ChunkDead || got.State == queue.ChunkSkipped && s.m.gone(x) == queue.ChunkSkipped && s.lastExpiry(x, c) {
+		if got.State == queue.ChunkDead || got.State == queue.ChunkForwarded || got.State == queue.ChunkSkipped && s.m.gone(x) == queue.ChunkSkipped && s.lastExpiry(x, c) {
 			dead++
 			if !s.lastExpiry(x, c) {
 				s.fail("chunk %s/%d is dead with a try left", x.id, i)
 			}
 			s.m.totals.failed++
 			c.try(c.hold.token, true, why, s.now)
-			c.state = s.m.gone(x)
+			if c.state = s.m.gone(x); got.State == queue.ChunkForwarded {
+				s.m.forward(x, c, s.settings.DeadLetterQueue)
+			}
 			continue
 		}
 		c.try(c.hold.token, true, why, s.now)
@@ -109,7 +112,7 @@ func (s *sim) expireLast(x *modelSub, late []int, why string) {
 func (s *sim) checkSubmission(x *modelSub) {
 	got, err := s.shard.Submission(ctx, x.id)
 	s.must("submission", err)
-	s.equal("submission", got, x.info())
+	s.equal("submission", got, s.m.info(x))
 }
 
 func (s *sim) checkStats() {
@@ -119,6 +122,7 @@ func (s *sim) checkStats() {
 	want := queue.Stats{
 		InsertedTotal: t.inserted, ReservedTotal: t.reserved, DoneTotal: t.done, FailedTotal: t.failed, ExpiredTotal: t.expired,
 		ReleasedTotal: t.released, SubmissionsInsertedTotal: t.submissions, SubmissionsEndedTotal: t.ended,
+		ForwardedTotal: t.forwarded, Outgoing: uint64(len(s.m.outbox)),
 		EndedAs: got.EndedAs, OperationsWaiting: got.OperationsWaiting,
 		CommitsTotal: got.CommitsTotal, CommitBytesTotal: got.CommitBytesTotal, JournalBytes: got.JournalBytes, StoreBytes: got.StoreBytes,
 	}
@@ -129,9 +133,11 @@ func (s *sim) checkStats() {
 		if x.state != queue.Open {
 			continue
 		}
-		info := x.info()
+		info := s.m.info(x)
 		want.SubmissionsOpen++
 		want.Ready += uint64(info.Ready)
+		want.Paused += uint64(info.Paused)
+		want.Blocked += uint64(info.Blocked)
 		want.Waiting += uint64(info.Waiting)
 		want.Reserved += uint64(info.Reserved)
 		want.Dead += uint64(info.Dead)
@@ -169,7 +175,7 @@ func (s *sim) readChunks() {
 	if len(s.m.subs) == 0 {
 		return
 	}
-	states := []queue.ChunkState{queue.ChunkReady, queue.ChunkWaiting, queue.ChunkReserved, queue.ChunkDone, queue.ChunkDead, queue.ChunkSkipped}
+	states := []queue.ChunkState{queue.ChunkReady, queue.ChunkWaiting, queue.ChunkReserved, queue.ChunkDone, queue.ChunkDead, queue.ChunkSkipped, queue.ChunkForwarded}
 	s.r.Shuffle(len(states), func(i, j int) { states[i], states[j] = states[j], states[i] })
 	s.checkChunks(s.m.subs[s.r.IntN(len(s.m.subs))], states[:s.r.IntN(len(states))], pickOf(s, 1, 3, 100))
 }
@@ -252,7 +258,7 @@ func (s *sim) checkList(f shard.Filter, before queue.SubmissionID, limit int) {
 			matches = matches && there && v == entry.Value
 		}
 		if matches && (before == 0 || x.id < before) && len(want) < limit {
-			want = append(want, x.info())
+			want = append(want, s.m.info(x))
 		}
 	}
 	if len(got) != len(want) {
@@ -283,7 +289,10 @@ func (s *sim) checkValues(key queue.MetaKey) {
 		count.Value = v
 		count.Submissions++
 		count.InFlight += uint64(x.count(queue.ChunkReserved))
-		count.Available += uint64(x.info().Ready)
+		info := s.m.info(x)
+		count.Available += uint64(info.Ready)
+		count.Paused += uint64(info.Paused)
+		count.Blocked += uint64(info.Blocked)
 		want[v] = count
 	}
 	s.equal("values of "+key, got, want)

@@ -201,7 +201,8 @@ func (s *sim) takeEffect(effects []func(), failed, written bool) {
 		s.fail("%s: the shard says full=%v", faultNames[kind], s.shard.Full())
 	}
 	s.shard.SetFull(false)
-	if kind != full { // reloaded
+	s.shard.RetryParked() // the life-cycle worker does not pause: the model knows of no pauses
+	if kind != full {     // reloaded
 		s.epoch++
 		s.sequence = 0
 		s.m.restart(s.now)
@@ -216,6 +217,6 @@ func (s *sim) syncTotals() {
 	got := s.shard.Stats()
 	s.m.totals = modelTotals{
 		inserted: got.InsertedTotal, reserved: got.ReservedTotal, done: got.DoneTotal, failed: got.FailedTotal, expired: got.ExpiredTotal,
-		released: got.ReleasedTotal, submissions: got.SubmissionsInsertedTotal, ended: got.SubmissionsEndedTotal,
+		released: got.ReleasedTotal, submissions: got.SubmissionsInsertedTotal, ended: got.SubmissionsEndedTotal, forwarded: got.ForwardedTotal,
 	}
 }

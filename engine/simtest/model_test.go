@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -18,12 +19,15 @@ type model struct {
 	subs     []*modelSub // in the order of their ids
 	keys     map[string]*modelKey
 	values   map[queue.MetaEntry]queue.ValueSettings // what operators set
+	rules    []queue.Rule
+	graces   []journal.Grace // of rules that were lifted
 	totals   modelTotals
+	outbox   []queue.ChunkID // dead letters on their way to another queue, in their order
 }
 
 // modelTotals count from the last start.
 type modelTotals struct {
-	inserted, reserved, done, failed, expired, released, submissions, ended uint64
+	inserted, reserved, done, failed, expired, released, submissions, ended, forwarded uint64
 }
 
 type modelKey struct {
@@ -50,6 +54,7 @@ type modelChunk struct {
 	attempts  uint16
 	expiries  uint8
 	err       string
+	to        string // of a forwarded chunk
 	notBefore queue.Time
 	tried     queue.Token // whose try was counted last
 	expired   bool        // that try ended by its deadline
@@ -105,13 +110,20 @@ func (m *model) insert(n queue.NewSubmission, id queue.SubmissionID, now queue.T
 	return x
 }
 
+// inserted is the submission as the answer to its insert tells it: without a word about rules.
+func (x *modelSub) inserted() queue.Submission {
+	return x.infoUnder(queue.Unruled)
+}
+
 // info is the submission as a caller sees it.
-func (x *modelSub) info() queue.Submission {
+func (m *model) info(x *modelSub) queue.Submission { return x.infoUnder(m.ruling(x)) }
+
+func (x *modelSub) infoUnder(ruling queue.Ruling) queue.Submission {
 	n := &x.asked
 	s := queue.Submission{
 		ID: x.id, Queue: queueName, State: x.state, Group: n.Group, Meta: n.Meta, Priority: n.Priority, Chunks: n.Chunks.Count,
 		Ready: x.count(queue.ChunkReady), Waiting: x.count(queue.ChunkWaiting), Reserved: x.count(queue.ChunkReserved),
-		Done: x.count(queue.ChunkDone), Dead: x.count(queue.ChunkDead), Skipped: x.count(queue.ChunkSkipped), OperationsPerChunk: x.operations(), Prefix: n.Chunks.Prefix,
+		Done: x.count(queue.ChunkDone), Dead: x.count(queue.ChunkDead), Skipped: x.count(queue.ChunkSkipped) + x.count(queue.ChunkForwarded), Forwarded: x.count(queue.ChunkForwarded), OperationsPerChunk: x.operations(), Prefix: n.Chunks.Prefix,
 		Template: n.Chunks.Template, HasAttachment: len(n.Attachment) > 0, Created: x.id.Time(), RunAt: x.runAt, DeadDeadline: n.DeadDeadline,
 		Finished: x.finished, MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailedChunks: n.MaxFailedChunks, Failure: x.failure, Trace: n.Trace,
 	}
@@ -121,6 +133,12 @@ func (x *modelSub) info() queue.Submission {
 	} else if x.parked {
 		s.Waiting += s.Ready
 		s.Ready = 0
+	}
+	switch ruling {
+	case queue.PausedByRule:
+		s.Paused, s.Ready = s.Ready, 0
+	case queue.BlockedByRule:
+		s.Blocked, s.Ready = s.Ready, 0
 	}
 	return s
 }
@@ -135,6 +153,8 @@ func (x *modelSub) chunk(index int) queue.Chunk {
 	switch {
 	case c.state == queue.ChunkDone:
 		info.Output = c.output
+	case c.state == queue.ChunkForwarded:
+		info.To = c.to
 	case c.state == queue.ChunkDead || c.state == queue.ChunkSkipped:
 	case x.state != queue.Open:
 		info.State = queue.ChunkSkipped
@@ -199,7 +219,7 @@ func (m *model) admits(br *strategy.Branch, x *modelSub) bool {
 	if br.Fair != "" {
 		return !br.Leaves(func(leaf *strategy.Branch) bool { return !m.admits(leaf, x) })
 	}
-	if !x.offered() || !x.matches(br) || m.withheld(x) {
+	if !x.offered() || !x.matches(br) || m.ruling(x) != queue.Unruled || m.withheld(x) {
 		return false
 	}
 	for _, l := range br.Limits {
@@ -269,7 +289,7 @@ func precedes(order strategy.Order, x, y *modelSub) bool {
 
 // empty is why the plan yields nothing, and the time until something it matches is due.
 func (m *model) empty(plan *strategy.Plan, now queue.Time) (queue.EmptyReason, time.Duration) {
-	next := queue.Time(0)
+	next, paused := queue.Time(0), false
 	note := func(at queue.Time) {
 		if next == 0 || at < next {
 			next = at
@@ -284,9 +304,10 @@ func (m *model) empty(plan *strategy.Plan, now queue.Time) (queue.EmptyReason, t
 			if !x.matches(br) {
 				continue
 			}
-			if x.offered() {
+			if x.offered() && m.ruling(x) == queue.Unruled && m.whole() == queue.Unruled {
 				return queue.AllLimited, 0
 			}
+			paused = paused || x.offered()
 			if x.parked {
 				note(x.runAt)
 			}
@@ -296,6 +317,9 @@ func (m *model) empty(plan *strategy.Plan, now queue.Time) (queue.EmptyReason, t
 				}
 			}
 		}
+	}
+	if paused {
+		return queue.Paused, 0
 	}
 	if next != 0 {
 		return queue.NotYetDue, max(next.Sub(now), time.Millisecond)
@@ -321,7 +345,7 @@ func (m *model) onExhausted(x *modelSub) queue.OnExhausted {
 // that are not counted yet.
 func (m *model) endsSubmission(x *modelSub, more uint32) bool {
 	budget := x.asked.MaxFailedChunks
-	return m.onExhausted(x) == queue.FailSubmission || budget > 0 && x.count(queue.ChunkDead)+x.count(queue.ChunkSkipped)+more >= budget
+	return m.onExhausted(x) == queue.FailSubmission || budget > 0 && x.count(queue.ChunkDead)+x.count(queue.ChunkSkipped)+x.count(queue.ChunkForwarded)+more >= budget
 }
 
 // gone is what a chunk without a try left becomes.
@@ -353,11 +377,12 @@ func (c *modelChunk) try(t queue.Token, expired bool, text string, now queue.Tim
 
 func (m *model) end(x *modelSub, state queue.SubmissionState, failure string, now queue.Time) {
 	x.state, x.failure, x.finished = state, failure, now
+	m.forgetRules()
 	m.totals.ended++
 }
 
 func (m *model) endIfOver(x *modelSub, now queue.Time) {
-	done, dead, skipped := x.count(queue.ChunkDone), x.count(queue.ChunkDead), x.count(queue.ChunkSkipped)
+	done, dead, skipped := x.count(queue.ChunkDone), x.count(queue.ChunkDead), x.count(queue.ChunkSkipped)+x.count(queue.ChunkForwarded)
 	switch {
 	case x.state != queue.Open || done+dead+skipped < x.asked.Chunks.Count:
 	case dead > 0:
@@ -384,7 +409,17 @@ func (m *model) kill(x *modelSub, c *modelChunk, reason string, now queue.Time) 
 		m.end(x, queue.Failed, reason, now)
 		return
 	}
+	if to := m.settings.DeadLetterQueue; to != "" && c.state == queue.ChunkDead {
+		m.forward(x, c, to)
+	}
 	m.endIfOver(x, now)
+}
+
+// forward sends a dead chunk on to another queue.
+func (m *model) forward(x *modelSub, c *modelChunk, to string) {
+	c.state, c.to = queue.ChunkForwarded, to
+	m.totals.forwarded++
+	m.outbox = append(m.outbox, queue.ChunkID{Submission: x.id, Index: uint32(slices.Index(x.chunks, c))})
 }
 
 // restart is what a new life of the shard makes of everything: reservations are forgotten.
@@ -403,7 +438,7 @@ func (m *model) restart(now queue.Time) {
 // expireAll ends the submissions whose dead deadline passed.
 func (m *model) expireAll(now queue.Time) {
 	for _, x := range m.subs {
-		if at := x.asked.DeadDeadline; x.state == queue.Open && at != 0 && at <= now {
+		if at := x.asked.DeadDeadline; x.state == queue.Open && at != 0 && at <= now && !m.spares(x, now) {
 			m.end(x, queue.Expired, "its dead_deadline passed", now)
 		}
 	}
