@@ -96,9 +96,11 @@ export interface DeadLetter {
 export interface DeadGroup { fingerprint: string; pattern: string; example: string; count: number; submissions: number; first_died_at?: string; last_died_at?: string }
 export interface DeadGroups { items: DeadGroup[]; whole: boolean }
 export interface DeadFilter { submission?: string; fingerprint?: string; died_before?: string }
+/** What a bulk operation is about; everything given has to fit. */
+export interface BulkFilter extends DeadFilter { states?: string[]; meta?: Meta; created_before?: string; created_after?: string }
 export interface BulkOperation {
-  id: string; queue: string; action: string; filter?: DeadFilter; rate_per_second: number; dry_run: boolean; state: string
-  created_at: string; finished_at?: string; matched: number; done: number; refused: number; failure?: string
+  id: string; queue: string; action: string; filter?: BulkFilter; to?: string; priority?: number; rate_per_second: number; dry_run: boolean; state: string
+  created_at: string; finished_at?: string; matched: number; done: number; unchanged?: number; refused: number; failure?: string
 }
 
 export interface Ledger { id: string; branch: string; key: string; cost: string; depth: number; places: number; active: number; owing: number; blocked: number }

@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks'
 import { call, curl, shell } from '../api'
-import { exact, moment, percent } from '../format'
+import { exact, metaList, moment, percent, shown } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { CopyAs, Count, Failed, Mark, Typed } from '../parts'
 import { queue, say } from '../state'
-import type { BulkOperation, DeadFilter, Page } from '../types'
+import type { BulkOperation, DeadFilter, Meta, Page } from '../types'
 
 const path = '/v1/bulk-operations'
 
@@ -45,26 +45,31 @@ export function Start({ filter, known, done }: { filter: DeadFilter; known: numb
 const marks: Record<string, string> = { running: 'reserved', completed: 'done', cancelled: 'skipped', failed: 'dead' }
 
 /** The operations on many at once, how far they got, and the way to stop them. */
-export function Operations({ filter }: { filter: { queue: string } }) {
+export function Operations({ queue: name, of }: { queue: string; of: string[] }) {
   const list = useLive<Page<BulkOperation>>(path, 1)
-  const items = (list.data?.items ?? []).filter((b) => b.queue === filter.queue).slice(0, 10)
+  const items = (list.data?.items ?? []).filter((b) => b.queue === name && of.includes(b.action) && !b.dry_run).slice(0, 10)
   if (list.problem) return <div class="w12"><Failed problem={list.problem} again={list.again} /></div>
   if (items.length === 0) return null
   return (
     <section class="card w12">
-      <header><h2>Operations</h2><small>since the server started, the newest first</small></header>
-      <List name="Operations" items={items} id={(b) => b.id} scope={filter.queue} keys={false}
+      <header><h2>Operations</h2><small>the newest first</small></header>
+      <List name="Operations" items={items} id={(b) => b.id} scope={name} keys={false}
         columns={[{ name: 'What' }, { name: 'State' }, { name: 'Done of those met' }, { name: 'Done', right: true }, { name: 'Refused', right: true }, { name: 'Pace' }, { name: 'Started' }, { name: 'Actions', hidden: true }]}
         cells={(b) => [
-          <td><b>{b.action}</b> {Object.entries(b.filter ?? {}).map(([k, v]) => <span class="chip" key={k}>{k}={String(v)}</span>)}{Object.keys(b.filter ?? {}).length === 0 && <span class="note">all</span>}</td>,
+          <td><b>{b.action}</b>{b.to && <> to {b.to}</>}{b.priority !== undefined && <> to {b.priority}</>} {chips(b).map((text) => <span class="chip" key={text}>{text}</span>)}{chips(b).length === 0 && <span class="note">all</span>}</td>,
           <td><span class="state"><Mark of={marks[b.state] ?? 'zero'} />{b.state}</span>{b.failure && <p class="note">{b.failure}</p>}</td>,
-          <td><div class="bar" role="img" aria-label={`${exact(b.done)} of ${exact(b.matched)} met`}><i class="done" style={{ width: `${percent(b.done, b.matched)}%` }} /><i class="skipped" style={{ width: `${percent(b.refused, b.matched)}%` }} /></div></td>,
+          <td><div class="bar" role="img" aria-label={`${exact(b.done)} of ${exact(b.matched)} met`}><i class="done" style={{ width: `${percent(b.done, b.matched)}%` }} /><i class="ready" style={{ width: `${percent(b.unchanged ?? 0, b.matched)}%` }} /><i class="skipped" style={{ width: `${percent(b.refused, b.matched)}%` }} /></div></td>,
           <td class="r"><Count n={b.done} /> <span class="note">of <Count n={b.matched} /></span></td>, <td class="r"><Count n={b.refused} /></td>,
           <td class="note">{b.rate_per_second > 0 ? `at most ${exact(b.rate_per_second)}/s` : 'as fast as it goes'}</td>, <td class="note">{moment(b.created_at)}</td>,
           <td class="r">{b.state === 'running' && <Stop b={b} done={list.again} />}</td>,
         ]} />
     </section>
   )
+}
+
+/** The filter of an operation, a piece for each part. */
+function chips(b: BulkOperation): string[] {
+  return Object.entries(b.filter ?? {}).flatMap(([k, v]) => (k === 'meta' ? metaList(v as Meta).map(([key, value]) => `${key}=${shown(value)}`) : [`${k}=${String(v)}`]))
 }
 
 function Stop({ b, done }: { b: BulkOperation; done: () => void }) {

@@ -38,7 +38,7 @@ export function DeadLetters() {
         {groups.data && groups.data.items.length > 0 && <Groups list={groups.data.items} chosen={filter.fingerprint} />}
       </section>
       <section class="card w4"><Start filter={filter} known={known} done={groups.again} /></section>
-      <Operations filter={{ queue: queue.value }} />
+      <Operations queue={queue.value} of={['redrive', 'delete', 'forward']} />
       <Letters filter={filter} base={base} changed={groups.again} />
     </>
   )

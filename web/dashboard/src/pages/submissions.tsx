@@ -5,7 +5,9 @@ import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { Chosen, CopyAs, Count, Empty, Failed, MetaChips, Progress, State, SubmissionLink, Sure, Typed } from '../parts'
 import { link, queue, refine, route, say } from '../state'
-import type { Page, Submission } from '../types'
+import type { BulkFilter, MetaValue, Page, Submission } from '../types'
+import { Operations } from './bulk'
+import { Many } from './many'
 
 const states = ['open', 'completed', 'completed_with_dead', 'failed', 'cancelled', 'expired']
 
@@ -24,9 +26,11 @@ export function Submissions() {
   return (
     <>
       <div class="head"><h1>Submissions</h1><span>newest first{list.data ? `, ${list.data.items.length} on this page` : ''}</span>
-        <div class="act"><CopyAs curl={curl('GET', path)} cli={shell('quern', 'list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]))} /></div>
+        <div class="act">{list.data && list.data.items.length > 0 && !q.get('many') && <button onClick={() => refine({ many: 'yes' })}>All that match…</button>}<CopyAs curl={curl('GET', path)} cli={shell('quern', 'list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]))} /></div>
       </div>
       <Filters state={q.get('state') ?? ''} meta={meta} />
+      {q.get('many') ? <Many filter={filterOf(q.get('state'), meta)} close={() => refine({ many: undefined })} /> : null}
+      <Operations queue={queue.value} of={['cancel', 'retry', 'reprioritize']} />
       <section class="card w12">
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!list.data && !list.problem && <p class="note">Reading…</p>}
@@ -42,6 +46,12 @@ export function Submissions() {
       </section>
     </>
   )
+}
+
+/** The filter of the list as a bulk operation has it: a whole number is the integer, s:7 the text. */
+function filterOf(state: string | null, meta: [string, string][]): BulkFilter {
+  const value = (text: string): MetaValue => (text.startsWith('s:') ? text.slice(2) : /^-?\d+$/.test(text) ? BigInt(text) : text)
+  return { ...(state ? { states: [state] } : {}), ...(meta.length > 0 ? { meta: Object.fromEntries(meta.map(([k, v]) => [k.slice(5), value(v)])) } : {}) }
 }
 
 function Filters({ state, meta }: { state: string; meta: [string, string][] }) {
