@@ -65,6 +65,12 @@ func (m *metrics) describeGauges() {
 		word{"open", func(s *queue.Stats) uint64 { return s.SubmissionsOpen }})
 	gauge("quern_reservations", "Chunks held by consumers.", func(s *queue.Stats) uint64 { return s.Reserved })
 	gauge("quern_reserve_waiters", "Reserve calls that wait for work.", func(s *queue.Stats) uint64 { return s.ConsumersWaiting })
+	m.labelled(prometheus.GaugeValue, "quern_consumers", "Attached consumers, by state: away are those whose streams broke, and who may still come back.", "state",
+		word{"attached", func(s *queue.Stats) uint64 { return s.ConsumersAttached }},
+		word{"away", func(s *queue.Stats) uint64 { return s.ConsumersAway }})
+	m.labelled(prometheus.GaugeValue, "quern_rules_active", "Rules in force, by action.", "action",
+		word{queue.Pause.String(), func(s *queue.Stats) uint64 { return s.RulesActive[queue.Pause] }},
+		word{queue.Block.String(), func(s *queue.Stats) uint64 { return s.RulesActive[queue.Block] }})
 	gauge("quern_dead_letters", "Dead chunks that can be redriven, those of ended submissions among them.", func(s *queue.Stats) uint64 { return s.DeadLetters })
 	gauge("quern_writer_queue_depth", "Journal operations that are not committed yet.", func(s *queue.Stats) uint64 { return s.OperationsWaiting })
 	gauge("quern_journal_bytes", "Size of the journal file, in bytes.", func(s *queue.Stats) uint64 { return s.JournalBytes })

@@ -228,6 +228,7 @@ func (m *measured) busy() {
 	m.results("complete", `{"token":"`+held[0].Token+`"},{"token":"`+held[1].Token+`"}`)
 	m.results("fail", `{"token":"`+held[2].Token+`","error":"no"}`)
 	m.results("release", `{"token":"`+held[3].Token+`"}`)
+	m.do("POST", "/v1/queues/default/rules", `{"action":"block","match":{"meta":{"zone":2}},"reason":"golden"}`, 201, nil)
 	var s api.Submission
 	m.do("POST", "/v1/queues/letters/submissions", `{"chunks":{"count":1,"template":"x"}}`, 201, &s)
 	var r api.ReserveResponse

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/wasmtest"
@@ -246,10 +247,13 @@ func TestPluginBehaviour24ServerAnswersWhileGuestsRun(t *testing.T) {
 		})
 	}
 	probes, meanwhile := 0, 0
+	var took []time.Duration
 	for answered.Load() < 40 && !t.Failed() {
 		for _, path := range []string{"/livez", "/metrics"} {
-			before := running.Load()
-			if got := f.send(call{method: "GET", path: path}); got.status != 200 || len(got.body) == 0 {
+			before, began := running.Load(), time.Now()
+			got := f.send(call{method: "GET", path: path})
+			took = append(took, time.Since(began))
+			if got.status != 200 || len(got.body) == 0 {
 				t.Errorf("%s: got %d with %d bytes", path, got.status, len(got.body))
 			}
 			probes++
@@ -265,4 +269,6 @@ func TestPluginBehaviour24ServerAnswersWhileGuestsRun(t *testing.T) {
 	if stats.Faults["fuel"]+stats.Faults["deadline"] < 40 || meanwhile == 0 {
 		t.Errorf("got %+v after %d probes, %d of them while guests ran; want 40 batches that were ended", stats, probes, meanwhile)
 	}
+	slices.Sort(took)
+	t.Logf("%d probes, which check each answer against the document too: p50 %v, p99 %v", probes, took[len(took)/2], took[len(took)*99/100])
 }

@@ -43,6 +43,7 @@ type chunkInput struct {
 	Content    []byte
 	Key        string // the chunk lies in object storage, and Content is empty
 	Meta       api.Meta
+	Trace      string // W3C trace context that the submission carries
 }
 
 // commandFailure is a try that did not succeed, in the words of the command itself.
@@ -183,6 +184,9 @@ func (in chunkInput) variables() []string {
 		"QUERN_SUBMISSION=" + in.Submission,
 		"QUERN_INDEX=" + strconv.FormatUint(uint64(in.Index), 10),
 		"QUERN_ATTEMPT=" + strconv.FormatUint(uint64(in.Attempt), 10),
+	}
+	if parent, state, _ := strings.Cut(in.Trace, ";"); parent != "" {
+		env = append(env, "TRACEPARENT="+parent, "TRACESTATE="+state)
 	}
 	if in.Key != "" {
 		env = append(env, "QUERN_KEY="+in.Key)

@@ -311,6 +311,9 @@ func (a *app) pluginLogsCommand() *cobra.Command {
 			}
 			for after := uint64(0); ; {
 				logs, err := c.PluginLogs(cmd.Context(), args[0], after)
+				if follow && cmd.Context().Err() != nil {
+					return nil // being interrupted is how following ends
+				}
 				if err != nil {
 					return err
 				}

@@ -46,6 +46,7 @@ func (a *app) submitCommand() *cobra.Command {
 			"  FILE...                     one chunk per file, with the file's bytes\n" +
 			"  otherwise                   one chunk per line of stdin (an empty line is an empty chunk; --null for find -print0)\n\n" +
 			"Files and lines become several submissions when they are more than one call can carry (" + strconv.Itoa(queue.MaxInlineChunks) + " chunks or about 63 MiB).\n" +
+			"A trace in the environment (TRACEPARENT, TRACESTATE) goes with it to the consumers.\n" +
 			"It prints the id of each submission, and with --wait how each ended.",
 		Example: "  find . -name '*.jpg' | quern submit --meta company=123 --meta mode=preview --wait\n" +
 			"  quern submit --count 1000000 --template 'row {index}' --priority 5\n" +
@@ -87,6 +88,11 @@ func (a *app) submit(ctx context.Context, o submitOptions, files []string) error
 	c, err := a.client()
 	if err != nil {
 		return err
+	}
+	if parent, state := a.getenv("TRACEPARENT"), a.getenv("TRACESTATE"); state != "" {
+		ctx = client.WithTraceContext(ctx, parent+";"+state)
+	} else {
+		ctx = client.WithTraceContext(ctx, parent)
 	}
 	var inserted []api.Submission
 	err = o.each(request, source, func(request api.NewSubmission, key string) error {

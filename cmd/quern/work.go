@@ -38,6 +38,7 @@ func (a *app) workCommand() *cobra.Command {
 			"  QUERN_SUBMISSION, QUERN_INDEX, QUERN_ATTEMPT   which chunk it is, and which try\n" +
 			"  QUERN_CONTENT                                  the content, when it is text of at most 32 KiB\n" +
 			"  QUERN_KEY                                      the key of the content in object storage (stdin is then empty)\n" +
+			"  TRACEPARENT, TRACESTATE                        the trace that the submission carries, if it does\n" +
 			"  QUERN_META_<KEY>                               the submission's metadata; the key in capitals, '_' for all but letters and digits\n\n" +
 			"What it prints is the chunk's output. Exit code 0 completes the chunk. Any other fails this try, with the last line of stderr as\n" +
 			"the reason; 100 says that no further try will help. The reservation is extended while the command runs; when it is lost all the\n" +
@@ -154,7 +155,7 @@ func (w *working) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 	ctx, release := whileHeld(ctx)
 	defer release()
 	output, err := w.command.run(ctx, chunkInput{
-		Submission: chunk.Submission, Index: chunk.Index, Attempt: chunk.Attempt, Content: chunk.Content, Key: chunk.Key, Meta: chunk.Meta,
+		Submission: chunk.Submission, Index: chunk.Index, Attempt: chunk.Attempt, Content: chunk.Content, Key: chunk.Key, Meta: chunk.Meta, Trace: chunk.Trace,
 	})
 	w.running.Add(-1)
 	if err == nil {

@@ -64,13 +64,13 @@ func (b *Backlog) RuleSubmission(s *Submission, ruling queue.Ruling) {
 	if s.own = ruling; !s.Shown() {
 		return
 	}
-	b.rule(s)
 	switch is := s.offered(); {
 	case was && !is:
 		b.unoffer(s)
 	case !was && is:
 		b.offer(s)
 	}
+	b.rule(s)
 }
 
 // RuleAll says what rules say of the whole queue, from the next Take on. Watched views that have something to take again are stirred.

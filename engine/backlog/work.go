@@ -38,7 +38,11 @@ func (v *View) kind() int {
 }
 
 // limited and redrawn count what happens on the way to a pick.
-func (v *View) limited() { v.in.work[v.kind()].Limited++ }
+func (v *View) limited() {
+	v.in.work[v.kind()].Limited++
+	v.in.moves.done++
+}
+
 func (v *View) redrawn() { v.in.work[v.kind()].Redrawn++ }
 
 // LedgerSums is how the ledgers of all fair views stand together.
@@ -46,23 +50,24 @@ type LedgerSums struct {
 	Ledgers                int     // shares: one for each Fair, and for one inside of another one for each tenant around it
 	Active, Owing, Blocked int     // tenants
 	Lag                    float64 // the sum of all lags in chunks, or seconds where time is shared: anything but 0 is a mistake
-	Most                   float64 // the largest lag of a tenant, whichever way, in the same
+	Most                   float64 // the largest lag of a tenant, whichever way, in the same: to be found by MostLag
 	Whole                  bool    // Lag and Most are of all shares: otherwise there were too many tenants to add up
 }
 
-// LedgerSums adds up the ledgers. It looks at `most` tenants at most for the lags; all else costs what there are shares.
-func (b *Backlog) LedgerSums(most int) (sums LedgerSums) {
+// LedgerSums adds up the ledgers, but for Most. It looks at `most` tenants at most for the lags, and appends their shares to dst;
+// all else costs what there are shares.
+func (b *Backlog) LedgerSums(most int, dst []Share) (sums LedgerSums, shares []Share) {
 	sums.Whole = true
 	for _, v := range b.views {
 		if v == nil || v.fair == nil || v.state == dropped {
 			continue
 		}
-		v.fair.root.sum(&sums, &most)
+		dst = v.fair.root.sum(&sums, &most, dst)
 	}
-	return sums
+	return sums, dst
 }
 
-func (d *division) sum(sums *LedgerSums, most *int) {
+func (d *division) sum(sums *LedgerSums, most *int, dst []Share) []Share {
 	for _, x := range d.shares {
 		t := x.Totals()
 		sums.Ledgers++
@@ -73,19 +78,33 @@ func (d *division) sum(sums *LedgerSums, most *int) {
 			sums.Whole = false
 			continue
 		}
-		unit := x.Unit
-		if unit == 0 {
-			unit = fair.Chunk
-		}
-		sums.Lag += x.SumOfLags().In(unit)
-		for number := range x.tenants {
-			lag := x.Lag(uint32(number)).In(unit)
-			sums.Most = max(sums.Most, lag, -lag)
-		}
+		sums.Lag += x.SumOfLags().In(x.unit())
+		dst = append(dst, Share{x})
 	}
 	for _, a := range d.arms {
 		if a.inner != nil {
-			a.inner.sum(sums, most)
+			dst = a.inner.sum(sums, most, dst)
 		}
 	}
+	return dst
+}
+
+func (x *share) unit() fair.Cost {
+	if x.Unit == 0 {
+		return fair.Chunk
+	}
+	return x.Unit
+}
+
+// MostLag is the largest lag, whichever way, of up to `most` tenants from the number `from` on, and the number to go on from; 0
+// when there are no more. Between two calls anything may happen to the backlog.
+func (s Share) MostLag(from, most int) (lag float64, next int) {
+	for number := from; number < len(s.share.tenants); number++ {
+		if number-from == most {
+			return lag, number
+		}
+		of := s.share.Lag(uint32(number)).In(s.share.unit())
+		lag = max(lag, of, -of)
+	}
+	return lag, 0
 }

@@ -10,6 +10,8 @@ type RuleAction uint8
 const (
 	Pause RuleAction = iota
 	Block
+
+	RuleActions = int(Block) + 1 // how many there are
 )
 
 var ruleActions = [...]string{"pause", "block"}

@@ -214,6 +214,8 @@ type Stats struct {
 	ExpiredTotal, ReleasedTotal    uint64
 	LostTotal, RevokedTotal        uint64 // reservations lost with their consumers, and taken from attached ones
 	ConsumersAttached              uint64
+	ConsumersAway                  uint64              // whose streams broke, and who may still come back
+	RulesActive                    [RuleActions]uint64 // by action
 	SubmissionsInsertedTotal       uint64
 	SubmissionsEndedTotal          uint64
 	EndedAs                        [SubmissionStates]uint64 // the same by state

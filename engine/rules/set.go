@@ -20,7 +20,8 @@ type Set struct {
 	byID   map[queue.RuleID]*queue.Rule
 	last   queue.RuleID
 	graces map[queue.RuleMatch]queue.Time
-	next   queue.Time   // NextUntil
+	next   queue.Time // NextUntil
+	count  [queue.RuleActions]int
 	list   []queue.Rule // List, until something changes; nil: not made yet
 }
 
@@ -31,6 +32,9 @@ func New() *Set {
 
 // Len is how many rules there are.
 func (s *Set) Len() int { return len(s.byID) }
+
+// Count is how many of them have an action.
+func (s *Set) Count(action queue.RuleAction) int { return s.count[action] }
 
 // Last is the largest id that the set has ever held.
 func (s *Set) Last() queue.RuleID { return s.last }
@@ -47,6 +51,7 @@ func (s *Set) Put(r queue.Rule) {
 		s.remove(known)
 	}
 	s.by[at], s.byID[r.ID], s.list = &r, &r, nil
+	s.count[r.Action]++
 	if r.Until != 0 && (s.next == 0 || r.Until < s.next) {
 		s.next = r.Until
 	}
@@ -55,6 +60,7 @@ func (s *Set) Put(r queue.Rule) {
 // remove forgets a rule.
 func (s *Set) remove(r *queue.Rule) {
 	s.list = nil
+	s.count[r.Action]--
 	delete(s.byID, r.ID)
 	delete(s.by, scope{r.Match, r.Action})
 	if r.Until != 0 && r.Until == s.next {

@@ -18,7 +18,29 @@ func (s *Shard) Audit() error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	return s.m.audit()
+	return errors.Join(s.m.audit(), s.auditCounts())
+}
+
+// auditCounts counts consumers and rules.
+func (s *Shard) auditCounts() error {
+	attached, gone := 0, 0
+	for _, c := range s.roster.list {
+		if len(c.streams) > 0 {
+			attached++
+		}
+		if c.away != 0 {
+			gone++
+		}
+	}
+	var rules [queue.RuleActions]int
+	for _, r := range s.m.rules.List() {
+		rules[r.Action]++
+	}
+	kept := [queue.RuleActions]int{queue.Pause: s.m.rules.Count(queue.Pause), queue.Block: s.m.rules.Count(queue.Block)}
+	if attached != s.roster.attached || gone != s.roster.gone || rules != kept {
+		return fmt.Errorf("consumers attached %d, away %d and rules by action %v are counted as %d, %d and %v", attached, gone, rules, s.roster.attached, s.roster.gone, kept)
+	}
+	return nil
 }
 
 func (m *machine) audit() error {

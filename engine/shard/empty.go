@@ -28,16 +28,16 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 	}
 	const looked = 64
 	next := queue.Time(0)
-	for i, d := range m.due {
-		if i == looked {
-			break
-		}
-		r := m.liveSeq(d.seq)
-		if r == nil || d.ends || !(d.whole && r.parked || !d.whole && r.tries[d.index] != nil && r.tries[d.index].waiting) {
-			continue
-		}
-		if matches(q.Plan, r.meta()) && (next == 0 || d.at < next) {
-			next = d.at
+	for _, kind := range []Kind{KindRetry, KindRunAt} {
+		timers := m.timers[kind]
+		for _, d := range timers[:min(looked, len(timers))] {
+			r := m.liveSeq(d.seq)
+			if r == nil || kind == KindRunAt && !r.parked || kind == KindRetry && (r.tries[d.index] == nil || !r.tries[d.index].waiting) {
+				continue
+			}
+			if matches(q.Plan, r.meta()) && (next == 0 || d.at < next) {
+				next = d.at
+			}
 		}
 	}
 	if next != 0 {

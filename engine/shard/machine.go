@@ -21,7 +21,8 @@ type machine struct {
 
 	backlog *backlog.Backlog
 	holds   *reserver.Reserver
-	due     dueHeap
+	timers  [kindCount]dueHeap // what waits for its time; some kinds keep theirs elsewhere
+	acting  Action             // what the life-cycle worker is at
 	recent  recent
 	keys    keys
 
@@ -74,6 +75,7 @@ type counters struct {
 	inserted, reserved, done, failed              uint64
 	expired, released, submissions, submissionEnd uint64
 	commits, commitBytes                          uint64
+	acts                                          [kindCount]acts
 	schedules                                     scheduleTotals
 	endedAs                                       [queue.SubmissionStates]uint64
 }
@@ -235,7 +237,7 @@ func (m *machine) delay(r *record, index uint32, t *try) {
 		r.waiting++
 		m.stats.waiting++
 	}
-	m.due.push(due{at: t.notBefore, seq: r.seq, index: index})
+	m.schedule(KindRetry, due{at: t.notBefore, seq: r.seq, index: index})
 }
 
 // undelay ends a chunk's waiting; it stays taken.

@@ -215,5 +215,6 @@ func (c *counters) carry(old *counters) {
 	c.expired, c.released, c.submissions, c.submissionEnd = old.expired, old.released, old.submissions, old.submissionEnd
 	c.endedAs = old.endedAs
 	c.commits, c.commitBytes = old.commits, old.commitBytes
+	c.acts = old.acts
 	c.schedules = old.schedules
 }

@@ -17,6 +17,7 @@ type roster struct {
 	list     []*consumer // the same, in no useful order
 	away     []absence   // of consumers whose last stream broke, the earliest first; those who came back are passed over
 	attached int         // consumers with a stream
+	gone     int         // consumers that are away
 	ordered  int         // consumers with an order
 
 	lost, revoked uint64 // reservations, since the server's start
@@ -103,7 +104,8 @@ func (r *roster) join(name string, a *Attached, now queue.Time) {
 	if len(c.streams) == 0 {
 		r.attached++
 	}
-	c.away, c.seen = 0, max(c.seen, now)
+	r.back(c)
+	c.seen = max(c.seen, now)
 	c.streams = append(c.streams, a)
 	a.of = c
 }
@@ -123,10 +125,19 @@ func (r *roster) part(a *Attached, missed bool, now queue.Time) {
 	c.since = 0
 	if missed {
 		c.away, c.since = now, now
+		r.gone++
 		c.breaks++
 		r.await(absence{c, c.breaks, now})
 	}
 	r.tidy(c)
+}
+
+// back ends an absence, if there is one.
+func (r *roster) back(c *consumer) {
+	if c.away != 0 {
+		c.away = 0
+		r.gone--
+	}
 }
 
 // await puts an absence into the order of time.
@@ -146,7 +157,8 @@ func (r *roster) forget(c *consumer) {
 		a.over = true
 		a.stir()
 	}
-	c.streams, c.away, c.since = nil, 0, 0
+	r.back(c)
+	c.streams, c.since = nil, 0
 	r.setOrder(c, queue.NoOrder)
 }
 

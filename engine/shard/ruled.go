@@ -115,16 +115,21 @@ func (m *machine) covering(r *record) (queue.Rule, bool) {
 	return m.rules.Covering(r.id, r.meta())
 }
 
-// endRules encodes the end of the rules whose time is over.
-func (m *machine) endRules(now queue.Time) {
+// endRules encodes the end of rules whose time is over, at most `most`, and says how many.
+func (m *machine) endRules(now queue.Time, most int) (n int) {
 	if next := m.rules.NextUntil(); next == 0 || next > now {
-		return
+		return 0
 	}
 	for _, id := range m.rules.Due(now) {
+		if n == most {
+			break
+		}
 		if !m.rules.lifting[id] {
 			m.lift(id, now)
+			n++
 		}
 	}
+	return n
 }
 
 // lift encodes the end of a rule.
@@ -141,7 +146,7 @@ func (m *machine) spare(r *record, now queue.Time) bool {
 		return true
 	}
 	if grace := m.rules.Grace(r.id, r.meta()); grace > now {
-		m.due.push(due{at: grace, seq: r.seq, ends: true})
+		m.schedule(KindDeadDeadline, due{at: grace, seq: r.seq})
 		return true
 	}
 	return false
@@ -156,7 +161,7 @@ func (m *machine) reconsider(most int, now queue.Time) (n int) {
 			if _, covered := m.covering(r); covered {
 				continue
 			}
-			m.due.push(due{at: max(now, m.rules.Grace(r.id, r.meta())), seq: r.seq, ends: true})
+			m.schedule(KindDeadDeadline, due{at: max(now, m.rules.Grace(r.id, r.meta())), seq: r.seq})
 		}
 		last := len(o.spared) - 1
 		o.spared[o.again], o.spared[last] = o.spared[last], nil // the last was looked at before

@@ -50,6 +50,7 @@ func (s *Shard) SetRule(r queue.Rule) (set queue.Rule, created bool, err error) 
 	if !there {
 		return r, true, nil // lifted again meanwhile
 	}
+	s.shelve(r.Match)
 	if r.Revoke {
 		s.revoke(set.ID)
 	}
@@ -93,7 +94,28 @@ func (s *Shard) LiftRule(id queue.RuleID) (lifted queue.Rule, was bool, err erro
 	if err != nil {
 		return queue.Rule{}, false, err
 	}
-	return lifted, was, s.wait(waits)
+	if err := s.wait(waits); err != nil || !was {
+		return lifted, was, err
+	}
+	s.shelve(lifted.Match)
+	return lifted, was, nil
+}
+
+// shelve puts what has a value, and is held back, behind shut gates, slice by slice, so that no reserve has to: nothing depends on
+// when it is done.
+func (s *Shard) shelve(match queue.RuleMatch) {
+	if match.Whole() || match.Submission != 0 {
+		return
+	}
+	for from, more := -1, true; more; more = from != 0 {
+		s.mu.Lock()
+		if s.usable() != nil {
+			s.mu.Unlock()
+			return
+		}
+		from = s.m.backlog.Shelve(match.Entry, from, shelveMost)
+		s.mu.Unlock()
+	}
 }
 
 // Rules lists the rules by ascending id. The list must not be changed.

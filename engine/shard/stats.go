@@ -16,10 +16,13 @@ func (s *Shard) Stats() queue.Stats {
 		Done: c.completed, Skipped: c.skipped, DeadLetters: c.dead + c.buried,
 		OperationsReady: m.operations(), SubmissionsOpen: uint64(m.backlog.Len()), ConsumersWaiting: uint64(len(s.waiting)),
 		InsertedTotal: c.inserted, ReservedTotal: c.reserved, DoneTotal: c.done, FailedTotal: c.failed,
-		LostTotal: s.roster.lost, RevokedTotal: s.roster.revoked, ConsumersAttached: uint64(s.roster.attached), Draining: m.settings.Draining,
+		LostTotal: s.roster.lost, RevokedTotal: s.roster.revoked, ConsumersAttached: uint64(s.roster.attached), ConsumersAway: uint64(s.roster.gone), Draining: m.settings.Draining,
 		ExpiredTotal: c.expired, ReleasedTotal: c.released, SubmissionsInsertedTotal: c.submissions,
 		SubmissionsEndedTotal: c.submissionEnd, EndedAs: c.endedAs, CommitsTotal: c.commits, CommitBytesTotal: c.commitBytes,
 		JournalBytes: uint64(s.journal.Size()), StoreBytes: uint64(s.store.Size()), DiskFull: s.full.Load(),
+	}
+	for action := range stats.RulesActive {
+		stats.RulesActive[action] = uint64(m.rules.Count(queue.RuleAction(action)))
 	}
 	for _, b := range []*batch{m.batch, s.inflight} {
 		if b != nil && b.begun {

@@ -33,6 +33,7 @@ func (s *sim) tick() {
 			}
 		}
 		s.m.expireAll(s.now)
+		s.m.lift(s.now, func(r *queue.Rule) bool { return r.Until != 0 && r.Until <= s.now })
 	}}, failed, written)
 }
 
@@ -109,7 +110,7 @@ func (s *sim) expireLast(x *modelSub, late []int, why string) {
 func (s *sim) checkSubmission(x *modelSub) {
 	got, err := s.shard.Submission(ctx, x.id)
 	s.must("submission", err)
-	s.equal("submission", got, x.info())
+	s.equal("submission", got, s.m.info(x))
 }
 
 func (s *sim) checkStats() {
@@ -119,7 +120,7 @@ func (s *sim) checkStats() {
 	want := queue.Stats{
 		InsertedTotal: t.inserted, ReservedTotal: t.reserved, DoneTotal: t.done, FailedTotal: t.failed, ExpiredTotal: t.expired,
 		ReleasedTotal: t.released, SubmissionsInsertedTotal: t.submissions, SubmissionsEndedTotal: t.ended,
-		EndedAs: got.EndedAs, OperationsWaiting: got.OperationsWaiting,
+		EndedAs: got.EndedAs, RulesActive: got.RulesActive, ConsumersAway: got.ConsumersAway, OperationsWaiting: got.OperationsWaiting,
 		CommitsTotal: got.CommitsTotal, CommitBytesTotal: got.CommitBytesTotal, JournalBytes: got.JournalBytes, StoreBytes: got.StoreBytes,
 	}
 	for _, x := range s.m.subs {
@@ -129,9 +130,11 @@ func (s *sim) checkStats() {
 		if x.state != queue.Open {
 			continue
 		}
-		info := x.info()
+		info := s.m.info(x)
 		want.SubmissionsOpen++
 		want.Ready += uint64(info.Ready)
+		want.Paused += uint64(info.Paused)
+		want.Blocked += uint64(info.Blocked)
 		want.Waiting += uint64(info.Waiting)
 		want.Reserved += uint64(info.Reserved)
 		want.Dead += uint64(info.Dead)
@@ -252,7 +255,7 @@ func (s *sim) checkList(f shard.Filter, before queue.SubmissionID, limit int) {
 			matches = matches && there && v == entry.Value
 		}
 		if matches && (before == 0 || x.id < before) && len(want) < limit {
-			want = append(want, x.info())
+			want = append(want, s.m.info(x))
 		}
 	}
 	if len(got) != len(want) {
@@ -283,7 +286,10 @@ func (s *sim) checkValues(key queue.MetaKey) {
 		count.Value = v
 		count.Submissions++
 		count.InFlight += uint64(x.count(queue.ChunkReserved))
-		count.Available += uint64(x.info().Ready)
+		info := s.m.info(x)
+		count.Available += uint64(info.Ready)
+		count.Paused += uint64(info.Paused)
+		count.Blocked += uint64(info.Blocked)
 		want[v] = count
 	}
 	s.equal("values of "+key, got, want)

@@ -171,6 +171,9 @@ func (s *sim) checkEmpty(q *shard.Request, got *shard.Reserved) {
 	if got.Reason == reason && got.RetryAfter == after {
 		return
 	}
+	if s.m.pausedOrLimited(q.Plan) && got.RetryAfter == 0 && (got.Reason == queue.Paused || got.Reason == queue.AllLimited) {
+		return
+	}
 	due := 0
 	for _, x := range s.m.subs {
 		due += int(x.count(queue.ChunkWaiting))

@@ -114,6 +114,7 @@ func (w *worker) revoke(list []api.Revoked) {
 	for _, r := range list {
 		reasons[r.Token] = r.Reason
 	}
+	var taken []*held
 	for h := range w.held {
 		reason, is := reasons[string(h.token)]
 		if !is || h.lost.Load() {
@@ -124,6 +125,9 @@ func (w *worker) revoke(list []api.Revoked) {
 			h.result = api.Result{Status: api.StatusGone, Code: reason, Detail: "the submission ended (cancelled or failed), or the chunk is out of attempts"}
 		}
 		h.lost.Store(true)
+		taken = append(taken, h)
+	}
+	for _, h := range taken { // only now: a handler that ends makes room for the next, which may be one of them
 		h.cancel(ErrLost)
 	}
 }
