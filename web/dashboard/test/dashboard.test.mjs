@@ -52,7 +52,7 @@ const pages = () => [
   ['chunk-dead', `#/submissions/${doomed}/1`, (p) => p.getByRole('cell', { name: 'importer-7' }).waitFor()],
   ['fairness', '#/fairness', (p) => p.locator('.shares .tick').nth(5).waitFor()],
   ['plugins', '#/plugins', (p) => p.getByRole('link', { name: 'order', exact: true }).waitFor()],
-  ['plugin', '#/plugins/order?version=2.0.0', async (p) => {
+  ['plugin', '#/plugins/order?version=2.0.0&want=8', async (p) => {
     await p.getByRole('button', { name: 'Score what is ready' }).click()
     await p.getByText('would be taken.').waitFor()
   }],
