@@ -80,5 +80,17 @@ func (d Division) Members(at *Place, most int, fn func(*Member)) (done bool) {
 	return true
 }
 
+// Add counts a tenant.
+func (t *Totals) Add(tenant *Tenant) {
+	switch tenant.State {
+	case fair.Active:
+		t.Active++
+	case fair.Owing:
+		t.Owing++
+	case fair.Blocked:
+		t.Blocked++
+	}
+}
+
 // Places are how many places the block is at: one, or one inside of each tenant around it.
 func (d Division) Places() int { return len(d.of.shares) }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/quern-queue/quern/engine/backlog"
-	"github.com/quern-queue/quern/engine/fair"
 )
 
 // Ledger is a Fair block that is in use, at all its places together. ID is the same for as long as strategies have this branch.
@@ -81,14 +80,7 @@ func (s *Shard) members(ctx context.Context, l *Ledger, fn func(*backlog.Member)
 		l.Shares = l.Places()
 		whole = l.Members(&at, lookMost, func(m *backlog.Member) {
 			met++
-			switch m.State {
-			case fair.Active:
-				l.Active++
-			case fair.Owing:
-				l.Owing++
-			case fair.Blocked:
-				l.Blocked++
-			}
+			l.Add(&m.Tenant)
 			fn(m)
 		})
 		if whole || met >= mostMembers {
