@@ -43,6 +43,7 @@ type Backlog struct {
 	settings  map[queue.MetaEntry]queue.ValueSettings
 	limited   int // values that have a limit: an operator's, or that of a rule
 	ruled     rulings
+	moves     moves
 }
 
 // New makes an empty backlog.

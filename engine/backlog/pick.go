@@ -59,7 +59,7 @@ func (v *View) choose(group uint32, rnd *rand.Rand) (s *Submission, draw uint32)
 
 // head is the first submission of an ordered group that no limit holds back.
 func (v *View) head(group uint32) *Submission {
-	for v.groups[group].offered > 0 {
+	for v.groups[group].offered > 0 && !v.in.Tired() {
 		in := &v.groups[group]
 		number := in.first
 		if in.top != nil {
@@ -80,7 +80,7 @@ func (v *View) head(group uint32) *Submission {
 // uniform over them.
 func (v *View) sample(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 	b := v.in
-	for v.groups[group].offered > 0 {
+	for v.groups[group].offered > 0 && !b.Tired() {
 		g, number := v.sampleGate(&v.groups[group], rnd)
 		if number >= g.total {
 			v.redrawn()

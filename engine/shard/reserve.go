@@ -95,6 +95,9 @@ func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue
 	timeout := m.timeout(q)
 	n := 0
 	for _, view := range views {
+		if m.backlog.Tired() {
+			break // what it gives is not known yet, and so not whose turn comes after it
+		}
 		for ; n < most; n++ {
 			sub, index, ok := m.backlog.Take(view, m.rnd)
 			if !ok {
@@ -105,6 +108,19 @@ func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue
 	}
 	m.stats.reserved += uint64(n)
 	return n
+}
+
+// shelveMost is how many submissions that something holds back one hold of the mutex moves aside.
+const shelveMost = 500
+
+// reserveBriefly is reserve, but it gives up when it meets too much on its way that rules or limits hold back; tired says so: the
+// caller is to give way to others and go on.
+func (m *machine) reserveBriefly(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]pick) (n int, tired bool) {
+	m.backlog.Allow(shelveMost)
+	n = m.reserve(q, views, most, now, picks)
+	tired = m.backlog.Tired()
+	m.backlog.Allow(0)
+	return n, tired
 }
 
 func (m *machine) hold(r *record, index uint32, charge backlog.Charge, consumer string, now, deadline queue.Time) pick {
@@ -222,13 +238,13 @@ func (s *Shard) reservePlain(ctx context.Context, q *Request, dst []queue.Reserv
 		}
 		s.m.seed(seed)
 		most := min(q.Max-len(*got), sliceItems)
-		n := s.m.reserve(q, views, most, now, got)
-		if len(*got) == 0 {
+		n, tired := s.m.reserveBriefly(q, views, most, now, got)
+		if len(*got) == 0 && !tired {
 			s.givePicks(got)
 			return s.empty(ctx, q, now, dst) // unlocks
 		}
 		s.mu.Unlock()
-		if n < most {
+		if n < most && !tired {
 			break
 		}
 	}
@@ -351,7 +367,7 @@ func appendContent(dst []byte, r *record, index uint32) []byte {
 	template := r.details().template
 	if template == "" {
 		dst = append(dst, r.prefix...)
-		return strconv.AppendUint(dst, uint64(index), 10)
+		return strconv.AppendUint(dst, uint64(r.first()+index), 10)
 	}
 	const hole = "{index}"
 	rest := []byte(template)
@@ -360,7 +376,7 @@ func appendContent(dst []byte, r *record, index uint32) []byte {
 		if at < 0 {
 			return append(dst, rest...)
 		}
-		dst = strconv.AppendUint(append(dst, rest[:at]...), uint64(index), 10)
+		dst = strconv.AppendUint(append(dst, rest[:at]...), uint64(r.first()+index), 10)
 		rest = rest[at+len(hole):]
 	}
 }

@@ -36,8 +36,12 @@ func (s *Shard) SetRule(r queue.Rule) (set queue.Rule, created bool, err error) 
 		s.mu.Unlock()
 		return known, false, err
 	}
-	m.rules.drawn++
-	r.ID, r.Since = m.rules.drawn, now
+	if there { // the op names it, so that a replay onto a row that is younger, and has it lifted already, lifts it again
+		r.ID, r.Since = known.ID, known.Since
+	} else {
+		m.rules.drawn++
+		r.ID, r.Since = m.rules.drawn, now
+	}
 	m.encode(now).Rule(journal.Rule{Rule: r})
 	waits := commits{first: m.batch}
 	s.mu.Unlock()
@@ -45,15 +49,16 @@ func (s *Shard) SetRule(r queue.Rule) (set queue.Rule, created bool, err error) 
 		return queue.Rule{}, false, err
 	}
 	s.mu.Lock()
-	set, there = s.m.rules.Find(r.Action, r.Match)
+	set, found := s.m.rules.Find(r.Action, r.Match)
 	s.mu.Unlock()
-	if !there {
+	if !found {
 		return r, true, nil // lifted again meanwhile
 	}
+	s.shelve(r.Match)
 	if r.Revoke {
 		s.revoke(set.ID)
 	}
-	return set, set.ID == r.ID, nil
+	return set, set.ID == r.ID && !there, nil
 }
 
 // revoke takes back the reservations of what a rule covers, slice by slice.
@@ -93,7 +98,28 @@ func (s *Shard) LiftRule(id queue.RuleID) (lifted queue.Rule, was bool, err erro
 	if err != nil {
 		return queue.Rule{}, false, err
 	}
-	return lifted, was, s.wait(waits)
+	if err := s.wait(waits); err != nil || !was {
+		return lifted, was, err
+	}
+	s.shelve(lifted.Match)
+	return lifted, was, nil
+}
+
+// shelve puts what has a value, and is held back, behind shut gates, slice by slice, so that no reserve has to: nothing depends on
+// when it is done.
+func (s *Shard) shelve(match queue.RuleMatch) {
+	if match.Whole() || match.Submission != 0 {
+		return
+	}
+	for from, more := -1, true; more; more = from != 0 {
+		s.mu.Lock()
+		if s.usable() != nil {
+			s.mu.Unlock()
+			return
+		}
+		from = s.m.backlog.Shelve(match.Entry, from, shelveMost)
+		s.mu.Unlock()
+	}
 }
 
 // Rules lists the rules by ascending id. The list must not be changed.
