@@ -37,8 +37,11 @@ func (s *Server) exchange(c echo.Context) error {
 	if call.asked.Reserve != nil && len(result.Reservations) == 0 && call.reserve.Wait > 0 {
 		call, result = s.exchangeLater(c, call, queueName)
 	}
+	settled := len(call.response.Complete)+len(call.response.Fail) > 0
 	if call.asked.Reserve != nil {
-		s.traceReserved(c, &call.reserve, &result, len(call.response.Complete)+len(call.response.Fail)+len(call.response.Extend) > 0)
+		s.traceReserved(c, &call.reserve, &result, settled)
+	} else if !settled {
+		s.untraced(c) // only deadlines were moved
 	}
 	call.scratch = fillReservations(&call.response.ReserveResponse, call.scratch[:0], result)
 	out := s.pools.buffer()

@@ -111,6 +111,13 @@ func (s *Server) traceFor(c echo.Context, body []byte) (string, error) {
 	return own.String(), nil
 }
 
+// untraced leaves a request without a span, as there is nothing to tell, unless its caller has a trace.
+func (s *Server) untraced(c echo.Context) {
+	if s.tracer != nil {
+		c.Set(spanKey, nil)
+	}
+}
+
 // traceInserted says what an insert made.
 func (s *Server) traceInserted(c echo.Context, inserted *queue.Submission, replayed bool) {
 	span := s.spanOf(c)
@@ -131,7 +138,7 @@ func (s *Server) traceReserved(c echo.Context, asked *engine.ReserveRequest, fou
 		return
 	}
 	if len(found.Reservations) == 0 && !settled {
-		c.Set(spanKey, nil)
+		s.untraced(c)
 	}
 	span.Set(trace.Text(attrConsumer, asked.Consumer))
 	if asked.Strategy != "" {

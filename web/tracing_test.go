@@ -151,7 +151,7 @@ func TestSpansAcrossTheQueue(t *testing.T) {
 	}
 }
 
-// Whoever asks in vain and has no trace leaves no span, nor does whoever says that nobody wants any; with one he leaves one. A
+// Whoever asks in vain, or only moves deadlines, and has no trace leaves no span, nor does whoever says that nobody wants any; with one he leaves one. A
 // submission whose producer has no trace carries that of its insert.
 func TestSpansThatNobodyWants(t *testing.T) {
 	t.Parallel()
@@ -163,6 +163,8 @@ func TestSpansThatNobodyWants(t *testing.T) {
 	f.with(consumer, reservePath, `{"max":1,"wait_ms":1,"strategy":"SelectOnly(\"no\",1,Random)"}`, 200, nil)
 	f.insert(`{"chunks":{"count":1,"template":"b"}}`)
 	got := f.reserve(`{"max":2,"strategy":"OldestFirst"}`)
+	f.do("POST", reservePath+"/exchange", `{"extend":[{"token":"`+got.Reservations[0].Token+`"}]}`, 200, nil)
+	f.do("POST", reservePath+"/exchange", `{"extend":[{"token":"`+got.Reservations[0].Token+`"}],"reserve":{"max":1}}`, 200, nil)
 	if len(got.Reservations) != 2 || got.Reservations[0].Trace != uninterested {
 		t.Errorf("got %+v, want the first with the trace that it came with", got.Reservations)
 	}

@@ -47,6 +47,9 @@ func TestObserveFindsItsBuckets(t *testing.T) {
 			// The definition: bucket i holds what is above base^(i-1) and not above base^i, with base 2^(2^-Schema). Bounds are
 			// roots, which have a last digit to be wrong in.
 			above, upTo := math.Exp2(float64(c.First+i-1)/8), math.Exp2(float64(c.First+i)/8)
+			if mantissa, power := math.Frexp(v); mantissa == 0.5 && c.First+i != (power-1)*8 {
+				t.Fatalf("seed %d: %v, which is a bound, is in the bucket with the index %d, want %d", seed, v, c.First+i, (power-1)*8)
+			}
 			last := i == len(c.Native)-1
 			if got != n || v < above*(1-1e-15) || v > upTo*(1+1e-15) && !last {
 				t.Fatalf("seed %d: %v is in the bucket (%v, %v] with %d, want %d", seed, v, above, upTo, got, n)
