@@ -18,6 +18,7 @@ type Engine interface {
 	Queues() []engine.QueueInfo
 	Queue(name string) (engine.QueueInfo, error)
 	PutQueue(ctx context.Context, name string, settings queue.Settings) (info engine.QueueInfo, created bool, err error)
+	ChangeQueue(ctx context.Context, name string, change func(*queue.Settings) error) (engine.QueueInfo, error)
 	DeleteQueue(ctx context.Context, name string) error
 
 	Strategies(queueName, after string, limit int) (engine.Page[engine.NamedStrategy], error)
@@ -40,6 +41,10 @@ type Engine interface {
 	Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)
 	Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, cursor string, limit int) (engine.Page[queue.Chunk], error)
 	Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error)
+	Map(ctx context.Context, id queue.SubmissionID, from, to uint32, cells int) (engine.ChunkMap, error)
+	Attempts(ctx context.Context, id queue.SubmissionID, index uint32) ([]queue.Attempt, error)
+	Ledgers(ctx context.Context, queueName string) ([]engine.Ledger, error)
+	LedgerTenants(ctx context.Context, queueName, id string, order engine.LedgerOrder, limit int) (l engine.Ledger, list []engine.LedgerTenant, sums engine.LedgerSums, found bool, err error)
 	Outputs(ctx context.Context, id queue.SubmissionID, fn func(index uint32, output []byte) error) error
 
 	Reserve(ctx context.Context, queueName string, r engine.ReserveRequest, dst []queue.Reservation) (engine.ReserveResult, error)
@@ -61,10 +66,10 @@ type Engine interface {
 	DeadLetter(ctx context.Context, queueName string, id queue.ChunkID) (queue.DeadChunk, error)
 	Redrive(ctx context.Context, queueName string, id queue.ChunkID) error
 	DeleteDead(ctx context.Context, queueName string, id queue.ChunkID) error
-	StartBulk(ctx context.Context, r engine.BulkRequest) (engine.Bulk, error)
-	Bulk(id string) (engine.Bulk, error)
-	Bulks() []engine.Bulk
-	CancelBulk(id string) (engine.Bulk, error)
+	StartBulk(ctx context.Context, queueName string, r queue.BulkRequest) (queue.Bulk, error)
+	Bulk(id string) (queue.Bulk, error)
+	Bulks(queueName string) ([]queue.Bulk, error)
+	CancelBulk(id string) (queue.Bulk, error)
 
 	SetRule(ctx context.Context, queueName string, r queue.Rule) (rule queue.Rule, created bool, err error)
 	LiftRule(ctx context.Context, queueName string, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error)
