@@ -66,7 +66,7 @@ func (a *app) workCommand() *cobra.Command {
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "how soon the chunks of this process come back when it dies, 100ms to 24h; it is extended while commands run")
 	f.DurationVar(&o.killAfter, "kill-after", 0, "kill a command that runs longer than this, and fail the try (0: never)")
 	f.Int64VarP(&o.count, "count", "n", 0, "end after so many chunks (0: go on)")
-	f.BoolVar(&o.untilEmpty, "until-empty", false, "end when nothing is left for this consumer and nothing is reserved or waiting that could come back")
+	f.BoolVar(&o.untilEmpty, "until-empty", false, "end when nothing is left for this consumer and nothing is reserved, waiting or paused that could come back")
 	return c
 }
 
@@ -214,7 +214,7 @@ func (a *app) stopWhenEmpty(ctx context.Context, c *client.Client, o workOptions
 	}
 }
 
-// nothingLeft says whether this consumer could get nothing, now or when what is reserved or waits comes back. Chunks that
+// nothingLeft says whether this consumer could get nothing, now or when what is reserved, waits or is paused comes back. Chunks that
 // are ready but not for its strategy do not count; whether there are any is found out by asking for one and giving it
 // back.
 func (a *app) nothingLeft(ctx context.Context, c *client.Client, o workOptions) (bool, error) {
@@ -222,7 +222,7 @@ func (a *app) nothingLeft(ctx context.Context, c *client.Client, o workOptions) 
 	if err != nil || s.Reserved > 0 || s.Waiting > 0 {
 		return false, err
 	}
-	if s.Ready == 0 {
+	if s.Ready+s.Paused+s.Blocked == 0 {
 		return true, nil
 	}
 	strategy, err := strategyJSON(o.strategy)
@@ -231,7 +231,7 @@ func (a *app) nothingLeft(ctx context.Context, c *client.Client, o workOptions) 
 	}
 	got, err := c.Reserve(ctx, a.queueName(), &api.ReserveRequest{Max: 1, Strategy: strategy, Consumer: o.consumer, TimeoutMS: o.timeout.Milliseconds()})
 	if err != nil || len(got.Reservations) == 0 {
-		return err == nil, err
+		return err == nil && *got.Reason != api.ReasonPaused, err // what is paused or blocked is not gone
 	}
 	_, err = c.Release(ctx, a.queueName(), []api.ReleaseItem{{Token: got.Reservations[0].Token}})
 	return false, err

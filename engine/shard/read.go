@@ -197,7 +197,7 @@ func (s *Shard) listHistory(ctx context.Context, f *Filter, before queue.Submiss
 			if err != nil {
 				return nil, err
 			}
-			if f.matches(r) && !s.isOpen(r.id) {
+			if f.matches(r) && !s.remembers(r.id) {
 				list = append(list, r.info(s.options.Queue, r.ended.meta, 0))
 			}
 			before = rows[i].ID
@@ -209,11 +209,12 @@ func (s *Shard) listHistory(ctx context.Context, f *Filter, before queue.Submiss
 	return list, nil
 }
 
-// isOpen says that a submission is open; the history may have it all the same, if it was opened again.
-func (s *Shard) isOpen(id queue.SubmissionID) bool {
+// remembers says that memory knows the submission, and so better than the history: it may have been opened again since, and may have
+// ended otherwise.
+func (s *Shard) remembers(id queue.SubmissionID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.live(id) != nil
+	return s.m.record(id) != nil
 }
 
 // chunkSlice is how many chunks one hold of the mutex looks at, chunkSlices how many slices one call looks at most: a

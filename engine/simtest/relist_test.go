@@ -1,0 +1,41 @@
+package simtest
+
+import (
+	"testing"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+// A submission that completed with dead chunks, is in the history, was opened again and then cancelled is listed as what it is, although
+// the history still has what it was.
+func TestListTellsTheLastEnd(t *testing.T) {
+	t.Parallel()
+	settings := deadLetters()
+	settings.MaxAttempts = 1
+	b := newBox(t, settings)
+	sub, _, err := b.shard.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, "Random"), Max: 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.mustFail(got.Reservations, func(*queue.FailItem) {})
+	if err := b.shard.Fold(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.shard.Redrive(ctx, queue.ChunkID{Submission: sub.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
+		t.Fatal(err)
+	}
+	for state, want := range map[queue.SubmissionState]int{queue.CompletedWithDead: 0, queue.Cancelled: 1, queue.Open: 0} {
+		list, err := b.shard.List(ctx, shard.Filter{States: []queue.SubmissionState{state}}, 0, 10)
+		if err != nil || len(list) != want {
+			t.Errorf("%d submissions are listed as %s (%v), want %d", len(list), state, err, want)
+		}
+	}
+}
