@@ -95,14 +95,15 @@ func (m *machine) step(kind Kind, now queue.Time, most int, slots []uint32, park
 			break
 		}
 		timers.pop()
-		n++
 		r := m.liveSeq(d.seq)
 		if r == nil {
 			m.acted(kind, false)
+			n++
 			continue
 		}
 		m.acting = Action{Kind: kind, Submission: r.id, Index: d.index}
 		if parked[m.acting] == nil {
+			n++
 			m.act(kind, r, d, now)
 		}
 	}
