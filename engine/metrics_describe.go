@@ -66,6 +66,9 @@ func (m *metrics) describeGauges() {
 	gauge("quern_reservations", "Chunks held by consumers.", func(s *queue.Stats) uint64 { return s.Reserved })
 	gauge("quern_reserve_waiters", "Reserve calls that wait for work.", func(s *queue.Stats) uint64 { return s.ConsumersWaiting })
 	gauge("quern_dead_letters", "Dead chunks that can be redriven, those of ended submissions among them.", func(s *queue.Stats) uint64 { return s.DeadLetters })
+	gauge("quern_dead_letters_outgoing", "Dead letters on their way to another queue.", func(s *queue.Stats) uint64 { return s.Outgoing })
+	m.labelled(prometheus.GaugeValue, "quern_bulk_operations", "Bulk operations, by state.", "state",
+		word{"running", func(s *queue.Stats) uint64 { return s.BulksRunning }})
 	gauge("quern_writer_queue_depth", "Journal operations that are not committed yet.", func(s *queue.Stats) uint64 { return s.OperationsWaiting })
 	gauge("quern_journal_bytes", "Size of the journal file, in bytes.", func(s *queue.Stats) uint64 { return s.JournalBytes })
 	gauge("quern_shard_bytes", "Size of the store file, in bytes.", func(s *queue.Stats) uint64 { return s.StoreBytes })
@@ -95,5 +98,11 @@ func (m *metrics) describeCounters() {
 	counter("quern_chunks_inserted_total", "Chunks inserted.", func(s *queue.Stats) uint64 { return s.InsertedTotal })
 	counter("quern_submissions_inserted_total", "Submissions inserted.", func(s *queue.Stats) uint64 { return s.SubmissionsInsertedTotal })
 	counter("quern_reservations_expired_total", "Reservations whose deadline passed.", func(s *queue.Stats) uint64 { return s.ExpiredTotal })
+	counter("quern_dead_letters_forwarded_total", "Dead letters that went on to another queue.", func(s *queue.Stats) uint64 { return s.ForwardedTotal })
+	counter("quern_dead_letters_arrived_total", "Submissions that came as dead letters of another queue.", func(s *queue.Stats) uint64 { return s.ArrivedTotal })
+	m.labelled(prometheus.CounterValue, "quern_bulk_outcomes_total", "What came of what bulk operations met.", "outcome",
+		word{"done", func(s *queue.Stats) uint64 { return s.BulkTotal.Done }},
+		word{"unchanged", func(s *queue.Stats) uint64 { return s.BulkTotal.Unchanged }},
+		word{"refused", func(s *queue.Stats) uint64 { return s.BulkTotal.Refused }})
 	counter("quern_writer_commits_total", "Journal commits.", func(s *queue.Stats) uint64 { return s.CommitsTotal })
 }

@@ -15,6 +15,7 @@ const (
 	KindExpiry       Kind = iota // deadlines of reservations that passed
 	KindLost                     // reservations of consumers that were lost
 	KindGrace                    // the end of the restart grace
+	KindRule                     // rules whose time is over, and dead_deadlines that they put off
 	KindRetry                    // chunks whose delay is over
 	KindSuspect                  // shelved suspects that are offered again
 	KindRunAt                    // submissions whose run_at has come
@@ -22,13 +23,12 @@ const (
 	KindSweep                    // reservations of ended submissions, and idempotency keys that are too old
 	KindRetention                // ended submissions whose retention is over
 	KindSchedule                 // what schedules insert
-	KindRule                     // rules whose time is over, and dead_deadlines that they put off
 	kindCount
 )
 
 // String is the kind's name in answers and metrics.
 func (k Kind) String() string {
-	return [kindCount]string{"expiry", "lost", "grace", "retry", "suspect", "run_at", "dead_deadline", "sweep", "retention", "schedule", "rule"}[k]
+	return [kindCount]string{"expiry", "lost", "grace", "rule", "retry", "suspect", "run_at", "dead_deadline", "sweep", "retention", "schedule"}[k]
 }
 
 // OfChunks says that a kind's actions are about single chunks.
@@ -168,7 +168,7 @@ func (m *machine) offerAgain(r *record, d due) bool {
 		m.shelve(r, d.index, t, t.notBefore)
 		return true
 	}
-	m.undelay(r, t)
+	m.undelay(r, d.index, t)
 	m.putBack(r, d.index)
 	return true
 }

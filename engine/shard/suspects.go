@@ -101,8 +101,7 @@ func (m *machine) quota(now queue.Time) int {
 // shelve holds a chunk back that is taken and due.
 func (m *machine) shelve(r *record, index uint32, t *try, at queue.Time) {
 	if !t.waiting {
-		t.waiting = true
-		r.waiting++
+		m.waits(r, index, t)
 		m.stats.waiting++
 	}
 	if t.suspect != shelved {
@@ -125,7 +124,7 @@ func (m *machine) unshelve(r *record, t *try) {
 
 // lendOut offers a shelved chunk.
 func (m *machine) lendOut(r *record, index uint32, t *try, now queue.Time) {
-	m.undelay(r, t)
+	m.undelay(r, index, t)
 	t.suspect, t.since = lent, now
 	r.lent++
 	m.suspects.lent++
