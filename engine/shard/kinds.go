@@ -15,10 +15,10 @@ const (
 	KindExpiry       Kind = iota // deadlines of reservations that passed
 	KindLost                     // reservations of consumers that were lost
 	KindGrace                    // the end of the restart grace
+	KindRule                     // rules whose time is over, and dead_deadlines that they put off
 	KindRetry                    // chunks whose delay is over
 	KindSuspect                  // shelved suspects that are offered again
 	KindRunAt                    // submissions whose run_at has come
-	KindRule                     // rules whose time is over, and dead_deadlines that they put off: before those, so that none waits for the next pass
 	KindDeadDeadline             // submissions whose dead_deadline has passed
 	KindSweep                    // reservations of ended submissions, and idempotency keys that are too old
 	KindRetention                // ended submissions whose retention is over
@@ -28,7 +28,7 @@ const (
 
 // String is the kind's name in answers and metrics.
 func (k Kind) String() string {
-	return [kindCount]string{"expiry", "lost", "grace", "retry", "suspect", "run_at", "rule", "dead_deadline", "sweep", "retention", "schedule"}[k]
+	return [kindCount]string{"expiry", "lost", "grace", "rule", "retry", "suspect", "run_at", "dead_deadline", "sweep", "retention", "schedule"}[k]
 }
 
 // OfChunks says that a kind's actions are about single chunks.
@@ -95,14 +95,15 @@ func (m *machine) step(kind Kind, now queue.Time, most int, slots []uint32, park
 			break
 		}
 		timers.pop()
-		n++
 		r := m.liveSeq(d.seq)
 		if r == nil {
 			m.acted(kind, false)
+			n++
 			continue
 		}
 		m.acting = Action{Kind: kind, Submission: r.id, Index: d.index}
 		if parked[m.acting] == nil {
+			n++
 			m.act(kind, r, d, now)
 		}
 	}

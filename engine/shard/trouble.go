@@ -98,6 +98,8 @@ func (s *Shard) judge(done *slice, err error) {
 		t := &w.kinds[kind]
 		switch {
 		case !done.stepped[kind]:
+		case err == nil && t.limit > 0 && done.looked[kind] > 0 && done.encoded[kind] == 0:
+			// what was looked at needed no commit: that says nothing about the one that fails
 		case err == nil:
 			t.pass(done.now, done.looked[kind])
 			if done.looked[kind] > 0 {

@@ -73,7 +73,7 @@ var testMayImport = map[string][]string{
 	"wasm/host":                {"wasm/scan", "wasm/wasmtest", "engine/strategy"},
 	"sdk/client":               {"all"},
 	"plugins":                  {"engine/store", "wasm/wasmtest"},
-	"web":                      {"sdk/client", "wasm/compile", "wasm/manifest", "wasm/wasmtest", "sdk/abi", "web/trace/tracetest"},
+	"web":                      {"engine/sqlitedb", "sdk/client", "wasm/compile", "wasm/manifest", "wasm/wasmtest", "sdk/abi", "web/trace/tracetest"},
 	"web/trace":                {"web/trace/tracetest"},
 }
 

@@ -14,6 +14,7 @@ import (
 
 var lifecycleNames = []string{
 	"insert_longest_hold", "insert_max", "cancel/*", "cancel_longest_hold/*", "cancel_insert_max/*", "cancel_swept/*",
+	"insert_p99/*", "insert_longest/*", "expired", "reserve_10_p50/*", "due_insert_max/*", "due_longest_hold", "due_promoted",
 }
 
 // lifecycleScale is how much of everything the suite lets end, come due or be held.
@@ -22,16 +23,27 @@ type lifecycleScale struct {
 	chunks  uint32        // of the submissions that are cancelled
 	held    []int         // reservations of them, a case each
 	pause   time.Duration // between two inserts of the foreground
+
+	backlog     int           // chunks, while some expire
+	expiryEvery time.Duration // one of them
+	lasting     time.Duration // of each side of that figure
+	inFlight    int           // chunks
+	reserves    int           // of ten chunks, on each side
+	due         int           // chunks that come due at once
+	dueIn       time.Duration // from when they begin to be failed
 }
 
-var fullLifecycle = lifecycleScale{inserts: 2000, chunks: 1_000_000, held: []int{0, 100_000, 1_000_000}, pause: time.Millisecond}
+var fullLifecycle = lifecycleScale{
+	inserts: 2000, chunks: 1_000_000, held: []int{0, 100_000, 1_000_000}, pause: time.Millisecond,
+	backlog: 200_000, expiryEvery: 200 * time.Millisecond, lasting: 4 * time.Second, inFlight: 30_000, reserves: 4000, due: 50_000, dueIn: 4 * time.Second,
+}
 
 func lifecycleSuite(ctx context.Context, r *run) error {
 	return lifecycleFigures(ctx, r, fullLifecycle)
 }
 
 func lifecycleFigures(ctx context.Context, r *run, scale lifecycleScale) error {
-	for _, step := range []func(context.Context, *run, lifecycleScale) error{cancelFigures} {
+	for _, step := range []func(context.Context, *run, lifecycleScale) error{cancelFigures, expiryFigures, inFlightFigures, dueFigures} {
 		if err := step(ctx, r, scale); err != nil {
 			return err
 		}
@@ -60,7 +72,7 @@ type watched struct {
 	next  int
 }
 
-func (r *run) openMeasured(ctx context.Context, name string) (*watched, error) {
+func (r *run) openWatched(ctx context.Context, name string) (*watched, error) {
 	m := &watched{holds: new(longest)}
 	var err error
 	m.bed, err = r.openOptions(ctx, name, engine.Options{Now: time.Now, Seed: rand.Uint64, Held: m.holds.note})
@@ -106,7 +118,7 @@ func (m *watched) beside(ctx context.Context, pause time.Duration, until func() 
 
 // cancelFigures: what the end of a large submission costs whoever asks for it, and everybody else.
 func cancelFigures(ctx context.Context, r *run, scale lifecycleScale) error {
-	m, err := r.openMeasured(ctx, "cancel")
+	m, err := r.openWatched(ctx, "cancel")
 	if err != nil {
 		return err
 	}
