@@ -187,7 +187,7 @@ func (s *Shard) listHistory(ctx context.Context, f *Filter, before queue.Submiss
 			if err != nil {
 				return nil, err
 			}
-			if f.matches(r) && !s.isOpen(r.id) {
+			if f.matches(r) && !s.inMemory(r.id) {
 				list = append(list, r.info(s.options.Queue, r.ended.meta, 0))
 			}
 			before = rows[i].ID
@@ -199,11 +199,11 @@ func (s *Shard) listHistory(ctx context.Context, f *Filter, before queue.Submiss
 	return list, nil
 }
 
-// isOpen says that a submission is open; the history may have it all the same, if it was opened again.
-func (s *Shard) isOpen(id queue.SubmissionID) bool {
+// inMemory says that what the history has of a submission is out of date: it was opened again, and perhaps ended once more.
+func (s *Shard) inMemory(id queue.SubmissionID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.live(id) != nil
+	return s.m.record(id) != nil
 }
 
 // chunkSlice is how many chunks one hold of the mutex looks at, chunkSlices how many slices one call looks at most: a
