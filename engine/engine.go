@@ -136,7 +136,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	})
 	every(ctx, 50*time.Millisecond, func() {
 		for _, q := range e.all() {
-			q.shard.Tick()
+			q.shard.Nudge()
 		}
 	})
 	group.Wait()

@@ -24,6 +24,8 @@ const (
 	IsWaiting   = shard.IsWaiting
 	IsReserved  = shard.IsReserved
 	NotYetDue   = shard.NotYetDue
+	IsPaused    = shard.IsPaused
+	IsBlocked   = shard.IsBlocked
 	NotAdmitted = shard.NotAdmitted
 	IsLimited   = shard.IsLimited
 	IsWithheld  = shard.IsWithheld

@@ -35,7 +35,8 @@ type Frame struct {
 	// Empties is how long the backlog lasts if it goes on shrinking as it did over the last minute; 0 when it does not shrink.
 	Empties time.Duration
 	Keys    []KeyFrame
-	Left    int // keys beyond the most that a frame has
+	Left    int          // keys beyond the most that a frame has
+	Rules   []queue.Rule // by ascending id
 }
 
 // Rates are chunks per second.
@@ -96,7 +97,7 @@ func (e *Engine) sample() {
 
 func (q *openQueue) sample(now queue.Time, shown []queue.MetaKey) {
 	f := &q.frames
-	frame := &Frame{Number: 1, At: now, Stats: q.shard.Stats()}
+	frame := &Frame{Number: 1, At: now, Stats: q.shard.Stats(), Rules: q.shard.Rules()}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if before := f.last.Load(); before != nil {

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/quern-queue/quern/engine/shard"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quern-queue/quern/engine/shard"
+)
 
 // Lifecycle tells how the life-cycle worker of a queue is doing. All of it is kept as counters; asking costs little.
 func (e *Engine) Lifecycle(queueName string) (shard.Work, error) {
@@ -9,4 +13,64 @@ func (e *Engine) Lifecycle(queueName string) (shard.Work, error) {
 		return shard.Work{}, err
 	}
 	return q.shard.Work(), nil
+}
+
+// RetryParked has a queue's parked life-cycle actions tried again, and says how many there were.
+func (e *Engine) RetryParked(queueName string) (int, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return 0, err
+	}
+	n := q.shard.RetryParked()
+	q.shard.Nudge()
+	return n, nil
+}
+
+// lifecycleMetrics show the life-cycle workers to Prometheus.
+type lifecycleMetrics struct {
+	lag, degraded, slices                     *prometheus.Desc // by queue
+	pending, actions, parked, failed, success *prometheus.Desc // by queue and kind, actions also by outcome
+}
+
+func newLifecycleMetrics() lifecycleMetrics {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("quern_lifecycle_"+name, help, append([]string{"queue"}, labels...), nil)
+	}
+	return lifecycleMetrics{
+		lag:      desc("lag_seconds", "Since when the oldest overdue action of the life-cycle worker is due, in seconds."),
+		degraded: desc("degraded", "1 while inserts are refused because the life-cycle worker's commits fail again and again."),
+		slices:   desc("slices_total", "Slices of actions of one kind that came through."),
+		pending:  desc("pending", "Entries that wait for their time, by kind.", "kind"),
+		actions:  desc("actions_total", "Actions by kind and outcome: done, or stale when they were not needed any more.", "kind", "outcome"),
+		parked:   desc("parked", "Actions that are left alone after they failed again and again, by kind.", "kind"),
+		failed:   desc("failures_total", "Slices whose commit failed, by kind.", "kind"),
+		success:  desc("last_success_timestamp_seconds", "When a slice came through last, by kind; 0 if none has yet.", "kind"),
+	}
+}
+
+func (m *lifecycleMetrics) describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.lag, m.degraded, m.slices, m.pending, m.actions, m.parked, m.failed, m.success} {
+		ch <- d
+	}
+}
+
+func (m *lifecycleMetrics) collect(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), q *openQueue) {
+	w := q.shard.Work()
+	degraded := 0.0
+	if w.Degraded {
+		degraded = 1
+	}
+	send(m.lag, prometheus.GaugeValue, w.Lag.Seconds())
+	send(m.degraded, prometheus.GaugeValue, degraded)
+	send(m.slices, prometheus.CounterValue, float64(w.Slices))
+	for i := range w.Kinds {
+		k := &w.Kinds[i]
+		name := k.Kind.String()
+		send(m.pending, prometheus.GaugeValue, float64(k.Pending), name)
+		send(m.actions, prometheus.CounterValue, float64(k.Done), name, "done")
+		send(m.actions, prometheus.CounterValue, float64(k.Stale), name, "stale")
+		send(m.parked, prometheus.GaugeValue, float64(k.Parked), name)
+		send(m.failed, prometheus.CounterValue, float64(k.Failed), name)
+		send(m.success, prometheus.GaugeValue, float64(k.Success)/1000, name)
+	}
 }

@@ -21,6 +21,7 @@ type metrics struct {
 	reserve    *prometheus.HistogramVec
 	described  []described
 
+	lifecycle                                               lifecycleMetrics
 	waited, held, reserved, empty, examined, skipped, ended *prometheus.Desc
 	ledgers, tenants, lag, mostLag                          *prometheus.Desc
 	keyInFlight, keyBacklog, keyValues                      *prometheus.Desc
@@ -57,6 +58,7 @@ func newMetrics(e *Engine, registerer prometheus.Registerer) (*metrics, error) {
 	m.bytes = histogram("quern_writer_batch_bytes", "Bytes of one journal commit.", prometheus.ExponentialBuckets(64, 4, 10))
 	m.reserve = histogram("quern_reserve_seconds", "Time of a reserve without what it waited for work, in seconds.", secondsBuckets())
 	m.describe()
+	m.lifecycle = newLifecycleMetrics()
 	if registerer == nil {
 		return m, nil
 	}
@@ -107,6 +109,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	} {
 		ch <- desc
 	}
+	m.lifecycle.describe(ch)
 	for _, v := range m.vectors() {
 		v.Describe(ch)
 	}
@@ -146,6 +149,7 @@ func (m *metrics) collect(ch chan<- prometheus.Metric, q *openQueue, now queue.T
 	}
 	ch <- newHistogram(m.waited, q.counts.waited, q.name)
 	ch <- newHistogram(m.held, q.counts.held, q.name)
+	m.lifecycle.collect(one, q)
 	m.collectFair(one, q)
 	m.collectKeys(one, q)
 }

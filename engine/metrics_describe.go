@@ -56,6 +56,8 @@ func (m *metrics) describeGauges() {
 	}
 	m.labelled(prometheus.GaugeValue, "quern_chunks", "Chunks that are not finished, by state.", "state",
 		word{"ready", func(s *queue.Stats) uint64 { return s.Ready }},
+		word{"paused", func(s *queue.Stats) uint64 { return s.Paused }},
+		word{"blocked", func(s *queue.Stats) uint64 { return s.Blocked }},
 		word{"waiting", func(s *queue.Stats) uint64 { return s.Waiting }},
 		word{"reserved", func(s *queue.Stats) uint64 { return s.Reserved }},
 		word{"dead", func(s *queue.Stats) uint64 { return s.Dead }})

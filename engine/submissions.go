@@ -21,6 +21,15 @@ func (e *Engine) Submission(ctx context.Context, id queue.SubmissionID) (queue.S
 	return e.WaitSubmission(ctx, id, 0)
 }
 
+// SubmissionTrace is the trace context that a submission carries, or "": it carries none, or is not in memory any more.
+func (e *Engine) SubmissionTrace(id queue.SubmissionID) string {
+	q, err := e.route(id)
+	if err != nil {
+		return ""
+	}
+	return q.shard.Trace(id)
+}
+
 // WaitSubmission tells it when the submission has ended, or when `wait` (at most queue.MaxWait) is over.
 func (e *Engine) WaitSubmission(ctx context.Context, id queue.SubmissionID, wait time.Duration) (queue.Submission, error) {
 	q, err := e.route(id)

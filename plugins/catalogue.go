@@ -170,10 +170,12 @@ func (c *Catalogue) Close() error {
 	return errors.Join(c.uses.closeAll(), c.expressions.close())
 }
 
-// Run does what time demands until ctx ends: it scores for shadows and closes what is not used any more.
+// Run does what time demands until ctx ends: it scores for shadows and closes what is not used any more. Once, at its beginning, it sweeps the
+// cache of compiled code.
 func (c *Catalogue) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { c.shadow.run(ctx) })
+	group.Go(func() { c.sweep(ctx) })
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {

@@ -63,6 +63,7 @@ type world struct {
 	log      *lockedText
 	change   func(*plugins.Options)
 	stop     func()
+	idle     bool // Run is not started
 
 	candidates plugins.Candidates
 }
@@ -115,6 +116,10 @@ func (w *world) start() {
 	}
 	if err := w.Catalogue.Open(context.Background(), w.store, w.candidates); err != nil {
 		w.Fatal(err)
+	}
+	if w.idle {
+		w.stop = func() {}
+		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)

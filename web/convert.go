@@ -32,7 +32,7 @@ func apiValue(v queue.MetaValue) api.MetaValue {
 func apiSubmission(in *queue.Submission) api.Submission {
 	return api.Submission{
 		ID: in.ID.String(), Queue: in.Queue, State: in.State.String(),
-		Chunks: in.Chunks, Ready: in.Ready, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Skipped: in.Skipped,
+		Chunks: in.Chunks, Ready: in.Ready, Paused: in.Paused, Blocked: in.Blocked, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Skipped: in.Skipped,
 		CreatedAt: apiTime(in.Created), Meta: apiMeta(in.Meta), Priority: in.Priority, Group: in.Group,
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
 		RunAt: apiTime(in.RunAt), DeadDeadline: apiTime(in.DeadDeadline), FinishedAt: apiTime(in.Finished),
@@ -73,7 +73,7 @@ func apiChunk(in *queue.Chunk) api.Chunk {
 
 func apiStats(in *queue.Stats, now time.Time) api.Stats {
 	out := api.Stats{
-		Ready: in.Ready, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Skipped: in.Skipped, Dead: in.Dead, DeadLetters: in.DeadLetters,
+		Ready: in.Ready, Paused: in.Paused, Blocked: in.Blocked, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Skipped: in.Skipped, Dead: in.Dead, DeadLetters: in.DeadLetters,
 		OperationsReady: in.OperationsReady, SubmissionsOpen: in.SubmissionsOpen, ConsumersWaiting: in.ConsumersWaiting,
 		InsertedTotal: in.InsertedTotal, ReservedTotal: in.ReservedTotal, DoneTotal: in.DoneTotal, FailedTotal: in.FailedTotal,
 		ExpiredTotal: in.ExpiredTotal, ReleasedTotal: in.ReleasedTotal, LostTotal: in.LostTotal, RevokedTotal: in.RevokedTotal,

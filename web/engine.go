@@ -33,6 +33,7 @@ type Engine interface {
 
 	Insert(ctx context.Context, queueName string, n queue.NewSubmission) (s queue.Submission, replayed bool, err error)
 	Submission(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)
+	SubmissionTrace(id queue.SubmissionID) string
 	WaitSubmission(ctx context.Context, id queue.SubmissionID, wait time.Duration) (queue.Submission, error)
 	List(ctx context.Context, queueName string, r engine.ListRequest) (engine.Page[queue.Submission], error)
 	SetPriority(ctx context.Context, id queue.SubmissionID, priority int64) (queue.Submission, error)
@@ -64,6 +65,11 @@ type Engine interface {
 	Bulk(id string) (engine.Bulk, error)
 	Bulks() []engine.Bulk
 	CancelBulk(id string) (engine.Bulk, error)
+
+	SetRule(ctx context.Context, queueName string, r queue.Rule) (rule queue.Rule, created bool, err error)
+	LiftRule(ctx context.Context, queueName string, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error)
+	Rules(queueName string) ([]queue.Rule, error)
+	Rule(queueName string, id queue.RuleID) (queue.Rule, error)
 
 	Schedules(queueName, after string, limit int) (engine.Page[queue.ScheduleInfo], error)
 	Schedule(queueName, name string) (queue.ScheduleInfo, error)

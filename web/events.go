@@ -288,7 +288,10 @@ func (o *stream) send(event []byte) error {
 }
 
 func apiStatsFrame(queueName string, f *engine.Frame) api.StatsFrame {
-	return api.StatsFrame{Queue: queueName, At: apiTime(f.At), Stats: apiStats(&f.Stats, f.At.Std()), Rates: apiRates(f.Rates), EmptiesMS: int64(f.Empties / time.Millisecond)}
+	return api.StatsFrame{
+		Queue: queueName, At: apiTime(f.At), Stats: apiStats(&f.Stats, f.At.Std()), Rates: apiRates(f.Rates), EmptiesMS: int64(f.Empties / time.Millisecond),
+		Rules: firstRules(f.Rules), RulesTotal: len(f.Rules),
+	}
 }
 
 func apiKeysFrame(queueName string, f *engine.Frame) api.KeysFrame {

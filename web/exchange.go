@@ -37,6 +37,9 @@ func (s *Server) exchange(c echo.Context) error {
 	if call.asked.Reserve != nil && len(result.Reservations) == 0 && call.reserve.Wait > 0 {
 		call, result = s.exchangeLater(c, call, queueName)
 	}
+	if call.asked.Reserve != nil {
+		s.traceReserved(c, &call.reserve, &result, len(call.response.Complete)+len(call.response.Fail)+len(call.response.Extend) > 0)
+	}
 	call.scratch = fillReservations(&call.response.ReserveResponse, call.scratch[:0], result)
 	out := s.pools.buffer()
 	defer s.pools.free(out)
@@ -74,6 +77,9 @@ func (s *Server) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q
 		wait, call.reserve.Wait = call.reserve.Wait, 0
 		asked.Reserve = &call.reserve
 	}
+	span := s.spanOf(c)
+	s.traceSettling(span, len(asked.Complete), func(i int) *queue.Token { return &asked.Complete[i].Token })
+	s.traceSettling(span, len(asked.Fail), func(i int) *queue.Token { return &asked.Fail[i].Token })
 	if err = s.engine.Exchange(c.Request().Context(), queueName, *asked, &call.done); err != nil {
 		if !call.finished() {
 			return err
@@ -83,6 +89,7 @@ func (s *Server) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q
 		wait = 0
 	}
 	call.reserve.Wait = wait
+	traceSettled(span, call.done.Complete, call.done.Fail)
 	call.response.Complete = appendResults(call.response.Complete[:0], call.done.Complete)
 	call.response.Fail = appendResults(call.response.Fail[:0], call.done.Fail)
 	call.response.Extend = appendResults(call.response.Extend[:0], call.done.Extend)
@@ -110,5 +117,5 @@ func (s *Server) exchangeLater(c echo.Context, call *exchangeCall, queueName str
 	if err != nil {
 		result = engine.ReserveResult{Reason: queue.Nothing, RetryAfter: stoppedRetry}
 	}
-	return &exchangeCall{response: response}, result
+	return &exchangeCall{response: response, asked: engine.Exchange{Reserve: &request}, reserve: request}, result
 }

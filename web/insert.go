@@ -3,7 +3,6 @@ package web
 import (
 	"crypto/sha256"
 	"net/http"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -56,7 +55,9 @@ func (s *Server) insert(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	asked.Trace = traceOf(r.Header)
+	if asked.Trace, err = s.traceFor(c, call.request.Trace); err != nil {
+		return err
+	}
 	if key != "" {
 		sum := sha256.Sum256(body.b)
 		asked.IdempotencyKey = key
@@ -67,6 +68,7 @@ func (s *Server) insert(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	s.traceInserted(c, &inserted, replayed)
 	s.sayDurability(c, queueName)
 	return s.answerInsert(c, call, &inserted, replayed)
 }
@@ -176,46 +178,4 @@ func idempotencyKey(header http.Header) (string, error) {
 		}
 	}
 	return key, nil
-}
-
-// traceOf is the W3C trace context of the request, or "" when there is none or it is not well formed, which the
-// specification asks to treat alike.
-func traceOf(header http.Header) string {
-	parents := header["Traceparent"]
-	if len(parents) != 1 || !validParent(parents[0]) {
-		return ""
-	}
-	trace := parents[0]
-	if states := header["Tracestate"]; len(states) > 0 {
-		state := strings.Join(states, ",")
-		if state != "" && len(trace)+1+len(state) <= queue.MaxTraceBytes && printable(state) {
-			trace += ";" + state
-		}
-	}
-	return trace
-}
-
-// validParent checks the form 00-(32 hex)-(16 hex)-(2 hex) of version 00, ids not all zero.
-func validParent(text string) bool {
-	if len(text) != 55 || text[:3] != "00-" || text[35] != '-' || text[52] != '-' {
-		return false
-	}
-	for i, c := range []byte(text) {
-		if i == 2 || i == 35 || i == 52 {
-			continue
-		}
-		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f') {
-			return false
-		}
-	}
-	return strings.Trim(text[3:35], "0") != "" && strings.Trim(text[36:52], "0") != ""
-}
-
-func printable(text string) bool {
-	for _, c := range []byte(text) {
-		if c < 0x20 || c > 0x7e {
-			return false
-		}
-	}
-	return true
 }

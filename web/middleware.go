@@ -32,6 +32,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := s.now()
 		op := s.operations[c.Path()][c.Request().Method]
+		span := s.startSpan(c, op)
 		if op == nil || !op.hot {
 			s.setHeaders(c)
 		}
@@ -48,7 +49,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		} else {
 			failure, _ = c.Get(problemKey).(*problem)
 		}
-		s.account(c, op, failure, started)
+		endSpan(span, c, s.account(c, op, failure, started), failure)
 		if begun {
 			// Half an answer is out. Cutting the connection is the only way left to say that it is not whole.
 			panic(http.ErrAbortHandler)
@@ -148,12 +149,12 @@ func (s *Server) protect(c echo.Context, next echo.HandlerFunc) (err error) {
 	return next(c)
 }
 
-// account measures the request and writes its line of the access log: no query, no body, no header of the client but
+// account measures the request, whose status it returns, and writes its line of the access log: no query, no body, no header of the client but
 // the checked request id. Calls that went well are logged at Debug, because they are many.
-func (s *Server) account(c echo.Context, op *operation, failure *problem, started time.Time) {
+func (s *Server) account(c echo.Context, op *operation, failure *problem, started time.Time) (status int) {
 	elapsed := s.now().Sub(started)
 	response := c.Response()
-	status := response.Status
+	status = response.Status
 	if failure != nil && failure.Code == string(codeClientGone) {
 		status = statusClientGone
 	}
@@ -170,7 +171,7 @@ func (s *Server) account(c echo.Context, op *operation, failure *problem, starte
 	}
 	ctx := c.Request().Context()
 	if !s.log.Enabled(ctx, level) {
-		return
+		return status
 	}
 	attributes := []slog.Attr{
 		slog.String("method", c.Request().Method),
@@ -193,6 +194,7 @@ func (s *Server) account(c echo.Context, op *operation, failure *problem, starte
 		}
 	}
 	s.log.LogAttrs(ctx, level, "request", attributes...)
+	return status
 }
 
 func clip(path string) string {

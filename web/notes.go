@@ -11,7 +11,7 @@ import (
 // not made when one is missing or superfluous.
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
-	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes()} {
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes(), ruleNotes()} {
 		for name, n := range part {
 			all[name] = n
 		}
@@ -124,6 +124,8 @@ func valueNotes() map[string]note {
 		"PageMetaKey.next":       {text: "Cursor of the next page; absent on the last"},
 		"ValueCount.value":       {text: "The value"},
 		"ValueCount.ready":       {text: "Ready chunks of submissions with the value"},
+		"ValueCount.paused":      {text: "Such chunks that would be ready, but for a pause"},
+		"ValueCount.blocked":     {text: "Such chunks that would be ready, but for a block"},
 		"ValueCount.in_flight":   {text: "Chunks of such submissions that are held"},
 		"ValueCount.submissions": {text: "Open submissions with the value"},
 		"ValueCount.saturated":   {text: "Whether in_flight is at limit, or above it"},
@@ -158,6 +160,8 @@ func submissionNotes() map[string]note {
 		"Submission.state":          oneOf("All but open are final, save that a redrive opens completed_with_dead again", "open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
 		"Submission.chunks":         {text: "Number of chunks"},
 		"Submission.ready":          {text: "Can be reserved now, if a strategy and its limits let them"},
+		"Submission.paused":         {text: "Would be ready, but a pause covers the submission"},
+		"Submission.blocked":        {text: "Would be ready, but a block covers the submission"},
 		"Submission.waiting":        {text: "Wait for a time: run_at or a retry"},
 		"Submission.reserved":       {text: "Held by consumers"},
 		"Submission.done":           {text: "Completed"},
@@ -200,6 +204,7 @@ func submissionNotes() map[string]note {
 		out[schema+".on_exhausted"] = oneOf("What a chunk out of attempts does; absent: the queue's", "fail_submission", "dead_letter", "skip")
 		out[schema+".group"] = note{text: "Routing name", length: queue.MaxGroupBytes}
 		if schema != "Submission" {
+			out[schema+".trace"] = note{text: "W3C traceparent, and after ';' the tracestate, for this submission: in the place of the headers", length: queue.MaxTraceBytes}
 			out[schema+".attachment"] = note{text: "At most 64 KiB of opaque bytes that go out with every reservation"}
 		}
 	}

@@ -7,6 +7,8 @@ func frameNotes() map[string]note {
 		"StatsFrame.stats":       {text: "The numbers"},
 		"StatsFrame.rates":       {text: "Chunks per second over the last second"},
 		"StatsFrame.empties_ms":  {text: "How long the backlog lasts if it goes on shrinking as over the last minute; absent when it does not shrink"},
+		"StatsFrame.rules":       {text: "The first 20 rules: those of the whole queue, then the newest; absent when there are none"},
+		"StatsFrame.rules_total": {text: "How many rules there are"},
 		"KeysFrame.queue":        {text: "Name of the queue"},
 		"KeysFrame.at":           {text: "When it stood so"},
 		"KeysFrame.keys":         {text: "The meta keys, by name"},

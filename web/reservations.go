@@ -66,6 +66,7 @@ func (s *Server) reserve(c echo.Context) error {
 	} else {
 		call.held = result.Reservations
 	}
+	s.traceReserved(c, &request, &result, false)
 	call.scratch = fillReservations(&call.response, call.scratch[:0], result)
 	out := s.pools.buffer()
 	defer s.pools.free(out)
@@ -208,6 +209,7 @@ func (s *Server) finish(c echo.Context, limit int64, do func(call *finishCall, b
 	if err != nil {
 		return err
 	}
+	traceSettled(s.spanOf(c), results)
 	call.results = results
 	call.response.Results = appendResults(call.response.Results[:0], results)
 	out := s.pools.buffer()
@@ -225,6 +227,7 @@ func (s *Server) complete(c echo.Context) error {
 		}
 		items := completeItems(call.completeItems[:0], call.complete.Items)
 		call.completeItems = items
+		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
 		return s.engine.Complete(c.Request().Context(), queueName, items, call.results[:0])
 	})
 }
@@ -237,6 +240,7 @@ func (s *Server) fail(c echo.Context) error {
 		}
 		items := failItems(call.failItems[:0], call.fail.Items)
 		call.failItems = items
+		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
 		return s.engine.Fail(c.Request().Context(), queueName, items, call.results[:0])
 	})
 }
@@ -264,6 +268,7 @@ func (s *Server) release(c echo.Context) error {
 		}
 		items := releaseItems(call.releaseItems[:0], call.release.Items)
 		call.releaseItems = items
+		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
 		return s.engine.Release(c.Request().Context(), queueName, items, call.results[:0])
 	})
 }

@@ -32,6 +32,7 @@ const (
 	tagStrategies   = "strategies"
 	tagPlugins      = "plugins"
 	tagDeadLetters  = "dead letters"
+	tagRules        = "rules"
 	tagSchedules    = "schedules"
 	tagServer       = "server"
 )
@@ -47,6 +48,7 @@ type operation struct {
 	about   string // longer description; may be empty
 
 	compress bool                                 // the answer may be long and nobody waits for its last microsecond
+	traced   string                               // the type of its spans; "": it has none
 	hot      bool                                 // answers by writeJSON only
 	waits    bool                                 // Prefer: wait is honoured
 	freeform bool                                 // reads query parameters that the document cannot name one by one
@@ -131,6 +133,7 @@ func (s *Server) resourceRoutes(d *document) {
 	s.questionRoutes(d)
 	s.pluginRoutes(d)
 	s.deadRoutes(d)
+	s.ruleRoutes(d)
 	s.scheduleRoutes(d)
 	s.consumerRoutes(d)
 }
@@ -229,6 +232,7 @@ func (s *Server) raw(d *document, op operation, shape func(*document, *huma.Oper
 // add enters the operation into the table that observe looks it up in.
 func (s *Server) add(op operation) *operation {
 	entry := &op
+	entry.traced = tracedAs(op.id)
 	entry.ok = new(atomic.Pointer[prometheus.Observer])
 	path := echoPath(op.path)
 	if s.operations[path] == nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/web/trace"
 )
 
 // patience is how long the face waits for what. A request that waits (long poll) or streams moves its own deadlines; all
@@ -47,7 +48,7 @@ const (
 	maxHeldBytes = 8 * maxInsertBytes
 )
 
-// Options are what a Server is made of. All fields but Plugins, Wall, Hosts and Version are required.
+// Options are what a Server is made of. All fields but Plugins, Tracer, Wall, Hosts and Version are required.
 type Options struct {
 	Engine     Engine
 	Plugins    Plugins // nil: operations on plugins answer 503
@@ -57,6 +58,7 @@ type Options struct {
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // gets what the face measures
 	Gatherer   prometheus.Gatherer   // what /metrics shows
+	Tracer     *trace.Tracer         // makes spans of the calls of producers and consumers; nil: none
 	Hosts      []string              // names beside the loopback ones that the Host header may carry, without port
 	Version    api.Version           // what /version says
 }
@@ -74,6 +76,7 @@ type Server struct {
 	crossOrigin *http.CrossOriginProtection
 	kinds       map[queue.Code]kind
 	metrics     *metrics
+	tracer      *trace.Tracer
 	echo        *echo.Echo
 	gzip        func(http.Handler) http.HandlerFunc
 
@@ -110,7 +113,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("web: compression: %w", err)
 	}
 	s := &Server{
-		engine: o.Engine, plugins: o.Plugins, now: o.Now, wall: o.Now, log: o.Logger, gatherer: o.Gatherer, version: o.Version,
+		engine: o.Engine, plugins: o.Plugins, now: o.Now, wall: o.Now, log: o.Logger, gatherer: o.Gatherer, tracer: o.Tracer, version: o.Version,
 		hosts: allowed, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
 		kinds: make(map[queue.Code]kind), operations: make(map[string]map[string]*operation),
 		patience: defaultPatience(), constant: newConstant(), idPrefix: strconv.FormatUint(o.Seed(), 36) + "-",

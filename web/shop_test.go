@@ -154,6 +154,9 @@ func (s *shop) ask(ctx context.Context, method, path string, body, into any) err
 	if response.StatusCode/100 != 2 {
 		return fmt.Errorf("%s %s: %d %s", method, path, response.StatusCode, answer)
 	}
+	if into == nil {
+		return nil
+	}
 	return json.Unmarshal(answer, into)
 }
 

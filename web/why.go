@@ -88,6 +88,12 @@ func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []
 		out.Obstacle, out.Detail = api.ObstacleReserved, fmt.Sprintf("The consumer %q holds the chunk until %s.", in.Consumer, timeText(in.Until))
 	case engine.NotYetDue:
 		out.Obstacle, out.Detail = api.ObstacleNotDue, "The submission waits for its run_at, "+timeText(in.Until)+"."
+	case engine.IsPaused, engine.IsBlocked:
+		rule := apiRule(&in.Rule)
+		out.Obstacle, out.Rule, out.Detail = api.ObstaclePaused, &rule, ruleText(&in.Rule)
+		if in.Obstacle == engine.IsBlocked {
+			out.Obstacle = api.ObstacleBlocked
+		}
 	case engine.NotAdmitted:
 		out.Obstacle, out.Key = api.ObstacleFilter, in.Filter.Key
 		out.Detail = fmt.Sprintf("The branch wants %s=%s; the submission has %s.", in.Filter.Key, apiValue(in.Filter.Value), own)

@@ -42,6 +42,10 @@ func (a *app) printExplanation(got *api.ExplainResponse) error {
 			fmt.Fprintf(w, "%s  ! %s\t\t\t%s\n", indent, refusedText(&v), amountText(v.Refused))
 		}
 	}
+	for i := range got.Ruled {
+		r := &got.Ruled[i]
+		fmt.Fprintf(w, "(rule %s: %s of %s)\t\t\t%s\n", r.Rule.ID, r.Rule.Action, matchText(&r.Rule.Match), amountText(r.Refused))
+	}
 	if got.Withheld.RefusedValues > 0 {
 		fmt.Fprintf(w, "(limits of values)\t\t\t%s\n", amountText(got.Withheld.Refused))
 		for _, v := range got.Withheld.Top {

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/web"
+	"github.com/quern-queue/quern/web/trace"
 )
 
 // Config is the effective configuration of a server. options says where each value comes from and what it may be.
@@ -24,6 +25,8 @@ type Config struct {
 	FoldBytes    int64
 	BallastBytes int64
 	MetricKeys   []string
+	OTLPEndpoint string
+	OTLPRatio    float64
 }
 
 // option is one setting of the server. Its name is the flag's; the configuration file has '_' for '-', and the
@@ -70,6 +73,14 @@ func options() []option {
 		{
 			"metric-keys", "", "meta keys separated by commas, at most 8", "meta keys whose values /metrics shows, of each the 50 with most chunks in flight and the sum of the others",
 			setMetricKeys,
+		},
+		{
+			"otlp-endpoint", "", "http://HOST:PORT or https://HOST:PORT of a collector, with a path or without; empty for none", "where spans of inserts, reserves and completions are sent, as OTLP over HTTP in JSON",
+			setOTLPEndpoint,
+		},
+		{
+			"otlp-ratio", "1", "0 to 1", "of the requests that bring no trace context, how many begin a trace of their own; those that bring one decide by themselves",
+			setOTLPRatio,
 		},
 	}
 }
@@ -171,6 +182,25 @@ func setMetricKeys(c *Config, text string) error {
 	if len(c.MetricKeys) > engine.MaxMetricKeys {
 		return fmt.Errorf("has %d keys; at most %d are allowed, as each is up to 100 series", len(c.MetricKeys), engine.MaxMetricKeys)
 	}
+	return nil
+}
+
+func setOTLPEndpoint(c *Config, text string) error {
+	if text != "" {
+		if _, err := trace.CheckEndpoint(text); err != nil {
+			return err
+		}
+	}
+	c.OTLPEndpoint = text
+	return nil
+}
+
+func setOTLPRatio(c *Config, text string) error {
+	ratio, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(ratio >= 0 && ratio <= 1) {
+		return errors.New("must be a number from 0 to 1, such as 0.01")
+	}
+	c.OTLPRatio = ratio
 	return nil
 }
 

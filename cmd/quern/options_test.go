@@ -77,6 +77,8 @@ func TestWrongOptions(t *testing.T) {
 		"no size":                       {file: "fold_bytes: lots\n", want: "number of bytes"},
 		"no meta key":                   {args: []string{"--metric-keys", "company,a b"}, want: "no meta key"},
 		"too many meta keys":            {args: []string{"--metric-keys", "a,b,c,d,e,f,g,h,i"}, want: "at most 8"},
+		"no collector":                  {args: []string{"--otlp-endpoint", "127.0.0.1:4318"}, want: "http://HOST:PORT"},
+		"no share":                      {args: []string{"--otlp-ratio", "1.5"}, want: "0 to 1"},
 		"empty data":                    {args: []string{"--data", ""}, want: "must not be empty"},
 		"unknown level":                 {args: []string{"--log-level", "loud"}, want: "log-level"},
 		"unknown format":                {args: []string{"--log-format", "xml"}, want: "must be one of text, json"},

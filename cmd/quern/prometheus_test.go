@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"github.com/knadh/koanf/parsers/yaml"
+
+	"github.com/quern-queue/quern/web/trace/tracetest"
 )
 
 // deployed is where the rules and boards are.
@@ -332,7 +334,9 @@ func TestBoardsAndRulesOnPrometheus(t *testing.T) {
 		t.Skip("a server under load, and a Prometheus")
 	}
 	promtool := tool(t, "promtool")
-	s, err := startServer(quernCopy(t), os.Environ(), t.TempDir(), "--metric-keys", "company")
+	collector := tracetest.New(t.Errorf)
+	t.Cleanup(collector.Close)
+	s, err := startServer(quernCopy(t), os.Environ(), t.TempDir(), "--metric-keys", "company", "--otlp-endpoint", collector.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/plugins"
 	"github.com/quern-queue/quern/web"
+	"github.com/quern-queue/quern/web/trace"
 )
 
 // serveCommand runs a server until it is told to end.
@@ -92,7 +93,11 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		return errors.Join(err, held.Close(), core.Close())
 	}
 
-	// 7. The HTTP face.
+	// 7. The HTTP face, and who makes spans of what it does.
+	tracer, err := newTracer(config, listener, registry, logger)
+	if err != nil {
+		return errors.Join(err, held.Close(), core.Close())
+	}
 	face, err := web.New(web.Options{
 		Engine:     core,
 		Plugins:    held,
@@ -101,13 +106,14 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		Logger:     logger,
 		Registerer: registry,
 		Gatherer:   registry,
+		Tracer:     tracer,
 		Hosts:      config.AllowedHosts,
 		Version:    webVersion(),
 	})
 	if err != nil {
 		return errors.Join(err, held.Close(), core.Close())
 	}
-	return runParts(ctx, core, held, face, listener, ready)
+	return runParts(ctx, core, held, tracer, face, listener, ready)
 }
 
 // newPlugins makes the catalogue of plugins. This program compiles for it, in a process of its own.
@@ -124,20 +130,40 @@ func newPlugins(config Config, registry *prometheus.Registry, logger *slog.Logge
 	})
 }
 
-// runParts runs the loops of the engine and of the plugins, and the HTTP face, until ctx ends or one of them fails. The face goes first: when it
+// newTracer makes who sends spans to a collector; nil if none is configured.
+func newTracer(config Config, listener net.Listener, registry *prometheus.Registry, logger *slog.Logger) (*trace.Tracer, error) {
+	if config.OTLPEndpoint == "" {
+		return nil, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost" // it only tells servers apart
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	return trace.New(trace.Options{
+		Endpoint: config.OTLPEndpoint, Ratio: config.OTLPRatio, Now: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry,
+		Version: thisVersion().Version, Instance: net.JoinHostPort(host, port),
+	})
+}
+
+// runParts runs the loops of the engine, of the plugins and of the spans, and the HTTP face, until ctx ends or one of them fails. The face goes first: when it
 // is down nobody waits for the engine any more, which then commits what is left and closes.
-func runParts(ctx context.Context, core *engine.Engine, held *plugins.Catalogue, face *web.Server, listener net.Listener, ready func(url string)) error {
+func runParts(ctx context.Context, core *engine.Engine, held *plugins.Catalogue, tracer *trace.Tracer, face *web.Server, listener net.Listener, ready func(url string)) error {
 	faceCtx, stopFace := context.WithCancel(ctx)
 	loopsCtx, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFace()
 	defer stopLoops()
 	loops := make(chan error, 1)
 	go func() {
-		var scoring sync.WaitGroup
-		scoring.Go(func() { _ = held.Run(loopsCtx) }) // it ends with its context and never fails
+		var beside sync.WaitGroup // what ends with its context and never fails
+		beside.Go(func() { _ = held.Run(loopsCtx) })
+		beside.Go(func() { _ = tracer.Run(loopsCtx) })
 		err := core.Run(loopsCtx)
 		stopFace()
-		scoring.Wait()
+		beside.Wait()
 		loops <- err
 	}()
 	ready("http://" + listener.Addr().String()) // the kernel takes connections from here on, and Serve answers them

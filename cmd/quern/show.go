@@ -195,6 +195,8 @@ func submissionFields(s api.Submission) [][2]string {
 		{"failure", s.Failure},
 		{"chunks", number(s.Chunks)},
 		{"ready", number(s.Ready)},
+		{"paused", nonZero(int64(s.Paused))},
+		{"blocked", nonZero(int64(s.Blocked))},
 		{"waiting", number(s.Waiting)},
 		{"reserved", number(s.Reserved)},
 		{"done", number(s.Done)},
@@ -245,7 +247,7 @@ func submissionNote(s api.Submission) string {
 	for _, part := range []struct {
 		n    uint32
 		name string
-	}{{s.Ready, "ready"}, {s.Reserved, "reserved"}, {s.Waiting, "waiting"}, {s.Dead, "dead"}} {
+	}{{s.Ready, "ready"}, {s.Reserved, "reserved"}, {s.Paused, "paused"}, {s.Blocked, "blocked"}, {s.Waiting, "waiting"}, {s.Dead, "dead"}} {
 		if part.n > 0 {
 			parts = append(parts, number(part.n)+" "+part.name)
 		}

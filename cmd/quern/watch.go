@@ -119,6 +119,8 @@ func (a *app) statsCommand() *cobra.Command {
 func statsFields(s api.Stats) [][2]string {
 	return [][2]string{
 		{"ready", number(s.Ready)},
+		{"paused", number(s.Paused)},
+		{"blocked", number(s.Blocked)},
 		{"waiting", number(s.Waiting)},
 		{"reserved", number(s.Reserved)},
 		{"dead", number(s.Dead)},

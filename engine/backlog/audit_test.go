@@ -26,7 +26,7 @@ func (m *model) audit() {
 		got, want := members[v], 0
 		m.branches[i].Leaves(func(leaf *strategy.Branch) bool {
 			for _, x := range m.subs {
-				if x.shown && x.count(free) > 0 && !slices.ContainsFunc(leaf.Filters, func(f strategy.Filter) bool {
+				if x.shown && x.count(free) > 0 && x.own == queue.Unruled && !slices.ContainsFunc(leaf.Filters, func(f strategy.Filter) bool {
 					value, has := x.spec.Meta.Find(f.Key)
 					return !has || value != f.Value
 				}) {
@@ -44,7 +44,7 @@ func (m *model) audit() {
 func (m *model) auditSubmissions() {
 	var available uint64
 	var oldest *modelSub
-	putBack, offered := 0, 0
+	putBack, heap, aside := 0, 0, 0
 	for _, x := range m.subs {
 		if m.b.ByID(x.spec.ID) != x.s || m.b.BySeq(x.spec.Seq) != x.s || x.s.Shown() != x.shown || x.s.ID() != x.spec.ID || x.s.Seq() != x.spec.Seq || x.s.Chunks() != x.spec.Chunks || x.s.Priority() != x.spec.Priority {
 			m.fatalf("submission %v is not found or differs from its spec", x.spec.ID)
@@ -66,19 +66,25 @@ func (m *model) auditSubmissions() {
 		if putBack += x.s.back.len(); x.s.back.len() != int(x.s.putBack) {
 			m.fatalf("submission %v says that %d chunks are put back, want %d", x.spec.ID, x.s.putBack, x.s.back.len())
 		}
+		m.auditRuling(x)
 		if x.shown && x.count(free) > 0 {
-			offered++
 			available += uint64(x.count(free))
-			if oldest == nil || x.spec.ID < oldest.spec.ID {
+			switch there := x.s.oldestAt != none; {
+			case there:
+				heap++
+			case m.ruling(x) == queue.Unruled:
+				aside++
+			}
+			if m.ruling(x) == queue.Unruled && m.whole == queue.Unruled && (oldest == nil || x.spec.ID < oldest.spec.ID) {
 				oldest = x
 			}
 		}
-		if wants := x.shown && x.count(free) > 0; !wants && len(x.s.members) > 0 {
+		if wants := x.shown && x.count(free) > 0 && x.own == queue.Unruled; !wants && len(x.s.members) > 0 {
 			m.fatalf("submission %v stands in %d views, but is not offered", x.spec.ID, len(x.s.members))
 		}
 	}
-	if m.b.Available() != available || m.b.putBack != putBack || m.b.Len() != len(m.subs) || len(m.b.oldest) != offered {
-		m.fatalf("%d available, %d put back, %d submissions, %d offered, want %d, %d, %d, %d", m.b.Available(), m.b.putBack, m.b.Len(), len(m.b.oldest), available, putBack, len(m.subs), offered)
+	if m.b.Available() != available || m.b.putBack != putBack || m.b.Len() != len(m.subs) || len(m.b.oldest) != heap || aside > 0 {
+		m.fatalf("%d available, %d put back, %d submissions, %d in the heap of the oldest, want %d, %d, %d, %d; %d are not in there but should", m.b.Available(), m.b.putBack, m.b.Len(), len(m.b.oldest), available, putBack, len(m.subs), heap, aside)
 	}
 	if id, ok := m.b.OldestAvailable(); ok != (oldest != nil) || ok && id != oldest.spec.ID {
 		m.fatalf("oldest available is %v, %v, want %+v", id, ok, oldest)
@@ -99,7 +105,7 @@ func (m *model) auditTerms() {
 			c.Submissions++
 			c.InFlight += uint64(x.count(held))
 			if x.shown {
-				c.Available += uint64(x.count(free))
+				*m.amountOf(x, &c.Available, &c.Paused, &c.Blocked) += uint64(x.count(free))
 			}
 			want[e] = c
 		}

@@ -41,7 +41,9 @@ type Backlog struct {
 	windows   uint32          // that were made
 	preview   preview
 	settings  map[queue.MetaEntry]queue.ValueSettings
-	limited   int // of the settings, how many have a limit
+	limited   int // values that have a limit: an operator's, or that of a rule
+	ruled     rulings
+	moves     moves
 }
 
 // New makes an empty backlog.
@@ -81,7 +83,7 @@ func (b *Backlog) enter(spec *Spec) *Submission {
 	s := &Submission{
 		id: spec.ID, seq: spec.Seq, priority: spec.Priority, chunks: spec.Chunks,
 		mul: spec.Mul, inv: inverse(spec.Mul, spec.Chunks), add: spec.Add,
-		home: b, older: b.last, younger: none, shownAt: none,
+		home: b, older: b.last, younger: none, shownAt: none, oldestAt: none,
 	}
 	if last := len(b.freeSubs) - 1; last >= 0 {
 		s.slot, b.freeSubs = b.freeSubs[last], b.freeSubs[:last]
@@ -115,6 +117,7 @@ func (b *Backlog) Show(s *Submission) {
 	s.shownAt = uint32(len(b.shown))
 	b.shown = append(b.shown, s.slot)
 	b.available += uint64(s.available)
+	s.ruling = b.rulingOf(s)
 	refs := s.refs()
 	for i := range refs {
 		ref := &refs[i]
@@ -123,7 +126,8 @@ func (b *Backlog) Show(s *Submission) {
 		t.shown = append(t.shown, s.slot)
 		t.available += uint64(s.available)
 	}
-	if s.available > 0 {
+	b.cover(s, int64(s.available))
+	if s.offered() {
 		b.offer(s)
 	}
 }
@@ -133,9 +137,10 @@ func (b *Backlog) Hide(s *Submission) {
 	if s.home == nil || !s.Shown() {
 		return
 	}
-	if s.available > 0 {
+	if s.offered() {
 		b.unoffer(s)
 	}
+	b.cover(s, -int64(s.available))
 	b.available -= uint64(s.available)
 	last := b.shown[len(b.shown)-1]
 	b.shown[s.shownAt] = last
@@ -170,6 +175,9 @@ func (b *Backlog) Remove(s *Submission) {
 		return
 	}
 	b.Hide(s)
+	if s.own != queue.Unruled {
+		b.ruled.own--
+	}
 	for _, ref := range s.refs() {
 		t := b.terms[ref.term]
 		b.lower(t, s.inFlight)

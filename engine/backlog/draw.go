@@ -16,7 +16,7 @@ const few = 12
 // few combinations.
 func (v *View) chooseCell(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 	met, searches := uint64(0), true
-	for v.groups[group].offered > 0 {
+	for v.groups[group].offered > 0 && !v.in.Tired() {
 		number, draw, drawn := v.drawCell(group, rnd)
 		if !drawn {
 			v.redrawn()

@@ -229,6 +229,9 @@ func (x *share) choose(rnd *rand.Rand, charge *Charge) (from *View, s *Submissio
 				return from, s, draw
 			}
 		}
+		if x.of.of.view.in.Tired() {
+			return nil, nil, 0
+		}
 	}
 }
 

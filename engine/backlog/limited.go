@@ -26,7 +26,7 @@ func (v *View) saturated(left *int, fn func(queue.Saturated) bool) bool {
 	for i := range v.gates[:min(len(v.gates), *left)] {
 		*left--
 		g := &v.gates[i]
-		if g.watched == nil || g.empty() || g.isOpen() {
+		if g.watched == nil || g.empty() || g.isOpen() || g.watched.ruling != queue.Unruled {
 			continue
 		}
 		entry := queue.MetaEntry{Key: g.watched.key.name, Value: g.watched.value}

@@ -25,6 +25,8 @@ type model struct {
 	nextID   queue.SubmissionID
 	branches []strategy.Branch
 	asleep   map[*View]bool // watched views whose last Take found nothing
+	rules    map[queue.MetaEntry]queue.Ruling
+	whole    queue.Ruling
 }
 
 type modelSub struct {
@@ -33,6 +35,7 @@ type modelSub struct {
 	state []chunkState
 	by    map[uint32]Charge // by which ledger a held chunk was charged
 	shown bool
+	own   queue.Ruling
 }
 
 type chunkState uint8
@@ -85,7 +88,7 @@ func (m *model) inFlight(key string, value queue.MetaValue) (n uint32) {
 
 // admitted says whether a branch may take from x right now.
 func (m *model) admitted(br *strategy.Branch, x *modelSub) bool {
-	if !x.shown || x.count(free) == 0 {
+	if !x.shown || x.count(free) == 0 || max(m.ruling(x), m.whole) != queue.Unruled {
 		return false
 	}
 	for _, e := range x.spec.Meta {
@@ -279,7 +282,7 @@ func (m *model) take() {
 		if want != nil && v.Built() {
 			m.fatalf("%s found nothing, want one of submission %v", br.Key(), want.spec.ID)
 		}
-		if !v.Empty() {
+		if !v.Empty() && m.whole == queue.Unruled {
 			m.fatalf("%s found nothing but does not say it is empty", br.Key())
 		}
 		if v.Watch {
@@ -416,6 +419,11 @@ func (m *model) again(x *modelSub, into *Backlog) {
 		m.fatalf("restore of %v from %x: %v", x.spec.ID, snapshot, err)
 	}
 	x.s, x.shown = s, false
+	own := func() { into.RuleSubmission(s, x.own) }
+	if m.r.IntN(2) == 0 {
+		own()
+	}
+	defer own()
 	if m.b == into { // it is the last in order of insertion now
 		m.subs = append(slices.DeleteFunc(m.subs, func(y *modelSub) bool { return x == y }), x)
 	}
@@ -436,6 +444,10 @@ func (m *model) restart() {
 	for entry, s := range m.b.settings {
 		into.SetValue(entry.Key, entry.Value, s)
 	}
+	for entry, ruling := range m.rules {
+		into.RuleValue(entry, ruling)
+	}
+	into.RuleAll(m.whole)
 	m.b = into
 	clear(m.asleep)
 	for _, x := range m.subs {
@@ -505,6 +517,9 @@ func TestModel(t *testing.T) {
 				}
 				if seed%4 == 3 && m.r.IntN(20) == 0 {
 					m.operate()
+				}
+				if seed%4 >= 2 && m.r.IntN(15) == 0 {
+					m.rule()
 				}
 				m.wake()
 				if m.step%20 == 0 {

@@ -29,6 +29,9 @@ func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok
 // chooseNext is the submission whose turn it is in the view, the leaf that gives it, and for Random a number that is uniform
 // over its available chunks.
 func (v *View) chooseNext(rnd *rand.Rand) (from *View, s *Submission, draw uint32) {
+	if v.in.Halted() {
+		return nil, nil, 0
+	}
 	if v.fair != nil {
 		return v.fair.choose(v, rnd)
 	}
@@ -56,7 +59,7 @@ func (v *View) choose(group uint32, rnd *rand.Rand) (s *Submission, draw uint32)
 
 // head is the first submission of an ordered group that no limit holds back.
 func (v *View) head(group uint32) *Submission {
-	for v.groups[group].offered > 0 {
+	for v.groups[group].offered > 0 && !v.in.Tired() {
 		in := &v.groups[group]
 		number := in.first
 		if in.top != nil {
@@ -77,7 +80,7 @@ func (v *View) head(group uint32) *Submission {
 // uniform over them.
 func (v *View) sample(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 	b := v.in
-	for v.groups[group].offered > 0 {
+	for v.groups[group].offered > 0 && !b.Tired() {
 		g, number := v.sampleGate(&v.groups[group], rnd)
 		if number >= g.total {
 			v.redrawn()
@@ -132,12 +135,13 @@ func (v *View) heldBack(s *Submission, at uint32) bool {
 // taken counts one available chunk less, and one more in flight or not.
 func (b *Backlog) taken(s *Submission, flight bool) {
 	shown := s.Shown()
-	if shown && s.available == 1 {
+	if shown && s.available == 1 && s.offered() {
 		b.unoffer(s)
 	}
 	s.available--
 	if shown {
 		b.available--
+		b.cover(s, -1)
 		b.reweigh(s, uint64(s.available)+1)
 	}
 	if flight {
@@ -161,13 +165,15 @@ func (b *Backlog) given(s *Submission) {
 		return
 	}
 	b.available++
+	b.cover(s, 1)
 	for _, ref := range s.refs() {
 		b.terms[ref.term].available++
 	}
-	if s.available == 1 {
-		b.offer(s)
-	} else {
+	switch {
+	case s.available > 1:
 		b.reweigh(s, uint64(s.available)-1)
+	case s.offered():
+		b.offer(s)
 	}
 }
 

@@ -11,26 +11,41 @@ import (
 //
 // Nothing is looked for that a new limit holds back: a pick that meets such a submission moves it behind the value's gate.
 func (b *Backlog) SetValue(key queue.MetaKey, value queue.MetaValue, s queue.ValueSettings) {
-	before := b.ValueSettings(key, value)
 	entry := queue.MetaEntry{Key: key, Value: value}
+	before, limit := b.ValueSettings(key, value), b.limitOf(entry)
 	if s == queue.NoSettings() {
 		delete(b.settings, entry)
 	} else {
 		b.settings[entry] = s
 	}
-	if before.Limit != queue.NoLimit {
-		b.limited--
-	}
-	if s.Limit != queue.NoLimit {
-		b.limited++
-	}
-	if before.Limit != s.Limit {
-		if t := b.termOf(key, value); t != nil {
-			b.relimit(t, s.Limit)
-		}
-	}
+	b.relimited(entry, limit)
 	if before.Weight != s.Weight {
 		b.reweight(key, value, weightOf(s))
+	}
+}
+
+// limitOf is how many chunks of a value may be in flight, whatever strategy asks: what an operator set, and nothing under a rule.
+func (b *Backlog) limitOf(entry queue.MetaEntry) uint32 {
+	if len(b.ruled.values) > 0 && b.ruled.values[entry] != queue.Unruled {
+		return 0
+	}
+	return b.ValueSettings(entry.Key, entry.Value).Limit
+}
+
+// relimited is for a value whose limitOf may have changed: it was before.
+func (b *Backlog) relimited(entry queue.MetaEntry, before uint32) {
+	after := b.limitOf(entry)
+	if before == after {
+		return
+	}
+	if before != queue.NoLimit {
+		b.limited--
+	}
+	if after != queue.NoLimit {
+		b.limited++
+	}
+	if t := b.termOf(entry.Key, entry.Value); t != nil {
+		b.relimit(t, after)
 	}
 }
 

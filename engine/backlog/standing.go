@@ -75,7 +75,7 @@ func (s *Submission) Withheld() (at queue.Saturated, withheld bool) {
 		return at, false
 	}
 	for _, ref := range s.refs() {
-		if t := s.home.terms[ref.term]; t.inFlight >= t.limit {
+		if t := s.home.terms[ref.term]; t.inFlight >= t.limit && t.ruling == queue.Unruled {
 			return queue.Saturated{MetaEntry: queue.MetaEntry{Key: t.key.name, Value: t.value}, InFlight: t.inFlight, Limit: t.limit}, true
 		}
 	}

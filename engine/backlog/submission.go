@@ -59,13 +59,16 @@ type Submission struct {
 	putBack uint32     // chunks in back: most picks need not look there
 	count   uint8      // of few
 
+	own    queue.Ruling // of rules about this very submission
+	ruling queue.Ruling // while shown: of these, and of those about its values
+
 	members  []member // one per view it stands in; none while hidden or without available chunks
 	id       queue.SubmissionID
 	priority int64
 	inv      uint32 // of mul, modulo chunks
 	older    uint32 // slots of the neighbours in order of insertion
 	younger  uint32
-	oldestAt uint32 // place in Backlog.oldest; only while offered
+	oldestAt uint32 // place in Backlog.oldest; none: not in there
 	seq      uint32
 
 	window uint32 // Backlog.windows of the last one it was in

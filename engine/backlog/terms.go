@@ -22,7 +22,7 @@ type term struct {
 	// What every pick touches lies together, in one cache line: the last two are what a reservation tells of its submission.
 	available uint64 // chunks, of the shown submissions that have it
 	inFlight  uint32 // chunks, of all submissions that have it
-	limit     uint32 // an operator's, or queue.NoLimit
+	limit     uint32 // an operator's, 0 under a rule, or queue.NoLimit
 	shuts     uint32 // with so many in flight the next gate shuts; none: there is no such gate
 	opens     uint32 // with fewer in flight the last shut gate opens; 0: likewise
 	key       *metaKey
@@ -37,7 +37,10 @@ type term struct {
 	shown  []uint32
 	views  []*View // views that find their submissions through this term
 
-	_ [32]byte // 192 bytes: whole cache lines
+	paused, blocked uint64 // of available, what rules cover
+	ruling          queue.Ruling
+
+	_ [15]byte // 192 bytes: whole cache lines
 }
 
 // gateRef names a gate of a view, or with valueRef a value by which cells are told apart.
@@ -49,7 +52,9 @@ func (b *Backlog) intern(name queue.MetaKey, value queue.MetaValue) *term {
 	if t := key.byValue[value]; t != nil {
 		return t
 	}
-	t := &term{key: key, value: value, place: uint32(len(key.terms)), shuts: none, limit: b.ValueSettings(name, value).Limit}
+	t := &term{key: key, value: value, place: uint32(len(key.terms)), shuts: none}
+	entry := queue.MetaEntry{Key: name, Value: value}
+	t.limit, t.ruling = b.limitOf(entry), b.ruled.values[entry]
 	if last := len(b.freeTerms) - 1; last >= 0 {
 		t.number, b.freeTerms = b.freeTerms[last], b.freeTerms[:last]
 		b.terms[t.number] = t
@@ -187,7 +192,9 @@ func (t *term) unwatchGate(view, gate uint32) {
 type ValueCount struct {
 	Value       queue.MetaValue
 	InFlight    uint64 // chunks in flight
-	Available   uint64 // chunks available in shown submissions
+	Available   uint64 // chunks available in shown submissions that no rule covers
+	Paused      uint64 // those that a pause covers, and no block
+	Blocked     uint64 // those that a block covers
 	Submissions int    // submissions that have the value, hidden ones too
 }
 
@@ -202,9 +209,16 @@ func (b *Backlog) Values(key queue.MetaKey, fn func(ValueCount) bool) {
 		if t.all == 0 {
 			continue
 		}
-		if !fn(ValueCount{Value: t.value, InFlight: uint64(t.inFlight), Available: t.available, Submissions: int(t.all)}) {
+		if !fn(t.count(b)) {
 			return
 		}
+	}
+}
+
+func (t *term) count(b *Backlog) ValueCount {
+	n := t.amounts(b)
+	return ValueCount{
+		Value: t.value, InFlight: uint64(t.inFlight), Available: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Submissions: int(t.all),
 	}
 }
 
@@ -239,7 +253,7 @@ func (b *Backlog) WalkValues(key queue.MetaKey, w *ValueWalk, most int, fn func(
 	for ; most > 0 && w.at > 0; most-- {
 		w.at--
 		if t := k.terms[w.at]; t.all > 0 {
-			fn(ValueCount{Value: t.value, InFlight: uint64(t.inFlight), Available: t.available, Submissions: int(t.all)})
+			fn(t.count(b))
 		}
 	}
 	return w.at > 0

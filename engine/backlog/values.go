@@ -6,7 +6,7 @@ import "github.com/quern-queue/quern/engine/queue"
 func (b *Backlog) Value(key queue.MetaKey, value queue.MetaValue) ValueCount {
 	if k := b.keys[key]; k != nil {
 		if t := k.byValue[value]; t != nil {
-			return ValueCount{Value: value, InFlight: uint64(t.inFlight), Available: t.available, Submissions: int(t.all)}
+			return t.count(b)
 		}
 	}
 	return ValueCount{Value: value}

@@ -163,7 +163,7 @@ func (b *Backlog) Build(v *View, most int) (complete bool) {
 	for ; most > 0 && v.next > 0; most-- {
 		v.next--
 		s := b.subs[list[v.next]]
-		if s.available > 0 && v.admits(s) && !s.memberOf(v.number) {
+		if s.offered() && v.admits(s) && !s.memberOf(v.number) {
 			v.join(s)
 		}
 	}
@@ -199,7 +199,10 @@ func (b *Backlog) offer(s *Submission) {
 
 // unoffer takes it out of all views. Its available chunks must still be counted as they were.
 func (b *Backlog) unoffer(s *Submission) {
-	b.oldest = trimmed(heapRemove(byID{b}, b.oldest, int(s.oldestAt)))
+	if s.oldestAt != none {
+		b.oldest = trimmed(heapRemove(byID{b}, b.oldest, int(s.oldestAt)))
+		s.oldestAt = none
+	}
 	for i := range s.members {
 		v := b.views[s.members[i].view]
 		group := v.groupAt(s.members[i].gate)
@@ -262,10 +265,25 @@ func (r byID) before(x, y uint32) bool { return r.b.subs[x].id < r.b.subs[y].id 
 
 func (r byID) moved(slot uint32, to int) { r.b.subs[slot].oldestAt = uint32(to) }
 
-// OldestAvailable is the smallest id among the shown submissions that have an available chunk.
+// passedOver bounds how many submissions that rules cover one OldestAvailable puts aside.
+const passedOver = 1000
+
+// OldestAvailable is the smallest id among the shown submissions that have an available chunk and that no rule covers. Where very many
+// came under a rule since it was asked last, it says false until it was asked some more times.
 func (b *Backlog) OldestAvailable() (queue.SubmissionID, bool) {
-	if len(b.oldest) == 0 {
+	if b.Halted() {
 		return 0, false
 	}
-	return b.subs[b.oldest[0]].id, true
+	for range passedOver {
+		if len(b.oldest) == 0 {
+			return 0, false
+		}
+		s := b.subs[b.oldest[0]]
+		if s.ruling == queue.Unruled {
+			return s.id, true
+		}
+		b.oldest = heapRemove(byID{b}, b.oldest, 0) // rule puts it back
+		s.oldestAt = none
+	}
+	return 0, false
 }

@@ -22,6 +22,9 @@ const mostLooked = 4 * strategy.MaxWindow
 func (b *Backlog) Window(views []*View, most int, skip func(*Submission) bool, rnd *rand.Rand, dst []*Submission) []*Submission {
 	w := window{in: b, most: len(dst) + most, rnd: rnd, skip: skip, list: dst}
 	b.windows++
+	if b.Halted() {
+		return dst
+	}
 	for _, v := range views {
 		switch {
 		case v.state == dropped:
@@ -234,7 +237,7 @@ func (w *window) fairly(v *View) {
 // ok is false if none may. by.Charged tells the charge.
 func (b *Backlog) TakeOf(views []*View, s *Submission, rnd *rand.Rand) (index uint32, by *View, ok bool) {
 	for _, v := range views {
-		if v.state == dropped || s.home == nil || s.available == 0 {
+		if v.state == dropped || s.home == nil || s.available == 0 || b.Halted() {
 			continue
 		}
 		if v.fair == nil {

@@ -38,7 +38,11 @@ func (v *View) kind() int {
 }
 
 // limited and redrawn count what happens on the way to a pick.
-func (v *View) limited() { v.in.work[v.kind()].Limited++ }
+func (v *View) limited() {
+	v.in.work[v.kind()].Limited++
+	v.in.moves.done++
+}
+
 func (v *View) redrawn() { v.in.work[v.kind()].Redrawn++ }
 
 // LedgerSums is how the ledgers of all fair views stand together.

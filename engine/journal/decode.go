@@ -18,6 +18,7 @@ type Applier interface {
 	ApplyEnd(x End) error
 	ApplyPriority(p Priority) error
 	ApplyRedrive(r Redrive) error
+	ApplyRule(r Rule) error
 	ApplySchedule(s *Schedule) error
 }
 
@@ -114,6 +115,10 @@ func (d *decoder) op(code byte, a Applier) error {
 	case opRedrive:
 		if r := d.redrive(); !d.bad {
 			return a.ApplyRedrive(r)
+		}
+	case opRule:
+		if r := d.rule(); !d.bad {
+			return a.ApplyRule(r)
 		}
 	case opSchedule:
 		if s := d.schedule(); !d.bad {

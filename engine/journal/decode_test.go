@@ -35,6 +35,11 @@ func goldenOps() []any {
 		Priority{Seq: 300, Priority: 9},
 		Returned{Seq: 300, Index: 11, Epoch: 3, Sequence: 1003, Reason: Dead, Attempts: 2, Expiries: 1, Error: "no", Consumer: "w1", Held: 1500},
 		Redrive{Seq: 300, Indexes: []uint32{11, 200}},
+		Rule{Rule: queue.Rule{
+			ID: 2, Action: queue.Block, Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "customer", Value: queue.IntValue(42)}},
+			Reason: "unpaid", Actor: "eve", Since: 1_760_000_000_123, Until: 1_760_000_600_123, Insert: true,
+		}},
+		Rule{Lift: true, Rule: queue.Rule{ID: 1}, Grace: 1_760_000_600_123},
 		End{Seq: 300, State: queue.Failed, Reason: "oops"},
 	}
 }

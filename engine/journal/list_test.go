@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// list is an Applier that keeps what it is given: an epoch (uint32), *Insert, Completed, Returned, End, Priority or Redrive each.
+// list is an Applier that keeps what it is given: an epoch (uint32), *Insert, Completed, Returned, End, Priority, Redrive or Rule each.
 type list struct {
 	ops []any
 	err error // returned once `ops` is `stop` long
@@ -35,6 +35,7 @@ func (l *list) ApplyReturn(r Returned) error    { return l.add(r) }
 func (l *list) ApplyEnd(x End) error            { return l.add(x) }
 func (l *list) ApplyPriority(p Priority) error  { return l.add(p) }
 func (l *list) ApplyRedrive(r Redrive) error    { return l.add(r) }
+func (l *list) ApplyRule(r Rule) error          { return l.add(r) }
 func (l *list) ApplySchedule(s *Schedule) error { return l.add(s) }
 
 // encode writes the ops as the shard does: neighbouring completions in one call.
@@ -62,6 +63,8 @@ func encodeInto(e *Encoder, ops []any) {
 		switch op := op.(type) {
 		case Redrive:
 			e.Redrive(op)
+		case Rule:
+			e.Rule(op)
 		case *Schedule:
 			e.Schedule(op)
 		case Priority:
@@ -159,8 +162,10 @@ func anyEpoch(t *rapid.T) uint32 {
 
 func anyOps(t *rapid.T) (ops []any) {
 	for range rapid.IntRange(0, 12).Draw(t, "ops") {
-		switch rapid.IntRange(0, 8).Draw(t, "op") {
+		switch rapid.IntRange(0, 9).Draw(t, "op") {
 		case 8:
+			ops = append(ops, anyRule(t))
+		case 9:
 			ops = append(ops, anySchedule(t))
 		case 7:
 			indexes := rapid.SliceOfNDistinct(rapid.Uint32(), 1, 20, rapid.ID[uint32]).Draw(t, "indexes")

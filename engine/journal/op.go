@@ -22,6 +22,7 @@ const (
 	opPriority    = 8
 	opRedrive     = 9
 	opAttempt     = 10
+	opRule        = 11
 	opSchedule    = 12
 )
 

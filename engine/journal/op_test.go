@@ -190,6 +190,7 @@ func (*ignore) ApplyReturn(Returned) error      { return nil }
 func (*ignore) ApplyEnd(End) error              { return nil }
 func (*ignore) ApplyPriority(Priority) error    { return nil }
 func (*ignore) ApplyRedrive(Redrive) error      { return nil }
+func (*ignore) ApplyRule(Rule) error            { return nil }
 func (*ignore) ApplySchedule(*Schedule) error   { return nil }
 
 func BenchmarkComplete(b *testing.B) {

@@ -20,6 +20,8 @@ const (
 	CodePrecondition      Code = "precondition_failed"    // a condition of the request does not hold: somebody changed the thing meanwhile
 	CodeUnknownDeadLetter Code = "unknown_dead_letter"    // the chunk is not dead, or not in this queue
 	CodeUnknownBulk       Code = "unknown_bulk_operation" // no bulk operation of that id, or forgotten
+	CodeUnknownRule       Code = "unknown_rule"           // no rule of that id was ever set
+	CodeRefusedByRule     Code = "refused_by_rule"        // a rule refuses inserts
 	CodeUnknownConsumer   Code = "unknown_consumer"       // no consumer of that name is attached, holds or waits for something
 	CodeDraining          Code = "queue_draining"         // the queue takes no inserts any more
 	CodeConflict          Code = "conflict"               // the state forbids it (deleting a queue with open submissions, ...)

@@ -83,6 +83,7 @@ type Submission struct {
 	Priority           int64
 	Chunks             uint32
 	Ready              uint32 // can be reserved now, if a strategy and its limits let them
+	Paused, Blocked    uint32 // would be ready, but a rule covers the submission
 	Waiting            uint32 // wait for a time: run_at or a retry
 	Reserved           uint32 // held by consumers
 	Done               uint32
@@ -202,6 +203,7 @@ func DefaultSettings() Settings {
 // Stats are a queue's numbers, from maintained counters only: reading them costs the same at any backlog.
 type Stats struct {
 	Ready, Waiting, Reserved       uint64
+	Paused, Blocked                uint64 // would be ready, but for a rule
 	Done, Skipped, Dead            uint64 // of open submissions, as the three before
 	DeadLetters                    uint64 // dead chunks that can be redriven: Dead, and those of submissions completed with dead ones
 	OperationsReady                uint64

@@ -1,6 +1,8 @@
 package reserver
 
 import (
+	"time"
+
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -162,3 +164,12 @@ func (r *Reserver) Each(list *List, fn func(slot uint32, h *Hold) bool) {
 func (r *Reserver) Consumer(h *Hold) string { return r.consumers.name(h.consumer) }
 
 func chunkKey(seq, index uint32) uint64 { return uint64(seq)<<32 | uint64(index) }
+
+// Resolution is how exactly SweptTo knows.
+const Resolution = wheelTick * time.Millisecond
+
+// SweptTo is up to when deadlines were looked through by Expired, and up to Resolution less: none before it was missed.
+func (r *Reserver) SweptTo() queue.Time { return queue.Time(r.wheel.at * wheelTick) }
+
+// Slots bounds the slots that reservations lie in: each is below it. It only grows.
+func (r *Reserver) Slots() uint32 { return uint32(len(r.holds)) }

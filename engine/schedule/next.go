@@ -65,6 +65,8 @@ type zone struct {
 	before     int64 // the offset before start; the same when there was none
 }
 
+const quarter = 15 * 60
+
 // zoneAt is the stretch that a moment lies in.
 func (s *Spec) zoneAt(unix int64) zone {
 	if s.loc == time.UTC {
@@ -75,10 +77,15 @@ func (s *Spec) zoneAt(unix int64) zone {
 	z := zone{start: math.MinInt64, end: math.MaxInt64, offset: int64(offset), before: int64(offset)}
 	start, end := t.ZoneBounds()
 	if !end.IsZero() {
-		z.end = end.Unix()
+		// Beyond the last year of the zone's table ZoneBounds may end a stretch early, on the last day of a leap year even at t
+		// itself (seen with Go 1.26). A stretch that is cut in two is no mistake, one that does not go on would be. Clocks change at
+		// full quarters of an hour.
+		if z.end = end.Unix(); z.end <= unix {
+			z.end = unix - unix%quarter + quarter
+		}
 	}
 	if !start.IsZero() {
-		z.start = start.Unix()
+		z.start = min(start.Unix(), unix)
 		_, before := time.Unix(z.start-1, 0).In(s.loc).Zone()
 		z.before = int64(before)
 	}
@@ -87,7 +94,7 @@ func (s *Spec) zoneAt(unix int64) zone {
 
 // after is the first tick of a cron spec after a moment.
 func (s *Spec) after(unix int64) (int64, bool) {
-	for z := s.zoneAt(unix); ; z = s.zoneAt(z.end) {
+	for z := s.zoneAt(unix); ; {
 		from := max(unix+1, z.start)
 		tick, found := s.cron.atOrAfter(max(from+z.offset, s.firstPass(z)))
 		tick -= z.offset
@@ -102,17 +109,23 @@ func (s *Spec) after(unix int64) (int64, bool) {
 		if gone || z.end == math.MaxInt64 {
 			return 0, false
 		}
+		z = s.zoneAt(max(z.end, tick-apart)) // no wall time fits in between, so no tick is there
 	}
 }
 
+// apart is more than two clocks differ by, at any time.
+const apart = 2 * day
+
 // before is the last tick of a cron spec before a moment.
 func (s *Spec) before(unix int64) (int64, bool) {
-	for z := s.zoneAt(unix - 1); ; z = s.zoneAt(z.start - 1) {
+	for z := s.zoneAt(unix - 1); ; {
 		upTo := min(unix, z.end) - 1
 		tick, found := s.cron.atOrBefore(upTo + z.offset)
 		gone := !found
-		found = found && tick >= s.firstPass(z) && tick-z.offset >= z.start
+		fits := tick >= s.firstPass(z)
 		tick -= z.offset
+		last := tick
+		found = found && fits && tick >= z.start
 		if missing, ok := s.missingUpTo(z, upTo); ok && (!found || missing > tick) {
 			tick, found = missing, true
 		}
@@ -122,6 +135,7 @@ func (s *Spec) before(unix int64) (int64, bool) {
 		if gone || z.start == math.MinInt64 {
 			return 0, false
 		}
+		z = s.zoneAt(min(z.start-1, last+apart))
 	}
 }
 

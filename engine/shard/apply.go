@@ -70,7 +70,7 @@ func (m *machine) adopt(r *record, sub *backlog.Submission) {
 	if runAt := r.details().runAt; runAt > m.now {
 		r.parked = true
 		m.stats.parked += uint64(sub.Available())
-		m.due.push(due{at: runAt, seq: r.seq, whole: true})
+		m.schedule(KindRunAt, due{at: runAt, seq: r.seq})
 		return
 	}
 	m.show(r)
@@ -145,12 +145,14 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 	if held {
 		h := m.holds.At(slot)
 		if (op.Reason == journal.Expired || op.Reason == journal.Lost) && h.State != reserver.Expiring {
+			m.acted(kindOf(&op), false)
 			return nil // its consumer came first: the completion follows in the journal
 		}
 		switch h.State {
 		case reserver.Finishing:
 			m.timed(slot)
 		case reserver.Expiring, reserver.Dying:
+			m.acted(kindOf(&op), true)
 			m.revoked(r.id, slot, queue.RevokedExpired)
 		}
 		m.concluded(r, slot)
@@ -202,6 +204,9 @@ func (m *machine) returned(r *record, op journal.Returned) {
 // submission survives, and ends it if nothing is left to do.
 func (m *machine) ApplyEnd(x journal.End) error {
 	r, _ := m.target(x.Seq, 0)
+	if x.State == queue.Expired {
+		m.acted(KindDeadDeadline, r != nil)
+	}
 	switch {
 	case r == nil:
 	case x.State != queue.CompletedWithDead:
@@ -261,6 +266,7 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	r.ended.left = m.backlog.RemoveKeeping(r.sub)
 	m.orphan(r)
 	r.state, r.sub = state, nil
+	m.rules.Drop(r.id)
 	m.ended[r.id] = r
 	m.gone = append(m.gone, r)
 	m.stats.submissionEnd++

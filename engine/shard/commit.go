@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -22,6 +23,8 @@ type batch struct {
 	done      chan struct{} // closed after the commit and its effects, or its failure
 	err       error         // set before done is closed
 	next      *batch        // what it leads to: the batch that its completions joined when their outputs were written
+
+	refused error // it is not to be appended: what it was encoded from is not to be trusted
 }
 
 type marked struct {
@@ -57,7 +60,30 @@ func (s *Shard) pending() *batch {
 	if s.m.batch.begun {
 		return s.m.batch
 	}
+	if n := len(s.sealed); n > 0 {
+		return s.sealed[n-1]
+	}
 	return s.inflight
+}
+
+// seal ends the open batch: what follows goes into the next one. The mutex is held.
+func (s *Shard) seal() {
+	if s.m.batch.begun {
+		s.sealed = append(s.sealed, s.m.batch)
+		s.m.batch = s.freshBatch()
+	}
+}
+
+// take takes the batch that is to be appended next; nil when there is none. The mutex is held.
+func (s *Shard) take() (b *batch) {
+	if len(s.sealed) == 0 {
+		s.seal()
+	}
+	if len(s.sealed) > 0 {
+		b = s.sealed[0]
+		s.sealed = slices.Delete(s.sealed, 0, 1)
+	}
+	return b
 }
 
 // wait starts the writer and waits for the commits.
@@ -112,15 +138,18 @@ func (s *Shard) writer() {
 // commitOne appends the open batch, if it holds anything, and applies it.
 func (s *Shard) commitOne() bool {
 	s.mu.Lock()
-	b := s.m.batch
-	if !b.begun {
+	b := s.take()
+	if b == nil {
 		s.mu.Unlock()
 		return false
 	}
-	s.m.batch = s.freshBatch()
 	s.inflight = b
 	tail := s.m.applied
 	s.mu.Unlock()
+	if b.refused != nil {
+		s.refuse(b, b.refused)
+		return true
+	}
 
 	started := s.options.Now()
 	var position journal.Position
@@ -171,7 +200,7 @@ func (s *Shard) apply(position journal.Position, b *batch) {
 	s.recycle(b)
 }
 
-// refuse answers everybody in a failed batch, and in the one that was filled meanwhile as it may rest on the failed one.
+// refuse answers everybody in a failed batch, and in those that were filled meanwhile as they may rest on the failed one.
 // When the outcome of the append is unknown the shard reloads from the journal.
 func (s *Shard) refuse(b *batch, cause error) {
 	err := commitError(cause)
@@ -181,22 +210,17 @@ func (s *Shard) refuse(b *batch, cause error) {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	s.mu.Lock()
-	next := s.m.batch
-	s.m.batch = newBatch()
-	s.inflight = nil
-	for _, failed := range []*batch{b, next} {
+	all := append([]*batch{b}, s.sealed...)
+	all = append(all, s.m.batch)
+	s.m.batch, s.sealed, s.inflight = newBatch(), nil, nil
+	for _, failed := range all {
 		failed.err = err
-		for i := len(failed.marked) - 1; i >= 0; i-- {
-			s.m.abandon(failed.marked[i].slot, failed.marked[i].sequence)
-		}
 		for _, entry := range failed.keyed {
 			s.m.keys.forget(entry)
 		}
-		for _, r := range failed.ending {
-			s.m.doom(r, false)
-			s.m.expires(r)
+		if b.refused == nil { // else the state is thrown away, and not to be trusted until then
+			s.m.abandonAll(failed)
 		}
-		s.m.undecide(failed)
 		close(failed.done)
 	}
 	if !errors.Is(cause, journal.ErrFull) {
@@ -205,6 +229,19 @@ func (s *Shard) refuse(b *batch, cause error) {
 	s.serve(s.now())
 	s.mu.Unlock()
 	s.options.Logger.Error("commit failed", "shard", s.options.ID, "error", cause)
+}
+
+// abandonAll undoes what a failed batch was to do.
+func (m *machine) abandonAll(b *batch) {
+	for i := len(b.marked) - 1; i >= 0; i-- {
+		m.abandon(b.marked[i].slot, b.marked[i].sequence)
+	}
+	for _, r := range b.ending {
+		m.doom(r, false)
+		m.expires(r)
+	}
+	m.undecide(b)
+	clear(m.rules.lifting)
 }
 
 func commitError(cause error) error {

@@ -2,17 +2,26 @@ package shard
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// due is one thing that waits for a time: a chunk for its retry, or (index wholeSubmission) a submission for its run_at.
-// Entries are not removed when they become moot; whoever pops one looks whether it still holds.
+// due is one thing that waits for a time, of the kind in whose heap it is. Entries are not removed when they become moot;
+// whoever pops one looks whether it still holds.
 type due struct {
 	at    queue.Time
 	seq   uint32
-	index uint32
-	whole bool
-	ends  bool // the submission's dead deadline
+	index uint32 // of the chunk, where it is about one
 }
 
-// dueHeap is a 4-ary heap by time: shallower than a binary one and a cache line per level.
+// before is the order in which due things are done: by time, and of one time by when the submission was inserted.
+func (d *due) before(e *due) bool {
+	switch {
+	case d.at != e.at:
+		return d.at < e.at
+	case d.seq != e.seq:
+		return d.seq < e.seq
+	}
+	return d.index < e.index
+}
+
+// dueHeap is a 4-ary heap in that order: shallower than a binary one and a cache line per level.
 type dueHeap []due
 
 func (h dueHeap) first() (due, bool) {
@@ -28,7 +37,7 @@ func (h *dueHeap) push(d due) {
 	i := len(s) - 1
 	for i > 0 {
 		parent := (i - 1) / 4
-		if s[parent].at <= s[i].at {
+		if !s[i].before(&s[parent]) {
 			return
 		}
 		s[parent], s[i] = s[i], s[parent]
@@ -45,7 +54,7 @@ func (h *dueHeap) pop() {
 	for i := 0; ; {
 		least := i
 		for child := 4*i + 1; child <= 4*i+4 && child < len(s); child++ {
-			if s[child].at < s[least].at {
+			if s[child].before(&s[least]) {
 				least = child
 			}
 		}

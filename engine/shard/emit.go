@@ -129,7 +129,10 @@ func (m *machine) occupy(sch *scheduled) {
 }
 
 // emits says whether no rule keeps what the schedule inserts from being worked on.
-func (m *machine) emits(*scheduled) bool { return true }
+func (m *machine) emits(sch *scheduled) bool {
+	_, covered := m.rules.Covering(0, sch.rhythm.def.Template.Meta)
+	return !covered
+}
 
 // decide turns the ticks that are due into those that are emitted now, by the overlap policy, and the schedule's state after them.
 func (m *machine) decide(sch *scheduled, plan *tickPlan) (op *journal.Schedule, ticks []queue.Time, changes bool) {

@@ -10,6 +10,10 @@ import (
 
 // empty is the answer when a plan yields nothing now: why.
 func (m *machine) empty(q *Request, now queue.Time) Reserved {
+	halted := m.backlog.Halted()
+	if halted && m.ruledOut(q.Plan) {
+		return Reserved{Reason: queue.Paused}
+	}
 	if scores(q.Plan) && m.offers(q.Plan) {
 		return Reserved{Reason: queue.AllSkipped, RetryAfter: retryScored}
 	}
@@ -19,18 +23,21 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 		}
 		return Reserved{Reason: queue.AllLimited, Limited: saturated}
 	}
+	if !halted && m.rules.Len() > 0 && m.ruledOut(q.Plan) {
+		return Reserved{Reason: queue.Paused}
+	}
 	const looked = 64
 	next := queue.Time(0)
-	for i, d := range m.due {
-		if i == looked {
-			break
-		}
-		r := m.liveSeq(d.seq)
-		if r == nil || d.ends || !(d.whole && r.parked || !d.whole && r.tries[d.index] != nil && r.tries[d.index].waiting) {
-			continue
-		}
-		if matches(q.Plan, r.meta()) && (next == 0 || d.at < next) {
-			next = d.at
+	for _, kind := range []Kind{KindRetry, KindRunAt} {
+		timers := m.timers[kind]
+		for _, d := range timers[:min(looked, len(timers))] {
+			r := m.liveSeq(d.seq)
+			if r == nil || kind == KindRunAt && !r.parked || kind == KindRetry && (r.tries[d.index] == nil || !r.tries[d.index].waiting) {
+				continue
+			}
+			if matches(q.Plan, r.meta()) && (next == 0 || d.at < next) {
+				next = d.at
+			}
 		}
 	}
 	if next != 0 {
@@ -51,7 +58,7 @@ func (m *machine) offers(plan *strategy.Plan) bool {
 func (m *machine) limited(plan *strategy.Plan, most int) (saturated []queue.Saturated, limited bool) {
 	views, _ := m.views(plan, nil)
 	for _, v := range slices.Backward(views) {
-		if v == nil || !v.Gated() {
+		if v == nil || !v.HeldByLimits() {
 			continue
 		}
 		limited = true

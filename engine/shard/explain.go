@@ -18,7 +18,8 @@ type Explained struct {
 	Leaves     []LeafState // as Plan.Leaves
 	Picks      []ExplainedPick
 	Met, Shown int
-	Withheld   NodeState // Refused, Values and Top
+	Withheld   NodeState     // Refused, Values and Top
+	Ruled      []RuledAmount // by rule, those that keep most first, at most topMost; they do not enter the tree either
 }
 
 // NodeState is what reaches a block of the tree, in submissions that have available chunks. What does not pass a filter or a
@@ -113,10 +114,16 @@ func (s *Shard) Explain(ctx context.Context, plan *strategy.Plan, most int, seed
 		return Explained{}, err
 	}
 	t := newTree(plan.Nodes())
-	if x.Met, x.Shown, err = s.walk(ctx, len(t.nodes)+1, t.count); err != nil {
+	var ruled ruleTally
+	if x.Met, x.Shown, err = s.walk(ctx, len(t.nodes)+1, func(sub *backlog.Submission) {
+		if !ruled.count(s.m, sub) {
+			t.count(sub)
+		}
+	}); err != nil {
 		return Explained{}, err
 	}
 	x.Nodes, x.Withheld = t.states()
+	x.Ruled = ruled.most()
 	return x, nil
 }
 

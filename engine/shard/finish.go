@@ -147,6 +147,12 @@ func (m *machine) extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 			timeout = queue.Time(m.settings.ReservationTimeout / time.Millisecond)
 		}
 		r, slot, s := m.resolve(t)
+		if s == free {
+			if taken, is := m.takenBack(r); is {
+				dst = append(dst, taken)
+				continue
+			}
+		}
 		if s == free && m.backlog.TakeChunk(r.sub, t.Index) {
 			m.ready(r, -1)
 			slot = m.holds.Add(&r.holds, reserver.Hold{

@@ -87,11 +87,16 @@ func (s *Shard) foldAll() error {
 	m, log := s.m, s.journal
 	upTo, dirty, gone := m.applied, m.dirty, m.gone
 	m.dirty, m.gone = nil, nil
+	ruled := m.rulesRow(m.now)
 	s.fold.bytes.Store(0)
 	s.mu.Unlock()
 	s.applying.Unlock()
 
 	ctx := context.Background()
+	if err := s.storeRules(ctx, m, ruled); err != nil {
+		s.unfold(m, dirty, gone, &foldSlice{})
+		return err
+	}
 	for len(dirty) > 0 || len(gone) > 0 {
 		slice := foldSlice{dirty: dirty[:min(len(dirty), foldMost)], gone: gone[:min(len(gone), foldMost)]}
 		s.encode(m, &slice)

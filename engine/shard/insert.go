@@ -43,7 +43,7 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 	}
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
-	if err := s.usable(); err != nil {
+	if err := s.takesIn(); err != nil {
 		s.mu.Unlock()
 		return sub, false, err
 	}
@@ -53,6 +53,10 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 		}
 	}
 	m := s.m
+	if err := m.refusal(n.Meta); err != nil {
+		s.mu.Unlock()
+		return sub, false, err
+	}
 	if m.settings.Draining {
 		s.mu.Unlock()
 		return sub, false, errDraining
@@ -167,6 +171,7 @@ func (s *Shard) original(ctx context.Context, id queue.SubmissionID) (queue.Subm
 	}
 	sub.State, sub.Finished, sub.Failure = queue.Open, 0, ""
 	sub.Ready, sub.Waiting, sub.Reserved, sub.Done, sub.Dead, sub.Skipped = sub.Chunks, 0, 0, 0, 0, 0
+	sub.Paused, sub.Blocked = 0, 0
 	if sub.RunAt != 0 {
 		sub.Ready, sub.Waiting = 0, sub.Chunks
 	}

@@ -65,9 +65,10 @@ func (k *keys) settle() {
 	}
 }
 
-// expire forgets the keys that are older than the window.
-func (k *keys) expire(now queue.Time) {
-	for len(k.queue) > 0 && k.queue[0].at.Add(queue.IdempotencyWindow) < now {
+// expire forgets keys that are older than the window, at most `most`, and says how many.
+func (k *keys) expire(now queue.Time, most int) (n int) {
+	for ; n < most && len(k.queue) > 0 && k.queue[0].at.Add(queue.IdempotencyWindow) < now; n++ {
 		k.forgetOldest()
 	}
+	return n
 }

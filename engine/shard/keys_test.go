@@ -21,7 +21,7 @@ func TestKeysModel(t *testing.T) {
 			switch rapid.IntRange(0, 3).Draw(t, "what") {
 			case 0:
 				now = now.Add(time.Duration(rapid.Int64Range(0, int64(queue.IdempotencyWindow)).Draw(t, "passed")))
-				k.expire(now)
+				k.expire(now, 1<<30)
 				for key, entry := range model {
 					if entry.at.Add(queue.IdempotencyWindow) < now {
 						delete(model, key)
@@ -58,11 +58,11 @@ func TestKeysWindow(t *testing.T) {
 	t.Parallel()
 	k, entry := newKeys(), &keyed{key: "k", at: 1000}
 	k.add(entry)
-	k.expire(queue.Time(1000).Add(queue.IdempotencyWindow))
+	k.expire(queue.Time(1000).Add(queue.IdempotencyWindow), 10)
 	if k.find("k") != entry || entry.forgotten {
 		t.Error("the key is forgotten within its window")
 	}
-	k.expire(queue.Time(1000).Add(queue.IdempotencyWindow) + 1)
+	k.expire(queue.Time(1000).Add(queue.IdempotencyWindow)+1, 10)
 	if k.find("k") != nil || !entry.forgotten || len(k.queue) != 0 {
 		t.Errorf("after its window find = %+v, forgotten %v, %d in the queue; want it gone", k.find("k"), entry.forgotten, len(k.queue))
 	}

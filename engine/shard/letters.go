@@ -172,6 +172,6 @@ func (m *machine) undecide(b *batch) {
 // expires has the submission end at its dead deadline.
 func (m *machine) expires(r *record) {
 	if at := r.details().deadDeadline; at != 0 {
-		m.due.push(due{at: at, seq: r.seq, ends: true})
+		m.schedule(KindDeadDeadline, due{at: at, seq: r.seq})
 	}
 }

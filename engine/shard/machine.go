@@ -21,7 +21,8 @@ type machine struct {
 
 	backlog *backlog.Backlog
 	holds   *reserver.Reserver
-	due     dueHeap
+	timers  [kindCount]dueHeap // what waits for its time; some kinds keep theirs elsewhere
+	acting  Action             // what the life-cycle worker is at
 	recent  recent
 	keys    keys
 
@@ -60,18 +61,21 @@ type machine struct {
 	charges []backlog.Charge // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
 	stats counters
+	rules standingOrders
 	ran   *measure.Histogram // Options.RunSeconds
 }
 
 // counters are what the backlog and the reserver do not count themselves. The totals count from the server's start.
 type counters struct {
 	waiting, parked, dead, operations             uint64
+	covered                                       uint64 // of operations, those of submissions that rules about values or themselves cover
 	completed, skipped                            uint64 // chunks of open submissions
 	buried                                        uint64 // dead letters of ended submissions
 	orphaned                                      uint64 // reservations of ended submissions
 	inserted, reserved, done, failed              uint64
 	expired, released, submissions, submissionEnd uint64
 	commits, commitBytes                          uint64
+	acts                                          [kindCount]acts
 	schedules                                     scheduleTotals
 	endedAs                                       [queue.SubmissionStates]uint64
 }
@@ -94,7 +98,9 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 
 		scorings:  map[string]*scoring{},
 		schedules: newSchedules(),
+		rules:     newStandingOrders(),
 	}
+	m.backlog.OnRuling(m.ruled)
 	m.rnd = rand.New(&m.source)
 	return m
 }
@@ -149,14 +155,18 @@ func (m *machine) touch(r *record) {
 
 func (m *machine) show(r *record) {
 	m.backlog.Show(r.sub)
-	m.stats.operations += uint64(r.sub.Available()) * uint64(r.details().operations)
+	operations := uint64(r.sub.Available()) * uint64(r.details().operations)
+	m.stats.operations += operations
+	m.cover(r, operations)
 }
 
 func (m *machine) ready(r *record, delta int) {
 	if r.parked {
 		m.stats.parked += uint64(delta)
 	} else {
-		m.stats.operations += uint64(delta * int(r.details().operations))
+		operations := uint64(delta * int(r.details().operations))
+		m.stats.operations += operations
+		m.cover(r, operations)
 	}
 }
 
@@ -227,7 +237,7 @@ func (m *machine) delay(r *record, index uint32, t *try) {
 		r.waiting++
 		m.stats.waiting++
 	}
-	m.due.push(due{at: t.notBefore, seq: r.seq, index: index})
+	m.schedule(KindRetry, due{at: t.notBefore, seq: r.seq, index: index})
 }
 
 // undelay ends a chunk's waiting; it stays taken.

@@ -69,6 +69,16 @@ func endedRecord(row *store.Ended) (*record, *backlog.Submission, error) {
 	return r, sub, err
 }
 
+// Trace is the trace context of a submission that is in memory, or "".
+func (s *Shard) Trace(id queue.SubmissionID) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.m.record(id); r != nil {
+		return r.details().trace
+	}
+	return ""
+}
+
 // WaitSubmission tells what is known about a submission when it has ended, or when `wait` is over.
 func (s *Shard) WaitSubmission(ctx context.Context, id queue.SubmissionID, wait time.Duration) (queue.Submission, error) {
 	s.mu.Lock()

@@ -143,9 +143,24 @@ func (r *record) info(queueName string, meta queue.Meta, available uint32) queue
 	case r.parked:
 		s.Waiting += available
 	default:
-		s.Ready = available
+		switch r.ruling() {
+		case queue.PausedByRule:
+			s.Paused = available
+		case queue.BlockedByRule:
+			s.Blocked = available
+		default:
+			s.Ready = available
+		}
 	}
 	return s
+}
+
+// ruling is what all rules say of the submission; of one that is not in the backlog nothing.
+func (r *record) ruling() queue.Ruling {
+	if r.sub == nil {
+		return queue.Unruled
+	}
+	return r.sub.Ruling()
 }
 
 // meta is the submission's strategic metadata; the backlog keeps it while the submission is open.

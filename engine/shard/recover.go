@@ -81,6 +81,9 @@ func (s *Shard) load(ctx context.Context, m *machine) error {
 		return &row, nil
 	}
 	m.history = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
+	if err := s.loadRules(ctx, m); err != nil {
+		return err
+	}
 	return s.store.Load(ctx, func(row store.Row) error {
 		if err := m.load(row.Spec, row.State); err != nil {
 			return fmt.Errorf("store: submission %s: %w", row.ID, err)
@@ -212,5 +215,6 @@ func (c *counters) carry(old *counters) {
 	c.expired, c.released, c.submissions, c.submissionEnd = old.expired, old.released, old.submissions, old.submissionEnd
 	c.endedAs = old.endedAs
 	c.commits, c.commitBytes = old.commits, old.commitBytes
+	c.acts = old.acts
 	c.schedules = old.schedules
 }

@@ -227,28 +227,6 @@ func (s *Shard) deleteEnded(ctx context.Context, id queue.SubmissionID, indexes 
 	return n, false, nil
 }
 
-// Retain removes ended submissions that finished before the given time from the history, at most `most`, with all that
-// belongs to them, their dead letters too.
-func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int) error {
-	s.aging.Lock()
-	defer s.aging.Unlock()
-	s.mu.Lock()
-	opened := s.m.opened > 0
-	s.mu.Unlock()
-	if opened { // the history still has rows of submissions that are open again
-		if err := s.Fold(); err != nil {
-			return err
-		}
-	}
-	ids, err := s.store.Retain(ctx, finishedBefore, most)
-	s.mu.Lock()
-	for _, id := range ids {
-		s.m.entomb(id, 0)
-	}
-	s.mu.Unlock()
-	return err
-}
-
 // recallLetters counts the dead letters of the history.
 func (s *Shard) recallLetters(ctx context.Context, m *machine) error {
 	for before, more := queue.SubmissionID(0), true; more; {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -96,6 +95,9 @@ func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue
 	timeout := m.timeout(q)
 	n := 0
 	for _, view := range views {
+		if m.backlog.Tired() {
+			break // what it gives is not known yet, and so not whose turn comes after it
+		}
 		for ; n < most; n++ {
 			sub, index, ok := m.backlog.Take(view, m.rnd)
 			if !ok {
@@ -106,6 +108,19 @@ func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue
 	}
 	m.stats.reserved += uint64(n)
 	return n
+}
+
+// shelveMost is how many submissions that something holds back one hold of the mutex moves aside.
+const shelveMost = 500
+
+// reserveBriefly is reserve, but it gives up when it meets too much on its way that rules or limits hold back; tired says so: the
+// caller is to give way to others and go on.
+func (m *machine) reserveBriefly(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]pick) (n int, tired bool) {
+	m.backlog.Allow(shelveMost)
+	n = m.reserve(q, views, most, now, picks)
+	tired = m.backlog.Tired()
+	m.backlog.Allow(0)
+	return n, tired
 }
 
 func (m *machine) hold(r *record, index uint32, charge backlog.Charge, consumer string, now, deadline queue.Time) pick {
@@ -196,7 +211,7 @@ func (s *Shard) reservePlain(ctx context.Context, q *Request, dst []queue.Reserv
 	for len(*got) < q.Max {
 		now, seed := s.now(), s.options.Seed()
 		s.mu.Lock()
-		if err := s.usable(); err != nil {
+		if err := s.handsOut(now); err != nil {
 			s.m.undo(*got)
 			s.mu.Unlock()
 			s.givePicks(got)
@@ -223,13 +238,13 @@ func (s *Shard) reservePlain(ctx context.Context, q *Request, dst []queue.Reserv
 		}
 		s.m.seed(seed)
 		most := min(q.Max-len(*got), sliceItems)
-		n := s.m.reserve(q, views, most, now, got)
-		if len(*got) == 0 {
+		n, tired := s.m.reserveBriefly(q, views, most, now, got)
+		if len(*got) == 0 && !tired {
 			s.givePicks(got)
 			return s.empty(ctx, q, now, dst) // unlocks
 		}
 		s.mu.Unlock()
-		if n < most {
+		if n < most && !tired {
 			break
 		}
 	}
@@ -407,81 +422,4 @@ func (s *Shard) readInline(ctx context.Context, picks []pick, dst []queue.Reserv
 		dst[i].Content.Bytes = contents[i]
 	}
 	return nil
-}
-
-// dueItem says what a due entry still stands for.
-func (m *machine) dueItem(d due) (r *record, t *try) {
-	r = m.liveSeq(d.seq)
-	if r == nil || d.whole || d.ends {
-		return r, nil
-	}
-	if t = r.tries[d.index]; t == nil || !t.waiting || t.notBefore > d.at {
-		return r, nil
-	}
-	return r, t
-}
-
-// tick does what the time demands: expires reservations, and offers what waited until now. At most `most` of each; it
-// says whether more is due.
-func (m *machine) tick(now queue.Time, most int, slots []uint32) (more bool) {
-	m.keys.expire(now)
-	left := m.sweep(most) == most
-	slots = m.holds.Expired(slots[:0], now, most)
-	for _, slot := range slots {
-		m.expire(slot, now)
-	}
-	n := 0
-	for ; n < most; n++ {
-		d, there := m.due.first()
-		if !there || d.at > now {
-			break
-		}
-		m.due.pop()
-		m.promote(d, now)
-	}
-	return left || len(slots) == most || n == most
-}
-
-// expire encodes that a deadline passed; the chunk stays shielded until that is committed.
-func (m *machine) expire(slot uint32, now queue.Time) {
-	h := m.holds.At(slot)
-	r := m.liveSeq(h.Seq)
-	if r == nil {
-		return // the submission has ended, and sweep comes to it
-	}
-	m.batch.mark(slot, h.Sequence)
-	m.stats.expired++
-	if r.ending {
-		return // what is being written decides; should it fail, the deadline is watched again
-	}
-	op := m.tried(r, h.Index, journal.Expired, now)
-	op.Epoch, op.Sequence = h.Epoch, h.Sequence
-	op.Error = "the reservation's deadline passed"
-	if op.Attempts >= m.maxAttempts(r) || op.Expiries >= m.settings.MaxExpiries {
-		h.State = reserver.Dying
-		m.exhausted(r, op, now)
-		return
-	}
-	op.NotBefore = m.backoff(m.settings.ExpiryBackoff, int(op.Expiries), now)
-	m.encode(now).Return(op)
-}
-
-// promote offers what waited, and ends what was to be done by now.
-func (m *machine) promote(d due, now queue.Time) {
-	r, t := m.dueItem(d)
-	switch {
-	case r == nil:
-	case d.ends:
-		m.close(r, queue.Expired, "its dead_deadline passed", now)
-	case d.whole && r.parked:
-		r.parked = false
-		m.stats.parked -= uint64(r.sub.Available())
-		m.show(r)
-	case t != nil:
-		if _, held := m.holds.Find(r.seq, d.index); held {
-			return // a late completion is on its way
-		}
-		m.undelay(r, t)
-		m.putBack(r, d.index)
-	}
 }

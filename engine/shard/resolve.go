@@ -159,7 +159,7 @@ func (m *machine) abandon(slot uint32, sequence uint64) {
 	}
 	m.drop(r, slot)
 	if t := r.tries[index]; t != nil && t.waiting {
-		m.due.push(due{at: t.notBefore, seq: r.seq, index: index}) // promote may have met it while it was held
+		m.schedule(KindRetry, due{at: t.notBefore, seq: r.seq, index: index}) // the worker may have met it while it was held
 		return
 	}
 	m.putBack(r, index)

@@ -140,9 +140,9 @@ func (s *Shard) pickPlain(ctx context.Context, q *Request, br *strategy.Branch, 
 		}
 		s.m.seed(s.options.Seed())
 		most := min(q.Max-len(*got), sliceItems)
-		n := s.m.reserve(q, views, most, now, got)
+		n, tired := s.m.reserveBriefly(q, views, most, now, got)
 		s.mu.Unlock()
-		if n < most || len(*got) >= q.Max {
+		if n < most && !tired || len(*got) >= q.Max {
 			return nil
 		}
 	}

@@ -53,7 +53,9 @@ type Shard struct {
 	store    *store.Store
 	mu       holdLock // guards everything below, and the machine
 	m        *machine
-	inflight *batch // being appended and applied
+	sealed   []*batch // full, to be appended in this order before the open one
+	inflight *batch   // being appended and applied
+	worker   worker
 	spare    *batch // its buffers are free
 	waiting  map[*waiter]struct{}
 	views    []*backlog.View // of the plan being followed
@@ -94,6 +96,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	s.scratch.New = func() any { return new(scratch) }
 	s.picks.New = func() any { return new([]pick) }
 	s.mu.now, s.mu.told = o.Now, o.Held
+	s.worker.parked = map[Action]*parking{}
 	s.fold.init()
 	if err := s.recover(ctx); err != nil {
 		if s.journal != nil {
@@ -140,6 +143,7 @@ func (s *Shard) Close() error {
 	s.mu.Unlock()
 	close(s.quit)
 	<-s.written
+	s.worker.passes.Wait()
 	s.fold.stop()
 	<-s.folded
 	return s.journal.Close()
@@ -154,41 +158,13 @@ func (s *Shard) dismiss() {
 	}
 }
 
-// tickMost bounds what one hold of the mutex expires and promotes.
-const tickMost = 500
-
-// Tick does what the time demands: expires reservations and offers what waited until now. The engine calls it many times
-// a second. It also inserts what schedules are due for.
-func (s *Shard) Tick() {
-	var slots [tickMost]uint32
-	for more := true; more; {
-		now, seed := s.now(), s.options.Seed()
-		s.mu.Lock()
-		if s.usable() != nil {
-			s.mu.Unlock()
-			return
-		}
-		s.m.seed(seed)
-		more = s.m.tick(now, tickMost, slots[:])
-		more = s.lose(now, tickMost) || more
-		more = s.endGrace(now, tickMost) || more
-		begun := s.m.batch.begun
-		s.serve(now)
-		s.mu.Unlock()
-		if begun {
-			s.kick()
-		}
-	}
-	s.emit()
-}
-
 // Heal tries again what a failed reload left undone; the engine calls it every second.
 func (s *Shard) Heal() {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.broken != nil && !s.closed {
+	if s.broken != nil && !s.closed && s.pending() == nil { // else the writer comes to it
 		s.reload(s.broken)
 	}
 }
@@ -240,11 +216,4 @@ func (s *Shard) givePicks(p *[]pick) {
 	clear(*p)
 	*p = (*p)[:0]
 	s.picks.Put(p)
-}
-
-// Health is nil while the shard serves.
-func (s *Shard) Health() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.usable()
 }

@@ -294,13 +294,14 @@ func (m *machine) settle(now queue.Time) {
 		m.stats.buried += uint64(n)
 	}
 	m.keys.settle()
+	m.settleRules()
 	m.backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*record)
 		m.backlog.Settle(sub)
 		m.expires(r)
 		if runAt := r.details().runAt; runAt > now {
 			r.parked = true
-			m.due.push(due{at: runAt, seq: r.seq, whole: true})
+			m.schedule(KindRunAt, due{at: runAt, seq: r.seq})
 		}
 		for _, index := range slices.Sorted(maps.Keys(r.tries)) {
 			m.resume(r, index, r.tries[index])
@@ -329,7 +330,7 @@ func (m *machine) resume(r *record, index uint32, t *try) {
 	if m.backlog.Withdraw(r.sub, index, false) == backlog.Taken {
 		t.waiting = true
 		r.waiting++
-		m.due.push(due{at: t.notBefore, seq: r.seq, index: index})
+		m.schedule(KindRetry, due{at: t.notBefore, seq: r.seq, index: index})
 	}
 }
 

@@ -74,9 +74,7 @@ func (l *life) putBack(t rapid.TB, index uint32, reason journal.ReturnReason, no
 // passes promotes what waited until then.
 func (l *life) passes(until queue.Time) {
 	l.m.now = until
-	for d, there := l.m.due.first(); there && d.at <= until; d, there = l.m.due.first() {
-		l.m.due.pop()
-		l.m.promote(d, until)
+	for l.m.step(KindRetry, until, tickMost, nil, nil) == tickMost {
 	}
 }
 

@@ -130,7 +130,7 @@ func (s *Shard) othersBefore(ctx context.Context, own *Seat, ahead uint64, other
 
 // count adds what x has before the chunk of sub.
 func (p *place) count(x, sub *backlog.Submission) {
-	if _, withheld := x.Withheld(); withheld || x.Available() == 0 {
+	if _, withheld := x.Withheld(); withheld || x.Available() == 0 || x.Ruling() != queue.Unruled {
 		return
 	}
 	n := uint64(x.Available())

@@ -10,10 +10,11 @@ func (s *Shard) Stats() queue.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, c := s.m, &s.m.stats
+	n := m.backlog.Amounts()
 	stats := queue.Stats{
-		Ready: m.backlog.Available(), Waiting: c.waiting + c.parked, Reserved: uint64(m.holds.Len()) - c.orphaned, Dead: c.dead,
+		Ready: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Waiting: c.waiting + c.parked, Reserved: uint64(m.holds.Len()) - c.orphaned, Dead: c.dead,
 		Done: c.completed, Skipped: c.skipped, DeadLetters: c.dead + c.buried,
-		OperationsReady: c.operations, SubmissionsOpen: uint64(m.backlog.Len()), ConsumersWaiting: uint64(len(s.waiting)),
+		OperationsReady: m.operations(), SubmissionsOpen: uint64(m.backlog.Len()), ConsumersWaiting: uint64(len(s.waiting)),
 		InsertedTotal: c.inserted, ReservedTotal: c.reserved, DoneTotal: c.done, FailedTotal: c.failed,
 		LostTotal: s.roster.lost, RevokedTotal: s.roster.revoked, ConsumersAttached: uint64(s.roster.attached), Draining: m.settings.Draining,
 		ExpiredTotal: c.expired, ReleasedTotal: c.released, SubmissionsInsertedTotal: c.submissions,

@@ -20,6 +20,8 @@ const (
 	IsWaiting   // for another try
 	IsReserved  // somebody holds it
 	NotYetDue   // the submission waits for its run_at
+	IsPaused    // a pause covers the submission
+	IsBlocked   // a block does
 	NotAdmitted // a filter does not match
 	IsLimited   // a value of the submission has as many chunks in flight as the strategy's limit allows
 	IsWithheld  // a value of the submission has as many chunks in flight as an operator allows, whatever the strategy
@@ -31,8 +33,9 @@ const (
 // BranchWhy is how a chunk stands with one leaf of a plan. Which fields count depends on the obstacle.
 type BranchWhy struct {
 	Obstacle Obstacle
-	Until    queue.Time      // IsWaiting, IsReserved (the deadline), NotYetDue
+	Until    queue.Time      // IsWaiting, IsReserved (the deadline), NotYetDue; IsPaused, IsBlocked: 0 for ever
 	Consumer string          // IsReserved
+	Rule     queue.Rule      // IsPaused, IsBlocked
 	Filter   strategy.Filter // NotAdmitted
 	Limit    strategy.Limit  // IsLimited, IsWithheld: there Max may be 0
 	Value    queue.MetaValue // NotAdmitted: the submission's own, if it has one; IsLimited, IsWithheld
@@ -120,11 +123,22 @@ func whyChunk(c *queue.Chunk, parked bool) (w BranchWhy) {
 	return w
 }
 
+// whyRule is the obstacle that a rule is to every branch.
+func whyRule(rule *queue.Rule) BranchWhy {
+	if rule.Action == queue.Block {
+		return BranchWhy{Obstacle: IsBlocked, Rule: *rule, Until: rule.Until}
+	}
+	return BranchWhy{Obstacle: IsPaused, Rule: *rule, Until: rule.Until}
+}
+
 // why finds the obstacles in one hold of the mutex, but for whose turn it is.
 func (m *machine) why(r *record, index uint32, leaves []strategy.Leaf, views []*backlog.View, why *Why) (n looks) {
 	chunk := m.chunk(r, index)
 	why.State = chunk.State
 	own := whyChunk(&chunk, r.parked && r.sub.IsAvailable(index))
+	if rule, covered := m.covering(r); covered && own.Obstacle == NoObstacle {
+		own = whyRule(&rule)
+	}
 	meta := r.sub.Meta()
 	giving := -1 // the first leaf of the first branch that has something to give
 	for i := range leaves {

@@ -1,13 +1,120 @@
 package shard
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
 // Work is how the life-cycle worker is doing.
 type Work struct {
-	Sweeping uint64 // reservations of ended submissions that are still to be removed
+	Lag      time.Duration // since when the oldest action is due that is not done yet; 0: nothing is overdue
+	Degraded bool          // its commits fail again and again: nothing new is taken in
+	Slices   uint64        // that came through, since the server's start
+	Sweeping uint64        // reservations of ended submissions that are still to be removed
+	Kinds    []KindWork    // every kind
+	Parked   []ParkedWork  // actions that are left alone, the oldest first
+}
+
+// KindWork is how one kind is doing. The totals count from the server's start.
+type KindWork struct {
+	Kind        Kind
+	Pending     uint64 // entries that wait for their time
+	Lag         time.Duration
+	Done, Stale uint64 // actions that were done, and those that were not needed any more when their turn came
+	Parked      uint64 // actions that are left alone now
+	Failed      uint64 // slices
+	Failures    int    // of them, in a row
+	Error       string // of the last failure; "" after a success
+	Success     queue.Time
+}
+
+// ParkedWork is an action that is left alone after it failed again and again, or broke off.
+type ParkedWork struct {
+	Action
+	Error string
+	Since queue.Time
 }
 
 // Work tells how the life-cycle worker is doing.
 func (s *Shard) Work() Work {
+	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Work{Sweeping: s.m.stats.orphaned}
+	w := Work{Degraded: s.worker.degraded, Slices: s.worker.slices, Sweeping: s.m.stats.orphaned, Kinds: make([]KindWork, kindCount)}
+	for kind := range kindCount {
+		t, acts := &s.worker.kinds[kind], s.m.stats.acts[kind]
+		k := &w.Kinds[kind]
+		*k = KindWork{
+			Kind: kind, Pending: uint64(len(s.m.timers[kind])), Done: acts.done, Stale: acts.stale, Failed: t.failed, Failures: t.failures, Success: t.success,
+		}
+		if t.err != nil {
+			k.Error = t.err.Error()
+		}
+		if at, there := s.m.oldestDue(kind, now); there {
+			k.Lag = now.Sub(at)
+			w.Lag = max(w.Lag, k.Lag)
+		}
+	}
+	w.Kinds[KindExpiry].Pending, w.Kinds[KindSweep].Pending = uint64(s.m.holds.Len()), s.m.stats.orphaned
+	for a, p := range s.worker.parked {
+		w.Kinds[a.Kind].Parked++
+		w.Parked = append(w.Parked, ParkedWork{Action: a, Error: p.err.Error(), Since: p.since})
+	}
+	slices.SortFunc(w.Parked, func(a, b ParkedWork) int {
+		if a.Since != b.Since {
+			return int(a.Since - b.Since)
+		}
+		return strings.Compare(fmt.Sprint(a.Action), fmt.Sprint(b.Action))
+	})
+	return w
+}
+
+// lagMost is the lag of the life-cycle worker beyond which the shard is not ready.
+const lagMost = 30 * time.Second
+
+var errDegraded = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue's life-cycle worker cannot write to the disk: nothing new is taken in until it can. Complete, fail, extend and release go on. Ask again in a moment; the server's log says what is wrong."}
+
+// takesIn says whether inserts can be served. The mutex is held.
+func (s *Shard) takesIn() error {
+	if err := s.usable(); err != nil || !s.worker.degraded {
+		return err
+	}
+	return errDegraded
+}
+
+// handsOut says whether reserves can be served: also by a degraded shard, as long as what was handed out comes back in time.
+// The mutex is held.
+func (s *Shard) handsOut(now queue.Time) error {
+	if err := s.usable(); err != nil || !s.worker.degraded || s.lag(now) < s.m.settings.ReservationTimeout {
+		return err
+	}
+	return errDegraded
+}
+
+// lag is since when the oldest action is due that is not done yet. The mutex is held.
+func (s *Shard) lag(now queue.Time) (most time.Duration) {
+	for kind := range kindCount {
+		if at, there := s.m.oldestDue(kind, now); there {
+			most = max(most, now.Sub(at))
+		}
+	}
+	return most
+}
+
+// Health is nil while the shard serves all calls, and its life-cycle worker keeps up.
+func (s *Shard) Health() error {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.takesIn(); err != nil {
+		return err
+	}
+	if lag := s.lag(now); lag > lagMost {
+		return fmt.Errorf("the life-cycle worker is %s behind; up to %s is well", lag.Round(time.Second), lagMost)
+	}
+	return nil
 }

@@ -188,7 +188,7 @@ func TestExpiryWhileCommitting(t *testing.T) {
 				held := mustReserve(t, b, "OldestFirst", 1)
 				b.clock.pass(2 * 3600 * time.Second)
 				open := f.shut()
-				b.shard.Tick()
+				go b.shard.Tick()
 				synctest.Wait()
 				var got []queue.Result
 				go func() { got, _ = b.shard.Complete(ctx, completions(held), nil) }()

@@ -40,6 +40,7 @@ func (s *sim) tick() {
 		for _, name := range lost {
 			s.lose(name)
 		}
+		s.m.lift(s.now, func(r *queue.Rule) bool { return r.Until != 0 && r.Until <= s.now })
 	}}, failed, written)
 }
 
@@ -116,7 +117,7 @@ func (s *sim) expireLast(x *modelSub, late []int, why string) {
 func (s *sim) checkSubmission(x *modelSub) {
 	got, err := s.shard.Submission(ctx, x.id)
 	s.must("submission", err)
-	s.equal("submission", got, x.info())
+	s.equal("submission", got, s.m.info(x))
 }
 
 func (s *sim) checkStats() {
@@ -137,9 +138,11 @@ func (s *sim) checkStats() {
 		if x.state != queue.Open {
 			continue
 		}
-		info := x.info()
+		info := s.m.info(x)
 		want.SubmissionsOpen++
 		want.Ready += uint64(info.Ready)
+		want.Paused += uint64(info.Paused)
+		want.Blocked += uint64(info.Blocked)
 		want.Waiting += uint64(info.Waiting)
 		want.Reserved += uint64(info.Reserved)
 		want.Dead += uint64(info.Dead)
@@ -260,7 +263,7 @@ func (s *sim) checkList(f shard.Filter, before queue.SubmissionID, limit int) {
 			matches = matches && there && v == entry.Value
 		}
 		if matches && (before == 0 || x.id < before) && len(want) < limit {
-			want = append(want, x.info())
+			want = append(want, s.m.info(x))
 		}
 	}
 	if len(got) != len(want) {
@@ -291,7 +294,10 @@ func (s *sim) checkValues(key queue.MetaKey) {
 		count.Value = v
 		count.Submissions++
 		count.InFlight += uint64(x.count(queue.ChunkReserved))
-		count.Available += uint64(x.info().Ready)
+		info := s.m.info(x)
+		count.Available += uint64(info.Ready)
+		count.Paused += uint64(info.Paused)
+		count.Blocked += uint64(info.Blocked)
 		want[v] = count
 	}
 	s.equal("values of "+key, got, want)

@@ -201,7 +201,8 @@ func (s *sim) takeEffect(effects []func(), failed, written bool) {
 		s.fail("%s: the shard says full=%v", faultNames[kind], s.shard.Full())
 	}
 	s.shard.SetFull(false)
-	if kind != full { // reloaded
+	s.shard.RetryParked() // the life-cycle worker does not pause: the model knows of no pauses
+	if kind != full {     // reloaded
 		s.epoch++
 		s.sequence = 0
 		s.m.restart(s.now)

@@ -260,6 +260,12 @@ func (s *sim) extendSome() {
 	for i := range items {
 		it := &items[i]
 		it.x, it.c, it.standing = s.again(it)
+		if it.standing == free && s.m.revokes(it.x) {
+			if got[i].Outcome != queue.OutcomeLost || got[i].Code != "reservation_revoked" {
+				s.fail("extend item %d, which a rule took back: got %v (%s)", i, got[i].Outcome, got[i].Code)
+			}
+			continue
+		}
 		if !s.check(i, it, extendIt, got[i]) {
 			continue
 		}

@@ -104,6 +104,12 @@ func (s *sim) insertThis(n queue.NewSubmission) {
 	s.log.add("insert %d chunks meta %v priority %d run_at %d key %q", n.Chunks.Count, n.Meta, n.Priority, n.RunAt, n.IdempotencyKey)
 	asked := n
 	got, replayed, err := s.shard.Insert(ctx, &asked)
+	if s.m.refuses(n.Meta) {
+		if queue.CodeOf(err) != queue.CodeRefusedByRule {
+			s.fail("an insert that a rule refuses: got %v", err)
+		}
+		return
+	}
 	if failed, written := s.commitFailed("insert", err); failed {
 		s.insertFailed(n, written)
 		return
@@ -119,7 +125,7 @@ func (s *sim) insertThis(n queue.NewSubmission) {
 
 // inserted adds a submission to the model.
 func (s *sim) inserted(n queue.NewSubmission, id queue.SubmissionID) queue.Submission {
-	first := s.m.insert(n, id, s.now).info()
+	first := s.m.insert(n, id, s.now).inserted()
 	if n.IdempotencyKey != "" {
 		s.m.keys[n.IdempotencyKey] = &modelKey{fingerprint: n.Fingerprint, first: first, at: s.now}
 	}
@@ -190,7 +196,7 @@ func (s *sim) cancel() {
 	if s.takeEffect(effects, failed, written); failed {
 		return
 	}
-	s.equal("answer of the cancel", got, x.info())
+	s.equal("answer of the cancel", got, s.m.info(x))
 }
 
 // reprioritise changes a submission's priority; views of order CustomPriority are to see it from the next reserve on.
@@ -212,7 +218,7 @@ func (s *sim) reprioritise() {
 	if s.takeEffect([]func(){func() { x.asked.Priority = priority }}, failed, written); failed {
 		return
 	}
-	s.equal("answer of the priority", got, x.info())
+	s.equal("answer of the priority", got, s.m.info(x))
 }
 
 func (s *sim) equal(what string, got, want any) {

@@ -225,7 +225,7 @@ func TestFailedLifeCycleCommitIsRepeated(t *testing.T) {
 		t.Fatalf("the commit of the tick: got %v, want a full disk", err)
 	}
 	b.wantCounts("after the failed commit", ends.ID, queue.Submission{Ready: 1})
-	b.tickAfter(0)
+	b.tickAfter(time.Second) // the pause after one failure is at most 0.6 s
 	b.wantCounts("after the next tick", ends.ID, queue.Submission{State: queue.Expired, Skipped: 1})
 	b.tickAfter(0)
 	b.wantCounts("the expired reservation", stays.ID, queue.Submission{Waiting: 1})

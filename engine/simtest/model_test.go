@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -18,6 +19,8 @@ type model struct {
 	subs     []*modelSub // in the order of their ids
 	keys     map[string]*modelKey
 	values   map[queue.MetaEntry]queue.ValueSettings // what operators set
+	rules    []queue.Rule
+	graces   []journal.Grace // of rules that were lifted
 	totals   modelTotals
 	roster   modelRoster
 	began    queue.Time // of this life
@@ -109,8 +112,15 @@ func (m *model) insert(n queue.NewSubmission, id queue.SubmissionID, now queue.T
 	return x
 }
 
+// inserted is the submission as the answer to its insert tells it: without a word about rules.
+func (x *modelSub) inserted() queue.Submission {
+	return x.infoUnder(queue.Unruled)
+}
+
 // info is the submission as a caller sees it.
-func (x *modelSub) info() queue.Submission {
+func (m *model) info(x *modelSub) queue.Submission { return x.infoUnder(m.ruling(x)) }
+
+func (x *modelSub) infoUnder(ruling queue.Ruling) queue.Submission {
 	n := &x.asked
 	s := queue.Submission{
 		ID: x.id, Queue: queueName, State: x.state, Group: n.Group, Meta: n.Meta, Priority: n.Priority, Chunks: n.Chunks.Count,
@@ -125,6 +135,12 @@ func (x *modelSub) info() queue.Submission {
 	} else if x.parked {
 		s.Waiting += s.Ready
 		s.Ready = 0
+	}
+	switch ruling {
+	case queue.PausedByRule:
+		s.Paused, s.Ready = s.Ready, 0
+	case queue.BlockedByRule:
+		s.Blocked, s.Ready = s.Ready, 0
 	}
 	return s
 }
@@ -206,7 +222,7 @@ func (m *model) admits(br *strategy.Branch, x *modelSub) bool {
 	if br.Fair != "" {
 		return !br.Leaves(func(leaf *strategy.Branch) bool { return !m.admits(leaf, x) })
 	}
-	if !x.offered() || !x.matches(br) || m.withheld(x) {
+	if !x.offered() || !x.matches(br) || m.ruling(x) != queue.Unruled || m.withheld(x) {
 		return false
 	}
 	for _, l := range br.Limits {
@@ -276,7 +292,7 @@ func precedes(order strategy.Order, x, y *modelSub) bool {
 
 // empty is why the plan yields nothing, and the time until something it matches is due.
 func (m *model) empty(plan *strategy.Plan, now queue.Time) (queue.EmptyReason, time.Duration) {
-	next := queue.Time(0)
+	next, paused := queue.Time(0), false
 	note := func(at queue.Time) {
 		if next == 0 || at < next {
 			next = at
@@ -291,12 +307,13 @@ func (m *model) empty(plan *strategy.Plan, now queue.Time) (queue.EmptyReason, t
 			if !x.matches(br) {
 				continue
 			}
-			if x.offered() && m.grace != 0 {
-				return queue.RestartGrace, max(m.grace.Sub(now), time.Millisecond)
-			}
-			if x.offered() {
+			if x.offered() && m.ruling(x) == queue.Unruled && m.whole() == queue.Unruled {
+				if m.grace != 0 {
+					return queue.RestartGrace, max(m.grace.Sub(now), time.Millisecond)
+				}
 				return queue.AllLimited, 0
 			}
+			paused = paused || x.offered()
 			if x.parked {
 				note(x.runAt)
 			}
@@ -306,6 +323,9 @@ func (m *model) empty(plan *strategy.Plan, now queue.Time) (queue.EmptyReason, t
 				}
 			}
 		}
+	}
+	if paused {
+		return queue.Paused, 0
 	}
 	if next != 0 {
 		return queue.NotYetDue, max(next.Sub(now), time.Millisecond)
@@ -363,6 +383,7 @@ func (c *modelChunk) try(t queue.Token, expired bool, text string, now queue.Tim
 
 func (m *model) end(x *modelSub, state queue.SubmissionState, failure string, now queue.Time) {
 	x.state, x.failure, x.finished = state, failure, now
+	m.forgetRules()
 	m.totals.ended++
 }
 
@@ -418,7 +439,7 @@ func (m *model) restart(now queue.Time) {
 // expireAll ends the submissions whose dead deadline passed.
 func (m *model) expireAll(now queue.Time) {
 	for _, x := range m.subs {
-		if at := x.asked.DeadDeadline; x.state == queue.Open && at != 0 && at <= now {
+		if at := x.asked.DeadDeadline; x.state == queue.Open && at != 0 && at <= now && !m.spares(x, now) {
 			m.end(x, queue.Expired, "its dead_deadline passed", now)
 		}
 	}

@@ -172,6 +172,14 @@ func (s *sim) checkWhy(p *strategy.Plan, x *modelSub, index int, why *shard.Why)
 	for i := range leaves {
 		leaf, w := &leaves[i], &why.Leaves[i]
 		want := ofChunk(x, index, chunk.State)
+		if ruling := s.m.ruling(x); want == shard.NoObstacle && ruling != queue.Unruled {
+			if want = shard.IsPaused; ruling == queue.BlockedByRule {
+				want = shard.IsBlocked
+			}
+			if w.Rule.Ruling() != ruling || !under(w.Rule.Match, x.id, x.asked.Meta) {
+				s.fail("why %s/%d: it names the rule %+v", x.id, index, w.Rule)
+			}
+		}
 		if want == shard.NoObstacle {
 			if want = s.obstacle(leaf.Branch, x); want == shard.NoObstacle && stands < 0 {
 				stands = i

@@ -178,6 +178,12 @@ func (s *sim) checkEmpty(q *shard.Request, got *shard.Reserved) {
 	if got.Reason == reason && got.RetryAfter == after {
 		return
 	}
+	if s.m.pausedOrLimited(q.Plan) && got.RetryAfter == 0 && (got.Reason == queue.Paused || got.Reason == queue.AllLimited) {
+		return
+	}
+	if s.m.grace != 0 && reason == queue.Paused && got.Reason == queue.RestartGrace {
+		return // both keep it back, and either may be told
+	}
 	due := 0
 	for _, x := range s.m.subs {
 		due += int(x.count(queue.ChunkWaiting))

@@ -101,57 +101,69 @@ const (
 	eraseBytes = 4 << 20
 )
 
-// Retain deletes submissions that finished before the given time, the longest ended first and at most `most`, with their
-// content, attachments and outputs, and returns their ids. It works in transactions of bounded size, the history row last, so
-// after a crash it is simply called again.
-func (s *Store) Retain(ctx context.Context, finishedBefore queue.Time, most int) (ids []queue.SubmissionID, err error) {
-	type victim struct {
-		id  queue.SubmissionID
-		seq uint32
-	}
-	s.moving.Lock()
-	defer s.moving.Unlock()
-	for len(ids) < most {
-		var victims []victim
+// Outlived is a submission of the history whose retention is over.
+type Outlived struct {
+	ID  queue.SubmissionID
+	Seq uint32
+}
+
+// Outlived lists submissions that finished before the given time, the longest ended first and at most `most`, without those
+// that skip (nil: none) says.
+func (s *Store) Outlived(ctx context.Context, finishedBefore queue.Time, most int, skip func(queue.SubmissionID) bool) (list []Outlived, err error) {
+	const page = 256
+	for limit := page; most > 0; limit *= 2 {
+		list = list[:0]
+		seen := 0
 		err := s.scan.with(ctx, func(r *reader) error {
 			return r.outlived.Query(func(row sqlitedb.Row) (bool, error) {
-				victims = append(victims, victim{queue.SubmissionID(row.Int(0)), uint32(row.Int(1))})
-				return true, nil
-			}, int64(finishedBefore), int64(min(most-len(ids), 256)))
+				seen++
+				if id := queue.SubmissionID(row.Int(0)); skip == nil || !skip(id) {
+					list = append(list, Outlived{id, uint32(row.Int(1))})
+				}
+				return len(list) < most, nil
+			}, int64(finishedBefore), int64(limit))
 		})
 		if err != nil {
-			return ids, wrap("retain", err)
+			return nil, wrap("outlived", err)
 		}
-		if len(victims) == 0 {
+		if seen < limit || len(list) == most {
 			break
 		}
-		for done := 0; done < len(victims); {
-			n := 0
-			err := s.tx(ctx, func(w *writer) error {
-				room := budget{rows: eraseRows, bytes: eraseBytes}
-				for _, v := range victims[done:] {
-					if gone, err := w.erase(v.seq, &room); err != nil || !gone {
-						return err
-					}
-					if _, err := w.dropHistory.Exec(int64(v.id)); err != nil {
-						return err
-					}
-					room.rows--
-					n++
-				}
-				return nil
-			})
-			if err != nil {
-				return ids, wrap("retain", err)
-			}
-			for _, v := range victims[done : done+n] {
-				s.outputs.drop(v.seq)
-				ids = append(ids, v.id)
-			}
-			done += n
-		}
 	}
-	return ids, nil
+	return list, nil
+}
+
+// Forget deletes submissions of the history with their content, attachments and outputs, and says how many of the list are
+// gone, from its start. It works in transactions of bounded size, the history row last, so after a crash or a failure it is
+// simply called again with the rest.
+func (s *Store) Forget(ctx context.Context, list []Outlived) (gone int, err error) {
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	for gone < len(list) {
+		n := 0
+		err := s.tx(ctx, func(w *writer) error {
+			room := budget{rows: eraseRows, bytes: eraseBytes}
+			for _, v := range list[gone:] {
+				if all, err := w.erase(v.Seq, &room); err != nil || !all {
+					return err
+				}
+				if _, err := w.dropHistory.Exec(int64(v.ID)); err != nil {
+					return err
+				}
+				room.rows--
+				n++
+			}
+			return nil
+		})
+		if err != nil {
+			return gone, wrap("forget", err)
+		}
+		for _, v := range list[gone : gone+n] {
+			s.outputs.drop(v.Seq)
+		}
+		gone += n
+	}
+	return gone, nil
 }
 
 // budget is what is left of a transaction's bounds.

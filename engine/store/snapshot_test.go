@@ -122,6 +122,19 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// retain removes what ended before a time, and returns the ids.
+func retain(s *Store, before queue.Time, most int) (ids []queue.SubmissionID, err error) {
+	list, err := s.Outlived(ctx, before, most, nil)
+	if err != nil {
+		return nil, err
+	}
+	gone, err := s.Forget(ctx, list)
+	for _, one := range list[:gone] {
+		ids = append(ids, one.ID)
+	}
+	return ids, err
+}
+
 // Retention takes the longest ended first, all that belongs to them, and no more than asked.
 func TestRetain(t *testing.T) {
 	t.Parallel()
@@ -146,16 +159,16 @@ func TestRetain(t *testing.T) {
 	}
 	must(t, s.WriteContent(ctx, n-1, 0, large)) // more than one transaction's worth, and the first to go
 	must(t, s.Fold(ctx, nil, ended))
-	ids, err := s.Retain(ctx, n, 100)
+	ids, err := retain(s, n, 100)
 	must(t, err)
 	if len(ids) != 100 || ids[0] != n || ids[99] != n-99 {
-		t.Errorf("Retain gave %d ids, %v ...; want the 100 longest ended, from %d down", len(ids), ids[:min(3, len(ids))], n)
+		t.Errorf("retain gave %d ids, %v ...; want the 100 longest ended, from %d down", len(ids), ids[:min(3, len(ids))], n)
 	}
-	if ids, err = s.Retain(ctx, n, 100000); err != nil || len(ids) != n-101 {
-		t.Errorf("Retain of the rest = %d ids, %v; want %d: the youngest stays", len(ids), err, n-101)
+	if ids, err = retain(s, n, 100000); err != nil || len(ids) != n-101 {
+		t.Errorf("retain of the rest = %d ids, %v; want %d: the youngest stays", len(ids), err, n-101)
 	}
-	if ids, err = s.Retain(ctx, n, 10); err != nil || len(ids) != 0 {
-		t.Errorf("Retain again = %v, %v; want none", ids, err)
+	if ids, err = retain(s, n, 10); err != nil || len(ids) != 0 {
+		t.Errorf("retain again = %v, %v; want none", ids, err)
 	}
 	must(t, s.settle(ctx))
 	for table, want := range map[string]int64{"history": 1, "content": 2, "attachment": 1, "output": 1, "output_log": 0} {

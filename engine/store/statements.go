@@ -11,6 +11,7 @@ type writeStmts struct {
 	putAttachment, dropAttachment                            *sqlitedb.Stmt
 	putLog, sizeLog, dropLog                                 *sqlitedb.Stmt
 	putOutput, sizeOutput, dropOutput                        *sqlitedb.Stmt
+	putStanding                                              *sqlitedb.Stmt
 	putSchedule, dropSchedule                                *sqlitedb.Stmt
 }
 
@@ -23,6 +24,7 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.putHistory, "INSERT OR REPLACE INTO history (id, seq, state, finished, keyed, crc, spec, final) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&w.dropHistory, "DELETE FROM history WHERE id = ?"},
 		{&w.setFolded, "UPDATE folded SET position = ? WHERE one = 1"},
+		{&w.putStanding, "INSERT OR REPLACE INTO standing (name, crc, state) VALUES (?, ?, ?)"},
 		{&w.putContent, "INSERT OR REPLACE INTO content (k, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.sizeContent, "SELECT k, length(bytes) FROM content WHERE k BETWEEN ? AND ? ORDER BY k LIMIT ?"},
 		{&w.dropContent, "DELETE FROM content WHERE k BETWEEN ? AND ?"},
@@ -41,7 +43,7 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 
 // readStmts are the statements of a reader.
 type readStmts struct {
-	folded, load                                       *sqlitedb.Stmt
+	folded, load, standing                             *sqlitedb.Stmt
 	ended, endedBySeq, inHistory, listEnded, outlived  *sqlitedb.Stmt
 	endedSince, endedKeyed                             *sqlitedb.Stmt
 	contentAt, nextContent, attachment, nextAttachment *sqlitedb.Stmt
@@ -55,6 +57,7 @@ const historyColumns = "id, seq, state, finished, crc, spec, final"
 func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 	return prepareAll(conn, []prepared{
 		{&r.folded, "SELECT position FROM folded WHERE one = 1"},
+		{&r.standing, "SELECT crc, state FROM standing WHERE name = ?"},
 		{&r.load, "SELECT s.seq, s.id, s.crc, s.spec, p.crc, p.state FROM submission s LEFT JOIN progress p ON p.seq = s.seq WHERE s.seq > ? ORDER BY s.seq LIMIT ?"},
 		{&r.ended, "SELECT " + historyColumns + " FROM history WHERE id = ?"},
 		{&r.endedBySeq, "SELECT " + historyColumns + " FROM history WHERE seq = ?"},

@@ -375,10 +375,11 @@ func TestEndedContext(t *testing.T) {
 	s := fresh(t)
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	_, retain := s.Retain(gone, 1, 1)
+	_, outlived := s.Outlived(gone, 1, 1, nil)
+	_, forget := s.Forget(gone, []Outlived{{}})
 	for name, err := range map[string]error{
 		"Fold": s.Fold(gone, []Row{{Seq: 1, Spec: []byte("x")}}, nil), "WriteContent": s.WriteContent(gone, 1, 0, [][]byte{nil}),
-		"AppendOutputs": s.AppendOutputs(gone, []Output{{}}), "Load": s.Load(gone, func(Row) error { return nil }), "Retain": retain,
+		"AppendOutputs": s.AppendOutputs(gone, []Output{{}}), "Load": s.Load(gone, func(Row) error { return nil }), "Outlived": outlived, "Forget": forget,
 	} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s = %v; want context.Canceled", name, err)

@@ -14,6 +14,7 @@ var mayImport = map[string][]string{
 	"engine/queue":               {},
 	"engine/strategy":            {"engine/queue"},
 	"engine/backlog":             {"engine/queue", "engine/strategy", "engine/fair"},
+	"engine/rules":               {"engine/queue"},
 	"engine/fair":                {},
 	"engine/measure":             {},
 	"engine/fair/gps":            {}, // for tests and benchmarks
@@ -24,7 +25,7 @@ var mayImport = map[string][]string{
 	"engine/sqlitedb":            {"engine/queue"},
 	"engine/schedule":            {},
 	"engine/store":               {"engine/queue", "engine/journal", "engine/sqlitedb"},
-	"engine/shard":               {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
+	"engine/shard":               {"engine/queue", "engine/strategy", "engine/backlog", "engine/rules", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
 	"engine":                     {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
 	"engine/simtest":             {"all"}, // tests only: the whole engine against its model
 	"sdk/api":                    {},
@@ -41,7 +42,9 @@ var mayImport = map[string][]string{
 	"wasm/host":                  {"sdk/abi", "wasm/compile", "wasm/instrument", "wasm/manifest"},
 	"plugins/score":              {"engine/strategy", "sdk/abi"},
 	"plugins":                    {"engine/queue", "engine/strategy", "plugins/score", "sdk/abi", "wasm/scan", "wasm/manifest", "wasm/instrument", "wasm/compile", "wasm/host"},
-	"web":                        {"engine", "engine/queue", "engine/strategy", "engine/backlog", "plugins", "sdk/api", "sdk/wire"},
+	"web":                        {"engine", "engine/queue", "engine/strategy", "engine/backlog", "plugins", "sdk/api", "sdk/wire", "web/trace"},
+	"web/trace":                  {},
+	"web/trace/tracetest":        {}, // for tests
 	"cmd/quern":                  {"all"},
 	"cmd/quern/bench":            {"all"},
 	"cmd/quern/bench/rowsql":     {"engine/queue", "engine/strategy", "engine/sqlitedb"},
@@ -70,7 +73,8 @@ var testMayImport = map[string][]string{
 	"wasm/host":                {"wasm/scan", "wasm/wasmtest", "engine/strategy"},
 	"sdk/client":               {"all"},
 	"plugins":                  {"engine/store", "wasm/wasmtest"},
-	"web":                      {"sdk/client", "wasm/compile", "wasm/manifest", "wasm/wasmtest", "sdk/abi"},
+	"web":                      {"sdk/client", "wasm/compile", "wasm/manifest", "wasm/wasmtest", "sdk/abi", "web/trace/tracetest"},
+	"web/trace":                {"web/trace/tracetest"},
 }
 
 // homes names, for every dependency that code (not tests) may use, the only packages that may import it. A key matches itself

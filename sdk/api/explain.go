@@ -11,6 +11,7 @@ type ExplainResponse struct {
 	Submissions int             `json:"submissions"`
 	Examined    int             `json:"examined"`
 	Withheld    Withheld        `json:"withheld"`
+	Ruled       []RuledAmount   `json:"ruled"`
 	Tree        []ExplainBlock  `json:"tree"` // each block before what it holds
 	Branches    []ExplainBranch `json:"branches"`
 	Picks       []ExplainPick   `json:"picks"`
@@ -124,6 +125,7 @@ type WhyBranch struct {
 	Obstacle string     `json:"obstacle"`
 	Detail   string     `json:"detail"`
 	Until    Time       `json:"until,omitzero"`
+	Rule     *Rule      `json:"rule,omitempty"`
 	Consumer string     `json:"consumer,omitempty"`
 	Key      string     `json:"key,omitempty"`
 	Value    *MetaValue `json:"value,omitempty"`
@@ -144,6 +146,8 @@ const (
 	ObstacleWaiting     = "waiting"
 	ObstacleReserved    = "reserved"
 	ObstacleNotDue      = "not_yet_due"
+	ObstaclePaused      = "paused"
+	ObstacleBlocked     = "blocked"
 	ObstacleFilter      = "filter"
 	ObstacleLimit       = "limit"
 	ObstacleHidden      = "hidden"

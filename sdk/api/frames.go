@@ -15,6 +15,9 @@ type StatsFrame struct {
 	Stats     Stats  `json:"stats"`
 	Rates     Rates  `json:"rates"`                // over the last second
 	EmptiesMS int64  `json:"empties_ms,omitempty"` // at the pace of the last minute; absent: the backlog does not shrink
+
+	Rules      []Rule `json:"rules,omitempty"` // at most 20: those of the whole queue, then the newest
+	RulesTotal int    `json:"rules_total,omitempty"`
 }
 
 // Rates are chunks per second.

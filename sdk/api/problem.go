@@ -33,6 +33,8 @@ const (
 	CodeUnknownSchedule   = "unknown_schedule"
 	CodeUnknownDeadLetter = "unknown_dead_letter"
 	CodeUnknownBulk       = "unknown_bulk_operation"
+	CodeUnknownRule       = "unknown_rule"
+	CodeRefusedByRule     = "refused_by_rule"
 	CodeUnknownConsumer   = "unknown_consumer"
 	CodeQueueDraining     = "queue_draining"
 	CodeConflict          = "conflict"

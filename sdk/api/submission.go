@@ -23,6 +23,7 @@ type NewSubmission struct {
 	OnExhausted        string `json:"on_exhausted,omitempty"`      // fail_submission, dead_letter or skip
 	MaxFailedChunks    uint32 `json:"max_failed_chunks,omitempty"` // dead or skipped before the submission fails; 0: any number
 	Group              string `json:"group,omitempty"`
+	Trace              string `json:"trace,omitempty"` // W3C traceparent, optionally ";" and tracestate, in the place of the headers
 }
 
 // Chunks is the work of a submission, in exactly one of three forms: Count with Prefix (contents lie in object storage at
@@ -47,6 +48,7 @@ type NewSubmissionHead struct {
 	OnExhausted        string `json:"on_exhausted,omitempty"`
 	MaxFailedChunks    uint32 `json:"max_failed_chunks,omitempty"`
 	Group              string `json:"group,omitempty"`
+	Trace              string `json:"trace,omitempty"` // W3C traceparent, optionally ";" and tracestate, in the place of the headers
 }
 
 // SubmissionChange is the body of PATCH /v1/submissions/{id}: what an open submission gets anew. Priority is as in
@@ -62,6 +64,8 @@ type Submission struct {
 	State              string `json:"state"`
 	Chunks             uint32 `json:"chunks"`
 	Ready              uint32 `json:"ready"`             // can be reserved now, if a strategy and its limits let them
+	Paused             uint32 `json:"paused,omitempty"`  // would be ready, but a pause covers the submission
+	Blocked            uint32 `json:"blocked,omitempty"` // would be ready, but a block covers the submission
 	Waiting            uint32 `json:"waiting"`           // wait for a time: run_at or a retry
 	Reserved           uint32 `json:"reserved"`          // held by consumers
 	Done               uint32 `json:"done"`              // completed

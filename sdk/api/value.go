@@ -12,6 +12,8 @@ type MetaKey struct {
 type ValueCount struct {
 	Value       MetaValue `json:"value"`
 	Ready       uint64    `json:"ready"`
+	Paused      uint64    `json:"paused,omitempty"`  // would be ready, but for a pause
+	Blocked     uint64    `json:"blocked,omitempty"` // would be ready, but for a block
 	InFlight    uint64    `json:"in_flight"`
 	Submissions uint64    `json:"submissions"`
 	Limit       *uint32   `json:"limit"`               // nil: none is set

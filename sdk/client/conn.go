@@ -103,6 +103,7 @@ func (c *conn) write(q *request) error {
 	h = appendHeader(h, "Content-Type: ", q.media)
 	h = appendHeader(h, "Idempotency-Key: ", q.key)
 	h = appendHeader(h, "Traceparent: ", q.trace)
+	h = appendHeader(h, "Tracestate: ", q.state)
 	h = appendHeader(h, "Prefer: ", q.prefer)
 	h = appendHeader(h, "Authorization: Bearer ", c.pool.client.token)
 	h = append(h, "Content-Length: "...)

@@ -46,7 +46,7 @@ func newHeld(base context.Context, r *wire.Reservation, metas *metaReader) (*hel
 	if r.IsKey {
 		h.chunk.Content, h.chunk.Key = nil, string(r.Content)
 	}
-	h.ctx, h.cancel = context.WithCancelCause(base)
+	h.ctx, h.cancel = context.WithCancelCause(WithTraceContext(base, r.Trace))
 	return h, err
 }
 

@@ -22,8 +22,9 @@ type InsertOption func(*request)
 // key within a day only the first inserts, the others get its submission.
 func WithKey(key string) InsertOption { return func(q *request) { q.key = key } }
 
-// WithTrace sets the W3C traceparent that the submission carries.
-func WithTrace(parent string) InsertOption { return func(q *request) { q.trace = parent } }
+// WithTrace sets the trace context that the submission carries, in the place of that of the call's context (WithTraceContext): a
+// W3C traceparent, and behind a ';', if there is one, the tracestate.
+func WithTrace(trace string) InsertOption { return func(q *request) { q.setTrace(trace) } }
 
 const (
 	mediaJSON  = "application/json"
@@ -65,9 +66,6 @@ func (c *Client) insertRequest(queue, media string, options []InsertOption) (*re
 	}
 	if len(q.key) > 255 || !validHeader(q.key) {
 		return nil, fmt.Errorf("quern: insert: the idempotency key %q is not 1 to 255 visible ASCII characters", q.key)
-	}
-	if !validHeader(q.trace) {
-		return nil, fmt.Errorf("quern: insert: the traceparent %q has characters that none has", q.trace)
 	}
 	return q, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/client"
@@ -395,5 +396,50 @@ func TestValuesOnServer(t *testing.T) {
 	}
 	if got, err := c.Exchange(ctx, "default", &api.ExchangeRequest{Reserve: request}); err != nil || *got.Reason != api.ReasonAllLimited || !slices.Equal(got.Limited, want) {
 		t.Errorf("empty exchange: got %+v, %v; want %+v", got, err, want)
+	}
+}
+
+// Rules are set, read and lifted through the client; the second time says the same.
+func TestRulesOnServer(t *testing.T) {
+	t.Parallel()
+	c, ctx := connect(t, serve(t)), t.Context()
+	if _, err := c.Insert(ctx, "default", &api.NewSubmission{Chunks: api.Chunks{Count: 2, Template: "x"}, Meta: api.Meta{"customer": api.Int(7)}}); err != nil {
+		t.Fatal(err)
+	}
+	asked := api.RuleRequest{
+		Action: api.ActionBlock, Match: api.RuleMatch{Meta: api.Meta{"customer": api.Int(7)}}, Reason: "unpaid", Actor: "eve & adam",
+		Until: api.At(time.Now().Add(time.Hour)), Effects: api.RuleEffects{Insert: true},
+	}
+	set, err := c.SetRule(ctx, "default", &asked)
+	if err != nil || set.ID == "" || set.Reason != asked.Reason || set.Effects != asked.Effects || !set.Until.Equal(asked.Until.Time) {
+		t.Fatalf("set: got %+v %v, want what was asked", set, err)
+	}
+	if again, err := c.SetRule(ctx, "default", &asked); err != nil || again.ID != set.ID {
+		t.Errorf("set again: got %+v %v, want the same rule", again, err)
+	}
+	var listed []api.Rule
+	for r, err := range c.Rules(ctx, "default") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed = append(listed, r)
+	}
+	if one, err := c.Rule(ctx, "default", set.ID); err != nil || len(listed) != 1 || listed[0].ID != one.ID || one.Match.Meta["customer"] != api.Int(7) {
+		t.Errorf("read: got %+v, %+v %v; want the one rule twice", one, listed, err)
+	}
+	if stats, err := c.Stats(ctx, "default"); err != nil || stats.Blocked != 2 || stats.Ready != 0 {
+		t.Errorf("stats: got %+v %v, want 2 blocked chunks", stats, err)
+	}
+	_, err = c.Insert(ctx, "default", &api.NewSubmission{Chunks: api.Chunks{Count: 1, Template: "x"}, Meta: api.Meta{"customer": api.Int(7)}})
+	if client.CodeOf(err) != api.CodeRefusedByRule {
+		t.Errorf("an insert that the rule refuses: got %v", err)
+	}
+	for range 2 {
+		if err := c.LiftRule(ctx, "default", set.ID, "eve & adam"); err != nil {
+			t.Errorf("lift: %v", err)
+		}
+	}
+	if _, err := c.Rule(ctx, "default", set.ID); client.CodeOf(err) != api.CodeUnknownRule {
+		t.Errorf("a lifted rule: got %v, want it to be unknown", err)
 	}
 }

@@ -23,6 +23,7 @@ type request struct {
 	media  string // of the body
 	key    string // Idempotency-Key
 	trace  string // traceparent
+	state  string // tracestate
 	prefer string
 	wait   time.Duration // how long the server was asked to wait
 	safe   bool          // may be made twice
@@ -56,6 +57,9 @@ const maxAnswer = 1500 << 20
 
 // do makes a call, again where that is safe and may help.
 func (c *Client) do(ctx context.Context, t transport, what string, q *request, r *reply) error {
+	if err := q.join(ctx); err != nil {
+		return fmt.Errorf("quern: %s: %w", what, err)
+	}
 	for try := 0; ; try++ {
 		err := t.roundTrip(ctx, q, r)
 		if err == nil && r.status < 300 {
@@ -156,11 +160,14 @@ func newStandard(c *Client, h *http.Client) *standard {
 
 // build makes the net/http form of q with the given body.
 func (s *standard) build(ctx context.Context, q *request, body io.Reader) (*http.Request, error) {
+	if err := q.join(ctx); err != nil { // streams come here by themselves
+		return nil, err
+	}
 	h, err := http.NewRequestWithContext(ctx, q.method, s.client.base+q.path, body)
 	if err != nil {
 		return nil, err
 	}
-	for _, field := range [...][2]string{{"Content-Type", q.media}, {"Idempotency-Key", q.key}, {"Traceparent", q.trace}, {"Prefer", q.prefer}, {"If-Match", q.ifMatch}, {"If-None-Match", q.ifNoneMatch}, {"User-Agent", userAgent}} {
+	for _, field := range [...][2]string{{"Content-Type", q.media}, {"Idempotency-Key", q.key}, {"Traceparent", q.trace}, {"Tracestate", q.state}, {"Prefer", q.prefer}, {"If-Match", q.ifMatch}, {"If-None-Match", q.ifNoneMatch}, {"User-Agent", userAgent}} {
 		if field[1] != "" {
 			h.Header.Set(field[0], field[1])
 		}

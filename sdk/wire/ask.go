@@ -194,6 +194,9 @@ func appendInsertFields(dst []byte, n *api.NewSubmission, first bool) []byte {
 	if n.Group != "" {
 		dst = AppendString(member(dst, &first, "group"), n.Group)
 	}
+	if n.Trace != "" {
+		dst = AppendString(member(dst, &first, "trace"), n.Trace)
+	}
 	return dst
 }
 

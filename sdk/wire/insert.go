@@ -140,6 +140,10 @@ func (s *scanner) insertField(r *InsertRequest, name []byte, seen *fields) {
 		if s.fresh(seen, 8) {
 			r.Group = s.str()
 		}
+	case "trace":
+		if s.fresh(seen, 10) {
+			r.Trace = s.str()
+		}
 	default:
 		s.unknown()
 	}

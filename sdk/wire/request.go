@@ -27,6 +27,7 @@ type InsertRequest struct {
 	OnExhausted        []byte
 	MaxFailedChunks    uint32
 	Group              []byte
+	Trace              []byte // nil: not given
 
 	scratch []byte
 	inline  [][]byte // memory of Inline, kept when a request has none

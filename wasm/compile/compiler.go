@@ -2,8 +2,6 @@ package compile
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -49,6 +47,7 @@ type Compiler struct {
 	turn    chan struct{} // holds one token while a child runs
 	mu      sync.Mutex
 	waiting int
+	claims  map[string]int // how often each entry was loaded since New
 }
 
 // New makes a compiler. It touches nothing yet.
@@ -59,7 +58,16 @@ func New(config Config) *Compiler {
 // Load gives the module as machine code: from the cache, or by a child first. The caller closes the result. It fails with
 // ErrInvalid, ErrBudget, ErrMemory or ErrBusy, with ctx's error, or with the machine's.
 func (c *Compiler) Load(ctx context.Context, module []byte) (*Compiled, error) {
-	dir := c.dir(module)
+	key := Key(module)
+	c.claim(key)
+	compiled, err := c.obtain(ctx, module, filepath.Join(c.config.Dir, key))
+	if err != nil {
+		c.unclaim(key)
+	}
+	return compiled, err
+}
+
+func (c *Compiler) obtain(ctx context.Context, module []byte, dir string) (*Compiled, error) {
 	compiled, damaged := c.cached(ctx, module, dir)
 	if compiled != nil {
 		return compiled, nil
@@ -91,15 +99,14 @@ func (c *Compiler) Load(ctx context.Context, module []byte) (*Compiled, error) {
 
 // Forget removes the module's code from the cache.
 func (c *Compiler) Forget(module []byte) error {
-	if err := os.RemoveAll(c.dir(module)); err != nil {
+	key := Key(module)
+	if err := os.RemoveAll(filepath.Join(c.config.Dir, key)); err != nil {
 		return fmt.Errorf("compile: forget: %w", err)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.claims, key)
 	return nil
-}
-
-func (c *Compiler) dir(module []byte) string {
-	sum := sha256.Sum256(module)
-	return filepath.Join(c.config.Dir, hex.EncodeToString(sum[:]))
 }
 
 // remake empties a module's directory of what is damaged or of another processor or version.

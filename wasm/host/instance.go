@@ -70,8 +70,10 @@ func (v *Version) start(ctx context.Context) (*instance, error) {
 	i.call.counters = make([]float64, len(v.options.Manifest.Counters))
 	i.begin(ctx, v.options.Limits.FuelForInit, v.options.Limits.InitDeadline, 0, 0)
 	i.call.starting = true
-	module, err := v.compiled.Runtime.InstantiateModule(i.ctx, v.compiled.Module, v.config)
+	lent, giveBack := v.options.pages.lend(i.ctx)
+	module, err := v.compiled.Runtime.InstantiateModule(lent, v.compiled.Module, v.config)
 	if err != nil {
+		giveBack()
 		return nil, &Fault{Kind: Init, Cause: Trap, Detail: firstLine(err)}
 	}
 	i.module = module
@@ -233,6 +235,6 @@ func firstLine(err error) string {
 
 func (i *instance) close() {
 	if i.module != nil {
-		_ = i.module.Close(i.ctx) // it only takes the instance off the runtime's list
+		_ = i.module.Close(i.ctx) // it takes the instance off the runtime's list and frees its memory, and cannot fail
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/quern-queue/quern/sdk/abi"
 	"github.com/quern-queue/quern/wasm/compile"
@@ -51,6 +50,8 @@ type Options struct {
 	LogLevel  int                  // lines below it are dropped: abi.LevelDebug keeps all
 	Limits    Limits
 	Unmetered bool // accept a module that was not instrumented: it may run for ever. For tests and benchmarks
+
+	pages *pages // where memories come from; nil: the system. For tests
 }
 
 // Version is a plugin ready to score. Many goroutines may use it.
@@ -89,6 +90,9 @@ func open(ctx context.Context, compiled *compile.Compiled, o Options) (*Version,
 	if o.Limits == (Limits{}) {
 		o.Limits = DefaultLimits()
 	}
+	if o.pages == nil {
+		o.pages = systemPages()
+	}
 	if len(o.Config) == 0 {
 		o.Config = []byte("{}")
 	}
@@ -107,7 +111,7 @@ func open(ctx context.Context, compiled *compile.Compiled, o Options) (*Version,
 	}
 	v := &Version{
 		compiled: compiled, options: o, layout: layout, budget: int64(o.Manifest.FuelPerCandidate),
-		ctx: experimental.WithMemoryAllocator(context.Background(), allocator()), config: wazero.NewModuleConfig().WithName("").WithStartFunctions(),
+		ctx: context.Background(), config: wazero.NewModuleConfig().WithName("").WithStartFunctions(),
 		drained: make(chan struct{}), closed: make(chan struct{}),
 	}
 	v.pool.max, v.pool.start = o.Instances, v.start

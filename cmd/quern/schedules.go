@@ -1,0 +1,431 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// schedulesCommand is the parent of the commands on schedules.
+func (a *app) schedulesCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "schedules", Short: "Insert submissions again and again, by the clock", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(a.schedulesListCommand(), a.schedulesSetCommand(), a.schedulesShowCommand(), a.schedulesNextCommand(), a.schedulesPauseCommand(),
+		a.schedulesResumeCommand(), a.schedulesTriggerCommand(), a.schedulesBackfillCommand(), a.schedulesDeleteCommand())
+	return c
+}
+
+// whenOptions are the flags that say when a schedule is due.
+type whenOptions struct {
+	spec       string
+	seconds    bool
+	tz         string
+	start, end string
+}
+
+func (o *whenOptions) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.spec, "spec", "", "when: five fields of cron ('30 2 * * MON'), @hourly, @daily, @weekly, @monthly, @yearly, '@every 90s' or '@at TIME'")
+	f.BoolVar(&o.seconds, "seconds", false, "the spec has a leading field of seconds")
+	f.StringVar(&o.tz, "tz", "", "time zone whose clocks the spec means, such as Europe/Amsterdam (default: UTC)")
+	f.StringVar(&o.start, "start", "", "no ticks before this time (RFC 3339) or before this duration from now (10m)")
+	f.StringVar(&o.end, "end", "", "no ticks after this time (RFC 3339) or after this duration from now (48h)")
+}
+
+func (o *whenOptions) times(now time.Time) (start, end api.Time, err error) {
+	if o.start != "" {
+		if start, err = parseMoment(o.start, now); err != nil {
+			return start, end, usageError{fmt.Errorf("--start %w", err)}
+		}
+	}
+	if o.end != "" {
+		if end, err = parseMoment(o.end, now); err != nil {
+			return start, end, usageError{fmt.Errorf("--end %w", err)}
+		}
+	}
+	return start, end, nil
+}
+
+// templateOptions are the flags that say what a schedule inserts.
+type templateOptions struct {
+	count            int64
+	template, prefix string
+	inline           []string
+	meta             []string
+	priority         int64
+	attachment       string
+	group            string
+	maxAttempts      uint16
+	onExhausted      string
+	maxFailed        uint32
+	deadAfter        time.Duration
+}
+
+func (o *templateOptions) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.Int64Var(&o.count, "count", 0, "number of chunks, 1 to 4294967295; goes with --template or --prefix")
+	f.StringVar(&o.template, "template", "", "content of every chunk, with {index} and {scheduled_at} replaced")
+	f.StringVar(&o.prefix, "prefix", "", "start of the object keys, with {scheduled_at} replaced")
+	f.StringArrayVar(&o.inline, "chunk", nil, "content of one chunk, `TEXT` or @FILE; repeatable")
+	f.StringArrayVarP(&o.meta, "meta", "m", nil, "metadata `KEY=VALUE`, repeatable; an integer when VALUE parses as one, KEY=s:VALUE forces text")
+	f.Int64Var(&o.priority, "priority", 0, "for the strategy CustomPriority: larger comes first")
+	f.StringVar(&o.attachment, "attachment", "", "`TEXT`, or @FILE, that goes out with every chunk")
+	f.StringVar(&o.group, "group", "", "name that keeps submissions together on one shard")
+	f.Uint16Var(&o.maxAttempts, "max-attempts", 0, "tries per chunk (0: the queue's setting)")
+	f.StringVar(&o.onExhausted, "on-exhausted", "", "what a chunk out of attempts does: fail_submission, dead_letter or skip (default: the queue's setting)")
+	f.Uint32Var(&o.maxFailed, "max-failed-chunks", 0, "the submission fails when more chunks than this are dead or skipped (0: any number may be)")
+	f.DurationVar(&o.deadAfter, "dead-after", 0, "end the submission so long after its tick, done or not (0: never)")
+}
+
+func (o *templateOptions) request() (t api.ScheduleTemplate, err error) {
+	t = api.ScheduleTemplate{
+		Priority: o.priority, Group: o.group, MaxAttempts: o.maxAttempts, OnExhausted: o.onExhausted, MaxFailedChunks: o.maxFailed,
+		DeadAfterMS: o.deadAfter.Milliseconds(), Chunks: api.Chunks{Count: uint32(o.count), Template: o.template, Prefix: o.prefix},
+	}
+	if o.count < 0 || o.count > queue.MaxChunks {
+		return t, usageError{fmt.Errorf("--count is %d; it must be from 1 to %d", o.count, uint32(queue.MaxChunks))}
+	}
+	for _, text := range o.inline {
+		chunk, err := textOrFile(text, queue.MaxScheduleBytes)
+		if err != nil {
+			return t, err
+		}
+		t.Chunks.Inline = append(t.Chunks.Inline, chunk)
+	}
+	if t.Meta, err = parseMeta(o.meta); err != nil {
+		return t, err
+	}
+	if len(t.Meta) == 0 {
+		t.Meta = nil
+	}
+	t.Attachment, err = textOrFile(o.attachment, queue.MaxAttachmentBytes)
+	return t, err
+}
+
+func (a *app) schedulesSetCommand() *cobra.Command {
+	var (
+		when     whenOptions
+		template templateOptions
+		rest     api.ScheduleDefinition
+		window   time.Duration
+		jitter   time.Duration
+		paused   bool
+		file     string
+		must     client.Condition
+	)
+	c := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Make a schedule, or define it anew",
+		Long: "Make a schedule, or define it anew: what is left out gets its default. With --file the definition is read as JSON, as 'show -o json'\n" +
+			"has it in \"definition\"; - reads stdin.",
+		Example: "  quern schedules set nightly --spec '30 2 * * *' --tz Europe/Amsterdam --count 100 --prefix 's3://reports/{scheduled_at}/'\n" +
+			"  quern schedules set ping --spec '@every 90s' --chunk ping --overlap skip",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := a.definition(file, &when, &template, rest)
+			if err != nil {
+				return err
+			}
+			if file == "" {
+				d.CatchupWindowMS, d.JitterMS = window.Milliseconds(), jitter.Milliseconds()
+				if paused {
+					enabled := false
+					d.Enabled = &enabled
+				}
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			s, err := c.PutSchedule(cmd.Context(), a.queueName(), args[0], d, must)
+			if err != nil {
+				return err
+			}
+			return printOne(a, *s, scheduleFields)
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	when.flags(c)
+	template.flags(c)
+	f := c.Flags()
+	f.StringVar(&rest.Missed, "missed", "", "ticks that could not be emitted in time: once, skip or all (default: once)")
+	f.Uint32Var(&rest.CatchupLimit, "catchup-limit", 0, "with --missed all: at most so many (default: 100)")
+	f.DurationVar(&window, "catchup-window", 0, "with --missed all: not older than this (default: 1h)")
+	f.StringVar(&rest.Overlap, "overlap", "", "a tick while the submission before is open: allow, skip or buffer_one (default: allow)")
+	f.DurationVar(&jitter, "jitter", 0, "emit each tick up to so much later, always by the same amount")
+	f.BoolVar(&paused, "paused", false, "make it paused")
+	f.BoolVar(&rest.PauseOnFailure, "pause-on-failure", false, "pause it when a submission of it fails or expires")
+	f.BoolVar(&rest.RunOnCreate, "run-on-create", false, "emit once when it is made, beside its ticks")
+	f.StringVarP(&file, "file", "f", "", "read the whole definition as JSON from this `FILE`, or - for stdin")
+	conditionFlags(c, &must)
+	f.BoolVar(&must.Absent, "create", false, "only when there is none of this name yet")
+	c.MarkFlagsMutuallyExclusive("create", "if-match")
+	c.MarkFlagsMutuallyExclusive("file", "spec")
+	return c
+}
+
+// maxDefinition bounds a definition as JSON: base64 takes a third more.
+const maxDefinition = 4 * queue.MaxScheduleBytes
+
+// definition is what the flags or the file say.
+func (a *app) definition(file string, when *whenOptions, template *templateOptions, rest api.ScheduleDefinition) (*api.ScheduleDefinition, error) {
+	if file != "" {
+		return a.definitionFile(file)
+	}
+	if when.spec == "" {
+		return nil, usageError{errors.New("--spec says when, or --file the whole definition")}
+	}
+	d := rest
+	d.Spec, d.Seconds, d.TZ = when.spec, when.seconds, when.tz
+	var err error
+	if d.Start, d.End, err = when.times(time.Now()); err != nil {
+		return nil, err
+	}
+	d.Template, err = template.request()
+	return &d, err
+}
+
+func (a *app) definitionFile(file string) (*api.ScheduleDefinition, error) {
+	var text []byte
+	var err error
+	if file == "-" {
+		if text, err = io.ReadAll(io.LimitReader(a.in, maxDefinition+1)); err == nil && len(text) > maxDefinition {
+			err = fmt.Errorf("the definition on stdin is longer than %d bytes", maxDefinition)
+		}
+	} else {
+		text, err = readAtMost(file, maxDefinition)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := new(api.ScheduleDefinition)
+	if err := json.Unmarshal(text, d); err != nil {
+		return nil, usageError{fmt.Errorf("the definition in %s is not one: %w", file, err)}
+	}
+	return d, nil
+}
+
+func (a *app) schedulesListCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "list", Short: "List the schedules of a queue", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			var all []api.Schedule
+			for s, err := range c.Schedules(cmd.Context(), a.queueName()) {
+				if err != nil {
+					return err
+				}
+				all = append(all, s)
+			}
+			return printList(a, all, []string{"NAME", "STATE", "NEXT", "EMITTED", "SKIPPED", "DUE"}, func(s api.Schedule) []string {
+				return []string{s.Name, s.State, moment(s.NextAt), fmt.Sprint(s.Emitted), fmt.Sprint(s.SkippedMissed + s.SkippedLate + s.SkippedOverlap), s.Description}
+			})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+// scheduleCall is a command on one schedule whose answer is the schedule.
+func (a *app) scheduleCall(use, short string, call func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error)) *cobra.Command {
+	c := &cobra.Command{
+		Use: use, Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			s, err := call(cmd, c, args[0])
+			if err != nil {
+				return err
+			}
+			return printOne(a, *s, scheduleFields)
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func (a *app) schedulesShowCommand() *cobra.Command {
+	return a.scheduleCall("show NAME", "Show a schedule and how it stands", func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error) {
+		return c.Schedule(cmd.Context(), a.queueName(), name)
+	})
+}
+
+func (a *app) schedulesPauseCommand() *cobra.Command {
+	var reason string
+	c := a.scheduleCall("pause NAME", "Pause a schedule", func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error) {
+		return c.PauseSchedule(cmd.Context(), a.queueName(), name, reason)
+	})
+	c.Flags().StringVar(&reason, "reason", "", "why, for those who look at it later")
+	return c
+}
+
+func (a *app) schedulesResumeCommand() *cobra.Command {
+	return a.scheduleCall("resume NAME", "Resume a paused schedule", func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error) {
+		return c.ResumeSchedule(cmd.Context(), a.queueName(), name)
+	})
+}
+
+func (a *app) schedulesDeleteCommand() *cobra.Command {
+	var when client.Condition
+	c := &cobra.Command{
+		Use: "delete NAME", Short: "Delete a schedule; what it inserted stays", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			return c.DeleteSchedule(cmd.Context(), a.queueName(), args[0], when)
+		},
+	}
+	a.queueFlags(c)
+	conditionFlags(c, &when)
+	return c
+}
+
+func (a *app) schedulesTriggerCommand() *cobra.Command {
+	var key string
+	c := &cobra.Command{
+		Use: "trigger NAME", Short: "Insert once, now, what a schedule inserts; prints the id", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			s, err := c.TriggerSchedule(cmd.Context(), a.queueName(), args[0], key)
+			if err != nil {
+				return err
+			}
+			return a.printSubmitted([]api.Submission{*s})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	c.Flags().StringVar(&key, "idempotency-key", "", "the same key inserts only once within a day")
+	return c
+}
+
+func (a *app) schedulesBackfillCommand() *cobra.Command {
+	var from, to, key string
+	var limit uint32
+	c := &cobra.Command{
+		Use: "backfill NAME", Short: "Insert what ticks of the past would have inserted; prints the ids", Args: cobra.ExactArgs(1),
+		Example: "  quern schedules backfill nightly --from 2026-01-01T00:00:00Z --to 2026-01-07T23:59:59Z --idempotency-key january",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r := &api.BackfillRequest{Limit: limit}
+			var err error
+			if r.From, err = parseMoment(from, time.Now()); err != nil {
+				return usageError{fmt.Errorf("--from %w", err)}
+			}
+			if r.To, err = parseMoment(to, time.Now()); err != nil {
+				return usageError{fmt.Errorf("--to %w", err)}
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			made, err := c.BackfillSchedule(cmd.Context(), a.queueName(), args[0], r, key)
+			if err != nil {
+				return err
+			}
+			return printList(a, made.Submissions, []string{"SUBMISSION"}, func(id string) []string { return []string{id} })
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	f := c.Flags()
+	f.StringVar(&from, "from", "", "ticks from this time (RFC 3339), or this long ago (-48h)")
+	f.StringVar(&to, "to", "0s", "ticks up to this time (default: now)")
+	f.Uint32Var(&limit, "limit", 0, "refuse more ticks than this, 1 to 1000 (default: 100)")
+	f.StringVar(&key, "idempotency-key", "", "the same key inserts each tick only once within a day")
+	return c
+}
+
+func (a *app) schedulesNextCommand() *cobra.Command {
+	var when whenOptions
+	var n int
+	c := &cobra.Command{
+		Use: "next [NAME]", Short: "Say in plain words when a schedule, or a --spec, is due, with its next ticks", Args: cobra.MaximumNArgs(1),
+		Example: "  quern schedules next nightly -n 3\n  quern schedules next --spec '30 2 29 2 *' --tz Europe/Amsterdam",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 1) == (when.spec != "") {
+				return usageError{errors.New("give the name of a schedule, or a --spec")}
+			}
+			start, end, err := when.times(time.Now())
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			var p *api.SchedulePreview
+			if len(args) == 1 {
+				p, err = c.ScheduleTicks(cmd.Context(), a.queueName(), args[0], n)
+			} else {
+				p, err = c.PreviewSchedule(cmd.Context(), a.queueName(), &api.SchedulePreviewRequest{Spec: when.spec, Seconds: when.seconds, TZ: when.tz, Start: start, End: end, N: uint32(n)})
+			}
+			if err != nil {
+				return err
+			}
+			return printOne(a, *p, previewFields)
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	when.flags(c)
+	c.Flags().IntVarP(&n, "number", "n", 5, "how many ticks, 1 to 100")
+	return c
+}
+
+func previewFields(p api.SchedulePreview) [][2]string {
+	fields := [][2]string{{"due", p.Description}}
+	for i, tick := range p.Ticks {
+		fields = append(fields, [2]string{fmt.Sprintf("tick %d", i+1), tick.Local})
+	}
+	return fields
+}
+
+func scheduleFields(s api.Schedule) [][2]string {
+	d := &s.Definition
+	fields := [][2]string{{"name", s.Name}, {"state", s.State}}
+	add := func(name, text string, when bool) {
+		if when {
+			fields = append(fields, [2]string{name, text})
+		}
+	}
+	add("reason", s.Reason, s.Reason != "")
+	add("due", s.Description, true)
+	add("spec", d.Spec, true)
+	add("tz", d.TZ, true)
+	add("next", moment(s.NextAt), !s.NextAt.IsZero())
+	add("waiting", moment(s.WaitingAt), !s.WaitingAt.IsZero())
+	add("last", moment(s.LastAt), !s.LastAt.IsZero())
+	add("last submission", s.LastSubmission, s.LastSubmission != "")
+	add("missed", d.Missed, true)
+	add("overlap", d.Overlap, true)
+	add("jitter", (time.Duration(d.JitterMS) * time.Millisecond).String(), d.JitterMS > 0)
+	add("meta", metaLine(d.Template.Meta), len(d.Template.Meta) > 0)
+	add("emitted", fmt.Sprint(s.Emitted), true)
+	add("skipped", fmt.Sprintf("%d missed, %d late, %d overlapping", s.SkippedMissed, s.SkippedLate, s.SkippedOverlap), true)
+	add("version", fmt.Sprint(s.Version), true)
+	add("etag", s.ETag, true)
+	return append(fields, [2]string{"changed", moment(s.ChangedAt)})
+}

@@ -1,0 +1,156 @@
+package backlog
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// ruling is what the rules of its values and its own say of a submission.
+func (m *model) ruling(x *modelSub) queue.Ruling {
+	ruling := x.own
+	for _, e := range x.spec.Meta {
+		ruling = max(ruling, m.rules[e])
+	}
+	return ruling
+}
+
+// amountOf is that of the three amounts in which what is available of a submission counts.
+func (m *model) amountOf(x *modelSub, ready, paused, blocked *uint64) *uint64 {
+	switch max(m.ruling(x), m.whole) {
+	case queue.PausedByRule:
+		return paused
+	case queue.BlockedByRule:
+		return blocked
+	}
+	return ready
+}
+
+// rule changes what rules say of something, or has what came under one put aside.
+func (m *model) rule() {
+	ruling := queue.Ruling(m.r.IntN(3))
+	entry := queue.MetaEntry{Key: []string{"a", "b", "c", "d"}[m.r.IntN(4)], Value: queue.IntValue(int64(m.r.IntN(5)))}
+	switch m.r.IntN(6) {
+	case 0:
+		m.whole = ruling
+		m.b.RuleAll(ruling)
+	case 1:
+		if len(m.subs) > 0 {
+			x := m.subs[m.r.IntN(len(m.subs))]
+			x.own = ruling
+			m.b.RuleSubmission(x.s, ruling)
+		}
+	case 2:
+		for from, more := -1, true; more; more = from != 0 {
+			from = m.b.Shelve(entry, from, 1+m.r.IntN(5))
+		}
+	default:
+		if m.rules == nil {
+			m.rules = map[queue.MetaEntry]queue.Ruling{}
+		}
+		if m.rules[entry] = ruling; ruling == queue.Unruled {
+			delete(m.rules, entry)
+		}
+		m.b.RuleValue(entry, ruling)
+	}
+	m.auditTerms()
+	var want Amounts
+	for _, x := range m.subs {
+		if x.shown {
+			*m.amountOf(x, &want.Ready, &want.Paused, &want.Blocked) += uint64(x.count(free))
+		}
+	}
+	if got := m.b.Amounts(); got != want {
+		m.fatalf("there are %+v, want %+v", got, want)
+	}
+}
+
+func (m *model) auditRuling(x *modelSub) {
+	if got, want := x.s.Ruling(), max(m.ruling(x), m.whole); got != want {
+		m.fatalf("rules say %d of submission %v (shown: %v), want %d", got, x.spec.ID, x.shown, want)
+	}
+}
+
+// Once what came under a rule is shelved, a pick looks at as little as if it were not there, in every order, with limits and under Fair;
+// and if it is not, a pick gives up at the bound, says so, and finds the same when it is let on.
+func TestShelvedIsNotLookedAt(t *testing.T) {
+	t.Parallel()
+	const paused, others = 3000, 20
+	rule := queue.MetaEntry{Key: "customer", Value: queue.IntValue(7)}
+	for name, br := range map[string]strategy.Branch{
+		"oldest": filtered(strategy.OldestFirst), "random": filtered(strategy.Random), "priority": filtered(strategy.CustomPriority),
+		"limited": limited(strategy.OldestFirst, strategy.Limit{Key: "mode", Max: 500}),
+		"cells":   limited(strategy.OldestFirst, strategy.Limit{Key: "mode", Max: 500}, strategy.Limit{Key: "customer", Max: 600}),
+		"others":  limited(strategy.Random, strategy.Limit{Key: "mode", Max: 500}, strategy.Limit{Key: "x", Max: 600}),
+		"fair":    fairly("mode", strategy.OldestFirst),
+	} {
+		b, rnd := New(), rand.New(rand.NewPCG(3, 4))
+		for i := range paused + others {
+			customer := int64(7)
+			if i >= paused {
+				customer = 8
+			}
+			b.Show(b.Insert(Spec{
+				ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 3, Mul: 1,
+				Meta: queue.Meta{{Key: "customer", Value: queue.IntValue(customer)}, {Key: "mode", Value: queue.IntValue(int64(i % 3))}},
+			}))
+		}
+		v := finished(b, br)
+		b.RuleValue(rule, queue.PausedByRule)
+		b.Allow(100)
+		for range 20 { // limits of the ruled key shut at once; the others have much to move
+			if _, _, ok := b.Take(v, rnd); ok || !b.Tired() {
+				break
+			}
+			b.Allow(100)
+		}
+		b.Allow(0)
+		for from, more := -1, true; more; more = from != 0 {
+			from = b.Shelve(rule, from, 97)
+		}
+		for taken := range 3*others - 1 {
+			before := b.Examined()
+			s, _, ok := b.Take(v, rnd)
+			if !ok || s.ID() <= paused {
+				t.Fatalf("%s: take %d gave %v, %v; want one of those that no rule covers", name, taken, s, ok)
+			}
+			if looked := b.Examined() - before; looked > 40 {
+				t.Errorf("%s: take %d looked at %d submissions; want a few, as those under the rule are put aside", name, taken, looked)
+			}
+		}
+		if got, want := b.Value(rule.Key, rule.Value).Paused, uint64(3*paused); got != want {
+			t.Errorf("%s: %d chunks are counted as paused, want %d", name, got, want)
+		}
+	}
+}
+
+// A pick that meets more than it may gives up and says so; whoever lets it go on gets what there is.
+func TestPicksGiveUp(t *testing.T) {
+	t.Parallel()
+	b, rnd := New(), rand.New(rand.NewPCG(5, 6))
+	v := finished(b, filtered(strategy.OldestFirst))
+	for i := range 1001 {
+		b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 1, Mul: 1, Meta: queue.Meta{{Key: "a", Value: queue.IntValue(int64(i / 1000))}}}))
+	}
+	b.RuleValue(queue.MetaEntry{Key: "a", Value: queue.IntValue(0)}, queue.BlockedByRule)
+	calls := 0
+	for {
+		b.Allow(100)
+		s, _, ok := b.Take(v, rnd)
+		if ok {
+			if s.ID() != 1001 {
+				t.Errorf("got submission %v, want the one that no rule covers", s.ID())
+			}
+			break
+		}
+		if !b.Tired() {
+			t.Fatal("a pick found nothing and is not tired")
+		}
+		calls++
+	}
+	if calls != 10 {
+		t.Errorf("the pick gave up %d times on its way past 1000, want 10", calls)
+	}
+}

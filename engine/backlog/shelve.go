@@ -1,0 +1,60 @@
+package backlog
+
+import "github.com/quern-queue/quern/engine/queue"
+
+// A pick that meets something that a limit or a rule holds back moves it behind a shut gate, once. Where much came under a rule at once
+// that is much work for one pick, so the caller can bound it, and can have it done beforehand, slice by slice.
+
+// moves bounds what picks move.
+type moves struct {
+	allowed int // 0: no bound
+	done    int
+}
+
+// Allow bounds how many submissions that are held back the picks from now on move aside, all together, before they give up: Tired then
+// says so. 0 is no bound.
+func (b *Backlog) Allow(most int) { b.moves = moves{allowed: most} }
+
+// Tired says that picks gave up at the bound that Allow set: there may be something to take all the same.
+func (b *Backlog) Tired() bool { return b.moves.allowed > 0 && b.moves.done >= b.moves.allowed }
+
+// Shelve puts submissions that have the value and are held back by something behind shut gates, in every view where they stand in open
+// ones: then no pick meets them. It looks at up to `most` places in views, from the place `from` (-1: the end) of the value's list down,
+// and returns the place to go on from; 0 when it met all. Between two calls anything may happen to the backlog.
+func (b *Backlog) Shelve(entry queue.MetaEntry, from, most int) (next int) {
+	t := b.termOf(entry.Key, entry.Value)
+	if t == nil {
+		return 0
+	}
+	if from < 0 {
+		from = len(t.shown)
+	}
+	next = min(from, len(t.shown))
+	for most > 0 && next > 0 {
+		next--
+		s := b.subs[t.shown[next]]
+		most -= 1 + len(s.members)
+		for at := range s.members {
+			b.views[s.members[at].view].shelve(s, uint32(at))
+		}
+	}
+	return next
+}
+
+// shelve moves a submission that stands in an open gate of the view behind a shut one, if something holds it back.
+func (v *View) shelve(s *Submission, at uint32) {
+	if v.state == dropped {
+		return
+	}
+	group := v.groupAt(s.members[at].gate)
+	if v.cells == nil {
+		if v.gates[s.members[at].gate].isOpen() {
+			v.heldBack(s, at)
+		}
+	} else if v.obstacleOf(s.members[at].gate) == none {
+		if t := v.in.overrun(s); t != nil {
+			v.extend(s, at, t)
+		}
+	}
+	v.settle(group)
+}

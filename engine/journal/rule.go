@@ -1,0 +1,143 @@
+package journal
+
+import (
+	"math"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Rule sets or lifts a rule. Setting one replaces that of the same action and match, whose id and beginning stay; lifting one that is not
+// there does nothing: so applying either twice is applying it once.
+type Rule struct {
+	Lift  bool
+	Rule  queue.Rule // of a lift, only the id
+	Grace queue.Time // of a lift: until then no dead_deadline of what was covered ends anything
+}
+
+// The flags of a Rule.
+const (
+	ruleLifts = 1 << iota
+	ruleBlocks
+	ruleOfValue
+	ruleOfSubmission
+	ruleInserts
+	ruleRevokes
+	endOfRuleFlags
+)
+
+// Rule records that a rule is set or lifted.
+func (e *Encoder) Rule(r Rule) {
+	e.op(opRule)
+	e.rule(r)
+}
+
+func (e *Encoder) rule(r Rule) {
+	flags := uint64(0)
+	for _, f := range []struct {
+		on   bool
+		flag uint64
+	}{
+		{r.Lift, ruleLifts}, {r.Rule.Action == queue.Block, ruleBlocks}, {r.Rule.Match.Entry.Key != "", ruleOfValue},
+		{r.Rule.Match.Submission != 0, ruleOfSubmission}, {r.Rule.Insert, ruleInserts}, {r.Rule.Revoke, ruleRevokes},
+	} {
+		if f.on {
+			flags |= f.flag
+		}
+	}
+	e.uint(flags)
+	e.uint(uint64(r.Rule.ID))
+	if r.Lift {
+		e.int(int64(r.Grace))
+		return
+	}
+	if flags&ruleOfValue != 0 {
+		e.meta(queue.Meta{r.Rule.Match.Entry})
+	}
+	if flags&ruleOfSubmission != 0 {
+		e.uint(uint64(r.Rule.Match.Submission))
+	}
+	e.int(int64(r.Rule.Since))
+	e.int(int64(r.Rule.Until))
+	e.text(r.Rule.Reason)
+	e.text(r.Rule.Actor)
+}
+
+func (d *decoder) rule() (r Rule) {
+	flags := d.within(endOfRuleFlags - 1)
+	r.Rule.ID = queue.RuleID(d.uint32())
+	if r.Lift = flags&ruleLifts != 0; r.Lift {
+		r.Grace = queue.Time(d.int())
+		return r
+	}
+	if flags&ruleBlocks != 0 {
+		r.Rule.Action = queue.Block
+	}
+	if flags&ruleOfValue != 0 {
+		if meta := d.meta(); len(meta) == 1 {
+			r.Rule.Match.Entry = meta[0]
+		} else {
+			d.fail()
+		}
+	}
+	if flags&ruleOfSubmission != 0 {
+		r.Rule.Match.Submission = queue.SubmissionID(d.within(math.MaxUint64))
+	}
+	r.Rule.Insert, r.Rule.Revoke = flags&ruleInserts != 0, flags&ruleRevokes != 0
+	r.Rule.Since, r.Rule.Until = queue.Time(d.int()), queue.Time(d.int())
+	r.Rule.Reason, r.Rule.Actor = d.text(), d.text()
+	if match := r.Rule.Match; match.Entry.Key != "" && match.Submission != 0 {
+		d.fail()
+	}
+	return r
+}
+
+// Rules is what is known of rules at one moment, as the store keeps it.
+type Rules struct {
+	Last   queue.RuleID // the largest id that was ever given
+	Rules  []queue.Rule
+	Graces []Grace
+}
+
+// Grace is a time before which no dead_deadline of what matches ends anything.
+type Grace struct {
+	Match queue.RuleMatch
+	Until queue.Time
+}
+
+// AppendRules appends the encoding of rules. It is that of a version of its own, described in docs/formats/ops.md.
+func AppendRules(dst []byte, r *Rules) []byte {
+	e := Encoder{buf: append(dst, Version)}
+	e.uint(uint64(r.Last))
+	e.uint(uint64(len(r.Rules)))
+	for i := range r.Rules {
+		e.rule(Rule{Rule: r.Rules[i]})
+	}
+	e.uint(uint64(len(r.Graces)))
+	for _, g := range r.Graces {
+		e.rule(Rule{Rule: queue.Rule{Match: g.Match, Until: g.Until}})
+	}
+	return e.buf
+}
+
+// DecodeRules reads what AppendRules wrote; of nothing it makes no rules.
+func DecodeRules(b []byte) (r Rules, err error) {
+	if len(b) == 0 {
+		return r, nil
+	}
+	if b[0] != Version {
+		return r, errDamaged
+	}
+	d := decoder{b: b[1:]}
+	r.Last = queue.RuleID(d.uint32())
+	for n := d.within(queue.MaxRules); n > 0 && !d.bad; n-- {
+		r.Rules = append(r.Rules, d.rule().Rule)
+	}
+	for n := d.uint(); n > 0 && !d.bad; n-- {
+		g := d.rule().Rule
+		r.Graces = append(r.Graces, Grace{g.Match, g.Until})
+	}
+	if d.bad || len(d.b) > 0 {
+		return Rules{}, errDamaged
+	}
+	return r, nil
+}

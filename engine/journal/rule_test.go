@@ -1,0 +1,66 @@
+package journal
+
+import (
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+func anyMatch(t *rapid.T) (m queue.RuleMatch) {
+	switch rapid.IntRange(0, 2).Draw(t, "match") {
+	case 1:
+		m.Submission = queue.SubmissionID(max(anyUint64(t, "submission"), 1))
+	case 2:
+		for meta := anyMeta(t); len(meta) > 0; {
+			m.Entry = meta[0]
+			break
+		}
+	}
+	return m
+}
+
+func anyRule(t *rapid.T) Rule {
+	id := queue.RuleID(anyUint32(t, "rule"))
+	if rapid.Bool().Draw(t, "lift") {
+		return Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: anyTime(t, "grace")}
+	}
+	return Rule{Rule: queue.Rule{
+		ID: id, Action: queue.RuleAction(rapid.IntRange(0, 1).Draw(t, "action")), Match: anyMatch(t), Reason: anyText(t, "reason"),
+		Actor: anyText(t, "actor"), Since: anyTime(t, "since"), Until: anyTime(t, "until"), Insert: rapid.Bool().Draw(t, "insert"),
+		Revoke: rapid.Bool().Draw(t, "revoke"),
+	}}
+}
+
+// What the store keeps of rules comes back as it went in, and a byte more or less is noticed.
+func TestRulesRoundTrip(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := Rules{Last: queue.RuleID(anyUint32(t, "last"))}
+		for range rapid.IntRange(0, 4).Draw(t, "rules") {
+			r := anyRule(t)
+			r.Rule.Match = anyMatch(t)
+			want.Rules = append(want.Rules, r.Rule)
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "graces") {
+			want.Graces = append(want.Graces, Grace{anyMatch(t), anyTime(t, "until")})
+		}
+		row := AppendRules([]byte("before"), &want)[len("before"):]
+		got, err := DecodeRules(row)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("DecodeRules(%x) = %+v, %v\nwant %+v", row, got, err, want)
+		}
+		if got, err := DecodeRules(append(row, 0)); err == nil {
+			t.Fatalf("DecodeRules of a row with a byte too many = %+v; want an error", got)
+		}
+		cut := rapid.IntRange(1, len(row)-1).Draw(t, "cut")
+		if got, err := DecodeRules(row[:cut]); err == nil {
+			t.Fatalf("DecodeRules of %d of %d bytes = %+v; want an error", cut, len(row), got)
+		}
+	})
+	if got, err := DecodeRules(nil); err != nil || !reflect.DeepEqual(got, Rules{}) {
+		t.Errorf("DecodeRules of nothing = %+v, %v; want no rules", got, err)
+	}
+}

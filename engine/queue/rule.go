@@ -1,0 +1,93 @@
+package queue
+
+// RuleID names a rule within its queue. Ids grow and are never given again.
+type RuleID uint32
+
+// RuleAction is what a rule demands.
+type RuleAction uint8
+
+// The actions. Both keep what they match from being handed out; a block comes before a pause, and each is set and lifted by itself.
+const (
+	Pause RuleAction = iota
+	Block
+)
+
+var ruleActions = [...]string{"pause", "block"}
+
+func (a RuleAction) String() string { return ruleActions[a] }
+
+// ParseRuleAction reads the name of an action.
+func ParseRuleAction(text string) (RuleAction, bool) {
+	for i, name := range ruleActions {
+		if name == text {
+			return RuleAction(i), true
+		}
+	}
+	return 0, false
+}
+
+// RuleMatch is what a rule is about: one value of a meta key, one submission, or, if it is zero, the whole queue. At most one of the
+// two is set.
+type RuleMatch struct {
+	Entry      MetaEntry
+	Submission SubmissionID
+}
+
+// Whole says that the match is the whole queue.
+func (m RuleMatch) Whole() bool { return m == RuleMatch{} }
+
+// String is the match as a person reads it.
+func (m RuleMatch) String() string {
+	switch {
+	case m.Submission != 0:
+		return "submission " + m.Submission.String()
+	case m.Entry.Key != "":
+		return m.Entry.Key + "=" + m.Entry.Value.String()
+	}
+	return "the queue"
+}
+
+// Rule is an operator's standing order. There is at most one for each action and match. Chunks that it covers are not handed out,
+// whatever strategy asks; those that are held may be finished, unless Revoke took them back.
+type Rule struct {
+	ID     RuleID
+	Action RuleAction
+	Match  RuleMatch
+	Reason string // at most MaxRuleReasonBytes; a block has one
+	Actor  string // who set it, as he said; at most MaxActorBytes
+	Since  Time
+	Until  Time // when it ends by itself; 0: never
+	Insert bool // inserts of what it matches are refused too
+	Revoke bool // reservations of what it matches are released when it is set, and cannot be taken up again
+}
+
+// Ruling is what all rules together say of something.
+type Ruling uint8
+
+// The rulings, each stronger than the one before.
+const (
+	Unruled Ruling = iota
+	PausedByRule
+	BlockedByRule
+)
+
+// Ruling is what the rule does to what it covers.
+func (r *Rule) Ruling() Ruling {
+	if r.Action == Block {
+		return BlockedByRule
+	}
+	return PausedByRule
+}
+
+// Same says that both ask for the same: they differ in who set them, when, and under which id at most.
+func (r *Rule) Same(other *Rule) bool {
+	return r.Action == other.Action && r.Match == other.Match && r.Reason == other.Reason && r.Until == other.Until &&
+		r.Insert == other.Insert && r.Revoke == other.Revoke
+}
+
+// The limits of rules.
+const (
+	MaxRules           = 10_000 // of a queue: all are in memory, and in one row of the store
+	MaxRuleReasonBytes = 500
+	MaxActorBytes      = 128
+)

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+// RuledAmount is how much one rule keeps from every strategy.
+type RuledAmount = shard.RuledAmount
+
+// SetRule sets a pause or a block, durably: what it covers is not handed out from then on. ID and Since are drawn here. One that asks for
+// what a rule with its action and match says already changes nothing, otherwise that one is changed; created is false then.
+func (e *Engine) SetRule(_ context.Context, queueName string, r queue.Rule) (rule queue.Rule, created bool, err error) {
+	if err := validRule(&r); err != nil {
+		return rule, false, err
+	}
+	q, err := e.queue(queueName)
+	if err != nil {
+		return rule, false, err
+	}
+	rule, created, err = q.shard.SetRule(r)
+	if err == nil {
+		e.options.Logger.Info("rule set", "queue", queueName, "rule", rule.ID, "action", rule.Action, "match", rule.Match, "actor", r.Actor, "reason", r.Reason, "new", created)
+	}
+	return rule, created, err
+}
+
+// LiftRule ends a rule, durably, and says what it was. One that ended before is no mistake: was is false. CodeUnknownRule: there never
+// was one of this id.
+func (e *Engine) LiftRule(_ context.Context, queueName string, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return rule, false, err
+	}
+	rule, was, err = q.shard.LiftRule(id)
+	if err == nil && was {
+		e.options.Logger.Info("rule lifted", "queue", queueName, "rule", rule.ID, "action", rule.Action, "match", rule.Match, "actor", actor)
+	}
+	return rule, was, err
+}
+
+// Rules lists a queue's rules by ascending id. The list must not be changed.
+func (e *Engine) Rules(queueName string) ([]queue.Rule, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return nil, err
+	}
+	return q.shard.Rules(), nil
+}
+
+// Rule is a rule of a queue. CodeUnknownRule: there is none of this id, or it has ended.
+func (e *Engine) Rule(queueName string, id queue.RuleID) (queue.Rule, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return queue.Rule{}, err
+	}
+	r, is := q.shard.Rule(id)
+	if !is {
+		return r, &queue.Error{Code: queue.CodeUnknownRule, Message: "There is no such rule in this queue, or it has ended."}
+	}
+	return r, nil
+}
+
+// Covering is the rule that counts for submissions with this meta now, also for those that are not inserted yet: a block before a
+// pause. False: none covers them, or there is no such queue. It costs a look per meta key.
+func (e *Engine) Covering(queueName string, meta queue.Meta) (queue.Rule, bool) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return queue.Rule{}, false
+	}
+	return q.shard.Covering(meta)
+}
+
+// validRule checks what comes from outside.
+func validRule(r *queue.Rule) error {
+	switch {
+	case r.Match.Entry.Key != "" && r.Match.Submission != 0:
+		return queue.Invalid("/match", "names a value and a submission; a rule is about one of them, or about the queue")
+	case r.Action == queue.Block && strings.TrimSpace(r.Reason) == "":
+		return queue.Invalid("/reason", "is needed for a block: say why, for those who meet it")
+	case len(r.Reason) > queue.MaxRuleReasonBytes:
+		return queue.Invalid("/reason", "has %d bytes; at most %d are allowed", len(r.Reason), queue.MaxRuleReasonBytes)
+	case !utf8.ValidString(r.Reason):
+		return queue.Invalid("/reason", "is not UTF-8")
+	case len(r.Actor) > queue.MaxActorBytes:
+		return queue.Invalid("/actor", "has %d bytes; at most %d are allowed", len(r.Actor), queue.MaxActorBytes)
+	case !utf8.ValidString(r.Actor):
+		return queue.Invalid("/actor", "is not UTF-8")
+	case r.Until < 0:
+		return queue.Invalid("/until", "is before 1970")
+	}
+	if r.Match.Entry.Key == "" {
+		return nil
+	}
+	_, err := queue.NewMeta([]queue.MetaEntry{r.Match.Entry})
+	return err
+}

@@ -1,0 +1,223 @@
+package rules
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// scope is what there is at most one rule for.
+type scope struct {
+	match  queue.RuleMatch
+	action queue.RuleAction
+}
+
+// Set is the rules of one queue. It is not safe for concurrent use.
+type Set struct {
+	by     map[scope]*queue.Rule
+	byID   map[queue.RuleID]*queue.Rule
+	last   queue.RuleID
+	graces map[queue.RuleMatch]queue.Time
+	next   queue.Time   // NextUntil
+	list   []queue.Rule // List, until something changes; nil: not made yet
+}
+
+// New makes an empty set.
+func New() *Set {
+	return &Set{by: map[scope]*queue.Rule{}, byID: map[queue.RuleID]*queue.Rule{}, graces: map[queue.RuleMatch]queue.Time{}}
+}
+
+// Len is how many rules there are.
+func (s *Set) Len() int { return len(s.byID) }
+
+// Last is the largest id that the set has ever held.
+func (s *Set) Last() queue.RuleID { return s.last }
+
+// SetLast is for ids of rules that were lifted before the set was made.
+func (s *Set) SetLast(id queue.RuleID) { s.last = max(s.last, id) }
+
+// Put sets a rule, in the place of the one with its action and match if there is one: that one's id and beginning stay.
+func (s *Set) Put(r queue.Rule) {
+	s.last = max(s.last, r.ID)
+	at := scope{r.Match, r.Action}
+	if known := s.by[at]; known != nil {
+		r.ID, r.Since = known.ID, known.Since
+		s.remove(known)
+	}
+	s.by[at], s.byID[r.ID], s.list = &r, &r, nil
+	if r.Until != 0 && (s.next == 0 || r.Until < s.next) {
+		s.next = r.Until
+	}
+}
+
+// remove forgets a rule.
+func (s *Set) remove(r *queue.Rule) {
+	s.list = nil
+	delete(s.byID, r.ID)
+	delete(s.by, scope{r.Match, r.Action})
+	if r.Until != 0 && r.Until == s.next {
+		s.plan()
+	}
+}
+
+// Lift removes a rule. Before grace no deadline of what it covered is to end anything. It says what it was; false if there was none.
+func (s *Set) Lift(id queue.RuleID, grace queue.Time) (r queue.Rule, was bool) {
+	known := s.byID[id]
+	if known == nil {
+		return r, false
+	}
+	s.remove(known)
+	s.graces[known.Match] = max(s.graces[known.Match], grace)
+	return *known, true
+}
+
+// Drop removes the rules of a submission that has ended.
+func (s *Set) Drop(id queue.SubmissionID) {
+	match := queue.RuleMatch{Submission: id}
+	for _, action := range []queue.RuleAction{queue.Pause, queue.Block} {
+		if r := s.by[scope{match, action}]; r != nil {
+			s.remove(r)
+		}
+	}
+	delete(s.graces, match)
+}
+
+// Find is the rule of an action and a match, false if there is none.
+func (s *Set) Find(action queue.RuleAction, match queue.RuleMatch) (r queue.Rule, is bool) {
+	if known := s.by[scope{match, action}]; known != nil {
+		return *known, true
+	}
+	return r, false
+}
+
+// ByID is a rule by its id, false if there is none.
+func (s *Set) ByID(id queue.RuleID) (r queue.Rule, is bool) {
+	if known := s.byID[id]; known != nil {
+		return *known, true
+	}
+	return r, false
+}
+
+// List is all rules by ascending id. It is made once for each change, and nobody may change it.
+func (s *Set) List() []queue.Rule {
+	if s.list == nil {
+		s.list = make([]queue.Rule, 0, len(s.byID))
+		for _, id := range slices.Sorted(maps.Keys(s.byID)) {
+			s.list = append(s.list, *s.byID[id])
+		}
+	}
+	return s.list
+}
+
+// On is what the rules of exactly this match say.
+func (s *Set) On(match queue.RuleMatch) queue.Ruling {
+	switch {
+	case s.by[scope{match, queue.Block}] != nil:
+		return queue.BlockedByRule
+	case s.by[scope{match, queue.Pause}] != nil:
+		return queue.PausedByRule
+	}
+	return queue.Unruled
+}
+
+// matches calls fn for every match that a submission with this meta is under, until fn returns false. id may be 0: not inserted yet.
+func matches(id queue.SubmissionID, meta queue.Meta, fn func(queue.RuleMatch) bool) {
+	if !fn(queue.RuleMatch{}) || id != 0 && !fn(queue.RuleMatch{Submission: id}) {
+		return
+	}
+	for _, entry := range meta {
+		if !fn(queue.RuleMatch{Entry: entry}) {
+			return
+		}
+	}
+}
+
+// Covering is the rule that counts for a submission: a block before a pause, among several the one for the most, the queue before a
+// submission before a value. False if none covers it. id is 0 for what is not inserted yet.
+func (s *Set) Covering(id queue.SubmissionID, meta queue.Meta) (r queue.Rule, covered bool) {
+	return s.first(id, meta, func(*queue.Rule) bool { return true })
+}
+
+// Refusing is the rule that forbids to insert something with this meta, false if none does.
+func (s *Set) Refusing(meta queue.Meta) (r queue.Rule, refused bool) {
+	return s.first(0, meta, func(r *queue.Rule) bool { return r.Insert })
+}
+
+// Revoking is the rule by which reservations of a submission are taken back, false if there is none.
+func (s *Set) Revoking(id queue.SubmissionID, meta queue.Meta) (r queue.Rule, revoked bool) {
+	return s.first(id, meta, func(r *queue.Rule) bool { return r.Revoke })
+}
+
+func (s *Set) first(id queue.SubmissionID, meta queue.Meta, counts func(*queue.Rule) bool) (r queue.Rule, is bool) {
+	if len(s.byID) == 0 {
+		return r, false
+	}
+	for _, action := range []queue.RuleAction{queue.Block, queue.Pause} {
+		matches(id, meta, func(match queue.RuleMatch) bool {
+			if known := s.by[scope{match, action}]; known != nil && counts(known) {
+				r, is = *known, true
+			}
+			return !is
+		})
+		if is {
+			break
+		}
+	}
+	return r, is
+}
+
+// Due lists the rules that end by themselves by now, the earliest first.
+func (s *Set) Due(now queue.Time) (ids []queue.RuleID) {
+	for id, r := range s.byID {
+		if r.Until != 0 && r.Until <= now {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b queue.RuleID) int {
+		return cmp.Or(cmp.Compare(s.byID[a].Until, s.byID[b].Until), cmp.Compare(a, b))
+	})
+	return ids
+}
+
+// NextUntil is when the next rule ends by itself, 0 if none does.
+func (s *Set) NextUntil() queue.Time { return s.next }
+
+// plan finds NextUntil anew.
+func (s *Set) plan() {
+	s.next = 0
+	for _, r := range s.byID {
+		if r.Until != 0 && (s.next == 0 || r.Until < s.next) {
+			s.next = r.Until
+		}
+	}
+}
+
+// Grace is a time before which no deadline of a submission is to end anything, because a rule that covered it was lifted; 0 if there
+// is none. A submission that is younger than the lifting is meant too: it does no harm, and is simpler.
+func (s *Set) Grace(id queue.SubmissionID, meta queue.Meta) (until queue.Time) {
+	if len(s.graces) > 0 {
+		matches(id, meta, func(match queue.RuleMatch) bool {
+			until = max(until, s.graces[match])
+			return true
+		})
+	}
+	return until
+}
+
+// SetGrace sets one, for a set that is made anew.
+func (s *Set) SetGrace(match queue.RuleMatch, until queue.Time) {
+	s.graces[match] = max(s.graces[match], until)
+}
+
+// Graces calls fn for those that are not over by now, and forgets the others.
+func (s *Set) Graces(now queue.Time, fn func(match queue.RuleMatch, until queue.Time)) {
+	for match, until := range s.graces {
+		if until <= now {
+			delete(s.graces, match)
+			continue
+		}
+		fn(match, until)
+	}
+}

@@ -1,0 +1,202 @@
+package shard
+
+import (
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// Kind is one kind of what the life-cycle worker does. Kinds do not depend on each other: one that fails stops no other.
+type Kind uint8
+
+// The kinds. To add one: a name here, a heap in machine.timers filled with due entries that have it, and what is done about an
+// entry in act; or, if it needs no heap, a case in step.
+const (
+	KindExpiry       Kind = iota // deadlines of reservations that passed
+	KindLost                     // reservations of consumers that were lost
+	KindGrace                    // the end of the restart grace
+	KindRetry                    // chunks whose delay is over
+	KindRunAt                    // submissions whose run_at has come
+	KindDeadDeadline             // submissions whose dead_deadline has passed
+	KindSweep                    // reservations of ended submissions, and idempotency keys that are too old
+	KindRetention                // ended submissions whose retention is over
+	KindSchedule                 // what schedules insert
+	KindRule                     // rules whose time is over, and dead_deadlines that they put off
+	kindCount
+)
+
+// String is the kind's name in answers and metrics.
+func (k Kind) String() string {
+	return [kindCount]string{"expiry", "lost", "grace", "retry", "run_at", "dead_deadline", "sweep", "retention", "schedule", "rule"}[k]
+}
+
+// housekeeping says that no work that is there waits for a kind: when it fails the shard goes on serving.
+func (k Kind) housekeeping() bool { return k == KindSweep || k == KindRule || k.apart() }
+
+// apart says that a kind makes its slices by itself, beside those of the others.
+func (k Kind) apart() bool { return k == KindRetention || k == KindSchedule }
+
+// Action is one thing that the life-cycle worker does: what a kind does about a submission or a chunk of it.
+type Action struct {
+	Kind       Kind
+	Submission queue.SubmissionID
+	Index      uint32 // of the chunk; 0 where the action is about the submission
+}
+
+// acts counts what became of actions, since the server's start.
+type acts struct{ done, stale uint64 }
+
+// acted counts an action: done, or stale when what it was for had changed meanwhile.
+func (m *machine) acted(k Kind, done bool) {
+	switch {
+	case m.replay:
+	case done:
+		m.stats.acts[k].done++
+	default:
+		m.stats.acts[k].stale++
+	}
+}
+
+// step does what is due of one kind, at most `most` actions, and says how many it looked at: with `most`, there may be more.
+// What needs the disk is encoded into the open batch, and looked at again when that is applied. parked are not touched.
+func (m *machine) step(kind Kind, now queue.Time, most int, slots []uint32, parked map[Action]*parking) (n int) {
+	switch kind {
+	case KindExpiry:
+		slots = m.holds.Expired(slots[:0], now, most)
+		for _, slot := range slots {
+			if m.acting = m.actionOf(kind, slot); parked[m.acting] == nil {
+				m.expire(slot, now)
+			}
+		}
+		return len(slots)
+	case KindRule:
+		n = m.endRules(now, most)
+		m.stats.acts[KindRule].done += uint64(n)
+		return max(n, m.reconsider(most, now))
+	case KindSweep:
+		m.acting = Action{Kind: KindSweep}
+		n = m.sweep(most)
+		m.stats.acts[KindSweep].done += uint64(n)
+		return max(n, m.keys.expire(now, most))
+	}
+	m.acting = Action{Kind: kind}
+	timers := &m.timers[kind]
+	for n < most {
+		d, there := timers.first()
+		if !there || d.at > now {
+			break
+		}
+		timers.pop()
+		n++
+		r := m.liveSeq(d.seq)
+		if r == nil {
+			m.acted(kind, false)
+			continue
+		}
+		m.acting = Action{Kind: kind, Submission: r.id, Index: d.index}
+		if parked[m.acting] == nil {
+			m.act(kind, r, d, now)
+		}
+	}
+	return n
+}
+
+// kindOf is the kind that a chunk was taken back by.
+func kindOf(op *journal.Returned) Kind {
+	if op.Lost || op.Reason == journal.Lost {
+		return KindLost
+	}
+	return KindExpiry
+}
+
+// actionOf is the action that ends a reservation.
+func (m *machine) actionOf(kind Kind, slot uint32) Action {
+	h := m.holds.At(slot)
+	a := Action{Kind: kind, Index: h.Index}
+	if r := m.liveSeq(h.Seq); r != nil {
+		a.Submission = r.id
+	}
+	return a
+}
+
+// act does what a due entry stands for, if it still holds.
+func (m *machine) act(kind Kind, r *record, d due, now queue.Time) {
+	switch kind {
+	case KindRetry:
+		m.acted(kind, m.offerAgain(r, d))
+	case KindRunAt:
+		m.acted(kind, m.unpark(r))
+	case KindDeadDeadline:
+		if m.spare(r, now) {
+			m.acted(kind, false)
+			return
+		}
+		m.close(r, queue.Expired, "its dead_deadline passed", now) // counted when it is applied
+	}
+}
+
+// unpark offers a submission whose run_at has come.
+func (m *machine) unpark(r *record) bool {
+	if !r.parked {
+		return false
+	}
+	r.parked = false
+	m.stats.parked -= uint64(r.sub.Available())
+	m.show(r)
+	return true
+}
+
+// offerAgain offers a chunk whose delay is over.
+func (m *machine) offerAgain(r *record, d due) bool {
+	t := r.tries[d.index]
+	if t == nil || !t.waiting || t.notBefore > d.at {
+		return false
+	}
+	if m.isHeld(r, d.index) {
+		return false // a late completion is on its way
+	}
+	m.undelay(r, t)
+	m.putBack(r, d.index)
+	return true
+}
+
+// schedule has an action of a kind looked at when its time has come.
+func (m *machine) schedule(kind Kind, d due) { m.timers[kind].push(d) }
+
+// oldestDue is since when something of a kind is due; false when nothing is. For deadlines it is up to when they were looked
+// through, which is at most reserver.Resolution more.
+func (m *machine) oldestDue(kind Kind, now queue.Time) (queue.Time, bool) {
+	switch kind {
+	case KindExpiry:
+		at := m.holds.SweptTo()
+		return at, m.holds.Len() > 0 && at.Add(reserver.Resolution) <= now
+	case KindSweep, KindRetention, KindLost, KindGrace, KindSchedule, KindRule:
+		return 0, false // nobody waits for it
+	}
+	d, there := m.timers[kind].first()
+	return d.at, there && d.at <= now
+}
+
+// expire encodes that a deadline passed; the chunk stays shielded until that is committed.
+func (m *machine) expire(slot uint32, now queue.Time) {
+	h := m.holds.At(slot)
+	r := m.liveSeq(h.Seq)
+	if r == nil {
+		return // the submission has ended, and sweep comes to it
+	}
+	m.batch.mark(slot, h.Sequence)
+	m.stats.expired++
+	if r.ending {
+		return // what is being written decides; should it fail, the deadline is watched again
+	}
+	op := m.tried(r, h.Index, journal.Expired, now)
+	op.Epoch, op.Sequence = h.Epoch, h.Sequence
+	op.Error = "the reservation's deadline passed"
+	if op.Attempts >= m.maxAttempts(r) || op.Expiries >= m.settings.MaxExpiries {
+		h.State = reserver.Dying
+		m.exhausted(r, op, now)
+		return
+	}
+	op.NotBefore = m.backoff(m.settings.ExpiryBackoff, int(op.Expiries), now)
+	m.encode(now).Return(op)
+}

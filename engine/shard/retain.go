@@ -1,0 +1,61 @@
+package shard
+
+import (
+	"context"
+	"errors"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Retain removes ended submissions that finished before the given time from the history, at most `most`, with all that
+// belongs to them, their dead letters too. It is the worker's kind KindRetention: after a failure it pauses, a submission that
+// cannot be removed is found and parked, and the others go.
+func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int) error {
+	s.aging.Lock()
+	defer s.aging.Unlock()
+	now := s.now()
+	s.mu.Lock()
+	t := &s.worker.kinds[KindRetention]
+	if !t.may(now) {
+		s.mu.Unlock()
+		return nil
+	}
+	most = min(most, t.most())
+	opened := s.m.opened > 0
+	parked := map[queue.SubmissionID]bool{}
+	for a := range s.worker.parked {
+		if a.Kind == KindRetention {
+			parked[a.Submission] = true
+		}
+	}
+	s.mu.Unlock()
+	if opened { // the history still has rows of submissions that are open again
+		if err := s.Fold(); err != nil {
+			return err
+		}
+	}
+	found, err := s.store.Outlived(ctx, finishedBefore, most, func(id queue.SubmissionID) bool { return parked[id] })
+	removed := 0
+	if err == nil {
+		removed, err = s.store.Forget(ctx, found)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, gone := range found[:removed] {
+		s.m.entomb(gone.ID, 0)
+	}
+	s.m.stats.acts[KindRetention].done += uint64(removed)
+	if err == nil {
+		t.pass(now, removed)
+		return nil
+	}
+	t.fail(err, now, s.options.Seed())
+	if left := found[removed:]; len(left) > 0 && !errors.Is(err, journal.ErrFull) && t.narrow(len(left)) {
+		s.parkAction(Action{Kind: KindRetention, Submission: left[0].ID}, err, now)
+	}
+	return err
+}

@@ -1,0 +1,255 @@
+package shard
+
+import (
+	"fmt"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/rules"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// This file is what rules mean to the machine: who is covered, what happens when one is set or lifted, and whose dead_deadline waits.
+// That nothing covered is handed out is the backlog's affair (engine/backlog/ruled.go).
+
+// standingOrders is what the machine knows of rules.
+type standingOrders struct {
+	*rules.Set
+	drawn   queue.RuleID          // the last id that was drawn
+	lifting map[queue.RuleID]bool // those whose end by itself is on its way to the disk
+	changed bool                  // since they were stored last
+
+	// Submissions whose dead_deadline passed while a rule covered them. Below `again` they are to be looked at anew: a rule was lifted.
+	spared []*record
+	again  int
+}
+
+func newStandingOrders() standingOrders {
+	return standingOrders{Set: rules.New(), lifting: map[queue.RuleID]bool{}}
+}
+
+// ApplyRule sets or lifts a rule.
+func (m *machine) ApplyRule(op journal.Rule) error {
+	m.rules.changed = true
+	if op.Lift {
+		delete(m.rules.lifting, op.Rule.ID)
+		if r, was := m.rules.Lift(op.Rule.ID, op.Grace); was {
+			m.reruled(r.Match)
+		}
+		m.rules.again = len(m.rules.spared)
+		return nil
+	}
+	if id := op.Rule.Match.Submission; id != 0 && !m.replay && m.live(id) == nil {
+		m.rules.SetLast(op.Rule.ID)
+		return nil // it ended meanwhile
+	}
+	m.rules.Put(op.Rule)
+	m.reruled(op.Rule.Match)
+	return nil
+}
+
+// reruled tells the backlog what rules say now of what they match.
+func (m *machine) reruled(match queue.RuleMatch) {
+	if m.replay {
+		return // settle does
+	}
+	ruling := m.rules.On(match)
+	switch {
+	case match.Whole():
+		m.backlog.RuleAll(ruling)
+	case match.Submission == 0:
+		m.backlog.RuleValue(match.Entry, ruling)
+	default:
+		if sub := m.backlog.ByID(match.Submission); sub != nil {
+			m.backlog.RuleSubmission(sub, ruling)
+		}
+	}
+}
+
+// settleRules ends a replay: before anything is offered the backlog knows all rules. Those about submissions that ended are gone.
+func (m *machine) settleRules() {
+	m.rules.drawn = m.rules.Last()
+	for _, r := range m.rules.List() {
+		if id := r.Match.Submission; id != 0 && m.live(id) == nil {
+			m.rules.Drop(id)
+			continue
+		}
+		m.reruled(r.Match)
+	}
+}
+
+// ruled is told whenever rules begin or cease to cover a shown submission.
+func (m *machine) ruled(sub *backlog.Submission, before, after queue.Ruling) {
+	r := sub.Data.(*record)
+	operations := uint64(sub.Available()) * uint64(r.details().operations)
+	if before != queue.Unruled {
+		m.stats.covered -= operations
+	}
+	if after != queue.Unruled {
+		m.stats.covered += operations
+	}
+}
+
+// cover counts operations of a shown submission that rules cover.
+func (m *machine) cover(r *record, by uint64) {
+	if r.sub.Counted() != queue.Unruled {
+		m.stats.covered += by
+	}
+}
+
+// operations are those of the chunks that are ready.
+func (m *machine) operations() uint64 {
+	if m.backlog.Halted() {
+		return 0
+	}
+	return m.stats.operations - m.stats.covered
+}
+
+// covering is the rule that counts for a submission, false if none covers it.
+func (m *machine) covering(r *record) (queue.Rule, bool) {
+	if m.rules.Len() == 0 {
+		return queue.Rule{}, false
+	}
+	return m.rules.Covering(r.id, r.meta())
+}
+
+// endRules encodes the end of rules whose time is over, at most `most`, and says how many.
+func (m *machine) endRules(now queue.Time, most int) (n int) {
+	if next := m.rules.NextUntil(); next == 0 || next > now {
+		return 0
+	}
+	for _, id := range m.rules.Due(now) {
+		if n == most {
+			break
+		}
+		if !m.rules.lifting[id] {
+			m.lift(id, now)
+			n++
+		}
+	}
+	return n
+}
+
+// lift encodes the end of a rule.
+func (m *machine) lift(id queue.RuleID, now queue.Time) {
+	m.rules.lifting[id] = true
+	m.encode(now).Rule(journal.Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: now.Add(m.settings.ReservationTimeout)})
+}
+
+// spare says that the dead_deadline of a submission ends nothing now: a rule covers it, or one that did was lifted so short a time ago
+// that nobody can have worked on it since.
+func (m *machine) spare(r *record, now queue.Time) bool {
+	if _, covered := m.covering(r); covered {
+		m.rules.spared = append(m.rules.spared, r)
+		return true
+	}
+	if grace := m.rules.Grace(r.id, r.meta()); grace > now {
+		m.schedule(KindDeadDeadline, due{at: grace, seq: r.seq})
+		return true
+	}
+	return false
+}
+
+// reconsider looks at up to `most` of the submissions that were spared and may not be covered any more. It says how many.
+func (m *machine) reconsider(most int, now queue.Time) (n int) {
+	for o := &m.rules; n < most && o.again > 0; n++ {
+		o.again--
+		r := o.spared[o.again]
+		if r.sub != nil {
+			if _, covered := m.covering(r); covered {
+				continue
+			}
+			m.schedule(KindDeadDeadline, due{at: max(now, m.rules.Grace(r.id, r.meta())), seq: r.seq})
+		}
+		last := len(o.spared) - 1
+		o.spared[o.again], o.spared[last] = o.spared[last], nil // the last was looked at before
+		o.spared = o.spared[:last]
+	}
+	return n
+}
+
+// ruledOut says whether it is rules that keep something of the plan from being handed out.
+func (m *machine) ruledOut(plan *strategy.Plan) bool {
+	views, _ := m.views(plan, nil)
+	for _, v := range views {
+		if v != nil && v.HeldByRules() {
+			return true
+		}
+	}
+	const looked = 64
+	n := 0
+	for _, r := range m.rules.List() {
+		if r.Match.Submission == 0 {
+			continue
+		}
+		if x := m.live(r.Match.Submission); x != nil && !x.parked && x.sub.Available() > 0 && matches(plan, x.meta()) {
+			return true
+		}
+		if n++; n == looked {
+			break
+		}
+	}
+	return false
+}
+
+// revokes gives up to `most` reservations back that a rule takes back, from a slot on, and says from which one to go on; 0: that were
+// all. No try is counted, as nobody says that anything failed.
+func (m *machine) revokes(id queue.RuleID, from uint32, most int) (next uint32) {
+	rule, is := m.rules.ByID(id)
+	if !is {
+		return 0
+	}
+	for slot := from; slot < m.holds.Slots(); slot++ {
+		if most--; most < 0 {
+			return slot
+		}
+		h := m.holds.At(slot)
+		if h == nil || h.State != reserver.Held {
+			continue
+		}
+		if r := m.liveSeq(h.Seq); r != nil && !r.ending && covers(&rule.Match, r) {
+			m.revoked(r.id, slot, queue.RevokedRule)
+			m.unhold(r, slot)
+			m.stats.released++
+		}
+	}
+	return 0
+}
+
+// covers says whether a submission is under a match.
+func covers(match *queue.RuleMatch, r *record) bool {
+	switch {
+	case match.Whole():
+		return true
+	case match.Submission != 0:
+		return match.Submission == r.id
+	}
+	value, has := r.meta().Find(match.Entry.Key)
+	return has && value == match.Entry.Value
+}
+
+// takenBack is the answer for a token whose reservation a rule took back, false if none did.
+func (m *machine) takenBack(r *record) (queue.Result, bool) {
+	if m.rules.Len() == 0 {
+		return queue.Result{}, false
+	}
+	rule, is := m.rules.Revoking(r.id, r.meta())
+	if !is {
+		return queue.Result{}, false
+	}
+	return queue.Result{Outcome: queue.OutcomeLost, Code: "reservation_revoked", Detail: "an operator took the reservation back: " + describe(&rule)}, true
+}
+
+// describe is a rule as part of a sentence.
+func describe(r *queue.Rule) string {
+	text := fmt.Sprintf("a %s of %s (rule %d", r.Action, r.Match, r.ID)
+	if r.Actor != "" {
+		text += fmt.Sprintf(", set by %q", r.Actor)
+	}
+	if text += ")"; r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
+}

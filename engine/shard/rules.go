@@ -1,0 +1,241 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// rulesName is under which the store keeps the rules.
+const rulesName = "rules"
+
+// SetRule sets a rule, durably: from its commit on nothing that it covers is handed out. Its ID and Since are drawn here. There is one rule
+// for each action and match: a second one takes its place and keeps its id and beginning, and if it asks for the same nothing is
+// written. created is false then. It is refused if its Until is not ahead, about a submission that is not open, and beyond MaxRules.
+func (s *Shard) SetRule(r queue.Rule) (set queue.Rule, created bool, err error) {
+	now := s.now()
+	s.mu.Lock()
+	m := s.m
+	known, there := m.rules.Find(r.Action, r.Match)
+	switch err = s.usable(); {
+	case err != nil:
+	case r.Until != 0 && r.Until <= now:
+		err = queue.Invalid("/until", "is not ahead of the server's time, %s", now.Std().Format(time.RFC3339))
+	case r.Match.Submission != 0 && (m.live(r.Match.Submission) == nil || m.live(r.Match.Submission).ending):
+		err = &queue.Error{Code: queue.CodeUnknownSubmission, Message: fmt.Sprintf("There is no open submission %s in this queue.", r.Match.Submission)}
+	case !there && m.rules.Len() >= queue.MaxRules:
+		err = &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d rules already, the most it keeps. Lift those that are not needed any more.", queue.MaxRules)}
+	}
+	if err != nil || there && known.Same(&r) {
+		s.mu.Unlock()
+		return known, false, err
+	}
+	m.rules.drawn++
+	r.ID, r.Since = m.rules.drawn, now
+	m.encode(now).Rule(journal.Rule{Rule: r})
+	waits := commits{first: m.batch}
+	s.mu.Unlock()
+	if err := s.wait(waits); err != nil {
+		return queue.Rule{}, false, err
+	}
+	s.mu.Lock()
+	set, there = s.m.rules.Find(r.Action, r.Match)
+	s.mu.Unlock()
+	if !there {
+		return r, true, nil // lifted again meanwhile
+	}
+	s.shelve(r.Match)
+	if r.Revoke {
+		s.revoke(set.ID)
+	}
+	return set, set.ID == r.ID, nil
+}
+
+// revoke takes back the reservations of what a rule covers, slice by slice.
+func (s *Shard) revoke(id queue.RuleID) {
+	for from, more := uint32(0), true; more; more = from != 0 {
+		now := s.now()
+		s.mu.Lock()
+		if s.usable() != nil {
+			s.mu.Unlock()
+			return
+		}
+		from = s.m.revokes(id, from, tickMost)
+		s.serve(now)
+		s.mu.Unlock()
+	}
+}
+
+// LiftRule ends a rule, durably; what it alone covered is handed out from then on, to those who wait at once. was is false if it had ended
+// before: that is no mistake. An id that was never given is one.
+func (s *Shard) LiftRule(id queue.RuleID) (lifted queue.Rule, was bool, err error) {
+	now := s.now()
+	s.mu.Lock()
+	lifted, was = s.m.rules.ByID(id)
+	var waits commits
+	switch err = s.usable(); {
+	case err != nil:
+	case !was && id > s.m.rules.Last():
+		err = &queue.Error{Code: queue.CodeUnknownRule, Message: fmt.Sprintf("There never was a rule %d in this queue.", id)}
+	case !was:
+	case s.m.rules.lifting[id]:
+		waits.add(s.pending())
+	default:
+		s.m.lift(id, now)
+		waits.add(s.m.batch)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return queue.Rule{}, false, err
+	}
+	if err := s.wait(waits); err != nil || !was {
+		return lifted, was, err
+	}
+	s.shelve(lifted.Match)
+	return lifted, was, nil
+}
+
+// shelve puts what has a value, and is held back, behind shut gates, slice by slice, so that no reserve has to: nothing depends on
+// when it is done.
+func (s *Shard) shelve(match queue.RuleMatch) {
+	if match.Whole() || match.Submission != 0 {
+		return
+	}
+	for from, more := -1, true; more; more = from != 0 {
+		s.mu.Lock()
+		if s.usable() != nil {
+			s.mu.Unlock()
+			return
+		}
+		from = s.m.backlog.Shelve(match.Entry, from, shelveMost)
+		s.mu.Unlock()
+	}
+}
+
+// Rules lists the rules by ascending id. The list must not be changed.
+func (s *Shard) Rules() []queue.Rule {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.rules.List()
+}
+
+// Rule is a rule by its id, false if there is none.
+func (s *Shard) Rule(id queue.RuleID) (queue.Rule, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.rules.ByID(id)
+}
+
+// Covering is the rule that counts for submissions with this meta, also for those that are not inserted yet; false if none covers them.
+func (s *Shard) Covering(meta queue.Meta) (queue.Rule, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.rules.Covering(0, meta)
+}
+
+// refusal is why something with this meta may not be inserted now, nil if it may. The mutex is held.
+func (m *machine) refusal(meta queue.Meta) error {
+	rule, refused := m.rules.Refusing(meta)
+	if !refused {
+		return nil
+	}
+	text := describe(&rule)
+	if rule.Until != 0 {
+		text += fmt.Sprintf(". It ends at %s", rule.Until.Std().Format(time.RFC3339))
+	}
+	return &queue.Error{Code: queue.CodeRefusedByRule, Message: "Inserts are refused by " + text + "."}
+}
+
+// rulesRow is what the store is to know of the rules; nil: it does. The mutex is held.
+func (m *machine) rulesRow(now queue.Time) []byte {
+	if !m.rules.changed {
+		return nil
+	}
+	m.rules.changed = false
+	row := journal.Rules{Last: m.rules.Last(), Rules: m.rules.List()}
+	m.rules.Graces(now, func(match queue.RuleMatch, until queue.Time) {
+		row.Graces = append(row.Graces, journal.Grace{Match: match, Until: until})
+	})
+	return journal.AppendRules(nil, &row)
+}
+
+// storeRules writes what rulesRow made.
+func (s *Shard) storeRules(ctx context.Context, m *machine, row []byte) error {
+	if row == nil {
+		return nil
+	}
+	err := s.roomy(func() error { return s.store.PutStanding(ctx, rulesName, row) })
+	if err != nil {
+		s.mu.Lock()
+		m.rules.changed = true
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// loadRules reads what storeRules wrote.
+func (s *Shard) loadRules(ctx context.Context, m *machine) error {
+	row, err := s.store.Standing(ctx, rulesName)
+	if err != nil {
+		return err
+	}
+	known, err := journal.DecodeRules(row)
+	if err != nil {
+		return fmt.Errorf("store: rules: %w", err)
+	}
+	m.rules.SetLast(known.Last)
+	for _, r := range known.Rules {
+		m.rules.Put(r)
+	}
+	for _, g := range known.Graces {
+		m.rules.SetGrace(g.Match, g.Until)
+	}
+	return nil
+}
+
+// RuledAmount is how much one rule keeps from every strategy.
+type RuledAmount struct {
+	Rule    queue.Rule
+	Refused Amount
+}
+
+// ruleTally counts submissions by the rule that counts for them.
+type ruleTally struct {
+	of map[queue.RuleID]*RuledAmount
+}
+
+// count counts a submission if a rule covers it, and says whether one does.
+func (t *ruleTally) count(m *machine, x *backlog.Submission) bool {
+	if x.Ruling() == queue.Unruled || x.Available() == 0 {
+		return false
+	}
+	rule, covered := m.covering(x.Data.(*record))
+	if !covered {
+		return false
+	}
+	if t.of == nil {
+		t.of = map[queue.RuleID]*RuledAmount{}
+	}
+	if t.of[rule.ID] == nil {
+		t.of[rule.ID] = &RuledAmount{Rule: rule}
+	}
+	t.of[rule.ID].Refused.add(x)
+	return true
+}
+
+// most are the rules that keep most chunks.
+func (t *ruleTally) most() (list []RuledAmount) {
+	for _, amount := range t.of {
+		list = append(list, *amount)
+	}
+	slices.SortFunc(list, func(a, b RuledAmount) int {
+		return cmp.Or(cmp.Compare(b.Refused.Chunks, a.Refused.Chunks), cmp.Compare(a.Rule.ID, b.Rule.ID))
+	})
+	return list[:min(topMost, len(list))]
+}

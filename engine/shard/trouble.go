@@ -1,0 +1,186 @@
+package shard
+
+import (
+	"errors"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// This file is what the life-cycle worker does about failures. A slice whose commit failed has done nothing, and is made again
+// later. When a kind's slices go on failing, its next ones are smaller and in batches of their own, so that the action that is
+// to blame is found by bisecting while the others, and everybody else's calls, get through; found, it is parked: left alone until
+// an operator has it tried again.
+
+// What the worker makes of failures.
+const (
+	degradedAfter = 3 // slices of one kind that failed in a row, after which nothing new is taken in
+	parkAfter     = 2 // failures of one action alone, in a row, after which it is parked
+
+	firstPause  = 500 * time.Millisecond
+	longestWait = 5 * time.Second // no kind sleeps longer, whatever it believes
+	pauseFactor = 1.5
+	pauseJitter = 0.2
+)
+
+// trouble is how a kind has fared lately.
+type trouble struct {
+	limit    int        // of actions in a slice while what fails is looked for; 0: tickMost
+	failures int        // in a row
+	alone    int        // of them, those of the same single action
+	again    queue.Time // no slice before
+	err      error      // of the last failure; nil after a success
+	failed   uint64     // slices, since the start
+	success  queue.Time // of the last slice that came through; 0: none yet
+}
+
+// parking is an action that is left alone.
+type parking struct {
+	err   error
+	since queue.Time
+}
+
+// most is how many actions the next slice has.
+func (t *trouble) most() int {
+	if t.limit == 0 {
+		return tickMost
+	}
+	return t.limit
+}
+
+// may says whether the pause after the last failure is over. A clock that was set back does not make it longer.
+func (t *trouble) may(now queue.Time) bool {
+	return t.again <= now || t.again > now.Add(longestWait)
+}
+
+// fail notes a failed slice. seed is for the jitter.
+func (t *trouble) fail(err error, now queue.Time, seed uint64) {
+	t.failures++
+	t.failed++
+	t.err = err
+	pause := float64(firstPause)
+	for n := 1; n < t.failures && pause < float64(longestWait); n++ {
+		pause *= pauseFactor
+	}
+	jitter := 1 - pauseJitter + 2*pauseJitter*float64(seed>>11)/(1<<53)
+	t.again = now.Add(time.Duration(min(pause*jitter, float64(longestWait))))
+}
+
+// narrow has the next slices be smaller, and says whether there is only one action left that can be to blame, which has had
+// its tries.
+func (t *trouble) narrow(looked int) (blamed bool) {
+	if looked > 1 {
+		t.limit, t.alone = looked/2, 0
+		return false
+	}
+	t.limit = 1
+	t.alone++
+	return t.alone > parkAfter
+}
+
+// pass notes a slice that came through with so many actions looked at. When nothing is left the search for what fails is over.
+func (t *trouble) pass(now queue.Time, looked int) {
+	if looked < t.most() {
+		t.limit = 0
+	}
+	if looked > 0 {
+		t.success = now
+	}
+	t.failures, t.alone, t.again, t.err = 0, 0, 0, nil
+}
+
+// judge notes what came of a slice. The mutex is held.
+func (s *Shard) judge(done *slice, err error) {
+	w := &s.worker
+	for kind := range kindCount {
+		t := &w.kinds[kind]
+		switch {
+		case !done.stepped[kind]:
+		case err == nil:
+			t.pass(done.now, done.looked[kind])
+			if done.looked[kind] > 0 {
+				w.slices++
+			}
+		case done.encoded[kind] > 0:
+			t.fail(err, done.now, s.options.Seed())
+			if !errors.Is(err, journal.ErrFull) && t.narrow(done.looked[kind]) { // of a full disk no action is guilty
+				s.parkAction(done.last, err, done.now)
+			}
+		}
+	}
+	s.assess()
+}
+
+// assess finds out whether the shard is degraded. The mutex is held.
+func (s *Shard) assess() {
+	was := s.worker.degraded
+	s.worker.degraded = false
+	for kind := range kindCount {
+		if t := &s.worker.kinds[kind]; !kind.housekeeping() && t.failures >= degradedAfter {
+			s.worker.degraded = true
+		}
+	}
+	if is := s.worker.degraded; is != was {
+		s.options.Logger.Warn("the life-cycle worker's commits fail again and again, or no longer", "queue", s.options.Queue, "degraded", is)
+	}
+}
+
+// parkedMost bounds how many actions are parked. Beyond it they are tried again and again.
+const parkedMost = 10_000
+
+// parkAction leaves an action alone from now on. false: there are too many already, or it is not about anything. The mutex is held.
+func (s *Shard) parkAction(a Action, err error, now queue.Time) bool {
+	if len(s.worker.parked) >= parkedMost || a.Submission == 0 {
+		return false
+	}
+	t := &s.worker.kinds[a.Kind]
+	t.failures, t.alone, t.again = 0, 0, 0
+	t.limit = tickMost / 2 // there may be more of its kind
+	s.worker.parked[a] = &parking{err: err, since: now}
+	s.options.Logger.Error("a life-cycle action is parked; have it tried again when its cause is mended", "queue", s.options.Queue,
+		"kind", a.Kind, "submission", a.Submission, "index", a.Index, "error", err)
+	return true
+}
+
+// RetryParked has all parked actions tried again, with the next pass, and says how many. Pauses after failures end.
+func (s *Shard) RetryParked() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for a := range s.worker.parked {
+		delete(s.worker.parked, a)
+		n++
+		s.m.lookAgain(a)
+	}
+	for kind := range kindCount {
+		s.worker.kinds[kind].again = 0
+	}
+	return n
+}
+
+// lookAgain has an action looked at by the next pass, if what it is about is still there.
+func (m *machine) lookAgain(a Action) {
+	r := m.live(a.Submission)
+	if r == nil {
+		return
+	}
+	d := due{seq: r.seq, index: a.Index}
+	switch a.Kind {
+	case KindExpiry:
+		if slot, held := m.holds.Find(r.seq, a.Index); held && m.holds.At(slot).State == reserver.Expiring {
+			m.holds.At(slot).State = reserver.Held
+			m.holds.Extend(slot, m.holds.At(slot).Deadline)
+		}
+	case KindRetry:
+		if t := r.tries[a.Index]; t != nil {
+			d.at = t.notBefore
+			m.schedule(a.Kind, d)
+		}
+	case KindRunAt:
+		d.at = r.details().runAt
+		m.schedule(a.Kind, d)
+	case KindDeadDeadline:
+		m.expires(r)
+	}
+}

@@ -1,0 +1,236 @@
+package shard
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// This file is the life-cycle worker: it does what the time demands. It first looks at what is due, in memory, and then gives
+// commands like any other caller: they are decided under the mutex, go through the group commit, and are looked at again
+// when they are applied. It works in slices of at most tickMost actions, and waits for each to be on the disk before it makes
+// the next, so that callers are never held up for longer than one slice takes. What it believes about the next due time does
+// not matter: every pass looks anew, and the engine has it pass many times a second.
+
+// tickMost bounds how many actions of a kind one slice has, and with it what one hold of the mutex does.
+const tickMost = 500
+
+// worker is the life-cycle worker's own state.
+type worker struct {
+	pass    sync.Mutex // one pass at a time; before all other locks
+	running atomic.Bool
+	passes  sync.WaitGroup
+
+	// The shard's mutex guards the following.
+	kinds    [kindCount]trouble
+	parked   map[Action]*parking
+	slices   uint64
+	degraded bool // some kind fails again and again: nothing new is taken in
+}
+
+// Nudge has the worker pass in the background, unless it is at it.
+func (s *Shard) Nudge() {
+	if !s.worker.running.CompareAndSwap(false, true) {
+		return
+	}
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.worker.passes.Add(1)
+	}
+	s.mu.Unlock()
+	if closed {
+		return
+	}
+	go func() {
+		defer s.worker.passes.Done()
+		defer s.worker.running.Store(false)
+		s.Tick()
+	}()
+}
+
+// Tick is one pass: it does everything that is due and returns when that is on the disk or has failed. What failed is tried
+// again by a later pass.
+func (s *Shard) Tick() {
+	s.worker.pass.Lock()
+	defer s.worker.pass.Unlock()
+	var slots [tickMost]uint32
+	for more := true; more; {
+		more = s.common(slots[:])
+		for kind := range kindCount {
+			more = s.alone(kind, slots[:]) || more
+		}
+	}
+	for s.schedule() {
+	}
+}
+
+// schedule is a slice of what schedules insert. It takes the mutex several times, so it stands by itself. more: there may be
+// others that are late.
+func (s *Shard) schedule() (more bool) {
+	t, now := &s.worker.kinds[KindSchedule], s.now()
+	s.mu.Lock()
+	may := t.may(now)
+	s.mu.Unlock()
+	if !may {
+		return false
+	}
+	s.emit()
+	s.mu.Lock()
+	b, n := s.m.batch, len(s.m.batch.schedules)
+	s.mu.Unlock()
+	if n == 0 {
+		return false
+	}
+	err := s.wait(commits{first: b})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		t.fail(err, now, s.options.Seed())
+	} else {
+		t.pass(now, n)
+		s.m.stats.acts[KindSchedule].done += uint64(n)
+		s.worker.slices++
+	}
+	s.assess()
+	return err == nil
+}
+
+// slice is what one slice did: how many actions of each kind were looked at, and how many of them are on their way to the disk.
+type slice struct {
+	stepped         [kindCount]bool
+	looked, encoded [kindCount]int
+	now             queue.Time
+	last            Action
+	batch           *batch // it waits for this one; nil: nothing is on its way
+	panicked        bool   // an action broke off
+}
+
+// common makes a slice of all kinds that are not under suspicion, beside what clients do. more: something may be left, or follow
+// from what is on the disk now.
+func (s *Shard) common(slots []uint32) (more bool) {
+	var done slice
+	s.mu.Lock()
+	if !s.begin(&done) {
+		s.mu.Unlock()
+		return false
+	}
+	for kind := range kindCount {
+		t := &s.worker.kinds[kind]
+		if !kind.apart() && t.most() == tickMost && t.may(done.now) {
+			s.step(&done, kind, tickMost, slots)
+			more = more || done.looked[kind] == tickMost
+		}
+	}
+	if !done.panicked {
+		s.serve(done.now)
+	}
+	s.mu.Unlock()
+	return s.conclude(&done) && (more || done.batch != nil)
+}
+
+// alone makes a slice of a kind that is under suspicion, in a batch that nobody else is in.
+func (s *Shard) alone(kind Kind, slots []uint32) (more bool) {
+	t := &s.worker.kinds[kind]
+	s.mu.Lock()
+	done := slice{}
+	if kind.apart() || t.most() == tickMost || !s.begin(&done) || !t.may(done.now) {
+		s.mu.Unlock()
+		return false
+	}
+	most := t.most()
+	s.seal()
+	s.step(&done, kind, most, slots)
+	s.seal()
+	if !done.panicked {
+		s.serve(done.now)
+	}
+	s.mu.Unlock()
+	return s.conclude(&done) && (done.looked[kind] == most || done.batch != nil)
+}
+
+// begin says whether a slice can be made now. The mutex is held.
+func (s *Shard) begin(done *slice) bool {
+	done.now = s.now()
+	s.m.seed(s.options.Seed())
+	return s.usable() == nil
+}
+
+// step does actions of one kind. An action that panics is parked, and with it goes the state that it may have left half
+// changed: the open batch is refused, and the shard reloads. The mutex is held.
+func (s *Shard) step(done *slice, kind Kind, most int, slots []uint32) {
+	if done.panicked {
+		return
+	}
+	before := s.m.encoded()
+	defer func() {
+		if p := recover(); p != nil {
+			s.breakOff(done, fmt.Errorf("the action broke off: %v", p))
+		}
+	}()
+	done.stepped[kind] = true
+	done.looked[kind] = s.stepKind(kind, done.now, most, slots)
+	done.last = s.m.acting
+	if n := s.m.encoded() - before; n > 0 {
+		done.encoded[kind], done.batch = n, s.m.batch
+	}
+}
+
+// stepKind does what is due of one kind, and says how many actions that were: with `most`, there may be more.
+func (s *Shard) stepKind(kind Kind, now queue.Time, most int, slots []uint32) (n int) {
+	s.m.acting = Action{Kind: kind}
+	more := false
+	switch kind {
+	case KindLost:
+		before := s.m.roster.lost
+		more = s.lose(now, most)
+		n = int(s.m.roster.lost - before)
+	case KindGrace:
+		more = s.endGrace(now, most)
+	default:
+		return s.m.step(kind, now, most, slots, s.worker.parked)
+	}
+	if more {
+		return most
+	}
+	return min(n, most-1)
+}
+
+// breakOff is what follows when the action that the machine is at panicked. The mutex is held.
+func (s *Shard) breakOff(done *slice, err error) {
+	a := s.m.acting
+	s.options.Logger.Error("a life-cycle action panicked; the queue reloads", "queue", s.options.Queue, "kind", a.Kind,
+		"submission", a.Submission, "index", a.Index, "error", err, "stack", string(debug.Stack()))
+	done.panicked = true
+	if !s.parkAction(a, err, done.now) {
+		s.worker.kinds[a.Kind].fail(err, done.now, s.options.Seed())
+	}
+	s.m.encode(done.now) // so that the writer takes the batch
+	s.m.batch.refused, s.broken = err, err
+	done.batch = s.m.batch
+}
+
+// encoded is how many ops the open batch holds.
+func (m *machine) encoded() int {
+	if !m.batch.begun {
+		return 0
+	}
+	return m.batch.enc.Ops()
+}
+
+// conclude waits for a slice to be on the disk and notes what came of it.
+func (s *Shard) conclude(done *slice) (ok bool) {
+	var err error
+	if done.batch != nil {
+		err = s.wait(commits{first: done.batch})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !done.panicked {
+		s.judge(done, err)
+	}
+	return err == nil
+}

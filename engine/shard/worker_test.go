@@ -1,0 +1,90 @@
+package shard
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// An action that panics is parked, and the state that it may have left half changed is thrown away: the shard reloads, and goes on
+// with everything else. A panic outside of any submission only pauses its kind.
+func TestPanickingActionIsParked(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	withShard(t, t.TempDir(), func(s *Shard) {
+		sub, _, err := s.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 5, Prefix: "p/"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends, _, err := s.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 5, Prefix: "p/"}, DeadDeadline: lifeStart})
+		if err != nil {
+			t.Fatal(err)
+		}
+		damage := func(kind Kind) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			r := s.m.live(sub.ID)
+			r.parked, r.sub = true, nil
+			s.m.schedule(kind, due{at: lifeStart, seq: r.seq})
+		}
+		damage(KindRunAt)
+		s.Tick()
+		w := s.Work()
+		if len(w.Parked) != 1 || w.Parked[0].Action != (Action{Kind: KindRunAt, Submission: sub.ID}) || w.Parked[0].Error == "" {
+			t.Fatalf("parked: got %+v, want the run_at of %s with its error", w.Parked, sub.ID)
+		}
+		got, err := s.Submission(ctx, sub.ID)
+		if err != nil || got.Ready != 5 || s.m.epoch != 2 {
+			t.Errorf("after the reload: got %+v %v in epoch %d, want 5 ready in epoch 2", got, err, s.m.epoch)
+		}
+		if err := s.Health(); err != nil {
+			t.Errorf("Health() = %v, want nil: the rest goes on", err)
+		}
+		s.Tick()
+		if got, err := s.Submission(ctx, ends.ID); err != nil || got.State != queue.Expired {
+			t.Errorf("another kind's submission: got %s %v, want expired", got.State, err)
+		}
+		if err := s.Audit(); err != nil {
+			t.Error(err)
+		}
+		if n := s.RetryParked(); n != 1 {
+			t.Errorf("RetryParked() = %d, want 1", n)
+		}
+		s.Tick()
+		if w := s.Work(); len(w.Parked) != 0 {
+			t.Errorf("retried: got %+v parked, want none", w.Parked)
+		}
+	})
+}
+
+// No pause is longer than five seconds, and a clock that is set back does not make it so.
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	var tr trouble
+	now := queue.Time(lifeStart)
+	last := time.Duration(0)
+	for n := range 40 {
+		seed := uint64(n) * 0x9E3779B97F4A7C15
+		tr.fail(context.Canceled, now, seed)
+		pause := tr.again.Sub(now)
+		if pause > longestWait || pause < time.Duration(float64(firstPause)*(1-pauseJitter))-time.Millisecond {
+			t.Fatalf("failure %d: a pause of %s", n, pause)
+		}
+		if tr.may(now) || !tr.may(now.Add(pause)) {
+			t.Fatalf("failure %d: may = %v at once, %v after the pause", n, tr.may(now), tr.may(now.Add(pause)))
+		}
+		if !tr.may(now.Add(-time.Hour)) {
+			t.Fatalf("failure %d: the clock is set back an hour, and the kind sleeps on", n)
+		}
+		if n > 10 && pause < 3*time.Second {
+			t.Fatalf("failure %d: a pause of only %s after one of %s", n, pause, last)
+		}
+		last = pause
+	}
+	tr.pass(now, 3)
+	if tr.failures != 0 || tr.err != nil || !tr.may(now) || tr.success != now || tr.failed != 40 {
+		t.Errorf("after a success: %+v", tr)
+	}
+}

@@ -1,0 +1,99 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// Schedules goes through the queue's schedules by name.
+func (c *Client) Schedules(ctx context.Context, queue string) iter.Seq2[api.Schedule, error] {
+	return pages[api.Schedule](ctx, c, "schedules", queuePath(queue, "/schedules"), url.Values{})
+}
+
+// Schedule reads a schedule and how it stands.
+func (c *Client) Schedule(ctx context.Context, queue, name string) (*api.Schedule, error) {
+	return fetch[api.Schedule](ctx, c, "schedule", &request{method: http.MethodGet, path: schedulePath(queue, name, ""), safe: true})
+}
+
+// PutSchedule makes a schedule, or defines it anew. With a condition it is tried once: after a lost answer a second try would meet its
+// own change.
+func (c *Client) PutSchedule(ctx context.Context, queue, name string, d *api.ScheduleDefinition, when Condition) (*api.Schedule, error) {
+	body, err := scheduleBody("put schedule", d)
+	if err != nil {
+		return nil, err
+	}
+	q := &request{method: http.MethodPut, path: schedulePath(queue, name, ""), media: mediaJSON, buffer: body, safe: when.none()}
+	return fetch[api.Schedule](ctx, c, "put schedule", when.onto(q))
+}
+
+// DeleteSchedule deletes a schedule; what it inserted stays. It is tried once, as DeleteQueue is.
+func (c *Client) DeleteSchedule(ctx context.Context, queue, name string, when Condition) error {
+	q := &request{method: http.MethodDelete, path: schedulePath(queue, name, "")}
+	return c.do(ctx, c.cold, "delete schedule", when.onto(q), new(reply))
+}
+
+// PauseSchedule pauses a schedule, for a reason that may be empty. Ticks that pass meanwhile are missed ones.
+func (c *Client) PauseSchedule(ctx context.Context, queue, name, reason string) (*api.Schedule, error) {
+	path := schedulePath(queue, name, "/pause")
+	if reason != "" {
+		path += "?reason=" + url.QueryEscape(reason)
+	}
+	return fetch[api.Schedule](ctx, c, "pause schedule", &request{method: http.MethodPost, path: path, safe: true})
+}
+
+// ResumeSchedule resumes a paused schedule.
+func (c *Client) ResumeSchedule(ctx context.Context, queue, name string) (*api.Schedule, error) {
+	return fetch[api.Schedule](ctx, c, "resume schedule", &request{method: http.MethodPost, path: schedulePath(queue, name, "/resume"), safe: true})
+}
+
+// TriggerSchedule inserts once, now, what a schedule inserts. With a key it may be sent again for 24 hours and inserts only once;
+// without ("") it is tried once.
+func (c *Client) TriggerSchedule(ctx context.Context, queue, name, key string) (*api.Submission, error) {
+	q := &request{method: http.MethodPost, path: schedulePath(queue, name, "/trigger"), key: key, safe: key != ""}
+	return fetch[api.Submission](ctx, c, "trigger schedule", q)
+}
+
+// BackfillSchedule inserts what ticks of the past would have inserted, and returns the ids. The key is as for TriggerSchedule.
+func (c *Client) BackfillSchedule(ctx context.Context, queue, name string, r *api.BackfillRequest, key string) (*api.Backfilled, error) {
+	body, err := scheduleBody("backfill schedule", r)
+	if err != nil {
+		return nil, err
+	}
+	q := &request{method: http.MethodPost, path: schedulePath(queue, name, "/backfill"), media: mediaJSON, buffer: body, key: key, safe: key != ""}
+	return fetch[api.Backfilled](ctx, c, "backfill schedule", q)
+}
+
+// ScheduleTicks lists the next n ticks (1 to 100) of a schedule.
+func (c *Client) ScheduleTicks(ctx context.Context, queue, name string, n int) (*api.SchedulePreview, error) {
+	path := schedulePath(queue, name, "/ticks?n="+strconv.Itoa(n))
+	return fetch[api.SchedulePreview](ctx, c, "schedule ticks", &request{method: http.MethodGet, path: path, safe: true})
+}
+
+// PreviewSchedule says in plain words when a spec is due, with its next ticks. Nothing is stored.
+func (c *Client) PreviewSchedule(ctx context.Context, queue string, r *api.SchedulePreviewRequest) (*api.SchedulePreview, error) {
+	body, err := scheduleBody("preview schedule", r)
+	if err != nil {
+		return nil, err
+	}
+	q := &request{method: http.MethodPost, path: queuePath(queue, "/schedules/preview"), media: mediaJSON, buffer: body, safe: true}
+	return fetch[api.SchedulePreview](ctx, c, "preview schedule", q)
+}
+
+func schedulePath(queue, name, below string) string {
+	return queuePath(queue, "/schedules/"+url.PathEscape(name)+below)
+}
+
+func scheduleBody(what string, r any) ([]byte, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("quern: %s: %w", what, err)
+	}
+	return append(make([]byte, gap), body...), nil
+}

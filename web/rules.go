@@ -1,0 +1,228 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+const (
+	setRuleAbout = "From its answer on nothing that the rule covers is handed out, whatever strategy asks; chunks that are held may be finished. A block counts before a pause, and the two are set and lifted by themselves. " +
+		"There is one rule for each action and match: the same again changes nothing and answers 200, another reason, end or effect changes that rule. " +
+		"`effects.insert` refuses inserts with 423 (rules about a submission have none to refuse), `effects.revoke` releases reservations without counting a try. " +
+		"Retries, run_at and deadlines of reservations go on; a dead_deadline waits until the rule ends, and then for one reservation timeout more."
+	liftRuleAbout  = "What no other rule covers is handed out from then on, first to those who wait. Lifting a rule that has ended answers the same."
+	listRulesAbout = "All of them, by ascending id."
+)
+
+// ruleRoutes are the part of the table about rules.
+func (s *Server) ruleRoutes(d *document) {
+	register(d, operation{id: "list-rules", method: "GET", path: "/v1/queues/{queue}/rules", scope: scopeRead, tag: tagRules, compress: true,
+		summary: "List a queue's pauses and blocks", about: listRulesAbout}, s.listRules)
+	register(d, operation{id: "set-rule", method: "POST", path: "/v1/queues/{queue}/rules", scope: scopeOperate, tag: tagRules, creates: reflect.TypeFor[api.Rule](),
+		summary: "Pause or block a queue, a value of a meta key or a submission", about: setRuleAbout}, s.setRule)
+	register(d, operation{id: "get-rule", method: "GET", path: "/v1/queues/{queue}/rules/{id}", scope: scopeRead, tag: tagRules,
+		summary: "Read a rule"}, s.getRule)
+	register(d, operation{id: "lift-rule", method: "DELETE", path: "/v1/queues/{queue}/rules/{id}", scope: scopeOperate, tag: tagRules,
+		summary: "Lift a pause or a block", about: liftRuleAbout}, s.liftRule)
+}
+
+type listRulesOutput struct{ Body api.Page[api.Rule] }
+
+func (s *Server) listRules(_ context.Context, in *QueuePath) (*listRulesOutput, error) {
+	list, err := s.engine.Rules(in.Queue)
+	if err != nil {
+		return nil, err
+	}
+	return &listRulesOutput{Body: api.Page[api.Rule]{Items: apiRules(list)}}, nil
+}
+
+type setRuleInput struct {
+	QueuePath
+	Body decoded[api.RuleRequest]
+}
+
+type setRuleOutput struct {
+	Status   int
+	Location string `header:"Location" doc:"Path of the rule, when there was none for its action and match before"`
+	Body     api.Rule
+}
+
+func (s *Server) setRule(ctx context.Context, in *setRuleInput) (*setRuleOutput, error) {
+	if in.Body.failed != nil {
+		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+	}
+	asked, err := ruleOf(&in.Body.value)
+	if err != nil {
+		return nil, err
+	}
+	rule, created, err := s.engine.SetRule(ctx, in.Queue, asked)
+	if err != nil {
+		return nil, err
+	}
+	out := &setRuleOutput{Status: http.StatusOK, Body: apiRule(&rule)}
+	if created {
+		out.Status, out.Location = http.StatusCreated, "/v1/queues/"+in.Queue+"/rules/"+out.Body.ID
+	}
+	return out, nil
+}
+
+// RulePath names a rule; exported like QueuePath.
+type RulePath struct {
+	QueuePath
+	ID string `path:"id" maxLength:"10" doc:"Id of the rule"`
+}
+
+func (p *RulePath) parse() (queue.RuleID, error) {
+	id, err := strconv.ParseUint(p.ID, 10, 32)
+	if err != nil || id == 0 {
+		return 0, queue.Invalid("/path/id", "must be a whole number from 1 on, as setting the rule returned it")
+	}
+	return queue.RuleID(id), nil
+}
+
+type ruleOutput struct{ Body api.Rule }
+
+func (s *Server) getRule(_ context.Context, in *RulePath) (*ruleOutput, error) {
+	id, err := in.parse()
+	if err != nil {
+		return nil, err
+	}
+	rule, err := s.engine.Rule(in.Queue, id)
+	if err != nil {
+		return nil, err
+	}
+	return &ruleOutput{Body: apiRule(&rule)}, nil
+}
+
+type liftRuleInput struct {
+	RulePath
+	Actor string `query:"actor" maxLength:"128" doc:"Who asks, for the log"`
+}
+
+func (s *Server) liftRule(ctx context.Context, in *liftRuleInput) (*struct{}, error) {
+	id, err := in.parse()
+	if err != nil {
+		return nil, err
+	}
+	_, _, err = s.engine.LiftRule(ctx, in.Queue, id, in.Actor)
+	return nil, err
+}
+
+// ruleOf reads a rule as JSON has it.
+func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
+	action, ok := queue.ParseRuleAction(in.Action)
+	if !ok {
+		return r, queue.Invalid("/action", "must be pause or block")
+	}
+	r = queue.Rule{Action: action, Reason: in.Reason, Actor: in.Actor, Insert: in.Effects.Insert, Revoke: in.Effects.Revoke}
+	if !in.Until.IsZero() {
+		r.Until = queue.Time(in.Until.UnixMilli())
+	}
+	given := 0
+	if in.Match.Queue {
+		given++
+	}
+	if in.Match.Meta != nil {
+		given++
+		if len(in.Match.Meta) != 1 {
+			return r, queue.Invalid("/match/meta", "has %d keys; a rule is about one value of one key", len(in.Match.Meta))
+		}
+		for key, value := range in.Match.Meta {
+			r.Match.Entry = queue.MetaEntry{Key: key, Value: metaValueOf(value)}
+		}
+		if queue.ValidMetaKey(r.Match.Entry.Key) != nil {
+			return r, queue.Invalid("/match/meta", "has a key that is none: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
+		}
+	}
+	if in.Match.Submission != "" {
+		given++
+		if r.Match.Submission, err = queue.ParseSubmissionID(in.Match.Submission); err != nil {
+			return r, queue.Invalid("/match/submission", "must be a decimal number of at most 63 bits, as the insert returned it")
+		}
+	}
+	if given != 1 {
+		return r, queue.Invalid("/match", `must be one of {"queue":true}, {"meta":{"KEY":VALUE}} and {"submission":"ID"}`)
+	}
+	return r, nil
+}
+
+func metaValueOf(v api.MetaValue) queue.MetaValue {
+	if v.IsInt() {
+		return queue.IntValue(v.Int())
+	}
+	return queue.StringValue(v.Text())
+}
+
+func apiRules(list []queue.Rule) []api.Rule {
+	out := make([]api.Rule, len(list))
+	for i := range list {
+		out[i] = apiRule(&list[i])
+	}
+	return out
+}
+
+func apiRule(in *queue.Rule) api.Rule {
+	out := api.Rule{
+		ID: strconv.FormatUint(uint64(in.ID), 10), Action: in.Action.String(), Reason: in.Reason, Actor: in.Actor, Since: apiTime(in.Since), Until: apiTime(in.Until),
+		Effects: api.RuleEffects{Insert: in.Insert, Revoke: in.Revoke},
+	}
+	switch {
+	case in.Match.Submission != 0:
+		out.Match.Submission = in.Match.Submission.String()
+	case in.Match.Entry.Key != "":
+		out.Match.Meta = api.Meta{in.Match.Entry.Key: apiValue(in.Match.Entry.Value)}
+	default:
+		out.Match.Queue = true
+	}
+	return out
+}
+
+func apiRuled(in []engine.RuledAmount) []api.RuledAmount {
+	out := make([]api.RuledAmount, len(in))
+	for i := range in {
+		out[i] = api.RuledAmount{Rule: apiRule(&in[i].Rule), Refused: api.Amount(in[i].Refused)}
+	}
+	return out
+}
+
+// maxFrameRules is how many rules a frame shows.
+const maxFrameRules = 20
+
+// firstRules are those that a frame shows: of the whole queue first, then the newest.
+func firstRules(list []queue.Rule) []api.Rule {
+	var first []queue.Rule
+	for _, whole := range []bool{true, false} {
+		for i := range slices.Backward(list) {
+			if list[i].Match.Whole() == whole && len(first) < maxFrameRules {
+				first = append(first, list[i])
+			}
+		}
+	}
+	if len(first) == 0 {
+		return nil
+	}
+	return apiRules(first)
+}
+
+// ruleText is a rule within a sentence.
+func ruleText(r *queue.Rule) string {
+	text := "A " + r.Action.String() + " of " + r.Match.String() + " covers the submission (rule " + strconv.FormatUint(uint64(r.ID), 10)
+	if r.Actor != "" {
+		text += ", set by " + strconv.Quote(r.Actor)
+	}
+	text += " at " + timeText(r.Since)
+	if r.Until != 0 {
+		text += ", until " + timeText(r.Until)
+	}
+	if text += ")"; r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text + "."
+}

@@ -1,0 +1,123 @@
+package trace
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"time"
+)
+
+// What is sent is an ExportTraceServiceRequest in the JSON of OTLP: ids are hexadecimal, numbers of 64 bits are strings, names are
+// in lowerCamelCase, kinds and codes are numbers, and what is empty is left out.
+
+// errorCode is OTLP's STATUS_CODE_ERROR.
+const errorCode = 2
+
+// appendHead writes what comes before the spans: who sends them. appendBatch writes the rest.
+func appendHead(b []byte, o *Options) []byte {
+	b = append(b, `{"resourceSpans":[{"resource":{"attributes":`...)
+	resource := []Attribute{Text("service.name", "quern")}
+	if o.Version != "" {
+		resource = append(resource, Text("service.version", o.Version))
+	}
+	if o.Instance != "" {
+		resource = append(resource, Text("service.instance.id", o.Instance))
+	}
+	b = appendAttributes(b, resource)
+	b = append(b, `},"scopeSpans":[{"scope":{"name":"github.com/quern-queue/quern"`...)
+	if o.Version != "" {
+		b = appendText(append(b, `,"version":`...), o.Version)
+	}
+	return append(b, `},"spans":[`...)
+}
+
+func appendBatch(b []byte, spans []*Span) []byte {
+	for i, s := range spans {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendSpan(b, s)
+	}
+	return append(b, `]}]}]}`...)
+}
+
+func appendSpan(b []byte, s *Span) []byte {
+	b = appendContext(append(b, '{'), &s.own)
+	if s.parent != [8]byte{} {
+		b = append(b, `,"parentSpanId":"`...)
+		b = append(hex.AppendEncode(b, s.parent[:]), '"')
+	}
+	b = appendText(append(b, `,"name":`...), s.name)
+	b = append(b, `,"kind":`...)
+	b = strconv.AppendInt(b, int64(s.kind), 10)
+	b = appendTime(append(b, `,"startTimeUnixNano":`...), s.start)
+	b = appendTime(append(b, `,"endTimeUnixNano":`...), s.end)
+	if len(s.attributes) > 0 {
+		b = appendAttributes(append(b, `,"attributes":`...), s.attributes)
+	}
+	if len(s.links) > 0 {
+		b = append(b, `,"links":[`...)
+		for i := range s.links {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendContext(append(b, '{'), &s.links[i]), '}')
+		}
+		b = append(b, ']')
+	}
+	if s.linksDropped > 0 {
+		b = append(b, `,"droppedLinksCount":`...)
+		b = strconv.AppendInt(b, int64(s.linksDropped), 10)
+	}
+	if s.failed {
+		b = append(b, `,"status":{"code":`...)
+		b = strconv.AppendInt(b, errorCode, 10)
+		b = append(appendText(append(b, `,"message":`...), s.detail), '}')
+	}
+	return append(b, '}')
+}
+
+// appendContext writes the ids, the state and the flags.
+func appendContext(b []byte, c *Context) []byte {
+	b = append(b, `"traceId":"`...)
+	b = hex.AppendEncode(b, c.Trace[:])
+	b = append(b, `","spanId":"`...)
+	b = append(hex.AppendEncode(b, c.Span[:]), '"')
+	if c.State != "" {
+		b = appendText(append(b, `,"traceState":`...), c.State)
+	}
+	b = append(b, `,"flags":`...)
+	return strconv.AppendUint(b, uint64(c.Flags), 10)
+}
+
+func appendAttributes(b []byte, list []Attribute) []byte {
+	b = append(b, '[')
+	for i := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendText(append(b, `{"key":`...), list[i].Key)
+		if list[i].IsText {
+			b = appendText(append(b, `,"value":{"stringValue":`...), list[i].Text)
+		} else {
+			b = append(b, `,"value":{"intValue":"`...)
+			b = append(strconv.AppendInt(b, list[i].Number, 10), '"')
+		}
+		b = append(b, `}}`...)
+	}
+	return append(b, ']')
+}
+
+func appendTime(b []byte, at time.Time) []byte {
+	b = strconv.AppendInt(append(b, '"'), at.UnixNano(), 10)
+	return append(b, '"')
+}
+
+// appendText writes a JSON string; what is no UTF-8 in it is replaced.
+func appendText(b []byte, text string) []byte {
+	quoted, err := json.Marshal(text)
+	if err != nil { // a string always can be written
+		return append(b, `""`...)
+	}
+	return append(b, quoted...)
+}

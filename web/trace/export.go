@@ -1,0 +1,212 @@
+package trace
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// How much waits to be sent, at most, and how it is sent.
+const (
+	maxQueued      = 8192
+	maxQueuedBytes = 16 << 20
+	maxBatch       = 512
+	maxTries       = 5
+	maxAnswer      = 64 << 10
+
+	pace     = time.Second      // between batches that are not full
+	patience = 10 * time.Second // of one try
+	farewell = 3 * time.Second  // for what is left at the end
+	longest  = 30 * time.Second // that a collector may make us wait for the next try
+)
+
+// Options are what a Tracer is made of. Version, Instance and Registerer may be left out.
+type Options struct {
+	Endpoint   string           // of the collector: http or https, /v1/traces is added if it has no path
+	Ratio      float64          // of the traces that begin here, how many are wanted: 0 to 1
+	Now        func() time.Time // the wall clock
+	Seed       func() uint64    // chance
+	Logger     *slog.Logger
+	Version    string // of the server
+	Instance   string // which one of several it is
+	Registerer prometheus.Registerer
+}
+
+// Tracer makes spans and sends them. A nil Tracer makes none. All methods are safe for concurrent use.
+type Tracer struct {
+	options  Options
+	endpoint string
+	client   *http.Client
+	head     []byte // of every request: who we are
+	pending  pending
+	wake     chan struct{}
+	backoff  time.Duration // before the second try; it doubles from try to try
+	quiet    bool          // the last batch failed, and the log says so
+
+	sent, dropped, failed prometheus.Counter
+}
+
+// New makes a tracer. Run sends what it gathers. It fails on an endpoint that is no address.
+func New(o Options) (*Tracer, error) {
+	endpoint, err := CheckEndpoint(o.Endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("trace: the endpoint is wrong: %w", err)
+	}
+	t := &Tracer{
+		options: o, endpoint: endpoint, wake: make(chan struct{}, 1), backoff: time.Second, head: appendHead(nil, &o),
+		client: &http.Client{
+			Timeout:       patience,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // it is not what was configured
+		},
+	}
+	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "quern_trace_spans_total", Help: "Spans by what became of them: sent, dropped for want of room, or failed because the collector did not take them.",
+	}, []string{"outcome"})
+	t.sent, t.dropped, t.failed = spans.WithLabelValues("sent"), spans.WithLabelValues("dropped"), spans.WithLabelValues("failed")
+	if o.Registerer != nil {
+		if err := o.Registerer.Register(spans); err != nil {
+			return nil, fmt.Errorf("trace: metrics: %w", err)
+		}
+	}
+	return t, nil
+}
+
+// CheckEndpoint reads an address of a collector, and says where spans are sent to.
+func CheckEndpoint(text string) (string, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return "", errors.New("it must be http://HOST:PORT or https://HOST:PORT, with a path or without, and nothing else")
+	case u.Path == "" || u.Path == "/":
+		u.Path = "/v1/traces"
+	}
+	return u.String(), nil
+}
+
+// Run sends what has ended, batch by batch, until ctx ends; then what is under way and what is left has a few seconds more. It
+// never fails.
+func (t *Tracer) Run(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, cancel) })()
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		case <-t.wake:
+		}
+		for t.once(sending) {
+		}
+	}
+	for t.once(sending) { // what ended while the last batch was sent
+	}
+	return nil
+}
+
+// once sends one batch, if there is any, and says whether it is to be called again.
+func (t *Tracer) once(ctx context.Context) bool {
+	batch := t.take()
+	if len(batch) == 0 {
+		return false
+	}
+	refused, err := t.send(ctx, appendBatch(append([]byte(nil), t.head...), batch))
+	switch {
+	case err != nil:
+		t.failed.Add(float64(len(batch)))
+		if !t.quiet {
+			t.options.Logger.Warn("spans could not be sent; those that follow are tried too, and this is said once", "endpoint", t.endpoint, "spans", len(batch), "error", err)
+		}
+	default:
+		refused = min(max(refused, 0), int64(len(batch)))
+		t.failed.Add(float64(refused))
+		t.sent.Add(float64(int64(len(batch)) - refused))
+		if t.quiet {
+			t.options.Logger.Info("spans are sent again", "endpoint", t.endpoint)
+		}
+	}
+	t.quiet = err != nil
+	return true
+}
+
+// send posts a batch, again where the specification asks for it, and returns how many of the spans the collector refused.
+func (t *Tracer) send(ctx context.Context, body []byte) (refused int64, err error) {
+	wait := t.backoff
+	for try := 1; ; try++ {
+		var after time.Duration
+		var again bool
+		refused, after, again, err = t.post(ctx, body)
+		if err == nil || !again || try == maxTries || ctx.Err() != nil {
+			return refused, err
+		}
+		if after == 0 {
+			after = wait/2 + time.Duration(t.options.Seed()%uint64(wait/2+1))
+		}
+		wait *= 2
+		timer := time.NewTimer(min(after, longest))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return refused, err
+		case <-timer.C:
+		}
+	}
+}
+
+// post is one try. again says that another one may go better, after that long if that is not 0.
+func (t *Tracer) post(ctx context.Context, body []byte) (refused int64, after time.Duration, again bool, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, t.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return 0, 0, false, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "quern/"+t.options.Version)
+	response, err := t.client.Do(request)
+	if err != nil {
+		return 0, 0, true, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return 0, 0, true, err
+	}
+	switch response.StatusCode {
+	case http.StatusOK, http.StatusAccepted, http.StatusNoContent:
+		return rejected(answer), 0, false, nil
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		again = true
+		if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
+			after = time.Duration(min(seconds, 3600)) * time.Second
+		}
+	}
+	return 0, after, again, fmt.Errorf("the collector answered %s: %s", response.Status, strings.TrimSpace(string(answer[:min(len(answer), 200)])))
+}
+
+// rejected is how many spans a collector that took a batch refused all the same.
+func rejected(answer []byte) int64 {
+	var partial struct {
+		PartialSuccess struct {
+			RejectedSpans json.RawMessage `json:"rejectedSpans"`
+		} `json:"partialSuccess"`
+	}
+	if json.Unmarshal(answer, &partial) != nil {
+		return 0
+	}
+	n, _ := strconv.ParseInt(strings.Trim(string(partial.PartialSuccess.RejectedSpans), `"`), 10, 64)
+	return n
+}

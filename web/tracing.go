@@ -1,0 +1,187 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/web/trace"
+)
+
+// The names of attributes, all in one place: OpenTelemetry's conventions for messaging still change
+// (https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/). What they have no name for is ours.
+const (
+	attrSystem     = "messaging.system"
+	attrQueue      = "messaging.destination.name"
+	attrVerb       = "messaging.operation.name"
+	attrType       = "messaging.operation.type"
+	attrCount      = "messaging.batch.message_count"
+	attrMethod     = "http.request.method"
+	attrRoute      = "http.route"
+	attrStatus     = "http.response.status_code"
+	attrError      = "error.type"
+	attrRequest    = "quern.request_id"
+	attrSubmission = "quern.submission"
+	attrConsumer   = "quern.consumer"
+	attrStrategy   = "quern.strategy"
+	attrReason     = "quern.empty_reason"
+	attrReplayed   = "quern.replayed"
+	attrSettled    = "quern.settled_count"
+	attrNotOK      = "quern.not_ok_count"
+)
+
+// spanKey is where a request has its span.
+const spanKey = "quern.span"
+
+// tracedAs are the operations that have spans, with the type that OpenTelemetry gives to each. Extending is left out: it tells
+// nothing, and consumers do little else.
+func tracedAs(id string) string {
+	switch id {
+	case "insert":
+		return "send"
+	case "reserve":
+		return "receive"
+	case "complete", "fail", "release", "exchange":
+		return "settle"
+	}
+	return ""
+}
+
+// startSpan begins the span of a request, as part of the trace that the caller named; nil if nobody wants it.
+func (s *Server) startSpan(c echo.Context, op *operation) *trace.Span {
+	if s.tracer == nil || op == nil || op.traced == "" {
+		return nil
+	}
+	r := c.Request()
+	parent, _ := trace.FromHeaders(r.Header["Traceparent"], r.Header["Tracestate"])
+	span := s.tracer.Start(op.id+" "+clip(c.Param("queue")), trace.Server, parent)
+	if span != nil {
+		span.Set(trace.Text(attrSystem, "quern"), trace.Text(attrQueue, clip(c.Param("queue"))), trace.Text(attrVerb, op.id), trace.Text(attrType, op.traced),
+			trace.Text(attrMethod, r.Method), trace.Text(attrRoute, op.path))
+		c.Set(spanKey, span)
+	}
+	return span
+}
+
+// endSpan ends it, unless it is about nothing: a consumer that asked in vain, and has no trace of its own to tell so.
+func endSpan(span *trace.Span, c echo.Context, status int, failure *problem) {
+	if span == nil {
+		return
+	}
+	if vain, _ := c.Get(spanKey).(*trace.Span); vain == nil && failure == nil && !span.Parented() {
+		return
+	}
+	span.Set(trace.Int(attrStatus, int64(status)), trace.Text(attrRequest, c.Response().Header().Get(headerRequestID)))
+	if failure != nil {
+		span.Set(trace.Text(attrError, failure.Code))
+	}
+	if status >= http.StatusInternalServerError {
+		span.Fail(http.StatusText(status))
+	}
+	span.End()
+}
+
+// spanOf is the request's span, or nil.
+func (s *Server) spanOf(c echo.Context) *trace.Span {
+	if s.tracer == nil {
+		return nil
+	}
+	span, _ := c.Get(spanKey).(*trace.Span)
+	return span
+}
+
+// traceFor is what a submission carries to its consumers: what its body says, or else the request's headers; or the request's
+// own span, if a trace begins with it.
+func (s *Server) traceFor(c echo.Context, body []byte) (string, error) {
+	if body != nil {
+		given := string(body)
+		context, ok := trace.Parse(given)
+		if !ok || context.String() != given {
+			return "", queue.Invalid("/trace", "is no trace context: a W3C traceparent such as 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 is wanted, and behind a ';', if there is one, the tracestate; %d bytes at most", queue.MaxTraceBytes)
+		}
+		return given, nil
+	}
+	header := c.Request().Header
+	if context, ok := trace.FromHeaders(header["Traceparent"], header["Tracestate"]); ok {
+		return context.String(), nil
+	}
+	own := s.spanOf(c).Context()
+	return own.String(), nil
+}
+
+// traceInserted says what an insert made.
+func (s *Server) traceInserted(c echo.Context, inserted *queue.Submission, replayed bool) {
+	span := s.spanOf(c)
+	if span == nil {
+		return
+	}
+	span.Set(trace.Text(attrSubmission, inserted.ID.String()), trace.Int(attrCount, int64(inserted.Chunks)))
+	if replayed {
+		span.Set(trace.Text(attrReplayed, "true"))
+	}
+	span.Link(inserted.Trace) // of a replay, the first one's; of one whose body names a trace, that
+}
+
+// traceReserved says what a reserve found, and links the span to those of the producers.
+func (s *Server) traceReserved(c echo.Context, asked *engine.ReserveRequest, found *engine.ReserveResult, settled bool) {
+	span := s.spanOf(c)
+	if span == nil {
+		return
+	}
+	if len(found.Reservations) == 0 && !settled {
+		c.Set(spanKey, nil)
+	}
+	span.Set(trace.Text(attrConsumer, asked.Consumer))
+	if asked.Strategy != "" {
+		span.Set(trace.Text(attrStrategy, asked.Strategy))
+	}
+	span.Set(trace.Int(attrCount, int64(len(found.Reservations))))
+	if len(found.Reservations) == 0 {
+		span.Set(trace.Text(attrReason, found.Reason.String()))
+	}
+	before := ""
+	for i := range found.Reservations {
+		if of := found.Reservations[i].Trace; of != before {
+			span.Link(of)
+			before = of
+		}
+	}
+}
+
+// traceSettling links the span to the producers' of the chunks that these tokens are of. It is called before they are settled:
+// what is settled may be over.
+func (s *Server) traceSettling(span *trace.Span, n int, token func(i int) *queue.Token) {
+	if span == nil {
+		return
+	}
+	const most = 64 // submissions that are looked up
+	var last queue.SubmissionID
+	for i, met := 0, 0; i < n && met < most; i++ {
+		id := token(i).Submission
+		if id == last {
+			continue
+		}
+		last = id
+		met++
+		span.Link(s.engine.SubmissionTrace(id))
+	}
+}
+
+// traceSettled says how many were settled, and of how many that did not count.
+func traceSettled(span *trace.Span, results ...[]queue.Result) {
+	if span == nil {
+		return
+	}
+	all, wrong := 0, 0
+	for _, list := range results {
+		all += len(list)
+		for i := range list {
+			if o := list[i].Outcome; o != queue.OutcomeOK && o != queue.OutcomeAlready {
+				wrong++
+			}
+		}
+	}
+	span.Set(trace.Int(attrSettled, int64(all)), trace.Int(attrNotOK, int64(wrong)))
+}
