@@ -64,6 +64,7 @@ func (m *metrics) describeGauges() {
 	m.labelled(prometheus.GaugeValue, "quern_submissions", "Submissions, by state.", "state",
 		word{"open", func(s *queue.Stats) uint64 { return s.SubmissionsOpen }})
 	gauge("quern_reservations", "Chunks held by consumers.", func(s *queue.Stats) uint64 { return s.Reserved })
+	gauge("quern_consumers_attached", "Consumers that have a stream open.", func(s *queue.Stats) uint64 { return s.ConsumersAttached })
 	gauge("quern_reserve_waiters", "Reserve calls that wait for work.", func(s *queue.Stats) uint64 { return s.ConsumersWaiting })
 	gauge("quern_dead_letters", "Dead chunks that can be redriven, those of ended submissions among them.", func(s *queue.Stats) uint64 { return s.DeadLetters })
 	gauge("quern_writer_queue_depth", "Journal operations that are not committed yet.", func(s *queue.Stats) uint64 { return s.OperationsWaiting })
@@ -91,9 +92,12 @@ func (m *metrics) describeCounters() {
 		word{"completed", func(s *queue.Stats) uint64 { return s.DoneTotal }},
 		word{"failed", func(s *queue.Stats) uint64 { return s.FailedTotal }},
 		word{"expired", func(s *queue.Stats) uint64 { return s.ExpiredTotal }},
+		word{"lost", func(s *queue.Stats) uint64 { return s.LostTotal }},
 		word{"released", func(s *queue.Stats) uint64 { return s.ReleasedTotal }})
 	counter("quern_chunks_inserted_total", "Chunks inserted.", func(s *queue.Stats) uint64 { return s.InsertedTotal })
 	counter("quern_submissions_inserted_total", "Submissions inserted.", func(s *queue.Stats) uint64 { return s.SubmissionsInsertedTotal })
+	counter("quern_reservations_lost_total", "Reservations that ended because their consumer was lost.", func(s *queue.Stats) uint64 { return s.LostTotal })
+	counter("quern_reservations_revoked_total", "Reservations that were taken from attached consumers, which were told so.", func(s *queue.Stats) uint64 { return s.RevokedTotal })
 	counter("quern_reservations_expired_total", "Reservations whose deadline passed.", func(s *queue.Stats) uint64 { return s.ExpiredTotal })
 	counter("quern_writer_commits_total", "Journal commits.", func(s *queue.Stats) uint64 { return s.CommitsTotal })
 }
