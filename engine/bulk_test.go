@@ -63,21 +63,21 @@ func bury(t *testing.T, e *Engine, id queue.SubmissionID, dies func(index uint32
 	}
 }
 
-func startBulk(t *testing.T, e *Engine, r BulkRequest) string {
+func startBulk(t *testing.T, e *Engine, r queue.BulkRequest) string {
 	t.Helper()
-	r.Queue = DefaultQueue
-	b, err := e.StartBulk(context.Background(), r)
+	b, err := e.StartBulk(context.Background(), DefaultQueue, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b.ID
+	return b.ID.String()
 }
 
-func wantBulk(t *testing.T, when string, e *Engine, id string, state BulkState, matched, done, refused uint64) {
+func wantBulk(t *testing.T, when string, e *Engine, id string, state queue.BulkState, done, unchanged, refused uint64) {
 	t.Helper()
 	b, err := e.Bulk(id)
-	if err != nil || b.State != state || b.Matched != matched || b.Done != done || b.Refused != refused {
-		t.Errorf("%s: got %s, %d matched, %d done, %d refused, %v; want %s, %d, %d, %d", when, b.State, b.Matched, b.Done, b.Refused, err, state, matched, done, refused)
+	want := queue.BulkCounts{Matched: done + unchanged + refused, Done: done, Unchanged: unchanged, Refused: refused}
+	if err != nil || b.State != state || b.Counts != want {
+		t.Errorf("%s: got %s, %+v, %v; want %s, %+v", when, b.State, b.Counts, err, state, want)
 	}
 }
 
@@ -98,20 +98,20 @@ func TestBulkByFilter(t *testing.T) {
 		t.Fatalf("groups: got %+v %v %v, want two of 600 in 300 submissions", groups, whole, err)
 	}
 	one := queue.DeadFilter{Fingerprint: queue.Fingerprint("kind b no 7")}
-	dry := startBulk(t, e, BulkRequest{Filter: one, DryRun: true})
+	dry := startBulk(t, e, queue.BulkRequest{Filter: queue.BulkFilter{Dead: one}, DryRun: true})
 	e.stepBulks(ctx)
-	wantBulk(t, "dry run", e, dry, BulkCompleted, 600, 0, 0)
+	wantBulk(t, "dry run", e, dry, queue.BulkCompleted, 600, 0, 0)
 	wantLetters(t, "after the dry run", e, 1200)
-	redrive := startBulk(t, e, BulkRequest{Filter: one})
+	redrive := startBulk(t, e, queue.BulkRequest{Filter: queue.BulkFilter{Dead: one}})
 	e.stepBulks(ctx)
-	wantBulk(t, "redrive of one kind", e, redrive, BulkCompleted, 600, 600, 0)
+	wantBulk(t, "redrive of one kind", e, redrive, queue.BulkCompleted, 600, 0, 0)
 	wantLetters(t, "after it", e, 600)
 	// What died after an operation started is not met by it, even if it was not there yet.
-	late := startBulk(t, e, BulkRequest{Action: BulkDelete})
+	late := startBulk(t, e, queue.BulkRequest{Action: queue.BulkDelete})
 	clock.Add(5)
 	bury(t, e, insert(t, e, 5), func(uint32) bool { return true })
 	e.stepBulks(ctx)
-	wantBulk(t, "deletion of what there was", e, late, BulkCompleted, 600, 600, 0)
+	wantBulk(t, "deletion of what there was", e, late, queue.BulkCompleted, 600, 0, 0)
 	wantLetters(t, "after the deletion", e, 5)
 }
 
@@ -120,22 +120,22 @@ func TestBulkAtARateAndCancelled(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	e, clock := bulkEngine(t, 10)
-	id := startBulk(t, e, BulkRequest{Rate: 10})
+	id := startBulk(t, e, queue.BulkRequest{Rate: 10})
 	for range 20 {
 		e.stepBulks(ctx)
 	}
-	wantBulk(t, "at once", e, id, BulkRunning, 1, 1, 0)
+	wantBulk(t, "at once", e, id, queue.BulkRunning, 1, 0, 0)
 	for range 20 {
 		clock.Add(50)
 		e.stepBulks(ctx)
 	}
-	wantBulk(t, "after a second", e, id, BulkRunning, 11, 11, 0)
-	if b, err := e.CancelBulk(id); err != nil || b.State != BulkCancelled {
+	wantBulk(t, "after a second", e, id, queue.BulkRunning, 11, 0, 0)
+	if b, err := e.CancelBulk(id); err != nil || b.State != queue.BulkCancelled {
 		t.Errorf("cancel: got %+v %v", b, err)
 	}
 	clock.Add(60_000)
 	e.stepBulks(ctx)
-	wantBulk(t, "long after the cancel", e, id, BulkCancelled, 11, 11, 0)
+	wantBulk(t, "long after the cancel", e, id, queue.BulkCancelled, 11, 0, 0)
 	wantLetters(t, "after the cancel", e, 29)
 }
 
@@ -150,13 +150,13 @@ func TestBulkRefusals(t *testing.T) {
 	}
 	bury(t, e, s.ID, func(uint32) bool { return true })
 	clock.Add(2000)
-	id := startBulk(t, e, BulkRequest{})
+	id := startBulk(t, e, queue.BulkRequest{})
 	e.stepBulks(ctx)
-	wantBulk(t, "one submission refuses", e, id, BulkCompleted, 9, 4, 5)
-	for range maxBulkRunning {
-		startBulk(t, e, BulkRequest{})
+	wantBulk(t, "one submission refuses", e, id, queue.BulkCompleted, 4, 0, 5)
+	for range queue.MaxBulkRunning {
+		startBulk(t, e, queue.BulkRequest{})
 	}
-	if _, err := e.StartBulk(ctx, BulkRequest{Queue: DefaultQueue}); queue.CodeOf(err) != queue.CodeOverloaded {
+	if _, err := e.StartBulk(ctx, DefaultQueue, queue.BulkRequest{}); queue.CodeOf(err) != queue.CodeOverloaded {
 		t.Errorf("one operation too many: got %v, want %s", err, queue.CodeOverloaded)
 	}
 }

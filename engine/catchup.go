@@ -12,6 +12,7 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 		}
 	}
 	e.stepBulks(ctx)
+	e.carry(ctx)
 	e.house(ctx)
 	e.sample()
 	return ctx.Err()

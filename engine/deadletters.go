@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -167,6 +166,3 @@ func (e *Engine) deadIn(queueName string, id queue.ChunkID) (*openQueue, error) 
 func unknownDead(id queue.ChunkID) error {
 	return &queue.Error{Code: queue.CodeUnknownDeadLetter, Message: "Chunk " + id.String() + " is no dead letter of this queue: it never was, or it was redriven or deleted."}
 }
-
-// redriveMost is how many chunks of one submission one op redrives.
-const redriveMost = journal.MaxRedrive

@@ -41,7 +41,8 @@ type Engine struct {
 	key       reserver.Key
 	plans     plans
 	metrics   *metrics
-	bulks     bulks
+	paces     paces
+	forwards  forwards
 
 	mu     sync.RWMutex // guards queues and shards
 	queues map[string]*openQueue
@@ -58,7 +59,7 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := makeDir(o.Dir); err != nil {
 		return nil, fmt.Errorf("the data directory %s cannot be made: %w", o.Dir, err)
 	}
-	e := &Engine{options: o, queues: map[string]*openQueue{}, shards: map[queue.ShardID]*openQueue{}}
+	e := &Engine{options: o, queues: map[string]*openQueue{}, shards: map[queue.ShardID]*openQueue{}, forwards: forwards{nudge: make(chan struct{}, 1)}}
 	if e.lock, err = lockDir(o.Dir); err != nil {
 		return nil, err
 	}
@@ -132,8 +133,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		every(ctx, time.Second, e.sample)
 	})
 	group.Go(func() {
-		every(ctx, bulkPace, func() { e.stepBulks(ctx) })
+		every(ctx, bulkEvery, func() { e.stepBulks(ctx) })
 	})
+	group.Go(func() { e.carryAlways(ctx) })
 	every(ctx, 50*time.Millisecond, func() {
 		for _, q := range e.all() {
 			q.shard.Nudge()

@@ -21,6 +21,7 @@ const (
 	IsDone      = shard.IsDone
 	IsDead      = shard.IsDead
 	IsSkipped   = shard.IsSkipped
+	IsForwarded = shard.IsForwarded
 	IsWaiting   = shard.IsWaiting
 	IsReserved  = shard.IsReserved
 	NotYetDue   = shard.NotYetDue

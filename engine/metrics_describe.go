@@ -67,6 +67,9 @@ func (m *metrics) describeGauges() {
 	gauge("quern_consumers_attached", "Consumers that have a stream open.", func(s *queue.Stats) uint64 { return s.ConsumersAttached })
 	gauge("quern_reserve_waiters", "Reserve calls that wait for work.", func(s *queue.Stats) uint64 { return s.ConsumersWaiting })
 	gauge("quern_dead_letters", "Dead chunks that can be redriven, those of ended submissions among them.", func(s *queue.Stats) uint64 { return s.DeadLetters })
+	gauge("quern_dead_letters_outgoing", "Dead letters on their way to another queue.", func(s *queue.Stats) uint64 { return s.Outgoing })
+	m.labelled(prometheus.GaugeValue, "quern_bulk_operations", "Bulk operations, by state.", "state",
+		word{"running", func(s *queue.Stats) uint64 { return s.BulksRunning }})
 	gauge("quern_writer_queue_depth", "Journal operations that are not committed yet.", func(s *queue.Stats) uint64 { return s.OperationsWaiting })
 	gauge("quern_journal_bytes", "Size of the journal file, in bytes.", func(s *queue.Stats) uint64 { return s.JournalBytes })
 	gauge("quern_shard_bytes", "Size of the store file, in bytes.", func(s *queue.Stats) uint64 { return s.StoreBytes })
@@ -99,5 +102,11 @@ func (m *metrics) describeCounters() {
 	counter("quern_reservations_lost_total", "Reservations that ended because their consumer was lost.", func(s *queue.Stats) uint64 { return s.LostTotal })
 	counter("quern_reservations_revoked_total", "Reservations that were taken from attached consumers, which were told so.", func(s *queue.Stats) uint64 { return s.RevokedTotal })
 	counter("quern_reservations_expired_total", "Reservations whose deadline passed.", func(s *queue.Stats) uint64 { return s.ExpiredTotal })
+	counter("quern_dead_letters_forwarded_total", "Dead letters that went on to another queue.", func(s *queue.Stats) uint64 { return s.ForwardedTotal })
+	counter("quern_dead_letters_arrived_total", "Submissions that came as dead letters of another queue.", func(s *queue.Stats) uint64 { return s.ArrivedTotal })
+	m.labelled(prometheus.CounterValue, "quern_bulk_outcomes_total", "What came of what bulk operations met.", "outcome",
+		word{"done", func(s *queue.Stats) uint64 { return s.BulkTotal.Done }},
+		word{"unchanged", func(s *queue.Stats) uint64 { return s.BulkTotal.Unchanged }},
+		word{"refused", func(s *queue.Stats) uint64 { return s.BulkTotal.Refused }})
 	counter("quern_writer_commits_total", "Journal commits.", func(s *queue.Stats) uint64 { return s.CommitsTotal })
 }

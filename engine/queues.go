@@ -116,7 +116,7 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, set []store.
 		},
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
 		Committed: e.metrics.committed(row.Name), FreeBallast: e.ballast.free, Held: e.options.Held, Values: q.values.each, Scorers: e.options.Scorers,
-		WaitSeconds: q.counts.waited, RunSeconds: q.counts.held, FoldBytes: e.options.FoldBytes,
+		WaitSeconds: q.counts.waited, RunSeconds: q.counts.held, Born: row.Created, Posted: e.posted, FoldBytes: e.options.FoldBytes,
 	})
 	if err != nil {
 		q.store.Close()
@@ -192,13 +192,12 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if err := e.validDeadQueue(name, &settings); err != nil {
+		return info, false, err
+	}
 	if q := e.queues[name]; q != nil {
-		row := store.QueueRow{Name: name, Shard: q.id, Settings: settings, Created: q.created}
-		if err := e.catalogue.PutQueue(row); err != nil {
-			return info, false, err
-		}
-		q.config.Store(&settings)
-		return q.info(), false, q.shard.SetSettings(settings)
+		info, err = e.configure(q, settings)
+		return info, false, err
 	}
 	if len(e.queues) >= queue.MaxQueues {
 		return info, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d queues already, the most this server keeps. Delete one, or tell work apart by meta instead of by queue.", queue.MaxQueues)}
@@ -215,6 +214,34 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 		return info, false, errors.Join(err, e.discard(e.queues[name]))
 	}
 	return e.queues[name].info(), true, nil
+}
+
+// configure gives a queue other settings. The caller holds e.mu.
+func (e *Engine) configure(q *openQueue, settings queue.Settings) (QueueInfo, error) {
+	row := store.QueueRow{Name: q.name, Shard: q.id, Settings: settings, Created: q.created}
+	if err := e.catalogue.PutQueue(row); err != nil {
+		return QueueInfo{}, err
+	}
+	q.config.Store(&settings)
+	return q.info(), q.shard.SetSettings(settings)
+}
+
+// ChangeQueue changes some settings of a queue: change is given those of now, and an error of it changes nothing.
+func (e *Engine) ChangeQueue(_ context.Context, name string, change func(*queue.Settings) error) (QueueInfo, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	q := e.queues[name]
+	if q == nil {
+		return QueueInfo{}, unknownQueue(name)
+	}
+	settings := *q.config.Load()
+	if err := change(&settings); err != nil {
+		return QueueInfo{}, err
+	}
+	if err := errors.Join(validSettings(&settings), e.validDeadQueue(name, &settings)); err != nil {
+		return QueueInfo{}, err
+	}
+	return e.configure(q, settings)
 }
 
 // freeShard finds a shard number that no queue has and that left nothing behind, so that old ids stay unknown.
@@ -240,6 +267,8 @@ func (e *Engine) DeleteQueue(_ context.Context, name string) error {
 	if name == DefaultQueue {
 		return &queue.Error{Code: queue.CodeConflict, Message: "The queue \"default\" always exists; its settings can be changed."}
 	}
+	e.forwards.doors.Lock()
+	defer e.forwards.doors.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	q := e.queues[name]
@@ -248,6 +277,9 @@ func (e *Engine) DeleteQueue(_ context.Context, name string) error {
 	}
 	if open := q.shard.Stats().SubmissionsOpen; open > 0 {
 		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d open submissions. Cancel them or let them end first.", open)}
+	}
+	if err := e.unforwarded(q); err != nil {
+		return err
 	}
 	if err := e.catalogue.DeleteQueue(name); err != nil {
 		return err

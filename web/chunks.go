@@ -57,7 +57,7 @@ func (s *Server) listChunks(ctx context.Context, in *listChunksInput) (*listChun
 
 // chunkParams documents the query of a list of chunks.
 func chunkParams() []*huma.Param {
-	return append([]*huma.Param{stateParam("ready", "waiting", "reserved", "done", "dead", "skipped")}, pageParams()...)
+	return append([]*huma.Param{stateParam("ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded")}, pageParams()...)
 }
 
 type getChunkInput struct {

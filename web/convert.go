@@ -32,12 +32,13 @@ func apiValue(v queue.MetaValue) api.MetaValue {
 func apiSubmission(in *queue.Submission) api.Submission {
 	return api.Submission{
 		ID: in.ID.String(), Queue: in.Queue, State: in.State.String(),
-		Chunks: in.Chunks, Ready: in.Ready, Paused: in.Paused, Blocked: in.Blocked, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Skipped: in.Skipped,
+		Chunks: in.Chunks, Ready: in.Ready, Paused: in.Paused, Blocked: in.Blocked, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Forwarded: in.Forwarded, Skipped: in.Skipped,
 		CreatedAt: apiTime(in.Created), Meta: apiMeta(in.Meta), Priority: in.Priority, Group: in.Group,
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
 		RunAt: apiTime(in.RunAt), DeadDeadline: apiTime(in.DeadDeadline), FinishedAt: apiTime(in.Finished),
 		MaxAttempts: in.MaxAttempts, OnExhausted: onExhaustedName(in.OnExhausted), MaxFailedChunks: in.MaxFailedChunks, Failure: in.Failure, Trace: in.Trace,
-		Schedule: in.Schedule, ScheduledAt: apiTime(in.Scheduled),
+		ForwardedFrom: apiOrigin(in.Origin),
+		Schedule:      in.Schedule, ScheduledAt: apiTime(in.Scheduled),
 	}
 }
 
@@ -67,7 +68,7 @@ func appendMeta(dst []byte, meta queue.Meta) []byte {
 func apiChunk(in *queue.Chunk) api.Chunk {
 	return api.Chunk{
 		Index: in.Index, State: in.State.String(), Attempts: uint32(in.Attempts), NotBefore: apiTime(in.NotBefore),
-		Consumer: in.Consumer, Deadline: apiTime(in.Deadline), Error: in.Error, Output: in.Output,
+		Consumer: in.Consumer, Deadline: apiTime(in.Deadline), Error: in.Error, ForwardedTo: in.To, Output: in.Output,
 	}
 }
 
@@ -77,7 +78,8 @@ func apiStats(in *queue.Stats, now time.Time) api.Stats {
 		OperationsReady: in.OperationsReady, SubmissionsOpen: in.SubmissionsOpen, ConsumersWaiting: in.ConsumersWaiting,
 		InsertedTotal: in.InsertedTotal, ReservedTotal: in.ReservedTotal, DoneTotal: in.DoneTotal, FailedTotal: in.FailedTotal,
 		ExpiredTotal: in.ExpiredTotal, ReleasedTotal: in.ReleasedTotal, LostTotal: in.LostTotal, RevokedTotal: in.RevokedTotal,
-		ConsumersAttached:        in.ConsumersAttached,
+		ConsumersAttached: in.ConsumersAttached,
+		Outgoing:          in.Outgoing, ForwardedTotal: in.ForwardedTotal, ArrivedTotal: in.ArrivedTotal, BulkOperationsRunning: in.BulksRunning,
 		SubmissionsInsertedTotal: in.SubmissionsInsertedTotal, SubmissionsEndedTotal: in.SubmissionsEndedTotal,
 		CommitsTotal: in.CommitsTotal, CommitBytesTotal: in.CommitBytesTotal,
 		JournalBytes: in.JournalBytes, StoreBytes: in.StoreBytes,

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -16,11 +15,9 @@ const (
 		"They stay until they are redriven or deleted, or until the retention of their submission, which begins when it ends."
 	groupsAbout  = "Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one fingerprint. At most 100,000 dead letters are looked at, those of the newest submissions first."
 	redriveAbout = "The chunk is ready again with no try counted; its history stays. A submission that completed with dead chunks is open again. 409 if its dead_deadline passed."
-	bulkAbout    = "Does something with all dead letters of a queue that the filter means and that died before now, in the background. " +
-		"A restart of the server forgets the operation; what it did stays done, and the same request goes on with the rest."
 )
 
-// deadRoutes are the part of the table about dead letters and what is done with many of them.
+// deadRoutes are the part of the table about dead letters.
 func (s *Server) deadRoutes(d *document) {
 	register(d, operation{id: "list-dead-letters", method: "GET", path: "/v1/queues/{queue}/dead-letters", scope: scopeRead, tag: tagDeadLetters, compress: true,
 		summary: "List dead letters", about: listDeadAbout}, s.listDead)
@@ -32,15 +29,6 @@ func (s *Server) deadRoutes(d *document) {
 		summary: "Offer a dead chunk again", about: redriveAbout}, s.redriveDead)
 	register(d, operation{id: "delete-dead-letter", method: "DELETE", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeOperate, tag: tagDeadLetters,
 		summary: "Give a dead chunk up for good", about: "It counts as skipped from then on."}, s.deleteDead)
-
-	register(d, operation{id: "list-bulk-operations", method: "GET", path: "/v1/bulk-operations", scope: scopeRead, tag: tagDeadLetters, compress: true,
-		summary: "List bulk operations, newest first", about: "Since the server's start, the last 200."}, s.listBulks)
-	register(d, operation{id: "start-bulk-operation", method: "POST", path: "/v1/bulk-operations", scope: scopeOperate, tag: tagDeadLetters, accepts: true,
-		summary: "Redrive or delete many dead letters", about: bulkAbout}, s.startBulk)
-	register(d, operation{id: "get-bulk-operation", method: "GET", path: "/v1/bulk-operations/{id}", scope: scopeRead, tag: tagDeadLetters,
-		summary: "Read how far a bulk operation got"}, s.getBulk)
-	register(d, operation{id: "cancel-bulk-operation", method: "POST", path: "/v1/bulk-operations/{id}/cancel", scope: scopeOperate, tag: tagDeadLetters,
-		summary: "Stop a bulk operation", about: "What it did stays done. One that has ended stays as it is."}, s.cancelBulk)
 }
 
 // DeadQuery is the filter in a query; exported like QueuePath.
@@ -184,93 +172,9 @@ func (s *Server) deleteDead(ctx context.Context, in *DeadPath) (*struct{}, error
 	return nil, s.engine.DeleteDead(ctx, in.Queue, id)
 }
 
-type startBulkInput struct {
-	Body decoded[api.BulkRequest]
-}
-
-type startBulkOutput struct {
-	Status   int
-	Location string `header:"Location" doc:"Path of the operation"`
-	Body     api.BulkOperation
-}
-
-func (s *Server) startBulk(ctx context.Context, in *startBulkInput) (*startBulkOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
-	asked := &in.Body.value
-	r := engine.BulkRequest{Queue: asked.Queue, Rate: asked.RatePerSecond, DryRun: asked.DryRun}
-	var ok bool
-	if r.Action, ok = engine.ParseBulkAction(asked.Action); !ok {
-		return nil, queue.Invalid("/action", "must be redrive or delete")
-	}
-	r.Filter.Fingerprint = asked.Filter.Fingerprint
-	if text := asked.Filter.Submission; text != "" {
-		id, err := queue.ParseSubmissionID(text)
-		if err != nil {
-			return nil, queue.Invalid("/filter/submission", "must be a decimal number of at most 63 bits, as the insert returned it")
-		}
-		r.Filter.Submission = id
-	}
-	if at := asked.Filter.DiedBefore; !at.IsZero() {
-		r.Filter.DiedBefore = queue.Time(at.UnixMilli())
-	}
-	b, err := s.engine.StartBulk(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	return &startBulkOutput{Status: http.StatusAccepted, Location: "/v1/bulk-operations/" + b.ID, Body: apiBulk(&b)}, nil
-}
-
-type listBulksOutput struct{ Body api.Page[api.BulkOperation] }
-
-func (s *Server) listBulks(context.Context, *struct{}) (*listBulksOutput, error) {
-	list := s.engine.Bulks()
-	out := &listBulksOutput{Body: api.Page[api.BulkOperation]{Items: make([]api.BulkOperation, len(list))}}
-	for i := range list {
-		out.Body.Items[i] = apiBulk(&list[i])
-	}
-	return out, nil
-}
-
-// BulkPath names a bulk operation; exported like QueuePath.
-type BulkPath struct {
-	ID string `path:"id" maxLength:"64" doc:"Id of the operation"`
-}
-
-type bulkOutput struct{ Body api.BulkOperation }
-
-func (s *Server) getBulk(_ context.Context, in *BulkPath) (*bulkOutput, error) {
-	b, err := s.engine.Bulk(in.ID)
-	if err != nil {
-		return nil, err
-	}
-	return &bulkOutput{Body: apiBulk(&b)}, nil
-}
-
-func (s *Server) cancelBulk(_ context.Context, in *BulkPath) (*bulkOutput, error) {
-	b, err := s.engine.CancelBulk(in.ID)
-	if err != nil {
-		return nil, err
-	}
-	return &bulkOutput{Body: apiBulk(&b)}, nil
-}
-
 func apiDeadLetter(d *queue.DeadChunk) api.DeadLetter {
 	return api.DeadLetter{
 		Submission: d.Chunk.Submission.String(), Index: d.Chunk.Index, SubmissionState: d.State.String(), Attempts: uint32(d.Attempts),
 		Expiries: uint32(d.Expiries), Redrives: uint32(d.Redrives), DiedAt: apiTime(d.Died), Consumer: d.Consumer, Error: d.Error, Fingerprint: d.Fingerprint,
 	}
-}
-
-func apiBulk(b *engine.Bulk) api.BulkOperation {
-	out := api.BulkOperation{
-		ID: b.ID, Queue: b.Queue, Action: b.Action.String(), RatePerSecond: b.Rate, DryRun: b.DryRun, State: b.State.String(),
-		Filter:    api.DeadFilter{Fingerprint: b.Filter.Fingerprint, DiedBefore: apiTime(b.Filter.DiedBefore)},
-		CreatedAt: apiTime(b.Created), FinishedAt: apiTime(b.Finished), Matched: b.Matched, Done: b.Done, Refused: b.Refused, Failure: b.Failure,
-	}
-	if b.Filter.Submission != 0 {
-		out.Filter.Submission = b.Filter.Submission.String()
-	}
-	return out
 }

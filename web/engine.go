@@ -18,6 +18,7 @@ type Engine interface {
 	Queues() []engine.QueueInfo
 	Queue(name string) (engine.QueueInfo, error)
 	PutQueue(ctx context.Context, name string, settings queue.Settings) (info engine.QueueInfo, created bool, err error)
+	ChangeQueue(ctx context.Context, name string, change func(*queue.Settings) error) (engine.QueueInfo, error)
 	DeleteQueue(ctx context.Context, name string) error
 
 	Strategies(queueName, after string, limit int) (engine.Page[engine.NamedStrategy], error)
@@ -61,10 +62,10 @@ type Engine interface {
 	DeadLetter(ctx context.Context, queueName string, id queue.ChunkID) (queue.DeadChunk, error)
 	Redrive(ctx context.Context, queueName string, id queue.ChunkID) error
 	DeleteDead(ctx context.Context, queueName string, id queue.ChunkID) error
-	StartBulk(ctx context.Context, r engine.BulkRequest) (engine.Bulk, error)
-	Bulk(id string) (engine.Bulk, error)
-	Bulks() []engine.Bulk
-	CancelBulk(id string) (engine.Bulk, error)
+	StartBulk(ctx context.Context, queueName string, r queue.BulkRequest) (queue.Bulk, error)
+	Bulk(id string) (queue.Bulk, error)
+	Bulks(queueName string) ([]queue.Bulk, error)
+	CancelBulk(id string) (queue.Bulk, error)
 
 	SetRule(ctx context.Context, queueName string, r queue.Rule) (rule queue.Rule, created bool, err error)
 	LiftRule(ctx context.Context, queueName string, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error)

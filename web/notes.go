@@ -11,7 +11,7 @@ import (
 // not made when one is missing or superfluous.
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
-	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes(), ruleNotes()} {
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes(), ruleNotes(), bulkNotes()} {
 		for name, n := range part {
 			all[name] = n
 		}
@@ -52,15 +52,16 @@ func problemNotes() map[string]note {
 
 func queueNotes() map[string]note {
 	out := map[string]note{
-		"Queue.name":               {text: "Name: 1 to 64 letters, digits, '_', '-' and '.'"},
-		"Queue.settings":           {text: "The whole configuration"},
-		"Queue.created_at":         {text: "When it was created"},
-		"PutQueueRequest.settings": {text: "What is left out gets its default"},
-		"PageQueue.items":          {text: "The queues, by name"},
-		"PageQueue.next":           {text: "Cursor of the next page; absent on the last"},
-		"Backoff.base_ms":          {text: "Longest delay after the first try"},
-		"Backoff.factor":           between(0, 100, "Growth from try to try, 1 or more; 0 with a base of 0"),
-		"Backoff.cap_ms":           {text: "No delay is longer"},
+		"Queue.name":                  {text: "Name: 1 to 64 letters, digits, '_', '-' and '.'"},
+		"Queue.settings":              {text: "The whole configuration"},
+		"Queue.created_at":            {text: "When it was created"},
+		"PutQueueRequest.settings":    {text: "What is left out gets its default"},
+		"ChangeQueueRequest.settings": {text: "What is left out stays as it is"},
+		"PageQueue.items":             {text: "The queues, by name"},
+		"PageQueue.next":              {text: "Cursor of the next page; absent on the last"},
+		"Backoff.base_ms":             {text: "Longest delay after the first try"},
+		"Backoff.factor":              between(0, 100, "Growth from try to try, 1 or more; 0 with a base of 0"),
+		"Backoff.cap_ms":              {text: "No delay is longer"},
 	}
 	for _, schema := range []string{"QueueSettings", "QueueSettingsInput"} {
 		out[schema+".durability"] = oneOf("full: the disk has what an answer confirms. relaxed: a power cut may take back the last moments", "full", "relaxed")
@@ -71,6 +72,7 @@ func queueNotes() map[string]note {
 		out[schema+".max_reservation_ms"] = between(float64(queue.MinReservation.Milliseconds()), mostMilliseconds, "Longest a chunk may be held, extensions included")
 		out[schema+".retry_backoff"] = note{text: "Delay after a failure that names none"}
 		out[schema+".expiry_backoff"] = note{text: "Delay after a deadline passed"}
+		out[schema+".dead_letter_queue"] = note{text: "The queue that dead letters go on to; without it they stay. It has to exist, and to have none of its own"}
 		out[schema+".consumer_grace_ms"] = between(0, float64(queue.MaxConsumerGrace.Milliseconds()), "From the end of an attached consumer's stream until what it holds is lost")
 		out[schema+".restart_grace_ms"] = between(0, float64(queue.MaxRestartGrace.Milliseconds()), "After a start nothing that a limit counts is handed out for so long, so that consumers can extend what they hold first; 0: none")
 		out[schema+".draining"] = note{text: "true: inserts are refused"}
@@ -99,6 +101,10 @@ func statsNotes() map[string]note {
 		"Stats.done_total":                 {text: "Chunks completed"},
 		"Stats.failed_total":               {text: "Tries that failed"},
 		"Stats.expired_total":              {text: "Deadlines that passed"},
+		"Stats.outgoing":                   {text: "Dead letters on their way to another queue"},
+		"Stats.forwarded_total":            {text: "Dead letters that went on to another queue"},
+		"Stats.arrived_total":              {text: "Submissions that came as dead letters of another queue"},
+		"Stats.bulk_operations_running":    {text: "Bulk operations that run"},
 		"Stats.released_total":             {text: "Chunks given back unworked"},
 		"Stats.lost_total":                 {text: "Reservations that ended because their consumer was lost"},
 		"Stats.revoked_total":              {text: "Reservations that were taken from attached consumers, which were told so"},
@@ -166,6 +172,8 @@ func submissionNotes() map[string]note {
 		"Submission.reserved":       {text: "Held by consumers"},
 		"Submission.done":           {text: "Completed"},
 		"Submission.dead":           {text: "Dead letters; in a failed submission, what ended it"},
+		"Submission.forwarded":      {text: "Of the skipped ones, those that went on to another queue as dead letters"},
+		"Submission.forwarded_from": {text: "It is a dead letter of another queue"},
 		"Submission.skipped":        {text: "Given up; once it has ended, all that is neither done nor dead"},
 		"Submission.created_at":     {text: "When it was inserted"},
 		"Submission.finished_at":    {text: "When it left open"},
@@ -179,18 +187,19 @@ func submissionNotes() map[string]note {
 		"PageSubmission.items":      {text: "The submissions, newest first"},
 		"PageSubmission.next":       {text: "Cursor of the next page; absent on the last"},
 
-		"Chunk.index":      {text: "From 0"},
-		"Chunk.state":      oneOf("Where it stands", "ready", "waiting", "reserved", "done", "dead", "skipped"),
-		"Chunk.attempts":   {text: "Tries that ended without success"},
-		"Chunk.not_before": {text: "Of a waiting chunk: not handed out before"},
-		"Chunk.consumer":   {text: "Of a reserved chunk: who holds it"},
-		"Chunk.deadline":   {text: "Of a reserved chunk: until when"},
-		"Chunk.error":      {text: "The last failure"},
-		"Chunk.output":     {text: "Of a done chunk that has one"},
-		"PageChunk.items":  {text: "The chunks, by index"},
-		"PageChunk.next":   {text: "Cursor of the next page; absent on the last"},
-		"Output.index":     {text: "Index of the chunk"},
-		"Output.output":    {text: "What the consumer reported with complete"},
+		"Chunk.index":        {text: "From 0"},
+		"Chunk.state":        oneOf("Where it stands", "ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded"),
+		"Chunk.forwarded_to": {text: "Of a forwarded chunk: the queue that it went on to"},
+		"Chunk.attempts":     {text: "Tries that ended without success"},
+		"Chunk.not_before":   {text: "Of a waiting chunk: not handed out before"},
+		"Chunk.consumer":     {text: "Of a reserved chunk: who holds it"},
+		"Chunk.deadline":     {text: "Of a reserved chunk: until when"},
+		"Chunk.error":        {text: "The last failure"},
+		"Chunk.output":       {text: "Of a done chunk that has one"},
+		"PageChunk.items":    {text: "The chunks, by index"},
+		"PageChunk.next":     {text: "Cursor of the next page; absent on the last"},
+		"Output.index":       {text: "Index of the chunk"},
+		"Output.output":      {text: "What the consumer reported with complete"},
 	}
 	out["SubmissionChange.priority"] = between(-queue.MaxPriority, queue.MaxPriority, "Larger first under CustomPriority")
 	for _, schema := range []string{"NewSubmission", "NewSubmissionHead", "Submission"} {

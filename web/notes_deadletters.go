@@ -1,7 +1,5 @@
 package web
 
-import "math"
-
 func deadLetterNotes() map[string]note {
 	out := map[string]note{
 		"DeadLetter.submission":       {text: "Its submission"},
@@ -32,26 +30,6 @@ func deadLetterNotes() map[string]note {
 		"DeadGroup.last_died_at":      {text: "When the last of them died"},
 		"DeadGroups.items":            {text: "The groups, the largest first"},
 		"DeadGroups.whole":            {text: "false: there are more dead letters than were looked at"},
-		"DeadFilter.submission":       {text: "Of this submission only"},
-		"DeadFilter.fingerprint":      {text: "With this fingerprint only"},
-		"DeadFilter.died_before":      {text: "Died earlier than this"},
-		"BulkOperation.id":            {text: "Names it until the server restarts"},
-		"BulkOperation.state":         oneOf("All but running are final", "running", "completed", "cancelled", "failed"),
-		"BulkOperation.created_at":    {text: "When it was started"},
-		"BulkOperation.finished_at":   {text: "When it ended"},
-		"BulkOperation.matched":       {text: "Dead letters met so far that the filter means"},
-		"BulkOperation.done":          {text: "Of them, those redriven or deleted"},
-		"BulkOperation.refused":       {text: "Of them, those whose submission does not allow it, or that somebody else came to first"},
-		"BulkOperation.failure":       {text: "Why it failed"},
-		"PageBulkOperation.items":     {text: "The operations, newest first"},
-		"PageBulkOperation.next":      {text: "Always absent"},
-	}
-	for _, schema := range []string{"BulkRequest", "BulkOperation"} {
-		out[schema+".queue"] = note{text: "The queue"}
-		out[schema+".action"] = oneOf("What is done with each", "redrive", "delete")
-		out[schema+".filter"] = note{text: "Which dead letters; what is given has to fit, and nothing given means all"}
-		out[schema+".rate_per_second"] = between(0, math.MaxUint32, "Most chunks per second; 0: as fast as it goes")
-		out[schema+".dry_run"] = note{text: "Count only"}
 	}
 	return out
 }

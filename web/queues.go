@@ -52,9 +52,9 @@ func (s *Server) putQueue(ctx context.Context, in *putQueueInput) (*putQueueOutp
 	if in.Body.failed != nil {
 		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
 	}
-	settings, err := settingsOf(in.Body.value.Settings)
-	if err != nil {
-		return nil, err
+	settings := queue.DefaultSettings()
+	if err := settingsOf(in.Body.value.Settings, &settings); err != nil {
+		return nil, prefixed(err, "/settings")
 	}
 	info, created, err := s.engine.PutQueue(ctx, in.Queue, settings)
 	if err != nil {
@@ -71,10 +71,27 @@ func (s *Server) deleteQueue(ctx context.Context, in *QueuePath) (*struct{}, err
 	return nil, s.engine.DeleteQueue(ctx, in.Queue)
 }
 
-// settingsOf reads settings over the defaults. It checks that values can be represented; whether they make sense
-// together is the engine's to say.
-func settingsOf(in api.QueueSettingsInput) (queue.Settings, error) {
-	out := queue.DefaultSettings()
+type patchQueueInput struct {
+	QueuePath
+	Body decoded[api.ChangeQueueRequest]
+}
+
+func (s *Server) patchQueue(ctx context.Context, in *patchQueueInput) (*queueOutput, error) {
+	if in.Body.failed != nil {
+		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+	}
+	info, err := s.engine.ChangeQueue(ctx, in.Queue, func(settings *queue.Settings) error {
+		return settingsOf(in.Body.value.Settings, settings)
+	})
+	if err != nil {
+		return nil, prefixed(err, "/settings")
+	}
+	return &queueOutput{Body: apiQueue(info)}, nil
+}
+
+// settingsOf reads settings over others. It checks that values can be represented; whether they make sense together is the engine's to
+// say. Pointers of its errors are below /settings.
+func settingsOf(in api.QueueSettingsInput, out *queue.Settings) error {
 	if in.Durability != nil {
 		switch *in.Durability {
 		case api.DurabilityFull:
@@ -82,13 +99,13 @@ func settingsOf(in api.QueueSettingsInput) (queue.Settings, error) {
 		case api.DurabilityRelaxed:
 			out.Durability = queue.Relaxed
 		default:
-			return out, queue.Invalid("/settings/durability", "must be full or relaxed")
+			return queue.Invalid("/durability", "must be full or relaxed")
 		}
 	}
 	if in.OnExhausted != nil {
 		policy, ok := parseOnExhausted(*in.OnExhausted)
 		if !ok || policy == queue.Inherit {
-			return out, queue.Invalid("/settings/on_exhausted", "must be fail_submission, dead_letter or skip")
+			return queue.Invalid("/on_exhausted", "must be fail_submission, dead_letter or skip")
 		}
 		out.OnExhausted = policy
 	}
@@ -107,11 +124,11 @@ func settingsOf(in api.QueueSettingsInput) (queue.Settings, error) {
 		unit    time.Duration
 		out     *time.Duration
 	}{
-		{"/settings/reservation_timeout_ms", in.ReservationTimeoutMS, time.Millisecond, &out.ReservationTimeout},
-		{"/settings/max_reservation_ms", in.MaxReservationMS, time.Millisecond, &out.MaxReservation},
-		{"/settings/retention_seconds", in.RetentionSeconds, time.Second, &out.Retention},
-		{"/settings/consumer_grace_ms", in.ConsumerGraceMS, time.Millisecond, &out.ConsumerGrace},
-		{"/settings/restart_grace_ms", in.RestartGraceMS, time.Millisecond, &out.RestartGrace},
+		{"/reservation_timeout_ms", in.ReservationTimeoutMS, time.Millisecond, &out.ReservationTimeout},
+		{"/max_reservation_ms", in.MaxReservationMS, time.Millisecond, &out.MaxReservation},
+		{"/retention_seconds", in.RetentionSeconds, time.Second, &out.Retention},
+		{"/consumer_grace_ms", in.ConsumerGraceMS, time.Millisecond, &out.ConsumerGrace},
+		{"/restart_grace_ms", in.RestartGraceMS, time.Millisecond, &out.RestartGrace},
 	}
 	for _, d := range durations {
 		if d.in == nil {
@@ -119,15 +136,18 @@ func settingsOf(in api.QueueSettingsInput) (queue.Settings, error) {
 		}
 		var err error
 		if *d.out, err = durationOf(d.pointer, *d.in, d.unit); err != nil {
-			return out, err
+			return err
 		}
 	}
 	var err error
-	if out.RetryBackoff, err = backoffOf("/settings/retry_backoff", in.RetryBackoff, out.RetryBackoff); err != nil {
-		return out, err
+	if out.RetryBackoff, err = backoffOf("/retry_backoff", in.RetryBackoff, out.RetryBackoff); err != nil {
+		return err
 	}
-	out.ExpiryBackoff, err = backoffOf("/settings/expiry_backoff", in.ExpiryBackoff, out.ExpiryBackoff)
-	return out, err
+	if in.DeadLetterQueue != nil {
+		out.DeadLetterQueue = *in.DeadLetterQueue
+	}
+	out.ExpiryBackoff, err = backoffOf("/expiry_backoff", in.ExpiryBackoff, out.ExpiryBackoff)
+	return err
 }
 
 // durationOf refuses what is negative or does not fit.
@@ -162,8 +182,8 @@ func apiQueue(info engine.QueueInfo) api.Queue {
 			OnExhausted:          onExhaustedName(set.OnExhausted),
 			ReservationTimeoutMS: set.ReservationTimeout.Milliseconds(), MaxReservationMS: set.MaxReservation.Milliseconds(),
 			RetryBackoff: apiBackoff(set.RetryBackoff), ExpiryBackoff: apiBackoff(set.ExpiryBackoff),
-			RetentionSeconds: int64(set.Retention / time.Second),
-			ConsumerGraceMS:  set.ConsumerGrace.Milliseconds(), RestartGraceMS: set.RestartGrace.Milliseconds(), Draining: set.Draining,
+			RetentionSeconds: int64(set.Retention / time.Second), DeadLetterQueue: set.DeadLetterQueue,
+			ConsumerGraceMS: set.ConsumerGrace.Milliseconds(), RestartGraceMS: set.RestartGrace.Milliseconds(), Draining: set.Draining,
 		},
 	}
 }

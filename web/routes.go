@@ -32,6 +32,7 @@ const (
 	tagStrategies   = "strategies"
 	tagPlugins      = "plugins"
 	tagDeadLetters  = "dead letters"
+	tagBulk         = "bulk operations"
 	tagRules        = "rules"
 	tagSchedules    = "schedules"
 	tagServer       = "server"
@@ -63,17 +64,7 @@ type operation struct {
 func (s *Server) routes() error {
 	d := s.newDocument()
 
-	register(d, operation{id: "list-queues", method: "GET", path: "/v1/queues", scope: scopeRead, tag: tagQueues, compress: true,
-		summary: "List the queues"}, s.listQueues)
-	register(d, operation{id: "get-queue", method: "GET", path: "/v1/queues/{queue}", scope: scopeRead, tag: tagQueues,
-		summary: "Read a queue's settings"}, s.getQueue)
-	register(d, operation{id: "put-queue", method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
-		summary: "Create a queue or replace its settings", about: "All settings are replaced: one that is left out gets its default. A new queue answers 201."}, s.putQueue)
-	register(d, operation{id: "delete-queue", method: "DELETE", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
-		summary: "Delete a queue", about: "Only a queue without open submissions can be deleted, and never the one named default."}, s.deleteQueue)
-	register(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead, tag: tagQueues,
-		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the same at any backlog. Totals count from the server's start."}, s.getStats)
-
+	s.queueRoutes(d)
 	s.resourceRoutes(d)
 
 	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, tag: tagSubmissions,
@@ -125,6 +116,22 @@ func (s *Server) routes() error {
 	return s.finishDocument(d)
 }
 
+// queueRoutes are the part of the table about queues themselves.
+func (s *Server) queueRoutes(d *document) {
+	register(d, operation{id: "list-queues", method: "GET", path: "/v1/queues", scope: scopeRead, tag: tagQueues, compress: true,
+		summary: "List the queues"}, s.listQueues)
+	register(d, operation{id: "get-queue", method: "GET", path: "/v1/queues/{queue}", scope: scopeRead, tag: tagQueues,
+		summary: "Read a queue's settings"}, s.getQueue)
+	register(d, operation{id: "put-queue", method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
+		summary: "Create a queue or replace its settings", about: "All settings are replaced: one that is left out gets its default. A new queue answers 201."}, s.putQueue)
+	register(d, operation{id: "change-queue", method: "PATCH", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
+		summary: "Change some settings of a queue", about: "What is left out stays as it is; the next decisions read what is changed, also about what is in flight."}, s.patchQueue)
+	register(d, operation{id: "delete-queue", method: "DELETE", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
+		summary: "Delete a queue", about: "Only a queue without open submissions can be deleted, and never the one named default."}, s.deleteQueue)
+	register(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead, tag: tagQueues,
+		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the same at any backlog. Totals count from the server's start."}, s.getStats)
+}
+
 // resourceRoutes are the parts of the table that stand beside their handlers or below.
 func (s *Server) resourceRoutes(d *document) {
 	s.valueRoutes(d)
@@ -133,6 +140,7 @@ func (s *Server) resourceRoutes(d *document) {
 	s.questionRoutes(d)
 	s.pluginRoutes(d)
 	s.deadRoutes(d)
+	s.bulkRoutes(d)
 	s.ruleRoutes(d)
 	s.scheduleRoutes(d)
 	s.consumerRoutes(d)

@@ -77,7 +77,7 @@ func refusals() []refusal {
 	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
 	return []refusal{
 		{"unknown path", call{method: "GET", path: "/v1/nothing"}, 404, codeNotFound, ""},
-		{"unknown method", call{method: "PATCH", path: "/v1/queues/default"}, 405, codeMethod, ""},
+		{"unknown method", call{method: "PATCH", path: "/v1/queues/default/stats"}, 405, codeMethod, ""},
 		{"cross-site", call{method: "POST", path: reservePath, body: `{"max":1}`, header: map[string]string{"Sec-Fetch-Site": "cross-site"}}, 403, codeCrossOrigin, ""},
 		{"foreign origin", call{method: "DELETE", path: "/v1/queues/x", header: map[string]string{"Origin": "https://evil.example"}}, 403, codeCrossOrigin, ""},
 		{"no content type", call{method: "POST", path: reservePath, body: `{"max":1}`, header: map[string]string{"Content-Type": ""}}, 415, codeMediaType, ""},

@@ -161,7 +161,7 @@ func (n *scriptNames) hide(text string) string {
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`, `TIME`},
 		{`"request_id":"[^"]*"`, `"request_id":"REQUEST"`},
 		{`"[0-9a-f]{24}"`, `"ASSET"`}, // the ETag of a file of the dashboard
-		{`\bb[0-9a-f]{16}\b`, `BULK`},
+		{`\bb[0-9]{19}\b`, `BULK`},
 		{`"held_ms":[0-9]+`, `"held_ms":0`},
 		{`"next":"[^"]*"`, `"next":"CURSOR"`},
 		{`"oldest_ready_seconds":[0-9.e-]+`, `"oldest_ready_seconds":0`},

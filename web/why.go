@@ -82,6 +82,8 @@ func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []
 		out.Obstacle, out.Detail = api.ObstacleDead, "The chunk is out of attempts."
 	case engine.IsSkipped:
 		out.Obstacle, out.Detail = api.ObstacleSkipped, "The submission ended before the chunk was done."
+	case engine.IsForwarded:
+		out.Obstacle, out.Detail = api.ObstacleForwarded, "The chunk was out of attempts and went on to another queue."
 	case engine.IsWaiting:
 		out.Obstacle, out.Detail = api.ObstacleWaiting, "The chunk waits for its next try until "+timeText(in.Until)+"."
 	case engine.IsReserved:

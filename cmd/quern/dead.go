@@ -166,7 +166,7 @@ func (a *app) deadActCommand(action, short string) *cobra.Command {
 				return err
 			}
 			if many {
-				b, err := c.StartBulk(cmd.Context(), &api.BulkRequest{Queue: a.queueName(), Action: action, Filter: f.api(), RatePerSecond: rate, DryRun: dryRun})
+				b, err := c.StartBulk(cmd.Context(), &api.BulkRequest{Queue: a.queueName(), Action: action, Filter: api.BulkFilter{Submission: f.submission, Fingerprint: f.fingerprint}, RatePerSecond: rate, DryRun: dryRun})
 				if err != nil {
 					return err
 				}
@@ -199,46 +199,4 @@ func actOnDead(ctx context.Context, c *client.Client, queueName, action, chunk s
 	}
 	_, err = c.Redrive(ctx, queueName, id, index)
 	return err
-}
-
-// bulkPoll is how often a running operation is asked about.
-const bulkPoll = 200 * time.Millisecond
-
-// followBulk waits for the end of a bulk operation and shows it. When it is interrupted, the operation is cancelled.
-func (a *app) followBulk(ctx context.Context, c *client.Client, b *api.BulkOperation) error {
-	for b.State == api.BulkRunning {
-		timer := time.NewTimer(bulkPoll)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-			defer cancel()
-			if _, err := c.CancelBulk(stopping, b.ID); err != nil {
-				return err
-			}
-			return ctx.Err()
-		}
-		now, err := c.Bulk(ctx, b.ID)
-		switch {
-		case err == nil:
-			b = now
-		case ctx.Err() == nil:
-			return err
-		}
-	}
-	if err := printOne(a, *b, bulkFields); err != nil {
-		return err
-	}
-	if b.State == api.BulkFailed {
-		return errors.New("the bulk operation failed: " + b.Failure)
-	}
-	return nil
-}
-
-func bulkFields(b api.BulkOperation) [][2]string {
-	return [][2]string{
-		{"id", b.ID}, {"action", b.Action}, {"state", b.State}, {"dry run", strconv.FormatBool(b.DryRun)},
-		{"matched", number(b.Matched)}, {"done", number(b.Done)}, {"refused", number(b.Refused)}, {"failure", b.Failure},
-	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
 )
 
 // queueCommand is the parent of the commands on queues themselves.
@@ -16,11 +18,12 @@ func (a *app) queueCommand() *cobra.Command {
 		Use: "queue", Short: "Make, list and delete queues", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.queuePutCommand(), a.queueListCommand(), a.queueDeleteCommand())
+	c.AddCommand(a.queueSettingsCommand("put NAME", "Make a queue, or replace its settings: what is not given gets its default", (*client.Client).PutQueue),
+		a.queueSettingsCommand("set NAME", "Change some settings of a queue: what is not given stays as it is", (*client.Client).ChangeQueue), a.queueListCommand(), a.queueDeleteCommand())
 	return c
 }
 
-// queueOptions are the flags of queue put.
+// queueOptions are the flags of queue put and queue set.
 type queueOptions struct {
 	durability         string
 	maxAttempts        uint16
@@ -29,20 +32,21 @@ type queueOptions struct {
 	reservationTimeout time.Duration
 	maxReservation     time.Duration
 	retention          time.Duration
+	deadLetterQueue    string
 }
 
-func (a *app) queuePutCommand() *cobra.Command {
+func (a *app) queueSettingsCommand(use, short string, send func(*client.Client, context.Context, string, api.QueueSettingsInput) (*api.Queue, error)) *cobra.Command {
 	var o queueOptions
 	c := &cobra.Command{
-		Use:   "put NAME",
-		Short: "Make a queue, or replace its settings: what is not given gets its default",
+		Use:   use,
+		Short: short,
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
-			q, err := c.PutQueue(cmd.Context(), args[0], o.settings(cmd.Flags().Changed))
+			q, err := send(c, cmd.Context(), args[0], o.settings(cmd.Flags().Changed))
 			if err != nil {
 				return err
 			}
@@ -58,6 +62,7 @@ func (a *app) queuePutCommand() *cobra.Command {
 	f.StringVar(&o.onExhausted, "on-exhausted", "", "what a chunk out of attempts does: fail_submission (default), dead_letter or skip")
 	f.DurationVar(&o.reservationTimeout, "reservation-timeout", 0, "how long a consumer may hold a chunk when it does not say (default 10m)")
 	f.DurationVar(&o.maxReservation, "max-reservation", 0, "how long a consumer may hold a chunk at most, extensions included, up to 24h (default 24h)")
+	f.StringVar(&o.deadLetterQueue, "dead-letter-queue", "", "the queue that dead letters go on to (default: they stay)")
 	f.DurationVar(&o.retention, "retention", 0, "how long ended submissions are kept (default 168h)")
 	return c
 }
@@ -82,6 +87,9 @@ func (o *queueOptions) settings(given func(string) bool) api.QueueSettingsInput 
 	}
 	if given("max-reservation") {
 		s.MaxReservationMS = new(o.maxReservation.Milliseconds())
+	}
+	if given("dead-letter-queue") {
+		s.DeadLetterQueue = &o.deadLetterQueue
 	}
 	if given("retention") {
 		s.RetentionSeconds = new(int64(o.retention / time.Second))
@@ -153,6 +161,7 @@ func queueFields(q api.Queue) [][2]string {
 		{"max reservation", milliseconds(s.MaxReservationMS)},
 		{"retry back-off", backoffText(s.RetryBackoff)},
 		{"expiry back-off", backoffText(s.ExpiryBackoff)},
+		{"dead letter queue", s.DeadLetterQueue},
 		{"retention", milliseconds(s.RetentionSeconds * 1000)},
 		{"created", moment(q.CreatedAt)},
 	}

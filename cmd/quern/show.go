@@ -187,6 +187,14 @@ func submissionRow(s api.Submission) []string {
 }
 
 // submissionFields is everything about a submission that is not empty.
+// originText is where a forwarded submission came from.
+func originText(o *api.Origin) string {
+	if o == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, chunk %s/%d, after %d tries: %s", o.Queue, o.Submission, o.Index, o.Attempts, o.Error)
+}
+
 func submissionFields(s api.Submission) [][2]string {
 	fields := [][2]string{
 		{"id", s.ID},
@@ -202,6 +210,7 @@ func submissionFields(s api.Submission) [][2]string {
 		{"done", number(s.Done)},
 		{"dead", number(s.Dead)},
 		{"skipped", nonZero(int64(s.Skipped))},
+		{"forwarded", nonZero(int64(s.Forwarded))},
 		{"meta", metaLine(s.Meta)},
 		{"priority", nonZero(s.Priority)},
 		{"group", s.Group},
@@ -215,6 +224,7 @@ func submissionFields(s api.Submission) [][2]string {
 		{"created", moment(s.CreatedAt)},
 		{"finished", moment(s.FinishedAt)},
 		{"trace", s.Trace},
+		{"forwarded from", originText(s.ForwardedFrom)},
 	}
 	kept := fields[:0]
 	for _, field := range fields {

@@ -18,6 +18,8 @@ type Applier interface {
 	ApplyEnd(x End) error
 	ApplyPriority(p Priority) error
 	ApplyRedrive(r Redrive) error
+	ApplyMove(m Move) error
+	ApplyBulk(b *Bulk) error
 	ApplyRule(r Rule) error
 	ApplySchedule(s *Schedule) error
 }
@@ -113,8 +115,17 @@ func (d *decoder) op(code byte, a Applier) error {
 			return a.ApplyPriority(p)
 		}
 	case opRedrive:
-		if r := d.redrive(); !d.bad {
+		r := Redrive{Seq: d.uint32(), Indexes: d.ascending()}
+		if !d.bad {
 			return a.ApplyRedrive(r)
+		}
+	case opMove:
+		if m := d.move(); !d.bad {
+			return a.ApplyMove(m)
+		}
+	case opBulk:
+		if b := d.bulk(); !d.bad {
+			return a.ApplyBulk(b)
 		}
 	case opRule:
 		if r := d.rule(); !d.bad {
@@ -160,19 +171,6 @@ func (d *decoder) complete(code byte, a Applier) error {
 		return errDamaged
 	}
 	return nil
-}
-
-func (d *decoder) redrive() Redrive {
-	r := Redrive{Seq: d.uint32()}
-	n := d.within(MaxRedrive)
-	index := uint64(0)
-	for ; n > 0 && !d.bad; n-- {
-		if index += d.within(math.MaxUint32); index > math.MaxUint32 {
-			d.fail()
-		}
-		r.Indexes = append(r.Indexes, uint32(index))
-	}
-	return r
 }
 
 // decoder reads the numbers of a batch. After damage it is `bad` and returns zeroes.

@@ -35,6 +35,16 @@ func goldenOps() []any {
 		Priority{Seq: 300, Priority: 9},
 		Returned{Seq: 300, Index: 11, Epoch: 3, Sequence: 1003, Reason: Dead, Attempts: 2, Expiries: 1, Error: "no", Consumer: "w1", Held: 1500},
 		Redrive{Seq: 300, Indexes: []uint32{11, 200}},
+		Move{Kind: MoveForward, Seq: 300, ID: queue.MakeSubmissionID(1_760_000_000_123, 1, 0), Number: 70, Queue: "dead", Indexes: []uint32{12, 13}},
+		Move{Kind: MoveDelivered, Number: 70, Indexes: []uint32{0, 1}},
+		Move{Kind: MoveDiscard, Seq: 300, ID: queue.MakeSubmissionID(1_760_000_000_123, 1, 0), Indexes: []uint32{14}},
+		Move{Kind: MoveOffer, Seq: 300, ID: queue.MakeSubmissionID(1_760_000_000_123, 1, 0), Indexes: []uint32{15}},
+		&Bulk{ID: queue.MakeSubmissionID(1_760_000_000_124, 1, 0), Step: 2, Counts: queue.BulkCounts{Matched: 300, Done: 299, Refused: 1},
+			After: queue.ChunkID{Submission: queue.MakeSubmissionID(1_760_000_000_123, 1, 0), Index: 14}},
+		&Insert{
+			Seq: 301, ID: queue.MakeSubmissionID(1_760_000_000_125, 1, 0), Chunks: 1, Mul: 1, OperationsPerChunk: 1, Prefix: "in/",
+			Origin: &queue.Origin{Source: 5, Number: 9, Queue: "q", Chunk: queue.ChunkID{Submission: 8, Index: 3}, First: 3, Attempts: 2, Died: 1_760_000_000_000, Error: "no"},
+		},
 		Rule{Rule: queue.Rule{
 			ID: 2, Action: queue.Block, Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "customer", Value: queue.IntValue(42)}},
 			Reason: "unpaid", Actor: "eve", Since: 1_760_000_000_123, Until: 1_760_000_600_123, Insert: true,
@@ -164,6 +174,9 @@ func TestDamaged(t *testing.T) {
 		"an attempt without its end": {with(opAttempt, 1, 1, 0, 2, 0, 0, 0, 0, 0, 5, 3, 'a'), "cut short or damaged"},
 		"a redrive of 257 chunks":    {with(opRedrive, 1, 0x81, 2), "cut short or damaged"},
 		"a redrive beyond 32 bits":   {with(opRedrive, 1, 2, []byte{0xff, 0xff, 0xff, 0xff, 0x0f}, 1), "cut short or damaged"},
+		"a move of no kind":          {with(opMove, int(endOfMoves), 1, 1, 1), "cut short or damaged"},
+		"a move of 257 chunks":       {with(opMove, int(MoveDiscard), 1, 0x81, 2), "cut short or damaged"},
+		"a bulk in no state":         {with(opBulk, 1, 1, int(queue.BulkFailed)+1, 0, 0, 0, 0, 0, 0, 0, 0, 0), "cut short or damaged"},
 		"an end in the open state":   {with(opEnd, 1, int(queue.Open), 0), "cut short or damaged"},
 		"an end in no state":         {with(opEnd, 1, int(queue.Expired)+1, 0), "cut short or damaged"},
 		"no chunks":                  {with(opInsert, 1, 1, 0, 1, 0, 0, 0), "cut short or damaged"},
@@ -209,12 +222,19 @@ func heldBytes(ops []any) (n int) {
 	for _, op := range ops {
 		switch op := op.(type) {
 		case *Insert:
+			if op.Origin != nil {
+				n += len(op.Origin.Queue) + len(op.Origin.Error)
+			}
 			n += len(op.Prefix) + len(op.Template) + len(op.Group) + len(op.Trace) + len(op.IdempotencyKey)
 			for _, entry := range op.Meta {
 				n += len(entry.Key) + len(entry.Value.Text())
 			}
 		case Returned:
 			n += len(op.Error)
+		case Move:
+			n += len(op.Queue)
+		case *Bulk:
+			n += len(op.Failure) + len(op.Request)
 		case End:
 			n += len(op.Reason)
 		}

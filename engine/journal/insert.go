@@ -23,6 +23,7 @@ const (
 	hasIdempotencyKey
 	hasMaxFailed
 	hasSchedule
+	hasOrigin
 	endOfFlags
 )
 
@@ -35,7 +36,7 @@ func (s *Insert) flags() (flags uint64) {
 		{s.Trace != "", hasTrace}, {s.OperationsPerChunk > 1, hasOperations}, {s.RunAt != 0, hasRunAt},
 		{s.DeadDeadline != 0, hasDeadDeadline}, {s.MaxAttempts != 0, hasMaxAttempts}, {s.OnExhausted != queue.Inherit, hasOnExhausted},
 		{s.Inline, hasInline}, {s.Attachment, hasAttachment}, {s.IdempotencyKey != "", hasIdempotencyKey},
-		{s.MaxFailed != 0, hasMaxFailed}, {s.Schedule != "", hasSchedule},
+		{s.MaxFailed != 0, hasMaxFailed}, {s.Schedule != "", hasSchedule}, {s.Origin != nil, hasOrigin},
 	} {
 		if field.there {
 			flags |= field.flag
@@ -94,7 +95,29 @@ func AppendInsert(dst []byte, s *Insert) []byte {
 		e.text(s.Schedule)
 		e.int(int64(s.Scheduled))
 	}
+	if flags&hasOrigin != 0 {
+		e.origin(s.Origin)
+	}
 	return e.buf
+}
+
+func (e *Encoder) origin(o *queue.Origin) {
+	e.uint(o.Source)
+	e.uint(o.Number)
+	e.text(o.Queue)
+	e.uint(uint64(o.Chunk.Submission))
+	e.uint(uint64(o.Chunk.Index))
+	e.uint(uint64(o.First))
+	e.uint(uint64(o.Attempts))
+	e.int(int64(o.Died))
+	e.text(o.Error)
+}
+
+func (d *decoder) origin() *queue.Origin {
+	return &queue.Origin{
+		Source: d.uint(), Number: d.uint(), Queue: d.text(), Chunk: queue.ChunkID{Submission: queue.SubmissionID(d.uint()), Index: d.uint32()},
+		First: d.uint32(), Attempts: d.uint32(), Died: queue.Time(d.int()), Error: d.text(),
+	}
 }
 
 // A meta value is a metaInt byte and a varint, or a metaText byte and a text.
@@ -166,6 +189,9 @@ func (d *decoder) insert(s *Insert) {
 	}
 	if flags&hasSchedule != 0 {
 		s.Schedule, s.Scheduled = d.text(), queue.Time(d.int())
+	}
+	if flags&hasOrigin != 0 {
+		s.Origin = d.origin()
 	}
 	if s.Chunks == 0 || s.Add >= s.Chunks {
 		d.fail()

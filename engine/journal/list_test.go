@@ -13,7 +13,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// list is an Applier that keeps what it is given: an epoch (uint32), *Insert, Completed, Returned, End, Priority, Redrive or Rule each.
+// list is an Applier that keeps what it is given: an epoch (uint32), *Insert, Completed, Returned, End, Priority, Redrive, Rule, Move
+// or *Bulk each.
 type list struct {
 	ops []any
 	err error // returned once `ops` is `stop` long
@@ -35,6 +36,8 @@ func (l *list) ApplyReturn(r Returned) error    { return l.add(r) }
 func (l *list) ApplyEnd(x End) error            { return l.add(x) }
 func (l *list) ApplyPriority(p Priority) error  { return l.add(p) }
 func (l *list) ApplyRedrive(r Redrive) error    { return l.add(r) }
+func (l *list) ApplyMove(m Move) error          { return l.add(m) }
+func (l *list) ApplyBulk(b *Bulk) error         { return l.add(b) }
 func (l *list) ApplyRule(r Rule) error          { return l.add(r) }
 func (l *list) ApplySchedule(s *Schedule) error { return l.add(s) }
 
@@ -63,6 +66,10 @@ func encodeInto(e *Encoder, ops []any) {
 		switch op := op.(type) {
 		case Redrive:
 			e.Redrive(op)
+		case Move:
+			e.Move(op)
+		case *Bulk:
+			e.Bulk(op)
 		case Rule:
 			e.Rule(op)
 		case *Schedule:
@@ -147,6 +154,13 @@ func anyInsert(t *rapid.T) *Insert {
 	if rapid.Bool().Draw(t, "is scheduled") {
 		s.Schedule, s.Scheduled = rapid.StringN(1, 20, 60).Draw(t, "schedule"), anyTime(t, "scheduled")
 	}
+	if rapid.Bool().Draw(t, "forwarded") {
+		s.Origin = &queue.Origin{
+			Source: anyUint64(t, "source"), Number: anyUint64(t, "number"), Queue: anyText(t, "from"), First: anyUint32(t, "first"),
+			Chunk:    queue.ChunkID{Submission: queue.SubmissionID(anyUint64(t, "from id")), Index: anyUint32(t, "from index")},
+			Attempts: anyUint32(t, "tries"), Died: anyTime(t, "died"), Error: anyText(t, "last error"),
+		}
+	}
 	if s.IdempotencyKey != "" {
 		copy(s.Fingerprint[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "fingerprint"))
 	}
@@ -160,17 +174,40 @@ func anyEpoch(t *rapid.T) uint32 {
 	return rapid.OneOf(rapid.Uint32Range(1, 4), rapid.Uint32()).Draw(t, "epoch")
 }
 
+func anyIndexes(t *rapid.T) []uint32 {
+	indexes := rapid.SliceOfNDistinct(rapid.Uint32(), 1, 20, rapid.ID[uint32]).Draw(t, "indexes")
+	slices.Sort(indexes)
+	return indexes
+}
+
 func anyOps(t *rapid.T) (ops []any) {
 	for range rapid.IntRange(0, 12).Draw(t, "ops") {
-		switch rapid.IntRange(0, 9).Draw(t, "op") {
+		switch rapid.IntRange(0, 11).Draw(t, "op") {
+		case 11:
+			ops = append(ops, &Bulk{
+				ID: queue.SubmissionID(anyUint64(t, "id")), Step: anyUint64(t, "step"), State: queue.BulkState(rapid.IntRange(0, 3).Draw(t, "state")),
+				Counts: queue.BulkCounts{Matched: anyUint64(t, "matched"), Done: anyUint64(t, "done"), Unchanged: anyUint64(t, "unchanged"), Refused: anyUint64(t, "refused")},
+				After:  queue.ChunkID{Submission: queue.SubmissionID(anyUint64(t, "after")), Index: anyUint32(t, "after index")},
+				Ended:  anyTime(t, "ended"), Failure: anyText(t, "failure"), Request: anyText(t, "request"),
+			})
+		case 10:
+			m := Move{Kind: MoveKind(rapid.IntRange(0, int(endOfMoves)-1).Draw(t, "kind")), Indexes: anyIndexes(t)}
+			if m.Kind != MoveDelivered {
+				m.Seq, m.ID = anyUint32(t, "seq"), queue.SubmissionID(anyUint64(t, "id"))
+			}
+			if m.Kind <= MoveDelivered {
+				m.Number = anyUint64(t, "number")
+			}
+			if m.Kind == MoveForward {
+				m.Queue = anyText(t, "to")
+			}
+			ops = append(ops, m)
 		case 8:
 			ops = append(ops, anyRule(t))
 		case 9:
 			ops = append(ops, anySchedule(t))
 		case 7:
-			indexes := rapid.SliceOfNDistinct(rapid.Uint32(), 1, 20, rapid.ID[uint32]).Draw(t, "indexes")
-			slices.Sort(indexes)
-			ops = append(ops, Redrive{Seq: anyUint32(t, "seq"), Indexes: indexes})
+			ops = append(ops, Redrive{Seq: anyUint32(t, "seq"), Indexes: anyIndexes(t)})
 		case 6:
 			ops = append(ops, Priority{Seq: anyUint32(t, "seq"), Priority: rapid.Int64().Draw(t, "priority")})
 		case 0:

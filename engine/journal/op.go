@@ -24,6 +24,8 @@ const (
 	opAttempt     = 10
 	opRule        = 11
 	opSchedule    = 12
+	opMove        = 13
+	opBulk        = 14
 )
 
 // Insert is the op that makes a submission exist.
@@ -45,8 +47,9 @@ type Insert struct {
 	Inline, Attachment bool   // whether the store holds such bytes
 	IdempotencyKey     string
 	Fingerprint        [16]byte
-	Schedule           string     // that inserted it; "": none
-	Scheduled          queue.Time // the tick that it is for
+	Schedule           string        // that inserted it; "": none
+	Scheduled          queue.Time    // the tick that it is for
+	Origin             *queue.Origin // of a forwarded one
 }
 
 // Completed is one chunk that was completed, under which token.
@@ -59,8 +62,9 @@ type Completed struct {
 // ReturnReason says why a chunk came back undone.
 type ReturnReason uint8
 
-// The reasons. Dead and Skipped end the chunk: Dead may be redriven, Skipped is given up. Redriven is not written in a
-// Return: it is what a chunk's history says after a Redrive. The others offer the chunk again, at once or later.
+// The reasons. Dead and Skipped end the chunk: Dead may be redriven, Skipped is given up. Redriven and Forwarded are not written
+// in a Return: they are what a chunk's history says after a Redrive, and after it went on to another queue, which ends it here.
+// The others offer the chunk again, at once or later.
 const (
 	Failed ReturnReason = iota
 	Expired
@@ -68,6 +72,7 @@ const (
 	Dead
 	Skipped
 	Redriven
+	Forwarded
 )
 
 // Returned is a chunk that came back undone with a try counted. The counts are the new totals, so applying it twice is
@@ -227,12 +232,7 @@ func (e *Encoder) Return(r Returned) {
 func (e *Encoder) Redrive(r Redrive) {
 	e.op(opRedrive)
 	e.uint(uint64(r.Seq))
-	e.uint(uint64(len(r.Indexes)))
-	last := uint32(0)
-	for _, index := range r.Indexes {
-		e.uint(uint64(index - last))
-		last = index
-	}
+	e.ascending(r.Indexes)
 }
 
 // End records a submission's end by decision.

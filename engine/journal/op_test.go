@@ -141,8 +141,13 @@ func TestHugeNumbers(t *testing.T) {
 		uint32(math.MaxUint32), Completed{1, 5, math.MaxUint32, 1 << 47}, Completed{1, 5, 0, 3},
 		Returned{math.MaxUint32, math.MaxUint32, 1, math.MaxUint64, Dead, math.MaxUint16, math.MaxUint8, math.MaxInt64, "", "", math.MaxUint32, true},
 		Redrive{math.MaxUint32, []uint32{0, math.MaxUint32}},
+		Move{MoveForward, math.MaxUint32, math.MaxUint64, math.MaxUint64, "q", []uint32{0, math.MaxUint32}},
+		Move{Kind: MoveDelivered, Number: math.MaxUint64, Indexes: []uint32{0, math.MaxUint32}},
+		&Bulk{math.MaxUint64, math.MaxUint64, queue.BulkFailed, queue.BulkCounts{Matched: math.MaxUint64, Done: math.MaxUint64, Unchanged: math.MaxUint64, Refused: math.MaxUint64},
+			queue.ChunkID{Submission: math.MaxUint64, Index: math.MaxUint32}, math.MinInt64, "f", "r"},
 		Returned{NotBefore: math.MinInt64},
-		&Insert{math.MaxUint32, math.MaxUint64, math.MaxUint32, math.MaxUint32, math.MaxUint32 - 1, math.MinInt64, nil, "", "", "", "", math.MaxUint32, math.MaxInt64, math.MinInt64, math.MaxUint16, queue.Skip, math.MaxUint32, true, true, "", [16]byte{}, "s", math.MinInt64},
+		&Insert{math.MaxUint32, math.MaxUint64, math.MaxUint32, math.MaxUint32, math.MaxUint32 - 1, math.MinInt64, nil, "", "", "", "", math.MaxUint32, math.MaxInt64, math.MinInt64, math.MaxUint16, queue.Skip, math.MaxUint32, true, true, "", [16]byte{}, "s", math.MinInt64,
+			&queue.Origin{Source: math.MaxUint64, Number: math.MaxUint64, Queue: "q", First: math.MaxUint32, Attempts: math.MaxUint32, Died: math.MinInt64}},
 	}
 	for _, at := range []queue.Time{math.MinInt64, -1, 0, 1, math.MaxInt64} {
 		gotAt, got, err := decode(encode(7, at, ops))
@@ -190,6 +195,8 @@ func (*ignore) ApplyReturn(Returned) error      { return nil }
 func (*ignore) ApplyEnd(End) error              { return nil }
 func (*ignore) ApplyPriority(Priority) error    { return nil }
 func (*ignore) ApplyRedrive(Redrive) error      { return nil }
+func (*ignore) ApplyMove(Move) error            { return nil }
+func (*ignore) ApplyBulk(*Bulk) error           { return nil }
 func (*ignore) ApplyRule(Rule) error            { return nil }
 func (*ignore) ApplySchedule(*Schedule) error   { return nil }
 

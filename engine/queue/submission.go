@@ -69,6 +69,7 @@ type NewSubmission struct {
 	Trace              string // W3C traceparent, optionally followed by ";" and tracestate
 	IdempotencyKey     string
 	Fingerprint        [16]byte // of the request that carried the key
+	Origin             *Origin  // of a forwarded dead letter; nil otherwise
 	Schedule           string   // the schedule that inserts it; "": none
 	Scheduled          Time     // the tick that it is for
 }
@@ -88,6 +89,7 @@ type Submission struct {
 	Reserved           uint32 // held by consumers
 	Done               uint32
 	Dead               uint32 // dead letters: out of attempts, to be redriven or deleted; in a failed submission, what ended it
+	Forwarded          uint32 // of the skipped ones, those that went on to another queue
 	Skipped            uint32 // given up; once the submission has ended, all that is neither done nor dead
 	OperationsPerChunk uint32
 	Prefix             string
@@ -102,8 +104,9 @@ type Submission struct {
 	MaxFailedChunks    uint32 // 0: any number
 	Failure            string // why it failed: the last error of the chunk that ended it
 	Trace              string
-	Schedule           string // the schedule that inserted it; "": none
-	Scheduled          Time   // the tick that it is for
+	Origin             *Origin // where it was forwarded from; nil: it was inserted
+	Schedule           string  // the schedule that inserted it; "": none
+	Scheduled          Time    // the tick that it is for
 }
 
 // ChunkState is where one chunk stands.
@@ -117,9 +120,10 @@ const (
 	ChunkDone
 	ChunkDead
 	ChunkSkipped
+	ChunkForwarded // to another queue, out of attempts; counted as skipped
 )
 
-var chunkStates = [...]string{"ready", "waiting", "reserved", "done", "dead", "skipped"}
+var chunkStates = [...]string{"ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded"}
 
 func (s ChunkState) String() string { return chunkStates[s] }
 
@@ -142,6 +146,7 @@ type Chunk struct {
 	Consumer  string // of a reserved chunk
 	Deadline  Time   // of a reserved chunk
 	Error     string // the last failure
+	To        string // of a forwarded chunk: the queue that it went on to
 	Output    []byte // of a done chunk that has one; nil otherwise
 }
 
@@ -156,6 +161,7 @@ type Settings struct {
 	RetryBackoff       Backoff       // after a failure that names no delay
 	ExpiryBackoff      Backoff       // after a deadline passed
 	Retention          time.Duration // how long ended submissions are kept
+	DeadLetterQueue    string        // where dead letters go on to; "": they stay
 	ConsumerGrace      time.Duration // from the end of a consumer's stream until what it holds is lost, 0 to MaxConsumerGrace
 	RestartGrace       time.Duration // after a start nothing that a limit counts is handed out for so long, 0 to MaxRestartGrace
 	Draining           bool          // inserts are refused
@@ -206,20 +212,24 @@ type Stats struct {
 	Paused, Blocked                uint64 // would be ready, but for a rule
 	Done, Skipped, Dead            uint64 // of open submissions, as the three before
 	DeadLetters                    uint64 // dead chunks that can be redriven: Dead, and those of submissions completed with dead ones
+	Outgoing                       uint64 // dead letters on their way to another queue
 	OperationsReady                uint64
 	SubmissionsOpen                uint64
 	ConsumersWaiting               uint64 // parked reserve calls
 	InsertedTotal, ReservedTotal   uint64 // chunks, since the server started
 	DoneTotal, FailedTotal         uint64 // chunks completed, tries failed, since the server started
 	ExpiredTotal, ReleasedTotal    uint64
+	ForwardedTotal, ArrivedTotal   uint64 // dead letters that went on to other queues, and submissions that came as such, since the server started
 	LostTotal, RevokedTotal        uint64 // reservations lost with their consumers, and taken from attached ones
 	ConsumersAttached              uint64
 	SubmissionsInsertedTotal       uint64
 	SubmissionsEndedTotal          uint64
 	EndedAs                        [SubmissionStates]uint64 // the same by state
 	CommitsTotal, CommitBytesTotal uint64
-	OldestReady                    Time   // creation of the oldest submission with a ready chunk; 0 when none
-	OperationsWaiting              uint64 // journal operations that are not committed yet
+	BulksRunning                   uint64
+	BulkTotal                      BulkCounts // of bulk operations but dry runs, since the server started
+	OldestReady                    Time       // creation of the oldest submission with a ready chunk; 0 when none
+	OperationsWaiting              uint64     // journal operations that are not committed yet
 	JournalBytes                   uint64
 	StoreBytes                     uint64
 	DiskFull                       bool

@@ -22,6 +22,7 @@ func (m *machine) ApplyEpoch(epoch uint32) error {
 
 // ApplyInsert makes a submission exist and offers it, unless it waits for its run_at.
 func (m *machine) ApplyInsert(s *journal.Insert) error {
+	m.arrived(s.Origin)
 	if m.replay {
 		if known, err := m.known(s.Seq, s.ID); known || err != nil {
 			return err
@@ -102,7 +103,7 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 		return nil // done before
 	}
 	if t := r.tries[c.Index]; t != nil {
-		m.undelay(r, t)
+		m.undelay(r, c.Index, t)
 		delete(r.tries, c.Index)
 	}
 	r.done++
@@ -135,7 +136,7 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 		return err
 	}
 	if t := r.tries[op.Index]; t != nil && t.gone() {
-		m.deleted(r, t, op.Reason)
+		m.deleted(r, op.Index, t, op.Reason)
 		return nil
 	}
 	if ends := op.Reason == journal.Dead || op.Reason == journal.Skipped; ends && r.dying > 0 {
@@ -175,7 +176,7 @@ func (m *machine) returned(r *record, op journal.Returned) {
 		}
 		r.tries[op.Index] = t
 	}
-	m.undelay(r, t)
+	m.undelay(r, op.Index, t)
 	t.ended(queue.Attempt{
 		Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Lost: op.Lost || op.Reason == journal.Lost, Error: op.Error,
 	})
@@ -186,7 +187,7 @@ func (m *machine) returned(r *record, op journal.Returned) {
 	m.touch(r)
 	switch {
 	case op.Reason == journal.Dead:
-		m.died(r, 1) // the op that follows says what that means for the submission
+		m.died(r, op.Index, 1) // the op that follows says what that means for the submission
 	case op.Reason == journal.Skipped:
 		r.skips++
 		m.stats.skipped++
@@ -265,7 +266,7 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	r.ended = &ending{at: m.now, meta: r.sub.Meta(), reason: reason, spec: r.spec()}
 	r.ended.left = m.backlog.RemoveKeeping(r.sub)
 	m.orphan(r)
-	r.state, r.sub = state, nil
+	r.state, r.sub, r.deads, r.delays = state, nil, nil, nil
 	m.rules.Drop(r.id)
 	m.ended[r.id] = r
 	m.gone = append(m.gone, r)

@@ -87,7 +87,7 @@ func (m *machine) auditRecord(r *record) error {
 		switch t.reason {
 		case journal.Dead:
 			dead++
-		case journal.Skipped:
+		case journal.Skipped, journal.Forwarded:
 			skips++
 		}
 	}

@@ -17,9 +17,8 @@ type batch struct {
 	keyed     []*keyed      // idempotency keys to forget then
 	ending    []*record     // submissions that it ends
 	dying     []*record     // by chunk that it ends for good, while its submission goes on
-	letter    []*try        // dead letters that it redrives or deletes
+	moving    []uint32      // seqs of submissions that it has an op for about what is dead in them
 	schedules []*scheduled  // that it changes
-	revive    []uint32      // seqs of submissions that it opens again
 	done      chan struct{} // closed after the commit and its effects, or its failure
 	err       error         // set before done is closed
 	next      *batch        // what it leads to: the batch that its completions joined when their outputs were written
@@ -190,11 +189,17 @@ func (s *Shard) apply(position journal.Position, b *batch) {
 		}
 		if !more {
 			s.inflight = nil
+			s.m.moved(b)
 			s.m.stats.commits++
 			s.m.stats.commitBytes += uint64(len(b.enc.Bytes()))
 		}
 		s.serve(s.now())
+		posted := s.m.posted
+		s.m.posted = false
 		s.mu.Unlock()
+		if posted && s.options.Posted != nil {
+			s.options.Posted()
+		}
 	}
 	close(b.done)
 	s.recycle(b)
@@ -270,7 +275,7 @@ func (s *Shard) freshBatch() *batch {
 	if spare := s.spare; spare != nil {
 		s.spare = nil
 		b.enc, b.marked, b.keyed = spare.enc, spare.marked[:0], spare.keyed[:0]
-		b.ending, b.dying, b.letter = spare.ending[:0], spare.dying[:0], spare.letter[:0]
+		b.ending, b.dying, b.moving = spare.ending[:0], spare.dying[:0], spare.moving[:0]
 		b.schedules = spare.schedules[:0]
 	}
 	return b
@@ -286,9 +291,8 @@ func (s *Shard) recycle(b *batch) {
 	clear(b.keyed)
 	clear(b.ending)
 	clear(b.dying)
-	clear(b.letter)
 	clear(b.schedules)
 	s.mu.Lock()
-	s.spare = &batch{enc: b.enc, marked: b.marked, keyed: b.keyed, ending: b.ending, dying: b.dying, letter: b.letter, schedules: b.schedules}
+	s.spare = &batch{enc: b.enc, marked: b.marked, keyed: b.keyed, ending: b.ending, dying: b.dying, moving: b.moving, schedules: b.schedules}
 	s.mu.Unlock()
 }

@@ -120,6 +120,10 @@ func (m *machine) exhausted(r *record, op journal.Returned, now queue.Time) {
 	}
 	r.dying++
 	m.batch.dying = append(m.batch.dying, r)
+	if to := m.settings.DeadLetterQueue; to != "" && op.Reason == journal.Dead {
+		m.moves(r, nil, []uint32{op.Index})
+		m.send(r, []uint32{op.Index}, to, now)
+	}
 	m.encode(now).End(journal.End{Seq: r.seq, State: queue.CompletedWithDead})
 }
 

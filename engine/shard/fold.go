@@ -110,6 +110,9 @@ func (s *Shard) foldAll() error {
 		s.pack(ctx, slice.ending)
 		dirty, gone = dirty[len(slice.dirty):], gone[len(slice.gone):]
 	}
+	if err := s.foldAside(ctx, m); err != nil {
+		return err
+	}
 	if err := s.foldSchedules(ctx, m); err != nil {
 		return err
 	}
@@ -156,7 +159,7 @@ func (s *Shard) encode(m *machine, f *foldSlice) {
 
 // end notes that a submission gets its history row, once.
 func (f *foldSlice) end(r *record) {
-	if r.folded {
+	if r.folded || r.replaced {
 		return
 	}
 	r.folded = true
@@ -179,8 +182,14 @@ func (s *Shard) forget(m *machine, f *foldSlice) {
 		r.stored = true
 		m.rowed(r)
 	}
+	m.rows += uint64(len(f.ending))
 	for _, r := range f.ending {
-		delete(m.ended, r.id)
+		if m.ended[r.id] == r {
+			delete(m.ended, r.id)
+			if v := m.moving[r.seq]; v != nil {
+				v.row = r.endedRow()
+			}
+		}
 		m.order.remove(r)
 		m.graves.remove(r)
 		m.rowed(r)

@@ -28,6 +28,7 @@ func (m *machine) draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 		OperationsPerChunk: max(n.OperationsPerChunk, 1), RunAt: runAt, DeadDeadline: n.DeadDeadline,
 		MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailed: n.MaxFailedChunks, Inline: len(n.Chunks.Inline) > 0,
 		Attachment: len(n.Attachment) > 0, IdempotencyKey: n.IdempotencyKey, Fingerprint: n.Fingerprint,
+		Origin:   n.Origin,
 		Schedule: n.Schedule, Scheduled: n.Scheduled,
 	}
 }
@@ -170,7 +171,7 @@ func (s *Shard) original(ctx context.Context, id queue.SubmissionID) (queue.Subm
 		return sub, err
 	}
 	sub.State, sub.Finished, sub.Failure = queue.Open, 0, ""
-	sub.Ready, sub.Waiting, sub.Reserved, sub.Done, sub.Dead, sub.Skipped = sub.Chunks, 0, 0, 0, 0, 0
+	sub.Ready, sub.Waiting, sub.Reserved, sub.Done, sub.Dead, sub.Skipped, sub.Forwarded = sub.Chunks, 0, 0, 0, 0, 0, 0
 	sub.Paused, sub.Blocked = 0, 0
 	if sub.RunAt != 0 {
 		sub.Ready, sub.Waiting = 0, sub.Chunks

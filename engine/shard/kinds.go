@@ -155,7 +155,7 @@ func (m *machine) offerAgain(r *record, d due) bool {
 	if m.isHeld(r, d.index) {
 		return false // a late completion is on its way
 	}
-	m.undelay(r, t)
+	m.undelay(r, d.index, t)
 	m.putBack(r, d.index)
 	return true
 }

@@ -9,16 +9,33 @@ import (
 // This file keeps what the machine knows of dead letters: dead chunks of open submissions, and of those that completed with
 // dead ones.
 
-// died counts dead chunks of an open submission, or (less than 0) no longer.
-func (m *machine) died(r *record, delta int) {
-	before := r.dead
+// died notes that a chunk of an open submission is dead, or (delta -1) no longer.
+func (m *machine) died(r *record, index uint32, delta int) {
 	r.dead += uint32(delta)
 	m.stats.dead += uint64(delta)
-	switch {
-	case before == 0 && r.dead > 0:
+	if delta < 0 {
+		r.deads.remove(index)
+		if r.dead == 0 {
+			m.graves.remove(r)
+		}
+		return
+	}
+	if r.deads == nil {
+		r.deads = &indexes{}
+	}
+	r.deads.add(index)
+	if r.dead == 1 {
 		m.graves.add(r)
-	case before > 0 && r.dead == 0:
-		m.graves.remove(r)
+	}
+}
+
+// exhume finds the dead chunks of a submission that is open again, or was when the shard closed.
+func (m *machine) exhume(r *record) {
+	r.dead = 0
+	for index, t := range r.tries {
+		if t.reason == journal.Dead {
+			m.died(r, index, 1)
+		}
 	}
 }
 
@@ -43,31 +60,26 @@ func (m *machine) entomb(id queue.SubmissionID, letters uint32) {
 }
 
 // deleted gives a dead chunk up for good. Anything else that comes for a chunk that is gone is late, and changes nothing.
-func (m *machine) deleted(r *record, t *try, reason journal.ReturnReason) {
-	t.deciding = false
+func (m *machine) deleted(r *record, index uint32, t *try, reason journal.ReturnReason) {
 	if reason != journal.Skipped || t.reason != journal.Dead {
 		return
 	}
 	t.reason = journal.Skipped
-	m.died(r, -1)
-	r.skips++
-	m.stats.skipped++
+	m.bear(r, index)
 	m.touch(r)
-}
-
-// revival is an ended submission that is about to be opened again.
-type revival struct {
-	row   *store.Ended
-	taken map[uint32]bool // chunks that redrives on their way to the disk are for
 }
 
 // ApplyRedrive offers dead chunks again, and opens their submission if it has ended with dead ones.
 func (m *machine) ApplyRedrive(op journal.Redrive) error {
+	m.settled(op.Seq, op.Indexes)
 	r := m.liveSeq(op.Seq)
 	switch {
 	case r == nil:
-		var err error
-		if r, err = m.reopen(op.Seq); r == nil {
+		row, told, err := m.fallen(op.Seq, m.idOf(op.Seq))
+		if row == nil || err != nil || m.younger(told) {
+			return err
+		}
+		if r, err = m.reopen(row); err != nil {
 			return err
 		}
 	case m.replay && m.applied <= r.applied && !r.dirty:
@@ -78,9 +90,9 @@ func (m *machine) ApplyRedrive(op journal.Redrive) error {
 		if t == nil || t.reason != journal.Dead {
 			continue
 		}
-		t.reason, t.attempts, t.expiries, t.notBefore, t.deciding = journal.Redriven, 0, 0, 0, false
+		t.reason, t.attempts, t.expiries, t.notBefore = journal.Redriven, 0, 0, 0
 		t.redrives++
-		m.died(r, -1)
+		m.died(r, index, -1)
 		m.putBack(r, index)
 	}
 	m.touch(r)
@@ -90,39 +102,29 @@ func (m *machine) ApplyRedrive(op journal.Redrive) error {
 	return nil
 }
 
-// reopen brings an ended submission back. nil: it ended otherwise, or what its row tells is younger than the op.
-func (m *machine) reopen(seq uint32) (*record, error) {
-	row, err := m.endedRow(seq)
-	if row == nil || err != nil || row.State != queue.CompletedWithDead {
-		return nil, err
-	}
-	told, _, err := endedRecord(row)
-	if err != nil || m.replay && m.applied <= told.applied {
-		return nil, err
-	}
-	old := m.ended[row.ID]
+// reopen brings an ended submission back, from what fallen found.
+func (m *machine) reopen(row *store.Ended) (*record, error) {
 	state, err := finalState(row.Final)
 	if err != nil {
 		return nil, err
+	}
+	if old := m.ended[row.ID]; old != nil { // its row is not to be written any more
+		old.replaced = true
+		m.rowed(old)
+		m.order.remove(old)
+		m.graves.remove(old)
+		delete(m.ended, row.ID)
 	}
 	r, err := m.restored(row.Spec, state)
 	if err != nil {
 		return nil, err
 	}
-	if old != nil { // only at recovery: its row is not to be written any more
-		old.folded = true
-		m.order.remove(old)
-		delete(m.ended, row.ID)
-	}
 	m.entomb(r.id, 0)
 	r.reopened = true
 	m.opened++
-	delete(m.revive, seq)
 	m.stats.completed += uint64(r.done)
 	m.stats.skipped += uint64(r.skips)
-	dead := r.dead
-	r.dead = 0
-	m.died(r, int(dead))
+	m.exhume(r)
 	if !m.replay {
 		m.expires(r)
 		m.backlog.Settle(r.sub)
@@ -131,20 +133,17 @@ func (m *machine) reopen(seq uint32) (*record, error) {
 	return r, nil
 }
 
-// endedRow is the history row of an ended submission: as it was read for this redrive, or, at recovery, from where it is.
-func (m *machine) endedRow(seq uint32) (*store.Ended, error) {
-	if v := m.revive[seq]; v != nil {
-		return v.row, nil
-	}
+// idOf finds the id of a submission that has ended, when it is in memory; 0: it is not.
+func (m *machine) idOf(seq uint32) queue.SubmissionID {
 	if !m.replay {
-		return nil, nil
+		return 0 // moving knows it
 	}
 	for _, r := range m.gone {
 		if r.seq == seq && m.ended[r.id] == r {
-			return r.endedRow(), nil
+			return r.id
 		}
 	}
-	return m.row(seq)
+	return 0
 }
 
 // rowed notes that the history has no older row of this record any more.
@@ -160,13 +159,15 @@ func (m *machine) undecide(b *batch) {
 	for _, r := range b.dying {
 		r.dying--
 	}
-	for _, t := range b.letter {
-		t.deciding = false
+	for _, seq := range b.moving {
+		delete(m.moving, seq)
 	}
 	m.unbusy(b)
-	for _, seq := range b.revive {
-		delete(m.revive, seq)
+	m.sending = 0
+	for _, b := range m.bulks.list {
+		b.plan = b.at
 	}
+	clear(m.arriving)
 }
 
 // expires has the submission end at its dead deadline.

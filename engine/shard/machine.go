@@ -26,17 +26,26 @@ type machine struct {
 	recent  recent
 	keys    keys
 
-	graves  *ordered                               // those with dead letters, open or not yet in the history, by id
-	letters map[queue.SubmissionID]uint32          // dead letters of the ended ones
-	revive  map[uint32]*revival                    // by seq: ended ones that are about to be opened again
-	opened  int                                    // submissions that the history still has, though they are open again
-	closing int                                    // submissions whose end is on its way to the disk
-	orphans []*record                              // ended ones whose reservations are still in the table
-	order   *ordered                               // live submissions and ended ones without their history row, by id
-	ended   map[queue.SubmissionID]*record         // ended, history row not yet written
-	gone    []*record                              // the same, in the order of their end
-	dirty   []*record                              // changed since their last row
-	watch   map[queue.SubmissionID][]chan struct{} // closed when the submission ends
+	graves   *ordered                      // those with dead letters, open or not yet in the history, by id
+	letters  map[queue.SubmissionID]uint32 // dead letters of the ended ones
+	moving   map[uint32]*moving            // by seq: those with ops on their way to the disk about what is dead in them
+	opened   int                           // records whose older row the history may still have
+	rows     uint64                        // history rows written since the start
+	outbox   outbox                        // dead letters on their way to another queue
+	sending  int                           // chunks whose way into the outbox is on its way to the disk
+	posted   bool                          // the outbox got something since somebody looked
+	inbox    map[uint64]uint64             // by source: the last number that arrived out of that outbox
+	arriving map[uint64]uint64             // the same, with what is on its way to the disk
+	bulks    bulks
+	starting int                                    // bulk operations whose start is on its way to the disk
+	asides   map[aside]struct{}                     // rows that changed since the last fold
+	closing  int                                    // submissions whose end is on its way to the disk
+	orphans  []*record                              // ended ones whose reservations are still in the table
+	order    *ordered                               // live submissions and ended ones without their history row, by id
+	ended    map[queue.SubmissionID]*record         // ended, history row not yet written
+	gone     []*record                              // the same, in the order of their end
+	dirty    []*record                              // changed since their last row
+	watch    map[queue.SubmissionID][]chan struct{} // closed when the submission ends
 
 	batch   *batch            // the open one
 	writing map[uint32]*batch // by slot: reservations whose outputs are being written
@@ -73,6 +82,8 @@ type counters struct {
 	buried                                        uint64 // dead letters of ended submissions
 	orphaned                                      uint64 // reservations of ended submissions
 	inserted, reserved, done, failed              uint64
+	bulk                                          queue.BulkCounts
+	forwarded, arrived                            uint64 // dead letters that left for other queues, and came from them
 	expired, released, submissions, submissionEnd uint64
 	commits, commitBytes                          uint64
 	acts                                          [kindCount]acts
@@ -83,18 +94,21 @@ type counters struct {
 func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now queue.Time) *machine {
 	m := &machine{
 		id: id, key: key, settings: settings,
-		backlog: backlog.New(),
-		holds:   reserver.New(now, 0),
-		order:   &ordered{},
-		graves:  &ordered{},
-		letters: map[queue.SubmissionID]uint32{},
-		revive:  map[uint32]*revival{},
-		ended:   map[queue.SubmissionID]*record{},
-		watch:   map[queue.SubmissionID][]chan struct{}{},
-		keys:    newKeys(),
-		writing: map[uint32]*batch{},
-		batch:   newBatch(),
-		roster:  newRoster(),
+		backlog:  backlog.New(),
+		holds:    reserver.New(now, 0),
+		order:    &ordered{},
+		graves:   &ordered{},
+		letters:  map[queue.SubmissionID]uint32{},
+		inbox:    map[uint64]uint64{},
+		arriving: map[uint64]uint64{},
+		asides:   map[aside]struct{}{},
+		moving:   map[uint32]*moving{},
+		ended:    map[queue.SubmissionID]*record{},
+		watch:    map[queue.SubmissionID][]chan struct{}{},
+		keys:     newKeys(),
+		writing:  map[uint32]*batch{},
+		batch:    newBatch(),
+		roster:   newRoster(),
 
 		scorings:  map[string]*scoring{},
 		schedules: newSchedules(),
@@ -233,18 +247,28 @@ func (m *machine) charged(slot uint32, c backlog.Charge) {
 // delay makes a taken chunk wait until t.notBefore.
 func (m *machine) delay(r *record, index uint32, t *try) {
 	if !t.waiting {
-		t.waiting = true
-		r.waiting++
+		m.waits(r, index, t)
 		m.stats.waiting++
 	}
 	m.schedule(KindRetry, due{at: t.notBefore, seq: r.seq, index: index})
 }
 
+// waits notes that a taken chunk waits.
+func (m *machine) waits(r *record, index uint32, t *try) {
+	t.waiting = true
+	r.waiting++
+	if r.delays == nil {
+		r.delays = &indexes{}
+	}
+	r.delays.add(index)
+}
+
 // undelay ends a chunk's waiting; it stays taken.
-func (m *machine) undelay(r *record, t *try) {
+func (m *machine) undelay(r *record, index uint32, t *try) {
 	if t.waiting {
 		t.waiting = false
 		r.waiting--
+		r.delays.remove(index)
 		m.stats.waiting--
 	}
 }

@@ -289,6 +289,8 @@ func (t *try) describe(c *queue.Chunk) {
 		c.State = queue.ChunkDead
 	case t.reason == journal.Skipped:
 		c.State = queue.ChunkSkipped
+	case t.reason == journal.Forwarded:
+		c.State, c.To = queue.ChunkForwarded, t.to
 	case t.waiting:
 		c.State, c.NotBefore = queue.ChunkWaiting, t.notBefore
 	}

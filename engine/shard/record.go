@@ -21,6 +21,7 @@ type record struct {
 	done     uint32
 	dead     uint32 // not those given up
 	skips    uint32 // given up
+	forwards uint32 // of them, gone on to another queue
 	seq      uint32
 	state    queue.SubmissionState
 	inline   bool
@@ -31,7 +32,8 @@ type record struct {
 	outputs  bool // some chunk has one (a hint: not known again after a restart)
 	stored   bool // has its row
 	reshaped bool // its spec changed since
-	reopened bool // the history still has it
+	reopened bool // the history may still have it
+	replaced bool // it ended, and was opened again as another record
 
 	id       queue.SubmissionID
 	prefix   string
@@ -42,6 +44,8 @@ type record struct {
 	dying    uint32 // chunks whose end is on its way to the disk
 	policy   queue.OnExhausted
 	folded   bool       // has its history row, or is about to get it
+	deads    *indexes   // of an open one: its dead chunks
+	delays   *indexes   // its chunks that wait for a retry
 	known    queue.Meta // the submission's, once somebody reserved from it
 }
 
@@ -54,6 +58,7 @@ type details struct {
 	fingerprint            [16]byte
 	schedule               string     // that inserted it
 	scheduled              queue.Time // the tick that it is for
+	origin                 *queue.Origin
 }
 
 // try is the history of one chunk that did not succeed at first.
@@ -65,14 +70,17 @@ type try struct {
 	expiries  uint8
 	reason    journal.ReturnReason
 	waiting   bool // for notBefore
-	deciding  bool // a redrive or the deletion of this dead chunk is on its way to the disk
 	redrives  uint16
+	number    uint64 // of a forwarded chunk: its place in the outbox
+	to        string // where it went
 	err       string
 	past      []queue.Attempt // the last queue.MaxAttemptsKept, oldest first
 }
 
 // gone says that the chunk is not offered again, unless somebody redrives it.
-func (t *try) gone() bool { return t.reason == journal.Dead || t.reason == journal.Skipped }
+func (t *try) gone() bool {
+	return t.reason == journal.Dead || t.reason == journal.Skipped || t.reason == journal.Forwarded
+}
 
 // ended adds a try to the history of the chunk.
 func (t *try) ended(a queue.Attempt) {
@@ -102,6 +110,7 @@ func newRecord(s *journal.Insert) *record {
 	d := details{
 		template: s.Template, group: s.Group, trace: s.Trace, operations: max(s.OperationsPerChunk, 1),
 		maxFailed: s.MaxFailed, runAt: s.RunAt, deadDeadline: s.DeadDeadline, key: s.IdempotencyKey, fingerprint: s.Fingerprint,
+		origin:   s.Origin,
 		schedule: s.Schedule, scheduled: s.Scheduled,
 	}
 	if d != noDetails {
@@ -119,6 +128,7 @@ func (r *record) spec() []byte {
 		Prefix: r.prefix, Template: d.template, Group: d.group, Trace: d.trace, OperationsPerChunk: d.operations,
 		RunAt: d.runAt, DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, MaxFailed: d.maxFailed, Inline: r.inline,
 		Attachment: r.attached, IdempotencyKey: d.key, Fingerprint: d.fingerprint, Schedule: d.schedule, Scheduled: d.scheduled,
+		Origin: d.origin,
 	})
 }
 
@@ -130,10 +140,10 @@ func (r *record) info(queueName string, meta queue.Meta, available uint32) queue
 	d := r.details()
 	s := queue.Submission{
 		ID: r.id, Queue: queueName, State: r.state, Group: d.group, Meta: meta, Priority: r.priority, Chunks: r.chunks,
-		Waiting: r.waiting, Reserved: r.holds.Len(), Done: r.done, Dead: r.dead, Skipped: r.skips, OperationsPerChunk: d.operations,
+		Waiting: r.waiting, Reserved: r.holds.Len(), Done: r.done, Dead: r.dead, Skipped: r.skips, Forwarded: r.forwards, OperationsPerChunk: d.operations,
 		Prefix: r.prefix, Template: d.template, HasAttachment: r.attached, Created: r.id.Time(), RunAt: d.runAt,
 		DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, MaxFailedChunks: d.maxFailed, Trace: d.trace,
-		Schedule: d.schedule, Scheduled: d.scheduled,
+		Schedule: d.schedule, Scheduled: d.scheduled, Origin: d.origin,
 	}
 	switch {
 	case r.state != queue.Open:

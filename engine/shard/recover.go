@@ -81,6 +81,9 @@ func (s *Shard) load(ctx context.Context, m *machine) error {
 		return &row, nil
 	}
 	m.history = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
+	if err := s.store.Asides(ctx, m.loadAside); err != nil {
+		return err
+	}
 	if err := s.loadRules(ctx, m); err != nil {
 		return err
 	}
@@ -215,6 +218,7 @@ func (c *counters) carry(old *counters) {
 	c.expired, c.released, c.submissions, c.submissionEnd = old.expired, old.released, old.submissions, old.submissionEnd
 	c.endedAs = old.endedAs
 	c.commits, c.commitBytes = old.commits, old.commitBytes
+	c.forwarded, c.arrived, c.bulk = old.forwarded, old.arrived, old.bulk
 	c.acts = old.acts
 	c.schedules = old.schedules
 }

@@ -367,7 +367,7 @@ func appendContent(dst []byte, r *record, index uint32) []byte {
 	template := r.details().template
 	if template == "" {
 		dst = append(dst, r.prefix...)
-		return strconv.AppendUint(dst, uint64(index), 10)
+		return strconv.AppendUint(dst, uint64(r.first()+index), 10)
 	}
 	const hole = "{index}"
 	rest := []byte(template)
@@ -376,7 +376,7 @@ func appendContent(dst []byte, r *record, index uint32) []byte {
 		if at < 0 {
 			return append(dst, rest...)
 		}
-		dst = strconv.AppendUint(append(dst, rest[:at]...), uint64(index), 10)
+		dst = strconv.AppendUint(append(dst, rest[:at]...), uint64(r.first()+index), 10)
 		rest = rest[at+len(hole):]
 	}
 }

@@ -22,15 +22,20 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 		return nil
 	}
 	most = min(most, t.most())
-	opened := s.m.opened > 0
-	parked := map[queue.SubmissionID]bool{}
+	m := s.m
+	fold := m.opened > 0                                                  // the history still has rows of submissions that are open again
+	fold = fold || len(m.gone) > 0 && m.gone[0].ended.at < finishedBefore // or lacks some that are past their time
+	parked, pinned := m.pinned()
 	for a := range s.worker.parked {
 		if a.Kind == KindRetention {
 			parked[a.Submission] = true
 		}
 	}
 	s.mu.Unlock()
-	if opened { // the history still has rows of submissions that are open again
+	if !pinned {
+		return nil
+	}
+	if fold {
 		if err := s.Fold(); err != nil {
 			return err
 		}
@@ -58,4 +63,22 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 		s.parkAction(Action{Kind: KindRetention, Submission: left[0].ID}, err, now)
 	}
 	return err
+}
+
+// pinMost is how many dead letters on their way the retention looks at; as long as there are more it waits.
+const pinMost = 1000
+
+// pinned are the submissions of which the outbox still has something: the other queue needs their content. known: there are not too
+// many to tell.
+func (m *machine) pinned() (ids map[queue.SubmissionID]bool, known bool) {
+	ids = map[queue.SubmissionID]bool{}
+	if m.outbox.len() > pinMost {
+		return ids, false
+	}
+	for i := range m.outbox.list {
+		if o := &m.outbox.list[i]; o.Queue != "" {
+			ids[o.Chunk.Submission] = true
+		}
+	}
+	return ids, true
 }

@@ -36,8 +36,12 @@ func (s *Shard) SetRule(r queue.Rule) (set queue.Rule, created bool, err error) 
 		s.mu.Unlock()
 		return known, false, err
 	}
-	m.rules.drawn++
-	r.ID, r.Since = m.rules.drawn, now
+	if there { // the op names it, so that a replay onto a row that is younger, and has it lifted already, lifts it again
+		r.ID, r.Since = known.ID, known.Since
+	} else {
+		m.rules.drawn++
+		r.ID, r.Since = m.rules.drawn, now
+	}
 	m.encode(now).Rule(journal.Rule{Rule: r})
 	waits := commits{first: m.batch}
 	s.mu.Unlock()
@@ -45,16 +49,16 @@ func (s *Shard) SetRule(r queue.Rule) (set queue.Rule, created bool, err error) 
 		return queue.Rule{}, false, err
 	}
 	s.mu.Lock()
-	set, there = s.m.rules.Find(r.Action, r.Match)
+	set, found := s.m.rules.Find(r.Action, r.Match)
 	s.mu.Unlock()
-	if !there {
+	if !found {
 		return r, true, nil // lifted again meanwhile
 	}
 	s.shelve(r.Match)
 	if r.Revoke {
 		s.revoke(set.ID)
 	}
-	return set, set.ID == r.ID, nil
+	return set, set.ID == r.ID && !there, nil
 }
 
 // revoke takes back the reservations of what a rule covers, slice by slice.

@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Held, Values, WaitSeconds, RunSeconds, Scorers, FoldBytes and FoldEnded is needed.
+// Options is what a shard is made of. Every field but Held, Values, WaitSeconds, RunSeconds, Scorers, Born, Posted, FoldBytes and FoldEnded is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -41,6 +41,9 @@ type Options struct {
 	RunSeconds  *measure.Histogram // seconds from a reservation to its completion or failure; nil: likewise
 
 	Scorers strategy.Scorers // for Plugin and Score blocks; nil: no plan has any
+
+	Born   queue.Time // when the shard was made: with ID it identifies its outbox for ever
+	Posted func()     // told when dead letters left for another queue, see Outgoing; must not call the shard. nil: nobody is
 
 	FoldBytes int64 // journal bytes that start a fold; default 16 MiB
 	FoldEnded int   // ended submissions that start one; default 20,000

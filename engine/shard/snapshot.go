@@ -85,8 +85,11 @@ func (t *try) append(dst []byte) []byte {
 	dst = binary.AppendVarint(dst, int64(t.notBefore))
 	dst = binary.AppendUvarint(dst, uint64(t.epoch))
 	dst = binary.AppendUvarint(dst, t.sequence)
-	dst = binary.AppendUvarint(dst, uint64(len(t.err)))
-	return append(dst, t.err...)
+	dst = appendText(dst, t.err)
+	if t.reason == journal.Forwarded {
+		dst = appendText(binary.AppendUvarint(dst, t.number), t.to)
+	}
+	return dst
 }
 
 // The flags of a past attempt: it ended by its deadline; its error is that of the try; it ended with its consumer.
@@ -155,13 +158,17 @@ func (r *record) restore(b []byte) ([]byte, error) {
 	r.dead = uint32(d.within(uint64(r.chunks - r.done)))
 	for n := d.uint(); n > 0 && !d.bad; n-- {
 		index := uint32(d.within(uint64(r.chunks - 1)))
-		t := &try{reason: journal.ReturnReason(d.within(uint64(journal.Redriven))), attempts: uint16(d.within(math.MaxUint16)),
+		t := &try{reason: journal.ReturnReason(d.within(uint64(journal.Forwarded))), attempts: uint16(d.within(math.MaxUint16)),
 			expiries: uint8(d.within(math.MaxUint8)), notBefore: queue.Time(d.int()), epoch: uint32(d.within(math.MaxUint32)),
 			sequence: d.uint(), err: d.text()}
+		if t.reason == journal.Forwarded {
+			t.number, t.to = d.uint(), d.text()
+			r.forwards++
+		}
 		if b[1]&snapshotPast != 0 {
 			t.restorePast(&d)
 		}
-		if t.reason == journal.Skipped {
+		if t.gone() && t.reason != journal.Dead {
 			r.skips++
 		}
 		if r.tries == nil {
@@ -306,10 +313,7 @@ func (m *machine) settle(now queue.Time) {
 		for _, index := range slices.Sorted(maps.Keys(r.tries)) {
 			m.resume(r, index, r.tries[index])
 		}
-		if r.dead > 0 {
-			m.graves.add(r)
-		}
-		m.stats.dead += uint64(r.dead)
+		m.exhume(r)
 		m.stats.completed += uint64(r.done)
 		m.stats.skipped += uint64(r.skips)
 		m.stats.waiting += uint64(r.waiting)
@@ -328,8 +332,7 @@ func (m *machine) resume(r *record, index uint32, t *try) {
 		return
 	}
 	if m.backlog.Withdraw(r.sub, index, false) == backlog.Taken {
-		t.waiting = true
-		r.waiting++
+		m.waits(r, index, t)
 		m.schedule(KindRetry, due{at: t.notBefore, seq: r.seq, index: index})
 	}
 }

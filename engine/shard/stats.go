@@ -13,13 +13,18 @@ func (s *Shard) Stats() queue.Stats {
 	n := m.backlog.Amounts()
 	stats := queue.Stats{
 		Ready: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Waiting: c.waiting + c.parked, Reserved: uint64(m.holds.Len()) - c.orphaned, Dead: c.dead,
-		Done: c.completed, Skipped: c.skipped, DeadLetters: c.dead + c.buried,
+		Done: c.completed, Skipped: c.skipped, DeadLetters: c.dead + c.buried, Outgoing: uint64(m.outbox.len()), ForwardedTotal: c.forwarded, ArrivedTotal: c.arrived, BulkTotal: c.bulk,
 		OperationsReady: m.operations(), SubmissionsOpen: uint64(m.backlog.Len()), ConsumersWaiting: uint64(len(s.waiting)),
 		InsertedTotal: c.inserted, ReservedTotal: c.reserved, DoneTotal: c.done, FailedTotal: c.failed,
 		LostTotal: s.roster.lost, RevokedTotal: s.roster.revoked, ConsumersAttached: uint64(s.roster.attached), Draining: m.settings.Draining,
 		ExpiredTotal: c.expired, ReleasedTotal: c.released, SubmissionsInsertedTotal: c.submissions,
 		SubmissionsEndedTotal: c.submissionEnd, EndedAs: c.endedAs, CommitsTotal: c.commits, CommitBytesTotal: c.commitBytes,
 		JournalBytes: uint64(s.journal.Size()), StoreBytes: uint64(s.store.Size()), DiskFull: s.full.Load(),
+	}
+	for _, b := range m.bulks.list {
+		if b.at.State == queue.BulkRunning {
+			stats.BulksRunning++
+		}
 	}
 	for _, b := range []*batch{m.batch, s.inflight} {
 		if b != nil && b.begun {

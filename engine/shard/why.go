@@ -17,6 +17,7 @@ const (
 	IsDone
 	IsDead
 	IsSkipped
+	IsForwarded // to another queue
 	IsWaiting   // for another try
 	IsReserved  // somebody holds it
 	NotYetDue   // the submission waits for its run_at
@@ -112,6 +113,8 @@ func whyChunk(c *queue.Chunk, parked bool) (w BranchWhy) {
 		w.Obstacle = IsDead
 	case queue.ChunkSkipped:
 		w.Obstacle = IsSkipped
+	case queue.ChunkForwarded:
+		w.Obstacle = IsForwarded
 	case queue.ChunkReserved:
 		w.Obstacle, w.Until, w.Consumer = IsReserved, c.Deadline, c.Consumer
 	case queue.ChunkWaiting:

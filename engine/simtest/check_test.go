@@ -96,14 +96,16 @@ func (s *sim) expireLast(x *modelSub, late []int, why string) {
 		if got.Attempts != c.attempts+1 || got.Error != why {
 			s.fail("chunk %s/%d after its deadline: %+v, it had %d attempts", x.id, i, got, c.attempts)
 		}
-		if got.State == queue.ChunkDead || got.State == queue.ChunkSkipped && s.m.gone(x) == queue.ChunkSkipped && s.lastExpiry(x, c) {
+		if got.State == queue.ChunkDead || got.State == queue.ChunkForwarded || got.State == queue.ChunkSkipped && s.m.gone(x) == queue.ChunkSkipped && s.lastExpiry(x, c) {
 			dead++
 			if !s.lastExpiry(x, c) {
 				s.fail("chunk %s/%d is dead with a try left", x.id, i)
 			}
 			s.m.totals.failed++
 			c.try(c.hold.token, true, why, s.now)
-			c.state = s.m.gone(x)
+			if c.state = s.m.gone(x); got.State == queue.ChunkForwarded {
+				s.m.forward(x, c, s.settings.DeadLetterQueue)
+			}
 			continue
 		}
 		c.try(c.hold.token, true, why, s.now)
@@ -128,6 +130,7 @@ func (s *sim) checkStats() {
 		InsertedTotal: t.inserted, ReservedTotal: t.reserved, DoneTotal: t.done, FailedTotal: t.failed, ExpiredTotal: t.expired,
 		ReleasedTotal: t.released, SubmissionsInsertedTotal: t.submissions, SubmissionsEndedTotal: t.ended,
 		LostTotal: t.lost, RevokedTotal: got.RevokedTotal, ConsumersAttached: s.m.roster.attached(),
+		ForwardedTotal: t.forwarded, Outgoing: uint64(len(s.m.outbox)),
 		EndedAs: got.EndedAs, OperationsWaiting: got.OperationsWaiting,
 		CommitsTotal: got.CommitsTotal, CommitBytesTotal: got.CommitBytesTotal, JournalBytes: got.JournalBytes, StoreBytes: got.StoreBytes,
 	}
@@ -180,7 +183,7 @@ func (s *sim) readChunks() {
 	if len(s.m.subs) == 0 {
 		return
 	}
-	states := []queue.ChunkState{queue.ChunkReady, queue.ChunkWaiting, queue.ChunkReserved, queue.ChunkDone, queue.ChunkDead, queue.ChunkSkipped}
+	states := []queue.ChunkState{queue.ChunkReady, queue.ChunkWaiting, queue.ChunkReserved, queue.ChunkDone, queue.ChunkDead, queue.ChunkSkipped, queue.ChunkForwarded}
 	s.r.Shuffle(len(states), func(i, j int) { states[i], states[j] = states[j], states[i] })
 	s.checkChunks(s.m.subs[s.r.IntN(len(s.m.subs))], states[:s.r.IntN(len(states))], pickOf(s, 1, 3, 100))
 }

@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -73,9 +74,6 @@ func (s *sim) redriveSome() {
 	}
 	s.log.add("redrive %s %v, of which %d are dead", x.id, indexes, len(dead))
 	n, err := s.shard.Redrive(ctx, x.id, indexes)
-	if x.state != queue.Open {
-		s.markFolded() // it looks into the history, where everything is that ended
-	}
 	at := x.asked.DeadDeadline
 	if x.state != queue.Open && (x.state != queue.CompletedWithDead || at != 0 && at <= s.now) {
 		if queue.CodeOf(err) != queue.CodeConflict {
@@ -101,9 +99,6 @@ func (s *sim) deleteSome() {
 	}
 	s.log.add("delete dead %s %v, of which %d are dead", x.id, indexes, len(dead))
 	n, err := s.shard.DeleteDead(ctx, x.id, indexes)
-	if x.state != queue.Open {
-		s.markFolded() // it looks into the history, where everything is that ended
-	}
 	if x.state != queue.Open && x.state != queue.CompletedWithDead {
 		dead = nil
 	}
@@ -116,6 +111,92 @@ func (s *sim) deleteSome() {
 	if !failed && n != len(dead) {
 		s.fail("deletion of dead chunks of %s: %d were deleted, want %d", x.id, n, len(dead))
 	}
+}
+
+func (s *sim) forwardSome() {
+	x, indexes, dead := s.drawDead()
+	if x == nil {
+		return
+	}
+	s.log.add("forward %s %v, of which %d are dead", x.id, indexes, len(dead))
+	n, err := s.shard.Forward(ctx, x.id, indexes, "third")
+	if x.state != queue.Open && x.state != queue.CompletedWithDead {
+		dead = nil
+	}
+	failed, written := s.commitFailed("forward", err)
+	s.takeEffect([]func(){func() {
+		for _, c := range dead {
+			s.m.forward(x, c, "third")
+		}
+	}}, failed, written)
+	if !failed && n != len(dead) {
+		s.fail("forward of dead chunks of %s: %d were forwarded, want %d", x.id, n, len(dead))
+	}
+}
+
+// post reads what is on its way to other queues, and takes some of it out as delivered.
+func (s *sim) post() {
+	list := s.outgoing()
+	if len(list) == 0 {
+		return
+	}
+	o := list[s.r.IntN(len(list))]
+	x := s.m.sub(o.Chunk.Submission)
+	c := x.chunks[o.Chunk.Index]
+	n, err := s.shard.Parcel(ctx, o)
+	s.must("parcel", err)
+	want := x.asked
+	want = queue.NewSubmission{
+		Group: want.Group, Meta: want.Meta, Priority: want.Priority, OperationsPerChunk: x.operations(), Trace: want.Trace, Attachment: want.Attachment,
+		Chunks: queue.Chunks{Count: 1, Prefix: want.Chunks.Prefix, Template: want.Chunks.Template},
+		Origin: &queue.Origin{Source: 7, Number: o.Number, Queue: queueName, Chunk: o.Chunk, First: o.Chunk.Index, Attempts: uint32(c.attempts), Died: c.past[len(c.past)-1].Ended, Error: c.err},
+	}
+	if len(x.asked.Chunks.Inline) > 0 {
+		want.Chunks.Inline = x.asked.Chunks.Inline[o.Chunk.Index : o.Chunk.Index+1]
+	}
+	if len(n.Attachment) == 0 && len(want.Attachment) == 0 {
+		n.Attachment, want.Attachment = nil, nil
+	}
+	s.equal("parcel", n, want)
+	var numbers []uint64
+	var left []queue.ChunkID
+	for _, o := range list {
+		if s.chance(60) {
+			numbers = append(numbers, o.Number)
+		} else {
+			left = append(left, o.Chunk)
+		}
+	}
+	if len(numbers) == 0 {
+		return
+	}
+	s.log.add("delivered %v", numbers)
+	failed, written := s.commitFailed("delivered", s.shard.Delivered(numbers))
+	s.takeEffect([]func(){func() { s.m.outbox = left }}, failed, written)
+}
+
+// outgoing is what is on its way to other queues, compared with the model's.
+func (s *sim) outgoing() []queue.Outgoing {
+	list := s.shard.Outgoing(0, 1<<20)
+	var got []queue.ChunkID
+	for i, o := range list {
+		got = append(got, o.Chunk)
+		if x := s.m.sub(o.Chunk.Submission); o.Queue != x.chunks[o.Chunk.Index].to || i > 0 && o.Number <= list[i-1].Number {
+			s.fail("on its way: %+v behind %+v, want to %q and numbers that grow", o, list[max(i-1, 0)], x.chunks[o.Chunk.Index].to)
+		}
+	}
+	s.log.add("%d dead letters are on their way", len(list))
+	sorted := func(list []queue.ChunkID) []queue.ChunkID {
+		list = slices.Clone(list)
+		slices.SortFunc(list, func(a, b queue.ChunkID) int {
+			return cmp.Or(cmp.Compare(a.Submission, b.Submission), cmp.Compare(a.Index, b.Index))
+		})
+		return list
+	}
+	if !slices.Equal(sorted(got), sorted(s.m.outbox)) {
+		s.fail("on their way: got %v, want %v", got, s.m.outbox)
+	}
+	return list
 }
 
 func (s *sim) readLetters() {

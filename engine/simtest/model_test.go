@@ -23,13 +23,14 @@ type model struct {
 	graces   []journal.Grace // of rules that were lifted
 	totals   modelTotals
 	roster   modelRoster
-	began    queue.Time // of this life
-	grace    queue.Time // end of the restart grace; 0: there is none
+	began    queue.Time      // of this life
+	grace    queue.Time      // end of the restart grace; 0: there is none
+	outbox   []queue.ChunkID // dead letters on their way to another queue, in their order
 }
 
 // modelTotals count from the last start.
 type modelTotals struct {
-	inserted, reserved, done, failed, expired, released, submissions, ended, lost uint64
+	inserted, reserved, done, failed, expired, released, submissions, ended, forwarded, lost uint64
 }
 
 type modelKey struct {
@@ -56,6 +57,7 @@ type modelChunk struct {
 	attempts  uint16
 	expiries  uint8
 	err       string
+	to        string // of a forwarded chunk
 	notBefore queue.Time
 	tried     queue.Token // whose try was counted last
 	expired   bool        // that try ended by its deadline, or with its consumer
@@ -125,7 +127,7 @@ func (x *modelSub) infoUnder(ruling queue.Ruling) queue.Submission {
 	s := queue.Submission{
 		ID: x.id, Queue: queueName, State: x.state, Group: n.Group, Meta: n.Meta, Priority: n.Priority, Chunks: n.Chunks.Count,
 		Ready: x.count(queue.ChunkReady), Waiting: x.count(queue.ChunkWaiting), Reserved: x.count(queue.ChunkReserved),
-		Done: x.count(queue.ChunkDone), Dead: x.count(queue.ChunkDead), Skipped: x.count(queue.ChunkSkipped), OperationsPerChunk: x.operations(), Prefix: n.Chunks.Prefix,
+		Done: x.count(queue.ChunkDone), Dead: x.count(queue.ChunkDead), Skipped: x.count(queue.ChunkSkipped) + x.count(queue.ChunkForwarded), Forwarded: x.count(queue.ChunkForwarded), OperationsPerChunk: x.operations(), Prefix: n.Chunks.Prefix,
 		Template: n.Chunks.Template, HasAttachment: len(n.Attachment) > 0, Created: x.id.Time(), RunAt: x.runAt, DeadDeadline: n.DeadDeadline,
 		Finished: x.finished, MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailedChunks: n.MaxFailedChunks, Failure: x.failure, Trace: n.Trace,
 	}
@@ -155,6 +157,8 @@ func (x *modelSub) chunk(index int) queue.Chunk {
 	switch {
 	case c.state == queue.ChunkDone:
 		info.Output = c.output
+	case c.state == queue.ChunkForwarded:
+		info.To = c.to
 	case c.state == queue.ChunkDead || c.state == queue.ChunkSkipped:
 	case x.state != queue.Open:
 		info.State = queue.ChunkSkipped
@@ -351,7 +355,7 @@ func (m *model) onExhausted(x *modelSub) queue.OnExhausted {
 // that are not counted yet.
 func (m *model) endsSubmission(x *modelSub, more uint32) bool {
 	budget := x.asked.MaxFailedChunks
-	return m.onExhausted(x) == queue.FailSubmission || budget > 0 && x.count(queue.ChunkDead)+x.count(queue.ChunkSkipped)+more >= budget
+	return m.onExhausted(x) == queue.FailSubmission || budget > 0 && x.count(queue.ChunkDead)+x.count(queue.ChunkSkipped)+x.count(queue.ChunkForwarded)+more >= budget
 }
 
 // gone is what a chunk without a try left becomes.
@@ -388,7 +392,7 @@ func (m *model) end(x *modelSub, state queue.SubmissionState, failure string, no
 }
 
 func (m *model) endIfOver(x *modelSub, now queue.Time) {
-	done, dead, skipped := x.count(queue.ChunkDone), x.count(queue.ChunkDead), x.count(queue.ChunkSkipped)
+	done, dead, skipped := x.count(queue.ChunkDone), x.count(queue.ChunkDead), x.count(queue.ChunkSkipped)+x.count(queue.ChunkForwarded)
 	switch {
 	case x.state != queue.Open || done+dead+skipped < x.asked.Chunks.Count:
 	case dead > 0:
@@ -415,7 +419,17 @@ func (m *model) kill(x *modelSub, c *modelChunk, reason string, now queue.Time) 
 		m.end(x, queue.Failed, reason, now)
 		return
 	}
+	if to := m.settings.DeadLetterQueue; to != "" && c.state == queue.ChunkDead {
+		m.forward(x, c, to)
+	}
 	m.endIfOver(x, now)
+}
+
+// forward sends a dead chunk on to another queue.
+func (m *model) forward(x *modelSub, c *modelChunk, to string) {
+	c.state, c.to = queue.ChunkForwarded, to
+	m.totals.forwarded++
+	m.outbox = append(m.outbox, queue.ChunkID{Submission: x.id, Index: uint32(slices.Index(x.chunks, c))})
 }
 
 // restart is what a new life of the shard makes of everything: reservations are forgotten.

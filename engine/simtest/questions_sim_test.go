@@ -156,7 +156,7 @@ func ofChunk(x *modelSub, index int, state queue.ChunkState) shard.Obstacle {
 		return shard.NotYetDue
 	}
 	return map[queue.ChunkState]shard.Obstacle{
-		queue.ChunkDone: shard.IsDone, queue.ChunkDead: shard.IsDead, queue.ChunkSkipped: shard.IsSkipped,
+		queue.ChunkDone: shard.IsDone, queue.ChunkDead: shard.IsDead, queue.ChunkSkipped: shard.IsSkipped, queue.ChunkForwarded: shard.IsForwarded,
 		queue.ChunkReserved: shard.IsReserved, queue.ChunkWaiting: shard.IsWaiting,
 	}[state]
 }

@@ -34,11 +34,11 @@ func (m *model) stand(t queue.Token, genuine bool) (*modelSub, *modelChunk, stan
 			return x, c, forgotten
 		}
 		return x, c, completed
-	case x.state == queue.Completed && x.count(queue.ChunkSkipped) == 0:
+	case x.state == queue.Completed && x.count(queue.ChunkSkipped)+x.count(queue.ChunkForwarded) == 0:
 		return x, c, replaced
 	case x.state == queue.CompletedWithDead || x.state == queue.Completed:
 		return x, c, overOrLost
-	case x.state != queue.Open || c.state == queue.ChunkDead || c.state == queue.ChunkSkipped:
+	case x.state != queue.Open || c.state == queue.ChunkDead || c.state == queue.ChunkSkipped || c.state == queue.ChunkForwarded:
 		return x, c, over
 	case c.state == queue.ChunkReserved && same(c.hold.token, t):
 		return x, c, holds

@@ -52,6 +52,7 @@ type box struct {
 	ballast  func() bool
 	values   func(func(queue.MetaEntry, queue.ValueSettings))
 	scorers  strategy.Scorers
+	born     queue.Time // of the shard: with its number it identifies its outbox
 }
 
 func newBox(t testing.TB, settings queue.Settings) *box {
@@ -111,6 +112,7 @@ func (b *box) options() shard.Options {
 		FreeBallast: func() bool { return b.ballast != nil && b.ballast() },
 		Values:      b.values,
 		Scorers:     b.scorers,
+		Born:        b.born,
 	}
 }
 

@@ -183,6 +183,7 @@ type settingsRow struct {
 	RetryBackoff         backoffRow `json:"retry_backoff"`
 	ExpiryBackoff        backoffRow `json:"expiry_backoff"`
 	RetentionMs          int64      `json:"retention_ms"`
+	DeadLetterQueue      string     `json:"dead_letter_queue,omitempty"`
 	ConsumerGraceMs      *int64     `json:"consumer_grace_ms,omitempty"` // absent in older rows: the default
 	RestartGraceMs       int64      `json:"restart_grace_ms,omitempty"`
 	Draining             bool       `json:"draining,omitempty"`
@@ -203,6 +204,7 @@ func rowOfSettings(s queue.Settings) settingsRow {
 		Durability: s.Durability.String(), MaxAttempts: s.MaxAttempts, MaxExpiries: s.MaxExpiries, OnExhausted: exhaustedNames[s.OnExhausted],
 		ReservationTimeoutMs: s.ReservationTimeout.Milliseconds(), MaxReservationMs: s.MaxReservation.Milliseconds(),
 		RetryBackoff: rowOfBackoff(s.RetryBackoff), ExpiryBackoff: rowOfBackoff(s.ExpiryBackoff), RetentionMs: s.Retention.Milliseconds(),
+		DeadLetterQueue: s.DeadLetterQueue,
 	}
 }
 
@@ -219,7 +221,7 @@ func settingsOf(text string) (s queue.Settings, err error) {
 		MaxAttempts: r.MaxAttempts, MaxExpiries: r.MaxExpiries,
 		ReservationTimeout: milliseconds(r.ReservationTimeoutMs), MaxReservation: milliseconds(r.MaxReservationMs),
 		RetryBackoff: r.RetryBackoff.backoff(), ExpiryBackoff: r.ExpiryBackoff.backoff(), Retention: milliseconds(r.RetentionMs),
-		ConsumerGrace: queue.DefaultGrace, RestartGrace: milliseconds(r.RestartGraceMs), Draining: r.Draining,
+		ConsumerGrace: queue.DefaultGrace, RestartGrace: milliseconds(r.RestartGraceMs), Draining: r.Draining, DeadLetterQueue: r.DeadLetterQueue,
 	}
 	if r.ConsumerGraceMs != nil {
 		s.ConsumerGrace = milliseconds(*r.ConsumerGraceMs)

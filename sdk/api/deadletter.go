@@ -42,49 +42,9 @@ type DeadGroups struct {
 	Whole bool        `json:"whole"` // false: there are more dead letters than were looked at
 }
 
-// The values of BulkRequest.Action.
-const (
-	BulkRedrive = "redrive"
-	BulkDelete  = "delete"
-)
-
-// The states of a bulk operation. All but BulkRunning are final.
-const (
-	BulkRunning   = "running"
-	BulkCompleted = "completed"
-	BulkCancelled = "cancelled"
-	BulkFailed    = "failed"
-)
-
-// BulkRequest is the body of POST /v1/bulk-operations.
-type BulkRequest struct {
-	Queue         string     `json:"queue"`
-	Action        string     `json:"action"`                    // redrive or delete
-	Filter        DeadFilter `json:"filter,omitzero"`           // of dead letters; the zero value means all
-	RatePerSecond uint32     `json:"rate_per_second,omitempty"` // 0: as fast as it goes
-	DryRun        bool       `json:"dry_run,omitempty"`         // count only
-}
-
 // DeadFilter says which dead letters are meant; everything given has to fit.
 type DeadFilter struct {
 	Submission  string `json:"submission,omitempty"`
 	Fingerprint string `json:"fingerprint,omitempty"`
 	DiedBefore  Time   `json:"died_before,omitzero"`
-}
-
-// BulkOperation is something that is done with many dead letters, and how far it got.
-type BulkOperation struct {
-	ID            string     `json:"id"`
-	Queue         string     `json:"queue"`
-	Action        string     `json:"action"`
-	Filter        DeadFilter `json:"filter,omitzero"`
-	RatePerSecond uint32     `json:"rate_per_second"`
-	DryRun        bool       `json:"dry_run"`
-	State         string     `json:"state"`
-	CreatedAt     Time       `json:"created_at"`
-	FinishedAt    Time       `json:"finished_at,omitzero"`
-	Matched       uint64     `json:"matched"` // dead letters met so far
-	Done          uint64     `json:"done"`    // of them, those redriven or deleted
-	Refused       uint64     `json:"refused"` // of them, those that could not be
-	Failure       string     `json:"failure,omitempty"`
 }

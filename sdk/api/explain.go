@@ -143,6 +143,7 @@ const (
 	ObstacleDone        = "done"
 	ObstacleDead        = "dead"
 	ObstacleSkipped     = "skipped"
+	ObstacleForwarded   = "forwarded"
 	ObstacleWaiting     = "waiting"
 	ObstacleReserved    = "reserved"
 	ObstacleNotDue      = "not_yet_due"

@@ -24,9 +24,10 @@ type QueueSettings struct {
 	RetryBackoff         Backoff `json:"retry_backoff"`
 	ExpiryBackoff        Backoff `json:"expiry_backoff"`
 	RetentionSeconds     int64   `json:"retention_seconds"`
-	ConsumerGraceMS      int64   `json:"consumer_grace_ms"` // from the end of a consumer's stream until what it holds is lost
-	RestartGraceMS       int64   `json:"restart_grace_ms"`  // after a start nothing that a limit counts is handed out for so long
-	Draining             bool    `json:"draining"`          // inserts are refused
+	DeadLetterQueue      string  `json:"dead_letter_queue,omitempty"` // where dead letters go on to; "": they stay
+	ConsumerGraceMS      int64   `json:"consumer_grace_ms"`           // from the end of a consumer's stream until what it holds is lost
+	RestartGraceMS       int64   `json:"restart_grace_ms"`            // after a start nothing that a limit counts is handed out for so long
+	Draining             bool    `json:"draining"`                    // inserts are refused
 }
 
 // Backoff is min(cap, base*factor^(n-1)) after the n-th try, spread by full jitter.
@@ -41,7 +42,12 @@ type PutQueueRequest struct {
 	Settings QueueSettingsInput `json:"settings,omitzero"`
 }
 
-// QueueSettingsInput is QueueSettings as a request: nil means the default.
+// ChangeQueueRequest is the body of PATCH /v1/queues/{queue}. What is left out stays as it is.
+type ChangeQueueRequest struct {
+	Settings QueueSettingsInput `json:"settings,omitzero"`
+}
+
+// QueueSettingsInput is QueueSettings as a request: nil means the default, or, in a change, what it is.
 type QueueSettingsInput struct {
 	Durability           *string  `json:"durability,omitempty"`
 	MaxAttempts          *uint16  `json:"max_attempts,omitempty"`
@@ -52,6 +58,7 @@ type QueueSettingsInput struct {
 	RetryBackoff         *Backoff `json:"retry_backoff,omitempty"`
 	ExpiryBackoff        *Backoff `json:"expiry_backoff,omitempty"`
 	RetentionSeconds     *int64   `json:"retention_seconds,omitempty"`
+	DeadLetterQueue      *string  `json:"dead_letter_queue,omitempty"`
 	ConsumerGraceMS      *int64   `json:"consumer_grace_ms,omitempty"`
 	RestartGraceMS       *int64   `json:"restart_grace_ms,omitempty"`
 	Draining             *bool    `json:"draining,omitempty"`
@@ -68,6 +75,7 @@ type Stats struct {
 	Skipped                  uint64  `json:"skipped"`
 	Dead                     uint64  `json:"dead"`
 	DeadLetters              uint64  `json:"dead_letters"` // dead chunks that can be redriven, also those of submissions that completed with dead ones
+	Outgoing                 uint64  `json:"outgoing"`     // dead letters on their way to another queue
 	OperationsReady          uint64  `json:"operations_ready"`
 	SubmissionsOpen          uint64  `json:"submissions_open"`
 	ConsumersWaiting         uint64  `json:"consumers_waiting"`
@@ -78,6 +86,9 @@ type Stats struct {
 	FailedTotal              uint64  `json:"failed_total"`
 	ExpiredTotal             uint64  `json:"expired_total"`
 	ReleasedTotal            uint64  `json:"released_total"`
+	ForwardedTotal           uint64  `json:"forwarded_total"` // dead letters that went on to another queue
+	ArrivedTotal             uint64  `json:"arrived_total"`   // submissions that came as dead letters of another queue
+	BulkOperationsRunning    uint64  `json:"bulk_operations_running"`
 	LostTotal                uint64  `json:"lost_total"`    // reservations that ended with their consumers
 	RevokedTotal             uint64  `json:"revoked_total"` // reservations that were taken from attached consumers
 	ConsumersAttached        uint64  `json:"consumers_attached"`

@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -59,29 +57,4 @@ func (c *Client) DeleteDeadLetter(ctx context.Context, queue, submission string,
 
 func deadPath(queue, submission string, index uint32) string {
 	return queuePath(queue, "/dead-letters/"+url.PathEscape(submission)+"/"+strconv.FormatUint(uint64(index), 10))
-}
-
-// StartBulk starts to redrive or delete many dead letters in the background. It is tried once.
-func (c *Client) StartBulk(ctx context.Context, r *api.BulkRequest) (*api.BulkOperation, error) {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("quern: start bulk operation: %w", err)
-	}
-	q := &request{method: http.MethodPost, path: "/v1/bulk-operations", media: mediaJSON, buffer: append(make([]byte, gap), body...)}
-	return fetch[api.BulkOperation](ctx, c, "start bulk operation", q)
-}
-
-// Bulks lists the bulk operations since the server's start, at most the last 200, newest first.
-func (c *Client) Bulks(ctx context.Context) iter.Seq2[api.BulkOperation, error] {
-	return pages[api.BulkOperation](ctx, c, "bulk operations", "/v1/bulk-operations", url.Values{})
-}
-
-// Bulk reads how far a bulk operation got.
-func (c *Client) Bulk(ctx context.Context, id string) (*api.BulkOperation, error) {
-	return fetch[api.BulkOperation](ctx, c, "bulk operation", &request{method: http.MethodGet, path: "/v1/bulk-operations/" + url.PathEscape(id), safe: true})
-}
-
-// CancelBulk stops a bulk operation; what it did stays done.
-func (c *Client) CancelBulk(ctx context.Context, id string) (*api.BulkOperation, error) {
-	return fetch[api.BulkOperation](ctx, c, "cancel bulk operation", &request{method: http.MethodPost, path: "/v1/bulk-operations/" + url.PathEscape(id) + "/cancel", safe: true})
 }

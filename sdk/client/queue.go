@@ -30,6 +30,15 @@ func (c *Client) PutQueue(ctx context.Context, name string, settings api.QueueSe
 	return fetch[api.Queue](ctx, c, "put queue", &request{method: http.MethodPut, path: queuePath(name, ""), media: mediaJSON, buffer: append(make([]byte, gap), body...), safe: true})
 }
 
+// ChangeQueue changes some settings of a queue; what is nil stays as it is.
+func (c *Client) ChangeQueue(ctx context.Context, name string, settings api.QueueSettingsInput) (*api.Queue, error) {
+	body, err := json.Marshal(api.ChangeQueueRequest{Settings: settings})
+	if err != nil {
+		return nil, fmt.Errorf("quern: change queue: %w", err)
+	}
+	return fetch[api.Queue](ctx, c, "change queue", &request{method: http.MethodPatch, path: queuePath(name, ""), media: mediaJSON, buffer: append(make([]byte, gap), body...), safe: true})
+}
+
 // DeleteQueue deletes a queue without open submissions. It is tried once: after a lost answer a second try would be told
 // that there is no such queue.
 func (c *Client) DeleteQueue(ctx context.Context, name string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -68,18 +69,18 @@ func TestDeadLettersOnServer(t *testing.T) {
 	if err := c.DeleteDeadLetter(ctx, "default", s.ID, 4); err != nil {
 		t.Error(err)
 	}
-	b, err := c.StartBulk(ctx, &api.BulkRequest{Queue: "default", Action: api.BulkRedrive, Filter: filter, RatePerSecond: 1})
-	if err != nil || b.State != api.BulkRunning || b.Filter != filter {
+	b, err := c.StartBulk(ctx, &api.BulkRequest{Queue: "default", Action: api.BulkRedrive, Filter: api.BulkFilter{Submission: s.ID}, RatePerSecond: 1})
+	if err != nil || b.State != api.BulkRunning || b.Filter.Submission != s.ID {
 		t.Fatalf("bulk operation: got %+v %v, want it running", b, err)
 	}
 	if b, err = c.CancelBulk(ctx, b.ID); err != nil || b.State != api.BulkCancelled {
 		t.Errorf("cancel: got %+v %v", b, err)
 	}
-	if now, err := c.Bulk(ctx, b.ID); err != nil || *now != *b {
+	if now, err := c.Bulk(ctx, b.ID); err != nil || !reflect.DeepEqual(now, b) {
 		t.Errorf("the cancelled operation: got %+v %v, want %+v", now, err, b)
 	}
-	for first, err := range c.Bulks(ctx) {
-		if err != nil || first != *b {
+	for first, err := range c.Bulks(ctx, "default") {
+		if err != nil || !reflect.DeepEqual(first, *b) {
 			t.Errorf("the list of operations begins with %+v %v, want %+v", first, err, b)
 		}
 		break

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// bulkCommand is the parent of the commands on bulk operations.
+func (a *app) bulkCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "bulk", Short: "Do something with many dead letters, retries or submissions at once", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(a.bulkRunCommand(), a.bulkListCommand(),
+		a.bulkOneCommand("show", "Show how far a bulk operation got", (*client.Client).Bulk),
+		a.bulkOneCommand("cancel", "Stop a bulk operation; what it did stays done", (*client.Client).CancelBulk))
+	return c
+}
+
+// bulkOptions are the flags of bulk run.
+type bulkOptions struct {
+	api.BulkRequest
+	meta                                    []string
+	createdBefore, createdAfter, diedBefore string
+	priority                                int64
+	all, detach                             bool
+}
+
+func (a *app) bulkRunCommand() *cobra.Command {
+	o := new(bulkOptions)
+	c := &cobra.Command{
+		Use:   "run ACTION",
+		Short: "Start a bulk operation and follow it to its end: " + strings.Join(queue.BulkActions(), ", "),
+		Long: "Does something with all that the flags mean of a queue, as it is now. redrive, delete and forward are about dead letters, retry about chunks\n" +
+			"that wait for a retry, cancel and reprioritize about open submissions. The operation goes on when the server is restarted; an interrupt cancels it.",
+		Example: "  quern bulk run forward --to graveyard --meta customer=7\n  quern bulk run cancel --created-before 24h --dry-run",
+		Args:    cobra.ExactArgs(1), ValidArgs: queue.BulkActions(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := o.request(args[0], a.queueName(), cmd.Flags().Changed("priority"), time.Now())
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			b, err := c.StartBulk(cmd.Context(), r)
+			if err != nil {
+				return err
+			}
+			if o.detach {
+				return printOne(a, *b, bulkFields)
+			}
+			return a.followBulk(cmd.Context(), c, b)
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	f := c.Flags()
+	f.BoolVar(&o.all, "all", false, "everything in the queue; needed when no other flag says what is meant")
+	f.StringVar(&o.Filter.Submission, "submission", "", "only of this submission")
+	f.StringSliceVar(&o.Filter.States, "state", nil, "only of submissions in this state: open, or for dead letters completed_with_dead (may be given again)")
+	f.StringArrayVar(&o.meta, "meta", nil, "only of submissions with this KEY=VALUE (may be given again)")
+	f.StringVar(&o.createdBefore, "created-before", "", "only of submissions that were inserted before this time, or so long ago (24h)")
+	f.StringVar(&o.createdAfter, "created-after", "", "only of submissions that were inserted since this time, or not longer ago (24h)")
+	f.StringVar(&o.Filter.Fingerprint, "fingerprint", "", "only chunks whose last error has this fingerprint, as dead groups shows it")
+	f.StringVar(&o.diedBefore, "died-before", "", "only chunks whose last try ended before this time, or so long ago (24h)")
+	f.StringVar(&o.To, "to", "", "forward: the queue that dead letters go on to")
+	f.Int64Var(&o.priority, "priority", 0, "reprioritize: the new priority")
+	f.Uint32Var(&o.RatePerSecond, "rate", 0, "at most so many chunks or submissions per second (0: as fast as it goes)")
+	f.BoolVar(&o.DryRun, "dry-run", false, "count what would come of it, and change nothing")
+	f.BoolVar(&o.detach, "detach", false, "only start it")
+	return c
+}
+
+// request puts the flags together.
+func (o *bulkOptions) request(action, queueName string, prioritized bool, now time.Time) (*api.BulkRequest, error) {
+	if !slices.Contains(queue.BulkActions(), action) {
+		return nil, usageError{fmt.Errorf("there is no action %q: it must be one of %s", action, strings.Join(queue.BulkActions(), ", "))}
+	}
+	r := o.BulkRequest
+	r.Queue, r.Action = queueName, action
+	var err error
+	if r.Filter.Meta, err = parseMeta(o.meta); err != nil {
+		return nil, err
+	}
+	for _, at := range []struct {
+		flag, text string
+		to         *api.Time
+	}{{"--created-before", o.createdBefore, &r.Filter.CreatedBefore}, {"--created-after", o.createdAfter, &r.Filter.CreatedAfter}, {"--died-before", o.diedBefore, &r.Filter.DiedBefore}} {
+		if at.text == "" {
+			continue
+		}
+		if *at.to, err = parsePast(at.flag, at.text, now); err != nil {
+			return nil, err
+		}
+	}
+	if prioritized {
+		r.Priority = &o.priority
+	}
+	f := &r.Filter
+	narrow := f.Submission != "" || len(f.States) > 0 || len(f.Meta) > 0 || f.Fingerprint != "" || !f.CreatedBefore.IsZero() || !f.CreatedAfter.IsZero() || !f.DiedBefore.IsZero()
+	if narrow == o.all {
+		return nil, usageError{errors.New("say what is meant with flags such as --meta and --submission, or give --all")}
+	}
+	return &r, nil
+}
+
+// parsePast reads a time, or how long ago it was.
+func parsePast(flag, text string, now time.Time) (api.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return api.At(now.Add(-d)), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return api.Time{}, usageError{fmt.Errorf("%s %q is neither a duration such as 24h nor a time such as 2026-01-31T12:00:00Z", flag, text)}
+	}
+	return api.At(t), nil
+}
+
+func (a *app) bulkListCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "list", Short: "List the bulk operations of all queues, the newest first; with --queue of one", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			var all []api.BulkOperation
+			for b, err := range c.Bulks(cmd.Context(), a.queue) {
+				if err != nil {
+					return err
+				}
+				all = append(all, b)
+			}
+			return printList(a, all, []string{"ID", "QUEUE", "ACTION", "STATE", "DRY RUN", "MATCHED", "DONE", "UNCHANGED", "REFUSED", "CREATED"}, func(b api.BulkOperation) []string {
+				return []string{b.ID, b.Queue, b.Action, b.State, strconv.FormatBool(b.DryRun), number(b.Matched), number(b.Done), number(b.Unchanged), number(b.Refused), moment(b.CreatedAt)}
+			})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+// bulkOneCommand shows an operation after one call about it.
+func (a *app) bulkOneCommand(name, short string, ask func(*client.Client, context.Context, string) (*api.BulkOperation, error)) *cobra.Command {
+	c := &cobra.Command{
+		Use: name + " ID", Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			b, err := ask(c, cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return printOne(a, *b, bulkFields)
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+// bulkPoll is how often a running operation is asked about.
+const bulkPoll = 200 * time.Millisecond
+
+// followBulk waits for the end of a bulk operation and shows it. When it is interrupted, the operation is cancelled.
+func (a *app) followBulk(ctx context.Context, c *client.Client, b *api.BulkOperation) error {
+	for b.State == api.BulkRunning {
+		timer := time.NewTimer(bulkPoll)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			if _, err := c.CancelBulk(stopping, b.ID); err != nil {
+				return err
+			}
+			return ctx.Err()
+		}
+		now, err := c.Bulk(ctx, b.ID)
+		switch {
+		case err == nil:
+			b = now
+		case ctx.Err() == nil:
+			return err
+		}
+	}
+	if err := printOne(a, *b, bulkFields); err != nil {
+		return err
+	}
+	if b.State == api.BulkFailed {
+		return errors.New("the bulk operation failed: " + b.Failure)
+	}
+	return nil
+}
+
+func bulkFields(b api.BulkOperation) [][2]string {
+	return [][2]string{
+		{"id", b.ID}, {"queue", b.Queue}, {"action", b.Action}, {"to", b.To}, {"state", b.State}, {"dry run", strconv.FormatBool(b.DryRun)},
+		{"matched", number(b.Matched)}, {"done", number(b.Done)}, {"unchanged", number(b.Unchanged)}, {"refused", number(b.Refused)}, {"failure", b.Failure},
+	}
+}

@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// forwards carries dead letters out of the outboxes of queues to the queues that they are for. What a crash interrupts is carried
+// again after the start, and the queue that has it already knows so (shard/outbox.go).
+type forwards struct {
+	turn  sync.Mutex   // held by whoever carries: one at a time
+	doors sync.RWMutex // held for reading while letters are decided to leave for a queue, for writing while a queue is deleted; before Engine.mu
+	nudge chan struct{}
+}
+
+// carryEvery is how soon is tried again what failed, and how late what nobody was told of is found.
+const carryEvery = time.Second
+
+// posted is told by a shard that something lies in its outbox.
+func (e *Engine) posted() {
+	select {
+	case e.forwards.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// carryAlways carries until ctx ends.
+func (e *Engine) carryAlways(ctx context.Context) {
+	ticker := time.NewTicker(carryEvery)
+	defer ticker.Stop()
+	for {
+		e.carry(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-e.forwards.nudge:
+		}
+	}
+}
+
+// carry empties the outboxes, as far as the queues that their letters are for can take them.
+func (e *Engine) carry(ctx context.Context) {
+	e.forwards.turn.Lock()
+	defer e.forwards.turn.Unlock()
+	for _, q := range e.all() {
+		stuck := map[string]bool{}
+		after := uint64(0)
+		for ctx.Err() == nil {
+			list := q.shard.Outgoing(after, journal.MaxRedrive)
+			if len(list) == 0 {
+				break
+			}
+			after = list[len(list)-1].Number
+			for len(list) > 0 {
+				var page, rest []queue.Outgoing
+				for _, o := range list {
+					if o.Queue == list[0].Queue {
+						page = append(page, o)
+					} else {
+						rest = append(rest, o)
+					}
+				}
+				list = rest
+				if to := page[0].Queue; !stuck[to] { // what comes later must not arrive before
+					if err := e.carryTo(ctx, q, to, page); err != nil && ctx.Err() == nil {
+						stuck[to] = true
+						e.options.Logger.Error("forwarding dead letters failed; it is tried again", "queue", q.name, "to", to, "error", err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// carryTo carries letters of one outbox to one queue. Those before one that cannot be read are carried.
+func (e *Engine) carryTo(ctx context.Context, from *openQueue, to string, page []queue.Outgoing) error {
+	destination, err := e.queue(to)
+	if err != nil {
+		return err
+	}
+	var list []queue.Delivery
+	var numbers []uint64
+	var unread error
+	bytes := 0
+	for _, o := range page {
+		n, err := from.shard.Parcel(ctx, o)
+		if err != nil {
+			unread = fmt.Errorf("chunk %s: %w", o.Chunk, err)
+			break
+		}
+		list, numbers = append(list, queue.Delivery{Number: o.Number, Submission: n}), append(numbers, o.Number)
+		if bytes += len(n.Attachment); len(n.Chunks.Inline) > 0 {
+			bytes += len(n.Chunks.Inline[0])
+		}
+		if bytes > carryBytes {
+			if err := deliver(ctx, from, destination, list, numbers); err != nil {
+				return err
+			}
+			list, numbers, bytes = nil, nil, 0
+		}
+	}
+	if len(list) > 0 {
+		err = deliver(ctx, from, destination, list, numbers)
+	}
+	return errors.Join(err, unread)
+}
+
+// carryBytes bounds the contents that are in hand at once, but for the last one's.
+const carryBytes = 16 << 20
+
+// deliver has one queue take letters in, durably, and then the other one let go of them.
+func deliver(ctx context.Context, from, to *openQueue, list []queue.Delivery, numbers []uint64) error {
+	if err := to.shard.Deliver(ctx, list); err != nil {
+		return err
+	}
+	return from.shard.Delivered(numbers)
+}
+
+// validDeadQueue checks that dead letters of a queue may go on to another: that is there, is not the queue itself, and lets its own stay,
+// so that nothing goes in circles. The caller holds e.mu.
+func (e *Engine) validDeadQueue(name string, settings *queue.Settings) error {
+	to := settings.DeadLetterQueue
+	if to == "" {
+		return nil
+	}
+	other := e.queues[to]
+	switch {
+	case to == name:
+		return queue.Invalid("/dead_letter_queue", "is the queue itself: name another one, or none to keep dead letters where they are")
+	case other == nil:
+		return queue.Invalid("/dead_letter_queue", "names the queue %q, which does not exist: create it first", clip(to, queue.MaxQueueNameBytes))
+	case other.config.Load().DeadLetterQueue != "":
+		return queue.Invalid("/dead_letter_queue", "names the queue %q, whose own dead letters go on to %q: they could go in circles", to, other.config.Load().DeadLetterQueue)
+	}
+	if user := e.feeds(name); user != "" {
+		return queue.Invalid("/dead_letter_queue", "cannot be set: dead letters of the queue %q go on to this one and have to stay", user)
+	}
+	return nil
+}
+
+// feeds is a queue whose dead letters go on to the named one; "": none. The caller holds e.mu.
+func (e *Engine) feeds(name string) string {
+	for _, q := range e.queues {
+		if q.config.Load().DeadLetterQueue == name {
+			return q.name
+		}
+	}
+	return ""
+}
+
+// unforwarded says why a queue cannot be deleted as long as dead letters go to it or are on their way. The caller holds e.mu and
+// forwards.doors.
+func (e *Engine) unforwarded(q *openQueue) error {
+	if user := e.feeds(q.name); user != "" {
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue is the dead_letter_queue of %q. Change that queue's settings first.", user)}
+	}
+	if n := q.shard.OutgoingTo(""); n > 0 {
+		return onTheirWay(n)
+	}
+	for _, other := range e.queues {
+		if n := other.shard.OutgoingTo(q.name); n > 0 {
+			return onTheirWay(n)
+		}
+	}
+	return nil
+}
+
+func onTheirWay(n int) error {
+	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("%d dead letters are on their way to or from the queue. Try again in a moment.", n)}
+}

@@ -1,0 +1,136 @@
+package queue
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// BulkAction is what a bulk operation does with everything that its filter means.
+type BulkAction uint8
+
+// The actions. Redrive, Delete and Forward are about dead letters, Retry about chunks that wait for a retry, Cancel and
+// Reprioritize about open submissions.
+const (
+	BulkRedrive BulkAction = iota
+	BulkDelete
+	BulkForward
+	BulkRetry
+	BulkCancel
+	BulkReprioritize
+)
+
+var bulkActions = [...]string{"redrive", "delete", "forward", "retry", "cancel", "reprioritize"}
+
+func (a BulkAction) String() string { return bulkActions[a] }
+
+// ParseBulkAction reads the name of an action.
+func ParseBulkAction(name string) (BulkAction, bool) {
+	i := slices.Index(bulkActions[:], name)
+	return BulkAction(max(i, 0)), i >= 0
+}
+
+// BulkActions are the names of all actions.
+func BulkActions() []string { return slices.Clone(bulkActions[:]) }
+
+// OnLetters says that the action is about dead letters, OnChunks that it is about chunks: those, or waiting ones.
+func (a BulkAction) OnLetters() bool { return a <= BulkForward }
+
+// OnChunks says that the action takes chunk by chunk; the others take whole submissions.
+func (a BulkAction) OnChunks() bool { return a <= BulkRetry }
+
+// BulkState is where a bulk operation stands. Every state but BulkRunning is final.
+type BulkState uint8
+
+// The states.
+const (
+	BulkRunning BulkState = iota
+	BulkCompleted
+	BulkCancelled
+	BulkFailed
+)
+
+var bulkStates = [...]string{"running", "completed", "cancelled", "failed"}
+
+func (s BulkState) String() string { return bulkStates[s] }
+
+// BulkFilter says what a bulk operation is about; everything given has to fit, and the zero value means all.
+type BulkFilter struct {
+	Dead          DeadFilter        // of a chunk: its submission, the fingerprint of its last error, when that try ended
+	States        []SubmissionState // of the submission; empty: any
+	Meta          Meta              // of the submission: every entry has to match
+	CreatedBefore Time              // the submission; 0: at any time
+	CreatedAfter  Time              // at this time or later
+}
+
+// Matches says whether the filter means the chunks of a submission, as far as the submission tells.
+func (f *BulkFilter) Matches(id SubmissionID, state SubmissionState, meta Meta) bool {
+	if f.Dead.Submission != 0 && f.Dead.Submission != id || len(f.States) > 0 && !slices.Contains(f.States, state) ||
+		f.CreatedBefore != 0 && id.Time() >= f.CreatedBefore || id.Time() < f.CreatedAfter {
+		return false
+	}
+	for _, entry := range f.Meta {
+		if value, there := meta.Find(entry.Key); !there || value != entry.Value {
+			return false
+		}
+	}
+	return true
+}
+
+// BulkRequest asks for something to be done with all that the filter means of a queue, as it was when the operation started.
+type BulkRequest struct {
+	Action   BulkAction
+	Filter   BulkFilter
+	To       string // of BulkForward: the queue
+	Priority int64  // of BulkReprioritize
+	Rate     uint32 // chunks or submissions per second at most; 0: as fast as it goes
+	DryRun   bool   // count what would become of each, and change nothing
+}
+
+// BulkCounts are what came of a bulk operation so far; of a dry run, what would have come. Matched is the sum of the others.
+type BulkCounts struct {
+	Matched   uint64 // what the filter means
+	Done      uint64 // of it: redriven, deleted, ...
+	Unchanged uint64 // nothing was left to do: somebody else came first, or it is so already
+	Refused   uint64 // its state forbids it, for example a dead_deadline that passed
+}
+
+// Add adds what is in counts and was not in those before.
+func (c *BulkCounts) Add(counts, before BulkCounts) {
+	c.Matched += counts.Matched - before.Matched
+	c.Done += counts.Done - before.Done
+	c.Unchanged += counts.Unchanged - before.Unchanged
+	c.Refused += counts.Refused - before.Refused
+}
+
+// Bulk is a bulk operation and how far it got.
+type Bulk struct {
+	BulkRequest
+	ID       BulkID
+	Queue    string
+	State    BulkState
+	Counts   BulkCounts
+	Finished Time   // 0 while it runs
+	Failure  string // of a failed one
+}
+
+// BulkID names a bulk operation. It is drawn like the id of a submission, so it tells the shard and the time of the start.
+type BulkID SubmissionID
+
+func (id BulkID) String() string { return "b" + strconv.FormatUint(uint64(id), 10) }
+
+// Created is when the operation was started.
+func (id BulkID) Created() Time { return SubmissionID(id).Time() }
+
+// ParseBulkID reads what String wrote.
+func ParseBulkID(text string) (BulkID, bool) {
+	digits, ours := strings.CutPrefix(text, "b")
+	id, err := ParseSubmissionID(digits)
+	return BulkID(id), ours && err == nil
+}
+
+// Bounds of bulk operations.
+const (
+	MaxBulkRunning = 16  // of a queue: each takes its turn
+	MaxBulkKept    = 100 // ended ones of a queue that can be read, the newest
+)

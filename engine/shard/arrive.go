@@ -1,0 +1,100 @@
+package shard
+
+import (
+	"context"
+	"sync"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Deliver makes submissions of dead letters that another queue forwards, and leaves out those that have arrived before. They come
+// from one outbox, by ascending number, at most journal.MaxRedrive. It returns after the commit.
+func (s *Shard) Deliver(ctx context.Context, list []queue.Delivery) error {
+	if s.full.Load() {
+		return commitError(journal.ErrFull)
+	}
+	now, seed := s.now(), s.options.Seed()
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	m := s.m
+	m.seed(seed)
+	ops := make([]*journal.Insert, 0, len(list))
+	var fresh []*queue.NewSubmission
+	for i := range list {
+		if n := &list[i].Submission; m.expects(n.Origin) {
+			ops, fresh = append(ops, m.draw(n, now)), append(fresh, n)
+		}
+	}
+	s.mu.Unlock()
+	if err := s.writeContents(ctx, ops, fresh); err != nil {
+		return err
+	}
+	now = s.now()
+	s.mu.Lock()
+	err := s.usable()
+	if err == nil && s.m != m {
+		err = commitError(journal.ErrUnknown)
+	}
+	if err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	for _, op := range ops {
+		if m.expects(op.Origin) { // nobody else delivered it meanwhile
+			m.encode(now).Insert(op)
+			m.arriving[op.Origin.Source] = op.Origin.Number
+		}
+	}
+	var waits commits
+	waits.add(s.pending())
+	s.mu.Unlock()
+	return s.wait(waits)
+}
+
+// expects says that a dead letter has not arrived yet, and is not about to.
+func (m *machine) expects(o *queue.Origin) bool {
+	return o.Number > m.inbox[o.Source] && o.Number > m.arriving[o.Source]
+}
+
+// arrived notes how far the dead letters of an outbox have come.
+func (m *machine) arrived(o *queue.Origin) {
+	if o == nil {
+		return
+	}
+	m.stats.arrived++
+	if o.Number > m.inbox[o.Source] {
+		m.inbox[o.Source] = o.Number
+		m.changed(asideInbox, o.Source)
+	}
+}
+
+// deliverAtOnce is how many contents are written at a time: they share commits of the store.
+const deliverAtOnce = 16
+
+// writeContents writes the contents of several inserts before they are published.
+func (s *Shard) writeContents(ctx context.Context, ops []*journal.Insert, list []*queue.NewSubmission) error {
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	turn := make(chan struct{}, deliverAtOnce)
+	for i, op := range ops {
+		if !op.Inline && !op.Attachment {
+			continue
+		}
+		turn <- struct{}{}
+		group.Go(func() {
+			defer func() { <-turn }()
+			if err := s.writeContent(ctx, op.Seq, list[i]); err != nil {
+				mu.Lock()
+				failed = err
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return failed
+}

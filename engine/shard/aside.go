@@ -1,0 +1,98 @@
+package shard
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// This file folds what lies beside the submissions: the outbox, the inbox and the bulk operations. Rows are written before the
+// position that they have to be true for, so they may be ahead of it; all ops about them tell totals, and what is ahead is met again
+// without an effect.
+
+// The kinds of rows. They are numbers in files: never used again for something else.
+const (
+	asideOutbox uint8 = 1 // by number
+	asideLast   uint8 = 2 // key 0: the last number given out
+	asideInbox  uint8 = 3 // by source
+	asideBulk   uint8 = 4 // by id
+)
+
+// aside names a row.
+type aside struct {
+	kind uint8
+	key  uint64
+}
+
+// changed notes that a row is to be written anew.
+func (m *machine) changed(kind uint8, key uint64) { m.asides[aside{kind, key}] = struct{}{} }
+
+// asideRow is what the row has to hold now; nil: nothing.
+func (m *machine) asideRow(a aside) []byte {
+	switch a.kind {
+	case asideOutbox:
+		if o := m.outbox.find(a.key); o != nil {
+			row := binary.AppendUvarint(nil, uint64(o.Chunk.Submission))
+			return append(binary.AppendUvarint(row, uint64(o.Chunk.Index)), o.Queue...)
+		}
+	case asideLast:
+		return binary.AppendUvarint(nil, m.outbox.last)
+	case asideInbox:
+		return binary.AppendUvarint(nil, m.inbox[a.key])
+	case asideBulk:
+		if b := m.bulks.find(queue.BulkID(a.key)); b != nil {
+			return b.row()
+		}
+	}
+	return nil
+}
+
+// loadAside reads a row.
+func (m *machine) loadAside(row store.Aside) error {
+	d := fields{b: row.Bytes}
+	switch row.Kind {
+	case asideOutbox:
+		o := queue.Outgoing{Number: row.Key, Chunk: queue.ChunkID{Submission: queue.SubmissionID(d.uint()), Index: uint32(d.uint())}}
+		o.Queue = string(d.b)
+		m.outbox.add(o)
+	case asideLast:
+		m.outbox.last = max(m.outbox.last, d.uint())
+	case asideInbox:
+		m.inbox[row.Key] = d.uint()
+	case asideBulk:
+		return m.loadBulk(row.Bytes)
+	default:
+		d.bad = true
+	}
+	if d.bad {
+		return fmt.Errorf("store: a row of kind %d beside the submissions is damaged or of a newer version", row.Kind)
+	}
+	return nil
+}
+
+// foldAside writes the rows that changed.
+func (s *Shard) foldAside(ctx context.Context, m *machine) error {
+	s.mu.Lock()
+	taken := m.asides
+	m.asides = map[aside]struct{}{}
+	rows := make([]store.Aside, 0, len(taken))
+	for a := range taken {
+		rows = append(rows, store.Aside{Kind: a.kind, Key: a.key, Bytes: m.asideRow(a)})
+	}
+	s.mu.Unlock()
+	for start := 0; start < len(rows); start += foldMost {
+		part := rows[start:min(start+foldMost, len(rows))]
+		if err := s.roomy(func() error { return s.store.PutAside(ctx, part) }); err != nil {
+			s.mu.Lock()
+			for a := range taken {
+				m.changed(a.kind, a.key)
+			}
+			s.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,245 @@
+package shard
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// bulkPage is a page of a bulk operation in hand.
+type bulkPage struct {
+	s         *Shard
+	id        queue.BulkID
+	step      uint64 // of the operation, as far as this page got
+	after     queue.ChunkID
+	request   queue.BulkRequest
+	filter    queue.BulkFilter
+	most      int
+	waits     commits
+	overtaken bool // somebody else did something to the operation, or the state was made anew: the page ends here
+}
+
+// started is the moment after which nothing that happens is meant: what is redriven and dies again is not met again.
+func (p *bulkPage) started() queue.Time { return p.id.Created() + 1 }
+
+// note encodes what came of some chunks or submissions, in the batch of what was done with them; false: the page ends here. The mutex is
+// held, and act encodes that.
+func (p *bulkPage) note(now queue.Time, n int, last queue.ChunkID, act func(m *machine) (done, refused int)) bool {
+	m := p.s.m
+	b := m.bulkIn(p.id, p.step)
+	if b == nil {
+		p.overtaken = true
+		return false
+	}
+	done, refused := act(m)
+	m.stepBulk(b, now, func(next *journal.Bulk) {
+		next.After = last
+		next.Counts.Matched += uint64(n)
+		next.Counts.Done += uint64(done)
+		next.Counts.Refused += uint64(refused)
+		next.Counts.Unchanged += uint64(n - done - refused)
+	})
+	p.step = b.plan.Step
+	p.waits.add(m.batch)
+	return true
+}
+
+// letters redrives, deletes or forwards the next dead letters.
+func (p *bulkPage) letters(ctx context.Context) (n int, err error) {
+	if before := p.started(); p.filter.Dead.DiedBefore == 0 || p.filter.Dead.DiedBefore > before {
+		p.filter.Dead.DiedBefore = before
+	}
+	page, err := p.s.deadLetters(ctx, &p.filter, p.after, p.most)
+	for start := 0; start < len(page) && err == nil && !p.overtaken; {
+		id := page[start].Chunk.Submission
+		var indexes []uint32
+		for ; start < len(page) && page[start].Chunk.Submission == id; start++ {
+			indexes = append(indexes, page[start].Chunk.Index)
+		}
+		err = p.lettersOf(ctx, id, indexes)
+	}
+	return len(page), err
+}
+
+func (p *bulkPage) lettersOf(ctx context.Context, id queue.SubmissionID, indexes []uint32) error {
+	last := queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]}
+	_, err := p.s.atGrave(ctx, id, func(g *grave, now queue.Time) error {
+		p.note(now, len(indexes), last, func(*machine) (done, refused int) {
+			if g.refusal(p.request.Action, now) != "" {
+				return 0, len(indexes)
+			}
+			if p.request.DryRun {
+				for _, index := range indexes {
+					if g.lies(index) {
+						done++
+					}
+				}
+				return done, 0
+			}
+			taken := g.take(indexes)
+			if len(taken) > 0 {
+				g.bury(fate{p.request.Action, p.request.To}, taken, now)
+			}
+			return len(taken), 0
+		})
+		return nil
+	})
+	if queue.CodeOf(err) != queue.CodeUnknownSubmission {
+		return err
+	}
+	return p.locked(func(now queue.Time) { // its retention was over a moment ago
+		p.note(now, len(indexes), last, func(*machine) (done, refused int) { return 0, 0 })
+	})
+}
+
+func (p *bulkPage) locked(fn func(now queue.Time)) error {
+	now := p.s.now()
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if err := p.s.usable(); err != nil {
+		return err
+	}
+	fn(now)
+	return nil
+}
+
+// walk visits the open submissions that the filter means, newest first from the cursor on, until fn returns false. Those that were
+// inserted after the operation was started are not meant. The mutex is held during fn, and given up between slices.
+func (p *bulkPage) walk(fn func(r *record) bool) {
+	before := queue.SubmissionID(p.id)
+	if p.after.Submission != 0 {
+		before = p.after.Submission
+		if p.request.Action.OnChunks() {
+			before++ // the cursor's own may have more
+		}
+	}
+	if id := p.filter.Dead.Submission; id != 0 {
+		if id >= before {
+			return
+		}
+		before = id + 1
+	}
+	for before != 0 {
+		p.s.mu.Lock()
+		stopped := false
+		before = p.s.m.order.before(before, listSlice, func(r *record) bool {
+			if r.state == queue.Open && p.filter.Matches(r.id, r.state, r.meta()) {
+				stopped = !fn(r)
+			}
+			return !stopped && (p.filter.Dead.Submission == 0 || r.id > p.filter.Dead.Submission)
+		})
+		p.s.mu.Unlock()
+		if stopped || p.filter.Dead.Submission != 0 && before <= p.filter.Dead.Submission {
+			return
+		}
+	}
+}
+
+// submissions cancels the next ones, or gives them another priority.
+func (p *bulkPage) submissions() (n int, err error) {
+	var ids []queue.SubmissionID
+	p.walk(func(r *record) bool {
+		ids = append(ids, r.id)
+		return len(ids) < p.most
+	})
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	return len(ids), p.locked(func(now queue.Time) {
+		p.note(now, len(ids), queue.ChunkID{Submission: ids[len(ids)-1]}, func(m *machine) (done, refused int) {
+			for _, id := range ids {
+				if r := m.live(id); r != nil && !r.ending && p.change(m, r, now) {
+					done++
+				}
+			}
+			return done, 0
+		})
+	})
+}
+
+// change does it with one submission, and says whether there was something to do.
+func (p *bulkPage) change(m *machine, r *record, now queue.Time) bool {
+	if p.request.Action == queue.BulkCancel {
+		if !p.request.DryRun {
+			m.close(r, queue.Cancelled, "", now)
+		}
+		return true
+	}
+	if r.priority == p.request.Priority {
+		return false
+	}
+	if !p.request.DryRun {
+		m.encode(now).Priority(journal.Priority{Seq: r.seq, Priority: p.request.Priority})
+	}
+	return true
+}
+
+// retries offers the next chunks that wait for a retry.
+func (p *bulkPage) retries() (n int, err error) {
+	page := p.waiting()
+	for start := 0; start < len(page) && err == nil && !p.overtaken; {
+		id := page[start].Chunk.Submission
+		var indexes []uint32
+		for ; start < len(page) && page[start].Chunk.Submission == id; start++ {
+			indexes = append(indexes, page[start].Chunk.Index)
+		}
+		err = p.locked(func(now queue.Time) {
+			p.note(now, len(indexes), queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]}, func(m *machine) (done, refused int) {
+				return m.hasten(id, indexes, p.request.DryRun, now), 0
+			})
+		})
+	}
+	return len(page), err
+}
+
+// waiting is the next page of chunks that wait for a retry and that the filter means.
+func (p *bulkPage) waiting() (page []queue.DeadChunk) {
+	f := p.filter
+	if before := p.started(); f.Dead.DiedBefore == 0 || f.Dead.DiedBefore > before {
+		f.Dead.DiedBefore = before
+	}
+	first, from := p.after.Submission, uint64(p.after.Index)+1
+	for more := true; more && len(page) < p.most; {
+		var slice []queue.DeadChunk
+		more = false
+		p.walk(func(r *record) bool {
+			start := uint64(0)
+			if r.id == first {
+				start = from
+			}
+			for _, index := range r.delays.from(start, sliceItems-len(slice), nil) {
+				slice = append(slice, r.letter(index))
+			}
+			more = len(slice) == sliceItems
+			return !more
+		})
+		page = appendMatching(page, slice, &f, p.most)
+		if len(slice) > 0 {
+			last := slice[len(slice)-1].Chunk
+			first, from = last.Submission, uint64(last.Index)+1
+			p.after = last
+		}
+	}
+	return page
+}
+
+// hasten encodes that waiting chunks of a submission are offered at once, and says how many.
+func (m *machine) hasten(id queue.SubmissionID, indexes []uint32, dry bool, now queue.Time) int {
+	r := m.live(id)
+	if r == nil || r.ending {
+		return 0
+	}
+	v := m.moving[r.seq]
+	var taken []uint32
+	for _, index := range indexes {
+		if t := r.tries[index]; t != nil && t.waiting && !m.isHeld(r, index) && (v == nil || !v.taken[index]) {
+			taken = append(taken, index)
+		}
+	}
+	if len(taken) > 0 && !dry {
+		m.moves(r, nil, taken)
+		m.encode(now).Move(journal.Move{Kind: journal.MoveOffer, Seq: r.seq, ID: r.id, Indexes: taken})
+	}
+	return len(taken)
+}

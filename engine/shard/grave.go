@@ -1,0 +1,211 @@
+package shard
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// grave is where the dead letters of one submission lie: in one that is open, or in one that has ended, in memory or in the history.
+type grave struct {
+	m    *machine
+	r    *record      // its tries are true
+	open bool         // otherwise it has ended
+	row  *store.Ended // the history row, unless the submission is in memory
+}
+
+// moving is a submission with ops on their way to the disk about what is dead in it. It is known until they are applied, whatever
+// becomes of the submission meanwhile.
+type moving struct {
+	id    queue.SubmissionID
+	taken map[uint32]bool // the chunks of those ops
+	ops   int
+	row   *store.Ended // when the submission has ended and is not in memory
+}
+
+// atGrave calls act with the dead letters of a submission, once, under the mutex, and returns what the caller has to wait for. act
+// encodes. The caller holds aging for reading until the commit. CodeUnknownSubmission: there is no such submission.
+func (s *Shard) atGrave(ctx context.Context, id queue.SubmissionID, act func(g *grave, now queue.Time) error) (waits commits, err error) {
+	var told *record
+	var row *store.Ended
+	var rows uint64 // how many history rows had been written when this one was read
+	for {
+		now := s.now()
+		s.mu.Lock()
+		if err := s.usable(); err != nil {
+			s.mu.Unlock()
+			return waits, err
+		}
+		if rows != s.m.rows {
+			row = nil
+		}
+		if g := s.m.grave(id, told, row); g != nil {
+			err := act(g, now)
+			waits.add(s.pending())
+			s.mu.Unlock()
+			return waits, err
+		}
+		rows = s.m.rows
+		s.mu.Unlock()
+		read, found, err := s.store.Ended(ctx, id)
+		if err == nil && !found {
+			err = unknownSubmission(id)
+		}
+		if err != nil {
+			return waits, err
+		}
+		if told, _, err = endedRecord(&read); err != nil {
+			return waits, err
+		}
+		row = &read
+	}
+}
+
+// grave finds the dead letters of a submission; nil: its history row has to be read first. told is what the row tells.
+func (m *machine) grave(id queue.SubmissionID, told *record, row *store.Ended) *grave {
+	if r := m.live(id); r != nil {
+		return &grave{m: m, r: r, open: true}
+	}
+	if r := m.ended[id]; r != nil {
+		return &grave{m: m, r: r}
+	}
+	if row == nil {
+		return nil
+	}
+	return &grave{m: m, r: told, row: row}
+}
+
+// refusal is why nothing can become of the dead letters; "" when something can.
+func (g *grave) refusal(action queue.BulkAction, now queue.Time) string {
+	switch at := g.r.details().deadDeadline; {
+	case g.open && g.r.ending:
+		return "is about to end"
+	case g.open:
+		return ""
+	case action != queue.BulkRedrive: // of another end nothing is a dead letter
+		return ""
+	case g.r.state != queue.CompletedWithDead:
+		return "is " + g.r.state.String()
+	case at != 0 && at <= now:
+		return "has a dead_deadline that passed"
+	}
+	return ""
+}
+
+// lies says that a chunk is a dead letter that nothing on its way to the disk is for.
+func (g *grave) lies(index uint32) bool {
+	t, v := g.r.tries[index], g.m.moving[g.r.seq]
+	return t != nil && t.reason == journal.Dead && (g.open || g.r.state == queue.CompletedWithDead) && (v == nil || !v.taken[index])
+}
+
+// take takes those of the indexes that are dead letters, for one op that the caller encodes now.
+func (g *grave) take(indexes []uint32) (taken []uint32) {
+	for _, index := range indexes {
+		if g.lies(index) {
+			taken = append(taken, index)
+		}
+	}
+	if len(taken) > 0 {
+		g.m.moves(g.r, g.row, taken)
+	}
+	return taken
+}
+
+// moves notes that the open batch gets an op about these chunks.
+func (m *machine) moves(r *record, row *store.Ended, indexes []uint32) {
+	v := m.moving[r.seq]
+	if v == nil {
+		v = &moving{id: r.id, taken: map[uint32]bool{}, row: row}
+		m.moving[r.seq] = v
+	}
+	for _, index := range indexes {
+		v.taken[index] = true
+	}
+	v.ops++
+	m.batch.moving = append(m.batch.moving, r.seq)
+}
+
+// moved notes that the ops of a batch are applied.
+func (m *machine) moved(b *batch) {
+	for _, seq := range b.moving {
+		if v := m.moving[seq]; v != nil {
+			if v.ops--; v.ops == 0 {
+				delete(m.moving, seq)
+			}
+		}
+	}
+}
+
+// settled notes that an op about these chunks is being applied.
+func (m *machine) settled(seq uint32, indexes []uint32) {
+	if v := m.moving[seq]; v != nil {
+		for _, index := range indexes {
+			delete(v.taken, index)
+		}
+	}
+}
+
+// bury encodes what becomes of dead letters that were taken.
+func (g *grave) bury(fate fate, indexes []uint32, now queue.Time) {
+	switch m, r := g.m, g.r; fate.action {
+	case queue.BulkRedrive:
+		m.encode(now).Redrive(journal.Redrive{Seq: r.seq, Indexes: indexes})
+	case queue.BulkDelete:
+		m.encode(now).Move(journal.Move{Kind: journal.MoveDiscard, Seq: r.seq, ID: r.id, Indexes: indexes})
+	case queue.BulkForward:
+		m.send(r, indexes, fate.to, now)
+	}
+}
+
+// fate is what becomes of dead letters: queue.BulkRedrive, BulkDelete, or BulkForward to another queue.
+type fate struct {
+	action queue.BulkAction
+	to     string
+}
+
+// settleLetters does one thing with dead letters of a submission, and says with how many: those of the indexes that are not dead
+// stay as they are. It returns after the commit. The indexes ascend; there are at most journal.MaxRedrive.
+func (s *Shard) settleLetters(ctx context.Context, id queue.SubmissionID, indexes []uint32, f fate) (n int, err error) {
+	s.aging.RLock()
+	defer s.aging.RUnlock()
+	waits, err := s.atGrave(ctx, id, func(g *grave, now queue.Time) error {
+		if why := g.refusal(f.action, now); why != "" {
+			return refusedLetters(id, why)
+		}
+		taken := g.take(indexes)
+		if n = len(taken); n > 0 {
+			g.bury(f, taken, now)
+		}
+		return nil
+	})
+	if err == nil && n > 0 {
+		err = s.wait(waits)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+func refusedLetters(id queue.SubmissionID, why string) error {
+	return &queue.Error{Code: queue.CodeConflict, Message: "Submission " + id.String() + " " + why + ": nothing can become of its dead chunks. Insert the work anew."}
+}
+
+// Redrive offers dead chunks of a submission again, with no try counted, and says how many: those of the indexes that are
+// not dead stay as they are. A submission that completed with dead chunks is open again. It returns after the commit. The
+// indexes ascend; there are at most journal.MaxRedrive.
+func (s *Shard) Redrive(ctx context.Context, id queue.SubmissionID, indexes []uint32) (n int, err error) {
+	return s.settleLetters(ctx, id, indexes, fate{action: queue.BulkRedrive})
+}
+
+// DeleteDead gives dead chunks of a submission up for good: they count as skipped from then on. Otherwise it is as Redrive.
+func (s *Shard) DeleteDead(ctx context.Context, id queue.SubmissionID, indexes []uint32) (n int, err error) {
+	return s.settleLetters(ctx, id, indexes, fate{action: queue.BulkDelete})
+}
+
+// Forward has dead chunks of a submission leave for another queue: they count as skipped from then on. Otherwise it is as Redrive.
+func (s *Shard) Forward(ctx context.Context, id queue.SubmissionID, indexes []uint32, to string) (n int, err error) {
+	return s.settleLetters(ctx, id, indexes, fate{queue.BulkForward, to})
+}

@@ -1,0 +1,122 @@
+package shard
+
+import (
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// ApplyMove does what a Move says with every chunk that is still as it was when it was decided.
+func (m *machine) ApplyMove(op journal.Move) error {
+	if op.Kind == journal.MoveDelivered {
+		m.delivered(&op)
+		return nil
+	}
+	m.settled(op.Seq, op.Indexes)
+	if op.Kind == journal.MoveForward {
+		m.sending -= min(m.sending, len(op.Indexes))
+	}
+	r := m.liveSeq(op.Seq)
+	if r != nil && m.replay && m.applied <= r.applied && !r.dirty {
+		if op.Kind == journal.MoveForward {
+			m.requeued(r, &op)
+		}
+		return nil
+	}
+	finished := queue.Time(0)
+	if r == nil && op.Kind != journal.MoveOffer {
+		row, told, err := m.fallen(op.Seq, op.ID)
+		if row == nil || err != nil {
+			return err
+		}
+		if m.younger(told) {
+			if op.Kind == journal.MoveForward {
+				m.requeued(told, &op)
+			}
+			return nil
+		}
+		finished = row.Finished
+		if r, err = m.reopen(row); err != nil {
+			return err
+		}
+	}
+	if r == nil {
+		return nil
+	}
+	for i, index := range op.Indexes {
+		if t := r.tries[index]; t != nil {
+			m.move(r, t, &op, i)
+		}
+	}
+	m.touch(r)
+	if finished != 0 { // it stays ended, as it was
+		m.stats.submissionEnd--
+		m.stats.endedAs[queue.CompletedWithDead]--
+		m.end(r, queue.CompletedWithDead, "")
+		r.ended.at = finished
+	}
+	return nil
+}
+
+// move does it with the i-th chunk of the op.
+func (m *machine) move(r *record, t *try, op *journal.Move, i int) {
+	index := op.Indexes[i]
+	switch {
+	case op.Kind == journal.MoveOffer:
+		m.offer(r, index, t)
+	case t.reason != journal.Dead:
+	case op.Kind == journal.MoveDiscard:
+		t.reason = journal.Skipped
+		m.bear(r, index)
+	case op.Kind == journal.MoveForward:
+		m.sent(r, t, queue.Outgoing{Number: op.Number + uint64(i), Queue: op.Queue, Chunk: queue.ChunkID{Submission: r.id, Index: index}})
+	}
+}
+
+// bear counts a dead chunk that is given up here.
+func (m *machine) bear(r *record, index uint32) {
+	m.died(r, index, -1)
+	r.skips++
+	m.stats.skipped++
+}
+
+// offer ends the waiting of a chunk before its time. At a replay what its row tells waits only from the end of the replay on.
+func (m *machine) offer(r *record, index uint32, t *try) {
+	switch {
+	case t.gone() || m.isHeld(r, index):
+	case t.waiting:
+		m.undelay(r, index, t)
+		t.notBefore = 0
+		m.putBack(r, index)
+	case m.replay:
+		t.notBefore = 0
+	}
+}
+
+// fallen finds an ended submission for an op, with what its row tells: in memory, as it was read when the op was decided, or, at
+// recovery, in the history. nil: there is none that completed with dead chunks.
+func (m *machine) fallen(seq uint32, id queue.SubmissionID) (row *store.Ended, told *record, err error) {
+	v := m.moving[seq]
+	if v != nil {
+		id = v.id
+	}
+	switch r := m.ended[id]; {
+	case r != nil && r.state != queue.CompletedWithDead:
+	case r != nil:
+		row = r.endedRow() // nothing of it is reserved
+	case v != nil:
+		row = v.row
+	case m.replay:
+		if row, err = m.row(seq); err != nil {
+			return nil, nil, err
+		}
+	}
+	if row == nil || row.State != queue.CompletedWithDead {
+		return nil, nil, nil
+	}
+	told, _, err = endedRecord(row)
+	return row, told, err
+}
+
+// younger says that a record holds what the op that is being applied did, or more.
+func (m *machine) younger(told *record) bool { return m.replay && m.applied <= told.applied }

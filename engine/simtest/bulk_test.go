@@ -1,0 +1,174 @@
+package simtest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// graveyard has dead letters: of each submission all of its five chunks. Every second submission has ended.
+func graveyard(t *testing.T, submissions int) *box {
+	t.Helper()
+	b := openBox(t, deadLetters())
+	for i := range submissions {
+		mustInsert(t, b, prefixed(5, number("n", i%3)))
+		b.clock.pass(time.Millisecond)
+		held := mustReserve(t, b, "NewestFirst", 5)
+		b.mustFail(held[:4+i%2], func(f *queue.FailItem) { f.Fatal = true })
+	}
+	b.clock.pass(time.Second)
+	return b
+}
+
+func (b *box) startBulk(t *testing.T, r queue.BulkRequest) queue.BulkID {
+	t.Helper()
+	op, err := b.shard.StartBulk(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return op.ID
+}
+
+// finishBulk takes the operation to its end, `most` at a time, and says what came of it.
+func (b *box) finishBulk(t *testing.T, id queue.BulkID, most int) queue.Bulk {
+	t.Helper()
+	for more := true; more; {
+		var err error
+		if _, more, err = b.shard.StepBulk(ctx, id, most); err != nil {
+			t.Fatal(err)
+		}
+	}
+	op, there := b.shard.Bulk(id)
+	if !there {
+		t.Fatalf("operation %s is not known any more", id)
+	}
+	return op
+}
+
+// An operation goes on exactly where it was when the process is killed: its counts are exact, nothing is done twice, and nothing is left
+// out, whatever the files were when the kill came.
+func TestBulkGoesOnAfterKills(t *testing.T) {
+	t.Parallel()
+	for _, action := range []queue.BulkAction{queue.BulkRedrive, queue.BulkDelete, queue.BulkForward} {
+		for kind := range 3 {
+			t.Run(fmt.Sprint(action, kind), func(t *testing.T) {
+				t.Parallel()
+				b := graveyard(t, 30) // 135 letters
+				id := b.startBulk(t, queue.BulkRequest{Action: action, To: "there", Filter: queue.BulkFilter{Meta: queue.Meta{number("n", 1)}}})
+				for range 6 {
+					if _, _, err := b.shard.StepBulk(ctx, id, 7); err != nil {
+						t.Fatal(err)
+					}
+					before, _ := b.shard.Bulk(id)
+					b.kill(t, kind > 0, kind == 2)
+					if now, there := b.shard.Bulk(id); !there || now.Counts != before.Counts || now.State != before.State || !sameRequest(now, before) {
+						t.Fatalf("after the kill: got %+v %v, want %+v", now, there, before)
+					}
+				}
+				op := b.finishBulk(t, id, 7)
+				if want := (queue.BulkCounts{Matched: 45, Done: 45}); op.Counts != want || op.State != queue.BulkCompleted {
+					t.Errorf("at the end: got %s %+v, want completed, %+v", op.State, op.Counts, want)
+				}
+				if got := len(b.letters()); got != 90 {
+					t.Errorf("%d dead letters are left, want 90", got)
+				}
+				if got, want := len(b.shard.Outgoing(0, 1000)), map[queue.BulkAction]int{queue.BulkForward: 45}[action]; got != want {
+					t.Errorf("%d letters are on their way, want %d", got, want)
+				}
+				if got, want := b.shard.Stats().Ready, 15+map[queue.BulkAction]uint64{queue.BulkRedrive: 45}[action]; got != want { // 15 were held
+					t.Errorf("%d chunks are ready, want %d", got, want)
+				}
+			})
+		}
+	}
+}
+
+func sameRequest(a, b queue.Bulk) bool {
+	return a.Action == b.Action && a.To == b.To && fmt.Sprint(a.Filter) == fmt.Sprint(b.Filter)
+}
+
+// A dry run says what would come of it, and an operation on the same state does just that.
+func TestDryRunTellsWhatComes(t *testing.T) {
+	t.Parallel()
+	b := graveyard(t, 6)
+	late := prefixed(2)
+	late.DeadDeadline = b.clock.now().Add(time.Minute)
+	mustInsert(t, b, late)
+	b.mustFail(mustReserve(t, b, "NewestFirst", 2), func(f *queue.FailItem) { f.Fatal = true })
+	b.clock.pass(time.Hour)
+	b.shard.Tick()
+	for _, r := range []queue.BulkRequest{
+		{Action: queue.BulkRedrive}, {Action: queue.BulkReprioritize, Priority: 4}, {Action: queue.BulkReprioritize, Priority: 4},
+		{Action: queue.BulkForward, To: "there"}, {Action: queue.BulkDelete}, {Action: queue.BulkCancel}, {Action: queue.BulkCancel},
+	} {
+		dry := r
+		dry.DryRun = true
+		stats := b.shard.Stats()
+		told := b.finishBulk(t, b.startBulk(t, dry), 3)
+		if now := b.shard.Stats(); now.Ready != stats.Ready || now.DeadLetters != stats.DeadLetters || now.SubmissionsOpen != stats.SubmissionsOpen || now.BulkTotal != stats.BulkTotal {
+			t.Errorf("a dry run of %s changed something: got %+v, want %+v", r.Action, now, stats)
+		}
+		if came := b.finishBulk(t, b.startBulk(t, r), 3); came.Counts != told.Counts || told.Counts.Matched != told.Counts.Done+told.Counts.Unchanged+told.Counts.Refused {
+			t.Errorf("%s: the dry run told %+v, then came %+v", r.Action, told.Counts, came.Counts)
+		}
+	}
+}
+
+// Retries that wait become ready at once, with their tries counted on, and stay so over a kill.
+func TestBulkRetry(t *testing.T) {
+	t.Parallel()
+	for kind := range 3 {
+		b := openBox(t, relaxed())
+		mustInsert(t, b, prefixed(600, number("n", 1)))
+		mustInsert(t, b, prefixed(3, number("n", 2)))
+		held := mustReserve(t, b, "Random", 603)
+		b.mustFail(held, func(f *queue.FailItem) { f.HasRetry, f.RetryAfter = true, queue.Time(time.Hour/time.Millisecond) })
+		b.clock.pass(time.Second)
+		op := b.finishBulk(t, b.startBulk(t, queue.BulkRequest{Action: queue.BulkRetry, Filter: queue.BulkFilter{Meta: queue.Meta{number("n", 1)}}}), 256)
+		if want := (queue.BulkCounts{Matched: 600, Done: 600}); op.Counts != want {
+			t.Errorf("retry: got %+v, want %+v", op.Counts, want)
+		}
+		b.kill(t, kind > 0, kind == 2)
+		if got := b.shard.Stats(); got.Ready != 600 || got.Waiting != 3 {
+			t.Errorf("files %d: got %d ready and %d waiting, want 600 and 3", kind, got.Ready, got.Waiting)
+		}
+		for _, r := range mustReserve(t, b, "Random", 1000) {
+			if r.Attempt != 2 {
+				t.Fatalf("attempt of %d: got %d, want 2", r.Token.Index, r.Attempt)
+			}
+		}
+	}
+}
+
+// Ended operations are forgotten beyond a bound, the oldest first; running ones are not, and more of them than a bound are refused.
+func TestBulksAreBounded(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, relaxed())
+	first := b.startBulk(t, queue.BulkRequest{})
+	var ids []queue.BulkID
+	for range queue.MaxBulkKept + 5 {
+		id := b.startBulk(t, queue.BulkRequest{})
+		b.finishBulk(t, id, 10)
+		ids = append(ids, id)
+	}
+	b.kill(t, true, false)
+	list := b.shard.Bulks()
+	if len(list) != queue.MaxBulkKept+1 || list[0].ID != first || list[1].ID != ids[5] {
+		t.Errorf("got %d operations, the first %s and %s; want %d, %s and %s", len(list), list[0].ID, list[1].ID, queue.MaxBulkKept+1, first, ids[5])
+	}
+	last := first
+	for range queue.MaxBulkRunning - 1 {
+		last = b.startBulk(t, queue.BulkRequest{})
+	}
+	if _, err := b.shard.StartBulk(queue.BulkRequest{}); queue.CodeOf(err) != queue.CodeOverloaded {
+		t.Errorf("one too many: got %v, want %s", err, queue.CodeOverloaded)
+	}
+	if err := b.shard.EndBulk(last, queue.BulkCancelled, ""); err != nil {
+		t.Fatal(err)
+	}
+	if op := b.finishBulk(t, last, 10); op.State != queue.BulkCancelled || op.Finished == 0 {
+		t.Errorf("the cancelled one: got %+v", op)
+	}
+}

@@ -1,0 +1,208 @@
+package simtest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+// post is two shards between which dead letters go, each on files of its own.
+type post struct {
+	from, to *box
+}
+
+func newPost(t *testing.T) *post {
+	t.Helper()
+	sends := deadLetters()
+	sends.DeadLetterQueue = "there"
+	return &post{openBox(t, sends), openBox(t, relaxed())}
+}
+
+// deliver takes the first `most` letters on their way in at the other shard, and says which they were.
+func (p *post) deliver(t *testing.T, most int) (numbers []uint64) {
+	t.Helper()
+	var list []queue.Delivery
+	for _, o := range p.from.shard.Outgoing(0, most) {
+		n, err := p.from.shard.Parcel(ctx, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, numbers = append(list, queue.Delivery{Number: o.Number, Submission: n}), append(numbers, o.Number)
+	}
+	if err := p.to.shard.Deliver(ctx, list); err != nil {
+		t.Fatal(err)
+	}
+	return numbers
+}
+
+func (p *post) letGo(t *testing.T, numbers []uint64) {
+	t.Helper()
+	if err := p.from.shard.Delivered(numbers); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kill opens a copy of the files as a kill leaves them: with the store of this moment, or (fold) of one later than the journal, after the
+// rows of a fold or (rewind) before the note of its position.
+func (b *box) kill(t *testing.T, fold, rewind bool) {
+	t.Helper()
+	dir := t.TempDir()
+	b.copyFiles("journal.db", dir)
+	folded, err := b.store.Folded(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fold {
+		if err := b.shard.Fold(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.copyFiles("store.db", dir)
+	b.close()
+	b.dir = dir
+	if rewind {
+		rewindFolded(t, dir, folded)
+	}
+	b.open()
+}
+
+// arrivals counts the submissions of a shard by where they came from.
+func (p *post) arrivals(t *testing.T) map[queue.ChunkID]int {
+	t.Helper()
+	list, err := p.to.shard.List(ctx, shard.Filter{}, 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[queue.ChunkID]int{}
+	for _, sub := range list {
+		got[sub.Origin.Chunk]++
+	}
+	return got
+}
+
+// A crash at any step, with each of the files of either side as of any moment that a kill can leave, loses no letter and makes none twice.
+func TestForwardAcrossCrashes(t *testing.T) {
+	t.Parallel()
+	const steps, letters = 5, 7
+	for step := range steps {
+		for kind := range 9 {
+			t.Run(fmt.Sprintf("step %d, files %d", step, kind), func(t *testing.T) {
+				t.Parallel()
+				p := newPost(t)
+				crash := func(at int) {
+					if at != step {
+						return
+					}
+					// Both are killed: each with its store as it is, folded, or folded without the note of it.
+					p.from.kill(t, kind%3 > 0, kind%3 == 2)
+					p.to.kill(t, kind/3 > 0, kind/3 == 2)
+				}
+				inline := mustInsert(t, p.from, queue.NewSubmission{Chunks: queue.Chunks{Count: 3, Inline: [][]byte{[]byte("a"), []byte("b"), []byte("c")}}, Attachment: []byte("for all")})
+				prefix := mustInsert(t, p.from, prefixed(4))
+				for range letters {
+					p.from.mustFail(mustReserve(t, p.from, "OldestFirst", 1), func(f *queue.FailItem) { f.Fatal, f.Error = true, "no" })
+				}
+				crash(0)
+				numbers := p.deliver(t, 3)
+				crash(1)
+				p.letGo(t, numbers)
+				crash(2)
+				p.deliver(t, letters)
+				crash(3)
+				p.letGo(t, p.deliver(t, letters))
+				crash(4)
+				for again := true; again; again = len(p.from.shard.Outgoing(0, 1)) > 0 {
+					p.letGo(t, p.deliver(t, letters))
+				}
+				got := p.arrivals(t)
+				for _, sub := range []queue.Submission{inline, prefix} {
+					for i := range sub.Chunks {
+						if n := got[queue.ChunkID{Submission: sub.ID, Index: i}]; n != 1 {
+							t.Errorf("chunk %d of %s has %d copies, want 1", i, sub.ID, n)
+						}
+					}
+					if now := p.from.sub(sub.ID); now.State != queue.Completed || now.Skipped != now.Chunks || now.Forwarded != now.Chunks || now.Dead != 0 {
+						t.Errorf("the submission of the letters: got %+v, want it completed, all chunks skipped and forwarded", now)
+					}
+				}
+				if len(got) != letters {
+					t.Errorf("%d chunks arrived, want %d: %v", len(got), letters, got)
+				}
+				p.contents(t)
+			})
+		}
+	}
+}
+
+// contents: what arrives is what was sent.
+func (p *post) contents(t *testing.T) {
+	t.Helper()
+	for _, r := range mustReserve(t, p.to, "OldestFirst", 100) {
+		sub := p.to.sub(r.Token.Submission)
+		at := sub.Origin.Chunk.Index
+		want := fmt.Sprint("dir/", at)
+		if !r.Content.IsKey {
+			want = string(rune('a' + at))
+			if string(r.Attachment) != "for all" {
+				t.Errorf("attachment of %s: got %q, want that of its submission", sub.ID, r.Attachment)
+			}
+		}
+		if string(r.Content.Bytes) != want || sub.Origin.Error != "no" || sub.Origin.Attempts != 1 {
+			t.Errorf("content of chunk %d: got %q from %+v, want %q", at, r.Content.Bytes, sub.Origin, want)
+		}
+	}
+}
+
+// What is on its way keeps its submission, and with it the content, in the history, however short the retention.
+func TestRetentionWaitsForDelivery(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	sub := mustInsert(t, p.from, queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Inline: [][]byte{[]byte("a")}}})
+	other := mustInsert(t, p.from, prefixed(1))
+	done := mustReserve(t, p.from, `OldestFirst`, 2)
+	p.from.mustFail(done[:1], func(f *queue.FailItem) { f.Fatal = true })
+	if _, err := p.from.shard.Complete(ctx, []queue.CompleteItem{{Token: done[1].Token}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	retain := func() {
+		if err := p.from.shard.Fold(); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.from.shard.Retain(ctx, p.from.clock.now()+1, 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	retain()
+	p.letGo(t, p.deliver(t, 1))
+	if got := p.arrivals(t); len(got) != 1 {
+		t.Errorf("arrived: %v, want the one letter", got)
+	}
+	retain()
+	for _, id := range []queue.SubmissionID{sub.ID, other.ID} {
+		if _, err := p.from.shard.Submission(ctx, id); queue.CodeOf(err) != queue.CodeUnknownSubmission {
+			t.Errorf("submission %s after its retention: %v, want it gone", id, err)
+		}
+	}
+}
+
+// A shard that was deleted and made anew under its number has another outbox: its first letter is not taken for the first of the old one.
+func TestOutboxesOfOneShardNumber(t *testing.T) {
+	t.Parallel()
+	to := openBox(t, relaxed())
+	for life := range 2 {
+		sends := deadLetters()
+		sends.DeadLetterQueue = "there"
+		from := newBox(t, sends)
+		from.born = queue.Time(life + 1)
+		from.open()
+		p := &post{from, to}
+		mustInsert(t, from, prefixed(1))
+		from.mustFail(mustReserve(t, from, "OldestFirst", 1), func(f *queue.FailItem) { f.Fatal = true })
+		p.letGo(t, p.deliver(t, 1))
+		if got := to.shard.Stats().SubmissionsOpen; got != uint64(life+1) {
+			t.Errorf("after life %d: %d submissions, want %d", life, got, life+1)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+const bulkAbout = "Does something with all that the filter means of a queue, as it is now, in the background: redrive, delete or forward (to another queue) dead letters, " +
+	"retry chunks that wait for a retry now, cancel or reprioritize open submissions. It goes on after a restart where it was. A dry run counts what would come of it."
+
+// bulkRoutes are the part of the table about bulk operations.
+func (s *Server) bulkRoutes(d *document) {
+	register(d, operation{id: "list-bulk-operations", method: "GET", path: "/v1/bulk-operations", scope: scopeRead, tag: tagBulk, compress: true,
+		summary: "List bulk operations, newest first", about: "All that run, and of each queue the last 100 that have ended."}, s.listBulks)
+	register(d, operation{id: "start-bulk-operation", method: "POST", path: "/v1/bulk-operations", scope: scopeOperate, tag: tagBulk, accepts: true,
+		summary: "Do something with much at once", about: bulkAbout}, s.startBulk)
+	register(d, operation{id: "get-bulk-operation", method: "GET", path: "/v1/bulk-operations/{id}", scope: scopeRead, tag: tagBulk,
+		summary: "Read how far a bulk operation got"}, s.getBulk)
+	register(d, operation{id: "cancel-bulk-operation", method: "POST", path: "/v1/bulk-operations/{id}/cancel", scope: scopeOperate, tag: tagBulk,
+		summary: "Stop a bulk operation", about: "What it did stays done. One that has ended stays as it is."}, s.cancelBulk)
+}
+
+type startBulkInput struct {
+	Body decoded[api.BulkRequest]
+}
+
+type startBulkOutput struct {
+	Status   int
+	Location string `header:"Location" doc:"Path of the operation"`
+	Body     api.BulkOperation
+}
+
+func (s *Server) startBulk(ctx context.Context, in *startBulkInput) (*startBulkOutput, error) {
+	if in.Body.failed != nil {
+		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+	}
+	r, err := bulkRequest(&in.Body.value)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.engine.StartBulk(ctx, in.Body.value.Queue, r)
+	if err != nil {
+		return nil, err
+	}
+	return &startBulkOutput{Status: http.StatusAccepted, Location: "/v1/bulk-operations/" + b.ID.String(), Body: apiBulk(&b)}, nil
+}
+
+func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
+	r = queue.BulkRequest{To: asked.To, Rate: asked.RatePerSecond, DryRun: asked.DryRun}
+	var ok bool
+	if r.Action, ok = queue.ParseBulkAction(asked.Action); !ok {
+		return r, queue.Invalid("/action", "must be %s", strings.Join(queue.BulkActions(), ", "))
+	}
+	switch {
+	case r.Action != queue.BulkReprioritize && asked.Priority != nil:
+		return r, queue.Invalid("/priority", "is for the action reprioritize only")
+	case r.Action == queue.BulkReprioritize && asked.Priority == nil:
+		return r, queue.Invalid("/priority", "is missing: a whole number from %d to %d", -queue.MaxPriority, queue.MaxPriority)
+	case asked.Priority != nil:
+		r.Priority = *asked.Priority
+	}
+	f, in := &r.Filter, &asked.Filter
+	f.Dead.Fingerprint = in.Fingerprint
+	if in.Submission != "" {
+		if f.Dead.Submission, err = queue.ParseSubmissionID(in.Submission); err != nil {
+			return r, queue.Invalid("/filter/submission", "must be a decimal number of at most 63 bits, as the insert returned it")
+		}
+	}
+	for i, name := range in.States {
+		state, ok := queue.ParseSubmissionState(name)
+		if !ok {
+			return r, queue.Invalid(fmt.Sprintf("/filter/states/%d", i), "must be a state of a submission: open or completed_with_dead")
+		}
+		f.States = append(f.States, state)
+	}
+	for key, value := range in.Meta {
+		entry := queue.MetaEntry{Key: key, Value: queue.StringValue(value.Text())}
+		if value.IsInt() {
+			entry.Value = queue.IntValue(value.Int())
+		}
+		f.Meta = append(f.Meta, entry)
+	}
+	for _, at := range []struct {
+		in  api.Time
+		out *queue.Time
+	}{{in.CreatedBefore, &f.CreatedBefore}, {in.CreatedAfter, &f.CreatedAfter}, {in.DiedBefore, &f.Dead.DiedBefore}} {
+		if !at.in.IsZero() {
+			*at.out = queue.Time(at.in.UnixMilli())
+		}
+	}
+	return r, nil
+}
+
+type listBulksInput struct {
+	Queue string `query:"queue" maxLength:"64" doc:"Of this queue only"`
+}
+
+type listBulksOutput struct{ Body api.Page[api.BulkOperation] }
+
+func (s *Server) listBulks(_ context.Context, in *listBulksInput) (*listBulksOutput, error) {
+	list, err := s.engine.Bulks(in.Queue)
+	if err != nil {
+		return nil, err
+	}
+	out := &listBulksOutput{Body: api.Page[api.BulkOperation]{Items: make([]api.BulkOperation, len(list))}}
+	for i := range list {
+		out.Body.Items[i] = apiBulk(&list[i])
+	}
+	return out, nil
+}
+
+// BulkPath names a bulk operation; exported like QueuePath.
+type BulkPath struct {
+	ID string `path:"id" maxLength:"64" doc:"Id of the operation"`
+}
+
+type bulkOutput struct{ Body api.BulkOperation }
+
+func (s *Server) getBulk(_ context.Context, in *BulkPath) (*bulkOutput, error) {
+	b, err := s.engine.Bulk(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &bulkOutput{Body: apiBulk(&b)}, nil
+}
+
+func (s *Server) cancelBulk(_ context.Context, in *BulkPath) (*bulkOutput, error) {
+	b, err := s.engine.CancelBulk(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &bulkOutput{Body: apiBulk(&b)}, nil
+}
+
+func apiBulk(b *queue.Bulk) api.BulkOperation {
+	f := &b.Filter
+	out := api.BulkOperation{
+		ID: b.ID.String(), Queue: b.Queue, Action: b.Action.String(), To: b.To, RatePerSecond: b.Rate, DryRun: b.DryRun, State: b.State.String(),
+		Filter: api.BulkFilter{
+			Meta: apiMeta(f.Meta), CreatedBefore: apiTime(f.CreatedBefore), CreatedAfter: apiTime(f.CreatedAfter),
+			Fingerprint: f.Dead.Fingerprint, DiedBefore: apiTime(f.Dead.DiedBefore),
+		},
+		CreatedAt: apiTime(b.ID.Created()), FinishedAt: apiTime(b.Finished),
+		Matched: b.Counts.Matched, Done: b.Counts.Done, Unchanged: b.Counts.Unchanged, Refused: b.Counts.Refused, Failure: b.Failure,
+	}
+	if b.Action == queue.BulkReprioritize {
+		out.Priority = &b.Priority
+	}
+	if f.Dead.Submission != 0 {
+		out.Filter.Submission = f.Dead.Submission.String()
+	}
+	for _, state := range f.States {
+		out.Filter.States = append(out.Filter.States, state.String())
+	}
+	return out
+}
+
+// apiOrigin is nil for a submission that was inserted.
+func apiOrigin(in *queue.Origin) *api.Origin {
+	if in == nil {
+		return nil
+	}
+	return &api.Origin{
+		Queue: in.Queue, Submission: in.Chunk.Submission.String(), Index: in.Chunk.Index, Attempts: in.Attempts, DiedAt: apiTime(in.Died), Error: in.Error,
+	}
+}

@@ -1,0 +1,46 @@
+package web
+
+import (
+	"math"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+func bulkNotes() map[string]note {
+	out := map[string]note{
+		"BulkFilter.submission":     {text: "Of this submission only"},
+		"BulkFilter.states":         {text: "Of submissions in one of these states only: open; for dead letters also completed_with_dead"},
+		"BulkFilter.meta":           {text: "Of submissions with these values only"},
+		"BulkFilter.created_before": {text: "Of submissions that were inserted earlier than this"},
+		"BulkFilter.created_after":  {text: "Of submissions that were inserted then or later"},
+		"BulkFilter.fingerprint":    {text: "Chunks whose last error has this fingerprint"},
+		"BulkFilter.died_before":    {text: "Chunks whose last try ended earlier than this"},
+		"BulkOperation.id":          {text: "Names it"},
+		"BulkOperation.state":       oneOf("All but running are final", "running", "completed", "cancelled", "failed"),
+		"BulkOperation.created_at":  {text: "When it was started; what came later is not meant"},
+		"BulkOperation.finished_at": {text: "When it ended"},
+		"BulkOperation.matched":     {text: "What it came to so far and the filter means: the sum of done, unchanged and refused"},
+		"BulkOperation.done":        {text: "What the action was done with; of a dry run: would be"},
+		"BulkOperation.unchanged":   {text: "What it had no effect on: somebody else came first, or it was so already"},
+		"BulkOperation.refused":     {text: "What does not allow it, such as a dead letter whose submission has a dead_deadline that passed"},
+		"BulkOperation.failure":     {text: "Why it failed"},
+		"PageBulkOperation.items":   {text: "The operations, newest first"},
+		"PageBulkOperation.next":    {text: "Always absent"},
+		"Origin.queue":              {text: "The queue that it was a dead letter of"},
+		"Origin.submission":         {text: "Its submission there"},
+		"Origin.index":              {text: "Index of the chunk there"},
+		"Origin.attempts":           {text: "Tries that were made there"},
+		"Origin.died_at":            {text: "When the last of them ended"},
+		"Origin.error":              {text: "The last error there"},
+	}
+	for _, schema := range []string{"BulkRequest", "BulkOperation"} {
+		out[schema+".queue"] = note{text: "The queue"}
+		out[schema+".action"] = oneOf("What is done with each", queue.BulkActions()...)
+		out[schema+".filter"] = note{text: "What it is about; everything given has to fit, and nothing given means all"}
+		out[schema+".to"] = note{text: "Of forward: the queue that dead letters go on to"}
+		out[schema+".priority"] = between(-queue.MaxPriority, queue.MaxPriority, "Of reprioritize: the new priority")
+		out[schema+".rate_per_second"] = between(0, math.MaxUint32, "Most chunks or submissions per second; 0: as fast as it goes")
+		out[schema+".dry_run"] = note{text: "Count what would come of it, and change nothing"}
+	}
+	return out
+}
