@@ -72,16 +72,13 @@ func (e *Engine) Consumers(ctx context.Context, queueName, cursor string, limit 
 	if limit, err = validLimit(limit); err != nil {
 		return page, err
 	}
-	after, err := base64.RawURLEncoding.DecodeString(cursor)
+	from, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
 		_, err = readCursor("c", "none")
 		return page, err
 	}
-	list, more, err := q.shard.Consumers(ctx, string(after), limit)
-	page.Items = list
-	if more && len(list) > 0 {
-		page.Next = base64.RawURLEncoding.EncodeToString([]byte(list[len(list)-1].Name))
-	}
+	list, next, err := q.shard.Consumers(ctx, string(from), limit)
+	page.Items, page.Next = list, base64.RawURLEncoding.EncodeToString([]byte(next))
 	return page, err
 }
 

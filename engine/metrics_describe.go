@@ -64,6 +64,7 @@ func (m *metrics) describeGauges() {
 	m.labelled(prometheus.GaugeValue, "quern_submissions", "Submissions, by state.", "state",
 		word{"open", func(s *queue.Stats) uint64 { return s.SubmissionsOpen }})
 	gauge("quern_reservations", "Chunks held by consumers.", func(s *queue.Stats) uint64 { return s.Reserved })
+	gauge("quern_consumers_attached", "Consumers that have a stream open.", func(s *queue.Stats) uint64 { return s.ConsumersAttached })
 	gauge("quern_reserve_waiters", "Reserve calls that wait for work.", func(s *queue.Stats) uint64 { return s.ConsumersWaiting })
 	m.labelled(prometheus.GaugeValue, "quern_consumers", "Attached consumers, by state: away are those whose streams broke, and who may still come back.", "state",
 		word{"attached", func(s *queue.Stats) uint64 { return s.ConsumersAttached }},
@@ -107,6 +108,7 @@ func (m *metrics) describeCounters() {
 		word{"completed", func(s *queue.Stats) uint64 { return s.DoneTotal }},
 		word{"failed", func(s *queue.Stats) uint64 { return s.FailedTotal }},
 		word{"expired", func(s *queue.Stats) uint64 { return s.ExpiredTotal }},
+		word{"lost", func(s *queue.Stats) uint64 { return s.LostTotal }},
 		word{"released", func(s *queue.Stats) uint64 { return s.ReleasedTotal }})
 	m.labelled(prometheus.CounterValue, "quern_schedule_ticks_total", "Ticks of schedules, by what became of them: emitted, dropped by missed (skip or once), late (beyond the limit or window of all) or overlap.", "outcome",
 		word{"emitted", func(s *queue.Stats) uint64 { return s.Ticks.Emitted }},
@@ -115,6 +117,8 @@ func (m *metrics) describeCounters() {
 		word{"overlap", func(s *queue.Stats) uint64 { return s.Ticks.Overlapped }})
 	counter("quern_chunks_inserted_total", "Chunks inserted.", func(s *queue.Stats) uint64 { return s.InsertedTotal })
 	counter("quern_submissions_inserted_total", "Submissions inserted.", func(s *queue.Stats) uint64 { return s.SubmissionsInsertedTotal })
+	counter("quern_reservations_lost_total", "Reservations that ended because their consumer was lost.", func(s *queue.Stats) uint64 { return s.LostTotal })
+	counter("quern_reservations_revoked_total", "Reservations that were taken from attached consumers, which were told so.", func(s *queue.Stats) uint64 { return s.RevokedTotal })
 	counter("quern_reservations_expired_total", "Reservations whose deadline passed.", func(s *queue.Stats) uint64 { return s.ExpiredTotal })
 	counter("quern_dead_letters_forwarded_total", "Dead letters that went on to another queue.", func(s *queue.Stats) uint64 { return s.ForwardedTotal })
 	counter("quern_dead_letters_arrived_total", "Submissions that came as dead letters of another queue.", func(s *queue.Stats) uint64 { return s.ArrivedTotal })

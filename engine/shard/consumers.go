@@ -17,17 +17,17 @@ func unknownConsumer(name string) error {
 	return &queue.Error{Code: queue.CodeUnknownConsumer, Message: fmt.Sprintf("There is no consumer %q: it is not attached, and it neither holds nor waits for anything.", clip(name, queue.MaxConsumerBytes))}
 }
 
-// Consumers lists consumers by name, at most limit, from the first after the given name on: those that are attached or were a
-// moment ago, hold something or have an order. It says whether there are more.
-func (s *Shard) Consumers(ctx context.Context, after string, limit int) (list []queue.Consumer, more bool, err error) {
-	names, err := s.consumerNames(ctx, after)
+// Consumers lists consumers by name, at most limit, from the first whose name is not before `from`: those that are attached or
+// were a moment ago, hold something or have an order. next is where to go on, "" when there are no more.
+func (s *Shard) Consumers(ctx context.Context, from string, limit int) (list []queue.Consumer, next string, err error) {
+	names, err := s.consumerNames(ctx, from)
 	if err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if len(names) > limit {
-		names, more = names[:limit], true
+		names, next = names[:limit], names[limit-1]+"\x00" // the least text that is greater
 	}
 	err = s.slices(ctx, func(from int) (next int, n looks) {
 		now := s.now()
@@ -43,13 +43,13 @@ func (s *Shard) Consumers(ctx context.Context, after string, limit int) (list []
 		}
 		return 0, n
 	})
-	return list, more, err
+	return list, next, err
 }
 
-// consumerNames are the names after the given one, some twice, in no order.
-func (s *Shard) consumerNames(ctx context.Context, after string) (names []string, err error) {
+// consumerNames are the names that are not before the given one, some twice, in no order.
+func (s *Shard) consumerNames(ctx context.Context, from string) (names []string, err error) {
 	add := func(name string) {
-		if name > after || after == "" && name == "" {
+		if name >= from {
 			names = append(names, name)
 		}
 	}

@@ -69,7 +69,6 @@ func (m *machine) loseAll(c *consumer, most int, now queue.Time) int {
 		m.acting = m.actionOf(KindLost, slot)
 		m.loseOne(slot, now)
 	}
-	m.roster.lost += uint64(len(slots))
 	return len(slots)
 }
 
@@ -81,8 +80,12 @@ const errorLost = "the consumer was lost: its connection ended and did not come 
 func (m *machine) loseOne(slot uint32, now queue.Time) {
 	h := m.holds.At(slot)
 	r := m.liveSeq(h.Seq)
+	if r.ending {
+		return // one before it ends the submission
+	}
 	h.State = reserver.Expiring
 	m.batch.mark(slot, h.Sequence)
+	m.roster.lost++
 	op := m.tried(r, h.Index, journal.Lost, now)
 	op.Epoch, op.Sequence = h.Epoch, h.Sequence
 	op.Error = errorLost

@@ -180,7 +180,7 @@ func (m *machine) why(r *record, index uint32, leaves []strategy.Leaf, views []*
 type valueState struct{ inFlight, limit uint32 }
 
 func (m *machine) valueNow(entry queue.MetaEntry) valueState {
-	return valueState{m.backlog.InFlight(entry.Key, entry.Value), m.backlog.ValueSettings(entry.Key, entry.Value).Limit}
+	return valueState{m.backlog.InFlight(entry.Key, entry.Value), m.valueSettings(entry).Limit}
 }
 
 // whyLeaf is the obstacle that the leaf's filters and limits are, or the limits of an operator.

@@ -26,6 +26,10 @@ func (s *sim) tick() {
 		}
 	}
 	s.m.promote(s.now)
+	if s.m.grace <= s.now {
+		s.m.grace = 0
+	}
+	lost := s.absent()
 	s.takeEffect([]func(){func() {
 		for _, x := range s.m.subs {
 			if x.state == queue.Open {
@@ -33,6 +37,9 @@ func (s *sim) tick() {
 			}
 		}
 		s.m.expireAll(s.now)
+		for _, name := range lost {
+			s.lose(name)
+		}
 		s.m.lift(s.now, func(r *queue.Rule) bool { return r.Until != 0 && r.Until <= s.now })
 	}}, failed, written)
 	s.adopt()
@@ -125,6 +132,7 @@ func (s *sim) checkStats() {
 	want := queue.Stats{
 		InsertedTotal: t.inserted, ReservedTotal: t.reserved, DoneTotal: t.done, FailedTotal: t.failed, ExpiredTotal: t.expired,
 		ReleasedTotal: t.released, SubmissionsInsertedTotal: t.submissions, SubmissionsEndedTotal: t.ended,
+		LostTotal: t.lost, RevokedTotal: got.RevokedTotal, ConsumersAttached: s.m.roster.attached(),
 		ForwardedTotal: t.forwarded, Outgoing: uint64(len(s.m.outbox)),
 		EndedAs: got.EndedAs, RulesActive: got.RulesActive, ConsumersAway: got.ConsumersAway, OperationsWaiting: got.OperationsWaiting,
 		CommitsTotal: got.CommitsTotal, CommitBytesTotal: got.CommitBytesTotal, JournalBytes: got.JournalBytes, StoreBytes: got.StoreBytes,

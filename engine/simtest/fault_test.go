@@ -217,6 +217,6 @@ func (s *sim) syncTotals() {
 	got := s.shard.Stats()
 	s.m.totals = modelTotals{
 		inserted: got.InsertedTotal, reserved: got.ReservedTotal, done: got.DoneTotal, failed: got.FailedTotal, expired: got.ExpiredTotal,
-		released: got.ReleasedTotal, submissions: got.SubmissionsInsertedTotal, ended: got.SubmissionsEndedTotal, forwarded: got.ForwardedTotal,
+		lost: got.LostTotal, released: got.ReleasedTotal, submissions: got.SubmissionsInsertedTotal, ended: got.SubmissionsEndedTotal, forwarded: got.ForwardedTotal,
 	}
 }

@@ -126,6 +126,7 @@ func (s *sim) completeSome() {
 	var effects []func()
 	for i := range items {
 		it := &items[i]
+		s.heardOf(it)
 		if failed {
 			if !slices.Equal(answers(it.standing, completeIt), []queue.Outcome{queue.OutcomeOK}) {
 				continue
@@ -166,6 +167,7 @@ func (s *sim) failSome() {
 	dying := map[*modelSub]uint32{}
 	for i := range items {
 		it, f := &items[i], &call[i]
+		s.heardOf(it)
 		counted := it.standing == holds || it.standing == free && it.token.Epoch < s.epoch && !same(it.c.tried, it.token)
 		if !failed && !s.check(i, it, failIt, got[i]) || !counted {
 			continue
@@ -249,7 +251,7 @@ func (s *sim) extendSome() {
 	items := s.drawItems()
 	var call []queue.ExtendItem
 	for i := range items {
-		call = append(call, queue.ExtendItem{Token: items[i].token, Timeout: queue.Time(pickOf(s, 0, 100, 60_000, 100_000_000))})
+		call = append(call, queue.ExtendItem{Token: items[i].token, Timeout: queue.Time(pickOf(s, 0, 100, 60_000, 100_000_000)), Consumer: pickOf(s, "", s.drawConsumer())})
 	}
 	s.log.add("extend %s", describe(items))
 	got, err := s.shard.Extend(ctx, call, nil)
@@ -269,8 +271,9 @@ func (s *sim) extendSome() {
 		}
 		if it.standing == free {
 			it.c.state, it.c.shelved = queue.ChunkReserved, false
-			it.c.hold = modelHold{token: it.token, reserved: s.now}
+			it.c.hold = modelHold{token: it.token, reserved: s.now, consumer: call[i].Consumer, made: s.m.roster.next()}
 		}
+		s.m.roster.hear(it.c.hold.consumer, s.now)
 		timeout := call[i].Timeout
 		if timeout == 0 {
 			timeout = queue.Time(s.settings.ReservationTimeout.Milliseconds())

@@ -22,12 +22,15 @@ type model struct {
 	rules    []queue.Rule
 	graces   []journal.Grace // of rules that were lifted
 	totals   modelTotals
+	roster   modelRoster
+	began    queue.Time      // of this life
+	grace    queue.Time      // end of the restart grace; 0: there is none
 	outbox   []queue.ChunkID // dead letters on their way to another queue, in their order
 }
 
 // modelTotals count from the last start.
 type modelTotals struct {
-	inserted, reserved, done, failed, expired, released, submissions, ended, forwarded uint64
+	inserted, reserved, done, failed, expired, released, submissions, ended, forwarded, lost uint64
 }
 
 type modelKey struct {
@@ -58,7 +61,7 @@ type modelChunk struct {
 	notBefore queue.Time
 	shelved   bool        // Waiting, though its time has come: held back as a suspect
 	tried     queue.Token // whose try was counted last
-	expired   bool        // that try ended by its deadline
+	expired   bool        // that try ended by its deadline, or with its consumer
 	hold      modelHold   // of a Reserved chunk
 	doneBy    queue.Token
 	output    []byte
@@ -71,6 +74,7 @@ type modelHold struct {
 	token              queue.Token
 	reserved, deadline queue.Time
 	consumer           string
+	made               int // counts all reservations, also those taken up again
 }
 
 func newModel(settings queue.Settings) *model {
@@ -195,6 +199,9 @@ func (m *model) inFlight(key queue.MetaKey, value queue.MetaValue) (n uint32) {
 func (m *model) withheld(x *modelSub) bool {
 	return slices.ContainsFunc(x.asked.Meta, func(entry queue.MetaEntry) bool {
 		set, is := m.values[entry]
+		if is && m.grace != 0 && set.Limit != queue.NoLimit {
+			return true
+		}
 		return is && m.inFlight(entry.Key, entry.Value) >= set.Limit
 	})
 }
@@ -224,7 +231,7 @@ func (m *model) admits(br *strategy.Branch, x *modelSub) bool {
 		return false
 	}
 	for _, l := range br.Limits {
-		if v, there := x.asked.Meta.Find(l.Key); there && m.inFlight(l.Key, v) >= l.Max {
+		if v, there := x.asked.Meta.Find(l.Key); there && (m.grace != 0 || m.inFlight(l.Key, v) >= l.Max) {
 			return false
 		}
 	}
@@ -306,6 +313,9 @@ func (m *model) empty(plan *strategy.Plan, now queue.Time) (queue.EmptyReason, t
 				continue
 			}
 			if x.offered() && m.ruling(x) == queue.Unruled && m.whole() == queue.Unruled {
+				if m.grace != 0 {
+					return queue.RestartGrace, max(m.grace.Sub(now), time.Millisecond)
+				}
 				return queue.AllLimited, 0
 			}
 			paused = paused || x.offered()
@@ -362,7 +372,7 @@ func (m *model) gone(x *modelSub) queue.ChunkState {
 
 // tried counts a try of the chunk in hand, and takes the chunk from its holder.
 func (c *modelChunk) try(t queue.Token, expired bool, text string, now queue.Time) {
-	a := queue.Attempt{Ended: now, Expired: expired, Error: text}
+	a := queue.Attempt{Ended: now, Expired: expired, Lost: text == errorLost, Error: text}
 	if c.state == queue.ChunkReserved {
 		a.Consumer, a.Held = c.hold.consumer, now.Sub(c.hold.reserved)
 	}
@@ -376,7 +386,7 @@ func (c *modelChunk) try(t queue.Token, expired bool, text string, now queue.Tim
 	if expired {
 		c.expiries++
 	}
-	c.err, c.tried, c.expired, c.hold = text, t, expired, modelHold{}
+	c.err, c.tried, c.expired, c.hold = text, t, expired || text == errorLost, modelHold{}
 }
 
 func (m *model) end(x *modelSub, state queue.SubmissionState, failure string, now queue.Time) {
@@ -428,6 +438,11 @@ func (m *model) forward(x *modelSub, c *modelChunk, to string) {
 
 // restart is what a new life of the shard makes of everything: reservations are forgotten.
 func (m *model) restart(now queue.Time) {
+	m.roster.heard = map[string]queue.Time{}
+	m.began, m.grace = now, 0
+	if m.settings.RestartGrace > 0 {
+		m.grace = now.Add(m.settings.RestartGrace)
+	}
 	for _, x := range m.subs {
 		for _, c := range x.chunks {
 			if c.state == queue.ChunkReserved {

@@ -26,6 +26,9 @@ func (c *crowd) ask() {
 // ask asks about a strategy and a chunk, and holds the answers against the model. That nothing changed is seen by all steps
 // that follow.
 func (s *sim) ask() {
+	if s.m.grace != 0 {
+		return // questions are about what is offered when the grace is over
+	}
 	text := s.drawStrategy(s.r.IntN(4))
 	if s.chance(40) {
 		text = s.drawNested()

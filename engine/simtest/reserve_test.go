@@ -57,8 +57,12 @@ func (s *sim) drawShared() string {
 
 // refused says whether a reserve was refused for want of ledgers, and checks that so many were really asked for.
 func (s *sim) refused(plan *strategy.Plan, err error) bool {
-	for i := range plan.Branches {
-		if br := &plan.Branches[i]; br.Fair != "" {
+	branches := plan.Branches
+	if s.m.grace != 0 {
+		branches = append(slices.Clone(branches), plan.Restrained().Branches...)
+	}
+	for i := range branches {
+		if br := &branches[i]; br.Fair != "" {
 			s.ledgers[br.Key()] = true
 		}
 	}
@@ -75,7 +79,7 @@ func (s *sim) reserve() {
 	text := s.drawText()
 	parsed, err := strategy.Parse(text)
 	s.must(text, err)
-	q := shard.Request{Plan: parsed.Plan(), Max: pickOf(s, 1, 1, 2, 5, 20), Consumer: fmt.Sprint("consumer-", s.r.IntN(4))}
+	q := shard.Request{Plan: parsed.Plan(), Max: pickOf(s, 1, 1, 2, 5, 20), Consumer: s.drawConsumer()}
 	if s.chance(40) {
 		q.Timeout = pickOf(s, 100*time.Millisecond, 3*time.Second, 2*time.Hour, 30*time.Hour)
 	}
@@ -88,7 +92,9 @@ func (s *sim) reserve() {
 	if len(got.Reservations) == 0 {
 		s.adopt()
 	}
-	s.checkReserved(&q, &got)
+	if s.obeys(&q, &got) {
+		s.checkReserved(&q, &got)
+	}
 }
 
 // checkReserved plays the picks in the model: each has to be one that the first branch with something to give may give.
@@ -159,7 +165,8 @@ func (s *sim) checkReservation(q *shard.Request, x *modelSub, res *queue.Reserva
 	s.equal("reservation", rest, want)
 
 	c.state = queue.ChunkReserved
-	c.hold = modelHold{token: t, deadline: res.Deadline, reserved: s.now, consumer: q.Consumer}
+	c.hold = modelHold{token: t, deadline: res.Deadline, reserved: s.now, consumer: q.Consumer, made: s.m.roster.next()}
+	s.m.roster.hear(q.Consumer, s.now)
 	s.m.totals.reserved++
 	s.tokens = append(s.tokens, t)
 	if len(s.tokens) > 300 {
@@ -178,6 +185,9 @@ func (s *sim) checkEmpty(q *shard.Request, got *shard.Reserved) {
 	if s.m.pausedOrLimited(q.Plan) && got.RetryAfter == 0 && (got.Reason == queue.Paused || got.Reason == queue.AllLimited) {
 		return
 	}
+	if s.m.grace != 0 && reason == queue.Paused && got.Reason == queue.RestartGrace {
+		return // both keep it back, and either may be told
+	}
 	due := 0
 	for _, x := range s.m.subs {
 		due += int(x.count(queue.ChunkWaiting))
@@ -185,7 +195,7 @@ func (s *sim) checkEmpty(q *shard.Request, got *shard.Reserved) {
 			due++
 		}
 	}
-	if due > manyDue && (reason == queue.NotYetDue || reason == queue.Nothing) && got.Reason != queue.AllLimited {
+	if due > manyDue && (reason == queue.NotYetDue || reason == queue.Nothing) && got.Reason != queue.AllLimited && got.Reason != queue.RestartGrace {
 		return
 	}
 	s.fail("nothing reserved: got the reason %s after %s, want %s after %s; plan\n%s", got.Reason, got.RetryAfter, reason, after, q.Plan)

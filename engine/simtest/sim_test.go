@@ -99,6 +99,7 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults) {
 		s.arm()
 		s.step()
 		s.disarm()
+		s.m.hush()
 		s.checkStats()
 		if len(s.m.subs) > 0 {
 			s.checkSubmission(s.m.subs[s.r.IntN(len(s.m.subs))])
@@ -128,7 +129,7 @@ func (s *sim) step() {
 	}{
 		{20, s.insert}, {26, s.reserve}, {20, s.completeSome}, {10, s.failSome}, {6, s.extendSome}, {6, s.releaseSome},
 		{12, s.wait}, {2, s.cancel}, {6, s.redriveSome}, {3, s.deleteSome}, {3, s.forwardSome}, {4, s.post}, {3, s.readLetters}, {3, s.reprioritise}, {3, s.list}, {3, s.readChunks}, {2, s.readOutputs}, {3, s.readValues}, {2, s.repeatKey},
-		{1, s.foldNow}, {1, func() { s.restart(false) }}, {2, func() { s.restart(true) }}, {2, s.changeSettings}, {3, s.setValue}, {6, s.setRule}, {6, s.liftRule}, {6, s.ask},
+		{1, s.foldNow}, {1, func() { s.restart(false) }}, {2, func() { s.restart(true) }}, {2, s.changeSettings}, {3, s.setValue}, {6, s.setRule}, {6, s.liftRule}, {6, s.ask}, {12, s.consumers},
 	} {
 		s.r.IntN(1) // keeps the draws of a step apart from its choice
 		if s.r.IntN(100) < choice.weight {
@@ -154,6 +155,8 @@ func (s *sim) drawSettings() queue.Settings {
 	q.RetryBackoff = pickOf(s, queue.Backoff{}, queue.Backoff{Base: time.Second, Factor: 2, Cap: time.Minute})
 	q.SuspectShare = pickOf(s, 0, 0.1, queue.DefaultSuspectShare, queue.DefaultSuspectShare, 1)
 	q.Requeue = pickOf(s, queue.Head, queue.Head, queue.Head, queue.Tail)
+	q.ConsumerGrace = pickOf(s, 0, 5*time.Second, 30*time.Second, 10*time.Minute)
+	q.RestartGrace = pickOf(s, 0, 0, 3*time.Second, 5*time.Minute)
 	q.ExpiryBackoff = pickOf(s, queue.Backoff{}, queue.Backoff{Base: time.Second, Factor: 2, Cap: 5 * time.Minute})
 	return q
 }
@@ -163,6 +166,9 @@ func (s *sim) changeSettings() {
 	q.Durability = s.settings.Durability
 	s.log.add("settings %+v", q)
 	s.settings, s.m.settings = q, q
+	if s.m.grace != 0 {
+		s.m.grace = min(s.m.grace, s.m.began.Add(q.RestartGrace))
+	}
 	s.must("set settings", s.shard.SetSettings(q))
 }
 
@@ -219,7 +225,7 @@ func (s *sim) restart(crash bool) {
 	s.open()
 	s.epoch++
 	s.sequence = 0
-	s.m.totals = modelTotals{}
+	s.m.totals, s.m.roster = modelTotals{}, modelRoster{}
 	s.m.restart(s.now)
 	s.tick()
 }

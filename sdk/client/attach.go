@@ -20,8 +20,8 @@ type attaching struct {
 	ended  chan struct{} // closed when the goroutine has ended
 	stop   context.CancelFunc
 	last   atomic.Bool // the stream is not to be begun anew
+	hellos int         // how often the server said hello
 	known  bool        // the server knows us: whoever leaves says so
-	epoch  uint32      // of the last hello
 }
 
 // attachEvent is an event of the stream, or an error that Work goes on after.
@@ -83,7 +83,8 @@ func (w *worker) heard(e attachEvent) {
 		if w.attached.known {
 			w.extendAll()
 		}
-		w.attached.known, w.attached.epoch = true, e.Hello.Epoch
+		w.attached.known = true
+		w.attached.hellos++
 	case e.Name == api.EventDrain:
 		w.leave()
 	case e.Name == api.EventRevoked:

@@ -106,11 +106,12 @@ type call struct {
 	request  wire.ExchangeRequest
 	out      Exchanged
 	err      error
+	hellos   int // of the attach stream before it began
 }
 
 // startCall takes what is to be reported, as much as fits into one call, and starts it.
 func (w *worker) startCall() {
-	n := new(call)
+	n := &call{hellos: w.attached.hellos}
 	cost := 0
 	for _, h := range w.outcomes {
 		cost += outputCost(h.output) + len(h.reason) + 100
@@ -216,8 +217,9 @@ func (n *call) check() error {
 
 // poll is one call that waits for work.
 type poll struct {
-	out Reserved
-	err error
+	out    Reserved
+	err    error
+	hellos int // of the attach stream before it began
 }
 
 func (w *worker) startPoll(room int) {
@@ -225,8 +227,8 @@ func (w *worker) startPoll(room int) {
 	request.Max = room
 	request.WaitMS = w.o.Wait.Milliseconds()
 	failures := w.pollFails
+	p := &poll{hellos: w.attached.hellos}
 	go func() {
-		p := new(poll)
 		p.err = w.client.ReserveInto(w.pollCtx, w.o.Queue, &request, &p.out)
 		switch {
 		case p.err != nil:

@@ -234,8 +234,9 @@ func (w *worker) release(h *held) {
 	}
 }
 
-// accept takes new reservations; after the beginning of the drain they go back at once.
-func (w *worker) accept(r *wire.ReserveResponse) {
+// accept takes new reservations; after the beginning of the drain they go back at once. If the server said hello since they were
+// asked for, it may have forgotten them already.
+func (w *worker) accept(r *wire.ReserveResponse, hellos int) {
 	var metas metaReader
 	if r.Reason == api.ReasonDraining {
 		w.leave()
@@ -250,6 +251,10 @@ func (w *worker) accept(r *wire.ReserveResponse) {
 			continue
 		}
 		w.held[h] = struct{}{}
+		if hellos != w.attached.hellos && hellos > 0 {
+			h.extending = true
+			w.extends = append(w.extends, h)
+		}
 		w.ready <- h
 	}
 }
@@ -260,11 +265,14 @@ func (w *worker) called(call *call) {
 	if call.err == nil {
 		w.failures = 0
 		w.settle(call)
-		w.accept(&call.out.ReserveResponse)
+		w.accept(&call.out.ReserveResponse, call.hellos)
 		return
 	}
 	for _, h := range call.extends {
 		h.extending = false // the next tick asks again
+	}
+	if call.hellos != w.attached.hellos {
+		w.extendAll() // they were to go out after the last hello
 	}
 	var refused *Error
 	isRefusal := errors.As(call.err, &refused) && !passing(refused.Status)
@@ -344,7 +352,7 @@ func (w *worker) polled(p *poll) {
 	w.polling = 0
 	if p.err == nil {
 		w.pollFails = 0
-		w.accept(&p.out.ReserveResponse)
+		w.accept(&p.out.ReserveResponse, p.hellos)
 		return
 	}
 	var refused *Error
