@@ -13,9 +13,7 @@ func TestListTellsTheLastEnd(t *testing.T) {
 	t.Parallel()
 	settings := deadLetters()
 	settings.MaxAttempts = 1
-	b := newBox(t, settings)
-	b.open()
-	defer b.close()
+	b := openBox(t, settings)
 	sub, _, err := b.shard.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "x"}})
 	if err != nil {
 		t.Fatal(err)
@@ -28,8 +26,8 @@ func TestListTellsTheLastEnd(t *testing.T) {
 	if err := b.shard.Fold(); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := b.shard.Redrive(ctx, sub.ID, []uint32{0}); n != 1 || err != nil {
-		t.Fatalf("redrive: %d, %v; want 1", n, err)
+	if _, err := b.shard.Redrive(ctx, sub.ID, []uint32{0}); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
 		t.Fatal(err)
