@@ -13,7 +13,7 @@ func TestListTellsTheLastEnd(t *testing.T) {
 	t.Parallel()
 	settings := deadLetters()
 	settings.MaxAttempts = 1
-	b := newBox(t, settings)
+	b := openBox(t, settings)
 	sub, _, err := b.shard.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "x"}})
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestListTellsTheLastEnd(t *testing.T) {
 	if err := b.shard.Fold(); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.shard.Redrive(ctx, queue.ChunkID{Submission: sub.ID}); err != nil {
+	if _, err := b.shard.Redrive(ctx, sub.ID, []uint32{0}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
