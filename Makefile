@@ -46,7 +46,7 @@ browser: dashboard-check build ## the dashboard in a real browser against a real
 
 pictures: dashboard-check build ## take the pictures of the dashboard in docs/img anew, from a server under load
 	dir=$$(mktemp -d) && (cd $(DASHBOARD) && SHOTS=$$dir npm run --silent test) && \
-	for picture in overview-light overview-dark keys-dark submission-light strategies-dark; do cp $$dir/$$picture-1440.png docs/img/$$picture.png; done; rm -rf $$dir
+	for picture in overview-light overview-dark keys-dark submission-light chunk-light strategies-dark fairness-dark plugin-light dead-letters-light rules-dark; do cp $$dir/$$picture-1440.png docs/img/$$picture.png; done; rm -rf $$dir
 
 test: prepare format-check vet browser monitors ## everything that must hold: format, vet, and all tests (some minutes on two cores)
 	go test -race -timeout 15m $$(go list ./... | grep -Ev '$(HEAVY)')
@@ -65,9 +65,10 @@ bench: build ## Go benchmarks, then the suites of `quern bench`; for figures, on
 	go test -run '^$$' -bench . -benchmem ./engine/... ./sdk/... ./wasm/...
 	for suite in $$(./bin/quern bench --list | grep -v '^ '); do ./bin/quern bench "$$suite"; done
 
-soak: build ## kill -9 loops for long: SOAK=10000 rounds; and Fair against its ideal, 10,000 instances per bound
+soak: build browser-tools ## kill -9 loops for long: SOAK=10000 rounds; Fair against its ideal, 10,000 instances per bound; the dashboard left open for an hour
 	go test -timeout 1h -count 1 -v -run TestBound ./engine/fair -args -fair.instances=10000
 	QUERN_CRASH_ROUNDS=$(SOAK) go test -timeout 24h -count 1 -v -run TestKillNine ./cmd/quern
+	cd $(DASHBOARD) && npm run --silent soak
 
 fmt: ## format all Go files (gofumpt, a stricter gofmt)
 	$(TOOL) gofumpt -w .

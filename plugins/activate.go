@@ -15,8 +15,14 @@ import (
 
 // Change is who changes what is in use of a plugin, and under which condition.
 type Change struct {
-	Revision uint64 // the plugin must be at; 0: any
-	Actor    string
+	Revision  uint64 // the plugin must be at; 0: any
+	Unchanged bool   // it must be at revision 0: nothing of it was ever changed
+	Actor     string
+}
+
+// holds says whether the condition is met by a plugin at this revision.
+func (c *Change) holds(revision uint64) bool {
+	return c.Revision == revision || c.Revision == 0 && !c.Unchanged
 }
 
 // Selection is a version with a configuration.
@@ -192,7 +198,7 @@ func (c *Catalogue) change(name string, change Change, do func(p *plugin, r *que
 		return Plugin{}, unknownPlugin(name)
 	}
 	record, _ := p.state()
-	if change.Revision != 0 && change.Revision != record.Revision {
+	if !change.holds(record.Revision) {
 		return Plugin{}, stale(record.Revision)
 	}
 	if err := do(p, &record); err != nil {
@@ -232,7 +238,7 @@ func (c *Catalogue) DeleteVersion(name, text string, change Change) error {
 	defer c.changes.Unlock()
 	p := c.named(name)
 	record, _ := p.state()
-	if change.Revision != 0 && change.Revision != record.Revision {
+	if !change.holds(record.Revision) {
 		return stale(record.Revision)
 	}
 	if roles := rolesOf(&record, v.SHA256); len(roles) > 0 && !slices.Equal(roles, []string{"previous"}) {
@@ -270,7 +276,7 @@ func (c *Catalogue) Delete(name string, change Change) error {
 		return unknownPlugin(name)
 	}
 	record, _ := p.state()
-	if change.Revision != 0 && change.Revision != record.Revision {
+	if !change.holds(record.Revision) {
 		return stale(record.Revision)
 	}
 	if record.Active.SHA256 != (queue.SHA256{}) {

@@ -41,6 +41,10 @@ type Engine interface {
 	Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)
 	Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, cursor string, limit int) (engine.Page[queue.Chunk], error)
 	Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error)
+	Map(ctx context.Context, id queue.SubmissionID, from, to uint32, cells int) (engine.ChunkMap, error)
+	Attempts(ctx context.Context, id queue.SubmissionID, index uint32) ([]queue.Attempt, error)
+	Ledgers(ctx context.Context, queueName string) ([]engine.Ledger, error)
+	LedgerTenants(ctx context.Context, queueName, id string, order engine.LedgerOrder, limit int) (l engine.Ledger, list []engine.LedgerTenant, sums engine.LedgerSums, found bool, err error)
 	Outputs(ctx context.Context, id queue.SubmissionID, fn func(index uint32, output []byte) error) error
 
 	Reserve(ctx context.Context, queueName string, r engine.ReserveRequest, dst []queue.Reservation) (engine.ReserveResult, error)

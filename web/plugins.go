@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"encoding/json"
-	"math"
 	"strconv"
 	"strings"
 
@@ -70,10 +69,7 @@ func (s *Server) change(r *Revision) (plugins.Change, error) {
 	if !ok || err != nil {
 		return plugins.Change{}, s.newProblem(codePrecondition, "If-Match does not name a revision of a plugin; send its etag.")
 	}
-	if revision == 0 { // a plugin that was never changed is at 0, which is also "any" to the catalogue
-		revision = math.MaxUint64
-	}
-	return plugins.Change{Revision: revision}, nil
+	return plugins.Change{Revision: revision, Unchanged: revision == 0}, nil
 }
 
 // catalogue is who holds the plugins, if this server has any.

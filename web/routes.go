@@ -140,6 +140,7 @@ func (s *Server) resourceRoutes(d *document) {
 	s.questionRoutes(d)
 	s.pluginRoutes(d)
 	s.deadRoutes(d)
+	s.pageRoutes(d)
 	s.bulkRoutes(d)
 	s.ruleRoutes(d)
 	s.scheduleRoutes(d)

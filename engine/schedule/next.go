@@ -84,6 +84,9 @@ func (s *Spec) zoneAt(unix int64) zone {
 			z.end = unix - unix%quarter + quarter
 		}
 	}
+	if z.end <= unix { // beyond the zone's table, package time has leap years end a day early: that day's bounds are behind it
+		z.end = time.Date(t.UTC().Year()+1, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+	}
 	if !start.IsZero() {
 		z.start = min(start.Unix(), unix)
 		_, before := time.Unix(z.start-1, 0).In(s.loc).Zone()

@@ -306,17 +306,20 @@ func (s *Shard) endedChunks(ctx context.Context, id queue.SubmissionID, states [
 	if err != nil {
 		return 0, 0, err
 	}
-	r.scan(states, next, limit, list, func(index uint32) queue.Chunk {
-		c := queue.Chunk{Index: index, State: queue.ChunkDone}
-		if sub.IsAvailable(index) {
-			c.State = queue.ChunkSkipped
-		}
-		if t := r.tries[index]; t != nil {
-			t.describe(&c)
-		}
-		return c
-	})
+	r.scan(states, next, limit, list, func(index uint32) queue.Chunk { return endedChunk(r, sub, index) })
 	return r.chunks, r.seq, nil
+}
+
+// endedChunk tells where one chunk of an ended submission stands.
+func endedChunk(r *record, sub *backlog.Submission, index uint32) queue.Chunk {
+	c := queue.Chunk{Index: index, State: queue.ChunkDone}
+	if sub.IsAvailable(index) {
+		c.State = queue.ChunkSkipped
+	}
+	if t := r.tries[index]; t != nil {
+		t.describe(&c)
+	}
+	return c
 }
 
 // endedRow is the history row of an ended submission, also when it is not written yet.

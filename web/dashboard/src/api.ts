@@ -15,16 +15,22 @@ export function read<T>(text: string): T {
   return JSON.parse(text, exact as (key: string, value: unknown) => unknown) as T
 }
 
+/** Writes JSON without losing digits: a bigint is the whole number that it is. */
+export const write = (body: unknown) => {
+  const exact = JSON as unknown as { rawJSON?: (text: string) => unknown }
+  return JSON.stringify(body, (_, value: unknown) => (typeof value !== 'bigint' ? value : exact.rawJSON ? exact.rawJSON(String(value)) : Number(value)))
+}
+
 /** Calls the server. It throws a Problem when that fails, and an AbortError when signal ends it. */
-export async function call<T>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<T> {
+export const call = <T>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<T> =>
+  send(method, path, body === undefined ? undefined : write(body), body === undefined ? headers : { 'Content-Type': 'application/json', ...headers }, signal)
+
+/** Calls the server with a body as it is: a file, or a form. */
+export async function send<T>(method: string, path: string, body: BodyInit | undefined, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<T> {
   let response: Response
   let text: string
   try {
-    response = await fetch(path, {
-      method, signal: signal ?? null,
-      headers: body === undefined ? headers : { 'Content-Type': 'application/json', ...headers },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
+    response = await fetch(path, { method, signal: signal ?? null, headers, ...(body === undefined ? {} : { body }) })
     text = await response.text()
   } catch (error) {
     if (signal?.aborted) throw error
@@ -59,6 +65,6 @@ export const shell = (...words: (string | number)[]) => words.map((w) => quote(S
 /** The curl command that does what call would do. */
 export function curl(method: string, path: string, body?: unknown): string {
   const words = ['curl', '-s', ...(method === 'GET' ? [] : ['-X', method]), location.origin + path]
-  if (body !== undefined) words.push('-H', 'Content-Type: application/json', '-d', JSON.stringify(body))
+  if (body !== undefined) words.push('-H', 'Content-Type: application/json', '-d', write(body))
   return shell(...words)
 }

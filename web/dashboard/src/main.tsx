@@ -3,30 +3,34 @@ import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { short } from './format'
 import { useLive } from './live'
+import { places } from './nav'
+import { Palette, paletteOpen } from './palette'
 import { Empty } from './parts'
+import { DeadLetters } from './pages/dead'
+import { Fairness } from './pages/fairness'
+import { Chunk } from './pages/chunk'
+import { Consumer, Consumers } from './pages/consumers'
 import { Keys } from './pages/keys'
 import { Overview } from './pages/overview'
+import { Plugin } from './pages/plugin'
+import { Plugins } from './pages/plugins'
+import { Rules } from './pages/rules'
+import { Schedules } from './pages/schedules'
 import { Settings } from './pages/settings'
 import { Strategies } from './pages/strategies'
 import { Submission } from './pages/submission'
 import { Submissions } from './pages/submissions'
+import { Banners, rules } from './rules'
 import { dark, link, queue, route, setTheme, toast } from './state'
 import { age, follow, keys, paused, stats } from './stream'
 import type { Page, Queue } from './types'
 
-const pages = [
-  { page: 'overview', name: 'Overview', key: 'o' },
-  { page: 'submissions', name: 'Submissions', key: 's' },
-  { page: 'keys', name: 'Keys', key: 'k' },
-  { page: 'strategies', name: 'Strategies', key: 't', section: 'Decide' },
-  { page: 'settings', name: 'Settings', key: 'e', section: 'Operate' },
-]
-
 function App() {
   const { page, rest } = route.value
-  const title = pages.find((p) => p.page === page)?.name ?? 'Not found'
+  const title = places.find((p) => p.page === page)?.name ?? 'Not found'
   useEffect(() => { document.title = `${title} · ${queue.value} · Quern` }, [title, queue.value])
   useEffect(() => document.getElementById('main')?.focus({ preventScroll: true }), [page, rest])
+  useEffect(() => document.querySelector('nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' }), [page])
   useShortcuts()
   return (
     <div class="app">
@@ -35,31 +39,48 @@ function App() {
         <a class="brand" href={link('overview')}>
           <svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.8" aria-hidden="true"><ellipse cx="12" cy="15.5" rx="9" ry="4.5" /><path d="M3 11.5c0 2.5 4 4.5 9 4.5s9-2 9-4.5S17 7 12 7s-9 2-9 4.5Z" /><circle cx="12" cy="11.3" r="1.6" /><path d="M18.5 9V4.5" /></svg>Quern
         </a>
-  <Top />
+        <Top />
       </header>
       <nav aria-label="Pages">
-        {pages.map((p) => (
+        {places.map((p) => (
           <>
             {p.section && <div class="sec">{p.section}</div>}
             <a href={link(p.page)} aria-current={page === p.page ? 'page' : undefined}>{p.name}<Badge of={p.page} /></a>
           </>
         ))}
       </nav>
-      <main id="main" tabIndex={-1}>
-        {page === 'overview' ? <Overview key={queue.value} />
-          : page === 'submissions' ? (rest ? <Submission key={rest} id={rest} /> : <Submissions key={queue.value} />)
-          : page === 'keys' ? <Keys key={queue.value} />
-          : page === 'strategies' ? <Strategies key={queue.value} />
-          : page === 'settings' ? <Settings key={queue.value} />
-          : <div class="card w12"><Empty>There is no page “{page}”. <a href={link('overview')}>Overview</a></Empty></div>}
-      </main>
+      <main id="main" tabIndex={-1}><Banners key={queue.value} /><Shown page={page} rest={rest} /></main>
+      <Palette />
       {toast.value && <div class="toast" role="status">{toast.value}</div>}
     </div>
   )
 }
 
+function Shown({ page, rest }: { page: string; rest: string }) {
+  const of = queue.value
+  const [id = '', index] = rest.split('/')
+  switch (page) {
+    case 'overview': return <Overview key={of} />
+    case 'submissions': return index !== undefined ? <Chunk key={rest} id={id} index={index} /> : id ? <Submission key={id} id={id} /> : <Submissions key={of} />
+    case 'consumers': return rest ? <Consumer key={rest} name={rest} /> : <Consumers key={of} />
+    case 'keys': return <Keys key={of} />
+    case 'fairness': return <Fairness key={of} />
+    case 'strategies': return <Strategies key={of} />
+    case 'plugins': return rest ? <Plugin key={rest} name={rest} /> : <Plugins />
+    case 'rules': return <Rules key={of} />
+    case 'schedules': return <Schedules key={of} />
+    case 'dead-letters': return <DeadLetters key={of} />
+    case 'settings': return <Settings key={of} />
+    default: return <div class="card w12"><Empty>There is no page “{page}”. <a href={link('overview')}>Overview</a></Empty></div>
+  }
+}
+
 function Badge({ of }: { of: string }) {
-  if (of === 'submissions' && stats.value) return <span class="n">{short(stats.value.stats.submissions_open)}</span>
+  const now = stats.value?.stats
+  if (of === 'submissions' && now) return <span class="n">{short(now.submissions_open)}</span>
+  if (of === 'rules' && rules.value?.data?.items.length) return <span class="n">{short(rules.value.data.items.length)}</span>
+  if (of === 'consumers' && now && now.reserved > 0) return <span class="n">{short(now.reserved)}</span>
+  if (of === 'dead-letters' && now && now.dead_letters > 0) return <span class="n">{short(now.dead_letters)}</span>
   if (of === 'keys' && keys.value) return <span class="n">{short(keys.value.keys.length + keys.value.left)}</span>
   return null
 }
@@ -70,6 +91,7 @@ function Top() {
   return (
     <div class="top">
       <label class="field">queue <select value={queue.value} onChange={(e) => { location.hash = e.currentTarget.value === 'default' ? '#/overview' : `#/overview?queue=${encodeURIComponent(e.currentTarget.value)}` }}>{names.map((n) => <option key={n}>{n}</option>)}</select></label>
+      <button class="find" onClick={() => { paletteOpen.value = true }}><span>Go to a page, an id, a value…</span><kbd>Ctrl K</kbd></button>
       <div class="live">
         <Liveness />
         <button aria-pressed={paused.value} onClick={() => { paused.value = !paused.value }}>{paused.value ? 'Resume' : 'Pause'}</button>
@@ -96,14 +118,18 @@ function useShortcuts() {
   useEffect(() => {
     let leader = 0
     const key = (e: KeyboardEvent) => {
-      if (e.ctrlKey || e.metaKey || e.altKey || (e.target instanceof HTMLElement && e.target.matches('input, select, textarea'))) return
-      const target = performance.now() - leader < 1500 ? pages.find((p) => p.key === e.key) : undefined
+      if (e.ctrlKey || e.metaKey || e.altKey || paletteOpen.value || (e.target instanceof HTMLElement && e.target.matches('input:not([type=checkbox]), select, textarea'))) return
+      const target = performance.now() - leader < 1500 ? places.find((p) => p.key === e.key) : undefined
       leader = e.key === 'g' ? performance.now() : 0
-      if (target) {
-        e.stopImmediatePropagation()
-        location.hash = link(target.page)
-      } else if (e.key === 'p') paused.value = !paused.value
+      const filter = e.key === '/' ? document.querySelector<HTMLElement>('main input:not([type=checkbox]):not([type=file]), main select') : null
+      if (target) location.hash = link(target.page)
+      else if (e.key === 'p') paused.value = !paused.value
       else if (e.key === 'd') setTheme(dark.value ? 'light' : 'dark')
+      else if (e.key === '?') location.hash = link('settings')
+      else if (filter) filter.focus()
+      else return
+      e.preventDefault()
+      e.stopImmediatePropagation()
     }
     addEventListener('keydown', key)
     return () => removeEventListener('keydown', key)

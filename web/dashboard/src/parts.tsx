@@ -8,6 +8,9 @@ import type { Meta, MetaValue, Submission } from './types'
 /** The states of a chunk, each with its colour class; `done` first as in all bars. */
 export const chunkStates = ['done', 'reserved', 'ready', 'waiting', 'dead', 'skipped'] as const
 
+/** Where the chunks of a submission are counted: those behind a rule stand apart. */
+export const countedStates = ['done', 'reserved', 'ready', 'paused', 'blocked', 'waiting', 'dead', 'skipped'] as const
+
 export const Mark = ({ of }: { of: string }) => <i class={`mark ${of}`} aria-hidden="true" />
 
 /** A count, shortened when it is long; the exact one is in its title. */
@@ -30,10 +33,10 @@ export const Width = ({ of, share }: { of: string; share: number }) => <i class=
 
 /** Where the chunks of a submission stand, as one bar. */
 export function Progress({ s }: { s: Submission }) {
-  const text = chunkStates.filter((of) => s[of]).map((of) => `${exact(s[of] ?? 0)} ${of}`).join(', ')
+  const text = countedStates.filter((of) => s[of]).map((of) => `${exact(s[of] ?? 0)} ${of}`).join(', ') || 'no chunk'
   return (
     <div class="bar" role="img" aria-label={text} title={text}>
-      {chunkStates.map((of) => <Width key={of} of={of} share={percent(s[of] ?? 0, s.chunks)} />)}
+      {countedStates.map((of) => <Width key={of} of={of} share={percent(s[of] ?? 0, s.chunks)} />)}
     </div>
   )
 }
@@ -63,7 +66,7 @@ export function Empty({ children, command }: { children: ComponentChildren; comm
   return (
     <div class="empty">
       <p>{children}</p>
-      {command && <><pre>{command}</pre><Copy text={command} name="Copy command" /></>}
+      {command && <><pre tabIndex={0}>{command}</pre><Copy text={command} name="Copy command" /></>}
     </div>
   )
 }
@@ -97,5 +100,26 @@ export function Sure({ name, question, run, disabled }: { name: string; question
       <button class="danger" ref={(b) => b?.focus()} onClick={() => { setAsked(false); run() }}>{name}</button>
       <button onClick={() => setAsked(false)}>Keep</button>
     </span>
+  )
+}
+
+/** What is chosen in a list, with what can be done with it. It keeps its room, so that the list below does not move. */
+export function Chosen({ n, clear, children }: { n: number; clear: () => void; children: ComponentChildren }) {
+  return <div class="chosen row" role="status">{n === 0 ? <small>Nothing is chosen.</small> : <><b>{exact(n)} chosen</b>{children}<button onClick={clear}>Choose none</button></>}</div>
+}
+
+/** Above this number, an action on many wants it typed. */
+const typedFrom = 100
+
+/** A question before an action on many. */
+export function Typed({ name, n, danger, busy, run, leave, children }: { name: string; n: number; danger?: boolean; busy: boolean; run: () => void; leave: () => void; children: ComponentChildren }) {
+  const [text, setText] = useState('')
+  const sure = n <= typedFrom || text.replaceAll(/\D/g, '') === String(n)
+  return (
+    <form class="stack ask" aria-label={name} onSubmit={(e) => { e.preventDefault(); if (sure) run() }} onKeyDown={(e) => { if (e.key === 'Escape') leave() }}>
+      <p>{children}</p>
+      {n > typedFrom && <label class="field">Type {n} to go on <input value={text} inputMode="numeric" autocomplete="off" onInput={(e) => setText(e.currentTarget.value)} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label>}
+      <div class="row"><button class={danger ? 'danger' : 'main'} disabled={busy || !sure}>{name} {exact(n)}</button><button type="button" onClick={leave}>Keep as they are</button></div>
+    </form>
   )
 }

@@ -49,6 +49,7 @@ function open(name: string) {
     lastFrame = performance.now()
     batch(() => {
       stats.value = frame
+      document.documentElement.dataset.frame = frame.at
       age.value = 0
       beat.value++
       append({

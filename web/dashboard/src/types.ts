@@ -5,7 +5,7 @@ export type MetaValue = string | number | bigint
 export type Meta = Record<string, MetaValue>
 
 export interface Stats {
-  ready: number; waiting: number; reserved: number; dead: number
+  ready: number; waiting: number; reserved: number; paused: number; blocked: number; dead: number; dead_letters: number
   submissions_open: number; consumers_waiting: number; oldest_ready_seconds: number
   inserted_total: number; reserved_total: number; done_total: number; failed_total: number; expired_total: number; released_total: number
   journal_bytes: number; store_bytes: number; disk_full: number
@@ -13,7 +13,7 @@ export interface Stats {
 export interface Rates { inserted: number; reserved: number; done: number; failed: number }
 export interface StatsFrame { queue: string; at: string; stats: Stats; rates: Rates; empties_ms?: number }
 export interface ValueCount {
-  value: MetaValue; ready: number; in_flight: number; submissions: number
+  value: MetaValue; ready: number; paused?: number; blocked?: number; in_flight: number; submissions: number
   limit: number | null; weight: number | null; saturated: boolean; etag?: string; changed_at?: string
 }
 export interface KeyFrame {
@@ -30,11 +30,11 @@ export interface Page<T> { items: T[]; next?: string }
 export interface MetaKey { key: string; values: number; values_set: number }
 export interface Submission {
   id: string; queue: string; state: string; chunks: number
-  ready: number; waiting: number; reserved: number; done: number; dead: number; skipped?: number
+  ready: number; waiting: number; reserved: number; done: number; dead: number; skipped?: number; paused?: number; blocked?: number
   created_at: string; meta?: Meta; priority?: number; group?: string; prefix?: string; template?: string
   run_at?: string; dead_deadline?: string; finished_at?: string; max_attempts?: number; on_exhausted?: string; failure?: string
 }
-export interface Chunk { index: number; state: string; attempts: number; not_before?: string; consumer?: string; deadline?: string; error?: string }
+export interface Chunk { index: number; state: string; attempts: number; not_before?: string; consumer?: string; deadline?: string; error?: string; output?: unknown }
 export interface Tenant { key: string; value?: MetaValue; state: string; weight: number; share: number; lag: number; before?: number }
 export interface WhyBranch {
   branch: number; path: string; obstacle: string; detail: string; until?: string; consumer?: string
@@ -58,3 +58,78 @@ export interface Comparison { a: Spread; b: Spread; overlap: number; seed: numbe
 export interface Valid { strategy: string; branches: string[]; warnings: { kind: string; pointer: string; detail: string }[] }
 export interface NamedStrategy { name: string; version: number; strategy: string; etag: string; created_at: string }
 export interface Queue { name: string; created_at: string; settings: Record<string, unknown> }
+
+export interface PluginUse { sha256: string; version: string; config: unknown }
+export interface PluginBreaker { state: string; reason?: string; until?: string }
+export interface PluginSettings { hold?: string; cpu_share?: number; record_every?: number; log_level?: number }
+export interface Plugin {
+  name: string; state: string; revision: number; etag: string; active?: PluginUse; previous?: PluginUse; shadow?: PluginUse; canary?: PluginUse
+  canary_percent: number; settings: PluginSettings; breaker: PluginBreaker; versions: number; latest?: string; changed_at?: string; changed_by?: string
+}
+export interface PluginReport {
+  ns_per_candidate: number; ns_median: number; fuel_per_candidate: number; rows: number; memory_pages: number; skip_share: number; nan_share: number
+  deterministic: boolean; compile_ms: number; compile_peak_bytes: number; from_cache: boolean; instructions: number
+}
+export interface PluginVersion {
+  name: string; version: string; sha256: string; state: string; reason?: string; uses: string[]; size: number; created_at: string; created_by?: string
+  manifest: { columns?: string[]; config_schema?: unknown; window?: { default?: number; max?: number } }; report: PluginReport
+}
+export interface PluginStats {
+  batches: number; candidates: number; skipped: number; unwritten: number; fallbacks: number; ns_per_candidate: number; fuel_per_candidate: number
+  faults: Record<string, number>; last_fault?: string; counters: Record<string, number>; cpu_share: number; memory_pages: number; instances: number; logs_dropped: number
+  breaker: PluginBreaker; shadow?: { sha256: string; batches: number; dropped: number; faults: Record<string, number>; overlap: number; tau: number }
+}
+export interface PluginLive {
+  rows: number; skipped: number; histogram: { from: number; to: number; count: number }[]; picks: { row: number; score: number | null }[]
+  gained: number[]; lost: number[]; active_gained?: number[]; active_lost?: number[]; active_overlap?: number; active_tau?: number
+}
+export interface PluginTried { report: PluginReport; live?: PluginLive; replay?: { rows: number; scored: boolean; identical: boolean; different: number } }
+export interface PluginLogLine { number: number; time: string; version: string; sha256: string; level: string; text: string }
+export interface PluginLogs { lines: PluginLogLine[]; dropped: number; next: number }
+export interface PluginRecording { id: string | number; time: string; version: string; rows: number; size: number; fault?: string }
+
+export interface Attempt { ended_at: string; consumer?: string; held_ms: number; expired?: boolean; error?: string }
+export interface DeadLetter {
+  submission: string; index: number; submission_state: string; attempts: number; expiries: number; redrives: number
+  died_at?: string; consumer?: string; error?: string; fingerprint: string; history?: Attempt[]
+}
+export interface DeadGroup { fingerprint: string; pattern: string; example: string; count: number; submissions: number; first_died_at?: string; last_died_at?: string }
+export interface DeadGroups { items: DeadGroup[]; whole: boolean }
+export interface DeadFilter { submission?: string; fingerprint?: string; died_before?: string }
+/** What a bulk operation is about; everything given has to fit. */
+export interface BulkFilter extends DeadFilter { states?: string[]; meta?: Meta; created_before?: string; created_after?: string }
+export interface BulkOperation {
+  id: string; queue: string; action: string; filter?: BulkFilter; to?: string; priority?: number; rate_per_second: number; dry_run: boolean; state: string
+  created_at: string; finished_at?: string; matched: number; done: number; unchanged?: number; refused: number; failure?: string
+}
+
+export interface Ledger { id: string; branch: string; key: string; cost: string; depth: number; places: number; active: number; owing: number; blocked: number }
+export interface LedgerTenant { value?: MetaValue; around?: Tenant[]; state: string; weight: number; share: number; received: number; entitled: number; lag: number }
+export interface LedgerTenants {
+  ledger: Ledger; at: string; received: number; entitled: number; lag: number; most_behind: number; most_ahead: number; tenants: number; whole: boolean; items: LedgerTenant[]
+}
+export interface ChunkMap {
+  chunks: number; from: number; to: number; each: number
+  ready: number[]; waiting: number[]; reserved: number[]; done: number[]; dead: number[]; skipped: number[]
+}
+
+export interface Consumer {
+  consumer: string; state: string; attached_since?: string; away_since?: string; lost_at?: string; last_seen_at?: string
+  draining: boolean; quiet: boolean; reserved: number; oldest_reserved_at?: string; overdue: number
+}
+export interface HeldChunk { submission: string; index: number; meta: Meta; attempt: number; reserved_at: string; deadline: string; finishing?: boolean }
+export interface ConsumerDetail extends Consumer { items: HeldChunk[]; next?: string }
+
+export interface RuleMatch { queue?: boolean; meta?: Meta; submission?: string }
+export interface RuleRequest { action: string; match: RuleMatch; reason?: string; actor?: string; until?: string; effects?: { insert?: boolean; revoke?: boolean } }
+export interface Rule extends RuleRequest { id: string; since: string }
+
+export interface ScheduleDefinition {
+  spec: string; seconds?: boolean; tz?: string; template: { meta?: Meta; priority?: number; chunks: { count?: number; prefix?: string; template?: string }; group?: string }
+  missed?: string; overlap?: string; enabled?: boolean; pause_on_failure?: boolean
+}
+export interface Schedule {
+  name: string; definition: ScheduleDefinition; description: string; state: string; reason?: string; next_at?: string; last_at?: string; last_submission?: string; waiting_at?: string
+  emitted: number; skipped_missed: number; skipped_late: number; skipped_overlap: number; version: number; etag: string; created_at: string; changed_at: string
+}
+export interface SchedulePreview { description: string; tz: string; ticks: { at: string; local: string }[] }

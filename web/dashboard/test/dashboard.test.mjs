@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, consumers, insert, live, open, proxy, reserve, server, stats } from './harness.mjs'
+import { browser, call, consumers, dead, insert, live, manifest, open, proxy, reserve, server, stats, upload } from './harness.mjs'
 
 const huge = '9223372036854775807'
 const companies = ['acme', 'globex', 'initech', 'umbrella', 'hooli', 'stark', 'wayne', 'tyrell', 'wonka', 'cyberdyne', 'soylent', 'oscorp', 'aperture']
-let quern, chromium, stopConsumers, submission
+let quern, chromium, stopConsumers, submission, doomed
 
 before(async () => {
   quern = await server()
@@ -14,7 +14,17 @@ before(async () => {
   }
   for (const [company, limit] of [['acme', 5], ['globex', 8], ['hooli', 3]]) await call(quern.url, 'PUT', `/v1/queues/default/meta-keys/company/values/${company}`, { limit })
   await call(quern.url, 'PUT', '/v1/queues/default/strategies/nightly', { strategy: 'MaxSimultaneous("company", 5, OldestFirst)' })
-  stopConsumers = consumers(quern.url, ['Random', 'OldestFirst', 'SelectOnly("mode", "preview", Random)', 'Fair("company", Random)', 'CustomPriority', 'Random', 'NewestFirst', 'Random'])
+  for (const [company, weight] of [['stark', 3], ['wayne', 2]]) await call(quern.url, 'PUT', `/v1/queues/default/meta-keys/company/values/${company}`, { weight })
+  doomed = await dead(quern.url, 200, { company: 'acme', source: 'legacy' })
+  await upload(quern.url, manifest('1.0.0', ['priority', 'age_ms']))
+  await upload(quern.url, manifest('2.0.0', ['limit:none', 'priority']))
+  await call(quern.url, 'POST', '/v1/plugins/order/activate', { version: '1.0.0' })
+  await call(quern.url, 'POST', '/v1/plugins/order/shadow', { version: '2.0.0' })
+  await call(quern.url, 'PUT', '/v1/queues/default/schedules/nightly', { spec: '30 2 * * 1-5', tz: 'Europe/Amsterdam', template: { meta: { kind: 'nightly' }, chunks: { count: 100, template: 'part {index}' } } })
+  await call(quern.url, 'PUT', '/v1/queues/default/schedules/heartbeat', { spec: '@every 1h', template: { meta: { kind: 'heartbeat' }, chunks: { count: 1, template: 'x' } } })
+  await call(quern.url, 'POST', '/v1/queues/default/rules', { action: 'pause', match: { meta: { company: 'initech' } }, reason: 'their API is down, INC-311', actor: 'ana', until: new Date(Date.now() + 5_400_000).toISOString() })
+  await reserve(quern.url, { max: 12, strategy: 'OldestFirst', consumer: 'hoarder' })
+  stopConsumers = consumers(quern.url, ['Random', 'OldestFirst', 'SelectOnly("mode", "preview", Random)', 'Fair("company", Random)', 'CustomPriority', 'Fair("mode", Fair("company", OldestFirst))', 'NewestFirst', 'Plugin("order", Random)'])
   if (process.env.SHOTS) await new Promise((shown) => setTimeout(shown, 120_000)) // pictures show some history; tests need none
 })
 after(async () => {
@@ -32,10 +42,30 @@ const pages = () => [
   ['overview', '#/overview', (p) => p.locator('.chart canvas').waitFor()],
   ['keys', '#/keys?key=company', (p) => p.getByRole('cell', { name: 'acme', exact: true }).waitFor()],
   ['submissions', '#/submissions', (p) => p.locator('tbody tr').nth(5).waitFor()],
-  ['submission', `#/submissions/${submission}?chunk=19990`, async (p) => {
+  ['submission', `#/submissions/${submission}`, (p) => p.locator('.map a').nth(100).waitFor()],
+  ['submission-failed', `#/submissions/${doomed}`, (p) => p.getByText('inspect and redrive').first().waitFor()],
+  ['chunk', `#/submissions/${submission}/19990`, async (p) => {
     await p.getByLabel('Strategy of the consumer').fill('OrElse(SelectOnly("mode", "full", OldestFirst), MaxSimultaneous("company", 1, OldestFirst))')
     await p.getByRole('button', { name: 'Ask why' }).click()
     await p.getByText('Branch 2').first().waitFor()
+  }],
+  ['chunk-dead', `#/submissions/${doomed}/1`, (p) => p.getByRole('cell', { name: 'importer-7' }).waitFor()],
+  ['fairness', '#/fairness', (p) => p.locator('.shares .tick').nth(5).waitFor()],
+  ['plugins', '#/plugins', (p) => p.getByRole('link', { name: 'order', exact: true }).waitFor()],
+  ['plugin', '#/plugins/order?version=2.0.0&want=8', async (p) => {
+    await p.getByRole('button', { name: 'Score what is ready' }).click()
+    await p.getByText('would be taken.').waitFor()
+  }],
+  ['consumers', '#/consumers', (p) => p.getByRole('link', { name: 'worker-1', exact: true }).waitFor()],
+  ['consumer', '#/consumers/hoarder', (p) => p.locator('.gauge').nth(3).waitFor()],
+  ['rules', '#/rules', (p) => p.getByRole('region', { name: 'Active rules' }).getByText('their API is down').waitFor()],
+  ['schedules', '#/schedules?name=nightly', async (p) => {
+    await p.getByRole('button', { name: 'nightly', exact: true }).waitFor()
+    await p.locator('.ticks li').nth(4).waitFor()
+  }],
+  ['dead-letters', '#/dead-letters', async (p) => {
+    await p.getByRole('button', { name: 'connection refused' }).waitFor()
+    await p.getByRole('link', { name: doomed }).first().waitFor()
   }],
   ['strategies', '#/strategies', async (p) => {
     await p.getByText('asked in this order').waitFor()
@@ -56,7 +86,7 @@ for (const scheme of ['light', 'dark']) {
         const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
         assert.ok(over <= 0, `${name}: ${over} px stand out at the right`)
         assert.deepEqual(await t.violations(), [], `${name}: content security policy`)
-        if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/${name}-${scheme}-${width}.png`, fullPage: width === 390 || name === 'submission' || name === 'overview' })
+        if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/${name}-${scheme}-${width}.png`, fullPage: !(width === 1440 && ['dead-letters', 'submissions', 'strategies', 'keys'].includes(name)) })
       }
       assert.deepEqual(t.wrong, [])
       await t.context.close()
@@ -106,7 +136,7 @@ test('a stream that is cut is marked stale, comes back, and goes on from the las
 })
 
 test('a limit that is set in the page is obeyed by the next reservation; one that somebody else changed is not overwritten', async () => {
-  await insert(quern.url, 100, { tenant: 'solo' })
+  await insert(quern.url, 100_000, { tenant: 'solo' })
   const t = await open(chromium.b, quern.url)
   t.allow(412)
   await t.go('#/keys?key=tenant')
@@ -210,11 +240,14 @@ test('whole numbers beyond 2^53 keep their digits', async () => {
   await t.context.close()
 })
 
-test('ten thousand values: the pages stay small, and any value can be found', async () => {
+test('a million chunks of ten thousand values: the pages stay small, and any value can be found', async () => {
   await call(quern.url, 'PUT', '/v1/queues/default', { settings: { durability: 'relaxed' } })
   let next = 0
-  await Promise.all(Array.from({ length: 32 }, async () => { while (next < 10_000) await insert(quern.url, 2, { customer: next++ }) }))
-  assert.ok((await stats(quern.url)).submissions_open >= 10_000)
+  await Promise.all(Array.from({ length: 32 }, async () => { while (next < 10_000) await insert(quern.url, 100, { customer: next++ }) }))
+  const large = await insert(quern.url, 1_000_000, { customer: 77 })
+  const now = await stats(quern.url)
+  assert.ok(now.submissions_open >= 10_000 && now.ready >= 1_900_000, `${now.submissions_open} submissions, ${now.ready} chunks`)
+  await reserve(quern.url, { max: 100, strategy: 'Fair("customer", OldestFirst)' })
   const t = await open(chromium.b, quern.url)
   await t.go('#/keys?key=customer')
   await t.page.getByText('of 10,000').first().waitFor()
@@ -228,6 +261,16 @@ test('ten thousand values: the pages stay small, and any value can be found', as
   await t.go('#/overview?key=customer')
   await t.page.getByText('10,000 values').waitFor()
   assert.ok(await t.page.evaluate(() => document.querySelectorAll('*').length) < 1500, 'the overview shows the busiest, not all')
+  await t.go('#/submissions/' + large.id)
+  await until(t.page, () => document.querySelectorAll('.map a').length === 500)
+  await t.page.getByText('a cell is 2,000 chunks').waitFor()
+  await t.page.locator('.map a').nth(250).click()
+  await t.page.getByText('500,000 to 501,999').waitFor()
+  await t.go('#/fairness')
+  await t.page.getByRole('button', { name: 'customer Fair' }).click()
+  await until(t.page, () => document.querySelectorAll('.shares').length === 100)
+  await t.go('#/submissions')
+  await until(t.page, () => document.querySelectorAll('tbody tr').length === 50)
   assert.deepEqual(t.wrong, [])
   await t.context.close()
 })

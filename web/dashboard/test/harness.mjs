@@ -54,6 +54,35 @@ export function consumers(url, strategies) {
   return async () => { go = false; await Promise.all(all) }
 }
 
+export const scorer = readFileSync(new URL('scorer.module', import.meta.url))
+
+/** The manifest of a version of the plugin `order`: it scores the first column times ten less the second times five. */
+export const manifest = (version, columns, name = 'order') => JSON.stringify({ name, version, abi: 1, columns, window: { max: 1024 } })
+
+/** Uploads a version of a plugin as a form. */
+export async function upload(url, text) {
+  const form = new FormData()
+  form.append('module', new Blob([scorer]))
+  form.append('manifest', text)
+  const response = await fetch(url + '/v1/plugins', { method: 'POST', body: form })
+  if (!response.ok) throw new Error(`upload: ${response.status} ${await response.text()}`)
+  return response.json()
+}
+
+/** Chunks that are out of attempts, with three kinds of error. */
+export async function dead(url, count, meta) {
+  const { id } = await insert(url, count, meta, { on_exhausted: 'dead_letter' })
+  const strategy = Object.entries(meta).reduce((inner, [k, v]) => `SelectOnly("${k}", "${v}", ${inner})`, 'OldestFirst')
+  for (let left = count; left > 0;) {
+    const { reservations } = await reserve(url, { max: Math.min(left, 100), strategy, consumer: 'importer-7' })
+    if (reservations.length === 0) throw new Error(`${left} of ${count} cannot be reserved`)
+    const items = reservations.map((r, i) => ({ token: r.token, fatal: true, error: i % 3 ? `connection refused: 10.0.0.${i % 250}:5432` : i % 2 ? `row ${i}: "name" is not valid UTF-8` : 'the far side answered 503' }))
+    await call(url, 'POST', '/v1/queues/default/reservations/fail', { items })
+    left -= reservations.length
+  }
+  return id
+}
+
 /** A way to the server that can be cut and mended; it notes what the browser says it has when it comes back. */
 export async function proxy(url) {
   const target = new URL(url)

@@ -4,7 +4,7 @@ import { exact, percent, short, shown } from '../format'
 import { Heat } from '../heat'
 import { useAction, useLive } from '../live'
 import { CopyAs, Count, Empty, Failed, Width } from '../parts'
-import { queue, refine, route, say } from '../state'
+import { link, queue, refine, route, say } from '../state'
 import { keys, stats } from '../stream'
 import type { MetaKey, MetaValue, Page, ValueCount } from '../types'
 
@@ -107,7 +107,7 @@ function Row({ v, edit }: { v: ValueCount; edit: () => void }) {
       </td>
       <td class="r">{all > 0 ? `${percent(v.in_flight, all).toFixed(1)} %` : '—'}</td>
       <td class="r">{v.weight ?? <span class="note" title="none is set, which counts as 1">1</span>}</td>
-      <td class="r">{v.saturated && <span class="badge">at limit</span>} <button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></td>
+      <td class="r">{(v.paused ?? 0) > 0 && <a class="badge" href={link('rules')} title={`${exact(v.paused!)} chunks`}>paused</a>}{(v.blocked ?? 0) > 0 && <a class="badge" href={link('rules')} title={`${exact(v.blocked!)} chunks`}>blocked</a>} {v.saturated && <span class="badge">at limit</span>} <button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></td>
     </tr>
   )
 }

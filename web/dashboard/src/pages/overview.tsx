@@ -1,6 +1,7 @@
 import { Chart, isCut, type Line } from '../chart'
 import { bytes, duration, exact, short } from '../format'
 import { Heat } from '../heat'
+import { List } from '../list'
 import { useLive } from '../live'
 import { Count, Empty, Failed, Mark, MetaChips, Progress, State, SubmissionLink, Tile } from '../parts'
 import { queuePath, shell } from '../api'
@@ -39,7 +40,7 @@ function Standstill({ frame: { stats: s, rates } }: { frame: StatsFrame }) {
 }
 
 function Tiles({ frame: { stats: s, rates, empties_ms } }: { frame: StatsFrame }) {
-  const open = s.ready + s.waiting + s.reserved
+  const open = s.ready + s.waiting + s.reserved + s.paused + s.blocked
   return (
     <>
       <Tile of="ready" name="Ready" value={short(s.ready)} title={exact(s.ready)}>in {exact(s.submissions_open)} submissions</Tile>
@@ -92,12 +93,13 @@ function HeldBack({ frame: { stats: s }, keyed }: { frame: StatsFrame; keyed: Ke
   }).filter((k) => k.values > 0)
   return (
     <section class="card w4">
-      <header><h2>What holds work back</h2><small>of <Count n={s.ready + s.waiting} /> not in flight</small></header>
+      <header><h2>What holds work back</h2><small>of <Count n={s.ready + s.waiting + s.paused + s.blocked} /> not in flight</small></header>
       <table>
         <caption class="sr">Chunks by what they wait for</caption>
         <tbody>
           <tr><td class="wrap"><Mark of="waiting" /> A time: run_at or a retry</td><td class="r"><Count n={s.waiting} /></td></tr>
           {full.map((k) => <tr key={k.key}><td class="wrap"><Mark of="dead" /> Limit reached <a class="chip" href={link('keys', { key: k.key })}>{k.key}</a> {k.values} values</td><td class="r"><Count n={k.ready} /></td></tr>)}
+          {s.paused + s.blocked > 0 && <tr><td class="wrap"><Mark of="skipped" /> <a href={link('rules')}>Paused or blocked by a rule</a></td><td class="r"><Count n={s.paused + s.blocked} /></td></tr>}
           <tr><td class="wrap"><Mark of="dead" /> Dead: out of attempts</td><td class="r"><Count n={s.dead} /></td></tr>
           <tr><td class="wrap"><Mark of="ready" /> Ready for whoever asks{full.length > 0 ? ', limits included' : ''}</td><td class="r"><Count n={s.ready} /></td></tr>
         </tbody>
@@ -148,18 +150,11 @@ function Newest() {
 
 function SubmissionTable({ list }: { list: Submission[] }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Newest open submissions">
-      <table>
-        <thead><tr><th>Submission</th><th>Meta</th><th>Progress</th><th class="r">Chunks</th><th class="r">Done</th><th>State</th></tr></thead>
-        <tbody>
-          {list.map((s) => (
-            <tr key={s.id}>
-              <td><SubmissionLink id={s.id} /></td><td><MetaChips meta={s.meta} /></td><td><Progress s={s} /></td>
-              <td class="r"><Count n={s.chunks} /></td><td class="r"><Count n={s.done} /></td><td><State of={s.state} /></td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <List name="Newest open submissions" items={list} id={(s) => s.id} scope={queue.value} open={(s) => link('submissions/' + s.id)}
+      columns={[{ name: 'Submission' }, { name: 'Meta' }, { name: 'Progress' }, { name: 'Chunks', right: true }, { name: 'Done', right: true }, { name: 'State' }]}
+      cells={(s) => [
+        <td><SubmissionLink id={s.id} /></td>, <td><MetaChips meta={s.meta} /></td>, <td><Progress s={s} /></td>,
+        <td class="r"><Count n={s.chunks} /></td>, <td class="r"><Count n={s.done} /></td>, <td><State of={s.state} /></td>,
+      ]} />
   )
 }

@@ -1,6 +1,7 @@
 import { curl, queuePath, shell } from '../api'
 import { duration, moment } from '../format'
 import { useLive } from '../live'
+import { places } from '../nav'
 import { CopyAs, Failed, Mark } from '../parts'
 import { queue, setTheme, theme, type Theme } from '../state'
 import type { Queue } from '../types'
@@ -33,7 +34,12 @@ export function Settings() {
         <header><h2>This page</h2></header>
         <dl class="facts">
           <dt>theme</dt><dd><span class="seg" role="group" aria-label="Theme">{(['system', 'light', 'dark'] as Theme[]).map((t) => <button key={t} aria-pressed={theme.value === t} onClick={() => setTheme(t)}>{t}</button>)}</span></dd>
-          <dt>keys</dt><dd><kbd>g</kbd> then <kbd>o</kbd> <kbd>s</kbd> <kbd>k</kbd> <kbd>t</kbd> <kbd>e</kbd>: overview, submissions, keys, strategies, settings · <kbd>p</kbd> pause · <kbd>d</kbd> dark or light · in lists <kbd>j</kbd> <kbd>k</kbd> <kbd>Enter</kbd></dd>
+          <dt>keyboard</dt>
+          <dd class="stack">
+            <span><kbd>Ctrl</kbd> <kbd>K</kbd> goes anywhere, <kbd>/</kbd> to the filter, <kbd>p</kbd> pause, <kbd>d</kbd> dark or light, <kbd>?</kbd> here</span>
+            <span>in lists <kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>Enter</kbd> opens</span>
+            <span class="shortcuts"><span><kbd>g</kbd> then</span>{places.map((p) => <span key={p.page}><kbd>{p.key}</kbd> {p.name.toLowerCase()}</span>)}</span>
+          </dd>
         </dl>
       </section>
     </>

@@ -1,12 +1,14 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { call, curl, shell } from '../api'
-import { exact, moment, percent } from '../format'
+import { duration, exact, moment, percent, short } from '../format'
 import { useAction, useLive } from '../live'
-import { CopyAs, Count, Empty, Failed, Mark, MetaChips, Progress, State, chunkStates } from '../parts'
-import { link, refine, route, say } from '../state'
-import type { Chunk, Page, Submission as Sub } from '../types'
+import { CopyAs, Count, Failed, Mark, MetaChips, Progress, State, countedStates } from '../parts'
+import { say } from '../state'
+import { stats } from '../stream'
+import type { Submission as Sub } from '../types'
+import { ChunkMap } from './chunk-map'
+import { Failures, Outputs } from './submission-lists'
 import { Cancel } from './submissions'
-import { Why } from './why'
 
 export function Submission({ id }: { id: string }) {
   const sub = useLive<Sub>(`/v1/submissions/${encodeURIComponent(id)}`, 1)
@@ -24,16 +26,13 @@ export function Submission({ id }: { id: string }) {
           <section class="card w7">
             <header><h2>Progress</h2><small>{percent(s.done, s.chunks).toFixed(1)} % of {exact(s.chunks)} chunks done</small></header>
             <Progress s={s} />
-            <div class="legend foot">{chunkStates.map((of) => <span key={of}><Mark of={of} />{of} <b><Count n={s[of] ?? 0} /></b></span>)}</div>
-            <p class="foot row">
-              {s.failure && <span class="badge">failed</span>}{s.failure}
-              <a href={`/v1/submissions/${id}/outputs`} target="_blank" rel="noreferrer">Outputs as JSON lines</a>
-              <CopyAs cli={shell('quern', 'outputs', id)} curl={curl('GET', `/v1/submissions/${id}/outputs`)} />
-            </p>
+            {s.failure && <p class="foot"><span class="badge">failed</span> {s.failure}</p>}
+            <div class="legend foot">{countedStates.filter((of) => (of !== 'paused' && of !== 'blocked') || s[of]).map((of) => <span key={of}><Mark of={of} />{of} <b><Count n={s[of] ?? 0} /></b></span>)}</div>
+            <Timeline s={s} />
           </section>
-          <Failures s={s} />
           <ChunkMap s={s} />
-          <ChunkPanel s={s} />
+          <Failures s={s} />
+          <Outputs s={s} />
         </>
       )}
     </>
@@ -78,82 +77,27 @@ function Priority({ s, again }: { s: Sub; again: () => void }) {
   )
 }
 
-/** What went wrong, grouped by the words of the error, among the first chunks that are dead or wait for another try. */
-function Failures({ s }: { s: Sub }) {
-  const none = s.dead === 0 && s.waiting === 0
-  const list = useLive<Page<Chunk>>(none ? '' : `/v1/submissions/${s.id}/chunks?state=dead,waiting&limit=200`, 5)
-  const groups = new Map<string, Chunk[]>()
-  for (const c of list.data?.items ?? []) if (c.error) groups.set(c.error, [...(groups.get(c.error) ?? []), c])
-  if (none || (list.data && groups.size === 0)) return null
-  return (
-    <section class="card w12">
-      <header><h2>Failures</h2><small>by error, of {exact(list.data?.items.length ?? 0)} chunks that are dead or wait{list.data?.next ? ' (the first ones)' : ''}</small></header>
-      {list.problem && <Failed problem={list.problem} again={list.again} />}
-      <div class="scroll" tabIndex={0} role="region" aria-label="Failures"><table>
-        <thead><tr><th>Error</th><th class="r">Chunks</th><th>Such as</th></tr></thead>
-        <tbody>{[...groups].sort((a, b) => b[1].length - a[1].length).map(([error, chunks]) => (
-          <tr key={error}><td class="wrap">{error}</td><td class="r">{exact(chunks.length)}</td>
-            <td>{chunks.slice(0, 5).map((c) => <button key={c.index} class="quiet mono" onClick={() => refine({ chunk: String(c.index) })}>{c.index}</button>)}</td></tr>
-        ))}</tbody>
-      </table></div>
-    </section>
-  )
-}
+/** How many readings the pace is taken from: about a minute. */
+const kept = 60
 
-/** One cell for each chunk, a page of them at a time, in the order of the index. */
-function ChunkMap({ s }: { s: Sub }) {
-  const [back, setBack] = useState<string[]>([])
-  const q = route.value.query
-  const cursor = back.at(-1) ?? ''
-  const state = q.get('state') ?? ''
-  const chosen = q.get('chunk')
-  useEffect(() => setBack([]), [state, s.id])
-  const params = new URLSearchParams({ limit: '500', ...(state ? { state } : {}), ...(cursor ? { cursor } : {}) })
-  const list = useLive<Page<Chunk>>(`/v1/submissions/${s.id}/chunks?${params}`, s.state === 'open' ? 3 : 0)
-  const items = list.data?.items ?? []
-  return (
-    <section class="card w12">
-      <header>
-        <div class="row"><h2>Chunks</h2><small>{items.length > 0 ? `${exact(items[0]!.index)} to ${exact(items.at(-1)!.index)} of ${exact(s.chunks)}, each cell one chunk` : ''}</small></div>
-        <div class="row">
-          <label class="field">State <select value={state} onChange={(e) => refine({ state: e.currentTarget.value || undefined })}><option value="">all</option>{chunkStates.map((of) => <option key={of}>{of}</option>)}</select></label>
-          <form class="row" onSubmit={(e) => { e.preventDefault(); refine({ chunk: new FormData(e.currentTarget).get('index')?.toString() || undefined }) }}>
-            <label class="field">Index <input name="index" type="number" min="0" max={s.chunks - 1} required /></label><button>Open</button>
-          </form>
-          <button disabled={back.length === 0} onClick={() => setBack(back.slice(0, -1))}>Back</button>
-          <button disabled={!list.data?.next} onClick={() => setBack([...back, list.data!.next!])}>Next</button>
-        </div>
-      </header>
-      {list.problem && <Failed problem={list.problem} again={list.again} />}
-      {list.data && items.length === 0 && <Empty>{list.data.next ? `None of the chunks looked at is ${state}; go on with Next.` : `No chunk is ${state || 'here'}.`}</Empty>}
-      <div class="map">{items.map((c) => <button key={c.index} class={c.state} aria-pressed={String(c.index) === chosen} title={`${c.index}: ${c.state}`} aria-label={`Chunk ${c.index}, ${c.state}`} onClick={() => refine({ chunk: String(c.index) })} />)}</div>
-      <div class="legend foot map-legend">{chunkStates.map((of) => <span key={of}><Mark of={of} />{of}</span>)}</div>
-    </section>
-  )
-}
-
-function ChunkPanel({ s }: { s: Sub }) {
-  const index = route.value.query.get('chunk')
-  const chunk = useLive<Chunk>(index === null ? '' : `/v1/submissions/${s.id}/chunks/${encodeURIComponent(index)}`, 1)
-  if (index === null) return <section class="card w12"><Empty>Choose a chunk above to see where it stands and why it is not handed out.</Empty></section>
-  const c = chunk.data
-  return (
-    <>
-      <section class="card w5">
-        <header><h2>Chunk {index}</h2><a href={link('submissions/' + s.id)}>close</a></header>
-        {chunk.problem && <Failed problem={chunk.problem} again={chunk.again} />}
-        {c && (
-          <dl class="facts">
-            <dt>State</dt><dd><State of={c.state} /></dd>
-            <dt>Attempts</dt><dd>{c.attempts} ended</dd>
-            {c.consumer && <><dt>Consumer</dt><dd>{c.consumer}</dd></>}
-            {c.deadline && <><dt>Deadline</dt><dd>{moment(c.deadline)}</dd></>}
-            {c.not_before && <><dt>Not before</dt><dd>{moment(c.not_before)}</dd></>}
-            {c.error && <><dt>Last error</dt><dd>{c.error}</dd></>}
-          </dl>
-        )}
-      </section>
-      <section class="card w7"><Why key={`${s.id}/${index}`} id={s.id} index={index} /></section>
-    </>
-  )
+/** What happened to it and when, and what is to come. All times are the server's. */
+function Timeline({ s }: { s: Sub }) {
+  const readings = useRef<{ at: number; done: number }[]>([])
+  const now = stats.value ? Date.parse(stats.value.at) : 0
+  if (s.state === 'open' && now > 0 && readings.current.at(-1)?.at !== now) readings.current = [...readings.current, { at: now, done: s.done }].slice(-kept)
+  const first = readings.current[0]
+  const pace = first && now > first.at ? Math.max(0, s.done - first.done) / ((now - first.at) / 1000) : 0
+  const left = s.ready + s.waiting + s.reserved + (s.paused ?? 0) + (s.blocked ?? 0)
+  const from = (iso: string) => Date.parse(iso)
+  const steps: { name: string; at?: string | undefined; text: string; state: string }[] = [{ name: 'Created', at: s.created_at, text: `${exact(s.chunks)} chunks`, state: 'done' }]
+  const begun = !s.run_at || now === 0 || from(s.run_at) <= now
+  if (s.run_at) steps.push({ name: 'Offered from', at: s.run_at, text: begun ? '' : `in ${duration((from(s.run_at) - now) / 1000)}`, state: begun ? 'done' : 'waiting' })
+  if (s.state === 'open') {
+    steps.push({ name: 'Worked on', text: pace > 0 ? `${short(pace)} done a second while this page looked` : now > 0 ? `for ${duration((now - from(s.run_at && begun ? s.run_at : s.created_at)) / 1000)}` : '', state: begun ? 'reserved' : 'zero' })
+    steps.push({ name: 'Done', text: left === 0 ? '' : pace > 0 ? `in about ${duration(left / pace)}` : 'when it moves', state: 'zero' })
+    if (s.dead_deadline) steps.push({ name: 'Ends at the latest', at: s.dead_deadline, text: now > 0 ? `in ${duration((from(s.dead_deadline) - now) / 1000)}` : '', state: 'zero' })
+  } else {
+    steps.push({ name: s.state.replaceAll('_', ' ').replace(/^./, (c) => c.toUpperCase()), at: s.finished_at, text: s.finished_at ? `after ${duration((from(s.finished_at) - from(s.created_at)) / 1000)}` : '', state: s.state === 'completed' ? 'done' : s.state === 'cancelled' ? 'skipped' : 'dead' })
+  }
+  return <ol class="timeline" aria-label="Timeline">{steps.map((step) => <li key={step.name}><Mark of={step.state} /><b>{step.name}</b><span>{step.at && moment(step.at)}</span><span class="note">{step.text}</span></li>)}</ol>
 }

@@ -1,10 +1,13 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { call, curl, queuePath, shell } from '../api'
 import { exact, moment } from '../format'
+import { List } from '../list'
 import { useAction, useLive } from '../live'
-import { CopyAs, Count, Empty, Failed, MetaChips, Progress, State, SubmissionLink, Sure } from '../parts'
+import { Chosen, CopyAs, Count, Empty, Failed, MetaChips, Progress, State, SubmissionLink, Sure, Typed } from '../parts'
 import { link, queue, refine, route, say } from '../state'
-import type { Page, Submission } from '../types'
+import type { BulkFilter, MetaValue, Page, Submission } from '../types'
+import { Operations } from './bulk'
+import { Many } from './many'
 
 const states = ['open', 'completed', 'completed_with_dead', 'failed', 'cancelled', 'expired']
 
@@ -23,24 +26,32 @@ export function Submissions() {
   return (
     <>
       <div class="head"><h1>Submissions</h1><span>newest first{list.data ? `, ${list.data.items.length} on this page` : ''}</span>
-        <div class="act"><CopyAs curl={curl('GET', path)} cli={shell('quern', 'list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]))} /></div>
+        <div class="act">{list.data && list.data.items.length > 0 && !q.get('many') && <button onClick={() => refine({ many: 'yes' })}>All that match…</button>}<CopyAs curl={curl('GET', path)} cli={shell('quern', 'list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]))} /></div>
       </div>
       <Filters state={q.get('state') ?? ''} meta={meta} />
+      {q.get('many') ? <Many filter={filterOf(q.get('state'), meta)} close={() => refine({ many: undefined })} /> : null}
+      <Operations queue={queue.value} of={['cancel', 'retry', 'reprioritize']} />
       <section class="card w12">
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!list.data && !list.problem && <p class="note">Reading…</p>}
         {list.data?.items.length === 0 && (filtered || cursor
           ? <Empty>No submission of this queue matches; all of them were looked through.</Empty>
           : <Empty command={shell('quern', 'submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission yet. The first one shows here the moment it is inserted.</Empty>)}
-        {list.data && list.data.items.length > 0 && <Table list={list.data.items} again={list.again} />}
+        {list.data && list.data.items.length > 0 && <Table list={list.data.items} again={list.again} scope={path} />}
         <p class="foot row">
           {cursor && <button onClick={() => history.length > 1 ? history.back() : refine({ cursor: undefined })}>Newer</button>}
           {list.data?.next && <a class="btn" href={link('submissions', { ...Object.fromEntries(meta), state: q.get('state') ?? undefined, cursor: list.data.next })}>Older</a>}
-          <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>Enter</kbd> opens</small>
+          <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>Enter</kbd> opens</small>
         </p>
       </section>
     </>
   )
+}
+
+/** The filter of the list as a bulk operation has it: a whole number is the integer, s:7 the text. */
+function filterOf(state: string | null, meta: [string, string][]): BulkFilter {
+  const value = (text: string): MetaValue => (text.startsWith('s:') ? text.slice(2) : /^-?\d+$/.test(text) ? BigInt(text) : text)
+  return { ...(state ? { states: [state] } : {}), ...(meta.length > 0 ? { meta: Object.fromEntries(meta.map(([k, v]) => [k.slice(5), value(v)])) } : {}) }
 }
 
 function Filters({ state, meta }: { state: string; meta: [string, string][] }) {
@@ -67,45 +78,49 @@ function Filters({ state, meta }: { state: string; meta: [string, string][] }) {
   )
 }
 
-function Table({ list, again }: { list: Submission[]; again: () => void }) {
-  const [at, setAt] = useState(-1)
-  const rows = useRef<HTMLTableSectionElement>(null)
-  useEffect(() => {
-    const key = (e: KeyboardEvent) => {
-      if (e.target instanceof HTMLElement && e.target.matches('input, select, textarea, button, a') || e.ctrlKey || e.metaKey || e.altKey) return
-      if (e.key === 'j') setAt((n) => Math.min(list.length - 1, n + 1))
-      else if (e.key === 'k') setAt((n) => Math.max(0, n - 1))
-      else if (e.key === 'Enter' && list[at]) location.hash = link('submissions/' + list[at].id)
+function Table({ list, again, scope }: { list: Submission[]; again: () => void; scope: string }) {
+  const [chosen, choose] = useState(new Set<string>())
+  const [priority, setPriority] = useState<string>()
+  const [asked, ask] = useState(false)
+  const action = useAction()
+  const close = () => { choose(new Set()); setPriority(undefined); ask(false) }
+  const each = (done: string, one: (id: string) => Promise<unknown>) => action.run(async () => {
+    let n = 0
+    try {
+      for (const id of chosen) { await one(id); n++ }
+    } finally {
+      say(`${exact(n)} of ${exact(chosen.size)} ${done}`)
+      close()
+      again()
     }
-    addEventListener('keydown', key)
-    return () => removeEventListener('keydown', key)
-  }, [list, at])
-  useEffect(() => { rows.current?.children[at]?.scrollIntoView({ block: 'nearest' }) }, [at])
+  })
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Submissions">
-      <table>
-        <thead><tr><th>Submission</th><th>Meta</th><th>Progress</th><th class="r">Chunks</th><th class="r">Done</th><th class="r">Priority</th><th>State</th><th>Created</th><th><span class="sr">Actions</span></th></tr></thead>
-        <tbody ref={rows}>{list.map((s, i) => <Row key={s.id} s={s} on={i === at} again={again} />)}</tbody>
-      </table>
-    </div>
-  )
-}
-
-function Row({ s, on, again }: { s: Submission; on: boolean; again: () => void }) {
-  return (
-    <tr data-on={on || undefined}>
-      <td><SubmissionLink id={s.id} /></td><td><MetaChips meta={s.meta} /></td><td><Progress s={s} /></td>
-      <td class="r"><Count n={s.chunks} /></td><td class="r"><Count n={s.done} /></td><td class="r">{s.priority ?? 0}</td>
-      <td><State of={s.state} /></td><td class="note">{moment(s.created_at)}</td>
-      <td class="r">{s.state === 'open' && <Cancel s={s} done={again} />}</td>
-    </tr>
+    <>
+      <Chosen n={chosen.size} clear={close}>
+        {priority === undefined ? <button onClick={() => setPriority('0')}>Priority…</button> : (
+          <form class="row" onSubmit={(e) => { e.preventDefault(); void each(`now have priority ${priority}`, (id) => call('PATCH', '/v1/submissions/' + id, { priority: Number(priority) })) }}>
+            <label class="field">Priority <input type="number" step="1" required value={priority} onInput={(e) => setPriority(e.currentTarget.value)} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label><button class="main" disabled={action.busy}>Set for {exact(chosen.size)}</button>
+          </form>
+        )}
+        {!asked && <button class="danger" onClick={() => ask(true)}>Cancel {exact(chosen.size)}…</button>}
+      </Chosen>
+      {asked && chosen.size > 0 && <Typed name="Cancel" n={chosen.size} danger busy={action.busy} leave={() => ask(false)} run={() => void each('cancelled', (id) => call('POST', `/v1/submissions/${id}/cancel`))}>What is not done of {chosen.size === 1 ? 'it' : `these ${exact(chosen.size)}`} is skipped for good.</Typed>}
+      {action.problem && <Failed problem={action.problem} />}
+    <List name="Submissions" items={list} id={(s) => s.id} scope={scope} chosen={chosen} choose={choose} open={(s) => link('submissions/' + s.id)}
+      columns={[{ name: 'Submission' }, { name: 'Meta' }, { name: 'Progress' }, { name: 'Chunks', right: true }, { name: 'Done', right: true }, { name: 'Priority', right: true }, { name: 'State' }, { name: 'Created' }, { name: 'Actions', hidden: true }]}
+      cells={(s) => [
+        <td><SubmissionLink id={s.id} /></td>, <td><MetaChips meta={s.meta} /></td>, <td><Progress s={s} /></td>,
+        <td class="r"><Count n={s.chunks} /></td>, <td class="r"><Count n={s.done} /></td>, <td class="r">{s.priority ?? 0}</td>,
+        <td><State of={s.state} /></td>, <td class="note">{moment(s.created_at)}</td>, <td class="r">{s.state === 'open' && <Cancel s={s} done={again} />}</td>,
+      ]} />
+    </>
   )
 }
 
 /** Cancels after a question that says what is lost. */
 export function Cancel({ s, done }: { s: Submission; done: () => void }) {
   const action = useAction()
-  const left = s.ready + s.waiting + s.reserved
+  const left = s.ready + s.waiting + s.reserved + (s.paused ?? 0) + (s.blocked ?? 0)
   return (
     <>
       <Sure name="Cancel" question={`Skip ${exact(left)} chunks for good?`} disabled={action.busy} run={() => void action.run(async () => {

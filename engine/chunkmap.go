@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+// Cell counts the chunks of a stretch of a submission, by queue.ChunkState.
+type Cell = shard.Cell
+
+// MaxCells is how many cells a map has at most, MaxMapped how many chunks it looks at.
+const (
+	MaxCells  = 1000
+	MaxMapped = shard.MaxMapped
+)
+
+// ChunkMap is where the chunks of a part of a submission stand: those from From on, in cells of Each, the last of which may be
+// smaller. To is behind the last of them; it is less than Chunks where there is more to look at.
+type ChunkMap struct {
+	Chunks, From, To, Each uint32
+	Cells                  []Cell
+}
+
+// Map says where the chunks of a submission from index `from` up to `to` (not included; 0: the end) stand, in at most `cells` (1 to
+// MaxCells; 0: 500) cells of one size. It looks at MaxMapped chunks at most.
+func (e *Engine) Map(ctx context.Context, id queue.SubmissionID, from, to uint32, cells int) (m ChunkMap, err error) {
+	q, err := e.route(id)
+	if err != nil {
+		return m, err
+	}
+	if cells == 0 {
+		cells = 500
+	}
+	if cells < 1 || cells > MaxCells {
+		return m, queue.Invalid("/query/cells", "is %d; 1 to %d are allowed", cells, MaxCells)
+	}
+	sub, err := q.shard.Submission(ctx, id)
+	if err != nil {
+		return m, err
+	}
+	if from >= sub.Chunks {
+		return m, queue.Invalid("/query/from", "is %d; the submission has %d chunks, counted from 0", from, sub.Chunks)
+	}
+	if to == 0 || to > sub.Chunks {
+		to = sub.Chunks
+	}
+	if to <= from {
+		return m, queue.Invalid("/query/to", "is %d; it has to be more than from, which is %d", to, from)
+	}
+	m = ChunkMap{Chunks: sub.Chunks, From: from, To: from + min(to-from, MaxMapped)}
+	m.Each = (m.To - m.From + uint32(cells) - 1) / uint32(cells)
+	m.Cells, err = q.shard.Map(ctx, id, m.From, m.To, m.Each)
+	return m, err
+}
+
+// Attempts are the ended tries of a chunk that are remembered, oldest first; none once it is done.
+func (e *Engine) Attempts(ctx context.Context, id queue.SubmissionID, index uint32) ([]queue.Attempt, error) {
+	q, err := e.route(id)
+	if err != nil {
+		return nil, err
+	}
+	return q.shard.Attempts(ctx, id, index)
+}

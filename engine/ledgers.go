@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+// Ledger is a Fair block that is in use, LedgerTenant one of its tenants, LedgerSums what all of them add up to.
+type (
+	Ledger       = shard.Ledger
+	LedgerTenant = shard.LedgerTenant
+	LedgerSums   = shard.LedgerSums
+	LedgerOrder  = shard.LedgerOrder
+)
+
+// The orders of a ledger's tenants; package shard says what each means.
+const (
+	ByReceived = shard.ByReceived
+	ByBehind   = shard.ByBehind
+	ByAhead    = shard.ByAhead
+)
+
+// Ledgers are the Fair blocks that are in use in a queue, by the text of their branches, the outer ones first.
+func (e *Engine) Ledgers(ctx context.Context, queueName string) ([]Ledger, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return nil, err
+	}
+	return q.shard.Ledgers(ctx)
+}
+
+// LedgerTenants lists up to limit (1 to queue.MaxListLimit; 0: 100) tenants of a ledger. found is false when no ledger in use has
+// the id.
+func (e *Engine) LedgerTenants(ctx context.Context, queueName, id string, order LedgerOrder, limit int) (l Ledger, list []LedgerTenant, sums LedgerSums, found bool, err error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return l, nil, sums, false, err
+	}
+	if limit, err = validLimit(limit); err != nil {
+		return l, nil, sums, false, err
+	}
+	return q.shard.LedgerTenants(ctx, id, order, limit)
+}

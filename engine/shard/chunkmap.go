@@ -1,0 +1,87 @@
+package shard
+
+import (
+	"context"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Cell counts the chunks of a stretch of a submission by queue.ChunkState, of which there are at most as many.
+type Cell [8]uint32
+
+// MaxMapped is how many chunks one map looks at.
+const MaxMapped = 1 << 20
+
+// Map counts the chunks from index `from` up to `to` (not included; both are within the submission, and at most MaxMapped apart)
+// by their state, in cells of `each` (1 or more). It is of several moments: between any two slices others work.
+func (s *Shard) Map(ctx context.Context, id queue.SubmissionID, from, to, each uint32) ([]Cell, error) {
+	cells := make([]Cell, (to-from+each-1)/each)
+	for next := from; next < to; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		stop := min(to, next+chunkSlice)
+		if s.mapSlice(id, next, stop, func(index uint32, state queue.ChunkState) { cells[(index-from)/each][state]++ }) {
+			next = stop
+			continue
+		}
+		// It ended, and nothing of it changes any more: what was counted before is of an earlier moment.
+		row, err := s.endedRow(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		r, sub, err := endedRecord(row)
+		if err != nil {
+			return nil, err
+		}
+		for ; next < to; next++ {
+			cells[(next-from)/each][endedChunk(r, sub, next).State]++
+		}
+	}
+	return cells, nil
+}
+
+// mapSlice tells the states of some chunks, in one hold of the mutex; false if the submission is not open.
+func (s *Shard) mapSlice(id queue.SubmissionID, from, to uint32, fn func(uint32, queue.ChunkState)) (open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.m.live(id)
+	if r == nil {
+		return false
+	}
+	for ; from < to; from++ {
+		fn(from, s.m.chunk(r, from).State)
+	}
+	return true
+}
+
+// Attempts are the ended tries of a chunk that are remembered, oldest first: the last queue.MaxAttemptsKept. What is remembered of
+// a chunk is forgotten when it is done.
+func (s *Shard) Attempts(ctx context.Context, id queue.SubmissionID, index uint32) ([]queue.Attempt, error) {
+	s.mu.Lock()
+	if r := s.m.live(id); r != nil {
+		defer s.mu.Unlock()
+		return r.pastOf(index)
+	}
+	s.mu.Unlock()
+	row, err := s.endedRow(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	r, _, err := endedRecord(row)
+	if err != nil {
+		return nil, err
+	}
+	return r.pastOf(index)
+}
+
+func (r *record) pastOf(index uint32) ([]queue.Attempt, error) {
+	if index >= r.chunks {
+		return nil, queue.Invalid("/path/index", "is past the submission's last chunk")
+	}
+	if t := r.tries[index]; t != nil {
+		return slices.Clone(t.past), nil
+	}
+	return nil, nil
+}

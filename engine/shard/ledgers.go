@@ -1,0 +1,138 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"hash/fnv"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/quern-queue/quern/engine/backlog"
+)
+
+// Ledger is a Fair block that is in use, at all its places together. ID is the same for as long as strategies have this branch.
+type Ledger struct {
+	backlog.Division
+	backlog.Totals
+	ID string
+}
+
+// LedgerOrder is in which order the tenants of a ledger are listed.
+type LedgerOrder uint8
+
+// The orders: who received most, who is owed most, and who is ahead most.
+const (
+	ByReceived LedgerOrder = iota
+	ByBehind
+	ByAhead
+)
+
+// LedgerTenant is a tenant of a ledger, inside of the tenants of the blocks around it.
+type LedgerTenant struct {
+	backlog.Tenant
+	Around []backlog.Tenant
+}
+
+// LedgerSums are over all tenants of a ledger that were looked at. Whole says that those were all. Of a ledger that is at one place
+// the lags add up to 0, when nobody reserves meanwhile.
+type LedgerSums struct {
+	Received, Entitled, Lag float64
+	MostBehind, MostAhead   float64 // the largest lag, and the least
+	Tenants                 int
+	Whole                   bool
+}
+
+// mostMembers is how many tenants one question looks at.
+const mostMembers = 200_000
+
+// ledgers are the Fair blocks in use, by branch. The mutex is held.
+func (s *Shard) ledgers() (list []Ledger) {
+	s.m.backlog.Divisions(func(d backlog.Division) {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(d.Branch)) // never fails
+		list = append(list, Ledger{Division: d, ID: strconv.FormatUint(h.Sum64(), 36) + "-" + strconv.Itoa(d.Number)})
+	})
+	slices.SortStableFunc(list, func(a, b Ledger) int { return cmp.Or(cmp.Compare(a.Branch, b.Branch), a.Number-b.Number) })
+	return list
+}
+
+// Ledgers are the Fair blocks in use, by branch, the outer ones first. A block is in use when somebody reserved by it, waits by it
+// or asked about it, until others are needed more.
+func (s *Shard) Ledgers(ctx context.Context) (list []Ledger, err error) {
+	err = s.hold(func() (looks, error) {
+		list = s.ledgers()
+		return looks(len(list)), nil
+	})
+	for i := range list {
+		if err == nil {
+			_, err = s.members(ctx, &list[i], func(*backlog.Member) {})
+		}
+	}
+	return list, err
+}
+
+// members counts the tenants of a ledger and calls fn for each, slice by slice.
+func (s *Shard) members(ctx context.Context, l *Ledger, fn func(*backlog.Member)) (whole bool, err error) {
+	var at backlog.Place
+	met := 0
+	err = s.slices(ctx, func(int) (next int, n looks) {
+		l.Shares = l.Places()
+		whole = l.Members(&at, lookMost, func(m *backlog.Member) {
+			met++
+			l.Add(&m.Tenant)
+			fn(m)
+		})
+		if whole || met >= mostMembers {
+			return 0, lookMost
+		}
+		return 1, lookMost
+	})
+	return whole, err
+}
+
+// LedgerTenants lists up to `most` tenants of a ledger in this order. found is false when no ledger in use has the id.
+func (s *Shard) LedgerTenants(ctx context.Context, id string, order LedgerOrder, most int) (l Ledger, list []LedgerTenant, sums LedgerSums, found bool, err error) {
+	err = s.hold(func() (looks, error) {
+		all := s.ledgers()
+		i := slices.IndexFunc(all, func(l Ledger) bool { return l.ID == id })
+		if found = i >= 0; found {
+			l = all[i]
+		}
+		return looks(len(all)), nil
+	})
+	if err != nil || !found {
+		return l, nil, sums, found, err
+	}
+	sums.MostBehind, sums.MostAhead = math.Inf(-1), math.Inf(1)
+	sums.Whole, err = s.members(ctx, &l, func(m *backlog.Member) {
+		sums.Tenants++
+		sums.Received += m.Received
+		sums.Entitled += m.Entitled
+		sums.Lag += m.Lag
+		sums.MostBehind, sums.MostAhead = max(sums.MostBehind, m.Lag), min(sums.MostAhead, m.Lag)
+		at, _ := slices.BinarySearchFunc(list, m.Tenant, func(a LedgerTenant, b backlog.Tenant) int { return order.compare(&a.Tenant, &b) })
+		if at < most {
+			list = slices.Insert(list, at, LedgerTenant{m.Tenant, m.Around()})
+			list = list[:min(most, len(list))]
+		}
+	})
+	if sums.Tenants == 0 {
+		sums.MostBehind, sums.MostAhead = 0, 0
+	}
+	return l, list, sums, true, err
+}
+
+// compare says who comes first; of equals the one that was there longer.
+func (o LedgerOrder) compare(a, b *backlog.Tenant) int {
+	first := 0
+	switch o {
+	case ByReceived:
+		first = cmp.Compare(b.Received, a.Received)
+	case ByBehind:
+		first = cmp.Compare(b.Lag, a.Lag)
+	case ByAhead:
+		first = cmp.Compare(a.Lag, b.Lag)
+	}
+	return cmp.Or(first, cmp.Compare(a.Info.Tenant, b.Info.Tenant))
+}

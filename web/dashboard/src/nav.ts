@@ -1,0 +1,16 @@
+/** A page of the dashboard: `g` and then its key goes there, and the palette finds it by its name and by what else it is called. */
+export interface Place { page: string; name: string; key: string; section?: string; also: string }
+
+export const places: Place[] = [
+  { page: 'overview', name: 'Overview', key: 'o', also: 'throughput backlog start' },
+  { page: 'submissions', name: 'Submissions', key: 's', also: 'work chunks list' },
+  { page: 'consumers', name: 'Consumers', key: 'c', also: 'reservations workers in flight overdue' },
+  { page: 'keys', name: 'Keys', key: 'k', also: 'meta values limits weights' },
+  { page: 'fairness', name: 'Fairness', key: 'f', also: 'tenants ledgers lag shares' },
+  { page: 'strategies', name: 'Strategies', key: 't', section: 'Decide', also: 'explain preview compare' },
+  { page: 'plugins', name: 'Plugins', key: 'u', also: 'modules wasm scores upload' },
+  { page: 'rules', name: 'Rules', key: 'r', also: 'pause block lift standing orders' },
+  { page: 'schedules', name: 'Schedules', key: 'h', also: 'cron clock ticks next' },
+  { page: 'dead-letters', name: 'Dead letters', key: 'l', section: 'Operate', also: 'failed errors redrive' },
+  { page: 'settings', name: 'Settings', key: 'e', also: 'server version theme keyboard' },
+]

@@ -1,0 +1,97 @@
+import { call, curl, queuePath, shell } from '../api'
+import { duration, exact, moment } from '../format'
+import { List } from '../list'
+import { useAction, useLive } from '../live'
+import { CopyAs, Empty, Failed, MetaChips, State, Sure } from '../parts'
+import { link, say } from '../state'
+import type { Attempt, Chunk as Of, DeadLetter, Page, Submission } from '../types'
+import { Why } from './why'
+
+/** One chunk: where it stands, its tries, what it left, and why it is not handed out. */
+export function Chunk({ id, index }: { id: string; index: string }) {
+  const path = `/v1/submissions/${encodeURIComponent(id)}/chunks/${encodeURIComponent(index)}`
+  const chunk = useLive<Of>(path, 1)
+  const sub = useLive<Submission>('/v1/submissions/' + encodeURIComponent(id), 2)
+  const c = chunk.data
+  const s = sub.data
+  const dead = c?.state === 'dead' && (s?.state === 'open' || s?.state === 'completed_with_dead')
+  const last = s ? s.chunks - 1 : 0
+  const at = Number(index)
+  return (
+    <>
+      <div class="head">
+        <h1>Chunk</h1><span class="mono"><a href={link('submissions/' + id)}>{id}</a> / {index}</span>{c && <State of={c.state} />}
+        <div class="act">
+          {at > 0 && <a class="btn" href={link(`submissions/${id}/${at - 1}`)}>Before</a>}
+          {s && at < last && <a class="btn" href={link(`submissions/${id}/${at + 1}`)}>Next</a>}
+          <CopyAs cli={shell('quern', 'why', id, index)} curl={curl('GET', path)} />
+        </div>
+      </div>
+      {chunk.problem && <div class="w12"><Failed problem={chunk.problem} again={chunk.again} /></div>}
+      {sub.problem && !chunk.problem && <div class="w12"><Failed problem={sub.problem} again={sub.again} /></div>}
+      {c && (
+        <section class="card w5">
+          <header><h2>Where it stands</h2></header>
+          <dl class="facts">
+            <dt>State</dt><dd><State of={c.state} /></dd>
+            {s && <><dt>Content</dt><dd>{s.prefix !== undefined ? <code>{s.prefix}{index}</code> : s.template !== undefined ? <code>{s.template.replaceAll('{index}', index)}</code> : 'inline'}</dd></>}
+            {s && <><dt>Meta</dt><dd>{s.meta ? <MetaChips meta={s.meta} /> : 'none'}</dd></>}
+            <dt>Tries</dt><dd>{exact(c.attempts)} ended{s?.max_attempts ? ` of at most ${exact(s.max_attempts)}` : ''}</dd>
+            {c.consumer && <><dt>Held by</dt><dd class="mono">{c.consumer}</dd></>}
+            {c.deadline && <><dt>Deadline</dt><dd>{moment(c.deadline)}</dd></>}
+            {c.not_before && <><dt>Not before</dt><dd>{moment(c.not_before)}</dd></>}
+            {c.error && <><dt>Last error</dt><dd>{c.error}</dd></>}
+          </dl>
+          {c.output !== undefined && <div class="foot stack"><b>Output</b><pre class="wrap" tabIndex={0}>{text(c.output)}</pre></div>}
+          {dead && s && <Dead of={s} index={index} done={() => { chunk.again(); sub.again() }} />}
+        </section>
+      )}
+      {c && <section class="card w7"><Why key={`${id}/${index}`} id={id} index={index} /></section>}
+      {c && <Tries path={`${path}/attempts`} state={c.state} />}
+    </>
+  )
+}
+
+/** An output as it was written: text, or base64 where it is none. */
+export function text(output: unknown): string {
+  if (typeof output === 'string') return output
+  if (output && typeof output === 'object' && 'text' in output) return String((output as { text: string }).text)
+  if (output && typeof output === 'object' && 'base64' in output) return 'base64 ' + String((output as { base64: string }).base64)
+  return JSON.stringify(output)
+}
+
+function Tries({ path, state }: { path: string; state: string }) {
+  const list = useLive<Page<Attempt>>(path, 2)
+  const items = list.data?.items.map((a, i) => ({ ...a, number: i + 1 }))
+  return (
+    <section class="card w12">
+      <header><h2>Ended tries</h2><small>{items && items.length > 0 ? 'the last 10 at most, over all redrives' : ''}</small></header>
+      {list.problem && <Failed problem={list.problem} again={list.again} />}
+      {items?.length === 0 && <Empty>{state === 'done' ? 'It is done; what failed before is remembered only until then.' : 'No try of it has failed or run out of time so far.'}</Empty>}
+      {items && items.length > 0 && (
+        <List name="Ended tries" items={items} id={(a) => `${a.number} ${a.ended_at}`} scope={path}
+          columns={[{ name: 'Try', right: true }, { name: 'Ended' }, { name: 'How' }, { name: 'Consumer' }, { name: 'Held for', right: true }, { name: 'Error' }]}
+          cells={(a) => [<td class="r">{a.number}</td>, <td class="note">{moment(a.ended_at)}</td>, <td>{a.expired ? <State of="expired" /> : <State of="failed" />}</td>, <td class="mono">{a.consumer ?? ''}</td>, <td class="r">{a.held_ms < 1000 ? `${a.held_ms} ms` : duration(a.held_ms / 1000)}</td>, <td class="wrap error">{a.error ?? (a.expired ? <span class="note">its deadline passed</span> : <span class="note">none reported</span>)}</td>]} />
+      )}
+    </section>
+  )
+}
+
+/** What can be done with a chunk that is out of attempts. */
+function Dead({ of, index, done }: { of: Submission; index: string; done: () => void }) {
+  const action = useAction()
+  const path = `${queuePath(of.queue)}/dead-letters/${of.id}/${index}`
+  const letter = useLive<DeadLetter>(path, 5)
+  return (
+    <div class="stack foot">
+      <p class="row">
+        <button class="main" disabled={action.busy} onClick={() => void action.run(async () => { await call('POST', `${path}/redrive`); say('It is ready again, with no try counted'); done() })}>Redrive</button>
+        <Sure name="Delete" question="Give it up for good?" disabled={action.busy} run={() => void action.run(async () => { await call('DELETE', path); say('It is given up, and counts as skipped'); done() })} />
+        {letter.data && <a href={link('dead-letters', { fingerprint: letter.data.fingerprint })}>All with this error</a>}
+      </p>
+      {letter.data && <small>It died {letter.data.died_at ? moment(letter.data.died_at) : ''}, after {letter.data.attempts === 1 ? 'one try' : `${exact(letter.data.attempts)} tries`} ({exact(letter.data.expiries)} ended by the deadline); redriven {letter.data.redrives === 1 ? 'once' : `${exact(letter.data.redrives)} times`} before.</small>}
+      {action.problem && <Failed problem={action.problem} />}
+      <CopyAs cli={shell('quern', 'dead', 'redrive', `${of.id}/${index}`, '--queue', of.queue)} curl={curl('POST', `${path}/redrive`)} />
+    </div>
+  )
+}

@@ -1,0 +1,139 @@
+import { call, curl, queuePath, shell } from '../api'
+import { duration, exact, moment, short } from '../format'
+import { List } from '../list'
+import { useAction, useLive } from '../live'
+import { Copy, Count, Empty, Failed, Mark, MetaChips, Sure, Tile } from '../parts'
+import { link, queue, refine, route, say } from '../state'
+import { stats } from '../stream'
+import type { Consumer as Of, ConsumerDetail, HeldChunk, Page } from '../types'
+
+const marks: Record<string, string> = { attached: 'done', away: 'dead', detached: 'zero' }
+const consumerPath = (name: string) => `${queuePath(queue.value)}/consumers/${encodeURIComponent(name)}`
+
+/** The server's time of the last frame: no age is measured by the reader's clock. */
+const serverNow = () => (stats.value ? Date.parse(stats.value.at) : 0)
+const ago = (iso: string | undefined) => {
+  const now = serverNow()
+  return iso && now > 0 ? `${duration(Math.max(0, now - Date.parse(iso)) / 1000)} ago` : ''
+}
+
+const State = ({ of }: { of: Of }) => <span class="state"><Mark of={of.draining || of.quiet ? 'skipped' : marks[of.state] ?? 'zero'} />{of.state}{of.draining ? ', draining' : of.quiet ? ', quiet' : ''}</span>
+
+export function Consumers() {
+  const q = route.value.query
+  const path = `${queuePath(queue.value)}/consumers?limit=1000`
+  const list = useLive<Page<Of>>(path, 2)
+  const find = (q.get('find') ?? '').toLowerCase()
+  const late = q.get('show') === 'overdue'
+  const all = list.data?.items ?? []
+  const items = all.filter((c) => c.consumer.toLowerCase().includes(find) && (!late || c.overdue > 0)).sort((a, b) => b.overdue - a.overdue || b.reserved - a.reserved || (a.consumer < b.consumer ? -1 : 1))
+  const s = stats.value?.stats
+  const sum = (of: (c: Of) => number) => all.reduce((n, c) => n + of(c), 0)
+  return (
+    <>
+      <div class="head"><h1>Consumers</h1><span>who holds what, and for how long; who is overdue comes first</span><div class="act"><Copy text={curl('GET', path)} name="Copy curl" /></div></div>
+      {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
+      {s && list.data && (
+        <>
+          <Tile name="In flight" of="reserved" value={short(s.reserved)} title={exact(s.reserved)}>chunks in somebody’s hands</Tile>
+          <Tile name="Known" value={exact(all.length)}>{list.data.next ? 'and more' : 'consumers'}</Tile>
+          <Tile name="Attached" of="done" value={exact(all.filter((c) => c.state === 'attached').length)}>with a stream open</Tile>
+          <Tile name="Overdue" of={sum((c) => c.overdue) > 0 ? 'dead' : 'zero'} value={exact(sum((c) => c.overdue))}>held longer than usual</Tile>
+          <Tile name="Calls that wait" value={exact(s.consumers_waiting)}>for work</Tile>
+          <Tile name="Expired" value={short(s.expired_total)}>ended by their deadline</Tile>
+        </>
+      )}
+      <section class="card w12">
+        <header>
+          <div class="row"><h2>By consumer</h2><small>{list.data ? `${exact(items.length)} of ${exact(all.length)}` : ''}</small></div>
+          <div class="row">
+            <label class="field">Name <input type="search" value={q.get('find') ?? ''} placeholder="worker" onInput={(e) => refine({ find: e.currentTarget.value || undefined })} /></label>
+            <span class="seg" role="group" aria-label="Which"><button aria-pressed={!late} onClick={() => refine({ show: undefined })}>All</button><button aria-pressed={late} onClick={() => refine({ show: 'overdue' })}>Overdue</button></span>
+          </div>
+        </header>
+        {!list.data && !list.problem && <p class="note">Reading…</p>}
+        {list.data && all.length === 0 && <Empty command={shell('quern', 'work', '--queue', queue.value, '--', './your-command')}>Nobody holds anything, and nobody is attached. A consumer shows here from its first reservation on.</Empty>}
+        {list.data && all.length > 0 && items.length === 0 && <Empty>None of the {exact(all.length)} consumers fits.</Empty>}
+        {items.length > 0 && (
+          <List name="Consumers by name" items={items} id={(c) => c.consumer} scope={queue.value + find + late} open={(c) => link('consumers/' + encodeURIComponent(c.consumer))}
+            columns={[{ name: 'Consumer' }, { name: 'State' }, { name: 'Holds', right: true }, { name: 'Overdue', right: true }, { name: 'Oldest taken', right: true }, { name: 'Last seen', right: true }, { name: 'Actions', hidden: true }]}
+            cells={(c) => [
+              <td>{c.consumer ? <a class="mono" href={link('consumers/' + encodeURIComponent(c.consumer))}>{c.consumer}</a> : <span class="note">without a name</span>}</td>,
+              <td><State of={c} /></td>, <td class="r"><Count n={c.reserved} /></td>, <td class="r">{c.overdue > 0 ? <span class="badge">{exact(c.overdue)}</span> : '0'}</td>,
+              <td class="r note">{ago(c.oldest_reserved_at)}</td>, <td class="r note">{ago(c.last_seen_at)}</td>, <td class="r">{c.consumer && <Orders c={c} done={list.again} />}</td>,
+            ]} />
+        )}
+      </section>
+    </>
+  )
+}
+
+/** What an operator can tell a consumer. */
+function Orders({ c, done }: { c: Of; done: () => void }) {
+  const action = useAction()
+  const run = (verb: string, text: string) => action.run(async () => {
+    await call('POST', `${consumerPath(c.consumer)}/${verb}`)
+    say(`${c.consumer} ${text}`)
+    done()
+  })
+  const ordered = c.draining || c.quiet
+  return (
+    <div class="row end">
+      {ordered ? <button disabled={action.busy} aria-label={`Resume ${c.consumer}`} onClick={() => void run('resume', 'gets work again')}>Resume</button> : (
+        <>
+          <button class="quiet" disabled={action.busy} aria-label={`Quiet ${c.consumer}`} title="it gets nothing new, but stays" onClick={() => void run('quiet', 'gets nothing new')}>Quiet</button>
+          <button class="quiet" disabled={action.busy} aria-label={`Drain ${c.consumer}`} title="it is told to finish what it holds and leave" onClick={() => void run('drain', 'is told to finish and leave')}>Drain</button>
+        </>
+      )}
+      {c.reserved > 0 && <Sure name="Release" question={`Take ${exact(c.reserved)} from it?`} disabled={action.busy} run={() => void run('release', `has lost what it held: it is offered again, with no try counted`)} />}
+      {action.problem && <Failed problem={action.problem} />}
+    </div>
+  )
+}
+
+export function Consumer({ name }: { name: string }) {
+  const cursor = route.value.query.get('cursor') ?? ''
+  const path = `${consumerPath(name)}?limit=100${cursor ? '&cursor=' + encodeURIComponent(cursor) : ''}`
+  const of = useLive<ConsumerDetail>(path, 1)
+  const c = of.data
+  return (
+    <>
+      <div class="head"><h1>Consumer</h1><span class="mono">{name}</span>{c && <State of={c} />}<div class="act">{c && <Orders c={c} done={of.again} />}<Copy text={curl('GET', path)} name="Copy curl" /></div></div>
+      {of.problem?.status === 404 && <section class="card w12"><Empty command={shell('quern', 'work', '--queue', queue.value, '--consumer', name, '--', './your-command')}>Nothing is known of it: it holds nothing, is not attached, and has no order.</Empty></section>}
+      {of.problem && of.problem.status !== 404 && <div class="w12"><Failed problem={of.problem} again={of.again} /></div>}
+      {c && of.problem?.status !== 404 && (
+        <section class="card w12">
+          <header><h2>How it is</h2></header>
+          <dl class="facts">
+            <dt>Holds</dt><dd>{exact(c.reserved)} chunks{c.overdue > 0 && <>, <span class="badge">{exact(c.overdue)} overdue</span></>}</dd>
+            {c.attached_since && <><dt>Attached since</dt><dd>{moment(c.attached_since)}</dd></>}
+            {c.away_since && <><dt>Away since</dt><dd>{moment(c.away_since)}{c.lost_at && <>; what it holds is lost at {moment(c.lost_at)} unless it is heard of</>}</dd></>}
+            {c.last_seen_at && <><dt>Last seen</dt><dd>{moment(c.last_seen_at)}, {ago(c.last_seen_at)}</dd></>}
+            {c.state === 'detached' && <><dt>Stream</dt><dd>none: only deadlines end what it holds</dd></>}
+          </dl>
+        </section>
+      )}
+      {c && of.problem?.status !== 404 && (
+        <section class="card w12">
+          <header><h2>Reservations</h2><small>the oldest first; the bar is how much of the time until the deadline is over</small></header>
+          {c.items.length === 0 && <Empty>It holds nothing at the moment.</Empty>}
+          {c.items.length > 0 && (
+            <List name="Reservations" items={c.items} id={(h) => `${h.submission}/${h.index}`} scope={path} open={(h) => link(`submissions/${h.submission}/${h.index}`)}
+              columns={[{ name: 'Chunk' }, { name: 'Meta' }, { name: 'Try', right: true }, { name: 'Taken', right: true }, { name: 'Until the deadline' }, { name: 'Deadline' }]}
+              cells={(h) => [<td><a class="mono" href={link(`submissions/${h.submission}/${h.index}`)}>{h.submission}/{h.index}</a></td>, <td><MetaChips meta={h.meta} /></td>, <td class="r">{h.attempt}</td>, <td class="r note">{ago(h.reserved_at)}</td>, <td><Lease h={h} /></td>, <td class="note">{moment(h.deadline)}{h.finishing ? ', finishing' : ''}</td>]} />
+          )}
+          <p class="foot row">{cursor && <button onClick={() => history.back()}>Back</button>}{c.next && <a class="btn" href={link('consumers/' + encodeURIComponent(name), { cursor: c.next })}>Next</a>}</p>
+        </section>
+      )}
+    </>
+  )
+}
+
+/** How much of a reservation's time is over, by the server's clock. */
+function Lease({ h }: { h: HeldChunk }) {
+  const from = Date.parse(h.reserved_at)
+  const to = Date.parse(h.deadline)
+  const part = Math.max(0, Math.min(1, (serverNow() - from) / Math.max(1, to - from)))
+  const left = Math.max(0, (to - serverNow()) / 1000)
+  return <div class="gauge"><div class={part >= 1 ? 'bar sat' : 'bar'} role="img" aria-label={`${Math.round(100 * part)} % of the time is over`}><i class={part > 0.8 ? 'dead' : 'reserved'} style={{ width: `${100 * part}%` }} /></div><span>{duration(left)} left</span></div>
+}

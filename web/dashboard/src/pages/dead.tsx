@@ -1,0 +1,124 @@
+import { useState } from 'preact/hooks'
+import { call, curl, queuePath, shell } from '../api'
+import { exact, moment } from '../format'
+import { List } from '../list'
+import { useAction, useLive } from '../live'
+import { Chosen, CopyAs, Count, Empty, Failed, Sure } from '../parts'
+import { link, queue, refine, route, say } from '../state'
+import { stats } from '../stream'
+import type { DeadFilter, DeadGroup, DeadGroups, DeadLetter, Page } from '../types'
+import { Operations, Start } from './bulk'
+
+/** The filter that the address names. */
+function filterOf(q: URLSearchParams): DeadFilter {
+  const of: DeadFilter = {}
+  for (const name of ['submission', 'fingerprint'] as const) if (q.get(name)) of[name] = q.get(name)!
+  return of
+}
+
+const flags = (f: DeadFilter) => Object.entries(f).flatMap(([name, value]) => ['--' + name.replaceAll('_', '-'), value as string])
+const deadPath = (d: DeadLetter) => `${queuePath(queue.value)}/dead-letters/${d.submission}/${d.index}`
+
+export function DeadLetters() {
+  const filter = filterOf(route.value.query)
+  const query = new URLSearchParams(filter as Record<string, string>)
+  const base = `${queuePath(queue.value)}/dead-letters`
+  const groups = useLive<DeadGroups>(`${base}/groups?${new URLSearchParams(filter.submission ? { submission: filter.submission } : {})}`, 4)
+  const letters = stats.value?.stats.dead_letters
+  const known = groups.data?.items.filter((g) => !filter.fingerprint || g.fingerprint === filter.fingerprint).reduce((n, g) => n + g.count, 0)
+  return (
+    <>
+      <div class="head"><h1>Dead letters</h1><span>chunks out of attempts, until somebody offers them again or gives them up</span>
+        <div class="act"><CopyAs cli={shell('quern', 'dead', 'list', '--queue', queue.value, ...flags(filter))} curl={curl('GET', `${base}?${query}`)} /></div>
+      </div>
+      <section class="card w8">
+        <header><h2>By what went wrong</h2><small>{groups.data ? `${exact(groups.data.items.length)} kinds of error${groups.data.whole ? '' : '; of the newest 100,000 dead letters'}` : ''}</small></header>
+        {groups.problem && <Failed problem={groups.problem} again={groups.again} />}
+        {groups.data?.items.length === 0 && <Empty command={shell('quern', 'dead', 'groups', '--queue', queue.value)}>{letters ? 'None of the dead letters fits the filter.' : 'Nothing is dead in this queue: no chunk has used up its attempts, or its submission ended with it.'}</Empty>}
+        {groups.data && groups.data.items.length > 0 && <Groups list={groups.data.items} chosen={filter.fingerprint} />}
+      </section>
+      <section class="card w4"><Start filter={filter} known={known} done={groups.again} /></section>
+      <Operations queue={queue.value} of={['redrive', 'delete', 'forward']} />
+      <Letters filter={filter} base={base} changed={groups.again} />
+    </>
+  )
+}
+
+function Groups({ list, chosen }: { list: DeadGroup[]; chosen: string | undefined }) {
+  const most = Math.max(1, ...list.map((g) => g.count))
+  return (
+    <List name="Groups of dead letters" items={list} id={(g) => g.fingerprint} scope="" keys={false} marked={chosen}
+      columns={[{ name: 'Error, with what changes left out' }, { name: 'Share' }, { name: 'Chunks', right: true }, { name: 'Submissions', right: true }, { name: 'Last' }]}
+      cells={(g) => [
+        <td class="wrap"><button class="link" aria-pressed={g.fingerprint === chosen} title={g.example} onClick={() => refine({ fingerprint: g.fingerprint === chosen ? undefined : g.fingerprint, cursor: undefined })}>{g.pattern || 'no error was reported'}</button></td>,
+        <td><div class="bar" aria-hidden="true"><i class="dead" style={{ width: `${(100 * g.count) / most}%` }} /></div></td>,
+        <td class="r"><Count n={g.count} /></td>, <td class="r"><Count n={g.submissions} /></td>, <td class="note">{g.last_died_at ? moment(g.last_died_at) : ''}</td>,
+      ]} />
+  )
+}
+
+function Letters({ filter, base, changed }: { filter: DeadFilter; base: string; changed: () => void }) {
+  const cursor = route.value.query.get('cursor') ?? ''
+  const query = new URLSearchParams({ ...(filter as Record<string, string>), limit: '50', ...(cursor ? { cursor } : {}) })
+  const list = useLive<Page<DeadLetter>>(`${base}?${query}`, 3)
+  const [chosen, choose] = useState(new Set<string>())
+  const action = useAction()
+  const id = (d: DeadLetter) => `${d.submission}/${d.index}`
+  const each = (verb: 'redrive' | 'delete') => action.run(async () => {
+    let n = 0
+    try {
+      for (const one of chosen) {
+        await (verb === 'redrive' ? call('POST', `${base}/${one}/redrive`) : call('DELETE', `${base}/${one}`))
+        n++
+      }
+    } finally {
+      say(`${exact(n)} of ${exact(chosen.size)} ${verb === 'redrive' ? 'redriven: ready again with no try counted' : 'given up for good'}`)
+      choose(new Set())
+      list.again()
+      changed()
+    }
+  })
+  const items = list.data?.items
+  return (
+    <section class="card w12">
+      <header>
+        <div class="row"><h2>Dead chunks</h2><small>of the newest submission first</small>
+          {Object.entries(filter).map(([name, value]) => <button key={name} class="mono" aria-label={`Remove the filter ${name}`} onClick={() => refine({ [name]: undefined, cursor: undefined })}>{name}={value as string} ×</button>)}
+        </div>
+        <form class="row" onSubmit={(e) => { e.preventDefault(); refine({ submission: new FormData(e.currentTarget).get('submission')?.toString().trim() || undefined, cursor: undefined }) }}>
+          <label class="field">Submission <input name="submission" inputMode="numeric" pattern="[0-9]+" placeholder="its id" class="mono" /></label><button>Filter</button>
+        </form>
+      </header>
+      {list.problem && <Failed problem={list.problem} again={list.again} />}
+      {action.problem && <Failed problem={action.problem} />}
+      <Chosen n={chosen.size} clear={() => choose(new Set())}>
+        <button disabled={action.busy} class="main" onClick={() => void each('redrive')}>Redrive {exact(chosen.size)}</button>
+        <Sure name={`Delete ${exact(chosen.size)}`} question="Give them up for good?" disabled={action.busy} run={() => void each('delete')} />
+      </Chosen>
+      {items?.length === 0 && <Empty command={shell('quern', 'dead', 'list', '--queue', queue.value)}>{Object.keys(filter).length > 0 || cursor ? 'No dead letter of this queue fits the filter.' : 'Nothing is dead. A chunk comes here when its tries are used up; the queue’s setting max_attempts says how many it has.'}</Empty>}
+      {items && items.length > 0 && (
+        <List name="Dead chunks" items={items} id={id} scope={String(query)} chosen={chosen} choose={choose} open={(d) => link(`submissions/${d.submission}/${d.index}`)}
+          columns={[{ name: 'Chunk' }, { name: 'Died' }, { name: 'Tries', right: true }, { name: 'Redrives', right: true }, { name: 'Held last by' }, { name: 'Error' }, { name: 'Actions', hidden: true }]}
+          cells={(d) => [
+            <td><a class="mono" href={link(`submissions/${d.submission}/${d.index}`)}>{id(d)}</a></td>, <td class="note">{d.died_at ? moment(d.died_at) : ''}</td>, <td class="r" title={`${d.expiries} of them by their deadline`}>{d.attempts}</td>,
+            <td class="r">{d.redrives}</td>, <td class="mono">{d.consumer ?? ''}</td>, <td class="wrap error">{d.error ?? <span class="note">none reported</span>}</td>, <td class="r"><Redrive d={d} done={() => { list.again(); changed() }} /></td>,
+          ]} />
+      )}
+      <p class="foot row">
+        {cursor && <button onClick={() => history.back()}>Back</button>}
+        {list.data?.next && <a class="btn" href={link('dead-letters', { ...(filter as Record<string, string>), cursor: list.data.next })}>Next</a>}
+        <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>Enter</kbd> shows its tries</small>
+      </p>
+    </section>
+  )
+}
+
+function Redrive({ d, done }: { d: DeadLetter; done: () => void }) {
+  const action = useAction()
+  return (
+    <>
+      <button class="quiet" disabled={action.busy} aria-label={`Redrive ${d.submission}/${d.index}`} onClick={() => void action.run(async () => { await call('POST', `${deadPath(d)}/redrive`); say(`${d.submission}/${d.index} is ready again, with no try counted`); done() })}>Redrive</button>
+      {action.problem && <Failed problem={action.problem} />}
+    </>
+  )
+}

@@ -1,0 +1,54 @@
+import { useState } from 'preact/hooks'
+import { call, curl } from '../api'
+import { exact } from '../format'
+import { useAction } from '../live'
+import { Copy, Failed, Typed } from '../parts'
+import { queue, say } from '../state'
+import type { BulkFilter, BulkOperation } from '../types'
+
+const path = '/v1/bulk-operations'
+const verbs = { cancel: 'Cancel', retry: 'Retry now', reprioritize: 'Change priority of' } as const
+
+/** Does one thing with all submissions that the filter of the list means, after it was counted. */
+export function Many({ filter, close }: { filter: BulkFilter; close: () => void }) {
+  const [verb, setVerb] = useState<keyof typeof verbs>('cancel')
+  const [priority, setPriority] = useState('0')
+  const [rate, setRate] = useState('')
+  const [counted, setCounted] = useState<{ what: string; n: number }>()
+  const action = useAction()
+  const body = { queue: queue.value, action: verb, filter, rate_per_second: Number(rate) || 0, ...(verb === 'reprioritize' ? { priority: Number(priority) } : {}) }
+  const what = JSON.stringify(body)
+  const count = () => action.run(async () => {
+    let b = await call<BulkOperation>('POST', path, { ...body, dry_run: true, rate_per_second: 0 })
+    while (b.state === 'running') {
+      await new Promise((later) => setTimeout(later, 200))
+      b = await call<BulkOperation>('GET', `${path}/${encodeURIComponent(b.id)}`)
+    }
+    setCounted({ what, n: b.done })
+  })
+  const start = () => action.run(async () => {
+    await call('POST', path, body)
+    say(`${verbs[verb]} ${exact(counted?.n ?? 0)}: it goes on in the background`)
+    close()
+  })
+  const unit = verb === 'retry' ? 'chunks that wait' : 'open submissions'
+  return (
+    <section class="card w12" aria-label="All that match">
+      <header><h2>All that match the filter</h2><div class="row"><Copy text={curl('POST', path, body)} name="Copy curl" /><button onClick={close}>Close</button></div></header>
+      <div class="stack">
+        <div class="row">
+          <label class="field">Do <select value={verb} onChange={(e) => setVerb(e.currentTarget.value as keyof typeof verbs)}><option value="cancel">cancel</option><option value="retry">retry what waits, now</option><option value="reprioritize">change the priority</option></select></label>
+          {verb === 'reprioritize' && <label class="field">to <input type="number" step="1" value={priority} onInput={(e) => setPriority(e.currentTarget.value)} /></label>}
+          <label class="field">at most <input type="number" min="0" step="1" placeholder="no limit" value={rate} onInput={(e) => setRate(e.currentTarget.value)} /> a second</label>
+          <button disabled={action.busy} onClick={() => void count()}>Count first</button>
+        </div>
+        {counted && counted.what === what && (counted.n === 0 ? <p role="status">Nothing would change.</p> : (
+          <Typed name={verbs[verb]} n={counted.n} danger={verb === 'cancel'} busy={action.busy} leave={() => setCounted(undefined)} run={() => void start()}>
+            {exact(counted.n)} {unit} fit the filter now{verb === 'cancel' ? '; chunks that are not done are skipped for good' : ''}. By then it may be more or fewer.
+          </Typed>
+        ))}
+        {action.problem && <Failed problem={action.problem} />}
+      </div>
+    </section>
+  )
+}

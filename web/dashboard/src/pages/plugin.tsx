@@ -1,0 +1,184 @@
+import { useState } from 'preact/hooks'
+import { call, curl, shell } from '../api'
+import { bytes, exact, moment, percent, short } from '../format'
+import { List } from '../list'
+import { useAction, useLive, type Live } from '../live'
+import { CopyAs, Empty, Failed, Mark, Sure, Tile } from '../parts'
+import { link, refine, route, say } from '../state'
+import type { Page, Plugin as Of, PluginRecording, PluginStats, PluginVersion } from '../types'
+import { Logs } from './plugin-logs'
+import { PluginSettingsForm } from './plugin-settings'
+import { Stages } from './plugin-stages'
+import { Try } from './plugin-try'
+import { PluginState } from './plugins'
+
+export const pluginPath = (name: string) => '/v1/plugins/' + encodeURIComponent(name)
+
+export function Plugin({ name }: { name: string }) {
+  const path = pluginPath(name)
+  const of = useLive<Of>(path, 1)
+  const versions = useLive<Page<PluginVersion>>(`${path}/versions`, 3)
+  const stats = useLive<PluginStats>(`${path}/stats`, 1)
+  const wanted = route.value.query.get('version')
+  const version = versions.data?.items.find((v) => (wanted ? v.sha256.startsWith(wanted) || v.version === wanted : v.sha256 === (of.data?.active?.sha256 ?? of.data?.latest))) ?? versions.data?.items[0]
+  const again = () => { of.again(); versions.again(); stats.again() }
+  const p = of.data
+  return (
+    <>
+      <div class="head">
+        <h1>Plugin</h1><span class="mono">{name}</span>{p && <PluginState of={p.state} />}
+        <div class="act">{p && <Whole p={p} again={again} />}<CopyAs cli={shell('quern', 'plugin', 'get', name)} curl={curl('GET', path)} /></div>
+      </div>
+      {of.problem && <div class="w12"><Failed problem={of.problem} again={of.again} /></div>}
+      {p && <Broken p={p} again={again} />}
+      {stats.data && <Numbers s={stats.data} />}
+      {versions.problem && <div class="w12"><Failed problem={versions.problem} again={versions.again} /></div>}
+      {p && versions.data && <Versions p={p} list={versions.data.items} chosen={version} again={again} />}
+      {version && p && (
+        <>
+          <section class="card w5"><header><h2>Checks of {version.version}</h2><small class="mono">{version.sha256.slice(0, 12)}</small></header><Stages version={version} /></section>
+          <section class="card w7"><Try key={version.sha256} v={version} active={p.active?.sha256 === version.sha256} /></section>
+        </>
+      )}
+      {p && <Logs name={name} dropped={stats.data?.logs_dropped ?? 0} />}
+      {p && <section class="card w6"><header><h2>Limits and breaker</h2></header><PluginSettingsForm p={p} again={again} /></section>}
+      {p && <Recordings path={path} />}
+    </>
+  )
+}
+
+/** What can be done with the plugin as a whole. */
+function Whole({ p, again }: { p: Of; again: () => void }) {
+  const action = useAction()
+  const run = (verb: string, done: string) => action.run(async () => {
+    await call('POST', `${pluginPath(p.name)}/${verb}`, undefined, { 'If-Match': p.etag })
+    say(done)
+    again()
+  })
+  return (
+    <>
+      {p.previous && <button disabled={action.busy} title={`to ${p.previous.version} ${p.previous.sha256.slice(0, 8)}`} onClick={() => void run('rollback', `${p.name} is back at ${p.previous!.version}`)}>Roll back to {p.previous.version}</button>}
+      {p.active && <Sure name="Deactivate" question="Strategies go on without it." disabled={action.busy} run={() => void run('deactivate', `${p.name} is out of use`)} />}
+      {action.problem && <Failed problem={action.problem} />}
+    </>
+  )
+}
+
+/** Why the plugin is kept out of use, until when, and the way back. */
+function Broken({ p, again }: { p: Of; again: () => void }) {
+  const action = useAction()
+  const b = p.breaker
+  if (b.state === 'closed') return null
+  const what: Record<string, string> = {
+    open: 'The breaker is open: reservations go on without the plugin.', half_open: 'The breaker lets one batch through, to see.', throttled: 'It is throttled: it takes more of the processor than it may.',
+    quarantined: 'The active version is in quarantine: it came to harm too often, and only activating it with force ends that.', held: 'An operator holds it out of use.',
+  }
+  return (
+    <div class="banner" role="status">
+      <Mark of="skipped" /><span><b>{what[b.state] ?? b.state}</b> {b.reason}{b.until ? ` One batch is tried at ${moment(b.until)}.` : ''}</span>
+      {b.state !== 'quarantined' && b.state !== 'held' && <button disabled={action.busy} onClick={() => void action.run(async () => { await call('POST', `${pluginPath(p.name)}/reset`, undefined, { 'If-Match': p.etag }); say('The breaker is closed, and the faults are forgotten'); again() })}>Close the breaker</button>}
+      {action.problem && <Failed problem={action.problem} />}
+    </div>
+  )
+}
+
+function Numbers({ s }: { s: PluginStats }) {
+  const faults = Object.values(s.faults).reduce((a, n) => a + n, 0)
+  return (
+    <>
+      <Tile name="Scored" value={short(s.candidates)} title={exact(s.candidates)}>candidates in {short(s.batches)} batches</Tile>
+      <Tile name="A candidate" value={s.candidates > 0 ? `${short(Math.round(s.ns_per_candidate))} ns` : '—'}>{exact(Math.round(s.fuel_per_candidate))} fuel</Tile>
+      <Tile name="Without it" of="skipped" value={short(s.fallbacks)} title={exact(s.fallbacks)}>reservations that fell back</Tile>
+      <Tile name="Faults" of={faults > 0 ? 'dead' : 'zero'} value={exact(faults)} title={s.last_fault ?? ''}>{faults === 0 ? 'none since the start' : Object.entries(s.faults).map(([kind, n]) => `${exact(n)} ${kind}`).join(', ')}</Tile>
+      <Tile name="Processor" value={`${(100 * s.cpu_share).toFixed(1)} %`}>of one core, last 10 s</Tile>
+      <Tile name="Sandboxes" value={exact(s.instances)}>{bytes(s.memory_pages * 65536)} the largest</Tile>
+      {s.last_fault && <p class="w12 problem"><b>Last fault</b>{s.last_fault}</p>}
+      {Object.keys(s.counters).length > 0 && <section class="card w12"><header><h2>Its own counters</h2></header><dl class="facts">{Object.entries(s.counters).map(([name, n]) => <><dt class="mono">{name}</dt><dd>{exact(n)}</dd></>)}</dl></section>}
+      {s.shadow && (
+        <section class="card w12">
+          <header><h2>Shadow against active</h2><small class="mono">{s.shadow.sha256.slice(0, 12)}</small></header>
+          <div class="row legend">
+            <span>{exact(s.shadow.batches)} batches both scored, {exact(s.shadow.dropped)} it did not</span>
+            <span>takes the same in <b>{(100 * s.shadow.overlap).toFixed(1)} %</b></span><span>order agrees (tau) <b>{s.shadow.tau.toFixed(3)}</b></span>
+            <span>{Object.entries(s.shadow.faults).map(([kind, n]) => `${exact(n)} ${kind}`).join(', ') || 'no fault'}</span>
+          </div>
+          <div class="gauge"><div class="bar" aria-hidden="true"><i class="done" style={{ width: `${percent(s.shadow.overlap, 1)}%` }} /></div><span>overlap</span></div>
+        </section>
+      )}
+    </>
+  )
+}
+
+function Versions({ p, list, chosen, again }: { p: Of; list: PluginVersion[]; chosen: PluginVersion | undefined; again: () => void }) {
+  return (
+    <section class="card w12">
+      <header><h2>Versions</h2><small>{exact(list.length)}, the newest first; a change holds from the next reservation on</small></header>
+      {list.length === 0 ? <Empty command={shell('quern', 'plugin', 'push', p.name + '.wasm')}>No version is left of it.</Empty> : (
+        <List name="Versions" items={list} id={(v) => v.sha256} scope={p.name} marked={chosen?.sha256} open={(v) => link('plugins/' + p.name, { version: v.sha256.slice(0, 12) })}
+          columns={[{ name: 'Version' }, { name: 'In use as' }, { name: 'State' }, { name: 'A candidate', right: true }, { name: 'Fuel', right: true }, { name: 'Size', right: true }, { name: 'Uploaded' }, { name: 'Actions', hidden: true }]}
+          cells={(v) => [
+            <td><button class="quiet mono" onClick={() => refine({ version: v.sha256.slice(0, 12) })}>{v.version}</button> <span class="note mono">{v.sha256.slice(0, 8)}</span></td>,
+            <td>{v.uses.length === 0 ? <span class="note">nothing</span> : v.uses.map((u) => <span class="chip" key={u}>{u}{u === 'canary' ? ` ${p.canary_percent} %` : ''}</span>)}</td>,
+            <td title={v.reason ?? ''}><span class="state"><Mark of={v.state === 'ready' ? 'done' : 'dead'} />{v.state}</span></td>,
+            <td class="r">{v.report.ns_per_candidate.toFixed(1)} ns</td>, <td class="r">{exact(Math.round(v.report.fuel_per_candidate))}</td>, <td class="r">{bytes(v.size)}</td>,
+            <td class="note">{moment(v.created_at)}</td>, <td class="r"><Act p={p} v={v} again={again} /></td>,
+          ]} />
+      )}
+    </section>
+  )
+}
+
+/** What can be done with one version. The etag says which state of the plugin was seen, so that nobody's change is overwritten. */
+function Act({ p, v, again }: { p: Of; v: PluginVersion; again: () => void }) {
+  const action = useAction()
+  const [share, setShare] = useState<string>()
+  const path = pluginPath(p.name)
+  const post = (verb: string, body: unknown, done: string) => action.run(async () => {
+    await call('POST', `${path}/${verb}`, body, { 'If-Match': p.etag })
+    say(done)
+    setShare(undefined)
+    again()
+  })
+  const version = v.sha256
+  const is = (u: string) => v.uses.includes(u)
+  const name = `${p.name} ${v.version}`
+  if (share !== undefined) {
+    return (
+      <form class="row end" onSubmit={(e) => { e.preventDefault(); void post('canary', { version, percent: Number(share) }, `${name} scores ${share} % of the reservations`) }} onKeyDown={(e) => { if (e.key === 'Escape') setShare(undefined) }}>
+        <label class="field">Percent <input type="number" min="1" max="100" required value={share} onInput={(e) => setShare(e.currentTarget.value)} ref={(i) => i?.focus()} /></label>
+        <button class="main" disabled={action.busy}>Start canary</button><button type="button" onClick={() => setShare(undefined)}>Leave</button>
+        {action.problem && <Failed problem={action.problem} />}
+      </form>
+    )
+  }
+  return (
+    <div class="row end">
+      {!is('active') && v.state === 'ready' && <button class="main" disabled={action.busy} aria-label={`Activate ${v.version} ${v.sha256.slice(0, 8)}`} onClick={() => void post('activate', { version }, `${name} scores from the next reservation on`)}>Activate</button>}
+      {v.state === 'quarantined' && <Sure name="Activate all the same" question="End its quarantine?" disabled={action.busy} run={() => void post('activate', { version, force: true }, `${name} scores, and its quarantine is over`)} />}
+      {p.active && !is('active') && (is('shadow') ? <button disabled={action.busy} onClick={() => void post('shadow', { version: '' }, 'The shadow is gone')}>End shadow</button>
+        : <button disabled={action.busy} aria-label={`Shadow ${v.version} ${v.sha256.slice(0, 8)}`} onClick={() => void post('shadow', { version }, `${name} scores beside the active version, without deciding`)}>Shadow</button>)}
+      {p.active && !is('active') && (is('canary') ? <button disabled={action.busy} onClick={() => void post('canary', { version, percent: 0 }, 'The canary is over')}>End canary</button>
+        : <button disabled={action.busy} aria-label={`Canary ${v.version} ${v.sha256.slice(0, 8)}`} onClick={() => setShare('5')}>Canary…</button>)}
+      {v.uses.length === 0 && <Sure name="Delete" question={`Delete ${v.version}?`} disabled={action.busy} run={() => void action.run(async () => { await call('DELETE', `${path}/versions/${v.sha256}`, undefined, { 'If-Match': p.etag }); say(`${name} is deleted`); again() })} />}
+      {action.problem && <Failed problem={action.problem} />}
+    </div>
+  )
+}
+
+/** Batches that were kept, to be scored again elsewhere. */
+function Recordings({ path }: { path: string }) {
+  const list: Live<Page<PluginRecording>> = useLive<Page<PluginRecording>>(`${path}/recordings`, 5)
+  return (
+    <section class="card w6">
+      <header><h2>Recorded batches</h2><small>a sample, and those that faulted; in memory</small></header>
+      {list.problem && <Failed problem={list.problem} again={list.again} />}
+      {list.data?.items.length === 0 && <Empty command={shell('quern', 'plugin', 'run', 'plugin.wasm', '--batch', '1.qbatch')}>None yet. A recording replays exactly what the plugin saw.</Empty>}
+      {list.data && list.data.items.length > 0 && (
+        <List name="Recorded batches" items={list.data.items} id={(r) => String(r.id)} scope={path} keys={false}
+          columns={[{ name: 'File' }, { name: 'When' }, { name: 'Version' }, { name: 'Rows', right: true }, { name: 'Kept because' }]}
+          cells={(r) => [<td><a class="mono" href={`${path}/recordings/${r.id}`} download>{r.id}.qbatch</a></td>, <td class="note">{moment(r.time)}</td>, <td class="mono">{r.version}</td>, <td class="r">{exact(r.rows)}</td>, <td class="wrap">{r.fault ?? 'sample'}</td>]} />
+      )}
+    </section>
+  )
+}
+

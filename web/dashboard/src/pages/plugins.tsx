@@ -1,0 +1,52 @@
+import { useState } from 'preact/hooks'
+import { Problem, curl, shell } from '../api'
+import { exact, moment } from '../format'
+import { List } from '../list'
+import { useLive } from '../live'
+import { CopyAs, Empty, Failed, Mark } from '../parts'
+import { link } from '../state'
+import type { Page, Plugin, PluginUse, PluginVersion } from '../types'
+import { Drop } from './plugin-drop'
+import { Stages } from './plugin-stages'
+
+const marks: Record<string, string> = { active: 'done', inactive: 'zero', half_open: 'waiting', throttled: 'waiting', open: 'dead', quarantined: 'dead', held: 'skipped' }
+
+/** Whether a plugin scores, and if not, what keeps it: in words, with a mark. */
+export const PluginState = ({ of }: { of: string }) => <span class="state"><Mark of={marks[of] ?? 'zero'} />{of === 'open' ? 'breaker open' : of.replaceAll('_', ' ')}</span>
+
+export const use = (u: PluginUse | undefined) => (u ? <span class="mono" title={u.sha256}>{u.version} <span class="note">{u.sha256.slice(0, 8)}</span></span> : <span class="note">—</span>)
+
+export function Plugins() {
+  const list = useLive<Page<Plugin>>('/v1/plugins?limit=1000', 3)
+  const [came, setCame] = useState<PluginVersion>()
+  const [refused, setRefused] = useState<Problem>()
+  return (
+    <>
+      <div class="head"><h1>Plugins</h1><span>modules that score candidates, of this server and all its queues</span>
+        <div class="act"><CopyAs cli={shell('quern', 'plugin', 'list')} curl={curl('GET', '/v1/plugins')} /></div>
+      </div>
+      <section class="card w5">
+        <header><h2>Upload a version</h2></header>
+        <Drop came={(v) => { setCame(v); setRefused(undefined); list.again() }} refused={(p) => { setRefused(p); setCame(undefined) }} />
+      </section>
+      <section class="card w7">
+        <header><h2>What the server does with it</h2>{came && <a href={link('plugins/' + came.name, { version: came.sha256.slice(0, 12) })}>Open {came.name} {came.version}</a>}</header>
+        <Stages version={came} refused={refused} />
+      </section>
+      <section class="card w12">
+        <header><h2>Uploaded</h2><small>{list.data ? exact(list.data.items.length) : ''}</small></header>
+        {list.problem && <Failed problem={list.problem} again={list.again} />}
+        {!list.data && !list.problem && <p class="note">Reading…</p>}
+        {list.data?.items.length === 0 && <Empty command={shell('quern', 'plugin', 'push', 'deadline-first.wasm', '--activate')}>No plugin yet. A strategy names one with Plugin("name", …): it decides which candidates come first, inside of a sandbox with a budget.</Empty>}
+        {list.data && list.data.items.length > 0 && (
+          <List name="Plugins" items={list.data.items} id={(p) => p.name} scope="" open={(p) => link('plugins/' + p.name)}
+            columns={[{ name: 'Plugin' }, { name: 'State' }, { name: 'Active' }, { name: 'Canary' }, { name: 'Shadow' }, { name: 'Versions', right: true }, { name: 'Changed' }]}
+            cells={(p) => [
+              <td><a class="mono" href={link('plugins/' + p.name)}>{p.name}</a></td>, <td><PluginState of={p.state} /></td>, <td>{use(p.active)}</td>,
+              <td>{use(p.canary)}{p.canary && <span> {p.canary_percent} %</span>}</td>, <td>{use(p.shadow)}</td>, <td class="r">{p.versions}</td>, <td class="note">{p.changed_at ? moment(p.changed_at) : ''}</td>,
+            ]} />
+        )}
+      </section>
+    </>
+  )
+}

@@ -1,0 +1,103 @@
+import { useState } from 'preact/hooks'
+import { call, curl, queuePath, shell } from '../api'
+import { exact, moment } from '../format'
+import { List } from '../list'
+import { useAction } from '../live'
+import { CopyAs, Empty, Failed, Mark } from '../parts'
+import { Behind, Lift, Matched, ruleFlags, rules } from '../rules'
+import { queue, refine, route, say } from '../state'
+import { keys, stats } from '../stream'
+import type { MetaValue, Rule, RuleMatch, RuleRequest } from '../types'
+
+export function Rules() {
+  const list = rules.value
+  const items = list?.data?.items
+  const path = `${queuePath(queue.value)}/rules`
+  return (
+    <>
+      <div class="head"><h1>Rules</h1><span>standing orders: what they cover is not handed out, whatever strategy asks</span>
+        <div class="act"><CopyAs cli={shell('quern', 'rules', 'list', '--queue', queue.value)} curl={curl('GET', path)} /></div>
+      </div>
+      <section class="card w4"><header><h2>Set a rule</h2></header><SetRule path={path} /></section>
+      <section class="card w8">
+        <header><h2>Active</h2><small>{items ? exact(items.length) : ''}</small></header>
+        {list?.problem && <Failed problem={list.problem} again={list.again} />}
+        {items?.length === 0 && <Empty command={shell('quern', 'rules', 'pause', '--meta', 'company=acme', '--reason', 'their API is down', '--until', '90m', '--queue', queue.value)}>No rule is active: everything that is ready may be handed out. A pause holds work back for a while; a block says that it is not to be done.</Empty>}
+        {items && items.length > 0 && (
+          <List name="Active rules" items={items} id={(r) => r.id} scope={queue.value}
+            columns={[{ name: 'Covers' }, { name: 'Does' }, { name: 'Why' }, { name: 'Until' }, { name: 'Holds back', right: true }, { name: 'Actions', hidden: true }]}
+            cells={(r) => [
+              <td><Matched m={r.match} /></td>, <td><span class="state"><Mark of="skipped" />{r.action}</span>{effects(r) && <p class="note">{effects(r)}</p>}</td>,
+              <td class="wrap error">{r.reason ?? <span class="note">no reason was given</span>}<p class="note">{r.actor ? `by ${r.actor}, ` : ''}since {moment(r.since)}</p></td>,
+              <td class="note">{r.until ? moment(r.until) : 'it is lifted'}</td>, <td class="r"><Behind r={r} /></td>, <td class="r"><Lift r={r} done={list!.again} bare /></td>,
+            ]} />
+        )}
+      </section>
+    </>
+  )
+}
+
+const effects = (r: Rule) => [r.effects?.insert && 'refuses inserts', r.effects?.revoke && 'took back what was held'].filter(Boolean).join(', ')
+
+/** Minutes from now that a rule may last, in words. */
+const lengths: [string, number][] = [['until it is lifted', 0], ['15 minutes', 15], ['1 hour', 60], ['4 hours', 240], ['1 day', 1440], ['1 week', 10080]]
+
+function SetRule({ path }: { path: string }) {
+  const q = route.value.query
+  const action = useAction()
+  const [verb, setVerb] = useState('pause')
+  const [what, setWhat] = useState(q.get('submission') ? 'submission' : 'meta')
+  const [text, setText] = useState(q.get('submission') ?? q.get('meta') ?? '')
+  const [reason, setReason] = useState('')
+  const [actor, setActor] = useState('')
+  const [minutes, setMinutes] = useState(0)
+  const [insert, setInsert] = useState(false)
+  const [revoke, setRevoke] = useState(false)
+  const match = matchOf(what, text.trim())
+  // The time is counted from the server's clock, as that of the reader may be wrong.
+  const now = stats.value ? Date.parse(stats.value.at) : 0
+  const body: RuleRequest = {
+    action: verb, match: match ?? {}, ...(reason.trim() ? { reason: reason.trim() } : {}), ...(actor.trim() ? { actor: actor.trim() } : {}),
+    ...(minutes > 0 && now > 0 ? { until: new Date(now + minutes * 60_000).toISOString() } : {}), ...(insert || revoke ? { effects: { insert, revoke } } : {}),
+  }
+  const set = (e: SubmitEvent) => {
+    e.preventDefault()
+    void action.run(async () => {
+      const r = await call<Rule>('POST', path, body)
+      say(`${verb === 'pause' ? 'Paused' : 'Blocked'}, from the next reservation on`)
+      setText('')
+      setReason('')
+      refine({ submission: undefined, meta: undefined })
+      rules.value?.again()
+      return void r
+    })
+  }
+  return (
+    <form class="stack" onSubmit={set}>
+      <span class="seg" role="group" aria-label="What the rule does">{['pause', 'block'].map((v) => <button type="button" key={v} aria-pressed={verb === v} onClick={() => setVerb(v)}>{v}</button>)}</span>
+      <label class="stack tight">What it covers<select value={what} onChange={(e) => setWhat(e.currentTarget.value)}><option value="meta">all with a meta value</option><option value="submission">one submission</option><option value="queue">the whole queue</option></select></label>
+      {what !== 'queue' && <label class="stack tight">{what === 'meta' ? 'KEY=VALUE' : 'Its id'}<input class="mono" required value={text} list="rule-values" placeholder={what === 'meta' ? 'company=acme' : ''} onInput={(e) => setText(e.currentTarget.value)} /></label>}
+      {what === 'meta' && <datalist id="rule-values">{(keys.value?.keys ?? []).flatMap((k) => k.top.slice(0, 20).map((v) => <option key={k.key + v.value} value={`${k.key}=${v.value}`} />))}</datalist>}
+      <label class="stack tight">Why<input required={verb === 'block'} maxLength={500} value={reason} placeholder="their API is down" onInput={(e) => setReason(e.currentTarget.value)} /></label>
+      <label class="stack tight">Who<input maxLength={128} value={actor} placeholder="your name" onInput={(e) => setActor(e.currentTarget.value)} /></label>
+      <label class="stack tight">For how long<select value={String(minutes)} onChange={(e) => setMinutes(Number(e.currentTarget.value))}>{lengths.map(([name, n]) => <option key={n} value={String(n)}>{name}</option>)}</select></label>
+      <label class="check"><input type="checkbox" checked={insert} onChange={(e) => setInsert(e.currentTarget.checked)} /> refuse inserts of it</label>
+      <label class="check"><input type="checkbox" checked={revoke} onChange={(e) => setRevoke(e.currentTarget.checked)} /> take back what is held, with no try counted</label>
+      <div class="row"><button class="main" disabled={action.busy || !match}>{verb === 'pause' ? 'Pause' : 'Block'}</button>
+        {match && <CopyAs cli={shell('quern', 'rules', verb, ...ruleFlags(match), ...(reason ? ['--reason', reason] : []), ...(minutes ? ['--until', `${minutes}m`] : []), ...(insert ? ['--refuse-inserts'] : []), ...(revoke ? ['--revoke'] : []), '--queue', queue.value)} curl={curl('POST', path, body)} />}
+      </div>
+      {action.problem && <Failed problem={action.problem} />}
+    </form>
+  )
+}
+
+/** What the text means; undefined while it means nothing. A whole number is the integer, s:7 the text. */
+function matchOf(what: string, text: string): RuleMatch | undefined {
+  if (what === 'queue') return { queue: true }
+  if (what === 'submission') return /^\d+$/.test(text) ? { submission: text } : undefined
+  const cut = text.indexOf('=')
+  if (cut < 1) return undefined
+  const raw = text.slice(cut + 1)
+  const value: MetaValue = raw.startsWith('s:') ? raw.slice(2) : /^-?\d+$/.test(raw) ? BigInt(raw) : raw
+  return { meta: { [text.slice(0, cut)]: value } }
+}

@@ -1,0 +1,54 @@
+import { curl, queuePath, shell } from '../api'
+import { exact, moment } from '../format'
+import { List } from '../list'
+import { useLive } from '../live'
+import { CopyAs, Count, Empty, Failed } from '../parts'
+import { link } from '../state'
+import type { Chunk, DeadGroups, Page, Submission } from '../types'
+import { text } from './chunk'
+
+interface Group { error: string; state: string; chunks: Chunk[] }
+
+/** What went wrong: all that is dead by the kind of its error, and what waits for another try by its words. */
+export function Failures({ s }: { s: Submission }) {
+  const groups = useLive<DeadGroups>(s.dead > 0 && s.state !== 'failed' && s.state !== 'cancelled' ? `${queuePath(s.queue)}/dead-letters/groups?submission=${s.id}` : '', 4)
+  const list = useLive<Page<Chunk>>(s.dead + s.waiting > 0 ? `/v1/submissions/${s.id}/chunks?state=dead,waiting&limit=200` : '', 4)
+  const waiting = new Map<string, Group>()
+  for (const c of list.data?.items ?? []) {
+    if (!c.error || (c.state === 'dead' && groups.data)) continue
+    const g = waiting.get(c.state + c.error) ?? { error: c.error, state: c.state, chunks: [] }
+    waiting.set(c.state + c.error, { ...g, chunks: [...g.chunks, c] })
+  }
+  const rest = [...waiting.values()].sort((a, b) => b.chunks.length - a.chunks.length)
+  const dead = groups.data?.items ?? []
+  if (dead.length === 0 && rest.length === 0) return null
+  return (
+    <section class="card w12">
+      <header><h2>Failures</h2><small>{s.waiting > 0 && list.data ? `those that wait: of the first ${exact(list.data.items.length)}${list.data.next ? ', there are more' : ''}` : ''}</small></header>
+      {(groups.problem ?? list.problem) && <Failed problem={(groups.problem ?? list.problem)!} again={() => { groups.again(); list.again() }} />}
+      <div class="scroll" tabIndex={0} role="region" aria-label="Failures"><table>
+        <thead><tr><th>Error</th><th>Chunks are</th><th class="r">Chunks</th><th>Last</th><th>Such as</th></tr></thead>
+        <tbody>
+          {dead.map((g) => <tr key={g.fingerprint}><td class="wrap error">{g.pattern || 'no error was reported'}</td><td>dead</td><td class="r"><Count n={g.count} /></td><td class="note">{g.last_died_at ? moment(g.last_died_at) : ''}</td><td><a href={link('dead-letters', { submission: s.id, fingerprint: g.fingerprint })}>inspect and redrive</a></td></tr>)}
+          {rest.map((g) => <tr key={g.state + g.error}><td class="wrap error">{g.error}</td><td>{g.state === 'waiting' ? 'waiting for another try' : g.state}</td><td class="r">{exact(g.chunks.length)}</td><td /><td><div class="row">{g.chunks.slice(0, 4).map((c) => <a key={c.index} class="mono" href={link(`submissions/${s.id}/${c.index}`)}>{c.index}</a>)}</div></td></tr>)}
+        </tbody>
+      </table></div>
+    </section>
+  )
+}
+
+/** The first outputs, and how to get them all. */
+export function Outputs({ s }: { s: Submission }) {
+  const path = `/v1/submissions/${s.id}/outputs`
+  const list = useLive<Page<Chunk>>(s.done > 0 ? `/v1/submissions/${s.id}/chunks?state=done&limit=10` : '', 5)
+  const some = list.data?.items.filter((c) => c.output !== undefined) ?? []
+  return (
+    <section class="card w12">
+      <header><div class="row"><h2>Outputs</h2><small>{some.length > 0 ? 'of the first ten that are done' : ''}</small></div><div class="row"><a href={path} target="_blank" rel="noreferrer">All as JSON lines</a><CopyAs cli={shell('quern', 'outputs', s.id)} curl={curl('GET', path)} /></div></header>
+      {list.problem && <Failed problem={list.problem} again={list.again} />}
+      {some.length === 0 && <Empty>{s.done === 0 ? (s.state === 'open' ? 'Nothing is done yet.' : 'Nothing of it was done.') : 'The first chunks that are done left no output.'}</Empty>}
+      {some.length > 0 && <List name="Outputs" items={some} id={(c) => String(c.index)} scope={s.id} keys={false} columns={[{ name: 'Chunk', right: true }, { name: 'Output' }]}
+        cells={(c) => [<td class="r"><a class="mono" href={link(`submissions/${s.id}/${c.index}`)}>{c.index}</a></td>, <td class="cut mono">{text(c.output)}</td>]} />}
+    </section>
+  )
+}

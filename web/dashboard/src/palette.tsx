@@ -1,0 +1,103 @@
+import { signal } from '@preact/signals'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { call, queuePath, valueText } from './api'
+import { places } from './nav'
+import { dark, link, queue, setTheme } from './state'
+import { keys, paused } from './stream'
+import type { NamedStrategy, Page, Plugin, Queue } from './types'
+
+export const paletteOpen = signal(false)
+
+interface Entry { name: string; kind: string; find: string; go: () => void }
+
+const most = 12
+
+/** Everything that has an address, found by typing: pages, submissions, chunks, values, strategies, plugins, queues. */
+export function Palette() {
+  const dialog = useRef<HTMLDialogElement>(null)
+  useEffect(() => {
+    const key = (e: KeyboardEvent) => {
+      if (e.key === 'Escape') paletteOpen.value = false
+      if (e.key.toLowerCase() !== 'k' || !(e.ctrlKey || e.metaKey) || e.altKey) return
+      e.preventDefault()
+      paletteOpen.value = !paletteOpen.value
+    }
+    addEventListener('keydown', key)
+    return () => removeEventListener('keydown', key)
+  }, [])
+  useEffect(() => {
+    if (paletteOpen.value && !dialog.current?.open) dialog.current?.showModal()
+    if (!paletteOpen.value) dialog.current?.close()
+  }, [paletteOpen.value])
+  return (
+    <dialog ref={dialog} class="palette" aria-label="Go to" onClose={() => { paletteOpen.value = false }} onClick={(e) => { if (e.target === dialog.current) paletteOpen.value = false }}>
+      {paletteOpen.value && <Finder />}
+    </dialog>
+  )
+}
+
+function Finder() {
+  const [text, setText] = useState('')
+  const [at, setAt] = useState(0)
+  const [named, setNamed] = useState<Entry[]>([])
+  const input = useRef<HTMLInputElement>(null)
+  useEffect(() => { input.current?.focus() }, [])
+  useEffect(() => {
+    const ended = new AbortController()
+    const of = queue.value
+    void Promise.all([
+      call<Page<NamedStrategy>>('GET', `${queuePath(of)}/strategies?limit=1000`, undefined, {}, ended.signal).then((l) => l.items.map((s) => to('strategy', s.name, 'strategies', { text: s.strategy })), () => []),
+      call<Page<Plugin>>('GET', '/v1/plugins?limit=1000', undefined, {}, ended.signal).then((l) => l.items.map((p) => to('plugin', p.name, 'plugins/' + p.name)), () => []),
+      call<Page<Queue>>('GET', '/v1/queues', undefined, {}, ended.signal).then((l) => l.items.map((q) => ({ name: q.name, kind: 'queue', find: 'queue ' + q.name, go: () => { location.hash = q.name === 'default' ? '#/overview' : '#/overview?queue=' + encodeURIComponent(q.name) } })), () => []),
+    ]).then((all) => { if (!ended.signal.aborted) setNamed(all.flat()) })
+    return () => ended.abort()
+  }, [])
+  const found = matching(text.trim(), named)
+  const place = Math.min(at, found.length - 1)
+  const choose = (entry: Entry | undefined) => {
+    if (!entry) return
+    paletteOpen.value = false
+    entry.go()
+  }
+  const key = (e: KeyboardEvent) => {
+    if (e.key === 'ArrowDown') setAt(Math.min(found.length - 1, place + 1))
+    else if (e.key === 'ArrowUp') setAt(Math.max(0, place - 1))
+    else if (e.key === 'Enter') choose(found[place])
+    else return
+    e.preventDefault()
+  }
+  return (
+    <>
+      <input ref={input} role="combobox" aria-expanded="true" aria-controls="palette-found" aria-activedescendant={found.length > 0 ? 'palette-' + place : undefined} aria-label="Page, id, value, strategy or plugin"
+        placeholder="Page, submission id, id/chunk, company=acme, strategy, plugin…" value={text} onInput={(e) => { setText(e.currentTarget.value); setAt(0) }} onKeyDown={key} />
+      <ul id="palette-found" role="listbox" aria-label="Found">
+        {found.map((f, i) => <li key={f.kind + f.name} id={'palette-' + i} role="option" aria-selected={i === place} onPointerMove={() => setAt(i)} onClick={() => choose(f)}><span>{f.name}</span><small>{f.kind}</small></li>)}
+        {found.length === 0 && <li role="option" aria-selected="false" aria-disabled="true"><span>Nothing has this name. An id opens its submission; KEY=VALUE lists what has it.</span></li>}
+      </ul>
+      <p class="note"><kbd>↑</kbd> <kbd>↓</kbd> choose, <kbd>Enter</kbd> goes, <kbd>Esc</kbd> closes</p>
+    </>
+  )
+}
+
+const to = (kind: string, name: string, path: string, filters: Record<string, string> = {}): Entry => ({ name, kind, find: `${kind} ${name}`, go: () => { location.hash = link(path, filters) } })
+
+/** What fits the text: an address that it spells first, then names that begin with it, then names that have it somewhere. */
+function matching(text: string, named: Entry[]): Entry[] {
+  const spelled: Entry[] = []
+  const chunk = /^(\d+)\/(\d+)$/.exec(text)
+  const meta = /^([\w.-]+)=(.+)$/.exec(text)
+  if (chunk) spelled.push(to('chunk', text, `submissions/${chunk[1]}/${chunk[2]}`))
+  else if (/^\d{4,}$/.test(text)) spelled.push(to('submission', text, 'submissions/' + text))
+  else if (meta) spelled.push(to('submissions with', text, 'submissions', { ['meta.' + meta[1]]: meta[2]! }), to('value', text, 'keys', { key: meta[1]!, find: meta[2]! }))
+  const all: Entry[] = [
+    ...places.map((p) => ({ ...to('page', p.name, p.page), find: `${p.name} ${p.also}` })),
+    { name: paused.value ? 'Resume' : 'Pause', kind: 'this page', find: 'pause resume', go: () => { paused.value = !paused.value } },
+    { name: dark.value ? 'Light' : 'Dark', kind: 'this page', find: 'theme light dark', go: () => setTheme(dark.value ? 'light' : 'dark') },
+    ...named,
+    ...(keys.value?.keys ?? []).map((k) => to('key', k.key, 'keys', { key: k.key })),
+    ...(text ? (keys.value?.keys ?? []).flatMap((k) => k.top.map((v) => to('value', `${k.key}=${valueText(v.value)}`, 'keys', { key: k.key, find: valueText(v.value) }))) : []),
+  ]
+  const want = text.toLowerCase()
+  const rank = (e: Entry) => (e.name.toLowerCase().startsWith(want) ? 0 : e.find.toLowerCase().includes(want) ? 1 : 2)
+  return [...spelled, ...all.map((e) => [rank(e), e] as const).filter(([r]) => r < 2).sort(([a], [b]) => a - b).map(([, e]) => e)].slice(0, most)
+}

@@ -1,0 +1,79 @@
+package web
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+const ledgerAbout = "`sort` is received (who got most), behind (who is owed most) or ahead. Of what an ideal division would have handed out, nobody is ever more than a few chunks away: GUARANTEES.md has the numbers."
+
+type listLedgersOutput struct{ Body api.Page[api.Ledger] }
+
+func (s *Server) listLedgers(ctx context.Context, in *QueuePath) (*listLedgersOutput, error) {
+	list, err := s.engine.Ledgers(ctx, in.Queue)
+	if err != nil {
+		return nil, err
+	}
+	out := &listLedgersOutput{Body: api.Page[api.Ledger]{Items: make([]api.Ledger, len(list))}}
+	for i := range list {
+		out.Body.Items[i] = apiLedger(&list[i])
+	}
+	return out, nil
+}
+
+type getLedgerInput struct {
+	QueuePath
+	Ledger string `path:"ledger" maxLength:"32" doc:"Id of the ledger"`
+	Sort   string `query:"sort" enum:"received,behind,ahead" default:"received" doc:"Whose turn it is to be listed first"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most tenants"`
+}
+
+type getLedgerOutput struct{ Body api.LedgerTenants }
+
+func (s *Server) getLedger(ctx context.Context, in *getLedgerInput) (*getLedgerOutput, error) {
+	order := map[string]engine.LedgerOrder{"behind": engine.ByBehind, "ahead": engine.ByAhead}[in.Sort] // otherwise ByReceived
+	l, list, sums, found, err := s.engine.LedgerTenants(ctx, in.Queue, in.Ledger, order, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, s.newProblem(codeNotFound, "No Fair block that is in use has this id: those that nobody reserved by for long make room for others. List the ledgers again.")
+	}
+	out := &getLedgerOutput{Body: api.LedgerTenants{
+		Ledger: apiLedger(&l), At: api.Time{Time: s.now()}, Received: sums.Received, Entitled: sums.Entitled, Lag: sums.Lag,
+		MostBehind: sums.MostBehind, MostAhead: sums.MostAhead, Tenants: sums.Tenants, Whole: sums.Whole, Items: make([]api.LedgerTenant, len(list)),
+	}}
+	for i := range list {
+		t := &list[i]
+		one := api.LedgerTenant{State: t.State.String(), Weight: float64(t.Weight) / 1000, Share: t.Share, Received: t.Received, Entitled: t.Entitled, Lag: t.Lag, Value: tenantValue(&t.Tenant)}
+		for j := range t.Around {
+			a := &t.Around[j]
+			one.Around = append(one.Around, api.Tenant{Value: tenantValue(a), State: a.State.String(), Weight: float64(a.Weight) / 1000, Share: a.Share, Lag: a.Lag})
+		}
+		out.Body.Items[i] = one
+	}
+	return out, nil
+}
+
+func tenantValue(t *backlog.Tenant) *api.MetaValue {
+	if !t.HasValue {
+		return nil
+	}
+	value := apiValue(t.Value)
+	return &value
+}
+
+func apiLedger(l *engine.Ledger) api.Ledger {
+	out := api.Ledger{ID: l.ID, Branch: l.Branch, Key: l.Key, Cost: strategy.ByChunk.String(), Depth: l.Depth, Places: l.Shares, Active: l.Active, Owing: l.Owing, Blocked: l.Blocked}
+	if out.Key == "" {
+		out.Key = strategy.SubmissionKey
+	}
+	if l.Time {
+		out.Cost = strategy.ByTime.String()
+	}
+	return out
+}

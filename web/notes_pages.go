@@ -1,0 +1,45 @@
+package web
+
+func pageNotes() map[string]note {
+	out := map[string]note{
+		"PageLedger.items":          {text: "The ledgers, by branch, the outer ones first"},
+		"PageLedger.next":           {text: "Never there: a queue has at most 64 branches with ledgers"},
+		"Ledger.id":                 {text: "The same as long as strategies have this branch"},
+		"Ledger.branch":             {text: "Text of the branch that it is in"},
+		"Ledger.key":                {text: "Whose values are its tenants; $submission: every submission is one"},
+		"Ledger.cost":               oneOf("What is shared: chunks, or the time that consumers hold them", "chunk", "time"),
+		"Ledger.depth":              {text: "How many Fair blocks are around it"},
+		"Ledger.places":             {text: "One, or one inside of each tenant around it"},
+		"Ledger.active":             {text: "Tenants that have something to offer"},
+		"Ledger.owing":              {text: "That have nothing, and are ahead still"},
+		"Ledger.blocked":            {text: "That are behind limits"},
+		"LedgerTenants.ledger":      {text: "The block"},
+		"LedgerTenants.at":          {text: "When it was read"},
+		"LedgerTenants.received":    {text: "By all tenants: chunks, or seconds where time is shared"},
+		"LedgerTenants.entitled":    {text: "Likewise, by an ideal division"},
+		"LedgerTenants.lag":         {text: "Sum of all lags: 0, but for what was reserved while it was summed up"},
+		"LedgerTenants.most_behind": {text: "The largest lag of all tenants"},
+		"LedgerTenants.most_ahead":  {text: "The least"},
+		"LedgerTenants.tenants":     {text: "How many were looked at"},
+		"LedgerTenants.whole":       {text: "false: there are more"},
+		"LedgerTenants.items":       {text: "The first of them", items: 1000},
+		"LedgerTenant.value":        {text: "Of the key; left out for all submissions without it"},
+		"LedgerTenant.around":       {text: "The tenants that it is inside of, the outermost first"},
+		"LedgerTenant.state":        oneOf("active: it has something to offer. owing: it has nothing and is ahead still. blocked: it is behind a limit", "active", "owing", "blocked"),
+		"LedgerTenant.weight":       {text: "As set for the value; 1 otherwise"},
+		"LedgerTenant.share":        {text: "What it is entitled to of all that is handed out at its place now, 0 to 1"},
+		"LedgerTenant.received":     {text: "What it was handed out since it was first heard of"},
+		"LedgerTenant.entitled":     {text: "What an ideal division would have handed out to it"},
+		"LedgerTenant.lag":          {text: "The difference: positive, it is owed; negative, it is ahead"},
+		"ChunkMap.chunks":           {text: "Of the submission"},
+		"ChunkMap.from":             {text: "Index of the first chunk of the first cell"},
+		"ChunkMap.to":               {text: "Index behind the last one; less than chunks: go on from here"},
+		"ChunkMap.each":             {text: "Chunks in a cell; the last one may have fewer"},
+		"PageAttempt.items":         {text: "The tries, the oldest first"},
+		"PageAttempt.next":          {text: "Never there"},
+	}
+	for _, state := range []string{"ready", "waiting", "reserved", "done", "dead", "skipped"} {
+		out["ChunkMap."+state] = note{text: "Chunks of each cell that are " + state, items: 1000}
+	}
+	return out
+}
