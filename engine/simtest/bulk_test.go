@@ -57,9 +57,17 @@ func TestBulkGoesOnAfterKills(t *testing.T) {
 				t.Parallel()
 				b := graveyard(t, 30) // 135 letters
 				id := b.startBulk(t, queue.BulkRequest{Action: action, To: "there", Filter: queue.BulkFilter{Meta: queue.Meta{number("n", 1)}}})
-				for range 6 {
-					if _, _, err := b.shard.StepBulk(ctx, id, 7); err != nil {
-						t.Fatal(err)
+				for range 3 {
+					for range 2 {
+						if _, _, err := b.shard.StepBulk(ctx, id, 7); err != nil {
+							t.Fatal(err)
+						}
+						if kind != allFolded {
+							continue
+						}
+						if err := b.shard.Fold(); err != nil {
+							t.Fatal(err)
+						}
 					}
 					before, _ := b.shard.Bulk(id)
 					b.kill(t, kind)
