@@ -44,17 +44,30 @@ func (p *post) letGo(t *testing.T, numbers []uint64) {
 	}
 }
 
-// kill opens a copy of the files as a kill leaves them: with the store of this moment, or (fold) of one later than the journal, after the
-// rows of a fold or (rewind) before the note of its position.
-func (b *box) kill(t *testing.T, fold, rewind bool) {
+// The moments that a kill can leave the two files of a shard at.
+const (
+	asTheyAre   = iota
+	storeLater  // a fold wrote its rows and the note of its position; the journal is as it was
+	storeAhead  // a fold wrote its rows, but not the note
+	allFolded   // a fold ended: what is before it is in the store only
+	killMoments // how many there are
+)
+
+// kill opens a copy of the files as a kill at that moment leaves them.
+func (b *box) kill(t *testing.T, moment int) {
 	t.Helper()
 	dir := t.TempDir()
+	if moment == allFolded {
+		if err := b.shard.Fold(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	b.copyFiles("journal.db", dir)
 	folded, err := b.store.Folded(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fold {
+	if moment == storeLater || moment == storeAhead {
 		if err := b.shard.Fold(); err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +75,7 @@ func (b *box) kill(t *testing.T, fold, rewind bool) {
 	b.copyFiles("store.db", dir)
 	b.close()
 	b.dir = dir
-	if rewind {
+	if moment == storeAhead {
 		rewindFolded(t, dir, folded)
 	}
 	b.open()
@@ -87,17 +100,15 @@ func TestForwardAcrossCrashes(t *testing.T) {
 	t.Parallel()
 	const steps, letters = 5, 7
 	for step := range steps {
-		for kind := range 9 {
+		for kind := range killMoments * killMoments {
 			t.Run(fmt.Sprintf("step %d, files %d", step, kind), func(t *testing.T) {
 				t.Parallel()
 				p := newPost(t)
-				crash := func(at int) {
-					if at != step {
-						return
+				crash := func(at int) { // of both sides
+					if at == step {
+						p.from.kill(t, kind%killMoments)
+						p.to.kill(t, kind/killMoments)
 					}
-					// Both are killed: each with its store as it is, folded, or folded without the note of it.
-					p.from.kill(t, kind%3 > 0, kind%3 == 2)
-					p.to.kill(t, kind/3 > 0, kind/3 == 2)
 				}
 				inline := mustInsert(t, p.from, queue.NewSubmission{Chunks: queue.Chunks{Count: 3, Inline: [][]byte{[]byte("a"), []byte("b"), []byte("c")}}, Attachment: []byte("for all")})
 				prefix := mustInsert(t, p.from, prefixed(4))
