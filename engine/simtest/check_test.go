@@ -39,6 +39,7 @@ func (s *sim) tick() {
 		s.m.expireAll(s.now)
 		for _, name := range lost {
 			s.lose(name)
+			s.m.leave(name)
 		}
 		s.m.lift(s.now, func(r *queue.Rule) bool { return r.Until != 0 && r.Until <= s.now })
 	}}, failed, written)

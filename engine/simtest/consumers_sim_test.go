@@ -147,6 +147,16 @@ func (s *sim) absent() (lost []string) {
 	return lost
 }
 
+// leave forgets a lost consumer that holds nothing any more: the tick that ended what it held looks once more.
+func (m *model) leave(name string) {
+	if held, _ := m.heldBy(name); len(held) > 0 {
+		return
+	}
+	x := m.roster.of(name).away
+	m.roster.away = slices.DeleteFunc(m.roster.away, func(y *modelAbsence) bool { return y == x })
+	delete(m.roster.byName, name)
+}
+
 // lose ends what a consumer holds.
 func (s *sim) lose(name string) {
 	held, of := s.m.heldBy(name)
