@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"slices"
+
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
@@ -27,38 +29,39 @@ func (m *machine) heldNow(name string, from reserver.Place, slots []uint32, most
 	return slots, last
 }
 
-// lose ends what consumers hold that are away for longer than the queue's grace, with at most `most` tries counted, and says
-// whether more is due now. One that was heard of meanwhile, by a call about what it holds, gets the grace again.
+// lose ends what consumers hold that are away for longer than the queue's grace, with at most `most` consumers looked at and about as
+// many tries counted, and says whether more is due now. One that was heard of meanwhile, by a call about what it holds, gets the
+// grace again.
 func (s *Shard) lose(now queue.Time, most int) (more bool) {
 	r, grace := s.roster, s.m.settings.ConsumerGrace
-	for i := 0; i < len(r.away); {
+	stay, i := 0, 0 // away[:stay] are looked at and stay; so does what follows from i on
+	var heard []absence
+	for ; i < len(r.away) && r.away[i].at.Add(grace) <= now && most > 0; i++ {
+		most--
 		x := r.away[i]
-		if x.at.Add(grace) > now {
-			return false
-		}
 		if x.of.away == 0 || x.of.breaks != x.breaks {
-			r.away = append(r.away[:i], r.away[i+1:]...) // it came back, or left
-			continue
+			continue // it came back, or left
 		}
 		held, holds := s.m.holds.Holding(x.of.name)
-		if seen := max(x.of.seen, held.Seen); seen > x.at {
-			r.away = append(r.away[:i], r.away[i+1:]...)
+		switch seen := max(x.of.seen, held.Seen); {
+		case seen > x.at:
 			x.at = seen
-			r.await(x)
-			continue
-		}
-		if !holds {
-			r.away = append(r.away[:i], r.away[i+1:]...)
+			heard = append(heard, x)
+		case !holds:
 			r.forget(x.of)
 			s.noteSpecial()
-			continue
+		default: // it stays until all it holds is gone: a commit may fail
+			most -= s.m.loseAll(x.of, max(most, 1), now)
+			r.away[stay] = x
+			stay++
 		}
-		if most -= s.m.loseAll(x.of, most, now); most <= 0 {
-			return true
-		}
-		i++ // it stays until all it holds is gone: a commit may fail
 	}
-	return false
+	r.away = slices.Delete(r.away, stay, i)
+	for _, x := range heard {
+		r.await(x)
+		more = more || x.at.Add(grace) <= now
+	}
+	return more || most <= 0
 }
 
 // loseAll encodes the ends of what a consumer holds, and says of how many.

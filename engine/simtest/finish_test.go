@@ -78,12 +78,14 @@ func (s *sim) forge(t queue.Token) (queue.Token, bool) {
 // check compares one outcome with the table and says whether the item takes effect.
 func (s *sim) check(i int, it *item, v verb, got queue.Result) bool {
 	names := [...]string{"complete", "fail", "extend", "release"}
-	if it.standing == completed && v <= failIt {
-		if got.Outcome == queue.OutcomeLost || got.Outcome == queue.OutcomeGone {
+	if it.standing == completed {
+		if got.Outcome == queue.OutcomeLost && v <= failIt || got.Outcome == queue.OutcomeGone && it.x.state != queue.Open {
 			s.evicted++ // the table of recent completions is small: another one fell on its place
 			return false
 		}
-		s.remember++
+		if v <= failIt {
+			s.remember++
+		}
 	}
 	if !slices.Contains(answers(it.standing, v), got.Outcome) {
 		s.fail("%s item %d, token %+v: got %v (%s), want one of %v (row %d)", names[v], i, it.token, got.Outcome, got.Code, answers(it.standing, v), it.standing)
