@@ -154,7 +154,9 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 		case reserver.Finishing:
 			m.timed(slot)
 		case reserver.Expiring, reserver.Dying:
-			m.acted(kindOf(&op), true)
+			if m.acted(kindOf(&op), true); kindOf(&op) == KindLost {
+				m.roster.lost++
+			}
 			m.slotGone()
 			m.revoked(r.id, slot, queue.RevokedExpired)
 		}

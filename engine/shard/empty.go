@@ -40,11 +40,19 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 			}
 		}
 	}
-	for _, d := range m.suspects.shelf[:min(looked, len(m.suspects.shelf))] {
-		if r, t := m.shelvedChunk(d); t != nil && matches(q.Plan, r.meta()) {
+	seen := 0
+	for _, d := range m.suspects.shelf[:min(16*looked, len(m.suspects.shelf))] { // many may stand for nothing any more
+		r, t := m.shelvedChunk(d)
+		if t == nil {
+			continue
+		}
+		if matches(q.Plan, r.meta()) {
 			if again := now.Add(retryShelved); next == 0 || again < next {
 				next = again
 			}
+			break
+		}
+		if seen++; seen == looked {
 			break
 		}
 	}

@@ -88,7 +88,6 @@ func (m *machine) loseOne(slot uint32, now queue.Time) {
 	}
 	h.State = reserver.Expiring
 	m.batch.mark(slot, h.Sequence)
-	m.roster.lost++
 	op := m.tried(r, h.Index, journal.Lost, now)
 	op.Epoch, op.Sequence = h.Epoch, h.Sequence
 	op.Error = errorLost

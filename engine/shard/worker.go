@@ -185,9 +185,9 @@ func (s *Shard) stepKind(kind Kind, now queue.Time, most int, slots []uint32) (n
 	more := false
 	switch kind {
 	case KindLost:
-		before := s.m.roster.lost
+		before := s.m.encoded()
 		more = s.lose(now, most)
-		n = int(s.m.roster.lost - before)
+		n = s.m.encoded() - before
 	case KindGrace:
 		more = s.endGrace(now, most)
 	default:

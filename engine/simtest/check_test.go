@@ -36,11 +36,11 @@ func (s *sim) tick() {
 				s.expire(x)
 			}
 		}
-		s.m.expireAll(s.now)
 		for _, name := range lost {
 			s.lose(name)
 			s.m.leave(name)
 		}
+		s.m.expireAll(s.now)
 		s.m.lift(s.now, func(r *queue.Rule) bool { return r.Until != 0 && r.Until <= s.now })
 	}}, failed, written)
 	s.adopt()
