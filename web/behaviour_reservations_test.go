@@ -179,7 +179,9 @@ func TestBehaviour072HandingOutCountsNothing(t *testing.T) {
 func TestBehaviour095BatchOfASequentialConsumer(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("q", atOnce())
+	settings := atOnce()
+	settings.SuspectShare = some(1.0) // expired chunks come back beside fresh ones
+	s.queue("q", settings)
 	s.insert("q", submission(10))
 	r := request("OldestFirst", 10)
 	r.TimeoutMS = 60_000
