@@ -183,12 +183,12 @@ func submission(chunks uint32, meta ...string) api.NewSubmission {
 	return n
 }
 
-// retryAtOnce has chunks that failed or expired offered again without a pause.
+// retryAtOnce has chunks that failed or expired offered again without a pause, and beside others without a quota.
 func (s *shop) retryAtOnce() {
 	s.Helper()
 	at := &api.Backoff{Factor: 1}
 	var got api.Queue
-	s.must("PUT", "/v1/queues/default", api.PutQueueRequest{Settings: api.QueueSettingsInput{RetryBackoff: at, ExpiryBackoff: at}}, &got)
+	s.must("PUT", "/v1/queues/default", api.PutQueueRequest{Settings: api.QueueSettingsInput{RetryBackoff: at, ExpiryBackoff: at, SuspectShare: some(1.0)}}, &got)
 }
 
 // weigh sets the weight of a tenant.
