@@ -67,6 +67,8 @@ type frames struct {
 	minutes ring
 	heat    map[queue.MetaKey]*heat
 	visited []backlog.ValueCount // scratch
+
+	full saturations // has a mutex of its own
 }
 
 // Frame is the last frame of a queue and a channel that is closed when the next one is there. It is nil before the first, which
@@ -108,6 +110,7 @@ func (q *openQueue) sample(now queue.Time, shown []queue.MetaKey) {
 	f.seconds.add(point, secondsKept, time.Second)
 	f.minutes.add(point, minutesKept, time.Minute)
 	frame.Empties = f.seconds.empties(time.Minute)
+	f.full.forget(now)
 	q.sampleKeys(frame, shown)
 	f.note(frame)
 	f.last.Store(frame)
@@ -142,7 +145,7 @@ func (q *openQueue) sampleKeys(frame *Frame, shown []queue.MetaKey) {
 			frame.Left++
 			continue
 		}
-		k := q.sampleKey(key, most)
+		k := q.sampleKey(key, most, frame.At)
 		if k.Values == 0 {
 			continue // a strategy asks for the key, and no submission has it
 		}
@@ -154,13 +157,14 @@ func (q *openQueue) sampleKeys(frame *Frame, shown []queue.MetaKey) {
 	slices.SortFunc(frame.Keys, func(a, b KeyFrame) int { return cmp.Compare(a.Key, b.Key) })
 }
 
-func (q *openQueue) sampleKey(key queue.MetaKey, budget int) KeyFrame {
+func (q *openQueue) sampleKey(key queue.MetaKey, budget int, now queue.Time) KeyFrame {
 	seen, all := q.shard.Values(key, budget, q.frames.visited[:0])
 	q.frames.visited = seen
 	k := KeyFrame{Key: key, Values: len(seen), Whole: all}
-	top := topValues(seen, &k.Rest)
-	for _, count := range top {
-		k.Top = append(k.Top, Value{ValueCount: count, Settings: q.values.find(queue.MetaEntry{Key: key, Value: count.Value})})
+	q.frames.full.look(key, seen, &q.values, now)
+	for _, count := range topValues(seen, &k.Rest) {
+		entry := queue.MetaEntry{Key: key, Value: count.Value}
+		k.Top = append(k.Top, Value{ValueCount: count, Settings: q.values.find(entry), SaturatedSince: q.frames.full.since(entry)})
 	}
 	return k
 }

@@ -113,10 +113,10 @@ func TestFrameIsBounded(t *testing.T) {
 	for i := range 20 {
 		insert(t, e, 1, number("a", int64(i)), number("b", 1))
 	}
-	if k := q.sampleKey("a", 12); k.Whole || k.Values != 12 || len(k.Top)+k.Rest.Values != 12 {
+	if k := q.sampleKey("a", 12, 0); k.Whole || k.Values != 12 || len(k.Top)+k.Rest.Values != 12 {
 		t.Errorf("with room for 12: %+v; want 12 values, not whole", k)
 	}
-	if k := q.sampleKey("a", 20); !k.Whole || k.Values != 20 {
+	if k := q.sampleKey("a", 20, 0); !k.Whole || k.Values != 20 {
 		t.Errorf("with room for 20: %+v; want all, whole", k)
 	}
 	var frame Frame

@@ -26,6 +26,9 @@ type ValueSettings struct {
 type Value struct {
 	backlog.ValueCount
 	Settings ValueSettings
+	// SaturatedSince is from when on the value has been at its limit whenever it was looked at, once a second, but for moments
+	// shorter than a HeatStep. 0: it is not, or it is not among the values that a frame reads.
+	SaturatedSince queue.Time
 }
 
 // Saturated says that as many chunks of the value are in flight as its limit lets be.
@@ -144,6 +147,7 @@ func (e *Engine) PutValue(_ context.Context, queueName string, entry queue.MetaE
 		return v, false, err
 	}
 	q.values.set(entry, next)
+	q.frames.full.drop(entry)
 	q.shard.SetValue(entry, settings)
 	return q.value(entry), now.Version == 0, nil
 }
@@ -175,6 +179,7 @@ func (e *Engine) DeleteValue(_ context.Context, queueName string, entry queue.Me
 		return err
 	}
 	q.values.set(entry, ValueSettings{})
+	q.frames.full.drop(entry)
 	q.shard.SetValue(entry, queue.NoSettings())
 	return nil
 }
@@ -197,7 +202,7 @@ func (e *Engine) Value(_ context.Context, queueName string, entry queue.MetaEntr
 }
 
 func (q *openQueue) value(entry queue.MetaEntry) Value {
-	return Value{ValueCount: q.shard.Value(entry), Settings: q.values.find(entry)}
+	return Value{ValueCount: q.shard.Value(entry), Settings: q.values.find(entry), SaturatedSince: q.frames.full.since(entry)}
 }
 
 // validValue refuses what cannot be set for a value. Pointers are those of the body of the HTTP face.
@@ -258,6 +263,7 @@ func (q *openQueue) listValues(key queue.MetaKey) (list []Value) {
 	for i := range list {
 		if s, is := set[list[i].Value]; is {
 			list[i].Settings = s
+			list[i].SaturatedSince = q.frames.full.since(queue.MetaEntry{Key: key, Value: list[i].Value})
 			delete(set, list[i].Value)
 		}
 	}

@@ -16,11 +16,13 @@ type ValueCount struct {
 	Blocked     uint64    `json:"blocked,omitempty"` // would be ready, but for a block
 	InFlight    uint64    `json:"in_flight"`
 	Submissions uint64    `json:"submissions"`
-	Limit       *uint32   `json:"limit"`               // nil: none is set
-	Weight      *float64  `json:"weight"`              // nil: none is set, which counts as 1
-	Saturated   bool      `json:"saturated"`           // in flight is at the limit, or above it
-	ETag        string    `json:"etag,omitempty"`      // of what is set, quotes included; "" when nothing is
-	ChangedAt   Time      `json:"changed_at,omitzero"` // when it was set
+	Limit       *uint32   `json:"limit"`     // nil: none is set
+	Weight      *float64  `json:"weight"`    // nil: none is set, which counts as 1
+	Saturated   bool      `json:"saturated"` // in flight is at the limit, or above it
+	// SaturatedSince is from when on it has been so whenever the server looked, once a second, but for moments under five seconds.
+	SaturatedSince Time   `json:"saturated_since,omitzero"`
+	ETag           string `json:"etag,omitempty"`      // of what is set, quotes included; "" when nothing is
+	ChangedAt      Time   `json:"changed_at,omitzero"` // when it was set
 }
 
 // ValueSettings is the body of PUT /v1/queues/{queue}/meta-keys/{key}/values/{value}. It replaces both: nil is not set.

@@ -150,7 +150,8 @@ test('a limit that is set in the page is obeyed by the next reservation; one tha
   const got = await reserve(quern.url, { max: 50, strategy: 'SelectOnly("tenant", "solo", Random)' })
   assert.equal(got.reservations.length, free)
   assert.equal((await reserve(quern.url, { max: 50, strategy: 'SelectOnly("tenant", "solo", Random)' })).reservations.length, 0)
-  await t.page.getByText('at limit').waitFor()
+  const solo = t.page.locator('tbody tr', { hasText: 'solo' })
+  await solo.locator('.badge').getByText(/^\d+s$/).waitFor() // for how long it has been at its limit
 
   await set()
   await call(quern.url, 'PUT', '/v1/queues/default/meta-keys/tenant/values/solo', { limit: 9 })

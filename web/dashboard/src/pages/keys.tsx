@@ -1,6 +1,6 @@
 import { useRef, useState } from 'preact/hooks'
 import { call, curl, keyPath, queuePath, shell, valuePath, valueText } from '../api'
-import { exact, percent, short, shown } from '../format'
+import { duration, exact, moment, percent, short, shown } from '../format'
 import { Heat } from '../heat'
 import { useAction, useLive } from '../live'
 import { CopyAs, Count, Empty, Failed, Width } from '../parts'
@@ -72,7 +72,7 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
       {rows.length > 0 && (
         <div class="scroll" tabIndex={0} role="region" aria-label={`Values of ${of}`} onPointerEnter={() => { over.current = true }} onPointerLeave={() => { over.current = false }}>
           <table>
-            <thead><tr><th>Value</th><th class="r">Ready</th><th class="r">Submissions</th><th>In flight / limit</th><th class="r" title="of all chunks in flight in this queue">Share</th><th class="r">Weight</th><th><span class="sr">Actions</span></th></tr></thead>
+            <thead><tr><th>Value</th><th class="r">Ready</th><th class="r">Submissions</th><th>In flight / limit</th><th title="since when, but for moments under 5 s">At its limit for</th><th class="r" title="of all chunks in flight in this queue">Share</th><th class="r">Weight</th><th><span class="sr">Actions</span></th></tr></thead>
             <tbody>
               {rows.map(([k, v]) => editing === k
                 ? <Edit key={k} of={of} v={v} close={(changed) => { setEditing(''); if (changed) again() }} />
@@ -105,11 +105,19 @@ function Row({ v, edit }: { v: ValueCount; edit: () => void }) {
           <span>{short(v.in_flight)} / {v.limit === null ? 'no limit' : short(v.limit)}</span>
         </div>
       </td>
+      <td><AtLimit v={v} /></td>
       <td class="r">{all > 0 ? `${percent(v.in_flight, all).toFixed(1)} %` : '—'}</td>
       <td class="r">{v.weight ?? <span class="note" title="none is set, which counts as 1">1</span>}</td>
-      <td class="r">{(v.paused ?? 0) > 0 && <a class="badge" href={link('rules')} title={`${exact(v.paused!)} chunks`}>paused</a>}{(v.blocked ?? 0) > 0 && <a class="badge" href={link('rules')} title={`${exact(v.blocked!)} chunks`}>blocked</a>} {v.saturated && <span class="badge">at limit</span>} <button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></td>
+      <td class="r">{(v.paused ?? 0) > 0 && <a class="badge" href={link('rules')} title={`${exact(v.paused!)} chunks`}>paused</a>}{(v.blocked ?? 0) > 0 && <a class="badge" href={link('rules')} title={`${exact(v.blocked!)} chunks`}>blocked</a>} <button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></td>
     </tr>
   )
+}
+
+/** For how long a value has been at its limit, by the server's clock. */
+function AtLimit({ v }: { v: ValueCount }) {
+  const now = keys.value?.at
+  if (v.saturated_since && now) return <span class="badge" title={`since ${moment(v.saturated_since)}`}>{duration(Math.max(1, (Date.parse(now) - Date.parse(v.saturated_since)) / 1000))}</span>
+  return v.saturated ? <span class="badge">now</span> : <span class="note">—</span>
 }
 
 /** Limit and weight of one value, in its row. What somebody else set meanwhile is not overwritten: the ETag says what was seen. */
@@ -120,7 +128,7 @@ function Edit({ of, v, close }: { of: string; v: ValueCount; close: (changed: bo
   return (
     <tr data-on>
       <td class="mono">{shown(v.value)}</td>
-      <td colSpan={6}><SettingsForm of={of} value={seen.value} etag={seen.etag} limit={limit} weight={weight} setLimit={setLimit} setWeight={setWeight} close={close} /></td>
+      <td colSpan={7}><SettingsForm of={of} value={seen.value} etag={seen.etag} limit={limit} weight={weight} setLimit={setLimit} setWeight={setWeight} close={close} /></td>
     </tr>
   )
 }

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// saturations is since when values have been at their limits, as the frames saw it. A value whose chunks are short is below its
+// limit for a moment whenever one of them ends; that is no end of being at the limit. It has to be seen below for a HeatStep, so
+// that what is told here and what a heat strip draws are the same.
+type saturations struct {
+	mu sync.Mutex // the last to be taken
+	of map[queue.MetaEntry]saturation
+}
+
+// saturation is a time in which a value was at its limit: when it was seen there first and last.
+type saturation struct{ since, seen queue.Time }
+
+// over says that a value has not been seen at its limit for too long, or that the clock was set back.
+func (s *saturation) over(now queue.Time) bool { return now.Sub(s.seen) > HeatStep || now < s.seen }
+
+// look notes which of the counted values of a key are at their limits, after what was over is forgotten.
+func (s *saturations) look(key queue.MetaKey, counted []backlog.ValueCount, set *values, now queue.Time) {
+	set.mu.RLock()
+	defer set.mu.RUnlock()
+	limits := set.byKey[key]
+	if len(limits) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, count := range counted {
+		settings, is := limits[count.Value]
+		if v := (Value{ValueCount: count, Settings: settings}); !is || !v.Saturated() {
+			continue
+		}
+		entry := queue.MetaEntry{Key: key, Value: count.Value}
+		known, is := s.of[entry]
+		if !is {
+			known.since = now
+		}
+		known.seen = now
+		if s.of == nil {
+			s.of = map[queue.MetaEntry]saturation{}
+		}
+		s.of[entry] = known
+	}
+}
+
+// forget drops what is over, so that no more is kept than there are values at their limits.
+func (s *saturations) forget(now queue.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for entry, known := range s.of {
+		if known.over(now) {
+			delete(s.of, entry)
+		}
+	}
+}
+
+// drop begins anew for a value whose limit was changed.
+func (s *saturations) drop(entry queue.MetaEntry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, entry)
+}
+
+// since is from when on a value has been at its limit; 0 when it is not, or was not looked at.
+func (s *saturations) since(entry queue.MetaEntry) queue.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[entry].since
+}
