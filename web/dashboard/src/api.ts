@@ -16,9 +16,9 @@ export function read<T>(text: string): T {
 }
 
 /** Writes JSON without losing digits: a bigint is the whole number that it is. */
-export const write = (body: unknown) => {
+export const write = (body: unknown, indent = 0) => {
   const exact = JSON as unknown as { rawJSON?: (text: string) => unknown }
-  return JSON.stringify(body, (_, value: unknown) => (typeof value !== 'bigint' ? value : exact.rawJSON ? exact.rawJSON(String(value)) : Number(value)))
+  return JSON.stringify(body, (_, value: unknown) => (typeof value !== 'bigint' ? value : exact.rawJSON ? exact.rawJSON(String(value)) : Number(value)), indent)
 }
 
 /** Calls the server. It throws a Problem when that fails, and an AbortError when signal ends it. */
@@ -51,6 +51,12 @@ export async function send<T>(method: string, path: string, body: BodyInit | und
 export function valueText(v: MetaValue): string {
   if (typeof v !== 'string') return String(v)
   return v.startsWith('s:') || /^[+-]*\d+$/.test(v) || /^\.*$/.test(v) ? 's:' + v : v
+}
+
+/** The meta value that such a text stands for. */
+export function valueOf(text: string): MetaValue {
+  if (text.startsWith('s:')) return text.slice(2)
+  return /^-?\d+$/.test(text) ? BigInt(text) : text
 }
 
 export const queuePath = (queue: string) => '/v1/queues/' + encodeURIComponent(queue)

@@ -55,7 +55,7 @@ export interface Explained {
 export interface Preview { strategy: string; picks: Pick[]; seed: number }
 export interface Spread { strategy: string; picks: number; keys: { key: string; picks: number; distinct: number; max_share: number; jain: number }[] }
 export interface Comparison { a: Spread; b: Spread; overlap: number; seed: number }
-export interface Valid { strategy: string; branches: string[]; warnings: { kind: string; pointer: string; detail: string }[] }
+export interface Valid { strategy: string; tree: Parameters<typeof import('./blocks').fromJSON>[0]; branches: string[]; warnings: { kind: string; pointer: string; detail: string }[] }
 export interface NamedStrategy { name: string; version: number; strategy: string; etag: string; created_at: string }
 export interface Queue { name: string; created_at: string; settings: Record<string, unknown> }
 

@@ -1,5 +1,5 @@
 import { useRef, useState } from 'preact/hooks'
-import { call, curl, keyPath, queuePath, shell, valuePath, valueText } from '../api'
+import { call, curl, keyPath, queuePath, shell, valueOf, valuePath, valueText } from '../api'
 import { duration, exact, moment, percent, short, shown } from '../format'
 import { Heat } from '../heat'
 import { useAction, useLive } from '../live'
@@ -163,6 +163,6 @@ function SettingsForm(p: { of: string; value: MetaValue; etag: string | undefine
 function NewValue({ of, find, done }: { of: string; find: string; done: () => void }) {
   const [limit, setLimit] = useState('')
   const [weight, setWeight] = useState('')
-  const value: MetaValue = find.startsWith('s:') ? find.slice(2) : /^-?\d+$/.test(find) ? BigInt(find) : find
+  const value = valueOf(find)
   return <SettingsForm of={of} value={value} etag={undefined} limit={limit} weight={weight} setLimit={setLimit} setWeight={setWeight} close={done} />
 }

@@ -1,9 +1,10 @@
 import { useEffect, useState } from 'preact/hooks'
-import { Problem, call, curl, queuePath, shell } from '../api'
+import { Problem, call, curl, queuePath, shell, write } from '../api'
 import { exact, moment, percent, short, shown } from '../format'
 import { useAction, useLive } from '../live'
 import { CopyAs, Count, Empty, Failed, MetaChips, Sure, SubmissionLink, Width } from '../parts'
 import { queue, refine, route, say } from '../state'
+import { StrategyTree } from './strategy-tree'
 import type { Comparison, Explained, NamedStrategy, Page, Preview, Refused, Spread, Valid } from '../types'
 
 const first = 'OrElse(SelectOnly("mode", "preview", Random), OldestFirst)'
@@ -17,6 +18,8 @@ export function Strategies() {
   const path = `${queuePath(queue.value)}/strategies`
   const [answer, setAnswer] = useState<Answer>()
   const action = useAction()
+  const { valid, problem } = useValid(text, path)
+  const plugins = useLive<Page<{ name: string }>>('/v1/plugins', 0)
   const named = useLive<Page<NamedStrategy>>(`${path}?limit=100`, 10)
   const ask = (kind: Answer['kind']) => action.run(async () => {
     const body = kind === 'compare' ? { a: text, b: other, max: 100 } : { strategy: text, max: 20 }
@@ -28,8 +31,9 @@ export function Strategies() {
       <section class="card w8">
         <header><h2><label for="strategy-text">Strategy</label></h2><CopyAs cli={shell('quern', 'explain', text, '--queue', queue.value)} curl={curl('POST', `${path}/explain`, { strategy: text })} /></header>
         <div class="stack">
-          <textarea id="strategy-text" rows={4} spellcheck={false} value={text} onInput={(e) => refine({ text: e.currentTarget.value })} />
-          <Validity text={text} path={path} saved={named.again} />
+          <textarea id="strategy-text" rows={3} spellcheck={false} value={text} onInput={(e) => refine({ text: e.currentTarget.value })} />
+          <StrategyTree text={text} valid={valid} path={path} plugins={plugins.data?.items.map((p) => p.name) ?? []} />
+          <Validity text={text} valid={valid} problem={problem} path={path} saved={named.again} />
           <div class="row">
             <button class="main" disabled={action.busy} onClick={() => ask('explain')}>Explain</button>
             <button disabled={action.busy} onClick={() => ask('preview')}>Preview</button>
@@ -54,7 +58,7 @@ export function Strategies() {
 }
 
 /** What the server says about the text, asked a moment after the last key. */
-function Validity({ text, path, saved }: { text: string; path: string; saved: () => void }) {
+function useValid(text: string, path: string): { valid: Valid | undefined; problem: Problem | undefined } {
   const [valid, setValid] = useState<Valid>()
   const [problem, setProblem] = useState<Problem>()
   useEffect(() => {
@@ -66,13 +70,17 @@ function Validity({ text, path, saved }: { text: string; path: string; saved: ()
     }, 250)
     return () => { clearTimeout(timer); ended.abort() }
   }, [text, path])
+  return { valid, problem }
+}
+
+function Validity({ text, valid, problem, path, saved }: { text: string; valid: Valid | undefined; problem: Problem | undefined; path: string; saved: () => void }) {
   if (problem) return <Failed problem={problem} />
   if (!valid) return <p class="note" role="status">Checking…</p>
   return (
     <div class="stack" role="status">
       <p><span class="state"><i class="mark done" aria-hidden="true" />Valid</span> · asked in this order:</p>
       <pre class="wrap" tabIndex={0} aria-label="Branches">{valid.branches.map((b, i) => `${i + 1}. ${b}`).join('\n')}</pre>
-      {valid.warnings.map((w) => <div key={w.pointer + w.kind} class="branch held"><b>{w.kind.replaceAll('_', ' ')}</b><span><code>{w.pointer || '/'}</code> {w.detail}</span></div>)}
+      <details><summary>As JSON</summary><pre class="wrap" tabIndex={0} aria-label="The strategy as JSON">{write(valid.tree, 2)}</pre></details>
       <SaveAs text={text} path={path} saved={saved} />
     </div>
   )

@@ -1,0 +1,76 @@
+import type { MetaValue } from './types'
+
+/** A block of a strategy as the tree editor has it: always an object, and what is inside of it always in `inner`. */
+export interface Block {
+  type: string
+  meta_field?: string; value?: MetaValue; max?: number | null; cost?: string
+  name?: string; version?: string; config?: unknown; window?: number | null; explore?: number | null; expression?: string
+  inner: Block[]
+}
+
+/** The JSON of a block as the server writes it: a block without fields is its name, and two alternatives have names of their own. */
+type Written = string | ({ type: string; underlying?: Written; branches?: Written[]; try_first?: Written; fallback?: Written } & Record<string, unknown>)
+
+export const orders = ['random', 'oldest_first', 'newest_first', 'custom_priority'] as const
+export const wrappers = ['select_only', 'max_simultaneous', 'prefer_distinct', 'fair', 'plugin', 'score', 'or_else'] as const
+
+/** The name that the text form has: SelectOnly for select_only. */
+export const blockName = (type: string) => type.split('_').map((w) => w[0]!.toUpperCase() + w.slice(1)).join('')
+
+export function fromJSON(w: Written): Block {
+  if (typeof w === 'string') return { type: w, inner: [] }
+  const { type, underlying, branches, try_first, fallback, ...fields } = w
+  const inner = underlying !== undefined ? [underlying] : (branches ?? [try_first, fallback].filter((b) => b !== undefined))
+  return { type, ...fields, inner: inner.map(fromJSON) }
+}
+
+export function toJSON({ type, inner, ...fields }: Block): Written {
+  if (inner.length === 0) return Object.keys(fields).length === 0 ? type : { type, ...fields }
+  return type === 'or_else' ? { type, branches: inner.map(toJSON) } : { type, ...fields, underlying: toJSON(inner[0]!) }
+}
+
+/** The JSON pointer of what is inside of a block, in what toJSON writes. */
+export const innerPointer = (b: Block, at: string, i: number) => (b.type === 'or_else' ? `${at}/branches/${i}` : `${at}/underlying`)
+
+/** A pointer into what the server writes, as one into what toJSON writes. */
+export const asSent = (pointer: string) => pointer.replaceAll('/try_first', '/branches/0').replaceAll('/fallback', '/branches/1')
+
+const fresh: Record<string, Omit<Block, 'type' | 'inner'>> = {
+  select_only: { meta_field: '', value: '' }, max_simultaneous: { meta_field: '', max: 5 }, prefer_distinct: { meta_field: '', max: 1 },
+  fair: { meta_field: '' }, plugin: { name: '' }, score: { expression: 'priority' },
+}
+
+/** A block of a type around another. What it needs to know of meta is about `key`. */
+export function wrap(type: string, inner: Block, key: string): Block {
+  const fields = fresh[type] ?? {}
+  return { type, ...fields, ...('meta_field' in fields ? { meta_field: key } : {}), inner: type === 'or_else' ? [inner, { type: 'oldest_first', inner: [] }] : [inner] }
+}
+
+/** The same block with another type: what is inside of it stays, and so does the key. */
+export function retype(b: Block, type: string, key: string): Block {
+  if ((orders as readonly string[]).includes(type)) return { type, inner: [] }
+  const within = b.inner[0] ?? b
+  const next = wrap(type, within, b.meta_field ?? key)
+  if (type === 'or_else' && b.inner.length > 1) return { ...next, inner: b.inner }
+  return b.max != null && 'max' in next ? { ...next, max: b.max } : next
+}
+
+/** The tree with the block at a path replaced, or left out: an alternative goes, of two only the other stays, and a wrapper leaves what it was around. */
+export function replace(root: Block, path: number[], by: Block | null): Block {
+  const [i, ...rest] = path
+  if (i === undefined) return by ?? root.inner[0] ?? { type: 'oldest_first', inner: [] }
+  if (rest.length > 0 || by || root.inner[i]!.inner.length > 0) {
+    const inner = root.inner.map((b, n) => (n === i ? replace(b, rest, by) : b))
+    return { ...root, inner }
+  }
+  if (root.type !== 'or_else') return { ...root, inner: [{ type: 'oldest_first', inner: [] }] }
+  const left = root.inner.filter((_, n) => n !== i)
+  return left.length === 1 ? left[0]! : { ...root, inner: left }
+}
+
+/** An OrElse with two of its alternatives in each other's place. */
+export function swap(b: Block, i: number, j: number): Block {
+  const inner = [...b.inner]
+  ;[inner[i], inner[j]] = [inner[j]!, inner[i]!]
+  return { ...b, inner }
+}

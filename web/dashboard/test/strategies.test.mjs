@@ -1,0 +1,91 @@
+// The blocks of a strategy and its text are two sides of one thing.
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { browser, insert, open, server } from './harness.mjs'
+
+let quern, chromium
+before(async () => {
+  quern = await server()
+  chromium = await browser()
+  await insert(quern.url, 100, { company: 'acme', mode: 'preview' })
+})
+after(async () => {
+  await chromium?.stop()
+  await quern?.stop()
+})
+
+async function editor(text) {
+  const t = await open(chromium.b, quern.url)
+  t.allow(422)
+  await t.go('#/strategies?text=' + encodeURIComponent(text))
+  const field = t.page.getByRole('textbox', { name: 'Strategy', exact: true })
+  await t.page.getByRole('group', { name: 'Blocks' }).waitFor()
+  const becomes = async (want) => {
+    await t.page.waitForFunction((w) => document.getElementById('strategy-text').value === w, want, { timeout: 5000 })
+      .catch(async () => assert.equal(await field.inputValue(), want))
+    assert.equal(new URLSearchParams((await t.page.evaluate(() => location.hash)).split('?')[1]).get('text'), want, 'the address holds the text')
+  }
+  const block = (at) => t.page.getByLabel(`Block ${at}`, { exact: true })
+  return { ...t, field, becomes, block }
+}
+
+test('a strategy is built from its blocks', async () => {
+  const t = await editor('Random')
+  await t.page.getByLabel('Put a block around Random (the strategy)').selectOption('OrElse')
+  await t.becomes('OrElse(Random, OldestFirst)')
+  await t.block('1').selectOption('SelectOnly')
+  await t.becomes('OrElse(SelectOnly("company", "", Random), OldestFirst)')
+  await t.page.getByLabel('key', { exact: true }).fill('mode')
+  await t.page.getByLabel('is', { exact: true }).pressSequentially('9223372036854775807') // the focus stays while each key changes the text
+  await t.becomes('OrElse(SelectOnly("mode", 9223372036854775807, Random), OldestFirst)')
+  await t.page.getByLabel('is', { exact: true }).fill('s:7')
+  await t.becomes('OrElse(SelectOnly("mode", "7", Random), OldestFirst)')
+  await t.page.getByRole('button', { name: 'Add an alternative to OrElse (the strategy)' }).click()
+  await t.block('3').selectOption('Fair')
+  await t.page.getByLabel('share out').selectOption('time')
+  await t.becomes('OrElse(SelectOnly("mode", "7", Random), OldestFirst, Fair("company", time, OldestFirst))')
+  await t.page.getByRole('button', { name: 'Fair (3) earlier' }).click()
+  await t.becomes('OrElse(SelectOnly("mode", "7", Random), Fair("company", time, OldestFirst), OldestFirst)')
+  await t.page.getByRole('button', { name: 'Remove OldestFirst (3)' }).click()
+  await t.becomes('OrElse(SelectOnly("mode", "7", Random), Fair("company", time, OldestFirst))')
+  await t.page.getByRole('button', { name: 'Remove SelectOnly (1)' }).click() // what it was around stays
+  await t.becomes('OrElse(Random, Fair("company", time, OldestFirst))')
+  await t.page.getByRole('button', { name: 'Remove Random (1)' }).click() // of two alternatives the other is left
+  await t.becomes('Fair("company", time, OldestFirst)')
+  await t.block('the strategy').selectOption('Score')
+  await t.page.getByLabel('score', { exact: true }).fill('priority*10 - attempts')
+  await t.becomes('Score(priority*10 - attempts, OldestFirst)')
+  await t.page.getByLabel('window').fill('64')
+  await t.becomes('Score(priority*10 - attempts, window=64, OldestFirst)')
+  await t.page.getByLabel('window').fill('')
+  await t.becomes('Score(priority*10 - attempts, OldestFirst)')
+  await t.block('the strategy').selectOption('Plugin')
+  await t.page.getByLabel('name', { exact: true }).fill('deadline')
+  await t.page.getByLabel('config').fill('{"weight":3}')
+  await t.becomes('Plugin("deadline", {"weight":3}, OldestFirst)')
+  assert.deepEqual(await t.axe(), [])
+  assert.deepEqual(t.wrong, [])
+  await t.context.close()
+})
+
+test('what is wrong stands at its block, and the text waits until it is right', async () => {
+  const before = 'OrElse(MaxSimultaneous("company", 5, Random), OldestFirst)'
+  const t = await editor(before)
+  const most = t.page.getByLabel('at most')
+  await most.fill('0')
+  const alert = t.page.locator('.block').getByRole('alert')
+  await alert.getByText('must be a whole number from 1').waitFor()
+  assert.match(await alert.locator('xpath=..').locator('select').first().inputValue(), /max_simultaneous/)
+  assert.equal(await t.field.inputValue(), before)
+  assert.deepEqual(await t.axe(), [])
+  await most.fill('7')
+  await t.becomes('OrElse(MaxSimultaneous("company", 7, Random), OldestFirst)')
+  assert.equal(await alert.count(), 0)
+
+  await t.field.fill('OrElse(Random, OldestFirst)') // and the other way: a warning about the second alternative
+  const warned = t.page.locator('.warned')
+  await warned.getByText('can never yield').waitFor()
+  assert.equal(await warned.locator('xpath=..').locator('select').first().inputValue(), 'oldest_first')
+  assert.deepEqual(t.wrong, [])
+  await t.context.close()
+})
