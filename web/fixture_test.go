@@ -69,6 +69,7 @@ func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixtu
 	s, err := New(Options{
 		Engine: e, Plugins: held, Now: time.Now, Seed: next, Logger: logger, Registerer: registry, Gatherer: registry,
 		Version: api.Version{Version: "0.0.0-test", Go: "go"},
+		Config:  []api.ServerOption{{Option: "log_level", Value: "warn", Source: "flag", Default: "info", Limit: "debug, info, warn or error", Help: "the least severe kind of log line that is written"}},
 	})
 	if err != nil {
 		t.Fatal(err)

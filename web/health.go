@@ -59,6 +59,12 @@ func (s *Server) getVersion(context.Context, *struct{}) (*versionOutput, error) 
 	return &versionOutput{Body: s.version}, nil
 }
 
+type configOutput struct{ Body api.ServerOptions }
+
+func (s *Server) getConfig(context.Context, *struct{}) (*configOutput, error) {
+	return &configOutput{Body: api.ServerOptions{Options: s.config}}, nil
+}
+
 // cold is the frame of the operations that huma decodes: content type, body limit and the deadlines of a wait.
 func (s *Server) cold(op *operation) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {

@@ -306,13 +306,20 @@ func strategyNotes() map[string]note {
 
 func serverNotes() map[string]note {
 	return map[string]note{
-		"Version.version":  {text: "The release"},
-		"Version.revision": {text: "Of the source"},
-		"Version.go":       {text: "The toolchain"},
-		"Readiness.ready":  {text: "Always true: what is not ready answers 503"},
-		"Readiness.checks": {text: "Every check, with ?verbose"},
-		"Check.name":       {text: "What was checked"},
-		"Check.ok":         {text: "Whether it works"},
-		"Check.detail":     {text: "How it stands"},
+		"Version.version":       {text: "The release"},
+		"Version.revision":      {text: "Of the source"},
+		"Version.go":            {text: "The toolchain"},
+		"ServerOptions.options": {text: "Every option, in the order of the server's help"},
+		"ServerOption.option":   {text: "Its name in a configuration file; the flag has '-' for '_', the environment the same in capitals after QUERN_"},
+		"ServerOption.value":    {text: "What is in effect"},
+		"ServerOption.source":   {text: "Who had the last word: default, file PATH, environment, flag, or command where a command such as dev decides"},
+		"ServerOption.default":  {text: "What it is when nobody says anything"},
+		"ServerOption.limit":    {text: "What it may be, in words"},
+		"ServerOption.help":     {text: "What it does"},
+		"Readiness.ready":       {text: "Always true: what is not ready answers 503"},
+		"Readiness.checks":      {text: "Every check, with ?verbose"},
+		"Check.name":            {text: "What was checked"},
+		"Check.ok":              {text: "Whether it works"},
+		"Check.detail":          {text: "How it stands"},
 	}
 }

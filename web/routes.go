@@ -103,6 +103,8 @@ func (s *Server) routes() error {
 		summary: "Say whether all parts work", about: "503 while one does not; errors[] names it. With `?verbose` every check is listed.", params: readyParams()}, s.readyz)
 	register(d, operation{id: "version", method: "GET", path: "/version", scope: scopeRead, tag: tagServer,
 		summary: "Say what is running"}, s.getVersion)
+	register(d, operation{id: "config", method: "GET", path: "/v1/config", scope: scopeRead, tag: tagServer,
+		summary: "Say with which options the server runs, and who set them"}, s.getConfig)
 	s.raw(d, operation{id: "metrics", method: "GET", path: "/metrics", scope: scopeRead, tag: tagServer,
 		summary: "Prometheus metrics"}, textShape("text/plain"), s.metricsHandler())
 	s.raw(d, operation{id: "openapi", method: "GET", path: "/openapi.json", scope: scopeRead, tag: tagServer, compress: true,

@@ -61,6 +61,7 @@ type Options struct {
 	Tracer     *trace.Tracer         // makes spans of the calls of producers and consumers; nil: none
 	Hosts      []string              // names beside the loopback ones that the Host header may carry, without port
 	Version    api.Version           // what /version says
+	Config     []api.ServerOption    // what /v1/config says: nothing in it may be secret
 }
 
 // Server is the HTTP face. Make it with New.
@@ -72,6 +73,7 @@ type Server struct {
 	log         *slog.Logger
 	gatherer    prometheus.Gatherer
 	version     api.Version
+	config      []api.ServerOption
 	hosts       hosts
 	crossOrigin *http.CrossOriginProtection
 	kinds       map[queue.Code]kind
@@ -113,7 +115,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("web: compression: %w", err)
 	}
 	s := &Server{
-		engine: o.Engine, plugins: o.Plugins, now: o.Now, wall: o.Now, log: o.Logger, gatherer: o.Gatherer, tracer: o.Tracer, version: o.Version,
+		engine: o.Engine, plugins: o.Plugins, now: o.Now, wall: o.Now, log: o.Logger, gatherer: o.Gatherer, tracer: o.Tracer, version: o.Version, config: append([]api.ServerOption{}, o.Config...),
 		hosts: allowed, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
 		kinds: make(map[queue.Code]kind), operations: make(map[string]map[string]*operation),
 		patience: defaultPatience(), constant: newConstant(), idPrefix: strconv.FormatUint(o.Seed(), 36) + "-",

@@ -15,6 +15,8 @@ import (
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // maxConfigBytes bounds the configuration file: it holds a handful of lines.
@@ -65,6 +67,7 @@ func (a *app) loadConfig(flags *pflag.FlagSet) (Config, []setting, error) {
 	if len(wrong) > 0 {
 		return Config{}, nil, usageError{errors.Join(wrong...)}
 	}
+	config.settings = settings
 	return config, settings, nil
 }
 
@@ -140,39 +143,52 @@ func textOf(value any) string {
 	return strings.Join(parts, ",")
 }
 
+// serverOptions are the options with their values: of the server that runs, or of one that would be started here.
+func (a *app) serverOptions(cmd *cobra.Command, running bool) ([]api.ServerOption, error) {
+	if running {
+		c, err := a.client()
+		if err != nil {
+			return nil, err
+		}
+		return c.ServerOptions(cmd.Context())
+	}
+	config, _, err := a.loadConfig(cmd.Flags())
+	return config.shown(), err
+}
+
+// shown are the options as they may be shown to everybody.
+func (c *Config) shown() []api.ServerOption {
+	out := make([]api.ServerOption, len(c.settings))
+	for i, s := range c.settings {
+		out[i] = api.ServerOption{Option: s.key(), Value: s.text, Source: s.source, Default: s.value, Limit: s.limit, Help: s.help}
+	}
+	return out
+}
+
 // configCommand shows what a server started here and now would use.
 func (a *app) configCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "config", Short: "Show the server's options", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	var running bool
 	show := &cobra.Command{
 		Use:   "show",
 		Short: "Print every option with its effective value, where that comes from, its limits and what it does",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, settings, err := a.loadConfig(cmd.Flags())
+			rows, err := a.serverOptions(cmd, running)
 			if err != nil {
 				return err
 			}
-			type row struct {
-				Option  string `json:"option"`
-				Value   string `json:"value"`
-				Source  string `json:"source"`
-				Default string `json:"default"`
-				Limit   string `json:"limit"`
-				Help    string `json:"help"`
-			}
-			var rows []row
-			for _, s := range settings {
-				rows = append(rows, row{s.key(), s.text, s.source, s.value, s.limit, s.help})
-			}
-			return printList(a, rows, []string{"OPTION", "VALUE", "SOURCE", "LIMIT", "WHAT IT DOES"}, func(r row) []string {
+			return printList(a, rows, []string{"OPTION", "VALUE", "SOURCE", "LIMIT", "WHAT IT DOES"}, func(r api.ServerOption) []string {
 				return []string{r.Option, r.Value, r.Source, r.Limit, r.Help}
 			})
 		},
 	}
+	a.clientFlags(show)
 	a.configFlags(show)
+	show.Flags().BoolVar(&running, "running", false, "ask the server that runs at --server, rather than what one started here would use")
 	a.formatFlag(show, formatTable, formatJSON, formatJSONL)
 	c.AddCommand(show)
 	return c

@@ -53,9 +53,11 @@ func (o *devOptions) config(dir string) (Config, error) {
 	var config Config
 	for _, option := range options() {
 		text, ok := given[option.name]
+		source := "command"
 		if !ok {
-			text = option.value
+			text, source = option.value, "default"
 		}
+		config.settings = append(config.settings, setting{option, text, source})
 		if err := option.set(&config, text); err != nil {
 			return Config{}, usageError{fmt.Errorf("%s is %q but %w", option.name, text, err)}
 		}

@@ -27,6 +27,8 @@ type Config struct {
 	MetricKeys   []string
 	OTLPEndpoint string
 	OTLPRatio    float64
+
+	settings []setting // where all of it came from
 }
 
 // option is one setting of the server. Its name is the flag's; the configuration file has '_' for '-', and the

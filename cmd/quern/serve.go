@@ -109,6 +109,7 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		Tracer:     tracer,
 		Hosts:      config.AllowedHosts,
 		Version:    webVersion(),
+		Config:     config.shown(),
 	})
 	if err != nil {
 		return errors.Join(err, held.Close(), core.Close())

@@ -114,6 +114,21 @@ type Version struct {
 	Go       string `json:"go"`
 }
 
+// ServerOptions is the answer of GET /v1/config: the options that the server runs with.
+type ServerOptions struct {
+	Options []ServerOption `json:"options"`
+}
+
+// ServerOption is one option of the server with the value that is in effect.
+type ServerOption struct {
+	Option  string `json:"option"` // its name in a configuration file
+	Value   string `json:"value"`
+	Source  string `json:"source"` // who said so: "default", "file PATH", "environment", "flag", or "command" where a command such as dev decides
+	Default string `json:"default"`
+	Limit   string `json:"limit"` // what it may be, in words
+	Help    string `json:"help"`  // what it does
+}
+
 // Readiness is the answer of GET /readyz?verbose.
 type Readiness struct {
 	Ready  bool    `json:"ready"`

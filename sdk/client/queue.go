@@ -50,6 +50,15 @@ func (c *Client) Stats(ctx context.Context, queue string) (*api.Stats, error) {
 	return fetch[api.Stats](ctx, c, "stats", &request{method: http.MethodGet, path: queuePath(queue, "/stats"), safe: true})
 }
 
+// ServerOptions reads the options that the server runs with.
+func (c *Client) ServerOptions(ctx context.Context) ([]api.ServerOption, error) {
+	got, err := fetch[api.ServerOptions](ctx, c, "config", &request{method: http.MethodGet, path: "/v1/config", safe: true})
+	if err != nil {
+		return nil, err
+	}
+	return got.Options, nil
+}
+
 // Version reads the server's version.
 func (c *Client) Version(ctx context.Context) (*api.Version, error) {
 	return fetch[api.Version](ctx, c, "version", &request{method: http.MethodGet, path: "/version", safe: true})
