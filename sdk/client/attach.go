@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,9 @@ type attaching struct {
 	last   atomic.Bool // the stream is not to be begun anew
 	hellos int         // how often the server said hello
 	known  bool        // the server knows us: whoever leaves says so
+
+	// What was revoked before we knew that we have it: the answer of the reserve that is under way may be overtaken by the stream.
+	early map[string]api.Result
 }
 
 // attachEvent is an event of the stream, or an error that Work goes on after.
@@ -111,26 +115,46 @@ func (w *worker) extendAll() {
 
 // revoke ends the handlers of what was taken from us.
 func (w *worker) revoke(list []api.Revoked) {
-	reasons := make(map[string]string, len(list))
+	results := make(map[string]api.Result, len(list))
 	for _, r := range list {
-		reasons[r.Token] = r.Reason
+		results[r.Token] = takenAs(r.Reason)
 	}
 	var taken []*held
 	for h := range w.held {
-		reason, is := reasons[string(h.token)]
-		if !is || h.lost.Load() {
+		result, is := results[string(h.token)]
+		if !is {
 			continue
 		}
-		h.result = api.Result{Status: api.StatusLost, Code: "revoked", Detail: "the reservation was taken: " + reason}
-		if reason == api.RevokedEnded {
-			h.result = api.Result{Status: api.StatusGone, Code: reason, Detail: "the submission ended (cancelled or failed), or the chunk is out of attempts"}
+		delete(results, string(h.token))
+		if h.lost.Load() {
+			continue
 		}
+		h.result = result
 		h.lost.Store(true)
 		taken = append(taken, h)
+	}
+	if w.reserving() {
+		w.attached.early = merged(w.attached.early, results)
 	}
 	for _, h := range taken { // only now: a handler that ends makes room for the next, which may be one of them
 		h.cancel(ErrLost)
 	}
+}
+
+// takenAs is what became of a reservation that was taken for a reason.
+func takenAs(reason string) api.Result {
+	if reason == api.RevokedEnded {
+		return api.Result{Status: api.StatusGone, Code: reason, Detail: "the submission ended (cancelled or failed), or the chunk is out of attempts"}
+	}
+	return api.Result{Status: api.StatusLost, Code: "revoked", Detail: "the reservation was taken: " + reason}
+}
+
+func merged(into, more map[string]api.Result) map[string]api.Result {
+	if into == nil {
+		return more
+	}
+	maps.Copy(into, more)
+	return into
 }
 
 // detachWait bounds how long a worker that is done tries to say so.

@@ -172,10 +172,16 @@ func (w *worker) room(reported int) int {
 	return min(max(free, 0), maxReserve)
 }
 
+// reserving says that an answer with reservations may be under way.
+func (w *worker) reserving() bool { return w.asked > 0 || w.polling > 0 }
+
 // start starts a call when there is something to report, which brings new work in the same round trip; and otherwise,
 // when there is room, a poll that waits for work. A poll and calls go on beside each other, so that results never wait for
 // work; while one polls the calls do not reserve, because there was nothing.
 func (w *worker) start() {
+	if !w.reserving() {
+		w.attached.early = nil
+	}
 	if w.calling > 0 {
 		return
 	}
@@ -235,7 +241,7 @@ func (w *worker) release(h *held) {
 }
 
 // accept takes new reservations; after the beginning of the drain they go back at once. If the server said hello since they were
-// asked for, it may have forgotten them already.
+// asked for, it may have forgotten them already; and if it took some of them back, the stream may have said so first.
 func (w *worker) accept(r *wire.ReserveResponse, hellos int) {
 	var metas metaReader
 	if r.Reason == api.ReasonDraining {
@@ -251,7 +257,11 @@ func (w *worker) accept(r *wire.ReserveResponse, hellos int) {
 			continue
 		}
 		w.held[h] = struct{}{}
-		if hellos != w.attached.hellos && hellos > 0 {
+		if result, is := w.attached.early[string(h.token)]; is {
+			h.result = result
+			h.lost.Store(true) // no handler begins with it
+			h.cancel(ErrLost)
+		} else if hellos != w.attached.hellos && hellos > 0 {
 			h.extending = true
 			w.extends = append(w.extends, h)
 		}
