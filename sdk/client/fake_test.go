@@ -91,6 +91,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls[verb]++
+	f.cond.Broadcast()
 	answer, err := f.answer(r.Context(), verb, body)
 	switch {
 	case err != nil:
@@ -113,7 +114,12 @@ func (f *fake) answer(ctx context.Context, verb string, body []byte) (appender, 
 		if err == nil && q.WaitMS > 0 {
 			f.await(ctx)
 		}
-		if err != nil || ctx.Err() != nil {
+		if ctx.Err() != nil {
+			f.calls["broken off"]++
+			f.cond.Broadcast()
+			return nil, nil
+		}
+		if err != nil {
 			return nil, err
 		}
 		answer := f.reserve(q.Max)

@@ -149,6 +149,36 @@ func TestWorkDrains(t *testing.T) {
 	}
 }
 
+// A reserve that waits when the drain begins is not broken off while handlers still work: the server might just have answered it,
+// and what it brings goes back at once instead of being held by nobody. With nothing else left to do it is.
+func TestPollOutlivesDrain(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, 2, nil)
+	started, finish := make(chan struct{}), make(chan struct{})
+	stop := work(t, f.client(), WorkOptions{Concurrency: 1, Prefetch: 2, Wait: time.Minute}, func(context.Context, *Chunk) ([]byte, error) {
+		close(started)
+		<-finish
+		return nil, nil
+	})
+	<-started
+	f.wait(func() bool { return f.calls["reservations"] == 2 }) // the second one waits
+	done := make(chan error, 1)
+	go func() { done <- stop() }()
+	f.wait(func() bool { return len(f.released) == 1 }) // the drain has begun
+	f.mu.Lock()
+	f.ready = append(f.ready, 2)
+	f.cond.Broadcast()
+	f.mu.Unlock()
+	f.wait(func() bool { return len(f.released) == 2 || f.calls["broken off"] > 0 })
+	close(finish)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if f.calls["broken off"] != 0 || len(f.done) != 1 || len(f.held) != 0 {
+		t.Errorf("%d reserves were broken off, done %v, held %v; want none, one done and none held", f.calls["broken off"], f.done, f.held)
+	}
+}
+
 // After the grace period handlers are told to stop, and their chunks are given back without a failed try.
 func TestWorkGrace(t *testing.T) {
 	t.Parallel()

@@ -90,8 +90,11 @@ func (w *worker) run(ctx context.Context) error {
 	var grace <-chan time.Time
 	for {
 		w.start()
-		if w.draining && len(w.held) == 0 && len(w.outcomes)+len(w.releases)+w.calling+w.polling == 0 {
-			return w.result()
+		if w.draining && len(w.held) == 0 && len(w.outcomes)+len(w.releases)+w.calling == 0 {
+			if w.polling == 0 {
+				return w.result()
+			}
+			w.stopPoll()
 		}
 		select {
 		case h := <-w.finished:
@@ -128,13 +131,14 @@ func (w *worker) result() error {
 	return w.fatal
 }
 
-// drain stops reserving and collects what no handler has begun, to give it back.
+// drain stops reserving and collects what no handler has begun, to give it back. A poll that is under way goes on until nothing
+// else is left to wait for, and what it brings goes back: if it were broken off now, the server might just have answered, and would
+// hold chunks for us that we do not know of for as long as the last handler takes. At the very end Detach gives such back.
 func (w *worker) drain() {
 	if w.draining {
 		return
 	}
 	w.draining = true
-	w.stopPoll()
 	for {
 		select {
 		case h := <-w.ready:
