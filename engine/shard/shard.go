@@ -79,6 +79,7 @@ type Shard struct {
 	written  chan struct{} // closed when the writer has ended
 	folded   chan struct{} // closed when the folder has ended
 	aging    sync.RWMutex  // held for writing while the history loses or changes rows, for reading while a submission of it is opened again; before applying and mu
+	outputs  sync.RWMutex  // held for reading while outputs are written, for writing by a reload; after mu, which is not needed to let go of it
 	applying sync.Mutex    // held while a batch is applied, and while a fold takes rows
 	fold     folder
 	scratch  sync.Pool
