@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -45,7 +46,13 @@ func (s *Server) getLifecycle(_ context.Context, in *QueuePath) (*lifecycleOutpu
 	}
 	for i := range w.Parked {
 		p := &w.Parked[i]
-		action := api.ParkedAction{Kind: p.Kind.String(), Submission: p.Submission.String(), Error: p.Error, Since: apiTime(p.Since)}
+		action := api.ParkedAction{Kind: p.Kind.String(), Schedule: p.Schedule, Error: p.Error, Since: apiTime(p.Since)}
+		switch {
+		case p.Rule != 0:
+			action.Rule = strconv.FormatUint(uint64(p.Rule), 10)
+		case p.Submission != 0:
+			action.Submission = p.Submission.String()
+		}
 		if p.Kind.OfChunks() {
 			action.Index = &p.Index
 		}

@@ -58,12 +58,12 @@ func (a *app) lifecycleParkedCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(a, got.Parked, []string{"KIND", "SUBMISSION", "INDEX", "SINCE", "ERROR"}, func(p api.ParkedAction) []string {
+			return printList(a, got.Parked, []string{"KIND", "ABOUT", "INDEX", "SINCE", "ERROR"}, func(p api.ParkedAction) []string {
 				index := ""
 				if p.Index != nil {
 					index = strconv.FormatUint(uint64(*p.Index), 10)
 				}
-				return []string{p.Kind, p.Submission, index, moment(p.Since), p.Error}
+				return []string{p.Kind, p.Submission + p.Rule + p.Schedule, index, moment(p.Since), p.Error}
 			})
 		},
 	}

@@ -93,9 +93,10 @@ func (d *decoder) rule() (r Rule) {
 
 // Rules is what is known of rules at one moment, as the store keeps it.
 type Rules struct {
-	Last   queue.RuleID // the largest id that was ever given
-	Rules  []queue.Rule
-	Graces []Grace
+	Position Position     // up to which they are true; 0: not known, as in a row of version 1
+	Last     queue.RuleID // the largest id that was ever given
+	Rules    []queue.Rule
+	Graces   []Grace
 }
 
 // Grace is a time before which no dead_deadline of what matches ends anything.
@@ -104,9 +105,13 @@ type Grace struct {
 	Until queue.Time
 }
 
+// rulesVersion is that of the row. Version 1 has no position.
+const rulesVersion = 2
+
 // AppendRules appends the encoding of rules. It is that of a version of its own, described in docs/formats/ops.md.
 func AppendRules(dst []byte, r *Rules) []byte {
-	e := Encoder{buf: append(dst, Version)}
+	e := Encoder{buf: append(dst, rulesVersion)}
+	e.uint(uint64(r.Position))
 	e.uint(uint64(r.Last))
 	e.uint(uint64(len(r.Rules)))
 	for i := range r.Rules {
@@ -124,10 +129,13 @@ func DecodeRules(b []byte) (r Rules, err error) {
 	if len(b) == 0 {
 		return r, nil
 	}
-	if b[0] != Version {
+	if b[0] == 0 || b[0] > rulesVersion {
 		return r, errDamaged
 	}
 	d := decoder{b: b[1:]}
+	if b[0] > 1 {
+		r.Position = Position(d.uint())
+	}
 	r.Last = queue.RuleID(d.uint32())
 	for n := d.within(queue.MaxRules); n > 0 && !d.bad; n-- {
 		r.Rules = append(r.Rules, d.rule().Rule)

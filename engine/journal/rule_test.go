@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"encoding/binary"
+	"math"
 	"reflect"
 	"testing"
 
@@ -38,7 +40,7 @@ func anyRule(t *rapid.T) Rule {
 func TestRulesRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		want := Rules{Last: queue.RuleID(anyUint32(t, "last"))}
+		want := Rules{Position: Position(rapid.Uint64Range(0, math.MaxInt64).Draw(t, "position")), Last: queue.RuleID(anyUint32(t, "last"))}
 		for range rapid.IntRange(0, 4).Draw(t, "rules") {
 			r := anyRule(t)
 			r.Rule.Match = anyMatch(t)
@@ -54,6 +56,13 @@ func TestRulesRoundTrip(t *testing.T) {
 		}
 		if got, err := DecodeRules(append(row, 0)); err == nil {
 			t.Fatalf("DecodeRules of a row with a byte too many = %+v; want an error", got)
+		}
+		at := len(binary.AppendUvarint([]byte{rulesVersion}, uint64(want.Position)))
+		old := append([]byte{1}, row[at:]...) // the version before it knew no position
+		before := want
+		before.Position = 0
+		if got, err := DecodeRules(old); err != nil || !reflect.DeepEqual(got, before) {
+			t.Fatalf("DecodeRules(%x), of version 1, = %+v, %v\nwant %+v", old, got, err, before)
 		}
 		cut := rapid.IntRange(1, len(row)-1).Draw(t, "cut")
 		if got, err := DecodeRules(row[:cut]); err == nil {

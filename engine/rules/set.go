@@ -79,15 +79,18 @@ func (s *Set) Lift(id queue.RuleID, grace queue.Time) (r queue.Rule, was bool) {
 	return *known, true
 }
 
-// Drop removes the rules of a submission that has ended.
-func (s *Set) Drop(id queue.SubmissionID) {
+// Drop removes the rules and graces of a submission that has ended, and says whether there were any.
+func (s *Set) Drop(id queue.SubmissionID) (any bool) {
 	match := queue.RuleMatch{Submission: id}
 	for _, action := range []queue.RuleAction{queue.Pause, queue.Block} {
 		if r := s.by[scope{match, action}]; r != nil {
 			s.remove(r)
+			any = true
 		}
 	}
+	_, graced := s.graces[match]
 	delete(s.graces, match)
+	return any || graced
 }
 
 // Find is the rule of an action and a match, false if there is none.

@@ -247,6 +247,7 @@ func (m *machine) abandonAll(b *batch) {
 	}
 	m.undecide(b)
 	clear(m.rules.lifting)
+	m.rules.setting = 0
 }
 
 func commitError(cause error) error {

@@ -128,6 +128,7 @@ func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem,
 		m.writing[mark.slot] = own
 	}
 	waits.add(s.pending())
+	s.outputs.RLock() // under the mutex, so that no reload comes in between
 	s.mu.Unlock()
 
 	var outputs []store.Output
@@ -146,6 +147,7 @@ func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem,
 	if len(outputs) > 0 {
 		err = s.roomy(func() error { return s.store.AppendOutputs(ctx, outputs) })
 	}
+	s.outputs.RUnlock()
 	return dst, s.join(m, own, list, storeError(err), func(i int) { dst[accepted[i]] = answer(ended) }, waits)
 }
 

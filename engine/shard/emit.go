@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -16,23 +17,6 @@ const emitMost = 100
 // emitAgain is how long a schedule is left alone that a rule or a failed write keeps from emitting.
 const emitAgain = time.Second
 
-// emit inserts what schedules are due for. Which ticks are due, and the bytes of what is inserted, are worked out without the mutex;
-// then it is made sure that nothing happened to the schedule meanwhile, and the inserts and the schedule's new state go into the
-// journal in one batch: after a crash at any moment a tick was emitted once, or is still due.
-func (s *Shard) emit() {
-	now := s.now()
-	s.mu.Lock()
-	if s.usable() != nil || s.full.Load() {
-		s.mu.Unlock()
-		return
-	}
-	looks := s.m.dueSchedules(now)
-	s.mu.Unlock()
-	for i := range looks {
-		s.emitOne(&looks[i], now)
-	}
-}
-
 // scheduleLook is a schedule as it was when it was found due.
 type scheduleLook struct {
 	m          *machine
@@ -42,15 +26,15 @@ type scheduleLook struct {
 	next, asOf queue.Time
 }
 
-// dueSchedules are those that are to be looked at, by name.
-func (m *machine) dueSchedules(now queue.Time) (looks []scheduleLook) {
+// dueSchedules are those that are to be looked at, by name. parked are left alone.
+func (m *machine) dueSchedules(now queue.Time, parked map[Action]*parking) (looks []scheduleLook) {
 	if now < m.schedules.earliest {
 		return nil
 	}
 	m.schedules.earliest = never
 	for _, sch := range m.schedules.byName {
-		if sch.busy != nil {
-			continue // its commit aims it
+		if sch.busy != nil || parked[Action{Kind: KindSchedule, Schedule: sch.name}] != nil {
+			continue // its commit aims it, or who has it tried again
 		}
 		if sch.lookAt > now {
 			m.schedules.earliest = min(m.schedules.earliest, sch.lookAt)
@@ -69,31 +53,49 @@ func (m *machine) dueSchedules(now queue.Time) (looks []scheduleLook) {
 	return looks
 }
 
+// plan works out which ticks are due.
+func (l *scheduleLook) plan() (p tickPlan, err error) {
+	defer func() {
+		if broke := recover(); broke != nil {
+			err = fmt.Errorf("the schedule broke off: %v", broke)
+		}
+	}()
+	return l.rhythm.plan(l.next, l.asOf, emitMost), nil
+}
+
 // still says whether nothing happened to the schedule since. The mutex is held.
 func (l *scheduleLook) still(s *Shard) bool {
 	return s.usable() == nil && s.m == l.m && l.sch.stamp == l.stamp && l.sch.busy == nil && l.m.schedules.byName[l.sch.name] == l.sch
 }
 
-func (s *Shard) emitOne(l *scheduleLook, now queue.Time) {
-	plan := l.rhythm.plan(l.next, l.asOf, emitMost)
+// emitOne inserts what one schedule is due for, and says with which batch; nil: with none. alone: nothing else is in it.
+//
+// Which ticks are due, and the bytes of what is inserted, are worked out without the mutex; then it is made sure that nothing happened
+// to the schedule meanwhile, and the inserts and the schedule's new state go into the journal in one batch: after a crash at any
+// moment a tick was emitted once, or is still due.
+func (s *Shard) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch {
+	plan, broke := l.plan()
 	seed := s.options.Seed()
 	s.mu.Lock()
-	if !l.still(s) {
+	if broke != nil {
+		s.parkAction(Action{Kind: KindSchedule, Schedule: l.sch.name}, broke, now)
+	}
+	if broke != nil || !l.still(s) {
 		s.mu.Unlock()
-		return
+		return nil
 	}
 	m, sch := s.m, l.sch
 	if !m.emits(sch) {
 		sch.held, sch.asOf, sch.lookAt = true, 0, now.Add(emitAgain)
 		s.mu.Unlock()
-		return
+		return nil
 	}
 	sch.held = false
 	op, ticks, changes := m.decide(sch, &plan)
 	if !changes {
 		m.aim(sch)
 		s.mu.Unlock()
-		return
+		return nil
 	}
 	m.seed(seed)
 	template := &l.rhythm.def.Template
@@ -108,20 +110,28 @@ func (s *Shard) emitOne(l *scheduleLook, now queue.Time) {
 		s.mu.Lock()
 		if err != nil {
 			sch.asOf, sch.lookAt = 0, now.Add(emitAgain)
-			s.options.Logger.Error("a schedule cannot write what it inserts; it is tried again", "queue", s.options.Queue, "schedule", sch.name, "error", err)
+			s.blame(sch.name, err, now)
 		}
 		if err != nil || !l.still(s) || !m.emits(sch) {
 			s.mu.Unlock()
-			return // what was written is nobody's, and is swept away at the next start
+			return nil // what was written is nobody's, and is swept away at the next start
 		}
+	}
+	if alone {
+		s.seal()
 	}
 	for _, insert := range inserts {
 		m.encode(now).Insert(insert)
 	}
 	m.encode(now).Schedule(op)
 	m.occupy(sch)
+	b := m.batch
+	if alone {
+		s.seal()
+	}
 	s.mu.Unlock()
 	s.kick()
+	return b
 }
 
 // occupy notes that the open batch has a change that decides how a schedule goes on.

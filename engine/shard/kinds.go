@@ -46,8 +46,13 @@ func (k Kind) apart() bool { return k == KindRetention || k == KindSchedule }
 type Action struct {
 	Kind       Kind
 	Submission queue.SubmissionID
-	Index      uint32 // of the chunk; 0 where the action is about the submission
+	Index      uint32       // of the chunk; 0 where the action is about the submission
+	Rule       queue.RuleID // whose end it is; 0: it is not about a rule
+	Schedule   string       // that inserts; "": it is not about one
 }
+
+// about says that an action is about something that can be left alone while its kind goes on.
+func (a Action) about() bool { return a != Action{Kind: a.Kind} }
 
 // acts counts what became of actions, since the server's start.
 type acts struct{ done, stale uint64 }
@@ -78,8 +83,7 @@ func (m *machine) step(kind Kind, now queue.Time, most int, slots []uint32, park
 	case KindSuspect:
 		return m.lend(now, most)
 	case KindRule:
-		n = m.endRules(now, most)
-		m.stats.acts[KindRule].done += uint64(n)
+		n = m.endRules(now, most, parked)
 		return max(n, m.reconsider(most, now))
 	case KindSweep:
 		m.acting = Action{Kind: KindSweep}

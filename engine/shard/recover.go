@@ -195,12 +195,17 @@ func (s *Shard) newEpoch(ctx context.Context, m *machine, now queue.Time) error 
 
 // reload replaces the state by what the journal says, after a commit of unknown outcome. Reservations are forgotten and
 // their tokens stay good, as after a restart; who waits is asked to come again. Both mutexes are held.
+//
+// Outputs that are being written are waited for. Their completions are refused, as their reservations are forgotten; written
+// later, they would take the place of the output of whoever completes the chunk next.
 func (s *Shard) reload(cause error) {
 	s.dismiss()
 	old := s.m
 	if err := s.journal.Close(); err != nil {
 		s.options.Logger.Warn("closing the journal before a reload", "error", err)
 	}
+	s.outputs.Lock()
+	defer s.outputs.Unlock()
 	if err := s.recover(context.Background()); err != nil {
 		s.broken = err
 		s.options.Logger.Error("reload failed", "queue", s.options.Queue, "cause", cause, "error", err)

@@ -93,7 +93,7 @@ func (m *machine) timeout(q *Request) time.Duration {
 // were. When there is nothing else it borrows suspects.
 func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]pick) int {
 	n := m.follow(q, views, most, now, picks)
-	if n == 0 && m.borrow(q, most, now) {
+	if n == 0 && len(*picks) == 0 && m.borrow(q, most, now) {
 		n = m.follow(q, views, most, now, picks)
 		m.lend(now, tickMost) // what was borrowed in vain goes back
 	}

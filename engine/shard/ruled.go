@@ -18,8 +18,10 @@ import (
 type standingOrders struct {
 	*rules.Set
 	drawn   queue.RuleID          // the last id that was drawn
-	lifting map[queue.RuleID]bool // those whose end by itself is on its way to the disk
+	lifting map[queue.RuleID]bool // those whose end is on its way to the disk; true: by itself
+	setting queue.RuleID          // the one of which a change is on its way there: its time is not known until then; 0: none
 	changed bool                  // since they were stored last
+	applied journal.Position      // up to which they were true when they were loaded: what is older is not to be replayed
 
 	// Submissions whose dead_deadline passed while a rule covered them. Below `again` they are to be looked at anew: a rule was lifted.
 	spared []*record
@@ -32,14 +34,25 @@ func newStandingOrders() standingOrders {
 
 // ApplyRule sets or lifts a rule.
 func (m *machine) ApplyRule(op journal.Rule) error {
+	if m.replay && m.applied <= m.rules.applied {
+		return nil
+	}
 	m.rules.changed = true
 	if op.Lift {
+		itself := m.rules.lifting[op.Rule.ID]
 		delete(m.rules.lifting, op.Rule.ID)
-		if r, was := m.rules.Lift(op.Rule.ID, op.Grace); was {
+		r, was := m.rules.Lift(op.Rule.ID, op.Grace)
+		if was {
 			m.reruled(r.Match)
+		}
+		if itself {
+			m.acted(KindRule, was)
 		}
 		m.rules.again = len(m.rules.spared)
 		return nil
+	}
+	if op.Rule.ID == m.rules.setting {
+		m.rules.setting = 0
 	}
 	if id := op.Rule.Match.Submission; id != 0 && !m.replay && m.live(id) == nil {
 		m.rules.SetLast(op.Rule.ID)
@@ -74,10 +87,22 @@ func (m *machine) settleRules() {
 	m.rules.drawn = m.rules.Last()
 	for _, r := range m.rules.List() {
 		if id := r.Match.Submission; id != 0 && m.live(id) == nil {
-			m.rules.Drop(id)
+			if m.rules.Drop(id) {
+				m.rules.changed = true
+			}
 			continue
 		}
 		m.reruled(r.Match)
+	}
+}
+
+// unrule forgets the rules about a submission that ends.
+func (m *machine) unrule(id queue.SubmissionID) {
+	if m.replay && m.applied <= m.rules.applied {
+		return // it may have been opened again since, and have new ones
+	}
+	if m.rules.Drop(id) {
+		m.rules.changed = true
 	}
 }
 
@@ -118,8 +143,9 @@ func (m *machine) covering(r *record) (queue.Rule, bool) {
 	return m.rules.Covering(r.id, r.meta())
 }
 
-// endRules encodes the end of rules whose time is over, at most `most`, and says how many.
-func (m *machine) endRules(now queue.Time, most int) (n int) {
+// endRules encodes the end of rules whose time is over, at most `most`, and says how many. One that is just being set anew may get
+// another time by that, and is looked at again.
+func (m *machine) endRules(now queue.Time, most int, parked map[Action]*parking) (n int) {
 	if next := m.rules.NextUntil(); next == 0 || next > now {
 		return 0
 	}
@@ -127,18 +153,27 @@ func (m *machine) endRules(now queue.Time, most int) (n int) {
 		if n == most {
 			break
 		}
-		if !m.rules.lifting[id] {
-			m.lift(id, now)
-			n++
+		a := Action{Kind: KindRule, Rule: id}
+		if m.lifts(id) || id == m.rules.setting || parked[a] != nil {
+			continue
 		}
+		m.acting = a
+		m.lift(id, now, true)
+		n++
 	}
 	return n
 }
 
-// lift encodes the end of a rule.
-func (m *machine) lift(id queue.RuleID, now queue.Time) {
-	m.rules.lifting[id] = true
+// lift encodes the end of a rule, by itself or by an operator.
+func (m *machine) lift(id queue.RuleID, now queue.Time, itself bool) {
+	m.rules.lifting[id] = itself
 	m.encode(now).Rule(journal.Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: now.Add(m.settings.ReservationTimeout)})
+}
+
+// lifts says that the end of a rule is on its way to the disk.
+func (m *machine) lifts(id queue.RuleID) bool {
+	_, on := m.rules.lifting[id]
+	return on
 }
 
 // spare says that the dead_deadline of a submission ends nothing now: a rule covers it, or one that did was lifted so short a time ago

@@ -42,6 +42,7 @@ func (s *Shard) SetRule(r queue.Rule) (set queue.Rule, created bool, err error) 
 	}
 	if there { // the op names it, so that a replay onto a row that is younger, and has it lifted already, lifts it again
 		r.ID, r.Since = known.ID, known.Since
+		m.rules.setting = r.ID
 	} else {
 		m.rules.drawn++
 		r.ID, r.Since = m.rules.drawn, now
@@ -54,6 +55,7 @@ func (s *Shard) SetRule(r queue.Rule) (set queue.Rule, created bool, err error) 
 	}
 	s.mu.Lock()
 	set, found := s.m.rules.Find(r.Action, r.Match)
+	s.unparkAction(Action{Kind: KindRule, Rule: r.ID}) // another time may be what mends it
 	s.mu.Unlock()
 	if !found {
 		return r, true, nil // lifted again meanwhile
@@ -101,10 +103,10 @@ func (s *Shard) LiftRule(id queue.RuleID) (lifted queue.Rule, was bool, err erro
 	case !was && id > s.m.rules.Last():
 		err = &queue.Error{Code: queue.CodeUnknownRule, Message: fmt.Sprintf("There never was a rule %d in this queue.", id)}
 	case !was:
-	case s.m.rules.lifting[id]:
+	case s.m.lifts(id):
 		waits.add(s.pending())
 	default:
-		s.m.lift(id, now)
+		s.m.lift(id, now, false)
 		waits.add(s.m.batch)
 	}
 	s.mu.Unlock()
@@ -114,6 +116,9 @@ func (s *Shard) LiftRule(id queue.RuleID) (lifted queue.Rule, was bool, err erro
 	if err := s.wait(waits); err != nil || !was {
 		return lifted, was, err
 	}
+	s.mu.Lock()
+	s.unparkAction(Action{Kind: KindRule, Rule: id})
+	s.mu.Unlock()
 	s.shelve(lifted.Match)
 	return lifted, was, nil
 }
@@ -210,7 +215,7 @@ func (m *machine) rulesRow(now queue.Time) []byte {
 		return nil
 	}
 	m.rules.changed = false
-	row := journal.Rules{Last: m.rules.Last(), Rules: m.rules.List()}
+	row := journal.Rules{Position: m.applied, Last: m.rules.Last(), Rules: m.rules.List()}
 	m.rules.Graces(now, func(match queue.RuleMatch, until queue.Time) {
 		row.Graces = append(row.Graces, journal.Grace{Match: match, Until: until})
 	})
@@ -241,6 +246,7 @@ func (s *Shard) loadRules(ctx context.Context, m *machine) error {
 	if err != nil {
 		return fmt.Errorf("store: rules: %w", err)
 	}
+	m.rules.applied = known.Position
 	m.rules.SetLast(known.Last)
 	for _, r := range known.Rules {
 		m.rules.Put(r)

@@ -62,10 +62,16 @@ func (s *Shard) changing(name string, guard ScheduleGuard, fn func(m *machine, s
 		}
 		b := s.pending()
 		s.mu.Unlock()
-		if err != nil {
-			return err
+		if err == nil {
+			err = s.wait(commits{first: b})
 		}
-		return s.wait(commits{first: b})
+		if err == nil { // what is parked may be mended by it
+			s.mu.Lock()
+			delete(s.worker.blamed, name)
+			s.unparkAction(Action{Kind: KindSchedule, Schedule: name})
+			s.mu.Unlock()
+		}
+		return err
 	}
 }
 

@@ -36,7 +36,11 @@ func (s *Shard) reserveScored(ctx context.Context, q *Request, dst []queue.Reser
 	got := s.takePicks()
 	defer s.givePicks(got)
 	for {
-		if err := s.pickScored(ctx, q, got); err != nil {
+		err := s.pickScored(ctx, q, got)
+		if err == nil && len(*got) == 0 {
+			err = s.borrowScored(ctx, q, got)
+		}
+		if err != nil {
 			s.takeBack(*got)
 			return Reserved{Reservations: dst}, err
 		}
@@ -66,6 +70,23 @@ func (s *Shard) reserveScored(ctx context.Context, q *Request, dst []queue.Reser
 			q.Wait = 0 // once more, then say why
 		}
 	}
+}
+
+// borrowScored follows the branches once more with suspects lent to them, as they gave nothing else.
+func (s *Shard) borrowScored(ctx context.Context, q *Request, got *[]pick) error {
+	now := s.now()
+	s.mu.Lock()
+	lent := s.usable() == nil && s.m.borrow(q, q.Max, now)
+	s.mu.Unlock()
+	if !lent {
+		return nil
+	}
+	err := s.pickScored(ctx, q, got)
+	now = s.now()
+	s.mu.Lock()
+	s.m.lend(now, tickMost) // what was borrowed in vain goes back
+	s.mu.Unlock()
+	return err
 }
 
 // waitScored waits until there may be something to score, and says whether the caller may wait once more.

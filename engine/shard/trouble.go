@@ -134,7 +134,7 @@ const parkedMost = 10_000
 
 // parkAction leaves an action alone from now on. false: there are too many already, or it is not about anything. The mutex is held.
 func (s *Shard) parkAction(a Action, err error, now queue.Time) bool {
-	if len(s.worker.parked) >= parkedMost || a.Submission == 0 {
+	if len(s.worker.parked) >= parkedMost || !a.about() {
 		return false
 	}
 	t := &s.worker.kinds[a.Kind]
@@ -142,8 +142,16 @@ func (s *Shard) parkAction(a Action, err error, now queue.Time) bool {
 	t.limit = tickMost / 2 // there may be more of its kind
 	s.worker.parked[a] = &parking{err: err, since: now}
 	s.options.Logger.Error("a life-cycle action is parked; have it tried again when its cause is mended", "queue", s.options.Queue,
-		"kind", a.Kind, "submission", a.Submission, "index", a.Index, "error", err)
+		"kind", a.Kind, "submission", a.Submission, "index", a.Index, "rule", a.Rule, "schedule", a.Schedule, "error", err)
 	return true
+}
+
+// unparkAction has an action looked at again, as what it is about was changed by an operator. The mutex is held.
+func (s *Shard) unparkAction(a Action) {
+	if s.worker.parked[a] != nil {
+		delete(s.worker.parked, a)
+		s.m.lookAgain(a)
+	}
 }
 
 // RetryParked has all parked actions tried again, with the next pass, and says how many. Pauses after failures end.
@@ -163,6 +171,10 @@ func (s *Shard) RetryParked() (n int) {
 
 // lookAgain has an action looked at by the next pass, if what it is about is still there.
 func (m *machine) lookAgain(a Action) {
+	if sch := m.schedules.byName[a.Schedule]; a.Kind == KindSchedule && sch != nil {
+		m.aim(sch)
+		return
+	}
 	r := m.live(a.Submission)
 	if r == nil {
 		return

@@ -28,7 +28,8 @@ type worker struct {
 	kinds    [kindCount]trouble
 	parked   map[Action]*parking
 	slices   uint64
-	degraded bool // some kind fails again and again: nothing new is taken in
+	degraded bool           // some kind fails again and again: nothing new is taken in
+	blamed   map[string]int // by name of a schedule: how often it failed alone since it last came through
 }
 
 // Nudge has the worker pass in the background, unless it is at it.
@@ -66,37 +67,6 @@ func (s *Shard) Tick() {
 	}
 	for s.schedule() {
 	}
-}
-
-// schedule is a slice of what schedules insert. It takes the mutex several times, so it stands by itself. more: there may be
-// others that are late.
-func (s *Shard) schedule() (more bool) {
-	t, now := &s.worker.kinds[KindSchedule], s.now()
-	s.mu.Lock()
-	may := t.may(now)
-	s.mu.Unlock()
-	if !may {
-		return false
-	}
-	s.emit()
-	s.mu.Lock()
-	b, n := s.m.batch, len(s.m.batch.schedules)
-	s.mu.Unlock()
-	if n == 0 {
-		return false
-	}
-	err := s.wait(commits{first: b})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil {
-		t.fail(err, now, s.options.Seed())
-	} else {
-		t.pass(now, n)
-		s.m.stats.acts[KindSchedule].done += uint64(n)
-		s.worker.slices++
-	}
-	s.assess()
-	return err == nil
 }
 
 // slice is what one slice did: how many actions of each kind were looked at, and how many of them are on their way to the disk.

@@ -88,3 +88,41 @@ func TestPauses(t *testing.T) {
 		t.Errorf("after a success: %+v", tr)
 	}
 }
+
+// A schedule whose ticks break off is parked, and others emit.
+func TestPanickingScheduleIsParked(t *testing.T) {
+	t.Parallel()
+	withShard(t, t.TempDir(), func(s *Shard) {
+		def := queue.Schedule{Spec: "@every 1s", Enabled: true, RunOnCreate: true, Template: queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "p/"}}}
+		for _, name := range []string{"bad", "good"} {
+			if _, _, err := s.PutSchedule(name, def, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.mu.Lock()
+		bad := s.m.schedules.byName["bad"]
+		mended := bad.rhythm
+		bad.next = lifeStart - 3_600_000 // missed long ago: its spec is asked, which is not there
+		bad.rhythm = &rhythm{def: mended.def}
+		s.m.aim(bad)
+		s.mu.Unlock()
+		s.Tick()
+		w := s.Work()
+		if len(w.Parked) != 1 || w.Parked[0].Action != (Action{Kind: KindSchedule, Schedule: "bad"}) || w.Parked[0].Error == "" {
+			t.Fatalf("parked: got %+v, want the schedule with its error", w.Parked)
+		}
+		if good, err := s.Schedule("good"); err != nil || good.Emitted != 1 {
+			t.Errorf("the other one: got %+v %v, want one tick emitted", good.ScheduleCounts, err)
+		}
+		s.mu.Lock()
+		bad.rhythm, bad.next = mended, 0
+		s.mu.Unlock()
+		if n := s.RetryParked(); n != 1 {
+			t.Errorf("RetryParked() = %d, want 1", n)
+		}
+		s.Tick()
+		if got, err := s.Schedule("bad"); err != nil || got.Emitted != 1 || len(s.Work().Parked) != 0 {
+			t.Errorf("retried: got %+v %v and %+v parked, want one tick emitted and none", got.ScheduleCounts, err, s.Work().Parked)
+		}
+	})
+}

@@ -48,6 +48,7 @@ type box struct {
 	store    *store.Store
 	shard    *shard.Shard
 	wrap     func(journal.Journal) journal.Journal // puts something between the shard and its journal
+	opening  func()                                // told before a journal is opened; nil: nobody is
 	fatal    func(error)
 	ballast  func() bool
 	values   func(func(queue.MetaEntry, queue.ValueSettings))
@@ -117,6 +118,9 @@ func (b *box) options() shard.Options {
 }
 
 func (b *box) openJournal(ctx context.Context) (journal.Journal, error) {
+	if b.opening != nil {
+		b.opening()
+	}
 	log, err := sqlitelog.Open(ctx, filepath.Join(b.dir, "journal.db"), sqlitelog.Options{Durability: b.settings.Durability})
 	if err != nil {
 		return nil, err

@@ -35,8 +35,10 @@ type LifecycleKind struct {
 // ParkedAction is an action that failed again and again, and is left alone.
 type ParkedAction struct {
 	Kind       string  `json:"kind"`
-	Submission string  `json:"submission"`
-	Index      *uint32 `json:"index,omitempty"` // of the chunk that it is about, if it is about one
+	Submission string  `json:"submission,omitempty"` // that it is about, if it is about one
+	Index      *uint32 `json:"index,omitempty"`      // of the chunk that it is about, if it is about one
+	Rule       string  `json:"rule,omitempty"`       // the id of the rule whose end it is, if it is about one
+	Schedule   string  `json:"schedule,omitempty"`   // the name of the schedule that inserts, if it is about one
 	Error      string  `json:"error"`
 	Since      Time    `json:"since"`
 }

@@ -1,0 +1,85 @@
+package shard
+
+import (
+	"errors"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// This file is the worker's kind of schedules. It takes the mutex several times, so it stands beside the other kinds. What all
+// schedules are due for goes into one commit, as long as that comes through. After a failure they are taken one at a time, each in a
+// batch of its own, until nothing is due any more: so the one that is to blame shows by itself, and the others emit.
+
+// schedule is a slice of what schedules insert. more: there may be others that are late.
+func (s *Shard) schedule() (more bool) {
+	t, now := &s.worker.kinds[KindSchedule], s.now()
+	s.mu.Lock()
+	if !t.may(now) || s.usable() != nil || s.full.Load() {
+		s.mu.Unlock()
+		return false
+	}
+	alone := t.limit > 0
+	looks := s.m.dueSchedules(now, s.worker.parked)
+	s.mu.Unlock()
+	var waits commits
+	n := 0
+	for i := range looks {
+		b := s.emitOne(&looks[i], now, alone)
+		if b == nil {
+			continue
+		}
+		waits.add(b)
+		if n++; alone {
+			return s.emitted(&looks[i], waits, now)
+		}
+	}
+	err := s.wait(waits)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case n == 0:
+		t.pass(now, 0) // nothing is due, so nothing is under suspicion
+		return false
+	case err != nil:
+		t.fail(err, now, s.options.Seed())
+		if !errors.Is(err, journal.ErrFull) {
+			t.limit = 1
+		}
+		return false
+	}
+	t.pass(now, n)
+	s.m.stats.acts[KindSchedule].done += uint64(n)
+	s.worker.slices++
+	return true
+}
+
+// emitted waits for what one schedule inserts while one of them is looked for that fails.
+func (s *Shard) emitted(l *scheduleLook, waits commits, now queue.Time) (ok bool) {
+	t, err := &s.worker.kinds[KindSchedule], s.wait(waits)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		t.fail(err, now, s.options.Seed())
+		s.blame(l.sch.name, err, now)
+		return false
+	}
+	t.pass(now, 1)
+	t.limit = 1 // as long as others are due
+	delete(s.worker.blamed, l.sch.name)
+	s.m.stats.acts[KindSchedule].done++
+	s.worker.slices++
+	return true
+}
+
+// blame notes that a schedule failed by itself, and parks it if it did so again and again. The mutex is held.
+func (s *Shard) blame(name string, err error, now queue.Time) {
+	s.options.Logger.Error("what a schedule inserts cannot be written; it is tried again", "queue", s.options.Queue, "schedule", name, "error", err)
+	if errors.Is(err, journal.ErrFull) {
+		return // no schedule is guilty of that
+	}
+	if s.worker.blamed[name]++; s.worker.blamed[name] > parkAfter {
+		delete(s.worker.blamed, name)
+		s.parkAction(Action{Kind: KindSchedule, Schedule: name}, err, now)
+	}
+}

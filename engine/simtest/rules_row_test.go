@@ -1,0 +1,165 @@
+package simtest
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// reopened has a submission with a rule about it that ends with a dead chunk, and is opened again: the rule went with its end.
+// between is called after the rule is set, and after the end.
+func reopened(t *testing.T, b *box, between func()) queue.SubmissionID {
+	t.Helper()
+	sub := mustInsert(t, b, prefixed(1))
+	held := mustReserve(t, b, "OldestFirst", 1)
+	if _, _, err := b.shard.SetRule(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Submission: sub.ID}}); err != nil {
+		t.Fatal(err)
+	}
+	between()
+	b.mustFail(held, func(f *queue.FailItem) { f.Fatal = true })
+	b.wantCounts("ended", sub.ID, queue.Submission{State: queue.CompletedWithDead, Dead: 1})
+	between()
+	if n, err := b.shard.Redrive(ctx, sub.ID, []uint32{0}); n != 1 || err != nil {
+		t.Fatalf("redrive: %d %v, want 1", n, err)
+	}
+	return sub.ID
+}
+
+// A rule about a submission ends with it, and does not come back when the submission is opened again: neither with the row of a fold
+// before the end, nor by a replay onto rows that are younger than the end.
+func TestRulesOfAnEndedSubmissionStayGone(t *testing.T) {
+	t.Parallel()
+	for _, folds := range []bool{false, true} {
+		for moment := range killMoments {
+			t.Run(fmt.Sprint(folds, moment), func(t *testing.T) {
+				t.Parallel()
+				b := openBox(t, deadLetters())
+				id := reopened(t, b, func() {
+					if !folds {
+						return
+					}
+					if err := b.shard.Fold(); err != nil {
+						t.Fatal(err)
+					}
+				})
+				b.wantCounts("opened again", id, queue.Submission{Ready: 1})
+				b.kill(t, moment)
+				if rules := b.shard.Rules(); len(rules) != 0 {
+					t.Errorf("after the restart: rules %+v, want none: the one there was ended with its submission", rules)
+				}
+				b.wantCounts("after the restart", id, queue.Submission{Ready: 1})
+			})
+		}
+	}
+}
+
+// A rule about a submission that was opened again stays when the process is killed after a fold wrote the rules and before it wrote
+// anything else: the end of the submission, which is replayed, came before the rule.
+func TestRuleOfAReopenedSubmissionStays(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, deadLetters())
+	id := reopened(t, b, func() {})
+	want, _, err := b.shard.SetRule(queue.Rule{Action: queue.Block, Match: queue.RuleMatch{Submission: id}, Reason: "again"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	b.copyFiles("journal.db", dir)
+	b.copyFiles("store.db", dir)
+	if err := b.shard.Fold(); err != nil {
+		t.Fatal(err)
+	}
+	younger := filepath.Join(b.dir, "store.db")
+	b.close()
+	b.dir = dir
+	exec(t, filepath.Join(dir, "store.db"), sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 1000}, fmt.Sprintf(
+		"ATTACH DATABASE '%s' AS younger; DELETE FROM standing; INSERT INTO standing SELECT * FROM younger.standing; DETACH DATABASE younger", younger))
+	b.open()
+	if rules := b.shard.Rules(); len(rules) != 1 || rules[0] != want {
+		t.Errorf("after the restart: rules %+v, want %+v", rules, want)
+	}
+	b.wantCounts("after the restart", id, queue.Submission{Blocked: 1})
+}
+
+// stopLog stops at an append until it is told to go on.
+type stopLog struct {
+	journal.Journal
+	stop *stop
+}
+
+type stop struct {
+	mu   sync.Mutex
+	at   chan struct{} // closed when the next append has begun; nil: it does not stop
+	then chan struct{} // the append goes on when it is closed
+}
+
+func (s *stop) arm() (at, then chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at, s.then = make(chan struct{}), make(chan struct{})
+	return s.at, s.then
+}
+
+func (l *stopLog) Append(ctx context.Context, expect journal.Position, batch []byte) (journal.Position, error) {
+	l.stop.mu.Lock()
+	at, then := l.stop.at, l.stop.then
+	l.stop.at, l.stop.then = nil, nil
+	l.stop.mu.Unlock()
+	if at != nil {
+		close(at)
+		<-then
+	}
+	return l.Journal.Append(ctx, expect, batch)
+}
+
+// An operator gives a rule more time a moment before it would end: while that is on its way to the disk, the worker does not end it.
+func TestRuleIsProlongedAtItsEnd(t *testing.T) {
+	t.Parallel()
+	at := new(stop)
+	b := newBox(t, relaxed())
+	b.wrap = func(inner journal.Journal) journal.Journal { return &stopLog{inner, at} }
+	b.open()
+	rule := queue.Rule{Action: queue.Pause, Until: b.clock.now().Add(time.Minute)}
+	if _, _, err := b.shard.SetRule(rule); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.pass(time.Minute - 1)
+	begun, then := at.arm()
+	rule.Until = rule.Until.Add(time.Hour)
+	set := make(chan error)
+	go func() {
+		_, _, err := b.shard.SetRule(rule)
+		set <- err
+	}()
+	<-begun
+	b.clock.pass(time.Second)
+	ticked, drawn := make(chan struct{}), b.seeds.Load()
+	go func() {
+		defer close(ticked)
+		b.shard.Tick()
+	}()
+	for b.seeds.Load() == drawn { // the pass draws one with the mutex held
+		runtime.Gosched()
+	}
+	b.shard.Work() // the mutex is free again: what the pass does is encoded
+	close(then)
+	if err := <-set; err != nil {
+		t.Fatal(err)
+	}
+	<-ticked
+	if rules := b.shard.Rules(); len(rules) != 1 || rules[0].Until != rule.Until {
+		t.Errorf("rules: got %+v, want the one until %d", rules, rule.Until)
+	}
+	b.tickAfter(time.Hour)
+	if rules := b.shard.Rules(); len(rules) != 0 {
+		t.Errorf("after its time: got %+v, want none", rules)
+	}
+}
