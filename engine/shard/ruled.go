@@ -21,6 +21,9 @@ type standingOrders struct {
 	lifting map[queue.RuleID]bool // those whose end by itself is on its way to the disk
 	changed bool                  // since they were stored last
 
+	past        rules.Past // that have ended
+	pastChanged bool       // since they were stored last
+
 	// Submissions whose dead_deadline passed while a rule covered them. Below `again` they are to be looked at anew: a rule was lifted.
 	spared []*record
 	again  int
@@ -36,6 +39,9 @@ func (m *machine) ApplyRule(op journal.Rule) error {
 	if op.Lift {
 		delete(m.rules.lifting, op.Rule.ID)
 		if r, was := m.rules.Lift(op.Rule.ID, op.Grace); was {
+			if op.At != 0 {
+				m.rules.pass(queue.EndedRule{Rule: r, Ended: op.At, End: op.End, By: op.By})
+			}
 			m.reruled(r.Match)
 		}
 		m.rules.again = len(m.rules.spared)
@@ -48,6 +54,23 @@ func (m *machine) ApplyRule(op journal.Rule) error {
 	m.rules.Put(op.Rule)
 	m.reruled(op.Rule.Match)
 	return nil
+}
+
+// pass notes a rule that has ended.
+func (o *standingOrders) pass(r queue.EndedRule) {
+	if o.past.Add(r) {
+		o.pastChanged = true
+	}
+}
+
+// outlive ends the rules of a submission that ends.
+func (m *machine) outlive(id queue.SubmissionID) {
+	for action := range queue.RuleAction(queue.RuleActions) {
+		if r, is := m.rules.Find(action, queue.RuleMatch{Submission: id}); is {
+			m.rules.pass(queue.EndedRule{Rule: r, Ended: m.now, End: queue.RuleOutlived})
+		}
+	}
+	m.rules.Drop(id)
 }
 
 // reruled tells the backlog what rules say now of what they match.
@@ -128,17 +151,17 @@ func (m *machine) endRules(now queue.Time, most int) (n int) {
 			break
 		}
 		if !m.rules.lifting[id] {
-			m.lift(id, now)
+			m.lift(id, now, queue.RuleOver, "")
 			n++
 		}
 	}
 	return n
 }
 
-// lift encodes the end of a rule.
-func (m *machine) lift(id queue.RuleID, now queue.Time) {
+// lift encodes the end of a rule, and who asked for it.
+func (m *machine) lift(id queue.RuleID, now queue.Time, end queue.RuleEnd, by string) {
 	m.rules.lifting[id] = true
-	m.encode(now).Rule(journal.Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: now.Add(m.settings.ReservationTimeout)})
+	m.encode(now).Rule(journal.Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: now.Add(m.settings.ReservationTimeout), At: now, End: end, By: by})
 }
 
 // spare says that the dead_deadline of a submission ends nothing now: a rule covers it, or one that did was lifted so short a time ago
