@@ -53,14 +53,15 @@ func (e *Engine) validBulk(q *openQueue, r *queue.BulkRequest) error {
 	if err := validPriority(r.Priority); err != nil {
 		return err
 	}
+	if err := validActor(r.Actor); err != nil {
+		return err
+	}
 	switch {
 	case r.Action != queue.BulkForward && r.To != "":
 		return queue.Invalid("/to", "is for the action forward only")
-	case r.Action == queue.BulkForward && r.To == q.name:
-		return queue.Invalid("/to", "is the queue that the dead letters are in: name another one")
 	case r.Action == queue.BulkForward:
-		if _, err := e.queue(r.To); err != nil {
-			return queue.Invalid("/to", "names the queue %q, which does not exist: create it first", clip(r.To, queue.MaxQueueNameBytes))
+		if err := e.validForward(q, r.To); err != nil {
+			return err
 		}
 	}
 	for _, state := range f.States {

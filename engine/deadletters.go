@@ -151,6 +151,36 @@ func (e *Engine) DeleteDead(ctx context.Context, queueName string, id queue.Chun
 	return err
 }
 
+// ForwardDead has one dead chunk go on to another queue, durably: here it counts as skipped, there it arrives exactly once.
+// CodeUnknownDeadLetter: the chunk is not dead. Invalid at /to: there is no such queue, or it is the chunk's own.
+func (e *Engine) ForwardDead(ctx context.Context, queueName string, id queue.ChunkID, to string) error {
+	q, err := e.deadIn(queueName, id)
+	if err != nil {
+		return err
+	}
+	e.forwards.doors.RLock() // the other queue cannot be deleted meanwhile
+	defer e.forwards.doors.RUnlock()
+	if err := e.validForward(q, to); err != nil {
+		return err
+	}
+	n, err := q.shard.Forward(ctx, id.Submission, []uint32{id.Index}, to)
+	if err == nil && n == 0 {
+		err = unknownDead(id)
+	}
+	return err
+}
+
+// validForward checks where dead letters of a queue are to go.
+func (e *Engine) validForward(q *openQueue, to string) error {
+	if to == q.name {
+		return queue.Invalid("/to", "is the queue that the dead letters are in: name another one")
+	}
+	if _, err := e.queue(to); err != nil {
+		return queue.Invalid("/to", "names the queue %q, which does not exist: create it first", clip(to, queue.MaxQueueNameBytes))
+	}
+	return nil
+}
+
 // deadIn finds the queue, and makes sure that the submission is one of it.
 func (e *Engine) deadIn(queueName string, id queue.ChunkID) (*openQueue, error) {
 	q, err := e.queue(queueName)

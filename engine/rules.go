@@ -32,11 +32,14 @@ func (e *Engine) SetRule(_ context.Context, queueName string, r queue.Rule) (rul
 // LiftRule ends a rule, durably, and says what it was. One that ended before is no mistake: was is false. CodeUnknownRule: there never
 // was one of this id.
 func (e *Engine) LiftRule(_ context.Context, queueName string, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error) {
+	if err := validActor(actor); err != nil {
+		return rule, false, err
+	}
 	q, err := e.queue(queueName)
 	if err != nil {
 		return rule, false, err
 	}
-	rule, was, err = q.shard.LiftRule(id)
+	rule, was, err = q.shard.LiftRule(id, actor)
 	if err == nil && was {
 		e.options.Logger.Info("rule lifted", "queue", queueName, "rule", rule.ID, "action", rule.Action, "match", rule.Match, "actor", actor)
 	}
@@ -50,6 +53,15 @@ func (e *Engine) Rules(queueName string) ([]queue.Rule, error) {
 		return nil, err
 	}
 	return q.shard.Rules(), nil
+}
+
+// PastRules lists the last queue.MaxEndedRules rules of a queue that have ended, the last one first.
+func (e *Engine) PastRules(queueName string) ([]queue.EndedRule, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return nil, err
+	}
+	return q.shard.PastRules(), nil
 }
 
 // Rule is a rule of a queue. CodeUnknownRule: there is none of this id, or it has ended.
@@ -86,16 +98,26 @@ func validRule(r *queue.Rule) error {
 		return queue.Invalid("/reason", "has %d bytes; at most %d are allowed", len(r.Reason), queue.MaxRuleReasonBytes)
 	case !utf8.ValidString(r.Reason):
 		return queue.Invalid("/reason", "is not UTF-8")
-	case len(r.Actor) > queue.MaxActorBytes:
-		return queue.Invalid("/actor", "has %d bytes; at most %d are allowed", len(r.Actor), queue.MaxActorBytes)
-	case !utf8.ValidString(r.Actor):
-		return queue.Invalid("/actor", "is not UTF-8")
 	case r.Until < 0:
 		return queue.Invalid("/until", "is before 1970")
+	}
+	if err := validActor(r.Actor); err != nil {
+		return err
 	}
 	if r.Match.Entry.Key == "" {
 		return nil
 	}
 	_, err := queue.NewMeta([]queue.MetaEntry{r.Match.Entry})
 	return err
+}
+
+// validActor checks the name of who asks for something.
+func validActor(actor string) error {
+	switch {
+	case len(actor) > queue.MaxActorBytes:
+		return queue.Invalid("/actor", "has %d bytes; at most %d are allowed", len(actor), queue.MaxActorBytes)
+	case !utf8.ValidString(actor):
+		return queue.Invalid("/actor", "is not UTF-8")
+	}
+	return nil
 }

@@ -63,10 +63,11 @@ func (e *Engine) SetPriority(ctx context.Context, id queue.SubmissionID, priorit
 
 // ListRequest says which submissions of a queue to list. Empty States are all; every entry of Meta has to match.
 type ListRequest struct {
-	States []queue.SubmissionState
-	Meta   []queue.MetaEntry
-	Cursor string // Next of the page before; "" for the newest
-	Limit  int    // 1 to queue.MaxListLimit; 0: 100
+	States   []queue.SubmissionState
+	Meta     []queue.MetaEntry
+	Schedule string // only what this schedule inserted; "": whoever did
+	Cursor   string // Next of the page before; "" for the newest
+	Limit    int    // 1 to queue.MaxListLimit; 0: 100
 }
 
 // defaultLimit is the length of a page that names none.
@@ -86,7 +87,7 @@ func (e *Engine) List(ctx context.Context, queueName string, r ListRequest) (pag
 	if err != nil {
 		return page, err
 	}
-	page.Items, err = q.shard.List(ctx, shard.Filter{States: r.States, Meta: r.Meta}, queue.SubmissionID(before), limit)
+	page.Items, err = q.shard.List(ctx, shard.Filter{States: r.States, Meta: r.Meta, Schedule: r.Schedule}, queue.SubmissionID(before), limit)
 	if len(page.Items) == limit {
 		page.Next = cursor("s", uint64(page.Items[limit-1].ID))
 	}

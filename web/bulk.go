@@ -51,7 +51,7 @@ func (s *Server) startBulk(ctx context.Context, in *startBulkInput) (*startBulkO
 }
 
 func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
-	r = queue.BulkRequest{To: asked.To, Rate: asked.RatePerSecond, DryRun: asked.DryRun}
+	r = queue.BulkRequest{To: asked.To, Rate: asked.RatePerSecond, DryRun: asked.DryRun, Actor: asked.Actor}
 	var ok bool
 	if r.Action, ok = queue.ParseBulkAction(asked.Action); !ok {
 		return r, queue.Invalid("/action", "must be %s", strings.Join(queue.BulkActions(), ", "))
@@ -140,7 +140,7 @@ func (s *Server) cancelBulk(_ context.Context, in *BulkPath) (*bulkOutput, error
 func apiBulk(b *queue.Bulk) api.BulkOperation {
 	f := &b.Filter
 	out := api.BulkOperation{
-		ID: b.ID.String(), Queue: b.Queue, Action: b.Action.String(), To: b.To, RatePerSecond: b.Rate, DryRun: b.DryRun, State: b.State.String(),
+		ID: b.ID.String(), Queue: b.Queue, Action: b.Action.String(), To: b.To, RatePerSecond: b.Rate, DryRun: b.DryRun, Actor: b.Actor, State: b.State.String(),
 		Filter: api.BulkFilter{
 			Meta: apiMeta(f.Meta), CreatedBefore: apiTime(f.CreatedBefore), CreatedAfter: apiTime(f.CreatedAfter),
 			Fingerprint: f.Dead.Fingerprint, DiedBefore: apiTime(f.Dead.DiedBefore),

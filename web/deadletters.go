@@ -14,6 +14,8 @@ const (
 	listDeadAbout = "Chunks out of attempts whose submission is open or completed with dead ones: of the newest submission first, and of one submission by index. " +
 		"They stay until they are redriven or deleted, or until the retention of their submission, which begins when it ends."
 	groupsAbout  = "Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one fingerprint. At most 100,000 dead letters are looked at, those of the newest submissions first."
+	forwardAbout = "It becomes a submission of one chunk there, with its content, meta and attachment, and `forwarded_from` says where it came from; here it counts as skipped, in the same commit that puts it on its way. " +
+		"It arrives exactly once, also through a crash."
 	redriveAbout = "The chunk is ready again with no try counted; its history stays. A submission that completed with dead chunks is open again. 409 if its dead_deadline passed."
 )
 
@@ -27,6 +29,8 @@ func (s *Server) deadRoutes(d *document) {
 		summary: "Read a dead letter with the history of its last 10 tries"}, s.getDead)
 	register(d, operation{id: "redrive-dead-letter", method: "POST", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/redrive", scope: scopeOperate, tag: tagDeadLetters,
 		summary: "Offer a dead chunk again", about: redriveAbout}, s.redriveDead)
+	register(d, operation{id: "forward-dead-letter", method: "POST", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/forward", scope: scopeOperate, tag: tagDeadLetters,
+		summary: "Have a dead chunk go on to another queue", about: forwardAbout}, s.forwardDead)
 	register(d, operation{id: "delete-dead-letter", method: "DELETE", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeOperate, tag: tagDeadLetters,
 		summary: "Give a dead chunk up for good", about: "It counts as skipped from then on."}, s.deleteDead)
 }
@@ -153,7 +157,31 @@ func (s *Server) redriveDead(ctx context.Context, in *DeadPath) (*submissionOutp
 	if err := s.engine.Redrive(ctx, in.Queue, id); err != nil {
 		return nil, err
 	}
-	sub, err := s.engine.Submission(ctx, id.Submission)
+	return s.afterLetter(ctx, id.Submission)
+}
+
+type forwardDeadInput struct {
+	DeadPath
+	Body decoded[api.ForwardRequest]
+}
+
+func (s *Server) forwardDead(ctx context.Context, in *forwardDeadInput) (*submissionOutput, error) {
+	if in.Body.failed != nil {
+		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+	}
+	id, err := in.parse()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.engine.ForwardDead(ctx, in.Queue, id, in.Body.value.To); err != nil {
+		return nil, err
+	}
+	return s.afterLetter(ctx, id.Submission)
+}
+
+// afterLetter is what became of a submission by what was done with one of its dead chunks.
+func (s *Server) afterLetter(ctx context.Context, id queue.SubmissionID) (*submissionOutput, error) {
+	sub, err := s.engine.Submission(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -69,6 +69,7 @@ type Engine interface {
 	DeadLetter(ctx context.Context, queueName string, id queue.ChunkID) (queue.DeadChunk, error)
 	Redrive(ctx context.Context, queueName string, id queue.ChunkID) error
 	DeleteDead(ctx context.Context, queueName string, id queue.ChunkID) error
+	ForwardDead(ctx context.Context, queueName string, id queue.ChunkID, to string) error
 	StartBulk(ctx context.Context, queueName string, r queue.BulkRequest) (queue.Bulk, error)
 	Bulk(id string) (queue.Bulk, error)
 	Bulks(queueName string) ([]queue.Bulk, error)
@@ -77,6 +78,7 @@ type Engine interface {
 	SetRule(ctx context.Context, queueName string, r queue.Rule) (rule queue.Rule, created bool, err error)
 	LiftRule(ctx context.Context, queueName string, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error)
 	Rules(queueName string) ([]queue.Rule, error)
+	PastRules(queueName string) ([]queue.EndedRule, error)
 	Rule(queueName string, id queue.RuleID) (queue.Rule, error)
 
 	Schedules(queueName, after string, limit int) (engine.Page[queue.ScheduleInfo], error)

@@ -29,7 +29,7 @@ func (s *Server) getLifecycle(_ context.Context, in *QueuePath) (*lifecycleOutpu
 		return nil, err
 	}
 	out := &lifecycleOutput{Body: api.Lifecycle{
-		LagSeconds: w.Lag.Seconds(), Degraded: w.Degraded, Slices: w.Slices, Kinds: []api.LifecycleKind{}, Parked: []api.ParkedAction{},
+		LagSeconds: w.Lag.Seconds(), Degraded: w.Degraded, GraceUntil: apiTime(w.Grace), Slices: w.Slices, Kinds: []api.LifecycleKind{}, Parked: []api.ParkedAction{},
 		Suspects: api.Suspects{Shelved: w.Suspects.Shelved, Lent: w.Suspects.Lent, Quota: w.Suspects.Quota, Slots: w.Suspects.Slots},
 	}}
 	for i := range w.Kinds {

@@ -4,6 +4,7 @@ func lifecycleNotes() map[string]note {
 	return map[string]note{
 		"Lifecycle.lag_seconds":           {text: "Since when the oldest action is due that is not done yet; 0: nothing is overdue"},
 		"Lifecycle.degraded":              {text: "Whether inserts are refused because the worker's commits fail again and again"},
+		"Lifecycle.restart_grace_until":   {text: "Until then nothing is handed out that a limit counts, as nobody knows yet what consumers held before the start; absent: it is over"},
 		"Lifecycle.slices_total":          {text: "Slices of actions of one kind that came through, since the server's start"},
 		"Lifecycle.suspects":              {text: "Chunks whose last try burnt a reservation"},
 		"Lifecycle.kinds":                 {text: "Every kind of action"},

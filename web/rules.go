@@ -18,7 +18,7 @@ const (
 		"`effects.insert` refuses inserts with 423 (rules about a submission have none to refuse), `effects.revoke` releases reservations without counting a try. " +
 		"Retries, run_at and deadlines of reservations go on; a dead_deadline waits until the rule ends, and then for one reservation timeout more."
 	liftRuleAbout  = "What no other rule covers is handed out from then on, first to those who wait. Lifting a rule that has ended answers the same."
-	listRulesAbout = "All of them, by ascending id."
+	listRulesAbout = "Those that hold, by ascending id. `state=ended` lists the last 1,000 that were lifted or are over, the one that ended last first: how it ended, when, and who lifted it."
 )
 
 // ruleRoutes are the part of the table about rules.
@@ -35,7 +35,25 @@ func (s *Server) ruleRoutes(d *document) {
 
 type listRulesOutput struct{ Body api.Page[api.Rule] }
 
-func (s *Server) listRules(_ context.Context, in *QueuePath) (*listRulesOutput, error) {
+type listRulesInput struct {
+	QueuePath
+	State string `query:"state" enum:"active,ended" default:"active" doc:"active: those that hold; ended: those that were lifted or are over"`
+}
+
+func (s *Server) listRules(_ context.Context, in *listRulesInput) (*listRulesOutput, error) {
+	if in.State == "ended" {
+		list, err := s.engine.PastRules(in.Queue)
+		if err != nil {
+			return nil, err
+		}
+		out := &listRulesOutput{Body: api.Page[api.Rule]{Items: make([]api.Rule, len(list))}}
+		for i := range list {
+			r := apiRule(&list[i].Rule)
+			r.EndedAt, r.End, r.LiftedBy = apiTime(list[i].Ended), list[i].End.String(), list[i].By
+			out.Body.Items[i] = r
+		}
+		return out, nil
+	}
 	list, err := s.engine.Rules(in.Queue)
 	if err != nil {
 		return nil, err
@@ -103,7 +121,7 @@ func (s *Server) getRule(_ context.Context, in *RulePath) (*ruleOutput, error) {
 
 type liftRuleInput struct {
 	RulePath
-	Actor string `query:"actor" maxLength:"128" doc:"Who asks, for the log"`
+	Actor string `query:"actor" maxLength:"128" doc:"Who asks; it is kept with the ended rule"`
 }
 
 func (s *Server) liftRule(ctx context.Context, in *liftRuleInput) (*struct{}, error) {

@@ -18,6 +18,7 @@ import (
 const (
 	listAbout = "Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and `meta.KEY=VALUE` (repeated for several keys, all of which must match): " +
 		"a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). " +
+		"`schedule=NAME` lists what that schedule inserted, also when it is deleted since. " +
 		"`next` is the cursor of the next page and absent on the last."
 
 	defaultListLimit = 100
@@ -181,6 +182,13 @@ func parseList(raw string) (engine.ListRequest, error) {
 		return out, queue.Invalid("/query", "is not well formed: escape special characters as %%XX and separate parameters by &")
 	}
 	for name, given := range values {
+		if name == "schedule" {
+			if len(given) != 1 {
+				return out, queue.Invalid("/query/schedule", "is given %d times; a submission has one schedule at most", len(given))
+			}
+			out.Schedule = given[0]
+			continue
+		}
 		key, isMeta := strings.CutPrefix(name, "meta.")
 		if isMeta {
 			if queue.ValidMetaKey(key) != nil {

@@ -51,6 +51,7 @@ func (a *app) bulkRunCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			r.Actor = a.actor(r.Actor)
 			c, err := a.client()
 			if err != nil {
 				return err
@@ -80,6 +81,7 @@ func (a *app) bulkRunCommand() *cobra.Command {
 	f.Int64Var(&o.priority, "priority", 0, "reprioritize: the new priority")
 	f.Uint32Var(&o.RatePerSecond, "rate", 0, "at most so many chunks or submissions per second (0: as fast as it goes)")
 	f.BoolVar(&o.DryRun, "dry-run", false, "count what would come of it, and change nothing")
+	f.StringVar(&o.Actor, "actor", "", "who does it (default: the user's name)")
 	f.BoolVar(&o.detach, "detach", false, "only start it")
 	return c
 }
@@ -144,8 +146,8 @@ func (a *app) bulkListCommand() *cobra.Command {
 				}
 				all = append(all, b)
 			}
-			return printList(a, all, []string{"ID", "QUEUE", "ACTION", "STATE", "DRY RUN", "MATCHED", "DONE", "UNCHANGED", "REFUSED", "CREATED"}, func(b api.BulkOperation) []string {
-				return []string{b.ID, b.Queue, b.Action, b.State, strconv.FormatBool(b.DryRun), number(b.Matched), number(b.Done), number(b.Unchanged), number(b.Refused), moment(b.CreatedAt)}
+			return printList(a, all, []string{"ID", "QUEUE", "ACTION", "STATE", "DRY RUN", "MATCHED", "DONE", "UNCHANGED", "REFUSED", "BY", "CREATED"}, func(b api.BulkOperation) []string {
+				return []string{b.ID, b.Queue, b.Action, b.State, strconv.FormatBool(b.DryRun), number(b.Matched), number(b.Done), number(b.Unchanged), number(b.Refused), b.Actor, moment(b.CreatedAt)}
 			})
 		},
 	}
@@ -212,7 +214,7 @@ func (a *app) followBulk(ctx context.Context, c *client.Client, b *api.BulkOpera
 
 func bulkFields(b api.BulkOperation) [][2]string {
 	return [][2]string{
-		{"id", b.ID}, {"queue", b.Queue}, {"action", b.Action}, {"to", b.To}, {"state", b.State}, {"dry run", strconv.FormatBool(b.DryRun)},
+		{"id", b.ID}, {"queue", b.Queue}, {"action", b.Action}, {"to", b.To}, {"by", b.Actor}, {"state", b.State}, {"dry run", strconv.FormatBool(b.DryRun)},
 		{"matched", number(b.Matched)}, {"done", number(b.Done)}, {"unchanged", number(b.Unchanged)}, {"refused", number(b.Refused)}, {"failure", b.Failure},
 	}
 }

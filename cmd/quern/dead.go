@@ -18,12 +18,13 @@ import (
 // deadCommand is the parent of the commands on dead letters.
 func (a *app) deadCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "dead", Short: "List, redrive and delete chunks that are out of attempts", Args: cobra.NoArgs,
+		Use: "dead", Short: "List, redrive, delete and forward chunks that are out of attempts", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(a.deadListCommand(), a.deadGroupsCommand(), a.deadGetCommand(),
 		a.deadActCommand(api.BulkRedrive, "Offer dead chunks again, with no try counted"),
-		a.deadActCommand(api.BulkDelete, "Give dead chunks up for good"))
+		a.deadActCommand(api.BulkDelete, "Give dead chunks up for good"),
+		a.deadActCommand(api.BulkForward, "Have dead chunks go on to another queue"))
 	return c
 }
 
@@ -149,11 +150,12 @@ func parseChunk(text string) (id string, index uint32, err error) {
 	return id, uint32(n), nil
 }
 
-// deadActCommand redrives or deletes dead letters: those named, or, as a bulk operation, all that the flags mean.
+// deadActCommand redrives, deletes or forwards dead letters: those named, or, as a bulk operation, all that the flags mean.
 func (a *app) deadActCommand(action, short string) *cobra.Command {
 	var f deadFilter
 	var all, dryRun bool
 	var rate uint32
+	var to, actor string
 	c := &cobra.Command{
 		Use: action + " [ID/INDEX...]", Short: short + ": those named, or with --all, --submission or --fingerprint many at once",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -161,19 +163,25 @@ func (a *app) deadActCommand(action, short string) *cobra.Command {
 			if many == (len(args) > 0) {
 				return usageError{errors.New("name dead chunks as ID/INDEX, or give one of --all, --submission and --fingerprint")}
 			}
+			if action == api.BulkForward && to == "" {
+				return usageError{errors.New("say with --to which queue they go on to")}
+			}
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
 			if many {
-				b, err := c.StartBulk(cmd.Context(), &api.BulkRequest{Queue: a.queueName(), Action: action, Filter: api.BulkFilter{Submission: f.submission, Fingerprint: f.fingerprint}, RatePerSecond: rate, DryRun: dryRun})
+				b, err := c.StartBulk(cmd.Context(), &api.BulkRequest{
+					Queue: a.queueName(), Action: action, To: to, Filter: api.BulkFilter{Submission: f.submission, Fingerprint: f.fingerprint},
+					RatePerSecond: rate, DryRun: dryRun, Actor: a.actor(actor),
+				})
 				if err != nil {
 					return err
 				}
 				return a.followBulk(cmd.Context(), c, b)
 			}
 			for _, arg := range args {
-				if err := actOnDead(cmd.Context(), c, a.queueName(), action, arg); err != nil {
+				if err := actOnDead(cmd.Context(), c, a.queueName(), action, to, arg); err != nil {
 					return err
 				}
 			}
@@ -186,16 +194,24 @@ func (a *app) deadActCommand(action, short string) *cobra.Command {
 	c.Flags().BoolVar(&all, "all", false, "all dead letters of the queue")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only count; with --all, --submission or --fingerprint")
 	c.Flags().Uint32Var(&rate, "rate", 0, "at most so many chunks per second (0: as fast as it goes)")
+	c.Flags().StringVar(&actor, "actor", "", "who does it (default: the user's name); with --all, --submission or --fingerprint")
+	if action == api.BulkForward {
+		c.Flags().StringVar(&to, "to", "", "the queue that they go on to")
+	}
 	return c
 }
 
-func actOnDead(ctx context.Context, c *client.Client, queueName, action, chunk string) error {
+func actOnDead(ctx context.Context, c *client.Client, queueName, action, to, chunk string) error {
 	id, index, err := parseChunk(chunk)
 	if err != nil {
 		return err
 	}
-	if action == api.BulkDelete {
+	switch action {
+	case api.BulkDelete:
 		return c.DeleteDeadLetter(ctx, queueName, id, index)
+	case api.BulkForward:
+		_, err = c.ForwardDeadLetter(ctx, queueName, id, index, to)
+		return err
 	}
 	_, err = c.Redrive(ctx, queueName, id, index)
 	return err

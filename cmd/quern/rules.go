@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
 )
 
 // rulesCommand is the parent of the commands on pauses and blocks.
@@ -24,6 +26,7 @@ func (a *app) rulesCommand() *cobra.Command {
 }
 
 func (a *app) rulesListCommand() *cobra.Command {
+	var past bool
 	c := &cobra.Command{
 		Use: "list", Short: "List the rules of the queue, the oldest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -31,12 +34,21 @@ func (a *app) rulesListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			ask := (*client.Client).Rules
+			if past {
+				ask = (*client.Client).PastRules
+			}
 			var all []api.Rule
-			for r, err := range c.Rules(cmd.Context(), a.queueName()) {
+			for r, err := range ask(c, cmd.Context(), a.queueName()) {
 				if err != nil {
 					return err
 				}
 				all = append(all, r)
+			}
+			if past {
+				return printList(a, all, []string{"ID", "ACTION", "MATCH", "SINCE", "BY", "ENDED", "HOW", "LIFTED BY", "REASON"}, func(r api.Rule) []string {
+					return []string{r.ID, r.Action, matchText(&r.Match), moment(r.Since), r.Actor, moment(r.EndedAt), strings.ReplaceAll(r.End, "_", " "), r.LiftedBy, r.Reason}
+				})
 			}
 			return printList(a, all, []string{"ID", "ACTION", "MATCH", "SINCE", "UNTIL", "BY", "EFFECTS", "REASON"}, func(r api.Rule) []string {
 				return []string{r.ID, r.Action, matchText(&r.Match), moment(r.Since), moment(r.Until), r.Actor, effectsText(r.Effects), r.Reason}
@@ -45,6 +57,7 @@ func (a *app) rulesListCommand() *cobra.Command {
 	}
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	c.Flags().BoolVar(&past, "past", false, "those that were lifted or are over instead: the last 1,000, the one that ended last first")
 	return c
 }
 
@@ -65,9 +78,7 @@ func (a *app) rulesSetCommand(action, short string) *cobra.Command {
 			if r.Until, err = parseUntil(until, time.Now()); err != nil {
 				return err
 			}
-			if r.Actor = actor; actor == "" {
-				r.Actor = firstOf(a.getenv("USER"), a.getenv("USERNAME"))
-			}
+			r.Actor = a.actor(actor)
 			c, err := a.client()
 			if err != nil {
 				return err
@@ -102,7 +113,7 @@ func (a *app) rulesLiftCommand() *cobra.Command {
 				return err
 			}
 			for _, id := range args {
-				if err := c.LiftRule(cmd.Context(), a.queueName(), id, firstOf(actor, a.getenv("USER"), a.getenv("USERNAME"))); err != nil {
+				if err := c.LiftRule(cmd.Context(), a.queueName(), id, a.actor(actor)); err != nil {
 					return err
 				}
 			}
@@ -110,7 +121,7 @@ func (a *app) rulesLiftCommand() *cobra.Command {
 		},
 	}
 	a.queueFlags(c)
-	c.Flags().StringVar(&actor, "actor", "", "who lifts them, for the server's log (default: the user's name)")
+	c.Flags().StringVar(&actor, "actor", "", "who lifts them (default: the user's name); rules list --past tells")
 	return c
 }
 
@@ -174,4 +185,9 @@ func ruleFields(r api.Rule) [][2]string {
 		{"id", r.ID}, {"action", r.Action}, {"match", matchText(&r.Match)}, {"since", moment(r.Since)}, {"until", moment(r.Until)},
 		{"by", r.Actor}, {"effects", effectsText(r.Effects)}, {"reason", r.Reason},
 	}
+}
+
+// actor is who does something: as the flag says, or the user's name.
+func (a *app) actor(flag string) string {
+	return firstOf(flag, a.getenv("USER"), a.getenv("USERNAME"))
 }

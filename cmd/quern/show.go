@@ -123,9 +123,10 @@ func (a *app) withSubmission(text string, do func(c *client.Client, id string) e
 
 // listOptions are the flags of list.
 type listOptions struct {
-	states []string
-	meta   []string
-	limit  int
+	states   []string
+	meta     []string
+	schedule string
+	limit    int
 }
 
 // listCommand lists submissions.
@@ -141,6 +142,7 @@ func (a *app) listCommand() *cobra.Command {
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
 	c.Flags().StringSliceVar(&o.states, "state", nil, "only these states: open, completed, completed_with_dead, failed, cancelled, expired")
 	c.Flags().StringArrayVarP(&o.meta, "meta", "m", nil, "only submissions with this metadata, `KEY=VALUE`, repeatable")
+	c.Flags().StringVar(&o.schedule, "schedule", "", "only what this schedule inserted")
 	c.Flags().IntVar(&o.limit, "limit", 100, "at most so many (0: all)")
 	return c
 }
@@ -167,7 +169,7 @@ func (a *app) list(ctx context.Context, o listOptions) error {
 		page = min(page, o.limit)
 	}
 	var found []api.Submission
-	for s, err := range c.List(ctx, a.queueName(), client.ListOptions{States: o.states, Meta: meta, Limit: page}) {
+	for s, err := range c.List(ctx, a.queueName(), client.ListOptions{States: o.states, Meta: meta, Schedule: o.schedule, Limit: page}) {
 		if err != nil {
 			return err
 		}

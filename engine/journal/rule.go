@@ -12,6 +12,9 @@ type Rule struct {
 	Lift  bool
 	Rule  queue.Rule // of a lift, only the id
 	Grace queue.Time // of a lift: until then no dead_deadline of what was covered ends anything
+	At    queue.Time // of a lift: when it was decided; 0: an older Quern wrote it, which did not say, nor the next two
+	End   queue.RuleEnd
+	By    string // who asked for the lift
 }
 
 // The flags of a Rule.
@@ -22,6 +25,7 @@ const (
 	ruleOfSubmission
 	ruleInserts
 	ruleRevokes
+	ruleTells
 	endOfRuleFlags
 )
 
@@ -38,7 +42,7 @@ func (e *Encoder) rule(r Rule) {
 		flag uint64
 	}{
 		{r.Lift, ruleLifts}, {r.Rule.Action == queue.Block, ruleBlocks}, {r.Rule.Match.Entry.Key != "", ruleOfValue},
-		{r.Rule.Match.Submission != 0, ruleOfSubmission}, {r.Rule.Insert, ruleInserts}, {r.Rule.Revoke, ruleRevokes},
+		{r.Rule.Match.Submission != 0, ruleOfSubmission}, {r.Rule.Insert, ruleInserts}, {r.Rule.Revoke, ruleRevokes}, {r.Lift && r.At != 0, ruleTells},
 	} {
 		if f.on {
 			flags |= f.flag
@@ -48,6 +52,9 @@ func (e *Encoder) rule(r Rule) {
 	e.uint(uint64(r.Rule.ID))
 	if r.Lift {
 		e.int(int64(r.Grace))
+		if r.At != 0 {
+			e.ruleEnd(r.At, r.End, r.By)
+		}
 		return
 	}
 	if flags&ruleOfValue != 0 {
@@ -62,12 +69,34 @@ func (e *Encoder) rule(r Rule) {
 	e.text(r.Rule.Actor)
 }
 
+func (e *Encoder) ruleEnd(at queue.Time, end queue.RuleEnd, by string) {
+	e.int(int64(at))
+	e.buf = append(e.buf, byte(end))
+	e.text(by)
+}
+
+func (d *decoder) ruleEnd() (at queue.Time, end queue.RuleEnd, by string) {
+	at, end, by = queue.Time(d.int()), queue.RuleEnd(d.byte()), d.text()
+	if end > queue.RuleOutlived {
+		d.fail()
+	}
+	return at, end, by
+}
+
 func (d *decoder) rule() (r Rule) {
 	flags := d.within(endOfRuleFlags - 1)
 	r.Rule.ID = queue.RuleID(d.uint32())
 	if r.Lift = flags&ruleLifts != 0; r.Lift {
 		r.Grace = queue.Time(d.int())
+		if flags&ruleTells != 0 {
+			if r.At, r.End, r.By = d.ruleEnd(); r.At == 0 {
+				d.fail()
+			}
+		}
 		return r
+	}
+	if flags&ruleTells != 0 {
+		d.fail()
 	}
 	if flags&ruleBlocks != 0 {
 		r.Rule.Action = queue.Block
@@ -148,4 +177,36 @@ func DecodeRules(b []byte) (r Rules, err error) {
 		return Rules{}, errDamaged
 	}
 	return r, nil
+}
+
+// AppendEndedRules appends the encoding of rules that have ended, as the store keeps it. It is that of a version of its own, described in
+// docs/formats/ops.md.
+func AppendEndedRules(dst []byte, list []queue.EndedRule) []byte {
+	e := Encoder{buf: append(dst, Version)}
+	e.uint(uint64(len(list)))
+	for i := range list {
+		e.rule(Rule{Rule: list[i].Rule})
+		e.ruleEnd(list[i].Ended, list[i].End, list[i].By)
+	}
+	return e.buf
+}
+
+// DecodeEndedRules reads what AppendEndedRules wrote; of nothing it makes none.
+func DecodeEndedRules(b []byte) (list []queue.EndedRule, err error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	if b[0] != Version {
+		return nil, errDamaged
+	}
+	d := decoder{b: b[1:]}
+	for n := d.within(queue.MaxEndedRules); n > 0 && !d.bad; n-- {
+		r := queue.EndedRule{Rule: d.rule().Rule}
+		r.Ended, r.End, r.By = d.ruleEnd()
+		list = append(list, r)
+	}
+	if d.bad || len(d.b) > 0 {
+		return nil, errDamaged
+	}
+	return list, nil
 }

@@ -27,13 +27,47 @@ func anyMatch(t *rapid.T) (m queue.RuleMatch) {
 func anyRule(t *rapid.T) Rule {
 	id := queue.RuleID(anyUint32(t, "rule"))
 	if rapid.Bool().Draw(t, "lift") {
-		return Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: anyTime(t, "grace")}
+		r := Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: anyTime(t, "grace"), At: anyTime(t, "at")}
+		if r.At != 0 {
+			r.End, r.By = queue.RuleEnd(rapid.IntRange(0, 2).Draw(t, "end")), anyText(t, "by")
+		}
+		return r
 	}
-	return Rule{Rule: queue.Rule{
+	return Rule{Rule: anyActive(t, id)}
+}
+
+func anyActive(t *rapid.T, id queue.RuleID) queue.Rule {
+	return queue.Rule{
 		ID: id, Action: queue.RuleAction(rapid.IntRange(0, 1).Draw(t, "action")), Match: anyMatch(t), Reason: anyText(t, "reason"),
 		Actor: anyText(t, "actor"), Since: anyTime(t, "since"), Until: anyTime(t, "until"), Insert: rapid.Bool().Draw(t, "insert"),
 		Revoke: rapid.Bool().Draw(t, "revoke"),
-	}}
+	}
+}
+
+// What the store keeps of rules that have ended comes back as it went in, and a byte more or less is noticed.
+func TestEndedRulesRoundTrip(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var want []queue.EndedRule
+		for i := range rapid.IntRange(0, 4).Draw(t, "rules") {
+			want = append(want, queue.EndedRule{Rule: anyActive(t, queue.RuleID(i+1)), Ended: anyTime(t, "ended"), End: queue.RuleEnd(rapid.IntRange(0, 2).Draw(t, "end")), By: anyText(t, "by")})
+		}
+		row := AppendEndedRules([]byte("before"), want)[len("before"):]
+		got, err := DecodeEndedRules(row)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("DecodeEndedRules(%x) = %+v, %v\nwant %+v", row, got, err, want)
+		}
+		if got, err := DecodeEndedRules(append(row, 0)); err == nil {
+			t.Fatalf("DecodeEndedRules of a row with a byte too many = %+v; want an error", got)
+		}
+		cut := rapid.IntRange(1, len(row)-1).Draw(t, "cut")
+		if got, err := DecodeEndedRules(row[:cut]); err == nil {
+			t.Fatalf("DecodeEndedRules of %d of %d bytes = %+v; want an error", cut, len(row), got)
+		}
+	})
+	if got, err := DecodeEndedRules(nil); err != nil || got != nil {
+		t.Errorf("DecodeEndedRules of nothing = %+v, %v; want none", got, err)
+	}
 }
 
 // What the store keeps of rules comes back as it went in, and a byte more or less is noticed.

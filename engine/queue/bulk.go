@@ -83,6 +83,7 @@ type BulkRequest struct {
 	Filter   BulkFilter
 	To       string // of BulkForward: the queue
 	Priority int64  // of BulkReprioritize
+	Actor    string // who asks, as he said; at most MaxActorBytes
 	Rate     uint32 // chunks or submissions per second at most; 0: as fast as it goes
 	DryRun   bool   // count what would become of each, and change nothing
 }

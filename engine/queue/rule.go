@@ -63,6 +63,28 @@ type Rule struct {
 	Revoke bool // reservations of what it matches are released when it is set, and cannot be taken up again
 }
 
+// RuleEnd is how a rule ended.
+type RuleEnd uint8
+
+// The ends: somebody lifted it, its Until came, or the submission that it was about ended.
+const (
+	RuleLifted RuleEnd = iota
+	RuleOver
+	RuleOutlived
+)
+
+var ruleEnds = [...]string{"lifted", "over", "submission_ended"}
+
+func (e RuleEnd) String() string { return ruleEnds[e] }
+
+// EndedRule is a rule that holds no more.
+type EndedRule struct {
+	Rule
+	Ended Time
+	End   RuleEnd
+	By    string // who lifted it, as he said; at most MaxActorBytes
+}
+
 // Ruling is what all rules together say of something.
 type Ruling uint8
 
@@ -90,6 +112,7 @@ func (r *Rule) Same(other *Rule) bool {
 // The limits of rules.
 const (
 	MaxRules           = 10_000 // of a queue: all are in memory, and in one row of the store
+	MaxEndedRules      = 1000   // of a queue that can be read, the last; likewise in memory and in one row
 	MaxRuleReasonBytes = 500
 	MaxActorBytes      = 128
 )

@@ -275,7 +275,7 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	r.ended.left = m.backlog.RemoveKeeping(r.sub)
 	m.orphan(r)
 	r.state, r.sub, r.deads, r.delays = state, nil, nil, nil
-	m.unrule(r.id)
+	m.outlive(r.id)
 	m.ended[r.id] = r
 	m.gone = append(m.gone, r)
 	m.stats.submissionEnd++

@@ -21,6 +21,7 @@ type bulkRow struct {
 	Priority      int64         `json:"priority,omitempty"`
 	Rate          uint32        `json:"rate_per_second,omitempty"`
 	DryRun        bool          `json:"dry_run,omitempty"`
+	Actor         string        `json:"actor,omitempty"`
 }
 
 // bulkMetaRow has an integer or a text.
@@ -34,7 +35,7 @@ func writeBulkRequest(r *queue.BulkRequest) (string, error) {
 	f := &r.Filter
 	row := bulkRow{
 		Action: r.Action.String(), Submission: uint64(f.Dead.Submission), Fingerprint: f.Dead.Fingerprint, DiedBefore: int64(f.Dead.DiedBefore),
-		CreatedBefore: int64(f.CreatedBefore), CreatedAfter: int64(f.CreatedAfter), To: r.To, Priority: r.Priority, Rate: r.Rate, DryRun: r.DryRun,
+		CreatedBefore: int64(f.CreatedBefore), CreatedAfter: int64(f.CreatedAfter), To: r.To, Priority: r.Priority, Rate: r.Rate, DryRun: r.DryRun, Actor: r.Actor,
 	}
 	for _, state := range f.States {
 		row.States = append(row.States, state.String())
@@ -62,7 +63,7 @@ func readBulkRequest(text string) (r queue.BulkRequest, err error) {
 		return r, err
 	}
 	action, ok := queue.ParseBulkAction(row.Action)
-	r = queue.BulkRequest{Action: action, To: row.To, Priority: row.Priority, Rate: row.Rate, DryRun: row.DryRun}
+	r = queue.BulkRequest{Action: action, To: row.To, Priority: row.Priority, Rate: row.Rate, DryRun: row.DryRun, Actor: row.Actor}
 	f := &r.Filter
 	f.Dead = queue.DeadFilter{Submission: queue.SubmissionID(row.Submission), Fingerprint: row.Fingerprint, DiedBefore: queue.Time(row.DiedBefore)}
 	f.CreatedBefore, f.CreatedAfter = queue.Time(row.CreatedBefore), queue.Time(row.CreatedAfter)

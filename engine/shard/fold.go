@@ -87,7 +87,7 @@ func (s *Shard) foldAll() error {
 	m, log := s.m, s.journal
 	upTo, dirty, gone := m.applied, m.dirty, m.gone
 	m.dirty, m.gone = nil, nil
-	ruled := m.rulesRow(m.now)
+	ruled := m.ruleRows(m.now)
 	s.fold.bytes.Store(0)
 	s.mu.Unlock()
 	s.applying.Unlock()

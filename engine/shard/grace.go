@@ -32,6 +32,14 @@ func (m *machine) restrain(now queue.Time) {
 	}
 }
 
+// end is until when it runs, 0: it is over.
+func (g *grace) end() queue.Time {
+	if g == nil {
+		return 0
+	}
+	return g.until
+}
+
 // plan is what of a plan may be followed.
 func (g *grace) plan(of *strategy.Plan) *strategy.Plan {
 	restrained := g.plans[of]

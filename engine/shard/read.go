@@ -115,12 +115,16 @@ func (s *Shard) unwatch(id queue.SubmissionID, done chan struct{}) {
 
 // Filter says which submissions a list shows. Empty States are all; every entry of Meta has to match.
 type Filter struct {
-	States []queue.SubmissionState
-	Meta   queue.Meta
+	States   []queue.SubmissionState
+	Meta     queue.Meta
+	Schedule string // that inserted it; "": any, or none
 }
 
 func (f *Filter) matches(r *record) bool {
 	if len(f.States) > 0 && !slices.Contains(f.States, r.state) {
+		return false
+	}
+	if f.Schedule != "" && r.details().schedule != f.Schedule {
 		return false
 	}
 	meta := r.meta()

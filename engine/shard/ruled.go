@@ -23,6 +23,9 @@ type standingOrders struct {
 	changed bool                  // since they were stored last
 	applied journal.Position      // up to which they were true when they were loaded: what is older is not to be replayed
 
+	past        rules.Past // that have ended
+	pastChanged bool       // since they were stored last
+
 	// Submissions whose dead_deadline passed while a rule covered them. Below `again` they are to be looked at anew: a rule was lifted.
 	spared []*record
 	again  int
@@ -43,6 +46,9 @@ func (m *machine) ApplyRule(op journal.Rule) error {
 		delete(m.rules.lifting, op.Rule.ID)
 		r, was := m.rules.Lift(op.Rule.ID, op.Grace)
 		if was {
+			if op.At != 0 {
+				m.rules.pass(queue.EndedRule{Rule: r, Ended: op.At, End: op.End, By: op.By})
+			}
 			m.reruled(r.Match)
 		}
 		if itself {
@@ -61,6 +67,13 @@ func (m *machine) ApplyRule(op journal.Rule) error {
 	m.rules.Put(op.Rule)
 	m.reruled(op.Rule.Match)
 	return nil
+}
+
+// pass notes a rule that has ended.
+func (o *standingOrders) pass(r queue.EndedRule) {
+	if o.past.Add(r) {
+		o.pastChanged = true
+	}
 }
 
 // reruled tells the backlog what rules say now of what they match.
@@ -96,10 +109,15 @@ func (m *machine) settleRules() {
 	}
 }
 
-// unrule forgets the rules about a submission that ends.
-func (m *machine) unrule(id queue.SubmissionID) {
+// outlive ends the rules about a submission that ends.
+func (m *machine) outlive(id queue.SubmissionID) {
 	if m.replay && m.applied <= m.rules.applied {
 		return // it may have been opened again since, and have new ones
+	}
+	for action := range queue.RuleAction(queue.RuleActions) {
+		if r, is := m.rules.Find(action, queue.RuleMatch{Submission: id}); is {
+			m.rules.pass(queue.EndedRule{Rule: r, Ended: m.now, End: queue.RuleOutlived})
+		}
 	}
 	if m.rules.Drop(id) {
 		m.rules.changed = true
@@ -158,16 +176,16 @@ func (m *machine) endRules(now queue.Time, most int, parked map[Action]*parking)
 			continue
 		}
 		m.acting = a
-		m.lift(id, now, true)
+		m.lift(id, now, queue.RuleOver, "")
 		n++
 	}
 	return n
 }
 
-// lift encodes the end of a rule, by itself or by an operator.
-func (m *machine) lift(id queue.RuleID, now queue.Time, itself bool) {
-	m.rules.lifting[id] = itself
-	m.encode(now).Rule(journal.Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: now.Add(m.settings.ReservationTimeout)})
+// lift encodes the end of a rule, and who asked for it.
+func (m *machine) lift(id queue.RuleID, now queue.Time, end queue.RuleEnd, by string) {
+	m.rules.lifting[id] = end == queue.RuleOver
+	m.encode(now).Rule(journal.Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: now.Add(m.settings.ReservationTimeout), At: now, End: end, By: by})
 }
 
 // lifts says that the end of a rule is on its way to the disk.

@@ -12,8 +12,11 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// rulesName is under which the store keeps the rules.
-const rulesName = "rules"
+// The names under which the store keeps the rules, and those that have ended.
+const (
+	rulesName     = "rules"
+	pastRulesName = "rules_past"
+)
 
 // SetRule sets a rule, durably: from its commit on nothing that it covers is handed out. Its ID and Since are drawn here. There is one rule
 // for each action and match: a second one takes its place and keeps its id and beginning, and if it asks for the same nothing is
@@ -83,8 +86,8 @@ func (s *Shard) revoke(id queue.RuleID) {
 }
 
 // LiftRule ends a rule, durably; what it alone covered is handed out from then on, to those who wait at once. was is false if it had ended
-// before: that is no mistake. An id that was never given is one.
-func (s *Shard) LiftRule(id queue.RuleID) (lifted queue.Rule, was bool, err error) {
+// before: that is no mistake. An id that was never given is one. by is who asks, for PastRules.
+func (s *Shard) LiftRule(id queue.RuleID, by string) (lifted queue.Rule, was bool, err error) {
 	s.ordering.Lock()
 	defer s.ordering.Unlock()
 	if lifted, was = s.Rule(id); was {
@@ -106,7 +109,7 @@ func (s *Shard) LiftRule(id queue.RuleID) (lifted queue.Rule, was bool, err erro
 	case s.m.lifts(id):
 		waits.add(s.pending())
 	default:
-		s.m.lift(id, now, false)
+		s.m.lift(id, now, queue.RuleLifted, by)
 		waits.add(s.m.batch)
 	}
 	s.mu.Unlock()
@@ -182,6 +185,15 @@ func (s *Shard) Rules() []queue.Rule {
 	return s.m.rules.List()
 }
 
+// PastRules lists the last queue.MaxEndedRules rules that have ended, the last one first.
+func (s *Shard) PastRules() []queue.EndedRule {
+	s.mu.Lock()
+	list := s.m.rules.past.List()
+	s.mu.Unlock()
+	slices.Reverse(list)
+	return list
+}
+
 // Rule is a rule by its id, false if there is none.
 func (s *Shard) Rule(id queue.RuleID) (queue.Rule, bool) {
 	s.mu.Lock()
@@ -209,28 +221,43 @@ func (m *machine) refusal(meta queue.Meta) error {
 	return &queue.Error{Code: queue.CodeRefusedByRule, Message: "Inserts are refused by " + text + "."}
 }
 
-// rulesRow is what the store is to know of the rules; nil: it does. The mutex is held.
-func (m *machine) rulesRow(now queue.Time) []byte {
-	if !m.rules.changed {
-		return nil
+// ruleRows are what the store is to know of rules, and of those that have ended; nil: it does.
+type ruleRows struct{ standing, past []byte }
+
+// ruleRows makes them. The mutex is held.
+func (m *machine) ruleRows(now queue.Time) (rows ruleRows) {
+	if m.rules.changed {
+		m.rules.changed = false
+		row := journal.Rules{Position: m.applied, Last: m.rules.Last(), Rules: m.rules.List()}
+		m.rules.Graces(now, func(match queue.RuleMatch, until queue.Time) {
+			row.Graces = append(row.Graces, journal.Grace{Match: match, Until: until})
+		})
+		rows.standing = journal.AppendRules(nil, &row)
 	}
-	m.rules.changed = false
-	row := journal.Rules{Position: m.applied, Last: m.rules.Last(), Rules: m.rules.List()}
-	m.rules.Graces(now, func(match queue.RuleMatch, until queue.Time) {
-		row.Graces = append(row.Graces, journal.Grace{Match: match, Until: until})
-	})
-	return journal.AppendRules(nil, &row)
+	if m.rules.pastChanged {
+		m.rules.pastChanged = false
+		rows.past = journal.AppendEndedRules(nil, m.rules.past.List())
+	}
+	return rows
 }
 
-// storeRules writes what rulesRow made.
-func (s *Shard) storeRules(ctx context.Context, m *machine, row []byte) error {
-	if row == nil {
-		return nil
+// storeRules writes what ruleRows made: first what ended, so that nothing is in neither row. What is in both ends anew in the replay.
+func (s *Shard) storeRules(ctx context.Context, m *machine, rows ruleRows) error {
+	put := func(name string, row []byte) error {
+		if row == nil {
+			return nil
+		}
+		return s.roomy(func() error { return s.store.PutStanding(ctx, name, row) })
 	}
-	err := s.roomy(func() error { return s.store.PutStanding(ctx, rulesName, row) })
+	err := put(pastRulesName, rows.past)
+	past := err != nil
+	if err == nil {
+		err = put(rulesName, rows.standing)
+	}
 	if err != nil {
 		s.mu.Lock()
-		m.rules.changed = true
+		m.rules.pastChanged = m.rules.pastChanged || past
+		m.rules.changed = m.rules.changed || rows.standing != nil
 		s.mu.Unlock()
 	}
 	return err
@@ -253,6 +280,16 @@ func (s *Shard) loadRules(ctx context.Context, m *machine) error {
 	}
 	for _, g := range known.Graces {
 		m.rules.SetGrace(g.Match, g.Until)
+	}
+	if row, err = s.store.Standing(ctx, pastRulesName); err != nil {
+		return err
+	}
+	ended, err := journal.DecodeEndedRules(row)
+	if err != nil {
+		return fmt.Errorf("store: rules that have ended: %w", err)
+	}
+	for _, r := range ended {
+		m.rules.past.Add(r)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ type Work struct {
 	Kinds    []KindWork    // every kind
 	Suspects Suspects
 	Parked   []ParkedWork // actions that are left alone, the oldest first
+	Grace    queue.Time   // until when the restart grace runs, 0: it is over
 }
 
 // Suspects are the chunks whose last try burnt a reservation, and how many of them may be worked on beside other work.
@@ -54,7 +55,7 @@ func (s *Shard) Work() Work {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := Work{Degraded: s.worker.degraded, Slices: s.worker.slices, Sweeping: s.m.stats.orphaned, Kinds: make([]KindWork, kindCount)}
+	w := Work{Grace: s.m.grace.end(), Degraded: s.worker.degraded, Slices: s.worker.slices, Sweeping: s.m.stats.orphaned, Kinds: make([]KindWork, kindCount)}
 	for kind := range kindCount {
 		t, acts := &s.worker.kinds[kind], s.m.stats.acts[kind]
 		k := &w.Kinds[kind]

@@ -41,7 +41,7 @@ func (s *sim) tick() {
 			s.m.leave(name)
 		}
 		s.m.expireAll(s.now)
-		s.m.lift(s.now, func(r *queue.Rule) bool { return r.Until != 0 && r.Until <= s.now })
+		s.m.lift(s.now, queue.RuleOver, "", func(r *queue.Rule) bool { return r.Until != 0 && r.Until <= s.now })
 	}}, failed, written)
 	s.adopt()
 	s.checkSuspects()

@@ -20,6 +20,7 @@ type model struct {
 	keys     map[string]*modelKey
 	values   map[queue.MetaEntry]queue.ValueSettings // what operators set
 	rules    []queue.Rule
+	past     []queue.EndedRule
 	graces   []journal.Grace // of rules that were lifted
 	totals   modelTotals
 	roster   modelRoster
@@ -391,7 +392,7 @@ func (c *modelChunk) try(t queue.Token, expired bool, text string, now queue.Tim
 
 func (m *model) end(x *modelSub, state queue.SubmissionState, failure string, now queue.Time) {
 	x.state, x.failure, x.finished = state, failure, now
-	m.forgetRules()
+	m.forgetRules(now)
 	m.totals.ended++
 }
 

@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -74,21 +75,26 @@ func (m *model) setRule(r queue.Rule) (created bool) {
 }
 
 // lift removes rules, and gives what they covered its time.
-func (m *model) lift(now queue.Time, which func(*queue.Rule) bool) {
+func (m *model) lift(now queue.Time, end queue.RuleEnd, by string, which func(*queue.Rule) bool) {
 	m.rules = slices.DeleteFunc(m.rules, func(r queue.Rule) bool {
 		if !which(&r) {
 			return false
 		}
+		m.past = append(m.past, queue.EndedRule{Rule: r, Ended: now, End: end, By: by})
 		m.graces = append(m.graces, journal.Grace{Match: r.Match, Until: now.Add(m.settings.ReservationTimeout)})
 		return true
 	})
 }
 
 // forgetRules drops the rules about submissions that are not open.
-func (m *model) forgetRules() {
+func (m *model) forgetRules(now queue.Time) {
 	m.rules = slices.DeleteFunc(m.rules, func(r queue.Rule) bool {
 		x := m.sub(r.Match.Submission)
-		return r.Match.Submission != 0 && (x == nil || x.state != queue.Open)
+		over := r.Match.Submission != 0 && (x == nil || x.state != queue.Open)
+		if over {
+			m.past = append(m.past, queue.EndedRule{Rule: r, Ended: now, End: queue.RuleOutlived})
+		}
+		return over
 	})
 	m.graces = slices.DeleteFunc(m.graces, func(g journal.Grace) bool {
 		x := m.sub(g.Match.Submission)
@@ -179,7 +185,8 @@ func (s *sim) liftRule() {
 	is := func(r *queue.Rule) bool { return r.ID == id }
 	there := slices.ContainsFunc(s.m.rules, func(r queue.Rule) bool { return is(&r) })
 	s.log.add("lift rule %d, which is there: %v", id, there)
-	_, was, err := s.shard.LiftRule(id)
+	by := pickOf(s, "", "eve", "adam")
+	_, was, err := s.shard.LiftRule(id, by)
 	if !there {
 		if was || err != nil && queue.CodeOf(err) != queue.CodeUnknownRule {
 			s.fail("lifting rule %d, which is not there: %v, %v", id, was, err)
@@ -187,7 +194,7 @@ func (s *sim) liftRule() {
 		return
 	}
 	failed, written := s.commitFailed("lift a rule", err)
-	if s.takeEffect([]func(){func() { s.m.lift(s.now, is) }}, failed, written); !failed && !was {
+	if s.takeEffect([]func(){func() { s.m.lift(s.now, queue.RuleLifted, by, is) }}, failed, written); !failed && !was {
 		s.fail("rule %d is said to have been lifted before", id)
 	}
 	s.checkRules()
@@ -199,6 +206,11 @@ func (s *sim) checkRules() {
 	slices.SortFunc(want, func(a, b queue.Rule) int { return int(a.ID) - int(b.ID) })
 	if len(got)+len(want) > 0 {
 		s.equal("rules", got, want)
+	}
+	past, ended := s.shard.PastRules(), slices.Clone(s.m.past)
+	slices.SortFunc(ended, func(a, b queue.EndedRule) int { return cmp.Or(cmp.Compare(b.Ended, a.Ended), cmp.Compare(b.ID, a.ID)) })
+	if ended = ended[:min(len(ended), queue.MaxEndedRules)]; len(past)+len(ended) > 0 {
+		s.equal("rules that have ended", past, ended)
 	}
 }
 

@@ -29,6 +29,7 @@ type BulkRequest struct {
 	Priority      *int64     `json:"priority,omitempty"`        // of reprioritize, required there
 	RatePerSecond uint32     `json:"rate_per_second,omitempty"` // chunks or submissions; 0: as fast as it goes
 	DryRun        bool       `json:"dry_run,omitempty"`         // count what would come of it
+	Actor         string     `json:"actor,omitempty"`           // who asks, at most 128 bytes
 }
 
 // BulkFilter says what a bulk operation is about; everything given has to fit.
@@ -52,6 +53,7 @@ type BulkOperation struct {
 	Priority      *int64     `json:"priority,omitempty"`
 	RatePerSecond uint32     `json:"rate_per_second"`
 	DryRun        bool       `json:"dry_run"`
+	Actor         string     `json:"actor,omitempty"`
 	State         string     `json:"state"`
 	CreatedAt     Time       `json:"created_at"`
 	FinishedAt    Time       `json:"finished_at,omitzero"`

@@ -1,6 +1,11 @@
 package api
 
-// DeadLetter is a dead chunk that can be redriven or deleted.
+// ForwardRequest is the body of POST /v1/queues/{queue}/dead-letters/{submission}/{index}/forward.
+type ForwardRequest struct {
+	To string `json:"to"` // the queue that the dead chunk goes on to
+}
+
+// DeadLetter is a dead chunk that can be redriven, deleted or forwarded.
 type DeadLetter struct {
 	Submission      string    `json:"submission"`
 	Index           uint32    `json:"index"`

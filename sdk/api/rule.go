@@ -6,6 +6,13 @@ const (
 	ActionBlock = "block"
 )
 
+// The values of Rule.End.
+const (
+	RuleLifted   = "lifted"
+	RuleOver     = "over"
+	RuleOutlived = "submission_ended"
+)
+
 // RuleMatch is what a rule is about: exactly one of its fields is set. Meta has one key.
 type RuleMatch struct {
 	Queue      bool   `json:"queue,omitempty"` // the whole queue
@@ -31,14 +38,17 @@ type RuleRequest struct {
 
 // Rule is an operator's standing order: chunks that it covers are not handed out, whatever strategy asks.
 type Rule struct {
-	ID      string      `json:"id"`
-	Action  string      `json:"action"`
-	Match   RuleMatch   `json:"match"`
-	Reason  string      `json:"reason,omitempty"`
-	Actor   string      `json:"actor,omitempty"`
-	Since   Time        `json:"since"`
-	Until   Time        `json:"until,omitzero"`
-	Effects RuleEffects `json:"effects,omitzero"`
+	ID       string      `json:"id"`
+	Action   string      `json:"action"`
+	Match    RuleMatch   `json:"match"`
+	Reason   string      `json:"reason,omitempty"`
+	Actor    string      `json:"actor,omitempty"`
+	Since    Time        `json:"since"`
+	Until    Time        `json:"until,omitzero"`
+	Effects  RuleEffects `json:"effects,omitzero"`
+	EndedAt  Time        `json:"ended_at,omitzero"`   // of one that has ended
+	End      string      `json:"end,omitempty"`       // likewise: lifted, over (its until came) or submission_ended
+	LiftedBy string      `json:"lifted_by,omitempty"` // likewise: who lifted it, if he said so
 }
 
 // RuledAmount is what one rule keeps from every strategy.

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -53,6 +55,17 @@ func (c *Client) Redrive(ctx context.Context, queue, submission string, index ui
 // DeleteDeadLetter gives a dead chunk up for good. It is tried once, as Redrive is.
 func (c *Client) DeleteDeadLetter(ctx context.Context, queue, submission string, index uint32) error {
 	return c.do(ctx, c.cold, "delete dead letter", &request{method: http.MethodDelete, path: deadPath(queue, submission, index)}, new(reply))
+}
+
+// ForwardDeadLetter has a dead chunk go on to another queue, and returns its submission here, where it counts as skipped. It is tried
+// once, as Redrive is.
+func (c *Client) ForwardDeadLetter(ctx context.Context, queue, submission string, index uint32, to string) (*api.Submission, error) {
+	body, err := json.Marshal(api.ForwardRequest{To: to})
+	if err != nil {
+		return nil, fmt.Errorf("quern: forward dead letter: %w", err)
+	}
+	q := &request{method: http.MethodPost, path: deadPath(queue, submission, index) + "/forward", media: mediaJSON, buffer: append(make([]byte, gap), body...)}
+	return fetch[api.Submission](ctx, c, "forward dead letter", q)
 }
 
 func deadPath(queue, submission string, index uint32) string {

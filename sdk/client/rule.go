@@ -16,6 +16,11 @@ func (c *Client) Rules(ctx context.Context, queue string) iter.Seq2[api.Rule, er
 	return pages[api.Rule](ctx, c, "rules", queuePath(queue, "/rules"), url.Values{})
 }
 
+// PastRules goes through the last 1,000 rules of a queue that were lifted or are over, the one that ended last first.
+func (c *Client) PastRules(ctx context.Context, queue string) iter.Seq2[api.Rule, error] {
+	return pages[api.Rule](ctx, c, "past rules", queuePath(queue, "/rules"), url.Values{"state": {"ended"}})
+}
+
 // Rule reads a rule. api.CodeUnknownRule: there is none of this id, or it has ended.
 func (c *Client) Rule(ctx context.Context, queue, id string) (*api.Rule, error) {
 	return fetch[api.Rule](ctx, c, "rule", &request{method: http.MethodGet, path: rulePath(queue, id), safe: true})

@@ -66,9 +66,10 @@ func (c *Client) SetPriority(ctx context.Context, id string, priority int64) (*a
 
 // ListOptions narrows a list of submissions. The zero value lists all.
 type ListOptions struct {
-	States []string // any of these
-	Meta   api.Meta // all of these
-	Limit  int      // submissions per page, 1 to 1,000; 0 is the server's default
+	States   []string // any of these
+	Meta     api.Meta // all of these
+	Schedule string   // inserted by this schedule; "": by whomever
+	Limit    int      // submissions per page, 1 to 1,000; 0 is the server's default
 }
 
 // List goes through a queue's submissions, newest first. It ends after the first error.
@@ -79,6 +80,9 @@ func (c *Client) List(ctx context.Context, queue string, o ListOptions) iter.Seq
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Meta)) {
 		query.Add("meta."+key, queryValue(o.Meta[key]))
+	}
+	if o.Schedule != "" {
+		query.Set("schedule", o.Schedule)
 	}
 	if o.Limit > 0 {
 		query.Set("limit", strconv.Itoa(o.Limit))

@@ -26,13 +26,19 @@ interface Props<T> {
 
 /** A table that stays under the pointer: numbers change in place, rows do not move, and new ones wait behind a button. */
 export function List<T>(p: Props<T>) {
-  const list = useSteady(p.items, p.id, p.scope)
   const [at, setAt] = useState('')
-  const body = useRef<HTMLTableSectionElement>(null)
   const { chosen, choose } = p
-  const toggle = (id: string) => {
+  const list = useSteady(p.items, p.id, p.scope, at !== '' || (chosen?.size ?? 0) > 0)
+  const body = useRef<HTMLTableSectionElement>(null)
+  const last = useRef('')
+  /** Chooses a row or leaves it out; with shift, all rows from the one before it on become as it becomes. */
+  const toggle = (id: string, shift = false) => {
     const next = new Set(chosen)
-    if (!next.delete(id)) next.add(id)
+    const on = !next.has(id)
+    const ids = list.rows.map((r) => r.id)
+    const [from, to] = [ids.indexOf(shift ? last.current : id), ids.indexOf(id)].sort((a, b) => a - b) as [number, number]
+    for (const one of from < 0 ? [id] : ids.slice(from, to + 1)) on ? next.add(one) : next.delete(one)
+    last.current = id
     choose?.(next)
   }
   const state = useRef({ list, at, p, toggle })
@@ -47,7 +53,9 @@ export function List<T>(p: Props<T>) {
       if (e.key === 'j' || e.key === 'k') {
         const next = rows[e.key === 'j' ? Math.min(rows.length - 1, place + 1) : Math.max(0, place - 1)]
         if (next) setAt(next.id)
-      } else if (e.key === 'x' && row && now.choose) flip(row.id)
+      } else if ((e.key === 'x' || e.key === 'X') && row && now.choose) flip(row.id, e.key === 'X')
+      else if (e.key === 'n') state.current.list.show()
+      else if (e.key === 'Escape' && on) setAt('')
       else if (e.key === 'Enter' && row && now.open && !(e.target instanceof HTMLElement && e.target.matches('button, a, [role=button]'))) location.hash = now.open(row.item)
     }
     addEventListener('keydown', key)
@@ -66,7 +74,7 @@ export function List<T>(p: Props<T>) {
         </tr></thead>
         <tbody ref={body}>{list.rows.map((r) => (
           <tr key={r.id} data-on={r.id === at || r.id === p.marked || undefined} data-at={r.id === at || undefined} data-gone={r.gone || undefined} title={r.gone ? 'no longer in this list' : undefined}>
-            {choose && <td class="pick"><input type="checkbox" aria-label={`Choose ${r.id}`} checked={chosen?.has(r.id) ?? false} onChange={() => toggle(r.id)} /></td>}
+            {choose && <td class="pick"><input type="checkbox" aria-label={`Choose ${r.id}`} checked={chosen?.has(r.id) ?? false} onClick={(e) => toggle(r.id, e.shiftKey)} /></td>}
             {p.cells(r.item)}
           </tr>
         ))}</tbody>

@@ -11,6 +11,7 @@ import { Fairness } from './pages/fairness'
 import { Chunk } from './pages/chunk'
 import { Consumer, Consumers } from './pages/consumers'
 import { Keys } from './pages/keys'
+import { Operations } from './pages/operations'
 import { Overview } from './pages/overview'
 import { Plugin } from './pages/plugin'
 import { Plugins } from './pages/plugins'
@@ -70,6 +71,7 @@ function Shown({ page, rest }: { page: string; rest: string }) {
     case 'rules': return <Rules key={of} />
     case 'schedules': return <Schedules key={of} />
     case 'dead-letters': return <DeadLetters key={of} />
+    case 'operations': return <Operations key={of} />
     case 'settings': return <Settings key={of} />
     default: return <div class="card w12"><Empty>There is no page “{page}”. <a href={link('overview')}>Overview</a></Empty></div>
   }

@@ -12,5 +12,6 @@ export const places: Place[] = [
   { page: 'rules', name: 'Rules', key: 'r', also: 'pause block lift standing orders' },
   { page: 'schedules', name: 'Schedules', key: 'h', also: 'cron clock ticks next' },
   { page: 'dead-letters', name: 'Dead letters', key: 'l', section: 'Operate', also: 'failed errors redrive' },
+  { page: 'operations', name: 'Operations', key: 'b', also: 'bulk running life-cycle lifecycle worker lag parked suspects grace' },
   { page: 'settings', name: 'Settings', key: 'e', also: 'server version theme keyboard' },
 ]

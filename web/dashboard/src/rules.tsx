@@ -3,6 +3,7 @@ import { useEffect } from 'preact/hooks'
 import { call, queuePath, shell } from './api'
 import { duration, exact, metaList, moment, shown } from './format'
 import { useAction, useLive, type Live } from './live'
+import { me } from './me'
 import { Copy, Count, Failed, Mark } from './parts'
 import { link, queue, say } from './state'
 import { keys, stats } from './stream'
@@ -63,7 +64,7 @@ export function Lift({ r, done, bare }: { r: Rule; done: () => void; bare?: bool
   const action = useAction()
   return (
     <>
-      <button disabled={action.busy} aria-label={`Lift rule ${r.id}`} onClick={() => void action.run(async () => { await call('DELETE', `${queuePath(queue.value)}/rules/${r.id}`); say('Lifted: what no other rule covers is handed out again'); done(); rules.value?.again() })}>Lift</button>
+      <button disabled={action.busy} aria-label={`Lift rule ${r.id}`} onClick={() => void action.run(async () => { await call('DELETE', `${queuePath(queue.value)}/rules/${r.id}${me.value.trim() ? '?' + new URLSearchParams({ actor: me.value.trim() }) : ''}`); say('Lifted: what no other rule covers is handed out again'); done(); rules.value?.again() })}>Lift</button>
       {!bare && <Copy text={shell('quern', 'rules', 'lift', r.id, '--queue', queue.value)} name="Copy CLI" />}
       {action.problem && <Failed problem={action.problem} />}
     </>

@@ -9,23 +9,30 @@ export interface Steady<T> {
 }
 
 /**
- * Keeps a list that is read again and again in the order that it has while the pointer is over it: rows change in place, those that
- * are gone stay and are marked, and new ones are counted. A list of another scope (other filters, another page) is shown as it is.
+ * Keeps a list that is read again and again in the order that it has while the pointer is over it, or something of it is held
+ * otherwise (chosen, or marked by the keyboard): rows change in place, those that are gone stay and are marked, and new ones are counted
+ * until show lets them in. A list of another scope (other filters, another page) is shown as it is.
  */
-export function useSteady<T>(list: T[] | undefined, id: (item: T) => string, scope: string): Steady<T> {
+export function useSteady<T>(list: T[] | undefined, id: (item: T) => string, scope: string, held: boolean): Steady<T> {
   const over = useRef(false)
+  const asked = useRef(false)
   const shown = useRef<{ scope: string; items: Map<string, T>; read: T[] | undefined }>({ scope: '', items: new Map(), read: undefined })
   const [, again] = useState(0)
   const next = new Map((list ?? []).map((item) => [id(item), item]))
-  if (shown.current.scope !== scope || !over.current || shown.current.items.size === 0) shown.current = { scope, items: next, read: list }
+  if (shown.current.scope !== scope || !(over.current || held) || asked.current || shown.current.items.size === 0) shown.current = { scope, items: next, read: list }
   else if (list && list !== shown.current.read) shown.current = { scope, read: list, items: new Map([...shown.current.items].map(([k, old]) => [k, next.get(k) ?? old])) }
+  asked.current = false
   const rows = [...shown.current.items].map(([k, item]) => ({ id: k, item, gone: list !== undefined && !next.has(k) }))
   const release = () => {
     over.current = false
     again((n) => n + 1)
   }
+  const show = () => {
+    asked.current = true
+    again((n) => n + 1)
+  }
   return {
-    rows, show: release,
+    rows, show,
     fresh: [...next.keys()].filter((k) => !shown.current.items.has(k)).length,
     hold: { onPointerEnter: () => { over.current = true }, onPointerLeave: release },
   }

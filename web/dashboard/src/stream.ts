@@ -87,3 +87,21 @@ export function follow() {
   })
   setInterval(() => { if (lastFrame > 0 && !paused.value) age.value = (performance.now() - lastFrame) / 1000 }, 500)
 }
+
+/** Resolves with the next frame, or after a moment while the page is paused or its stream is cut. */
+export function nextFrame(): Promise<void> {
+  return new Promise((done) => {
+    const was = beat.peek()
+    let over = false
+    const end = () => {
+      if (over) return
+      over = true
+      clearTimeout(timer)
+      stop?.()
+      done()
+    }
+    const timer = setTimeout(end, 2000)
+    let stop: (() => void) | undefined
+    stop = effect(() => { if (beat.value !== was) queueMicrotask(end) })
+  })
+}

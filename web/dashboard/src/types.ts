@@ -33,6 +33,7 @@ export interface Submission {
   ready: number; waiting: number; reserved: number; done: number; dead: number; skipped?: number; paused?: number; blocked?: number
   created_at: string; meta?: Meta; priority?: number; group?: string; prefix?: string; template?: string
   run_at?: string; dead_deadline?: string; finished_at?: string; max_attempts?: number; on_exhausted?: string; failure?: string
+  schedule?: string; scheduled_at?: string; has_attachment?: boolean; forwarded?: number
 }
 export interface Chunk { index: number; state: string; attempts: number; not_before?: string; consumer?: string; deadline?: string; error?: string; output?: unknown }
 export interface Tenant { key: string; value?: MetaValue; state: string; weight: number; share: number; lag: number; before?: number }
@@ -99,7 +100,7 @@ export interface DeadFilter { submission?: string; fingerprint?: string; died_be
 /** What a bulk operation is about; everything given has to fit. */
 export interface BulkFilter extends DeadFilter { states?: string[]; meta?: Meta; created_before?: string; created_after?: string }
 export interface BulkOperation {
-  id: string; queue: string; action: string; filter?: BulkFilter; to?: string; priority?: number; rate_per_second: number; dry_run: boolean; state: string
+  id: string; queue: string; action: string; actor?: string; filter?: BulkFilter; to?: string; priority?: number; rate_per_second: number; dry_run: boolean; state: string
   created_at: string; finished_at?: string; matched: number; done: number; unchanged?: number; refused: number; failure?: string
 }
 
@@ -122,7 +123,7 @@ export interface ConsumerDetail extends Consumer { items: HeldChunk[]; next?: st
 
 export interface RuleMatch { queue?: boolean; meta?: Meta; submission?: string }
 export interface RuleRequest { action: string; match: RuleMatch; reason?: string; actor?: string; until?: string; effects?: { insert?: boolean; revoke?: boolean } }
-export interface Rule extends RuleRequest { id: string; since: string }
+export interface Rule extends RuleRequest { id: string; since: string; ended_at?: string; end?: string; lifted_by?: string }
 
 export interface ScheduleDefinition {
   spec: string; seconds?: boolean; tz?: string; template: { meta?: Meta; priority?: number; chunks: { count?: number; prefix?: string; template?: string }; group?: string }
@@ -133,3 +134,14 @@ export interface Schedule {
   emitted: number; skipped_missed: number; skipped_late: number; skipped_overlap: number; version: number; etag: string; created_at: string; changed_at: string
 }
 export interface SchedulePreview { description: string; tz: string; ticks: { at: string; local: string }[] }
+
+export interface LifecycleKind {
+  kind: string; pending: number; lag_seconds: number; done_total: number; stale_total: number; parked: number
+  failures_total: number; failures_in_a_row: number; error?: string; last_success_at?: string
+}
+export interface ParkedAction { kind: string; submission: string; index?: number; error: string; since: string }
+export interface Lifecycle {
+  lag_seconds: number; degraded: boolean; restart_grace_until?: string; slices_total: number
+  suspects: { shelved: number; lent: number; quota: number; slots: number }; kinds: LifecycleKind[]; parked: ParkedAction[]
+}
+export interface Readiness { ready: boolean; checks?: { name: string; ok: boolean; detail?: string }[] }

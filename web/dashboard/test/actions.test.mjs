@@ -26,7 +26,7 @@ async function drop(page, files) {
 
 test('empty pages say what fills them, and the command that is copied works', async () => {
   const t = await open(chromium.b, quern.url)
-  for (const page of ['submissions', 'consumers', 'keys', 'fairness', 'plugins', 'rules', 'schedules', 'dead-letters']) {
+  for (const page of ['submissions', 'consumers', 'keys', 'fairness', 'plugins', 'rules', 'schedules', 'dead-letters', 'operations']) {
     await t.go('#/' + page)
     await t.page.locator('.empty pre').first().waitFor()
     assert.match(await t.page.locator('.empty pre').first().textContent(), /^(quern|curl) /, page)
@@ -128,6 +128,7 @@ test('dead letters: grouped, inspected, redriven one by one, by filter and all a
   await t.page.getByLabel(`Type ${many} to go on`).fill(many)
   await go.click()
   await t.page.getByRole('button', { name: 'Stop' }).click()
+  await t.page.getByRole('group', { name: /^Stop it/ }).getByRole('button', { name: 'Stop' }).click()
   await t.page.getByText('cancelled').first().waitFor()
   assert.ok((await letters()) > 0, 'what was stopped did not do all')
 

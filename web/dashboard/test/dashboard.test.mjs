@@ -23,6 +23,10 @@ before(async () => {
   await call(quern.url, 'PUT', '/v1/queues/default/schedules/nightly', { spec: '30 2 * * 1-5', tz: 'Europe/Amsterdam', template: { meta: { kind: 'nightly' }, chunks: { count: 100, template: 'part {index}' } } })
   await call(quern.url, 'PUT', '/v1/queues/default/schedules/heartbeat', { spec: '@every 1h', template: { meta: { kind: 'heartbeat' }, chunks: { count: 1, template: 'x' } } })
   await call(quern.url, 'POST', '/v1/queues/default/rules', { action: 'pause', match: { meta: { company: 'initech' } }, reason: 'their API is down, INC-311', actor: 'ana', until: new Date(Date.now() + 5_400_000).toISOString() })
+  const past = await call(quern.url, 'POST', '/v1/queues/default/rules', { action: 'pause', match: { meta: { company: 'oscorp' } }, reason: 'a deployment', actor: 'ana' })
+  await call(quern.url, 'DELETE', `/v1/queues/default/rules/${past.id}?actor=bo`)
+  await call(quern.url, 'POST', '/v1/bulk-operations', { queue: 'default', action: 'reprioritize', priority: 4, filter: { meta: { company: 'oscorp' } }, actor: 'ana' })
+  await call(quern.url, 'POST', '/v1/bulk-operations', { queue: 'default', action: 'redrive', rate_per_second: 1, filter: { fingerprint: '0123456789abcdef' }, actor: 'ana', dry_run: true })
   await reserve(quern.url, { max: 12, strategy: 'OldestFirst', consumer: 'hoarder' })
   stopConsumers = consumers(quern.url, ['Random', 'OldestFirst', 'SelectOnly("mode", "preview", Random)', 'Fair("company", Random)', 'CustomPriority', 'Fair("mode", Fair("company", OldestFirst))', 'NewestFirst', 'Plugin("order", Random)'])
   if (process.env.SHOTS) await new Promise((shown) => setTimeout(shown, 120_000)) // pictures show some history; tests need none
@@ -58,7 +62,10 @@ const pages = () => [
   }],
   ['consumers', '#/consumers', (p) => p.getByRole('link', { name: 'worker-1', exact: true }).waitFor()],
   ['consumer', '#/consumers/hoarder', (p) => p.locator('.gauge').nth(3).waitFor()],
-  ['rules', '#/rules', (p) => p.getByRole('region', { name: 'Active rules' }).getByText('their API is down').waitFor()],
+  ['rules', '#/rules', async (p) => {
+    await p.getByRole('region', { name: 'Active rules' }).getByText('their API is down').waitFor()
+    await p.getByRole('region', { name: 'Past rules' }).getByText('a deployment').waitFor()
+  }],
   ['schedules', '#/schedules?name=nightly', async (p) => {
     await p.getByRole('button', { name: 'nightly', exact: true }).waitFor()
     await p.locator('.ticks li').nth(4).waitFor()
@@ -71,6 +78,15 @@ const pages = () => [
     await p.getByText('asked in this order').waitFor()
     await p.getByRole('button', { name: 'Explain' }).click()
     await p.getByRole('heading', { name: 'Explain' }).waitFor()
+  }],
+  ['operations', '#/operations', async (p) => {
+    await p.getByRole('region', { name: 'Ended operations' }).getByText('reprioritize').waitFor()
+    await p.getByRole('region', { name: 'Lag' }).waitFor()
+  }],
+  ['submission-new', '#/submissions?new=yes&state=open', async (p) => {
+    await p.getByRole('button', { name: /^Times, tries/ }).click()
+    await p.getByRole('button', { name: 'given here' }).click()
+    await p.getByLabel('Attachment').waitFor()
   }],
   ['settings', '#/settings', (p) => p.getByText('reservation_timeout_ms').waitFor()],
 ]

@@ -10,9 +10,9 @@ import { chromium } from 'playwright-core'
 const root = new URL('../../..', import.meta.url).pathname
 const axe = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8')
 
-/** Starts `quern dev` and returns its address and how to end it. */
-export async function server() {
-  const child = spawn(process.env.QUERN ?? join(root, 'bin/quern'), ['dev', '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'inherit'] })
+/** Starts `quern dev`, or another command that serves, and returns its address and how to end it. */
+export async function server(command = ['dev']) {
+  const child = spawn(process.env.QUERN ?? join(root, 'bin/quern'), [...command, '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'inherit'] })
   const url = await new Promise((found, failed) => {
     child.once('exit', (code) => failed(new Error(`the server ended with ${code}`)))
     createInterface(child.stdout).on('line', (line) => {

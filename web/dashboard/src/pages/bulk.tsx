@@ -1,40 +1,89 @@
-import { useState } from 'preact/hooks'
-import { call, curl, shell } from '../api'
-import { exact, metaList, moment, percent, shown } from '../format'
+import { useRef, useState } from 'preact/hooks'
+import { call, curl, shell, valueText } from '../api'
+import { duration, exact, metaList, moment, percent, short, shown } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
-import { CopyAs, Count, Failed, Mark, Typed } from '../parts'
-import { queue, say } from '../state'
-import type { BulkOperation, DeadFilter, Meta, Page } from '../types'
+import { asMe } from '../me'
+import { Copy, CopyAs, Count, Failed, Mark, Sure, Typed } from '../parts'
+import { link, queue, say } from '../state'
+import { nextFrame, stats } from '../stream'
+import type { BulkFilter, BulkOperation, DeadFilter, Meta, Page, Queue } from '../types'
 
-const path = '/v1/bulk-operations'
+export const bulkPath = '/v1/bulk-operations'
 
-/** Redrives or deletes all dead letters that a filter means, at a pace. More than a hundred want their number typed. */
+/** Starts an operation that only counts, and waits for its end at the pace of the stream: what it would be done with. */
+export async function dryRun(body: object): Promise<number> {
+  let b = await call<BulkOperation>('POST', bulkPath, { ...body, dry_run: true, rate_per_second: 0 })
+  for (let tries = 0; b.state === 'running'; tries++) {
+    if (tries > 0) await nextFrame()
+    b = await call<BulkOperation>('GET', `${bulkPath}/${encodeURIComponent(b.id)}`)
+  }
+  return b.done
+}
+
+/** The filter of an operation as flags of `quern bulk run`. */
+export const bulkFlags = (f: BulkFilter) => {
+  const words = Object.entries(f).flatMap(([name, value]) => {
+    if (name === 'meta') return metaList(value as Meta).flatMap(([k, v]) => ['--meta', `${k}=${valueText(v)}`])
+    if (name === 'states') return (value as string[]).flatMap((s) => ['--state', s])
+    return ['--' + name.replaceAll('_', '-'), value as string]
+  })
+  return words.length > 0 ? words : ['--all']
+}
+
+/** The queues that dead letters of this one can go on to. */
+export function ToQueue({ value, change }: { value: string; change: (to: string) => void }) {
+  const list = useLive<Page<Queue>>('/v1/queues', 0)
+  const others = (list.data?.items ?? []).map((q) => q.name).filter((name) => name !== queue.value)
+  if (list.problem) return <Failed problem={list.problem} again={list.again} />
+  if (list.data && others.length === 0) return <span class="note">There is no other queue. <code>{shell('quern', 'queue', 'put', 'graveyard')}</code> makes one.</span>
+  return <label class="field">To queue <select required aria-label="Queue that they go on to" value={value} onChange={(e) => change(e.currentTarget.value)}><option value="">choose a queue</option>{others.map((name) => <option key={name}>{name}</option>)}</select></label>
+}
+
+type Verb = 'redrive' | 'delete' | 'forward'
+const names: Record<Verb, string> = { redrive: 'Redrive', forward: 'Forward', delete: 'Delete' }
+const going: Record<Verb, string> = { redrive: 'Redriving', forward: 'Forwarding', delete: 'Deleting' }
+
+/** Redrives, forwards or deletes all dead letters that a filter means, at a pace. More than a hundred want their number typed. */
 export function Start({ filter, known, done }: { filter: DeadFilter; known: number | undefined; done: () => void }) {
   const [rate, setRate] = useState('')
-  const [asked, setAsked] = useState<'redrive' | 'delete'>()
+  const [asked, setAsked] = useState<Verb>()
+  const [to, setTo] = useState('')
+  const [counted, setCounted] = useState<{ what: string; n: number }>()
   const action = useAction()
   const of = queue.value
   const all = Object.keys(filter).length === 0
-  const body = (verb: string) => ({ queue: of, action: verb, filter, rate_per_second: Number(rate) || 0 })
-  const start = (verb: 'redrive' | 'delete') => action.run(async () => {
-    await call<BulkOperation>('POST', path, body(verb))
+  const verb = asked ?? 'redrive'
+  const body = { queue: of, action: verb, filter, rate_per_second: Number(rate) || 0, ...(verb === 'forward' ? { to } : {}), ...asMe() }
+  const what = JSON.stringify([filter, to])
+  const start = () => action.run(async () => {
+    await call<BulkOperation>('POST', bulkPath, body)
     setAsked(undefined)
-    say(verb === 'redrive' ? 'Redriving; its progress stands below' : 'Deleting; its progress stands below')
+    setCounted(undefined)
+    say(`${going[verb]}; its progress stands below`)
     done()
   })
   const n = known ?? 0
+  const fits = counted?.what === what ? counted.n : undefined
+  const words = { redrive: (many: number) => `${exact(many)} chunks are offered again, with no try counted. More may have died by then.`, delete: (many: number) => `${exact(many)} chunks are given up for good and count as skipped.`, forward: (many: number) => `${exact(many)} chunks go on to the queue ${to}, each as a submission of its own there. Here they count as skipped.` }
+  const ask = (many: number) => <Typed name={names[verb]} n={many} danger={verb === 'delete'} busy={action.busy} leave={() => setAsked(undefined)} run={() => void start()}>{words[verb](many)}</Typed>
   return (
     <>
-      <header><h2>{all ? 'All of them' : 'All that the filter means'}</h2><CopyAs cli={shell('quern', 'dead', 'redrive', '--all', '--queue', of, ...(filter.submission ? ['--submission', filter.submission] : []), ...(filter.fingerprint ? ['--fingerprint', filter.fingerprint] : []), ...(rate ? ['--rate', rate] : []))} curl={curl('POST', path, body('redrive'))} /></header>
+      <header><h2>{all ? 'All of them' : 'All that the filter means'}</h2><CopyAs cli={shell('quern', 'dead', verb, ...(verb === 'forward' ? ['--to', to || 'QUEUE'] : []), ...(all ? ['--all'] : []), '--queue', of, ...(filter.submission ? ['--submission', filter.submission] : []), ...(filter.fingerprint ? ['--fingerprint', filter.fingerprint] : []), ...(rate ? ['--rate', rate] : []))} curl={curl('POST', bulkPath, body)} /></header>
       <div class="stack">
         <p><b class="big"><Count n={n} /></b> dead {n === 1 ? 'chunk' : 'chunks'}{filter.fingerprint ? ' with this error' : ''}{filter.submission ? ` of submission ${filter.submission}` : ''}</p>
         <label class="field">At most <input type="number" min="0" step="1" placeholder="no limit" value={rate} onInput={(e) => setRate(e.currentTarget.value)} /> chunks a second</label>
-        {asked ? (
-          <Typed name={asked === 'redrive' ? 'Redrive' : 'Delete'} n={n} danger={asked === 'delete'} busy={action.busy} leave={() => setAsked(undefined)} run={() => void start(asked)}>
-            {asked === 'redrive' ? `${exact(n)} chunks are offered again, with no try counted. More may have died by then.` : `${exact(n)} chunks are given up for good and count as skipped.`}
-          </Typed>
-        ) : <div class="row"><button class="main" disabled={n === 0} onClick={() => setAsked('redrive')}>Redrive {exact(n)}…</button><button class="danger" disabled={n === 0} onClick={() => setAsked('delete')}>Delete {exact(n)}…</button></div>}
+        {!asked && <div class="row"><button class="main" disabled={n === 0} onClick={() => setAsked('redrive')}>Redrive {exact(n)}…</button><button disabled={n === 0} onClick={() => setAsked('forward')}>Forward {exact(n)}…</button><button class="danger" disabled={n === 0} onClick={() => setAsked('delete')}>Delete {exact(n)}…</button></div>}
+        {asked && asked !== 'forward' && ask(n)}
+        {asked === 'forward' && (
+          <form class="row" aria-label="Where they go on to" onSubmit={(e) => { e.preventDefault(); void action.run(async () => setCounted({ what, n: await dryRun(body) })) }}>
+            <ToQueue value={to} change={setTo} />
+            <button disabled={action.busy || !to}>Count first</button>
+            {fits === undefined && <button type="button" onClick={() => setAsked(undefined)}>Keep as they are</button>}
+          </form>
+        )}
+        {asked === 'forward' && fits === 0 && <p role="status">None of them can go on now.</p>}
+        {asked === 'forward' && fits !== undefined && fits > 0 && ask(fits)}
         {action.problem && <Failed problem={action.problem} />}
         <small>Those that die later are not meant. What an operation did stays done when it is stopped.</small>
       </div>
@@ -44,39 +93,79 @@ export function Start({ filter, known, done }: { filter: DeadFilter; known: numb
 
 const marks: Record<string, string> = { running: 'reserved', completed: 'done', cancelled: 'skipped', failed: 'dead' }
 
-/** The operations on many at once, how far they got, and the way to stop them. */
+/** How many readings the pace of an operation is taken from: about half a minute. */
+const kept = 30
+
+/** What operations got on with since this page looks, a second. */
+function usePaces(items: BulkOperation[]): Map<string, number> {
+  const seen = useRef(new Map<string, { at: number; n: number }[]>())
+  const now = stats.value ? Date.parse(stats.value.at) : 0
+  const out = new Map<string, number>()
+  for (const b of items) {
+    if (b.state !== 'running' || now === 0) continue
+    let list = seen.current.get(b.id) ?? []
+    if (list.at(-1)?.at !== now) list = [...list, { at: now, n: b.matched }].slice(-kept)
+    seen.current.set(b.id, list)
+    const first = list[0]!
+    if (now > first.at) out.set(b.id, (b.matched - first.n) / ((now - first.at) / 1000))
+  }
+  for (const id of seen.current.keys()) if (!items.some((b) => b.id === id && b.state === 'running')) seen.current.delete(id)
+  return out
+}
+
+/** Operations, each with how far it got and what came of it. */
+export function BulkList({ name, items, scope, done, keys }: { name: string; items: BulkOperation[]; scope: string; done: () => void; keys?: boolean }) {
+  const paces = usePaces(items)
+  const pace = (b: BulkOperation) => {
+    if (b.state === 'running') return paces.has(b.id) ? `${short(paces.get(b.id)!)}/s` : '…'
+    const took = b.finished_at ? (Date.parse(b.finished_at) - Date.parse(b.created_at)) / 1000 : 0
+    return b.finished_at ? `in ${duration(took)}` : ''
+  }
+  return (
+    <List name={name} items={items} id={(b) => b.id} scope={scope} keys={keys ?? false}
+      columns={[{ name: 'What' }, { name: 'State' }, { name: 'Came to' }, { name: 'Done', right: true }, { name: 'Unchanged', right: true, title: 'somebody else came first, or it was so already' }, { name: 'Refused', right: true, title: 'what does not allow it' }, { name: 'Pace' }, { name: 'Started' }, { name: 'Actions', hidden: true }]}
+      cells={(b) => [
+        <td class="what"><b>{b.action}</b>{b.to && <> to {b.to}</>}{b.priority !== undefined && <> to {b.priority}</>}{b.dry_run && <> <span class="chip">dry run</span></>} {chips(b).map((text) => <span class="chip" title={text} key={text}>{text}</span>)}{chips(b).length === 0 && <span class="note">all</span>}</td>,
+        <td><span class="state"><Mark of={marks[b.state] ?? 'zero'} />{b.state}</span>{b.failure && <p class="note wrap error">{b.failure}</p>}</td>,
+        <td><div class="bar" role="img" aria-label={`${exact(b.done)} done, ${exact(b.unchanged ?? 0)} unchanged, ${exact(b.refused)} refused of ${exact(b.matched)}`}><i class="done" style={{ width: `${percent(b.done, b.matched)}%` }} /><i class="ready" style={{ width: `${percent(b.unchanged ?? 0, b.matched)}%` }} /><i class="skipped" style={{ width: `${percent(b.refused, b.matched)}%` }} /></div><span class="note"><Count n={b.matched} /> {b.state === 'running' ? 'so far' : 'in all'}</span></td>,
+        <td class="r"><Count n={b.done} /></td>, <td class="r"><Count n={b.unchanged ?? 0} /></td>, <td class="r"><Count n={b.refused} /></td>,
+        <td class="note"><span>{pace(b)}</span>{b.rate_per_second > 0 && <div>at most {exact(b.rate_per_second)}/s</div>}</td>, <td class="note">{moment(b.created_at)}{b.actor && <div>by {b.actor}</div>}</td>,
+        <td class="r">{b.state === 'running' ? <Stop b={b} done={done} /> : <Copy text={again(b)} name="Copy CLI" />}</td>,
+      ]} />
+  )
+}
+
+/** The command that starts the same operation again. */
+const again = (b: BulkOperation) => shell('quern', 'bulk', 'run', b.action, ...bulkFlags(b.filter ?? {}), ...(b.to ? ['--to', b.to] : []), ...(b.priority === undefined ? [] : ['--priority', b.priority]), ...(b.rate_per_second > 0 ? ['--rate', b.rate_per_second] : []), ...(b.dry_run ? ['--dry-run'] : []), '--queue', b.queue)
+
+/** How long one that ended is of interest beside the list that it was started from. */
+const recent = 15 * 60_000
+
+/** The operations of a page on many at once, as far as they run or ended a moment ago, and the way to all of them. */
 export function Operations({ queue: name, of }: { queue: string; of: string[] }) {
-  const list = useLive<Page<BulkOperation>>(path, 1)
-  const items = (list.data?.items ?? []).filter((b) => b.queue === name && of.includes(b.action) && !b.dry_run).slice(0, 10)
+  const list = useLive<Page<BulkOperation>>(`${bulkPath}?queue=${encodeURIComponent(name)}`, 1)
+  const now = stats.value ? Date.parse(stats.value.at) : 0
+  const items = (list.data?.items ?? []).filter((b) => of.includes(b.action) && !b.dry_run && (!b.finished_at || now - Date.parse(b.finished_at) < recent)).slice(0, 5)
   if (list.problem) return <div class="w12"><Failed problem={list.problem} again={list.again} /></div>
   if (items.length === 0) return null
   return (
     <section class="card w12">
-      <header><h2>Operations</h2><small>the newest first</small></header>
-      <List name="Operations" items={items} id={(b) => b.id} scope={name} keys={false}
-        columns={[{ name: 'What' }, { name: 'State' }, { name: 'Done of those met' }, { name: 'Done', right: true }, { name: 'Refused', right: true }, { name: 'Pace' }, { name: 'Started' }, { name: 'Actions', hidden: true }]}
-        cells={(b) => [
-          <td><b>{b.action}</b>{b.to && <> to {b.to}</>}{b.priority !== undefined && <> to {b.priority}</>} {chips(b).map((text) => <span class="chip" key={text}>{text}</span>)}{chips(b).length === 0 && <span class="note">all</span>}</td>,
-          <td><span class="state"><Mark of={marks[b.state] ?? 'zero'} />{b.state}</span>{b.failure && <p class="note">{b.failure}</p>}</td>,
-          <td><div class="bar" role="img" aria-label={`${exact(b.done)} of ${exact(b.matched)} met`}><i class="done" style={{ width: `${percent(b.done, b.matched)}%` }} /><i class="ready" style={{ width: `${percent(b.unchanged ?? 0, b.matched)}%` }} /><i class="skipped" style={{ width: `${percent(b.refused, b.matched)}%` }} /></div></td>,
-          <td class="r"><Count n={b.done} /> <span class="note">of <Count n={b.matched} /></span></td>, <td class="r"><Count n={b.refused} /></td>,
-          <td class="note">{b.rate_per_second > 0 ? `at most ${exact(b.rate_per_second)}/s` : 'as fast as it goes'}</td>, <td class="note">{moment(b.created_at)}</td>,
-          <td class="r">{b.state === 'running' && <Stop b={b} done={list.again} />}</td>,
-        ]} />
+      <header><div class="row"><h2>Operations</h2><small>that run, or ended a moment ago</small></div><a href={link('operations')}>All operations</a></header>
+      <BulkList name="Operations" items={items} scope={name} done={list.again} />
     </section>
   )
 }
 
 /** The filter of an operation, a piece for each part. */
 function chips(b: BulkOperation): string[] {
-  return Object.entries(b.filter ?? {}).flatMap(([k, v]) => (k === 'meta' ? metaList(v as Meta).map(([key, value]) => `${key}=${shown(value)}`) : [`${k}=${String(v)}`]))
+  return Object.entries(b.filter ?? {}).flatMap(([k, v]) => (k === 'meta' ? metaList(v as Meta).map(([key, value]) => `${key}=${shown(value)}`) : [`${k}=${/_(before|after)$/.test(k) ? moment(String(v)) : String(v)}`]))
 }
 
 function Stop({ b, done }: { b: BulkOperation; done: () => void }) {
   const action = useAction()
   return (
     <>
-      <button class="danger" disabled={action.busy} onClick={() => void action.run(async () => { const now = await call<BulkOperation>('POST', `${path}/${encodeURIComponent(b.id)}/cancel`); say(`Stopped after ${exact(now.done)}`); done() })}>Stop</button>
+      <Sure name="Stop" question={`Stop it? What it did stays done.`} disabled={action.busy} run={() => void action.run(async () => { const now = await call<BulkOperation>('POST', `${bulkPath}/${encodeURIComponent(b.id)}/cancel`); say(`Stopped after ${exact(now.done)}`); done() })} />
       {action.problem && <Failed problem={action.problem} />}
     </>
   )

@@ -7,7 +7,7 @@ import { Chosen, CopyAs, Count, Empty, Failed, Sure } from '../parts'
 import { link, queue, refine, route, say } from '../state'
 import { stats } from '../stream'
 import type { DeadFilter, DeadGroup, DeadGroups, DeadLetter, Page } from '../types'
-import { Operations, Start } from './bulk'
+import { Operations, Start, ToQueue } from './bulk'
 
 /** The filter that the address names. */
 function filterOf(q: URLSearchParams): DeadFilter {
@@ -64,16 +64,19 @@ function Letters({ filter, base, changed }: { filter: DeadFilter; base: string; 
   const [chosen, choose] = useState(new Set<string>())
   const action = useAction()
   const id = (d: DeadLetter) => `${d.submission}/${d.index}`
-  const each = (verb: 'redrive' | 'delete') => action.run(async () => {
+  const [to, setTo] = useState<string>()
+  const close = () => { choose(new Set()); setTo(undefined) }
+  const said = { redrive: 'redriven: ready again with no try counted', delete: 'given up for good', forward: `went on to ${to}` }
+  const each = (verb: keyof typeof said) => action.run(async () => {
     let n = 0
     try {
       for (const one of chosen) {
-        await (verb === 'redrive' ? call('POST', `${base}/${one}/redrive`) : call('DELETE', `${base}/${one}`))
+        await (verb === 'delete' ? call('DELETE', `${base}/${one}`) : call('POST', `${base}/${one}/${verb}`, verb === 'forward' ? { to } : undefined))
         n++
       }
     } finally {
-      say(`${exact(n)} of ${exact(chosen.size)} ${verb === 'redrive' ? 'redriven: ready again with no try counted' : 'given up for good'}`)
-      choose(new Set())
+      say(`${exact(n)} of ${exact(chosen.size)} ${said[verb]}`)
+      close()
       list.again()
       changed()
     }
@@ -83,7 +86,7 @@ function Letters({ filter, base, changed }: { filter: DeadFilter; base: string; 
     <section class="card w12">
       <header>
         <div class="row"><h2>Dead chunks</h2><small>of the newest submission first</small>
-          {Object.entries(filter).map(([name, value]) => <button key={name} class="mono" aria-label={`Remove the filter ${name}`} onClick={() => refine({ [name]: undefined, cursor: undefined })}>{name}={value as string} ×</button>)}
+          {Object.entries(filter).map(([name, value]) => <button key={name} class="mono" aria-label={`Remove the filter ${name}=${value as string}`} onClick={() => refine({ [name]: undefined, cursor: undefined })}>{name}={value as string} ×</button>)}
         </div>
         <form class="row" onSubmit={(e) => { e.preventDefault(); refine({ submission: new FormData(e.currentTarget).get('submission')?.toString().trim() || undefined, cursor: undefined }) }}>
           <label class="field">Submission <input name="submission" inputMode="numeric" pattern="[0-9]+" placeholder="its id" class="mono" /></label><button>Filter</button>
@@ -91,8 +94,11 @@ function Letters({ filter, base, changed }: { filter: DeadFilter; base: string; 
       </header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {action.problem && <Failed problem={action.problem} />}
-      <Chosen n={chosen.size} clear={() => choose(new Set())}>
+      <Chosen n={chosen.size} clear={close}>
         <button disabled={action.busy} class="main" onClick={() => void each('redrive')}>Redrive {exact(chosen.size)}</button>
+        {to === undefined ? <button disabled={action.busy} onClick={() => setTo('')}>Forward {exact(chosen.size)}…</button> : (
+          <form class="row" aria-label="Forward what is chosen" onSubmit={(e) => { e.preventDefault(); void each('forward') }}><ToQueue value={to} change={setTo} /><button disabled={action.busy || !to}>Forward {exact(chosen.size)}</button>{to && <CopyAs cli={shell('quern', 'dead', 'forward', '--to', to, '--queue', queue.value, ...chosen)} curl={curl('POST', `${base}/${[...chosen][0]}/forward`, { to })} />}</form>
+        )}
         <Sure name={`Delete ${exact(chosen.size)}`} question="Give them up for good?" disabled={action.busy} run={() => void each('delete')} />
       </Chosen>
       {items?.length === 0 && <Empty command={shell('quern', 'dead', 'list', '--queue', queue.value)}>{Object.keys(filter).length > 0 || cursor ? 'No dead letter of this queue fits the filter.' : 'Nothing is dead. A chunk comes here when its tries are used up; the queue’s setting max_attempts says how many it has.'}</Empty>}

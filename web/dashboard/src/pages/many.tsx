@@ -1,12 +1,13 @@
 import { useState } from 'preact/hooks'
-import { call, curl } from '../api'
+import { call, curl, shell } from '../api'
 import { exact } from '../format'
 import { useAction } from '../live'
-import { Copy, Failed, Typed } from '../parts'
+import { asMe } from '../me'
+import { CopyAs, Failed, Typed } from '../parts'
 import { queue, say } from '../state'
-import type { BulkFilter, BulkOperation } from '../types'
+import type { BulkFilter } from '../types'
+import { bulkFlags, bulkPath, dryRun } from './bulk'
 
-const path = '/v1/bulk-operations'
 const verbs = { cancel: 'Cancel', retry: 'Retry now', reprioritize: 'Change priority of' } as const
 
 /** Does one thing with all submissions that the filter of the list means, after it was counted. */
@@ -16,25 +17,19 @@ export function Many({ filter, close }: { filter: BulkFilter; close: () => void 
   const [rate, setRate] = useState('')
   const [counted, setCounted] = useState<{ what: string; n: number }>()
   const action = useAction()
-  const body = { queue: queue.value, action: verb, filter, rate_per_second: Number(rate) || 0, ...(verb === 'reprioritize' ? { priority: Number(priority) } : {}) }
-  const what = JSON.stringify(body)
-  const count = () => action.run(async () => {
-    let b = await call<BulkOperation>('POST', path, { ...body, dry_run: true, rate_per_second: 0 })
-    while (b.state === 'running') {
-      await new Promise((later) => setTimeout(later, 200))
-      b = await call<BulkOperation>('GET', `${path}/${encodeURIComponent(b.id)}`)
-    }
-    setCounted({ what, n: b.done })
-  })
+  const body = { queue: queue.value, action: verb, filter, rate_per_second: Number(rate) || 0, ...(verb === 'reprioritize' ? { priority: Number(priority) } : {}), ...asMe() }
+  const what = JSON.stringify(body, (_, v: unknown) => (typeof v === 'bigint' ? String(v) : v))
+  const count = () => action.run(async () => setCounted({ what, n: await dryRun(body) }))
   const start = () => action.run(async () => {
-    await call('POST', path, body)
+    await call('POST', bulkPath, body)
     say(`${verbs[verb]} ${exact(counted?.n ?? 0)}: it goes on in the background`)
     close()
   })
   const unit = verb === 'retry' ? 'chunks that wait' : 'open submissions'
+  const cli = shell('quern', 'bulk', 'run', verb, ...bulkFlags(filter), ...(verb === 'reprioritize' ? ['--priority', priority] : []), ...(rate ? ['--rate', rate] : []), '--queue', queue.value)
   return (
     <section class="card w12" aria-label="All that match">
-      <header><h2>All that match the filter</h2><div class="row"><Copy text={curl('POST', path, body)} name="Copy curl" /><button onClick={close}>Close</button></div></header>
+      <header><h2>All that match the filter</h2><div class="row"><CopyAs cli={cli} curl={curl('POST', bulkPath, body)} /><button onClick={close}>Close</button></div></header>
       <div class="stack">
         <div class="row">
           <label class="field">Do <select value={verb} onChange={(e) => setVerb(e.currentTarget.value as keyof typeof verbs)}><option value="cancel">cancel</option><option value="retry">retry what waits, now</option><option value="reprioritize">change the priority</option></select></label>

@@ -1,13 +1,14 @@
 import { useState } from 'preact/hooks'
 import { call, curl, queuePath, shell } from '../api'
-import { exact, moment } from '../format'
+import { duration, exact, metaList, moment, shown } from '../format'
 import { List } from '../list'
-import { useAction } from '../live'
+import { useAction, useLive } from '../live'
+import { Who, asMe } from '../me'
 import { CopyAs, Empty, Failed, Mark } from '../parts'
 import { Behind, Lift, Matched, ruleFlags, rules } from '../rules'
 import { queue, refine, route, say } from '../state'
 import { keys, stats } from '../stream'
-import type { MetaValue, Rule, RuleMatch, RuleRequest } from '../types'
+import type { MetaValue, Page, Rule, RuleMatch, RuleRequest } from '../types'
 
 export function Rules() {
   const list = rules.value
@@ -33,7 +34,48 @@ export function Rules() {
             ]} />
         )}
       </section>
+      <Past path={`${path}?state=ended`} />
     </>
+  )
+}
+
+const ends: Record<string, string> = { lifted: 'lifted', over: 'its time was over', submission_ended: 'its submission ended' }
+const more = 50
+
+/** Rules that hold no more: who set them and why, for how long they held, and who lifted them. */
+function Past({ path }: { path: string }) {
+  const q = route.value.query
+  const list = useLive<Page<Rule>>(path, 5)
+  const [n, setN] = useState(more)
+  const [end, find] = [q.get('end') ?? '', q.get('find') ?? '']
+  const all = list.data?.items ?? []
+  const words = (r: Rule) => [r.reason, r.actor, r.lifted_by, r.action, r.match.submission, r.match.queue ? 'the whole queue' : '', ...metaList(r.match.meta).map(([k, v]) => `${k}=${shown(v)}`)].join(' ').toLowerCase()
+  const fit = all.filter((r) => (!end || r.end === end) && words(r).includes(find.toLowerCase()))
+  return (
+    <section class="card w12">
+      <header>
+        <div class="row"><h2>Past</h2><small>{list.data ? `the last ${exact(all.length)} that ended${all.length >= 1000 ? ', older ones are forgotten' : ''}` : ''}</small></div>
+        <div class="row">
+          <label class="field">How <select value={end} onChange={(e) => refine({ end: e.currentTarget.value || undefined })}><option value="">all</option>{Object.entries(ends).map(([value, name]) => <option key={value} value={value}>{name}</option>)}</select></label>
+          <label class="field">Find <input type="search" value={find} placeholder="who, why, what" onInput={(e) => refine({ find: e.currentTarget.value || undefined })} /></label>
+          <CopyAs cli={shell('quern', 'rules', 'list', '--past', '--queue', queue.value)} curl={curl('GET', path)} />
+        </div>
+      </header>
+      {list.problem && <Failed problem={list.problem} again={list.again} />}
+      {!list.data && !list.problem && <p class="note">Reading…</p>}
+      {list.data && fit.length === 0 && <Empty>{all.length > 0 ? `None of the ${exact(all.length)} that are kept fits the filter.` : 'No rule of this queue has ended yet. Those that are lifted or over stand here, with who lifted them.'}</Empty>}
+      {fit.length > 0 && (
+        <List name="Past rules" items={fit.slice(0, n)} id={(r) => r.id} scope={`${queue.value} ${end} ${find} ${n}`} keys={false}
+          columns={[{ name: 'Covered' }, { name: 'Did' }, { name: 'Why' }, { name: 'Held' }, { name: 'Ended' }]}
+          cells={(r) => [
+            <td><Matched m={r.match} /></td>, <td><span class="state"><Mark of="zero" />{r.action}</span>{effects(r) && <p class="note">{effects(r)}</p>}</td>,
+            <td class="wrap error">{r.reason ?? <span class="note">no reason was given</span>}<p class="note">{r.actor ? `by ${r.actor}, ` : ''}since {moment(r.since)}</p></td>,
+            <td class="note">{r.ended_at ? duration((Date.parse(r.ended_at) - Date.parse(r.since)) / 1000) : ''}</td>,
+            <td class="note">{r.ended_at ? moment(r.ended_at) : ''}<div>{ends[r.end ?? ''] ?? r.end}{r.lifted_by ? ` by ${r.lifted_by}` : ''}</div></td>,
+          ]} />
+      )}
+      {fit.length > n && <p class="foot row"><button onClick={() => setN(n + more)}>Show {exact(Math.min(more, fit.length - n))} more</button></p>}
+    </section>
   )
 }
 
@@ -49,7 +91,6 @@ function SetRule({ path }: { path: string }) {
   const [what, setWhat] = useState(q.get('submission') ? 'submission' : 'meta')
   const [text, setText] = useState(q.get('submission') ?? q.get('meta') ?? '')
   const [reason, setReason] = useState('')
-  const [actor, setActor] = useState('')
   const [minutes, setMinutes] = useState(0)
   const [insert, setInsert] = useState(false)
   const [revoke, setRevoke] = useState(false)
@@ -57,7 +98,7 @@ function SetRule({ path }: { path: string }) {
   // The time is counted from the server's clock, as that of the reader may be wrong.
   const now = stats.value ? Date.parse(stats.value.at) : 0
   const body: RuleRequest = {
-    action: verb, match: match ?? {}, ...(reason.trim() ? { reason: reason.trim() } : {}), ...(actor.trim() ? { actor: actor.trim() } : {}),
+    action: verb, match: match ?? {}, ...(reason.trim() ? { reason: reason.trim() } : {}), ...asMe(),
     ...(minutes > 0 && now > 0 ? { until: new Date(now + minutes * 60_000).toISOString() } : {}), ...(insert || revoke ? { effects: { insert, revoke } } : {}),
   }
   const set = (e: SubmitEvent) => {
@@ -79,7 +120,7 @@ function SetRule({ path }: { path: string }) {
       {what !== 'queue' && <label class="stack tight">{what === 'meta' ? 'KEY=VALUE' : 'Its id'}<input class="mono" required value={text} list="rule-values" placeholder={what === 'meta' ? 'company=acme' : ''} onInput={(e) => setText(e.currentTarget.value)} /></label>}
       {what === 'meta' && <datalist id="rule-values">{(keys.value?.keys ?? []).flatMap((k) => k.top.slice(0, 20).map((v) => <option key={k.key + v.value} value={`${k.key}=${v.value}`} />))}</datalist>}
       <label class="stack tight">Why<input required={verb === 'block'} maxLength={500} value={reason} placeholder="their API is down" onInput={(e) => setReason(e.currentTarget.value)} /></label>
-      <label class="stack tight">Who<input maxLength={128} value={actor} placeholder="your name" onInput={(e) => setActor(e.currentTarget.value)} /></label>
+      <Who />
       <label class="stack tight">For how long<select value={String(minutes)} onChange={(e) => setMinutes(Number(e.currentTarget.value))}>{lengths.map(([name, n]) => <option key={n} value={String(n)}>{name}</option>)}</select></label>
       <label class="check"><input type="checkbox" checked={insert} onChange={(e) => setInsert(e.currentTarget.checked)} /> refuse inserts of it</label>
       <label class="check"><input type="checkbox" checked={revoke} onChange={(e) => setRevoke(e.currentTarget.checked)} /> take back what is held, with no try counted</label>

@@ -3,7 +3,7 @@ import { call, curl, shell } from '../api'
 import { duration, exact, moment, percent, short } from '../format'
 import { useAction, useLive } from '../live'
 import { CopyAs, Count, Failed, Mark, MetaChips, Progress, State, countedStates } from '../parts'
-import { say } from '../state'
+import { link, say } from '../state'
 import { stats } from '../stream'
 import type { Submission as Sub } from '../types'
 import { ChunkMap } from './chunk-map'
@@ -49,6 +49,7 @@ function Facts({ s, again }: { s: Sub; again: () => void }) {
       {s.finished_at && <><dt>Ended</dt><dd>{moment(s.finished_at)}</dd></>}
       {s.run_at && <><dt>Runs at</dt><dd>{moment(s.run_at)}</dd></>}
       {s.dead_deadline && <><dt>Expires at</dt><dd>{moment(s.dead_deadline)}</dd></>}
+      {s.schedule && <><dt>Inserted by</dt><dd><a href={link('submissions', { schedule: s.schedule })}>schedule {s.schedule}</a>{s.scheduled_at && <span class="note"> for {moment(s.scheduled_at)}</span>}</dd></>}
       {s.group && <><dt>Group</dt><dd>{s.group}</dd></>}
       <dt>Priority</dt><dd>{s.state === 'open' ? <Priority s={s} again={again} /> : s.priority ?? 0}</dd>
     </dl>

@@ -5,9 +5,11 @@ import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { Chosen, CopyAs, Count, Empty, Failed, MetaChips, Progress, State, SubmissionLink, Sure, Typed } from '../parts'
 import { link, queue, refine, route, say } from '../state'
-import type { BulkFilter, MetaValue, Page, Submission } from '../types'
+import type { BulkFilter, MetaValue, Page, Schedule, Submission } from '../types'
+import { dropView, saveView, views } from '../views'
 import { Operations } from './bulk'
 import { Many } from './many'
+import { NewSubmission } from './submit'
 
 const states = ['open', 'completed', 'completed_with_dead', 'failed', 'cancelled', 'expired']
 
@@ -17,19 +19,24 @@ export function Submissions() {
   if (q.get('state')) filters.set('state', q.get('state')!)
   const meta = [...q].filter(([name]) => name.startsWith('meta.'))
   for (const [name, value] of meta) filters.set(name, value)
+  const schedule = q.get('schedule') ?? ''
+  if (schedule) filters.set('schedule', schedule)
   const cursor = q.get('cursor') ?? ''
   if (cursor) filters.set('cursor', cursor)
   filters.set('limit', '50')
   const path = `${queuePath(queue.value)}/submissions?${filters}`
   const list = useLive<Page<Submission>>(path, 2)
-  const filtered = meta.length > 0 || q.get('state')
+  const filtered = meta.length > 0 || q.get('state') || schedule
+  const form = q.get('new') === 'yes'
   return (
     <>
       <div class="head"><h1>Submissions</h1><span>newest first{list.data ? `, ${list.data.items.length} on this page` : ''}</span>
-        <div class="act">{list.data && list.data.items.length > 0 && !q.get('many') && <button onClick={() => refine({ many: 'yes' })}>All that match…</button>}<CopyAs curl={curl('GET', path)} cli={shell('quern', 'list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]))} /></div>
+        <div class="act">{!form && <button class="main" onClick={() => refine({ new: 'yes' })}>New submission</button>}{list.data && list.data.items.length > 0 && !q.get('many') && !schedule && <button onClick={() => refine({ many: 'yes' })}>All that match…</button>}<CopyAs curl={curl('GET', path)} cli={shell('quern', 'list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]), ...(schedule ? ['--schedule', schedule] : []))} /></div>
       </div>
-      <Filters state={q.get('state') ?? ''} meta={meta} />
-      {q.get('many') ? <Many filter={filterOf(q.get('state'), meta)} close={() => refine({ many: undefined })} /> : null}
+      {form && <NewSubmission close={() => refine({ new: undefined })} />}
+      <Filters state={q.get('state') ?? ''} meta={meta} schedule={schedule} />
+      <Views />
+      {q.get('many') && !schedule ? <Many filter={filterOf(q.get('state'), meta)} close={() => refine({ many: undefined })} /> : null}
       <Operations queue={queue.value} of={['cancel', 'retry', 'reprioritize']} />
       <section class="card w12">
         {list.problem && <Failed problem={list.problem} again={list.again} />}
@@ -40,8 +47,8 @@ export function Submissions() {
         {list.data && list.data.items.length > 0 && <Table list={list.data.items} again={list.again} scope={path} />}
         <p class="foot row">
           {cursor && <button onClick={() => history.length > 1 ? history.back() : refine({ cursor: undefined })}>Newer</button>}
-          {list.data?.next && <a class="btn" href={link('submissions', { ...Object.fromEntries(meta), state: q.get('state') ?? undefined, cursor: list.data.next })}>Older</a>}
-          <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>Enter</kbd> opens</small>
+          {list.data?.next && <a class="btn" href={link('submissions', { ...Object.fromEntries(meta), state: q.get('state') ?? undefined, schedule: schedule || undefined, cursor: list.data.next })}>Older</a>}
+          <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>⇧x</kbd> up to here, <kbd>Enter</kbd> opens, <kbd>n</kbd> shows new ones, <kbd>Esc</kbd> lets go</small>
         </p>
       </section>
     </>
@@ -54,7 +61,52 @@ function filterOf(state: string | null, meta: [string, string][]): BulkFilter {
   return { ...(state ? { states: [state] } : {}), ...(meta.length > 0 ? { meta: Object.fromEntries(meta.map(([k, v]) => [k.slice(5), value(v)])) } : {}) }
 }
 
-function Filters({ state, meta }: { state: string; meta: [string, string][] }) {
+/** The schedules whose submissions can be listed; one that is deleted stays while the address names it. */
+function ScheduleFilter({ schedule }: { schedule: string }) {
+  const list = useLive<Page<Schedule>>(`${queuePath(queue.value)}/schedules?limit=1000`, 0)
+  const names = [...new Set([...(list.data?.items.map((s) => s.name) ?? []), ...(schedule ? [schedule] : [])])].sort()
+  if (names.length === 0) return null
+  return <label class="field">Inserted by <select value={schedule} onChange={(e) => refine({ schedule: e.currentTarget.value || undefined, cursor: undefined, many: undefined })}><option value="">all</option>{names.map((n) => <option key={n} value={n}>schedule {n}</option>)}</select></label>
+}
+
+/** What of the address is a view: the filters, not the page of the list nor what is open beside it. */
+function viewOf(q: URLSearchParams): string {
+  const out = new URLSearchParams()
+  for (const [name, value] of [...q].sort()) if (name === 'state' || name === 'schedule' || name.startsWith('meta.')) out.append(name, value)
+  return out.toString()
+}
+
+/** Filters under a name. They are kept in this browser; the address alone shows the same to others. */
+function Views() {
+  const [naming, setNaming] = useState(false)
+  const now = viewOf(route.value.query)
+  const mine = views.value.filter((v) => v.queue === queue.value)
+  if (mine.length === 0 && !now) return null
+  const save = (e: SubmitEvent) => {
+    e.preventDefault()
+    const name = new FormData(e.currentTarget as HTMLFormElement).get('view')?.toString().trim() ?? ''
+    if (!name) return
+    saveView({ name, queue: queue.value, query: now })
+    setNaming(false)
+    say(`The view ${name} is kept in this browser`)
+  }
+  return (
+    <div class="w12 row" role="group" aria-label="Views">
+      <span class="note">Views</span>
+      {mine.map((v) => (
+        <span key={v.name} class="view" data-on={v.query === now || undefined}>
+          <a href={link('submissions', Object.fromEntries(new URLSearchParams(v.query)))} aria-current={v.query === now ? 'true' : undefined} title={v.query || 'all'}>{v.name}</a>
+          <button aria-label={`Forget the view ${v.name}`} onClick={() => dropView(v)}>×</button>
+        </span>
+      ))}
+      {naming
+        ? <form class="row" onSubmit={save} onKeyDown={(e) => { if (e.key === 'Escape') setNaming(false) }}><input name="view" aria-label="Name of the view" required maxLength={40} placeholder="its name" ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /><button>Keep</button></form>
+        : now && !mine.some((v) => v.query === now) && <button class="quiet" onClick={() => setNaming(true)}>Keep this view…</button>}
+    </div>
+  )
+}
+
+function Filters({ state, meta, schedule }: { state: string; meta: [string, string][]; schedule: string }) {
   const [wrong, setWrong] = useState('')
   const add = (e: SubmitEvent) => {
     e.preventDefault()
@@ -71,6 +123,7 @@ function Filters({ state, meta }: { state: string; meta: [string, string][] }) {
       <label class="field">State <select value={state} onChange={(e) => refine({ state: e.currentTarget.value || undefined, cursor: undefined })}>
         <option value="">all</option>{states.map((s) => <option key={s} value={s}>{s.replaceAll('_', ' ')}</option>)}
       </select></label>
+      <ScheduleFilter schedule={schedule} />
       <form class="row" onSubmit={add}><label class="field">Meta <input name="meta" placeholder="company=acme" aria-describedby="meta-wrong" /></label><button>Add filter</button></form>
       {meta.map(([name, value]) => <button key={name} onClick={() => refine({ [name]: undefined, cursor: undefined })} aria-label={`Remove the filter ${name.slice(5)}=${value}`} class="mono">{name.slice(5)}={value} ×</button>)}
       <span id="meta-wrong" role="status">{wrong}</span>

@@ -1,0 +1,17 @@
+import { signal } from '@preact/signals'
+
+const name = 'quern.me'
+const stored = () => { try { return localStorage.getItem(name) ?? '' } catch { return '' } }
+
+/** Who sits here, as said in a form once: it is sent with rules and operations, so that others see whom to ask. */
+export const me = signal(stored())
+
+export function setMe(text: string) {
+  me.value = text
+  try { localStorage.setItem(name, text) } catch { /* private windows keep nothing */ }
+}
+
+/** The part of a request that says who asks; nothing when nobody said so. */
+export const asMe = () => (me.value.trim() ? { actor: me.value.trim() } : {})
+
+export const Who = () => <label class="stack tight">Who<input maxLength={128} value={me.value} placeholder="your name" onInput={(e) => setMe(e.currentTarget.value)} /></label>

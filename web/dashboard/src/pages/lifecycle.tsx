@@ -1,0 +1,102 @@
+import { call, curl, queuePath, shell } from '../api'
+import { duration, exact, moment, short } from '../format'
+import { List } from '../list'
+import { useAction, useLive } from '../live'
+import { CopyAs, Count, Failed, Mark, Tile } from '../parts'
+import { link, queue, say } from '../state'
+import { stats } from '../stream'
+import type { Lifecycle, LifecycleKind, ParkedAction, Readiness } from '../types'
+
+/** What each kind of action is, and what an operator looks at when it cannot be done. */
+const kinds: Record<string, { what: string; mend: string }> = {
+  expiry: { what: 'deadlines of reservations', mend: 'Its chunk stays held. Look at the submission, and at the disk.' },
+  lost: { what: 'chunks of consumers that are lost', mend: 'What the consumer held stays held. Look at its page, and at the disk.' },
+  grace: { what: 'the end of the restart grace', mend: 'Limits keep work back for longer. Look at the server’s log.' },
+  rule: { what: 'rules whose time is over', mend: 'The rule still holds: it can be lifted by hand on the page Rules.' },
+  retry: { what: 'retries whose wait is over', mend: 'The chunk waits on. Look at the submission: it can be cancelled, or inserted anew.' },
+  suspect: { what: 'suspects that are let in', mend: 'The chunk waits on. Look at its tries.' },
+  run_at: { what: 'submissions whose run_at has come', mend: 'The submission is not offered. Cancel it and insert it anew.' },
+  dead_deadline: { what: 'submissions whose dead_deadline has come', mend: 'The submission stays open. It can be cancelled by hand.' },
+  sweep: { what: 'the rest of ended submissions', mend: 'Nothing is lost: what is left of it takes room.' },
+  retention: { what: 'submissions whose retention is over', mend: 'Nothing is lost: its history is kept for longer.' },
+  schedule: { what: 'ticks of schedules', mend: 'The tick is not emitted. Look at the page Schedules.' },
+}
+
+/** Less than a second is the worker's own step, not a delay. */
+const ago = (seconds: number) => (seconds >= 1 ? duration(seconds) : 'none')
+
+/** How the queue's life-cycle worker is doing. */
+export function Worker() {
+  const path = `${queuePath(queue.value)}/lifecycle`
+  const worker = useLive<Lifecycle>(path, 2)
+  const ready = useLive<Readiness>('/readyz?verbose', 5)
+  const w = worker.data
+  return (
+    <>
+      <div class="head sub"><h2>Life-cycle worker</h2><span>deadlines, retries, run_at, dead_deadline, schedules, the ends of rules, retention</span>
+        <div class="act"><CopyAs cli={shell('quern', 'lifecycle', '--queue', queue.value)} curl={curl('GET', path)} /></div>
+      </div>
+      {worker.problem && <div class="w12"><Failed problem={worker.problem} again={worker.again} /></div>}
+      {ready.problem && <div class="w12"><Failed problem={ready.problem} again={ready.again} /></div>}
+      {w && <Tiles w={w} ready={ready.data} />}
+      {w && <Parked w={w} done={worker.again} />}
+      <section class="card w12">
+        <header><h2>By kind of action</h2><small>totals since the server’s start</small></header>
+        {!w && !worker.problem && <p class="note">Reading…</p>}
+        {w && <Kinds list={w.kinds} />}
+      </section>
+    </>
+  )
+}
+
+function Tiles({ w, ready }: { w: Lifecycle; ready: Readiness | undefined }) {
+  const now = stats.value ? Date.parse(stats.value.at) : 0
+  const grace = w.restart_grace_until && now > 0 ? Math.max(0, Date.parse(w.restart_grace_until) - now) / 1000 : 0
+  const s = w.suspects
+  const failing = w.kinds.filter((k) => k.failures_in_a_row > 0)
+  return (
+    <>
+      <Tile of={w.degraded ? 'dead' : 'done'} name="Worker" value={w.degraded ? 'degraded' : 'serving'}>{w.degraded ? 'its commits fail: inserts are refused' : failing.length > 0 ? `${failing[0]!.kind} failed ${exact(failing[0]!.failures_in_a_row)} in a row` : 'its commits come through'}</Tile>
+      <Tile of={w.lag_seconds >= 1 ? 'waiting' : 'done'} name="Lag" value={ago(w.lag_seconds)} title={`${w.lag_seconds.toFixed(3)} s`}>{w.lag_seconds >= 1 ? 'since the oldest action is due' : 'nothing is overdue'}</Tile>
+      <Tile of={w.parked.length > 0 ? 'dead' : 'zero'} name="Parked" value={short(w.parked.length)} title={exact(w.parked.length)}>{w.parked.length > 0 ? 'failed again and again' : 'no action is given up on'}</Tile>
+      <Tile of={s.shelved > 0 ? 'waiting' : 'reserved'} name="Suspects in flight" value={`${short(s.lent)} of ${short(s.quota)}`} title={`${exact(s.lent)} of ${exact(s.quota)}; ${s.slots.toFixed(1)} consumer slots`}>{s.shelved > 0 ? `${exact(s.shelved)} wait for a place` : 'none waits for a place'}</Tile>
+      <Tile of={grace > 0 ? 'paused' : 'zero'} name="Restart grace" value={grace > 0 ? duration(grace) : 'over'} title={w.restart_grace_until ? moment(w.restart_grace_until) : 'it is over, or the queue has none'}>{grace > 0 ? `until ${moment(w.restart_grace_until!)}` : 'limits hand out as always'}</Tile>
+      <Tile of={ready ? 'done' : 'zero'} name="Server" value={ready ? 'ready' : 'not ready'} title={ready?.checks?.map((c) => `${c.name}: ${c.ok ? 'ok' : c.detail ?? 'failed'}`).join('\n') ?? ''}>{ready ? `${exact(ready.checks?.length ?? 0)} parts work` : 'its checks are read'}</Tile>
+    </>
+  )
+}
+
+function Kinds({ list }: { list: LifecycleKind[] }) {
+  return (
+    <List name="Kinds of actions" items={list} id={(k) => k.kind} scope={queue.value} keys={false}
+      columns={[{ name: 'Kind' }, { name: 'Waiting', right: true, title: 'entries that wait for their time' }, { name: 'Lag', right: true }, { name: 'Done', right: true }, { name: 'Stale', right: true, title: 'not needed any more when their turn came' }, { name: 'Parked', right: true }, { name: 'Failed slices', right: true }, { name: 'Came through last' }]}
+      cells={(k) => [
+        <td class="what"><b>{k.kind}</b><div class="note">{kinds[k.kind]?.what ?? ''}</div></td>, <td class="r"><Count n={k.pending} /></td>,
+        <td class="r">{k.lag_seconds >= 1 ? duration(k.lag_seconds) : '—'}</td>, <td class="r"><Count n={k.done_total} /></td>, <td class="r"><Count n={k.stale_total} /></td>,
+        <td class="r">{k.parked > 0 ? <span class="state"><Mark of="dead" />{exact(k.parked)}</span> : '0'}</td>, <td class="r"><Count n={k.failures_total} /></td>,
+        <td class="note wrap">{k.last_success_at ? moment(k.last_success_at) : 'not yet'}{k.error && <p class="error"><span class="badge">failing</span> {k.error}</p>}</td>,
+      ]} />
+  )
+}
+
+function Parked({ w, done }: { w: Lifecycle; done: () => void }) {
+  const action = useAction()
+  const path = `${queuePath(queue.value)}/lifecycle/retry`
+  if (w.parked.length === 0) return null
+  const id = (p: ParkedAction) => `${p.kind} ${p.submission}${p.index === undefined ? '' : '/' + p.index}`
+  return (
+    <section class="card w12">
+      <header>
+        <div class="row"><h2>Parked actions</h2><small>they failed three times alone, and are left alone until the server starts anew or somebody has them tried again</small></div>
+        <div class="row"><button class="main" disabled={action.busy} onClick={() => void action.run(async () => { const n = await call<{ retried: number }>('POST', path); say(`${exact(n.retried)} are tried again`); done() })}>Try all again</button><CopyAs cli={shell('quern', 'lifecycle', 'retry', '--queue', queue.value)} curl={curl('POST', path)} /></div>
+      </header>
+      {action.problem && <Failed problem={action.problem} />}
+      <List name="Parked actions" items={w.parked} id={id} scope={queue.value} keys={false}
+        columns={[{ name: 'Kind' }, { name: 'About' }, { name: 'Since' }, { name: 'Error' }, { name: 'What to do' }]}
+        cells={(p) => [
+          <td><b>{p.kind}</b></td>, <td>{p.submission === '0' ? '' : <a class="mono" href={link(`submissions/${p.submission}${p.index === undefined ? '' : '/' + p.index}`)}>{p.submission}{p.index === undefined ? '' : '/' + p.index}</a>}</td>,
+          <td class="note">{moment(p.since)}</td>, <td class="wrap error">{p.error}</td>, <td class="wrap error note">{kinds[p.kind]?.mend ?? ''} Mend the cause, then try it again.</td>,
+        ]} />
+    </section>
+  )
+}

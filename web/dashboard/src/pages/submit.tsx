@@ -1,0 +1,137 @@
+import type { ComponentChildren } from 'preact'
+import { useRef, useState } from 'preact/hooks'
+import { Problem, call, curl, queuePath, shell, valueText } from '../api'
+import { exact } from '../format'
+import { useAction } from '../live'
+import { CopyAs, Failed } from '../parts'
+import { link, queue, say } from '../state'
+import type { Meta, MetaValue, Submission } from '../types'
+
+interface Form {
+  form: 'prefix' | 'template' | 'inline'
+  count: string; prefix: string; template: string; inline: string; meta: string; priority: string; group: string; attachment: string
+  runAt: string; deadDeadline: string; maxAttempts: string; onExhausted: string; maxFailed: string; operations: string
+}
+
+const first: Form = {
+  form: 'prefix', count: '1000', prefix: '', template: 'row {index}', inline: '', meta: '', priority: '', group: '', attachment: '',
+  runAt: '', deadDeadline: '', maxAttempts: '', onExhausted: '', maxFailed: '', operations: '',
+}
+
+/** One KEY=VALUE a line; a whole number is the integer, s:7 the text. The first line that is none is named. */
+function metaOf(text: string): { meta: Meta; wrong?: string } {
+  const meta: Record<string, MetaValue> = {}
+  for (const line of text.split('\n').map((l) => l.trim()).filter(Boolean)) {
+    const cut = line.indexOf('=')
+    if (cut < 1) return { meta, wrong: `“${line}” is not KEY=VALUE` }
+    const raw = line.slice(cut + 1)
+    meta[line.slice(0, cut)] = raw.startsWith('s:') ? raw.slice(2) : /^-?\d+$/.test(raw) ? BigInt(raw) : raw
+  }
+  return { meta }
+}
+
+const lines = (text: string) => text.replace(/\n$/, '').split('\n')
+const iso = (local: string) => new Date(local).toISOString()
+
+/** The insert that the form means. Numbers go as they are written, so that the server says what is wrong with them. */
+function bodyOf(f: Form) {
+  const whole = (text: string) => (/^-?\d+$/.test(text) ? BigInt(text) : text)
+  const { meta } = metaOf(f.meta)
+  return {
+    ...(Object.keys(meta).length > 0 ? { meta } : {}),
+    chunks: f.form === 'inline' ? { inline: f.inline === '' ? [] : lines(f.inline).map((text) => ({ text })) } : { count: whole(f.count), ...(f.form === 'prefix' ? { prefix: f.prefix } : { template: f.template }) },
+    ...(f.priority ? { priority: whole(f.priority) } : {}), ...(f.group ? { group: f.group } : {}), ...(f.attachment ? { attachment: { text: f.attachment } } : {}),
+    ...(f.runAt ? { run_at: iso(f.runAt) } : {}), ...(f.deadDeadline ? { dead_deadline: iso(f.deadDeadline) } : {}),
+    ...(f.maxAttempts ? { max_attempts: whole(f.maxAttempts) } : {}), ...(f.onExhausted ? { on_exhausted: f.onExhausted } : {}),
+    ...(f.maxFailed ? { max_failed_chunks: whole(f.maxFailed) } : {}), ...(f.operations ? { operations_per_chunk: whole(f.operations) } : {}),
+  }
+}
+
+/** The same on the command line; inline chunks come by standard input. */
+function cliOf(f: Form): string {
+  const words = ['quern', 'submit', '--queue', queue.value]
+  if (f.form !== 'inline') words.push('--count', f.count, ...(f.form === 'prefix' ? ['--prefix', f.prefix] : ['--template', f.template]))
+  for (const [k, v] of Object.entries(metaOf(f.meta).meta)) words.push('--meta', `${k}=${valueText(v)}`)
+  for (const [flag, value] of [['priority', f.priority], ['group', f.group], ['attachment', f.attachment], ['run-at', f.runAt && iso(f.runAt)], ['dead-deadline', f.deadDeadline && iso(f.deadDeadline)], ['max-attempts', f.maxAttempts], ['on-exhausted', f.onExhausted], ['max-failed-chunks', f.maxFailed]] as const) if (value) words.push('--' + flag, value)
+  return f.form === 'inline' ? `${shell('printf', '%s\\n', ...lines(f.inline))} | ${shell(...words)}` : shell(...words)
+}
+
+/** Random digits: an insert that is sent again, after a lost answer or a double click, inserts nothing more. */
+const random = () => [...crypto.getRandomValues(new Uint32Array(4))].map((n) => n.toString(36)).join('-')
+
+/** Inserts a submission. What the server refuses stands at its field. */
+export function NewSubmission({ close }: { close: () => void }) {
+  const [f, set] = useState(first)
+  const [more, setMore] = useState(false)
+  const [wrong, setWrong] = useState('')
+  const action = useAction()
+  const tried = useRef({ body: '', key: '' })
+  const path = `${queuePath(queue.value)}/submissions`
+  const body = bodyOf(f)
+  const errors = action.problem?.errors ?? []
+  const at = (pointer: string) => errors.filter((e) => e.pointer === pointer || e.pointer.startsWith(pointer + '/')).map((e) => e.detail)
+  const change = (part: Partial<Form>) => set((old) => ({ ...old, ...part }))
+  const insert = (e: SubmitEvent) => {
+    e.preventDefault()
+    const named = metaOf(f.meta).wrong
+    setWrong(named ?? '')
+    if (named) return
+    const text = curl('POST', path, body)
+    if (tried.current.body !== text) tried.current = { body: text, key: random() }
+    void action.run(async () => {
+      const s = await call<Submission>('POST', path, body, { 'Idempotency-Key': tried.current.key })
+      say(`Submission ${s.id} with ${exact(s.chunks)} chunks`)
+      location.hash = link('submissions/' + s.id)
+    })
+  }
+  const text = (name: string, part: keyof Form, pointer: string, more: Record<string, unknown> = {}) => (
+    <Field name={name} problems={at(pointer)}><input value={f[part]} onInput={(e) => change({ [part]: e.currentTarget.value })} {...more} aria-invalid={at(pointer).length > 0} /></Field>
+  )
+  const placed = ['/chunks', '/meta', '/priority', '/group', '/attachment', '/run_at', '/dead_deadline', '/max_attempts', '/on_exhausted', '/max_failed_chunks', '/operations_per_chunk']
+  const rest = errors.filter((e) => !placed.some((p) => e.pointer === p || e.pointer.startsWith(p + '/')))
+  const hidden = !more && errors.some((e) => placed.slice(3).some((p) => e.pointer === p || e.pointer.startsWith(p + '/')))
+  return (
+    <section class="card w12">
+      <header><h2>New submission</h2><div class="row"><CopyAs cli={cliOf(f)} curl={curl('POST', path, body)} /><button onClick={close}>Close</button></div></header>
+      <form class="stack" aria-label="New submission" onSubmit={insert} noValidate>
+        <div class="row"><span>Its chunks are</span><span class="seg" role="group" aria-label="What its chunks are">{([['prefix', 'in object storage'], ['template', 'made from a template'], ['inline', 'given here']] as const).map(([form, name]) => <button type="button" key={form} aria-pressed={f.form === form} onClick={() => change({ form })}>{name}</button>)}</span></div>
+        {f.form === 'inline'
+          ? <Field name="Chunks, one a line" problems={at('/chunks')}><textarea rows={4} spellcheck={false} value={f.inline} placeholder={'first chunk\nsecond chunk'} onInput={(e) => change({ inline: e.currentTarget.value })} /></Field>
+          : (
+            <div class="fields">
+              {text('How many', 'count', '/chunks/count', { inputMode: 'numeric' })}
+              {f.form === 'prefix'
+                ? text('Prefix; the index follows it', 'prefix', '/chunks/prefix', { class: 'mono', placeholder: 's3://bucket/run-7/' })
+                : text('Text; {index} is replaced', 'template', '/chunks/template', { class: 'mono' })}
+              {errors.filter((e) => e.pointer === '/chunks').map((e) => <p key={e.detail} class="wrong" role="alert">Chunks {e.detail}</p>)}
+            </div>
+          )}
+        <div class="fields two">
+          <Field name="Meta, KEY=VALUE a line" problems={[...at('/meta'), ...(wrong ? [wrong] : [])]}><textarea rows={3} spellcheck={false} value={f.meta} placeholder={'company=acme\nmode=preview'} onInput={(e) => change({ meta: e.currentTarget.value })} /></Field>
+          <div class="stack">{text('Priority', 'priority', '/priority', { inputMode: 'numeric', placeholder: '0' })}</div>
+        </div>
+        {more || hidden ? (
+          <>
+            <div class="fields">
+              {text('Not before, in your time', 'runAt', '/run_at', { type: 'datetime-local' })}
+              {text('Ends at the latest, in your time', 'deadDeadline', '/dead_deadline', { type: 'datetime-local' })}
+              {text('Tries per chunk', 'maxAttempts', '/max_attempts', { inputMode: 'numeric', placeholder: 'as the queue has it' })}
+              <Field name="A chunk out of tries" problems={at('/on_exhausted')}><select value={f.onExhausted} onChange={(e) => change({ onExhausted: e.currentTarget.value })}><option value="">as the queue has it</option><option value="fail_submission">fails the submission</option><option value="dead_letter">is a dead letter</option><option value="skip">is given up</option></select></Field>
+              {text('Chunks that may be lost', 'maxFailed', '/max_failed_chunks', { inputMode: 'numeric', placeholder: 'any number' })}
+              {text('Operations per chunk', 'operations', '/operations_per_chunk', { inputMode: 'numeric', placeholder: '1' })}
+              {text('Group', 'group', '/group', { placeholder: 'none' })}
+            </div>
+            <Field name="Attachment, goes out with every chunk" problems={at('/attachment')}><textarea rows={2} spellcheck={false} value={f.attachment} onInput={(e) => change({ attachment: e.currentTarget.value })} /></Field>
+          </>
+        ) : <div><button type="button" class="quiet" onClick={() => setMore(true)}>Times, tries, group, attachment…</button></div>}
+        <div class="row"><button class="main" disabled={action.busy}>Insert</button><button type="button" onClick={close}>Leave it</button>{errors.length > rest.length && <span role="alert" class="wrong">{exact(errors.length - rest.length)} {errors.length - rest.length === 1 ? 'field is' : 'fields are'} refused; request <code>{action.problem!.requestId}</code></span>}</div>
+        {action.problem && (errors.length === 0 || rest.length > 0) && <Failed problem={new Problem(action.problem.title, action.problem.detail, action.problem.status, action.problem.code, action.problem.requestId, rest)} />}
+      </form>
+    </section>
+  )
+}
+
+/** A part of the form, with what the server says of it. */
+function Field({ name, problems, children }: { name: string; problems: string[]; children: ComponentChildren }) {
+  return <label class="stack tight">{name}{children}{problems.map((p) => <span key={p} class="wrong" role="alert">{p}</span>)}</label>
+}
