@@ -18,6 +18,7 @@ type Work struct {
 	Kinds    []KindWork    // every kind
 	Suspects Suspects
 	Parked   []ParkedWork // actions that are left alone, the oldest first
+	Recount  Recount
 }
 
 // Suspects are the chunks whose last try burnt a reservation, and how many of them may be worked on beside other work.
@@ -69,6 +70,7 @@ func (s *Shard) Work() Work {
 			w.Lag = max(w.Lag, k.Lag)
 		}
 	}
+	w.Recount = s.recounted()
 	w.Suspects = Suspects{
 		Shelved: uint64(s.m.suspects.shelved), Lent: uint64(s.m.suspects.lent), Ready: uint64(s.m.suspects.ready), Quota: uint64(s.m.quota(now)), Slots: s.m.liveSlots(now),
 	}

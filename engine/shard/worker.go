@@ -29,6 +29,7 @@ type worker struct {
 	parked   map[Action]*parking
 	slices   uint64
 	degraded bool // some kind fails again and again: nothing new is taken in
+	recount  recounting
 }
 
 // Nudge has the worker pass in the background, unless it is at it.
@@ -66,6 +67,7 @@ func (s *Shard) Tick() {
 	}
 	for s.schedule() {
 	}
+	s.recountDue()
 }
 
 // schedule is a slice of what schedules insert. It takes the mutex several times, so it stands by itself. more: there may be
