@@ -133,9 +133,9 @@ func (s *Shard) judgedDrift(d *Drift, now queue.Time) {
 	attrs := []any{"queue", s.options.Queue, "scope", d.Counter.Scope().String(), "counter", d.Counter.String()}
 	switch d.Counter.Scope() {
 	case OfSubmission:
-		attrs = append(attrs, "submission", d.Submission)
+		attrs = append(attrs, "submission", d.Submission.String())
 	case OfValue:
-		attrs = append(attrs, "key", d.Entry.Key, "value", d.Entry.Value.Text())
+		attrs = append(attrs, "key", d.Entry.Key, "value", d.Entry.Value.String())
 	}
 	s.options.Logger.Error("a kept counter was wrong", append(attrs, "kept", d.Kept, "recounted", d.Found, "corrected", d.Corrected)...)
 	if w.logged == loggedDrifts {
