@@ -297,6 +297,11 @@ func TestRecountKeepsPace(t *testing.T) {
 	for range 4 * recountMost {
 		x.insert(&queue.NewSubmission{Chunks: queue.Chunks{Count: 1}})
 	}
+	x.Tick()
+	if w := x.Work().Recount; w.Progress != 0 || w.Checked[OfSubmission] != 0 {
+		t.Errorf("at the start: %+v, want nothing done", w)
+	}
+	x.clock.Add(recountFirst.Milliseconds())
 	x.Tick() // begins
 	x.clock.Add(30 * 60_000)
 	for range 20 {
@@ -336,8 +341,8 @@ func TestRecountThatPanics(t *testing.T) {
 	x.mu.Lock()
 	x.m.recount = recount{part: recountOwn, end: 1 << 30}
 	x.mu.Unlock()
-	x.clock.Add(3_600_000)
 	for range 3 {
+		x.clock.Add(3_600_000)
 		x.Tick()
 	}
 	if w := x.Work().Recount; !w.Stopped {

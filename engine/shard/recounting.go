@@ -18,6 +18,8 @@ const (
 	recountMost = 500
 	// recountSlices bounds how many slices one pass of the worker makes: with 20 passes a second, 40,000 steps.
 	recountSlices = 4
+	// recountFirst is how long after the start the first round begins, so that it is not in the way of what waits for the start.
+	recountFirst = time.Minute
 	// loggedDrifts bounds how many drifts of one round are logged one by one.
 	loggedDrifts = 20
 )
@@ -25,6 +27,7 @@ const (
 // recounting is what the worker keeps of recounts.
 type recounting struct {
 	Recount
+	opened queue.Time // the first pass
 	began  queue.Time // the round under way, or the last one; 0: none yet
 	hurry  bool       // totals differed: the round that tells whether they do is made at once
 	logged int        // drifts of this round
@@ -59,7 +62,12 @@ func (s *Shard) recountIsDue(now queue.Time) bool {
 	switch {
 	case every < 0 || w.Stopped:
 		return false
-	case w.began == 0, w.began > now, w.hurry: // or the clock was set back
+	case w.opened == 0 || w.opened > now:
+		w.opened = now
+		return false
+	case w.began == 0:
+		return now.Sub(w.opened) >= min(recountFirst, every)
+	case w.began > now, w.hurry: // the clock was set back, or there is a suspicion
 		return true
 	case s.m.recount.part == recountIdle:
 		return now.Sub(w.began) >= every
