@@ -27,6 +27,7 @@ type Options struct {
 	Fatal        func(error)           // ends the process when a disk sync failed; nil panics
 	BallastBytes int64                 // room kept back for completions on a full disk; 0: 16 MiB, negative: none
 	FoldBytes    int64                 // journal bytes that start a fold; 0: 16 MiB
+	RecountEvery time.Duration         // how often kept counters are recounted; 0: shard.DefaultRecountEvery, negative: never
 	MetricKeys   []queue.MetaKey       // whose values metrics show, at most MaxMetricKeys
 	Held         func(time.Duration)   // told of every hold of a queue's mutex, for measuring what others wait for; nil: not measured
 	Scorers      strategy.Scorers      // who scores for Plugin and Score blocks; nil: such strategies are refused

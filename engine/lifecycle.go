@@ -33,6 +33,7 @@ func (e *Engine) RetryParked(queueName string) (int, error) {
 type lifecycleMetrics struct {
 	lag, degraded, slices, suspects, slots    *prometheus.Desc // by queue, suspects also by state
 	pending, actions, parked, failed, success *prometheus.Desc // by queue and kind, actions also by outcome
+	recount                                   recountMetrics
 }
 
 func newLifecycleMetrics() lifecycleMetrics {
@@ -40,6 +41,7 @@ func newLifecycleMetrics() lifecycleMetrics {
 		return prometheus.NewDesc("quern_lifecycle_"+name, help, append([]string{"queue"}, labels...), nil)
 	}
 	return lifecycleMetrics{
+		recount:  newRecountMetrics(),
 		lag:      desc("lag_seconds", "Since when the oldest overdue action of the life-cycle worker is due, in seconds."),
 		degraded: desc("degraded", "1 while inserts are refused because the life-cycle worker's commits fail again and again."),
 		slices:   desc("slices_total", "Slices of actions of one kind that came through."),
@@ -57,6 +59,7 @@ func (m *lifecycleMetrics) describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{m.lag, m.degraded, m.slices, m.suspects, m.slots, m.pending, m.actions, m.parked, m.failed, m.success} {
 		ch <- d
 	}
+	m.recount.describe(ch)
 }
 
 func (m *lifecycleMetrics) collect(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), q *openQueue) {
@@ -65,6 +68,7 @@ func (m *lifecycleMetrics) collect(send func(*prometheus.Desc, prometheus.ValueT
 	if w.Degraded {
 		degraded = 1
 	}
+	m.recount.collect(send, &w.Recount)
 	send(m.lag, prometheus.GaugeValue, w.Lag.Seconds())
 	send(m.degraded, prometheus.GaugeValue, degraded)
 	send(m.slices, prometheus.CounterValue, float64(w.Slices))

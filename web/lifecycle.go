@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	lifecycleAbout = "The worker does what time demands: deadlines, retries, run_at, dead_deadline, the rest of ended submissions, retention, schedules, the ends of rules. An action that fails again and again is parked: left alone until it is retried, or the server starts anew."
+	lifecycleAbout = "The worker does what time demands: deadlines, retries, run_at, dead_deadline, the rest of ended submissions, retention, schedules, the ends of rules. It also counts anew what is kept as counters, see recount. An action that fails again and again is parked: left alone until it is retried, or the server starts anew."
 	retryAbout     = "All parked actions are looked at again at once, and pauses after failures end. What is still broken is parked again."
 )
 
@@ -58,6 +58,7 @@ func (s *Server) getLifecycle(_ context.Context, in *QueuePath) (*lifecycleOutpu
 		}
 		out.Body.Parked = append(out.Body.Parked, action)
 	}
+	out.Body.Recount = apiRecount(&w.Recount)
 	return out, nil
 }
 

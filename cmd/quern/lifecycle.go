@@ -27,7 +27,8 @@ func (a *app) lifecycleCommand() *cobra.Command {
 			if got.Degraded {
 				state = "degraded: inserts are refused"
 			}
-			fmt.Fprintf(a.out, "%s, %.1f s behind; suspects: %d shelved, %d lent of %d (%.0f slots)\n\n", state, got.LagSeconds, got.Suspects.Shelved, got.Suspects.Lent, got.Suspects.Quota, got.Suspects.Slots)
+			fmt.Fprintf(a.out, "%s, %.1f s behind; suspects: %d shelved, %d lent of %d (%.0f slots)\n", state, got.LagSeconds, got.Suspects.Shelved, got.Suspects.Lent, got.Suspects.Quota, got.Suspects.Slots)
+			fmt.Fprintf(a.out, "counters recounted: %s\n\n", recountLine(&got.Recount))
 			return printList(a, got.Kinds, []string{"KIND", "PENDING", "LAG", "DONE", "STALE", "PARKED", "FAILURES", "ERROR"}, func(k api.LifecycleKind) []string {
 				return []string{
 					k.Kind, strconv.FormatUint(k.Pending, 10), strconv.FormatFloat(k.LagSeconds, 'f', 1, 64) + " s", strconv.FormatUint(k.Done, 10),
@@ -40,6 +41,29 @@ func (a *app) lifecycleCommand() *cobra.Command {
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
 	c.AddCommand(a.lifecycleParkedCommand(), a.lifecycleRetryCommand())
 	return c
+}
+
+// recountLine is how far the recounts of counters have come, in a line.
+func recountLine(r *api.Recount) string {
+	last := "no round is over yet"
+	if r.LastRoundAt != nil {
+		last = fmt.Sprintf("last round at %s, %d submissions and %d values checked so far", moment(*r.LastRoundAt), r.Submissions, r.Values)
+	}
+	line := fmt.Sprintf("%s, %d drifts", last, r.Drifts)
+	if d := r.Newest; d != nil {
+		of := d.Scope
+		switch {
+		case d.Submission != "":
+			of += " " + d.Submission
+		case d.Value != nil:
+			of += fmt.Sprintf(" %s=%s", d.Key, d.Value)
+		}
+		line += fmt.Sprintf("; the newest at %s: %s of %s was %d, is %d", moment(d.At), d.Counter, of, d.Kept, d.Recounted)
+	}
+	if r.Stopped {
+		line += "; stopped, as one broke off: see the server's log"
+	}
+	return line
 }
 
 func (a *app) lifecycle(cmd *cobra.Command) (*api.Lifecycle, error) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
@@ -24,6 +25,7 @@ type Config struct {
 	LogFormat    string
 	FoldBytes    int64
 	BallastBytes int64
+	RecountEvery time.Duration // negative: never
 	MetricKeys   []string
 	OTLPEndpoint string
 	OTLPRatio    float64
@@ -73,6 +75,10 @@ func options() []option {
 			func(c *Config, text string) error { return sizeBetween(&c.BallastBytes, text, 1<<20, 1<<30) },
 		},
 		{
+			"recount-every", "1h", "1m to 168h, or 0 for never", "how often everything that is kept as counters is counted anew, and corrected where it is wrong, a little at a time",
+			setRecountEvery,
+		},
+		{
 			"metric-keys", "", "meta keys separated by commas, at most 8", "meta keys whose values /metrics shows, of each the 50 with most chunks in flight and the sum of the others",
 			setMetricKeys,
 		},
@@ -107,6 +113,19 @@ func oneOf(to *string, text string, allowed ...string) error {
 		return nil
 	}
 	return fmt.Errorf("must be one of %s", strings.Join(allowed, ", "))
+}
+
+func setRecountEvery(c *Config, text string) error {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err == nil && d == 0:
+		c.RecountEvery = -1
+	case err != nil || d < time.Minute || d > 168*time.Hour:
+		return errors.New("must be a time from 1m to 168h, such as 90m, or 0 for never")
+	default:
+		c.RecountEvery = d
+	}
+	return nil
 }
 
 func sizeBetween(to *int64, text string, low, high int64) error {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -37,7 +38,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the defaults are refused: %v", err)
 	}
-	if config.Listen != "127.0.0.1:7700" || config.FoldBytes != 16<<20 || config.AllowedHosts != nil {
+	if config.Listen != "127.0.0.1:7700" || config.FoldBytes != 16<<20 || config.RecountEvery != time.Hour || config.AllowedHosts != nil {
 		t.Errorf("defaults = %+v", config)
 	}
 	for _, o := range options() {
@@ -79,6 +80,8 @@ func TestWrongOptions(t *testing.T) {
 		"too many meta keys":            {args: []string{"--metric-keys", "a,b,c,d,e,f,g,h,i"}, want: "at most 8"},
 		"no collector":                  {args: []string{"--otlp-endpoint", "127.0.0.1:4318"}, want: "http://HOST:PORT"},
 		"no share":                      {args: []string{"--otlp-ratio", "1.5"}, want: "0 to 1"},
+		"recounts all the time":         {args: []string{"--recount-every", "1s"}, want: "1m to 168h"},
+		"recounts at no time":           {args: []string{"--recount-every", "often"}, want: "1m to 168h"},
 		"empty data":                    {args: []string{"--data", ""}, want: "must not be empty"},
 		"unknown level":                 {args: []string{"--log-level", "loud"}, want: "log-level"},
 		"unknown format":                {args: []string{"--log-format", "xml"}, want: "must be one of text, json"},

@@ -80,6 +80,7 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		Fatal:        func(err error) { endAtOnce(logger, err) },
 		BallastBytes: config.BallastBytes,
 		FoldBytes:    config.FoldBytes,
+		RecountEvery: config.RecountEvery,
 		MetricKeys:   config.MetricKeys,
 		Scorers:      held,
 	})

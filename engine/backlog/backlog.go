@@ -44,6 +44,7 @@ type Backlog struct {
 	limited   int // values that have a limit: an operator's, or that of a rule
 	ruled     rulings
 	moves     moves
+	recount   recount
 }
 
 // New makes an empty backlog.
@@ -100,9 +101,15 @@ func (b *Backlog) enter(spec *Spec) *Submission {
 	b.last = s.slot
 	b.byID[s.id] = s.slot
 	b.bySeq.put(s.seq, s.slot)
+	if b.recount.running {
+		b.born(s)
+	}
 	refs := s.makeRefs(len(spec.Meta))
 	for i, m := range spec.Meta {
 		t := b.intern(m.Key, m.Value)
+		if b.recount.running {
+			b.sumOf(t)
+		}
 		t.all++
 		refs[i].term = t.number
 	}
@@ -114,6 +121,7 @@ func (b *Backlog) Show(s *Submission) {
 	if s.home == nil || s.Shown() {
 		return
 	}
+	b.Changing(s)
 	s.shownAt = uint32(len(b.shown))
 	b.shown = append(b.shown, s.slot)
 	b.available += uint64(s.available)
@@ -137,6 +145,7 @@ func (b *Backlog) Hide(s *Submission) {
 	if s.home == nil || !s.Shown() {
 		return
 	}
+	b.Changing(s)
 	if s.offered() {
 		b.unoffer(s)
 	}
@@ -174,6 +183,7 @@ func (b *Backlog) Remove(s *Submission) {
 	if s.home == nil {
 		return
 	}
+	b.Changing(s)
 	b.Hide(s)
 	if s.own != queue.Unruled {
 		b.ruled.own--

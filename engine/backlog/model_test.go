@@ -28,6 +28,7 @@ type model struct {
 	rules    map[queue.MetaEntry]queue.Ruling
 	whole    queue.Ruling
 	draft    *modelDraft
+	recounts modelRecount
 }
 
 type modelSub struct {
@@ -450,6 +451,7 @@ func (m *model) restart() {
 	}
 	into.RuleAll(m.whole)
 	m.b, m.draft = into, nil
+	m.recounts.walking, m.recounts.comparing = false, false
 	clear(m.asleep)
 	for _, x := range m.subs {
 		clear(x.by)
@@ -523,6 +525,7 @@ func TestModel(t *testing.T) {
 					m.rule()
 				}
 				m.wake()
+				m.recount()
 				if m.step%20 == 0 {
 					m.audit()
 				}

@@ -134,6 +134,7 @@ func (v *View) heldBack(s *Submission, at uint32) bool {
 
 // taken counts one available chunk less, and one more in flight or not.
 func (b *Backlog) taken(s *Submission, flight bool) {
+	b.Changing(s)
 	shown := s.Shown()
 	if shown && s.available == 1 && s.offered() {
 		b.unoffer(s)
@@ -160,6 +161,7 @@ func (b *Backlog) taken(s *Submission, flight bool) {
 
 // given is the inverse of taken for a chunk that is not in flight any more.
 func (b *Backlog) given(s *Submission) {
+	b.Changing(s)
 	s.available++
 	if !s.Shown() {
 		return
@@ -218,6 +220,7 @@ func (b *Backlog) Land(s *Submission) {
 	if s.inFlight == 0 {
 		panic(fmt.Sprintf("backlog: submission %v: a chunk lands, but none is in flight", s.id))
 	}
+	b.Changing(s)
 	s.inFlight--
 	for _, ref := range s.refs() {
 		b.lower(b.terms[ref.term], 1)

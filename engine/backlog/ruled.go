@@ -128,6 +128,7 @@ func (b *Backlog) rulingIn(s *Submission, book int) queue.Ruling {
 func (b *Backlog) enterBook(s *Submission, book int) {
 	before, after := s.ruling[book], b.rulingIn(s, book)
 	if before != after {
+		b.Changing(s)
 		b.coverIn(s, book, -int64(s.available))
 		s.ruling[book] = after
 		b.coverIn(s, book, int64(s.available))

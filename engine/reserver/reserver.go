@@ -29,6 +29,7 @@ type Hold struct {
 	State    State
 	Counted  bool  // it counts as in flight (a late finish holds its chunk without counting)
 	Ledger   uint8 // what was charged for it, as the caller numbers them; 0: none
+	seen     bool  // by the recount of its submission: as List.seen, or not met yet
 
 	bucket         int16 // of the wheel; none while it is in none
 	consumer       uint32
@@ -43,6 +44,7 @@ type Hold struct {
 type List struct {
 	head  int32
 	count uint32
+	seen  bool // what Hold.seen is when a recount has met it, and while there is none
 }
 
 // NewList is an empty list.
@@ -61,6 +63,7 @@ type Reserver struct {
 	sequence  uint64
 	wheel     wheel
 	consumers consumers
+	recount   recount
 }
 
 // New makes an empty table. Sequence numbers start after `sequence`.
@@ -91,7 +94,10 @@ func (r *Reserver) Add(list *List, h Hold, consumer string) uint32 {
 		r.holds = append(r.holds, Hold{})
 	}
 	h.consumer = r.consumers.enter(consumer)
-	h.prev, h.next = none, list.head
+	h.prev, h.next, h.seen = none, list.head, list.seen
+	if list == r.recount.list {
+		r.recount.came(&h)
+	}
 	if list.head != none {
 		r.holds[list.head].prev = int32(slot)
 	}
@@ -107,6 +113,9 @@ func (r *Reserver) Add(list *List, h Hold, consumer string) uint32 {
 // Remove takes a reservation out of the table.
 func (r *Reserver) Remove(list *List, slot uint32) {
 	h := &r.holds[slot]
+	if list == r.recount.list {
+		r.recount.left(slot, h)
+	}
 	if h.prev != none {
 		r.holds[h.prev].next = h.next
 	} else {

@@ -92,6 +92,7 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 	if r == nil {
 		return err
 	}
+	m.changing(r)
 	if slot, held := m.holds.Find(c.Seq, c.Index); held {
 		m.timed(slot)
 		m.concluded(r, slot)
@@ -174,7 +175,7 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 func (m *machine) returned(r *record, op journal.Returned) {
 	t := r.tries[op.Index]
 	if t == nil {
-		t = new(try)
+		t = &try{met: r.met}
 		if r.tries == nil {
 			r.tries = map[uint32]*try{}
 		}
@@ -187,14 +188,16 @@ func (m *machine) returned(r *record, op journal.Returned) {
 	})
 	*t = try{
 		notBefore: op.NotBefore, sequence: op.Sequence, epoch: op.Epoch, attempts: op.Attempts, expiries: op.Expiries,
-		reason: op.Reason, redrives: t.redrives, err: op.Error, past: t.past,
+		reason: op.Reason, redrives: t.redrives, err: op.Error, past: t.past, met: t.met,
 	}
 	m.touch(r)
 	switch {
 	case op.Reason == journal.Dead:
 		m.died(r, op.Index, 1) // the op that follows says what that means for the submission
 	case op.Reason == journal.Skipped:
+		m.changing(r)
 		r.skips++
+		m.tallied(r, t).skips++
 		m.stats.skipped++
 	case op.NotBefore > m.now:
 		m.delay(r, op.Index, t)
@@ -263,6 +266,7 @@ func (m *machine) finish(r *record) {
 // however many chunks are held, wait or are dead: the reservations are swept in slices, and what the history will say of the
 // chunks is put together later, outside of the mutex.
 func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
+	m.changing(r)
 	m.touch(r)
 	m.doom(r, false)
 	m.ready(r, -int(r.sub.Available()))

@@ -127,10 +127,16 @@ func (m *machine) auditRecord(r *record) error {
 			skips++
 		}
 	}
-	m.holds.Each(&r.holds, func(uint32, *reserver.Hold) bool {
-		taken++
+	inFlight := uint32(0)
+	m.holds.Each(&r.holds, func(_ uint32, h *reserver.Hold) bool {
+		if taken++; h.Counted {
+			inFlight++
+		}
 		return true
 	})
+	if inFlight != r.sub.InFlight() || r.sub.Available() != r.sub.Recounted() {
+		return fmt.Errorf("submission %s: %d are in flight and %d available; counted are %d and %d", r.id, inFlight, r.sub.Recounted(), r.sub.InFlight(), r.sub.Available())
+	}
 	if waiting != r.waiting || dead != r.dead || skips != r.skips {
 		return fmt.Errorf("submission %s: %d wait, %d are dead, %d skipped; counted are %d, %d and %d", r.id, waiting, dead, skips, r.waiting, r.dead, r.skips)
 	}

@@ -15,6 +15,7 @@ func (m *machine) auditRules() error {
 	var all backlog.Amounts
 	operations := uint64(0)
 	values := map[queue.MetaEntry]backlog.Amounts{}
+	flying := map[queue.MetaEntry]uint64{}
 	m.backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*record)
 		want := queue.Unruled
@@ -23,6 +24,9 @@ func (m *machine) auditRules() error {
 		}
 		if got := sub.Ruling(); got != want {
 			found = append(found, fmt.Errorf("submission %s: it counts as under ruling %d, the rules say %d", r.id, got, want))
+		}
+		for _, entry := range sub.Meta() {
+			flying[entry] += uint64(sub.InFlight())
 		}
 		if r.parked {
 			return true
@@ -44,6 +48,11 @@ func (m *machine) auditRules() error {
 	}
 	if got := m.operations(); got != operations {
 		found = append(found, fmt.Errorf("operations of what is ready: %d are counted, %d there", got, operations))
+	}
+	for entry, want := range flying {
+		if got := m.backlog.Value(entry.Key, entry.Value).InFlight; got != want {
+			found = append(found, fmt.Errorf("%s=%s: %d are counted as in flight, %d are", entry.Key, entry.Value, got, want))
+		}
 	}
 	for entry, want := range values {
 		v := m.backlog.Value(entry.Key, entry.Value)

@@ -153,6 +153,7 @@ func (m *machine) unpark(r *record) bool {
 	if !r.parked {
 		return false
 	}
+	m.changing(r)
 	r.parked = false
 	m.stats.parked -= uint64(r.sub.Available())
 	m.show(r)

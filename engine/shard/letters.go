@@ -11,7 +11,9 @@ import (
 
 // died notes that a chunk of an open submission is dead, or (delta -1) no longer.
 func (m *machine) died(r *record, index uint32, delta int) {
+	m.changing(r)
 	r.dead += uint32(delta)
+	m.tallied(r, r.tries[index]).dead += uint32(delta)
 	m.stats.dead += uint64(delta)
 	if delta < 0 {
 		r.deads.remove(index)

@@ -71,9 +71,10 @@ type machine struct {
 
 	suspects suspects
 
-	stats counters
-	rules standingOrders
-	ran   *measure.Histogram // Options.RunSeconds
+	stats   counters
+	recount recount
+	rules   standingOrders
+	ran     *measure.Histogram // Options.RunSeconds
 }
 
 // counters are what the backlog and the reserver do not count themselves. The totals count from the server's start.
@@ -205,6 +206,7 @@ func (m *machine) withdraw(r *record, index uint32, bounded bool) backlog.Withdr
 
 // drop removes a reservation; the chunk stays taken.
 func (m *machine) drop(r *record, slot uint32) {
+	m.changing(r)
 	h := m.holds.At(slot)
 	if h.Counted {
 		m.backlog.Land(r.sub)
@@ -259,8 +261,10 @@ func (m *machine) delay(r *record, index uint32, t *try) {
 
 // waits notes that a taken chunk waits.
 func (m *machine) waits(r *record, index uint32, t *try) {
+	m.changing(r)
 	t.waiting = true
 	r.waiting++
+	m.tallied(r, t).waiting++
 	if r.delays == nil {
 		r.delays = &indexes{}
 	}
@@ -270,9 +274,11 @@ func (m *machine) waits(r *record, index uint32, t *try) {
 // undelay ends a chunk's waiting; it stays taken.
 func (m *machine) undelay(r *record, index uint32, t *try) {
 	if t.waiting {
+		m.changing(r)
 		m.unshelve(r, t)
 		t.waiting = false
 		r.waiting--
+		m.tallied(r, t).waiting--
 		r.delays.remove(index)
 		m.stats.waiting--
 	}

@@ -77,6 +77,7 @@ func (m *machine) move(r *record, t *try, op *journal.Move, i int) {
 func (m *machine) bear(r *record, index uint32) {
 	m.died(r, index, -1)
 	r.skips++
+	m.tallied(r, r.tries[index]).skips++
 	m.stats.skipped++
 }
 

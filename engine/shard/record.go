@@ -34,6 +34,7 @@ type record struct {
 	reshaped bool // its spec changed since
 	reopened bool // the history may still have it
 	replaced bool // it ended, and was opened again as another record
+	met      bool // what try.met is when a recount has met it, and while there is none
 
 	id       queue.SubmissionID
 	prefix   string
@@ -73,6 +74,7 @@ type try struct {
 	expiries  uint8
 	reason    journal.ReturnReason
 	waiting   bool // for notBefore, or shelved
+	met       bool // by the recount of its submission: as record.met, or not yet
 	redrives  uint16
 	suspect   suspicion
 	since     queue.Time // when it was shelved, or lent

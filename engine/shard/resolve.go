@@ -139,6 +139,7 @@ func (m *machine) claim(r *record, t *queue.Token, s standing, now queue.Time) (
 	if s == free && m.withdraw(r, t.Index, true) != takenNow {
 		return 0, false
 	}
+	m.changing(r)
 	return m.holds.Add(&r.holds, reserver.Hold{
 		Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.seq, Index: t.Index, State: reserver.Finishing,
 		Reserved: now, Deadline: now,

@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Held, Values, WaitSeconds, RunSeconds, Scorers, Born, Posted, FoldBytes and FoldEnded is needed.
+// Options is what a shard is made of. Every field but Held, Values, WaitSeconds, RunSeconds, Scorers, Born, Posted, RecountEvery, FoldBytes and FoldEnded is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -44,6 +44,8 @@ type Options struct {
 
 	Born   queue.Time // when the shard was made: with ID it identifies its outbox for ever
 	Posted func()     // told when dead letters left for another queue, see Outgoing; must not call the shard. nil: nobody is
+
+	RecountEvery time.Duration // how long one recount of everything takes, and how often one is made; default an hour; below 0: none is
 
 	FoldBytes int64 // journal bytes that start a fold; default 16 MiB
 	FoldEnded int   // ended submissions that start one; default 20,000
@@ -90,6 +92,9 @@ type Shard struct {
 func Open(ctx context.Context, o Options) (*Shard, error) {
 	if o.FoldBytes == 0 {
 		o.FoldBytes = 16 << 20
+	}
+	if o.RecountEvery == 0 {
+		o.RecountEvery = DefaultRecountEvery
 	}
 	if o.FoldEnded == 0 {
 		o.FoldEnded = 20_000

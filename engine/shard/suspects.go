@@ -100,6 +100,7 @@ func (m *machine) quota(now queue.Time) int {
 
 // shelve holds a chunk back that is taken and due.
 func (m *machine) shelve(r *record, index uint32, t *try, at queue.Time) {
+	m.changing(r)
 	if !t.waiting {
 		m.waits(r, index, t)
 		m.stats.waiting++
@@ -107,6 +108,7 @@ func (m *machine) shelve(r *record, index uint32, t *try, at queue.Time) {
 	if t.suspect != shelved {
 		t.suspect = shelved
 		r.shelved++
+		m.tallied(r, t).shelved++
 		m.suspects.shelved++
 	}
 	t.since = at
@@ -118,15 +120,18 @@ func (m *machine) unshelve(r *record, t *try) {
 	if t.suspect == shelved {
 		t.suspect = cleared
 		r.shelved--
+		m.tallied(r, t).shelved--
 		m.suspects.shelved--
 	}
 }
 
 // lendOut offers a shelved chunk.
 func (m *machine) lendOut(r *record, index uint32, t *try, now queue.Time) {
+	m.changing(r)
 	m.undelay(r, index, t)
 	t.suspect, t.since = lent, now
 	r.lent++
+	m.tallied(r, t).lent++
 	m.suspects.lent++
 	m.putBack(r, index)
 }
@@ -134,8 +139,10 @@ func (m *machine) lendOut(r *record, index uint32, t *try, now queue.Time) {
 // acquit notes that a try of a chunk is over, whatever came of it.
 func (m *machine) acquit(r *record, t *try) {
 	if t.suspect == lent {
+		m.changing(r)
 		t.suspect = cleared
 		r.lent--
+		m.tallied(r, t).lent--
 		m.suspects.lent--
 	}
 }
@@ -144,6 +151,7 @@ func (m *machine) acquit(r *record, t *try) {
 func (m *machine) offered(r *record, index uint32) {
 	if t := r.tries[index]; t != nil && t.suspect == lent {
 		r.ready++
+		m.tallied(r, t).ready++
 		m.suspects.ready++
 		m.suspects.out = append(m.suspects.out, due{at: t.since, seq: r.seq, index: index})
 	}
@@ -153,6 +161,7 @@ func (m *machine) offered(r *record, index uint32) {
 func (m *machine) taken(r *record, index uint32) {
 	if t := r.tries[index]; t != nil && t.suspect == lent {
 		r.ready--
+		m.tallied(r, t).ready--
 		m.suspects.ready--
 	}
 }

@@ -19,6 +19,7 @@ type Work struct {
 	Suspects Suspects
 	Parked   []ParkedWork // actions that are left alone, the oldest first
 	Grace    queue.Time   // until when the restart grace runs, 0: it is over
+	Recount  Recount
 }
 
 // Suspects are the chunks whose last try burnt a reservation, and how many of them may be worked on beside other work.
@@ -70,6 +71,7 @@ func (s *Shard) Work() Work {
 			w.Lag = max(w.Lag, k.Lag)
 		}
 	}
+	w.Recount = s.recounted()
 	w.Suspects = Suspects{
 		Shelved: uint64(s.m.suspects.shelved), Lent: uint64(s.m.suspects.lent), Ready: uint64(s.m.suspects.ready), Quota: uint64(s.m.quota(now)), Slots: s.m.liveSlots(now),
 	}

@@ -30,6 +30,7 @@ type worker struct {
 	slices   uint64
 	degraded bool           // some kind fails again and again: nothing new is taken in
 	blamed   map[string]int // by name of a schedule: how often it failed alone since it last came through
+	recount  recounting
 }
 
 // Nudge has the worker pass in the background, unless it is at it.
@@ -67,6 +68,7 @@ func (s *Shard) Tick() {
 	}
 	for s.schedule() {
 	}
+	s.recountDue()
 }
 
 // slice is what one slice did: how many actions of each kind were looked at, and how many of them are on their way to the disk.

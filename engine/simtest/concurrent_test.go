@@ -73,6 +73,7 @@ func TestCrowd(t *testing.T) {
 				t.Error(err)
 			}
 		},
+		c.recount,
 		c.read,
 		c.ask,
 	} {

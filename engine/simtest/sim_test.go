@@ -31,6 +31,8 @@ type sim struct {
 	ledgers  map[string]bool // fair branches asked for
 	setting  sync.Mutex      // guards model.values: a shard that reloads asks for them
 	deep     []string        // strategies that nest deeply
+	recounts *rand.Rand
+	rounds   uint64 // of recounts, the most between two starts
 }
 
 var ctx = context.Background()
@@ -99,6 +101,7 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults) {
 		s.arm()
 		s.step()
 		s.disarm()
+		s.recount()
 		s.m.hush()
 		s.checkStats()
 		if len(s.m.subs) > 0 {
@@ -106,6 +109,7 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults) {
 		}
 	}
 	s.checkAll()
+	s.wholeRound()
 	s.restart(false)
 	s.checkAll()
 	if s.evicted > 2+s.remember/20 {

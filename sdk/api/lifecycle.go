@@ -9,6 +9,7 @@ type Lifecycle struct {
 	Suspects   Suspects        `json:"suspects"`
 	Kinds      []LifecycleKind `json:"kinds"`
 	Parked     []ParkedAction  `json:"parked"`
+	Recount    Recount         `json:"recount"`
 }
 
 // Suspects are chunks whose last try burnt a reservation.

@@ -1,0 +1,74 @@
+package shard
+
+import (
+	"testing"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// What a reserve and a completion cost in memory, without the journal: while no recount is under way, and while one counts the totals, which
+// is when a submission's first change counts it.
+func BenchmarkReserveComplete(b *testing.B) {
+	b.Run("idle", func(b *testing.B) { reserveComplete(b, func(*machine, int) {}) })
+	b.Run("totals", func(b *testing.B) {
+		reserveComplete(b, func(m *machine, i int) {
+			if i%1_000_000 == 0 {
+				m.beginTotals()
+			}
+		})
+	})
+	b.Run("rounds", func(b *testing.B) { // a step of a recount with each, which is a hundred times the pace of a busy server
+		reserveComplete(b, func(m *machine, i int) {
+			if i%100 == 0 {
+				m.recountSlice(100)
+			}
+		})
+	})
+}
+
+func reserveComplete(b *testing.B, before func(m *machine, i int)) {
+	m := pureMachine(lifeStart)
+	quietRecount(m)
+	for i := range uint32(10_000) {
+		mul, add := backlog.Permutation(100_000, uint64(i))
+		meta := queue.Meta{{Key: "company", Value: queue.IntValue(int64(i % 100))}, {Key: "user", Value: queue.IntValue(int64(i % 3000))}}
+		if err := m.ApplyInsert(&journal.Insert{Seq: i + 1, ID: queue.MakeSubmissionID(lifeStart+queue.Time(i), 0, 0), Chunks: 100_000, Mul: mul, Add: add, Meta: meta, Prefix: "p/"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	parsed, err := strategy.Parse(`MaxSimultaneous("company", 50, Random)`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	q := &Request{Plan: parsed.Plan(), Max: 1, Consumer: "c"}
+	views, unbuilt := m.views(q.Plan, nil)
+	for unbuilt != nil && !m.backlog.Build(unbuilt, 1000) {
+	}
+	var held [64]pick
+	var picks []pick
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		before(m, i)
+		picks = picks[:0]
+		if n := m.follow(q, views, 1, lifeStart, &picks); n != 1 {
+			b.Fatalf("step %d: %d chunks, want 1", i, n)
+		}
+		old := held[i%64]
+		held[i%64] = picks[0]
+		if old.r != nil {
+			if err := m.ApplyComplete(journal.Completed{Seq: old.r.seq, Index: old.token.Index, Epoch: 3, Sequence: old.token.Sequence}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// quietRecount lets a machine without its shard recount.
+func quietRecount(m *machine) {
+	c := &m.recount
+	c.compared, c.skipped, c.judged = func(RecountScope, int) {}, func(RecountSkip, int) {}, func(Counter, *Drift) {}
+}

@@ -1,0 +1,39 @@
+package web
+
+import (
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+func apiRecount(r *engine.Recount) api.Recount {
+	out := api.Recount{
+		EveryMS: int64(r.Every), Rounds: r.Rounds, Progress: r.Progress, Submissions: r.Checked[engine.OfSubmission], Values: r.Checked[engine.OfValue],
+		QueueTotals: r.Checked[engine.OfQueue], Suspected: r.Suspected, Drifts: r.Drifted(), ByCounter: []api.RecountDrift{}, Stopped: r.Stopped,
+	}
+	for _, n := range r.Skipped {
+		out.Skipped += n
+	}
+	if r.Last != 0 {
+		at := apiTime(r.Last)
+		out.LastRoundAt = &at
+	}
+	for counter, n := range r.Drifts {
+		if c := engine.Counter(counter); n > 0 {
+			out.ByCounter = append(out.ByCounter, api.RecountDrift{Scope: c.Scope().String(), Counter: c.String(), Drifts: n})
+		}
+	}
+	if d := r.Newest; d != nil {
+		newest := api.CounterDrift{
+			Scope: d.Counter.Scope().String(), Counter: d.Counter.String(), Kept: d.Kept, Recounted: d.Found, Corrected: d.Corrected, At: apiTime(d.At),
+		}
+		switch d.Counter.Scope() {
+		case engine.OfSubmission:
+			newest.Submission = d.Submission.String()
+		case engine.OfValue:
+			value := apiValue(d.Entry.Value)
+			newest.Key, newest.Value = string(d.Entry.Key), &value
+		}
+		out.Newest = &newest
+	}
+	return out
+}
