@@ -100,7 +100,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	s.scratch.New = func() any { return new(scratch) }
 	s.picks.New = func() any { return new([]pick) }
 	s.mu.now, s.mu.told = o.Now, o.Held
-	s.worker.parked = map[Action]*parking{}
+	s.worker.parked, s.worker.unread = map[Action]*parking{}, map[Action]int{}
 	s.fold.init()
 	if err := s.recover(ctx); err != nil {
 		if s.journal != nil {

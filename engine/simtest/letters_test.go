@@ -175,12 +175,38 @@ func (s *sim) post() {
 	s.takeEffect([]func(){func() { s.m.outbox = left }}, failed, written)
 }
 
+// stick finds that a letter cannot be read, or that one that was stuck can be.
+func (s *sim) stick() {
+	list := s.outgoing()
+	if len(list) == 0 {
+		return
+	}
+	o := list[s.r.IntN(len(list))]
+	var err error
+	if o.Stuck {
+		s.log.add("letter %+v can be read again", o)
+		err = s.shard.Unstick(o)
+	} else {
+		s.log.add("letter %+v cannot be read", o)
+		_, err = s.shard.Unread(o, store.ErrMissing)
+	}
+	failed, written := s.commitFailed("stick", err)
+	s.takeEffect([]func(){func() { s.m.stuck[o.Chunk] = !o.Stuck }}, failed, written)
+	s.shard.RetryParked() // so that it is listed
+	if got := s.outgoing(); s.m.stuck[o.Chunk] != o.Stuck && o.Stuck && got[len(got)-1].Chunk != o.Chunk {
+		s.fail("letter %+v can be read again, and is not the last of %+v", o, got)
+	}
+}
+
 // outgoing is what is on its way to other queues, compared with the model's.
 func (s *sim) outgoing() []queue.Outgoing {
 	list := s.shard.Outgoing(0, 1<<20)
 	var got []queue.ChunkID
 	for i, o := range list {
 		got = append(got, o.Chunk)
+		if o.Stuck != s.m.stuck[o.Chunk] {
+			s.fail("on its way: %+v, want stuck %v", o, s.m.stuck[o.Chunk])
+		}
 		if x := s.m.sub(o.Chunk.Submission); o.Queue != x.chunks[o.Chunk.Index].to || i > 0 && o.Number <= list[i-1].Number {
 			s.fail("on its way: %+v behind %+v, want to %q and numbers that grow", o, list[max(i-1, 0)], x.chunks[o.Chunk.Index].to)
 		}
