@@ -29,6 +29,8 @@ type machine struct {
 	graves   *ordered                      // those with dead letters, open or not yet in the history, by id
 	letters  map[queue.SubmissionID]uint32 // dead letters of the ended ones
 	moving   map[uint32]*moving            // by seq: those with ops on their way to the disk about what is dead in them
+	latest   queue.Time                    // the latest end of a submission
+	freed    queue.Time                    // of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
 	opened   int                           // records whose older row the history may still have
 	rows     uint64                        // history rows written since the start
 	outbox   outbox                        // dead letters on their way to another queue
@@ -85,6 +87,7 @@ type counters struct {
 	orphaned                                      uint64    // reservations of ended submissions
 	inserted, reserved, done, failed              uint64
 	bulk                                          queue.BulkCounts
+	aged                                          uint64 // dead letters given up because they were too old
 	forwarded, arrived                            uint64 // dead letters that left for other queues, and came from them
 	expired, released, submissions, submissionEnd uint64
 	commits, commitBytes                          uint64
@@ -105,6 +108,7 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		arriving: map[uint64]uint64{},
 		asides:   map[aside]struct{}{},
 		moving:   map[uint32]*moving{},
+		freed:    1, // retention looks at all of the history first
 		ended:    map[queue.SubmissionID]*record{},
 		watch:    map[queue.SubmissionID][]chan struct{}{},
 		keys:     newKeys(),

@@ -61,6 +61,9 @@ func (m *machine) ApplyMove(op journal.Move) error {
 		m.stats.endedAs[queue.CompletedWithDead]--
 		m.end(r, queue.CompletedWithDead, "")
 		r.ended.at = finished
+		if r.dead == 0 {
+			m.free(finished)
+		}
 	}
 	return nil
 }

@@ -79,7 +79,9 @@ type Shard struct {
 	written  chan struct{} // closed when the writer has ended
 	folded   chan struct{} // closed when the folder has ended
 	aging    sync.RWMutex  // held for writing while the history loses or changes rows, for reading while a submission of it is opened again; before applying and mu
-	applying sync.Mutex    // held while a batch is applied, and while a fold takes rows
+	ageing   aging
+	kept     queue.Time // aging guards it: of the history, all that ended before has dead letters
+	applying sync.Mutex // held while a batch is applied, and while a fold takes rows
 	fold     folder
 	scratch  sync.Pool
 	picks    sync.Pool

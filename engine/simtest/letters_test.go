@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -131,6 +132,34 @@ func (s *sim) forwardSome() {
 	}}, failed, written)
 	if !failed && n != len(dead) {
 		s.fail("forward of dead chunks of %s: %d were forwarded, want %d", x.id, n, len(dead))
+	}
+}
+
+// age gives up the dead letters that are older than some time.
+func (s *sim) age() {
+	s.disarm() // it makes several commits; what a failed one leaves is deleteSome's affair
+	var times []queue.Time
+	for _, d := range s.m.letters(queue.DeadFilter{}) {
+		times = append(times, d.Died)
+	}
+	if len(times) == 0 {
+		return
+	}
+	s.aged++ // another time each, so that a round begins
+	keep := max(s.now.Sub(times[s.r.IntN(len(times))]), 0) + time.Duration(s.aged)*time.Nanosecond
+	s.log.add("dead letters of more than %s go", keep)
+	want := s.shard.Stats().AgedTotal
+	for _, x := range s.m.subs {
+		for _, c := range x.chunks {
+			if dead := x.state == queue.Open || x.state == queue.CompletedWithDead; dead && c.state == queue.ChunkDead && c.past[len(c.past)-1].Ended.Add(keep) <= s.now {
+				c.state = queue.ChunkSkipped
+				want++
+			}
+		}
+	}
+	s.must("age", s.shard.Age(ctx, keep, 1<<20))
+	if got := s.shard.Stats().AgedTotal; got != want {
+		s.fail("dead letters given up for their age: %d, want %d", got, want)
 	}
 }
 
