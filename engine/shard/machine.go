@@ -69,7 +69,7 @@ type machine struct {
 
 	schedules schedules
 
-	charges []backlog.Charge // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
+	charges reserver.Pages[backlog.Charge] // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
 	suspects suspects
 
@@ -233,8 +233,8 @@ func (m *machine) timed(slot uint32) {
 
 // charge is what was charged for a reservation.
 func (m *machine) charge(slot uint32, h *reserver.Hold) (c backlog.Charge) {
-	if int(slot) < len(m.charges) {
-		c = m.charges[slot]
+	if int(slot) < m.charges.Len() {
+		c = *m.charges.At(slot)
 	}
 	c.Ledger = h.Ledger
 	return c
@@ -243,13 +243,13 @@ func (m *machine) charge(slot uint32, h *reserver.Hold) (c backlog.Charge) {
 // charged notes it. Nearly always the ledger says it all, and nothing is kept.
 func (m *machine) charged(slot uint32, c backlog.Charge) {
 	c.Ledger = 0
-	if missing := int(slot) + 1 - len(m.charges); missing > 0 {
-		if c == (backlog.Charge{}) {
-			return
-		}
-		m.charges = append(m.charges, make([]backlog.Charge, missing)...)
+	if int(slot) >= m.charges.Len() && c == (backlog.Charge{}) {
+		return
 	}
-	m.charges[slot] = c
+	for int(slot) >= m.charges.Len() {
+		m.charges.Grow()
+	}
+	*m.charges.At(slot) = c
 }
 
 // delay makes a taken chunk wait until t.notBefore.
