@@ -21,6 +21,7 @@ type Comparison struct {
 	A, B    Spread
 	Overlap int
 	Seed    uint64
+	Grace   queue.Time // as in Foreseen
 }
 
 // Spread is how the picks of one plan are spread over the values of each meta key, by key. The first is strategy.SubmissionKey, whose values are the submissions.
@@ -42,21 +43,21 @@ type KeySpread struct {
 
 // Compare previews two plans on the same state, and says how fair each is and how much they have in common.
 func (e *Engine) Compare(ctx context.Context, queueName string, r CompareRequest) (Comparison, error) {
-	all, seed, err := e.previews(ctx, queueName, []*strategy.Plan{r.A, r.B}, r.Max, r.Seed)
+	all, err := e.previews(ctx, queueName, []*strategy.Plan{r.A, r.B}, r.Max, r.Seed)
 	if err != nil {
 		return Comparison{}, err
 	}
-	a, b := countPicks(all[0]), countPicks(all[1])
-	c := Comparison{A: a.spread(b), B: b.spread(a), Seed: seed}
+	a, b := countPicks(all[0].Picks), countPicks(all[1].Picks)
+	c := Comparison{A: a.spread(b), B: b.spread(a), Seed: all[0].Seed, Grace: all[0].Grace}
 	type place struct {
 		id    queue.SubmissionID
 		index uint32
 	}
 	there := map[place]bool{}
-	for _, p := range all[0] {
+	for _, p := range all[0].Picks {
 		there[place{p.Submission, p.Index}] = true
 	}
-	for _, p := range all[1] {
+	for _, p := range all[1].Picks {
 		if there[place{p.Submission, p.Index}] {
 			c.Overlap++
 		}

@@ -205,11 +205,19 @@ func (e *Engine) Ready() []Check {
 // retainSlice is how many ended submissions one pass removes from a queue's history.
 const retainSlice = 200
 
-// retain removes ended submissions whose retention is over.
+// ageSlice is how many dead letters one pass gives up in a queue.
+const ageSlice = 2000
+
+// retain gives up dead letters and removes ended submissions whose retention is over.
 func (e *Engine) retain(ctx context.Context) {
 	now := queue.At(e.options.Now())
 	for _, q := range e.all() {
 		settings := q.info().Settings
+		if settings.DeadRetention > 0 {
+			if err := q.shard.Age(ctx, settings.DeadRetention, ageSlice); err != nil && ctx.Err() == nil {
+				e.options.Logger.Error("giving up old dead letters failed; it is tried again", "queue", q.name, "error", err)
+			}
+		}
 		if settings.Retention <= 0 {
 			continue
 		}

@@ -28,6 +28,7 @@ const (
 	IsPaused    = shard.IsPaused
 	IsBlocked   = shard.IsBlocked
 	NotAdmitted = shard.NotAdmitted
+	IsGraced    = shard.IsGraced
 	IsLimited   = shard.IsLimited
 	IsWithheld  = shard.IsWithheld
 	IsHidden    = shard.IsHidden

@@ -79,9 +79,14 @@ func (e *Engine) carry(ctx context.Context) {
 	}
 }
 
-// carryTo carries letters of one outbox to one queue. Those before one that cannot be read are carried.
+// carryTo carries letters of one outbox to one queue. One that cannot be read is parked, and those behind it are carried; until it is
+// parked, those before it.
 func (e *Engine) carryTo(ctx context.Context, from *openQueue, to string, page []queue.Outgoing) error {
 	destination, err := e.queue(to)
+	if err != nil {
+		return err
+	}
+	arrived, err := destination.shard.Arrived(from.shard.Source())
 	if err != nil {
 		return err
 	}
@@ -90,10 +95,22 @@ func (e *Engine) carryTo(ctx context.Context, from *openQueue, to string, page [
 	var unread error
 	bytes := 0
 	for _, o := range page {
+		if o.Number <= arrived && !o.Stuck { // only that it did is not known here
+			numbers = append(numbers, o.Number)
+			continue
+		}
 		n, err := from.shard.Parcel(ctx, o)
 		if err != nil {
-			unread = fmt.Errorf("chunk %s: %w", o.Chunk, err)
-			break
+			if unread = e.unread(ctx, from, o, err); unread != nil {
+				break
+			}
+			continue
+		}
+		if o.Stuck {
+			if err := from.shard.Unstick(o); err != nil {
+				return err
+			}
+			continue // it comes again, under its new number
 		}
 		list, numbers = append(list, queue.Delivery{Number: o.Number, Submission: n}), append(numbers, o.Number)
 		if bytes += len(n.Attachment); len(n.Chunks.Inline) > 0 {
@@ -106,10 +123,25 @@ func (e *Engine) carryTo(ctx context.Context, from *openQueue, to string, page [
 			list, numbers, bytes = nil, nil, 0
 		}
 	}
-	if len(list) > 0 {
+	if len(numbers) > 0 {
 		err = deliver(ctx, from, destination, list, numbers)
 	}
 	return errors.Join(err, unread)
+}
+
+// unread does what follows when a letter cannot be read; nil: those behind it may go on.
+func (e *Engine) unread(ctx context.Context, from *openQueue, o queue.Outgoing, cause error) error {
+	cause = fmt.Errorf("chunk %s: %w", o.Chunk, cause)
+	if ctx.Err() != nil {
+		return cause
+	}
+	switch parked, err := from.shard.Unread(o, cause); {
+	case err != nil:
+		return errors.Join(cause, err)
+	case !parked:
+		return cause
+	}
+	return nil
 }
 
 // carryBytes bounds the contents that are in hand at once, but for the last one's.
@@ -117,8 +149,10 @@ const carryBytes = 16 << 20
 
 // deliver has one queue take letters in, durably, and then the other one let go of them.
 func deliver(ctx context.Context, from, to *openQueue, list []queue.Delivery, numbers []uint64) error {
-	if err := to.shard.Deliver(ctx, list); err != nil {
-		return err
+	if len(list) > 0 {
+		if err := to.shard.Deliver(ctx, list); err != nil {
+			return err
+		}
 	}
 	return from.shard.Delivered(numbers)
 }
@@ -161,7 +195,7 @@ func (e *Engine) unforwarded(q *openQueue) error {
 	if user := e.feeds(q.name); user != "" {
 		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue is the dead_letter_queue of %q. Change that queue's settings first.", user)}
 	}
-	if n := q.shard.OutgoingTo(""); n > 0 {
+	if n := q.shard.OutgoingTo("") - q.shard.Overtaken(); n > 0 { // those that cannot be read go with their queue
 		return onTheirWay(n)
 	}
 	for _, other := range e.queues {
@@ -173,5 +207,5 @@ func (e *Engine) unforwarded(q *openQueue) error {
 }
 
 func onTheirWay(n int) error {
-	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("%d dead letters are on their way to or from the queue. Try again in a moment.", n)}
+	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("%d dead letters are on their way to or from the queue. Try again in a moment; if they are parked, have them tried again or delete the queue that they come from.", n)}
 }

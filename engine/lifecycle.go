@@ -26,6 +26,7 @@ func (e *Engine) RetryParked(queueName string) (int, error) {
 	}
 	n := q.shard.RetryParked()
 	q.shard.Nudge()
+	e.posted() // letters that were parked
 	return n, nil
 }
 

@@ -27,27 +27,39 @@ const MaxSeed = 1<<53 - 1
 
 const defaultPreview = 10
 
+// Foreseen is what a reserve would hand out now, drawn by Seed. Until Grace the restart grace keeps back what a limit counts; 0: there is
+// none.
+type Foreseen struct {
+	Picks []Previewed
+	Seed  uint64
+	Grace queue.Time
+}
+
 // Preview tells what a reserve would hand out now, and by which seed. Nothing is reserved and nothing changes.
-func (e *Engine) Preview(ctx context.Context, queueName string, r PreviewRequest) (picks []Previewed, seed uint64, err error) {
-	all, seed, err := e.previews(ctx, queueName, []*strategy.Plan{r.Plan}, r.Max, r.Seed)
+func (e *Engine) Preview(ctx context.Context, queueName string, r PreviewRequest) (Foreseen, error) {
+	all, err := e.previews(ctx, queueName, []*strategy.Plan{r.Plan}, r.Max, r.Seed)
 	if err != nil {
-		return nil, 0, err
+		return Foreseen{}, err
 	}
-	return all[0], seed, nil
+	return all[0], nil
 }
 
 // previews foresees several plans on the same state with the same seed.
-func (e *Engine) previews(ctx context.Context, queueName string, plans []*strategy.Plan, most int, seed *uint64) ([][]Previewed, uint64, error) {
+func (e *Engine) previews(ctx context.Context, queueName string, plans []*strategy.Plan, most int, seed *uint64) ([]Foreseen, error) {
 	q, err := e.queue(queueName)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	most, draw, err := e.validPreview(most, seed)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	all, err := q.shard.Preview(ctx, plans, most, draw)
-	return all, draw, err
+	found, grace, err := q.shard.Preview(ctx, plans, most, draw)
+	all := make([]Foreseen, len(found))
+	for i := range found {
+		all[i] = Foreseen{Picks: found[i], Seed: draw, Grace: grace}
+	}
+	return all, err
 }
 
 // validPreview checks the numbers of a request and fills in what it leaves out.

@@ -36,6 +36,8 @@ func validSettings(s *queue.Settings) error {
 		return queue.Invalid("/reservation_timeout_ms", "is %d; %d to max_reservation_ms (%d) are allowed", s.ReservationTimeout.Milliseconds(), queue.MinReservation.Milliseconds(), s.MaxReservation.Milliseconds())
 	case s.Retention < 0 || s.Retention > maxRetention:
 		return queue.Invalid("/retention_seconds", "is %d; 0 (for ever) to %d are allowed", int64(s.Retention.Seconds()), int64(maxRetention.Seconds()))
+	case s.DeadRetention < 0 || s.DeadRetention > maxRetention:
+		return queue.Invalid("/dead_retention_seconds", "is %d; 0 (until somebody does something with them) to %d are allowed", int64(s.DeadRetention.Seconds()), int64(maxRetention.Seconds()))
 	case s.ConsumerGrace < 0 || s.ConsumerGrace > queue.MaxConsumerGrace:
 		return queue.Invalid("/consumer_grace_ms", "is %d; 0 (at once) to %d are allowed", s.ConsumerGrace.Milliseconds(), queue.MaxConsumerGrace.Milliseconds())
 	case s.RestartGrace < 0 || s.RestartGrace > queue.MaxRestartGrace:

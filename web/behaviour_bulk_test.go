@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,8 +160,7 @@ func TestBehaviour108TriesInOrder(t *testing.T) {
 	}
 }
 
-// 109. Given logs retention 24 h, then older go, dead letters stay: as long as their submission is open. Of one that has ended they go with
-// it, which docs/LIFECYCLE.md says; a retention of 0 keeps everything.
+// 109. Given logs retention 24 h, then older go, dead letters stay, and so does what they are of. They go only by a retention of their own.
 func TestBehaviour109RetentionAndDeadLetters(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -175,9 +175,62 @@ func TestBehaviour109RetentionAndDeadLetters(t *testing.T) {
 		t.Errorf("the dead letter of an open submission: got %+v, want it there", got)
 	}
 	s.completing("work", s.reserve("work", request("Random", 1)).Reservations...)
-	s.advance(23 * time.Hour)
+	s.advance(100 * 24 * time.Hour)
+	if got := s.submission(open.ID); got.Dead != 1 || got.State != api.StateCompletedWithDead || s.statsOf("work").DeadLetters != 1 {
+		t.Errorf("long after its end: got %+v, want its dead letter there", got)
+	}
+}
+
+// A dead letter goes when it is older than the queue's dead_retention_seconds, not a second before: its chunk is skipped then, and what has
+// no dead letter any more goes by the retention of submissions. Setting it again to 0 keeps those that are left.
+func TestDeadRetention(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	settings := api.QueueSettingsInput{
+		OnExhausted: some("dead_letter"), MaxAttempts: some[uint16](1), RetentionSeconds: some[int64](86_400), DeadRetentionSeconds: some[int64](7 * 86_400),
+	}
+	s.queue("work", settings)
+	var got api.Queue
+	s.do("GET", queuePath("work", ""), nil, http.StatusOK, &got)
+	if got.Settings.DeadRetentionSeconds != 7*86_400 {
+		t.Errorf("settings: got %+v, want 7 days for dead letters", got.Settings)
+	}
+	if p := s.refused("PATCH", queuePath("work", ""), map[string]any{"settings": map[string]any{"dead_retention_seconds": 1 << 40}}, http.StatusUnprocessableEntity); len(p.Errors) != 1 || p.Errors[0].Pointer != "/settings/dead_retention_seconds" {
+		t.Errorf("too long a retention: got %+v, want it refused by its name", p)
+	}
+	ended := s.dying(2, "first")
+	s.advance(3 * 24 * time.Hour)
+	open := s.insert("work", submission(3, "customer", "b"))
+	s.failing("work", "second", true, s.reserve("work", request("Random", 1)).Reservations...)
+	s.advance(4*24*time.Hour - 2*time.Second)
+	if n := s.statsOf("work").DeadLetters; n != 3 {
+		t.Errorf("two seconds before the first are too old: %d dead letters, want 3", n)
+	}
+	s.reopen(0)
+	s.advance(2 * time.Minute)
 	if n := s.statsOf("work").DeadLetters; n != 1 {
-		t.Errorf("within its own retention: %d dead letters, want 1", n)
+		t.Errorf("when the first are too old: %d dead letters, want 1", n)
+	}
+	s.advance(2 * time.Minute)
+	s.do("GET", "/v1/submissions/"+ended.ID, nil, http.StatusNotFound, nil)
+	s.advance(3 * 24 * time.Hour)
+	if got := s.submission(open.ID); got.Dead != 0 || got.Skipped != 1 || got.Ready != 2 {
+		t.Errorf("the open one: got %+v, want its dead chunk skipped", got)
+	}
+	var text string
+	for _, line := range strings.Split(string(s.do("GET", "/metrics", nil, http.StatusOK, nil).body), "\n") {
+		if strings.HasPrefix(line, "quern_dead_letters_aged_total") && strings.Contains(line, `"work"`) {
+			text = line
+		}
+	}
+	if text != `quern_dead_letters_aged_total{queue="work"} 3` {
+		t.Errorf("metrics: got %q, want 3 since the start", text)
+	}
+	s.failing("work", "third", true, s.reserve("work", request("Random", 1)).Reservations...)
+	s.do("PATCH", queuePath("work", ""), map[string]any{"settings": map[string]any{"dead_retention_seconds": 0}}, http.StatusOK, nil)
+	s.advance(100 * 24 * time.Hour)
+	if n := s.statsOf("work").DeadLetters; n != 1 {
+		t.Errorf("without a retention of their own: %d dead letters, want 1", n)
 	}
 }
 

@@ -30,7 +30,7 @@ type Engine interface {
 	Compare(ctx context.Context, queueName string, r engine.CompareRequest) (engine.Comparison, error)
 	SubmissionPlan(id queue.SubmissionID, raw []byte) (*strategy.Plan, error)
 	Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (engine.Why, error)
-	Preview(ctx context.Context, queueName string, r engine.PreviewRequest) (picks []engine.Previewed, seed uint64, err error)
+	Preview(ctx context.Context, queueName string, r engine.PreviewRequest) (engine.Foreseen, error)
 
 	Insert(ctx context.Context, queueName string, n queue.NewSubmission) (s queue.Submission, replayed bool, err error)
 	Submission(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)

@@ -31,6 +31,7 @@ func (s *Server) explain(ctx context.Context, in *previewInput) (*explainOutput,
 	out := &explainOutput{Body: api.ExplainResponse{
 		Strategy: plan.Text(), Submissions: found.Shown, Examined: min(found.Met, found.Shown), Seed: seed, Tree: make([]api.ExplainBlock, len(nodes)),
 		Branches: make([]api.ExplainBranch, len(leaves)), Picks: make([]api.ExplainPick, len(found.Picks)), Withheld: apiWithheld(&found.Withheld), Ruled: apiRuled(found.Ruled),
+		RestartGraceUntil: apiTime(found.Grace),
 	}}
 	for i := range nodes {
 		out.Body.Tree[i] = apiBlock(&found.Nodes[i], &nodes[i])
@@ -136,7 +137,7 @@ func (s *Server) compare(ctx context.Context, in *compareInput) (*compareOutput,
 	if err != nil {
 		return nil, err
 	}
-	return &compareOutput{Body: api.CompareResponse{A: apiSpread(&found.A, a), B: apiSpread(&found.B, b), Overlap: found.Overlap, Seed: found.Seed}}, nil
+	return &compareOutput{Body: api.CompareResponse{A: apiSpread(&found.A, a), B: apiSpread(&found.B, b), Overlap: found.Overlap, Seed: found.Seed, RestartGraceUntil: apiTime(found.Grace)}}, nil
 }
 
 func apiSpread(in *engine.Spread, plan *strategy.Plan) api.Spread {

@@ -78,7 +78,8 @@ func queueNotes() map[string]note {
 		out[schema+".suspect_share"] = between(0, 1, "Of the live consumer slots, how much chunks whose deadline passed may have beside other work. 0: they come behind it; 1: as much as they get")
 		out[schema+".requeue"] = oneOf("Where a chunk comes back after a try in vain: at its natural place, or behind all that was ready then", "head", "tail")
 		out[schema+".draining"] = note{text: "true: inserts are refused"}
-		out[schema+".retention_seconds"] = note{text: "How long ended submissions are kept; 0: for ever"}
+		out[schema+".retention_seconds"] = note{text: "How long ended submissions are kept, as long as they have no dead letters; 0: for ever"}
+		out[schema+".dead_retention_seconds"] = note{text: "How long dead letters are kept; 0: until somebody does something with them"}
 	}
 	return out
 }

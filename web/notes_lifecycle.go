@@ -13,7 +13,7 @@ func lifecycleNotes() map[string]note {
 		"Suspects.lent":                        {text: "Offered or held, and not finished"},
 		"Suspects.quota":                       {text: "How many may be lent while there is other work: suspect_share of the slots, at least 1"},
 		"Suspects.slots":                       {text: "Live consumer slots: reservations held, smoothed"},
-		"LifecycleKind.kind":                   oneOf("What kind of action", "expiry", "lost", "grace", "retry", "suspect", "run_at", "dead_deadline", "sweep", "retention", "schedule", "rule"),
+		"LifecycleKind.kind":                   oneOf("What kind of action", "expiry", "lost", "grace", "retry", "suspect", "run_at", "dead_deadline", "sweep", "retention", "schedule", "rule", "forward"),
 		"LifecycleKind.pending":                {text: "What waits for its time, or to be swept"},
 		"LifecycleKind.lag_seconds":            {text: "Since when the oldest of the kind is due that is not done yet"},
 		"LifecycleKind.done_total":             {text: "Actions that were done, since the server's start"},

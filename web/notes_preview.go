@@ -35,6 +35,7 @@ func previewNotes() map[string]note {
 	}
 	for _, schema := range []string{"PreviewResponse", "ExplainResponse", "CompareResponse"} {
 		out[schema+".seed"] = note{text: "What Random drew by; ask with it again to get the same picks from the same state"}
+		out[schema+".restart_grace_until"] = note{text: "Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none"}
 	}
 	for _, schema := range []string{"PreviewPick", "WhyBranch", "ExplainBranch"} {
 		out[schema+".branch"] = note{text: "Number of the branch, from 1; inside of Fair every alternative is a branch"}
@@ -45,21 +46,22 @@ func previewNotes() map[string]note {
 
 func whyNotes() map[string]note {
 	return map[string]note{
-		"WhyRequest.strategy":  {text: "The strategy; absent: Random", ref: "Strategy"},
-		"WhyResponse.state":    oneOf("Where the chunk stands", "ready", "waiting", "reserved", "done", "dead", "skipped"),
-		"WhyResponse.strategy": {text: "The canonical text"},
-		"WhyResponse.branches": {text: "The strategy's branches, in the order in which they are asked"},
-		"WhyResponse.standing": {text: "About where the chunk stands; absent when no branch admits it now"},
+		"WhyRequest.strategy":             {text: "The strategy; absent: Random", ref: "Strategy"},
+		"WhyResponse.state":               oneOf("Where the chunk stands", "ready", "waiting", "reserved", "done", "dead", "skipped"),
+		"WhyResponse.strategy":            {text: "The canonical text"},
+		"WhyResponse.branches":            {text: "The strategy's branches, in the order in which they are asked"},
+		"WhyResponse.restart_grace_until": {text: "Until then the restart grace keeps back what a limit counts; absent: there is none"},
+		"WhyResponse.standing":            {text: "About where the chunk stands; absent when no branch admits it now"},
 		"WhyBranch.obstacle": oneOf("The first obstacle; none: the branch may hand the chunk out now", api.ObstacleNone, api.ObstacleDone, api.ObstacleDead,
-			api.ObstacleSkipped, api.ObstacleWaiting, api.ObstacleReserved, api.ObstacleNotDue, api.ObstaclePaused, api.ObstacleBlocked, api.ObstacleFilter, api.ObstacleLimit, api.ObstacleValueLimit, api.ObstacleHidden, api.ObstacleAlternative, api.ObstacleTurn),
+			api.ObstacleSkipped, api.ObstacleWaiting, api.ObstacleReserved, api.ObstacleNotDue, api.ObstaclePaused, api.ObstacleBlocked, api.ObstacleFilter, api.ObstacleGrace, api.ObstacleLimit, api.ObstacleValueLimit, api.ObstacleHidden, api.ObstacleAlternative, api.ObstacleTurn),
 		"WhyBranch.detail":       {text: "The obstacle in words"},
 		"WhyBranch.rule":         {text: "Of paused and blocked: the rule that counts"},
-		"WhyBranch.until":        {text: "Of waiting, reserved and not_yet_due: until when; of paused and blocked too, if the rule ends by itself"},
+		"WhyBranch.until":        {text: "Of waiting, reserved, not_yet_due and restart_grace: until when; of paused and blocked too, if the rule ends by itself"},
 		"WhyBranch.consumer":     {text: "Of reserved: who holds it"},
 		"WhyBranch.key":          {text: "Of filter and the limits: the meta key"},
 		"WhyBranch.value":        {text: "Of filter and the limits: the submission's value, if it has one", ref: "MetaValue"},
 		"WhyBranch.in_flight":    {text: "Of limit and value_limit: chunks of that value that are held"},
-		"WhyBranch.max":          {text: "Of limit and value_limit: how many may be"},
+		"WhyBranch.max":          {text: "Of limit, value_limit and restart_grace: how many may be"},
 		"WhyBranch.hidden_by":    {text: "Of hidden and alternative: number of the branch that comes first"},
 		"WhyBranch.tenants":      {text: "Under Fair: the tenant that the chunk belongs to in each block, the outermost first"},
 		"WhyStanding.branch":     {text: "The first branch that admits the chunk, from 1"},

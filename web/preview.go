@@ -20,14 +20,16 @@ func (s *Server) preview(ctx context.Context, in *previewInput) (*previewOutput,
 	if err != nil {
 		return nil, err
 	}
-	picks, seed, err := s.engine.Preview(ctx, in.Queue, request)
+	found, err := s.engine.Preview(ctx, in.Queue, request)
 	if err != nil {
 		return nil, err
 	}
-	out := &previewOutput{Body: api.PreviewResponse{Strategy: request.Plan.Text(), Picks: make([]api.PreviewPick, len(picks)), Seed: seed}}
+	out := &previewOutput{Body: api.PreviewResponse{
+		Strategy: request.Plan.Text(), Picks: make([]api.PreviewPick, len(found.Picks)), Seed: found.Seed, RestartGraceUntil: apiTime(found.Grace),
+	}}
 	paths := pathsOf(request.Plan)
-	for i := range picks {
-		out.Body.Picks[i] = apiPick(&picks[i], paths)
+	for i := range found.Picks {
+		out.Body.Picks[i] = apiPick(&found.Picks[i], paths)
 	}
 	return out, nil
 }

@@ -136,6 +136,7 @@ func settingsOf(in api.QueueSettingsInput, out *queue.Settings) error {
 		{"/reservation_timeout_ms", in.ReservationTimeoutMS, time.Millisecond, &out.ReservationTimeout},
 		{"/max_reservation_ms", in.MaxReservationMS, time.Millisecond, &out.MaxReservation},
 		{"/retention_seconds", in.RetentionSeconds, time.Second, &out.Retention},
+		{"/dead_retention_seconds", in.DeadRetentionSeconds, time.Second, &out.DeadRetention},
 		{"/consumer_grace_ms", in.ConsumerGraceMS, time.Millisecond, &out.ConsumerGrace},
 		{"/restart_grace_ms", in.RestartGraceMS, time.Millisecond, &out.RestartGrace},
 	}
@@ -191,7 +192,7 @@ func apiQueue(info engine.QueueInfo) api.Queue {
 			OnExhausted:          onExhaustedName(set.OnExhausted),
 			ReservationTimeoutMS: set.ReservationTimeout.Milliseconds(), MaxReservationMS: set.MaxReservation.Milliseconds(),
 			RetryBackoff: apiBackoff(set.RetryBackoff), ExpiryBackoff: apiBackoff(set.ExpiryBackoff),
-			RetentionSeconds: int64(set.Retention / time.Second), DeadLetterQueue: set.DeadLetterQueue,
+			RetentionSeconds: int64(set.Retention / time.Second), DeadRetentionSeconds: int64(set.DeadRetention / time.Second), DeadLetterQueue: set.DeadLetterQueue,
 			ConsumerGraceMS: set.ConsumerGrace.Milliseconds(), RestartGraceMS: set.RestartGrace.Milliseconds(), Draining: set.Draining,
 			SuspectShare: set.SuspectShare, Requeue: set.Requeue.String(),
 		},

@@ -41,7 +41,7 @@ func (s *Server) why(ctx context.Context, in *whyInput) (*whyOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &whyOutput{Body: api.WhyResponse{State: found.State.String(), Strategy: plan.Text(), Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: apiStanding(&found)}}
+	out := &whyOutput{Body: api.WhyResponse{State: found.State.String(), Strategy: plan.Text(), Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: apiStanding(&found), RestartGraceUntil: apiTime(found.Grace)}}
 	paths, leaves := pathsOf(plan), plan.Leaves()
 	for i := range leaves {
 		out.Body.Branches[i] = apiWhyBranch(&found.Leaves[i], i, &leaves[i], paths)
@@ -99,6 +99,9 @@ func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []
 	case engine.NotAdmitted:
 		out.Obstacle, out.Key = api.ObstacleFilter, in.Filter.Key
 		out.Detail = fmt.Sprintf("The branch wants %s=%s; the submission has %s.", in.Filter.Key, apiValue(in.Filter.Value), own)
+	case engine.IsGraced:
+		out.Obstacle, out.Key, out.Max = api.ObstacleGrace, in.Limit.Key, &in.Limit.Max
+		out.Detail = fmt.Sprintf("The server started anew: until %s nothing that a limit counts is handed out, so that consumers can extend what they hold first; %s=%s is under a limit of %d.", timeText(in.Until), in.Limit.Key, own, in.Limit.Max)
 	case engine.IsLimited:
 		out.Obstacle, out.Key, out.InFlight, out.Max = api.ObstacleLimit, in.Limit.Key, &in.InFlight, &in.Limit.Max
 		out.Detail = fmt.Sprintf("%s=%s has %d of %d chunks in flight.", in.Limit.Key, own, in.InFlight, in.Limit.Max)

@@ -71,10 +71,18 @@ func (a *app) previewCommand() *cobra.Command {
 		if a.format != formatTable {
 			return printOne(a, *got, nil)
 		}
+		a.printGrace(got.RestartGraceUntil)
 		return printList(a, got.Picks, []string{"SUBMISSION", "INDEX", "PRIORITY", "META", "PATH"}, func(p api.PreviewPick) []string {
 			return []string{p.Submission, number(p.Index), strconv.FormatInt(p.Priority, 10), metaLine(p.Meta), p.Path}
 		})
 	})
+}
+
+// printGrace says until when the restart grace keeps something back, if one runs.
+func (a *app) printGrace(until api.Time) {
+	if !until.IsZero() {
+		fmt.Fprintf(a.out, "restart grace until %s: what a limit counts is kept back\n", moment(until))
+	}
 }
 
 // compareCommand shows how two strategies differ.
@@ -117,6 +125,7 @@ func (a *app) compareCommand() *cobra.Command {
 func (a *app) printComparison(got *api.CompareResponse) error {
 	w := newTable(a.out)
 	fmt.Fprintf(w, "A\t%s\nB\t%s\n", got.A.Strategy, got.B.Strategy)
+	a.printGrace(got.RestartGraceUntil)
 	fmt.Fprintf(w, "chunks\t%d and %d, of them %d in common\nseed\t%d\n", got.A.Picks, got.B.Picks, got.Overlap, got.Seed)
 	if err := w.Flush(); err != nil {
 		return err
@@ -178,6 +187,7 @@ func (a *app) why(ctx context.Context, c *client.Client, id string, index uint32
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	a.printGrace(got.RestartGraceUntil)
 	fmt.Fprintln(a.out)
 	return printList(a, got.Branches, []string{"BRANCH", "PATH", "OBSTACLE", "DETAIL"}, func(w api.WhyBranch) []string {
 		return []string{number(w.Branch), w.Path, w.Obstacle, w.Detail}

@@ -34,6 +34,7 @@ type queueOptions struct {
 	reservationTimeout time.Duration
 	maxReservation     time.Duration
 	retention          time.Duration
+	deadRetention      time.Duration
 	deadLetterQueue    string
 }
 
@@ -67,7 +68,8 @@ func (a *app) queueSettingsCommand(use, short string, send func(*client.Client, 
 	f.Float64Var(&o.suspectShare, "suspect-share", 0, "of the consumers' slots, how much chunks that ran out may have beside other work, 0 to 1 (default 0.3)")
 	f.StringVar(&o.requeue, "requeue", "", "where a chunk comes back after a try in vain: head (default), its natural place; tail, behind all that is ready")
 	f.StringVar(&o.deadLetterQueue, "dead-letter-queue", "", "the queue that dead letters go on to (default: they stay)")
-	f.DurationVar(&o.retention, "retention", 0, "how long ended submissions are kept (default 168h)")
+	f.DurationVar(&o.retention, "retention", 0, "how long ended submissions are kept, as long as they have no dead letters (default 168h)")
+	f.DurationVar(&o.deadRetention, "dead-retention", 0, "how long dead letters are kept (default: until somebody does something with them)")
 	return c
 }
 
@@ -103,6 +105,9 @@ func (o *queueOptions) settings(given func(string) bool) api.QueueSettingsInput 
 	}
 	if given("retention") {
 		s.RetentionSeconds = new(int64(o.retention / time.Second))
+	}
+	if given("dead-retention") {
+		s.DeadRetentionSeconds = new(int64(o.deadRetention / time.Second))
 	}
 	return s
 }
@@ -174,6 +179,7 @@ func queueFields(q api.Queue) [][2]string {
 		{"retry back-off", backoffText(s.RetryBackoff)},
 		{"expiry back-off", backoffText(s.ExpiryBackoff)},
 		{"dead letter queue", s.DeadLetterQueue},
+		{"dead retention", milliseconds(s.DeadRetentionSeconds * 1000)},
 		{"retention", milliseconds(s.RetentionSeconds * 1000)},
 		{"created", moment(q.CreatedAt)},
 	}

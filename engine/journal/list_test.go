@@ -192,14 +192,17 @@ func anyOps(t *rapid.T) (ops []any) {
 			})
 		case 10:
 			m := Move{Kind: MoveKind(rapid.IntRange(0, int(endOfMoves)-1).Draw(t, "kind")), Indexes: anyIndexes(t)}
-			if m.Kind != MoveDelivered {
+			if !m.Kind.ofEntries() {
 				m.Seq, m.ID = anyUint32(t, "seq"), queue.SubmissionID(anyUint64(t, "id"))
 			}
-			if m.Kind <= MoveDelivered {
+			if m.Kind.ofEntries() || m.Kind.enters() {
 				m.Number = anyUint64(t, "number")
 			}
-			if m.Kind == MoveForward {
+			if m.Kind.enters() {
 				m.Queue = anyText(t, "to")
+			}
+			if m.Kind == MoveRenumber {
+				m.Was = anyUint64(t, "was")
 			}
 			ops = append(ops, m)
 		case 8:

@@ -17,6 +17,7 @@ type Outgoing struct {
 	Number uint64
 	Queue  string // where to
 	Chunk  ChunkID
+	Stuck  bool // it could not be read, and later ones may have overtaken it
 }
 
 // Delivery is a dead letter as it arrives: Submission.Origin is set, and there is one chunk.

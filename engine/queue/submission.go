@@ -160,7 +160,8 @@ type Settings struct {
 	MaxReservation     time.Duration // hard cap, extensions included
 	RetryBackoff       Backoff       // after a failure that names no delay
 	ExpiryBackoff      Backoff       // after a deadline passed
-	Retention          time.Duration // how long ended submissions are kept
+	Retention          time.Duration // how long ended submissions without dead letters are kept; 0: for ever
+	DeadRetention      time.Duration // how long dead letters are kept; 0: until somebody does something with them
 	SuspectShare       float64       // 0 to 1: of the live consumer slots, that chunks which expired may have beside other work; 0: they go behind it
 	Requeue            Requeue       // where chunks come back
 	DeadLetterQueue    string        // where dead letters go on to; "": they stay
@@ -246,6 +247,7 @@ type Stats struct {
 	DoneTotal, FailedTotal         uint64 // chunks completed, tries failed, since the server started
 	ExpiredTotal, ReleasedTotal    uint64
 	ForwardedTotal, ArrivedTotal   uint64 // dead letters that went on to other queues, and submissions that came as such, since the server started
+	AgedTotal                      uint64 // dead letters given up because they were older than DeadRetention, since the server started
 	LostTotal, RevokedTotal        uint64 // reservations lost with their consumers, and taken from attached ones
 	ConsumersAttached              uint64
 	ConsumersAway                  uint64              // whose streams broke, and who may still come back

@@ -8,7 +8,7 @@ type consumers struct {
 	ids   map[string]uint32
 	table []consumer
 	free  []uint32
-	kin   []kin // by slot of a hold
+	kin   Pages[kin] // by slot of a hold
 	added uint64
 }
 
@@ -48,14 +48,14 @@ func (c *consumers) enter(name string) uint32 {
 
 // link puts the reservation in a slot at the end of its consumer's list.
 func (c *consumers) link(id, slot uint32, now queue.Time) {
-	for int(slot) >= len(c.kin) {
-		c.kin = append(c.kin, kin{})
+	for slot >= c.kin.n {
+		c.kin.Grow()
 	}
 	of := &c.table[id]
 	c.added++
-	c.kin[slot] = kin{ordinal: c.added, prev: of.last, next: none}
+	*c.kin.At(slot) = kin{ordinal: c.added, prev: of.last, next: none}
 	if of.last != none {
-		c.kin[of.last].next = int32(slot)
+		c.kin.At(uint32(of.last)).next = int32(slot)
 	} else {
 		of.first = int32(slot)
 	}
@@ -66,18 +66,18 @@ func (c *consumers) link(id, slot uint32, now queue.Time) {
 
 // leave takes it out.
 func (c *consumers) leave(id, slot uint32) {
-	of, at := &c.table[id], c.kin[slot]
+	of, at := &c.table[id], c.kin.At(slot)
 	if at.prev != none {
-		c.kin[at.prev].next = at.next
+		c.kin.At(uint32(at.prev)).next = at.next
 	} else {
 		of.first = at.next
 	}
 	if at.next != none {
-		c.kin[at.next].prev = at.prev
+		c.kin.At(uint32(at.next)).prev = at.prev
 	} else {
 		of.last = at.prev
 	}
-	c.kin[slot] = kin{}
+	*at = kin{}
 	of.held--
 	if of.held == 0 {
 		delete(c.ids, of.name)
@@ -97,7 +97,7 @@ type Holding struct {
 }
 
 func (r *Reserver) holding(of *consumer) Holding {
-	return Holding{Name: of.name, Held: of.held, Oldest: r.holds[of.first].Reserved, Seen: of.seen}
+	return Holding{Name: of.name, Held: of.held, Oldest: r.holds.At(uint32(of.first)).Reserved, Seen: of.seen}
 }
 
 // Consumers calls fn for the consumers that hold something, of at most `most` places from place `from` on, and returns the
@@ -140,12 +140,12 @@ func (r *Reserver) HeldBy(name string, after Place, fn func(at Place, h *Hold) b
 	}
 	c := &r.consumers
 	slot := c.table[id].first
-	if h := r.At(after.Slot); after.Ordinal != 0 && h != nil && h.consumer == id && c.kin[after.Slot].ordinal == after.Ordinal {
-		slot = c.kin[after.Slot].next
+	if h := r.At(after.Slot); after.Ordinal != 0 && h != nil && h.consumer == id && c.kin.At(after.Slot).ordinal == after.Ordinal {
+		slot = c.kin.At(after.Slot).next
 	}
 	for slot != none {
-		at := c.kin[slot]
-		if at.ordinal > after.Ordinal && !fn(Place{at.ordinal, uint32(slot)}, &r.holds[slot]) {
+		at := *c.kin.At(uint32(slot))
+		if at.ordinal > after.Ordinal && !fn(Place{at.ordinal, uint32(slot)}, r.holds.At(uint32(slot))) {
 			return
 		}
 		slot = at.next

@@ -20,7 +20,7 @@ func (r *Reserver) BeginRecount(list *List) {
 func (r *Reserver) Recount(most int) (n int, more bool) {
 	c := &r.recount
 	for ; n < most && c.at != none; n++ {
-		h := &r.holds[c.at]
+		h := r.holds.At(uint32(c.at))
 		h.seen = c.list.seen
 		c.came(h)
 		c.at = h.next

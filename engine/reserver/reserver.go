@@ -18,7 +18,7 @@ const (
 	Dying
 )
 
-// Hold is one reservation. Holds lie in one table without pointers, so a million of them cost the garbage collector
+// Hold is one reservation. Holds lie in pages without pointers, so a million of them cost the garbage collector
 // nothing.
 type Hold struct {
 	Sequence uint64 // of its token; 0 marks a free slot
@@ -57,8 +57,8 @@ const none = -1
 
 // Reserver is the table of all reservations of one shard.
 type Reserver struct {
-	holds     []Hold
-	free      []uint32
+	holds     Pages[Hold]
+	free      int32 // the first free slot, of which each names the next one in `next`; none: there is none
 	byChunk   table // seq<<32|index -> slot
 	sequence  uint64
 	wheel     wheel
@@ -68,7 +68,7 @@ type Reserver struct {
 
 // New makes an empty table. Sequence numbers start after `sequence`.
 func New(now queue.Time, sequence uint64) *Reserver {
-	r := &Reserver{sequence: sequence}
+	r := &Reserver{sequence: sequence, free: none}
 	r.wheel.init(now)
 	r.consumers.init()
 	return r
@@ -85,13 +85,11 @@ func (r *Reserver) NextSequence() uint64 {
 
 // Add puts a reservation into the table and returns its slot. The caller has made sure that the chunk has none.
 func (r *Reserver) Add(list *List, h Hold, consumer string) uint32 {
-	var slot uint32
-	if n := len(r.free); n > 0 {
-		slot = r.free[n-1]
-		r.free = r.free[:n-1]
+	slot := uint32(r.free)
+	if r.free != none {
+		r.free = r.holds.At(slot).next
 	} else {
-		slot = uint32(len(r.holds))
-		r.holds = append(r.holds, Hold{})
+		slot = r.holds.Grow()
 	}
 	h.consumer = r.consumers.enter(consumer)
 	h.prev, h.next, h.seen = none, list.head, list.seen
@@ -99,45 +97,48 @@ func (r *Reserver) Add(list *List, h Hold, consumer string) uint32 {
 		r.recount.came(&h)
 	}
 	if list.head != none {
-		r.holds[list.head].prev = int32(slot)
+		r.holds.At(uint32(list.head)).prev = int32(slot)
 	}
 	list.head = int32(slot)
 	list.count++
-	r.holds[slot] = h
+	*r.holds.At(slot) = h
 	r.byChunk.put(chunkKey(h.Seq, h.Index), slot)
 	r.consumers.link(h.consumer, slot, h.Reserved)
-	r.wheel.add(r.holds, slot)
+	r.wheel.add(&r.holds, slot)
 	return slot
 }
 
 // Remove takes a reservation out of the table.
 func (r *Reserver) Remove(list *List, slot uint32) {
-	h := &r.holds[slot]
+	h := r.holds.At(slot)
 	if list == r.recount.list {
 		r.recount.left(slot, h)
 	}
 	if h.prev != none {
-		r.holds[h.prev].next = h.next
+		r.holds.At(uint32(h.prev)).next = h.next
 	} else {
 		list.head = h.next
 	}
 	if h.next != none {
-		r.holds[h.next].prev = h.prev
+		r.holds.At(uint32(h.next)).prev = h.prev
 	}
 	list.count--
-	r.wheel.remove(r.holds, slot)
+	r.wheel.remove(&r.holds, slot)
 	r.consumers.leave(h.consumer, slot)
 	r.byChunk.drop(chunkKey(h.Seq, h.Index))
-	*h = Hold{}
-	r.free = append(r.free, slot)
+	*h = Hold{next: r.free}
+	r.free = int32(slot)
 }
 
-// At is the reservation in a slot, nil when there is none. The pointer is good until the next Add.
+// At is the reservation in a slot, nil when there is none. The pointer is good as long as the reservation is.
 func (r *Reserver) At(slot uint32) *Hold {
-	if int(slot) >= len(r.holds) || r.holds[slot].Sequence == 0 {
+	if slot >= r.holds.n {
 		return nil
 	}
-	return &r.holds[slot]
+	if h := r.holds.At(slot); h.Sequence != 0 {
+		return h
+	}
+	return nil
 }
 
 // Find is the slot of a chunk's reservation.
@@ -147,22 +148,23 @@ func (r *Reserver) Find(seq, index uint32) (slot uint32, ok bool) {
 
 // Extend moves a deadline. It is also how a reservation whose expiry or end was called off is watched again.
 func (r *Reserver) Extend(slot uint32, deadline queue.Time) {
-	r.wheel.remove(r.holds, slot)
-	r.holds[slot].Deadline = deadline
-	r.wheel.add(r.holds, slot)
+	r.wheel.remove(&r.holds, slot)
+	r.holds.At(slot).Deadline = deadline
+	r.wheel.add(&r.holds, slot)
 }
 
 // Expired appends to dst the slots of Held reservations whose deadline is at or before now, at most `most`, and marks
 // them Expiring. The rest is found by the next call.
 func (r *Reserver) Expired(dst []uint32, now queue.Time, most int) []uint32 {
-	return r.wheel.sweep(r.holds, dst, now, most)
+	return r.wheel.sweep(&r.holds, dst, now, most)
 }
 
 // Each calls fn for every reservation of the list until it returns false. fn may remove the one it is given.
 func (r *Reserver) Each(list *List, fn func(slot uint32, h *Hold) bool) {
 	for slot := list.head; slot != none; {
-		next := r.holds[slot].next
-		if !fn(uint32(slot), &r.holds[slot]) {
+		h := r.holds.At(uint32(slot))
+		next := h.next
+		if !fn(uint32(slot), h) {
 			return
 		}
 		slot = next
@@ -181,4 +183,4 @@ const Resolution = wheelTick * time.Millisecond
 func (r *Reserver) SweptTo() queue.Time { return queue.Time(r.wheel.at * wheelTick) }
 
 // Slots bounds the slots that reservations lie in: each is below it. It only grows.
-func (r *Reserver) Slots() uint32 { return uint32(len(r.holds)) }
+func (r *Reserver) Slots() uint32 { return r.holds.n }

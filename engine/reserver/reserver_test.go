@@ -77,8 +77,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			}
 		}
 	}
-	if len(r.holds) != 10 || len(r.consumers.table) != 3 || len(r.consumers.ids) != 0 {
-		t.Errorf("after 1000 rounds of 10 reservations by 3 consumers: %d slots, %d consumers of which %d known; want 10, 3, 0", len(r.holds), len(r.consumers.table), len(r.consumers.ids))
+	if r.holds.Len() != 10 || len(r.consumers.table) != 3 || len(r.consumers.ids) != 0 {
+		t.Errorf("after 1000 rounds of 10 reservations by 3 consumers: %d slots, %d consumers of which %d known; want 10, 3, 0", r.holds.Len(), len(r.consumers.table), len(r.consumers.ids))
 	}
 	if h := r.At(1 << 31); h != nil {
 		t.Errorf("At(a slot that never was) = %+v; want nil", *h)

@@ -23,13 +23,13 @@ func (w *wheel) init(now queue.Time) {
 }
 
 // add puts the slot into the bucket of its deadline, or of the current tick if that was swept already.
-func (w *wheel) add(holds []Hold, slot uint32) {
-	h := &holds[slot]
+func (w *wheel) add(holds *Pages[Hold], slot uint32) {
+	h := holds.At(slot)
 	h.bucket = bucketOf(max(int64(h.Deadline)/wheelTick, w.at))
 	head := &w.buckets[h.bucket]
 	h.later, h.earlier = *head, none
 	if *head != none {
-		holds[*head].earlier = int32(slot)
+		holds.At(uint32(*head)).earlier = int32(slot)
 	}
 	*head = int32(slot)
 }
@@ -37,18 +37,18 @@ func (w *wheel) add(holds []Hold, slot uint32) {
 func bucketOf(tick int64) int16 { return int16(uint64(tick) % wheelBuckets) }
 
 // remove takes the slot out of its bucket, if it is in one.
-func (w *wheel) remove(holds []Hold, slot uint32) {
-	h := &holds[slot]
+func (w *wheel) remove(holds *Pages[Hold], slot uint32) {
+	h := holds.At(slot)
 	if h.bucket == none {
 		return
 	}
 	if h.earlier != none {
-		holds[h.earlier].later = h.later
+		holds.At(uint32(h.earlier)).later = h.later
 	} else {
 		w.buckets[h.bucket] = h.later
 	}
 	if h.later != none {
-		holds[h.later].earlier = h.earlier
+		holds.At(uint32(h.later)).earlier = h.earlier
 	}
 	h.bucket = none
 }
@@ -56,12 +56,12 @@ func (w *wheel) remove(holds []Hold, slot uint32) {
 // sweep visits the buckets from the last swept tick to now (each at most once) and collects what is due. Whatever is due
 // leaves the wheel, so that a bucket that is visited again does not show it again: an Expiring or Finishing reservation
 // either goes or comes back by Extend.
-func (w *wheel) sweep(holds []Hold, dst []uint32, now queue.Time, most int) []uint32 {
+func (w *wheel) sweep(holds *Pages[Hold], dst []uint32, now queue.Time, most int) []uint32 {
 	end := int64(now) / wheelTick
 	last := min(end, w.at+wheelBuckets-1)
 	for ; ; w.at++ {
 		for slot := w.buckets[bucketOf(w.at)]; slot != none; {
-			h := &holds[slot]
+			h := holds.At(uint32(slot))
 			later := h.later
 			switch {
 			case h.Deadline > now:

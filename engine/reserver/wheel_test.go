@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 	"unsafe"
 
 	"pgregory.net/rapid"
@@ -181,7 +182,7 @@ func (m *machine) check(*rapid.T) {
 			m.t.Fatalf("Find(%d, %d) = %d, %v; want %d", want.seq, want.index, found, ok, slot)
 		}
 	}
-	for slot := range uint32(len(m.r.holds) + 2) {
+	for slot := range uint32(m.r.holds.Len() + 2) {
 		if h := m.r.At(slot); h != nil && m.model.held[slot] == nil {
 			m.t.Fatalf("At(%d) = %+v; want nil", slot, *h)
 		}
@@ -300,7 +301,7 @@ func TestExpiredInPortions(t *testing.T) {
 			seen[slot] = true
 		}
 		left := 0
-		for slot := r.wheel.buckets[bucketOf(5000/wheelTick)]; slot != none; slot = r.holds[slot].later {
+		for slot := r.wheel.buckets[bucketOf(5000/wheelTick)]; slot != none; slot = r.holds.At(uint32(slot)).later {
 			left++
 		}
 		if want := count - len(seen); left != want {
@@ -363,4 +364,19 @@ func BenchmarkReserver(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkGrow is what the longest single Add takes while the table grows to a million reservations: what one hold of the shard's mutex
+// may have to wait for.
+func BenchmarkGrow(b *testing.B) {
+	var longest time.Duration
+	for range b.N {
+		r, list := New(1, 0), NewList()
+		for i := range uint32(1_000_000) {
+			began := time.Now()
+			r.Add(&list, Hold{Sequence: r.NextSequence(), Seq: 1, Index: i, Deadline: 600_000}, "c")
+			longest = max(longest, time.Since(began))
+		}
+	}
+	b.ReportMetric(float64(longest.Microseconds()), "longest-us")
 }

@@ -289,4 +289,15 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 		close(done)
 	}
 	delete(m.watch, r.id)
+	if m.now < m.latest { // the clock was set back
+		m.free(m.now)
+	}
+	m.latest = max(m.latest, m.now)
+}
+
+// free has retention look again at what ended at a time, or later.
+func (m *machine) free(ended queue.Time) {
+	if m.freed == 0 || ended < m.freed {
+		m.freed = ended
+	}
 }

@@ -19,7 +19,11 @@ const (
 	asideLast   uint8 = 2 // key 0: the last number given out
 	asideInbox  uint8 = 3 // by source
 	asideBulk   uint8 = 4 // by id
+	asideStuck  uint8 = 5 // by number: an entry of the outbox that is stuck
 )
+
+// stuckVersion is all that a row of a stuck entry holds.
+const stuckVersion = 1
 
 // aside names a row.
 type aside struct {
@@ -46,6 +50,10 @@ func (m *machine) asideRow(a aside) []byte {
 		if b := m.bulks.find(queue.BulkID(a.key)); b != nil {
 			return b.row()
 		}
+	case asideStuck:
+		if o := m.outbox.find(a.key); o != nil && o.Stuck {
+			return []byte{stuckVersion}
+		}
 	}
 	return nil
 }
@@ -64,6 +72,13 @@ func (m *machine) loadAside(row store.Aside) error {
 		m.inbox[row.Key] = d.uint()
 	case asideBulk:
 		return m.loadBulk(row.Bytes)
+	case asideStuck: // those of the outbox came before
+		if d.bad = d.uint() != stuckVersion; d.bad {
+			break
+		}
+		if o := m.outbox.find(row.Key); o != nil {
+			o.Stuck = true
+		}
 	default:
 		d.bad = true
 	}

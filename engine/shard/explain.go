@@ -19,6 +19,7 @@ type Explained struct {
 	Picks      []ExplainedPick
 	Met, Shown int
 	Withheld   NodeState     // Refused, Values and Top
+	Grace      queue.Time    // when the restart grace ends, until which all that a limit counts is refused and left out; 0: there is none
 	Ruled      []RuledAmount // by rule, those that keep most first, at most topMost; they do not enter the tree either
 }
 
@@ -100,24 +101,31 @@ func (s *Shard) Explain(ctx context.Context, plan *strategy.Plan, most int, seed
 		return Explained{}, err
 	}
 	before := map[queue.MetaEntry]valueState{}
-	err = s.withViews(ctx, []*strategy.Plan{plan}, func(views [][]*backlog.View) looks {
+	followed, grace := s.followed([]*strategy.Plan{plan})
+	x.Grace = grace
+	err = s.withViews(ctx, append([]*strategy.Plan{plan}, followed...), func(views [][]*backlog.View) looks {
 		for i := range leaves {
 			x.Leaves[i].Fair = fairStates(views[0][leaves[i].Of], &leaves[i])
 		}
-		return s.m.explain(&x, leaves, views[0], firstLeaves(plan), most, seed, before) + looks(len(leaves))
+		return s.m.explain(&x, followed[0].Leaves(), views[1], firstLeaves(followed[0]), most, seed, before) + looks(len(leaves))
 	})
 	if err != nil {
 		return Explained{}, err
 	}
-	explainPicks(leaves, x.Picks, before)
+	if whole := followed[0].LeavesIn(plan); followed[0] != plan {
+		for i := range x.Picks {
+			x.Picks[i].Leaf = whole[x.Picks[i].Leaf]
+		}
+	}
+	explainPicks(leaves, x.Picks, before, grace)
 	if err := s.explainFair(ctx, plan, leaves, x.Leaves); err != nil {
 		return Explained{}, err
 	}
-	t := newTree(plan.Nodes())
+	t := newTree(plan.Nodes(), grace != 0)
 	var ruled ruleTally
 	if x.Met, x.Shown, err = s.walk(ctx, len(t.nodes)+1, func(sub *backlog.Submission) {
 		if !ruled.count(s.m, sub) {
-			t.count(sub)
+			t.count(s.m, sub)
 		}
 	}); err != nil {
 		return Explained{}, err
@@ -143,12 +151,12 @@ func (m *machine) explain(x *Explained, leaves []strategy.Leaf, views []*backlog
 }
 
 // explainPicks says of every pick why the leaves before its own did not give it.
-func explainPicks(leaves []strategy.Leaf, picks []ExplainedPick, values map[queue.MetaEntry]valueState) {
+func explainPicks(leaves []strategy.Leaf, picks []ExplainedPick, values map[queue.MetaEntry]valueState, grace queue.Time) {
 	now := func(entry queue.MetaEntry) valueState { return values[entry] }
 	for i := range picks {
 		p := &picks[i]
 		for j := range leaves[:p.Leaf] {
-			p.Skipped = append(p.Skipped, whyLeaf(leaves[j].Branch, p.Meta, now))
+			p.Skipped = append(p.Skipped, whyLeaf(leaves[j].Branch, p.Meta, now, grace))
 		}
 		for _, entry := range p.Meta {
 			at := values[entry]
@@ -222,11 +230,12 @@ type tree struct {
 	none     []RefusedValue                      // per SelectOnly: submissions without the key
 	withheld NodeState
 	limited  map[queue.MetaEntry]*RefusedValue // what operators' limits withhold
+	graced   bool                              // the restart grace refuses all that a limit counts
 }
 
-func newTree(nodes []strategy.Node) *tree {
+func newTree(nodes []strategy.Node, graced bool) *tree {
 	t := &tree{
-		nodes: nodes, counts: make([]NodeState, len(nodes)), values: make([]map[queue.MetaEntry]*RefusedValue, len(nodes)),
+		graced: graced, nodes: nodes, counts: make([]NodeState, len(nodes)), values: make([]map[queue.MetaEntry]*RefusedValue, len(nodes)),
 		none: make([]RefusedValue, len(nodes)), limited: map[queue.MetaEntry]*RefusedValue{},
 	}
 	for i := range t.values {
@@ -236,13 +245,13 @@ func newTree(nodes []strategy.Node) *tree {
 }
 
 // count sends a submission through the tree.
-func (t *tree) count(x *backlog.Submission) {
+func (t *tree) count(m *machine, x *backlog.Submission) {
 	if x.Available() == 0 {
 		return
 	}
 	if at, withheld := x.Withheld(); withheld {
 		t.withheld.Refused.add(x)
-		refuse(t.limited, x, &RefusedValue{Key: at.Key, Value: at.Value, HasValue: true, InFlight: at.InFlight, Max: at.Limit})
+		refuse(t.limited, x, &RefusedValue{Key: at.Key, Value: at.Value, HasValue: true, InFlight: at.InFlight, Max: m.valueSettings(queue.MetaEntry{Key: at.Key, Value: at.Value}).Limit})
 		return
 	}
 	if len(t.nodes) > 0 {
@@ -261,7 +270,7 @@ func (t *tree) enter(number int, x *backlog.Submission) (passed bool) {
 			return false
 		}
 	case n.Limit.Max > 0:
-		if value, inFlight, has := x.Find(n.Limit.Key); has && inFlight >= n.Limit.Max {
+		if value, inFlight, has := x.Find(n.Limit.Key); has && (inFlight >= n.Limit.Max || t.graced) {
 			t.refuse(number, x, &RefusedValue{Key: n.Limit.Key, Value: value, HasValue: true, InFlight: inFlight, Max: n.Limit.Max})
 			if !n.Soft {
 				return false

@@ -53,6 +53,28 @@ func (g *grace) plan(of *strategy.Plan) *strategy.Plan {
 	return restrained
 }
 
+// followed is what of plans may be followed now, and until when that is not all of them; 0: it is.
+func (s *Shard) followed(plans []*strategy.Plan) (list []*strategy.Plan, until queue.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.m.grace
+	if g == nil {
+		return plans, 0
+	}
+	for _, plan := range plans {
+		list = append(list, g.plan(plan))
+	}
+	return list, g.until
+}
+
+// graceUntil is when the restart grace ends; 0: there is none.
+func (m *machine) graceUntil() queue.Time {
+	if m.grace == nil {
+		return 0
+	}
+	return m.grace.until
+}
+
 // setValue changes what is demanded of a value.
 func (m *machine) setValue(entry queue.MetaEntry, settings queue.ValueSettings) {
 	if m.grace != nil {

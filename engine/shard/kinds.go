@@ -23,24 +23,25 @@ const (
 	KindSweep                    // reservations of ended submissions, and idempotency keys that are too old
 	KindRetention                // ended submissions whose retention is over
 	KindSchedule                 // what schedules insert
+	KindForward                  // dead letters on their way to another queue, which the engine carries
 	kindCount
 )
 
 // String is the kind's name in answers and metrics.
 func (k Kind) String() string {
-	return [kindCount]string{"expiry", "lost", "grace", "rule", "retry", "suspect", "run_at", "dead_deadline", "sweep", "retention", "schedule"}[k]
+	return [kindCount]string{"expiry", "lost", "grace", "rule", "retry", "suspect", "run_at", "dead_deadline", "sweep", "retention", "schedule", "forward"}[k]
 }
 
 // OfChunks says that a kind's actions are about single chunks.
 func (k Kind) OfChunks() bool {
-	return k == KindExpiry || k == KindLost || k == KindRetry
+	return k == KindExpiry || k == KindLost || k == KindRetry || k == KindForward
 }
 
 // housekeeping says that no work that is there waits for a kind: when it fails the shard goes on serving.
 func (k Kind) housekeeping() bool { return k == KindSweep || k == KindRule || k.apart() }
 
 // apart says that a kind makes its slices by itself, beside those of the others.
-func (k Kind) apart() bool { return k == KindRetention || k == KindSchedule }
+func (k Kind) apart() bool { return k == KindRetention || k == KindSchedule || k == KindForward }
 
 // Action is one thing that the life-cycle worker does: what a kind does about a submission or a chunk of it.
 type Action struct {
@@ -188,7 +189,7 @@ func (m *machine) oldestDue(kind Kind, now queue.Time) (queue.Time, bool) {
 	case KindExpiry:
 		at := m.holds.SweptTo()
 		return at, m.holds.Len() > 0 && at.Add(reserver.Resolution) <= now
-	case KindSweep, KindRetention, KindLost, KindGrace, KindSchedule, KindRule, KindSuspect:
+	case KindSweep, KindRetention, KindLost, KindGrace, KindSchedule, KindForward, KindRule, KindSuspect:
 		return 0, false // nobody waits for it
 	}
 	d, there := m.timers[kind].first()

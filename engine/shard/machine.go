@@ -29,6 +29,8 @@ type machine struct {
 	graves   *ordered                      // those with dead letters, open or not yet in the history, by id
 	letters  map[queue.SubmissionID]uint32 // dead letters of the ended ones
 	moving   map[uint32]*moving            // by seq: those with ops on their way to the disk about what is dead in them
+	latest   queue.Time                    // the latest end of a submission
+	freed    queue.Time                    // of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
 	opened   int                           // records whose older row the history may still have
 	rows     uint64                        // history rows written since the start
 	outbox   outbox                        // dead letters on their way to another queue
@@ -67,7 +69,7 @@ type machine struct {
 
 	schedules schedules
 
-	charges []backlog.Charge // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
+	charges reserver.Pages[backlog.Charge] // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
 	suspects suspects
 
@@ -86,6 +88,7 @@ type counters struct {
 	orphaned                                      uint64    // reservations of ended submissions
 	inserted, reserved, done, failed              uint64
 	bulk                                          queue.BulkCounts
+	aged                                          uint64 // dead letters given up because they were too old
 	forwarded, arrived                            uint64 // dead letters that left for other queues, and came from them
 	expired, released, submissions, submissionEnd uint64
 	commits, commitBytes                          uint64
@@ -106,6 +109,7 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		arriving: map[uint64]uint64{},
 		asides:   map[aside]struct{}{},
 		moving:   map[uint32]*moving{},
+		freed:    1, // retention looks at all of the history first
 		ended:    map[queue.SubmissionID]*record{},
 		watch:    map[queue.SubmissionID][]chan struct{}{},
 		keys:     newKeys(),
@@ -231,8 +235,8 @@ func (m *machine) timed(slot uint32) {
 
 // charge is what was charged for a reservation.
 func (m *machine) charge(slot uint32, h *reserver.Hold) (c backlog.Charge) {
-	if int(slot) < len(m.charges) {
-		c = m.charges[slot]
+	if int(slot) < m.charges.Len() {
+		c = *m.charges.At(slot)
 	}
 	c.Ledger = h.Ledger
 	return c
@@ -241,13 +245,13 @@ func (m *machine) charge(slot uint32, h *reserver.Hold) (c backlog.Charge) {
 // charged notes it. Nearly always the ledger says it all, and nothing is kept.
 func (m *machine) charged(slot uint32, c backlog.Charge) {
 	c.Ledger = 0
-	if missing := int(slot) + 1 - len(m.charges); missing > 0 {
-		if c == (backlog.Charge{}) {
-			return
-		}
-		m.charges = append(m.charges, make([]backlog.Charge, missing)...)
+	if int(slot) >= m.charges.Len() && c == (backlog.Charge{}) {
+		return
 	}
-	m.charges[slot] = c
+	for int(slot) >= m.charges.Len() {
+		m.charges.Grow()
+	}
+	*m.charges.At(slot) = c
 }
 
 // delay makes a taken chunk wait until t.notBefore.

@@ -8,8 +8,15 @@ import (
 
 // ApplyMove does what a Move says with every chunk that is still as it was when it was decided.
 func (m *machine) ApplyMove(op journal.Move) error {
-	if op.Kind == journal.MoveDelivered {
+	switch op.Kind {
+	case journal.MoveDelivered:
 		m.delivered(&op)
+		return nil
+	case journal.MoveStuck:
+		m.stuck(&op)
+		return nil
+	case journal.MoveRenumber:
+		m.renumbered(&op)
 		return nil
 	}
 	m.settled(op.Seq, op.Indexes)
@@ -54,6 +61,9 @@ func (m *machine) ApplyMove(op journal.Move) error {
 		m.stats.endedAs[queue.CompletedWithDead]--
 		m.end(r, queue.CompletedWithDead, "")
 		r.ended.at = finished
+		if r.dead == 0 {
+			m.free(finished)
+		}
 	}
 	return nil
 }

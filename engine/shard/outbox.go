@@ -104,10 +104,12 @@ func (m *machine) delivered(op *journal.Move) {
 	for _, distance := range op.Indexes {
 		m.outbox.remove(op.Number + uint64(distance))
 		m.changed(asideOutbox, op.Number+uint64(distance))
+		m.changed(asideStuck, op.Number+uint64(distance))
 	}
 }
 
-// Outgoing lists up to `most` dead letters that are on their way to another queue with a number above `after`, by number.
+// Outgoing lists up to `most` dead letters that are on their way to another queue with a number above `after`, by number, but for those
+// that are parked.
 func (s *Shard) Outgoing(after uint64, most int) (list []queue.Outgoing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,11 +121,23 @@ func (s *Shard) Outgoing(after uint64, most int) (list []queue.Outgoing) {
 		if len(list) == most {
 			break
 		}
-		if x.Queue != "" {
+		if x.Queue != "" && (!x.Stuck || s.worker.parked[letter(x)] == nil) {
 			list = append(list, x)
 		}
 	}
 	return list
+}
+
+// Overtaken is how many dead letters on their way are stuck: they cannot be read, and those behind them have overtaken them.
+func (s *Shard) Overtaken() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.m.outbox.list {
+		if o := &s.m.outbox.list[i]; o.Stuck && o.Queue != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // OutgoingTo is how many dead letters are on their way to a queue ("": to any), those to any queue included whose end is not
@@ -163,11 +177,18 @@ func (s *Shard) Delivered(numbers []uint64) error {
 	}
 	b := s.m.batch
 	s.mu.Unlock()
-	return s.wait(commits{first: b})
+	err := s.wait(commits{first: b})
+	if err == nil {
+		s.mu.Lock()
+		s.worker.kinds[KindForward].pass(now, len(numbers))
+		s.m.stats.acts[KindForward].done += uint64(len(numbers))
+		s.mu.Unlock()
+	}
+	return err
 }
 
-// source identifies this outbox for ever: no other one has had, or will have, the same shard and the same birth.
-func (s *Shard) source() uint64 { return uint64(s.options.Born)*queue.MaxShards + uint64(s.options.ID) }
+// Source identifies this outbox for ever: no other one has had, or will have, the same shard and the same birth.
+func (s *Shard) Source() uint64 { return uint64(s.options.Born)*queue.MaxShards + uint64(s.options.ID) }
 
 // Parcel is a dead letter of the outbox as the other queue gets it, with its content.
 func (s *Shard) Parcel(ctx context.Context, o queue.Outgoing) (n queue.NewSubmission, err error) {
@@ -179,7 +200,7 @@ func (s *Shard) Parcel(ctx context.Context, o queue.Outgoing) (n queue.NewSubmis
 	n = queue.NewSubmission{
 		Group: d.group, Meta: r.known, Priority: r.priority, OperationsPerChunk: d.operations, Trace: d.trace,
 		Chunks: queue.Chunks{Count: 1, Prefix: r.prefix, Template: d.template},
-		Origin: &queue.Origin{Source: s.source(), Number: o.Number, Queue: s.options.Queue, Chunk: o.Chunk, First: r.first() + o.Chunk.Index},
+		Origin: &queue.Origin{Source: s.Source(), Number: o.Number, Queue: s.options.Queue, Chunk: o.Chunk, First: r.first() + o.Chunk.Index},
 	}
 	if t := r.tries[o.Chunk.Index]; t != nil {
 		n.Origin.Attempts, n.Origin.Error = uint32(t.attempts), t.err

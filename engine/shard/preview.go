@@ -24,17 +24,31 @@ type Previewed struct {
 const MaxPreview = 100
 
 // Preview tells for each plan what a reserve of up to `most` chunks (1 to MaxPreview) with this seed would hand out, all of
-// them on the same state. Nothing is reserved and nothing changes.
-func (s *Shard) Preview(ctx context.Context, plans []*strategy.Plan, most int, seed uint64) ([][]Previewed, error) {
-	all := make([][]Previewed, len(plans))
-	err := s.withViews(ctx, plans, func(views [][]*backlog.View) (n looks) {
+// them on the same state. Nothing is reserved and nothing changes. grace: until then the restart grace keeps back what a limit counts,
+// and it is left out; 0: there is none.
+func (s *Shard) Preview(ctx context.Context, plans []*strategy.Plan, most int, seed uint64) (all [][]Previewed, grace queue.Time, err error) {
+	followed, grace := s.followed(plans)
+	all = make([][]Previewed, len(plans))
+	err = s.withViews(ctx, followed, func(views [][]*backlog.View) (n looks) {
 		for i := range plans {
-			all[i] = s.m.preview(views[i], firstLeaves(plans[i]), most, seed)
+			all[i] = s.m.preview(views[i], firstLeaves(followed[i]), most, seed)
 			n += looks(2 * len(all[i]))
 		}
 		return n
 	})
-	return all, err
+	for i := range plans {
+		if followed[i] != plans[i] {
+			renumber(all[i], followed[i].LeavesIn(plans[i]))
+		}
+	}
+	return all, grace, err
+}
+
+// renumber has picks by a restrained plan name the leaves of the whole one.
+func renumber(list []Previewed, leaves []int) {
+	for i := range list {
+		list[i].Leaf = leaves[list[i].Leaf]
+	}
 }
 
 // firstLeaves is by branch which of the plan's leaves is its first.

@@ -9,7 +9,7 @@ import (
 )
 
 // Retain removes ended submissions that finished before the given time from the history, at most `most`, with all that
-// belongs to them, their dead letters too. It is the worker's kind KindRetention: after a failure it pauses, a submission that
+// belongs to them, but not those that have dead letters: nobody is to lose one unasked (see Age). It is the worker's kind KindRetention: after a failure it pauses, a submission that
 // cannot be removed is found and parked, and the others go.
 func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int) error {
 	s.aging.Lock()
@@ -26,6 +26,11 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 	fold := m.opened > 0                                                  // the history still has rows of submissions that are open again
 	fold = fold || len(m.gone) > 0 && m.gone[0].ended.at < finishedBefore // or lacks some that are past their time
 	parked, pinned := m.pinned()
+	if m.freed != 0 {
+		s.kept = min(s.kept, m.freed)
+		m.freed = 0
+	}
+	kept := s.kept
 	for a := range s.worker.parked {
 		if a.Kind == KindRetention {
 			parked[a.Submission] = true
@@ -40,7 +45,19 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 			return err
 		}
 	}
-	found, err := s.store.Outlived(ctx, finishedBefore, most, func(id queue.SubmissionID) bool { return parked[id] })
+	onlyLetters := true // up to here
+	found, err := s.store.Outlived(ctx, kept, finishedBefore, most, func(id queue.SubmissionID, finished queue.Time) bool {
+		s.mu.Lock()
+		letters := m.letters[id] > 0
+		s.mu.Unlock()
+		if onlyLetters = onlyLetters && letters; onlyLetters {
+			kept = finished
+		}
+		return letters || parked[id]
+	})
+	if err == nil {
+		s.kept = kept
+	}
 	removed := 0
 	if err == nil {
 		removed, err = s.store.Forget(ctx, found)

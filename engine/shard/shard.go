@@ -82,7 +82,9 @@ type Shard struct {
 	folded   chan struct{} // closed when the folder has ended
 	aging    sync.RWMutex  // held for writing while the history loses or changes rows, for reading while a submission of it is opened again; before applying and mu
 	outputs  sync.RWMutex  // held for reading while outputs are written, for writing by a reload; after mu, which is not needed to let go of it
-	applying sync.Mutex    // held while a batch is applied, and while a fold takes rows
+	ageing   aging
+	kept     queue.Time // aging guards it: of the history, all that ended before has dead letters
+	applying sync.Mutex // held while a batch is applied, and while a fold takes rows
 	fold     folder
 	scratch  sync.Pool
 	picks    sync.Pool
@@ -106,7 +108,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	s.scratch.New = func() any { return new(scratch) }
 	s.picks.New = func() any { return new([]pick) }
 	s.mu.now, s.mu.told = o.Now, o.Held
-	s.worker.parked, s.worker.blamed = map[Action]*parking{}, map[string]int{}
+	s.worker.parked, s.worker.blamed, s.worker.unread = map[Action]*parking{}, map[string]int{}, map[Action]int{}
 	s.fold.init()
 	if err := s.recover(ctx); err != nil {
 		if s.journal != nil {

@@ -24,6 +24,7 @@ const (
 	IsPaused    // a pause covers the submission
 	IsBlocked   // a block does
 	NotAdmitted // a filter does not match
+	IsGraced    // the restart grace keeps back what a limit of the strategy, or one of an operator, counts
 	IsLimited   // a value of the submission has as many chunks in flight as the strategy's limit allows
 	IsWithheld  // a value of the submission has as many chunks in flight as an operator allows, whatever the strategy
 	IsHidden    // an earlier branch has something to give
@@ -34,12 +35,12 @@ const (
 // BranchWhy is how a chunk stands with one leaf of a plan. Which fields count depends on the obstacle.
 type BranchWhy struct {
 	Obstacle Obstacle
-	Until    queue.Time      // IsWaiting, IsReserved (the deadline), NotYetDue; IsPaused, IsBlocked: 0 for ever
+	Until    queue.Time      // IsWaiting, IsReserved (the deadline), NotYetDue, IsGraced; IsPaused, IsBlocked: 0 for ever
 	Consumer string          // IsReserved
 	Rule     queue.Rule      // IsPaused, IsBlocked
 	Filter   strategy.Filter // NotAdmitted
-	Limit    strategy.Limit  // IsLimited, IsWithheld: there Max may be 0
-	Value    queue.MetaValue // NotAdmitted: the submission's own, if it has one; IsLimited, IsWithheld
+	Limit    strategy.Limit  // IsGraced, IsLimited, IsWithheld: there Max may be 0
+	Value    queue.MetaValue // NotAdmitted: the submission's own, if it has one; IsGraced, IsLimited, IsWithheld
 	HasValue bool
 	InFlight uint32 // IsLimited, IsWithheld
 	HiddenBy int    // IsHidden, IsOvertaken: index of that leaf
@@ -67,6 +68,7 @@ type Why struct {
 	State    queue.ChunkState
 	Leaves   []BranchWhy // as Plan.Leaves
 	Standing *Standing   // nil if the chunk is not available, or no leaf admits it now
+	Grace    queue.Time  // when the restart grace ends; 0: there is none
 }
 
 // Why tells the first obstacle between a chunk and each leaf of the plan, and about where the chunk stands.
@@ -78,12 +80,15 @@ func (s *Shard) Why(ctx context.Context, id queue.SubmissionID, index uint32, pl
 	leaves := plan.Leaves()
 	why := Why{State: chunk.State, Leaves: make([]BranchWhy, len(leaves))}
 	there := false
-	err = s.withViews(ctx, []*strategy.Plan{plan}, func(views [][]*backlog.View) looks {
+	followed, grace := s.followed([]*strategy.Plan{plan})
+	why.Grace = grace
+	err = s.withViews(ctx, append([]*strategy.Plan{plan}, followed...), func(views [][]*backlog.View) looks {
 		r := s.m.live(id)
 		if there = r != nil; !there {
 			return 0
 		}
-		return s.m.why(r, index, leaves, views[0], &why)
+		giving, n := s.m.giving(views[1], followed[0], plan)
+		return n + s.m.why(r, index, leaves, views[0], giving, &why)
 	})
 	if err != nil {
 		return Why{}, err
@@ -134,8 +139,21 @@ func whyRule(rule *queue.Rule) BranchWhy {
 	return BranchWhy{Obstacle: IsPaused, Rule: *rule, Until: rule.Until}
 }
 
+// giving is the first leaf of a plan that has something to give now, in the first branch that has; -1: none has. What is followed of
+// the plan has those views.
+func (m *machine) giving(views []*backlog.View, followed, plan *strategy.Plan) (leaf int, n looks) {
+	first := firstLeaves(followed)
+	for i, view := range views {
+		n += 2
+		if by, ok := m.backlog.Gives(view); ok {
+			return followed.LeavesIn(plan)[first[i]+by], n
+		}
+	}
+	return -1, n
+}
+
 // why finds the obstacles in one hold of the mutex, but for whose turn it is.
-func (m *machine) why(r *record, index uint32, leaves []strategy.Leaf, views []*backlog.View, why *Why) (n looks) {
+func (m *machine) why(r *record, index uint32, leaves []strategy.Leaf, views []*backlog.View, giving int, why *Why) (n looks) {
 	chunk := m.chunk(r, index)
 	why.State = chunk.State
 	own := whyChunk(&chunk, r.parked && r.sub.IsAvailable(index))
@@ -143,7 +161,6 @@ func (m *machine) why(r *record, index uint32, leaves []strategy.Leaf, views []*
 		own = whyRule(&rule)
 	}
 	meta := r.sub.Meta()
-	giving := -1 // the first leaf of the first branch that has something to give
 	for i := range leaves {
 		leaf, w := &leaves[i], &why.Leaves[i]
 		n++
@@ -151,25 +168,19 @@ func (m *machine) why(r *record, index uint32, leaves []strategy.Leaf, views []*
 			continue
 		}
 		view := views[leaf.Of]
-		*w = whyLeaf(leaf.Branch, meta, m.valueNow)
+		*w = whyLeaf(leaf.Branch, meta, m.valueNow, m.graceUntil())
 		if w.Obstacle != NotAdmitted {
 			for _, seat := range view.Seats(r.sub, leaf.Number) {
 				w.Seats = append(w.Seats, Seat{Tenant: seat.Tenant(), share: seat.Share})
 			}
 		}
-		if w.Obstacle == NoObstacle && giving >= 0 {
+		if w.Obstacle == NoObstacle && giving >= 0 && leaves[giving].Of < leaf.Of {
 			w.Obstacle, w.HiddenBy = IsHidden, giving
 		}
 		if w.Obstacle == NoObstacle {
 			n += looks(2 * len(leaf.Arms))
 			if by, ok := m.backlog.Overtaken(view, r.sub, leaf.Number); ok {
 				w.Obstacle, w.HiddenBy = IsOvertaken, i-leaf.Number+by
-			}
-		}
-		if last := i+1 < len(leaves) && leaves[i+1].Of != leaf.Of; last && giving < 0 {
-			n += 2
-			if by, ok := m.backlog.Gives(view); ok {
-				giving = i - leaf.Number + by
 			}
 		}
 	}
@@ -183,8 +194,9 @@ func (m *machine) valueNow(entry queue.MetaEntry) valueState {
 	return valueState{m.backlog.InFlight(entry.Key, entry.Value), m.valueSettings(entry).Limit}
 }
 
-// whyLeaf is the obstacle that the leaf's filters and limits are, or the limits of an operator.
-func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) valueState) BranchWhy {
+// whyLeaf is the obstacle that the leaf's filters and limits are, or the limits of an operator, or until grace the restart grace for
+// the sake of either.
+func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) valueState, grace queue.Time) BranchWhy {
 	for _, f := range leaf.Filters {
 		if value, there := meta.Find(f.Key); !there || value != f.Value {
 			return BranchWhy{Obstacle: NotAdmitted, Filter: f, Value: value, HasValue: there}
@@ -192,14 +204,21 @@ func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) v
 	}
 	for _, l := range leaf.Limits {
 		if value, there := meta.Find(l.Key); there {
+			if grace != 0 {
+				return BranchWhy{Obstacle: IsGraced, Until: grace, Limit: l, Value: value, HasValue: true}
+			}
 			if n := now(queue.MetaEntry{Key: l.Key, Value: value}).inFlight; n >= l.Max {
 				return BranchWhy{Obstacle: IsLimited, Limit: l, Value: value, HasValue: true, InFlight: n}
 			}
 		}
 	}
 	for _, entry := range meta {
-		if at := now(entry); at.inFlight >= at.limit {
-			limit := strategy.Limit{Key: entry.Key, Max: at.limit}
+		at := now(entry)
+		limit := strategy.Limit{Key: entry.Key, Max: at.limit}
+		if grace != 0 && at.limit != queue.NoLimit {
+			return BranchWhy{Obstacle: IsGraced, Until: grace, Limit: limit, Value: entry.Value, HasValue: true}
+		}
+		if at.inFlight >= at.limit {
 			return BranchWhy{Obstacle: IsWithheld, Limit: limit, Value: entry.Value, HasValue: true, InFlight: at.inFlight}
 		}
 	}

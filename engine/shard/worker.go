@@ -27,6 +27,7 @@ type worker struct {
 	// The shard's mutex guards the following.
 	kinds    [kindCount]trouble
 	parked   map[Action]*parking
+	unread   map[Action]int // letters of the outbox that could not be read: how often in a row
 	slices   uint64
 	degraded bool           // some kind fails again and again: nothing new is taken in
 	blamed   map[string]int // by name of a schedule: how often it failed alone since it last came through

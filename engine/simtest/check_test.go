@@ -135,7 +135,7 @@ func (s *sim) checkStats() {
 		ReleasedTotal: t.released, SubmissionsInsertedTotal: t.submissions, SubmissionsEndedTotal: t.ended,
 		LostTotal: t.lost, RevokedTotal: got.RevokedTotal, ConsumersAttached: s.m.roster.attached(),
 		ForwardedTotal: t.forwarded, Outgoing: uint64(len(s.m.outbox)),
-		EndedAs: got.EndedAs, RulesActive: got.RulesActive, ConsumersAway: got.ConsumersAway, OperationsWaiting: got.OperationsWaiting,
+		AgedTotal: got.AgedTotal, EndedAs: got.EndedAs, RulesActive: got.RulesActive, ConsumersAway: got.ConsumersAway, OperationsWaiting: got.OperationsWaiting,
 		CommitsTotal: got.CommitsTotal, CommitBytesTotal: got.CommitBytesTotal, JournalBytes: got.JournalBytes, StoreBytes: got.StoreBytes,
 	}
 	for _, x := range s.m.subs {

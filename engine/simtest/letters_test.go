@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -134,6 +135,34 @@ func (s *sim) forwardSome() {
 	}
 }
 
+// age gives up the dead letters that are older than some time.
+func (s *sim) age() {
+	s.disarm() // it makes several commits; what a failed one leaves is deleteSome's affair
+	var times []queue.Time
+	for _, d := range s.m.letters(queue.DeadFilter{}) {
+		times = append(times, d.Died)
+	}
+	if len(times) == 0 {
+		return
+	}
+	s.aged++ // another time each, so that a round begins
+	keep := max(s.now.Sub(times[s.r.IntN(len(times))]), 0) + time.Duration(s.aged)*time.Nanosecond
+	s.log.add("dead letters of more than %s go", keep)
+	want := s.shard.Stats().AgedTotal
+	for _, x := range s.m.subs {
+		for _, c := range x.chunks {
+			if dead := x.state == queue.Open || x.state == queue.CompletedWithDead; dead && c.state == queue.ChunkDead && c.past[len(c.past)-1].Ended.Add(keep) <= s.now {
+				c.state = queue.ChunkSkipped
+				want++
+			}
+		}
+	}
+	s.must("age", s.shard.Age(ctx, keep, 1<<20))
+	if got := s.shard.Stats().AgedTotal; got != want {
+		s.fail("dead letters given up for their age: %d, want %d", got, want)
+	}
+}
+
 // post reads what is on its way to other queues, and takes some of it out as delivered.
 func (s *sim) post() {
 	list := s.outgoing()
@@ -175,12 +204,38 @@ func (s *sim) post() {
 	s.takeEffect([]func(){func() { s.m.outbox = left }}, failed, written)
 }
 
+// stick finds that a letter cannot be read, or that one that was stuck can be.
+func (s *sim) stick() {
+	list := s.outgoing()
+	if len(list) == 0 {
+		return
+	}
+	o := list[s.r.IntN(len(list))]
+	var err error
+	if o.Stuck {
+		s.log.add("letter %+v can be read again", o)
+		err = s.shard.Unstick(o)
+	} else {
+		s.log.add("letter %+v cannot be read", o)
+		_, err = s.shard.Unread(o, store.ErrMissing)
+	}
+	failed, written := s.commitFailed("stick", err)
+	s.takeEffect([]func(){func() { s.m.stuck[o.Chunk] = !o.Stuck }}, failed, written)
+	s.shard.RetryParked() // so that it is listed
+	if got := s.outgoing(); s.m.stuck[o.Chunk] != o.Stuck && o.Stuck && got[len(got)-1].Chunk != o.Chunk {
+		s.fail("letter %+v can be read again, and is not the last of %+v", o, got)
+	}
+}
+
 // outgoing is what is on its way to other queues, compared with the model's.
 func (s *sim) outgoing() []queue.Outgoing {
 	list := s.shard.Outgoing(0, 1<<20)
 	var got []queue.ChunkID
 	for i, o := range list {
 		got = append(got, o.Chunk)
+		if o.Stuck != s.m.stuck[o.Chunk] {
+			s.fail("on its way: %+v, want stuck %v", o, s.m.stuck[o.Chunk])
+		}
 		if x := s.m.sub(o.Chunk.Submission); o.Queue != x.chunks[o.Chunk.Index].to || i > 0 && o.Number <= list[i-1].Number {
 			s.fail("on its way: %+v behind %+v, want to %q and numbers that grow", o, list[max(i-1, 0)], x.chunks[o.Chunk.Index].to)
 		}

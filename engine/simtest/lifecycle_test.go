@@ -392,7 +392,8 @@ func TestHistoryOfTries(t *testing.T) {
 	}
 }
 
-// Retention takes a submission with its dead letters only after it has ended, and never one that is open again.
+// Retention takes no submission that has dead letters, nor one that is open again. Dead letters go when they are older than their own
+// retention says, whether their submission has ended or not, with the counts exact, and what they kept goes then.
 func TestRetentionOfDeadLetters(t *testing.T) {
 	t.Parallel()
 	s := deadLetters()
@@ -401,6 +402,9 @@ func TestRetentionOfDeadLetters(t *testing.T) {
 	inline := queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Inline: [][]byte{[]byte("keep me")}}}
 	ended, redriven := mustInsert(t, b, prefixed(1)), mustInsert(t, b, inline)
 	b.mustFail(mustReserve(t, b, "OldestFirst", 2), nil)
+	b.clock.pass(time.Second)
+	later := mustInsert(t, b, prefixed(1)) // its dead letter stays, and keeps it
+	b.mustFail(mustReserve(t, b, "OldestFirst", 1), nil)
 	if err := b.shard.Fold(); err != nil {
 		t.Fatal(err)
 	}
@@ -408,18 +412,37 @@ func TestRetentionOfDeadLetters(t *testing.T) {
 	if n, err := b.shard.Redrive(ctx, redriven.ID, []uint32{0}); n != 1 || err != nil {
 		t.Fatalf("redrive: got %d %v, want 1", n, err)
 	}
-	if got := b.shard.Stats(); got.DeadLetters != 1 || got.SubmissionsOpen != 1 {
-		t.Errorf("after the redrive: got %+v, want 1 dead letter and 1 open submission", got)
+	if got := b.shard.Stats(); got.DeadLetters != 2 || got.SubmissionsOpen != 1 {
+		t.Errorf("after the redrive: got %+v, want 2 dead letters and 1 open submission", got)
 	}
-	if list, err := b.shard.List(ctx, shard.Filter{States: []queue.SubmissionState{queue.CompletedWithDead}}, 0, 10); err != nil || len(list) != 1 || list[0].ID != ended.ID {
-		t.Errorf("the list of what completed with dead chunks: got %+v %v, want only %s", list, err, ended.ID)
+	if list, err := b.shard.List(ctx, shard.Filter{States: []queue.SubmissionState{queue.CompletedWithDead}}, 0, 10); err != nil || len(list) != 2 || list[0].ID != later.ID || list[1].ID != ended.ID {
+		t.Errorf("the list of what completed with dead chunks: got %+v %v, want %s and %s", list, err, later.ID, ended.ID)
 	}
-	if err := b.shard.Retain(ctx, b.clock.now(), 10); err != nil {
-		t.Fatal(err)
+	retain := func() {
+		t.Helper()
+		if err := b.shard.Retain(ctx, b.clock.now(), 10); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if got := b.shard.Stats(); got.DeadLetters != 0 {
-		t.Errorf("after the retention: %d dead letters, want 0", got.DeadLetters)
+	age := func(keep time.Duration) {
+		t.Helper()
+		if err := b.shard.Age(ctx, keep, 10); err != nil {
+			t.Fatal(err)
+		}
 	}
+	retain()
+	age(time.Hour + time.Second + time.Millisecond)
+	if got := b.sub(ended.ID); got.Dead != 1 || b.shard.Stats().DeadLetters != 2 {
+		t.Errorf("after the retention of the submission: got %+v, want it there for the sake of its dead letter", got)
+	}
+	age(time.Hour + time.Second)
+	if got := b.sub(ended.ID); got.Dead != 0 || got.Skipped != 1 || b.shard.Stats().DeadLetters != 1 || b.shard.Stats().AgedTotal != 1 {
+		t.Errorf("after the retention of the dead letter: got %+v, stats %+v, want it skipped and counted", got, b.shard.Stats())
+	}
+	if k := b.shard.Work().Kinds[shard.KindRetention]; k.Done != 1 {
+		t.Errorf("the kind: got %+v, want 1 done", k)
+	}
+	retain()
 	if _, err := b.shard.Submission(ctx, ended.ID); queue.CodeOf(err) != queue.CodeUnknownSubmission {
 		t.Errorf("the ended one: got %v, want %s", err, queue.CodeUnknownSubmission)
 	}

@@ -24,9 +24,10 @@ type model struct {
 	graces   []journal.Grace // of rules that were lifted
 	totals   modelTotals
 	roster   modelRoster
-	began    queue.Time      // of this life
-	grace    queue.Time      // end of the restart grace; 0: there is none
-	outbox   []queue.ChunkID // dead letters on their way to another queue, in their order
+	began    queue.Time             // of this life
+	grace    queue.Time             // end of the restart grace; 0: there is none
+	outbox   []queue.ChunkID        // dead letters on their way to another queue, in their order
+	stuck    map[queue.ChunkID]bool // of them, those that cannot be read
 }
 
 // modelTotals count from the last start.
@@ -79,7 +80,7 @@ type modelHold struct {
 }
 
 func newModel(settings queue.Settings) *model {
-	return &model{settings: settings, keys: map[string]*modelKey{}, values: map[queue.MetaEntry]queue.ValueSettings{}}
+	return &model{stuck: map[queue.ChunkID]bool{}, settings: settings, keys: map[string]*modelKey{}, values: map[queue.MetaEntry]queue.ValueSettings{}}
 }
 
 func (m *model) sub(id queue.SubmissionID) *modelSub {

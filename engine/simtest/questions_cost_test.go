@@ -13,7 +13,7 @@ import (
 // mistake.
 func askAll(s *shard.Shard, p *strategy.Plan, id queue.SubmissionID, seed uint64) error {
 	const most = shard.MaxPreview
-	both, err := s.Preview(ctx, []*strategy.Plan{p, p}, most, seed)
+	both, _, err := s.Preview(ctx, []*strategy.Plan{p, p}, most, seed)
 	if err != nil {
 		return fmt.Errorf("preview: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 
 func mustPreview(t testing.TB, b *box, text string, most int, seed uint64) []shard.Previewed {
 	t.Helper()
-	all, err := b.shard.Preview(ctx, []*strategy.Plan{plan(t, text)}, most, seed)
+	all, _, err := b.shard.Preview(ctx, []*strategy.Plan{plan(t, text)}, most, seed)
 	if err != nil {
 		t.Fatalf("preview: %v", err)
 	}

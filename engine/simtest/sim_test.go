@@ -15,6 +15,7 @@ import (
 
 // sim drives one shard and its model through the same random steps.
 type sim struct {
+	aged int // how often dead letters went for their age
 	box
 	seed     uint64
 	r        *rand.Rand
@@ -132,7 +133,7 @@ func (s *sim) step() {
 		do     func()
 	}{
 		{20, s.insert}, {26, s.reserve}, {20, s.completeSome}, {10, s.failSome}, {6, s.extendSome}, {6, s.releaseSome},
-		{12, s.wait}, {2, s.cancel}, {6, s.redriveSome}, {3, s.deleteSome}, {3, s.forwardSome}, {4, s.post}, {3, s.readLetters}, {3, s.reprioritise}, {3, s.list}, {3, s.readChunks}, {2, s.readOutputs}, {3, s.readValues}, {2, s.repeatKey},
+		{12, s.wait}, {2, s.cancel}, {6, s.redriveSome}, {3, s.deleteSome}, {3, s.forwardSome}, {4, s.post}, {3, s.stick}, {2, s.age}, {3, s.readLetters}, {3, s.reprioritise}, {3, s.list}, {3, s.readChunks}, {2, s.readOutputs}, {3, s.readValues}, {2, s.repeatKey},
 		{1, s.foldNow}, {1, func() { s.restart(false) }}, {2, func() { s.restart(true) }}, {2, s.changeSettings}, {3, s.setValue}, {6, s.setRule}, {6, s.liftRule}, {6, s.ask}, {12, s.consumers},
 	} {
 		s.r.IntN(1) // keeps the draws of a step apart from its choice

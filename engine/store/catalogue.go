@@ -183,6 +183,7 @@ type settingsRow struct {
 	RetryBackoff         backoffRow `json:"retry_backoff"`
 	ExpiryBackoff        backoffRow `json:"expiry_backoff"`
 	RetentionMs          int64      `json:"retention_ms"`
+	DeadRetentionMs      int64      `json:"dead_retention_ms,omitempty"`
 	DeadLetterQueue      string     `json:"dead_letter_queue,omitempty"`
 	ConsumerGraceMs      *int64     `json:"consumer_grace_ms,omitempty"` // absent in older rows: the default
 	RestartGraceMs       int64      `json:"restart_grace_ms,omitempty"`
@@ -211,7 +212,7 @@ func rowOfSettings(s queue.Settings) settingsRow {
 		Durability: s.Durability.String(), MaxAttempts: s.MaxAttempts, MaxExpiries: s.MaxExpiries, OnExhausted: exhaustedNames[s.OnExhausted],
 		ReservationTimeoutMs: s.ReservationTimeout.Milliseconds(), MaxReservationMs: s.MaxReservation.Milliseconds(),
 		RetryBackoff: rowOfBackoff(s.RetryBackoff), ExpiryBackoff: rowOfBackoff(s.ExpiryBackoff), RetentionMs: s.Retention.Milliseconds(),
-		DeadLetterQueue: s.DeadLetterQueue,
+		DeadLetterQueue: s.DeadLetterQueue, DeadRetentionMs: s.DeadRetention.Milliseconds(),
 	}
 }
 
@@ -229,6 +230,7 @@ func settingsOf(text string) (s queue.Settings, err error) {
 		ReservationTimeout: milliseconds(r.ReservationTimeoutMs), MaxReservation: milliseconds(r.MaxReservationMs),
 		RetryBackoff: r.RetryBackoff.backoff(), ExpiryBackoff: r.ExpiryBackoff.backoff(), Retention: milliseconds(r.RetentionMs),
 		ConsumerGrace: queue.DefaultGrace, RestartGrace: milliseconds(r.RestartGraceMs), Draining: r.Draining, DeadLetterQueue: r.DeadLetterQueue,
+		DeadRetention: milliseconds(r.DeadRetentionMs),
 	}
 	if r.ConsumerGraceMs != nil {
 		s.ConsumerGrace = milliseconds(*r.ConsumerGraceMs)

@@ -28,7 +28,7 @@ func TestCatalogueQueues(t *testing.T) {
 	all := queue.Settings{
 		Durability: queue.Relaxed, MaxAttempts: 1, MaxExpiries: 2, OnExhausted: queue.Skip, ReservationTimeout: 3 * time.Second, MaxReservation: 4 * time.Hour,
 		RetryBackoff: queue.Backoff{Base: 5 * time.Millisecond, Factor: 1.25, Cap: 6 * time.Minute}, ExpiryBackoff: queue.Backoff{Base: 7 * time.Second, Factor: 8, Cap: 9 * time.Hour},
-		Retention: 10 * 24 * time.Hour, ConsumerGrace: 11 * time.Second, RestartGrace: 12 * time.Millisecond, Draining: true, DeadLetterQueue: "dead",
+		Retention: 10 * 24 * time.Hour, ConsumerGrace: 11 * time.Second, RestartGrace: 12 * time.Millisecond, Draining: true, DeadLetterQueue: "dead", DeadRetention: 13 * time.Second,
 		SuspectShare: 0.75, Requeue: queue.Tail,
 	}
 	for v, i := reflect.ValueOf(all), 0; i < v.NumField(); i++ {

@@ -107,9 +107,9 @@ type Outlived struct {
 	Seq uint32
 }
 
-// Outlived lists submissions that finished before the given time, the longest ended first and at most `most`, without those
-// that skip (nil: none) says.
-func (s *Store) Outlived(ctx context.Context, finishedBefore queue.Time, most int, skip func(queue.SubmissionID) bool) (list []Outlived, err error) {
+// Outlived lists submissions that finished from one time on and before another, the longest ended first and at most `most`, without those
+// that skip (nil: none) says. It is asked about each in their order, perhaps more than once, and must not call the store.
+func (s *Store) Outlived(ctx context.Context, finishedFrom, finishedBefore queue.Time, most int, skip func(id queue.SubmissionID, finished queue.Time) bool) (list []Outlived, err error) {
 	const page = 256
 	for limit := page; most > 0; limit *= 2 {
 		list = list[:0]
@@ -117,11 +117,11 @@ func (s *Store) Outlived(ctx context.Context, finishedBefore queue.Time, most in
 		err := s.scan.with(ctx, func(r *reader) error {
 			return r.outlived.Query(func(row sqlitedb.Row) (bool, error) {
 				seen++
-				if id := queue.SubmissionID(row.Int(0)); skip == nil || !skip(id) {
+				if id := queue.SubmissionID(row.Int(0)); skip == nil || !skip(id, queue.Time(row.Int(2))) {
 					list = append(list, Outlived{id, uint32(row.Int(1))})
 				}
 				return len(list) < most, nil
-			}, int64(finishedBefore), int64(limit))
+			}, int64(finishedFrom), int64(finishedBefore), int64(limit))
 		})
 		if err != nil {
 			return nil, wrap("outlived", err)

@@ -124,7 +124,7 @@ func TestHistory(t *testing.T) {
 
 // retain removes what ended before a time, and returns the ids.
 func retain(s *Store, before queue.Time, most int) (ids []queue.SubmissionID, err error) {
-	list, err := s.Outlived(ctx, before, most, nil)
+	list, err := s.Outlived(ctx, 0, before, most, nil)
 	if err != nil {
 		return nil, err
 	}

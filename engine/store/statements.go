@@ -68,7 +68,7 @@ func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 		{&r.listEnded, "SELECT " + historyColumns + " FROM history WHERE state = ? AND id < ? ORDER BY id DESC LIMIT ?"},
 		{&r.endedSince, "SELECT id FROM history WHERE id >= ?"},
 		{&r.endedKeyed, "SELECT " + historyColumns + " FROM history WHERE keyed = 1 AND id >= ? ORDER BY id"},
-		{&r.outlived, "SELECT id, seq FROM history WHERE finished < ? ORDER BY finished LIMIT ?"},
+		{&r.outlived, "SELECT id, seq, finished FROM history WHERE finished >= ? AND finished < ? ORDER BY finished LIMIT ?"},
 		{&r.contentAt, "SELECT k, crc, bytes FROM content WHERE k BETWEEN ? AND ? ORDER BY k DESC LIMIT 1"},
 		{&r.nextContent, "SELECT k FROM content WHERE k >= ? ORDER BY k LIMIT 1"},
 		{&r.attachment, "SELECT crc, bytes FROM attachment WHERE seq = ?"},

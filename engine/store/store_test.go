@@ -375,7 +375,7 @@ func TestEndedContext(t *testing.T) {
 	s := fresh(t)
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	_, outlived := s.Outlived(gone, 1, 1, nil)
+	_, outlived := s.Outlived(gone, 0, 1, 1, nil)
 	_, forget := s.Forget(gone, []Outlived{{}})
 	for name, err := range map[string]error{
 		"Fold": s.Fold(gone, []Row{{Seq: 1, Spec: []byte("x")}}, nil), "WriteContent": s.WriteContent(gone, 1, 0, [][]byte{nil}),

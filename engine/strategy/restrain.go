@@ -24,6 +24,16 @@ func (p *Plan) Restrained() *Plan {
 	return &Plan{Branches: branches, root: p.root}
 }
 
+// LeavesIn is for each of the plan's leaves the index in of.Leaves of the one that it stands for, where this is of, or restrained from it.
+func (p *Plan) LeavesIn(of *Plan) []int {
+	own, theirs := p.Leaves(), of.Leaves()
+	list := make([]int, len(own))
+	for i := range own {
+		list[i] = max(0, slices.IndexFunc(theirs, func(l Leaf) bool { return slices.Equal(l.ways, own[i].ways) }))
+	}
+	return list
+}
+
 func (b *Branch) restrained() Branch {
 	if !b.holds() {
 		limits := slices.Clone(b.Limits)

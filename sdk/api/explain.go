@@ -16,6 +16,8 @@ type ExplainResponse struct {
 	Branches    []ExplainBranch `json:"branches"`
 	Picks       []ExplainPick   `json:"picks"`
 	Seed        uint64          `json:"seed"`
+
+	RestartGraceUntil Time `json:"restart_grace_until,omitzero"` // until then all that a limit counts is refused, and left out of the picks
 }
 
 // ExplainBlock is one block of the tree. What PreferDistinct refuses comes last, and is passed all the same.
@@ -106,6 +108,8 @@ type WhyResponse struct {
 	Strategy string       `json:"strategy"` // canonical text
 	Branches []WhyBranch  `json:"branches"`
 	Standing *WhyStanding `json:"standing,omitempty"`
+
+	RestartGraceUntil Time `json:"restart_grace_until,omitzero"` // until then nothing that a limit counts is handed out
 }
 
 // WhyStanding is about where a chunk stands, if some branch admits it.
@@ -150,6 +154,7 @@ const (
 	ObstaclePaused      = "paused"
 	ObstacleBlocked     = "blocked"
 	ObstacleFilter      = "filter"
+	ObstacleGrace       = "restart_grace"
 	ObstacleLimit       = "limit"
 	ObstacleHidden      = "hidden"
 	ObstacleTurn        = "turn"
@@ -170,6 +175,8 @@ type CompareResponse struct {
 	B       Spread `json:"b"`
 	Overlap int    `json:"overlap"` // chunks that both would hand out
 	Seed    uint64 `json:"seed"`
+
+	RestartGraceUntil Time `json:"restart_grace_until,omitzero"` // as in PreviewResponse
 }
 
 // Spread is how the picks of one strategy are spread over the values of each meta key; "$submission" is the submission.

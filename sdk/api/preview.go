@@ -15,6 +15,8 @@ type PreviewResponse struct {
 	Strategy string        `json:"strategy"` // canonical text
 	Picks    []PreviewPick `json:"picks"`
 	Seed     uint64        `json:"seed"`
+
+	RestartGraceUntil Time `json:"restart_grace_until,omitzero"` // until then what a limit counts is left out
 }
 
 // PreviewPick is a chunk that would be handed out, by the branch of this number, from 1. Path is the way to that branch

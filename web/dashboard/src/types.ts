@@ -44,6 +44,7 @@ export interface WhyBranch {
 export interface Why {
   state: string; strategy: string; branches: WhyBranch[]
   standing?: { branch: number; ahead: number; among?: number; at_least: boolean; per_second: number; wait_ms?: number }
+  restart_grace_until?: string
 }
 export interface Amount { submissions: number; chunks: number }
 export interface Refused { key: string; value?: MetaValue; in_flight: number; max?: number; refused: Amount }

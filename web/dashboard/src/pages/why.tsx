@@ -24,6 +24,7 @@ export function Why({ id, index }: { id: string; index: string }) {
       {answer && (
         <div class="stack foot" aria-live="polite">
           <p>The chunk is <b>{answer.state}</b>. {standing(answer)}</p>
+          {answer.restart_grace_until && <p>The server started anew: until {moment(answer.restart_grace_until)} it hands out nothing that a limit counts.</p>}
           {answer.branches.map((b) => <Obstacle key={b.branch} b={b} />)}
         </div>
       )}
@@ -40,7 +41,7 @@ function standing({ standing: s }: Answer): string {
 
 function Obstacle({ b }: { b: WhyBranch }) {
   const open = b.obstacle === 'none' || b.obstacle === 'turn'
-  const held = ['limit', 'value_limit', 'reserved', 'waiting', 'not_yet_due', 'hidden', 'alternative'].includes(b.obstacle)
+  const held = ['limit', 'value_limit', 'reserved', 'waiting', 'restart_grace', 'not_yet_due', 'hidden', 'alternative'].includes(b.obstacle)
   return (
     <div class={`branch ${open ? 'open' : held ? 'held' : 'shut'}`}>
       <div class="row"><b>Branch {b.branch}</b><span class="chip">{b.obstacle.replaceAll('_', ' ')}</span><code class="mono">{b.path}</code></div>

@@ -1,0 +1,139 @@
+package shard
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// aging goes through the dead letters again and again for those that are older than the queue keeps them, a stretch at a time.
+type aging struct {
+	mu      sync.Mutex // one stretch at a time; before Shard.aging
+	keep    time.Duration
+	after   queue.ChunkID // where the round is
+	began   queue.Time    // the round
+	first   queue.Time    // in this round, when the oldest of those that stay died
+	next    queue.Time    // no round before: nothing can be too old by then
+	failing queue.SubmissionID
+	tries   int
+}
+
+// What one pass looks at, and how soon a round follows the one before: later by up to agePause, or by a 64th of what letters are kept for, if
+// that is less.
+const (
+	agePage  = 500
+	agePages = 10
+	agePause = time.Minute
+)
+
+// Age gives up dead letters whose last try ended longer than `keep` ago (more than 0): their chunks are skipped for good, as if somebody
+// had deleted them. It looks at some thousand of them, gives up `most` at most, and goes on from there when it is called again. As Retain it
+// is of the kind KindRetention: a submission that nothing can be done with is parked, and the others go.
+func (s *Shard) Age(ctx context.Context, keep time.Duration, most int) error {
+	a := &s.ageing
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := s.now()
+	s.mu.Lock()
+	none := s.m.stats.dead+s.m.stats.buried == 0
+	may := s.worker.kinds[KindRetention].may(now)
+	s.mu.Unlock()
+	if keep != a.keep || a.next > now.Add(keep) { // the clock may have been set back
+		a.keep, a.after, a.next = keep, queue.ChunkID{}, 0
+	}
+	if none || !may || now < a.next {
+		return nil
+	}
+	if a.after == (queue.ChunkID{}) {
+		a.began, a.first = now, now
+	}
+	for range agePages {
+		page, err := s.DeadLetters(ctx, queue.DeadFilter{}, a.after, agePage)
+		if err != nil {
+			return s.unaged(ctx, 0, err, now)
+		}
+		n, err := s.agePage(ctx, page, now, most)
+		if most -= n; err != nil || most <= 0 {
+			return err
+		}
+		if len(page) < agePage {
+			a.after = queue.ChunkID{}
+			a.next = max(a.first.Add(keep), now.Add(min(keep/64, agePause)))
+			return nil
+		}
+		a.after = page[len(page)-1].Chunk
+	}
+	return nil
+}
+
+// agePage gives up those of a page that are too old, `most` at most and a submission at a time, and says how many.
+func (s *Shard) agePage(ctx context.Context, page []queue.DeadChunk, now queue.Time, most int) (n int, err error) {
+	for len(page) > 0 && n < most {
+		id := page[0].Chunk.Submission
+		var old []uint32
+		of := 0
+		for ; of < len(page) && page[of].Chunk.Submission == id; of++ {
+			switch died := page[of].Died; {
+			case died == 0: // of a time that did not note it
+			case died.Add(s.ageing.keep) > now:
+				s.ageing.first = min(s.ageing.first, died)
+			case len(old) < most-n:
+				old = append(old, page[of].Chunk.Index)
+			default:
+				s.ageing.first = min(s.ageing.first, died)
+			}
+		}
+		page = page[of:]
+		if len(old) == 0 || s.parkedAge(id) {
+			continue
+		}
+		gone, err := s.DeleteDead(ctx, id, old)
+		if err != nil && queue.CodeOf(err) != queue.CodeUnknownSubmission {
+			return n, s.unaged(ctx, id, err, now)
+		}
+		s.aged(gone, now)
+		n += gone
+	}
+	return n, nil
+}
+
+// aged counts what was given up.
+func (s *Shard) aged(n int, now queue.Time) {
+	if n == 0 {
+		return
+	}
+	s.ageing.tries = 0
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.worker.kinds[KindRetention].pass(now, n)
+	s.m.stats.acts[KindRetention].done += uint64(n)
+	s.m.stats.aged += uint64(n)
+}
+
+// parkedAge says that the letters of a submission are left alone.
+func (s *Shard) parkedAge(id queue.SubmissionID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.worker.parked[Action{Kind: KindRetention, Submission: id}] != nil
+}
+
+// unaged notes a failure. A submission whose letters could not be given up too often in a row is parked.
+func (s *Shard) unaged(ctx context.Context, id queue.SubmissionID, err error, now queue.Time) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	a := &s.ageing
+	if id != a.failing {
+		a.failing, a.tries = id, 0
+	}
+	a.tries++
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.worker.kinds[KindRetention].fail(err, now, s.options.Seed())
+	if id != 0 && a.tries > parkAfter && queue.CodeOf(err) != queue.CodeDiskFull {
+		s.parkAction(Action{Kind: KindRetention, Submission: id}, err, now)
+	}
+	return err
+}

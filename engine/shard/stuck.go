@@ -1,0 +1,121 @@
+package shard
+
+import (
+	"errors"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// A dead letter whose content cannot be read any more must not hold up those behind it. But the other queue only knows up to which
+// number it has the letters of an outbox, so one that is overtaken could not be told from one that arrived. Therefore it is first noted
+// durably that it is stuck, which says that it did not arrive, then it is overtaken; and when it can be read again it gets a new number,
+// behind those that overtook it, before it is delivered.
+
+// Unread is what the outbox does about a letter that Parcel gave an error for, other than the end of the context. One whose content is
+// damaged or missing is parked at once, with any other error at the third time: it is left alone, as an action of the kind KindForward,
+// and those behind it may be delivered. false: it has to be read again first, and nothing behind it may be delivered. The caller knows
+// that it did not arrive. It returns after the commit.
+func (s *Shard) Unread(o queue.Outgoing, cause error) (parked bool, err error) {
+	now := s.now()
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return false, err
+	}
+	if s.m.outbox.find(o.Number) == nil {
+		s.mu.Unlock()
+		return false, nil // the state was made anew
+	}
+	a := letter(o)
+	if o.Stuck {
+		s.parkLetter(a, cause, now)
+		s.mu.Unlock()
+		return true, nil
+	}
+	s.worker.kinds[KindForward].fail(cause, now, s.options.Seed())
+	if s.worker.unread[a]++; s.worker.unread[a] <= parkAfter && !lasting(cause) {
+		s.mu.Unlock()
+		return false, nil
+	}
+	s.m.encode(now).Move(journal.Move{Kind: journal.MoveStuck, Number: o.Number, Indexes: []uint32{0}})
+	b := s.m.batch
+	s.mu.Unlock()
+	if err := s.wait(commits{first: b}); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parkLetter(a, cause, now)
+	return true, nil
+}
+
+// parkLetter leaves a letter alone. Beyond parkedMost actions it is read again and again, and holds up nobody all the same. The mutex is
+// held.
+func (s *Shard) parkLetter(a Action, cause error, now queue.Time) {
+	delete(s.worker.unread, a)
+	s.parkAction(a, cause, now)
+}
+
+// Unstick has a stuck letter that can be read again take its place behind all others, under another number. It returns after the commit.
+func (s *Shard) Unstick(o queue.Outgoing) error {
+	now := s.now()
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	if known := s.m.outbox.find(o.Number); known == nil || !known.Stuck {
+		s.mu.Unlock()
+		return nil
+	}
+	s.m.outbox.last++
+	s.m.encode(now).Move(journal.Move{
+		Kind: journal.MoveRenumber, ID: o.Chunk.Submission, Number: s.m.outbox.last, Queue: o.Queue, Was: o.Number, Indexes: []uint32{o.Chunk.Index},
+	})
+	b := s.m.batch
+	s.mu.Unlock()
+	return s.wait(commits{first: b})
+}
+
+// Arrived is up to which number the dead letters of an outbox have arrived here. It is an error while that is not known.
+func (s *Shard) Arrived(source uint64) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return 0, err
+	}
+	return s.m.inbox[source], nil
+}
+
+// letter is the action of delivering a letter.
+func letter(o queue.Outgoing) Action {
+	return Action{Kind: KindForward, Submission: o.Chunk.Submission, Index: o.Chunk.Index}
+}
+
+// lasting says that what could not be read will not be there at the next try either.
+func lasting(err error) bool {
+	if _, damaged := errors.AsType[*journal.FormatError](err); damaged {
+		return true
+	}
+	return errors.Is(err, store.ErrMissing) || errors.Is(err, errSnapshot) || queue.CodeOf(err) == queue.CodeUnknownSubmission
+}
+
+// stuck applies that entries of the outbox are overtaken.
+func (m *machine) stuck(op *journal.Move) {
+	for _, distance := range op.Indexes {
+		if o := m.outbox.find(op.Number + uint64(distance)); o != nil {
+			o.Stuck = true
+			m.changed(asideStuck, o.Number)
+		}
+	}
+}
+
+// renumbered applies that a stuck entry takes its place behind all others.
+func (m *machine) renumbered(op *journal.Move) {
+	m.outbox.remove(op.Was)
+	m.changed(asideOutbox, op.Was)
+	m.changed(asideStuck, op.Was)
+	m.queued(queue.Outgoing{Number: op.Number, Queue: op.Queue, Chunk: queue.ChunkID{Submission: op.ID, Index: op.Indexes[0]}})
+}
