@@ -79,6 +79,10 @@ export interface PluginStats {
   faults: Record<string, number>; last_fault?: string; counters: Record<string, number>; cpu_share: number; memory_pages: number; instances: number; logs_dropped: number
   breaker: PluginBreaker; shadow?: { sha256: string; batches: number; dropped: number; faults: Record<string, number>; overlap: number; tau: number }
 }
+export interface PluginScores {
+  sha256: string; version: string; config: unknown; uses: string[]; batches: number; faults: Record<string, number>; last_fault?: string
+  windows: number; since_at?: string; last_at?: string; rows: number; skipped: number; taken: number; distribution: { from: number; to: number; count: number; taken: number }[]
+}
 export interface PluginLive {
   rows: number; skipped: number; histogram: { from: number; to: number; count: number }[]; picks: { row: number; score: number | null }[]
   gained: number[]; lost: number[]; active_gained?: number[]; active_lost?: number[]; active_overlap?: number; active_tau?: number
