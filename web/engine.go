@@ -85,7 +85,7 @@ type Engine interface {
 	DeleteSchedule(ctx context.Context, queueName, name string, guard engine.ScheduleGuard) error
 	SwitchSchedule(ctx context.Context, queueName, name string, enabled bool, reason string) (queue.ScheduleInfo, error)
 	TriggerSchedule(ctx context.Context, queueName, name, key string) (s queue.Submission, replayed bool, err error)
-	BackfillSchedule(ctx context.Context, queueName, name string, r engine.BackfillRequest) ([]queue.SubmissionID, error)
+	BackfillSchedule(ctx context.Context, queueName, name string, r engine.BackfillRequest) (engine.Backfilled, error)
 	PreviewSchedule(queueName string, def queue.Schedule, after queue.Time, n int) (engine.SchedulePreview, error)
 
 	Stats(ctx context.Context, queueName string) (queue.Stats, error)

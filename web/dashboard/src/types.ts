@@ -129,11 +129,19 @@ export interface RuleRequest { action: string; match: RuleMatch; reason?: string
 export interface Rule extends RuleRequest { id: string; since: string }
 
 export interface ScheduleDefinition {
-  spec: string; seconds?: boolean; tz?: string; template: { meta?: Meta; priority?: number; chunks: { count?: number; prefix?: string; template?: string }; group?: string }
-  missed?: string; overlap?: string; enabled?: boolean; pause_on_failure?: boolean
+  spec: string; seconds?: boolean; tz?: string
+  template: {
+    meta?: Meta; priority?: number; chunks: { count?: number; prefix?: string; template?: string; inline?: unknown[] }; group?: string; attachment?: unknown; operations_per_chunk?: number
+    dead_after_ms?: number; max_attempts?: number; on_exhausted?: string; max_failed_chunks?: number
+  }
+  missed?: string; catchup_limit?: number; catchup_window_ms?: number; overlap?: string; jitter_ms?: number; start?: string | undefined; end?: string | undefined
+  enabled?: boolean; pause_on_failure?: boolean; run_on_create?: boolean
 }
+/** A submission that a schedule inserted, and how it stands. */
+export interface Emission { at: string; submission: string; state: string }
 export interface Schedule {
   name: string; definition: ScheduleDefinition; description: string; state: string; reason?: string; next_at?: string; last_at?: string; last_submission?: string; waiting_at?: string
-  emitted: number; skipped_missed: number; skipped_late: number; skipped_overlap: number; version: number; etag: string; created_at: string; changed_at: string
+  emitted: number; skipped_missed: number; skipped_late: number; skipped_overlap: number; recent: Emission[]; version: number; etag: string; created_at: string; changed_at: string
 }
+export interface Backfilled { submissions: string[]; ticks: number; first_at?: string }
 export interface SchedulePreview { description: string; tz: string; ticks: { at: string; local: string }[] }
