@@ -62,6 +62,7 @@ type Engine interface {
 	ReleaseConsumer(queueName, consumer string) (released int, err error)
 	OrderConsumer(queueName, consumer string, order queue.ConsumerOrder) (queue.Consumer, error)
 	Consumers(ctx context.Context, queueName, cursor string, limit int) (engine.Page[queue.Consumer], error)
+	TopConsumers(ctx context.Context, queueName string, most int) (top []queue.Consumer, sums engine.ConsumerSums, err error)
 	Consumer(queueName, consumer, from string, limit int) (engine.HeldPage, error)
 
 	DeadLetters(ctx context.Context, queueName string, r engine.DeadRequest) (engine.Page[queue.DeadChunk], error)

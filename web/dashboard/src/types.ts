@@ -121,6 +121,8 @@ export interface Consumer {
   consumer: string; state: string; attached_since?: string; away_since?: string; lost_at?: string; last_seen_at?: string
   draining: boolean; quiet: boolean; reserved: number; oldest_reserved_at?: string; overdue: number
 }
+/** Those with most overdue, then with most in hand, and sums over all that were looked at. */
+export interface ConsumersFrame { queue: string; at: string; consumers: number; attached: number; overdue: number; whole: boolean; top: Consumer[]; left: number }
 export interface HeldChunk { submission: string; index: number; meta: Meta; attempt: number; reserved_at: string; deadline: string; finishing?: boolean }
 export interface ConsumerDetail extends Consumer { items: HeldChunk[]; next?: string }
 
@@ -143,5 +145,11 @@ export interface Schedule {
   name: string; definition: ScheduleDefinition; description: string; state: string; reason?: string; next_at?: string; last_at?: string; last_submission?: string; waiting_at?: string
   emitted: number; skipped_missed: number; skipped_late: number; skipped_overlap: number; recent: Emission[]; version: number; etag: string; created_at: string; changed_at: string
 }
+/** What moves of a schedule. */
+export interface ScheduleNow {
+  name: string; version: number; state: string; reason?: string; next_at?: string; last_at?: string; last_submission?: string; waiting_at?: string
+  emitted: number; skipped_missed: number; skipped_late: number; skipped_overlap: number; open: number; newest?: string; newest_state?: string
+}
+export interface SchedulesFrame { queue: string; items: ScheduleNow[]; left: number }
 export interface Backfilled { submissions: string[]; ticks: number; first_at?: string }
 export interface SchedulePreview { description: string; tz: string; ticks: { at: string; local: string }[] }

@@ -1,11 +1,12 @@
+import { useEffect, useRef } from 'preact/hooks'
 import { call, curl, shell } from '../api'
 import { duration, exact, moment } from '../format'
 import { List } from '../list'
-import { useAction, useLive } from '../live'
+import { useAction, useLive, type Live } from '../live'
 import { CopyAs, Empty, Failed, Mark, SubmissionLink, Sure } from '../parts'
 import { link, queue, refine, route, say } from '../state'
-import { stats } from '../stream'
-import type { Emission, Page, Schedule, Submission } from '../types'
+import { schedules, stats, useTopic } from '../stream'
+import type { Emission, Page, Schedule, SchedulesFrame, Submission } from '../types'
 import { Backfill } from './schedule-backfill'
 import { Editor } from './schedule-form'
 import { base, cli, one } from './schedule-paths'
@@ -15,11 +16,15 @@ const states = ['active', 'paused', 'held', 'finished', 'broken']
 
 export function Schedules() {
   const q = route.value.query
-  const list = useLive<Page<Schedule>>(`${base()}?limit=1000`, 2)
+  useTopic('schedules')
+  const frame = schedules.value
+  const list = useLive<Page<Schedule>>(`${base()}?limit=1000`, frame?.left === 0 ? 0 : 2)
+  useChanges(list, frame)
   const chosen = q.get('name') ?? ''
   const find = (q.get('find') ?? '').toLowerCase()
   const state = q.get('state') ?? ''
-  const all = list.data?.items ?? []
+  const moving = new Map(frame?.items.map((now) => [now.name, now]))
+  const all = (list.data?.items ?? []).map((i) => ({ ...i, ...(moving.get(i.name)?.version === i.version ? moving.get(i.name) : {}) }))
   const items = all.filter((i) => i.name.toLowerCase().includes(find) && (!state || i.state === state))
   const s = all.find((i) => i.name === chosen)
   return (
@@ -61,6 +66,19 @@ export function Schedules() {
       {s && <Backfill key={'backfill ' + s.name} s={s} done={list.again} />}
     </>
   )
+}
+
+const seen = (of: SchedulesFrame) => of.items.map((now) => [now.name, now.version, now.newest, now.newest_state, now.open].join(' ')).join('\n')
+
+/** Reads the list again when the stream tells of what is not in it: another definition, or another end of a submission. */
+function useChanges(list: Live<Page<Schedule>>, frame: SchedulesFrame | null) {
+  const known = useRef<string | undefined>(undefined)
+  const now = frame ? seen(frame) : undefined
+  useEffect(() => {
+    if (now === undefined || now === known.current) return
+    known.current = now // the first frame counts too: it may know more than the list that was read before it
+    list.again()
+  }, [now])
 }
 
 function Next({ s }: { s: Schedule }) {
