@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -80,6 +82,40 @@ func (e *Engine) Consumers(ctx context.Context, queueName, cursor string, limit 
 	list, next, err := q.shard.Consumers(ctx, string(from), limit)
 	page.Items, page.Next = list, base64.RawURLEncoding.EncodeToString([]byte(next))
 	return page, err
+}
+
+// ConsumerSums are sums over the consumers of a queue.
+type ConsumerSums struct {
+	Consumers int    // that were looked at
+	Attached  int    // of them, with a stream open
+	Overdue   uint64 // chunks that they hold for longer than usual
+	Whole     bool   // all were looked at
+}
+
+// maxTopConsumers bounds how many consumers are looked at to find those on top.
+const maxTopConsumers = 20_000
+
+// TopConsumers are the consumers with most overdue, then with most in hand, then by name: at most `most`, of as many as are looked at.
+func (e *Engine) TopConsumers(ctx context.Context, queueName string, most int) (top []queue.Consumer, sums ConsumerSums, err error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return nil, sums, err
+	}
+	list, next, err := q.shard.Consumers(ctx, "", maxTopConsumers)
+	if err != nil {
+		return nil, sums, err
+	}
+	sums = ConsumerSums{Consumers: len(list), Whole: next == ""}
+	for i := range list {
+		sums.Overdue += uint64(list[i].Overdue)
+		if list[i].Attached {
+			sums.Attached++
+		}
+	}
+	slices.SortFunc(list, func(a, b queue.Consumer) int {
+		return cmp.Or(cmp.Compare(b.Overdue, a.Overdue), cmp.Compare(b.Reserved, a.Reserved), strings.Compare(a.Name, b.Name))
+	})
+	return list[:min(most, len(list))], sums, nil
 }
 
 // Consumer tells about one consumer and lists what it holds, the oldest reservation first.

@@ -124,42 +124,58 @@ type BackfillRequest struct {
 	From, To queue.Time // ticks from and up to these
 	Limit    int        // at most so many, 1 to queue.MaxBackfill; more ticks than that are refused
 	Key      string     // makes each of them once, however often it is sent; "" does not
+	DryRun   bool       // only count the ticks, however many they are
+}
+
+// Backfilled is what a backfill inserted, or would.
+type Backfilled struct {
+	Ticks int64                // that lie in the time that was asked for
+	First queue.Time           // the first of them, of a dry run; 0: there is none
+	IDs   []queue.SubmissionID // none of a dry run
 }
 
 // BackfillSchedule inserts what a schedule would have inserted for past ticks, whatever became of them at their time. They are
 // inserted one after the other: when it fails in the middle, the same request with the same key does the rest.
-func (e *Engine) BackfillSchedule(ctx context.Context, queueName, name string, r BackfillRequest) (ids []queue.SubmissionID, err error) {
+func (e *Engine) BackfillSchedule(ctx context.Context, queueName, name string, r BackfillRequest) (made Backfilled, err error) {
 	info, err := e.Schedule(queueName, name)
 	if err != nil {
-		return nil, err
+		return made, err
 	}
 	spec, err := shard.ParseSchedule(&info.Schedule)
 	if err != nil {
-		return nil, err
+		return made, err
 	}
 	switch now := queue.At(e.options.Now()); {
 	case r.From <= 0:
-		return nil, queue.Invalid("/from", "is missing; give the time of the first tick")
+		return made, queue.Invalid("/from", "is missing; give the time of the first tick")
 	case r.To < r.From:
-		return nil, queue.Invalid("/to", "lies before from")
+		return made, queue.Invalid("/to", "lies before from")
 	case r.To > now:
-		return nil, queue.Invalid("/to", "lies in the future; ticks to come are emitted when they are due")
+		return made, queue.Invalid("/to", "lies in the future; ticks to come are emitted when they are due")
 	case r.Limit < 1 || r.Limit > queue.MaxBackfill:
-		return nil, queue.Invalid("/limit", "is %d; 1 to %d are allowed", r.Limit, queue.MaxBackfill)
+		return made, queue.Invalid("/limit", "is %d; 1 to %d are allowed", r.Limit, queue.MaxBackfill)
 	}
 	ticks := ticksAfter(spec, r.From.Add(-time.Millisecond), r.To, r.Limit+1)
+	if made.Ticks = int64(len(ticks)); len(ticks) > r.Limit {
+		made.Ticks = spec.Count((r.From - 1).Std(), r.To.Std())
+	}
+	if r.DryRun {
+		if len(ticks) > 0 {
+			made.First = ticks[0]
+		}
+		return made, nil
+	}
 	if len(ticks) > r.Limit {
-		n := spec.Count((r.From - 1).Std(), r.To.Std())
-		return nil, queue.Invalid("/to", "asks for %d ticks, and limit is %d: raise limit (up to %d), or ask for a shorter time", n, r.Limit, queue.MaxBackfill)
+		return made, queue.Invalid("/to", "asks for %d ticks, and limit is %d: raise limit (up to %d), or ask for a shorter time", made.Ticks, r.Limit, queue.MaxBackfill)
 	}
 	for _, tick := range ticks {
 		s, _, err := e.insertScheduled(ctx, queueName, &info, tick, scheduleKey("backfill", queueName, name, r.Key, tick))
 		if err != nil {
-			return ids, err
+			return made, err
 		}
-		ids = append(ids, s.ID)
+		made.IDs = append(made.IDs, s.ID)
 	}
-	return ids, nil
+	return made, nil
 }
 
 // ticksAfter lists at most n ticks after `from`, up to and including `to` (0: without an end).

@@ -241,7 +241,17 @@ func histogram(scores []float64) []Bin {
 	if low > high {
 		return nil
 	}
-	n := histogramBins
+	bins := evenBins(low, high, histogramBins)
+	for _, s := range scores {
+		if !math.IsNaN(s) {
+			bins[binAt(bins, s)].Count++
+		}
+	}
+	return bins
+}
+
+// evenBins are n empty bins of the same width from low to high, or one if those are the same.
+func evenBins(low, high float64, n int) []Bin {
 	if low == high {
 		n = 1
 	}
@@ -251,17 +261,16 @@ func histogram(scores []float64) []Bin {
 		bins[i].To = low + (high/float64(n)-low/float64(n))*float64(i+1)
 	}
 	bins[n-1].To = high
-	for _, s := range scores {
-		if math.IsNaN(s) {
-			continue
-		}
-		at, _ := slices.BinarySearchFunc(bins, s, func(b Bin, s float64) int {
-			if b.To <= s {
-				return -1
-			}
-			return 1
-		})
-		bins[min(at, n-1)].Count++
-	}
 	return bins
+}
+
+// binAt is the bin that a score is counted in, which is no NaN.
+func binAt(bins []Bin, score float64) int {
+	at, _ := slices.BinarySearchFunc(bins, score, func(b Bin, s float64) int {
+		if b.To <= s {
+			return -1
+		}
+		return 1
+	})
+	return min(at, len(bins)-1)
 }

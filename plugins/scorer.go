@@ -243,6 +243,9 @@ func (s *scorer) run(ctx context.Context, r *route, w *strategy.Window, scores [
 	}
 	opened, quarantined := u.breaker.leave(now, trial, verdictOf(err), reasonOf(err))
 	s.plugin.account(c, u, batch, scores, &report, err, now)
+	if s.plugin.name != scoreName { // nobody looks at the books of a formula one by one
+		u.samples.offer(w, now, err)
+	}
 	switch {
 	case quarantined:
 		s.fail(u, reasonOf(err))

@@ -50,6 +50,7 @@ func (w *shadowWorker) offer(s *scorer, from *strategy.Window, scores []float64)
 // copyWindow copies the columns that a shadow reads.
 func copyWindow(from *strategy.Window, at []int) *strategy.Window {
 	out := *from
+	out.Sampler = nil // it is about what the active version scored
 	out.Columns = make([]strategy.Values, len(from.Columns))
 	for _, k := range at {
 		if k < len(from.Columns) {
@@ -80,6 +81,9 @@ func (w *shadowWorker) score(ctx context.Context, one shadowed) {
 	theirs := make([]float64, one.window.Rows)
 	if err := s.run(ctx, s.shadow, one.window, theirs, abi.FlagShadow); err != nil {
 		return // it is in the shadow's books
+	}
+	if one.window.Sampler != nil {
+		one.window.Sampler.Taken(theirs, nil) // it decides nothing
 	}
 	s.plugin.agreement.add(s.shadow.use.key, overlapOf(one.scores, theirs, one.window.Want), tauOf(one.scores, theirs))
 }

@@ -34,6 +34,7 @@ type use struct {
 	running atomic.Int32 // batches in it or waiting for an instance
 	pages   atomic.Uint32
 	fuel    atomic.Int64 // of the last batch
+	samples samples
 }
 
 // uses are all that are open.

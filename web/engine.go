@@ -62,6 +62,7 @@ type Engine interface {
 	ReleaseConsumer(queueName, consumer string) (released int, err error)
 	OrderConsumer(queueName, consumer string, order queue.ConsumerOrder) (queue.Consumer, error)
 	Consumers(ctx context.Context, queueName, cursor string, limit int) (engine.Page[queue.Consumer], error)
+	TopConsumers(ctx context.Context, queueName string, most int) (top []queue.Consumer, sums engine.ConsumerSums, err error)
 	Consumer(queueName, consumer, from string, limit int) (engine.HeldPage, error)
 
 	DeadLetters(ctx context.Context, queueName string, r engine.DeadRequest) (engine.Page[queue.DeadChunk], error)
@@ -87,7 +88,7 @@ type Engine interface {
 	DeleteSchedule(ctx context.Context, queueName, name string, guard engine.ScheduleGuard) error
 	SwitchSchedule(ctx context.Context, queueName, name string, enabled bool, reason string) (queue.ScheduleInfo, error)
 	TriggerSchedule(ctx context.Context, queueName, name, key string) (s queue.Submission, replayed bool, err error)
-	BackfillSchedule(ctx context.Context, queueName, name string, r engine.BackfillRequest) ([]queue.SubmissionID, error)
+	BackfillSchedule(ctx context.Context, queueName, name string, r engine.BackfillRequest) (engine.Backfilled, error)
 	PreviewSchedule(queueName string, def queue.Schedule, after queue.Time, n int) (engine.SchedulePreview, error)
 
 	Stats(ctx context.Context, queueName string) (queue.Stats, error)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ const (
 	// heartbeat is how often a stream without news says that it lives, for proxies that cut what is silent.
 	heartbeat = 15 * time.Second
 
-	eventsAbout = "Server-sent events about one queue: `series` first, with the points that the subscriber does not have yet, then `stats` and `keys` once a second. " +
+	eventsAbout = "Server-sent events about one queue: `series` first, with the points that the subscriber does not have yet, then once a second `stats` and `keys`, and `consumers` and `schedules` for who names these topics; schedules only when something changed. " +
 		"All subscribers of a queue are sent the same bytes. The id of an event goes back in Last-Event-ID, as browsers do by themselves: the stream then goes on " +
 		"with the points after it. A subscriber that is too slow is not waited for: it gets the newest frame, and before it `skipped` with how many it missed."
 )
@@ -47,14 +48,21 @@ type events struct {
 type encodedFrame struct {
 	of          *engine.Frame
 	stats, keys []byte
+
+	consumers lateTopic
+	schedules *lateTopic // by itself: the frame after it compares with it, and must not keep all of this
+	before    *lateTopic // the schedules of the frame before
 }
 
 // eventsRequest is what a subscriber asked for.
 type eventsRequest struct {
 	queue       string
 	stats, keys bool
-	last        uint64 // frame number that it has; 0: none
-	lastAt      queue.Time
+
+	consumers, schedules bool
+
+	last   uint64 // frame number that it has; 0: none
+	lastAt queue.Time
 }
 
 // getEvents is GET /v1/events. It runs as long as the subscriber stays.
@@ -104,15 +112,13 @@ func (s *Server) parseEvents(r *http.Request) (in eventsRequest, err error) {
 			in.queue = given[0]
 		default:
 			in.stats, in.keys = false, false
+			topics := map[string]*bool{"stats": &in.stats, "keys": &in.keys, "consumers": &in.consumers, "schedules": &in.schedules}
 			for topic := range strings.SplitSeq(given[0], ",") {
-				switch topic {
-				case "stats":
-					in.stats = true
-				case "keys":
-					in.keys = true
-				default:
-					return in, queue.Invalid("/query/topics", "names a topic that does not exist; use stats, keys or both, separated by a comma")
+				wanted := topics[topic]
+				if wanted == nil {
+					return in, queue.Invalid("/query/topics", "names a topic that does not exist; use stats, keys, consumers and schedules, separated by commas")
 				}
+				*wanted = true
 			}
 		}
 	}
@@ -180,9 +186,20 @@ func (e *events) encode(queueName string, f *engine.Frame) (*encodedFrame, error
 	if e.encoded == nil || len(e.encoded) > queue.MaxQueues {
 		e.encoded = map[string]*encodedFrame{} // of queues that are gone
 	}
-	made := &encodedFrame{of: f, stats: stats, keys: keys}
+	made := &encodedFrame{of: f, stats: stats, keys: keys, schedules: new(lateTopic)}
+	if known := e.encoded[queueName]; known != nil {
+		made.before = known.lastSchedules()
+	}
 	e.encoded[queueName] = made
 	return made, nil
+}
+
+// lastSchedules are those of this frame, or, while nobody has asked for them, of the one before.
+func (f *encodedFrame) lastSchedules() *lateTopic {
+	if f.schedules.ready.Load() {
+		return f.schedules
+	}
+	return f.before
 }
 
 // event writes one event. JSON has no line breaks, so that data is one line.
@@ -200,6 +217,8 @@ type stream struct {
 	server  *Server
 	c       echo.Context
 	request eventsRequest
+
+	schedules []byte // the last that were sent
 }
 
 // begin sends what the subscriber does not have yet.
@@ -271,9 +290,34 @@ func (o *stream) frame(f *engine.Frame) error {
 		}
 	}
 	if o.request.keys {
-		return o.send(encoded.keys)
+		if err := o.send(encoded.keys); err != nil {
+			return err
+		}
 	}
-	return nil
+	return o.late(f, encoded)
+}
+
+// late sends the topics that are made for who wants them.
+func (o *stream) late(f *engine.Frame, encoded *encodedFrame) error {
+	name := o.request.queue
+	if o.request.consumers {
+		event, err := encoded.consumers.made(o.server, api.EventConsumers, f, nil, func(ctx context.Context) (any, error) { return o.server.consumersFrame(ctx, name, f) })
+		if err == nil {
+			err = o.send(event)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !o.request.schedules {
+		return nil
+	}
+	event, err := encoded.schedules.made(o.server, api.EventSchedules, f, encoded.before, func(ctx context.Context) (any, error) { return o.server.schedulesFrame(ctx, name, f) })
+	if err != nil || len(o.schedules) > 0 && &o.schedules[0] == &event[0] {
+		return err // it has what is the same
+	}
+	o.schedules = event
+	return o.send(event)
 }
 
 // send writes at once. A subscriber that does not read has the time of an ordinary answer, then its stream ends; meanwhile it
@@ -309,14 +353,14 @@ func apiKeysFrame(queueName string, f *engine.Frame) api.KeysFrame {
 
 // eventsShape documents the stream.
 func eventsShape(d *document, op *huma.Operation) {
-	for _, t := range []reflect.Type{reflect.TypeFor[api.StatsFrame](), reflect.TypeFor[api.KeysFrame](), reflect.TypeFor[api.Skipped](), reflect.TypeFor[api.Series]()} {
+	for _, t := range []reflect.Type{reflect.TypeFor[api.StatsFrame](), reflect.TypeFor[api.KeysFrame](), reflect.TypeFor[api.ConsumersFrame](), reflect.TypeFor[api.SchedulesFrame](), reflect.TypeFor[api.Skipped](), reflect.TypeFor[api.Series]()} {
 		d.ref(t)
 	}
 	text := &huma.Schema{Type: huma.TypeString}
 	op.Parameters = append(op.Parameters,
 		&huma.Param{Name: "queue", In: "query", Description: "Name of the queue; absent: default", Schema: text},
-		&huma.Param{Name: "topics", In: "query", Description: "stats, keys or both, separated by a comma; absent: both", Schema: text},
+		&huma.Param{Name: "topics", In: "query", Description: "stats, keys, consumers, schedules, separated by commas; absent: stats,keys", Schema: text},
 		&huma.Param{Name: "Last-Event-ID", In: "header", Description: "Id of the last event that the subscriber has", Schema: text})
-	op.Responses["200"] = &huma.Response{Description: "Events until the subscriber leaves: series (Series), stats (StatsFrame), keys (KeysFrame), skipped (Skipped)", Content: map[string]*huma.MediaType{
+	op.Responses["200"] = &huma.Response{Description: "Events until the subscriber leaves: series (Series), stats (StatsFrame), keys (KeysFrame), consumers (ConsumersFrame), schedules (SchedulesFrame), skipped (Skipped)", Content: map[string]*huma.MediaType{
 		contentEvents: {Schema: &huma.Schema{Type: huma.TypeString, Description: "Each event's data is one line of JSON"}}}}
 }

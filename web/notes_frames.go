@@ -36,6 +36,9 @@ func frameNotes() map[string]note {
 		"ValueSeries.value":      {text: "The value"},
 		"ValueSeries.in_flight":  {text: "The most chunks in flight in each step, the oldest first; -1 where that is not known"},
 	}
+	for name, n := range topicNotes() {
+		out[name] = n
+	}
 	for name, text := range map[string]string{"inserted": "Chunks inserted", "reserved": "Chunks reserved", "done": "Chunks completed", "failed": "Tries that failed"} {
 		out["Rates."+name] = note{text: text + ", per second"}
 		out["Series."+name+"_rate"] = note{text: text + ", per second since the point before"}

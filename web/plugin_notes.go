@@ -52,7 +52,7 @@ func pluginNotes() map[string]note {
 		"PluginSelection.percent": between(0, 100, "Of a canary: its share of the reservations"),
 		"PluginSelection.force":   {text: "Also a version that is quarantined, which ends its quarantine"},
 	}
-	for _, part := range []map[string]note{pluginReportNotes(), pluginTriedNotes(), pluginStatsNotes()} {
+	for _, part := range []map[string]note{pluginReportNotes(), pluginTriedNotes(), pluginStatsNotes(), pluginScoresNotes()} {
 		for name, n := range part {
 			out[name] = n
 		}

@@ -41,6 +41,8 @@ func (s *Server) pluginRoutes(d *document) {
 
 	register(d, operation{id: "get-plugin-stats", method: "GET", path: one + "/stats", scope: scopeRead, tag: tagPlugins,
 		summary: "Read a plugin's numbers since the start of the server"}, s.getPluginStats)
+	register(d, operation{id: "list-plugin-scores", method: "GET", path: one + "/scores", scope: scopeRead, tag: tagPlugins, compress: true,
+		summary: "Read how a plugin's versions score live traffic", about: scoresAbout}, s.listPluginScores)
 	register(d, operation{id: "get-plugin-logs", method: "GET", path: one + "/logs", scope: scopeRead, tag: tagPlugins, compress: true,
 		summary: "Read what a plugin logged", about: "The last 1,000 lines, the oldest first; ask again with `after` for what followed."}, s.getPluginLogs)
 	register(d, operation{id: "list-plugin-recordings", method: "GET", path: one + "/recordings", scope: scopePlugins, tag: tagPlugins,

@@ -23,7 +23,7 @@ const (
 	triggerAbout  = "Inserts what a tick would insert, at once: whatever the state of the schedule, its overlap and its ticks, which stay as they are. The submission's scheduled_at is now."
 	pauseAbout    = "Ticks that pass meanwhile are missed ones when it is resumed. A paused schedule stays as it is."
 	resumeAbout   = "What was missed meanwhile is emitted or dropped as `missed` says. A schedule that is not paused stays as it is."
-	backfillAbout = "Inserts what ticks of the past would have inserted, whatever became of them then. With an `Idempotency-Key` each tick's submission is inserted once for 24 hours, however often the request is sent."
+	backfillAbout = "Inserts what ticks of the past would have inserted, whatever became of them then. With `dry_run` they are only counted. With an `Idempotency-Key` each tick's submission is inserted once for 24 hours, however often the request is sent."
 	previewAbout  = "Nothing is stored. `@every` counts from `start`, or from now."
 )
 
@@ -215,14 +215,14 @@ func (s *Server) backfillSchedule(ctx context.Context, in *backfillScheduleInput
 	if limit == 0 {
 		limit = queue.DefaultCatchUp
 	}
-	ids, err := s.engine.BackfillSchedule(ctx, in.Queue, in.Name, engine.BackfillRequest{
-		From: queue.At(asked.From.Time), To: queue.At(asked.To.Time), Limit: limit, Key: in.Key,
+	made, err := s.engine.BackfillSchedule(ctx, in.Queue, in.Name, engine.BackfillRequest{
+		From: queue.At(asked.From.Time), To: queue.At(asked.To.Time), Limit: limit, Key: in.Key, DryRun: asked.DryRun,
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &backfillScheduleOutput{Body: api.Backfilled{Submissions: []string{}}}
-	for _, id := range ids {
+	out := &backfillScheduleOutput{Body: api.Backfilled{Submissions: []string{}, Ticks: made.Ticks, FirstAt: apiTime(made.First)}}
+	for _, id := range made.IDs {
 		out.Body.Submissions = append(out.Body.Submissions, id.String())
 	}
 	return out, nil
@@ -286,6 +286,10 @@ func apiSchedule(in *queue.ScheduleInfo) api.Schedule {
 	}
 	if in.LastID != 0 {
 		out.LastSubmission = in.LastID.String()
+	}
+	out.Recent = make([]api.Emission, len(in.Recent))
+	for i, e := range in.Recent {
+		out.Recent[i] = api.Emission{At: apiTime(e.Tick), Submission: e.ID.String(), State: e.State.String()}
 	}
 	return out
 }

@@ -69,6 +69,8 @@ func setUp(ctx context.Context, t *testing.T, server string) {
 		company := []string{"acorn", "birch", "cedar", "dogwood", "shut"}[i%5]
 		do("POST", "/v1/queues/default/submissions", fmt.Sprintf(`{"chunks":{"count":20000,"prefix":"s3://x/"},"priority":%d,"meta":{"company":%q}}`, i%3, company))
 	}
+	do("PUT", "/v1/queues/default/schedules/second", `{"spec":"@every 1s","overlap":"skip","template":{"chunks":{"count":1,"template":"x"}}}`)
+	do("POST", "/v1/queues/default/rules", `{"action":"pause","match":{"meta":{"company":"nobody"}}}`)
 	c, err := client.New(server)
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +122,10 @@ func consume(ctx context.Context, server string, round int) error {
 	}
 	if round%10 == 0 {
 		if _, err := exchange(ctx, server, "POST", "/v1/queues/letters/submissions", `{"chunks":{"count":1,"template":"x"}}`, nil); err != nil {
+			return err
+		}
+		bulk := fmt.Sprintf(`{"queue":"default","action":"reprioritize","priority":%d,"filter":{"meta":{"company":"acorn"}}}`, round%7)
+		if _, err := exchange(ctx, server, "POST", "/v1/bulk-operations", bulk, nil); err != nil {
 			return err
 		}
 		if status, err := exchange(ctx, server, "GET", "/v1/submissions/1", "", nil); status != http.StatusNotFound {

@@ -29,7 +29,7 @@ func (a *app) pluginCommand() *cobra.Command {
 	c.AddCommand(a.pluginNewCommand(), a.pluginBuildCommand(), a.pluginPackCommand(), a.pluginCheckCommand(), a.pluginRunCommand(), a.pluginBenchCommand(),
 		a.pluginPushCommand(), a.pluginActivateCommand(), a.pluginShadowCommand(), a.pluginCanaryCommand(), a.pluginDeactivateCommand(), a.pluginRollbackCommand(),
 		a.pluginDryRunCommand(), a.pluginListCommand(), a.pluginGetCommand(), a.pluginLogsCommand(), a.pluginSettingsCommand(), a.pluginStatsCommand(),
-		a.pluginRecordingsCommand(), a.pluginReplayCommand(), a.pluginResetCommand(), a.pluginDeleteCommand())
+		a.pluginRecordingsCommand(), a.pluginReplayCommand(), a.pluginResetCommand(), a.pluginScoresCommand(), a.pluginDownloadCommand(), a.pluginDeleteCommand())
 	return c
 }
 

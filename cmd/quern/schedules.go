@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -325,11 +326,12 @@ func (a *app) schedulesTriggerCommand() *cobra.Command {
 func (a *app) schedulesBackfillCommand() *cobra.Command {
 	var from, to, key string
 	var limit uint32
+	var dry bool
 	c := &cobra.Command{
 		Use: "backfill NAME", Short: "Insert what ticks of the past would have inserted; prints the ids", Args: cobra.ExactArgs(1),
 		Example: "  quern schedules backfill nightly --from 2026-01-01T00:00:00Z --to 2026-01-07T23:59:59Z --idempotency-key january",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r := &api.BackfillRequest{Limit: limit}
+			r := &api.BackfillRequest{Limit: limit, DryRun: dry}
 			var err error
 			if r.From, err = parseMoment(from, time.Now()); err != nil {
 				return usageError{fmt.Errorf("--from %w", err)}
@@ -345,6 +347,9 @@ func (a *app) schedulesBackfillCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if dry {
+				return printOne(a, *made, backfilledFields)
+			}
 			return printList(a, made.Submissions, []string{"SUBMISSION"}, func(id string) []string { return []string{id} })
 		},
 	}
@@ -354,8 +359,17 @@ func (a *app) schedulesBackfillCommand() *cobra.Command {
 	f.StringVar(&from, "from", "", "ticks from this time (RFC 3339), or this long ago (-48h)")
 	f.StringVar(&to, "to", "0s", "ticks up to this time (default: now)")
 	f.Uint32Var(&limit, "limit", 0, "refuse more ticks than this, 1 to 1000 (default: 100)")
+	f.BoolVar(&dry, "dry-run", false, "only count the ticks")
 	f.StringVar(&key, "idempotency-key", "", "the same key inserts each tick only once within a day")
 	return c
+}
+
+func backfilledFields(b api.Backfilled) [][2]string {
+	fields := [][2]string{{"ticks", fmt.Sprint(b.Ticks)}}
+	if !b.FirstAt.IsZero() {
+		fields = append(fields, [2]string{"first", moment(b.FirstAt)})
+	}
+	return fields
 }
 
 func (a *app) schedulesNextCommand() *cobra.Command {
@@ -419,6 +433,7 @@ func scheduleFields(s api.Schedule) [][2]string {
 	add("waiting", moment(s.WaitingAt), !s.WaitingAt.IsZero())
 	add("last", moment(s.LastAt), !s.LastAt.IsZero())
 	add("last submission", s.LastSubmission, s.LastSubmission != "")
+	add("recent", recentLine(s.Recent), len(s.Recent) > 0)
 	add("missed", d.Missed, true)
 	add("overlap", d.Overlap, true)
 	add("jitter", (time.Duration(d.JitterMS) * time.Millisecond).String(), d.JitterMS > 0)
@@ -428,4 +443,17 @@ func scheduleFields(s api.Schedule) [][2]string {
 	add("version", fmt.Sprint(s.Version), true)
 	add("etag", s.ETag, true)
 	return append(fields, [2]string{"changed", moment(s.ChangedAt)})
+}
+
+// recentLine counts what became of the last submissions of a schedule.
+func recentLine(recent []api.Emission) string {
+	states := map[string]int{}
+	for _, e := range recent {
+		states[e.State]++
+	}
+	var parts []string
+	for _, state := range sortedKeys(states) {
+		parts = append(parts, fmt.Sprintf("%d %s", states[state], strings.ReplaceAll(state, "_", " ")))
+	}
+	return strings.Join(parts, ", ")
 }

@@ -119,6 +119,14 @@ type ScheduleInfo struct {
 	LastID   SubmissionID
 	Waiting  Time // a tick that is still to be emitted: run_on_create, or buffered by overlap; 0: none
 	ScheduleCounts
+	Recent []Emission // the last submissions of it, by id: as far as they are known since the server's start
+}
+
+// Emission is a submission that a schedule inserted: by a tick, a trigger or a backfill.
+type Emission struct {
+	Tick  Time // that it is for
+	ID    SubmissionID
+	State SubmissionState
 }
 
 // ScheduleCounts count what became of ticks since the schedule was made.

@@ -37,6 +37,7 @@ func (m *machine) ApplyInsert(s *journal.Insert) error {
 	}
 	r := newRecord(s)
 	m.adopt(r, m.backlog.Insert(specOf(s)))
+	m.emitted(r)
 	m.touch(r)
 	m.stats.submissions++
 	m.stats.inserted += uint64(r.chunks)

@@ -46,6 +46,7 @@ type scheduled struct {
 	lookAt  queue.Time // when there may be something to emit
 	asOf    queue.Time // the moment that a run of late ticks is judged by, while it is emitted in slices
 	held    bool       // a rule kept it from emitting when it was looked at last
+	recent  []queue.Emission
 }
 
 // never is later than any tick.
@@ -145,6 +146,7 @@ func (m *machine) overlaps(sch *scheduled) bool {
 
 // stir has the schedule of a submission that ended looked at: a tick may have waited for that.
 func (m *machine) stir(r *record) {
+	m.emitted(r)
 	if name := r.details().schedule; name != "" {
 		if sch := m.schedules.byName[name]; sch != nil && sch.waiting != 0 {
 			m.aim(sch)
@@ -229,6 +231,7 @@ func (s *Shard) loadSchedules(ctx context.Context, m *machine) error {
 
 // settleSchedules aims all of them once everything is replayed.
 func (m *machine) settleSchedules() {
+	m.emittedBefore()
 	for _, sch := range m.schedules.byName {
 		m.aim(sch)
 	}
@@ -277,6 +280,7 @@ func (s *scheduled) info() queue.ScheduleInfo {
 	x := queue.ScheduleInfo{
 		Name: s.name, Schedule: *s.rhythm.def, Version: s.version, Created: s.created, Changed: s.changed, Reason: s.reason, Words: s.rhythm.words,
 		Next: s.next, Last: s.last, LastID: s.lastID, Waiting: s.waiting, ScheduleCounts: s.counts,
+		Recent: slices.Clone(s.recent),
 	}
 	x.Schedule.Enabled = s.enabled
 	switch {

@@ -215,11 +215,15 @@ func (s *Shard) pickByScore(ctx context.Context, q *Request, br *strategy.Branch
 		if w.Rows == 0 {
 			return false, nil
 		}
+		w.Sampler = nil
 		if err := scorer.Score(ctx, &w.Window, w.scores); err != nil {
 			return true, ctx.Err()
 		}
 		s.scored(br, w)
 		gone, err := s.takeByScore(q, br, scorer, w, got)
+		if w.Sampler != nil && err == nil && !gone {
+			w.Sampler.Taken(w.scores, w.taken)
+		}
 		if err != nil {
 			return false, err
 		}
@@ -261,6 +265,9 @@ func (s *Shard) look(q *Request, br *strategy.Branch, scorer strategy.Scorer, ro
 // commit that failed: the candidates are those of the old one, of which nothing may be taken any more.
 func (s *Shard) takeByScore(q *Request, br *strategy.Branch, scorer strategy.Scorer, w *windowScratch, got *[]pick) (gone bool, err error) {
 	w.over = append(w.over[:0], make([]bool, w.Rows)...)
+	if w.Sampler != nil {
+		w.taken = append(w.taken[:0], make([]uint32, w.Rows)...)
+	}
 	w.best, w.oldest, w.scans = -1, 0, 0
 	if scorer.Spread() {
 		w.rankAll()
@@ -312,6 +319,9 @@ func (m *machine) takeScored(q *Request, br *strategy.Branch, spread bool, w *wi
 			w.best, passes = -1, true
 		}
 		w.frame.passed[row] = 0
+		if w.Sampler != nil {
+			w.taken[row]++
+		}
 		w.standing.emitted++
 		*got = append(*got, m.hold(sub.Data.(*record), index, by.Charged(), q.Consumer, now, now.Add(timeout)))
 		m.stats.reserved++

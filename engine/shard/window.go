@@ -43,6 +43,7 @@ type windowScratch struct {
 	views    []*backlog.View
 	scores   []float64
 	over     []bool
+	taken    []uint32   // chunks by row, for a Sampler
 	numbers  [][]int64  // by column
 	counts   [][]uint32 // by column
 	rank     strategy.Ranking

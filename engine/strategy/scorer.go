@@ -119,4 +119,13 @@ type Window struct {
 	Seed        uint64
 	Want        int // chunks that are wanted
 	Dry, Shadow bool
+
+	// Sampler is set by a Scorer that wants to know what is taken of this window; nil of most.
+	Sampler Sampler
+}
+
+// Sampler is told what became of a window that a Scorer chose to look at closer.
+type Sampler interface {
+	// Taken has the scores of the window and how many chunks were taken of each row. It must be quick and keep neither.
+	Taken(scores []float64, chunks []uint32)
 }

@@ -6,6 +6,9 @@ const (
 	EventStats   = "stats"   // StatsFrame, once a second
 	EventKeys    = "keys"    // KeysFrame, once a second
 	EventSkipped = "skipped" // Skipped: the subscriber was too slow for some frames
+
+	EventConsumers = "consumers" // ConsumersFrame, once a second, of the topic consumers
+	EventSchedules = "schedules" // SchedulesFrame, of the topic schedules, when it says something new
 )
 
 // StatsFrame is how a queue stood at one moment.
@@ -50,6 +53,44 @@ type ValueSum struct {
 	Values   int    `json:"values"`
 	Ready    uint64 `json:"ready"`
 	InFlight uint64 `json:"in_flight"`
+}
+
+// ConsumersFrame is how a queue's consumers stood at one moment: those with most overdue, then with most in hand, and sums over all.
+type ConsumersFrame struct {
+	Queue     string     `json:"queue"`
+	At        Time       `json:"at"`
+	Consumers int        `json:"consumers"` // that were looked at
+	Attached  int        `json:"attached"`
+	Overdue   uint64     `json:"overdue"` // chunks
+	Whole     bool       `json:"whole"`   // all were looked at; otherwise there are more, and the sums miss them
+	Top       []Consumer `json:"top"`     // at most 100
+	Left      int        `json:"left"`    // that the frame has no room for
+}
+
+// SchedulesFrame is how a queue's schedules stand, those that are due next first.
+type SchedulesFrame struct {
+	Queue string        `json:"queue"`
+	Items []ScheduleNow `json:"items"` // at most 200
+	Left  int           `json:"left"`  // that the frame has no room for
+}
+
+// ScheduleNow is what moves of a schedule; Schedule has all of it.
+type ScheduleNow struct {
+	Name           string `json:"name"`
+	Version        uint32 `json:"version"`
+	State          string `json:"state"`
+	Reason         string `json:"reason,omitempty"`
+	NextAt         Time   `json:"next_at,omitzero"`
+	LastAt         Time   `json:"last_at,omitzero"`
+	LastSubmission string `json:"last_submission,omitempty"`
+	WaitingAt      Time   `json:"waiting_at,omitzero"`
+	Emitted        uint64 `json:"emitted"`
+	SkippedMissed  uint64 `json:"skipped_missed"`
+	SkippedLate    uint64 `json:"skipped_late"`
+	SkippedOverlap uint64 `json:"skipped_overlap"`
+	Open           int    `json:"open"`             // of its last submissions
+	Newest         string `json:"newest,omitempty"` // of them
+	NewestState    string `json:"newest_state,omitempty"`
 }
 
 // Skipped says how many frames a subscriber was too slow for.

@@ -160,6 +160,33 @@ type PluginStats struct {
 	Shadow           *PluginShadow      `json:"shadow,omitempty"`
 }
 
+// PluginScores say how a version scored live traffic with one configuration since it was opened: of a sample of the windows, the last
+// 4,096 candidates.
+type PluginScores struct {
+	SHA256       string            `json:"sha256"`
+	Version      string            `json:"version"`
+	Config       json.RawMessage   `json:"config"`
+	Uses         []string          `json:"uses"` // of active, canary, shadow, previous; none of what a consumer asked for by itself
+	Batches      uint64            `json:"batches"`
+	Faults       map[string]uint64 `json:"faults"` // by kind
+	LastFault    string            `json:"last_fault,omitempty"`
+	Windows      uint64            `json:"windows"`           // that were looked at
+	SinceAt      Time              `json:"since_at,omitzero"` // when the first of them was scored
+	LastAt       Time              `json:"last_at,omitzero"`
+	Rows         int               `json:"rows"`    // candidates that are kept of them
+	Skipped      int               `json:"skipped"` // of those, with NaN
+	Taken        int               `json:"taken"`   // of those, that something was taken of
+	Distribution []PluginTakenBin  `json:"distribution"`
+}
+
+// PluginTakenBin counts candidates by their scores, and of how many of them something was taken.
+type PluginTakenBin struct {
+	From  float64 `json:"from"`
+	To    float64 `json:"to"`
+	Count int     `json:"count"`
+	Taken int     `json:"taken"`
+}
+
 // PluginShadow says how a shadow compares with the active version.
 type PluginShadow struct {
 	SHA256  string            `json:"sha256"`

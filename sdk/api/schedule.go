@@ -70,9 +70,17 @@ type Schedule struct {
 	SkippedLate    uint64             `json:"skipped_late"`
 	SkippedOverlap uint64             `json:"skipped_overlap"`
 	Version        uint32             `json:"version"`
+	Recent         []Emission         `json:"recent"` // the last 24 submissions of it, oldest first, as far as they are known since the server's start
 	ETag           string             `json:"etag"`
 	CreatedAt      Time               `json:"created_at"`
 	ChangedAt      Time               `json:"changed_at"`
+}
+
+// Emission is a submission that a schedule inserted: by a tick, a trigger or a backfill.
+type Emission struct {
+	At         Time   `json:"at"` // the tick that it is for
+	Submission string `json:"submission"`
+	State      string `json:"state"` // of the submission
 }
 
 // SchedulePreviewRequest is the body of POST /v1/queues/{queue}/schedules/preview: a definition's time part, stored or not.
@@ -101,12 +109,15 @@ type ScheduleTick struct {
 
 // BackfillRequest is the body of POST /v1/queues/{queue}/schedules/{name}/backfill.
 type BackfillRequest struct {
-	From  Time   `json:"from"`
-	To    Time   `json:"to"`
-	Limit uint32 `json:"limit,omitempty"` // 1 to 1000, default 100
+	From   Time   `json:"from"`
+	To     Time   `json:"to"`
+	Limit  uint32 `json:"limit,omitempty"`   // 1 to 1000, default 100
+	DryRun bool   `json:"dry_run,omitempty"` // only count the ticks
 }
 
 // Backfilled is its answer.
 type Backfilled struct {
-	Submissions []string `json:"submissions"` // by the time of their ticks
+	Submissions []string `json:"submissions"`       // by the time of their ticks
+	Ticks       int64    `json:"ticks"`             // that lie in the time that was asked for
+	FirstAt     Time     `json:"first_at,omitzero"` // the first of them, of a dry run
 }

@@ -150,6 +150,11 @@ func (c *Client) PluginStats(ctx context.Context, name string) (*api.PluginStats
 	return fetch[api.PluginStats](ctx, c, "plugin stats", &request{method: http.MethodGet, path: pluginPath(name, "/stats"), safe: true})
 }
 
+// PluginScores lists how the open versions of a plugin scored live traffic, those in use first.
+func (c *Client) PluginScores(ctx context.Context, name string) iter.Seq2[api.PluginScores, error] {
+	return pages[api.PluginScores](ctx, c, "plugin scores", pluginPath(name, "/scores"), url.Values{})
+}
+
 // PluginLogs reads the lines that a plugin logged behind a number, which is the Next of the answer before.
 func (c *Client) PluginLogs(ctx context.Context, name string, after uint64) (*api.PluginLogs, error) {
 	path := pluginPath(name, "/logs?after="+strconv.FormatUint(after, 10))

@@ -1,7 +1,8 @@
 import { batch, effect, signal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
 import { read } from './api'
 import { queue } from './state'
-import type { KeysFrame, Series, StatsFrame } from './types'
+import type { ConsumersFrame, KeysFrame, SchedulesFrame, Series, StatsFrame } from './types'
 
 /** How many points are kept: ten minutes, as in the server. A page that stays open holds no more. */
 const kept = 600
@@ -15,6 +16,19 @@ export const paused = signal(false)
 /** Seconds since the last frame, or null while there was none. */
 export const age = signal<number | null>(null)
 export const skipped = signal(0)
+/** What pages follow that name the topic; null while nobody does, or before the first frame of it. */
+export const consumers = signal<ConsumersFrame | null>(null)
+export const schedules = signal<SchedulesFrame | null>(null)
+const topic = signal<'consumers' | 'schedules' | ''>('')
+
+/** Follows one more topic while the page is shown. */
+export function useTopic(name: 'consumers' | 'schedules') {
+  useEffect(() => {
+    topic.value = name
+    return () => batch(() => { topic.value = ''; consumers.value = null; schedules.value = null })
+  }, [name])
+}
+
 /** Grows whenever the stream starts over, so that what was missed is read again. */
 export const starts = signal(0)
 
@@ -36,9 +50,9 @@ let source: EventSource | null = null
 let retry = 0
 let lastFrame = 0
 
-function open(name: string) {
+function open(name: string, more: string) {
   close()
-  const es = new EventSource(`/v1/events?topics=stats,keys&queue=${encodeURIComponent(name)}`)
+  const es = new EventSource(`/v1/events?topics=stats,keys${more && ',' + more}&queue=${encodeURIComponent(name)}`)
   source = es
   es.addEventListener('series', (e) => batch(() => {
     append(read<Series>(e.data))
@@ -59,9 +73,11 @@ function open(name: string) {
     })
   })
   es.addEventListener('keys', (e) => { keys.value = read<KeysFrame>(e.data) })
+  es.addEventListener('consumers', (e) => { consumers.value = read<ConsumersFrame>(e.data) })
+  es.addEventListener('schedules', (e) => { schedules.value = read<SchedulesFrame>(e.data) })
   es.addEventListener('skipped', (e) => { skipped.value += read<{ frames: number }>(e.data).frames })
   es.onerror = () => { // the browser comes back by itself, with the id of the last event, unless the answer was an error
-    if (es.readyState === EventSource.CLOSED && source === es) retry = setTimeout(() => open(name), 2000) as unknown as number
+    if (es.readyState === EventSource.CLOSED && source === es) retry = setTimeout(() => open(name, more), 2000) as unknown as number
   }
 }
 
@@ -80,10 +96,10 @@ export function follow() {
     if (of !== queue.value) {
       of = queue.value
       lastFrame = 0
-      batch(() => { stats.value = null; keys.value = null; series.value = empty(); age.value = null })
+      batch(() => { stats.value = null; keys.value = null; consumers.value = null; schedules.value = null; series.value = empty(); age.value = null })
     }
     if (paused.value || hidden.value) close()
-    else open(of)
+    else open(of, topic.value)
   })
   setInterval(() => { if (lastFrame > 0 && !paused.value) age.value = (performance.now() - lastFrame) / 1000 }, 500)
 }

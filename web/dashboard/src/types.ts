@@ -81,6 +81,10 @@ export interface PluginStats {
   faults: Record<string, number>; last_fault?: string; counters: Record<string, number>; cpu_share: number; memory_pages: number; instances: number; logs_dropped: number
   breaker: PluginBreaker; shadow?: { sha256: string; batches: number; dropped: number; faults: Record<string, number>; overlap: number; tau: number }
 }
+export interface PluginScores {
+  sha256: string; version: string; config: unknown; uses: string[]; batches: number; faults: Record<string, number>; last_fault?: string
+  windows: number; since_at?: string; last_at?: string; rows: number; skipped: number; taken: number; distribution: { from: number; to: number; count: number; taken: number }[]
+}
 export interface PluginLive {
   rows: number; skipped: number; histogram: { from: number; to: number; count: number }[]; picks: { row: number; score: number | null }[]
   gained: number[]; lost: number[]; active_gained?: number[]; active_lost?: number[]; active_overlap?: number; active_tau?: number
@@ -119,6 +123,8 @@ export interface Consumer {
   consumer: string; state: string; attached_since?: string; away_since?: string; lost_at?: string; last_seen_at?: string
   draining: boolean; quiet: boolean; reserved: number; oldest_reserved_at?: string; overdue: number
 }
+/** Those with most overdue, then with most in hand, and sums over all that were looked at. */
+export interface ConsumersFrame { queue: string; at: string; consumers: number; attached: number; overdue: number; whole: boolean; top: Consumer[]; left: number }
 export interface HeldChunk { submission: string; index: number; meta: Meta; attempt: number; reserved_at: string; deadline: string; finishing?: boolean }
 export interface ConsumerDetail extends Consumer { items: HeldChunk[]; next?: string }
 
@@ -127,13 +133,27 @@ export interface RuleRequest { action: string; match: RuleMatch; reason?: string
 export interface Rule extends RuleRequest { id: string; since: string; ended_at?: string; end?: string; lifted_by?: string }
 
 export interface ScheduleDefinition {
-  spec: string; seconds?: boolean; tz?: string; template: { meta?: Meta; priority?: number; chunks: { count?: number; prefix?: string; template?: string }; group?: string }
-  missed?: string; overlap?: string; enabled?: boolean; pause_on_failure?: boolean
+  spec: string; seconds?: boolean; tz?: string
+  template: {
+    meta?: Meta; priority?: number; chunks: { count?: number; prefix?: string; template?: string; inline?: unknown[] }; group?: string; attachment?: unknown; operations_per_chunk?: number
+    dead_after_ms?: number; max_attempts?: number; on_exhausted?: string; max_failed_chunks?: number
+  }
+  missed?: string; catchup_limit?: number; catchup_window_ms?: number; overlap?: string; jitter_ms?: number; start?: string | undefined; end?: string | undefined
+  enabled?: boolean; pause_on_failure?: boolean; run_on_create?: boolean
 }
+/** A submission that a schedule inserted, and how it stands. */
+export interface Emission { at: string; submission: string; state: string }
 export interface Schedule {
   name: string; definition: ScheduleDefinition; description: string; state: string; reason?: string; next_at?: string; last_at?: string; last_submission?: string; waiting_at?: string
-  emitted: number; skipped_missed: number; skipped_late: number; skipped_overlap: number; version: number; etag: string; created_at: string; changed_at: string
+  emitted: number; skipped_missed: number; skipped_late: number; skipped_overlap: number; recent: Emission[]; version: number; etag: string; created_at: string; changed_at: string
 }
+/** What moves of a schedule. */
+export interface ScheduleNow {
+  name: string; version: number; state: string; reason?: string; next_at?: string; last_at?: string; last_submission?: string; waiting_at?: string
+  emitted: number; skipped_missed: number; skipped_late: number; skipped_overlap: number; open: number; newest?: string; newest_state?: string
+}
+export interface SchedulesFrame { queue: string; items: ScheduleNow[]; left: number }
+export interface Backfilled { submissions: string[]; ticks: number; first_at?: string }
 export interface SchedulePreview { description: string; tz: string; ticks: { at: string; local: string }[] }
 
 export interface LifecycleKind {

@@ -2,9 +2,9 @@ import { call, curl, queuePath, shell } from '../api'
 import { duration, exact, moment, short } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
-import { Copy, Count, Empty, Failed, Mark, MetaChips, Sure, Tile } from '../parts'
+import { CopyAs, Count, Empty, Failed, Mark, MetaChips, Sure, Tile } from '../parts'
 import { link, queue, refine, route, say } from '../state'
-import { stats } from '../stream'
+import { consumers, stats, useTopic } from '../stream'
 import type { Consumer as Of, ConsumerDetail, HeldChunk, Page } from '../types'
 
 const marks: Record<string, string> = { attached: 'done', away: 'dead', detached: 'zero' }
@@ -22,38 +22,44 @@ const State = ({ of }: { of: Of }) => <span class="state"><Mark of={of.draining 
 export function Consumers() {
   const q = route.value.query
   const path = `${queuePath(queue.value)}/consumers?limit=1000`
-  const list = useLive<Page<Of>>(path, 2)
+  useTopic('consumers')
+  // The stream has them all, or those with most in hand; of more, and to find one by name, the list is read.
+  const frame = consumers.value
+  const streamed = frame !== null && frame.left === 0 && frame.whole
+  const list = useLive<Page<Of>>(path, streamed ? 0 : 2)
   const find = (q.get('find') ?? '').toLowerCase()
   const late = q.get('show') === 'overdue'
-  const all = list.data?.items ?? []
+  const all = streamed ? frame.top : list.data?.items ?? []
+  const known = frame ? frame.consumers : all.length
+  const read = streamed || list.data !== undefined
   const items = all.filter((c) => c.consumer.toLowerCase().includes(find) && (!late || c.overdue > 0)).sort((a, b) => b.overdue - a.overdue || b.reserved - a.reserved || (a.consumer < b.consumer ? -1 : 1))
   const s = stats.value?.stats
-  const sum = (of: (c: Of) => number) => all.reduce((n, c) => n + of(c), 0)
+  const overdue = frame ? frame.overdue : all.reduce((n, c) => n + c.overdue, 0)
   return (
     <>
-      <div class="head"><h1>Consumers</h1><span>who holds what, and for how long; who is overdue comes first</span><div class="act"><Copy text={curl('GET', path)} name="Copy curl" /></div></div>
+      <div class="head"><h1>Consumers</h1><span>who holds what, and for how long; who is overdue comes first</span><div class="act"><CopyAs cli={shell('quern', 'consumers', 'list', '--queue', queue.value)} curl={curl('GET', path)} /></div></div>
       {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
-      {s && list.data && (
+      {s && read && (
         <>
           <Tile name="In flight" of="reserved" value={short(s.reserved)} title={exact(s.reserved)}>chunks in somebody’s hands</Tile>
-          <Tile name="Known" value={exact(all.length)}>{list.data.next ? 'and more' : 'consumers'}</Tile>
-          <Tile name="Attached" of="done" value={exact(all.filter((c) => c.state === 'attached').length)}>with a stream open</Tile>
-          <Tile name="Overdue" of={sum((c) => c.overdue) > 0 ? 'dead' : 'zero'} value={exact(sum((c) => c.overdue))}>held longer than usual</Tile>
+          <Tile name="Known" value={exact(known)}>{(frame ? !frame.whole : list.data?.next) ? 'and more' : 'consumers'}</Tile>
+          <Tile name="Attached" of="done" value={exact(frame ? frame.attached : all.filter((c) => c.state === 'attached').length)}>with a stream open</Tile>
+          <Tile name="Overdue" of={overdue > 0 ? 'dead' : 'zero'} value={exact(overdue)}>held longer than usual</Tile>
           <Tile name="Calls that wait" value={exact(s.consumers_waiting)}>for work</Tile>
           <Tile name="Expired" value={short(s.expired_total)}>ended by their deadline</Tile>
         </>
       )}
       <section class="card w12">
         <header>
-          <div class="row"><h2>By consumer</h2><small>{list.data ? `${exact(items.length)} of ${exact(all.length)}` : ''}</small></div>
+          <div class="row"><h2>By consumer</h2><small>{read ? `${exact(items.length)} of ${exact(known)}` : ''}</small></div>
           <div class="row">
             <label class="field">Name <input type="search" value={q.get('find') ?? ''} placeholder="worker" onInput={(e) => refine({ find: e.currentTarget.value || undefined })} /></label>
             <span class="seg" role="group" aria-label="Which"><button aria-pressed={!late} onClick={() => refine({ show: undefined })}>All</button><button aria-pressed={late} onClick={() => refine({ show: 'overdue' })}>Overdue</button></span>
           </div>
         </header>
-        {!list.data && !list.problem && <p class="note">Reading…</p>}
-        {list.data && all.length === 0 && <Empty command={shell('quern', 'work', '--queue', queue.value, '--', './your-command')}>Nobody holds anything, and nobody is attached. A consumer shows here from its first reservation on.</Empty>}
-        {list.data && all.length > 0 && items.length === 0 && <Empty>None of the {exact(all.length)} consumers fits.</Empty>}
+        {!read && !list.problem && <p class="note">Reading…</p>}
+        {read && all.length === 0 && <Empty command={shell('quern', 'work', '--queue', queue.value, '--', './your-command')}>Nobody holds anything, and nobody is attached. A consumer shows here from its first reservation on.</Empty>}
+        {read && all.length > 0 && items.length === 0 && <Empty>None of the {exact(all.length)} consumers fits.</Empty>}
         {items.length > 0 && (
           <List name="Consumers by name" items={items} id={(c) => c.consumer} scope={queue.value + find + late} open={(c) => link('consumers/' + encodeURIComponent(c.consumer))}
             columns={[{ name: 'Consumer' }, { name: 'State' }, { name: 'Holds', right: true }, { name: 'Overdue', right: true }, { name: 'Oldest taken', right: true }, { name: 'Last seen', right: true }, { name: 'Actions', hidden: true }]}
@@ -69,7 +75,7 @@ export function Consumers() {
 }
 
 /** What an operator can tell a consumer. */
-function Orders({ c, done }: { c: Of; done: () => void }) {
+function Orders({ c, done, all }: { c: Of; done: () => void; all?: boolean }) {
   const action = useAction()
   const run = (verb: string, text: string) => action.run(async () => {
     await call('POST', `${consumerPath(c.consumer)}/${verb}`)
@@ -86,6 +92,12 @@ function Orders({ c, done }: { c: Of; done: () => void }) {
         </>
       )}
       {c.reserved > 0 && <Sure name="Release" question={`Take ${exact(c.reserved)} from it?`} disabled={action.busy} run={() => void run('release', `has lost what it held: it is offered again, with no try counted`)} />}
+      {all && (
+        <details class="copies">
+          <summary>As commands</summary>
+          <div class="stack">{[...(ordered ? ['resume'] : ['quiet', 'drain']), ...(c.reserved > 0 ? ['release'] : [])].map((verb) => <div class="row" key={verb}><span>{verb}</span><CopyAs cli={shell('quern', 'consumers', verb, c.consumer, '--queue', queue.value)} curl={curl('POST', `${consumerPath(c.consumer)}/${verb}`)} /></div>)}</div>
+        </details>
+      )}
       {action.problem && <Failed problem={action.problem} />}
     </div>
   )
@@ -98,7 +110,7 @@ export function Consumer({ name }: { name: string }) {
   const c = of.data
   return (
     <>
-      <div class="head"><h1>Consumer</h1><span class="mono">{name}</span>{c && <State of={c} />}<div class="act">{c && <Orders c={c} done={of.again} />}<Copy text={curl('GET', path)} name="Copy curl" /></div></div>
+      <div class="head"><h1>Consumer</h1><span class="mono">{name}</span>{c && <State of={c} />}<div class="act">{c && <Orders c={c} done={of.again} all />}<CopyAs cli={shell('quern', 'consumers', 'show', name, '--queue', queue.value)} curl={curl('GET', path)} /></div></div>
       {of.problem?.status === 404 && <section class="card w12"><Empty command={shell('quern', 'work', '--queue', queue.value, '--consumer', name, '--', './your-command')}>Nothing is known of it: it holds nothing, is not attached, and has no order.</Empty></section>}
       {of.problem && of.problem.status !== 404 && <div class="w12"><Failed problem={of.problem} again={of.again} /></div>}
       {c && of.problem?.status !== 404 && (

@@ -3,7 +3,7 @@ import { curl, queuePath, shell, valueText } from '../api'
 import { exact, percent, shown } from '../format'
 import { List } from '../list'
 import { useLive } from '../live'
-import { Copy, CopyAs, Empty, Failed, Mark, Tile } from '../parts'
+import { CopyAs, Empty, Failed, Mark, Tile } from '../parts'
 import { link, queue, refine, route } from '../state'
 import type { Ledger, LedgerTenant, LedgerTenants, Page } from '../types'
 
@@ -18,7 +18,7 @@ export function Fairness() {
   return (
     <>
       <div class="head"><h1>Fairness</h1><span>what each tenant of a Fair block was entitled to, and what it received</span>
-        <div class="act"><Copy text={curl('GET', base)} name="Copy curl" /></div>
+        <div class="act"><CopyAs cli={shell('quern', 'ledgers', '--queue', queue.value)} curl={curl('GET', base)} /></div>
       </div>
       {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
       {list.data && all.length === 0 && <div class="card w12"><Empty command={shell('quern', 'reserve', '--queue', queue.value, '--strategy', 'Fair("company", Random)')}>No strategy in use here shares fairly. A ledger shows the moment that a consumer reserves by one with Fair.</Empty></div>}
@@ -76,7 +76,7 @@ function OneLedger({ id, base }: { id: string; base: string }) {
           <div class="row"><h2>Tenants of <span class="chip">{of.ledger.key}</span></h2><small>{exact(of.items.length)} of {exact(of.tenants)}</small></div>
           <div class="row">
             <span class="seg" role="group" aria-label="Order">{Object.entries(sorts).map(([name, text]) => <button key={name} aria-pressed={sort === name} onClick={() => refine({ sort: name === 'received' ? undefined : name })}>{text}</button>)}</span>
-            <CopyAs cli={shell('quern', 'explain', '--queue', queue.value, `Fair("${of.ledger.key}", OldestFirst)`)} curl={curl('GET', path)} />
+            <CopyAs cli={shell('quern', 'ledgers', id, '--queue', queue.value, ...(sort === 'received' ? [] : ['--sort', sort]))} curl={curl('GET', path)} />
           </div>
         </header>
         <div class="legend foot"><span><Mark of="done" />received, of what those listed were handed out while this page looked</span><span><i class="tick" aria-hidden="true" />entitled to of it</span><span>a full bar is {scale} %</span><span>lag: + is owed, − is ahead</span></div>

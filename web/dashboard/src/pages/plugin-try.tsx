@@ -2,9 +2,10 @@ import { useState } from 'preact/hooks'
 import { call, curl, shell } from '../api'
 import { exact } from '../format'
 import { useAction } from '../live'
-import { CopyAs, Empty, Failed, Mark } from '../parts'
+import { CopyAs, Empty, Failed } from '../parts'
 import { queue, refine, route } from '../state'
 import type { PluginLive, PluginTried, PluginVersion } from '../types'
+import { Histogram, type ScoreBin } from './histogram'
 import { tried } from './plugin-stages'
 
 /** Scores what the queue holds now with a version, and says what that would change. Nothing is reserved. */
@@ -37,37 +38,17 @@ function Live({ of, active, want }: { of: PluginLive; active: boolean; want: num
   return (
     <div class="stack foot" role="status">
       <p>{exact(of.rows)} candidates, {exact(of.picks.length)} would be taken{of.skipped > 0 ? `, ${exact(of.skipped)} skipped` : ''}.</p>
-      <Histogram of={of} />
+      <Histogram bins={binned(of)} taken="would be taken" />
       <Moves name="without the plugin" gained={of.gained} lost={of.lost} want={want} />
       {!active && of.active_overlap !== undefined && <Moves name="with the active version" gained={of.active_gained ?? []} lost={of.active_lost ?? []} want={want} overlap={of.active_overlap} tau={of.active_tau} />}
     </div>
   )
 }
 
-/** How the scores are spread: a column for each range, its upper part what would be taken. */
-export function Histogram({ of }: { of: PluginLive }) {
-  const most = Math.max(1, ...of.histogram.map((b) => b.count))
+/** The ranges of a dry run with what would be taken of each. */
+function binned(of: PluginLive): ScoreBin[] {
   const last = of.histogram.length - 1
-  const taken = of.histogram.map((b, i) => of.picks.filter((p) => p.score !== null && p.score >= b.from && (p.score < b.to || (i === last && p.score <= b.to))).length)
-  const text = (n: number) => (Math.abs(n) >= 1e6 || (n !== 0 && Math.abs(n) < 0.01) ? n.toExponential(1) : String(Math.round(n * 100) / 100))
-  if (last < 0) return null
-  return (
-    <figure class="hist">
-      <div class="bars" role="img" aria-label={`Scores from ${text(of.histogram[0]!.from)} to ${text(of.histogram[last]!.to)}; the fullest range has ${exact(most)} candidates. The table below has the numbers.`}>
-        {of.histogram.map((b, i) => (
-          <div key={i} class="col" title={`${text(b.from)} to ${text(b.to)}: ${exact(b.count)} candidates, ${exact(taken[i]!)} taken`}>
-            <i class="rest" style={{ height: `${(100 * Math.max(0, b.count - taken[i]!)) / most}%` }} />
-            {taken[i]! > 0 && <i class="took" style={{ height: `max(3px, ${(100 * Math.min(b.count, taken[i]!)) / most}%)` }} />}
-          </div>
-        ))}
-      </div>
-      <figcaption class="legend"><span class="mono">{text(of.histogram[0]!.from)}</span><span class="mid"><span><Mark of="ready" />candidates</span><span><Mark of="took" />would be taken</span></span><span class="mono">{text(of.histogram[last]!.to)}</span></figcaption>
-      <details><summary>Scores as a table</summary>
-        <table><thead><tr><th>From</th><th>To</th><th class="r">Candidates</th><th class="r">Taken</th></tr></thead>
-          <tbody>{of.histogram.map((b, i) => <tr key={i}><td class="mono">{text(b.from)}</td><td class="mono">{text(b.to)}</td><td class="r">{exact(b.count)}</td><td class="r">{exact(taken[i]!)}</td></tr>)}</tbody></table>
-      </details>
-    </figure>
-  )
+  return of.histogram.map((b, i) => ({ ...b, taken: of.picks.filter((p) => p.score !== null && p.score >= b.from && (p.score < b.to || (i === last && p.score <= b.to))).length }))
 }
 
 /** What is taken now and would not be otherwise, and the reverse; a row is a place in the order before. */

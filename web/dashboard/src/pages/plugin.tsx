@@ -6,7 +6,9 @@ import { useAction, useLive, type Live } from '../live'
 import { CopyAs, Empty, Failed, Mark, Sure, Tile } from '../parts'
 import { link, refine, route, say } from '../state'
 import type { Page, Plugin as Of, PluginRecording, PluginStats, PluginVersion } from '../types'
+import { Delete, keptBy } from './plugin-delete'
 import { Logs } from './plugin-logs'
+import { Scores } from './plugin-scores'
 import { PluginSettingsForm } from './plugin-settings'
 import { Stages } from './plugin-stages'
 import { Try } from './plugin-try'
@@ -32,11 +34,12 @@ export function Plugin({ name }: { name: string }) {
       {of.problem && <div class="w12"><Failed problem={of.problem} again={of.again} /></div>}
       {p && <Broken p={p} again={again} />}
       {stats.data && <Numbers s={stats.data} />}
+      {p && versions.data && <Scores name={name} path={path} version={wanted ? version?.sha256 : p.active?.sha256 ?? version?.sha256} />}
       {versions.problem && <div class="w12"><Failed problem={versions.problem} again={versions.again} /></div>}
       {p && versions.data && <Versions p={p} list={versions.data.items} chosen={version} again={again} />}
       {version && p && (
         <>
-          <section class="card w5"><header><h2>Checks of {version.version}</h2><small class="mono">{version.sha256.slice(0, 12)}</small></header><Stages version={version} /></section>
+          <section class="card w5"><header><h2>Checks of {version.version}</h2><Download v={version} path={path} /></header><Stages version={version} /></section>
           <section class="card w7"><Try key={version.sha256} v={version} active={p.active?.sha256 === version.sha256} /></section>
         </>
       )}
@@ -59,6 +62,7 @@ function Whole({ p, again }: { p: Of; again: () => void }) {
     <>
       {p.previous && <button disabled={action.busy} title={`to ${p.previous.version} ${p.previous.sha256.slice(0, 8)}`} onClick={() => void run('rollback', `${p.name} is back at ${p.previous!.version}`)}>Roll back to {p.previous.version}</button>}
       {p.active && <Sure name="Deactivate" question="Strategies go on without it." disabled={action.busy} run={() => void run('deactivate', `${p.name} is out of use`)} />}
+      <Delete what={p.name} path={pluginPath(p.name)} etag={p.etag} cli={['quern', 'plugin', 'delete', p.name]} wide refused={p.active && `${p.name} is in use (${p.active.version} is active): first deactivate it.`} done={() => { location.hash = link('plugins') }} />
       {action.problem && <Failed problem={action.problem} />}
     </>
   )
@@ -159,8 +163,20 @@ function Act({ p, v, again }: { p: Of; v: PluginVersion; again: () => void }) {
         : <button disabled={action.busy} aria-label={`Shadow ${v.version} ${v.sha256.slice(0, 8)}`} onClick={() => void post('shadow', { version }, `${name} scores beside the active version, without deciding`)}>Shadow</button>)}
       {p.active && !is('active') && (is('canary') ? <button disabled={action.busy} onClick={() => void post('canary', { version, percent: 0 }, 'The canary is over')}>End canary</button>
         : <button disabled={action.busy} aria-label={`Canary ${v.version} ${v.sha256.slice(0, 8)}`} onClick={() => setShare('5')}>Canary…</button>)}
-      {v.uses.length === 0 && <Sure name="Delete" question={`Delete ${v.version}?`} disabled={action.busy} run={() => void action.run(async () => { await call('DELETE', `${path}/versions/${v.sha256}`, undefined, { 'If-Match': p.etag }); say(`${name} is deleted`); again() })} />}
+      <Delete what={name} path={`${path}/versions/${v.sha256}`} etag={p.etag} cli={['quern', 'plugin', 'delete', p.name, v.sha256.slice(0, 12)]} refused={keptBy(v.version, v.uses)} done={again} />
       {action.problem && <Failed problem={action.problem} />}
+    </div>
+  )
+}
+
+/** The module as it was uploaded, with its manifest in it. */
+function Download({ v, path }: { v: PluginVersion; path: string }) {
+  const file = `${v.name}-${v.sha256.slice(0, 8)}.wasm` // as the server names it
+  const from = `${path}/versions/${v.sha256}/wasm`
+  return (
+    <div class="row">
+      <a class="btn" href={from} download={file} aria-label={`Download the module of ${v.version}`}>Download</a>
+      <CopyAs cli={shell('quern', 'plugin', 'download', v.name, v.sha256.slice(0, 12), '--out', file)} curl={`${curl('GET', from)} -o ${shell(file)}`} />
     </div>
   )
 }
@@ -172,7 +188,7 @@ function Recordings({ path }: { path: string }) {
     <section class="card w6">
       <header><h2>Recorded batches</h2><small>a sample, and those that faulted; in memory</small></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
-      {list.data?.items.length === 0 && <Empty command={shell('quern', 'plugin', 'run', 'plugin.wasm', '--batch', '1.qbatch')}>None yet. A recording replays exactly what the plugin saw.</Empty>}
+      {list.data?.items.length === 0 && <Empty command={shell('quern', 'plugin', 'run', 'plugin.wasm', '--rows', '1.qbatch')}>None yet. A recording replays exactly what the plugin saw.</Empty>}
       {list.data && list.data.items.length > 0 && (
         <List name="Recorded batches" items={list.data.items} id={(r) => String(r.id)} scope={path} keys={false}
           columns={[{ name: 'File' }, { name: 'When' }, { name: 'Version' }, { name: 'Rows', right: true }, { name: 'Kept because' }]}

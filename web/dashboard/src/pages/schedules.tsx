@@ -1,47 +1,122 @@
-import { useEffect, useState } from 'preact/hooks'
-import { Problem, call, curl, queuePath, shell } from '../api'
+import { useEffect, useRef } from 'preact/hooks'
+import { call, curl, shell } from '../api'
 import { duration, exact, moment } from '../format'
 import { List } from '../list'
-import { useAction, useLive } from '../live'
-import { Copy, CopyAs, Empty, Failed, Mark, MetaChips, SubmissionLink, Sure } from '../parts'
+import { useAction, useLive, type Live } from '../live'
+import { CopyAs, Empty, Failed, Mark, SubmissionLink, Sure } from '../parts'
 import { link, queue, refine, route, say } from '../state'
-import { stats } from '../stream'
-import type { Page, Schedule, ScheduleDefinition, SchedulePreview, Submission } from '../types'
+import { schedules, stats, useTopic } from '../stream'
+import type { Emission, Page, Schedule, SchedulesFrame, Submission } from '../types'
+import { Backfill } from './schedule-backfill'
+import { Editor } from './schedule-form'
+import { base, cli, one } from './schedule-paths'
 
 const marks: Record<string, string> = { active: 'done', paused: 'skipped', held: 'skipped', finished: 'zero', broken: 'dead' }
-const base = () => `${queuePath(queue.value)}/schedules`
-const one = (name: string) => `${base()}/${encodeURIComponent(name)}`
+const states = ['active', 'paused', 'held', 'finished', 'broken']
 
 export function Schedules() {
-  const list = useLive<Page<Schedule>>(`${base()}?limit=1000`, 2)
-  const chosen = route.value.query.get('name') ?? ''
-  const s = list.data?.items.find((i) => i.name === chosen)
-  const now = stats.value ? Date.parse(stats.value.at) : 0
+  const q = route.value.query
+  useTopic('schedules')
+  const frame = schedules.value
+  const list = useLive<Page<Schedule>>(`${base()}?limit=1000`, frame?.left === 0 ? 0 : 2)
+  useChanges(list, frame)
+  const chosen = q.get('name') ?? ''
+  const find = (q.get('find') ?? '').toLowerCase()
+  const state = q.get('state') ?? ''
+  const moving = new Map(frame?.items.map((now) => [now.name, now]))
+  const all = (list.data?.items ?? []).map((i) => ({ ...i, ...(moving.get(i.name)?.version === i.version ? moving.get(i.name) : {}) }))
+  const items = all.filter((i) => i.name.toLowerCase().includes(find) && (!state || i.state === state))
+  const s = all.find((i) => i.name === chosen)
   return (
     <>
       <div class="head"><h1>Schedules</h1><span>what is inserted by the clock</span>
-        <div class="act">{chosen && <button onClick={() => refine({ name: undefined })}>New schedule</button>}<Copy text={curl('GET', base())} name="Copy curl" /></div>
+        <div class="act">{chosen && <button onClick={() => refine({ name: undefined })}>New schedule</button>}<CopyAs cli={cli('list')} curl={curl('GET', base())} /></div>
       </div>
       <section class="card w12">
-        <header><h2>In this queue</h2><small>{list.data ? exact(list.data.items.length) : ''}</small></header>
+        <header>
+          <div class="row"><h2>In this queue</h2><small>{list.data ? `${exact(items.length)} of ${exact(all.length)}` : ''}</small></div>
+          {all.length > 0 && (
+            <div class="row">
+              <label class="field">Name <input type="search" value={q.get('find') ?? ''} placeholder="nightly" onInput={(e) => refine({ find: e.currentTarget.value || undefined })} /></label>
+              <label class="field">State <select value={state} onChange={(e) => refine({ state: e.currentTarget.value || undefined })}><option value="">any</option>{states.map((t) => <option key={t}>{t}</option>)}</select></label>
+            </div>
+          )}
+        </header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!list.data && !list.problem && <p class="note">Reading…</p>}
-        {list.data?.items.length === 0 && <Empty command={curl('PUT', `${base()}/nightly`, { spec: '30 2 * * *', tz: 'Europe/Amsterdam', template: { meta: { kind: 'nightly' }, chunks: { count: 100, template: 'part {index}' } } })}>Nothing is inserted by the clock here. A schedule inserts a submission at every tick, on time also across summer time and restarts.</Empty>}
-        {list.data && list.data.items.length > 0 && (
-          <List name="Schedules" items={list.data.items} id={(i) => i.name} scope={queue.value} marked={chosen} open={(i) => link('schedules', { name: i.name })}
-            columns={[{ name: 'Schedule' }, { name: 'When' }, { name: 'State' }, { name: 'Next' }, { name: 'Last' }, { name: 'Inserted', right: true }, { name: 'Skipped', right: true }, { name: 'Actions', hidden: true }]}
+        {list.data && all.length === 0 && <Empty command={shell('quern', 'schedules', 'set', 'nightly', '--queue', queue.value, '--spec', '30 2 * * *', '--tz', 'Europe/Amsterdam', '--count', 100, '--template', 'part {index}', '--meta', 'kind=nightly')}>Nothing is inserted by the clock here. A schedule inserts a submission at every tick, on time also across summer time and restarts.</Empty>}
+        {all.length > 0 && items.length === 0 && <Empty>None of the {exact(all.length)} schedules fits.</Empty>}
+        {items.length > 0 && (
+          <List name="Schedules" items={items} id={(i) => i.name} scope={queue.value + find + state} marked={chosen} open={(i) => link('schedules', { name: i.name, find, state })}
+            columns={[{ name: 'Schedule' }, { name: 'When' }, { name: 'State' }, { name: 'Next' }, { name: 'Last' }, { name: 'Lately', title: 'what became of its last submissions, the newest at the right' }, { name: 'Inserted', right: true }, { name: 'Skipped', right: true }, { name: 'Actions', hidden: true }]}
             cells={(i) => [
               <td><button class="link" onClick={() => refine({ name: i.name })}>{i.name}</button></td>, <td class="wrap">{i.description}<div class="note mono">{i.definition.spec} {i.definition.tz}</div></td>,
-              <td><span class="state"><Mark of={marks[i.state] ?? 'zero'} />{i.state}</span>{i.reason && <p class="note">{i.reason}</p>}</td>,
-              <td class="note">{i.next_at ? <>{moment(i.next_at)}{now > 0 && <div>in {duration(Math.max(0, Date.parse(i.next_at) - now) / 1000)}</div>}</> : '—'}</td>,
+              <td class="wrap"><span class="state"><Mark of={marks[i.state] ?? 'zero'} />{i.state}</span>{i.reason && <p class="note">{i.reason}</p>}</td>,
+              <td class="note"><Next s={i} /></td>,
               <td class="note">{i.last_at ? <>{moment(i.last_at)}{i.last_submission && <div><SubmissionLink id={i.last_submission} /></div>}</> : 'never'}</td>,
+              <td><Spark of={i.recent} /></td>,
               <td class="r">{exact(i.emitted)}</td>, <td class="r" title={`${i.skipped_missed} missed, ${i.skipped_late} late, ${i.skipped_overlap} while the one before ran`}>{exact(i.skipped_missed + i.skipped_late + i.skipped_overlap)}</td>,
               <td class="r"><Acts s={i} done={list.again} /></td>,
             ]} />
         )}
       </section>
+      {chosen && list.data && !s && <section class="card w12"><Empty command={cli('list')}>There is no schedule “{chosen}” in this queue.</Empty></section>}
+      {s && <Lately key={s.name} s={s} />}
       {(!chosen || s) && <Editor key={s ? `${s.name} ${s.version}` : 'new'} s={s} done={list.again} />}
+      {s && <Backfill key={'backfill ' + s.name} s={s} done={list.again} />}
     </>
+  )
+}
+
+const seen = (of: SchedulesFrame) => of.items.map((now) => [now.name, now.version, now.newest, now.newest_state, now.open].join(' ')).join('\n')
+
+/** Reads the list again when the stream tells of what is not in it: another definition, or another end of a submission. */
+function useChanges(list: Live<Page<Schedule>>, frame: SchedulesFrame | null) {
+  const known = useRef<string | undefined>(undefined)
+  const now = frame ? seen(frame) : undefined
+  useEffect(() => {
+    if (now === undefined || now === known.current) return
+    known.current = now // the first frame counts too: it may know more than the list that was read before it
+    list.again()
+  }, [now])
+}
+
+function Next({ s }: { s: Schedule }) {
+  const now = stats.value ? Date.parse(stats.value.at) : 0
+  if (s.waiting_at) return <>waits for the one before</>
+  if (!s.next_at) return <>—</>
+  return <>{moment(s.next_at)}{now > 0 && <div>in {duration(Math.max(0, Date.parse(s.next_at) - now) / 1000)}</div>}</>
+}
+
+const outcome: Record<string, string> = { open: 'reserved', completed: 'done', completed_with_dead: 'dead', failed: 'dead', cancelled: 'skipped', expired: 'skipped' }
+
+const counted = (of: Emission[]) => [...new Set(of.map((e) => e.state))].map((state) => `${exact(of.filter((e) => e.state === state).length)} ${state.replaceAll('_', ' ')}`).join(', ')
+
+/** The last submissions, the newest at the right: not by colour alone, what did not succeed is lower and hatched, what is open is hollow. */
+function Spark({ of }: { of: Emission[] }) {
+  if (of.length === 0) return <span class="note">nothing since the start</span>
+  return (
+    <div class="spark" role="img" aria-label={`The last ${exact(of.length)}: ${counted(of)}`}>
+      {of.map((e) => <i key={e.submission} class={`${outcome[e.state] ?? 'zero'} ${e.state}`} title={`${moment(e.at)}: ${e.state.replaceAll('_', ' ')}`} />)}
+    </div>
+  )
+}
+
+/** What the schedule inserted last, each with what became of it. */
+function Lately({ s }: { s: Schedule }) {
+  const last = s.recent.at(-1)
+  return (
+    <section class="card w12">
+      <header><div class="row"><h2>What {s.name} inserted</h2><small>the last 24, ticks, triggers and backfills alike; after a restart of the server those that are open</small></div><CopyAs cli={cli('show', s.name)} curl={curl('GET', one(s.name))} /></header>
+      {!last && <Empty command={cli('trigger', s.name)}>It has inserted nothing since the server started. A trigger inserts once, at once, beside its ticks.</Empty>}
+      {last && (
+        <div class="stack">
+          <p>The last one, for {moment(last.at)}, is <span class="state"><Mark of={outcome[last.state] ?? 'zero'} /><b>{last.state.replaceAll('_', ' ')}</b></span>: <SubmissionLink id={last.submission} />. Of the last {exact(s.recent.length)}: {counted(s.recent)}.</p>
+          <ol class="runs">{s.recent.map((e) => <li key={e.submission}><a href={link('submissions/' + e.submission)} title={moment(e.at)} aria-label={`Submission ${e.submission}, for ${moment(e.at)}: ${e.state.replaceAll('_', ' ')}`}><i class={`${outcome[e.state] ?? 'zero'} ${e.state}`} /></a></li>)}</ol>
+          <div class="legend"><span><Mark of="done" />completed</span><span><Mark of="reserved" />open</span><span><Mark of="dead" />failed, or with dead chunks</span><span><Mark of="skipped" />cancelled or expired</span></div>
+        </div>
+      )}
+    </section>
   )
 }
 
@@ -56,83 +131,5 @@ function Acts({ s, done }: { s: Schedule; done: () => void }) {
       <Sure name="Delete" question={`Delete ${s.name}?`} disabled={action.busy} run={() => run(async () => { await call('DELETE', one(s.name), undefined, { 'If-Match': s.etag }); refine({ name: undefined }); return `${s.name} is deleted` })} />
       {action.problem && <Failed problem={action.problem} />}
     </div>
-  )
-}
-
-const first: ScheduleDefinition = { spec: '30 2 * * *', tz: 'UTC', template: { meta: { kind: 'nightly' }, chunks: { count: 100, template: 'part {index}' } } }
-
-/** When and what: the time is read in plain words while it is written, and what is inserted is JSON as for an insert. */
-function Editor({ s, done }: { s: Schedule | undefined; done: () => void }) {
-  const action = useAction()
-  const from = s?.definition ?? first
-  const [name, setName] = useState(s?.name ?? '')
-  const [spec, setSpec] = useState(from.spec)
-  const [tz, setTZ] = useState(from.tz ?? 'UTC')
-  const [missed, setMissed] = useState(from.missed ?? 'once')
-  const [overlap, setOverlap] = useState(from.overlap ?? 'allow')
-  const [template, setTemplate] = useState(JSON.stringify(from.template, null, 2))
-  const [wrong, setWrong] = useState('')
-  let body: ScheduleDefinition | undefined
-  try { body = { ...from, spec, tz, missed, overlap, template: JSON.parse(template) as ScheduleDefinition['template'] } } catch { /* said below when it is saved */ }
-  const save = (e: SubmitEvent) => {
-    e.preventDefault()
-    if (!body) return setWrong('What is inserted is no JSON.')
-    setWrong('')
-    void action.run(async () => {
-      const now = await call<Schedule>('PUT', one(name), body, s ? { 'If-Match': s.etag } : { 'If-None-Match': '*' })
-      say(`${now.name}: ${now.description}`)
-      refine({ name: now.name })
-      done()
-    })
-  }
-  return (
-    <>
-      <section class="card w7">
-        <header><h2>{s ? `Change ${s.name}` : 'New schedule'}</h2>{body && <CopyAs cli={shell('curl', '-X', 'PUT', location.origin + one(name || 'nightly'), '-d', JSON.stringify(body))} curl={curl('PUT', one(name || 'nightly'), body)} />}</header>
-        <form class="stack" onSubmit={save}>
-          <div class="fields">
-            {!s && <label class="stack tight">Name<input required pattern="[A-Za-z0-9_.\-]+" maxLength={64} value={name} placeholder="nightly" onInput={(e) => setName(e.currentTarget.value)} /></label>}
-            <label class="stack tight">When<input class="mono" required value={spec} onInput={(e) => setSpec(e.currentTarget.value)} aria-describedby="spec-help" /></label>
-            <label class="stack tight">Time zone<input required value={tz} list="zones" onInput={(e) => setTZ(e.currentTarget.value)} /></label>
-            <label class="stack tight">Ticks missed while down<select value={missed} onChange={(e) => setMissed(e.currentTarget.value)}><option value="once">one is made up for</option><option value="skip">are skipped</option><option value="all">are all made up for</option></select></label>
-            <label class="stack tight">While the one before runs<select value={overlap} onChange={(e) => setOverlap(e.currentTarget.value)}><option value="allow">insert all the same</option><option value="skip">skip</option><option value="buffer_one">one waits</option></select></label>
-          </div>
-          <datalist id="zones">{zones.map((z) => <option key={z} value={z} />)}</datalist>
-          <small id="spec-help">Five fields (minute, hour, day, month, weekday), @hourly to @yearly, @every 90s, or @at 2026-03-29T02:30:00Z.</small>
-          <label class="stack tight">What is inserted, as JSON<textarea rows={7} spellcheck={false} value={template} onInput={(e) => setTemplate(e.currentTarget.value)} /></label>
-          <div class="row"><button class="main" disabled={action.busy}>{s ? 'Save' : 'Create'}</button><span role="status">{wrong}</span>{s && <MetaChips meta={s.definition.template.meta} />}</div>
-          {action.problem && <Failed problem={action.problem} />}
-        </form>
-      </section>
-      <section class="card w5"><Preview spec={spec} tz={tz} /></section>
-    </>
-  )
-}
-
-const zones = ['UTC', 'Europe/London', 'Europe/Amsterdam', 'Europe/Berlin', 'America/New_York', 'America/Chicago', 'America/Los_Angeles', 'America/Sao_Paulo', 'Asia/Kolkata', 'Asia/Shanghai', 'Asia/Tokyo', 'Australia/Sydney']
-
-/** What the text means, asked a moment after the last key. */
-function Preview({ spec, tz }: { spec: string; tz: string }) {
-  const [answer, setAnswer] = useState<SchedulePreview>()
-  const [problem, setProblem] = useState<Problem>()
-  const path = `${base()}/preview`
-  useEffect(() => {
-    const ended = new AbortController()
-    const timer = setTimeout(() => {
-      call<SchedulePreview>('POST', path, { spec, tz, n: 5 }, {}, ended.signal).then((a) => { setAnswer(a); setProblem(undefined) }, (p) => { if (!ended.signal.aborted) { setProblem(p); setAnswer(undefined) } })
-    }, 250)
-    return () => { clearTimeout(timer); ended.abort() }
-  }, [spec, tz, path])
-  return (
-    <>
-      <header><h2>The next five</h2><Copy text={curl('POST', path, { spec, tz, n: 5 })} name="Copy curl" /></header>
-      {problem && <Failed problem={problem} />}
-      {answer && (
-        <div class="stack" role="status">
-          <p class="plain">{answer.description}</p>
-          {answer.ticks.length === 0 ? <p>It is never due again.</p> : <ol class="ticks">{answer.ticks.map((t) => <li key={t.at}><b class="mono">{t.local}</b><span class="note">{answer.tz} · {moment(t.at)} here</span></li>)}</ol>}
-        </div>
-      )}
-    </>
   )
 }

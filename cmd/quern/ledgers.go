@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// ledgersCommand shows the books of Fair blocks.
+func (a *app) ledgersCommand() *cobra.Command {
+	var sort string
+	var limit int
+	c := &cobra.Command{
+		Use: "ledgers [LEDGER]", Short: "List the Fair blocks in use, or who got and is owed what in one", Args: cobra.MaximumNArgs(1),
+		Long: "List the Fair blocks of a queue that are in use or, with the id of one, its tenants: what each received, what an ideal division would have\n" +
+			"handed out to it, and the difference (lag: positive, it is owed; negative, it is ahead).",
+		Example: "  quern ledgers\n  quern ledgers 4f2a91c07be2d310 --sort behind",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				l, err := c.LedgerTenants(cmd.Context(), a.queueName(), args[0], sort, limit)
+				if err != nil {
+					return err
+				}
+				return a.printLedger(l)
+			}
+			var all []api.Ledger
+			for l, err := range c.Ledgers(cmd.Context(), a.queueName()) {
+				if err != nil {
+					return err
+				}
+				all = append(all, l)
+			}
+			return printList(a, all, []string{"LEDGER", "KEY", "SHARED", "ACTIVE", "OWING", "BLOCKED", "BRANCH"}, func(l api.Ledger) []string {
+				return []string{l.ID, strings.Repeat("> ", l.Depth) + l.Key, l.Cost, strconv.Itoa(l.Active), strconv.Itoa(l.Owing), strconv.Itoa(l.Blocked), l.Branch}
+			})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	c.Flags().StringVar(&sort, "sort", "received", "of one ledger, who comes first: received, behind or ahead")
+	c.Flags().IntVarP(&limit, "limit", "n", 100, "of one ledger, at most so many tenants, 1 to 1000")
+	return c
+}
+
+func (a *app) printLedger(l *api.LedgerTenants) error {
+	if a.format != formatTable {
+		return printOne(a, *l, func(api.LedgerTenants) [][2]string { return nil })
+	}
+	amount := func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+	fmt.Fprintf(a.out, "%d tenants, sum of lags %s, furthest behind %s, furthest ahead %s\n\n", l.Tenants, amount(l.Lag), amount(l.MostBehind), amount(l.MostAhead))
+	return printList(a, l.Items, []string{"TENANT", "STATE", "WEIGHT", "SHARE", "RECEIVED", "ENTITLED", "LAG"}, func(t api.LedgerTenant) []string {
+		var path []string
+		for i := range t.Around {
+			path = append(path, tenantName(t.Around[i].Value))
+		}
+		path = append(path, tenantName(t.Value))
+		return []string{strings.Join(path, " / "), t.State, strconv.FormatFloat(t.Weight, 'g', -1, 64), fmt.Sprintf("%.1f %%", 100*t.Share), amount(t.Received), amount(t.Entitled), amount(t.Lag)}
+	})
+}
+
+func tenantName(v *api.MetaValue) string {
+	if v == nil {
+		return "(no value)"
+	}
+	return v.String()
+}
+
+// mapCommand shows where the chunks of a submission stand.
+func (a *app) mapCommand() *cobra.Command {
+	var from, to uint32
+	var cells int
+	c := &cobra.Command{
+		Use: "map SUBMISSION", Short: "Show where the chunks of a submission stand, from the first to the last", Args: cobra.ExactArgs(1),
+		Long: "Show where the chunks of a submission stand, in cells of as many chunks as it takes. A letter is the state that holds the cell back most:\n" +
+			"D dead, s skipped, R reserved, w waiting, r ready, and . for done.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			m, err := c.ChunkMap(cmd.Context(), args[0], from, to, cells)
+			if err != nil {
+				return err
+			}
+			if a.format != formatTable {
+				return printOne(a, *m, func(api.ChunkMap) [][2]string { return nil })
+			}
+			const row = 50
+			for first := 0; first < len(m.Done); first += row {
+				var line strings.Builder
+				for i := first; i < min(first+row, len(m.Done)); i++ {
+					line.WriteByte(cellOf(m, i))
+				}
+				fmt.Fprintf(a.out, "%10d  %s\n", uint64(m.From)+uint64(first)*uint64(m.Each), line.String())
+			}
+			fmt.Fprintf(a.out, "\n%d to %d of %d chunks, %d to a cell\n", m.From, m.To, m.Chunks, m.Each)
+			return nil
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	f := c.Flags()
+	f.Uint32Var(&from, "from", 0, "the first chunk")
+	f.Uint32Var(&to, "to", 0, "the chunk behind the last (0: as far as one answer goes)")
+	f.IntVar(&cells, "cells", 500, "at most so many cells")
+	return c
+}
+
+// cellOf is the letter of a cell.
+func cellOf(m *api.ChunkMap, i int) byte {
+	for _, state := range []struct {
+		counts []uint32
+		letter byte
+	}{{m.Dead, 'D'}, {m.Skipped, 's'}, {m.Reserved, 'R'}, {m.Waiting, 'w'}, {m.Ready, 'r'}} {
+		if i < len(state.counts) && state.counts[i] > 0 {
+			return state.letter
+		}
+	}
+	return '.'
+}

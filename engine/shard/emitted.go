@@ -1,0 +1,60 @@
+package shard
+
+import (
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// This file remembers what schedules inserted lately, for those who look at them. Nothing is decided by it, so it is in memory only:
+// after a restart what the journal and the open submissions tell is there, and what ended before is not.
+
+// emissionsKept is how many submissions of one schedule are remembered: 24 bytes each.
+const emissionsKept = 24
+
+// emitted notes a submission that a schedule inserted: by a tick, a trigger or a backfill.
+func (m *machine) emitted(r *record) {
+	d := r.details()
+	if d.schedule == "" {
+		return
+	}
+	sch := m.schedules.byName[d.schedule]
+	if sch == nil || r.id.Time() < sch.created {
+		return // of one that is deleted, or was before this one of its name
+	}
+	at, known := slices.BinarySearchFunc(sch.recent, r.id, byEmission)
+	if known {
+		sch.recent[at].State = r.state
+		return
+	}
+	if at == 0 && len(sch.recent) == emissionsKept {
+		return
+	}
+	if len(sch.recent) == emissionsKept {
+		sch.recent = slices.Delete(sch.recent, 0, 1)
+		at--
+	}
+	sch.recent = slices.Insert(sch.recent, at, queue.Emission{Tick: d.scheduled, ID: r.id, State: r.state})
+}
+
+func byEmission(e queue.Emission, id queue.SubmissionID) int {
+	switch {
+	case e.ID < id:
+		return -1
+	case e.ID > id:
+		return 1
+	}
+	return 0
+}
+
+// emittedBefore finds what is still open, once everything is replayed.
+func (m *machine) emittedBefore() {
+	if len(m.schedules.byName) == 0 {
+		return
+	}
+	for _, r := range m.order.list {
+		if r != nil {
+			m.emitted(r)
+		}
+	}
+}

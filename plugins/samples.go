@@ -1,0 +1,224 @@
+package plugins
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/wasm/host"
+)
+
+// How much of live traffic is looked at. Whole windows are taken, so that a window that nobody looks at costs one counter: one of
+// sampleEvery while there are many, and one in sampleAfter while there are few.
+const (
+	sampleEvery = 64
+	sampleAfter = 250 * time.Millisecond
+	sampleRows  = strategy.MaxWindow // candidates that are kept: 9 bytes each
+)
+
+// samples are the scores of the last candidates that a version gave with a configuration, and which of them something was taken of.
+// Configurations are told apart because their scores may have nothing in common.
+type samples struct {
+	batches atomic.Uint64
+	last    atomic.Int64 // when a window was chosen, in nanoseconds of the catalogue's clock
+
+	mu      sync.Mutex
+	scores  []float64 // a ring once it is full; NaN of skipped ones
+	taken   []bool
+	at      int // in the ring, where the next one goes
+	windows uint64
+	first   queue.Time
+	newest  queue.Time
+	faults  map[host.Kind]uint64
+	fault   string // the last one
+}
+
+// offer counts a window that was scored, or was not for an error, and chooses whether it is looked at.
+func (s *samples) offer(w *strategy.Window, now time.Time, err error) {
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	n := s.batches.Add(1)
+	if w.Dry || n%sampleEvery != 1 && now.UnixNano()-s.last.Load() < int64(sampleAfter) {
+		return
+	}
+	s.last.Store(now.UnixNano())
+	w.Sampler = s
+}
+
+func (s *samples) fail(err error) {
+	var fault *host.Fault
+	if !errors.As(err, &fault) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.faults == nil {
+		s.faults = map[host.Kind]uint64{}
+	}
+	s.faults[fault.Kind]++
+	s.fault = fault.Error()
+}
+
+// Taken implements strategy.Sampler. Nil chunks are of a window of which nothing could be taken.
+func (s *samples) Taken(scores []float64, chunks []uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.windows++
+	s.newest = queue.At(time.Unix(0, s.last.Load()))
+	if s.first == 0 {
+		s.first = s.newest
+	}
+	for row, score := range scores {
+		took := chunks != nil && chunks[row] > 0
+		if len(s.scores) < sampleRows {
+			s.scores, s.taken = append(s.scores, score), append(s.taken, took)
+			continue
+		}
+		s.scores[s.at], s.taken[s.at] = score, took
+		s.at = (s.at + 1) % sampleRows
+	}
+}
+
+// Scores say how a version scored live traffic with one configuration since it was opened: of a sample of the windows, the last
+// candidates.
+type Scores struct {
+	SHA256    string
+	Version   string
+	Config    json.RawMessage
+	Uses      []string // of active, canary, shadow and previous; none of what a consumer asked for by itself
+	Batches   uint64   // windows that it scored
+	Faults    map[string]uint64
+	LastFault string
+
+	Windows      uint64     // that were looked at
+	First, Last  queue.Time // when the first and the last of them were scored; 0: none was
+	Rows         int        // candidates that are kept of them
+	Skipped      int        // of those, with NaN
+	Taken        int        // of those, that something was taken of
+	Distribution []TakenBin
+}
+
+// TakenBin is a Bin that knows of how many of its candidates something was taken.
+type TakenBin struct {
+	Bin
+	Taken int
+}
+
+// ScoresOf tells how the open versions of a plugin scored, those in use first.
+func (c *Catalogue) ScoresOf(name string) ([]Scores, error) {
+	p := c.named(name)
+	if p == nil {
+		return nil, unknownPlugin(name)
+	}
+	record, _ := p.state()
+	var out []Scores
+	for _, u := range c.uses.all(name) {
+		one := u.samples.show()
+		one.SHA256, one.Version, one.Config = hexOf(u.key.sum), u.version.Version, json.RawMessage(u.key.config)
+		for _, part := range []struct {
+			role string
+			use  *queue.PluginUse
+		}{{"active", &record.Active}, {"canary", &record.Canary}, {"shadow", &record.Shadow}, {"previous", &record.Previous}} {
+			if part.use.SHA256 == u.key.sum && string(part.use.Config) == u.key.config {
+				one.Uses = append(one.Uses, part.role)
+			}
+		}
+		out = append(out, one)
+	}
+	slices.SortFunc(out, func(a, b Scores) int {
+		return cmp.Or(rankOf(a.Uses)-rankOf(b.Uses), strings.Compare(a.SHA256, b.SHA256), strings.Compare(string(a.Config), string(b.Config)))
+	})
+	return out, nil
+}
+
+// rankOf puts what decides before what does not.
+func rankOf(uses []string) int {
+	for rank, role := range []string{"active", "canary", "shadow", "previous"} {
+		if slices.Contains(uses, role) {
+			return rank
+		}
+	}
+	return math.MaxInt8
+}
+
+// show copies what is kept and counts it.
+func (s *samples) show() Scores {
+	out := Scores{Batches: s.batches.Load(), Faults: map[string]uint64{}}
+	s.mu.Lock()
+	for kind, n := range s.faults {
+		out.Faults[string(kind)] = n
+	}
+	out.LastFault, out.Windows, out.First, out.Last = s.fault, s.windows, s.first, s.newest
+	scores, taken := slices.Clone(s.scores), slices.Clone(s.taken)
+	s.mu.Unlock()
+	out.Rows = len(scores)
+	for row, score := range scores {
+		if math.IsNaN(score) {
+			out.Skipped++
+		}
+		if taken[row] {
+			out.Taken++
+		}
+	}
+	out.Distribution = distribution(scores, taken)
+	return out
+}
+
+// distribution counts scores, in bins of the same width. Where few scores lie far outside, as those of candidates that a plugin wants
+// last of all, all others would be in one bin: then the first and the last bin are as wide as it takes, and the others share what the
+// middle 98 of 100 scores lie in.
+func distribution(scores []float64, taken []bool) (out []TakenBin) {
+	var finite []float64
+	for _, score := range scores {
+		if !math.IsNaN(score) && !math.IsInf(score, 0) {
+			finite = append(finite, score)
+		}
+	}
+	if len(finite) == 0 {
+		return nil
+	}
+	slices.Sort(finite)
+	bins := binsOf(finite)
+	for _, bin := range bins {
+		out = append(out, TakenBin{Bin: bin})
+	}
+	for row, score := range scores {
+		if math.IsNaN(score) {
+			continue
+		}
+		at := binAt(bins, score)
+		out[at].Count++
+		if taken[row] {
+			out[at].Taken++
+		}
+	}
+	return out
+}
+
+// binsOf are the bins for scores that are sorted, empty.
+func binsOf(finite []float64) []Bin {
+	last := len(finite) - 1
+	lowest, highest := finite[0], finite[last]
+	low, high := finite[last/100], finite[last-last/100]
+	if low == high || highest/4-lowest/4 <= high-low { // divided first, as the range itself may overflow
+		return evenBins(lowest, highest, histogramBins)
+	}
+	bins := evenBins(low, high, histogramBins-2)
+	if lowest < low {
+		bins = slices.Insert(bins, 0, Bin{From: lowest, To: low})
+	}
+	if highest > high {
+		bins = append(bins, Bin{From: high, To: highest})
+	}
+	return bins
+}

@@ -1,0 +1,34 @@
+import { exact } from '../format'
+import { Mark } from '../parts'
+
+/** How many candidates scored so, and of how many of them something is taken. */
+export interface ScoreBin { from: number; to: number; count: number; taken: number }
+
+const text = (n: number) => (Math.abs(n) >= 1e6 || (n !== 0 && Math.abs(n) < 0.01) ? n.toExponential(1) : String(Math.round(n * 100) / 100))
+
+/** How scores are spread: a column for each range, its upper part what is taken. The same numbers stand below as a table. */
+export function Histogram({ bins, taken }: { bins: ScoreBin[]; taken: string }) {
+  const most = Math.max(1, ...bins.map((b) => b.count))
+  const first = bins[0]
+  const last = bins.at(-1)
+  if (!first || !last) return null
+  return (
+    <figure class="hist">
+      <div class="bars" role="img" aria-label={`Scores from ${text(first.from)} to ${text(last.to)}; the fullest range has ${exact(most)} candidates. The table below has the numbers.`}>
+        {bins.map((b, i) => (
+          <div key={i} class="col" title={`${text(b.from)} to ${text(b.to)}: ${exact(b.count)} candidates, ${exact(b.taken)} taken`}>
+            <i class="rest" style={{ height: `${(100 * Math.max(0, b.count - b.taken)) / most}%` }} />
+            {b.taken > 0 && <i class="took" style={{ height: `max(3px, ${(100 * Math.min(b.count, b.taken)) / most}%)` }} />}
+          </div>
+        ))}
+      </div>
+      <figcaption class="legend"><span class="mono">{text(first.from)}</span><span class="mid"><span><Mark of="ready" />candidates</span><span><Mark of="took" />{taken}</span></span><span class="mono">{text(last.to)}</span></figcaption>
+      <details><summary>Scores as a table</summary>
+        <div class="scroll" tabIndex={0} role="region" aria-label="Scores as a table">
+          <table><thead><tr><th>From</th><th>To</th><th class="r">Candidates</th><th class="r">Taken</th></tr></thead>
+            <tbody>{bins.map((b, i) => <tr key={i}><td class="mono">{text(b.from)}</td><td class="mono">{text(b.to)}</td><td class="r">{exact(b.count)}</td><td class="r">{exact(b.taken)}</td></tr>)}</tbody></table>
+        </div>
+      </details>
+    </figure>
+  )
+}

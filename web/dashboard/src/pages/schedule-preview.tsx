@@ -1,0 +1,54 @@
+import { useEffect, useState } from 'preact/hooks'
+import { Problem, call, curl } from '../api'
+import { duration, exact, moment } from '../format'
+import { CopyAs, Failed } from '../parts'
+import type { ScheduleDefinition, SchedulePreview } from '../types'
+import { base, cli } from './schedule-paths'
+
+const most = [5, 10, 25, 100]
+
+/** What the text means, asked a moment after the last key. */
+export function Preview({ d }: { d: ScheduleDefinition }) {
+  const [answer, setAnswer] = useState<SchedulePreview>()
+  const [problem, setProblem] = useState<Problem>()
+  const [n, setN] = useState(5)
+  const path = `${base()}/preview`
+  const asked = { spec: d.spec, tz: d.tz, ...(d.seconds ? { seconds: true } : {}), ...(d.start ? { start: d.start } : {}), ...(d.end ? { end: d.end } : {}), n }
+  const key = JSON.stringify(asked)
+  useEffect(() => {
+    const ended = new AbortController()
+    const timer = setTimeout(() => {
+      call<SchedulePreview>('POST', path, asked, {}, ended.signal).then((a) => { setAnswer(a); setProblem(undefined) }, (p) => { if (!ended.signal.aborted) { setProblem(p); setAnswer(undefined) } })
+    }, 250)
+    return () => { clearTimeout(timer); ended.abort() }
+  }, [key, path])
+  const flags = [...(d.seconds ? ['--seconds'] : []), ...(d.tz ? ['--tz', d.tz] : []), ...(d.start ? ['--start', d.start] : []), ...(d.end ? ['--end', d.end] : [])]
+  return (
+    <>
+      <header>
+        <label class="field"><h2>The next</h2> <select aria-label="How many ticks" value={n} onChange={(e) => setN(Number(e.currentTarget.value))}>{most.map((m) => <option key={m}>{m}</option>)}</select></label>
+        <CopyAs cli={cli('next', '--spec', d.spec, ...flags, '--number', n)} curl={curl('POST', path, asked)} />
+      </header>
+      {problem && <Failed problem={problem} />}
+      {answer && (
+        <div class="stack" role="status">
+          <p class="plain">{answer.description}</p>
+          <p>{words(d)}</p>
+          {answer.ticks.length === 0 ? <p>It is never due again.</p> : <ol class="ticks">{answer.ticks.map((t) => <li key={t.at}><b class="mono">{t.local}</b><span class="note">{answer.tz} · {moment(t.at)} here</span></li>)}</ol>}
+          {answer.ticks.length > 0 && answer.ticks.length < n && <p class="note">Then it is never due again.</p>}
+        </div>
+      )}
+    </>
+  )
+}
+
+/** What becomes of a tick, in plain words. */
+function words(d: ScheduleDefinition): string {
+  const out: string[] = []
+  if (d.jitter_ms) out.push(`Each comes up to ${duration(d.jitter_ms / 1000)} later, always by the same amount.`)
+  if (d.missed === 'all') out.push(`Of ticks missed while nobody could emit them, the newest ${exact(d.catchup_limit ?? 100)} are made up for that are not older than ${duration((d.catchup_window_ms ?? 3_600_000) / 1000)}.`)
+  else out.push(d.missed === 'skip' ? 'Ticks that are missed are skipped.' : 'Of ticks that are missed the last one is made up for.')
+  out.push({ skip: 'A tick is skipped while the submission before is open.', buffer_one: 'While the submission before is open one tick waits, and others are skipped.' }[d.overlap ?? ''] ?? 'It inserts also while the submission before is open.')
+  if (d.pause_on_failure) out.push('It pauses itself when a submission fails or expires.')
+  return out.join(' ')
+}

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { browser, call, insert, open, reserve, server } from './harness.mjs'
+
+let quern, chromium
+
+before(async () => {
+  quern = await server()
+  chromium = await browser()
+})
+after(async () => {
+  await chromium?.stop()
+  await quern?.stop()
+})
+
+/** Counts what a page reads besides the stream. */
+function reads(page, part) {
+  const seen = []
+  page.on('request', (r) => { if (r.method() === 'GET' && r.url().includes(part) && !r.url().includes('/events')) seen.push(r.url()) })
+  return seen
+}
+
+test('the page of consumers follows the stream, and reads its list once', async () => {
+  await insert(quern.url, 50, { of: 'stream' })
+  const t = await open(chromium.b, quern.url)
+  const lists = reads(t.page, '/consumers')
+  await t.go('#/consumers')
+  await t.page.getByText('Nobody holds anything').waitFor()
+  for (const [i, name] of ['ant', 'bee', 'cat'].entries()) await reserve(quern.url, { max: i + 1, consumer: name })
+  for (const name of ['ant', 'bee', 'cat']) await t.page.getByRole('link', { name }).waitFor()
+  const names = await t.page.getByRole('region', { name: 'Consumers by name' }).getByRole('link').allTextContents()
+  assert.deepEqual(names, ['cat', 'bee', 'ant'], 'who holds most comes first')
+  const before = lists.length
+  for (let i = 0; i < 4; i++) await reserve(quern.url, { max: 2, consumer: 'ant' })
+  await t.page.getByRole('row').filter({ hasText: 'ant' }).getByRole('cell', { name: '9', exact: true }).waitFor()
+  assert.equal(lists.length, before, 'what changed came by the stream')
+  assert.ok(before <= 2, `the list was read ${before} times`)
+  const streams = []
+  t.page.on('request', (r) => { if (r.url().includes('/v1/events')) streams.push(new URL(r.url()).searchParams.get('topics')) })
+  await t.go('#/keys')
+  await t.go('#/consumers')
+  await t.page.getByRole('link', { name: 'cat' }).waitFor()
+  assert.ok(streams.includes('stats,keys,consumers'), `topics: ${streams}`)
+  assert.deepEqual(t.wrong, [])
+  await t.context.close()
+})
+
+test('the page of schedules is told what moves, and reads its list again only then', async () => {
+  await call(quern.url, 'PUT', '/v1/queues/default/schedules/far', { spec: '@at 2099-01-01T00:00:00Z', template: { chunks: { count: 1, template: 'x' } } })
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/schedules')
+  await t.page.getByRole('button', { name: 'far', exact: true }).waitFor()
+  const frames = (n) => t.page.evaluate(async (n) => {
+    for (let seen = document.documentElement.dataset.frame; n > 0; await new Promise(requestAnimationFrame)) if (document.documentElement.dataset.frame !== seen) { seen = document.documentElement.dataset.frame; n-- }
+  }, n)
+  await frames(2)
+  const lists = reads(t.page, '/schedules')
+  await frames(4)
+  assert.deepEqual(lists, [], 'nothing changed, and nothing was read')
+  const { id } = await call(quern.url, 'POST', '/v1/queues/default/schedules/far/trigger')
+  await t.page.getByRole('img', { name: 'The last 1: 1 open' }).waitFor()
+  await call(quern.url, 'POST', `/v1/submissions/${id}/cancel`)
+  await t.page.getByRole('img', { name: 'The last 1: 1 cancelled' }).waitFor()
+  await call(quern.url, 'POST', '/v1/queues/default/schedules/far/pause?reason=holidays')
+  await t.page.getByText('holidays').waitFor()
+  assert.deepEqual(t.wrong, [])
+  await t.context.close()
+})

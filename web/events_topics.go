@@ -1,0 +1,153 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// The topics consumers and schedules are not in a queue's frame: nobody pays for them while nobody looks. The first subscriber who wants
+// one has it made for a frame, outside of the lock that the streams share, and all others of the queue are sent the same bytes.
+
+const (
+	frameConsumers = 100 // that a frame names
+	frameSchedules = 200
+
+	// topicPatience bounds the reading of one topic for a frame.
+	topicPatience = 5 * time.Second
+)
+
+// lateTopic is a topic of one frame.
+type lateTopic struct {
+	once  sync.Once
+	body  []byte // JSON, to tell whether anything changed
+	event []byte
+	err   error
+	ready atomic.Bool // what is above may be read by others
+}
+
+// made gives the topic's event, making it if nobody did. A topic that says the same as that of the frame before is that one: those who
+// had it are not sent it again.
+func (t *lateTopic) made(s *Server, name string, f *engine.Frame, before *lateTopic, read func(context.Context) (any, error)) ([]byte, error) {
+	t.once.Do(func() {
+		defer t.ready.Store(true)
+		ctx, cancel := context.WithTimeout(context.Background(), topicPatience) // not the subscriber's: others wait for the same
+		defer cancel()
+		data, err := read(ctx)
+		if err == nil {
+			t.body, err = json.Marshal(data)
+		}
+		if err != nil {
+			t.err = fmt.Errorf("web: event %s: %w", name, err)
+			return
+		}
+		if before != nil && bytes.Equal(before.body, t.body) {
+			t.body, t.event = before.body, before.event
+			return
+		}
+		t.event, t.err = s.events.event(name, f, json.RawMessage(t.body))
+	})
+	return t.event, t.err
+}
+
+// consumersFrame is what the topic consumers says: of all that are known those first that an operator looks for.
+func (s *Server) consumersFrame(ctx context.Context, queueName string, f *engine.Frame) (any, error) {
+	top, sums, err := s.engine.TopConsumers(ctx, queueName, frameConsumers)
+	if err != nil {
+		return nil, err
+	}
+	out := api.ConsumersFrame{
+		Queue: queueName, At: apiTime(f.At), Consumers: sums.Consumers, Attached: sums.Attached, Overdue: sums.Overdue, Whole: sums.Whole,
+		Top: make([]api.Consumer, len(top)), Left: sums.Consumers - len(top),
+	}
+	for i := range top {
+		out.Top[i] = apiConsumer(&top[i])
+	}
+	return out, nil
+}
+
+// schedulesFrame is what the topic schedules says: what moves of each schedule, those first that are due next.
+func (s *Server) schedulesFrame(_ context.Context, queueName string, _ *engine.Frame) (any, error) {
+	page, err := s.engine.Schedules(queueName, "", queue.MaxSchedules)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(page.Items, func(a, b queue.ScheduleInfo) int {
+		switch {
+		case (a.Next == 0) != (b.Next == 0):
+			if b.Next == 0 {
+				return -1
+			}
+			return 1
+		case a.Next != b.Next:
+			if a.Next < b.Next {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	out := api.SchedulesFrame{Queue: queueName, Left: max(0, len(page.Items)-frameSchedules), Items: []api.ScheduleNow{}}
+	for i := range page.Items[:min(len(page.Items), frameSchedules)] {
+		in := &page.Items[i]
+		one := api.ScheduleNow{
+			Name: in.Name, Version: in.Version, State: in.State.String(), Reason: in.Reason, NextAt: apiTime(in.Next), LastAt: apiTime(in.Last), WaitingAt: apiTime(in.Waiting),
+			Emitted: in.Emitted, SkippedMissed: in.Missed, SkippedLate: in.Late, SkippedOverlap: in.Overlapped,
+		}
+		if in.LastID != 0 {
+			one.LastSubmission = in.LastID.String()
+		}
+		for _, e := range in.Recent {
+			if e.State == queue.Open {
+				one.Open++
+			}
+		}
+		if n := len(in.Recent); n > 0 {
+			one.Newest, one.NewestState = in.Recent[n-1].ID.String(), in.Recent[n-1].State.String()
+		}
+		out.Items = append(out.Items, one)
+	}
+	return out, nil
+}
+
+func topicNotes() map[string]note {
+	return map[string]note{
+		"ConsumersFrame.queue":     {text: "Name of the queue"},
+		"ConsumersFrame.at":        {text: "When it stood so"},
+		"ConsumersFrame.consumers": {text: "How many were looked at"},
+		"ConsumersFrame.attached":  {text: "Of them, with a stream open"},
+		"ConsumersFrame.overdue":   {text: "Chunks that they hold for longer than usual"},
+		"ConsumersFrame.whole":     {text: "All were looked at; otherwise there are more, and the sums miss them"},
+		"ConsumersFrame.top":       {text: "Those with most overdue, then with most in hand", items: frameConsumers},
+		"ConsumersFrame.left":      {text: "Those that the frame has no room for"},
+
+		"SchedulesFrame.queue":        {text: "Name of the queue"},
+		"SchedulesFrame.items":        {text: "Those that are due next come first", items: frameSchedules},
+		"SchedulesFrame.left":         {text: "Those that the frame has no room for"},
+		"ScheduleNow.name":            {text: "Its name in the queue"},
+		"ScheduleNow.version":         {text: "Another one: it was defined anew, paused or resumed"},
+		"ScheduleNow.state":           oneOf("As in Schedule", "active", "paused", "held", "finished", "broken"),
+		"ScheduleNow.reason":          {text: "Why it is paused or broken"},
+		"ScheduleNow.next_at":         {text: "The next tick, jitter not counted"},
+		"ScheduleNow.last_at":         {text: "The last tick that was emitted"},
+		"ScheduleNow.last_submission": {text: "What it inserted"},
+		"ScheduleNow.waiting_at":      {text: "A tick that is still to be emitted, apart from next_at"},
+		"ScheduleNow.emitted":         {text: "Ticks emitted"},
+		"ScheduleNow.skipped_missed":  {text: "Ticks dropped by missed skip or once"},
+		"ScheduleNow.skipped_late":    {text: "Ticks dropped by missed all"},
+		"ScheduleNow.skipped_overlap": {text: "Ticks dropped because the submission before was open"},
+		"ScheduleNow.open":            {text: "Of its last submissions, how many are open"},
+		"ScheduleNow.newest":          {text: "The last submission that it inserted: by a tick, a trigger or a backfill"},
+		"ScheduleNow.newest_state":    {text: "How that stands"},
+	}
+}
