@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,17 +17,22 @@ import (
 // queueCommand is the parent of the commands on queues themselves.
 func (a *app) queueCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "queue", Short: "Make, list and delete queues", Args: cobra.NoArgs,
+		Use: "queue", Short: "Make, change, list and delete queues", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(a.queueSettingsCommand("put NAME", "Make a queue, or replace its settings: what is not given gets its default", (*client.Client).PutQueue),
-		a.queueSettingsCommand("set NAME", "Change some settings of a queue: what is not given stays as it is", (*client.Client).ChangeQueue), a.queueListCommand(), a.queueDeleteCommand())
+		a.queueSettingsCommand("set NAME", "Change some settings of a queue: what is not given stays as it is", (*client.Client).ChangeQueue), a.queueGetCommand(), a.queueListCommand(), a.queueDeleteCommand())
 	return c
 }
 
 // queueOptions are the flags of queue put and queue set.
 type queueOptions struct {
 	durability         string
+	retryBackoff       string
+	expiryBackoff      string
+	consumerGrace      time.Duration
+	restartGrace       time.Duration
+	draining           bool
 	maxAttempts        uint16
 	onExhausted        string
 	maxExpiries        uint8
@@ -49,7 +56,11 @@ func (a *app) queueSettingsCommand(use, short string, send func(*client.Client, 
 			if err != nil {
 				return err
 			}
-			q, err := send(c, cmd.Context(), args[0], o.settings(cmd.Flags().Changed))
+			settings, err := o.settings(cmd.Flags().Changed)
+			if err != nil {
+				return err
+			}
+			q, err := send(c, cmd.Context(), args[0], settings)
 			if err != nil {
 				return err
 			}
@@ -65,6 +76,11 @@ func (a *app) queueSettingsCommand(use, short string, send func(*client.Client, 
 	f.StringVar(&o.onExhausted, "on-exhausted", "", "what a chunk out of attempts does: fail_submission (default), dead_letter or skip")
 	f.DurationVar(&o.reservationTimeout, "reservation-timeout", 0, "how long a consumer may hold a chunk when it does not say (default 10m)")
 	f.DurationVar(&o.maxReservation, "max-reservation", 0, "how long a consumer may hold a chunk at most, extensions included, up to 24h (default 24h)")
+	f.StringVar(&o.retryBackoff, "retry-backoff", "", "the pause after a failed try: BASE[,FACTOR[,CAP]], such as 1s,2,5m; 0: none (default)")
+	f.StringVar(&o.expiryBackoff, "expiry-backoff", "", "the pause after a try that ran out or was lost, in the same form (default 1s,2,5m)")
+	f.DurationVar(&o.consumerGrace, "consumer-grace", 0, "how long an attached consumer may be away until what it holds is lost")
+	f.DurationVar(&o.restartGrace, "restart-grace", 0, "how long after a start nothing is handed out that a limit counts (default: at once)")
+	f.BoolVar(&o.draining, "draining", false, "refuse inserts; what is there is worked off")
 	f.Float64Var(&o.suspectShare, "suspect-share", 0, "of the consumers' slots, how much chunks that ran out may have beside other work, 0 to 1 (default 0.3)")
 	f.StringVar(&o.requeue, "requeue", "", "where a chunk comes back after a try in vain: head (default), its natural place; tail, behind all that is ready")
 	f.StringVar(&o.deadLetterQueue, "dead-letter-queue", "", "the queue that dead letters go on to (default: they stay)")
@@ -74,8 +90,26 @@ func (a *app) queueSettingsCommand(use, short string, send func(*client.Client, 
 }
 
 // settings are the flags that were given.
-func (o *queueOptions) settings(given func(string) bool) api.QueueSettingsInput {
-	var s api.QueueSettingsInput
+func (o *queueOptions) settings(given func(string) bool) (s api.QueueSettingsInput, err error) {
+	for _, b := range []struct {
+		flag, text string
+		to         **api.Backoff
+	}{{"retry-backoff", o.retryBackoff, &s.RetryBackoff}, {"expiry-backoff", o.expiryBackoff, &s.ExpiryBackoff}} {
+		if given(b.flag) {
+			if *b.to, err = parseBackoff(b.flag, b.text); err != nil {
+				return s, err
+			}
+		}
+	}
+	if given("consumer-grace") {
+		s.ConsumerGraceMS = new(o.consumerGrace.Milliseconds())
+	}
+	if given("restart-grace") {
+		s.RestartGraceMS = new(o.restartGrace.Milliseconds())
+	}
+	if given("draining") {
+		s.Draining = &o.draining
+	}
 	if given("durability") {
 		s.Durability = &o.durability
 	}
@@ -109,7 +143,48 @@ func (o *queueOptions) settings(given func(string) bool) api.QueueSettingsInput 
 	if given("dead-retention") {
 		s.DeadRetentionSeconds = new(int64(o.deadRetention / time.Second))
 	}
-	return s
+	return s, nil
+}
+
+// parseBackoff reads BASE[,FACTOR[,CAP]]; what is left out is as in the default of expiries.
+func parseBackoff(flag, text string) (*api.Backoff, error) {
+	out := &api.Backoff{Factor: 2, CapMS: (5 * time.Minute).Milliseconds()}
+	parts := strings.Split(text, ",")
+	base, err := time.ParseDuration(parts[0])
+	if err == nil && len(parts) > 1 {
+		out.Factor, err = strconv.ParseFloat(parts[1], 64)
+	}
+	limit := max(5*time.Minute, base)
+	if err == nil && len(parts) > 2 {
+		limit, err = time.ParseDuration(parts[2])
+	}
+	if err != nil || len(parts) > 3 {
+		return nil, usageError{fmt.Errorf("--%s is %q; write BASE[,FACTOR[,CAP]], such as 1s or 1s,2,5m, or 0 for no pause", flag, text)}
+	}
+	out.BaseMS, out.CapMS = base.Milliseconds(), limit.Milliseconds()
+	return out, nil
+}
+
+func (a *app) queueGetCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "get NAME",
+		Short: "Show a queue's settings",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			q, err := c.Queue(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return printOne(a, *q, queueFields)
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
 }
 
 func (a *app) queueListCommand() *cobra.Command {
@@ -178,6 +253,9 @@ func queueFields(q api.Queue) [][2]string {
 		{"max reservation", milliseconds(s.MaxReservationMS)},
 		{"retry back-off", backoffText(s.RetryBackoff)},
 		{"expiry back-off", backoffText(s.ExpiryBackoff)},
+		{"consumer grace", milliseconds(s.ConsumerGraceMS)},
+		{"restart grace", milliseconds(s.RestartGraceMS)},
+		{"draining", strconv.FormatBool(s.Draining)},
 		{"dead letter queue", s.DeadLetterQueue},
 		{"dead retention", milliseconds(s.DeadRetentionSeconds * 1000)},
 		{"retention", milliseconds(s.RetentionSeconds * 1000)},
