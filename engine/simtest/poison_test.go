@@ -11,12 +11,12 @@ import (
 	"github.com/quern-queue/quern/engine/shard"
 )
 
-// liftOp is how the end of a rule stands in the journal.
-func liftOp(id queue.RuleID, grace queue.Time) []byte {
+// liftOp is how the end of a rule by itself stands in the journal.
+func liftOp(id queue.RuleID, now, grace queue.Time) []byte {
 	var e journal.Encoder
 	e.Reset(1, 0)
 	before := len(e.Bytes())
-	e.Rule(journal.Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: grace})
+	e.Rule(journal.Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: grace, At: now, End: queue.RuleOver})
 	return bytes.Clone(e.Bytes()[before:])
 }
 
@@ -45,7 +45,7 @@ func TestPoisonousRuleIsParked(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.clock.pass(time.Hour)
-		poison := func() { p.set(liftOp(bad, b.clock.now().Add(b.settings.ReservationTimeout))) }
+		poison := func() { p.set(liftOp(bad, b.clock.now(), b.clock.now().Add(b.settings.ReservationTimeout))) }
 		for pass := 0; len(b.shard.Work().Parked) == 0; pass++ {
 			if pass == 60 {
 				t.Fatalf("after %d passes: %+v", pass, b.shard.Work())
