@@ -59,7 +59,7 @@ func TestDriftsInAnswers(t *testing.T) {
 	got, err := json.Marshal(apiRecount(&r))
 	want := `{"every_ms":60000,"rounds_total":2,"progress":0.5,"submissions_checked_total":0,"values_checked_total":9,"queue_counters_checked_total":0,` +
 		`"skipped_total":7,"suspected_total":0,"drifts_total":3,"drifts_by_counter":[{"scope":"value","counter":"in_flight","drifts_total":2},{"scope":"queue","counter":"dead","drifts_total":1}],` +
-		`"newest_drift":{"scope":"value","counter":"in_flight","meta_key":"company","value":7,"kept":5,"recounted":4,"corrected":true,"at":"2023-11-14T22:13:20Z"},"stopped":false}`
+		`"newest_drift":{"scope":"value","counter":"in_flight","meta_key":"company","value":7,"kept":5,"recounted":4,"corrected":true,"at":"2023-11-14T22:13:20.000Z"},"stopped":false}`
 	if err != nil || string(got) != want {
 		t.Errorf("%v\n got %s\nwant %s", err, got, want)
 	}

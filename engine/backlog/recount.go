@@ -21,8 +21,8 @@ type recount struct {
 	at, end uint32   // slots that the walk has yet to look at
 	told    func(*Submission)
 	totals  Sums
-	values  [][]valueSum // pages by number of the term; a nil page: none of them was met
-	mixed   bool         // a sum is of two terms, which cannot be: those of values are worth nothing
+	values  []*[sumsPage]valueSum // by number of the term; a nil page: none of them was met
+	mixed   bool                  // a sum is of two terms, which cannot be: those of values are worth nothing
 }
 
 // Sums are differences: what is found, less what is kept.
@@ -44,7 +44,8 @@ type valueSum struct {
 	ValueSums
 }
 
-const sumsPage = 256
+// sumsPage is how many sums are made at once: few, so that a slice that meets values all over the place does not make many.
+const sumsPage = 16
 
 // BeginRecount begins a recount; one that is under way is forgotten. each is told of every submission that is met, before anything of
 // it changes; it must not change the backlog.
@@ -56,7 +57,7 @@ func (b *Backlog) BeginRecount(each func(*Submission)) {
 	} else {
 		seen = make([]uint64, words)
 	}
-	b.recount = recount{running: true, seen: seen, end: uint32(len(b.subs)), told: each, values: make([][]valueSum, (len(b.terms)+sumsPage-1)/sumsPage)}
+	b.recount = recount{running: true, seen: seen, end: uint32(len(b.subs)), told: each, values: make([]*[sumsPage]valueSum, (len(b.terms)+sumsPage-1)/sumsPage)}
 	t := &b.recount.totals
 	t.Available = -int64(b.available)
 	for book := range t.Chunks {
@@ -139,7 +140,7 @@ func (b *Backlog) sumOf(t *term) *valueSum {
 		c.values = append(c.values, nil)
 	}
 	if c.values[page] == nil {
-		c.values[page] = make([]valueSum, sumsPage)
+		c.values[page] = new([sumsPage]valueSum)
 	}
 	sum := &c.values[page][t.number%sumsPage]
 	if sum.of == nil {

@@ -32,13 +32,7 @@ func BenchmarkReserveComplete(b *testing.B) {
 func reserveComplete(b *testing.B, before func(m *machine, i int)) {
 	m := pureMachine(lifeStart)
 	quietRecount(m)
-	for i := range uint32(10_000) {
-		mul, add := backlog.Permutation(100_000, uint64(i))
-		meta := queue.Meta{{Key: "company", Value: queue.IntValue(int64(i % 100))}, {Key: "user", Value: queue.IntValue(int64(i % 3000))}}
-		if err := m.ApplyInsert(&journal.Insert{Seq: i + 1, ID: queue.MakeSubmissionID(lifeStart+queue.Time(i), 0, 0), Chunks: 100_000, Mul: mul, Add: add, Meta: meta, Prefix: "p/"}); err != nil {
-			b.Fatal(err)
-		}
-	}
+	populate(b, m, 10_000)
 	parsed, err := strategy.Parse(`MaxSimultaneous("company", 50, Random)`)
 	if err != nil {
 		b.Fatal(err)
@@ -65,6 +59,35 @@ func reserveComplete(b *testing.B, before func(m *machine, i int)) {
 			}
 		}
 	}
+}
+
+// populate inserts submissions of 10^5 chunks with two values each.
+func populate(b *testing.B, m *machine, n uint32) {
+	for i := range n {
+		mul, add := backlog.Permutation(100_000, uint64(i))
+		meta := queue.Meta{{Key: "company", Value: queue.IntValue(int64(i % 100))}, {Key: "user", Value: queue.IntValue(int64(i % 3000))}}
+		if err := m.ApplyInsert(&journal.Insert{Seq: i + 1, ID: queue.MakeSubmissionID(lifeStart+queue.Time(i), 0, 0), Chunks: 100_000, Mul: mul, Add: add, Meta: meta, Prefix: "p/"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// What one slice of a recount costs, which is how long everybody else waits for it: over many submissions, and within one of which 10^6
+// chunks were tried and 10^5 are held.
+func BenchmarkRecountSlice(b *testing.B) {
+	slices := func(b *testing.B, m *machine) {
+		quietRecount(m)
+		b.ResetTimer()
+		for b.Loop() {
+			m.recountSlice(recountMost)
+		}
+	}
+	b.Run("submissions", func(b *testing.B) {
+		m := pureMachine(lifeStart)
+		populate(b, m, 200_000)
+		slices(b, m)
+	})
+	b.Run("tries", func(b *testing.B) { slices(b, triedLife(b, 1_000_000, 100_000).m) })
 }
 
 // quietRecount lets a machine without its shard recount.

@@ -360,15 +360,7 @@ func TestRecountThatPanics(t *testing.T) {
 func TestRecountSlicesAreBounded(t *testing.T) {
 	t.Parallel()
 	const tried, held, most = 1_000_000, 100_000, 500
-	l := heldLife(t, 2*tried, held)
-	for index := uint32(tried); index < 2*tried; index++ {
-		tr := &try{attempts: 1, met: l.r.met}
-		l.r.tries[index] = tr
-		if index%2 == 0 && l.m.withdraw(l.r, index, false) == backlog.Taken {
-			l.m.waits(l.r, index, tr)
-			l.m.stats.waiting++
-		}
-	}
+	l := triedLife(t, tried, held)
 	c := &l.m.recount
 	own, found := 0, 0
 	c.compared = func(scope RecountScope, n int) { own += n * int(1-min(scope, 1)) }
@@ -395,4 +387,18 @@ func TestRecountSlicesAreBounded(t *testing.T) {
 	if found != 1 || l.m.audit() != nil {
 		t.Errorf("one counter is damaged: %d differences, and %v; want 1 and nothing", found, l.m.audit())
 	}
+}
+
+// triedLife is a submission of which so many chunks were tried, half of them wait, and so many are held.
+func triedLife(t testing.TB, tried, held uint32) *life {
+	l := heldLife(t, 2*tried, held)
+	for index := tried; index < 2*tried; index++ {
+		tr := &try{attempts: 1, met: l.r.met}
+		l.r.tries[index] = tr
+		if index%2 == 0 && l.m.withdraw(l.r, index, false) == backlog.Taken {
+			l.m.waits(l.r, index, tr)
+			l.m.stats.waiting++
+		}
+	}
+	return l
 }

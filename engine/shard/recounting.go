@@ -27,7 +27,7 @@ const (
 // recounting is what the worker keeps of recounts.
 type recounting struct {
 	Recount
-	opened queue.Time // the first pass
+	opened queue.Time // the shard
 	began  queue.Time // the round under way, or the last one; 0: none yet
 	hurry  bool       // totals differed: the round that tells whether they do is made at once
 	logged int        // drifts of this round
@@ -62,11 +62,8 @@ func (s *Shard) recountIsDue(now queue.Time) bool {
 	switch {
 	case every < 0 || w.Stopped:
 		return false
-	case w.opened == 0 || w.opened > now:
-		w.opened = now
-		return false
-	case w.began == 0:
-		return now.Sub(w.opened) >= min(recountFirst, every)
+	case w.began == 0: // a clock that was set back meanwhile only brings it forward
+		return now.Sub(w.opened) >= min(recountFirst, every) || w.opened > now
 	case w.began > now, w.hurry: // the clock was set back, or there is a suspicion
 		return true
 	case s.m.recount.part == recountIdle:

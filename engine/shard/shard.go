@@ -109,6 +109,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	s.picks.New = func() any { return new([]pick) }
 	s.mu.now, s.mu.told = o.Now, o.Held
 	s.worker.parked, s.worker.blamed, s.worker.unread = map[Action]*parking{}, map[string]int{}, map[Action]int{}
+	s.worker.recount.opened = s.now()
 	s.fold.init()
 	if err := s.recover(ctx); err != nil {
 		if s.journal != nil {
