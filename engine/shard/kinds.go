@@ -79,8 +79,11 @@ func (m *machine) step(kind Kind, now queue.Time, most int, slots []uint32, park
 	case KindSuspect:
 		return m.lend(now, most)
 	case KindRule:
-		n = m.endRules(now, most)
+		n, more := m.endRules(now, most)
 		m.stats.acts[KindRule].done += uint64(n)
+		if more {
+			n = most
+		}
 		return max(n, m.reconsider(most, now))
 	case KindSweep:
 		m.acting = Action{Kind: KindSweep}

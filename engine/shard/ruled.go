@@ -118,21 +118,47 @@ func (m *machine) covering(r *record) (queue.Rule, bool) {
 	return m.rules.Covering(r.id, r.meta())
 }
 
-// endRules encodes the end of rules whose time is over, at most `most`, and says how many.
-func (m *machine) endRules(now queue.Time, most int) (n int) {
+// endRules encodes the end of rules whose time is over, at most `most`, and says how many, and whether there are more. All together they
+// cover countMost submissions at most: those of a larger rule are counted beforehand (endLarge).
+func (m *machine) endRules(now queue.Time, most int) (n int, more bool) {
 	if next := m.rules.NextUntil(); next == 0 || next > now {
-		return 0
+		return 0, false
 	}
+	room := countMost
 	for _, id := range m.rules.Due(now) {
-		if n == most {
-			break
-		}
-		if !m.rules.lifting[id] {
+		size := m.sizeOf(id)
+		switch {
+		case m.rules.lifting[id] || size > countMost:
+		case n == most || size > room:
+			return n, true
+		default:
 			m.lift(id, now)
+			room -= size
 			n++
 		}
 	}
-	return n
+	return n, false
+}
+
+// sizeOf is how many submissions have to be counted anew when a rule is set or lifted.
+func (m *machine) sizeOf(id queue.RuleID) int {
+	if r, is := m.rules.ByID(id); is && !r.Match.Whole() && r.Match.Submission == 0 {
+		return m.backlog.Having(r.Match.Entry)
+	}
+	return 0
+}
+
+// largeRule is a rule whose time is over and that endRules leaves alone.
+func (m *machine) largeRule(now queue.Time) (id queue.RuleID, is bool) {
+	if next := m.rules.NextUntil(); next == 0 || next > now {
+		return 0, false
+	}
+	for _, id := range m.rules.Due(now) {
+		if !m.rules.lifting[id] && m.sizeOf(id) > countMost {
+			return id, true
+		}
+	}
+	return 0, false
 }
 
 // lift encodes the end of a rule.
