@@ -210,6 +210,7 @@ func (m *machine) withdraw(r *record, index uint32, bounded bool) backlog.Withdr
 // drop removes a reservation; the chunk stays taken.
 func (m *machine) drop(r *record, slot uint32) {
 	h := m.holds.At(slot)
+	r.loosen(h.Index)
 	if h.Counted {
 		m.backlog.Land(r.sub)
 	}
@@ -275,6 +276,7 @@ func (m *machine) waits(r *record, index uint32, t *try) {
 func (m *machine) undelay(r *record, index uint32, t *try) {
 	if t.waiting {
 		m.unshelve(r, t)
+		r.loosen(index)
 		t.waiting = false
 		r.waiting--
 		r.delays.remove(index)
