@@ -1,5 +1,7 @@
 package backlog
 
+import "slices"
+
 // Remains are the chunks of a removed submission as they were when it went. They never change, so they may be read without
 // whatever guards the backlog.
 type Remains struct{ was Submission }
@@ -14,7 +16,24 @@ func (b *Backlog) RemoveKeeping(s *Submission) *Remains {
 	return left
 }
 
-// AppendSnapshot is that of the submission at the moment of its removal.
+// Copy is the submission's chunks as they are now. Of what is put back or taken ahead the numbers are copied as they lie, four bytes each.
+func (s *Submission) Copy() *Remains {
+	left := &Remains{was: Submission{chunks: s.chunks, p: s.p, l: s.l, mul: s.mul, inv: s.inv, add: s.add}}
+	if s.back != nil {
+		left.was.back = &pile{heap: slices.Clone(s.back.heap)}
+	}
+	if s.ahead != nil {
+		ahead := *s.ahead
+		ahead.keys, ahead.values = slices.Clone(ahead.keys), nil
+		left.was.ahead = &ahead
+	}
+	return left
+}
+
+// Exceptions is how many chunks are put back or taken ahead: what a snapshot lists beside the cursors.
+func (s *Submission) Exceptions() int { return s.back.len() + s.ahead.len() }
+
+// AppendSnapshot is that of the submission at the moment of its removal, or of the copy.
 func (r *Remains) AppendSnapshot(dst []byte, out []uint32) []byte {
 	return r.was.AppendSnapshot(dst, out)
 }

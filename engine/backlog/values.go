@@ -12,6 +12,14 @@ func (b *Backlog) Value(key queue.MetaKey, value queue.MetaValue) ValueCount {
 	return ValueCount{Value: value}
 }
 
+// Having is how many shown submissions have the value.
+func (b *Backlog) Having(entry queue.MetaEntry) int {
+	if t := b.termOf(entry.Key, entry.Value); t != nil {
+		return len(t.shown)
+	}
+	return 0
+}
+
 // Keys calls fn for every key that submissions have or standing views ask for, in no particular order. fn must not change the
 // backlog.
 func (b *Backlog) Keys(fn func(queue.MetaKey)) {

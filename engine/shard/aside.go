@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/store"
@@ -88,26 +90,36 @@ func (m *machine) loadAside(row store.Aside) error {
 	return nil
 }
 
-// foldAside writes the rows that changed.
+// foldAside writes the rows that changed. They are taken in slices: a later one may be further ahead, which does no harm.
 func (s *Shard) foldAside(ctx context.Context, m *machine) error {
 	s.mu.Lock()
 	taken := m.asides
 	m.asides = map[aside]struct{}{}
-	rows := make([]store.Aside, 0, len(taken))
-	for a := range taken {
-		rows = append(rows, store.Aside{Kind: a.kind, Key: a.key, Bytes: m.asideRow(a)})
-	}
 	s.mu.Unlock()
-	for start := 0; start < len(rows); start += foldMost {
-		part := rows[start:min(start+foldMost, len(rows))]
-		if err := s.roomy(func() error { return s.store.PutAside(ctx, part) }); err != nil {
-			s.mu.Lock()
-			for a := range taken {
-				m.changed(a.kind, a.key)
-			}
-			s.mu.Unlock()
+	keys := slices.Collect(maps.Keys(taken))
+	for start := 0; start < len(keys); start += foldMost {
+		part := keys[start:min(start+foldMost, len(keys))]
+		rows := make([]store.Aside, 0, len(part))
+		s.mu.Lock()
+		for _, a := range part {
+			rows = append(rows, store.Aside{Kind: a.kind, Key: a.key, Bytes: m.asideRow(a)})
+		}
+		s.mu.Unlock()
+		if err := s.roomy(func() error { return s.store.PutAside(ctx, rows) }); err != nil {
+			s.unfoldAside(m, keys[start:])
 			return err
 		}
 	}
 	return nil
+}
+
+// unfoldAside leaves rows that were not written to the next fold.
+func (s *Shard) unfoldAside(m *machine, keys []aside) {
+	for part := range slices.Chunk(keys, foldMost) {
+		s.mu.Lock()
+		for _, a := range part {
+			m.changed(a.kind, a.key)
+		}
+		s.mu.Unlock()
+	}
 }

@@ -133,28 +133,49 @@ type foldSlice struct {
 	ending      []*record // whose history rows are in ended
 }
 
-// encode takes the rows between two batches, never within one, so that their position is exact. A submission that ended
-// since the fold began gets its history row too, before the journal that tells of it is trimmed.
+// encode takes the rows between two batches, never within one, so that their position is exact; each has its own. A submission that
+// ended since the fold began gets its history row too, before the journal that tells of it is trimmed.
 func (s *Shard) encode(m *machine, f *foldSlice) {
+	for rest := f.dirty; len(rest) > 0; {
+		rest = rest[s.encodeSome(m, f, rest):]
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range f.gone {
+		f.end(r)
+	}
+}
+
+// encodeSome takes the rows of some of a list, from its start, and says of how many.
+func (s *Shard) encodeSome(m *machine, f *foldSlice, list []*record) (n int) {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range f.dirty {
-		if r.state == queue.Open {
-			r.dirty = false
-			row := store.Row{Seq: r.seq, ID: r.id, State: m.snapshot(nil, r), Reopened: r.reopened}
-			if !r.stored || r.reshaped {
-				row.Spec, r.reshaped = r.spec(), false
-			}
-			f.rows = append(f.rows, row)
+	for room := s.options.FoldItems; n < len(list) && room > 0; n++ {
+		r := list[n]
+		if r.state != queue.Open {
+			f.end(r)
 			continue
 		}
-		f.end(r)
+		size := r.size()
+		if size > room && n > 0 {
+			break
+		}
+		room -= size
+		r.dirty = false
+		row := store.Row{Seq: r.seq, ID: r.id, Reopened: r.reopened}
+		if !r.stored || r.reshaped {
+			row.Spec, r.reshaped = r.spec(), false
+		}
+		if size > s.options.FoldItems {
+			row.State = s.largeSnapshot(m, r)
+		} else {
+			row.State = m.snapshot(nil, r)
+		}
+		f.rows = append(f.rows, row)
 	}
-	for _, r := range f.gone {
-		f.end(r)
-	}
+	return n
 }
 
 // end notes that a submission gets its history row, once.

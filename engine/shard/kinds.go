@@ -84,7 +84,10 @@ func (m *machine) step(kind Kind, now queue.Time, most int, slots []uint32, park
 	case KindSuspect:
 		return m.lend(now, most)
 	case KindRule:
-		n = m.endRules(now, most, parked)
+		n, more := m.endRules(now, most, parked)
+		if more {
+			n = most
+		}
 		return max(n, m.reconsider(most, now))
 	case KindSweep:
 		m.acting = Action{Kind: KindSweep}

@@ -212,6 +212,7 @@ func (m *machine) withdraw(r *record, index uint32, bounded bool) backlog.Withdr
 func (m *machine) drop(r *record, slot uint32) {
 	m.changing(r)
 	h := m.holds.At(slot)
+	r.loosen(h.Index)
 	if h.Counted {
 		m.backlog.Land(r.sub)
 	}
@@ -280,6 +281,7 @@ func (m *machine) undelay(r *record, index uint32, t *try) {
 	if t.waiting {
 		m.changing(r)
 		m.unshelve(r, t)
+		r.loosen(index)
 		t.waiting = false
 		r.waiting--
 		m.tallied(r, t).waiting--

@@ -50,6 +50,7 @@ type record struct {
 	folded   bool       // has its history row, or is about to get it
 	deads    *indexes   // of an open one: its dead chunks
 	delays   *indexes   // its chunks that wait for a retry
+	loose    *[]uint32  // while its row is being taken in slices: chunks that ceased to be held or to wait
 	known    queue.Meta // the submission's, once somebody reserved from it
 }
 

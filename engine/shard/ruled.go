@@ -161,25 +161,49 @@ func (m *machine) covering(r *record) (queue.Rule, bool) {
 	return m.rules.Covering(r.id, r.meta())
 }
 
-// endRules encodes the end of rules whose time is over, at most `most`, and says how many. One that is just being set anew may get
+// endRules encodes the end of rules whose time is over, at most `most`, and says how many, and whether there are more. All together they
+// cover countMost submissions at most: those of a larger rule are counted beforehand (endLarge). One that is just being set anew may get
 // another time by that, and is looked at again.
-func (m *machine) endRules(now queue.Time, most int, parked map[Action]*parking) (n int) {
+func (m *machine) endRules(now queue.Time, most int, parked map[Action]*parking) (n int, more bool) {
 	if next := m.rules.NextUntil(); next == 0 || next > now {
-		return 0
+		return 0, false
 	}
+	room := countMost
 	for _, id := range m.rules.Due(now) {
-		if n == most {
-			break
-		}
-		a := Action{Kind: KindRule, Rule: id}
-		if m.lifts(id) || id == m.rules.setting || parked[a] != nil {
+		a, size := Action{Kind: KindRule, Rule: id}, m.sizeOf(id)
+		switch {
+		case m.lifts(id) || id == m.rules.setting || parked[a] != nil || size > countMost:
 			continue
+		case n == most || size > room:
+			return n, true
 		}
 		m.acting = a
 		m.lift(id, now, queue.RuleOver, "")
+		room -= size
 		n++
 	}
-	return n
+	return n, false
+}
+
+// sizeOf is how many submissions have to be counted anew when a rule is set or lifted.
+func (m *machine) sizeOf(id queue.RuleID) int {
+	if r, is := m.rules.ByID(id); is && !r.Match.Whole() && r.Match.Submission == 0 {
+		return m.backlog.Having(r.Match.Entry)
+	}
+	return 0
+}
+
+// largeRule is a rule whose time is over and that endRules leaves alone for its size.
+func (m *machine) largeRule(now queue.Time, parked map[Action]*parking) (id queue.RuleID, is bool) {
+	if next := m.rules.NextUntil(); next == 0 || next > now {
+		return 0, false
+	}
+	for _, id := range m.rules.Due(now) {
+		if !m.lifts(id) && id != m.rules.setting && parked[Action{Kind: KindRule, Rule: id}] == nil && m.sizeOf(id) > countMost {
+			return id, true
+		}
+	}
+	return 0, false
 }
 
 // lift encodes the end of a rule, and who asked for it.

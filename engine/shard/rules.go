@@ -3,6 +3,7 @@ package shard
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -88,9 +89,46 @@ func (s *Shard) revoke(id queue.RuleID) {
 // LiftRule ends a rule, durably; what it alone covered is handed out from then on, to those who wait at once. was is false if it had ended
 // before: that is no mistake. An id that was never given is one. by is who asks, for PastRules.
 func (s *Shard) LiftRule(id queue.RuleID, by string) (lifted queue.Rule, was bool, err error) {
+	return s.liftRule(id, 0, queue.RuleLifted, by)
+}
+
+// endLarge ends a rule whose time is over and that covers too many submissions for one step, as an operator would. more: there may be
+// others.
+func (s *Shard) endLarge() (more bool) {
+	t, now := &s.worker.kinds[KindRule], s.now()
+	s.mu.Lock()
+	id, is := s.m.largeRule(now, s.worker.parked)
+	is = is && s.usable() == nil && t.may(now)
+	s.mu.Unlock()
+	if !is {
+		return false
+	}
+	_, was, err := s.liftRule(id, now, queue.RuleOver, "")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		t.fail(err, now, s.options.Seed())
+		if !errors.Is(err, journal.ErrFull) && t.narrow(1) {
+			s.parkAction(Action{Kind: KindRule, Rule: id}, err, now)
+		}
+	case was:
+		t.pass(now, 1)
+		s.worker.slices++
+	}
+	s.assess()
+	return err == nil && was
+}
+
+// liftRule is LiftRule; with a time, of a rule that is over by then only: somebody may have set it anew.
+func (s *Shard) liftRule(id queue.RuleID, over queue.Time, end queue.RuleEnd, by string) (lifted queue.Rule, was bool, err error) {
 	s.ordering.Lock()
 	defer s.ordering.Unlock()
-	if lifted, was = s.Rule(id); was {
+	stands := func(r *queue.Rule) bool { return over != 0 && (r.Until == 0 || r.Until > over) }
+	if lifted, was = s.Rule(id); was && stands(&lifted) {
+		return lifted, false, nil
+	}
+	if was {
 		other := queue.Pause
 		if lifted.Action == queue.Pause {
 			other = queue.Block
@@ -109,7 +147,7 @@ func (s *Shard) LiftRule(id queue.RuleID, by string) (lifted queue.Rule, was boo
 	case s.m.lifts(id):
 		waits.add(s.pending())
 	default:
-		s.m.lift(id, now, queue.RuleLifted, by)
+		s.m.lift(id, now, end, by)
 		waits.add(s.m.batch)
 	}
 	s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Held, Values, WaitSeconds, RunSeconds, Scorers, Born, Posted, RecountEvery, FoldBytes and FoldEnded is needed.
+// Options is what a shard is made of. Every field but Held, Values, WaitSeconds, RunSeconds, Scorers, Born, Posted, RecountEvery, FoldBytes, FoldEnded and FoldItems is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -49,6 +49,7 @@ type Options struct {
 
 	FoldBytes int64 // journal bytes that start a fold; default 16 MiB
 	FoldEnded int   // ended submissions that start one; default 20,000
+	FoldItems int   // tries, reservations and exceptions of submissions that one hold of the mutex encodes for a fold; default 2,000
 }
 
 // Shard is one journal, its state and its owner's goroutines. All methods are safe for concurrent use.
@@ -100,6 +101,9 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	}
 	if o.FoldEnded == 0 {
 		o.FoldEnded = 20_000
+	}
+	if o.FoldItems == 0 {
+		o.FoldItems = 2000
 	}
 	s := &Shard{
 		options: o, store: o.Store, waiting: map[*waiter]struct{}{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),

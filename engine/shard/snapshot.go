@@ -49,8 +49,20 @@ type cursors interface {
 
 // appendSnapshot appends the snapshot of a record whose chunks are in sub, and of which these are held.
 func (r *record) appendSnapshot(dst []byte, held []uint32, sub cursors) []byte {
+	out := held
+	for index, t := range r.tries {
+		if t.waiting {
+			out = append(out, index) // perhaps once more: a late completion may be on its way
+		}
+	}
+	return sub.AppendSnapshot(r.appendTries(dst, r.outputs), out)
+}
+
+// appendTries appends what comes before the chunks. Only ops that are applied change it, so of an open submission the lock of who
+// applies is enough.
+func (r *record) appendTries(dst []byte, outputs bool) []byte {
 	flags := byte(0)
-	if r.outputs {
+	if outputs {
 		flags |= snapshotOutputs
 	}
 	for _, t := range r.tries {
@@ -64,18 +76,14 @@ func (r *record) appendSnapshot(dst []byte, held []uint32, sub cursors) []byte {
 	dst = binary.AppendUvarint(dst, uint64(r.done))
 	dst = binary.AppendUvarint(dst, uint64(r.dead))
 	dst = binary.AppendUvarint(dst, uint64(len(r.tries)))
-	out := held
 	for _, index := range slices.Sorted(maps.Keys(r.tries)) {
 		t := r.tries[index]
-		if t.waiting {
-			out = append(out, index) // perhaps once more: a late completion may be on its way
-		}
 		dst = t.append(binary.AppendUvarint(dst, uint64(index)))
 		if flags&snapshotPast != 0 {
 			dst = t.appendPast(dst)
 		}
 	}
-	return sub.AppendSnapshot(dst, out)
+	return dst
 }
 
 func (t *try) append(dst []byte) []byte {

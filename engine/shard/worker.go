@@ -67,6 +67,8 @@ func (s *Shard) Tick() {
 			more = s.alone(kind, slots[:]) || more
 		}
 	}
+	for s.endLarge() {
+	}
 	for s.schedule() {
 	}
 	s.recountDue()

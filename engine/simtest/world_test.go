@@ -114,6 +114,7 @@ func (b *box) options() shard.Options {
 		Values:      b.values,
 		Scorers:     b.scorers,
 		Born:        b.born,
+		FoldItems:   6, // so that rows are taken in slices
 	}
 }
 

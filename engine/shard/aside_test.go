@@ -1,0 +1,35 @@
+package shard
+
+import (
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// However many entries of the outbox changed since the last fold, no hold of the mutex makes more than foldMost rows of them, and a start
+// finds them all.
+func TestAsideIsFoldedInSlices(t *testing.T) {
+	t.Parallel()
+	dir, holds := t.TempDir(), 0
+	const entries = 20 * foldMost
+	withShard(t, dir, func(s *Shard) {
+		s.mu.Lock()
+		for n := range uint64(entries) {
+			s.m.queued(queue.Outgoing{Number: n + 1, Queue: "there", Chunk: queue.ChunkID{Submission: 1, Index: uint32(n)}})
+		}
+		s.mu.told = func(time.Duration) { holds++ }
+		s.mu.Unlock()
+		if err := s.foldAside(t.Context(), s.m); err != nil {
+			t.Fatal(err)
+		}
+		if holds < entries/foldMost {
+			t.Errorf("%d rows were made in %d holds of the mutex, want at least %d", entries, holds, entries/foldMost)
+		}
+	})
+	withShard(t, dir, func(s *Shard) {
+		if got := s.OutgoingTo("there"); got != entries {
+			t.Errorf("after a restart: %d on their way, want %d", got, entries)
+		}
+	})
+}

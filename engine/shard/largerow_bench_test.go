@@ -1,0 +1,44 @@
+package shard
+
+import (
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// BenchmarkLargeRow takes the row of an open submission of which 10^6 chunks wait for another try: in one hold of the mutex, and in slices,
+// of which the longest counts.
+func BenchmarkLargeRow(b *testing.B) {
+	const chunks, tries = 2_000_000, 1_000_000
+	mul, add := backlog.Permutation(chunks, 11)
+	l := newLife(b, &journal.Insert{Seq: 7, ID: queue.MakeSubmissionID(lifeStart, 0, 0), Chunks: chunks, Mul: mul, Add: add, Prefix: "p/"})
+	for index := uint32(0); index < tries; index++ {
+		l.hold(index, reserver.Finishing)
+		l.putBack(b, index, journal.Failed, l.m.now+1000, "no luck today")
+	}
+	s := &Shard{m: l.m, options: Options{FoldItems: 2000}}
+	var longest time.Duration
+	s.mu.now, s.mu.told = time.Now, func(took time.Duration) { longest = max(longest, took) }
+	b.Run("one hold", func(b *testing.B) {
+		longest = 0
+		for range b.N {
+			s.mu.Lock()
+			l.m.snapshot(nil, l.r)
+			s.mu.Unlock()
+		}
+		b.ReportMetric(float64(longest.Microseconds()), "longest-hold-us")
+	})
+	b.Run("slices", func(b *testing.B) {
+		longest = 0
+		for range b.N {
+			s.mu.Lock()
+			s.largeSnapshot(l.m, l.r)
+			s.mu.Unlock()
+		}
+		b.ReportMetric(float64(longest.Microseconds()), "longest-hold-us")
+	})
+}
