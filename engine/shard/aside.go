@@ -19,6 +19,7 @@ const (
 	asideLast   uint8 = 2 // key 0: the last number given out
 	asideInbox  uint8 = 3 // by source
 	asideBulk   uint8 = 4 // by id
+	asideSeq    uint8 = 5 // key 0: the largest seq given out, also to what the history has lost: numbers are not given out twice
 )
 
 // aside names a row.
@@ -40,6 +41,8 @@ func (m *machine) asideRow(a aside) []byte {
 		}
 	case asideLast:
 		return binary.AppendUvarint(nil, m.outbox.last)
+	case asideSeq:
+		return binary.AppendUvarint(nil, uint64(m.nextSeq))
 	case asideInbox:
 		return binary.AppendUvarint(nil, m.inbox[a.key])
 	case asideBulk:
@@ -60,6 +63,8 @@ func (m *machine) loadAside(row store.Aside) error {
 		m.outbox.add(o)
 	case asideLast:
 		m.outbox.last = max(m.outbox.last, d.uint())
+	case asideSeq:
+		m.nextSeq = max(m.nextSeq, uint32(d.uint()))
 	case asideInbox:
 		m.inbox[row.Key] = d.uint()
 	case asideBulk:
