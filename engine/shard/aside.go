@@ -22,6 +22,7 @@ const (
 	asideInbox  uint8 = 3 // by source
 	asideBulk   uint8 = 4 // by id
 	asideStuck  uint8 = 5 // by number: an entry of the outbox that is stuck
+	asideSeq    uint8 = 6 // key 0: the largest seq given out, also to what the history has lost: numbers are not given out twice
 )
 
 // stuckVersion is all that a row of a stuck entry holds.
@@ -46,6 +47,8 @@ func (m *machine) asideRow(a aside) []byte {
 		}
 	case asideLast:
 		return binary.AppendUvarint(nil, m.outbox.last)
+	case asideSeq:
+		return binary.AppendUvarint(nil, uint64(m.nextSeq))
 	case asideInbox:
 		return binary.AppendUvarint(nil, m.inbox[a.key])
 	case asideBulk:
@@ -70,6 +73,8 @@ func (m *machine) loadAside(row store.Aside) error {
 		m.outbox.add(o)
 	case asideLast:
 		m.outbox.last = max(m.outbox.last, d.uint())
+	case asideSeq:
+		m.nextSeq = max(m.nextSeq, uint32(d.uint()))
 	case asideInbox:
 		m.inbox[row.Key] = d.uint()
 	case asideBulk:

@@ -93,6 +93,7 @@ func (s *Shard) foldAll() error {
 	s.applying.Unlock()
 
 	ctx := context.Background()
+	s.ahead.Store(true)
 	if err := s.storeRules(ctx, m, ruled); err != nil {
 		s.unfold(m, dirty, gone, &foldSlice{})
 		return err
@@ -119,6 +120,7 @@ func (s *Shard) foldAll() error {
 	if err := s.store.SetFolded(ctx, upTo); err != nil {
 		return err
 	}
+	s.ahead.Store(false)
 	return log.Trim(ctx, max(upTo, 1)-1) // the last batch stays: replay reads the epoch from it
 }
 

@@ -27,6 +27,7 @@ func (s *Shard) recover(ctx context.Context) error {
 	if err := s.loadSchedules(ctx, m); err != nil {
 		return err
 	}
+	s.ahead.Store(true) // a fold may have been cut off
 	folded := m.applied
 	replayed, err := s.replay(ctx, m)
 	if err != nil {

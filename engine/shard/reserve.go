@@ -148,7 +148,7 @@ func (m *machine) hold(r *record, index uint32, charge backlog.Charge, consumer 
 	}, consumer)
 	m.charged(p.token.Slot, charge)
 	m.taken(r, index)
-	m.heldMore()
+	m.heldMore(now)
 	return p
 }
 

@@ -58,6 +58,9 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 	if err == nil {
 		s.kept = kept
 	}
+	if err == nil && len(found) > 0 && s.ahead.Load() {
+		err = s.Fold() // else a replay would insert them again, as the history lacks them
+	}
 	removed := 0
 	if err == nil {
 		removed, err = s.store.Forget(ctx, found)

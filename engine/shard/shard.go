@@ -76,6 +76,7 @@ type Shard struct {
 	scoring   [scoredKinds]struct{ examined, unwanted atomic.Uint64 }
 
 	full     atomic.Bool // the disk is full: inserts are refused
+	ahead    atomic.Bool // rows of the store may be younger than the position that a replay begins at
 	special  atomic.Bool // a reserve has to look at orders for consumers, or at the restart grace
 	wake     chan struct{}
 	quit     chan struct{}

@@ -64,10 +64,10 @@ func (m *machine) strict() bool {
 	return m.settings.Requeue == queue.Tail || m.settings.SuspectShare <= 0
 }
 
-// held notes that there may be more live consumer slots than thought.
-func (m *machine) heldMore() {
-	if n := float64(m.heldNowAll()); n > m.suspects.slots {
-		m.suspects.slots = n
+// heldMore notes that there may be more live consumer slots than thought, or as many still: their going down begins now at the earliest.
+func (m *machine) heldMore(now queue.Time) {
+	if n := float64(m.heldNowAll()); n >= m.suspects.slots {
+		m.suspects.slots, m.suspects.slotsAt = n, now
 	}
 }
 

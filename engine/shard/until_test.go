@@ -88,7 +88,7 @@ func TestUntilOfLargeRules(t *testing.T) {
 	// What an operator sets anew in the meantime stands.
 	set(meta("all", 1), now.Add(time.Hour))
 	id := s.Rules()[0].ID
-	if _, was, err := s.liftRule(id, now); was || err != nil || len(s.Rules()) != 1 {
+	if _, was, err := s.liftRule(id, now, queue.RuleOver, ""); was || err != nil || len(s.Rules()) != 1 {
 		t.Errorf("ending a rule that is not over: %v %v, %d rules left; want 1", was, err, len(s.Rules()))
 	}
 }

@@ -26,22 +26,21 @@ func (s *sim) tick() {
 		}
 	}
 	s.m.promote(s.now)
-	if s.m.grace <= s.now {
+	if s.m.grace != 0 && s.m.grace <= s.now {
 		s.m.grace = 0
+		s.tally.add("restart grace ends", 1)
 	}
-	lost := s.absent()
+	lost, later := s.absent()
 	s.takeEffect([]func(){func() {
 		for _, x := range s.m.subs {
 			if x.state == queue.Open {
 				s.expire(x)
 			}
 		}
-		for _, name := range lost {
-			s.lose(name)
-			s.m.leave(name)
-		}
+		s.loseAll(lost)
 		s.m.expireAll(s.now)
-		s.m.lift(s.now, queue.RuleOver, "", func(r *queue.Rule) bool { return r.Until != 0 && r.Until <= s.now })
+		s.loseAll(later)
+		s.m.lift(s.now, queue.RuleOver, "", func(r *queue.Rule) bool { return r.Until != 0 && r.Until <= s.now && s.counts("rule ends by itself") })
 	}}, failed, written)
 	s.adopt()
 	s.checkSuspects()
@@ -63,6 +62,7 @@ func (s *sim) expire(x *modelSub) {
 		}
 	}
 	s.m.totals.expired += uint64(len(late))
+	s.tally.add("deadline passes", len(late))
 	if ends {
 		s.expireLast(x, late, why)
 		return
@@ -73,6 +73,7 @@ func (s *sim) expire(x *modelSub) {
 		c.try(c.hold.token, true, why, s.now)
 		if last {
 			s.m.totals.failed++
+			s.tally.add("deadline of the last try passes", 1)
 			s.m.kill(x, c, why, s.now)
 		} else {
 			s.putBack(x, c, s.backedOff(x, uint32(i), s.settings.ExpiryBackoff, int(c.expiries)))
@@ -134,9 +135,14 @@ func (s *sim) checkStats() {
 		InsertedTotal: t.inserted, ReservedTotal: t.reserved, DoneTotal: t.done, FailedTotal: t.failed, ExpiredTotal: t.expired,
 		ReleasedTotal: t.released, SubmissionsInsertedTotal: t.submissions, SubmissionsEndedTotal: t.ended,
 		LostTotal: t.lost, RevokedTotal: got.RevokedTotal, ConsumersAttached: s.m.roster.attached(),
-		ForwardedTotal: t.forwarded, Outgoing: uint64(len(s.m.outbox)),
+		ForwardedTotal: t.forwarded, BulkTotal: t.bulk, Outgoing: uint64(len(s.m.outbox)),
 		AgedTotal: got.AgedTotal, EndedAs: got.EndedAs, RulesActive: got.RulesActive, ConsumersAway: got.ConsumersAway, OperationsWaiting: got.OperationsWaiting,
 		CommitsTotal: got.CommitsTotal, CommitBytesTotal: got.CommitBytesTotal, JournalBytes: got.JournalBytes, StoreBytes: got.StoreBytes,
+	}
+	for _, b := range s.m.bulks {
+		if b.State == queue.BulkRunning {
+			want.BulksRunning++
+		}
 	}
 	for _, x := range s.m.subs {
 		if x.state == queue.Open || x.state == queue.CompletedWithDead {
@@ -177,6 +183,7 @@ func (s *sim) checkAll() {
 		s.checkOutputs(x)
 	}
 	s.checkLetters(queue.DeadFilter{}, 1000)
+	s.checkBulks()
 	s.checkList(shard.Filter{}, 0, 1000)
 	for _, key := range []string{"a", "b", "c", "nobody"} {
 		s.checkValues(key)

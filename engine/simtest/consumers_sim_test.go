@@ -52,6 +52,16 @@ func (r *modelRoster) hear(name string, now queue.Time) {
 	r.heard[name] = now
 }
 
+// anyAttached is the first of the attached ones by name; nil: none is.
+func (r *modelRoster) anyAttached() (string, *modelConsumer) {
+	for _, name := range slices.Sorted(maps.Keys(r.byName)) {
+		if c := r.byName[name]; len(c.streams) > 0 {
+			return name, c
+		}
+	}
+	return "", nil
+}
+
 func (r *modelRoster) attached() (n uint64) {
 	for _, c := range r.byName {
 		if len(c.streams) > 0 {
@@ -111,11 +121,25 @@ func (s *sim) obeys(q *shard.Request, got *shard.Reserved) bool {
 	if len(got.Reservations) > 0 || got.Reason != reason {
 		s.fail("%s, which is told %s, gets %d chunks and the reason %s", q.Consumer, reason, len(got.Reservations), got.Reason)
 	}
+	s.tally.add("reserve refused to a quiet or draining consumer", 1)
 	return false
 }
 
-// absent says who is lost by now, in the order in which that is found, and forgets those who hold nothing.
-func (s *sim) absent() (lost []string) {
+// absent says who is lost by now, in the order in which that is found, and forgets those who hold nothing. Who was heard of since is
+// looked at again behind all else that is due: a submission may have ended by then.
+func (s *sim) absent() (lost, later []string) {
+	again := map[string]bool{}
+	for _, name := range s.absentNow(again) {
+		if again[name] {
+			later = append(later, name)
+		} else {
+			lost = append(lost, name)
+		}
+	}
+	return lost, later
+}
+
+func (s *sim) absentNow(heardOf map[string]bool) (lost []string) {
 	r := &s.m.roster
 	s.m.hush()
 	for again := true; again; {
@@ -124,8 +148,12 @@ func (s *sim) absent() (lost []string) {
 			if x.at.Add(s.settings.ConsumerGrace) > s.now || again {
 				break
 			}
-			c := r.of(x.name)
+			c := r.byName[x.name]
 			drop := func() { r.away = slices.DeleteFunc(r.away, func(y *modelAbsence) bool { return y == x }) }
+			if c == nil {
+				drop() // it left
+				continue
+			}
 			heard := max(c.heard, r.heard[x.name])
 			held, _ := s.m.heldBy(x.name)
 			switch {
@@ -135,7 +163,7 @@ func (s *sim) absent() (lost []string) {
 				drop()
 				x.at = heard
 				r.await(x)
-				again, lost = true, nil
+				again, lost, heardOf[x.name] = true, nil, true
 			case len(held) == 0:
 				drop()
 				delete(r.byName, x.name)
@@ -157,9 +185,17 @@ func (m *model) leave(name string) {
 	delete(m.roster.byName, name)
 }
 
+func (s *sim) loseAll(names []string) {
+	for _, name := range names {
+		s.lose(name)
+		s.m.leave(name)
+	}
+}
+
 // lose ends what a consumer holds.
 func (s *sim) lose(name string) {
 	held, of := s.m.heldBy(name)
+	s.log.add("%s, which holds %d chunks, is lost", name, len(held))
 	for _, c := range held {
 		x := s.m.sub(of[c].Submission)
 		if x.state != queue.Open {
@@ -167,9 +203,11 @@ func (s *sim) lose(name string) {
 		}
 		last := c.attempts+1 >= s.m.maxAttempts(x)
 		s.m.totals.lost++
+		s.tally.add("consumer lost", 1)
 		c.try(c.hold.token, false, errorLost, s.now)
 		if last {
 			s.m.totals.failed++
+			s.tally.add("consumer lost in the last try", 1)
 			s.m.kill(x, c, errorLost, s.now)
 		} else {
 			s.putBack(x, c, s.backedOff(x, of[c].Index, s.settings.ExpiryBackoff, int(c.attempts)))
@@ -184,6 +222,7 @@ func (s *sim) consumers() {
 	switch n := s.r.IntN(12); {
 	case n < 4:
 		s.log.add("%s attaches", name)
+		s.tally.add("consumer attached", 1)
 		a, err := s.shard.Attach(name)
 		s.must("attach", err)
 		c = s.m.roster.of(name)
@@ -191,7 +230,9 @@ func (s *sim) consumers() {
 		s.checkNotice(name, c, a.Next())
 	case n < 8:
 		if c == nil || len(c.streams) == 0 {
-			return
+			if name, c = s.m.roster.anyAttached(); c == nil {
+				return
+			}
 		}
 		missed := s.chance(90)
 		s.log.add("a stream of %s ends, missed=%v", name, missed)
@@ -202,6 +243,7 @@ func (s *sim) consumers() {
 		}
 		if missed {
 			c.away = &modelAbsence{name, s.now}
+			s.tally.add("consumer away", 1)
 			s.m.roster.await(c.away)
 		} else if c.order == queue.NoOrder {
 			delete(s.m.roster.byName, name)
@@ -211,11 +253,13 @@ func (s *sim) consumers() {
 		n, err := s.shard.Detach(name)
 		s.must("detach", err)
 		delete(s.m.roster.byName, name)
+		s.tally.add("consumer detached", n)
 		s.gaveBack(name, n)
 	case n < 10:
 		s.log.add("what %s holds is taken", name)
 		n, err := s.shard.ReleaseConsumer(name)
 		s.must("release consumer", err)
+		s.tally.add("consumer released", n)
 		s.gaveBack(name, n)
 	case n < 11:
 		s.order(name)
@@ -257,6 +301,7 @@ func (s *sim) order(name string) {
 	s.must("order", err)
 	c := s.m.roster.of(name)
 	c.order, c.heard = order, max(c.heard, s.now)
+	s.tally.add("consumer told", 1)
 	if order == queue.NoOrder && len(c.streams) == 0 && c.away == nil {
 		delete(s.m.roster.byName, name)
 	}

@@ -144,7 +144,7 @@ func TestFaults(t *testing.T) {
 	for seed := first; seed < first+seeds; seed++ {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
-			simulate(t, seed, 250, new(faults))
+			simulate(t, seed, 250, new(faults), newTally())
 		})
 	}
 }
@@ -217,6 +217,6 @@ func (s *sim) syncTotals() {
 	got := s.shard.Stats()
 	s.m.totals = modelTotals{
 		inserted: got.InsertedTotal, reserved: got.ReservedTotal, done: got.DoneTotal, failed: got.FailedTotal, expired: got.ExpiredTotal,
-		lost: got.LostTotal, released: got.ReleasedTotal, submissions: got.SubmissionsInsertedTotal, ended: got.SubmissionsEndedTotal, forwarded: got.ForwardedTotal,
+		lost: got.LostTotal, released: got.ReleasedTotal, submissions: got.SubmissionsInsertedTotal, ended: got.SubmissionsEndedTotal, forwarded: got.ForwardedTotal, bulk: got.BulkTotal,
 	}
 }

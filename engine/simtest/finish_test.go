@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,7 +141,11 @@ func (s *sim) completeSome() {
 		if failed && !written && output != nil {
 			it.c.stray = output
 		}
-		effects = append(effects, func() { s.m.complete(it.x, it.c, it.token, output, s.now) })
+		how := map[standing]string{free: "complete of a ready chunk", overdue: "complete after the deadline"}[it.standing]
+		effects = append(effects, func() {
+			s.m.complete(it.x, it.c, it.token, output, s.now)
+			s.tally.add(cmp.Or(how, "complete"), 1)
+		})
 		decided(items, i)
 	}
 	s.takeEffect(effects, failed, written)
@@ -174,7 +179,13 @@ func (s *sim) failSome() {
 		if !failed && !s.check(i, it, failIt, got[i]) || !counted {
 			continue
 		}
-		effects = append(effects, func() { s.failed(it, f) })
+		late := it.standing == free
+		effects = append(effects, func() {
+			s.failed(it, f)
+			if late {
+				s.tally.add("fail after a restart", 1)
+			}
+		})
 		decided(items, i)
 		if s.lastTry(it, f) {
 			if s.m.endsSubmission(it.x, dying[it.x]) {
@@ -215,11 +226,14 @@ func (s *sim) failed(it *item, f *queue.FailItem) {
 	switch {
 	case last:
 		s.m.kill(x, c, text, s.now)
+		s.tally.add("fail for good", 1)
+		return
 	case f.HasRetry:
 		s.putBack(x, c, s.now+f.RetryAfter)
 	default:
 		s.putBack(x, c, s.backedOff(x, it.token.Index, s.settings.RetryBackoff, int(c.attempts)))
 	}
+	s.tally.add("fail, to be tried again", 1)
 }
 
 func (s *sim) putBack(_ *modelSub, c *modelChunk, notBefore queue.Time) {
@@ -266,12 +280,15 @@ func (s *sim) extendSome() {
 			if got[i].Outcome != queue.OutcomeLost || got[i].Code != "reservation_revoked" {
 				s.fail("extend item %d, which a rule took back: got %v (%s)", i, got[i].Outcome, got[i].Code)
 			}
+			s.tally.add("extend of what a rule took back", 1)
 			continue
 		}
 		if !s.check(i, it, extendIt, got[i]) {
 			continue
 		}
+		s.tally.add("extend", 1)
 		if it.standing == free {
+			s.tally.add("extend after a restart", 1)
 			it.c.state, it.c.shelved = queue.ChunkReserved, false
 			it.c.hold = modelHold{token: it.token, reserved: s.now, consumer: call[i].Consumer, made: s.m.roster.next()}
 		}
@@ -308,6 +325,7 @@ func (s *sim) releaseSome() {
 		if s.check(i, it, releaseIt, got[i]) {
 			it.c.state, it.c.hold = queue.ChunkReady, modelHold{}
 			s.m.totals.released++
+			s.tally.add("release", 1)
 		}
 	}
 }

@@ -108,6 +108,7 @@ func (s *sim) insertThis(n queue.NewSubmission) {
 		if queue.CodeOf(err) != queue.CodeRefusedByRule {
 			s.fail("an insert that a rule refuses: got %v", err)
 		}
+		s.tally.add("insert refused by a rule", 1)
 		return
 	}
 	if failed, written := s.commitFailed("insert", err); failed {
@@ -126,6 +127,10 @@ func (s *sim) insertThis(n queue.NewSubmission) {
 // inserted adds a submission to the model.
 func (s *sim) inserted(n queue.NewSubmission, id queue.SubmissionID) queue.Submission {
 	first := s.m.insert(n, id, s.now).inserted()
+	s.tally.add("insert", 1)
+	if first.Waiting > 0 {
+		s.tally.add("insert with run_at", 1)
+	}
 	if n.IdempotencyKey != "" {
 		s.m.keys[n.IdempotencyKey] = &modelKey{fingerprint: n.Fingerprint, first: first, at: s.now}
 	}
@@ -156,6 +161,9 @@ func (s *sim) repeatKey() {
 		s.insertThis(n)
 		return
 	}
+	if s.m.forgotten[known.first.ID] {
+		return // its retention is over: what the answer was is not known any more
+	}
 	n.Fingerprint = known.fingerprint
 	conflict := s.chance(40)
 	if conflict {
@@ -178,6 +186,7 @@ func (s *sim) repeatKey() {
 		want.Priority = x.asked.Priority // that of now: the first one is not kept
 	}
 	s.equal("answer of a repeated insert", got, want)
+	s.tally.add("insert repeated", 1)
 }
 
 func (s *sim) cancel() {
@@ -215,7 +224,7 @@ func (s *sim) reprioritise() {
 		return
 	}
 	failed, written := s.commitFailed("priority", err)
-	if s.takeEffect([]func(){func() { x.asked.Priority = priority }}, failed, written); failed {
+	if s.takeEffect([]func(){func() { x.asked.Priority = priority; s.tally.add("priority changed", 1) }}, failed, written); failed {
 		return
 	}
 	s.adopt()

@@ -85,7 +85,11 @@ func (s *sim) redriveSome() {
 	failed, written := s.commitFailed("redrive", err)
 	s.takeEffect([]func(){func() {
 		for _, c := range dead {
+			if x.state != queue.Open {
+				s.tally.add("redrive opens a submission", 1)
+			}
 			x.redrive(c)
+			s.tally.add("redrive", 1)
 		}
 	}}, failed, written)
 	if !failed && n != len(dead) {
@@ -107,6 +111,7 @@ func (s *sim) deleteSome() {
 	s.takeEffect([]func(){func() {
 		for _, c := range dead {
 			c.state = queue.ChunkSkipped
+			s.tally.add("dead letter deleted", 1)
 		}
 	}}, failed, written)
 	if !failed && n != len(dead) {
@@ -128,6 +133,7 @@ func (s *sim) forwardSome() {
 	s.takeEffect([]func(){func() {
 		for _, c := range dead {
 			s.m.forward(x, c, "third")
+			s.tally.add("dead letter forwarded", 1)
 		}
 	}}, failed, written)
 	if !failed && n != len(dead) {
@@ -201,7 +207,7 @@ func (s *sim) post() {
 	}
 	s.log.add("delivered %v", numbers)
 	failed, written := s.commitFailed("delivered", s.shard.Delivered(numbers))
-	s.takeEffect([]func(){func() { s.m.outbox = left }}, failed, written)
+	s.takeEffect([]func(){func() { s.m.outbox = left; s.tally.add("delivered", len(numbers)) }}, failed, written)
 }
 
 // stick finds that a letter cannot be read, or that one that was stuck can be.

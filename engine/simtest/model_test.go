@@ -28,11 +28,16 @@ type model struct {
 	grace    queue.Time             // end of the restart grace; 0: there is none
 	outbox   []queue.ChunkID        // dead letters on their way to another queue, in their order
 	stuck    map[queue.ChunkID]bool // of them, those that cannot be read
+	bulks    []*modelBulk           // by id
+
+	forgotten map[queue.SubmissionID]bool // whose retention is over
+	tally     *tally
 }
 
 // modelTotals count from the last start.
 type modelTotals struct {
 	inserted, reserved, done, failed, expired, released, submissions, ended, forwarded, lost uint64
+	bulk                                                                                     queue.BulkCounts
 }
 
 type modelKey struct {
@@ -80,7 +85,10 @@ type modelHold struct {
 }
 
 func newModel(settings queue.Settings) *model {
-	return &model{stuck: map[queue.ChunkID]bool{}, settings: settings, keys: map[string]*modelKey{}, values: map[queue.MetaEntry]queue.ValueSettings{}}
+	return &model{
+		stuck: map[queue.ChunkID]bool{}, settings: settings, keys: map[string]*modelKey{}, values: map[queue.MetaEntry]queue.ValueSettings{},
+		forgotten: map[queue.SubmissionID]bool{}, tally: newTally(),
+	}
 }
 
 func (m *model) sub(id queue.SubmissionID) *modelSub {
@@ -395,6 +403,7 @@ func (m *model) end(x *modelSub, state queue.SubmissionState, failure string, no
 	x.state, x.failure, x.finished = state, failure, now
 	m.forgetRules(now)
 	m.totals.ended++
+	m.tally.add("submission "+state.String(), 1)
 }
 
 func (m *model) endIfOver(x *modelSub, now queue.Time) {
@@ -427,6 +436,7 @@ func (m *model) kill(x *modelSub, c *modelChunk, reason string, now queue.Time) 
 	}
 	if to := m.settings.DeadLetterQueue; to != "" && c.state == queue.ChunkDead {
 		m.forward(x, c, to)
+		m.tally.add("forwarded for want of tries", 1)
 	}
 	m.endIfOver(x, now)
 }
@@ -461,6 +471,9 @@ func (m *model) expireAll(now queue.Time) {
 	for _, x := range m.subs {
 		if at := x.asked.DeadDeadline; x.state == queue.Open && at != 0 && at <= now && !m.spares(x, now) {
 			m.end(x, queue.Expired, "its dead_deadline passed", now)
+			m.tally.add("dead_deadline ends a submission", 1)
+		} else if x.state == queue.Open && at != 0 && at <= now {
+			m.tally.add("dead_deadline waits for a rule", 1)
 		}
 	}
 }
@@ -473,10 +486,12 @@ func (m *model) promote(now queue.Time) {
 		}
 		if x.parked && x.runAt <= now {
 			x.parked = false
+			m.tally.add("run_at due", 1)
 		}
 		for _, c := range x.chunks {
 			if c.state == queue.ChunkWaiting && c.notBefore <= now && !c.shelved {
 				c.state, c.notBefore = queue.ChunkReady, 0
+				m.tally.add("retry due", 1)
 			}
 		}
 	}

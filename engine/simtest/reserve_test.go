@@ -101,6 +101,7 @@ func (s *sim) reserve() {
 func (s *sim) checkReserved(q *shard.Request, got *shard.Reserved) {
 	if len(got.Reservations) == 0 {
 		s.checkEmpty(q, got)
+		s.tally.add("reserve that finds nothing", 1)
 	}
 	if len(got.Reservations) > q.Max {
 		s.fail("reserved %d, asked for %d", len(got.Reservations), q.Max)
@@ -168,6 +169,7 @@ func (s *sim) checkReservation(q *shard.Request, x *modelSub, res *queue.Reserva
 	c.hold = modelHold{token: t, deadline: res.Deadline, reserved: s.now, consumer: q.Consumer, made: s.m.roster.next()}
 	s.m.roster.hear(q.Consumer, s.now)
 	s.m.totals.reserved++
+	s.tally.add("reserve", 1)
 	s.tokens = append(s.tokens, t)
 	if len(s.tokens) > 300 {
 		s.tokens = s.tokens[50:]

@@ -148,9 +148,11 @@ func (s *sim) setRule() {
 				}
 			}
 		}
-		if want := s.m.setRule(r); !failed && created != want {
+		want := s.m.setRule(r)
+		if !failed && created != want {
 			s.fail("the rule is said to be new: %v, want %v", created, want)
 		}
+		s.tally.add(map[bool]string{true: "rule set", false: "rule set anew"}[want], 1)
 	}}, failed, written)
 	if failed {
 		return
@@ -171,6 +173,7 @@ func (s *sim) takeBack(match queue.RuleMatch) {
 			if c.state == queue.ChunkReserved {
 				c.state, c.hold = queue.ChunkReady, modelHold{}
 				s.m.totals.released++
+				s.tally.add("rule takes back", 1)
 			}
 		}
 	}
@@ -194,7 +197,7 @@ func (s *sim) liftRule() {
 		return
 	}
 	failed, written := s.commitFailed("lift a rule", err)
-	if s.takeEffect([]func(){func() { s.m.lift(s.now, queue.RuleLifted, by, is) }}, failed, written); !failed && !was {
+	if s.takeEffect([]func(){func() { s.m.lift(s.now, queue.RuleLifted, by, is); s.tally.add("rule lifted", 1) }}, failed, written); !failed && !was {
 		s.fail("rule %d is said to have been lifted before", id)
 	}
 	s.checkRules()

@@ -34,6 +34,7 @@ type sim struct {
 	deep     []string        // strategies that nest deeply
 	recounts *rand.Rand
 	rounds   uint64 // of recounts, the most between two starts
+	tally    *tally
 }
 
 var ctx = context.Background()
@@ -43,7 +44,7 @@ func TestSimulation(t *testing.T) {
 	t.Parallel()
 	seeds, first := uint64(160), uint64(1)
 	if testing.Short() {
-		seeds = 16
+		seeds = 24
 	}
 	if text := os.Getenv("QUERN_SIM_SEEDS"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 32)
@@ -56,16 +57,20 @@ func TestSimulation(t *testing.T) {
 		seeds, first = 1, *oneSeed
 	}
 	t.Logf("seeds %d to %d", first, first+seeds-1)
+	told := newTally()
+	if seeds >= 100 { // in fewer what is rare may not happen
+		t.Cleanup(func() { told.check(t) }) // when all seeds are played
+	}
 	for seed := first; seed < first+seeds; seed++ {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
-			simulate(t, seed, 300, nil)
+			simulate(t, seed, 300, nil, told)
 		})
 	}
 }
 
-func simulate(t *testing.T, seed uint64, steps int, f *faults) {
-	s := &sim{seed: seed, r: newRand(seed, 1), faults: f, ledgers: map[string]bool{}}
+func simulate(t *testing.T, seed uint64, steps int, f *faults, told *tally) {
+	s := &sim{seed: seed, r: newRand(seed, 1), faults: f, ledgers: map[string]bool{}, tally: told}
 	settings := s.drawSettings()
 	settings.Durability = queue.Relaxed
 	if seed%16 == 0 {
@@ -79,6 +84,7 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults) {
 	s.seeds.Store(seed << 32)
 	s.now = s.clock.now()
 	s.m = newModel(settings)
+	s.m.tally = told
 	s.values = s.eachValue
 	step := 0
 	defer func() {
@@ -128,21 +134,27 @@ func (s *sim) must(what string, err error) {
 
 // step does one thing.
 func (s *sim) step() {
-	for _, choice := range []struct {
+	choices := []struct {
 		weight int
 		do     func()
 	}{
-		{20, s.insert}, {26, s.reserve}, {20, s.completeSome}, {10, s.failSome}, {6, s.extendSome}, {6, s.releaseSome},
-		{12, s.wait}, {2, s.cancel}, {6, s.redriveSome}, {3, s.deleteSome}, {3, s.forwardSome}, {4, s.post}, {3, s.stick}, {2, s.age}, {3, s.readLetters}, {3, s.reprioritise}, {3, s.list}, {3, s.readChunks}, {2, s.readOutputs}, {3, s.readValues}, {2, s.repeatKey},
-		{1, s.foldNow}, {1, func() { s.restart(false) }}, {2, func() { s.restart(true) }}, {2, s.changeSettings}, {3, s.setValue}, {6, s.setRule}, {6, s.liftRule}, {6, s.ask}, {12, s.consumers},
-	} {
-		s.r.IntN(1) // keeps the draws of a step apart from its choice
-		if s.r.IntN(100) < choice.weight {
-			choice.do()
+		{20, s.insert}, {22, s.reserve}, {12, s.completeSome}, {10, s.failSome}, {4, s.extendSome}, {3, s.releaseSome}, {9, s.wait},
+		{1, s.cancel}, {3, s.redriveSome}, {2, s.deleteSome}, {2, s.forwardSome}, {2, s.post}, {2, s.stick}, {1, s.age}, {2, s.readLetters}, {2, s.reprioritise},
+		{1, s.list}, {1, s.readChunks}, {1, s.readOutputs}, {1, s.readValues}, {2, s.repeatKey},
+		{1, s.foldNow}, {1, func() { s.restart(false) }}, {2, func() { s.restart(true) }}, {1, s.changeSettings}, {2, s.setValue},
+		{3, s.setRule}, {3, s.liftRule}, {2, s.ask}, {9, s.consumers}, {10, s.bulkSome}, {2, s.retain},
+	}
+	all := 0
+	for i := range choices {
+		all += choices[i].weight
+	}
+	n := s.r.IntN(all)
+	for i := range choices {
+		if n -= choices[i].weight; n < 0 {
+			choices[i].do()
 			return
 		}
 	}
-	s.reserve()
 }
 
 func (s *sim) chance(percent int) bool { return s.r.IntN(100) < percent }
@@ -153,8 +165,8 @@ func (s *sim) drawSettings() queue.Settings {
 	q := queue.DefaultSettings()
 	q.MaxAttempts = uint16(1 + s.r.IntN(5))
 	q.MaxExpiries = uint8(1 + s.r.IntN(4))
-	q.OnExhausted = pickOf(s, queue.FailSubmission, queue.FailSubmission, queue.DeadLetter, queue.Skip)
-	q.DeadLetterQueue = pickOf(s, "", "", "dead", "other")
+	q.OnExhausted = pickOf(s, queue.FailSubmission, queue.DeadLetter, queue.DeadLetter, queue.DeadLetter, queue.Skip)
+	q.DeadLetterQueue = pickOf(s, "", "", "", "dead", "other")
 	q.ReservationTimeout = pickOf(s, 500*time.Millisecond, 10*time.Second, 10*time.Minute)
 	q.MaxReservation = pickOf(s, time.Minute, time.Hour, 24*time.Hour)
 	q.RetryBackoff = pickOf(s, queue.Backoff{}, queue.Backoff{Base: time.Second, Factor: 2, Cap: time.Minute})
@@ -171,6 +183,7 @@ func (s *sim) changeSettings() {
 	q.Durability = s.settings.Durability
 	s.log.add("settings %+v", q)
 	s.settings, s.m.settings = q, q
+	s.tally.add("settings changed", 1)
 	if s.m.grace != 0 {
 		s.m.grace = min(s.m.grace, s.m.began.Add(q.RestartGrace))
 	}
@@ -192,6 +205,7 @@ func (s *sim) setValue() {
 	}
 	s.setting.Unlock()
 	s.shard.SetValue(entry, set)
+	s.tally.add("value set", 1)
 }
 
 func (s *sim) eachValue(fn func(queue.MetaEntry, queue.ValueSettings)) {
@@ -218,10 +232,12 @@ func (s *sim) wait() {
 func (s *sim) restart(crash bool) {
 	s.log.add("restart, crash=%v", crash)
 	s.disarm()
+	s.acrossRestart()
 	if crash {
 		s.crash()
 	} else {
 		s.close()
+		s.tally.add("restart", 1)
 	}
 	if s.chance(30) {
 		s.clock.pass(pickOf(s, time.Second, time.Minute, time.Hour))
@@ -250,6 +266,7 @@ func (s *sim) crash() {
 	s.copyFiles("store.db", dir)
 	s.close()
 	s.dir = dir
+	s.tally.add([]string{"crash", "crash after a fold", "crash between the steps of a fold"}[kind], 1)
 	if kind == 2 {
 		s.log.add("the store forgets its folded position %d", folded)
 		s.rewindFolded(folded)
@@ -258,6 +275,7 @@ func (s *sim) crash() {
 
 func (s *sim) foldNow() {
 	s.log.add("fold")
+	s.tally.add("fold", 1)
 	s.must("fold", s.shard.Fold())
 	s.markFolded()
 }

@@ -24,6 +24,9 @@ func (s *sim) adopt() {
 			case got.State == queue.ChunkReady:
 				c.state, c.notBefore, c.shelved = queue.ChunkReady, 0, false
 			case got.State == queue.ChunkWaiting && got.NotBefore <= s.now:
+				if !c.shelved {
+					s.tally.add("suspect shelved", 1)
+				}
 				c.state, c.notBefore, c.shelved = queue.ChunkWaiting, got.NotBefore, true
 			default:
 				s.fail("chunk %s/%d, due after a try in vain: %+v; want it ready, or shelved", x.id, i, got)
@@ -37,6 +40,7 @@ func (s *sim) borrowed(t queue.Token) {
 	if x := s.m.sub(t.Submission); x != nil && t.Index < x.asked.Chunks.Count {
 		if c := x.chunks[t.Index]; c.state == queue.ChunkWaiting && c.shelved {
 			c.state, c.notBefore, c.shelved = queue.ChunkReady, 0, false
+			s.tally.add("reserve of what was shelved", 1)
 		}
 	}
 }

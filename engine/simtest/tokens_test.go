@@ -18,12 +18,16 @@ const (
 	over                // the submission or the chunk ended
 	overOrLost          // the submission completed with dead chunks: which of the two is told depends on where it is kept
 	forged
-	anyEnd // decided within a call that ends the submission: another token held or completed the chunk
+	retired // the retention of its submission is over
+	anyEnd  // decided within a call that ends the submission: another token held or completed the chunk
 )
 
 // stand finds the row. same compares tokens without the slot hint.
 func (m *model) stand(t queue.Token, genuine bool) (*modelSub, *modelChunk, standing) {
 	x := m.sub(t.Submission)
+	if genuine && m.forgotten[t.Submission] {
+		return nil, nil, retired
+	}
 	if !genuine || x == nil {
 		return nil, nil, forged
 	}
@@ -80,6 +84,7 @@ func answers(s standing, v verb) []queue.Outcome {
 		over:       {{gone}, {gone}, {gone}, {gone}},
 		overOrLost: {{gone, lost}, {gone, lost}, {gone, lost}, {gone, lost}},
 		anyEnd:     {{already, lost, gone}, {already, lost, gone}, {lost, gone}, {lost, gone}},
+		retired:    {{already, queue.OutcomeUnknown}, {already, queue.OutcomeUnknown}, {lost, queue.OutcomeUnknown}, {lost, queue.OutcomeUnknown}},
 		forged:     {{queue.OutcomeUnknown}, {queue.OutcomeUnknown}, {queue.OutcomeUnknown}, {queue.OutcomeUnknown}},
 	}
 	return table[s][v]

@@ -1,0 +1,74 @@
+package simtest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// tally counts how often each thing happened in simulations, with an effect: a step that never does anything tests nothing.
+type tally struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func newTally() *tally { return &tally{n: map[string]int{}} }
+
+func (t *tally) add(what string, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.n[what] += n
+}
+
+func (t *tally) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var lines []string
+	for _, what := range slices.Sorted(maps.Keys(t.n)) {
+		lines = append(lines, fmt.Sprintf("%7d %s", t.n[what], what))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// happens is all that has to happen in the simulation.
+var happens = []string{
+	"insert", "insert with run_at", "insert refused by a rule", "insert repeated",
+	"reserve", "reserve that finds nothing", "reserve of what was shelved", "reserve refused to a quiet or draining consumer",
+	"complete", "complete of a ready chunk", "complete after the deadline", "fail, to be tried again", "fail for good", "fail after a restart",
+	"extend", "extend after a restart", "extend of what a rule took back", "release",
+	"deadline passes", "deadline of the last try passes", "consumer lost", "consumer lost in the last try", "retry due", "run_at due", "suspect shelved",
+	"dead_deadline ends a submission", "dead_deadline waits for a rule", "restart grace ends",
+	"submission completed", "submission completed_with_dead", "submission failed", "submission cancelled", "submission expired",
+	"redrive", "redrive opens a submission", "dead letter deleted", "dead letter forwarded", "forwarded for want of tries", "delivered", "priority changed",
+	"rule set", "rule set anew", "rule lifted", "rule ends by itself", "rule takes back",
+	"consumer attached", "consumer away", "consumer detached", "consumer released", "consumer told",
+	"settings changed", "value set", "retention over", "fold", "restart", "crash", "crash after a fold", "crash between the steps of a fold",
+	"bulk started", "bulk redrive", "bulk delete", "bulk forward", "bulk retry", "bulk cancel", "bulk reprioritize",
+	"bulk dry run", "bulk unchanged", "bulk refused", "bulk completed", "bulk cancelled in the middle", "restart in the middle of a bulk operation",
+}
+
+// check fails the test if something that has to happen did not, or something happened that nobody wants to.
+func (t *tally) check(test *testing.T) {
+	for _, what := range happens {
+		if t.n[what] == 0 {
+			test.Errorf("in all simulations it never happened: %s", what)
+		}
+	}
+	for what := range t.n {
+		if !slices.Contains(happens, what) {
+			test.Errorf("it is counted, and not in the list of what has to happen: %s", what)
+		}
+	}
+	if test.Failed() || testing.Verbose() {
+		test.Logf("what happened:\n%s", t)
+	}
+}
+
+// counts counts one, and is true: for where something is asked.
+func (s *sim) counts(what string) bool {
+	s.tally.add(what, 1)
+	return true
+}

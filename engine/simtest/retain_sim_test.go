@@ -1,0 +1,98 @@
+package simtest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// retain has the history lose what ended long ago, but for what other queues still have to get.
+func (s *sim) retain() {
+	before := s.now.Add(-pickOf(s, 0, time.Minute, time.Hour, 10*time.Hour))
+	if len(s.m.subs) > 0 && s.chance(40) {
+		before = s.m.subs[s.r.IntN(len(s.m.subs))].finished
+	}
+	pinned := map[queue.SubmissionID]bool{}
+	for _, id := range s.m.outbox {
+		pinned[id.Submission] = true
+	}
+	n := len(s.m.subs)
+	s.m.subs = slices.DeleteFunc(s.m.subs, func(x *modelSub) bool {
+		letters := x.state == queue.CompletedWithDead && x.count(queue.ChunkDead) > 0 // those are kept
+		over := x.state != queue.Open && x.finished < before && !pinned[x.id] && !letters
+		if over {
+			s.m.forgotten[x.id] = true
+		}
+		return over
+	})
+	s.log.add("the retention of %d submissions is over, of those that ended before %d", n-len(s.m.subs), before)
+	s.disarm()
+	s.must("retain", s.shard.Retain(ctx, before, 10_000))
+	s.markFolded()
+	s.tally.add("retention over", n-len(s.m.subs))
+}
+
+// What the history has lost does not come back: not when the process is killed after a fold that was cut off, with rows that are younger
+// than the position that the replay begins at.
+func TestForgottenStaysForgotten(t *testing.T) {
+	t.Parallel()
+	for moment := range killMoments {
+		b := openBox(t, relaxed())
+		sub := mustInsert(t, b, prefixed(2))
+		if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
+			t.Fatal(err)
+		}
+		b.kill(t, moment)
+		b.clock.pass(time.Hour)
+		if err := b.shard.Retain(ctx, b.clock.now(), 10); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.shard.Submission(ctx, sub.ID); queue.CodeOf(err) != queue.CodeUnknownSubmission {
+			t.Fatalf("moment %d, after its retention: %v, want %s", moment, err, queue.CodeUnknownSubmission)
+		}
+		b.kill(t, asTheyAre)
+		if got, err := b.shard.Submission(ctx, sub.ID); queue.CodeOf(err) != queue.CodeUnknownSubmission {
+			t.Errorf("moment %d, after the restart: got %+v %v, want %s", moment, got, err, queue.CodeUnknownSubmission)
+		}
+	}
+}
+
+// What the history has lost leaves nothing behind that a later submission could be taken to have: numbers in the store are not given
+// out twice, also when the process starts anew and nothing else tells of them any more.
+func TestForgottenOutputsAreNobodys(t *testing.T) {
+	t.Parallel()
+	for moment := range killMoments {
+		b := openBox(t, relaxed())
+		first := mustInsert(t, b, prefixed(2))
+		items := completions(mustReserve(t, b, "OldestFirst", 1))
+		items[0].Output = []byte("of the first")
+		if _, err := b.shard.Complete(ctx, items, nil); err != nil {
+			t.Fatal(err)
+		}
+		b.kill(t, moment) // from here on nobody knows in memory that there is an output
+		if _, err := b.shard.Cancel(ctx, first.ID); err != nil {
+			t.Fatal(err)
+		}
+		b.clock.pass(time.Hour)
+		if err := b.shard.Retain(ctx, b.clock.now(), 10); err != nil {
+			t.Fatal(err)
+		}
+		b.kill(t, allFolded)
+		second := mustInsert(t, b, prefixed(2))
+		b.kill(t, moment)
+		held := completions(mustReserve(t, b, "OldestFirst", 2))
+		for i := range held {
+			if held[i].Token.Index != items[0].Token.Index {
+				held[i].Output = []byte("of the second")
+			}
+		}
+		if _, err := b.shard.Complete(ctx, held, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.shard.Chunk(ctx, second.ID, items[0].Token.Index); err != nil || got.State != queue.ChunkDone || got.Output != nil {
+			t.Errorf("moment %d: a chunk that was completed without an output has %q, %v", moment, got.Output, err)
+		}
+	}
+}
