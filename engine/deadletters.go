@@ -194,5 +194,5 @@ func (e *Engine) deadIn(queueName string, id queue.ChunkID) (*openQueue, error) 
 }
 
 func unknownDead(id queue.ChunkID) error {
-	return &queue.Error{Code: queue.CodeUnknownDeadLetter, Message: "Chunk " + id.String() + " is no dead letter of this queue: it never was, or it was redriven or deleted."}
+	return &queue.Error{Code: queue.CodeUnknownDeadLetter, Message: "Chunk " + id.String() + " is no dead letter of this queue: it never was, or it was redriven, deleted or forwarded."}
 }

@@ -119,8 +119,9 @@ func TestOperationsTellWhoAndUntilWhen(t *testing.T) {
 	var b api.BulkOperation
 	s.do("POST", "/v1/bulk-operations", api.BulkRequest{Queue: "default", Action: api.BulkCancel, RatePerSecond: 1, Actor: "ana"}, http.StatusAccepted, &b)
 	s.restart()
-	if s.do("GET", "/v1/bulk-operations/"+b.ID, nil, http.StatusOK, &b); b.Actor != "ana" {
-		t.Errorf("the operation was started by %q, want ana", b.Actor)
+	var after api.BulkOperation
+	if s.do("GET", "/v1/bulk-operations/"+b.ID, nil, http.StatusOK, &after); b.Actor != "ana" || after.Actor != "ana" {
+		t.Errorf("the operation was started by %q, after a restart by %q; want ana", b.Actor, after.Actor)
 	}
 	long := strings.Repeat("x", 129)
 	if p := s.refused("POST", "/v1/bulk-operations", api.BulkRequest{Queue: "default", Action: api.BulkCancel, Actor: long}, http.StatusUnprocessableEntity); len(p.Errors) != 1 || p.Errors[0].Pointer != "/actor" {

@@ -165,7 +165,7 @@ function Stop({ b, done }: { b: BulkOperation; done: () => void }) {
   const action = useAction()
   return (
     <>
-      <Sure name="Stop" question={`Stop it? What it did stays done.`} disabled={action.busy} run={() => void action.run(async () => { const now = await call<BulkOperation>('POST', `${bulkPath}/${encodeURIComponent(b.id)}/cancel`); say(`Stopped after ${exact(now.done)}`); done() })} />
+      <span class="row end"><Copy text={shell('quern', 'bulk', 'cancel', b.id)} name="Copy CLI" /><Sure name="Stop" question={`Stop it? What it did stays done.`} disabled={action.busy} run={() => void action.run(async () => { const now = await call<BulkOperation>('POST', `${bulkPath}/${encodeURIComponent(b.id)}/cancel`); say(`Stopped after ${exact(now.done)}`); done() })} /></span>
       {action.problem && <Failed problem={action.problem} />}
     </>
   )

@@ -54,7 +54,7 @@ function ThisPage() {
         <dt>keyboard</dt>
         <dd class="stack">
           <span><kbd>Ctrl</kbd> <kbd>K</kbd> goes anywhere, <kbd>/</kbd> to the filter, <kbd>p</kbd> pause, <kbd>d</kbd> dark or light, <kbd>?</kbd> here</span>
-          <span>in lists <kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>Enter</kbd> opens</span>
+          <span>in lists <kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>⇧x</kbd> up to here, <kbd>Enter</kbd> opens, <kbd>n</kbd> shows new ones</span>
           <span class="shortcuts"><span><kbd>g</kbd> then</span>{places.map((p) => <span key={p.page}><kbd>{p.key}</kbd> {p.name.toLowerCase()}</span>)}</span>
         </dd>
       </dl>
