@@ -58,7 +58,7 @@ func (a *app) loadConfig(flags *pflag.FlagSet) (Config, []setting, error) {
 	for _, o := range all {
 		s := setting{option: o, text: textOf(merged.Get(o.key())), source: sources[o.key()]}
 		if err := o.set(&config, s.text); err != nil {
-			wrong = append(wrong, fmt.Errorf("%s is %q (from the %s) but %w", o.name, s.text, s.source, err))
+			wrong = append(wrong, fmt.Errorf("%s is %q (from the %s) but %w", o.name, o.shown(s.text), s.source, err))
 		}
 		settings = append(settings, s)
 	}
@@ -165,7 +165,7 @@ func (a *app) configCommand() *cobra.Command {
 			}
 			var rows []row
 			for _, s := range settings {
-				rows = append(rows, row{s.key(), s.text, s.source, s.value, s.limit, s.help})
+				rows = append(rows, row{s.key(), s.shown(s.text), s.source, s.value, s.limit, s.help})
 			}
 			return printList(a, rows, []string{"OPTION", "VALUE", "SOURCE", "LIMIT", "WHAT IT DOES"}, func(r row) []string {
 				return []string{r.Option, r.Value, r.Source, r.Limit, r.Help}

@@ -79,6 +79,8 @@ func TestWrongOptions(t *testing.T) {
 		"too many meta keys":            {args: []string{"--metric-keys", "a,b,c,d,e,f,g,h,i"}, want: "at most 8"},
 		"no collector":                  {args: []string{"--otlp-endpoint", "127.0.0.1:4318"}, want: "http://HOST:PORT"},
 		"no share":                      {args: []string{"--otlp-ratio", "1.5"}, want: "0 to 1"},
+		"a header without a value":      {env: []string{"QUERN_OTLP_HEADERS=Authorization"}, want: "has no header's name and a '='"},
+		"a header that is ours":         {args: []string{"--otlp-headers", "content-type=a"}, want: "has Content-Type, which the server sets itself"},
 		"empty data":                    {args: []string{"--data", ""}, want: "must not be empty"},
 		"unknown level":                 {args: []string{"--log-level", "loud"}, want: "log-level"},
 		"unknown format":                {args: []string{"--log-format", "xml"}, want: "must be one of text, json"},

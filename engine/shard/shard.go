@@ -45,8 +45,16 @@ type Options struct {
 	Born   queue.Time // when the shard was made: with ID it identifies its outbox for ever
 	Posted func()     // told when dead letters left for another queue, see Outgoing; must not call the shard. nil: nobody is
 
+	Emitting func(schedule string) Span // begins the span of an emission; nil: nobody traces
+
 	FoldBytes int64 // journal bytes that start a fold; default 16 MiB
 	FoldEnded int   // ended submissions that start one; default 20,000
+}
+
+// Span is a piece of work that somebody traces. End says how much was done, and what went wrong.
+type Span interface {
+	Context() string // W3C traceparent, optionally followed by ";" and tracestate
+	End(n int, err error)
 }
 
 // Shard is one journal, its state and its owner's goroutines. All methods are safe for concurrent use.
