@@ -95,7 +95,7 @@ func options() []option {
 			setOTLPRatio,
 		},
 		{
-			otlpHeaders, "", "NAME=VALUE pairs separated by commas, at most 16, %2C for a comma in a value", "headers of the requests to the collector, such as Authorization=Bearer%20SECRET; never shown and never logged, and as a flag other users of the machine see them: use the file or the environment",
+			"otlp-headers", "", "NAME=VALUE pairs separated by commas, at most 16, %2C for a comma in a value", "headers of the requests to the collector, such as Authorization=Bearer%20SECRET; never shown and never logged, and as a flag other users of the machine see them: use the file or the environment",
 			func(c *Config, text string) (err error) { c.OTLPHeaders, err = trace.ParseHeaders(text); return err },
 		},
 	}
