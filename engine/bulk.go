@@ -155,9 +155,21 @@ func (e *Engine) stepBulks(ctx context.Context) {
 
 // turnOf gives one operation its turn.
 func (e *Engine) turnOf(ctx context.Context, q *openQueue, b *queue.Bulk) {
-	left := e.allowance(b)
+	left, done := e.allowance(b), 0
+	if left <= 0 {
+		return
+	}
+	var err error
+	if e.options.Spans != nil {
+		if span := e.options.Spans.Bulk(b); span != nil {
+			defer func() { span.End(done, err) }()
+		}
+	}
 	for left > 0 && ctx.Err() == nil {
-		n, more, err := e.stepBulk(ctx, q, b, min(left, bulkPage))
+		var n int
+		var more bool
+		n, more, err = e.stepBulk(ctx, q, b, min(left, bulkPage))
+		done += n
 		if err != nil {
 			e.bulkFailed(ctx, q, b, err)
 			return

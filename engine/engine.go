@@ -31,6 +31,7 @@ type Options struct {
 	MetricKeys   []queue.MetaKey       // whose values metrics show, at most MaxMetricKeys
 	Held         func(time.Duration)   // told of every hold of a queue's mutex, for measuring what others wait for; nil: not measured
 	Scorers      strategy.Scorers      // who scores for Plugin and Score blocks; nil: such strategies are refused
+	Spans        Spans                 // who traces what the engine does by itself; nil: nobody
 }
 
 // Engine is a running queue server without its faces. All methods are safe for concurrent use.

@@ -117,6 +117,7 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, set []store.
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
 		Committed: e.metrics.committed(row.Name), FreeBallast: e.ballast.free, Held: e.options.Held, Values: q.values.each, Scorers: e.options.Scorers,
 		WaitSeconds: q.counts.waited, RunSeconds: q.counts.held, Born: row.Created, Posted: e.posted, FoldBytes: e.options.FoldBytes, RecountEvery: e.options.RecountEvery,
+		Emitting: e.emitting(row.Name),
 	})
 	if err != nil {
 		q.store.Close()

@@ -52,17 +52,9 @@ func scheduleNotes() map[string]note {
 		"SchedulePreview.ticks":        {text: "The next ticks"},
 		"ScheduleTick.at":              {text: "When"},
 		"ScheduleTick.local":           {text: "The same on the clocks of the time zone"},
-		"BackfillRequest.from":         {text: "Ticks from this time"},
-		"BackfillRequest.to":           {text: "Ticks up to this time, which lies in the past"},
-		"BackfillRequest.limit":        between(1, queue.MaxBackfill, "More ticks than this are refused; default 100"),
-		"BackfillRequest.dry_run":      {text: "Only count the ticks, however many they are; nothing is inserted"},
-		"Backfilled.submissions":       {text: "Their ids, by the time of their ticks; none of a dry run"},
-		"Backfilled.ticks":             {text: "Ticks that lie in the time that was asked for"},
-		"Backfilled.first_at":          {text: "Of a dry run, the first of them"},
-		"Schedule.recent":              {text: "The last submissions that it inserted, by ticks, triggers and backfills, the oldest first; as far as they are known since the server's start", items: 24},
-		"Emission.at":                  {text: "The tick that it is for"},
-		"Emission.submission":          {text: "Its id"},
-		"Emission.state":               oneOf("How it stands", "open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
+	}
+	for name, n := range emissionNotes() {
+		out[name] = n
 	}
 	for _, schema := range []string{"ScheduleDefinition", "SchedulePreviewRequest"} {
 		out[schema+".spec"] = note{text: "Five fields of cron (minute, hour, day of month, month, weekday), @hourly, @daily, @weekly, @monthly, @yearly, \"@every 90s\" or \"@at 2026-03-29T02:30:00Z\"", length: 256}
@@ -72,4 +64,21 @@ func scheduleNotes() map[string]note {
 		out[schema+".end"] = note{text: "No ticks after"}
 	}
 	return out
+}
+
+// emissionNotes are about what schedules inserted, and what a backfill inserts.
+func emissionNotes() map[string]note {
+	return map[string]note{
+		"BackfillRequest.from":    {text: "Ticks from this time"},
+		"BackfillRequest.to":      {text: "Ticks up to this time, which lies in the past"},
+		"BackfillRequest.limit":   between(1, queue.MaxBackfill, "More ticks than this are refused; default 100"),
+		"BackfillRequest.dry_run": {text: "Only count the ticks, however many they are; nothing is inserted"},
+		"Backfilled.submissions":  {text: "Their ids, by the time of their ticks; none of a dry run"},
+		"Backfilled.ticks":        {text: "Ticks that lie in the time that was asked for"},
+		"Backfilled.first_at":     {text: "Of a dry run, the first of them"},
+		"Schedule.recent":         {text: "The last submissions that it inserted, by ticks, triggers and backfills, the oldest first; as far as they are known since the server's start", items: 24},
+		"Emission.at":             {text: "The tick that it is for"},
+		"Emission.submission":     {text: "Its id"},
+		"Emission.state":          oneOf("How it stands", "open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
+	}
 }

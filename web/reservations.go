@@ -256,6 +256,7 @@ func (s *Server) extend(c echo.Context) error {
 		}
 		items := extendItems(call.extendItems[:0], call.extend.Items, call.extend.Consumer)
 		call.extendItems = items
+		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
 		return s.engine.Extend(c.Request().Context(), queueName, items, call.results[:0])
 	})
 }

@@ -30,20 +30,22 @@ const (
 	attrReplayed   = "quern.replayed"
 	attrSettled    = "quern.settled_count"
 	attrNotOK      = "quern.not_ok_count"
+	attrSchedule   = "quern.schedule"
+	attrBulk       = "quern.bulk_operation"
 )
 
 // spanKey is where a request has its span.
 const spanKey = "quern.span"
 
-// tracedAs are the operations that have spans, with the type that OpenTelemetry gives to each. Extending is left out: it tells
-// nothing, and consumers do little else.
+// tracedAs are the operations that have spans, with the type that OpenTelemetry gives to each. Of extending, which consumers do all the
+// time, there is one only where the caller has a trace that it is a part of.
 func tracedAs(id string) string {
 	switch id {
 	case "insert":
 		return "send"
 	case "reserve":
 		return "receive"
-	case "complete", "fail", "release", "exchange":
+	case "complete", "fail", "release", "exchange", "extend":
 		return "settle"
 	}
 	return ""
@@ -55,7 +57,10 @@ func (s *Server) startSpan(c echo.Context, op *operation) *trace.Span {
 		return nil
 	}
 	r := c.Request()
-	parent, _ := trace.FromHeaders(r.Header["Traceparent"], r.Header["Tracestate"])
+	parent, part := trace.FromHeaders(r.Header["Traceparent"], r.Header["Tracestate"])
+	if op.id == "extend" && !part {
+		return nil
+	}
 	span := s.tracer.Start(op.id+" "+clip(c.Param("queue")), trace.Server, parent)
 	if span != nil {
 		span.Set(trace.Text(attrSystem, "quern"), trace.Text(attrQueue, clip(c.Param("queue"))), trace.Text(attrVerb, op.id), trace.Text(attrType, op.traced),

@@ -185,3 +185,17 @@ func TestSpansThatNobodyWants(t *testing.T) {
 		t.Errorf("got %+v and %+v, want the one in vain that has a trace, and the one that found something", reserves, all["exchange default"])
 	}
 }
+
+// An extend has a span where its caller has a trace, linked to the producer's; without one it has none, as consumers do little else.
+func TestExtendsAreTracedForThoseWhoTrace(t *testing.T) {
+	t.Parallel()
+	f, spans := traced(t)
+	f.with(producer, insertPath, `{"chunks":{"count":1,"template":"a"}}`, 201, nil)
+	got := f.reserve(`{"max":1}`)
+	extend := fmt.Sprintf(`{"items":[{"token":%q,"timeout_ms":60000}]}`, got.Reservations[0].Token)
+	f.do("POST", reservePath+"/extend", extend, 200, nil)
+	f.with(consumer, reservePath+"/extend", extend, 200, nil)
+	if span := only(t, spans(), "extend default"); span.TraceID != consumerTrace || !slices.Equal(linked(&span), []string{producerTrace}) || span.Attributes["quern.settled_count"] != "1" {
+		t.Errorf("got %+v, want it in the consumer's trace and linked to the producer's", span)
+	}
+}

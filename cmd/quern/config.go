@@ -60,7 +60,7 @@ func (a *app) loadConfig(flags *pflag.FlagSet) (Config, []setting, error) {
 	for _, o := range all {
 		s := setting{option: o, text: textOf(merged.Get(o.key())), source: sources[o.key()]}
 		if err := o.set(&config, s.text); err != nil {
-			wrong = append(wrong, fmt.Errorf("%s is %q (from the %s) but %w", o.name, s.text, s.source, err))
+			wrong = append(wrong, fmt.Errorf("%s is %q (from the %s) but %w", o.name, o.shown(s.text), s.source, err))
 		}
 		settings = append(settings, s)
 	}
@@ -160,7 +160,7 @@ func (a *app) serverOptions(cmd *cobra.Command, running bool) ([]api.ServerOptio
 func (c *Config) shown() []api.ServerOption {
 	out := make([]api.ServerOption, len(c.settings))
 	for i, s := range c.settings {
-		out[i] = api.ServerOption{Option: s.key(), Value: s.text, Source: s.source, Default: s.value, Limit: s.limit, Help: s.help}
+		out[i] = api.ServerOption{Option: s.key(), Value: s.option.shown(s.text), Source: s.source, Default: s.value, Limit: s.limit, Help: s.help}
 	}
 	return out
 }

@@ -29,6 +29,7 @@ type Config struct {
 	MetricKeys   []string
 	OTLPEndpoint string
 	OTLPRatio    float64
+	OTLPHeaders  []trace.Header
 
 	settings []setting // where all of it came from
 }
@@ -41,6 +42,17 @@ type option struct {
 	limit string // what it may be, in words
 	help  string // what it does: one sentence
 	set   func(c *Config, text string) error
+}
+
+// otlpHeaders is the option whose value is a secret.
+const otlpHeaders = "otlp-headers"
+
+// shown is a value as people may see it.
+func (o option) shown(text string) string {
+	if o.name == otlpHeaders && text != "" {
+		return "(hidden)"
+	}
+	return text
 }
 
 // options are all settings of a server, in the order in which the help shows them.
@@ -89,6 +101,10 @@ func options() []option {
 		{
 			"otlp-ratio", "1", "0 to 1", "of the requests that bring no trace context, how many begin a trace of their own; those that bring one decide by themselves",
 			setOTLPRatio,
+		},
+		{
+			"otlp-headers", "", "NAME=VALUE pairs separated by commas, at most 16, %2C for a comma in a value", "headers of the requests to the collector, such as Authorization=Bearer%20SECRET; never shown and never logged, and as a flag other users of the machine see them: use the file or the environment",
+			func(c *Config, text string) (err error) { c.OTLPHeaders, err = trace.ParseHeaders(text); return err },
 		},
 	}
 }

@@ -82,6 +82,8 @@ func TestWrongOptions(t *testing.T) {
 		"no share":                      {args: []string{"--otlp-ratio", "1.5"}, want: "0 to 1"},
 		"recounts all the time":         {args: []string{"--recount-every", "1s"}, want: "1m to 168h"},
 		"recounts at no time":           {args: []string{"--recount-every", "often"}, want: "1m to 168h"},
+		"a header without a value":      {env: []string{"QUERN_OTLP_HEADERS=Authorization"}, want: "has no header's name and a '='"},
+		"a header that is ours":         {args: []string{"--otlp-headers", "content-type=a"}, want: "has Content-Type, which the server sets itself"},
 		"empty data":                    {args: []string{"--data", ""}, want: "must not be empty"},
 		"unknown level":                 {args: []string{"--log-level", "loud"}, want: "log-level"},
 		"unknown format":                {args: []string{"--log-format", "xml"}, want: "must be one of text, json"},

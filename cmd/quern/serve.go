@@ -69,7 +69,13 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		return err
 	}
 
-	// 5. The engine: opens the data directory, refuses one that is in use, and recovers.
+	// 5. Who makes spans of what is done; nobody unless a collector is configured.
+	tracer, err := newTracer(config, listener, registry, logger)
+	if err != nil {
+		return errors.Join(err, held.Close())
+	}
+
+	// 6. The engine: opens the data directory, refuses one that is in use, and recovers.
 	opened := time.Now()
 	core, err := engine.Open(ctx, engine.Options{
 		Dir:          config.Data,
@@ -83,22 +89,19 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		RecountEvery: config.RecountEvery,
 		MetricKeys:   config.MetricKeys,
 		Scorers:      held,
+		Spans:        web.OwnSpans(tracer),
 	})
 	if err != nil {
 		return errors.Join(err, held.Close())
 	}
 	logger.Info("data is open", "dir", config.Data, "took", time.Since(opened).Round(time.Millisecond))
 
-	// 6. What is active of the plugins, from the engine's catalogue and the cache of compiled code.
+	// 7. What is active of the plugins, from the engine's catalogue and the cache of compiled code.
 	if err := held.Open(ctx, core.PluginStore(), core); err != nil {
 		return errors.Join(err, held.Close(), core.Close())
 	}
 
-	// 7. The HTTP face, and who makes spans of what it does.
-	tracer, err := newTracer(config, listener, registry, logger)
-	if err != nil {
-		return errors.Join(err, held.Close(), core.Close())
-	}
+	// 8. The HTTP face.
 	face, err := web.New(web.Options{
 		Engine:     core,
 		Plugins:    held,
@@ -146,7 +149,7 @@ func newTracer(config Config, listener net.Listener, registry *prometheus.Regist
 		return nil, err
 	}
 	return trace.New(trace.Options{
-		Endpoint: config.OTLPEndpoint, Ratio: config.OTLPRatio, Now: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry,
+		Endpoint: config.OTLPEndpoint, Headers: config.OTLPHeaders, Ratio: config.OTLPRatio, Now: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry,
 		Version: thisVersion().Version, Instance: net.JoinHostPort(host, port),
 	})
 }

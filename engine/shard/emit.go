@@ -100,13 +100,19 @@ func (s *Shard) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch {
 	m.seed(seed)
 	template := &l.rhythm.def.Template
 	inserts := make([]*journal.Insert, len(ticks))
+	trace, done := s.traceEmission(sch.name, len(ticks))
+	var err error
+	emitted := 0
+	defer func() { done(emitted, err) }()
 	for i, tick := range ticks {
-		inserts[i] = m.draw(emission(sch.name, l.rhythm.def, tick, now), now)
+		n := emission(sch.name, l.rhythm.def, tick, now)
+		n.Trace = trace
+		inserts[i] = m.draw(n, now)
 		op.Last, op.LastID = tick, inserts[i].ID
 	}
 	if len(inserts) > 0 && (len(template.Attachment) > 0 || len(template.Chunks.Inline) > 0) {
 		s.mu.Unlock()
-		err := s.writeEmissions(inserts, template)
+		err = s.writeEmissions(inserts, template)
 		s.mu.Lock()
 		if err != nil {
 			sch.asOf, sch.lookAt = 0, now.Add(emitAgain)
@@ -125,6 +131,7 @@ func (s *Shard) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch {
 	}
 	m.encode(now).Schedule(op)
 	m.occupy(sch)
+	emitted = len(inserts)
 	b := m.batch
 	if alone {
 		s.seal()
@@ -132,6 +139,16 @@ func (s *Shard) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch {
 	s.mu.Unlock()
 	s.kick()
 	return b
+}
+
+// traceEmission begins the span of what is inserted for ticks, if there are any and anybody wants it.
+func (s *Shard) traceEmission(name string, ticks int) (trace string, done func(n int, err error)) {
+	if ticks > 0 && s.options.Emitting != nil {
+		if span := s.options.Emitting(name); span != nil {
+			return span.Context(), span.End
+		}
+	}
+	return "", func(int, error) {}
 }
 
 // occupy notes that the open batch has a change that decides how a schedule goes on.

@@ -47,9 +47,17 @@ type Options struct {
 
 	RecountEvery time.Duration // how long one recount of everything takes, and how often one is made; default an hour; below 0: none is
 
+	Emitting func(schedule string) Span // begins the span of an emission; nil: nobody traces
+
 	FoldBytes int64 // journal bytes that start a fold; default 16 MiB
 	FoldEnded int   // ended submissions that start one; default 20,000
 	FoldItems int   // tries, reservations and exceptions of submissions that one hold of the mutex encodes for a fold; default 2,000
+}
+
+// Span is a piece of work that somebody traces. End says how much was done, and what went wrong.
+type Span interface {
+	Context() string // W3C traceparent, optionally followed by ";" and tracestate
+	End(n int, err error)
 }
 
 // Shard is one journal, its state and its owner's goroutines. All methods are safe for concurrent use.

@@ -34,6 +34,7 @@ const (
 // Options are what a Tracer is made of. Version, Instance and Registerer may be left out.
 type Options struct {
 	Endpoint   string           // of the collector: http or https, /v1/traces is added if it has no path
+	Headers    []Header         // of every request to the collector, such as an Authorization; never logged
 	Ratio      float64          // of the traces that begin here, how many are wanted: 0 to 1
 	Now        func() time.Time // the wall clock
 	Seed       func() uint64    // chance
@@ -176,6 +177,9 @@ func (t *Tracer) post(ctx context.Context, body []byte) (refused int64, after ti
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "quern/"+t.options.Version)
+	for _, h := range t.options.Headers {
+		request.Header.Set(h.Name, h.Value)
+	}
 	response, err := t.client.Do(request)
 	if err != nil {
 		return 0, 0, true, err
@@ -194,7 +198,19 @@ func (t *Tracer) post(ctx context.Context, body []byte) (refused int64, after ti
 			after = time.Duration(min(seconds, 3600)) * time.Second
 		}
 	}
-	return 0, after, again, fmt.Errorf("the collector answered %s: %s", response.Status, strings.TrimSpace(string(answer[:min(len(answer), 200)])))
+	return 0, after, again, fmt.Errorf("the collector answered %s: %s", response.Status, t.hide(strings.TrimSpace(string(answer[:min(len(answer), 200)]))))
+}
+
+// hide takes the values of headers out of what a collector says, which may repeat them.
+func (t *Tracer) hide(text string) string {
+	for _, h := range t.options.Headers {
+		for _, part := range append(strings.Fields(h.Value), h.Value) {
+			if len(part) >= 4 {
+				text = strings.ReplaceAll(text, part, "(hidden)")
+			}
+		}
+	}
+	return text
 }
 
 // rejected is how many spans a collector that took a batch refused all the same.

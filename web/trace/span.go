@@ -9,8 +9,12 @@ import (
 // Kind is the role of a span, with OTLP's number.
 type Kind int
 
-// The kinds in use: Server answers a call.
-const Server Kind = 2
+// The kinds in use: Internal is work that nobody called for, Server answers a call, Producer makes work for others.
+const (
+	Internal Kind = 1
+	Server   Kind = 2
+	Producer Kind = 4
+)
 
 // Bounds of one span, so that the memory of all that wait to be sent has one.
 const (

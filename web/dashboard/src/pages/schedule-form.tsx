@@ -88,7 +88,7 @@ export function Editor({ s, done }: { s: Schedule | undefined; done: () => void 
           {action.problem && <Failed problem={action.problem} />}
         </form>
       </section>
-      <section class="card w5"><Preview d={d} /></section>
+      <section class="card w5"><Preview d={d} s={s} /></section>
     </>
   )
 }

@@ -2,32 +2,35 @@ import { useEffect, useState } from 'preact/hooks'
 import { Problem, call, curl } from '../api'
 import { duration, exact, moment } from '../format'
 import { CopyAs, Failed } from '../parts'
-import type { ScheduleDefinition, SchedulePreview } from '../types'
-import { base, cli } from './schedule-paths'
+import type { Schedule, ScheduleDefinition, SchedulePreview } from '../types'
+import { base, cli, one } from './schedule-paths'
 
 const most = [5, 10, 25, 100]
 
 /** What the text means, asked a moment after the last key. */
-export function Preview({ d }: { d: ScheduleDefinition }) {
+export function Preview({ d, s }: { d: ScheduleDefinition; s: Schedule | undefined }) {
   const [answer, setAnswer] = useState<SchedulePreview>()
   const [problem, setProblem] = useState<Problem>()
   const [n, setN] = useState(5)
   const path = `${base()}/preview`
+  // A rhythm that stays goes on where it is: @every counts from when the schedule was made, and not from now.
+  const kept = s && (['spec', 'seconds', 'tz', 'start', 'end'] as const).every((f) => (d[f] || undefined) === (s.definition[f] || undefined)) ? `${one(s.name)}/ticks?n=${n}` : undefined
   const asked = { spec: d.spec, tz: d.tz, ...(d.seconds ? { seconds: true } : {}), ...(d.start ? { start: d.start } : {}), ...(d.end ? { end: d.end } : {}), n }
   const key = JSON.stringify(asked)
   useEffect(() => {
     const ended = new AbortController()
     const timer = setTimeout(() => {
-      call<SchedulePreview>('POST', path, asked, {}, ended.signal).then((a) => { setAnswer(a); setProblem(undefined) }, (p) => { if (!ended.signal.aborted) { setProblem(p); setAnswer(undefined) } })
+      const answered = kept ? call<SchedulePreview>('GET', kept, undefined, {}, ended.signal) : call<SchedulePreview>('POST', path, asked, {}, ended.signal)
+      answered.then((a) => { setAnswer(a); setProblem(undefined) }, (p) => { if (!ended.signal.aborted) { setProblem(p); setAnswer(undefined) } })
     }, 250)
     return () => { clearTimeout(timer); ended.abort() }
-  }, [key, path])
+  }, [key, path, kept, s?.next_at])
   const flags = [...(d.seconds ? ['--seconds'] : []), ...(d.tz ? ['--tz', d.tz] : []), ...(d.start ? ['--start', d.start] : []), ...(d.end ? ['--end', d.end] : [])]
   return (
     <>
       <header>
         <label class="field"><h2>The next</h2> <select aria-label="How many ticks" value={n} onChange={(e) => setN(Number(e.currentTarget.value))}>{most.map((m) => <option key={m}>{m}</option>)}</select></label>
-        <CopyAs cli={cli('next', '--spec', d.spec, ...flags, '--number', n)} curl={curl('POST', path, asked)} />
+        <CopyAs cli={kept ? cli('next', s!.name, '--number', n) : cli('next', '--spec', d.spec, ...flags, '--number', n)} curl={kept ? curl('GET', kept) : curl('POST', path, asked)} />
       </header>
       {problem && <Failed problem={problem} />}
       {answer && (

@@ -1,0 +1,27 @@
+package engine
+
+import (
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+// Span is a piece of work that somebody traces.
+type Span = shard.Span
+
+// Spans begin spans of what the engine does by itself; what it is called for is the caller's to trace. A nil Span is one that nobody
+// wants. They must be quick: they are called with locks held.
+type Spans interface {
+	// Emit begins the span of a schedule's inserting for ticks. What is inserted carries its context.
+	Emit(queueName, schedule string) Span
+
+	// Bulk begins the span of a turn of a bulk operation.
+	Bulk(b *queue.Bulk) Span
+}
+
+// emitting is how the shard of a queue asks for spans; nil when nobody traces.
+func (e *Engine) emitting(queueName string) func(schedule string) Span {
+	if e.options.Spans == nil {
+		return nil
+	}
+	return func(schedule string) Span { return e.options.Spans.Emit(queueName, schedule) }
+}
