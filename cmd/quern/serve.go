@@ -103,17 +103,8 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 
 	// 8. The HTTP face.
 	face, err := web.New(web.Options{
-		Engine:     core,
-		Plugins:    held,
-		Now:        time.Now,
-		Seed:       rand.Uint64,
-		Logger:     logger,
-		Registerer: registry,
-		Gatherer:   registry,
-		Tracer:     tracer,
-		Hosts:      config.AllowedHosts,
-		Version:    webVersion(),
-		Config:     config.shown(),
+		Engine: core, Plugins: held, Now: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry, Gatherer: registry, Tracer: tracer,
+		Hosts: config.AllowedHosts, Version: webVersion(), Config: config.shown(),
 	})
 	if err != nil {
 		return errors.Join(err, held.Close(), core.Close())

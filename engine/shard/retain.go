@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
 )
 
 // Retain removes ended submissions that finished before the given time from the history, at most `most`, with all that
@@ -45,19 +46,7 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 			return err
 		}
 	}
-	onlyLetters := true // up to here
-	found, err := s.store.Outlived(ctx, kept, finishedBefore, most, func(id queue.SubmissionID, finished queue.Time) bool {
-		s.mu.Lock()
-		letters := m.letters[id] > 0
-		s.mu.Unlock()
-		if onlyLetters = onlyLetters && letters; onlyLetters {
-			kept = finished
-		}
-		return letters || parked[id]
-	})
-	if err == nil {
-		s.kept = kept
-	}
+	found, err := s.outlived(ctx, m, kept, finishedBefore, most, parked)
 	if err == nil && len(found) > 0 && s.ahead.Load() {
 		err = s.Fold() // else a replay would insert them again, as the history lacks them
 	}
@@ -83,6 +72,25 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 		s.parkAction(Action{Kind: KindRetention, Submission: left[0].ID}, err, now)
 	}
 	return err
+}
+
+// outlived finds submissions whose time is over, from `kept` on, but for those that are parked or have dead letters; and notes up to where
+// there are none but such. The caller holds aging.
+func (s *Shard) outlived(ctx context.Context, m *machine, kept, finishedBefore queue.Time, most int, parked map[queue.SubmissionID]bool) ([]store.Outlived, error) {
+	onlyLetters := true // up to here
+	found, err := s.store.Outlived(ctx, kept, finishedBefore, most, func(id queue.SubmissionID, finished queue.Time) bool {
+		s.mu.Lock()
+		letters := m.letters[id] > 0
+		s.mu.Unlock()
+		if onlyLetters = onlyLetters && letters; onlyLetters {
+			kept = finished
+		}
+		return letters || parked[id]
+	})
+	if err == nil {
+		s.kept = kept
+	}
+	return found, err
 }
 
 // pinMost is how many dead letters on their way the retention looks at; as long as there are more it waits.

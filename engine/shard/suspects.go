@@ -39,6 +39,9 @@ type suspects struct {
 const (
 	// slotsHalf is how long the estimate of live consumer slots takes to come half of the way down to what is held now.
 	slotsHalf = 10 * time.Second
+
+	// slotsLeast is a difference that is none any more.
+	slotsLeast = 0.01
 	// patience is how long a lent suspect that nobody takes keeps others from being lent.
 	patience = 5 * time.Second
 	// lendMost bounds how many suspects one input lends besides what it is about.
@@ -83,7 +86,7 @@ func (m *machine) slotGone() { m.suspects.slots = max(m.suspects.slots-1, 0) }
 // a pool of workers that died has no slots.
 func (m *machine) liveSlots(now queue.Time) float64 {
 	s, held := &m.suspects, float64(m.heldNowAll())
-	if s.slots > held {
+	if s.slots > held+slotsLeast {
 		since := max(now.Sub(s.slotsAt), 0)
 		s.slots = held + (s.slots-held)*math.Exp2(-since.Seconds()/slotsHalf.Seconds())
 	} else {
