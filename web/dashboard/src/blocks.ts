@@ -1,4 +1,4 @@
-import type { MetaValue } from './types'
+import type { MetaValue, StrategyJSON } from './types'
 
 /** A block of a strategy as the tree editor has it: always an object, and what is inside of it always in `inner`. */
 export interface Block {
@@ -8,23 +8,20 @@ export interface Block {
   inner: Block[]
 }
 
-/** The JSON of a block as the server writes it: a block without fields is its name, and two alternatives have names of their own. */
-type Written = string | ({ type: string; underlying?: Written; branches?: Written[]; try_first?: Written; fallback?: Written } & Record<string, unknown>)
-
 export const orders = ['random', 'oldest_first', 'newest_first', 'custom_priority'] as const
 export const wrappers = ['select_only', 'max_simultaneous', 'prefer_distinct', 'fair', 'plugin', 'score', 'or_else'] as const
 
 /** The name that the text form has: SelectOnly for select_only. */
 export const blockName = (type: string) => type.split('_').map((w) => w[0]!.toUpperCase() + w.slice(1)).join('')
 
-export function fromJSON(w: Written): Block {
+export function fromJSON(w: StrategyJSON): Block {
   if (typeof w === 'string') return { type: w, inner: [] }
   const { type, underlying, branches, try_first, fallback, ...fields } = w
   const inner = underlying !== undefined ? [underlying] : (branches ?? [try_first, fallback].filter((b) => b !== undefined))
   return { type, ...fields, inner: inner.map(fromJSON) }
 }
 
-export function toJSON({ type, inner, ...fields }: Block): Written {
+export function toJSON({ type, inner, ...fields }: Block): StrategyJSON {
   if (inner.length === 0) return Object.keys(fields).length === 0 ? type : { type, ...fields }
   return type === 'or_else' ? { type, branches: inner.map(toJSON) } : { type, ...fields, underlying: toJSON(inner[0]!) }
 }

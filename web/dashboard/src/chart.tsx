@@ -31,12 +31,12 @@ export function Chart({ at, lines, name, from, to }: { at: number[]; lines: Line
     const axis: uPlot.Axis = { stroke: token('ink-3'), grid: { stroke: token('line'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' }
     const day: uPlot.Axis.Values = (_, splits) => splits.map((s) => new Date(s * 1000).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', ...(range.current[1] - range.current[0] < 300 ? { second: '2-digit' } : {}), hourCycle: 'h23' }))
     plot.current = new uPlot({
-      width: box.clientWidth, height: 200, legend: { show: false }, cursor: { drag: { x: false, y: false } },
+      width: box.clientWidth, height: box.clientHeight, legend: { show: false }, cursor: { drag: { x: false, y: false } },
       scales: { x: { range: () => range.current }, y: { range: () => [0, high.current * 1.08] } },
       axes: [{ ...axis, values: day, space: 80, size: 28, grid: { show: false } }, { ...axis, size: 52, space: 44, values: (_, splits) => splits.map((n) => short(n)) }],
       series: [{}, ...lines.map((l) => ({ label: l.name, stroke: token(l.of), width: 1.6, points: { show: false }, ...(l.fill ? { fill: token(l.of) + '22' } : {}) }))],
     }, data(), box)
-    const watch = new ResizeObserver(() => plot.current?.setSize({ width: box.clientWidth, height: 200 }))
+    const watch = new ResizeObserver(() => plot.current?.setSize({ width: box.clientWidth, height: box.clientHeight }))
     watch.observe(box)
     return () => { watch.disconnect(); plot.current?.destroy(); plot.current = null }
   }, [dark.value, lines.map((l) => l.of).join()])

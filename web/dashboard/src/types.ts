@@ -57,7 +57,9 @@ export interface Explained {
 export interface Preview { strategy: string; picks: Pick[]; seed: number }
 export interface Spread { strategy: string; picks: number; keys: { key: string; picks: number; distinct: number; max_share: number; jain: number }[] }
 export interface Comparison { a: Spread; b: Spread; overlap: number; seed: number }
-export interface Valid { strategy: string; tree: Parameters<typeof import('./blocks').fromJSON>[0]; branches: string[]; warnings: { kind: string; pointer: string; detail: string }[] }
+/** The JSON of a block as the server writes it: a block without fields is its name, and two alternatives have names of their own. */
+export type StrategyJSON = string | ({ type: string; underlying?: StrategyJSON; branches?: StrategyJSON[]; try_first?: StrategyJSON; fallback?: StrategyJSON } & Record<string, unknown>)
+export interface Valid { strategy: string; tree: StrategyJSON; branches: string[]; warnings: { kind: string; pointer: string; detail: string }[] }
 export interface NamedStrategy { name: string; version: number; strategy: string; etag: string; created_at: string }
 export interface Queue { name: string; created_at: string; settings: Record<string, unknown> }
 
@@ -160,9 +162,14 @@ export interface LifecycleKind {
   kind: string; pending: number; lag_seconds: number; done_total: number; stale_total: number; parked: number
   failures_total: number; failures_in_a_row: number; error?: string; last_success_at?: string
 }
-export interface ParkedAction { kind: string; submission: string; index?: number; error: string; since: string }
+export interface ParkedAction { kind: string; submission?: string; index?: number; rule?: string; schedule?: string; error: string; since: string }
+export interface Recount {
+  every_ms: number; rounds_total: number; last_round_at?: string; progress: number; submissions_checked_total: number; values_checked_total: number
+  queue_counters_checked_total: number; skipped_total: number; suspected_total: number; drifts_total: number; stopped: boolean
+  newest_drift?: { scope: string; counter: string; submission?: string; meta_key?: string; value?: MetaValue; kept: number; recounted: number; corrected: boolean; at: string }
+}
 export interface Lifecycle {
   lag_seconds: number; degraded: boolean; restart_grace_until?: string; slices_total: number
-  suspects: { shelved: number; lent: number; quota: number; slots: number }; kinds: LifecycleKind[]; parked: ParkedAction[]
+  suspects: { shelved: number; lent: number; quota: number; slots: number }; kinds: LifecycleKind[]; parked: ParkedAction[]; recount?: Recount
 }
 export interface Readiness { ready: boolean; checks?: { name: string; ok: boolean; detail?: string }[] }

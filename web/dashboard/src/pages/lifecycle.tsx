@@ -5,7 +5,7 @@ import { useAction, useLive } from '../live'
 import { CopyAs, Count, Failed, Mark, Tile } from '../parts'
 import { link, queue, say } from '../state'
 import { stats } from '../stream'
-import type { Lifecycle, LifecycleKind, ParkedAction, Readiness } from '../types'
+import type { Lifecycle, LifecycleKind, ParkedAction, Readiness, Recount } from '../types'
 
 /** What each kind of action is, and what an operator looks at when it cannot be done. */
 const kinds: Record<string, { what: string; mend: string }> = {
@@ -19,6 +19,7 @@ const kinds: Record<string, { what: string; mend: string }> = {
   dead_deadline: { what: 'submissions whose dead_deadline has come', mend: 'The submission stays open. It can be cancelled by hand.' },
   sweep: { what: 'the rest of ended submissions', mend: 'Nothing is lost: what is left of it takes room.' },
   retention: { what: 'submissions whose retention is over', mend: 'Nothing is lost: its history is kept for longer.' },
+  forward: { what: 'dead letters on their way to another queue', mend: 'The letter stays here, and those behind it went on. Mend its content on the disk, or delete it.' },
   schedule: { what: 'ticks of schedules', mend: 'The tick is not emitted. Look at the page Schedules.' },
 }
 
@@ -45,6 +46,7 @@ export function Worker() {
         {!w && !worker.problem && <p class="note">Reading…</p>}
         {w && <Kinds list={w.kinds} />}
       </section>
+      {w?.recount && <Recounted r={w.recount} />}
     </>
   )
 }
@@ -83,7 +85,7 @@ function Parked({ w, done }: { w: Lifecycle; done: () => void }) {
   const action = useAction()
   const path = `${queuePath(queue.value)}/lifecycle/retry`
   if (w.parked.length === 0) return null
-  const id = (p: ParkedAction) => `${p.kind} ${p.submission}${p.index === undefined ? '' : '/' + p.index}`
+  const id = (p: ParkedAction) => `${p.kind} ${p.submission ?? p.rule ?? p.schedule ?? ''}${p.index === undefined ? '' : '/' + p.index}`
   return (
     <section class="card w12">
       <header>
@@ -94,9 +96,34 @@ function Parked({ w, done }: { w: Lifecycle; done: () => void }) {
       <List name="Parked actions" items={w.parked} id={id} scope={queue.value} keys={false}
         columns={[{ name: 'Kind' }, { name: 'About' }, { name: 'Since' }, { name: 'Error' }, { name: 'What to do' }]}
         cells={(p) => [
-          <td><b>{p.kind}</b></td>, <td>{p.submission === '0' ? '' : <a class="mono" href={link(`submissions/${p.submission}${p.index === undefined ? '' : '/' + p.index}`)}>{p.submission}{p.index === undefined ? '' : '/' + p.index}</a>}</td>,
+          <td><b>{p.kind}</b></td>, <td><About p={p} /></td>,
           <td class="note">{moment(p.since)}</td>, <td class="wrap error">{p.error}</td>, <td class="wrap error note">{kinds[p.kind]?.mend ?? ''} Mend the cause, then try it again.</td>,
         ]} />
+    </section>
+  )
+}
+
+/** What a parked action is about, with a way there. */
+function About({ p }: { p: ParkedAction }) {
+  if (p.schedule) return <a class="mono" href={link('schedules', { name: p.schedule })}>{p.schedule}</a>
+  if (p.rule) return <a href={link('rules')}>rule {p.rule}</a>
+  if (!p.submission || p.submission === '0') return <></>
+  const chunk = p.index === undefined ? '' : '/' + p.index
+  return <a class="mono" href={link(`submissions/${p.submission}${chunk}`)}>{p.submission}{chunk}</a>
+}
+
+/** Counters are kept, not counted: whether they are right is checked all the time, a little at a time. */
+function Recounted({ r }: { r: Recount }) {
+  const d = r.newest_drift
+  const pace = r.every_ms === 0 ? 'switched off' : `all of it every ${duration(r.every_ms / 1000)}`
+  return (
+    <section class="card w12">
+      <header><div class="row"><h2>Counters, counted anew</h2><small>{pace}</small></div><span class="state"><Mark of={r.drifts_total > 0 || r.stopped ? 'dead' : 'done'} />{r.stopped ? 'stopped: see the server’s log' : r.drifts_total > 0 ? `${exact(r.drifts_total)} were wrong` : 'all were right'}</span></header>
+      <dl class="facts">
+        <dt>checked</dt><dd>{exact(r.submissions_checked_total)} submissions, {exact(r.values_checked_total)} values and {exact(r.queue_counters_checked_total)} totals since the start{r.skipped_total > 0 && `; ${exact(r.skipped_total)} could not be counted at that moment`}</dd>
+        <dt>last round</dt><dd>{r.last_round_at ? moment(r.last_round_at) : 'not yet'}{r.progress > 0 && `; the next is ${(100 * r.progress).toFixed(0)} % through`}</dd>
+        {d && <><dt>newest mistake</dt><dd><code>{d.counter}</code> of {d.submission ? <a class="mono" href={link('submissions/' + d.submission)}>{d.submission}</a> : d.meta_key ? <span class="chip">{d.meta_key}={String(d.value)}</span> : 'the queue'}: {exact(d.kept)} were counted, {exact(d.recounted)} are there; {d.corrected ? 'corrected' : 'not corrected'}, {moment(d.at)}</dd></>}
+      </dl>
     </section>
   )
 }

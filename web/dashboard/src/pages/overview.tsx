@@ -63,7 +63,7 @@ function Throughput() {
     : [{ name: 'Done', of: 'done', values: of.done_rate, fill: true }, { name: 'Reserved', of: 'reserved', values: of.reserved_rate }, { name: 'Inserted', of: 'ready', values: of.inserted_rate, cut: true }, { name: 'Failed', of: 'dead', values: of.failed_rate }]
   const to = (of?.at.at(-1) ?? 0) / 1000
   return (
-    <section class="card w8">
+    <section class="card w8 tall">
       <header>
         <h2>{backlog ? 'Backlog, chunks' : 'Throughput, chunks per second'}</h2>
         <div class="row">
