@@ -46,7 +46,7 @@ browser: dashboard-check build ## the dashboard in a real browser against a real
 
 pictures: dashboard-check build ## take the pictures of the dashboard in docs/img anew, from a server under load
 	dir=$$(mktemp -d) && (cd $(DASHBOARD) && SHOTS=$$dir npm run --silent test) && \
-	for picture in overview-light overview-dark keys-dark submission-light chunk-light strategies-dark fairness-dark plugin-light dead-letters-light rules-dark; do cp $$dir/$$picture-1440.png docs/img/$$picture.png; done; rm -rf $$dir
+	for picture in overview-light overview-dark keys-dark submission-light chunk-light strategies-dark fairness-dark plugin-light dead-letters-light rules-dark operations-dark; do cp $$dir/$$picture-1440.png docs/img/$$picture.png; done; rm -rf $$dir
 
 test: prepare format-check vet browser monitors ## everything that must hold: format, vet, and all tests (some minutes on two cores)
 	go test -race -timeout 15m $$(go list ./... | grep -Ev '$(HEAVY)')

@@ -138,7 +138,7 @@ func valueNotes() map[string]note {
 		"ValueCount.in_flight":       {text: "Chunks of such submissions that are held"},
 		"ValueCount.submissions":     {text: "Open submissions with the value"},
 		"ValueCount.saturated":       {text: "Whether in_flight is at limit, or above it"},
-		"ValueCount.saturated_since": {text: "From when on it has been at its limit whenever the server looked, once a second, but for moments shorter than five seconds. Not there: it is not, or it is one of more than 10,000 values and was not looked at"},
+		"ValueCount.saturated_since": {text: "From when on it has been at its limit whenever the server looked, once a second, but for moments shorter than five seconds. null: it is not, or it is one of more than 10,000 values and was not looked at", nullable: true},
 		"ValueCount.etag":            {text: "Names what is set, for If-Match; absent when nothing is"},
 		"ValueCount.changed_at":      {text: "When it was set; absent when nothing is"},
 		"PageValueCount.items":       {text: "The values"},

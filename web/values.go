@@ -215,7 +215,10 @@ func valueSettings(in *api.ValueSettings) (queue.ValueSettings, error) {
 func apiValueCount(in *engine.Value) api.ValueCount {
 	out := api.ValueCount{
 		Value: apiValue(in.Value), Ready: in.Available, Paused: in.Paused, Blocked: in.Blocked, InFlight: in.InFlight, Submissions: uint64(in.Submissions),
-		Saturated: in.Saturated(), SaturatedSince: apiTime(in.SaturatedSince), ETag: valueETag(&in.Settings), ChangedAt: apiTime(in.Settings.Changed),
+		Saturated: in.Saturated(), ETag: valueETag(&in.Settings), ChangedAt: apiTime(in.Settings.Changed),
+	}
+	if in.SaturatedSince != 0 {
+		out.SaturatedSince = new(apiTime(in.SaturatedSince))
 	}
 	if in.Settings.Limit != queue.NoLimit {
 		out.Limit = &in.Settings.Limit

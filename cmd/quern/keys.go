@@ -69,7 +69,7 @@ func (a *app) keysValuesCommand() *cobra.Command {
 				all = append(all, value)
 			}
 			return printList(a, all, []string{"VALUE", "READY", "IN FLIGHT", "SUBMISSIONS", "LIMIT", "AT IT SINCE", "WEIGHT"}, func(v api.ValueCount) []string {
-				return []string{metaText(v.Value), number(v.Ready), number(v.InFlight), number(v.Submissions), limitText(v.Limit), moment(v.SaturatedSince), weightText(v.Weight)}
+				return []string{metaText(v.Value), number(v.Ready), number(v.InFlight), number(v.Submissions), limitText(v.Limit), momentOrNone(v.SaturatedSince), weightText(v.Weight)}
 			})
 		},
 	}
@@ -162,7 +162,7 @@ func (a *app) setValue(cmd *cobra.Command, key string, value api.MetaValue, chan
 		now, err = c.PutValue(cmd.Context(), a.queueName(), key, value, settings, when)
 	case now.ETag != "": // the last setting goes
 		if err = c.DeleteValue(cmd.Context(), a.queueName(), key, value, when); err == nil {
-			now.Limit, now.Weight, now.Saturated, now.SaturatedSince, now.ETag, now.ChangedAt = nil, nil, false, api.Time{}, "", api.Time{}
+			now.Limit, now.Weight, now.Saturated, now.SaturatedSince, now.ETag, now.ChangedAt = nil, nil, false, nil, "", api.Time{}
 		}
 	}
 	if err != nil {
@@ -233,7 +233,7 @@ func valueFields(v api.ValueCount) [][2]string {
 		{"in flight", number(v.InFlight)},
 		{"submissions", number(v.Submissions)},
 		{"limit", limitText(v.Limit)},
-		{"at limit since", moment(v.SaturatedSince)},
+		{"at limit since", momentOrNone(v.SaturatedSince)},
 		{"weight", weightText(v.Weight)},
 		{"etag", v.ETag},
 		{"changed", moment(v.ChangedAt)},

@@ -253,6 +253,14 @@ func moment(t api.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
+// momentOrNone is moment for what may not be known.
+func momentOrNone(t *api.Time) string {
+	if t == nil {
+		return ""
+	}
+	return moment(*t)
+}
+
 // submissionNote is where a submission stands, in a few words beside a bar.
 func submissionNote(s api.Submission) string {
 	var parts []string

@@ -20,7 +20,8 @@ type ValueCount struct {
 	Weight      *float64  `json:"weight"`    // nil: none is set, which counts as 1
 	Saturated   bool      `json:"saturated"` // in flight is at the limit, or above it
 	// SaturatedSince is from when on it has been so whenever the server looked, once a second, but for moments under five seconds.
-	SaturatedSince Time   `json:"saturated_since,omitzero"`
+	// nil: it is not, or is one of more than 10,000 values and was not looked at.
+	SaturatedSince *Time  `json:"saturated_since"`
 	ETag           string `json:"etag,omitempty"`      // of what is set, quotes included; "" when nothing is
 	ChangedAt      Time   `json:"changed_at,omitzero"` // when it was set
 }

@@ -14,7 +14,7 @@ export interface Rates { inserted: number; reserved: number; done: number; faile
 export interface StatsFrame { queue: string; at: string; stats: Stats; rates: Rates; empties_ms?: number }
 export interface ValueCount {
   value: MetaValue; ready: number; paused?: number; blocked?: number; in_flight: number; submissions: number
-  limit: number | null; weight: number | null; saturated: boolean; saturated_since?: string; etag?: string; changed_at?: string
+  limit: number | null; weight: number | null; saturated: boolean; saturated_since: string | null; etag?: string; changed_at?: string
 }
 export interface KeyFrame {
   key: string; values: number; whole: boolean; top: ValueCount[]

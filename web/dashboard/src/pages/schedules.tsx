@@ -50,7 +50,7 @@ export function Schedules() {
           <List name="Schedules" items={items} id={(i) => i.name} scope={queue.value + find + state} marked={chosen} open={(i) => link('schedules', { name: i.name, find, state })}
             columns={[{ name: 'Schedule' }, { name: 'When' }, { name: 'State' }, { name: 'Next' }, { name: 'Last' }, { name: 'Lately', title: 'what became of its last submissions, the newest at the right' }, { name: 'Inserted', right: true }, { name: 'Skipped', right: true }, { name: 'Actions', hidden: true }]}
             cells={(i) => [
-              <td><button class="link" onClick={() => refine({ name: i.name })}>{i.name}</button></td>, <td class="wrap when">{i.description}<div class="note mono">{i.definition.spec}</div></td>,
+              <td class="name"><button class="link" onClick={() => refine({ name: i.name })}>{i.name}</button></td>, <td class="wrap when">{i.description}<div class="note mono">{i.definition.spec}</div></td>,
               <td class="wrap"><span class="state"><Mark of={marks[i.state] ?? 'zero'} />{i.state}</span>{i.reason && <p class="note">{i.reason}</p>}</td>,
               <td class="note"><Next s={i} /></td>,
               <td class="note">{i.last_at ? <>{moment(i.last_at)}{i.last_submission && <div><SubmissionLink id={i.last_submission} /></div>}</> : 'never'}</td>,
