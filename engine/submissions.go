@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -66,8 +67,21 @@ type ListRequest struct {
 	States   []queue.SubmissionState
 	Meta     []queue.MetaEntry
 	Schedule string // only what this schedule inserted; "": whoever did
-	Cursor   string // Next of the page before; "" for the newest
-	Limit    int    // 1 to queue.MaxListLimit; 0: 100
+
+	CreatedBefore time.Time // zero: at any time
+	CreatedAfter  time.Time // at this time or later
+
+	Cursor string // Next of the page before; "" for the newest
+	Limit  int    // 1 to queue.MaxListLimit; 0: 100
+}
+
+// firstID is the smallest id that is drawn at a time; 0 for the zero time. Ids grow with time.
+func firstID(at time.Time) queue.SubmissionID {
+	if at.IsZero() {
+		return 0
+	}
+	const last = queue.Time(math.MaxInt64 >> 22) // the last millisecond that an id has room for
+	return queue.MakeSubmissionID(min(max(queue.At(at), 1), last), 0, 0)
 }
 
 // defaultLimit is the length of a page that names none.
@@ -87,7 +101,9 @@ func (e *Engine) List(ctx context.Context, queueName string, r ListRequest) (pag
 	if err != nil {
 		return page, err
 	}
-	page.Items, err = q.shard.List(ctx, shard.Filter{States: r.States, Meta: r.Meta, Schedule: r.Schedule}, queue.SubmissionID(before), limit)
+	page.Items, err = q.shard.List(ctx, shard.Filter{
+		States: r.States, Meta: r.Meta, Schedule: r.Schedule, Before: firstID(r.CreatedBefore), From: firstID(r.CreatedAfter),
+	}, queue.SubmissionID(before), limit)
 	if len(page.Items) == limit {
 		page.Next = cursor("s", uint64(page.Items[limit-1].ID))
 	}

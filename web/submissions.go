@@ -18,6 +18,7 @@ import (
 const (
 	listAbout = "Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and `meta.KEY=VALUE` (repeated for several keys, all of which must match): " +
 		"a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). " +
+		"`created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that time or later. " +
 		"`schedule=NAME` lists what that schedule inserted, also when it is deleted since. " +
 		"`next` is the cursor of the next page and absent on the last."
 
@@ -182,6 +183,12 @@ func parseList(raw string) (engine.ListRequest, error) {
 		return out, queue.Invalid("/query", "is not well formed: escape special characters as %%XX and separate parameters by &")
 	}
 	for name, given := range values {
+		if to := map[string]*time.Time{"created_before": &out.CreatedBefore, "created_after": &out.CreatedAfter}[name]; to != nil {
+			if *to, err = queryTime(name, given); err != nil {
+				return out, err
+			}
+			continue
+		}
 		if name == "schedule" {
 			if len(given) != 1 {
 				return out, queue.Invalid("/query/schedule", "is given %d times; a submission has one schedule at most", len(given))
@@ -217,6 +224,15 @@ func parseList(raw string) (engine.ListRequest, error) {
 	meta, err := queue.NewMeta(out.Meta)
 	out.Meta = meta
 	return out, err
+}
+
+// queryTime reads a time of a query.
+func queryTime(name string, given []string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, given[0])
+	if err != nil || len(given) != 1 || at.UnixMilli() <= 0 {
+		return time.Time{}, queue.Invalid("/query/"+name, "must be one RFC 3339 time after 1970, such as 2026-01-31T12:00:00Z")
+	}
+	return at, nil
 }
 
 // pageParameter reads cursor and limit and refuses every other name.
@@ -284,7 +300,10 @@ func looksLikeNumber(text string) bool {
 
 // listParams documents the query of a list of submissions.
 func listParams() []*huma.Param {
+	at := &huma.Schema{Type: huma.TypeString, Format: "date-time"}
 	return append([]*huma.Param{
+		{Name: "created_before", In: "query", Description: "Only submissions that were inserted before this time", Schema: at},
+		{Name: "created_after", In: "query", Description: "Only submissions that were inserted at this time or later", Schema: at},
 		stateParam("open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
 		{Name: "meta", In: "query", Description: "Filter by meta: written as meta.KEY=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string.",
 			Schema: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}}, Extensions: map[string]any{"x-name-prefix": "meta."}},

@@ -126,6 +126,8 @@ type listOptions struct {
 	states   []string
 	meta     []string
 	schedule string
+	before   string
+	after    string
 	limit    int
 }
 
@@ -143,6 +145,8 @@ func (a *app) listCommand() *cobra.Command {
 	c.Flags().StringSliceVar(&o.states, "state", nil, "only these states: open, completed, completed_with_dead, failed, cancelled, expired")
 	c.Flags().StringArrayVarP(&o.meta, "meta", "m", nil, "only submissions with this metadata, `KEY=VALUE`, repeatable")
 	c.Flags().StringVar(&o.schedule, "schedule", "", "only what this schedule inserted")
+	c.Flags().StringVar(&o.before, "created-before", "", "only submissions older than this: a duration such as 24h, or a time")
+	c.Flags().StringVar(&o.after, "created-after", "", "only submissions at most as old: a duration such as 1h, or a time")
 	c.Flags().IntVar(&o.limit, "limit", 100, "at most so many (0: all)")
 	return c
 }
@@ -160,6 +164,20 @@ func (a *app) list(ctx context.Context, o listOptions) error {
 	if o.limit < 0 {
 		return usageError{fmt.Errorf("--limit is %d; it must not be negative", o.limit)}
 	}
+	filter := client.ListOptions{States: o.states, Meta: meta, Schedule: o.schedule}
+	for _, at := range []struct {
+		flag, text string
+		to         *time.Time
+	}{{"--created-before", o.before, &filter.CreatedBefore}, {"--created-after", o.after, &filter.CreatedAfter}} {
+		if at.text == "" {
+			continue
+		}
+		past, err := parsePast(at.flag, at.text, time.Now())
+		if err != nil {
+			return err
+		}
+		*at.to = past.Time
+	}
 	c, err := a.client()
 	if err != nil {
 		return err
@@ -168,8 +186,9 @@ func (a *app) list(ctx context.Context, o listOptions) error {
 	if o.limit > 0 {
 		page = min(page, o.limit)
 	}
+	filter.Limit = page
 	var found []api.Submission
-	for s, err := range c.List(ctx, a.queueName(), client.ListOptions{States: o.states, Meta: meta, Schedule: o.schedule, Limit: page}) {
+	for s, err := range c.List(ctx, a.queueName(), filter) {
 		if err != nil {
 			return err
 		}

@@ -117,7 +117,9 @@ func (s *Shard) unwatch(id queue.SubmissionID, done chan struct{}) {
 type Filter struct {
 	States   []queue.SubmissionState
 	Meta     queue.Meta
-	Schedule string // that inserted it; "": any, or none
+	Schedule string             // that inserted it; "": any, or none
+	Before   queue.SubmissionID // only smaller ids; 0: any
+	From     queue.SubmissionID // only this and larger ids
 }
 
 func (f *Filter) matches(r *record) bool {
@@ -144,6 +146,9 @@ func (s *Shard) List(ctx context.Context, f Filter, before queue.SubmissionID, l
 	if before == 0 {
 		before = math.MaxInt64
 	}
+	if f.Before != 0 {
+		before = min(before, f.Before)
+	}
 	memory := s.listMemory(&f, before, limit)
 	history, err := s.listHistory(ctx, &f, before, limit)
 	if err != nil {
@@ -169,13 +174,20 @@ func (s *Shard) listMemory(f *Filter, before queue.SubmissionID, limit int) []qu
 	var list []queue.Submission
 	for before != 0 && len(list) < limit {
 		s.mu.Lock()
+		over := false
 		before = s.m.order.before(before, listSlice, func(r *record) bool {
+			if over = r.id < f.From; over {
+				return false
+			}
 			if f.matches(r) {
 				list = append(list, s.m.info(r, s.options.Queue))
 			}
 			return len(list) < limit
 		})
 		s.mu.Unlock()
+		if over {
+			break
+		}
 	}
 	return list
 }
@@ -197,6 +209,9 @@ func (s *Shard) listHistory(ctx context.Context, f *Filter, before queue.Submiss
 			return nil, err
 		}
 		for i := range rows {
+			if rows[i].ID < f.From {
+				return list, nil
+			}
 			r, _, err := endedRecord(&rows[i])
 			if err != nil {
 				return nil, err

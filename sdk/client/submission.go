@@ -69,7 +69,11 @@ type ListOptions struct {
 	States   []string // any of these
 	Meta     api.Meta // all of these
 	Schedule string   // inserted by this schedule; "": by whomever
-	Limit    int      // submissions per page, 1 to 1,000; 0 is the server's default
+
+	CreatedBefore time.Time // inserted before this time; zero: at any time
+	CreatedAfter  time.Time // inserted at this time or later
+
+	Limit int // submissions per page, 1 to 1,000; 0 is the server's default
 }
 
 // List goes through a queue's submissions, newest first. It ends after the first error.
@@ -83,6 +87,11 @@ func (c *Client) List(ctx context.Context, queue string, o ListOptions) iter.Seq
 	}
 	if o.Schedule != "" {
 		query.Set("schedule", o.Schedule)
+	}
+	for name, at := range map[string]time.Time{"created_before": o.CreatedBefore, "created_after": o.CreatedAfter} {
+		if !at.IsZero() {
+			query.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
 	}
 	if o.Limit > 0 {
 		query.Set("limit", strconv.Itoa(o.Limit))

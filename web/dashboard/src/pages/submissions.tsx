@@ -1,10 +1,11 @@
-import { useState } from 'preact/hooks'
+import { useMemo, useState } from 'preact/hooks'
 import { call, curl, queuePath, shell } from '../api'
 import { exact, moment } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { Chosen, CopyAs, Count, Empty, Failed, MetaChips, Progress, State, SubmissionLink, Sure, Typed } from '../parts'
 import { link, queue, refine, route, say } from '../state'
+import { stats } from '../stream'
 import type { BulkFilter, MetaValue, Page, Schedule, Submission } from '../types'
 import { dropView, saveView, views } from '../views'
 import { Operations } from './bulk'
@@ -21,22 +22,25 @@ export function Submissions() {
   for (const [name, value] of meta) filters.set(name, value)
   const schedule = q.get('schedule') ?? ''
   if (schedule) filters.set('schedule', schedule)
+  const age = q.get('age') ?? ''
+  const bound = useMemo(() => boundOf(age), [age])
+  for (const [name, at] of Object.entries(bound)) filters.set(name, at)
   const cursor = q.get('cursor') ?? ''
   if (cursor) filters.set('cursor', cursor)
   filters.set('limit', '50')
   const path = `${queuePath(queue.value)}/submissions?${filters}`
   const list = useLive<Page<Submission>>(path, 2)
-  const filtered = meta.length > 0 || q.get('state') || schedule
+  const filtered = meta.length > 0 || q.get('state') || schedule || age
   const form = q.get('new') === 'yes'
   return (
     <>
       <div class="head"><h1>Submissions</h1><span>newest first{list.data ? `, ${list.data.items.length} on this page` : ''}</span>
-        <div class="act">{!form && <button class="main" onClick={() => refine({ new: 'yes' })}>New submission</button>}{list.data && list.data.items.length > 0 && !q.get('many') && !schedule && <button onClick={() => refine({ many: 'yes' })}>All that match…</button>}<CopyAs curl={curl('GET', path)} cli={shell('quern', 'list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]), ...(schedule ? ['--schedule', schedule] : []))} /></div>
+        <div class="act">{!form && <button class="main" onClick={() => refine({ new: 'yes' })}>New submission</button>}{list.data && list.data.items.length > 0 && !q.get('many') && !schedule && <button onClick={() => refine({ many: 'yes' })}>All that match…</button>}<CopyAs curl={curl('GET', path)} cli={shell('quern', 'list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]), ...(schedule ? ['--schedule', schedule] : []), ...ageFlags(age))} /></div>
       </div>
       {form && <NewSubmission close={() => refine({ new: undefined })} />}
-      <Filters state={q.get('state') ?? ''} meta={meta} schedule={schedule} />
+      <Filters state={q.get('state') ?? ''} meta={meta} schedule={schedule} age={age} />
       <Views />
-      {q.get('many') && !schedule ? <Many filter={filterOf(q.get('state'), meta)} close={() => refine({ many: undefined })} /> : null}
+      {q.get('many') && !schedule ? <Many filter={{ ...filterOf(q.get('state'), meta), ...bound }} close={() => refine({ many: undefined })} /> : null}
       <Operations queue={queue.value} of={['cancel', 'retry', 'reprioritize']} />
       <section class="card w12">
         {list.problem && <Failed problem={list.problem} again={list.again} />}
@@ -47,13 +51,27 @@ export function Submissions() {
         {list.data && list.data.items.length > 0 && <Table list={list.data.items} again={list.again} scope={path} />}
         <p class="foot row">
           {cursor && <button onClick={() => history.length > 1 ? history.back() : refine({ cursor: undefined })}>Newer</button>}
-          {list.data?.next && <a class="btn" href={link('submissions', { ...Object.fromEntries(meta), state: q.get('state') ?? undefined, schedule: schedule || undefined, cursor: list.data.next })}>Older</a>}
+          {list.data?.next && <a class="btn" href={link('submissions', { ...Object.fromEntries(meta), state: q.get('state') ?? undefined, schedule: schedule || undefined, age: age || undefined, cursor: list.data.next })}>Older</a>}
           <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>⇧x</kbd> up to here, <kbd>Enter</kbd> opens, <kbd>n</kbd> shows new ones, <kbd>Esc</kbd> lets go</small>
         </p>
       </section>
     </>
   )
 }
+
+/** How old submissions may be: `24h-` is older than a day, `1h` at most an hour old. */
+const ages: [string, string][] = [['', 'any'], ['15m', 'under 15 min'], ['1h', 'under 1 h'], ['24h', 'under a day'], ['1h-', 'over 1 h'], ['24h-', 'over a day'], ['168h-', 'over a week']]
+
+/** The times that an age means, by the server's clock when it was chosen. */
+function boundOf(age: string): { created_before?: string; created_after?: string } {
+  const [, n, unit, over] = /^(\d+)([mh])(-?)$/.exec(age) ?? []
+  if (!n) return {}
+  const now = stats.value ? Date.parse(stats.value.at) : Date.now()
+  const at = new Date(now - Number(n) * (unit === 'm' ? 60_000 : 3_600_000)).toISOString()
+  return over ? { created_before: at } : { created_after: at }
+}
+
+const ageFlags = (age: string) => (!age ? [] : age.endsWith('-') ? ['--created-before', age.slice(0, -1)] : ['--created-after', age])
 
 /** The filter of the list as a bulk operation has it: a whole number is the integer, s:7 the text. */
 function filterOf(state: string | null, meta: [string, string][]): BulkFilter {
@@ -72,7 +90,7 @@ function ScheduleFilter({ schedule }: { schedule: string }) {
 /** What of the address is a view: the filters, not the page of the list nor what is open beside it. */
 function viewOf(q: URLSearchParams): string {
   const out = new URLSearchParams()
-  for (const [name, value] of [...q].sort()) if (name === 'state' || name === 'schedule' || name.startsWith('meta.')) out.append(name, value)
+  for (const [name, value] of [...q].sort()) if (name === 'state' || name === 'schedule' || name === 'age' || name.startsWith('meta.')) out.append(name, value)
   return out.toString()
 }
 
@@ -106,7 +124,7 @@ function Views() {
   )
 }
 
-function Filters({ state, meta, schedule }: { state: string; meta: [string, string][]; schedule: string }) {
+function Filters({ state, meta, schedule, age }: { state: string; meta: [string, string][]; schedule: string; age: string }) {
   const [wrong, setWrong] = useState('')
   const add = (e: SubmitEvent) => {
     e.preventDefault()
@@ -123,6 +141,7 @@ function Filters({ state, meta, schedule }: { state: string; meta: [string, stri
       <label class="field">State <select value={state} onChange={(e) => refine({ state: e.currentTarget.value || undefined, cursor: undefined })}>
         <option value="">all</option>{states.map((s) => <option key={s} value={s}>{s.replaceAll('_', ' ')}</option>)}
       </select></label>
+      <label class="field">Age <select value={age} onChange={(e) => refine({ age: e.currentTarget.value || undefined, cursor: undefined })}>{ages.map(([value, name]) => <option key={value} value={value}>{name}</option>)}</select></label>
       <ScheduleFilter schedule={schedule} />
       <form class="row" onSubmit={add}><label class="field">Meta <input name="meta" placeholder="company=acme" aria-describedby="meta-wrong" /></label><button>Add filter</button></form>
       {meta.map(([name, value]) => <button key={name} onClick={() => refine({ [name]: undefined, cursor: undefined })} aria-label={`Remove the filter ${name.slice(5)}=${value}`} class="mono">{name.slice(5)}={value} ×</button>)}

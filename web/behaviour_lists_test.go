@@ -140,3 +140,58 @@ func TestOperationsTellWhoAndUntilWhen(t *testing.T) {
 		t.Errorf("the restart grace that is over runs until %s", got)
 	}
 }
+
+// The list of submissions can be narrowed by when they were inserted, open or ended, over pages and restarts; a bound is part of
+// neither more nor less than it says.
+func TestSubmissionsByAge(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	start := s.now()
+	var all []api.Submission
+	for i := range 6 {
+		sub := s.insert("", submission(1, "t", "a"))
+		if all = append(all, sub); i%2 == 0 {
+			s.cancel(sub.ID)
+		}
+		s.advance(time.Hour)
+	}
+	s.restart()
+	at := func(hours int) string { return start.Add(time.Duration(hours) * time.Hour).UTC().Format(time.RFC3339) }
+	for _, test := range []struct {
+		query    string
+		from, to int // of all, the newest first in the answer
+	}{
+		{"created_before=" + at(2), 0, 2},
+		{"created_after=" + at(2), 2, 6},
+		{"created_after=" + at(1) + "&created_before=" + at(4), 1, 4},
+		{"created_before=" + at(0), 0, 0},
+		{"created_after=" + at(6), 6, 6},
+		{"created_before=9999-01-01T00:00:00Z", 0, 6},
+		{"created_after=9999-01-01T00:00:00Z", 6, 6},
+	} {
+		var got []string
+		for query := test.query + "&limit=2"; ; {
+			var page api.Page[api.Submission]
+			s.do("GET", queuePath("", "/submissions?"+query), nil, http.StatusOK, &page)
+			for _, x := range page.Items {
+				got = append(got, x.ID)
+			}
+			if page.Next == "" {
+				break
+			}
+			query = test.query + "&limit=2&cursor=" + page.Next
+		}
+		var want []string
+		for _, x := range slices.Backward(all[test.from:test.to]) {
+			want = append(want, x.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", test.query, got, want)
+		}
+	}
+	for _, query := range []string{"created_before=yesterday", "created_after=1960-01-01T00:00:00Z", "created_after=" + at(1) + "&created_after=" + at(2)} {
+		if p := s.refused("GET", queuePath("", "/submissions?"+query), nil, http.StatusUnprocessableEntity); len(p.Errors) != 1 || !strings.HasPrefix(p.Errors[0].Pointer, "/query/created_") {
+			t.Errorf("%s: got %+v, want its parameter pointed at", query, p.Errors)
+		}
+	}
+}
