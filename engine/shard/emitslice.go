@@ -66,7 +66,7 @@ func (s *Shard) emitted(l *scheduleLook, waits commits, now queue.Time) (ok bool
 	}
 	t.pass(now, 1)
 	t.limit = 1 // as long as others are due
-	delete(s.worker.blamed, l.sch.name)
+	delete(s.worker.blamed, Action{Kind: KindSchedule, Schedule: l.sch.name})
 	s.m.stats.acts[KindSchedule].done++
 	s.worker.slices++
 	return true
@@ -75,11 +75,5 @@ func (s *Shard) emitted(l *scheduleLook, waits commits, now queue.Time) (ok bool
 // blame notes that a schedule failed by itself, and parks it if it did so again and again. The mutex is held.
 func (s *Shard) blame(name string, err error, now queue.Time) {
 	s.options.Logger.Error("what a schedule inserts cannot be written; it is tried again", "queue", s.options.Queue, "schedule", name, "error", err)
-	if errors.Is(err, journal.ErrFull) {
-		return // no schedule is guilty of that
-	}
-	if s.worker.blamed[name]++; s.worker.blamed[name] > parkAfter {
-		delete(s.worker.blamed, name)
-		s.parkAction(Action{Kind: KindSchedule, Schedule: name}, err, now)
-	}
+	s.blameAction(Action{Kind: KindSchedule, Schedule: name}, err, now)
 }

@@ -3,7 +3,6 @@ package shard
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -109,11 +108,10 @@ func (s *Shard) endLarge() (more bool) {
 	switch {
 	case err != nil:
 		t.fail(err, now, s.options.Seed())
-		if !errors.Is(err, journal.ErrFull) && t.narrow(1) {
-			s.parkAction(Action{Kind: KindRule, Rule: id}, err, now)
-		}
+		s.blameAction(Action{Kind: KindRule, Rule: id}, err, now)
 	case was:
 		t.pass(now, 1)
+		delete(s.worker.blamed, Action{Kind: KindRule, Rule: id})
 		s.worker.slices++
 	}
 	s.assess()
@@ -147,8 +145,15 @@ func (s *Shard) liftRule(id queue.RuleID, over queue.Time, end queue.RuleEnd, by
 	case s.m.lifts(id):
 		waits.add(s.pending())
 	default:
+		alone := s.worker.blamed[Action{Kind: KindRule, Rule: id}] > 0 // nobody else is to fail with it again
+		if alone {
+			s.seal()
+		}
 		s.m.lift(id, now, end, by)
 		waits.add(s.m.batch)
+		if alone {
+			s.seal()
+		}
 	}
 	s.mu.Unlock()
 	if err != nil {

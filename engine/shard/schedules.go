@@ -67,7 +67,7 @@ func (s *Shard) changing(name string, guard ScheduleGuard, fn func(m *machine, s
 		}
 		if err == nil { // what is parked may be mended by it
 			s.mu.Lock()
-			delete(s.worker.blamed, name)
+			delete(s.worker.blamed, Action{Kind: KindSchedule, Schedule: name})
 			s.unparkAction(Action{Kind: KindSchedule, Schedule: name})
 			s.mu.Unlock()
 		}

@@ -121,7 +121,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	s.scratch.New = func() any { return new(scratch) }
 	s.picks.New = func() any { return new([]pick) }
 	s.mu.now, s.mu.told = o.Now, o.Held
-	s.worker.parked, s.worker.blamed, s.worker.unread = map[Action]*parking{}, map[string]int{}, map[Action]int{}
+	s.worker.parked, s.worker.blamed = map[Action]*parking{}, map[Action]int{}
 	s.worker.recount.opened = s.now()
 	s.fold.init()
 	if err := s.recover(ctx); err != nil {

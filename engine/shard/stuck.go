@@ -35,7 +35,7 @@ func (s *Shard) Unread(o queue.Outgoing, cause error) (parked bool, err error) {
 		return true, nil
 	}
 	s.worker.kinds[KindForward].fail(cause, now, s.options.Seed())
-	if s.worker.unread[a]++; s.worker.unread[a] <= parkAfter && !lasting(cause) {
+	if s.worker.blamed[a]++; s.worker.blamed[a] <= parkAfter && !lasting(cause) {
 		s.mu.Unlock()
 		return false, nil
 	}
@@ -54,7 +54,7 @@ func (s *Shard) Unread(o queue.Outgoing, cause error) (parked bool, err error) {
 // parkLetter leaves a letter alone. Beyond parkedMost actions it is read again and again, and holds up nobody all the same. The mutex is
 // held.
 func (s *Shard) parkLetter(a Action, cause error, now queue.Time) {
-	delete(s.worker.unread, a)
+	delete(s.worker.blamed, a)
 	s.parkAction(a, cause, now)
 }
 

@@ -146,6 +146,17 @@ func (s *Shard) parkAction(a Action, err error, now queue.Time) bool {
 	return true
 }
 
+// blameAction notes that an action failed that nobody shared its batch with, and parks it if it did so again and again. The mutex is held.
+func (s *Shard) blameAction(a Action, err error, now queue.Time) {
+	if errors.Is(err, journal.ErrFull) {
+		return // no action is guilty of that
+	}
+	if s.worker.blamed[a]++; s.worker.blamed[a] > parkAfter {
+		delete(s.worker.blamed, a)
+		s.parkAction(a, err, now)
+	}
+}
+
 // unparkAction has an action looked at again, as what it is about was changed by an operator. The mutex is held.
 func (s *Shard) unparkAction(a Action) {
 	if s.worker.parked[a] != nil {

@@ -27,10 +27,9 @@ type worker struct {
 	// The shard's mutex guards the following.
 	kinds    [kindCount]trouble
 	parked   map[Action]*parking
-	unread   map[Action]int // letters of the outbox that could not be read: how often in a row
 	slices   uint64
 	degraded bool           // some kind fails again and again: nothing new is taken in
-	blamed   map[string]int // by name of a schedule: how often it failed alone since it last came through
+	blamed   map[Action]int // how often what is tried alone failed since it last came through: schedules, large rules, letters that cannot be read
 	recount  recounting
 }
 
