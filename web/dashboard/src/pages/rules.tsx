@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { call, curl, queuePath, shell } from '../api'
+import { call, curl, queuePath, shell, valueOf } from '../api'
 import { duration, exact, metaList, moment, shown } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
@@ -8,7 +8,7 @@ import { CopyAs, Empty, Failed, Mark } from '../parts'
 import { Behind, Lift, Matched, ruleFlags, rules } from '../rules'
 import { queue, refine, route, say } from '../state'
 import { keys, stats } from '../stream'
-import type { MetaValue, Page, Rule, RuleMatch, RuleRequest } from '../types'
+import type { Page, Rule, RuleMatch, RuleRequest } from '../types'
 
 export function Rules() {
   const list = rules.value
@@ -139,6 +139,6 @@ function matchOf(what: string, text: string): RuleMatch | undefined {
   const cut = text.indexOf('=')
   if (cut < 1) return undefined
   const raw = text.slice(cut + 1)
-  const value: MetaValue = raw.startsWith('s:') ? raw.slice(2) : /^-?\d+$/.test(raw) ? BigInt(raw) : raw
+  const value = valueOf(raw)
   return { meta: { [text.slice(0, cut)]: value } }
 }

@@ -1,12 +1,12 @@
 import { useMemo, useState } from 'preact/hooks'
-import { call, curl, queuePath, shell } from '../api'
+import { call, curl, queuePath, shell, valueOf } from '../api'
 import { exact, moment } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { Chosen, CopyAs, Count, Empty, Failed, MetaChips, Progress, State, SubmissionLink, Sure, Typed } from '../parts'
 import { link, queue, refine, route, say } from '../state'
 import { stats } from '../stream'
-import type { BulkFilter, MetaValue, Page, Schedule, Submission } from '../types'
+import type { BulkFilter, Page, Schedule, Submission } from '../types'
 import { dropView, saveView, views } from '../views'
 import { Operations } from './bulk'
 import { Many } from './many'
@@ -75,8 +75,7 @@ const ageFlags = (age: string) => (!age ? [] : age.endsWith('-') ? ['--created-b
 
 /** The filter of the list as a bulk operation has it: a whole number is the integer, s:7 the text. */
 function filterOf(state: string | null, meta: [string, string][]): BulkFilter {
-  const value = (text: string): MetaValue => (text.startsWith('s:') ? text.slice(2) : /^-?\d+$/.test(text) ? BigInt(text) : text)
-  return { ...(state ? { states: [state] } : {}), ...(meta.length > 0 ? { meta: Object.fromEntries(meta.map(([k, v]) => [k.slice(5), value(v)])) } : {}) }
+  return { ...(state ? { states: [state] } : {}), ...(meta.length > 0 ? { meta: Object.fromEntries(meta.map(([k, v]) => [k.slice(5), valueOf(v)])) } : {}) }
 }
 
 /** The schedules whose submissions can be listed; one that is deleted stays while the address names it. */

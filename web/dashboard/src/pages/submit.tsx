@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useRef, useState } from 'preact/hooks'
-import { Problem, call, curl, queuePath, shell, valueText } from '../api'
+import { Problem, call, curl, queuePath, shell, valueOf, valueText } from '../api'
 import { exact } from '../format'
 import { useAction } from '../live'
 import { CopyAs, Failed } from '../parts'
@@ -25,7 +25,7 @@ function metaOf(text: string): { meta: Meta; wrong?: string } {
     const cut = line.indexOf('=')
     if (cut < 1) return { meta, wrong: `“${line}” is not KEY=VALUE` }
     const raw = line.slice(cut + 1)
-    meta[line.slice(0, cut)] = raw.startsWith('s:') ? raw.slice(2) : /^-?\d+$/.test(raw) ? BigInt(raw) : raw
+    meta[line.slice(0, cut)] = valueOf(raw)
   }
   return { meta }
 }
