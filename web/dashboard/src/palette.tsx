@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { call, queuePath, valueText } from './api'
 import { places } from './nav'
 import { dark, link, queue, setTheme } from './state'
@@ -25,12 +25,14 @@ export function Palette() {
     addEventListener('keydown', key)
     return () => removeEventListener('keydown', key)
   }, [])
-  useEffect(() => {
+  useLayoutEffect(() => { // before the next key is heard: whoever types fast is not shown the dialog of before
     if (paletteOpen.value && !dialog.current?.open) dialog.current?.showModal()
     if (!paletteOpen.value) dialog.current?.close()
   }, [paletteOpen.value])
+  // The event of a close comes later than the close. By then the dialog may be open again, and must stay so.
+  const closed = () => { if (!dialog.current?.open) paletteOpen.value = false }
   return (
-    <dialog ref={dialog} class="palette" aria-label="Go to" onClose={() => { paletteOpen.value = false }} onClick={(e) => { if (e.target === dialog.current) paletteOpen.value = false }}>
+    <dialog ref={dialog} class="palette" aria-label="Go to" onClose={closed} onClick={(e) => { if (e.target === dialog.current) paletteOpen.value = false }}>
       {paletteOpen.value && <Finder />}
     </dialog>
   )

@@ -212,6 +212,31 @@ test('the palette goes anywhere by keyboard', async () => {
   await t.context.close()
 })
 
+test('the palette that is opened in the same moment as it closes is open', async () => {
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/overview')
+  await t.page.keyboard.press('Control+k')
+  const field = t.page.getByRole('combobox', { name: 'Page, id' })
+  await field.fill('dead')
+  await field.evaluate(async (input) => { // as fast as no hand is: the second key comes before the browser tells of the close
+    const dialog = input.closest('dialog')
+    const told = new Promise((heard) => dialog.addEventListener('close', heard))
+    dialog.close = () => {
+      delete dialog.close
+      dialog.close()
+      queueMicrotask(() => document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'k', ctrlKey: true, bubbles: true })))
+    }
+    input.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true }))
+    await told
+    for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame)
+  })
+  await t.page.getByRole('heading', { name: 'Dead letters', exact: true }).waitFor({ state: 'attached' })
+  assert.ok(await t.page.locator('dialog.palette').evaluate((d) => d.open), 'the palette is open')
+  assert.equal(await field.inputValue(), '', 'it begins anew')
+  assert.deepEqual(t.wrong, [])
+  await t.context.close()
+})
+
 test('a consumer is kept from work, told to leave, and loses what it holds', async () => {
   await insert(quern.url, 20, { for: 'hands' })
   await reserve(quern.url, { max: 5, strategy: 'SelectOnly("for", "hands", OldestFirst)', consumer: 'hands-1' })

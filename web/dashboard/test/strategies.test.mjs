@@ -20,7 +20,7 @@ async function editor(text) {
   await t.go('#/strategies?text=' + encodeURIComponent(text))
   const field = t.page.getByRole('textbox', { name: 'Strategy', exact: true })
   await t.page.getByRole('group', { name: 'Blocks' }).waitFor()
-  await t.page.locator('nav a', { hasText: 'Keys' }).locator('.n').waitFor() // the stream has told which keys there are
+  await t.page.locator('#block-keys option[value="company"]').waitFor({ state: 'attached' }) // the stream has told which keys there are
   const becomes = async (want) => {
     await t.page.waitForFunction((w) => document.getElementById('strategy-text').value === w, want, { timeout: 5000 })
       .catch(async () => assert.equal(await field.inputValue(), want))
