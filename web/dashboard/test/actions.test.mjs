@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, dead, insert, manifest, open, reserve, scorer, server, upload } from './harness.mjs'
+import { browser, call, dead, eventually, insert, manifest, open, reserve, scorer, server, upload } from './harness.mjs'
 
 let quern, chromium
 
@@ -29,11 +29,11 @@ test('empty pages say what fills them, and the command that is copied works', as
   for (const page of ['submissions', 'consumers', 'keys', 'fairness', 'plugins', 'rules', 'schedules', 'dead-letters', 'operations']) {
     await t.go('#/' + page)
     await t.page.locator('.empty pre').first().waitFor()
-    assert.match(await t.page.locator('.empty pre').first().textContent(), /^(quern|curl) /, page)
+    await eventually(async () => assert.match(await t.page.locator('.empty pre').first().textContent(), /^(quern|curl) /, page))
     assert.deepEqual(await t.axe(), [], page)
   }
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('a plugin is dropped onto the page, checked, activated, shadowed, made a canary, rolled back', async () => {
@@ -44,7 +44,7 @@ test('a plugin is dropped onto the page, checked, activated, shadowed, made a ca
   await drop(t.page, [{ name: 'broken.wasm', content: 'not a module' }, { name: 'manifest.json', content: manifest('1.0.0', ['priority', 'age_ms']) }])
   const alert = t.page.getByRole('alert')
   await alert.waitFor()
-  assert.match(await alert.textContent(), /request \S+/)
+  await eventually(async () => assert.match(await alert.textContent(), /request \S+/))
   assert.equal(await t.page.locator('.stages [data-state=done]').count(), 0, 'nothing of what was refused is said to have passed')
   await t.page.getByRole('status').filter({ hasText: /^$/ }).first().waitFor({ state: 'attached' })
 
@@ -52,7 +52,7 @@ test('a plugin is dropped onto the page, checked, activated, shadowed, made a ca
   await t.page.locator('.stages [data-state=done]').nth(3).waitFor()
   await t.page.getByRole('link', { name: 'Open order 1.0.0' }).click()
   await t.page.getByRole('button', { name: /^Activate 1\.0\.0/ }).click()
-  await t.page.getByText('order 1.0.0 scores from the next reservation on').waitFor()
+  await t.told('order 1.0.0 scores from the next reservation on')
   const one = () => reserve(quern.url, { max: 1, strategy: 'OrElse(Plugin("order", OldestFirst), OldestFirst)' })
   assert.equal((await one()).reservations[0].priority, 9, 'the plugin gives the highest priority first')
 
@@ -62,8 +62,10 @@ test('a plugin is dropped onto the page, checked, activated, shadowed, made a ca
   await t.page.getByRole('button', { name: 'Score what is ready' }).click()
   await t.page.getByText('5 candidates').waitFor()
   await t.page.getByText('with the active version').waitFor()
-  const columns = await t.page.locator('.hist .col').evaluateAll((all) => all.map((c) => Number(/: ([\d,]+) candidates/.exec(c.title)[1])))
-  assert.equal(columns.reduce((a, n) => a + n, 0), 5, 'the histogram has every candidate')
+  await eventually(async () => {
+    const columns = await t.page.locator('.hist .col').evaluateAll((all) => all.map((c) => Number(/: ([\d,]+) candidates/.exec(c.title)[1])))
+    assert.equal(columns.reduce((a, n) => a + n, 0), 5, 'the histogram has every candidate')
+  })
   await t.page.getByRole('button', { name: /^Shadow 2\.0\.0/ }).click()
   await t.page.getByRole('heading', { name: 'Shadow against active' }).waitFor()
   await t.page.getByRole('button', { name: 'End shadow' }).click()
@@ -74,10 +76,10 @@ test('a plugin is dropped onto the page, checked, activated, shadowed, made a ca
   assert.equal((await call(quern.url, 'GET', '/v1/plugins/order')).canary_percent, 40)
   await t.page.getByRole('button', { name: 'End canary' }).click()
   await t.page.getByRole('button', { name: /^Activate 2\.0\.0/ }).click()
-  await t.page.getByText('order 2.0.0 scores from the next reservation on').waitFor()
+  await t.told('order 2.0.0 scores from the next reservation on')
   assert.equal((await one()).reservations[0].priority, 1, 'the second version gives the lowest first')
   await t.page.getByRole('button', { name: 'Roll back to 1.0.0' }).click()
-  await t.page.getByText('order is back at 1.0.0').waitFor()
+  await t.told('order is back at 1.0.0')
   assert.equal((await one()).reservations[0].priority, 5)
 
   await t.page.getByLabel('Breaker').selectOption('open')
@@ -85,7 +87,7 @@ test('a plugin is dropped onto the page, checked, activated, shadowed, made a ca
   await t.page.getByText('An operator holds it out of use.').waitFor()
   assert.equal((await call(quern.url, 'GET', '/v1/plugins/order')).state, 'held')
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('dead letters: grouped, inspected, redriven one by one, by filter and all at a pace; an operation is stopped', async () => {
@@ -95,8 +97,10 @@ test('dead letters: grouped, inspected, redriven one by one, by filter and all a
   await t.go('#/dead-letters')
   await t.page.getByRole('button', { name: 'connection refused' }).click()
   await t.page.getByRole('button', { name: 'Remove the filter fingerprint' }).waitFor()
-  const shown = await t.page.getByRole('region', { name: 'Dead chunks' }).locator('.error').allTextContents()
-  assert.ok(shown.length > 0 && shown.every((text) => text.startsWith('connection refused')), `the filter holds: ${shown.slice(0, 3)}`)
+  await eventually(async () => {
+    const shown = await t.page.getByRole('region', { name: 'Dead chunks' }).locator('.error').allTextContents()
+    assert.ok(shown.length > 0 && shown.every((text) => text.startsWith('connection refused')), `the filter holds: ${shown.slice(0, 3)}`)
+  })
 
   await t.page.locator('#main').focus()
   await t.page.keyboard.press('j')
@@ -105,7 +109,7 @@ test('dead letters: grouped, inspected, redriven one by one, by filter and all a
   await t.page.getByRole('cell', { name: 'importer-7' }).waitFor()
   const before = await letters()
   await t.page.getByRole('button', { name: 'Redrive' }).click()
-  await t.page.getByText('ready again, with no try counted').waitFor()
+  await t.told('ready again, with no try counted')
   assert.equal(await letters(), before - 1)
 
   await t.go(`#/dead-letters?submission=${id}`)
@@ -116,7 +120,7 @@ test('dead letters: grouped, inspected, redriven one by one, by filter and all a
     await t.page.keyboard.press('x')
   }
   await t.page.getByRole('button', { name: 'Redrive 3' }).click()
-  await t.page.getByText('3 of 3 redriven').waitFor()
+  await t.told('3 of 3 redriven')
   assert.equal(await letters(), before - 4)
 
   await t.go('#/dead-letters')
@@ -141,7 +145,7 @@ test('dead letters: grouped, inspected, redriven one by one, by filter and all a
   await t.page.getByText('Nothing is dead').first().waitFor()
   assert.equal(await letters(), 0)
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('shares: who received what, who is owed, and the ledger inside of another', async () => {
@@ -163,7 +167,7 @@ test('shares: who received what, who is owed, and the ledger inside of another',
   await t.page.getByText('acme /').waitFor()
   assert.deepEqual(await t.axe(), [])
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('rows stay where they are while the pointer is over them, and new ones wait', async () => {
@@ -175,13 +179,13 @@ test('rows stay where they are while the pointer is over them, and new ones wait
   const first = await rows.first().textContent()
   const { id } = await insert(quern.url, 5, { stay: 'yes' })
   await t.page.getByRole('button', { name: '1 new' }).waitFor()
-  assert.equal(await rows.count(), 1)
+  await eventually(async () => assert.equal(await rows.count(), 1))
   assert.equal(await rows.first().textContent(), first, 'the row under the pointer must not move')
   await t.page.getByRole('button', { name: '1 new' }).click()
   await t.page.getByRole('link', { name: id }).waitFor()
-  assert.equal(await rows.count(), 2)
+  await eventually(async () => assert.equal(await rows.count(), 2))
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('the palette goes anywhere by keyboard', async () => {
@@ -209,7 +213,7 @@ test('the palette goes anywhere by keyboard', async () => {
   await t.page.keyboard.press('Escape')
   await t.page.locator('dialog[open]').waitFor({ state: 'hidden' })
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('the palette that is opened in the same moment as it closes is open', async () => {
@@ -234,7 +238,7 @@ test('the palette that is opened in the same moment as it closes is open', async
   assert.ok(await t.page.locator('dialog.palette').evaluate((d) => d.open), 'the palette is open')
   assert.equal(await field.inputValue(), '', 'it begins anew')
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('a consumer is kept from work, told to leave, and loses what it holds', async () => {
@@ -253,10 +257,10 @@ test('a consumer is kept from work, told to leave, and loses what it holds', asy
   await t.page.getByRole('group', { name: 'Take 5 from it?' }).getByRole('button', { name: 'Release' }).click()
   await t.page.getByText('It holds nothing at the moment.').waitFor()
   await t.page.getByRole('button', { name: 'Resume hands-1' }).click()
-  await t.page.getByText('gets work again').waitFor()
+  await t.told('gets work again')
   assert.equal((await reserve(quern.url, { max: 5, strategy: 'SelectOnly("for", "hands", OldestFirst)', consumer: 'hands-1' })).reservations.length, 5)
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('a schedule is read in plain words while it is written, created, triggered, paused and deleted', async () => {
@@ -268,13 +272,13 @@ test('a schedule is read in plain words while it is written, created, triggered,
   await t.page.getByLabel('When', { exact: true }).fill('30 2 29 2 *')
   await t.page.getByLabel('Time zone').fill('Europe/Amsterdam')
   await t.page.locator('.ticks li').filter({ hasText: 'Europe/Amsterdam' }).first().waitFor()
-  assert.match(await t.page.locator('.ticks li').first().textContent(), /Tuesday 29 February 2028 02:30/)
+  await eventually(async () => assert.match(await t.page.locator('.ticks li').first().textContent(), /Tuesday 29 February 2028 02:30/))
   await t.page.getByLabel('Name').fill('leap')
   await t.page.getByRole('button', { name: 'Create' }).click()
   await t.page.getByRole('button', { name: 'leap', exact: true }).waitFor()
   assert.equal((await call(quern.url, 'GET', '/v1/queues/default/schedules/leap')).definition.tz, 'Europe/Amsterdam')
   await t.page.getByRole('button', { name: 'Trigger leap' }).click()
-  await t.page.getByText(/leap inserted \d+/).waitFor()
+  await t.told(/leap inserted \d+/)
   await t.page.getByRole('button', { name: 'Pause leap' }).click()
   await t.page.getByRole('button', { name: 'Resume leap' }).waitFor()
   assert.equal((await call(quern.url, 'GET', '/v1/queues/default/schedules/leap')).state, 'paused')
@@ -283,7 +287,7 @@ test('a schedule is read in plain words while it is written, created, triggered,
   await t.page.getByRole('heading', { name: 'New schedule' }).waitFor()
   assert.deepEqual((await call(quern.url, 'GET', '/v1/queues/default/schedules')).items, [])
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('a rule is set, stands on every page, is obeyed by the next reservation, and is lifted', async () => {
@@ -310,7 +314,7 @@ test('a rule is set, stands on every page, is obeyed by the next reservation, an
   await t.page.locator('.banner.rule').waitFor({ state: 'detached' })
   assert.equal((await reserve(quern.url, { max: 5, strategy })).reservations.length, 5, 'what was lifted is handed out')
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('chosen submissions get another priority, and are cancelled after a question', async () => {
@@ -322,18 +326,18 @@ test('chosen submissions get another priority, and are cancelled after a questio
   await t.page.getByRole('button', { name: 'Priority…' }).click()
   await t.page.getByLabel('Priority', { exact: true }).fill('41')
   await t.page.getByRole('button', { name: 'Set for 3' }).click()
-  await t.page.getByText('3 of 3 now have priority 41').waitFor()
+  await t.told('3 of 3 now have priority 41')
   for (const id of ids) assert.equal((await call(quern.url, 'GET', '/v1/submissions/' + id)).priority, 41)
   await t.page.getByLabel(`Choose ${ids[0]}`).check()
   await t.page.getByLabel(`Choose ${ids[2]}`).check()
   await t.page.getByRole('button', { name: 'Cancel 2…' }).click()
   assert.equal((await call(quern.url, 'GET', '/v1/submissions/' + ids[0])).state, 'open', 'a cancel asks first')
   await t.page.getByRole('form', { name: 'Cancel' }).getByRole('button', { name: 'Cancel 2' }).click()
-  await t.page.getByText('2 of 2 cancelled').waitFor()
+  await t.told('2 of 2 cancelled')
   const states = await Promise.all(ids.map(async (id) => (await call(quern.url, 'GET', '/v1/submissions/' + id)).state))
   assert.deepEqual(states, ['cancelled', 'open', 'cancelled'])
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('all submissions that match are counted, get another priority, and are cancelled in the background', async () => {
@@ -359,5 +363,5 @@ test('all submissions that match are counted, get another priority, and are canc
   assert.deepEqual([(await states('right', 'cancelled')).length, (await states('left', 'open')).length], [60, 60])
   assert.deepEqual(await t.axe(), [])
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })

@@ -51,5 +51,5 @@ test('what is copied as a command runs, on the command line and with curl', asyn
   assert.match(stdout, /R/, 'what is reserved is on the map')
   assert.match((await shell(`quern ledgers`)).stdout, /company/)
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })

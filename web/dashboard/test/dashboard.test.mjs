@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, consumers, dead, insert, live, manifest, open, proxy, reserve, server, stats, upload } from './harness.mjs'
+import { browser, call, consumers, dead, eventually, insert, live, manifest, open, proxy, reserve, server, stats, upload } from './harness.mjs'
 
 const huge = '9223372036854775807'
 const companies = ['acme', 'globex', 'initech', 'umbrella', 'hooli', 'stark', 'wayne', 'tyrell', 'wonka', 'cyberdyne', 'soylent', 'oscorp', 'aperture']
@@ -105,7 +105,7 @@ for (const scheme of ['light', 'dark']) {
         if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/${name}-${scheme}-${width}.png`, fullPage: !(width === 1440 && ['dead-letters', 'submissions', 'strategies', 'keys'].includes(name)) })
       }
       assert.deepEqual(t.wrong, [])
-      await t.context.close()
+      await t.close()
     })
   }
 }
@@ -130,8 +130,8 @@ test('numbers move without a reload, and a pause holds them', async () => {
   await t.page.getByRole('button', { name: 'Resume' }).click()
   await until(t.page, (n) => Number(document.querySelector('[aria-label="Ready"] .v').title.replaceAll(',', '')) > n, held + 400_000)
   assert.deepEqual([...t.wrong, ...other.wrong], [])
-  await t.context.close()
-  await other.context.close()
+  await t.close()
+  await other.close()
 })
 
 test('a stream that is cut is marked stale, comes back, and goes on from the last event', async () => {
@@ -141,13 +141,13 @@ test('a stream that is cut is marked stale, comes back, and goes on from the las
   t.calm(true)
   await way.cut()
   await t.page.locator('[data-state="stale"]').waitFor()
-  assert.match(await t.page.locator('.live').textContent(), /last update \d+ s ago/)
+  await eventually(async () => assert.match(await t.page.locator('.live').textContent(), /last update \d+ s ago/))
   assert.equal(way.seen.length, 0)
   await way.mend()
   await live(t.page)
   assert.ok(way.seen.length > 0, 'the browser must say which event it had last')
   assert.match(way.seen[0], /^[a-z0-9]+-[a-z0-9]+-[a-z0-9]+$/)
-  await t.context.close()
+  await t.close()
   await way.cut()
 })
 
@@ -160,14 +160,14 @@ test('a limit that is set in the page is obeyed by the next reservation; one tha
   await set()
   await t.page.getByLabel('Limit').fill('2')
   await t.page.getByRole('button', { name: 'Save' }).click()
-  await t.page.getByText('tenant=solo: limit 2').waitFor()
+  await t.told('tenant=solo: limit 2')
   await stopConsumers() // nobody else takes chunks of it
   const free = 2 - (await call(quern.url, 'GET', '/v1/queues/default/meta-keys/tenant/values/solo')).in_flight
   const got = await reserve(quern.url, { max: 50, strategy: 'SelectOnly("tenant", "solo", Random)' })
   assert.equal(got.reservations.length, free)
   assert.equal((await reserve(quern.url, { max: 50, strategy: 'SelectOnly("tenant", "solo", Random)' })).reservations.length, 0)
   const solo = t.page.locator('tbody tr', { hasText: 'solo' })
-  await solo.locator('.badge').getByText(/^\d+s$/).waitFor() // for how long it has been at its limit
+  await solo.locator('.badge').getByText(/^(\d+m )?\d+s$/).waitFor() // for how long it has been at its limit
 
   await set()
   await call(quern.url, 'PUT', '/v1/queues/default/meta-keys/tenant/values/solo', { limit: 9 })
@@ -175,8 +175,8 @@ test('a limit that is set in the page is obeyed by the next reservation; one tha
   await t.page.getByRole('button', { name: 'Save' }).click()
   const alert = t.page.getByRole('alert')
   await alert.waitFor()
-  assert.match(await alert.textContent(), /Read them again/)
-  assert.match(await alert.textContent(), /request \S+/, 'an error names its request')
+  await eventually(async () => assert.match(await alert.textContent(), /Read them again/))
+  await eventually(async () => assert.match(await alert.textContent(), /request \S+/, 'an error names its request'))
   assert.equal((await call(quern.url, 'GET', '/v1/queues/default/meta-keys/tenant/values/solo')).limit, 9)
   await t.page.getByRole('button', { name: 'Leave as it is' }).click()
   await t.page.locator('tbody').getByText(/\/ 9$/).waitFor()
@@ -184,11 +184,11 @@ test('a limit that is set in the page is obeyed by the next reservation; one tha
   await t.page.getByLabel('Limit').fill('')
   await t.page.getByLabel('Weight').fill('2.5')
   await t.page.getByRole('button', { name: 'Save' }).click()
-  await t.page.getByText('tenant=solo: no limit, weight 2.5').waitFor()
+  await t.told('tenant=solo: no limit, weight 2.5')
   const now = await call(quern.url, 'GET', '/v1/queues/default/meta-keys/tenant/values/solo')
   assert.deepEqual([now.limit, now.weight], [null, 2.5])
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('strategies are checked while they are written, named, compared; chunks are asked why', async () => {
@@ -202,17 +202,17 @@ test('strategies are checked while they are written, named, compared; chunks are
   await t.page.getByText('asked in this order').waitFor()
   await t.page.getByLabel('Save as').fill('careful')
   await t.page.getByRole('button', { name: 'Save', exact: true }).click()
-  await t.page.getByText('careful is at version 1').waitFor()
+  await t.told('careful is at version 1')
   assert.equal((await call(quern.url, 'GET', '/v1/queues/default/strategies/careful')).strategy, 'MaxSimultaneous("company", 3, Random)')
   await t.page.getByRole('button', { name: 'Compare with' }).click()
   await t.page.getByRole('heading', { name: 'Compare' }).waitFor()
   await t.page.reload()
-  assert.equal(await text.inputValue(), 'MaxSimultaneous("company", 3, Random)', 'the address holds the text')
+  await eventually(async () => assert.equal(await text.inputValue(), 'MaxSimultaneous("company", 3, Random)', 'the address holds the text'))
 
   await t.go('#/submissions/1')
   await t.page.getByRole('alert').filter({ hasText: /request \S+/ }).waitFor()
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('submissions are filtered by address, opened by keyboard, changed and cancelled', async () => {
@@ -220,7 +220,7 @@ test('submissions are filtered by address, opened by keyboard, changed and cance
   const t = await open(chromium.b, quern.url)
   await t.go('#/submissions?meta.company=only-here&state=open')
   await t.page.getByRole('link', { name: id }).waitFor()
-  assert.equal(await t.page.getByRole('region', { name: 'Submissions' }).locator('tbody tr').count(), 1)
+  await eventually(async () => assert.equal(await t.page.getByRole('region', { name: 'Submissions' }).locator('tbody tr').count(), 1))
   await t.page.getByRole('combobox', { name: 'Age' }).selectOption('over a day')
   await t.page.getByText('No submission of this queue matches').waitFor()
   await t.page.getByRole('combobox', { name: 'Age' }).selectOption('under 1 h')
@@ -231,7 +231,7 @@ test('submissions are filtered by address, opened by keyboard, changed and cance
   await t.page.getByRole('heading', { name: 'Facts' }).waitFor()
   await t.page.getByLabel('New priority').fill('77')
   await t.page.getByRole('button', { name: 'Change' }).click()
-  await t.page.getByText('Priority 77').waitFor()
+  await t.told('Priority 77')
   assert.equal((await call(quern.url, 'GET', '/v1/submissions/' + id)).priority, 77)
   await t.page.getByRole('button', { name: 'Cancel' }).click()
   assert.equal((await call(quern.url, 'GET', '/v1/submissions/' + id)).state, 'open', 'a cancel asks first')
@@ -242,7 +242,7 @@ test('submissions are filtered by address, opened by keyboard, changed and cance
   await t.page.keyboard.press('k')
   await t.page.getByRole('heading', { name: 'Keys', exact: true }).waitFor()
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('whole numbers beyond 2^53 keep their digits', async () => {
@@ -255,10 +255,10 @@ test('whole numbers beyond 2^53 keep their digits', async () => {
   await t.page.getByRole('button', { name: `Set limit and weight of ${huge}` }).click()
   await t.page.getByLabel('Limit').fill('1')
   await t.page.getByRole('button', { name: 'Save' }).click()
-  await t.page.getByText(`account=${huge}: limit 1`).waitFor()
+  await t.told(`account=${huge}: limit 1`)
   assert.equal((await call(quern.url, 'GET', `/v1/queues/default/meta-keys/account/values/${huge}`)).limit, 1)
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('a million chunks of ten thousand values: the pages stay small, and any value can be found', async () => {
@@ -293,5 +293,5 @@ test('a million chunks of ten thousand values: the pages stay small, and any val
   await t.go('#/submissions')
   await until(t.page, () => document.querySelectorAll('[aria-label="Submissions"] tbody tr').length === 50)
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })

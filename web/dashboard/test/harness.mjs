@@ -125,21 +125,63 @@ export async function open(b, url, { width = 1440, height = 900, scheme = 'light
   page.on('request', (r) => { if (new URL(r.url()).origin !== new URL(url).origin) wrong.push(`asked elsewhere: ${r.url()}`) })
   const allowed = new Set()
   const expected = (m) => /the server responded with a status of (4\d\d)/.exec(m.text()) && allowed.has(/status of (4\d\d)/.exec(m.text())[1])
+  context.setDefaultTimeout(patience)
+  if (hostile > 0) await slow(context, page)
   await page.addInitScript(() => {
+    globalThis.told = []
+    new MutationObserver(() => {
+      const text = document.querySelector('.toast')?.textContent
+      if (text && text !== globalThis.told.at(-1)) globalThis.told.push(text)
+    }).observe(document, { subtree: true, childList: true, characterData: true })
     globalThis.violations = []
     document.addEventListener('securitypolicyviolation', (e) => globalThis.violations.push(`${e.violatedDirective}: ${e.blockedURI}`))
   })
   return {
     page, context, wrong,
+    /** Answers that are under way to a page that goes are nobody's fault. */
+    close: async () => {
+      await page.unrouteAll({ behavior: 'ignoreErrors' })
+      await context.unrouteAll({ behavior: 'ignoreErrors' })
+      await context.close()
+    },
     allow: (...statuses) => statuses.forEach((s) => allowed.add(String(s))),
     calm: (on) => { calm = on },
     go: async (hash) => { await page.goto(`${url}/${hash}`); await live(page) },
+    /** Waits until the page has told of something done, in the words that go away again after a moment. */
+    told: (words) => page.waitForFunction((w) => globalThis.told.some((text) => (w.source ? new RegExp(w.source).test(text) : text.includes(w))), words instanceof RegExp ? { source: words.source } : words)
+      .catch(async (e) => { throw new Error(`told: ${JSON.stringify(await page.evaluate(() => globalThis.told))}, not ${words}`, { cause: e }) }),
     violations: () => page.evaluate(() => globalThis.violations),
     axe: async () => {
       await page.evaluate(axe)
       const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }))
       return violations.map((v) => `${v.id} (${v.impact}): ${v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).join(' | ')}`)
     },
+  }
+}
+
+/** With HOSTILE=300, answers take up to 300 ms more than they do, each another time, and the page has a fifth of the processor: what waits for time and not for events is found. */
+const hostile = Number(process.env.HOSTILE ?? 0)
+
+async function slow(context, page) {
+  await context.route((url) => url.pathname.startsWith('/v1/'), async (route) => {
+    await new Promise((later) => setTimeout(later, Math.random() ** 2 * hostile))
+    await route.fallback().catch(() => {}) // the page may have gone on
+  })
+  const session = await context.newCDPSession(page)
+  await session.send('Emulation.setCPUThrottlingRate', { rate: 5 })
+}
+
+/** For how long something is waited for that comes after milliseconds on a machine that does nothing else. */
+const patience = 60_000
+
+/** Asks until the answer is right: what a page shows follows what was done, some frames later. */
+export async function eventually(check) {
+  for (const until = Date.now() + patience; ; await new Promise((later) => setTimeout(later, 30))) {
+    try {
+      return await check()
+    } catch (e) {
+      if (Date.now() > until) throw e
+    }
   }
 }
 

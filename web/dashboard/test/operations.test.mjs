@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { browser, call, dead, insert, open, server } from './harness.mjs'
+import { browser, call, dead, eventually, insert, open, server } from './harness.mjs'
 
 let quern, chromium, dir
 
@@ -50,16 +50,16 @@ test('operations: what runs is followed and stopped after a question, what ended
   await ended.getByText('dry run').waitFor()
   await t.page.getByLabel('Outcome').selectOption('cancelled')
   await ended.getByText('dry run').waitFor({ state: 'detached' })
-  assert.match(await hash(t.page), /state=cancelled/)
+  await eventually(async () => assert.match(await hash(t.page), /state=cancelled/))
   await t.page.getByRole('combobox', { name: /^Action/ }).selectOption('redrive')
   await t.page.getByText('None of the 2 that ended fits the filter').waitFor()
   assert.deepEqual(await t.axe(), [])
 
   await t.page.goto(quern.url + '/#/operations?queue=nowhere') // nothing of it is ever live
   await t.page.getByRole('alert').first().waitFor()
-  assert.match(await t.page.getByRole('alert').first().textContent(), /request \S+/)
+  await eventually(async () => assert.match(await t.page.getByRole('alert').first().textContent(), /request \S+/))
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('the life-cycle worker: what waits by kind, what is parked and tried again, how long the restart grace runs', async () => {
@@ -67,11 +67,11 @@ test('the life-cycle worker: what waits by kind, what is parked and tried again,
   const t = await open(chromium.b, quern.url)
   await t.go('#/operations')
   const kinds = t.page.getByRole('region', { name: 'Kinds of actions' })
-  assert.equal(await kinds.locator('tbody tr').filter({ hasText: 'run_at' }).locator('td').nth(1).textContent(), '1')
+  await eventually(async () => assert.equal(await kinds.locator('tbody tr').filter({ hasText: 'run_at' }).locator('td').nth(1).textContent(), '1'))
   const tile = (name) => t.page.getByRole('region', { name, exact: true })
-  assert.match(await tile('Worker').textContent(), /serving/)
-  assert.match(await tile('Restart grace').textContent(), /over/)
-  assert.match(await tile('Server').textContent(), /ready/)
+  await eventually(async () => assert.match(await tile('Worker').textContent(), /serving/))
+  await eventually(async () => assert.match(await tile('Restart grace').textContent(), /over/))
+  await eventually(async () => assert.match(await tile('Server').textContent(), /ready/))
 
   // No healthy server parks anything: the numbers of a sick one are put into the answers of this one (TestBehaviour042 and 098 of the package web make a real one sick).
   let asked = 0
@@ -85,15 +85,15 @@ test('the life-cycle worker: what waits by kind, what is parked and tried again,
   await parked.getByText('the disk is sick').waitFor()
   await parked.getByText('It can be cancelled by hand').waitFor()
   await parked.getByRole('link', { name: '7413851750400004096' }).waitFor()
-  assert.match(await tile('Worker').textContent(), /degraded.*inserts are refused/)
-  assert.match(await tile('Lag').textContent(), /1m 15s/)
-  assert.match(await tile('Suspects in flight').textContent(), /3 of 3.*12 wait for a place/)
+  await eventually(async () => assert.match(await tile('Worker').textContent(), /degraded.*inserts are refused/))
+  await eventually(async () => assert.match(await tile('Lag').textContent(), /1m 15s/))
+  await eventually(async () => assert.match(await tile('Suspects in flight').textContent(), /3 of 3.*12 wait for a place/))
   assert.deepEqual(await t.axe(), [])
   await t.page.getByRole('button', { name: 'Try all again' }).click()
-  await t.page.getByText('0 are tried again').waitFor()
+  await t.told('0 are tried again')
   assert.equal(asked, 1)
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 
   const settings = (await call(quern.url, 'GET', '/v1/queues/graveyard')).settings
   assert.equal(settings.restart_grace_ms, 0, 'the queue has no grace by itself')
@@ -104,7 +104,7 @@ test('the life-cycle worker: what waits by kind, what is parked and tried again,
   await again.go('#/operations?queue=graveyard')
   await again.page.getByRole('region', { name: 'Restart grace' }).getByText(/^until /).waitFor()
   assert.deepEqual(again.wrong, [])
-  await again.context.close()
+  await again.close()
 })
 
 test('dead letters go on to another queue: one that is chosen, and all after a dry run', async () => {
@@ -115,7 +115,7 @@ test('dead letters go on to another queue: one that is chosen, and all after a d
   await t.page.getByRole('button', { name: 'Forward 1…' }).click()
   await t.page.getByLabel('Queue that they go on to').selectOption('graveyard')
   await t.page.getByRole('button', { name: 'Forward 1', exact: true }).click()
-  await t.page.getByText('1 of 1 went on to graveyard').waitFor()
+  await t.told('1 of 1 went on to graveyard')
   const copies = async () => (await submissions('', 'graveyard')).map((s) => s.forwarded_from?.index)
   await t.page.waitForFunction(() => document.querySelector('.big')?.textContent === '129')
   assert.deepEqual(await copies(), [3])
@@ -136,7 +136,7 @@ test('dead letters go on to another queue: one that is chosen, and all after a d
   assert.equal(new Set(await copies()).size, 130, 'every chunk lies there once')
   assert.deepEqual(await t.axe(), [])
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('a rule that was lifted is told of: who set it and why, who lifted it; the address holds the filter', async () => {
@@ -152,17 +152,17 @@ test('a rule that was lifted is told of: who set it and why, who lifted it; the 
     await t.page.getByRole('region', { name: 'Active rules' }).getByRole('button', { name: /^Lift rule/ }).click()
     await t.page.getByRole('region', { name: 'Past rules' }).getByText(reason).waitFor()
   }
-  assert.equal(await t.page.getByText('lifted by bo').count(), 2)
+  await eventually(async () => assert.equal(await t.page.getByText('lifted by bo').count(), 2))
   await t.page.getByRole('searchbox', { name: 'Find' }).fill('deploy')
   await t.page.getByRole('region', { name: 'Past rules' }).getByText('their API is down').waitFor({ state: 'detached' })
-  assert.match(await hash(t.page), /find=deploy/)
+  await eventually(async () => assert.match(await hash(t.page), /find=deploy/))
   await t.page.reload()
   await t.page.getByRole('region', { name: 'Past rules' }).getByText('a deployment').waitFor()
-  assert.equal(await t.page.getByRole('region', { name: 'Past rules' }).locator('tbody tr').count(), 1, 'the address holds the filter')
-  assert.equal(await t.page.getByRole('textbox', { name: 'Who' }).inputValue(), 'bo', 'who sits here is remembered')
+  await eventually(async () => assert.equal(await t.page.getByRole('region', { name: 'Past rules' }).locator('tbody tr').count(), 1, 'the address holds the filter'))
+  await eventually(async () => assert.equal(await t.page.getByRole('textbox', { name: 'Who' }).inputValue(), 'bo', 'who sits here is remembered'))
   assert.deepEqual(await t.axe(), [])
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('a submission is inserted by the form; what the server refuses stands at its field', async () => {
@@ -170,20 +170,20 @@ test('a submission is inserted by the form; what the server refuses stands at it
   t.allow(400, 422)
   await t.go('#/submissions')
   await t.page.getByRole('button', { name: 'New submission' }).click()
-  assert.match(await hash(t.page), /new=yes/)
+  await eventually(async () => assert.match(await hash(t.page), /new=yes/))
   const form = t.page.getByRole('form', { name: 'New submission' })
   await form.getByRole('button', { name: 'made from a template' }).click()
   await form.getByLabel('How many').fill('0')
   await form.getByRole('button', { name: 'Insert' }).click()
   await form.getByRole('alert').first().waitFor()
-  assert.match(await form.locator('label', { hasText: 'How many' }).textContent(), /is 0; 1 to 4294967295 are allowed/)
-  assert.match(await form.textContent(), /request \S+/)
+  await eventually(async () => assert.match(await form.locator('label', { hasText: 'How many' }).textContent(), /is 0; 1 to 4294967295 are allowed/))
+  await eventually(async () => assert.match(await form.textContent(), /request \S+/))
   await form.getByLabel('How many').fill('12')
   await form.getByLabel('Priority').fill('99999999999999999')
   await form.getByRole('button', { name: 'Insert' }).click()
   const priority = form.locator('label', { hasText: 'Priority' })
   await priority.getByRole('alert').waitFor()
-  assert.match(await priority.textContent(), /9007199254740991/)
+  await eventually(async () => assert.match(await priority.textContent(), /9007199254740991/))
   await form.getByLabel('Priority').fill('7')
   await form.getByLabel('Meta').fill('company=formed\nnothing')
   await form.getByRole('button', { name: 'Insert' }).click()
@@ -211,7 +211,7 @@ test('a submission is inserted by the form; what the server refuses stands at it
   await t.page.getByRole('heading', { name: 'Facts' }).waitFor()
   assert.equal((await submissions('meta.company=inlined'))[0].chunks, 3)
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('views are kept in the browser; a schedule’s submissions are listed; many are chosen with shift, and new ones wait meanwhile', async () => {
@@ -225,7 +225,7 @@ test('views are kept in the browser; a schedule’s submissions are listed; many
   await t.page.getByRole('link', { name: id }).waitFor()
   const rows = t.page.getByRole('region', { name: 'Submissions' }).locator('tbody tr')
   await t.page.getByRole('link', { name: ids[0] }).waitFor({ state: 'detached' })
-  assert.equal(await rows.count(), 1)
+  await eventually(async () => assert.equal(await rows.count(), 1))
   assert.equal(await t.page.getByRole('button', { name: 'All that match…' }).count(), 0, 'no operation takes more than the list shows')
   await t.page.getByRole('button', { name: 'Keep this view…' }).click()
   await t.page.getByLabel('Name of the view').fill('night work')
@@ -234,7 +234,7 @@ test('views are kept in the browser; a schedule’s submissions are listed; many
   await t.page.reload()
   await t.page.getByRole('link', { name: 'night work' }).click()
   await t.page.getByRole('link', { name: id }).waitFor()
-  assert.match(await hash(t.page), /schedule=nightly/)
+  await eventually(async () => assert.match(await hash(t.page), /schedule=nightly/))
   assert.deepEqual(await t.axe(), [])
   await t.page.getByRole('button', { name: 'Forget the view night work' }).click()
   await t.page.getByRole('link', { name: 'night work' }).waitFor({ state: 'detached' })
@@ -257,5 +257,5 @@ test('views are kept in the browser; a schedule’s submissions are listed; many
   for (const key of ['j', 'x', 'j', 'j', 'Shift+X']) await t.page.keyboard.press(key)
   await t.page.getByText('3 chosen').waitFor()
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })

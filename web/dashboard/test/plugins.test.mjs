@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import { browser, call, insert, manifest, open, reserve, server, upload } from './harness.mjs'
+import { browser, call, eventually, insert, manifest, open, reserve, server, upload } from './harness.mjs'
 
 let quern, chromium
 
@@ -19,10 +19,10 @@ test('the scores of live traffic are shown by version, with what was taken of th
   await upload(quern.url, manifest('1.0.0', ['priority', 'limit:none'], 'seen'))
   const t = await open(chromium.b, quern.url)
   await t.go('#/plugins/seen')
-  assert.match(await t.page.getByText('No version of it is in use').textContent(), /activated/, 'what is not active scores nothing, and the page says so')
+  await eventually(async () => assert.match(await t.page.getByText('No version of it is in use').textContent(), /activated/, 'what is not active scores nothing, and the page says so'))
   await t.page.getByRole('button', { name: /^Activate 1\.0\.0/ }).click()
   await t.page.getByText('1.0.0 has scored nothing yet').waitFor()
-  assert.match(await t.page.locator('.empty pre').first().textContent(), /^quern reserve .*Plugin\("seen"/)
+  await eventually(async () => assert.match(await t.page.locator('.empty pre').first().textContent(), /^quern reserve .*Plugin\("seen"/))
   const one = await reserve(quern.url, { max: 3, strategy: 'Plugin("seen", explore=0, OldestFirst)' })
   assert.deepEqual(one.reservations.map((r) => r.priority), [39, 38, 37])
   const card = t.page.locator('section', { has: t.page.getByRole('heading', { name: 'Scores of live traffic' }) })
@@ -31,16 +31,16 @@ test('the scores of live traffic are shown by version, with what was taken of th
   assert.deepEqual([bars.reduce((n, [c]) => n + c, 0), bars.reduce((n, [, c]) => n + c, 0)], [40, 3], 'every candidate, and the three that were taken')
   assert.deepEqual(bars.at(-1), [2, 2], 'the highest scores are those that were taken')
   await card.getByText('Scores as a table').click()
-  assert.equal(await card.getByRole('row').count(), bars.length + 1, 'the table says the same')
+  await eventually(async () => assert.equal(await card.getByRole('row').count(), bars.length + 1, 'the table says the same'))
   const { sha256 } = await upload(quern.url, manifest('2.0.0', ['limit:none', 'priority'], 'seen'))
   await call(quern.url, 'POST', '/v1/plugins/seen/shadow', { version: sha256 })
   await reserve(quern.url, { max: 1, strategy: 'Plugin("seen", explore=0, OldestFirst)' })
   await card.getByRole('button', { name: '2.0.0 shadow' }).click()
   await card.getByText('a shadow decides nothing').waitFor()
-  assert.match(t.page.url(), /scores=/, 'the address says which version is shown')
+  await eventually(() => assert.match(t.page.url(), /scores=/, 'the address says which version is shown'))
   assert.deepEqual(await t.axe(), [])
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('a module is downloaded as it was uploaded, and versions and plugins are deleted after a question unless they are in use', async () => {
@@ -57,17 +57,17 @@ test('a module is downloaded as it was uploaded, and versions and plugins are de
 
   await t.page.getByRole('button', { name: 'Delete gone 1.0.0' }).click()
   const version = t.page.getByRole('group', { name: 'Delete gone 1.0.0' })
-  assert.match(await version.textContent(), /in use \(active\)/)
+  await eventually(async () => assert.match(await version.textContent(), /in use \(active\)/))
   assert.equal(await version.getByRole('button', { name: 'Delete' }).count(), 0, 'what is in use cannot be deleted')
   await t.page.keyboard.press('Escape')
   await version.waitFor({ state: 'detached' })
   await t.page.getByRole('button', { name: 'Delete gone', exact: true }).click()
-  assert.match(await t.page.getByRole('group', { name: 'Delete gone', exact: true }).textContent(), /first deactivate it/)
+  await eventually(async () => assert.match(await t.page.getByRole('group', { name: 'Delete gone', exact: true }).textContent(), /first deactivate it/))
   await t.page.keyboard.press('Escape')
 
   await t.page.getByRole('button', { name: 'Delete gone 0.9.0' }).click()
   await t.page.getByRole('group', { name: 'Delete gone 0.9.0' }).getByRole('button', { name: 'Delete' }).click()
-  await t.page.getByText('gone 0.9.0 is deleted').waitFor()
+  await t.told('gone 0.9.0 is deleted')
   assert.deepEqual((await call(quern.url, 'GET', '/v1/plugins/gone/versions')).items.map((x) => x.sha256), [v.sha256], `${old.sha256} is gone`)
 
   // Somebody activates it while the question is open: the server refuses, and the page shows why.
@@ -79,7 +79,7 @@ test('a module is downloaded as it was uploaded, and versions and plugins are de
   await call(quern.url, 'POST', '/v1/plugins/gone/activate', { version: '1.0.0' })
   const whole = t.page.getByRole('group', { name: 'Delete gone', exact: true })
   await whole.getByRole('button', { name: 'Delete' }).click()
-  assert.match(await whole.getByRole('alert').textContent(), /revision .*request \S+/)
+  await eventually(async () => assert.match(await whole.getByRole('alert').textContent(), /revision .*request \S+/))
   await t.page.getByRole('button', { name: 'Resume', exact: true }).click()
   await call(quern.url, 'POST', '/v1/plugins/gone/deactivate')
   await whole.getByRole('button', { name: 'Delete' }).waitFor()
@@ -88,5 +88,5 @@ test('a module is downloaded as it was uploaded, and versions and plugins are de
   await t.page.getByRole('heading', { name: 'Uploaded' }).waitFor()
   assert.deepEqual((await call(quern.url, 'GET', '/v1/plugins')).items.filter((p) => p.name === 'gone'), [])
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })

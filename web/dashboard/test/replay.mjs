@@ -20,7 +20,7 @@ async function frames(url) {
   return found
 }
 
-/** Serves what the server serves, but the stream: `send(n)` sends n frames, each a second later than the one before by its own time. */
+/** Serves what the server serves, but the stream: whoever comes gets the frame of now, as from the server, and then `send(n)` sends n frames, each a second later than the one before by its own time. */
 export async function replay(url) {
   const real = await frames(url)
   const open = new Set()
@@ -28,7 +28,7 @@ export async function replay(url) {
   const listener = createServer((from, to) => {
     if (from.url.startsWith('/v1/events')) {
       to.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store' })
-      to.write(`event: series\ndata: ${real.get('series')}\n\n`)
+      to.write(`event: series\ndata: ${real.get('series')}\n\n` + frame())
       open.add(to)
       to.on('close', () => open.delete(to))
       return
@@ -37,14 +37,15 @@ export async function replay(url) {
     on.on('error', () => to.destroy())
     from.pipe(on)
   })
-  await new Promise((ready) => listener.listen(0, '127.0.0.1', ready))
   const again = (name) => JSON.stringify({ ...JSON.parse(real.get(name)), at: new Date(at).toISOString() })
+  const frame = () => `event: stats\ndata: ${again('stats')}\n\nevent: keys\ndata: ${again('keys')}\n\n`
+  await new Promise((ready) => listener.listen(0, '127.0.0.1', ready))
   return {
     url: `http://127.0.0.1:${listener.address().port}`,
     send(n) {
       for (let i = 0; i < n; i++) {
         at += 1000
-        for (const to of open) to.write(`event: stats\ndata: ${again('stats')}\n\nevent: keys\ndata: ${again('keys')}\n\n`)
+        for (const to of open) to.write(frame())
       }
       return new Date(at).toISOString()
     },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, open, reserve, server } from './harness.mjs'
+import { browser, call, eventually, open, reserve, server } from './harness.mjs'
 
 let quern, chromium
 
@@ -31,12 +31,12 @@ test('every part of a definition is set in the form, read back in plain words, a
   await t.page.getByRole('spinbutton', { name: 'At most' }).fill('7')
   await t.page.getByLabel('While the one before runs').selectOption('one waits')
   await t.page.getByText('Then it is never due again.').waitFor()
-  assert.equal(await t.page.locator('.ticks li').count(), 2, 'Mondays between start and end')
+  await eventually(async () => assert.equal(await t.page.locator('.ticks li').count(), 2, 'Mondays between start and end'))
   const words = t.page.locator('section', { has: t.page.getByRole('heading', { name: 'The next' }) }).getByRole('status')
   for (const said of ['up to 2m later', 'the newest 7', 'not older than 6h', 'one tick waits']) await words.getByText(said).waitFor()
   await t.page.getByLabel('Not before').fill('2031-01-01T00:00:00')
   await t.page.getByRole('alert').waitFor()
-  assert.match(await t.page.getByRole('alert').textContent(), /before start.*request \S+/, 'what the server refuses is shown while one types')
+  await eventually(async () => assert.match(await t.page.getByRole('alert').textContent(), /before start.*request \S+/, 'what the server refuses is shown while one types'))
   await t.page.getByLabel('Not before').fill('2030-01-01T00:00:00')
   await t.page.locator('section', { has: t.page.getByRole('heading', { name: 'New schedule' }) }).getByRole('button', { name: 'Copy CLI' }).click()
   const command = await t.page.evaluate(() => navigator.clipboard.readText())
@@ -47,11 +47,11 @@ test('every part of a definition is set in the form, read back in plain words, a
   assert.deepEqual([d.jitter_ms, d.missed, d.catchup_limit, d.catchup_window_ms, d.overlap, d.start, d.end], [120_000, 'all', 7, 21_600_000, 'buffer_one', '2030-01-01T00:00:00.000Z', '2030-01-20T00:00:00.000Z'])
   await t.page.getByRole('spinbutton', { name: 'Jitter' }).fill('')
   await t.page.getByRole('button', { name: 'Save' }).click()
-  await t.page.getByText('rich: ').waitFor()
+  await t.told('rich: ')
   assert.equal((await get('rich')).definition.jitter_ms ?? 0, 0)
   assert.deepEqual(await t.axe(), [])
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('a backfill is counted first and inserts only then; what became of the last submissions is shown', async () => {
@@ -69,7 +69,7 @@ test('a backfill is counted first and inserts only then; what became of the last
   await t.page.getByText('3 ticks lie in this time').waitFor()
   assert.deepEqual((await get('hours')).recent, [], 'counting inserts nothing')
   await t.page.getByRole('button', { name: 'Insert 3' }).click()
-  await t.page.getByText('hours inserted 3 of the past').waitFor()
+  await t.told('hours inserted 3 of the past')
   const { reservations: [first] } = await reserve(quern.url, { max: 1, strategy: 'SelectOnly("of", "hours", OldestFirst)' })
   await call(quern.url, 'POST', '/v1/queues/default/reservations/complete', { items: [{ token: first.token }] })
   const { recent } = await get('hours')
@@ -79,8 +79,8 @@ test('a backfill is counted first and inserts only then; what became of the last
   await t.page.getByRole('img', { name: 'The last 3: 1 completed, 1 cancelled, 1 open' }).waitFor()
   await t.page.getByLabel('State').selectOption('paused')
   await t.page.getByText(/None of the \d+ schedules fits/).waitFor()
-  assert.match(t.page.url(), /state=paused/)
+  await eventually(() => assert.match(t.page.url(), /state=paused/))
   assert.deepEqual(await t.axe(), [])
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })

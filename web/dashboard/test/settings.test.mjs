@@ -1,7 +1,7 @@
 // What a queue and the server are set to, and a change of it.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, open, server } from './harness.mjs'
+import { browser, call, eventually, open, server } from './harness.mjs'
 
 let quern, chromium
 before(async () => {
@@ -18,7 +18,7 @@ test('settings of a queue are changed in the page, and what is wrong stands at i
   t.allow(422)
   await t.go('#/settings')
   await t.page.getByRole('button', { name: 'Change…' }).click()
-  assert.ok(await t.page.getByRole('button', { name: 'Nothing changed' }).isDisabled())
+  await eventually(async () => assert.ok(await t.page.getByRole('button', { name: 'Nothing changed' }).isDisabled()))
   await t.page.getByLabel('max_attempts').fill('2000')
   await t.page.getByRole('button', { name: 'Change 1' }).click()
   await t.page.locator('dd', { has: t.page.getByLabel('max_attempts') }).getByRole('alert').waitFor()
@@ -31,13 +31,13 @@ test('settings of a queue are changed in the page, and what is wrong stands at i
   await t.page.getByLabel('draining').check()
   await call(quern.url, 'PATCH', '/v1/queues/default', { settings: { max_expiries: 9 } }) // somebody else changes another one meanwhile
   await t.page.getByRole('button', { name: 'Change 4' }).click()
-  await t.page.getByText('4 settings are changed').waitFor()
+  await t.told('4 settings are changed')
   const { settings } = await call(quern.url, 'GET', '/v1/queues/default')
   const got = { max_attempts: settings.max_attempts, on_exhausted: settings.on_exhausted, retry_backoff: settings.retry_backoff, draining: settings.draining, max_expiries: settings.max_expiries }
   assert.deepEqual(got, { max_attempts: 7, on_exhausted: 'dead_letter', retry_backoff: { base_ms: 250, factor: 3, cap_ms: 60000 }, draining: true, max_expiries: 9 })
   await t.page.locator('dl').getByText('up to <1s, times 3 from try to try, at most 1m').waitFor()
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('the options of the server stand with who set them', async () => {
@@ -46,7 +46,7 @@ test('the options of the server stand with who set them', async () => {
   const options = t.page.getByRole('region', { name: 'Options of the server' })
   const listen = await options.getByRole('row', { name: /^listen/ }).textContent()
   assert.match(listen, /127\.0\.0\.1:0.*command/)
-  assert.match(await options.getByRole('row', { name: /^fold_bytes/ }).textContent(), /16MiB.*default/)
+  await eventually(async () => assert.match(await options.getByRole('row', { name: /^fold_bytes/ }).textContent(), /16MiB.*default/))
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })

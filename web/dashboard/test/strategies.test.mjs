@@ -1,7 +1,7 @@
 // The blocks of a strategy and its text are two sides of one thing.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, insert, open, server } from './harness.mjs'
+import { browser, eventually, insert, open, server } from './harness.mjs'
 
 let quern, chromium
 before(async () => {
@@ -66,7 +66,7 @@ test('a strategy is built from its blocks', async () => {
   await t.becomes('Plugin("deadline", {"weight":3}, OldestFirst)')
   assert.deepEqual(await t.axe(), [])
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('what is wrong stands at its block, and the text waits until it is right', async () => {
@@ -76,7 +76,7 @@ test('what is wrong stands at its block, and the text waits until it is right', 
   await most.fill('0')
   const alert = t.page.locator('.block').getByRole('alert')
   await alert.getByText('must be a whole number from 1').waitFor()
-  assert.match(await alert.locator('xpath=..').locator('select').first().inputValue(), /max_simultaneous/)
+  await eventually(async () => assert.match(await alert.locator('xpath=..').locator('select').first().inputValue(), /max_simultaneous/))
   assert.equal(await t.field.inputValue(), before)
   assert.deepEqual(await t.axe(), [])
   await most.fill('7')
@@ -88,5 +88,5 @@ test('what is wrong stands at its block, and the text waits until it is right', 
   await warned.getByText('can never yield').waitFor()
   assert.equal(await warned.locator('xpath=..').locator('select').first().inputValue(), 'oldest_first')
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })

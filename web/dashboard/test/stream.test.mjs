@@ -42,7 +42,7 @@ test('the page of consumers follows the stream, and reads its list once', async 
   await t.page.getByRole('link', { name: 'cat' }).waitFor()
   assert.ok(streams.includes('stats,keys,consumers'), `topics: ${streams}`)
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
 
 test('the page of schedules is told what moves, and reads its list again only then', async () => {
@@ -64,5 +64,5 @@ test('the page of schedules is told what moves, and reads its list again only th
   await call(quern.url, 'POST', '/v1/queues/default/schedules/far/pause?reason=holidays')
   await t.page.getByText('holidays').waitFor()
   assert.deepEqual(t.wrong, [])
-  await t.context.close()
+  await t.close()
 })
