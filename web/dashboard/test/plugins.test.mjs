@@ -80,10 +80,10 @@ test('a module is downloaded as it was uploaded, and versions and plugins are de
   const whole = t.page.getByRole('group', { name: 'Delete gone', exact: true })
   await whole.getByRole('button', { name: 'Delete' }).click()
   await eventually(async () => assert.match(await whole.getByRole('alert').textContent(), /revision .*request \S+/))
-  await t.page.getByRole('button', { name: 'Resume', exact: true }).click()
   await call(quern.url, 'POST', '/v1/plugins/gone/deactivate')
-  await whole.getByRole('button', { name: 'Delete' }).waitFor()
+  await t.page.reload() // and reads the revision of now
   await t.page.getByText('inactive').waitFor()
+  await t.page.getByRole('button', { name: 'Delete gone', exact: true }).click()
   await whole.getByRole('button', { name: 'Delete' }).click()
   await t.page.getByRole('heading', { name: 'Uploaded' }).waitFor()
   assert.deepEqual((await call(quern.url, 'GET', '/v1/plugins')).items.filter((p) => p.name === 'gone'), [])
