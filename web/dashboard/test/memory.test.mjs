@@ -20,12 +20,12 @@ after(async () => {
 
 /**
  * A page keeps ten minutes of seconds, and of what it reads besides a few dozen answers. Then more of them take no more room: there is a round
- * of frames that leaves the heap as it was. What keeps 500 bytes a frame grows by 200 kB in each, and never comes to rest.
+ * of frames that leaves the heap as it was. What keeps 200 bytes a frame grows by 80 kB in each, and never comes to rest.
  */
 const filling = 600
 const round = 400
-const rounds = 8
-const rest = 0.1 * 2 ** 20
+const rounds = 10
+const rest = 0.05 * 2 ** 20
 
 test('a tab left open comes to rest', { concurrency: 3 }, (all) => Promise.all(['overview', 'fairness', 'submissions', 'consumers', 'dead-letters', 'keys'].map((page) => all.test(`at ${page}`, async (one) => {
   const way = await replay(quern.url)
