@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -35,20 +36,29 @@ func TestMain(m *testing.M) {
 type validating struct {
 	t      testing.TB
 	router routers.Router
-	doc    *openapi3.T
 	next   http.RoundTripper
 }
 
+// documents are those that were read: the router of each by its text. All servers of these tests have the same few, nothing in them
+// changes once they are read, and reading one takes longer than most tests.
+var documents sync.Map
+
 func newValidating(t testing.TB, document []byte) *validating {
 	t.Helper()
-	doc := loadDocument(t, document)
-	router, err := gorillamux.NewRouter(doc)
+	read, _ := documents.LoadOrStore(string(document), sync.OnceValues(func() (routers.Router, error) {
+		doc, err := openapi3.NewLoader().LoadFromData(document)
+		if err != nil {
+			return nil, err
+		}
+		return gorillamux.NewRouter(doc)
+	}))
+	router, err := read.(func() (routers.Router, error))()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the document: %v", err)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &validating{t: t, router: router, doc: doc, next: transport}
+	return &validating{t: t, router: router, next: transport}
 }
 
 func (v *validating) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -3,6 +3,7 @@ package simtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -180,28 +181,27 @@ func TestLimitsHoldAcrossCrashes(t *testing.T) {
 		seeds = 6
 	}
 	limits := map[queue.MetaValue]int{queue.IntValue(0): companyLimit, queue.IntValue(1): companyLimit, queue.IntValue(2): 2}
-	during, exceeded := 0, 0
-	for seed := range seeds {
-		o := playOutside(t, seed+1, 30*time.Second)
-		for company, limit := range limits {
-			if n := o.most[company]; n > limit {
-				t.Errorf("seed %d: %d chunks of company %s were worked on at once, the limit is %d", seed+1, n, company.Text(), limit)
-			}
-			if o.most[company] == 0 {
-				t.Errorf("seed %d: nothing of company %s was worked on", seed+1, company.Text())
-			}
+	var during, exceeded atomic.Int64
+	t.Run("seeds", func(t *testing.T) {
+		for seed := uint64(1); seed <= seeds; seed++ {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				with, without := playOutside(t, seed, 30*time.Second), playOutside(t, seed, 0)
+				for company, limit := range limits {
+					if n := with.most[company]; n > limit || n == 0 {
+						t.Errorf("%d chunks of company %s were worked on at once, want some, and at most %d", n, company.Text(), limit)
+					}
+					if without.most[company] > limit {
+						exceeded.Add(1)
+					}
+				}
+				during.Add(int64(with.during))
+			})
 		}
-		during += o.during
-		o = playOutside(t, seed+1, 0)
-		for company, limit := range limits {
-			if o.most[company] > limit {
-				exceeded++
-			}
-		}
-	}
-	t.Logf("%d seeds: no limit exceeded with the grace, %d without it; %d chunks without a limit handed out during graces", seeds, exceeded, during)
-	if exceeded == 0 || during == 0 {
-		t.Errorf("without the grace %d limits were exceeded, and %d chunks were handed out during graces: want some of both", exceeded, during)
+	})
+	t.Logf("%d seeds: no limit exceeded with the grace, %d without it; %d chunks without a limit handed out during graces", seeds, exceeded.Load(), during.Load())
+	if exceeded.Load() == 0 || during.Load() == 0 {
+		t.Errorf("without the grace %d limits were exceeded, and %d chunks were handed out during graces: want some of both", exceeded.Load(), during.Load())
 	}
 }
 

@@ -1,0 +1,96 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var pureLine = regexp.MustCompile(`(?m)^PURE\s*:=(.*)$`)
+
+// What `make test` runs without the race detector has nothing that it could see: no goroutine, no channel, no lock, no atomic. Its tests
+// run in parallel, but start nothing and share nothing that changes.
+func TestPackagesWithoutRaceDetectorArePure(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile(filepath.Join(need(t, root), "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	match := pureLine.FindSubmatch(makefile)
+	if match == nil {
+		t.Fatal("the Makefile has no line PURE := ..., of the packages that are tested without the race detector")
+	}
+	var findings []string
+	files := map[string]int{}
+	pure := strings.Fields(string(match[1]))
+	for _, s := range need(t, sources) {
+		if slices.Contains(pure, s.pkg) {
+			files[s.pkg]++
+			findings = append(findings, checkPure(s)...)
+		}
+	}
+	for _, name := range pure {
+		if files[name] == 0 {
+			findings = append(findings, fmt.Sprintf("Makefile: PURE names %s, which is no package", name))
+		}
+	}
+	report(t, findings, "take the package out of PURE in the Makefile, so that its tests run under the race detector again")
+}
+
+// checkPure finds what the race detector could see the work of. Tests may make a fixture once for all, with sync.OnceValue.
+func checkPure(s source) (findings []string) {
+	add := func(node ast.Node, what string) { findings = append(findings, s.at(node)+" "+what) }
+	for _, spec := range s.file.Imports {
+		if name, err := strconv.Unquote(spec.Path.Value); err == nil && (name == "sync/atomic" || name == "sync" && !s.test) {
+			add(spec, "imports "+name)
+		}
+	}
+	ast.Inspect(s.file, func(node ast.Node) bool {
+		switch n := node.(type) {
+		case *ast.GoStmt:
+			add(n, "starts a goroutine")
+		case *ast.ChanType:
+			add(n, "has a channel")
+		case *ast.SelectorExpr:
+			if n.Sel.Name == "Go" || n.Sel.Name == "RunParallel" {
+				add(n, "may start a goroutine with "+n.Sel.Name)
+			}
+			if pkg, ok := n.X.(*ast.Ident); ok && pkg.Name == "sync" && !strings.HasPrefix(n.Sel.Name, "OnceValue") {
+				add(n, "uses sync."+n.Sel.Name)
+			}
+		}
+		return true
+	})
+	return findings
+}
+
+// The rule sees what it is for, and only that.
+func TestPureRuleBites(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		code string
+		test bool
+		want []string
+	}{
+		{"package a\n\nvar x = []int{1}\n", false, nil},
+		{"package a\n\nimport \"sync\"\n\nvar once = sync.OnceValue(f)\n", true, nil},
+		{"package a\n\nimport \"sync\"\n\nvar once = sync.OnceValue(f)\n", false, []string{"x.go:3 imports sync"}},
+		{"package a\n\nimport \"sync\"\n\nvar mu sync.Mutex\n", true, []string{"x.go:5 uses sync.Mutex"}},
+		{"package a\n\nimport \"sync/atomic\"\n", true, []string{"x.go:3 imports sync/atomic"}},
+		{"package a\n\nfunc f() { go f() }\n", true, []string{"x.go:3 starts a goroutine"}},
+		{"package a\n\nfunc f(c chan int) {}\n", false, []string{"x.go:3 has a channel"}},
+		{"package a\n\nfunc f(g group) { g.Go(nil) }\n", true, []string{"x.go:3 may start a goroutine with Go"}},
+	} {
+		s := planted(t, "x.go", "x", test.code)
+		s.test = test.test
+		if got := checkPure(s); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %q, want %q", test.code, got, test.want)
+		}
+	}
+}
