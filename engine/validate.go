@@ -34,10 +34,10 @@ func validSettings(s *queue.Settings) error {
 		return queue.Invalid("/suspect_share", "is %g; 0 (behind all other work) to 1 (no limit) are allowed", s.SuspectShare)
 	case s.ReservationTimeout < queue.MinReservation || s.ReservationTimeout > s.MaxReservation:
 		return queue.Invalid("/reservation_timeout_ms", "is %d; %d to max_reservation_ms (%d) are allowed", s.ReservationTimeout.Milliseconds(), queue.MinReservation.Milliseconds(), s.MaxReservation.Milliseconds())
-	case s.Retention < 0 || s.Retention > maxRetention:
-		return queue.Invalid("/retention_seconds", "is %d; 0 (for ever) to %d are allowed", int64(s.Retention.Seconds()), int64(maxRetention.Seconds()))
-	case s.DeadRetention < 0 || s.DeadRetention > maxRetention:
-		return queue.Invalid("/dead_retention_seconds", "is %d; 0 (until somebody does something with them) to %d are allowed", int64(s.DeadRetention.Seconds()), int64(maxRetention.Seconds()))
+	case s.Retention < 0 || s.Retention > queue.MaxRetention:
+		return queue.Invalid("/retention_seconds", "is %d; 0 (for ever) to %d are allowed", int64(s.Retention.Seconds()), int64(queue.MaxRetention.Seconds()))
+	case s.DeadRetention < 0 || s.DeadRetention > queue.MaxRetention:
+		return queue.Invalid("/dead_retention_seconds", "is %d; 0 (until somebody does something with them) to %d are allowed", int64(s.DeadRetention.Seconds()), int64(queue.MaxRetention.Seconds()))
 	case s.ConsumerGrace < 0 || s.ConsumerGrace > queue.MaxConsumerGrace:
 		return queue.Invalid("/consumer_grace_ms", "is %d; 0 (at once) to %d are allowed", s.ConsumerGrace.Milliseconds(), queue.MaxConsumerGrace.Milliseconds())
 	case s.RestartGrace < 0 || s.RestartGrace > queue.MaxRestartGrace:
@@ -49,16 +49,14 @@ func validSettings(s *queue.Settings) error {
 	return validBackoff("/expiry_backoff", &s.ExpiryBackoff)
 }
 
-const maxRetention = 10 * 365 * 24 * time.Hour
-
 func validBackoff(pointer string, b *queue.Backoff) error {
 	switch {
 	case b.Base < 0 || b.Base > queue.MaxReservation:
 		return queue.Invalid(pointer+"/base_ms", "is %d; 0 (at once) to %d are allowed", b.Base.Milliseconds(), queue.MaxReservation.Milliseconds())
 	case b.Factor != 0 && !(b.Factor >= 1 && b.Factor <= 100):
 		return queue.Invalid(pointer+"/factor", "is %g; 1 to 100 are allowed", b.Factor)
-	case b.Cap < 0 || b.Cap > 30*queue.MaxReservation:
-		return queue.Invalid(pointer+"/cap_ms", "is %d; 0 (none) to %d are allowed", b.Cap.Milliseconds(), (30 * queue.MaxReservation).Milliseconds())
+	case b.Cap < 0 || b.Cap > queue.MaxBackoffCap:
+		return queue.Invalid(pointer+"/cap_ms", "is %d; 0 (none) to %d are allowed", b.Cap.Milliseconds(), queue.MaxBackoffCap.Milliseconds())
 	}
 	return nil
 }
@@ -88,7 +86,7 @@ func validInsert(n *queue.NewSubmission) error {
 	case len(n.IdempotencyKey) > queue.MaxIdempotencyKey:
 		return queue.Invalid("/header/Idempotency-Key", "has %d bytes; at most %d are allowed", len(n.IdempotencyKey), queue.MaxIdempotencyKey)
 	case n.MaxAttempts > queue.MaxMaxAttempts:
-		return queue.Invalid("/max_attempts", "is %d; 1 to %d are allowed", n.MaxAttempts, queue.MaxMaxAttempts)
+		return queue.Invalid("/max_attempts", "is %d; 0 (the queue's) to %d are allowed", n.MaxAttempts, queue.MaxMaxAttempts)
 	case n.OnExhausted > queue.Skip:
 		return queue.Invalid("/on_exhausted", "must be fail_submission, dead_letter or skip")
 	case n.RunAt < 0:

@@ -25,8 +25,8 @@ func validSchedule(def *queue.Schedule) error {
 		return queue.Invalid("/catchup_window_ms", "is %d; 1000 to %d are allowed", def.CatchUpWindow.Milliseconds(), queue.MaxCatchUpWindow.Milliseconds())
 	case def.Jitter < 0 || def.Jitter > queue.MaxJitter:
 		return queue.Invalid("/jitter_ms", "is %d; 0 to %d are allowed", def.Jitter.Milliseconds(), queue.MaxJitter.Milliseconds())
-	case def.DeadAfter < 0 || def.DeadAfter > maxRetention:
-		return queue.Invalid("/template/dead_after_ms", "is %d; 0 (none) to %d are allowed", def.DeadAfter.Milliseconds(), maxRetention.Milliseconds())
+	case def.DeadAfter < 0 || def.DeadAfter > queue.MaxRetention:
+		return queue.Invalid("/template/dead_after_ms", "is %d; 0 (none) to %d are allowed", def.DeadAfter.Milliseconds(), queue.MaxRetention.Milliseconds())
 	case def.Start < 0 || def.End < 0:
 		return queue.Invalid("/start", "or end lies before 1970")
 	case def.Start != 0 && def.End != 0 && def.End < def.Start:

@@ -65,6 +65,11 @@ func (s *Server) wireProblem(err error, body []byte, media string) error {
 		return err
 	}
 	at := queue.Problem{Pointer: refused.Pointer, Detail: refused.Detail}
+	if number := refused.Number(); number != "" {
+		if allowed := allowedAt(refused.Pointer); allowed != "" {
+			at.Detail = "must be " + number + "; " + allowed + " are allowed"
+		}
+	}
 	if media == contentJSON && !json.Valid(body) {
 		return s.newProblem(codeMalformed, "The body is not one complete JSON value.", at)
 	}

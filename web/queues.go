@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"time"
 
@@ -145,7 +144,7 @@ func settingsOf(in api.QueueSettingsInput, out *queue.Settings) error {
 			continue
 		}
 		var err error
-		if *d.out, err = durationOf(d.pointer, *d.in, d.unit); err != nil {
+		if *d.out, err = durationOf("/settings", d.pointer, *d.in, d.unit); err != nil {
 			return err
 		}
 	}
@@ -160,23 +159,15 @@ func settingsOf(in api.QueueSettingsInput, out *queue.Settings) error {
 	return err
 }
 
-// durationOf refuses what is negative or does not fit.
-func durationOf(pointer string, n int64, unit time.Duration) (time.Duration, error) {
-	if n < 0 || n > math.MaxInt64/int64(unit) {
-		return 0, queue.Invalid(pointer, "is %d; 0 to %d are allowed", n, math.MaxInt64/int64(unit))
-	}
-	return time.Duration(n) * unit, nil
-}
-
 func backoffOf(pointer string, in *api.Backoff, otherwise queue.Backoff) (queue.Backoff, error) {
 	if in == nil {
 		return otherwise, nil
 	}
-	base, err := durationOf(pointer+"/base_ms", in.BaseMS, time.Millisecond)
+	base, err := durationOf("/settings", pointer+"/base_ms", in.BaseMS, time.Millisecond)
 	if err != nil {
 		return otherwise, err
 	}
-	limit, err := durationOf(pointer+"/cap_ms", in.CapMS, time.Millisecond)
+	limit, err := durationOf("/settings", pointer+"/cap_ms", in.CapMS, time.Millisecond)
 	if err != nil {
 		return otherwise, err
 	}

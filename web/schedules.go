@@ -346,14 +346,14 @@ func scheduleOf(in *api.ScheduleDefinition) (queue.Schedule, error) {
 	}
 	var err error
 	if in.CatchupWindowMS != 0 {
-		if out.CatchUpWindow, err = durationOf("/catchup_window_ms", in.CatchupWindowMS, time.Millisecond); err != nil {
+		if out.CatchUpWindow, err = durationOf("", "/catchup_window_ms", in.CatchupWindowMS, time.Millisecond); err != nil {
 			return out, err
 		}
 	}
-	if out.Jitter, err = durationOf("/jitter_ms", in.JitterMS, time.Millisecond); err != nil {
+	if out.Jitter, err = durationOf("", "/jitter_ms", in.JitterMS, time.Millisecond); err != nil {
 		return out, err
 	}
-	if out.DeadAfter, err = durationOf("/template/dead_after_ms", in.Template.DeadAfterMS, time.Millisecond); err != nil {
+	if out.DeadAfter, err = durationOf("", "/template/dead_after_ms", in.Template.DeadAfterMS, time.Millisecond); err != nil {
 		return out, err
 	}
 	out.Template, err = templateOf(&in.Template)

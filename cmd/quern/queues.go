@@ -86,6 +86,12 @@ func (a *app) queueSettingsCommand(use, short string, send func(*client.Client, 
 	f.StringVar(&o.deadLetterQueue, "dead-letter-queue", "", "the queue that dead letters go on to (default: they stay)")
 	f.DurationVar(&o.retention, "retention", 0, "how long ended submissions are kept, as long as they have no dead letters (default 168h)")
 	f.DurationVar(&o.deadRetention, "dead-retention", 0, "how long dead letters are kept (default: until somebody does something with them)")
+	rangesOf(f, map[string]string{
+		"max-attempts": "0 (no limit) to 1000", "max-expiries": "0 (no limit) to 250", "suspect-share": "0 (behind all other work) to 1 (no limit)",
+		"reservation-timeout": "durations from 100ms to --max-reservation (at most 24h)", "max-reservation": "durations from 100ms to 24h",
+		"consumer-grace": "durations from 0s (at once) to 1h", "restart-grace": "durations from 0s (none) to 10m",
+		"retention": "durations from 0s (for ever) to 87600h", "dead-retention": "durations from 0s (until somebody does something with them) to 87600h",
+	})
 	return c
 }
 
@@ -159,7 +165,7 @@ func parseBackoff(flag, text string) (*api.Backoff, error) {
 		limit, err = time.ParseDuration(parts[2])
 	}
 	if err != nil || len(parts) > 3 {
-		return nil, usageError{fmt.Errorf("--%s is %q; write BASE[,FACTOR[,CAP]], such as 1s or 1s,2,5m, or 0 for no pause", flag, text)}
+		return nil, usageError{fmt.Errorf("--%s is %q; write BASE[,FACTOR[,CAP]], such as 1s or 1s,2,5m, or 0 for no pause: a base of up to 24h, a factor of 1 to 100, a cap of up to 720h", flag, text)}
 	}
 	out.BaseMS, out.CapMS = base.Milliseconds(), limit.Milliseconds()
 	return out, nil

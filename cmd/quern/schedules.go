@@ -86,6 +86,10 @@ func (o *templateOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.onExhausted, "on-exhausted", "", "what a chunk out of attempts does: fail_submission, dead_letter or skip (default: the queue's setting)")
 	f.Uint32Var(&o.maxFailed, "max-failed-chunks", 0, "the submission fails when more chunks than this are dead or skipped (0: any number may be)")
 	f.DurationVar(&o.deadAfter, "dead-after", 0, "end the submission so long after its tick, done or not (0: never)")
+	rangesOf(f, map[string]string{
+		"count": "1 to 4294967295", "priority": "-9007199254740991 to 9007199254740991", "max-attempts": "0 (the queue's) to 1000",
+		"max-failed-chunks": "0 (any number) to 4294967295", "dead-after": "durations from 0s (none) to 87600h",
+	})
 }
 
 func (o *templateOptions) request() (t api.ScheduleTemplate, err error) {
@@ -166,6 +170,9 @@ func (a *app) schedulesSetCommand() *cobra.Command {
 	f.StringVar(&rest.Overlap, "overlap", "", "a tick while the submission before is open: allow, skip or buffer_one (default: allow)")
 	f.DurationVar(&jitter, "jitter", 0, "emit each tick up to so much later, always by the same amount")
 	f.BoolVar(&paused, "paused", false, "make it paused")
+	rangesOf(f, map[string]string{
+		"catchup-limit": "1 to 1000", "catchup-window": "durations from 1s to 8784h", "jitter": "durations from 0s to 24h",
+	})
 	f.BoolVar(&rest.PauseOnFailure, "pause-on-failure", false, "pause it when a submission of it fails or expires")
 	f.BoolVar(&rest.RunOnCreate, "run-on-create", false, "emit once when it is made, beside its ticks")
 	f.StringVarP(&file, "file", "f", "", "read the whole definition as JSON from this `FILE`, or - for stdin")

@@ -71,6 +71,10 @@ func (a *app) submitCommand() *cobra.Command {
 	f.Uint32Var(&o.maxFailed, "max-failed-chunks", 0, "the submission fails when more chunks than this are dead or skipped (0: any number may be)")
 	f.StringVar(&o.deadDeadline, "dead-deadline", "", "end the submission at this time (RFC 3339) or after this duration (10m), done or not")
 	f.StringVar(&o.key, "idempotency-key", "", "the same key with the same request inserts only once within a day")
+	rangesOf(f, map[string]string{
+		"count": "1 to 4294967295", "priority": "-9007199254740991 to 9007199254740991", "max-attempts": "0 (the queue's) to 1000",
+		"max-failed-chunks": "0 (any number) to 4294967295",
+	})
 	f.BoolVarP(&o.wait, "wait", "w", false, "wait until the submission ends; the exit code tells how")
 	return c
 }

@@ -44,7 +44,9 @@ const (
 	MaxMaxAttempts      = 1000
 	DefaultMaxExpiries  = 3
 	MaxMaxExpiries      = 250
+	MaxBackoffCap       = 30 * MaxReservation
 	DefaultRetention    = 7 * 24 * time.Hour
+	MaxRetention        = 10 * 365 * 24 * time.Hour
 	DefaultSuspectShare = 0.3 // the smallest that cost no submission its finish in a discrete-event model of 100 consumers
 	IdempotencyWindow   = 24 * time.Hour
 	MaxPriority         = 1<<53 - 1 // exact in every JSON implementation; the minimum is its negative

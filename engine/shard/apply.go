@@ -110,6 +110,7 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 		m.acquit(r, t)
 		delete(r.tries, c.Index)
 	}
+	m.trust(c.Seq, c.Index)
 	r.done++
 	m.stats.done++
 	m.stats.completed++

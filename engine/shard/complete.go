@@ -74,10 +74,12 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 	for start := 0; start < len(items); start += sliceItems {
 		slice := items[start:min(start+sliceItems, len(items))]
 		var err error
-		if slices.ContainsFunc(slice, func(item queue.CompleteItem) bool { return item.Output != nil }) {
+		writes := slices.ContainsFunc(slice, func(item queue.CompleteItem) bool { return item.Output != nil })
+		if !writes {
+			dst, writes, err = s.completeNow(slice, dst, scratch, &waits)
+		}
+		if writes {
 			dst, err = s.completeWriting(ctx, slice, dst, &waits)
-		} else {
-			dst, err = s.completeNow(slice, dst, scratch, &waits)
 		}
 		if err != nil {
 			return dst, err
@@ -91,14 +93,29 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 	return dst, nil
 }
 
-// completeNow decides and encodes completions without outputs.
-func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scratch *scratch, waits *commits) ([]queue.Result, error) {
+// doubted says whether some of these chunks may have an output that an earlier completion left which was not committed. The mutex is
+// held.
+func (s *Shard) doubted(items []queue.CompleteItem) bool {
+	for i := range items {
+		if r := s.m.live(items[i].Token.Submission); r != nil && s.store.Doubted(r.seq, items[i].Token.Index) {
+			return true
+		}
+	}
+	return false
+}
+
+// completeNow decides and encodes completions without outputs. stray says that it did nothing, as something has to be taken off the disk
+// first.
+func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scratch *scratch, waits *commits) (_ []queue.Result, stray bool, err error) {
 	now := s.now()
 	scratch.check(s.options.Key, items)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {
-		return dst, err
+		return dst, false, err
+	}
+	if s.store.AnyDoubt() && s.doubted(items) {
+		return dst, true, nil
 	}
 	var list []journal.Completed
 	dst, list = s.m.completes(items, scratch.valid, now, dst, scratch.list[:0], s.m.batch, waits)
@@ -107,11 +124,11 @@ func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scra
 		s.m.encode(now).Complete(list)
 	}
 	waits.add(s.pending())
-	return dst, nil
+	return dst, false, nil
 }
 
-// completeWriting decides, writes the outputs of what is accepted, and encodes. Meanwhile the reservations are Finishing in
-// a batch of their own, which leads to the one they end up in.
+// completeWriting decides, writes the outputs of what is accepted, takes away what an earlier completion in vain left of those that
+// have none, and encodes. Meanwhile the reservations are Finishing in a batch of their own, which leads to the one they end up in.
 func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem, dst []queue.Result, waits *commits) ([]queue.Result, error) {
 	from, now := len(dst), s.now()
 	own := newBatch()
@@ -131,20 +148,26 @@ func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem,
 	s.outputs.RLock() // under the mutex, so that no reload comes in between
 	s.mu.Unlock()
 
-	var outputs []store.Output
+	var outputs, strays []store.Output
 	accepted := make([]int, 0, len(list)) // their places in dst
 	for i := range items {
 		if dst[from+i].Outcome != queue.OutcomeOK {
 			continue
 		}
+		of := &list[len(accepted)]
 		if items[i].Output != nil {
-			of := &list[len(accepted)]
 			outputs = append(outputs, store.Output{Seq: of.Seq, Index: of.Index, Bytes: items[i].Output})
+		} else if s.store.Doubted(of.Seq, of.Index) {
+			strays = append(strays, store.Output{Seq: of.Seq, Index: of.Index})
 		}
 		accepted = append(accepted, from+i)
 	}
 	var err error
-	if len(outputs) > 0 {
+	if len(strays) > 0 {
+		err = s.roomy(func() error { return s.store.WithdrawOutputs(ctx, strays) })
+	}
+	if err == nil && len(outputs) > 0 {
+		s.store.Doubt(outputs)
 		err = s.roomy(func() error { return s.store.AppendOutputs(ctx, outputs) })
 	}
 	s.outputs.RUnlock()

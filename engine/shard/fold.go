@@ -223,6 +223,9 @@ func (s *Shard) forget(m *machine, f *foldSlice) {
 // to read.
 func (s *Shard) pack(ctx context.Context, ended []*record) {
 	for _, r := range ended {
+		if r.state != queue.CompletedWithDead { // else a redrive may open it again
+			s.store.TrustAll(r.seq)
+		}
 		if !r.outputs {
 			continue
 		}

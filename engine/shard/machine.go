@@ -61,6 +61,8 @@ type machine struct {
 	history func(queue.SubmissionID) (bool, error) // at recovery: does the history hold it?
 	row     func(seq uint32) (*store.Ended, error) // at recovery: its row there, or nil
 
+	trust func(seq, index uint32) // told of every chunk that is done: what the store has for it is its output
+
 	roster *roster // the shard's
 	grace  *grace  // nil when it is over
 
@@ -116,6 +118,7 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		writing:  map[uint32]*batch{},
 		batch:    newBatch(),
 		roster:   newRoster(),
+		trust:    func(uint32, uint32) {},
 
 		scorings:  map[string]*scoring{},
 		schedules: newSchedules(),

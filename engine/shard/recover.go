@@ -20,7 +20,7 @@ func (s *Shard) recover(ctx context.Context) error {
 	s.journal = log
 	now := s.now()
 	m := newMachine(s.options.ID, s.options.Key, s.options.Settings, now)
-	m.roster, m.ran = s.roster, s.options.RunSeconds
+	m.roster, m.ran, m.trust = s.roster, s.options.RunSeconds, s.store.Trust
 	if err := s.load(ctx, m); err != nil {
 		return err
 	}
@@ -36,7 +36,11 @@ func (s *Shard) recover(ctx context.Context) error {
 	if err := s.sweep(ctx, m); err != nil {
 		return err
 	}
-	if err := s.recall(ctx, m, now); err != nil {
+	fallen := map[uint32]*record{}
+	if err := s.recall(ctx, m, now, fallen); err != nil {
+		return err
+	}
+	if err := s.doubt(ctx, m, fallen); err != nil {
 		return err
 	}
 	m.settle(now)
@@ -157,8 +161,9 @@ func (s *Shard) sweep(ctx context.Context, m *machine) error {
 }
 
 // recall takes from the history what must outlive a submission: its id is not drawn again, even if the clock was set back,
-// and its idempotency key is known for the rest of its window.
-func (s *Shard) recall(ctx context.Context, m *machine, now queue.Time) error {
+// and its idempotency key is known for the rest of its window. fallen gets what a redrive may open again, by seq, as far as outputs
+// of it are in the log.
+func (s *Shard) recall(ctx context.Context, m *machine, now queue.Time, fallen map[uint32]*record) error {
 	newest, err := s.store.ListEnded(ctx, 0, endStates(), 1)
 	if err != nil {
 		return err
@@ -166,7 +171,12 @@ func (s *Shard) recall(ctx context.Context, m *machine, now queue.Time) error {
 	for i := range newest {
 		m.lastID = max(m.lastID, newest[i].ID)
 	}
-	if err := s.recallLetters(ctx, m); err != nil {
+	err = s.recallLetters(ctx, m, func(r *record) {
+		if s.store.Logged(r.seq) {
+			fallen[r.seq] = r
+		}
+	})
+	if err != nil {
 		return err
 	}
 	window := queue.MakeSubmissionID(max(now.Add(-queue.IdempotencyWindow), 1), 0, 0)
@@ -178,6 +188,28 @@ func (s *Shard) recall(ctx context.Context, m *machine, now queue.Time) error {
 		m.keys.add(&keyed{key: spec.IdempotencyKey, fingerprint: spec.Fingerprint, id: row.ID, at: row.ID.Time()})
 		return nil
 	})
+}
+
+// doubt finds the outputs whose completions were not committed: their chunks are not done, and may still be completed. At the first
+// start everything in the log is looked at, at a reload only what is in doubt already.
+func (s *Shard) doubt(ctx context.Context, m *machine, fallen map[uint32]*record) error {
+	for _, r := range m.gone {
+		if r.state == queue.CompletedWithDead {
+			fallen[r.seq] = r
+		}
+	}
+	stray := func(seq, index uint32) bool {
+		if r := m.liveSeq(seq); r != nil {
+			return index < r.chunks && m.chunk(r, index).State != queue.ChunkDone
+		}
+		r := fallen[seq]
+		return r != nil && r.tries[index] != nil
+	}
+	if s.m == nil {
+		return s.store.DoubtLogged(ctx, stray)
+	}
+	s.store.TrustDone(func(seq, index uint32) bool { return !stray(seq, index) })
+	return nil
 }
 
 // newEpoch makes this life of the shard durable before it hands out its first token. The conditional append also makes

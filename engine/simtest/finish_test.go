@@ -138,9 +138,6 @@ func (s *sim) completeSome() {
 			continue
 		}
 		output := call[i].Output // nil: none; an empty one is one
-		if failed && !written && output != nil {
-			it.c.stray = output
-		}
 		how := map[standing]string{free: "complete of a ready chunk", overdue: "complete after the deadline"}[it.standing]
 		effects = append(effects, func() {
 			s.m.complete(it.x, it.c, it.token, output, s.now)

@@ -72,9 +72,8 @@ type modelChunk struct {
 	hold      modelHold   // of a Reserved chunk
 	doneBy    queue.Token
 	output    []byte
-	stray     []byte // output of a completion that was not committed: it lies on the disk
-	folded    bool   // done before the last fold
-	vague     bool   // done, and folded before a restart: the shard may have forgotten by whom
+	folded    bool // done before the last fold
+	vague     bool // done, and folded before a restart: the shard may have forgotten by whom
 }
 
 type modelHold struct {
@@ -418,9 +417,6 @@ func (m *model) endIfOver(x *modelSub, now queue.Time) {
 }
 
 func (m *model) complete(x *modelSub, c *modelChunk, t queue.Token, output []byte, now queue.Time) {
-	if output == nil {
-		output = c.stray
-	}
 	*c = modelChunk{state: queue.ChunkDone, doneBy: t, output: output}
 	m.totals.done++
 	m.endIfOver(x, now)

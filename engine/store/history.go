@@ -160,6 +160,7 @@ func (s *Store) Forget(ctx context.Context, list []Outlived) (gone int, err erro
 		}
 		for _, v := range list[gone : gone+n] {
 			s.outputs.drop(v.Seq)
+			s.TrustAll(v.Seq)
 		}
 		gone += n
 	}

@@ -65,7 +65,8 @@ type outputLog struct {
 	dropped map[uint32]int64   // by seq: what stands in pages up to here is deleted or moved
 	last    int64              // the last page
 	settled int64              // pages up to here are in runs, and on their way out of the file
-	bytes   int
+	kept    []int64            // of these, ascending: those that stay, as they hold outputs in doubt
+	bytes   int                // of pages that are not settled
 	entries int
 }
 
@@ -185,23 +186,37 @@ func (l *outputLog) keepFrom(seq uint32, pages []int64, first int64) {
 	}
 }
 
-// unsettled says what settling has to take: the pages between two numbers (from excluded), and what to leave out.
-func (l *outputLog) unsettled() (from, upTo int64, isDropped func(seq uint32, page int64) bool) {
+// unsettled says what settling has to take: the kept pages and those between two numbers (from excluded), and what to leave out.
+func (l *outputLog) unsettled() (kept []int64, from, upTo int64, isDropped func(seq uint32, page int64) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	dropped := maps.Clone(l.dropped)
-	return l.settled, l.last, func(seq uint32, page int64) bool {
+	return l.kept, l.settled, l.last, func(seq uint32, page int64) bool {
 		last, known := dropped[seq]
 		return known && page <= last
 	}
 }
 
-// settle takes the pages up to upTo, which held so much, out of the index.
-func (l *outputLog) settle(upTo int64, bytes, entries int) {
+// settle takes the pages up to upTo out of the index, but for those that stay. Those that had not been settled before held so much.
+func (l *outputLog) settle(upTo int64, stay []stayingPage, bytes, entries int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	later := map[uint32][]int64{}
+	l.kept = nil
+	for i := range stay {
+		n := stay[i].n
+		l.kept = append(l.kept, n)
+		for _, e := range stay[i].entries {
+			if known := later[e.seq]; len(known) == 0 || known[len(known)-1] != n {
+				later[e.seq] = append(known, n)
+			}
+		}
+	}
 	for seq, pages := range l.pages {
 		l.keepFrom(seq, pages, upTo+1)
+	}
+	for seq, pages := range later {
+		l.pages[seq] = append(pages, l.pages[seq]...)
 	}
 	for seq, page := range l.dropped {
 		if page <= upTo {
@@ -211,6 +226,16 @@ func (l *outputLog) settle(upTo int64, bytes, entries int) {
 	l.settled = upTo
 	l.bytes -= bytes
 	l.entries -= entries
+}
+
+// shrink notes that a page lost so much.
+func (l *outputLog) shrink(page int64, bytes, entries int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if page > l.settled {
+		l.bytes -= bytes
+		l.entries -= entries
+	}
 }
 
 // indexLog builds the index from the log, at start.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -35,13 +36,24 @@ func collect(t interface{ Fatalf(string, ...any) }, s *Store, seq, from uint32) 
 }
 
 // The store behaves like a map from chunk to its last output, whatever is settled, packed, deleted, reopened or lost in a
-// crash in between.
+// crash in between; and an output in doubt can be withdrawn after all of that, for good.
 func TestOutputsLikeAMap(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		s := fresh(t)
 		model := map[uint32]map[uint32]string{0: {}, 1: {}, 2: {}}
 		seqs := rapid.Uint32Range(0, 2)
+		doubted := map[chunkKey]bool{}
+		doubtAgain := func() {
+			must(t, s.DoubtLogged(ctx, func(seq, index uint32) bool { return doubted[chunkKey{seq, index}] }))
+		}
+		drawDoubted := func(r *rapid.T) chunkKey {
+			if len(doubted) == 0 {
+				r.Skip("nothing is in doubt")
+			}
+			all := slices.SortedFunc(maps.Keys(doubted), func(a, b chunkKey) int { return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.index, b.index)) })
+			return rapid.SampledFrom(all).Draw(r, "doubted")
+		}
 		serial := 0
 		check := func(r *rapid.T) {
 			seq := seqs.Draw(r, "seq")
@@ -69,16 +81,47 @@ func TestOutputsLikeAMap(t *testing.T) {
 					outs = append(outs, o)
 				}
 				must(t, s.AppendOutputs(ctx, outs))
+				for _, o := range outs {
+					s.Trust(o.Seq, o.Index)
+					delete(doubted, chunkKey{o.Seq, o.Index})
+				}
+			},
+			"append in doubt": func(r *rapid.T) {
+				o := Output{seqs.Draw(r, "seq"), rapid.Uint32Range(0, 40).Draw(r, "index"), []byte(fmt.Sprint("in doubt ", serial))}
+				key := chunkKey{o.Seq, o.Index}
+				if _, known := model[o.Seq][o.Index]; known && !doubted[key] {
+					r.Skip("the chunk is done")
+				}
+				serial++
+				s.Doubt([]Output{o})
+				must(t, s.AppendOutputs(ctx, []Output{o}))
+				model[o.Seq][o.Index], doubted[key] = string(o.Bytes), true
+			},
+			"trust": func(r *rapid.T) {
+				key := drawDoubted(r)
+				s.Trust(key.seq, key.index)
+				delete(doubted, key)
+			},
+			"withdraw": func(r *rapid.T) {
+				key := drawDoubted(r)
+				must(t, s.WithdrawOutputs(ctx, []Output{{Seq: key.seq, Index: key.index}}))
+				delete(doubted, key)
+				delete(model[key.seq], key.index)
 			},
 			"settle": func(*rapid.T) { must(t, s.settle(ctx)) },
 			"pack":   func(r *rapid.T) { must(t, s.PackOutputs(ctx, seqs.Draw(r, "seq"))) },
-			"reopen": func(*rapid.T) { reopen(t, s) },
+			"reopen": func(*rapid.T) {
+				reopen(t, s)
+				doubtAgain()
+			},
 			"crash in a settling": func(*rapid.T) {
 				s.crash(t, func(s *Store) error { return s.settle(ctx) })
+				doubtAgain()
 			},
 			"crash in a packing": func(r *rapid.T) {
 				seq := seqs.Draw(r, "seq")
 				s.crash(t, func(s *Store) error { return s.PackOutputs(ctx, seq) })
+				doubtAgain()
 			},
 			"retain": func(r *rapid.T) {
 				if rapid.IntRange(0, 3).Draw(r, "often") > 0 {
@@ -90,10 +133,13 @@ func TestOutputsLikeAMap(t *testing.T) {
 				must(t, err)
 				must(t, s.settle(ctx)) // a crash before it would bring the log's back, for SweepOrphans
 				model[seq] = map[uint32]string{}
+				maps.DeleteFunc(doubted, func(key chunkKey, _ bool) bool { return key.seq == seq })
 			},
 		})
 	})
 }
+
+type chunkKey struct{ seq, index uint32 }
 
 // crash runs an operation on a full disk, so that it stops somewhere in the middle, and starts anew from the files.
 func (s *Store) crash(t *testing.T, operation func(*Store) error) {

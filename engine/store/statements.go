@@ -9,7 +9,7 @@ type writeStmts struct {
 	setFolded, putAside, dropAside                           *sqlitedb.Stmt
 	putContent, sizeContent, dropContent                     *sqlitedb.Stmt
 	putAttachment, dropAttachment                            *sqlitedb.Stmt
-	putLog, sizeLog, dropLog                                 *sqlitedb.Stmt
+	putLog, resetLog, sizeLog, dropLog                       *sqlitedb.Stmt
 	putOutput, sizeOutput, dropOutput                        *sqlitedb.Stmt
 	putStanding                                              *sqlitedb.Stmt
 	putSchedule, dropSchedule                                *sqlitedb.Stmt
@@ -33,6 +33,7 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.putAttachment, "INSERT OR REPLACE INTO attachment (seq, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.dropAttachment, "DELETE FROM attachment WHERE seq = ?"},
 		{&w.putLog, "INSERT INTO output_log (n, crc, bytes) VALUES (?, ?, ?)"},
+		{&w.resetLog, "UPDATE output_log SET crc = ?, bytes = ? WHERE n = ?"},
 		{&w.sizeLog, "SELECT n, length(bytes) FROM output_log WHERE n BETWEEN ? AND ? ORDER BY n LIMIT ?"},
 		{&w.dropLog, "DELETE FROM output_log WHERE n BETWEEN ? AND ?"},
 		{&w.putOutput, "INSERT INTO output (k, run, crc, bytes) VALUES (?, ?, ?, ?)"},

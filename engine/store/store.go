@@ -27,6 +27,7 @@ type Store struct {
 	scan    reader // loading, lists, whole submissions' outputs
 	commits commits
 	outputs outputLog
+	doubts  doubts
 
 	// One at a time moves or deletes outputs. Taken before write.mu.
 	moving sync.Mutex

@@ -41,6 +41,7 @@ func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (
 			}
 		}
 		s.outputs.drop(seq)
+		s.TrustAll(seq)
 		deleted++
 	}
 	return deleted, nil

@@ -7,6 +7,18 @@ type Error struct {
 	Detail  string
 }
 
+// Number is "a whole number" or "a number" when the value is not one that fits the type of its field, and "" when something else is
+// wrong. What the field allows may be less than its type, and says more.
+func (e *Error) Number() string {
+	switch e.Detail {
+	case int64Detail, uint64Detail, uint32Detail, uint16Detail, uint8Detail:
+		return "a whole number"
+	case numberDetail:
+		return "a number"
+	}
+	return ""
+}
+
 func (e *Error) Error() string {
 	if e.Pointer == "" {
 		return "the document " + e.Detail

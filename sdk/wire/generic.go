@@ -50,7 +50,7 @@ func check(raw []byte, t reflect.Type, pointer string) *Error {
 		}
 	case reflect.Float64:
 		if _, err := strconv.ParseFloat(string(raw), 64); err != nil || raw[0] == '"' {
-			return &Error{Pointer: pointer, Detail: "must be a number"}
+			return &Error{Pointer: pointer, Detail: numberDetail}
 		}
 	case reflect.Interface:
 	default:

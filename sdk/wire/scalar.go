@@ -14,6 +14,7 @@ const (
 	uint32Detail = "must be a whole number from 0 to 4294967295"
 	uint16Detail = "must be a whole number from 0 to 65535"
 	uint8Detail  = "must be a whole number from 0 to 255"
+	numberDetail = "must be a number"
 )
 
 // number moves over a number by the grammar of JSON.

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// A number that a flag of a queue's settings, a submission or a schedule cannot hold is refused with the flag and what it allows; nothing
+// is said of the type that it is kept in.
+func TestFlagsNameTheirRange(t *testing.T) {
+	t.Parallel()
+	numbers := []string{"-1", "65536", "2147483648", "9223372036854775808", "18446744073709551616", "1e30", "1.5"}
+	huge := []string{"9223372036854775808", "18446744073709551616", "1e30", "1.5", "99999999h"}
+	words := []string{"much", "1e400"}
+	for _, test := range []struct {
+		command, flag string
+		wrong         []string
+		allowed       string
+	}{
+		{"queue put", "max-attempts", numbers, "0 (no limit) to 1000"},
+		{"queue put", "max-expiries", numbers, "0 (no limit) to 250"},
+		{"queue put", "suspect-share", words, "0 (behind all other work) to 1 (no limit)"},
+		{"queue put", "reservation-timeout", huge, "100ms to --max-reservation"},
+		{"queue put", "max-reservation", huge, "100ms to 24h"},
+		{"queue put", "consumer-grace", huge, "0s (at once) to 1h"},
+		{"queue put", "restart-grace", huge, "0s (none) to 10m"},
+		{"queue put", "retention", huge, "0s (for ever) to 87600h"},
+		{"queue put", "dead-retention", huge, "to 87600h"},
+		{"queue set", "max-attempts", numbers, "0 (no limit) to 1000"},
+		{"submit", "max-attempts", numbers, "0 (the queue's) to 1000"},
+		{"submit", "max-failed-chunks", append(words, "-1", "4294967296"), "0 (any number) to 4294967295"},
+		{"submit", "priority", append(words, "9223372036854775808"), "-9007199254740991 to 9007199254740991"},
+		{"submit", "count", append(words, "9223372036854775808"), "1 to 4294967295"},
+		{"schedules set", "max-attempts", numbers, "0 (the queue's) to 1000"},
+		{"schedules set", "dead-after", huge, "0s (none) to 87600h"},
+		{"schedules set", "catchup-limit", append(words, "-1", "4294967296"), "1 to 1000"},
+		{"schedules set", "catchup-window", huge, "1s to 8784h"},
+		{"schedules set", "jitter", huge, "0s to 24h"},
+	} {
+		for _, number := range test.wrong {
+			var said bytes.Buffer
+			a := &app{in: strings.NewReader(""), out: &said, err: &said}
+			code := a.run(t.Context(), append(strings.Fields(test.command), "--"+test.flag+"="+number))
+			want := `"` + number + `" for "--` + test.flag + `" flag: `
+			if code != 2 || !strings.Contains(said.String(), want) || !strings.Contains(said.String(), test.allowed+" ") || strings.Contains(said.String(), "strconv") {
+				t.Errorf("quern %s --%s=%s: got %d %q, want 2 and %s...%s", test.command, test.flag, number, code, said.String(), want, test.allowed)
+			}
+		}
+	}
+}

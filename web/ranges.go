@@ -1,0 +1,71 @@
+package web
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// allowedAt says which numbers the field at a pointer of a request may have, as docs/LIFECYCLE.md and the document do; "" where its
+// type says it all. The engine refuses with the same words what fits the type. This is for numbers that do not: their refusal must
+// name the limit of the field too, not that of some type.
+func allowedAt(pointer string) string {
+	switch pointer {
+	case "/settings/max_attempts":
+		return upTo("0 (no limit)", queue.MaxMaxAttempts)
+	case "/settings/max_expiries":
+		return upTo("0 (no limit)", queue.MaxMaxExpiries)
+	case "/settings/suspect_share":
+		return "0 (behind all other work) to 1 (no limit)"
+	case "/settings/reservation_timeout_ms":
+		return fmt.Sprintf("%d to max_reservation_ms (at most %d)", queue.MinReservation.Milliseconds(), queue.MaxReservation.Milliseconds())
+	case "/settings/max_reservation_ms":
+		return fmt.Sprintf("%d to %d", queue.MinReservation.Milliseconds(), queue.MaxReservation.Milliseconds())
+	case "/settings/retention_seconds":
+		return upTo("0 (for ever)", int64(queue.MaxRetention.Seconds()))
+	case "/settings/dead_retention_seconds":
+		return upTo("0 (until somebody does something with them)", int64(queue.MaxRetention.Seconds()))
+	case "/settings/consumer_grace_ms":
+		return upTo("0 (at once)", queue.MaxConsumerGrace.Milliseconds())
+	case "/settings/restart_grace_ms":
+		return upTo("0 (none)", queue.MaxRestartGrace.Milliseconds())
+	case "/settings/retry_backoff/base_ms", "/settings/expiry_backoff/base_ms":
+		return upTo("0 (at once)", queue.MaxReservation.Milliseconds())
+	case "/settings/retry_backoff/factor", "/settings/expiry_backoff/factor":
+		return "1 to 100"
+	case "/settings/retry_backoff/cap_ms", "/settings/expiry_backoff/cap_ms":
+		return upTo("0 (none)", queue.MaxBackoffCap.Milliseconds())
+	case "/max_attempts", "/template/max_attempts":
+		return upTo("0 (the queue's)", queue.MaxMaxAttempts)
+	case "/max_failed_chunks", "/template/max_failed_chunks":
+		return upTo("0 (any number)", queue.MaxChunks)
+	case "/priority", "/template/priority":
+		return fmt.Sprintf("%d to %d", -queue.MaxPriority, queue.MaxPriority)
+	case "/operations_per_chunk", "/template/operations_per_chunk":
+		return upTo("0 (counts as 1)", math.MaxUint32)
+	case "/chunks/count", "/template/chunks/count":
+		return upTo("1", queue.MaxChunks)
+	case "/template/dead_after_ms":
+		return upTo("0 (none)", queue.MaxRetention.Milliseconds())
+	case "/catchup_limit":
+		return upTo("1", queue.MaxCatchUp)
+	case "/catchup_window_ms":
+		return upTo("1000", queue.MaxCatchUpWindow.Milliseconds())
+	case "/jitter_ms":
+		return upTo("0", queue.MaxJitter.Milliseconds())
+	}
+	return ""
+}
+
+func upTo(least string, most int64) string { return fmt.Sprintf("%s to %d", least, most) }
+
+// durationOf is a number of units as a duration. What is negative or does not fit is refused with what is allowed there: at the pointer,
+// which is below another one in the request.
+func durationOf(below, pointer string, n int64, unit time.Duration) (time.Duration, error) {
+	if n >= 0 && n <= math.MaxInt64/int64(unit) {
+		return time.Duration(n) * unit, nil
+	}
+	return 0, queue.Invalid(pointer, "is %d; %s are allowed", n, allowedAt(below+pointer))
+}
