@@ -19,6 +19,7 @@ type paces struct {
 	mu   sync.Mutex
 	turn sync.Mutex // held by whoever takes the operations further: one at a time
 	of   map[queue.BulkID]*bulkPace
+	met  map[queue.BulkID]*bulkMeter // what running operations got on with since the start of the server
 }
 
 // bulkPace saves up for a second at most, and begins with one: after a restart nothing is caught up on.
@@ -30,6 +31,7 @@ type bulkPace struct {
 const (
 	bulkMost  = 4000                  // chunks or submissions of one operation in one turn
 	bulkPage  = journal.MaxRedrive    // and in one step
+	bulkLooks = 16                    // steps of a turn that break off because they found little
 	bulkEvery = 50 * time.Millisecond // how often running operations get a turn
 )
 
@@ -78,6 +80,9 @@ func (e *Engine) validBulk(q *openQueue, r *queue.BulkRequest) error {
 // Bulk tells how a bulk operation stands. CodeUnknownBulk: there is none, or it was forgotten.
 func (e *Engine) Bulk(id string) (queue.Bulk, error) {
 	_, b, err := e.findBulk(id)
+	if err == nil {
+		e.foresee(&b)
+	}
 	return b, err
 }
 
@@ -106,6 +111,9 @@ func (e *Engine) Bulks(queueName string) (list []queue.Bulk, err error) {
 		list = append(list, q.shard.Bulks()...)
 	}
 	slices.SortFunc(list, func(a, b queue.Bulk) int { return -compare(a.ID, b.ID) })
+	for i := range list {
+		e.foresee(&list[i])
+	}
 	return list, nil
 }
 
@@ -119,15 +127,19 @@ func compare(a, b queue.BulkID) int {
 	return 0
 }
 
-// CancelBulk stops a bulk operation, durably. What it did stays done; one that has ended stays as it is.
-func (e *Engine) CancelBulk(id string) (queue.Bulk, error) {
+// CancelBulk stops a bulk operation, durably, and keeps who asked for that. What it did stays done; one that has ended stays as it is.
+func (e *Engine) CancelBulk(id, actor string) (queue.Bulk, error) {
+	if err := validActor(actor); err != nil {
+		return queue.Bulk{}, err
+	}
 	q, b, err := e.findBulk(id)
 	if err != nil {
 		return b, err
 	}
-	if err := q.shard.EndBulk(b.ID, queue.BulkCancelled, ""); err != nil {
+	if err := q.shard.EndBulk(b.ID, queue.BulkCancelled, actor, ""); err != nil {
 		return queue.Bulk{}, err
 	}
+	e.options.Logger.Info("bulk operation cancelled", "id", b.ID, "queue", q.name, "action", b.Action, "actor", actor)
 	return e.Bulk(id)
 }
 
@@ -151,11 +163,17 @@ func (e *Engine) stepBulks(ctx context.Context) {
 			delete(e.paces.of, id)
 		}
 	}
+	for id := range e.paces.met {
+		if !running[id] {
+			delete(e.paces.met, id)
+		}
+	}
 }
 
 // turnOf gives one operation its turn.
 func (e *Engine) turnOf(ctx context.Context, q *openQueue, b *queue.Bulk) {
-	left, done := e.allowance(b), 0
+	e.meter(b)
+	left, done, looks := e.allowance(b), 0, 0
 	if left <= 0 {
 		return
 	}
@@ -175,7 +193,10 @@ func (e *Engine) turnOf(ctx context.Context, q *openQueue, b *queue.Bulk) {
 			return
 		}
 		e.spend(b, n)
-		if left -= n; !more {
+		if n < min(left, bulkPage) {
+			looks++
+		}
+		if left -= n; !more || looks == bulkLooks {
 			return
 		}
 	}
@@ -206,7 +227,7 @@ func (e *Engine) bulkFailed(ctx context.Context, q *openQueue, b *queue.Bulk, er
 		failure = "internal: the server's log says what is wrong"
 	}
 	e.options.Logger.Error("a bulk operation failed", "id", b.ID, "queue", q.name, "error", err)
-	if err := q.shard.EndBulk(b.ID, queue.BulkFailed, failure); err != nil {
+	if err := q.shard.EndBulk(b.ID, queue.BulkFailed, "", failure); err != nil {
 		e.options.Logger.Error("ending a failed bulk operation failed; it is tried again", "id", b.ID, "queue", q.name, "error", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
@@ -22,7 +23,7 @@ func (s *Server) bulkRoutes(d *document) {
 	register(d, operation{id: "get-bulk-operation", method: "GET", path: "/v1/bulk-operations/{id}", scope: scopeRead, tag: tagBulk,
 		summary: "Read how far a bulk operation got"}, s.getBulk)
 	register(d, operation{id: "cancel-bulk-operation", method: "POST", path: "/v1/bulk-operations/{id}/cancel", scope: scopeOperate, tag: tagBulk,
-		summary: "Stop a bulk operation", about: "What it did stays done. One that has ended stays as it is."}, s.cancelBulk)
+		summary: "Stop a bulk operation", about: "What it did stays done. One that has ended stays as it is, also who cancelled it."}, s.cancelBulk)
 }
 
 type startBulkInput struct {
@@ -119,6 +120,11 @@ type BulkPath struct {
 	ID string `path:"id" maxLength:"64" doc:"Id of the operation"`
 }
 
+type cancelBulkInput struct {
+	BulkPath
+	Actor string `query:"actor" maxLength:"128" doc:"Who asks; it is kept with the operation"`
+}
+
 type bulkOutput struct{ Body api.BulkOperation }
 
 func (s *Server) getBulk(_ context.Context, in *BulkPath) (*bulkOutput, error) {
@@ -129,8 +135,8 @@ func (s *Server) getBulk(_ context.Context, in *BulkPath) (*bulkOutput, error) {
 	return &bulkOutput{Body: apiBulk(&b)}, nil
 }
 
-func (s *Server) cancelBulk(_ context.Context, in *BulkPath) (*bulkOutput, error) {
-	b, err := s.engine.CancelBulk(in.ID)
+func (s *Server) cancelBulk(_ context.Context, in *cancelBulkInput) (*bulkOutput, error) {
+	b, err := s.engine.CancelBulk(in.ID, in.Actor)
 	if err != nil {
 		return nil, err
 	}
@@ -147,6 +153,11 @@ func apiBulk(b *queue.Bulk) api.BulkOperation {
 		},
 		CreatedAt: apiTime(b.ID.Created()), FinishedAt: apiTime(b.Finished),
 		Matched: b.Counts.Matched, Done: b.Counts.Done, Unchanged: b.Counts.Unchanged, Refused: b.Counts.Refused, Failure: b.Failure,
+		CancelledBy: b.EndedBy, RemainingMS: (b.Remaining + time.Millisecond - 1).Milliseconds(),
+	}
+	if w := b.Walk; w.Known {
+		percent := w.Percent(b.State)
+		out.Examined, out.ToExamine, out.Percent = &w.Examined, &w.ToExamine, &percent
 	}
 	if b.Action == queue.BulkReprioritize {
 		out.Priority = &b.Priority

@@ -74,7 +74,7 @@ type Engine interface {
 	StartBulk(ctx context.Context, queueName string, r queue.BulkRequest) (queue.Bulk, error)
 	Bulk(id string) (queue.Bulk, error)
 	Bulks(queueName string) ([]queue.Bulk, error)
-	CancelBulk(id string) (queue.Bulk, error)
+	CancelBulk(id, actor string) (queue.Bulk, error)
 
 	SetRule(ctx context.Context, queueName string, r queue.Rule) (rule queue.Rule, created bool, err error)
 	LiftRule(ctx context.Context, queueName string, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error)

@@ -23,8 +23,7 @@ func (a *app) bulkCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(a.bulkRunCommand(), a.bulkListCommand(),
-		a.bulkOneCommand("show", "Show how far a bulk operation got", (*client.Client).Bulk),
-		a.bulkOneCommand("cancel", "Stop a bulk operation; what it did stays done", (*client.Client).CancelBulk))
+		a.bulkOneCommand("show", "Show how far a bulk operation got", (*client.Client).Bulk), a.bulkCancelCommand())
 	return c
 }
 
@@ -146,8 +145,8 @@ func (a *app) bulkListCommand() *cobra.Command {
 				}
 				all = append(all, b)
 			}
-			return printList(a, all, []string{"ID", "QUEUE", "ACTION", "STATE", "DRY RUN", "MATCHED", "DONE", "UNCHANGED", "REFUSED", "BY", "CREATED"}, func(b api.BulkOperation) []string {
-				return []string{b.ID, b.Queue, b.Action, b.State, strconv.FormatBool(b.DryRun), number(b.Matched), number(b.Done), number(b.Unchanged), number(b.Refused), b.Actor, moment(b.CreatedAt)}
+			return printList(a, all, []string{"ID", "QUEUE", "ACTION", "STATE", "DRY RUN", "MATCHED", "DONE", "UNCHANGED", "REFUSED", "BY", "CREATED", "EXAMINED", "LEFT", "CANCELLED BY"}, func(b api.BulkOperation) []string {
+				return []string{b.ID, b.Queue, b.Action, b.State, strconv.FormatBool(b.DryRun), number(b.Matched), number(b.Done), number(b.Unchanged), number(b.Refused), b.Actor, moment(b.CreatedAt), examined(&b), remaining(&b), b.CancelledBy}
 			})
 		},
 	}
@@ -177,6 +176,32 @@ func (a *app) bulkOneCommand(name, short string, ask func(*client.Client, contex
 	return c
 }
 
+// bulkCancelCommand says who cancels.
+func (a *app) bulkCancelCommand() *cobra.Command {
+	var actor string
+	c := a.bulkOneCommand("cancel", "Stop a bulk operation; what it did stays done", func(c *client.Client, ctx context.Context, id string) (*api.BulkOperation, error) {
+		return c.CancelBulk(ctx, id, a.actor(actor))
+	})
+	c.Flags().StringVar(&actor, "actor", "", "who cancels it (default: the user's name)")
+	return c
+}
+
+// examined is how much of what there was an operation walked over; "" when it does not say.
+func examined(b *api.BulkOperation) string {
+	if b.Examined == nil || b.ToExamine == nil || b.Percent == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d (%d %%)", *b.Examined, *b.ToExamine, *b.Percent)
+}
+
+// remaining is how long an operation still takes; "" when nobody knows.
+func remaining(b *api.BulkOperation) string {
+	if b.RemainingMS == 0 {
+		return ""
+	}
+	return "about " + max((time.Duration(b.RemainingMS)*time.Millisecond).Round(time.Second), time.Second).String()
+}
+
 // bulkPoll is how often a running operation is asked about.
 const bulkPoll = 200 * time.Millisecond
 
@@ -190,7 +215,7 @@ func (a *app) followBulk(ctx context.Context, c *client.Client, b *api.BulkOpera
 			timer.Stop()
 			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
-			if _, err := c.CancelBulk(stopping, b.ID); err != nil {
+			if _, err := c.CancelBulk(stopping, b.ID, a.actor("")); err != nil {
 				return err
 			}
 			return ctx.Err()
@@ -214,7 +239,8 @@ func (a *app) followBulk(ctx context.Context, c *client.Client, b *api.BulkOpera
 
 func bulkFields(b api.BulkOperation) [][2]string {
 	return [][2]string{
-		{"id", b.ID}, {"queue", b.Queue}, {"action", b.Action}, {"to", b.To}, {"by", b.Actor}, {"state", b.State}, {"dry run", strconv.FormatBool(b.DryRun)},
+		{"id", b.ID}, {"queue", b.Queue}, {"action", b.Action}, {"to", b.To}, {"by", b.Actor}, {"state", b.State}, {"cancelled by", b.CancelledBy}, {"dry run", strconv.FormatBool(b.DryRun)},
 		{"matched", number(b.Matched)}, {"done", number(b.Done)}, {"unchanged", number(b.Unchanged)}, {"refused", number(b.Refused)}, {"failure", b.Failure},
+		{"examined", examined(&b)}, {"left", remaining(&b)},
 	}
 }

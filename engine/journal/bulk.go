@@ -13,7 +13,15 @@ type Bulk struct {
 	Ended   queue.Time    // 0: it runs
 	Failure string        // of a failed one
 	Request string        // what was asked for, in step 0 only; how it is written is the shard's affair
+	Walk    queue.BulkWalk
+	EndedBy string // who cancelled it, as he said
 }
+
+// The flags in the byte of the state.
+const (
+	bulkWalks   = 0x80 // the walk stands behind the request
+	bulkEndedBy = 0x40 // and then who ended it
+)
 
 // Bulk records it.
 func (e *Encoder) Bulk(b *Bulk) {
@@ -26,7 +34,14 @@ func AppendBulk(dst []byte, b *Bulk) []byte {
 	e := Encoder{buf: dst}
 	e.uint(uint64(b.ID))
 	e.uint(b.Step)
-	e.buf = append(e.buf, byte(b.State))
+	state := byte(b.State)
+	if b.Walk.Known {
+		state |= bulkWalks
+	}
+	if b.EndedBy != "" {
+		state |= bulkEndedBy
+	}
+	e.buf = append(e.buf, state)
 	for _, n := range [4]uint64{b.Counts.Matched, b.Counts.Done, b.Counts.Unchanged, b.Counts.Refused} {
 		e.uint(n)
 	}
@@ -35,6 +50,13 @@ func AppendBulk(dst []byte, b *Bulk) []byte {
 	e.int(int64(b.Ended))
 	e.text(b.Failure)
 	e.text(b.Request)
+	if b.Walk.Known {
+		e.uint(b.Walk.Examined)
+		e.uint(b.Walk.ToExamine)
+	}
+	if b.EndedBy != "" {
+		e.text(b.EndedBy)
+	}
 	return e.buf
 }
 
@@ -49,12 +71,21 @@ func DecodeBulk(row []byte) (*Bulk, error) {
 }
 
 func (d *decoder) bulk() *Bulk {
-	b := &Bulk{ID: queue.SubmissionID(d.uint()), Step: d.uint(), State: queue.BulkState(d.byte())}
+	b := &Bulk{ID: queue.SubmissionID(d.uint()), Step: d.uint()}
+	state := d.byte()
+	b.State = queue.BulkState(state &^ (bulkWalks | bulkEndedBy))
 	for _, n := range [4]*uint64{&b.Counts.Matched, &b.Counts.Done, &b.Counts.Unchanged, &b.Counts.Refused} {
 		*n = d.uint()
 	}
 	b.After = queue.ChunkID{Submission: queue.SubmissionID(d.uint()), Index: d.uint32()}
 	b.Ended, b.Failure, b.Request = queue.Time(d.int()), d.text(), d.text()
+	if state&bulkWalks != 0 {
+		b.Walk = queue.BulkWalk{Known: true, Examined: d.uint(), ToExamine: d.uint()}
+	}
+	if state&bulkEndedBy != 0 {
+		b.EndedBy = d.text()
+		d.bad = d.bad || b.EndedBy == ""
+	}
 	if b.State > queue.BulkFailed {
 		d.fail()
 	}

@@ -43,6 +43,9 @@ func goldenOps() []any {
 		Move{Kind: MoveRenumber, ID: queue.MakeSubmissionID(1_760_000_000_123, 1, 0), Number: 80, Was: 72, Queue: "dead", Indexes: []uint32{12}},
 		&Bulk{ID: queue.MakeSubmissionID(1_760_000_000_124, 1, 0), Step: 2, Counts: queue.BulkCounts{Matched: 300, Done: 299, Refused: 1},
 			After: queue.ChunkID{Submission: queue.MakeSubmissionID(1_760_000_000_123, 1, 0), Index: 14}},
+		&Bulk{ID: queue.MakeSubmissionID(1_760_000_000_124, 1, 0), Step: 3, State: queue.BulkCancelled, Counts: queue.BulkCounts{Matched: 300, Done: 299, Refused: 1},
+			After: queue.ChunkID{Submission: queue.MakeSubmissionID(1_760_000_000_123, 1, 0), Index: 14}, Ended: 1_760_000_000_323,
+			Walk: queue.BulkWalk{Known: true, Examined: 400, ToExamine: 1000}, EndedBy: "ana"},
 		&Insert{
 			Seq: 301, ID: queue.MakeSubmissionID(1_760_000_000_125, 1, 0), Chunks: 1, Mul: 1, OperationsPerChunk: 1, Prefix: "in/",
 			Origin: &queue.Origin{Source: 5, Number: 9, Queue: "q", Chunk: queue.ChunkID{Submission: 8, Index: 3}, First: 3, Attempts: 2, Died: 1_760_000_000_000, Error: "no"},
@@ -179,6 +182,8 @@ func TestDamaged(t *testing.T) {
 		"a move of no kind":          {with(opMove, int(endOfMoves), 1, 1, 1), "cut short or damaged"},
 		"a move of 257 chunks":       {with(opMove, int(MoveDiscard), 1, 0x81, 2), "cut short or damaged"},
 		"a bulk in no state":         {with(opBulk, 1, 1, int(queue.BulkFailed)+1, 0, 0, 0, 0, 0, 0, 0, 0, 0), "cut short or damaged"},
+		"a bulk without its walk":    {with(opBulk, 1, 1, bulkWalks, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5), "cut short or damaged"},
+		"a bulk ended by nobody":     {with(opBulk, 1, 1, bulkEndedBy, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "cut short or damaged"},
 		"an end in the open state":   {with(opEnd, 1, int(queue.Open), 0), "cut short or damaged"},
 		"an end in no state":         {with(opEnd, 1, int(queue.Expired)+1, 0), "cut short or damaged"},
 		"no chunks":                  {with(opInsert, 1, 1, 0, 1, 0, 0, 0), "cut short or damaged"},
@@ -236,7 +241,7 @@ func heldBytes(ops []any) (n int) {
 		case Move:
 			n += len(op.Queue)
 		case *Bulk:
-			n += len(op.Failure) + len(op.Request)
+			n += len(op.Failure) + len(op.Request) + len(op.EndedBy)
 		case End:
 			n += len(op.Reason)
 		}

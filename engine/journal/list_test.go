@@ -189,7 +189,11 @@ func anyOps(t *rapid.T) (ops []any) {
 				Counts: queue.BulkCounts{Matched: anyUint64(t, "matched"), Done: anyUint64(t, "done"), Unchanged: anyUint64(t, "unchanged"), Refused: anyUint64(t, "refused")},
 				After:  queue.ChunkID{Submission: queue.SubmissionID(anyUint64(t, "after")), Index: anyUint32(t, "after index")},
 				Ended:  anyTime(t, "ended"), Failure: anyText(t, "failure"), Request: anyText(t, "request"),
+				EndedBy: anyText(t, "ended by"),
 			})
+			if rapid.Bool().Draw(t, "walk") {
+				ops[len(ops)-1].(*Bulk).Walk = queue.BulkWalk{Known: true, Examined: anyUint64(t, "examined"), ToExamine: anyUint64(t, "to examine")}
+			}
 		case 10:
 			m := Move{Kind: MoveKind(rapid.IntRange(0, int(endOfMoves)-1).Draw(t, "kind")), Indexes: anyIndexes(t)}
 			if !m.Kind.ofEntries() {

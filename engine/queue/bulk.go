@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // BulkAction is what a bulk operation does with everything that its filter means.
@@ -104,15 +105,42 @@ func (c *BulkCounts) Add(counts, before BulkCounts) {
 	c.Refused += counts.Refused - before.Refused
 }
 
+// BulkWalk is how far a bulk operation got through what there was at its start, whether its filter means it or not: the dead letters of
+// the queue, its chunks that wait for a retry, or its open submissions; with a filter for one submission, those of that one. Examined is
+// never more than ToExamine. ToExamine is what was counted at the start; it only falls, when so much of that is gone that less is left to
+// walk over, and both are the same when the operation has completed.
+type BulkWalk struct {
+	Known     bool // an operation that an older Quern began does not say
+	Examined  uint64
+	ToExamine uint64
+}
+
+// Percent is how much of it was walked over, rounded down. It is 100 for an operation that has completed, and for no other.
+func (w BulkWalk) Percent(state BulkState) int {
+	switch {
+	case state == BulkCompleted:
+		return 100
+	case w.ToExamine == 0:
+		return 0
+	}
+	return min(int(float64(w.Examined)/float64(w.ToExamine)*100), 99)
+}
+
+// Left is what is still to be walked over, at most.
+func (w BulkWalk) Left() uint64 { return w.ToExamine - w.Examined }
+
 // Bulk is a bulk operation and how far it got.
 type Bulk struct {
 	BulkRequest
-	ID       BulkID
-	Queue    string
-	State    BulkState
-	Counts   BulkCounts
-	Finished Time   // 0 while it runs
-	Failure  string // of a failed one
+	ID        BulkID
+	Queue     string
+	State     BulkState
+	Counts    BulkCounts
+	Walk      BulkWalk
+	Remaining time.Duration // until it has walked over all, as far as can be told; 0: that cannot be told, or it has ended
+	Finished  Time          // 0 while it runs
+	Failure   string        // of a failed one
+	EndedBy   string        // who cancelled it, as he said
 }
 
 // BulkID names a bulk operation. It is drawn like the id of a submission, so it tells the shard and the time of the start.

@@ -34,7 +34,8 @@ func (b *bulk) row() []byte { return journal.AppendBulk(nil, &b.at) }
 
 func (b *bulk) info(queueName string) queue.Bulk {
 	return queue.Bulk{
-		BulkRequest: b.request, ID: queue.BulkID(b.at.ID), Queue: queueName, State: b.at.State, Counts: b.at.Counts, Finished: b.at.Ended, Failure: b.at.Failure,
+		BulkRequest: b.request, ID: queue.BulkID(b.at.ID), Queue: queueName, State: b.at.State, Counts: b.at.Counts, Walk: b.at.Walk, Finished: b.at.Ended, Failure: b.at.Failure,
+		EndedBy: b.at.EndedBy,
 	}
 }
 
@@ -133,7 +134,8 @@ func (s *Shard) StartBulk(r queue.BulkRequest) (queue.Bulk, error) {
 	}
 	m.lastID = id
 	m.starting++
-	m.encode(now).Bulk(&journal.Bulk{ID: id, Request: request})
+	walk := queue.BulkWalk{Known: true, ToExamine: m.present(&r)}
+	m.encode(now).Bulk(&journal.Bulk{ID: id, Request: request, Walk: walk})
 	waits := commits{first: m.batch}
 	s.mu.Unlock()
 	err = s.wait(waits)
@@ -143,7 +145,7 @@ func (s *Shard) StartBulk(r queue.BulkRequest) (queue.Bulk, error) {
 	if err != nil {
 		return queue.Bulk{}, err
 	}
-	return queue.Bulk{BulkRequest: r, ID: queue.BulkID(id), Queue: s.options.Queue}, nil
+	return queue.Bulk{BulkRequest: r, ID: queue.BulkID(id), Queue: s.options.Queue, Walk: walk}, nil
 }
 
 // Bulk tells how a bulk operation stands; false: there is none of that id, or it was forgotten.
@@ -167,10 +169,11 @@ func (s *Shard) Bulks() []queue.Bulk {
 	return list
 }
 
-// EndBulk ends a bulk operation that runs: cancelled, or failed for a reason. What it did stays done. It returns after the commit.
-func (s *Shard) EndBulk(id queue.BulkID, state queue.BulkState, failure string) error {
+// EndBulk ends a bulk operation that runs: cancelled by somebody ("": he did not say who he is), or failed for a reason. What it did stays
+// done. It returns after the commit.
+func (s *Shard) EndBulk(id queue.BulkID, state queue.BulkState, by, failure string) error {
 	waits, err := s.planBulk(id, func(next *journal.Bulk, now queue.Time) {
-		next.State, next.Failure, next.Ended = state, clip(failure, queue.MaxErrorBytes), now
+		next.State, next.EndedBy, next.Failure, next.Ended = state, by, clip(failure, queue.MaxErrorBytes), now
 	})
 	if err != nil {
 		return err
@@ -225,6 +228,7 @@ func (s *Shard) StepBulk(ctx context.Context, id queue.BulkID, most int) (n int,
 	p := &bulkPage{s: s, id: id, step: b.plan.Step, after: b.plan.After, request: b.request, most: most}
 	s.mu.Unlock()
 	p.filter = p.request.Filter
+	p.seen.started = p.started()
 	s.aging.RLock()
 	defer s.aging.RUnlock()
 	switch {
@@ -235,13 +239,18 @@ func (s *Shard) StepBulk(ctx context.Context, id queue.BulkID, most int) (n int,
 	default:
 		n, err = p.submissions()
 	}
-	if err == nil && n < most {
+	paused := p.seen.spent() && n < most
+	switch {
+	case err != nil || n == most || p.overtaken:
+	case paused:
+		err = p.pause()
+	default:
 		_, err = s.planBulkAt(p, queue.BulkCompleted)
 	}
 	if failed := s.wait(p.waits); err == nil {
 		err = failed
 	}
-	return n, err == nil && n == most && !p.overtaken, err
+	return n, err == nil && (n == most || paused) && !p.overtaken, err
 }
 
 // planBulkAt ends the operation, unless somebody else did something to it since the page was begun.
@@ -253,7 +262,10 @@ func (s *Shard) planBulkAt(p *bulkPage, state queue.BulkState) (ended bool, err 
 		return false, err
 	}
 	if b := s.m.bulkIn(p.id, p.step); b != nil {
-		s.m.stepBulk(b, now, func(next *journal.Bulk) { next.State, next.Ended = state, now })
+		s.m.stepBulk(b, now, func(next *journal.Bulk) {
+			next.State, next.Ended = state, now
+			p.arrivedAt(next)
+		})
 		p.waits.add(s.pending())
 		return true, nil
 	}

@@ -17,15 +17,17 @@ type bulkPage struct {
 	filter    queue.BulkFilter
 	most      int
 	waits     commits
-	overtaken bool // somebody else did something to the operation, or the state was made anew: the page ends here
+	seen      survey
+	told      uint64 // of what was seen, how much is noted
+	overtaken bool   // somebody else did something to the operation, or the state was made anew: the page ends here
 }
 
 // started is the moment after which nothing that happens is meant: what is redriven and dies again is not met again.
 func (p *bulkPage) started() queue.Time { return p.id.Created() + 1 }
 
 // note encodes what came of some chunks or submissions, in the batch of what was done with them; false: the page ends here. The mutex is
-// held, and act encodes that.
-func (p *bulkPage) note(now queue.Time, n int, last queue.ChunkID, act func(m *machine) (done, refused int)) bool {
+// held, and act encodes that. seen is what the page has looked at by then.
+func (p *bulkPage) note(now queue.Time, n int, last queue.ChunkID, seen uint64, act func(m *machine) (done, refused int)) bool {
 	m := p.s.m
 	b := m.bulkIn(p.id, p.step)
 	if b == nil {
@@ -39,7 +41,9 @@ func (p *bulkPage) note(now queue.Time, n int, last queue.ChunkID, act func(m *m
 		next.Counts.Done += uint64(done)
 		next.Counts.Refused += uint64(refused)
 		next.Counts.Unchanged += uint64(n - done - refused)
+		m.walked(&next.Walk, seen-p.told, &b.request)
 	})
+	p.told = seen
 	p.step = b.plan.Step
 	p.waits.add(m.batch)
 	return true
@@ -50,22 +54,25 @@ func (p *bulkPage) letters(ctx context.Context) (n int, err error) {
 	if before := p.started(); p.filter.Dead.DiedBefore == 0 || p.filter.Dead.DiedBefore > before {
 		p.filter.Dead.DiedBefore = before
 	}
-	page, err := p.s.deadLetters(ctx, &p.filter, p.after, p.most)
+	if p.after.Submission == 0 { // what was inserted later has nothing that died before
+		p.after = queue.ChunkID{Submission: queue.SubmissionID(p.id)}
+	}
+	page, err := p.s.deadLetters(ctx, &p.filter, p.after, p.most, &p.seen)
 	for start := 0; start < len(page) && err == nil && !p.overtaken; {
 		id := page[start].Chunk.Submission
 		var indexes []uint32
 		for ; start < len(page) && page[start].Chunk.Submission == id; start++ {
 			indexes = append(indexes, page[start].Chunk.Index)
 		}
-		err = p.lettersOf(ctx, id, indexes)
+		err = p.lettersOf(ctx, id, indexes, p.seen.marks[start-1])
 	}
 	return len(page), err
 }
 
-func (p *bulkPage) lettersOf(ctx context.Context, id queue.SubmissionID, indexes []uint32) error {
+func (p *bulkPage) lettersOf(ctx context.Context, id queue.SubmissionID, indexes []uint32, seen uint64) error {
 	last := queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]}
 	_, err := p.s.atGrave(ctx, id, func(g *grave, now queue.Time) error {
-		p.note(now, len(indexes), last, func(*machine) (done, refused int) {
+		p.note(now, len(indexes), last, seen, func(*machine) (done, refused int) {
 			if g.refusal(p.request.Action, now) != "" {
 				return 0, len(indexes)
 			}
@@ -89,7 +96,7 @@ func (p *bulkPage) lettersOf(ctx context.Context, id queue.SubmissionID, indexes
 		return err
 	}
 	return p.locked(func(now queue.Time) { // its retention was over a moment ago
-		p.note(now, len(indexes), last, func(*machine) (done, refused int) { return 0, 0 })
+		p.note(now, len(indexes), last, seen, func(*machine) (done, refused int) { return 0, 0 })
 	})
 }
 
@@ -104,9 +111,9 @@ func (p *bulkPage) locked(fn func(now queue.Time)) error {
 	return nil
 }
 
-// walk visits the open submissions that the filter means, newest first from the cursor on, until fn returns false. Those that were
-// inserted after the operation was started are not meant. The mutex is held during fn, and given up between slices.
-func (p *bulkPage) walk(fn func(r *record) bool) {
+// walk visits the open submissions, newest first from the cursor on, until fn, which is told whether the filter means it, returns false.
+// Those that were inserted after the operation was started are not visited. The mutex is held during fn, and given up between slices.
+func (p *bulkPage) walk(fn func(r *record, meant bool) bool) {
 	before := queue.SubmissionID(p.id)
 	if p.after.Submission != 0 {
 		before = p.after.Submission
@@ -124,8 +131,8 @@ func (p *bulkPage) walk(fn func(r *record) bool) {
 		p.s.mu.Lock()
 		stopped := false
 		before = p.s.m.order.before(before, listSlice, func(r *record) bool {
-			if r.state == queue.Open && p.filter.Matches(r.id, r.state, r.meta()) {
-				stopped = !fn(r)
+			if id := p.filter.Dead.Submission; r.state == queue.Open && (id == 0 || id == r.id) {
+				stopped = !fn(r, p.filter.Matches(r.id, r.state, r.meta()))
 			}
 			return !stopped && (p.filter.Dead.Submission == 0 || r.id > p.filter.Dead.Submission)
 		})
@@ -139,15 +146,17 @@ func (p *bulkPage) walk(fn func(r *record) bool) {
 // submissions cancels the next ones, or gives them another priority.
 func (p *bulkPage) submissions() (n int, err error) {
 	var ids []queue.SubmissionID
-	p.walk(func(r *record) bool {
-		ids = append(ids, r.id)
-		return len(ids) < p.most
+	p.walk(func(r *record, meant bool) bool {
+		if p.seen.sawSubmission(r.id, meant); meant {
+			ids = append(ids, r.id)
+		}
+		return len(ids) < p.most && !p.seen.spent()
 	})
 	if len(ids) == 0 {
 		return 0, nil
 	}
 	return len(ids), p.locked(func(now queue.Time) {
-		p.note(now, len(ids), queue.ChunkID{Submission: ids[len(ids)-1]}, func(m *machine) (done, refused int) {
+		p.note(now, len(ids), queue.ChunkID{Submission: ids[len(ids)-1]}, p.seen.marks[len(ids)-1], func(m *machine) (done, refused int) {
 			for _, id := range ids {
 				if r := m.live(id); r != nil && !r.ending && p.change(m, r, now) {
 					done++
@@ -185,7 +194,7 @@ func (p *bulkPage) retries() (n int, err error) {
 			indexes = append(indexes, page[start].Chunk.Index)
 		}
 		err = p.locked(func(now queue.Time) {
-			p.note(now, len(indexes), queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]}, func(m *machine) (done, refused int) {
+			p.note(now, len(indexes), queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]}, p.seen.marks[start-1], func(m *machine) (done, refused int) {
 				return m.hasten(id, indexes, p.request.DryRun, now), 0
 			})
 		})
@@ -196,29 +205,57 @@ func (p *bulkPage) retries() (n int, err error) {
 // waiting is the next page of chunks that wait for a retry and that the filter means.
 func (p *bulkPage) waiting() (page []queue.DeadChunk) {
 	f := p.filter
-	if before := p.started(); f.Dead.DiedBefore == 0 || f.Dead.DiedBefore > before {
-		f.Dead.DiedBefore = before
+	f.Dead.DiedBefore = p.seen.started
+	if before := p.filter.Dead.DiedBefore; before != 0 {
+		f.Dead.DiedBefore = min(before, p.seen.started)
 	}
 	first, from := p.after.Submission, uint64(p.after.Index)+1
-	for more := true; more && len(page) < p.most; {
+	for more := true; more && len(page) < p.most && !p.seen.spent(); {
 		var slice []queue.DeadChunk
+		var others []passedOver
 		more = false
-		p.walk(func(r *record) bool {
+		p.walk(func(r *record, meant bool) bool {
 			start := uint64(0)
 			if r.id == first {
 				start = from
 			}
-			for _, index := range r.delays.from(start, sliceItems-len(slice), nil) {
-				slice = append(slice, r.letter(index))
+			switch {
+			case meant:
+				for _, index := range r.delays.from(start, sliceItems-len(slice), nil) {
+					slice = append(slice, r.letter(index))
+				}
+			case start == 0 && r.delays.len() > 0:
+				others = append(others, passedOver{len(slice), r.id, uint64(r.delays.len())})
 			}
-			more = len(slice) == sliceItems
+			more = len(slice) == sliceItems || len(others) == sliceItems
 			return !more
 		})
-		page = appendMatching(page, slice, &f, p.most)
-		if len(slice) > 0 {
-			last := slice[len(slice)-1].Chunk
-			first, from = last.Submission, uint64(last.Index)+1
-			p.after = last
+		page = p.appendWaiting(page, slice, others, &f)
+		if more {
+			first, from = p.seen.last.Submission, uint64(p.seen.last.Index)+1
+			p.after = p.seen.last
+		}
+	}
+	return page
+}
+
+// passedOver is a submission that the filter does not mean.
+type passedOver struct {
+	at int // how much of the slice was there before it
+	id queue.SubmissionID
+	n  uint64 // chunks of it that wait
+}
+
+// appendWaiting appends what the filter means of a slice, and counts what was walked over, in the order of the walk.
+func (p *bulkPage) appendWaiting(page, slice []queue.DeadChunk, others []passedOver, f *queue.BulkFilter) []queue.DeadChunk {
+	done := 0
+	for _, x := range append(others, passedOver{at: len(slice)}) {
+		page = appendMatching(page, slice[done:x.at], f, p.most, &p.seen)
+		if done = x.at; len(page) == p.most || p.seen.spent() {
+			break
+		}
+		if x.id != 0 {
+			p.seen.passed(x.id, x.n)
 		}
 	}
 	return page

@@ -11,10 +11,11 @@ import (
 // DeadLetters returns up to `limit` dead letters behind `after` (zero: from the start) that the filter means: those of the
 // newest submission first, and of one submission by index.
 func (s *Shard) DeadLetters(ctx context.Context, f queue.DeadFilter, after queue.ChunkID, limit int) (list []queue.DeadChunk, err error) {
-	return s.deadLetters(ctx, &queue.BulkFilter{Dead: f}, after, limit)
+	return s.deadLetters(ctx, &queue.BulkFilter{Dead: f}, after, limit, nil)
 }
 
-func (s *Shard) deadLetters(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int) (list []queue.DeadChunk, err error) {
+// deadLetters has what it looks at counted, and breaks off when that has been enough.
+func (s *Shard) deadLetters(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int, seen *survey) (list []queue.DeadChunk, err error) {
 	ids, more := []queue.SubmissionID{f.Dead.Submission}, false
 	before := after.Submission
 	first := before // whose chunks up to after.Index were shown
@@ -32,7 +33,7 @@ func (s *Shard) deadLetters(ctx context.Context, f *queue.BulkFilter, after queu
 			if id == first {
 				from = uint64(after.Index) + 1
 			}
-			if list, err = s.lettersOf(ctx, id, f, from, limit, list); err != nil || len(list) == limit {
+			if list, err = s.lettersOf(ctx, id, f, from, limit, list, seen); err != nil || len(list) == limit || seen.spent() {
 				return list, err
 			}
 			before = id - 1
@@ -79,12 +80,12 @@ func (s *Shard) deadSubmissions(ctx context.Context, before queue.SubmissionID) 
 }
 
 // lettersOf appends the dead letters of one submission from an index on, wherever it is.
-func (s *Shard) lettersOf(ctx context.Context, id queue.SubmissionID, f *queue.BulkFilter, from uint64, limit int, list []queue.DeadChunk) ([]queue.DeadChunk, error) {
+func (s *Shard) lettersOf(ctx context.Context, id queue.SubmissionID, f *queue.BulkFilter, from uint64, limit int, list []queue.DeadChunk, seen *survey) ([]queue.DeadChunk, error) {
 	for open := true; open && len(list) < limit; {
 		var slice []queue.DeadChunk
-		slice, from, open = s.lettersSlice(id, f, from)
-		list = appendMatching(list, slice, f, limit)
-		if open && len(slice) < sliceItems {
+		slice, from, open = s.lettersSlice(id, f, from, seen)
+		list = appendMatching(list, slice, f, limit, seen)
+		if open && len(slice) < sliceItems || seen.spent() {
 			return list, nil
 		}
 	}
@@ -99,20 +100,32 @@ func (s *Shard) lettersOf(ctx context.Context, id queue.SubmissionID, f *queue.B
 		return list, err
 	}
 	r, _, err := endedRecord(row)
-	if err != nil || !f.Matches(id, r.state, r.ended.meta) {
+	if err != nil {
 		return list, err
 	}
-	return r.letters(f, from, limit, list), nil
+	if !f.Matches(id, r.state, r.ended.meta) {
+		if from == 0 {
+			seen.passed(id, uint64(r.dead))
+		}
+		return list, nil
+	}
+	return r.letters(f, from, limit, list, seen), nil
 }
 
 // lettersSlice is the next of the dead letters of an open submission, at most sliceItems, without their fingerprints: those are worked
 // out without the mutex. open: it is open.
-func (s *Shard) lettersSlice(id queue.SubmissionID, f *queue.BulkFilter, from uint64) (slice []queue.DeadChunk, next uint64, open bool) {
+func (s *Shard) lettersSlice(id queue.SubmissionID, f *queue.BulkFilter, from uint64, seen *survey) (slice []queue.DeadChunk, next uint64, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.m.live(id)
-	if r == nil || !f.Matches(id, r.state, r.meta()) {
-		return nil, from, r != nil
+	if r == nil {
+		return nil, from, false
+	}
+	if !f.Matches(id, r.state, r.meta()) {
+		if from == 0 {
+			seen.passed(id, uint64(r.dead))
+		}
+		return nil, from, true
 	}
 	next = from
 	for _, index := range r.deads.from(from, sliceItems, nil) {
@@ -122,22 +135,24 @@ func (s *Shard) lettersSlice(id queue.SubmissionID, f *queue.BulkFilter, from ui
 }
 
 // appendMatching works out the fingerprints and appends what the filter means, up to limit items in all.
-func appendMatching(list, slice []queue.DeadChunk, f *queue.BulkFilter, limit int) []queue.DeadChunk {
+func appendMatching(list, slice []queue.DeadChunk, f *queue.BulkFilter, limit int, seen *survey) []queue.DeadChunk {
 	for i := range slice {
-		if len(list) == limit {
+		if len(list) == limit || seen.spent() {
 			break
 		}
 		d := &slice[i]
 		d.Fingerprint = queue.Fingerprint(d.Error)
-		if f.Dead.Matches(d) {
+		fits := f.Dead.Matches(d)
+		if fits {
 			list = append(list, *d)
 		}
+		seen.saw(d, fits)
 	}
 	return list
 }
 
 // letters appends those of an ended submission.
-func (r *record) letters(f *queue.BulkFilter, from uint64, limit int, list []queue.DeadChunk) []queue.DeadChunk {
+func (r *record) letters(f *queue.BulkFilter, from uint64, limit int, list []queue.DeadChunk, seen *survey) []queue.DeadChunk {
 	var found []uint32
 	for index, t := range r.tries {
 		if t.reason == journal.Dead && uint64(index) >= from {
@@ -146,10 +161,10 @@ func (r *record) letters(f *queue.BulkFilter, from uint64, limit int, list []que
 	}
 	slices.Sort(found)
 	for _, index := range found {
-		if len(list) == limit {
+		if len(list) == limit || seen.spent() {
 			break
 		}
-		list = appendMatching(list, []queue.DeadChunk{r.letter(index)}, f, limit)
+		list = appendMatching(list, []queue.DeadChunk{r.letter(index)}, f, limit, seen)
 	}
 	return list
 }

@@ -10,7 +10,24 @@ import (
 // modelBulk is a bulk operation as the model knows it.
 type modelBulk struct {
 	queue.Bulk
-	after queue.ChunkID // the last one that was looked at
+	after queue.ChunkID  // the last one that was looked at
+	walk  queue.BulkWalk // as it was told last
+}
+
+// checkWalk looks at what an operation tells of its progress: it never goes back, also across a restart, never exceeds the whole, holds all
+// that was met, and is the whole when the operation has completed, and not before.
+func (s *sim) checkWalk(b *modelBulk, got queue.Bulk) {
+	was, w := b.walk, got.Walk
+	switch {
+	case !w.Known || w.Examined > w.ToExamine || w.Examined < was.Examined || was.Known && w.ToExamine > was.ToExamine || w.Examined < got.Counts.Matched && w.Examined < w.ToExamine:
+		s.fail("bulk operation %s: walked %+v, before %+v, matched %d", b.ID, w, was, got.Counts.Matched)
+	case got.State == queue.BulkCompleted && (w.Examined != w.ToExamine || w.Percent(got.State) != 100), got.State != queue.BulkCompleted && w.Percent(got.State) > 99:
+		s.fail("bulk operation %s is %s at %d %%: %+v", b.ID, got.State, w.Percent(got.State), w)
+	}
+	if was.Known && w.ToExamine < was.ToExamine && got.State == queue.BulkRunning {
+		s.tally.add("bulk has less to walk over than at its start", 1)
+	}
+	b.walk = w
 }
 
 // bulkGroup is what a page does with one submission, or, where it takes whole submissions, with all of them.
@@ -204,9 +221,9 @@ func (s *sim) startBulk(running int) {
 
 func (s *sim) endBulk(b *modelBulk) {
 	s.log.add("cancel bulk operation %s after %+v", b.ID, b.Counts)
-	failed, written := s.commitFailed("cancel of a bulk operation", s.shard.EndBulk(b.ID, queue.BulkCancelled, ""))
+	failed, written := s.commitFailed("cancel of a bulk operation", s.shard.EndBulk(b.ID, queue.BulkCancelled, "ana", ""))
 	s.takeEffect([]func(){func() {
-		b.State, b.Finished = queue.BulkCancelled, s.now
+		b.State, b.Finished, b.EndedBy = queue.BulkCancelled, s.now, "ana"
 		if b.Counts.Matched > 0 {
 			s.tally.add("bulk cancelled in the middle", 1)
 		}
@@ -257,6 +274,8 @@ func (s *sim) checkBulks() {
 		s.fail("%d bulk operations, want %d", len(list), len(s.m.bulks))
 	}
 	for i, b := range s.m.bulks {
+		s.checkWalk(b, list[i])
+		list[i].Walk = queue.BulkWalk{}
 		s.equal("bulk operation", list[i], b.Bulk)
 	}
 }

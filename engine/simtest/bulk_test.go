@@ -176,7 +176,7 @@ func TestBulksAreBounded(t *testing.T) {
 	if _, err := b.shard.StartBulk(queue.BulkRequest{}); queue.CodeOf(err) != queue.CodeOverloaded {
 		t.Errorf("one too many: got %v, want %s", err, queue.CodeOverloaded)
 	}
-	if err := b.shard.EndBulk(last, queue.BulkCancelled, ""); err != nil {
+	if err := b.shard.EndBulk(last, queue.BulkCancelled, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	if op := b.finishBulk(t, last, 10); op.State != queue.BulkCancelled || op.Finished == 0 {

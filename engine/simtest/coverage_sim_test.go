@@ -47,7 +47,7 @@ var happens = []string{
 	"consumer attached", "consumer away", "consumer detached", "consumer released", "consumer told",
 	"settings changed", "value set", "retention over", "fold", "restart", "crash", "crash after a fold", "crash between the steps of a fold",
 	"bulk started", "bulk redrive", "bulk delete", "bulk forward", "bulk retry", "bulk cancel", "bulk reprioritize",
-	"bulk dry run", "bulk unchanged", "bulk refused", "bulk completed", "bulk cancelled in the middle", "restart in the middle of a bulk operation",
+	"bulk dry run", "bulk unchanged", "bulk refused", "bulk has less to walk over than at its start", "bulk completed", "bulk cancelled in the middle", "restart in the middle of a bulk operation",
 }
 
 // check fails the test if something that has to happen did not, or something happened that nobody wants to.

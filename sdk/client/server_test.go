@@ -73,7 +73,7 @@ func TestDeadLettersOnServer(t *testing.T) {
 	if err != nil || b.State != api.BulkRunning || b.Filter.Submission != s.ID {
 		t.Fatalf("bulk operation: got %+v %v, want it running", b, err)
 	}
-	if b, err = c.CancelBulk(ctx, b.ID); err != nil || b.State != api.BulkCancelled {
+	if b, err = c.CancelBulk(ctx, b.ID, "ana"); err != nil || b.State != api.BulkCancelled {
 		t.Errorf("cancel: got %+v %v", b, err)
 	}
 	if now, err := c.Bulk(ctx, b.ID); err != nil || !reflect.DeepEqual(now, b) {

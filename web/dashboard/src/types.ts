@@ -109,6 +109,7 @@ export interface BulkFilter extends DeadFilter { states?: string[]; meta?: Meta;
 export interface BulkOperation {
   id: string; queue: string; action: string; actor?: string; filter?: BulkFilter; to?: string; priority?: number; rate_per_second: number; dry_run: boolean; state: string
   created_at: string; finished_at?: string; matched: number; done: number; unchanged?: number; refused: number; failure?: string
+  examined?: number; to_examine?: number; percent?: number; remaining_ms?: number; cancelled_by?: string
 }
 
 export interface Ledger { id: string; branch: string; key: string; cost: string; depth: number; places: number; active: number; owing: number; blocked: number }

@@ -126,12 +126,25 @@ export function BulkList({ name, items, scope, done, keys }: { name: string; ite
       columns={[{ name: 'What' }, { name: 'State' }, { name: 'Came to' }, { name: 'Done', right: true }, { name: 'Unchanged', right: true, title: 'somebody else came first, or it was so already' }, { name: 'Refused', right: true, title: 'what does not allow it' }, { name: 'Pace' }, { name: 'Started' }, { name: 'Actions', hidden: true }]}
       cells={(b) => [
         <td class="what"><b>{b.action}</b>{b.to && <> to {b.to}</>}{b.priority !== undefined && <> to {b.priority}</>}{b.dry_run && <> <span class="chip">dry run</span></>} {chips(b).map((text) => <span class="chip" title={text} key={text}>{text}</span>)}{chips(b).length === 0 && <span class="note">all</span>}</td>,
-        <td><span class="state"><Mark of={marks[b.state] ?? 'zero'} />{b.state}</span>{b.failure && <p class="note wrap error">{b.failure}</p>}</td>,
+        <td><span class="state"><Mark of={marks[b.state] ?? 'zero'} />{b.state}</span>{b.cancelled_by && <div class="note">by {b.cancelled_by}</div>}<Progress b={b} />{b.failure && <p class="note wrap error">{b.failure}</p>}</td>,
         <td><div class="bar" role="img" aria-label={`${exact(b.done)} done, ${exact(b.unchanged ?? 0)} unchanged, ${exact(b.refused)} refused of ${exact(b.matched)}`}><i class="done" style={{ width: `${percent(b.done, b.matched)}%` }} /><i class="ready" style={{ width: `${percent(b.unchanged ?? 0, b.matched)}%` }} /><i class="skipped" style={{ width: `${percent(b.refused, b.matched)}%` }} /></div><span class="note"><Count n={b.matched} /> {b.state === 'running' ? 'so far' : 'in all'}</span></td>,
         <td class="r"><Count n={b.done} /></td>, <td class="r"><Count n={b.unchanged ?? 0} /></td>, <td class="r"><Count n={b.refused} /></td>,
         <td class="note"><span>{pace(b)}</span>{b.rate_per_second > 0 && <div>at most {exact(b.rate_per_second)}/s</div>}</td>, <td class="note">{moment(b.created_at)}{b.actor && <div>by {b.actor}</div>}</td>,
         <td class="r">{b.state === 'running' ? <Stop b={b} done={done} /> : <Copy text={again(b)} name="Copy CLI" />}</td>,
       ]} />
+  )
+}
+
+/** How far an operation got through what there was at its start, and how long the server thinks that it still takes. */
+function Progress({ b }: { b: BulkOperation }) {
+  if (b.examined === undefined || b.to_examine === undefined || b.percent === undefined) return <></>
+  if (b.state === 'completed') return <div class="note">all {exact(b.to_examine)} examined</div>
+  const text = `${exact(b.examined)} of ${exact(b.to_examine)}${b.remaining_ms ? `, about ${duration(Math.max(b.remaining_ms / 1000, 1))}` : ''}`
+  return (
+    <div title="examined, of what there was at its start">
+      <div class="bar" role="progressbar" aria-label={`Progress of ${b.action} ${b.id}`} aria-valuemin={0} aria-valuemax={100} aria-valuenow={b.percent} aria-valuetext={`${b.percent} %, ${text}`}><i class="reserved" style={{ width: `${b.percent}%` }} /></div>
+      <span class="note">{text}</span>
+    </div>
   )
 }
 
@@ -163,9 +176,11 @@ function chips(b: BulkOperation): string[] {
 
 function Stop({ b, done }: { b: BulkOperation; done: () => void }) {
   const action = useAction()
+  const { actor } = asMe()
+  const by = actor ? `?actor=${encodeURIComponent(actor)}` : ''
   return (
     <>
-      <span class="row end"><Copy text={shell('quern', 'bulk', 'cancel', b.id)} name="Copy CLI" /><Sure name="Stop" question={`Stop it? What it did stays done.`} disabled={action.busy} run={() => void action.run(async () => { const now = await call<BulkOperation>('POST', `${bulkPath}/${encodeURIComponent(b.id)}/cancel`); say(`Stopped after ${exact(now.done)}`); done() })} /></span>
+      <span class="row end"><Copy text={shell('quern', 'bulk', 'cancel', ...(actor ? ['--actor', actor] : []), b.id)} name="Copy CLI" /><Sure name="Stop" question={`Stop it? What it did stays done.`} disabled={action.busy} run={() => void action.run(async () => { const now = await call<BulkOperation>('POST', `${bulkPath}/${encodeURIComponent(b.id)}/cancel${by}`); say(`Stopped after ${exact(now.done)}`); done() })} /></span>
       {action.problem && <Failed problem={action.problem} />}
     </>
   )

@@ -19,7 +19,7 @@ const kinds: Record<string, { what: string; mend: string }> = {
   dead_deadline: { what: 'submissions whose dead_deadline has come', mend: 'The submission stays open. It can be cancelled by hand.' },
   sweep: { what: 'the rest of ended submissions', mend: 'Nothing is lost: what is left of it takes room.' },
   retention: { what: 'submissions whose retention is over', mend: 'Nothing is lost: its history is kept for longer.' },
-  forward: { what: 'dead letters on their way to another queue', mend: 'The letter stays here, and those behind it went on. Mend its content on the disk, or delete it.' },
+  forward: { what: 'dead letters on their way to another queue', mend: 'The letter stays here, and those behind it went on. Mend its content on the disk; it goes with its queue only.' },
   schedule: { what: 'ticks of schedules', mend: 'The tick is not emitted. Look at the page Schedules.' },
 }
 

@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// bulkMeter measures what an operation gets on with: from a moment that is one to two spans of it ago, or since the server runs it. So a
+// restart, or a disk that was full for an hour, does not spoil what is foreseen for long.
+type bulkMeter struct{ from, middle bulkMark }
+
+type bulkMark struct {
+	at       queue.Time
+	examined uint64
+}
+
+const (
+	bulkSpan    = 30 * time.Second
+	bulkSettled = time.Second               // a pace that was measured for less says nothing
+	bulkFarOff  = 10 * 365 * 24 * time.Hour // what takes longer is not foreseen
+)
+
+// meter notes how far an operation is before its turn.
+func (e *Engine) meter(b *queue.Bulk) {
+	now := bulkMark{queue.At(e.options.Now()), b.Walk.Examined}
+	e.paces.mu.Lock()
+	defer e.paces.mu.Unlock()
+	m := e.paces.met[b.ID]
+	switch {
+	case m == nil:
+		if e.paces.met == nil {
+			e.paces.met = map[queue.BulkID]*bulkMeter{}
+		}
+		e.paces.met[b.ID] = &bulkMeter{now, now}
+	case now.at.Sub(m.middle.at) >= bulkSpan:
+		m.from, m.middle = m.middle, now
+	}
+}
+
+// foresee sets how long an operation that runs still takes, if that can be told: at the pace that was measured, or else at its rate.
+func (e *Engine) foresee(b *queue.Bulk) {
+	left := b.Walk.Left()
+	if b.State != queue.BulkRunning || left == 0 {
+		return
+	}
+	pace := 0.0
+	if !b.DryRun {
+		pace = float64(b.Rate)
+	}
+	now := queue.At(e.options.Now())
+	e.paces.mu.Lock()
+	if m := e.paces.met[b.ID]; m != nil {
+		if elapsed := now.Sub(m.from.at); elapsed >= bulkSettled {
+			pace = float64(b.Walk.Examined-min(m.from.examined, b.Walk.Examined)) / elapsed.Seconds()
+		}
+	}
+	e.paces.mu.Unlock()
+	if seconds := float64(left) / pace; pace > 0 && seconds < bulkFarOff.Seconds() {
+		b.Remaining = max(time.Duration(seconds*float64(time.Second)), time.Millisecond)
+	}
+}
