@@ -22,7 +22,7 @@ async function editor(text) {
   await t.page.getByRole('group', { name: 'Blocks' }).waitFor()
   await t.page.locator('#block-keys option[value="company"]').waitFor({ state: 'attached' }) // the stream has told which keys there are
   const becomes = async (want) => {
-    await t.page.waitForFunction((w) => document.getElementById('strategy-text').value === w, want, { timeout: 5000 })
+    await t.page.waitForFunction((w) => document.getElementById('strategy-text').value === w, want, { timeout: 20_000 })
       .catch(async () => assert.equal(await field.inputValue(), want))
     assert.equal(new URLSearchParams((await t.page.evaluate(() => location.hash)).split('?')[1]).get('text'), want, 'the address holds the text')
   }
@@ -65,6 +65,36 @@ test('a strategy is built from its blocks', async () => {
   await t.page.getByLabel('config').fill('{"weight":3}')
   await t.becomes('Plugin("deadline", {"weight":3}, OldestFirst)')
   assert.deepEqual(await t.axe(), [])
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+test('what is typed stays when the answer about the text before comes late', async () => {
+  const t = await editor('SelectOnly("mode", "a", Random)')
+  let asked = () => {} // about a text
+  let changed = Promise.resolve()
+  await t.page.route('**/strategies/validate', async (route) => {
+    const { strategy } = route.request().postDataJSON()
+    const response = await route.fetch()
+    if (typeof strategy === 'string') {
+      const next = changed
+      asked(strategy)
+      await next
+    }
+    await route.fulfill({ response }).catch(() => {}) // the page may have stopped waiting
+    if (typeof strategy !== 'string') t.page.emit('changed')
+  })
+  const is = t.page.getByLabel('is', { exact: true })
+  for (let text = 'ab'; text.length < 10; text += 'b') { // whether one comes between the change and what it draws is a matter of milliseconds
+    const wanted = new Promise((resolve) => { asked = (about) => { if (about.includes(`"${text}"`)) resolve() } })
+    await is.press('End')
+    await is.press('b')
+    await t.becomes(`SelectOnly("mode", "${text}", Random)`)
+    changed = new Promise((resolve) => { t.page.once('changed', resolve) })
+    await wanted
+  }
+  await t.page.evaluate(async () => { for (let i = 0; i < 5; i++) await new Promise(requestAnimationFrame) })
+  assert.equal(await is.inputValue(), 'abbbbbbbb')
   assert.deepEqual(t.wrong, [])
   await t.close()
 })

@@ -18,7 +18,7 @@ export function Strategies() {
   const path = `${queuePath(queue.value)}/strategies`
   const [answer, setAnswer] = useState<Answer>()
   const action = useAction()
-  const { valid, problem } = useValid(text, path)
+  const { said, problem } = useValid(text, path)
   const plugins = useLive<Page<{ name: string }>>('/v1/plugins', 0)
   const named = useLive<Page<NamedStrategy>>(`${path}?limit=100`, 10)
   const ask = (kind: Answer['kind']) => action.run(async () => {
@@ -32,8 +32,8 @@ export function Strategies() {
         <header><h2><label for="strategy-text">Strategy</label></h2><CopyAs cli={shell('quern', 'explain', text, '--queue', queue.value)} curl={curl('POST', `${path}/explain`, { strategy: text })} /></header>
         <div class="stack">
           <textarea id="strategy-text" rows={3} spellcheck={false} value={text} onInput={(e) => refine({ text: e.currentTarget.value })} />
-          <StrategyTree text={text} valid={valid} path={path} plugins={plugins.data?.items.map((p) => p.name) ?? []} />
-          <Validity text={text} valid={valid} problem={problem} path={path} saved={named.again} />
+          <StrategyTree text={text} valid={said?.of === text ? said.valid : undefined} path={path} plugins={plugins.data?.items.map((p) => p.name) ?? []} />
+          <Validity text={text} valid={said?.valid} problem={problem} path={path} saved={named.again} />
           <div class="row">
             <button class="main" disabled={action.busy} onClick={() => ask('explain')}>Explain</button>
             <button disabled={action.busy} onClick={() => ask('preview')}>Preview</button>
@@ -57,20 +57,20 @@ export function Strategies() {
   )
 }
 
-/** What the server says about the text, asked a moment after the last key. */
-function useValid(text: string, path: string): { valid: Valid | undefined; problem: Problem | undefined } {
-  const [valid, setValid] = useState<Valid>()
+/** What the server says about a text, asked a moment after the last key; until then it is about the text before. */
+function useValid(text: string, path: string): { said: { of: string; valid: Valid } | undefined; problem: Problem | undefined } {
+  const [said, setSaid] = useState<{ of: string; valid: Valid }>()
   const [problem, setProblem] = useState<Problem>()
   useEffect(() => {
     const ended = new AbortController()
     const timer = setTimeout(() => {
       call<Valid>('POST', `${path}/validate`, { strategy: text }, {}, ended.signal)
-        .then((v) => { setValid(v); setProblem(undefined) })
-        .catch((p) => { if (!ended.signal.aborted) { setProblem(p); setValid(undefined) } })
+        .then((valid) => { if (!ended.signal.aborted) { setSaid({ of: text, valid }); setProblem(undefined) } })
+        .catch((p) => { if (!ended.signal.aborted) { setProblem(p); setSaid(undefined) } })
     }, 250)
     return () => { clearTimeout(timer); ended.abort() }
   }, [text, path])
-  return { valid, problem }
+  return { said, problem }
 }
 
 function Validity({ text, valid, problem, path, saved }: { text: string; valid: Valid | undefined; problem: Problem | undefined; path: string; saved: () => void }) {

@@ -11,16 +11,21 @@ interface Editing { root: Block; said: Said[]; change: (path: number[], by: Bloc
 
 /**
  * The blocks of a strategy, each in its place, with its fields to fill in. A change is written into the text as soon as the server
- * finds it valid; until then what is wrong stands at its block, and the text stays as it was.
+ * finds it valid; until then what is wrong stands at its block, and the text stays as it was. `valid` is about just this text, or not there yet.
  */
 export function StrategyTree({ text, valid, path, plugins }: { text: string; valid: Valid | undefined; path: string; plugins: string[] }) {
   const [root, setRoot] = useState<Block>()
   const [wrong, setWrong] = useState<Said[]>([])
   const written = useRef('') // the text that came from here
   const asking = useRef<AbortController | null>(null)
-  useEffect(() => {
-    if (!valid || valid.strategy === written.current) return
+  useEffect(() => { // somebody types into the text: what was being changed here is overtaken
+    if (text === written.current) return
+    asking.current?.abort()
+    asking.current = null
     written.current = ''
+  }, [text])
+  useEffect(() => {
+    if (!valid || asking.current || valid.strategy === written.current) return
     setRoot(fromJSON(valid.tree))
     setWrong([])
   }, [valid])
@@ -33,11 +38,14 @@ export function StrategyTree({ text, valid, path, plugins }: { text: string; val
     asking.current?.abort()
     const mine = asking.current = new AbortController()
     call<Valid>('POST', `${path}/validate`, { strategy: toJSON(next) }, {}, mine.signal).then((v) => {
+      if (mine.signal.aborted) return
+      asking.current = null
       written.current = v.strategy
       setWrong([])
       refine({ text: v.strategy })
     }).catch((p: Problem) => {
       if (mine.signal.aborted) return
+      asking.current = null
       setWrong(p.errors?.length ? p.errors.map((e) => ({ ...e, wrong: true })) : [{ pointer: '/strategy', detail: p.detail, wrong: true }])
     })
   }
