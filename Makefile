@@ -52,8 +52,8 @@ pictures: dashboard-check build ## take the pictures of the dashboard in docs/im
 	for picture in overview-light overview-dark keys-dark submission-light chunk-light strategies-dark fairness-dark plugin-light dead-letters-light rules-dark operations-dark; do cp $$dir/$$picture-1440.png docs/img/$$picture.png; done; rm -rf $$dir
 
 test: prepare format-check vet browser monitors ## everything that must hold: format, vet, and all tests (some minutes on two cores)
-	go test -race -timeout 15m $$(go list ./... | grep -Ev '$(HEAVY)' | grep -vxF "$$(go list $(addprefix ./,$(PURE)))")
-	go test -timeout 15m $(addprefix ./,$(PURE)) $$(go list ./... | grep -E '$(HEAVY)')
+	go test -race -timeout 30m $$(go list ./... | grep -Ev '$(HEAVY)' | grep -vxF "$$(go list $(addprefix ./,$(PURE)))")
+	go test -timeout 30m $(addprefix ./,$(PURE)) $$(go list ./... | grep -E '$(HEAVY)')
 
 race: prepare ## all tests under the race detector, the heavy and the pure ones too
 	go test -race -timeout 60m ./...
