@@ -278,6 +278,28 @@ func (o *oracle) complete(ctx context.Context, name string, h hold) {
 	o.acknowledged(name)
 }
 
+// completeAll completes everything that one answer brought, in one call.
+func (o *oracle) completeAll(ctx context.Context, got *crashReserved) {
+	body := []byte(`{"items":[`)
+	for i, r := range got.Reservations {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = fmt.Appendf(body, `{"token":%q,"output":"%s/%d"}`, r.Token, r.Submission, r.Index)
+	}
+	results, err := o.finishAll(ctx, "/reservations/complete", append(body, "]}"...), len(got.Reservations))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	for i, r := range got.Reservations {
+		name := r.Submission + "/" + strconv.Itoa(r.Index)
+		if results[i].Status != "ok" {
+			o.t.Errorf("completing %s at the end gave %q", name, results[i].Status)
+		}
+		o.acknowledged(name)
+	}
+}
+
 func (o *oracle) acknowledged(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -327,18 +349,29 @@ func (o *oracle) completeOld(ctx context.Context) bool {
 }
 
 func (o *oracle) finish(ctx context.Context, path string, body []byte) (status string, err error) {
-	var answer struct {
-		Results []struct {
-			Status string `json:"status"`
-		} `json:"results"`
-	}
-	if err := o.post(ctx, path, "", body, &answer); err != nil {
+	results, err := o.finishAll(ctx, path, body, 1)
+	if err != nil {
 		return "", err
 	}
-	if len(answer.Results) != 1 {
-		return "", fmt.Errorf("%d results for one item", len(answer.Results))
+	return results[0].Status, nil
+}
+
+type crashResult struct {
+	Status string `json:"status"`
+}
+
+// finishAll asks for some chunks to be finished, and wants a result for each.
+func (o *oracle) finishAll(ctx context.Context, path string, body []byte, items int) ([]crashResult, error) {
+	var answer struct {
+		Results []crashResult `json:"results"`
 	}
-	return answer.Results[0].Status, nil
+	if err := o.post(ctx, path, "", body, &answer); err != nil {
+		return nil, err
+	}
+	if len(answer.Results) != items {
+		return nil, fmt.Errorf("%d results for %d items", len(answer.Results), items)
+	}
+	return answer.Results, nil
 }
 
 // post asks the server. Only a whole, good answer is no error; a refusal fails the test.
@@ -399,8 +432,8 @@ func (o *oracle) settle(program, dir string) {
 			if chunk := o.chunks[name]; chunk == nil || chunk.done {
 				o.t.Errorf("chunk %s is offered at the end: known %v, acknowledged %v", name, chunk != nil, chunk != nil && chunk.done)
 			}
-			o.complete(ctx, name, hold{token: r.Token})
 		}
+		o.completeAll(ctx, &got)
 	}
 	for name, chunk := range o.chunks {
 		if !chunk.done && !chunk.sent && o.late == 0 {
