@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Problem, call, valueOf, valueText } from '../api'
 import { asSent, blockName, fromJSON, innerPointer, orders, replace, retype, swap, toJSON, wrap, wrappers, type Block } from '../blocks'
 import { refine } from '../state'
@@ -18,13 +18,14 @@ export function StrategyTree({ text, valid, path, plugins }: { text: string; val
   const [wrong, setWrong] = useState<Said[]>([])
   const written = useRef('') // the text that came from here
   const asking = useRef<AbortController | null>(null)
-  useEffect(() => { // somebody types into the text: what was being changed here is overtaken
+  // Both look at the text and at what was written in the same moment: after the next frame either may be another.
+  useLayoutEffect(() => { // somebody types into the text: what was being changed here is overtaken
     if (text === written.current) return
     asking.current?.abort()
     asking.current = null
     written.current = ''
   }, [text])
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!valid || asking.current || valid.strategy === written.current) return
     setRoot(fromJSON(valid.tree))
     setWrong([])
