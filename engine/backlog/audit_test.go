@@ -198,6 +198,7 @@ func (m *model) usesOfTerms() map[*term]uint32 {
 
 // auditView checks that everything in the view is where it says it is, and counts the submissions.
 func (m *model) auditView(v *View) (members int) {
+	m.auditCovered(v)
 	if v.fair != nil {
 		if v.state == dropped {
 			return 0
@@ -254,6 +255,32 @@ func (m *model) auditView(v *View) (members int) {
 		m.fatalf("view %s counts %d submissions, want %d; gated: %v", v.key, v.size, members, v.Gated())
 	}
 	return members
+}
+
+// auditCovered checks how many of its submissions the view says that rules cover.
+func (m *model) auditCovered(v *View) {
+	covered := [2]int{}
+	v.standing(func(s *Submission) {
+		for book, ruling := range s.ruling {
+			if ruling != queue.Unruled {
+				covered[book]++
+			}
+		}
+	})
+	if v.state != dropped && v.ruled != covered {
+		m.fatalf("view %s counts %v submissions that rules cover, want %v", v.key, v.ruled, covered)
+	}
+}
+
+// standing calls fn for every submission of a view, of a fair one for those of its leaves.
+func (v *View) standing(fn func(*Submission)) {
+	if v.fair == nil {
+		v.each(fn)
+		return
+	}
+	for _, leaf := range v.fair.leaves {
+		leaf.each(fn)
+	}
 }
 
 // auditGroup checks that a group knows its gates, and what it told of itself.

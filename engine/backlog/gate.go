@@ -207,6 +207,7 @@ func (v *View) put(s *Submission, at, number uint32) {
 	p := v.poolOf(number)
 	v.groups[v.groupAt(number)].size++
 	v.count(0, 1)
+	v.cover(s, 1)
 	s.members[at].gate = number
 	x := entry{s.slot, at}
 	if v.order == strategy.Random {
@@ -247,6 +248,7 @@ func (v *View) take(s *Submission, at uint32) {
 	m := s.members[at]
 	v.groups[v.groupAt(m.gate)].size--
 	v.count(0, -1)
+	v.cover(s, -1)
 	v.pull(m, exponent(uint64(s.available)))
 	v.changed(m.gate)
 }

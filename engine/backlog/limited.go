@@ -5,8 +5,8 @@ import "github.com/quern-queue/quern/engine/queue"
 // lookedGates bounds what Saturated looks at: with ten thousand values the shut gates may be anywhere.
 const lookedGates = 256
 
-// Saturated calls fn for values whose limit keeps submissions of the view from being taken, until fn returns false. It looks at
-// a bounded part of the view, so it may find fewer than there are. A fair view may name a value once per tenant. fn must not
+// Saturated calls fn for values whose limit keeps submissions of the view from being taken that no rule covers, until fn returns
+// false. It looks at a bounded part of the view, so it may find fewer than there are. A fair view may name a value once per tenant. fn must not
 // change the backlog.
 func (v *View) Saturated(fn func(queue.Saturated) bool) {
 	left := lookedGates
@@ -26,7 +26,7 @@ func (v *View) saturated(left *int, fn func(queue.Saturated) bool) bool {
 	for i := range v.gates[:min(len(v.gates), *left)] {
 		*left--
 		g := &v.gates[i]
-		if g.watched == nil || g.empty() || g.isOpen() || g.watched.ruling[v.in.ruled.book] != queue.Unruled {
+		if g.watched == nil || g.empty() || g.isOpen() || g.watched.ruling[v.in.ruled.book] != queue.Unruled || !v.holdsFree(&g.pool, v.cells != nil, left) {
 			continue
 		}
 		entry := queue.MetaEntry{Key: g.watched.key.name, Value: g.watched.value}
@@ -35,4 +35,30 @@ func (v *View) saturated(left *int, fn func(queue.Saturated) bool) bool {
 		}
 	}
 	return *left > 0
+}
+
+// holdsFree says whether a submission that no rule covers is among those of a pool, looking at up to *left of them, and if it is one of
+// cells at theirs.
+func (v *View) holdsFree(p *pool, ofCells bool, left *int) bool {
+	book := v.in.ruled.book
+	if v.ruled[book] == 0 {
+		return true
+	}
+	for i := range p.count() {
+		for _, x := range p.nth(i).entries {
+			switch {
+			case *left <= 0:
+				return false
+			case ofCells && v.holdsFree(&v.cells.list[x.of].pool, false, left):
+				return true
+			case ofCells:
+				continue
+			}
+			*left--
+			if v.in.subs[x.of].ruling[book] == queue.Unruled {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -92,22 +92,30 @@ func (b *Backlog) RuleAll(ruling queue.Ruling) {
 // Halted says that a rule covers the whole queue.
 func (b *Backlog) Halted() bool { return b.ruled.whole != queue.Unruled }
 
-// HeldByLimits says that limits keep submissions of an Empty view from being taken, and HeldByRules that rules do. Either looks at a
-// bounded part of the view.
-func (v *View) HeldByLimits() (is bool) {
-	if len(v.in.ruled.values) == 0 {
-		return v.Gated()
+// HeldByLimits says that of an Empty view limits keep submissions from being taken that no rule covers.
+func (v *View) HeldByLimits() bool { return v.size > v.ruled[v.in.ruled.book] }
+
+// HeldByRules says that rules keep submissions of the view from being taken, whether or not limits would.
+func (v *View) HeldByRules() bool { return v.ruled[v.in.ruled.book] > 0 || v.in.Halted() && v.Gated() }
+
+// cover counts a submission that enters a view, or by -1 leaves it, for what rules say of it.
+func (v *View) cover(s *Submission, by int) {
+	if s.ruling == [2]queue.Ruling{} {
+		return
 	}
-	v.Saturated(func(queue.Saturated) bool {
-		is = true
-		return false
-	})
-	return is
+	for book, ruling := range s.ruling {
+		if ruling != queue.Unruled {
+			v.coverIn(book, by)
+		}
+	}
 }
 
-// HeldByRules is beside HeldByLimits.
-func (v *View) HeldByRules() bool {
-	return v.Gated() && (v.in.Halted() || len(v.in.ruled.values) > 0 && !v.HeldByLimits())
+// coverIn counts submissions of the view that by a book rules cover, of a leaf for the view that it is a leaf of as well.
+func (v *View) coverIn(book, by int) {
+	v.ruled[book] += by
+	if v.outer != nil {
+		v.outer.ruled[book] += by
+	}
 }
 
 // offered says whether a submission that is shown stands in views.
@@ -132,12 +140,27 @@ func (b *Backlog) enterBook(s *Submission, book int) {
 		b.coverIn(s, book, -int64(s.available))
 		s.ruling[book] = after
 		b.coverIn(s, book, int64(s.available))
+		b.coverMembers(s, book, before, after)
 		if b.ruled.told != nil {
 			b.ruled.told(s, book, before, after)
 		}
 	}
 	if book == b.ruled.book && after == queue.Unruled && s.oldestAt == none && s.offered() {
 		b.oldest = heapPush(byID{b}, b.oldest, s.slot)
+	}
+}
+
+// coverMembers tells the views in which a submission stands that by a book rules begin or cease to cover it.
+func (b *Backlog) coverMembers(s *Submission, book int, before, after queue.Ruling) {
+	by := 1
+	switch {
+	case (before == queue.Unruled) == (after == queue.Unruled):
+		return
+	case after == queue.Unruled:
+		by = -1
+	}
+	for i := range s.members {
+		b.views[s.members[i].view].coverIn(book, by)
 	}
 }
 

@@ -33,8 +33,9 @@ type View struct {
 	freeGates []uint32
 	groups    []group // of a leaf one per tenant; otherwise only groups[0]
 	free      []uint32
-	size      int // submissions in all gates; of a fair view, in all its leaves'
-	offered   int // gates that are open and not empty; likewise
+	size      int    // submissions in all gates; of a fair view, in all its leaves'
+	offered   int    // gates that are open and not empty; likewise
+	ruled     [2]int // of size, by book: submissions that a rule covers
 	changes   uint64
 
 	fair   *fairness // nil: the branch is not fair

@@ -73,16 +73,22 @@ func (m *machine) offers(plan *strategy.Plan) bool {
 
 // limited says whether some branch, of which none yields anything, would if there were no limits: its own, or an operator's; and
 // names up to `most` values that are at theirs. A value that several branches or tenants are held back by is named once, with
-// the loosest limit, the one that has to give way. Later branches are the looser ones as a rule, so they go first.
+// the loosest limit, the one that has to give way. Later branches are the looser ones as a rule, so they go first; limits that a
+// later one does without are not in the way.
 func (m *machine) limited(plan *strategy.Plan, most int) (saturated []queue.Saturated, limited bool) {
 	views, _ := m.views(plan, nil)
-	for _, v := range slices.Backward(views) {
+	var branches []*strategy.Branch
+	eachStanding(plan, func(br *strategy.Branch) { branches = append(branches, br) })
+	for i, v := range slices.Backward(views) {
 		if v == nil || !v.HeldByLimits() {
 			continue
 		}
 		limited = true
 		if len(saturated) == most {
 			break
+		}
+		if slices.ContainsFunc(branches[i+1:], func(later *strategy.Branch) bool { return loosens(later, branches[i]) }) {
+			continue
 		}
 		if saturated == nil {
 			saturated = make([]queue.Saturated, 0, most)
@@ -98,6 +104,17 @@ func (m *machine) limited(plan *strategy.Plan, most int) (saturated []queue.Satu
 		})
 	}
 	return saturated, limited
+}
+
+// loosens says that a branch admits all that the other one does, and has no limit that the other has not, nor a stricter one.
+func loosens(br, other *strategy.Branch) bool {
+	if br.Fair != "" || other.Fair != "" {
+		return false
+	}
+	return !slices.ContainsFunc(br.Filters, func(f strategy.Filter) bool { return !slices.Contains(other.Filters, f) }) &&
+		!slices.ContainsFunc(br.Limits, func(l strategy.Limit) bool {
+			return !slices.ContainsFunc(other.Limits, func(o strategy.Limit) bool { return o.Key == l.Key && o.Max <= l.Max })
+		})
 }
 
 func matches(plan *strategy.Plan, meta queue.Meta) bool {

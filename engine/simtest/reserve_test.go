@@ -79,7 +79,7 @@ func (s *sim) reserve() {
 	text := s.drawText()
 	parsed, err := strategy.Parse(text)
 	s.must(text, err)
-	q := shard.Request{Plan: parsed.Plan(), Max: pickOf(s, 1, 1, 2, 5, 20), Consumer: s.drawConsumer()}
+	q := shard.Request{Plan: parsed.Plan(), Max: pickOf(s, 1, 1, 2, 5, 20), Consumer: s.drawConsumer(), Limited: queue.MaxLimited}
 	if s.chance(40) {
 		q.Timeout = pickOf(s, 100*time.Millisecond, 3*time.Second, 2*time.Hour, 30*time.Hour)
 	}
@@ -181,14 +181,9 @@ const manyDue = 30
 
 func (s *sim) checkEmpty(q *shard.Request, got *shard.Reserved) {
 	reason, after := s.m.empty(q.Plan, s.now)
+	s.checkNamed(q, got)
 	if got.Reason == reason && got.RetryAfter == after {
 		return
-	}
-	if s.m.pausedOrLimited(q.Plan) && got.RetryAfter == 0 && (got.Reason == queue.Paused || got.Reason == queue.AllLimited) {
-		return
-	}
-	if s.m.grace != 0 && reason == queue.Paused && got.Reason == queue.RestartGrace {
-		return // both keep it back, and either may be told
 	}
 	due := 0
 	for _, x := range s.m.subs {
@@ -201,4 +196,22 @@ func (s *sim) checkEmpty(q *shard.Request, got *shard.Reserved) {
 		return
 	}
 	s.fail("nothing reserved: got the reason %s after %s, want %s after %s; plan\n%s", got.Reason, got.RetryAfter, reason, after, q.Plan)
+}
+
+// checkNamed checks the values that an answer says are in the way: each holds back something that no rule covers, and that the plan
+// would hand out.
+func (s *sim) checkNamed(q *shard.Request, got *shard.Reserved) {
+	if len(got.Limited) > q.Limited || len(got.Limited) > 0 && got.Reason != queue.AllLimited {
+		s.fail("%d values are named for %s, where at most %d were asked for", len(got.Limited), got.Reason, q.Limited)
+	}
+	for _, named := range got.Limited {
+		holds := slices.ContainsFunc(s.m.subs, func(x *modelSub) bool {
+			value, has := x.asked.Meta.Find(named.Key)
+			return has && value == named.Value && x.offered() && s.m.ruling(x) == queue.Unruled &&
+				slices.ContainsFunc(q.Plan.Branches, func(br strategy.Branch) bool { return x.matches(&br) })
+		})
+		if inFlight := s.m.inFlight(named.Key, named.Value); !holds || named.InFlight != inFlight || inFlight < named.Limit {
+			s.fail("%s=%s is named with %d of %d in flight, it has %d and holds back something: %v", named.Key, named.Value.Text(), named.InFlight, named.Limit, inFlight, holds)
+		}
+	}
 }

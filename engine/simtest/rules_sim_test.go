@@ -7,7 +7,6 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // What rules promise, written without any thought for speed.
@@ -215,11 +214,4 @@ func (s *sim) checkRules() {
 	if ended = ended[:min(len(ended), queue.MaxEndedRules)]; len(past)+len(ended) > 0 {
 		s.equal("rules that have ended", past, ended)
 	}
-}
-
-// pausedOrLimited says that an empty answer may give either reason: something is under a limit that is reached and under a rule.
-func (m *model) pausedOrLimited(plan *strategy.Plan) bool {
-	return slices.ContainsFunc(m.subs, func(x *modelSub) bool {
-		return x.offered() && m.ruling(x) != queue.Unruled && slices.ContainsFunc(plan.Branches, func(br strategy.Branch) bool { return x.matches(&br) })
-	})
 }
