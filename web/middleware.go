@@ -100,13 +100,23 @@ func validRequestID(id string) bool {
 
 // guard refuses requests that reach this server by a foreign name (DNS rebinding) or from a foreign page.
 func (s *Server) guard(r *http.Request) error {
-	if !s.hosts.allows(r.Host) {
+	if !s.hosts.allows(r.Host) && !s.certified(r) {
 		return s.newProblem(codeHost, "The Host header is not a name of this server. Use localhost, or start the server with this name among its allowed hosts.")
 	}
 	if err := s.crossOrigin.Check(r); err != nil {
 		return s.newProblem(codeCrossOrigin, "A page of another site sent this request. Send it from outside a browser, or from a page of this server.")
 	}
 	return nil
+}
+
+// certified says whether the certificate names the host that the request asks for: a browser then knows that it talks to this
+// server, and a page under another name cannot have got here.
+func (s *Server) certified(r *http.Request) bool {
+	if s.certificate == nil || r.TLS == nil {
+		return false
+	}
+	host, ok := bareHost(r.Host)
+	return ok && s.certificate.Covers(host)
 }
 
 // panicked is a panic on its way to the log.

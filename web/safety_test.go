@@ -22,16 +22,20 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Only addresses that nobody outside this machine can reach may be bound.
-func TestCheckListen(t *testing.T) {
+// Only addresses that nobody outside of this machine can reach count as such.
+func TestReachable(t *testing.T) {
 	t.Parallel()
-	for address, ok := range map[string]bool{
-		"127.0.0.1:7700": true, "127.5.4.3:0": true, "[::1]:7700": true, "localhost:7700": true, "LOCALHOST:1": true, "[::ffff:127.0.0.1]:1": true,
-		":7700": false, "0.0.0.0:7700": false, "[::]:7700": false, "192.168.1.5:7700": false, "example.com:7700": false,
-		"localhost.example.com:7700": false, "127.0.0.1": false, "": false, "[::1%lo]:7700": false,
+	for address, want := range map[string]bool{
+		"127.0.0.1:7700": false, "127.5.4.3:0": false, "[::1]:7700": false, "localhost:7700": false, "LOCALHOST:1": false, "[::ffff:127.0.0.1]:1": false,
+		":7700": true, "0.0.0.0:7700": true, "[::]:7700": true, "192.168.1.5:7700": true, "example.com:7700": true, "localhost.example.com:7700": true, "[::1%lo]:7700": true,
 	} {
-		if err := CheckListen(address); (err == nil) != ok {
-			t.Errorf("CheckListen(%q): got %v, want ok=%v", address, err, ok)
+		if got, err := Reachable(address); got != want || err != nil {
+			t.Errorf("Reachable(%q): got %v, %v; want %v", address, got, err, want)
+		}
+	}
+	for _, address := range []string{"", "127.0.0.1", "7700", "::1:7700"} {
+		if _, err := Reachable(address); err == nil {
+			t.Errorf("Reachable(%q): no error", address)
 		}
 	}
 }
@@ -42,7 +46,8 @@ func TestHosts(t *testing.T) {
 	client, address := &http.Client{}, serve(t, bareServer(t))
 	for host, ok := range map[string]bool{
 		"localhost": true, "localhost:80": true, "127.0.0.1:1": true, "[::1]:7700": true, "[::1]": true, "quern.example": true, "Quern.Example.:7700": true,
-		"evil.example": false, "localhost.evil.example": false, "quern.example.evil": false, "0.0.0.0": false, "127.0.0.1.nip.io": false,
+		"10.1.2.3:7700": true, "[fd00::1]:7700": true, // a literal address cannot be rebound
+		"evil.example": false, "localhost.evil.example": false, "quern.example.evil": false, "0.0.0.0": false, "[::]:7700": false, "[::ffff:0.0.0.0]": false, "127.0.0.1.nip.io": false,
 	} {
 		got := send(t, client, address, call{method: "GET", path: "/livez", host: host})
 		if ok != (got.status == 200) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/web/certificate"
 	"github.com/quern-queue/quern/web/trace"
 )
 
@@ -48,20 +49,21 @@ const (
 	maxHeldBytes = 8 * maxInsertBytes
 )
 
-// Options are what a Server is made of. All fields but Plugins, Tracer, Wall, Hosts and Version are required.
+// Options are what a Server is made of. All fields but Plugins, Tracer, Wall, Certificate, Hosts and Version are required.
 type Options struct {
-	Engine     Engine
-	Plugins    Plugins // nil: operations on plugins answer 503
-	Now        func() time.Time
-	Wall       func() time.Time // the operating system's clock, by which deadlines of connections are set; nil: Now
-	Seed       func() uint64    // chance: makes request ids of two runs differ
-	Logger     *slog.Logger
-	Registerer prometheus.Registerer // gets what the face measures
-	Gatherer   prometheus.Gatherer   // what /metrics shows
-	Tracer     *trace.Tracer         // makes spans of the calls of producers and consumers; nil: none
-	Hosts      []string              // names beside the loopback ones that the Host header may carry, without port
-	Version    api.Version           // what /version says
-	Config     []api.ServerOption    // what /v1/config says: nothing in it may be secret
+	Engine      Engine
+	Plugins     Plugins // nil: operations on plugins answer 503
+	Now         func() time.Time
+	Wall        func() time.Time // the operating system's clock, by which deadlines of connections are set; nil: Now
+	Seed        func() uint64    // chance: makes request ids of two runs differ
+	Logger      *slog.Logger
+	Registerer  prometheus.Registerer // gets what the face measures
+	Gatherer    prometheus.Gatherer   // what /metrics shows
+	Tracer      *trace.Tracer         // makes spans of the calls of producers and consumers; nil: none
+	Certificate *certificate.Source   // what Serve shows over TLS; nil: it serves plain HTTP
+	Hosts       []string              // names beside the loopback ones that the Host header may carry, without port
+	Version     api.Version           // what /version says
+	Config      []api.ServerOption    // what /v1/config says: nothing in it may be secret
 }
 
 // Server is the HTTP face. Make it with New.
@@ -75,6 +77,7 @@ type Server struct {
 	version     api.Version
 	config      []api.ServerOption
 	hosts       hosts
+	certificate *certificate.Source // nil: plain HTTP
 	crossOrigin *http.CrossOriginProtection
 	kinds       map[queue.Code]kind
 	metrics     *metrics
@@ -116,7 +119,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		engine: o.Engine, plugins: o.Plugins, now: o.Now, wall: o.Now, log: o.Logger, gatherer: o.Gatherer, tracer: o.Tracer, version: o.Version, config: append([]api.ServerOption{}, o.Config...),
-		hosts: allowed, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
+		hosts: allowed, certificate: o.Certificate, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
 		kinds: make(map[queue.Code]kind), operations: make(map[string]map[string]*operation),
 		patience: defaultPatience(), constant: newConstant(), idPrefix: strconv.FormatUint(o.Seed(), 36) + "-",
 	}
@@ -147,11 +150,20 @@ func (s *Server) Handler() http.Handler { return s.echo }
 // Document is the OpenAPI 3.1 document as served at /openapi.json. The caller must not change it.
 func (s *Server) Document() []byte { return s.document }
 
-// Serve answers requests on listener until ctx ends; then waiting calls answer at once, the others get some time to
-// finish, and Serve returns nil. It owns the listener.
+// Serve answers requests on listener, over TLS where there is a certificate, until ctx ends; then waiting calls answer at
+// once, the others get some time to finish, and Serve returns nil. It owns the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{
-		Handler:           s.echo,
+	server := s.listening(s.echo)
+	if s.certificate != nil {
+		server.TLSConfig = s.certificate.Config()
+	}
+	return s.serve(ctx, server, listener, s.Stop)
+}
+
+// listening is a server of net/http with the face's limits.
+func (s *Server) listening(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           handler,
 		ReadHeaderTimeout: s.patience.header,
 		ReadTimeout:       s.patience.read,
 		WriteTimeout:      s.patience.write,
@@ -160,14 +172,24 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		ConnContext:       withConn,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+}
+
+// serve runs server on listener until ctx ends, calls stop, and lets what still runs finish.
+func (s *Server) serve(ctx context.Context, server *http.Server, listener net.Listener, stop func()) error {
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() {
+		if server.TLSConfig != nil {
+			served <- server.ServeTLS(listener, "", "") // the certificate is in the configuration
+		} else {
+			served <- server.Serve(listener)
+		}
+	}()
 	select {
 	case err := <-served:
 		return fmt.Errorf("web: serve: %w", err)
 	case <-ctx.Done():
 	}
-	s.Stop()
+	stop()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience.stop)
 	defer cancel()
 	err := server.Shutdown(grace)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"syscall"
@@ -23,7 +24,11 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 
 // noticeSilence has the kernel end the connection of a request when the machine at its other end does not answer any more.
 func (s *Server) noticeSilence(r *http.Request) {
-	conn, ok := r.Context().Value(connKey{}).(syscall.Conn)
+	under := r.Context().Value(connKey{})
+	if secure, ok := under.(*tls.Conn); ok {
+		under = secure.NetConn()
+	}
+	conn, ok := under.(syscall.Conn)
 	if !ok {
 		return // not a socket of ours: embedded, or in a test
 	}

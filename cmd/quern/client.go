@@ -10,7 +10,11 @@ const quickRetries = 2
 
 // client connects to the server that the flags and the environment name.
 func (a *app) client(options ...client.Option) (*client.Client, error) {
-	c, err := client.New(a.serverURL(), append([]client.Option{client.WithRetries(quickRetries)}, options...)...)
+	secure, err := a.trusted().config()
+	if err != nil {
+		return nil, usageError{err}
+	}
+	c, err := client.New(a.serverURL(), append([]client.Option{client.WithRetries(quickRetries), client.WithTLS(secure)}, options...)...)
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -36,6 +36,9 @@ func (a *app) configFlags(c *cobra.Command) {
 	flags.String("config", "", "YAML file with options, such as `quern.yaml` (environment QUERN_CONFIG); flags win over the environment, that over the file")
 	for _, o := range options() {
 		flags.String(o.name, o.value, o.help+" ("+o.limit+"; environment "+o.variable()+")")
+		if o.limit == trueOrFalse {
+			flags.Lookup(o.name).NoOptDefVal = "true"
+		}
 	}
 }
 
@@ -64,8 +67,11 @@ func (a *app) loadConfig(flags *pflag.FlagSet) (Config, []setting, error) {
 		}
 		settings = append(settings, s)
 	}
-	if len(wrong) > 0 {
-		return Config{}, nil, usageError{errors.Join(wrong...)}
+	if len(wrong) == 0 {
+		wrong = append(wrong, config.checkListening())
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return Config{}, nil, usageError{err}
 	}
 	config.settings = settings
 	return config, settings, nil

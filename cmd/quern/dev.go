@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/web"
 )
 
 // devCommand runs a server whose data is thrown away.
@@ -61,6 +63,9 @@ func (o *devOptions) config(dir string) (Config, error) {
 		if err := option.set(&config, text); err != nil {
 			return Config{}, usageError{fmt.Errorf("%s is %q but %w", option.name, text, err)}
 		}
+	}
+	if reachable, err := web.Reachable(config.Listen); err != nil || reachable {
+		return Config{}, usageError{fmt.Errorf("listen is %q; a server for trying things out listens on loopback only, such as 127.0.0.1:7700: use `quern serve` for others", config.Listen)}
 	}
 	return config, nil
 }

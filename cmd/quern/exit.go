@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -73,12 +74,21 @@ func (a *app) report(err error) int {
 	case errors.As(err, &problem):
 		a.printProblem(problem.Problem)
 		return problemCode(problem.Problem)
+	case a.asked && distrusted(err):
+		fmt.Fprintf(a.err, "quern: the server at %s is not trusted: %v\nSay whom to trust with --server-ca FILE or --server-fingerprint SHA256; a server with --tls-self-signed prints both when it starts.\n", a.serverURL(), err)
+		return exitUnreachable
 	case a.asked && unreachable(err):
 		fmt.Fprintf(a.err, "quern: no server answers at %s: %v\nStart one with 'quern serve' or 'quern dev', or name another with --server or QUERN_SERVER.\n", a.serverURL(), err)
 		return exitUnreachable
 	}
 	fmt.Fprintf(a.err, "quern: %v\n", err)
 	return exitFailure
+}
+
+// distrusted says whether a server over TLS could not show that it is the one that was meant.
+func distrusted(err error) bool {
+	var unverified *tls.CertificateVerificationError
+	return errors.As(err, &unverified) || errors.Is(err, errFingerprint)
 }
 
 // unreachable says whether err came of the network: no connection, one that broke, or no answer in time.

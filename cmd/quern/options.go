@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,14 +11,21 @@ import (
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/web"
+	"github.com/quern-queue/quern/web/certificate"
 	"github.com/quern-queue/quern/web/trace"
 )
 
 // Config is the effective configuration of a server. options says where each value comes from and what it may be.
 type Config struct {
-	Data         string
-	Listen       string
+	Data   string
+	Listen string
+
+	// How the server can be reached; checkListening says what goes together.
+	MetricsListen string            // "": probes and metrics only at Listen
+	TLS           certificate.Files // zero: plain HTTP, unless TLSSelfSigned
+	TLSSelfSigned bool
+	BehindProxy   bool // a proxy ends TLS
+
 	AllowedHosts []string
 	LogLevel     slog.Level
 	LogFormat    string
@@ -57,26 +63,15 @@ func (o option) shown(text string) string {
 
 // options are all settings of a server, in the order in which the help shows them.
 func options() []option {
+	return slices.Concat(dataOptions(), listenOptions(), logOptions(), watchOptions())
+}
+
+// dataOptions are about what is kept, and what that may cost.
+func dataOptions() []option {
 	return []option{
 		{
 			"data", "quern-data", "a directory; made when absent; one server at a time", "where everything is kept that must survive a restart",
 			func(c *Config, text string) error { return nonEmpty(&c.Data, text) },
-		},
-		{
-			"listen", "127.0.0.1:7700", "a loopback address and a port; port 0 picks a free one", "the address to serve HTTP on",
-			setListen,
-		},
-		{
-			"allowed-hosts", "", "host names separated by commas, at most 32", "names besides the loopback ones that a request's Host header may carry, for a proxy on this machine",
-			setHosts,
-		},
-		{
-			"log-level", "info", "debug, info, warn or error", "the least severe kind of log line that is written",
-			func(c *Config, text string) error { return c.LogLevel.UnmarshalText([]byte(text)) },
-		},
-		{
-			"log-format", "text", "text or json", "how log lines look",
-			func(c *Config, text string) error { return oneOf(&c.LogFormat, text, "text", "json") },
 		},
 		{
 			"fold-bytes", "16MiB", "64KiB to 4GiB", "how much journal may gather before it is folded into the store: more makes a restart longer and writes less",
@@ -90,6 +85,26 @@ func options() []option {
 			"recount-every", "1h", "1m to 168h, or 0 for never", "how often everything that is kept as counters is counted anew, and corrected where it is wrong, a little at a time",
 			setRecountEvery,
 		},
+	}
+}
+
+// logOptions are about the log.
+func logOptions() []option {
+	return []option{
+		{
+			"log-level", "info", "debug, info, warn or error", "the least severe kind of log line that is written",
+			func(c *Config, text string) error { return c.LogLevel.UnmarshalText([]byte(text)) },
+		},
+		{
+			"log-format", "text", "text or json", "how log lines look",
+			func(c *Config, text string) error { return oneOf(&c.LogFormat, text, "text", "json") },
+		},
+	}
+}
+
+// watchOptions are about what others are told: Prometheus and a collector of traces.
+func watchOptions() []option {
+	return []option{
 		{
 			"metric-keys", "", "meta keys separated by commas, at most 8", "meta keys whose values /metrics shows, of each the 50 with most chunks in flight and the sum of the others",
 			setMetricKeys,
@@ -186,23 +201,6 @@ func formatSize(n int64) string {
 		}
 	}
 	return strconv.FormatInt(n, 10) + "B"
-}
-
-// setListen takes what web is willing to serve on, and checks the port, which net.Listen would only refuse after the
-// data directory is open.
-func setListen(c *Config, text string) error {
-	if err := web.CheckListen(text); err != nil {
-		return fmt.Errorf("is refused: %w", err)
-	}
-	_, port, err := net.SplitHostPort(text)
-	if err != nil {
-		return err
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("has the port %q; it must be a number from 0 to 65535, where 0 picks a free one", port)
-	}
-	c.Listen = text
-	return nil
 }
 
 func setMetricKeys(c *Config, text string) error {

@@ -16,6 +16,7 @@ type app struct {
 	env      func() []string // NAME=value pairs, as os.Environ returns them
 
 	server  string                 // --server
+	trust   trust                  // --server-ca, --server-fingerprint, --client-cert, --client-key
 	queue   string                 // --queue
 	format  string                 // --output
 	quiet   bool                   // --quiet
@@ -113,6 +114,7 @@ func (a *app) getenv(name string) string {
 // clientFlags adds the flags of every command that talks to a server.
 func (a *app) clientFlags(c *cobra.Command) {
 	c.Flags().StringVar(&a.server, "server", "", "address of the server, such as http://127.0.0.1:7700 (environment QUERN_SERVER; default "+defaultServer+")")
+	a.trust.flags(c)
 }
 
 // queueFlags adds the server's flags and --queue.
@@ -131,8 +133,12 @@ const defaultServer = "http://127.0.0.1:7700"
 // serverURL is where the server is: the flag, else the environment, else the default.
 func (a *app) serverURL() string {
 	url := firstOf(a.server, a.getenv("QUERN_SERVER"), defaultServer)
-	if !strings.Contains(url, "://") {
-		url = "http://" + url // host:port is what people type
+	if !strings.Contains(url, "://") { // host:port is what people type
+		scheme := "http://"
+		if a.trusted() != (trust{}) {
+			scheme = "https://"
+		}
+		url = scheme + url
 	}
 	return strings.TrimRight(url, "/")
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/plugins"
 	"github.com/quern-queue/quern/web"
+	"github.com/quern-queue/quern/web/certificate"
 	"github.com/quern-queue/quern/web/trace"
 )
 
@@ -52,12 +53,12 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 	// 1. The log.
 	logger := newLogger(a, config)
 
-	// 2. The address, first of all that can fail: a port in use must not touch the data.
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", config.Listen)
+	// 2. The addresses, first of all that can fail: a port in use must not touch the data.
+	listeners, err := listen(ctx, config)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", config.Listen, err)
+		return err
 	}
-	defer listener.Close() // web closes it when it gets that far; twice does no harm
+	defer listeners.close() // web closes them when it gets that far; twice does no harm
 
 	// 3. The metrics.
 	registry := prometheus.NewRegistry()
@@ -70,7 +71,7 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 	}
 
 	// 5. Who makes spans of what is done; nobody unless a collector is configured.
-	tracer, err := newTracer(config, listener, registry, logger)
+	tracer, err := newTracer(config, listeners.main, registry, logger)
 	if err != nil {
 		return errors.Join(err, held.Close())
 	}
@@ -101,15 +102,67 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		return errors.Join(err, held.Close(), core.Close())
 	}
 
-	// 8. The HTTP face.
+	// 8. The certificate: below the data directory, if the server makes its own.
+	shown, err := openCertificate(config, certificate.Options{Now: time.Now, Logger: logger, Registerer: registry})
+	if err != nil {
+		return errors.Join(err, held.Close(), core.Close())
+	}
+
+	// 9. The HTTP face.
 	face, err := web.New(web.Options{
 		Engine: core, Plugins: held, Now: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry, Gatherer: registry, Tracer: tracer,
-		Hosts: config.AllowedHosts, Version: webVersion(), Config: config.shown(),
+		Certificate: shown, Hosts: config.AllowedHosts, Version: webVersion(), Config: config.shown(),
 	})
 	if err != nil {
 		return errors.Join(err, held.Close(), core.Close())
 	}
-	return runParts(ctx, core, held, tracer, face, listener, ready)
+	return runParts(ctx, core, held, tracer, face, listeners, func() { a.tellReady(config, listeners, shown, ready) })
+}
+
+// tellReady says where the server can be reached, and of a certificate that nobody vouches for by what it is known.
+func (a *app) tellReady(config Config, at listeners, shown *certificate.Source, ready func(url string)) {
+	scheme := "http://"
+	if shown != nil {
+		scheme = "https://"
+	}
+	ready(scheme + at.main.Addr().String()) // the kernel takes connections from here on, and Serve answers them
+	if at.probes != nil {
+		fmt.Fprintf(a.out, "quern: probes and metrics at http://%s\n", at.probes.Addr())
+	}
+	if config.TLSSelfSigned {
+		fmt.Fprintf(a.out, "quern: self-signed certificate, SHA-256 fingerprint %s; clients trust it by --server-fingerprint, or by --server-ca with a copy of %s\n",
+			shown.Fingerprint(), filepath.Join(config.Data, tlsFolder, "self-signed.crt"))
+	}
+}
+
+// listeners are the open addresses of a server.
+type listeners struct {
+	main   net.Listener
+	probes net.Listener // nil: none of its own
+}
+
+func listen(ctx context.Context, config Config) (out listeners, err error) {
+	open := func(to *net.Listener, address string) {
+		if err == nil && address != "" {
+			if *to, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
+				err = fmt.Errorf("cannot listen on %s: %w", address, err)
+			}
+		}
+	}
+	open(&out.main, config.Listen)
+	open(&out.probes, config.MetricsListen)
+	if err != nil {
+		out.close()
+	}
+	return out, err
+}
+
+func (l listeners) close() {
+	for _, one := range []net.Listener{l.main, l.probes} {
+		if one != nil {
+			one.Close()
+		}
+	}
 }
 
 // newPlugins makes the catalogue of plugins. This program compiles for it, in a process of its own.
@@ -147,29 +200,37 @@ func newTracer(config Config, listener net.Listener, registry *prometheus.Regist
 
 // runParts runs the loops of the engine, of the plugins and of the spans, and the HTTP face, until ctx ends or one of them fails. The face goes first: when it
 // is down nobody waits for the engine any more, which then commits what is left and closes.
-func runParts(ctx context.Context, core *engine.Engine, held *plugins.Catalogue, tracer *trace.Tracer, face *web.Server, listener net.Listener, ready func(url string)) error {
+func runParts(ctx context.Context, core *engine.Engine, held *plugins.Catalogue, tracer *trace.Tracer, face *web.Server, at listeners, ready func()) error {
 	faceCtx, stopFace := context.WithCancel(ctx)
 	loopsCtx, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFace()
 	defer stopLoops()
 	loops := make(chan error, 1)
+	var probed error // what the listener for probes ended with
 	go func() {
 		var beside sync.WaitGroup // what ends with its context and never fails
 		beside.Go(func() { _ = held.Run(loopsCtx) })
 		beside.Go(func() { _ = tracer.Run(loopsCtx) })
+		if at.probes != nil { // to the end, so that a probe sees the server stop
+			beside.Go(func() {
+				if probed = face.ServeProbes(loopsCtx, at.probes); probed != nil {
+					stopFace()
+				}
+			})
+		}
 		err := core.Run(loopsCtx)
 		stopFace()
 		beside.Wait()
 		loops <- err
 	}()
-	ready("http://" + listener.Addr().String()) // the kernel takes connections from here on, and Serve answers them
-	served := face.Serve(faceCtx, listener)
+	ready()
+	served := face.Serve(faceCtx, at.main)
 	stopLoops()
 	ran := <-loops
 	if errors.Is(ran, context.Canceled) {
 		ran = nil
 	}
-	return errors.Join(served, ran, held.Close(), core.Close())
+	return errors.Join(served, probed, ran, held.Close(), core.Close())
 }
 
 // newLogger writes to stderr, where it does not mix with what scripts read.

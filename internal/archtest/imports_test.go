@@ -42,7 +42,8 @@ var mayImport = map[string][]string{
 	"wasm/host":                  {"sdk/abi", "wasm/compile", "wasm/instrument", "wasm/manifest"},
 	"plugins/score":              {"engine/strategy", "sdk/abi"},
 	"plugins":                    {"engine/queue", "engine/strategy", "plugins/score", "sdk/abi", "wasm/scan", "wasm/manifest", "wasm/instrument", "wasm/compile", "wasm/host"},
-	"web":                        {"engine", "engine/queue", "engine/strategy", "engine/backlog", "plugins", "sdk/api", "sdk/wire", "web/trace"},
+	"web":                        {"engine", "engine/queue", "engine/strategy", "engine/backlog", "plugins", "sdk/api", "sdk/wire", "web/certificate", "web/trace"},
+	"web/certificate":            {},
 	"web/trace":                  {},
 	"web/trace/tracetest":        {}, // for tests
 	"cmd/quern":                  {"all"},

@@ -21,14 +21,23 @@ func BenchmarkExchange100(b *testing.B) {
 		answer.Reservations = append(answer.Reservations, wire.Reservation{Token: token(i), Submission: 1 << 56, Index: i, Attempt: 1, Deadline: 1_800_000_000_000, Content: []byte(strings.Repeat("x", 100))})
 	}
 	body := answer.Append(nil)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		w.Write(body)
-	}))
+	})
+	server, secured := httptest.NewServer(handler), httptest.NewTLSServer(handler)
 	defer server.Close()
-	for name, options := range map[string][]Option{"lean": nil, "net_http": {WithHTTPClient(server.Client())}} {
+	defer secured.Close()
+	trusting := WithTLS(secured.Client().Transport.(*http.Transport).TLSClientConfig)
+	for name, on := range map[string]struct {
+		url    string
+		option Option
+	}{
+		"lean": {server.URL, WithRetries(0)}, "net_http": {server.URL, WithHTTPClient(server.Client())},
+		"lean_tls": {secured.URL, trusting}, "net_http_tls": {secured.URL, WithHTTPClient(secured.Client())},
+	} {
 		b.Run(name, func(b *testing.B) {
-			c, err := New(server.URL, options...)
+			c, err := New(on.url, on.option)
 			if err != nil {
 				b.Fatal(err)
 			}

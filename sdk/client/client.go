@@ -2,6 +2,7 @@ package client
 
 import (
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -43,6 +44,7 @@ type Option func(*settings)
 type settings struct {
 	token       string
 	httpClient  *http.Client
+	tls         *tls.Config
 	retries     int
 	timeout     time.Duration
 	maxIdle     int
@@ -53,7 +55,12 @@ type settings struct {
 // WithToken sends an API token with every call.
 func WithToken(token string) Option { return func(s *settings) { s.token = token } }
 
-// WithHTTPClient sends every call, the hot ones too, through h (its transport, proxies, certificates).
+// WithTLS says how connections to an https address are secured: which authorities are trusted, which certificate the client
+// shows. Without it the system's authorities are trusted. The config is copied.
+func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config.Clone() } }
+
+// WithHTTPClient sends every call, the hot ones too, through h (its transport, proxies, certificates). WithTLS has no effect
+// beside it.
 func WithHTTPClient(h *http.Client) Option { return func(s *settings) { s.httpClient = h } }
 
 // WithRetries sets how often a call is tried again, DefaultRetries unless told; 0 is never.
@@ -99,10 +106,13 @@ func New(baseURL string, options ...Option) (*Client, error) {
 		timeout: s.timeout,
 		random:  seeded,
 	}
-	c.cold = newStandard(c, s.httpClient)
+	if s.tls == nil {
+		s.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	c.cold = newStandard(c, s.httpClient, s.tls)
 	c.hot = c.cold
-	if u.Scheme == "http" && s.httpClient == nil && !proxied(u) {
-		c.lean = newLean(c, u, s.maxIdle, s.idleTimeout)
+	if s.httpClient == nil && !proxied(u) {
+		c.lean = newLean(c, u, s.tls, s.maxIdle, s.idleTimeout)
 		c.hot = c.lean
 	}
 	return c, nil

@@ -1,11 +1,15 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -48,15 +52,26 @@ func CodeOf(err error) string {
 	return ""
 }
 
-// refusal makes the error of an answer with an error status. What does not come from a Quern server (a proxy's page) has
-// only the status.
+// refusal makes the error of an answer with an error status. What does not come from a Quern server (a proxy's page, or a server
+// over TLS that was spoken to in the clear) has the status, and the beginning of its text as detail.
 func refusal(r *reply) *Error {
 	e := &Error{RetryAfter: r.retryAfter}
 	if json.Unmarshal(r.body, &e.Problem) != nil {
-		e.Problem = api.Problem{}
+		e.Problem = api.Problem{Title: strings.TrimSpace(fmt.Sprintf("HTTP status %d %s", r.status, http.StatusText(r.status))), Detail: firstLine(r.body)}
 	}
 	e.Status = r.status
 	return e
+}
+
+// firstLine is the beginning of a text of unknown origin, without what could confuse a terminal.
+func firstLine(body []byte) string {
+	line, _, _ := bytes.Cut(bytes.TrimSpace(body[:min(len(body), 200)]), []byte("\n"))
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, string(line))
 }
 
 // ErrLost is the cause of a handler's ended context when its reservation was lost (somebody else holds or finished the

@@ -2,21 +2,24 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 )
 
-// lean is a pool of plain HTTP/1.1 keep-alive connections to one server. A connection is used by one call at a time; the
-// one that was used last is taken first, so that the others may grow old and go.
+// lean is a pool of HTTP/1.1 keep-alive connections to one server, plain or over TLS. A connection is used by one call at a
+// time; the one that was used last is taken first, so that the others may grow old and go.
 type lean struct {
 	client  *Client
-	address string // host:port to connect to
-	host    string // for the Host header
-	prefix  string // path of the base address
+	address string      // host:port to connect to
+	host    string      // for the Host header
+	prefix  string      // path of the base address
+	tls     *tls.Config // nil: plain
 	dialer  net.Dialer
 	idleFor time.Duration // how long an unused connection is kept
 	maxIdle int
@@ -27,10 +30,10 @@ type lean struct {
 
 const dialTimeout = 10 * time.Second
 
-func newLean(c *Client, u *url.URL, maxIdle int, idleFor time.Duration) *lean {
+func newLean(c *Client, u *url.URL, secure *tls.Config, maxIdle int, idleFor time.Duration) *lean {
 	port := u.Port()
 	if port == "" {
-		port = "80"
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	_, prefix, _ := cutHost(c.base)
 	return &lean{
@@ -38,19 +41,35 @@ func newLean(c *Client, u *url.URL, maxIdle int, idleFor time.Duration) *lean {
 		address: net.JoinHostPort(u.Hostname(), port),
 		host:    u.Host,
 		prefix:  prefix,
+		tls:     leanTLS(u, secure),
 		dialer:  net.Dialer{Timeout: dialTimeout},
 		idleFor: idleFor,
 		maxIdle: maxIdle,
 	}
 }
 
+// leanTLS is how connections to u are secured: as base says, for the host of u, and with HTTP/1.1, as a connection that is
+// used by one call at a time gains nothing from HTTP/2. It is nil where u is not https.
+func leanTLS(u *url.URL, base *tls.Config) *tls.Config {
+	if u.Scheme != "https" {
+		return nil
+	}
+	config := base.Clone()
+	if config.ServerName == "" {
+		config.ServerName = u.Hostname()
+	}
+	if config.ClientSessionCache == nil {
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(0) // a new connection of the pool resumes the session of an older one
+	}
+	config.NextProtos = []string{"http/1.1"}
+	return config
+}
+
 // cutHost splits scheme://host/path before the path.
 func cutHost(base string) (host, path string, ok bool) {
-	const scheme = len("http://")
-	for i := scheme; i < len(base); i++ {
-		if base[i] == '/' {
-			return base[:i], base[i:], true
-		}
+	scheme := strings.Index(base, "://") + len("://")
+	if i := strings.IndexByte(base[scheme:], '/'); i >= 0 {
+		return base[:scheme+i], base[scheme+i:], true
 	}
 	return base, "", false
 }
@@ -98,11 +117,22 @@ func (l *lean) take(ctx context.Context) (c *conn, reused bool, err error) {
 		}
 		c.close() // its time was over in this very moment
 	}
-	raw, err := l.dialer.DialContext(ctx, "tcp", l.address)
+	raw, err := l.dial(ctx)
 	if err != nil {
 		return nil, false, fmt.Errorf("connect: %w", err)
 	}
 	return newConn(l, raw), false, nil
+}
+
+// dial makes a connection, within dialTimeout, the handshake included.
+func (l *lean) dial(ctx context.Context) (net.Conn, error) {
+	if l.tls == nil {
+		return l.dialer.DialContext(ctx, "tcp", l.address)
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	secure := tls.Dialer{NetDialer: &l.dialer, Config: l.tls}
+	return secure.DialContext(ctx, "tcp", l.address)
 }
 
 // give takes a connection back after a call, unless enough are idle.

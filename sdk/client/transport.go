@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -149,10 +150,11 @@ type standard struct {
 	http   *http.Client
 }
 
-func newStandard(c *Client, h *http.Client) *standard {
+func newStandard(c *Client, h *http.Client, secure *tls.Config) *standard {
 	if h == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConnsPerHost = DefaultMaxIdle
+		t.TLSClientConfig = secure.Clone()
 		h = &http.Client{Transport: t}
 	}
 	return &standard{client: c, http: h}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quern-queue/quern/web"
+	"github.com/quern-queue/quern/web/certificate"
+)
+
+// tlsFolder is where in the data directory the certificate of the server's own making is.
+const tlsFolder = "tls"
+
+// listenOptions are about how the server can be reached; checkListening says what goes together.
+func listenOptions() []option {
+	return []option{
+		{
+			"listen", "127.0.0.1:7700", "HOST:PORT; port 0 picks a free one; an address that other machines can reach needs TLS or insecure-behind-proxy", "the address to serve HTTP on",
+			func(c *Config, text string) error { return setListen(&c.Listen, text) },
+		},
+		{
+			"tls-cert", "", "a PEM file, with tls-key", "the server's certificate, followed by those between it and its authority; read again when the file changes",
+			func(c *Config, text string) error { c.TLS.Certificate = text; return nil },
+		},
+		{
+			"tls-key", "", "a PEM file, with tls-cert", "the private key of the certificate; read again when the file changes",
+			func(c *Config, text string) error { c.TLS.Key = text; return nil },
+		},
+		{
+			"tls-self-signed", "false", "true or false", "speak TLS with a certificate that the server makes for itself below the data directory, for a first try; its fingerprint is printed",
+			func(c *Config, text string) error { return setSwitch(&c.TLSSelfSigned, text) },
+		},
+		{
+			"insecure-behind-proxy", "false", "true or false", "serve plain HTTP at an address that other machines can reach, because a proxy that ends TLS stands in front of it",
+			func(c *Config, text string) error { return setSwitch(&c.BehindProxy, text) },
+		},
+		{
+			"metrics-listen", "", "HOST:PORT, or empty for none; port 0 picks a free one", "a second address, which serves /livez, /readyz and /metrics only, over plain HTTP and without a token",
+			func(c *Config, text string) error {
+				if text == "" {
+					return nil
+				}
+				return setListen(&c.MetricsListen, text)
+			},
+		},
+		{
+			"allowed-hosts", "", "host names separated by commas, at most 32", "names that a request's Host header may carry, besides literal addresses, localhost and the names in the server's certificate",
+			setHosts,
+		},
+	}
+}
+
+// secure says whether the server speaks TLS.
+func (c *Config) secure() bool { return c.TLSSelfSigned || c.TLS.Certificate != "" }
+
+// checkListening refuses options about listening that contradict each other, or that would let other machines reach a server
+// without TLS by oversight.
+func (c *Config) checkListening() error {
+	reachable, err := web.Reachable(c.Listen)
+	switch {
+	case err != nil:
+		return fmt.Errorf("listen %w", err) // its own check has told
+	case (c.TLS.Certificate == "") != (c.TLS.Key == ""):
+		return errors.New("tls-cert and tls-key belong together: give both or none")
+	case c.TLSSelfSigned && c.TLS.Certificate != "":
+		return errors.New("tls-self-signed makes a certificate, and tls-cert names one: give only one of them")
+	case c.TLS.ClientCA != "" && !c.secure():
+		return errors.New("tls-client-ca is about certificates of clients, which are shown over TLS only: give tls-cert and tls-key too")
+	case c.BehindProxy && c.secure():
+		return errors.New("insecure-behind-proxy says that a proxy ends TLS, and tls-cert or tls-self-signed that this server does: give only one of them")
+	case reachable && (c.secure() || c.BehindProxy):
+		return fmt.Errorf("listen is %s, which other machines can reach: this version has no tokens yet and serves loopback addresses only", c.Listen)
+	case reachable:
+		return fmt.Errorf("listen is %s, which other machines can reach, and tokens would pass the network in the clear: give tls-cert and tls-key, or tls-self-signed for a first try; "+
+			"where a proxy that ends TLS stands in front on a network that you trust, say insecure-behind-proxy", c.Listen)
+	}
+	return nil
+}
+
+// openCertificate reads the certificate that the options name, or makes one; nil if the server speaks plain HTTP. The data
+// directory must be open: two servers that make a certificate at once would each get half of the other's.
+func openCertificate(config Config, o certificate.Options) (*certificate.Source, error) {
+	if !config.secure() {
+		return nil, nil
+	}
+	o.Files = config.TLS
+	if config.TLSSelfSigned {
+		made, err := certificate.SelfSigned(filepath.Join(config.Data, tlsFolder), selfSignedNames(config), o.Now())
+		if err != nil {
+			return nil, err
+		}
+		o.Files.Certificate, o.Files.Key = made.Certificate, made.Key
+	}
+	return certificate.Open(o)
+}
+
+// selfSignedNames are the names by which clients may address this machine, as far as it knows them.
+func selfSignedNames(config Config) []string {
+	names := []string{"localhost", "127.0.0.1", "::1"}
+	if host, err := os.Hostname(); err == nil && validDNSName(host) {
+		names = append(names, host)
+	}
+	host, _, _ := net.SplitHostPort(config.Listen)
+	switch ip := net.ParseIP(host); {
+	case ip != nil && !ip.IsUnspecified(), ip == nil && validDNSName(host):
+		names = append(names, host)
+	default:
+		names = append(names, machineAddresses()...)
+	}
+	names = append(names, config.AllowedHosts...)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// machineAddresses are those by which other machines can reach this one.
+func machineAddresses() (out []string) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil // then clients compare the fingerprint
+	}
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			out = append(out, n.IP.String())
+		}
+	}
+	return out
+}
+
+// validDNSName says whether a certificate can be for name.
+func validDNSName(name string) bool {
+	return name != "" && len(name) <= 253 && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
+}
+
+// setListen takes an address, and checks the port, which net.Listen would only refuse after the data directory is open.
+func setListen(to *string, text string) error {
+	if _, err := web.Reachable(text); err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return err
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("has the port %q; it must be a number from 0 to 65535, where 0 picks a free one", port)
+	}
+	*to = text
+	return nil
+}
+
+// trueOrFalse is the limit of an option that is a switch; as a flag it may stand without a value.
+const trueOrFalse = "true or false"
+
+func setSwitch(to *bool, text string) error {
+	switch text {
+	case "true":
+		*to = true
+	case "false":
+		*to = false
+	default:
+		return errors.New("must be " + trueOrFalse)
+	}
+	return nil
+}
