@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,7 +24,7 @@ import (
 
 var httpNames = []string{
 	"http_lone_p50", "http_lone_p99", "http_exchange_64x100", "http_exchange_64x1", "http_plain_64x100", "http_plain_64x1",
-	"http_insert_64", "http_insert_inline_4x1000",
+	"http_insert_64", "http_insert_inline_4x1000", "http_exchange_tls_64x1",
 }
 
 // The paths of the default queue.
@@ -49,6 +50,26 @@ func httpSuite(ctx context.Context, r *run) error {
 			return err
 		}
 	}
+	return httpOverTLS(ctx, r)
+}
+
+// httpOverTLS is the exchange of one chunk with a server that speaks TLS: what encryption costs beside http_exchange_64x1.
+func httpOverTLS(ctx context.Context, r *run) error {
+	r.progress("http_exchange_tls_64x1")
+	server, err := startServer(ctx, filepath.Join(r.dir, "data-tls"), "--tls-self-signed")
+	if err != nil {
+		return err
+	}
+	defer server.stop()
+	server.tls = &tls.Config{InsecureSkipVerify: true} // the server is our own child; verifying costs a handshake, not an exchange
+	if err := server.fill(); err != nil {
+		return err
+	}
+	rate, err := timed(ctx, connections, func(more func() bool, count *atomic.Int64) error { return server.exchanges(1, more, count) })
+	if err != nil {
+		return err
+	}
+	r.add("http_exchange_tls_64x1", rate, "cycles/s")
 	return nil
 }
 
@@ -56,16 +77,20 @@ func httpSuite(ctx context.Context, r *run) error {
 type serveProcess struct {
 	process *exec.Cmd
 	address string
+	tls     *tls.Config // nil: plain HTTP
 }
 
-var servingAt = regexp.MustCompile(`http://(\S+)`)
+// dial makes a connection of a client's own.
+func (s *serveProcess) dial() (*lean, error) { return dialLean(s.address, s.tls) }
 
-func startServer(ctx context.Context, data string) (*serveProcess, error) {
+var servingAt = regexp.MustCompile(`https?://(\S+)`)
+
+func startServer(ctx context.Context, data string, options ...string) (*serveProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	process := exec.CommandContext(ctx, self, "serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error")
+	process := exec.CommandContext(ctx, self, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"}, options...)...)
 	process.Stderr = os.Stderr
 	out, err := process.StdoutPipe()
 	if err != nil {
@@ -83,7 +108,7 @@ func startServer(ctx context.Context, data string) (*serveProcess, error) {
 		return nil, fmt.Errorf("the server printed %q, which names no address", line)
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }() // ends with the process
-	return &serveProcess{process, strings.TrimSuffix(found[1], "/")}, nil
+	return &serveProcess{process: process, address: strings.TrimSuffix(found[1], "/")}, nil
 }
 
 func (s *serveProcess) stop() {
@@ -93,7 +118,7 @@ func (s *serveProcess) stop() {
 
 // fill inserts enough chunks that no figure runs dry.
 func (s *serveProcess) fill() error {
-	l, err := dialLean(s.address)
+	l, err := s.dial()
 	if err != nil {
 		return err
 	}
@@ -110,7 +135,7 @@ func (s *serveProcess) fill() error {
 // httpLone: one client, three calls, each answered after the disk has it.
 func httpLone(ctx context.Context, r *run, s *serveProcess) error {
 	r.progress("a lone client: insert, reserve, complete")
-	l, err := dialLean(s.address)
+	l, err := s.dial()
 	if err != nil {
 		return err
 	}
@@ -175,7 +200,7 @@ func timed(ctx context.Context, n int, client func(more func() bool, count *atom
 
 // exchanges completes the last batch and reserves the next, over and over.
 func (s *serveProcess) exchanges(batch int, more func() bool, count *atomic.Int64) error {
-	l, err := dialLean(s.address)
+	l, err := s.dial()
 	if err != nil {
 		return err
 	}
@@ -317,7 +342,7 @@ func httpInsert(ctx context.Context, r *run, s *serveProcess) error {
 }
 
 func (s *serveProcess) inserts(body []byte, chunks int64, more func() bool, count *atomic.Int64) error {
-	l, err := dialLean(s.address)
+	l, err := s.dial()
 	if err != nil {
 		return err
 	}

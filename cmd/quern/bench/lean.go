@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -19,12 +20,19 @@ type lean struct {
 	body   []byte
 }
 
-func dialLean(address string) (*lean, error) {
-	conn, err := net.Dial("tcp", address)
+func dialLean(address string, secure *tls.Config) (*lean, error) {
+	conn, err := dial(address, secure)
 	if err != nil {
 		return nil, err
 	}
 	return &lean{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10)}, nil
+}
+
+func dial(address string, secure *tls.Config) (net.Conn, error) {
+	if secure != nil {
+		return tls.Dial("tcp", address, secure)
+	}
+	return net.Dial("tcp", address)
 }
 
 // post sends a body to a path and returns the answer's body, good until the next call.
