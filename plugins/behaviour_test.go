@@ -62,6 +62,9 @@ func TestHostileUploads(t *testing.T) {
 	if _, err := w.Get("bad"); queue.CodeOf(err) != queue.CodeUnknownPlugin {
 		t.Errorf("something of the hostile modules was kept: %v", err)
 	}
+	if left := w.cached(); len(left) != 1 {
+		t.Errorf("the hostile modules left code on disk: got %v, want the good plugin's alone", left)
+	}
 	if got := score(t, s, window(1, []int64{3}, []int64{1})); got[0] != 25 {
 		t.Errorf("the good plugin scores %v afterwards, want 25", got[0])
 	}
@@ -270,6 +273,34 @@ func TestCanary(t *testing.T) {
 	}
 	if p, err := w.Canary(t.Context(), "c", plugins.Selection{}, 0, plugins.Change{}); err != nil || p.Canary != nil || p.Percent != 0 {
 		t.Errorf("got %+v %v, want no canary", p, err)
+	}
+}
+
+// A canary that is promoted ends as a canary, with its share; one of another version than the activated one stays, and so does a shadow.
+func TestActivateBesideACanary(t *testing.T) {
+	t.Parallel()
+	w := open(t, nil)
+	var versions []plugins.Version
+	for _, version := range []string{"1.0.0", "2.0.0", "3.0.0"} {
+		versions = append(versions, w.send(wasmtest.Scorer(), declare("c", version, two, "")))
+	}
+	w.activate(versions[0])
+	if _, err := w.Canary(t.Context(), "c", plugins.Selection{Version: "2.0.0"}, 25, plugins.Change{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Shadow(t.Context(), "c", plugins.Selection{Version: "2.0.0"}, plugins.Change{}); err != nil {
+		t.Fatal(err)
+	}
+	p := w.activate(versions[2])
+	if p.Canary == nil || p.Canary.SHA256 != versions[1].SHA256 || p.Percent != 25 || p.Shadow == nil {
+		t.Errorf("activating another version: got the canary %+v with %d %% and the shadow %+v, want both kept", p.Canary, p.Percent, p.Shadow)
+	}
+	p = w.activate(versions[1])
+	if p.Canary != nil || p.Percent != 0 || p.Shadow != nil || p.Active.SHA256 != versions[1].SHA256 {
+		t.Errorf("promoting the canary: got the canary %+v with %d %% and the shadow %+v, want it active and neither", p.Canary, p.Percent, p.Shadow)
+	}
+	if got, want := w.scorer(&strategy.Scored{Plugin: "c"}).Reads(), 2; len(got) != want {
+		t.Errorf("the scorer reads %v, want the columns of one version", got)
 	}
 }
 

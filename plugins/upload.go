@@ -46,12 +46,9 @@ func (c *Catalogue) Upload(ctx context.Context, u Upload) (v Version, created bo
 	if err := c.refused(sum); err != nil {
 		return Version{}, false, err
 	}
-	made, opened, err := c.check(ctx, module, sum, &u)
+	made, err := c.check(ctx, module, sum, &u)
 	if err != nil {
 		c.refuse(sum, err)
-		return Version{}, false, err
-	}
-	if err := c.add(made, opened, module); err != nil {
 		return Version{}, false, err
 	}
 	return c.show(made), true, nil
@@ -104,53 +101,64 @@ func (c *Catalogue) takeTurn(ctx context.Context) error {
 	}
 }
 
-// check puts a module through everything. The result is open, with the configuration of its dry run.
-func (c *Catalogue) check(ctx context.Context, module []byte, sum queue.SHA256, u *Upload) (*version, *use, error) {
+// check puts a module through everything and keeps what passes. Of what does not, the compiled code goes at once: it is many times as large
+// as the module, and who sends bad modules for ever would fill the disk. Code that was there before belongs to a version that is the same but for its manifest.
+func (c *Catalogue) check(ctx context.Context, module []byte, sum queue.SHA256, u *Upload) (*version, error) {
 	report, m, columns, config, err := validate(module, u.Config, &c.limits)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := c.room(m.Name, int64(len(module))); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	rewritten, err := instrument.Instrument(module, report, c.limits.rewriting(m))
 	if err != nil {
-		return nil, nil, refusal("instrument", err.Error())
+		return nil, refusal("instrument", err.Error())
 	}
 	compiled, err := c.compiler.Load(ctx, rewritten.Bytes)
 	if err != nil {
-		return nil, nil, compileError(err)
+		return nil, compileError(err)
 	}
-	found := Report{CompileMs: compiled.CPU.Milliseconds(), CompilePeakBytes: compiled.PeakBytes, FromCache: compiled.FromCache, Instructions: report.Instructions}
-	patient := c.limits.Host
-	patient.Deadline *= 10 // fuel ends what does not end; a machine that is busy is not the plugin's fault
-	open, err := c.start(ctx, compiled, rewritten, report, m, config, patient)
-	if err != nil {
-		return nil, nil, dryRunError("init", err)
-	}
-	if err := dryRun(ctx, open, m, &found); err != nil {
-		return nil, nil, errors.Join(err, open.Close())
-	}
-	// The sandbox of the dry run was patient; what serves is opened anew, from the cache.
-	if err := open.Close(); err != nil {
-		return nil, nil, err
-	}
-	text, err := json.Marshal(&found)
-	if err != nil {
-		return nil, nil, fmt.Errorf("plugins: report: %w", err)
-	}
+	before := compiled.FromCache
+	found := Report{CompileMs: compiled.CPU.Milliseconds(), CompilePeakBytes: compiled.PeakBytes, FromCache: before, Instructions: report.Instructions}
 	v := &version{
 		PluginVersion: queue.PluginVersion{
-			SHA256: sum, Name: m.Name, Version: m.Version, State: Ready, Size: int64(len(module)), Manifest: slices.Clone(report.Manifest), Report: text,
+			SHA256: sum, Name: m.Name, Version: m.Version, State: Ready, Size: int64(len(module)), Manifest: slices.Clone(report.Manifest),
 			Created: queue.At(c.options.Now()), Actor: u.Actor,
 		},
 		manifest: m, route: columns, report: found, state: state{name: Ready},
 	}
-	opened, err := c.openModule(ctx, module, report, m, config, c.limits.Host)
-	if err != nil {
-		return nil, nil, fmt.Errorf("plugins: open what was checked: %w", err)
+	if err := c.admit(ctx, v, compiled, rewritten, module, report, config); err != nil {
+		if !before {
+			if gone := c.compiler.Forget(rewritten.Bytes); gone != nil {
+				c.log.Warn("the compiled code of a module that was refused stays until the next start", "plugin", m.Name, "error", gone)
+			}
+		}
+		return nil, err
 	}
-	return v, c.newUse(useKey{sum, string(config)}, v, opened), nil
+	return v, nil
+}
+
+// admit tries a compiled version with synthetic batches and keeps it, open with the configuration of its dry run.
+func (c *Catalogue) admit(ctx context.Context, v *version, compiled *compile.Compiled, rewritten *instrument.Module, module []byte, report *scan.Report, config []byte) error {
+	patient := c.limits.Host
+	patient.Deadline *= 10 // fuel ends what does not end; a machine that is busy is not the plugin's fault
+	open, err := c.start(ctx, compiled, rewritten, report, v.manifest, config, patient)
+	if err != nil {
+		return dryRunError("init", err)
+	}
+	// The sandbox of the dry run was patient; what serves is opened anew, from the cache.
+	if err := errors.Join(dryRun(ctx, open, v.manifest, &v.report), open.Close()); err != nil {
+		return err
+	}
+	if v.Report, err = json.Marshal(&v.report); err != nil {
+		return fmt.Errorf("plugins: report: %w", err)
+	}
+	opened, err := c.openModule(ctx, module, report, v.manifest, config, c.limits.Host)
+	if err != nil {
+		return fmt.Errorf("plugins: open what was checked: %w", err)
+	}
+	return c.add(v, c.newUse(useKey{v.SHA256, string(config)}, v, opened), module)
 }
 
 // validate scans a module and reads its manifest, and says everything that is wrong with either.
