@@ -236,6 +236,8 @@ func (c *Catalogue) DeleteVersion(name, text string, change Change) error {
 	}
 	c.changes.Lock()
 	defer c.changes.Unlock()
+	c.opening.Lock() // nothing of it is opened meanwhile
+	defer c.opening.Unlock()
 	p := c.named(name)
 	record, _ := p.state()
 	if !change.holds(record.Revision) {
@@ -271,6 +273,8 @@ func (c *Catalogue) DeleteVersion(name, text string, change Change) error {
 func (c *Catalogue) Delete(name string, change Change) error {
 	c.changes.Lock()
 	defer c.changes.Unlock()
+	c.opening.Lock()
+	defer c.opening.Unlock()
 	p := c.named(name)
 	if p == nil {
 		return unknownPlugin(name)

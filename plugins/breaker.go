@@ -12,7 +12,8 @@ const (
 	breakerHalfOpen    = "half_open" // its time is over: one batch is tried
 	breakerThrottled   = "throttled" // open because the plugin used more than its share of the processor
 	breakerQuarantined = "quarantined"
-	breakerHeld        = "held" // an operator took the plugin out of use
+	breakerHeld        = "held"     // an operator took the plugin out of use
+	breakerStarting    = "starting" // nothing failed: its sandbox is not ready yet
 )
 
 // breaker keeps a version with its configuration out of use after faults.
@@ -90,6 +91,14 @@ func (b *breaker) leave(now time.Time, trial bool, v verdict, reason string) (op
 		return false, false // batches that began before it opened end after
 	}
 	return b.open(now, reason, false)
+}
+
+// failed says that the start of a sandbox failed, which counts as a batch does.
+func (b *breaker) failed(now time.Time, reason string) (opened, quarantined bool) {
+	b.mu.Lock()
+	halfOpen := !b.until.IsZero() && !b.trial && !now.Before(b.until)
+	b.mu.Unlock()
+	return b.leave(now, halfOpen, faulted, reason)
 }
 
 // throttle opens because of too much processor time, which counts for no quarantine.

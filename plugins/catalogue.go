@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/wasm/compile"
+	"github.com/quern-queue/quern/wasm/host"
 )
 
 // Store keeps versions and what is in use of them. Its methods are durable when they return.
@@ -55,11 +57,16 @@ type Catalogue struct {
 	metrics  *metrics
 	shadow   *shadowWorker
 
-	changes sync.Mutex    // one change at a time; held while versions are opened
-	turn    chan struct{} // holds one token while an upload is checked
+	changes   sync.Mutex    // one change at a time; held while what it is about is opened
+	opening   sync.Mutex    // one opening at a time, which takes a core; taken after changes
+	openers   atomic.Int32  // requests that wait for that
+	reopening sync.Mutex    // held while something is opened that a request came across
+	turn      chan struct{} // holds one token while an upload is checked
+	memory    *host.Memory  // of all sandboxes
 
 	mu         sync.RWMutex // guards what follows, for moments
 	store      Store        // nil until Open
+	closed     bool
 	candidates Candidates
 	plugins    map[string]*plugin
 	versions   map[queue.SHA256]*version
@@ -93,8 +100,8 @@ func New(o Options) (*Catalogue, error) {
 	c := &Catalogue{
 		options: o, limits: o.Limits, log: o.Logger, began: o.Now(),
 		compiler: compile.New(compile.Config{Dir: dir, Command: o.Child, Limits: limits}),
-		turn:     make(chan struct{}, 1),
-		plugins:  map[string]*plugin{}, versions: map[queue.SHA256]*version{},
+		turn:     make(chan struct{}, 1), memory: host.NewMemory(o.Limits.Memory),
+		plugins: map[string]*plugin{}, versions: map[queue.SHA256]*version{},
 	}
 	c.uses.open = map[useKey]*use{}
 	c.shadow = newShadowWorker(c)
@@ -104,9 +111,8 @@ func New(o Options) (*Catalogue, error) {
 	return c, nil
 }
 
-// Open reads the store and opens what is active, from the cache of compiled code where that is whole. A version that cannot be
-// opened is quarantined and logged; only a store that cannot be read is an error. candidates may be nil.
-func (c *Catalogue) Open(ctx context.Context, store Store, candidates Candidates) error {
+// Open reads the store, and nothing more: what is in use is opened by Run, or by Start, and is starting until then. candidates may be nil.
+func (c *Catalogue) Open(store Store, candidates Candidates) error {
 	c.changes.Lock()
 	defer c.changes.Unlock()
 	versions, err := store.PluginVersions()
@@ -124,13 +130,13 @@ func (c *Catalogue) Open(ctx context.Context, store Store, candidates Candidates
 	}
 	c.mu.Unlock()
 	for i := range records {
-		c.restore(ctx, &records[i])
+		c.restore(&records[i])
 	}
 	return nil
 }
 
-// restore brings a plugin back to what was in use of it.
-func (c *Catalogue) restore(ctx context.Context, r *queue.PluginRecord) {
+// restore brings a plugin back to what was in use of it, but for opening that.
+func (c *Catalogue) restore(r *queue.PluginRecord) {
 	p := c.named(r.Name)
 	if p == nil {
 		c.log.Error("a plugin's versions are gone from the store; it is left out", "plugin", r.Name)
@@ -141,41 +147,37 @@ func (c *Catalogue) restore(ctx context.Context, r *queue.PluginRecord) {
 		c.log.Error("a plugin's settings cannot be read; the defaults hold", "plugin", r.Name, "error", err)
 	}
 	p.adopt(*r, settings)
-	for _, part := range []struct {
-		what string
-		use  *queue.PluginUse
-	}{{"active", &r.Active}, {"canary", &r.Canary}, {"shadow", &r.Shadow}} {
-		if part.use.SHA256 == (queue.SHA256{}) {
-			continue
-		}
-		if _, err := c.openUse(ctx, part.use.SHA256, part.use.Config); err != nil {
-			c.log.Error("a plugin cannot be opened and is quarantined; the server starts without it", "plugin", r.Name, "as", part.what, "sha256", short(part.use.SHA256), "error", err)
-			c.quarantine(part.use.SHA256, "it could not be opened at the start: "+messageOf(err))
-		}
-	}
-	p.swap(c)
 }
 
 // Close takes everything out of use, waits for what runs and frees it. Scorers that were given out fail from then on.
 func (c *Catalogue) Close() error {
 	c.changes.Lock()
 	defer c.changes.Unlock()
-	c.mu.RLock()
+	c.opening.Lock()
+	defer c.opening.Unlock()
+	c.mu.Lock()
+	c.closed = true // nothing is opened any more
 	for _, p := range c.plugins {
 		p.now.Store(nil)
 	}
-	c.mu.RUnlock()
+	c.mu.Unlock()
 	c.shadow.close()
 	c.metrics.unregister()
 	return errors.Join(c.uses.closeAll(), c.expressions.close())
 }
 
-// Run does what time demands until ctx ends: it scores for shadows and closes what is not used any more. Once, at its beginning, it sweeps the
-// cache of compiled code.
+// Run does what time demands until ctx ends: it opens what is in use and not open, scores for shadows and closes what is not used any more.
+// Once, when all is open that was in use at its beginning, it sweeps the cache of compiled code.
 func (c *Catalogue) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { c.shadow.run(ctx) })
-	group.Go(func() { c.sweep(ctx) })
+	group.Go(func() {
+		c.Start(ctx)
+		c.sweep(ctx)
+		for pause(ctx, time.Second) {
+			c.Start(ctx) // what had no memory or no turn
+		}
+	})
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {

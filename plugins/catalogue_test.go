@@ -65,6 +65,9 @@ type world struct {
 	stop     func()
 	idle     bool // Run is not started
 
+	over      func(*store.Catalogue) plugins.Store // stands before the store; nil: nothing does
+	unstarted bool                                 // nothing is opened but by Run, or by the test
+
 	candidates plugins.Candidates
 }
 
@@ -108,14 +111,22 @@ func (w *world) start() {
 		Logger: slog.New(slog.NewTextHandler(w.log, nil)), Registerer: w.registry,
 	}
 	o.Limits.CompileMemory = childMemory
+	o.Limits.Host.StartWait = 0 // tests do not depend on how fast this machine is
 	if w.change != nil {
 		w.change(&o)
 	}
 	if w.Catalogue, err = plugins.New(o); err != nil {
 		w.Fatal(err)
 	}
-	if err := w.Catalogue.Open(context.Background(), w.store, w.candidates); err != nil {
+	var kept plugins.Store = w.store
+	if w.over != nil {
+		kept = w.over(w.store)
+	}
+	if err := w.Catalogue.Open(kept, w.candidates); err != nil {
 		w.Fatal(err)
+	}
+	if !w.unstarted {
+		w.Catalogue.Start(context.Background())
 	}
 	if w.idle {
 		w.stop = func() {}

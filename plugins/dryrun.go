@@ -42,7 +42,7 @@ func dryRun(ctx context.Context, v *host.Version, m *manifest.Manifest, r *Repor
 		var first []float64
 		for again := range 2 {
 			scores := make([]float64, n)
-			found, err := v.Score(ctx, batch, scores)
+			found, err := v.Try(ctx, batch, scores)
 			if err != nil {
 				return dryRunError(fmt.Sprintf("a batch of %d rows", n), err)
 			}
@@ -68,7 +68,7 @@ func timed(ctx context.Context, v *host.Version, m *manifest.Manifest, r *Report
 	scores := make([]float64, m.WindowDefault)
 	batch := synthetic(m, m.WindowDefault, 7)
 	for range timedBatches {
-		found, err := v.Score(ctx, batch, scores)
+		found, err := v.Try(ctx, batch, scores)
 		if err != nil {
 			return dryRunError("a batch of the default window", err)
 		}

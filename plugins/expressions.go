@@ -11,7 +11,6 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/plugins/score"
 	"github.com/quern-queue/quern/wasm/compile"
-	"github.com/quern-queue/quern/wasm/host"
 	"github.com/quern-queue/quern/wasm/instrument"
 	"github.com/quern-queue/quern/wasm/manifest"
 	"github.com/quern-queue/quern/wasm/scan"
@@ -44,7 +43,7 @@ func (e *expressions) scorer(c *Catalogue, b *strategy.Scored) (strategy.Scorer,
 		return nil, false
 	}
 	if !s.ready() {
-		s.plugin.totals.fallbacks.Add(1)
+		s.plugin.totals.fallbacks.add(fellBreaker)
 		return nil, false
 	}
 	return s, true
@@ -102,15 +101,9 @@ func (c *Catalogue) openExpression(x *strategy.Expression) (*use, error) {
 	if err != nil {
 		return nil, err
 	}
-	open, err := host.Open(ctx, compiled, host.Options{
-		Manifest: m, Config: []byte("{}"), Globals: rewritten.Globals, Hidden: report.HiddenState,
-		Instances: c.limits.Instances, Capacity: m.WindowMax, Clock: c.clock, Limits: c.limits.Host,
-	})
-	if err != nil {
-		return nil, err
-	}
 	v := &version{PluginVersion: queue.PluginVersion{Name: scoreName, Version: m.Version}, manifest: m, route: columns, state: state{name: Ready}}
-	return c.newUse(useKey{config: x.String()}, v, open), nil
+	u := c.newUse(useKey{config: x.String()}, v)
+	return u, c.start(ctx, u, compiled, rewritten, report, []byte("{}"), c.limits.Host)
 }
 
 // books are those of all formulas, nil before the first.

@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/quern-queue/quern/wasm/compile"
@@ -9,6 +10,9 @@ import (
 	"github.com/quern-queue/quern/wasm/manifest"
 	"github.com/quern-queue/quern/wasm/scan"
 )
+
+// MinMemory is the least memory that all plugins together may be given: a sandbox of a page must have room.
+const MinMemory = 1 << 20
 
 // Limits bound what uploads and plugins may use.
 type Limits struct {
@@ -18,6 +22,7 @@ type Limits struct {
 	Versions int         // of one plugin
 	Bytes    int64       // of all modules together
 
+	Memory        int64         // bytes of all sandboxes together: over it those go that are idle longest
 	Instances     int           // sandboxes of one version and configuration at once
 	Uses          int           // versions and configurations open at once beside those that are active: each holds its code
 	CompileMemory uint64        // address space of a compiling child beyond what it begins with, in bytes; 0 for no limit
@@ -47,7 +52,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Scan: scan.DefaultLimits(), Host: host.DefaultLimits(), Names: 1_000, Versions: 100, Bytes: 1 << 30,
-		Instances: 2, Uses: 64, Waiting: 8, CompileMemory: compile.DefaultLimits().MemoryBytes, CompileCPU: compile.DefaultLimits().CPU,
+		Memory: 512 << 20, Instances: 2, Uses: 64, Waiting: 8, CompileMemory: compile.DefaultLimits().MemoryBytes, CompileCPU: compile.DefaultLimits().CPU,
 		Faults: 3, FaultWindow: time.Minute, OpenFirst: 5 * time.Second, OpenLongest: 5 * time.Minute, Quarantine: 5, QuarantineTime: time.Hour,
 		CPUShare: 0.25, CPUWindow: 10 * time.Second, Linger: 5 * time.Minute,
 		LogLines: 1_000, LogsPerSecond: 100, RecordEvery: 10_000, Records: 16, RecordBytes: 4 << 20, ShadowQueue: 64,
@@ -73,6 +78,9 @@ func (l Limits) check() error {
 	}
 	if l.Bytes < 1 || !(l.CPUShare > 0) || l.Scan.MemoryPages > manifest.MaxPages {
 		return errors.New("plugins: the limits of bytes, of the CPU share and of memory must be set")
+	}
+	if l.Memory < MinMemory {
+		return fmt.Errorf("plugins: the memory of all plugins together must be at least %d bytes", MinMemory)
 	}
 	return nil
 }

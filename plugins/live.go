@@ -86,9 +86,7 @@ func (c *Catalogue) Try(ctx context.Context, name, text string, d DryRun) (Tried
 		return Tried{}, err
 	}
 	defer func() { <-c.turn }()
-	c.changes.Lock()
 	u, err := c.openUse(ctx, v.SHA256, config)
-	c.changes.Unlock()
 	var fault *host.Fault
 	if errors.As(err, &fault) {
 		return Tried{}, queue.Invalid("/config", "is refused by the plugin: %s", fault.Error())
@@ -125,7 +123,7 @@ func (c *Catalogue) replay(ctx context.Context, p *plugin, u *use, id uint64) (*
 		return nil, queue.Invalid("/recording", "has other columns than this version reads")
 	}
 	scores := make([]float64, record.Batch.Rows)
-	if _, err := u.host.Score(ctx, &record.Batch, scores); err != nil {
+	if _, err := u.host.Try(ctx, &record.Batch, scores); err != nil {
 		return nil, dryRunError("the recording", err)
 	}
 	out := &Replayed{Rows: len(scores), Scored: record.Scores != nil}
@@ -191,7 +189,7 @@ func (c *Catalogue) dryScores(ctx context.Context, r *route, w *strategy.Window)
 	if err != nil {
 		return nil, err
 	}
-	_, err = r.use.host.Score(ctx, batch, scores)
+	_, err = r.use.host.Try(ctx, batch, scores)
 	return scores, err
 }
 

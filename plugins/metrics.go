@@ -25,6 +25,7 @@ type metrics struct {
 	batches, candidates, skipped, unwritten, faults, fallbacks, counters *prometheus.Desc
 	pages, breaker, instances, share, overlap, tau, shadowDropped        *prometheus.Desc
 	logsDropped                                                          *prometheus.Desc
+	memory, memoryLimit, memoryDenied                                    *prometheus.Desc // of all plugins
 }
 
 func newMetrics(c *Catalogue, registerer prometheus.Registerer) (*metrics, error) {
@@ -46,7 +47,7 @@ func newMetrics(c *Catalogue, registerer prometheus.Registerer) (*metrics, error
 		skipped:       desc("skipped_total", "Candidates that the plugin skipped with NaN."),
 		unwritten:     desc("unwritten_total", "Candidates whose score the plugin did not write."),
 		faults:        desc("faults_total", "Batches that failed, by version (4 of a plugin, and _other) and kind.", "version", "reason"),
-		fallbacks:     desc("fallbacks_total", "Requests that went on without the plugin."),
+		fallbacks:     desc("fallbacks_total", "Requests that went on without the plugin, by reason: fault, breaker, inactive, starting, memory (see quern_plugins_memory_bytes) and busy.", "reason"),
 		counters:      desc("counter_total", "Counters of the plugin's own, by name.", "name"),
 		pages:         desc("memory_pages", "Memory of the sandbox that was used last, in pages of 64 KiB."),
 		breaker:       desc("breaker_state", "1 for the state that the active version's breaker is in.", "state"),
@@ -56,6 +57,9 @@ func newMetrics(c *Catalogue, registerer prometheus.Registerer) (*metrics, error
 		tau:           desc("shadow_tau", "Kendall's tau of the orders of active version and shadow; a mean."),
 		shadowDropped: desc("shadow_dropped_total", "Windows that the shadow did not score because it was behind or failing."),
 		logsDropped:   desc("logs_dropped_total", "Log lines over the limits."),
+		memory:        prometheus.NewDesc("quern_plugins_memory_bytes", "Memory of the sandboxes of all plugins.", nil, nil),
+		memoryLimit:   prometheus.NewDesc("quern_plugins_memory_limit_bytes", "Memory that the sandboxes of all plugins may have together.", nil, nil),
+		memoryDenied:  prometheus.NewDesc("quern_plugins_memory_denied_total", "Times that a sandbox got no memory because all together had what they may have.", nil, nil),
 	}
 	if registerer == nil {
 		return m, nil
@@ -74,7 +78,7 @@ func (m *metrics) watch(p *plugin) {
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.batches, m.candidates, m.skipped, m.unwritten, m.faults, m.fallbacks, m.counters, m.pages, m.breaker, m.instances, m.share, m.overlap, m.tau, m.shadowDropped, m.logsDropped} {
+	for _, d := range []*prometheus.Desc{m.batches, m.candidates, m.skipped, m.unwritten, m.faults, m.fallbacks, m.counters, m.pages, m.breaker, m.instances, m.share, m.overlap, m.tau, m.shadowDropped, m.logsDropped, m.memory, m.memoryLimit, m.memoryDenied} {
 		ch <- d
 	}
 	m.seconds.Describe(ch)
@@ -111,6 +115,10 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	if p := m.catalogue.expressions.books(); p != nil {
 		m.collect(s, p)
 	}
+	used, most, denied := m.catalogue.memory.Use()
+	ch <- prometheus.MustNewConstMetric(m.memory, prometheus.GaugeValue, float64(used))
+	ch <- prometheus.MustNewConstMetric(m.memoryLimit, prometheus.GaugeValue, float64(most))
+	ch <- prometheus.MustNewConstMetric(m.memoryDenied, prometheus.CounterValue, float64(denied))
 	for _, at := range s.order {
 		ch <- prometheus.MustNewConstMetric(s.desc[at], s.kind[at], s.values[at], s.keys[at]...)
 	}
@@ -130,7 +138,9 @@ func (m *metrics) collect(s *sums, p *plugin) {
 	count(m.candidates, t.candidates.Load())
 	count(m.skipped, t.skipped.Load())
 	count(m.unwritten, t.unwritten.Load())
-	count(m.fallbacks, t.fallbacks.Load())
+	for k := range t.fallbacks {
+		count(m.fallbacks, t.fallbacks[k].Load(), fallback(k).String())
+	}
 	_, counters, _ := t.maps()
 	for counter, v := range counters {
 		if name != otherName { // counters of different plugins have nothing in common
@@ -170,7 +180,7 @@ func (m *metrics) collect(s *sums, p *plugin) {
 }
 
 func breakerStates() []string {
-	return []string{breakerClosed, breakerOpen, breakerHalfOpen, breakerThrottled, breakerQuarantined, breakerHeld}
+	return []string{breakerClosed, breakerOpen, breakerHalfOpen, breakerThrottled, breakerQuarantined, breakerHeld, breakerStarting}
 }
 
 func (m *metrics) unregister() {

@@ -73,6 +73,8 @@ type plugin struct {
 
 	share       *share // of what decides
 	shadowShare *share
+	openings    *share       // of starting what consumers ask for
+	starved     atomic.Int64 // when it was last logged that there is no memory for it, in nanoseconds of the clock
 	totals      totals
 	logs        *logs
 	recordings  *recordings
@@ -80,7 +82,7 @@ type plugin struct {
 }
 
 func newPlugin(name string, l *Limits) *plugin {
-	p := &plugin{name: name, share: newShare(l.CPUWindow), shadowShare: newShare(l.CPUWindow), logs: newLogs(l), recordings: newRecordings(l)}
+	p := &plugin{name: name, share: newShare(l.CPUWindow), shadowShare: newShare(l.CPUWindow), openings: newShare(l.CPUWindow), logs: newLogs(l), recordings: newRecordings(l)}
 	p.record.Name = name
 	p.settings.Store(&Settings{})
 	return p

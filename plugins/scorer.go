@@ -46,15 +46,29 @@ func (c *Catalogue) Check(b *strategy.Scored) error {
 	if c.stateOf(v).name != Ready {
 		return nil
 	}
-	c.changes.Lock()
-	defer c.changes.Unlock()
-	if _, err := c.openUse(context.Background(), v.SHA256, config); err != nil {
-		var fault *host.Fault
-		if errors.As(err, &fault) {
-			return queue.Invalid("/config", "is refused by the plugin: %s", fault.Error())
-		}
-		c.log.Error("a plugin's version cannot be opened", "plugin", p.name, "version", v.Version, "error", err)
+	if u := c.uses.find(useKey{v.SHA256, string(config)}); u != nil {
+		u.asked.Store(c.options.Now().UnixNano())
+		return nil
 	}
+	if record, _ := p.state(); sameUse(record.Active, queue.PluginUse{SHA256: v.SHA256, Config: config}) {
+		return nil // the catalogue is starting it
+	}
+	return c.cannotOpen(p, v, c.openAsked(p, v, config))
+}
+
+// cannotOpen reads why a block's version and configuration cannot be opened. Only what is the block's mistake is an error.
+func (c *Catalogue) cannotOpen(p *plugin, v *version, err error) error {
+	var fault *host.Fault
+	switch {
+	case err == nil || errors.Is(err, errStarting):
+		return nil
+	case errors.Is(err, host.ErrMemory):
+		c.starved(p, err)
+		return nil
+	case errors.As(err, &fault):
+		return queue.Invalid("/config", "is refused by the plugin: %s", fault.Error())
+	}
+	c.log.Error("a plugin's version cannot be opened", "plugin", p.name, "version", v.Version, "error", err)
 	return nil
 }
 
@@ -98,50 +112,54 @@ func (c *Catalogue) Scorer(b *strategy.Scored) (strategy.Scorer, bool) {
 	if p == nil {
 		return nil, false
 	}
-	s := c.scorerOf(p, b)
-	if s == nil || !s.ready() {
-		p.totals.fallbacks.Add(1)
-		return nil, false
+	s, why := c.scorerOf(p, b)
+	if s != nil && s.ready() {
+		return s, true
 	}
-	return s, true
+	p.totals.fallbacks.add(why)
+	return nil, false
 }
 
-func (c *Catalogue) scorerOf(p *plugin, b *strategy.Scored) *scorer {
+// scorerOf is who scores for a block; why is the reason if it is not used.
+func (c *Catalogue) scorerOf(p *plugin, b *strategy.Scored) (s *scorer, why fallback) {
 	now := p.now.Load()
 	if b.Version == "" && b.Config == nil {
-		if now == nil {
-			return nil
+		if now != nil {
+			return now.scorer, fellBreaker
 		}
-		return now.scorer
+		if record, _ := p.state(); c.isStarting(&record.Active) {
+			return nil, fellStarting
+		}
+		return nil, fellInactive
 	}
 	v := c.current(p)
 	if b.Version != "" {
 		v, _ = c.find(b.Plugin, b.Version)
 	}
 	if v == nil || v.manifest == nil || c.stateOf(v).name != Ready {
-		return nil
+		return nil, fellInactive
 	}
 	config, err := c.configFor(p, v, b)
 	if err != nil {
-		return nil
+		return nil, fellInactive
 	}
 	u := c.uses.find(useKey{v.SHA256, string(config)})
 	if u == nil {
-		c.reopen(v, config)
-		return nil
+		c.reopen(p, v, config)
+		return nil, fellStarting
 	}
 	u.asked.Store(c.options.Now().UnixNano())
-	return newScorer(c, p, u)
+	return newScorer(c, p, u), fellBreaker
 }
 
 // reopen opens in the background what was closed because nobody asked for it. One at a time: who comes meanwhile falls through.
-func (c *Catalogue) reopen(v *version, config []byte) {
-	if !c.changes.TryLock() {
+func (c *Catalogue) reopen(p *plugin, v *version, config []byte) {
+	if !c.reopening.TryLock() {
 		return
 	}
 	go func() {
-		defer c.changes.Unlock()
-		if _, err := c.openUse(context.Background(), v.SHA256, config); err != nil {
+		defer c.reopening.Unlock()
+		if err := c.cannotOpen(p, v, c.openAsked(p, v, config)); err != nil {
 			c.log.Error("a plugin's version cannot be opened", "plugin", v.Name, "version", v.Version, "error", err)
 		}
 	}()
@@ -186,7 +204,7 @@ func (s *scorer) Score(ctx context.Context, w *strategy.Window, scores []float64
 	}
 	err := s.run(ctx, r, w, scores, flagsOf(w))
 	if err != nil {
-		s.plugin.totals.fallbacks.Add(1)
+		s.plugin.totals.fallbacks.add(fallbackOf(err))
 		return err
 	}
 	if s.shadow != nil && !w.Dry && r == s.active {
@@ -247,8 +265,10 @@ func (s *scorer) run(ctx context.Context, r *route, w *strategy.Window, scores [
 		u.samples.offer(w, now, err)
 	}
 	switch {
+	case errors.Is(err, host.ErrMemory):
+		c.starved(s.plugin, err)
 	case quarantined:
-		s.fail(u, reasonOf(err))
+		c.fail(s.plugin, u, reasonOf(err))
 	case opened:
 		c.log.Warn("a plugin's breaker opened", "plugin", s.plugin.name, "version", u.version.Version, "reason", reasonOf(err))
 	}
@@ -256,12 +276,12 @@ func (s *scorer) run(ctx context.Context, r *route, w *strategy.Window, scores [
 }
 
 // fail quarantines the version when the configuration is one of an operator; a consumer's own configuration only takes itself out.
-func (s *scorer) fail(u *use, reason string) {
-	record, _ := s.plugin.state()
+func (c *Catalogue) fail(p *plugin, u *use, reason string) {
+	record, _ := p.state()
 	for _, inUse := range []*queue.PluginUse{&record.Active, &record.Canary, &record.Shadow} {
 		if inUse.SHA256 == u.key.sum && string(inUse.Config) == u.key.config {
-			s.catalogue.quarantine(u.key.sum, fmt.Sprintf("%d times within %v it failed too often; the last time: %s", s.catalogue.limits.Quarantine, s.catalogue.limits.QuarantineTime, reason))
-			s.plugin.swap(s.catalogue)
+			c.quarantine(u.key.sum, fmt.Sprintf("%d times within %v it failed too often; the last time: %s", c.limits.Quarantine, c.limits.QuarantineTime, reason))
+			p.swap(c)
 			return
 		}
 	}
@@ -319,16 +339,5 @@ func (p *plugin) account(c *Catalogue, u *use, b *abi.Batch, scores []float64, r
 	settings := p.settings.Load()
 	p.logs.add(now, u.version, r, settings.LogLevel)
 	p.recordings.consider(c, u, b, scores, err, now, settings.RecordEvery)
-	mine := p.share
-	if shadow {
-		mine = p.shadowShare
-	}
-	most := settings.CPUShare
-	if most == 0 {
-		most = c.limits.CPUShare
-	}
-	if used := mine.add(now.Sub(c.began), r.Duration); used > most && settings.Hold != HoldClosed {
-		u.breaker.throttle(now, fmt.Sprintf("it used %.0f %% of a core over %v, and %.0f %% are allowed", used*100, c.limits.CPUWindow, most*100))
-		mine.reset()
-	}
+	c.bill(p, u, now, r.Duration, shadow)
 }

@@ -17,7 +17,7 @@ type Use struct {
 
 // Breaker is the state of an active version's breaker.
 type Breaker struct {
-	State  string // closed, open, half_open, throttled, quarantined or held
+	State  string // closed, starting, open, half_open, throttled, quarantined or held
 	Reason string // why it is not closed
 	Until  queue.Time
 }
@@ -26,7 +26,7 @@ type Breaker struct {
 type Plugin struct {
 	Name     string
 	Revision uint64 // counts the changes; 0 before the first
-	State    string // active, inactive, open, half_open, throttled, quarantined or held
+	State    string // active, inactive, starting, open, half_open, throttled, quarantined or held
 	Active   *Use
 	Previous *Use
 	Shadow   *Use
@@ -111,6 +111,8 @@ func (c *Catalogue) Module(name, text string) ([]byte, Version, error) {
 type Stats struct {
 	Batches, Candidates, Skipped, Unwritten, Fallbacks uint64
 
+	FallbackReasons map[string]uint64 // fault, breaker, inactive, starting, memory, busy: those that there were
+
 	NsPerCandidate   float64 // of all batches that were scored
 	FuelPerCandidate float64
 	Faults           map[string]uint64
@@ -142,7 +144,7 @@ func (c *Catalogue) StatsOf(name string) (Stats, error) {
 	}
 	t := &p.totals
 	s := Stats{
-		Batches: t.batches.Load(), Candidates: t.candidates.Load(), Skipped: t.skipped.Load(), Unwritten: t.unwritten.Load(), Fallbacks: t.fallbacks.Load(),
+		Batches: t.batches.Load(), Candidates: t.candidates.Load(), Skipped: t.skipped.Load(), Unwritten: t.unwritten.Load(), Fallbacks: t.fallbacks.total(), FallbackReasons: t.fallbacks.byReason(),
 		CPUShare: p.share.of(c.clock()), Breaker: c.breakerOf(p),
 	}
 	s.Faults, s.Counters, s.LastFault = t.maps()
@@ -214,7 +216,10 @@ func (c *Catalogue) breakerOf(p *plugin) Breaker {
 		}
 	}
 	u := c.uses.find(useKey{record.Active.SHA256, string(record.Active.Config)})
-	if u == nil {
+	switch {
+	case u == nil && c.isStarting(&record.Active):
+		return Breaker{State: breakerStarting, Reason: "its sandbox is not ready yet; until it is, requests go on without the plugin"}
+	case u == nil:
 		return Breaker{State: breakerClosed}
 	}
 	state, reason, until := u.breaker.show(c.options.Now())

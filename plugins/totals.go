@@ -11,8 +11,9 @@ import (
 
 // totals count since the start of the server.
 type totals struct {
-	batches, candidates, skipped, unwritten, fallbacks atomic.Uint64
-	nanoseconds, fuel                                  atomic.Uint64
+	batches, candidates, skipped, unwritten atomic.Uint64
+	nanoseconds, fuel                       atomic.Uint64
+	fallbacks                               fallbacks
 
 	mu       sync.Mutex
 	faults   map[host.Kind]uint64
@@ -33,9 +34,13 @@ func (t *totals) add(version string, b *abi.Batch, r *host.Report, err error) {
 		return
 	}
 	var fault *host.Fault
-	if !errors.As(err, &fault) {
-		return
+	if errors.As(err, &fault) {
+		t.fault(version, fault)
 	}
+}
+
+// fault counts a fault of a version.
+func (t *totals) fault(version string, fault *host.Fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.faults == nil {

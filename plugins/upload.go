@@ -143,22 +143,24 @@ func (c *Catalogue) check(ctx context.Context, module []byte, sum queue.SHA256, 
 func (c *Catalogue) admit(ctx context.Context, v *version, compiled *compile.Compiled, rewritten *instrument.Module, module []byte, report *scan.Report, config []byte) error {
 	patient := c.limits.Host
 	patient.Deadline *= 10 // fuel ends what does not end; a machine that is busy is not the plugin's fault
-	open, err := c.start(ctx, compiled, rewritten, report, v.manifest, config, patient)
-	if err != nil {
+	key := useKey{v.SHA256, string(config)}
+	tried := c.newUse(key, v)
+	if err := c.start(ctx, tried, compiled, rewritten, report, config, patient); err != nil {
 		return dryRunError("init", err)
 	}
 	// The sandbox of the dry run was patient; what serves is opened anew, from the cache.
-	if err := errors.Join(dryRun(ctx, open, v.manifest, &v.report), open.Close()); err != nil {
+	if err := errors.Join(dryRun(ctx, tried.host, v.manifest, &v.report), tried.host.Close()); err != nil {
 		return err
 	}
+	var err error
 	if v.Report, err = json.Marshal(&v.report); err != nil {
 		return fmt.Errorf("plugins: report: %w", err)
 	}
-	opened, err := c.openModule(ctx, module, report, v.manifest, config, c.limits.Host)
-	if err != nil {
+	serving := c.newUse(key, v)
+	if err := c.openModule(ctx, serving, module, report); err != nil {
 		return fmt.Errorf("plugins: open what was checked: %w", err)
 	}
-	return c.add(v, c.newUse(useKey{v.SHA256, string(config)}, v, opened), module)
+	return c.add(v, serving, module)
 }
 
 // validate scans a module and reads its manifest, and says everything that is wrong with either.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,13 +120,19 @@ func (u *uses) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// openUse gives a version with a configuration, opening it if it is not open. Catalogue.changes is held. Errors that the caller can
-// act on are *queue.Error.
+// openUse gives a version with a configuration, opening it if it is not open, one at a time. Errors that the caller can act on are *queue.Error.
 func (c *Catalogue) openUse(ctx context.Context, sum queue.SHA256, config []byte) (*use, error) {
+	c.opening.Lock()
+	defer c.opening.Unlock()
+	return c.openInTurn(ctx, sum, config)
+}
+
+// openInTurn is openUse for one who holds Catalogue.opening.
+func (c *Catalogue) openInTurn(ctx context.Context, sum queue.SHA256, config []byte) (*use, error) {
 	c.mu.RLock()
-	v, store := c.versions[sum], c.store
+	v, store, closed := c.versions[sum], c.store, c.closed
 	c.mu.RUnlock()
-	if v == nil || store == nil {
+	if v == nil || store == nil || closed {
 		return nil, errors.New("plugins: there is no such version")
 	}
 	key := useKey{sum, string(config)}
@@ -150,17 +155,17 @@ func (c *Catalogue) openUse(ctx context.Context, sum queue.SHA256, config []byte
 	if len(violations) > 0 {
 		return nil, errors.New("plugins: the module is refused now: " + violations[0].String())
 	}
-	open, err := c.openModule(ctx, module, report, v.manifest, config, c.limits.Host)
-	if err != nil {
+	u := c.newUse(key, v)
+	if err := c.openModule(ctx, u, module, report); err != nil {
 		return nil, err
 	}
-	u := c.newUse(key, v, open)
 	c.keep(u)
 	return u, nil
 }
 
-func (c *Catalogue) newUse(key useKey, v *version, open *host.Version) *use {
-	u := &use{key: key, version: v, host: open, breaker: breaker{limits: &c.limits}}
+// newUse is a version with a configuration before it is opened.
+func (c *Catalogue) newUse(key useKey, v *version) *use {
+	u := &use{key: key, version: v, breaker: breaker{limits: &c.limits}}
 	u.asked.Store(c.options.Now().UnixNano())
 	return u
 }
@@ -180,27 +185,30 @@ func (c *Catalogue) keep(u *use) {
 }
 
 // openModule instruments a scanned module, takes its code from the cache or has it compiled, and starts it.
-func (c *Catalogue) openModule(ctx context.Context, module []byte, report *scan.Report, m *manifest.Manifest, config []byte, limits host.Limits) (*host.Version, error) {
+func (c *Catalogue) openModule(ctx context.Context, u *use, module []byte, report *scan.Report) error {
+	m := u.version.manifest
 	rewritten, err := instrument.Instrument(module, report, c.limits.rewriting(m))
 	if err != nil {
-		return nil, fmt.Errorf("plugins: %w", err)
+		return fmt.Errorf("plugins: %w", err)
 	}
 	compiled, err := c.compiler.Load(ctx, rewritten.Bytes)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if compiled.Rebuilt {
 		c.log.Warn("the compiled code of a plugin was damaged and has been made anew", "plugin", m.Name, "version", m.Version)
 	}
-	return c.start(ctx, compiled, rewritten, report, m, config, limits)
+	return c.start(ctx, u, compiled, rewritten, report, []byte(u.key.config), c.limits.Host)
 }
 
-// start makes the sandbox of compiled code, which it closes when that fails.
-func (c *Catalogue) start(ctx context.Context, compiled *compile.Compiled, rewritten *instrument.Module, report *scan.Report, m *manifest.Manifest, config []byte, limits host.Limits) (*host.Version, error) {
-	return host.Open(ctx, compiled, host.Options{
-		Manifest: m, Config: slices.Clone(config), Globals: rewritten.Globals, Hidden: report.HiddenState,
-		Instances: c.limits.Instances, Capacity: m.WindowMax, Clock: c.clock, Limits: limits,
+// start makes the first sandbox of compiled code, which it closes when that fails.
+func (c *Catalogue) start(ctx context.Context, u *use, compiled *compile.Compiled, rewritten *instrument.Module, report *scan.Report, config []byte, limits host.Limits) (err error) {
+	u.host, err = host.Open(ctx, compiled, host.Options{
+		Manifest: u.version.manifest, Config: config, Globals: rewritten.Globals, Hidden: report.HiddenState,
+		Instances: c.limits.Instances, Capacity: u.version.manifest.WindowMax, Clock: c.clock, Limits: limits, Memory: c.memory,
+		Started: func(s host.Start) { c.started(u, s) },
 	})
+	return err
 }
 
 // rewriting is how a module is instrumented: the slice and depth that the host arms, and the memory that the manifest asks for.

@@ -164,6 +164,7 @@ func newPlugins(t testing.TB, registry *prometheus.Registry, logger *slog.Logger
 	}
 	limits := plugins.DefaultLimits()
 	limits.Host.Deadline *= 50 // these tests share their machine with others
+	limits.Host.StartWait = 0
 	if raceDetector {
 		limits.CompileMemory = 0 // the race detector alone reserves more address space than that
 	}
@@ -179,7 +180,7 @@ func newPlugins(t testing.TB, registry *prometheus.Registry, logger *slog.Logger
 // openPlugins opens it over the engine's store.
 func openPlugins(t testing.TB, c *plugins.Catalogue, e *engine.Engine) (end func()) {
 	t.Helper()
-	if err := c.Open(context.Background(), e.PluginStore(), e); err != nil {
+	if err := c.Open(e.PluginStore(), e); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

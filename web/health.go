@@ -2,8 +2,10 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
@@ -42,11 +44,33 @@ func (s *Server) readyz(_ context.Context, in *RawQuery) (*readyzOutput, error) 
 			out.Body.Checks = append(out.Body.Checks, api.Check{Name: check.Name, OK: check.OK, Detail: check.Detail})
 		}
 	}
+	if check, ok := s.pluginCheck(); ok && values.Has("verbose") {
+		out.Body.Checks = append(out.Body.Checks, check)
+	}
 	if len(failed) > 0 {
 		return nil, s.newProblem(codeNotReady, "A part of the server does not work; errors names it.", failed...)
 	}
 	return out, nil
 }
+
+// pluginCheck says which plugins are not open yet. The server serves without them meanwhile, so it is no failure.
+func (s *Server) pluginCheck() (check api.Check, ok bool) {
+	if s.plugins == nil {
+		return check, false
+	}
+	names, active := s.plugins.Starting()
+	check = api.Check{Name: "plugins", OK: true, Detail: fmt.Sprintf("%d active", active)}
+	if len(names) > 0 {
+		shown, more := names, ""
+		if len(names) > maxNamesShown {
+			shown, more = names[:maxNamesShown], ", ..."
+		}
+		check.Detail = fmt.Sprintf("%d of %d active plugins are starting, and requests go on without them: %s%s", len(names), active, strings.Join(shown, ", "), more)
+	}
+	return check, true
+}
+
+const maxNamesShown = 10
 
 // readyParams documents ?verbose.
 func readyParams() []*huma.Param {

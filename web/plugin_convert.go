@@ -59,7 +59,7 @@ func apiReport(in *plugins.Report) api.PluginReport {
 
 func apiPluginStats(in *plugins.Stats) api.PluginStats {
 	out := api.PluginStats{
-		Batches: in.Batches, Candidates: in.Candidates, Skipped: in.Skipped, Unwritten: in.Unwritten, Fallbacks: in.Fallbacks,
+		Batches: in.Batches, Candidates: in.Candidates, Skipped: in.Skipped, Unwritten: in.Unwritten, Fallbacks: in.Fallbacks, FallbackReasons: in.FallbackReasons,
 		NsPerCandidate: in.NsPerCandidate, FuelPerCandidate: in.FuelPerCandidate, Faults: in.Faults, LastFault: in.LastFault, Counters: finite(in.Counters),
 		CPUShare: in.CPUShare, MemoryPages: in.MemoryPages, Instances: in.Instances, LogsDropped: in.LogsDropped, Breaker: apiBreaker(in.Breaker),
 	}

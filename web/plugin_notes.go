@@ -12,7 +12,7 @@ func pluginNotes() map[string]note {
 		"PagePluginRecording.next":  {text: "Never there: a plugin has at most 32 recordings"},
 
 		"Plugin.name":           {text: "Name: 1 to 64 lower-case letters, digits and '-', a letter first"},
-		"Plugin.state":          oneOf("Whether it scores, and why not", "active", "inactive", "open", "half_open", "throttled", "quarantined", "held"),
+		"Plugin.state":          oneOf("Whether it scores, and why not", "active", "inactive", "starting", "open", "half_open", "throttled", "quarantined", "held"),
 		"Plugin.revision":       {text: "Counts the changes; 0 before the first"},
 		"Plugin.etag":           {text: "Names the revision; for If-Match"},
 		"Plugin.active":         {text: "The version that scores", ref: "PluginUse"},
@@ -31,7 +31,7 @@ func pluginNotes() map[string]note {
 		"PluginUse.version": {text: "The version text of its manifest"},
 		"PluginUse.config":  {text: "Its configuration, with the defaults filled in"},
 
-		"PluginBreaker.state":  oneOf("closed: it scores. half_open: one batch is tried", "closed", "open", "half_open", "throttled", "quarantined", "held"),
+		"PluginBreaker.state":  oneOf("closed: it scores. starting: its sandbox is not ready yet, and requests go on without it. half_open: one batch is tried", "closed", "starting", "open", "half_open", "throttled", "quarantined", "held"),
 		"PluginBreaker.reason": {text: "Why it is not closed"},
 		"PluginBreaker.until":  {text: "When one batch is tried"},
 
@@ -123,6 +123,7 @@ func pluginStatsNotes() map[string]note {
 		"PluginStats.skipped":            {text: "Candidates skipped with NaN"},
 		"PluginStats.unwritten":          {text: "Candidates without a score"},
 		"PluginStats.fallbacks":          {text: "Reservations that went on without the plugin"},
+		"PluginStats.fallback_reasons":   {text: "Of these, by reason: fault, breaker, inactive, starting (its sandbox is not ready), memory (all plugins together have what they may have), busy"},
 		"PluginStats.ns_per_candidate":   {text: "Mean"},
 		"PluginStats.fuel_per_candidate": {text: "Mean"},
 		"PluginStats.faults":             {text: "Batches that failed, by kind"},

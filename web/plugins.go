@@ -31,6 +31,7 @@ type Plugins interface {
 	Try(ctx context.Context, name, version string, d plugins.DryRun) (plugins.Tried, error)
 	StatsOf(name string) (plugins.Stats, error)
 	ScoresOf(name string) ([]plugins.Scores, error)
+	Starting() (names []string, active int)
 	LogsOf(name string, after uint64, limit int) (lines []plugins.LogLine, dropped uint64, err error)
 	RecordingsOf(name string) ([]plugins.Recording, error)
 	RecordingOf(name string, id uint64) ([]byte, error)

@@ -31,6 +31,7 @@ type Config struct {
 	LogFormat    string
 	FoldBytes    int64
 	BallastBytes int64
+	PluginMemory int64         // bytes
 	RecountEvery time.Duration // negative: never
 	MetricKeys   []string
 	OTLPEndpoint string
@@ -80,6 +81,10 @@ func dataOptions() []option {
 		{
 			"ballast-bytes", "16MiB", "1MiB to 1GiB", "disk space held back so that completions still go through when the disk is full",
 			func(c *Config, text string) error { return sizeBetween(&c.BallastBytes, text, 1<<20, 1<<30) },
+		},
+		{
+			"plugin-memory", "512MiB", "16MiB to 1024GiB", "memory that the sandboxes of all plugins may have together; over it those go that are idle longest, and a plugin that gets none falls back",
+			func(c *Config, text string) error { return sizeBetween(&c.PluginMemory, text, 16<<20, 1<<40) },
 		},
 		{
 			"recount-every", "1h", "1m to 168h, or 0 for never", "how often everything that is kept as counters is counted anew, and corrected where it is wrong, a little at a time",

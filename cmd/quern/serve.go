@@ -97,8 +97,8 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 	}
 	logger.Info("data is open", "dir", config.Data, "took", time.Since(opened).Round(time.Millisecond))
 
-	// 7. What is active of the plugins, from the engine's catalogue and the cache of compiled code.
-	if err := held.Open(ctx, core.PluginStore(), core); err != nil {
+	// 7. What there is of plugins, from the engine's catalogue. What is in use of them is opened beside what serves.
+	if err := held.Open(core.PluginStore(), core); err != nil {
 		return errors.Join(err, held.Close(), core.Close())
 	}
 
@@ -172,6 +172,7 @@ func newPlugins(config Config, registry *prometheus.Registry, logger *slog.Logge
 		return nil, fmt.Errorf("cannot find the program that compiles plugins: %w", err)
 	}
 	limits := plugins.DefaultLimits()
+	limits.Memory = config.PluginMemory
 	limits.Instances = max(limits.Instances, runtime.GOMAXPROCS(0))
 	return plugins.New(plugins.Options{
 		Dir: filepath.Join(config.Data, "plugins"), Child: []string{self, compileCommandName}, Now: time.Now, Limits: limits,

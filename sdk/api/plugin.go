@@ -11,7 +11,7 @@ const (
 // Plugin is a plugin with what is in use of it.
 type Plugin struct {
 	Name          string         `json:"name"`
-	State         string         `json:"state"` // active, inactive, open, half_open, throttled, quarantined or held
+	State         string         `json:"state"` // active, inactive, starting, open, half_open, throttled, quarantined or held
 	Revision      uint64         `json:"revision"`
 	ETag          string         `json:"etag"` // of the revision, quotes included: for If-Match
 	Active        *PluginUse     `json:"active,omitempty"`
@@ -36,7 +36,7 @@ type PluginUse struct {
 
 // PluginBreaker is the state of the active version's breaker.
 type PluginBreaker struct {
-	State  string `json:"state"` // closed, open, half_open, throttled, quarantined or held
+	State  string `json:"state"` // closed, starting, open, half_open, throttled, quarantined or held
 	Reason string `json:"reason,omitempty"`
 	Until  Time   `json:"until,omitzero"`
 }
@@ -147,6 +147,7 @@ type PluginStats struct {
 	Skipped          uint64             `json:"skipped"`
 	Unwritten        uint64             `json:"unwritten"`
 	Fallbacks        uint64             `json:"fallbacks"`
+	FallbackReasons  map[string]uint64  `json:"fallback_reasons"` // fault, breaker, inactive, starting, memory, busy: those that there were
 	NsPerCandidate   float64            `json:"ns_per_candidate"`
 	FuelPerCandidate float64            `json:"fuel_per_candidate"`
 	Faults           map[string]uint64  `json:"faults"` // by kind

@@ -71,6 +71,12 @@ func tryOpen(t testing.TB, module []byte, o host.Options) (*host.Version, error)
 	if o.Clock == nil {
 		o.Clock = still
 	}
+	if o.Limits == (host.Limits{}) {
+		o.Limits = host.DefaultLimits()
+	}
+	if o.Limits.StartWait == host.DefaultLimits().StartWait { // tests do not depend on how fast this machine is
+		o.Limits.StartWait = 0
+	}
 	v, err := host.Open(t.Context(), compiled, o)
 	if err != nil {
 		return nil, err

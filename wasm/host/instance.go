@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/quern-queue/quern/sdk/abi"
 	"github.com/quern-queue/quern/wasm/instrument"
@@ -26,6 +27,8 @@ type instance struct {
 
 	fuel, slice, depth api.MutableGlobal // nil when the module is not metered
 	snapshot           *snapshot         // what to go back to after each batch; nil for pooled
+	memory             *mapping
+	idle               time.Duration // when its last batch ended, by the clock of the options
 	words              words
 	call               call
 }
@@ -64,26 +67,38 @@ func (c *guestContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// start makes an instance and brings it to where it can score. The error is a *Fault of kind Init or Stopped when the guest failed.
+// start makes an instance and brings it to where it can score. The error is a *Fault of kind Init or Stopped when the guest failed, ErrMemory when
+// there was no memory for it.
 func (v *Version) start(ctx context.Context) (*instance, error) {
-	i := &instance{version: v}
+	i := &instance{version: v, memory: &mapping{pages: v.options.pages, budget: v.options.Memory}}
 	i.ctx = &guestContext{v.ctx, i}
 	i.call.counters = make([]float64, len(v.options.Manifest.Counters))
 	i.begin(ctx, v.options.Limits.FuelForInit, v.options.Limits.InitDeadline, 0, 0)
 	i.call.starting = true
-	lent, giveBack := v.options.pages.lend(i.ctx)
-	module, err := v.compiled.Runtime.InstantiateModule(lent, v.compiled.Module, v.config)
+	least := v.compiled.Module.ExportedMemories()[abi.ExportMemory].Min()
+	if !i.memory.reserve(int64(least) << 16) { // the engine wants its first memory for sure
+		return nil, ErrMemory
+	}
+	module, err := v.compiled.Runtime.InstantiateModule(experimental.WithMemoryAllocator(i.ctx, i.memory), v.compiled.Module, v.config)
 	if err != nil {
-		giveBack()
+		i.memory.Free() // what the engine gave up while it made one it does not free
 		return nil, &Fault{Kind: Init, Cause: Trap, Detail: firstLine(err)}
 	}
 	i.module = module
 	if err := i.prepare(); err != nil {
 		i.close()
+		if i.memory.denied {
+			return nil, ErrMemory
+		}
 		return nil, err
 	}
 	i.call.starting = false
+	i.idle = v.options.Clock()
 	if v.options.Manifest.State == manifest.Reset {
+		if !i.memory.reserveCopy() {
+			i.close()
+			return nil, ErrMemory
+		}
 		i.snapshot = i.take()
 	}
 	return i, nil
@@ -182,6 +197,7 @@ func (i *instance) run(name string, arguments []uint64) error {
 func (i *instance) begin(ctx context.Context, fuel int64, deadline time.Duration, now int64, seed uint64) {
 	c := &i.call
 	o := &i.version.options
+	i.memory.denied = false
 	c.ctx, c.fault = ctx, nil
 	c.budget, c.hostFuel, c.owed, c.ticks = fuel, fuel, 0, 0
 	c.began, c.deadline = o.Clock(), deadline

@@ -1,10 +1,6 @@
 package host
 
-import (
-	"context"
-
-	"github.com/tetratelabs/wazero/experimental"
-)
+import "github.com/tetratelabs/wazero/experimental"
 
 // pages is where the memories of guests come from.
 type pages struct {
@@ -12,24 +8,18 @@ type pages struct {
 	give func([]byte)                    // back: whoever touches them after that takes the process down
 }
 
-// lend gives the instance that is made with the context it returns a memory from there. What the engine gave up while it made one it
-// does not free, so give must be called when there came no instance of it; the engine frees the memory of an instance that it closes.
-func (p *pages) lend(ctx context.Context) (lent context.Context, give func()) {
-	if p == nil {
-		return ctx, func() {}
-	}
-	m := &mapping{pages: p}
-	return experimental.WithMemoryAllocator(ctx, m), m.Free
-}
-
 // mapping is the memory of one instance. All addresses that it may ever have are reserved at once, so that it grows where it is, without
 // a copy; the system gives them pages, which are zero, as they are touched.
 type mapping struct {
-	pages *pages
-	most  uint64 // bytes that it may ever have
-	all   []byte
-	heap  bool // the system had no addresses
-	large bool // the system was told to use huge pages
+	pages  *pages
+	budget *Memory
+	mine   int64  // bytes of the budget: the guest's memory
+	copied int64  // likewise, of the copy that it is brought back to
+	denied bool   // the budget had no room when it asked for more
+	most   uint64 // bytes that it may ever have
+	all    []byte
+	heap   bool // the system had no addresses
+	large  bool // the system was told to use huge pages
 }
 
 // largeMemory is from where on a memory gets huge pages. Pages of 4 KiB that are touched for the first time took a guest 3 us each,
@@ -42,8 +32,30 @@ func (m *mapping) Allocate(_, most uint64) experimental.LinearMemory {
 	return m
 }
 
+// reserve takes bytes of the budget for the guest's memory.
+func (m *mapping) reserve(bytes int64) bool {
+	if !m.budget.take(bytes) {
+		m.denied = true
+		return false
+	}
+	m.mine += bytes
+	return true
+}
+
+// reserveCopy takes as many bytes again.
+func (m *mapping) reserveCopy() bool {
+	if !m.budget.take(m.mine) {
+		return false
+	}
+	m.copied = m.mine
+	return true
+}
+
 // Reallocate gives the memory a size; nil says that it cannot have it.
 func (m *mapping) Reallocate(size uint64) []byte {
+	if more := int64(size) - m.mine; more > 0 && size <= m.most && !m.reserve(more) {
+		return nil
+	}
 	if m.all == nil && !m.heap {
 		all, err := m.pages.take(int(max(m.most, size, 1)))
 		m.all, m.heap = all, err != nil
@@ -83,5 +95,6 @@ func (m *mapping) Free() {
 	if m.all != nil && !m.heap {
 		m.pages.give(m.all)
 	}
-	m.all, m.heap, m.large = nil, false, false
+	m.budget.give(m.mine + m.copied)
+	m.all, m.heap, m.large, m.mine, m.copied = nil, false, false, 0, 0
 }

@@ -159,7 +159,7 @@ func openOn(t testing.TB, p *pages, module []byte, state manifest.State, fuel in
 		return nil, err
 	}
 	limits := DefaultLimits()
-	limits.FuelPerBatch = fuel
+	limits.FuelPerBatch, limits.StartWait = fuel, 0
 	return Open(t.Context(), compiled, Options{
 		Manifest: &manifest.Manifest{Name: "x", Version: "1.0.0", State: state, Take: manifest.All, FuelPerCandidate: manifest.DefaultFuelEach, Pages: 256},
 		Globals:  rewritten.Globals, Hidden: report.HiddenState && state != manifest.Reset, Instances: 2, Capacity: 16, Clock: func() time.Duration { return 0 }, Limits: limits, pages: p,

@@ -2,23 +2,37 @@ package host
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"time"
 )
 
+// ErrStarting is the error of a batch for which no sandbox was ready in time. That is not the guest's fault: the start goes on, and a later batch finds it done.
+var ErrStarting = errors.New("host: the sandbox is still being started")
+
 // pool hands out instances, each to one user at a time, at most max of them. A list under a mutex costs some ten nanoseconds,
-// which is nothing beside a batch. Those who wait are served in the order of their coming.
+// which is nothing beside a batch. Those who wait are served in the order of their coming. No batch starts an instance itself: a start
+// may take a hundred times as long as a batch, so it runs beside, and who waits for it gives up before long.
 type pool struct {
-	mu      sync.Mutex
-	free    []*instance
-	live    int // free, in use, or being started
-	max     int
-	waiters []chan *instance // each gets an instance, or nil: the leave to start one
-	start   func(context.Context) (*instance, error)
+	mu       sync.Mutex
+	free     []*instance // the one that was used last is at the end
+	live     int         // free, in use, or being started
+	starting int
+	max      int
+	waiters  []chan handed
+	start    func() // begins a start, which ends with started or failed; called without mu
 }
 
-// get gives a free instance, a new one while there are fewer than max, or waits for one until ctx ends.
-func (p *pool) get(ctx context.Context) (*instance, error) {
+// handed is what one who waits gets: an instance, or why there is none.
+type handed struct {
+	instance *instance
+	err      error
+}
+
+// get gives a free instance, or waits for one until ctx ends. Where all that there are are only being started it waits for no
+// longer than patience; 0: as long as it takes.
+func (p *pool) get(ctx context.Context, patience time.Duration) (*instance, error) {
 	p.mu.Lock()
 	if n := len(p.free); n > 0 {
 		i := p.free[n-1]
@@ -26,37 +40,56 @@ func (p *pool) get(ctx context.Context) (*instance, error) {
 		p.mu.Unlock()
 		return i, nil
 	}
-	if p.live < p.max {
-		p.live++
-		p.mu.Unlock()
-		return p.started(ctx)
-	}
-	turn := make(chan *instance, 1)
+	turn := make(chan handed, 1)
 	p.waiters = append(p.waiters, turn)
+	p.begin(p.live < p.max)
+	return p.wait(ctx, turn, patience)
+}
+
+// begin ends the hold of mu, and begins a start where one is called for.
+func (p *pool) begin(wanted bool) {
+	if wanted {
+		p.live++
+		p.starting++
+	}
 	p.mu.Unlock()
-	select {
-	case i := <-turn:
-		if i != nil {
-			return i, nil
+	if wanted {
+		p.start()
+	}
+}
+
+func (p *pool) wait(ctx context.Context, turn chan handed, patience time.Duration) (*instance, error) {
+	var late <-chan time.Time // never
+	if patience > 0 {
+		ticker := time.NewTicker(patience)
+		defer ticker.Stop()
+		late = ticker.C
+	}
+	for {
+		select {
+		case got := <-turn:
+			return got.instance, got.err
+		case <-ctx.Done():
+			p.giveUp(turn)
+			return nil, ctx.Err()
+		case <-late:
+			if !p.running() {
+				p.giveUp(turn)
+				return nil, ErrStarting
+			}
 		}
-		return p.started(ctx)
-	case <-ctx.Done():
-		p.giveUp(turn)
-		return nil, ctx.Err()
 	}
 }
 
-func (p *pool) started(ctx context.Context) (*instance, error) {
-	i, err := p.start(ctx)
-	if err != nil {
-		p.drop()
-		return nil, err
-	}
-	return i, nil
+// running says whether an instance is in use, which ends soon.
+func (p *pool) running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.live-p.starting-len(p.free) > 0
 }
 
-// giveUp leaves the queue; what was handed over meanwhile goes to the next.
-func (p *pool) giveUp(turn chan *instance) {
+// giveUp leaves the queue; an instance that was handed over meanwhile goes to the next.
+func (p *pool) giveUp(turn chan handed) {
 	p.mu.Lock()
 	at := slices.Index(p.waiters, turn)
 	if at >= 0 {
@@ -66,10 +99,8 @@ func (p *pool) giveUp(turn chan *instance) {
 	if at >= 0 {
 		return
 	}
-	if i := <-turn; i != nil {
-		p.put(i)
-	} else {
-		p.drop()
+	if got := <-turn; got.instance != nil {
+		p.put(got.instance)
 	}
 }
 
@@ -77,27 +108,69 @@ func (p *pool) giveUp(turn chan *instance) {
 func (p *pool) put(i *instance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.hand(i) {
+	if !p.hand(handed{instance: i}) {
 		p.free = append(p.free, i)
 	}
 }
 
-// drop says that an instance is gone, and lets one who waits start another.
-func (p *pool) drop() {
+// drop says that an instance that was in use is gone. Another is started where one who waits has none on its way, or where one is to be ready
+// for the next batch.
+func (p *pool) drop(replace bool) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.hand(nil) {
-		p.live--
-	}
+	p.live--
+	p.begin(p.live < p.max && (len(p.waiters) > p.starting || replace && p.starting+len(p.free) == 0))
 }
 
-func (p *pool) hand(i *instance) bool {
+// started takes the instance that a start made.
+func (p *pool) started(i *instance) {
+	p.mu.Lock()
+	p.starting--
+	p.mu.Unlock()
+	p.put(i)
+}
+
+// failed says that a start made none. The first of those who wait is told why; where nothing else is to come the others are told to go on without.
+func (p *pool) failed(err error) (told bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.starting--
+	p.live--
+	told = p.hand(handed{err: err})
+	for p.live == 0 && p.hand(handed{err: ErrStarting}) {
+	}
+	return told
+}
+
+func (p *pool) hand(h handed) bool {
 	if len(p.waiters) == 0 {
 		return false
 	}
-	p.waiters[0] <- i // has room for one, and gets one
+	p.waiters[0] <- h // has room for one, and gets one
 	p.waiters = slices.Delete(p.waiters, 0, 1)
 	return true
+}
+
+// idleSince is when the free instance was last used that was used longest ago.
+func (p *pool) idleSince() (since time.Duration, found bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.free) == 0 {
+		return 0, false
+	}
+	return p.free[0].idle, true
+}
+
+// evict takes that one out; nil if it is not free any more.
+func (p *pool) evict() *instance {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.free) == 0 {
+		return nil
+	}
+	i := p.free[0]
+	p.free = slices.Delete(p.free, 0, 1)
+	p.live--
+	return i
 }
 
 func (p *pool) count() int {

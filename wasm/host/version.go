@@ -25,6 +25,7 @@ type Limits struct {
 	Depth        int64         // calls open at once
 	Deadline     time.Duration // of a batch
 	InitDeadline time.Duration // of _initialize and quern_init together
+	StartWait    time.Duration // that a batch waits for a sandbox that is being started, when there is no other; 0: as long as that takes
 	LogLines     int           // per batch
 	LogLineBytes int
 }
@@ -33,7 +34,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		FuelPerBatch: 2_000_000, FuelForInit: 1_000_000_000, Slice: 200_000, Depth: 1_000,
-		Deadline: 15 * time.Millisecond, InitDeadline: 2 * time.Second, LogLines: 32, LogLineBytes: 1024,
+		Deadline: 15 * time.Millisecond, InitDeadline: 2 * time.Second, StartWait: 15 * time.Millisecond, LogLines: 32, LogLineBytes: 1024,
 	}
 }
 
@@ -49,9 +50,19 @@ type Options struct {
 	Stop      func() bool          // asked at every tick: true ends the batch; nil never does
 	LogLevel  int                  // lines below it are dropped: abi.LevelDebug keeps all
 	Limits    Limits
-	Unmetered bool // accept a module that was not instrumented: it may run for ever. For tests and benchmarks
+	Memory    *Memory     // that versions share; nil: no limit but each one's own
+	Started   func(Start) // is told of each start of a sandbox but the first, from a goroutine of its own; nil: nobody is
+	Unmetered bool        // accept a module that was not instrumented: it may run for ever. For tests and benchmarks
 
 	pages *pages // where memories come from; nil: the system. For tests
+}
+
+// Start is what starting a sandbox took: making its memory, _initialize and quern_init.
+type Start struct {
+	Duration time.Duration // by the clock of the options
+	Ended    time.Duration // by the same
+	Err      error         // why there came none of it: a *Fault when the guest failed
+	Told     bool          // a batch that waited has the error
 }
 
 // Version is a plugin ready to score. Many goroutines may use it.
@@ -114,7 +125,7 @@ func open(ctx context.Context, compiled *compile.Compiled, o Options) (*Version,
 		ctx: context.Background(), config: wazero.NewModuleConfig().WithName("").WithStartFunctions(),
 		drained: make(chan struct{}), closed: make(chan struct{}),
 	}
-	v.pool.max, v.pool.start = o.Instances, v.start
+	v.pool.max, v.pool.start = o.Instances, v.startBeside
 	v.unwritten = make([]byte, o.Capacity*8)
 	for at := 0; at < len(v.unwritten); at += 8 {
 		abi.PutU64(v.unwritten[at:], abi.NotWritten)
@@ -122,12 +133,38 @@ func open(ctx context.Context, compiled *compile.Compiled, o Options) (*Version,
 	if err := v.offer(); err != nil {
 		return nil, fmt.Errorf("host: open: %w", err)
 	}
-	i, err := v.pool.get(ctx)
+	i, err := v.start(ctx)
 	if err != nil {
 		return nil, err
 	}
+	v.pool.live = 1
 	v.pool.put(i)
+	o.Memory.enter(v)
 	return v, nil
+}
+
+// startBeside starts an instance in a goroutine of its own and says what that took.
+func (v *Version) startBeside() {
+	if !v.enter() {
+		v.pool.failed(ErrClosed)
+		return
+	}
+	go func() {
+		defer v.leave()
+		began := v.options.Clock()
+		i, err := v.start(v.ctx)
+		report := Start{Ended: v.options.Clock(), Err: err}
+		report.Duration = report.Ended - began
+		if err != nil {
+			report.Told = v.pool.failed(err)
+		}
+		if v.options.Started != nil {
+			v.options.Started(report)
+		}
+		if err == nil { // only now, so that a start is in the books before the batch that it was for
+			v.pool.started(i)
+		}
+	}()
 }
 
 // checkExports refuses what would otherwise panic or trap later. The pre-scan says the same with more words.
@@ -187,10 +224,19 @@ type Report struct {
 }
 
 // Score scores a batch: scores gets one number per row, NaN for candidates that are skipped. It waits for an instance when all are
-// in use, until ctx ends; ctx also ends a running guest at its next tick. The report is filled in as far as it goes even
-// when there is an error: a *Fault when the guest failed (the scores mean nothing then), ErrClosed, ctx's error while waiting, or the batch's when
-// it does not fit the manifest's columns. Strings of the batch's dictionary must differ from each other.
+// in use, until ctx ends, and for Limits.StartWait when all are only being started; ctx also ends a running guest at its next tick. The report is filled in
+// as far as it goes even when there is an error: a *Fault when the guest failed (the scores mean nothing then), ErrStarting, ErrMemory, ErrClosed, ctx's error while
+// waiting, or the batch's when it does not fit the manifest's columns. Strings of the batch's dictionary must differ from each other.
 func (v *Version) Score(ctx context.Context, b *abi.Batch, scores []float64) (Report, error) {
+	return v.scoreWithin(ctx, b, scores, v.options.Limits.StartWait)
+}
+
+// Try is Score for those who have time: it waits for a sandbox for as long as its start takes.
+func (v *Version) Try(ctx context.Context, b *abi.Batch, scores []float64) (Report, error) {
+	return v.scoreWithin(ctx, b, scores, 0)
+}
+
+func (v *Version) scoreWithin(ctx context.Context, b *abi.Batch, scores []float64, patience time.Duration) (Report, error) {
 	if len(scores) != int(b.Rows) || b.Rows > v.layout.Capacity {
 		return Report{}, fmt.Errorf("host: score: %d rows, room for %d scores and for %d rows", b.Rows, len(scores), v.layout.Capacity)
 	}
@@ -201,14 +247,19 @@ func (v *Version) Score(ctx context.Context, b *abi.Batch, scores []float64) (Re
 		return Report{}, ErrClosed
 	}
 	defer v.leave()
-	i, err := v.pool.get(ctx)
+	i, err := v.pool.get(ctx, patience)
 	if err != nil {
 		return Report{}, err
 	}
 	report, fault := i.score(ctx, b, scores)
+	i.idle = report.Ended
 	if fault != nil || !i.renew() {
-		v.pool.drop()
+		starved := i.memory.denied
 		i.close()
+		v.pool.drop(fault == nil)
+		if fault != nil && starved {
+			return report, ErrMemory
+		}
 	} else {
 		v.pool.put(i)
 	}
@@ -232,6 +283,7 @@ func (v *Version) Close() error {
 	v.mu.Unlock()
 	<-v.drained
 	if first {
+		v.options.Memory.leave(v)
 		v.failure = v.compiled.Close(v.ctx)
 		close(v.closed)
 	}
