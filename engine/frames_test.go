@@ -155,27 +155,57 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// A backlog that shrank by a third in a minute is empty in two more.
+// What can be handed out lasts as long as its size over the pace at which chunks were done. What a rule takes away is no progress.
 func TestEmpties(t *testing.T) {
 	t.Parallel()
-	var r ring
-	for i := range 61 {
-		r.add(Point{At: queue.Time(1_000_000 + 1000*i), Ready: uint64(900 - 5*i)}, secondsKept, time.Second)
-	}
-	if got := r.empties(time.Minute); got != 2*time.Minute {
-		t.Errorf("got %v, want 2m", got)
-	}
-	for _, each := range []int{0, 5} { // it stands still, it grows
+	const minute = 60
+	for _, tc := range []struct {
+		name  string
+		point func(second int) Point
+		want  time.Duration
+	}{
+		{"a third is done", func(s int) Point { return Point{Ready: uint64(900 - 5*s), Done: uint64(5 * s)} }, 2 * time.Minute},
+		{"nothing is done", func(int) Point { return Point{Ready: 900, Done: 7} }, 0},
+		{"as much is inserted as is done", func(s int) Point { return Point{Ready: 900, Done: uint64(5 * s), Inserted: uint64(5 * s)} }, 3 * time.Minute},
+		{"some of it dies", func(s int) Point {
+			return Point{Ready: uint64(900 - 4*s), Reserved: 60, Done: uint64(3 * s), Dead: uint64(s)}
+		}, 240 * time.Second},
+		{"a rule pauses nearly all of it", func(s int) Point {
+			p := Point{Ready: uint64(1_000_000 - 5*s), Done: uint64(5 * s)}
+			if s >= 30 {
+				p.Ready = uint64(1000 - 5*s)
+			}
+			return p
+		}, 0},
+		{"the same, a minute ago", func(s int) Point {
+			p := Point{Ready: uint64(900 - 5*s), Done: uint64(5 * s)}
+			if s == 0 {
+				p.At, p.Ready = -2*minute*1000, 1_000_000
+			}
+			return p
+		}, 2 * time.Minute},
+		{"submissions are cancelled", func(s int) Point {
+			p := Point{Ready: uint64(9000 - 5*s), Done: uint64(5 * s)}
+			if s == minute {
+				p.Ready = 100
+			}
+			return p
+		}, 0},
+	} {
 		var r ring
-		for i := range 61 {
-			r.add(Point{At: queue.Time(1_000_000 + 1000*i), Ready: uint64(900 + each*i)}, secondsKept, time.Second)
+		for s := range minute + 1 {
+			p := tc.point(s)
+			p.At += queue.Time(1_000_000 + 1000*s)
+			r.add(p, secondsKept, time.Second)
 		}
-		if got := r.empties(time.Minute); got != 0 {
-			t.Errorf("growing by %d a second: got %v, want never", each, got)
+		if got := r.empties(time.Minute); (got == 0) != (tc.want == 0) || (got-tc.want).Abs() > 5*time.Second {
+			t.Errorf("%s: empty in %v, want %v", tc.name, got, tc.want)
 		}
 	}
-	r.add(Point{At: 2_000_000, Ready: 5000}, secondsKept, time.Second)
-	if got := r.empties(time.Minute); got != 0 {
+	var gap ring
+	gap.add(Point{At: 1_000_000, Ready: 900}, secondsKept, time.Second)
+	gap.add(Point{At: 2_000_000, Ready: 100, Done: 800}, secondsKept, time.Second)
+	if got := gap.empties(time.Minute); got != 0 {
 		t.Errorf("after a gap: got %v, want never", got)
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -29,6 +30,9 @@ type Point struct {
 	Ready, Waiting, Reserved, Dead uint64
 	Inserted, Taken, Done, Failed  uint64 // totals; Taken are the reservations
 }
+
+// open are the chunks that are in a consumer's hands or can come there, now or at their time.
+func (p *Point) open() uint64 { return p.Ready + p.Waiting + p.Reserved }
 
 func pointOf(f *Frame) Point {
 	s := &f.Stats
@@ -97,7 +101,12 @@ func (r *ring) since(after queue.Time) []Point {
 	return list
 }
 
-// empties is how long what is open lasts if it goes on shrinking as over the last `over`.
+// settled is the part of the open chunks by which they may change otherwise than by inserts, completions and deaths, without the pace being about
+// something else: a rule that pauses half of them says nothing about when the other half is done.
+const settled = 0.01
+
+// empties is how long what can be handed out lasts at the pace at which chunks were done over the last `over`; what rules hold is not part of it. It
+// is 0 when nothing was done, and until `over` has gone by since a rule, a cancel or the like changed what can be done.
 func (r *ring) empties(over time.Duration) time.Duration {
 	n := len(r.points)
 	if n < 2 {
@@ -109,11 +118,16 @@ func (r *ring) empties(over time.Duration) time.Duration {
 		first--
 	}
 	then, span := r.at(first), last.At.Sub(r.at(first).At)
-	was, is := then.Ready+then.Waiting+then.Reserved, last.Ready+last.Waiting+last.Reserved
-	if is >= was || span <= 0 {
+	done, open := float64(last.Done)-float64(then.Done), float64(last.open())
+	if done <= 0 || span <= 0 {
 		return 0
 	}
-	seconds := float64(is) / float64(was-is) * span.Seconds()
+	// What was open, and came since, is open, done or dead now: else something changed what can be done.
+	expected := float64(then.open()+then.Dead) + float64(last.Inserted) - float64(then.Inserted) - done - float64(last.Dead)
+	if math.Abs(expected-open) > settled*max(expected, open) {
+		return 0
+	}
+	seconds := open / done * span.Seconds()
 	return time.Duration(min(seconds, longestWait.Seconds()) * float64(time.Second)).Round(time.Millisecond)
 }
 

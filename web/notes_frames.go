@@ -6,7 +6,7 @@ func frameNotes() map[string]note {
 		"StatsFrame.at":          {text: "When it stood so"},
 		"StatsFrame.stats":       {text: "The numbers"},
 		"StatsFrame.rates":       {text: "Chunks per second over the last second"},
-		"StatsFrame.empties_ms":  {text: "How long the backlog lasts if it goes on shrinking as over the last minute; absent when it does not shrink"},
+		"StatsFrame.empties_ms":  {text: "How long what can be handed out lasts at the pace of the last minute, without what rules hold; absent when nothing was done, and for a minute after a rule or a cancel changed what can be handed out"},
 		"StatsFrame.rules":       {text: "The first 20 rules: those of the whole queue, then the newest; absent when there are none"},
 		"StatsFrame.rules_total": {text: "How many rules there are"},
 		"KeysFrame.queue":        {text: "Name of the queue"},

@@ -17,7 +17,7 @@ type StatsFrame struct {
 	At        Time   `json:"at"`
 	Stats     Stats  `json:"stats"`
 	Rates     Rates  `json:"rates"`                // over the last second
-	EmptiesMS int64  `json:"empties_ms,omitempty"` // at the pace of the last minute; absent: the backlog does not shrink
+	EmptiesMS int64  `json:"empties_ms,omitempty"` // what can be handed out, at the pace of the last minute; absent: nothing was done, or a rule or a cancel changed it
 
 	Rules      []Rule `json:"rules,omitempty"` // at most 20: those of the whole queue, then the newest
 	RulesTotal int    `json:"rules_total,omitempty"`
