@@ -46,13 +46,16 @@ func (e *Engine) LiftRule(_ context.Context, queueName string, id queue.RuleID, 
 	return rule, was, err
 }
 
-// Rules lists a queue's rules by ascending id. The list must not be changed.
-func (e *Engine) Rules(queueName string) ([]queue.Rule, error) {
+// HeldRule is a rule with the chunks that it keeps from being handed out.
+type HeldRule = shard.HeldRule
+
+// Rules lists a queue's rules by ascending id, each with what it keeps.
+func (e *Engine) Rules(queueName string) ([]HeldRule, error) {
 	q, err := e.queue(queueName)
 	if err != nil {
 		return nil, err
 	}
-	return q.shard.Rules(), nil
+	return q.shard.HeldRules(), nil
 }
 
 // PastRules lists the last queue.MaxEndedRules rules of a queue that have ended, the last one first.

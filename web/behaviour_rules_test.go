@@ -362,3 +362,32 @@ func TestBehaviour065InsertsAreRefused(t *testing.T) {
 	s.insert("", submission(1, "t", "b"))
 	s.wantCounts("", "ready 1")
 }
+
+// Each rule that holds says how many chunks it keeps, also those that another rule keeps too.
+func TestRulesSayWhatTheyKeep(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	insert := func(tenant string, n int) string {
+		return s.insert("default", api.NewSubmission{Meta: api.Meta{"t": api.Text(tenant)}, Chunks: api.Chunks{Count: uint32(n), Template: "x"}}).ID
+	}
+	one := insert("a", 30)
+	insert("b", 50)
+	s.setRule("default", api.ActionPause, onTenant("a"))
+	s.setRule("default", api.ActionPause, api.RuleMatch{Submission: one})
+	s.setRule("default", api.ActionPause, onTenant("nobody"))
+	kept := func() (got []uint64) {
+		var page api.Page[api.Rule]
+		s.do("GET", queuePath("default", "/rules"), nil, http.StatusOK, &page)
+		for _, r := range page.Items {
+			got = append(got, r.Chunks)
+		}
+		return got
+	}
+	if got, want := kept(), []uint64{30, 30, 0}; !slices.Equal(got, want) {
+		t.Errorf("chunks kept by each rule: got %v, want %v", got, want)
+	}
+	s.setRule("default", api.ActionBlock, onQueue())
+	if got, want := kept(), []uint64{30, 30, 0, 80}; !slices.Equal(got, want) {
+		t.Errorf("chunks kept by each rule, and the queue blocked: got %v, want %v", got, want)
+	}
+}

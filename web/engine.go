@@ -78,7 +78,7 @@ type Engine interface {
 
 	SetRule(ctx context.Context, queueName string, r queue.Rule) (rule queue.Rule, created bool, err error)
 	LiftRule(ctx context.Context, queueName string, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error)
-	Rules(queueName string) ([]queue.Rule, error)
+	Rules(queueName string) ([]engine.HeldRule, error)
 	PastRules(queueName string) ([]queue.EndedRule, error)
 	Rule(queueName string, id queue.RuleID) (queue.Rule, error)
 

@@ -58,7 +58,12 @@ func (s *Server) listRules(_ context.Context, in *listRulesInput) (*listRulesOut
 	if err != nil {
 		return nil, err
 	}
-	return &listRulesOutput{Body: api.Page[api.Rule]{Items: apiRules(list)}}, nil
+	out := &listRulesOutput{Body: api.Page[api.Rule]{Items: make([]api.Rule, len(list))}}
+	for i := range list {
+		out.Body.Items[i] = apiRule(&list[i].Rule)
+		out.Body.Items[i].Chunks = list[i].Chunks
+	}
+	return out, nil
 }
 
 type setRuleInput struct {

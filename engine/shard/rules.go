@@ -228,6 +228,41 @@ func (s *Shard) Rules() []queue.Rule {
 	return s.m.rules.List()
 }
 
+// HeldRule is a rule that holds, with the chunks that it keeps from being handed out. Several rules may keep the same ones.
+type HeldRule struct {
+	queue.Rule
+	Chunks uint64
+}
+
+// HeldRules lists the rules by ascending id, each with what it keeps.
+func (s *Shard) HeldRules() []HeldRule {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.m.rules.List()
+	out := make([]HeldRule, len(list))
+	for i := range list {
+		out[i] = HeldRule{Rule: list[i], Chunks: s.m.keptBy(&list[i].Match)}
+	}
+	return out
+}
+
+// keptBy counts the chunks that would be available, were it not for the rules on what is matched and those on others that cover it too.
+func (m *machine) keptBy(match *queue.RuleMatch) uint64 {
+	switch {
+	case match.Whole():
+		n := m.backlog.Amounts()
+		return n.Paused + n.Blocked
+	case match.Submission == 0:
+		n := m.backlog.Value(match.Entry.Key, match.Entry.Value)
+		return n.Paused + n.Blocked
+	}
+	if r := m.record(match.Submission); r != nil {
+		sub := m.info(r, "")
+		return uint64(sub.Paused) + uint64(sub.Blocked)
+	}
+	return 0
+}
+
 // PastRules lists the last queue.MaxEndedRules rules that have ended, the last one first.
 func (s *Shard) PastRules() []queue.EndedRule {
 	s.mu.Lock()

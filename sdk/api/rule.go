@@ -46,6 +46,7 @@ type Rule struct {
 	Since    Time        `json:"since"`
 	Until    Time        `json:"until,omitzero"`
 	Effects  RuleEffects `json:"effects,omitzero"`
+	Chunks   uint64      `json:"chunks,omitempty"`    // in the list of those that hold: how many it keeps from being handed out
 	EndedAt  Time        `json:"ended_at,omitzero"`   // of one that has ended
 	End      string      `json:"end,omitempty"`       // likewise: lifted, over (its until came) or submission_ended
 	LiftedBy string      `json:"lifted_by,omitempty"` // likewise: who lifted it, if he said so
