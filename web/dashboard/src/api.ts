@@ -68,6 +68,13 @@ const quote = (s: string) => (/^[\w.,:=@%+/-]+$/.test(s) ? s : `'${s.replaceAll(
 /** A command line from its words, each quoted for a POSIX shell where it has to be. */
 export const shell = (...words: (string | number)[]) => words.map((w) => quote(String(w))).join(' ')
 
+/** The command line that does something at this server, from wherever it is pasted. What follows -- is another program's. */
+export function quern(...words: (string | number)[]) {
+  const end = words.indexOf('--')
+  const own = end < 0 ? words.length : end
+  return shell('quern', ...words.slice(0, own), '--server', location.origin, ...words.slice(own))
+}
+
 /** The curl command that does what call would do. */
 export function curl(method: string, path: string, body?: unknown): string {
   const words = ['curl', '-s', ...(method === 'GET' ? [] : ['-X', method]), location.origin + path]

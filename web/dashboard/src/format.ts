@@ -40,6 +40,27 @@ export const percent = (part: number, of: number) => (of > 0 ? (100 * part) / of
 /** A moment in the reader's time zone. */
 export const moment = (iso: string) => new Date(iso).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' })
 
-/** A meta value as people read it: text that looks like a number is quoted. */
-export const shown = (v: MetaValue) => (typeof v !== 'string' ? String(v) : v === '' || /^[+-]?\d+$/.test(v) ? JSON.stringify(v) : v)
+/** A meta value as people read it: text that looks like a number, or whose ends or lines would not be seen, is quoted. */
+export const shown = (v: MetaValue) => (typeof v !== 'string' ? String(v) : v === '' || /^[+-]?\d+$|^\s|\s$|[\t\n\r]/.test(v) ? JSON.stringify(v) : v)
+
+/**
+ * What is not seen or turns around what stands beside it: direction marks and overrides (U+202E and its kin), controls, fillers, tags, halves of
+ * pairs. A joiner stays where it follows a letter that is not of ASCII: there it belongs to the script.
+ */
+const unseen = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}\p{Cs}]|(?<![^\0-\x7f])[\u200c\u200d]/gu
+
+/** A text with such characters as escapes, so that two names which are not the same do not look so. */
+export const visible = (text: string) => text.replace(unseen, (c) => (c > '\uffff' ? `\\u{${c.codePointAt(0)!.toString(16)}}` : '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0')))
+
+const letters = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+const split = (text: string) => [...letters.segment(text)].map((s) => s.segment)
+
+/** A text that is longer than `most` letters without its middle: names often differ at their ends. */
+export function clamped(text: string, most: number): string {
+  const near = 8 * most // enough for letters of several characters, and no more is looked at
+  if (text.length <= most || (text.length <= near && split(text).length <= most)) return text
+  const tail = Math.floor((most - 1) * 0.4)
+  return split(text.slice(0, near)).slice(0, most - 1 - tail).join('') + '…' + split(text.slice(-near)).slice(-tail).join('')
+}
+
 export const metaList = (meta: Meta | undefined): [string, MetaValue][] => Object.entries(meta ?? {}).sort(([a], [b]) => (a < b ? -1 : 1))

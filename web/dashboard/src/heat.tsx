@@ -4,6 +4,7 @@ import { exact, percent, short, shown } from './format'
 import { Failed, Width } from './parts'
 import { dark, queue } from './state'
 import { starts } from './stream'
+import { Clamp } from './text'
 import type { KeyFrame, KeySeries, MetaValue, ValueCount } from './types'
 
 const cells = 120
@@ -75,7 +76,7 @@ function Strip({ row, v, name, peak, unknown, at }: { row: Row | undefined; v: V
   const text = unknown ? 'not among the busiest' : limit === null ? exact(inFlight) : `${exact(inFlight)} / ${exact(limit)}`
   return (
     <>
-      <span class="val" title={shown(name)}>{shown(name)}</span>
+      <span class="val"><Clamp text={shown(name)} most={13} /></span>
       <canvas ref={canvas} width="720" height="32" aria-hidden="true" />
       <div class="gauge">
         <div class={v?.saturated ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={percent(inFlight, limit ?? peak)} /></div>

@@ -1,12 +1,60 @@
-import type { ComponentChildren, VNode } from 'preact'
+import { cloneElement, type ComponentChildren, type Ref, type VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { exact } from './format'
 import { useSteady } from './steady'
 
 export interface Column { name: string; right?: boolean; title?: string; hidden?: boolean }
 
-interface Props<T> {
+interface Line {
+  id: string
+  /** A cell for each column, or one for all of them. */
+  cells: VNode[]
+  /** What stands before the first cell: the box that chooses the row. */
+  pick?: VNode | undefined
+  on?: boolean
+  at?: boolean
+  gone?: boolean
+}
+
+/**
+ * Every table of rows. The first column and that of the actions stay in sight while the others are scrolled; on a narrow screen a row is a card, on which
+ * each value has the name of its column.
+ */
+export function Table({ name, columns, lines, pick, body, children, ...rest }: {
   /** What is listed, for those who hear the page. */
+  name: string
+  columns: Column[]
+  lines: Line[]
+  pick?: VNode | undefined
+  body?: Ref<HTMLTableSectionElement>
+  children?: ComponentChildren
+} & Record<`on${string}`, unknown>) {
+  const named = (cell: VNode, i: number) => {
+    const c = columns[i]
+    const { class: own, colSpan } = cell.props as { class?: string; colSpan?: number }
+    return cloneElement(cell, { key: i, role: 'cell', ...(colSpan ? {} : { 'data-label': c?.hidden ? undefined : c?.name, class: [own, i === 0 && 'first', c?.hidden && 'acts'].filter(Boolean).join(' ') || undefined }) })
+  }
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={name} {...rest}>
+      {children}
+      <table class="list" role="table">
+        <caption class="sr">{name}</caption>
+        <thead role="rowgroup"><tr role="row">
+          {pick && <th class="pick" role="columnheader">{pick}</th>}
+          {columns.map((c, i) => <th key={c.name} role="columnheader" class={[c.right && 'r', i === 0 && 'first', c.hidden && 'acts'].filter(Boolean).join(' ') || undefined} title={c.title}>{c.hidden ? <span class="sr">{c.name}</span> : c.name}</th>)}
+        </tr></thead>
+        <tbody ref={body ?? null} role="rowgroup">{lines.map((l) => (
+          <tr key={l.id} role="row" data-on={l.on || undefined} data-at={l.at || undefined} data-gone={l.gone || undefined} title={l.gone ? 'no longer in this list' : undefined}>
+            {l.pick && <td class="pick" role="cell">{l.pick}</td>}
+            {l.cells.map(named)}
+          </tr>
+        ))}</tbody>
+      </table>
+    </div>
+  )
+}
+
+interface Props<T> {
   name: string
   items: T[] | undefined
   id: (item: T) => string
@@ -21,14 +69,15 @@ interface Props<T> {
   /** Whether this list of the page is the one that j, k, x and Enter are for. */
   keys?: boolean
   marked?: string | undefined
-  children?: ComponentChildren
+  /** Whether something of the list is in hand otherwise, so that its rows stay: one of them is being changed. */
+  held?: boolean
 }
 
 /** A table that stays under the pointer: numbers change in place, rows do not move, and new ones wait behind a button. */
 export function List<T>(p: Props<T>) {
   const [at, setAt] = useState('')
   const { chosen, choose } = p
-  const list = useSteady(p.items, p.id, p.scope, at !== '' || (chosen?.size ?? 0) > 0)
+  const list = useSteady(p.items, p.id, p.scope, at !== '' || (chosen?.size ?? 0) > 0 || p.held === true)
   const body = useRef<HTMLTableSectionElement>(null)
   const last = useRef('')
   /** Chooses a row or leaves it out; with shift, all rows from the one before it on become as it becomes. */
@@ -64,21 +113,13 @@ export function List<T>(p: Props<T>) {
   useEffect(() => { body.current?.querySelector('[data-at]')?.scrollIntoView({ block: 'nearest' }) }, [at])
   const all = list.rows.length > 0 && list.rows.every((r) => chosen?.has(r.id))
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={p.name} {...list.hold}>
+    <Table name={p.name} columns={p.columns} body={body} {...list.hold}
+      pick={choose && <input type="checkbox" aria-label="Choose all that are shown" checked={all} onChange={() => choose(all ? new Set() : new Set(list.rows.map((r) => r.id)))} />}
+      lines={list.rows.map((r) => ({
+        id: r.id, on: r.id === at || r.id === p.marked, at: r.id === at, gone: r.gone, cells: p.cells(r.item),
+        pick: choose && <input type="checkbox" aria-label={`Choose ${r.id}`} checked={chosen?.has(r.id) ?? false} onClick={(e) => toggle(r.id, e.shiftKey)} />,
+      }))}>
       {list.fresh > 0 && <button class="pill" onClick={list.show}>{exact(list.fresh)} new</button>}
-      <table>
-        <caption class="sr">{p.name}</caption>
-        <thead><tr>
-          {choose && <th class="pick"><input type="checkbox" aria-label="Choose all that are shown" checked={all} onChange={() => choose(all ? new Set() : new Set(list.rows.map((r) => r.id)))} /></th>}
-          {p.columns.map((c) => <th key={c.name} class={c.right ? 'r' : undefined} title={c.title}>{c.hidden ? <span class="sr">{c.name}</span> : c.name}</th>)}
-        </tr></thead>
-        <tbody ref={body}>{list.rows.map((r) => (
-          <tr key={r.id} data-on={r.id === at || r.id === p.marked || undefined} data-at={r.id === at || undefined} data-gone={r.gone || undefined} title={r.gone ? 'no longer in this list' : undefined}>
-            {choose && <td class="pick"><input type="checkbox" aria-label={`Choose ${r.id}`} checked={chosen?.has(r.id) ?? false} onClick={(e) => toggle(r.id, e.shiftKey)} /></td>}
-            {p.cells(r.item)}
-          </tr>
-        ))}</tbody>
-      </table>
-    </div>
+    </Table>
   )
 }

@@ -1,11 +1,12 @@
 import './app.css'
 import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
+import { quern } from './api'
 import { short } from './format'
 import { useLive } from './live'
 import { places } from './nav'
 import { Palette, paletteOpen } from './palette'
-import { Empty } from './parts'
+import { Empty, Failed } from './parts'
 import { DeadLetters } from './pages/dead'
 import { Fairness } from './pages/fairness'
 import { Chunk } from './pages/chunk'
@@ -21,9 +22,9 @@ import { Settings } from './pages/settings'
 import { Strategies } from './pages/strategies'
 import { Submission } from './pages/submission'
 import { Submissions } from './pages/submissions'
-import { Banners, rules } from './rules'
-import { dark, link, queue, route, setTheme, toast } from './state'
-import { age, follow, keys, paused, stats } from './stream'
+import { RulesLine, rules } from './rules'
+import { dark, inQueue, link, queue, route, setTheme, toast } from './state'
+import { age, follow, keys, missing, paused, stats } from './stream'
 import type { Page, Queue } from './types'
 
 function App() {
@@ -50,7 +51,7 @@ function App() {
           </>
         ))}
       </nav>
-      <main id="main" tabIndex={-1}><Banners key={queue.value} /><Shown page={page} rest={rest} /></main>
+      <main id="main" tabIndex={-1}>{missing.value && places.find((p) => p.page === page)?.whole !== true ? <NoQueue name={missing.value} page={page} /> : <><RulesLine key={queue.value} /><Shown page={page} rest={rest} /></>}</main>
       <Palette />
       {toast.value && <div class="toast" role="status">{toast.value}</div>}
     </div>
@@ -77,6 +78,17 @@ function Shown({ page, rest }: { page: string; rest: string }) {
   }
 }
 
+/** Said in the place of a page of a queue that there is not. The page comes when somebody makes it. */
+function NoQueue({ name, page }: { name: string; page: string }) {
+  const list = useLive<Page<Queue>>('/v1/queues', 0)
+  return (
+    <section class="card w12">
+      <Empty command={quern('queue', 'put', name)}>There is no queue “{name}”. {list.data && list.data.items.length > 0 && <>Those that there are: {list.data.items.map((q) => <span key={q.name}><a href={inQueue(q.name, page)}>{q.name}</a> </span>)}</>}</Empty>
+      {list.problem && <Failed problem={list.problem} again={list.again} />}
+    </section>
+  )
+}
+
 function Badge({ of }: { of: string }) {
   const now = stats.value?.stats
   if (of === 'submissions' && now) return <span class="n">{short(now.submissions_open)}</span>
@@ -92,7 +104,7 @@ function Top() {
   const names = [...new Set([queue.value, ...(list.data?.items.map((q) => q.name) ?? [])])].sort()
   return (
     <div class="top">
-      <label class="field">queue <select value={queue.value} onChange={(e) => { location.hash = e.currentTarget.value === 'default' ? '#/overview' : `#/overview?queue=${encodeURIComponent(e.currentTarget.value)}` }}>{names.map((n) => <option key={n}>{n}</option>)}</select></label>
+      <label class="field">queue <select value={queue.value} onChange={(e) => { location.hash = inQueue(e.currentTarget.value) }}>{names.map((n) => <option key={n}>{n}</option>)}</select></label>
       <button class="find" onClick={() => { paletteOpen.value = true }}><span>Go to a page, an id, a value…</span><kbd>Ctrl K</kbd></button>
       <div class="live">
         <Liveness />
@@ -106,11 +118,11 @@ function Top() {
 /** Whether the numbers are those of now. Nothing on the page may look live when it is not. */
 function Liveness() {
   const seconds = age.value
-  const state = paused.value ? 'paused' : seconds === null ? 'connecting' : seconds > 3 ? 'stale' : 'live'
+  const state = paused.value ? 'paused' : missing.value ? 'missing' : seconds === null ? 'connecting' : seconds > 3 ? 'stale' : 'live'
   return (
     <>
       <span class={`dot ${state}`} aria-hidden="true" />
-      <span role="status" data-state={state}>{state === 'paused' ? 'paused' : state === 'connecting' ? 'connecting…' : state}</span>
+      <span role="status" data-state={state}>{state === 'connecting' ? 'connecting…' : state === 'missing' ? 'no such queue' : state}</span>
       {state === 'stale' && <span>last update {Math.round(seconds!)} s ago</span>}
     </>
   )
@@ -120,7 +132,7 @@ function useShortcuts() {
   useEffect(() => {
     let leader = 0
     const key = (e: KeyboardEvent) => {
-      if (e.ctrlKey || e.metaKey || e.altKey || paletteOpen.value || (e.target instanceof HTMLElement && e.target.matches('input:not([type=checkbox]), select, textarea'))) return
+      if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]') || (e.target instanceof HTMLElement && e.target.matches('input:not([type=checkbox]), select, textarea'))) return
       const target = performance.now() - leader < 1500 ? places.find((p) => p.key === e.key) : undefined
       leader = e.key === 'g' ? performance.now() : 0
       const filter = e.key === '/' ? document.querySelector<HTMLElement>('main input:not([type=checkbox]):not([type=file]), main select') : null

@@ -14,4 +14,4 @@ export function setMe(text: string) {
 /** The part of a request that says who asks; nothing when nobody said so. */
 export const asMe = (): { actor?: string } => (me.value.trim() ? { actor: me.value.trim() } : {})
 
-export const Who = () => <label class="stack tight">Who<input maxLength={128} value={me.value} placeholder="your name" onInput={(e) => setMe(e.currentTarget.value)} /></label>
+export const Who = ({ required }: { required?: boolean }) => <label class="stack tight">Who<input maxLength={128} required={required ?? false} value={me.value} placeholder="your name" onInput={(e) => setMe(e.currentTarget.value)} /></label>

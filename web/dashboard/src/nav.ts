@@ -1,5 +1,5 @@
-/** A page of the dashboard: `g` and then its key goes there, and the palette finds it by its name and by what else it is called. */
-export interface Place { page: string; name: string; key: string; section?: string; also: string }
+/** A page of the dashboard: `g` and then its key goes there, and the palette finds it by its name and by what else it is called. `whole`: it is about the server, not about one queue. */
+export interface Place { page: string; name: string; key: string; section?: string; also: string; whole?: boolean }
 
 export const places: Place[] = [
   { page: 'overview', name: 'Overview', key: 'o', also: 'throughput backlog start' },
@@ -8,7 +8,7 @@ export const places: Place[] = [
   { page: 'keys', name: 'Keys', key: 'k', also: 'meta values limits weights' },
   { page: 'fairness', name: 'Fairness', key: 'f', also: 'tenants ledgers lag shares' },
   { page: 'strategies', name: 'Strategies', key: 't', section: 'Decide', also: 'explain preview compare' },
-  { page: 'plugins', name: 'Plugins', key: 'u', also: 'modules wasm scores upload' },
+  { page: 'plugins', name: 'Plugins', key: 'u', also: 'modules wasm scores upload', whole: true },
   { page: 'rules', name: 'Rules', key: 'r', also: 'pause block lift standing orders' },
   { page: 'schedules', name: 'Schedules', key: 'h', also: 'cron clock ticks next' },
   { page: 'dead-letters', name: 'Dead letters', key: 'l', section: 'Operate', also: 'failed errors redrive' },

@@ -1,8 +1,9 @@
 import type { ComponentChildren } from 'preact'
-import { useState } from 'preact/hooks'
 import type { Problem } from './api'
+import { Copy } from './copy'
 import { exact, metaList, percent, short, shown } from './format'
-import { link, say } from './state'
+import { link } from './state'
+import { Clamp } from './text'
 import type { Meta, MetaValue, Submission } from './types'
 
 /** The states of a chunk, each with its colour class; `done` first as in all bars. */
@@ -26,7 +27,7 @@ export function Tile({ of, name, value, title, children }: { of?: string; name: 
   )
 }
 
-export const Chip = ({ k, v }: { k: string; v: MetaValue }) => <span class="chip" title={`${k}=${shown(v)}`}>{k}={shown(v)}</span>
+export const Chip = ({ k, v }: { k: string; v: MetaValue }) => <span class="chip"><Clamp text={`${k}=${shown(v)}`} /></span>
 export const MetaChips = ({ meta }: { meta: Meta | undefined }) => <>{metaList(meta).map(([k, v]) => <Chip key={k} k={k} v={v} />)}</>
 
 export const Width = ({ of, share }: { of: string; share: number }) => <i class={of} style={{ width: `${Math.max(0, Math.min(100, share))}%` }} />
@@ -71,55 +72,7 @@ export function Empty({ children, command }: { children: ComponentChildren; comm
   )
 }
 
-async function copy(text: string) {
-  try {
-    await navigator.clipboard.writeText(text)
-  } catch { // plain HTTP on a name that is not localhost has no clipboard
-    const area = document.createElement('textarea')
-    area.value = text
-    document.body.append(area)
-    area.select()
-    document.execCommand('copy')
-    area.remove()
-  }
-  say('Copied: ' + (text.length > 80 ? text.slice(0, 80) + '…' : text))
-}
-
-export const Copy = ({ text, name }: { text: string; name: string }) => <button class="quiet" title={text} onClick={() => copy(text)}>{name}</button>
-
-/** What the page does, for a shell. */
-export const CopyAs = ({ curl, cli }: { curl: string; cli: string }) => <span class="row"><Copy text={cli} name="Copy CLI" /><Copy text={curl} name="Copy curl" /></span>
-
-/** A button that asks before it acts. */
-export function Sure({ name, question, run, disabled }: { name: string; question: string; run: () => void; disabled?: boolean | undefined }) {
-  const [asked, setAsked] = useState(false)
-  if (!asked) return <button class="quiet" disabled={disabled} onClick={() => setAsked(true)}>{name}</button>
-  return (
-    <span class="row" role="group" aria-label={question} onKeyDown={(e) => { if (e.key === 'Escape') setAsked(false) }}>
-      <span>{question}</span>
-      <button class="danger" ref={(b) => b?.focus()} onClick={() => { setAsked(false); run() }}>{name}</button>
-      <button onClick={() => setAsked(false)}>Keep</button>
-    </span>
-  )
-}
-
 /** What is chosen in a list, with what can be done with it. It keeps its room, so that the list below does not move. */
 export function Chosen({ n, clear, children }: { n: number; clear: () => void; children: ComponentChildren }) {
   return <div class="chosen row" role="status">{n === 0 ? <small>Nothing is chosen.</small> : <><b>{exact(n)} chosen</b>{children}<button onClick={clear}>Choose none</button></>}</div>
-}
-
-/** Above this number, an action on many wants it typed. */
-const typedFrom = 100
-
-/** A question before an action on many. */
-export function Typed({ name, n, danger, busy, run, leave, children }: { name: string; n: number; danger?: boolean; busy: boolean; run: () => void; leave: () => void; children: ComponentChildren }) {
-  const [text, setText] = useState('')
-  const sure = n <= typedFrom || text.replaceAll(/\D/g, '') === String(n)
-  return (
-    <form class="stack ask" aria-label={name} onSubmit={(e) => { e.preventDefault(); if (sure) run() }} onKeyDown={(e) => { if (e.key === 'Escape') leave() }}>
-      <p>{children}</p>
-      {n > typedFrom && <label class="field">Type {n} to go on <input value={text} inputMode="numeric" autocomplete="off" onInput={(e) => setText(e.currentTarget.value)} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label>}
-      <div class="row"><button class={danger ? 'danger' : 'main'} disabled={busy || !sure}>{name} {exact(n)}</button><button type="button" onClick={leave}>Keep as they are</button></div>
-    </form>
-  )
 }

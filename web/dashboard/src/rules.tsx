@@ -1,12 +1,16 @@
 import { signal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
-import { call, queuePath, shell } from './api'
-import { duration, exact, metaList, moment, shown } from './format'
-import { useAction, useLive, type Live } from './live'
+import { useEffect, useState } from 'preact/hooks'
+import { call, quern, queuePath, valueText } from './api'
+import { Confirm } from './confirm'
+import { clamped, duration, exact, metaList, moment, shown } from './format'
+import { List } from './list'
+import { useLive, type Live } from './live'
 import { me } from './me'
-import { Copy, Count, Failed, Mark } from './parts'
+import { Copy } from './copy'
+import { Count, Mark } from './parts'
 import { link, queue, say } from './state'
-import { keys, stats } from './stream'
+import { stats } from './stream'
+import { Clamp } from './text'
 import type { Page, Rule, RuleMatch } from './types'
 
 /** The rules of the queue, as every page shows them. They are read again at the pace of the stream, or at once when one was changed. */
@@ -18,55 +22,83 @@ export const ruleFlags = (m: RuleMatch) => (m.queue ? ['--all'] : m.submission ?
 export function Matched({ m }: { m: RuleMatch }) {
   if (m.queue) return <>the whole queue</>
   if (m.submission) return <>submission <a class="mono" href={link('submissions/' + m.submission)}>{m.submission}</a></>
-  return <>{metaList(m.meta).map(([k, v]) => <a key={k} class="chip" href={link('submissions', { ['meta.' + k]: typeof v === 'string' && /^-?\d+$/.test(v) ? 's:' + v : String(v) })}>{k}={shown(v)}</a>)}</>
-}
-
-/** How much stands behind a rule: of a value what the frames tell of it, and of the only rule of its kind all of that kind. */
-export function Behind({ r }: { r: Rule }) {
-  const now = stats.value?.stats
-  const kind = r.action === 'block' ? 'blocked' : 'paused'
-  const [key, value] = metaList(r.match.meta)[0] ?? []
-  const found = keys.value?.keys.find((k) => k.key === key)?.top.find((v) => v.value === value)
-  const alone = rules.value?.data?.items.filter((other) => other.action === r.action).length === 1
-  const n = alone && now ? now[kind] : found?.[kind]
-  return n === undefined ? null : <><Count n={n} /> {n === 1 ? 'chunk' : 'chunks'}</>
+  return <>{metaList(m.meta).map(([k, v]) => <span key={k} class="chip"><Clamp text={`${k}=${shown(v)}`} href={link('submissions', { ['meta.' + k]: valueText(v) })} /></span>)}</>
 }
 
 const past: Record<string, string> = { pause: 'paused', block: 'blocked' }
+const byChunks = (list: Rule[]) => [...list].sort((a, b) => (b.chunks ?? 0) - (a.chunks ?? 0) || Date.parse(b.since) - Date.parse(a.since))
 
-/** Every active rule, on every page: who, why, since, until. What is paused and forgotten stands in the way of everybody. */
-export function Banners() {
+/** How many rules are named in the line. */
+const named = 3
+
+/**
+ * What rules hold back, in one line on every page: what is paused and forgotten stands in the way of everybody. It opens to all of them. Its numbers tick, so
+ * that none of it is announced.
+ */
+export function RulesLine() {
   const list = useLive<Page<Rule>>(`${queuePath(queue.value)}/rules`, 3)
+  const [open, setOpen] = useState(false)
   useEffect(() => { rules.value = list }, [list.data, list.problem])
-  const active = list.data?.items ?? []
-  const most = 3
+  const active = byChunks(list.data?.items ?? [])
+  const [first] = active
+  if (!first) return null
+  const now = stats.value?.stats
   return (
-    <>
-      {active.slice(0, most).map((r) => <Banner key={r.id} r={r} done={list.again} />)}
-      {active.length > most && <div class="banner" role="status"><Mark of="skipped" /><span>{exact(active.length - most)} more rules are active.</span><a href={link('rules')}>All rules</a></div>}
-    </>
+    <section class="rules" aria-label="Rules that hold work back">
+      <div class="line">
+        <Mark of="skipped" />
+        <p>{active.length === 1 ? <OneRule r={first} /> : (
+          <>
+            <b>{exact(active.length)} rules hold{now && <> <Count n={now.paused + now.blocked} /></>}</b>:{' '}
+            {active.slice(0, named).map((r) => <span key={r.id}><Matched m={r.match} /> <Count n={r.chunks ?? 0} /> </span>)}
+            {active.length > named && <span class="note">{exact(active.length - named)} more</span>}
+          </>
+        )}</p>
+        {active.length === 1 ? <Lift r={first} done={list.again} /> : <button class="quiet" aria-expanded={open} onClick={() => setOpen(!open)}>{open ? 'Hide' : 'Show'}</button>}
+      </div>
+      {open && active.length > 1 && <ActiveRules name="All rules" items={active} done={list.again} />}
+    </section>
   )
 }
 
-function Banner({ r, done }: { r: Rule; done: () => void }) {
+function OneRule({ r }: { r: Rule }) {
   const now = stats.value ? Date.parse(stats.value.at) : 0
   const since = now > 0 ? duration(Math.max(0, now - Date.parse(r.since)) / 1000) : ''
+  return <><b><Matched m={r.match} /> is {past[r.action] ?? r.action}</b> (<Count n={r.chunks ?? 0} /> chunks){r.actor && <> by <bdi>{r.actor}</bdi></>}{since && ` for ${since}`}{r.reason && <>: “<Clamp text={r.reason} most={60} />”</>} · {r.until ? `until ${moment(r.until)}` : 'until it is lifted'}{r.effects?.insert ? ' · inserts are refused' : ''}</>
+}
+
+export const effects = (r: Rule) => [r.effects?.insert && 'refuses inserts', r.effects?.revoke && 'took back what was held'].filter(Boolean).join(', ')
+
+/** Why, for those who meet it, and who said so. */
+export const Reason = ({ r }: { r: Rule }) => <>{r.reason ? <Clamp text={r.reason} most={90} /> : <span class="note">no reason was given</span>}<p class="note">{r.actor && <>by <Clamp text={r.actor} />, </>}since {moment(r.since)}</p></>
+
+/** The rules that hold, those that keep most first. */
+export function ActiveRules({ name, items, done }: { name: string; items: Rule[]; done: () => void }) {
   return (
-    <div class="banner rule" role="status">
-      <Mark of="skipped" />
-      <span class="grow"><b><Matched m={r.match} /> is {past[r.action] ?? r.action}</b>{r.actor ? ` by ${r.actor}` : ''}{since ? ` for ${since}` : ''}{r.reason ? `: “${r.reason}”` : ''} · {r.until ? `until ${moment(r.until)}` : 'until it is lifted'}{r.effects?.insert ? ' · inserts are refused' : ''} <span class="note"><Behind r={r} /></span></span>
-      <Lift r={r} done={done} />
-    </div>
+    <List name={name} items={byChunks(items)} id={(r) => r.id} scope={queue.value} keys={name === 'Active rules'}
+      columns={[{ name: 'Covers' }, { name: 'Does' }, { name: 'Why' }, { name: 'Until' }, { name: 'Holds back', right: true }, { name: 'Actions', hidden: true }]}
+      cells={(r) => [
+        <td><Matched m={r.match} /></td>, <td><span class="state"><Mark of="skipped" />{r.action}</span>{effects(r) && <p class="note">{effects(r)}</p>}</td>, <td class="wrap error"><Reason r={r} /></td>,
+        <td class="note">{r.until ? moment(r.until) : 'it is lifted'}</td>, <td class="r"><Count n={r.chunks ?? 0} /></td>, <td class="r"><Lift r={r} done={done} /></td>,
+      ]} />
   )
 }
 
-export function Lift({ r, done, bare }: { r: Rule; done: () => void; bare?: boolean }) {
-  const action = useAction()
+const what = (m: RuleMatch) => (m.queue ? 'the whole queue' : m.submission ? `submission ${m.submission}` : metaList(m.meta).map(([k, v]) => clamped(`${k}=${shown(v)}`, 40)).join())
+
+/** Lifts a rule after it was said what that lets go. For the whole queue the number is typed. */
+function Lift({ r, done }: { r: Rule; done: () => void }) {
+  const n = r.chunks ?? 0
+  const others = (rules.value?.data?.items.length ?? 1) > 1
   return (
-    <>
-      <button disabled={action.busy} aria-label={`Lift rule ${r.id}`} onClick={() => void action.run(async () => { await call('DELETE', `${queuePath(queue.value)}/rules/${r.id}${me.value.trim() ? '?' + new URLSearchParams({ actor: me.value.trim() }) : ''}`); say('Lifted: what no other rule covers is handed out again'); done(); rules.value?.again() })}>Lift</button>
-      {!bare && <Copy text={shell('quern', 'rules', 'lift', r.id, '--queue', queue.value)} name="Copy CLI" />}
-      {action.problem && <Failed problem={action.problem} />}
-    </>
+    <Confirm name="Lift" label={`Lift rule ${r.id}`} who question={`Lift the ${r.action} of ${what(r.match)}?`} n={r.match.queue ? n : undefined} run={async () => {
+      await call('DELETE', `${queuePath(queue.value)}/rules/${r.id}?${new URLSearchParams({ actor: me.value.trim() })}`)
+      say('Lifted: what no other rule covers is handed out again')
+      done()
+      rules.value?.again()
+    }}>
+      <b>{exact(n)} {n === 1 ? 'chunk' : 'chunks'}</b> can be handed out at once{others ? ', but for what another rule covers' : ''}.{r.effects?.insert && ' Inserts of it are accepted again.'}{' '}
+      <Copy text={quern('rules', 'lift', r.id, '--queue', queue.value)} name="Copy CLI" />
+    </Confirm>
   )
 }

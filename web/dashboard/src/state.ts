@@ -3,10 +3,13 @@ import { computed, signal } from '@preact/signals'
 /** Where the reader is: #/page/rest?filters. Everything that a page filters by stands in it, so that a link shows the same. */
 export interface Route { page: string; rest: string; query: URLSearchParams }
 
+/** What was escaped for an address; what is not, because somebody typed it, stays as it is. */
+const decoded = (text: string) => { try { return decodeURIComponent(text) } catch { return text } }
+
 function parse(): Route {
   const [path = '', query = ''] = location.hash.replace(/^#\/?/, '').split('?', 2)
   const [page = '', ...rest] = path.split('/')
-  return { page: page || 'overview', rest: rest.map(decodeURIComponent).join('/'), query: new URLSearchParams(query) }
+  return { page: page || 'overview', rest: rest.map(decoded).join('/'), query: new URLSearchParams(query) }
 }
 
 export const route = signal<Route>(parse())
@@ -25,6 +28,9 @@ export function link(path: string, filters: Record<string, string | undefined> =
   const text = q.toString()
   return `#/${path}${text ? '?' + text : ''}`
 }
+
+/** The address of a page of another queue. */
+export const inQueue = (name: string, page = 'overview') => `#/${page}${name === 'default' ? '' : `?queue=${encodeURIComponent(name)}`}`
 
 /** Changes filters of the page without leaving a step in the history. */
 export function refine(changes: Record<string, string | undefined>) {

@@ -1,6 +1,6 @@
 import { batch, effect, signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { read } from './api'
+import { Problem, call, queuePath, read } from './api'
 import { queue } from './state'
 import type { ConsumersFrame, KeysFrame, SchedulesFrame, Series, StatsFrame } from './types'
 
@@ -16,6 +16,8 @@ export const paused = signal(false)
 /** Seconds since the last frame, or null while there was none. */
 export const age = signal<number | null>(null)
 export const skipped = signal(0)
+/** The queue that the address names, while there is none of this name. */
+export const missing = signal('')
 /** What pages follow that name the topic; null while nobody does, or before the first frame of it. */
 export const consumers = signal<ConsumersFrame | null>(null)
 export const schedules = signal<SchedulesFrame | null>(null)
@@ -77,8 +79,17 @@ function open(name: string, more: string) {
   es.addEventListener('schedules', (e) => { schedules.value = read<SchedulesFrame>(e.data) })
   es.addEventListener('skipped', (e) => { skipped.value += read<{ frames: number }>(e.data).frames })
   es.onerror = () => { // the browser comes back by itself, with the id of the last event, unless the answer was an error
-    if (es.readyState === EventSource.CLOSED && source === es) retry = setTimeout(() => open(name, more), 2000) as unknown as number
+    if (es.readyState === EventSource.CLOSED && source === es) void reopen(es, name, more)
   }
+}
+
+/** Opens a stream that was refused again, after a moment; or once there is the queue that it is about. */
+async function reopen(refused: EventSource, name: string, more: string) {
+  const found = await call('GET', queuePath(name)).then(() => true, (p: Problem) => p.status !== 404)
+  if (source !== refused) return
+  const came = found && missing.value === name
+  missing.value = found ? '' : name
+  retry = setTimeout(() => (found ? open(name, more) : void reopen(refused, name, more)), came ? 0 : 2000) as unknown as number
 }
 
 function close() {
@@ -96,7 +107,7 @@ export function follow() {
     if (of !== queue.value) {
       of = queue.value
       lastFrame = 0
-      batch(() => { stats.value = null; keys.value = null; consumers.value = null; schedules.value = null; series.value = empty(); age.value = null })
+      batch(() => { stats.value = null; keys.value = null; consumers.value = null; schedules.value = null; series.value = empty(); age.value = null; missing.value = '' })
     }
     if (paused.value || hidden.value) close()
     else open(of, topic.value)

@@ -133,7 +133,7 @@ export interface ConsumerDetail extends Consumer { items: HeldChunk[]; next?: st
 
 export interface RuleMatch { queue?: boolean; meta?: Meta; submission?: string }
 export interface RuleRequest { action: string; match: RuleMatch; reason?: string; actor?: string; until?: string; effects?: { insert?: boolean; revoke?: boolean } }
-export interface Rule extends RuleRequest { id: string; since: string; ended_at?: string; end?: string; lifted_by?: string }
+export interface Rule extends RuleRequest { id: string; since: string; chunks?: number; ended_at?: string; end?: string; lifted_by?: string }
 
 export interface ScheduleDefinition {
   spec: string; seconds?: boolean; tz?: string

@@ -47,7 +47,7 @@ test('operations: what runs is followed and stopped after a question, what ended
   assert.equal((await call(quern.url, 'GET', '/v1/bulk-operations/' + id)).state, 'running', 'stopping asks first')
   await t.page.keyboard.press('Escape')
   await running.getByRole('button', { name: 'Stop' }).click()
-  await running.getByRole('group', { name: /^Stop it/ }).getByRole('button', { name: 'Stop' }).click()
+  await t.page.getByRole('dialog', { name: /^Stop the operation/ }).getByRole('button', { name: 'Stop' }).click()
   const ended = t.page.getByRole('region', { name: 'Ended operations' })
   await ended.getByText('cancelled').waitFor()
   const now = await call(quern.url, 'GET', '/v1/bulk-operations/' + id)
@@ -159,6 +159,7 @@ test('a rule that was lifted is told of: who set it and why, who lifted it; the 
     await t.page.getByRole('button', { name: 'Pause', exact: true }).last().click()
     await t.page.getByRole('region', { name: 'Active rules' }).getByText(reason).waitFor()
     await t.page.getByRole('region', { name: 'Active rules' }).getByRole('button', { name: /^Lift rule/ }).click()
+    await t.page.getByRole('dialog', { name: 'Lift the pause of firm=gone?' }).getByRole('button', { name: 'Lift' }).click()
     await t.page.getByRole('region', { name: 'Past rules' }).getByText(reason).waitFor()
   }
   await eventually(async () => assert.equal(await t.page.getByText('lifted by bo').count(), 2))

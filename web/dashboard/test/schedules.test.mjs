@@ -40,7 +40,7 @@ test('every part of a definition is set in the form, read back in plain words, a
   await t.page.getByLabel('Not before').fill('2030-01-01T00:00:00')
   await t.page.locator('section', { has: t.page.getByRole('heading', { name: 'New schedule' }) }).getByRole('button', { name: 'Copy CLI' }).click()
   const command = await t.page.evaluate(() => navigator.clipboard.readText())
-  assert.equal(command, `quern schedules set rich --spec '0 9 * * MON' --tz Europe/Amsterdam --start 2030-01-01T00:00:00Z --end 2030-01-20T00:00:00Z --missed all --catchup-limit 7 --catchup-window 21600000ms --overlap buffer_one --jitter 120000ms --count 100 --template 'part {index}' --meta kind=nightly --queue default`)
+  assert.equal(command, `quern schedules set rich --spec '0 9 * * MON' --tz Europe/Amsterdam --start 2030-01-01T00:00:00Z --end 2030-01-20T00:00:00Z --missed all --catchup-limit 7 --catchup-window 21600000ms --overlap buffer_one --jitter 120000ms --count 100 --template 'part {index}' --meta kind=nightly --queue default --server ${quern.url}`)
   await t.page.getByRole('button', { name: 'Create' }).click()
   await t.page.getByRole('heading', { name: 'Change rich' }).waitFor()
   const { definition: d } = await get('rich')

@@ -1,10 +1,12 @@
 import { useRef, useState } from 'preact/hooks'
-import { call, curl, shell, valueText } from '../api'
+import { call, curl, quern, valueText } from '../api'
 import { duration, exact, metaList, moment, percent, short, shown } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { asMe } from '../me'
-import { Copy, CopyAs, Count, Failed, Mark, Sure, Typed } from '../parts'
+import { Confirm, Question } from '../confirm'
+import { Copy, CopyAs } from '../copy'
+import { Count, Failed, Mark } from '../parts'
 import { link, queue, say } from '../state'
 import { nextFrame, stats } from '../stream'
 import type { BulkFilter, BulkOperation, DeadFilter, Meta, Page, Queue } from '../types'
@@ -36,7 +38,7 @@ export function ToQueue({ value, change }: { value: string; change: (to: string)
   const list = useLive<Page<Queue>>('/v1/queues', 0)
   const others = (list.data?.items ?? []).map((q) => q.name).filter((name) => name !== queue.value)
   if (list.problem) return <Failed problem={list.problem} again={list.again} />
-  if (list.data && others.length === 0) return <span class="note">There is no other queue. <code>{shell('quern', 'queue', 'put', 'graveyard')}</code> makes one.</span>
+  if (list.data && others.length === 0) return <span class="note">There is no other queue. <code>{quern('queue', 'put', 'graveyard')}</code> makes one.</span>
   return <label class="field">To queue <select required aria-label="Queue that they go on to" value={value} onChange={(e) => change(e.currentTarget.value)}><option value="">choose a queue</option>{others.map((name) => <option key={name}>{name}</option>)}</select></label>
 }
 
@@ -66,10 +68,10 @@ export function Start({ filter, known, done }: { filter: DeadFilter; known: numb
   const n = known ?? 0
   const fits = counted?.what === what ? counted.n : undefined
   const words = { redrive: (many: number) => `${exact(many)} chunks are offered again, with no try counted. More may have died by then.`, delete: (many: number) => `${exact(many)} chunks are given up for good and count as skipped.`, forward: (many: number) => `${exact(many)} chunks go on to the queue ${to}, each as a submission of its own there. Here they count as skipped.` }
-  const ask = (many: number) => <Typed name={names[verb]} n={many} danger={verb === 'delete'} busy={action.busy} leave={() => setAsked(undefined)} run={() => void start()}>{words[verb](many)}</Typed>
+  const ask = (many: number) => <Question name={names[verb]} n={many} danger={verb === 'delete'} busy={action.busy} leave={() => setAsked(undefined)} run={() => void start()}>{words[verb](many)}</Question>
   return (
     <>
-      <header><h2>{all ? 'All of them' : 'All that the filter means'}</h2><CopyAs cli={shell('quern', 'dead', verb, ...(verb === 'forward' ? ['--to', to || 'QUEUE'] : []), ...(all ? ['--all'] : []), '--queue', of, ...(filter.submission ? ['--submission', filter.submission] : []), ...(filter.fingerprint ? ['--fingerprint', filter.fingerprint] : []), ...(rate ? ['--rate', rate] : []))} curl={curl('POST', bulkPath, body)} /></header>
+      <header><h2>{all ? 'All of them' : 'All that the filter means'}</h2><CopyAs cli={quern('dead', verb, ...(verb === 'forward' ? ['--to', to || 'QUEUE'] : []), ...(all ? ['--all'] : []), '--queue', of, ...(filter.submission ? ['--submission', filter.submission] : []), ...(filter.fingerprint ? ['--fingerprint', filter.fingerprint] : []), ...(rate ? ['--rate', rate] : []))} curl={curl('POST', bulkPath, body)} /></header>
       <div class="stack">
         <p><b class="big"><Count n={n} /></b> dead {n === 1 ? 'chunk' : 'chunks'}{filter.fingerprint ? ' with this error' : ''}{filter.submission ? ` of submission ${filter.submission}` : ''}</p>
         <label class="field">At most <input type="number" min="0" step="1" placeholder="no limit" value={rate} onInput={(e) => setRate(e.currentTarget.value)} /> chunks a second</label>
@@ -149,7 +151,7 @@ function Progress({ b }: { b: BulkOperation }) {
 }
 
 /** The command that starts the same operation again. */
-const again = (b: BulkOperation) => shell('quern', 'bulk', 'run', b.action, ...bulkFlags(b.filter ?? {}), ...(b.to ? ['--to', b.to] : []), ...(b.priority === undefined ? [] : ['--priority', b.priority]), ...(b.rate_per_second > 0 ? ['--rate', b.rate_per_second] : []), ...(b.dry_run ? ['--dry-run'] : []), '--queue', b.queue)
+const again = (b: BulkOperation) => quern('bulk', 'run', b.action, ...bulkFlags(b.filter ?? {}), ...(b.to ? ['--to', b.to] : []), ...(b.priority === undefined ? [] : ['--priority', b.priority]), ...(b.rate_per_second > 0 ? ['--rate', b.rate_per_second] : []), ...(b.dry_run ? ['--dry-run'] : []), '--queue', b.queue)
 
 /** How long one that ended is of interest beside the list that it was started from. */
 const recent = 15 * 60_000
@@ -175,13 +177,16 @@ function chips(b: BulkOperation): string[] {
 }
 
 function Stop({ b, done }: { b: BulkOperation; done: () => void }) {
-  const action = useAction()
   const { actor } = asMe()
   const by = actor ? `?actor=${encodeURIComponent(actor)}` : ''
   return (
-    <>
-      <span class="row end"><Copy text={shell('quern', 'bulk', 'cancel', ...(actor ? ['--actor', actor] : []), b.id)} name="Copy CLI" /><Sure name="Stop" question={`Stop it? What it did stays done.`} disabled={action.busy} run={() => void action.run(async () => { const now = await call<BulkOperation>('POST', `${bulkPath}/${encodeURIComponent(b.id)}/cancel${by}`); say(`Stopped after ${exact(now.done)}`); done() })} /></span>
-      {action.problem && <Failed problem={action.problem} />}
-    </>
+    <span class="row end">
+      <Copy text={quern('bulk', 'cancel', ...(actor ? ['--actor', actor] : []), b.id)} name="Copy CLI" />
+      <Confirm name="Stop" button="Stop" question={`Stop the operation ${b.action}?`} run={async () => {
+        const now = await call<BulkOperation>('POST', `${bulkPath}/${encodeURIComponent(b.id)}/cancel${by}`)
+        say(`Stopped after ${exact(now.done)}`)
+        done()
+      }}>What it did stays done: {exact(b.done)} so far{b.to_examine !== undefined && b.examined !== undefined ? `, and ${exact(Math.max(0, b.to_examine - b.examined))} are not looked at any more` : ''}.</Confirm>
+    </span>
   )
 }

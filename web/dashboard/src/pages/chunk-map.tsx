@@ -1,7 +1,8 @@
-import { curl, shell } from '../api'
+import { curl, quern } from '../api'
 import { exact } from '../format'
 import { useLive } from '../live'
-import { CopyAs, Failed, Mark, chunkStates } from '../parts'
+import { CopyAs } from '../copy'
+import { Failed, Mark, chunkStates } from '../parts'
 import { link, refine, route } from '../state'
 import type { ChunkMap as Of, Submission } from '../types'
 
@@ -26,7 +27,7 @@ export function ChunkMap({ s }: { s: Submission }) {
           <form class="row" onSubmit={(e) => { e.preventDefault(); const index = new FormData(e.currentTarget).get('index')?.toString(); if (index) location.hash = link(`submissions/${s.id}/${index}`) }}>
             <label class="field">Index <input name="index" type="number" min="0" max={s.chunks - 1} required /></label><button>Open</button>
           </form>
-          <CopyAs cli={shell('quern', 'map', s.id, ...(from > 0 ? ['--from', from] : []), ...(to > 0 ? ['--to', to] : []))} curl={curl('GET', path)} />
+          <CopyAs cli={quern('map', s.id, ...(from > 0 ? ['--from', from] : []), ...(to > 0 ? ['--to', to] : []))} curl={curl('GET', path)} />
         </div>
       </header>
       {map.problem && <Failed problem={map.problem} again={map.again} />}

@@ -1,9 +1,12 @@
-import { call, curl, queuePath, shell } from '../api'
+import { call, curl, quern, queuePath } from '../api'
 import { duration, exact, moment } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
-import { CopyAs, Empty, Failed, MetaChips, State, Sure } from '../parts'
+import { Confirm } from '../confirm'
+import { CopyAs } from '../copy'
+import { Empty, Failed, MetaChips, State } from '../parts'
 import { link, say } from '../state'
+import { Clamp } from '../text'
 import type { Attempt, Chunk as Of, DeadLetter, Page, Submission } from '../types'
 import { Why } from './why'
 
@@ -24,7 +27,7 @@ export function Chunk({ id, index }: { id: string; index: string }) {
         <div class="act">
           {at > 0 && <a class="btn" href={link(`submissions/${id}/${at - 1}`)}>Before</a>}
           {s && at < last && <a class="btn" href={link(`submissions/${id}/${at + 1}`)}>Next</a>}
-          <CopyAs cli={shell('quern', 'why', id, index)} curl={curl('GET', path)} />
+          <CopyAs cli={quern('why', id, index)} curl={curl('GET', path)} />
         </div>
       </div>
       {chunk.problem && <div class="w12"><Failed problem={chunk.problem} again={chunk.again} /></div>}
@@ -37,7 +40,7 @@ export function Chunk({ id, index }: { id: string; index: string }) {
             {s && <><dt>Content</dt><dd>{s.prefix !== undefined ? <code>{s.prefix}{index}</code> : s.template !== undefined ? <code>{s.template.replaceAll('{index}', index)}</code> : 'inline'}</dd></>}
             {s && <><dt>Meta</dt><dd>{s.meta ? <MetaChips meta={s.meta} /> : 'none'}</dd></>}
             <dt>Tries</dt><dd>{exact(c.attempts)} ended{s?.max_attempts ? ` of at most ${exact(s.max_attempts)}` : ''}</dd>
-            {c.consumer && <><dt>Held by</dt><dd class="mono">{c.consumer}</dd></>}
+            {c.consumer && <><dt>Held by</dt><dd class="mono"><Clamp text={c.consumer} most={48} href={link('consumers/' + encodeURIComponent(c.consumer))} /></dd></>}
             {c.deadline && <><dt>Deadline</dt><dd>{moment(c.deadline)}</dd></>}
             {c.not_before && <><dt>Not before</dt><dd>{moment(c.not_before)}</dd></>}
             {c.error && <><dt>Last error</dt><dd>{c.error}</dd></>}
@@ -71,7 +74,7 @@ function Tries({ path, state }: { path: string; state: string }) {
       {items && items.length > 0 && (
         <List name="Ended tries" items={items} id={(a) => `${a.number} ${a.ended_at}`} scope={path}
           columns={[{ name: 'Try', right: true }, { name: 'Ended' }, { name: 'How' }, { name: 'Consumer' }, { name: 'Held for', right: true }, { name: 'Error' }]}
-          cells={(a) => [<td class="r">{a.number}</td>, <td class="note">{moment(a.ended_at)}</td>, <td>{a.expired ? <State of="expired" /> : <State of="failed" />}</td>, <td class="mono">{a.consumer ?? ''}</td>, <td class="r">{a.held_ms < 1000 ? `${a.held_ms} ms` : duration(a.held_ms / 1000)}</td>, <td class="wrap error">{a.error ?? (a.expired ? <span class="note">its deadline passed</span> : <span class="note">none reported</span>)}</td>]} />
+          cells={(a) => [<td class="r">{a.number}</td>, <td class="note">{moment(a.ended_at)}</td>, <td>{a.expired ? <State of="expired" /> : <State of="failed" />}</td>, <td class="mono"><Clamp text={a.consumer ?? ''} /></td>, <td class="r">{a.held_ms < 1000 ? `${a.held_ms} ms` : duration(a.held_ms / 1000)}</td>, <td class="wrap error">{a.error ?? (a.expired ? <span class="note">its deadline passed</span> : <span class="note">none reported</span>)}</td>]} />
       )}
     </section>
   )
@@ -86,12 +89,12 @@ function Dead({ of, index, done }: { of: Submission; index: string; done: () => 
     <div class="stack foot">
       <p class="row">
         <button class="main" disabled={action.busy} onClick={() => void action.run(async () => { await call('POST', `${path}/redrive`); say('It is ready again, with no try counted'); done() })}>Redrive</button>
-        <Sure name="Delete" question="Give it up for good?" disabled={action.busy} run={() => void action.run(async () => { await call('DELETE', path); say('It is given up, and counts as skipped'); done() })} />
+        <Confirm name="Delete" danger question="Give this chunk up for good?" run={async () => { await call('DELETE', path); say('It is given up, and counts as skipped'); done() }}>Its error and its tries are forgotten. Its submission counts it as skipped.</Confirm>
         {letter.data && <a href={link('dead-letters', { fingerprint: letter.data.fingerprint })}>All with this error</a>}
       </p>
       {letter.data && <small>It died {letter.data.died_at ? moment(letter.data.died_at) : ''}, after {letter.data.attempts === 1 ? 'one try' : `${exact(letter.data.attempts)} tries`} ({exact(letter.data.expiries)} ended by the deadline); redriven {letter.data.redrives === 1 ? 'once' : `${exact(letter.data.redrives)} times`} before.</small>}
       {action.problem && <Failed problem={action.problem} />}
-      <CopyAs cli={shell('quern', 'dead', 'redrive', `${of.id}/${index}`, '--queue', of.queue)} curl={curl('POST', `${path}/redrive`)} />
+      <CopyAs cli={quern('dead', 'redrive', `${of.id}/${index}`, '--queue', of.queue)} curl={curl('POST', `${path}/redrive`)} />
     </div>
   )
 }

@@ -1,10 +1,13 @@
-import { call, curl, queuePath, shell } from '../api'
+import { call, curl, quern, queuePath } from '../api'
 import { duration, exact, moment, short } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
-import { CopyAs, Count, Empty, Failed, Mark, MetaChips, Sure, Tile } from '../parts'
+import { Confirm } from '../confirm'
+import { CopyAs } from '../copy'
+import { Count, Empty, Failed, Mark, MetaChips, Tile } from '../parts'
 import { link, queue, refine, route, say } from '../state'
 import { consumers, stats, useTopic } from '../stream'
+import { Clamp } from '../text'
 import type { Consumer as Of, ConsumerDetail, HeldChunk, Page } from '../types'
 
 const marks: Record<string, string> = { attached: 'done', away: 'dead', detached: 'zero' }
@@ -37,7 +40,7 @@ export function Consumers() {
   const overdue = frame ? frame.overdue : all.reduce((n, c) => n + c.overdue, 0)
   return (
     <>
-      <div class="head"><h1>Consumers</h1><span>who holds what, and for how long; who is overdue comes first</span><div class="act"><CopyAs cli={shell('quern', 'consumers', 'list', '--queue', queue.value)} curl={curl('GET', path)} /></div></div>
+      <div class="head"><h1>Consumers</h1><span>who holds what, and for how long; who is overdue comes first</span><div class="act"><CopyAs cli={quern('consumers', 'list', '--queue', queue.value)} curl={curl('GET', path)} /></div></div>
       {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
       {s && read && (
         <>
@@ -58,13 +61,13 @@ export function Consumers() {
           </div>
         </header>
         {!read && !list.problem && <p class="note">Reading…</p>}
-        {read && all.length === 0 && <Empty command={shell('quern', 'work', '--queue', queue.value, '--', './your-command')}>Nobody holds anything, and nobody is attached. A consumer shows here from its first reservation on.</Empty>}
+        {read && all.length === 0 && <Empty command={quern('work', '--queue', queue.value, '--', './your-command')}>Nobody holds anything, and nobody is attached. A consumer shows here from its first reservation on.</Empty>}
         {read && all.length > 0 && items.length === 0 && <Empty>None of the {exact(all.length)} consumers fits.</Empty>}
         {items.length > 0 && (
           <List name="Consumers by name" items={items} id={(c) => c.consumer} scope={queue.value + find + late} open={(c) => link('consumers/' + encodeURIComponent(c.consumer))}
             columns={[{ name: 'Consumer' }, { name: 'State' }, { name: 'Holds', right: true }, { name: 'Overdue', right: true }, { name: 'Oldest taken', right: true }, { name: 'Last seen', right: true }, { name: 'Actions', hidden: true }]}
             cells={(c) => [
-              <td>{c.consumer ? <a class="mono" href={link('consumers/' + encodeURIComponent(c.consumer))}>{c.consumer}</a> : <span class="note">without a name</span>}</td>,
+              <td>{c.consumer ? <Clamp text={c.consumer} href={link('consumers/' + encodeURIComponent(c.consumer))} /> : <span class="note">without a name</span>}</td>,
               <td><State of={c} /></td>, <td class="r"><Count n={c.reserved} /></td>, <td class="r">{c.overdue > 0 ? <span class="badge">{exact(c.overdue)}</span> : '0'}</td>,
               <td class="r note">{ago(c.oldest_reserved_at)}</td>, <td class="r note">{ago(c.last_seen_at)}</td>, <td class="r">{c.consumer && <Orders c={c} done={list.again} />}</td>,
             ]} />
@@ -77,11 +80,12 @@ export function Consumers() {
 /** What an operator can tell a consumer. */
 function Orders({ c, done, all }: { c: Of; done: () => void; all?: boolean }) {
   const action = useAction()
-  const run = (verb: string, text: string) => action.run(async () => {
+  const order = async (verb: string, text: string) => {
     await call('POST', `${consumerPath(c.consumer)}/${verb}`)
     say(`${c.consumer} ${text}`)
     done()
-  })
+  }
+  const run = (verb: string, text: string) => action.run(() => order(verb, text))
   const ordered = c.draining || c.quiet
   return (
     <div class="row end">
@@ -91,11 +95,15 @@ function Orders({ c, done, all }: { c: Of; done: () => void; all?: boolean }) {
           <button class="quiet" disabled={action.busy} aria-label={`Drain ${c.consumer}`} title="it is told to finish what it holds and leave" onClick={() => void run('drain', 'is told to finish and leave')}>Drain</button>
         </>
       )}
-      {c.reserved > 0 && <Sure name="Release" question={`Take ${exact(c.reserved)} from it?`} disabled={action.busy} run={() => void run('release', `has lost what it held: it is offered again, with no try counted`)} />}
+      {c.reserved > 0 && (
+        <Confirm name="Release" label={`Release what ${c.consumer} holds`} danger question={`Take ${exact(c.reserved)} from ${c.consumer}?`} run={() => order('release', 'has lost what it held: it is offered again, with no try counted')}>
+          {exact(c.reserved)} {c.reserved === 1 ? 'chunk is' : 'chunks are'} offered again at once, with no try counted. What it completes of them later is answered with lost.
+        </Confirm>
+      )}
       {all && (
         <details class="copies">
           <summary>As commands</summary>
-          <div class="stack">{[...(ordered ? ['resume'] : ['quiet', 'drain']), ...(c.reserved > 0 ? ['release'] : [])].map((verb) => <div class="row" key={verb}><span>{verb}</span><CopyAs cli={shell('quern', 'consumers', verb, c.consumer, '--queue', queue.value)} curl={curl('POST', `${consumerPath(c.consumer)}/${verb}`)} /></div>)}</div>
+          <div class="stack">{[...(ordered ? ['resume'] : ['quiet', 'drain']), ...(c.reserved > 0 ? ['release'] : [])].map((verb) => <div class="row" key={verb}><span>{verb}</span><CopyAs cli={quern('consumers', verb, c.consumer, '--queue', queue.value)} curl={curl('POST', `${consumerPath(c.consumer)}/${verb}`)} /></div>)}</div>
         </details>
       )}
       {action.problem && <Failed problem={action.problem} />}
@@ -110,8 +118,8 @@ export function Consumer({ name }: { name: string }) {
   const c = of.data
   return (
     <>
-      <div class="head"><h1>Consumer</h1><span class="mono">{name}</span>{c && <State of={c} />}<div class="act">{c && <Orders c={c} done={of.again} all />}<CopyAs cli={shell('quern', 'consumers', 'show', name, '--queue', queue.value)} curl={curl('GET', path)} /></div></div>
-      {of.problem?.status === 404 && <section class="card w12"><Empty command={shell('quern', 'work', '--queue', queue.value, '--consumer', name, '--', './your-command')}>Nothing is known of it: it holds nothing, is not attached, and has no order.</Empty></section>}
+      <div class="head"><h1>Consumer</h1><span class="mono"><Clamp text={name} most={64} /></span>{c && <State of={c} />}<div class="act">{c && <Orders c={c} done={of.again} all />}<CopyAs cli={quern('consumers', 'show', name, '--queue', queue.value)} curl={curl('GET', path)} /></div></div>
+      {of.problem?.status === 404 && <section class="card w12"><Empty command={quern('work', '--queue', queue.value, '--consumer', name, '--', './your-command')}>Nothing is known of it: it holds nothing, is not attached, and has no order.</Empty></section>}
       {of.problem && of.problem.status !== 404 && <div class="w12"><Failed problem={of.problem} again={of.again} /></div>}
       {c && of.problem?.status !== 404 && (
         <section class="card w12">

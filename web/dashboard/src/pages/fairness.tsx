@@ -1,10 +1,12 @@
 import { useRef } from 'preact/hooks'
-import { curl, queuePath, shell, valueText } from '../api'
-import { exact, percent, shown } from '../format'
+import { curl, quern, queuePath, valueText } from '../api'
+import { clamped, exact, percent, shown, visible } from '../format'
 import { List } from '../list'
 import { useLive } from '../live'
-import { CopyAs, Empty, Failed, Mark, Tile } from '../parts'
+import { CopyAs } from '../copy'
+import { Empty, Failed, Mark, Tile } from '../parts'
 import { link, queue, refine, route } from '../state'
+import { Clamp } from '../text'
 import type { Ledger, LedgerTenant, LedgerTenants, Page } from '../types'
 
 const sorts = { received: 'received most', behind: 'owed most', ahead: 'furthest ahead' } as const
@@ -18,16 +20,16 @@ export function Fairness() {
   return (
     <>
       <div class="head"><h1>Fairness</h1><span>what each tenant of a Fair block was entitled to, and what it received</span>
-        <div class="act"><CopyAs cli={shell('quern', 'ledgers', '--queue', queue.value)} curl={curl('GET', base)} /></div>
+        <div class="act"><CopyAs cli={quern('ledgers', '--queue', queue.value)} curl={curl('GET', base)} /></div>
       </div>
       {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
-      {list.data && all.length === 0 && <div class="card w12"><Empty command={shell('quern', 'reserve', '--queue', queue.value, '--strategy', 'Fair("company", Random)')}>No strategy in use here shares fairly. A ledger shows the moment that a consumer reserves by one with Fair.</Empty></div>}
+      {list.data && all.length === 0 && <div class="card w12"><Empty command={quern('reserve', '--queue', queue.value, '--strategy', 'Fair("company", Random)')}>No strategy in use here shares fairly. A ledger shows the moment that a consumer reserves by one with Fair.</Empty></div>}
       {all.length > 0 && (
         <section class="card w12">
           <header><h2>Ledgers</h2><small>one for each Fair block in use, since a consumer first asked by it</small></header>
           <div class="ledgers" role="group" aria-label="Ledgers">{all.map((l) => (
             <button key={l.id} aria-pressed={l.id === id} onClick={() => refine({ ledger: l.id })}>
-              <b>{l.depth > 0 ? '↳ ' : ''}{l.key === '$submission' ? 'submission' : l.key}</b><code>{l.branch}</code>
+              <b>{l.depth > 0 ? '↳ ' : ''}{l.key === '$submission' ? 'submission' : l.key}</b><code title={l.branch}>{clamped(visible(l.branch), 96)}</code>
               <span class="note">{exact(l.active)} compete, {exact(l.blocked)} at limits, {exact(l.owing)} owe{l.places > 1 ? `, in ${exact(l.places)} places` : ''} · {l.cost === 'time' ? 'seconds held' : 'chunks'} are shared</span>
             </button>
           ))}</div>
@@ -76,7 +78,7 @@ function OneLedger({ id, base }: { id: string; base: string }) {
           <div class="row"><h2>Tenants of <span class="chip">{of.ledger.key}</span></h2><small>{exact(of.items.length)} of {exact(of.tenants)}</small></div>
           <div class="row">
             <span class="seg" role="group" aria-label="Order">{Object.entries(sorts).map(([name, text]) => <button key={name} aria-pressed={sort === name} onClick={() => refine({ sort: name === 'received' ? undefined : name })}>{text}</button>)}</span>
-            <CopyAs cli={shell('quern', 'ledgers', id, '--queue', queue.value, ...(sort === 'received' ? [] : ['--sort', sort]))} curl={curl('GET', path)} />
+            <CopyAs cli={quern('ledgers', id, '--queue', queue.value, ...(sort === 'received' ? [] : ['--sort', sort]))} curl={curl('GET', path)} />
           </div>
         </header>
         <div class="legend foot"><span><Mark of="done" />received, of what those listed were handed out while this page looked</span><span><i class="tick" aria-hidden="true" />entitled to of it</span><span>a full bar is {scale} %</span><span>lag: + is owed, − is ahead</span></div>
@@ -114,7 +116,7 @@ function cells(t: LedgerTenant, lately: Lately, scale: number) {
   const due = known ? percent(part.entitled, lately.entitled) : 0
   const lag = Math.max(-3, Math.min(3, t.lag))
   return [
-    <td class="mono">{(t.around ?? []).map((a) => <span class="note">{a.value === undefined ? 'no value' : shown(a.value)} / </span>)}{t.value === undefined ? <span class="note">no value</span> : shown(t.value)}</td>,
+    <td class="mono">{(t.around ?? []).map((a) => <span class="note">{a.value === undefined ? 'no value' : <Clamp text={shown(a.value)} most={14} />} / </span>)}{t.value === undefined ? <span class="note">no value</span> : <Clamp text={shown(t.value)} />}</td>,
     <td><span class="state"><Mark of={t.state === 'active' ? 'done' : t.state === 'blocked' ? 'dead' : 'waiting'} />{t.state === 'blocked' ? 'held back' : t.state}</span></td>,
     <td class="r">{t.weight}</td>,
     <td><div class="shares" role="img" aria-label={known ? `received ${share(got)}, entitled to ${share(due)}` : 'not seen for long enough'}><div class="bar"><i class="done" style={{ width: `${(100 * got) / scale}%` }} /></div>{known && <i class="tick" style={{ left: `${(100 * Math.max(0, due)) / scale}%` }} />}</div></td>,

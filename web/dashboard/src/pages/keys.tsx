@@ -1,11 +1,14 @@
-import { useRef, useState } from 'preact/hooks'
-import { call, curl, keyPath, queuePath, shell, valueOf, valuePath, valueText } from '../api'
+import { useState } from 'preact/hooks'
+import { call, curl, keyPath, quern, queuePath, valueOf, valuePath, valueText } from '../api'
 import { duration, exact, moment, percent, short, shown } from '../format'
 import { Heat } from '../heat'
+import { List } from '../list'
 import { useAction, useLive } from '../live'
-import { CopyAs, Count, Empty, Failed, Width } from '../parts'
+import { CopyAs } from '../copy'
+import { Count, Empty, Failed, Width } from '../parts'
 import { link, queue, refine, route, say } from '../state'
 import { keys, stats } from '../stream'
+import { Clamp } from '../text'
 import type { MetaKey, MetaValue, Page, ValueCount } from '../types'
 
 export function Keys() {
@@ -19,7 +22,7 @@ export function Keys() {
     <>
       <div class="head"><h1>Keys</h1><span>what meta tells apart: backlog, in flight and limits by value</span></div>
       {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
-      {list.data && all.length === 0 && <div class="card w12"><Empty command={shell('quern', 'submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta, and no value has a limit. Keys show here when a submission brings some.</Empty></div>}
+      {list.data && all.length === 0 && <div class="card w12"><Empty command={quern('submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta, and no value has a limit. Keys show here when a submission brings some.</Empty></div>}
       {all.length > 0 && <div class="w12 row" role="group" aria-label="Meta keys">{all.map((k) => <button key={k.key} aria-pressed={k.key === key} onClick={() => refine({ key: k.key, find: undefined })}>{k.key} <small>{short(k.values)}</small></button>)}</div>}
       {key && frame && frame.top.some((v) => v.in_flight > 0) && keys.value && (
         <section class="card w12">
@@ -33,27 +36,17 @@ export function Keys() {
 }
 
 function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
-  const name = queue.value
   const q = route.value.query
   const sort = q.get('sort') === 'ready' ? 'ready' : 'in_flight'
   const find = q.get('find') ?? ''
   const most = q.get('show') === 'more' ? 1000 : 100
-  const list = useLive<Page<ValueCount>>(find ? '' : `${keyPath(name, of)}/values?sort=${sort}&limit=${most}`, most > 100 ? 5 : 2)
-  const one = useLive<ValueCount>(find ? `${keyPath(name, of)}/values/${encodeURIComponent(find)}` : '', 2)
-  const over = useRef(false)
-  const order = useRef<{ path: string; keys: string[] }>({ path: '', keys: [] })
+  const list = useLive<Page<ValueCount>>(find ? '' : `${keyPath(queue.value, of)}/values?sort=${sort}&limit=${most}`, most > 100 ? 5 : 2)
+  const one = useLive<ValueCount>(find ? `${keyPath(queue.value, of)}/values/${encodeURIComponent(find)}` : '', 2)
   const [editing, setEditing] = useState('')
   const live = new Map((keys.value?.keys.find((k) => k.key === of)?.top ?? []).map((v) => [valueText(v.value), v]))
   const read = new Map((find ? (one.data ? [one.data] : []) : list.data?.items ?? []).map((v) => [valueText(v.value), v]))
 
-  // Rows never move under the pointer, nor while one of them is being changed.
-  const path = `${of} ${sort} ${find} ${most}`
-  if (order.current.path !== path || !(over.current || editing)) order.current = { path, keys: [...read.keys()] }
-  else order.current.keys.push(...[...read.keys()].filter((k) => !order.current.keys.includes(k)))
-  const rows = order.current.keys.flatMap((k) => {
-    const v = newer(live.get(k), read.get(k))
-    return v ? [[k, v] as const] : []
-  })
+  const rows = [...read].map(([k, v]) => newer(live.get(k), v))
   const again = () => { list.again(); one.again() }
   return (
     <section class="card w12">
@@ -64,22 +57,15 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
             <label class="field">Value <input name="find" type="search" placeholder="acme, 123, s:123" key={find} defaultValue={find} /></label><button>Find</button>
           </form>
           <label class="field">Sort <select value={sort} onChange={(e) => refine({ sort: e.currentTarget.value === 'ready' ? 'ready' : undefined })}><option value="in_flight">in flight</option><option value="ready">ready</option></select></label>
-          <CopyAs cli={shell('quern', 'keys', 'values', of, '--queue', name)} curl={curl('GET', `${keyPath(name, of)}/values?sort=${sort}&limit=${most}`)} />
+          <CopyAs cli={quern('keys', 'values', of, '--queue', queue.value)} curl={curl('GET', `${keyPath(queue.value, of)}/values?sort=${sort}&limit=${most}`)} />
         </div>
       </header>
       {(find ? one.problem : list.problem) && <Failed problem={(find ? one.problem : list.problem)!} again={again} />}
       {find && <p class="row"><button onClick={() => refine({ find: undefined })}>Show all values</button>{one.problem?.code === 'unknown_value' && <NewValue of={of} find={find} done={again} />}</p>}
       {rows.length > 0 && (
-        <div class="scroll" tabIndex={0} role="region" aria-label={`Values of ${of}`} onPointerEnter={() => { over.current = true }} onPointerLeave={() => { over.current = false }}>
-          <table>
-            <thead><tr><th>Value</th><th class="r">Ready</th><th class="r">Submissions</th><th>In flight / limit</th><th title="since when, but for moments under 5 s">At its limit for</th><th class="r" title="of all chunks in flight in this queue">Share</th><th class="r">Weight</th><th><span class="sr">Actions</span></th></tr></thead>
-            <tbody>
-              {rows.map(([k, v]) => editing === k
-                ? <Edit key={k} of={of} v={v} close={(changed) => { setEditing(''); if (changed) again() }} />
-                : <Row key={k} v={v} edit={() => setEditing(k)} />)}
-            </tbody>
-          </table>
-        </div>
+        <List name={`Values of ${of}`} items={rows} id={(v) => valueText(v.value)} scope={`${of} ${sort} ${find} ${most}`} keys={false} held={editing !== ''} marked={editing}
+          columns={[{ name: 'Value' }, { name: 'Ready', right: true }, { name: 'Submissions', right: true }, { name: 'In flight / limit' }, { name: 'At its limit for', title: 'since when, but for moments under 5 s' }, { name: 'Share', right: true, title: 'of all chunks in flight in this queue' }, { name: 'Weight', right: true }, { name: 'Actions', hidden: true }]}
+          cells={(v) => (editing === valueText(v.value) ? [name(v), <td colSpan={7}><Edit of={of} v={v} close={(changed) => { setEditing(''); if (changed) again() }} /></td>] : cells(v, () => setEditing(valueText(v.value))))} />
       )}
       {!find && info && info.values > rows.length && rows.length > 0 && most === 100 && <p class="foot">{exact(info.values - rows.length)} more values. <button onClick={() => refine({ show: 'more' })}>Show 1,000</button> or find one by its name.</p>}
       {!find && info && most === 1000 && info.values > 1000 && <p class="foot">The other {exact(info.values - 1000)} have less {sort === 'ready' ? 'ready' : 'in flight'}; find one by its name.</p>}
@@ -88,30 +74,29 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
 }
 
 /** Of what the stream said and what was read, that which knows the newer settings; else the stream. */
-function newer(streamed: ValueCount | undefined, read: ValueCount | undefined): ValueCount | undefined {
-  return streamed && read && (read.changed_at ?? '') > (streamed.changed_at ?? '') ? read : streamed ?? read
+function newer(streamed: ValueCount | undefined, read: ValueCount): ValueCount {
+  return streamed && (read.changed_at ?? '') <= (streamed.changed_at ?? '') ? streamed : read
 }
 
-function Row({ v, edit }: { v: ValueCount; edit: () => void }) {
+const name = (v: ValueCount) => <td class="mono"><Clamp text={shown(v.value)} /></td>
+
+function cells(v: ValueCount, edit: () => void) {
   const all = stats.value?.stats.reserved ?? 0
-  return (
-    <tr>
-      <td class="mono">{shown(v.value)}</td>
-      <td class="r"><Count n={v.ready} /></td>
-      <td class="r"><Count n={v.submissions} /></td>
-      <td>
-        <div class="gauge">
-          <div class={v.saturated ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={percent(v.in_flight, v.limit ?? all)} /></div>
-          <span>{short(v.in_flight)} / {v.limit === null ? 'no limit' : short(v.limit)}</span>
-        </div>
-      </td>
-      <td><AtLimit v={v} /></td>
-      <td class="r">{all > 0 ? `${percent(v.in_flight, all).toFixed(1)} %` : '—'}</td>
-      <td class="r">{v.weight ?? <span class="note" title="none is set, which counts as 1">1</span>}</td>
-      <td class="r">{(v.paused ?? 0) > 0 && <a class="badge" href={link('rules')} title={`${exact(v.paused!)} chunks`}>paused</a>}{(v.blocked ?? 0) > 0 && <a class="badge" href={link('rules')} title={`${exact(v.blocked!)} chunks`}>blocked</a>} <button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></td>
-    </tr>
-  )
+  return [
+    name(v), <td class="r"><Count n={v.ready} /></td>, <td class="r"><Count n={v.submissions} /></td>,
+    <td>
+      <div class="gauge">
+        <div class={v.saturated ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={percent(v.in_flight, v.limit ?? all)} /></div>
+        <span>{short(v.in_flight)} / {v.limit === null ? 'no limit' : short(v.limit)}</span>
+      </div>
+    </td>,
+    <td><AtLimit v={v} /></td>, <td class="r">{all > 0 ? `${percent(v.in_flight, all).toFixed(1)} %` : '—'}</td>,
+    <td class="r">{v.weight ?? <span class="note" title="none is set, which counts as 1">1</span>}</td>,
+    <td class="r"><div class="row end"><Held n={v.paused} how="paused" /><Held n={v.blocked} how="blocked" /><button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></div></td>,
+  ]
 }
+
+const Held = ({ n = 0, how }: { n: number | undefined; how: string }) => (n > 0 ? <a class="badge" href={link('rules')} title={`${exact(n)} chunks`}>{how}</a> : null)
 
 /** For how long a value has been at its limit, by the server's clock. */
 function AtLimit({ v }: { v: ValueCount }) {
@@ -125,12 +110,7 @@ function Edit({ of, v, close }: { of: string; v: ValueCount; close: (changed: bo
   const [seen] = useState(v)
   const [limit, setLimit] = useState(seen.limit === null ? '' : String(seen.limit))
   const [weight, setWeight] = useState(seen.weight === null ? '' : String(seen.weight))
-  return (
-    <tr data-on>
-      <td class="mono">{shown(v.value)}</td>
-      <td colSpan={7}><SettingsForm of={of} value={seen.value} etag={seen.etag} limit={limit} weight={weight} setLimit={setLimit} setWeight={setWeight} close={close} /></td>
-    </tr>
-  )
+  return <SettingsForm of={of} value={seen.value} etag={seen.etag} limit={limit} weight={weight} setLimit={setLimit} setWeight={setWeight} close={close} />
 }
 
 function SettingsForm(p: { of: string; value: MetaValue; etag: string | undefined; limit: string; weight: string; setLimit: (s: string) => void; setWeight: (s: string) => void; close: (changed: boolean) => void }) {
@@ -151,7 +131,7 @@ function SettingsForm(p: { of: string; value: MetaValue; etag: string | undefine
         <label class="field">Weight <input type="number" min="0.001" max="1000" step="0.001" placeholder="1" value={p.weight} onInput={(e) => p.setWeight(e.currentTarget.value)} /></label>
         <button class="main" disabled={action.busy}>Save</button>
         <button type="button" onClick={() => p.close(false)}>Leave as it is</button>
-        <CopyAs cli={shell('quern', 'keys', 'set', p.of, valueText(p.value), '--queue', queue.value, '--limit', body.limit ?? 'none', ...(body.weight === null ? [] : ['--weight', body.weight]))} curl={curl('PUT', path, body)} />
+        <CopyAs cli={quern('keys', 'set', p.of, valueText(p.value), '--queue', queue.value, '--limit', body.limit ?? 'none', ...(body.weight === null ? [] : ['--weight', body.weight]))} curl={curl('PUT', path, body)} />
         <small>Empty: none is set. The limit holds whatever the strategy; the weight is the share under Fair.</small>
       </div>
       {action.problem && <Failed problem={action.problem} />}

@@ -1,8 +1,9 @@
-import { call, curl, queuePath, shell } from '../api'
+import { call, curl, quern, queuePath } from '../api'
 import { duration, exact, moment, short } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
-import { CopyAs, Count, Failed, Mark, Tile } from '../parts'
+import { CopyAs } from '../copy'
+import { Count, Failed, Mark, Tile } from '../parts'
 import { link, queue, say } from '../state'
 import { stats } from '../stream'
 import type { Lifecycle, LifecycleKind, ParkedAction, Readiness, Recount } from '../types'
@@ -35,7 +36,7 @@ export function Worker() {
   return (
     <>
       <div class="head sub"><h2>Life-cycle worker</h2><span>deadlines, retries, run_at, dead_deadline, schedules, the ends of rules, retention</span>
-        <div class="act"><CopyAs cli={shell('quern', 'lifecycle', '--queue', queue.value)} curl={curl('GET', path)} /></div>
+        <div class="act"><CopyAs cli={quern('lifecycle', '--queue', queue.value)} curl={curl('GET', path)} /></div>
       </div>
       {worker.problem && <div class="w12"><Failed problem={worker.problem} again={worker.again} /></div>}
       {ready.problem && <div class="w12"><Failed problem={ready.problem} again={ready.again} /></div>}
@@ -90,7 +91,7 @@ function Parked({ w, done }: { w: Lifecycle; done: () => void }) {
     <section class="card w12">
       <header>
         <div class="row"><h2>Parked actions</h2><small>they failed three times alone, and are left alone until the server starts anew or somebody has them tried again</small></div>
-        <div class="row"><button class="main" disabled={action.busy} onClick={() => void action.run(async () => { const n = await call<{ retried: number }>('POST', path); say(`${exact(n.retried)} are tried again`); done() })}>Try all again</button><CopyAs cli={shell('quern', 'lifecycle', 'retry', '--queue', queue.value)} curl={curl('POST', path)} /></div>
+        <div class="row"><button class="main" disabled={action.busy} onClick={() => void action.run(async () => { const n = await call<{ retried: number }>('POST', path); say(`${exact(n.retried)} are tried again`); done() })}>Try all again</button><CopyAs cli={quern('lifecycle', 'retry', '--queue', queue.value)} curl={curl('POST', path)} /></div>
       </header>
       {action.problem && <Failed problem={action.problem} />}
       <List name="Parked actions" items={w.parked} id={id} scope={queue.value} keys={false}

@@ -1,9 +1,11 @@
 import { useState } from 'preact/hooks'
-import { call, curl, shell } from '../api'
+import { call, curl, quern } from '../api'
 import { exact } from '../format'
 import { useAction } from '../live'
 import { asMe } from '../me'
-import { CopyAs, Failed, Typed } from '../parts'
+import { Question } from '../confirm'
+import { CopyAs } from '../copy'
+import { Failed } from '../parts'
 import { queue, say } from '../state'
 import type { BulkFilter } from '../types'
 import { bulkFlags, bulkPath, dryRun } from './bulk'
@@ -26,7 +28,7 @@ export function Many({ filter, close }: { filter: BulkFilter; close: () => void 
     close()
   })
   const unit = verb === 'retry' ? 'chunks that wait' : 'open submissions'
-  const cli = shell('quern', 'bulk', 'run', verb, ...bulkFlags(filter), ...(verb === 'reprioritize' ? ['--priority', priority] : []), ...(rate ? ['--rate', rate] : []), '--queue', queue.value)
+  const cli = quern('bulk', 'run', verb, ...bulkFlags(filter), ...(verb === 'reprioritize' ? ['--priority', priority] : []), ...(rate ? ['--rate', rate] : []), '--queue', queue.value)
   return (
     <section class="card w12" aria-label="All that match">
       <header><h2>All that match the filter</h2><div class="row"><CopyAs cli={cli} curl={curl('POST', bulkPath, body)} /><button onClick={close}>Close</button></div></header>
@@ -38,9 +40,9 @@ export function Many({ filter, close }: { filter: BulkFilter; close: () => void 
           <button disabled={action.busy} onClick={() => void count()}>Count first</button>
         </div>
         {counted && counted.what === what && (counted.n === 0 ? <p role="status">Nothing would change.</p> : (
-          <Typed name={verbs[verb]} n={counted.n} danger={verb === 'cancel'} busy={action.busy} leave={() => setCounted(undefined)} run={() => void start()}>
+          <Question name={verbs[verb]} n={counted.n} danger={verb === 'cancel'} busy={action.busy} leave={() => setCounted(undefined)} run={() => void start()}>
             {exact(counted.n)} {unit} fit the filter now{verb === 'cancel' ? '; chunks that are not done are skipped for good' : ''}. By then it may be more or fewer.
-          </Typed>
+          </Question>
         ))}
         {action.problem && <Failed problem={action.problem} />}
       </div>

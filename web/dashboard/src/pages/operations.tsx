@@ -1,7 +1,8 @@
-import { curl, shell } from '../api'
+import { curl, quern } from '../api'
 import { exact } from '../format'
 import { useLive } from '../live'
-import { CopyAs, Empty, Failed } from '../parts'
+import { CopyAs } from '../copy'
+import { Empty, Failed } from '../parts'
 import { queue, refine, route } from '../state'
 import type { BulkOperation, Page } from '../types'
 import { BulkList, bulkPath } from './bulk'
@@ -23,13 +24,13 @@ export function Operations() {
   return (
     <>
       <div class="head"><h1>Operations</h1><span>what is done with many at once, and what time demands</span>
-        <div class="act"><CopyAs cli={shell('quern', 'bulk', 'list', '--queue', queue.value)} curl={curl('GET', path)} /></div>
+        <div class="act"><CopyAs cli={quern('bulk', 'list', '--queue', queue.value)} curl={curl('GET', path)} /></div>
       </div>
       <section class="card w12">
         <header><h2>Running</h2><small>{list.data ? exact(running.length) : ''}</small></header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!list.data && !list.problem && <p class="note">Reading…</p>}
-        {list.data && running.length === 0 && <Empty command={shell('quern', 'bulk', 'run', 'cancel', '--created-before', '24h', '--dry-run', '--queue', queue.value)}>Nothing is done with many at once now. Submissions and Dead letters start it with what their filters mean, and so does the command line.</Empty>}
+        {list.data && running.length === 0 && <Empty command={quern('bulk', 'run', 'cancel', '--created-before', '24h', '--dry-run', '--queue', queue.value)}>Nothing is done with many at once now. Submissions and Dead letters start it with what their filters mean, and so does the command line.</Empty>}
         {running.length > 0 && <BulkList name="Running operations" items={running} scope={queue.value} done={list.again} keys />}
       </section>
       <section class="card w12">

@@ -4,7 +4,7 @@ import { Heat } from '../heat'
 import { List } from '../list'
 import { useLive } from '../live'
 import { Count, Empty, Failed, Mark, MetaChips, Progress, State, SubmissionLink, Tile } from '../parts'
-import { queuePath, shell } from '../api'
+import { quern, queuePath } from '../api'
 import { link, queue, refine, route } from '../state'
 import { keys, series, stats } from '../stream'
 import type { KeysFrame, Page, Series, StatsFrame, Submission } from '../types'
@@ -31,7 +31,7 @@ export function Overview() {
 function Standstill({ frame: { stats: s, rates } }: { frame: StatsFrame }) {
   if (s.disk_full) return <div class="banner"><Mark of="dead" /><span><b>The disk is full.</b> Inserts are refused until there is room; completions go on.</span></div>
   if (s.ready > 0 && s.reserved === 0 && rates.reserved === 0 && s.consumers_waiting === 0) {
-    return <div class="banner"><Mark of="skipped" /><span><b>Nobody is asking for work:</b> {exact(s.ready)} chunks are ready, and no consumer holds or waits for any.</span><code>{shell('quern', 'work', '--', './your-command')}</code></div>
+    return <div class="banner"><Mark of="skipped" /><span><b>Nobody is asking for work:</b> {exact(s.ready)} chunks are ready, and no consumer holds or waits for any.</span><code>{quern('work', '--', './your-command')}</code></div>
   }
   if (s.ready > 0 && s.consumers_waiting > 0 && rates.reserved === 0) {
     return <div class="banner"><Mark of="skipped" /><span><b>{exact(s.consumers_waiting)} consumers wait although {exact(s.ready)} chunks are ready:</b> their strategies do not admit them, or limits hold them back.</span><a href={link('strategies')}>Explain a strategy…</a></div>
@@ -40,7 +40,8 @@ function Standstill({ frame: { stats: s, rates } }: { frame: StatsFrame }) {
 }
 
 function Tiles({ frame: { stats: s, rates, empties_ms } }: { frame: StatsFrame }) {
-  const open = s.ready + s.waiting + s.reserved + s.paused + s.blocked
+  const free = s.ready + s.waiting + s.reserved
+  const open = free + s.paused + s.blocked
   return (
     <>
       <Tile of="ready" name="Ready" value={short(s.ready)} title={exact(s.ready)}>in {exact(s.submissions_open)} submissions</Tile>
@@ -48,7 +49,7 @@ function Tiles({ frame: { stats: s, rates, empties_ms } }: { frame: StatsFrame }
       <Tile of="waiting" name="Waiting" value={short(s.waiting)} title={exact(s.waiting)}>for run_at or a retry</Tile>
       <Tile of="done" name="Done" value={`${short(rates.done)}/s`} title={`${rates.done} chunks per second`}>{short(s.done_total)} since the start</Tile>
       <Tile name="Oldest ready" value={s.ready > 0 ? duration(s.oldest_ready_seconds) : '—'}>{s.ready > 0 ? 'since it was inserted' : 'nothing is ready'}</Tile>
-      <Tile name="Empty in" value={open === 0 ? 'now' : empties_ms ? duration(empties_ms / 1000) : '—'}>{open === 0 ? 'nothing is open' : empties_ms ? 'at the last minute’s pace' : 'it does not shrink'}</Tile>
+      <Tile name="Empty in" value={open === 0 ? 'now' : empties_ms ? duration(empties_ms / 1000) : '—'}>{open === 0 ? 'nothing is open' : free === 0 ? 'all of it is held by rules' : empties_ms ? `at the last minute’s pace${s.paused + s.blocked > 0 ? ', but for what rules hold' : ''}` : rates.done > 0 ? 'the pace is being measured' : 'nothing is done now'}</Tile>
     </>
   )
 }
@@ -121,7 +122,7 @@ function Strips({ keyed }: { keyed: KeysFrame | null }) {
         </div>
         <div class="legend"><span>last 10 min, a cell is 5 s</span><span><Mark of="zero" />none</span><span><Mark of="reserved" />the more, the fuller</span><span><Mark of="dead" />top edge: at its limit</span><span>· not known</span></div>
       </header>
-      {!frame || !keyed ? <Empty command={shell('quern', 'submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta, so there is nothing to tell apart. Submissions with meta show here, value by value.</Empty> : (
+      {!frame || !keyed ? <Empty command={quern('submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta, so there is nothing to tell apart. Submissions with meta show here, value by value.</Empty> : (
         <>
           <Heat key={frame.key} frame={frame} at={keyed.at} rows={12} />
           <p class="foot">
@@ -142,7 +143,7 @@ function Newest() {
       <header><h2>Newest open submissions</h2><a href={link('submissions')}>all submissions</a></header>
       {list.problem ? <Failed problem={list.problem} again={list.again} />
         : !list.data ? <p class="note">Reading…</p>
-        : list.data.items.length === 0 ? <Empty command={shell('quern', 'submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission is open: everything is done, or nothing was inserted yet.</Empty>
+        : list.data.items.length === 0 ? <Empty command={quern('submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission is open: everything is done, or nothing was inserted yet.</Empty>
         : <SubmissionTable list={list.data.items} />}
     </section>
   )

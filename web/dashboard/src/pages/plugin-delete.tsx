@@ -1,30 +1,16 @@
-import { useState } from 'preact/hooks'
-import { call, curl, shell } from '../api'
-import { useAction } from '../live'
-import { CopyAs, Failed } from '../parts'
+import { call, curl, quern } from '../api'
+import { Confirm } from '../confirm'
+import { CopyAs } from '../copy'
 import { say } from '../state'
 
 /** Deletes a plugin or a version after a question. While it is in use it says why that is refused, and what to do first. */
 export function Delete({ what, path, etag, refused, cli, done, wide }: { what: string; path: string; etag: string; refused: string | undefined; cli: string[]; done: () => void; wide?: boolean }) {
-  const [asked, setAsked] = useState(false)
-  const action = useAction()
-  const run = () => action.run(async () => {
-    await call('DELETE', path, undefined, { 'If-Match': etag })
-    setAsked(false)
-    say(`${what} is deleted`)
-    done()
-  })
-  if (!asked) return <button class={wide ? undefined : 'quiet'} aria-label={`Delete ${what}`} onClick={() => setAsked(true)}>Delete…</button>
   return (
-    <div class={wide ? 'ask stack w12' : 'ask stack'} role="group" aria-label={`Delete ${what}`} onKeyDown={(e) => { if (e.key === 'Escape') setAsked(false) }}>
-      <span class="said">{refused ?? `Delete ${what}? Its module is gone then; strategies that ask for it go on without it.`}</span>
-      <div class="row">
-        {refused === undefined && <button class="danger" disabled={action.busy} ref={(b) => b?.focus()} onClick={() => void run()}>Delete</button>}
-        <button ref={(b) => { if (refused !== undefined) b?.focus() }} onClick={() => setAsked(false)}>{refused === undefined ? 'Keep' : 'Understood'}</button>
-        {refused === undefined && <CopyAs cli={shell(...cli)} curl={curl('DELETE', path)} />}
-      </div>
-      {action.problem && <Failed problem={action.problem} />}
-    </div>
+    <Confirm name="Delete" label={`Delete ${what}`} look={wide ? 'plain' : 'quiet'} danger question={`Delete ${what}?`} refused={refused} run={async () => {
+      await call('DELETE', path, undefined, { 'If-Match': etag })
+      say(`${what} is deleted`)
+      done()
+    }}>Its module is gone then; strategies that ask for it go on without it. <CopyAs cli={quern(...cli)} curl={curl('DELETE', path)} /></Confirm>
   )
 }
 

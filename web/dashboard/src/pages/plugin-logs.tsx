@@ -1,7 +1,8 @@
-import { shell, curl } from '../api'
+import { curl, quern } from '../api'
 import { exact, moment } from '../format'
 import { useLive } from '../live'
-import { CopyAs, Empty, Failed } from '../parts'
+import { CopyAs } from '../copy'
+import { Empty, Failed } from '../parts'
 import { refine, route } from '../state'
 import type { PluginLogs } from '../types'
 
@@ -19,7 +20,7 @@ export function Logs({ name, dropped }: { name: string; dropped: number }) {
         <div class="row"><h2>Log</h2><small>{list.data ? `${exact(list.data.lines.length)} lines kept${dropped > 0 ? `, ${exact(dropped)} dropped over the limits` : ''}` : ''}</small></div>
         <div class="row">
           <label class="field">From level <select value={levels[least]} onChange={(e) => refine({ level: e.currentTarget.value === 'debug' ? undefined : e.currentTarget.value })}>{levels.map((l) => <option key={l}>{l}</option>)}</select></label>
-          <CopyAs cli={shell('quern', 'plugin', 'logs', name)} curl={curl('GET', path)} />
+          <CopyAs cli={quern('plugin', 'logs', name)} curl={curl('GET', path)} />
         </div>
       </header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}

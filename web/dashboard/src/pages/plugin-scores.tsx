@@ -1,7 +1,8 @@
-import { curl, shell } from '../api'
+import { curl, quern } from '../api'
 import { duration, exact, short } from '../format'
 import { useLive } from '../live'
-import { CopyAs, Empty, Failed } from '../parts'
+import { CopyAs } from '../copy'
+import { Empty, Failed } from '../parts'
 import { queue, refine, route } from '../state'
 import { stats } from '../stream'
 import type { Page, PluginScores } from '../types'
@@ -22,7 +23,7 @@ export function Scores({ name, path, version }: { name: string; path: string; ve
     <section class="card w12">
       <header>
         <div class="row"><h2>Scores of live traffic</h2>{s?.last_at && now > 0 && <small>{exact(s.windows)} of {short(s.batches)} batches sampled, the last {ago(s.last_at)} ago</small>}</div>
-        <CopyAs cli={shell('quern', 'plugin', 'scores', name)} curl={curl('GET', `${path}/scores`)} />
+        <CopyAs cli={quern('plugin', 'scores', name)} curl={curl('GET', `${path}/scores`)} />
       </header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {all.length > 1 && (
@@ -30,8 +31,8 @@ export function Scores({ name, path, version }: { name: string; path: string; ve
           {all.map((one) => <button key={idOf(one)} aria-pressed={one === s} onClick={() => refine({ scores: idOf(one) })}><span class="mono">{one.version}</span> {one.uses.length > 0 ? one.uses.join(', ') : 'asked for by a strategy'}</button>)}
         </div>
       )}
-      {list.data && idle && <Empty command={shell('quern', 'plugin', 'activate', name, version?.slice(0, 12) ?? 'VERSION')}>No version of it is in use, so none scores. One that is activated does, from the next reservation on.</Empty>}
-      {s && !idle && s.rows === 0 && <Empty command={shell('quern', 'reserve', '--queue', queue.value, '--strategy', `OrElse(Plugin("${name}", OldestFirst), OldestFirst)`)}>{s.version} has scored nothing yet. It does when a consumer reserves by a strategy that names it.</Empty>}
+      {list.data && idle && <Empty command={quern('plugin', 'activate', name, version?.slice(0, 12) ?? 'VERSION')}>No version of it is in use, so none scores. One that is activated does, from the next reservation on.</Empty>}
+      {s && !idle && s.rows === 0 && <Empty command={quern('reserve', '--queue', queue.value, '--strategy', `OrElse(Plugin("${name}", OldestFirst), OldestFirst)`)}>{s.version} has scored nothing yet. It does when a consumer reserves by a strategy that names it.</Empty>}
       {s && s.rows > 0 && (
         <div class="stack">
           <Histogram bins={s.distribution} taken="something was taken" />

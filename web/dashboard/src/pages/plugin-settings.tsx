@@ -1,7 +1,8 @@
 import { useState } from 'preact/hooks'
 import { call, curl } from '../api'
 import { useAction } from '../live'
-import { Copy, Failed } from '../parts'
+import { Copy } from '../copy'
+import { Failed } from '../parts'
 import { say } from '../state'
 import type { Plugin } from '../types'
 

@@ -1,8 +1,9 @@
 import { useState } from 'preact/hooks'
-import { call, curl, shell } from '../api'
+import { call, curl, quern } from '../api'
 import { exact } from '../format'
 import { useAction } from '../live'
-import { CopyAs, Empty, Failed } from '../parts'
+import { CopyAs } from '../copy'
+import { Empty, Failed } from '../parts'
 import { queue, refine, route } from '../state'
 import type { PluginLive, PluginTried, PluginVersion } from '../types'
 import { Histogram, type ScoreBin } from './histogram'
@@ -19,7 +20,7 @@ export function Try({ v, active }: { v: PluginVersion; active: boolean }) {
   const body = { queue: queue.value, strategy, want }
   return (
     <>
-      <header><h2>Dry run of {v.version}</h2><CopyAs cli={shell('quern', 'plugin', 'dry-run', v.name, v.sha256.slice(0, 12), '--queue', queue.value, '--strategy', strategy, '--want', want)} curl={curl('POST', path, body)} /></header>
+      <header><h2>Dry run of {v.version}</h2><CopyAs cli={quern('plugin', 'dry-run', v.name, v.sha256.slice(0, 12), '--queue', queue.value, '--strategy', strategy, '--want', want)} curl={curl('POST', path, body)} /></header>
       <form class="row" onSubmit={(e) => { e.preventDefault(); void action.run(async () => setAnswer(await call<PluginTried>('POST', path, body))) }}>
         <label class="field grow">Candidates in the order of <input class="mono grow" value={strategy} spellcheck={false} onInput={(e) => refine({ strategy: e.currentTarget.value || undefined })} /></label>
         <label class="field">take <input type="number" min="1" max="1000" value={want} onInput={(e) => refine({ want: e.currentTarget.value || undefined })} /></label>

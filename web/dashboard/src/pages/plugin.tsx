@@ -1,9 +1,11 @@
 import { useState } from 'preact/hooks'
-import { call, curl, shell } from '../api'
+import { call, curl, quern, shell } from '../api'
 import { bytes, exact, moment, percent, short } from '../format'
 import { List } from '../list'
 import { useAction, useLive, type Live } from '../live'
-import { CopyAs, Empty, Failed, Mark, Sure, Tile } from '../parts'
+import { Confirm } from '../confirm'
+import { CopyAs } from '../copy'
+import { Empty, Failed, Mark, Tile } from '../parts'
 import { link, refine, route, say } from '../state'
 import type { Page, Plugin as Of, PluginRecording, PluginStats, PluginVersion } from '../types'
 import { Delete, keptBy } from './plugin-delete'
@@ -29,7 +31,7 @@ export function Plugin({ name }: { name: string }) {
     <>
       <div class="head">
         <h1>Plugin</h1><span class="mono">{name}</span>{p && <PluginState of={p.state} />}
-        <div class="act">{p && <Whole p={p} again={again} />}<CopyAs cli={shell('quern', 'plugin', 'get', name)} curl={curl('GET', path)} /></div>
+        <div class="act">{p && <Whole p={p} again={again} />}<CopyAs cli={quern('plugin', 'get', name)} curl={curl('GET', path)} /></div>
       </div>
       {of.problem && <div class="w12"><Failed problem={of.problem} again={of.again} /></div>}
       {p && <Broken p={p} again={again} />}
@@ -53,16 +55,17 @@ export function Plugin({ name }: { name: string }) {
 /** What can be done with the plugin as a whole. */
 function Whole({ p, again }: { p: Of; again: () => void }) {
   const action = useAction()
-  const run = (verb: string, done: string) => action.run(async () => {
+  const order = async (verb: string, done: string) => {
     await call('POST', `${pluginPath(p.name)}/${verb}`, undefined, { 'If-Match': p.etag })
     say(done)
     again()
-  })
+  }
+  const run = (verb: string, done: string) => action.run(() => order(verb, done))
   return (
     <>
       {p.previous && <button disabled={action.busy} title={`to ${p.previous.version} ${p.previous.sha256.slice(0, 8)}`} onClick={() => void run('rollback', `${p.name} is back at ${p.previous!.version}`)}>Roll back to {p.previous.version}</button>}
-      {p.active && <Sure name="Deactivate" question="Strategies go on without it." disabled={action.busy} run={() => void run('deactivate', `${p.name} is out of use`)} />}
-      <Delete what={p.name} path={pluginPath(p.name)} etag={p.etag} cli={['quern', 'plugin', 'delete', p.name]} wide refused={p.active && `${p.name} is in use (${p.active.version} is active): first deactivate it.`} done={() => { location.hash = link('plugins') }} />
+      {p.active && <Confirm name="Deactivate" look="plain" question={`Take ${p.name} out of use?`} run={() => order('deactivate', `${p.name} is out of use`)}>Strategies that ask for it go on without it, from the next reservation on. Its versions stay.</Confirm>}
+      <Delete what={p.name} path={pluginPath(p.name)} etag={p.etag} cli={['plugin', 'delete', p.name]} wide refused={p.active && `${p.name} is in use (${p.active.version} is active): first deactivate it.`} done={() => { location.hash = link('plugins') }} />
       {action.problem && <Failed problem={action.problem} />}
     </>
   )
@@ -117,7 +120,7 @@ function Versions({ p, list, chosen, again }: { p: Of; list: PluginVersion[]; ch
   return (
     <section class="card w12">
       <header><h2>Versions</h2><small>{exact(list.length)}, the newest first; a change holds from the next reservation on</small></header>
-      {list.length === 0 ? <Empty command={shell('quern', 'plugin', 'push', p.name + '.wasm')}>No version is left of it.</Empty> : (
+      {list.length === 0 ? <Empty command={quern('plugin', 'push', p.name + '.wasm')}>No version is left of it.</Empty> : (
         <List name="Versions" items={list} id={(v) => v.sha256} scope={p.name} marked={chosen?.sha256} open={(v) => link('plugins/' + p.name, { version: v.sha256.slice(0, 12) })}
           columns={[{ name: 'Version' }, { name: 'In use as' }, { name: 'State' }, { name: 'A candidate', right: true }, { name: 'Fuel', right: true }, { name: 'Size', right: true }, { name: 'Uploaded' }, { name: 'Actions', hidden: true }]}
           cells={(v) => [
@@ -137,12 +140,13 @@ function Act({ p, v, again }: { p: Of; v: PluginVersion; again: () => void }) {
   const action = useAction()
   const [share, setShare] = useState<string>()
   const path = pluginPath(p.name)
-  const post = (verb: string, body: unknown, done: string) => action.run(async () => {
+  const order = async (verb: string, body: unknown, done: string) => {
     await call('POST', `${path}/${verb}`, body, { 'If-Match': p.etag })
     say(done)
     setShare(undefined)
     again()
-  })
+  }
+  const post = (verb: string, body: unknown, done: string) => action.run(() => order(verb, body, done))
   const version = v.sha256
   const is = (u: string) => v.uses.includes(u)
   const name = `${p.name} ${v.version}`
@@ -158,12 +162,12 @@ function Act({ p, v, again }: { p: Of; v: PluginVersion; again: () => void }) {
   return (
     <div class="row end">
       {!is('active') && v.state === 'ready' && <button class="main" disabled={action.busy} aria-label={`Activate ${v.version} ${v.sha256.slice(0, 8)}`} onClick={() => void post('activate', { version }, `${name} scores from the next reservation on`)}>Activate</button>}
-      {v.state === 'quarantined' && <Sure name="Activate all the same" question="End its quarantine?" disabled={action.busy} run={() => void post('activate', { version, force: true }, `${name} scores, and its quarantine is over`)} />}
+      {v.state === 'quarantined' && <Confirm name="Activate all the same" question={`End the quarantine of ${name}?`} run={() => order('activate', { version, force: true }, `${name} scores, and its quarantine is over`)}>It was taken out of use because it came to harm too often. It scores from the next reservation on.</Confirm>}
       {p.active && !is('active') && (is('shadow') ? <button disabled={action.busy} onClick={() => void post('shadow', { version: '' }, 'The shadow is gone')}>End shadow</button>
         : <button disabled={action.busy} aria-label={`Shadow ${v.version} ${v.sha256.slice(0, 8)}`} onClick={() => void post('shadow', { version }, `${name} scores beside the active version, without deciding`)}>Shadow</button>)}
       {p.active && !is('active') && (is('canary') ? <button disabled={action.busy} onClick={() => void post('canary', { version, percent: 0 }, 'The canary is over')}>End canary</button>
         : <button disabled={action.busy} aria-label={`Canary ${v.version} ${v.sha256.slice(0, 8)}`} onClick={() => setShare('5')}>Canary…</button>)}
-      <Delete what={name} path={`${path}/versions/${v.sha256}`} etag={p.etag} cli={['quern', 'plugin', 'delete', p.name, v.sha256.slice(0, 12)]} refused={keptBy(v.version, v.uses)} done={again} />
+      <Delete what={name} path={`${path}/versions/${v.sha256}`} etag={p.etag} cli={['plugin', 'delete', p.name, v.sha256.slice(0, 12)]} refused={keptBy(v.version, v.uses)} done={again} />
       {action.problem && <Failed problem={action.problem} />}
     </div>
   )
@@ -176,7 +180,7 @@ function Download({ v, path }: { v: PluginVersion; path: string }) {
   return (
     <div class="row">
       <a class="btn" href={from} download={file} aria-label={`Download the module of ${v.version}`}>Download</a>
-      <CopyAs cli={shell('quern', 'plugin', 'download', v.name, v.sha256.slice(0, 12), '--out', file)} curl={`${curl('GET', from)} -o ${shell(file)}`} />
+      <CopyAs cli={quern('plugin', 'download', v.name, v.sha256.slice(0, 12), '--out', file)} curl={`${curl('GET', from)} -o ${shell(file)}`} />
     </div>
   )
 }

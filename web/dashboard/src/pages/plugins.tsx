@@ -1,9 +1,10 @@
 import { useState } from 'preact/hooks'
-import { Problem, curl, shell } from '../api'
+import { Problem, curl, quern } from '../api'
 import { exact, moment } from '../format'
 import { List } from '../list'
 import { useLive } from '../live'
-import { CopyAs, Empty, Failed, Mark } from '../parts'
+import { CopyAs } from '../copy'
+import { Empty, Failed, Mark } from '../parts'
 import { link } from '../state'
 import type { Page, Plugin, PluginUse, PluginVersion } from '../types'
 import { Drop } from './plugin-drop'
@@ -23,7 +24,7 @@ export function Plugins() {
   return (
     <>
       <div class="head"><h1>Plugins</h1><span>modules that score candidates, of this server and all its queues</span>
-        <div class="act"><CopyAs cli={shell('quern', 'plugin', 'list')} curl={curl('GET', '/v1/plugins')} /></div>
+        <div class="act"><CopyAs cli={quern('plugin', 'list')} curl={curl('GET', '/v1/plugins')} /></div>
       </div>
       <section class="card w5">
         <header><h2>Upload a version</h2></header>
@@ -37,7 +38,7 @@ export function Plugins() {
         <header><h2>Uploaded</h2><small>{list.data ? exact(list.data.items.length) : ''}</small></header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!list.data && !list.problem && <p class="note">Reading…</p>}
-        {list.data?.items.length === 0 && <Empty command={shell('quern', 'plugin', 'push', 'deadline-first.wasm', '--activate')}>No plugin yet. A strategy names one with Plugin("name", …): it decides which candidates come first, inside of a sandbox with a budget.</Empty>}
+        {list.data?.items.length === 0 && <Empty command={quern('plugin', 'push', 'deadline-first.wasm', '--activate')}>No plugin yet. A strategy names one with Plugin("name", …): it decides which candidates come first, inside of a sandbox with a budget.</Empty>}
         {list.data && list.data.items.length > 0 && (
           <List name="Plugins" items={list.data.items} id={(p) => p.name} scope="" open={(p) => link('plugins/' + p.name)}
             columns={[{ name: 'Plugin' }, { name: 'State' }, { name: 'Active' }, { name: 'Canary' }, { name: 'Shadow' }, { name: 'Versions', right: true }, { name: 'Changed' }]}

@@ -1,8 +1,9 @@
 import { useState } from 'preact/hooks'
-import { Problem, call, curl, queuePath, shell } from '../api'
+import { Problem, call, curl, quern, queuePath } from '../api'
 import { moment } from '../format'
 import { useAction } from '../live'
-import { CopyAs, Failed } from '../parts'
+import { CopyAs } from '../copy'
+import { Failed } from '../parts'
 import { say } from '../state'
 import { about, choices, isBackoff, said, settingsOf, type Backoff } from '../settings'
 import type { Queue } from '../types'
@@ -52,7 +53,7 @@ function Change({ q, form, setForm, again }: { q: Queue; form: Record<string, un
       <div class="row">
         <button class="main" disabled={action.busy || n === 0}>{n === 0 ? 'Nothing changed' : `Change ${n}`}</button>
         <button type="button" onClick={() => setForm(undefined)}>Leave as it is</button>
-        {n > 0 && <CopyAs cli={shell('quern', 'queue', 'set', q.name, ...flags(changed))} curl={curl('PATCH', path, { settings: changed })} />}
+        {n > 0 && <CopyAs cli={quern('queue', 'set', q.name, ...flags(changed))} curl={curl('PATCH', path, { settings: changed })} />}
       </div>
     </form>
   )

@@ -1,13 +1,15 @@
 import { useState } from 'preact/hooks'
-import { call, curl, queuePath, shell, valueOf } from '../api'
+import { call, curl, quern, queuePath, valueOf } from '../api'
 import { duration, exact, metaList, moment, shown } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { Who, asMe } from '../me'
-import { CopyAs, Empty, Failed, Mark } from '../parts'
-import { Behind, Lift, Matched, ruleFlags, rules } from '../rules'
+import { CopyAs } from '../copy'
+import { Empty, Failed, Mark } from '../parts'
+import { ActiveRules, Matched, Reason, effects, ruleFlags, rules } from '../rules'
 import { queue, refine, route, say } from '../state'
 import { keys, stats } from '../stream'
+import { Clamp } from '../text'
 import type { Page, Rule, RuleMatch, RuleRequest } from '../types'
 
 export function Rules() {
@@ -17,21 +19,15 @@ export function Rules() {
   return (
     <>
       <div class="head"><h1>Rules</h1><span>standing orders: what they cover is not handed out, whatever strategy asks</span>
-        <div class="act"><CopyAs cli={shell('quern', 'rules', 'list', '--queue', queue.value)} curl={curl('GET', path)} /></div>
+        <div class="act"><CopyAs cli={quern('rules', 'list', '--queue', queue.value)} curl={curl('GET', path)} /></div>
       </div>
       <section class="card w4"><header><h2>Set a rule</h2></header><SetRule path={path} /></section>
       <section class="card w8">
         <header><h2>Active</h2><small>{items ? exact(items.length) : ''}</small></header>
         {list?.problem && <Failed problem={list.problem} again={list.again} />}
-        {items?.length === 0 && <Empty command={shell('quern', 'rules', 'pause', '--meta', 'company=acme', '--reason', 'their API is down', '--until', '90m', '--queue', queue.value)}>No rule is active: everything that is ready may be handed out. A pause holds work back for a while; a block says that it is not to be done.</Empty>}
+        {items?.length === 0 && <Empty command={quern('rules', 'pause', '--meta', 'company=acme', '--reason', 'their API is down', '--until', '90m', '--queue', queue.value)}>No rule is active: everything that is ready may be handed out. A pause holds work back for a while; a block says that it is not to be done.</Empty>}
         {items && items.length > 0 && (
-          <List name="Active rules" items={items} id={(r) => r.id} scope={queue.value}
-            columns={[{ name: 'Covers' }, { name: 'Does' }, { name: 'Why' }, { name: 'Until' }, { name: 'Holds back', right: true }, { name: 'Actions', hidden: true }]}
-            cells={(r) => [
-              <td><Matched m={r.match} /></td>, <td><span class="state"><Mark of="skipped" />{r.action}</span>{effects(r) && <p class="note">{effects(r)}</p>}</td>,
-              <td class="wrap error">{r.reason ?? <span class="note">no reason was given</span>}<p class="note">{r.actor ? `by ${r.actor}, ` : ''}since {moment(r.since)}</p></td>,
-              <td class="note">{r.until ? moment(r.until) : 'it is lifted'}</td>, <td class="r"><Behind r={r} /></td>, <td class="r"><Lift r={r} done={list!.again} bare /></td>,
-            ]} />
+          <ActiveRules name="Active rules" items={items} done={list!.again} />
         )}
       </section>
       <Past path={`${path}?state=ended`} />
@@ -58,7 +54,7 @@ function Past({ path }: { path: string }) {
         <div class="row">
           <label class="field">How <select value={end} onChange={(e) => refine({ end: e.currentTarget.value || undefined })}><option value="">all</option>{Object.entries(ends).map(([value, name]) => <option key={value} value={value}>{name}</option>)}</select></label>
           <label class="field">Find <input type="search" value={find} placeholder="who, why, what" onInput={(e) => refine({ find: e.currentTarget.value || undefined })} /></label>
-          <CopyAs cli={shell('quern', 'rules', 'list', '--past', '--queue', queue.value)} curl={curl('GET', path)} />
+          <CopyAs cli={quern('rules', 'list', '--past', '--queue', queue.value)} curl={curl('GET', path)} />
         </div>
       </header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
@@ -69,17 +65,15 @@ function Past({ path }: { path: string }) {
           columns={[{ name: 'Covered' }, { name: 'Did' }, { name: 'Why' }, { name: 'Held' }, { name: 'Ended' }]}
           cells={(r) => [
             <td><Matched m={r.match} /></td>, <td><span class="state"><Mark of="zero" />{r.action}</span>{effects(r) && <p class="note">{effects(r)}</p>}</td>,
-            <td class="wrap error">{r.reason ?? <span class="note">no reason was given</span>}<p class="note">{r.actor ? `by ${r.actor}, ` : ''}since {moment(r.since)}</p></td>,
+            <td class="wrap error"><Reason r={r} /></td>,
             <td class="note">{r.ended_at ? duration((Date.parse(r.ended_at) - Date.parse(r.since)) / 1000) : ''}</td>,
-            <td class="note">{r.ended_at ? moment(r.ended_at) : ''}<div>{ends[r.end ?? ''] ?? r.end}{r.lifted_by ? ` by ${r.lifted_by}` : ''}</div></td>,
+            <td class="note">{r.ended_at ? moment(r.ended_at) : ''}<div>{ends[r.end ?? ''] ?? r.end}{r.lifted_by && <> by <Clamp text={r.lifted_by} /></>}</div></td>,
           ]} />
       )}
       {fit.length > n && <p class="foot row"><button onClick={() => setN(n + more)}>Show {exact(Math.min(more, fit.length - n))} more</button></p>}
     </section>
   )
 }
-
-const effects = (r: Rule) => [r.effects?.insert && 'refuses inserts', r.effects?.revoke && 'took back what was held'].filter(Boolean).join(', ')
 
 /** Minutes from now that a rule may last, in words. */
 const lengths: [string, number][] = [['until it is lifted', 0], ['15 minutes', 15], ['1 hour', 60], ['4 hours', 240], ['1 day', 1440], ['1 week', 10080]]
@@ -125,7 +119,7 @@ function SetRule({ path }: { path: string }) {
       <label class="check"><input type="checkbox" checked={insert} onChange={(e) => setInsert(e.currentTarget.checked)} /> refuse inserts of it</label>
       <label class="check"><input type="checkbox" checked={revoke} onChange={(e) => setRevoke(e.currentTarget.checked)} /> take back what is held, with no try counted</label>
       <div class="row"><button class="main" disabled={action.busy || !match}>{verb === 'pause' ? 'Pause' : 'Block'}</button>
-        {match && <CopyAs cli={shell('quern', 'rules', verb, ...ruleFlags(match), ...(reason ? ['--reason', reason] : []), ...(minutes ? ['--until', `${minutes}m`] : []), ...(insert ? ['--refuse-inserts'] : []), ...(revoke ? ['--revoke'] : []), '--queue', queue.value)} curl={curl('POST', path, body)} />}
+        {match && <CopyAs cli={quern('rules', verb, ...ruleFlags(match), ...(reason ? ['--reason', reason] : []), ...(minutes ? ['--until', `${minutes}m`] : []), ...(insert ? ['--refuse-inserts'] : []), ...(revoke ? ['--revoke'] : []), '--queue', queue.value)} curl={curl('POST', path, body)} />}
       </div>
       {action.problem && <Failed problem={action.problem} />}
     </form>

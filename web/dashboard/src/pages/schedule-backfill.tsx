@@ -1,8 +1,10 @@
 import { useState } from 'preact/hooks'
-import { call, curl, shell } from '../api'
+import { call, curl, quern } from '../api'
 import { exact, moment } from '../format'
 import { useAction } from '../live'
-import { CopyAs, Failed, SubmissionLink, Typed } from '../parts'
+import { Question } from '../confirm'
+import { CopyAs } from '../copy'
+import { Failed, SubmissionLink } from '../parts'
 import { queue, say } from '../state'
 import type { Backfilled, Schedule } from '../types'
 import { fromLocal, localTime, one } from './schedule-paths'
@@ -37,7 +39,7 @@ export function Backfill({ s, done }: { s: Schedule; done: () => void }) {
   return (
     <section class="card w12">
       <header><div class="row"><h2>Backfill</h2><small>insert what ticks of the past would have inserted, whatever became of them then</small></div>
-        {whole && <CopyAs cli={shell('quern', 'schedules', 'backfill', s.name, '--queue', queue.value, '--from', range.from, '--to', range.to, '--limit', body.limit, '--idempotency-key', key)} curl={curl('POST', path, body)} />}
+        {whole && <CopyAs cli={quern('schedules', 'backfill', s.name, '--queue', queue.value, '--from', range.from, '--to', range.to, '--limit', body.limit, '--idempotency-key', key)} curl={curl('POST', path, body)} />}
       </header>
       <form class="row" onSubmit={count}>
         <label class="field">Ticks from <input type="datetime-local" step="1" required value={from} max={localTime(new Date())} onInput={change(setFrom)} /></label>
@@ -50,7 +52,7 @@ export function Backfill({ s, done }: { s: Schedule; done: () => void }) {
         <div class="foot" role="status">
           {counted.ticks === 0 ? <p>No tick of {s.name} lies in this time.</p>
             : counted.ticks > most ? <p><b>{exact(counted.ticks)}</b> ticks lie in this time, from {moment(counted.first_at!)} on. At most {exact(most)} are inserted at once: ask for a shorter time.</p>
-              : <Typed name="Insert" n={counted.ticks} busy={action.busy} run={insert} leave={() => setCounted(undefined)}><b>{exact(counted.ticks)}</b> {counted.ticks === 1 ? 'tick lies' : 'ticks lie'} in this time, the first at {moment(counted.first_at!)}. Each inserts a submission, also where one was inserted for it before.</Typed>}
+              : <Question name="Insert" n={counted.ticks} busy={action.busy} run={insert} leave={() => setCounted(undefined)}><b>{exact(counted.ticks)}</b> {counted.ticks === 1 ? 'tick lies' : 'ticks lie'} in this time, the first at {moment(counted.first_at!)}. Each inserts a submission, also where one was inserted for it before.</Question>}
         </div>
       )}
       {made && <p class="foot" role="status">Inserted {exact(made.submissions.length)}: {made.submissions.slice(0, 10).map((id) => <span key={id}><SubmissionLink id={id} /> </span>)}{made.submissions.length > 10 && `and ${exact(made.submissions.length - 10)} more`}</p>}

@@ -1,4 +1,4 @@
-import { queuePath, shell, valueText, write } from '../api'
+import { quern, queuePath, shell, valueText, write } from '../api'
 import { metaList } from '../format'
 import { queue } from '../state'
 import type { ScheduleDefinition } from '../types'
@@ -7,7 +7,7 @@ export const base = () => `${queuePath(queue.value)}/schedules`
 export const one = (name: string) => `${base()}/${encodeURIComponent(name)}`
 
 /** A command about schedules of the queue that is shown. */
-export const cli = (verb: string, ...more: (string | number)[]) => shell('quern', 'schedules', verb, ...more, '--queue', queue.value)
+export const cli = (verb: string, ...more: (string | number)[]) => quern('schedules', verb, ...more, '--queue', queue.value)
 
 const two = (n: number) => String(n).padStart(2, '0')
 

@@ -1,7 +1,8 @@
 import { useEffect, useState } from 'preact/hooks'
 import { Problem, call, curl } from '../api'
 import { duration, exact, moment } from '../format'
-import { CopyAs, Failed } from '../parts'
+import { CopyAs } from '../copy'
+import { Failed } from '../parts'
 import type { Schedule, ScheduleDefinition, SchedulePreview } from '../types'
 import { base, cli, one } from './schedule-paths'
 

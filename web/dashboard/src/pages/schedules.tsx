@@ -1,11 +1,14 @@
 import { useEffect, useRef } from 'preact/hooks'
-import { call, curl, shell } from '../api'
-import { duration, exact, moment } from '../format'
+import { call, curl, quern } from '../api'
+import { clamped, duration, exact, moment, visible } from '../format'
 import { List } from '../list'
 import { useAction, useLive, type Live } from '../live'
-import { CopyAs, Empty, Failed, Mark, SubmissionLink, Sure } from '../parts'
+import { Confirm } from '../confirm'
+import { CopyAs } from '../copy'
+import { Empty, Failed, Mark, SubmissionLink } from '../parts'
 import { link, queue, refine, route, say } from '../state'
 import { schedules, stats, useTopic } from '../stream'
+import { nameLength } from '../text'
 import type { Emission, Page, Schedule, SchedulesFrame, Submission } from '../types'
 import { Backfill } from './schedule-backfill'
 import { Editor } from './schedule-form'
@@ -44,13 +47,13 @@ export function Schedules() {
         </header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!list.data && !list.problem && <p class="note">Reading…</p>}
-        {list.data && all.length === 0 && <Empty command={shell('quern', 'schedules', 'set', 'nightly', '--queue', queue.value, '--spec', '30 2 * * *', '--tz', 'Europe/Amsterdam', '--count', 100, '--template', 'part {index}', '--meta', 'kind=nightly')}>Nothing is inserted by the clock here. A schedule inserts a submission at every tick, on time also across summer time and restarts.</Empty>}
+        {list.data && all.length === 0 && <Empty command={quern('schedules', 'set', 'nightly', '--queue', queue.value, '--spec', '30 2 * * *', '--tz', 'Europe/Amsterdam', '--count', 100, '--template', 'part {index}', '--meta', 'kind=nightly')}>Nothing is inserted by the clock here. A schedule inserts a submission at every tick, on time also across summer time and restarts.</Empty>}
         {all.length > 0 && items.length === 0 && <Empty>None of the {exact(all.length)} schedules fits.</Empty>}
         {items.length > 0 && (
           <List name="Schedules" items={items} id={(i) => i.name} scope={queue.value + find + state} marked={chosen} open={(i) => link('schedules', { name: i.name, find, state })}
             columns={[{ name: 'Schedule' }, { name: 'When' }, { name: 'State' }, { name: 'Next' }, { name: 'Last' }, { name: 'Lately', title: 'what became of its last submissions, the newest at the right' }, { name: 'Inserted', right: true }, { name: 'Skipped', right: true }, { name: 'Actions', hidden: true }]}
             cells={(i) => [
-              <td class="name"><button class="link" onClick={() => refine({ name: i.name })}>{i.name}</button></td>, <td class="wrap when">{i.description}<div class="note mono">{i.definition.spec}</div></td>,
+              <td class="name"><button class="link" title={i.name} onClick={() => refine({ name: i.name })}>{clamped(visible(i.name), nameLength)}</button></td>, <td class="wrap when">{i.description}<div class="note mono">{i.definition.spec}</div></td>,
               <td class="wrap"><span class="state"><Mark of={marks[i.state] ?? 'zero'} />{i.state}</span>{i.reason && <p class="note">{i.reason}</p>}</td>,
               <td class="note"><Next s={i} /></td>,
               <td class="note">{i.last_at ? <>{moment(i.last_at)}{i.last_submission && <div><SubmissionLink id={i.last_submission} /></div>}</> : 'never'}</td>,
@@ -85,6 +88,7 @@ function Next({ s }: { s: Schedule }) {
   const now = stats.value ? Date.parse(stats.value.at) : 0
   if (s.waiting_at) return <>waits for the one before</>
   if (!s.next_at) return <>—</>
+  if (s.state !== 'active') return <>none while it is {s.state}</>
   return <>{moment(s.next_at)}{now > 0 && <div>in {duration(Math.max(0, Date.parse(s.next_at) - now) / 1000)}</div>}</>
 }
 
@@ -128,7 +132,7 @@ function Acts({ s, done }: { s: Schedule; done: () => void }) {
     <div class="row end">
       <button class="quiet" disabled={action.busy} aria-label={`Trigger ${s.name}`} onClick={() => run(async () => `${s.name} inserted ${(await call<Submission>('POST', `${one(s.name)}/trigger`)).id}`)}>Trigger</button>
       <button class="quiet" disabled={action.busy} aria-label={`${paused ? 'Resume' : 'Pause'} ${s.name}`} onClick={() => run(async () => { await call('POST', `${one(s.name)}/${paused ? 'resume' : 'pause'}`); return `${s.name} is ${paused ? 'active again' : 'paused'}` })}>{paused ? 'Resume' : 'Pause'}</button>
-      <Sure name="Delete" question={`Delete ${s.name}?`} disabled={action.busy} run={() => run(async () => { await call('DELETE', one(s.name), undefined, { 'If-Match': s.etag }); refine({ name: undefined }); return `${s.name} is deleted` })} />
+      <Confirm name="Delete" label={`Delete ${s.name}`} danger question={`Delete ${s.name}?`} run={async () => { await call('DELETE', one(s.name), undefined, { 'If-Match': s.etag }); refine({ name: undefined }); say(`${s.name} is deleted`); done() }}>It inserts nothing any more. The {exact(s.emitted)} that it inserted stay as they are.</Confirm>
       {action.problem && <Failed problem={action.problem} />}
     </div>
   )

@@ -1,7 +1,8 @@
-import { curl, queuePath, shell } from '../api'
+import { curl, quern, queuePath } from '../api'
 import { useLive } from '../live'
 import { places } from '../nav'
-import { CopyAs, Failed, Mark } from '../parts'
+import { CopyAs } from '../copy'
+import { Failed, Mark } from '../parts'
 import { queue, setTheme, theme, type Theme } from '../state'
 import type { Queue } from '../types'
 import { QueueSettings } from './queue-settings'
@@ -15,7 +16,7 @@ export function Settings() {
     <>
       <div class="head"><h1>Settings</h1><span>as they are in effect</span></div>
       <section class="card w6">
-        <header><h2>Queue {queue.value}</h2><CopyAs cli={shell('quern', 'queue', 'get', queue.value)} curl={curl('GET', queuePath(queue.value))} /></header>
+        <header><h2>Queue {queue.value}</h2><CopyAs cli={quern('queue', 'get', queue.value)} curl={curl('GET', queuePath(queue.value))} /></header>
         {of.problem && <Failed problem={of.problem} again={of.again} />}
         {of.data && <QueueSettings q={of.data} again={of.again} />}
       </section>
@@ -67,7 +68,7 @@ function Options() {
   const list = useLive<{ options: Option[] }>('/v1/config', 0)
   return (
     <section class="card w12">
-      <header><div class="row"><h2>Options of the server</h2><small>set when it starts, by flags, QUERN_ variables or a file</small></div><CopyAs cli="quern config show --running" curl={curl('GET', '/v1/config')} /></header>
+      <header><div class="row"><h2>Options of the server</h2><small>set when it starts, by flags, QUERN_ variables or a file</small></div><CopyAs cli={quern('config', 'show', '--running')} curl={curl('GET', '/v1/config')} /></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {list.data && (
         <div class="scroll" tabIndex={0} role="region" aria-label="Options of the server"><table>

@@ -1,8 +1,10 @@
 import { useEffect, useState } from 'preact/hooks'
-import { Problem, call, curl, queuePath, shell, write } from '../api'
+import { Problem, call, curl, quern, queuePath, write } from '../api'
 import { exact, moment, percent, short, shown } from '../format'
 import { useAction, useLive } from '../live'
-import { CopyAs, Count, Empty, Failed, MetaChips, Sure, SubmissionLink, Width } from '../parts'
+import { Confirm } from '../confirm'
+import { CopyAs } from '../copy'
+import { Count, Empty, Failed, MetaChips, SubmissionLink, Width } from '../parts'
 import { queue, refine, route, say } from '../state'
 import { StrategyTree } from './strategy-tree'
 import type { Comparison, Explained, NamedStrategy, Page, Preview, Refused, Spread, Valid } from '../types'
@@ -29,7 +31,7 @@ export function Strategies() {
     <>
       <div class="head"><h1>Strategies</h1><span>what a consumer asks for; nothing on this page reserves anything</span></div>
       <section class="card w8">
-        <header><h2><label for="strategy-text">Strategy</label></h2><CopyAs cli={shell('quern', 'explain', text, '--queue', queue.value)} curl={curl('POST', `${path}/explain`, { strategy: text })} /></header>
+        <header><h2><label for="strategy-text">Strategy</label></h2><CopyAs cli={quern('explain', text, '--queue', queue.value)} curl={curl('POST', `${path}/explain`, { strategy: text })} /></header>
         <div class="stack">
           <textarea id="strategy-text" rows={3} spellcheck={false} value={text} onInput={(e) => refine({ text: e.currentTarget.value })} />
           <StrategyTree text={text} valid={said?.of === text ? said.valid : undefined} path={path} plugins={plugins.data?.items.map((p) => p.name) ?? []} />
@@ -46,7 +48,7 @@ export function Strategies() {
       <section class="card w4">
         <header><h2>Named in this queue</h2><small>{named.data ? exact(named.data.items.length) : ''}</small></header>
         {named.problem && <Failed problem={named.problem} again={named.again} />}
-        {named.data?.items.length === 0 && <Empty command={shell('quern', 'strategy', 'put', 'nightly', 'OldestFirst', '--queue', queue.value)}>No strategy has a name yet. Consumers can then ask for it by name, and you can change it behind the name.</Empty>}
+        {named.data?.items.length === 0 && <Empty command={quern('strategy', 'put', 'nightly', 'OldestFirst', '--queue', queue.value)}>No strategy has a name yet. Consumers can then ask for it by name, and you can change it behind the name.</Empty>}
         <div class="stack">{named.data?.items.map((s) => <Named key={s.name} s={s} path={path} again={named.again} />)}</div>
       </section>
       {answer?.kind === 'explain' && <Tree x={answer.of} />}
@@ -115,16 +117,14 @@ function SaveAs({ text, path, saved }: { text: string; path: string; saved: () =
 }
 
 function Named({ s, path, again }: { s: NamedStrategy; path: string; again: () => void }) {
-  const action = useAction()
   return (
     <div class="branch">
       <div class="row"><b>{s.name}</b><small>version {s.version}, {moment(s.created_at)}</small></div>
       <code class="mono">{s.strategy}</code>
       <div class="row">
         <button onClick={() => refine({ text: s.strategy })}>Edit</button>
-        <Sure name="Delete" question="Delete all its versions?" run={() => void action.run(async () => { await call('DELETE', `${path}/${encodeURIComponent(s.name)}`, undefined, { 'If-Match': s.etag }); say(`${s.name} is deleted`); again() })} />
+        <Confirm name="Delete" label={`Delete ${s.name}`} danger question={`Delete ${s.name}?`} run={async () => { await call('DELETE', `${path}/${encodeURIComponent(s.name)}`, undefined, { 'If-Match': s.etag }); say(`${s.name} is deleted`); again() }}>All its {exact(s.version)} versions go. Consumers that name it are refused from the next reservation on.</Confirm>
       </div>
-      {action.problem && <Failed problem={action.problem} />}
     </div>
   )
 }

@@ -1,8 +1,9 @@
-import { curl, queuePath, shell } from '../api'
+import { curl, quern, queuePath } from '../api'
 import { exact, moment } from '../format'
 import { List } from '../list'
 import { useLive } from '../live'
-import { CopyAs, Count, Empty, Failed } from '../parts'
+import { CopyAs } from '../copy'
+import { Count, Empty, Failed } from '../parts'
 import { link } from '../state'
 import type { Chunk, DeadGroups, Page, Submission } from '../types'
 import { text } from './chunk'
@@ -44,7 +45,7 @@ export function Outputs({ s }: { s: Submission }) {
   const some = list.data?.items.filter((c) => c.output !== undefined) ?? []
   return (
     <section class="card w12">
-      <header><div class="row"><h2>Outputs</h2><small>{some.length > 0 ? 'of the first ten that are done' : ''}</small></div><div class="row"><a href={path} target="_blank" rel="noreferrer">All as JSON lines</a><CopyAs cli={shell('quern', 'outputs', s.id)} curl={curl('GET', path)} /></div></header>
+      <header><div class="row"><h2>Outputs</h2><small>{some.length > 0 ? 'of the first ten that are done' : ''}</small></div><div class="row"><a href={path} target="_blank" rel="noreferrer">All as JSON lines</a><CopyAs cli={quern('outputs', s.id)} curl={curl('GET', path)} /></div></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {some.length === 0 && <Empty>{s.done === 0 ? (s.state === 'open' ? 'Nothing is done yet.' : 'Nothing of it was done.') : 'The first chunks that are done left no output.'}</Empty>}
       {some.length > 0 && <List name="Outputs" items={some} id={(c) => String(c.index)} scope={s.id} keys={false} columns={[{ name: 'Chunk', right: true }, { name: 'Output' }]}

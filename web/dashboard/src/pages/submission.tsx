@@ -1,8 +1,10 @@
-import { useRef, useState } from 'preact/hooks'
-import { call, curl, shell } from '../api'
+import { useState } from 'preact/hooks'
+import { call, curl, quern } from '../api'
 import { duration, exact, moment, percent, short } from '../format'
 import { useAction, useLive } from '../live'
-import { CopyAs, Count, Failed, Mark, MetaChips, Progress, State, countedStates } from '../parts'
+import { CopyAs } from '../copy'
+import { Count, Failed, Mark, MetaChips, Progress, State, countedStates } from '../parts'
+import { leftOf, ruledOf, usePace } from '../pace'
 import { link, say } from '../state'
 import { stats } from '../stream'
 import type { Submission as Sub } from '../types'
@@ -17,7 +19,7 @@ export function Submission({ id }: { id: string }) {
     <>
       <div class="head">
         <h1>Submission</h1><span class="mono">{id}</span>{s && <State of={s.state} />}
-        <div class="act">{s?.state === 'open' && <Cancel s={s} done={sub.again} />}<CopyAs cli={shell('quern', 'get', id)} curl={curl('GET', '/v1/submissions/' + id)} /></div>
+        <div class="act">{s?.state === 'open' && <Cancel s={s} done={sub.again} />}<CopyAs cli={quern('get', id)} curl={curl('GET', '/v1/submissions/' + id)} /></div>
       </div>
       {sub.problem && <div class="w12"><Failed problem={sub.problem} again={sub.again} /></div>}
       {s && (
@@ -78,27 +80,30 @@ function Priority({ s, again }: { s: Sub; again: () => void }) {
   )
 }
 
-/** How many readings the pace is taken from: about a minute. */
-const kept = 60
-
 /** What happened to it and when, and what is to come. All times are the server's. */
 function Timeline({ s }: { s: Sub }) {
-  const readings = useRef<{ at: number; done: number }[]>([])
   const now = stats.value ? Date.parse(stats.value.at) : 0
-  if (s.state === 'open' && now > 0 && readings.current.at(-1)?.at !== now) readings.current = [...readings.current, { at: now, done: s.done }].slice(-kept)
-  const first = readings.current[0]
-  const pace = first && now > first.at ? Math.max(0, s.done - first.done) / ((now - first.at) / 1000) : 0
-  const left = s.ready + s.waiting + s.reserved + (s.paused ?? 0) + (s.blocked ?? 0)
+  const pace = usePace(s)
   const from = (iso: string) => Date.parse(iso)
   const steps: { name: string; at?: string | undefined; text: string; state: string }[] = [{ name: 'Created', at: s.created_at, text: `${exact(s.chunks)} chunks`, state: 'done' }]
   const begun = !s.run_at || now === 0 || from(s.run_at) <= now
   if (s.run_at) steps.push({ name: 'Offered from', at: s.run_at, text: begun ? '' : `in ${duration((from(s.run_at) - now) / 1000)}`, state: begun ? 'done' : 'waiting' })
   if (s.state === 'open') {
     steps.push({ name: 'Worked on', text: pace > 0 ? `${short(pace)} done a second while this page looked` : now > 0 ? `for ${duration((now - from(s.run_at && begun ? s.run_at : s.created_at)) / 1000)}` : '', state: begun ? 'reserved' : 'zero' })
-    steps.push({ name: 'Done', text: left === 0 ? '' : pace > 0 ? `in about ${duration(left / pace)}` : 'when it moves', state: 'zero' })
+    steps.push({ name: 'Done', text: whenDone(s, pace), state: 'zero' })
     if (s.dead_deadline) steps.push({ name: 'Ends at the latest', at: s.dead_deadline, text: now > 0 ? `in ${duration((from(s.dead_deadline) - now) / 1000)}` : '', state: 'zero' })
   } else {
     steps.push({ name: s.state.replaceAll('_', ' ').replace(/^./, (c) => c.toUpperCase()), at: s.finished_at, text: s.finished_at ? `after ${duration((from(s.finished_at) - from(s.created_at)) / 1000)}` : '', state: s.state === 'completed' ? 'done' : s.state === 'cancelled' ? 'skipped' : 'dead' })
   }
   return <ol class="timeline" aria-label="Timeline">{steps.map((step) => <li key={step.name}><Mark of={step.state} /><b>{step.name}</b><span>{step.at && moment(step.at)}</span><span class="note">{step.text}</span></li>)}</ol>
+}
+
+/** When what can be handed out is done. What a rule holds is done when the rule is lifted, which is not foreseen. */
+function whenDone(s: Sub, pace: number): string {
+  const ruled = ruledOf(s)
+  const free = leftOf(s) - ruled
+  const held = [s.paused ? `${short(s.paused)} chunks are paused` : '', s.blocked ? `${short(s.blocked)} chunks are blocked` : ''].filter(Boolean).join(' and ')
+  if (free === 0) return ruled > 0 ? `not while ${held}` : ''
+  const first = pace > 0 ? `in about ${duration(free / pace)}` : 'when it moves'
+  return ruled > 0 ? `${first}; but ${held}` : first
 }

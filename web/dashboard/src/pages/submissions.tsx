@@ -1,11 +1,14 @@
 import { useMemo, useState } from 'preact/hooks'
-import { call, curl, queuePath, shell, valueOf } from '../api'
+import { call, curl, quern, queuePath, valueOf } from '../api'
 import { exact, moment } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
-import { Chosen, CopyAs, Count, Empty, Failed, MetaChips, Progress, State, SubmissionLink, Sure, Typed } from '../parts'
+import { Confirm } from '../confirm'
+import { CopyAs } from '../copy'
+import { Chosen, Count, Empty, Failed, MetaChips, Progress, State, SubmissionLink } from '../parts'
 import { link, queue, refine, route, say } from '../state'
 import { stats } from '../stream'
+import { leftOf } from '../pace'
 import type { BulkFilter, Page, Schedule, Submission } from '../types'
 import { dropView, saveView, views } from '../views'
 import { Operations } from './bulk'
@@ -35,7 +38,7 @@ export function Submissions() {
   return (
     <>
       <div class="head"><h1>Submissions</h1><span>newest first{list.data ? `, ${list.data.items.length} on this page` : ''}</span>
-        <div class="act">{!form && <button class="main" onClick={() => refine({ new: 'yes' })}>New submission</button>}{list.data && list.data.items.length > 0 && !q.get('many') && !schedule && <button onClick={() => refine({ many: 'yes' })}>All that match…</button>}<CopyAs curl={curl('GET', path)} cli={shell('quern', 'list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]), ...(schedule ? ['--schedule', schedule] : []), ...ageFlags(age))} /></div>
+        <div class="act">{!form && <button class="main" onClick={() => refine({ new: 'yes' })}>New submission</button>}{list.data && list.data.items.length > 0 && !q.get('many') && !schedule && <button onClick={() => refine({ many: 'yes' })}>All that match…</button>}<CopyAs curl={curl('GET', path)} cli={quern('list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]), ...(schedule ? ['--schedule', schedule] : []), ...ageFlags(age))} /></div>
       </div>
       {form && <NewSubmission close={() => refine({ new: undefined })} />}
       <Filters state={q.get('state') ?? ''} meta={meta} schedule={schedule} age={age} />
@@ -47,7 +50,7 @@ export function Submissions() {
         {!list.data && !list.problem && <p class="note">Reading…</p>}
         {list.data?.items.length === 0 && (filtered || cursor
           ? <Empty>No submission of this queue matches; all of them were looked through.</Empty>
-          : <Empty command={shell('quern', 'submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission yet. The first one shows here the moment it is inserted.</Empty>)}
+          : <Empty command={quern('submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission yet. The first one shows here the moment it is inserted.</Empty>)}
         {list.data && list.data.items.length > 0 && <Table list={list.data.items} again={list.again} scope={path} />}
         <p class="foot row">
           {cursor && <button onClick={() => history.length > 1 ? history.back() : refine({ cursor: undefined })}>Newer</button>}
@@ -152,9 +155,8 @@ function Filters({ state, meta, schedule, age }: { state: string; meta: [string,
 function Table({ list, again, scope }: { list: Submission[]; again: () => void; scope: string }) {
   const [chosen, choose] = useState(new Set<string>())
   const [priority, setPriority] = useState<string>()
-  const [asked, ask] = useState(false)
   const action = useAction()
-  const close = () => { choose(new Set()); setPriority(undefined); ask(false) }
+  const close = () => { choose(new Set()); setPriority(undefined) }
   const each = (done: string, one: (id: string) => Promise<unknown>) => action.run(async () => {
     let n = 0
     try {
@@ -173,9 +175,10 @@ function Table({ list, again, scope }: { list: Submission[]; again: () => void; 
             <label class="field">Priority <input type="number" step="1" required value={priority} onInput={(e) => setPriority(e.currentTarget.value)} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label><button class="main" disabled={action.busy}>Set for {exact(chosen.size)}</button>
           </form>
         )}
-        {!asked && <button class="danger" onClick={() => ask(true)}>Cancel {exact(chosen.size)}…</button>}
+        <Confirm name="Cancel" button={`Cancel ${exact(chosen.size)}…`} look="danger" n={chosen.size} danger question={`Cancel ${exact(chosen.size)} submissions?`} run={() => each('cancelled', (id) => call('POST', `/v1/submissions/${id}/cancel`))}>
+          {exact(list.filter((s) => chosen.has(s.id)).reduce((n, s) => n + leftOf(s), 0))} chunks that are not done are skipped for good.
+        </Confirm>
       </Chosen>
-      {asked && chosen.size > 0 && <Typed name="Cancel" n={chosen.size} danger busy={action.busy} leave={() => ask(false)} run={() => void each('cancelled', (id) => call('POST', `/v1/submissions/${id}/cancel`))}>What is not done of {chosen.size === 1 ? 'it' : `these ${exact(chosen.size)}`} is skipped for good.</Typed>}
       {action.problem && <Failed problem={action.problem} />}
     <List name="Submissions" items={list} id={(s) => s.id} scope={scope} chosen={chosen} choose={choose} open={(s) => link('submissions/' + s.id)}
       columns={[{ name: 'Submission' }, { name: 'Meta' }, { name: 'Progress' }, { name: 'Chunks', right: true }, { name: 'Done', right: true }, { name: 'Priority', right: true }, { name: 'State' }, { name: 'Created' }, { name: 'Actions', hidden: true }]}
@@ -190,16 +193,12 @@ function Table({ list, again, scope }: { list: Submission[]; again: () => void; 
 
 /** Cancels after a question that says what is lost. */
 export function Cancel({ s, done }: { s: Submission; done: () => void }) {
-  const action = useAction()
-  const left = s.ready + s.waiting + s.reserved + (s.paused ?? 0) + (s.blocked ?? 0)
+  const held = s.reserved > 0 ? ` Consumers hold ${exact(s.reserved)} of them: what they complete is answered with gone.` : ''
   return (
-    <>
-      <Sure name="Cancel" question={`Skip ${exact(left)} chunks for good?`} disabled={action.busy} run={() => void action.run(async () => {
-        await call('POST', `/v1/submissions/${s.id}/cancel`)
-        say(`Submission ${s.id} is cancelled`)
-        done()
-      })} />
-      {action.problem && <Failed problem={action.problem} />}
-    </>
+    <Confirm name="Cancel" button="Cancel" danger question={`Skip ${exact(leftOf(s))} chunks for good?`} run={async () => {
+      await call('POST', `/v1/submissions/${s.id}/cancel`)
+      say(`Submission ${s.id} is cancelled`)
+      done()
+    }}>What is not done of submission {s.id} will not be done. {exact(s.done)} done chunks stay, with their outputs.{held}</Confirm>
   )
 }

@@ -1,9 +1,10 @@
 import type { ComponentChildren } from 'preact'
 import { useRef, useState } from 'preact/hooks'
-import { Problem, call, curl, queuePath, shell, valueOf, valueText } from '../api'
+import { Problem, call, curl, queuePath, quern, shell, valueOf, valueText } from '../api'
 import { exact } from '../format'
 import { useAction } from '../live'
-import { CopyAs, Failed } from '../parts'
+import { CopyAs } from '../copy'
+import { Failed } from '../parts'
 import { link, queue, say } from '../state'
 import type { Meta, MetaValue, Submission } from '../types'
 
@@ -49,11 +50,11 @@ function bodyOf(f: Form) {
 
 /** The same on the command line; inline chunks come by standard input. */
 function cliOf(f: Form): string {
-  const words = ['quern', 'submit', '--queue', queue.value]
+  const words = ['submit', '--queue', queue.value]
   if (f.form !== 'inline') words.push('--count', f.count, ...(f.form === 'prefix' ? ['--prefix', f.prefix] : ['--template', f.template]))
   for (const [k, v] of Object.entries(metaOf(f.meta).meta)) words.push('--meta', `${k}=${valueText(v)}`)
   for (const [flag, value] of [['priority', f.priority], ['group', f.group], ['attachment', f.attachment], ['run-at', f.runAt && iso(f.runAt)], ['dead-deadline', f.deadDeadline && iso(f.deadDeadline)], ['max-attempts', f.maxAttempts], ['on-exhausted', f.onExhausted], ['max-failed-chunks', f.maxFailed]] as const) if (value) words.push('--' + flag, value)
-  return f.form === 'inline' ? `${shell('printf', '%s\\n', ...lines(f.inline))} | ${shell(...words)}` : shell(...words)
+  return f.form === 'inline' ? `${shell('printf', '%s\\n', ...lines(f.inline))} | ${quern(...words)}` : quern(...words)
 }
 
 /** Random digits: an insert that is sent again, after a lost answer or a double click, inserts nothing more. */

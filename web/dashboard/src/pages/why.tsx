@@ -1,8 +1,9 @@
 import { useState } from 'preact/hooks'
-import { call, curl, shell } from '../api'
+import { call, curl, quern } from '../api'
 import { duration, exact, moment, percent, short, shown } from '../format'
 import { useAction } from '../live'
-import { CopyAs, Failed, Width } from '../parts'
+import { CopyAs } from '../copy'
+import { Failed, Width } from '../parts'
 import type { Why as Answer, WhyBranch } from '../types'
 
 /** Asks why one chunk is not handed out to a strategy, and draws what stands between. */
@@ -18,7 +19,7 @@ export function Why({ id, index }: { id: string; index: string }) {
       <form class="stack" onSubmit={(e) => { e.preventDefault(); void ask() }}>
         <label class="sr" for="why-text">Strategy of the consumer</label>
         <textarea id="why-text" rows={2} spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} />
-        <div class="row"><button class="main" disabled={action.busy}>Ask why</button><CopyAs cli={shell('quern', 'why', id, index, '--strategy', text)} curl={curl('POST', path, { strategy: text })} /></div>
+        <div class="row"><button class="main" disabled={action.busy}>Ask why</button><CopyAs cli={quern('why', id, index, '--strategy', text)} curl={curl('POST', path, { strategy: text })} /></div>
       </form>
       {action.problem && <Failed problem={action.problem} />}
       {answer && (

@@ -1,0 +1,74 @@
+import type { ComponentChildren } from 'preact'
+import { useId, useRef, useState } from 'preact/hooks'
+import { exact } from './format'
+import { useAction } from './live'
+import { Who } from './me'
+import { Failed } from './parts'
+
+/** Above this number, an action on many wants it typed. */
+const typedFrom = 100
+
+interface Asked {
+  /** The verb, on the button that does it. */
+  name: string
+  /** On how many it is done, where that is known: it stands on the button, and many want it typed. */
+  n?: number | undefined
+  danger?: boolean
+  /** Whether it is kept who did it. */
+  who?: boolean
+  /** What follows from it, in numbers. */
+  children: ComponentChildren
+}
+
+/** What an action does, before it is done: with the name of who does it and the number of what it is done with, where these matter. */
+export function Question({ name, n, danger, who, children, busy, run, leave }: Asked & { busy: boolean; run: () => void; leave: () => void }) {
+  const [text, setText] = useState('')
+  const many = n !== undefined && n > typedFrom
+  const sure = !many || text.replaceAll(/\D/g, '') === String(n)
+  return (
+    <form class="stack ask" aria-label={name} onSubmit={(e) => { e.preventDefault(); if (sure) run() }} onKeyDown={(e) => { if (e.key === 'Escape') leave() }}>
+      <p>{children}</p>
+      {who && <Who required />}
+      {many && <label class="field">Type {n} to go on <input value={text} inputMode="numeric" autocomplete="off" onInput={(e) => setText(e.currentTarget.value)} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label>}
+      <div class="row"><button class={danger ? 'danger' : 'main'} disabled={busy || !sure}>{name}{n === undefined ? '' : ` ${exact(n)}`}</button><button type="button" onClick={leave}>Keep as it is</button></div>
+    </form>
+  )
+}
+
+/** A button that asks before it acts. The question stands above the page, whatever has its place below: lists do not move. */
+export function Confirm({ question, button, label, look = 'quiet', disabled, refused, run, ...asked }: Asked & {
+  /** What is asked, in one line. */
+  question: string
+  /** What stands on the button that asks; the name when it is left out. */
+  button?: string
+  label?: string
+  look?: 'quiet' | 'main' | 'danger' | 'plain'
+  disabled?: boolean | undefined
+  /** Why it cannot be done now; then that is all that is said. */
+  refused?: string | undefined
+  run: () => Promise<unknown>
+}) {
+  const [open, setOpen] = useState(false)
+  const shown = useRef<HTMLDialogElement | null>(null)
+  const title = useId()
+  const action = useAction()
+  const leave = () => { setOpen(false); action.clear() }
+  const show = (dialog: HTMLDialogElement | null) => {
+    shown.current = dialog
+    if (dialog && !dialog.open) dialog.showModal()
+  }
+  return (
+    <>
+      <button type="button" class={look} disabled={disabled} aria-label={label} aria-haspopup="dialog" onClick={() => setOpen(true)}>{button ?? `${asked.name}…`}</button>
+      {open && (
+        <dialog ref={show} class="confirm" aria-labelledby={title} onClose={leave} onClick={(e) => { if (e.target === shown.current) leave() }}>
+          <h2 id={title}>{question}</h2>
+          {refused === undefined
+            ? <Question {...asked} busy={action.busy} leave={leave} run={() => void action.run(async () => { await run(); setOpen(false) })} />
+            : <div class="stack"><p>{refused}</p><div class="row"><button onClick={leave}>Understood</button></div></div>}
+          {action.problem && <Failed problem={action.problem} />}
+        </dialog>
+      )}
+    </>
+  )
+}

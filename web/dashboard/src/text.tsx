@@ -1,0 +1,27 @@
+import { options } from 'preact'
+import { clamped, visible } from './format'
+import { CopyMark } from './copy'
+
+/** Whatever is drawn goes through here: no text of a client turns around or hides what stands beside it. What is copied or sent stays as it is. */
+const before = options.vnode
+options.vnode = (node) => {
+  const { type, props } = node as { type: unknown; props: unknown }
+  if (typeof props === 'string') (node as { props: unknown }).props = visible(props)
+  else if (typeof type === 'string') {
+    const named = props as Record<string, unknown>
+    for (const name of ['title', 'aria-label']) if (typeof named[name] === 'string') named[name] = visible(named[name])
+  }
+  before?.(node)
+}
+
+/** The room that a name has in a table. */
+export const nameLength = 28
+
+/** A name or another text of a client: isolated from what stands beside it, and without its middle when it is long. Then its title has all of it, and a button copies it. */
+export function Clamp({ text, most = nameLength, href }: { text: string; most?: number; href?: string }) {
+  const whole = visible(text)
+  const part = clamped(whole, most)
+  const cut = part !== whole
+  const name = <bdi title={cut ? whole : undefined}>{part}</bdi>
+  return <>{href === undefined ? name : <a class="mono" href={href}>{name}</a>}{cut && <CopyMark text={text} />}</>
+}

@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { browser, call, eventually, insert, open, reserve, server } from './harness.mjs'
+import { consumer, hard, long, rightToLeft } from './hard.mjs'
+
+let quern, chromium, ids
+
+before(async () => {
+  quern = await server()
+  chromium = await browser()
+  ids = await hard(quern.url)
+})
+after(async () => {
+  await chromium?.stop()
+  await quern?.stop()
+})
+
+const pages = () => [
+  ['overview', '#/overview', (p) => p.getByRole('region', { name: 'Newest open submissions' }).locator('tbody tr').nth(3).waitFor()],
+  ['keys', '#/keys?key=tenant', (p) => p.getByRole('button', { name: 'Set limit and weight of t0' }).waitFor()],
+  ['submissions', '#/submissions', (p) => p.getByRole('button', { name: 'Cancel', exact: true }).nth(5).waitFor()],
+  ['submission', `#/submissions/${ids.large}`, (p) => p.getByRole('heading', { name: 'Facts' }).waitFor()],
+  ['consumers', '#/consumers', (p) => p.getByRole('button', { name: /^Drain/ }).waitFor()],
+  ['consumer', `#/consumers/${encodeURIComponent(consumer)}`, (p) => p.getByRole('region', { name: 'Reservations' }).locator('tbody tr').nth(3).waitFor()],
+  ['fairness', '#/fairness', (p) => p.getByRole('region', { name: 'Shares by tenant' }).locator('tbody tr').nth(0).waitFor()],
+  ['rules', '#/rules', (p) => p.getByRole('region', { name: 'Active rules' }).locator('tbody tr').nth(4).waitFor()],
+  ['schedules', '#/schedules', (p) => p.getByRole('button', { name: /^Trigger/ }).waitFor()],
+  ['dead-letters', '#/dead-letters', (p) => p.getByRole('region', { name: 'Dead chunks' }).locator('tbody tr').nth(5).waitFor()],
+  ['strategies', '#/strategies', async (p) => {
+    await p.getByRole('button', { name: 'Explain' }).click()
+    await p.getByRole('heading', { name: 'Explain' }).waitFor()
+  }],
+]
+
+/** What of the tables of a page cannot be seen without scrolling sideways: buttons, links and states, and cells that stand out. */
+const hidden = (page) => page.evaluate(() => {
+  const out = []
+  for (const region of document.querySelectorAll('main .scroll')) {
+    const box = region.getBoundingClientRect()
+    const name = region.getAttribute('aria-label')
+    for (const one of region.querySelectorAll('td button:not(.copy), td a, td .state')) {
+      const { left, right } = one.getBoundingClientRect()
+      const pinned = one.closest('.acts') ? null : one.closest('tr').querySelector('.acts')
+      const end = pinned && getComputedStyle(pinned).position === 'sticky' ? pinned.getBoundingClientRect().left : box.right
+      if (right - left > 0 && (left < box.left - 1 || right > end + 1)) out.push(`${name}: “${one.textContent.slice(0, 40)}” at ${Math.round(left)} to ${Math.round(right)} of ${Math.round(box.left)} to ${Math.round(box.right)}`)
+    }
+  }
+  return out.slice(0, 5)
+})
+
+for (const width of [1440, 1280, 390]) {
+  test(`tables of hard data at ${width} px: every button, link and state is in sight`, async () => {
+    for (const scheme of process.env.SHOTS ? ['light', 'dark'] : ['light']) {
+      const t = await open(chromium.b, quern.url, { width, height: width === 390 ? 844 : 900, scheme })
+      const cut = []
+      for (const [name, hash, ready] of pages()) {
+        await t.go(hash)
+        await ready(t.page)
+        for (const one of await hidden(t.page)) cut.push(`${name}: ${one}`)
+        const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+        if (over > 0) cut.push(`${name}: ${over} px stand out at the right`)
+        if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/hard-${name}-${scheme}-${width}.png`, fullPage: width === 390 })
+        else assert.deepEqual(await t.axe(), [], name)
+      }
+      assert.deepEqual(cut, [])
+      assert.deepEqual(t.wrong, [])
+      await t.close()
+    }
+  })
+}
+
+test('a long name is cut in its middle, says all of itself, and is copied whole', async () => {
+  const t = await open(chromium.b, quern.url)
+  await t.context.grantPermissions(['clipboard-read', 'clipboard-write'])
+  await t.go('#/keys?key=tenant')
+  const cell = t.page.getByRole('cell', { name: /^customer-.*-a( |$)/ })
+  await cell.waitFor()
+  const text = await cell.locator('bdi').textContent()
+  assert.ok(text.length <= 28 && text.startsWith('customer-of') && text.endsWith('-a') && text.includes('…'), text)
+  assert.equal(await cell.locator('bdi').getAttribute('title'), long('-a'))
+  await cell.hover()
+  await cell.getByRole('button', { name: 'Copy all of it' }).click()
+  await t.told('Copied')
+  assert.equal(await t.page.evaluate(() => navigator.clipboard.readText()), long('-a'))
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+test('characters that turn text around are shown as what they are, on every page', async () => {
+  const t = await open(chromium.b, quern.url)
+  for (const [name, hash, ready] of pages()) {
+    await t.go(hash)
+    await ready(t.page)
+    const raw = await t.page.evaluate(() => {
+      const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT)
+      const found = []
+      for (let n = walk.nextNode(); n; n = walk.nextNode()) {
+        for (const text of n.nodeType === Node.TEXT_NODE ? [n.data] : [n.title, n.ariaLabel]) if (/[\u202a-\u202e\u2066-\u2069]/.test(text ?? '')) found.push(text)
+      }
+      return found
+    })
+    assert.deepEqual(raw, [], name)
+  }
+  await t.go('#/keys?key=tenant')
+  await t.page.getByText('invoice\\u202eexe.txt').first().waitFor()
+  await t.page.getByText(rightToLeft, { exact: true }).first().waitFor()
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+for (const width of [1440, 390]) {
+  test(`five rules are one line at ${width} px, the largest first, and open to all of them`, async () => {
+    const t = await open(chromium.b, quern.url, { width, height: 844 })
+    await t.go('#/overview')
+    const line = t.page.getByRole('region', { name: 'Rules that hold work back' })
+    await eventually(async () => assert.match(await line.textContent(), /5 rules hold 9\.0 M: *tenant=large 9\.0 M/))
+    const { height } = await line.boundingBox()
+    assert.ok(height <= 44, `the line is ${height} px high`)
+    const { y } = await t.page.getByRole('heading', { name: 'Overview' }).boundingBox()
+    assert.ok(y < 300, `the page begins at ${y} px`)
+    assert.equal(await line.locator('[role=status], [aria-live]').count(), 0, 'nothing that ticks is announced')
+    await line.getByRole('button', { name: 'Show' }).click()
+    const rows = line.locator('tbody tr')
+    await eventually(async () => assert.equal(await rows.count(), 5))
+    const held = await rows.locator('[data-label="Holds back"] [title]').evaluateAll((all) => all.map((n) => Number(n.title.replaceAll(',', ''))))
+    assert.deepEqual(held, [9_000_000, 200, 93, 83, 50])
+    assert.equal(await line.getByRole('button', { name: /^Lift rule/ }).count(), 5)
+    await line.getByRole('button', { name: 'Hide' }).click()
+    await eventually(async () => assert.equal(await rows.count(), 0))
+    assert.deepEqual(t.wrong, [])
+    await t.close()
+  })
+}
+
+test('a block of the whole queue is lifted only by who said so and knows what it lets go', async () => {
+  await call(quern.url, 'PUT', '/v1/queues/halted', {})
+  await call(quern.url, 'POST', '/v1/queues/halted/submissions', { chunks: { count: 1234, template: 'x' } })
+  await call(quern.url, 'POST', '/v1/queues/halted/rules', { action: 'block', match: { queue: true }, reason: 'the far side lost its data', actor: 'ana' })
+  const active = async () => (await call(quern.url, 'GET', '/v1/queues/halted/rules')).items.length
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/overview?queue=halted')
+  const lift = t.page.getByRole('button', { name: /^Lift rule/ })
+  await lift.click()
+  const asked = t.page.getByRole('dialog', { name: 'Lift the block of the whole queue?' })
+  await asked.getByText('1,234 chunks').waitFor()
+  assert.equal(await active(), 1, 'one tap lifts nothing')
+  assert.deepEqual(await t.axe(), [], 'the open question')
+  if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/lift-light-1440.png` })
+  await t.page.keyboard.press('Escape')
+  await asked.waitFor({ state: 'hidden' })
+  assert.equal(await active(), 1)
+  await lift.click()
+  await asked.getByLabel('Type 1234 to go on').fill('1234')
+  await asked.getByRole('button', { name: 'Lift' }).click()
+  assert.equal(await active(), 1, 'a name is asked for')
+  await asked.getByRole('textbox', { name: 'Who' }).fill('bo')
+  await asked.getByRole('button', { name: 'Lift' }).click()
+  await t.told('Lifted')
+  const [past] = (await call(quern.url, 'GET', '/v1/queues/halted/rules?state=ended')).items
+  assert.equal(past.lifted_by, 'bo')
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+test('a queue that there is not is named, with those that there are, and is shown when it is made', async () => {
+  await call(quern.url, 'PUT', '/v1/queues/other', {})
+  const t = await open(chromium.b, quern.url)
+  t.allow(404, 422)
+  await t.page.goto(quern.url + '/#/submissions?queue=defualt')
+  await t.page.getByText('There is no queue “defualt”').waitFor()
+  await t.page.getByRole('link', { name: 'other', exact: true }).click()
+  await t.page.getByText('No submission yet').waitFor()
+  await t.page.goto(quern.url + '/#/overview?queue=to-come')
+  await t.page.getByText('There is no queue “to-come”').waitFor()
+  await call(quern.url, 'PUT', '/v1/queues/to-come', {})
+  await t.page.getByRole('heading', { name: 'Overview' }).waitFor()
+  await t.page.goto(quern.url + '/#/submissions/%zz')
+  await t.page.getByRole('alert').first().waitFor()
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+test('a schedule that is paused has no next time', async () => {
+  await call(quern.url, 'PUT', '/v1/queues/default/schedules/still', { spec: '* * * * * *', seconds: true, template: { chunks: { count: 1, template: 'x' } }, enabled: true })
+  await call(quern.url, 'POST', '/v1/queues/default/schedules/still/pause')
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/schedules?find=still')
+  const row = t.page.getByRole('row').filter({ hasText: 'still' })
+  await row.getByText('paused', { exact: true }).waitFor()
+  assert.doesNotMatch(await row.textContent(), /in \d+s|in <1s/)
+  await row.getByText('none while it is paused').waitFor()
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+test('when a submission is done: what is paused is no progress, and is named apart', async () => {
+  const { id } = await insert(quern.url, 100_000, { tenant: 'eta' })
+  const strategy = 'SelectOnly("tenant", "eta", OldestFirst)'
+  const t = await open(chromium.b, quern.url)
+  await t.go(`#/submissions/${id}`)
+  const timeline = t.page.getByRole('list', { name: 'Timeline' })
+  const work = async () => {
+    const { reservations } = await reserve(quern.url, { max: 10, strategy })
+    await call(quern.url, 'POST', '/v1/queues/default/reservations/complete', { items: reservations.map((r) => ({ token: r.token })) })
+  }
+  await eventually(async () => { await work(); assert.match(await timeline.textContent(), /in about/) })
+  const rule = await call(quern.url, 'POST', '/v1/queues/default/rules', { action: 'pause', match: { submission: id }, reason: 'x' })
+  await t.page.getByText(/not while .+ chunks are paused/).waitFor()
+  assert.doesNotMatch(await timeline.textContent(), /in about/)
+  await call(quern.url, 'DELETE', `/v1/queues/default/rules/${rule.id}`)
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
