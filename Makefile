@@ -70,7 +70,7 @@ bench: build ## Go benchmarks, then the suites of `quern bench`; for figures, on
 
 soak: build browser-tools ## kill -9 loops for long: SOAK=10000 rounds; Fair against its ideal, 10,000 instances per bound; the simulation with new seeds; the dashboard on a slow machine, and left open for an hour
 	go test -timeout 1h -count 1 -v -run TestBound ./engine/fair -args -fair.instances=10000
-	QUERN_SIM_SEEDS=$(SOAK) go test -timeout 24h -count 1 -run 'TestSimulation$$|TestRandomIsUniform' ./engine/simtest
+	QUERN_SIM_SEEDS=$(SOAK) go test -timeout 24h -count 1 -run 'TestSimulation$$|TestOverlaps$$|TestRandomIsUniform' ./engine/simtest
 	QUERN_CRASH_ROUNDS=$(SOAK) go test -timeout 24h -count 1 -v -run TestKillNine ./cmd/quern
 	cd $(DASHBOARD) && HOSTILE=400 npm run --silent test && npm run --silent soak
 

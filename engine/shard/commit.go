@@ -22,6 +22,7 @@ type batch struct {
 	done      chan struct{} // closed after the commit and its effects, or its failure
 	err       error         // set before done is closed
 	next      *batch        // what it leads to: the batch that its completions joined when their outputs were written
+	late      bool          // set before done is closed: some of them did not, as their submission had ended by then
 
 	refused error // it is not to be appended: what it was encoded from is not to be trusted
 }
@@ -111,6 +112,11 @@ func (b *batch) wait() error {
 		}
 	}
 	return nil
+}
+
+// late says that some of what was waited for came to nothing, without an error: an "already" that rests on it has to be looked at again.
+func (c *commits) late() bool {
+	return c.first != nil && (c.first.late || slices.ContainsFunc(c.more, func(b *batch) bool { return b.late }))
 }
 
 func (s *Shard) kick() {

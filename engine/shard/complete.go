@@ -89,8 +89,23 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 	if err := s.wait(waits); err != nil {
 		return dst, err
 	}
-	s.askHistory(ctx, dst[from:], func(i int) queue.SubmissionID { return items[i].Token.Submission })
-	return dst, nil
+	token := func(i int) *queue.Token { return &items[i].Token }
+	if waits.late() {
+		s.again(dst[from:], token)
+	}
+	return dst, s.askHistory(ctx, dst[from:], token)
+}
+
+// again looks once more at what is "already" done: it may have rested on a completion whose submission ended while its output was written.
+func (s *Shard) again(results []queue.Result, token func(i int) *queue.Token) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range results {
+		if results[i].Outcome == queue.OutcomeAlready {
+			_, _, standing := s.m.resolve(token(i))
+			results[i] = answer(standing)
+		}
+	}
 }
 
 // doubted says whether some of these chunks may have an output that an earlier completion left which was not committed. The mutex is
@@ -145,6 +160,7 @@ func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem,
 		m.writing[mark.slot] = own
 	}
 	waits.add(s.pending())
+	waits.add(own)
 	s.outputs.RLock() // under the mutex, so that no reload comes in between
 	s.mu.Unlock()
 
@@ -171,12 +187,12 @@ func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem,
 		err = s.roomy(func() error { return s.store.AppendOutputs(ctx, outputs) })
 	}
 	s.outputs.RUnlock()
-	return dst, s.join(m, own, list, storeError(err), func(i int) { dst[accepted[i]] = answer(ended) }, waits)
+	return dst, s.join(m, own, list, storeError(err), func(i int) { dst[accepted[i]] = answer(ended) })
 }
 
 // join encodes completions whose outputs are on the disk, or gives their reservations back. gone is told of those whose
 // submission has ended meanwhile.
-func (s *Shard) join(m *machine, own *batch, list []journal.Completed, err error, gone func(i int), waits *commits) error {
+func (s *Shard) join(m *machine, own *batch, list []journal.Completed, err error, gone func(i int)) error {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,6 +211,7 @@ func (s *Shard) join(m *machine, own *batch, list []journal.Completed, err error
 		open := there && m.liveSeq(h.Seq) != nil && !m.liveSeq(h.Seq).ending
 		if err != nil || !open {
 			m.abandon(mark.slot, mark.sequence)
+			own.late = true
 			gone(i)
 			continue
 		}
@@ -207,9 +224,8 @@ func (s *Shard) join(m *machine, own *batch, list []journal.Completed, err error
 	}
 	if len(keep) > 0 {
 		m.encode(now).Complete(keep)
-		own.next = m.batch
-		waits.add(m.batch)
 	}
+	own.next = s.pending() // of those that are late, what ends their submission
 	s.serve(now)
 	return nil
 }

@@ -242,11 +242,15 @@ func (s *Shard) Fail(ctx context.Context, items []queue.FailItem, dst []queue.Re
 	if err := s.wait(waits); err != nil {
 		return dst, err
 	}
-	s.askHistory(ctx, dst[from:], func(i int) queue.SubmissionID { return items[i].Token.Submission })
-	return dst, nil
+	token := func(i int) *queue.Token { return &items[i].Token }
+	if waits.late() {
+		s.again(dst[from:], token)
+	}
+	return dst, s.askHistory(ctx, dst[from:], token)
 }
 
-// Extend moves deadlines: one result per item, in order, appended to dst. Nothing is written to disk.
+// Extend moves deadlines: one result per item, in order, appended to dst. Nothing is written to disk; before it
+// says that a chunk is gone it waits for what ended it to be there.
 func (s *Shard) Extend(ctx context.Context, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
 	now := s.now()
@@ -256,12 +260,15 @@ func (s *Shard) Extend(ctx context.Context, items []queue.ExtendItem, dst []queu
 		return dst, err
 	}
 	dst = s.m.extends(items, now, dst)
+	waits := s.untilGone(dst[from:])
 	s.mu.Unlock()
-	s.askHistory(ctx, dst[from:], func(i int) queue.SubmissionID { return items[i].Token.Submission })
-	return dst, nil
+	if err := s.wait(waits); err != nil {
+		return dst, err
+	}
+	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
 }
 
-// Release gives chunks back: one result per item, in order, appended to dst. Nothing is written to disk.
+// Release gives chunks back: one result per item, in order, appended to dst. Otherwise it is as Extend.
 func (s *Shard) Release(ctx context.Context, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
 	now := s.now()
@@ -271,28 +278,46 @@ func (s *Shard) Release(ctx context.Context, items []queue.ReleaseItem, dst []qu
 		return dst, err
 	}
 	dst = s.m.releases(items, dst)
+	waits := s.untilGone(dst[from:])
 	s.serve(now)
 	s.mu.Unlock()
-	s.askHistory(ctx, dst[from:], func(i int) queue.SubmissionID { return items[i].Token.Submission })
-	return dst, nil
+	if err := s.wait(waits); err != nil {
+		return dst, err
+	}
+	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
 }
 
-// askHistory replaces "unknown submission" by what the history knows: the submission ended long ago.
-func (s *Shard) askHistory(ctx context.Context, results []queue.Result, id func(i int) queue.SubmissionID) {
+// untilGone is what has to be waited for before somebody is told that a chunk is gone: what ends it may be on its way to the disk. The
+// mutex is held.
+func (s *Shard) untilGone(results []queue.Result) (waits commits) {
+	for i := range results {
+		if results[i].Outcome == queue.OutcomeGone {
+			waits.add(s.pending())
+			break
+		}
+	}
+	return waits
+}
+
+// askHistory replaces "unknown submission" by what the history knows: the submission ended long ago. When it cannot be read, that is an
+// error: who hears "unknown" drops the work.
+func (s *Shard) askHistory(ctx context.Context, results []queue.Result, token func(i int) *queue.Token) error {
 	for i := range results {
 		if results[i].Code != "unknown_submission" {
 			continue
 		}
-		row, found, err := s.store.Ended(ctx, id(i))
-		if err != nil || !found {
-			continue
-		}
-		if row.State == queue.Completed || row.State == queue.CompletedWithDead {
+		row, found, err := s.store.Ended(ctx, token(i).Submission)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+		case row.State == queue.Completed || row.State == queue.CompletedWithDead:
 			results[i] = answer(lost)
-		} else {
+		default:
 			results[i] = answer(ended)
 		}
 	}
+	return nil
 }
 
 func clip(text string, most int) string {

@@ -144,8 +144,19 @@ func (s *Shard) encode(m *machine, f *foldSlice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range f.gone {
-		f.end(r)
+		if r = m.current(r); r != nil && r.state != queue.Open {
+			f.end(r)
+		}
 	}
+}
+
+// current is the record that tells of a submission now; nil: the history does. One that ended may have been opened again since the fold
+// began, as another record: its row has to be written by this very fold, which lets the journal forget all that came before.
+func (m *machine) current(r *record) *record {
+	if r.replaced {
+		return m.record(r.id)
+	}
+	return r
 }
 
 // encodeSome takes the rows of some of a list, from its start, and says of how many.
@@ -155,7 +166,10 @@ func (s *Shard) encodeSome(m *machine, f *foldSlice, list []*record) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for room := s.options.FoldItems; n < len(list) && room > 0; n++ {
-		r := list[n]
+		r := m.current(list[n])
+		if r == nil {
+			continue
+		}
 		if r.state != queue.Open {
 			f.end(r)
 			continue
@@ -165,7 +179,9 @@ func (s *Shard) encodeSome(m *machine, f *foldSlice, list []*record) (n int) {
 			break
 		}
 		room -= size
-		r.dirty = false
+		if r == list[n] { // else it is in the list of the next fold, and stays there
+			r.dirty = false
+		}
 		row := store.Row{Seq: r.seq, ID: r.id, Reopened: r.reopened}
 		if !r.stored || r.reshaped {
 			row.Spec, r.reshaped = r.spec(), false
@@ -182,7 +198,7 @@ func (s *Shard) encodeSome(m *machine, f *foldSlice, list []*record) (n int) {
 
 // end notes that a submission gets its history row, once.
 func (f *foldSlice) end(r *record) {
-	if r.folded || r.replaced {
+	if r.folded {
 		return
 	}
 	r.folded = true

@@ -205,17 +205,18 @@ func (s *Shard) SetPriority(ctx context.Context, id queue.SubmissionID, priority
 	}
 	var waits commits
 	r := s.m.live(id)
-	open := r != nil && !r.ending
-	if open {
+	if r != nil && !r.ending {
 		s.m.encode(now).Priority(journal.Priority{Seq: r.seq, Priority: priority})
-		waits.add(s.m.batch)
+	}
+	if r != nil {
+		waits.add(s.pending()) // or what ends it
 	}
 	s.mu.Unlock()
 	if err := s.wait(waits); err != nil {
 		return queue.Submission{}, err
 	}
 	sub, err := s.Submission(ctx, id)
-	if err == nil && !open {
+	if err == nil && sub.State != queue.Open && (r == nil || sub.Priority != priority) { // it may have ended before the op came to it
 		return queue.Submission{}, &queue.Error{Code: queue.CodeConflict, Message: "The submission is " + sub.State.String() + ": only an open one can be changed."}
 	}
 	return sub, err

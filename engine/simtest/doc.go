@@ -3,6 +3,8 @@
 //	model      a shard without any cleverness: maps of chunks with their states (model_test.go, tokens_test.go)
 //	simulation a seeded driver of a real shard on real files; every answer is compared with the model's (sim_test.go)
 //	concurrent goroutines against one shard, an invariant checker and a linearizability check (concurrent_test.go)
+//	overlaps   a seeded driver of calls that overlap appends and writes which end late, fail, or end unknown; answers may say only what
+//	           is on the disk at that moment (overlap_test.go; gates, the disk, calls and checks in files beside it)
 //	coverage   what has to happen in the simulations, with an effect (coverage_sim_test.go)
 //	faults     a journal that fails where it is told to (fault_test.go)
 //	waiting    who is served, by what, and who is not woken (wait_test.go)

@@ -85,27 +85,25 @@ func (c *commits) handOver() {
 
 // commitAll writes a batch in one transaction.
 func (s *Store) commitAll(batch []*request) error {
-	w := &s.write
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	page := s.outputs.newPages()
-	for _, r := range batch {
-		page.add(r.outputs)
-	}
-	page.finish()
-	err := w.conn.Tx(func() error {
+	return s.writing(func(w *writer) error {
+		page := s.outputs.newPages()
 		for _, r := range batch {
-			if r.apply != nil {
-				if err := r.apply(w); err != nil {
-					return err
+			page.add(r.outputs)
+		}
+		page.finish()
+		err := w.conn.Tx(func() error {
+			for _, r := range batch {
+				if r.apply != nil {
+					if err := r.apply(w); err != nil {
+						return err
+					}
 				}
 			}
+			return page.write(w)
+		})
+		if err == nil {
+			s.outputs.publish(page)
 		}
-		return page.write(w)
-	})
-	if err != nil {
 		return err
-	}
-	s.outputs.publish(page)
-	return nil
+	})
 }

@@ -17,11 +17,16 @@ import (
 type Options struct {
 	Durability queue.Durability
 	MaxPages   int // bound of the file in pages of 4,096 bytes, 0 for none: how tests make a full disk
+
+	// Around runs every transaction of the one writer, and returns what its caller is told; nil: they run plainly. It is called without a
+	// lock of the writer: how tests hold a write back, let it fail, or lose its answer.
+	Around func(write func() error) error
 }
 
 // Store is the file of one shard. All methods may be called from several goroutines at once.
 type Store struct {
 	path    string
+	around  func(write func() error) error // Options.Around
 	write   writer
 	hot     reader // content, attachments, single outputs: what a reservation or a page of the dashboard waits for
 	scan    reader // loading, lists, whole submissions' outputs
@@ -53,7 +58,7 @@ type reader struct {
 // Open opens the store at path, makes it if there is none, and brings an older one up to date. A file that is damaged,
 // foreign or of a newer version is a *journal.FormatError and stays as it was.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
-	s := &Store{path: path}
+	s := &Store{path: path, around: o.Around}
 	if err := s.open(ctx, o); err != nil {
 		s.Close()
 		return nil, wrap("open", err)
@@ -120,9 +125,22 @@ func (s *Store) tx(ctx context.Context, fn func(w *writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.write.mu.Lock()
-	defer s.write.mu.Unlock()
-	return s.write.conn.Tx(func() error { return fn(&s.write) })
+	return s.writing(func(w *writer) error {
+		return w.conn.Tx(func() error { return fn(w) })
+	})
+}
+
+// writing runs fn while no other goroutine uses the writer.
+func (s *Store) writing(fn func(w *writer) error) error {
+	write := func() error {
+		s.write.mu.Lock()
+		defer s.write.mu.Unlock()
+		return fn(&s.write)
+	}
+	if s.around != nil {
+		return s.around(write)
+	}
+	return write()
 }
 
 // with runs fn while no other goroutine uses the reader.

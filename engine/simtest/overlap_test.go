@@ -1,0 +1,345 @@
+package simtest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// overlap is the concurrent simulation: calls overlap appends and writes that end late, fail, or end unknown. It runs in a bubble. A step
+// does one thing: it begins a call, lets a held write go on, lets time pass, looks, or kills the server. Then everything runs until it
+// waits, and the calls that have been answered are held against what is on the disk at that moment.
+//
+// The sequential simulation (sim) knows what every answer has to be. This one knows what an answer must not say: what the disk does not.
+type overlap struct {
+	box
+	seed    uint64
+	r       *rand.Rand
+	gates   *gates
+	disk    *diskModel
+	lines   []string // the history
+	stepNo  int
+	begun   int // calls
+	calls   []*call
+	asked   []*asking // inserts, by number
+	tokens  []*token
+	byKey   map[tokenKey]*token
+	holding map[queue.ChunkID]*token // as outsiders know: from the answer on, until the disk or a release says otherwise
+	rules   map[queue.RuleID]*ruleSeen
+	bulks   []queue.BulkID
+	reloads int
+	life    int // changes with every restart and reload
+	tally   map[string]int
+}
+
+// TestOverlaps plays seeds of the concurrent simulation.
+func TestOverlaps(t *testing.T) {
+	seeds, first := uint64(60), uint64(1)
+	if testing.Short() {
+		seeds = 12
+	}
+	if text := os.Getenv("QUERN_SIM_SEEDS"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			t.Fatalf("QUERN_SIM_SEEDS=%q is not a number", text)
+		}
+		seeds, first = n, uint64(time.Now().Unix())
+	}
+	if *oneSeed != 0 {
+		seeds, first = 1, *oneSeed
+	}
+	t.Logf("seeds %d to %d", first, first+seeds-1)
+	for seed := first; seed < first+seeds; seed++ {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			playOverlap(t, seed, overlapSteps)
+		})
+	}
+}
+
+const overlapSteps = 160
+
+// TestOverlapsRepeat: the same seed gives the same history, or a failure could not be played again.
+func TestOverlapsRepeat(t *testing.T) {
+	t.Parallel()
+	for seed := uint64(1001); seed < 1004; seed++ {
+		if one, other := playOverlap(t, seed, overlapSteps), playOverlap(t, seed, overlapSteps); one != other {
+			t.Errorf("seed %d gave two histories; they part at:\n%s", seed, parting(one, other))
+		}
+	}
+}
+
+func parting(one, other string) string {
+	a, b := strings.Split(one, "\n"), strings.Split(other, "\n")
+	at := 0
+	for at < min(len(a), len(b)) && a[at] == b[at] {
+		at++
+	}
+	return strings.Join(a[max(0, at-3):min(at+2, len(a))], "\n") + "\nand\n" + strings.Join(b[max(0, at-3):min(at+2, len(b))], "\n")
+}
+
+// playOverlap plays one seed and returns its history.
+func playOverlap(t *testing.T, seed uint64, steps int) (lines string) {
+	watch := time.AfterFunc(5*time.Minute, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("overlap seed %d does not come to its end", seed))
+	})
+	defer watch.Stop()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlap(t, seed)
+		defer func() {
+			problem := recover()
+			lines = strings.Join(o.lines, "\n")
+			if problem == nil {
+				return
+			}
+			o.end()
+			f, ours := problem.(failure)
+			if !ours {
+				t.Log(o.recent())
+				panic(problem)
+			}
+			t.Errorf("seed %d step %d: %s\n%s\nplay it again: go test ./engine/simtest -run 'TestOverlaps$' -seed %d", seed, o.stepNo, f.text, o.recent(), seed)
+		}()
+		o.start()
+		for ; o.stepNo < steps; o.stepNo++ {
+			o.step()
+			o.settle()
+		}
+		o.finish()
+	})
+	return lines
+}
+
+func newOverlap(t *testing.T, seed uint64) *overlap {
+	o := &overlap{
+		seed: seed, r: newRand(seed, 2), disk: newDiskModel(), byKey: map[tokenKey]*token{}, holding: map[queue.ChunkID]*token{},
+		rules: map[queue.RuleID]*ruleSeen{}, tally: map[string]int{},
+	}
+	settings := relaxed()
+	settings.MaxAttempts = uint16(1 + o.r.IntN(3))
+	settings.OnExhausted = pickFrom(o.r, queue.FailSubmission, queue.DeadLetter, queue.DeadLetter, queue.Skip)
+	settings.RetryBackoff = pickFrom(o.r, queue.Backoff{}, queue.Backoff{Base: time.Second, Factor: 2, Cap: time.Minute})
+	settings.ExpiryBackoff = settings.RetryBackoff
+	o.box = box{t: t, dir: t.TempDir(), settings: settings}
+	o.seeds.Store(seed << 32)
+	o.ballast = func() bool { return o.seed%3 == 0 }
+	return o
+}
+
+func pickFrom[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
+
+func (o *overlap) chance(percent int) bool { return o.r.IntN(100) < percent }
+
+func (o *overlap) fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
+
+func (o *overlap) note(format string, args ...any) {
+	o.lines = append(o.lines, fmt.Sprintf("%d: ", o.stepNo)+fmt.Sprintf(format, args...))
+}
+
+func (o *overlap) recent() string {
+	return "  " + strings.Join(o.lines[max(0, len(o.lines)-60):], "\n  ")
+}
+
+// start begins a life of the shard: the first, or one after a crash.
+func (o *overlap) start() {
+	ctx := o.t.Context()
+	o.gates = newGates(o.disk)
+	o.wrap = o.gates.wrap
+	shut := o.gates.throw()
+	var err error
+	if o.store, err = store.Open(ctx, filepath.Join(o.dir, "store.db"), store.Options{Durability: o.settings.Durability, Around: o.gates.around}); err != nil {
+		o.t.Fatal(err)
+	}
+	options := o.options()
+	options.Now = time.Now // the bubble's
+	options.FoldBytes, options.FoldEnded = 1<<40, 1<<30
+	options.RecountEvery = -1
+	if o.shard, err = shard.Open(ctx, options); err != nil {
+		o.t.Fatal(err)
+	}
+	shut()
+	o.reloads = o.gates.reloads
+	o.life++
+	clear(o.holding)
+}
+
+// step does one thing.
+func (o *overlap) step() {
+	choices := []struct {
+		weight int
+		do     func()
+	}{
+		{45, o.beginCall}, {45, o.goOn}, {4, o.pass}, {6, o.look}, {3, o.cancelWait}, {2, o.auditCopy}, {1, o.crash}, {2, o.makeRoom},
+	}
+	all := 0
+	for i := range choices {
+		all += choices[i].weight
+	}
+	n := o.r.IntN(all)
+	for i := range choices {
+		if n -= choices[i].weight; n < 0 {
+			choices[i].do()
+			return
+		}
+	}
+}
+
+// settle lets everything run until it waits, and checks what has been answered.
+func (o *overlap) settle() {
+	synctest.Wait()
+	if len(o.disk.problems) > 0 {
+		o.fail("the journal says: %s", o.disk.problems[0])
+	}
+	if o.gates.reloads != o.reloads {
+		o.reloads = o.gates.reloads
+		o.note("the shard has reloaded")
+		o.tally["reload"]++
+		o.life++
+		clear(o.holding)
+	}
+	o.refresh()
+	o.collect()
+}
+
+// goOn lets one of the held writes go on: first its turn comes, with the ending it is to have, and at another time its caller is told.
+func (o *overlap) goOn() {
+	list := o.gates.list()
+	if len(list) == 0 {
+		o.beginCall()
+		return
+	}
+	h := list[0] // the append, which everybody waits for
+	if o.chance(50) {
+		h = list[o.r.IntN(len(list))]
+	}
+	if !h.written {
+		end := succeeds
+		if o.chance(12) {
+			end = pickFrom(o.r, isFull, isLost, isLostInSecret)
+		}
+		h.written = true
+		o.note("%s %s", h.what, endingNames[end])
+		o.tally[h.what+" "+endingNames[end]]++
+		h.begin <- end
+		if o.chance(40) {
+			return
+		}
+		synctest.Wait()
+	}
+	o.note("%s is told", h.what)
+	o.gates.drop(h)
+	fails := h.what == "append" && h.end != succeeds && h.end != isFull
+	if !fails || !slices.ContainsFunc(o.calls, func(c *call) bool { return c.outputs }) {
+		close(h.answer)
+		return
+	}
+	// The shard reloads. It waits for outputs that are on their way, with its mutex held, which a bubble does not see: they end now.
+	for len(o.gates.closed) > 0 {
+		<-o.gates.closed
+	}
+	close(h.answer)
+	select {
+	case <-o.gates.closed:
+	case <-time.After(time.Millisecond):
+	}
+	o.note("writes end for a reload")
+	shut := o.gates.throw()
+	synctest.Wait()
+	shut()
+}
+
+// pass lets time pass.
+func (o *overlap) pass() {
+	d := pickFrom(o.r, time.Millisecond, 50*time.Millisecond, time.Second, 20*time.Second, 3*time.Minute)
+	o.note("%s pass", d)
+	time.Sleep(d)
+}
+
+// makeRoom is what the engine does when the disk has room again.
+func (o *overlap) makeRoom() { o.shard.SetFull(false) }
+
+// copyTo copies the files as a kill would leave them now.
+func (o *overlap) copyTo() string {
+	dir := o.t.TempDir()
+	o.copyFiles("journal.db", dir)
+	o.copyFiles("store.db", dir)
+	return dir
+}
+
+// auditCopy: whatever happens next, what is on the disk now is enough for everything that was answered.
+func (o *overlap) auditCopy() {
+	o.note("a copy is audited")
+	o.tally["copy audited"]++
+	b := &box{t: o.t, dir: o.copyTo(), settings: o.settings}
+	b.clock.ms.Store(time.Now().UnixMilli())
+	b.open()
+	defer b.close()
+	o.compare(b)
+	o.compareContents(b)
+}
+
+// crash kills the server and starts it again. Who waits for an answer never gets it.
+func (o *overlap) crash() {
+	o.note("crash")
+	o.tally["crash"]++
+	dir := o.copyTo()
+	o.end()
+	o.dir = dir
+	o.start()
+	o.compare(&o.box)
+}
+
+// end lets go of a shard, whatever it is at.
+func (o *overlap) end() {
+	o.gates.mu.Lock()
+	o.gates.disk = newDiskModel() // what it still does is not of this world
+	o.gates.mu.Unlock()
+	o.gates.throw()
+	for _, c := range o.calls {
+		c.cancel()
+	}
+	synctest.Wait()
+	o.close()
+	synctest.Wait()
+	o.calls = nil
+}
+
+// finish lets everything end well and compares all there is, then again after a restart.
+func (o *overlap) finish() {
+	o.note("the end")
+	o.shard.SetFull(false)
+	shut := o.gates.throw()
+	for range 3 {
+		o.settle()
+		time.Sleep(time.Hour)
+	}
+	o.settle()
+	shut()
+	if len(o.calls) > 0 {
+		o.fail("c%d %s is never answered", o.calls[0].number, o.calls[0].what)
+	}
+	o.compare(&o.box)
+	o.close()
+	o.start()
+	o.compare(&o.box)
+	o.gates.throw()
+	o.compareContents(&o.box)
+	o.close()
+	h := fnv.New64a()
+	fmt.Fprint(h, strings.Join(o.lines, "\n"))
+	o.t.Logf("history %x: %d calls, %d ops, %v", h.Sum64(), o.begun, o.disk.ops, o.tally)
+}
