@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,6 +40,7 @@ type Engine struct {
 	options   Options
 	lock      *dirLock
 	catalogue *store.Catalogue
+	identity  queue.Identity // of the data directory's files in this life
 	ballast   *ballast
 	key       reserver.Key
 	plans     plans
@@ -76,6 +78,9 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.catalogue, err = store.OpenCatalogue(ctx, filepath.Join(o.Dir, catalogueFile)); err != nil {
 		return nil, err
 	}
+	if e.identity, err = e.catalogue.Begin(rand.Reader); err != nil {
+		return nil, err
+	}
 	if err := e.loadKey(); err != nil {
 		return nil, err
 	}
@@ -84,6 +89,9 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 		return nil, err
 	}
 	if err := e.openQueues(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.catalogue.Begun(e.identity); err != nil {
 		return nil, err
 	}
 	return e, e.loadStrategies()

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/quern-queue/quern/engine/store"
 )
@@ -68,6 +69,39 @@ func (e *Engine) hasFiles(row store.QueueRow) error {
 		}
 		if !there {
 			return missing(path, fmt.Sprintf("the catalogue has its queue %q", row.Name))
+		}
+	}
+	return nil
+}
+
+// knowsFolders refuses folders of shards that the catalogue does not have: it may have lost them, and with them queues full of work. What is
+// left of a queue that was not made to the end, or is deleted, is removed.
+func (e *Engine) knowsFolders(rows []store.QueueRow) error {
+	known := map[string]bool{}
+	for _, row := range rows {
+		known[filepath.Base(e.shardDir(row.Shard))] = true
+	}
+	left, err := e.catalogue.Leftovers()
+	if err != nil {
+		return err
+	}
+	for _, id := range left {
+		dir := e.shardDir(id)
+		if known[filepath.Base(dir)] {
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	folders, err := os.ReadDir(filepath.Join(e.options.Dir, "shards"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, folder := range folders {
+		if name := folder.Name(); folder.IsDir() && strings.Trim(name, "0123456789") == "" && !known[name] {
+			return fmt.Errorf("%s is there, but the catalogue %s has no queue for it: the catalogue may have lost one. Nothing was changed: restore the whole data directory from a backup, or, if the work in it is not needed, move the folder out of the data directory",
+				filepath.Join(e.options.Dir, "shards", name), filepath.Join(e.options.Dir, catalogueFile))
 		}
 	}
 	return nil

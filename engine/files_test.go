@@ -68,3 +68,50 @@ func names(t *testing.T, dir string) []string {
 	}
 	return list
 }
+
+// Folders of shards that the catalogue does not know are refused, whatever became of its queues; moved away, they do not disturb. What is
+// left of a queue that was being made or deleted when the server was killed is not one of them.
+func TestUnknownShards(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	e := openAt(t, dir)
+	if _, _, err := e.PutQueue(t.Context(), "second", queue.DefaultSettings()); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, e)
+	folder, lost := filepath.Join(dir, "shards", "0005"), filepath.Join(t.TempDir(), "0005")
+	if err := os.CopyFS(folder, os.DirFS(filepath.Join(dir, "shards", "0001"))); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if e, err := openIn(t, dir); err == nil || !strings.Contains(err.Error(), folder) || !advises(err) {
+			t.Fatalf("Open = %v, %v; want that %s is refused, and what to do", e, err, folder)
+		}
+	}
+	if err := os.Rename(folder, lost); err != nil {
+		t.Fatal(err)
+	}
+	e = openAt(t, dir)
+	// As if the server had been killed while a queue is made, and while one is deleted.
+	if err := e.catalogue.Leave(5); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(folder, os.DirFS(lost)); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.catalogue.DeleteQueue("second"); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, e)
+	e = openAt(t, dir)
+	defer closed(t, e)
+	if list := e.Queues(); len(list) != 1 || list[0].Name != DefaultQueue {
+		t.Errorf("the queues are %+v, want %q alone", list, DefaultQueue)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "shards")); err != nil || len(left) != 1 {
+		t.Errorf("the folders are %v, %v; want one", left, err)
+	}
+	if info, created, err := e.PutQueue(t.Context(), "third", queue.DefaultSettings()); err != nil || !created {
+		t.Errorf("a queue in the place of a deleted one: %+v, %v", info, err)
+	}
+}

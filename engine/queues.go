@@ -79,12 +79,15 @@ func (e *Engine) openQueues(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := e.knowsFolders(rows); err != nil {
+		return err
+	}
 	set, err := e.loadValues()
 	if err != nil {
 		return err
 	}
 	for _, row := range rows {
-		if err := e.openQueue(ctx, row, set[row.Shard]); err != nil {
+		if err := e.openQueue(ctx, row, e.identity.ForShard(row.Shard), set[row.Shard]); err != nil {
 			return fmt.Errorf("queue %s: %w", row.Name, err)
 		}
 	}
@@ -95,7 +98,7 @@ func (e *Engine) openQueues(ctx context.Context) error {
 }
 
 // openQueue recovers a queue's shard, with what is set for values. The caller holds e.mu, or nobody else knows the engine yet.
-func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, set []store.ValueRow) error {
+func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Identity, set []store.ValueRow) error {
 	dir := e.shardDir(row.Shard)
 	if err := makeDir(dir); err != nil {
 		return err
@@ -106,13 +109,18 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, set []store.
 		q.values.set(v.Entry, ValueSettings{ValueSettings: v.Settings, Version: v.Version, Changed: v.Changed})
 	}
 	var err error
-	if q.store, err = store.Open(ctx, filepath.Join(dir, storeFile), store.Options{}); err != nil {
+	if q.store, err = store.Open(ctx, filepath.Join(dir, storeFile), store.Options{Identity: id}); err != nil {
 		return err
 	}
 	q.shard, err = shard.Open(ctx, shard.Options{
 		ID: row.Shard, Queue: row.Name, Settings: row.Settings, Key: e.key, Store: q.store,
 		Journal: func(ctx context.Context) (journal.Journal, error) {
-			return sqlitelog.Open(ctx, filepath.Join(dir, journalFile), sqlitelog.Options{})
+			log, err := sqlitelog.Open(ctx, filepath.Join(dir, journalFile), sqlitelog.Options{Durability: row.Settings.Durability, Identity: id})
+			if err != nil {
+				return nil, err
+			}
+			id = id.Opened() // a reload opens it again
+			return log, nil
 		},
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
 		Committed: e.metrics.committed(row.Name), FreeBallast: e.ballast.free, Held: e.options.Held, Values: q.values.each, Scorers: e.options.Scorers,
@@ -208,7 +216,12 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 		return info, false, err
 	}
 	row := store.QueueRow{Name: name, Shard: id, Settings: settings, Created: queue.At(e.options.Now())}
-	if err := e.openQueue(ctx, row, nil); err != nil {
+	if err := e.catalogue.Leave(id); err != nil {
+		return info, false, err
+	}
+	fresh := e.identity.ForShard(id)
+	fresh.Oldest = 0
+	if err := e.openQueue(ctx, row, fresh, nil); err != nil {
 		return info, false, err
 	}
 	if err := e.catalogue.PutQueue(row); err != nil {

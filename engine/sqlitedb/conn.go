@@ -23,10 +23,11 @@ const (
 // Options say how a database is opened.
 type Options struct {
 	Durability queue.Durability
-	ReadOnly   bool // for a second connection beside the writer's
-	Alone      bool // no other connection or process may have the file open: saves the locking of every transaction
-	CacheKiB   int  // page cache of the connection; 0: 2,000
-	MaxPages   int  // the file may not grow past this many pages; 0: no bound. Tests make a full disk with it
+	ReadOnly   bool   // for a second connection beside the writer's
+	Alone      bool   // no other connection or process may have the file open: saves the locking of every transaction
+	Owner      *Owner // who opens the file to serve from it: it is checked more closely, and says that it is in use until it is closed. nil: a further connection
+	CacheKiB   int    // page cache of the connection; 0: 2,000
+	MaxPages   int    // the file may not grow past this many pages; 0: no bound. Tests make a full disk with it
 }
 
 // Conn is one connection. It is for one goroutine at a time: the owner has the lock.
@@ -36,22 +37,20 @@ type Conn struct {
 	stmts                   []*Stmt
 	begin, commit, rollback *Stmt
 	lost                    error // the failed sync, after which nothing is written any more
+	owned                   bool  // the file says that it is in use, and Close has to take that back
 }
 
 // Open opens an existing database of this kind, whatever its version up to k.Version. What is not ours or damaged is a
 // *FormatError and stays as it was.
 func Open(path string, k Kind, o Options) (*Conn, error) {
 	if !o.ReadOnly {
-		if _, err := k.inspect(path); err != nil {
+		if _, _, err := k.inspect(path, o.Owner, true); err != nil {
 			return nil, err
 		}
 	}
 	mode := "mode=rw"
-	switch {
-	case o.ReadOnly:
+	if o.ReadOnly {
 		mode = "mode=ro"
-	case o.Alone:
-		mode = "mode=rw&_locking_mode=EXCLUSIVE" // set before the first look at the log, which is then indexed in our own memory
 	}
 	c, err := dial(path, mode)
 	if err != nil {
@@ -64,8 +63,11 @@ func Open(path string, k Kind, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// Version is the version of the database at path, which must be of this kind. Nothing is changed.
-func Version(path string, k Kind) (uint32, error) { return k.inspect(path) }
+// Version is the version of the database at path, which must be of this kind, and sound as its owner needs it. Nothing is changed.
+func Version(path string, k Kind, by Owner) (uint32, error) {
+	version, _, err := k.inspect(path, &by, false)
+	return version, err
+}
 
 func dial(path, mode string) (*Conn, error) {
 	full, err := filepath.Abs(path)
@@ -92,6 +94,13 @@ func (c *Conn) setUp(o Options) error {
 	}
 	if mode, err := c.text("PRAGMA journal_mode = WAL"); err != nil || mode != "wal" {
 		return errors.Join(err, fmt.Errorf("journal_mode is %q, want wal", mode))
+	}
+	if o.Alone {
+		// Only now that the log was looked at: set before, its index would be in our own memory, and not outlive the process in the
+		// -shm file, where the next start sees how much was committed.
+		if mode, err := c.text("PRAGMA locking_mode = EXCLUSIVE"); err != nil || mode != "exclusive" {
+			return errors.Join(err, fmt.Errorf("locking_mode is %q, want exclusive", mode))
+		}
 	}
 	if pages, err := c.Int(fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", autoCheckpoint)); err != nil || pages != autoCheckpoint {
 		return errors.Join(err, fmt.Errorf("wal_autocheckpoint is %d, want %d", pages, autoCheckpoint))
@@ -207,8 +216,9 @@ func (c *Conn) Tx(fn func() error) error {
 	return err
 }
 
-// Close ends the connection and its statements. The last connection to close copies the log back.
+// Close ends the connection and its statements. The last connection to close copies the log back; an owner has to be the last.
 func (c *Conn) Close() error {
+	c.disown()
 	var problems []error
 	for _, s := range c.stmts {
 		problems = append(problems, s.raw.Close())
@@ -221,7 +231,7 @@ func (c *Conn) Close() error {
 func (c *Conn) Prepare(sql string) (*Stmt, error) {
 	raw, err := c.raw.Prepare(sql)
 	if err != nil {
-		return nil, fmt.Errorf("sqlitedb: prepare %q: %w", sql, damage(c.path, err))
+		return nil, fmt.Errorf("sqlitedb: prepare %q: %w", sql, damagedSchema(c.path, err))
 	}
 	s := &Stmt{conn: c, raw: raw.(*sqlite3.SQLiteStmt)}
 	s.args = make([]driver.NamedValue, s.raw.NumInput())

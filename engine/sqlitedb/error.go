@@ -81,3 +81,12 @@ func damage(path string, err error) error {
 	}
 	return &FormatError{Path: path, Reason: "is damaged", Advice: AdviceDamaged, Err: err}
 }
+
+// damagedSchema is damage for the statements that are prepared at an open: one that SQLite does not understand says that the tables are not
+// what they should be.
+func damagedSchema(path string, err error) error {
+	if lite, ok := errors.AsType[sqlite3.Error](err); ok && lite.Code == sqlite3.ErrError && ClassOf(err) != Damaged {
+		return &FormatError{Path: path, Reason: "does not have the tables that it should", Advice: AdviceDamaged, Err: err}
+	}
+	return damage(path, err)
+}

@@ -79,34 +79,89 @@ func (k Kind) check(path string, applicationID, version uint32) error {
 	return nil
 }
 
-// inspect decides whether the file at path may be opened, and changes nothing. When a write-ahead log stands beside it, the
-// version may have been raised in there only, so that is read too, over a connection that cannot write.
-func (k Kind) inspect(path string) (version uint32, err error) {
+// inspect decides whether the file at path may be opened, and changes nothing. For an owner that includes the write-ahead log, whether
+// the two belong together, and the pages. When there is a log, the version may have been raised in there only, so that is read too, over a
+// connection that cannot write.
+// `opening` has the pages of a file checked that is up to date, too.
+func (k Kind) inspect(path string, by *Owner, opening bool) (version uint32, m mark, err error) {
 	h, found, err := look(path)
 	if err != nil {
-		return 0, err
+		return 0, m, err
 	}
 	if !found {
-		return 0, fmt.Errorf("sqlitedb: %s: %w", path, fs.ErrNotExist)
+		return 0, m, fmt.Errorf("sqlitedb: %s: %w", path, fs.ErrNotExist)
 	}
 	if err := k.check(path, h.applicationID, h.version); err != nil {
-		return 0, err
+		return 0, m, err
 	}
+	var main mark
+	if by != nil {
+		if main, err = inspectLog(path, by); err != nil {
+			return 0, m, err
+		}
+	}
+	mode := "mode=ro"
 	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() == 0 {
-		return h.version, nil
+		mode = alone
 	}
-	c, err := dial(path, "mode=ro")
+	if by == nil && mode == alone {
+		return h.version, m, nil
+	}
+	c, err := dial(path, mode)
 	if err != nil {
-		return 0, damage(path, err)
+		return 0, m, damage(path, err)
 	}
 	defer c.Close()
+	version, m, err = c.inspect(k, by, opening)
+	if err == nil && main.found && !m.follows(&main) {
+		err = &FormatError{Path: path + "-wal", Reason: "does not belong to " + path + ": it is older, or of another file", Advice: adviceForeign}
+	}
+	return version, m, damagedSchema(path, err)
+}
+
+// alone reads the main file without its log.
+const alone = "mode=ro&immutable=1"
+
+func (c *Conn) inspect(k Kind, by *Owner, opening bool) (version uint32, m mark, err error) {
 	id, err := c.Int("PRAGMA application_id")
 	if err != nil {
-		return 0, damage(path, err)
+		return 0, m, err
 	}
 	number, err := c.Int("PRAGMA user_version")
 	if err != nil {
-		return 0, damage(path, err)
+		return 0, m, err
 	}
-	return uint32(number), k.check(path, uint32(id), uint32(number))
+	version = uint32(number)
+	if err = k.check(c.path, uint32(id), version); err != nil || by == nil {
+		return version, m, err
+	}
+	if opening || version < k.Version {
+		err = c.checkPages()
+	}
+	if err == nil {
+		m, err = c.mark()
+	}
+	if err == nil && by.Identity != nil {
+		err = m.takes(c.path, by.Identity)
+	}
+	return version, m, err
+}
+
+// inspectLog looks at the log, and at what the main file says of itself without it.
+func inspectLog(path string, by *Owner) (main mark, err error) {
+	log, err := readLog(path)
+	if err != nil {
+		return main, err
+	}
+	c, err := dial(path, alone)
+	if err == nil {
+		main, err = c.mark()
+		err = errors.Join(err, c.Close())
+	}
+	if err != nil && log.frames == 0 {
+		return main, damagedSchema(path, err)
+	} else if err != nil {
+		main = mark{} // the end of the server cut off the copying of the log into the file: the log has the page
+	}
+	return main, log.check(path, main, by.Relaxed)
 }

@@ -23,6 +23,8 @@ type Catalogue struct {
 	conn                        *sqlitedb.Conn
 	list, put, drop             *sqlitedb.Stmt
 	secret, putSecret, inShards *sqlitedb.Stmt
+	leftovers, leave, taken     *sqlitedb.Stmt
+	leaveNamed                  *sqlitedb.Stmt
 	strategies, strategyAt      *sqlitedb.Stmt
 	putStrategy, trimStrategy   *sqlitedb.Stmt
 	dropStrategy, dropAll       *sqlitedb.Stmt
@@ -57,10 +59,10 @@ func (c *Catalogue) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := ensure(ctx, c.path, catalogueKind, steps); err != nil {
+	if err := ensure(ctx, c.path, catalogueKind, sqlitedb.Owner{}, steps); err != nil {
 		return err
 	}
-	if c.conn, err = sqlitedb.Open(c.path, catalogueKind, sqlitedb.Options{Durability: queue.Full}); err != nil {
+	if c.conn, err = sqlitedb.Open(c.path, catalogueKind, sqlitedb.Options{Durability: queue.Full, Owner: &sqlitedb.Owner{}}); err != nil {
 		return err
 	}
 	return prepareAll(c.conn, append(c.plugin.prepare(), []prepared{
@@ -68,6 +70,10 @@ func (c *Catalogue) open(ctx context.Context) error {
 		{&c.put, "INSERT INTO queue (shard, name, settings, created) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET settings = excluded.settings"},
 		{&c.drop, "DELETE FROM queue WHERE name = ?"},
 		{&c.inShards, "SELECT name FROM queue WHERE shard = ?"},
+		{&c.leftovers, "SELECT shard FROM leftover ORDER BY shard"},
+		{&c.leave, "INSERT OR REPLACE INTO leftover (shard) VALUES (?)"},
+		{&c.leaveNamed, "INSERT OR REPLACE INTO leftover (shard) SELECT shard FROM queue WHERE name = ?"},
+		{&c.taken, "DELETE FROM leftover WHERE shard = ?"},
 		{&c.secret, "SELECT bytes FROM secret WHERE name = ?"},
 		{&c.putSecret, "INSERT INTO secret (name, bytes) VALUES (?, ?)"},
 		{&c.strategies, "SELECT shard, name, max(version), text, created FROM strategy GROUP BY shard, name ORDER BY shard, name"}, // beside a max SQLite gives the other columns of its row
@@ -81,6 +87,33 @@ func (c *Catalogue) open(ctx context.Context) error {
 		{&c.dropValue, "DELETE FROM meta_value WHERE shard = ? AND key = ? AND value = ?"},
 		{&c.dropAllValues, "DELETE FROM meta_value WHERE shard = (SELECT shard FROM queue WHERE name = ?)"},
 	}...))
+}
+
+// Begin raises the generation of the data directory, at the first start of all with an id that it draws from rnd, and returns the identity
+// that all files are to come to. Without room on the disk the generation stays.
+func (c *Catalogue) Begin(rnd io.Reader) (queue.Identity, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id, err := c.conn.Identity()
+	if err == nil && id.Generation == 0 {
+		id.Shard = queue.NoShard
+		_, err = io.ReadFull(rnd, id.Directory[:])
+	}
+	newest := id.Generation
+	if err == nil {
+		id.Generation++
+		id, err = c.conn.Own(id)
+	}
+	id.Newest = newest
+	return id, wrap("begin", err)
+}
+
+// Begun says that all files have come to the generation of id: from now on older ones are refused.
+func (c *Catalogue) Begun(id queue.Identity) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.conn.Own(id.Opened())
+	return wrap("begun", err)
 }
 
 // Close lets go of the file.
@@ -126,17 +159,44 @@ func (c *Catalogue) PutQueue(q QueueRow) error {
 		err = fmt.Errorf("shard %d belongs to queue %q", q.Shard, holder)
 	}
 	if err == nil {
-		_, err = c.put.Exec(int64(q.Shard), q.Name, string(settings), int64(q.Created))
+		err = c.conn.Tx(func() error {
+			if _, err := c.taken.Exec(int64(q.Shard)); err != nil {
+				return err
+			}
+			_, err := c.put.Exec(int64(q.Shard), q.Name, string(settings), int64(q.Created))
+			return err
+		})
 	}
 	return wrap("put queue", err)
 }
 
-// DeleteQueue removes a queue durably, with its named strategies and what is set for values. One that is not there is removed already.
+// Leftovers lists the shards whose files, if there are any, belong to no queue: of one that was not made to the end, or is deleted.
+func (c *Catalogue) Leftovers() (all []queue.ShardID, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err = c.leftovers.Query(func(row sqlitedb.Row) (bool, error) {
+		all = append(all, queue.ShardID(row.Int(0)))
+		return true, nil
+	})
+	return all, wrap("leftovers", err)
+}
+
+// Leave makes a shard a leftover, durably, until a queue is put into it. It comes before the first file of a queue is made: those of a shard
+// that the catalogue does not know are taken as a sign that it has lost something.
+func (c *Catalogue) Leave(shard queue.ShardID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.leave.Exec(int64(shard))
+	return wrap("leave", err)
+}
+
+// DeleteQueue removes a queue durably, with its named strategies and what is set for values; its shard is a leftover. One that is not there is
+// removed already.
 func (c *Catalogue) DeleteQueue(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return wrap("delete queue", c.conn.Tx(func() error {
-		for _, drop := range []*sqlitedb.Stmt{c.dropAll, c.dropAllValues} {
+		for _, drop := range []*sqlitedb.Stmt{c.leaveNamed, c.dropAll, c.dropAllValues} {
 			if _, err := drop.Exec(name); err != nil {
 				return err
 			}

@@ -17,13 +17,13 @@ var migrations embed.FS
 
 // What the two files are: "QrnS" and "QrnC", each at the version that its last migration sets as user_version.
 var (
-	storeKind     = sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 4}
-	catalogueKind = sqlitedb.Kind{Name: "catalogue", ApplicationID: 0x51726e43, Version: 4}
+	storeKind     = sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 5}
+	catalogueKind = sqlitedb.Kind{Name: "catalogue", ApplicationID: 0x51726e43, Version: 5}
 )
 
 // ensure makes the database at path if there is none and brings an older one up to date. goose runs only then: an ordinary
 // start reads one number from the file's header.
-func ensure(ctx context.Context, path string, kind sqlitedb.Kind, steps fs.FS) error {
+func ensure(ctx context.Context, path string, kind sqlitedb.Kind, by sqlitedb.Owner, steps fs.FS) error {
 	exists, err := sqlitedb.Exists(path)
 	if err != nil {
 		return err
@@ -31,14 +31,14 @@ func ensure(ctx context.Context, path string, kind sqlitedb.Kind, steps fs.FS) e
 	if !exists {
 		return sqlitedb.Create(path, kind, func(temporary string) error { return migrate(ctx, temporary, steps) })
 	}
-	version, err := sqlitedb.Version(path, kind)
+	version, err := sqlitedb.Version(path, kind, by)
 	if err != nil || version == kind.Version {
 		return err
 	}
 	if err := migrate(ctx, path, steps); err != nil {
 		return fmt.Errorf("migrate %s from version %d to %d: %w", path, version, kind.Version, err)
 	}
-	if version, err = sqlitedb.Version(path, kind); err == nil && version != kind.Version {
+	if version, err = sqlitedb.Version(path, kind, by); err == nil && version != kind.Version {
 		err = fmt.Errorf("migrate %s: it is at version %d afterwards, want %d", path, version, kind.Version)
 	}
 	return err

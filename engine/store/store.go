@@ -16,7 +16,8 @@ import (
 // Options say how a store is opened.
 type Options struct {
 	Durability queue.Durability
-	MaxPages   int // bound of the file in pages of 4,096 bytes, 0 for none: how tests make a full disk
+	Identity   queue.Identity // that the file has, or gets if it has none
+	MaxPages   int            // bound of the file in pages of 4,096 bytes, 0 for none: how tests make a full disk
 
 	// Around runs every transaction of the one writer, and returns what its caller is told; nil: they run plainly. It is called without a
 	// lock of the writer: how tests hold a write back, let it fail, or lose its answer.
@@ -71,10 +72,14 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := ensure(ctx, s.path, storeKind, steps); err != nil {
+	owner := sqlitedb.Owner{Identity: &o.Identity, Relaxed: o.Durability == queue.Relaxed}
+	if err := ensure(ctx, s.path, storeKind, owner, steps); err != nil {
 		return err
 	}
-	if s.write.conn, err = sqlitedb.Open(s.path, storeKind, sqlitedb.Options{Durability: o.Durability, MaxPages: o.MaxPages, CacheKiB: 8 << 10}); err != nil {
+	if s.write.conn, err = sqlitedb.Open(s.path, storeKind, sqlitedb.Options{Durability: o.Durability, MaxPages: o.MaxPages, CacheKiB: 8 << 10, Owner: &owner}); err != nil {
+		return err
+	}
+	if _, err := s.write.conn.Own(o.Identity); err != nil {
 		return err
 	}
 	if err := s.write.prepare(s.write.conn); err != nil {

@@ -316,7 +316,7 @@ func TestMigration(t *testing.T) {
 		steps[name] = &fstest.MapFile{Data: text}
 	}
 	path := filepath.Join(t.TempDir(), "store.db")
-	must(t, ensure(ctx, path, storeKind, steps))
+	must(t, ensure(ctx, path, storeKind, sqlitedb.Owner{}, steps))
 	s := open(t, path, Options{})
 	must(t, s.SetFolded(ctx, 5))
 	must(t, s.Close())
@@ -324,8 +324,8 @@ func TestMigration(t *testing.T) {
 	newer.Version++
 	want := newer.Version
 	steps[fmt.Sprintf("%04d_more.sql", want)] = &fstest.MapFile{Data: fmt.Appendf(nil, "-- +goose Up\nCREATE TABLE more (n INTEGER PRIMARY KEY) STRICT;\nPRAGMA user_version = %d;\n", want)}
-	must(t, ensure(ctx, path, newer, steps))
-	if version, err := sqlitedb.Version(path, newer); err != nil || version != want {
+	must(t, ensure(ctx, path, newer, sqlitedb.Owner{}, steps))
+	if version, err := sqlitedb.Version(path, newer, sqlitedb.Owner{}); err != nil || version != want {
 		t.Errorf("Version = %d, %v; want %d", version, err, want)
 	}
 	conn, err := sqlitedb.Open(path, newer, sqlitedb.Options{})
@@ -340,10 +340,10 @@ func TestMigration(t *testing.T) {
 	// A step that fails leaves the version before it.
 	newer.Version++
 	steps[fmt.Sprintf("%04d_wrong.sql", newer.Version)] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE half (n INTEGER PRIMARY KEY) STRICT;\nCREATE TABLE nonsense;\n")}
-	if err := ensure(ctx, path, newer, steps); err == nil {
+	if err := ensure(ctx, path, newer, sqlitedb.Owner{}, steps); err == nil {
 		t.Error("a broken migration was taken")
 	}
-	if version, err := sqlitedb.Version(path, newer); err != nil || version != want {
+	if version, err := sqlitedb.Version(path, newer, sqlitedb.Owner{}); err != nil || version != want {
 		t.Errorf("after the failure: Version = %d, %v; want %d", version, err, want)
 	}
 }

@@ -70,7 +70,7 @@ func TestCatalogueFromVersionOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "quern.db")
 	old := catalogueKind
 	old.Version = 1
-	must(t, ensure(ctx, path, old, fstest.MapFS{"0001_tables.sql": {Data: first}}))
+	must(t, ensure(ctx, path, old, sqlitedb.Owner{}, fstest.MapFS{"0001_tables.sql": {Data: first}}))
 	conn, err := sqlitedb.Open(path, old, sqlitedb.Options{})
 	must(t, err)
 	must(t, conn.Exec("INSERT INTO secret (name, bytes) VALUES ('token', x'00112233445566778899aabbccddeeff')"))

@@ -73,7 +73,7 @@ func TestCatalogueFromVersionTwo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "quern.db")
 	old := catalogueKind
 	old.Version = 2
-	must(t, ensure(ctx, path, old, steps))
+	must(t, ensure(ctx, path, old, sqlitedb.Owner{}, steps))
 	conn, err := sqlitedb.Open(path, old, sqlitedb.Options{})
 	must(t, err)
 	must(t, conn.Exec("INSERT INTO strategy (shard, name, version, text, created) VALUES (0, 'a', 1, 'Random', 1)"))

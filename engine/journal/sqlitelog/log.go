@@ -28,17 +28,22 @@ const schema = `
 CREATE TABLE batch (n INTEGER PRIMARY KEY, crc INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;
 CREATE TABLE trimmed (one INTEGER PRIMARY KEY CHECK (one = 1), upto INTEGER NOT NULL) STRICT;
 INSERT INTO trimmed (one, upto) VALUES (1, 0);
-PRAGMA user_version = 1;`
+` + toVersion2
 
-// kind is what the files of this package are: "QrnJ", version 1.
-var kind = sqlitedb.Kind{Name: "journal", ApplicationID: 0x51726e4a, Version: 1}
+// toVersion2 is what version 1 did not have.
+const toVersion2 = sqlitedb.IdentityTable + `
+PRAGMA user_version = 2;`
+
+// kind is what the files of this package are: "QrnJ".
+var kind = sqlitedb.Kind{Name: "journal", ApplicationID: 0x51726e4a, Version: 2}
 
 var _ journal.Journal = (*Log)(nil)
 
 // Options say how a journal is opened.
 type Options struct {
 	Durability queue.Durability
-	MaxPages   int // bound of the file in pages of 4,096 bytes, 0 for none: how tests make a full disk
+	Identity   queue.Identity // that the file has, or gets if it has none
+	MaxPages   int            // bound of the file in pages of 4,096 bytes, 0 for none: how tests make a full disk
 }
 
 // Log is a journal in an SQLite file.
@@ -70,12 +75,14 @@ func Open(ctx context.Context, path string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, wrap("open", err)
 	}
-	conn, err := sqlitedb.Open(path, kind, sqlitedb.Options{Durability: o.Durability, MaxPages: o.MaxPages, Alone: true})
+	conn, err := sqlitedb.Open(path, kind, sqlitedb.Options{
+		Durability: o.Durability, MaxPages: o.MaxPages, Alone: true, Owner: &sqlitedb.Owner{Identity: &o.Identity, Relaxed: o.Durability == queue.Relaxed},
+	})
 	if err != nil {
 		return nil, wrap("open", err)
 	}
 	l := &Log{path: path, conn: conn}
-	if err := l.start(); err != nil {
+	if err := l.start(o.Identity); err != nil {
 		conn.Close()
 		return nil, wrap("open", err)
 	}
@@ -90,7 +97,10 @@ func build(temporary string) error {
 	return errors.Join(conn.Exec("BEGIN; "+schema+" COMMIT"), conn.Close())
 }
 
-func (l *Log) start() error {
+func (l *Log) start(id queue.Identity) error {
+	if err := l.upgrade(); err != nil {
+		return err
+	}
 	for stmt, sql := range map[**sqlitedb.Stmt]string{
 		&l.insert:   "INSERT INTO batch (n, crc, bytes) VALUES (?, ?, ?)",
 		&l.read:     "SELECT n, crc, bytes FROM batch WHERE n > ? ORDER BY n LIMIT 256",
@@ -104,7 +114,19 @@ func (l *Log) start() error {
 			return err
 		}
 	}
-	return l.locate()
+	if err := l.locate(); err != nil {
+		return err
+	}
+	_, err := l.conn.Own(id)
+	return err
+}
+
+// upgrade brings a file of an older version up to date.
+func (l *Log) upgrade() error {
+	if version, err := l.conn.Int("PRAGMA user_version"); err != nil || version >= int64(kind.Version) {
+		return err
+	}
+	return l.conn.Exec("BEGIN IMMEDIATE; " + toVersion2 + " COMMIT")
 }
 
 // locate reads where the journal begins and ends.

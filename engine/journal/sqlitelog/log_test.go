@@ -13,6 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/journal/journaltest"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
 func TestJournal(t *testing.T) {
@@ -171,8 +172,8 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 		"text":             {func([]byte) []byte { return []byte(strings.Repeat("not a database ", 500)) }, "not an SQLite database"},
 		"flipped magic":    {func(b []byte) []byte { b[3] ^= 4; return b }, "not an SQLite database"},
 		"another database": {func(b []byte) []byte { copy(b[68:], "XXXX"); return b }, "not a Quern journal"},
-		"newer":            {func(b []byte) []byte { b[63] = 2; return b }, "version 2"},
-		"much newer":       {func(b []byte) []byte { b[60] = 1; return b }, "version 16777217"},
+		"newer":            {func(b []byte) []byte { b[63] = 3; return b }, "version 3"},
+		"much newer":       {func(b []byte) []byte { b[60] = 1; return b }, "version 16777218"},
 		"no version":       {func(b []byte) []byte { b[63] = 0; return b }, "without a version"},
 		"cut off":          {func(b []byte) []byte { return b[:4096] }, "damaged"},
 		"no schema":        {func(b []byte) []byte { clear(b[100:4096]); return b }, "damaged"},
@@ -472,5 +473,37 @@ func TestTrimSlicesAreBounded(t *testing.T) {
 	}
 	if _, err := l.Append(ctx, 8, nil); err != nil || l.low != 3 {
 		t.Errorf("the first append reclaimed up to %d (%v); want 3, about 1 MB", l.low, err)
+	}
+}
+
+// A journal of version 1, which does not say where it belongs, is taken once and says so from then on. When all files of the directory have
+// done so, one that does not is an older copy.
+func TestVersion1(t *testing.T) {
+	t.Parallel()
+	path, ctx := filled(t, 5), context.Background()
+	conn, err := sqlitedb.Open(path, kind, sqlitedb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(conn.Exec("DROP TABLE identity; PRAGMA user_version = 1"), conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	id := queue.Identity{Directory: [16]byte{1}, Shard: 2, Generation: 9, Oldest: 8, Newest: 8}
+	if _, err := Open(ctx, path, Options{Identity: id}); err == nil || !strings.Contains(err.Error(), "older copy") {
+		t.Errorf("Open = %v; want that it is an older copy", err)
+	}
+	id.Oldest = 0
+	for range 2 {
+		l := open(t, path, Options{Identity: id})
+		if n, err := count(l, 0); err != nil || n != 5 {
+			t.Errorf("%d batches, %v; want 5", n, err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		id = id.Opened()
+	}
+	if _, err := Open(ctx, path, Options{}); err == nil || !strings.Contains(err.Error(), "another data directory") {
+		t.Errorf("Open by another directory = %v; want a refusal", err)
 	}
 }

@@ -1,0 +1,164 @@
+package sqlitedb
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// IdentityTable is the table of one row by which a file says where it belongs. Every kind has it; the row is written when the file is
+// first opened by its owner.
+const IdentityTable = `CREATE TABLE identity (one INTEGER PRIMARY KEY CHECK (one = 1), directory BLOB NOT NULL, shard INTEGER NOT NULL, oldest INTEGER NOT NULL, generation INTEGER NOT NULL, open INTEGER NOT NULL, boot TEXT NOT NULL, crc INTEGER NOT NULL) STRICT;`
+
+// Owner is who opens a file to write in it.
+type Owner struct {
+	Identity *queue.Identity // that the file has to have; nil: whatever it has
+	Relaxed  bool            // its commits are not synced: after a power cut nothing can be said about what is missing at its end
+}
+
+// mark is the row of the table identity.
+type mark struct {
+	found bool // there is one
+	id    queue.Identity
+	open  bool   // the file is in use, or was when its server ended
+	boot  string // the boot of the machine that it was opened in
+	page  uint32 // of the database, where the row stands
+}
+
+func (m *mark) sum() int64 {
+	b := binary.BigEndian.AppendUint64(m.id.Directory[:], uint64(m.id.Shard))
+	b = binary.BigEndian.AppendUint64(b, m.id.Oldest)
+	b = binary.BigEndian.AppendUint64(b, m.id.Generation)
+	if m.open {
+		b = append(b, 1)
+	}
+	return int64(int32(crc32.Checksum(append(b, m.boot...), crc32.MakeTable(crc32.Castagnoli))))
+}
+
+// bootID names the time since the machine was switched on; "" where that cannot be told.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// mark reads the row. A file of a version before there was one has none.
+func (c *Conn) mark() (m mark, err error) {
+	page, err := c.Int("SELECT rootpage FROM sqlite_schema WHERE name = 'identity' AND type = 'table'")
+	if err != nil || page == 0 {
+		return m, err
+	}
+	m.page = uint32(page)
+	crc := int64(0)
+	err = c.first("SELECT directory, shard, oldest, generation, open, boot, crc FROM identity WHERE one = 1", func(r Row) {
+		m.found = copy(m.id.Directory[:], r.Blob(0)) == len(m.id.Directory)
+		m.id.Shard, m.id.Oldest, m.id.Generation = r.Int(1), uint64(r.Int(2)), uint64(r.Int(3))
+		m.open, m.boot, crc = r.Int(4) != 0, r.Text(5), r.Int(6)
+	})
+	if err == nil && m.found && crc != m.sum() {
+		err = &FormatError{Path: c.path, Reason: "has a damaged row in table identity: its checksum does not match", Advice: AdviceDamaged}
+	}
+	return m, err
+}
+
+// put writes the row.
+func (c *Conn) put(m mark) error {
+	open := int64(0)
+	if m.open {
+		open = 1
+	}
+	stmt, err := c.Prepare("INSERT OR REPLACE INTO identity (one, directory, shard, oldest, generation, open, boot, crc) VALUES (1, ?, ?, ?, ?, ?, ?, ?)")
+	if err != nil {
+		return err
+	}
+	return c.Tx(func() error {
+		_, err := stmt.Exec(m.id.Directory[:], m.id.Shard, int64(m.id.Oldest), int64(m.id.Generation), open, m.boot, m.sum())
+		return err
+	})
+}
+
+// Own says that the file is in use from now on, by this identity, until Close; it returns the identity that the file has then. It is
+// copied into the main file at once, where a log that is lost later cannot take it away, and the log keeps a frame for as long as the file
+// is in use. Without room the file stays of the generation that it was: it can be served all the same.
+func (c *Conn) Own(id queue.Identity) (queue.Identity, error) {
+	err := c.put(mark{id: id, open: true, boot: bootID()})
+	if ClassOf(err) == Full {
+		if m, looking := c.mark(); looking == nil && m.found {
+			return m.id, nil
+		}
+	}
+	if err == nil {
+		_, err = c.Int("PRAGMA wal_checkpoint(PASSIVE)")
+	}
+	c.owned = err == nil
+	return id, err
+}
+
+// disown says that the file is closed in good order. A failure is as good as the end of the process: the next start finds the file in use.
+func (c *Conn) disown() {
+	if !c.owned || c.lost != nil {
+		return
+	}
+	c.owned = false
+	if m, err := c.mark(); err == nil {
+		m.open = false
+		_ = c.put(m)
+	}
+}
+
+// Identity is who the file belongs to; the zero Identity when nobody has owned it yet.
+func (c *Conn) Identity() (queue.Identity, error) {
+	m, err := c.mark()
+	return m.id, err
+}
+
+// takes says whether a file that found itself m may be opened as id.
+func (m *mark) takes(path string, id *queue.Identity) error {
+	foreign := func(format string, args ...any) error {
+		return &FormatError{Path: path, Reason: fmt.Sprintf(format, args...), Advice: adviceForeign}
+	}
+	switch {
+	case !m.found && id.Oldest == 0: // a file of a version that had no identities, or one that is being made
+		return nil
+	case !m.found:
+		return foreign("does not say where it belongs: it is an older copy, from before this data directory was upgraded")
+	case m.id.Directory != id.Directory:
+		return foreign("belongs to another data directory (%x, this one is %x)", m.id.Directory[:4], id.Directory[:4])
+	case m.id.Shard != id.Shard:
+		return foreign("belongs to shard %04d, not to %04d", m.id.Shard, id.Shard)
+	case m.id.Generation < id.Oldest:
+		return foreign("is an older copy: it was last in use in start %d of this data directory, and the other files in start %d", m.id.Generation, id.Oldest)
+	case m.id.Generation > id.Newest:
+		return foreign("is newer than the catalogue of this data directory: it was last in use in start %d, and the catalogue in start %d. The catalogue is an older copy", m.id.Generation, id.Newest)
+	}
+	return nil
+}
+
+// follows says whether a file that reads m with its log can be the one that reads `main` without it.
+func (m *mark) follows(main *mark) bool {
+	return m.id.Directory == main.id.Directory && m.id.Shard == main.id.Shard && m.id.Generation >= main.id.Generation
+}
+
+const adviceForeign = "Nothing was changed: put the right file back, or restore the whole data directory from one backup"
+
+// checkSize bounds the files of which a start checks every page; of larger ones it reads what it needs, whose rows have sums of their own.
+const checkSize = 64 << 20
+
+// checkPages goes through the whole file, unless it is large.
+func (c *Conn) checkPages() error {
+	if info, err := os.Stat(c.path); err != nil || info.Size() > checkSize {
+		return err
+	}
+	found, err := c.text("PRAGMA integrity_check(1)")
+	if err == nil && found != "ok" {
+		err = &FormatError{Path: c.path, Reason: "is damaged", Advice: AdviceDamaged, Err: errors.New(strings.Join(strings.Fields(found), " "))}
+	}
+	return err
+}

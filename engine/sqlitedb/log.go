@@ -1,0 +1,195 @@
+package sqlitedb
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// This file reads a write-ahead log before SQLite does (https://sqlite.org/fileformat.html, section 4). SQLite takes the frames up to the
+// first one that is not sound, and says nothing about those behind it, as after a power cut the last ones may be torn. What it would pass
+// over in silence is found here:
+//
+//   - sound frames of a commit behind one that is not: a torn tail has none, as a commit is synced before the next one is written;
+//   - fewer frames than the index of the log knew, which stands in the -shm file. It is shared memory, never synced, and holds what was
+//     committed last for as long as the machine is up, whatever becomes of the process.
+const (
+	logHeaderBytes   = 32
+	frameHeaderBytes = 24
+	logMagic         = 0x377f0682 // and, with the last bit set, for sums over big endian numbers
+	logFormat        = 3007000
+)
+
+// walLog is what a write-ahead log holds.
+type walLog struct {
+	there  bool   // there is a file, with at least one byte
+	header bool   // it begins with a sound header
+	whole  bool   // it has room for a frame: a log that is in use always does
+	frames uint32 // up to the last commit that SQLite will find
+	salt   [8]byte
+	pages  map[uint32]bool // that these frames hold
+	broken uint32          // the first frame that is not sound though such are behind it; 0: none
+	torn   uint32          // likewise, but only if nothing can have been cut off by a power cut
+}
+
+// logSum is the running checksum of a log.
+type logSum [2]uint32
+
+func (s logSum) add(b []byte, order binary.ByteOrder) logSum {
+	for ; len(b) >= 8; b = b[8:] {
+		s[0] += order.Uint32(b) + s[1]
+		s[1] += order.Uint32(b[4:]) + s[0]
+	}
+	return s
+}
+
+func (s logSum) is(b []byte) bool {
+	return s[0] == binary.BigEndian.Uint32(b) && s[1] == binary.BigEndian.Uint32(b[4:])
+}
+
+// readLog reads the write-ahead log of the database at path, as far as it is one.
+func readLog(path string) (l walLog, err error) {
+	f, err := os.Open(path + "-wal")
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	} else if err != nil {
+		return l, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return l, err
+	}
+	l.there, l.whole = info.Size() > 0, info.Size() >= logHeaderBytes+frameHeaderBytes+pageSize
+	r := bufio.NewReaderSize(f, 1<<18)
+	var header [logHeaderBytes]byte
+	if _, err := io.ReadFull(r, header[:]); err != nil {
+		return l, short(err)
+	}
+	magic := binary.BigEndian.Uint32(header[:])
+	var order binary.ByteOrder = binary.LittleEndian
+	if magic&1 != 0 {
+		order = binary.BigEndian
+	}
+	sum := logSum{}.add(header[:24], order)
+	l.header = magic&^1 == logMagic && binary.BigEndian.Uint32(header[4:]) == logFormat && binary.BigEndian.Uint32(header[8:]) == pageSize && sum.is(header[24:])
+	if !l.header {
+		return l, nil
+	}
+	copy(l.salt[:], header[16:])
+	return l, l.readFrames(r, sum, order)
+}
+
+// readFrames walks the frames behind the header. The sum of a frame goes on from that of the frame before it, so behind one that is not
+// sound the next ones are held against the sum that stands there.
+func (l *walLog) readFrames(r io.Reader, sum logSum, order binary.ByteOrder) error {
+	l.pages = map[uint32]bool{}
+	var fresh []uint32 // pages of the commit that is being read
+	var bad uint32     // the first frame that is not sound
+	ended := false     // a commit ended at it, or behind it
+	frame := make([]byte, frameHeaderBytes+pageSize)
+	for n := uint32(1); ; n++ {
+		if _, err := io.ReadFull(r, frame); err != nil {
+			return short(err)
+		}
+		ours := bytes.Equal(frame[8:16], l.salt[:])
+		next := sum.add(frame[:8], order).add(frame[frameHeaderBytes:], order)
+		sound := ours && next.is(frame[16:])
+		commits := ours && binary.BigEndian.Uint32(frame[4:]) != 0
+		switch {
+		case bad == 0 && sound:
+			if fresh = append(fresh, binary.BigEndian.Uint32(frame)); commits {
+				for _, page := range fresh {
+					l.pages[page] = true
+				}
+				l.frames, fresh = n, fresh[:0]
+			}
+		case bad == 0:
+			bad, ended = n, commits
+		case sound && commits:
+			l.torn = bad
+			if ended {
+				l.broken = bad
+				return nil
+			}
+			ended = true
+		}
+		sum = logSum{binary.BigEndian.Uint32(frame[16:]), binary.BigEndian.Uint32(frame[20:])}
+	}
+}
+
+// short is nil for the end of a file.
+func short(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return err
+}
+
+// logIndex is the head of the index of a log.
+type logIndex struct {
+	frames uint32
+	salt   [8]byte
+}
+
+// readIndex reads the -shm file of the database at path; found is false when it does not say anything that can be relied on.
+func readIndex(path string) (x logIndex, found bool, err error) {
+	const size = 48
+	var b [2 * size]byte // the head stands there twice: one of them is sound at any moment, both when nothing is being written
+	f, err := os.Open(path + "-shm")
+	if errors.Is(err, fs.ErrNotExist) {
+		return x, false, nil
+	} else if err != nil {
+		return x, false, err
+	}
+	defer f.Close()
+	if _, err := io.ReadFull(f, b[:]); err != nil {
+		return x, false, short(err)
+	}
+	sum := logSum{}.add(b[:40], binary.NativeEndian)
+	if !bytes.Equal(b[:size], b[size:]) || b[12] == 0 || sum != (logSum{binary.NativeEndian.Uint32(b[40:]), binary.NativeEndian.Uint32(b[44:])}) {
+		return x, false, nil
+	}
+	x.frames = binary.NativeEndian.Uint32(b[16:])
+	copy(x.salt[:], b[32:40])
+	return x, true, nil
+}
+
+// check says what is wrong with the log of the database at path, whose main file says m. `relaxed` logs are not synced at every commit, so
+// after a power cut nothing can be said about what is missing.
+func (l *walLog) check(path string, m mark, relaxed bool) error {
+	running := m.boot != "" && m.boot == bootID() // all that the last server wrote is there, also what was never synced
+	wrong := func(format string, args ...any) error {
+		return &FormatError{Path: path + "-wal", Reason: fmt.Sprintf(format, args...), Advice: adviceLog}
+	}
+	switch {
+	case m.open && (!l.there || !l.whole):
+		return wrong("is missing or cut off, but %s was in use when its server ended: what was written last is not there", path)
+	case m.open && !l.header:
+		return wrong("is damaged: its first bytes are not those of a write-ahead log")
+	case l.broken != 0 && (running || !relaxed):
+		return wrong("is damaged: its frame %d is not sound, though such follow. What was written from there on would be lost", l.broken)
+	case l.torn != 0 && running:
+		return wrong("is damaged: its frame %d is not sound, though such follow. What was written from there on would be lost", l.torn)
+	case m.found && !m.open && l.frames > 0 && !l.pages[m.page]:
+		return wrong("does not belong to %s, which was closed in good order without one", path)
+	}
+	if !running {
+		return nil
+	}
+	x, found, err := readIndex(path)
+	if err != nil || !found || x.frames == 0 {
+		return err
+	}
+	if !l.header || x.salt != l.salt || l.frames < x.frames {
+		return wrong("is damaged, cut off or an older copy: %d frames of it can be used, but %d were written", l.frames, x.frames)
+	}
+	return nil
+}
+
+const adviceLog = "Nothing was changed: keep a copy of the data directory, and restore the whole of it from a backup"
