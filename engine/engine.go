@@ -14,6 +14,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -29,6 +30,7 @@ type Options struct {
 	BallastBytes int64                 // room kept back for completions on a full disk; 0: 16 MiB, negative: none
 	FoldBytes    int64                 // journal bytes that start a fold; 0: 16 MiB
 	RecountEvery time.Duration         // how often kept counters are recounted; 0: shard.DefaultRecountEvery, negative: never
+	ViewMemory   int64                 // bytes that the views of all queues may take, and a quarter more for questions; 0: shard.DefaultViewMemory
 	MetricKeys   []queue.MetaKey       // whose values metrics show, at most MaxMetricKeys
 	Held         func(time.Duration)   // told of every hold of a queue's mutex, for measuring what others wait for; nil: not measured
 	Scorers      strategy.Scorers      // who scores for Plugin and Score blocks; nil: such strategies are refused
@@ -47,6 +49,7 @@ type Engine struct {
 	metrics   *metrics
 	paces     paces
 	forwards  forwards
+	views     *shard.ViewMemory
 
 	mu     sync.RWMutex // guards queues and shards
 	queues map[string]*openQueue
@@ -63,7 +66,7 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := makeDir(o.Dir); err != nil {
 		return nil, fmt.Errorf("the data directory %s cannot be made: %w", o.Dir, err)
 	}
-	e := &Engine{options: o, queues: map[string]*openQueue{}, shards: map[queue.ShardID]*openQueue{}, forwards: forwards{nudge: make(chan struct{}, 1)}}
+	e := &Engine{options: o, queues: map[string]*openQueue{}, shards: map[queue.ShardID]*openQueue{}, forwards: forwards{nudge: make(chan struct{}, 1)}, views: shard.NewViewMemory(uint64(o.ViewMemory))}
 	if e.lock, err = lockDir(o.Dir); err != nil {
 		return nil, err
 	}
@@ -103,6 +106,9 @@ func (o *Options) fill() {
 	}
 	if o.Fatal == nil {
 		o.Fatal = func(err error) { panic(err) }
+	}
+	if o.ViewMemory == 0 {
+		o.ViewMemory = shard.DefaultViewMemory
 	}
 	if o.BallastBytes == 0 {
 		o.BallastBytes = 16 << 20

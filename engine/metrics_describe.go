@@ -85,6 +85,9 @@ func (m *metrics) describeGauges() {
 		}
 		return 0
 	})
+	m.labelled(prometheus.GaugeValue, "quern_view_bytes", "Memory that the indexes of strategies take, in bytes: of strategies that are reserved by, and of those that only questions (preview, explain, why, compare) are about. The option view-memory bounds it.", "of",
+		word{"reserves", func(s *queue.Stats) uint64 { return s.ViewBytes }},
+		word{"questions", func(s *queue.Stats) uint64 { return s.QuestionViewBytes }})
 	gauge("quern_schedules", "Schedules, in whatever state.", func(s *queue.Stats) uint64 { return s.Schedules })
 	m.plain(prometheus.GaugeValue, "quern_schedule_lag_seconds", "How long the oldest tick is due that nothing but the server keeps from being emitted, in seconds.", func(s *queue.Stats, now queue.Time) float64 {
 		if s.NextTick == 0 {
@@ -115,6 +118,9 @@ func (m *metrics) describeCounters() {
 		word{"missed", func(s *queue.Stats) uint64 { return s.Ticks.Missed }},
 		word{"late", func(s *queue.Stats) uint64 { return s.Ticks.Late }},
 		word{"overlap", func(s *queue.Stats) uint64 { return s.Ticks.Overlapped }})
+	m.labelled(prometheus.CounterValue, "quern_views_refused_total", "Calls that were refused because there was no memory for the index of their strategy.", "of",
+		word{"reserves", func(s *queue.Stats) uint64 { return s.ViewsRefused }},
+		word{"questions", func(s *queue.Stats) uint64 { return s.QuestionsRefused }})
 	counter("quern_chunks_inserted_total", "Chunks inserted.", func(s *queue.Stats) uint64 { return s.InsertedTotal })
 	counter("quern_submissions_inserted_total", "Submissions inserted.", func(s *queue.Stats) uint64 { return s.SubmissionsInsertedTotal })
 	counter("quern_reservations_lost_total", "Reservations that ended because their consumer was lost.", func(s *queue.Stats) uint64 { return s.LostTotal })

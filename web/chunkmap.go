@@ -15,6 +15,8 @@ const (
 
 // pageRoutes are the part of the table about what single pages of the dashboard show.
 func (s *Server) pageRoutes(d *document) {
+	register(d, operation{id: "list-views", method: "GET", path: "/v1/queues/{queue}/views", scope: scopeRead, tag: tagStrategies, compress: true,
+		summary: "List the indexes that strategies stand on, with the memory that they take", about: viewsAbout}, s.listViews)
 	register(d, operation{id: "list-ledgers", method: "GET", path: "/v1/queues/{queue}/ledgers", scope: scopeRead, tag: tagStrategies, compress: true,
 		summary: "List the Fair blocks that are in use"}, s.listLedgers)
 	register(d, operation{id: "get-ledger", method: "GET", path: "/v1/queues/{queue}/ledgers/{ledger}", scope: scopeRead, tag: tagStrategies, compress: true,

@@ -43,6 +43,7 @@ type Engine interface {
 	Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error)
 	Map(ctx context.Context, id queue.SubmissionID, from, to uint32, cells int) (engine.ChunkMap, error)
 	Attempts(ctx context.Context, id queue.SubmissionID, index uint32) ([]queue.Attempt, error)
+	Views(queueName string) ([]engine.View, engine.ViewUse, error)
 	Ledgers(ctx context.Context, queueName string) ([]engine.Ledger, error)
 	LedgerTenants(ctx context.Context, queueName, id string, order engine.LedgerOrder, limit int) (l engine.Ledger, list []engine.LedgerTenant, sums engine.LedgerSums, found bool, err error)
 	Outputs(ctx context.Context, id queue.SubmissionID, fn func(index uint32, output []byte) error) error

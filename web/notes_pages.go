@@ -2,6 +2,15 @@ package web
 
 func pageNotes() map[string]note {
 	out := map[string]note{
+		"Views.items":               {text: "The views, the largest first"},
+		"Views.bytes":               {text: "What the views of all queues take together, by strategies that are reserved by"},
+		"Views.bytes_most":          {text: "What they may take: the server's option view-memory"},
+		"Views.question_bytes":      {text: "What those take that only questions made"},
+		"Views.question_bytes_most": {text: "What those may take: a quarter as much"},
+		"View.branch":               {text: "Text of the branch"},
+		"View.bytes":                {text: "About how much memory it takes; while it is being built, how much it may come to"},
+		"View.question":             {text: "Only questions (preview, explain, why, compare) are about it: no consumer reserves by it"},
+		"View.built":                {text: "false: it is being built, and nothing is reserved by it yet"},
 		"PageLedger.items":          {text: "The ledgers, by branch, the outer ones first"},
 		"PageLedger.next":           {text: "Never there: a queue has at most 64 branches with ledgers"},
 		"Ledger.id":                 {text: "The same as long as strategies have this branch"},

@@ -33,6 +33,7 @@ type Config struct {
 	BallastBytes int64
 	PluginMemory int64         // bytes
 	RecountEvery time.Duration // negative: never
+	ViewMemory   int64         // bytes
 	MetricKeys   []string
 	OTLPEndpoint string
 	OTLPRatio    float64
@@ -111,6 +112,10 @@ func logOptions() []option {
 func watchOptions() []option {
 	return []option{
 		{
+			"view-memory", auto, "auto, or 16MiB to 1TiB", "memory for the indexes that strategies stand on, of all queues together, and a quarter more for those of questions such as preview; auto is an eighth of what the process may use (GOMEMLIMIT, control group, machine)",
+			setViewMemory,
+		},
+		{
 			"metric-keys", "", "meta keys separated by commas, at most 8", "meta keys whose values /metrics shows, of each the 50 with most chunks in flight and the sum of the others",
 			setMetricKeys,
 		},
@@ -182,7 +187,7 @@ func parseSize(text string) (int64, error) {
 	for _, unit := range []struct {
 		suffix string
 		shift  int
-	}{{"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"B", 0}} {
+	}{{"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}, {"B", 0}} {
 		if rest, ok := strings.CutSuffix(text, unit.suffix); ok {
 			digits, shift = rest, unit.shift
 			break
@@ -200,7 +205,7 @@ func formatSize(n int64) string {
 	for _, unit := range []struct {
 		suffix string
 		shift  int
-	}{{"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
+	}{{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
 		if n > 0 && n%(1<<unit.shift) == 0 {
 			return strconv.FormatInt(n>>unit.shift, 10) + unit.suffix
 		}

@@ -88,6 +88,7 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		BallastBytes: config.BallastBytes,
 		FoldBytes:    config.FoldBytes,
 		RecountEvery: config.RecountEvery,
+		ViewMemory:   config.ViewMemory,
 		MetricKeys:   config.MetricKeys,
 		Scorers:      held,
 		Spans:        web.OwnSpans(tracer),

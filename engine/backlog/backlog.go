@@ -38,7 +38,8 @@ type Backlog struct {
 	ledgers   map[uint8]*View // the fair views by Charge.Ledger
 	ledger    uint8           // the last one's
 	uses      uint64          // clock of View.used
-	windows   uint32          // that were made
+	ticks     ticks
+	windows   uint32 // that were made
 	preview   preview
 	settings  map[queue.MetaEntry]queue.ValueSettings
 	limited   int // values that have a limit: an operator's, or that of a rule

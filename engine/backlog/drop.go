@@ -24,7 +24,8 @@ func (b *Backlog) Stirred() []*View {
 	return kept
 }
 
-// DropViews drops the least recently used views that are not watched, until at most keep are left, and returns how many.
+// DropViews drops the least recently used views that are not watched, until at most keep are left, and returns how many: first those
+// that only questions made.
 // A dropped view offers nothing; View makes a new one for the same branch. Its memory goes in slices, so that no call holds
 // the lock for long: this call does a bounded part, and so do the next ones and Sweep.
 func (b *Backlog) DropViews(keep int) (count int) {
@@ -35,7 +36,15 @@ func (b *Backlog) DropViews(keep int) (count int) {
 				idle = append(idle, v)
 			}
 		}
-		slices.SortFunc(idle, func(x, y *View) int { return cmp.Compare(x.used, y.used) })
+		slices.SortFunc(idle, func(x, y *View) int {
+			switch {
+			case x.asked == y.asked:
+				return cmp.Compare(x.used, y.used)
+			case x.asked:
+				return -1
+			}
+			return 1
+		})
 		for _, v := range idle {
 			if len(b.viewOf) <= keep {
 				break

@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// MaxLedgers is how many fair views there may be at once.
+// MaxLedgers is how many fair views there may be at once for those who take, and again as many that only questions made.
 const MaxLedgers = 64
 
 // idleUses is after how many uses of other views a fair view that nobody waits on may be dropped to make room for another.
@@ -40,10 +40,15 @@ func (v *View) Charged() Charge { return v.charge }
 
 // Admit refuses a plan whose fair branches would need more than MaxLedgers: a *queue.Error. Views that were not used for
 // long, and that nobody waits on, make room.
-func (b *Backlog) Admit(p *strategy.Plan) error {
+func (b *Backlog) Admit(p *strategy.Plan) error { return admit(p, b.View) }
+
+// AdmitQuestion is Admit for a question, whose views are asked for with Ask.
+func (b *Backlog) AdmitQuestion(p *strategy.Plan) error { return admit(p, b.Ask) }
+
+func admit(p *strategy.Plan, view func(*strategy.Branch) *View) error {
 	for i := range p.Branches {
 		br := &p.Branches[i]
-		if br.Fair != "" && b.View(br) == nil { // asked for one after the other, none makes room for the next
+		if br.Fair != "" && view(br) == nil { // asked for one after the other, none makes room for the next
 			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf(
 				"This queue shares fairly in %d ways already, and each needs a ledger of its own: one for every Fair with another key, filter, limit or order. Use one of the strategies in use.", MaxLedgers)}
 		}
@@ -53,20 +58,42 @@ func (b *Backlog) Admit(p *strategy.Plan) error {
 
 // makeRoom says whether there may be one more fair view. It drops the least recently used one if that is long ago.
 func (b *Backlog) makeRoom() bool {
-	if len(b.ledgers) < MaxLedgers {
+	n, oldest := b.oldestFair(false)
+	if n < MaxLedgers {
 		return true
-	}
-	var oldest *View
-	for _, v := range b.views { // the map has no order
-		if v != nil && v.fair != nil && v.state != dropped && !v.Watch && (oldest == nil || v.used < oldest.used) {
-			oldest = v
-		}
 	}
 	if oldest == nil || b.uses-oldest.used < idleUses {
 		return false
 	}
 	b.drop(oldest)
 	return true
+}
+
+// makeAskedRoom is makeRoom for one more that a question makes: it drops one that no question looked at for a while.
+func (b *Backlog) makeAskedRoom() bool {
+	n, oldest := b.oldestFair(true)
+	if n < MaxLedgers {
+		return true
+	}
+	if oldest == nil || !b.idle(oldest, askedIdle) {
+		return false
+	}
+	b.drop(oldest)
+	return true
+}
+
+// oldestFair counts the fair views that are of questions, or not, and finds the one that was used the longest ago.
+func (b *Backlog) oldestFair(asked bool) (n int, oldest *View) {
+	for _, v := range b.views { // the map has no order
+		if v == nil || v.fair == nil || v.state == dropped || v.asked != asked {
+			continue
+		}
+		n++
+		if !v.Watch && (oldest == nil || v.used < oldest.used) {
+			oldest = v
+		}
+	}
+	return n, oldest
 }
 
 func (b *Backlog) makeFair(br *strategy.Branch, key string) *View {

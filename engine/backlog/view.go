@@ -26,6 +26,9 @@ type View struct {
 	stirred bool // told by the next Stirred
 	used    uint64
 
+	asked    bool   // questions made it, and nobody has taken from it
+	promised uint64 // bytes that it may come to, while it is being built
+
 	cells     *cells // nil: there is one limit at most, and submissions stand in gates
 	strays    bool   // a gate was made for an operator's limit of another key: who stands there may be under the view's own
 	gates     []gate
@@ -69,23 +72,56 @@ func (v *View) Empty() bool { return v.offered == 0 }
 // Empty view, that limits are all that is in the way.
 func (v *View) Gated() bool { return v.size > 0 }
 
-// View is the standing view of the branch. On first use it is made, unbuilt: call Build until it is built. It is nil if the
-// branch is fair and not even dropping makes room for its ledger: ask Admit before.
+// View is the standing view of the branch. On first use it is made, unbuilt: ask Promise whether there is room for it, then call
+// Build until it is built. It is nil if the branch is fair and not even dropping makes room for its ledger: ask Admit before.
 func (b *Backlog) View(br *strategy.Branch) *View {
 	key := br.Key()
 	v := b.viewOf[key]
-	if v == nil {
-		if br.Fair != "" {
-			if !b.makeRoom() {
-				return nil
-			}
-			v = b.makeFair(br, key)
-		} else {
-			v = b.makeView(br, key)
+	if v == nil || v.asked {
+		if v = b.replace(v, br, key); v == nil {
+			return nil
 		}
-		b.viewOf[key] = v
 	}
 	b.touch(v)
+	return v
+}
+
+// replace makes a view, in the place of one that only questions made: there may be room for it or not.
+func (b *Backlog) replace(asked *View, br *strategy.Branch, key string) *View {
+	if br.Fair != "" && !b.makeRoom() {
+		return nil
+	}
+	if asked != nil {
+		b.drop(asked)
+	}
+	return b.make(br, key)
+}
+
+// Ask is View for a question, which changes nothing: a view that it has to make counts as one of questions, until View is called
+// for the branch; and the use of another one does not count.
+func (b *Backlog) Ask(br *strategy.Branch) *View {
+	key := br.Key()
+	v := b.viewOf[key]
+	if v == nil {
+		if br.Fair != "" && !b.makeAskedRoom() {
+			return nil
+		}
+		v = b.make(br, key)
+		v.asked = true
+	}
+	if v.asked {
+		b.touch(v)
+	}
+	return v
+}
+
+func (b *Backlog) make(br *strategy.Branch, key string) (v *View) {
+	if br.Fair != "" {
+		v = b.makeFair(br, key)
+	} else {
+		v = b.makeView(br, key)
+	}
+	b.viewOf[key] = v
 	return v
 }
 

@@ -89,11 +89,11 @@ func (s *Shard) Explain(ctx context.Context, plan *strategy.Plan, most int, seed
 	leaves := plan.Leaves()
 	x := Explained{Leaves: make([]LeafState, len(leaves))}
 	err := s.hold(func() (looks, error) {
-		if err := s.m.backlog.Admit(plan); err != nil {
+		if err := s.m.backlog.AdmitQuestion(plan); err != nil {
 			return 0, err
 		}
 		for i := range leaves {
-			x.Leaves[i].Built = s.m.backlog.View(&plan.Branches[leaves[i].Of]).Built()
+			x.Leaves[i].Built = s.m.backlog.Ask(&plan.Branches[leaves[i].Of]).Built()
 		}
 		return looks(len(leaves)), nil
 	})
@@ -189,7 +189,7 @@ func (s *Shard) explainFair(ctx context.Context, plan *strategy.Plan, leaves []s
 				continue
 			}
 			err := s.slices(ctx, func(from int) (next int, n looks) {
-				v := s.m.backlog.View(&plan.Branches[leaf.Of])
+				v := s.m.backlog.Ask(&plan.Branches[leaf.Of])
 				if v == nil { // dropped meanwhile, and no room for another
 					return 0, 0
 				}

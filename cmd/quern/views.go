@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// viewsCommand shows what memory strategies take.
+func (a *app) viewsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "views", Short: "List the indexes that strategies stand on, with the memory that they take", Args: cobra.NoArgs,
+		Long: "List the indexes in memory that the strategies of a queue stand on, the largest first: one for each branch that is in use. Those that only\n" +
+			"questions (preview, explain, why, compare) are about have a smaller part of the server's option view-memory of their own.",
+		Example: "  quern views\n  quern views --queue encode --format json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			all, err := c.Views(cmd.Context(), a.queueName())
+			if err != nil {
+				return err
+			}
+			if a.format != formatTable {
+				return printOne(a, *all, func(api.Views) [][2]string { return nil })
+			}
+			fmt.Fprintf(a.out, "all queues: %s of %s are in use, and by questions %s of %s\n\n", inMiB(all.Bytes), inMiB(all.BytesMost), inMiB(all.QuestionBytes), inMiB(all.QuestionBytesMost))
+			return printList(a, all.Items, []string{"MEMORY", "OF", "STATE", "BRANCH"}, func(v api.View) []string {
+				of, state := "reserves", "built"
+				if v.Question {
+					of = "questions"
+				}
+				if !v.Built {
+					state = "being built"
+				}
+				return []string{inMiB(v.Bytes), of, state, v.Branch}
+			})
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON)
+	return c
+}
+
+func inMiB(n uint64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -1,0 +1,226 @@
+package backlog
+
+import (
+	"unsafe"
+)
+
+// What views hold, in bytes: worked out from the lengths of what they are made of, as nothing else is known without a walk. A test
+// holds it against the heap.
+
+// What a list of this element costs per element that is in it, with what lies empty behind the last.
+const (
+	memberBytes = uint64(unsafe.Sizeof(member{}))
+	entryBytes  = uint64(unsafe.Sizeof(entry{})) * 5 / 4
+	watchBytes  = 2 * uint64(unsafe.Sizeof(gateRef{})) // likewise the list of a term
+	rankBytes   = entryBytes
+)
+
+// What an entry of a map costs: its key and value, a control byte, and an eighth to a half of it lies empty.
+const (
+	gateOfBytes   = 24
+	firstBytes    = 24
+	valueOfBytes  = 24
+	numberOfBytes = 16
+)
+
+// What a gate costs, a value of a view of cells, and a tenant.
+const (
+	gateBytes   = uint64(unsafe.Sizeof(gate{}))*9/8 + rankBytes + gateOfBytes + watchBytes
+	valueBytes  = uint64(unsafe.Sizeof(value{}))*5/4 + 4 + valueOfBytes + watchBytes
+	tenantBytes = uint64(unsafe.Sizeof(tenant{})) + numberOfBytes + ledgerBytes
+)
+
+// ledgerBytes is what a tenant costs in the ledger of its share.
+const ledgerBytes = 96
+
+// Bytes is about how much memory the view takes: what would be free without it.
+func (v *View) Bytes() uint64 {
+	if v.state == building {
+		return max(v.promised, v.bytes())
+	}
+	return v.bytes()
+}
+
+func (v *View) bytes() uint64 {
+	n := uint64(unsafe.Sizeof(*v)) + uint64(len(v.key)) + 64*uint64(len(v.limits)+len(v.filters))
+	if f := v.fair; f != nil {
+		for _, leaf := range f.leaves {
+			n += leaf.bytes()
+		}
+		return n + f.root.bytes()
+	}
+	n += uint64(v.size) * (memberBytes + entryBytes)
+	n += uint64(cap(v.gates))*uint64(unsafe.Sizeof(gate{})) + uint64(len(v.gates))*rankBytes + uint64(len(v.gateOf))*(gateOfBytes+watchBytes)
+	n += uint64(cap(v.groups)) * uint64(unsafe.Sizeof(group{}))
+	if c := v.cells; c != nil {
+		n += uint64(cap(c.list))*uint64(unsafe.Sizeof(cell{})) + 4*uint64(cap(c.rows)) + uint64(len(c.first))*firstBytes
+		n += uint64(cap(c.values))*(uint64(unsafe.Sizeof(value{}))+4) + uint64(len(c.valueOf))*(valueOfBytes+watchBytes)
+	}
+	return n
+}
+
+// bytes is what a division's shares take, without its leaves.
+func (d *division) bytes() (n uint64) {
+	groups := uint64(0)
+	for _, a := range d.arms {
+		if a.inner != nil {
+			n += a.inner.bytes()
+			continue
+		}
+		groups = max(groups, uint64(len(a.leaf.groups))) // one for each tenant that has something there
+	}
+	for _, x := range d.shares[:min(len(d.shares), 1)] {
+		groups = max(groups, uint64(len(x.tenants)))
+	}
+	each := tenantBytes + 4*uint64(len(d.arms))
+	return n + groups*each + uint64(len(d.shares))*uint64(unsafe.Sizeof(share{}))
+}
+
+// Memory is what the standing views take, in bytes: those of who takes, and those that only questions made. What was dropped and
+// is not swept yet does not count.
+type Memory struct{ Views, Asked uint64 }
+
+// Memory adds up the views.
+func (b *Backlog) Memory() (m Memory) {
+	for _, v := range b.views {
+		switch {
+		case v == nil || v.state == dropped || v.outer != nil: // a leaf is part of its fair view
+		case v.asked:
+			m.Asked += v.Bytes()
+		default:
+			m.Views += v.Bytes()
+		}
+	}
+	return m
+}
+
+// Promise is about how much memory a view may take that is to be built now; 0: it asks for nothing, as it is or was promised before. From
+// now on that counts as taken. If there is not so much, call Forgo.
+func (b *Backlog) Promise(v *View) uint64 {
+	if v.state != building || v.promised > 0 {
+		return 0
+	}
+	v.promised = v.bytes() + v.foreseen()
+	return v.promised
+}
+
+// Forgo gives up a view for which there is no room; one that somebody waits on stays as it is.
+func (b *Backlog) Forgo(v *View) {
+	if v.promised = 0; !v.Watch {
+		b.drop(v)
+	}
+}
+
+// foreseen is what the submissions that are still to be looked at add, if all of them match.
+func (v *View) foreseen() (n uint64) {
+	if v.fair != nil {
+		for _, leaf := range v.fair.leaves {
+			n += leaf.foreseen()
+		}
+		return n + v.fair.root.foreseen(uint64(len(v.in.shown)))
+	}
+	subs, gates := uint64(v.next), uint64(0)
+	for _, l := range v.limits {
+		gates += min(subs, uint64(len(l.key.terms)))
+	}
+	n = subs*(memberBytes+entryBytes) + gates*gateBytes
+	if v.cells != nil {
+		n += subs*(uint64(unsafe.Sizeof(cell{}))*9/8+firstBytes+4*uint64(len(v.cells.dims))) + gates*valueBytes
+	}
+	return n
+}
+
+// foreseen is what tenants add. Of an inner division there may be a share for every tenant around it, and a tenant for each submission.
+func (d *division) foreseen(subs uint64) (n uint64) {
+	tenants := subs
+	if d.key != nil && d == d.of.root {
+		tenants = min(subs, uint64(len(d.key.terms)))
+	}
+	n = tenants * tenantBytes
+	for _, a := range d.arms {
+		if a.inner != nil {
+			n += tenants*uint64(unsafe.Sizeof(share{})) + a.inner.foreseen(subs)
+			continue
+		}
+		n += tenants * (uint64(unsafe.Sizeof(group{})) + gateBytes + 4)
+	}
+	return n
+}
+
+// The times, in calls of Tick, after which a view counts as idle: of questions, and of who takes.
+const (
+	askedIdle = 2
+	takenIdle = 10
+	longIdle  = 60
+)
+
+// ticks remember the clock of uses at the last calls of Tick.
+type ticks struct {
+	uses [longIdle + 1]uint64
+	at   int
+}
+
+// Tick tells that a second has passed, by which views are told apart that are in use and that are not.
+func (b *Backlog) Tick() {
+	b.ticks.at = (b.ticks.at + 1) % len(b.ticks.uses)
+	b.ticks.uses[b.ticks.at] = b.uses
+}
+
+// idle says that a view was not used since so many calls of Tick.
+func (b *Backlog) idle(v *View, since int) bool {
+	n := len(b.ticks.uses)
+	return since == 0 || v.used <= b.ticks.uses[(b.ticks.at+n-since+1)%n]
+}
+
+// DropIdle drops the view that was used the longest ago, if that is a while, of those that only questions made or of the others. It says
+// how many bytes that was; 0: there is none.
+func (b *Backlog) DropIdle(asked bool, how Idleness) (bytes uint64) {
+	var oldest *View
+	for _, v := range b.views {
+		if v != nil && v.state != dropped && v.outer == nil && !v.Watch && v.asked == asked && (oldest == nil || v.used < oldest.used) {
+			oldest = v
+		}
+	}
+	if oldest == nil || !b.idle(oldest, how.since(asked)) {
+		return 0
+	}
+	bytes = oldest.Bytes()
+	b.drop(oldest)
+	return bytes
+}
+
+// Idleness is how long a view has to be idle to be dropped for want of memory.
+type Idleness uint8
+
+const (
+	Idle     Idleness = iota // two seconds if only questions made it, otherwise ten
+	LongIdle                 // a minute
+	NotIdle                  // not at all
+)
+
+func (how Idleness) since(asked bool) int {
+	switch {
+	case how == LongIdle:
+		return longIdle
+	case how == NotIdle:
+		return 0
+	case asked:
+		return askedIdle
+	}
+	return takenIdle
+}
+
+// Asked says that only questions made the view, and Branch is the text of its branch.
+func (v *View) Asked() bool { return v.asked }
+
+// Branch is beside Asked.
+func (v *View) Branch() string { return v.key }
+
+// EachView calls fn for every standing view, of a fair branch for the one of all of it. fn must not change the backlog.
+func (b *Backlog) EachView(fn func(*View)) {
+	for _, v := range b.views { // the map has no order
+		if v != nil && v.state != dropped && v.outer == nil {
+			fn(v)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package backlog
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+func heapInUse() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// What a view says that it takes is what the heap grows by while it is built, within a factor of 1.6: for views of each kind. Not
+// parallel, as the heap is everybody's.
+func TestBytesAreThoseOfTheHeap(t *testing.T) {
+	const n = 50_000
+	user, few := strategy.Limit{Key: "u", Max: 3}, strategy.Limit{Key: "few", Max: 3}
+	for _, test := range []struct {
+		name string
+		br   strategy.Branch
+	}{
+		{"an order", filtered(strategy.OldestFirst)},
+		{"random", filtered(strategy.Random)},
+		{"a limit of as many values as submissions", limited(strategy.OldestFirst, user)},
+		{"the same, random", limited(strategy.Random, user)},
+		{"a limit of few values", limited(strategy.Random, few)},
+		{"two limits", limited(strategy.OldestFirst, few, user)},
+		{"two limits, random", limited(strategy.Random, few, user)},
+		{"shares of few", fairly("few", strategy.OldestFirst)},
+		{"shares of many", fairly("u", strategy.Random)},
+		{"shares in shares", strategy.Branch{Fair: "few", Inner: []strategy.Branch{fairly("u", strategy.OldestFirst, few)}}},
+	} {
+		b := New()
+		for i := range n {
+			meta := queue.Meta{{Key: "few", Value: queue.IntValue(int64(i % 100))}, {Key: "u", Value: queue.StringValue(fmt.Sprint("user", i))}}
+			b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 3, Mul: 1, Meta: meta}))
+		}
+		finished(b, filtered(strategy.NewestFirst)) // the list of views of each submission is there
+		before := heapInUse()
+		v := finished(b, test.br)
+		grown, told := heapInUse()-before, v.Bytes()
+		t.Logf("%s: %d bytes are told, %d the heap grew by: %d per submission", test.name, told, grown, grown/n)
+		if ratio := float64(told) / float64(grown); ratio < 1/1.6 || ratio > 1.6 {
+			t.Errorf("%s: %d bytes are told, but the heap grew by %d", test.name, told, grown)
+		}
+		runtime.KeepAlive(b)
+	}
+}

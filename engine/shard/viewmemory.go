@@ -1,0 +1,153 @@
+package shard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// ViewMemory is how much memory the standing views of all shards of a server may take together: those of who reserves, and apart from
+// them those that only questions made (preview, explain, why, compare), so that whoever may only read takes nothing from consumers.
+// A view is refused when there is no room for it and none that is idle can go for it. The methods are safe for concurrent use.
+type ViewMemory struct{ views, asked budget }
+
+// NewViewMemory bounds the views to so many bytes, and those of questions to a quarter of that beyond it.
+func NewViewMemory(most uint64) *ViewMemory {
+	m := &ViewMemory{}
+	m.views.most, m.asked.most = int64(most), int64(most/4)
+	return m
+}
+
+// budget is a bound and what is taken of it.
+type budget struct {
+	most int64
+	used atomic.Int64
+}
+
+func (b *budget) over() bool { return b.used.Load() > b.most }
+
+// ViewUse is what views take at the moment, in bytes, and may take.
+type ViewUse struct{ Views, ViewsMost, Asked, AskedMost uint64 }
+
+// Use is what all views take.
+func (m *ViewMemory) Use() ViewUse {
+	return ViewUse{
+		Views: uint64(max(m.views.used.Load(), 0)), ViewsMost: uint64(m.views.most),
+		Asked: uint64(max(m.asked.used.Load(), 0)), AskedMost: uint64(m.asked.most),
+	}
+}
+
+func (m *ViewMemory) of(asked bool) *budget {
+	if asked {
+		return &m.asked
+	}
+	return &m.views
+}
+
+// build goes on with a view that is not built, for one slice: first it takes apart what dropped views left, so that their memory is free
+// before this one needs it. The error says that there is no room for it. The mutex is held.
+func (s *Shard) build(v *backlog.View) error {
+	b := s.m.backlog
+	if promised := b.Promise(v); promised > 0 && !s.room(v) {
+		asked := v.Asked() // Forgo may take the view apart
+		b.Forgo(v)
+		s.countViews()
+		return s.noRoom(asked, promised)
+	}
+	if b.Sweep(buildSlice) {
+		b.Build(v, buildSlice)
+	}
+	return nil
+}
+
+// room says whether a view may be built, dropping idle ones for it.
+func (s *Shard) room(v *backlog.View) bool {
+	s.countViews()
+	for of := s.options.ViewMemory.of(v.Asked()); of.over(); {
+		if s.m.backlog.DropIdle(v.Asked(), backlog.Idle) == 0 {
+			return false
+		}
+		s.countViews()
+	}
+	return true
+}
+
+// noRoom refuses a reserve or a question.
+func (s *Shard) noRoom(asked bool, promised uint64) error {
+	of := s.options.ViewMemory.of(asked)
+	count := &s.refused.views
+	why := "Reserve by fewer different strategies at the same time, by limits with the same numbers, or have the server's option view-memory raised."
+	if asked {
+		count = &s.refused.asked
+		why = "Ask again when no other question is being answered, about a strategy that is in use, or have the server's option view-memory raised, a quarter of which is for questions."
+	}
+	*count++
+	return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
+		"The strategy needs an index of its own of about %d MiB in memory, and of %d MiB for such indexes %d are in use. %s", (promised>>20)+1, of.most>>20, max(of.used.Load(), 0)>>20, why)}
+}
+
+// release gives back what a shard's views took.
+func (m *ViewMemory) release(taken *backlog.Memory) {
+	m.views.used.Add(-int64(taken.Views))
+	m.asked.used.Add(-int64(taken.Asked))
+	*taken = backlog.Memory{}
+}
+
+// countViews tells the server how much the shard's views take now. The mutex is held.
+func (s *Shard) countViews() {
+	now := s.m.backlog.Memory()
+	m := s.options.ViewMemory
+	m.views.used.Add(int64(now.Views) - int64(s.viewed.Views))
+	m.asked.used.Add(int64(now.Asked) - int64(s.viewed.Asked))
+	s.viewed = now
+}
+
+// tidyViews drops views that nobody has used for long: beyond a number, those of a minute ago when half of the memory for views is
+// taken, idle ones when all is, and any but those that somebody waits on when they grew far beyond. The mutex is held.
+func (s *Shard) tidyViews() {
+	b := s.m.backlog
+	b.Tick()
+	b.DropViews(keepViews)
+	s.countViews()
+	for _, asked := range []bool{false, true} {
+		of := s.options.ViewMemory.of(asked)
+		for how := range backlog.NotIdle + 1 {
+			bound := [...]int64{backlog.Idle: of.most, backlog.LongIdle: of.most / 2, backlog.NotIdle: of.most + of.most/8}[how]
+			for of.used.Load() > bound && b.DropIdle(asked, how) > 0 {
+				s.countViews()
+			}
+		}
+	}
+}
+
+// ViewState is a standing view.
+type ViewState struct {
+	Branch string // text of its branch
+	Bytes  uint64 // about how much memory it takes
+	Asked  bool   // only questions made it
+	Built  bool   // all that it matches is in it
+}
+
+// Views are the standing views, the largest first.
+func (s *Shard) Views() []ViewState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []ViewState
+	if s.usable() != nil {
+		return nil
+	}
+	s.m.backlog.EachView(func(v *backlog.View) {
+		list = append(list, ViewState{Branch: v.Branch(), Bytes: v.Bytes(), Asked: v.Asked(), Built: v.Built()})
+	})
+	slices.SortFunc(list, func(a, b ViewState) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Branch, b.Branch))
+	})
+	return list
+}
+
+// DefaultViewMemory is what a shard's views may take when nobody bounds them.
+const DefaultViewMemory = 1 << 30

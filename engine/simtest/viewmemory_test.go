@@ -1,0 +1,119 @@
+package simtest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// userBox is a box with so many submissions of a user each, whose views may take so many bytes.
+func userBox(t *testing.T, users int, most uint64) *box {
+	b := newBox(t, relaxed())
+	b.views = shard.NewViewMemory(most)
+	b.open()
+	var all sync.WaitGroup
+	for first := range 64 { // at the same time, so that they share commits
+		all.Go(func() {
+			for i := first; i < users; i += 64 {
+				n := prefixed(1, number("u", i))
+				if _, _, err := b.shard.Insert(ctx, &n); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return b
+}
+
+func atMost(n int) string { return fmt.Sprintf(`MaxSimultaneous("u", %d, OldestFirst)`, n) }
+
+// A read-only preview takes nothing from consumers: however many strategies are asked about, those that are reserved by keep their
+// views, and all together take no more than they may. One that would take more is refused with what to do.
+func TestQuestionsHaveTheirOwnMemory(t *testing.T) {
+	t.Parallel()
+	const most = 40 << 20 // and 10 for questions
+	b := userBox(t, 20_000, most)
+	mustReserve(t, b, atMost(1), 1)
+	refused := 0
+	for n := range 100 {
+		_, _, err := b.shard.Preview(ctx, []*strategy.Plan{plan(t, atMost(n+2))}, 1, 1)
+		if err != nil && queue.CodeOf(err) != queue.CodeOverloaded {
+			t.Fatal(err)
+		}
+		if err != nil {
+			refused++
+		}
+		if n%10 == 9 {
+			b.shard.Tidy()
+		}
+		if use := b.views.Use(); use.Asked > most/4 || use.Views == 0 || use.Views > most {
+			t.Fatalf("after %d questions: %+v", n, use)
+		}
+	}
+	if refused == 0 || refused == 100 {
+		t.Errorf("%d of 100 questions were refused, want some: those for which there is no room at the moment", refused)
+	}
+	there := false
+	for _, v := range b.shard.Views() {
+		there = there || v.Branch == plan(t, atMost(1)).Branches[0].Key() && !v.Asked && v.Built
+	}
+	if !there {
+		t.Errorf("the view that is reserved by is gone: %+v", b.shard.Views())
+	}
+	if err := b.shard.Audit(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is reserved by many strategies stays within the memory for views as well: the next one is refused while all others are in use,
+// and gets its view when one of them is idle. What is handed out keeps to the limits all the while.
+func TestViewsKeepToTheirMemory(t *testing.T) {
+	t.Parallel()
+	const most = 16 << 20
+	b := userBox(t, 20_000, most)
+	held := map[queue.MetaValue]int{}
+	take := func(n int) error {
+		got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, atMost(n)), Max: 3}, nil)
+		for _, r := range got.Reservations {
+			value, _ := r.Meta.Find("u")
+			if held[value]++; held[value] > n {
+				t.Fatalf("%d of user %v are held under a limit of %d", held[value], value, n)
+			}
+		}
+		if use := b.views.Use(); use.Views > most {
+			t.Fatalf("by %d: %+v", n, use)
+		}
+		return err
+	}
+	n := 1
+	for ; take(n) == nil; n++ {
+	}
+	if err := take(n); n < 3 || n > 10 || queue.CodeOf(err) != queue.CodeOverloaded {
+		t.Fatalf("strategy %d is refused: %v", n, err)
+	}
+	for range 15 { // all but the first are idle
+		b.shard.Tidy()
+		if err := take(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := take(n); err != nil {
+		t.Errorf("when others are idle: %v", err)
+	}
+	if got := b.shard.Views(); len(got) > n || got[0].Bytes < 1<<20 {
+		t.Errorf("views: %+v", got)
+	}
+	b.shard.Tidy()
+	if err := b.shard.Audit(); err != nil {
+		t.Error(err)
+	}
+	b.close()
+	if use := b.views.Use(); use.Views != 0 || use.Asked != 0 {
+		t.Errorf("after the shard is closed: %+v", use)
+	}
+}

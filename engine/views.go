@@ -1,0 +1,18 @@
+package engine
+
+import "github.com/quern-queue/quern/engine/shard"
+
+// View is a standing view of a queue, ViewUse what all views of the server take and may take.
+type (
+	View    = shard.ViewState
+	ViewUse = shard.ViewUse
+)
+
+// Views are the standing views of a queue, the largest first, and what those of all queues take.
+func (e *Engine) Views(queueName string) ([]View, ViewUse, error) {
+	q, err := e.queue(queueName)
+	if err != nil {
+		return nil, ViewUse{}, err
+	}
+	return q.shard.Views(), e.views.Use(), nil
+}
