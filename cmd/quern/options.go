@@ -112,7 +112,7 @@ func logOptions() []option {
 func watchOptions() []option {
 	return []option{
 		{
-			"view-memory", auto, "auto, or 16MiB to 1TiB", "memory for the indexes that strategies stand on, of all queues together, and a quarter more for those of questions such as preview; auto is an eighth of what the process may use (GOMEMLIMIT, control group, machine)",
+			"view-memory", "auto", "auto, or 16MiB to 1TiB", "memory for the indexes that strategies stand on, of all queues together, and a quarter more for those of questions such as preview; auto is an eighth of what the process may use (GOMEMLIMIT, control group, machine)",
 			setViewMemory,
 		},
 		{
