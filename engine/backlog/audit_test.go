@@ -49,7 +49,7 @@ func (m *model) auditSubmissions() {
 		if m.b.ByID(x.spec.ID) != x.s || m.b.BySeq(x.spec.Seq) != x.s || x.s.Shown() != x.shown || x.s.ID() != x.spec.ID || x.s.Seq() != x.spec.Seq || x.s.Chunks() != x.spec.Chunks || x.s.Priority() != x.spec.Priority {
 			m.fatalf("submission %v is not found or differs from its spec", x.spec.ID)
 		}
-		if mul, add := x.s.Permutation(); mul != x.spec.Mul || add != x.spec.Add || !slices.Equal(x.s.Meta(), x.spec.Meta) {
+		if key, mul, add := x.s.Order(); key != x.spec.Key || mul != x.spec.Mul || add != x.spec.Add || !slices.Equal(x.s.Meta(), x.spec.Meta) {
 			m.fatalf("submission %v: permutation or meta differ from its spec: %v, want %v", x.spec.ID, x.s.Meta(), x.spec.Meta)
 		}
 		if int(x.s.Available()) != x.count(free) || int(x.s.InFlight()) != x.count(held) {
@@ -60,8 +60,8 @@ func (m *model) auditSubmissions() {
 				m.fatalf("submission %v: IsAvailable(%d) = %v", x.spec.ID, i, got)
 			}
 		}
-		if p := x.s.p; x.s.upcoming != 0 && p < x.s.chunks && x.s.upcoming-1 != x.s.at(p) {
-			m.fatalf("submission %v foresees chunk %d at %d, want %d", x.spec.ID, x.s.upcoming-1, p, x.s.at(p))
+		if both := bothVisited(x.s); both != x.s.both {
+			m.fatalf("submission %v says that %d chunks are visited by both cursors, want %d", x.spec.ID, x.s.both, both)
 		}
 		if putBack += x.s.back.len(); x.s.back.len() != int(x.s.putBack) {
 			m.fatalf("submission %v says that %d chunks are put back, want %d", x.spec.ID, x.s.putBack, x.s.back.len())

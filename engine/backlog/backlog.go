@@ -84,9 +84,9 @@ func (b *Backlog) check(spec *Spec) error {
 func (b *Backlog) enter(spec *Spec) *Submission {
 	s := &Submission{
 		id: spec.ID, seq: spec.Seq, priority: spec.Priority, chunks: spec.Chunks,
-		mul: spec.Mul, inv: inverse(spec.Mul, spec.Chunks), add: spec.Add,
 		home: b, older: b.last, younger: none, shownAt: none, oldestAt: none,
 	}
+	s.setOrder(spec)
 	if last := len(b.freeSubs) - 1; last >= 0 {
 		s.slot, b.freeSubs = b.freeSubs[last], b.freeSubs[:last]
 		b.subs[s.slot] = s

@@ -78,12 +78,12 @@ func BenchmarkInsert(b *testing.B) {
 	b.ResetTimer()
 	for i := range b.N {
 		seq := uint32(benchSubmissions + 1 + i)
-		mul, add := Permutation(1000, uint64(i))
+		key := OrderKey(1000, uint64(i))
 		if old := ring[i%len(ring)]; old != nil {
 			backlog.Remove(old)
 		}
 		s := backlog.Insert(Spec{
-			Seq: seq, ID: queue.SubmissionID(seq) * 10, Chunks: 1000, Mul: mul, Add: add,
+			Seq: seq, ID: queue.SubmissionID(seq) * 10, Chunks: 1000, Key: key,
 			Meta: queue.Meta{is("company", int64(i%1000)), is("kind", int64(i%100)), is("mode", 1)},
 		})
 		backlog.Show(s)
@@ -100,12 +100,12 @@ func BenchmarkInsertNested(b *testing.B) {
 	b.ResetTimer()
 	for i := range b.N {
 		seq := uint32(benchSubmissions + 1 + i)
-		mul, add := Permutation(1000, uint64(i))
+		key := OrderKey(1000, uint64(i))
 		if old := ring[i%len(ring)]; old != nil {
 			backlog.Remove(old)
 		}
 		s := backlog.Insert(Spec{
-			Seq: seq, ID: queue.SubmissionID(seq) * 10, Chunks: 1000, Mul: mul, Add: add,
+			Seq: seq, ID: queue.SubmissionID(seq) * 10, Chunks: 1000, Key: key,
 			Meta: queue.Meta{is("x", int64(i%100)), is("y", int64(i/100%100))},
 		})
 		backlog.Show(s)
@@ -122,14 +122,30 @@ func pairs(submissions int64) *Backlog {
 	return b
 }
 
-// BenchmarkPermutation is what the draw of the permutation adds to an insert.
-func BenchmarkPermutation(b *testing.B) {
-	for _, n := range []uint32{6, 1000, 1_000_000, 1<<32 - 1, 223092870} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			for i := range b.N {
-				Permutation(n, uint64(i))
-			}
-		})
+// BenchmarkOrder is what a pick pays for its place in the order, by size, for the keyed order and for the lattice of old; and what
+// the inverse costs.
+func BenchmarkOrder(b *testing.B) {
+	for _, n := range []uint32{16, 17, 64, 256, 1000, 1_000_000, 1<<32 - 1} {
+		mul, add := drawLattice(n, 1)
+		for _, kind := range []struct {
+			name string
+			s    *Submission
+			of   func(*Submission, uint32) uint32
+		}{
+			{"keyed", permuted(n, 1), (*Submission).at}, {"lattice", lattice(n, mul, add), (*Submission).at},
+			{"keyed-inverse", permuted(n, 1), (*Submission).positionOf}, {"lattice-inverse", lattice(n, mul, add), (*Submission).positionOf},
+		} {
+			b.Run(fmt.Sprintf("%d/%s", n, kind.name), func(b *testing.B) {
+				p, sum := uint32(0), uint32(0)
+				for range b.N {
+					sum += kind.of(kind.s, p)
+					if p++; p == n {
+						p = 0
+					}
+				}
+				runtime.KeepAlive(sum)
+			})
+		}
 	}
 }
 
@@ -195,8 +211,8 @@ func BenchmarkTakeNearExhaustion(b *testing.B) {
 	const n = 1<<32 - 1
 	for _, left := range []uint32{n / 1000, n / 100_000, 1000} {
 		b.Run(fmt.Sprint(left, "-left"), func(b *testing.B) {
-			mul, add := Permutation(n, 1)
-			probe := Submission{chunks: n, mul: mul, add: add, inv: inverse(mul, n), p: n - left}
+			key := OrderKey(n, 1)
+			probe := Submission{chunks: n, key: key, p: n - left}
 			snapshot := probe.AppendSnapshot(nil, nil)
 			var backlog *Backlog
 			var v *View
@@ -204,7 +220,7 @@ func BenchmarkTakeNearExhaustion(b *testing.B) {
 				if v == nil || v.Empty() {
 					b.StopTimer()
 					backlog = New()
-					s, err := backlog.Restore(Spec{Seq: 1, ID: 1, Chunks: n, Mul: mul, Add: add}, snapshot)
+					s, err := backlog.Restore(Spec{Seq: 1, ID: 1, Chunks: n, Key: key}, snapshot)
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -88,9 +88,10 @@ func TestLargestSubmission(t *testing.T) {
 func exhaust(t *testing.T, b *Backlog, rnd *rand.Rand, p, l uint32) {
 	t.Helper()
 	const n = math.MaxUint32
-	mul, add := Permutation(n, rnd.Uint64())
-	probe := Submission{chunks: n, mul: mul, add: add, inv: inverse(mul, n), p: p, l: l}
-	s, err := b.Restore(Spec{Seq: 9, ID: 9, Chunks: n, Mul: mul, Add: add}, probe.AppendSnapshot(nil, nil))
+	key := OrderKey(n, rnd.Uint64())
+	probe := Submission{chunks: n, key: key, p: p, l: l}
+	probe.both = bothVisited(&probe)
+	s, err := b.Restore(Spec{Seq: 9, ID: 9, Chunks: n, Key: key}, probe.AppendSnapshot(nil, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,40 +156,35 @@ func TestSkipSetIsBounded(t *testing.T) {
 	}
 }
 
-// Above MaxPutBack chunks in a submission, or MaxPutBackAll in the backlog, put-back chunks are handed out first under
-// Random too, until it is below again.
-func TestPutBackSetIsBounded(t *testing.T) {
+// Put-back chunks, however many, are drawn by their share; above MaxPutBackAll in the backlog they are handed out first.
+func TestPutBackChunksComeByTheirShare(t *testing.T) {
 	t.Parallel()
-	b, rnd := New(), rand.New(rand.NewPCG(1, 31))
-	s := b.add(1<<31, 0)
+	b, rnd := New(), rand.New(rand.NewPCG(soakSeed(t), 31))
+	s := b.add(8000, 0)
 	v := finished(b, filtered(strategy.Random))
-	var taken []uint32
-	for range MaxPutBack + 500 {
+	taken := map[uint32]bool{}
+	for range 5000 {
 		_, index, _ := b.Take(v, rnd)
-		taken = append(taken, index)
+		taken[index] = true
 	}
-	for _, index := range taken {
+	for index := range taken {
 		b.Land(s)
 		b.PutBack(s, index)
 	}
-	for range 500 {
-		if _, index, _ := b.Take(v, rnd); !slices.Contains(taken, index) {
-			t.Fatalf("an unvisited chunk was taken with %d put back", s.back.len()+1)
+	drawn := 0
+	for range 2000 {
+		if _, index, _ := b.Take(v, rnd); taken[index] {
+			drawn++
 		}
 	}
-	if got := s.back.len(); got != MaxPutBack {
-		t.Errorf("%d put back, want %d", got, MaxPutBack)
+	if drawn < 1250-94 || drawn > 1250+94 { // five standard deviations: a false alarm in two million runs
+		t.Errorf("of 2,000 picks %d were put-back chunks, which are 5,000 of 8,000; want about 1,250", drawn)
 	}
-	if _, index, _ := b.Take(v, rnd); slices.Contains(taken, index) { // 4,096 of 2^31 are put back
-		t.Errorf("at the limit, the put-back chunk %d was still preferred", index)
-	}
-	counted := b.putBack
-	b.putBack = MaxPutBackAll + 1
-	if _, index, _ := b.Take(v, rnd); !slices.Contains(taken, index) {
-		t.Errorf("an unvisited chunk was taken with more than %d put back in all", MaxPutBackAll)
-	}
-	if b.putBack = counted - 1; s.back.len() != b.putBack {
-		t.Errorf("%d put back, %d counted", s.back.len(), b.putBack)
+	for b.putBack = MaxPutBackAll + 1; s.back.len() > 2000; {
+		if _, index, _ := b.Take(v, rnd); !taken[index] {
+			t.Fatalf("an unvisited chunk was taken with more than %d put back in all", MaxPutBackAll)
+		}
+		b.putBack++
 	}
 }
 

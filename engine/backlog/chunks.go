@@ -9,23 +9,50 @@ import (
 const (
 	// MaxSkip is how many chunks of one submission may be taken ahead of its cursors.
 	MaxSkip = 4096
-	// MaxPutBack is up to how many put-back chunks of one submission Random draws evenly from all available chunks. Beyond
-	// it, put-back chunks are handed out first, so that consumers that take and drop cannot grow the set without end.
-	MaxPutBack = 4096
-	// MaxPutBackAll is the same for all submissions of the backlog together.
+	// MaxPutBackAll is up to how many put-back chunks of the backlog Random draws evenly from all available chunks of a submission.
+	// Beyond it, put-back chunks are handed out first, so that consumers that take and drop cannot grow the sets without end.
 	MaxPutBackAll = 1_000_000
 )
 
-// at is the chunk at a position of the permutation. The product is at most (2^32-2)^2 + 2^32, so nothing overflows.
+// A cursor steps over what the other one has visited. Where the other one has visited nearly all that takes many steps, so then
+// what is left is gathered among the put-back chunks, unless that were still too many steps. So a pick in a submission that both
+// orders have nearly emptied costs hundreds of steps; the most, chunks/maxGather, is met where one order has left but a
+// hundred-thousandth of 4*10^9 chunks to the other.
+const (
+	longWalk  = 64
+	maxGather = 1 << 16
+)
+
+// setOrder notes the permutation of a spec that passed Check.
+func (s *Submission) setOrder(spec *Spec) {
+	s.key, s.inv = spec.Key, 0
+	if spec.Mul != 0 {
+		s.key, s.inv = uint64(spec.Mul)<<32|uint64(spec.Add), inverse(spec.Mul, spec.Chunks)
+	}
+}
+
+// at is the chunk at a position of the permutation. The product of a lattice is at most (2^32-2)^2 + 2^32, so nothing overflows.
 func (s *Submission) at(p uint32) uint32 {
-	return uint32((uint64(p)*uint64(s.mul) + uint64(s.add)) % uint64(s.chunks))
+	switch {
+	case s.inv != 0:
+		return uint32((uint64(p)*(s.key>>32) + s.key&none) % uint64(s.chunks))
+	case s.chunks <= maxTable:
+		return uint32(s.key>>(4*p)) & 15
+	}
+	return encipher(s.key, s.chunks, p)
 }
 
 // positionOf is the inverse of at.
 func (s *Submission) positionOf(index uint32) uint32 {
-	n := uint64(s.chunks)
-	distance := (uint64(index) + n - uint64(s.add)) % n
-	return uint32(distance * uint64(s.inv) % n)
+	switch {
+	case s.inv != 0:
+		n := uint64(s.chunks)
+		distance := (uint64(index) + n - s.key&none) % n
+		return uint32(distance * uint64(s.inv) % n)
+	case s.chunks <= maxTable:
+		return place(s.key, s.chunks, index)
+	}
+	return decipher(s.key, s.chunks, index)
 }
 
 // visited says whether a cursor has passed the chunk.
@@ -48,73 +75,104 @@ func (s *Submission) IsAvailable(index uint32) bool {
 // over 0..available-1: one number decides both between put-back and unvisited, and which of the put-back.
 func (b *Backlog) next(s *Submission, random bool, draw uint32, rnd *rand.Rand) uint32 {
 	if count := s.putBack; count > 0 {
-		many := count > MaxPutBack || b.putBack > MaxPutBackAll
 		switch {
 		case !random:
 			return b.takeBack(s, 0)
-		case many:
+		case b.putBack > MaxPutBackAll:
 			return b.takeBack(s, int(rnd.Uint32N(count)))
 		case draw < count:
 			return b.takeBack(s, int(draw))
 		}
 	}
-	for {
-		index, ok := s.advance(random)
-		if !ok {
-			panic(fmt.Sprintf("backlog: submission %v: %d chunks should be available, but the cursors stand at %d and %d of %d", s.id, s.available, s.p, s.l, s.chunks))
-		}
-		if !s.skip(index) {
+	if random && b.preview.draws != nil {
+		if index, found := b.drawn(s); found {
 			return index
 		}
-		if b.preview.running {
+	}
+	for steps := 1; ; steps++ {
+		index, fresh := s.step(random)
+		switch {
+		case !fresh:
+		case !s.skip(index):
+			return index
+		case b.preview.running:
 			b.preview.skipped = append(b.preview.skipped, index)
 		}
+		if steps != longWalk || b.preview.running || s.chunks-max(s.p, s.l) > maxGather {
+			continue
+		}
+		if random {
+			return b.gather(s, draw-s.putBack)
+		}
+		b.gather(s, none)
+		return b.takeBack(s, 0)
 	}
 }
 
-// advance moves a cursor to the next chunk that the other one has not visited, and past it. It jumps: however much the
-// other cursor has visited, the cost is O(log chunks). (To walk, and to list the remainder once it is small, would leave
-// picks of 10^4 steps in submissions that both cursors have nearly emptied.)
-func (s *Submission) advance(random bool) (index uint32, ok bool) {
-	n := uint64(s.chunks)
-	if s.p == s.chunks || s.l == s.chunks {
-		return 0, false
+// step moves a cursor past the next chunk, and says whether the other one has not visited it.
+func (s *Submission) step(random bool) (index uint32, fresh bool) {
+	switch {
+	case s.p == s.chunks || s.l == s.chunks:
+		panic(fmt.Sprintf("backlog: submission %v: %d chunks should be available, but the cursors stand at %d and %d of %d", s.id, s.available, s.p, s.l, s.chunks))
+	case random:
+		index = s.at(s.p)
+		fresh = index >= s.l
+		s.p++
+	default:
+		index = s.l
+		fresh = s.p == 0 || s.positionOf(index) >= s.p
+		s.l++
 	}
+	if !fresh {
+		s.both++
+	}
+	return index, fresh
+}
+
+// pass moves a cursor to a place. What it passes that was available is put back.
+func (b *Backlog) pass(s *Submission, random bool, to uint32) {
+	cursor := &s.l
 	if random {
-		p := uint64(s.p)
-		if index = s.upcoming - 1; s.upcoming == 0 {
-			index = s.at(s.p)
-		}
-		if index < s.l {
-			p += firstHit(uint64(s.mul), n, uint64(s.l-index), n-1-uint64(index))
-			if p >= n {
-				return 0, false
-			}
-			index = s.at(uint32(p))
-		}
-		s.p = uint32(p + 1)
-		s.foresee(uint64(index) + uint64(s.mul))
-		return index, true
+		cursor = &s.p
 	}
-	l := uint64(s.l)
-	if s.p > 0 {
-		if position := s.positionOf(s.l); position < s.p {
-			l += firstHit(uint64(s.inv), n, uint64(s.p-position), n-1-uint64(position))
-			if l >= n {
-				return 0, false
-			}
+	for *cursor < to {
+		if index, fresh := s.step(random); fresh && !s.skip(index) {
+			b.addBack(s, index)
 		}
 	}
-	s.l = uint32(l + 1)
-	return uint32(l), true
 }
 
-// foresee notes the chunk at the cursor p: the one before it plus mul, modulo chunks.
-func (s *Submission) foresee(sum uint64) {
-	if n := uint64(s.chunks); sum >= n {
-		sum -= n
+// gather puts back all that no cursor has visited, but for the nth of it (from 0), which it takes.
+func (b *Backlog) gather(s *Submission, nth uint32) (picked uint32) {
+	for random := s.p > s.l; s.p < s.chunks && s.l < s.chunks; {
+		index, fresh := s.step(random)
+		switch {
+		case !fresh || s.skip(index):
+			continue
+		case nth == 0:
+			picked = index
+		default:
+			b.addBack(s, index)
+		}
+		nth--
 	}
-	s.upcoming = uint32(sum) + 1
+	return picked
+}
+
+// drawn takes one of the chunks that no cursor visited, any of them equally likely. It gives up where both cursors have visited
+// nearly all.
+func (b *Backlog) drawn(s *Submission) (index uint32, found bool) {
+	for range longWalk {
+		if s.p >= s.l {
+			index = s.at(s.p + b.preview.draws.Uint32N(s.chunks-s.p))
+		} else {
+			index = s.l + b.preview.draws.Uint32N(s.chunks-s.l)
+		}
+		if !s.visited(index) && b.pluck(s, index, false) == Taken {
+			return index, true
+		}
+	}
+	return 0, false
 }
 
 // skip takes a chunk that a cursor just passed out of the skip set, and says whether it was there.
@@ -188,7 +246,6 @@ func (b *Backlog) pluck(s *Submission, index uint32, bounded bool) Withdrawn {
 		s.l++
 	case position == s.p:
 		s.p++
-		s.foresee(uint64(index) + uint64(s.mul))
 	case bounded && s.ahead.len() >= MaxSkip:
 		return Full
 	default:

@@ -159,7 +159,7 @@ func (m *model) preview() {
 		views, branches = append(views, m.b.View(br)), append(branches, br)
 	}
 	lags := m.lags()
-	picks := m.b.Preview(views, 1+m.r.IntN(12), m.rnd, nil)
+	picks := m.b.Preview(views, 1+m.r.IntN(12), m.rnd, nil, nil)
 	for i, p := range picks {
 		x := m.of(p.Submission)
 		if !m.admitted(branches[p.View], x) || x.state[p.Index] != free || i > 0 && picks[i-1].View > p.View {

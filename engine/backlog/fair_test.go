@@ -32,7 +32,7 @@ func (x *tenants) submit(company int64, chunks uint32) *Submission {
 	if company < 0 {
 		spec.Meta = nil
 	}
-	spec.Mul, spec.Add = Permutation(chunks, uint64(x.next))
+	spec.Key = OrderKey(chunks, uint64(x.next))
 	x.next++
 	s := x.b.Insert(spec)
 	x.b.Show(s)

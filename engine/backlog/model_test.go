@@ -228,7 +228,7 @@ func (m *model) insert() {
 			spec.Meta = append(spec.Meta, queue.MetaEntry{Key: key, Value: queue.StringValue("1")})
 		}
 	}
-	spec.Mul, spec.Add = Permutation(spec.Chunks, m.r.Uint64())
+	spec.Key = OrderKey(spec.Chunks, m.r.Uint64())
 	x := &modelSub{spec: spec, s: m.b.Insert(spec), state: make([]chunkState, spec.Chunks), by: map[uint32]Charge{}}
 	m.subs = append(m.subs, x)
 	if m.r.IntN(4) > 0 {

@@ -1,36 +1,30 @@
 package backlog
 
-// Permutation draws a permutation of 0..n-1 from seed: position p holds chunk (p*mul + add) mod n, with gcd(mul, n) = 1.
-// The multiplier is chosen so that neighbouring positions hold chunks that are far apart and do not walk through the
-// indexes in a few interleaved runs: the points (p, at(p)) form a lattice, and its shortest vector must be long. For the n
-// that have no such multiplier (2, 3, 4 and 6 have only the two trivial ones) the best of the draws is taken. n = 0 is
-// treated as 1.
-func Permutation(n uint32, seed uint64) (mul, add uint32) {
-	if n <= 1 {
-		return 1, 0
-	}
+import "math/bits"
+
+// OrderKey draws the key of the order in which Random visits the chunks 0..n-1 of a submission: a permutation that any n! could
+// be. Two keys have nothing to do with each other, so nor have the orders of two submissions.
+//
+// Up to 16 chunks the key is the order itself, four bits per position, as Fisher and Yates shuffle it: all orders are equally
+// likely. Beyond, it is the key of a block cipher on 0..n-1: a generalized Feistel network with cycle walking (Black and Rogaway,
+// "Ciphers with Arbitrary Finite Domains", CT-RSA 2002), whose rounds alternate between the two parts of a number (as in FFX, of
+// Bellare, Rogaway and Spies). It is there to be even, not to be secret: the functions of the rounds are two multiplications.
+func OrderKey(n uint32, seed uint64) uint64 {
 	state := seed
-	add = below(&state, n)
-	var best uint64
-	for tries := 0; tries < permutationTries || best == 0; tries++ {
-		m := below(&state, n)
-		if n%2 == 0 {
-			m |= 1 // an even one is never coprime
-		}
-		spread, coprime := latticeSpread(m, n)
-		if coprime && spread > best {
-			mul, best = m, spread
-		}
-		if best >= uint64(n)-uint64(n)/2 {
-			break
-		}
+	if n > maxTable {
+		return max(splitmix(&state), 1)
 	}
-	return mul, add
+	key := uint64(0)
+	for i := range n { // the chunk i takes the place of the one at j, which goes to position i
+		j := below(&state, i+1)
+		key |= (key >> (4 * j) & 15) << (4 * i)
+		key = key&^(15<<(4*j)) | uint64(i)<<(4*j)
+	}
+	return key
 }
 
-// permutationTries bounds the search for a good multiplier: about half of those coprime to n are good, and at least a sixth
-// of all numbers are coprime to an n below 2^32, so the search mostly ends within ten draws.
-const permutationTries = 64
+// maxTable is up to how many chunks an order fits into its key.
+const maxTable = 16
 
 // splitmix is Vigna's SplitMix64: the next number of a sequence whose state is one word.
 func splitmix(state *uint64) uint64 {
@@ -44,87 +38,92 @@ func splitmix(state *uint64) uint64 {
 // below draws from 0..n-1. The bias of the reduction is below 2^-32.
 func below(state *uint64, n uint32) uint32 { return uint32(splitmix(state) % uint64(n)) }
 
-func gcd(a, b uint32) uint32 {
-	for b != 0 {
-		a, b = b, a%b
+// isTable says whether a key is an order of n chunks.
+func isTable(key uint64, n uint32) bool {
+	seen := uint32(0)
+	for p := range n {
+		seen |= 1 << (key >> (4 * p) & 15)
 	}
-	return a
+	return seen == 1<<n-1 && (n == maxTable || key>>(4*n) == 0)
 }
 
-// inverse is the x in 0..n-1 with a*x = 1 mod n; gcd(a, n) must be 1. For n = 1 it is 0.
-func inverse(a, n uint32) uint32 {
-	t, nextT := int64(0), int64(1)
-	r, nextR := int64(n), int64(a%n)
-	for nextR != 0 {
-		q := r / nextR
-		t, nextT = nextT, t-q*nextT
-		r, nextR = nextR, r-q*nextR
-	}
-	if t < 0 {
-		t += int64(n)
-	}
-	return uint32(t) % n
-}
-
-// latticeSpread is the squared length of the shortest nonzero vector (k, d) with d = k*mul mod n up to sign, at best about
-// 1.15 n; and whether mul is coprime to n. The vector is one of the convergents of mul/n, which Euclid's algorithm runs
-// through anyhow.
-func latticeSpread(mul, n uint32) (squared uint64, coprime bool) {
-	squared = uint64(n) * uint64(n) // (0, n)
-	k, nextK := uint64(0), uint64(1)
-	d, nextD := n, mul
-	for nextD != 0 {
-		if nextK < 1<<31 && nextD < 1<<31 { // longer ones are not the shortest, and their squares would overflow
-			squared = min(squared, nextK*nextK+uint64(nextD)*uint64(nextD))
+// place is the position of a chunk in a table.
+func place(key uint64, n, index uint32) uint32 {
+	for p := range n {
+		if uint32(key>>(4*p))&15 == index {
+			return p
 		}
-		q := d / nextD
-		d, nextD = nextD, d-q*nextD
-		k, nextK = nextK, k+uint64(q)*nextK
 	}
-	return squared, d == 1
+	return n
 }
 
-// firstHit is the smallest x >= 0 with lo <= a*x mod m <= hi, for 0 < lo <= hi < m and gcd(a, m) = 1. It is how a cursor
-// jumps over any number of chunks that the other cursor has visited, in O(log m) instead of step by step: each round
-// replaces the question by the same one modulo a number at most half as large.
-func firstHit(a, m, lo, hi uint64) uint64 {
-	if lo == 0 {
-		return 0
+// shape is how the cipher sees 0..n-1: as pairs of a left part below rows and a right part of half bits. The few
+// pairs beyond n-1, less than 2^half, are what cycle walking steps over. The rounds are as many as it takes for pairs and triples of neighbouring
+// positions to fall evenly.
+func shape(n uint32) (half uint, rows uint64, rounds int) {
+	half = uint(bits.Len32(n-1)+1) / 2 & 31
+	rounds = 4
+	if n <= 32 {
+		rounds = 6
 	}
-	if 2*a > m {
-		return firstHit(m-a, m, m-hi, m-lo) // count backwards
-	}
-	x := (lo + a - 1) / a
-	if a*x <= hi {
-		return x
-	}
-	// No multiple of a lies in lo..hi itself, so some rounds y of the modulus are needed: find the first y for which one
-	// lies in lo+m*y..hi+m*y, that is -m*y mod a in lo mod a..hi mod a.
-	y := firstHit((a-m%a)%a, a, lo%a, hi%a)
-	return (lo + m*y + a - 1) / a
+	return half, uint64(n-1)>>half + 1, rounds
 }
 
-// countBelow is how many of the first p positions hold a chunk below l: #{q < p : (q*mul + add) mod n < l}.
-func countBelow(n, mul, add, p, l uint32) uint32 {
-	// x mod n < l  <=>  floor((x+n)/n) - floor((x+n-l)/n) = 1. The sums may wrap; their difference does not.
-	all := floorSum(uint64(p), uint64(n), uint64(mul), uint64(add)+uint64(n))
-	rest := floorSum(uint64(p), uint64(n), uint64(mul), uint64(add)+uint64(n)-uint64(l))
-	return uint32(all - rest)
-}
+// The factor of the key schedule is an odd number without pattern; each round has a key for either part.
+const schedule = 0xd6e8feb86659fd93
 
-// floorSum is the sum of floor((a*i + b) / m) for i below count, modulo 2^64, in O(log m). count and m are below 2^32.
-func floorSum(count, m, a, b uint64) uint64 {
-	var sum uint64
-	for count > 0 {
-		sum += count * (count - 1) / 2 * (a / m)
-		sum += count * (b / m)
-		a, b = a%m, b%m
-		top := a*count + b
-		if top < m {
-			break
+// blend is the function of a round: a number below 2^16 and the round's key make 64 bits, of which the upper ones are used.
+func blend(x, key uint64) uint64 { return (x ^ key) * bits.RotateLeft64(key, 32) }
+
+// encipher is the number at a position below n, for n above maxTable.
+func encipher(key uint64, n, position uint32) uint32 {
+	half, rows, rounds := shape(n)
+	mask := uint64(1)<<half - 1
+	x := uint64(position)
+	for {
+		left, right, k := x>>half, x&mask, key
+		for i := rounds; i > 0; i-- {
+			k *= schedule
+			left += blend(right, k) >> 32 * rows >> 32
+			if less := left - rows; left >= rows { // in this form it is no branch
+				left = less
+			}
+			k ^= k >> 32
+			y := blend(left, k)
+			right = ((right ^ y>>48) + y>>32) & mask
 		}
-		count, b = top/m, top%m
-		m, a = a, m
+		if x = left<<half | right; x < uint64(n) {
+			return uint32(x)
+		}
 	}
-	return sum
 }
+
+// decipher is the position of a number: the inverse of encipher.
+func decipher(key uint64, n, number uint32) uint32 {
+	half, rows, rounds := shape(n)
+	mask := uint64(1)<<half - 1
+	var keys [2 * maxRounds]uint64
+	for i, k := 0, key; i < 2*rounds; i += 2 {
+		k *= schedule
+		keys[i] = k
+		k ^= k >> 32
+		keys[i+1] = k
+	}
+	x := uint64(number)
+	for {
+		left, right := x>>half, x&mask
+		for i := 2*rounds - 2; i >= 0; i -= 2 {
+			y := blend(left, keys[i+1])
+			right = (right - y>>32 ^ y>>48) & mask
+			left += rows - blend(right, keys[i])>>32*rows>>32
+			if less := left - rows; left >= rows {
+				left = less
+			}
+		}
+		if x = left<<half | right; x < uint64(n) {
+			return uint32(x)
+		}
+	}
+}
+
+const maxRounds = 6

@@ -11,7 +11,7 @@ import (
 // hidden, exhausted or under a limit that is reached. rnd is drawn from by Random only (and not at all when the view is
 // empty). An ordered view takes put-back chunks first, smallest index first, then goes on in index order; Random takes every
 // available chunk of the view with the same probability, where those that were never taken from a submission come in the
-// order of its permutation (see MaxPutBack for the exception).
+// order of its permutation (see MaxPutBackAll for the exception).
 func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok bool) {
 	if v.state == dropped {
 		return nil, 0, false

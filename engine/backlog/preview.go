@@ -13,16 +13,17 @@ type Pick struct {
 // preview is what a Preview under way needs to know so that it can take everything back.
 type preview struct {
 	running bool
-	skipped []uint32 // chunks of the skip set that the cursor of the present pick passed
-	ledgers []*share // whose ledgers are to be rolled back
+	draws   *rand.Rand // which of the chunks that no cursor visited come next under Random; nil: those that Take would give
+	skipped []uint32   // chunks of the skip set that the cursor of the present pick passed
+	ledgers []*share   // whose ledgers are to be rolled back
 	stood   map[spot]uint32
 }
 
 // traces is what one pick changed of a submission that its inverse does not know.
 type traces struct {
-	p, l, upcoming uint32
-	back           bool     // the chunk was a put-back one
-	skipped        []uint32 // of the skip set
+	p, l, both uint32
+	back       bool     // the chunk was a put-back one
+	skipped    []uint32 // of the skip set
 }
 
 // Preview appends what Take would give now, the first view that has something first, at most `most` chunks. It takes them
@@ -30,9 +31,12 @@ type traces struct {
 // the same draws would give. Only behind which of two shut gates a submission stands may change, which no rule depends on, and
 // the order in which put-back chunks of one submission lie, from which Random draws. The cost is that of the picks, twice, and
 // of a note of what they touch.
-func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) []Pick {
+//
+// Which chunks of a submission Random has not visited yet come next was decided when it was inserted. With chunks the preview draws
+// them from there instead, so that what it foresees is one of all that are equally likely; without, it is what Take will give.
+func (b *Backlog) Preview(views []*View, most int, rnd, chunks *rand.Rand, dst []Pick) []Pick {
 	examined, uses, work := b.examined, b.uses, b.work
-	b.preview.running = true
+	b.preview.running, b.preview.draws = true, chunks
 	from := len(dst)
 	var before []traces
 	for i, v := range views {
@@ -42,7 +46,7 @@ func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) [
 			if s == nil {
 				break
 			}
-			x := traces{p: s.p, l: s.l, upcoming: s.upcoming}
+			x := traces{p: s.p, l: s.l, both: s.both}
 			many := s.putBack
 			index := leaf.takeFrom(s, draw, rnd)
 			x.back, x.skipped = s.putBack < many, b.preview.skipped
@@ -57,7 +61,7 @@ func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) [
 	}
 	b.standAgain()
 	b.restoreLedgers()
-	b.preview.running = false
+	b.preview.running, b.preview.draws = false, nil
 	b.examined, b.uses, b.work = examined, uses, work
 	return dst
 }
@@ -65,9 +69,11 @@ func (b *Backlog) Preview(views []*View, most int, rnd *rand.Rand, dst []Pick) [
 // untake is the inverse of a Take.
 func (b *Backlog) untake(pick *Pick, x *traces) {
 	s := pick.Submission
-	s.p, s.l, s.upcoming = x.p, x.l, x.upcoming
+	s.p, s.l, s.both = x.p, x.l, x.both
 	if x.back {
 		b.addBack(s, pick.Index)
+	} else {
+		s.skip(pick.Index) // one that was drawn ahead of the cursors
 	}
 	for _, index := range x.skipped {
 		if s.ahead == nil {

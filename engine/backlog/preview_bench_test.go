@@ -27,7 +27,7 @@ func BenchmarkPreviewFair(b *testing.B) {
 				views := []*View{finished(q, c.br)}
 				var picks []Pick
 				for b.Loop() {
-					picks = q.Preview(views, 100, rnd, picks[:0])
+					picks = q.Preview(views, 100, rnd, nil, picks[:0])
 				}
 			})
 		}

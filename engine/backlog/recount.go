@@ -231,10 +231,9 @@ func (b *Backlog) Slots() uint32 { return uint32(len(b.subs)) }
 // InSlot is the submission in a slot below Slots; nil when there is none. A submission keeps its slot.
 func (b *Backlog) InSlot(slot uint32) *Submission { return b.subs[slot] }
 
-// Recounted is how many chunks are available, counted anew from the cursors and the exceptions: O(log chunks).
+// Recounted is how many chunks are available, counted anew from the cursors and the exceptions.
 func (s *Submission) Recounted() uint32 {
-	both := countBelow(s.chunks, s.mul, s.add, s.p, s.l)
-	return s.chunks - (s.p - both) - s.l - uint32(s.ahead.len()) + uint32(s.back.len())
+	return s.chunks - (s.p - s.both) - s.l - uint32(s.ahead.len()) + uint32(s.back.len())
 }
 
 // SetAvailable corrects how many chunks of a submission are available; totals stay as they are. false: where it stands in views cannot

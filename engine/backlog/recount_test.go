@@ -65,9 +65,9 @@ func TestRecountFindsDifferences(t *testing.T) {
 	insert := func(n int) {
 		for range n {
 			seq := uint32(len(subs) + 1)
-			mul, add := Permutation(40, uint64(seq))
+			key := OrderKey(40, uint64(seq))
 			meta := queue.Meta{{Key: "a", Value: queue.IntValue(int64(seq % 3))}, {Key: "b", Value: queue.IntValue(int64(seq % 50))}}
-			s := b.Insert(Spec{Seq: seq, ID: queue.SubmissionID(seq), Chunks: 40, Meta: meta, Mul: mul, Add: add})
+			s := b.Insert(Spec{Seq: seq, ID: queue.SubmissionID(seq), Chunks: 40, Meta: meta, Key: key})
 			b.Show(s)
 			subs = append(subs, s)
 		}
@@ -146,8 +146,8 @@ func TestSetAvailable(t *testing.T) {
 		}
 		var subs []*Submission
 		for seq := uint32(1); seq <= 9; seq++ {
-			mul, add := Permutation(40, uint64(seq))
-			s := b.Insert(Spec{Seq: seq, ID: queue.SubmissionID(seq), Chunks: 40, Mul: mul, Add: add})
+			key := OrderKey(40, uint64(seq))
+			s := b.Insert(Spec{Seq: seq, ID: queue.SubmissionID(seq), Chunks: 40, Key: key})
 			b.Show(s)
 			subs = append(subs, s)
 		}

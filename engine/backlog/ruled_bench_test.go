@@ -30,9 +30,9 @@ func BenchmarkRule(b *testing.B) {
 				if i >= submissions {
 					chunks = 1000
 				}
-				mul, add := Permutation(chunks, uint64(i))
+				key := OrderKey(chunks, uint64(i))
 				x.Show(x.Insert(Spec{
-					ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: chunks, Mul: mul, Add: add,
+					ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: chunks, Key: key,
 					Meta: queue.Meta{{Key: "customer", Value: value}, {Key: "mode", Value: queue.IntValue(int64(i % 3))}},
 				}))
 			}

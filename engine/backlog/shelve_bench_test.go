@@ -18,8 +18,8 @@ func BenchmarkShelve(b *testing.B) {
 			entry := queue.MetaEntry{Key: "customer", Value: queue.IntValue(7)}
 			x := New()
 			for i := range submissions {
-				mul, add := Permutation(1, uint64(i))
-				x.Show(x.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 1, Mul: mul, Add: add, Meta: queue.Meta{entry}}))
+				key := OrderKey(1, uint64(i))
+				x.Show(x.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 1, Key: key, Meta: queue.Meta{entry}}))
 			}
 			finished(x, filtered(order))
 			for range b.N {

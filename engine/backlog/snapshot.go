@@ -10,22 +10,33 @@ import (
 
 // A snapshot is what of a submission is not in its Spec, as unsigned varints:
 //
-//	version   1
+//	version   1, or 2 if the order is no lattice
 //	p, l      the cursors
+//	both      of version 2: how many chunks both have visited
 //	B         how many visited chunks are available, then B ascending indexes: the first, and each next as its
 //	          distance to the one before it
 //	S         how many not visited chunks are taken, then S ascending indexes in the same way
 //
 // In flight is not in it: a restart forgets reservations, so held chunks are written as available (`out`).
-const snapshotVersion = 1
+const (
+	snapshotVersion = 2
+	snapshotLattice = 1 // of a lattice it can be counted what both cursors have visited
+)
 
 // AppendSnapshot appends the submission's state, for Restore. out lists the taken chunks that are to come back as
 // available, in any order: those held, and those that wait for another try.
 func (s *Submission) AppendSnapshot(dst []byte, out []uint32) []byte {
 	back, skipped := s.exceptions(out)
-	dst = binary.AppendUvarint(dst, snapshotVersion)
+	version := uint64(snapshotVersion)
+	if s.inv != 0 {
+		version = snapshotLattice
+	}
+	dst = binary.AppendUvarint(dst, version)
 	dst = binary.AppendUvarint(dst, uint64(s.p))
 	dst = binary.AppendUvarint(dst, uint64(s.l))
+	if version == snapshotVersion {
+		dst = binary.AppendUvarint(dst, uint64(s.both))
+	}
 	dst = appendAscending(dst, back)
 	return appendAscending(dst, skipped)
 }
@@ -78,15 +89,21 @@ func (b *Backlog) Restore(spec Spec, snapshot []byte) (*Submission, error) {
 		return nil, err
 	}
 	r := snapshotReader{rest: snapshot, chunks: spec.Chunks}
-	if version := r.number(none); !r.bad && version != snapshotVersion {
+	version := r.number(none)
+	if !r.bad && version > snapshotVersion {
 		return nil, fmt.Errorf("backlog: restore %v: the snapshot has version %d, this program knows %d: use a newer one", spec.ID, version, snapshotVersion)
 	}
-	p, l := r.number(spec.Chunks), r.number(spec.Chunks)
+	probe := Submission{chunks: spec.Chunks, p: r.number(spec.Chunks), l: r.number(spec.Chunks)}
+	probe.setOrder(&spec)
+	if probe.inv == 0 {
+		probe.both = r.number(min(probe.p, probe.l))
+	} else {
+		probe.both = countBelow(spec.Chunks, spec.Mul, spec.Add, probe.p, probe.l)
+	}
 	back, skipped := r.ascending(), r.ascending()
-	if r.bad || len(r.rest) > 0 {
+	if r.bad || len(r.rest) > 0 || (version == snapshotLattice) != (probe.inv != 0) || !probe.counts() {
 		return nil, fmt.Errorf("backlog: restore %v: %w", spec.ID, errSnapshot)
 	}
-	probe := Submission{chunks: spec.Chunks, mul: spec.Mul, inv: inverse(spec.Mul, spec.Chunks), add: spec.Add, p: p, l: l}
 	for _, index := range back {
 		if !probe.visited(index) {
 			return nil, fmt.Errorf("backlog: restore %v: chunk %d is put back but not visited", spec.ID, index)
@@ -98,7 +115,7 @@ func (b *Backlog) Restore(spec Spec, snapshot []byte) (*Submission, error) {
 		}
 	}
 	s := b.enter(&spec)
-	s.p, s.l = p, l
+	s.p, s.l, s.both = probe.p, probe.l, probe.both
 	for _, index := range back {
 		b.addBack(s, index)
 	}
@@ -108,10 +125,47 @@ func (b *Backlog) Restore(spec Spec, snapshot []byte) (*Submission, error) {
 			s.ahead.put(index, 0)
 		}
 	}
-	both := countBelow(s.chunks, s.mul, s.add, p, l)
-	unvisited := s.chunks - (p - both) - l
-	s.available = unvisited - uint32(len(skipped)) + uint32(len(back))
+	s.available = s.Recounted()
 	return s, nil
+}
+
+// counts checks how many chunks both cursors are said to have visited: exactly where that takes few steps, else whether it can be.
+func (s *Submission) counts() bool {
+	if s.inv != 0 {
+		return true
+	}
+	both := uint32(0)
+	switch steps := min(s.p, s.l, s.chunks-s.p, s.chunks-s.l); {
+	case steps > sampled:
+		return uint64(s.both)+uint64(s.chunks) >= uint64(s.p)+uint64(s.l)
+	case steps == s.p:
+		for p := range s.p {
+			if s.at(p) < s.l {
+				both++
+			}
+		}
+	case steps == s.l:
+		for index := range s.l {
+			if s.positionOf(index) < s.p {
+				both++
+			}
+		}
+	case steps == s.chunks-s.p:
+		both = s.l
+		for p := s.p; p < s.chunks; p++ {
+			if s.at(p) < s.l {
+				both--
+			}
+		}
+	default:
+		both = s.p
+		for index := s.l; index < s.chunks; index++ {
+			if s.positionOf(index) < s.p {
+				both--
+			}
+		}
+	}
+	return both == s.both
 }
 
 // snapshotReader reads varints; after the first bad one it returns zeros and stays bad.
@@ -171,18 +225,9 @@ func (b *Backlog) Settle(s *Submission) {
 		case gainP == 0 && gainL == 0:
 			return
 		case gainP >= gainL:
-			s.upcoming = 0
-			for ; s.p < reachP; s.p++ {
-				if index := s.at(s.p); index >= s.l && !s.skip(index) {
-					b.addBack(s, index)
-				}
-			}
+			b.pass(s, true, reachP)
 		default:
-			for ; s.l < reachL; s.l++ {
-				if index := s.l; !(s.p > 0 && s.positionOf(index) < s.p) && !s.skip(index) {
-					b.addBack(s, index)
-				}
-			}
+			b.pass(s, false, reachL)
 		}
 	}
 }

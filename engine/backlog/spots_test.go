@@ -9,7 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// The same seed foresees the same, however often it is asked, and it is what picks by that seed give then.
+// The same seed foresees the same, however often it is asked, and without draws of its own within submissions it is what picks by
+// that seed give then.
 func TestPreviewAgain(t *testing.T) {
 	t.Parallel()
 	limit := func(key string, most uint32) strategy.Limit { return strategy.Limit{Key: key, Max: most} }
@@ -28,10 +29,10 @@ func TestPreviewAgain(t *testing.T) {
 
 func previewTwice(t *testing.T, b *Backlog, v, other *View, seed uint64) {
 	draws := func() *rand.Rand { return rand.New(rand.NewPCG(seed, 9)) }
-	b.Preview([]*View{v}, 40, draws(), nil) // what it finds out about shut gates stays found out
-	first := b.Preview([]*View{v}, 40, draws(), nil)
-	b.Preview([]*View{other, v}, 40, rand.New(rand.NewPCG(seed, 10)), nil)
-	again := b.Preview([]*View{v}, 40, draws(), nil)
+	b.Preview([]*View{v}, 40, draws(), nil, nil) // what it finds out about shut gates stays found out
+	first := b.Preview([]*View{v}, 40, draws(), nil, nil)
+	b.Preview([]*View{other, v}, 40, rand.New(rand.NewPCG(seed, 10)), nil, nil)
+	again := b.Preview([]*View{v}, 40, draws(), nil, nil)
 	if !slices.Equal(first, again) {
 		t.Fatalf("%s seed %d: foreseen\n%v\nthen\n%v", v.key, seed, show(first), show(again))
 	}
@@ -42,6 +43,53 @@ func previewTwice(t *testing.T, b *Backlog, v, other *View, seed uint64) {
 			t.Fatalf("%s seed %d: pick %d is %v/%d, foreseen was %v/%d", v.key, seed, i, s.ID(), index, first[i].Submission.ID(), first[i].Index)
 		}
 		defer b.Land(s)
+	}
+}
+
+// A seed that is not the same foresees other chunks, also of one submission; each chunk as often as any other, whether it is put
+// back or was never taken. What Take gives then is not touched by it.
+func TestPreviewDrawsWithinSubmissions(t *testing.T) {
+	t.Parallel()
+	const seeds = 10_000
+	for _, taken := range []int{0, 5, 11} { // of 12, the first three of which are put back
+		b, rnd := New(), rand.New(rand.NewPCG(soakSeed(t), 12))
+		s := b.add(12, 0)
+		v := finished(b, limited(strategy.Random))
+		for i := range taken {
+			_, index, _ := b.Take(v, rnd)
+			b.Land(s)
+			if i < 3 {
+				b.PutBack(s, index)
+			}
+		}
+		expected := b.Preview([]*View{v}, 12, rand.New(rand.NewPCG(1, 9)), nil, nil)
+		var got, want [12]float64
+		for i := range want {
+			if s.IsAvailable(uint32(i)) {
+				want[i] = seeds / float64(s.Available())
+			}
+		}
+		sets := map[[3]uint32]bool{}
+		for seed := range uint64(seeds) {
+			draw := func() []Pick {
+				return b.Preview([]*View{v}, 3, rand.New(rand.NewPCG(seed, 9)), rand.New(rand.NewPCG(seed, 10)), nil)
+			}
+			picks := draw()
+			if seed < 100 && !slices.Equal(picks, draw()) {
+				t.Fatalf("%d taken, seed %d: foreseen\n%v\nthen\n%v", taken, seed, show(picks), show(draw()))
+			}
+			got[picks[0].Index]++
+			if len(picks) == 3 {
+				sets[[3]uint32{picks[0].Index, picks[1].Index, picks[2].Index}] = true
+			}
+		}
+		chiSquare(t, fmt.Sprint(taken, " taken"), got[:], want[:])
+		if n := int(s.Available()); n >= 3 && len(sets) != n*(n-1)*(n-2) {
+			t.Errorf("%d taken: three chunks of %d were foreseen in %d ways, want %d", taken, n, len(sets), n*(n-1)*(n-2))
+		}
+		if again := b.Preview([]*View{v}, 12, rand.New(rand.NewPCG(1, 9)), nil, nil); !slices.Equal(expected, again) {
+			t.Errorf("%d taken: Take would give %v, before the previews it was %v", taken, show(again), show(expected))
+		}
 	}
 }
 

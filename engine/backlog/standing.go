@@ -43,17 +43,30 @@ func (s *Submission) Before(other *Submission, order strategy.Order) bool {
 // sampled is how many exceptions of one submission a look at it reads at most; of more it reads some and infers the rest.
 const sampled = 512
 
-// AvailableBefore is how many chunks of the submission an ordered view would take before this available one: exactly, if it
-// has few put-back chunks and few taken ahead of the cursors.
+// AvailableBefore is how many chunks of the submission an ordered view would take before this available one: exactly, if few lie
+// before it and few are put back or taken ahead of the cursors.
 func (s *Submission) AvailableBefore(index uint32) uint32 {
 	if s.back.find(index) >= 0 {
 		return countSmaller(s.back.heap, index)
 	}
 	// Unvisited: all that is put back, and those from the cursor on that Random's cursor did not visit either.
-	n := uint32(s.back.len()) + index - s.l
-	n -= countBelow(s.chunks, s.mul, s.add, s.p, index) - countBelow(s.chunks, s.mul, s.add, s.p, s.l)
+	n := uint32(s.back.len()) + index - s.l - s.visitedByRandom(s.l, index)
 	if s.ahead != nil {
 		n -= min(n, countSmaller(s.ahead.keys, index))
+	}
+	return n
+}
+
+// visitedByRandom is about how many of the chunks from..to-1, none of which the ordered cursor has visited, Random's has. It is
+// spread evenly over all of them.
+func (s *Submission) visitedByRandom(from, to uint32) (n uint32) {
+	if to-from > sampled {
+		return uint32(uint64(s.p-s.both) * uint64(to-from) / uint64(s.chunks-s.l))
+	}
+	for index := from; index < to; index++ {
+		if s.positionOf(index) < s.p {
+			n++
+		}
 	}
 	return n
 }
@@ -88,7 +101,7 @@ func (b *Backlog) Gives(v *View) (leaf int, ok bool) {
 	if v.Empty() {
 		return 0, false
 	}
-	picks := b.Preview([]*View{v}, 1, rand.New(rand.NewPCG(0, 0)), nil)
+	picks := b.Preview([]*View{v}, 1, rand.New(rand.NewPCG(0, 0)), nil, nil)
 	if len(picks) == 0 {
 		return 0, false
 	}

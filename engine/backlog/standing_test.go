@@ -49,7 +49,7 @@ func TestStanding(t *testing.T) {
 				b.Withdraw(s, rnd.Uint32N(s.Chunks()), true)
 			}
 		}
-		for place, pick := range b.Preview([]*View{ordered}, 1000, rnd, nil) {
+		for place, pick := range b.Preview([]*View{ordered}, 1000, rnd, nil, nil) {
 			if got := stand(b, order, wanted, pick.Submission, pick.Index); got != uint64(place) {
 				t.Fatalf("seed %d: chunk %d of %v stands at %d, want %d", seed, pick.Index, pick.Submission.ID(), got, place)
 			}

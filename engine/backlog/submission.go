@@ -6,14 +6,15 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Spec is what a submission is born with and never changes. Mul and Add come from Permutation.
+// Spec is what a submission is born with and never changes.
 type Spec struct {
 	Seq      uint32 // dense number within the shard, unique
 	ID       queue.SubmissionID
 	Chunks   uint32 // at least 1
 	Priority int64
 	Meta     queue.Meta // sorted by key, each key once
-	Mul, Add uint32
+	Key      uint64     // of the order in which Random visits the chunks: from OrderKey
+	Mul, Add uint32     // instead of Key, of a submission whose order is a lattice; Mul is 0 with a Key
 }
 
 // Check says what is wrong with a spec that comes from outside, nil if nothing.
@@ -21,8 +22,11 @@ func (spec *Spec) Check() error {
 	if spec.Chunks == 0 {
 		return fmt.Errorf("backlog: submission %v has no chunks", spec.ID)
 	}
-	if spec.Add >= spec.Chunks || gcd(spec.Chunks, spec.Mul) != 1 || spec.Mul > spec.Chunks {
+	switch {
+	case spec.Mul != 0 && (spec.Key != 0 || spec.Add >= spec.Chunks || gcd(spec.Chunks, spec.Mul) != 1 || spec.Mul > spec.Chunks):
 		return fmt.Errorf("backlog: submission %v: %d and %d do not make a permutation of %d chunks", spec.ID, spec.Mul, spec.Add, spec.Chunks)
+	case spec.Mul == 0 && (spec.Add != 0 || spec.Chunks <= maxTable && !isTable(spec.Key, spec.Chunks) || spec.Chunks > maxTable && spec.Key == 0):
+		return fmt.Errorf("backlog: submission %v: %#x is not the key of an order of %d chunks", spec.ID, spec.Key, spec.Chunks)
 	}
 	for i := 1; i < len(spec.Meta); i++ {
 		if spec.Meta[i-1].Key >= spec.Meta[i].Key {
@@ -42,14 +46,13 @@ type Submission struct {
 	home      *Backlog // nil once removed
 	back      *pile    // visited and put back; nil when none
 	ahead     *table   // the skip set: taken and not visited; nil when none
+	key       uint64   // of the permutation; of a lattice mul and add, 32 bits each
 	available uint32
 	inFlight  uint32
 	chunks    uint32
 	p         uint32 // cursor of order Random: positions 0..p-1 of the permutation are visited
 	l         uint32 // cursor of the other orders: indexes 0..l-1 are visited
-	mul       uint32
-	add       uint32
-	upcoming  uint32 // at(p)+1: what p meets next, without a division; 0: not known
+	inv       uint32 // of a lattice that of mul, modulo chunks; 0: the order is no lattice
 	shownAt   uint32 // place in Backlog.shown; none while hidden
 	slot      uint32 // in Backlog.subs
 
@@ -65,7 +68,7 @@ type Submission struct {
 	members  []member // one per view it stands in; none while hidden or without available chunks
 	id       queue.SubmissionID
 	priority int64
-	inv      uint32 // of mul, modulo chunks
+	both     uint32 // chunks that both cursors have visited
 	older    uint32 // slots of the neighbours in order of insertion
 	younger  uint32
 	oldestAt uint32 // place in Backlog.oldest; none: not in there
@@ -116,8 +119,13 @@ func (s *Submission) Chunks() uint32 { return s.chunks }
 // Priority is its priority; larger comes first under CustomPriority.
 func (s *Submission) Priority() int64 { return s.priority }
 
-// Permutation is the Mul and Add of its Spec.
-func (s *Submission) Permutation() (mul, add uint32) { return s.mul, s.add }
+// Order is the Key, Mul and Add of its Spec.
+func (s *Submission) Order() (key uint64, mul, add uint32) {
+	if s.inv != 0 {
+		return 0, uint32(s.key >> 32), uint32(s.key)
+	}
+	return s.key, 0, 0
+}
 
 // Available is how many chunks are available.
 func (s *Submission) Available() uint32 { return s.available }

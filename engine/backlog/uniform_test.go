@@ -42,8 +42,8 @@ func finished(b *Backlog, br strategy.Branch) *View {
 // add inserts and shows a submission with the next seq, an id that grows with it, and meta from name, number pairs.
 func (b *Backlog) add(chunks uint32, priority int64, meta ...queue.MetaEntry) *Submission {
 	seq := uint32(b.Len() + 1)
-	mul, add := Permutation(chunks, uint64(seq))
-	s := b.Insert(Spec{Seq: seq, ID: queue.SubmissionID(seq) * 10, Chunks: chunks, Priority: priority, Meta: meta, Mul: mul, Add: add})
+	key := OrderKey(chunks, uint64(seq))
+	s := b.Insert(Spec{Seq: seq, ID: queue.SubmissionID(seq) * 10, Chunks: chunks, Priority: priority, Meta: meta, Key: key})
 	b.Show(s)
 	return s
 }
@@ -132,8 +132,8 @@ func TestRandomIsUniformOverChunks(t *testing.T) {
 			for seed := range uint64(rounds) {
 				b, rnd := New(), rand.New(rand.NewPCG(seed, 21))
 				for i, n := range sizes {
-					mul, add := Permutation(n, rnd.Uint64())
-					s := b.Insert(Spec{Seq: uint32(i), ID: queue.SubmissionID(i + 1), Chunks: n, Mul: mul, Add: add, Meta: queue.Meta{is("a", int64(i%2))}})
+					key := OrderKey(n, rnd.Uint64())
+					s := b.Insert(Spec{Seq: uint32(i), ID: queue.SubmissionID(i + 1), Chunks: n, Key: key, Meta: queue.Meta{is("a", int64(i%2))}})
 					b.Show(s)
 				}
 				random := finished(b, branch)

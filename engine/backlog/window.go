@@ -225,7 +225,7 @@ func (v *View) each(fn func(*Submission)) {
 
 // fairly tries out what a fair view would give.
 func (w *window) fairly(v *View) {
-	for _, p := range w.in.Preview([]*View{v}, fairWindow, w.rnd, nil) {
+	for _, p := range w.in.Preview([]*View{v}, fairWindow, w.rnd, nil, nil) {
 		if w.full() {
 			return
 		}
@@ -287,19 +287,20 @@ func (v *View) Changes() uint64 { return v.changes }
 // Ordered says whether the view gives its submissions in the same order while nothing changes.
 func (v *View) Ordered() bool { return v.fair == nil && v.order != strategy.Random }
 
-// Next is the index of the chunk that would be taken next: put-back chunks are first. Of a Random order it is a guess while
-// chunks are put back, as chance decides.
-func (s *Submission) Next(random bool) uint32 {
+// Next is the index of the chunk that would be taken next: put-back chunks are first. It is a guess of a Random order while
+// chunks are put back, as chance decides, and where the cursor has to step over many chunks.
+func (s *Submission) Next(random bool) (index uint32) {
 	if s.back.len() > 0 {
 		return s.back.heap[0]
 	}
 	ahead := *s
-	for {
-		index, ok := ahead.advance(random)
-		if !ok || !s.ahead.has(index) {
-			return index
+	for steps := 0; steps < longWalk && ahead.p < s.chunks && ahead.l < s.chunks; steps++ {
+		next, fresh := ahead.step(random)
+		if index = next; fresh && !s.ahead.has(index) {
+			break
 		}
 	}
+	return index
 }
 
 // Key finds what is known of the values of a key, to ask submissions for it; it is good until the backlog changes.

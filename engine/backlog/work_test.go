@@ -132,7 +132,7 @@ func TestWorkIsCounted(t *testing.T) {
 	}
 	before := b.work
 	for kind := range Kinds {
-		b.Preview([]*View{views[kind]}, 5, rnd, nil)
+		b.Preview([]*View{views[kind]}, 5, rnd, nil, nil)
 	}
 	if b.work != before {
 		t.Errorf("previews count: %+v, before %+v", b.work, before)

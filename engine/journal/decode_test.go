@@ -56,6 +56,7 @@ func goldenOps() []any {
 		}},
 		Rule{Lift: true, Rule: queue.Rule{ID: 1}, Grace: 1_760_000_600_123},
 		End{Seq: 300, State: queue.Failed, Reason: "oops"},
+		&Insert{Seq: 302, ID: queue.MakeSubmissionID(1_760_000_000_126, 1, 0), Chunks: 1000, Key: 0x0102_0304_0506_0708, OperationsPerChunk: 1, Prefix: "in/"},
 	}
 }
 
@@ -87,8 +88,16 @@ func golden(t *testing.T, name string, got []byte) {
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	batch := encode(3, 1_760_000_000_123, goldenOps())
-	golden(t, "batch-1.hex", batch)
-	text, err := os.ReadFile(filepath.Join("testdata", "batch-1.hex"))
+	golden(t, "batch-2.hex", batch)
+	want := goldenOps()
+	reads(t, "batch-2.hex", want)
+	reads(t, "batch-1.hex", want[:len(want)-1]) // version 1 has no orders with a key
+}
+
+// reads checks that a golden batch holds these ops.
+func reads(t *testing.T, name string, want []any) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +106,8 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	at, ops, err := decode(stored)
-	if want := goldenOps(); err != nil || at != 1_760_000_000_123 || !sameOps(ops, want) {
-		t.Errorf("the golden batch reads as %v, time %d%s\nwant%s", err, at, describe(ops), describe(want))
+	if err != nil || at != 1_760_000_000_123 || !sameOps(ops, want) {
+		t.Errorf("%s reads as %v, time %d%s\nwant%s", name, err, at, describe(ops), describe(want))
 	}
 }
 

@@ -63,8 +63,11 @@ func AppendInsert(dst []byte, s *Insert) []byte {
 	e.uint(uint64(s.Seq))
 	e.uint(uint64(s.ID))
 	e.uint(uint64(s.Chunks))
-	e.uint(uint64(s.Mul))
-	e.uint(uint64(s.Add))
+	if e.uint(uint64(s.Mul)); s.Mul == 0 {
+		e.buf = binary.LittleEndian.AppendUint64(e.buf, s.Key)
+	} else {
+		e.uint(uint64(s.Add))
+	}
 	e.int(s.Priority)
 	flags := s.flags()
 	e.uint(flags)
@@ -153,7 +156,14 @@ func DecodeInsert(b []byte) (*Insert, error) {
 
 func (d *decoder) insert(s *Insert) {
 	s.Seq, s.ID, s.Chunks = d.uint32(), queue.SubmissionID(d.uint()), d.uint32()
-	s.Mul, s.Add, s.Priority = d.uint32(), d.uint32(), d.int()
+	if s.Mul = d.uint32(); s.Mul == 0 {
+		if key := d.take(8); key != nil {
+			s.Key = binary.LittleEndian.Uint64(key)
+		}
+	} else {
+		s.Add = d.uint32()
+	}
+	s.Priority = d.int()
 	flags := d.within(endOfFlags - 1)
 	if flags&hasMeta != 0 {
 		s.Meta = d.meta()

@@ -151,6 +151,9 @@ func anyInsert(t *rapid.T) *Insert {
 		Inline:      rapid.Bool().Draw(t, "inline"), Attachment: rapid.Bool().Draw(t, "attachment"), IdempotencyKey: anyText(t, "key"),
 		MaxFailed: anyUint32(t, "max failed"),
 	}
+	if s.Mul == 0 || rapid.Bool().Draw(t, "is keyed") {
+		s.Mul, s.Add, s.Key = 0, 0, anyUint64(t, "order")
+	}
 	if rapid.Bool().Draw(t, "is scheduled") {
 		s.Schedule, s.Scheduled = rapid.StringN(1, 20, 60).Draw(t, "schedule"), anyTime(t, "scheduled")
 	}

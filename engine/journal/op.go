@@ -7,8 +7,8 @@ import (
 )
 
 // Version is the first byte of every batch: the version of the op encoding, described byte by byte in
-// docs/formats/ops.md. A reader refuses versions that it does not know.
-const Version = 1
+// docs/formats/ops.md. A reader refuses versions that it does not know. Version 1 knows no Key of an Insert; else it is the same.
+const Version = 2
 
 // The op codes. Numbers are never used again for something else.
 const (
@@ -33,7 +33,8 @@ type Insert struct {
 	Seq                uint32
 	ID                 queue.SubmissionID
 	Chunks             uint32
-	Mul, Add           uint32 // the permutation for Random
+	Key                uint64 // of the order in which Random visits the chunks
+	Mul, Add           uint32 // instead of Key, of a submission whose order is a lattice; Mul is 0 with a Key
 	Priority           int64
 	Meta               queue.Meta
 	Prefix, Template   string

@@ -53,7 +53,7 @@ func (m *machine) known(seq uint32, id queue.SubmissionID) (bool, error) {
 }
 
 func specOf(s *journal.Insert) backlog.Spec {
-	return backlog.Spec{Seq: s.Seq, ID: s.ID, Chunks: s.Chunks, Priority: s.Priority, Meta: s.Meta, Mul: s.Mul, Add: s.Add}
+	return backlog.Spec{Seq: s.Seq, ID: s.ID, Chunks: s.Chunks, Priority: s.Priority, Meta: s.Meta, Key: s.Key, Mul: s.Mul, Add: s.Add}
 }
 
 // adopt joins a record with its chunks and offers them.

@@ -12,8 +12,8 @@ import (
 
 // held makes a submission of which many chunks are held, some wait, some are done and some put back.
 func heldLife(t testing.TB, chunks, held uint32) *life {
-	mul, add := backlog.Permutation(chunks, 11)
-	l := newLife(t, &journal.Insert{Seq: 7, ID: queue.MakeSubmissionID(lifeStart, 0, 0), Chunks: chunks, Mul: mul, Add: add, Prefix: "p/"})
+	key := backlog.OrderKey(chunks, 11)
+	l := newLife(t, &journal.Insert{Seq: 7, ID: queue.MakeSubmissionID(lifeStart, 0, 0), Chunks: chunks, Key: key, Prefix: "p/"})
 	for index := range held {
 		l.hold(index, reserver.Held)
 	}
@@ -68,8 +68,8 @@ func TestEndIsDoneInSlices(t *testing.T) {
 func TestSweepOfSeveral(t *testing.T) {
 	t.Parallel()
 	l := heldLife(t, 10_000, 3000)
-	mul, add := backlog.Permutation(5000, 3)
-	if err := l.m.ApplyInsert(&journal.Insert{Seq: 8, ID: queue.MakeSubmissionID(lifeStart, 0, 1), Chunks: 5000, Mul: mul, Add: add, Prefix: "q/"}); err != nil {
+	key := backlog.OrderKey(5000, 3)
+	if err := l.m.ApplyInsert(&journal.Insert{Seq: 8, ID: queue.MakeSubmissionID(lifeStart, 0, 1), Chunks: 5000, Key: key, Prefix: "q/"}); err != nil {
 		t.Fatal(err)
 	}
 	second := &life{l.m, l.m.liveSeq(8)}

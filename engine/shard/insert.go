@@ -17,13 +17,13 @@ func (m *machine) draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 	}
 	m.lastID = id
 	m.nextSeq++
-	mul, add := backlog.Permutation(n.Chunks.Count, m.rnd.Uint64())
+	key := backlog.OrderKey(n.Chunks.Count, m.rnd.Uint64())
 	runAt := n.RunAt
 	if runAt <= now.Add(nearNow) {
 		runAt = 0
 	}
 	return &journal.Insert{
-		Seq: m.nextSeq, ID: id, Chunks: n.Chunks.Count, Mul: mul, Add: add, Priority: n.Priority, Meta: n.Meta,
+		Seq: m.nextSeq, ID: id, Chunks: n.Chunks.Count, Key: key, Priority: n.Priority, Meta: n.Meta,
 		Prefix: n.Chunks.Prefix, Template: n.Chunks.Template, Group: n.Group, Trace: n.Trace,
 		OperationsPerChunk: max(n.OperationsPerChunk, 1), RunAt: runAt, DeadDeadline: n.DeadDeadline,
 		MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailed: n.MaxFailedChunks, Inline: len(n.Chunks.Inline) > 0,

@@ -14,8 +14,8 @@ import (
 // of which the longest counts.
 func BenchmarkLargeRow(b *testing.B) {
 	const chunks, tries = 2_000_000, 1_000_000
-	mul, add := backlog.Permutation(chunks, 11)
-	l := newLife(b, &journal.Insert{Seq: 7, ID: queue.MakeSubmissionID(lifeStart, 0, 0), Chunks: chunks, Mul: mul, Add: add, Prefix: "p/"})
+	key := backlog.OrderKey(chunks, 11)
+	l := newLife(b, &journal.Insert{Seq: 7, ID: queue.MakeSubmissionID(lifeStart, 0, 0), Chunks: chunks, Key: key, Prefix: "p/"})
 	for index := uint32(0); index < tries; index++ {
 		l.hold(index, reserver.Finishing)
 		l.putBack(b, index, journal.Failed, l.m.now+1000, "no luck today")

@@ -63,7 +63,7 @@ func firstLeaves(plan *strategy.Plan) []int {
 }
 
 func (m *machine) preview(views []*backlog.View, first []int, most int, seed uint64) []Previewed {
-	picks := m.backlog.Preview(views, min(most, MaxPreview), draws(seed), nil)
+	picks := m.backlog.Preview(views, min(most, MaxPreview), draws(seed), rand.New(rand.NewPCG(seed, chunkStream)), nil)
 	list := make([]Previewed, len(picks))
 	for i, p := range picks {
 		list[i] = Previewed{
@@ -73,6 +73,9 @@ func (m *machine) preview(views []*backlog.View, first []int, most int, seed uin
 	}
 	return list
 }
+
+// chunkStream keeps the draws of a preview within submissions apart from those that a reserve makes.
+const chunkStream = 0xa0761d6478bd642f
 
 // draws are what the machine draws after seed(seed).
 func draws(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed^seedStream)) }

@@ -130,9 +130,9 @@ func newRecord(s *journal.Insert) *record {
 // spec encodes the record's unchanging part, as it came in. The submission has not ended yet.
 func (r *record) spec() []byte {
 	d := r.details()
-	mul, add := r.sub.Permutation()
+	key, mul, add := r.sub.Order()
 	return journal.AppendInsert(nil, &journal.Insert{
-		Seq: r.seq, ID: r.id, Chunks: r.chunks, Mul: mul, Add: add, Priority: r.priority, Meta: r.sub.Meta(),
+		Seq: r.seq, ID: r.id, Chunks: r.chunks, Key: key, Mul: mul, Add: add, Priority: r.priority, Meta: r.sub.Meta(),
 		Prefix: r.prefix, Template: d.template, Group: d.group, Trace: d.trace, OperationsPerChunk: d.operations,
 		RunAt: d.runAt, DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, MaxFailed: d.maxFailed, Inline: r.inline,
 		Attachment: r.attached, IdempotencyKey: d.key, Fingerprint: d.fingerprint, Schedule: d.schedule, Scheduled: d.scheduled,

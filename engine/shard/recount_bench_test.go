@@ -64,9 +64,9 @@ func reserveComplete(b *testing.B, before func(m *machine, i int)) {
 // populate inserts submissions of 10^5 chunks with two values each.
 func populate(b *testing.B, m *machine, n uint32) {
 	for i := range n {
-		mul, add := backlog.Permutation(100_000, uint64(i))
+		key := backlog.OrderKey(100_000, uint64(i))
 		meta := queue.Meta{{Key: "company", Value: queue.IntValue(int64(i % 100))}, {Key: "user", Value: queue.IntValue(int64(i % 3000))}}
-		if err := m.ApplyInsert(&journal.Insert{Seq: i + 1, ID: queue.MakeSubmissionID(lifeStart+queue.Time(i), 0, 0), Chunks: 100_000, Mul: mul, Add: add, Meta: meta, Prefix: "p/"}); err != nil {
+		if err := m.ApplyInsert(&journal.Insert{Seq: i + 1, ID: queue.MakeSubmissionID(lifeStart+queue.Time(i), 0, 0), Chunks: 100_000, Key: key, Meta: meta, Prefix: "p/"}); err != nil {
 			b.Fatal(err)
 		}
 	}

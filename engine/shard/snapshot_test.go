@@ -135,8 +135,8 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Uint32Range(1, 40).Draw(t, "chunks")
-		mul, add := backlog.Permutation(n, rapid.Uint64().Draw(t, "seed"))
-		l := newLife(t, &journal.Insert{Seq: 7, ID: queue.MakeSubmissionID(lifeStart, 0, 0), Chunks: n, Mul: mul, Add: add, Prefix: "p/"})
+		key := backlog.OrderKey(n, rapid.Uint64().Draw(t, "seed"))
+		l := newLife(t, &journal.Insert{Seq: 7, ID: queue.MakeSubmissionID(lifeStart, 0, 0), Chunks: n, Key: key, Prefix: "p/"})
 		l.r.outputs = rapid.Bool().Draw(t, "outputs")
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			if l.step(t); l.r.sub == nil {

@@ -16,7 +16,7 @@ func TestMemoryOfATenant(t *testing.T) {
 		b := backlog.New()
 		for i := range tenants {
 			spec := backlog.Spec{Seq: uint32(i + 1), ID: queue.SubmissionID(i + 1), Chunks: 100, Meta: queue.Meta{{Key: "company", Value: queue.IntValue(int64(i))}}}
-			spec.Mul, spec.Add = backlog.Permutation(spec.Chunks, uint64(i))
+			spec.Key = backlog.OrderKey(spec.Chunks, uint64(i))
 			b.Show(b.Insert(spec))
 		}
 		before := heapBytes()
