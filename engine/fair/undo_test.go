@@ -65,3 +65,63 @@ func act(draw uint64, n int, ledgers ...*Ledger) {
 		}
 	}
 }
+
+// A look ahead may come to where numbers are taken back, which touches every slot, also of those that are not asked: by Begin and
+// Rollback as by Clone the ledger is what it was, and goes on as one that was never asked.
+func TestLookAheadOverRenumbering(t *testing.T) {
+	t.Parallel()
+	const tenants = 10
+	l, twin := new(Ledger), new(Ledger)
+	for _, l := range []*Ledger{l, twin} {
+		for tenant := range uint32(tenants) {
+			l.SetWeight(tenant, MinWeight)
+			l.Join(tenant)
+			l.Expect(tenant, MaxCost)
+		}
+		for range 5 { // one that owes and one that is blocked have numbers too
+			picked, _ := l.Pick()
+			l.Charge(picked, MaxCost)
+		}
+		l.Leave(0)
+		l.Block(1)
+	}
+	renumbers := func(l *Ledger) bool {
+		before := l.passed
+		for range 40 {
+			picked, ok := l.Pick()
+			if !ok {
+				t.Fatal("nobody competes")
+			}
+			l.Charge(picked, MaxCost)
+		}
+		return l.passed != before
+	}
+	looks := 0
+	for round := range 200 {
+		before := l.Clone()
+		if round%2 == 0 {
+			l.Begin()
+			if renumbers(l) {
+				looks++
+			}
+			l.Rollback()
+		} else if renumbers(l.Clone()) {
+			looks++
+		}
+		if got, want := fmt.Sprintf("%+v", *l), fmt.Sprintf("%+v", *before); got != want {
+			t.Fatalf("round %d:\n got %s\nwant %s", round, got, want)
+		}
+		for range 7 {
+			got, _ := l.Pick()
+			if want, _ := twin.Pick(); got != want {
+				t.Fatalf("round %d picks tenant %d, the one that was never asked %d", round, got, want)
+			}
+			l.Charge(got, MaxCost)
+			twin.Charge(got, MaxCost)
+			audit(t, l)
+		}
+	}
+	if looks < 10 {
+		t.Errorf("%d looks ahead took numbers back, want 10 at least", looks)
+	}
+}

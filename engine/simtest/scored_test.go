@@ -581,3 +581,30 @@ func TestCandidates(t *testing.T) {
 		t.Errorf("Random: %d candidates, %d different, %v, want 30", w.Rows, len(seen), err)
 	}
 }
+
+// What a scorer takes out of a fair inner order is charged to its tenants: with equal scores two tenants of equal weight get the same
+// number of chunks, one call at a time or several, of one submission each or of many.
+func TestScoredFairIsCharged(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`Score(priority, Fair("t", OldestFirst))`, `Score(priority, Fair("t", Random))`, `Plugin("p", Fair("t", OldestFirst))`,
+		`Plugin("p", Fair("t", Fair("rank", NewestFirst)))`,
+	} {
+		for _, most := range []int{1, 3} {
+			b := openScored(t, byRank(func(int64) float64 { return 1 }))
+			for i := range int64(8) {
+				b.insertRanked(i/2, 50, queue.MetaEntry{Key: "t", Value: queue.IntValue(i % 2)})
+			}
+			count := map[int64]int{}
+			for range 60 / most {
+				for _, r := range b.reserveBy(text, most) {
+					tenant, _ := r.Meta.Find("t")
+					count[tenant.Int()]++
+				}
+			}
+			if count[0]+count[1] != 60 || count[0] < 28 || count[0] > 32 {
+				t.Errorf("%s, %d at a time: two equal tenants got %d and %d of 60 chunks, want about 30 each", text, most, count[0], count[1])
+			}
+		}
+	}
+}
