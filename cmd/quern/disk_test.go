@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // On a really full disk inserts are refused with what to do, completions still get through, nothing that was answered is
@@ -89,7 +88,11 @@ type diskUser struct {
 
 func (d diskUser) post(path, body string) (status int, answer []byte) {
 	d.t.Helper()
-	response, err := http.Post(d.url+path, "application/json", strings.NewReader(body))
+	return d.ask(http.Post(d.url+path, "application/json", strings.NewReader(body)))
+}
+
+func (d diskUser) ask(response *http.Response, err error) (status int, answer []byte) {
+	d.t.Helper()
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -141,17 +144,11 @@ func (d diskUser) finish(n int) {
 // untilInserted repeats a small insert until the server has noticed that there is room: it looks every second.
 func (d diskUser) untilInserted() {
 	d.t.Helper()
-	pause := time.NewTicker(100 * time.Millisecond)
-	defer pause.Stop()
-	for range 300 {
+	d.until("taking inserts", func() bool {
 		status, answer := d.post("/submissions", `{"chunks":{"count":1,"prefix":"a"}}`)
-		if status == http.StatusCreated {
-			return
-		}
-		if status != http.StatusInsufficientStorage {
+		if status != http.StatusCreated && status != http.StatusInsufficientStorage {
 			d.t.Fatalf("an insert gave %d %s", status, answer)
 		}
-		<-pause.C
-	}
-	d.t.Fatal("inserts are still refused 30 seconds after there is room")
+		return status == http.StatusCreated
+	})
 }

@@ -194,8 +194,14 @@ func (b *Backlog) reweigh(s *Submission, before uint64) {
 
 // TakeChunk takes this very chunk and counts it in flight, whatever the limits. It refuses when the chunk is not available,
 // or when no cursor visited it and the skip set is full.
-func (b *Backlog) TakeChunk(s *Submission, index uint32) bool {
-	if b.pluck(s, index, true) != Taken {
+func (b *Backlog) TakeChunk(s *Submission, index uint32) bool { return b.take(s, index, true) }
+
+// Retake is TakeChunk before Settle, for a chunk that was in flight when the submission was restored: however many cursors did not
+// visit, as they visited them before.
+func (b *Backlog) Retake(s *Submission, index uint32) bool { return b.take(s, index, false) }
+
+func (b *Backlog) take(s *Submission, index uint32, bounded bool) bool {
+	if b.pluck(s, index, bounded) != Taken {
 		return false
 	}
 	b.taken(s, true)

@@ -83,6 +83,9 @@ func (r *Reserver) NextSequence() uint64 {
 	return r.sequence
 }
 
+// Sequence is the sequence number that was drawn last.
+func (r *Reserver) Sequence() uint64 { return r.sequence }
+
 // Add puts a reservation into the table and returns its slot. The caller has made sure that the chunk has none.
 func (r *Reserver) Add(list *List, h Hold, consumer string) uint32 {
 	slot := uint32(r.free)

@@ -110,7 +110,7 @@ func (s *Shard) foldAside(ctx context.Context, m *machine) error {
 			rows = append(rows, store.Aside{Kind: a.kind, Key: a.key, Bytes: m.asideRow(a)})
 		}
 		s.mu.Unlock()
-		if err := s.roomy(func() error { return s.store.PutAside(ctx, rows) }); err != nil {
+		if err := s.write(func() error { return s.store.PutAside(ctx, rows) }); err != nil {
 			s.unfoldAside(m, keys[start:])
 			return err
 		}

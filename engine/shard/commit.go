@@ -198,6 +198,7 @@ func (s *Shard) apply(position journal.Position, b *batch) {
 			s.m.moved(b)
 			s.m.stats.commits++
 			s.m.stats.commitBytes += uint64(len(b.enc.Bytes()))
+			s.appends.note(nil)
 		}
 		s.serve(s.now())
 		posted := s.m.posted
@@ -233,6 +234,9 @@ func (s *Shard) refuse(b *batch, cause error) {
 			s.m.abandonAll(failed)
 		}
 		close(failed.done)
+	}
+	if b.refused == nil {
+		s.appends.note(cause)
 	}
 	if !errors.Is(cause, journal.ErrFull) {
 		s.reload(cause)

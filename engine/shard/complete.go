@@ -180,11 +180,11 @@ func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem,
 	}
 	var err error
 	if len(strays) > 0 {
-		err = s.roomy(func() error { return s.store.WithdrawOutputs(ctx, strays) })
+		err = s.write(func() error { return s.store.WithdrawOutputs(ctx, strays) })
 	}
 	if err == nil && len(outputs) > 0 {
 		s.store.Doubt(outputs)
-		err = s.roomy(func() error { return s.store.AppendOutputs(ctx, outputs) })
+		err = s.write(func() error { return s.store.AppendOutputs(ctx, outputs) })
 	}
 	s.outputs.RUnlock()
 	return dst, s.join(m, own, list, storeError(err), func(i int) { dst[accepted[i]] = answer(ended) })
@@ -201,7 +201,7 @@ func (s *Shard) join(m *machine, own *batch, list []journal.Completed, err error
 		err = s.usable()
 	}
 	if err == nil && s.m != m {
-		err = commitError(journal.ErrUnknown) // reloaded: the reservations are forgotten
+		err = commitError(journal.ErrUnknown) // reloaded: the reservations are held again, and may be completed again
 	}
 	keep := list[:0]
 	for i, mark := range own.marked {

@@ -1,15 +1,18 @@
 package shard
 
 import (
+	"context"
 	"errors"
 
 	"github.com/quern-queue/quern/engine/journal"
 )
 
-// storeError turns a full disk into the error that its caller can act on.
+// storeError turns the failure of a write to the store into the error that its caller can act on. Damage stays what it is: to ask again
+// does not help.
 func storeError(err error) error {
-	if errors.Is(err, journal.ErrFull) {
-		return commitError(err)
+	_, damaged := errors.AsType[*journal.FormatError](err)
+	if err == nil || damaged || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
-	return err
+	return commitError(err)
 }

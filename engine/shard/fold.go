@@ -102,7 +102,7 @@ func (s *Shard) foldAll() error {
 		slice := foldSlice{dirty: dirty[:min(len(dirty), foldMost)], gone: gone[:min(len(gone), foldMost)]}
 		s.encode(m, &slice)
 		s.bury(m, &slice)
-		err := s.roomy(func() error { return s.store.Fold(ctx, slice.rows, slice.ended) })
+		err := s.write(func() error { return s.store.Fold(ctx, slice.rows, slice.ended) })
 		if err != nil {
 			s.unfold(m, dirty, gone, &slice)
 			return err

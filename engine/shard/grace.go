@@ -26,10 +26,12 @@ func (m *machine) restrain(now queue.Time) {
 	if m.epoch == 0 || m.settings.RestartGrace <= 0 {
 		return
 	}
-	m.grace = &grace{
-		began: now, until: now.Add(m.settings.RestartGrace),
-		values: map[queue.MetaEntry]queue.ValueSettings{}, plans: map[*strategy.Plan]*strategy.Plan{},
-	}
+	m.grace = newGrace(now, now.Add(m.settings.RestartGrace))
+}
+
+// newGrace is a restart grace before the values that it holds back are known.
+func newGrace(began, until queue.Time) *grace {
+	return &grace{began: began, until: until, values: map[queue.MetaEntry]queue.ValueSettings{}, plans: map[*strategy.Plan]*strategy.Plan{}}
 }
 
 // end is until when it runs, 0: it is over.

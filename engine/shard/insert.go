@@ -182,7 +182,7 @@ func (s *Shard) original(ctx context.Context, id queue.SubmissionID) (queue.Subm
 // writeContent puts inline bytes and the attachment on disk before the insert is published. What a crash leaves behind
 // is swept away at the next start.
 func (s *Shard) writeContent(ctx context.Context, seq uint32, n *queue.NewSubmission) error {
-	return storeError(func() error {
+	return storeError(s.wrote(func() error {
 		if len(n.Attachment) > 0 {
 			if err := s.store.WriteAttachment(ctx, seq, n.Attachment); err != nil {
 				return err
@@ -192,7 +192,7 @@ func (s *Shard) writeContent(ctx context.Context, seq uint32, n *queue.NewSubmis
 			return s.store.WriteContent(ctx, seq, 0, n.Chunks.Inline)
 		}
 		return nil
-	}())
+	}()))
 }
 
 // SetPriority changes the priority of an open submission, from the next reservation on. Of one that has ended it is a conflict.

@@ -21,6 +21,9 @@ func (s *Shard) recover(ctx context.Context) error {
 	now := s.now()
 	m := newMachine(s.options.ID, s.options.Key, s.options.Settings, now)
 	m.roster, m.ran, m.trust = s.roster, s.options.RunSeconds, s.store.Trust
+	if s.m != nil {
+		m.recent = s.m.recent // the replay adds to it
+	}
 	if err := s.load(ctx, m); err != nil {
 		return err
 	}
@@ -43,13 +46,17 @@ func (s *Shard) recover(ctx context.Context) error {
 	if err := s.doubt(ctx, m, fallen); err != nil {
 		return err
 	}
+	if s.m != nil {
+		m.carry(s.m, now)
+	} else {
+		m.restrain(now)
+	}
 	m.settle(now)
 	m.settleSchedules()
-	m.restrain(now)
 	if s.options.Values != nil {
 		s.options.Values(m.setValue)
 	}
-	if err := s.newEpoch(ctx, m, now); err != nil {
+	if err := s.fence(ctx, m, now); err != nil {
 		return err
 	}
 	s.m = m
@@ -210,53 +217,4 @@ func (s *Shard) doubt(ctx context.Context, m *machine, fallen map[uint32]*record
 	}
 	s.store.TrustDone(func(seq, index uint32) bool { return !stray(seq, index) })
 	return nil
-}
-
-// newEpoch makes this life of the shard durable before it hands out its first token. The conditional append also makes
-// sure that nobody else writes this journal.
-func (s *Shard) newEpoch(ctx context.Context, m *machine, now queue.Time) error {
-	var enc journal.Encoder
-	enc.Reset(m.epoch+1, now)
-	enc.Epoch(m.epoch + 1)
-	position, err := s.journal.Append(ctx, m.applied, enc.Bytes())
-	if err != nil {
-		return fmt.Errorf("shard: start a new epoch: %w", err)
-	}
-	m.applied = position
-	return m.ApplyEpoch(m.epoch + 1)
-}
-
-// reload replaces the state by what the journal says, after a commit of unknown outcome. Reservations are forgotten and
-// their tokens stay good, as after a restart; who waits is asked to come again. Both mutexes are held.
-//
-// Outputs that are being written are waited for. Their completions are refused, as their reservations are forgotten; written
-// later, they would take the place of the output of whoever completes the chunk next.
-func (s *Shard) reload(cause error) {
-	s.dismiss()
-	old := s.m
-	if err := s.journal.Close(); err != nil {
-		s.options.Logger.Warn("closing the journal before a reload", "error", err)
-	}
-	s.outputs.Lock()
-	defer s.outputs.Unlock()
-	if err := s.recover(context.Background()); err != nil {
-		s.broken = err
-		s.options.Logger.Error("reload failed", "queue", s.options.Queue, "cause", cause, "error", err)
-		return
-	}
-	s.broken = nil
-	s.m.stats.carry(&old.stats)
-	s.m.nextSeq, s.m.lastID = max(s.m.nextSeq, old.nextSeq), max(s.m.lastID, old.lastID) // inserts that write their content have drawn theirs
-	s.options.Logger.Warn("reloaded after a failed commit", "queue", s.options.Queue, "cause", cause)
-}
-
-// carry keeps the running totals over a reload.
-func (c *counters) carry(old *counters) {
-	c.inserted, c.reserved, c.done, c.failed = old.inserted, old.reserved, old.done, old.failed
-	c.expired, c.released, c.submissions, c.submissionEnd = old.expired, old.released, old.submissions, old.submissionEnd
-	c.endedAs = old.endedAs
-	c.commits, c.commitBytes = old.commits, old.commitBytes
-	c.forwarded, c.arrived, c.bulk = old.forwarded, old.arrived, old.bulk
-	c.acts = old.acts
-	c.schedules = old.schedules
 }

@@ -140,6 +140,13 @@ func (r *roster) back(c *consumer) {
 	}
 }
 
+// rewind has the ends of what consumers hold begin at the first reservation again: in a new table they have other places.
+func (r *roster) rewind() {
+	for _, c := range r.list {
+		c.lostTo = reserver.Place{}
+	}
+}
+
 // await puts an absence into the order of time.
 func (r *roster) await(x absence) {
 	at, _ := slices.BinarySearchFunc(r.away, x.at, func(a absence, at queue.Time) int {

@@ -325,7 +325,7 @@ func (s *Shard) storeRules(ctx context.Context, m *machine, rows ruleRows) error
 		if row == nil {
 			return nil
 		}
-		return s.roomy(func() error { return s.store.PutStanding(ctx, name, row) })
+		return s.write(func() error { return s.store.PutStanding(ctx, name, row) })
 	}
 	err := put(pastRulesName, rows.past)
 	past := err != nil

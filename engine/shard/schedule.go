@@ -252,7 +252,7 @@ func (s *Shard) foldSchedules(ctx context.Context, m *machine) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	err := s.roomy(func() error { return s.store.FoldSchedules(ctx, rows) })
+	err := s.write(func() error { return s.store.FoldSchedules(ctx, rows) })
 	if err != nil {
 		s.mu.Lock()
 		maps.Copy(m.schedules.dirty, changed)

@@ -87,6 +87,8 @@ type Shard struct {
 	roster    *roster
 	scoring   [scoredKinds]struct{ examined, unwanted atomic.Uint64 }
 
+	appends  streak      // to the journal
+	writes   streak      // to the store
 	full     atomic.Bool // the disk is full: inserts are refused
 	ahead    atomic.Bool // rows of the store may be younger than the position that a replay begins at
 	special  atomic.Bool // a reserve has to look at orders for consumers, or at the restart grace
@@ -144,7 +146,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 
 var (
 	errClosing = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue is closing or reloading. Ask again in a moment."}
-	errBroken  = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue could not be reloaded after a failed commit. It is tried again every second; the server's log says what is wrong."}
+	errBroken  = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue is degraded: it could not be reloaded after a failed commit. It is tried again every second; the server's log says what is wrong."}
 )
 
 // errDraining refuses inserts; a repeated one is answered all the same.
@@ -192,15 +194,16 @@ func (s *Shard) dismiss() {
 	}
 }
 
-// Heal tries again what a failed reload left undone; the engine calls it every second.
+// Heal tries again what a failed reload left undone, and, when writes fail, whether they do; the engine calls it every second.
 func (s *Shard) Heal() {
 	s.applying.Lock()
-	defer s.applying.Unlock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.broken != nil && !s.closed && s.pending() == nil { // else the writer comes to it
 		s.reload(s.broken)
 	}
+	s.mu.Unlock()
+	s.applying.Unlock()
+	s.probe()
 }
 
 // keepViews is how many standing views an idle strategy may leave behind; beyond it the least recently used go.

@@ -132,11 +132,16 @@ func (m *machine) unshelve(r *record, t *try) {
 func (m *machine) lendOut(r *record, index uint32, t *try, now queue.Time) {
 	m.changing(r)
 	m.undelay(r, index, t)
+	m.lends(r, t, now)
+	m.putBack(r, index)
+}
+
+// lends notes that a suspect is lent.
+func (m *machine) lends(r *record, t *try, now queue.Time) {
 	t.suspect, t.since = lent, now
 	r.lent++
 	m.tallied(r, t).lent++
 	m.suspects.lent++
-	m.putBack(r, index)
 }
 
 // acquit notes that a try of a chunk is over, whatever came of it.

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -127,7 +128,7 @@ func (s *Shard) Health() error {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.takesIn(); err != nil {
+	if err := errors.Join(s.takesIn(), s.failing()); err != nil {
 		return err
 	}
 	if lag := s.lag(now); lag > lagMost {

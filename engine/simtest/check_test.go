@@ -40,6 +40,9 @@ func (s *sim) tick() {
 		s.loseAll(lost)
 		s.m.expireAll(s.now)
 		s.loseAll(later)
+		if s.faults != nil { // see otherEnd: then a deadline may be counted or not
+			s.m.totals.expired = s.shard.Stats().ExpiredTotal
+		}
 		s.m.lift(s.now, queue.RuleOver, "", func(r *queue.Rule) bool { return r.Until != 0 && r.Until <= s.now && s.counts("rule ends by itself") })
 	}}, failed, written)
 	s.adopt()
@@ -53,7 +56,7 @@ func (s *sim) expire(x *modelSub) {
 	var late []int
 	ends, last := false, uint32(0)
 	for i, c := range x.chunks {
-		if c.state == queue.ChunkReserved && c.hold.deadline <= s.now {
+		if c.state == queue.ChunkReserved && c.hold.deadline <= s.now && !s.otherEnd(x, i) {
 			late = append(late, i)
 			if s.lastExpiry(x, c) {
 				ends = ends || s.m.endsSubmission(x, last)
@@ -79,6 +82,27 @@ func (s *sim) expire(x *modelSub) {
 			s.putBack(x, c, s.backedOff(x, uint32(i), s.settings.ExpiryBackoff, int(c.expiries)))
 		}
 	}
+}
+
+// otherEnd says that something else came before the deadline of a chunk was looked at: after a failed commit the worker takes each kind
+// of action in slices of its own, so that any may be first.
+func (s *sim) otherEnd(x *modelSub, index int) bool {
+	if s.faults == nil {
+		return false
+	}
+	got, err := s.shard.Chunk(ctx, x.id, uint32(index))
+	s.must("chunk", err)
+	return s.endedBefore(x, index) || got.Attempts == x.chunks[index].attempts+1 && got.Error == errorLost
+}
+
+// endedBefore says that the dead_deadline of the submission came before a try of a chunk could be counted.
+func (s *sim) endedBefore(x *modelSub, index int) bool {
+	if s.faults == nil || x.asked.DeadDeadline == 0 || x.asked.DeadDeadline > s.now {
+		return false
+	}
+	got, err := s.shard.Chunk(ctx, x.id, uint32(index))
+	s.must("chunk", err)
+	return got.State == queue.ChunkSkipped && got.Attempts == x.chunks[index].attempts
 }
 
 func (s *sim) lastExpiry(x *modelSub, c *modelChunk) bool {

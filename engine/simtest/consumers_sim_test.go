@@ -198,8 +198,8 @@ func (s *sim) lose(name string) {
 	s.log.add("%s, which holds %d chunks, is lost", name, len(held))
 	for _, c := range held {
 		x := s.m.sub(of[c].Submission)
-		if x.state != queue.Open {
-			continue // one before it ended the submission
+		if x.state != queue.Open || s.endedBefore(x, int(of[c].Index)) {
+			continue // something before it ended the submission
 		}
 		last := c.attempts+1 >= s.m.maxAttempts(x)
 		s.m.totals.lost++

@@ -203,9 +203,7 @@ func (s *sim) takeEffect(effects []func(), failed, written bool) {
 	s.shard.SetFull(false)
 	s.shard.RetryParked() // the life-cycle worker does not pause: the model knows of no pauses
 	if kind != full {     // reloaded
-		s.epoch++
-		s.sequence = 0
-		s.m.restart(s.now)
+		s.m.reload(s.now)
 		s.syncTotals()
 		s.tick()
 	}

@@ -462,6 +462,19 @@ func (m *model) restart(now queue.Time) {
 	m.promote(now)
 }
 
+// reload is what the shard makes of everything when it reads the journal again: what is held stays so, unless a rule takes it back, and
+// what is due is offered.
+func (m *model) reload(now queue.Time) {
+	for _, x := range m.subs {
+		for _, c := range x.chunks {
+			if c.state == queue.ChunkReserved && m.revokes(x) {
+				c.state, c.hold = queue.ChunkReady, modelHold{}
+			}
+		}
+	}
+	m.promote(now)
+}
+
 // expireAll ends the submissions whose dead deadline passed.
 func (m *model) expireAll(now queue.Time) {
 	for _, x := range m.subs {

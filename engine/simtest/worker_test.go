@@ -204,8 +204,10 @@ func TestDegraded(t *testing.T) {
 	}
 	p.set(all...)
 	b.clock.pass(time.Hour - time.Minute)
-	if _, err := b.shard.Extend(ctx, []queue.ExtendItem{{Token: held[3].Token, Timeout: queue.Time(time.Hour.Milliseconds())}}, nil); err != nil {
-		t.Fatal(err)
+	for i := range held {
+		if _, err := b.shard.Extend(ctx, []queue.ExtendItem{{Token: held[i].Token, Timeout: queue.Time(time.Hour.Milliseconds())}}, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 	b.clock.pass(time.Minute)
 	b.passes(20, nil, func(w shard.Work) bool { return w.Degraded })

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// While no file may grow, as under a limit of the file size, completions answer that their commit failed, consumers keep what they hold,
+// limits go on counting it, and /readyz says that the queue is degraded; when writes come through again it all goes on by itself.
+func TestWritesFail(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := startServer(quernLink(t, program), os.Environ(), filepath.Join(t.TempDir(), "data"), "--ballast-bytes", "1MiB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.end(syscall.SIGTERM) }()
+	d := diskUser{t, s.url + "/v1/queues/default"}
+	d.must("/submissions", `{"chunks":{"count":9,"prefix":"p/"},"meta":{"customer":1}}`)
+	const limited = `{"max":9,"strategy":"MaxSimultaneous(\"customer\", 3, OldestFirst)"}`
+	var got crashReserved
+	if err := json.Unmarshal(d.must("/reservations", limited), &got); err != nil || len(got.Reservations) != 3 {
+		t.Fatalf("reserve: %d chunks, %v; want 3", len(got.Reservations), err)
+	}
+	items := func(output string) string {
+		list := ""
+		for _, r := range got.Reservations {
+			list += fmt.Sprintf(`,{"token":%q%s}`, r.Token, output)
+		}
+		return `{"items":[` + list[1:] + `]}`
+	}
+	d.limitFiles(s.process.Process.Pid, 1)
+	for range 3 {
+		status, answer := d.post("/reservations/complete", items(`,"output":"done"`))
+		if status != http.StatusServiceUnavailable || !bytes.Contains(answer, []byte(`"code":"commit_failed"`)) {
+			t.Errorf("a completion with output gave %d %s, want 503 commit_failed", status, answer)
+		}
+	}
+	if status, answer := d.ready(s.url); status != http.StatusServiceUnavailable || !bytes.Contains(answer, []byte("degraded")) {
+		t.Errorf("after three failed commits /readyz gave %d %s, want 503 and the word degraded", status, answer)
+	}
+	if status, answer := d.post("/reservations/complete", items("")); status != http.StatusServiceUnavailable {
+		t.Errorf("a completion without output gave %d %s, want 503", status, answer)
+	}
+	d.limitFiles(s.process.Process.Pid, unix.RLIM_INFINITY)
+	d.until("ready again", func() bool { status, _ := d.ready(s.url); return status == http.StatusOK })
+	var more crashReserved
+	if err := json.Unmarshal(d.must("/reservations", limited), &more); err != nil || len(more.Reservations) != 0 {
+		t.Errorf("%d chunks of a customer that has 3 of 3 were handed out (%v)", len(more.Reservations), err)
+	}
+	if answer := d.must("/reservations/complete", items(`,"output":"done"`)); bytes.Count(answer, []byte(`"ok"`)) != 3 {
+		t.Errorf("the repeated completions: %s, want three times ok", answer)
+	}
+}
+
+// limitFiles bounds the files of a process, from now on.
+func (d diskUser) limitFiles(pid int, bytes uint64) {
+	d.t.Helper()
+	if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}, nil); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d diskUser) ready(url string) (status int, answer []byte) {
+	d.t.Helper()
+	return d.ask(http.Get(url + "/readyz"))
+}
+
+// until asks again and again until something is so.
+func (d diskUser) until(what string, is func() bool) {
+	d.t.Helper()
+	pause := time.NewTicker(100 * time.Millisecond)
+	defer pause.Stop()
+	for range 300 {
+		if is() {
+			return
+		}
+		<-pause.C
+	}
+	d.t.Fatalf("after 30 seconds it is still not %s", what)
+}
