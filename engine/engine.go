@@ -43,6 +43,7 @@ type Engine struct {
 	lock      *dirLock
 	catalogue *store.Catalogue
 	identity  queue.Identity // of the data directory's files in this life
+	files     watched        // those of the whole directory
 	ballast   *ballast
 	key       reserver.Key
 	plans     plans
@@ -95,6 +96,9 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 		return nil, err
 	}
 	if err := e.catalogue.Begun(e.identity); err != nil {
+		return nil, err
+	}
+	if err := e.files.add(filepath.Join(o.Dir, catalogueFile)); err != nil {
 		return nil, err
 	}
 	return e, e.loadStrategies()
@@ -152,6 +156,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		every(ctx, bulkEvery, func() { e.stepBulks(ctx) })
 	})
 	group.Go(func() { e.carryAlways(ctx) })
+	group.Go(func() { e.watchAlways(ctx) })
 	every(ctx, 50*time.Millisecond, func() {
 		for _, q := range e.all() {
 			q.shard.Nudge()

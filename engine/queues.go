@@ -41,6 +41,8 @@ type openQueue struct {
 	pace    pace
 	frames  frames
 	counts  *counts
+	files   watched
+	lost    bool                               // files are gone; watch alone looks at it
 	fair    atomic.Pointer[backlog.LedgerSums] // as they were added up last; nil: not yet
 }
 
@@ -112,12 +114,18 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 	if q.store, err = store.Open(ctx, filepath.Join(dir, storeFile), store.Options{Identity: id}); err != nil {
 		return err
 	}
+	if err := q.files.add(filepath.Join(dir, storeFile)); err != nil {
+		return errors.Join(err, q.close())
+	}
 	q.shard, err = shard.Open(ctx, shard.Options{
 		ID: row.Shard, Queue: row.Name, Settings: row.Settings, Key: e.key, Store: q.store,
 		Journal: func(ctx context.Context) (journal.Journal, error) {
 			log, err := sqlitelog.Open(ctx, filepath.Join(dir, journalFile), sqlitelog.Options{Durability: row.Settings.Durability, Identity: id})
 			if err != nil {
 				return nil, err
+			}
+			if err := q.files.add(filepath.Join(dir, journalFile)); err != nil {
+				return nil, errors.Join(err, log.Close())
 			}
 			id = id.Opened() // a reload opens it again
 			return log, nil

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -149,10 +150,10 @@ func (s *Shard) commitOne() bool {
 		return false
 	}
 	s.inflight = b
-	tail := s.m.applied
+	tail, lost := s.m.applied, s.lost
 	s.mu.Unlock()
-	if b.refused != nil {
-		s.refuse(b, b.refused)
+	if cause := cmp.Or(b.refused, lost); cause != nil {
+		s.refuse(b, cause)
 		return true
 	}
 
@@ -238,7 +239,7 @@ func (s *Shard) refuse(b *batch, cause error) {
 	if b.refused == nil {
 		s.appends.note(cause)
 	}
-	if !errors.Is(cause, journal.ErrFull) {
+	if !errors.Is(cause, journal.ErrFull) && s.lost == nil {
 		s.reload(cause)
 	}
 	s.serve(s.now())

@@ -82,6 +82,7 @@ type Shard struct {
 	ordering sync.Mutex                    // held while a rule is set or lifted; before mu
 	closed   bool
 	broken   error // a reload failed: nothing works until Heal succeeds
+	lost     error // its files are not where they were: nothing is written any more, for good
 
 	mostLooks looks // see MostLooks
 	roster    *roster
@@ -152,11 +153,29 @@ var (
 // errDraining refuses inserts; a repeated one is answered all the same.
 var errDraining = &queue.Error{Code: queue.CodeDraining, Message: "The queue is draining: it takes no submissions any more, until an operator changes its setting \"draining\"."}
 
+var errLost = &queue.Error{Code: queue.CodeUnavailable, Message: "A file of the data directory was deleted, moved or replaced under the running server, so nothing is acknowledged any more. The server's log and /readyz?verbose say which one; what was there can still be read. Put the files back, then restart the server."}
+
+// Lose ends all writing, for good, if gone still says why, and returns that: what would be acknowledged from now on might go to a file that
+// nobody finds again. gone is asked while the journal is not being opened again, which makes a new file of its log. What is in memory, and in
+// the files that are still open, can be read until the server ends.
+func (s *Shard) Lose(gone func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cause := gone()
+	if cause != nil && s.lost == nil {
+		s.lost = cause
+		s.dismiss()
+	}
+	return cause
+}
+
 // usable says whether calls can be served. The mutex is held.
 func (s *Shard) usable() error {
 	switch {
 	case s.closed:
 		return errClosing
+	case s.lost != nil:
+		return errLost
 	case s.broken != nil:
 		return errBroken
 	}
@@ -198,7 +217,7 @@ func (s *Shard) dismiss() {
 func (s *Shard) Heal() {
 	s.applying.Lock()
 	s.mu.Lock()
-	if s.broken != nil && !s.closed && s.pending() == nil { // else the writer comes to it
+	if s.broken != nil && !s.closed && s.lost == nil && s.pending() == nil { // else the writer comes to it
 		s.reload(s.broken)
 	}
 	s.mu.Unlock()

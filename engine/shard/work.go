@@ -128,7 +128,7 @@ func (s *Shard) Health() error {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := errors.Join(s.takesIn(), s.failing()); err != nil {
+	if err := errors.Join(s.lost, s.takesIn(), s.failing()); err != nil {
 		return err
 	}
 	if lag := s.lag(now); lag > lagMost {

@@ -36,7 +36,7 @@ type Conn struct {
 	path                    string
 	stmts                   []*Stmt
 	begin, commit, rollback *Stmt
-	lost                    error // the failed sync, after which nothing is written any more
+	lost                    error // why nothing is written any more: a failed sync, or Lose
 	owned                   bool  // the file says that it is in use, and Close has to take that back
 }
 
@@ -296,6 +296,13 @@ func (c *Conn) failed(err error) error {
 		c.lost = err
 	}
 	return damage(c.path, err)
+}
+
+// Lose has every further write fail with this error.
+func (c *Conn) Lose(cause error) {
+	if c.lost == nil {
+		c.lost = cause
+	}
 }
 
 // Query runs a statement and calls fn for each row until it returns false or an error. The row is valid during the call;

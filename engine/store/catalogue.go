@@ -116,6 +116,13 @@ func (c *Catalogue) Begun(id queue.Identity) error {
 	return wrap("begun", err)
 }
 
+// Lose ends all writing, for good: the file is not where it was.
+func (c *Catalogue) Lose(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conn.Lose(cause)
+}
+
 // Close lets go of the file.
 func (c *Catalogue) Close() error {
 	c.mu.Lock()

@@ -69,7 +69,10 @@ func Open(ctx context.Context, path string, o Options) (*Log, error) {
 		return nil, err
 	}
 	exists, err := sqlitedb.Exists(path)
-	if err == nil && !exists {
+	switch {
+	case err == nil && !exists && o.Identity.Oldest > 0: // a reload: an empty journal would take the place of what was acknowledged
+		err = &sqlitedb.FormatError{Path: path, Reason: "is missing", Advice: sqlitedb.AdviceDamaged}
+	case err == nil && !exists:
 		err = sqlitedb.Create(path, kind, build)
 	}
 	if err != nil {
