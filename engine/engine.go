@@ -33,6 +33,7 @@ type Options struct {
 	ViewMemory   int64                 // bytes that the views of all queues may take, and a quarter more for questions; 0: shard.DefaultViewMemory
 	MetricKeys   []queue.MetaKey       // whose values metrics show, at most MaxMetricKeys
 	Held         func(time.Duration)   // told of every hold of a queue's mutex, for measuring what others wait for; nil: not measured
+	Auth         bool                  // requests need an access token, also before there is one
 	Scorers      strategy.Scorers      // who scores for Plugin and Score blocks; nil: such strategies are refused
 	Spans        Spans                 // who traces what the engine does by itself; nil: nobody
 }
@@ -44,6 +45,7 @@ type Engine struct {
 	catalogue *store.Catalogue
 	identity  queue.Identity // of the data directory's files in this life
 	files     watched        // those of the whole directory
+	tokens    Tokens
 	ballast   *ballast
 	key       reserver.Key
 	plans     plans
@@ -86,6 +88,9 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 		return nil, err
 	}
 	if err := e.loadKey(); err != nil {
+		return nil, err
+	}
+	if err := e.tokens.open(&o, e.catalogue); err != nil {
 		return nil, err
 	}
 	e.ballast = openBallast(o.Dir, o.BallastBytes, o.Logger)
@@ -133,6 +138,7 @@ func (e *Engine) Close() error {
 		e.metrics.unregister()
 	}
 	if e.catalogue != nil {
+		errs = append(errs, e.tokens.keepUses(e.options.Now(), true))
 		errs = append(errs, e.catalogue.Close())
 	}
 	if e.lock != nil {
@@ -190,6 +196,9 @@ func (e *Engine) house(ctx context.Context) {
 		if err := q.store.SettleOutputs(ctx); err != nil && ctx.Err() == nil {
 			e.options.Logger.Error("sorting outputs failed; it is tried again", "queue", q.name, "error", err)
 		}
+	}
+	if err := e.tokens.keepUses(e.options.Now(), false); err != nil {
+		e.options.Logger.Error("writing down when access tokens were used failed; it is tried again", "error", err)
 	}
 	e.makeRoom()
 	e.retain(ctx)

@@ -36,7 +36,7 @@ func (s *Server) attachConsumer(c echo.Context) error {
 	}
 	w := c.Response()
 	s.waitLonger(w, 0)
-	if !s.waits.enter(w) {
+	if !s.waits.enter(w, s.credentialOf(r)) {
 		attached.Close(false)
 		return s.newProblem(queue.CodeUnavailable, "The server stops.")
 	}

@@ -12,6 +12,7 @@ import (
 // Engine is what this face needs of the queue's use cases; *engine.Engine is it.
 type Engine interface {
 	Ready() []engine.Check
+	Tokens() *engine.Tokens
 	Plan(queueName string, raw []byte) (*strategy.Plan, error)
 	NamedPlan(queueName string, raw []byte) (plan *strategy.Plan, name string, err error)
 

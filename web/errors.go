@@ -59,6 +59,7 @@ func kinds() []kind {
 		{code: queue.CodeUnknownDeadLetter, status: 404, title: "No such dead letter", advice: "GET /v1/queues/{queue}/dead-letters lists those there are."},
 		{code: queue.CodeUnknownRule, status: 404, title: "No such rule", advice: "GET /v1/queues/{queue}/rules lists those there are."},
 		{code: queue.CodeUnknownConsumer, status: 404, title: "No such consumer", advice: "GET /v1/queues/{queue}/consumers lists those there are."},
+		{code: queue.CodeUnknownToken, status: 404, title: "No such access token", advice: "GET /v1/tokens lists those there are."},
 		{code: queue.CodeUnknownBulk, status: 404, title: "No such bulk operation", advice: "GET /v1/bulk-operations lists those there are."},
 		{code: codeNotFound, status: 404, title: "No such path", advice: "See the list of operations on this page."},
 		{code: codeMethod, status: 405, title: "Method not allowed", advice: "Use one of the methods in the Allow header."},
@@ -69,6 +70,8 @@ func kinds() []kind {
 		{code: queue.CodeIdempotencyReuse, status: 422, title: "Idempotency key used before", advice: "Use a new Idempotency-Key for a different request."},
 		{code: queue.CodeTooLarge, status: 413, title: "Too large", advice: "Split the request, or put the content into object storage."},
 		{code: codeMediaType, status: 415, title: "Unsupported media type", advice: "Send Content-Type: application/json and no Content-Encoding."},
+		{code: codeUnauthorized, status: 401, title: "An access token is needed", advice: "Send Authorization: Bearer qn_..., with a token that is good."},
+		{code: codeForbidden, status: 403, title: "The token does not allow it", advice: "Use a token with the scope that detail names."},
 		{code: codeHost, status: 421, title: "Not a name of this server", advice: "Address the server by localhost or by a name it was configured with."},
 		{code: codeCrossOrigin, status: 403, title: "Cross-origin request refused", advice: "Changes cannot be made from a page of another site."},
 		{code: codeSlow, status: 408, title: "The request took too long to arrive", advice: "Send it again."},
@@ -103,12 +106,15 @@ func (p *problem) ContentType(string) string    { return contentProblem }
 func (p *problem) Unwrap() error                { return p.cause }
 func (p *problem) MarshalJSON() ([]byte, error) { return json.Marshal(p.Problem) }
 
-// GetHeaders is Retry-After, where waiting helps.
+// GetHeaders is Retry-After, where waiting helps, and the scheme, where a token is missing.
 func (p *problem) GetHeaders() http.Header {
-	if p.retry == 0 {
-		return nil
+	switch {
+	case p.Status == http.StatusUnauthorized:
+		return http.Header{"Www-Authenticate": {`Bearer realm="quern"`}}
+	case p.retry > 0:
+		return http.Header{"Retry-After": {strconv.Itoa(int(p.retry / time.Second))}}
 	}
-	return http.Header{"Retry-After": {strconv.Itoa(int(p.retry / time.Second))}}
+	return nil
 }
 
 // newProblem makes the problem of a code. A code that is not in the table is a mistake of ours and becomes internal.

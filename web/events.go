@@ -80,7 +80,7 @@ func (s *Server) getEvents(c echo.Context) error {
 	defer s.events.leave()
 	w := c.Response()
 	s.waitLonger(w, 0)
-	if !s.waits.enter(w) {
+	if !s.waits.enter(w, s.credentialOf(c.Request())) {
 		return s.newProblem(queue.CodeUnavailable, "The server stops.")
 	}
 	defer s.waits.leave(w)

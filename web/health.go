@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -21,7 +22,7 @@ func (s *Server) livez(c echo.Context) error { return c.String(http.StatusOK, "o
 type readyzOutput struct{ Body api.Readiness }
 
 // readyz fails while a part does not work or the server stops.
-func (s *Server) readyz(_ context.Context, in *RawQuery) (*readyzOutput, error) {
+func (s *Server) readyz(ctx context.Context, in *RawQuery) (*readyzOutput, error) {
 	values, err := url.ParseQuery(in.raw)
 	if err != nil {
 		return nil, queue.Invalid("/query", "is not well formed")
@@ -33,6 +34,10 @@ func (s *Server) readyz(_ context.Context, in *RawQuery) (*readyzOutput, error) 
 	}
 	out := &readyzOutput{Body: api.Readiness{Ready: true, Checks: []api.Check{}}}
 	var failed []queue.Problem
+	secret := s.engine.Tokens().Table().Required() && ctx.Value(probing{}) == nil && !mayRead(ctx) // names of queues are not for everybody
+	if secret && values.Has("verbose") {
+		return nil, s.newProblem(codeUnauthorized, "Every check by name takes a token with the scope read; without ?verbose none is needed.")
+	}
 	if s.waits.stopped() {
 		failed = append(failed, queue.Problem{Pointer: "/checks/server", Detail: "is stopping"})
 	}
@@ -46,6 +51,9 @@ func (s *Server) readyz(_ context.Context, in *RawQuery) (*readyzOutput, error) 
 	}
 	if check, ok := s.pluginCheck(); ok && values.Has("verbose") {
 		out.Body.Checks = append(out.Body.Checks, check)
+	}
+	if len(failed) > 0 && secret {
+		return nil, s.newProblem(codeNotReady, "A part of the server does not work; a token with the scope read is told which.")
 	}
 	if len(failed) > 0 {
 		return nil, s.newProblem(codeNotReady, "A part of the server does not work; errors names it.", failed...)
@@ -71,6 +79,12 @@ func (s *Server) pluginCheck() (check api.Check, ok bool) {
 }
 
 const maxNamesShown = 10
+
+// mayRead says whether the caller has the scope read, and is bound to nothing.
+func mayRead(ctx context.Context) bool {
+	token := access.Of(ctx).Token
+	return token != nil && token.Scopes.Allow(scopeRead) && !token.Restricted()
+}
 
 // readyParams documents ?verbose.
 func readyParams() []*huma.Param {
@@ -103,7 +117,7 @@ func (s *Server) cold(op *operation) func(huma.Context, func(huma.Context)) {
 		r.Body = http.MaxBytesReader(c.Response(), r.Body, maxBodyBytes)
 		if op.waits && r.Header.Get("Prefer") != "" {
 			s.waitLonger(c.Response(), queue.MaxWait) // before enter: stopping sets a deadline too
-			s.waits.enter(c.Response())
+			s.waits.enter(c.Response(), s.credentialOf(r))
 			defer s.waits.leave(c.Response())
 		}
 		next(ctx)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine/queue"
 )
 
 const (
@@ -38,6 +40,9 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 
 		err := s.guard(c.Request())
+		if err == nil {
+			err = s.admit(c, op, queue.At(started))
+		}
 		if err == nil {
 			err = s.run(c, op, next)
 		}

@@ -45,7 +45,7 @@ func (s *Server) newDocument() *document {
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{Title: "Quern", Version: "1", Description: "A queue server for very large batches of work. Errors are application/problem+json. " +
 				"Ids and tokens are strings, times are RFC 3339 in UTC with milliseconds, durations are integers with the unit in their name."},
-			Components: &huma.Components{Schemas: registry},
+			Components: &huma.Components{Schemas: registry, SecuritySchemes: securitySchemes()},
 			Tags: []*huma.Tag{
 				{Name: tagSubmissions, Description: "Work inserted at once, made of chunks"},
 				{Name: tagReservations, Description: "Chunks in the hands of consumers"},
@@ -57,6 +57,7 @@ func (s *Server) newDocument() *document {
 				{Name: tagStrategies, Description: "Strategies that a queue keeps under names, and questions about what any strategy would do"},
 				{Name: tagPlugins, Description: "Uploaded WebAssembly that decides the order"},
 				{Name: tagQueues, Description: "Named configurations with their own backlog"},
+				{Name: tagAccess, Description: "Who may do what: access tokens"},
 				{Name: tagServer, Description: "The server itself"},
 			},
 		},
@@ -127,7 +128,7 @@ func unwrap(ctx huma.Context) echo.Context { return humaecho.Unwrap(ctx) }
 func (d *document) describe(op operation) huma.Operation {
 	return huma.Operation{
 		OperationID: op.id, Method: op.method, Path: op.path, Tags: []string{op.tag}, Summary: op.summary, Description: op.about,
-		Parameters: op.params, Extensions: map[string]any{"x-scope": op.scope},
+		Parameters: op.params, Extensions: map[string]any{"x-scope": scopeText(op)}, Security: securityOf(op),
 		Responses: map[string]*huma.Response{"default": {
 			Description: "What went wrong",
 			Content:     map[string]*huma.MediaType{contentProblem: {Schema: d.ref(reflect.TypeFor[api.Problem]())}},

@@ -116,15 +116,19 @@ func (s *Server) reserveRequest(in *wire.ReserveRequest, queueName, prefix strin
 // the server stops (an empty answer that asks to come back).
 func (s *Server) park(c echo.Context, queueName string, request engine.ReserveRequest) (engine.ReserveResult, error) {
 	stopped := engine.ReserveResult{Reason: queue.Nothing, RetryAfter: stoppedRetry}
+	by := s.credentialOf(c.Request())
 	forgetHeaders(c.Request())
 	s.waitLonger(c.Response(), request.Wait) // before enter: stopping sets a deadline too
-	if !s.waits.enter(c.Response()) {
+	if !s.waits.enter(c.Response(), by) {
 		return stopped, nil
 	}
 	defer s.waits.leave(c.Response())
 	result, err := s.engine.Reserve(c.Request().Context(), queueName, request, nil)
 	if err != nil && s.waits.stopped() {
 		return stopped, nil
+	}
+	if err != nil && by != nil && !s.good(by) {
+		return result, s.noLongerGood()
 	}
 	return result, err
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
 	"sync/atomic"
@@ -10,17 +11,19 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Scopes: what a token must be allowed to do for an operation. Every operation declares exactly one.
+// Scopes: what a token must be allowed to do for an operation. Every operation declares them; of several any one is enough.
 const (
-	scopeProduce = "produce"
-	scopeConsume = "consume"
-	scopeRead    = "read"
-	scopeOperate = "operate"
-	scopePlugins = "plugins"
-	scopeAdmin   = "admin"
+	scopeProduce = access.Produce
+	scopeConsume = access.Consume
+	scopeRead    = access.Read
+	scopeMetrics = access.Metrics
+	scopeOperate = access.Operate
+	scopePlugins = access.Plugins
+	scopeAdmin   = access.Admin
 )
 
 // Tags group the operations in the document.
@@ -35,6 +38,7 @@ const (
 	tagBulk         = "bulk operations"
 	tagRules        = "rules"
 	tagSchedules    = "schedules"
+	tagAccess       = "access"
 	tagServer       = "server"
 )
 
@@ -43,11 +47,13 @@ type operation struct {
 	id      string // operationId, and the route label of metrics
 	method  string
 	path    string // OpenAPI form: /v1/queues/{queue}
-	scope   string
+	scope   access.Scopes
 	tag     string
 	summary string
 	about   string // longer description; may be empty
 
+	public   bool                                 // needs no token
+	narrow   narrow                               // how it keeps to what a token is bound to
 	compress bool                                 // the answer may be long and nobody waits for its last microsecond
 	traced   string                               // the type of its spans; "": it has none
 	hot      bool                                 // answers by writeJSON only
@@ -97,15 +103,15 @@ func (s *Server) routes() error {
 	s.raw(d, operation{id: "exchange", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/exchange", scope: scopeConsume, tag: tagReservations,
 		summary: "Finish chunks and reserve the next in one call", about: "What is finished is committed first; then chunks are reserved. The fast path of consumers."}, exchangeShape, s.exchange)
 
-	s.raw(d, operation{id: "livez", method: "GET", path: "/livez", scope: scopeRead, tag: tagServer,
+	s.raw(d, operation{id: "livez", method: "GET", path: "/livez", public: true, tag: tagServer,
 		summary: "Say that the process serves requests"}, textShape("text/plain"), s.livez)
-	register(d, operation{id: "readyz", method: "GET", path: "/readyz", scope: scopeRead, tag: tagServer, freeform: true,
+	register(d, operation{id: "readyz", method: "GET", path: "/readyz", public: true, tag: tagServer, freeform: true,
 		summary: "Say whether all parts work", about: "503 while one does not; errors[] names it. With `?verbose` every check is listed.", params: readyParams()}, s.readyz)
 	register(d, operation{id: "version", method: "GET", path: "/version", scope: scopeRead, tag: tagServer,
 		summary: "Say what is running"}, s.getVersion)
 	register(d, operation{id: "config", method: "GET", path: "/v1/config", scope: scopeRead, tag: tagServer,
 		summary: "Say with which options the server runs, and who set them"}, s.getConfig)
-	s.raw(d, operation{id: "metrics", method: "GET", path: "/metrics", scope: scopeRead, tag: tagServer,
+	s.raw(d, operation{id: "metrics", method: "GET", path: "/metrics", scope: scopeMetrics, tag: tagServer,
 		summary: "Prometheus metrics"}, textShape("text/plain"), s.metricsHandler())
 	s.raw(d, operation{id: "openapi", method: "GET", path: "/openapi.json", scope: scopeRead, tag: tagServer, compress: true,
 		summary: "This document"}, textShape(contentOpenAPI), s.getDocument)
@@ -148,6 +154,7 @@ func (s *Server) resourceRoutes(d *document) {
 	s.scheduleRoutes(d)
 	s.consumerRoutes(d)
 	s.lifecycleRoutes(d)
+	s.tokenRoutes(d)
 }
 
 // valueRoutes are the part of the table about values of meta keys.
@@ -172,9 +179,9 @@ func (s *Server) dashboardRoutes(d *document) {
 		summary: "Read the chunks in flight of a meta key's values over time", about: keySeriesAbout}, s.getKeySeries)
 	s.raw(d, operation{id: "events", method: "GET", path: "/v1/events", scope: scopeRead, tag: tagQueues,
 		summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, s.getEvents)
-	s.raw(d, operation{id: "dashboard", method: "GET", path: "/", scope: scopeRead, tag: tagServer, compress: true,
+	s.raw(d, operation{id: "dashboard", method: "GET", path: "/", public: true, tag: tagServer, compress: true,
 		summary: "The dashboard"}, textShape("text/html"), s.getDashboard)
-	s.raw(d, operation{id: "dashboard-asset", method: "GET", path: "/assets/{file}", scope: scopeRead, tag: tagServer, compress: true,
+	s.raw(d, operation{id: "dashboard-asset", method: "GET", path: "/assets/{file}", public: true, tag: tagServer, compress: true,
 		summary: "A file of the dashboard"}, assetShape, s.getAsset)
 }
 
@@ -226,6 +233,9 @@ func register[I, O any](d *document, op operation, handler func(context.Context,
 	huma.Register(d.api, described, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, in)
 		if err != nil {
+			if by := credentialIn(ctx); by != nil && errors.Is(err, context.Canceled) && !s.good(by) {
+				err = s.noLongerGood()
+			}
 			return nil, s.problemOf(err)
 		}
 		return out, nil

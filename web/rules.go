@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -16,8 +17,9 @@ const (
 	setRuleAbout = "From its answer on nothing that the rule covers is handed out, whatever strategy asks; chunks that are held may be finished. A block counts before a pause, and the two are set and lifted by themselves. " +
 		"There is one rule for each action and match: the same again changes nothing and answers 200, another reason, end or effect changes that rule. " +
 		"`effects.insert` refuses inserts with 423 (rules about a submission have none to refuse), `effects.revoke` releases reservations without counting a try. " +
+		"With the scope consume or operate one may pause; only admin blocks. " +
 		"Retries, run_at and deadlines of reservations go on; a dead_deadline waits until the rule ends, and then for one reservation timeout more."
-	liftRuleAbout  = "What no other rule covers is handed out from then on, first to those who wait. Lifting a rule that has ended answers the same."
+	liftRuleAbout  = "What no other rule covers is handed out from then on, first to those who wait. Lifting a rule that has ended answers the same. Only admin lifts a block."
 	listRulesAbout = "Those that hold, by ascending id. `state=ended` lists the last 1,000 that were lifted or are over, the one that ended last first: how it ended, when, and who lifted it."
 )
 
@@ -25,11 +27,11 @@ const (
 func (s *Server) ruleRoutes(d *document) {
 	register(d, operation{id: "list-rules", method: "GET", path: "/v1/queues/{queue}/rules", scope: scopeRead, tag: tagRules, compress: true,
 		summary: "List a queue's pauses and blocks", about: listRulesAbout}, s.listRules)
-	register(d, operation{id: "set-rule", method: "POST", path: "/v1/queues/{queue}/rules", scope: scopeOperate, tag: tagRules, creates: reflect.TypeFor[api.Rule](),
+	register(d, operation{id: "set-rule", method: "POST", path: "/v1/queues/{queue}/rules", scope: scopeConsume | scopeOperate, tag: tagRules, creates: reflect.TypeFor[api.Rule](),
 		summary: "Pause or block a queue, a value of a meta key or a submission", about: setRuleAbout}, s.setRule)
 	register(d, operation{id: "get-rule", method: "GET", path: "/v1/queues/{queue}/rules/{id}", scope: scopeRead, tag: tagRules,
 		summary: "Read a rule"}, s.getRule)
-	register(d, operation{id: "lift-rule", method: "DELETE", path: "/v1/queues/{queue}/rules/{id}", scope: scopeOperate, tag: tagRules,
+	register(d, operation{id: "lift-rule", method: "DELETE", path: "/v1/queues/{queue}/rules/{id}", scope: scopeConsume | scopeOperate, tag: tagRules,
 		summary: "Lift a pause or a block", about: liftRuleAbout}, s.liftRule)
 }
 
@@ -85,6 +87,9 @@ func (s *Server) setRule(ctx context.Context, in *setRuleInput) (*setRuleOutput,
 	if err != nil {
 		return nil, err
 	}
+	if err := s.mayRule(ctx, asked.Action); err != nil {
+		return nil, err
+	}
 	rule, created, err := s.engine.SetRule(ctx, in.Queue, asked)
 	if err != nil {
 		return nil, err
@@ -134,8 +139,22 @@ func (s *Server) liftRule(ctx context.Context, in *liftRuleInput) (*struct{}, er
 	if err != nil {
 		return nil, err
 	}
+	if rule, err := s.engine.Rule(in.Queue, id); err == nil { // one that has ended is nobody's any more
+		if err := s.mayRule(ctx, rule.Action); err != nil {
+			return nil, err
+		}
+	}
 	_, _, err = s.engine.LiftRule(ctx, in.Queue, id, in.Actor)
 	return nil, err
+}
+
+// mayRule refuses blocks to all but admins: a pause is for those who work with the queue, a block is kept from them.
+func (s *Server) mayRule(ctx context.Context, action queue.RuleAction) error {
+	token := access.Of(ctx).Token
+	if token == nil || action != queue.Block || token.Scopes.Allow(scopeAdmin) {
+		return nil
+	}
+	return s.missingScope(token, scopeAdmin)
 }
 
 // ruleOf reads a rule as JSON has it.

@@ -69,7 +69,7 @@ func TestEveryOperationHasAScript(t *testing.T) {
 
 // shownHeaders are the headers of an answer that belong to the interface.
 func shownHeaders() []string {
-	return []string{"Content-Type", "Location", "ETag", "Allow", "Retry-After", headerReplayed, headerDurability, "Preference-Applied"}
+	return []string{"Content-Type", "Location", "ETag", "Allow", "Retry-After", headerReplayed, headerDurability, "Preference-Applied", "WWW-Authenticate"}
 }
 
 func runScript(f *fixture, script string) string {
@@ -126,7 +126,7 @@ func parseScriptCall(f *fixture, lines []string, names *scriptNames) call {
 		if match == nil {
 			break
 		}
-		c.header[match[1]] = match[2]
+		c.header[match[1]] = names.show(match[2])
 		rest = rest[1:]
 	}
 	c.body = names.show(strings.Join(rest, "\n"))
@@ -139,6 +139,8 @@ type scriptNames struct {
 	byName map[string]string
 	ids    int
 	tokens int
+
+	accesses, keys int
 }
 
 func (n *scriptNames) name(text, kind string, count *int) string {
@@ -155,6 +157,11 @@ func (n *scriptNames) hide(text string) string {
 	text = regexp.MustCompile(`"token":"[A-Za-z0-9_-]{43}"`).ReplaceAllStringFunc(text, func(found string) string {
 		return `"token":"` + n.name(found[9:len(found)-1], "TOKEN", &n.tokens) + `"`
 	})
+	text = regexp.MustCompile(`qn_[a-z2-7]{12}_[a-z2-7]{52}`).ReplaceAllStringFunc(text, func(found string) string { return n.name(found, "ACCESS", &n.accesses) })
+	text = regexp.MustCompile(`"id":"[a-z2-7]{12}"`).ReplaceAllStringFunc(text, func(found string) string {
+		return `"id":"` + n.name(found[6:18], "KEY", &n.keys) + `"`
+	})
+	text = regexp.MustCompile(`/v1/tokens/[a-z2-7]{12}`).ReplaceAllStringFunc(text, func(found string) string { return "/v1/tokens/" + n.name(found[11:], "KEY", &n.keys) })
 	text = regexp.MustCompile(`"per_second":[0-9.e+-]+(,"wait_ms":[0-9]+)?`).ReplaceAllString(text, `"per_second":RATE`) // 0 until the first whole second is over
 	text = regexp.MustCompile(`\b[0-9]{16,19}\b`).ReplaceAllStringFunc(text, func(found string) string { return n.name(found, "ID", &n.ids) })
 	for _, blot := range [][2]string{

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -97,7 +98,8 @@ type Server struct {
 	held     atomic.Int64 // bytes held by bodies over maxBodyBytes
 	pools    pools
 
-	waits waits
+	waits    waits
+	sessions sessions
 
 	events    events
 	dashboard map[string]asset // by name
@@ -157,6 +159,11 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	if s.certificate != nil {
 		server.TLSConfig = s.certificate.Config()
 	}
+	expelling, done := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() { s.expelAlways(expelling) })
+	defer beside.Wait()
+	defer done()
 	return s.serve(ctx, server, listener, s.Stop)
 }
 

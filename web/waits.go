@@ -10,21 +10,21 @@ import (
 // tree of contexts, because ten thousand contexts that can be cancelled from above cost megabytes.
 type waits struct {
 	mu   sync.Mutex
-	set  map[http.ResponseWriter]struct{}
+	set  map[http.ResponseWriter]*credential // nil: it needed none
 	over bool
 }
 
 // enter adds a request before it waits. It says no when the server stops: then there is no waiting any more.
-func (w *waits) enter(writer http.ResponseWriter) bool {
+func (w *waits) enter(writer http.ResponseWriter, by *credential) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over {
 		return false
 	}
 	if w.set == nil {
-		w.set = make(map[http.ResponseWriter]struct{})
+		w.set = make(map[http.ResponseWriter]*credential)
 	}
-	w.set[writer] = struct{}{}
+	w.set[writer] = by
 	return true
 }
 
@@ -49,6 +49,28 @@ func (w *waits) stop() {
 	w.over = true
 	for writer := range w.set {
 		_ = http.NewResponseController(writer).SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// end ends, as stop does for all, the waits of those whose credential is not good any more.
+func (w *waits) end(good func(*credential) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for writer, by := range w.set {
+		if by != nil && !good(by) {
+			_ = http.NewResponseController(writer).SetReadDeadline(time.Unix(1, 0))
+		}
+	}
+}
+
+// each calls fn with the credential of every wait that has one.
+func (w *waits) each(fn func(*credential)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, by := range w.set {
+		if by != nil {
+			fn(by)
+		}
 	}
 }
 

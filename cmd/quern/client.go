@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/quern-queue/quern/sdk/client"
 )
 
@@ -10,14 +13,38 @@ const quickRetries = 2
 
 // client connects to the server that the flags and the environment name.
 func (a *app) client(options ...client.Option) (*client.Client, error) {
+	token, err := a.token()
+	if err != nil {
+		return nil, err
+	}
 	secure, err := a.trusted().config()
 	if err != nil {
 		return nil, usageError{err}
 	}
-	c, err := client.New(a.serverURL(), append([]client.Option{client.WithRetries(quickRetries), client.WithTLS(secure)}, options...)...)
+	c, err := client.New(a.serverURL(), append([]client.Option{client.WithRetries(quickRetries), client.WithTLS(secure), client.WithToken(token)}, options...)...)
 	if err != nil {
 		return nil, usageError{err}
 	}
 	a.asked = true
 	return c, nil
+}
+
+// token is the access token to show: from the file of --token-file, else from QUERN_TOKEN, else from the file of QUERN_TOKEN_FILE; "" if
+// none is given. A flag never has the token itself: other users of the machine see the command lines.
+func (a *app) token() (string, error) {
+	path, from := a.tokenFile, "--token-file"
+	if path == "" {
+		if token := a.getenv("QUERN_TOKEN"); token != "" {
+			return strings.TrimSpace(token), nil
+		}
+		path, from = a.getenv("QUERN_TOKEN_FILE"), "QUERN_TOKEN_FILE"
+	}
+	if path == "" {
+		return "", nil
+	}
+	text, err := readAtMost(path, 4<<10)
+	if err != nil {
+		return "", usageError{fmt.Errorf("%s: %w", from, err)}
+	}
+	return strings.TrimSpace(string(text)), nil
 }

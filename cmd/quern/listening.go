@@ -25,6 +25,10 @@ func listenOptions() []option {
 			func(c *Config, text string) error { return setListen(&c.Listen, text) },
 		},
 		{
+			"auth", "false", "true or false", "whether requests need an access token from the first start on; without it they do once there is a token, and at an address that other machines can reach",
+			func(c *Config, text string) error { return setSwitch(&c.Auth, text) },
+		},
+		{
 			"tls-cert", "", "a PEM file, with tls-key", "the server's certificate, followed by those between it and its authority; read again when the file changes",
 			func(c *Config, text string) error { c.TLS.Certificate = text; return nil },
 		},
@@ -74,13 +78,17 @@ func (c *Config) checkListening() error {
 		return errors.New("tls-client-ca is about certificates of clients, which are shown over TLS only: give tls-cert and tls-key too")
 	case c.BehindProxy && c.secure():
 		return errors.New("insecure-behind-proxy says that a proxy ends TLS, and tls-cert or tls-self-signed that this server does: give only one of them")
-	case reachable && (c.secure() || c.BehindProxy):
-		return fmt.Errorf("listen is %s, which other machines can reach: this version has no tokens yet and serves loopback addresses only", c.Listen)
-	case reachable:
+	case reachable && !c.secure() && !c.BehindProxy:
 		return fmt.Errorf("listen is %s, which other machines can reach, and tokens would pass the network in the clear: give tls-cert and tls-key, or tls-self-signed for a first try; "+
 			"where a proxy that ends TLS stands in front on a network that you trust, say insecure-behind-proxy", c.Listen)
 	}
 	return nil
+}
+
+// guarded says whether requests need a token from the first start on: where others than those on this machine can make them.
+func (c *Config) guarded() bool {
+	reachable, err := web.Reachable(c.Listen)
+	return c.Auth || c.BehindProxy || reachable || err != nil
 }
 
 // openCertificate reads the certificate that the options name, or makes one; nil if the server speaks plain HTTP. The data

@@ -27,10 +27,10 @@ func TestListening(t *testing.T) {
 		{[]string{"--listen", "[::1]:7700"}, ""},
 		{[]string{"--listen", "0.0.0.0:7700"}, "tls-self-signed for a first try"},
 		{[]string{"--listen", "queue.example:7700"}, "which other machines can reach"},
-		{[]string{"--listen", ":7700", "--tls-self-signed"}, "no tokens yet"},
+		{[]string{"--listen", ":7700", "--tls-self-signed"}, ""},
 		{[]string{"--listen", ":7700", "--tls-self-signed=false"}, "which other machines can reach"},
-		{append([]string{"--listen", "10.0.0.1:7700"}, pair...), "no tokens yet"},
-		{[]string{"--listen", "10.0.0.1:7700", "--insecure-behind-proxy"}, "no tokens yet"},
+		{append([]string{"--listen", "10.0.0.1:7700"}, pair...), ""},
+		{[]string{"--listen", "10.0.0.1:7700", "--insecure-behind-proxy"}, ""},
 		{pair, ""},
 		{pair[:2], "belong together"},
 		{pair[2:], "belong together"},
@@ -43,6 +43,29 @@ func TestListening(t *testing.T) {
 		_, err := load(t, "", nil, try.args)
 		if (err == nil) != (try.want == "") || err != nil && !strings.Contains(err.Error(), try.want) {
 			t.Errorf("%v: got %v, want %q", try.args, err, try.want)
+		}
+	}
+}
+
+// Where others than those on this machine can make requests, they need a token from the first start on.
+func TestReachableServersAreGuarded(t *testing.T) {
+	t.Parallel()
+	for _, try := range []struct {
+		args []string
+		want bool
+	}{
+		{nil, false},
+		{[]string{"--auth"}, true},
+		{[]string{"--auth=false"}, false},
+		{[]string{"--tls-self-signed"}, false},
+		{[]string{"--listen", ":7700", "--tls-self-signed"}, true},
+		{[]string{"--listen", "queue.example:7700", "--tls-self-signed", "--auth=false"}, true},
+		{[]string{"--insecure-behind-proxy"}, true},
+		{[]string{"--metrics-listen", "0.0.0.0:9090"}, false},
+	} {
+		config, err := load(t, "", nil, try.args)
+		if err != nil || config.guarded() != try.want {
+			t.Errorf("%v: guarded %v, %v; want %v", try.args, config.guarded(), err, try.want)
 		}
 	}
 }

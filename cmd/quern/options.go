@@ -19,6 +19,7 @@ import (
 type Config struct {
 	Data   string
 	Listen string
+	Auth   bool
 
 	// How the server can be reached; checkListening says what goes together.
 	MetricsListen string            // "": probes and metrics only at Listen

@@ -15,14 +15,15 @@ type app struct {
 	out, err io.Writer
 	env      func() []string // NAME=value pairs, as os.Environ returns them
 
-	server  string                 // --server
-	trust   trust                  // --server-ca, --server-fingerprint, --client-cert, --client-key
-	queue   string                 // --queue
-	format  string                 // --output
-	quiet   bool                   // --quiet
-	abort   atomic.Pointer[func()] // what must be done before a second signal ends the process
-	asked   bool                   // a server was asked for something, so that what the network did is about that server
-	started bool                   // a command's own code began to run: what fails from now on is no longer a matter of usage
+	server    string                 // --server
+	tokenFile string                 // --token-file
+	trust     trust                  // --server-ca, --server-fingerprint, --client-cert, --client-key
+	queue     string                 // --queue
+	format    string                 // --output
+	quiet     bool                   // --quiet
+	abort     atomic.Pointer[func()] // what must be done before a second signal ends the process
+	asked     bool                   // a server was asked for something, so that what the network did is about that server
+	started   bool                   // a command's own code began to run: what fails from now on is no longer a matter of usage
 }
 
 // run parses and runs one command line and returns the exit code.
@@ -65,7 +66,7 @@ func (a *app) newRoot() *cobra.Command {
 	add(root, groupWork, a.submitCommand(), a.workCommand(), a.reserveCommand(), a.completeCommand(), a.failCommand(), a.extendCommand(), a.releaseCommand())
 	add(root, groupLook, a.getCommand(), a.listCommand(), a.watchCommand(), a.outputsCommand(), a.priorityCommand(), a.cancelCommand(), a.deadCommand(), a.bulkCommand(), a.rulesCommand(), a.lifecycleCommand(), a.consumersCommand(), a.statsCommand(), a.queueCommand(), a.keysCommand(), a.strategyCommand(), a.pluginCommand(),
 		a.previewCommand(), a.explainCommand(), a.whyCommand(), a.compareCommand())
-	add(root, groupLook, a.schedulesCommand(), a.ledgersCommand(), a.viewsCommand(), a.mapCommand())
+	add(root, groupLook, a.schedulesCommand(), a.ledgersCommand(), a.viewsCommand(), a.mapCommand(), a.tokenCommand())
 	root.AddCommand(a.compileChildCommand(), a.benchCommand(), a.versionCommand())
 	a.markStart(root)
 	return root
@@ -115,6 +116,7 @@ func (a *app) getenv(name string) string {
 func (a *app) clientFlags(c *cobra.Command) {
 	c.Flags().StringVar(&a.server, "server", "", "address of the server, such as http://127.0.0.1:7700 (environment QUERN_SERVER; default "+defaultServer+")")
 	a.trust.flags(c)
+	c.Flags().StringVar(&a.tokenFile, "token-file", "", "file with the access token (environment QUERN_TOKEN_FILE, or the token itself in QUERN_TOKEN)")
 }
 
 // queueFlags adds the server's flags and --queue.

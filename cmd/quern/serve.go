@@ -89,9 +89,9 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		FoldBytes:    config.FoldBytes,
 		RecountEvery: config.RecountEvery,
 		ViewMemory:   config.ViewMemory,
-		MetricKeys:   config.MetricKeys,
-		Scorers:      held,
-		Spans:        web.OwnSpans(tracer),
+		MetricKeys:   config.MetricKeys, Auth: config.guarded(),
+		Scorers: held,
+		Spans:   web.OwnSpans(tracer),
 	})
 	if err != nil {
 		return errors.Join(err, held.Close())

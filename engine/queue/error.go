@@ -23,6 +23,7 @@ const (
 	CodeUnknownRule       Code = "unknown_rule"           // no rule of that id was ever set
 	CodeRefusedByRule     Code = "refused_by_rule"        // a rule refuses inserts
 	CodeUnknownConsumer   Code = "unknown_consumer"       // no consumer of that name is attached, holds or waits for something
+	CodeUnknownToken      Code = "unknown_token"          // no access token of that id
 	CodeDraining          Code = "queue_draining"         // the queue takes no inserts any more
 	CodeConflict          Code = "conflict"               // the state forbids it (deleting a queue with open submissions, ...)
 	CodeIdempotencyReuse  Code = "idempotency_key_reused" // same key, different request

@@ -29,6 +29,10 @@ const (
 
 	MaxSetValues = 100_000 // values of a queue's meta keys with a limit or weight: all are in memory, some 200 bytes each
 
+	MaxTokens          = 10_000 // access tokens: all are in memory, some 500 bytes each
+	MaxTokenQueues     = 64     // queues that one token is bound to
+	MaxRotationOverlap = 30 * 24 * time.Hour
+
 	MaxReserve     = 1000  // chunks of one reserve
 	MaxBatch       = 10000 // items of one complete, fail, extend or release
 	MaxWait        = 60 * time.Second

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 )
 
 // Catalogue is the file of the whole server: which queues there are, their named strategies, what is set for values of
-// meta keys, the plugins, and its secrets. It is read at start and written when an operator changes something, so one connection does.
+// meta keys, the plugins, the access tokens, and its secrets. It is read at start and written when an operator changes something, so one connection does.
 type Catalogue struct {
 	path string
 
@@ -31,6 +32,7 @@ type Catalogue struct {
 	values, putValue            *sqlitedb.Stmt
 	dropValue, dropAllValues    *sqlitedb.Stmt
 	plugin                      pluginStatements
+	token                       tokenStatements
 }
 
 // QueueRow is a queue as the catalogue keeps it.
@@ -65,7 +67,7 @@ func (c *Catalogue) open(ctx context.Context) error {
 	if c.conn, err = sqlitedb.Open(c.path, catalogueKind, sqlitedb.Options{Durability: queue.Full, Owner: &sqlitedb.Owner{}}); err != nil {
 		return err
 	}
-	return prepareAll(c.conn, append(c.plugin.prepare(), []prepared{
+	return prepareAll(c.conn, slices.Concat(c.plugin.prepare(), c.token.prepare(), []prepared{
 		{&c.list, "SELECT name, shard, settings, created FROM queue ORDER BY name"},
 		{&c.put, "INSERT INTO queue (shard, name, settings, created) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET settings = excluded.settings"},
 		{&c.drop, "DELETE FROM queue WHERE name = ?"},
@@ -86,7 +88,7 @@ func (c *Catalogue) open(ctx context.Context) error {
 		{&c.putValue, "INSERT INTO meta_value (shard, key, value, most, weight, version, changed) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (shard, key, value) DO UPDATE SET most = excluded.most, weight = excluded.weight, version = excluded.version, changed = excluded.changed"},
 		{&c.dropValue, "DELETE FROM meta_value WHERE shard = ? AND key = ? AND value = ?"},
 		{&c.dropAllValues, "DELETE FROM meta_value WHERE shard = (SELECT shard FROM queue WHERE name = ?)"},
-	}...))
+	}))
 }
 
 // Begin raises the generation of the data directory, at the first start of all with an id that it draws from rnd, and returns the identity

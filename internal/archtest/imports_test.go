@@ -24,9 +24,10 @@ var mayImport = map[string][]string{
 	"engine/journal/sqlitelog":   {"engine/queue", "engine/journal", "engine/sqlitedb"},
 	"engine/sqlitedb":            {"engine/queue"},
 	"engine/schedule":            {},
-	"engine/store":               {"engine/queue", "engine/journal", "engine/sqlitedb"},
+	"engine/access":              {"engine/queue"},
+	"engine/store":               {"engine/access", "engine/queue", "engine/journal", "engine/sqlitedb"},
 	"engine/shard":               {"engine/queue", "engine/strategy", "engine/backlog", "engine/fair", "engine/rules", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
-	"engine":                     {"engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
+	"engine":                     {"engine/access", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
 	"engine/simtest":             {"all"}, // tests only: the whole engine against its model
 	"sdk/api":                    {},
 	"sdk/wire":                   {"sdk/api"},
@@ -42,7 +43,7 @@ var mayImport = map[string][]string{
 	"wasm/host":                  {"sdk/abi", "wasm/compile", "wasm/instrument", "wasm/manifest"},
 	"plugins/score":              {"engine/strategy", "sdk/abi"},
 	"plugins":                    {"engine/queue", "engine/strategy", "plugins/score", "sdk/abi", "wasm/scan", "wasm/manifest", "wasm/instrument", "wasm/compile", "wasm/host"},
-	"web":                        {"engine", "engine/queue", "engine/strategy", "engine/backlog", "plugins", "sdk/api", "sdk/wire", "web/certificate", "web/trace"},
+	"web":                        {"engine", "engine/access", "engine/queue", "engine/strategy", "engine/backlog", "plugins", "sdk/api", "sdk/wire", "web/certificate", "web/trace"},
 	"web/certificate":            {},
 	"web/trace":                  {},
 	"web/trace/tracetest":        {}, // for tests

@@ -34,6 +34,7 @@ const (
 	CodeUnknownDeadLetter = "unknown_dead_letter"
 	CodeUnknownBulk       = "unknown_bulk_operation"
 	CodeUnknownRule       = "unknown_rule"
+	CodeUnknownToken      = "unknown_token"
 	CodeRefusedByRule     = "refused_by_rule"
 	CodeUnknownConsumer   = "unknown_consumer"
 	CodeQueueDraining     = "queue_draining"
@@ -49,5 +50,6 @@ const (
 	CodeNotFound          = "not_found"
 	CodeMethodNotAllowed  = "method_not_allowed"
 	CodeUnsupportedMedia  = "unsupported_media_type"
-	CodeForbidden         = "forbidden"
+	CodeUnauthorized      = "unauthorized" // no access token, or one that is not good
+	CodeForbidden         = "forbidden"    // the access token does not allow it
 )

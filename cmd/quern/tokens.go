@@ -1,0 +1,229 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// tokenCommand is the parent of the commands on access tokens.
+func (a *app) tokenCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "token", Short: "Make, list, rotate and revoke access tokens, and say who one is", Args: cobra.NoArgs,
+		Long: "Access tokens say who may do what. From the first one on every request needs one; the first needs the scope admin.\n" +
+			"This program finds its own in the file of --token-file, or in the environment: QUERN_TOKEN, or the file that QUERN_TOKEN_FILE names.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(a.tokenNewCommand(), a.tokenListCommand(), a.tokenShowCommand(), a.tokenRotateCommand(), a.tokenRevokeCommand(), a.whoamiCommand())
+	return c
+}
+
+func (a *app) tokenNewCommand() *cobra.Command {
+	var asked api.NewToken
+	var meta, expires, to string
+	c := &cobra.Command{
+		Use: "new NAME --scopes SCOPE,...", Short: "Make an access token; its text is shown this once", Args: cobra.ExactArgs(1),
+		Long: "Make an access token and show its text, which the server does not keep. What is done with it is recorded under NAME.\n" +
+			"The scopes are produce, consume, read, metrics, operate, plugins and admin, which implies all others.",
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			asked.Name = args[0]
+			if meta != "" {
+				if asked.Meta, err = parseMeta([]string{meta}); err != nil {
+					return err
+				}
+			}
+			if asked.ExpiresAt, err = parseExpires(expires, time.Now()); err != nil {
+				return err
+			}
+			return a.printSecret(to, func() (*api.Token, error) {
+				c, err := a.client()
+				if err != nil {
+					return nil, err
+				}
+				return c.NewToken(cmd.Context(), &asked)
+			})
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	c.Flags().StringSliceVar(&asked.Scopes, "scopes", nil, "what it may do, with commas between")
+	c.Flags().StringSliceVar(&asked.Queues, "queues", nil, "the only queues that it sees, with commas between (default: all)")
+	c.Flags().StringVarP(&meta, "meta", "m", "", "the only submissions that it sees and inserts: KEY=VALUE, where a whole number is the integer and KEY=s:VALUE the text (default: all)")
+	c.Flags().StringVar(&expires, "expires", "", "when it ends by itself: a time like 2026-01-31T12:00:00Z, or from now on like 90d or 12h (default: never)")
+	secretFlag(c, &to)
+	return c
+}
+
+// secretFlag adds where the text of a token goes.
+func secretFlag(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "to", "", "write the token's text to this new file, which only its owner can read, instead of showing it")
+}
+
+// printSecret shows a token with its text, or writes the text to a file. The file is made first: no token is made whose text would be lost.
+func (a *app) printSecret(to string, ask func() (*api.Token, error)) (err error) {
+	if to == "" {
+		made, err := ask()
+		if err != nil {
+			return err
+		}
+		return printOne(a, *made, tokenFields)
+	}
+	file, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return usageError{fmt.Errorf("--to: %w", err)}
+	}
+	made, err := ask()
+	if err != nil {
+		return errors.Join(err, file.Close(), os.Remove(to))
+	}
+	_, err = file.WriteString(made.Token + "\n")
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	made.Token = ""
+	return printOne(a, *made, tokenFields)
+}
+
+func (a *app) tokenListCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "list", Short: "List the access tokens, the oldest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			var all []api.Token
+			for t, err := range c.Tokens(cmd.Context()) {
+				if err != nil {
+					return err
+				}
+				all = append(all, t)
+			}
+			return printList(a, all, []string{"ID", "NAME", "SCOPES", "QUEUES", "META", "CREATED", "EXPIRES", "LAST USED"}, func(t api.Token) []string {
+				return []string{t.ID, t.Name, strings.Join(t.Scopes, ","), strings.Join(t.Queues, ","), metaLine(t.Meta), moment(t.CreatedAt), moment(t.ExpiresAt), moment(t.LastUsedAt)}
+			})
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func (a *app) tokenShowCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "show ID", Short: "Show what is known of an access token", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			t, err := c.Token(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return printOne(a, *t, tokenFields)
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func (a *app) tokenRotateCommand() *cobra.Command {
+	var overlap time.Duration
+	var to string
+	c := &cobra.Command{
+		Use: "rotate ID", Short: "Give an access token another secret; its text is shown this once", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.printSecret(to, func() (*api.Token, error) {
+				c, err := a.client()
+				if err != nil {
+					return nil, err
+				}
+				return c.RotateToken(cmd.Context(), args[0], overlap)
+			})
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	c.Flags().DurationVar(&overlap, "overlap", 0, "how long the secret before stays good, such as 1h, so that its holders can be changed one by one")
+	secretFlag(c, &to)
+	return c
+}
+
+func (a *app) tokenRevokeCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "revoke ID...", Short: "End access tokens; one that is not there is no mistake", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			for _, id := range args {
+				if err := c.RevokeToken(cmd.Context(), id); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	a.clientFlags(c)
+	return c
+}
+
+func (a *app) whoamiCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "whoami", Short: "Say who the server takes this program for", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			who, err := c.Whoami(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return printOne(a, *who, func(w api.Whoami) [][2]string {
+				name := w.Name
+				if !w.Required {
+					name = "(no token is needed)"
+				}
+				return [][2]string{{"name", name}, {"id", w.ID}, {"scopes", strings.Join(w.Scopes, ",")}, {"queues", strings.Join(w.Queues, ",")}, {"meta", metaLine(w.Meta)}, {"expires", moment(w.ExpiresAt)}}
+			})
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func tokenFields(t api.Token) [][2]string {
+	fields := [][2]string{
+		{"id", t.ID}, {"name", t.Name}, {"scopes", strings.Join(t.Scopes, ",")}, {"queues", strings.Join(t.Queues, ",")}, {"meta", metaLine(t.Meta)},
+		{"created", moment(t.CreatedAt)}, {"expires", moment(t.ExpiresAt)}, {"last used", moment(t.LastUsedAt)}, {"previous secret until", moment(t.Previous)},
+	}
+	if t.Token != "" {
+		fields = append(fields, [2]string{"token", t.Token})
+	}
+	return fields
+}
+
+// parseExpires reads a time, or how long from now on, also in days; "" is none.
+func parseExpires(text string, now time.Time) (api.Time, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := time.ParseDuration(days + "h"); err == nil && n > 0 {
+			return api.At(now.Add(24 * n)), nil
+		}
+	}
+	at, err := parseUntil(text, now)
+	if err != nil {
+		return at, usageError{fmt.Errorf("--expires %q is neither a time like 2026-01-31T12:00:00Z nor a duration like 90d or 12h", text)}
+	}
+	return at, nil
+}

@@ -1,0 +1,37 @@
+package access
+
+import "context"
+
+// Caller is who asks for something, and by what request. A context carries it from the face that knows it to what records it.
+type Caller struct {
+	Token      *Token // nil: nobody had to show one, or the server asks by itself
+	OnBehalfOf string // whom the caller acts for, as he said; at most queue.MaxActorBytes
+	From       string // the address that the request came from; "": the server itself
+	RequestID  string
+}
+
+type callerKey struct{}
+
+// With puts the caller into a context.
+func With(ctx context.Context, c *Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+var nobody = new(Caller)
+
+// Of is the caller in a context, never nil.
+func Of(ctx context.Context) *Caller {
+	if c, ok := ctx.Value(callerKey{}).(*Caller); ok {
+		return c
+	}
+	return nobody
+}
+
+// Actor is the name that what the caller does is recorded under: the token's, never the client's word. Where no token is needed it is
+// what the client said.
+func (c *Caller) Actor(said string) string {
+	if c.Token == nil {
+		return said
+	}
+	return c.Token.Name
+}

@@ -1,0 +1,197 @@
+package access
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// A token's text is qn_<id>_<secret>: 60 random bits that name it, and 256 that prove it, both in the lower-case letters a to z
+// and the digits 2 to 7, so that a double click selects all of it and a scanner for secrets finds it.
+const (
+	prefix      = "qn_"
+	idLength    = 12
+	secretBytes = 32
+	secretChars = 52 // 32 bytes in base 32
+	textLength  = len(prefix) + idLength + 1 + secretChars
+)
+
+var encoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// ID names a token. It is no secret.
+type ID string
+
+// Hash is the SHA-256 of a secret's text. A secret has 256 bits of chance, so no slow hash is needed.
+type Hash [sha256.Size]byte
+
+// Token is what is known of an access token: everything but its secret.
+type Token struct {
+	ID     ID
+	Name   string // who it is for: the actor of what is done with it. Unique among the tokens
+	Scopes Scopes
+	Restriction
+
+	Created queue.Time
+	Expires queue.Time // 0: never
+	Used    queue.Time // as of the last time that it was written down; 0: never
+
+	Secret        Hash
+	Previous      Hash       // the secret before the last rotation
+	PreviousUntil queue.Time // until when Previous is good; 0: there is none
+
+	*Use // what is counted while the server runs, shared by all copies of the token
+}
+
+// Draw makes the id and the secret of a new token.
+func Draw(random io.Reader) (id ID, secret string, err error) {
+	var b [8]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", "", fmt.Errorf("access: draw an id: %w", err)
+	}
+	secret, err = DrawSecret(random)
+	return ID(encoding.EncodeToString(b[:])[:idLength]), secret, err
+}
+
+// DrawSecret makes another secret for a token.
+func DrawSecret(random io.Reader) (string, error) {
+	var b [secretBytes]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", fmt.Errorf("access: draw a secret: %w", err)
+	}
+	return encoding.EncodeToString(b[:]), nil
+}
+
+// Text is a token as its holder keeps it.
+func Text(id ID, secret string) string { return prefix + string(id) + "_" + secret }
+
+// parse takes a token's text apart. It accepts exactly what Text makes.
+func parse(text string) (id ID, secret string, ok bool) {
+	if len(text) != textLength || text[:len(prefix)] != prefix || text[len(prefix)+idLength] != '_' {
+		return "", "", false
+	}
+	name, secret := text[len(prefix):len(prefix)+idLength], text[len(prefix)+idLength+1:]
+	return ID(name), secret, plain(name) && plain(secret)
+}
+
+// ValidID says whether text can be the id of a token.
+func ValidID(text string) bool { return len(text) == idLength && plain(text) }
+
+func plain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; !(c >= 'a' && c <= 'z' || c >= '2' && c <= '7') {
+			return false
+		}
+	}
+	return true
+}
+
+// HashOf is what is kept of a secret.
+func HashOf(secret string) Hash {
+	var b [secretChars]byte // on the stack
+	return sha256.Sum256(b[:copy(b[:], secret)])
+}
+
+// Live says whether the token is good at that time.
+func (t *Token) Live(now queue.Time) bool { return t.Expires == 0 || now < t.Expires }
+
+// proves says whether the hash is that of a secret of the token. It takes the same time for every hash.
+func (t *Token) proves(hash *Hash, now queue.Time) bool {
+	current := subtle.ConstantTimeCompare(t.Secret[:], hash[:])
+	previous := subtle.ConstantTimeCompare(t.Previous[:], hash[:])
+	return current == 1 || previous == 1 && now < t.PreviousUntil
+}
+
+// Rotate gives the token another secret. The one before stays good until that time, and the one before that ends.
+func (t *Token) Rotate(secret Hash, until queue.Time) {
+	t.Previous, t.PreviousUntil, t.Secret = t.Secret, until, secret
+}
+
+// Table is all tokens at one moment. It never changes: a change makes another table. A nil table has none and requires none.
+type Table struct {
+	required bool
+	byID     map[ID]*Token
+	none     Token // stands for tokens that are not there: a wrong id takes as long as a wrong secret
+}
+
+// NewTable makes a table of these tokens. If tokens are required nothing can be done without one.
+func NewTable(required bool, tokens []Token) *Table {
+	t := &Table{required: required, byID: make(map[ID]*Token, len(tokens))}
+	for i := range tokens {
+		token := tokens[i]
+		t.byID[token.ID] = &token
+	}
+	return t
+}
+
+// Required says whether every request needs a token.
+func (t *Table) Required() bool { return t != nil && t.required }
+
+// Proof is what somebody showed who has a token: which, and the hash of its secret.
+type Proof struct {
+	ID   ID
+	Hash Hash
+}
+
+// ProofOf is what a token's text proves, whether or not there is such a token.
+func ProofOf(text string) (p Proof, ok bool) {
+	id, secret, ok := parse(text)
+	if !ok {
+		return p, false
+	}
+	return Proof{ID: id, Hash: HashOf(secret)}, true
+}
+
+// Find is the token that the proof is of, if it is good at that time.
+func (t *Table) Find(p *Proof, now queue.Time) (*Token, bool) {
+	token, known := t.byID[p.ID]
+	if !known {
+		token = &t.none
+	}
+	if proven := token.proves(&p.Hash, now); !known || !proven || !token.Live(now) {
+		return nil, false
+	}
+	return token, true
+}
+
+// Token is the one of that id.
+func (t *Table) Token(id ID) (Token, bool) {
+	token, ok := t.byID[id]
+	if !ok {
+		return Token{}, false
+	}
+	return *token, true
+}
+
+// Tokens are all, by time of creation.
+func (t *Table) Tokens() []Token {
+	if t == nil {
+		return nil
+	}
+	list := make([]Token, 0, len(t.byID))
+	for _, token := range t.byID {
+		list = append(list, *token)
+	}
+	slices.SortFunc(list, func(a, b Token) int {
+		if a.Created != b.Created {
+			return int(a.Created - b.Created)
+		}
+		return strings.Compare(string(a.ID), string(b.ID))
+	})
+	return list
+}
+
+// Administered says whether a token with the scope admin is good at that time.
+func (t *Table) Administered(now queue.Time) bool {
+	for _, token := range t.byID {
+		if token.Scopes&Admin != 0 && !token.Restricted() && token.Live(now) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,147 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// tokenStatements are those about access tokens.
+type tokenStatements struct {
+	list, put, drop, used *sqlitedb.Stmt
+	required, setRequired *sqlitedb.Stmt
+}
+
+func (s *tokenStatements) prepare() []prepared {
+	return []prepared{
+		{&s.list, "SELECT id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, previous, previous_until FROM token ORDER BY created, id"},
+		{&s.put, "INSERT INTO token (id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, previous, previous_until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) " +
+			"ON CONFLICT (id) DO UPDATE SET secret = excluded.secret, previous = excluded.previous, previous_until = excluded.previous_until"},
+		{&s.drop, "DELETE FROM token WHERE id = ?"},
+		{&s.used, "UPDATE token SET used = ? WHERE id = ?"},
+		{&s.required, "SELECT required FROM access"},
+		{&s.setRequired, "INSERT INTO access (one, required) VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET required = 1"},
+	}
+}
+
+// Tokens are all access tokens, the oldest first, and whether requests need one.
+func (c *Catalogue) Tokens() (all []access.Token, required bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err = c.token.list.Query(func(row sqlitedb.Row) (bool, error) {
+		t, err := tokenOf(row)
+		if err != nil {
+			return false, &journal.FormatError{Path: c.path, Reason: fmt.Sprintf("has an access token %q that cannot be read", row.Text(0)), Advice: sqlitedb.AdviceDamaged, Err: err}
+		}
+		all = append(all, t)
+		return true, nil
+	})
+	if err == nil {
+		err = c.token.required.Query(func(row sqlitedb.Row) (bool, error) { required = row.Int(0) != 0; return false, nil })
+	}
+	if err != nil {
+		return nil, false, wrap("tokens", err)
+	}
+	return all, required, nil
+}
+
+func tokenOf(row sqlitedb.Row) (t access.Token, err error) {
+	t = access.Token{
+		ID: access.ID(row.Text(0)), Name: row.Text(1), Created: queue.Time(row.Int(6)), Expires: queue.Time(row.Int(7)), Used: queue.Time(row.Int(8)),
+		PreviousUntil: queue.Time(row.Int(11)), Use: new(access.Use),
+	}
+	for name := range strings.SplitSeq(row.Text(2), ",") {
+		scope := access.ParseScope(name)
+		if scope == access.None {
+			return t, fmt.Errorf("scope %q", name)
+		}
+		t.Scopes |= scope
+	}
+	if err := json.Unmarshal([]byte(row.Text(3)), &t.Queues); err != nil {
+		return t, fmt.Errorf("queues: %w", err)
+	}
+	if row[4] != nil {
+		t.Entry.Key = row.Text(4)
+		switch value := row[5].(type) {
+		case int64:
+			t.Entry.Value = queue.IntValue(value)
+		case string:
+			t.Entry.Value = queue.StringValue(value)
+		default:
+			return t, fmt.Errorf("no value of the key %q", t.Entry.Key)
+		}
+	}
+	for _, at := range []struct {
+		from []byte
+		to   *access.Hash
+	}{{row.Blob(9), &t.Secret}, {row.Blob(10), &t.Previous}} {
+		if at.from != nil && copy(at.to[:], at.from) != len(at.from) || at.from != nil && len(at.from) != len(at.to) {
+			return t, fmt.Errorf("a hash of %d bytes", len(at.from))
+		}
+	}
+	if t.Secret == (access.Hash{}) || !access.ValidID(string(t.ID)) {
+		return t, fmt.Errorf("no secret, or an id that is none")
+	}
+	return t, nil
+}
+
+// PutToken stores a token durably, and that requests need one from now on. Of one that is there already only the secrets change.
+func (c *Catalogue) PutToken(t access.Token) error {
+	queues, err := json.Marshal(t.Queues)
+	if err != nil {
+		return wrap("put token", err)
+	}
+	args := []any{string(t.ID), t.Name, t.Scopes.String(), string(queues), nil, nil, int64(t.Created), orNull(t.Expires), orNull(t.Used), t.Secret[:], nil, orNull(t.PreviousUntil)}
+	if t.Tenant() {
+		args[4], args[5] = t.Entry.Key, any(t.Entry.Value.Text())
+		if t.Entry.Value.IsInt() {
+			args[5] = t.Entry.Value.Int()
+		}
+	}
+	if t.PreviousUntil != 0 {
+		args[10] = t.Previous[:]
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return wrap("put token", c.conn.Tx(func() error {
+		if _, err := c.token.put.Exec(args...); err != nil {
+			return err
+		}
+		_, err := c.token.setRequired.Exec()
+		return err
+	}))
+}
+
+func orNull(t queue.Time) any {
+	if t == 0 {
+		return nil
+	}
+	return int64(t)
+}
+
+// DeleteToken removes a token durably. One that is not there is removed already.
+func (c *Catalogue) DeleteToken(id access.ID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.token.drop.Exec(string(id))
+	return wrap("delete token", err)
+}
+
+// UseTokens writes down when tokens were used last, all in one commit.
+func (c *Catalogue) UseTokens(last map[access.ID]queue.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return wrap("use tokens", c.conn.Tx(func() error {
+		for id, at := range last {
+			if _, err := c.token.used.Exec(int64(at), string(id)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}

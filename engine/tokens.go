@@ -1,0 +1,274 @@
+package engine
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// Tokens are the access tokens of the server. Who looks one up takes no lock and reads no disk: all of them are in a table that
+// a change replaces as a whole, after the catalogue has it.
+//
+// Before there was a token, nothing needs one. From the first on every request does, for good: neither revoking nor expiry of the
+// last opens the server again. When none with the scope admin is good, the next start writes one to the file AdminTokenFile.
+type Tokens struct {
+	dir       string
+	now       func() time.Time
+	log       *slog.Logger
+	catalogue *store.Catalogue
+
+	table  atomic.Pointer[access.Table]
+	change sync.Mutex // held while the table is replaced
+	wrote  time.Time  // when the last uses were written down
+}
+
+// AdminTokenFile is the name, in the data directory, of the file with the token that the server made by itself.
+const AdminTokenFile = "admin-token"
+
+// usesEvery is how often the times of last use are written down: nobody needs them to the minute after a crash.
+const usesEvery = 5 * time.Minute
+
+// Tokens are the server's access tokens.
+func (e *Engine) Tokens() *Tokens { return &e.tokens }
+
+// open reads the tokens. If they are required and none of them may make others, it makes one that may.
+func (t *Tokens) open(o *Options, catalogue *store.Catalogue) error {
+	t.dir, t.now, t.log, t.catalogue, t.wrote = o.Dir, o.Now, o.Logger, catalogue, o.Now()
+	all, required, err := catalogue.Tokens()
+	if err != nil {
+		return err
+	}
+	t.table.Store(access.NewTable(required, all))
+	if (required || o.Auth) && !t.Table().Administered(queue.At(o.Now())) {
+		return t.makeAdmin()
+	}
+	return nil
+}
+
+// Table is all tokens as they are now.
+func (t *Tokens) Table() *access.Table { return t.table.Load() }
+
+// makeAdmin writes a token with the scope admin to the data directory. The file comes first: if the server ends between the two,
+// no token is good that nobody has, and the next start does it again.
+func (t *Tokens) makeAdmin() error {
+	id, secret, err := access.Draw(rand.Reader)
+	if err != nil {
+		return err
+	}
+	name := "admin"
+	if taken(t.Table(), name) {
+		name += "-" + string(id)
+	}
+	path := filepath.Join(t.dir, AdminTokenFile)
+	if err := writeSecret(path, access.Text(id, secret)+"\n"); err != nil {
+		return fmt.Errorf("the admin token cannot be written to %s: %w", path, err)
+	}
+	if err := t.put(access.Token{ID: id, Name: name, Scopes: access.Admin, Secret: access.HashOf(secret)}); err != nil {
+		return err
+	}
+	t.log.Warn("an admin token was made, as requests need a token and none could make others; move it to a safe place", "path", path, "name", name, "id", id)
+	return nil
+}
+
+// writeSecret puts a file in place of the one there may be, which only its owner can read.
+func writeSecret(path, text string) (err error) {
+	temporary := path + ".new"
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// TokenRequest is what a new token shall be.
+type TokenRequest struct {
+	Name   string
+	Scopes access.Scopes
+	access.Restriction
+	Expires queue.Time // 0: never
+}
+
+// New makes a token, durably, and returns it with its text, which is shown this once and not kept.
+func (t *Tokens) New(r TokenRequest) (access.Token, string, error) {
+	t.change.Lock()
+	defer t.change.Unlock()
+	if err := t.valid(&r); err != nil {
+		return access.Token{}, "", err
+	}
+	id, secret, err := access.Draw(rand.Reader)
+	if err != nil {
+		return access.Token{}, "", err
+	}
+	made := access.Token{ID: id, Name: r.Name, Scopes: r.Scopes, Restriction: r.Restriction, Expires: r.Expires, Secret: access.HashOf(secret)}
+	if err := t.put(made); err != nil {
+		return access.Token{}, "", err
+	}
+	made, err = t.Token(id)
+	return made, access.Text(id, secret), err
+}
+
+// put stores a new token and puts it into the table.
+func (t *Tokens) put(made access.Token) error {
+	made.Created, made.Use = queue.At(t.now()), new(access.Use)
+	if err := t.catalogue.PutToken(made); err != nil {
+		return err
+	}
+	t.table.Store(access.NewTable(true, append(t.Table().Tokens(), made)))
+	return nil
+}
+
+func (t *Tokens) valid(r *TokenRequest) error {
+	table := t.Table()
+	switch now := queue.At(t.now()); {
+	case r.Name == "" || len(r.Name) > queue.MaxActorBytes || !utf8.ValidString(r.Name):
+		return queue.Invalid("/name", "has %d bytes; a name has 1 to %d, in UTF-8", len(r.Name), queue.MaxActorBytes)
+	case slices.ContainsFunc([]rune(r.Name), func(c rune) bool { return !unicode.IsPrint(c) }):
+		return queue.Invalid("/name", "has a character that cannot be printed")
+	case r.Scopes == access.None:
+		return queue.Invalid("/scopes", "is empty; give at least one scope")
+	case r.Restricted() && r.Scopes&^restrictable != 0:
+		return queue.Invalid("/scopes", "has more than a token that is bound to queues or a meta value can have: %s reaches the whole server; allowed are %s", r.Scopes&^restrictable, restrictable)
+	case r.Expires != 0 && r.Expires <= now:
+		return queue.Invalid("/expires_at", "is over already; give a time to come, or none")
+	case len(r.Queues) > queue.MaxTokenQueues:
+		return queue.Invalid("/queues", "has %d names; at most %d are allowed", len(r.Queues), queue.MaxTokenQueues)
+	case r.Tenant() && queue.ValidMetaKey(r.Entry.Key) != nil:
+		return queue.Invalid("/meta", "has a key that is none: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
+	case len(r.Entry.Value.Text()) > queue.MaxMetaValueBytes || !utf8.ValidString(r.Entry.Value.Text()):
+		return queue.Invalid("/meta/"+r.Entry.Key, "has %d bytes; a value has at most %d, in UTF-8", len(r.Entry.Value.Text()), queue.MaxMetaValueBytes)
+	case taken(table, r.Name):
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There is a token named %q already. What is done is recorded under the name, so choose another, or rotate or revoke that one.", r.Name)}
+	case len(table.Tokens()) >= queue.MaxTokens:
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d tokens already, the most that the server keeps. Revoke some first.", queue.MaxTokens)}
+	case !table.Required() && r.Scopes&access.Admin == 0:
+		return queue.Invalid("/scopes", "must have admin: from the first token on every request needs one, and without the scope admin nobody could make the others")
+	}
+	for i, name := range r.Queues {
+		if validQueueName(name) != nil {
+			return queue.Invalid(fmt.Sprintf("/queues/%d", i), "is not a queue's name")
+		}
+	}
+	return nil
+}
+
+// restrictable are the scopes that mean something within a restriction.
+const restrictable = access.Produce | access.Consume | access.Read | access.Operate
+
+func taken(table *access.Table, name string) bool {
+	return slices.ContainsFunc(table.Tokens(), func(t access.Token) bool { return t.Name == name })
+}
+
+// All are all tokens, the oldest first.
+func (t *Tokens) All() []access.Token {
+	list := t.Table().Tokens()
+	for i := range list {
+		list[i].Used = max(list[i].Used, list[i].Last())
+	}
+	return list
+}
+
+// Token is the one of that id.
+func (t *Tokens) Token(id access.ID) (access.Token, error) {
+	token, ok := t.Table().Token(id)
+	if !ok {
+		return token, &queue.Error{Code: queue.CodeUnknownToken, Message: "There is no access token of this id; it may have been revoked."}
+	}
+	token.Used = max(token.Used, token.Last())
+	return token, nil
+}
+
+// Rotate gives a token another secret, durably, and returns the token's new text. The secret before stays good for overlap; one that was
+// still good from an earlier rotation ends.
+func (t *Tokens) Rotate(id access.ID, overlap time.Duration) (access.Token, string, error) {
+	if overlap < 0 || overlap > queue.MaxRotationOverlap {
+		return access.Token{}, "", queue.Invalid("/overlap_seconds", "is %d; 0 to %d are allowed", int64(overlap/time.Second), int64(queue.MaxRotationOverlap/time.Second))
+	}
+	t.change.Lock()
+	defer t.change.Unlock()
+	token, err := t.Token(id)
+	if err != nil {
+		return token, "", err
+	}
+	secret, err := access.DrawSecret(rand.Reader)
+	if err != nil {
+		return token, "", err
+	}
+	token.Rotate(access.HashOf(secret), queue.At(t.now()).Add(overlap))
+	if err := t.catalogue.PutToken(token); err != nil {
+		return token, "", err
+	}
+	t.replace(id, &token)
+	return token, access.Text(id, secret), nil
+}
+
+// Revoke ends a token, durably. One that is not there is revoked already.
+func (t *Tokens) Revoke(id access.ID) error {
+	t.change.Lock()
+	defer t.change.Unlock()
+	if err := t.catalogue.DeleteToken(id); err != nil {
+		return err
+	}
+	t.replace(id, nil)
+	return nil
+}
+
+// replace puts a table into place with this token in the place of the one of that id; nil: with none.
+func (t *Tokens) replace(id access.ID, by *access.Token) {
+	list := slices.DeleteFunc(t.Table().Tokens(), func(t access.Token) bool { return t.ID == id })
+	if by != nil {
+		list = append(list, *by)
+	}
+	t.table.Store(access.NewTable(t.Table().Required(), list))
+}
+
+// keepUses writes down when tokens were used last, unless it did a short while ago.
+func (t *Tokens) keepUses(now time.Time, atOnce bool) error {
+	t.change.Lock()
+	defer t.change.Unlock()
+	if !atOnce && now.Sub(t.wrote) < usesEvery {
+		return nil
+	}
+	t.wrote = now
+	list, newer := t.Table().Tokens(), map[access.ID]queue.Time{}
+	for i := range list {
+		if last := list[i].Last(); last > list[i].Used {
+			newer[list[i].ID], list[i].Used = last, last
+		}
+	}
+	if len(newer) == 0 {
+		return nil
+	}
+	if err := t.catalogue.UseTokens(maps.Clone(newer)); err != nil {
+		return err
+	}
+	t.table.Store(access.NewTable(t.Table().Required(), list))
+	return nil
+}

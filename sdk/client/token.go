@@ -1,0 +1,55 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// Whoami says who the server takes this client for.
+func (c *Client) Whoami(ctx context.Context) (*api.Whoami, error) {
+	return fetch[api.Whoami](ctx, c, "whoami", &request{method: http.MethodGet, path: "/v1/whoami", safe: true})
+}
+
+// Tokens goes through the access tokens, the oldest first.
+func (c *Client) Tokens(ctx context.Context) iter.Seq2[api.Token, error] {
+	return pages[api.Token](ctx, c, "tokens", "/v1/tokens", url.Values{})
+}
+
+// Token reads what is known of an access token. api.CodeUnknownToken: there is none of this id.
+func (c *Client) Token(ctx context.Context, id string) (*api.Token, error) {
+	return fetch[api.Token](ctx, c, "token", &request{method: http.MethodGet, path: tokenPath(id), safe: true})
+}
+
+// NewToken makes an access token; the answer has its text, which is not shown again. It is tried once: after a lost answer a second try
+// would be told that there is a token of this name, and nobody has its text.
+func (c *Client) NewToken(ctx context.Context, t *api.NewToken) (*api.Token, error) {
+	return c.sendToken(ctx, "new token", "/v1/tokens", t)
+}
+
+// RotateToken gives an access token another secret; the answer has its text, which is not shown again. The secret before stays good for
+// overlap, in whole seconds. It is tried once, like NewToken.
+func (c *Client) RotateToken(ctx context.Context, id string, overlap time.Duration) (*api.Token, error) {
+	return c.sendToken(ctx, "rotate token", tokenPath(id)+"/rotate", api.RotateToken{OverlapSeconds: int64(overlap / time.Second)})
+}
+
+// RevokeToken ends an access token. To revoke one that is not there is no error.
+func (c *Client) RevokeToken(ctx context.Context, id string) error {
+	return c.do(ctx, c.cold, "revoke token", &request{method: http.MethodDelete, path: tokenPath(id), safe: true}, new(reply))
+}
+
+func (c *Client) sendToken(ctx context.Context, what, path string, asked any) (*api.Token, error) {
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return nil, fmt.Errorf("quern: %s: %w", what, err)
+	}
+	return fetch[api.Token](ctx, c, what, &request{method: http.MethodPost, path: path, media: mediaJSON, buffer: append(make([]byte, gap), body...)})
+}
+
+func tokenPath(id string) string { return "/v1/tokens/" + url.PathEscape(id) }

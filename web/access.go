@@ -1,0 +1,226 @@
+package web
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// This file decides who may do what, in one place and before a body is read: observe (middleware.go) calls admit for every
+// request, and the operation's line in the table (routes.go) says what it takes.
+
+const (
+	codeUnauthorized queue.Code = api.CodeUnauthorized
+	codeForbidden    queue.Code = api.CodeForbidden
+
+	headerOnBehalfOf = "Quern-On-Behalf-Of"
+)
+
+// credential is how a request showed who it is from: by a token, or by the session that a token opened.
+type credential struct {
+	proof   access.Proof
+	session *session // nil: the token itself
+}
+
+// good says whether a credential would be accepted now.
+func (s *Server) good(by *credential) bool {
+	now := queue.At(s.now())
+	_, ok := s.engine.Tokens().Table().Find(&by.proof, now)
+	return ok && (by.session == nil || s.sessions.lives(by.session, now))
+}
+
+// noLongerGood is the problem of a request that waited when its token ended.
+func (s *Server) noLongerGood() *problem {
+	return s.newProblem(codeUnauthorized, "The access token or the session ended while the request waited.")
+}
+
+// admit finds who asks and refuses who may not. Of the calls of producers and consumers nobody records who made them: their token is
+// looked up, without a lock and without memory of its own, and that is all.
+func (s *Server) admit(c echo.Context, op *operation, now queue.Time) error {
+	if op == nil {
+		return nil // there is no such path, which is no secret
+	}
+	r := c.Request()
+	var by credential
+	var token *access.Token
+	if table := s.engine.Tokens().Table(); table.Required() && !isProbe(r) {
+		var err error
+		by, token, err = s.authenticate(table, r, now)
+		if err != nil && !op.public {
+			return err
+		}
+		if token != nil {
+			token.Note(now)
+			if err := s.authorize(op, token); err != nil {
+				return err
+			}
+		}
+	}
+	if op.hot && (token == nil || !token.Restricted()) {
+		return nil
+	}
+	caller, err := callerOf(c, token)
+	if err != nil {
+		return err
+	}
+	ctx := access.With(r.Context(), caller)
+	if token != nil {
+		held := by
+		ctx = context.WithValue(ctx, credentialKey{}, &held)
+	}
+	c.SetRequest(r.WithContext(ctx))
+	return nil
+}
+
+type credentialKey struct{}
+
+// credentialIn is the credential that a cold request was admitted with; nil: it needed none.
+func credentialIn(ctx context.Context) *credential {
+	by, _ := ctx.Value(credentialKey{}).(*credential)
+	return by
+}
+
+// credentialOf is the credential of a request that begins to wait. Hot calls carry none: it is read from their headers once more.
+func (s *Server) credentialOf(r *http.Request) *credential {
+	if by := credentialIn(r.Context()); by != nil {
+		return by
+	}
+	table := s.engine.Tokens().Table()
+	if !table.Required() {
+		return nil
+	}
+	by, _, err := s.authenticate(table, r, queue.At(s.now()))
+	if err != nil {
+		return &credential{} // it ended since the request was admitted, and is good for nothing
+	}
+	return &by
+}
+
+// authenticate finds the token of a request: from its header, else from the session that its cookie names.
+func (s *Server) authenticate(table *access.Table, r *http.Request, now queue.Time) (by credential, token *access.Token, err error) {
+	given := r.Header["Authorization"]
+	if len(given) == 0 {
+		if by.session = s.sessionOf(r, now); by.session == nil {
+			return by, nil, s.newProblem(codeUnauthorized, "This server needs an access token: send it as Authorization: Bearer qn_...")
+		}
+		by.proof = by.session.proof
+	} else {
+		const scheme = "Bearer "
+		ok := len(given) == 1 && len(given[0]) >= len(scheme) && equalFold(given[0][:len(scheme)], scheme)
+		if ok {
+			by.proof, ok = access.ProofOf(given[0][len(scheme):])
+		}
+		if !ok {
+			return by, nil, s.newProblem(codeUnauthorized, "The Authorization header is not of the form Bearer qn_...: send it once, with the token and nothing else.")
+		}
+	}
+	token, ok := table.Find(&by.proof, now)
+	if !ok {
+		return by, nil, s.newProblem(codeUnauthorized, "The access token is not good: it is wrong, it has expired, or it was rotated or revoked.")
+	}
+	return by, token, nil
+}
+
+// authorize refuses what the token has no scope for.
+func (s *Server) authorize(op *operation, token *access.Token) error {
+	if !token.Scopes.Allow(op.scope) {
+		return s.missingScope(token, op.scope)
+	}
+	if token.Restricted() && !op.public && op.narrow == refused {
+		return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+bounds(&token.Restriction)+", and this operation shows or changes more than that. Use a token that is bound to nothing.")
+	}
+	return nil
+}
+
+// missingScope names the scope that is missing.
+func (s *Server) missingScope(token *access.Token, wanted access.Scopes) *problem {
+	return s.newProblem(codeForbidden, "This takes the scope "+strings.Join(wanted.Names(), " or ")+"; the token "+strconv.Quote(token.Name)+" has "+strings.Join(token.Scopes.Names(), ", ")+".")
+}
+
+// bounds is a restriction in words.
+func bounds(r *access.Restriction) string {
+	var parts []string
+	if len(r.Queues) > 0 {
+		parts = append(parts, "the queues "+strings.Join(r.Queues, ", "))
+	}
+	if r.Tenant() {
+		parts = append(parts, r.Entry.Key+" = "+r.Entry.Value.String())
+	}
+	return strings.Join(parts, " and ")
+}
+
+// callerOf is what is recorded of who asks.
+func callerOf(c echo.Context, token *access.Token) (*access.Caller, error) {
+	r := c.Request()
+	caller := &access.Caller{Token: token, OnBehalfOf: r.Header.Get(headerOnBehalfOf), From: addressOf(r), RequestID: c.Response().Header().Get(headerRequestID)}
+	if !printable(caller.OnBehalfOf) {
+		return nil, queue.Invalid("/header/"+headerOnBehalfOf, "must be at most %d bytes of UTF-8 that can be printed", queue.MaxActorBytes)
+	}
+	return caller, nil
+}
+
+func printable(text string) bool {
+	if len(text) > queue.MaxActorBytes || !utf8.ValidString(text) {
+		return false
+	}
+	for _, c := range text {
+		if !unicode.IsPrint(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// addressOf is where a request came from, without the port.
+func addressOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// scopeText is what an operation takes, as the document says it.
+func scopeText(op operation) string {
+	switch {
+	case op.public:
+		return "none"
+	case op.scope == access.None:
+		return "any"
+	}
+	return strings.Join(op.scope.Names(), " or ")
+}
+
+// securitySchemes are the ways to say who one is.
+func securitySchemes() map[string]*huma.SecurityScheme {
+	return map[string]*huma.SecurityScheme{
+		"session": {Type: "apiKey", In: "cookie", Name: sessionCookie, Description: "What POST /v1/session sets, for the dashboard"},
+		"token":   {Type: "http", Scheme: "bearer", BearerFormat: "qn_<id>_<secret>", Description: "An access token. Needed once there is one; on loopback, before that, everything is open."},
+	}
+}
+
+// securityOf is the same for programs: of several requirements any one is enough.
+func securityOf(op operation) []map[string][]string {
+	if op.public {
+		return []map[string][]string{{}}
+	}
+	var list []map[string][]string
+	for _, name := range op.scope.Names() {
+		list = append(list, map[string][]string{"token": {name}})
+	}
+	if len(list) == 0 {
+		list = append(list, map[string][]string{"token": {}})
+	}
+	return list
+}

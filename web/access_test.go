@@ -1,0 +1,295 @@
+package web
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// token makes a token straight in the engine, as the first must be an admin's.
+func (f *fixture) token(r engine.TokenRequest) (id, text string) {
+	f.Helper()
+	if !f.engine.Tokens().Table().Required() {
+		if _, _, err := f.engine.Tokens().New(engine.TokenRequest{Name: "first", Scopes: access.Admin}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	made, text, err := f.engine.Tokens().New(r)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return string(made.ID), text
+}
+
+// clocked is a fixture whose face sees another time than the clock: later.
+type clocked struct {
+	*fixture
+	later *atomic.Int64
+}
+
+func newClocked(t testing.TB) *clocked {
+	later := new(atomic.Int64)
+	f := newFixtureSeeded(t, 1, func(s *Server) {
+		s.now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	})
+	return &clocked{f, later}
+}
+
+// as sends a request with a token.
+func (f *fixture) as(text string, c call) answer {
+	f.Helper()
+	header := map[string]string{"Authorization": "Bearer " + text}
+	for name, value := range c.header {
+		header[name] = value
+	}
+	c.header = header
+	return f.send(c)
+}
+
+// refusal is the code of an answer that is a problem.
+func (f *fixture) code(a answer) string {
+	if a.header.Get("Content-Type") != contentProblem {
+		return ""
+	}
+	return a.problem(f).Code
+}
+
+// Every operation asks for its scope: without a token it answers 401, with one that has another scope 403 and names what is missing, and
+// it lets in each scope that it declares, and admin. Refusals come before anything else is looked at.
+func TestEveryOperationTakesItsScope(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	tokens := map[access.Scopes]string{}
+	for _, name := range access.Names() {
+		scope := access.ParseScope(name)
+		_, tokens[scope] = f.token(engine.TokenRequest{Name: name, Scopes: scope})
+	}
+	asked := 0
+	for path, methods := range f.server.operations {
+		for method, op := range methods {
+			c := call{method: method, path: regexp.MustCompile(`:[a-z]+`).ReplaceAllString(path, "777"), body: "{}"}
+			switch {
+			case op.id == "events":
+				c.path += "?queue=777" // there is none: the stream does not begin
+			case method == "GET" || method == "HEAD" || method == "DELETE":
+				c.body = ""
+			}
+			asked++
+			got := f.send(c)
+			if refused := got.status == 401; refused == op.public && op.id != "open-session" {
+				t.Errorf("%s without a token: %d, want 401: %v", op.id, got.status, !op.public)
+			}
+			if got.status == 401 && got.header.Get("WWW-Authenticate") == "" {
+				t.Errorf("%s without a token: no WWW-Authenticate", op.id)
+			}
+			if op.public || method == "HEAD" {
+				continue
+			}
+			for scope, text := range tokens {
+				got, code := f.as(text, c), ""
+				if got.status >= 400 {
+					code = f.code(got)
+				}
+				may := op.scope == access.None || scope&(op.scope|access.Admin) != 0
+				if (code == "forbidden") == may || code == "unauthorized" {
+					t.Errorf("%s (takes %s) with the scope %s: got %d %s, want it let in: %v", op.id, scopeText(*op), scope, got.status, code, may)
+				}
+				if !may {
+					for _, name := range op.scope.Names() {
+						if !strings.Contains(got.problem(t).Detail, name) {
+							t.Errorf("%s with the scope %s: %q does not name %s", op.id, scope, got.problem(t).Detail, name)
+						}
+					}
+				}
+			}
+		}
+	}
+	if asked < 90 {
+		t.Errorf("asked %d operations; there are more", asked)
+	}
+}
+
+// Every operation but those that need no token declares a scope, and only whoami is for any.
+func TestEveryOperationDeclaresItsScope(t *testing.T) {
+	t.Parallel()
+	var public, any []string
+	for _, methods := range bareServer(t).operations {
+		for method, op := range methods {
+			switch {
+			case method == "HEAD":
+			case op.public:
+				public = append(public, op.id)
+			case op.scope == access.None:
+				any = append(any, op.id)
+			}
+		}
+	}
+	slices.Sort(public)
+	if want := []string{"close-session", "dashboard", "dashboard-asset", "livez", "open-session", "readyz"}; !slices.Equal(public, want) {
+		t.Errorf("operations without a token: got %v, want %v", public, want)
+	}
+	if want := []string{"whoami"}; !slices.Equal(any, want) {
+		t.Errorf("operations for any token: got %v, want %v", any, want)
+	}
+}
+
+// A request without a good token is refused before its body is read.
+func TestRefusedBeforeTheBody(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.token(engine.TokenRequest{Name: "x", Scopes: access.Read})
+	conn, err := net.Dial("tcp", f.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000000\r\n\r\n{", insertPath)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || response.StatusCode != 401 {
+		t.Errorf("got %v, %v; want 401 with most of the body still to come", response, err)
+	}
+}
+
+// Anybody with consume or operate may pause; only admin blocks and lifts blocks. A block counts before a pause, and stays when
+// the pause is lifted.
+func TestOnlyAdminBlocks(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, consume := f.token(engine.TokenRequest{Name: "worker", Scopes: access.Consume})
+	_, operate := f.token(engine.TokenRequest{Name: "operator", Scopes: access.Operate})
+	_, both := f.token(engine.TokenRequest{Name: "all but admin", Scopes: access.All &^ access.Admin})
+	_, admin := f.token(engine.TokenRequest{Name: "boss", Scopes: access.Admin})
+	const path = "/v1/queues/default/rules"
+	rule := func(text, action string, status int) api.Rule {
+		t.Helper()
+		var out api.Rule
+		got := f.as(text, call{method: "POST", path: path, body: `{"action":"` + action + `","match":{"queue":true},"reason":"why"}`})
+		if got.status != status {
+			t.Fatalf("%s: got %d, want %d: %s", action, got.status, status, got.body)
+		}
+		if status < 300 {
+			got.decode(t, &out)
+		}
+		return out
+	}
+	lift := func(text string, r api.Rule, status int) {
+		t.Helper()
+		if got := f.as(text, call{method: "DELETE", path: path + "/" + r.ID}); got.status != status {
+			t.Errorf("lift %s: got %d, want %d: %s", r.Action, got.status, status, got.body)
+		}
+	}
+	for _, text := range []string{consume, operate, both, admin} {
+		lift(text, rule(text, "pause", 201), 204)
+	}
+	for _, text := range []string{consume, operate, both} {
+		rule(text, "block", 403)
+	}
+	if got := f.as(admin, call{method: "GET", path: path}); strings.Contains(string(got.body), "block") {
+		t.Errorf("a refused block is there: %s", got.body)
+	}
+	block := rule(admin, "block", 201)
+	pause := rule(consume, "pause", 201)
+	f.as(admin, call{method: "POST", path: insertPath, body: `{"chunks":{"count":1,"prefix":"x/"}}`})
+	reserved := func(want string) {
+		t.Helper()
+		got := f.as(consume, call{method: "POST", path: reservePath, body: `{"max":1}`})
+		if !strings.Contains(string(got.body), want) {
+			t.Errorf("reserve: got %s, want %s in it", got.body, want)
+		}
+	}
+	reserved(`"reservations":[]`)
+	for _, text := range []string{consume, operate, both} {
+		lift(text, block, 403)
+	}
+	lift(consume, pause, 204)
+	reserved(`"reservations":[]`)
+	pause = rule(consume, "pause", 201)
+	lift(admin, block, 204)
+	reserved(`"reason":"paused"`)
+	lift(operate, pause, 204)
+	reserved(`"index":0`)
+	lift(consume, block, 204) // it has ended: nothing changes, and the answer is the same for all
+}
+
+// A token that is revoked, rotated or over ends what waits by it: long polls, streams, sessions. What is done by others goes on.
+func TestWhatWaitsEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(f *clocked, id string){
+		"revoked": func(f *clocked, id string) {
+			_, admin := f.token(engine.TokenRequest{Name: "boss", Scopes: access.Admin})
+			if got := f.as(admin, call{method: "DELETE", path: "/v1/tokens/" + id}); got.status != 204 {
+				f.Errorf("revoke: %d %s", got.status, got.body)
+			}
+		},
+		"rotated": func(f *clocked, id string) {
+			_, admin := f.token(engine.TokenRequest{Name: "boss", Scopes: access.Admin})
+			if got := f.as(admin, call{method: "POST", path: "/v1/tokens/" + id + "/rotate", body: "{}"}); got.status != 200 {
+				f.Errorf("rotate: %d %s", got.status, got.body)
+			}
+		},
+		"over": func(f *clocked, id string) {
+			f.later.Store(int64(2 * time.Hour))
+			f.server.expel()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newClocked(t)
+			id, text := f.token(engine.TokenRequest{Name: "short", Scopes: access.Read | access.Consume, Expires: queue.At(time.Now().Add(time.Hour))})
+			_, other := f.token(engine.TokenRequest{Name: "other", Scopes: access.Read | access.Consume})
+			type opened struct {
+				what     string
+				response *http.Response
+			}
+			var streams []opened
+			for _, path := range []string{"/v1/events", "/v1/queues/default/consumers/c1/attach"} {
+				request, _ := http.NewRequest("GET", "http://"+f.address+path, nil)
+				request.Header.Set("Authorization", "Bearer "+text)
+				response, err := http.DefaultClient.Do(request)
+				if err != nil || response.StatusCode != 200 {
+					t.Fatalf("%s: %v, %v", path, response, err)
+				}
+				defer response.Body.Close()
+				streams = append(streams, opened{path, response})
+			}
+			answers := make(chan answer, 2)
+			for _, with := range []string{text, other} {
+				go func() {
+					answers <- f.as(with, call{method: "POST", path: reservePath, body: `{"max":1,"wait_ms":60000}`})
+				}()
+			}
+			f.waiters(2)
+			end(f, id)
+			for _, s := range streams {
+				if _, err := io.Copy(io.Discard, s.response.Body); err != nil {
+					t.Errorf("%s: %v", s.what, err)
+				}
+			}
+			if got := <-answers; got.status != 401 {
+				t.Errorf("the long poll answered %d %s, want 401", got.status, got.body)
+			}
+			if name == "over" {
+				f.server.Stop()
+			} else {
+				_, admin := f.token(engine.TokenRequest{Name: "producer", Scopes: access.Produce})
+				f.as(admin, call{method: "POST", path: insertPath, body: `{"chunks":{"count":1,"prefix":"x/"}}`})
+			}
+			if got := <-answers; got.status != 200 {
+				t.Errorf("the other's long poll answered %d %s, want 200", got.status, got.body)
+			}
+		})
+	}
+}

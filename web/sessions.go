@@ -1,0 +1,240 @@
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/wire"
+)
+
+// A session is how the dashboard shows who it is: a token is sent once, and a cookie that no script can read stands for it. Sessions
+// are in memory: a restart of the server ends them, and people log in again.
+
+const (
+	sessionCookie   = "quern_session"
+	sessionIdle     = time.Hour      // without a request and without an open stream
+	sessionMost     = 12 * time.Hour // however busy: a working day
+	maxSessions     = 10_000
+	sessionIDLength = 43 // 256 bits in base64
+	maxSessionBody  = 4 << 10
+)
+
+// session is one login. What may be done with it is what its token may at the time.
+type session struct {
+	proof access.Proof // it ends with the secret that opened it
+	until queue.Time
+
+	mu   sync.Mutex
+	used queue.Time
+}
+
+// sessions are all that are open, by the hash of their id: what is in memory is no cookie.
+type sessions struct {
+	mu     sync.Mutex
+	byHash map[access.Hash]*session
+}
+
+// lives says whether a session is neither idle for too long, nor over, nor ended.
+func (l *sessions) lives(s *session, now queue.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return now < s.until && now < s.used.Add(sessionIdle)
+}
+
+// use notes a request of the session.
+func (s *session) use(now queue.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used = max(s.used, now)
+}
+
+// end makes the session good for nothing.
+func (s *session) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = 0
+}
+
+// open makes a session and returns the text of its cookie. It says no when there are too many.
+func (l *sessions) open(proof access.Proof, now queue.Time) (string, *session, bool) {
+	var b [32]byte
+	rand.Read(b[:]) // it never fails: the program ends first
+	id := base64.RawURLEncoding.EncodeToString(b[:])
+	made := &session{proof: proof, until: now.Add(sessionMost), used: now}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.byHash) >= maxSessions {
+		return "", nil, false
+	}
+	if l.byHash == nil {
+		l.byHash = map[access.Hash]*session{}
+	}
+	l.byHash[sha256.Sum256([]byte(id))] = made
+	return id, made, true
+}
+
+// find is the session of a cookie, if it is still good.
+func (l *sessions) find(id string, now queue.Time) *session {
+	if len(id) != sessionIDLength {
+		return nil
+	}
+	l.mu.Lock()
+	found := l.byHash[sha256.Sum256([]byte(id))]
+	l.mu.Unlock()
+	if found == nil || !l.lives(found, now) {
+		return nil
+	}
+	return found
+}
+
+// close ends the session of a cookie, if there is one.
+func (l *sessions) close(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	hash := access.Hash(sha256.Sum256([]byte(id)))
+	if found := l.byHash[hash]; found != nil {
+		found.end()
+		delete(l.byHash, hash)
+	}
+}
+
+// drop forgets the sessions that are not good any more.
+func (l *sessions) drop(good func(*session) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for hash, s := range l.byHash {
+		if !good(s) {
+			s.end()
+			delete(l.byHash, hash)
+		}
+	}
+}
+
+// sessionOf is the session that a request's cookie names. A cookie counts only for requests of a page of this server: browsers send it
+// along from pages of other ports of the same host too.
+func (s *Server) sessionOf(r *http.Request, now queue.Time) *session {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		return nil
+	}
+	cookie, err := r.Cookie(sessionCookie)
+	if err != nil {
+		return nil
+	}
+	found := s.sessions.find(cookie.Value, now)
+	if found != nil {
+		found.use(now)
+	}
+	return found
+}
+
+// expelEvery is how often tokens and sessions that are over end what waits by them.
+const expelEvery = time.Second
+
+func (s *Server) expelAlways(ctx context.Context) {
+	ticker := time.NewTicker(expelEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			s.expel()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// expel ends the sessions, streams and waits of those whose token or session is not good any more.
+func (s *Server) expel() {
+	now := queue.At(s.now())
+	table := s.engine.Tokens().Table()
+	s.waits.each(func(by *credential) {
+		if by.session != nil {
+			by.session.use(now) // who looks at a stream is there
+		}
+	})
+	s.sessions.drop(func(l *session) bool {
+		_, ok := table.Find(&l.proof, now)
+		return ok && s.sessions.lives(l, now)
+	})
+	s.waits.end(s.good)
+}
+
+// openSession is POST /v1/session.
+func (s *Server) openSession(c echo.Context) error {
+	body, err := s.hotBody(c, maxSessionBody)
+	if err != nil {
+		return err
+	}
+	defer s.freeBody(body)
+	var asked api.NewSession
+	if err := wire.Decode(body.b, &asked); err != nil {
+		return s.wireProblem(err, body.b, contentJSON)
+	}
+	table, now := s.engine.Tokens().Table(), queue.At(s.now())
+	if !table.Required() {
+		return answerWhoami(c, openWhoami())
+	}
+	proof, ok := access.ProofOf(asked.Token)
+	token, found := table.Find(&proof, now)
+	if !ok || !found {
+		return s.newProblem(codeUnauthorized, "The access token is not good: it is wrong, it has expired, or it was rotated or revoked.")
+	}
+	id, opened, ok := s.sessions.open(proof, now)
+	if !ok {
+		return s.newProblem(queue.CodeOverloaded, "There are as many sessions as the server keeps. They end by themselves; log out where you are logged in.")
+	}
+	token.Note(now)
+	c.SetCookie(sessionCookieOf(c.Request(), id, int(sessionMost/time.Second)))
+	return answerWhoami(c, whoamiOf(token, opened))
+}
+
+func answerWhoami(c echo.Context, who api.Whoami) error {
+	body, err := json.Marshal(who)
+	if err != nil {
+		return fmt.Errorf("web: session: %w", err)
+	}
+	return c.Blob(http.StatusOK, contentJSON, append(body, '\n'))
+}
+
+// closeSession is DELETE /v1/session.
+func (s *Server) closeSession(c echo.Context) error {
+	if cookie, err := c.Request().Cookie(sessionCookie); err == nil {
+		s.sessions.close(cookie.Value)
+		s.expel()
+	}
+	c.SetCookie(sessionCookieOf(c.Request(), "", -1))
+	return c.NoContent(http.StatusNoContent)
+}
+
+// sessionCookieOf is the cookie of a session, for a browser. Behind a proxy that serves TLS the browser keeps it to TLS too.
+func sessionCookieOf(r *http.Request, id string, seconds int) *http.Cookie {
+	return &http.Cookie{
+		Name: sessionCookie, Value: id, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https"),
+	}
+}
+
+func openSessionShape(d *document, op *huma.Operation) {
+	op.RequestBody = d.body(reflect.TypeFor[api.NewSession]())
+	op.Responses["200"] = d.answer(reflect.TypeFor[api.Whoami](), http.StatusOK)
+	op.Responses["200"].Headers = map[string]*huma.Param{"Set-Cookie": {Description: sessionCookie + ": HttpOnly, SameSite=Strict, Secure over TLS", Schema: &huma.Schema{Type: huma.TypeString}}}
+}
+
+func closeSessionShape(_ *document, op *huma.Operation) {
+	op.Responses["204"] = &huma.Response{Description: http.StatusText(http.StatusNoContent)}
+}

@@ -1,0 +1,200 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+const (
+	newTokenAbout = "The answer has the token's text, this once: the server keeps only a hash of it. What is done with the token is recorded under its name, which no other token may have. " +
+		"`queues` and `meta` (one key with one value) bind it: it inserts, sees and changes nothing else. " +
+		"From the first token on every request needs one, for good; the first one needs the scope admin. Admin implies all other scopes."
+	rotateTokenAbout = "The answer has the token's new text. The secret before stays good for `overlap_seconds` (0 if absent), so that holders can be changed one by one; one from an earlier rotation that was still good ends."
+	openSessionAbout = "For the dashboard: the answer sets a cookie that no script can read and that stands for the token. The session ends after an hour without a request or an open stream, " +
+		"after 12 hours in any case, with the token or its secret, and when the server restarts. Where no token is needed none is opened."
+	revokeTokenAbout = "Requests with it are refused from the answer on, and its sessions and streams end. Revoking the last token does not open the server: if none with the scope admin is left, the next start writes one to the file admin-token in the data directory."
+)
+
+// tokenRoutes are the part of the table about access tokens.
+func (s *Server) tokenRoutes(d *document) {
+	const all, one = "/v1/tokens", "/v1/tokens/{id}"
+	register(d, operation{id: "create-token", method: "POST", path: all, scope: scopeAdmin, tag: tagAccess, creates: reflect.TypeFor[api.Token](),
+		summary: "Make an access token", about: newTokenAbout}, s.newToken)
+	register(d, operation{id: "list-tokens", method: "GET", path: all, scope: scopeAdmin, tag: tagAccess, compress: true,
+		summary: "List the access tokens, the oldest first", about: "Without their secrets, which nobody has but their holders."}, s.listTokens)
+	register(d, operation{id: "get-token", method: "GET", path: one, scope: scopeAdmin, tag: tagAccess,
+		summary: "Read what is known of an access token"}, s.getToken)
+	register(d, operation{id: "revoke-token", method: "DELETE", path: one, scope: scopeAdmin, tag: tagAccess,
+		summary: "Revoke an access token", about: revokeTokenAbout}, s.revokeToken)
+	register(d, operation{id: "rotate-token", method: "POST", path: one + "/rotate", scope: scopeAdmin, tag: tagAccess,
+		summary: "Give an access token another secret", about: rotateTokenAbout}, s.rotateToken)
+	register(d, operation{id: "whoami", method: "GET", path: "/v1/whoami", scope: access.None, narrow: nothing, tag: tagAccess,
+		summary: "Say who the server takes the caller for", about: "Any token may ask. Where no token is needed, the scopes are all."}, s.whoami)
+	s.raw(d, operation{id: "open-session", method: "POST", path: "/v1/session", public: true, tag: tagAccess,
+		summary: "Log in with an access token", about: openSessionAbout}, openSessionShape, s.openSession)
+	s.raw(d, operation{id: "close-session", method: "DELETE", path: "/v1/session", public: true, tag: tagAccess,
+		summary: "Log out", about: "Ends the session that the cookie names, and its streams. Without one it changes nothing."}, closeSessionShape, s.closeSession)
+}
+
+type newTokenInput struct {
+	Body decoded[api.NewToken]
+}
+
+type newTokenOutput struct {
+	Status   int
+	Location string `header:"Location" doc:"Path of the token"`
+	Body     api.Token
+}
+
+func (s *Server) newToken(_ context.Context, in *newTokenInput) (*newTokenOutput, error) {
+	if in.Body.failed != nil {
+		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+	}
+	asked, err := tokenRequest(&in.Body.value)
+	if err != nil {
+		return nil, err
+	}
+	made, text, err := s.engine.Tokens().New(asked)
+	if err != nil {
+		return nil, err
+	}
+	out := &newTokenOutput{Status: http.StatusCreated, Location: "/v1/tokens/" + string(made.ID), Body: apiToken(&made)}
+	out.Body.Token = text
+	return out, nil
+}
+
+func tokenRequest(in *api.NewToken) (r engine.TokenRequest, err error) {
+	r = engine.TokenRequest{Name: in.Name}
+	if r.Scopes, err = scopesOf(in.Scopes); err != nil {
+		return r, err
+	}
+	if in.Queues != nil && len(in.Queues) == 0 {
+		return r, queue.Invalid("/queues", "is empty; name the queues that the token is bound to, or leave it out")
+	}
+	r.Queues = slices.Compact(slices.Sorted(slices.Values(in.Queues)))
+	if in.Meta != nil && len(in.Meta) != 1 {
+		return r, queue.Invalid("/meta", "has %d keys; a token is bound to one value of one key", len(in.Meta))
+	}
+	for key, value := range in.Meta {
+		r.Entry = queue.MetaEntry{Key: key, Value: metaValueOf(value)}
+		if key == "" {
+			return r, queue.Invalid("/meta", "has an empty key")
+		}
+	}
+	if !in.ExpiresAt.IsZero() {
+		r.Expires = queue.Time(in.ExpiresAt.UnixMilli())
+	}
+	return r, nil
+}
+
+func scopesOf(list []string) (scopes access.Scopes, err error) {
+	for i, name := range list {
+		scope := access.ParseScope(name)
+		if scope == access.None {
+			return scopes, queue.Invalid("/scopes/"+strconv.Itoa(i), "is not a scope; the scopes are %s", access.All)
+		}
+		scopes |= scope
+	}
+	return scopes, nil
+}
+
+// TokenPath names a token; exported like QueuePath.
+type TokenPath struct {
+	ID string `path:"id" maxLength:"12" doc:"Id of the token: what stands between qn_ and the secret"`
+}
+
+type tokenOutput struct{ Body api.Token }
+
+type listTokensOutput struct{ Body api.Page[api.Token] }
+
+func (s *Server) listTokens(context.Context, *struct{}) (*listTokensOutput, error) {
+	list := s.engine.Tokens().All()
+	out := &listTokensOutput{Body: api.Page[api.Token]{Items: make([]api.Token, len(list))}}
+	for i := range list {
+		out.Body.Items[i] = apiToken(&list[i])
+	}
+	return out, nil
+}
+
+func (s *Server) getToken(_ context.Context, in *TokenPath) (*tokenOutput, error) {
+	token, err := s.engine.Tokens().Token(access.ID(in.ID))
+	if err != nil {
+		return nil, err
+	}
+	return &tokenOutput{Body: apiToken(&token)}, nil
+}
+
+func (s *Server) revokeToken(_ context.Context, in *TokenPath) (*struct{}, error) {
+	err := s.engine.Tokens().Revoke(access.ID(in.ID))
+	s.expel()
+	return nil, err
+}
+
+type rotateTokenInput struct {
+	TokenPath
+	Body decoded[api.RotateToken]
+}
+
+func (s *Server) rotateToken(_ context.Context, in *rotateTokenInput) (*tokenOutput, error) {
+	if in.Body.failed != nil {
+		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+	}
+	overlap := in.Body.value.OverlapSeconds
+	if most := int64(queue.MaxRotationOverlap / time.Second); overlap < 0 || overlap > most {
+		return nil, queue.Invalid("/overlap_seconds", "is %d; 0 to %d are allowed", overlap, most)
+	}
+	token, text, err := s.engine.Tokens().Rotate(access.ID(in.ID), time.Duration(overlap)*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	s.expel()
+	out := &tokenOutput{Body: apiToken(&token)}
+	out.Body.Token = text
+	return out, nil
+}
+
+type whoamiOutput struct{ Body api.Whoami }
+
+func (s *Server) whoami(ctx context.Context, _ *struct{}) (*whoamiOutput, error) {
+	by := credentialIn(ctx)
+	if by == nil {
+		return &whoamiOutput{Body: openWhoami()}, nil
+	}
+	return &whoamiOutput{Body: whoamiOf(access.Of(ctx).Token, by.session)}, nil
+}
+
+// openWhoami is who everybody is while no token is needed.
+func openWhoami() api.Whoami { return api.Whoami{Scopes: access.Names()} }
+
+func whoamiOf(token *access.Token, by *session) api.Whoami {
+	out := api.Whoami{
+		Required: true, Name: token.Name, ID: string(token.ID), Scopes: token.Scopes.Names(), Queues: token.Queues, Meta: boundMeta(token), ExpiresAt: apiTime(token.Expires),
+	}
+	if by != nil {
+		out.Session = &api.Session{EndsAt: apiTime(by.until), IdleSeconds: int64(sessionIdle / time.Second)}
+	}
+	return out
+}
+
+func apiToken(in *access.Token) api.Token {
+	return api.Token{
+		ID: string(in.ID), Name: in.Name, Scopes: in.Scopes.Names(), Queues: in.Queues, Meta: boundMeta(in), CreatedAt: apiTime(in.Created), ExpiresAt: apiTime(in.Expires),
+		LastUsedAt: apiTime(in.Used), Previous: apiTime(in.PreviousUntil),
+	}
+}
+
+func boundMeta(t *access.Token) api.Meta {
+	if !t.Tenant() {
+		return nil
+	}
+	return api.Meta{t.Entry.Key: apiValue(t.Entry.Value)}
+}
