@@ -92,6 +92,7 @@ func (m *machine) remember(r *record) {
 func (m *machine) ApplyComplete(c journal.Completed) error {
 	r, err := m.target(c.Seq, c.Index)
 	if r == nil {
+		m.remembered(c)
 		return err
 	}
 	m.changing(r)
@@ -120,6 +121,14 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 		m.finish(r)
 	}
 	return nil
+}
+
+// remembered notes who completed a chunk whose row has it already: a kill may have come before a fold stored who did.
+func (m *machine) remembered(c journal.Completed) {
+	r := m.liveSeq(c.Seq)
+	if m.replay && r != nil && c.Index < r.chunks && r.tries[c.Index] == nil && !r.sub.IsAvailable(c.Index) {
+		m.recent.put(queue.ChunkID{Submission: r.id, Index: c.Index}, c.Epoch, c.Sequence)
+	}
 }
 
 // target is the live record an op is for: nil when the op is older than the record's row, or the submission has ended.

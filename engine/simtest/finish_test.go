@@ -204,7 +204,7 @@ func endsFor(items []item, x *modelSub) {
 		if items[j].x == x && (items[j].standing == holds || items[j].standing == free || items[j].standing == overdue) {
 			items[j].standing = over
 		}
-		if items[j].x == x && (items[j].standing == replaced || items[j].standing == completed || items[j].standing == forgotten) {
+		if items[j].x == x && (items[j].standing == replaced || items[j].standing == completed) {
 			items[j].standing = anyEnd
 		}
 	}
