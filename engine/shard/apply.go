@@ -195,9 +195,13 @@ func (m *machine) returned(r *record, op journal.Returned) {
 	}
 	m.undelay(r, op.Index, t)
 	m.acquit(r, t)
-	t.ended(queue.Attempt{
-		Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Lost: op.Lost || op.Reason == journal.Lost, Error: op.Error,
-	})
+	if n := len(t.past); n > 0 && t.attempts == op.Attempts && t.sequence == op.Sequence && t.epoch == op.Epoch {
+		t.past[n-1].Error = op.Error // what its consumer says of the try came after it was counted
+	} else {
+		t.ended(queue.Attempt{
+			Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Lost: op.Lost || op.Reason == journal.Lost, Error: op.Error,
+		})
+	}
 	*t = try{
 		notBefore: op.NotBefore, sequence: op.Sequence, epoch: op.Epoch, attempts: op.Attempts, expiries: op.Expiries,
 		reason: op.Reason, redrives: t.redrives, err: op.Error, past: t.past, met: t.met,
