@@ -36,7 +36,7 @@ const (
 )
 
 // StartBulk starts a bulk operation, durably. Run does its work.
-func (e *Engine) StartBulk(_ context.Context, queueName string, r queue.BulkRequest) (queue.Bulk, error) {
+func (e *Engine) StartBulk(ctx context.Context, queueName string, r queue.BulkRequest) (queue.Bulk, error) {
 	q, err := e.queue(queueName)
 	if err != nil {
 		return queue.Bulk{}, err
@@ -47,7 +47,7 @@ func (e *Engine) StartBulk(_ context.Context, queueName string, r queue.BulkRequ
 	if err := e.validBulk(q, &r); err != nil {
 		return queue.Bulk{}, err
 	}
-	return q.shard.StartBulk(r)
+	return q.shard.StartBulk(r, e.act(ctx, r.Actor, "bulk.start", queueName, ""))
 }
 
 func (e *Engine) validBulk(q *openQueue, r *queue.BulkRequest) error {
@@ -128,7 +128,7 @@ func compare(a, b queue.BulkID) int {
 }
 
 // CancelBulk stops a bulk operation, durably, and keeps who asked for that. What it did stays done; one that has ended stays as it is.
-func (e *Engine) CancelBulk(id, actor string) (queue.Bulk, error) {
+func (e *Engine) CancelBulk(ctx context.Context, id, actor string) (queue.Bulk, error) {
 	if err := validActor(actor); err != nil {
 		return queue.Bulk{}, err
 	}
@@ -136,7 +136,7 @@ func (e *Engine) CancelBulk(id, actor string) (queue.Bulk, error) {
 	if err != nil {
 		return b, err
 	}
-	if err := q.shard.EndBulk(b.ID, queue.BulkCancelled, actor, ""); err != nil {
+	if err := q.shard.EndBulk(b.ID, queue.BulkCancelled, actor, "", e.act(ctx, actor, "bulk.cancel", q.name, "bulk operation "+b.ID.String())); err != nil {
 		return queue.Bulk{}, err
 	}
 	e.options.Logger.Info("bulk operation cancelled", "id", b.ID, "queue", q.name, "action", b.Action, "actor", actor)

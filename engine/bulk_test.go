@@ -130,7 +130,7 @@ func TestBulkAtARateAndCancelled(t *testing.T) {
 		e.stepBulks(ctx)
 	}
 	wantBulk(t, "after a second", e, id, queue.BulkRunning, 11, 0, 0)
-	if b, err := e.CancelBulk(id, "ana"); err != nil || b.State != queue.BulkCancelled {
+	if b, err := e.CancelBulk(t.Context(), id, "ana"); err != nil || b.State != queue.BulkCancelled {
 		t.Errorf("cancel: got %+v %v", b, err)
 	}
 	clock.Add(60_000)

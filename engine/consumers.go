@@ -47,22 +47,28 @@ func (e *Engine) Detach(queueName, consumer string) (released int, err error) {
 
 // ReleaseConsumer takes from a consumer what it holds, with no try counted, and says how many chunks that were. If it is attached
 // it is told.
-func (e *Engine) ReleaseConsumer(queueName, consumer string) (released int, err error) {
+func (e *Engine) ReleaseConsumer(ctx context.Context, queueName, consumer string) (released int, err error) {
 	q, err := e.consumerOf(queueName, consumer)
 	if err != nil {
+		return 0, err
+	}
+	if err := q.shard.Record(e.act(ctx, "", "consumer.release", queueName, "consumer "+consumer)); err != nil {
 		return 0, err
 	}
 	return q.shard.ReleaseConsumer(consumer)
 }
 
+// orderActions are the orders as the audit log names them.
+var orderActions = [...]string{queue.NoOrder: "consumer.resume", queue.Quiet: "consumer.quiet", queue.Drain: "consumer.drain"}
+
 // OrderConsumer tells a consumer what an operator wants of it, NoOrder taking back what was told before. An order is forgotten when
 // the consumer leaves or is lost, or is not heard of for an hour, and at a restart.
-func (e *Engine) OrderConsumer(queueName, consumer string, order queue.ConsumerOrder) (queue.Consumer, error) {
+func (e *Engine) OrderConsumer(ctx context.Context, queueName, consumer string, order queue.ConsumerOrder) (queue.Consumer, error) {
 	q, err := e.consumerOf(queueName, consumer)
 	if err != nil {
 		return queue.Consumer{}, err
 	}
-	return q.shard.OrderConsumer(consumer, order)
+	return q.shard.OrderConsumer(consumer, order, e.act(ctx, "", orderActions[order], queueName, "consumer "+consumer))
 }
 
 // Consumers lists the consumers of a queue by name: those that are attached or were a moment ago, hold something or have an order.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,7 +132,7 @@ func (e *Engine) Redrive(ctx context.Context, queueName string, id queue.ChunkID
 	if err != nil {
 		return err
 	}
-	n, err := q.shard.Redrive(ctx, id.Submission, []uint32{id.Index})
+	n, err := q.shard.Redrive(ctx, id.Submission, []uint32{id.Index}, e.act(ctx, "", "dead_letter.redrive", queueName, chunkTarget(id)))
 	if err == nil && n == 0 {
 		err = unknownDead(id)
 	}
@@ -144,7 +145,7 @@ func (e *Engine) DeleteDead(ctx context.Context, queueName string, id queue.Chun
 	if err != nil {
 		return err
 	}
-	n, err := q.shard.DeleteDead(ctx, id.Submission, []uint32{id.Index})
+	n, err := q.shard.DeleteDead(ctx, id.Submission, []uint32{id.Index}, e.act(ctx, "", "dead_letter.delete", queueName, chunkTarget(id)))
 	if err == nil && n == 0 {
 		err = unknownDead(id)
 	}
@@ -163,11 +164,16 @@ func (e *Engine) ForwardDead(ctx context.Context, queueName string, id queue.Chu
 	if err := e.validForward(q, to); err != nil {
 		return err
 	}
-	n, err := q.shard.Forward(ctx, id.Submission, []uint32{id.Index}, to)
+	n, err := q.shard.Forward(ctx, id.Submission, []uint32{id.Index}, to, e.act(ctx, "", "dead_letter.forward", queueName, chunkTarget(id)))
 	if err == nil && n == 0 {
 		err = unknownDead(id)
 	}
 	return err
+}
+
+// chunkTarget is a chunk as the audit log names it.
+func chunkTarget(id queue.ChunkID) string {
+	return fmt.Sprintf("submission %s chunk %d", id.Submission, id.Index)
 }
 
 // validForward checks where dead letters of a queue are to go.

@@ -29,6 +29,7 @@ type Options struct {
 	Fatal        func(error)           // ends the process when a disk sync failed; nil panics
 	BallastBytes int64                 // room kept back for completions on a full disk; 0: 16 MiB, negative: none
 	FoldBytes    int64                 // journal bytes that start a fold; 0: 16 MiB
+	AuditKeep    time.Duration         // how long entries of the audit log are kept; 0: DefaultAuditKeep, negative: for ever
 	RecountEvery time.Duration         // how often kept counters are recounted; 0: shard.DefaultRecountEvery, negative: never
 	ViewMemory   int64                 // bytes that the views of all queues may take, and a quarter more for questions; 0: shard.DefaultViewMemory
 	MetricKeys   []queue.MetaKey       // whose values metrics show, at most MaxMetricKeys
@@ -119,6 +120,9 @@ func (o *Options) fill() {
 	if o.ViewMemory == 0 {
 		o.ViewMemory = shard.DefaultViewMemory
 	}
+	if o.AuditKeep == 0 {
+		o.AuditKeep = DefaultAuditKeep
+	}
 	if o.BallastBytes == 0 {
 		o.BallastBytes = 16 << 20
 	}
@@ -200,6 +204,7 @@ func (e *Engine) house(ctx context.Context) {
 	if err := e.tokens.keepUses(e.options.Now(), false); err != nil {
 		e.options.Logger.Error("writing down when access tokens were used failed; it is tried again", "error", err)
 	}
+	e.forgetActs()
 	e.makeRoom()
 	e.retain(ctx)
 }

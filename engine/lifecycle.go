@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quern-queue/quern/engine/shard"
@@ -19,9 +20,12 @@ func (e *Engine) Lifecycle(queueName string) (Work, error) {
 }
 
 // RetryParked has a queue's parked life-cycle actions tried again, and says how many there were.
-func (e *Engine) RetryParked(queueName string) (int, error) {
+func (e *Engine) RetryParked(ctx context.Context, queueName string) (int, error) {
 	q, err := e.queue(queueName)
 	if err != nil {
+		return 0, err
+	}
+	if err := q.shard.Record(e.act(ctx, "", "lifecycle.retry", queueName, "")); err != nil {
 		return 0, err
 	}
 	n := q.shard.RetryParked()

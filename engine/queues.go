@@ -133,7 +133,7 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
 		Committed: e.metrics.committed(row.Name), FreeBallast: e.ballast.free, Held: e.options.Held, Values: q.values.each, Scorers: e.options.Scorers, ViewMemory: e.views,
 		WaitSeconds: q.counts.waited, RunSeconds: q.counts.held, Born: row.Created, Posted: e.posted, FoldBytes: e.options.FoldBytes, RecountEvery: e.options.RecountEvery,
-		Emitting: e.emitting(row.Name),
+		Emitting: e.emitting(row.Name), LastAct: e.lastAct(row.Shard), Acts: e.putActs(row.Shard, row.Name),
 	})
 	if err != nil {
 		q.store.Close()
@@ -213,7 +213,7 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 		return info, false, err
 	}
 	if q := e.queues[name]; q != nil {
-		info, err = e.configure(q, settings)
+		info, err = e.configure(ctx, q, settings)
 		return info, false, err
 	}
 	if len(e.queues) >= queue.MaxQueues {
@@ -232,16 +232,20 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 	if err := e.openQueue(ctx, row, fresh, nil); err != nil {
 		return info, false, err
 	}
-	if err := e.catalogue.PutQueue(row); err != nil {
+	act := e.act(ctx, "", "queue.create", name, "")
+	act.Change(nil, store.SettingsState(settings))
+	if err := e.catalogue.PutQueue(row, act); err != nil {
 		return info, false, errors.Join(err, e.discard(e.queues[name]))
 	}
 	return e.queues[name].info(), true, nil
 }
 
 // configure gives a queue other settings. The caller holds e.mu.
-func (e *Engine) configure(q *openQueue, settings queue.Settings) (QueueInfo, error) {
+func (e *Engine) configure(ctx context.Context, q *openQueue, settings queue.Settings) (QueueInfo, error) {
 	row := store.QueueRow{Name: q.name, Shard: q.id, Settings: settings, Created: q.created}
-	if err := e.catalogue.PutQueue(row); err != nil {
+	act := e.act(ctx, "", "queue.change", q.name, "")
+	act.Change(store.SettingsState(*q.config.Load()), store.SettingsState(settings))
+	if err := e.catalogue.PutQueue(row, act); err != nil {
 		return QueueInfo{}, err
 	}
 	q.config.Store(&settings)
@@ -249,7 +253,7 @@ func (e *Engine) configure(q *openQueue, settings queue.Settings) (QueueInfo, er
 }
 
 // ChangeQueue changes some settings of a queue: change is given those of now, and an error of it changes nothing.
-func (e *Engine) ChangeQueue(_ context.Context, name string, change func(*queue.Settings) error) (QueueInfo, error) {
+func (e *Engine) ChangeQueue(ctx context.Context, name string, change func(*queue.Settings) error) (QueueInfo, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	q := e.queues[name]
@@ -263,7 +267,7 @@ func (e *Engine) ChangeQueue(_ context.Context, name string, change func(*queue.
 	if err := errors.Join(validSettings(&settings), e.validDeadQueue(name, &settings)); err != nil {
 		return QueueInfo{}, err
 	}
-	return e.configure(q, settings)
+	return e.configure(ctx, q, settings)
 }
 
 // freeShard finds a shard number that no queue has and that left nothing behind, so that old ids stay unknown.
@@ -285,7 +289,7 @@ func (e *Engine) discard(q *openQueue) error {
 }
 
 // DeleteQueue removes a queue with its history. It has to have no open submission, and not to be the default one.
-func (e *Engine) DeleteQueue(_ context.Context, name string) error {
+func (e *Engine) DeleteQueue(ctx context.Context, name string) error {
 	if name == DefaultQueue {
 		return &queue.Error{Code: queue.CodeConflict, Message: "The queue \"default\" always exists; its settings can be changed."}
 	}
@@ -303,7 +307,12 @@ func (e *Engine) DeleteQueue(_ context.Context, name string) error {
 	if err := e.unforwarded(q); err != nil {
 		return err
 	}
-	if err := e.catalogue.DeleteQueue(name); err != nil {
+	if err := e.catalogue.PutActs(ctx, q.id, q.name, q.shard.FreshActs()); err != nil { // they go with its journal
+		return err
+	}
+	act := e.act(ctx, "", "queue.delete", name, "")
+	act.Change(store.SettingsState(*q.config.Load()), nil)
+	if err := e.catalogue.DeleteQueue(name, act); err != nil {
 		return err
 	}
 	return e.discard(q)

@@ -14,7 +14,7 @@ type RuledAmount = shard.RuledAmount
 
 // SetRule sets a pause or a block, durably: what it covers is not handed out from then on. ID and Since are drawn here. One that asks for
 // what a rule with its action and match says already changes nothing, otherwise that one is changed; created is false then.
-func (e *Engine) SetRule(_ context.Context, queueName string, r queue.Rule) (rule queue.Rule, created bool, err error) {
+func (e *Engine) SetRule(ctx context.Context, queueName string, r queue.Rule) (rule queue.Rule, created bool, err error) {
 	if err := validRule(&r); err != nil {
 		return rule, false, err
 	}
@@ -22,7 +22,7 @@ func (e *Engine) SetRule(_ context.Context, queueName string, r queue.Rule) (rul
 	if err != nil {
 		return rule, false, err
 	}
-	rule, created, err = q.shard.SetRule(r)
+	rule, created, err = q.shard.SetRule(r, e.act(ctx, r.Actor, "rule.create", queueName, ""))
 	if err == nil {
 		e.options.Logger.Info("rule set", "queue", queueName, "rule", rule.ID, "action", rule.Action, "match", rule.Match, "actor", r.Actor, "reason", r.Reason, "new", created)
 	}
@@ -31,7 +31,7 @@ func (e *Engine) SetRule(_ context.Context, queueName string, r queue.Rule) (rul
 
 // LiftRule ends a rule, durably, and says what it was. One that ended before is no mistake: was is false. CodeUnknownRule: there never
 // was one of this id.
-func (e *Engine) LiftRule(_ context.Context, queueName string, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error) {
+func (e *Engine) LiftRule(ctx context.Context, queueName string, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error) {
 	if err := validActor(actor); err != nil {
 		return rule, false, err
 	}
@@ -39,7 +39,7 @@ func (e *Engine) LiftRule(_ context.Context, queueName string, id queue.RuleID, 
 	if err != nil {
 		return rule, false, err
 	}
-	rule, was, err = q.shard.LiftRule(id, actor)
+	rule, was, err = q.shard.LiftRule(id, actor, e.act(ctx, actor, "rule.lift", queueName, ""))
 	if err == nil && was {
 		e.options.Logger.Info("rule lifted", "queue", queueName, "rule", rule.ID, "action", rule.Action, "match", rule.Match, "actor", actor)
 	}

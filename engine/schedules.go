@@ -53,7 +53,7 @@ func (e *Engine) Schedule(queueName, name string) (queue.ScheduleInfo, error) {
 
 // PutSchedule makes a schedule or defines it anew, durably. The same definition as before changes nothing. A rhythm that stays the
 // same (spec, zone, start and end) goes on where it was, with what it missed meanwhile; another one begins after now.
-func (e *Engine) PutSchedule(_ context.Context, queueName, name string, def queue.Schedule, guard ScheduleGuard) (info queue.ScheduleInfo, created bool, err error) {
+func (e *Engine) PutSchedule(ctx context.Context, queueName, name string, def queue.Schedule, guard ScheduleGuard) (info queue.ScheduleInfo, created bool, err error) {
 	if !strategyName(name) {
 		return info, false, queue.Invalid("/path/name", "is %d bytes long; 1 to %d letters, digits, '.', '_' and '-' are allowed, the first a letter or digit", len(name), queue.MaxScheduleNameBytes)
 	}
@@ -64,21 +64,21 @@ func (e *Engine) PutSchedule(_ context.Context, queueName, name string, def queu
 	if err != nil {
 		return info, false, err
 	}
-	return q.shard.PutSchedule(name, def, guard)
+	return q.shard.PutSchedule(name, def, guard, e.act(ctx, "", "schedule.create", queueName, "schedule "+name))
 }
 
 // DeleteSchedule removes a schedule. What it inserted stays.
-func (e *Engine) DeleteSchedule(_ context.Context, queueName, name string, guard ScheduleGuard) error {
+func (e *Engine) DeleteSchedule(ctx context.Context, queueName, name string, guard ScheduleGuard) error {
 	q, err := e.queue(queueName)
 	if err != nil {
 		return err
 	}
-	return q.shard.DeleteSchedule(name, guard)
+	return q.shard.DeleteSchedule(name, guard, e.act(ctx, "", "schedule.delete", queueName, "schedule "+name))
 }
 
 // SwitchSchedule pauses a schedule, for a reason of at most queue.MaxPauseReasonBytes, or resumes it. What it is already is no
 // change. Ticks that pass during the pause are missed ones when it ends.
-func (e *Engine) SwitchSchedule(_ context.Context, queueName, name string, enabled bool, reason string) (queue.ScheduleInfo, error) {
+func (e *Engine) SwitchSchedule(ctx context.Context, queueName, name string, enabled bool, reason string) (queue.ScheduleInfo, error) {
 	if len(reason) > queue.MaxPauseReasonBytes {
 		return queue.ScheduleInfo{}, queue.Invalid("/reason", "has %d bytes; at most %d are allowed", len(reason), queue.MaxPauseReasonBytes)
 	}
@@ -86,7 +86,11 @@ func (e *Engine) SwitchSchedule(_ context.Context, queueName, name string, enabl
 	if err != nil {
 		return queue.ScheduleInfo{}, err
 	}
-	return q.shard.SwitchSchedule(name, enabled, reason)
+	action := "schedule.pause"
+	if enabled {
+		action = "schedule.resume"
+	}
+	return q.shard.SwitchSchedule(name, enabled, reason, e.act(ctx, "", action, queueName, "schedule "+name))
 }
 
 // TriggerSchedule inserts once what a schedule inserts, now and whatever its state, beside its ticks. With an idempotency key that
@@ -97,15 +101,16 @@ func (e *Engine) TriggerSchedule(ctx context.Context, queueName, name, key strin
 		return s, false, err
 	}
 	now := queue.At(e.options.Now())
-	return e.insertScheduled(ctx, queueName, &info, now, scheduleKey("trigger", queueName, name, key, 0))
+	return e.insertScheduled(ctx, queueName, &info, now, scheduleKey("trigger", queueName, name, key, 0), e.act(ctx, "", "schedule.trigger", queueName, "schedule "+name))
 }
 
 // insertScheduled inserts what a schedule inserts for a tick. A key makes it once.
-func (e *Engine) insertScheduled(ctx context.Context, queueName string, info *queue.ScheduleInfo, tick queue.Time, key string) (queue.Submission, bool, error) {
+func (e *Engine) insertScheduled(ctx context.Context, queueName string, info *queue.ScheduleInfo, tick queue.Time, key string, told queue.Act) (queue.Submission, bool, error) {
 	n := shard.ScheduledSubmission(info.Name, &info.Schedule, tick)
 	if after := info.Schedule.DeadAfter; after > 0 {
 		n.DeadDeadline = queue.At(e.options.Now()).Add(after)
 	}
+	n.Told = []queue.Act{told}
 	n.IdempotencyKey = key // what it stands for is in the key itself, so the fingerprint says nothing more
 	return e.Insert(ctx, queueName, n)
 }
@@ -169,7 +174,7 @@ func (e *Engine) BackfillSchedule(ctx context.Context, queueName, name string, r
 		return made, queue.Invalid("/to", "asks for %d ticks, and limit is %d: raise limit (up to %d), or ask for a shorter time", made.Ticks, r.Limit, queue.MaxBackfill)
 	}
 	for _, tick := range ticks {
-		s, _, err := e.insertScheduled(ctx, queueName, &info, tick, scheduleKey("backfill", queueName, name, r.Key, tick))
+		s, _, err := e.insertScheduled(ctx, queueName, &info, tick, scheduleKey("backfill", queueName, name, r.Key, tick), e.act(ctx, "", "schedule.backfill", queueName, "schedule "+name))
 		if err != nil {
 			return made, err
 		}

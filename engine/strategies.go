@@ -184,7 +184,7 @@ func unknownStrategy(queueName, name string) error {
 
 // PutStrategy stores a strategy, given as a JSON value, under a name. The same text as before changes nothing; another one
 // becomes the next version, durably, and every reservation from now on uses it.
-func (e *Engine) PutStrategy(_ context.Context, queueName, name string, raw []byte, guard StrategyGuard) (s NamedStrategy, created bool, err error) {
+func (e *Engine) PutStrategy(ctx context.Context, queueName, name string, raw []byte, guard StrategyGuard) (s NamedStrategy, created bool, err error) {
 	if !strategyName(name) {
 		return s, false, queue.Invalid("/path/name", "is %d bytes long; 1 to %d letters, digits, '.', '_' and '-' are allowed, the first a letter or digit", len(name), queue.MaxStrategyNameBytes)
 	}
@@ -210,10 +210,13 @@ func (e *Engine) PutStrategy(_ context.Context, queueName, name string, raw []by
 		return s, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d named strategies already, the most it keeps. Delete one first.", queue.MaxStrategies)}
 	}
 	row := store.StrategyRow{Shard: q.id, Name: name, Version: 1, Text: parsed.String(), Created: queue.At(e.options.Now())}
+	act := e.act(ctx, "", "strategy.create", queueName, "strategy "+name)
+	act.Change(nil, row.Text)
 	if now != nil {
-		row.Version = now.Version + 1
+		row.Version, act.Action = now.Version+1, "strategy.change"
+		act.Change(now.Text, row.Text)
 	}
-	if err := e.catalogue.PutStrategy(row, queue.MaxStrategyVersions); err != nil {
+	if err := e.catalogue.PutStrategy(row, queue.MaxStrategyVersions, act); err != nil {
 		return s, false, err
 	}
 	next := &namedStrategy{NamedStrategy: ofRow(row), plan: e.plans.plan(parsed)}
@@ -245,7 +248,7 @@ func written(raw []byte) (*strategy.Strategy, error) {
 }
 
 // DeleteStrategy removes a name with all its versions. Reservations that ask for it are refused from now on.
-func (e *Engine) DeleteStrategy(_ context.Context, queueName, name string, guard StrategyGuard) error {
+func (e *Engine) DeleteStrategy(ctx context.Context, queueName, name string, guard StrategyGuard) error {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	q := e.queues[queueName]
@@ -261,7 +264,9 @@ func (e *Engine) DeleteStrategy(_ context.Context, queueName, name string, guard
 	if now == nil {
 		return unknownStrategy(queueName, name)
 	}
-	if err := e.catalogue.DeleteStrategy(q.id, name); err != nil {
+	act := e.act(ctx, "", "strategy.delete", queueName, "strategy "+name)
+	act.Change(now.Text, nil)
+	if err := e.catalogue.DeleteStrategy(q.id, name, act); err != nil {
 		return err
 	}
 	q.named.set(name, nil)

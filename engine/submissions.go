@@ -46,7 +46,7 @@ func (e *Engine) Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submi
 	if err != nil {
 		return queue.Submission{}, err
 	}
-	return q.shard.Cancel(ctx, id)
+	return q.shard.Cancel(ctx, id, e.act(ctx, "", "submission.cancel", q.name, "submission "+id.String()))
 }
 
 // SetPriority changes the priority (-queue.MaxPriority to queue.MaxPriority) of an open submission: strategies of order
@@ -59,7 +59,7 @@ func (e *Engine) SetPriority(ctx context.Context, id queue.SubmissionID, priorit
 	if err := validPriority(priority); err != nil {
 		return queue.Submission{}, err
 	}
-	return q.shard.SetPriority(ctx, id, priority)
+	return q.shard.SetPriority(ctx, id, priority, e.act(ctx, "", "submission.change", q.name, "submission "+id.String()))
 }
 
 // ListRequest says which submissions of a queue to list. Empty States are all; every entry of Meta has to match.

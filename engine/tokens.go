@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (t *Tokens) makeAdmin() error {
 	if err := writeSecret(path, access.Text(id, secret)+"\n"); err != nil {
 		return fmt.Errorf("the admin token cannot be written to %s: %w", path, err)
 	}
-	if err := t.put(access.Token{ID: id, Name: name, Scopes: access.Admin, Secret: access.HashOf(secret)}); err != nil {
+	if err := t.put(context.Background(), access.Token{ID: id, Name: name, Scopes: access.Admin, Secret: access.HashOf(secret)}); err != nil {
 		return err
 	}
 	t.log.Warn("an admin token was made, as requests need a token and none could make others; move it to a safe place", "path", path, "name", name, "id", id)
@@ -117,7 +118,7 @@ type TokenRequest struct {
 }
 
 // New makes a token, durably, and returns it with its text, which is shown this once and not kept.
-func (t *Tokens) New(r TokenRequest) (access.Token, string, error) {
+func (t *Tokens) New(ctx context.Context, r TokenRequest) (access.Token, string, error) {
 	t.change.Lock()
 	defer t.change.Unlock()
 	if err := t.valid(&r); err != nil {
@@ -128,7 +129,7 @@ func (t *Tokens) New(r TokenRequest) (access.Token, string, error) {
 		return access.Token{}, "", err
 	}
 	made := access.Token{ID: id, Name: r.Name, Scopes: r.Scopes, Restriction: r.Restriction, Expires: r.Expires, Secret: access.HashOf(secret)}
-	if err := t.put(made); err != nil {
+	if err := t.put(ctx, made); err != nil {
 		return access.Token{}, "", err
 	}
 	made, err = t.Token(id)
@@ -136,9 +137,9 @@ func (t *Tokens) New(r TokenRequest) (access.Token, string, error) {
 }
 
 // put stores a new token and puts it into the table.
-func (t *Tokens) put(made access.Token) error {
+func (t *Tokens) put(ctx context.Context, made access.Token) error {
 	made.Created, made.Use = queue.At(t.now()), new(access.Use)
-	if err := t.catalogue.PutToken(made); err != nil {
+	if err := t.catalogue.PutToken(made, t.act(ctx, "token.create", nil, &made)); err != nil {
 		return err
 	}
 	t.table.Store(access.NewTable(true, append(t.Table().Tokens(), made)))
@@ -207,7 +208,7 @@ func (t *Tokens) Token(id access.ID) (access.Token, error) {
 
 // Rotate gives a token another secret, durably, and returns the token's new text. The secret before stays good for overlap; one that was
 // still good from an earlier rotation ends.
-func (t *Tokens) Rotate(id access.ID, overlap time.Duration) (access.Token, string, error) {
+func (t *Tokens) Rotate(ctx context.Context, id access.ID, overlap time.Duration) (access.Token, string, error) {
 	if overlap < 0 || overlap > queue.MaxRotationOverlap {
 		return access.Token{}, "", queue.Invalid("/overlap_seconds", "is %d; 0 to %d are allowed", int64(overlap/time.Second), int64(queue.MaxRotationOverlap/time.Second))
 	}
@@ -221,8 +222,9 @@ func (t *Tokens) Rotate(id access.ID, overlap time.Duration) (access.Token, stri
 	if err != nil {
 		return token, "", err
 	}
+	before := token
 	token.Rotate(access.HashOf(secret), queue.At(t.now()).Add(overlap))
-	if err := t.catalogue.PutToken(token); err != nil {
+	if err := t.catalogue.PutToken(token, t.act(ctx, "token.rotate", &before, &token)); err != nil {
 		return token, "", err
 	}
 	t.replace(id, &token)
@@ -230,14 +232,50 @@ func (t *Tokens) Rotate(id access.ID, overlap time.Duration) (access.Token, stri
 }
 
 // Revoke ends a token, durably. One that is not there is revoked already.
-func (t *Tokens) Revoke(id access.ID) error {
+func (t *Tokens) Revoke(ctx context.Context, id access.ID) error {
 	t.change.Lock()
 	defer t.change.Unlock()
-	if err := t.catalogue.DeleteToken(id); err != nil {
+	token, there := t.Table().Token(id)
+	if !there {
+		return nil
+	}
+	if err := t.catalogue.DeleteToken(id, t.act(ctx, "token.revoke", &token, nil)); err != nil {
 		return err
 	}
 	t.replace(id, nil)
 	return nil
+}
+
+// act is what the audit log gets of a change of a token. Nothing in it helps to guess a secret.
+func (t *Tokens) act(ctx context.Context, action string, before, after *access.Token) queue.Act {
+	of := before
+	if of == nil {
+		of = after
+	}
+	act := actOf(ctx, queue.At(t.now()), "", action, "", "token "+string(of.ID))
+	act.Change(tokenState(before), tokenState(after))
+	return act
+}
+
+// tokenState is a token as the audit log tells of it; nil of none.
+func tokenState(t *access.Token) any {
+	if t == nil {
+		return nil
+	}
+	state := map[string]any{"name": t.Name, "scopes": t.Scopes.Names()}
+	if len(t.Queues) > 0 {
+		state["queues"] = t.Queues
+	}
+	if t.Tenant() {
+		state["meta"] = t.Entry.Key + "=" + t.Entry.Value.String()
+	}
+	if t.Expires != 0 {
+		state["expires_at"] = t.Expires.Std().UTC()
+	}
+	if t.PreviousUntil != 0 {
+		state["previous_until"] = t.PreviousUntil.Std().UTC()
+	}
+	return state
 }
 
 // replace puts a table into place with this token in the place of the one of that id; nil: with none.

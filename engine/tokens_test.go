@@ -47,16 +47,16 @@ func TestTokensOutliveARestart(t *testing.T) {
 	if e.Tokens().Table().Required() || len(e.Tokens().All()) != 0 {
 		t.Fatal("a restart made tokens of nothing")
 	}
-	root, rootText, err := e.Tokens().New(TokenRequest{Name: "root", Scopes: access.Admin})
+	root, rootText, err := e.Tokens().New(t.Context(), TokenRequest{Name: "root", Scopes: access.Admin})
 	if err != nil {
 		t.Fatal(err)
 	}
 	bound := access.Restriction{Queues: []string{"default", "späte"}[:1], Entry: queue.MetaEntry{Key: "company", Value: queue.StringValue("7")}}
-	full, fullText, err := e.Tokens().New(TokenRequest{Name: "größte", Scopes: access.Produce | access.Consume, Restriction: bound, Expires: queue.At(time.Now().Add(time.Hour))})
+	full, fullText, err := e.Tokens().New(t.Context(), TokenRequest{Name: "größte", Scopes: access.Produce | access.Consume, Restriction: bound, Expires: queue.At(time.Now().Add(time.Hour))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	full, newText, err := e.Tokens().Rotate(full.ID, time.Minute)
+	full, newText, err := e.Tokens().Rotate(t.Context(), full.ID, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestTokensOutliveARestart(t *testing.T) {
 		}
 	}
 	for _, id := range []access.ID{full.ID, root.ID, root.ID} {
-		if err := e.Tokens().Revoke(id); err != nil {
+		if err := e.Tokens().Revoke(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -119,10 +119,10 @@ func TestAdminTokenIsWrittenOnce(t *testing.T) {
 	if again, err := os.ReadFile(path); err != nil || string(again) != string(first) || !proven(e, string(first)) {
 		t.Errorf("a later start wrote %q, %v; want the first, %q", again, err, first)
 	}
-	if _, _, err := e.Tokens().New(TokenRequest{Name: "short", Scopes: access.All, Expires: queue.At(now().Add(time.Minute))}); err != nil {
+	if _, _, err := e.Tokens().New(t.Context(), TokenRequest{Name: "short", Scopes: access.All, Expires: queue.At(now().Add(time.Minute))}); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Tokens().Revoke(token.ID); err != nil {
+	if err := e.Tokens().Revoke(t.Context(), token.ID); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(path); err != nil {
@@ -151,7 +151,7 @@ func TestTokensAreChecked(t *testing.T) {
 	tenant := access.Restriction{Entry: queue.MetaEntry{Key: "company", Value: queue.IntValue(7)}}
 	refused := func(pointer string, r TokenRequest) {
 		t.Helper()
-		_, text, err := e.Tokens().New(r)
+		_, text, err := e.Tokens().New(t.Context(), r)
 		wrong, ok := err.(*queue.Error)
 		if !ok || text != "" || pointer != "" && (len(wrong.Problems) != 1 || wrong.Problems[0].Pointer != pointer) || pointer == "" && wrong.Code != queue.CodeConflict {
 			t.Errorf("%+v: %v; want a refusal of %s", r, err, pointer)
@@ -161,7 +161,7 @@ func TestTokensAreChecked(t *testing.T) {
 	if e.Tokens().Table().Required() {
 		t.Error("a refused token closed the server")
 	}
-	if _, _, err := e.Tokens().New(TokenRequest{Name: "root", Scopes: access.Admin}); err != nil {
+	if _, _, err := e.Tokens().New(t.Context(), TokenRequest{Name: "root", Scopes: access.Admin}); err != nil {
 		t.Fatal(err)
 	}
 	refused("", TokenRequest{Name: "root", Scopes: access.Read})
@@ -182,10 +182,10 @@ func TestTokensAreChecked(t *testing.T) {
 	if n := len(e.Tokens().All()); n != 1 {
 		t.Errorf("%d tokens after refusals, want the one", n)
 	}
-	if _, _, err := e.Tokens().Rotate("nobody", 0); queue.CodeOf(err) != queue.CodeUnknownToken {
+	if _, _, err := e.Tokens().Rotate(t.Context(), "nobody", 0); queue.CodeOf(err) != queue.CodeUnknownToken {
 		t.Errorf("rotate: %v", err)
 	}
-	if _, _, err := e.Tokens().Rotate(e.Tokens().All()[0].ID, queue.MaxRotationOverlap+time.Second); queue.CodeOf(err) != queue.CodeInvalid {
+	if _, _, err := e.Tokens().Rotate(t.Context(), e.Tokens().All()[0].ID, queue.MaxRotationOverlap+time.Second); queue.CodeOf(err) != queue.CodeInvalid {
 		t.Errorf("rotate with too long an overlap: %v", err)
 	}
 }

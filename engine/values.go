@@ -118,7 +118,7 @@ func (e *Engine) loadValues() (map[queue.ShardID][]store.ValueRow, error) {
 
 // PutValue sets a limit and a weight for a value of a meta key, in the place of what was set, durably; reservations go by it
 // from the next one on. The same settings as before change nothing. Settings that set nothing are refused: DeleteValue removes.
-func (e *Engine) PutValue(_ context.Context, queueName string, entry queue.MetaEntry, settings queue.ValueSettings, guard ValueGuard) (v Value, created bool, err error) {
+func (e *Engine) PutValue(ctx context.Context, queueName string, entry queue.MetaEntry, settings queue.ValueSettings, guard ValueGuard) (v Value, created bool, err error) {
 	if err := validValue(entry, settings); err != nil {
 		return v, false, err
 	}
@@ -143,7 +143,7 @@ func (e *Engine) PutValue(_ context.Context, queueName string, entry queue.MetaE
 		return v, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has settings for %d values already, the most it keeps. Delete those of values that are not needed any more.", queue.MaxSetValues)}
 	}
 	next := ValueSettings{ValueSettings: settings, Version: now.Version + 1, Changed: queue.At(e.options.Now())}
-	if err := e.catalogue.PutValue(store.ValueRow{Shard: q.id, Entry: entry, Settings: settings, Version: next.Version, Changed: next.Changed}); err != nil {
+	if err := e.catalogue.PutValue(store.ValueRow{Shard: q.id, Entry: entry, Settings: settings, Version: next.Version, Changed: next.Changed}, e.actOnValue(ctx, "value.set", q.name, entry, now, next)); err != nil {
 		return v, false, err
 	}
 	q.values.set(entry, next)
@@ -154,7 +154,7 @@ func (e *Engine) PutValue(_ context.Context, queueName string, entry queue.MetaE
 
 // DeleteValue removes what is set for a value, durably: it is not limited any more and weighs as much as any other.
 // CodeUnknownValue: nothing is set.
-func (e *Engine) DeleteValue(_ context.Context, queueName string, entry queue.MetaEntry, guard ValueGuard) error {
+func (e *Engine) DeleteValue(ctx context.Context, queueName string, entry queue.MetaEntry, guard ValueGuard) error {
 	if err := validEntry(entry); err != nil {
 		return err
 	}
@@ -175,13 +175,35 @@ func (e *Engine) DeleteValue(_ context.Context, queueName string, entry queue.Me
 	if now.Version == 0 {
 		return &queue.Error{Code: queue.CodeUnknownValue, Message: fmt.Sprintf("Nothing is set for the value %s of %q.", entry.Value, entry.Key)}
 	}
-	if err := e.catalogue.DeleteValue(q.id, entry); err != nil {
+	if err := e.catalogue.DeleteValue(q.id, entry, e.actOnValue(ctx, "value.delete", q.name, entry, now, nothingSet())); err != nil {
 		return err
 	}
 	q.values.set(entry, ValueSettings{})
 	q.frames.full.drop(entry)
 	q.shard.SetValue(entry, queue.NoSettings())
 	return nil
+}
+
+// actOnValue is what the audit log gets of a change of what is set for a value.
+func (e *Engine) actOnValue(ctx context.Context, action, queueName string, entry queue.MetaEntry, before, after ValueSettings) queue.Act {
+	act := e.act(ctx, "", action, queueName, entry.Key+"="+entry.Value.String())
+	act.Change(before.state(), after.state())
+	return act
+}
+
+// state is what is set as the audit log tells of it; nil for nothing.
+func (s ValueSettings) state() any {
+	if s.Version == 0 {
+		return nil
+	}
+	state := map[string]any{}
+	if s.Limit != queue.NoLimit {
+		state["limit"] = s.Limit
+	}
+	if s.Weight != 0 {
+		state["weight"] = float64(s.Weight) / 1000
+	}
+	return state
 }
 
 // Value tells what there is of one value of a meta key, and what is set for it. CodeUnknownValue: no open submission has it,

@@ -23,11 +23,11 @@ type Store interface {
 	PluginVersions() ([]queue.PluginVersion, error)
 	PluginRecords() ([]queue.PluginRecord, error)
 	PluginModule(sum queue.SHA256) (module []byte, found bool, err error)
-	PutPluginVersion(v queue.PluginVersion, module []byte) error
+	PutPluginVersion(v queue.PluginVersion, module []byte, told ...queue.Act) error
 	SetPluginState(sum queue.SHA256, state, reason string) error
-	DeletePluginVersion(sum queue.SHA256) error
-	PutPluginRecord(r queue.PluginRecord) error
-	DeletePlugin(name string) error
+	DeletePluginVersion(sum queue.SHA256, told ...queue.Act) error
+	PutPluginRecord(r queue.PluginRecord, told ...queue.Act) error
+	DeletePlugin(name string, told ...queue.Act) error
 }
 
 // Candidates shows the live candidates of a strategy, for dry runs.

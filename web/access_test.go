@@ -23,11 +23,11 @@ import (
 func (f *fixture) token(r engine.TokenRequest) (id, text string) {
 	f.Helper()
 	if !f.engine.Tokens().Table().Required() {
-		if _, _, err := f.engine.Tokens().New(engine.TokenRequest{Name: "first", Scopes: access.Admin}); err != nil {
+		if _, _, err := f.engine.Tokens().New(f.Context(), engine.TokenRequest{Name: "first", Scopes: access.Admin}); err != nil {
 			f.Fatal(err)
 		}
 	}
-	made, text, err := f.engine.Tokens().New(r)
+	made, text, err := f.engine.Tokens().New(f.Context(), r)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -135,8 +135,8 @@ func (s *Server) getBulk(_ context.Context, in *BulkPath) (*bulkOutput, error) {
 	return &bulkOutput{Body: apiBulk(&b)}, nil
 }
 
-func (s *Server) cancelBulk(_ context.Context, in *cancelBulkInput) (*bulkOutput, error) {
-	b, err := s.engine.CancelBulk(in.ID, in.Actor)
+func (s *Server) cancelBulk(ctx context.Context, in *cancelBulkInput) (*bulkOutput, error) {
+	b, err := s.engine.CancelBulk(ctx, in.ID, in.Actor)
 	if err != nil {
 		return nil, err
 	}

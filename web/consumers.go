@@ -139,11 +139,11 @@ func (s *Server) detachConsumer(_ context.Context, in *ConsumerPath) (*releasedO
 	return &releasedOutput{Body: api.Released{Released: n}}, err
 }
 
-func (s *Server) releaseConsumer(_ context.Context, in *ConsumerPath) (*releasedOutput, error) {
+func (s *Server) releaseConsumer(ctx context.Context, in *ConsumerPath) (*releasedOutput, error) {
 	if err := in.parse(); err != nil {
 		return nil, err
 	}
-	n, err := s.engine.ReleaseConsumer(in.Queue, in.Consumer)
+	n, err := s.engine.ReleaseConsumer(ctx, in.Queue, in.Consumer)
 	return &releasedOutput{Body: api.Released{Released: n}}, err
 }
 
@@ -151,11 +151,11 @@ type consumerOutput struct{ Body api.Consumer }
 
 // orderConsumer makes the handler of one order.
 func (s *Server) orderConsumer(order queue.ConsumerOrder) func(context.Context, *ConsumerPath) (*consumerOutput, error) {
-	return func(_ context.Context, in *ConsumerPath) (*consumerOutput, error) {
+	return func(ctx context.Context, in *ConsumerPath) (*consumerOutput, error) {
 		if err := in.parse(); err != nil {
 			return nil, err
 		}
-		c, err := s.engine.OrderConsumer(in.Queue, in.Consumer, order)
+		c, err := s.engine.OrderConsumer(ctx, in.Queue, in.Consumer, order)
 		if err != nil {
 			return nil, err
 		}

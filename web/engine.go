@@ -56,13 +56,14 @@ type Engine interface {
 	Release(ctx context.Context, queueName string, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error)
 	Exchange(ctx context.Context, queueName string, x engine.Exchange, out *engine.Exchanged) error
 
+	Audit(f engine.AuditFilter, cursor string, limit int) (engine.Page[engine.AuditEntry], error)
 	Lifecycle(queueName string) (engine.Work, error)
-	RetryParked(queueName string) (int, error)
+	RetryParked(ctx context.Context, queueName string) (int, error)
 
 	Attach(queueName, consumer string) (*engine.Attached, error)
 	Detach(queueName, consumer string) (released int, err error)
-	ReleaseConsumer(queueName, consumer string) (released int, err error)
-	OrderConsumer(queueName, consumer string, order queue.ConsumerOrder) (queue.Consumer, error)
+	ReleaseConsumer(ctx context.Context, queueName, consumer string) (released int, err error)
+	OrderConsumer(ctx context.Context, queueName, consumer string, order queue.ConsumerOrder) (queue.Consumer, error)
 	Consumers(ctx context.Context, queueName, cursor string, limit int) (engine.Page[queue.Consumer], error)
 	TopConsumers(ctx context.Context, queueName string, most int) (top []queue.Consumer, sums engine.ConsumerSums, err error)
 	Consumer(queueName, consumer, from string, limit int) (engine.HeldPage, error)
@@ -76,7 +77,7 @@ type Engine interface {
 	StartBulk(ctx context.Context, queueName string, r queue.BulkRequest) (queue.Bulk, error)
 	Bulk(id string) (queue.Bulk, error)
 	Bulks(queueName string) ([]queue.Bulk, error)
-	CancelBulk(id, actor string) (queue.Bulk, error)
+	CancelBulk(ctx context.Context, id, actor string) (queue.Bulk, error)
 
 	SetRule(ctx context.Context, queueName string, r queue.Rule) (rule queue.Rule, created bool, err error)
 	LiftRule(ctx context.Context, queueName string, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error)

@@ -74,25 +74,37 @@ func (s *Server) getEvents(c echo.Context) error {
 	if _, _, err := s.engine.Frame(in.queue); err != nil {
 		return err
 	}
-	if !s.events.enter() {
-		return s.newProblem(queue.CodeOverloaded, fmt.Sprintf("%d event streams are open, the most this server serves. Close one.", maxSubscribers))
+	leave, err := s.beginEvents(c)
+	if err != nil {
+		return err
 	}
-	defer s.events.leave()
-	w := c.Response()
-	s.waitLonger(w, 0)
-	if !s.waits.enter(w, s.credentialOf(c.Request())) {
-		return s.newProblem(queue.CodeUnavailable, "The server stops.")
-	}
-	defer s.waits.leave(w)
-	w.Header().Set("Content-Type", contentEvents)
-	w.Header().Set("X-Accel-Buffering", "no") // of proxies that would hold events back
-	w.WriteHeader(http.StatusOK)
+	defer leave()
 	out := &stream{server: s, c: c, request: in}
 	if err := out.begin(); err != nil {
 		return nil // the subscriber is gone: nobody is left to tell
 	}
 	out.follow()
 	return nil
+}
+
+// beginEvents answers with a stream of events, for which there must be room. leave ends it.
+func (s *Server) beginEvents(c echo.Context) (leave func(), err error) {
+	if !s.events.enter() {
+		return nil, s.newProblem(queue.CodeOverloaded, fmt.Sprintf("%d event streams are open, the most this server serves. Close one.", maxSubscribers))
+	}
+	w := c.Response()
+	s.waitLonger(w, 0)
+	if !s.waits.enter(w, s.credentialOf(c.Request())) {
+		s.events.leave()
+		return nil, s.newProblem(queue.CodeUnavailable, "The server stops.")
+	}
+	w.Header().Set("Content-Type", contentEvents)
+	w.Header().Set("X-Accel-Buffering", "no") // of proxies that would hold events back
+	w.WriteHeader(http.StatusOK)
+	return func() {
+		s.waits.leave(w)
+		s.events.leave()
+	}, nil
 }
 
 // parseEvents reads the query and the id of the last event that the subscriber has.
@@ -322,10 +334,12 @@ func (o *stream) late(f *engine.Frame, encoded *encodedFrame) error {
 
 // send writes at once. A subscriber that does not read has the time of an ordinary answer, then its stream ends; meanwhile it
 // holds nothing but its place.
-func (o *stream) send(event []byte) error {
-	control := http.NewResponseController(o.c.Response())
-	_ = control.SetWriteDeadline(o.server.wall().Add(o.server.patience.write))
-	if _, err := o.c.Response().Write(event); err != nil {
+func (o *stream) send(event []byte) error { return o.server.sendEvent(o.c, event) }
+
+func (s *Server) sendEvent(c echo.Context, event []byte) error {
+	control := http.NewResponseController(c.Response())
+	_ = control.SetWriteDeadline(s.wall().Add(s.patience.write))
+	if _, err := c.Response().Write(event); err != nil {
 		return err
 	}
 	return control.Flush()

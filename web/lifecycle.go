@@ -64,8 +64,8 @@ func (s *Server) getLifecycle(_ context.Context, in *QueuePath) (*lifecycleOutpu
 
 type retriedOutput struct{ Body api.Retried }
 
-func (s *Server) retryLifecycle(_ context.Context, in *QueuePath) (*retriedOutput, error) {
-	n, err := s.engine.RetryParked(in.Queue)
+func (s *Server) retryLifecycle(ctx context.Context, in *QueuePath) (*retriedOutput, error) {
+	n, err := s.engine.RetryParked(ctx, in.Queue)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 // not made when one is missing or superfluous.
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
-	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes(), ruleNotes(), pageNotes(), lifecycleNotes(), bulkNotes(), accessNotes()} {
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes(), ruleNotes(), pageNotes(), lifecycleNotes(), bulkNotes(), accessNotes(), auditNotes()} {
 		for name, n := range part {
 			all[name] = n
 		}

@@ -33,3 +33,22 @@ func accessNotes() map[string]note {
 		"NewSession.token":            {text: "An access token's text"},
 	}
 }
+
+// auditNotes are the sentences about the audit log.
+func auditNotes() map[string]note {
+	return map[string]note{
+		"AuditEntry.at":           {text: "When it was decided"},
+		"AuditEntry.actor":        {text: "Name of the token that it was done with; on a server without tokens what the client said, or empty; empty also of what the server did by itself"},
+		"AuditEntry.on_behalf_of": {text: "Whom the client said it acts for, in the header Quern-On-Behalf-Of"},
+		"AuditEntry.from":         {text: "Address that the request came from; absent of what the server did by itself"},
+		"AuditEntry.action":       {text: "What was done: a resource and a verb, such as rule.create"},
+		"AuditEntry.queue":        {text: "Queue that it was done in; absent of what is about the server as a whole"},
+		"AuditEntry.target":       {text: "What it was done to, such as `rule 7`; absent of the queue or the server itself"},
+		"AuditEntry.before":       {text: "What was changed as it stood before; absent when there was nothing. One that takes more than 16 KiB is told by its size"},
+		"AuditEntry.after":        {text: "The same as it stood afterwards; absent when there is nothing left"},
+		"AuditEntry.request_id":   {text: "Id of the request, as its answer has it in X-Request-ID"},
+		"PageAuditEntry.items":    {text: "The entries, the latest first"},
+		"PageAuditEntry.next":     {text: "Cursor of the older ones; absent: there are none"},
+		"AuditEntry.outcome":      oneOf("What came of it", "ok", "refused"),
+	}
+}

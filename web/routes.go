@@ -155,6 +155,7 @@ func (s *Server) resourceRoutes(d *document) {
 	s.consumerRoutes(d)
 	s.lifecycleRoutes(d)
 	s.tokenRoutes(d)
+	s.auditRoutes(d)
 }
 
 // valueRoutes are the part of the table about values of meta keys.

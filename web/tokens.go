@@ -55,7 +55,7 @@ type newTokenOutput struct {
 	Body     api.Token
 }
 
-func (s *Server) newToken(_ context.Context, in *newTokenInput) (*newTokenOutput, error) {
+func (s *Server) newToken(ctx context.Context, in *newTokenInput) (*newTokenOutput, error) {
 	if in.Body.failed != nil {
 		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
 	}
@@ -63,7 +63,7 @@ func (s *Server) newToken(_ context.Context, in *newTokenInput) (*newTokenOutput
 	if err != nil {
 		return nil, err
 	}
-	made, text, err := s.engine.Tokens().New(asked)
+	made, text, err := s.engine.Tokens().New(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -133,8 +133,8 @@ func (s *Server) getToken(_ context.Context, in *TokenPath) (*tokenOutput, error
 	return &tokenOutput{Body: apiToken(&token)}, nil
 }
 
-func (s *Server) revokeToken(_ context.Context, in *TokenPath) (*struct{}, error) {
-	err := s.engine.Tokens().Revoke(access.ID(in.ID))
+func (s *Server) revokeToken(ctx context.Context, in *TokenPath) (*struct{}, error) {
+	err := s.engine.Tokens().Revoke(ctx, access.ID(in.ID))
 	s.expel()
 	return nil, err
 }
@@ -144,7 +144,7 @@ type rotateTokenInput struct {
 	Body decoded[api.RotateToken]
 }
 
-func (s *Server) rotateToken(_ context.Context, in *rotateTokenInput) (*tokenOutput, error) {
+func (s *Server) rotateToken(ctx context.Context, in *rotateTokenInput) (*tokenOutput, error) {
 	if in.Body.failed != nil {
 		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
 	}
@@ -152,7 +152,7 @@ func (s *Server) rotateToken(_ context.Context, in *rotateTokenInput) (*tokenOut
 	if most := int64(queue.MaxRotationOverlap / time.Second); overlap < 0 || overlap > most {
 		return nil, queue.Invalid("/overlap_seconds", "is %d; 0 to %d are allowed", overlap, most)
 	}
-	token, text, err := s.engine.Tokens().Rotate(access.ID(in.ID), time.Duration(overlap)*time.Second)
+	token, text, err := s.engine.Tokens().Rotate(ctx, access.ID(in.ID), time.Duration(overlap)*time.Second)
 	if err != nil {
 		return nil, err
 	}

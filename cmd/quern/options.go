@@ -34,6 +34,7 @@ type Config struct {
 	BallastBytes int64
 	PluginMemory int64         // bytes
 	RecountEvery time.Duration // negative: never
+	AuditKeep    time.Duration // negative: for ever
 	ViewMemory   int64         // bytes
 	MetricKeys   []string
 	OTLPEndpoint string
@@ -89,8 +90,14 @@ func dataOptions() []option {
 			func(c *Config, text string) error { return sizeBetween(&c.PluginMemory, text, 16<<20, 1<<40) },
 		},
 		{
+			"audit-keep", "2160h", "1h to 87600h, or 0 for ever", "how long entries of the audit log are kept: 90 days unless told",
+			func(c *Config, text string) error { return setPeriod(&c.AuditKeep, text, time.Hour, 87600*time.Hour) },
+		},
+		{
 			"recount-every", "1h", "1m to 168h, or 0 for never", "how often everything that is kept as counters is counted anew, and corrected where it is wrong, a little at a time",
-			setRecountEvery,
+			func(c *Config, text string) error {
+				return setPeriod(&c.RecountEvery, text, time.Minute, 168*time.Hour)
+			},
 		},
 	}
 }
@@ -157,17 +164,26 @@ func oneOf(to *string, text string, allowed ...string) error {
 	return fmt.Errorf("must be one of %s", strings.Join(allowed, ", "))
 }
 
-func setRecountEvery(c *Config, text string) error {
+// setPeriod takes a time within bounds; 0 is without an end, which is negative from then on.
+func setPeriod(to *time.Duration, text string, low, high time.Duration) error {
 	d, err := time.ParseDuration(text)
 	switch {
 	case err == nil && d == 0:
-		c.RecountEvery = -1
-	case err != nil || d < time.Minute || d > 168*time.Hour:
-		return errors.New("must be a time from 1m to 168h, such as 90m, or 0 for never")
+		*to = -1
+	case err != nil || d < low || d > high:
+		return fmt.Errorf("must be a time from %s to %s, such as 90m, or 0", shortPeriod(low), shortPeriod(high))
 	default:
-		c.RecountEvery = d
+		*to = d
 	}
 	return nil
+}
+
+// shortPeriod is a whole number of hours or minutes as people write it.
+func shortPeriod(d time.Duration) string {
+	if d%time.Hour == 0 {
+		return strconv.Itoa(int(d/time.Hour)) + "h"
+	}
+	return strconv.Itoa(int(d/time.Minute)) + "m"
 }
 
 func sizeBetween(to *int64, text string, low, high int64) error {

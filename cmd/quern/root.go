@@ -66,7 +66,7 @@ func (a *app) newRoot() *cobra.Command {
 	add(root, groupWork, a.submitCommand(), a.workCommand(), a.reserveCommand(), a.completeCommand(), a.failCommand(), a.extendCommand(), a.releaseCommand())
 	add(root, groupLook, a.getCommand(), a.listCommand(), a.watchCommand(), a.outputsCommand(), a.priorityCommand(), a.cancelCommand(), a.deadCommand(), a.bulkCommand(), a.rulesCommand(), a.lifecycleCommand(), a.consumersCommand(), a.statsCommand(), a.queueCommand(), a.keysCommand(), a.strategyCommand(), a.pluginCommand(),
 		a.previewCommand(), a.explainCommand(), a.whyCommand(), a.compareCommand())
-	add(root, groupLook, a.schedulesCommand(), a.ledgersCommand(), a.viewsCommand(), a.mapCommand(), a.tokenCommand())
+	add(root, groupLook, a.schedulesCommand(), a.ledgersCommand(), a.viewsCommand(), a.mapCommand(), a.tokenCommand(), a.auditCommand())
 	root.AddCommand(a.compileChildCommand(), a.benchCommand(), a.versionCommand())
 	a.markStart(root)
 	return root

@@ -78,21 +78,10 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 
 	// 6. The engine: opens the data directory, refuses one that is in use, and recovers.
 	opened := time.Now()
-	core, err := engine.Open(ctx, engine.Options{
-		Dir:          config.Data,
-		Now:          time.Now,
-		Seed:         rand.Uint64,
-		Registerer:   registry,
-		Logger:       logger,
-		Fatal:        func(err error) { endAtOnce(logger, err) },
-		BallastBytes: config.BallastBytes,
-		FoldBytes:    config.FoldBytes,
-		RecountEvery: config.RecountEvery,
-		ViewMemory:   config.ViewMemory,
-		MetricKeys:   config.MetricKeys, Auth: config.guarded(),
-		Scorers: held,
-		Spans:   web.OwnSpans(tracer),
-	})
+	options := config.engine()
+	options.Now, options.Seed, options.Registerer, options.Logger = time.Now, rand.Uint64, registry, logger
+	options.Fatal, options.Scorers, options.Spans = func(err error) { endAtOnce(logger, err) }, held, web.OwnSpans(tracer)
+	core, err := engine.Open(ctx, options)
 	if err != nil {
 		return errors.Join(err, held.Close())
 	}
@@ -163,6 +152,20 @@ func (l listeners) close() {
 		if one != nil {
 			one.Close()
 		}
+	}
+}
+
+// engine are the engine's options as far as the configuration says them.
+func (c *Config) engine() engine.Options {
+	return engine.Options{
+		Dir:          c.Data,
+		Auth:         c.guarded(),
+		BallastBytes: c.BallastBytes,
+		FoldBytes:    c.FoldBytes,
+		RecountEvery: c.RecountEvery,
+		AuditKeep:    c.AuditKeep,
+		ViewMemory:   c.ViewMemory,
+		MetricKeys:   c.MetricKeys,
 	}
 }
 

@@ -22,6 +22,7 @@ type Applier interface {
 	ApplyBulk(b *Bulk) error
 	ApplyRule(r Rule) error
 	ApplySchedule(s *Schedule) error
+	ApplyAct(a *Act) error
 }
 
 // errDamaged marks a batch that ends inside an op or holds an impossible number.
@@ -91,17 +92,7 @@ func (d *decoder) op(code byte, a Applier) error {
 			return a.ApplyComplete(c)
 		}
 	case opReturn, opAttempt:
-		r := Returned{Seq: d.uint32(), Index: d.uint32(), Epoch: d.epochOf(), Sequence: d.token(), Reason: ReturnReason(d.byte()),
-			Attempts: d.uint16(), Expiries: d.uint8(), NotBefore: queue.Time(d.int()), Error: d.text()}
-		if code == opAttempt {
-			r.Held, r.Consumer = d.uint32(), d.text()
-		}
-		if r.Reason >= lostFlag {
-			r.Reason &^= lostFlag
-			r.Lost = r.Reason == Dead || r.Reason == Skipped
-			d.bad = d.bad || !r.Lost
-		}
-		if !d.bad && r.Reason <= Skipped {
+		if r := d.returned(code); !d.bad && r.Reason <= Skipped {
 			return a.ApplyReturn(r)
 		}
 	case opEnd:
@@ -135,6 +126,10 @@ func (d *decoder) op(code byte, a Applier) error {
 		if s := d.schedule(); !d.bad {
 			return a.ApplySchedule(s)
 		}
+	case opAct:
+		if x := (&Act{Number: d.uint(), Act: d.act()}); !d.bad {
+			return a.ApplyAct(x)
+		}
 	case opInsert:
 		s := new(Insert)
 		d.insert(s)
@@ -150,6 +145,20 @@ func (d *decoder) op(code byte, a Applier) error {
 		return fmt.Errorf("the batch holds the unknown op %d: it is damaged or was written by a newer Quern", code)
 	}
 	return errDamaged
+}
+
+func (d *decoder) returned(code byte) Returned {
+	r := Returned{Seq: d.uint32(), Index: d.uint32(), Epoch: d.epochOf(), Sequence: d.token(), Reason: ReturnReason(d.byte()),
+		Attempts: d.uint16(), Expiries: d.uint8(), NotBefore: queue.Time(d.int()), Error: d.text()}
+	if code == opAttempt {
+		r.Held, r.Consumer = d.uint32(), d.text()
+	}
+	if r.Reason >= lostFlag {
+		r.Reason &^= lostFlag
+		r.Lost = r.Reason == Dead || r.Reason == Skipped
+		d.bad = d.bad || !r.Lost
+	}
+	return r
 }
 
 func (d *decoder) complete(code byte, a Applier) error {

@@ -40,6 +40,7 @@ func (l *list) ApplyMove(m Move) error          { return l.add(m) }
 func (l *list) ApplyBulk(b *Bulk) error         { return l.add(b) }
 func (l *list) ApplyRule(r Rule) error          { return l.add(r) }
 func (l *list) ApplySchedule(s *Schedule) error { return l.add(s) }
+func (l *list) ApplyAct(a *Act) error           { return l.add(a) }
 
 // encode writes the ops as the shard does: neighbouring completions in one call.
 func encode(epoch uint32, at queue.Time, ops []any) []byte {
@@ -74,6 +75,8 @@ func encodeInto(e *Encoder, ops []any) {
 			e.Rule(op)
 		case *Schedule:
 			e.Schedule(op)
+		case *Act:
+			e.Act(op)
 		case Priority:
 			e.Priority(op)
 		case uint32:

@@ -26,6 +26,7 @@ const (
 	opSchedule    = 12
 	opMove        = 13
 	opBulk        = 14
+	opAct         = 15
 )
 
 // Insert is the op that makes a submission exist.

@@ -202,6 +202,7 @@ func (*ignore) ApplyMove(Move) error            { return nil }
 func (*ignore) ApplyBulk(*Bulk) error           { return nil }
 func (*ignore) ApplyRule(Rule) error            { return nil }
 func (*ignore) ApplySchedule(*Schedule) error   { return nil }
+func (*ignore) ApplyAct(*Act) error             { return nil }
 
 func BenchmarkComplete(b *testing.B) {
 	for _, perCall := range []int{1, 100} {

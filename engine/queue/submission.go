@@ -72,6 +72,7 @@ type NewSubmission struct {
 	Origin             *Origin  // of a forwarded dead letter; nil otherwise
 	Schedule           string   // the schedule that inserts it; "": none
 	Scheduled          Time     // the tick that it is for
+	Told               []Act    // what the audit log gets together with it
 }
 
 // Submission is what is known about a submission at one moment.

@@ -162,17 +162,29 @@ func (s *Shard) giveBack(name string, tell func(r *record, slot uint32)) (releas
 }
 
 // OrderConsumer tells a consumer what an operator wants of it: NoOrder takes back what was told before. One of whom nothing is
-// known is an error.
-func (s *Shard) OrderConsumer(name string, order queue.ConsumerOrder) (queue.Consumer, error) {
+// known is an error. The order itself is memory; that it was given is durable first.
+func (s *Shard) OrderConsumer(name string, order queue.ConsumerOrder, told ...queue.Act) (queue.Consumer, error) {
 	now := s.now()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {
+		s.mu.Unlock()
 		return queue.Consumer{}, err
 	}
 	if !s.knows(name) {
+		s.mu.Unlock()
 		return queue.Consumer{}, unknownConsumer(name)
 	}
+	var waits commits
+	if len(told) > 0 {
+		s.m.tell(now, told, nil, nil)
+		waits.add(s.m.batch)
+	}
+	s.mu.Unlock()
+	if err := s.wait(waits); err != nil {
+		return queue.Consumer{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	c := s.roster.enter(name)
 	c.seen = max(c.seen, now)
 	s.roster.setOrder(c, order)

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -106,7 +107,7 @@ func (m *machine) loadBulk(row []byte) error {
 }
 
 // StartBulk makes a bulk operation exist; StepBulk does its work. It returns after the commit.
-func (s *Shard) StartBulk(r queue.BulkRequest) (queue.Bulk, error) {
+func (s *Shard) StartBulk(r queue.BulkRequest, told ...queue.Act) (queue.Bulk, error) {
 	request, err := writeBulkRequest(&r)
 	if err != nil {
 		return queue.Bulk{}, err
@@ -136,6 +137,7 @@ func (s *Shard) StartBulk(r queue.BulkRequest) (queue.Bulk, error) {
 	m.starting++
 	walk := queue.BulkWalk{Known: true, ToExamine: m.present(&r)}
 	m.encode(now).Bulk(&journal.Bulk{ID: id, Request: request, Walk: walk})
+	m.tell(now, aimed(told, "bulk operation "+queue.BulkID(id).String()), nil, json.RawMessage(request))
 	waits := commits{first: m.batch}
 	s.mu.Unlock()
 	err = s.wait(waits)
@@ -171,9 +173,10 @@ func (s *Shard) Bulks() []queue.Bulk {
 
 // EndBulk ends a bulk operation that runs: cancelled by somebody ("": he did not say who he is), or failed for a reason. What it did stays
 // done. It returns after the commit.
-func (s *Shard) EndBulk(id queue.BulkID, state queue.BulkState, by, failure string) error {
+func (s *Shard) EndBulk(id queue.BulkID, state queue.BulkState, by, failure string, told ...queue.Act) error {
 	waits, err := s.planBulk(id, func(next *journal.Bulk, now queue.Time) {
 		next.State, next.EndedBy, next.Failure, next.Ended = state, by, clip(failure, queue.MaxErrorBytes), now
+		s.m.tell(now, told, nil, nil)
 	})
 	if err != nil {
 		return err

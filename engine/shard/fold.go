@@ -117,6 +117,9 @@ func (s *Shard) foldAll() error {
 	if err := s.foldSchedules(ctx, m); err != nil {
 		return err
 	}
+	if err := s.foldActs(ctx, m); err != nil {
+		return err
+	}
 	if err := s.store.SetFolded(ctx, upTo); err != nil {
 		return err
 	}

@@ -167,7 +167,7 @@ type fate struct {
 
 // settleLetters does one thing with dead letters of a submission, and says with how many: those of the indexes that are not dead
 // stay as they are. It returns after the commit. The indexes ascend; there are at most journal.MaxRedrive.
-func (s *Shard) settleLetters(ctx context.Context, id queue.SubmissionID, indexes []uint32, f fate) (n int, err error) {
+func (s *Shard) settleLetters(ctx context.Context, id queue.SubmissionID, indexes []uint32, f fate, told ...queue.Act) (n int, err error) {
 	s.aging.RLock()
 	defer s.aging.RUnlock()
 	waits, err := s.atGrave(ctx, id, func(g *grave, now queue.Time) error {
@@ -177,6 +177,7 @@ func (s *Shard) settleLetters(ctx context.Context, id queue.SubmissionID, indexe
 		taken := g.take(indexes)
 		if n = len(taken); n > 0 {
 			g.bury(f, taken, now)
+			g.m.tell(now, told, nil, nil)
 		}
 		return nil
 	})
@@ -196,16 +197,16 @@ func refusedLetters(id queue.SubmissionID, why string) error {
 // Redrive offers dead chunks of a submission again, with no try counted, and says how many: those of the indexes that are
 // not dead stay as they are. A submission that completed with dead chunks is open again. It returns after the commit. The
 // indexes ascend; there are at most journal.MaxRedrive.
-func (s *Shard) Redrive(ctx context.Context, id queue.SubmissionID, indexes []uint32) (n int, err error) {
-	return s.settleLetters(ctx, id, indexes, fate{action: queue.BulkRedrive})
+func (s *Shard) Redrive(ctx context.Context, id queue.SubmissionID, indexes []uint32, told ...queue.Act) (n int, err error) {
+	return s.settleLetters(ctx, id, indexes, fate{action: queue.BulkRedrive}, told...)
 }
 
 // DeleteDead gives dead chunks of a submission up for good: they count as skipped from then on. Otherwise it is as Redrive.
-func (s *Shard) DeleteDead(ctx context.Context, id queue.SubmissionID, indexes []uint32) (n int, err error) {
-	return s.settleLetters(ctx, id, indexes, fate{action: queue.BulkDelete})
+func (s *Shard) DeleteDead(ctx context.Context, id queue.SubmissionID, indexes []uint32, told ...queue.Act) (n int, err error) {
+	return s.settleLetters(ctx, id, indexes, fate{action: queue.BulkDelete}, told...)
 }
 
 // Forward has dead chunks of a submission leave for another queue: they count as skipped from then on. Otherwise it is as Redrive.
-func (s *Shard) Forward(ctx context.Context, id queue.SubmissionID, indexes []uint32, to string) (n int, err error) {
-	return s.settleLetters(ctx, id, indexes, fate{queue.BulkForward, to})
+func (s *Shard) Forward(ctx context.Context, id queue.SubmissionID, indexes []uint32, to string, told ...queue.Act) (n int, err error) {
+	return s.settleLetters(ctx, id, indexes, fate{queue.BulkForward, to}, told...)
 }

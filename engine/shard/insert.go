@@ -66,7 +66,7 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 	op := m.draw(n, now)
 	entry := s.claimKey(n, op, now)
 	if !op.Inline && !op.Attachment {
-		return s.publish(op, entry, now) // unlocks
+		return s.publish(op, entry, n.Told, now) // unlocks
 	}
 	s.mu.Unlock()
 	if err := s.writeContent(ctx, op.Seq, n); err != nil {
@@ -84,12 +84,13 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 		s.giveUpKey(entry)
 		return sub, false, err
 	}
-	return s.publish(op, entry, now) // unlocks
+	return s.publish(op, entry, n.Told, now) // unlocks
 }
 
 // publish encodes the insert and waits for its commit. The mutex is held and given up.
-func (s *Shard) publish(op *journal.Insert, entry *keyed, now queue.Time) (queue.Submission, bool, error) {
+func (s *Shard) publish(op *journal.Insert, entry *keyed, told []queue.Act, now queue.Time) (queue.Submission, bool, error) {
 	s.m.encode(now).Insert(op)
+	s.m.tell(now, told, nil, map[string]string{"submission": op.ID.String()})
 	b := s.m.batch
 	if entry != nil {
 		entry.batch = b
@@ -196,7 +197,7 @@ func (s *Shard) writeContent(ctx context.Context, seq uint32, n *queue.NewSubmis
 }
 
 // SetPriority changes the priority of an open submission, from the next reservation on. Of one that has ended it is a conflict.
-func (s *Shard) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64) (queue.Submission, error) {
+func (s *Shard) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64, told ...queue.Act) (queue.Submission, error) {
 	now := s.now()
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
@@ -207,6 +208,7 @@ func (s *Shard) SetPriority(ctx context.Context, id queue.SubmissionID, priority
 	r := s.m.live(id)
 	if r != nil && !r.ending {
 		s.m.encode(now).Priority(journal.Priority{Seq: r.seq, Priority: priority})
+		s.m.tell(now, told, map[string]int64{"priority": r.priority}, map[string]int64{"priority": priority})
 	}
 	if r != nil {
 		waits.add(s.pending()) // or what ends it
@@ -223,7 +225,7 @@ func (s *Shard) SetPriority(ctx context.Context, id queue.SubmissionID, priority
 }
 
 // Cancel ends a submission. Consumers that hold chunks of it learn so from their next call.
-func (s *Shard) Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
+func (s *Shard) Cancel(ctx context.Context, id queue.SubmissionID, told ...queue.Act) (queue.Submission, error) {
 	now := s.now()
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
@@ -232,6 +234,9 @@ func (s *Shard) Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submis
 	}
 	var waits commits
 	if r := s.m.live(id); r != nil {
+		if !r.ending {
+			s.m.tell(now, told, map[string]uint32{"available": uint32(r.sub.Available()), "done": r.done}, nil)
+		}
 		s.m.close(r, queue.Cancelled, "", now)
 		waits.add(s.pending()) // or what ends it already
 	}

@@ -70,6 +70,7 @@ type machine struct {
 	scoringUses uint64
 
 	schedules schedules
+	actLog    actLog
 
 	charges reserver.Pages[backlog.Charge] // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 

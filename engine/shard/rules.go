@@ -21,7 +21,7 @@ const (
 // SetRule sets a rule, durably: from its commit on nothing that it covers is handed out. Its ID and Since are drawn here. There is one rule
 // for each action and match: a second one takes its place and keeps its id and beginning, and if it asks for the same nothing is
 // written. created is false then. It is refused if its Until is not ahead, about a submission that is not open, and beyond MaxRules.
-func (s *Shard) SetRule(r queue.Rule) (set queue.Rule, created bool, err error) {
+func (s *Shard) SetRule(r queue.Rule, told ...queue.Act) (set queue.Rule, created bool, err error) {
 	s.ordering.Lock()
 	defer s.ordering.Unlock()
 	counted := s.draft(r.Match, func(now queue.Ruling) queue.Ruling { return max(now, r.Ruling()) })
@@ -51,6 +51,7 @@ func (s *Shard) SetRule(r queue.Rule) (set queue.Rule, created bool, err error) 
 		r.ID, r.Since = m.rules.drawn, now
 	}
 	m.encode(now).Rule(journal.Rule{Rule: r})
+	m.tellRule(now, told, there, &known, &r)
 	waits := commits{first: m.batch}
 	s.mu.Unlock()
 	if err := s.wait(waits); err != nil {
@@ -87,8 +88,8 @@ func (s *Shard) revoke(id queue.RuleID) {
 
 // LiftRule ends a rule, durably; what it alone covered is handed out from then on, to those who wait at once. was is false if it had ended
 // before: that is no mistake. An id that was never given is one. by is who asks, for PastRules.
-func (s *Shard) LiftRule(id queue.RuleID, by string) (lifted queue.Rule, was bool, err error) {
-	return s.liftRule(id, 0, queue.RuleLifted, by)
+func (s *Shard) LiftRule(id queue.RuleID, by string, told ...queue.Act) (lifted queue.Rule, was bool, err error) {
+	return s.liftRule(id, 0, queue.RuleLifted, by, told...)
 }
 
 // endLarge ends a rule whose time is over and that covers too many submissions for one step, as an operator would. more: there may be
@@ -119,7 +120,7 @@ func (s *Shard) endLarge() (more bool) {
 }
 
 // liftRule is LiftRule; with a time, of a rule that is over by then only: somebody may have set it anew.
-func (s *Shard) liftRule(id queue.RuleID, over queue.Time, end queue.RuleEnd, by string) (lifted queue.Rule, was bool, err error) {
+func (s *Shard) liftRule(id queue.RuleID, over queue.Time, end queue.RuleEnd, by string, told ...queue.Act) (lifted queue.Rule, was bool, err error) {
 	s.ordering.Lock()
 	defer s.ordering.Unlock()
 	stands := func(r *queue.Rule) bool { return over != 0 && (r.Until == 0 || r.Until > over) }
@@ -150,6 +151,7 @@ func (s *Shard) liftRule(id queue.RuleID, over queue.Time, end queue.RuleEnd, by
 			s.seal()
 		}
 		s.m.lift(id, now, end, by)
+		s.m.tellRule(now, told, true, &lifted, nil)
 		waits.add(s.m.batch)
 		if alone {
 			s.seal()

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -88,13 +89,13 @@ func (g ScheduleGuard) ask(sch *scheduled) error {
 
 // PutSchedule makes a schedule or defines it anew, durably; the definition was checked. The same definition as before changes
 // nothing. As long as the rhythm is the same, it goes on where it was; another one begins after now.
-func (s *Shard) PutSchedule(name string, def queue.Schedule, guard ScheduleGuard) (info queue.ScheduleInfo, created bool, err error) {
+func (s *Shard) PutSchedule(name string, def queue.Schedule, guard ScheduleGuard, told ...queue.Act) (info queue.ScheduleInfo, created bool, err error) {
 	err = s.changing(name, guard, func(m *machine, sch *scheduled, now queue.Time) error {
 		created = sch == nil
 		if created && len(m.schedules.byName) >= queue.MaxSchedules {
 			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d schedules already, the most it keeps. Delete one first.", queue.MaxSchedules)}
 		}
-		return m.putSchedule(sch, name, def, now)
+		return m.putSchedule(sch, name, def, now, told)
 	})
 	if err != nil {
 		return info, false, err
@@ -103,7 +104,7 @@ func (s *Shard) PutSchedule(name string, def queue.Schedule, guard ScheduleGuard
 	return info, created, err
 }
 
-func (m *machine) putSchedule(sch *scheduled, name string, def queue.Schedule, now queue.Time) error {
+func (m *machine) putSchedule(sch *scheduled, name string, def queue.Schedule, now queue.Time, told []queue.Act) error {
 	same := sch != nil && sameRhythm(sch.rhythm.def, &def)
 	switch {
 	case same:
@@ -138,11 +139,15 @@ func (m *machine) putSchedule(sch *scheduled, name string, def queue.Schedule, n
 		}
 		op.Next = x.first(now)
 	}
-	if sch == nil {
+	var before any
+	if sch != nil {
+		before, told = json.RawMessage(sch.text), named(told, "schedule.change")
+	} else {
 		sch = &scheduled{name: name, lookAt: never, rhythm: &rhythm{def: &def}}
 		m.schedules.byName[name] = sch
 	}
 	m.encode(now).Schedule(op)
+	m.tell(now, told, before, json.RawMessage(text))
 	m.occupy(sch)
 	return nil
 }
@@ -153,12 +158,13 @@ func sameRhythm(a, b *queue.Schedule) bool {
 }
 
 // DeleteSchedule removes a schedule, durably. What it inserted stays.
-func (s *Shard) DeleteSchedule(name string, guard ScheduleGuard) error {
+func (s *Shard) DeleteSchedule(name string, guard ScheduleGuard, told ...queue.Act) error {
 	return s.changing(name, guard, func(m *machine, sch *scheduled, now queue.Time) error {
 		if sch == nil {
 			return unknownSchedule(name)
 		}
 		m.encode(now).Schedule(&journal.Schedule{Change: journal.ScheduleDelete, Name: name})
+		m.tell(now, told, json.RawMessage(sch.text), nil)
 		m.occupy(sch)
 		return nil
 	})
@@ -166,7 +172,7 @@ func (s *Shard) DeleteSchedule(name string, guard ScheduleGuard) error {
 
 // SwitchSchedule pauses or resumes a schedule, durably. What it is already is no change. After a pause the ticks that passed are
 // missed ones.
-func (s *Shard) SwitchSchedule(name string, enabled bool, reason string) (queue.ScheduleInfo, error) {
+func (s *Shard) SwitchSchedule(name string, enabled bool, reason string, told ...queue.Act) (queue.ScheduleInfo, error) {
 	err := s.changing(name, nil, func(m *machine, sch *scheduled, now queue.Time) error {
 		switch {
 		case sch == nil:
@@ -175,6 +181,7 @@ func (s *Shard) SwitchSchedule(name string, enabled bool, reason string) (queue.
 			return nil
 		}
 		m.encode(now).Schedule(&journal.Schedule{Change: journal.ScheduleSwitch, Name: name, Version: sch.version + 1, Enabled: enabled, Reason: reason})
+		m.tell(now, told, map[string]bool{"enabled": sch.enabled}, map[string]bool{"enabled": enabled})
 		m.occupy(sch)
 		return nil
 	})

@@ -49,6 +49,11 @@ type Options struct {
 
 	RecountEvery time.Duration // how long one recount of everything takes, and how often one is made; default an hour; below 0: none is
 
+	// LastAct is the largest number of an entry that the audit log has of this shard, also from a queue that had it before; Acts puts
+	// entries into the log, durably, each number once. Both nil: there is no log, and nothing is forgotten.
+	LastAct func() (uint64, error)
+	Acts    func(ctx context.Context, list []journal.Act) error
+
 	Emitting func(schedule string) Span // begins the span of an emission; nil: nobody traces
 
 	FoldBytes int64 // journal bytes that start a fold; default 16 MiB

@@ -220,3 +220,4 @@ func (d *diskModel) ApplyRule(r journal.Rule) error {
 }
 
 func (d *diskModel) ApplySchedule(*journal.Schedule) error { return nil }
+func (*diskModel) ApplyAct(*journal.Act) error             { return nil }

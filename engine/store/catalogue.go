@@ -33,6 +33,7 @@ type Catalogue struct {
 	dropValue, dropAllValues    *sqlitedb.Stmt
 	plugin                      pluginStatements
 	token                       tokenStatements
+	act                         actStatements
 }
 
 // QueueRow is a queue as the catalogue keeps it.
@@ -67,7 +68,7 @@ func (c *Catalogue) open(ctx context.Context) error {
 	if c.conn, err = sqlitedb.Open(c.path, catalogueKind, sqlitedb.Options{Durability: queue.Full, Owner: &sqlitedb.Owner{}}); err != nil {
 		return err
 	}
-	return prepareAll(c.conn, slices.Concat(c.plugin.prepare(), c.token.prepare(), []prepared{
+	return prepareAll(c.conn, slices.Concat(c.plugin.prepare(), c.token.prepare(), c.act.prepare(), []prepared{
 		{&c.list, "SELECT name, shard, settings, created FROM queue ORDER BY name"},
 		{&c.put, "INSERT INTO queue (shard, name, settings, created) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET settings = excluded.settings"},
 		{&c.drop, "DELETE FROM queue WHERE name = ?"},
@@ -155,7 +156,7 @@ func (c *Catalogue) Queues() (all []QueueRow, err error) {
 
 // PutQueue stores a queue durably. Of a queue that is there already only the settings change; its shard and its time of
 // creation stay. A new queue in another's shard is an error.
-func (c *Catalogue) PutQueue(q QueueRow) error {
+func (c *Catalogue) PutQueue(q QueueRow, told ...queue.Act) error {
 	settings, err := json.Marshal(rowOfSettings(q.Settings))
 	if err != nil {
 		return wrap("put queue", err)
@@ -168,7 +169,7 @@ func (c *Catalogue) PutQueue(q QueueRow) error {
 		err = fmt.Errorf("shard %d belongs to queue %q", q.Shard, holder)
 	}
 	if err == nil {
-		err = c.conn.Tx(func() error {
+		err = c.changing(told, func() error {
 			if _, err := c.taken.Exec(int64(q.Shard)); err != nil {
 				return err
 			}
@@ -201,10 +202,10 @@ func (c *Catalogue) Leave(shard queue.ShardID) error {
 
 // DeleteQueue removes a queue durably, with its named strategies and what is set for values; its shard is a leftover. One that is not there is
 // removed already.
-func (c *Catalogue) DeleteQueue(name string) error {
+func (c *Catalogue) DeleteQueue(name string, told ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("delete queue", c.conn.Tx(func() error {
+	return wrap("delete queue", c.changing(told, func() error {
 		for _, drop := range []*sqlitedb.Stmt{c.leaveNamed, c.dropAll, c.dropAllValues} {
 			if _, err := drop.Exec(name); err != nil {
 				return err
@@ -240,6 +241,9 @@ func (c *Catalogue) Secret(name string, bytes int, rnd io.Reader) ([]byte, error
 	}
 	return key, nil
 }
+
+// SettingsState is settings as the audit log tells of them: with the names that they have in the catalogue.
+func SettingsState(s queue.Settings) any { return rowOfSettings(s) }
 
 // settingsRow is how settings stand in the catalogue: names and units that never change, whatever becomes of the Go type.
 type settingsRow struct {

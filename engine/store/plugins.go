@@ -73,11 +73,13 @@ func (c *Catalogue) PluginModule(sum queue.SHA256) (module []byte, found bool, e
 }
 
 // PutPluginVersion stores a new version with its module durably. One that is there already is an error.
-func (c *Catalogue) PutPluginVersion(v queue.PluginVersion, module []byte) error {
+func (c *Catalogue) PutPluginVersion(v queue.PluginVersion, module []byte, told ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := c.plugin.insert.Exec(v.SHA256[:], v.Name, v.Version, v.State, v.Reason, v.Size, v.Manifest, v.Report, int64(v.Created), v.Actor, module)
-	return wrap("put plugin version", err)
+	return wrap("put plugin version", c.changing(told, func() error {
+		_, err := c.plugin.insert.Exec(v.SHA256[:], v.Name, v.Version, v.State, v.Reason, v.Size, v.Manifest, v.Report, int64(v.Created), v.Actor, module)
+		return err
+	}))
 }
 
 // SetPluginState changes the state of a version durably.
@@ -92,11 +94,13 @@ func (c *Catalogue) SetPluginState(sum queue.SHA256, state, reason string) error
 }
 
 // DeletePluginVersion removes a version with its module, durably. One that is not there is removed already.
-func (c *Catalogue) DeletePluginVersion(sum queue.SHA256) error {
+func (c *Catalogue) DeletePluginVersion(sum queue.SHA256, told ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := c.plugin.drop.Exec(sum[:])
-	return wrap("delete plugin version", err)
+	return wrap("delete plugin version", c.changing(told, func() error {
+		_, err := c.plugin.drop.Exec(sum[:])
+		return err
+	}))
 }
 
 // PluginRecords lists what is in use of all plugins, by name.
@@ -124,7 +128,7 @@ func (c *Catalogue) PluginRecords() (all []queue.PluginRecord, err error) {
 }
 
 // PutPluginRecord stores what is in use of a plugin durably, in the place of what was.
-func (c *Catalogue) PutPluginRecord(r queue.PluginRecord) error {
+func (c *Catalogue) PutPluginRecord(r queue.PluginRecord, told ...queue.Act) error {
 	args := []any{r.Name, int64(r.Revision)}
 	for _, use := range []*queue.PluginUse{&r.Active, &r.Previous, &r.Shadow, &r.Canary} {
 		if use.SHA256 == (queue.SHA256{}) {
@@ -136,15 +140,17 @@ func (c *Catalogue) PutPluginRecord(r queue.PluginRecord) error {
 	args = append(args, int64(r.Percent), r.Settings, int64(r.Changed), r.Actor)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := c.plugin.put.Exec(args...)
-	return wrap("put plugin record", err)
+	return wrap("put plugin record", c.changing(told, func() error {
+		_, err := c.plugin.put.Exec(args...)
+		return err
+	}))
 }
 
 // DeletePlugin removes a plugin with all its versions, durably. One that is not there is removed already.
-func (c *Catalogue) DeletePlugin(name string) error {
+func (c *Catalogue) DeletePlugin(name string, told ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("delete plugin", c.conn.Tx(func() error {
+	return wrap("delete plugin", c.changing(told, func() error {
 		if _, err := c.plugin.dropAll.Exec(name); err != nil {
 			return err
 		}

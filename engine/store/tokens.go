@@ -91,7 +91,7 @@ func tokenOf(row sqlitedb.Row) (t access.Token, err error) {
 }
 
 // PutToken stores a token durably, and that requests need one from now on. Of one that is there already only the secrets change.
-func (c *Catalogue) PutToken(t access.Token) error {
+func (c *Catalogue) PutToken(t access.Token, told ...queue.Act) error {
 	queues, err := json.Marshal(t.Queues)
 	if err != nil {
 		return wrap("put token", err)
@@ -108,7 +108,7 @@ func (c *Catalogue) PutToken(t access.Token) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("put token", c.conn.Tx(func() error {
+	return wrap("put token", c.changing(told, func() error {
 		if _, err := c.token.put.Exec(args...); err != nil {
 			return err
 		}
@@ -125,11 +125,13 @@ func orNull(t queue.Time) any {
 }
 
 // DeleteToken removes a token durably. One that is not there is removed already.
-func (c *Catalogue) DeleteToken(id access.ID) error {
+func (c *Catalogue) DeleteToken(id access.ID, told ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := c.token.drop.Exec(string(id))
-	return wrap("delete token", err)
+	return wrap("delete token", c.changing(told, func() error {
+		_, err := c.token.drop.Exec(string(id))
+		return err
+	}))
 }
 
 // UseTokens writes down when tokens were used last, all in one commit.

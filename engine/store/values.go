@@ -60,7 +60,7 @@ func (c *Catalogue) valueOf(row sqlitedb.Row) (ValueRow, error) {
 }
 
 // PutValue stores what is set for a value durably, in the place of what was.
-func (c *Catalogue) PutValue(v ValueRow) error {
+func (c *Catalogue) PutValue(v ValueRow, told ...queue.Act) error {
 	var most, weight any // NULL where none is set
 	if v.Settings.Limit != queue.NoLimit {
 		most = int64(v.Settings.Limit)
@@ -70,16 +70,20 @@ func (c *Catalogue) PutValue(v ValueRow) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := c.putValue.Exec(int64(v.Shard), v.Entry.Key, valueArgument(v.Entry.Value), most, weight, int64(v.Version), int64(v.Changed))
-	return wrap("put value", err)
+	return wrap("put value", c.changing(told, func() error {
+		_, err := c.putValue.Exec(int64(v.Shard), v.Entry.Key, valueArgument(v.Entry.Value), most, weight, int64(v.Version), int64(v.Changed))
+		return err
+	}))
 }
 
 // DeleteValue removes what is set for a value, durably. What is not there is removed already.
-func (c *Catalogue) DeleteValue(shard queue.ShardID, entry queue.MetaEntry) error {
+func (c *Catalogue) DeleteValue(shard queue.ShardID, entry queue.MetaEntry, told ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := c.dropValue.Exec(int64(shard), entry.Key, valueArgument(entry.Value))
-	return wrap("delete value", err)
+	return wrap("delete value", c.changing(told, func() error {
+		_, err := c.dropValue.Exec(int64(shard), entry.Key, valueArgument(entry.Value))
+		return err
+	}))
 }
 
 func valueArgument(v queue.MetaValue) any {

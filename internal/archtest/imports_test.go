@@ -54,7 +54,6 @@ var mayImport = map[string][]string{
 	"examples/plugins":           {}, // tests only: the plugins below it, on their way through the sandbox
 	"examples/producer-consumer": {"sdk/api", "sdk/client"},
 	"internal/archtest":          {},
-	"internal/mutate":            {},
 
 	"examples/plugins/compare/go":     {"sdk/plugin"},
 	"examples/plugins/deadline-first": {"sdk/plugin"},
@@ -101,7 +100,7 @@ var homes = map[string][]string{
 	// Of the standard library: SQL goes through engine/sqlitedb, the network stays at the faces, C stays beside SQLite.
 	"database/sql": {"engine/sqlitedb", "engine/store"}, // for the migration tool only
 	"net/http":     {"web", "sdk/client", "cmd", "examples"},
-	"os/exec":      {"cmd", "examples", "wasm/compile", "internal/mutate"},
+	"os/exec":      {"cmd", "examples", "wasm/compile"},
 	"C":            {"engine/sqlitedb"},
 	"testing":      {"engine/journal/journaltest"},
 }

@@ -72,17 +72,11 @@ func (s *scanner) finish() error {
 	if !s.bad {
 		s.space()
 		if s.pos == len(s.data) {
-			if s.lenient || halfPair(s.data) < 0 {
-				return nil
-			}
-			return surrogateError(s.data)
+			return nil
 		}
 		s.fail("")
 	}
 	if err := syntaxError(s.data); err != nil {
-		return err
-	}
-	if err := surrogateError(s.data); err != nil && !s.lenient {
 		return err
 	}
 	return &Error{Pointer: s.pointer, Detail: s.detail}

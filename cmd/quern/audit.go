@@ -1,0 +1,73 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// auditCommand reads the audit log.
+func (a *app) auditCommand() *cobra.Command {
+	var (
+		f            client.AuditFilter
+		since, until string
+		limit        int
+	)
+	c := &cobra.Command{
+		Use: "audit", Short: "Tell who changed what, the latest first", Args: cobra.NoArgs,
+		Long: "Tell who changed what, the latest first; \"-o jsonl\" with \"--limit 0\" exports all that match. What happened in the server as a whole has no\n" +
+			"queue. Times are RFC 3339, or as far from now as a duration says: -90m.",
+		Example: "  quern audit --since -1h\n  quern audit --actor ana --action rule\n  quern audit --limit 0 -o jsonl > audit.jsonl",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for to, text := range map[*time.Time]string{&f.Since: since, &f.Until: until} {
+				if text == "" {
+					continue
+				}
+				at, err := parseMoment(text, time.Now())
+				if err != nil {
+					return usageError{err}
+				}
+				*to = at.Time
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			var all []api.AuditEntry
+			for e, err := range c.Audit(cmd.Context(), f) {
+				if err != nil {
+					return err
+				}
+				if all = append(all, e); len(all) == limit {
+					break
+				}
+			}
+			return a.printAudit(all)
+		},
+	}
+	a.clientFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	flags := c.Flags()
+	flags.StringVar(&since, "since", "", "only what happened at this time (RFC 3339) or later, or within this long (-1h)")
+	flags.StringVar(&until, "until", "", "only what happened before this time, or longer ago than this (-1h)")
+	flags.StringVar(&f.Actor, "actor", "", "only what this actor did")
+	flags.StringVar(&f.Action, "action", "", "only this action, such as rule.create, or all of a resource, such as rule")
+	flags.StringVarP(&f.Queue, "queue", "Q", "", "only what was done in this queue")
+	flags.StringVar(&f.Target, "target", "", "only what was done to this, such as \"rule 7\"")
+	flags.IntVarP(&limit, "limit", "n", 100, "most entries; 0 for all")
+	return c
+}
+
+// printAudit prints entries in the chosen format.
+func (a *app) printAudit(entries []api.AuditEntry) error {
+	return printList(a, entries, []string{"AT", "ACTOR", "ACTION", "QUEUE", "TARGET", "BEFORE", "AFTER", "OUTCOME"}, func(e api.AuditEntry) []string {
+		actor := e.Actor
+		if e.OnBehalfOf != "" {
+			actor += " for " + e.OnBehalfOf
+		}
+		return []string{moment(e.At), actor, e.Action, e.Queue, e.Target, string(e.Before), string(e.After), e.Outcome}
+	})
+}

@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// DefaultAuditKeep is how long entries of the audit log are kept unless Options say otherwise.
+const DefaultAuditKeep = 90 * 24 * time.Hour
+
+// AuditEntry is an entry of the audit log. Cursor names its place: entries after and before it can be asked for.
+type AuditEntry struct {
+	queue.Act
+	Cursor string
+}
+
+// AuditFilter says which entries are meant; what is zero does not count.
+type AuditFilter struct {
+	Since, Until queue.Time // from this time on; before that one
+	Actor        string
+	Action       string // whole, such as "rule.create", or all of a resource: "rule"
+	Queue        string
+	Target       string
+}
+
+// means says whether an entry is among those.
+func (f *AuditFilter) means(a *queue.Act) bool {
+	resource, _, _ := strings.Cut(a.Action, ".")
+	return a.At >= f.Since && (f.Until == 0 || a.At < f.Until) && (f.Actor == "" || f.Actor == a.Actor) &&
+		(f.Action == "" || f.Action == a.Action || f.Action == resource) && (f.Queue == "" || f.Queue == a.Queue) && (f.Target == "" || f.Target == a.Target)
+}
+
+// auditScan is how many rows of the log one page looks at: a filter that few entries match gives pages that are short, or empty, and
+// still have a next one.
+const auditScan = 5000
+
+// Audit lists entries of the audit log, the latest first: at most limit, before the cursor ("": from the end of the log). An entry is there when
+// what it tells of is, and stays for Options.AuditKeep.
+func (e *Engine) Audit(f AuditFilter, cursor string, limit int) (page Page[AuditEntry], err error) {
+	before := store.ActPlace{At: math.MaxInt64}
+	if cursor != "" {
+		if before, err = parseActPlace(cursor); err != nil {
+			return page, err
+		}
+	}
+	if f.Until != 0 && f.Until < before.At {
+		before = store.ActPlace{At: f.Until, Shard: store.CatalogueActs - 1}
+	}
+	rows := e.freshActs(&f, before) // before the catalogue is asked: what is handed over meanwhile is then found twice, not missed
+	seen := make(map[store.ActPlace]bool, len(rows))
+	for i := range rows {
+		seen[rows[i].Place] = true
+	}
+	var last store.ActPlace
+	scanned, found := 0, 0
+	more := false
+	err = e.catalogue.Acts(before, func(row *store.ActRow) bool {
+		if row.At < f.Since {
+			return false
+		}
+		if scanned == auditScan || found == limit {
+			more = true
+			return false
+		}
+		scanned++
+		last = row.Place
+		if f.means(&row.Act) && !seen[row.Place] {
+			rows = append(rows, *row)
+			found++
+		}
+		return true
+	})
+	if err != nil {
+		return page, err
+	}
+	return pageOfActs(rows, last, more, limit), nil
+}
+
+// pageOfActs makes a page of what was found; more says that the log was read up to `last` only.
+func pageOfActs(rows []store.ActRow, last store.ActPlace, more bool, limit int) (page Page[AuditEntry]) {
+	slices.SortFunc(rows, func(a, b store.ActRow) int { return compareActs(b.Place, a.Place) })
+	for i := range rows {
+		if more && rows[i].Place.Before(last) {
+			break // there may be others between, further down in the log
+		}
+		if len(page.Items) == limit {
+			more, last = true, rows[i-1].Place
+			break
+		}
+		page.Items = append(page.Items, AuditEntry{rows[i].Act, actCursor(rows[i].Place)})
+	}
+	if more {
+		page.Next = actCursor(last)
+	}
+	return page
+}
+
+func compareActs(a, b store.ActPlace) int {
+	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Number, b.Number))
+}
+
+// freshActs are the entries before a place that the queues have not handed over to the log yet.
+func (e *Engine) freshActs(f *AuditFilter, before store.ActPlace) (rows []store.ActRow) {
+	for _, q := range e.all() {
+		for _, a := range q.shard.FreshActs() {
+			row := store.ActRow{Place: store.ActPlace{At: a.At, Shard: int(q.id), Number: a.Number}, Act: a.Act}
+			row.Queue = q.name
+			if row.Place.Before(before) && f.means(&row.Act) {
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows
+}
+
+// actCursor is a place as a text; parseActPlace reads it.
+func actCursor(p store.ActPlace) string {
+	return fmt.Sprintf("%d.%d.%d", int64(p.At), p.Shard, p.Number)
+}
+
+func parseActPlace(text string) (p store.ActPlace, err error) {
+	var parts [3]int64
+	fields := strings.Split(text, ".")
+	for i, field := range fields {
+		if err == nil && i < len(parts) {
+			parts[i], err = strconv.ParseInt(field, 10, 64)
+		}
+	}
+	if err != nil || len(fields) != len(parts) {
+		return p, queue.Invalid("/cursor", "is not one that this server gave out")
+	}
+	return store.ActPlace{At: queue.Time(parts[0]), Shard: int(parts[1]), Number: uint64(parts[2])}, nil
+}
+
+// AuditTime is the time of the entry that a cursor names.
+func AuditTime(cursor string) (queue.Time, error) {
+	p, err := parseActPlace(cursor)
+	return p.At, err
+}
+
+// act is what the audit log is to hold of what the caller in ctx does. said is who a caller without a token says it is.
+func (e *Engine) act(ctx context.Context, said, action, queueName, target string) queue.Act {
+	return actOf(ctx, queue.At(e.options.Now()), said, action, queueName, target)
+}
+
+func actOf(ctx context.Context, at queue.Time, said, action, queueName, target string) queue.Act {
+	by := access.Of(ctx)
+	return queue.Act{
+		At: at, Who: queue.Who{Actor: by.Actor(said), OnBehalfOf: by.OnBehalfOf, From: by.From, RequestID: by.RequestID},
+		Action: action, Queue: queueName, Target: target, Outcome: queue.ActOK,
+	}
+}
+
+// lastAct and putActs connect the shard of a queue with the log.
+func (e *Engine) lastAct(id queue.ShardID) func() (uint64, error) {
+	return func() (uint64, error) { return e.catalogue.LastAct(id) }
+}
+
+func (e *Engine) putActs(id queue.ShardID, name string) func(context.Context, []journal.Act) error {
+	return func(ctx context.Context, list []journal.Act) error { return e.catalogue.PutActs(ctx, id, name, list) }
+}
+
+// auditTrim is how many old entries one round of housekeeping removes.
+const auditTrim = 1000
+
+// forgetActs removes entries of the audit log that are older than they are kept.
+func (e *Engine) forgetActs() {
+	if e.options.AuditKeep < 0 {
+		return
+	}
+	if _, err := e.catalogue.TrimActs(queue.At(e.options.Now()).Add(-e.options.AuditKeep), auditTrim); err != nil {
+		e.options.Logger.Error("removing old entries of the audit log failed; it is tried again", "error", err)
+	}
+}

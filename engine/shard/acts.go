@@ -1,0 +1,124 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// This file is the queue's part of the audit log. An act stands in the batch of what it tells of, so that the log has it if and only if
+// it took effect. Until a fold hands it to the log it is kept here, and the journal keeps it too.
+
+// actLog is what the audit log does not have yet of the queue.
+type actLog struct {
+	last  uint64 // the largest number given out
+	fresh []journal.Act
+}
+
+// tell encodes what an operator does, in the batch of the op that does it, with what was there before and what is there now; nil for
+// nothing. The commands take the act as their last argument; without one it is the engine's own doing, which is not told.
+func (m *machine) tell(now queue.Time, told []queue.Act, before, after any) {
+	for _, act := range told {
+		act.At = now
+		act.Change(before, after)
+		m.actLog.last++
+		m.encode(now).Act(&journal.Act{Number: m.actLog.last, Act: act})
+	}
+}
+
+// ApplyAct keeps an entry until the log has it. A replay may meet entries that the log has already; it takes each number once.
+func (m *machine) ApplyAct(a *journal.Act) error {
+	m.actLog.last = max(m.actLog.last, a.Number)
+	m.actLog.fresh = append(m.actLog.fresh, *a)
+	return nil
+}
+
+// Record makes an entry of the audit log durable by itself, for acts that change only what memory has.
+func (s *Shard) Record(act queue.Act) error {
+	now := s.now()
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	s.m.tell(now, []queue.Act{act}, nil, nil)
+	waits := commits{first: s.m.batch}
+	s.mu.Unlock()
+	return s.wait(waits)
+}
+
+// FreshActs are the entries that the audit log does not have yet, the oldest first. The list must not be changed.
+func (s *Shard) FreshActs() []journal.Act {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clip(s.m.actLog.fresh)
+}
+
+// foldActs hands what is not in the audit log yet over to it.
+func (s *Shard) foldActs(ctx context.Context, m *machine) error {
+	fresh := s.FreshActs()
+	if len(fresh) == 0 || s.options.Acts == nil {
+		return nil
+	}
+	if err := s.roomy(func() error { return s.options.Acts(ctx, fresh) }); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m == m { // else a reload has them again, and the log takes each once
+		m.actLog.fresh = slices.Clone(m.actLog.fresh[len(fresh):])
+	}
+	return nil
+}
+
+// aimed is the act with a target that was drawn just now.
+func aimed(told []queue.Act, target string) []queue.Act {
+	return edited(told, func(a *queue.Act) { a.Target = target })
+}
+
+// named is the act with another action: what was asked for as a creation turned out to be a change.
+func named(told []queue.Act, action string) []queue.Act {
+	return edited(told, func(a *queue.Act) { a.Action = action })
+}
+
+func edited(told []queue.Act, edit func(*queue.Act)) []queue.Act {
+	told = slices.Clone(told)
+	for i := range told {
+		edit(&told[i])
+	}
+	return told
+}
+
+// tellRule is tell for a change of a rule: there says whether it stood before, after is nil when it is lifted.
+func (m *machine) tellRule(now queue.Time, told []queue.Act, there bool, before, after *queue.Rule) {
+	var was, is any
+	id := before.ID
+	if there {
+		was = ruleState(before)
+	}
+	if after != nil {
+		is, id = ruleState(after), after.ID
+		if there {
+			told = named(told, "rule.change")
+		}
+	}
+	m.tell(now, aimed(told, fmt.Sprintf("rule %d", id)), was, is)
+}
+
+// ruleState is what the audit log says of a rule, with the names of the HTTP API.
+func ruleState(r *queue.Rule) map[string]any {
+	state := map[string]any{"action": r.Action.String(), "match": r.Match.String()}
+	if r.Reason != "" {
+		state["reason"] = r.Reason
+	}
+	if r.Until != 0 {
+		state["until"] = r.Until.Std().UTC()
+	}
+	if r.Insert || r.Revoke {
+		state["effects"] = map[string]bool{"insert": r.Insert, "revoke": r.Revoke}
+	}
+	return state
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// The audit log is a table of the catalogue, so that it outlives the queues that it tells of. What the catalogue itself does enters it
+// in the same transaction. What a queue does is in the queue's journal first, and comes here when the queue is folded.
+
+// CatalogueActs stands in the place of a shard for acts that no queue's journal has.
+const CatalogueActs = -1
+
+// ActPlace is where an entry stands in the log: entries are in order of time, then of shard, then of number.
+type ActPlace struct {
+	At     queue.Time
+	Shard  int // or CatalogueActs
+	Number uint64
+}
+
+// ActRow is an entry of the log.
+type ActRow struct {
+	Place ActPlace
+	queue.Act
+}
+
+// Before says whether a is nearer to the beginning of the log than b.
+func (a ActPlace) Before(b ActPlace) bool {
+	switch {
+	case a.At != b.At:
+		return a.At < b.At
+	case a.Shard != b.Shard:
+		return a.Shard < b.Shard
+	}
+	return a.Number < b.Number
+}
+
+type actStatements struct {
+	put, last, list, trim *sqlitedb.Stmt
+}
+
+func (a *actStatements) prepare() []prepared {
+	return []prepared{
+		{&a.put, "INSERT OR IGNORE INTO audit (shard, number, at, queue, crc, bytes) VALUES (?, ?, ?, ?, ?, ?)"},
+		{&a.last, "SELECT coalesce(max(number), 0) FROM audit WHERE shard = ?"},
+		{&a.list, "SELECT shard, number, at, queue, crc, bytes FROM audit WHERE (at, shard, number) < (?, ?, ?) ORDER BY at DESC, shard DESC, number DESC"},
+		{&a.trim, "DELETE FROM audit WHERE rowid IN (SELECT rowid FROM audit WHERE at < ? ORDER BY at LIMIT ?)"},
+	}
+}
+
+// changing runs fn in a transaction that also puts the acts into the log. The caller holds c.mu.
+func (c *Catalogue) changing(told []queue.Act, fn func() error) error {
+	return c.conn.Tx(func() error {
+		if err := fn(); err != nil || len(told) == 0 {
+			return err
+		}
+		last, err := c.lastAct(CatalogueActs)
+		for i := range told {
+			if err == nil {
+				err = c.putAct(&ActRow{ActPlace{told[i].At, CatalogueActs, last + 1 + uint64(i)}, told[i]})
+			}
+		}
+		return err
+	})
+}
+
+func (c *Catalogue) putAct(a *ActRow) error {
+	bytes := journal.AppendAct(nil, &a.Act)
+	_, err := c.act.put.Exec(int64(a.Place.Shard), int64(a.Place.Number), int64(a.Place.At), a.Queue, a.sum(bytes), bytes)
+	return err
+}
+
+// sum is over the row's integers and texts but for itself.
+func (a *ActRow) sum(bytes []byte) int64 {
+	return sum(0).number(int64(a.Place.Shard)).number(int64(a.Place.Number)).number(int64(a.Place.At)).number(int64(len(a.Queue))).bytes([]byte(a.Queue)).bytes(bytes).stored()
+}
+
+func (c *Catalogue) lastAct(shard int) (last uint64, err error) {
+	err = c.act.last.Query(func(row sqlitedb.Row) (bool, error) { last = uint64(row.Int(0)); return false, nil }, int64(shard))
+	return last, err
+}
+
+// LastAct is the largest number that the log has of a shard, 0 if it has none.
+func (c *Catalogue) LastAct(shard queue.ShardID) (uint64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last, err := c.lastAct(int(shard))
+	return last, wrap("last act", err)
+}
+
+// PutActs puts entries of a queue into the log, durably. Those that it has already stay as they are.
+func (c *Catalogue) PutActs(_ context.Context, shard queue.ShardID, name string, list []journal.Act) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return wrap("put acts", c.conn.Tx(func() error {
+		for i := range list {
+			row := ActRow{ActPlace{list[i].At, int(shard), list[i].Number}, list[i].Act}
+			row.Queue = name
+			if err := c.putAct(&row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// Acts calls fn for the entries before a place, the latest first, until it returns false. fn must not call the catalogue.
+func (c *Catalogue) Acts(before ActPlace, fn func(*ActRow) bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return wrap("acts", c.act.list.Query(func(row sqlitedb.Row) (bool, error) {
+		a := ActRow{Place: ActPlace{queue.Time(row.Int(2)), int(row.Int(0)), uint64(row.Int(1))}}
+		bytes := row.Blob(5)
+		act, err := journal.DecodeAct(bytes)
+		a.Act, a.Queue = act, row.Text(3)
+		if err != nil || a.sum(bytes) != row.Int(4) {
+			return false, &journal.FormatError{Path: c.path, Reason: "has a damaged row in table audit: its checksum does not match", Advice: sqlitedb.AdviceDamaged}
+		}
+		return fn(&a), nil
+	}, int64(before.At), int64(before.Shard), int64(before.Number)))
+}
+
+// TrimActs deletes up to `most` of the entries from before a time, the oldest first, and says how many.
+func (c *Catalogue) TrimActs(before queue.Time, most int) (n int64, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, err = c.act.trim.Exec(int64(before), int64(most))
+	return n, wrap("trim acts", err)
+}

@@ -1,0 +1,189 @@
+package web
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// silent are the operations that change something and leave no entry in the audit log.
+var silent = map[string]string{
+	"open-session":   "it changes nothing but who the browser is",
+	"close-session":  "the same",
+	"dry-run-plugin": "nothing of it stays",
+}
+
+// Every operation that changes something for others leaves an entry in the audit log, with the name of the token, the request's id and
+// what it was done to; the test fails for an operation that it does not know.
+func TestEveryChangeIsInTheAuditLog(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, admin := f.token(engine.TokenRequest{Name: "ana", Scopes: access.Admin})
+	asked := map[string]string{} // by operation: the action that its entry has
+	var kept struct{ id, rule, bulk, token string }
+	do := func(op, method, path, body, action, target string) answer {
+		t.Helper()
+		header := map[string]string{headerRequestID: "r-" + op, headerOnBehalfOf: "bo"}
+		got := f.as(admin, call{method: method, path: path, body: body, header: header})
+		if got.status >= 300 {
+			t.Fatalf("%s: %d %s", op, got.status, got.body)
+		}
+		entries := f.audit(admin, "")
+		if len(entries) == 0 || entries[0].RequestID != "r-"+op {
+			t.Fatalf("%s left no entry", op)
+		}
+		if e := entries[0]; e.Action != action || e.Actor != "ana" || e.OnBehalfOf != "bo" || e.From != "127.0.0.1" || e.Outcome != "ok" || !strings.HasPrefix(e.Target, target) {
+			t.Errorf("%s left %+v, want the action %s of %s by ana for bo", op, e, action, target)
+		}
+		asked[op] = action
+		return got
+	}
+	field := func(got answer, name string) string {
+		t.Helper()
+		var out map[string]any
+		got.decode(t, &out)
+		text, _ := out[name].(string)
+		return text
+	}
+	insert := func(queueName string) string {
+		t.Helper()
+		return field(f.as(admin, call{method: "POST", path: "/v1/queues/" + queueName + "/submissions", body: `{"chunks":{"count":3,"template":"x"},"max_attempts":1,"on_exhausted":"dead_letter"}`}), "id")
+	}
+	const queues, other = "/v1/queues/", "/v1/queues/other"
+	do("put-queue", "PUT", other, `{}`, "queue.create", "")
+	do("put-queue", "PUT", queues+"third", `{}`, "queue.create", "")
+	do("delete-queue", "DELETE", queues+"third", "", "queue.delete", "")
+	do("change-queue", "PATCH", other, `{"settings":{"max_attempts":3}}`, "queue.change", "")
+	do("put-meta-value", "PUT", other+"/meta-keys/company/values/7", `{"limit":5}`, "value.set", "company=7")
+	do("delete-meta-value", "DELETE", other+"/meta-keys/company/values/7", "", "value.delete", "company=7")
+	do("put-strategy", "PUT", other+"/strategies/nightly", `{"strategy":"OldestFirst"}`, "strategy.create", "strategy nightly")
+	do("delete-strategy", "DELETE", other+"/strategies/nightly", "", "strategy.delete", "strategy nightly")
+	kept.rule = field(do("set-rule", "POST", other+"/rules", `{"action":"pause","match":{"meta":{"company":7}}}`, "rule.create", "rule 1"), "id")
+	do("lift-rule", "DELETE", other+"/rules/"+kept.rule, "", "rule.lift", "rule 1")
+	do("put-schedule", "PUT", other+"/schedules/s", `{"spec":"@yearly","template":{"chunks":{"count":1,"template":"x"}}}`, "schedule.create", "schedule s")
+	do("pause-schedule", "POST", other+"/schedules/s/pause", "", "schedule.pause", "schedule s")
+	do("resume-schedule", "POST", other+"/schedules/s/resume", "", "schedule.resume", "schedule s")
+	do("trigger-schedule", "POST", other+"/schedules/s/trigger", "", "schedule.trigger", "schedule s")
+	do("backfill-schedule", "POST", other+"/schedules/s/backfill", `{"from":"2020-01-01T00:00:00Z","to":"2022-06-01T00:00:00Z"}`, "schedule.backfill", "schedule s")
+	do("delete-schedule", "DELETE", other+"/schedules/s", "", "schedule.delete", "schedule s")
+	kept.id = insert("default")
+	do("change-submission", "PATCH", "/v1/submissions/"+kept.id, `{"priority":9}`, "submission.change", "submission "+kept.id)
+	kept.bulk = field(do("start-bulk-operation", "POST", "/v1/bulk-operations", `{"queue":"default","action":"cancel","filter":{"meta":{"none":1}},"rate_per_second":1}`, "bulk.start", "bulk operation "), "id")
+	do("cancel-bulk-operation", "POST", "/v1/bulk-operations/"+kept.bulk+"/cancel", "", "bulk.cancel", "bulk operation "+kept.bulk)
+	reserved := f.as(admin, call{method: "POST", path: queues + "default/reservations", body: `{"max":3,"consumer":"w"}`})
+	var held api.ReserveResponse
+	reserved.decode(t, &held)
+	for _, verb := range []string{"drain", "quiet", "resume", "release"} {
+		do(verb+"-consumer", "POST", queues+"default/consumers/w/"+verb, "", "consumer."+verb, "consumer w")
+	}
+	if got := f.as(admin, call{method: "POST", path: queues + "default/consumers/nobody/drain"}); got.status != http.StatusNotFound || f.audit(admin, "")[0].Action != "consumer.release" {
+		t.Errorf("an order to a consumer that is not there: %d, and the log says it was given", got.status)
+	}
+	reserved = f.as(admin, call{method: "POST", path: queues + "default/reservations", body: `{"max":3,"consumer":"w"}`})
+	reserved.decode(t, &held)
+	for _, r := range held.Reservations {
+		f.as(admin, call{method: "POST", path: queues + "default/reservations/fail", body: `{"items":[{"token":"` + r.Token + `","error":"no","fatal":true}]}`})
+	}
+	letter := queues + "default/dead-letters/" + kept.id
+	do("redrive-dead-letter", "POST", letter+"/0/redrive", "", "dead_letter.redrive", "submission "+kept.id+" chunk 0")
+	do("delete-dead-letter", "DELETE", letter+"/1", "", "dead_letter.delete", "submission "+kept.id+" chunk 1")
+	do("forward-dead-letter", "POST", letter+"/2/forward", `{"to":"other"}`, "dead_letter.forward", "submission "+kept.id+" chunk 2")
+	do("cancel-submission", "POST", "/v1/submissions/"+insert("default")+"/cancel", "", "submission.cancel", "submission ")
+	do("retry-lifecycle", "POST", queues+"default/lifecycle/retry", "", "lifecycle.retry", "")
+	kept.token = field(do("create-token", "POST", "/v1/tokens", `{"name":"ci","scopes":["read"]}`, "token.create", "token "), "id")
+	do("rotate-token", "POST", "/v1/tokens/"+kept.token+"/rotate", `{}`, "token.rotate", "token "+kept.token)
+	do("revoke-token", "DELETE", "/v1/tokens/"+kept.token, "", "token.revoke", "token "+kept.token)
+
+	var missing []string
+	for _, methods := range f.server.operations {
+		for _, op := range methods {
+			if op.changes() && asked[op.id] == "" && silent[op.id] == "" && op.tag != tagPlugins {
+				missing = append(missing, op.id)
+			}
+		}
+	}
+	if slices.Sort(missing); len(missing) > 0 {
+		t.Errorf("this test does not ask for %v", missing)
+	}
+}
+
+// audit reads the log, the latest entry first.
+func (f *fixture) audit(token, query string) []api.AuditEntry {
+	f.Helper()
+	var page api.Page[api.AuditEntry]
+	got := f.as(token, call{method: "GET", path: "/v1/audit" + query})
+	if got.status != http.StatusOK {
+		f.Fatalf("audit: %d %s", got.status, got.body)
+	}
+	got.decode(f, &page)
+	return page.Items
+}
+
+// The log is read in pages, filtered, exported as lines and followed as events; what is asked wrongly is refused with its parameter.
+func TestReadingTheAuditLog(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, admin := f.token(engine.TokenRequest{Name: "ana", Scopes: access.Admin})
+	_, reader := f.token(engine.TokenRequest{Name: "bo", Scopes: access.All &^ access.Admin})
+	if got := f.as(reader, call{method: "GET", path: "/v1/audit"}); got.status != http.StatusForbidden {
+		t.Errorf("without the scope admin: %d, want 403", got.status)
+	}
+	for query, pointer := range map[string]string{
+		"?since=yesterday": "/query/since", "?limit=0": "/query/limit", "?limit=1001": "/query/limit", "?cursor=x": "/cursor", "?who=ana": "/query/who", "?actor=a&actor=b": "/query/actor",
+	} {
+		got := f.as(admin, call{method: "GET", path: "/v1/audit" + query})
+		if got.status != http.StatusUnprocessableEntity || got.problem(t).Errors[0].Pointer != pointer {
+			t.Errorf("%s: %d %s, want 422 at %s", query, got.status, got.body, pointer)
+		}
+	}
+	request, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+f.address+"/v1/audit?action=rule", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+admin)
+	request.Header.Set("Accept", contentEvents)
+	stream, err := http.DefaultClient.Do(request)
+	if err != nil || stream.StatusCode != http.StatusOK || stream.Header.Get("Content-Type") != contentEvents {
+		t.Fatalf("the stream: %v, %v", stream, err)
+	}
+	defer stream.Body.Close()
+	for _, company := range []string{"1", "2", "3"} {
+		got := f.as(admin, call{method: "POST", path: "/v1/queues/default/rules", body: `{"action":"pause","match":{"meta":{"company":` + company + `}}}`})
+		if got.status >= 300 {
+			t.Fatalf("rule: %d %s", got.status, got.body)
+		}
+	}
+	want := []string{"rule 1", "rule 2", "rule 3"}
+	var streamed []string
+	for lines := bufio.NewScanner(stream.Body); len(streamed) < len(want) && lines.Scan(); {
+		if data, is := strings.CutPrefix(lines.Text(), "data: "); is {
+			var e api.AuditEntry
+			if err := json.Unmarshal([]byte(data), &e); err != nil {
+				t.Fatalf("%s: %v", data, err)
+			}
+			streamed = append(streamed, e.Target)
+		}
+	}
+	if !slices.Equal(streamed, want) {
+		t.Errorf("the stream told of %v, want %v", streamed, want)
+	}
+	got := f.as(admin, call{method: "GET", path: "/v1/audit?action=rule.create", header: map[string]string{"Accept": contentLines}})
+	var exported []string
+	for line := range strings.Lines(string(got.body)) {
+		var e api.AuditEntry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		exported = append(exported, e.Target)
+	}
+	if slices.Reverse(exported); !slices.Equal(exported, want) {
+		t.Errorf("exported %v, want %v", exported, want)
+	}
+}
