@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -49,18 +50,35 @@ func (e *Engine) NamedPlan(queueName string, raw []byte) (*strategy.Plan, string
 		}
 	}
 	if known.plan != nil {
-		return known.plan, "", e.checkScored(known.plan)
+		return known.plan, "", e.CheckScored(known.plan)
 	}
 	n, err := e.byName(queueName, known.name)
 	if err != nil {
 		return nil, "", err
 	}
-	return n.plan, known.name, e.checkScored(n.plan)
+	if err := e.CheckScored(n.plan); err != nil {
+		e.warnOfPlugin(queueName, n, err)
+	}
+	return n.plan, known.name, nil
 }
 
-// checkScored refuses a plan that names plugins that there are not. That one is not active is no mistake: its branch yields
+// warnEvery is how often it is logged that a stored strategy names a plugin that cannot be used.
+const warnEvery = time.Minute
+
+// warnOfPlugin logs why a block of a stored strategy yields nothing. Its reservations go on with the next branch: who reserves by a name cannot
+// mend what an operator took away.
+func (e *Engine) warnOfPlugin(queueName string, n *namedStrategy, why error) {
+	now := e.options.Now().UnixNano()
+	last := n.warned.Load()
+	if last != 0 && now-last < int64(warnEvery) || !n.warned.CompareAndSwap(last, now) {
+		return
+	}
+	e.options.Logger.Warn("a stored strategy names a plugin that cannot be used; its reservations go on with the next branch", "queue", queueName, "strategy", n.Name, "reason", why)
+}
+
+// CheckScored refuses a plan that names plugins that there are not. That one is not active is no mistake: its branch yields
 // nothing until it is.
-func (e *Engine) checkScored(plan *strategy.Plan) error {
+func (e *Engine) CheckScored(plan *strategy.Plan) error {
 	for i := range plan.Branches {
 		scored := plan.Branches[i].Scored
 		if scored == nil {

@@ -37,6 +37,8 @@ type namedStrategy struct {
 	NamedStrategy
 	plan  *strategy.Plan
 	wrong error // why it has no plan: a language that this program does not know any more
+
+	warned atomic.Int64 // when it was last logged that it names a plugin that cannot be used, in nanoseconds of the clock
 }
 
 func (n *named) all() map[string]*namedStrategy {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/wasm/host"
@@ -18,6 +19,7 @@ type Change struct {
 	Revision  uint64 // the plugin must be at; 0: any
 	Unchanged bool   // it must be at revision 0: nothing of it was ever changed
 	Actor     string
+	Force     bool // of a deletion: also what stored strategies name, which then go on without it
 }
 
 // holds says whether the condition is met by a plugin at this revision.
@@ -228,6 +230,33 @@ func stale(revision uint64) *queue.Error {
 	return &queue.Error{Code: queue.CodePrecondition, Message: fmt.Sprintf("The plugin is at revision %d, which is not the one that If-Match names. Read it again and decide anew.", revision)}
 }
 
+// unnamed refuses to delete what stored strategies name, unless the change is forced. names says whether a strategy that pins this version is meant.
+func (c *Catalogue) unnamed(change *Change, name, what string, names func(version string) bool) error {
+	c.mu.RLock()
+	queues := c.queues
+	c.mu.RUnlock()
+	if change.Force || queues == nil {
+		return nil
+	}
+	var users []string
+	for _, u := range queues.PluginUsers(name) {
+		if names(u.Version) {
+			users = append(users, fmt.Sprintf("\"%s\" of the queue \"%s\"", u.Strategy, u.Queue))
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	more := ""
+	if len(users) > maxUsersShown {
+		more = fmt.Sprintf(" and %d more", len(users)-maxUsersShown)
+		users = users[:maxUsersShown]
+	}
+	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The %s is named by stored strategies: %s%s. Change them first, or delete it with force: they then go on with their next branch.", what, strings.Join(users, ", "), more)}
+}
+
+const maxUsersShown = 20
+
 // DeleteVersion removes a version that is not in use, with its compiled code.
 func (c *Catalogue) DeleteVersion(name, text string, change Change) error {
 	v, err := c.find(name, text)
@@ -245,6 +274,12 @@ func (c *Catalogue) DeleteVersion(name, text string, change Change) error {
 	}
 	if roles := rolesOf(&record, v.SHA256); len(roles) > 0 && !slices.Equal(roles, []string{"previous"}) {
 		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The version is in use (%s). Take it out of use first.", roles[0])}
+	}
+	if err := c.unnamed(&change, name, "version", func(version string) bool {
+		pinned, err := c.find(name, version)
+		return version != "" && err == nil && pinned == v
+	}); err != nil {
+		return err
 	}
 	if record.Previous.SHA256 == v.SHA256 {
 		record.Previous = queue.PluginUse{}
@@ -285,6 +320,9 @@ func (c *Catalogue) Delete(name string, change Change) error {
 	}
 	if record.Active.SHA256 != (queue.SHA256{}) {
 		return &queue.Error{Code: queue.CodeConflict, Message: "The plugin is active. Deactivate it first."}
+	}
+	if err := c.unnamed(&change, name, "plugin", func(string) bool { return true }); err != nil {
+		return err
 	}
 	c.mu.RLock()
 	versions := slices.Clone(p.versions)

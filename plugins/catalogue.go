@@ -30,8 +30,11 @@ type Store interface {
 	DeletePlugin(name string, told ...queue.Act) error
 }
 
-// Candidates shows the live candidates of a strategy, for dry runs.
-type Candidates interface {
+// Queues is what the catalogue asks of those who use its plugins.
+type Queues interface {
+	// PluginUsers lists the stored strategies that name a plugin.
+	PluginUsers(plugin string) []queue.PluginUser
+
 	// Candidates gives up to so many candidates of a strategy (its text form), in its order, with these columns. Nothing is
 	// reserved. Errors are *queue.Error.
 	Candidates(ctx context.Context, queueName, inner string, reads []strategy.Column, rows int) (*strategy.Window, error)
@@ -64,16 +67,16 @@ type Catalogue struct {
 	turn      chan struct{} // holds one token while an upload is checked
 	memory    *host.Memory  // of all sandboxes
 
-	mu         sync.RWMutex // guards what follows, for moments
-	store      Store        // nil until Open
-	closed     bool
-	candidates Candidates
-	plugins    map[string]*plugin
-	versions   map[queue.SHA256]*version
-	bytes      int64
-	ranks      int // plugins that there ever were
-	waiting    int
-	rejected   rejections
+	mu       sync.RWMutex // guards what follows, for moments
+	store    Store        // nil until Open
+	closed   bool
+	queues   Queues
+	plugins  map[string]*plugin
+	versions map[queue.SHA256]*version
+	bytes    int64
+	ranks    int // plugins that there ever were
+	waiting  int
+	rejected rejections
 
 	scratches   sync.Pool // *scratch
 	uses        uses
@@ -111,8 +114,8 @@ func New(o Options) (*Catalogue, error) {
 	return c, nil
 }
 
-// Open reads the store, and nothing more: what is in use is opened by Run, or by Start, and is starting until then. candidates may be nil.
-func (c *Catalogue) Open(store Store, candidates Candidates) error {
+// Open reads the store, and nothing more: what is in use is opened by Run, or by Start, and is starting until then. queues may be nil.
+func (c *Catalogue) Open(store Store, queues Queues) error {
 	c.changes.Lock()
 	defer c.changes.Unlock()
 	versions, err := store.PluginVersions()
@@ -124,7 +127,7 @@ func (c *Catalogue) Open(store Store, candidates Candidates) error {
 		return fmt.Errorf("plugins: open: %w", err)
 	}
 	c.mu.Lock()
-	c.store, c.candidates = store, candidates
+	c.store, c.queues = store, queues
 	for i := range versions {
 		c.enter(c.read(&versions[i]))
 	}

@@ -68,7 +68,7 @@ type world struct {
 	over      func(*store.Catalogue) plugins.Store // stands before the store; nil: nothing does
 	unstarted bool                                 // nothing is opened but by Run, or by the test
 
-	candidates plugins.Candidates
+	queues plugins.Queues
 }
 
 type lockedText struct {
@@ -122,7 +122,7 @@ func (w *world) start() {
 	if w.over != nil {
 		kept = w.over(w.store)
 	}
-	if err := w.Catalogue.Open(kept, w.candidates); err != nil {
+	if err := w.Catalogue.Open(kept, w.queues); err != nil {
 		w.Fatal(err)
 	}
 	if !w.unstarted {

@@ -139,7 +139,7 @@ func (c *Catalogue) replay(ctx context.Context, p *plugin, u *use, id uint64) (*
 // live scores the candidates that a queue has now.
 func (c *Catalogue) live(ctx context.Context, p *plugin, u *use, d *DryRun) (*Live, error) {
 	c.mu.RLock()
-	source := c.candidates
+	source := c.queues
 	c.mu.RUnlock()
 	if source == nil {
 		return nil, &queue.Error{Code: queue.CodeConflict, Message: "This server does not show live candidates; leave queue out for synthetic ones."}

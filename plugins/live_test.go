@@ -17,6 +17,8 @@ import (
 // shelf is a queue of which candidates can be shown: their priorities and ids.
 type shelf struct{ priority, id []int64 }
 
+func (s *shelf) PluginUsers(string) []queue.PluginUser { return nil }
+
 func (s *shelf) Candidates(_ context.Context, queueName, inner string, reads []strategy.Column, rows int) (*strategy.Window, error) {
 	if queueName != "default" || inner != "OldestFirst" {
 		return nil, &queue.Error{Code: queue.CodeUnknownQueue, Message: "There is no such queue."}
@@ -36,7 +38,7 @@ func TestDryRunAgainstLiveCandidates(t *testing.T) {
 	w := open(t, nil)
 	w.send(wasmtest.Scorer(), declare("live", "1.0.0", two, ""))
 	w.end()
-	w.candidates = &shelf{priority: []int64{0, 1, 2, 3, 4, 5}, id: []int64{0, 0, 0, 0, 0, 0}}
+	w.queues = &shelf{priority: []int64{0, 1, 2, 3, 4, 5}, id: []int64{0, 0, 0, 0, 0, 0}}
 	w.start()
 	tried, err := w.Try(t.Context(), "live", "1.0.0", plugins.DryRun{Queue: "default", Strategy: "OldestFirst", Want: 2})
 	if err != nil {

@@ -87,8 +87,11 @@ func (s *Server) readBody(c echo.Context, limit int64) (*buffer, error) {
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
+	from := io.Reader(r.Body)
+	var large *paced
 	if r.ContentLength < 0 || r.ContentLength > maxBodyBytes {
-		s.uploadLonger(c.Response())
+		large = s.paced(c.Response(), r.Body)
+		from = large
 	}
 	body := s.pools.buffer()
 	for {
@@ -98,7 +101,7 @@ func (s *Server) readBody(c echo.Context, limit int64) (*buffer, error) {
 				return nil, err
 			}
 		}
-		n, err := r.Body.Read(body.b[len(body.b):cap(body.b)])
+		n, err := from.Read(body.b[len(body.b):cap(body.b)])
 		body.b = body.b[:len(body.b)+n]
 		switch {
 		case int64(len(body.b)) > limit:
@@ -109,6 +112,7 @@ func (s *Server) readBody(c echo.Context, limit int64) (*buffer, error) {
 				s.freeBody(body)
 				return nil, s.newProblem(codeMalformed, "The body is not UTF-8. Send bytes that are not text as {\"base64\":\"...\"}.")
 			}
+			large.finish()
 			return body, nil
 		case err != nil:
 			s.freeBody(body)

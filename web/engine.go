@@ -14,6 +14,7 @@ type Engine interface {
 	Ready() []engine.Check
 	Tokens() *engine.Tokens
 	Plan(queueName string, raw []byte) (*strategy.Plan, error)
+	CheckScored(plan *strategy.Plan) error
 	NamedPlan(queueName string, raw []byte) (plan *strategy.Plan, name string, err error)
 
 	Queues() []engine.QueueInfo

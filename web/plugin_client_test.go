@@ -110,10 +110,10 @@ func TestPluginsThroughTheClient(t *testing.T) {
 	if v, err := c.PluginVersion(ctx, "p", one.SHA256[:8]); err != nil || versions != 2 || v.Version != "1.0.0" {
 		t.Errorf("got %d versions, %+v, %v", versions, v, err)
 	}
-	ok(c.DeletePluginVersion(ctx, "p", "2.0.0", client.Condition{}))
+	ok(c.DeletePluginVersion(ctx, "p", "2.0.0", false, client.Condition{}))
 	_, err = c.DeactivatePlugin(ctx, "p", client.Condition{})
 	ok(err)
-	ok(c.DeletePlugin(ctx, "p", client.Condition{}))
+	ok(c.DeletePlugin(ctx, "p", false, client.Condition{}))
 	if _, err := c.Plugin(ctx, "p"); !errors.As(err, &refused) || refused.Code != api.CodeUnknownPlugin {
 		t.Errorf("a deleted plugin: got %v", err)
 	}

@@ -12,13 +12,13 @@ func (s *Server) pluginRoutes(d *document) {
 	register(d, operation{id: "get-plugin", method: "GET", path: one, scope: scopeRead, tag: tagPlugins,
 		summary: "Read a plugin: what is in use of it, and the state of its breaker"}, s.getPlugin)
 	register(d, operation{id: "delete-plugin", method: "DELETE", path: one, scope: scopePlugins, tag: tagPlugins,
-		summary: "Delete a plugin with all its versions", about: "Only one that is not active. Strategies that name it are refused from then on."}, s.deletePlugin)
+		summary: "Delete a plugin with all its versions", about: "Only one that is not active, and that no stored strategy names: 409 lists those, and `force=true` deletes it all the same. They go on with their next branch then; a strategy that is written out in a reservation and names it is refused."}, s.deletePlugin)
 	register(d, operation{id: "list-plugin-versions", method: "GET", path: one + "/versions", scope: scopeRead, tag: tagPlugins, compress: true,
 		summary: "List a plugin's versions, the newest first"}, s.listPluginVersions)
 	register(d, operation{id: "get-plugin-version", method: "GET", path: version, scope: scopeRead, tag: tagPlugins,
 		summary: "Read a version of a plugin: its manifest, and what its dry run found", about: releaseAbout}, s.getPluginVersion)
 	register(d, operation{id: "delete-plugin-version", method: "DELETE", path: version, scope: scopePlugins, tag: tagPlugins,
-		summary: "Delete a version that is not in use", about: releaseAbout}, s.deletePluginVersion)
+		summary: "Delete a version that is not in use", about: "Not one that stored strategies pin, unless with `force=true`. " + releaseAbout}, s.deletePluginVersion)
 	s.raw(d, operation{id: "get-plugin-module", method: "GET", path: version + "/wasm", scope: scopePlugins, tag: tagPlugins,
 		summary: "Download a version's module"}, fileShape(contentWasm, path, "name", "version"), s.getPluginModule)
 	register(d, operation{id: "dry-run-plugin", method: "POST", path: version + "/dry-run", scope: scopePlugins, tag: tagPlugins,

@@ -45,20 +45,16 @@ func (s *Server) uploadPlugin(c echo.Context) error {
 	if r.ContentLength > maxUploadBytes {
 		return &http.MaxBytesError{Limit: maxUploadBytes}
 	}
-	s.uploadLonger(c.Response())
-	// What is held in memory counts with the bodies of inserts.
-	if s.held.Add(maxUploadBytes) > maxHeldBytes {
-		s.held.Add(-maxUploadBytes)
-		return &queue.Error{Code: queue.CodeOverloaded, Message: "Too many large requests are being read at once; send this one again in a moment."}
+	holds := int64(maxUploadBytes)
+	if r.ContentLength >= 0 {
+		holds = r.ContentLength
 	}
-	defer s.held.Add(-maxUploadBytes)
-	r.Body = http.MaxBytesReader(c.Response(), r.Body, maxUploadBytes)
-	var upload plugins.Upload
-	if media == contentWasm {
-		upload.Module, err = readWhole(r.Body, r.ContentLength)
-	} else {
-		err = s.readParts(r, &upload)
+	if s.uploads.Add(holds) > maxHeldUploads {
+		s.uploads.Add(-holds)
+		return &queue.Error{Code: queue.CodeOverloaded, Message: "Too many modules are being uploaded at once; send this one again in a moment."}
 	}
+	defer s.uploads.Add(-holds)
+	upload, err := s.readUpload(c, media)
 	if err != nil {
 		return err
 	}
@@ -74,6 +70,21 @@ func (s *Server) uploadPlugin(c echo.Context) error {
 	return c.JSON(status, apiPluginVersion(&v))
 }
 
+// readUpload reads the body of an upload, which must keep coming.
+func (s *Server) readUpload(c echo.Context, media string) (upload plugins.Upload, err error) {
+	r := c.Request()
+	body := s.paced(c.Response(), http.MaxBytesReader(c.Response(), r.Body, maxUploadBytes))
+	if media == contentWasm {
+		upload.Module, err = readWhole(body, r.ContentLength)
+	} else {
+		err = s.readParts(r, body, &upload)
+	}
+	if err == nil {
+		body.finish()
+	}
+	return upload, err
+}
+
 // readWhole reads a body, into memory of its size where the sender says it: growing from nothing leaves five times as much behind.
 func readWhole(body io.Reader, size int64) ([]byte, error) {
 	if size < 0 || size > maxUploadBytes {
@@ -85,12 +96,12 @@ func readWhole(body io.Reader, size int64) ([]byte, error) {
 }
 
 // readParts reads a form: each part once, each within its limit.
-func (s *Server) readParts(r *http.Request, into *plugins.Upload) error {
+func (s *Server) readParts(r *http.Request, body io.Reader, into *plugins.Upload) error {
 	_, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || parameters["boundary"] == "" {
 		return s.newProblem(codeMalformed, "The form has no boundary.")
 	}
-	reader := multipart.NewReader(r.Body, parameters["boundary"])
+	reader := multipart.NewReader(body, parameters["boundary"])
 	places := map[string]*[]byte{"module": &into.Module, "manifest": &into.Manifest, "config": &into.Config}
 	for n := 0; ; n++ {
 		part, err := reader.NextPart()

@@ -241,7 +241,18 @@ func (s *Server) resetPlugin(_ context.Context, in *changePluginInput) (*pluginO
 	return s.changePlugin(in, func(c Plugins, change plugins.Change) (plugins.Plugin, error) { return c.Reset(in.Name, change) })
 }
 
-func (s *Server) deletePlugin(_ context.Context, in *changePluginInput) (*struct{}, error) {
+// Forced is the wish to delete what stored strategies name.
+type Forced struct {
+	Force bool `query:"force" doc:"Delete it although stored strategies name it; they then go on with their next branch"`
+}
+
+type deletePluginInput struct {
+	PluginPath
+	Revision
+	Forced
+}
+
+func (s *Server) deletePlugin(_ context.Context, in *deletePluginInput) (*struct{}, error) {
 	c, err := s.catalogue()
 	if err != nil {
 		return nil, err
@@ -250,12 +261,14 @@ func (s *Server) deletePlugin(_ context.Context, in *changePluginInput) (*struct
 	if err != nil {
 		return nil, err
 	}
+	change.Force = in.Force
 	return nil, c.Delete(in.Name, change)
 }
 
 type deleteVersionInput struct {
 	PluginVersionPath
 	Revision
+	Forced
 }
 
 func (s *Server) deletePluginVersion(_ context.Context, in *deleteVersionInput) (*struct{}, error) {
@@ -267,6 +280,7 @@ func (s *Server) deletePluginVersion(_ context.Context, in *deleteVersionInput) 
 	if err != nil {
 		return nil, err
 	}
+	change.Force = in.Force
 	return nil, c.DeleteVersion(in.Name, in.Version, change)
 }
 

@@ -26,7 +26,8 @@ import (
 type patience struct {
 	header time.Duration // request line and headers
 	read   time.Duration // headers and an ordinary body
-	upload time.Duration // the body of an insert
+	upload time.Duration // the body of an insert, or a module
+	pause  time.Duration // within such a body
 	write  time.Duration // the answer, counted from the end of the headers or of the wait
 	idle   time.Duration // a kept-alive connection without a request
 	stop   time.Duration // requests still running at shutdown
@@ -34,7 +35,7 @@ type patience struct {
 
 func defaultPatience() patience {
 	return patience{
-		header: 10 * time.Second, read: 30 * time.Second, write: 60 * time.Second, idle: 2 * time.Minute, stop: 10 * time.Second,
+		header: 10 * time.Second, read: 30 * time.Second, pause: 10 * time.Second, write: 60 * time.Second, idle: 2 * time.Minute, stop: 10 * time.Second,
 		upload: 5 * time.Minute, // 64 MiB at 2 Mbit/s
 	}
 }
@@ -44,6 +45,10 @@ const (
 	maxHeaderBytes = 16 << 10
 	maxBodyBytes   = 1 << 20
 	maxInsertBytes = queue.MaxInlineBytes
+
+	// maxHeldUploads bounds what all modules that are being uploaded may hold together, apart from other bodies: uploads must not
+	// keep inserts out, nor the reverse.
+	maxHeldUploads = 8 * maxUploadBytes
 
 	// maxHeldBytes bounds what all bodies over maxBodyBytes that are being read or decoded may hold together. Eight of
 	// the largest fit; the next one is told to come back.
@@ -96,6 +101,7 @@ type Server struct {
 	idPrefix string
 	idLast   atomic.Uint64
 	held     atomic.Int64 // bytes held by bodies over maxBodyBytes
+	uploads  atomic.Int64 // bytes held by modules that are being uploaded
 	pools    pools
 
 	waits    waits

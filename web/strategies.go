@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -149,14 +151,29 @@ func (s *Server) validateStrategy(_ context.Context, in *validateInput) (*valida
 		return nil, err
 	}
 	out := &validateOutput{Body: api.ValidStrategy{Strategy: read.String(), Tree: tree, Branches: []string{}, Warnings: []api.StrategyWarning{}}}
-	branches := read.Plan().Branches
-	for i := range branches {
-		out.Body.Branches = append(out.Body.Branches, branches[i].Key())
+	plan := read.Plan()
+	for i := range plan.Branches {
+		out.Body.Branches = append(out.Body.Branches, plan.Branches[i].Key())
+	}
+	if err := s.engine.CheckScored(plan); err != nil {
+		out.Body.Warnings = append(out.Body.Warnings, unusable(err))
 	}
 	for _, w := range warnings {
 		out.Body.Warnings = append(out.Body.Warnings, api.StrategyWarning{Kind: w.Kind, Pointer: w.Pointer, Detail: w.Detail})
 	}
 	return out, nil
+}
+
+// unusable is the warning of a block whose plugin, version or configuration there is not. Stored, such a strategy goes on with its next branch.
+func unusable(err error) api.StrategyWarning {
+	w := api.StrategyWarning{Kind: strategy.WarnUnusable, Pointer: "/strategy", Detail: "has a block of a plugin that cannot be used"}
+	var known *queue.Error
+	if errors.As(err, &known) {
+		for _, p := range known.Problems {
+			w.Detail += ": " + p.Pointer + " " + p.Detail
+		}
+	}
+	return w
 }
 
 func apiStrategy(in *engine.NamedStrategy) api.NamedStrategy {

@@ -286,6 +286,7 @@ func (a *app) pluginResetCommand() *cobra.Command {
 
 func (a *app) pluginDeleteCommand() *cobra.Command {
 	var ifMatch string
+	var force bool
 	c := &cobra.Command{
 		Use: "delete NAME [VERSION]", Short: "Delete a plugin that is not active, or one version that is not in use", Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -294,12 +295,13 @@ func (a *app) pluginDeleteCommand() *cobra.Command {
 				return err
 			}
 			if len(args) == 2 {
-				return c.DeletePluginVersion(cmd.Context(), args[0], args[1], client.Condition{ETag: ifMatch})
+				return c.DeletePluginVersion(cmd.Context(), args[0], args[1], force, client.Condition{ETag: ifMatch})
 			}
-			return c.DeletePlugin(cmd.Context(), args[0], client.Condition{ETag: ifMatch})
+			return c.DeletePlugin(cmd.Context(), args[0], force, client.Condition{ETag: ifMatch})
 		},
 	}
 	c.Flags().StringVar(&ifMatch, "if-match", "", "delete only of the plugin at this etag")
+	c.Flags().BoolVar(&force, "force", false, "delete it although stored strategies name it; they then go on with their next branch")
 	a.clientFlags(c)
 	return c
 }

@@ -36,3 +36,6 @@ type PluginRecord struct {
 	Changed  Time
 	Actor    string
 }
+
+// PluginUser is a stored strategy of a queue that names a plugin, and the version that it pins; "" if it takes the active one.
+type PluginUser struct{ Queue, Strategy, Version string }

@@ -20,6 +20,7 @@ const (
 	WarnHidden         = "hidden"                   // what is asked before it offers all that it could
 	WarnSharesNothing  = "shares_nothing"           // there is one value only to share between
 	WarnSameScores     = "same_scores"              // every candidate has the same score
+	WarnUnusable       = "plugin_unusable"          // it names a plugin, a version or a configuration that the server does not have: found by those who hold the plugins
 )
 
 // Warning is one part of a strategy that has no effect.

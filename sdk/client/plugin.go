@@ -171,14 +171,24 @@ func (c *Client) PluginRecording(ctx context.Context, name string, id uint64) ([
 	return c.download(ctx, "plugin recording", pluginPath(name, "/recordings/"+strconv.FormatUint(id, 10)))
 }
 
-// DeletePluginVersion deletes a version that is not in use. It is tried once.
-func (c *Client) DeletePluginVersion(ctx context.Context, name, version string, when Condition) error {
-	return c.do(ctx, c.cold, "delete plugin version", when.onto(&request{method: http.MethodDelete, path: versionPath(name, version, "")}), new(reply))
+// DeletePluginVersion deletes a version that is not in use; with force also one that stored strategies pin, which then go on with their next
+// branch. It is tried once.
+func (c *Client) DeletePluginVersion(ctx context.Context, name, version string, force bool, when Condition) error {
+	return c.do(ctx, c.cold, "delete plugin version", when.onto(&request{method: http.MethodDelete, path: versionPath(name, version, forced(force))}), new(reply))
 }
 
-// DeletePlugin deletes a plugin that is not active, with all its versions. It is tried once.
-func (c *Client) DeletePlugin(ctx context.Context, name string, when Condition) error {
-	return c.do(ctx, c.cold, "delete plugin", when.onto(&request{method: http.MethodDelete, path: pluginPath(name, "")}), new(reply))
+// DeletePlugin deletes a plugin that is not active, with all its versions; with force also one that stored strategies name, which then go on with
+// their next branch. It is tried once.
+func (c *Client) DeletePlugin(ctx context.Context, name string, force bool, when Condition) error {
+	return c.do(ctx, c.cold, "delete plugin", when.onto(&request{method: http.MethodDelete, path: pluginPath(name, forced(force))}), new(reply))
+}
+
+// forced is the query of a deletion.
+func forced(force bool) string {
+	if force {
+		return "?force=true"
+	}
+	return ""
 }
 
 // download reads an answer that is a file.
