@@ -35,9 +35,9 @@ type Queues interface {
 	// PluginUsers lists the stored strategies that name a plugin.
 	PluginUsers(plugin string) []queue.PluginUser
 
-	// Candidates gives up to so many candidates of a strategy (its text form), in its order, with these columns. Nothing is
+	// Candidates gives up to so many candidates of a strategy (its text form), in its order, with these columns, for a reservation with this context. Nothing is
 	// reserved. Errors are *queue.Error.
-	Candidates(ctx context.Context, queueName, inner string, reads []strategy.Column, rows int) (*strategy.Window, error)
+	Candidates(ctx context.Context, queueName, inner string, about queue.Meta, reads []strategy.Column, rows int) (*strategy.Window, error)
 }
 
 // Options are what a catalogue is made of. All but Logger and Registerer are required.

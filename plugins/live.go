@@ -15,12 +15,13 @@ import (
 
 // DryRun says how a version is to be tried. Nothing is reserved, whatever it scores.
 type DryRun struct {
-	Config    []byte // nil: that of the activation if the version is active, else the defaults
-	Queue     string // "" for synthetic candidates only
-	Strategy  string // whose candidates are scored, in text form
-	Rows      int    // candidates, 1 to the version's largest window; 0: its default window
-	Want      int    // how many would be taken; 0: 10
-	Recording uint64 // of the plugin, instead of candidates; 0: none
+	Config    []byte     // nil: that of the activation if the version is active, else the defaults
+	Queue     string     // "" for synthetic candidates only
+	Strategy  string     // whose candidates are scored, in text form
+	Context   queue.Meta // of the reservation that would be made
+	Rows      int        // candidates, 1 to the version's largest window; 0: its default window
+	Want      int        // how many would be taken; 0: 10
+	Recording uint64     // of the plugin, instead of candidates; 0: none
 }
 
 // Tried is what came of a dry run.
@@ -157,7 +158,7 @@ func (c *Catalogue) live(ctx context.Context, p *plugin, u *use, d *DryRun) (*Li
 	if now != nil && now.scorer.active.use != u && now.scorer.active.use.version.manifest.WindowMax >= rows {
 		active = tried.add(now.scorer.active.use)
 	}
-	w, err := source.Candidates(ctx, d.Queue, d.Strategy, tried.reads, rows)
+	w, err := source.Candidates(ctx, d.Queue, d.Strategy, d.Context, tried.reads, rows)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ type shelf struct{ priority, id []int64 }
 
 func (s *shelf) PluginUsers(string) []queue.PluginUser { return nil }
 
-func (s *shelf) Candidates(_ context.Context, queueName, inner string, reads []strategy.Column, rows int) (*strategy.Window, error) {
+func (s *shelf) Candidates(_ context.Context, queueName, inner string, _ queue.Meta, reads []strategy.Column, rows int) (*strategy.Window, error) {
 	if queueName != "default" || inner != "OldestFirst" {
 		return nil, &queue.Error{Code: queue.CodeUnknownQueue, Message: "There is no such queue."}
 	}

@@ -87,6 +87,7 @@ func pluginTriedNotes() map[string]note {
 	return map[string]note{
 		"PluginDryRun.config":       {text: "Left out: that of the activation, or the defaults"},
 		"PluginDryRun.queue":        {text: "Whose live candidates are scored; left out: synthetic ones only", length: queue.MaxQueueNameBytes},
+		"PluginDryRun.context":      {text: "Of the reservation that would be made: what the plugin may read of it"},
 		"PluginDryRun.strategy":     {text: "In whose order they come, in text form; left out: OldestFirst"},
 		"PluginDryRun.rows":         between(0, 4096, "Candidates; 0: the version's default window"),
 		"PluginDryRun.want":         between(0, 1000, "How many would be taken; 0: 10"),

@@ -316,7 +316,19 @@ func (s *Server) dryRunPlugin(ctx context.Context, in *dryRunInput) (*dryRunOutp
 		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
 	}
 	asked := &in.Body.value
-	d := plugins.DryRun{Config: configOf(asked.Config), Queue: asked.Queue, Strategy: asked.Strategy, Rows: asked.Rows, Want: asked.Want, Recording: asked.Recording}
+	var entries []queue.MetaEntry
+	for key, value := range asked.Context {
+		entry := queue.MetaEntry{Key: key, Value: queue.StringValue(value.Text())}
+		if value.IsInt() {
+			entry.Value = queue.IntValue(value.Int())
+		}
+		entries = append(entries, entry)
+	}
+	about, err := queue.NewContext(entries)
+	if err != nil {
+		return nil, err
+	}
+	d := plugins.DryRun{Context: about, Config: configOf(asked.Config), Queue: asked.Queue, Strategy: asked.Strategy, Rows: asked.Rows, Want: asked.Want, Recording: asked.Recording}
 	if d.Strategy == "" {
 		d.Strategy = "OldestFirst"
 	}

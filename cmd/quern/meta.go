@@ -6,19 +6,33 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
 // parseMeta reads the pairs of --meta: k=v, where v is an integer when it parses as an int64. k=s:v is always the text
 // after "s:".
-func parseMeta(pairs []string) (api.Meta, error) {
+func parseMeta(pairs []string) (api.Meta, error) { return parsePairs("--meta", pairs, queue.NewMeta) }
+
+// contextFlag is what plugins may know of the consumer that reserves: pairs as --meta takes them.
+type contextFlag []string
+
+func (f *contextFlag) flag(c *cobra.Command) {
+	c.Flags().StringArrayVar((*[]string)(f), "context", nil, "what plugins may know of this consumer: `KEY=VALUE`, as for --meta of submit; may be given several times")
+}
+
+func (f *contextFlag) read() (api.Meta, error) { return parsePairs("--context", *f, queue.NewContext) }
+
+// parsePairs reads the pairs of a flag and has them checked before anything is sent.
+func parsePairs(flag string, pairs []string, check func([]queue.MetaEntry) (queue.Meta, error)) (api.Meta, error) {
 	entries := make([]queue.MetaEntry, 0, len(pairs))
 	meta := make(api.Meta, len(pairs))
 	for _, pair := range pairs {
 		key, text, ok := strings.Cut(pair, "=")
 		if !ok {
-			return nil, usageError{fmt.Errorf("--meta %q is not KEY=VALUE", pair)}
+			return nil, usageError{fmt.Errorf("%s %q is not KEY=VALUE", flag, pair)}
 		}
 		value := parseMetaValue(text)
 		meta[key] = value
@@ -28,8 +42,8 @@ func parseMeta(pairs []string) (api.Meta, error) {
 		}
 		entries = append(entries, entry)
 	}
-	if _, err := queue.NewMeta(entries); err != nil { // says what is wrong before anything is sent
-		return nil, usageError{fmt.Errorf("--meta is wrong: %w", err)}
+	if _, err := check(entries); err != nil { // says what is wrong before anything is sent
+		return nil, usageError{fmt.Errorf("%s is wrong: %w", flag, err)}
 	}
 	return meta, nil
 }

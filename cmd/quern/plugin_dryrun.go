@@ -14,6 +14,7 @@ import (
 func (a *app) pluginDryRunCommand() *cobra.Command {
 	var d api.PluginDryRun
 	var f selectFlags
+	var about contextFlag
 	c := &cobra.Command{
 		Use: "dry-run NAME VERSION", Short: "Say what a version would take of a queue's candidates; nothing is reserved", Args: cobra.ExactArgs(2),
 		Long: "Score the candidates that a queue has now with a version, active or not, and say which would be taken, which of them would not be\n" +
@@ -24,6 +25,9 @@ func (a *app) pluginDryRunCommand() *cobra.Command {
 				return err
 			}
 			d.Config = s.Config
+			if d.Context, err = about.read(); err != nil {
+				return err
+			}
 			c, err := a.client()
 			if err != nil {
 				return err
@@ -37,6 +41,7 @@ func (a *app) pluginDryRunCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&d.Queue, "queue", "default", "whose candidates")
 	c.Flags().StringVar(&d.Strategy, "strategy", "OldestFirst", "in whose order")
+	about.flag(c)
 	c.Flags().IntVar(&d.Rows, "rows", 0, "so many candidates (0: the version's window)")
 	c.Flags().IntVar(&d.Want, "want", 10, "so many would be taken")
 	c.Flags().StringVar(&f.config, "config", "", "configuration as JSON, or @FILE; left out: the one in use, or the defaults")

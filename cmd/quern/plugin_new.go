@@ -62,13 +62,25 @@ func (a *app) pluginNewCommand() *cobra.Command {
 			if language == "go" {
 				fmt.Fprintf(a.out, "  (cd %s && go mod tidy && go test ./...)\n", name)
 			}
-			fmt.Fprintf(a.out, "  quern plugin build %s\n  quern plugin push %s/%s.wasm --activate\n", name, name, name)
+			build := "quern plugin build " + name
+			if language == "c" {
+				build += " --sdk " + shellWord(sdk) // its header is there
+			}
+			fmt.Fprintf(a.out, "  %s\n  quern plugin push %s/%s.wasm --activate\n", build, name, name)
 			return nil
 		},
 	}
 	c.Flags().StringVar(&language, "lang", "go", strings.Join(pluginLanguages, ", "))
 	c.Flags().StringVar(&sdk, "sdk", "", "a checkout of Quern, for its SDKs")
 	return c
+}
+
+// shellWord writes text so that a shell reads it as one word.
+func shellWord(text string) string {
+	if regexp.MustCompile(`^[A-Za-z0-9_./:@%+=-]+$`).MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // writePlugin fills in the templates of a language.

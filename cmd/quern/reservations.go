@@ -25,6 +25,7 @@ type reserveOptions struct {
 	consumer string
 	wait     time.Duration
 	timeout  time.Duration
+	about    contextFlag
 }
 
 // reserveCommand reserves chunks for a script, which finishes them with complete or fail.
@@ -45,6 +46,7 @@ func (a *app) reserveCommand() *cobra.Command {
 	f.IntVarP(&o.max, "max", "n", 1, "at most so many chunks, 1 to 1000")
 	f.StringVar(&o.strategy, "strategy", "Random", "in what order, such as 'OrElse(SelectOnly(\"mode\",\"preview\",Random), OldestFirst)'")
 	f.StringVar(&o.consumer, "consumer", defaultConsumer(), "name of this consumer")
+	o.about.flag(c)
 	f.DurationVar(&o.wait, "wait", 0, "how long to wait for work when there is none, up to 60s")
 	f.DurationVar(&o.timeout, "timeout", 0, "how long the chunks are held (0: the queue's setting)")
 	return c
@@ -55,12 +57,16 @@ func (a *app) reserve(ctx context.Context, o reserveOptions) error {
 	if err != nil {
 		return err
 	}
+	about, err := o.about.read()
+	if err != nil {
+		return err
+	}
 	c, err := a.client()
 	if err != nil {
 		return err
 	}
 	got, err := c.Reserve(ctx, a.queueName(), &api.ReserveRequest{
-		Max: o.max, Strategy: strategy, Consumer: o.consumer,
+		Max: o.max, Strategy: strategy, Consumer: o.consumer, Context: about,
 		WaitMS: o.wait.Milliseconds(), TimeoutMS: o.timeout.Milliseconds(),
 	})
 	if err != nil {

@@ -25,6 +25,7 @@ type workOptions struct {
 	killAfter   time.Duration
 	count       int64
 	untilEmpty  bool
+	about       contextFlag
 }
 
 // workCommand makes any program a consumer.
@@ -63,6 +64,7 @@ func (a *app) workCommand() *cobra.Command {
 	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "commands that run at once, 1 to 1000")
 	f.StringVar(&o.strategy, "strategy", "Random", "which chunks, and in what order")
 	f.StringVar(&o.consumer, "consumer", "", "name of this consumer, its alone (default: the host, the process id and something random)")
+	o.about.flag(c)
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "how soon the chunks of this process come back when it dies, 100ms to 24h; it is extended while commands run")
 	f.DurationVar(&o.killAfter, "kill-after", 0, "kill a command that runs longer than this, and fail the try (0: never)")
 	f.Int64VarP(&o.count, "count", "n", 0, "end after so many chunks (0: go on)")
@@ -93,6 +95,10 @@ func (a *app) work(ctx context.Context, o workOptions, args []string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+	about, err := o.about.read()
+	if err != nil {
+		return err
+	}
 	if o.consumer == "" {
 		o.consumer = defaultConsumer()
 		o.consumer = o.consumer[:min(len(o.consumer), queue.MaxConsumerBytes-7)] + "-" + strings.ToLower(rand.Text()[:6])
@@ -121,7 +127,7 @@ func (a *app) work(ctx context.Context, o workOptions, args []string) error {
 		go func() { a.stopWhenEmpty(ctx, quick, o, stop) }()
 	}
 	err = patient.Work(ctx, client.WorkOptions{
-		Queue: a.queueName(), Strategy: o.strategy, Consumer: o.consumer, Concurrency: o.concurrency, Timeout: o.timeout,
+		Queue: a.queueName(), Strategy: o.strategy, Consumer: o.consumer, Concurrency: o.concurrency, Timeout: o.timeout, Context: about,
 		Grace: time.Millisecond, // ends the handlers that have not begun their command; commands are shielded from it
 		OnError: func(err error) {
 			fmt.Fprintf(bar, "quern: %s\n", strings.TrimPrefix(err.Error(), "quern: "))
@@ -229,7 +235,11 @@ func (a *app) nothingLeft(ctx context.Context, c *client.Client, o workOptions) 
 	if err != nil {
 		return false, err
 	}
-	got, err := c.Reserve(ctx, a.queueName(), &api.ReserveRequest{Max: 1, Strategy: strategy, Consumer: o.consumer, TimeoutMS: o.timeout.Milliseconds()})
+	about, err := o.about.read()
+	if err != nil {
+		return false, err
+	}
+	got, err := c.Reserve(ctx, a.queueName(), &api.ReserveRequest{Max: 1, Strategy: strategy, Consumer: o.consumer, Context: about, TimeoutMS: o.timeout.Milliseconds()})
 	if err != nil || len(got.Reservations) == 0 {
 		return err == nil && *got.Reason != api.ReasonPaused, err // what is paused or blocked is not gone
 	}

@@ -387,14 +387,14 @@ func (w *windowScratch) scan() int {
 
 // Candidates are the first `rows` candidates (1 to strategy.MaxWindow) of a plan without scores, with these columns. Nothing is
 // reserved. The window is the caller's.
-func (s *Shard) Candidates(ctx context.Context, plan *strategy.Plan, reads []strategy.Column, rows int) (*strategy.Window, error) {
+func (s *Shard) Candidates(ctx context.Context, plan *strategy.Plan, about queue.Meta, reads []strategy.Column, rows int) (*strategy.Window, error) {
 	all := &strategy.Branch{Scored: &strategy.Scored{}, Inner: plan.Branches}
 	w := &windowScratch{}
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		ready, err := s.lookAt(all, reads, rows, w)
+		ready, err := s.lookAt(all, about, reads, rows, w)
 		if err != nil {
 			return nil, err
 		}
@@ -404,7 +404,7 @@ func (s *Shard) Candidates(ctx context.Context, plan *strategy.Plan, reads []str
 	}
 }
 
-func (s *Shard) lookAt(all *strategy.Branch, reads []strategy.Column, rows int, w *windowScratch) (ready bool, err error) {
+func (s *Shard) lookAt(all *strategy.Branch, about queue.Meta, reads []strategy.Column, rows int, w *windowScratch) (ready bool, err error) {
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -415,6 +415,6 @@ func (s *Shard) lookAt(all *strategy.Branch, reads []strategy.Column, rows int, 
 	s.m.seed(seed)
 	w.frame = s.m.makeFrame(all, views, reads, rows, nil)
 	w.Now, w.Seed, w.Want, w.Dry = now, seed, w.Rows, true
-	s.m.gather(w, all, reads, nil, now)
+	s.m.gather(w, all, reads, about, now)
 	return true, nil
 }

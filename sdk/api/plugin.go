@@ -93,6 +93,7 @@ type PluginDryRun struct {
 	Config    json.RawMessage `json:"config,omitempty"`    // left out: the activation's or the defaults
 	Queue     string          `json:"queue,omitempty"`     // whose live candidates are scored; left out: synthetic ones only
 	Strategy  string          `json:"strategy,omitempty"`  // in whose order; left out: OldestFirst
+	Context   Meta            `json:"context,omitempty"`   // of the reservation that would be made
 	Rows      int             `json:"rows,omitempty"`      // candidates; 0: the version's default window
 	Want      int             `json:"want,omitempty"`      // how many would be taken; 0: 10
 	Recording uint64          `json:"recording,omitempty"` // a recorded batch that is scored anew

@@ -149,8 +149,30 @@ func (r *reader) list(object map[string]any, key string, limit int) []any {
 	return list
 }
 
+// Fields are the members of a manifest, and those of its objects behind a dot, in the order of the documents.
+func Fields() []string {
+	fields := slices.Clone(known)
+	for _, key := range knownWindow {
+		fields = append(fields, "window."+key)
+	}
+	for _, key := range knownNeeds {
+		fields = append(fields, "needs."+key)
+	}
+	for _, key := range knownContext {
+		fields = append(fields, "context[]."+key)
+	}
+	return fields
+}
+
+var (
+	known        = []string{"name", "version", "abi", "columns", "context", "counters", "config_schema", "state", "take", "window", "needs", "license", "author", "home"}
+	knownContext = []string{"key", "type"}
+	knownWindow  = []string{"default", "max"}
+	knownNeeds   = []string{"pages", "fuel_per_candidate"}
+)
+
 func (r *reader) manifest(tree any) *Manifest {
-	o := r.object("", tree, "name", "version", "abi", "columns", "context", "counters", "config_schema", "state", "take", "window", "needs", "license", "author", "home")
+	o := r.object("", tree, known...)
 	if o == nil {
 		return nil
 	}
@@ -214,7 +236,7 @@ func (r *reader) columns(m *Manifest, o map[string]any) {
 	}
 	for i, v := range r.list(o, "context", abi.MaxContextKeys) {
 		at := fmt.Sprintf("/context/%d", i)
-		entry := r.object(at, v, "key", "type")
+		entry := r.object(at, v, knownContext...)
 		if entry == nil {
 			continue
 		}
@@ -257,10 +279,10 @@ func (r *reader) counters(m *Manifest, o map[string]any) {
 func (r *reader) numbers(m *Manifest, o map[string]any) {
 	window, needs := map[string]any{}, map[string]any{}
 	if v, given := o["window"]; given {
-		window = r.object("/window", v, "default", "max")
+		window = r.object("/window", v, knownWindow...)
 	}
 	if v, given := o["needs"]; given {
-		needs = r.object("/needs", v, "pages", "fuel_per_candidate")
+		needs = r.object("/needs", v, knownNeeds...)
 	}
 	m.WindowMax = r.whole("/window", window, "max", MinWindow, MaxWindow, MaxWindow)
 	m.WindowDefault = r.whole("/window", window, "default", MinWindow, MaxWindow, int64(min(DefaultWindow, m.WindowMax)))

@@ -1,0 +1,33 @@
+package manifest_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quern-queue/quern/wasm/manifest"
+)
+
+// docs/PLUGINS.md lists the fields that a manifest may have, all of them and no others.
+func TestFieldsAreDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "PLUGINS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n## The manifest\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	var listed []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_.\\[\\]]+)`").FindAllStringSubmatch(table, -1) {
+		listed = append(listed, row[1])
+	}
+	want := manifest.Fields()
+	slices.Sort(want)
+	slices.Sort(listed)
+	if !slices.Equal(listed, want) {
+		t.Errorf("docs/PLUGINS.md lists the fields %v, want %v", listed, want)
+	}
+}
