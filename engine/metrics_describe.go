@@ -126,6 +126,7 @@ func (m *metrics) describeCounters() {
 	counter("quern_reservations_lost_total", "Reservations that ended because their consumer was lost.", func(s *queue.Stats) uint64 { return s.LostTotal })
 	counter("quern_reservations_revoked_total", "Reservations that were taken from attached consumers, which were told so.", func(s *queue.Stats) uint64 { return s.RevokedTotal })
 	counter("quern_reservations_expired_total", "Reservations whose deadline passed.", func(s *queue.Stats) uint64 { return s.ExpiredTotal })
+	counter("quern_chunks_damaged_total", "Chunks that were set aside as dead letters because their content could not be read.", func(s *queue.Stats) uint64 { return s.DamagedTotal })
 	counter("quern_dead_letters_aged_total", "Dead letters given up because they were older than the queue's dead_retention_seconds.", func(s *queue.Stats) uint64 { return s.AgedTotal })
 	counter("quern_dead_letters_forwarded_total", "Dead letters that went on to another queue.", func(s *queue.Stats) uint64 { return s.ForwardedTotal })
 	counter("quern_dead_letters_arrived_total", "Submissions that came as dead letters of another queue.", func(s *queue.Stats) uint64 { return s.ArrivedTotal })

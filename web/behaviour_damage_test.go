@@ -2,8 +2,10 @@ package web
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,5 +77,90 @@ func TestDamagedLetterIsParked(t *testing.T) {
 		if content := r.Content.Bytes; len(content) != 2000 || content[0] != byte('a'+at) {
 			t.Errorf("content of chunk %d: got %d bytes, %.10q", at, len(content), content)
 		}
+	}
+}
+
+// A chunk whose content is damaged on the disk stops nothing: it becomes a dead letter that says so, whatever the queue does with chunks that
+// are out of attempts; the others go out, one by one and many at once, also across a restart. When the content is mended it is redriven.
+func TestDamagedContentIsSetAside(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	n := api.NewSubmission{}
+	for i := range 6 {
+		n.Chunks.Inline = append(n.Chunks.Inline, api.Bytes(bytes.Repeat([]byte{byte('a' + i)}, 2000))) // each in a row of its own
+	}
+	sub := s.insert("", n)
+	row := func(i int) string { return fmt.Sprintf("(SELECT k FROM content ORDER BY k LIMIT 1 OFFSET %d)", i) }
+	s.onStore("0000", "UPDATE content SET crc = crc + 1 WHERE k IN ("+row(0)+", "+row(3)+")")
+	s.onStore("0000", "CREATE TABLE away AS SELECT * FROM content WHERE k = "+row(4)+"; DELETE FROM content WHERE k = (SELECT k FROM away)")
+	want := func(when, strategy string, most int, indexes ...uint32) {
+		t.Helper()
+		got := s.reserve("", request(strategy, most)).Reservations
+		if len(got) != len(indexes) {
+			t.Fatalf("%s: %d chunks went out, want %v", when, len(got), indexes)
+		}
+		for i, r := range got {
+			if r.Index != indexes[i] || len(r.Content.Bytes) != 2000 || r.Content.Bytes[0] != byte('a'+r.Index) {
+				t.Errorf("%s: chunk %d went out with %d bytes, want chunk %d with its content", when, r.Index, len(r.Content.Bytes), indexes[i])
+			}
+		}
+	}
+	letters := func(when string, indexes ...uint32) {
+		t.Helper()
+		var page api.Page[api.DeadLetter]
+		s.do("GET", queuePath("", "/dead-letters"), nil, http.StatusOK, &page)
+		var got []uint32
+		for _, l := range page.Items {
+			if got = append(got, l.Index); !strings.HasPrefix(l.Error, "damaged: ") || l.Attempts != 0 {
+				t.Errorf("%s: the letter of chunk %d is %+v", when, l.Index, l)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, indexes) {
+			t.Errorf("%s: dead letters are %v, want %v", when, got, indexes)
+		}
+	}
+	want("the first", "OldestFirst", 1, 1)
+	letters("after the first", 0)
+	want("the others", "OldestFirst", 100, 2, 5)
+	letters("after the others", 0, 3, 4)
+	if got := s.submission(sub.ID); got.State != api.StateOpen || got.Dead != 3 {
+		t.Errorf("the submission is %+v, want it open with three dead chunks", got)
+	}
+	s.reopen(0)
+	letters("after a restart", 0, 3, 4)
+	want("after a restart", "OldestFirst", 100, 1, 2, 5)
+	s.onStore("0000", "UPDATE content SET crc = crc - 1 WHERE k = "+row(0))
+	s.onStore("0000", "INSERT INTO content SELECT * FROM away; DROP TABLE away")
+	for _, i := range []int{0, 3, 4} {
+		s.do("POST", queuePath("", fmt.Sprintf("/dead-letters/%s/%d/redrive", sub.ID, i)), nil, http.StatusOK, nil)
+	}
+	want("mended, but for one", "OldestFirst", 100, 0, 4)
+	letters("mended, but for one", 3)
+	if metrics := string(s.do("GET", "/metrics", nil, http.StatusOK, nil).body); !strings.Contains(metrics, `quern_chunks_damaged_total{queue="default"} 1`) {
+		t.Errorf("the metric does not count the chunk of this life")
+	}
+}
+
+// A submission whose attachment is damaged is paused by a rule that says so, and the queue goes on.
+func TestDamagedAttachmentPauses(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	n := submission(1000)
+	n.Attachment = api.Bytes("an attachment")
+	sub := s.insert("", n)
+	s.insert("", submission(1))
+	s.onStore("0000", "UPDATE attachment SET crc = crc + 1")
+	if got := s.reserve("", request("OldestFirst", 10)).Reservations; len(got) != 1 || got[0].Submission == sub.ID {
+		t.Fatalf("%d chunks went out, want the one of the other submission", len(got))
+	}
+	var rules struct{ Items []api.Rule }
+	s.do("GET", queuePath("", "/rules"), nil, http.StatusOK, &rules)
+	if len(rules.Items) != 1 || !strings.HasPrefix(rules.Items[0].Reason, "damaged: ") {
+		t.Fatalf("the rules are %+v, want one that says what is damaged", rules.Items)
+	}
+	s.onStore("0000", "UPDATE attachment SET crc = crc - 1")
+	s.liftRule("", rules.Items[0])
+	if got := s.reserve("", request("OldestFirst", 1000)).Reservations; len(got) != 1000 || string(got[0].Attachment) != "an attachment" {
+		t.Errorf("mended: %d chunks went out, want 1000 with the attachment", len(got))
 	}
 }

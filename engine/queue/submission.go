@@ -248,6 +248,7 @@ type Stats struct {
 	DoneTotal, FailedTotal         uint64 // chunks completed, tries failed, since the server started
 	ExpiredTotal, ReleasedTotal    uint64
 	ForwardedTotal, ArrivedTotal   uint64 // dead letters that went on to other queues, and submissions that came as such, since the server started
+	DamagedTotal                   uint64 // chunks that were set aside as dead letters because their content could not be read, since the server started
 	AgedTotal                      uint64 // dead letters given up because they were older than DeadRetention, since the server started
 	LostTotal, RevokedTotal        uint64 // reservations lost with their consumers, and taken from attached ones
 	ConsumersAttached              uint64

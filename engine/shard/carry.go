@@ -112,7 +112,7 @@ func (m *machine) rewatch(old *machine) {
 func (c *counters) carry(old *counters) {
 	c.inserted, c.reserved, c.done, c.failed = old.inserted, old.reserved, old.done, old.failed
 	c.expired, c.released, c.submissions, c.submissionEnd = old.expired, old.released, old.submissions, old.submissionEnd
-	c.endedAs = old.endedAs
+	c.endedAs, c.damaged = old.endedAs, old.damaged
 	c.commits, c.commitBytes = old.commits, old.commitBytes
 	c.forwarded, c.arrived, c.bulk = old.forwarded, old.arrived, old.bulk
 	c.acts = old.acts

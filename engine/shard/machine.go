@@ -92,6 +92,7 @@ type counters struct {
 	inserted, reserved, done, failed              uint64
 	bulk                                          queue.BulkCounts
 	aged                                          uint64 // dead letters given up because they were too old
+	damaged                                       uint64 // chunks set aside because their content cannot be read
 	forwarded, arrived                            uint64 // dead letters that left for other queues, and came from them
 	expired, released, submissions, submissionEnd uint64
 	commits, commitBytes                          uint64

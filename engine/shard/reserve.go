@@ -341,7 +341,7 @@ func (s *Shard) leave(ctx context.Context, w *waiter, dst []queue.Reservation) (
 }
 
 // fill makes the answer: tokens are signed and contents gathered outside the mutex. When contents cannot be read the
-// chunks are given back and the error is returned.
+// chunks are given back and the error is returned, unless they are damaged: such chunks are set aside, and the others go out.
 func (s *Shard) fill(ctx context.Context, picks []pick, dst []queue.Reservation) (Reserved, error) {
 	from := len(dst)
 	var arena []byte
@@ -360,12 +360,10 @@ func (s *Shard) fill(ctx context.Context, picks []pick, dst []queue.Reservation)
 		}
 		dst = append(dst, res)
 	}
-	if err := s.readContents(ctx, picks, dst[from:]); err != nil {
-		now := s.now()
-		s.mu.Lock()
-		s.m.undo(picks)
-		s.serve(now)
-		s.mu.Unlock()
+	if err := s.readContents(ctx, picks, dst[from:]); err != nil && isDamage(err) {
+		return s.withoutDamaged(ctx, picks, dst[:from])
+	} else if err != nil {
+		s.unreserve(picks)
 		return Reserved{Reservations: dst[:from]}, err
 	}
 	s.waited(picks)

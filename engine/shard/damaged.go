@@ -1,0 +1,127 @@
+package shard
+
+import (
+	"context"
+	"errors"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// What cannot be read on the disk must not stop what can. A chunk whose content is damaged becomes a dead letter, whatever the policy of its
+// submission says: nobody has tried it, and once the content is mended it is redriven like any other. A submission whose attachment is
+// damaged is paused by a rule, as none of its chunks can go out.
+
+// errorDamaged begins the error of such a dead letter, and the reason of such a rule.
+const errorDamaged = "damaged: "
+
+// isDamage says whether a failure to read is for good: what was written is not there, or is not what it was.
+func isDamage(err error) bool {
+	_, format := errors.AsType[*journal.FormatError](err)
+	return format || errors.Is(err, store.ErrMissing)
+}
+
+// withoutDamaged answers with those picks whose contents can be read, after the others were set aside. errAgain: none can.
+func (s *Shard) withoutDamaged(ctx context.Context, picks []pick, dst []queue.Reservation) (Reserved, error) {
+	var sound, bad []pick
+	var causes []error
+	held := map[*record]bool{} // paused for its attachment
+	for i := range picks {
+		p := picks[i : i+1]
+		if r := p[0].r; r.attached && !held[r] {
+			if _, err := s.store.ReadAttachment(ctx, r.seq); err != nil && isDamage(err) {
+				if err := s.pauseDamaged(r.id, err); err != nil {
+					s.unreserve(picks[i:])
+					s.unreserve(append(sound, bad...))
+					return Reserved{Reservations: dst}, err
+				}
+				held[r] = true
+			}
+		}
+		if held[p[0].r] {
+			s.unreserve(p)
+			continue
+		}
+		err := s.readContents(ctx, p, make([]queue.Reservation, 1))
+		switch {
+		case err == nil:
+			sound = append(sound, p[0])
+		case isDamage(err):
+			bad, causes = append(bad, p[0]), append(causes, err)
+		default:
+			s.unreserve(picks[i:])
+			s.unreserve(append(sound, bad...))
+			return Reserved{Reservations: dst}, err
+		}
+	}
+	if err := s.setAside(bad, causes); err != nil {
+		s.unreserve(sound)
+		return Reserved{Reservations: dst}, err
+	}
+	if len(sound) == 0 {
+		return Reserved{Reservations: dst}, errAgain
+	}
+	return s.fill(ctx, sound, dst)
+}
+
+// unreserve returns chunks that nobody will get.
+func (s *Shard) unreserve(picks []pick) {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.m.undo(picks)
+	s.serve(now)
+}
+
+// setAside makes dead letters of reserved chunks, durably. Which of the store's rows is damaged is for the log; the letter says what was
+// found. No try is counted.
+func (s *Shard) setAside(picks []pick, causes []error) error {
+	if len(picks) == 0 {
+		return nil
+	}
+	now := s.now()
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.m.undo(picks)
+		s.mu.Unlock()
+		return err
+	}
+	for i := range picks {
+		r, slot, is := s.m.resolvePick(&picks[i])
+		if is != holder || r.ending {
+			continue
+		}
+		s.m.mark(slot, s.m.batch)
+		op := s.m.tried(r, picks[i].token.Index, journal.Dead, now)
+		op.Attempts--
+		op.Epoch, op.Sequence = picks[i].token.Epoch, picks[i].token.Sequence
+		op.Error = errorDamaged + "the content cannot be read; the server's log says why. Mend it, then redrive the chunk"
+		s.m.encode(now).Return(op)
+		r.dying++
+		s.m.batch.dying = append(s.m.batch.dying, r)
+		s.m.encode(now).End(journal.End{Seq: r.seq, State: queue.CompletedWithDead})
+		s.m.stats.damaged++
+	}
+	var waits commits
+	waits.add(s.pending())
+	s.mu.Unlock()
+	for i := range picks {
+		s.options.Logger.Error("the content of a chunk is damaged: it is set aside as a dead letter, and can be redriven when it is mended",
+			"queue", s.options.Queue, "submission", picks[i].r.id, "chunk", picks[i].token.Index, "error", causes[i])
+	}
+	return s.wait(waits)
+}
+
+// pauseDamaged pauses a submission whose attachment is damaged.
+func (s *Shard) pauseDamaged(id queue.SubmissionID, cause error) error {
+	_, created, err := s.SetRule(queue.Rule{
+		Action: queue.Pause, Match: queue.RuleMatch{Submission: id}, Actor: "quern",
+		Reason: errorDamaged + "the attachment cannot be read; the server's log says why. Mend it, then lift this rule",
+	})
+	if created {
+		s.options.Logger.Error("the attachment of a submission is damaged: the submission is paused, and can go on when it is mended",
+			"queue", s.options.Queue, "submission", id, "error", cause)
+	}
+	return err
+}
