@@ -160,6 +160,7 @@ func valueNotes() map[string]note {
 func submissionNotes() map[string]note {
 	out := map[string]note{
 		"NewSubmission.chunks": {text: "The work, in exactly one of three forms"},
+		"NewSubmission.group":  {text: "Name of a group; it is kept and shown, and does nothing yet"},
 		"Chunks.count":         between(1, queue.MaxChunks, "Number of chunks, with prefix or template"),
 		"Chunks.prefix":        {text: "Contents lie in object storage at prefix + index", length: queue.MaxPrefixBytes},
 		"Chunks.template":      {text: "Content is this text with each {index} replaced", length: queue.MaxTemplateBytes},

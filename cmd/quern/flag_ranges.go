@@ -25,5 +25,8 @@ func rangesOf(f *pflag.FlagSet, allowed map[string]string) {
 	for name, text := range allowed {
 		flag := f.Lookup(name)
 		flag.Value = &ranged{flag.Value, text}
+		if flag.DefValue == "0s" {
+			flag.DefValue = "" // pflag does not know it for a zero any more, and what it means stands in the usage
+		}
 	}
 }

@@ -26,6 +26,7 @@ type progress struct {
 	now     func() time.Time
 	what    string // what is counted, in the plural
 	total   int64  // -1: not known
+	from    int64  // done before it was started: no part of the rate
 	done    int64
 	note    string
 	bar     *progressbar.ProgressBar // nil: lines
@@ -36,7 +37,12 @@ type progress struct {
 
 // newProgress starts telling about total things (-1: nobody knows how many).
 func (a *app) newProgress(what string, total int64, now func() time.Time) *progress {
-	p := &progress{w: a.err, now: now, what: what, total: total, silent: a.quiet, started: now()}
+	return a.goOn(what, total, 0, now)
+}
+
+// goOn is newProgress for work of which so much was done before anybody looked.
+func (a *app) goOn(what string, total, from int64, now func() time.Time) *progress {
+	p := &progress{w: a.err, now: now, what: what, total: total, from: from, silent: a.quiet, started: now()}
 	if a.quiet || !isTerminal(a.err) || a.getenv("TERM") == "dumb" {
 		return p
 	}
@@ -44,9 +50,7 @@ func (a *app) newProgress(what string, total int64, now func() time.Time) *progr
 		progressbar.OptionSetWriter(a.err),
 		progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(),
-		progressbar.OptionShowIts(),
-		progressbar.OptionSetItsString(what),
-		progressbar.OptionSetPredictTime(total > 0),
+		progressbar.OptionSetPredictTime(total > 0 && from == 0), // it would count what was done before
 		progressbar.OptionUseANSICodes(true),
 		progressbar.OptionFullWidth(),
 		progressbar.OptionSpinnerType(14),
@@ -96,17 +100,15 @@ func (p *progress) tell() {
 	if p.silent {
 		return
 	}
-	if p.bar != nil {
-		// Neither can fail but for a terminal that is gone, which is no reason to stop the work.
-		if p.note != "" {
-			p.bar.Describe(p.note)
-		}
-		_ = p.bar.Set64(p.done)
-		return
-	}
 	rate := 0.0
 	if passed := p.now().Sub(p.started).Seconds(); passed > 0 {
-		rate = float64(p.done) / passed
+		rate = float64(p.done-p.from) / passed
+	}
+	if p.bar != nil {
+		// Neither can fail but for a terminal that is gone, which is no reason to stop the work.
+		p.bar.Describe(fmt.Sprintf("%s, %.0f/s", firstOf(p.note, p.what), rate))
+		_ = p.bar.Set64(p.done)
+		return
 	}
 	text := fmt.Sprintf("%d %s", p.done, p.what)
 	if p.total > 0 {

@@ -34,6 +34,22 @@ func TestProgressLines(t *testing.T) {
 	}
 }
 
+// What was done before is part of the state, and not of the rate.
+func TestProgressGoesOn(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	now := time.Unix(1_000_000, 0)
+	a := &app{err: &out, env: func() []string { return nil }}
+	p := a.goOn("chunks", 2_000_000, 1_000_000, func() time.Time { return now })
+	now = now.Add(100 * time.Millisecond)
+	p.Set(1_000_000, "")
+	now = now.Add(10 * time.Second)
+	p.Set(1_000_101, "")
+	if want := "1000000 of 2000000 chunks (50 %), 0/s\n1000101 of 2000000 chunks (50 %), 10/s\n"; out.String() != want {
+		t.Errorf("got:\n%swant:\n%s", out.String(), want)
+	}
+}
+
 // Quiet means quiet, but not for what others write.
 func TestProgressQuiet(t *testing.T) {
 	t.Parallel()

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/client"
@@ -20,8 +22,8 @@ func (a *app) queueCommand() *cobra.Command {
 		Use: "queue", Short: "Make, change, list and delete queues", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.queueSettingsCommand("put NAME", "Make a queue, or replace its settings: what is not given gets its default", (*client.Client).PutQueue),
-		a.queueSettingsCommand("set NAME", "Change some settings of a queue: what is not given stays as it is", (*client.Client).ChangeQueue), a.queueGetCommand(), a.queueListCommand(), a.queueDeleteCommand())
+	c.AddCommand(a.queueSettingsCommand("put NAME", "Make a queue, or replace its settings: what is not given gets its default", true, (*client.Client).PutQueue),
+		a.queueSettingsCommand("set NAME", "Change some settings of a queue: what is not given stays as it is", false, (*client.Client).ChangeQueue), a.queueGetCommand(), a.queueListCommand(), a.queueDeleteCommand())
 	return c
 }
 
@@ -45,7 +47,10 @@ type queueOptions struct {
 	deadLetterQueue    string
 }
 
-func (a *app) queueSettingsCommand(use, short string, send func(*client.Client, context.Context, string, api.QueueSettingsInput) (*api.Queue, error)) *cobra.Command {
+// defaultText is what a usage says of a default: put gives it, set does not.
+var defaultText = regexp.MustCompile(` \(default[^)]*\)`)
+
+func (a *app) queueSettingsCommand(use, short string, put bool, send func(*client.Client, context.Context, string, api.QueueSettingsInput) (*api.Queue, error)) *cobra.Command {
 	var o queueOptions
 	c := &cobra.Command{
 		Use:   use,
@@ -78,7 +83,7 @@ func (a *app) queueSettingsCommand(use, short string, send func(*client.Client, 
 	f.DurationVar(&o.maxReservation, "max-reservation", 0, "how long a consumer may hold a chunk at most, extensions included, up to 24h (default 24h)")
 	f.StringVar(&o.retryBackoff, "retry-backoff", "", "the pause after a failed try: BASE[,FACTOR[,CAP]], such as 1s,2,5m; 0: none (default)")
 	f.StringVar(&o.expiryBackoff, "expiry-backoff", "", "the pause after a try that ran out or was lost, in the same form (default 1s,2,5m)")
-	f.DurationVar(&o.consumerGrace, "consumer-grace", 0, "how long an attached consumer may be away until what it holds is lost")
+	f.DurationVar(&o.consumerGrace, "consumer-grace", 0, "how long an attached consumer may be away until what it holds is lost (default 30s)")
 	f.DurationVar(&o.restartGrace, "restart-grace", 0, "how long after a start nothing is handed out that a limit counts (default: at once)")
 	f.BoolVar(&o.draining, "draining", false, "refuse inserts; what is there is worked off")
 	f.Float64Var(&o.suspectShare, "suspect-share", 0, "of the consumers' slots, how much chunks that ran out may have beside other work, 0 to 1 (default 0.3)")
@@ -92,6 +97,9 @@ func (a *app) queueSettingsCommand(use, short string, send func(*client.Client, 
 		"consumer-grace": "durations from 0s (at once) to 1h", "restart-grace": "durations from 0s (none) to 10m",
 		"retention": "durations from 0s (for ever) to 87600h", "dead-retention": "durations from 0s (until somebody does something with them) to 87600h",
 	})
+	if !put {
+		f.VisitAll(func(flag *pflag.Flag) { flag.Usage = defaultText.ReplaceAllString(flag.Usage, "") })
+	}
 	return c
 }
 

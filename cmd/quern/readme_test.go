@@ -59,7 +59,7 @@ func TestReadmeCommands(t *testing.T) {
 		`(?m)^\d+ +completed +3 +0 +0 +0 +3 +0 .* company=123 mode=preview$`,
 		`(?m)^\d+ +open +1000000 +999953 +0 +0 +47 +0 .* company=456$`,
 		`(?m)^\{"results":\[\{"status":"ok"\}\]\}$`,
-		`(?m)^done +51$`,
+		`(?m)^done +53$`,
 		`(?m)^state +active$`,
 		`"text":"is due"`,
 	} {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -92,20 +93,35 @@ func (a *app) priorityCommand() *cobra.Command {
 
 // outputsCommand prints what the chunks of a submission came to.
 func (a *app) outputsCommand() *cobra.Command {
+	var null, joined bool
 	c := &cobra.Command{
 		Use:   "outputs ID",
 		Short: "Print the outputs of a submission's chunks in the order of their indexes",
-		Long: "Print the outputs of a submission's chunks in the order of their indexes. raw writes the bytes one after another, as the\n" +
-			"commands printed them; jsonl writes one {\"index\":...,\"output\":...} a line. Chunks without output are left out.",
+		Long: "Print the outputs of a submission's chunks in the order of their indexes. raw writes each on a line of its own: a newline is added\n" +
+			"where an output does not end with one. -0 writes a NUL behind each instead, for outputs that have newlines in them (xargs -0), and\n" +
+			"--joined nothing, for parts of one file. jsonl writes one {\"index\":...,\"output\":...} a line. Chunks without output are left out.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if (null || joined) && a.format == formatJSONL || null && joined {
+				return usageError{errors.New("--null, --joined and -o jsonl exclude each other")}
+			}
 			return a.withSubmission(args[0], func(c *client.Client, id string) error {
-				return a.outputs(cmd.Context(), c, id)
+				return a.outputs(cmd.Context(), c, id, func(output []byte) []byte {
+					switch {
+					case null:
+						return append(output, 0)
+					case joined || bytes.HasSuffix(output, []byte("\n")):
+						return output
+					}
+					return append(output, '\n')
+				})
 			})
 		},
 	}
 	a.clientFlags(c)
 	a.formatFlag(c, formatRaw, formatJSONL)
+	c.Flags().BoolVarP(&null, "null", "0", false, "write a NUL behind each output, which is left as it is")
+	c.Flags().BoolVar(&joined, "joined", false, "write the outputs one after another, as they are")
 	return c
 }
 
@@ -297,7 +313,7 @@ func submissionNote(s api.Submission) string {
 	return strings.Join(parts, ", ")
 }
 
-func (a *app) outputs(ctx context.Context, c *client.Client, id string) error {
+func (a *app) outputs(ctx context.Context, c *client.Client, id string, record func(output []byte) []byte) error {
 	for out, err := range c.Outputs(ctx, id) {
 		if err != nil {
 			return err
@@ -305,7 +321,7 @@ func (a *app) outputs(ctx context.Context, c *client.Client, id string) error {
 		if a.format == formatJSONL {
 			err = printJSON(a.out, out, "")
 		} else {
-			_, err = a.out.Write(out.Output)
+			_, err = a.out.Write(record(out.Output))
 		}
 		if err != nil {
 			return err

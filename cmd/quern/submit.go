@@ -64,7 +64,7 @@ func (a *app) submitCommand() *cobra.Command {
 	f.StringArrayVarP(&o.meta, "meta", "m", nil, "metadata `KEY=VALUE`, repeatable; an integer when VALUE parses as one, KEY=s:VALUE forces text")
 	f.Int64Var(&o.priority, "priority", 0, "for the strategy CustomPriority: larger comes first")
 	f.StringVar(&o.attachment, "attachment", "", "`TEXT`, or @FILE, that goes out with every chunk (at most 64 KiB)")
-	f.StringVar(&o.group, "group", "", "name that keeps submissions together on one shard")
+	f.StringVar(&o.group, "group", "", "name of a group; it is kept and shown, and does nothing yet")
 	f.StringVar(&o.runAt, "run-at", "", "do not hand out before this time (RFC 3339) or after this duration (10m)")
 	f.Uint16Var(&o.maxAttempts, "max-attempts", 0, "tries per chunk (0: the queue's setting)")
 	f.StringVar(&o.onExhausted, "on-exhausted", "", "what a chunk out of attempts does: fail_submission, dead_letter or skip (default: the queue's setting)")

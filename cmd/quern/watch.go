@@ -48,7 +48,7 @@ func (a *app) watchSubmission(ctx context.Context, c *client.Client, id string) 
 	if err != nil {
 		return err
 	}
-	bar := a.newProgress("chunks", int64(first.Chunks), time.Now)
+	bar := a.goOn("chunks", int64(first.Chunks), int64(first.Done), time.Now)
 	s, err := a.follow(ctx, c, id, func(s api.Submission) { bar.Set(int64(s.Done), submissionNote(s)) })
 	bar.End()
 	if err != nil {

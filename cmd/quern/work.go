@@ -46,6 +46,7 @@ func (a *app) workCommand() *cobra.Command {
 			"same (the submission was cancelled, say) the command is killed.\n\n" +
 			"It is attached to the server: when it dies, its chunks are offered again after the queue's consumer_grace_ms, and 'quern consumers drain'\n" +
 			"ends it as a signal does.\n\n" +
+			"The exit code is 0 when the work ended as it should and at least one command succeeded, or none had to be run; 1 when all failed.\n\n" +
 			"SIGTERM or SIGINT lets the running commands finish and gives back the rest; a second one kills them.",
 		Example: "  quern work --concurrency 4 -- sha256sum {}\n" +
 			"  quern work --strategy 'OrElse(SelectOnly(\"mode\", \"preview\", Random), OldestFirst)' --until-empty -- ./render",
@@ -134,6 +135,9 @@ func (a *app) work(ctx context.Context, o workOptions, args []string) error {
 		},
 	}, w.handle)
 	bar.End()
+	if failed := w.failed.Load(); err == nil && failed > 0 && w.done.Load() == 0 {
+		return fmt.Errorf("the command failed every time, %d times", failed)
+	}
 	return err
 }
 
@@ -164,9 +168,10 @@ func (w *working) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 		Submission: chunk.Submission, Index: chunk.Index, Attempt: chunk.Attempt, Content: chunk.Content, Key: chunk.Key, Meta: chunk.Meta, Trace: chunk.Trace,
 	})
 	w.running.Add(-1)
-	if err == nil {
+	switch {
+	case err == nil:
 		w.done.Add(1)
-	} else {
+	case ctx.Err() == nil: // not killed because the chunk was lost
 		w.failed.Add(1)
 	}
 	w.show()
