@@ -1,3 +1,4 @@
+import { doubt, who } from './session'
 import type { MetaValue } from './types'
 
 /** What went wrong, as the server says it (problem+json), or that it could not be reached. */
@@ -37,6 +38,7 @@ export async function send<T>(method: string, path: string, body: BodyInit | und
     throw new Problem('The server cannot be reached', 'Check that quern serve runs and that this page was loaded from its address.', 0, 'unreachable', '')
   }
   if (response.ok) return (text ? read<T>(text) : undefined) as T
+  if (response.status === 401 && path !== '/v1/session') void doubt(path)
   const id = response.headers.get('X-Request-Id') ?? ''
   try {
     const p = read<{ title: string; detail?: string; code: string; request_id?: string; errors?: { pointer: string; detail: string }[] }>(text)
@@ -75,9 +77,9 @@ export function quern(...words: (string | number)[]) {
   return shell('quern', ...words.slice(0, own), '--server', location.origin, ...words.slice(own))
 }
 
-/** The curl command that does what call would do. */
+/** The curl command that does what call would do. The token is that of the shell, where the command line finds it too. */
 export function curl(method: string, path: string, body?: unknown): string {
   const words = ['curl', '-s', ...(method === 'GET' ? [] : ['-X', method]), location.origin + path]
   if (body !== undefined) words.push('-H', 'Content-Type: application/json', '-d', write(body))
-  return shell(...words)
+  return shell(...words) + (who.value?.token_required ? ' -H "Authorization: Bearer $QUERN_TOKEN"' : '')
 }

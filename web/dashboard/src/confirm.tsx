@@ -36,7 +36,7 @@ export function Question({ name, n, danger, who, children, busy, run, leave }: A
 }
 
 /** A button that asks before it acts. The question stands above the page, whatever has its place below: lists do not move. */
-export function Confirm({ question, button, label, look = 'quiet', disabled, refused, run, ...asked }: Asked & {
+export function Confirm({ question, button, label, look = 'quiet', disabled, lacks, refused, run, ...asked }: Asked & {
   /** What is asked, in one line. */
   question: string
   /** What stands on the button that asks; the name when it is left out. */
@@ -44,6 +44,8 @@ export function Confirm({ question, button, label, look = 'quiet', disabled, ref
   label?: string
   look?: 'quiet' | 'main' | 'danger' | 'plain'
   disabled?: boolean | undefined
+  /** Why it may not be done with this login. */
+  lacks?: string | undefined
   /** Why it cannot be done now; then that is all that is said. */
   refused?: string | undefined
   run: () => Promise<unknown>
@@ -59,7 +61,7 @@ export function Confirm({ question, button, label, look = 'quiet', disabled, ref
   }
   return (
     <>
-      <button type="button" class={look} disabled={disabled} aria-label={label} aria-haspopup="dialog" onClick={() => setOpen(true)}>{button ?? `${asked.name}…`}</button>
+      <button type="button" class={look} disabled={disabled || lacks !== undefined} title={lacks} aria-label={label} aria-haspopup="dialog" onClick={() => setOpen(true)}>{button ?? `${asked.name}…`}</button>
       {open && (
         <dialog ref={show} class="confirm" aria-labelledby={title} onClose={leave} onClick={(e) => { if (e.target === shown.current) leave() }}>
           <h2 id={title}>{question}</h2>

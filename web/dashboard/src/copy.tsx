@@ -1,7 +1,7 @@
 import { clamped } from './format'
 import { say } from './state'
 
-async function copy(text: string) {
+async function copy(text: string, said = ': ' + clamped(text, 80)) {
   try {
     await navigator.clipboard.writeText(text)
   } catch { // plain HTTP on a name that is not localhost has no clipboard
@@ -12,10 +12,13 @@ async function copy(text: string) {
     document.execCommand('copy')
     area.remove()
   }
-  say('Copied: ' + clamped(text, 80))
+  say('Copied' + said)
 }
 
 export const Copy = ({ text, name }: { text: string; name: string }) => <button class="quiet" title={text} onClick={() => copy(text)}>{name}</button>
+
+/** The same for what is not said aloud. */
+export const CopySecret = ({ text, name }: { text: string; name: string }) => <button class="quiet" onClick={() => copy(text, '')}>{name}</button>
 
 /** Beside a text that is not shown whole. */
 export const CopyMark = ({ text }: { text: string }) => <button class="copy" type="button" aria-label="Copy all of it" title="Copy all of it" onClick={() => copy(text)} />

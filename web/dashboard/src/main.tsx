@@ -1,12 +1,14 @@
 import './app.css'
 import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
+import { Login, Me, NotToLook, useWho } from './access'
 import { quern } from './api'
 import { short } from './format'
 import { useLive } from './live'
 import { places } from './nav'
 import { Palette, paletteOpen } from './palette'
 import { Empty, Failed } from './parts'
+import { Activity } from './pages/activity'
 import { DeadLetters } from './pages/dead'
 import { Fairness } from './pages/fairness'
 import { Chunk } from './pages/chunk'
@@ -22,10 +24,18 @@ import { Settings } from './pages/settings'
 import { Strategies } from './pages/strategies'
 import { Submission } from './pages/submission'
 import { Submissions } from './pages/submissions'
+import { Tokens } from './pages/tokens'
 import { RulesLine, rules } from './rules'
+import { locked, may, who } from './session'
 import { dark, inQueue, link, queue, route, setTheme, toast } from './state'
 import { age, follow, keys, missing, paused, stats } from './stream'
 import type { Page, Queue } from './types'
+
+/** The page, once it is known for whom. */
+function Root() {
+  useWho()
+  return locked.value ? <Login /> : who.value ? <App /> : <div aria-busy="true" />
+}
 
 function App() {
   const { page, rest } = route.value
@@ -45,13 +55,13 @@ function App() {
       </header>
       <nav aria-label="Pages">
         {places.map((p) => (
-          <>
+          p.scope && !may(p.scope) ? null : <>
             {p.section && <div class="sec">{p.section}</div>}
             <a href={link(p.page)} aria-current={page === p.page ? 'page' : undefined}>{p.name}<Badge of={p.page} /></a>
           </>
         ))}
       </nav>
-      <main id="main" tabIndex={-1}>{missing.value && places.find((p) => p.page === page)?.whole !== true ? <NoQueue name={missing.value} page={page} /> : <><RulesLine key={queue.value} /><Shown page={page} rest={rest} /></>}</main>
+      <main id="main" tabIndex={-1}>{!may('read') && page !== 'tokens' && page !== 'activity' ? <NotToLook /> : missing.value && places.find((p) => p.page === page)?.whole !== true ? <NoQueue name={missing.value} page={page} /> : <><RulesLine key={queue.value} /><Shown page={page} rest={rest} /></>}</main>
       <Palette />
       {toast.value && <div class="toast" role="status">{toast.value}</div>}
     </div>
@@ -73,6 +83,8 @@ function Shown({ page, rest }: { page: string; rest: string }) {
     case 'schedules': return <Schedules key={of} />
     case 'dead-letters': return <DeadLetters key={of} />
     case 'operations': return <Operations key={of} />
+    case 'activity': return <Activity />
+    case 'tokens': return <Tokens />
     case 'settings': return <Settings key={of} />
     default: return <div class="card w12"><Empty>There is no page “{page}”. <a href={link('overview')}>Overview</a></Empty></div>
   }
@@ -109,6 +121,7 @@ function Top() {
       <div class="live">
         <Liveness />
         <button aria-pressed={paused.value} onClick={() => { paused.value = !paused.value }}>{paused.value ? 'Resume' : 'Pause'}</button>
+        <Me />
         <button onClick={() => setTheme(dark.value ? 'light' : 'dark')} aria-label={dark.value ? 'Switch to light' : 'Switch to dark'}>{dark.value ? 'Light' : 'Dark'}</button>
       </div>
     </div>
@@ -151,4 +164,4 @@ function useShortcuts() {
 }
 
 follow()
-render(<App />, document.getElementById('app')!)
+render(<Root />, document.getElementById('app')!)

@@ -1,5 +1,7 @@
-/** A page of the dashboard: `g` and then its key goes there, and the palette finds it by its name and by what else it is called. `whole`: it is about the server, not about one queue. */
-export interface Place { page: string; name: string; key: string; section?: string; also: string; whole?: boolean }
+import type { Scope } from './session'
+
+/** A page of the dashboard: `g` and then its key goes there, and the palette finds it by its name and by what else it is called. `whole`: it is about the server, not about one queue. `scope`: what it takes to be shown at all. */
+export interface Place { page: string; name: string; key: string; section?: string; also: string; whole?: boolean; scope?: Scope }
 
 export const places: Place[] = [
   { page: 'overview', name: 'Overview', key: 'o', also: 'throughput backlog start' },
@@ -13,5 +15,7 @@ export const places: Place[] = [
   { page: 'schedules', name: 'Schedules', key: 'h', also: 'cron clock ticks next' },
   { page: 'dead-letters', name: 'Dead letters', key: 'l', section: 'Operate', also: 'failed errors redrive' },
   { page: 'operations', name: 'Operations', key: 'b', also: 'bulk running life-cycle lifecycle worker lag parked suspects grace' },
+  { page: 'activity', name: 'Activity', key: 'i', also: 'audit log who changed what history', whole: true, scope: 'admin' },
+  { page: 'tokens', name: 'Tokens', key: 'a', also: 'access login scopes secrets who may', whole: true, scope: 'admin' },
   { page: 'settings', name: 'Settings', key: 'e', also: 'server version theme keyboard' },
 ]

@@ -2,6 +2,7 @@ import { signal } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { call, queuePath, valueText } from './api'
 import { places } from './nav'
+import { may } from './session'
 import { dark, link, queue, setTheme } from './state'
 import { keys, paused } from './stream'
 import type { NamedStrategy, Page, Plugin, Queue } from './types'
@@ -92,7 +93,7 @@ function matching(text: string, named: Entry[]): Entry[] {
   else if (/^\d{4,}$/.test(text)) spelled.push(to('submission', text, 'submissions/' + text))
   else if (meta) spelled.push(to('submissions with', text, 'submissions', { ['meta.' + meta[1]]: meta[2]! }), to('value', text, 'keys', { key: meta[1]!, find: meta[2]! }))
   const all: Entry[] = [
-    ...places.map((p) => ({ ...to('page', p.name, p.page), find: `${p.name} ${p.also}` })),
+    ...places.filter((p) => !p.scope || may(p.scope)).map((p) => ({ ...to('page', p.name, p.page), find: `${p.name} ${p.also}` })),
     { name: paused.value ? 'Resume' : 'Pause', kind: 'this page', find: 'pause resume', go: () => { paused.value = !paused.value } },
     { name: dark.value ? 'Light' : 'Dark', kind: 'this page', find: 'theme light dark', go: () => setTheme(dark.value ? 'light' : 'dark') },
     ...named,

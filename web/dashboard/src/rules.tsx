@@ -5,7 +5,8 @@ import { Confirm } from './confirm'
 import { clamped, duration, exact, metaList, moment, shown } from './format'
 import { List } from './list'
 import { useLive, type Live } from './live'
-import { me } from './me'
+import { asMeQuery } from './me'
+import { lacks } from './session'
 import { Copy } from './copy'
 import { Count, Mark } from './parts'
 import { link, queue, say } from './state'
@@ -91,8 +92,8 @@ function Lift({ r, done }: { r: Rule; done: () => void }) {
   const n = r.chunks ?? 0
   const others = (rules.value?.data?.items.length ?? 1) > 1
   return (
-    <Confirm name="Lift" label={`Lift rule ${r.id}`} who question={`Lift the ${r.action} of ${what(r.match)}?`} n={r.match.queue ? n : undefined} run={async () => {
-      await call('DELETE', `${queuePath(queue.value)}/rules/${r.id}?${new URLSearchParams({ actor: me.value.trim() })}`)
+    <Confirm name="Lift" label={`Lift rule ${r.id}`} who lacks={r.action === 'block' ? lacks('admin') : lacks('consume', 'operate')} question={`Lift the ${r.action} of ${what(r.match)}?`} n={r.match.queue ? n : undefined} run={async () => {
+      await call('DELETE', `${queuePath(queue.value)}/rules/${r.id}${asMeQuery()}`)
       say('Lifted: what no other rule covers is handed out again')
       done()
       rules.value?.again()

@@ -1,6 +1,7 @@
 import { batch, effect, signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { Problem, call, queuePath, read } from './api'
+import { locked, who } from './session'
 import { queue } from './state'
 import type { ConsumersFrame, KeysFrame, SchedulesFrame, Series, StatsFrame } from './types'
 
@@ -104,12 +105,13 @@ export function follow() {
   document.addEventListener('visibilitychange', () => { hidden.value = document.hidden })
   let of = ''
   effect(() => {
-    if (of !== queue.value) {
-      of = queue.value
+    const now = locked.value ? '' : queue.value // what was shown is not for whoever logs in next
+    if (of !== now) {
+      of = now
       lastFrame = 0
       batch(() => { stats.value = null; keys.value = null; consumers.value = null; schedules.value = null; series.value = empty(); age.value = null; missing.value = '' })
     }
-    if (paused.value || hidden.value) close()
+    if (paused.value || hidden.value || locked.value || who.value === null) close()
     else open(of, topic.value)
   })
   setInterval(() => { if (lastFrame > 0 && !paused.value) age.value = (performance.now() - lastFrame) / 1000 }, 500)

@@ -174,3 +174,16 @@ export interface Lifecycle {
   suspects: { shelved: number; lent: number; quota: number; slots: number }; kinds: LifecycleKind[]; parked: ParkedAction[]; recount?: Recount
 }
 export interface Readiness { ready: boolean; checks?: { name: string; ok: boolean; detail?: string }[] }
+
+export interface Whoami {
+  token_required: boolean; name?: string; id?: string; scopes: string[]; queues?: string[]; meta?: Meta; expires_at?: string
+  session?: { ends_at: string; idle_seconds: number }
+}
+export interface Token {
+  id: string; token?: string; name: string; scopes: string[]; queues?: string[]; meta?: Meta
+  created_at: string; expires_at?: string; last_used_at?: string; previous_secret_until?: string
+}
+/** Something that somebody changed, as it stood before and afterwards. */
+export interface AuditEntry {
+  at: string; actor: string; on_behalf_of?: string; from?: string; action: string; queue?: string; target?: string; before?: unknown; after?: unknown; request_id?: string; outcome: string
+}

@@ -1,9 +1,10 @@
 import { useRef, useState } from 'preact/hooks'
+import { Gate } from '../access'
 import { call, curl, quern, valueText } from '../api'
 import { duration, exact, metaList, moment, percent, short, shown } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
-import { asMe } from '../me'
+import { asMe, asMeQuery } from '../me'
 import { Confirm, Question } from '../confirm'
 import { Copy, CopyAs } from '../copy'
 import { Count, Failed, Mark } from '../parts'
@@ -132,7 +133,7 @@ export function BulkList({ name, items, scope, done, keys }: { name: string; ite
         <td><div class="bar" role="img" aria-label={`${exact(b.done)} done, ${exact(b.unchanged ?? 0)} unchanged, ${exact(b.refused)} refused of ${exact(b.matched)}`}><i class="done" style={{ width: `${percent(b.done, b.matched)}%` }} /><i class="ready" style={{ width: `${percent(b.unchanged ?? 0, b.matched)}%` }} /><i class="skipped" style={{ width: `${percent(b.refused, b.matched)}%` }} /></div><span class="note"><Count n={b.matched} /> {b.state === 'running' ? 'so far' : 'in all'}</span></td>,
         <td class="r"><Count n={b.done} /></td>, <td class="r"><Count n={b.unchanged ?? 0} /></td>, <td class="r"><Count n={b.refused} /></td>,
         <td class="note"><span>{pace(b)}</span>{b.rate_per_second > 0 && <div>at most {exact(b.rate_per_second)}/s</div>}</td>, <td class="note">{moment(b.created_at)}{b.actor && <div>by {b.actor}</div>}</td>,
-        <td class="r">{b.state === 'running' ? <Stop b={b} done={done} /> : <Copy text={again(b)} name="Copy CLI" />}</td>,
+        <td class="r">{b.state === 'running' ? <Gate scope="operate"><Stop b={b} done={done} /></Gate> : <Copy text={again(b)} name="Copy CLI" />}</td>,
       ]} />
   )
 }
@@ -178,12 +179,11 @@ function chips(b: BulkOperation): string[] {
 
 function Stop({ b, done }: { b: BulkOperation; done: () => void }) {
   const { actor } = asMe()
-  const by = actor ? `?actor=${encodeURIComponent(actor)}` : ''
   return (
     <span class="row end">
       <Copy text={quern('bulk', 'cancel', ...(actor ? ['--actor', actor] : []), b.id)} name="Copy CLI" />
       <Confirm name="Stop" button="Stop" question={`Stop the operation ${b.action}?`} run={async () => {
-        const now = await call<BulkOperation>('POST', `${bulkPath}/${encodeURIComponent(b.id)}/cancel${by}`)
+        const now = await call<BulkOperation>('POST', `${bulkPath}/${encodeURIComponent(b.id)}/cancel${asMeQuery()}`)
         say(`Stopped after ${exact(now.done)}`)
         done()
       }}>What it did stays done: {exact(b.done)} so far{b.to_examine !== undefined && b.examined !== undefined ? `, and ${exact(Math.max(0, b.to_examine - b.examined))} are not looked at any more` : ''}.</Confirm>

@@ -1,3 +1,4 @@
+import { Gate } from '../access'
 import { call, curl, quern, queuePath } from '../api'
 import { duration, exact, moment } from '../format'
 import { List } from '../list'
@@ -46,7 +47,7 @@ export function Chunk({ id, index }: { id: string; index: string }) {
             {c.error && <><dt>Last error</dt><dd>{c.error}</dd></>}
           </dl>
           {c.output !== undefined && <div class="foot stack"><b>Output</b><pre class="wrap" tabIndex={0}>{text(c.output)}</pre></div>}
-          {dead && s && <Dead of={s} index={index} done={() => { chunk.again(); sub.again() }} />}
+          {dead && s && <Gate scope="operate"><Dead of={s} index={index} done={() => { chunk.again(); sub.again() }} /></Gate>}
         </section>
       )}
       {c && <section class="card w7"><Why key={`${id}/${index}`} id={id} index={index} /></section>}

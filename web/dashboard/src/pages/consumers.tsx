@@ -1,3 +1,4 @@
+import { Gate } from '../access'
 import { call, curl, quern, queuePath } from '../api'
 import { duration, exact, moment, short } from '../format'
 import { List } from '../list'
@@ -69,7 +70,7 @@ export function Consumers() {
             cells={(c) => [
               <td>{c.consumer ? <Clamp text={c.consumer} href={link('consumers/' + encodeURIComponent(c.consumer))} /> : <span class="note">without a name</span>}</td>,
               <td><State of={c} /></td>, <td class="r"><Count n={c.reserved} /></td>, <td class="r">{c.overdue > 0 ? <span class="badge">{exact(c.overdue)}</span> : '0'}</td>,
-              <td class="r note">{ago(c.oldest_reserved_at)}</td>, <td class="r note">{ago(c.last_seen_at)}</td>, <td class="r">{c.consumer && <Orders c={c} done={list.again} />}</td>,
+              <td class="r note">{ago(c.oldest_reserved_at)}</td>, <td class="r note">{ago(c.last_seen_at)}</td>, <td class="r">{c.consumer && <Gate scope="operate"><Orders c={c} done={list.again} /></Gate>}</td>,
             ]} />
         )}
       </section>
@@ -118,7 +119,7 @@ export function Consumer({ name }: { name: string }) {
   const c = of.data
   return (
     <>
-      <div class="head"><h1>Consumer</h1><span class="mono"><Clamp text={name} most={64} /></span>{c && <State of={c} />}<div class="act">{c && <Orders c={c} done={of.again} all />}<CopyAs cli={quern('consumers', 'show', name, '--queue', queue.value)} curl={curl('GET', path)} /></div></div>
+      <div class="head"><h1>Consumer</h1><span class="mono"><Clamp text={name} most={64} /></span>{c && <State of={c} />}<div class="act">{c && <Gate scope="operate"><Orders c={c} done={of.again} all /></Gate>}<CopyAs cli={quern('consumers', 'show', name, '--queue', queue.value)} curl={curl('GET', path)} /></div></div>
       {of.problem?.status === 404 && <section class="card w12"><Empty command={quern('work', '--queue', queue.value, '--consumer', name, '--', './your-command')}>Nothing is known of it: it holds nothing, is not attached, and has no order.</Empty></section>}
       {of.problem && of.problem.status !== 404 && <div class="w12"><Failed problem={of.problem} again={of.again} /></div>}
       {c && of.problem?.status !== 404 && (

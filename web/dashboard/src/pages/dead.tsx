@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { Gate } from '../access'
 import { call, curl, quern, queuePath } from '../api'
 import { exact, moment } from '../format'
 import { List } from '../list'
@@ -6,6 +7,7 @@ import { useAction, useLive } from '../live'
 import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
 import { Chosen, Count, Empty, Failed } from '../parts'
+import { may } from '../session'
 import { link, queue, refine, route, say } from '../state'
 import { stats } from '../stream'
 import { Clamp } from '../text'
@@ -34,13 +36,13 @@ export function DeadLetters() {
       <div class="head"><h1>Dead letters</h1><span>chunks out of attempts, until somebody offers them again or gives them up</span>
         <div class="act"><CopyAs cli={quern('dead', 'list', '--queue', queue.value, ...flags(filter))} curl={curl('GET', `${base}?${query}`)} /></div>
       </div>
-      <section class="card w8">
+      <section class={may('operate') ? 'card w8' : 'card w12'}>
         <header><h2>By what went wrong</h2><small>{groups.data ? `${exact(groups.data.items.length)} kinds of error${groups.data.whole ? '' : '; of the newest 100,000 dead letters'}` : ''}</small></header>
         {groups.problem && <Failed problem={groups.problem} again={groups.again} />}
         {groups.data?.items.length === 0 && <Empty command={quern('dead', 'groups', '--queue', queue.value)}>{letters ? 'None of the dead letters fits the filter.' : 'Nothing is dead in this queue: no chunk has used up its attempts, or its submission ended with it.'}</Empty>}
         {groups.data && groups.data.items.length > 0 && <Groups list={groups.data.items} chosen={filter.fingerprint} />}
       </section>
-      <section class="card w4"><Start filter={filter} known={known} done={groups.again} /></section>
+      <Gate scope="operate"><section class="card w4"><Start filter={filter} known={known} done={groups.again} /></section></Gate>
       <Operations queue={queue.value} of={['redrive', 'delete', 'forward']} />
       <Letters filter={filter} base={base} changed={groups.again} />
     </>
@@ -97,20 +99,20 @@ function Letters({ filter, base, changed }: { filter: DeadFilter; base: string; 
       </header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {action.problem && <Failed problem={action.problem} />}
-      <Chosen n={chosen.size} clear={close}>
+      {may('operate') && <Chosen n={chosen.size} clear={close}>
         <button disabled={action.busy} class="main" onClick={() => void each('redrive')}>Redrive {exact(chosen.size)}</button>
         {to === undefined ? <button disabled={action.busy} onClick={() => setTo('')}>Forward {exact(chosen.size)}…</button> : (
           <form class="row" aria-label="Forward what is chosen" onSubmit={(e) => { e.preventDefault(); void each('forward') }}><ToQueue value={to} change={setTo} /><button disabled={action.busy || !to}>Forward {exact(chosen.size)}</button>{to && <CopyAs cli={quern('dead', 'forward', '--to', to, '--queue', queue.value, ...chosen)} curl={curl('POST', `${base}/${[...chosen][0]}/forward`, { to })} />}</form>
         )}
         <Confirm name="Delete" button={`Delete ${exact(chosen.size)}…`} n={chosen.size} danger question={`Give ${exact(chosen.size)} up for good?`} run={() => each('delete')}>Their errors and their tries are forgotten. Their submissions count them as skipped.</Confirm>
-      </Chosen>
+      </Chosen>}
       {items?.length === 0 && <Empty command={quern('dead', 'list', '--queue', queue.value)}>{Object.keys(filter).length > 0 || cursor ? 'No dead letter of this queue fits the filter.' : 'Nothing is dead. A chunk comes here when its tries are used up; the queue’s setting max_attempts says how many it has.'}</Empty>}
       {items && items.length > 0 && (
-        <List name="Dead chunks" items={items} id={id} scope={String(query)} chosen={chosen} choose={choose} open={(d) => link(`submissions/${d.submission}/${d.index}`)}
+        <List name="Dead chunks" items={items} id={id} scope={String(query)} chosen={chosen} choose={may('operate') ? choose : undefined} open={(d) => link(`submissions/${d.submission}/${d.index}`)}
           columns={[{ name: 'Chunk' }, { name: 'Died' }, { name: 'Tries', right: true }, { name: 'Redrives', right: true }, { name: 'Held last by' }, { name: 'Error' }, { name: 'Actions', hidden: true }]}
           cells={(d) => [
             <td><a class="mono" href={link(`submissions/${d.submission}/${d.index}`)}>{id(d)}</a></td>, <td class="note">{d.died_at ? moment(d.died_at) : ''}</td>, <td class="r" title={`${d.expiries} of them by their deadline`}>{d.attempts}</td>,
-            <td class="r">{d.redrives}</td>, <td class="mono"><Clamp text={d.consumer ?? ''} /></td>, <td class="wrap error">{d.error ?? <span class="note">none reported</span>}</td>, <td class="r"><Redrive d={d} done={() => { list.again(); changed() }} /></td>,
+            <td class="r">{d.redrives}</td>, <td class="mono"><Clamp text={d.consumer ?? ''} /></td>, <td class="wrap error">{d.error ?? <span class="note">none reported</span>}</td>, <td class="r"><Gate scope="operate"><Redrive d={d} done={() => { list.again(); changed() }} /></Gate></td>,
           ]} />
       )}
       <p class="foot row">

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { Gate } from '../access'
 import { call, curl, keyPath, quern, queuePath, valueOf, valuePath, valueText } from '../api'
 import { duration, exact, moment, percent, short, shown } from '../format'
 import { Heat } from '../heat'
@@ -6,6 +7,7 @@ import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Count, Empty, Failed, Width } from '../parts'
+import { may } from '../session'
 import { link, queue, refine, route, say } from '../state'
 import { keys, stats } from '../stream'
 import { Clamp } from '../text'
@@ -61,7 +63,7 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
         </div>
       </header>
       {(find ? one.problem : list.problem) && <Failed problem={(find ? one.problem : list.problem)!} again={again} />}
-      {find && <p class="row"><button onClick={() => refine({ find: undefined })}>Show all values</button>{one.problem?.code === 'unknown_value' && <NewValue of={of} find={find} done={again} />}</p>}
+      {find && <p class="row"><button onClick={() => refine({ find: undefined })}>Show all values</button>{one.problem?.code === 'unknown_value' && may('operate') && <NewValue of={of} find={find} done={again} />}</p>}
       {rows.length > 0 && (
         <List name={`Values of ${of}`} items={rows} id={(v) => valueText(v.value)} scope={`${of} ${sort} ${find} ${most}`} keys={false} held={editing !== ''} marked={editing}
           columns={[{ name: 'Value' }, { name: 'Ready', right: true }, { name: 'Submissions', right: true }, { name: 'In flight / limit' }, { name: 'At its limit for', title: 'since when, but for moments under 5 s' }, { name: 'Share', right: true, title: 'of all chunks in flight in this queue' }, { name: 'Weight', right: true }, { name: 'Actions', hidden: true }]}
@@ -92,7 +94,7 @@ function cells(v: ValueCount, edit: () => void) {
     </td>,
     <td><AtLimit v={v} /></td>, <td class="r">{all > 0 ? `${percent(v.in_flight, all).toFixed(1)} %` : '—'}</td>,
     <td class="r">{v.weight ?? <span class="note" title="none is set, which counts as 1">1</span>}</td>,
-    <td class="r"><div class="row end"><Held n={v.paused} how="paused" /><Held n={v.blocked} how="blocked" /><button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></div></td>,
+    <td class="r"><div class="row end"><Held n={v.paused} how="paused" /><Held n={v.blocked} how="blocked" /><Gate scope="operate"><button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></Gate></div></td>,
   ]
 }
 

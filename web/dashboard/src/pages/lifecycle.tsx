@@ -4,6 +4,7 @@ import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Count, Failed, Mark, Tile } from '../parts'
+import { lacks, may } from '../session'
 import { link, queue, say } from '../state'
 import { stats } from '../stream'
 import type { Lifecycle, LifecycleKind, ParkedAction, Readiness, Recount } from '../types'
@@ -91,7 +92,7 @@ function Parked({ w, done }: { w: Lifecycle; done: () => void }) {
     <section class="card w12">
       <header>
         <div class="row"><h2>Parked actions</h2><small>they failed three times alone, and are left alone until the server starts anew or somebody has them tried again</small></div>
-        <div class="row"><button class="main" disabled={action.busy} onClick={() => void action.run(async () => { const n = await call<{ retried: number }>('POST', path); say(`${exact(n.retried)} are tried again`); done() })}>Try all again</button><CopyAs cli={quern('lifecycle', 'retry', '--queue', queue.value)} curl={curl('POST', path)} /></div>
+        <div class="row"><button class="main" title={lacks('operate')} disabled={action.busy || !may('operate')} onClick={() => void action.run(async () => { const n = await call<{ retried: number }>('POST', path); say(`${exact(n.retried)} are tried again`); done() })}>Try all again</button><CopyAs cli={quern('lifecycle', 'retry', '--queue', queue.value)} curl={curl('POST', path)} /></div>
       </header>
       {action.problem && <Failed problem={action.problem} />}
       <List name="Parked actions" items={w.parked} id={id} scope={queue.value} keys={false}

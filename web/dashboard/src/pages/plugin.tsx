@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { Gate } from '../access'
 import { call, curl, quern, shell } from '../api'
 import { bytes, exact, moment, percent, short } from '../format'
 import { List } from '../list'
@@ -6,6 +7,7 @@ import { useAction, useLive, type Live } from '../live'
 import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
 import { Empty, Failed, Mark, Tile } from '../parts'
+import { may } from '../session'
 import { link, refine, route, say } from '../state'
 import type { Page, Plugin as Of, PluginRecording, PluginStats, PluginVersion } from '../types'
 import { Delete, keptBy } from './plugin-delete'
@@ -31,7 +33,7 @@ export function Plugin({ name }: { name: string }) {
     <>
       <div class="head">
         <h1>Plugin</h1><span class="mono">{name}</span>{p && <PluginState of={p.state} />}
-        <div class="act">{p && <Whole p={p} again={again} />}<CopyAs cli={quern('plugin', 'get', name)} curl={curl('GET', path)} /></div>
+        <div class="act">{p && <Gate scope="plugins"><Whole p={p} again={again} /></Gate>}<CopyAs cli={quern('plugin', 'get', name)} curl={curl('GET', path)} /></div>
       </div>
       {of.problem && <div class="w12"><Failed problem={of.problem} again={of.again} /></div>}
       {p && <Broken p={p} again={again} />}
@@ -42,11 +44,11 @@ export function Plugin({ name }: { name: string }) {
       {version && p && (
         <>
           <section class="card w5"><header><h2>Checks of {version.version}</h2><Download v={version} path={path} /></header><Stages version={version} /></section>
-          <section class="card w7"><Try key={version.sha256} v={version} active={p.active?.sha256 === version.sha256} /></section>
+          <Gate scope="plugins"><section class="card w7"><Try key={version.sha256} v={version} active={p.active?.sha256 === version.sha256} /></section></Gate>
         </>
       )}
       {p && <Logs name={name} dropped={stats.data?.logs_dropped ?? 0} />}
-      {p && <section class="card w6"><header><h2>Limits and breaker</h2></header><PluginSettingsForm p={p} again={again} /></section>}
+      {p && <Gate scope="plugins"><section class="card w6"><header><h2>Limits and breaker</h2></header><PluginSettingsForm p={p} again={again} /></section></Gate>}
       {p && <Recordings path={path} />}
     </>
   )
@@ -83,7 +85,7 @@ function Broken({ p, again }: { p: Of; again: () => void }) {
   return (
     <div class="banner" role="status">
       <Mark of="skipped" /><span><b>{what[b.state] ?? b.state}</b> {b.reason}{b.until ? ` One batch is tried at ${moment(b.until)}.` : ''}</span>
-      {b.state !== 'quarantined' && b.state !== 'held' && <button disabled={action.busy} onClick={() => void action.run(async () => { await call('POST', `${pluginPath(p.name)}/reset`, undefined, { 'If-Match': p.etag }); say('The breaker is closed, and the faults are forgotten'); again() })}>Close the breaker</button>}
+      {b.state !== 'quarantined' && b.state !== 'held' && may('plugins') && <button disabled={action.busy} onClick={() => void action.run(async () => { await call('POST', `${pluginPath(p.name)}/reset`, undefined, { 'If-Match': p.etag }); say('The breaker is closed, and the faults are forgotten'); again() })}>Close the breaker</button>}
       {action.problem && <Failed problem={action.problem} />}
     </div>
   )
@@ -128,7 +130,7 @@ function Versions({ p, list, chosen, again }: { p: Of; list: PluginVersion[]; ch
             <td>{v.uses.length === 0 ? <span class="note">nothing</span> : v.uses.map((u) => <span class="chip" key={u}>{u}{u === 'canary' ? ` ${p.canary_percent} %` : ''}</span>)}</td>,
             <td title={v.reason ?? ''}><span class="state"><Mark of={v.state === 'ready' ? 'done' : 'dead'} />{v.state}</span></td>,
             <td class="r">{v.report.ns_per_candidate.toFixed(1)} ns</td>, <td class="r">{exact(Math.round(v.report.fuel_per_candidate))}</td>, <td class="r">{bytes(v.size)}</td>,
-            <td class="note">{moment(v.created_at)}</td>, <td class="r"><Act p={p} v={v} again={again} /></td>,
+            <td class="note">{moment(v.created_at)}</td>, <td class="r"><Gate scope="plugins"><Act p={p} v={v} again={again} /></Gate></td>,
           ]} />
       )}
     </section>

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { Gate } from '../access'
 import { Problem, curl, quern } from '../api'
 import { exact, moment } from '../format'
 import { List } from '../list'
@@ -10,7 +11,7 @@ import type { Page, Plugin, PluginUse, PluginVersion } from '../types'
 import { Drop } from './plugin-drop'
 import { Stages } from './plugin-stages'
 
-const marks: Record<string, string> = { active: 'done', inactive: 'zero', half_open: 'waiting', throttled: 'waiting', open: 'dead', quarantined: 'dead', held: 'skipped' }
+const marks: Record<string, string> = { active: 'done', inactive: 'zero', half_open: 'waiting', throttled: 'waiting', open: 'dead', quarantined: 'dead', held: 'skipped', starting: 'waiting' }
 
 /** Whether a plugin scores, and if not, what keeps it: in words, with a mark. */
 export const PluginState = ({ of }: { of: string }) => <span class="state"><Mark of={marks[of] ?? 'zero'} />{of === 'open' ? 'breaker open' : of.replaceAll('_', ' ')}</span>
@@ -26,14 +27,16 @@ export function Plugins() {
       <div class="head"><h1>Plugins</h1><span>modules that score candidates, of this server and all its queues</span>
         <div class="act"><CopyAs cli={quern('plugin', 'list')} curl={curl('GET', '/v1/plugins')} /></div>
       </div>
-      <section class="card w5">
-        <header><h2>Upload a version</h2></header>
-        <Drop came={(v) => { setCame(v); setRefused(undefined); list.again() }} refused={(p) => { setRefused(p); setCame(undefined) }} />
-      </section>
-      <section class="card w7">
-        <header><h2>What the server does with it</h2>{came && <a href={link('plugins/' + came.name, { version: came.sha256.slice(0, 12) })}>Open {came.name} {came.version}</a>}</header>
-        <Stages version={came} refused={refused} />
-      </section>
+      <Gate scope="plugins">
+        <section class="card w5">
+          <header><h2>Upload a version</h2></header>
+          <Drop came={(v) => { setCame(v); setRefused(undefined); list.again() }} refused={(p) => { setRefused(p); setCame(undefined) }} />
+        </section>
+        <section class="card w7">
+          <header><h2>What the server does with it</h2>{came && <a href={link('plugins/' + came.name, { version: came.sha256.slice(0, 12) })}>Open {came.name} {came.version}</a>}</header>
+          <Stages version={came} refused={refused} />
+        </section>
+      </Gate>
       <section class="card w12">
         <header><h2>Uploaded</h2><small>{list.data ? exact(list.data.items.length) : ''}</small></header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { Gate } from '../access'
 import { Problem, call, curl, quern, queuePath } from '../api'
 import { moment } from '../format'
 import { useAction } from '../live'
@@ -18,7 +19,7 @@ export function QueueSettings({ q, again }: { q: Queue; again: () => void }) {
         <dt>created</dt><dd>{moment(q.created_at)}</dd>
         {settingsOf(q.settings).map(([name, value]) => <><dt><code>{name}</code></dt><dd>{said(name, value)}{about[name] && <small>{about[name]}</small>}</dd></>)}
       </dl>
-      <p class="foot"><button onClick={() => setForm({ ...q.settings })}>Change…</button></p>
+      <Gate scope="admin"><p class="foot"><button onClick={() => setForm({ ...q.settings })}>Change…</button></p></Gate>
     </>
   )
 }

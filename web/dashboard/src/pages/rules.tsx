@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { Gate } from '../access'
 import { call, curl, quern, queuePath, valueOf } from '../api'
 import { duration, exact, metaList, moment, shown } from '../format'
 import { List } from '../list'
@@ -7,6 +8,7 @@ import { Who, asMe } from '../me'
 import { CopyAs } from '../copy'
 import { Empty, Failed, Mark } from '../parts'
 import { ActiveRules, Matched, Reason, effects, ruleFlags, rules } from '../rules'
+import { lacks, may } from '../session'
 import { queue, refine, route, say } from '../state'
 import { keys, stats } from '../stream'
 import { Clamp } from '../text'
@@ -21,8 +23,8 @@ export function Rules() {
       <div class="head"><h1>Rules</h1><span>standing orders: what they cover is not handed out, whatever strategy asks</span>
         <div class="act"><CopyAs cli={quern('rules', 'list', '--queue', queue.value)} curl={curl('GET', path)} /></div>
       </div>
-      <section class="card w4"><header><h2>Set a rule</h2></header><SetRule path={path} /></section>
-      <section class="card w8">
+      <Gate scope={['consume', 'operate']}><section class="card w4"><header><h2>Set a rule</h2></header><SetRule path={path} /></section></Gate>
+      <section class={may('consume', 'operate') ? 'card w8' : 'card w12'}>
         <header><h2>Active</h2><small>{items ? exact(items.length) : ''}</small></header>
         {list?.problem && <Failed problem={list.problem} again={list.again} />}
         {items?.length === 0 && <Empty command={quern('rules', 'pause', '--meta', 'company=acme', '--reason', 'their API is down', '--until', '90m', '--queue', queue.value)}>No rule is active: everything that is ready may be handed out. A pause holds work back for a while; a block says that it is not to be done.</Empty>}
@@ -109,7 +111,7 @@ function SetRule({ path }: { path: string }) {
   }
   return (
     <form class="stack" onSubmit={set}>
-      <span class="seg" role="group" aria-label="What the rule does">{['pause', 'block'].map((v) => <button type="button" key={v} aria-pressed={verb === v} onClick={() => setVerb(v)}>{v}</button>)}</span>
+      <span class="seg" role="group" aria-label="What the rule does">{['pause', 'block'].map((v) => <button type="button" key={v} disabled={v === 'block' && !may('admin')} title={v === 'block' ? lacks('admin') : undefined} aria-pressed={verb === v} onClick={() => setVerb(v)}>{v}</button>)}</span>
       <label class="stack tight">What it covers<select value={what} onChange={(e) => setWhat(e.currentTarget.value)}><option value="meta">all with a meta value</option><option value="submission">one submission</option><option value="queue">the whole queue</option></select></label>
       {what !== 'queue' && <label class="stack tight">{what === 'meta' ? 'KEY=VALUE' : 'Its id'}<input class="mono" required value={text} list="rule-values" placeholder={what === 'meta' ? 'company=acme' : ''} onInput={(e) => setText(e.currentTarget.value)} /></label>}
       {what === 'meta' && <datalist id="rule-values">{(keys.value?.keys ?? []).flatMap((k) => k.top.slice(0, 20).map((v) => <option key={k.key + v.value} value={`${k.key}=${v.value}`} />))}</datalist>}

@@ -1,4 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks'
+import { Gate } from '../access'
 import { call, curl, quern } from '../api'
 import { clamped, duration, exact, moment, visible } from '../format'
 import { List } from '../list'
@@ -6,6 +7,7 @@ import { useAction, useLive, type Live } from '../live'
 import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
 import { Empty, Failed, Mark, SubmissionLink } from '../parts'
+import { may } from '../session'
 import { link, queue, refine, route, say } from '../state'
 import { schedules, stats, useTopic } from '../stream'
 import { nameLength } from '../text'
@@ -33,7 +35,7 @@ export function Schedules() {
   return (
     <>
       <div class="head"><h1>Schedules</h1><span>what is inserted by the clock</span>
-        <div class="act">{chosen && <button onClick={() => refine({ name: undefined })}>New schedule</button>}<CopyAs cli={cli('list')} curl={curl('GET', base())} /></div>
+        <div class="act">{chosen && may('operate') && <button onClick={() => refine({ name: undefined })}>New schedule</button>}<CopyAs cli={cli('list')} curl={curl('GET', base())} /></div>
       </div>
       <section class="card w12">
         <header>
@@ -59,14 +61,14 @@ export function Schedules() {
               <td class="note">{i.last_at ? <>{moment(i.last_at)}{i.last_submission && <div><SubmissionLink id={i.last_submission} /></div>}</> : 'never'}</td>,
               <td><Spark of={i.recent} /></td>,
               <td class="r">{exact(i.emitted)}</td>, <td class="r" title={`${i.skipped_missed} missed, ${i.skipped_late} late, ${i.skipped_overlap} while the one before ran`}>{exact(i.skipped_missed + i.skipped_late + i.skipped_overlap)}</td>,
-              <td class="r"><Acts s={i} done={list.again} /></td>,
+              <td class="r"><Gate scope="operate"><Acts s={i} done={list.again} /></Gate></td>,
             ]} />
         )}
       </section>
       {chosen && list.data && !s && <section class="card w12"><Empty command={cli('list')}>There is no schedule “{chosen}” in this queue.</Empty></section>}
       {s && <Lately key={s.name} s={s} />}
-      {(!chosen || s) && <Editor key={s ? `${s.name} ${s.version}` : 'new'} s={s} done={list.again} />}
-      {s && <Backfill key={'backfill ' + s.name} s={s} done={list.again} />}
+      {(!chosen || s) && may('operate') && <Editor key={s ? `${s.name} ${s.version}` : 'new'} s={s} done={list.again} />}
+      {s && may('operate') && <Backfill key={'backfill ' + s.name} s={s} done={list.again} />}
     </>
   )
 }

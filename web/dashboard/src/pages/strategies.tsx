@@ -1,10 +1,12 @@
 import { useEffect, useState } from 'preact/hooks'
+import { Gate } from '../access'
 import { Problem, call, curl, quern, queuePath, write } from '../api'
 import { exact, moment, percent, short, shown } from '../format'
 import { useAction, useLive } from '../live'
 import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
 import { Count, Empty, Failed, MetaChips, SubmissionLink, Width } from '../parts'
+import { lacks } from '../session'
 import { queue, refine, route, say } from '../state'
 import { StrategyTree } from './strategy-tree'
 import type { Comparison, Explained, NamedStrategy, Page, Preview, Refused, Spread, Valid } from '../types'
@@ -83,7 +85,7 @@ function Validity({ text, valid, problem, path, saved }: { text: string; valid: 
       <p><span class="state"><i class="mark done" aria-hidden="true" />Valid</span> · asked in this order:</p>
       <pre class="wrap" tabIndex={0} aria-label="Branches">{valid.branches.map((b, i) => `${i + 1}. ${b}`).join('\n')}</pre>
       <details><summary>As JSON</summary><pre class="wrap" tabIndex={0} aria-label="The strategy as JSON">{write(valid.tree, 2)}</pre></details>
-      <SaveAs text={text} path={path} saved={saved} />
+      <Gate scope="operate"><SaveAs text={text} path={path} saved={saved} /></Gate>
     </div>
   )
 }
@@ -123,7 +125,7 @@ function Named({ s, path, again }: { s: NamedStrategy; path: string; again: () =
       <code class="mono">{s.strategy}</code>
       <div class="row">
         <button onClick={() => refine({ text: s.strategy })}>Edit</button>
-        <Confirm name="Delete" label={`Delete ${s.name}`} danger question={`Delete ${s.name}?`} run={async () => { await call('DELETE', `${path}/${encodeURIComponent(s.name)}`, undefined, { 'If-Match': s.etag }); say(`${s.name} is deleted`); again() }}>All its {exact(s.version)} versions go. Consumers that name it are refused from the next reservation on.</Confirm>
+        <Confirm name="Delete" lacks={lacks('operate')} label={`Delete ${s.name}`} danger question={`Delete ${s.name}?`} run={async () => { await call('DELETE', `${path}/${encodeURIComponent(s.name)}`, undefined, { 'If-Match': s.etag }); say(`${s.name} is deleted`); again() }}>All its {exact(s.version)} versions go. Consumers that name it are refused from the next reservation on.</Confirm>
       </div>
     </div>
   )

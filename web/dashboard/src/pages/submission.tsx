@@ -5,6 +5,7 @@ import { useAction, useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Count, Failed, Mark, MetaChips, Progress, State, countedStates } from '../parts'
 import { leftOf, ruledOf, usePace } from '../pace'
+import { may } from '../session'
 import { link, say } from '../state'
 import { stats } from '../stream'
 import type { Submission as Sub } from '../types'
@@ -53,7 +54,7 @@ function Facts({ s, again }: { s: Sub; again: () => void }) {
       {s.dead_deadline && <><dt>Expires at</dt><dd>{moment(s.dead_deadline)}</dd></>}
       {s.schedule && <><dt>Inserted by</dt><dd><a href={link('submissions', { schedule: s.schedule })}>schedule {s.schedule}</a>{s.scheduled_at && <span class="note"> for {moment(s.scheduled_at)}</span>}</dd></>}
       {s.group && <><dt>Group</dt><dd>{s.group}</dd></>}
-      <dt>Priority</dt><dd>{s.state === 'open' ? <Priority s={s} again={again} /> : s.priority ?? 0}</dd>
+      <dt>Priority</dt><dd>{s.state === 'open' && may('operate') ? <Priority s={s} again={again} /> : s.priority ?? 0}</dd>
     </dl>
   )
 }

@@ -6,6 +6,7 @@ import { useAction, useLive } from '../live'
 import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
 import { Chosen, Count, Empty, Failed, MetaChips, Progress, State, SubmissionLink } from '../parts'
+import { lacks, may } from '../session'
 import { link, queue, refine, route, say } from '../state'
 import { stats } from '../stream'
 import { leftOf } from '../pace'
@@ -38,9 +39,9 @@ export function Submissions() {
   return (
     <>
       <div class="head"><h1>Submissions</h1><span>newest first{list.data ? `, ${list.data.items.length} on this page` : ''}</span>
-        <div class="act">{!form && <button class="main" onClick={() => refine({ new: 'yes' })}>New submission</button>}{list.data && list.data.items.length > 0 && !q.get('many') && !schedule && <button onClick={() => refine({ many: 'yes' })}>All that match…</button>}<CopyAs curl={curl('GET', path)} cli={quern('list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]), ...(schedule ? ['--schedule', schedule] : []), ...ageFlags(age))} /></div>
+        <div class="act">{!form && may('produce') && <button class="main" onClick={() => refine({ new: 'yes' })}>New submission</button>}{list.data && list.data.items.length > 0 && !q.get('many') && !schedule && may('operate') && <button onClick={() => refine({ many: 'yes' })}>All that match…</button>}<CopyAs curl={curl('GET', path)} cli={quern('list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]), ...(schedule ? ['--schedule', schedule] : []), ...ageFlags(age))} /></div>
       </div>
-      {form && <NewSubmission close={() => refine({ new: undefined })} />}
+      {form && may('produce') && <NewSubmission close={() => refine({ new: undefined })} />}
       <Filters state={q.get('state') ?? ''} meta={meta} schedule={schedule} age={age} />
       <Views />
       {q.get('many') && !schedule ? <Many filter={{ ...filterOf(q.get('state'), meta), ...bound }} close={() => refine({ many: undefined })} /> : null}
@@ -169,7 +170,7 @@ function Table({ list, again, scope }: { list: Submission[]; again: () => void; 
   })
   return (
     <>
-      <Chosen n={chosen.size} clear={close}>
+      {may('operate') && <Chosen n={chosen.size} clear={close}>
         {priority === undefined ? <button onClick={() => setPriority('0')}>Priority…</button> : (
           <form class="row" onSubmit={(e) => { e.preventDefault(); void each(`now have priority ${priority}`, (id) => call('PATCH', '/v1/submissions/' + id, { priority: Number(priority) })) }}>
             <label class="field">Priority <input type="number" step="1" required value={priority} onInput={(e) => setPriority(e.currentTarget.value)} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label><button class="main" disabled={action.busy}>Set for {exact(chosen.size)}</button>
@@ -178,9 +179,9 @@ function Table({ list, again, scope }: { list: Submission[]; again: () => void; 
         <Confirm name="Cancel" button={`Cancel ${exact(chosen.size)}…`} look="danger" n={chosen.size} danger question={`Cancel ${exact(chosen.size)} submissions?`} run={() => each('cancelled', (id) => call('POST', `/v1/submissions/${id}/cancel`))}>
           {exact(list.filter((s) => chosen.has(s.id)).reduce((n, s) => n + leftOf(s), 0))} chunks that are not done are skipped for good.
         </Confirm>
-      </Chosen>
+      </Chosen>}
       {action.problem && <Failed problem={action.problem} />}
-    <List name="Submissions" items={list} id={(s) => s.id} scope={scope} chosen={chosen} choose={choose} open={(s) => link('submissions/' + s.id)}
+    <List name="Submissions" items={list} id={(s) => s.id} scope={scope} chosen={chosen} choose={may('operate') ? choose : undefined} open={(s) => link('submissions/' + s.id)}
       columns={[{ name: 'Submission' }, { name: 'Meta' }, { name: 'Progress' }, { name: 'Chunks', right: true }, { name: 'Done', right: true }, { name: 'Priority', right: true }, { name: 'State' }, { name: 'Created' }, { name: 'Actions', hidden: true }]}
       cells={(s) => [
         <td><SubmissionLink id={s.id} /></td>, <td><MetaChips meta={s.meta} /></td>, <td><Progress s={s} /></td>,
@@ -195,7 +196,7 @@ function Table({ list, again, scope }: { list: Submission[]; again: () => void; 
 export function Cancel({ s, done }: { s: Submission; done: () => void }) {
   const held = s.reserved > 0 ? ` Consumers hold ${exact(s.reserved)} of them: what they complete is answered with gone.` : ''
   return (
-    <Confirm name="Cancel" button="Cancel" danger question={`Skip ${exact(leftOf(s))} chunks for good?`} run={async () => {
+    <Confirm name="Cancel" button="Cancel" danger lacks={lacks('operate')} question={`Skip ${exact(leftOf(s))} chunks for good?`} run={async () => {
       await call('POST', `/v1/submissions/${s.id}/cancel`)
       say(`Submission ${s.id} is cancelled`)
       done()

@@ -1,0 +1,41 @@
+import { signal } from '@preact/signals'
+import type { Whoami } from './types'
+
+/** Who the server takes this page for; null until it said so. */
+export const who = signal<Whoami | null>(null)
+
+/** Whether the server wants a token before it says anything: nobody is logged in, or the session has ended. */
+export const locked = signal(false)
+
+let entering = false
+
+/** Runs what ends in a login. What was asked before it, and is refused now, does not end the page. */
+export async function enter(login: () => Promise<Whoami>) {
+  entering = true
+  try {
+    who.value = await login()
+    locked.value = false
+  } finally { entering = false }
+}
+
+/** Hears that a request was refused for want of a login: the page is over if the server does not know who it is any more. */
+export async function doubt(path: string) {
+  if (entering) return
+  const over = path === '/v1/whoami' || await fetch('/v1/whoami').then((r) => r.status === 401, () => false)
+  if (over && !entering) lock()
+}
+
+/** Forgets who was logged in, with all that was shown to them: the page asks for a token. */
+export function lock() {
+  who.value = null
+  locked.value = true
+}
+
+export const scopes = ['produce', 'consume', 'read', 'metrics', 'operate', 'plugins', 'admin'] as const
+export type Scope = (typeof scopes)[number]
+
+/** Whether one of the scopes is there. It only decides what is shown: the server looks for itself. */
+export const may = (...any: Scope[]) => !who.value || who.value.scopes.some((s) => s === 'admin' || any.includes(s as Scope))
+
+/** Why something cannot be done here; undefined when it can. */
+export const lacks = (...any: Scope[]) => (may(...any) ? undefined : `This takes the scope ${any.join(' or ')}, which ${who.value?.name ?? 'the token'} does not have.`)
