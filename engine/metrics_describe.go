@@ -121,6 +121,7 @@ func (m *metrics) describeCounters() {
 	m.labelled(prometheus.CounterValue, "quern_views_refused_total", "Calls that were refused because there was no memory for the index of their strategy.", "of",
 		word{"reserves", func(s *queue.Stats) uint64 { return s.ViewsRefused }},
 		word{"questions", func(s *queue.Stats) uint64 { return s.QuestionsRefused }})
+	counter("quern_inserts_refused_total", "Inserts that were refused because as many submissions are open as the option max-live-submissions allows.", func(s *queue.Stats) uint64 { return s.InsertsRefused })
 	counter("quern_chunks_inserted_total", "Chunks inserted.", func(s *queue.Stats) uint64 { return s.InsertedTotal })
 	counter("quern_submissions_inserted_total", "Submissions inserted.", func(s *queue.Stats) uint64 { return s.SubmissionsInsertedTotal })
 	counter("quern_reservations_lost_total", "Reservations that ended because their consumer was lost.", func(s *queue.Stats) uint64 { return s.LostTotal })

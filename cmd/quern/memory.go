@@ -59,6 +59,22 @@ func setViewMemory(c *Config, text string) error {
 	return nil
 }
 
+// setMaxLive takes a number of submissions, or as many as half of the memory there is has room for: each takes about a kilobyte.
+func setMaxLive(c *Config, text string) error {
+	if text == auto {
+		c.MaxLive = max(usableMemory()/2000, 1000)
+		return nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > maxLive {
+		return errors.New("must be auto, a number from 1 to 1000000000, or 0 for any number")
+	}
+	c.MaxLive = n
+	return nil
+}
+
+const maxLive = 1_000_000_000
+
 const (
 	minViewMemory = 16 << 20
 	maxViewMemory = 1 << 40

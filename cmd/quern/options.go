@@ -36,6 +36,7 @@ type Config struct {
 	RecountEvery time.Duration // negative: never
 	AuditKeep    time.Duration // negative: for ever
 	ViewMemory   int64         // bytes
+	MaxLive      int64         // submissions; 0: any number
 	MetricKeys   []string
 	OTLPEndpoint string
 	OTLPRatio    float64
@@ -119,6 +120,10 @@ func logOptions() []option {
 // watchOptions are about what others are told: Prometheus and a collector of traces.
 func watchOptions() []option {
 	return []option{
+		{
+			"max-live-submissions", "auto", "auto, 1 to 1000000000, or 0 for any number", "how many submissions may be open in all queues together before inserts are refused with 429; auto is one for every 2 KB that the process may use",
+			setMaxLive,
+		},
 		{
 			"view-memory", "auto", "auto, or 16MiB to 1TiB", "memory for the indexes that strategies stand on, of all queues together, and a quarter more for those of questions such as preview; auto is an eighth of what the process may use (GOMEMLIMIT, control group, machine)",
 			setViewMemory,

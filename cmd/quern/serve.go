@@ -165,6 +165,7 @@ func (c *Config) engine() engine.Options {
 		RecountEvery: c.RecountEvery,
 		AuditKeep:    c.AuditKeep,
 		ViewMemory:   c.ViewMemory,
+		MaxLive:      c.MaxLive,
 		MetricKeys:   c.MetricKeys,
 	}
 }

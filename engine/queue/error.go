@@ -10,28 +10,29 @@ type Code string
 
 // The codes. Anything that is not an *Error is an internal failure, whose text never reaches a client.
 const (
-	CodeInvalid           Code = "invalid"                // the request is wrong: the pointers say where
-	CodeUnknownQueue      Code = "unknown_queue"          // no queue of that name
-	CodeUnknownSubmission Code = "unknown_submission"     // no submission of that id, or aged out of the history
-	CodeUnknownStrategy   Code = "unknown_strategy"       // no strategy of that name in the queue, or no such version
-	CodeUnknownValue      Code = "unknown_value"          // no submission has this value of a meta key, and nothing is set for it
-	CodeUnknownSchedule   Code = "unknown_schedule"       // no schedule of that name in the queue
-	CodeUnknownPlugin     Code = "unknown_plugin"         // no plugin of that name, or no such version, recording or log of it
-	CodePrecondition      Code = "precondition_failed"    // a condition of the request does not hold: somebody changed the thing meanwhile
-	CodeUnknownDeadLetter Code = "unknown_dead_letter"    // the chunk is not dead, or not in this queue
-	CodeUnknownBulk       Code = "unknown_bulk_operation" // no bulk operation of that id, or forgotten
-	CodeUnknownRule       Code = "unknown_rule"           // no rule of that id was ever set
-	CodeRefusedByRule     Code = "refused_by_rule"        // a rule refuses inserts
-	CodeUnknownConsumer   Code = "unknown_consumer"       // no consumer of that name is attached, holds or waits for something
-	CodeUnknownToken      Code = "unknown_token"          // no access token of that id
-	CodeDraining          Code = "queue_draining"         // the queue takes no inserts any more
-	CodeConflict          Code = "conflict"               // the state forbids it (deleting a queue with open submissions, ...)
-	CodeIdempotencyReuse  Code = "idempotency_key_reused" // same key, different request
-	CodeTooLarge          Code = "too_large"              // a body or a batch over its limit
-	CodeOverloaded        Code = "overloaded"             // a bounded queue inside is full: try again later
-	CodeDiskFull          Code = "disk_full"              // inserts are refused until there is room; completions go on
-	CodeUnavailable       Code = "unavailable"            // the shard is reloading or closing
-	CodeCommitFailed      Code = "commit_failed"          // the commit failed: the outcome is "not done" or unknown, ask again
+	CodeInvalid            Code = "invalid"                // the request is wrong: the pointers say where
+	CodeUnknownQueue       Code = "unknown_queue"          // no queue of that name
+	CodeUnknownSubmission  Code = "unknown_submission"     // no submission of that id, or aged out of the history
+	CodeUnknownStrategy    Code = "unknown_strategy"       // no strategy of that name in the queue, or no such version
+	CodeUnknownValue       Code = "unknown_value"          // no submission has this value of a meta key, and nothing is set for it
+	CodeUnknownSchedule    Code = "unknown_schedule"       // no schedule of that name in the queue
+	CodeUnknownPlugin      Code = "unknown_plugin"         // no plugin of that name, or no such version, recording or log of it
+	CodePrecondition       Code = "precondition_failed"    // a condition of the request does not hold: somebody changed the thing meanwhile
+	CodeUnknownDeadLetter  Code = "unknown_dead_letter"    // the chunk is not dead, or not in this queue
+	CodeUnknownBulk        Code = "unknown_bulk_operation" // no bulk operation of that id, or forgotten
+	CodeUnknownRule        Code = "unknown_rule"           // no rule of that id was ever set
+	CodeRefusedByRule      Code = "refused_by_rule"        // a rule refuses inserts
+	CodeUnknownConsumer    Code = "unknown_consumer"       // no consumer of that name is attached, holds or waits for something
+	CodeUnknownToken       Code = "unknown_token"          // no access token of that id
+	CodeDraining           Code = "queue_draining"         // the queue takes no inserts any more
+	CodeConflict           Code = "conflict"               // the state forbids it (deleting a queue with open submissions, ...)
+	CodeIdempotencyReuse   Code = "idempotency_key_reused" // same key, different request
+	CodeTooLarge           Code = "too_large"              // a body or a batch over its limit
+	CodeOverloaded         Code = "overloaded"             // a bounded queue inside is full: try again later
+	CodeTooManySubmissions Code = "too_many_submissions"   // as many are open as the server allows: inserts are refused until some end
+	CodeDiskFull           Code = "disk_full"              // inserts are refused until there is room; completions go on
+	CodeUnavailable        Code = "unavailable"            // the shard is reloading or closing
+	CodeCommitFailed       Code = "commit_failed"          // the commit failed: the outcome is "not done" or unknown, ask again
 )
 
 // Problem is one thing wrong with a request: where (a JSON pointer into the body, or "/query/name", "/header/name",

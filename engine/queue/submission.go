@@ -268,6 +268,7 @@ type Stats struct {
 	JournalBytes                   uint64
 	StoreBytes                     uint64
 	DiskFull                       bool
+	InsertsRefused                 uint64 // because too many submissions are open
 	ViewBytes, QuestionViewBytes   uint64 // that the standing views take, and those that only questions made: as of the last second
 	ViewsRefused, QuestionsRefused uint64 // reserves and questions for want of memory for views, in all
 	Draining                       bool   // inserts are refused by the queue's settings

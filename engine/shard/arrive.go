@@ -30,6 +30,10 @@ func (s *Shard) Deliver(ctx context.Context, list []queue.Delivery) error {
 		}
 	}
 	s.mu.Unlock()
+	if err := s.options.Live.admit(len(ops)); err != nil {
+		return err
+	}
+	defer s.options.Live.release(len(ops))
 	if err := s.writeContents(ctx, ops, fresh); err != nil {
 		return err
 	}

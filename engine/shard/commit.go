@@ -200,6 +200,7 @@ func (s *Shard) apply(position journal.Position, b *batch) {
 			s.m.stats.commits++
 			s.m.stats.commitBytes += uint64(len(b.enc.Bytes()))
 			s.appends.note(nil)
+			s.countLive()
 		}
 		s.serve(s.now())
 		posted := s.m.posted

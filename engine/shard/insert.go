@@ -62,6 +62,12 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 		s.mu.Unlock()
 		return sub, false, errDraining
 	}
+	if err := s.options.Live.admit(1); err != nil {
+		s.crowded++
+		s.mu.Unlock()
+		return sub, false, err
+	}
+	defer s.options.Live.release(1)
 	m.seed(seed)
 	op := m.draw(n, now)
 	entry := s.claimKey(n, op, now)

@@ -65,6 +65,7 @@ func (s *Shard) recover(ctx context.Context) error {
 		return err
 	}
 	s.m = m
+	s.countLive()
 	s.noteSpecial()
 	s.stirAttached()
 	s.fold.restart(replayed)

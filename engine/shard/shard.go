@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Held, Values, WaitSeconds, RunSeconds, Scorers, Born, Posted, ViewMemory, RecountEvery, FoldBytes, FoldEnded and FoldItems is needed.
+// Options is what a shard is made of. Every field but Held, Values, WaitSeconds, RunSeconds, Scorers, Born, Posted, Live, ViewMemory, RecountEvery, FoldBytes, FoldEnded and FoldItems is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -45,6 +45,7 @@ type Options struct {
 	Born   queue.Time // when the shard was made: with ID it identifies its outbox for ever
 	Posted func()     // told when dead letters left for another queue, see Outgoing; must not call the shard. nil: nobody is
 
+	Live       *LiveLimit  // how many submissions may be open, shared with other shards; nil: any number
 	ViewMemory *ViewMemory // what its views may take, shared with other shards; nil: DefaultViewMemory of its own
 
 	RecountEvery time.Duration // how long one recount of everything takes, and how often one is made; default an hour; below 0: none is
@@ -81,6 +82,8 @@ type Shard struct {
 	waiting  map[*waiter]struct{}
 	views    []*backlog.View               // of the plan being followed
 	stirred  []*backlog.View               // being served
+	live     int64                         // submissions that LiveLimit was told to be open
+	crowded  uint64                        // inserts that it refused
 	viewed   backlog.Memory                // what ViewMemory was told that the views take
 	refused  struct{ views, asked uint64 } // for want of ViewMemory
 	windows  sync.Pool                     // *windowScratch
@@ -116,6 +119,9 @@ type Shard struct {
 func Open(ctx context.Context, o Options) (*Shard, error) {
 	if o.FoldBytes == 0 {
 		o.FoldBytes = 16 << 20
+	}
+	if o.Live == nil {
+		o.Live = NewLiveLimit(0)
 	}
 	if o.ViewMemory == nil {
 		o.ViewMemory = NewViewMemory(DefaultViewMemory)
@@ -203,6 +209,7 @@ func (s *Shard) Close() error {
 	s.mu.Unlock()
 	close(s.quit)
 	<-s.written
+	s.options.Live.open.Add(-s.live) // nothing is applied any more
 	s.worker.passes.Wait()
 	s.fold.stop()
 	<-s.folded

@@ -21,7 +21,8 @@ func (s *Shard) Stats() queue.Stats {
 		SubmissionsEndedTotal: c.submissionEnd, EndedAs: c.endedAs, CommitsTotal: c.commits, CommitBytesTotal: c.commitBytes,
 		Schedules: uint64(len(m.schedules.byName)), Ticks: c.schedules.ScheduleCounts, NextTick: m.nextTick(),
 		JournalBytes: uint64(s.journal.Size()), StoreBytes: uint64(s.store.Size()), DiskFull: s.full.Load(),
-		ViewBytes: s.viewed.Views, QuestionViewBytes: s.viewed.Asked, ViewsRefused: s.refused.views, QuestionsRefused: s.refused.asked,
+		InsertsRefused: s.crowded,
+		ViewBytes:      s.viewed.Views, QuestionViewBytes: s.viewed.Asked, ViewsRefused: s.refused.views, QuestionsRefused: s.refused.asked,
 	}
 	for action := range stats.RulesActive {
 		stats.RulesActive[action] = uint64(m.rules.Count(queue.RuleAction(action)))

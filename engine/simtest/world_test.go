@@ -53,6 +53,7 @@ type box struct {
 	ballast  func() bool
 	values   func(func(queue.MetaEntry, queue.ValueSettings))
 	scorers  strategy.Scorers
+	live     *shard.LiveLimit  // nil: any number may be open
 	views    *shard.ViewMemory // nil: as much as is usual
 	born     queue.Time        // of the shard: with its number it identifies its outbox
 }
@@ -115,6 +116,7 @@ func (b *box) options() shard.Options {
 		Values:      b.values,
 		Scorers:     b.scorers,
 		ViewMemory:  b.views,
+		Live:        b.live,
 		Born:        b.born,
 		FoldItems:   6, // so that rows are taken in slices
 	}

@@ -1,0 +1,43 @@
+package shard
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// LiveLimit bounds how many submissions may be open in all shards of a server together, so that inserts are refused before memory
+// is at its end. Whatever exists is not affected: it is recovered, redriven and ended as ever, and schedules go on inserting, a
+// submission for each tick. Dead letters that come from another queue wait there until there is room. It is safe for concurrent use.
+type LiveLimit struct {
+	most    int64 // 0: as many as there are
+	open    atomic.Int64
+	pending atomic.Int64 // inserts on their way
+}
+
+// NewLiveLimit allows so many open submissions; 0: any number.
+func NewLiveLimit(most int64) *LiveLimit { return &LiveLimit{most: most} }
+
+// admit lets inserts in as long as there is room for one. They count until release, which is to be called when they are committed and
+// count as open, or failed.
+func (l *LiveLimit) admit(n int) error {
+	if n == 0 {
+		return nil
+	}
+	if now := l.open.Load() + l.pending.Add(int64(n)) - int64(n); l.most > 0 && now >= l.most {
+		l.release(n)
+		return &queue.Error{Code: queue.CodeTooManySubmissions, Message: fmt.Sprintf(
+			"The server has %d open submissions, the most that its option max-live-submissions allows. Send this again when some have ended, put more chunks into fewer submissions, or have the option raised.", l.most)}
+	}
+	return nil
+}
+
+func (l *LiveLimit) release(n int) { l.pending.Add(-int64(n)) }
+
+// countLive tells the server how many submissions the shard has open now. The mutex is held.
+func (s *Shard) countLive() {
+	n := int64(s.m.backlog.Len())
+	s.options.Live.open.Add(n - s.live)
+	s.live = n
+}
