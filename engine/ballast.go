@@ -1,65 +1,85 @@
 package engine
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quern-queue/quern/engine/journal"
 )
 
-// ballast is a file that is thrown overboard when the disk is full, so that completions, which free work and memory,
-// still get through. While it is gone inserts are refused; when it can be taken aboard again they are let in.
+// ballast is a file that keeps room on the disk. When the disk is full most of it is thrown overboard, so that completions, which free
+// work and memory, still get through; inserts are refused until all of it can be taken aboard again. A rest stays, which only a start
+// lets go of: it needs room before it can do anything, also on a disk that is full to the last byte.
 type ballast struct {
 	mu    sync.Mutex
 	path  string
-	bytes int64
-	there bool
+	bytes int64 // when it is whole; 0 or below: there is none
+	have  int64
 	log   *slog.Logger
 }
 
-func openBallast(dir string, bytes int64, log *slog.Logger) *ballast {
+// startShare is the part of the ballast that is kept for the next start.
+const startShare = 4
+
+// openBallast makes room for a start. Until settle the ballast is off board.
+func openBallast(dir string, bytes int64, log *slog.Logger) (*ballast, error) {
 	b := &ballast{path: filepath.Join(dir, "ballast"), bytes: bytes, log: log}
-	if !b.take() && bytes > 0 {
-		log.Warn("no room for the ballast file: on a full disk completions may fail", "path", b.path, "bytes", bytes)
+	if err := os.Remove(b.path); err != nil && !os.IsNotExist(err) {
+		return nil, fmt.Errorf("the ballast file %s cannot be removed, to make room for the start: %w", b.path, err)
 	}
-	return b
+	return b, nil
 }
 
-// free throws the ballast overboard; false when it is gone already.
+// settle takes the ballast aboard after a start. false: there is no room for all of it, and inserts have to be refused.
+func (b *ballast) settle() bool {
+	if b.bytes <= 0 || b.take(b.bytes) {
+		return true
+	}
+	kept := b.take(b.bytes / startShare)
+	b.log.Warn("disk full: there is no room for the ballast file, so inserts are refused until there is", "path", b.path, "bytes", b.bytes, "room_for_a_start", kept)
+	return false
+}
+
+// free throws overboard what is not kept for a start; false when that is gone already.
 func (b *ballast) free() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.there {
+	rest := b.bytes / startShare
+	if b.have <= rest {
 		return false
 	}
-	b.there = false
-	if err := os.Remove(b.path); err != nil {
-		b.log.Error("the ballast file cannot be removed", "path", b.path, "error", err)
+	if err := os.Truncate(b.path, rest); err != nil {
+		b.log.Error("the ballast file cannot be made smaller", "path", b.path, "error", err)
 		return false
 	}
-	b.log.Warn("disk full: inserts are refused until there is room; the ballast file was removed to let completions through", "path", b.path)
+	b.have = rest
+	b.log.Warn("disk full: inserts are refused until there is room; the ballast file was made smaller to let completions through", "path", b.path)
 	return true
 }
 
-// take brings the ballast aboard; it says whether it is there now. Allocated blocks count, not a hole in a file.
-func (b *ballast) take() bool {
+// take brings so much aboard; it says whether it is there now. Allocated blocks count, not a hole in a file. What does not fit leaves
+// the file as it was.
+func (b *ballast) take(bytes int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.there || b.bytes <= 0 {
-		return b.there
+	if b.have >= bytes {
+		return true
 	}
 	file, err := os.OpenFile(b.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return false
 	}
 	defer file.Close()
-	if err := unix.Fallocate(int(file.Fd()), 0, 0, b.bytes); err != nil {
-		os.Remove(b.path)
+	if err := unix.Fallocate(int(file.Fd()), 0, 0, bytes); err != nil {
+		_ = file.Truncate(b.have) // blocks beyond it may have been allocated
 		return false
 	}
-	b.there = true
+	b.have = bytes
 	return true
 }
 
@@ -69,14 +89,30 @@ const ballastMargin = 4 << 20
 
 // room says whether the disk has space again, and takes the ballast aboard if so.
 func (b *ballast) room() bool {
+	b.mu.Lock()
+	missing := max(b.bytes, 0) - b.have
+	b.mu.Unlock()
+	return b.spare() >= missing+ballastMargin && (b.bytes <= 0 || b.take(b.bytes))
+}
+
+// spare is how many bytes of the disk are free; 0 when that is not known.
+func (b *ballast) spare() int64 {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(filepath.Dir(b.path), &stat); err != nil {
-		return false
+		return 0
 	}
-	if int64(stat.Bavail)*stat.Bsize < max(b.bytes, 0)+ballastMargin {
-		return false
+	return int64(stat.Bavail) * stat.Bsize
+}
+
+// newFiles is what the files of a new queue take, with room to spare.
+const newFiles = 1 << 20
+
+// unlessFull is an error of making files: on a full disk it is that one, whatever SQLite or the system call it.
+func (b *ballast) unlessFull(err error) error {
+	if err == nil || b.spare() >= newFiles {
+		return err
 	}
-	return b.bytes <= 0 || b.take()
+	return fmt.Errorf("%w: %w", journal.ErrFull, err)
 }
 
 // makeRoom lets inserts in again when the disk has room.
@@ -88,8 +124,23 @@ func (e *Engine) makeRoom() {
 	if !full || !e.ballast.room() {
 		return
 	}
-	for _, q := range e.all() {
-		q.shard.SetFull(false)
-	}
+	e.setFull(false)
 	e.options.Logger.Info("the disk has room again: inserts are accepted")
+}
+
+// setFull has all queues refuse inserts for want of room, or take them again.
+func (e *Engine) setFull(full bool) {
+	for _, q := range e.all() {
+		q.shard.SetFull(full)
+	}
+}
+
+// full says whether inserts are refused for want of room.
+func (e *Engine) full() bool {
+	for _, q := range e.queues {
+		if q.shard.Full() {
+			return true
+		}
+	}
+	return false
 }

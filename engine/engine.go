@@ -81,6 +81,9 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 			e.Close()
 		}
 	}()
+	if e.ballast, err = openBallast(o.Dir, o.BallastBytes, o.Logger); err != nil {
+		return nil, err
+	}
 	if err := hasCatalogue(o.Dir); err != nil {
 		return nil, err
 	}
@@ -96,7 +99,6 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := e.tokens.open(&o, e.catalogue); err != nil {
 		return nil, err
 	}
-	e.ballast = openBallast(o.Dir, o.BallastBytes, o.Logger)
 	if e.metrics, err = newMetrics(e, o.Registerer); err != nil {
 		return nil, err
 	}
@@ -108,6 +110,9 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	}
 	if err := e.files.add(filepath.Join(o.Dir, catalogueFile)); err != nil {
 		return nil, err
+	}
+	if !e.ballast.settle() {
+		e.setFull(true)
 	}
 	return e, e.loadStrategies()
 }

@@ -29,7 +29,7 @@ func lockDir(dir string) (*dirLock, error) {
 	}
 	host, _ := os.Hostname()
 	text := fmt.Sprintf("process %d on %s\n", os.Getpid(), host)
-	if err := errors.Join(file.Truncate(0), writeAt(file, text)); err != nil {
+	if err := errors.Join(writeAt(file, text), file.Truncate(int64(len(text)))); err != nil { // in this order a full disk does not matter
 		return nil, errors.Join(fmt.Errorf("the data directory %s cannot be written: %w", dir, err), file.Close())
 	}
 	return &dirLock{file}, nil

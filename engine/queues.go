@@ -223,6 +223,9 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 	if err != nil {
 		return info, false, err
 	}
+	if e.full() {
+		return info, false, journal.ErrFull
+	}
 	row := store.QueueRow{Name: name, Shard: id, Settings: settings, Created: queue.At(e.options.Now())}
 	if err := e.catalogue.Leave(id); err != nil {
 		return info, false, err
@@ -230,7 +233,7 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 	fresh := e.identity.ForShard(id)
 	fresh.Oldest = 0
 	if err := e.openQueue(ctx, row, fresh, nil); err != nil {
-		return info, false, err
+		return info, false, errors.Join(e.ballast.unlessFull(err), os.RemoveAll(e.shardDir(id)))
 	}
 	act := e.act(ctx, "", "queue.create", name, "")
 	act.Change(nil, store.SettingsState(settings))

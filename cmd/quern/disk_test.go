@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -34,7 +36,7 @@ func TestFullDisk(t *testing.T) {
 	d := diskUser{t, s.url + "/v1/queues/default"}
 
 	d.must("/submissions", `{"chunks":{"count":1000,"template":"row {index}"}}`)
-	big := fmt.Sprintf(`{"chunks":{"inline":[%s%q]}}`, strings.Repeat(fmt.Sprintf("%q,", strings.Repeat("x", 1000)), 999), "last")
+	big := bigInsert()
 	inserted := 1
 	status, answer := 0, []byte(nil)
 	for range 40 {
@@ -66,6 +68,120 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// A server starts on a disk that is full to the last byte, also after it gave the room for completions away and was killed. It takes no
+// inserts into that room then, completions go through, and whatever needs room that is not there says so: 507, not 500. When there is room
+// all goes on without a restart.
+func TestStartOnFullDisk(t *testing.T) {
+	t.Parallel()
+	for name, disk := range map[string]func(*testing.T, string) string{"tmpfs": smallDisk, "ext4": smallExt4} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			startOnFullDisk(t, disk(t, "48m"))
+		})
+	}
+}
+
+func startOnFullDisk(t *testing.T, disk string) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program = quernLink(t, program)
+	start := func() (*server, diskUser) {
+		s, err := startServer(program, os.Environ(), filepath.Join(disk, "data"), "--ballast-bytes", "8MiB")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, diskUser{t, s.url + "/v1/queues/default"}
+	}
+	s, d := start()
+	defer func() { _ = s.end(syscall.SIGTERM) }()
+	d.must("/submissions", `{"chunks":{"count":1000,"template":"row {index}"}}`)
+	filler := filepath.Join(disk, "filler")
+	fill(t, filler)
+	if status, answer := d.post("/submissions", bigInsert()); status != http.StatusInsufficientStorage {
+		t.Fatalf("an insert on a full disk gave %d %.300s, want 507", status, answer)
+	}
+	d.finish(100) // with the ballast
+	for _, last := range []bool{false, true} {
+		if _ = s.end(syscall.SIGKILL); last {
+			fill(t, filler+"2")
+		}
+		s, d = start()
+		for range 3 {
+			if status, answer := d.post("/submissions", `{"chunks":{"count":1,"prefix":"a"}}`); status != http.StatusInsufficientStorage {
+				t.Errorf("an insert after a restart on the full disk gave %d %.300s, want 507", status, answer)
+			}
+		}
+		d.finish(100)
+	}
+	fill(t, filler+"3")
+	for _, put := range []struct{ method, path, body string }{
+		{"PUT", "-other", `{}`},
+		{"PUT", "/strategies/nightly", `{"strategy":"Random","about":"` + strings.Repeat("x", 5000) + `"}`},
+		{"PUT", "/meta-keys/customer/values/7", `{"limit":3}`},
+		{"POST", "/rules", `{"action":"pause","match":{"meta":{"customer":1}}}`},
+		{"PUT", "/schedules/nightly", `{"every":"1h","submission":{"chunks":{"count":1,"prefix":"a"}}}`},
+	} {
+		if status, answer := d.send(put.method, put.path, put.body); status >= 500 && status != http.StatusInsufficientStorage {
+			t.Errorf("%s %s on a full disk gave %d %.300s, want 507 if it cannot be done", put.method, put.path, status, answer)
+		}
+	}
+	if status, answer := d.send("PUT", "-other", `{}`); status != http.StatusInsufficientStorage || !bytes.Contains(answer, []byte(`"code":"disk_full"`)) {
+		t.Errorf("a new queue on a full disk gave %d %.300s, want 507 disk_full", status, answer)
+	}
+	for _, name := range []string{filler, filler + "2", filler + "3"} {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.untilInserted()
+	if status, answer := d.send("PUT", "-other", `{}`); status != http.StatusCreated {
+		t.Errorf("a new queue on a disk with room gave %d %.300s, want 201", status, answer)
+	}
+}
+
+// fill takes all room that is left.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for size := 1 << 20; size >= 512; size /= 2 {
+		for err = nil; err == nil; {
+			_, err = file.Write(make([]byte, size))
+		}
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("filling the disk ended with %v", err)
+	}
+}
+
+// bigInsert is about a megabyte.
+func bigInsert() string {
+	return fmt.Sprintf(`{"chunks":{"inline":[%s%q]}}`, strings.Repeat(fmt.Sprintf("%q,", strings.Repeat("x", 1000)), 999), "last")
+}
+
+// smallExt4 mounts an ext4 in a file, which only root may do, where the kernel has loop devices.
+func smallExt4(t *testing.T, size string) string {
+	t.Helper()
+	image := filepath.Join(t.TempDir(), "ext4")
+	dir := t.TempDir()
+	for _, command := range [][]string{{"truncate", "-s", size, image}, {"mkfs.ext4", "-q", "-m", "0", image}, {"mount", "-o", "loop", image, dir}} {
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("no ext4 of its own can be mounted here (%s: %v %s)", command[0], err, out)
+		}
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v %s", err, out)
+		}
+	})
+	return dir
+}
+
 // smallDisk mounts a file system of its own in memory, which only root may do.
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
@@ -89,6 +205,16 @@ type diskUser struct {
 func (d diskUser) post(path, body string) (status int, answer []byte) {
 	d.t.Helper()
 	return d.ask(http.Post(d.url+path, "application/json", strings.NewReader(body)))
+}
+
+func (d diskUser) send(method, path, body string) (status int, answer []byte) {
+	d.t.Helper()
+	request, err := http.NewRequest(method, d.url+path, strings.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	return d.ask(http.DefaultClient.Do(request))
 }
 
 func (d diskUser) ask(response *http.Response, err error) (status int, answer []byte) {

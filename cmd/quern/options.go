@@ -83,7 +83,7 @@ func dataOptions() []option {
 			func(c *Config, text string) error { return sizeBetween(&c.FoldBytes, text, 64<<10, 4<<30) },
 		},
 		{
-			"ballast-bytes", "16MiB", "1MiB to 1GiB", "disk space held back so that completions still go through when the disk is full",
+			"ballast-bytes", "16MiB", "1MiB to 1GiB", "disk space held back so that completions still go through when the disk is full; a quarter of it is for the next start",
 			func(c *Config, text string) error { return sizeBetween(&c.BallastBytes, text, 1<<20, 1<<30) },
 		},
 		{

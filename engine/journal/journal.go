@@ -53,10 +53,12 @@ type Journal interface {
 var (
 	ErrConflict = errors.New("journal: the tail is not where the writer expects it: somebody else writes here")
 	ErrTrimmed  = errors.New("journal: the batch is trimmed")
-	ErrFull     = errors.New("journal: the disk is full, nothing was written")
 	ErrUnknown  = errors.New("journal: the outcome of the write is unknown, reload")
 	ErrSync     = errors.New("journal: the disk failed to sync: what it holds is unknown until a restart")
 )
+
+// ErrFull says that the disk is full and that nothing was written. It is what a caller can act on, wherever it comes through.
+var ErrFull error = &queue.Error{Code: queue.CodeDiskFull, Message: "The disk is full: nothing of this request was done. Free some space; the server recovers by itself."}
 
 // FormatError says that a file is damaged, foreign or of a newer version. Whoever finds one has changed nothing.
 type FormatError struct {

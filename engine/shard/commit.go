@@ -264,7 +264,7 @@ func (m *machine) abandonAll(b *batch) {
 
 func commitError(cause error) error {
 	if errors.Is(cause, journal.ErrFull) {
-		return &queue.Error{Code: queue.CodeDiskFull, Message: "The disk is full: nothing of this request was done. Free some space; the server recovers by itself.", Err: cause}
+		return cause // which says so
 	}
 	return &queue.Error{Code: queue.CodeCommitFailed, Message: "The commit failed and it is not known whether it took effect. Ask again: completions and inserts with an Idempotency-Key can be repeated safely.", Err: cause}
 }

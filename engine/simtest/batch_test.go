@@ -72,8 +72,8 @@ func failBatch(t *testing.T, kind fault) {
 	states := fmt.Sprintf("%s ready %d reserved %d done %d", got.State, got.Ready, got.Reserved, got.Done)
 	wantStates := map[fault]string{
 		full:           "open ready 1 reserved 4 done 1",
-		unknownWritten: "cancelled ready 0 reserved 0 done 2", unknownLost: "open ready 5 reserved 0 done 1",
-		syncWritten: "cancelled ready 0 reserved 0 done 2", syncLost: "open ready 5 reserved 0 done 1",
+		unknownWritten: "cancelled ready 0 reserved 0 done 2", unknownLost: "open ready 1 reserved 4 done 1",
+		syncWritten: "cancelled ready 0 reserved 0 done 2", syncLost: "open ready 1 reserved 4 done 1",
 	}[kind]
 	if states != wantStates {
 		t.Errorf("after the failed commit: got %s, want %s", states, wantStates)
