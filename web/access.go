@@ -62,7 +62,7 @@ func (s *Server) admit(c echo.Context, op *operation, now queue.Time) error {
 		}
 		if token != nil {
 			token.Note(now)
-			if err := s.authorize(op, token); err != nil {
+			if err := s.authorize(c, op, token); err != nil {
 				return err
 			}
 		}
@@ -132,13 +132,13 @@ func (s *Server) authenticate(table *access.Table, r *http.Request, now queue.Ti
 	return by, token, nil
 }
 
-// authorize refuses what the token has no scope for.
-func (s *Server) authorize(op *operation, token *access.Token) error {
+// authorize refuses what the token has no scope for, and what is beyond what it is bound to.
+func (s *Server) authorize(c echo.Context, op *operation, token *access.Token) error {
 	if !token.Scopes.Allow(op.scope) {
 		return s.missingScope(token, op.scope)
 	}
-	if token.Restricted() && !op.public && op.narrow == refused {
-		return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+bounds(&token.Restriction)+", and this operation shows or changes more than that. Use a token that is bound to nothing.")
+	if token.Restricted() && !op.public {
+		return s.narrowed(c, op, token)
 	}
 	return nil
 }
@@ -146,18 +146,6 @@ func (s *Server) authorize(op *operation, token *access.Token) error {
 // missingScope names the scope that is missing.
 func (s *Server) missingScope(token *access.Token, wanted access.Scopes) *problem {
 	return s.newProblem(codeForbidden, "This takes the scope "+strings.Join(wanted.Names(), " or ")+"; the token "+strconv.Quote(token.Name)+" has "+strings.Join(token.Scopes.Names(), ", ")+".")
-}
-
-// bounds is a restriction in words.
-func bounds(r *access.Restriction) string {
-	var parts []string
-	if len(r.Queues) > 0 {
-		parts = append(parts, "the queues "+strings.Join(r.Queues, ", "))
-	}
-	if r.Tenant() {
-		parts = append(parts, r.Entry.Key+" = "+r.Entry.Value.String())
-	}
-	return strings.Join(parts, " and ")
 }
 
 // callerOf is what is recorded of who asks.

@@ -293,3 +293,39 @@ func TestWhatWaitsEndsWithItsToken(t *testing.T) {
 		})
 	}
 }
+
+// What is done is recorded under the token's name, whatever the request says; without tokens it is what the request says.
+func TestActorIsTheToken(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const rule = `{"action":"pause","match":{"meta":{"k":%d}},"actor":"eve"}`
+	var got api.Rule
+	f.do("POST", "/v1/queues/default/rules", fmt.Sprintf(rule, 1), 201, &got)
+	if got.Actor != "eve" {
+		t.Errorf("without tokens: actor %q, want what the request says", got.Actor)
+	}
+	_, text := f.token(engine.TokenRequest{Name: "ops desk", Scopes: access.Operate | access.Read})
+	check := func(what string, c call, status int, field string) {
+		t.Helper()
+		a := f.as(text, c)
+		if a.status != status || field != "" && !strings.Contains(string(a.body), `"`+field+`":"ops desk"`) || strings.Contains(string(a.body), "eve") {
+			t.Errorf("%s: got %d %s; want %d with %s the token's name", what, a.status, a.body, status, field)
+		}
+	}
+	check("rule", call{method: "POST", path: "/v1/queues/default/rules", body: fmt.Sprintf(rule, 2)}, 201, "actor")
+	check("lift", call{method: "DELETE", path: "/v1/queues/default/rules/2?actor=eve"}, 204, "")
+	if a := f.as(text, call{method: "GET", path: "/v1/queues/default/rules?state=ended"}); !strings.Contains(string(a.body), `"lifted_by":"ops desk"`) {
+		t.Errorf("lifted: %s", a.body)
+	}
+	const bulk = `{"action":"retry","queue":"default","filter":{},"actor":"eve"}`
+	check("bulk", call{method: "POST", path: "/v1/bulk-operations", body: bulk}, 202, "actor")
+	for _, wrong := range []string{strings.Repeat("x", 129), "\xff"} {
+		if a := f.as(text, call{method: "GET", path: "/v1/queues", header: map[string]string{headerOnBehalfOf: wrong}}); a.status != 422 {
+			t.Errorf("%s: %q: got %d, want a refusal", headerOnBehalfOf, wrong, a.status)
+		}
+	}
+	check("on behalf of", call{method: "POST", path: "/v1/queues/default/rules", body: fmt.Sprintf(rule, 3), header: map[string]string{headerOnBehalfOf: "adam"}}, 201, "actor")
+	if log := f.log.String(); !strings.Contains(log, `actor="ops desk" on_behalf_of=adam`) {
+		t.Error("the log does not say who acted on whose behalf")
+	}
+}

@@ -30,6 +30,10 @@ func (s *Server) attachConsumer(c echo.Context) error {
 			return err
 		}
 	}
+	consumer, err := narrowConsumer(r.Context(), consumer)
+	if err != nil {
+		return err
+	}
 	attached, err := s.engine.Attach(queueName, consumer)
 	if err != nil {
 		return err

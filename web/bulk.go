@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -16,13 +18,13 @@ const bulkAbout = "Does something with all that the filter means of a queue, as 
 
 // bulkRoutes are the part of the table about bulk operations.
 func (s *Server) bulkRoutes(d *document) {
-	register(d, operation{id: "list-bulk-operations", method: "GET", path: "/v1/bulk-operations", scope: scopeRead, tag: tagBulk, compress: true,
+	register(d, operation{id: "list-bulk-operations", method: "GET", path: "/v1/bulk-operations", scope: scopeRead, narrow: inHandler, tag: tagBulk, compress: true,
 		summary: "List bulk operations, newest first", about: "All that run, and of each queue the last 100 that have ended."}, s.listBulks)
-	register(d, operation{id: "start-bulk-operation", method: "POST", path: "/v1/bulk-operations", scope: scopeOperate, tag: tagBulk, accepts: true,
+	register(d, operation{id: "start-bulk-operation", method: "POST", path: "/v1/bulk-operations", scope: scopeOperate, narrow: inHandler, tag: tagBulk, accepts: true,
 		summary: "Do something with much at once", about: bulkAbout}, s.startBulk)
-	register(d, operation{id: "get-bulk-operation", method: "GET", path: "/v1/bulk-operations/{id}", scope: scopeRead, tag: tagBulk,
+	register(d, operation{id: "get-bulk-operation", method: "GET", path: "/v1/bulk-operations/{id}", scope: scopeRead, narrow: inHandler, tag: tagBulk,
 		summary: "Read how far a bulk operation got"}, s.getBulk)
-	register(d, operation{id: "cancel-bulk-operation", method: "POST", path: "/v1/bulk-operations/{id}/cancel", scope: scopeOperate, tag: tagBulk,
+	register(d, operation{id: "cancel-bulk-operation", method: "POST", path: "/v1/bulk-operations/{id}/cancel", scope: scopeOperate, narrow: inHandler, tag: tagBulk,
 		summary: "Stop a bulk operation", about: "What it did stays done. One that has ended stays as it is, also who cancelled it."}, s.cancelBulk)
 }
 
@@ -44,6 +46,18 @@ func (s *Server) startBulk(ctx context.Context, in *startBulkInput) (*startBulkO
 	if err != nil {
 		return nil, err
 	}
+	if token := boundTo(ctx); token != nil {
+		if !token.CoversQueue(in.Body.value.Queue) {
+			return nil, unknownQueue(in.Body.value.Queue)
+		}
+		if r.To != "" && !token.CoversQueue(r.To) {
+			return nil, unknownQueue(r.To)
+		}
+		if !coversEntries(&token.Restriction, r.Filter.Meta) {
+			return nil, s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+bounds(&token.Restriction)+".", queue.Problem{Pointer: "/filter/meta", Detail: "must have " + bounds(&token.Restriction)})
+		}
+	}
+	r.Actor = access.Of(ctx).Actor(r.Actor)
 	b, err := s.engine.StartBulk(ctx, in.Body.value.Queue, r)
 	if err != nil {
 		return nil, err
@@ -103,11 +117,12 @@ type listBulksInput struct {
 
 type listBulksOutput struct{ Body api.Page[api.BulkOperation] }
 
-func (s *Server) listBulks(_ context.Context, in *listBulksInput) (*listBulksOutput, error) {
+func (s *Server) listBulks(ctx context.Context, in *listBulksInput) (*listBulksOutput, error) {
 	list, err := s.engine.Bulks(in.Queue)
 	if err != nil {
 		return nil, err
 	}
+	list = within(ctx, list, func(b *queue.Bulk) bool { return coversBulk(ctx, b) })
 	out := &listBulksOutput{Body: api.Page[api.BulkOperation]{Items: make([]api.BulkOperation, len(list))}}
 	for i := range list {
 		out.Body.Items[i] = apiBulk(&list[i])
@@ -122,13 +137,28 @@ type BulkPath struct {
 
 type cancelBulkInput struct {
 	BulkPath
-	Actor string `query:"actor" maxLength:"128" doc:"Who asks; it is kept with the operation"`
+	Actor string `query:"actor" maxLength:"128" doc:"Who asks, where no access token says so; it is kept with the operation"`
 }
 
 type bulkOutput struct{ Body api.BulkOperation }
 
-func (s *Server) getBulk(_ context.Context, in *BulkPath) (*bulkOutput, error) {
-	b, err := s.engine.Bulk(in.ID)
+// coversBulk says whether a bulk operation is within what the token is bound to.
+func coversBulk(ctx context.Context, b *queue.Bulk) bool {
+	token := boundTo(ctx)
+	return token == nil || token.CoversQueue(b.Queue) && coversEntries(&token.Restriction, b.Filter.Meta)
+}
+
+// coveredBulk is a bulk operation, if the token covers it.
+func (s *Server) coveredBulk(ctx context.Context, id string) (queue.Bulk, error) {
+	b, err := s.engine.Bulk(id)
+	if err == nil && !coversBulk(ctx, &b) {
+		err = &queue.Error{Code: queue.CodeUnknownBulk, Message: "There is no such bulk operation that this token covers."}
+	}
+	return b, err
+}
+
+func (s *Server) getBulk(ctx context.Context, in *BulkPath) (*bulkOutput, error) {
+	b, err := s.coveredBulk(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +166,10 @@ func (s *Server) getBulk(_ context.Context, in *BulkPath) (*bulkOutput, error) {
 }
 
 func (s *Server) cancelBulk(ctx context.Context, in *cancelBulkInput) (*bulkOutput, error) {
-	b, err := s.engine.CancelBulk(ctx, in.ID, in.Actor)
+	if _, err := s.coveredBulk(ctx, in.ID); err != nil {
+		return nil, err
+	}
+	b, err := s.engine.CancelBulk(ctx, in.ID, access.Of(ctx).Actor(in.Actor))
 	if err != nil {
 		return nil, err
 	}

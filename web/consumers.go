@@ -26,21 +26,21 @@ const (
 // consumerRoutes are the part of the table about consumers.
 func (s *Server) consumerRoutes(d *document) {
 	const base, one = "/v1/queues/{queue}/consumers", "/v1/queues/{queue}/consumers/{consumer}"
-	register(d, operation{id: "list-consumers", method: "GET", path: base, scope: scopeRead, tag: tagConsumers, compress: true,
+	register(d, operation{id: "list-consumers", method: "GET", path: base, scope: scopeRead, narrow: inQueue | noTenants, tag: tagConsumers, compress: true,
 		summary: "List a queue's consumers by name", about: listConsumersAbout}, s.listConsumers)
-	register(d, operation{id: "get-consumer", method: "GET", path: one, scope: scopeRead, tag: tagConsumers, compress: true,
+	register(d, operation{id: "get-consumer", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants, tag: tagConsumers, compress: true,
 		summary: "Read a consumer and what it holds"}, s.getConsumer)
-	s.raw(d, operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume, tag: tagConsumers,
+	s.raw(d, operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume, narrow: inQueue | inHandler, tag: tagConsumers,
 		summary: "Keep a consumer known", about: attachAbout}, attachShape, s.attachConsumer)
-	register(d, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume, tag: tagConsumers,
+	register(d, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume, narrow: inQueue | inHandler, tag: tagConsumers,
 		summary: "Let a consumer leave", about: detachAbout}, s.detachConsumer)
-	register(d, operation{id: "drain-consumer", method: "POST", path: one + "/drain", scope: scopeOperate, tag: tagConsumers,
+	register(d, operation{id: "drain-consumer", method: "POST", path: one + "/drain", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Tell a consumer to finish and leave", about: drainAbout}, s.orderConsumer(queue.Drain))
-	register(d, operation{id: "quiet-consumer", method: "POST", path: one + "/quiet", scope: scopeOperate, tag: tagConsumers,
+	register(d, operation{id: "quiet-consumer", method: "POST", path: one + "/quiet", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Keep work from a consumer", about: quietAbout}, s.orderConsumer(queue.Quiet))
-	register(d, operation{id: "resume-consumer", method: "POST", path: one + "/resume", scope: scopeOperate, tag: tagConsumers,
+	register(d, operation{id: "resume-consumer", method: "POST", path: one + "/resume", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Take drain or quiet back"}, s.orderConsumer(queue.NoOrder))
-	register(d, operation{id: "release-consumer", method: "POST", path: one + "/release", scope: scopeOperate, tag: tagConsumers,
+	register(d, operation{id: "release-consumer", method: "POST", path: one + "/release", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Take from a consumer what it holds", about: revokeAbout}, s.releaseConsumer)
 }
 
@@ -131,11 +131,15 @@ func (s *Server) getConsumer(_ context.Context, in *getConsumerInput) (*getConsu
 
 type releasedOutput struct{ Body api.Released }
 
-func (s *Server) detachConsumer(_ context.Context, in *ConsumerPath) (*releasedOutput, error) {
+func (s *Server) detachConsumer(ctx context.Context, in *ConsumerPath) (*releasedOutput, error) {
 	if err := in.parse(); err != nil {
 		return nil, err
 	}
-	n, err := s.engine.Detach(in.Queue, in.Consumer)
+	consumer, err := narrowConsumer(ctx, in.Consumer)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.engine.Detach(in.Queue, consumer)
 	return &releasedOutput{Body: api.Released{Released: n}}, err
 }
 

@@ -21,17 +21,17 @@ const (
 
 // deadRoutes are the part of the table about dead letters.
 func (s *Server) deadRoutes(d *document) {
-	register(d, operation{id: "list-dead-letters", method: "GET", path: "/v1/queues/{queue}/dead-letters", scope: scopeRead, tag: tagDeadLetters, compress: true,
+	register(d, operation{id: "list-dead-letters", method: "GET", path: "/v1/queues/{queue}/dead-letters", scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true,
 		summary: "List dead letters", about: listDeadAbout}, s.listDead)
-	register(d, operation{id: "list-dead-letter-groups", method: "GET", path: "/v1/queues/{queue}/dead-letters/groups", scope: scopeRead, tag: tagDeadLetters, compress: true,
+	register(d, operation{id: "list-dead-letter-groups", method: "GET", path: "/v1/queues/{queue}/dead-letters/groups", scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true,
 		summary: "Group dead letters by the fingerprint of their errors", about: groupsAbout}, s.listDeadGroups)
-	register(d, operation{id: "get-dead-letter", method: "GET", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeRead, tag: tagDeadLetters,
+	register(d, operation{id: "get-dead-letter", method: "GET", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeRead, narrow: inQueue | inSub, tag: tagDeadLetters,
 		summary: "Read a dead letter with the history of its last 10 tries"}, s.getDead)
-	register(d, operation{id: "redrive-dead-letter", method: "POST", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/redrive", scope: scopeOperate, tag: tagDeadLetters,
+	register(d, operation{id: "redrive-dead-letter", method: "POST", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/redrive", scope: scopeOperate, narrow: inQueue | inSub, tag: tagDeadLetters,
 		summary: "Offer a dead chunk again", about: redriveAbout}, s.redriveDead)
-	register(d, operation{id: "forward-dead-letter", method: "POST", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/forward", scope: scopeOperate, tag: tagDeadLetters,
+	register(d, operation{id: "forward-dead-letter", method: "POST", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/forward", scope: scopeOperate, narrow: inQueue | inSub | inHandler, tag: tagDeadLetters,
 		summary: "Have a dead chunk go on to another queue", about: forwardAbout}, s.forwardDead)
-	register(d, operation{id: "delete-dead-letter", method: "DELETE", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeOperate, tag: tagDeadLetters,
+	register(d, operation{id: "delete-dead-letter", method: "DELETE", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeOperate, narrow: inQueue | inSub, tag: tagDeadLetters,
 		summary: "Give a dead chunk up for good", about: "It counts as skipped from then on."}, s.deleteDead)
 }
 
@@ -59,6 +59,20 @@ func (q *DeadQuery) filter() (f queue.DeadFilter, err error) {
 	return f, nil
 }
 
+// narrowDead refuses a tenant's token what is not about one submission of its own: dead letters are not listed by meta.
+func (s *Server) narrowDead(ctx context.Context, f *queue.DeadFilter) error {
+	token := tenantOf(ctx)
+	switch {
+	case token == nil:
+		return nil
+	case f.Submission == 0:
+		return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+bounds(&token.Restriction)+": it sees the dead letters of one submission at a time. Name it in ?submission=.")
+	case !s.covers(ctx, &token.Restriction, f.Submission):
+		return unknownSubmission(f.Submission)
+	}
+	return nil
+}
+
 type listDeadInput struct {
 	QueuePath
 	DeadQuery
@@ -71,6 +85,9 @@ type listDeadOutput struct{ Body api.Page[api.DeadLetter] }
 func (s *Server) listDead(ctx context.Context, in *listDeadInput) (*listDeadOutput, error) {
 	f, err := in.filter()
 	if err != nil {
+		return nil, err
+	}
+	if err := s.narrowDead(ctx, &f); err != nil {
 		return nil, err
 	}
 	page, err := s.engine.DeadLetters(ctx, in.Queue, engine.DeadRequest{Filter: f, Cursor: in.Cursor, Limit: in.Limit})
@@ -94,6 +111,9 @@ type listGroupsOutput struct{ Body api.DeadGroups }
 func (s *Server) listDeadGroups(ctx context.Context, in *listGroupsInput) (*listGroupsOutput, error) {
 	f, err := in.filter()
 	if err != nil {
+		return nil, err
+	}
+	if err := s.narrowDead(ctx, &f); err != nil {
 		return nil, err
 	}
 	groups, whole, err := s.engine.DeadGroups(ctx, in.Queue, f)
@@ -172,6 +192,9 @@ func (s *Server) forwardDead(ctx context.Context, in *forwardDeadInput) (*submis
 	id, err := in.parse()
 	if err != nil {
 		return nil, err
+	}
+	if token := boundTo(ctx); token != nil && !token.CoversQueue(in.Body.value.To) {
+		return nil, unknownQueue(in.Body.value.To)
 	}
 	if err := s.engine.ForwardDead(ctx, in.Queue, id, in.Body.value.To); err != nil {
 		return nil, err

@@ -71,6 +71,9 @@ func (s *Server) getEvents(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if token := boundTo(c.Request().Context()); token != nil && !token.CoversQueue(in.queue) {
+		return unknownQueue(in.queue)
+	}
 	if _, _, err := s.engine.Frame(in.queue); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -69,12 +70,19 @@ func (s *Server) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q
 	if len(consumer) == 0 && in.HasReserve {
 		consumer = in.Reserve.Consumer
 	}
-	asked.Extend = extendItems(asked.Extend[:0], in.Extend, consumer)
+	ctx := c.Request().Context()
+	name, err := narrowConsumer(ctx, string(consumer))
+	if err != nil {
+		return err
+	}
+	asked.Extend = extendItems(asked.Extend[:0], in.Extend, name)
+	if err := s.mayExchange(ctx, asked); err != nil {
+		return err
+	}
 	asked.Reserve = nil
 	wait := time.Duration(0)
-	var err error
 	if in.HasReserve {
-		if call.reserve, err = s.reserveRequest(&in.Reserve, queueName, "/reserve"); err != nil {
+		if call.reserve, err = s.reserveRequest(ctx, &in.Reserve, queueName, "/reserve"); err != nil {
 			return err
 		}
 		wait, call.reserve.Wait = call.reserve.Wait, 0
@@ -97,6 +105,20 @@ func (s *Server) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q
 	call.response.Fail = appendResults(call.response.Fail[:0], call.done.Fail)
 	call.response.Extend = appendResults(call.response.Extend[:0], call.done.Extend)
 	return nil
+}
+
+// mayExchange refuses what is beyond what the access token is bound to.
+func (s *Server) mayExchange(ctx context.Context, x *engine.Exchange) error {
+	if boundTo(ctx) == nil {
+		return nil
+	}
+	if err := s.mayFinish(ctx, "/complete", len(x.Complete), func(i int) *queue.Token { return &x.Complete[i].Token }); err != nil {
+		return err
+	}
+	if err := s.mayFinish(ctx, "/fail", len(x.Fail), func(i int) *queue.Token { return &x.Fail[i].Token }); err != nil {
+		return err
+	}
+	return s.mayFinish(ctx, "/extend", len(x.Extend), func(i int) *queue.Token { return &x.Extend[i].Token })
 }
 
 // finished says whether there was something to finish and every item has its result.

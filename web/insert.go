@@ -3,6 +3,7 @@ package web
 import (
 	"crypto/sha256"
 	"net/http"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -55,12 +56,15 @@ func (s *Server) insert(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if token := tenantOf(r.Context()); token != nil && !token.CoversMeta(asked.Meta) {
+		return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+bounds(&token.Restriction)+".", queue.Problem{Pointer: "/meta", Detail: "must have " + bounds(&token.Restriction)})
+	}
 	if asked.Trace, err = s.traceFor(c, call.request.Trace); err != nil {
 		return err
 	}
 	if key != "" {
 		sum := sha256.Sum256(body.b)
-		asked.IdempotencyKey = key
+		asked.IdempotencyKey = narrowKey(r.Context(), key)
 		copy(asked.Fingerprint[:], sum[:])
 	}
 	queueName := c.Param("queue")

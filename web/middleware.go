@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/labstack/echo/v4"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -198,6 +199,12 @@ func (s *Server) account(c echo.Context, op *operation, failure *problem, starte
 	}
 	if op != nil {
 		attributes = append(attributes, slog.String("operation", op.id))
+	}
+	if caller := access.Of(ctx); caller.Token != nil {
+		attributes = append(attributes, slog.String("actor", caller.Token.Name))
+		if caller.OnBehalfOf != "" {
+			attributes = append(attributes, slog.String("on_behalf_of", caller.OnBehalfOf))
+		}
 	}
 	if failure != nil {
 		attributes = append(attributes, slog.String("code", failure.Code))

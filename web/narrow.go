@@ -1,9 +1,183 @@
 package web
 
-// narrow says how an operation keeps to what a token is bound to. An operation that says nothing is refused to such tokens.
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// narrow says how an operation keeps to what a token is bound to: one or more of these. An operation that says nothing is refused to
+// tokens that are bound to anything.
 type narrow uint8
 
 const (
-	refused narrow = iota // shows or changes more than a restriction covers
-	nothing               // has nothing of any queue
+	free      narrow = 1 << iota // shows nothing of any queue and changes none
+	inQueue                      // keeps to the queue of its path
+	inSub                        // keeps to the submission of its path
+	noTenants                    // counts or changes what is beyond one value of a meta key: refused to tokens that are bound to one
+	inHandler                    // its handler does what there is to do beyond that
 )
+
+// narrowed refuses what is beyond what the token is bound to. What it does not cover is answered like what is not there.
+func (s *Server) narrowed(c echo.Context, op *operation, token *access.Token) error {
+	bound := &token.Restriction
+	if op.narrow == 0 || op.narrow&noTenants != 0 && bound.Tenant() {
+		return s.tooWide(token)
+	}
+	if op.narrow&inQueue != 0 {
+		if name := c.Param("queue"); !bound.CoversQueue(name) {
+			return unknownQueue(name)
+		}
+	}
+	if op.narrow&inSub != 0 {
+		id, err := queue.ParseSubmissionID(c.Param("id") + c.Param("submission")) // a path has one of them
+		if err == nil && !s.covers(c.Request().Context(), bound, id) {
+			return unknownSubmission(id)
+		}
+	}
+	return nil
+}
+
+// tooWide is the problem of an operation that cannot be narrowed to what the token is bound to.
+func (s *Server) tooWide(token *access.Token) *problem {
+	return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+bounds(&token.Restriction)+", and this would show or change more than that. Use a token that is not bound to it.")
+}
+
+func unknownQueue(name string) error {
+	return &queue.Error{Code: queue.CodeUnknownQueue, Message: fmt.Sprintf("There is no queue %q that this token covers.", clip(name))}
+}
+
+func unknownSubmission(id queue.SubmissionID) error {
+	return &queue.Error{Code: queue.CodeUnknownSubmission, Message: fmt.Sprintf("There is no submission %s that this token covers.", id)}
+}
+
+// covers says whether a submission is there and within the restriction.
+func (s *Server) covers(ctx context.Context, bound *access.Restriction, id queue.SubmissionID) bool {
+	sub, err := s.engine.Submission(ctx, id)
+	return err == nil && bound.CoversQueue(sub.Queue) && bound.CoversMeta(sub.Meta)
+}
+
+// boundTo is the token of a request if it is bound to anything, else nil.
+func boundTo(ctx context.Context) *access.Token {
+	if token := access.Of(ctx).Token; token != nil && token.Restricted() {
+		return token
+	}
+	return nil
+}
+
+// tenantOf is the token of a request if it is bound to a value of a meta key, else nil.
+func tenantOf(ctx context.Context) *access.Token {
+	if token := access.Of(ctx).Token; token != nil && token.Tenant() {
+		return token
+	}
+	return nil
+}
+
+// mayFinish refuses tokens of reservations that are beyond what the access token is bound to; none of the items is done then.
+func (s *Server) mayFinish(ctx context.Context, pointer string, n int, at func(int) *queue.Token) error {
+	token := boundTo(ctx)
+	if token == nil {
+		return nil
+	}
+	covered := map[queue.SubmissionID]bool{}
+	for i := range n {
+		id := at(i).Submission
+		known, asked := covered[id]
+		if !asked {
+			known = s.covers(ctx, &token.Restriction, id)
+			covered[id] = known
+		}
+		if !known {
+			return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+bounds(&token.Restriction)+". Nothing of this request was done.",
+				queue.Problem{Pointer: pointer + "/" + strconv.Itoa(i) + "/token", Detail: "is not that of a reservation within it"})
+		}
+	}
+	return nil
+}
+
+// narrowPlan is the plan with nothing in it that the token does not cover.
+func (s *Server) narrowPlan(ctx context.Context, queueName string, plan *strategy.Plan) (*strategy.Plan, error) {
+	token := tenantOf(ctx)
+	if token == nil {
+		return plan, nil
+	}
+	raw, err := json.Marshal(map[string]any{"type": "select_only", "meta_field": token.Entry.Key, "value": apiValue(token.Entry.Value), "underlying": plan.Text()})
+	if err != nil {
+		return nil, fmt.Errorf("web: narrow a strategy: %w", err)
+	}
+	return s.engine.Plan(queueName, raw)
+}
+
+// narrowConsumer is the name under which a consumer is known. A name is one consumer's own, and who has it hears of all that is held under
+// it: those of a tenant begin with the tenant's entry, so that no other can take one.
+func narrowConsumer(ctx context.Context, name string) (string, error) {
+	token := tenantOf(ctx)
+	if token == nil || name == "" {
+		return name, nil
+	}
+	name = token.Entry.Key + "=" + token.Entry.Value.String() + "/" + name
+	if len(name) > queue.MaxConsumerBytes {
+		return "", queue.Invalid("/consumer", "has %d bytes with the token's %s=%s/ before it; at most %d are allowed", len(name), token.Entry.Key, token.Entry.Value, queue.MaxConsumerBytes)
+	}
+	return name, nil
+}
+
+// narrowKey is an idempotency key that only requests within the same restriction can meet.
+func narrowKey(ctx context.Context, key string) string {
+	token := tenantOf(ctx)
+	if token == nil {
+		return key
+	}
+	return hashOf(token.Entry.Key + "\x00" + token.Entry.Value.String() + "\x00" + key)
+}
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// within are those of a list that the token of the request covers.
+func within[T any](ctx context.Context, list []T, covers func(*T) bool) []T {
+	if boundTo(ctx) == nil {
+		return list
+	}
+	var kept []T
+	for i := range list {
+		if covers(&list[i]) {
+			kept = append(kept, list[i])
+		}
+	}
+	return kept
+}
+
+// coversEntries says whether a filter keeps within the restriction: one that asks for the entry does.
+func coversEntries(bound *access.Restriction, entries []queue.MetaEntry) bool {
+	for _, entry := range entries {
+		if entry == bound.Entry {
+			return true
+		}
+	}
+	return !bound.Tenant()
+}
+
+// bounds is a restriction in words.
+func bounds(r *access.Restriction) string {
+	var parts []string
+	if len(r.Queues) > 0 {
+		parts = append(parts, "the queues "+strings.Join(r.Queues, ", "))
+	}
+	if r.Tenant() {
+		parts = append(parts, r.Entry.Key+" = "+r.Entry.Value.String())
+	}
+	return strings.Join(parts, " and ")
+}

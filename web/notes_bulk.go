@@ -41,7 +41,7 @@ func bulkNotes() map[string]note {
 	for _, schema := range []string{"BulkRequest", "BulkOperation"} {
 		out[schema+".queue"] = note{text: "The queue"}
 		out[schema+".action"] = oneOf("What is done with each", queue.BulkActions()...)
-		out[schema+".actor"] = note{text: "Who started it: at most 128 bytes"}
+		out[schema+".actor"] = note{text: "Who started it: the name of the access token; where none is needed, what the request says, at most 128 bytes"}
 		out[schema+".filter"] = note{text: "What it is about; everything given has to fit, and nothing given means all"}
 		out[schema+".to"] = note{text: "Of forward: the queue that dead letters go on to"}
 		out[schema+".priority"] = between(-queue.MaxPriority, queue.MaxPriority, "Of reprioritize: the new priority")

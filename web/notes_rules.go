@@ -22,7 +22,7 @@ func ruleNotes() map[string]note {
 		out[schema+".action"] = oneOf("What it does: both keep chunks from being handed out, and a block counts before a pause", "pause", "block")
 		out[schema+".match"] = note{text: "What it is about: exactly one of queue, meta and submission"}
 		out[schema+".reason"] = note{text: "Why, for those who meet it: at most 500 bytes; a block needs one"}
-		out[schema+".actor"] = note{text: "Who set it: at most 128 bytes"}
+		out[schema+".actor"] = note{text: "Who set it: the name of the access token; where none is needed, what the request says, at most 128 bytes"}
 		out[schema+".until"] = note{text: "When it ends by itself; absent: it stays until it is lifted"}
 		out[schema+".effects"] = note{text: "What it does beyond that"}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/plugins"
 	"github.com/quern-queue/quern/sdk/api"
@@ -58,6 +59,7 @@ func (s *Server) uploadPlugin(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	upload.Actor = access.Of(r.Context()).Actor("")
 	v, created, err := catalogue.Upload(r.Context(), upload)
 	if err != nil {
 		return err

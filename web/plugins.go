@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/plugins"
 	"github.com/quern-queue/quern/sdk/api"
@@ -61,17 +62,18 @@ type Revision struct {
 	IfMatch string `header:"If-Match" doc:"The etag of the plugin's revision; *: any"`
 }
 
-// change reads the condition.
-func (s *Server) change(r *Revision) (plugins.Change, error) {
+// change reads the condition, and who asks.
+func (s *Server) change(ctx context.Context, r *Revision) (plugins.Change, error) {
+	actor := access.Of(ctx).Actor("")
 	if r.IfMatch == "" || strings.TrimSpace(r.IfMatch) == "*" {
-		return plugins.Change{}, nil
+		return plugins.Change{Actor: actor}, nil
 	}
 	text, ok := strings.CutPrefix(strings.TrimSuffix(strings.TrimSpace(r.IfMatch), `"`), `"r`)
 	revision, err := strconv.ParseUint(text, 10, 63)
 	if !ok || err != nil {
 		return plugins.Change{}, s.newProblem(codePrecondition, "If-Match does not name a revision of a plugin; send its etag.")
 	}
-	return plugins.Change{Revision: revision, Unchanged: revision == 0}, nil
+	return plugins.Change{Revision: revision, Unchanged: revision == 0, Actor: actor}, nil
 }
 
 // catalogue is who holds the plugins, if this server has any.
@@ -163,7 +165,7 @@ type selectInput struct {
 }
 
 // selected reads the body and the condition of an operation that puts a version to use.
-func (s *Server) selected(in *selectInput) (c Plugins, chosen plugins.Selection, change plugins.Change, err error) {
+func (s *Server) selected(ctx context.Context, in *selectInput) (c Plugins, chosen plugins.Selection, change plugins.Change, err error) {
 	if c, err = s.catalogue(); err != nil {
 		return
 	}
@@ -171,7 +173,7 @@ func (s *Server) selected(in *selectInput) (c Plugins, chosen plugins.Selection,
 		return c, chosen, change, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
 	}
 	chosen = plugins.Selection{Version: in.Body.value.Version, Config: configOf(in.Body.value.Config), Force: in.Body.value.Force}
-	change, err = s.change(&in.Revision)
+	change, err = s.change(ctx, &in.Revision)
 	return c, chosen, change, err
 }
 
@@ -184,7 +186,7 @@ func configOf(raw json.RawMessage) []byte {
 }
 
 func (s *Server) activatePlugin(ctx context.Context, in *selectInput) (*pluginOutput, error) {
-	c, chosen, change, err := s.selected(in)
+	c, chosen, change, err := s.selected(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +197,7 @@ func (s *Server) activatePlugin(ctx context.Context, in *selectInput) (*pluginOu
 }
 
 func (s *Server) shadowPlugin(ctx context.Context, in *selectInput) (*pluginOutput, error) {
-	c, chosen, change, err := s.selected(in)
+	c, chosen, change, err := s.selected(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +205,7 @@ func (s *Server) shadowPlugin(ctx context.Context, in *selectInput) (*pluginOutp
 }
 
 func (s *Server) canaryPlugin(ctx context.Context, in *selectInput) (*pluginOutput, error) {
-	c, chosen, change, err := s.selected(in)
+	c, chosen, change, err := s.selected(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -215,30 +217,30 @@ type changePluginInput struct {
 	Revision
 }
 
-func (s *Server) changePlugin(in *changePluginInput, do func(Plugins, plugins.Change) (plugins.Plugin, error)) (*pluginOutput, error) {
+func (s *Server) changePlugin(ctx context.Context, in *changePluginInput, do func(Plugins, plugins.Change) (plugins.Plugin, error)) (*pluginOutput, error) {
 	c, err := s.catalogue()
 	if err != nil {
 		return nil, err
 	}
-	change, err := s.change(&in.Revision)
+	change, err := s.change(ctx, &in.Revision)
 	if err != nil {
 		return nil, err
 	}
 	return pluginAnswer(do(c, change))
 }
 
-func (s *Server) deactivatePlugin(_ context.Context, in *changePluginInput) (*pluginOutput, error) {
-	return s.changePlugin(in, func(c Plugins, change plugins.Change) (plugins.Plugin, error) { return c.Deactivate(in.Name, change) })
+func (s *Server) deactivatePlugin(ctx context.Context, in *changePluginInput) (*pluginOutput, error) {
+	return s.changePlugin(ctx, in, func(c Plugins, change plugins.Change) (plugins.Plugin, error) { return c.Deactivate(in.Name, change) })
 }
 
 func (s *Server) rollbackPlugin(ctx context.Context, in *changePluginInput) (*pluginOutput, error) {
-	return s.changePlugin(in, func(c Plugins, change plugins.Change) (plugins.Plugin, error) {
+	return s.changePlugin(ctx, in, func(c Plugins, change plugins.Change) (plugins.Plugin, error) {
 		return c.Rollback(ctx, in.Name, change)
 	})
 }
 
-func (s *Server) resetPlugin(_ context.Context, in *changePluginInput) (*pluginOutput, error) {
-	return s.changePlugin(in, func(c Plugins, change plugins.Change) (plugins.Plugin, error) { return c.Reset(in.Name, change) })
+func (s *Server) resetPlugin(ctx context.Context, in *changePluginInput) (*pluginOutput, error) {
+	return s.changePlugin(ctx, in, func(c Plugins, change plugins.Change) (plugins.Plugin, error) { return c.Reset(in.Name, change) })
 }
 
 // Forced is the wish to delete what stored strategies name.
@@ -252,12 +254,12 @@ type deletePluginInput struct {
 	Forced
 }
 
-func (s *Server) deletePlugin(_ context.Context, in *deletePluginInput) (*struct{}, error) {
+func (s *Server) deletePlugin(ctx context.Context, in *deletePluginInput) (*struct{}, error) {
 	c, err := s.catalogue()
 	if err != nil {
 		return nil, err
 	}
-	change, err := s.change(&in.Revision)
+	change, err := s.change(ctx, &in.Revision)
 	if err != nil {
 		return nil, err
 	}
@@ -271,12 +273,12 @@ type deleteVersionInput struct {
 	Forced
 }
 
-func (s *Server) deletePluginVersion(_ context.Context, in *deleteVersionInput) (*struct{}, error) {
+func (s *Server) deletePluginVersion(ctx context.Context, in *deleteVersionInput) (*struct{}, error) {
 	c, err := s.catalogue()
 	if err != nil {
 		return nil, err
 	}
-	change, err := s.change(&in.Revision)
+	change, err := s.change(ctx, &in.Revision)
 	if err != nil {
 		return nil, err
 	}
@@ -290,12 +292,12 @@ type settingsInput struct {
 	Body decoded[api.PluginSettings]
 }
 
-func (s *Server) putPluginSettings(_ context.Context, in *settingsInput) (*pluginOutput, error) {
+func (s *Server) putPluginSettings(ctx context.Context, in *settingsInput) (*pluginOutput, error) {
 	if in.Body.failed != nil {
 		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
 	}
 	set := in.Body.value
-	return s.changePlugin(&changePluginInput{in.PluginPath, in.Revision}, func(c Plugins, change plugins.Change) (plugins.Plugin, error) {
+	return s.changePlugin(ctx, &changePluginInput{in.PluginPath, in.Revision}, func(c Plugins, change plugins.Change) (plugins.Plugin, error) {
 		return c.PutSettings(in.Name, plugins.Settings{Hold: set.Hold, CPUShare: set.CPUShare, RecordEvery: set.RecordEvery, LogLevel: set.LogLevel}, change)
 	})
 }

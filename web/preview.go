@@ -20,6 +20,10 @@ func (s *Server) preview(ctx context.Context, in *previewInput) (*previewOutput,
 	if err != nil {
 		return nil, err
 	}
+	if request.Plan, err = s.narrowPlan(ctx, in.Queue, request.Plan); err != nil {
+		return nil, err
+	}
+	request.Plan = request.Plan.Unscored()
 	found, err := s.engine.Preview(ctx, in.Queue, request)
 	if err != nil {
 		return nil, err

@@ -18,10 +18,12 @@ type QueuePath struct {
 
 type listQueuesOutput struct{ Body api.Page[api.Queue] }
 
-func (s *Server) listQueues(context.Context, *struct{}) (*listQueuesOutput, error) {
+func (s *Server) listQueues(ctx context.Context, _ *struct{}) (*listQueuesOutput, error) {
 	out := &listQueuesOutput{Body: api.Page[api.Queue]{Items: []api.Queue{}}}
 	for _, info := range s.engine.Queues() {
-		out.Body.Items = append(out.Body.Items, apiQueue(info))
+		if token := boundTo(ctx); token == nil || token.CoversQueue(info.Name) {
+			out.Body.Items = append(out.Body.Items, apiQueue(info))
+		}
 	}
 	return out, nil
 }

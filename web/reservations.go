@@ -43,7 +43,7 @@ func (s *Server) reserve(c echo.Context) error {
 	}
 	call := s.pools.reserveCall()
 	defer func() { s.pools.freeReserve(call) }()
-	request, err := s.decodeReserve(call, queueName, body)
+	request, err := s.decodeReserve(c.Request().Context(), call, queueName, body)
 	if err != nil {
 		return err
 	}
@@ -75,17 +75,17 @@ func (s *Server) reserve(c echo.Context) error {
 }
 
 // decodeReserve reads the body and gives its buffer back; what it returns points into nothing that is reused.
-func (s *Server) decodeReserve(call *reserveCall, queueName string, body *buffer) (engine.ReserveRequest, error) {
+func (s *Server) decodeReserve(ctx context.Context, call *reserveCall, queueName string, body *buffer) (engine.ReserveRequest, error) {
 	defer s.freeBody(body)
 	if err := call.request.Decode(body.b); err != nil {
 		return engine.ReserveRequest{}, s.wireProblem(err, body.b, contentJSON)
 	}
-	return s.reserveRequest(&call.request, queueName, "")
+	return s.reserveRequest(ctx, &call.request, queueName, "")
 }
 
 // reserveRequest resolves the strategy and checks what the engine's types cannot hold; all else is the engine's to check.
 // prefix is where the request stands in the body.
-func (s *Server) reserveRequest(in *wire.ReserveRequest, queueName, prefix string) (engine.ReserveRequest, error) {
+func (s *Server) reserveRequest(ctx context.Context, in *wire.ReserveRequest, queueName, prefix string) (engine.ReserveRequest, error) {
 	var out engine.ReserveRequest
 	switch {
 	case in.WaitMS < 0 || in.WaitMS > queue.MaxWait.Milliseconds():
@@ -104,12 +104,25 @@ func (s *Server) reserveRequest(in *wire.ReserveRequest, queueName, prefix strin
 	if err != nil {
 		return out, prefixed(err, prefix)
 	}
-	return engine.ReserveRequest{
+	out = engine.ReserveRequest{
 		Max: in.Max, Plan: plan, Strategy: name, Consumer: string(in.Consumer), Context: about,
 		Wait:    time.Duration(in.WaitMS) * time.Millisecond,
 		Timeout: time.Duration(in.TimeoutMS) * time.Millisecond,
 		Limited: queue.MaxLimited,
-	}, nil
+	}
+	if tenantOf(ctx) != nil {
+		err = s.narrowReserve(ctx, queueName, prefix, &out)
+	}
+	return out, err
+}
+
+// narrowReserve keeps a reserve to what a tenant's token is bound to: also the answer, which does not count what others have in flight.
+func (s *Server) narrowReserve(ctx context.Context, queueName, prefix string, r *engine.ReserveRequest) (err error) {
+	r.Limited = 0
+	if r.Plan, err = s.narrowPlan(ctx, queueName, r.Plan); err == nil {
+		r.Consumer, err = narrowConsumer(ctx, r.Consumer)
+	}
+	return prefixed(err, prefix)
 }
 
 // park waits for work. It ends when there is some, when the wait is over, when the client goes away (an error) or when
@@ -232,6 +245,9 @@ func (s *Server) complete(c echo.Context) error {
 		items := completeItems(call.completeItems[:0], call.complete.Items)
 		call.completeItems = items
 		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
+		if err := s.mayFinish(c.Request().Context(), "/items", len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
+			return nil, err
+		}
 		return s.engine.Complete(c.Request().Context(), queueName, items, call.results[:0])
 	})
 }
@@ -245,6 +261,9 @@ func (s *Server) fail(c echo.Context) error {
 		items := failItems(call.failItems[:0], call.fail.Items)
 		call.failItems = items
 		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
+		if err := s.mayFinish(c.Request().Context(), "/items", len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
+			return nil, err
+		}
 		return s.engine.Fail(c.Request().Context(), queueName, items, call.results[:0])
 	})
 }
@@ -258,9 +277,16 @@ func (s *Server) extend(c echo.Context) error {
 		if err := validConsumer(call.extend.Consumer); err != nil {
 			return nil, err
 		}
-		items := extendItems(call.extendItems[:0], call.extend.Items, call.extend.Consumer)
+		consumer, err := narrowConsumer(c.Request().Context(), string(call.extend.Consumer))
+		if err != nil {
+			return nil, err
+		}
+		items := extendItems(call.extendItems[:0], call.extend.Items, consumer)
 		call.extendItems = items
 		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
+		if err := s.mayFinish(c.Request().Context(), "/items", len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
+			return nil, err
+		}
 		return s.engine.Extend(c.Request().Context(), queueName, items, call.results[:0])
 	})
 }
@@ -274,6 +300,9 @@ func (s *Server) release(c echo.Context) error {
 		items := releaseItems(call.releaseItems[:0], call.release.Items)
 		call.releaseItems = items
 		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
+		if err := s.mayFinish(c.Request().Context(), "/items", len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
+			return nil, err
+		}
 		return s.engine.Release(c.Request().Context(), queueName, items, call.results[:0])
 	})
 }
@@ -302,8 +331,7 @@ func failItems(dst []queue.FailItem, in []wire.FailItem) []queue.FailItem {
 	return dst
 }
 
-func extendItems(dst []queue.ExtendItem, in []wire.ExtendItem, consumer []byte) []queue.ExtendItem {
-	name := string(consumer)
+func extendItems(dst []queue.ExtendItem, in []wire.ExtendItem, name string) []queue.ExtendItem {
 	for i := range in {
 		dst = append(dst, queue.ExtendItem{Token: tokenOf(in[i].Token), Timeout: queue.Time(in[i].TimeoutMS), Consumer: name})
 	}

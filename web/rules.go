@@ -25,13 +25,13 @@ const (
 
 // ruleRoutes are the part of the table about rules.
 func (s *Server) ruleRoutes(d *document) {
-	register(d, operation{id: "list-rules", method: "GET", path: "/v1/queues/{queue}/rules", scope: scopeRead, tag: tagRules, compress: true,
+	register(d, operation{id: "list-rules", method: "GET", path: "/v1/queues/{queue}/rules", scope: scopeRead, narrow: inQueue | inHandler, tag: tagRules, compress: true,
 		summary: "List a queue's pauses and blocks", about: listRulesAbout}, s.listRules)
-	register(d, operation{id: "set-rule", method: "POST", path: "/v1/queues/{queue}/rules", scope: scopeConsume | scopeOperate, tag: tagRules, creates: reflect.TypeFor[api.Rule](),
+	register(d, operation{id: "set-rule", method: "POST", path: "/v1/queues/{queue}/rules", scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules, creates: reflect.TypeFor[api.Rule](),
 		summary: "Pause or block a queue, a value of a meta key or a submission", about: setRuleAbout}, s.setRule)
-	register(d, operation{id: "get-rule", method: "GET", path: "/v1/queues/{queue}/rules/{id}", scope: scopeRead, tag: tagRules,
+	register(d, operation{id: "get-rule", method: "GET", path: "/v1/queues/{queue}/rules/{id}", scope: scopeRead, narrow: inQueue | inHandler, tag: tagRules,
 		summary: "Read a rule"}, s.getRule)
-	register(d, operation{id: "lift-rule", method: "DELETE", path: "/v1/queues/{queue}/rules/{id}", scope: scopeConsume | scopeOperate, tag: tagRules,
+	register(d, operation{id: "lift-rule", method: "DELETE", path: "/v1/queues/{queue}/rules/{id}", scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules,
 		summary: "Lift a pause or a block", about: liftRuleAbout}, s.liftRule)
 }
 
@@ -42,12 +42,13 @@ type listRulesInput struct {
 	State string `query:"state" enum:"active,ended" default:"active" doc:"active: those that hold; ended: those that were lifted or are over"`
 }
 
-func (s *Server) listRules(_ context.Context, in *listRulesInput) (*listRulesOutput, error) {
+func (s *Server) listRules(ctx context.Context, in *listRulesInput) (*listRulesOutput, error) {
 	if in.State == "ended" {
 		list, err := s.engine.PastRules(in.Queue)
 		if err != nil {
 			return nil, err
 		}
+		list = within(ctx, list, func(r *queue.EndedRule) bool { return s.coversRule(ctx, &r.Rule) })
 		out := &listRulesOutput{Body: api.Page[api.Rule]{Items: make([]api.Rule, len(list))}}
 		for i := range list {
 			r := apiRule(&list[i].Rule)
@@ -60,6 +61,7 @@ func (s *Server) listRules(_ context.Context, in *listRulesInput) (*listRulesOut
 	if err != nil {
 		return nil, err
 	}
+	list = within(ctx, list, func(r *engine.HeldRule) bool { return s.coversRule(ctx, &r.Rule) })
 	out := &listRulesOutput{Body: api.Page[api.Rule]{Items: make([]api.Rule, len(list))}}
 	for i := range list {
 		out.Body.Items[i] = apiRule(&list[i].Rule)
@@ -90,6 +92,10 @@ func (s *Server) setRule(ctx context.Context, in *setRuleInput) (*setRuleOutput,
 	if err := s.mayRule(ctx, asked.Action); err != nil {
 		return nil, err
 	}
+	if !s.coversRule(ctx, &asked) {
+		return nil, s.tooWide(access.Of(ctx).Token)
+	}
+	asked.Actor = access.Of(ctx).Actor(asked.Actor)
 	rule, created, err := s.engine.SetRule(ctx, in.Queue, asked)
 	if err != nil {
 		return nil, err
@@ -117,12 +123,15 @@ func (p *RulePath) parse() (queue.RuleID, error) {
 
 type ruleOutput struct{ Body api.Rule }
 
-func (s *Server) getRule(_ context.Context, in *RulePath) (*ruleOutput, error) {
+func (s *Server) getRule(ctx context.Context, in *RulePath) (*ruleOutput, error) {
 	id, err := in.parse()
 	if err != nil {
 		return nil, err
 	}
 	rule, err := s.engine.Rule(in.Queue, id)
+	if err == nil && !s.coversRule(ctx, &rule) {
+		err = unknownRule()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +140,7 @@ func (s *Server) getRule(_ context.Context, in *RulePath) (*ruleOutput, error) {
 
 type liftRuleInput struct {
 	RulePath
-	Actor string `query:"actor" maxLength:"128" doc:"Who asks; it is kept with the ended rule"`
+	Actor string `query:"actor" maxLength:"128" doc:"Who asks, where no access token says so; it is kept with the ended rule"`
 }
 
 func (s *Server) liftRule(ctx context.Context, in *liftRuleInput) (*struct{}, error) {
@@ -140,12 +149,25 @@ func (s *Server) liftRule(ctx context.Context, in *liftRuleInput) (*struct{}, er
 		return nil, err
 	}
 	if rule, err := s.engine.Rule(in.Queue, id); err == nil { // one that has ended is nobody's any more
+		if !s.coversRule(ctx, &rule) {
+			return nil, unknownRule()
+		}
 		if err := s.mayRule(ctx, rule.Action); err != nil {
 			return nil, err
 		}
 	}
-	_, _, err = s.engine.LiftRule(ctx, in.Queue, id, in.Actor)
+	_, _, err = s.engine.LiftRule(ctx, in.Queue, id, access.Of(ctx).Actor(in.Actor))
 	return nil, err
+}
+
+// coversRule says whether a rule is within what the token is bound to: about its entry, or about a submission that it covers.
+func (s *Server) coversRule(ctx context.Context, r *queue.Rule) bool {
+	token := tenantOf(ctx)
+	return token == nil || r.Match.Entry == token.Entry || r.Match.Submission != 0 && s.covers(ctx, &token.Restriction, r.Match.Submission)
+}
+
+func unknownRule() error {
+	return &queue.Error{Code: queue.CodeUnknownRule, Message: "There is no such rule that this token covers."}
 }
 
 // mayRule refuses blocks to all but admins: a pause is for those who work with the queue, a block is kept from them.

@@ -164,6 +164,9 @@ func (s *Server) listSubmissions(ctx context.Context, in *listSubmissionsInput) 
 	if err != nil {
 		return nil, err
 	}
+	if token := tenantOf(ctx); token != nil {
+		request.Meta = append(request.Meta, token.Entry)
+	}
 	page, err := s.engine.List(ctx, in.Queue, request)
 	if err != nil {
 		return nil, err

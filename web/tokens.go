@@ -37,7 +37,7 @@ func (s *Server) tokenRoutes(d *document) {
 		summary: "Revoke an access token", about: revokeTokenAbout}, s.revokeToken)
 	register(d, operation{id: "rotate-token", method: "POST", path: one + "/rotate", scope: scopeAdmin, tag: tagAccess,
 		summary: "Give an access token another secret", about: rotateTokenAbout}, s.rotateToken)
-	register(d, operation{id: "whoami", method: "GET", path: "/v1/whoami", scope: access.None, narrow: nothing, tag: tagAccess,
+	register(d, operation{id: "whoami", method: "GET", path: "/v1/whoami", scope: access.None, narrow: free, tag: tagAccess,
 		summary: "Say who the server takes the caller for", about: "Any token may ask. Where no token is needed, the scopes are all."}, s.whoami)
 	s.raw(d, operation{id: "open-session", method: "POST", path: "/v1/session", public: true, tag: tagAccess,
 		summary: "Log in with an access token", about: openSessionAbout}, openSessionShape, s.openSession)

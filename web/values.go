@@ -129,6 +129,9 @@ func (s *Server) getValue(ctx context.Context, in *ValuePath) (*valueOutput, err
 	if err != nil {
 		return nil, err
 	}
+	if token := tenantOf(ctx); token != nil && token.Entry != entry {
+		return nil, &queue.Error{Code: queue.CodeUnknownValue, Message: "There is no such value that this token covers."}
+	}
 	v, err := s.engine.Value(ctx, in.Queue, entry)
 	if err != nil {
 		return nil, err

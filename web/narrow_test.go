@@ -1,0 +1,262 @@
+package web
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// neighbours are two tenants of one queue, and what the other one has there: all of it says OTHER.
+type neighbours struct {
+	*fixture
+	mine, queueBound string // tokens
+	own, other       string // submissions
+	held             string // a reservation's token of the other's
+	index            uint32 // of its chunk
+	otherRule        string
+	otherBulk        string
+}
+
+const marker = "OTHER"
+
+func newNeighbours(t *testing.T) *neighbours {
+	f := newFixture(t)
+	n := &neighbours{fixture: f}
+	f.do("PATCH", "/v1/queues/default", `{"settings":{"on_exhausted":"dead_letter","max_attempts":1}}`, 200, nil)
+	f.do("PUT", "/v1/queues/elsewhere", `{}`, 201, nil)
+	n.other = f.insert(`{"meta":{"company":8,"user":"` + marker + `"},"chunks":{"count":9,"prefix":"` + marker + `/"},"group":"` + marker + `"}`).ID
+	got := f.reserve(`{"max":2,"consumer":"` + marker + `"}`)
+	n.held, n.index = got.Reservations[0].Token, got.Reservations[0].Index
+	f.results("fail", `{"token":"`+got.Reservations[1].Token+`","error":"`+marker+`","fatal":true}`)
+	var rule api.Rule
+	f.do("POST", "/v1/queues/default/rules", `{"action":"pause","match":{"meta":{"company":8}},"reason":"`+marker+`"}`, 201, &rule)
+	n.otherRule = rule.ID
+	f.do("PUT", "/v1/queues/default/strategies/"+marker, `{"strategy":"SelectOnly(\"user\", \"`+marker+`\", Random)"}`, 201, nil)
+	f.do("PUT", "/v1/queues/default/schedules/"+marker, `{"spec":"@every 1h","template":{"chunks":{"count":1,"prefix":"`+marker+`"}}}`, 201, nil)
+	f.do("PUT", "/v1/queues/default/meta-keys/company/values/8", `{"limit":5}`, 201, nil)
+	var bulk api.BulkOperation
+	f.do("POST", "/v1/bulk-operations", `{"action":"retry","queue":"default","filter":{"meta":{"user":"`+marker+`"}},"actor":"`+marker+`"}`, 202, &bulk)
+	n.otherBulk = bulk.ID
+	n.own = f.insert(`{"meta":{"company":7},"chunks":{"count":3,"prefix":"own/"}}`).ID
+	tenant := access.Restriction{Queues: []string{"default"}, Entry: queue.MetaEntry{Key: "company", Value: queue.IntValue(7)}}
+	_, n.mine = f.token(engine.TokenRequest{Name: "tenant", Scopes: restrictableScopes, Restriction: tenant})
+	_, n.queueBound = f.token(engine.TokenRequest{Name: "elsewhere only", Scopes: restrictableScopes, Restriction: access.Restriction{Queues: []string{"elsewhere"}}})
+	return n
+}
+
+const restrictableScopes = access.Produce | access.Consume | access.Read | access.Operate
+
+// calls are all operations, spoken to about what belongs to the other tenant of the queue default.
+func (n *neighbours) calls() map[string]call {
+	calls := map[string]call{}
+	bodies := map[string]string{
+		"insert":               `{"meta":{"company":8},"chunks":{"count":1,"prefix":"x/"}}`,
+		"complete":             `{"items":[{"token":"` + n.held + `"}]}`,
+		"fail":                 `{"items":[{"token":"` + n.held + `","error":"x"}]}`,
+		"extend":               `{"items":[{"token":"` + n.held + `"}]}`,
+		"release":              `{"items":[{"token":"` + n.held + `"}]}`,
+		"exchange":             `{"complete":[{"token":"` + n.held + `"}],"reserve":{"max":100}}`,
+		"reserve":              `{"max":100,"strategy":"SelectOnly(\"company\", 8, Random)"}`,
+		"preview":              `{"max":100,"strategy":"SelectOnly(\"company\", 8, Random)"}`,
+		"explain":              `{"strategy":"Random","max":5}`,
+		"why":                  `{"strategy":"Random"}`,
+		"compare":              `{"a":"Random","b":"OldestFirst","max":5}`,
+		"set-rule":             `{"action":"pause","match":{"meta":{"company":8}},"reason":"x"}`,
+		"start-bulk-operation": `{"action":"cancel","queue":"default","filter":{"meta":{"company":8}}}`,
+		"change-submission":    `{"priority":7}`,
+		"put-meta-value":       `{"limit":1}`,
+		"put-strategy":         `{"strategy":"Random"}`,
+		"put-schedule":         `{"spec":"@every 1h","template":{"chunks":{"count":1,"prefix":"x"}}}`,
+		"forward-dead-letter":  `{"to":"elsewhere"}`,
+		"validate-strategy":    `{"strategy":{"name":"` + marker + `"}}`,
+	}
+	for path, methods := range n.server.operations {
+		for method, op := range methods {
+			if method == "HEAD" || op.public {
+				continue
+			}
+			c := call{method: method}
+			c.path = regexp.MustCompile(`:[a-z]+`).ReplaceAllStringFunc(path, func(name string) string {
+				switch {
+				case name == ":queue":
+					return "default"
+				case name == ":submission" || name == ":id" && strings.HasPrefix(path, "/v1/submissions"):
+					return n.other
+				case name == ":id" && strings.Contains(path, "rules"):
+					return n.otherRule
+				case name == ":id" && strings.Contains(path, "bulk"):
+					return n.otherBulk
+				case name == ":index":
+					return fmt.Sprint(n.index)
+				case name == ":key":
+					return "company"
+				case name == ":value":
+					return "8"
+				}
+				return marker
+			})
+			if method != "GET" && method != "DELETE" {
+				c.body = bodies[op.id]
+				if c.body == "" {
+					c.body = "{}"
+				}
+			}
+			calls[op.id] = c
+		}
+	}
+	return calls
+}
+
+// state is what an admin sees of the other tenant, to compare.
+func (n *neighbours) state(admin string) string {
+	var all strings.Builder
+	for _, path := range []string{
+		"/v1/submissions/" + n.other, "/v1/submissions/" + n.other + "/chunks", "/v1/queues/default/rules", "/v1/queues/default/strategies", "/v1/queues/default/schedules/" + marker,
+		"/v1/queues/default/meta-keys/company/values/8", "/v1/bulk-operations", "/v1/queues/default/dead-letters",
+	} {
+		got := n.as(admin, call{method: "GET", path: path})
+		fmt.Fprintln(&all, path, got.status, string(got.body))
+	}
+	return all.String()
+}
+
+// A tenant's token neither sees nor changes what another tenant of the same queue has, by any operation: each is refused, or answers with
+// nothing of the other's, and the other's state stays as it was.
+func TestTenantsSeeNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	n := newNeighbours(t)
+	_, admin := n.token(engine.TokenRequest{Name: "boss", Scopes: access.Admin})
+	before := n.state(admin)
+	for id, c := range n.calls() {
+		if id == "attach-consumer" {
+			continue // a stream: TestConsumersOfTenantsHaveNamesOfTheirOwn
+		}
+		got := n.as(n.mine, c)
+		if strings.Contains(string(got.body), marker) && !strings.Contains(got.problem(t).Detail, "token") || strings.Contains(string(got.body), n.other+`"`) {
+			t.Errorf("%s %s: answered %d with what is the other's: %s", id, c.path, got.status, got.body)
+		}
+	}
+	if after := n.state(admin); after != before {
+		t.Errorf("the other's state was changed:\n%s\nwas\n%s", after, before)
+	}
+}
+
+// An operation that does not say how it keeps to a restriction is refused to every token that has one; one that does not say it for a
+// value is refused to those that are bound to one.
+func TestWhatIsNotNarrowedIsRefused(t *testing.T) {
+	t.Parallel()
+	n := newNeighbours(t)
+	for id, c := range n.calls() {
+		op := n.operation(id)
+		if c.path == "/v1/queues/default/consumers/"+marker+"/attach" || !restrictableScopes.Allow(op.scope) {
+			continue
+		}
+		got := n.as(n.mine, c)
+		if wide := op.narrow == 0 || op.narrow&noTenants != 0; wide && (got.status != 403 || !strings.Contains(string(got.body), "company = 7")) {
+			t.Errorf("%s for a tenant: got %d %s, want 403 with what the token is bound to", id, got.status, got.body)
+		}
+		got = n.as(n.queueBound, c)
+		switch {
+		case op.narrow == 0 && got.status != 403:
+			t.Errorf("%s for a token bound to a queue: got %d %s, want 403", id, got.status, got.body)
+		case op.narrow&(inQueue|inSub) != 0 && got.status != 404:
+			t.Errorf("%s of another queue: got %d %s, want 404", id, got.status, got.body)
+		}
+	}
+	for id, path := range map[string]string{"events": "/v1/events?queue=default", "list-bulk-operations": "/v1/bulk-operations?queue=default"} {
+		if got := n.as(n.queueBound, call{method: "GET", path: path}); strings.Contains(string(got.body), marker) || id == "events" && got.status != 404 {
+			t.Errorf("%s of another queue: got %d %s", id, got.status, got.body)
+		}
+	}
+}
+
+func (n *neighbours) operation(id string) *operation {
+	for _, methods := range n.server.operations {
+		for _, op := range methods {
+			if op.id == id {
+				return op
+			}
+		}
+	}
+	n.Fatalf("no operation %s", id)
+	return nil
+}
+
+// What is a tenant's own it does as everybody: inserts, lists, reserves by any strategy and name, finishes, pauses, cancels.
+func TestTenantsWorkWithTheirOwn(t *testing.T) {
+	t.Parallel()
+	n := newNeighbours(t)
+	ok := func(method, path, body string, status int, want ...string) string {
+		t.Helper()
+		got := n.as(n.mine, call{method: method, path: path, body: body})
+		if got.status != status {
+			t.Errorf("%s %s %s: got %d %s, want %d", method, path, body, got.status, got.body, status)
+		}
+		for _, text := range want {
+			if !strings.Contains(string(got.body), text) {
+				t.Errorf("%s %s: %q is not in %s", method, path, text, got.body)
+			}
+		}
+		return string(got.body)
+	}
+	ok("POST", insertPath, `{"meta":{"company":7,"mode":"a"},"chunks":{"count":2,"prefix":"more/"}}`, 201)
+	for _, meta := range []string{`{}`, `{"company":8}`, `{"company":"7"}`, `{"mode":7}`} {
+		ok("POST", insertPath, `{"meta":`+meta+`,"chunks":{"count":2,"prefix":"more/"}}`, 403, "/meta")
+	}
+	if list := ok("GET", insertPath, "", 200, n.own); strings.Count(list, `"id"`) != 2 {
+		t.Errorf("listed: %s, want the two of the tenant", list)
+	}
+	ok("GET", insertPath+"?meta.company=8", "", 200, `"items":[]`)
+	ok("GET", "/v1/submissions/"+n.own, "", 200)
+	ok("GET", "/v1/submissions/"+n.own+"/chunks", "", 200)
+	ok("GET", "/v1/queues", "", 200, `"default"`)
+	ok("GET", "/v1/queues/default", "", 200)
+	ok("GET", "/v1/queues/default/meta-keys/company/values/7", "", 200, `"ready":5`)
+	for _, strategy := range []string{`"Random"`, `"MaxSimultaneous(\"company\", 1, OldestFirst)"`, `"Fair(\"company\", OldestFirst)"`, `"OrElse(SelectOnly(\"mode\", \"a\", Random), Random)"`, `{"type":"select_only","meta_field":"mode","value":"a","underlying":"random"}`} {
+		ok("POST", "/v1/queues/default/strategies/preview", `{"max":3,"strategy":`+strategy+`}`, 200)
+		ok("POST", reservePath, `{"max":1,"consumer":"c","strategy":`+strategy+`}`, 200)
+	}
+	ok("POST", reservePath, `{"max":5,"strategy":{"name":"`+marker+`"}}`, 200, `"reservations":[]`)
+	n.as(n.mine, call{method: "POST", path: reservePath, body: `{"max":1}`})
+	ok("POST", "/v1/queues/default/rules", `{"action":"pause","match":{"meta":{"company":7}}}`, 201)
+	ok("GET", "/v1/queues/default/rules", "", 200, `"company":7`)
+	ok("POST", "/v1/bulk-operations", `{"action":"cancel","queue":"default","filter":{"meta":{"company":7}},"dry_run":true}`, 202)
+	ok("GET", "/v1/bulk-operations", "", 200, `"company":7`)
+	ok("POST", "/v1/queues/default/rules", `{"action":"pause","match":{"queue":true}}`, 403)
+	ok("POST", "/v1/submissions/"+n.own+"/cancel", "", 200, "cancelled")
+}
+
+// A tenant's chunks are finished with the tokens of their reservations, all of a request or none.
+func TestTenantsFinishTheirOwn(t *testing.T) {
+	t.Parallel()
+	n := newNeighbours(t)
+	var got api.ReserveResponse
+	n.as(n.mine, call{method: "POST", path: reservePath, body: `{"max":3,"consumer":"c"}`}).decode(t, &got)
+	if len(got.Reservations) != 3 {
+		t.Fatalf("reserved %d, want the tenant's 3", len(got.Reservations))
+	}
+	mixed := `{"items":[{"token":"` + got.Reservations[0].Token + `"},{"token":"` + n.held + `"}]}`
+	for _, verb := range []string{"complete", "fail", "extend", "release"} {
+		body := mixed
+		if verb == "fail" {
+			body = strings.ReplaceAll(mixed, `"}`, `","error":"x"}`)
+		}
+		if a := n.as(n.mine, call{method: "POST", path: reservePath + "/" + verb, body: body}); a.status != 403 || !strings.Contains(string(a.body), "/items/1/token") {
+			t.Errorf("%s: got %d %s, want 403 that points at the other's", verb, a.status, a.body)
+		}
+	}
+	a := n.as(n.mine, call{method: "POST", path: reservePath + "/complete", body: `{"items":[{"token":"` + got.Reservations[0].Token + `"}]}`})
+	if !strings.Contains(string(a.body), `"ok"`) {
+		t.Errorf("complete: %d %s", a.status, a.body)
+	}
+	a = n.as(n.mine, call{method: "POST", path: reservePath + "/exchange", body: `{"complete":[{"token":"` + got.Reservations[1].Token + `"}],"extend":[{"token":"` + got.Reservations[2].Token + `"}],"consumer":"c","reserve":{"max":1}}`})
+	if strings.Count(string(a.body), `"ok"`) != 2 {
+		t.Errorf("exchange: %d %s", a.status, a.body)
+	}
+}
