@@ -36,7 +36,7 @@ export function Question({ name, n, danger, who, children, busy, run, leave }: A
 }
 
 /** A button that asks before it acts. The question stands above the page, whatever has its place below: lists do not move. */
-export function Confirm({ question, button, label, look = 'quiet', disabled, lacks, refused, run, ...asked }: Asked & {
+export function Confirm({ question, button, label, look = 'quiet', disabled, lacks, refused, run, force, ...asked }: Asked & {
   /** What is asked, in one line. */
   question: string
   /** What stands on the button that asks; the name when it is left out. */
@@ -49,12 +49,16 @@ export function Confirm({ question, button, label, look = 'quiet', disabled, lac
   /** Why it cannot be done now; then that is all that is said. */
   refused?: string | undefined
   run: () => Promise<unknown>
+  /** Does it although the server refused: offered when it says that force does it. */
+  force?: () => Promise<unknown>
 }) {
   const [open, setOpen] = useState(false)
   const shown = useRef<HTMLDialogElement | null>(null)
   const title = useId()
   const action = useAction()
   const leave = () => { setOpen(false); action.clear() }
+  const act = (fn: () => Promise<unknown>) => void action.run(async () => { await fn(); setOpen(false) })
+  const forced = force && action.problem?.status === 409 && /\bforce\b/.test(action.problem.detail)
   const show = (dialog: HTMLDialogElement | null) => {
     shown.current = dialog
     if (dialog && !dialog.open) dialog.showModal()
@@ -66,9 +70,10 @@ export function Confirm({ question, button, label, look = 'quiet', disabled, lac
         <dialog ref={show} class="confirm" aria-labelledby={title} onClose={leave} onClick={(e) => { if (e.target === shown.current) leave() }}>
           <h2 id={title}>{question}</h2>
           {refused === undefined
-            ? <Question {...asked} busy={action.busy} leave={leave} run={() => void action.run(async () => { await run(); setOpen(false) })} />
+            ? <Question {...asked} busy={action.busy} leave={leave} run={() => act(run)} />
             : <div class="stack"><p>{refused}</p><div class="row"><button onClick={leave}>Understood</button></div></div>}
           {action.problem && <Failed problem={action.problem} />}
+          {forced && <p class="row foot"><button class="danger" disabled={action.busy} onClick={() => act(force)}>{asked.name} all the same</button></p>}
         </dialog>
       )}
     </>

@@ -108,6 +108,7 @@ test('dead letters: grouped, inspected, redriven one by one, by filter and all a
   await t.page.getByRole('heading', { name: 'Ended tries' }).waitFor()
   await t.page.getByRole('cell', { name: 'importer-7' }).waitFor()
   const before = await letters()
+  t.allow(404) // what the page reads in the moment when it is no letter any more
   await t.page.getByRole('button', { name: 'Redrive' }).click()
   await t.told('ready again, with no try counted')
   assert.equal(await letters(), before - 1)

@@ -47,6 +47,7 @@ test('a module is downloaded as it was uploaded, and versions and plugins are de
   const v = await upload(quern.url, manifest('1.0.0', ['priority', 'age_ms'], 'gone'))
   await call(quern.url, 'POST', '/v1/plugins/gone/activate', { version: '1.0.0' })
   const old = await upload(quern.url, manifest('0.9.0', ['priority', 'age_ms'], 'gone'))
+  await call(quern.url, 'PUT', '/v1/queues/default/strategies/by-gone', { strategy: 'OrElse(Plugin("gone", OldestFirst), OldestFirst)' })
   const t = await open(chromium.b, quern.url)
   t.allow(409)
   await t.go('#/plugins/gone')
@@ -86,6 +87,9 @@ test('a module is downloaded as it was uploaded, and versions and plugins are de
   await t.page.getByText('inactive').waitFor()
   await t.page.getByRole('button', { name: 'Delete gone', exact: true }).click()
   await whole.getByRole('button', { name: 'Delete' }).click()
+  await whole.getByRole('alert').filter({ hasText: 'by-gone' }).waitFor() // the strategies that name it are told
+  assert.equal((await call(quern.url, 'GET', '/v1/plugins')).items.filter((p) => p.name === 'gone').length, 1)
+  await whole.getByRole('button', { name: 'Delete all the same' }).click()
   await t.page.getByRole('heading', { name: 'Uploaded' }).waitFor()
   assert.deepEqual((await call(quern.url, 'GET', '/v1/plugins')).items.filter((p) => p.name === 'gone'), [])
   assert.deepEqual(t.wrong, [])

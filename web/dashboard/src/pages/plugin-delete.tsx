@@ -5,12 +5,16 @@ import { say } from '../state'
 
 /** Deletes a plugin or a version after a question. While it is in use it says why that is refused, and what to do first. */
 export function Delete({ what, path, etag, refused, cli, done, wide }: { what: string; path: string; etag: string; refused: string | undefined; cli: string[]; done: () => void; wide?: boolean }) {
+  const remove = async (query: string) => {
+    await call('DELETE', path + query, undefined, { 'If-Match': etag })
+    say(`${what} is deleted`)
+    done()
+  }
   return (
-    <Confirm name="Delete" label={`Delete ${what}`} look={wide ? 'plain' : 'quiet'} danger question={`Delete ${what}?`} refused={refused} run={async () => {
-      await call('DELETE', path, undefined, { 'If-Match': etag })
-      say(`${what} is deleted`)
-      done()
-    }}>Its module is gone then; strategies that ask for it go on without it. <CopyAs cli={quern(...cli)} curl={curl('DELETE', path)} /></Confirm>
+    <Confirm name="Delete" label={`Delete ${what}`} look={wide ? 'plain' : 'quiet'} danger question={`Delete ${what}?`} refused={refused} run={() => remove('')} force={() => remove('?force=true')}>
+      Its module is gone then. Stored strategies that name it keep it from being deleted, unless that is forced: they go on with their next branch then.{' '}
+      <CopyAs cli={quern(...cli)} curl={curl('DELETE', path)} />
+    </Confirm>
   )
 }
 
