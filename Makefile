@@ -21,7 +21,7 @@ SOAK     ?= 10000
 
 DASHBOARD := web/dashboard
 
-.PHONY: help run build plugins dashboard dashboard-check browser browser-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
+.PHONY: help mutate run build plugins dashboard dashboard-check browser browser-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ soak: build browser-tools ## kill -9 loops for long: SOAK=10000 rounds; Fair aga
 	QUERN_NEW_SEEDS=yes go test -count 1 -v -run 'Order|Random' ./engine/backlog
 	QUERN_CRASH_ROUNDS=$(SOAK) go test -timeout 24h -count 1 -v -run TestKillNine ./cmd/quern
 	cd $(DASHBOARD) && HOSTILE=400 npm run --silent test && npm run --silent soak
+
+mutate: prepare ## change the code in some 200 small ways, and see that tests notice (hours; MUTATE='-run REGEXP -short' for less); prints those that nothing noticed
+	go run ./internal/mutate $(MUTATE)
 
 fmt: ## format all Go files (gofumpt, a stricter gofmt)
 	$(TOOL) gofumpt -w .

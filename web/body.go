@@ -1,10 +1,13 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"io"
 	"mime"
+	"net"
 	"net/http"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
@@ -168,4 +171,33 @@ func (s *Server) freeBody(body *buffer) {
 		s.held.Add(-held)
 	}
 	s.pools.free(body)
+}
+
+// chunkedBody is a body whose length is not announced. What is wrong with its chunks is the client's mistake, but net/http has no
+// type for it.
+type chunkedBody struct {
+	io.ReadCloser
+	s *Server
+	c echo.Context
+}
+
+func (b *chunkedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	var network net.Error
+	switch {
+	case err == nil, err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled), errors.As(err, &network):
+		return n, err
+	}
+	broken := b.s.newProblem(codeMalformed, "The body is not in the chunks that Transfer-Encoding announces: "+strings.TrimPrefix(err.Error(), "http: ")+".")
+	b.c.Set(brokenKey, broken)
+	return n, broken
+}
+
+// receive prepares for a chunked body. The connection is closed behind it: net/http does not tell whether the request had a
+// Content-Length, too, and after such a one what follows may be read in two ways (RFC 9112, section 6.1).
+func (s *Server) receive(c echo.Context) {
+	if r := c.Request(); r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+		r.Body = &chunkedBody{r.Body, s, c}
+		c.Response().Header().Set("Connection", "close")
+	}
 }

@@ -26,6 +26,7 @@ const (
 	maxRequestID   = 64
 	minCompressed  = 1 << 10
 	problemKey     = "quern.problem" // where the transformer leaves what it answered, for the access log
+	brokenKey      = "quern.broken"  // where a chunked body leaves what is wrong with it
 	routeUnmatched = "_unmatched"
 )
 
@@ -39,6 +40,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		if op == nil || !op.hot {
 			s.setHeaders(c)
 		}
+		s.receive(c)
 
 		err := s.guard(c.Request())
 		if err == nil {

@@ -116,6 +116,10 @@ func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
 		return v, nil
 	}
 	c := unwrap(ctx)
+	if broken, is := c.Get(brokenKey).(*problem); is {
+		p = broken // huma knows only that the body could not be read
+		ctx.SetStatus(p.Status)
+	}
 	p.RequestID = c.Response().Header().Get(headerRequestID)
 	c.Set(problemKey, p)
 	return p, nil

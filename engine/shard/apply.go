@@ -92,6 +92,7 @@ func (m *machine) remember(r *record) {
 func (m *machine) ApplyComplete(c journal.Completed) error {
 	r, err := m.target(c.Seq, c.Index)
 	if r == nil {
+		m.remembered(c)
 		return err
 	}
 	m.changing(r)
@@ -120,6 +121,14 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 		m.finish(r)
 	}
 	return nil
+}
+
+// remembered notes who completed a chunk whose row has it already: a kill may have come before a fold stored who did.
+func (m *machine) remembered(c journal.Completed) {
+	r := m.liveSeq(c.Seq)
+	if m.replay && r != nil && c.Index < r.chunks && r.tries[c.Index] == nil && !r.sub.IsAvailable(c.Index) {
+		m.recent.put(queue.ChunkID{Submission: r.id, Index: c.Index}, c.Epoch, c.Sequence)
+	}
 }
 
 // target is the live record an op is for: nil when the op is older than the record's row, or the submission has ended.
@@ -186,9 +195,13 @@ func (m *machine) returned(r *record, op journal.Returned) {
 	}
 	m.undelay(r, op.Index, t)
 	m.acquit(r, t)
-	t.ended(queue.Attempt{
-		Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Lost: op.Lost || op.Reason == journal.Lost, Error: op.Error,
-	})
+	if n := len(t.past); n > 0 && t.attempts == op.Attempts && t.sequence == op.Sequence && t.epoch == op.Epoch {
+		t.past[n-1].Error = op.Error // what its consumer says of the try came after it was counted
+	} else {
+		t.ended(queue.Attempt{
+			Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Lost: op.Lost || op.Reason == journal.Lost, Error: op.Error,
+		})
+	}
 	*t = try{
 		notBefore: op.NotBefore, sequence: op.Sequence, epoch: op.Epoch, attempts: op.Attempts, expiries: op.Expiries,
 		reason: op.Reason, redrives: t.redrives, err: op.Error, past: t.past, met: t.met,

@@ -23,6 +23,7 @@ const (
 	asideBulk   uint8 = 4 // by id
 	asideStuck  uint8 = 5 // by number: an entry of the outbox that is stuck
 	asideSeq    uint8 = 6 // key 0: the largest seq given out, also to what the history has lost: numbers are not given out twice
+	asideRecent uint8 = 7 // by part: which tokens completed chunks lately
 )
 
 // stuckVersion is all that a row of a stuck entry holds.
@@ -55,6 +56,8 @@ func (m *machine) asideRow(a aside) []byte {
 		if b := m.bulks.find(queue.BulkID(a.key)); b != nil {
 			return b.row()
 		}
+	case asideRecent:
+		return m.recent.row(a.key)
 	case asideStuck:
 		if o := m.outbox.find(a.key); o != nil && o.Stuck {
 			return []byte{stuckVersion}
@@ -79,6 +82,8 @@ func (m *machine) loadAside(row store.Aside) error {
 		m.inbox[row.Key] = d.uint()
 	case asideBulk:
 		return m.loadBulk(row.Bytes)
+	case asideRecent:
+		d.bad = !m.recent.load(row.Key, row.Bytes)
 	case asideStuck: // those of the outbox came before
 		if d.bad = d.uint() != stuckVersion; d.bad {
 			break
@@ -98,6 +103,12 @@ func (m *machine) loadAside(row store.Aside) error {
 // foldAside writes the rows that changed. They are taken in slices: a later one may be further ahead, which does no harm.
 func (s *Shard) foldAside(ctx context.Context, m *machine) error {
 	s.mu.Lock()
+	for part, changed := range m.recent.changed {
+		if changed {
+			m.changed(asideRecent, uint64(part))
+		}
+	}
+	m.recent.changed = [recentParts]bool{}
 	taken := m.asides
 	m.asides = map[aside]struct{}{}
 	s.mu.Unlock()

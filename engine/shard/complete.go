@@ -46,7 +46,7 @@ func (m *machine) completes(items []queue.CompleteItem, valid []bool, now queue.
 		case free, waiting, onShelf:
 			var ok bool
 			if slot, ok = m.claim(r, t, s, now); !ok {
-				dst = append(dst, queue.Result{Outcome: queue.OutcomeLost, Code: "too_many_late", Detail: "too many chunks of this submission were completed without a reservation: this one will be offered again"})
+				dst = append(dst, tooManyLate)
 				continue
 			}
 			in.mark(slot, t.Sequence)

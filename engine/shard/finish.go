@@ -33,15 +33,8 @@ func (m *machine) fails(items []queue.FailItem, now queue.Time, dst []queue.Resu
 		case s == holder:
 			m.mark(slot, m.batch)
 			m.holds.Saw(m.holds.At(slot), now)
-		case (s == free || s == onShelf) && t.Epoch < m.epoch && !r.counted(t): // worked through a restart
-			var ok bool
-			if slot, ok = m.claim(r, t, s, now); !ok {
-				dst = append(dst, queue.Result{})
-				continue
-			}
-			m.batch.mark(slot, t.Sequence)
-		case s == free || s == waiting || s == onShelf: // the try is counted, by its deadline or by this failure's first sending
-			dst = append(dst, queue.Result{})
+		case s == free || s == waiting || s == onShelf:
+			dst = append(dst, m.failsLate(r, s, item, now))
 			continue
 		default:
 			rests.add(m.writing[slot])
@@ -54,10 +47,56 @@ func (m *machine) fails(items []queue.FailItem, now queue.Time, dst []queue.Resu
 	return dst
 }
 
-// counted says that the last try that was counted is this very token's.
-func (r *record) counted(t *queue.Token) bool {
-	last := r.tries[t.Index]
-	return last != nil && last.sequence == t.Sequence && last.epoch == t.Epoch
+// failsLate is a failure that is told when nobody holds the chunk any more. A try that was not counted yet is: its consumer worked through
+// a restart, or was told to give the chunk back. To one that was, by its deadline or with its consumer, what the consumer says is added.
+func (m *machine) failsLate(r *record, s standing, item *queue.FailItem, now queue.Time) queue.Result {
+	t, last := &item.Token, r.tries[item.Token.Index]
+	same := last != nil && last.sequence == t.Sequence && last.epoch == t.Epoch
+	switch {
+	case last == nil || !same && last.before(t):
+	case !same || last.reason == journal.Redriven:
+		return answer(lost) // another try came after it
+	case last.reason == journal.Failed && !item.Fatal:
+		return queue.Result{} // sent before
+	}
+	slot, ok := m.claim(r, t, s, now)
+	if !ok {
+		return tooManyLate
+	}
+	m.batch.mark(slot, t.Sequence)
+	if same {
+		m.revised(r, item, last, now)
+	} else {
+		m.failed(r, item, now)
+	}
+	return queue.Result{}
+}
+
+// before says that the try ended under a token that was handed out before this one.
+func (t *try) before(token *queue.Token) bool {
+	return t.epoch < token.Epoch || t.epoch == token.Epoch && t.sequence < token.Sequence
+}
+
+// revised encodes what a consumer says of a try that is counted already. It counts no other one: the chunk ends if it says so, otherwise
+// it is offered when the consumer wishes, or when it was to be.
+func (m *machine) revised(r *record, item *queue.FailItem, last *try, now queue.Time) {
+	op := journal.Returned{
+		Seq: r.seq, Index: item.Token.Index, Reason: journal.Failed, Epoch: last.epoch, Sequence: last.sequence,
+		Attempts: last.attempts, Expiries: last.expiries, NotBefore: last.notBefore, Error: last.err,
+	}
+	if item.Error != "" {
+		op.Error = clip(item.Error, queue.MaxErrorBytes)
+	}
+	switch {
+	case item.Fatal:
+		m.exhausted(r, op, now)
+		return
+	case item.RetryAt != 0:
+		op.NotBefore = item.RetryAt
+	case item.HasRetry:
+		op.NotBefore = now + item.RetryAfter
+	}
+	m.encode(now).Return(op)
 }
 
 // failed decides what a failed try leads to and encodes it.

@@ -21,9 +21,6 @@ func (s *Shard) recover(ctx context.Context) error {
 	now := s.now()
 	m := newMachine(s.options.ID, s.options.Key, s.options.Settings, now)
 	m.roster, m.ran, m.trust = s.roster, s.options.RunSeconds, s.store.Trust
-	if s.m != nil {
-		m.recent = s.m.recent // the replay adds to it
-	}
 	if s.options.LastAct != nil {
 		if m.actLog.last, err = s.options.LastAct(); err != nil {
 			return err
@@ -31,6 +28,12 @@ func (s *Shard) recover(ctx context.Context) error {
 	}
 	if err := s.load(ctx, m); err != nil {
 		return err
+	}
+	if s.m != nil {
+		m.recent = s.m.recent // it knows more than the rows; the replay adds to it
+		for part := range m.recent.changed {
+			m.recent.changed[part] = m.recent.entries != nil // a fold that was at it may have failed
+		}
 	}
 	if err := s.loadSchedules(ctx, m); err != nil {
 		return err

@@ -133,6 +133,8 @@ func answer(s standing) queue.Result {
 	return queue.Result{Outcome: queue.OutcomeLost, Code: "reservation_lost", Detail: "the reservation ended and another one holds or finished the chunk: drop this work"}
 }
 
+var tooManyLate = queue.Result{Outcome: queue.OutcomeLost, Code: "too_many_late", Detail: "too many chunks of this submission were finished without a reservation: this one will be offered again"}
+
 // claim makes an unheld chunk Finishing under an old token, without counting it in flight: a completion or failure that
 // comes late. false: the submission has too many such chunks already.
 func (m *machine) claim(r *record, t *queue.Token, s standing, now queue.Time) (slot uint32, ok bool) {

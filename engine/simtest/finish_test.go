@@ -152,6 +152,9 @@ func (s *sim) failSome() {
 	items := s.drawItems()
 	var call []queue.FailItem
 	for i := range items {
+		if s.m.overtaken(&items[i]) {
+			items[i].standing = replaced
+		}
 		f := queue.FailItem{Token: items[i].token, Error: fmt.Sprint("trouble ", s.r.IntN(100)), Fatal: s.chance(8)}
 		if s.chance(2) {
 			f.Error = strings.Repeat("long ", 300)
@@ -172,19 +175,25 @@ func (s *sim) failSome() {
 	for i := range items {
 		it, f := &items[i], &call[i]
 		s.heardOf(it)
-		counted := it.standing == holds || it.standing == free && it.token.Epoch < s.epoch && !same(it.c.tried, it.token)
+		late := it.standing == free || it.standing == overdue
+		again := late && same(it.c.tried, it.token)
+		counted := it.standing == holds || late && (!again || it.c.expired || f.Fatal)
 		if !failed && !s.check(i, it, failIt, got[i]) || !counted {
 			continue
 		}
-		late := it.standing == free
 		effects = append(effects, func() {
-			s.failed(it, f)
-			if late {
+			switch {
+			case again:
+				s.revised(it, f)
+				s.tally.add("fail of a try that its deadline counted", 1)
+				return
+			case late:
 				s.tally.add("fail after a restart", 1)
 			}
+			s.failed(it, f)
 		})
 		decided(items, i)
-		if s.lastTry(it, f) {
+		if f.Fatal || !again && s.lastTry(it, f) {
 			if s.m.endsSubmission(it.x, dying[it.x]) {
 				endsFor(items[i+1:], it.x)
 			}
@@ -204,9 +213,37 @@ func endsFor(items []item, x *modelSub) {
 		if items[j].x == x && (items[j].standing == holds || items[j].standing == free || items[j].standing == overdue) {
 			items[j].standing = over
 		}
-		if items[j].x == x && (items[j].standing == replaced || items[j].standing == completed || items[j].standing == forgotten) {
+		if items[j].x == x && (items[j].standing == replaced || items[j].standing == completed) {
 			items[j].standing = anyEnd
 		}
+	}
+}
+
+// overtaken says that another try was counted after the token's, or that the chunk was redriven since: it can be finished still, but not fail.
+func (m *model) overtaken(it *item) bool {
+	if it.standing != free || it.c.tried == (queue.Token{}) {
+		return false
+	}
+	a, b := it.c.tried, it.token
+	return same(a, b) && it.c.attempts == 0 || a.Epoch > b.Epoch || a.Epoch == b.Epoch && a.Sequence > b.Sequence
+}
+
+// revised adds what a consumer says to a try that was counted already.
+func (s *sim) revised(it *item, f *queue.FailItem) {
+	x, c := it.x, it.c
+	if x.state != queue.Open {
+		return
+	}
+	c.err, c.expired = f.Error[:min(len(f.Error), queue.MaxErrorBytes)], false
+	c.past[len(c.past)-1].Error = c.err
+	s.m.totals.failed++
+	switch {
+	case f.Fatal:
+		s.m.kill(x, c, c.err, s.now)
+	case f.HasRetry:
+		s.putBack(x, c, s.now+f.RetryAfter)
+	default:
+		s.putBack(x, c, c.notBefore)
 	}
 }
 

@@ -72,8 +72,6 @@ type modelChunk struct {
 	hold      modelHold   // of a Reserved chunk
 	doneBy    queue.Token
 	output    []byte
-	folded    bool // done before the last fold
-	vague     bool // done, and folded before a restart: the shard may have forgotten by whom
 }
 
 type modelHold struct {
@@ -456,7 +454,6 @@ func (m *model) restart(now queue.Time) {
 			if c.state == queue.ChunkReserved {
 				c.state, c.hold = queue.ChunkReady, modelHold{}
 			}
-			c.vague = c.vague || c.folded
 		}
 	}
 	m.promote(now)

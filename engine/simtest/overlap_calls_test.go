@@ -63,12 +63,16 @@ func (o *overlap) beginCall() {
 		o.goOn()
 		return
 	}
+	inserts := 16
+	if o.afterReload {
+		inserts = 60 // what is drawn now must not be what is still being written for an insert that was begun before
+	}
 	choices := []struct {
 		weight int
 		draw   func() *call
 	}{
-		{16, o.insert}, {20, o.reserve}, {26, o.complete}, {9, o.failSome}, {4, o.extend}, {4, o.release}, {2, o.cancelSub}, {4, o.prioritise},
-		{4, o.setRule}, {3, o.liftRule}, {4, o.letters}, {2, o.bulk}, {4, o.stepBulk}, {2, o.detach}, {5, o.fold}, {5, o.tick},
+		{inserts, o.insert}, {20, o.reserve}, {26, o.complete}, {9, o.failSome}, {4, o.extend}, {4, o.release}, {2, o.cancelSub}, {6, o.prioritise},
+		{4, o.setRule}, {3, o.liftRule}, {4, o.letters}, {2, o.bulk}, {4, o.stepBulk}, {2, o.detach}, {8, o.fold}, {5, o.tick},
 	}
 	all := 0
 	for i := range choices {
@@ -129,13 +133,13 @@ func (o *overlap) newAsking() *asking {
 	a.n.Priority = int64(o.r.IntN(3))
 	a.n.Fingerprint[0] = byte(a.number)
 	a.n.Chunks.Prefix = fmt.Sprintf("dir%d/", a.number)
-	if o.chance(45) {
+	if o.chance(60) {
 		a.n.Chunks.Prefix = ""
 		for i := range a.n.Chunks.Count {
 			a.n.Chunks.Inline = append(a.n.Chunks.Inline, fmt.Appendf(nil, "content %d/%d", a.number, i))
 		}
 	}
-	if o.chance(15) {
+	if o.chance(40) {
 		a.n.Attachment = fmt.Appendf(nil, "attachment %d", a.number)
 	}
 	if o.chance(40) {

@@ -26,23 +26,24 @@ import (
 // The sequential simulation (sim) knows what every answer has to be. This one knows what an answer must not say: what the disk does not.
 type overlap struct {
 	box
-	seed    uint64
-	r       *rand.Rand
-	gates   *gates
-	disk    *diskModel
-	lines   []string // the history
-	stepNo  int
-	begun   int // calls
-	calls   []*call
-	asked   []*asking // inserts, by number
-	tokens  []*token
-	byKey   map[tokenKey]*token
-	holding map[queue.ChunkID]*token // as outsiders know: from the answer on, until the disk or a release says otherwise
-	rules   map[queue.RuleID]*ruleSeen
-	bulks   []queue.BulkID
-	reloads int
-	life    int // changes with every restart and reload
-	tally   map[string]int
+	seed        uint64
+	r           *rand.Rand
+	gates       *gates
+	disk        *diskModel
+	lines       []string // the history
+	stepNo      int
+	begun       int // calls
+	calls       []*call
+	asked       []*asking // inserts, by number
+	tokens      []*token
+	byKey       map[tokenKey]*token
+	holding     map[queue.ChunkID]*token // as outsiders know: from the answer on, until the disk or a release says otherwise
+	rules       map[queue.RuleID]*ruleSeen
+	bulks       []queue.BulkID
+	reloads     int
+	life        int  // changes with every restart and reload
+	afterReload bool // content of an insert from before it is still being written
+	tally       map[string]int
 }
 
 // TestOverlaps plays seeds of the concurrent simulation.
@@ -207,12 +208,19 @@ func (o *overlap) settle() {
 	if o.gates.reloads != o.reloads {
 		o.reloads = o.gates.reloads
 		o.note("the shard has reloaded")
+		o.afterReload = heldWrite(o.gates.list(), "content")
 		o.tally["reload"]++
 		o.life++
 		clear(o.holding)
 	}
+	o.afterReload = o.afterReload && heldWrite(o.gates.list(), "content")
 	o.refresh()
 	o.collect()
+}
+
+// heldWrite says whether such a write is held.
+func heldWrite(list []*held, what string) bool {
+	return slices.ContainsFunc(list, func(h *held) bool { return h.what == what })
 }
 
 // goOn lets one of the held writes go on: first its turn comes, with the ending it is to have, and at another time its caller is told.
@@ -227,8 +235,11 @@ func (o *overlap) goOn() {
 		h = list[o.r.IntN(len(list))]
 	}
 	if !h.written {
-		end := succeeds
-		if o.chance(12) {
+		end, fails := succeeds, 12
+		if h.what == "Fold" || h.what == "append" && heldWrite(list, "content") {
+			fails = 30 // so that what is rare happens
+		}
+		if o.chance(fails) {
 			end = pickFrom(o.r, isFull, isLost, isLostInSecret)
 		}
 		h.written = true
@@ -242,8 +253,8 @@ func (o *overlap) goOn() {
 	}
 	o.note("%s is told", h.what)
 	o.gates.drop(h)
-	fails := h.what == "append" && h.end != succeeds && h.end != isFull
-	if !fails || !slices.ContainsFunc(o.calls, func(c *call) bool { return c.outputs }) {
+	reloads := h.what == "append" && h.end != succeeds && h.end != isFull
+	if !reloads || !slices.ContainsFunc(o.calls, func(c *call) bool { return c.outputs }) {
 		close(h.answer)
 		return
 	}
@@ -328,6 +339,9 @@ func (o *overlap) finish() {
 		time.Sleep(time.Hour)
 	}
 	o.settle()
+	if o.seed%2 == 0 {
+		o.must("fold", o.shard.Fold())
+	}
 	shut()
 	if len(o.calls) > 0 {
 		o.fail("c%d %s is never answered", o.calls[0].number, o.calls[0].what)

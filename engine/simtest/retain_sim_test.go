@@ -30,7 +30,6 @@ func (s *sim) retain() {
 	s.log.add("the retention of %d submissions is over, of those that ended before %d", n-len(s.m.subs), before)
 	s.disarm()
 	s.must("retain", s.shard.Retain(ctx, before, 10_000))
-	s.markFolded()
 	s.tally.add("retention over", n-len(s.m.subs))
 }
 

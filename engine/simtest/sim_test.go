@@ -261,7 +261,6 @@ func (s *sim) crash() {
 	s.must("folded", err)
 	if kind > 0 {
 		s.must("fold", s.shard.Fold())
-		s.markFolded()
 	}
 	s.copyFiles("store.db", dir)
 	s.close()
@@ -277,13 +276,4 @@ func (s *sim) foldNow() {
 	s.log.add("fold")
 	s.tally.add("fold", 1)
 	s.must("fold", s.shard.Fold())
-	s.markFolded()
-}
-
-func (s *sim) markFolded() {
-	for _, x := range s.m.subs {
-		for _, c := range x.chunks {
-			c.folded = c.folded || c.state == queue.ChunkDone
-		}
-	}
 }

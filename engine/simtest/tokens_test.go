@@ -13,7 +13,6 @@ const (
 	overdue             // its deadline passed, and the chunk waits for its next try
 	finishing           // decided earlier in the same call
 	completed           // has completed the chunk
-	forgotten           // has completed the chunk, but long ago: completed or lost
 	replaced            // another token holds or has completed the chunk
 	over                // the submission or the chunk ended
 	overOrLost          // the submission completed with dead chunks: which of the two is told depends on where it is kept
@@ -34,9 +33,6 @@ func (m *model) stand(t queue.Token, genuine bool) (*modelSub, *modelChunk, stan
 	c := x.chunks[t.Index]
 	switch {
 	case c.state == queue.ChunkDone && same(c.doneBy, t):
-		if c.vague {
-			return x, c, forgotten
-		}
 		return x, c, completed
 	case x.state == queue.Completed && x.count(queue.ChunkSkipped)+x.count(queue.ChunkForwarded) == 0:
 		return x, c, replaced
@@ -79,7 +75,6 @@ func answers(s standing, v verb) []queue.Outcome {
 		overdue:    {{ok}, {ok}, {lost}, {already}},
 		finishing:  {{already}, {already}, {lost}, {lost}},
 		completed:  {{already}, {already}, {lost}, {lost}},
-		forgotten:  {{already, lost, gone}, {already, lost, gone}, {lost, gone}, {lost, gone}},
 		replaced:   {{lost}, {lost}, {lost}, {lost}},
 		over:       {{gone}, {gone}, {gone}, {gone}},
 		overOrLost: {{gone, lost}, {gone, lost}, {gone, lost}, {gone, lost}},

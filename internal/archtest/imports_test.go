@@ -54,6 +54,7 @@ var mayImport = map[string][]string{
 	"examples/plugins":           {}, // tests only: the plugins below it, on their way through the sandbox
 	"examples/producer-consumer": {"sdk/api", "sdk/client"},
 	"internal/archtest":          {},
+	"internal/mutate":            {},
 
 	"examples/plugins/compare/go":     {"sdk/plugin"},
 	"examples/plugins/deadline-first": {"sdk/plugin"},
@@ -100,7 +101,7 @@ var homes = map[string][]string{
 	// Of the standard library: SQL goes through engine/sqlitedb, the network stays at the faces, C stays beside SQLite.
 	"database/sql": {"engine/sqlitedb", "engine/store"}, // for the migration tool only
 	"net/http":     {"web", "sdk/client", "cmd", "examples"},
-	"os/exec":      {"cmd", "examples", "wasm/compile"},
+	"os/exec":      {"cmd", "examples", "wasm/compile", "internal/mutate"},
 	"C":            {"engine/sqlitedb"},
 	"testing":      {"engine/journal/journaltest"},
 }

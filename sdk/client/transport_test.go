@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -321,5 +324,61 @@ func TestRandomIsGiven(t *testing.T) {
 	}
 	if _, err := New("http://x", WithRandom(strings.NewReader("short"))); err == nil {
 		t.Error("an empty source: got no error")
+	}
+}
+
+// brokenOff is a connection that takes a part of what is written and then no more; what the server says still comes.
+type brokenOff struct {
+	net.Conn
+	left int
+}
+
+func (b *brokenOff) Write(p []byte) (int, error) {
+	if len(p) <= b.left {
+		b.left -= len(p)
+		return b.Conn.Write(p)
+	}
+	n, _ := b.Conn.Write(p[:b.left])
+	b.left = 0
+	return n, syscall.EPIPE
+}
+
+// A connection on which only a part of a body was written is not used again: the server would take the next request for the rest of it.
+func TestHalfWrittenBody(t *testing.T) {
+	t.Parallel()
+	const answer = "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n{}"
+	for _, left := range []int{10, 2000, math.MaxInt} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		go func() {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			defer connection.Close()
+			io.WriteString(connection, answer) // before anything of the request has been read
+			io.Copy(io.Discard, connection)
+		}()
+		c := mustNew(t, "http://"+listener.Addr().String())
+		raw, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := request{method: "POST", path: "/v1/x", buffer: make([]byte, gap+4000)}
+		var r reply
+		started, err := newConn(c.lean, &brokenOff{raw, left}).roundTrip(t.Context(), &q, &r)
+		if err != nil || !started || r.status != 413 {
+			t.Fatalf("%d bytes written: got started %v, status %d, %v; the answer is 413", left, started, r.status, err)
+		}
+		c.lean.mu.Lock()
+		idle := len(c.lean.idle)
+		c.lean.mu.Unlock()
+		if want := map[bool]int{true: 1, false: 0}[left == math.MaxInt]; idle != want {
+			t.Errorf("%d of the bytes written: %d connections are kept, want %d", left, idle, want)
+		}
+		raw.Close()
 	}
 }

@@ -17,6 +17,9 @@ func Decode(data []byte, v any) error {
 	if err := syntaxError(data); err != nil {
 		return err
 	}
+	if err := surrogateError(data); err != nil {
+		return err
+	}
 	target := reflect.TypeOf(v).Elem()
 	if err := check(bytes.TrimSpace(data), target, ""); err != nil {
 		return err

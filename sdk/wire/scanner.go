@@ -72,11 +72,17 @@ func (s *scanner) finish() error {
 	if !s.bad {
 		s.space()
 		if s.pos == len(s.data) {
-			return nil
+			if s.lenient || halfPair(s.data) < 0 {
+				return nil
+			}
+			return surrogateError(s.data)
 		}
 		s.fail("")
 	}
 	if err := syntaxError(s.data); err != nil {
+		return err
+	}
+	if err := surrogateError(s.data); err != nil && !s.lenient {
 		return err
 	}
 	return &Error{Pointer: s.pointer, Detail: s.detail}

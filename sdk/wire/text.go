@@ -106,7 +106,7 @@ func (s *scanner) quoted() []byte {
 }
 
 // unescape appends the value of a checked string exactly as encoding/json understands it: every byte that is not UTF-8 and
-// every surrogate without its partner becomes U+FFFD.
+// every surrogate without its partner becomes U+FFFD. (Of requests, finish refuses the latter.)
 func unescape(dst, inner []byte) []byte {
 	for i := 0; i < len(inner); {
 		c := inner[i]
@@ -259,6 +259,9 @@ func (s *scanner) base64(text []byte) []byte {
 	var err error
 	if !hasLineBreak(text) {
 		s.scratch, err = base64.StdEncoding.Strict().AppendDecode(s.scratch, text)
+		if err == nil && len(s.scratch) == start {
+			return []byte{} // not nil, which would be none
+		}
 		if err == nil {
 			return s.scratch[start:len(s.scratch):len(s.scratch)]
 		}

@@ -1,0 +1,259 @@
+package simtest
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+// These tests are overlaps of one kind each, as short as they can be told: what the simulation meets by chance.
+
+// behindGates runs a test in a bubble, with a shard behind gates that are shut.
+func behindGates(t *testing.T, run func(o *overlap)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlap(t, 1)
+		o.settings.OnExhausted = queue.DeadLetter
+		o.ballast = nil
+		o.start()
+		defer func() {
+			o.gates.throw()
+			synctest.Wait()
+			o.close()
+		}()
+		run(o)
+	})
+}
+
+// freely runs what is not the test's subject with the gates open.
+func (o *overlap) freely(run func()) {
+	shut := o.gates.throw()
+	run()
+	synctest.Wait()
+	shut()
+}
+
+// let waits for a write to be held and lets it go on to an ending that its caller is told.
+func (o *overlap) let(what string, end ending) {
+	o.t.Helper()
+	synctest.Wait()
+	list := o.gates.list()
+	for _, h := range list {
+		if h.what == what {
+			o.gates.drop(h)
+			h.begin <- end
+			close(h.answer)
+			synctest.Wait()
+			return
+		}
+	}
+	o.t.Fatalf("no write %q is held, of %d", what, len(list))
+}
+
+// later is a call in a goroutine of its own.
+type later struct {
+	done bool
+	got  []queue.Result
+	err  error
+}
+
+func (o *overlap) later(run func() ([]queue.Result, error)) *later {
+	l := new(later)
+	go func() {
+		l.got, l.err = run()
+		l.done = true
+	}()
+	synctest.Wait()
+	return l
+}
+
+func (l *later) is(t testing.TB, what string, want queue.Outcome) {
+	t.Helper()
+	if !l.done || l.err != nil || l.got[0].Outcome != want {
+		t.Errorf("%s: answered %v, %v, %v; want %s", what, l.done, l.got, l.err, want)
+	}
+}
+
+func (l *later) waits(t testing.TB, what string) {
+	t.Helper()
+	if l.done {
+		t.Errorf("%s is answered %v, %v before anything is on the disk", what, l.got, l.err)
+	}
+}
+
+// oneHeld is a submission of one chunk, and the token that holds it.
+func (o *overlap) oneHeld() (held queue.Token) {
+	o.freely(func() {
+		mustInsert(o.t, &o.box, prefixed(1))
+		held = mustReserve(o.t, &o.box, "OldestFirst", 1)[0].Token
+	})
+	return held
+}
+
+func (o *overlap) completeLater(held queue.Token, output []byte) *later {
+	return o.later(func() ([]queue.Result, error) {
+		return o.shard.Complete(ctx, []queue.CompleteItem{{Token: held, Output: output}}, nil)
+	})
+}
+
+// A completion that is repeated while the first one is on its way to the disk is answered when it is there, however far it got.
+func TestAlreadyWaits(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		output []byte
+		held   []string // the writes in the way, in their order; the call is repeated before each
+	}{{"without an output", nil, []string{"append"}}, {"with an output", []byte("x"), []string{"outputs", "append"}}} {
+		t.Run(test.name, func(t *testing.T) {
+			behindGates(t, func(o *overlap) {
+				held := o.oneHeld()
+				first := o.completeLater(held, test.output)
+				var repeats []*later
+				for _, what := range test.held {
+					repeats = append(repeats, o.completeLater(held, nil), o.later(func() ([]queue.Result, error) {
+						return o.shard.Fail(ctx, []queue.FailItem{{Token: held}}, nil)
+					}))
+					for _, r := range append(repeats, first) {
+						r.waits(o.t, "a completion before "+what)
+					}
+					o.let(what, succeeds)
+				}
+				first.is(o.t, "the completion", queue.OutcomeOK)
+				for _, r := range repeats {
+					r.is(o.t, "its repeat", queue.OutcomeAlready)
+				}
+			})
+		})
+	}
+}
+
+// A checkpoint that fails forgets nothing: the next one writes what it was to write.
+func TestFailedFold(t *testing.T) {
+	behindGates(t, func(o *overlap) {
+		var sub queue.Submission
+		fold := func(end ending, want bool) {
+			l := o.later(func() ([]queue.Result, error) { return nil, o.shard.Fold() })
+			o.let("Fold", end)
+			o.freely(func() {})
+			if !l.done || (l.err == nil) != want {
+				o.t.Fatalf("a fold whose rows end so: %v; %v", end, l.err)
+			}
+		}
+		o.freely(func() {
+			sub = mustInsert(o.t, &o.box, prefixed(1))
+			o.must("fold", o.shard.Fold())
+			_, err := o.shard.SetPriority(ctx, sub.ID, 77)
+			o.must("priority", err)
+		})
+		fold(isFull, false)
+		fold(succeeds, true)
+		o.freely(func() {
+			o.close()
+			o.start()
+		})
+		if got, err := o.shard.Submission(ctx, sub.ID); err != nil || got.Priority != 77 {
+			o.t.Errorf("after a restart: priority %d, %v; want 77", got.Priority, err)
+		}
+	})
+}
+
+// An insert whose content is being written when the shard reloads is refused, and what is inserted next has content of its own.
+func TestReloadWhileContentIsWritten(t *testing.T) {
+	behindGates(t, func(o *overlap) {
+		insert := func(text string, attachment []byte) *later {
+			return o.later(func() ([]queue.Result, error) {
+				_, _, err := o.shard.Insert(ctx, &queue.NewSubmission{Attachment: attachment, Chunks: queue.Chunks{Inline: [][]byte{[]byte(text)}, Count: 1}})
+				return []queue.Result{{}}, err
+			})
+		}
+		first := insert("first", []byte("with an attachment, so that its content comes later"))
+		lost := o.later(func() ([]queue.Result, error) {
+			_, _, err := o.shard.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "x/"}})
+			return nil, err
+		})
+		o.let("append", isLost)
+		second := insert("second", nil)
+		for heldWrite(o.gates.list(), "content") { // the attachment of the first, then the content of the second and of the first
+			o.let("content", succeeds)
+		}
+		o.freely(func() {})
+		if queue.CodeOf(first.err) != queue.CodeCommitFailed || queue.CodeOf(lost.err) != queue.CodeCommitFailed {
+			o.t.Errorf("inserts of before the reload: %v, %v; want %s", first.err, lost.err, queue.CodeCommitFailed)
+		}
+		second.is(o.t, "the insert after the reload", queue.OutcomeOK)
+		got := mustReserve(o.t, &o.box, "OldestFirst", 5)
+		if len(got) != 1 || string(got[0].Content.Bytes) != "second" || got[0].Attachment != nil {
+			o.t.Errorf("got %+v, want the content of the second insert", got)
+		}
+	})
+}
+
+// Dead letters of an ended submission are redriven when a fold has begun that is to write its end. The journal before the fold is
+// forgotten: after a crash the submission is there all the same, and open.
+func TestFoldWhileLettersGo(t *testing.T) {
+	behindGates(t, func(o *overlap) {
+		held := o.oneHeld()
+		var fold *later
+		o.freely(func() {
+			_, err := o.shard.Fail(ctx, []queue.FailItem{{Token: held, Fatal: true}}, nil)
+			o.must("fail", err)
+			_, _, err = o.shard.SetRule(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("b", 9)}}) // which a fold writes first
+			o.must("rule", err)
+		})
+		fold = o.later(func() ([]queue.Result, error) { return nil, o.shard.Fold() })
+		redriven := o.later(func() ([]queue.Result, error) {
+			n, err := o.shard.Redrive(ctx, held.Submission, []uint32{0})
+			return make([]queue.Result, n), err
+		})
+		o.let("append", succeeds)
+		o.freely(func() {})
+		if redriven.is(o.t, "the redrive", queue.OutcomeOK); !fold.done || fold.err != nil {
+			o.t.Fatalf("the fold: %v, %v", fold.done, fold.err)
+		}
+		dir := o.copyTo()
+		o.freely(func() {
+			o.close()
+			o.dir = dir
+			o.start()
+		})
+		if got, err := o.shard.Submission(ctx, held.Submission); err != nil || got.State != queue.Open || got.Ready != 1 {
+			o.t.Errorf("after the crash: %+v, %v; want it open with a ready chunk", got, err)
+		}
+	})
+}
+
+// Nobody is told that a chunk is gone before what ends it is on the disk; and when that fails, the chunk is not gone.
+func TestGoneWaits(t *testing.T) {
+	calls := map[string]func(s *shard.Shard, held queue.Token) ([]queue.Result, error){
+		"extend": func(s *shard.Shard, held queue.Token) ([]queue.Result, error) {
+			return s.Extend(context.Background(), []queue.ExtendItem{{Token: held, Timeout: queue.Time(time.Hour / time.Millisecond)}}, nil)
+		},
+		"release": func(s *shard.Shard, held queue.Token) ([]queue.Result, error) {
+			return s.Release(context.Background(), []queue.ReleaseItem{{Token: held}}, nil)
+		},
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			behindGates(t, func(o *overlap) {
+				held := o.oneHeld()
+				for _, end := range []ending{isFull, succeeds} {
+					cancelled := o.later(func() ([]queue.Result, error) {
+						_, err := o.shard.Cancel(ctx, held.Submission)
+						return nil, err
+					})
+					l := o.later(func() ([]queue.Result, error) { return call(o.shard, held) })
+					l.waits(o.t, name)
+					o.let("append", end)
+					if end == succeeds {
+						l.is(o.t, name, queue.OutcomeGone)
+					} else if queue.CodeOf(l.err) != queue.CodeDiskFull || queue.CodeOf(cancelled.err) != queue.CodeDiskFull {
+						o.t.Errorf("%s while the end fails: %v, %v; want %s", name, l.got, l.err, queue.CodeDiskFull)
+					}
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,119 @@
+// Command mutate changes the code in small ways, one at a time, and runs the tests that should notice: those it prints as survivors let wrong
+// code pass. The mutants are in the folder mutants, as text that anybody can add to; `make mutate` runs them.
+//
+//	go run ./internal/mutate [-run REGEXP] [-results FILE] [-again] [-short] [-most N]
+//	go run ./internal/mutate -check                        # which of them fit the code no more
+//	go run ./internal/mutate -draw N [-seed N] FILE...    # prints new ones, drawn from what can be negated, dropped or shifted in FILE
+//
+// Nothing in the tree is written: a mutant is built with `go test -overlay`. What a mutant came to is noted in the results file, so that a run
+// can be broken off and taken up again. A mutant whose old text is no longer found, or that does not build, is an error of the list.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+)
+
+func main() {
+	only := flag.String("run", "", "run only the mutants whose name matches")
+	results := flag.String("results", filepath.Join(os.TempDir(), "quern-mutate.json"), "where to note what each mutant came to")
+	again := flag.Bool("again", false, "also run those that the results tell of")
+	most := flag.Int("most", 0, "stop after so many runs; 0: run all")
+	limit := flag.Duration("limit", 5*time.Minute, "time for the tests of one mutant; one that takes longer is caught")
+	short := flag.Bool("short", false, "run the tests with -short: quicker, and more survive")
+	check := flag.Bool("check", false, "only say which mutants do not fit the code, or do not build")
+	draw := flag.Int("draw", 0, "print so many new mutants of each file given")
+	seed := flag.Uint64("seed", 1, "for -draw")
+	flag.Parse()
+	err := func() error {
+		if *draw > 0 {
+			return drawAll(flag.Args(), *draw, *seed)
+		}
+		if *check {
+			list, err := readLists("internal/mutate/mutants")
+			if err != nil {
+				return err
+			}
+			return checkAll(list)
+		}
+		return runAll(*only, *results, *again, *short, *most, *limit)
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+func runAll(only, path string, again, short bool, most int, limit time.Duration) error {
+	which, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	list, err := readLists("internal/mutate/mutants")
+	if err != nil {
+		return err
+	}
+	book, err := openBook(path)
+	if err != nil {
+		return err
+	}
+	counts := map[verdict]int{}
+	var bad []string
+	ran := 0
+	for _, m := range list {
+		if !which.MatchString(m.name) {
+			continue
+		}
+		v, known := book.find(m)
+		switch {
+		case m.equivalent != "":
+			v = equivalent
+		case !known || again:
+			if most > 0 && ran == most {
+				v = notRun
+				break
+			}
+			ran++
+			began := time.Now()
+			if v, err = m.run(short, limit); err != nil {
+				return err
+			}
+			fmt.Printf("%-14s %-40s %s\n", v, m.name, time.Since(began).Round(time.Second))
+			if err := book.note(m, v); err != nil {
+				return err
+			}
+		}
+		counts[v]++
+		if v == survived || v == stale || v == unbuilt {
+			bad = append(bad, fmt.Sprintf("%s: %s\n%s", v, m.name, m.difference()))
+		}
+	}
+	for _, text := range bad {
+		fmt.Println(text)
+	}
+	for _, v := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Printf("%s: %d\n", v, counts[v])
+	}
+	tried := counts[caught] + counts[byTime] + counts[survived]
+	if tried == 0 {
+		return nil
+	}
+	share := 100 * float64(tried-counts[survived]) / float64(tried)
+	fmt.Printf("%.1f %% of %d are caught\n", share, tried)
+	if counts[stale]+counts[unbuilt] > 0 {
+		return fmt.Errorf("%d mutants do not fit the code any more: mend them in internal/mutate/mutants", counts[stale]+counts[unbuilt])
+	}
+	if share < enough {
+		return fmt.Errorf("%.1f %% are caught, it should be %d %%: write tests for the survivors", share, enough)
+	}
+	return nil
+}
+
+// enough is the share of mutants, in percent, that the tests have to catch.
+const enough = 95

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+const code = "package x\n\nfunc f(a, b int) bool {\n\tif a < b {\n\t\tg(a, b)\n\t}\n\treturn a < b\n}\n"
+
+// A list is read as it is meant, and a mutant changes the code where its old text stands, whole lines, once.
+func TestMutants(t *testing.T) {
+	t.Parallel()
+	list, err := parseList("# why\nfile x.go\ntests ./x ./y:TestF\n\nmutant one\n-\treturn a < b\n+\treturn a <= b\n\nmutant two\nequivalent it is\ntests ./z\n-\tif a < b {\n-\t\tg(a, b)\n+\tif a < b {\n")
+	if err != nil || len(list) != 2 {
+		t.Fatalf("got %d mutants and %v, want 2", len(list), err)
+	}
+	one, two := list[0], list[1]
+	if one.file != "x.go" || len(one.tests) != 2 || one.equivalent != "" || two.equivalent != "it is" || two.tests[0] != "./z" {
+		t.Errorf("got %+v", list)
+	}
+	if got, fits := one.apply(code); !fits || got != strings.Replace(code, "return a < b", "return a <= b", 1) {
+		t.Errorf("one: %v\n%s", fits, got)
+	}
+	if got, fits := two.apply(code); !fits || strings.Contains(got, "g(a, b)") {
+		t.Errorf("two: %v\n%s", fits, got)
+	}
+	for _, old := range []string{"\treturn a < c\n", "return a < b\n"} {
+		if _, fits := (&mutant{old: old}).apply(code); fits {
+			t.Errorf("%q fits: it is not in the code as whole lines, exactly once", old)
+		}
+	}
+	for _, bad := range []string{"mutant one\n-x\n", "file x.go\nmutant one\ntests ./x\n", "mutant\nnonsense\n"} {
+		if _, err := parseList(bad); err == nil {
+			t.Errorf("%q is read as a list", bad)
+		}
+	}
+}
+
+// The lists of the repository can be read, and what is drawn fits the file that it was drawn from.
+func TestListsAndDraws(t *testing.T) {
+	t.Parallel()
+	if list, err := readLists("mutants"); err != nil || len(list) < 150 {
+		t.Errorf("%d mutants, %v; want at least 150", len(list), err)
+	}
+	changes, err := changesOf("x.go", code)
+	if err != nil || len(changes) < 4 {
+		t.Fatalf("%d changes, %v", len(changes), err)
+	}
+	kinds := map[string]bool{}
+	for _, c := range changes {
+		kinds[c.what] = true
+		list, err := parseList("file x.go\ntests ./x\nmutant m\n" + c.text(code))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, fits := list[0].apply(code); !fits {
+			t.Errorf("%s does not fit:\n%s", c.what, c.text(code))
+		}
+	}
+	if len(kinds) != 4 {
+		t.Errorf("got the kinds %v, want negate, shift, drop and swap", kinds)
+	}
+}
