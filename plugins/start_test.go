@@ -146,6 +146,20 @@ func TestServesBeforePluginsAreOpen(t *testing.T) {
 	}
 }
 
+// Whoever opens what is in use first, a dry run before the catalogue comes to it, the plugin scores from then on.
+func TestDryRunOpensWhatIsStarting(t *testing.T) {
+	t.Parallel()
+	w := open(t, nil)
+	w.activate(w.send(wasmtest.Scorer(), declare("a", "1.0.0", two, "")))
+	w.end()
+	w.unstarted, w.idle = true, true
+	w.start()
+	if _, err := w.Try(t.Context(), "a", "1.0.0", plugins.DryRun{}); err != nil {
+		t.Fatal(err)
+	}
+	score(t, w.scorer(&strategy.Scored{Plugin: "a"}), window(1, []int64{1}, []int64{1}))
+}
+
 // What is asked to end while it starts quarantines nothing: the next start goes on.
 func TestStartThatIsStopped(t *testing.T) {
 	t.Parallel()

@@ -160,6 +160,9 @@ func (c *Catalogue) openInTurn(ctx context.Context, sum queue.SHA256, config []b
 		return nil, err
 	}
 	c.keep(u)
+	if p := c.named(v.Name); p != nil {
+		p.swap(c) // it may be what is in use and was waited for
+	}
 	return u, nil
 }
 
