@@ -7,7 +7,7 @@ import { short } from './format'
 import { useLive } from './live'
 import { places } from './nav'
 import { Palette, paletteOpen } from './palette'
-import { Empty, Failed } from './parts'
+import { Empty, Failed, MetaChips } from './parts'
 import { Activity } from './pages/activity'
 import { DeadLetters } from './pages/dead'
 import { Fairness } from './pages/fairness'
@@ -26,7 +26,7 @@ import { Submission } from './pages/submission'
 import { Submissions } from './pages/submissions'
 import { Tokens } from './pages/tokens'
 import { RulesLine, rules } from './rules'
-import { locked, may, who } from './session'
+import { boundTo, locked, may, who } from './session'
 import { dark, inQueue, link, queue, route, setTheme, toast } from './state'
 import { age, follow, keys, missing, paused, stats } from './stream'
 import type { Page, Queue } from './types'
@@ -131,11 +131,11 @@ function Top() {
 /** Whether the numbers are those of now. Nothing on the page may look live when it is not. */
 function Liveness() {
   const seconds = age.value
-  const state = paused.value ? 'paused' : missing.value ? 'missing' : seconds === null ? 'connecting' : seconds > 3 ? 'stale' : 'live'
+  const state = paused.value ? 'paused' : boundTo() ? 'bound' : missing.value ? 'missing' : seconds === null ? 'connecting' : seconds > 3 ? 'stale' : 'live'
   return (
     <>
       <span class={`dot ${state}`} aria-hidden="true" />
-      <span role="status" data-state={state}>{state === 'connecting' ? 'connecting…' : state === 'missing' ? 'no such queue' : state}</span>
+      <span role="status" data-state={state}>{state === 'bound' ? <>only <MetaChips meta={boundTo()} /></> : state === 'connecting' ? 'connecting…' : state === 'missing' ? 'no such queue' : state}</span>
       {state === 'stale' && <span>last update {Math.round(seconds!)} s ago</span>}
     </>
   )

@@ -37,5 +37,8 @@ export type Scope = (typeof scopes)[number]
 /** Whether one of the scopes is there. It only decides what is shown: the server looks for itself. */
 export const may = (...any: Scope[]) => !who.value || who.value.scopes.some((s) => s === 'admin' || any.includes(s as Scope))
 
+/** What the token is bound to, when that is one value of a meta key: it sees its submissions, and no number of a whole queue. */
+export const boundTo = () => who.value?.meta
+
 /** Why something cannot be done here; undefined when it can. */
 export const lacks = (...any: Scope[]) => (may(...any) ? undefined : `This takes the scope ${any.join(' or ')}, which ${who.value?.name ?? 'the token'} does not have.`)

@@ -1,7 +1,7 @@
 import { batch, effect, signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { Problem, call, queuePath, read } from './api'
-import { locked, who } from './session'
+import { boundTo, locked, who } from './session'
 import { queue } from './state'
 import type { ConsumersFrame, KeysFrame, SchedulesFrame, Series, StatsFrame } from './types'
 
@@ -111,9 +111,10 @@ export function follow() {
       lastFrame = 0
       batch(() => { stats.value = null; keys.value = null; consumers.value = null; schedules.value = null; series.value = empty(); age.value = null; missing.value = '' })
     }
-    if (paused.value || hidden.value || locked.value || who.value === null) close()
+    if (paused.value || hidden.value || locked.value || who.value === null || boundTo()) close()
     else open(of, topic.value)
   })
+  setInterval(() => { if (boundTo() && !paused.value && !hidden.value) beat.value++ }, 2000) // without frames, what is shown is read again all the same
   setInterval(() => { if (lastFrame > 0 && !paused.value) age.value = (performance.now() - lastFrame) / 1000 }, 500)
 }
 

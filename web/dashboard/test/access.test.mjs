@@ -143,6 +143,20 @@ test('what a token may not do is not offered', async () => {
   await blind.close()
 })
 
+test('a token that is bound to a tenant sees its submissions come, and is told what it does not see', async () => {
+  const own = await call(quern.url, 'POST', '/v1/queues/default/submissions', { meta: { tenant: 'bound' }, chunks: { count: 3, template: 'x' } }, as(admin))
+  const t = await login(await make('tenant', ['read'], { meta: { tenant: 'bound' } }))
+  t.allow(403)
+  await t.page.getByText('no numbers of the whole queue').waitFor()
+  await t.page.getByRole('main').getByRole('link', { name: 'submissions' }).click()
+  await t.page.getByRole('link', { name: own.id }).waitFor()
+  assert.equal(await t.page.getByText('tenant=a').count(), 0)
+  const next = await call(quern.url, 'POST', '/v1/queues/default/submissions', { meta: { tenant: 'bound' }, chunks: { count: 3, template: 'x' } }, as(admin))
+  await t.page.getByRole('link', { name: next.id }).waitFor()
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
 test('a session that ends asks for a token: when it expires, and when it is revoked, without a reload', async () => {
   const short = await login(await make('short', ['read'], { expires_at: new Date(Date.now() + 8000).toISOString() }))
   await live(short.page)

@@ -5,6 +5,7 @@ import { List } from '../list'
 import { useLive } from '../live'
 import { Count, Empty, Failed, Mark, MetaChips, Progress, State, SubmissionLink, Tile } from '../parts'
 import { quern, queuePath } from '../api'
+import { boundTo, who } from '../session'
 import { link, queue, refine, route } from '../state'
 import { keys, series, stats } from '../stream'
 import type { KeysFrame, Page, Series, StatsFrame, Submission } from '../types'
@@ -13,6 +14,8 @@ const minutes = 10
 
 export function Overview() {
   const frame = stats.value
+  const bound = boundTo()
+  if (bound) return <div class="card w12"><Empty>The token {who.value?.name} is bound to <MetaChips meta={bound} />: it sees those <a href={link('submissions')}>submissions</a>, and no numbers of the whole queue.</Empty></div>
   if (!frame) return <div class="card w12"><Empty>Waiting for the first numbers of the queue “{queue.value}”.</Empty></div>
   return (
     <>
