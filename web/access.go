@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -46,33 +47,36 @@ func (s *Server) noLongerGood() *problem {
 }
 
 // admit finds who asks and refuses who may not. Of the calls of producers and consumers nobody records who made them: their token is
-// looked up, without a lock and without memory of its own, and that is all.
-func (s *Server) admit(c echo.Context, op *operation, now queue.Time) error {
+// looked up, without a lock and without memory of its own, and that is all. What it returns was entered, and has to leave.
+func (s *Server) admit(c echo.Context, op *operation, started time.Time) (use *access.Use, err error) {
 	if op == nil {
-		return nil // there is no such path, which is no secret
+		return nil, nil // there is no such path, which is no secret
 	}
-	r := c.Request()
+	r, now := c.Request(), queue.At(started)
 	var by credential
 	var token *access.Token
 	if table := s.engine.Tokens().Table(); table.Required() && !isProbe(r) {
-		var err error
 		by, token, err = s.authenticate(table, r, now)
 		if err != nil && !op.public {
-			return err
+			return nil, err
 		}
 		if token != nil {
 			token.Note(now)
+			if wait, ok := token.Enter(started, s.limits); !ok {
+				return nil, s.tooMuch("The token "+strconv.Quote(token.Name)+" asks for more than one token may.", wait)
+			}
+			use = token.Use
 			if err := s.authorize(c, op, token); err != nil {
-				return err
+				return use, err
 			}
 		}
 	}
 	if op.hot && (token == nil || !token.Restricted()) {
-		return nil
+		return use, nil
 	}
 	caller, err := callerOf(c, token)
 	if err != nil {
-		return err
+		return use, err
 	}
 	ctx := access.With(r.Context(), caller)
 	if token != nil {
@@ -80,7 +84,7 @@ func (s *Server) admit(c echo.Context, op *operation, now queue.Time) error {
 		ctx = context.WithValue(ctx, credentialKey{}, &held)
 	}
 	c.SetRequest(r.WithContext(ctx))
-	return nil
+	return use, nil
 }
 
 type credentialKey struct{}
@@ -127,7 +131,7 @@ func (s *Server) authenticate(table *access.Table, r *http.Request, now queue.Ti
 	}
 	token, ok := table.Find(&by.proof, now)
 	if !ok {
-		return by, nil, s.newProblem(codeUnauthorized, "The access token is not good: it is wrong, it has expired, or it was rotated or revoked.")
+		return by, nil, s.badToken(r)
 	}
 	return by, token, nil
 }

@@ -329,3 +329,97 @@ func TestActorIsTheToken(t *testing.T) {
 		t.Error("the log does not say who acted on whose behalf")
 	}
 }
+
+// A token that asks for more than one may is answered 429 with Retry-After, and the others are not.
+func TestOneTokenCannotTakeAll(t *testing.T) {
+	t.Parallel()
+	f := newFixtureSeeded(t, 1, func(s *Server) {
+		s.limits = access.Limits{PerSecond: 5, AtOnce: 2}
+		at := time.Now()
+		s.now = func() time.Time { return at } // nothing is earned while the test runs
+	})
+	_, greedy := f.token(engine.TokenRequest{Name: "greedy", Scopes: access.Consume | access.Read})
+	_, modest := f.token(engine.TokenRequest{Name: "modest", Scopes: access.Consume | access.Read})
+	parked := make(chan answer, 2)
+	for range 2 {
+		go func() {
+			parked <- f.as(greedy, call{method: "POST", path: reservePath, body: `{"max":1,"wait_ms":60000}`})
+		}()
+	}
+	f.waiters(2)
+	refused := func(what string) {
+		t.Helper()
+		if got := f.as(greedy, call{method: "GET", path: "/v1/queues"}); got.status != 429 || got.header.Get("Retry-After") == "" {
+			t.Errorf("%s: got %d %s, want 429 with Retry-After", what, got.status, got.body)
+		}
+	}
+	refused("a third at once")
+	f.server.Stop()
+	for range 2 {
+		<-parked
+	}
+	for range 8 { // with the two that waited, twice five
+		if got := f.as(greedy, call{method: "GET", path: "/v1/queues"}); got.status != 200 {
+			t.Fatalf("within the burst: got %d %s", got.status, got.body)
+		}
+	}
+	refused("after the burst")
+	if got := f.as(modest, call{method: "GET", path: "/v1/queues"}); got.status != 200 {
+		t.Errorf("another token: got %d %s", got.status, got.body)
+	}
+}
+
+// Wrong tokens from one address are told to wait after a while; good ones from there are let in.
+func TestWrongTokensAreSlow(t *testing.T) {
+	t.Parallel()
+	f := newFixtureSeeded(t, 1, func(s *Server) {
+		at := time.Now()
+		s.now = func() time.Time { return at }
+	})
+	_, good := f.token(engine.TokenRequest{Name: "good", Scopes: access.Read})
+	wrong := good[:len(good)-2] + "aa"
+	for i := range 40 {
+		want := 401
+		if i >= 30 {
+			want = 429
+		}
+		c := call{method: "GET", path: "/v1/queues", header: map[string]string{"Authorization": "Bearer " + wrong}}
+		if i%2 == 1 {
+			c = call{method: "POST", path: "/v1/session", body: `{"token":"` + wrong + `"}`}
+		}
+		if got := f.send(c); got.status != want || want == 429 && got.header.Get("Retry-After") == "" {
+			t.Fatalf("wrong token %d: got %d %s, want %d", i, got.status, got.body, want)
+		}
+	}
+	if got := f.as(good, call{method: "GET", path: "/v1/queues"}); got.status != 200 {
+		t.Errorf("a good token from there: got %d %s", got.status, got.body)
+	}
+}
+
+// No secret reaches the log, an answer to anybody else, or a metric: tokens of every kind are used, well and badly, and then looked for.
+func TestNoSecretIsShown(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, admin := f.token(engine.TokenRequest{Name: "boss", Scopes: access.Admin})
+	id, text := f.token(engine.TokenRequest{Name: "canary", Scopes: access.Read})
+	f.as(text, call{method: "GET", path: "/v1/queues"})
+	f.as(text, call{method: "POST", path: insertPath, body: "{"})
+	f.as(text+"x", call{method: "GET", path: "/v1/queues/" + text})
+	f.send(call{method: "GET", path: "/v1/queues?token=" + text, header: map[string]string{"Authorization": text}})
+	opened := f.send(call{method: "POST", path: "/v1/session", body: `{"token":"` + text + `"}`})
+	cookie, _, _ := strings.Cut(strings.TrimPrefix(opened.header.Get("Set-Cookie"), sessionCookie+"="), ";")
+	if got := f.send(call{method: "GET", path: "/v1/whoami", header: map[string]string{"Cookie": sessionCookie + "=" + cookie}}); got.status != 200 || cookie == "" {
+		t.Fatalf("the session: %d %s", got.status, got.body)
+	}
+	var shown strings.Builder
+	for _, path := range []string{"/v1/tokens", "/v1/tokens/" + id, "/metrics", "/v1/config", "/v1/audit", "/v1/whoami"} {
+		got := f.as(admin, call{method: "GET", path: path})
+		shown.Write(got.body)
+	}
+	shown.WriteString(strings.ReplaceAll(f.log.String(), "/v1/queues/"+text, "")) // that is where the client put it
+	for what, secret := range map[string]string{"token": text[len("qn_")+12:], "cookie": cookie, "admin's token": admin[len("qn_")+12:]} {
+		if strings.Contains(shown.String(), secret) {
+			t.Errorf("the %s is shown", what)
+		}
+	}
+}

@@ -12,7 +12,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/quern-queue/quern/engine/access"
-	"github.com/quern-queue/quern/engine/queue"
 )
 
 const (
@@ -44,7 +43,10 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 
 		err := s.guard(c.Request())
 		if err == nil {
-			err = s.admit(c, op, queue.At(started))
+			var use *access.Use
+			if use, err = s.admit(c, op, started); use != nil {
+				defer use.Leave()
+			}
 		}
 		if err == nil {
 			err = s.run(c, op, next)

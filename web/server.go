@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/web/certificate"
@@ -67,6 +68,7 @@ type Options struct {
 	Gatherer    prometheus.Gatherer   // what /metrics shows
 	Tracer      *trace.Tracer         // makes spans of the calls of producers and consumers; nil: none
 	Certificate *certificate.Source   // what Serve shows over TLS; nil: it serves plain HTTP
+	Limits      access.Limits         // what each access token may ask for
 	Hosts       []string              // names beside the loopback ones that the Host header may carry, without port
 	Version     api.Version           // what /version says
 	Config      []api.ServerOption    // what /v1/config says: nothing in it may be secret
@@ -106,6 +108,8 @@ type Server struct {
 
 	waits    waits
 	sessions sessions
+	guesses  guesses
+	limits   access.Limits // of each token
 
 	events    events
 	dashboard map[string]asset // by name
@@ -127,7 +131,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		engine: o.Engine, plugins: o.Plugins, now: o.Now, wall: o.Now, log: o.Logger, gatherer: o.Gatherer, tracer: o.Tracer, version: o.Version, config: append([]api.ServerOption{}, o.Config...),
-		hosts: allowed, certificate: o.Certificate, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
+		hosts: allowed, limits: o.Limits, certificate: o.Certificate, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
 		kinds: make(map[queue.Code]kind), operations: make(map[string]map[string]*operation),
 		patience: defaultPatience(), constant: newConstant(), idPrefix: strconv.FormatUint(o.Seed(), 36) + "-",
 	}

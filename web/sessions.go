@@ -192,7 +192,7 @@ func (s *Server) openSession(c echo.Context) error {
 	proof, ok := access.ProofOf(asked.Token)
 	token, found := table.Find(&proof, now)
 	if !ok || !found {
-		return s.newProblem(codeUnauthorized, "The access token is not good: it is wrong, it has expired, or it was rotated or revoked.")
+		return s.badToken(c.Request())
 	}
 	id, opened, ok := s.sessions.open(proof, now)
 	if !ok {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/web/certificate"
 	"github.com/quern-queue/quern/web/trace"
@@ -20,6 +21,8 @@ type Config struct {
 	Data   string
 	Listen string
 	Auth   bool
+
+	TokenLimits access.Limits // of each access token
 
 	// How the server can be reached; checkListening says what goes together.
 	MetricsListen string            // "": probes and metrics only at Listen

@@ -186,3 +186,39 @@ func BenchmarkFind(b *testing.B) {
 		find(table, text, 1)
 	}
 }
+
+// A token has as many requests at once and per second as it may, and a burst of two seconds' worth; what is refused counts for nothing.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_700_000_000, 0)
+	var u Use
+	most := Limits{PerSecond: 10, AtOnce: 2}
+	for i := range 20 {
+		if wait, ok := u.Enter(start, most); !ok {
+			t.Fatalf("request %d of the burst must wait %v", i, wait)
+		}
+		u.Leave()
+	}
+	if wait, ok := u.Enter(start, most); ok || wait != 100*time.Millisecond {
+		t.Errorf("after the burst: %v, %v; want a wait of 100ms", wait, ok)
+	}
+	later := start.Add(100 * time.Millisecond)
+	if _, ok := u.Enter(later, most); !ok {
+		t.Error("after the wait: refused")
+	}
+	if _, ok := u.Enter(later, most); ok {
+		t.Error("two after one wait")
+	}
+	much := start.Add(time.Hour)
+	if _, ok := u.Enter(much, most); !ok {
+		t.Error("the second at once: refused")
+	}
+	if _, ok := u.Enter(much, most); ok {
+		t.Error("a third at once")
+	}
+	for range 100 {
+		if _, ok := new(Use).Enter(start, Limits{}); !ok {
+			t.Error("without limits: refused")
+		}
+	}
+}

@@ -2,6 +2,7 @@ package access
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -9,6 +10,8 @@ import (
 // Use is what is counted of a token while the server runs. It takes no lock.
 type Use struct {
 	minute atomic.Int64 // of the last use, since 1970
+	asked  atomic.Int32 // requests that are being answered
+	pace   Pace
 }
 
 // Note remembers that the token was used. It writes at most once a minute: cores that serve one token do not fight over it.
@@ -20,3 +23,49 @@ func (u *Use) Note(now queue.Time) {
 
 // Last is the minute of the last use since the start; 0: none.
 func (u *Use) Last() queue.Time { return queue.Time(u.minute.Load() * 60_000) }
+
+// Limits are what one token may ask for; 0: as much as it likes.
+type Limits struct {
+	PerSecond int // requests, after a burst of two seconds' worth
+	AtOnce    int // requests that are being answered, those that wait for work included
+}
+
+// Enter counts a request in, unless the token has as many as it may: then wait says when to come back. What entered has to Leave.
+func (u *Use) Enter(now time.Time, most Limits) (wait time.Duration, ok bool) {
+	if n := u.asked.Add(1); most.AtOnce > 0 && int(n) > most.AtOnce {
+		u.asked.Add(-1)
+		return time.Second, false
+	}
+	if most.PerSecond > 0 {
+		if wait = u.pace.Take(now, time.Second/time.Duration(most.PerSecond), 2*time.Second); wait > 0 {
+			u.asked.Add(-1)
+			return wait, false
+		}
+	}
+	return 0, true
+}
+
+// Leave counts a request out.
+func (u *Use) Leave() { u.asked.Add(-1) }
+
+// Pace is a token bucket that is kept as one number: the moment up to which what was taken is paid for.
+type Pace struct{ paid atomic.Int64 }
+
+// Take takes one of what comes every so often, of which at most burst's worth is saved up. It returns how long to wait where there is none,
+// and takes nothing then.
+func (p *Pace) Take(now time.Time, every, burst time.Duration) (wait time.Duration) {
+	at := now.UnixNano()
+	for {
+		paid := p.paid.Load()
+		next := max(paid, at) + int64(every)
+		if ahead := time.Duration(next - at); ahead > burst {
+			return ahead - burst
+		}
+		if p.paid.CompareAndSwap(paid, next) {
+			return 0
+		}
+	}
+}
+
+// Spent says whether nothing is owed any more, so that the bucket is as good as a new one.
+func (p *Pace) Spent(now time.Time) bool { return p.paid.Load() <= now.UnixNano() }

@@ -1,0 +1,79 @@
+package web
+
+import (
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Who sends wrong tokens is told to wait. Right ones are always let in: a consumer that has an old secret must not shut out those at the same
+// address that have the new one, and 256 random bits are not found by asking.
+const (
+	guessEvery   = time.Second      // a wrong token per address and second,
+	guessBurst   = 30 * time.Second // after this many seconds' worth of them
+	maxGuessFrom = 10_000           // addresses that are remembered; a network of IPv6 counts as one
+)
+
+// guesses are the wrong tokens of late, by address.
+type guesses struct {
+	mu   sync.Mutex
+	from map[netip.Prefix]*access.Pace
+}
+
+// wrong counts a wrong token and says how long its sender has to wait; 0: it may go on.
+func (g *guesses) wrong(r *http.Request, now time.Time) time.Duration {
+	address, err := netip.ParseAddr(addressOf(r))
+	if err != nil {
+		return 0 // no socket: embedded, or in a test
+	}
+	bits := 32
+	if address = address.Unmap().WithZone(""); address.Is6() {
+		bits = 64
+	}
+	prefix, err := address.Prefix(bits)
+	if err != nil {
+		return 0
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	pace := g.from[prefix]
+	if pace == nil {
+		g.makeRoom(now)
+		pace = new(access.Pace)
+		g.from[prefix] = pace
+	}
+	return pace.Take(now, guessEvery, guessBurst)
+}
+
+// makeRoom forgets the addresses that have nothing to wait for, and, if all of them do, all.
+func (g *guesses) makeRoom(now time.Time) {
+	if len(g.from) >= maxGuessFrom {
+		for prefix, pace := range g.from {
+			if pace.Spent(now) {
+				delete(g.from, prefix)
+			}
+		}
+	}
+	if g.from == nil || len(g.from) >= maxGuessFrom {
+		g.from = map[netip.Prefix]*access.Pace{}
+	}
+}
+
+// badToken is the problem of a token that is not good.
+func (s *Server) badToken(r *http.Request) *problem {
+	if wait := s.guesses.wrong(r, s.now()); wait > 0 {
+		return s.tooMuch("Too many wrong access tokens came from this address.", wait)
+	}
+	return s.newProblem(codeUnauthorized, "The access token is not good: it is wrong, it has expired, or it was rotated or revoked.")
+}
+
+// tooMuch is the problem of who asks for more than a token or an address may.
+func (s *Server) tooMuch(what string, wait time.Duration) *problem {
+	p := s.newProblem(queue.CodeOverloaded, what+" Wait as long as Retry-After says.")
+	p.retry = max(time.Second, (wait + time.Second - 1).Truncate(time.Second))
+	return p
+}
