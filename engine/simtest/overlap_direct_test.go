@@ -257,3 +257,21 @@ func TestGoneWaits(t *testing.T) {
 		})
 	}
 }
+
+// A submission ends while the output of a completion is written: the completion came to nothing, and so did what rested on it.
+func TestLateCompletion(t *testing.T) {
+	behindGates(t, func(o *overlap) {
+		held := o.oneHeld()
+		first := o.completeLater(held, []byte("x"))
+		repeat := o.completeLater(held, nil)
+		o.later(func() ([]queue.Result, error) {
+			_, err := o.shard.Cancel(ctx, held.Submission)
+			return nil, err
+		})
+		o.let("append", succeeds)
+		repeat.waits(o.t, "the repeat")
+		o.let("outputs", succeeds)
+		first.is(o.t, "the completion", queue.OutcomeGone)
+		repeat.is(o.t, "its repeat", queue.OutcomeGone)
+	})
+}

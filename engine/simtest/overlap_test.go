@@ -41,7 +41,7 @@ type overlap struct {
 	rules       map[queue.RuleID]*ruleSeen
 	bulks       []queue.BulkID
 	reloads     int
-	life        int  // changes with every restart and reload
+	life        int  // changes with every restart
 	afterReload bool // content of an insert from before it is still being written
 	tally       map[string]int
 }
@@ -207,11 +207,9 @@ func (o *overlap) settle() {
 	}
 	if o.gates.reloads != o.reloads {
 		o.reloads = o.gates.reloads
-		o.note("the shard has reloaded")
+		o.note("the shard has reloaded") // whoever held a chunk holds it still
 		o.afterReload = heldWrite(o.gates.list(), "content")
 		o.tally["reload"]++
-		o.life++
-		clear(o.holding)
 	}
 	o.afterReload = o.afterReload && heldWrite(o.gates.list(), "content")
 	o.refresh()
