@@ -155,9 +155,8 @@ func (e *Engine) act(ctx context.Context, said, action, queueName, target string
 }
 
 func actOf(ctx context.Context, at queue.Time, said, action, queueName, target string) queue.Act {
-	by := access.Of(ctx)
 	return queue.Act{
-		At: at, Who: queue.Who{Actor: by.Actor(said), OnBehalfOf: by.OnBehalfOf, From: by.From, RequestID: by.RequestID},
+		At: at, Who: access.Of(ctx).Who(said),
 		Action: action, Queue: queueName, Target: target, Outcome: queue.ActOK,
 	}
 }

@@ -16,10 +16,10 @@ import (
 
 // Change is who changes what is in use of a plugin, and under which condition.
 type Change struct {
-	Revision  uint64 // the plugin must be at; 0: any
-	Unchanged bool   // it must be at revision 0: nothing of it was ever changed
-	Actor     string
-	Force     bool // of a deletion: also what stored strategies name, which then go on without it
+	Revision  uint64    // the plugin must be at; 0: any
+	Unchanged bool      // it must be at revision 0: nothing of it was ever changed
+	By        queue.Who // who changes it
+	Force     bool      // of a deletion: also what stored strategies name, which then go on without it
 }
 
 // holds says whether the condition is met by a plugin at this revision.
@@ -37,7 +37,7 @@ type Selection struct {
 // Activate makes a version the one that scores, from the next request on, in the place of the one that did; a canary and a shadow of
 // this version go. A version that cannot be opened, or whose configuration it refuses, changes nothing.
 func (c *Catalogue) Activate(ctx context.Context, name string, s Selection, change Change) (Plugin, error) {
-	return c.change(name, change, func(p *plugin, r *queue.PluginRecord) error {
+	return c.change("plugin.activate", name, change, func(p *plugin, r *queue.PluginRecord) error {
 		use, err := c.selected(ctx, p, &s)
 		if err != nil {
 			return err
@@ -58,7 +58,7 @@ func (c *Catalogue) Activate(ctx context.Context, name string, s Selection, chan
 
 // Deactivate takes a plugin out of use; strategies that name it go on with their next branch.
 func (c *Catalogue) Deactivate(name string, change Change) (Plugin, error) {
-	return c.change(name, change, func(_ *plugin, r *queue.PluginRecord) error {
+	return c.change("plugin.deactivate", name, change, func(_ *plugin, r *queue.PluginRecord) error {
 		if r.Active.SHA256 == (queue.SHA256{}) {
 			return &queue.Error{Code: queue.CodeConflict, Message: "The plugin is not active."}
 		}
@@ -70,7 +70,7 @@ func (c *Catalogue) Deactivate(name string, change Change) (Plugin, error) {
 
 // Rollback activates what was active before.
 func (c *Catalogue) Rollback(ctx context.Context, name string, change Change) (Plugin, error) {
-	return c.change(name, change, func(p *plugin, r *queue.PluginRecord) error {
+	return c.change("plugin.rollback", name, change, func(p *plugin, r *queue.PluginRecord) error {
 		if r.Previous.SHA256 == (queue.SHA256{}) {
 			return &queue.Error{Code: queue.CodeConflict, Message: "There is no version before the active one. Activate a version by its name."}
 		}
@@ -86,7 +86,7 @@ func (c *Catalogue) Rollback(ctx context.Context, name string, change Change) (P
 
 // Shadow lets a version score beside the active one without deciding anything; with an empty version there is none any more.
 func (c *Catalogue) Shadow(ctx context.Context, name string, s Selection, change Change) (Plugin, error) {
-	return c.change(name, change, func(p *plugin, r *queue.PluginRecord) (err error) {
+	return c.change("plugin.shadow", name, change, func(p *plugin, r *queue.PluginRecord) (err error) {
 		r.Shadow, err = c.beside(ctx, p, &s)
 		return err
 	})
@@ -94,7 +94,7 @@ func (c *Catalogue) Shadow(ctx context.Context, name string, s Selection, change
 
 // Canary lets a version score for so many per cent of the requests; 0 per cent, or an empty version, ends that.
 func (c *Catalogue) Canary(ctx context.Context, name string, s Selection, percent int, change Change) (Plugin, error) {
-	return c.change(name, change, func(p *plugin, r *queue.PluginRecord) (err error) {
+	return c.change("plugin.canary", name, change, func(p *plugin, r *queue.PluginRecord) (err error) {
 		if percent < 0 || percent > 100 {
 			return queue.Invalid("/percent", "is %d; 0 to 100 are allowed", percent)
 		}
@@ -126,7 +126,7 @@ func (c *Catalogue) PutSettings(name string, s Settings, change Change) (Plugin,
 	if err := s.check(); err != nil {
 		return Plugin{}, err
 	}
-	return c.change(name, change, func(p *plugin, r *queue.PluginRecord) error {
+	return c.change("plugin.settings", name, change, func(p *plugin, r *queue.PluginRecord) error {
 		r.Settings = marshal(s)
 		if s.Hold == HoldClosed {
 			c.resetBreakers(p)
@@ -137,7 +137,7 @@ func (c *Catalogue) PutSettings(name string, s Settings, change Change) (Plugin,
 
 // Reset closes the breakers of a plugin and forgets its faults and its processor time. A quarantine ends only by activating with force.
 func (c *Catalogue) Reset(name string, change Change) (Plugin, error) {
-	return c.change(name, change, func(p *plugin, _ *queue.PluginRecord) error {
+	return c.change("plugin.reset", name, change, func(p *plugin, _ *queue.PluginRecord) error {
 		c.resetBreakers(p)
 		return nil
 	})
@@ -186,8 +186,8 @@ func (c *Catalogue) selected(ctx context.Context, p *plugin, s *Selection) (queu
 	return queue.PluginUse{SHA256: v.SHA256, Config: config}, nil
 }
 
-// change makes one change of what is in use: written down first, then swapped in at once.
-func (c *Catalogue) change(name string, change Change, do func(p *plugin, r *queue.PluginRecord) error) (Plugin, error) {
+// change makes one change of what is in use: written down first, with its entry in the audit log, then swapped in at once.
+func (c *Catalogue) change(action, name string, change Change, do func(p *plugin, r *queue.PluginRecord) error) (Plugin, error) {
 	c.changes.Lock()
 	defer c.changes.Unlock()
 	c.mu.RLock()
@@ -203,6 +203,8 @@ func (c *Catalogue) change(name string, change Change, do func(p *plugin, r *que
 	if !change.holds(record.Revision) {
 		return Plugin{}, stale(record.Revision)
 	}
+	act := c.act(action, name, change.By)
+	before := recordState(&record)
 	if err := do(p, &record); err != nil {
 		return Plugin{}, err
 	}
@@ -210,7 +212,7 @@ func (c *Catalogue) change(name string, change Change, do func(p *plugin, r *que
 		return Plugin{}, errors.New("plugins: the revisions are used up")
 	}
 	record.Revision++
-	record.Changed, record.Actor = queue.At(c.options.Now()), change.Actor
+	record.Changed, record.Actor = act.At, change.By.Actor
 	if record.Settings == nil {
 		record.Settings = marshal(Settings{})
 	}
@@ -218,7 +220,8 @@ func (c *Catalogue) change(name string, change Change, do func(p *plugin, r *que
 	if err != nil {
 		return Plugin{}, fmt.Errorf("plugins: settings: %w", err)
 	}
-	if err := store.PutPluginRecord(record); err != nil {
+	act.Change(before, recordState(&record))
+	if err := store.PutPluginRecord(record, act); err != nil {
 		return Plugin{}, fmt.Errorf("plugins: store a change: %w", err)
 	}
 	p.adopt(record, settings)
@@ -294,7 +297,9 @@ func (c *Catalogue) DeleteVersion(name, text string, change Change) error {
 	if err != nil {
 		c.log.Warn("the module of a version that is deleted cannot be read; its compiled code stays", "plugin", name, "error", err)
 	}
-	if err := c.store.DeletePluginVersion(v.SHA256); err != nil {
+	act := c.act("plugin.delete_version", name, change.By)
+	act.Change(versionState(&v.PluginVersion), nil)
+	if err := c.store.DeletePluginVersion(v.SHA256, act); err != nil {
 		return fmt.Errorf("plugins: delete a version: %w", err)
 	}
 	c.mu.Lock()
@@ -336,7 +341,9 @@ func (c *Catalogue) Delete(name string, change Change) error {
 			c.log.Warn("the compiled code of a version that is deleted stays", "plugin", name, "error", err)
 		}
 	}
-	if err := c.store.DeletePlugin(name); err != nil {
+	act := c.act("plugin.delete", name, change.By)
+	act.Change(recordState(&record), nil)
+	if err := c.store.DeletePlugin(name, act); err != nil {
 		return fmt.Errorf("plugins: delete: %w", err)
 	}
 	c.mu.Lock()

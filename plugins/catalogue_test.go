@@ -167,7 +167,7 @@ func declare(name, version string, columns []string, more string) []byte {
 // send uploads a module that must pass.
 func (w *world) send(module, manifest []byte) plugins.Version {
 	w.Helper()
-	v, _, err := w.Upload(w.Context(), plugins.Upload{Module: module, Manifest: manifest, Actor: "test"})
+	v, _, err := w.Upload(w.Context(), plugins.Upload{Module: module, Manifest: manifest, By: queue.Who{Actor: "test"}})
 	if err != nil {
 		w.Fatalf("upload: %v", err)
 	}
@@ -177,7 +177,7 @@ func (w *world) send(module, manifest []byte) plugins.Version {
 // activate activates a version that must work.
 func (w *world) activate(v plugins.Version) plugins.Plugin {
 	w.Helper()
-	p, err := w.Activate(w.Context(), v.Name, plugins.Selection{Version: v.SHA256}, plugins.Change{Actor: "test"})
+	p, err := w.Activate(w.Context(), v.Name, plugins.Selection{Version: v.SHA256}, plugins.Change{By: queue.Who{Actor: "test"}})
 	if err != nil {
 		w.Fatalf("activate: %v", err)
 	}
@@ -239,7 +239,7 @@ func TestUploadActivateScore(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)
 	module := wasmtest.ScorerWith(abi.ManifestSection, declare("boost", "1.0.0", two, ""))
-	v, created, err := w.Upload(t.Context(), plugins.Upload{Module: module, Actor: "me"})
+	v, created, err := w.Upload(t.Context(), plugins.Upload{Module: module, By: queue.Who{Actor: "me"}})
 	if err != nil || !created || v.State != plugins.Ready || v.Actor != "me" || v.Version != "1.0.0" {
 		t.Fatalf("got %+v %v %v, want a new ready version", v, created, err)
 	}

@@ -21,7 +21,7 @@ type Upload struct {
 	Module   []byte
 	Manifest []byte // for a module whose language cannot hold one; nil: it is in the module
 	Config   []byte // with which the dry run starts; nil: {}
-	Actor    string
+	By       queue.Who
 }
 
 // Upload checks a module and keeps it as a version that can be activated. The same bytes are the same version: they are not checked
@@ -124,11 +124,11 @@ func (c *Catalogue) check(ctx context.Context, module []byte, sum queue.SHA256, 
 	v := &version{
 		PluginVersion: queue.PluginVersion{
 			SHA256: sum, Name: m.Name, Version: m.Version, State: Ready, Size: int64(len(module)), Manifest: slices.Clone(report.Manifest),
-			Created: queue.At(c.options.Now()), Actor: u.Actor,
+			Created: queue.At(c.options.Now()), Actor: u.By.Actor,
 		},
 		manifest: m, route: columns, report: found, state: state{name: Ready},
 	}
-	if err := c.admit(ctx, v, compiled, rewritten, module, report, config); err != nil {
+	if err := c.admit(ctx, v, u.By, compiled, rewritten, module, report, config); err != nil {
 		if !before {
 			if gone := c.compiler.Forget(rewritten.Bytes); gone != nil {
 				c.log.Warn("the compiled code of a module that was refused stays until the next start", "plugin", m.Name, "error", gone)
@@ -140,7 +140,7 @@ func (c *Catalogue) check(ctx context.Context, module []byte, sum queue.SHA256, 
 }
 
 // admit tries a compiled version with synthetic batches and keeps it, open with the configuration of its dry run.
-func (c *Catalogue) admit(ctx context.Context, v *version, compiled *compile.Compiled, rewritten *instrument.Module, module []byte, report *scan.Report, config []byte) error {
+func (c *Catalogue) admit(ctx context.Context, v *version, by queue.Who, compiled *compile.Compiled, rewritten *instrument.Module, module []byte, report *scan.Report, config []byte) error {
 	patient := c.limits.Host
 	patient.Deadline *= 10 // fuel ends what does not end; a machine that is busy is not the plugin's fault
 	key := useKey{v.SHA256, string(config)}
@@ -160,7 +160,7 @@ func (c *Catalogue) admit(ctx context.Context, v *version, compiled *compile.Com
 	if err := c.openModule(ctx, serving, module, report); err != nil {
 		return fmt.Errorf("plugins: open what was checked: %w", err)
 	}
-	return c.add(v, serving, module)
+	return c.add(v, serving, module, by)
 }
 
 // validate scans a module and reads its manifest, and says everything that is wrong with either.
@@ -255,13 +255,15 @@ func (c *Catalogue) room(name string, size int64) error {
 }
 
 // add stores a version and makes it known. Its first use is open.
-func (c *Catalogue) add(v *version, first *use, module []byte) error {
+func (c *Catalogue) add(v *version, first *use, module []byte, by queue.Who) error {
 	c.changes.Lock()
 	defer c.changes.Unlock()
 	c.mu.RLock()
 	store := c.store
 	c.mu.RUnlock()
-	if err := store.PutPluginVersion(v.PluginVersion, module); err != nil {
+	act := c.act("plugin.upload", v.Name, by)
+	act.Change(nil, versionState(&v.PluginVersion))
+	if err := store.PutPluginVersion(v.PluginVersion, module, act); err != nil {
 		return errors.Join(fmt.Errorf("plugins: store a version: %w", err), first.host.Close())
 	}
 	c.mu.Lock()

@@ -59,7 +59,7 @@ func (s *Server) uploadPlugin(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	upload.Actor = access.Of(r.Context()).Actor("")
+	upload.By = access.Of(r.Context()).Who("")
 	v, created, err := catalogue.Upload(r.Context(), upload)
 	if err != nil {
 		return err

@@ -64,16 +64,16 @@ type Revision struct {
 
 // change reads the condition, and who asks.
 func (s *Server) change(ctx context.Context, r *Revision) (plugins.Change, error) {
-	actor := access.Of(ctx).Actor("")
+	by := access.Of(ctx).Who("")
 	if r.IfMatch == "" || strings.TrimSpace(r.IfMatch) == "*" {
-		return plugins.Change{Actor: actor}, nil
+		return plugins.Change{By: by}, nil
 	}
 	text, ok := strings.CutPrefix(strings.TrimSuffix(strings.TrimSpace(r.IfMatch), `"`), `"r`)
 	revision, err := strconv.ParseUint(text, 10, 63)
 	if !ok || err != nil {
 		return plugins.Change{}, s.newProblem(codePrecondition, "If-Match does not name a revision of a plugin; send its etag.")
 	}
-	return plugins.Change{Revision: revision, Unchanged: revision == 0, Actor: actor}, nil
+	return plugins.Change{Revision: revision, Unchanged: revision == 0, By: by}, nil
 }
 
 // catalogue is who holds the plugins, if this server has any.

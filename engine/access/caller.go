@@ -1,6 +1,10 @@
 package access
 
-import "context"
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
 
 // Caller is who asks for something, and by what request. A context carries it from the face that knows it to what records it.
 type Caller struct {
@@ -34,4 +38,9 @@ func (c *Caller) Actor(said string) string {
 		return said
 	}
 	return c.Token.Name
+}
+
+// Who is how the audit log names the caller.
+func (c *Caller) Who(said string) queue.Who {
+	return queue.Who{Actor: c.Actor(said), OnBehalfOf: c.OnBehalfOf, From: c.From, RequestID: c.RequestID}
 }
