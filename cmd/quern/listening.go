@@ -29,7 +29,7 @@ func listenOptions() []option {
 			func(c *Config, text string) error { return setSwitch(&c.Auth, text) },
 		},
 		{
-			"token-rate", "20000", "1 to 1000000, or 0 for any number", "how many requests per second one access token may make, after a burst of twice as many; more are answered 429",
+			"token-rate", "200000", "1 to 1000000, or 0 for any number", "how many requests per second one access token may make, after a burst of twice as many; more are answered 429",
 			func(c *Config, text string) error { return setCount(&c.TokenLimits.PerSecond, text, 1_000_000) },
 		},
 		{

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,13 +19,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
 var httpNames = []string{
 	"http_lone_p50", "http_lone_p99", "http_exchange_64x100", "http_exchange_64x1", "http_plain_64x100", "http_plain_64x1",
-	"http_insert_64", "http_insert_inline_4x1000", "http_exchange_tls_64x1",
+	"http_insert_64", "http_insert_inline_4x1000", "http_exchange_tls_64x1", "http_exchange_auth_64x1",
 }
 
 // The paths of the default queue.
@@ -50,18 +52,38 @@ func httpSuite(ctx context.Context, r *run) error {
 			return err
 		}
 	}
-	return httpOverTLS(ctx, r)
+	return errors.Join(httpOverTLS(ctx, r), httpWithToken(ctx, r))
 }
 
 // httpOverTLS is the exchange of one chunk with a server that speaks TLS: what encryption costs beside http_exchange_64x1.
 func httpOverTLS(ctx context.Context, r *run) error {
-	r.progress("http_exchange_tls_64x1")
-	server, err := startServer(ctx, filepath.Join(r.dir, "data-tls"), "--tls-self-signed")
+	return exchangeWith(ctx, r, "http_exchange_tls_64x1", "data-tls", "--tls-self-signed", func(s *serveProcess, _ string) error {
+		s.tls = &tls.Config{InsecureSkipVerify: true} // the server is our own child; verifying costs a handshake, not an exchange
+		return nil
+	})
+}
+
+// httpWithToken is the same with a server that needs tokens: what looking them up costs.
+func httpWithToken(ctx context.Context, r *run) error {
+	return exchangeWith(ctx, r, "http_exchange_auth_64x1", "data-auth", "--auth", func(s *serveProcess, data string) error {
+		text, err := os.ReadFile(filepath.Join(data, engine.AdminTokenFile))
+		s.token = strings.TrimSpace(string(text))
+		return err
+	})
+}
+
+// exchangeWith measures the exchange of one chunk with a server of its own that has an option; prepare tells the clients what it takes.
+func exchangeWith(ctx context.Context, r *run, name, folder, option string, prepare func(s *serveProcess, data string) error) error {
+	r.progress(name)
+	data := filepath.Join(r.dir, folder)
+	server, err := startServer(ctx, data, option)
 	if err != nil {
 		return err
 	}
 	defer server.stop()
-	server.tls = &tls.Config{InsecureSkipVerify: true} // the server is our own child; verifying costs a handshake, not an exchange
+	if err := prepare(server, data); err != nil {
+		return err
+	}
 	if err := server.fill(); err != nil {
 		return err
 	}
@@ -69,7 +91,7 @@ func httpOverTLS(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	r.add("http_exchange_tls_64x1", rate, "cycles/s")
+	r.add(name, rate, "cycles/s")
 	return nil
 }
 
@@ -78,10 +100,11 @@ type serveProcess struct {
 	process *exec.Cmd
 	address string
 	tls     *tls.Config // nil: plain HTTP
+	token   string      // "": it needs none
 }
 
 // dial makes a connection of a client's own.
-func (s *serveProcess) dial() (*lean, error) { return dialLean(s.address, s.tls) }
+func (s *serveProcess) dial() (*lean, error) { return dialLean(s.address, s.token, s.tls) }
 
 var servingAt = regexp.MustCompile(`https?://(\S+)`)
 

@@ -18,14 +18,20 @@ type lean struct {
 	reader *bufio.Reader
 	out    []byte
 	body   []byte
+	head   string // of every request, between its path and its length
 }
 
-func dialLean(address string, secure *tls.Config) (*lean, error) {
+// dialLean connects; a token that is not empty goes out with every request.
+func dialLean(address, token string, secure *tls.Config) (*lean, error) {
 	conn, err := dial(address, secure)
 	if err != nil {
 		return nil, err
 	}
-	return &lean{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10)}, nil
+	head := " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+	if token != "" {
+		head += "Authorization: Bearer " + token + "\r\n"
+	}
+	return &lean{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10), head: head + "Content-Length: "}, nil
 }
 
 func dial(address string, secure *tls.Config) (net.Conn, error) {
@@ -39,7 +45,7 @@ func dial(address string, secure *tls.Config) (net.Conn, error) {
 func (l *lean) post(path string, body []byte) ([]byte, error) {
 	l.out = append(l.out[:0], "POST "...)
 	l.out = append(l.out, path...)
-	l.out = append(l.out, " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: "...)
+	l.out = append(l.out, l.head...)
 	l.out = strconv.AppendInt(l.out, int64(len(body)), 10)
 	l.out = append(append(l.out, "\r\n\r\n"...), body...)
 	if _, err := l.conn.Write(l.out); err != nil {
