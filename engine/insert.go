@@ -7,7 +7,8 @@ import (
 )
 
 // Insert makes a submission exist; it is durable and visible when Insert returns. With an idempotency key that came
-// before (within queue.IdempotencyWindow) it returns the first one's submission as it was inserted, and replayed = true.
+// before (within queue.IdempotencyWindow) it returns the first one's submission as it is now, and replayed = true.
+// Of one whose retention is over nothing is known: queue.CodeUnknownSubmission.
 func (e *Engine) Insert(ctx context.Context, queueName string, n queue.NewSubmission) (s queue.Submission, replayed bool, err error) {
 	q, err := e.queue(queueName)
 	if err != nil {

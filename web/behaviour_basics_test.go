@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -319,6 +320,49 @@ func TestBehaviour088TheSameKeyInsertsOnce(t *testing.T) {
 		t.Errorf("a day less an hour later: got %d %s, want 200", late.status, late.body)
 	}
 	s.wantCounts("", "ready 3")
+}
+
+// A repeated insert answers what a question about the submission answers now, down to the last field: while it is worked on and
+// held back, when it has ended, from the journal, from the history, and not at all once its retention is over.
+func TestBehaviour088ARepeatTellsThePresent(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	const body = `{"chunks":{"count":4,"prefix":"x/"},"meta":{"company":7}}`
+	send := func() answer {
+		return send(t, s.client, s.address, call{method: "POST", path: insertPath, body: body, header: map[string]string{"Idempotency-Key": "order-17"}})
+	}
+	var id string
+	wantPresent := func(when, state string) {
+		t.Helper()
+		var now api.Submission
+		got, asked := send(), s.do("GET", "/v1/submissions/"+id, nil, http.StatusOK, &now)
+		if now.State != state {
+			t.Errorf("%s: the submission is %s, want %s", when, now.State, state)
+		}
+		var repeated, question map[string]any
+		got.decode(t, &repeated)
+		asked.decode(t, &question)
+		if got.status != http.StatusOK || got.header.Get("Idempotency-Replayed") != "true" || !reflect.DeepEqual(repeated, question) {
+			t.Errorf("%s: the repeat got %d %s\nwant %s", when, got.status, got.body, asked.body)
+		}
+	}
+	var first api.Submission
+	send().decode(t, &first)
+	id = first.ID
+	held := s.reserve("", api.ReserveRequest{Max: 2}).Reservations
+	s.completing("", held[0])
+	wantPresent("half way", "open")
+	s.setRule("", "pause", api.RuleMatch{Submission: id})
+	wantPresent("paused", "open")
+	s.cancel(id)
+	wantPresent("cancelled", "cancelled")
+	s.reopen(time.Hour)
+	wantPresent("an hour later, after a restart", "cancelled")
+	s.queue("", api.QueueSettingsInput{RetentionSeconds: some[int64](60)})
+	s.advance(2 * time.Minute)
+	if gone := send(); gone.status != http.StatusNotFound {
+		t.Errorf("after its retention: got %d %s, want 404", gone.status, gone.body)
+	}
 }
 
 func TestBehaviour092NothingComesBeforeItsTime(t *testing.T) {

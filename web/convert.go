@@ -46,7 +46,7 @@ func apiSubmission(in *queue.Submission) api.Submission {
 func wireSubmission(in *queue.Submission, meta []byte) wire.Submission {
 	return wire.Submission{
 		ID: uint64(in.ID), Queue: in.Queue, State: in.State.String(),
-		Chunks: in.Chunks, Ready: in.Ready, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Skipped: in.Skipped,
+		Chunks: in.Chunks, Ready: in.Ready, Paused: in.Paused, Blocked: in.Blocked, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Forwarded: in.Forwarded, Skipped: in.Skipped,
 		CreatedAt: int64(in.Created), Meta: appendMeta(meta, in.Meta), Priority: in.Priority, Group: in.Group,
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
 		RunAt: int64(in.RunAt), DeadDeadline: int64(in.DeadDeadline), FinishedAt: int64(in.Finished),

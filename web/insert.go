@@ -13,7 +13,7 @@ import (
 
 const insertAbout = "The work is given as `count` with an object `prefix`, as `count` with a `template`, or as `inline` bytes. " +
 	"As `application/x-ndjson` the first line is the submission without chunks and each further line is one chunk's bytes. " +
-	"With an `Idempotency-Key` the same request can be sent again safely for 24 hours: a replay answers 200, the submission and `Idempotency-Replayed: true`."
+	"With an `Idempotency-Key` the same request can be sent again safely for 24 hours: a replay answers 200, the submission as it is now and `Idempotency-Replayed: true`; or 404 once the retention of the submission is over."
 
 // insertCall is the memory of one insert, kept for the next.
 type insertCall struct {

@@ -174,7 +174,7 @@ func insertShape(d *document, op *huma.Operation) {
 		answer.Headers = durabilityHeader()
 		answer.Headers["Location"] = &huma.Param{Description: "Path of the submission", Schema: text}
 		if status == http.StatusOK {
-			answer.Description = "Inserted before by a request with the same Idempotency-Key"
+			answer.Description = "Inserted before by a request with the same Idempotency-Key: the submission as it is now"
 			answer.Headers[headerReplayed] = &huma.Param{Description: "true", Schema: text}
 		}
 		op.Responses[strconv.Itoa(status)] = answer

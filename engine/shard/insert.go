@@ -37,7 +37,8 @@ func (m *machine) draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 const nearNow = 100 * time.Millisecond
 
 // Insert makes a submission exist and returns it as it was at that moment. A repeated idempotency key returns the first
-// one's submission and replayed = true; with another request under the same key it is refused.
+// one's submission as it is now and replayed = true: who repeats an insert wants to know what became of it. With another
+// request under the same key it is refused. CodeUnknownSubmission: the first one's retention is over.
 func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.Submission, replayed bool, err error) {
 	if s.full.Load() {
 		return sub, false, commitError(journal.ErrFull)
@@ -112,7 +113,7 @@ func (s *Shard) publish(op *journal.Insert, entry *keyed, told []queue.Act, now 
 	return inserted(op, s.options.Queue), false, nil
 }
 
-// inserted is the submission as it was at the moment of its insert: what a first answer and every replay say.
+// inserted is the submission as it was at the moment of its insert: what the first answer says.
 func inserted(op *journal.Insert, queueName string) queue.Submission {
 	r := newRecord(op)
 	sub := r.info(queueName, op.Meta, op.Chunks)
@@ -143,7 +144,8 @@ func (s *Shard) giveUpKey(entry *keyed) {
 	close(entry.published)
 }
 
-// repeat answers an insert whose key is known: it waits for the first one's commit. The mutex is held and given up.
+// repeat answers an insert whose key is known with the present state of its submission, once the first one is committed.
+// The mutex is held and given up.
 func (s *Shard) repeat(ctx context.Context, entry *keyed, n *queue.NewSubmission) (sub queue.Submission, replayed bool, err error) {
 	same := entry.fingerprint == n.Fingerprint
 	s.mu.Unlock()
@@ -167,23 +169,8 @@ func (s *Shard) repeat(ctx context.Context, entry *keyed, n *queue.NewSubmission
 	} else if forgotten {
 		return sub, false, &queue.Error{Code: queue.CodeUnavailable, Message: "The first request with this Idempotency-Key failed a moment ago. Send it again."}
 	}
-	sub, err = s.original(ctx, entry.id)
+	sub, err = s.Submission(ctx, entry.id)
 	return sub, true, err
-}
-
-// original is a submission as it was when inserted.
-func (s *Shard) original(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
-	sub, err := s.Submission(ctx, id)
-	if err != nil {
-		return sub, err
-	}
-	sub.State, sub.Finished, sub.Failure = queue.Open, 0, ""
-	sub.Ready, sub.Waiting, sub.Reserved, sub.Done, sub.Dead, sub.Skipped, sub.Forwarded = sub.Chunks, 0, 0, 0, 0, 0, 0
-	sub.Paused, sub.Blocked = 0, 0
-	if sub.RunAt != 0 {
-		sub.Ready, sub.Waiting = 0, sub.Chunks
-	}
-	return sub, nil
 }
 
 // writeContent puts inline bytes and the attachment on disk before the insert is published. What a crash leaves behind

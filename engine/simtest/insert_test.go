@@ -132,7 +132,7 @@ func (s *sim) inserted(n queue.NewSubmission, id queue.SubmissionID) queue.Submi
 		s.tally.add("insert with run_at", 1)
 	}
 	if n.IdempotencyKey != "" {
-		s.m.keys[n.IdempotencyKey] = &modelKey{fingerprint: n.Fingerprint, first: first, at: s.now}
+		s.m.keys[n.IdempotencyKey] = &modelKey{fingerprint: n.Fingerprint, id: id, at: s.now}
 	}
 	return first
 }
@@ -161,15 +161,15 @@ func (s *sim) repeatKey() {
 		s.insertThis(n)
 		return
 	}
-	if s.m.forgotten[known.first.ID] {
-		return // its retention is over: what the answer was is not known any more
+	if s.m.forgotten[known.id] {
+		return // its retention is over: nothing is known of it any more
 	}
 	n.Fingerprint = known.fingerprint
 	conflict := s.chance(40)
 	if conflict {
 		n.Fingerprint[3]++
 	}
-	s.log.add("insert again under %q, conflict=%v, first was %s", n.IdempotencyKey, conflict, known.first.ID)
+	s.log.add("insert again under %q, conflict=%v, first was %s", n.IdempotencyKey, conflict, known.id)
 	got, replayed, err := s.shard.Insert(ctx, &n)
 	if conflict {
 		if queue.CodeOf(err) != queue.CodeIdempotencyReuse {
@@ -179,14 +179,14 @@ func (s *sim) repeatKey() {
 	}
 	s.must("repeated insert", err)
 	if !replayed {
-		s.fail("a repeated insert under %q is not said to be a replay; it got %s, the first one %s", n.IdempotencyKey, got.ID, known.first.ID)
+		s.fail("a repeated insert under %q is not said to be a replay; it got %s, the first one %s", n.IdempotencyKey, got.ID, known.id)
 	}
-	want := known.first
-	if x := s.m.sub(want.ID); x != nil {
-		want.Priority = x.asked.Priority // that of now: the first one is not kept
-	}
-	s.equal("answer of a repeated insert", got, want)
+	x := s.m.sub(known.id)
+	s.equal("answer of a repeated insert", got, s.m.info(x))
 	s.tally.add("insert repeated", 1)
+	if x.state != queue.Open {
+		s.tally.add("insert repeated after its end", 1)
+	}
 }
 
 func (s *sim) cancel() {

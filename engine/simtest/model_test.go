@@ -42,7 +42,7 @@ type modelTotals struct {
 
 type modelKey struct {
 	fingerprint [16]byte
-	first       queue.Submission // the answer to the first insert
+	id          queue.SubmissionID // the first insert's
 	at          queue.Time
 }
 

@@ -32,7 +32,7 @@ const (
 )
 
 // Insert inserts a submission and returns it as it is then. It may be tried several times under one idempotency key, so it
-// inserts once.
+// inserts once; with the key of an earlier insert it returns that one's submission as it is now.
 func (c *Client) Insert(ctx context.Context, queue string, n *api.NewSubmission, options ...InsertOption) (*api.Submission, error) {
 	q, err := c.insertRequest(queue, mediaJSON, options)
 	if err != nil {
@@ -77,8 +77,8 @@ func readSubmission(data []byte) (*api.Submission, error) {
 		return nil, fmt.Errorf("quern: the answer is not a submission: %w", err)
 	}
 	s := &api.Submission{
-		ID: strconv.FormatUint(w.ID, 10), Queue: w.Queue, State: w.State, Chunks: w.Chunks, Ready: w.Ready, Waiting: w.Waiting,
-		Reserved: w.Reserved, Done: w.Done, Dead: w.Dead, Skipped: w.Skipped, CreatedAt: moment(w.CreatedAt), Priority: w.Priority,
+		ID: strconv.FormatUint(w.ID, 10), Queue: w.Queue, State: w.State, Chunks: w.Chunks, Ready: w.Ready, Paused: w.Paused, Blocked: w.Blocked, Waiting: w.Waiting,
+		Reserved: w.Reserved, Done: w.Done, Dead: w.Dead, Forwarded: w.Forwarded, Skipped: w.Skipped, CreatedAt: moment(w.CreatedAt), Priority: w.Priority,
 		Group: w.Group, OperationsPerChunk: w.OperationsPerChunk, Prefix: w.Prefix, Template: w.Template, HasAttachment: w.HasAttachment,
 		RunAt: moment(w.RunAt), DeadDeadline: moment(w.DeadDeadline), FinishedAt: moment(w.FinishedAt), MaxAttempts: w.MaxAttempts,
 		OnExhausted: w.OnExhausted, MaxFailedChunks: w.MaxFailedChunks, Failure: w.Failure, Trace: w.Trace, Schedule: w.Schedule, ScheduledAt: moment(w.ScheduledAt),

@@ -67,10 +67,13 @@ type Submission struct {
 	State              string
 	Chunks             uint32
 	Ready              uint32
+	Paused             uint32
+	Blocked            uint32
 	Waiting            uint32
 	Reserved           uint32
 	Done               uint32
 	Dead               uint32
+	Forwarded          uint32
 	Skipped            uint32
 	CreatedAt          int64
 	Meta               []byte

@@ -17,13 +17,14 @@ func (s *Submission) Append(dst []byte) []byte {
 	dst = AppendString(dst, s.State)
 	dst = appendUint(dst, `,"chunks":`, s.Chunks)
 	dst = appendUint(dst, `,"ready":`, s.Ready)
+	dst = appendCount(dst, `,"paused":`, s.Paused)
+	dst = appendCount(dst, `,"blocked":`, s.Blocked)
 	dst = appendUint(dst, `,"waiting":`, s.Waiting)
 	dst = appendUint(dst, `,"reserved":`, s.Reserved)
 	dst = appendUint(dst, `,"done":`, s.Done)
 	dst = appendUint(dst, `,"dead":`, s.Dead)
-	if s.Skipped != 0 {
-		dst = appendUint(dst, `,"skipped":`, s.Skipped)
-	}
+	dst = appendCount(dst, `,"forwarded":`, s.Forwarded)
+	dst = appendCount(dst, `,"skipped":`, s.Skipped)
 	dst = append(dst, `,"created_at":`...)
 	if s.CreatedAt == 0 {
 		dst = append(dst, "null"...)
@@ -39,9 +40,7 @@ func (s *Submission) Append(dst []byte) []byte {
 		dst = strconv.AppendInt(dst, s.Priority, 10)
 	}
 	dst = appendText(dst, `,"group":`, s.Group)
-	if s.OperationsPerChunk != 0 {
-		dst = appendUint(dst, `,"operations_per_chunk":`, s.OperationsPerChunk)
-	}
+	dst = appendCount(dst, `,"operations_per_chunk":`, s.OperationsPerChunk)
 	dst = appendText(dst, `,"prefix":`, s.Prefix)
 	dst = appendText(dst, `,"template":`, s.Template)
 	if s.HasAttachment {
@@ -50,13 +49,9 @@ func (s *Submission) Append(dst []byte) []byte {
 	dst = appendMoment(dst, `,"run_at":`, s.RunAt)
 	dst = appendMoment(dst, `,"dead_deadline":`, s.DeadDeadline)
 	dst = appendMoment(dst, `,"finished_at":`, s.FinishedAt)
-	if s.MaxAttempts != 0 {
-		dst = appendUint(dst, `,"max_attempts":`, uint32(s.MaxAttempts))
-	}
+	dst = appendCount(dst, `,"max_attempts":`, uint32(s.MaxAttempts))
 	dst = appendText(dst, `,"on_exhausted":`, s.OnExhausted)
-	if s.MaxFailedChunks != 0 {
-		dst = appendUint(dst, `,"max_failed_chunks":`, s.MaxFailedChunks)
-	}
+	dst = appendCount(dst, `,"max_failed_chunks":`, s.MaxFailedChunks)
 	dst = appendText(dst, `,"failure":`, s.Failure)
 	dst = appendText(dst, `,"trace":`, s.Trace)
 	dst = appendText(dst, `,"schedule":`, s.Schedule)
@@ -67,6 +62,14 @@ func (s *Submission) Append(dst []byte) []byte {
 func appendUint(dst []byte, name string, n uint32) []byte {
 	dst = append(dst, name...)
 	return strconv.AppendUint(dst, uint64(n), 10)
+}
+
+// appendCount appends a number that is left out when it is 0.
+func appendCount(dst []byte, name string, n uint32) []byte {
+	if n == 0 {
+		return dst
+	}
+	return appendUint(dst, name, n)
 }
 
 func appendText(dst []byte, name, value string) []byte {
@@ -137,6 +140,12 @@ func (s *scanner) submissionCount(sub *Submission, name []byte, seen *fields) bo
 		dst, bit = &sub.OperationsPerChunk, 10
 	case "max_failed_chunks":
 		dst, bit = &sub.MaxFailedChunks, 25
+	case "paused":
+		dst, bit = &sub.Paused, 28
+	case "blocked":
+		dst, bit = &sub.Blocked, 29
+	case "forwarded":
+		dst, bit = &sub.Forwarded, 30
 	default:
 		return false
 	}
