@@ -115,6 +115,7 @@ type TokenRequest struct {
 	Scopes access.Scopes
 	access.Restriction
 	Expires queue.Time // 0: never
+	Subject string     // of a client certificate that is to stand for it, as RFC 2253 writes it: CN=worker,O=acme; "": none
 }
 
 // New makes a token, durably, and returns it with its text, which is shown this once and not kept.
@@ -128,7 +129,7 @@ func (t *Tokens) New(ctx context.Context, r TokenRequest) (access.Token, string,
 	if err != nil {
 		return access.Token{}, "", err
 	}
-	made := access.Token{ID: id, Name: r.Name, Scopes: r.Scopes, Restriction: r.Restriction, Expires: r.Expires, Secret: access.HashOf(secret)}
+	made := access.Token{ID: id, Name: r.Name, Scopes: r.Scopes, Restriction: r.Restriction, Expires: r.Expires, Subject: r.Subject, Secret: access.HashOf(secret)}
 	if err := t.put(ctx, made); err != nil {
 		return access.Token{}, "", err
 	}
@@ -165,6 +166,10 @@ func (t *Tokens) valid(r *TokenRequest) error {
 		return queue.Invalid("/meta", "has a key that is none: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
 	case len(r.Entry.Value.Text()) > queue.MaxMetaValueBytes || !utf8.ValidString(r.Entry.Value.Text()):
 		return queue.Invalid("/meta/"+r.Entry.Key, "has %d bytes; a value has at most %d, in UTF-8", len(r.Entry.Value.Text()), queue.MaxMetaValueBytes)
+	case len(r.Subject) > queue.MaxSubjectBytes || !utf8.ValidString(r.Subject):
+		return queue.Invalid("/certificate_subject", "has %d bytes; a subject has at most %d, in UTF-8", len(r.Subject), queue.MaxSubjectBytes)
+	case r.Subject != "" && slices.ContainsFunc(table.Tokens(), func(t access.Token) bool { return t.Subject == r.Subject }):
+		return &queue.Error{Code: queue.CodeConflict, Message: "A certificate with this subject stands for another token already. Revoke that one first, or give the client another certificate."}
 	case taken(table, r.Name):
 		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There is a token named %q already. What is done is recorded under the name, so choose another, or rotate or revoke that one.", r.Name)}
 	case len(table.Tokens()) >= queue.MaxTokens:
@@ -268,6 +273,9 @@ func tokenState(t *access.Token) any {
 	}
 	if t.Tenant() {
 		state["meta"] = t.Entry.Key + "=" + t.Entry.Value.String()
+	}
+	if t.Subject != "" {
+		state["certificate_subject"] = t.Subject
 	}
 	if t.Expires != 0 {
 		state["expires_at"] = t.Expires.Std().UTC()

@@ -32,12 +32,17 @@ const (
 type credential struct {
 	proof   access.Proof
 	session *session // nil: the token itself
+	subject string   // of the certificate that the connection showed in the place of a token; "": none was needed
 }
 
 // good says whether a credential would be accepted now.
 func (s *Server) good(by *credential) bool {
-	now := queue.At(s.now())
-	_, ok := s.engine.Tokens().Table().Find(&by.proof, now)
+	now, table := queue.At(s.now()), s.engine.Tokens().Table()
+	if by.subject != "" {
+		_, ok := table.Certified(by.subject, now)
+		return ok
+	}
+	_, ok := table.Find(&by.proof, now)
 	return ok && (by.session == nil || s.sessions.lives(by.session, now))
 }
 
@@ -115,6 +120,10 @@ func (s *Server) credentialOf(r *http.Request) *credential {
 func (s *Server) authenticate(table *access.Table, r *http.Request, now queue.Time) (by credential, token *access.Token, err error) {
 	given := r.Header["Authorization"]
 	if len(given) == 0 {
+		if token, ok := certified(table, r, now); ok {
+			by.subject = token.Subject
+			return by, token, nil
+		}
 		if by.session = s.sessionOf(r, now); by.session == nil {
 			return by, nil, s.newProblem(codeUnauthorized, "This server needs an access token: send it as Authorization: Bearer qn_...")
 		}
@@ -134,6 +143,14 @@ func (s *Server) authenticate(table *access.Table, r *http.Request, now queue.Ti
 		return by, nil, s.badToken(r)
 	}
 	return by, token, nil
+}
+
+// certified is the token that the client's certificate stands for, when an authority that the server trusts for that vouches for it.
+func certified(table *access.Table, r *http.Request, now queue.Time) (*access.Token, bool) {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return nil, false
+	}
+	return table.Certified(r.TLS.PeerCertificates[0].Subject.String(), now)
 }
 
 // authorize refuses what the token has no scope for, and what is beyond what it is bound to.

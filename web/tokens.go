@@ -73,7 +73,7 @@ func (s *Server) newToken(ctx context.Context, in *newTokenInput) (*newTokenOutp
 }
 
 func tokenRequest(in *api.NewToken) (r engine.TokenRequest, err error) {
-	r = engine.TokenRequest{Name: in.Name}
+	r = engine.TokenRequest{Name: in.Name, Subject: in.Subject}
 	if r.Scopes, err = scopesOf(in.Scopes); err != nil {
 		return r, err
 	}
@@ -187,7 +187,7 @@ func whoamiOf(token *access.Token, by *session) api.Whoami {
 
 func apiToken(in *access.Token) api.Token {
 	return api.Token{
-		ID: string(in.ID), Name: in.Name, Scopes: in.Scopes.Names(), Queues: in.Queues, Meta: boundMeta(in), CreatedAt: apiTime(in.Created), ExpiresAt: apiTime(in.Expires),
+		ID: string(in.ID), Name: in.Name, Scopes: in.Scopes.Names(), Queues: in.Queues, Meta: boundMeta(in), Subject: in.Subject, CreatedAt: apiTime(in.Created), ExpiresAt: apiTime(in.Expires),
 		LastUsedAt: apiTime(in.Used), Previous: apiTime(in.PreviousUntil),
 	}
 }

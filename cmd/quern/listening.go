@@ -45,6 +45,10 @@ func listenOptions() []option {
 			func(c *Config, text string) error { c.TLS.Key = text; return nil },
 		},
 		{
+			"tls-client-ca", "", "a PEM file; needs TLS", "the authorities whose client certificates are accepted in the place of tokens, by their subject; read again when the file changes",
+			func(c *Config, text string) error { c.TLS.ClientCA = text; return nil },
+		},
+		{
 			"tls-self-signed", "false", "true or false", "speak TLS with a certificate that the server makes for itself below the data directory, for a first try; its fingerprint is printed",
 			func(c *Config, text string) error { return setSwitch(&c.TLSSelfSigned, text) },
 		},

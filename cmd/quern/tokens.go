@@ -55,6 +55,7 @@ func (a *app) tokenNewCommand() *cobra.Command {
 	c.Flags().StringSliceVar(&asked.Scopes, "scopes", nil, "what it may do, with commas between")
 	c.Flags().StringSliceVar(&asked.Queues, "queues", nil, "the only queues that it sees, with commas between (default: all)")
 	c.Flags().StringVarP(&meta, "meta", "m", "", "the only submissions that it sees and inserts: KEY=VALUE, where a whole number is the integer and KEY=s:VALUE the text (default: all)")
+	c.Flags().StringVar(&asked.Subject, "certificate-subject", "", "subject of a client certificate that is to stand for it, such as CN=worker,O=acme, for a server with --tls-client-ca")
 	c.Flags().StringVar(&expires, "expires", "", "when it ends by itself: a time like 2026-01-31T12:00:00Z, or from now on like 90d or 12h (default: never)")
 	secretFlag(c, &to)
 	return c
@@ -206,7 +207,7 @@ func (a *app) whoamiCommand() *cobra.Command {
 func tokenFields(t api.Token) [][2]string {
 	fields := [][2]string{
 		{"id", t.ID}, {"name", t.Name}, {"scopes", strings.Join(t.Scopes, ",")}, {"queues", strings.Join(t.Queues, ",")}, {"meta", metaLine(t.Meta)},
-		{"created", moment(t.CreatedAt)}, {"expires", moment(t.ExpiresAt)}, {"last used", moment(t.LastUsedAt)}, {"previous secret until", moment(t.Previous)},
+		{"certificate subject", t.Subject}, {"created", moment(t.CreatedAt)}, {"expires", moment(t.ExpiresAt)}, {"last used", moment(t.LastUsedAt)}, {"previous secret until", moment(t.Previous)},
 	}
 	if t.Token != "" {
 		fields = append(fields, [2]string{"token", t.Token})

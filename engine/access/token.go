@@ -36,6 +36,7 @@ type Token struct {
 	Name   string // who it is for: the actor of what is done with it. Unique among the tokens
 	Scopes Scopes
 	Restriction
+	Subject string // of the client certificate that stands for the token beside its secret, as RFC 2253 writes it; "": none does
 
 	Created queue.Time
 	Expires queue.Time // 0: never
@@ -114,17 +115,21 @@ func (t *Token) Rotate(secret Hash, until queue.Time) {
 
 // Table is all tokens at one moment. It never changes: a change makes another table. A nil table has none and requires none.
 type Table struct {
-	required bool
-	byID     map[ID]*Token
-	none     Token // stands for tokens that are not there: a wrong id takes as long as a wrong secret
+	required  bool
+	byID      map[ID]*Token
+	bySubject map[string]*Token
+	none      Token // stands for tokens that are not there: a wrong id takes as long as a wrong secret
 }
 
 // NewTable makes a table of these tokens. If tokens are required nothing can be done without one.
 func NewTable(required bool, tokens []Token) *Table {
-	t := &Table{required: required, byID: make(map[ID]*Token, len(tokens))}
+	t := &Table{required: required, byID: make(map[ID]*Token, len(tokens)), bySubject: map[string]*Token{}}
 	for i := range tokens {
 		token := tokens[i]
 		t.byID[token.ID] = &token
+		if token.Subject != "" {
+			t.bySubject[token.Subject] = &token
+		}
 	}
 	return t
 }
@@ -154,6 +159,16 @@ func (t *Table) Find(p *Proof, now queue.Time) (*Token, bool) {
 		token = &t.none
 	}
 	if proven := token.proves(&p.Hash, now); !known || !proven || !token.Live(now) {
+		return nil, false
+	}
+	return token, true
+}
+
+// Certified is the token that a client certificate with this subject stands for, if it is good at that time. That an authority vouches for
+// the certificate is for the caller to see.
+func (t *Table) Certified(subject string, now queue.Time) (*Token, bool) {
+	token, known := t.bySubject[subject]
+	if !known || !token.Live(now) {
 		return nil, false
 	}
 	return token, true

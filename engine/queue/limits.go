@@ -30,6 +30,7 @@ const (
 	MaxSetValues = 100_000 // values of a queue's meta keys with a limit or weight: all are in memory, some 200 bytes each
 
 	MaxTokens          = 10_000 // access tokens: all are in memory, some 500 bytes each
+	MaxSubjectBytes    = 512    // of a client certificate that stands for a token
 	MaxTokenQueues     = 64     // queues that one token is bound to
 	MaxRotationOverlap = 30 * 24 * time.Hour
 

@@ -19,8 +19,8 @@ type tokenStatements struct {
 
 func (s *tokenStatements) prepare() []prepared {
 	return []prepared{
-		{&s.list, "SELECT id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, previous, previous_until FROM token ORDER BY created, id"},
-		{&s.put, "INSERT INTO token (id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, previous, previous_until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) " +
+		{&s.list, "SELECT id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, previous, previous_until, subject FROM token ORDER BY created, id"},
+		{&s.put, "INSERT INTO token (id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, previous, previous_until, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) " +
 			"ON CONFLICT (id) DO UPDATE SET secret = excluded.secret, previous = excluded.previous, previous_until = excluded.previous_until"},
 		{&s.drop, "DELETE FROM token WHERE id = ?"},
 		{&s.used, "UPDATE token SET used = ? WHERE id = ?"},
@@ -53,7 +53,7 @@ func (c *Catalogue) Tokens() (all []access.Token, required bool, err error) {
 func tokenOf(row sqlitedb.Row) (t access.Token, err error) {
 	t = access.Token{
 		ID: access.ID(row.Text(0)), Name: row.Text(1), Created: queue.Time(row.Int(6)), Expires: queue.Time(row.Int(7)), Used: queue.Time(row.Int(8)),
-		PreviousUntil: queue.Time(row.Int(11)), Use: new(access.Use),
+		PreviousUntil: queue.Time(row.Int(11)), Subject: row.Text(12), Use: new(access.Use),
 	}
 	for name := range strings.SplitSeq(row.Text(2), ",") {
 		scope := access.ParseScope(name)
@@ -96,12 +96,15 @@ func (c *Catalogue) PutToken(t access.Token, told ...queue.Act) error {
 	if err != nil {
 		return wrap("put token", err)
 	}
-	args := []any{string(t.ID), t.Name, t.Scopes.String(), string(queues), nil, nil, int64(t.Created), orNull(t.Expires), orNull(t.Used), t.Secret[:], nil, orNull(t.PreviousUntil)}
+	args := []any{string(t.ID), t.Name, t.Scopes.String(), string(queues), nil, nil, int64(t.Created), orNull(t.Expires), orNull(t.Used), t.Secret[:], nil, orNull(t.PreviousUntil), nil}
 	if t.Tenant() {
 		args[4], args[5] = t.Entry.Key, any(t.Entry.Value.Text())
 		if t.Entry.Value.IsInt() {
 			args[5] = t.Entry.Value.Int()
 		}
+	}
+	if t.Subject != "" {
+		args[12] = t.Subject
 	}
 	if t.PreviousUntil != 0 {
 		args[10] = t.Previous[:]

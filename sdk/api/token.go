@@ -7,6 +7,7 @@ type NewToken struct {
 	Queues    []string `json:"queues,omitempty" maxItems:"64"`
 	Meta      Meta     `json:"meta,omitempty"` // one key with one value
 	ExpiresAt Time     `json:"expires_at,omitzero"`
+	Subject   string   `json:"certificate_subject,omitempty"` // of a client certificate that stands for it, such as CN=worker,O=acme
 }
 
 // Token is an access token. Its text is in the answers to POST /v1/tokens and to a rotation, and never again.
@@ -17,6 +18,7 @@ type Token struct {
 	Scopes     []string `json:"scopes"`
 	Queues     []string `json:"queues,omitempty"`
 	Meta       Meta     `json:"meta,omitempty"`
+	Subject    string   `json:"certificate_subject,omitempty"` // of the client certificate that stands for it
 	CreatedAt  Time     `json:"created_at"`
 	ExpiresAt  Time     `json:"expires_at,omitzero"`
 	LastUsedAt Time     `json:"last_used_at,omitzero"`          // to the minute

@@ -1,0 +1,169 @@
+package web
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/web/certificate"
+)
+
+// authority signs certificates of clients.
+type authority struct {
+	t      *testing.T
+	key    *ecdsa.PrivateKey
+	raw    []byte
+	serial int64
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &authority{t: t, key: key}
+	a.raw = a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, &key.PublicKey)
+	return a
+}
+
+func (a *authority) sign(c *x509.Certificate, of *ecdsa.PublicKey) []byte {
+	a.t.Helper()
+	a.serial++
+	c.SerialNumber, c.NotBefore, c.NotAfter = big.NewInt(a.serial), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent := c
+	if a.raw != nil {
+		var err error
+		if parent, err = x509.ParseCertificate(a.raw); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, c, parent, of, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return raw
+}
+
+// client makes a certificate for a subject.
+func (a *authority) client(name string) tls.Certificate {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	raw := a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name, Organization: []string{"acme"}}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, &key.PublicKey)
+	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
+}
+
+// A client certificate of a trusted authority stands for the token with its subject, with the token's scopes and name, and no longer than
+// the token is good. One of another authority, or with another subject, stands for nothing; a token in the header counts before it.
+func TestACertificateStandsForAToken(t *testing.T) {
+	t.Parallel()
+	trusted, other, dir := newAuthority(t), newAuthority(t), t.TempDir()
+	bundle := filepath.Join(dir, "clients.pem")
+	if err := os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: trusted.raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files, err := certificate.SelfSigned(dir, []string{"127.0.0.1"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	files.ClientCA = bundle
+	shown, err := certificate.Open(certificate.Options{Files: files, Now: time.Now, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixtureSeeded(t, 1, func(s *Server) { s.certificate = shown })
+	f.token(engine.TokenRequest{Name: "root", Scopes: access.Admin})
+	id, _ := f.token(engine.TokenRequest{Name: "worker", Scopes: access.Consume, Subject: "CN=worker,O=acme"})
+	_, reader := f.token(engine.TokenRequest{Name: "reader", Scopes: access.Read})
+	address := serveTLS(t, f.server)
+	ask := func(certs []tls.Certificate, header string) (int, string) {
+		t.Helper()
+		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certs}, ForceAttemptHTTP2: true}
+		defer transport.CloseIdleConnections()
+		request, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+address+"/v1/whoami", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header != "" {
+			request.Header.Set("Authorization", "Bearer "+header)
+		}
+		answer, err := (&http.Client{Transport: transport}).Do(request)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer answer.Body.Close()
+		var who api.Whoami
+		if answer.StatusCode == http.StatusOK {
+			if err := json.NewDecoder(answer.Body).Decode(&who); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return answer.StatusCode, who.Name
+	}
+	worker := []tls.Certificate{trusted.client("worker")}
+	for name, try := range map[string]struct {
+		certs  []tls.Certificate
+		header string
+		status int
+		who    string
+	}{
+		"certificate":       {worker, "", 200, "worker"},
+		"none":              {nil, "", 401, ""},
+		"another subject":   {[]tls.Certificate{trusted.client("stranger")}, "", 401, ""},
+		"header counts":     {worker, reader, 200, "reader"},
+		"wrong header":      {worker, "qn_wrong", 401, ""},
+		"another authority": {[]tls.Certificate{other.client("worker")}, "", 0, ""},
+	} {
+		status, who := ask(try.certs, try.header)
+		if status != try.status || status == 200 && who != try.who {
+			t.Errorf("%s: %d as %q, want %d as %q", name, status, who, try.status, try.who)
+		}
+	}
+	if err := f.engine.Tokens().Revoke(t.Context(), access.ID(id)); err != nil {
+		t.Fatal(err)
+	}
+	if status, who := ask(worker, ""); status != http.StatusUnauthorized {
+		t.Errorf("after the token was revoked: %d as %q, want 401", status, who)
+	}
+}
+
+// serveTLS serves on a free port, over TLS with the server's certificate.
+func serveTLS(t *testing.T, s *Server) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return listener.Addr().String()
+}
