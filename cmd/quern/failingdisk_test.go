@@ -51,6 +51,10 @@ func TestWritesFail(t *testing.T) {
 	if status, answer := d.ready(s.url); status != http.StatusServiceUnavailable || !bytes.Contains(answer, []byte("degraded")) {
 		t.Errorf("after three failed commits /readyz gave %d %s, want 503 and the word degraded", status, answer)
 	}
+	// Without outputs it is the journal that cannot be written, and the queue has to read it again.
+	if status, answer := d.post("/reservations/complete", items("")); status != http.StatusServiceUnavailable {
+		t.Errorf("a completion whose journal write fails gave %d %s, want 503", status, answer)
+	}
 	d.limitFiles(s.process.Process.Pid, unix.RLIM_INFINITY)
 	d.until("ready again", func() bool { status, _ := d.ready(s.url); return status == http.StatusOK })
 	var more crashReserved
@@ -60,6 +64,62 @@ func TestWritesFail(t *testing.T) {
 	if answer := d.must("/reservations/complete", items(`,"output":"done"`)); bytes.Count(answer, []byte(`"ok"`)) != 3 {
 		t.Errorf("the repeated completions: %s, want three times ok", answer)
 	}
+}
+
+// While only the log of the journal may not grow, the journal can be closed and its log copied into it, but not said to be closed. It is
+// opened again all the same when writes come through, by the server itself or by the next one after a kill or a stop.
+func TestJournalLogFails(t *testing.T) {
+	t.Parallel()
+	for name, signal := range map[string]syscall.Signal{"goes on": 0, "killed": syscall.SIGKILL, "stopped": syscall.SIGTERM} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			program, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			program = quernLink(t, program)
+			data := filepath.Join(t.TempDir(), "data")
+			start := func() (*server, diskUser) {
+				s, err := startServer(program, os.Environ(), data, "--ballast-bytes", "1MiB")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s, diskUser{t, s.url + "/v1/queues/default"}
+			}
+			s, d := start()
+			defer func() { _ = s.end(syscall.SIGTERM) }()
+			inserted := d.grow(filepath.Join(data, "shards", "0000", "journal.db-wal"), s.process.Process.Pid)
+			for range 3 { // the first write that fails, and the reloads after it
+				if status, answer := d.post("/submissions", `{"chunks":{"count":1,"prefix":"a"}}`); status != http.StatusServiceUnavailable {
+					t.Errorf("an insert whose journal write fails gave %d %s, want 503", status, answer)
+				}
+			}
+			if signal == 0 {
+				d.limitFiles(s.process.Process.Pid, unix.RLIM_INFINITY)
+			} else {
+				_ = s.end(signal)
+				s, d = start()
+			}
+			d.until("ready again", func() bool { status, _ := d.ready(s.url); return status == http.StatusOK })
+			d.untilInserted()
+			d.finish(inserted)
+		})
+	}
+}
+
+// grow inserts submissions until the log has no room left of what it took before, and then has no file grow past it.
+func (d diskUser) grow(log string, pid int) (inserted int) {
+	d.t.Helper()
+	for range 40 {
+		d.must("/submissions", `{"chunks":{"count":1,"prefix":"a"}}`)
+		inserted++
+	}
+	info, err := os.Stat(log)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.limitFiles(pid, uint64(info.Size()))
+	return inserted
 }
 
 // limitFiles bounds the files of a process, from now on.

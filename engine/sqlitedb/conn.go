@@ -38,6 +38,7 @@ type Conn struct {
 	begin, commit, rollback *Stmt
 	lost                    error // why nothing is written any more: a failed sync, or Lose
 	owned                   bool  // the file says that it is in use, and Close has to take that back
+	closed                  bool
 }
 
 // Open opens an existing database of this kind, whatever its version up to k.Version. What is not ours or damaged is a
@@ -217,7 +218,12 @@ func (c *Conn) Tx(fn func() error) error {
 }
 
 // Close ends the connection and its statements. The last connection to close copies the log back; an owner has to be the last.
+// Closed again it does nothing.
 func (c *Conn) Close() error {
+	if c.closed {
+		return nil
+	}
+	c.closed = true
 	c.disown()
 	var problems []error
 	for _, s := range c.stmts {

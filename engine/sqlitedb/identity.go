@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 
+	sqlite3 "github.com/mattn/go-sqlite3"
+
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -101,15 +103,19 @@ func (c *Conn) Own(id queue.Identity) (queue.Identity, error) {
 	return id, err
 }
 
-// disown says that the file is closed in good order. A failure is as good as the end of the process: the next start finds the file in use.
+// disown says that the file is closed in good order. Where that cannot be written, or the file was in use before and was not owned since,
+// it keeps its log: the next open asks for it, as after the end of the process. SQLite would delete it once it is copied into the file.
 func (c *Conn) disown() {
-	if !c.owned || c.lost != nil {
-		return
+	m, err := c.mark()
+	if err == nil && m.open && c.owned && c.lost == nil {
+		closed := m
+		closed.open = false
+		if err = c.put(closed); err == nil {
+			m = closed
+		}
 	}
-	c.owned = false
-	if m, err := c.mark(); err == nil {
-		m.open = false
-		_ = c.put(m)
+	if err != nil || m.open {
+		_ = c.raw.SetFileControlInt("main", sqlite3.SQLITE_FCNTL_PERSIST_WAL, 1) // fails only where there is no file any more
 	}
 }
 

@@ -169,6 +169,32 @@ func anotherBoot(t *testing.T, path string) {
 	}
 }
 
+// A file whose mark cannot be taken back at its close keeps its log, and is opened again with all that was written.
+func TestCloseWithoutWriting(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]func(*Conn) error{
+		"no writes":   func(c *Conn) error { return c.Exec("PRAGMA query_only = 1") },
+		"a lost sync": func(c *Conn) error { c.Lose(errors.New("lost")); return nil },
+	} {
+		for _, own := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, owned %v", name, own), func(t *testing.T) {
+				t.Parallel()
+				path := owned(t, 3)
+				c := open(t, path, Options{Owner: &Owner{}})
+				if own {
+					if _, err := c.Own(queue.Identity{Generation: 1}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := errors.Join(stop(c), c.Close()); err != nil {
+					t.Fatal(err)
+				}
+				wantRows(t, path, Owner{}, 3)
+			})
+		}
+	}
+}
+
 func otherSalt(frames []byte) []byte {
 	frames = append([]byte(nil), frames...)
 	frames[11]--
