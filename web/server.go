@@ -165,7 +165,7 @@ func (s *Server) Document() []byte { return s.document }
 // Serve answers requests on listener, over TLS where there is a certificate, until ctx ends; then waiting calls answer at
 // once, the others get some time to finish, and Serve returns nil. It owns the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	server := s.listening(s.echo)
+	server := s.listening(multiplexed(s.echo))
 	if s.certificate != nil {
 		server.TLSConfig = s.certificate.Config()
 	}

@@ -48,7 +48,7 @@ func (w *waits) stop() {
 	defer w.mu.Unlock()
 	w.over = true
 	for writer := range w.set {
-		_ = http.NewResponseController(writer).SetReadDeadline(time.Unix(1, 0))
+		_ = http.NewResponseController(writer).SetReadDeadline(longAgo)
 	}
 }
 
@@ -58,7 +58,7 @@ func (w *waits) end(good func(*credential) bool) {
 	defer w.mu.Unlock()
 	for writer, by := range w.set {
 		if by != nil && !good(by) {
-			_ = http.NewResponseController(writer).SetReadDeadline(time.Unix(1, 0))
+			_ = http.NewResponseController(writer).SetReadDeadline(longAgo)
 		}
 	}
 }

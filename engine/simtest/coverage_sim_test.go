@@ -37,7 +37,7 @@ func (t *tally) String() string {
 var happens = []string{
 	"insert", "insert with run_at", "insert refused by a rule", "insert repeated", "insert repeated after its end",
 	"reserve", "reserve that finds nothing", "reserve of what was shelved", "reserve refused to a quiet or draining consumer",
-	"complete", "complete of a ready chunk", "complete after the deadline", "fail, to be tried again", "fail for good", "fail after a restart",
+	"complete", "complete of a ready chunk", "complete after the deadline", "fail, to be tried again", "fail for good", "fail after a restart", "fail of a try that its deadline counted",
 	"extend", "extend after a restart", "extend of what a rule took back", "release",
 	"deadline passes", "deadline of the last try passes", "consumer lost", "consumer lost in the last try", "retry due", "run_at due", "suspect shelved",
 	"dead_deadline ends a submission", "dead_deadline waits for a rule", "restart grace ends",
