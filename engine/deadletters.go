@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -55,55 +54,6 @@ func readDeadCursor(text string) (after queue.ChunkID, err error) {
 	}
 	return queue.ChunkID{Submission: queue.SubmissionID(n), Index: uint32(at)}, nil
 }
-
-// DeadGroups are the dead letters of a queue that the filter means by the fingerprint of their errors, the largest group first.
-// At most maxGrouped dead letters are looked at, the newest submissions' first; whole says that those were all.
-func (e *Engine) DeadGroups(ctx context.Context, queueName string, f queue.DeadFilter) (groups []queue.DeadGroup, whole bool, err error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return nil, false, err
-	}
-	byPrint := map[string]*queue.DeadGroup{}
-	lastOf := map[string]queue.SubmissionID{}
-	after, seen := queue.ChunkID{}, 0
-	for ; seen < maxGrouped; seen += queue.MaxListLimit {
-		list, err := q.shard.DeadLetters(ctx, f, after, queue.MaxListLimit)
-		if err != nil {
-			return nil, false, err
-		}
-		for i := range list {
-			d := &list[i]
-			g := byPrint[d.Fingerprint]
-			if g == nil {
-				g = &queue.DeadGroup{Fingerprint: d.Fingerprint, Pattern: queue.Pattern(d.Error), Example: d.Error, First: d.Died}
-				byPrint[d.Fingerprint] = g
-			}
-			g.Count++
-			g.First, g.Last = min(g.First, d.Died), max(g.Last, d.Died)
-			if id := d.Chunk.Submission; lastOf[d.Fingerprint] != id {
-				lastOf[d.Fingerprint] = id
-				g.Submissions++
-			}
-			after = d.Chunk
-		}
-		if whole = len(list) < queue.MaxListLimit; whole {
-			break
-		}
-	}
-	for _, g := range byPrint {
-		groups = append(groups, *g)
-	}
-	slices.SortFunc(groups, func(a, b queue.DeadGroup) int {
-		if a.Count != b.Count {
-			return int(min(b.Count, 1<<30)) - int(min(a.Count, 1<<30))
-		}
-		return strings.Compare(a.Fingerprint, b.Fingerprint)
-	})
-	return groups, whole, nil
-}
-
-// maxGrouped bounds the dead letters of one DeadGroups: it looks at each of them.
-const maxGrouped = 100_000
 
 // DeadLetter tells about one dead chunk of a queue. CodeUnknownDeadLetter: it is not dead, or not in this queue.
 func (e *Engine) DeadLetter(ctx context.Context, queueName string, id queue.ChunkID) (queue.DeadChunk, error) {

@@ -85,7 +85,7 @@ func (a *app) deadGroupsCommand() *cobra.Command {
 				return err
 			}
 			if !got.Whole {
-				fmt.Fprintln(a.err, "quern: there are more dead letters than were looked at; the counts are of the newest 100,000")
+				fmt.Fprintln(a.err, "quern: there are more than 10,000 groups; those of older submissions are not listed")
 			}
 			return printList(a, got.Items, []string{"COUNT", "SUBMISSIONS", "LAST", "FINGERPRINT", "PATTERN"}, func(g api.DeadGroup) []string {
 				return []string{number(g.Count), number(g.Submissions), moment(g.LastDiedAt), g.Fingerprint, strconv.Quote(g.Pattern)}

@@ -4,13 +4,17 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+	"unicode/utf8"
 )
 
 // Fingerprint names the kind of an error: 16 hexadecimal digits, the beginning of the SHA-256 of its Pattern. Errors that
 // differ only in what Pattern replaces have the same one. It is part of the interface: stored filters use it.
 func Fingerprint(text string) string {
-	sum := sha256.Sum256([]byte(Pattern(text)))
-	return hex.EncodeToString(sum[:8])
+	var room [256]byte // most errors fit, and allocate nothing
+	sum := sha256.Sum256(appendPattern(room[:0], text))
+	var name [16]byte
+	hex.Encode(name[:], sum[:8])
+	return string(name[:])
 }
 
 // Pattern is an error text without what changes from one occurrence to the next. From left to right, and the first that fits:
@@ -22,8 +26,10 @@ func Fingerprint(text string) string {
 //	digits                     <n>     with a fraction (1.5), also behind letters (worker7)
 //
 // All white space becomes single blanks, and none at the ends. Nothing else changes, so letters' case counts.
-func Pattern(text string) string {
-	var b strings.Builder
+func Pattern(text string) string { return string(appendPattern(nil, text)) }
+
+// appendPattern appends it to b, which is empty.
+func appendPattern(b []byte, text string) []byte {
 	for i := 0; i < len(text); {
 		inWord := i > 0 && wordByte(text[i-1])
 		n, as := 0, ""
@@ -36,14 +42,29 @@ func Pattern(text string) string {
 			n, as = variable(text[i:], inWord)
 		}
 		if n == 0 {
-			b.WriteByte(text[i])
+			b = append(b, text[i])
 			i++
 			continue
 		}
-		b.WriteString(as)
+		b = append(b, as...)
 		i += n
 	}
-	return strings.Join(strings.Fields(b.String()), " ")
+	if singleBlanks(b) {
+		return b
+	}
+	return append(b[:0], strings.Join(strings.Fields(string(b)), " ")...)
+}
+
+// singleBlanks says that the only white space is single blanks between words. It may say no of a text for which that is true.
+func singleBlanks(b []byte) bool {
+	blank := true // before the first byte: no blank may follow
+	for _, c := range b {
+		if c >= utf8.RuneSelf || c < ' ' || c == ' ' && blank {
+			return false
+		}
+		blank = c == ' '
+	}
+	return !blank || len(b) == 0
 }
 
 // quoted is the length of a quotation at the start of text, 0 when it is not closed on its line.

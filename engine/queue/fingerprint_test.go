@@ -50,3 +50,10 @@ func FuzzPattern(f *testing.F) {
 		}
 	})
 }
+
+// The fingerprint of a short error allocates nothing but itself: dead letters are grouped by one of each of them.
+func TestFingerprintAllocates(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() { Fingerprint("no answer of host-17 within 300 ms: 'timeout'") }); n > 1 {
+		t.Errorf("got %v allocations of a fingerprint, want 1", n)
+	}
+}

@@ -248,10 +248,16 @@ type passedOver struct {
 
 // appendWaiting appends what the filter means of a slice, and counts what was walked over, in the order of the walk.
 func (p *bulkPage) appendWaiting(page, slice []queue.DeadChunk, others []passedOver, f *queue.BulkFilter) []queue.DeadChunk {
+	w := letterWalk{filter: f, seen: &p.seen, visit: func(d *queue.DeadChunk) bool {
+		page = append(page, *d)
+		return len(page) < p.most
+	}}
 	done := 0
 	for _, x := range append(others, passedOver{at: len(slice)}) {
-		page = appendMatching(page, slice[done:x.at], f, p.most, &p.seen)
-		if done = x.at; len(page) == p.most || p.seen.spent() {
+		for ; done < x.at && !w.over(); done++ {
+			w.look(&slice[done])
+		}
+		if w.over() {
 			break
 		}
 		if x.id != 0 {

@@ -14,18 +14,59 @@ func (s *Shard) DeadLetters(ctx context.Context, f queue.DeadFilter, after queue
 	return s.deadLetters(ctx, &queue.BulkFilter{Dead: f}, after, limit, nil)
 }
 
+// EachDeadLetter calls visit for every dead letter that the filter means, in the order of DeadLetters. It reads what the history has of a
+// submission once, whereas every page of DeadLetters reads it again. visit is called without the mutex and may keep nothing but copies.
+func (s *Shard) EachDeadLetter(ctx context.Context, f queue.DeadFilter, visit func(*queue.DeadChunk)) error {
+	w := letterWalk{filter: &queue.BulkFilter{Dead: f}, visit: func(d *queue.DeadChunk) bool { visit(d); return true }}
+	return s.walkLetters(ctx, queue.ChunkID{}, &w)
+}
+
 // deadLetters has what it looks at counted, and breaks off when that has been enough.
 func (s *Shard) deadLetters(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int, seen *survey) (list []queue.DeadChunk, err error) {
-	ids, more := []queue.SubmissionID{f.Dead.Submission}, false
+	if limit <= 0 {
+		return nil, nil
+	}
+	w := letterWalk{filter: f, seen: seen, visit: func(d *queue.DeadChunk) bool {
+		list = append(list, *d)
+		return len(list) < limit
+	}}
+	err = s.walkLetters(ctx, after, &w)
+	return list, err
+}
+
+// letterWalk goes over dead letters.
+type letterWalk struct {
+	filter *queue.BulkFilter
+	visit  func(*queue.DeadChunk) (more bool) // called for what the filter means
+	seen   *survey                            // nil: what it looks at is not counted
+	full   bool                               // visit wants no more
+}
+
+func (w *letterWalk) over() bool { return w.full || w.seen.spent() }
+
+// look works out the fingerprint, and visits the letter if the filter means it.
+func (w *letterWalk) look(d *queue.DeadChunk) {
+	d.Fingerprint = queue.Fingerprint(d.Error)
+	fits := w.filter.Dead.Matches(d)
+	if fits {
+		w.full = !w.visit(d)
+	}
+	w.seen.saw(d, fits)
+}
+
+// walkLetters goes over what is behind `after`.
+func (s *Shard) walkLetters(ctx context.Context, after queue.ChunkID, w *letterWalk) (err error) {
+	of := w.filter.Dead.Submission
+	ids, more := []queue.SubmissionID{of}, false
 	before := after.Submission
 	first := before // whose chunks up to after.Index were shown
 	for {
-		if f.Dead.Submission == 0 {
+		if of == 0 {
 			if before != 0 {
 				before++ // the cursor's own is looked at again
 			}
 			if ids, more, err = s.deadSubmissions(ctx, before); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		for _, id := range ids {
@@ -33,13 +74,13 @@ func (s *Shard) deadLetters(ctx context.Context, f *queue.BulkFilter, after queu
 			if id == first {
 				from = uint64(after.Index) + 1
 			}
-			if list, err = s.lettersOf(ctx, id, f, from, limit, list, seen); err != nil || len(list) == limit || seen.spent() {
-				return list, err
+			if err = s.lettersOf(ctx, id, from, w); err != nil || w.over() {
+				return err
 			}
 			before = id - 1
 		}
 		if !more || len(ids) == 0 {
-			return list, nil
+			return nil
 		}
 	}
 }
@@ -59,7 +100,7 @@ func (s *Shard) deadSubmissions(ctx context.Context, before queue.SubmissionID) 
 	})
 	full := len(ids) == deadPage
 	s.mu.Unlock()
-	rows, err := s.store.ListEnded(ctx, before, []queue.SubmissionState{queue.CompletedWithDead}, deadPage)
+	ended, err := s.store.EndedIn(ctx, before, queue.CompletedWithDead, deadPage)
 	if err != nil {
 		return nil, false, err
 	}
@@ -67,49 +108,50 @@ func (s *Shard) deadSubmissions(ctx context.Context, before queue.SubmissionID) 
 	if full {
 		last = ids[len(ids)-1]
 	}
-	if len(rows) == deadPage {
-		last = max(last, rows[len(rows)-1].ID)
+	if len(ended) == deadPage {
+		last = max(last, ended[len(ended)-1])
 		full = true
 	}
-	for i := range rows {
-		ids = append(ids, rows[i].ID)
-	}
+	ids = append(ids, ended...)
 	slices.SortFunc(ids, func(a, b queue.SubmissionID) int { return compareIDs(b, a) })
 	ids = slices.Compact(ids)
 	return slices.DeleteFunc(ids, func(id queue.SubmissionID) bool { return id < last }), full, nil
 }
 
-// lettersOf appends the dead letters of one submission from an index on, wherever it is.
-func (s *Shard) lettersOf(ctx context.Context, id queue.SubmissionID, f *queue.BulkFilter, from uint64, limit int, list []queue.DeadChunk, seen *survey) ([]queue.DeadChunk, error) {
-	for open := true; open && len(list) < limit; {
+// lettersOf goes over the dead letters of one submission from an index on, wherever it is.
+func (s *Shard) lettersOf(ctx context.Context, id queue.SubmissionID, from uint64, w *letterWalk) error {
+	for open := true; open; {
 		var slice []queue.DeadChunk
-		slice, from, open = s.lettersSlice(id, f, from, seen)
-		list = appendMatching(list, slice, f, limit, seen)
-		if open && len(slice) < sliceItems || seen.spent() {
-			return list, nil
+		slice, from, open = s.lettersSlice(id, w.filter, from, w.seen)
+		for i := 0; i < len(slice) && !w.over(); i++ {
+			w.look(&slice[i])
 		}
-	}
-	if len(list) == limit {
-		return list, nil
+		if open && len(slice) < sliceItems || w.over() {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 	}
 	row, err := s.endedRow(ctx, id)
 	if queue.CodeOf(err) == queue.CodeUnknownSubmission {
-		return list, nil // its retention was over a moment ago
+		return nil // its retention was over a moment ago
 	}
 	if err != nil || row.State != queue.CompletedWithDead {
-		return list, err
+		return err
 	}
 	r, _, err := endedRecord(row)
 	if err != nil {
-		return list, err
+		return err
 	}
-	if !f.Matches(id, r.state, r.ended.meta) {
+	if !w.filter.Matches(id, r.state, r.ended.meta) {
 		if from == 0 {
-			seen.passed(id, uint64(r.dead))
+			w.seen.passed(id, uint64(r.dead))
 		}
-		return list, nil
+		return nil
 	}
-	return r.letters(f, from, limit, list, seen), nil
+	r.letters(from, w)
+	return nil
 }
 
 // lettersSlice is the next of the dead letters of an open submission, at most sliceItems, without their fingerprints: those are worked
@@ -134,25 +176,8 @@ func (s *Shard) lettersSlice(id queue.SubmissionID, f *queue.BulkFilter, from ui
 	return slice, next, true
 }
 
-// appendMatching works out the fingerprints and appends what the filter means, up to limit items in all.
-func appendMatching(list, slice []queue.DeadChunk, f *queue.BulkFilter, limit int, seen *survey) []queue.DeadChunk {
-	for i := range slice {
-		if len(list) == limit || seen.spent() {
-			break
-		}
-		d := &slice[i]
-		d.Fingerprint = queue.Fingerprint(d.Error)
-		fits := f.Dead.Matches(d)
-		if fits {
-			list = append(list, *d)
-		}
-		seen.saw(d, fits)
-	}
-	return list
-}
-
-// letters appends those of an ended submission.
-func (r *record) letters(f *queue.BulkFilter, from uint64, limit int, list []queue.DeadChunk, seen *survey) []queue.DeadChunk {
+// letters goes over those of an ended submission.
+func (r *record) letters(from uint64, w *letterWalk) {
 	var found []uint32
 	for index, t := range r.tries {
 		if t.reason == journal.Dead && uint64(index) >= from {
@@ -160,13 +185,10 @@ func (r *record) letters(f *queue.BulkFilter, from uint64, limit int, list []que
 		}
 	}
 	slices.Sort(found)
-	for _, index := range found {
-		if len(list) == limit || seen.spent() {
-			break
-		}
-		list = appendMatching(list, []queue.DeadChunk{r.letter(index)}, f, limit, seen)
+	for i := 0; i < len(found) && !w.over(); i++ {
+		d := r.letter(found[i])
+		w.look(&d)
 	}
-	return list
 }
 
 // letter describes a dead chunk, but for its fingerprint.

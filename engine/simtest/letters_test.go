@@ -291,12 +291,16 @@ func (s *sim) checkLetters(f queue.DeadFilter, limit int) {
 			after = page[limit-1].Chunk
 		}
 	}
+	var walked []queue.DeadChunk
+	s.must("each dead letter", s.shard.EachDeadLetter(ctx, f, func(d *queue.DeadChunk) { walked = append(walked, *d) }))
 	want := s.m.letters(f)
-	if len(got) != len(want) {
-		s.fail("dead letters %+v by %d: got %d, want %d\n  %+v\n  %+v", f, limit, len(got), len(want), got, want)
-	}
-	for i := range got {
-		s.equal("dead letter", got[i], want[i])
+	for _, got := range [][]queue.DeadChunk{got, walked} {
+		if len(got) != len(want) {
+			s.fail("dead letters %+v by %d: got %d, want %d\n  %+v\n  %+v", f, limit, len(got), len(want), got, want)
+		}
+		for i := range got {
+			s.equal("dead letter", got[i], want[i])
+		}
 	}
 }
 

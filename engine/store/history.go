@@ -95,6 +95,18 @@ func (s *Store) ListEnded(ctx context.Context, before queue.SubmissionID, states
 	return all[:min(max(limit, 0), len(all))], nil
 }
 
+// EndedIn lists the ids of ended submissions in a state, those below `before` and the newest first, at most `limit`. It reads none of
+// what the history tells about them, which is long for a submission with many dead letters.
+func (s *Store) EndedIn(ctx context.Context, before queue.SubmissionID, state queue.SubmissionState, limit int) (ids []queue.SubmissionID, err error) {
+	err = s.scan.with(ctx, func(r *reader) error {
+		return r.endedIn.Query(func(row sqlitedb.Row) (bool, error) {
+			ids = append(ids, queue.SubmissionID(row.Int(0)))
+			return true, nil
+		}, int64(state), int64(before), int64(limit))
+	})
+	return ids, wrap("ended in a state", err)
+}
+
 // What one transaction deletes at most.
 const (
 	eraseRows  = 512

@@ -120,6 +120,17 @@ func TestHistory(t *testing.T) {
 			t.Errorf("ListEnded(%d, %v, %d) = %v, %v; want %v", c.before, c.states, c.limit, got, err, expect)
 		}
 	}
+	for _, state := range []queue.SubmissionState{queue.Completed, queue.Cancelled} {
+		list, err := s.ListEnded(ctx, 1200, []queue.SubmissionState{state}, 7)
+		must(t, err)
+		var expect []queue.SubmissionID
+		for i := range list {
+			expect = append(expect, list[i].ID)
+		}
+		if got, err := s.EndedIn(ctx, 1200, state, 7); err != nil || len(got) == 0 || !slices.Equal(got, expect) {
+			t.Errorf("EndedIn(1200, %v, 7) = %v, %v; want %v", state, got, err, expect)
+		}
+	}
 }
 
 // retain removes what ended before a time, and returns the ids.

@@ -48,7 +48,7 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 type readStmts struct {
 	folded, load, standing, asides                     *sqlitedb.Stmt
 	ended, endedBySeq, inHistory, listEnded, outlived  *sqlitedb.Stmt
-	endedSince, endedKeyed                             *sqlitedb.Stmt
+	endedSince, endedKeyed, endedIn                    *sqlitedb.Stmt
 	contentAt, nextContent, attachment, nextAttachment *sqlitedb.Stmt
 	logPages, logPage                                  *sqlitedb.Stmt
 	outputPage, nextOutput, lastOutputRow              *sqlitedb.Stmt
@@ -67,6 +67,7 @@ func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 		{&r.endedBySeq, "SELECT " + historyColumns + " FROM history WHERE seq = ?"},
 		{&r.inHistory, "SELECT 1 FROM history WHERE seq = ?"},
 		{&r.listEnded, "SELECT " + historyColumns + " FROM history WHERE state = ? AND id < ? ORDER BY id DESC LIMIT ?"},
+		{&r.endedIn, "SELECT id FROM history WHERE state = ? AND id < ? ORDER BY id DESC LIMIT ?"},
 		{&r.endedSince, "SELECT id FROM history WHERE id >= ?"},
 		{&r.endedKeyed, "SELECT " + historyColumns + " FROM history WHERE keyed = 1 AND id >= ? ORDER BY id"},
 		{&r.outlived, "SELECT id, seq, finished FROM history WHERE finished >= ? AND finished < ? ORDER BY finished LIMIT ?"},

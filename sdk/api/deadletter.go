@@ -44,7 +44,7 @@ type DeadGroup struct {
 // DeadGroups is the answer of GET /v1/queues/{queue}/dead-letters/groups, the largest group first.
 type DeadGroups struct {
 	Items []DeadGroup `json:"items"`
-	Whole bool        `json:"whole"` // false: there are more dead letters than were looked at
+	Whole bool        `json:"whole"` // false: there are more groups than Items has, those of older submissions
 }
 
 // DeadFilter says which dead letters are meant; everything given has to fit.

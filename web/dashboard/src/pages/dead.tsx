@@ -37,7 +37,7 @@ export function DeadLetters() {
         <div class="act"><CopyAs cli={quern('dead', 'list', '--queue', queue.value, ...flags(filter))} curl={curl('GET', `${base}?${query}`)} /></div>
       </div>
       <section class={may('operate') ? 'card w8' : 'card w12'}>
-        <header><h2>By what went wrong</h2><small>{groups.data ? `${exact(groups.data.items.length)} kinds of error${groups.data.whole ? '' : '; of the newest 100,000 dead letters'}` : ''}</small></header>
+        <header><h2>By what went wrong</h2><small>{groups.data ? `${exact(groups.data.items.length)} kinds of error${groups.data.whole ? '' : ', and more of older submissions'}` : ''}</small></header>
         {groups.problem && <Failed problem={groups.problem} again={groups.again} />}
         {groups.data?.items.length === 0 && <Empty command={quern('dead', 'groups', '--queue', queue.value)}>{letters ? 'None of the dead letters fits the filter.' : 'Nothing is dead in this queue: no chunk has used up its attempts, or its submission ended with it.'}</Empty>}
         {groups.data && groups.data.items.length > 0 && <Groups list={groups.data.items} chosen={filter.fingerprint} />}

@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// buriedEngine has an engine with `letters` dead letters of one fingerprint, chunks of `submissions` submissions that have ended and are in
+// the history, and of one more that is open: it has `open` dead letters and one ready chunk.
+func buriedEngine(t testing.TB, submissions, letters, open int) *Engine {
+	t.Helper()
+	ctx := context.Background()
+	seed := uint64(0)
+	e, err := Open(ctx, Options{Dir: t.TempDir(), BallastBytes: -1, Now: time.Now, Seed: func() uint64 { seed++; return seed }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	settings := queue.DefaultSettings()
+	settings.OnExhausted, settings.Durability, settings.MaxAttempts = queue.DeadLetter, queue.Relaxed, 1
+	if _, _, err := e.PutQueue(ctx, DefaultQueue, settings); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := e.Plan(DefaultQueue, []byte(`"OldestFirst"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fail := func(chunks, dying int) {
+		if _, _, err := e.Insert(ctx, DefaultQueue, queue.NewSubmission{Chunks: queue.Chunks{Count: uint32(chunks), Prefix: "x"}, OperationsPerChunk: 1}); err != nil {
+			t.Fatal(err)
+		}
+		for dead := 0; dead < dying; {
+			got, err := e.Reserve(ctx, DefaultQueue, ReserveRequest{Plan: plan, Max: min(queue.MaxReserve, dying-dead)}, nil)
+			if err != nil || len(got.Reservations) == 0 {
+				t.Fatalf("reserve: got %d %v, want some", len(got.Reservations), err)
+			}
+			var items []queue.FailItem
+			for _, r := range got.Reservations {
+				dead++
+				items = append(items, queue.FailItem{Token: r.Token, Error: fmt.Sprintf("no answer of host-%d within 300 ms", dead)})
+			}
+			if _, err := e.Fail(ctx, DefaultQueue, items, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range submissions {
+		fail(letters/submissions, letters/submissions)
+	}
+	if open > 0 {
+		fail(open+1, open)
+	}
+	q, err := e.queue(DefaultQueue)
+	if err == nil {
+		err = q.shard.Fold()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// However many dead letters there are, each is counted, once, wherever its submission is.
+func TestDeadGroupsCountEveryLetter(t *testing.T) {
+	t.Parallel()
+	const ended, open = 101_000, 700
+	e := buriedEngine(t, 2, ended, open)
+	groups, whole, err := e.DeadGroups(context.Background(), DefaultQueue, queue.DeadFilter{})
+	if err != nil || !whole || len(groups) != 1 {
+		t.Fatalf("got %d groups, whole %v, %v; want the whole in one", len(groups), whole, err)
+	}
+	if g := groups[0]; g.Count != ended+open || g.Submissions != 3 || g.First == 0 || g.Last < g.First {
+		t.Errorf("got %+v, want %d dead letters of 3 submissions", g, ended+open)
+	}
+}
+
+// Errors that differ in every word do not make the answer grow without end, and it says that there are more.
+func TestDeadGroupsAreBounded(t *testing.T) {
+	t.Parallel()
+	g := grouping{of: map[string]*group{}}
+	for i := range 2 * maxGroups {
+		g.add(&queue.DeadChunk{Chunk: queue.ChunkID{Submission: 1, Index: uint32(i)}, Fingerprint: fmt.Sprint(i % (maxGroups + i/maxGroups))})
+	}
+	groups := g.sorted()
+	if len(groups) != maxGroups || !g.others || groups[0].Count != 2 || groups[maxGroups-1].Count != 1 {
+		t.Errorf("got %d groups, others %v; want %d, and others", len(groups), g.others, maxGroups)
+	}
+}
+
+// The time that the groups of 200,000 dead letters take: of ended submissions of two sizes, and of an open one.
+func BenchmarkDeadGroups(b *testing.B) {
+	for _, c := range []struct {
+		name                       string
+		submissions, letters, open int
+	}{
+		{"OneEnded", 1, 200_000, 0},
+		{"ManyEnded", 200, 200_000, 0},
+		{"Open", 0, 0, 200_000},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			e := buriedEngine(b, c.submissions, c.letters, c.open)
+			for b.Loop() {
+				groups, whole, err := e.DeadGroups(context.Background(), DefaultQueue, queue.DeadFilter{})
+				if err != nil || len(groups) != 1 {
+					b.Fatalf("got %+v %v %v, want one of 200,000", groups, whole, err)
+				}
+			}
+		})
+	}
+}
