@@ -65,7 +65,9 @@ func kindOf(l api.Lifecycle, name string) api.LifecycleKind {
 func TestBehaviour042AFailingDiskTakesNothingNewIn(t *testing.T) {
 	t.Parallel()
 	s, dying, work := sick(t, 9)
-	held := s.reserve("", briefly(`NewestFirst`, 3)).Reservations
+	asked := briefly(`NewestFirst`, 3)
+	asked.TimeoutMS = (2 * time.Hour).Milliseconds() // beyond the hour that passes: what is held outlives the failed commits
+	held := s.reserve("", asked).Reservations
 	if len(held) != 3 || held[0].Submission != work.ID {
 		t.Fatalf("reserved %+v, want three chunks of %s", held, work.ID)
 	}
