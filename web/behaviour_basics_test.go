@@ -323,7 +323,7 @@ func TestBehaviour088TheSameKeyInsertsOnce(t *testing.T) {
 }
 
 // A repeated insert answers what a question about the submission answers now, down to the last field: while it is worked on and
-// held back, when it has ended, from the journal, from the history, and not at all once its retention is over.
+// held back, when it has ended, after a restart, and not at all once its retention is over.
 func TestBehaviour088ARepeatTellsThePresent(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -363,6 +363,55 @@ func TestBehaviour088ARepeatTellsThePresent(t *testing.T) {
 	if gone := send(); gone.status != http.StatusNotFound {
 		t.Errorf("after its retention: got %d %s, want 404", gone.status, gone.body)
 	}
+}
+
+// A submission that failed names the chunk that failed it, also when others died before it, at the same moment and with the same
+// error; alone and in a list, from memory and from the history. One that ended otherwise names none.
+func TestAFailedSubmissionNamesItsChunk(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	older := s.insert("", submission(1, "t", "a"))
+	s.cancel(older.ID)
+	s.advance(time.Hour)
+	budget := api.NewSubmission{Chunks: api.Chunks{Count: 6, Prefix: "x/"}, MaxFailedChunks: 2, OnExhausted: "dead_letter"}
+	first, second, cancelled := s.insert("", budget), s.insert("", api.NewSubmission{Chunks: api.Chunks{Count: 2, Prefix: "x/"}, MaxAttempts: 1}), s.insert("", submission(1, "t", "a"))
+	s.cancel(cancelled.ID)
+	held := map[string][]api.Reservation{}
+	for _, r := range s.reserveAll("", "OldestFirst") {
+		held[r.Submission] = append(held[r.Submission], r)
+	}
+	slices.SortFunc(held[first.ID], func(a, b api.Reservation) int { return int(a.Index) - int(b.Index) })
+	one := held[first.ID]
+	s.failing("", "no", true, one[4], one[5], one[0], one[2])
+	s.failing("", "out of attempts", false, held[second.ID][1])
+	want := map[string]string{first.ID: "failed 0", second.ID: fmt.Sprint("failed ", held[second.ID][1].Index), cancelled.ID: "cancelled"}
+	check := func(when string) {
+		t.Helper()
+		for id, text := range want {
+			var listed api.Page[api.Submission]
+			s.do("GET", queuePath("", "/submissions"), nil, http.StatusOK, &listed)
+			list := []api.Submission{s.submission(id)}
+			list = append(list, listed.Items[slices.IndexFunc(listed.Items, func(x api.Submission) bool { return x.ID == id })])
+			for _, x := range list {
+				got := x.State
+				if x.FailedChunk != nil {
+					got += fmt.Sprint(" ", *x.FailedChunk)
+				}
+				if got != text {
+					t.Errorf("%s: submission %s is %q, want %q", when, id, got, text)
+				}
+			}
+		}
+	}
+	check("at once")
+	s.reopen(0)
+	check("after a restart")
+	s.queue("", api.QueueSettingsInput{RetentionSeconds: some[int64](3600)})
+	s.advance(time.Minute)
+	s.refused("GET", "/v1/submissions/"+older.ID, nil, http.StatusNotFound) // for which the others had to become rows of the history
+	check("after a fold")
+	s.reopen(time.Minute)
+	check("after a fold and a restart")
 }
 
 func TestBehaviour092NothingComesBeforeItsTime(t *testing.T) {

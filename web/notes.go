@@ -186,6 +186,7 @@ func submissionNotes() map[string]note {
 		"Submission.template":       {text: "As inserted"},
 		"Submission.has_attachment": {text: "Whether it has an attachment"},
 		"Submission.failure":        {text: "Why it failed: the last error of the chunk that ended it"},
+		"Submission.failed_chunk":   {text: "Index of the chunk that failed it: out of attempts, failed as fatal, or one more than max_failed_chunks. Absent if it did not fail, or under a version that did not note it"},
 		"Submission.trace":          {text: "W3C traceparent, and after ';' the tracestate"},
 		"Submission.schedule":       {text: "Name of the schedule that inserted it"},
 		"Submission.scheduled_at":   {text: "The tick that it is for: when it was due by its schedule"},

@@ -238,6 +238,7 @@ func submissionFields(s api.Submission) [][2]string {
 		{"queue", s.Queue},
 		{"state", s.State},
 		{"failure", s.Failure},
+		{"failed chunk", index(s.FailedChunk)},
 		{"chunks", number(s.Chunks)},
 		{"ready", number(s.Ready)},
 		{"paused", nonZero(int64(s.Paused))},
@@ -273,6 +274,14 @@ func submissionFields(s api.Submission) [][2]string {
 }
 
 func number[N uint32 | uint64 | int](n N) string { return strconv.FormatUint(uint64(n), 10) }
+
+// index is the number of a chunk, if there is one.
+func index(n *uint32) string {
+	if n == nil {
+		return ""
+	}
+	return number(*n)
+}
 
 func nonZero(n int64) string {
 	if n == 0 {

@@ -102,8 +102,9 @@ type Submission struct {
 	Finished           Time   // when it left Open; 0 while open
 	MaxAttempts        uint16 // 0: the queue's
 	OnExhausted        OnExhausted
-	MaxFailedChunks    uint32 // 0: any number
-	Failure            string // why it failed: the last error of the chunk that ended it
+	MaxFailedChunks    uint32  // 0: any number
+	Failure            string  // why it failed: the last error of the chunk that ended it
+	FailedChunk        *uint32 // that chunk; nil: it did not fail, or under a version that did not note it
 	Trace              string
 	Origin             *Origin // where it was forwarded from; nil: it was inserted
 	Schedule           string  // the schedule that inserted it; "": none

@@ -145,6 +145,9 @@ func (m *machine) target(seq, index uint32) (*record, error) {
 
 // ApplyReturn takes a chunk back with a try counted, to be offered at once, later, or (Dead) not again.
 func (m *machine) ApplyReturn(op journal.Returned) error {
+	if op.Reason == journal.Dead || op.Reason == journal.Skipped {
+		m.gaveUp.seq, m.gaveUp.index = op.Seq, op.Index
+	}
 	r, err := m.target(op.Seq, op.Index)
 	if r == nil {
 		return err
@@ -238,6 +241,9 @@ func (m *machine) ApplyEnd(x journal.End) error {
 	case r == nil:
 	case x.State != queue.CompletedWithDead:
 		m.end(r, x.State, x.Reason)
+		if index := m.gaveUp.index; x.State == queue.Failed && m.gaveUp.seq == x.Seq {
+			r.ended.failed = &index
+		}
 	case r.over():
 		m.finish(r)
 	}

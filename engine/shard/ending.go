@@ -21,7 +21,8 @@ type ending struct {
 	at     queue.Time
 	meta   queue.Meta
 	reason string
-	spec   []byte // the unchanging part
+	failed *uint32 // the chunk that failed it; nil: none did, or it is not known of an old row
+	spec   []byte  // the unchanging part
 
 	left *backlog.Remains
 	held [][]uint32 // chunks that were held, a page for each slice of the sweep; whole when the record has no reservation left

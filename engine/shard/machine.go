@@ -49,10 +49,11 @@ type machine struct {
 	dirty    []*record                              // changed since their last row
 	watch    map[queue.SubmissionID][]chan struct{} // closed when the submission ends
 
-	batch   *batch            // the open one
-	writing map[uint32]*batch // by slot: reservations whose outputs are being written
-	applied journal.Position  // the last one applied
-	now     queue.Time        // the time of the batch being applied
+	batch   *batch                      // the open one
+	writing map[uint32]*batch           // by slot: reservations whose outputs are being written
+	applied journal.Position            // the last one applied
+	now     queue.Time                  // the time of the batch being applied
+	gaveUp  struct{ seq, index uint32 } // the chunk that the last Return ended: if it fails its submission, the End follows at once
 	nextSeq uint32
 	lastID  queue.SubmissionID
 	source  rand.PCG

@@ -155,7 +155,7 @@ func (r *record) info(queueName string, meta queue.Meta, available uint32) queue
 	}
 	switch {
 	case r.state != queue.Open:
-		s.Finished, s.Failure = r.ended.at, r.ended.reason
+		s.Finished, s.Failure, s.FailedChunk = r.ended.at, r.ended.reason, r.ended.failed
 		s.Waiting, s.Reserved = 0, 0
 		s.Skipped = r.chunks - r.done - r.dead
 	case r.parked:

@@ -17,16 +17,17 @@ import (
 
 // A snapshot is the changing part of a submission as its store row holds it, true up to the position it carries:
 //
-//	version 1 | flags | position | done | dead | number of tries | tries ... | cursors and exceptions (backlog)
+//	version 1 | flags | position | done | dead | chunk that failed it | number of tries | tries ... | cursors and exceptions (backlog)
 //
 // docs/formats/ops.md gives it byte by byte. Reserved and waiting chunks are written as available: reservations end with
 // the process, and what waits is told by its try.
 const snapshotVersion = 1
 
-// The flags: some chunk has an output; each try is followed by its past.
+// The flags: some chunk has an output; each try is followed by its past; it failed, and the chunk that failed it is told.
 const (
 	snapshotOutputs = 1 << iota
 	snapshotPast
+	snapshotFailed
 )
 
 // snapshot appends that of an open submission.
@@ -71,10 +72,17 @@ func (r *record) appendTries(dst []byte, outputs bool) []byte {
 			break
 		}
 	}
+	failed := r.ended != nil && r.ended.failed != nil
+	if failed {
+		flags |= snapshotFailed
+	}
 	dst = append(dst, snapshotVersion, flags)
 	dst = binary.AppendUvarint(dst, uint64(r.applied))
 	dst = binary.AppendUvarint(dst, uint64(r.done))
 	dst = binary.AppendUvarint(dst, uint64(r.dead))
+	if failed {
+		dst = binary.AppendUvarint(dst, uint64(*r.ended.failed))
+	}
 	dst = binary.AppendUvarint(dst, uint64(len(r.tries)))
 	for _, index := range slices.Sorted(maps.Keys(r.tries)) {
 		t := r.tries[index]
@@ -157,13 +165,17 @@ func (r *record) restore(b []byte) ([]byte, error) {
 		return nil, errSnapshot
 	}
 	d := fields{b: b[2:]}
-	if b[1] > snapshotOutputs|snapshotPast {
+	if b[1] > snapshotOutputs|snapshotPast|snapshotFailed || b[1]&snapshotFailed != 0 && r.state != queue.Failed {
 		return nil, errSnapshot
 	}
 	r.outputs = b[1]&snapshotOutputs != 0
 	r.applied = journal.Position(d.uint())
 	r.done = uint32(d.within(uint64(r.chunks)))
 	r.dead = uint32(d.within(uint64(r.chunks - r.done)))
+	if b[1]&snapshotFailed != 0 {
+		index := uint32(d.within(uint64(r.chunks - 1)))
+		r.ended.failed = &index
+	}
 	for n := d.uint(); n > 0 && !d.bad; n-- {
 		index := uint32(d.within(uint64(r.chunks - 1)))
 		t := &try{reason: journal.ReturnReason(d.within(uint64(journal.Forwarded))), attempts: uint16(d.within(math.MaxUint16)),

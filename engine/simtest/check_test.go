@@ -110,7 +110,8 @@ func (s *sim) lastExpiry(x *modelSub, c *modelChunk) bool {
 }
 
 func (s *sim) expireLast(x *modelSub, late []int, why string) {
-	dead, allowed := 0, 1
+	var died []uint32
+	allowed := 1
 	for s.m.onExhausted(x) != queue.FailSubmission && !s.m.endsSubmission(x, uint32(allowed-1)) {
 		allowed++
 	}
@@ -125,7 +126,7 @@ func (s *sim) expireLast(x *modelSub, late []int, why string) {
 			s.fail("chunk %s/%d after its deadline: %+v, it had %d attempts", x.id, i, got, c.attempts)
 		}
 		if got.State == queue.ChunkDead || got.State == queue.ChunkForwarded || got.State == queue.ChunkSkipped && s.m.gone(x) == queue.ChunkSkipped && s.lastExpiry(x, c) {
-			dead++
+			died = append(died, uint32(i))
 			if !s.lastExpiry(x, c) {
 				s.fail("chunk %s/%d is dead with a try left", x.id, i)
 			}
@@ -138,10 +139,15 @@ func (s *sim) expireLast(x *modelSub, late []int, why string) {
 		}
 		c.try(c.hold.token, true, why, s.now)
 	}
-	if dead != allowed {
-		s.fail("%d chunks of %s died at once, want %d: the end of the submission comes before the others", dead, x.id, allowed)
+	if len(died) != allowed {
+		s.fail("%d chunks of %s died at once, want %d: the end of the submission comes before the others", len(died), x.id, allowed)
 	}
-	s.m.end(x, queue.Failed, why, s.now)
+	got, err := s.shard.Submission(ctx, x.id)
+	s.must("submission", err)
+	if got.FailedChunk == nil || !slices.Contains(died, *got.FailedChunk) {
+		s.fail("%s says that chunk %v failed it, want one of %d", x.id, got.FailedChunk, died)
+	}
+	s.m.fail(x, *got.FailedChunk, why, s.now)
 }
 
 func (s *sim) checkSubmission(x *modelSub) {

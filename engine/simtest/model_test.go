@@ -54,6 +54,7 @@ type modelSub struct {
 	parked   bool
 	finished queue.Time
 	failure  string
+	failed   *uint32 // the chunk that failed it
 	chunks   []*modelChunk
 }
 
@@ -137,7 +138,7 @@ func (x *modelSub) infoUnder(ruling queue.Ruling) queue.Submission {
 		Ready: x.count(queue.ChunkReady), Waiting: x.count(queue.ChunkWaiting), Reserved: x.count(queue.ChunkReserved),
 		Done: x.count(queue.ChunkDone), Dead: x.count(queue.ChunkDead), Skipped: x.count(queue.ChunkSkipped) + x.count(queue.ChunkForwarded), Forwarded: x.count(queue.ChunkForwarded), OperationsPerChunk: x.operations(), Prefix: n.Chunks.Prefix,
 		Template: n.Chunks.Template, HasAttachment: len(n.Attachment) > 0, Created: x.id.Time(), RunAt: x.runAt, DeadDeadline: n.DeadDeadline,
-		Finished: x.finished, MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailedChunks: n.MaxFailedChunks, Failure: x.failure, Trace: n.Trace,
+		Finished: x.finished, MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailedChunks: n.MaxFailedChunks, Failure: x.failure, FailedChunk: x.failed, Trace: n.Trace,
 	}
 	if x.state != queue.Open {
 		s.Skipped += s.Ready + s.Waiting + s.Reserved
@@ -420,12 +421,18 @@ func (m *model) complete(x *modelSub, c *modelChunk, t queue.Token, output []byt
 	m.endIfOver(x, now)
 }
 
+// fail ends a submission that a chunk failed.
+func (m *model) fail(x *modelSub, index uint32, reason string, now queue.Time) {
+	x.failed = &index
+	m.end(x, queue.Failed, reason, now)
+}
+
 // kill takes the last try of a chunk away.
 func (m *model) kill(x *modelSub, c *modelChunk, reason string, now queue.Time) {
 	ends := m.endsSubmission(x, 0)
 	c.state, c.hold = m.gone(x), modelHold{}
 	if ends {
-		m.end(x, queue.Failed, reason, now)
+		m.fail(x, uint32(slices.Index(x.chunks, c)), reason, now)
 		return
 	}
 	if to := m.settings.DeadLetterQueue; to != "" && c.state == queue.ChunkDead {

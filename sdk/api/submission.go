@@ -87,6 +87,7 @@ type Submission struct {
 	OnExhausted        string  `json:"on_exhausted,omitempty"`
 	MaxFailedChunks    uint32  `json:"max_failed_chunks,omitempty"`
 	Failure            string  `json:"failure,omitempty"`        // why it failed
+	FailedChunk        *uint32 `json:"failed_chunk,omitempty"`   // index of the chunk that failed it; nil: it did not fail, or under a version that did not note it
 	ForwardedFrom      *Origin `json:"forwarded_from,omitempty"` // it is a dead letter of another queue
 	Trace              string  `json:"trace,omitempty"`          // W3C traceparent, optionally ";" and tracestate
 	Schedule           string  `json:"schedule,omitempty"`       // the schedule that inserted it

@@ -81,7 +81,7 @@ func readSubmission(data []byte) (*api.Submission, error) {
 		Reserved: w.Reserved, Done: w.Done, Dead: w.Dead, Forwarded: w.Forwarded, Skipped: w.Skipped, CreatedAt: moment(w.CreatedAt), Priority: w.Priority,
 		Group: w.Group, OperationsPerChunk: w.OperationsPerChunk, Prefix: w.Prefix, Template: w.Template, HasAttachment: w.HasAttachment,
 		RunAt: moment(w.RunAt), DeadDeadline: moment(w.DeadDeadline), FinishedAt: moment(w.FinishedAt), MaxAttempts: w.MaxAttempts,
-		OnExhausted: w.OnExhausted, MaxFailedChunks: w.MaxFailedChunks, Failure: w.Failure, Trace: w.Trace, Schedule: w.Schedule, ScheduledAt: moment(w.ScheduledAt),
+		OnExhausted: w.OnExhausted, MaxFailedChunks: w.MaxFailedChunks, Failure: w.Failure, FailedChunk: w.FailedChunk, Trace: w.Trace, Schedule: w.Schedule, ScheduledAt: moment(w.ScheduledAt),
 	}
 	if len(w.Meta) > 0 {
 		if err := json.Unmarshal(w.Meta, &s.Meta); err != nil {

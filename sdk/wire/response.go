@@ -90,6 +90,7 @@ type Submission struct {
 	OnExhausted        string
 	MaxFailedChunks    uint32
 	Failure            string
+	FailedChunk        *uint32
 	Trace              string
 	Schedule           string
 	ScheduledAt        int64

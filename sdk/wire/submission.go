@@ -53,6 +53,9 @@ func (s *Submission) Append(dst []byte) []byte {
 	dst = appendText(dst, `,"on_exhausted":`, s.OnExhausted)
 	dst = appendCount(dst, `,"max_failed_chunks":`, s.MaxFailedChunks)
 	dst = appendText(dst, `,"failure":`, s.Failure)
+	if s.FailedChunk != nil {
+		dst = appendUint(dst, `,"failed_chunk":`, *s.FailedChunk)
+	}
 	dst = appendText(dst, `,"trace":`, s.Trace)
 	dst = appendText(dst, `,"schedule":`, s.Schedule)
 	dst = appendMoment(dst, `,"scheduled_at":`, s.ScheduledAt)
@@ -227,6 +230,11 @@ func (s *scanner) submissionRest(sub *Submission, name []byte, seen *fields) boo
 	case "max_attempts":
 		if s.fresh(seen, 24) {
 			sub.MaxAttempts = uint16(s.uint(math.MaxUint16, uint16Detail))
+		}
+	case "failed_chunk":
+		if s.fresh(seen, 31) {
+			index := uint32(s.uint(math.MaxUint32, uint32Detail))
+			sub.FailedChunk = &index
 		}
 	default:
 		return false
