@@ -114,7 +114,7 @@ func (c *counters) carry(old *counters) {
 	c.expired, c.released, c.submissions, c.submissionEnd = old.expired, old.released, old.submissions, old.submissionEnd
 	c.endedAs, c.damaged = old.endedAs, old.damaged
 	c.commits, c.commitBytes = old.commits, old.commitBytes
-	c.forwarded, c.arrived, c.bulk = old.forwarded, old.arrived, old.bulk
+	c.forwarded, c.arrived, c.bulk, c.aged = old.forwarded, old.arrived, old.bulk, old.aged
 	c.acts = old.acts
 	c.schedules = old.schedules
 }
