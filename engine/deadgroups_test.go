@@ -112,3 +112,22 @@ func BenchmarkDeadGroups(b *testing.B) {
 		})
 	}
 }
+
+// A pass of the ageing reads what the history has of a submission once, however much of it the pass looks at: what it allocates does not
+// grow with the product of both. Not parallel: it counts allocations.
+func TestAgeingReadsASubmissionOnce(t *testing.T) {
+	const letters = 10_000 // two passes
+	e := buriedEngine(t, 1, letters, 0)
+	q, err := e.queue(DefaultQueue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := testing.AllocsPerRun(1, func() {
+		if err := q.shard.Age(context.Background(), time.Hour, 100); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n < letters || n > 15*letters {
+		t.Errorf("got %v allocations of a pass over half of %d letters, want some for each, and at most 15", n, letters)
+	}
+}

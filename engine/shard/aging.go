@@ -20,11 +20,10 @@ type aging struct {
 	tries   int
 }
 
-// What one pass looks at, and how soon a round follows the one before: later by up to agePause, or by a 64th of what letters are kept for, if
-// that is less.
+// How many dead letters one pass looks at: many, because it reads all that the history has of a submission for any of its letters. And how
+// soon a round follows the one before: later by up to agePause, or by a 64th of what letters are kept for, if that is less.
 const (
-	agePage  = 500
-	agePages = 10
+	ageLook  = 5000
 	agePause = time.Minute
 )
 
@@ -49,22 +48,19 @@ func (s *Shard) Age(ctx context.Context, keep time.Duration, most int) error {
 	if a.after == (queue.ChunkID{}) {
 		a.began, a.first = now, now
 	}
-	for range agePages {
-		page, err := s.DeadLetters(ctx, queue.DeadFilter{}, a.after, agePage)
-		if err != nil {
-			return s.unaged(ctx, 0, err, now)
-		}
-		n, err := s.agePage(ctx, page, now, most)
-		if most -= n; err != nil || most <= 0 {
-			return err
-		}
-		if len(page) < agePage {
-			a.after = queue.ChunkID{}
-			a.next = max(a.first.Add(keep), now.Add(min(keep/64, agePause)))
-			return nil
-		}
-		a.after = page[len(page)-1].Chunk
+	page, err := s.DeadLetters(ctx, queue.DeadFilter{}, a.after, ageLook)
+	if err != nil {
+		return s.unaged(ctx, 0, err, now)
 	}
+	if n, err := s.agePage(ctx, page, now, most); err != nil || n >= most {
+		return err
+	}
+	if len(page) == ageLook {
+		a.after = page[ageLook-1].Chunk
+		return nil
+	}
+	a.after = queue.ChunkID{}
+	a.next = max(a.first.Add(keep), now.Add(min(keep/64, agePause)))
 	return nil
 }
 
