@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +57,31 @@ func TestPanickingActionIsParked(t *testing.T) {
 		s.Tick()
 		if w := s.Work(); len(w.Parked) != 0 {
 			t.Errorf("retried: got %+v parked, want none", w.Parked)
+		}
+	})
+}
+
+// A shard whose life-cycle worker is more than 30 seconds behind is not ready, until the worker has caught up.
+func TestLagIsNotReady(t *testing.T) {
+	t.Parallel()
+	withShard(t, t.TempDir(), func(s *Shard) {
+		due := func(ago time.Duration) {
+			n := queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "p/"}, DeadDeadline: queue.Time(lifeStart).Add(-ago)}
+			if _, _, err := s.Insert(context.Background(), &n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		due(30 * time.Second)
+		if err := s.Health(); err != nil {
+			t.Errorf("30 s behind: Health() = %v, want nil", err)
+		}
+		due(31 * time.Second)
+		if err := s.Health(); err == nil || !strings.Contains(err.Error(), "31s behind") {
+			t.Errorf("31 s behind: Health() = %v, want an error that tells the lag", err)
+		}
+		s.Tick()
+		if err := s.Health(); err != nil {
+			t.Errorf("caught up: Health() = %v, want nil", err)
 		}
 	})
 }

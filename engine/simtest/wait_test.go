@@ -60,6 +60,45 @@ func inBubble(t *testing.T, settings queue.Settings, f func(t *testing.T, b *box
 	})
 }
 
+// Who stops waiting for the end of a submission takes nothing from the others who wait for it.
+func TestWaitsForAnEndAreApart(t *testing.T) {
+	inBubble(t, relaxed(), func(t *testing.T, b *box) {
+		sub := mustInsert(t, b, prefixed(1))
+		type wait struct {
+			sub  queue.Submission
+			err  error
+			done bool
+		}
+		begin := func(ctx context.Context) *wait {
+			w := &wait{}
+			go func() {
+				w.sub, w.err = b.shard.WaitSubmission(ctx, sub.ID, time.Hour)
+				w.done = true
+			}()
+			synctest.Wait()
+			return w
+		}
+		staying, stop := context.WithCancel(ctx)
+		defer stop()
+		leaving, leave := context.WithCancel(ctx)
+		first, leaves, last := begin(staying), begin(leaving), begin(staying)
+		leave()
+		synctest.Wait()
+		if !leaves.done || !errors.Is(leaves.err, context.Canceled) || first.done || last.done {
+			t.Errorf("one of three left: got %+v, %+v, %+v; want the second to end as cancelled", *first, *leaves, *last)
+		}
+		if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // no time passes: the waits do not just run out
+		for _, w := range []*wait{first, last} {
+			if !w.done || w.err != nil || w.sub.State != queue.Cancelled {
+				t.Errorf("the submission is cancelled: got %+v, want the wait told so", *w)
+			}
+		}
+	})
+}
+
 // Everything that makes a chunk available serves who waits for it.
 func TestWaiterIsServed(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,58 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal/sqlitelog"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// An insert that found the disk full gives its idempotency key up: the same request is taken when there is room again.
+func TestFullDiskFreesTheKey(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		chunks queue.Chunks
+		bound  func(s *Shard, pages int) error
+	}{
+		"store":   {queue.Chunks{Count: 1, Inline: [][]byte{bytes.Repeat([]byte("x"), 64<<10)}}, func(s *Shard, pages int) error { return s.store.SetMaxPages(pages) }},
+		"journal": {queue.Chunks{Count: 1, Prefix: strings.Repeat("p", 1000)}, func(s *Shard, pages int) error { return s.journal.(*sqlitelog.Log).SetMaxPages(pages) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a key that is kept would be waited for without an end
+			defer cancel()
+			withShard(t, t.TempDir(), func(s *Shard) {
+				if err := c.bound(s, 1); err != nil { // what the file has already
+					t.Fatal(err)
+				}
+				n, err := queue.NewSubmission{Chunks: c.chunks}, error(nil)
+				for i := 0; err == nil && i < 50; i++ {
+					n.IdempotencyKey = fmt.Sprint("k", i)
+					_, _, err = s.Insert(ctx, &n)
+				}
+				if queue.CodeOf(err) != queue.CodeDiskFull {
+					t.Fatalf("inserts on a full disk ended with %v, want %s", err, queue.CodeDiskFull)
+				}
+				if _, _, err := s.Insert(ctx, &n); queue.CodeOf(err) != queue.CodeDiskFull {
+					t.Errorf("the same insert again gave %v, want %s", err, queue.CodeDiskFull)
+				}
+				if err := c.bound(s, 0); err != nil {
+					t.Fatal(err)
+				}
+				s.SetFull(false) // as the engine does when it sees room
+				first, replayed, err := s.Insert(ctx, &n)
+				if err != nil || replayed {
+					t.Fatalf("the same insert with room gave replayed %t, %v; want it taken as a new one", replayed, err)
+				}
+				if again, replayed, err := s.Insert(ctx, &n); err != nil || !replayed || again.ID != first.ID {
+					t.Errorf("its repetition gave %s, replayed %t, %v; want %s, replayed", again.ID, replayed, err, first.ID)
+				}
+			})
+		})
+	}
+}
