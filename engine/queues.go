@@ -243,15 +243,17 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 	return e.queues[name].info(), true, nil
 }
 
-// configure gives a queue other settings. The caller holds e.mu.
+// configure gives a queue other settings. The same as before change nothing, so that the audit log does not tell of them. The caller holds e.mu.
 func (e *Engine) configure(ctx context.Context, q *openQueue, settings queue.Settings) (QueueInfo, error) {
-	row := store.QueueRow{Name: q.name, Shard: q.id, Settings: settings, Created: q.created}
-	act := e.act(ctx, "", "queue.change", q.name, "")
-	act.Change(store.SettingsState(*q.config.Load()), store.SettingsState(settings))
-	if err := e.catalogue.PutQueue(row, act); err != nil {
-		return QueueInfo{}, err
+	if now := *q.config.Load(); settings != now {
+		row := store.QueueRow{Name: q.name, Shard: q.id, Settings: settings, Created: q.created}
+		act := e.act(ctx, "", "queue.change", q.name, "")
+		act.Change(store.SettingsState(now), store.SettingsState(settings))
+		if err := e.catalogue.PutQueue(row, act); err != nil {
+			return QueueInfo{}, err
+		}
+		q.config.Store(&settings)
 	}
-	q.config.Store(&settings)
 	return q.info(), q.shard.SetSettings(settings)
 }
 
