@@ -110,6 +110,17 @@ func (s *pluginScene) plugin(name string) (p api.Plugin) {
 	return p
 }
 
+// reopen starts the server anew, and waits until what is in use of plugins is open: that is done beside what serves.
+func (s *pluginScene) reopen(after time.Duration) {
+	s.Helper()
+	s.scene.reopen(after)
+	for starting := true; starting; {
+		var all api.Page[api.Plugin]
+		s.call("GET", "/v1/plugins", nil).decode(s, &all)
+		starting = slices.ContainsFunc(all.Items, func(p api.Plugin) bool { return p.State == "starting" })
+	}
+}
+
 func (s *pluginScene) pluginStats(name string) (stats api.PluginStats) {
 	s.Helper()
 	s.do("GET", "/v1/plugins/"+name+"/stats", nil, 200, &stats)

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	shellCall = regexp.MustCompile(`shell\('quern'((?:, [^,()]+(?:\([^()]*\))?)*)`)
+	shellCall = regexp.MustCompile(`\bquern\(('(?:(?:, )?[^,()]+(?:\([^()]*\))?)*)`) // one that begins with a literal
 	written   = regexp.MustCompile(`"quern ([^"]+)"`)
 	oneWord   = regexp.MustCompile(`^'([^']*)'$`)
 )
