@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -259,4 +260,60 @@ func TestTenantsFinishTheirOwn(t *testing.T) {
 	if strings.Count(string(a.body), `"ok"`) != 2 {
 		t.Errorf("exchange: %d %s", a.status, a.body)
 	}
+}
+
+// Consumers of tenants are named company=7/..., so that two tenants with the same name for one neither see, release nor drain each
+// other's.
+func TestConsumersOfTenantsHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, admin := f.token(engine.TokenRequest{Name: "boss", Scopes: access.Admin})
+	tenants := map[int64]string{7: "", 8: ""}
+	const consumers = "/v1/queues/default/consumers"
+	reserve := func(company int64) (got api.ReserveResponse) {
+		t.Helper()
+		f.as(tenants[company], call{method: "POST", path: reservePath, body: `{"max":2,"consumer":"c"}`}).decode(t, &got)
+		return got
+	}
+	holds := func(when string, seven, eight uint64) {
+		t.Helper()
+		want := map[string]uint64{"company=7/c": seven, "company=8/c": eight}
+		for name, n := range want {
+			var got api.ConsumerDetail
+			a := f.as(admin, call{method: "GET", path: consumers + "/" + url.PathEscape(name)})
+			if a.status == 200 {
+				a.decode(t, &got)
+			}
+			if got.Reserved != n {
+				t.Errorf("%s: %s holds %d, want %d: %d %s", when, name, got.Reserved, n, a.status, a.body)
+			}
+		}
+	}
+	for company := range tenants {
+		entry := queue.MetaEntry{Key: "company", Value: queue.IntValue(company)}
+		_, tenants[company] = f.token(engine.TokenRequest{Name: fmt.Sprint("tenant ", company), Scopes: restrictableScopes, Restriction: access.Restriction{Entry: entry}})
+		f.as(admin, call{method: "POST", path: insertPath, body: fmt.Sprintf(`{"meta":{"company":%d},"chunks":{"count":9,"prefix":"x/"}}`, company)})
+		reserve(company)
+	}
+	holds("both reserved as c", 2, 2)
+	for _, name := range []string{"c", "company=8%2Fc"} {
+		for _, c := range []call{{method: "GET", path: consumers}, {method: "GET", path: consumers + "/" + name}, {method: "POST", path: consumers + "/" + name + "/drain"}, {method: "POST", path: consumers + "/" + name + "/release"}} {
+			if got := f.as(tenants[7], c); got.status != 403 {
+				t.Errorf("%s %s by a tenant: got %d %s, want 403", c.method, c.path, got.status, got.body)
+			}
+		}
+		f.as(tenants[7], call{method: "POST", path: consumers + "/" + name + "/detach"})
+	}
+	holds("7 left as c, and as what the other is called", 0, 2)
+	reserve(7)
+	if got := f.as(admin, call{method: "POST", path: consumers + "/company=7%2Fc/drain"}); got.status != 200 {
+		t.Errorf("drain: %d %s", got.status, got.body)
+	}
+	if got := reserve(7); len(got.Reservations) != 0 || got.Reason == nil || *got.Reason != api.ReasonDraining {
+		t.Errorf("the drained one got %+v, want none, because it is drained", got)
+	}
+	if got := reserve(8); len(got.Reservations) != 2 {
+		t.Errorf("the other tenant's got %+v, want 2 chunks: it was not drained", got)
+	}
+	holds("7 was drained", 2, 4)
 }
