@@ -396,10 +396,10 @@ func TestWrongTokensAreSlow(t *testing.T) {
 	}
 }
 
-// No secret reaches the log, an answer to anybody else, or a metric: tokens of every kind are used, well and badly, and then looked for.
+// No secret reaches the log, an answer to anybody else, a metric, or a trace: tokens of every kind are used, well and badly, and then looked for.
 func TestNoSecretIsShown(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f, traces := traced(t)
 	_, admin := f.token(engine.TokenRequest{Name: "boss", Scopes: access.Admin})
 	id, text := f.token(engine.TokenRequest{Name: "canary", Scopes: access.Read})
 	f.as(text, call{method: "GET", path: "/v1/queues"})
@@ -417,6 +417,11 @@ func TestNoSecretIsShown(t *testing.T) {
 		shown.Write(got.body)
 	}
 	shown.WriteString(strings.ReplaceAll(f.log.String(), "/v1/queues/"+text, "")) // that is where the client put it
+	spans := traces()
+	if len(spans) == 0 {
+		t.Error("no request was traced: that shows nothing of traces")
+	}
+	fmt.Fprintf(&shown, "%+v", spans)
 	for what, secret := range map[string]string{"token": text[len("qn_")+12:], "cookie": cookie, "admin's token": admin[len("qn_")+12:]} {
 		if strings.Contains(shown.String(), secret) {
 			t.Errorf("the %s is shown", what)
