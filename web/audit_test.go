@@ -77,7 +77,10 @@ func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 	do("delete-schedule", "DELETE", other+"/schedules/s", "", "schedule.delete", "schedule s")
 	kept.id = insert("default")
 	do("change-submission", "PATCH", "/v1/submissions/"+kept.id, `{"priority":9}`, "submission.change", "submission "+kept.id)
-	kept.bulk = field(do("start-bulk-operation", "POST", "/v1/bulk-operations", `{"queue":"default","action":"cancel","filter":{"meta":{"none":1}},"rate_per_second":1}`, "bulk.start", "bulk operation "), "id")
+	for range 100 { // at one a second: it runs until it is cancelled
+		f.as(admin, call{method: "POST", path: insertPath, body: `{"meta":{"slow":1},"chunks":{"count":1,"template":"x"},"run_at":"2100-01-01T00:00:00Z"}`})
+	}
+	kept.bulk = field(do("start-bulk-operation", "POST", "/v1/bulk-operations", `{"queue":"default","action":"reprioritize","priority":3,"filter":{"meta":{"slow":1}},"rate_per_second":1}`, "bulk.start", "bulk operation "), "id")
 	do("cancel-bulk-operation", "POST", "/v1/bulk-operations/"+kept.bulk+"/cancel", "", "bulk.cancel", "bulk operation "+kept.bulk)
 	reserved := f.as(admin, call{method: "POST", path: queues + "default/reservations", body: `{"max":3,"consumer":"w"}`})
 	var held api.ReserveResponse

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -21,7 +22,7 @@ type call struct {
 	outputs   bool // it writes outputs
 	alone     string
 	completes []completing
-	done      bool
+	done      atomic.Bool // looked at before and after the call has it set
 	cancel    context.CancelFunc
 }
 
@@ -38,7 +39,7 @@ func (o *overlap) begin(c *call) {
 	c.cancel = cancel
 	go func() {
 		c.run(ctx)
-		c.done = true
+		c.done.Store(true)
 	}()
 }
 
@@ -46,13 +47,13 @@ func (o *overlap) begin(c *call) {
 func (o *overlap) collect() {
 	for _, first := range []bool{true, false} {
 		for _, c := range o.calls {
-			if c.done && c.first == first {
+			if c.done.Load() && c.first == first {
 				o.note("c%d: %s", c.number, c.check())
 				c.cancel()
 			}
 		}
 	}
-	o.calls = slices.DeleteFunc(o.calls, func(c *call) bool { return c.done })
+	o.calls = slices.DeleteFunc(o.calls, func(c *call) bool { return c.done.Load() })
 }
 
 const mostCalls = 9

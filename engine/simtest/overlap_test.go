@@ -76,6 +76,9 @@ const overlapSteps = 160
 // TestOverlapsRepeat: the same seed gives the same history, or a failure could not be played again.
 func TestOverlapsRepeat(t *testing.T) {
 	t.Parallel()
+	if raceDetector {
+		t.Skip("the race detector draws the order in which goroutines run, so that no history repeats")
+	}
 	for seed := uint64(1001); seed < 1004; seed++ {
 		if one, other := playOverlap(t, seed, overlapSteps), playOverlap(t, seed, overlapSteps); one != other {
 			t.Errorf("seed %d gave two histories; they part at:\n%s", seed, parting(one, other))
