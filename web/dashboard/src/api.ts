@@ -38,7 +38,7 @@ export async function send<T>(method: string, path: string, body: BodyInit | und
     throw new Problem('The server cannot be reached', 'Check that quern serve runs and that this page was loaded from its address.', 0, 'unreachable', '')
   }
   if (response.ok) return (text ? read<T>(text) : undefined) as T
-  if (response.status === 401 && path !== '/v1/session') void doubt(path)
+  if (response.status === 401 && path !== '/v1/session') void doubt()
   const id = response.headers.get('X-Request-Id') ?? ''
   try {
     const p = read<{ title: string; detail?: string; code: string; request_id?: string; errors?: { pointer: string; detail: string }[] }>(text)

@@ -7,22 +7,24 @@ export const who = signal<Whoami | null>(null)
 /** Whether the server wants a token before it says anything: nobody is logged in, or the session has ended. */
 export const locked = signal(false)
 
-let entering = false
+/** Grows when a login begins and when it ends: it is odd while one is under way. */
+let logins = 0
 
 /** Runs what ends in a login. What was asked before it, and is refused now, does not end the page. */
 export async function enter(login: () => Promise<Whoami>) {
-  entering = true
+  logins++
   try {
     who.value = await login()
     locked.value = false
-  } finally { entering = false }
+  } finally { logins++ }
 }
 
-/** Hears that a request was refused for want of a login: the page is over if the server does not know who it is any more. */
-export async function doubt(path: string) {
-  if (entering) return
-  const over = path === '/v1/whoami' || await fetch('/v1/whoami').then((r) => r.status === 401, () => false)
-  if (over && !entering) lock()
+/** Hears that a request was refused for want of a login: the page is over if the server still does not know who it is, and no login came in between. */
+export async function doubt() {
+  const at = logins
+  if (at % 2 === 1) return
+  const over = await fetch('/v1/whoami').then((r) => r.status === 401, () => false)
+  if (over && at === logins) lock()
 }
 
 /** Forgets who was logged in, with all that was shown to them: the page asks for a token. */

@@ -1,4 +1,4 @@
-import { batch, effect, signal } from '@preact/signals'
+import { batch, computed, effect, signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { Problem, call, queuePath, read } from './api'
 import { boundTo, locked, who } from './session'
@@ -103,6 +103,7 @@ function close() {
 export function follow() {
   const hidden = signal(document.hidden)
   document.addEventListener('visibilitychange', () => { hidden.value = document.hidden })
+  const allowed = computed(() => who.value !== null && !boundTo()) // who it is, is asked at each start of the stream: that must not start it again
   let of = ''
   effect(() => {
     const now = locked.value ? '' : queue.value // what was shown is not for whoever logs in next
@@ -111,7 +112,7 @@ export function follow() {
       lastFrame = 0
       batch(() => { stats.value = null; keys.value = null; consumers.value = null; schedules.value = null; series.value = empty(); age.value = null; missing.value = '' })
     }
-    if (paused.value || hidden.value || locked.value || who.value === null || boundTo()) close()
+    if (paused.value || hidden.value || locked.value || !allowed.value) close()
     else open(of, topic.value)
   })
   setInterval(() => { if (boundTo() && !paused.value && !hidden.value) beat.value++ }, 2000) // without frames, what is shown is read again all the same

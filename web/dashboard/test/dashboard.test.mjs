@@ -137,7 +137,12 @@ test('numbers move without a reload, and a pause holds them', async () => {
 test('a stream that is cut is marked stale, comes back, and goes on from the last event', async () => {
   const way = await proxy(quern.url)
   const t = await open(chromium.b, way.url)
+  let streams = 0
+  t.page.on('request', (r) => { if (r.url().includes('/v1/events')) streams++ })
   await t.go('#/overview')
+  const first = await t.page.evaluate(() => document.documentElement.dataset.frame)
+  await until(t.page, (frame) => Date.parse(document.documentElement.dataset.frame) - Date.parse(frame) >= 3000, first)
+  assert.equal(streams, 1, 'a stream that is followed is not opened again')
   t.calm(true)
   await way.cut()
   await t.page.locator('[data-state="stale"]').waitFor()

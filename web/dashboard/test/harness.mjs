@@ -10,6 +10,10 @@ import { chromium } from 'playwright-core'
 const root = new URL('../../..', import.meta.url).pathname
 const axe = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8')
 
+/** The servers that run. A test that fails may leave one behind: it must not keep the whole run from ending. */
+const servers = new Set()
+process.on('exit', () => { for (const child of servers) child.kill('SIGKILL') })
+
 /** Starts `quern dev`, or another command that serves, and returns its address and how to end it. */
 export async function server(command = ['dev']) {
   const child = spawn(process.env.QUERN ?? join(root, 'bin/quern'), [...command, '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -20,7 +24,16 @@ export async function server(command = ['dev']) {
       if (match) found(match[0])
     })
   })
-  return { url, stop: () => new Promise((ended) => { child.removeAllListeners('exit'); child.once('exit', ended); child.kill('SIGTERM') }) }
+  servers.add(child)
+  child.unref()
+  child.stdout.unref()
+  const stop = () => new Promise((ended) => {
+    child.removeAllListeners('exit')
+    child.once('exit', (code) => { servers.delete(child); ended(code) })
+    child.ref()
+    child.kill('SIGTERM')
+  })
+  return { url, stop }
 }
 
 export async function call(url, method, path, body, headers = {}) {
@@ -93,7 +106,7 @@ export async function proxy(url) {
     for (const s of [from, to]) { sockets.add(s); s.on('error', () => s.destroy()); s.on('close', () => { sockets.delete(s); from.destroy(); to.destroy() }) }
     from.on('data', (data) => { for (const m of String(data).matchAll(/Last-Event-ID: (\S+)/gi)) seen.push(m[1]) })
     from.pipe(to).pipe(from)
-  })
+  }).unref()
   let listener = serve()
   await new Promise((ready) => listener.listen(0, '127.0.0.1', ready))
   const { port } = listener.address()

@@ -30,7 +30,7 @@ export function Tokens() {
     <>
       <div class="head"><h1>Tokens</h1><span>who may do what at this server</span><div class="act"><CopyAs cli={quern('token', 'list')} curl={curl('GET', base)} /></div></div>
       {made?.token && <Secret of={made} close={() => setMade(undefined)} />}
-      <section class="card w4"><header><h2>New token</h2></header><NewToken first={who.value?.token_required === false} made={(t) => { setMade(t); list.again() }} /></section>
+      <section class="card w4"><header><h2>New token</h2></header><NewToken first={who.value?.token_required === false} made={setMade} done={list.again} /></section>
       <section class="card w8">
         <header><h2>Tokens</h2><small>{items ? exact(items.length) : ''}</small></header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
@@ -103,7 +103,7 @@ function Revoke({ t, done }: { t: Token; done: () => void }) {
 /** Days after which a token ends by itself, in words. */
 const lengths: [string, number][] = [['when it is revoked', 0], ['in 1 day', 1], ['in 30 days', 30], ['in 90 days', 90], ['in 1 year', 365]]
 
-function NewToken({ first, made }: { first: boolean; made: (t: Token) => void }) {
+function NewToken({ first, made, done }: { first: boolean; made: (t: Token) => void; done: () => void }) {
   const [name, setName] = useState('')
   const [chosen, choose] = useState<Scope[]>(first ? ['admin'] : ['read'])
   const [queues, setQueues] = useState('')
@@ -118,15 +118,15 @@ function NewToken({ first, made }: { first: boolean; made: (t: Token) => void })
   const make = (e: SubmitEvent) => {
     e.preventDefault()
     void action.run(async () => {
-      let t: Token | undefined
-      const create = async () => { t = await call<Token>('POST', base, body) }
+      const create = async () => { // its text is shown before anything else can go wrong: the server does not tell it again
+        const t = await call<Token>('POST', base, body)
+        setName('')
+        made(t)
+        return t
+      }
       if (!first) await create()
-      else await enter(async () => { // from now on this page needs one too
-        await create()
-        return call<Whoami>('POST', '/v1/session', { token: t!.token })
-      })
-      setName('')
-      made(t!)
+      else await enter(async () => call<Whoami>('POST', '/v1/session', { token: (await create()).token })) // from now on this page needs one too
+      done()
     })
   }
   const flags = [...(named.length > 0 ? ['--queues', named.join(',')] : []), ...metaList(bound).flatMap(([k, v]) => ['--meta', `${k}=${valueText(v)}`]), ...(days > 0 ? ['--expires', `${days}d`] : [])]
