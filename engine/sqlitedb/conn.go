@@ -172,6 +172,12 @@ func (c *Conn) Exec(sql string) error {
 	return err
 }
 
+// Function makes fn a function of SQL, on this connection. It gets NULL, numbers, texts and blobs as nil, int64, float64, string and []byte, and
+// its result may depend on nothing else.
+func (c *Conn) Function(name string, fn func(args ...any) int64) error {
+	return c.raw.RegisterFunc(name, fn, true)
+}
+
 // Int is the number in the first column of the first row, 0 when there is none.
 func (c *Conn) Int(sql string) (n int64, err error) {
 	err = c.first(sql, func(r Row) { n = r.Int(0) })

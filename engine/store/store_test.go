@@ -193,7 +193,7 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 		}{
 			"empty":     {func([]byte) []byte { return nil }, "too short"},
 			"text":      {func([]byte) []byte { return bytes.Repeat([]byte("words "), 2000) }, "not an SQLite database"},
-			"newer":     {func(b []byte) []byte { b[63] = 9; return b }, "version 9"},
+			"newer":     {func(b []byte) []byte { b[63] = 99; return b }, "version 99"},
 			"foreign":   {func(b []byte) []byte { b[71] = 'J'; return b }, "not a Quern " + kind},
 			"cut off":   {func(b []byte) []byte { return b[:4096] }, "damaged"},
 			"no schema": {func(b []byte) []byte { clear(b[100:4096]); return b }, "damaged"},

@@ -1,0 +1,167 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// This file gives every row of the catalogue a checksum, so that a bit that flipped on the disk is never read as another setting. The
+// checksums stand in the table row_sum. Temporary triggers keep them, so no statement that writes has to think of it, and a table that
+// a later migration adds is covered too. All are compared at every open.
+
+// Tables with checksums of their own, and goose's record, which nothing but a migration reads.
+var unsummed = []string{"row_sum", "identity", "audit", "goose_db_version"}
+
+// unsummedColumn is the module of a plugin: its SHA-256 is in its row, and whoever loads it compares. It is too large to be read at each open.
+const unsummedColumn = "module"
+
+// checkSums compares the checksums of all rows, and has them kept from now on. A catalogue from before there were any gets them.
+func (c *Catalogue) checkSums() error {
+	if err := c.conn.Function("sum_of", sumOf); err != nil {
+		return err
+	}
+	tables, err := c.texts("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name")
+	if err != nil {
+		return err
+	}
+	fresh, err := c.first("SELECT 1 FROM row_sum WHERE tab = ''")
+	if err != nil {
+		return err
+	}
+	if fresh != nil {
+		if err := c.conn.Tx(func() error { return c.fillSums(tables) }); err != nil {
+			return err
+		}
+	}
+	return c.eachSummed(tables, func(table string, columns []string) error {
+		if err := c.compareSums(table, columns); err != nil {
+			return err
+		}
+		return c.keepSums(table, columns)
+	})
+}
+
+func (c *Catalogue) eachSummed(tables []string, fn func(table string, columns []string) error) error {
+	for _, table := range tables {
+		if slices.Contains(unsummed, table) {
+			continue
+		}
+		columns, err := c.texts("SELECT name FROM pragma_table_info('" + table + "')")
+		if err != nil {
+			return err
+		}
+		columns = slices.DeleteFunc(columns, func(name string) bool { return name == unsummedColumn })
+		if err := fn(table, columns); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sumSQL is the checksum of a row in SQL; `of` is what stands before the names of its columns.
+func sumSQL(of, table string, columns []string) string {
+	args := []string{"'" + table + "'"}
+	for _, name := range columns {
+		args = append(args, "'"+name+"'", of+"."+name)
+	}
+	return "sum_of(" + strings.Join(args, ", ") + ")"
+}
+
+// sumOf is the CRC-32C of texts, numbers and blobs, each with its kind and its length. Of a table's row these are the name of the table, and
+// the name and the value of each column. One that is NULL is left out with its name, so that a migration may add columns.
+func sumOf(args ...any) int64 {
+	var enc []byte
+	put := func(kind byte, value string) {
+		enc = append(binary.AppendUvarint(append(enc, kind), uint64(len(value))), value...)
+	}
+	put('t', args[0].(string))
+	for i := 1; i+1 < len(args); i += 2 {
+		if args[i+1] == nil {
+			continue
+		}
+		put('t', args[i].(string))
+		switch value := args[i+1].(type) {
+		case string:
+			put('t', value)
+		case []byte:
+			put('b', string(value))
+		default:
+			put('n', fmt.Sprint(value))
+		}
+	}
+	return sum(0).bytes(enc).stored()
+}
+
+func (c *Catalogue) fillSums(tables []string) error {
+	if err := c.do("DELETE FROM row_sum"); err != nil {
+		return err
+	}
+	return c.eachSummed(tables, func(table string, columns []string) error {
+		return c.do(fmt.Sprintf("INSERT INTO row_sum (tab, row, crc) SELECT '%s', rowid, %s FROM %[1]s", table, sumSQL(table, table, columns)))
+	})
+}
+
+func (c *Catalogue) compareSums(table string, columns []string) error {
+	row, err := c.first(fmt.Sprintf("SELECT t.rowid FROM %s t LEFT JOIN row_sum s ON s.tab = '%[1]s' AND s.row = t.rowid WHERE s.crc IS NOT %s LIMIT 1", table, sumSQL("t", table, columns)))
+	if err == nil && row != nil {
+		return c.damagedRow(table, *row, "its checksum does not match")
+	}
+	if err == nil {
+		row, err = c.first(fmt.Sprintf("SELECT row FROM row_sum WHERE tab = '%s' AND row NOT IN (SELECT rowid FROM %[1]s) LIMIT 1", table))
+	}
+	if err == nil && row != nil {
+		return c.damagedRow(table, *row, "it is missing")
+	}
+	return err
+}
+
+func (c *Catalogue) damagedRow(table string, row int64, how string) error {
+	return &journal.FormatError{Path: c.path, Reason: fmt.Sprintf("has a damaged row %d in table %s: %s", row, table, how), Advice: sqlitedb.AdviceDamaged}
+}
+
+// keepSums has the connection keep the checksums of a table.
+func (c *Catalogue) keepSums(table string, columns []string) error {
+	forget := func(of string) string {
+		return fmt.Sprintf("DELETE FROM row_sum WHERE tab = '%s' AND row = %s.rowid; ", table, of)
+	}
+	note := fmt.Sprintf("INSERT INTO row_sum (tab, row, crc) VALUES ('%s', new.rowid, %s); ", table, sumSQL("new", table, columns))
+	for event, body := range map[string]string{"INSERT": forget("new") + note, "UPDATE": forget("old") + forget("new") + note, "DELETE": forget("old")} {
+		if err := c.do(fmt.Sprintf("CREATE TEMP TRIGGER sum_%[1]s_%[2]s AFTER %[2]s ON main.%[1]s BEGIN %[3]s END", table, event, body)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// do runs a statement once.
+func (c *Catalogue) do(sql string) error {
+	stmt, err := c.conn.Prepare(sql)
+	if err == nil {
+		_, err = stmt.Exec()
+	}
+	return err
+}
+
+// first is the number in the first row of a result, nil if there is none.
+func (c *Catalogue) first(sql string) (n *int64, err error) {
+	stmt, err := c.conn.Prepare(sql)
+	if err != nil {
+		return nil, err
+	}
+	err = stmt.Query(func(row sqlitedb.Row) (bool, error) { first := row.Int(0); n = &first; return false, nil })
+	return n, err
+}
+
+func (c *Catalogue) texts(sql string) (all []string, err error) {
+	stmt, err := c.conn.Prepare(sql)
+	if err != nil {
+		return nil, err
+	}
+	err = stmt.Query(func(row sqlitedb.Row) (bool, error) { all = append(all, row.Text(0)); return true, nil })
+	return all, err
+}
