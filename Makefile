@@ -12,7 +12,7 @@ export GOFLAGS := -trimpath -buildvcs=false
 VCS      := $(if $(shell git rev-parse --quiet --verify HEAD 2>/dev/null),auto,false)
 TOOL     := go tool -modfile=internal/tools/go.mod
 # Their tests start processes, or run for long: without the race detector, which would only slow down what it cannot see.
-HEAVY    := /cmd/|/examples/
+HEAVY    := /cmd/|/examples/|/sdk/conformance
 # Pure code: no goroutine, channel or lock in it, which internal/archtest checks. The race detector sees nothing there, and makes these
 # tests, which compute, take five times as long. `make race` has them under it too.
 PURE     := engine/backlog engine/fair engine/fair/gps engine/journal engine/queue engine/reserver engine/rules engine/schedule engine/strategy plugins/score sdk/abi sdk/api wasm/instrument wasm/manifest wasm/scan wasm/scan/decode internal/archtest

@@ -32,6 +32,8 @@ var mayImport = map[string][]string{
 	"sdk/api":                    {},
 	"sdk/wire":                   {"sdk/api"},
 	"sdk/client":                 {"sdk/api", "sdk/wire"},
+	"sdk/conformance":            {"sdk/api", "sdk/wire"},
+	"sdk/conformance/goclient":   {"sdk/api", "sdk/client"},
 	"sdk/abi":                    {},
 	"sdk/plugin":                 {"sdk/abi"},
 	"wasm/scan":                  {"wasm/scan/decode"},
@@ -100,8 +102,8 @@ var homes = map[string][]string{
 
 	// Of the standard library: SQL goes through engine/sqlitedb, the network stays at the faces, C stays beside SQLite.
 	"database/sql": {"engine/sqlitedb", "engine/store"}, // for the migration tool only
-	"net/http":     {"web", "sdk/client", "cmd", "examples"},
-	"os/exec":      {"cmd", "examples", "wasm/compile", "internal/mutate"},
+	"net/http":     {"web", "sdk/client", "sdk/conformance", "cmd", "examples"},
+	"os/exec":      {"cmd", "examples", "sdk/conformance", "wasm/compile", "internal/mutate"},
 	"C":            {"engine/sqlitedb"},
 	"testing":      {"engine/journal/journaltest"},
 }

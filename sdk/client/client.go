@@ -11,8 +11,8 @@ import (
 	mathrand "math/rand/v2"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quern-queue/quern/sdk/wire"
@@ -25,23 +25,24 @@ const (
 	DefaultMaxIdle     = 64
 )
 
-// Client is a connection to one server. It may be used from many goroutines.
+// Client is a connection to one server, or to several that stand for each other. It may be used from many goroutines.
 type Client struct {
-	base    string // scheme://host/prefix, without a slash at the end
-	token   string
-	hot     transport
-	cold    *standard
-	lean    *lean // hot, when that is our own
-	retries int
-	timeout time.Duration
-	random  *random
-	buffers wire.Buffers
+	endpoints []*endpoint
+	at        atomic.Uint32 // which of endpoints calls go to
+	token     string
+	hot       hot
+	cold      *standard
+	retries   int
+	timeout   time.Duration
+	random    *random
+	buffers   wire.Buffers
 }
 
 // Option changes a Client while New makes it.
 type Option func(*settings)
 
 type settings struct {
+	more        []string
 	token       string
 	httpClient  *http.Client
 	tls         *tls.Config
@@ -54,6 +55,10 @@ type settings struct {
 
 // WithToken sends an API token with every call.
 func WithToken(token string) Option { return func(s *settings) { s.token = token } }
+
+// WithAddresses names more addresses, written as that of New, of servers that serve the same queues: while one does not answer, or
+// says 502, 503 or 504, calls go to the next. The token is sent to all of them.
+func WithAddresses(more ...string) Option { return func(s *settings) { s.more = more } }
 
 // WithTLS says how connections to an https address are secured: which authorities are trusted, which certificate the client
 // shows. Without it the system's authorities are trusted. The config is copied.
@@ -82,13 +87,6 @@ func New(baseURL string, options ...Option) (*Client, error) {
 	for _, option := range options {
 		option(&s)
 	}
-	u, err := url.Parse(baseURL)
-	if err != nil {
-		return nil, fmt.Errorf("client: %q is not an address: %w", baseURL, err)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, fmt.Errorf("client: %q is not an address of a server: write it as http://host:port or https://host:port", baseURL)
-	}
 	if !validHeader(s.token) {
 		return nil, errors.New("client: the token has characters that no token has (spaces, line breaks or others outside ASCII)")
 	}
@@ -100,7 +98,6 @@ func New(baseURL string, options ...Option) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		base:    strings.TrimRight(u.Scheme+"://"+u.Host+u.EscapedPath(), "/"),
 		token:   s.token,
 		retries: s.retries,
 		timeout: s.timeout,
@@ -110,18 +107,22 @@ func New(baseURL string, options ...Option) (*Client, error) {
 		s.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	c.cold = newStandard(c, s.httpClient, s.tls)
-	c.hot = c.cold
-	if s.httpClient == nil && !proxied(u) {
-		c.lean = newLean(c, u, s.tls, s.maxIdle, s.idleTimeout)
-		c.hot = c.lean
+	for _, address := range append([]string{baseURL}, s.more...) {
+		h, err := newEndpoint(c, address, &s)
+		if err != nil {
+			return nil, err
+		}
+		c.endpoints = append(c.endpoints, h)
 	}
 	return c, nil
 }
 
 // Close closes the connections that are not in use. Calls after it work, on new ones.
 func (c *Client) Close() {
-	if c.lean != nil {
-		c.lean.closeIdle()
+	for _, h := range c.endpoints {
+		if h.lean != nil {
+			h.lean.closeIdle()
+		}
 	}
 	c.cold.http.CloseIdleConnections()
 }

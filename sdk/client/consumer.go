@@ -101,7 +101,8 @@ const silentBeats = 3
 func (c *Client) Attach(ctx context.Context, queue, consumer string, fn func(ConsumerEvent)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	request, err := c.cold.build(ctx, &request{method: http.MethodGet, path: consumerPath(queue, consumer, "/attach")}, http.NoBody)
+	q := &request{method: http.MethodGet, path: consumerPath(queue, consumer, "/attach"), endpoint: c.current()}
+	request, err := c.cold.build(ctx, q, http.NoBody)
 	if err != nil {
 		return fmt.Errorf("quern: attach: %w", err)
 	}
@@ -110,6 +111,7 @@ func (c *Client) Attach(ctx context.Context, queue, consumer string, fn func(Con
 	defer silent.Stop()
 	answer, err := c.cold.http.Do(request)
 	if err != nil {
+		c.leave(q.endpoint)
 		return fmt.Errorf("quern: attach: %w", err)
 	}
 	defer answer.Body.Close()
@@ -118,7 +120,11 @@ func (c *Client) Attach(ctx context.Context, queue, consumer string, fn func(Con
 		if err := r.read(answer); err != nil {
 			return fmt.Errorf("quern: attach: %w", err)
 		}
-		return refusal(&r)
+		refused := refusal(&r)
+		if away(refused) {
+			c.leave(q.endpoint)
+		}
+		return refused
 	}
 	patience := c.timeout
 	return readEvents(answer.Body, func() { silent.Reset(patience) }, func(e ConsumerEvent) {

@@ -30,12 +30,12 @@ type lean struct {
 
 const dialTimeout = 10 * time.Second
 
-func newLean(c *Client, u *url.URL, secure *tls.Config, maxIdle int, idleFor time.Duration) *lean {
+func newLean(c *Client, u *url.URL, base string, secure *tls.Config, maxIdle int, idleFor time.Duration) *lean {
 	port := u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	_, prefix, _ := cutHost(c.base)
+	_, prefix, _ := cutHost(base)
 	return &lean{
 		client:  c,
 		address: net.JoinHostPort(u.Hostname(), port),

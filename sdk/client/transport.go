@@ -30,6 +30,8 @@ type request struct {
 	safe   bool          // may be made twice
 
 	ifMatch, ifNoneMatch string // of cold calls only
+
+	endpoint *endpoint // where this try goes
 }
 
 const gap = 768
@@ -61,7 +63,9 @@ func (c *Client) do(ctx context.Context, t transport, what string, q *request, r
 	if err := q.join(ctx); err != nil {
 		return fmt.Errorf("quern: %s: %w", what, err)
 	}
+	elsewhere := len(c.endpoints) - 1 // other addresses to try before a pause
 	for try := 0; ; try++ {
+		q.endpoint = c.current()
 		err := t.roundTrip(ctx, q, r)
 		if err == nil && r.status < 300 {
 			return nil
@@ -80,7 +84,16 @@ func (c *Client) do(ctx context.Context, t transport, what string, q *request, r
 		if !wasRefused {
 			err = fmt.Errorf("quern: %s: %w", what, err)
 		}
-		if !q.safe || try >= c.retries || wasRefused && !passing(refused.Status) {
+		moved := away(err) && c.leave(q.endpoint)
+		if !q.safe || wasRefused && !passing(refused.Status) {
+			return err
+		}
+		if moved && elsewhere > 0 {
+			elsewhere--
+			try-- // another address is no second try
+			continue
+		}
+		if elsewhere = len(c.endpoints) - 1; try >= c.retries {
 			return err
 		}
 		if pause(ctx, c.backoff(try, refused)) != nil {
@@ -165,7 +178,10 @@ func (s *standard) build(ctx context.Context, q *request, body io.Reader) (*http
 	if err := q.join(ctx); err != nil { // streams come here by themselves
 		return nil, err
 	}
-	h, err := http.NewRequestWithContext(ctx, q.method, s.client.base+q.path, body)
+	if q.endpoint == nil {
+		q.endpoint = s.client.current()
+	}
+	h, err := http.NewRequestWithContext(ctx, q.method, q.endpoint.base+q.path, body)
 	if err != nil {
 		return nil, err
 	}

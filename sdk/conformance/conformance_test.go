@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// TestMain makes the test binary a client when it is asked to be one.
+func TestMain(m *testing.M) {
+	if os.Getenv("QUERN_NAIVE_CLIENT") != "" {
+		naive(os.Args[1])
+	}
+	os.Exit(m.Run())
+}
+
+// The Go client passes every scenario.
+func TestGoClientConforms(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "goclient")
+	if out, err := exec.Command("go", "build", "-o", program, "./goclient").CombinedOutput(); err != nil {
+		t.Fatalf("build the client: %v\n%s", err, out)
+	}
+	for _, sc := range scenarios() {
+		t.Run(sc.Name, func(t *testing.T) {
+			t.Parallel()
+			if err := play(t.Context(), &sc, []string{program}); err != nil {
+				t.Errorf("%s\n%v", sc.About, err)
+			}
+		})
+	}
+}
+
+// A worker that does the least that brings work home (reserve, complete, again at once whatever the answer) fails the scenarios,
+// each for the rule that it breaks.
+func TestNaiveClientFails(t *testing.T) {
+	t.Parallel()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"plain":         "it attached 0 times",
+		"failures":      "chunk 1 failed as []",
+		"retry-after":   "before the end of the Retry-After",
+		"impatient":     "a reserve came",
+		"unavailable":   "calls in three seconds to a server that is away",
+		"cut-exchange":  "the deadline of chunk",
+		"unknown-queue": "it reserved",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, sc := range scenarios() {
+				if sc.Name != name {
+					continue
+				}
+				sc.Options.TimeoutMS = 500 // what it loses comes back soon
+				err := play(t.Context(), &sc, []string{"env", "QUERN_NAIVE_CLIENT=1", binary})
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want a judgement that has %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// naive is the client of TestNaiveClientFails.
+func naive(argument string) {
+	var o Options
+	if json.Unmarshal([]byte(argument), &o) != nil {
+		os.Exit(2)
+	}
+	post := func(path string, body, into any) int {
+		text, err := json.Marshal(body)
+		if err != nil {
+			os.Exit(2)
+		}
+		request, err := http.NewRequest(http.MethodPost, o.Addresses[0]+"/v1/queues/default/"+path, bytes.NewReader(text))
+		if err != nil {
+			os.Exit(2)
+		}
+		request.Header.Set("Authorization", "Bearer "+o.Token)
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return 0
+		}
+		defer answer.Body.Close()
+		text, err = io.ReadAll(answer.Body)
+		if err != nil || json.Unmarshal(text, into) != nil {
+			return 0
+		}
+		return answer.StatusCode
+	}
+	for tries := 0; ; tries++ { // until it is killed
+		var got api.ReserveResponse
+		status := post("reservations", &api.ReserveRequest{Max: 1, Consumer: o.Consumer, WaitMS: 100, TimeoutMS: o.TimeoutMS}, &got)
+		if status == http.StatusNotFound && tries > 5 {
+			fmt.Println("error 404 unknown_queue")
+			os.Exit(1)
+		}
+		for _, r := range got.Reservations {
+			_, output, _ := strings.Cut(string(r.Content.Bytes), " ")
+			done := api.ExchangeRequest{Complete: []api.CompleteItem{{Token: r.Token, Output: api.Bytes(output)}}}
+			post("reservations/exchange", &done, &api.ExchangeResponse{})
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// texts are what producers insert.
+var texts = []string{"one", "two \"\\\u2028\u00e9\U0001F600", "three"}
+
+// produceScenarios are for producers, which insert, wait for the end and read the outputs.
+var produceScenarios = []Scenario{
+	{
+		Name: "insert", About: "A submission is inserted under a key that the client made, waited for through several answers that it is still open, and its outputs are read.",
+		Options: Options{Role: "produce", Chunks: texts, Token: "qn_test_secret"},
+		Before:  func(s *server) { s.endAfter = 2 },
+		Play: func(s *stage) {
+			s.awaitExit(0)
+			s.do(func() {
+				s.checkInserts(1, false)
+				s.check(s.count("wait") == 3, "it asked %d times for the end, want 3", s.count("wait"))
+				s.checkOutputs()
+			})
+		},
+	},
+	{
+		Name: "insert-cut", About: "An insert whose answer is lost is made again under the same key.",
+		Options: Options{Role: "produce", Chunks: texts},
+		Before:  func(s *server) { s.faults = []fault{cut("insert"), drop("insert"), cut("wait")} },
+		Play: func(s *stage) {
+			s.awaitExit(0)
+			s.do(func() {
+				s.checkInserts(2, false)
+				s.checkOutputs()
+			})
+		},
+	},
+	{
+		Name: "insert-busy", About: "An insert that is refused for now is made again after the Retry-After, under the same key.",
+		Options: Options{Role: "produce", Chunks: texts},
+		Before: func(s *server) {
+			s.faults = []fault{refuse("insert", 429, api.CodeOverloaded, 1), refuse("insert", 503, "moved", 1), refuse("wait", 429, api.CodeOverloaded, 1)}
+		},
+		Play: func(s *stage) {
+			s.awaitExit(0)
+			s.do(func() {
+				s.checkInserts(1, false)
+				s.check(s.count("insert") == 3, "it inserted %d times, want 3", s.count("insert"))
+				s.checkOutputs()
+			})
+		},
+	},
+	{
+		Name: "insert-refused", About: "An insert that is wrong is an error with status and code, after one try.",
+		Options: Options{Role: "produce", Chunks: texts},
+		Before: func(s *server) {
+			s.faults = []fault{refuse("insert", http.StatusUnprocessableEntity, api.CodeInvalid, 0)}
+		},
+		Play: func(s *stage) {
+			s.awaitExit(1)
+			s.do(func() {
+				s.check(s.said("error 422 invalid"), "it did not say that the insert was refused with 422 invalid")
+				s.check(s.count("insert") == 1, "it inserted %d times, want once", s.count("insert"))
+			})
+		},
+	},
+	{
+		Name: "unauthorized", About: "A wrong access token is an error with status and code, after one try.",
+		Options: Options{Role: "produce", Chunks: texts, Token: "qn_old_secret"},
+		Before: func(s *server) {
+			s.faults = []fault{refuse("insert", http.StatusUnauthorized, api.CodeUnauthorized, 0)}
+		},
+		Play: func(s *stage) {
+			s.awaitExit(1)
+			s.do(func() {
+				s.check(s.said("error 401 unauthorized"), "it did not say that the insert was refused with 401 unauthorized")
+				s.check(s.count("insert") == 1, "it inserted %d times, want once", s.count("insert"))
+			})
+		},
+	},
+	{
+		Name: "stream", About: "A submission is inserted as JSON lines, one per chunk.",
+		Options: Options{Role: "stream", Chunks: texts},
+		Play: func(s *stage) {
+			s.awaitExit(0)
+			s.do(func() {
+				s.checkInserts(1, true)
+				s.checkOutputs()
+			})
+		},
+	},
+	{
+		Name: "cut-outputs", About: "Outputs that break off in the middle are an error, or are read to their end by asking again: never taken for all.",
+		Options: Options{Role: "produce", Chunks: texts},
+		Before:  func(s *server) { s.faults = []fault{cut("outputs")} },
+		Play: func(s *stage) {
+			if s.err == nil {
+				<-s.exited
+			}
+			if s.process.ProcessState.ExitCode() == 0 {
+				s.do(func() { s.checkOutputs() })
+			}
+		},
+	},
+}
+
+// checkInserts looks whether one submission was inserted, by n calls that came through, with the chunks that were asked for.
+func (s *stage) checkInserts(n int, streamed bool) {
+	s.check(len(s.inserts) == n, "%d inserts came through, want %d", len(s.inserts), n)
+	for _, made := range s.inserts {
+		s.check(made.key == s.inserts[0].key, "the inserts have the keys %q and %q, want one", s.inserts[0].key, made.key)
+		s.check(slices.Equal(made.chunks, texts), "the chunks %q were inserted, want %q", made.chunks, texts)
+		s.check(made.streamed == streamed, "an insert came as JSON lines: %v, want %v", made.streamed, streamed)
+	}
+	s.check(s.said("inserted "+submissionID), "it did not say which submission it inserted")
+	s.check(s.said("ended "+api.StateCompleted), "it did not say how the submission ended")
+}
+
+// checkOutputs looks whether the client said all outputs once, in hexadecimal.
+func (s *stage) checkOutputs() {
+	var want, got []string
+	for i, output := range s.outputs() {
+		want = append(want, fmt.Sprintf("output %d %x", i, []byte(output)))
+	}
+	for _, line := range s.lines {
+		if len(line) > 7 && line[:7] == "output " {
+			got = append(got, line)
+		}
+	}
+	s.check(slices.Equal(got, want), "it said %q, want %q", got, want)
+}

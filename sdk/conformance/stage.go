@@ -1,0 +1,316 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Options is what a client under test is told: its only argument is this, as JSON.
+type Options struct {
+	Scenario    string   `json:"scenario"`
+	Role        string   `json:"role"` // work, produce or stream
+	Addresses   []string `json:"addresses"`
+	Token       string   `json:"token,omitempty"`
+	Consumer    string   `json:"consumer,omitempty"`
+	Concurrency int      `json:"concurrency,omitempty"`
+	Prefetch    int      `json:"prefetch,omitempty"`
+	TimeoutMS   int64    `json:"timeout_ms,omitempty"`
+	WaitMS      int64    `json:"wait_ms,omitempty"`
+	Chunks      []string `json:"chunks,omitempty"` // of a producer: what to insert, inline
+}
+
+// Scenario is one history that a client has to get through.
+type Scenario struct {
+	Name    string
+	About   string // what the client has to do, as a sentence
+	Options Options
+	Chunks  []string // of a worker: what the server has for it
+	Before  func(s *server)
+	Play    func(s *stage)
+}
+
+// patience is how long a scenario may take in all. It is for a client that hangs: nothing is judged by it otherwise.
+const patience = 60 * time.Second
+
+// stage is one scenario being played. Its first error stays; what comes after it does nothing.
+type stage struct {
+	*server
+	ctx     context.Context
+	err     error
+	process *exec.Cmd
+	stderr  bytes.Buffer
+	lines   []string // of the client's standard output; guarded by the server's lock
+	exited  chan struct{}
+}
+
+// play runs a client through a scenario and says what it did wrong.
+func play(ctx context.Context, sc *Scenario, command []string) error {
+	dir, err := os.MkdirTemp("", "quern-conformance-*")
+	if err != nil {
+		return fmt.Errorf("conformance: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	o := sc.Options
+	o.fill(sc.Name)
+	s := &stage{server: newServer(dir, o), ctx: ctx, exited: make(chan struct{})}
+	for _, content := range sc.Chunks {
+		s.chunks = append(s.chunks, &chunk{content: content})
+	}
+	if sc.Before != nil {
+		sc.Before(s.server)
+	}
+	if err := s.listen(); err != nil {
+		return err
+	}
+	defer func() { s.shut() }()
+	go s.sweep()
+	defer close(s.quit)
+	others, err := s.addresses(&o)
+	if err != nil {
+		return err
+	}
+	defer others()
+	if err := s.start(command, &o); err != nil {
+		return err
+	}
+	sc.Play(s)
+	return s.verdict()
+}
+
+func (o *Options) fill(name string) {
+	o.Scenario = name
+	if o.Role == "" {
+		o.Role = "work"
+	}
+	if o.Role != "work" {
+		return
+	}
+	o.Consumer = "under-test"
+	o.Concurrency = max(o.Concurrency, 1)
+	o.Prefetch = max(o.Prefetch, 1)
+	if o.TimeoutMS == 0 {
+		o.TimeoutMS = 60_000
+	}
+	if o.WaitMS == 0 {
+		o.WaitMS = 20_000
+	}
+}
+
+// What stands for addresses in a scenario.
+const (
+	here      = "here"      // the played server
+	elsewhere = "elsewhere" // a server that answers every call with 503 moved
+	nowhere   = "nowhere"   // an address where nobody listens
+)
+
+// addresses puts real addresses in the place of those of the scenario.
+func (s *stage) addresses(o *Options) (stop func(), err error) {
+	if len(o.Addresses) == 0 {
+		o.Addresses = []string{here}
+	}
+	moved := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, value := problem(http.StatusServiceUnavailable, "moved", "Another server has this queue.")
+		write(w, http.StatusServiceUnavailable, value)
+	}))
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("conformance: %w", err)
+	}
+	free.Close()
+	real := map[string]string{here: "http://" + s.address, elsewhere: moved.URL, nowhere: "http://" + free.Addr().String()}
+	o.Addresses = slices.Clone(o.Addresses)
+	for i, name := range o.Addresses {
+		o.Addresses[i] = real[name]
+	}
+	return moved.Close, nil
+}
+
+// start starts the client and reads what it says.
+func (s *stage) start(command []string, o *Options) error {
+	argument, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("conformance: %w", err)
+	}
+	s.process = exec.CommandContext(s.ctx, command[0], append(slices.Clone(command[1:]), string(argument))...)
+	s.process.Stderr = &s.stderr
+	s.process.WaitDelay = time.Second
+	out, err := s.process.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("conformance: %w", err)
+	}
+	if err := s.process.Start(); err != nil {
+		return fmt.Errorf("conformance: start the client: %w", err)
+	}
+	go func() {
+		defer close(s.exited)
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			s.mu.Lock()
+			s.lines = append(s.lines, lines.Text())
+			s.change()
+			s.mu.Unlock()
+		}
+		io.Copy(io.Discard, out)
+		s.process.Wait() // its status is in ProcessState
+	}()
+	return nil
+}
+
+// await waits until something is the case.
+func (s *stage) await(what string, is func() bool) {
+	if s.err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !is() {
+		select {
+		case <-s.exited:
+			s.err = fmt.Errorf("the client ended before %s", what)
+			return
+		case <-s.ctx.Done():
+			s.err = fmt.Errorf("%s did not come", what)
+			return
+		default:
+		}
+		s.rest(s.ctx)
+	}
+}
+
+// said says whether the client has said a line.
+func (s *stage) said(line string) bool { return slices.Contains(s.lines, line) }
+
+func (s *stage) awaitLine(line string) {
+	s.await(fmt.Sprintf("the client says %q", line), func() bool { return s.said(line) })
+}
+
+// awaitDone waits until all chunks are done or dead.
+func (s *stage) awaitDone() {
+	s.await("all chunks are finished", func() bool {
+		return !slices.ContainsFunc(s.chunks, func(c *chunk) bool { return c.state != done && c.state != dead })
+	})
+}
+
+// do changes something under the lock, unless something went wrong before.
+func (s *stage) do(change func()) {
+	if s.err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	s.change()
+}
+
+// check is a rule that must hold now.
+func (s *stage) check(holds bool, format string, values ...any) {
+	if !holds {
+		s.accuse(format, values...)
+	}
+}
+
+// open lets chunks go on that wait for a file of this name.
+func (s *stage) open(name string) {
+	if s.err == nil {
+		s.err = os.WriteFile(filepath.Join(s.dir, name), nil, 0o600)
+	}
+}
+
+// terminate asks the client to drain.
+func (s *stage) terminate() {
+	if s.err == nil {
+		s.err = s.process.Process.Signal(syscall.SIGTERM)
+	}
+}
+
+// leave ends a worker in order: it is to end with the status 0, detached, and without anything in its hands.
+func (s *stage) leave() {
+	s.terminate()
+	s.awaitExit(0)
+	s.do(func() {
+		s.check(s.detached, "it left without detaching")
+		s.check(s.heldNow() == 0, "it left with %d chunks in its hands", s.heldNow())
+	})
+}
+
+// awaitExit waits for the end of the client.
+func (s *stage) awaitExit(want int) {
+	if s.err != nil {
+		return
+	}
+	select {
+	case <-s.exited:
+	case <-s.ctx.Done():
+		s.err = errors.New("the client did not end")
+		return
+	}
+	if got := s.process.ProcessState.ExitCode(); got != want {
+		s.err = fmt.Errorf("the client ended with the status %d, want %d", got, want)
+	}
+}
+
+// count is how often a call was made.
+func (s *stage) count(verb string) (n int) {
+	for _, c := range s.calls {
+		if c.verb == verb {
+			n++
+		}
+	}
+	return n
+}
+
+// verdict ends what still runs and puts together what was wrong.
+func (s *stage) verdict() error {
+	if s.err != nil {
+		s.process.Process.Kill()
+	}
+	select {
+	case <-s.exited:
+	case <-time.After(patience):
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.check(s.mostHeld <= s.capacity, "it held %d chunks at once, want at most %d", s.mostHeld, s.capacity)
+	if s.err == nil && len(s.broken) == 0 {
+		return nil
+	}
+	var text strings.Builder
+	if s.err != nil {
+		fmt.Fprintln(&text, s.err)
+	}
+	for _, sentence := range s.broken {
+		fmt.Fprintln(&text, sentence)
+	}
+	fmt.Fprintf(&text, "it said: %s\n", strings.Join(s.lines, " | "))
+	fmt.Fprintf(&text, "it called: %s\n", s.history())
+	if s.stderr.Len() > 0 {
+		fmt.Fprintf(&text, "its standard error: %s\n", bytes.TrimSpace(s.stderr.Bytes()[max(0, s.stderr.Len()-4000):]))
+	}
+	return errors.New(strings.TrimSpace(text.String()))
+}
+
+// history are the calls, with the milliseconds since the first.
+func (s *stage) history() string {
+	var words []string
+	for _, c := range s.calls[:min(len(s.calls), 60)] {
+		words = append(words, fmt.Sprintf("%s@%d", c.verb, c.at.Sub(s.calls[0].at).Milliseconds()))
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// troubleScenarios are for workers whose server or network has a bad day.
+var troubleScenarios = []Scenario{
+	{
+		Name: "retry-after", About: "429 and 503 with Retry-After are waited for, as long as they say, and then the call is made again.",
+		Options: Options{Concurrency: 2, Prefetch: 2},
+		Chunks:  repeated("echo %d", 12),
+		Before: func(s *server) {
+			s.faults = []fault{refuse("reserve", 429, api.CodeOverloaded, 1), refuse("exchange", 429, api.CodeOverloaded, 1), refuse("exchange", 503, api.CodeUnavailable, 2)}
+		},
+		Play: func(s *stage) {
+			s.awaitDone()
+			s.do(func() { s.checkEach(1) })
+			s.leave()
+		},
+	},
+	{
+		Name: "unavailable", About: "502, 503 and 504 without Retry-After are tried again, with pauses that grow: at most 30 tries in three seconds.",
+		Chunks: repeated("echo %d", 4),
+		Play: func(s *stage) {
+			until := time.Now().Add(3 * time.Second)
+			s.do(func() {
+				for range 1000 {
+					for _, verb := range []string{"reserve", "exchange"} {
+						s.faults = append(s.faults, refuse(verb, 502, "", 0), refuse(verb, 503, api.CodeUnavailable, 0), refuse(verb, 504, "", 0))
+					}
+				}
+			})
+			s.await("three seconds pass", func() bool { return time.Now().After(until) })
+			s.do(func() {
+				tries := s.count("reserve") + s.count("exchange")
+				s.check(tries >= 2, "it made %d calls in three seconds, want at least 2", tries)
+				s.check(tries <= 30, "it made %d calls in three seconds to a server that is away, want at most 30", tries)
+				s.faults = nil
+			})
+			s.awaitDone()
+			s.leave()
+		},
+	},
+	{
+		Name: "cut-exchange", About: "An answer that breaks off in the middle is no answer: the same results are reported again, and already is as good as ok.",
+		Options: Options{Concurrency: 2, Prefetch: 2, TimeoutMS: 4000},
+		Chunks:  repeated("echo %d", 12),
+		Before:  func(s *server) { s.faults = []fault{cut("exchange"), drop("exchange"), cut("exchange")} },
+		Play: func(s *stage) {
+			s.awaitDone()
+			s.do(func() { s.checkEach(2) })
+			s.leave()
+			s.do(func() { s.check(!s.complained(), "it told of trouble with results that count") })
+		},
+	},
+	{
+		Name: "cut-reserve", About: "A reserve whose answer breaks off is made again; what it had handed out comes back after its deadline.",
+		Options: Options{Concurrency: 2, Prefetch: 2, TimeoutMS: 3000},
+		Chunks:  repeated("echo %d", 6),
+		Before:  func(s *server) { s.faults = []fault{cut("reserve"), drop("reserve")} },
+		Play: func(s *stage) {
+			s.awaitDone()
+			s.do(func() { s.checkEach(2) })
+			s.leave()
+		},
+	},
+	{
+		Name: "slow-poll", About: "A reserve that the server holds for as long as it was asked to is waited for; there is one at a time, and results do not wait for it.",
+		Options: Options{Concurrency: 1, Prefetch: 3, WaitMS: 3000},
+		Chunks:  []string{"wait {dir}/go", "later"},
+		Before:  func(s *server) { s.chunks[1].notBefore = time.Now().Add(time.Hour) },
+		Play: func(s *stage) {
+			s.await("a handler runs and the worker waits for more", func() bool { return s.running() == 1 && s.polls == 1 })
+			before := 0
+			s.do(func() { before = s.count("reserve") })
+			s.open("go")
+			s.await("the result comes while the worker waits", func() bool { return s.chunks[0].state == done })
+			s.do(func() { s.check(s.count("reserve") == before, "the result came only after the poll") })
+			s.await("the worker waits once more", func() bool { return s.count("reserve") > before && s.polls == 1 })
+			s.do(func() {
+				s.chunks[1].content = "echo late"
+				s.chunks[1].notBefore = time.Now()
+			})
+			s.awaitDone()
+			s.leave()
+		},
+	},
+	{
+		Name: "impatient", About: "A server that answers at once that there is nothing is not asked in a tight loop: it says retry_after_ms.",
+		Before: func(s *server) { s.impatient = true },
+		Play: func(s *stage) {
+			s.await("eight reserves", func() bool { return s.count("reserve") == 8 })
+			s.do(func() {
+				var before time.Time
+				for _, c := range s.calls {
+					if c.verb != "reserve" {
+						continue
+					}
+					gap := c.at.Sub(before)
+					s.check(gap >= idleMS*time.Millisecond, "a reserve came %d ms after one that was told to come again after %d ms", gap.Milliseconds(), idleMS)
+					before = c.at
+				}
+			})
+			s.leave()
+		},
+	},
+	{
+		Name: "restart", About: "A server that is killed and comes back is waited for: what is in hand is extended, results are delivered, work goes on.",
+		Options: Options{Concurrency: 2, Prefetch: 2},
+		Chunks:  append(repeated("wait {dir}/go %d", 4), repeated("echo %d", 4)...),
+		Play: func(s *stage) {
+			s.await("two handlers run and two chunks are held ahead", func() bool { return s.running() == 2 && s.heldNow() == 4 && s.attached == 1 })
+			s.do(func() { s.shut() })
+			back := time.Now().Add(1500 * time.Millisecond)
+			s.await("a moment passes", func() bool { return time.Now().After(back) })
+			s.do(func() {
+				s.forget(time.Now())
+				s.err = s.listen()
+			})
+			s.await("all four are extended", func() bool { return s.heldNow() == 4 })
+			s.open("go")
+			s.awaitDone()
+			s.do(func() { s.checkEach(1) })
+			s.leave()
+		},
+	},
+	{
+		Name: "restart-idle", About: "A worker that waits for work when its server is killed waits for the server, and finds the work that came meanwhile.",
+		Chunks: []string{"echo later"},
+		Before: func(s *server) { s.chunks[0].notBefore = time.Now().Add(time.Hour) },
+		Play: func(s *stage) {
+			s.await("the worker waits for work", func() bool { return s.polls == 1 && s.attached == 1 })
+			s.do(func() { s.shut() })
+			back := time.Now().Add(time.Second)
+			s.await("a moment passes", func() bool { return time.Now().After(back) })
+			s.do(func() {
+				s.epoch++
+				s.chunks[0].notBefore = time.Now()
+				s.err = s.listen()
+			})
+			s.awaitDone()
+			s.leave()
+		},
+	},
+	{
+		Name: "silence", About: "A stream that says nothing for three heartbeats is dead: the worker attaches again.",
+		Before: func(s *server) { s.beat = 300 * time.Millisecond },
+		Play: func(s *stage) {
+			s.await("the worker attaches", func() bool { return len(s.streams) == 1 })
+			s.do(func() {
+				for st := range s.streams {
+					st.mute = true
+				}
+			})
+			s.await("the worker attaches again", func() bool { return s.attached == 2 })
+			s.leave()
+		},
+	},
+	{
+		Name: "moved", About: "503 with the code moved is waited for like any other.",
+		Options: Options{Concurrency: 2, Prefetch: 2},
+		Chunks:  repeated("echo %d", 8),
+		Before: func(s *server) {
+			s.faults = []fault{refuse("reserve", 503, "moved", 1), refuse("exchange", 503, "moved", 1), refuse("attach", 503, "moved", 1)}
+		},
+		Play: func(s *stage) {
+			s.awaitDone()
+			s.do(func() { s.checkEach(1) })
+			s.leave()
+		},
+	},
+	{
+		Name: "addresses", About: "With several addresses, one where nobody listens and one that says moved are left for the one that serves.",
+		Options: Options{Addresses: []string{nowhere, elsewhere, here}, Concurrency: 2, Prefetch: 2},
+		Chunks:  repeated("echo %d", 8),
+		Play: func(s *stage) {
+			s.awaitDone()
+			s.do(func() { s.checkEach(1) })
+			s.await("the worker attaches where it works", func() bool { return s.attached >= 1 })
+			s.leave()
+		},
+	},
+	{
+		Name: "too-large", About: "Results that are refused for their size together are sent in smaller calls; one output that is too large alone fails its chunk for good.",
+		Options: Options{Concurrency: 8, Prefetch: 8},
+		Chunks:  append(repeated("size 3000 %d", 8), "size 20000"),
+		Before:  func(s *server) { s.bodyLimit = 10_000 },
+		Play: func(s *stage) {
+			s.awaitDone()
+			s.do(func() {
+				s.checkEach(1)
+				for i, c := range s.chunks[:8] {
+					s.check(len(c.output) == 3000, "the output of chunk %d has %d bytes, want 3000", i, len(c.output))
+				}
+				f := s.chunks[8].fails
+				s.check(len(f) == 1 && f[0].Fatal, "chunk 8 failed as %+v, want for good", f)
+			})
+			s.leave()
+		},
+	},
+	{
+		Name: "unknown-queue", About: "A refusal for good ends the worker with the error, after one try.",
+		Before: func(s *server) {
+			for range 10 {
+				s.faults = append(s.faults, refuse("reserve", http.StatusNotFound, api.CodeUnknownQueue, 0), refuse("attach", http.StatusNotFound, api.CodeUnknownQueue, 0))
+			}
+		},
+		Play: func(s *stage) {
+			s.awaitLine("error 404 unknown_queue")
+			s.awaitExit(1)
+			s.do(func() { s.check(s.count("reserve") == 1, "it reserved %d times, want once", s.count("reserve")) })
+		},
+	},
+}
+
+// complained says whether the client told of results that did not count.
+func (s *stage) complained() bool {
+	for i := range s.chunks {
+		if s.said(fmt.Sprintf("lost %d", i)) {
+			return true
+		}
+	}
+	return false
+}
