@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -117,30 +118,29 @@ func (b *ballast) unlessFull(err error) error {
 
 // makeRoom lets inserts in again when the disk has room.
 func (e *Engine) makeRoom() {
-	full := false
-	for _, q := range e.all() {
-		full = full || q.shard.Full()
-	}
-	if !full || !e.ballast.room() {
-		return
-	}
-	e.setFull(false)
-	e.options.Logger.Info("the disk has room again: inserts are accepted")
-}
-
-// setFull has all queues refuse inserts for want of room, or take them again.
-func (e *Engine) setFull(full bool) {
-	for _, q := range e.all() {
-		q.shard.SetFull(full)
+	if e.full.Load() && e.ballast.room() {
+		e.full.Store(false)
+		e.options.Logger.Info("the disk has room again: inserts are accepted")
 	}
 }
 
-// full says whether inserts are refused for want of room.
-func (e *Engine) full() bool {
-	for _, q := range e.queues {
-		if q.shard.Full() {
-			return true
+// Room is a CodeDiskFull while the disk is full: what brings something new has to be refused then. What finishes, stops or takes away has the
+// room that the ballast keeps.
+func (e *Engine) Room() error {
+	if e.full.Load() {
+		return journal.ErrFull
+	}
+	return nil
+}
+
+// roomy runs a write of the catalogue; when the disk is full it makes room and tries once more, as shards do for theirs.
+func (e *Engine) roomy(write func() error) error {
+	err := write()
+	if errors.Is(err, journal.ErrFull) {
+		e.full.Store(true)
+		if e.ballast.free() {
+			return write()
 		}
 	}
-	return false
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,6 +50,7 @@ type Engine struct {
 	files     watched        // those of the whole directory
 	tokens    Tokens
 	ballast   *ballast
+	full      atomic.Bool // the disk is: what brings something new is refused for want of room
 	key       reserver.Key
 	plans     plans
 	metrics   *metrics
@@ -90,6 +92,7 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.catalogue, err = store.OpenCatalogue(ctx, filepath.Join(o.Dir, catalogueFile)); err != nil {
 		return nil, err
 	}
+	e.catalogue.Around = e.roomy
 	if e.identity, err = e.catalogue.Begin(rand.Reader); err != nil {
 		return nil, err
 	}
@@ -111,9 +114,7 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := e.files.add(filepath.Join(o.Dir, catalogueFile)); err != nil {
 		return nil, err
 	}
-	if !e.ballast.settle() {
-		e.setFull(true)
-	}
+	e.full.Store(!e.ballast.settle())
 	return e, e.loadStrategies()
 }
 
@@ -226,7 +227,6 @@ type Check struct {
 // Ready lists the checks, one per queue and one for the disk.
 func (e *Engine) Ready() []Check {
 	var checks []Check
-	full := false
 	for _, q := range e.all() {
 		err := q.shard.Health()
 		check := Check{Name: "queue " + q.name, OK: err == nil, Detail: "serving"}
@@ -234,10 +234,9 @@ func (e *Engine) Ready() []Check {
 			check.Detail = err.Error()
 		}
 		checks = append(checks, check)
-		full = full || q.shard.Full()
 	}
-	disk := Check{Name: "disk", OK: !full, Detail: "room for inserts"}
-	if full {
+	disk := Check{Name: "disk", OK: e.Room() == nil, Detail: "room for inserts"}
+	if !disk.OK {
 		disk.Detail = "full: inserts are refused, completions go on; free some space"
 	}
 	return append(checks, disk)

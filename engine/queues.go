@@ -131,7 +131,7 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 			return log, nil
 		},
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
-		Committed: e.metrics.committed(row.Name), FreeBallast: e.ballast.free, Held: e.options.Held, Values: q.values.each, Scorers: e.options.Scorers, ViewMemory: e.views, Live: e.live,
+		Committed: e.metrics.committed(row.Name), Full: &e.full, FreeBallast: e.ballast.free, Held: e.options.Held, Values: q.values.each, Scorers: e.options.Scorers, ViewMemory: e.views, Live: e.live,
 		WaitSeconds: q.counts.waited, RunSeconds: q.counts.held, Born: row.Created, Posted: e.posted, FoldBytes: e.options.FoldBytes, RecountEvery: e.options.RecountEvery,
 		Emitting: e.emitting(row.Name), LastAct: e.lastAct(row.Shard), Acts: e.putActs(row.Shard, row.Name),
 	})
@@ -223,8 +223,8 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 	if err != nil {
 		return info, false, err
 	}
-	if e.full() {
-		return info, false, journal.ErrFull
+	if err := e.Room(); err != nil {
+		return info, false, err
 	}
 	row := store.QueueRow{Name: name, Shard: id, Settings: settings, Created: queue.At(e.options.Now())}
 	if err := e.catalogue.Leave(id); err != nil {

@@ -12,6 +12,7 @@ import (
 // Engine is what this face needs of the queue's use cases; *engine.Engine is it.
 type Engine interface {
 	Ready() []engine.Check
+	Room() error
 	Tokens() *engine.Tokens
 	Plan(queueName string, raw []byte) (*strategy.Plan, error)
 	CheckScored(plan *strategy.Plan) error

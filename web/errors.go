@@ -77,7 +77,7 @@ func kinds() []kind {
 		{code: codeSlow, status: 408, title: "The request took too long to arrive", advice: "Send it again."},
 		{code: queue.CodeOverloaded, status: 429, title: "Too much at once", advice: "Wait as long as Retry-After says and send it again.", retry: time.Second},
 		{code: queue.CodeTooManySubmissions, status: 429, title: "Too many open submissions", advice: "Inserts are refused until some have ended; everything else goes on.", retry: 10 * time.Second},
-		{code: queue.CodeDiskFull, status: 507, title: "The disk is full", advice: "Inserts are refused until there is room; completions go on.", retry: 30 * time.Second},
+		{code: queue.CodeDiskFull, status: 507, title: "The disk is full", advice: "What brings something new is refused until there is room; what finishes, stops or takes away goes on.", retry: 30 * time.Second},
 		{code: queue.CodeUnavailable, status: 503, title: "Not available at the moment", advice: "Wait as long as Retry-After says and send it again.", retry: time.Second},
 		{code: queue.CodeCommitFailed, status: 503, title: "The commit failed", advice: "Send it again with the same Idempotency-Key or the same tokens: what was done already is recognised.", retry: time.Second},
 		{code: codeNotReady, status: 503, title: "Not ready", advice: "errors[] names the checks that fail.", retry: time.Second},

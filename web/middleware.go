@@ -48,6 +48,9 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 				defer use.Leave()
 			}
 		}
+		if err == nil && op != nil && op.brings {
+			err = s.engine.Room()
+		}
 		if err == nil {
 			err = s.run(c, op, next)
 		}

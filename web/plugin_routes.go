@@ -7,7 +7,7 @@ func (s *Server) pluginRoutes(d *document) {
 
 	register(d, operation{id: "list-plugins", method: "GET", path: base, scope: scopeRead, tag: tagPlugins, compress: true,
 		summary: "List the plugins by name"}, s.listPlugins)
-	s.raw(d, operation{id: "upload-plugin", method: "POST", path: base, scope: scopePlugins, tag: tagPlugins,
+	s.raw(d, operation{id: "upload-plugin", brings: true, method: "POST", path: base, scope: scopePlugins, tag: tagPlugins,
 		summary: "Upload a version of a plugin", about: uploadAbout}, uploadShape, s.uploadPlugin)
 	register(d, operation{id: "get-plugin", method: "GET", path: one, scope: scopeRead, tag: tagPlugins,
 		summary: "Read a plugin: what is in use of it, and the state of its breaker"}, s.getPlugin)
@@ -24,19 +24,19 @@ func (s *Server) pluginRoutes(d *document) {
 	register(d, operation{id: "dry-run-plugin", method: "POST", path: version + "/dry-run", scope: scopePlugins, tag: tagPlugins,
 		summary: "Try a version without any effect", about: dryRunAbout}, s.dryRunPlugin)
 
-	register(d, operation{id: "activate-plugin", method: "POST", path: one + "/activate", scope: scopePlugins, tag: tagPlugins,
+	register(d, operation{id: "activate-plugin", brings: true, method: "POST", path: one + "/activate", scope: scopePlugins, tag: tagPlugins,
 		summary: "Let a version score", about: releaseAbout + " A version that is quarantined needs `force`. " + selectAbout}, s.activatePlugin)
 	register(d, operation{id: "deactivate-plugin", method: "POST", path: one + "/deactivate", scope: scopePlugins, tag: tagPlugins,
 		summary: "Take a plugin out of use", about: "Strategies that name it go on with their next branch. " + selectAbout}, s.deactivatePlugin)
 	register(d, operation{id: "rollback-plugin", method: "POST", path: one + "/rollback", scope: scopePlugins, tag: tagPlugins,
 		summary: "Activate what was active before", about: selectAbout}, s.rollbackPlugin)
-	register(d, operation{id: "shadow-plugin", method: "POST", path: one + "/shadow", scope: scopePlugins, tag: tagPlugins,
+	register(d, operation{id: "shadow-plugin", brings: true, method: "POST", path: one + "/shadow", scope: scopePlugins, tag: tagPlugins,
 		summary: "Let a version score beside the active one without deciding", about: "The statistics say how much both agree. An empty `version` ends it. " + selectAbout}, s.shadowPlugin)
-	register(d, operation{id: "canary-plugin", method: "POST", path: one + "/canary", scope: scopePlugins, tag: tagPlugins,
+	register(d, operation{id: "canary-plugin", brings: true, method: "POST", path: one + "/canary", scope: scopePlugins, tag: tagPlugins,
 		summary: "Let a version score for a share of the reservations", about: "`percent` of the reservations, drawn by their seed, are scored by this version; 0 ends it. " + selectAbout}, s.canaryPlugin)
 	register(d, operation{id: "reset-plugin", method: "POST", path: one + "/reset", scope: scopePlugins, tag: tagPlugins,
 		summary: "Close a plugin's breakers and forget its faults", about: "A quarantine ends by activating with force, and not by this. " + selectAbout}, s.resetPlugin)
-	register(d, operation{id: "put-plugin-settings", method: "PUT", path: one + "/settings", scope: scopePlugins, tag: tagPlugins,
+	register(d, operation{id: "put-plugin-settings", brings: true, method: "PUT", path: one + "/settings", scope: scopePlugins, tag: tagPlugins,
 		summary: "Hold a plugin's breaker, and set its limits", about: "All settings are replaced: one that is left out gets its default. " + selectAbout}, s.putPluginSettings)
 
 	register(d, operation{id: "get-plugin-stats", method: "GET", path: one + "/stats", scope: scopeRead, tag: tagPlugins,

@@ -56,6 +56,7 @@ type operation struct {
 	narrow   narrow                               // how it keeps to what a token is bound to
 	compress bool                                 // the answer may be long and nobody waits for its last microsecond
 	traced   string                               // the type of its spans; "": it has none
+	brings   bool                                 // brings something new onto the disk: refused while that is full
 	hot      bool                                 // answers by writeJSON only
 	waits    bool                                 // Prefer: wait is honoured
 	freeform bool                                 // reads query parameters that the document cannot name one by one
@@ -73,7 +74,7 @@ func (s *Server) routes() error {
 	s.queueRoutes(d)
 	s.resourceRoutes(d)
 
-	s.raw(d, operation{id: "insert", hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
+	s.raw(d, operation{id: "insert", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
 	register(d, operation{id: "list-submissions", method: "GET", path: "/v1/queues/{queue}/submissions", scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "List submissions, newest first", about: listAbout, params: listParams()}, s.listSubmissions)
@@ -130,7 +131,7 @@ func (s *Server) queueRoutes(d *document) {
 		summary: "List the queues"}, s.listQueues)
 	register(d, operation{id: "get-queue", method: "GET", path: "/v1/queues/{queue}", scope: scopeRead, narrow: inQueue, tag: tagQueues,
 		summary: "Read a queue's settings"}, s.getQueue)
-	register(d, operation{id: "put-queue", method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
+	register(d, operation{id: "put-queue", brings: true, method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
 		summary: "Create a queue or replace its settings", about: "All settings are replaced: one that is left out gets its default. A new queue answers 201."}, s.putQueue)
 	register(d, operation{id: "change-queue", method: "PATCH", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
 		summary: "Change some settings of a queue", about: "What is left out stays as it is; the next decisions read what is changed, also about what is in flight."}, s.patchQueue)
@@ -166,7 +167,7 @@ func (s *Server) valueRoutes(d *document) {
 		summary: "List the values of a meta key with what is ready, in flight and set"}, s.listValues)
 	register(d, operation{id: "get-meta-value", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeRead, narrow: inQueue | inHandler, tag: tagQueues,
 		summary: "Read a value of a meta key: what is ready, in flight and set", about: valueAbout}, s.getValue)
-	register(d, operation{id: "put-meta-value", method: "PUT", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagQueues, creates: reflect.TypeFor[api.ValueCount](),
+	register(d, operation{id: "put-meta-value", brings: true, method: "PUT", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagQueues, creates: reflect.TypeFor[api.ValueCount](),
 		summary: "Set a limit and a weight for a value of a meta key", about: putValueAbout}, s.putValue)
 	register(d, operation{id: "delete-meta-value", method: "DELETE", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Remove what is set for a value of a meta key", about: "It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT."}, s.deleteValue)
@@ -192,7 +193,7 @@ func (s *Server) strategyRoutes(d *document) {
 		summary: "List a queue's named strategies by name"}, s.listStrategies)
 	register(d, operation{id: "get-strategy", method: "GET", path: "/v1/queues/{queue}/strategies/{name}", scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Read a named strategy, or an older version of it"}, s.getStrategy)
-	register(d, operation{id: "put-strategy", method: "PUT", path: "/v1/queues/{queue}/strategies/{name}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies, creates: reflect.TypeFor[api.NamedStrategy](),
+	register(d, operation{id: "put-strategy", brings: true, method: "PUT", path: "/v1/queues/{queue}/strategies/{name}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies, creates: reflect.TypeFor[api.NamedStrategy](),
 		summary: "Name a strategy, or change the one behind a name", about: putStrategyAbout}, s.putStrategy)
 	register(d, operation{id: "delete-strategy", method: "DELETE", path: "/v1/queues/{queue}/strategies/{name}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Delete a named strategy with all its versions", about: "Reservations that ask for it are refused from then on. If-Match as for PUT."}, s.deleteStrategy)

@@ -27,7 +27,7 @@ const (
 // tokenRoutes are the part of the table about access tokens.
 func (s *Server) tokenRoutes(d *document) {
 	const all, one = "/v1/tokens", "/v1/tokens/{id}"
-	register(d, operation{id: "create-token", method: "POST", path: all, scope: scopeAdmin, tag: tagAccess, creates: reflect.TypeFor[api.Token](),
+	register(d, operation{id: "create-token", brings: true, method: "POST", path: all, scope: scopeAdmin, tag: tagAccess, creates: reflect.TypeFor[api.Token](),
 		summary: "Make an access token", about: newTokenAbout}, s.newToken)
 	register(d, operation{id: "list-tokens", method: "GET", path: all, scope: scopeAdmin, tag: tagAccess, compress: true,
 		summary: "List the access tokens, the oldest first", about: "Without their secrets, which nobody has but their holders."}, s.listTokens)

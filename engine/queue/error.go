@@ -30,7 +30,7 @@ const (
 	CodeTooLarge           Code = "too_large"              // a body or a batch over its limit
 	CodeOverloaded         Code = "overloaded"             // a bounded queue inside is full: try again later
 	CodeTooManySubmissions Code = "too_many_submissions"   // as many are open as the server allows: inserts are refused until some end
-	CodeDiskFull           Code = "disk_full"              // inserts are refused until there is room; completions go on
+	CodeDiskFull           Code = "disk_full"              // what brings something new is refused until there is room; completions go on
 	CodeUnavailable        Code = "unavailable"            // the shard is reloading or closing
 	CodeCommitFailed       Code = "commit_failed"          // the commit failed: the outcome is "not done" or unknown, ask again
 )

@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Held, Values, WaitSeconds, RunSeconds, Scorers, Born, Posted, Live, ViewMemory, RecountEvery, FoldBytes, FoldEnded and FoldItems is needed.
+// Options is what a shard is made of. Every field but Full, Held, Values, WaitSeconds, RunSeconds, Scorers, Born, Posted, Live, ViewMemory, RecountEvery, FoldBytes, FoldEnded and FoldItems is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -30,6 +30,7 @@ type Options struct {
 	Logger      *slog.Logger
 	Committed   func(took time.Duration, ops, bytes int) // told of every commit
 	Fatal       func(error)                              // ends the process: what memory says can no longer be trusted
+	Full        *atomic.Bool                             // the disk is full: inserts are refused; shared with other shards; nil: one of its own
 	FreeBallast func() bool                              // makes room on a full disk; false when there is none left to free
 	Held        func(took time.Duration)                 // told of every hold of the mutex, while it is held; nil: holds are not measured
 
@@ -96,11 +97,11 @@ type Shard struct {
 	roster    *roster
 	scoring   [scoredKinds]struct{ examined, unwanted atomic.Uint64 }
 
-	appends  streak      // to the journal
-	writes   streak      // to the store
-	full     atomic.Bool // the disk is full: inserts are refused
-	ahead    atomic.Bool // rows of the store may be younger than the position that a replay begins at
-	special  atomic.Bool // a reserve has to look at orders for consumers, or at the restart grace
+	appends  streak       // to the journal
+	writes   streak       // to the store
+	full     *atomic.Bool // Options.Full
+	ahead    atomic.Bool  // rows of the store may be younger than the position that a replay begins at
+	special  atomic.Bool  // a reserve has to look at orders for consumers, or at the restart grace
 	wake     chan struct{}
 	quit     chan struct{}
 	written  chan struct{} // closed when the writer has ended
@@ -123,6 +124,9 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	if o.Live == nil {
 		o.Live = NewLiveLimit(0)
 	}
+	if o.Full == nil {
+		o.Full = new(atomic.Bool)
+	}
 	if o.ViewMemory == nil {
 		o.ViewMemory = NewViewMemory(DefaultViewMemory)
 	}
@@ -136,7 +140,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 		o.FoldItems = 2000
 	}
 	s := &Shard{
-		options: o, store: o.Store, waiting: map[*waiter]struct{}{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),
+		options: o, store: o.Store, full: o.Full, waiting: map[*waiter]struct{}{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		written: make(chan struct{}), folded: make(chan struct{}), roster: newRoster(),
 	}
 	s.scratch.New = func() any { return new(scratch) }

@@ -49,7 +49,10 @@ func (s *Shard) write(write func() error) error { return s.wrote(s.roomy(write))
 
 func (s *Shard) wrote(err error) error {
 	s.writes.note(err)
-	if errors.Is(err, journal.ErrSync) {
+	switch {
+	case errors.Is(err, journal.ErrFull):
+		s.full.Store(true)
+	case errors.Is(err, journal.ErrSync):
 		s.options.Fatal(err)
 	}
 	return err

@@ -51,20 +51,27 @@ func (a *actStatements) prepare() []prepared {
 	}
 }
 
-// changing runs fn in a transaction that also puts the acts into the log. The caller holds c.mu.
-func (c *Catalogue) changing(told []queue.Act, fn func() error) error {
-	return c.conn.Tx(func() error {
-		if err := fn(); err != nil || len(told) == 0 {
-			return err
-		}
-		last, err := c.lastAct(CatalogueActs)
-		for i := range told {
-			if err == nil {
-				err = c.putAct(&ActRow{ActPlace{told[i].At, CatalogueActs, last + 1 + uint64(i)}, told[i]})
-			}
-		}
+// changing runs fn in a transaction that also puts the acts into the log, perhaps twice: see Around. The caller holds c.mu.
+func (c *Catalogue) changing(operation string, told []queue.Act, fn func() error) error {
+	change := func() error { return wrap(operation, c.conn.Tx(func() error { return c.telling(told, fn) })) }
+	if c.Around != nil {
+		return c.Around(change)
+	}
+	return change()
+}
+
+// telling runs fn and puts the acts into the log.
+func (c *Catalogue) telling(told []queue.Act, fn func() error) error {
+	if err := fn(); err != nil || len(told) == 0 {
 		return err
-	})
+	}
+	last, err := c.lastAct(CatalogueActs)
+	for i := range told {
+		if err == nil {
+			err = c.putAct(&ActRow{ActPlace{told[i].At, CatalogueActs, last + 1 + uint64(i)}, told[i]})
+		}
+	}
+	return err
 }
 
 func (c *Catalogue) putAct(a *ActRow) error {

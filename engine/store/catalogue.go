@@ -20,6 +20,10 @@ import (
 type Catalogue struct {
 	path string
 
+	// Around runs every change that an operator makes, and returns what its caller is told; nil: they run plainly. On a full disk it may make room
+	// and run the change once more. It must not call the catalogue. Set it before the catalogue is shared.
+	Around func(write func() error) error
+
 	mu                          sync.Mutex
 	conn                        *sqlitedb.Conn
 	list, put, drop             *sqlitedb.Stmt
@@ -171,16 +175,16 @@ func (c *Catalogue) PutQueue(q QueueRow, told ...queue.Act) error {
 	if err == nil && holder != "" && holder != q.Name {
 		err = fmt.Errorf("shard %d belongs to queue %q", q.Shard, holder)
 	}
-	if err == nil {
-		err = c.changing(told, func() error {
-			if _, err := c.taken.Exec(int64(q.Shard)); err != nil {
-				return err
-			}
-			_, err := c.put.Exec(int64(q.Shard), q.Name, string(settings), int64(q.Created))
-			return err
-		})
+	if err != nil {
+		return wrap("put queue", err)
 	}
-	return wrap("put queue", err)
+	return c.changing("put queue", told, func() error {
+		if _, err := c.taken.Exec(int64(q.Shard)); err != nil {
+			return err
+		}
+		_, err := c.put.Exec(int64(q.Shard), q.Name, string(settings), int64(q.Created))
+		return err
+	})
 }
 
 // Leftovers lists the shards whose files, if there are any, belong to no queue: of one that was not made to the end, or is deleted.
@@ -208,7 +212,7 @@ func (c *Catalogue) Leave(shard queue.ShardID) error {
 func (c *Catalogue) DeleteQueue(name string, told ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("delete queue", c.changing(told, func() error {
+	return c.changing("delete queue", told, func() error {
 		for _, drop := range []*sqlitedb.Stmt{c.leaveNamed, c.dropAll, c.dropAllValues} {
 			if _, err := drop.Exec(name); err != nil {
 				return err
@@ -216,7 +220,7 @@ func (c *Catalogue) DeleteQueue(name string, told ...queue.Act) error {
 		}
 		_, err := c.drop.Exec(name)
 		return err
-	}))
+	})
 }
 
 // Secret is the random key of this name, of so many bytes. The first call draws it from rnd and stores it durably; from then

@@ -76,10 +76,10 @@ func (c *Catalogue) PluginModule(sum queue.SHA256) (module []byte, found bool, e
 func (c *Catalogue) PutPluginVersion(v queue.PluginVersion, module []byte, told ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("put plugin version", c.changing(told, func() error {
+	return c.changing("put plugin version", told, func() error {
 		_, err := c.plugin.insert.Exec(v.SHA256[:], v.Name, v.Version, v.State, v.Reason, v.Size, v.Manifest, v.Report, int64(v.Created), v.Actor, module)
 		return err
-	}))
+	})
 }
 
 // SetPluginState changes the state of a version durably.
@@ -97,10 +97,10 @@ func (c *Catalogue) SetPluginState(sum queue.SHA256, state, reason string) error
 func (c *Catalogue) DeletePluginVersion(sum queue.SHA256, told ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("delete plugin version", c.changing(told, func() error {
+	return c.changing("delete plugin version", told, func() error {
 		_, err := c.plugin.drop.Exec(sum[:])
 		return err
-	}))
+	})
 }
 
 // PluginRecords lists what is in use of all plugins, by name.
@@ -140,23 +140,23 @@ func (c *Catalogue) PutPluginRecord(r queue.PluginRecord, told ...queue.Act) err
 	args = append(args, int64(r.Percent), r.Settings, int64(r.Changed), r.Actor)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("put plugin record", c.changing(told, func() error {
+	return c.changing("put plugin record", told, func() error {
 		_, err := c.plugin.put.Exec(args...)
 		return err
-	}))
+	})
 }
 
 // DeletePlugin removes a plugin with all its versions, durably. One that is not there is removed already.
 func (c *Catalogue) DeletePlugin(name string, told ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("delete plugin", c.changing(told, func() error {
+	return c.changing("delete plugin", told, func() error {
 		if _, err := c.plugin.dropAll.Exec(name); err != nil {
 			return err
 		}
 		_, err := c.plugin.dropRecord.Exec(name)
 		return err
-	}))
+	})
 }
 
 func copySum(to *queue.SHA256, from []byte) bool {

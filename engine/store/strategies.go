@@ -59,21 +59,21 @@ func (c *Catalogue) strategyOf(row sqlitedb.Row) (StrategyRow, error) {
 func (c *Catalogue) PutStrategy(s StrategyRow, keep uint32, told ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("put strategy", c.changing(told, func() error {
+	return c.changing("put strategy", told, func() error {
 		if _, err := c.putStrategy.Exec(int64(s.Shard), s.Name, int64(s.Version), s.Text, int64(s.Created)); err != nil {
 			return err
 		}
 		_, err := c.trimStrategy.Exec(int64(s.Shard), s.Name, int64(s.Version)-int64(keep))
 		return err
-	}))
+	})
 }
 
 // DeleteStrategy removes a named strategy with all its versions, durably. One that is not there is removed already.
 func (c *Catalogue) DeleteStrategy(shard queue.ShardID, name string, told ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("delete strategy", c.changing(told, func() error {
+	return c.changing("delete strategy", told, func() error {
 		_, err := c.dropStrategy.Exec(int64(shard), name)
 		return err
-	}))
+	})
 }

@@ -111,13 +111,13 @@ func (c *Catalogue) PutToken(t access.Token, told ...queue.Act) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("put token", c.changing(told, func() error {
+	return c.changing("put token", told, func() error {
 		if _, err := c.token.put.Exec(args...); err != nil {
 			return err
 		}
 		_, err := c.token.setRequired.Exec()
 		return err
-	}))
+	})
 }
 
 func orNull(t queue.Time) any {
@@ -131,10 +131,10 @@ func orNull(t queue.Time) any {
 func (c *Catalogue) DeleteToken(id access.ID, told ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("delete token", c.changing(told, func() error {
+	return c.changing("delete token", told, func() error {
 		_, err := c.token.drop.Exec(string(id))
 		return err
-	}))
+	})
 }
 
 // UseTokens writes down when tokens were used last, all in one commit.

@@ -70,20 +70,20 @@ func (c *Catalogue) PutValue(v ValueRow, told ...queue.Act) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("put value", c.changing(told, func() error {
+	return c.changing("put value", told, func() error {
 		_, err := c.putValue.Exec(int64(v.Shard), v.Entry.Key, valueArgument(v.Entry.Value), most, weight, int64(v.Version), int64(v.Changed))
 		return err
-	}))
+	})
 }
 
 // DeleteValue removes what is set for a value, durably. What is not there is removed already.
 func (c *Catalogue) DeleteValue(shard queue.ShardID, entry queue.MetaEntry, told ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("delete value", c.changing(told, func() error {
+	return c.changing("delete value", told, func() error {
 		_, err := c.dropValue.Exec(int64(shard), entry.Key, valueArgument(entry.Value))
 		return err
-	}))
+	})
 }
 
 func valueArgument(v queue.MetaValue) any {
