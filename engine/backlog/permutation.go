@@ -6,9 +6,11 @@ import "math/bits"
 // be. Two keys have nothing to do with each other, so nor have the orders of two submissions.
 //
 // Up to 16 chunks the key is the order itself, four bits per position, as Fisher and Yates shuffle it: all orders are equally
-// likely. Beyond, it is the key of a block cipher on 0..n-1: a generalized Feistel network with cycle walking (Black and Rogaway,
-// "Ciphers with Arbitrary Finite Domains", CT-RSA 2002), whose rounds alternate between the two parts of a number (as in FFX, of
-// Bellare, Rogaway and Spies). It is there to be even, not to be secret: the functions of the rounds are two multiplications.
+// likely. Beyond, it is the key of a permutation of 0..n-1: rounds of what mixes the bits of a word, made of what can be undone, an addition and
+// a multiplication by an odd number and a shift that is xored (Marsaglia's xorshift; SplitMix64 and the finalizer of MurmurHash3 are such rounds), on as many
+// bits as n-1 has, with cycle walking down to n (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002). It is there to be
+// even, not to be secret. A generalized Feistel network of the same evenness takes three times as long: a round of it is two multiplications that wait for
+// each other, for each half.
 func OrderKey(n uint32, seed uint64) uint64 {
 	state := seed
 	if n > maxTable {
@@ -57,42 +59,39 @@ func place(key uint64, n, index uint32) uint32 {
 	return n
 }
 
-// shape is how the cipher sees 0..n-1: as pairs of a left part below rows and a right part of half bits. The few
-// pairs beyond n-1, less than 2^half, are what cycle walking steps over. The rounds are as many as it takes for pairs and triples of neighbouring
-// positions to fall evenly.
-func shape(n uint32) (half uint, rows uint64, rounds int) {
-	half = uint(bits.Len32(n-1)+1) / 2 & 31
+// shape is how the mixer sees 0..n-1: as numbers of so many bits. Those of them beyond n-1, fewer than n, are what cycle walking
+// steps over. The rounds are as many as it takes for pairs and triples of neighbouring positions to fall evenly: the fewer bits, the less a round
+// does.
+func shape(n uint32) (mask uint64, half uint, rounds int) {
+	width := bits.Len32(n - 1)
 	rounds = 4
-	if n <= 32 {
+	switch {
+	case width <= 6:
 		rounds = 6
+	case width <= 8:
+		rounds = 5
 	}
-	return half, uint64(n-1)>>half + 1, rounds
+	return 1<<width - 1, uint(width+1) / 2 & 31, rounds
 }
 
-// The factor of the key schedule is an odd number without pattern; each round has a key for either part.
-const schedule = 0xd6e8feb86659fd93
+// nextKey makes the key of the next round: half of it is added, and it is what is multiplied by, once it is odd.
+func nextKey(key uint64) uint64 { return bits.RotateLeft64(key, 25) * schedule }
 
-// blend is the function of a round: a number below 2^16 and the round's key make 64 bits, of which the upper ones are used.
-func blend(x, key uint64) uint64 { return (x ^ key) * bits.RotateLeft64(key, 32) }
+// schedule is an odd number without pattern.
+const schedule = 0xd6e8feb86659fd93
 
 // encipher is the number at a position below n, for n above maxTable.
 func encipher(key uint64, n, position uint32) uint32 {
-	half, rows, rounds := shape(n)
-	mask := uint64(1)<<half - 1
+	mask, half, rounds := shape(n)
 	x := uint64(position)
 	for {
-		left, right, k := x>>half, x&mask, key
+		k := key
 		for i := rounds; i > 0; i-- {
-			k *= schedule
-			left += blend(right, k) >> 32 * rows >> 32
-			if less := left - rows; left >= rows { // in this form it is no branch
-				left = less
-			}
-			k ^= k >> 32
-			y := blend(left, k)
-			right = ((right ^ y>>48) + y>>32) & mask
+			k = nextKey(k)
+			x = (x + k>>32) * (k | 1) & mask
+			x ^= x >> half
 		}
-		if x = left<<half | right; x < uint64(n) {
+		if x < uint64(n) {
 			return uint32(x)
 		}
 	}
@@ -100,30 +99,31 @@ func encipher(key uint64, n, position uint32) uint32 {
 
 // decipher is the position of a number: the inverse of encipher.
 func decipher(key uint64, n, number uint32) uint32 {
-	half, rows, rounds := shape(n)
-	mask := uint64(1)<<half - 1
-	var keys [2 * maxRounds]uint64
-	for i, k := 0, key; i < 2*rounds; i += 2 {
-		k *= schedule
-		keys[i] = k
-		k ^= k >> 32
-		keys[i+1] = k
+	mask, half, rounds := shape(n)
+	var keys, inverses [maxRounds]uint64
+	for i, k := 0, key; i < rounds; i++ {
+		k = nextKey(k)
+		keys[i], inverses[i] = k>>32, oddInverse(k|1)
 	}
 	x := uint64(number)
 	for {
-		left, right := x>>half, x&mask
-		for i := 2*rounds - 2; i >= 0; i -= 2 {
-			y := blend(left, keys[i+1])
-			right = (right - y>>32 ^ y>>48) & mask
-			left += rows - blend(right, keys[i])>>32*rows>>32
-			if less := left - rows; left >= rows {
-				left = less
-			}
+		for i := rounds - 1; i >= 0; i-- {
+			x ^= x >> half // undoes itself, as half is no less than half of the bits
+			x = (x*inverses[i] - keys[i]) & mask
 		}
-		if x = left<<half | right; x < uint64(n) {
+		if x < uint64(n) {
 			return uint32(x)
 		}
 	}
 }
 
 const maxRounds = 6
+
+// oddInverse is what an odd number has to be multiplied by to make 1, modulo 2^32 and any lower power of 2: by Newton's steps, each of which doubles
+// how many bits are right, from 5.
+func oddInverse(odd uint64) uint64 {
+	x := odd*3 ^ 2
+	x *= 2 - odd*x
+	x *= 2 - odd*x
+	return x * (2 - odd*x)
+}
