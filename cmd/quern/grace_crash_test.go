@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -67,40 +70,95 @@ func (r *relay) pass(conn net.Conn) {
 	_, _ = io.Copy(conn, server)
 }
 
-// truth is who really works on what, as only the workers know it.
+// truth is who really has what, as only the workers know it.
 type truth struct {
 	t       *testing.T
-	still   sync.RWMutex // held for writing while nobody may begin or end
+	still   sync.RWMutex // held for writing while no handler may begin or end
 	mu      sync.Mutex
 	running map[int64]int // by company
 	most    map[int64]int
-	by      map[int]int // by worker
+	has     [graceWorkers]map[string]bool // chunks that a worker received and whose handler has not ended
+	calls   *sync.WaitGroup               // that may bring chunks, of this life of the server
 	done    int
 }
 
-// change notes that a worker begins a chunk of a company (1), or no longer works on it (-1).
-func (o *truth) change(worker int, company int64, change int) {
+const graceWorkers = 6
+
+// begin notes that a handler works on a chunk of a company.
+func (o *truth) begin(company int64) {
 	o.still.RLock()
 	defer o.still.RUnlock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.running[company] += change
-	o.by[worker] += change
+	o.running[company]++
 	o.most[company] = max(o.most[company], o.running[company])
 	if o.running[company] > crashLimit {
 		o.t.Errorf("%d chunks of company %d are worked on at once, the limit is %d", o.running[company], company, crashLimit)
 	}
-	if change < 0 {
-		o.done++
-	}
 }
 
-// now is how many chunks each worker works on, and how many were worked on before.
-func (o *truth) now() (by map[int]int, done int) {
+// end notes that a handler no longer works on it.
+func (o *truth) end(worker int, chunk string, company int64) {
+	o.still.RLock()
+	defer o.still.RUnlock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return maps.Clone(o.by), o.done
+	o.running[company]--
+	delete(o.has[worker], chunk)
+	o.done++
 }
+
+// ended waits for the calls of a life that is over. Afterwards each chunk that this life handed out and that its worker received is in has.
+func (o *truth) ended() {
+	o.mu.Lock()
+	calls := o.calls
+	o.calls = new(sync.WaitGroup)
+	o.mu.Unlock()
+	calls.Wait()
+}
+
+// receiver is the transport of a worker. It notes what an answer brings before the worker sees it: a chunk whose handler has yet to
+// begin is the worker's already.
+type receiver struct {
+	*http.Transport
+	o      *truth
+	worker int
+}
+
+func (r *receiver) RoundTrip(request *http.Request) (*http.Response, error) {
+	if !strings.HasSuffix(request.URL.Path, "/reservations") && !strings.HasSuffix(request.URL.Path, "/exchange") {
+		return r.Transport.RoundTrip(request)
+	}
+	r.o.mu.Lock()
+	calls := r.o.calls
+	calls.Add(1)
+	r.o.mu.Unlock()
+	defer calls.Done()
+	response, err := r.Transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	var got crashReserved
+	if response.StatusCode == http.StatusOK {
+		if err := json.Unmarshal(body, &got); err != nil {
+			return nil, err
+		}
+	}
+	r.o.mu.Lock()
+	defer r.o.mu.Unlock()
+	for _, chunk := range got.Reservations {
+		r.o.has[r.worker][chunkName(chunk.Submission, chunk.Index)] = true
+	}
+	return response, nil
+}
+
+func chunkName(submission string, index int) string { return fmt.Sprint(submission, "/", index) }
 
 // With a restart grace a limit holds for who really works, though the server is killed with SIGKILL again and again: workers that
 // go on have their chunks again before anything that the limit counts is handed out.
@@ -117,7 +175,10 @@ func TestLimitHoldsThroughKillNine(t *testing.T) {
 	}
 	program = quernLink(t, program)
 	dir, front := t.TempDir(), newRelay(t)
-	o := &truth{t: t, running: map[int64]int{}, most: map[int64]int{}, by: map[int]int{}}
+	o := &truth{t: t, running: map[int64]int{}, most: map[int64]int{}, calls: new(sync.WaitGroup)}
+	for worker := range o.has {
+		o.has[worker] = map[string]bool{}
+	}
 	rnd := rand.New(rand.NewPCG(seed, 3))
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
@@ -135,7 +196,7 @@ func TestLimitHoldsThroughKillNine(t *testing.T) {
 		o.round(ctx, c, round)
 		front.target.Store(&address)
 		if round == 0 {
-			for i := range 6 {
+			for i := range graceWorkers {
 				group.Go(func() { o.work(ctx, front.url(), i, seed) })
 			}
 		}
@@ -152,9 +213,10 @@ func TestLimitHoldsThroughKillNine(t *testing.T) {
 		}
 		o.still.Lock() // until the server knows of all of it again
 		_ = s.end(syscall.SIGKILL)
+		o.ended()
 	}
-	if _, done := o.now(); done < rounds {
-		t.Errorf("%d chunks were worked on in %d rounds: that shows nothing", done, rounds)
+	if o.done < rounds {
+		t.Errorf("%d chunks were worked on in %d rounds: that shows nothing", o.done, rounds)
 	}
 	for company := range int64(3) {
 		if o.most[company] != crashLimit {
@@ -182,17 +244,16 @@ func (o *truth) round(ctx context.Context, c *client.Client, round int) {
 
 const graceStrategy = `"MaxSimultaneous(\"company\", 3, Random)"`
 
-// resume waits until the server knows again of all that is worked on, and then cuts the grace short. A worker extends all it has in
-// one call.
+// resume waits until the server knows again of all that workers have, and then cuts the grace short. Meanwhile no handler ends, and
+// the grace hands out nothing, so that what a worker has stays as it is.
 func (o *truth) resume(ctx context.Context, c *client.Client, round int) {
-	by, _ := o.now()
-	for worker, running := range by {
-		for running > 0 {
+	for worker, has := range o.has {
+		for len(has) > 0 {
 			d, err := c.Consumer(ctx, "default", workerName(worker), "", 0)
 			if err != nil && client.CodeOf(err) != api.CodeUnknownConsumer {
 				o.t.Fatalf("round %d: %v", round, err)
 			}
-			if err == nil && d.State == api.ConsumerAttached && d.Reserved >= uint64(running) {
+			if err == nil && d.State == api.ConsumerAttached && d.Reserved == uint64(len(has)) {
 				break
 			}
 		}
@@ -212,7 +273,9 @@ func (o *truth) grace(ctx context.Context, c *client.Client, d time.Duration) {
 
 // work is one worker, which lives through all of it.
 func (o *truth) work(ctx context.Context, url string, number int, seed uint64) {
-	c, err := client.New(url)
+	transport := &receiver{Transport: &http.Transport{}, o: o, worker: number}
+	defer transport.CloseIdleConnections()
+	c, err := client.New(url, client.WithHTTPClient(&http.Client{Transport: transport}))
 	if err != nil {
 		o.t.Error(err)
 		return
@@ -226,8 +289,8 @@ func (o *truth) work(ctx context.Context, url string, number int, seed uint64) {
 		Consumer: workerName(number), Concurrency: 3, Prefetch: -1, Strategy: `MaxSimultaneous("company", 3, Random)`, Timeout: time.Hour, Grace: time.Millisecond,
 	}, func(ctx context.Context, chunk *client.Chunk) ([]byte, error) {
 		company := chunk.Meta["company"].Int()
-		o.change(number, company, 1)
-		defer o.change(number, company, -1)
+		o.begin(company)
+		defer o.end(number, chunkName(chunk.Submission, int(chunk.Index)), company)
 		mu.Lock()
 		timer := time.NewTimer(time.Duration(20+rnd.IntN(600)) * time.Millisecond)
 		mu.Unlock()
