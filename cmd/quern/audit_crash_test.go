@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,9 +20,10 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Operators change rules, values, named strategies and settings while the server folds its journal and is killed with SIGKILL again and
+// Operators make every change that the server's document knows while the server folds its journal and is killed with SIGKILL again and
 // again. After each restart the audit log has one entry for each change that was acknowledged, at most one for each whose answer was
-// lost, none for requests that changed nothing, and what stands is what the last entry about it says.
+// lost, none for requests that changed nothing; each entry begins with what the one before it left, and what stands is what the last
+// entry about it says.
 //
 // QUERN_CRASH_ROUNDS sets how often (default 24), QUERN_CRASH_SEED repeats a run's choices.
 func TestAuditKillNine(t *testing.T) {
@@ -31,16 +33,12 @@ func TestAuditKillNine(t *testing.T) {
 		rounds = 4
 	}
 	t.Logf("rounds %d, seed %d", rounds, seed)
-	o := &operators{t: t, program: quernProgram(t), dir: t.TempDir(), asked: map[string]asked{}, values: map[string]bool{}}
+	o := &operators{t: t, program: quernCopy(t), dir: t.TempDir(), asked: map[string]asked{}, values: map[string]bool{}}
 	rnd := rand.New(rand.NewPCG(seed, 5))
 	for round := range rounds {
 		o.start()
 		if round == 0 {
-			for _, name := range operatorQueues {
-				if !o.act(t.Context(), "made-"+name, "PUT", "/v1/queues/"+name, `{}`, changes, nil) {
-					t.Fatal("no queue")
-				}
-			}
+			o.prepare(t)
 		} else {
 			o.check()
 		}
@@ -51,6 +49,14 @@ func TestAuditKillNine(t *testing.T) {
 		}
 		for _, name := range operatorQueues {
 			group.Go(func() { o.fill(ctx, name) })
+		}
+		var passed sync.WaitGroup
+		passed.Add(len(kindsOfActs))
+		for kind := range kindsOfActs {
+			group.Go(func() { o.repeat(ctx, int(round), kind, passed.Done) })
+		}
+		if round == 0 {
+			passed.Wait() // each act was acknowledged once
 		}
 		pause := time.NewTimer(time.Duration(50+rnd.IntN(500)) * time.Millisecond)
 		<-pause.C
@@ -63,6 +69,7 @@ func TestAuditKillNine(t *testing.T) {
 	}
 	o.start()
 	o.check()
+	o.checkAsked()
 	_ = o.server.end(syscall.SIGKILL)
 	counts := map[asked]int{}
 	for _, outcome := range o.asked {
@@ -91,6 +98,7 @@ type operators struct {
 	program string
 	dir     string
 	server  *server
+	token   string // that everything is asked with
 	mu      sync.Mutex
 	asked   map[string]asked // by request id
 	values  map[string]bool  // paths of all values for which something was set, perhaps
@@ -127,6 +135,12 @@ func (o *operators) send(ctx context.Context, id, method, path, body string, int
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("X-Request-ID", id)
+	if o.token != "" {
+		request.Header.Set("Authorization", "Bearer "+o.token)
+	}
+	if method == http.MethodPost && path == "/v1/plugins" {
+		request.Header.Set("Content-Type", "application/wasm")
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
@@ -164,13 +178,13 @@ func (o *operators) operate(ctx context.Context, round, number int) {
 		o.values[value] = true
 		o.mu.Unlock()
 		var set api.Rule
-		ok := o.act(ctx, id("rule"), "POST", queue+"/rules", rule, changes, &set) &&
+		ok := o.act(ctx, id("set-rule"), "POST", queue+"/rules", rule, changes, &set) &&
 			o.act(ctx, id("same-rule"), "POST", queue+"/rules", rule, nothing, nil) &&
-			o.act(ctx, id("value"), "PUT", value, limit, changes, nil) &&
-			o.act(ctx, id("strategy"), "PUT", strategy, text, changes, nil) &&
+			o.act(ctx, id("put-meta-value"), "PUT", value, limit, changes, nil) &&
+			o.act(ctx, id("put-strategy"), "PUT", strategy, text, changes, nil) &&
 			o.act(ctx, id("same-strategy"), "PUT", strategy, text, nothing, nil) &&
-			(number >= len(operatorQueues) || o.act(ctx, id("queue"), "PATCH", queue, settings, changes, nil) && o.act(ctx, id("same-queue"), "PATCH", queue, settings, nothing, nil)) &&
-			(n%4 == 0 || o.act(ctx, id("lift"), "DELETE", queue+"/rules/"+set.ID, "", changes, nil) && o.act(ctx, id("lift-again"), "DELETE", queue+"/rules/"+set.ID, "", nothing, nil))
+			(number >= len(operatorQueues) || o.act(ctx, id("change-queue"), "PATCH", queue, settings, changes, nil) && o.act(ctx, id("same-queue"), "PATCH", queue, settings, nothing, nil)) &&
+			(n%4 == 0 || o.act(ctx, id("lift-rule"), "DELETE", queue+"/rules/"+set.ID, "", changes, nil) && o.act(ctx, id("lift-again"), "DELETE", queue+"/rules/"+set.ID, "", nothing, nil))
 		if !ok {
 			return
 		}
@@ -187,6 +201,7 @@ func (o *operators) fill(ctx context.Context, queue string) {
 // check holds the log against what was asked and what stands.
 func (o *operators) check() {
 	entries, last := map[string]int{}, map[string]api.AuditEntry{} // by request id; by queue and target
+	var all []api.AuditEntry
 	for cursor, more := "", true; more; {
 		var page api.Page[api.AuditEntry]
 		o.read("/v1/audit?limit=200&cursor="+cursor, &page)
@@ -195,6 +210,7 @@ func (o *operators) check() {
 				e.RequestID = "first start"
 			}
 			entries[e.RequestID]++
+			all = append(all, e)
 			if _, seen := last[e.Queue+" "+e.Target]; !seen {
 				last[e.Queue+" "+e.Target] = e
 			}
@@ -211,6 +227,8 @@ func (o *operators) check() {
 	if len(entries) > 0 {
 		o.t.Errorf("entries that nobody asked for: %v", entries)
 	}
+	slices.Reverse(all)
+	o.checkStories(all)
 	o.checkRules(last)
 	for path := range o.values {
 		o.checkState(last, path)
