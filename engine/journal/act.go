@@ -2,6 +2,9 @@ package journal
 
 import "github.com/quern-queue/quern/engine/queue"
 
+// actVersion is the first byte of an act as the store keeps it.
+const actVersion = 2
+
 // Act is an entry of the audit log. It stands in the batch of what it tells of, so that there is the one if and only if there is the
 // other.
 type Act struct {
@@ -38,14 +41,14 @@ func (d *decoder) act() (a queue.Act) {
 
 // AppendAct appends the encoding of an act as the store keeps it, described in docs/formats/ops.md.
 func AppendAct(dst []byte, a *queue.Act) []byte {
-	e := Encoder{buf: append(dst, Version)}
+	e := Encoder{buf: append(dst, actVersion)}
 	e.act(a)
 	return e.buf
 }
 
 // DecodeAct reads what AppendAct wrote.
 func DecodeAct(b []byte) (queue.Act, error) {
-	if len(b) == 0 || b[0] != Version {
+	if len(b) == 0 || b[0] != actVersion {
 		return queue.Act{}, errDamaged
 	}
 	d := decoder{b: b[1:]}

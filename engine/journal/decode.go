@@ -43,7 +43,7 @@ func NewDecoder(batch []byte) *Decoder {
 	case batch[0] == 0 || batch[0] > Version:
 		return &Decoder{err: fmt.Errorf("the batch has op encoding version %d; this build knows version %d: it was written by a newer Quern (start that one) or is damaged", batch[0], Version)}
 	}
-	d := &Decoder{d: decoder{b: batch[1:]}}
+	d := &Decoder{d: decoder{b: batch[1:], untold: batch[0] < tellingOutputs}}
 	d.at = queue.Time(d.d.int())
 	d.d.epoch = d.d.uint32()
 	if d.d.bad {
@@ -84,12 +84,11 @@ func Decode(batch []byte, begin func(at queue.Time), a Applier) error {
 
 func (d *decoder) op(code byte, a Applier) error {
 	switch code {
-	case opCompleteOne, opCompleteRun:
-		return d.complete(code, a)
-	case opCompleteOld:
-		c := Completed{Seq: d.uint32(), Index: d.uint32(), Epoch: d.epochOf(), Sequence: d.token()}
-		if !d.bad {
-			return a.ApplyComplete(c)
+	case opCompleteOne, opCompleteRun, opCompleteOld:
+		return d.complete(code, false, a)
+	case opOutputs:
+		if code := d.byte(); code >= opCompleteOne && code <= opCompleteOld && !d.untold {
+			return d.complete(code, true, a)
 		}
 	case opReturn, opAttempt:
 		if r := d.returned(code); !d.bad && r.Reason <= Skipped {
@@ -161,8 +160,14 @@ func (d *decoder) returned(code byte) Returned {
 	return r
 }
 
-func (d *decoder) complete(code byte, a Applier) error {
-	c := Completed{Seq: d.uint32(), Epoch: d.epoch}
+func (d *decoder) complete(code byte, outputs bool, a Applier) error {
+	c := Completed{Seq: d.uint32(), Epoch: d.epoch, Output: outputs, Untold: d.untold}
+	if code == opCompleteOld {
+		if c.Index, c.Epoch, c.Sequence = d.uint32(), d.epochOf(), d.token(); !d.bad {
+			return a.ApplyComplete(c)
+		}
+		return errDamaged
+	}
 	n := uint32(1)
 	if code == opCompleteRun {
 		n = d.uint32()
@@ -188,6 +193,7 @@ type decoder struct {
 	epoch    uint32
 	sequence uint64
 	bad      bool
+	untold   bool // the version does not say which completions have an output
 }
 
 func (d *decoder) fail() {

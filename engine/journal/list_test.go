@@ -274,7 +274,7 @@ var errStop = errors.New("stop here")
 // The first error of the Applier ends the decoding and is what Decode returns, also in the middle of a run.
 func TestDecodeStopsAtTheFirstError(t *testing.T) {
 	t.Parallel()
-	ops := []any{uint32(2), Completed{1, 1, 2, 1}, Completed{1, 2, 2, 2}, Completed{1, 3, 2, 3}, End{Seq: 1, State: queue.Failed}}
+	ops := []any{uint32(2), done(1, 1, 2, 1), done(1, 2, 2, 2), done(1, 3, 2, 3), End{Seq: 1, State: queue.Failed}}
 	batch := encode(2, 5, ops)
 	for n := 1; n <= len(ops); n++ {
 		l := list{err: errStop, n: n}
@@ -291,4 +291,8 @@ func TestDecodeStopsAtTheFirstError(t *testing.T) {
 			t.Errorf("an error at op %d: a further Step = %v, %v and %d ops; want false, %v and %d", n, more, err, len(l.ops), errStop, n)
 		}
 	}
+}
+
+func done(seq, index, epoch uint32, sequence uint64) Completed {
+	return Completed{Seq: seq, Index: index, Epoch: epoch, Sequence: sequence}
 }

@@ -7,8 +7,12 @@ import (
 )
 
 // Version is the first byte of every batch: the version of the op encoding, described byte by byte in
-// docs/formats/ops.md. A reader refuses versions that it does not know. Version 1 knows no Key of an Insert; else it is the same.
-const Version = 2
+// docs/formats/ops.md. A reader refuses versions that it does not know. Version 1 knows no Key of an Insert, and versions before 3 do
+// not say which completions have an output; else they are the same.
+const (
+	Version        = 3
+	tellingOutputs = 3 // the first one that does
+)
 
 // The op codes. Numbers are never used again for something else.
 const (
@@ -27,6 +31,7 @@ const (
 	opMove        = 13
 	opBulk        = 14
 	opAct         = 15
+	opOutputs     = 16 // stands before the op of completions that all have an output
 )
 
 // Insert is the op that makes a submission exist.
@@ -58,6 +63,8 @@ type Insert struct {
 type Completed struct {
 	Seq, Index uint32
 	Epoch      uint32
+	Output     bool // the store has an output of the chunk
+	Untold     bool // whether it has is not known: an older version wrote the op. It is not encoded
 	Sequence   uint64
 }
 
@@ -171,13 +178,16 @@ const maxRun = 256
 // Complete records completions; runs of one submission are written together.
 func (e *Encoder) Complete(items []Completed) {
 	for i := 0; i < len(items); {
+		if items[i].Output {
+			e.buf = append(e.buf, opOutputs)
+		}
 		if items[i].Epoch != e.epoch {
 			e.completeOld(items[i])
 			i++
 			continue
 		}
 		run := i + 1
-		for run < len(items) && run-i < maxRun && items[run].Seq == items[i].Seq && items[run].Epoch == e.epoch {
+		for run < len(items) && run-i < maxRun && items[run].Seq == items[i].Seq && items[run].Epoch == e.epoch && items[run].Output == items[i].Output {
 			run++
 		}
 		if run == i+1 {

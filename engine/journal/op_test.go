@@ -85,7 +85,7 @@ func TestRunSplitting(t *testing.T) {
 	t.Parallel()
 	mixed := completions(3, 1, 5, 1)
 	mixed = append(mixed, completions(2, 2, 5, 9)...)
-	mixed = append(mixed, Completed{2, 9, 4, 100}, Completed{2, 10, 4, 101})
+	mixed = append(mixed, done(2, 9, 4, 100), done(2, 10, 4, 101))
 	mixed = append(mixed, completions(1, 2, 5, 200)...)
 	for _, c := range []struct {
 		name  string
@@ -136,9 +136,9 @@ func TestRunSplitting(t *testing.T) {
 func TestHugeNumbers(t *testing.T) {
 	t.Parallel()
 	ops := []any{
-		Completed{math.MaxUint32, math.MaxUint32, math.MaxUint32, 1<<48 - 1}, Completed{0, 0, 0, 0},
-		Completed{1, 1, 7, math.MaxUint64}, Completed{1, 2, 7, 0}, Completed{1, 3, 7, 1 << 63}, Completed{1, 4, 7, 1},
-		uint32(math.MaxUint32), Completed{1, 5, math.MaxUint32, 1 << 47}, Completed{1, 5, 0, 3},
+		done(math.MaxUint32, math.MaxUint32, math.MaxUint32, 1<<48-1), done(0, 0, 0, 0),
+		done(1, 1, 7, math.MaxUint64), done(1, 2, 7, 0), done(1, 3, 7, 1<<63), done(1, 4, 7, 1),
+		uint32(math.MaxUint32), done(1, 5, math.MaxUint32, 1<<47), done(1, 5, 0, 3),
 		Returned{math.MaxUint32, math.MaxUint32, 1, math.MaxUint64, Dead, math.MaxUint16, math.MaxUint8, math.MaxInt64, "", "", math.MaxUint32, true},
 		Redrive{math.MaxUint32, []uint32{0, math.MaxUint32}},
 		Move{MoveForward, math.MaxUint32, math.MaxUint64, math.MaxUint64, "q", []uint32{0, math.MaxUint32}, 0},

@@ -137,6 +137,9 @@ type Grace struct {
 // rulesVersion is that of the row. Version 1 has no position.
 const rulesVersion = 2
 
+// endedRulesVersion is that of the row of rules that have ended.
+const endedRulesVersion = 2
+
 // AppendRules appends the encoding of rules. It is that of a version of its own, described in docs/formats/ops.md.
 func AppendRules(dst []byte, r *Rules) []byte {
 	e := Encoder{buf: append(dst, rulesVersion)}
@@ -182,7 +185,7 @@ func DecodeRules(b []byte) (r Rules, err error) {
 // AppendEndedRules appends the encoding of rules that have ended, as the store keeps it. It is that of a version of its own, described in
 // docs/formats/ops.md.
 func AppendEndedRules(dst []byte, list []queue.EndedRule) []byte {
-	e := Encoder{buf: append(dst, Version)}
+	e := Encoder{buf: append(dst, endedRulesVersion)}
 	e.uint(uint64(len(list)))
 	for i := range list {
 		e.rule(Rule{Rule: list[i].Rule})
@@ -196,7 +199,7 @@ func DecodeEndedRules(b []byte) (list []queue.EndedRule, err error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
-	if b[0] != Version {
+	if b[0] != endedRulesVersion {
 		return nil, errDamaged
 	}
 	d := decoder{b: b[1:]}

@@ -113,6 +113,9 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 	}
 	m.trust(c.Seq, c.Index)
 	r.done++
+	if r.outputs.note(&c); c.Output && m.replay {
+		m.newest.note(r, c.Index)
+	}
 	m.stats.done++
 	m.stats.completed++
 	m.recent.put(queue.ChunkID{Submission: r.id, Index: c.Index}, c.Epoch, c.Sequence)

@@ -55,10 +55,7 @@ func (m *machine) completes(items []queue.CompleteItem, valid []bool, now queue.
 			dst = append(dst, answer(s))
 			continue
 		}
-		if items[i].Output != nil {
-			r.outputs = true
-		}
-		list = append(list, journal.Completed{Seq: r.seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence})
+		list = append(list, journal.Completed{Seq: r.seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence, Output: items[i].Output != nil})
 		dst = append(dst, queue.Result{})
 	}
 	return dst, list

@@ -72,7 +72,7 @@ func TestSweepOfSeveral(t *testing.T) {
 	if err := l.m.ApplyInsert(&journal.Insert{Seq: 8, ID: queue.MakeSubmissionID(lifeStart, 0, 1), Chunks: 5000, Key: key, Prefix: "q/"}); err != nil {
 		t.Fatal(err)
 	}
-	second := &life{l.m, l.m.liveSeq(8)}
+	second := &life{m: l.m, r: l.m.liveSeq(8)}
 	for index := range uint32(2000) {
 		second.hold(index, reserver.Held)
 	}

@@ -245,7 +245,7 @@ func (s *Shard) pack(ctx context.Context, ended []*record) {
 		if r.state != queue.CompletedWithDead { // else a redrive may open it again
 			s.store.TrustAll(r.seq)
 		}
-		if !r.outputs {
+		if !r.outputs.some() {
 			continue
 		}
 		if err := s.store.PackOutputs(ctx, r.seq); err != nil {

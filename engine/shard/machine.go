@@ -59,6 +59,7 @@ type machine struct {
 	source  rand.PCG
 	rnd     *rand.Rand
 	replay  bool
+	newest  latest                                 // completions with outputs, of the replay
 	history func(queue.SubmissionID) (bool, error) // at recovery: does the history hold it?
 	row     func(seq uint32) (*store.Ended, error) // at recovery: its row there, or nil
 

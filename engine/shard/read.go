@@ -253,10 +253,10 @@ func (s *Shard) Chunks(ctx context.Context, id queue.SubmissionID, states []queu
 			return nil, 0, err
 		}
 		if next >= total {
-			return list, total, s.addOutputs(ctx, seq, list)
+			return list, total, s.addOutputs(ctx, id, seq, list)
 		}
 		if n == chunkSlices-1 || len(list) >= limit {
-			return list, next, s.addOutputs(ctx, seq, list)
+			return list, next, s.addOutputs(ctx, id, seq, list)
 		}
 	}
 	return list, next, nil
@@ -359,23 +359,6 @@ func (s *Shard) endedRow(ctx context.Context, id queue.SubmissionID) (*store.End
 	return &row, err
 }
 
-// addOutputs reads the outputs of the done chunks of a page.
-func (s *Shard) addOutputs(ctx context.Context, seq uint32, list []queue.Chunk) error {
-	for i := range list {
-		if list[i].State != queue.ChunkDone {
-			continue
-		}
-		output, found, err := s.store.Output(ctx, seq, list[i].Index)
-		if err != nil {
-			return err
-		}
-		if found {
-			list[i].Output = output
-		}
-	}
-	return nil
-}
-
 // Chunk tells where one chunk stands.
 func (s *Shard) Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error) {
 	list, _, err := s.Chunks(ctx, id, nil, index, 1)
@@ -386,42 +369,4 @@ func (s *Shard) Chunk(ctx context.Context, id queue.SubmissionID, index uint32) 
 		return queue.Chunk{}, queue.Invalid("/path/index", "is past the submission's last chunk")
 	}
 	return list[0], nil
-}
-
-// Outputs calls fn for every output of done chunks in index order.
-func (s *Shard) Outputs(ctx context.Context, id queue.SubmissionID, fn func(index uint32, output []byte) error) error {
-	s.mu.Lock()
-	r := s.m.live(id)
-	s.mu.Unlock()
-	if r != nil {
-		return s.store.Outputs(ctx, r.seq, 0, func(index uint32, output []byte) error {
-			if s.isDone(r, index) {
-				return fn(index, output)
-			}
-			return nil
-		})
-	}
-	row, err := s.endedRow(ctx, id)
-	if err != nil {
-		return err
-	}
-	ended, sub, err := endedRecord(row)
-	if err != nil {
-		return err
-	}
-	return s.store.Outputs(ctx, row.Seq, 0, func(index uint32, output []byte) error {
-		if sub.IsAvailable(index) || ended.tries[index] != nil {
-			return nil // written, but its completion was never committed
-		}
-		return fn(index, output)
-	})
-}
-
-func (s *Shard) isDone(r *record, index uint32) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t := r.tries[index]; r.sub == nil { // ended meanwhile, and nothing of it changes any more
-		return t == nil && r.state == queue.Completed
-	}
-	return s.m.chunk(r, index).State == queue.ChunkDone
 }

@@ -29,13 +29,13 @@ type record struct {
 	dirty    bool // in the list of the next fold
 	ending   bool // its end is on its way to the disk: nothing can be finished any more
 	parked   bool // hidden until run_at
-	outputs  bool // some chunk has one (a hint: not known again after a restart)
 	stored   bool // has its row
 	reshaped bool // its spec changed since
 	reopened bool // the history may still have it
 	replaced bool // it ended, and was opened again as another record
 	met      bool // what try.met is when a recount has met it, and while there is none
 
+	outputs  outputCount
 	id       queue.SubmissionID
 	prefix   string
 	priority int64

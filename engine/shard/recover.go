@@ -54,6 +54,9 @@ func (s *Shard) recover(ctx context.Context) error {
 	if err := s.doubt(ctx, m, fallen); err != nil {
 		return err
 	}
+	if err := s.checkLatest(ctx, &m.newest); err != nil {
+		return err
+	}
 	if s.m != nil {
 		m.carry(s.m, now)
 	} else {

@@ -17,17 +17,19 @@ import (
 
 // A snapshot is the changing part of a submission as its store row holds it, true up to the position it carries:
 //
-//	version 1 | flags | position | done | dead | chunk that failed it | number of tries | tries ... | cursors and exceptions (backlog)
+//	version 1 | flags | position | done | dead | chunk that failed it | outputs | number of tries | tries ... | cursors and exceptions (backlog)
 //
 // docs/formats/ops.md gives it byte by byte. Reserved and waiting chunks are written as available: reservations end with
 // the process, and what waits is told by its try.
 const snapshotVersion = 1
 
-// The flags: some chunk has an output; each try is followed by its past; it failed, and the chunk that failed it is told.
+// The flags: some chunk has an output; each try is followed by its past; it failed, and the chunk that failed it is told; it is told how
+// many outputs there are.
 const (
 	snapshotOutputs = 1 << iota
 	snapshotPast
 	snapshotFailed
+	snapshotTold
 )
 
 // snapshot appends that of an open submission.
@@ -61,10 +63,14 @@ func (r *record) appendSnapshot(dst []byte, held []uint32, sub cursors) []byte {
 
 // appendTries appends what comes before the chunks. Only ops that are applied change it, so of an open submission the lock of who
 // applies is enough.
-func (r *record) appendTries(dst []byte, outputs bool) []byte {
+func (r *record) appendTries(dst []byte, outputs outputCount) []byte {
 	flags := byte(0)
-	if outputs {
+	if outputs.some() {
 		flags |= snapshotOutputs
+	}
+	told := r.done > 0 && !outputs.untold
+	if told {
+		flags |= snapshotTold
 	}
 	for _, t := range r.tries {
 		if len(t.past) > 0 || t.redrives > 0 {
@@ -82,6 +88,10 @@ func (r *record) appendTries(dst []byte, outputs bool) []byte {
 	dst = binary.AppendUvarint(dst, uint64(r.dead))
 	if failed {
 		dst = binary.AppendUvarint(dst, uint64(*r.ended.failed))
+	}
+	if told {
+		dst = binary.AppendUvarint(dst, uint64(outputs.chunks))
+		dst = binary.AppendUvarint(dst, uint64(outputs.sum))
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(r.tries)))
 	for _, index := range slices.Sorted(maps.Keys(r.tries)) {
@@ -165,16 +175,20 @@ func (r *record) restore(b []byte) ([]byte, error) {
 		return nil, errSnapshot
 	}
 	d := fields{b: b[2:]}
-	if b[1] > snapshotOutputs|snapshotPast|snapshotFailed || b[1]&snapshotFailed != 0 && r.state != queue.Failed {
+	if b[1] > snapshotOutputs|snapshotPast|snapshotFailed|snapshotTold || b[1]&snapshotFailed != 0 && r.state != queue.Failed {
 		return nil, errSnapshot
 	}
-	r.outputs = b[1]&snapshotOutputs != 0
 	r.applied = journal.Position(d.uint())
 	r.done = uint32(d.within(uint64(r.chunks)))
 	r.dead = uint32(d.within(uint64(r.chunks - r.done)))
 	if b[1]&snapshotFailed != 0 {
 		index := uint32(d.within(uint64(r.chunks - 1)))
 		r.ended.failed = &index
+	}
+	if b[1]&snapshotTold != 0 {
+		r.outputs = outputCount{chunks: uint32(d.within(uint64(r.done))), sum: uint32(d.within(math.MaxUint32))}
+	} else {
+		r.outputs.untold = r.done > 0
 	}
 	for n := d.uint(); n > 0 && !d.bad; n-- {
 		index := uint32(d.within(uint64(r.chunks - 1)))

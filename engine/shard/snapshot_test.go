@@ -22,8 +22,9 @@ var updateGolden = flag.Bool("update", false, "write the golden files anew")
 
 // life is one submission in a machine whose ops are applied without a journal.
 type life struct {
-	m *machine
-	r *record
+	untold bool // completions are those of an older version
+	m      *machine
+	r      *record
 }
 
 const lifeStart = queue.Time(1_760_000_000_000)
@@ -42,7 +43,7 @@ func newLife(t rapid.TB, s *journal.Insert) *life {
 	if err := m.ApplyInsert(s); err != nil {
 		t.Fatal(err)
 	}
-	return &life{m, m.live(s.ID)}
+	return &life{m: m, r: m.live(s.ID)}
 }
 
 // hold reserves a chunk; false when it is not available.
@@ -59,7 +60,7 @@ func (l *life) hold(index uint32, state reserver.State) bool {
 
 func (l *life) complete(t rapid.TB, index uint32) {
 	l.m.applied++
-	if err := l.m.ApplyComplete(journal.Completed{Seq: l.r.seq, Index: index, Epoch: 3, Sequence: uint64(l.m.applied)}); err != nil {
+	if err := l.m.ApplyComplete(journal.Completed{Seq: l.r.seq, Index: index, Epoch: 3, Sequence: uint64(l.m.applied), Output: index > 0 && !l.untold, Untold: l.untold}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -137,7 +138,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		n := rapid.Uint32Range(1, 40).Draw(t, "chunks")
 		key := backlog.OrderKey(n, rapid.Uint64().Draw(t, "seed"))
 		l := newLife(t, &journal.Insert{Seq: 7, ID: queue.MakeSubmissionID(lifeStart, 0, 0), Chunks: n, Key: key, Prefix: "p/"})
-		l.r.outputs = rapid.Bool().Draw(t, "outputs")
+		l.untold = rapid.Bool().Draw(t, "untold")
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			if l.step(t); l.r.sub == nil {
 				checkEnded(t, l)
@@ -154,7 +155,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		}
 		m.settle(l.m.now)
 		if r.done != l.r.done || r.dead != l.r.dead || r.skips != l.r.skips || r.applied != l.r.applied || r.outputs != l.r.outputs {
-			t.Fatalf("restored: done %d, dead %d, applied %d, outputs %v; want %d, %d, %d, %v", r.done, r.dead, r.applied, r.outputs, l.r.done, l.r.dead, l.r.applied, l.r.outputs)
+			t.Fatalf("restored: done %d, dead %d, applied %d, outputs %+v; want %d, %d, %d, %+v", r.done, r.dead, r.applied, r.outputs, l.r.done, l.r.dead, l.r.applied, l.r.outputs)
 		}
 		waiting := uint32(0)
 		for index := range n {
@@ -235,7 +236,6 @@ func goldenLife(t rapid.TB) *life {
 	l.putBack(t, 5, journal.Failed, lifeStart+30_000, "oops")
 	l.putBack(t, 6, journal.Dead, 0, "bad")
 	l.putBack(t, 8, journal.Failed, 0, "")
-	l.r.outputs = true
 	return l
 }
 
@@ -244,7 +244,7 @@ func TestSnapshotGolden(t *testing.T) {
 	t.Parallel()
 	l := goldenLife(t)
 	state := hex.EncodeToString(l.m.snapshot(nil, l.r))
-	path := filepath.Join("testdata", "state-1-past.hex")
+	path := filepath.Join("testdata", "state-1-outputs.hex")
 	if *updateGolden {
 		if err := os.WriteFile(path, []byte(state+"\n"), 0o644); err != nil {
 			t.Fatal(err)
@@ -273,15 +273,17 @@ func TestSnapshotGolden(t *testing.T) {
 	if shown != want {
 		t.Errorf("docs/formats/ops.md shows the state\n%s\nwant\n%s", shown, want)
 	}
-	old, err := os.ReadFile(filepath.Join("testdata", "state-1.hex")) // without the past of tries
-	if err != nil {
-		t.Fatal(err)
+	checkGoldenState(t, l, want, outputCount{chunks: 1, sum: 4})
+	for _, older := range []string{"state-1.hex", "state-1-past.hex"} { // without the past of tries, and without how many outputs there are
+		text, err := os.ReadFile(filepath.Join("testdata", older))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkGoldenState(t, l, strings.TrimSpace(string(text)), outputCount{untold: true})
 	}
-	checkGoldenState(t, l, want)
-	checkGoldenState(t, l, strings.TrimSpace(string(old)))
 }
 
-func checkGoldenState(t *testing.T, l *life, text string) {
+func checkGoldenState(t *testing.T, l *life, text string, outputs outputCount) {
 	t.Helper()
 	b, err := hex.DecodeString(text)
 	if err != nil {
@@ -295,6 +297,9 @@ func checkGoldenState(t *testing.T, l *life, text string) {
 	}
 	if want := "done ready ready ready done waiting dead ready ready ready "; states != want {
 		t.Errorf("the golden row is restored as %swant %s", states, want)
+	}
+	if r.outputs != outputs {
+		t.Errorf("the golden row is restored with the outputs %+v, want %+v", r.outputs, outputs)
 	}
 }
 

@@ -165,6 +165,11 @@ func (s *Store) damaged(table string, key int64) error {
 	}
 }
 
+// Lacks is the error of something that was stored durably and is not there.
+func (s *Store) Lacks(what string) error {
+	return &journal.FormatError{Path: s.path, Reason: "lacks " + what + ", which was stored", Advice: sqlitedb.AdviceDamaged}
+}
+
 // wrap names the operation and turns what the database says into what callers test for: journal.ErrFull (nothing was
 // written), journal.ErrSync (the process must end), *journal.FormatError.
 func wrap(operation string, err error) error {

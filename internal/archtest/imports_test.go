@@ -78,6 +78,7 @@ var testMayImport = map[string][]string{
 	"wasm/host":                {"wasm/scan", "wasm/wasmtest", "engine/strategy"},
 	"sdk/client":               {"all"},
 	"plugins":                  {"engine/store", "wasm/wasmtest"},
+	"engine":                   {"engine/sqlitedb"},
 	"web":                      {"engine/sqlitedb", "sdk/client", "wasm/compile", "wasm/manifest", "wasm/wasmtest", "sdk/abi", "web/trace/tracetest"},
 	"web/trace":                {"web/trace/tracetest"},
 }

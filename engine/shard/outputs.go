@@ -1,0 +1,260 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// This file reads outputs, and notices those that are gone. An output is in the store before its completion is in the journal, so one that
+// the journal tells of and the store does not have was lost: by damage, or because the file is another one. It must not read as a chunk
+// without an output. Which chunks have one is not kept, as that would be state for each chunk; how many there are is enough to know that
+// one is missing, and the sum of their indexes to say which.
+
+// outputCount is what the journal has told of a submission's outputs.
+type outputCount struct {
+	chunks uint32 // done ones with an output
+	sum    uint32 // of their indexes, modulo 2^32
+	untold bool   // some chunk was done by an op of before version 3, which does not say: there may be more, and nothing is missed
+}
+
+func (t *outputCount) add(index uint32) {
+	t.chunks++
+	t.sum += index
+}
+
+func (t *outputCount) note(c *journal.Completed) {
+	if c.Output {
+		t.add(c.Index)
+	}
+	t.untold = t.untold || c.Untold
+}
+
+// some says whether the submission has outputs, as far as that is known.
+func (t *outputCount) some() bool { return t.chunks > 0 || t.untold }
+
+// missing names what is not among the outputs that were found; "": nothing. exact says that these are all that there were when t was told.
+func (t *outputCount) missing(found outputCount, id queue.SubmissionID, exact bool) string {
+	switch lost := int64(t.chunks) - int64(found.chunks); {
+	case t.untold || lost <= 0:
+		return ""
+	case lost == 1 && exact:
+		return outputOf(id, t.sum-found.sum)
+	default:
+		return fmt.Sprintf("%d of the %d outputs of submission %s", lost, t.chunks, id)
+	}
+}
+
+func outputOf(id queue.SubmissionID, index uint32) string {
+	return fmt.Sprintf("the output of chunk %d of submission %s", index, id)
+}
+
+// outcome is where the chunks of one submission stand, also when it ends meanwhile.
+type outcome struct {
+	shard *Shard
+	id    queue.SubmissionID
+	seq   uint32
+	live  *record // while it is open
+	ended *record
+	sub   *backlog.Submission // of an ended one
+}
+
+func (s *Shard) outcome(ctx context.Context, id queue.SubmissionID) (*outcome, error) {
+	o := &outcome{shard: s, id: id}
+	s.mu.Lock()
+	if o.live = s.m.live(id); o.live != nil {
+		o.seq = o.live.seq
+	}
+	s.mu.Unlock()
+	if o.live != nil {
+		return o, nil
+	}
+	return o, o.end(ctx)
+}
+
+// end goes over to what the history says.
+func (o *outcome) end(ctx context.Context) error {
+	row, err := o.shard.endedRow(ctx, o.id)
+	if err != nil {
+		return err
+	}
+	o.live, o.seq = nil, row.Seq
+	o.ended, o.sub, err = endedRecord(row)
+	return err
+}
+
+// isDone says whether a chunk is done.
+func (o *outcome) isDone(ctx context.Context, index uint32) (bool, error) {
+	s := o.shard
+	if o.live != nil {
+		s.mu.Lock()
+		if o.live.sub != nil {
+			defer s.mu.Unlock()
+			return s.m.chunk(o.live, index).State == queue.ChunkDone, nil
+		}
+		s.mu.Unlock()
+		if err := o.end(ctx); err != nil {
+			return false, err
+		}
+	}
+	return index < o.ended.chunks && !o.sub.IsAvailable(index) && o.ended.tries[index] == nil, nil
+}
+
+// outputs is how many chunks are done, and what was told of their outputs.
+func (o *outcome) outputs() (done uint32, told outputCount) {
+	o.shard.mu.Lock()
+	defer o.shard.mu.Unlock()
+	r := o.live
+	if r == nil {
+		r = o.ended
+	}
+	return r.done, r.outputs
+}
+
+// Outputs calls fn for every output of done chunks in index order. When the journal tells of outputs that are not there, it says so at the
+// end.
+func (s *Shard) Outputs(ctx context.Context, id queue.SubmissionID, fn func(index uint32, output []byte) error) error {
+	o, err := s.outcome(ctx, id)
+	if err != nil {
+		return err
+	}
+	return o.each(ctx, fn)
+}
+
+func (o *outcome) each(ctx context.Context, fn func(index uint32, output []byte) error) error {
+	_, told := o.outputs() // what is done meanwhile may have been passed already
+	var found outputCount
+	err := o.shard.store.Outputs(ctx, o.seq, 0, func(index uint32, output []byte) error {
+		done, err := o.isDone(ctx, index)
+		if err != nil || !done {
+			return err // written, but its completion is not committed
+		}
+		found.add(index)
+		return fn(index, output)
+	})
+	if err != nil {
+		return err
+	}
+	_, now := o.outputs()
+	return o.missed(ctx, told.missing(found, o.id, now == told))
+}
+
+// missed is the error of what is missing. Before, it looks whether the submission is still there: retention removes outputs first.
+func (o *outcome) missed(ctx context.Context, what string) error {
+	if what == "" {
+		return nil
+	}
+	o.shard.aging.RLock()
+	defer o.shard.aging.RUnlock()
+	if _, err := o.shard.Submission(ctx, o.id); err != nil {
+		return err
+	}
+	err := o.shard.store.Lacks(what)
+	return &queue.Error{Message: fmt.Sprintf("store.db does not have %s, which was stored before the completion was committed: it is lost. Restore the data directory from a backup.", what), Err: err} // an internal failure, without a code
+}
+
+// addOutputs reads the outputs of the done chunks of a page.
+func (s *Shard) addOutputs(ctx context.Context, id queue.SubmissionID, seq uint32, list []queue.Chunk) error {
+	none := func(c queue.Chunk) bool { return c.State == queue.ChunkDone && c.Output == nil }
+	for i := range list {
+		if !none(list[i]) {
+			continue
+		}
+		output, found, err := s.store.Output(ctx, seq, list[i].Index)
+		if err != nil {
+			return err
+		}
+		if found {
+			list[i].Output = output
+		}
+	}
+	if at := slices.IndexFunc(list, none); at >= 0 {
+		return s.hasNone(ctx, id, list[at].Index)
+	}
+	return nil
+}
+
+// hasNone checks that it is right that a done chunk has no output. That is known at once where no chunk of the submission has one, or all
+// have. Else all of its outputs have to be counted, once in the life of the shard: what this life wrote is there.
+func (s *Shard) hasNone(ctx context.Context, id queue.SubmissionID, index uint32) error {
+	o, err := s.outcome(ctx, id)
+	if err != nil {
+		return err
+	}
+	switch done, told := o.outputs(); {
+	case told.untold || told.chunks == 0:
+		return nil
+	case told.chunks == done:
+		return o.missed(ctx, outputOf(id, index))
+	}
+	if s.counted.has(id) {
+		return nil
+	}
+	err = o.each(ctx, func(uint32, []byte) error { return nil })
+	if err == nil {
+		s.counted.add(id)
+	}
+	return err
+}
+
+// counted are submissions whose outputs were all found in this life.
+type counted struct {
+	mu  sync.Mutex
+	ids map[queue.SubmissionID]struct{}
+}
+
+const countedMost = 4096
+
+func (c *counted) has(id queue.SubmissionID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, in := c.ids[id]
+	return in
+}
+
+func (c *counted) add(id queue.SubmissionID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ids == nil || len(c.ids) >= countedMost {
+		c.ids = map[queue.SubmissionID]struct{}{}
+	}
+	c.ids[id] = struct{}{}
+}
+
+// latestMost is how many of the latest completions with an output a start looks up.
+const latestMost = 256
+
+// latest are those that a replay has met.
+type latest struct {
+	chunks []queue.ChunkID
+	seqs   []uint32
+}
+
+func (l *latest) note(r *record, index uint32) {
+	if len(l.seqs) == 2*latestMost {
+		l.chunks = slices.Delete(l.chunks, 0, latestMost)
+		l.seqs = slices.Delete(l.seqs, 0, latestMost)
+	}
+	l.chunks = append(l.chunks, queue.ChunkID{Submission: r.id, Index: index})
+	l.seqs = append(l.seqs, r.seq)
+}
+
+// checkLatest looks for the outputs that were stored last: a store that lost its end, or an older one, does not have them.
+func (s *Shard) checkLatest(ctx context.Context, l *latest) error {
+	for i := max(len(l.seqs)-latestMost, 0); i < len(l.seqs); i++ {
+		_, found, err := s.store.Output(ctx, l.seqs[i], l.chunks[i].Index)
+		if err == nil && !found {
+			err = s.store.Lacks(outputOf(l.chunks[i].Submission, l.chunks[i].Index))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	*l = latest{}
+	return nil
+}
