@@ -33,12 +33,19 @@ const maxCachedStrategy = 4096
 // queue keeps under that name, as it stands now. Nothing means Random. A name that the queue does not have is CodeInvalid at
 // /strategy/name.
 func (e *Engine) Plan(queueName string, raw []byte) (*strategy.Plan, error) {
-	plan, _, err := e.NamedPlan(queueName, raw)
-	return plan, err
+	asked, err := e.Asked(queueName, raw)
+	return asked.Plan, err
 }
 
-// NamedPlan is Plan, and the name that the strategy was asked for by; "" if it was spelled out.
-func (e *Engine) NamedPlan(queueName string, raw []byte) (*strategy.Plan, string, error) {
+// Asked is what a reservation asks for by a strategy.
+type Asked struct {
+	Plan     *strategy.Plan
+	Name     string // that it was asked for by; "" if it was spelled out
+	Unusable error  // why a block with a plugin yields nothing, so that the next branch is gone on with; nil: none does for want of the plugin
+}
+
+// Asked is Plan, with what is worth telling who reserves.
+func (e *Engine) Asked(queueName string, raw []byte) (Asked, error) {
 	p := &e.plans
 	p.mu.RLock()
 	known, ok := p.byRaw[string(raw)]
@@ -46,20 +53,41 @@ func (e *Engine) NamedPlan(queueName string, raw []byte) (*strategy.Plan, string
 	if !ok {
 		var err error
 		if known, err = p.read(raw); err != nil {
-			return nil, "", err
+			return Asked{}, err
 		}
 	}
 	if known.plan != nil {
-		return known.plan, "", e.CheckScored(known.plan)
+		err := e.CheckScored(known.plan)
+		return Asked{Plan: known.plan, Unusable: e.inactive(known.plan)}, err
 	}
 	n, err := e.byName(queueName, known.name)
 	if err != nil {
-		return nil, "", err
+		return Asked{}, err
 	}
-	if err := e.CheckScored(n.plan); err != nil {
-		e.warnOfPlugin(queueName, n, err)
+	unusable := e.Unusable(n.plan)
+	if unusable != nil {
+		e.warnOfPlugin(queueName, n, unusable)
 	}
-	return n.plan, known.name, nil
+	return Asked{n.plan, known.name, unusable}, nil
+}
+
+// Unusable says why a block of a plan yields nothing: its plugin or version is not there, or none is active. nil: no block.
+func (e *Engine) Unusable(plan *strategy.Plan) error {
+	if err := e.CheckScored(plan); err != nil {
+		return err
+	}
+	return e.inactive(plan)
+}
+
+func (e *Engine) inactive(plan *strategy.Plan) error {
+	for i := range plan.Branches {
+		if scored := plan.Branches[i].Scored; scored != nil && e.options.Scorers != nil {
+			if err := e.options.Scorers.Inactive(scored); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // warnEvery is how often it is logged that a stored strategy names a plugin that cannot be used.

@@ -18,16 +18,18 @@ type ReserveRequest struct {
 	Wait     time.Duration // for the first chunk, 0 to queue.MaxWait
 	Timeout  time.Duration // until the deadline; 0: the queue's
 	Strategy string        // the name that the plan was asked for by; "": it has none
+	Unusable error         // of Asked; the result repeats it
 	Limited  int           // how many saturated values a result without chunks names at most: 0 to queue.MaxLimited
 }
 
-// ReserveResult is the answer. The other fields are set when there are no reservations: RetryAfter 0 is "no idea", and Limited
+// ReserveResult is the answer. Reason, RetryAfter and Limited are set when there are no reservations: RetryAfter 0 is "no idea", and Limited
 // is for queue.AllLimited: as many as were asked for of the values that are in the way.
 type ReserveResult struct {
 	Reservations []queue.Reservation
 	Reason       queue.EmptyReason
 	RetryAfter   time.Duration
 	Limited      []queue.Saturated
+	Unusable     error // why a block of the strategy yields nothing, also beside reservations: ReserveRequest.Unusable
 }
 
 // Reserve hands chunks to a consumer. The reservations are appended to dst.
@@ -52,5 +54,5 @@ func (e *Engine) reserve(ctx context.Context, q *openQueue, r *ReserveRequest, d
 			q.empty.count(got.Reason)
 		}
 	}
-	return ReserveResult{Reservations: got.Reservations, Reason: got.Reason, RetryAfter: got.RetryAfter, Limited: got.Limited}, err
+	return ReserveResult{Reservations: got.Reservations, Reason: got.Reason, RetryAfter: got.RetryAfter, Limited: got.Limited, Unusable: r.Unusable}, err
 }

@@ -56,6 +56,17 @@ func (c *Catalogue) Check(b *strategy.Scored) error {
 	return c.cannotOpen(p, v, c.openAsked(p, v, config))
 }
 
+// Inactive says that no version of a block's plugin is active, where the block takes the active one.
+func (c *Catalogue) Inactive(b *strategy.Scored) error {
+	if b.Expression != nil || b.Version != "" {
+		return nil
+	}
+	if p := c.named(b.Plugin); p == nil || c.current(p) != nil {
+		return nil
+	}
+	return queue.Invalid("/name", "is \"%s\", a plugin of which no version is active", clip(b.Plugin))
+}
+
 // cannotOpen reads why a block's version and configuration cannot be opened. Only what is the block's mistake is an error.
 func (c *Catalogue) cannotOpen(p *plugin, v *version, err error) error {
 	var fault *host.Fault

@@ -15,8 +15,8 @@ type Engine interface {
 	Room() error
 	Tokens() *engine.Tokens
 	Plan(queueName string, raw []byte) (*strategy.Plan, error)
-	CheckScored(plan *strategy.Plan) error
-	NamedPlan(queueName string, raw []byte) (plan *strategy.Plan, name string, err error)
+	Unusable(plan *strategy.Plan) error
+	Asked(queueName string, raw []byte) (engine.Asked, error)
 
 	Queues() []engine.QueueInfo
 	Queue(name string) (engine.QueueInfo, error)

@@ -9,7 +9,7 @@ import (
 )
 
 // A plugin that a stored strategy names is deleted only by force, and the refusal names the strategies. Deactivated or deleted, it does not break
-// them: their reservations go on with the next branch, which validate and the log tell of.
+// them: their reservations go on with the next branch, which their answers, validate and the log tell of.
 func TestStoredStrategyOutlivesItsPlugin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -22,10 +22,18 @@ func TestStoredStrategyOutlivesItsPlugin(t *testing.T) {
 	const base = "/v1/queues/default/strategies/"
 	f.do("PUT", base+"nightly", `{"strategy":"OrElse(Plugin(\"p\", OldestFirst), Random)"}`, 201, nil)
 	f.do("PUT", "/v1/queues/other/strategies/pinned", `{"strategy":"OrElse(Plugin(\"p@1.0.0\", OldestFirst), Random)"}`, 201, nil)
-	reserve := func(when string) {
+	reserve := func(when string, warned ...string) {
 		t.Helper()
-		if got := f.reserve(`{"max":1,"strategy":{"name":"nightly"}}`); len(got.Reservations) != 1 {
-			t.Errorf("%s: got %+v, want a chunk", when, got)
+		var exchanged api.ExchangeResponse
+		f.do("POST", reservePath+"/exchange", `{"reserve":{"max":1,"strategy":{"name":"nightly"}}}`, 200, &exchanged)
+		got := f.reserve(`{"max":1,"strategy":{"name":"nightly"}}`)
+		if len(got.Reservations) != 1 || len(exchanged.Reservations) != 1 {
+			t.Errorf("%s: got %+v and %+v, want a chunk each", when, got, exchanged)
+		}
+		for _, warnings := range [][]api.StrategyWarning{got.Warnings, exchanged.Warnings} {
+			if len(warnings) != len(warned) || len(warned) > 0 && (warnings[0].Kind != "plugin_unusable" || !strings.Contains(warnings[0].Detail, warned[0])) {
+				t.Errorf("%s: got the warnings %+v, want %q", when, warnings, warned)
+			}
 		}
 	}
 	refused := func(path string, names ...string) {
@@ -41,10 +49,10 @@ func TestStoredStrategyOutlivesItsPlugin(t *testing.T) {
 	refused("/v1/plugins/p/versions/1.0.0", "pinned", "other")
 	f.do("DELETE", "/v1/plugins/p/versions/1.0.0?force=true", "", 204, nil)
 	f.do("POST", "/v1/plugins/p/deactivate", ``, 200, nil)
-	reserve("deactivated")
+	reserve("deactivated", "no version is active")
 	refused("/v1/plugins/p", "nightly", "default", "pinned", "other")
 	f.do("DELETE", "/v1/plugins/p?force=true", "", 204, nil)
-	reserve("deleted")
+	reserve("deleted", "names no plugin")
 	if !strings.Contains(f.log.String(), "a stored strategy names a plugin that cannot be used") {
 		t.Error("the log does not tell of the strategy")
 	}

@@ -100,12 +100,12 @@ func (s *Server) reserveRequest(ctx context.Context, in *wire.ReserveRequest, qu
 			return out, prefixed(err, prefix)
 		}
 	}
-	plan, name, err := s.engine.NamedPlan(queueName, in.Strategy)
+	asked, err := s.engine.Asked(queueName, in.Strategy)
 	if err != nil {
 		return out, prefixed(err, prefix)
 	}
 	out = engine.ReserveRequest{
-		Max: in.Max, Plan: plan, Strategy: name, Consumer: string(in.Consumer), Context: about,
+		Max: in.Max, Plan: asked.Plan, Strategy: asked.Name, Unusable: asked.Unusable, Consumer: string(in.Consumer), Context: about,
 		Wait:    time.Duration(in.WaitMS) * time.Millisecond,
 		Timeout: time.Duration(in.TimeoutMS) * time.Millisecond,
 		Limited: queue.MaxLimited,
@@ -166,6 +166,10 @@ func (s *Server) handOver(c echo.Context, queueName string, reserved []queue.Res
 func fillReservations(out *wire.ReserveResponse, scratch []byte, result engine.ReserveResult) []byte {
 	out.Reservations = out.Reservations[:0]
 	out.Reason, out.HasRetryAfter, out.RetryAfterMS, out.Limited = "", false, 0, out.Limited[:0]
+	out.Warnings = out.Warnings[:0]
+	if result.Unusable != nil {
+		out.Warnings = append(out.Warnings, wire.Warning(unusable(result.Unusable)))
+	}
 	var meta []byte
 	for i := range result.Reservations {
 		in := &result.Reservations[i]

@@ -155,7 +155,7 @@ func (s *Server) validateStrategy(_ context.Context, in *validateInput) (*valida
 	for i := range plan.Branches {
 		out.Body.Branches = append(out.Body.Branches, plan.Branches[i].Key())
 	}
-	if err := s.engine.CheckScored(plan); err != nil {
+	if err := s.engine.Unusable(plan); err != nil {
 		out.Body.Warnings = append(out.Body.Warnings, unusable(err))
 	}
 	for _, w := range warnings {
@@ -164,7 +164,7 @@ func (s *Server) validateStrategy(_ context.Context, in *validateInput) (*valida
 	return out, nil
 }
 
-// unusable is the warning of a block whose plugin, version or configuration there is not. Stored, such a strategy goes on with its next branch.
+// unusable is the warning of a block whose plugin, version or configuration there is not, or is not active. Stored, such a strategy goes on with its next branch.
 func unusable(err error) api.StrategyWarning {
 	w := api.StrategyWarning{Kind: strategy.WarnUnusable, Pointer: "/strategy", Detail: "has a block of a plugin that cannot be used"}
 	var known *queue.Error

@@ -72,6 +72,9 @@ func (a *app) reserve(ctx context.Context, o reserveOptions) error {
 	if err != nil {
 		return err
 	}
+	for _, w := range got.Warnings {
+		fmt.Fprintf(a.err, "quern: warning: the strategy %s\n", w.Detail)
+	}
 	if len(got.Reservations) == 0 && a.format != formatJSON {
 		return endedError{code: exitEmpty, text: emptyText(got)}
 	}

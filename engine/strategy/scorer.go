@@ -23,6 +23,9 @@ type Scorers interface {
 	// or a configuration that its version refuses.
 	Check(b *Scored) error
 
+	// Inactive says that a block yields nothing as no version of its plugin is active: a *queue.Error. nil: it does not depend on that, or one is.
+	Inactive(b *Scored) error
+
 	// Scorer is who scores for a block now, or false if nobody may: no version is active, or it is quarantined, throttled, or
 	// its breaker is open. The branch yields nothing then.
 	Scorer(b *Scored) (s Scorer, ready bool)

@@ -20,6 +20,8 @@ type ReserveResponse struct {
 	Reason       *string       `json:"reason"` // one of the reasons below
 	RetryAfterMS *int64        `json:"retry_after_ms"`
 	Limited      []Saturated   `json:"limited,omitempty"`
+
+	Warnings []StrategyWarning `json:"warnings,omitempty"` // of the strategy: a block yields nothing, as its plugin is not there or not active
 }
 
 // The reasons of an empty ReserveResponse.
@@ -140,4 +142,6 @@ type ExchangeResponse struct {
 	Reason       *string       `json:"reason"`
 	RetryAfterMS *int64        `json:"retry_after_ms"`
 	Limited      []Saturated   `json:"limited,omitempty"`
+
+	Warnings []StrategyWarning `json:"warnings,omitempty"` // of the strategy: a block yields nothing, as its plugin is not there or not active
 }

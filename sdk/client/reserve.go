@@ -130,6 +130,7 @@ func (c *Client) Exchange(ctx context.Context, queue string, x *api.ExchangeRequ
 	return &api.ExchangeResponse{
 		Complete: results(out.Complete), Fail: results(out.Fail), Extend: results(out.Extend),
 		Reservations: held.Reservations, Reason: held.Reason, RetryAfterMS: held.RetryAfterMS, Limited: held.Limited,
+		Warnings: held.Warnings,
 	}, nil
 }
 
@@ -223,6 +224,9 @@ func reserved(in *wire.ReserveResponse) (*api.ReserveResponse, error) {
 	}
 	for _, v := range in.Limited {
 		out.Limited = append(out.Limited, api.Saturated(v))
+	}
+	for _, w := range in.Warnings {
+		out.Warnings = append(out.Warnings, api.StrategyWarning(w))
 	}
 	return out, nil
 }

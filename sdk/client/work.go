@@ -28,9 +28,14 @@ type WorkOptions struct {
 	NoAttach bool
 
 	// OnError hears what Work goes on after: calls that failed and are made again, results that did not count
-	// (*ChunkError), handlers that panicked; and ErrDrained. It is called by one goroutine at a time and must return soon. Nil ignores them.
+	// (*ChunkError), handlers that panicked, a part of the strategy without effect (*StrategyError); and ErrDrained. It is called by one goroutine at a time and must return soon. Nil ignores them.
 	OnError func(error)
 }
+
+// StrategyError is a part of the strategy that has no effect now, such as a block of a plugin that was deleted: Work goes on with what the rest offers.
+type StrategyError struct{ api.StrategyWarning }
+
+func (e *StrategyError) Error() string { return "quern: the strategy " + e.Detail }
 
 // Chunk is a piece of work in a handler's hands. Its slices and Meta are the handler's to read, not to change.
 type Chunk struct {

@@ -19,6 +19,7 @@ type worker struct {
 	o       WorkOptions
 	handler Handler
 	reserve wire.ReserveRequest
+	warned  []wire.Warning  // of the last answer
 	base    context.Context // of handlers and of calls that finish: has ctx's values, not its end
 
 	ready    chan *held // reserved, for handlers
@@ -244,6 +245,16 @@ func (w *worker) release(h *held) {
 	}
 }
 
+// warn tells what of the strategy has no effect: once, until it changes.
+func (w *worker) warn(warnings []wire.Warning) {
+	for i, warning := range warnings {
+		if w.o.OnError != nil && (i >= len(w.warned) || w.warned[i] != warning) {
+			w.o.OnError(&StrategyError{api.StrategyWarning(warning)})
+		}
+	}
+	w.warned = append(w.warned[:0], warnings...)
+}
+
 // accept takes new reservations; after the beginning of the drain they go back at once. If the server said hello since they were
 // asked for, it may have forgotten them already; and if it took some of them back, the stream may have said so first.
 func (w *worker) accept(r *wire.ReserveResponse, hellos int) {
@@ -251,6 +262,7 @@ func (w *worker) accept(r *wire.ReserveResponse, hellos int) {
 	if r.Reason == api.ReasonDraining {
 		w.leave()
 	}
+	w.warn(r.Warnings)
 	for i := range r.Reservations {
 		h, err := newHeld(w.base, &r.Reservations[i], &metas)
 		if err != nil {

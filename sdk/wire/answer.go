@@ -37,6 +37,9 @@ func (r *ReserveResponse) appendFields(dst []byte) []byte {
 	if len(r.Limited) > 0 {
 		dst = appendLimited(dst, r.Limited)
 	}
+	if len(r.Warnings) > 0 {
+		dst = appendWarnings(dst, r.Warnings)
+	}
 	return dst
 }
 
@@ -56,6 +59,20 @@ func appendLimited(dst []byte, limited []Saturated) []byte {
 		}
 		dst = strconv.AppendUint(append(dst, `,"in_flight":`...), uint64(v.InFlight), 10)
 		dst = strconv.AppendUint(append(dst, `,"limit":`...), uint64(v.Limit), 10)
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
+}
+
+func appendWarnings(dst []byte, warnings []Warning) []byte {
+	dst = append(dst, `,"warnings":[`...)
+	for i := range warnings {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendString(append(dst, `{"kind":`...), warnings[i].Kind)
+		dst = AppendString(append(dst, `,"pointer":`...), warnings[i].Pointer)
+		dst = AppendString(append(dst, `,"detail":`...), warnings[i].Detail)
 		dst = append(dst, '}')
 	}
 	return append(dst, ']')
@@ -174,7 +191,7 @@ func (r *ReserveResponse) Decode(data []byte) error {
 func (r *ReserveResponse) reset() {
 	r.Reservations = r.Reservations[:0]
 	r.Reason, r.HasRetryAfter, r.RetryAfterMS = "", false, 0
-	r.Limited = r.Limited[:0]
+	r.Limited, r.Warnings = r.Limited[:0], r.Warnings[:0]
 }
 
 // reserveField reads one of the fields that a reserve and an exchange answer in common.
@@ -196,6 +213,10 @@ func (s *scanner) reserveField(r *ReserveResponse, name []byte, seen *fields) bo
 	case "limited":
 		if s.fresh(seen, 19) {
 			array(s, &r.Limited, (*scanner).saturated)
+		}
+	case "warnings":
+		if s.fresh(seen, 20) {
+			array(s, &r.Warnings, (*scanner).warning)
 		}
 	default:
 		return false
@@ -231,6 +252,33 @@ func (s *scanner) saturated(v *Saturated) {
 		case "limit":
 			if s.fresh(&seen, 3) {
 				v.Limit = uint32(s.uint(math.MaxUint32, uint32Detail))
+			}
+		default:
+			s.unknown()
+		}
+	}
+}
+
+func (s *scanner) warning(w *Warning) {
+	var seen fields
+	s.open('{', api.ObjectDetail)
+	for {
+		name, ok := s.field()
+		if !ok {
+			return
+		}
+		switch string(name) {
+		case "kind":
+			if s.fresh(&seen, 0) {
+				s.keep(&w.Kind)
+			}
+		case "pointer":
+			if s.fresh(&seen, 1) {
+				s.keep(&w.Pointer)
+			}
+		case "detail":
+			if s.fresh(&seen, 2) {
+				s.keep(&w.Detail)
 			}
 		default:
 			s.unknown()

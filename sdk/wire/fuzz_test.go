@@ -97,7 +97,7 @@ func checkAnswer(t *testing.T, content []byte, trace, reason string, index uint3
 		Extend:   []Result{{Status: "ok", Deadline: at}},
 		ReserveResponse: ReserveResponse{Reason: reason, HasRetryAfter: true, RetryAfterMS: n, Limited: []Saturated{
 			{Key: reason, Value: api.Text(trace), InFlight: index, Limit: index / 2}, {Key: trace, Value: api.Int(n)},
-		}, Reservations: []Reservation{
+		}, Warnings: []Warning{{reason, "/strategy", trace}, {}}, Reservations: []Reservation{
 			{Token: []byte(reason), Submission: uint64(index) << 31, Index: index, Attempt: 1, Deadline: at, Content: content, IsKey: isKey, Meta: meta, Priority: n, Attachment: content, Trace: trace},
 			{Deadline: at},
 		}},
@@ -130,6 +130,14 @@ func checkAnswer(t *testing.T, content []byte, trace, reason string, index uint3
 	}
 	if len(want.Limited) != len(answer.Limited) {
 		t.Errorf("limited: got %+v, want %d of them", want.Limited, len(answer.Limited))
+	}
+	for i, w := range want.Warnings {
+		if len(want.Warnings) != len(got.Warnings) || api.StrategyWarning(got.Warnings[i]) != w {
+			t.Errorf("warnings: encoding/json reads %+v, Decode %+v", want.Warnings, got.Warnings)
+		}
+	}
+	if len(want.Warnings) != len(answer.Warnings) {
+		t.Errorf("warnings: got %+v, want %d of them", want.Warnings, len(answer.Warnings))
 	}
 	if want.Extend[0].Deadline.UnixMilli() != at || want.Complete[1].Detail != got.Complete[1].Detail {
 		t.Errorf("results: encoding/json reads %+v, Decode %+v", want.Extend, got.Extend)

@@ -24,6 +24,7 @@ type ReserveResponse struct {
 	HasRetryAfter bool
 	RetryAfterMS  int64
 	Limited       []Saturated // empty: the field is left out
+	Warnings      []Warning   // likewise
 
 	scan scanner
 }
@@ -35,6 +36,9 @@ type Saturated struct {
 	InFlight uint32
 	Limit    uint32
 }
+
+// Warning is a part of a strategy that has no effect (api.StrategyWarning).
+type Warning struct{ Kind, Pointer, Detail string }
 
 // Result is the answer for one item. Deadline (milliseconds since 1970) is 0 when there is none.
 type Result struct {
