@@ -228,13 +228,14 @@ func (s *Set) SetGrace(match queue.RuleMatch, until queue.Time) {
 	s.graces[match] = max(s.graces[match], until)
 }
 
-// Graces calls fn for those that are not over by now, and forgets the others.
+// Graces calls fn for those that are not over by now, in an order that depends on nothing but them, and forgets the others.
 func (s *Set) Graces(now queue.Time, fn func(match queue.RuleMatch, until queue.Time)) {
-	for match, until := range s.graces {
-		if until <= now {
-			delete(s.graces, match)
-			continue
-		}
-		fn(match, until)
+	maps.DeleteFunc(s.graces, func(_ queue.RuleMatch, until queue.Time) bool { return until <= now })
+	for _, match := range slices.SortedFunc(maps.Keys(s.graces), compareMatches) {
+		fn(match, s.graces[match])
 	}
+}
+
+func compareMatches(a, b queue.RuleMatch) int {
+	return cmp.Or(cmp.Compare(a.Submission, b.Submission), cmp.Compare(a.Entry.Key, b.Entry.Key), a.Entry.Value.Compare(b.Entry.Value))
 }

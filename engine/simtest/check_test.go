@@ -154,6 +154,7 @@ func (s *sim) checkSubmission(x *modelSub) {
 	got, err := s.shard.Submission(ctx, x.id)
 	s.must("submission", err)
 	s.equal("submission", got, s.m.info(x))
+	s.record.asked(got)
 }
 
 func (s *sim) checkStats() {
@@ -198,6 +199,8 @@ func (s *sim) checkStats() {
 		}
 	}
 	s.equal("stats", got, want)
+	got.JournalBytes, got.StoreBytes = 0, 0 // of files
+	s.record.asked(got)
 	ended := uint64(0)
 	for _, n := range got.EndedAs {
 		ended += n

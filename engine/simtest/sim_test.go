@@ -35,6 +35,7 @@ type sim struct {
 	recounts *rand.Rand
 	rounds   uint64 // of recounts, the most between two starts
 	tally    *tally
+	record   *recording
 }
 
 var ctx = context.Background()
@@ -80,6 +81,8 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults, told *tally) {
 	if f != nil {
 		s.wrap, s.fatal = f.wrap, f.fatal
 	}
+	s.record = newRecording()
+	s.wrap = s.record.wrap(s.wrap)
 	s.clock.ms.Store(start)
 	s.seeds.Store(seed << 32)
 	s.now = s.clock.now()
@@ -122,6 +125,10 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults, told *tally) {
 	if s.evicted > 2+s.remember/20 {
 		s.fail("%d of %d completions were forgotten", s.evicted, s.evicted+s.remember)
 	}
+	s.must("fold", s.shard.Fold())
+	s.must("record", s.record.stored(s.dir))
+	s.record.asked(s.log.lines)
+	s.record.keep(t, strconv.FormatUint(seed, 10))
 }
 
 func (s *sim) fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
