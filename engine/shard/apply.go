@@ -82,7 +82,6 @@ func (m *machine) adopt(r *record, sub *backlog.Submission) {
 // remember keeps the idempotency key of a committed insert.
 func (m *machine) remember(r *record) {
 	if entry := m.keys.find(r.more.key); entry != nil && entry.id == r.id {
-		entry.batch = nil
 		return
 	}
 	m.keys.add(&keyed{key: r.more.key, fingerprint: r.more.fingerprint, id: r.id, at: r.id.Time()})
@@ -158,9 +157,6 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 	if t := r.tries[op.Index]; t != nil && t.gone() {
 		m.deleted(r, op.Index, t, op.Reason)
 		return nil
-	}
-	if ends := op.Reason == journal.Dead || op.Reason == journal.Skipped; ends && r.dying > 0 {
-		r.dying--
 	}
 	slot, held := m.holds.Find(op.Seq, op.Index)
 	if held {
@@ -271,11 +267,22 @@ func (m *machine) close(r *record, state queue.SubmissionState, reason string, n
 		return // whoever came first decides
 	}
 	m.encode(now).End(journal.End{Seq: r.seq, State: state, Reason: reason})
+	r.ending = true
+	m.closing++
+	m.intend((*closing)(r))
 	if state == queue.Failed || state == queue.Expired {
 		m.failedRun(r, reason, now)
 	}
-	m.doom(r, true)
-	m.batch.ending = append(m.batch.ending, r)
+}
+
+// closing is a submission that is about to end.
+type closing record
+
+func (r *closing) Applied(m *machine) { r.ending = false; m.closing-- }
+
+func (r *closing) Undo(m *machine) {
+	r.Applied(m)
+	m.expires((*record)(r))
 }
 
 // finish ends a submission with nothing left to do.
@@ -293,7 +300,6 @@ func (m *machine) finish(r *record) {
 func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.changing(r)
 	m.touch(r)
-	m.doom(r, false)
 	m.ready(r, -int(r.sub.Available()))
 	m.stats.waiting -= uint64(r.waiting)
 	m.stats.completed -= uint64(r.done)

@@ -50,6 +50,7 @@ func (s *Shard) Deliver(ctx context.Context, list []queue.Delivery) error {
 	for _, op := range ops {
 		if m.expects(op.Origin) { // nobody else delivered it meanwhile
 			m.encode(now).Insert(op)
+			m.intend(arriving{op.Origin.Source, m.arriving[op.Origin.Source]})
 			m.arriving[op.Origin.Source] = op.Origin.Number
 		}
 	}
@@ -62,6 +63,21 @@ func (s *Shard) Deliver(ctx context.Context, list []queue.Delivery) error {
 // expects says that a dead letter has not arrived yet, and is not about to.
 func (m *machine) expects(o *queue.Origin) bool {
 	return o.Number > m.inbox[o.Source] && o.Number > m.arriving[o.Source]
+}
+
+// arriving is a dead letter of another queue whose insert is on its way to the disk.
+type arriving struct{ source, before uint64 } // before: the last number of the source that was on its way already
+
+func (a arriving) Applied(m *machine) {
+	if m.arriving[a.source] <= m.inbox[a.source] {
+		delete(m.arriving, a.source)
+	}
+}
+
+func (a arriving) Undo(m *machine) {
+	if m.arriving[a.source] = a.before; a.before == 0 {
+		delete(m.arriving, a.source)
+	}
 }
 
 // arrived notes how far the dead letters of an outbox have come.

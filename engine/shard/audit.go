@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
@@ -18,7 +19,41 @@ func (s *Shard) Audit() error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	return errors.Join(s.m.audit(), s.auditCounts())
+	return errors.Join(s.m.audit(), s.auditCounts(), s.auditIntents())
+}
+
+// auditIntents: when nothing is on its way to the disk, no intent has left a mark.
+func (s *Shard) auditIntents() error {
+	if s.pending() != nil {
+		return nil
+	}
+	m := s.m
+	left := map[string]int{
+		"intents": len(m.batch.intents.list), "reservations to finish": len(m.batch.marked), "submissions about to end": m.closing,
+		"bulk operations about to begin": m.starting, "dead letters about to leave": m.sending, "dead letters about to arrive": len(m.arriving),
+		"submissions with moving dead letters": len(m.moving), "rules about to end": len(m.rules.lifting), "rules about to change": int(m.rules.setting),
+	}
+	m.backlog.Each(func(sub *backlog.Submission) bool {
+		if r := sub.Data.(*record); r.dying != 0 || r.ending {
+			left[fmt.Sprintf("chunks about to die, or the end, of submission %s", r.id)]++
+		}
+		return true
+	})
+	for _, sch := range m.schedules.byName {
+		if sch.busy != nil || sch.changes != 0 || !sch.made {
+			left["changes of schedule "+sch.name]++
+		}
+	}
+	for _, b := range m.bulks.list {
+		if b.plan.Step != b.at.Step {
+			left["steps of bulk operation "+queue.BulkID(b.at.ID).String()]++
+		}
+	}
+	maps.DeleteFunc(left, func(_ string, n int) bool { return n == 0 })
+	if len(left) > 0 {
+		return fmt.Errorf("nothing is on its way to the disk, but there are still %v", left)
+	}
+	return nil
 }
 
 // auditCounts counts consumers and rules.

@@ -134,17 +134,14 @@ func (s *Shard) StartBulk(r queue.BulkRequest, told ...queue.Act) (queue.Bulk, e
 		id = m.lastID.Next()
 	}
 	m.lastID = id
-	m.starting++
 	walk := queue.BulkWalk{Known: true, ToExamine: m.present(&r)}
 	m.encode(now).Bulk(&journal.Bulk{ID: id, Request: request, Walk: walk})
+	m.starting++
+	m.intend(startingBulk{})
 	m.tell(now, aimed(told, "bulk operation "+queue.BulkID(id).String()), nil, json.RawMessage(request))
 	waits := commits{first: m.batch}
 	s.mu.Unlock()
-	err = s.wait(waits)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m.starting--
-	if err != nil {
+	if err := s.wait(waits); err != nil {
 		return queue.Bulk{}, err
 	}
 	return queue.Bulk{BulkRequest: r, ID: queue.BulkID(id), Queue: s.options.Queue, Walk: walk}, nil
@@ -208,7 +205,19 @@ func (m *machine) stepBulk(b *bulk, now queue.Time, change func(next *journal.Bu
 	change(&next)
 	b.plan = next
 	m.encode(now).Bulk(&next)
+	m.intend((*steppingBulk)(b))
 }
+
+// startingBulk is an operation that is about to exist, steppingBulk one that has got further than the disk knows.
+type (
+	startingBulk struct{}
+	steppingBulk bulk
+)
+
+func (startingBulk) Applied(m *machine) { m.starting-- }
+func (startingBulk) Undo(m *machine)    { m.starting-- }
+func (*steppingBulk) Applied(*machine)  {} // ApplyBulk
+func (b *steppingBulk) Undo(m *machine) { b.plan = b.at }
 
 // bulkIn finds a running operation that has come as far as `step` and no further.
 func (m *machine) bulkIn(id queue.BulkID, step uint64) *bulk {

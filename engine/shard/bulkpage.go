@@ -281,8 +281,8 @@ func (m *machine) hasten(id queue.SubmissionID, indexes []uint32, dry bool, now 
 		}
 	}
 	if len(taken) > 0 && !dry {
-		m.moves(r, nil, taken)
 		m.encode(now).Move(journal.Move{Kind: journal.MoveOffer, Seq: r.seq, ID: r.id, Indexes: taken})
+		m.moves(r, nil, taken)
 	}
 	return len(taken)
 }

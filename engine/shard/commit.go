@@ -12,18 +12,14 @@ import (
 
 // batch is what one journal append will make durable: the ops of every call that arrived during the previous append.
 type batch struct {
-	enc       journal.Encoder
-	begun     bool
-	marked    []marked      // reservations to give back when the commit fails
-	keyed     []*keyed      // idempotency keys to forget then
-	ending    []*record     // submissions that it ends
-	dying     []*record     // by chunk that it ends for good, while its submission goes on
-	moving    []uint32      // seqs of submissions that it has an op for about what is dead in them
-	schedules []*scheduled  // that it changes
-	done      chan struct{} // closed after the commit and its effects, or its failure
-	err       error         // set before done is closed
-	next      *batch        // what it leads to: the batch that its completions joined when their outputs were written
-	late      bool          // set before done is closed: some of them did not, as their submission had ended by then
+	enc     journal.Encoder
+	begun   bool
+	intents intents
+	marked  []marked      // reservations that it finishes: intents that cost no more than their place in this list
+	done    chan struct{} // closed after the commit and its effects, or its failure
+	err     error         // set before done is closed
+	next    *batch        // what it leads to: the batch that its completions joined when their outputs were written
+	late    bool          // set before done is closed: some of them did not, as their submission had ended by then
 
 	refused error // it is not to be appended: what it was encoded from is not to be trusted
 }
@@ -37,6 +33,14 @@ func newBatch() *batch { return &batch{done: make(chan struct{})} }
 
 func (b *batch) mark(slot uint32, sequence uint64) {
 	b.marked = append(b.marked, marked{slot, sequence})
+}
+
+// undo takes back what the batch was to do, when its commit has failed.
+func (b *batch) undo(m *machine) {
+	b.intents.undo(m)
+	for _, mark := range slices.Backward(b.marked) {
+		m.abandon(mark.slot, mark.sequence)
+	}
 }
 
 // commits is a set of batches that a call has to wait for: one, nearly always.
@@ -181,13 +185,15 @@ const applySlice = 128
 func (s *Shard) apply(position journal.Position, b *batch) {
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	decoder := journal.NewDecoder(b.enc.Bytes())
+	decoder, ops := journal.NewDecoder(b.enc.Bytes()), 0
 	for more := true; more; {
 		s.mu.Lock()
 		s.m.applied, s.m.now = position, decoder.At()
 		var err error
 		for n := 0; n < applySlice && more && err == nil; n++ {
 			more, err = decoder.Step(s.m)
+			ops++
+			b.intents.applied(s.m, ops)
 		}
 		if err != nil {
 			s.mu.Unlock()
@@ -196,7 +202,6 @@ func (s *Shard) apply(position journal.Position, b *batch) {
 		}
 		if !more {
 			s.inflight = nil
-			s.m.moved(b)
 			s.m.stats.commits++
 			s.m.stats.commitBytes += uint64(len(b.enc.Bytes()))
 			s.appends.note(nil)
@@ -227,18 +232,15 @@ func (s *Shard) refuse(b *batch, cause error) {
 	all := append([]*batch{b}, s.sealed...)
 	all = append(all, s.m.batch)
 	s.m.batch, s.sealed, s.inflight = newBatch(), nil, nil
+	if b.refused == nil { // else the state is thrown away, and not to be trusted until then
+		for _, failed := range slices.Backward(all) {
+			failed.undo(s.m)
+		}
+		s.appends.note(cause)
+	}
 	for _, failed := range all {
 		failed.err = err
-		for _, entry := range failed.keyed {
-			s.m.keys.forget(entry)
-		}
-		if b.refused == nil { // else the state is thrown away, and not to be trusted until then
-			s.m.abandonAll(failed)
-		}
 		close(failed.done)
-	}
-	if b.refused == nil {
-		s.appends.note(cause)
 	}
 	if !errors.Is(cause, journal.ErrFull) && s.lost == nil {
 		s.reload(cause)
@@ -246,20 +248,6 @@ func (s *Shard) refuse(b *batch, cause error) {
 	s.serve(s.now())
 	s.mu.Unlock()
 	s.options.Logger.Error("commit failed", "shard", s.options.ID, "error", cause)
-}
-
-// abandonAll undoes what a failed batch was to do.
-func (m *machine) abandonAll(b *batch) {
-	for i := len(b.marked) - 1; i >= 0; i-- {
-		m.abandon(b.marked[i].slot, b.marked[i].sequence)
-	}
-	for _, r := range b.ending {
-		m.doom(r, false)
-		m.expires(r)
-	}
-	m.undecide(b)
-	clear(m.rules.lifting)
-	m.rules.setting = 0
 }
 
 func commitError(cause error) error {
@@ -287,9 +275,7 @@ func (s *Shard) freshBatch() *batch {
 	b := newBatch()
 	if spare := s.spare; spare != nil {
 		s.spare = nil
-		b.enc, b.marked, b.keyed = spare.enc, spare.marked[:0], spare.keyed[:0]
-		b.ending, b.dying, b.moving = spare.ending[:0], spare.dying[:0], spare.moving[:0]
-		b.schedules = spare.schedules[:0]
+		b.enc, b.marked, b.intents = spare.enc, spare.marked[:0], spare.intents
 	}
 	return b
 }
@@ -301,11 +287,8 @@ func (s *Shard) recycle(b *batch) {
 	if len(b.enc.Bytes()) > maxSpare {
 		return
 	}
-	clear(b.keyed)
-	clear(b.ending)
-	clear(b.dying)
-	clear(b.schedules)
+	b.intents.reuse()
 	s.mu.Lock()
-	s.spare = &batch{enc: b.enc, marked: b.marked, keyed: b.keyed, ending: b.ending, dying: b.dying, moving: b.moving, schedules: b.schedules}
+	s.spare = &batch{enc: b.enc, marked: b.marked, intents: b.intents}
 	s.mu.Unlock()
 }

@@ -98,8 +98,7 @@ func (s *Shard) setAside(picks []pick, causes []error) error {
 		op.Epoch, op.Sequence = picks[i].token.Epoch, picks[i].token.Sequence
 		op.Error = errorDamaged + "the content cannot be read; the server's log says why. Mend it, then redrive the chunk"
 		s.m.encode(now).Return(op)
-		r.dying++
-		s.m.batch.dying = append(s.m.batch.dying, r)
+		s.m.dies(r)
 		s.m.encode(now).End(journal.End{Seq: r.seq, State: queue.CompletedWithDead})
 		s.m.stats.damaged++
 	}

@@ -151,11 +151,30 @@ func (s *Shard) traceEmission(name string, ticks int) (trace string, done func(n
 	return "", func(int, error) {}
 }
 
-// occupy notes that the open batch has a change that decides how a schedule goes on.
+// occupy notes that the op that was encoded last decides how a schedule goes on: nothing else may be decided about it meanwhile.
 func (m *machine) occupy(sch *scheduled) {
 	sch.busy = m.batch
 	sch.changes++
-	m.batch.schedules = append(m.batch.schedules, sch)
+	m.intend((*occupied)(sch))
+}
+
+type occupied scheduled
+
+func (sch *occupied) Applied(m *machine) {
+	sch.stamp++
+	sch.pausing = false
+	if sch.changes--; sch.changes == 0 {
+		sch.busy = nil
+	}
+	m.aim((*scheduled)(sch))
+}
+
+func (sch *occupied) Undo(m *machine) {
+	sch.asOf = 0 // it may be long until it is tried again
+	if !sch.made && m.schedules.byName[sch.name] == (*scheduled)(sch) {
+		delete(m.schedules.byName, sch.name)
+	}
+	sch.Applied(m)
 }
 
 // emits says whether the queue takes what the schedule inserts, and no rule keeps it from being worked on.

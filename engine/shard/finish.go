@@ -163,14 +163,24 @@ func (m *machine) exhausted(r *record, op journal.Returned, now queue.Time) {
 		m.close(r, queue.Failed, op.Error, now)
 		return
 	}
-	r.dying++
-	m.batch.dying = append(m.batch.dying, r)
+	m.dies(r)
 	if to := m.settings.DeadLetterQueue; to != "" && op.Reason == journal.Dead {
-		m.moves(r, nil, []uint32{op.Index})
 		m.send(r, []uint32{op.Index}, to, now)
+		m.moves(r, nil, []uint32{op.Index})
 	}
 	m.encode(now).End(journal.End{Seq: r.seq, State: queue.CompletedWithDead})
 }
+
+// dies notes that a chunk is about to end for good while its submission goes on: it counts against its budget from now on.
+func (m *machine) dies(r *record) {
+	r.dying++
+	m.intend((*dying)(r))
+}
+
+type dying record
+
+func (r *dying) Applied(*machine) { r.dying-- }
+func (r *dying) Undo(*machine)    { r.dying-- }
 
 // backoff draws a delay with full jitter (Brooker, "Exponential Backoff And Jitter", AWS 2015).
 func (m *machine) backoff(b queue.Backoff, tries int, now queue.Time) queue.Time {

@@ -100,20 +100,17 @@ func (g *grave) lies(index uint32) bool {
 	return t != nil && t.reason == journal.Dead && (g.open || g.r.state == queue.CompletedWithDead) && (v == nil || !v.taken[index])
 }
 
-// take takes those of the indexes that are dead letters, for one op that the caller encodes now.
+// take are those of the indexes that are dead letters, for bury.
 func (g *grave) take(indexes []uint32) (taken []uint32) {
 	for _, index := range indexes {
 		if g.lies(index) {
 			taken = append(taken, index)
 		}
 	}
-	if len(taken) > 0 {
-		g.m.moves(g.r, g.row, taken)
-	}
 	return taken
 }
 
-// moves notes that the open batch gets an op about these chunks.
+// moves notes that the op that was encoded last is about these dead letters: nothing else may be decided about them until it is applied.
 func (m *machine) moves(r *record, row *store.Ended, indexes []uint32) {
 	v := m.moving[r.seq]
 	if v == nil {
@@ -124,28 +121,26 @@ func (m *machine) moves(r *record, row *store.Ended, indexes []uint32) {
 		v.taken[index] = true
 	}
 	v.ops++
-	m.batch.moving = append(m.batch.moving, r.seq)
+	m.intend(&move{r.seq, indexes})
 }
 
-// moved notes that the ops of a batch are applied.
-func (m *machine) moved(b *batch) {
-	for _, seq := range b.moving {
-		if v := m.moving[seq]; v != nil {
-			if v.ops--; v.ops == 0 {
-				delete(m.moving, seq)
-			}
-		}
+// move is an op about dead letters of one submission.
+type move struct {
+	seq     uint32
+	indexes []uint32
+}
+
+func (x *move) Applied(m *machine) {
+	v := m.moving[x.seq]
+	for _, index := range x.indexes {
+		delete(v.taken, index)
+	}
+	if v.ops--; v.ops == 0 {
+		delete(m.moving, x.seq)
 	}
 }
 
-// settled notes that an op about these chunks is being applied.
-func (m *machine) settled(seq uint32, indexes []uint32) {
-	if v := m.moving[seq]; v != nil {
-		for _, index := range indexes {
-			delete(v.taken, index)
-		}
-	}
-}
+func (x *move) Undo(m *machine) { x.Applied(m) }
 
 // bury encodes what becomes of dead letters that were taken.
 func (g *grave) bury(fate fate, indexes []uint32, now queue.Time) {
@@ -157,6 +152,7 @@ func (g *grave) bury(fate fate, indexes []uint32, now queue.Time) {
 	case queue.BulkForward:
 		m.send(r, indexes, fate.to, now)
 	}
+	g.m.moves(g.r, g.row, indexes)
 }
 
 // fate is what becomes of dead letters: queue.BulkRedrive, BulkDelete, or BulkForward to another queue.

@@ -97,12 +97,12 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 // publish encodes the insert and waits for its commit. The mutex is held and given up.
 func (s *Shard) publish(op *journal.Insert, entry *keyed, told []queue.Act, now queue.Time) (queue.Submission, bool, error) {
 	s.m.encode(now).Insert(op)
-	s.m.tell(now, told, nil, map[string]string{"submission": op.ID.String()})
 	b := s.m.batch
 	if entry != nil {
 		entry.batch = b
-		b.keyed = append(b.keyed, entry)
+		s.m.intend(entry)
 	}
+	s.m.tell(now, told, nil, map[string]string{"submission": op.ID.String()})
 	s.mu.Unlock()
 	if entry != nil {
 		close(entry.published)

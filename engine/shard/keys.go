@@ -26,6 +26,10 @@ type keyed struct {
 // maxKeys bounds the memory that keys take (about 200 bytes each): beyond it the oldest are forgotten early.
 const maxKeys = 1 << 20
 
+// Applied and Undo: with the commit of its insert the key is no longer on its way, or is free again.
+func (k *keyed) Applied(*machine) { k.batch = nil }
+func (k *keyed) Undo(m *machine)  { m.keys.forget(k) }
+
 func newKeys() keys { return keys{byKey: map[string]*keyed{}} }
 
 func (k *keys) find(key string) *keyed { return k.byKey[key] }

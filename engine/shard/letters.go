@@ -73,7 +73,6 @@ func (m *machine) deleted(r *record, index uint32, t *try, reason journal.Return
 
 // ApplyRedrive offers dead chunks again, and opens their submission if it has ended with dead ones.
 func (m *machine) ApplyRedrive(op journal.Redrive) error {
-	m.settled(op.Seq, op.Indexes)
 	r := m.liveSeq(op.Seq)
 	switch {
 	case r == nil:
@@ -154,22 +153,6 @@ func (m *machine) rowed(r *record) {
 		r.reopened = false
 		m.opened--
 	}
-}
-
-// undecide forgets what a failed batch was to do with dead letters.
-func (m *machine) undecide(b *batch) {
-	for _, r := range b.dying {
-		r.dying--
-	}
-	for _, seq := range b.moving {
-		delete(m.moving, seq)
-	}
-	m.unbusy(b)
-	m.sending = 0
-	for _, b := range m.bulks.list {
-		b.plan = b.at
-	}
-	clear(m.arriving)
 }
 
 // expires has the submission end at its dead deadline.

@@ -19,10 +19,6 @@ func (m *machine) ApplyMove(op journal.Move) error {
 		m.renumbered(&op)
 		return nil
 	}
-	m.settled(op.Seq, op.Indexes)
-	if op.Kind == journal.MoveForward {
-		m.sending -= min(m.sending, len(op.Indexes))
-	}
 	r := m.liveSeq(op.Seq)
 	if r != nil && m.replay && m.applied <= r.applied && !r.dirty {
 		if op.Kind == journal.MoveForward {

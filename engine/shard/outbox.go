@@ -71,7 +71,14 @@ func (m *machine) send(r *record, indexes []uint32, to string, now queue.Time) {
 	m.encode(now).Move(journal.Move{Kind: journal.MoveForward, Seq: r.seq, ID: r.id, Number: m.outbox.last + 1, Queue: to, Indexes: indexes})
 	m.outbox.last += uint64(len(indexes))
 	m.sending += len(indexes)
+	m.intend(sending(len(indexes)))
 }
+
+// sending is how many dead letters an op puts into the outbox.
+type sending int
+
+func (n sending) Applied(m *machine) { m.sending -= int(n) }
+func (n sending) Undo(m *machine)    { m.sending -= int(n) }
 
 // sent applies it to one chunk: it is over here, and in the outbox.
 func (m *machine) sent(r *record, t *try, o queue.Outgoing) {

@@ -82,17 +82,6 @@ func (m *machine) held(t *queue.Token) *reserver.Hold {
 	return h
 }
 
-// doom notes that a submission is about to end, or not after all. It costs the same however much of it is reserved.
-func (m *machine) doom(r *record, ending bool) {
-	switch {
-	case ending && !r.ending:
-		m.closing++
-	case !ending && r.ending:
-		m.closing--
-	}
-	r.ending = ending
-}
-
 func heldStanding(r *record, h *reserver.Hold) standing {
 	switch {
 	case h.State == reserver.Finishing:

@@ -43,7 +43,6 @@ func (m *machine) ApplyRule(op journal.Rule) error {
 	m.rules.changed = true
 	if op.Lift {
 		itself := m.rules.lifting[op.Rule.ID]
-		delete(m.rules.lifting, op.Rule.ID)
 		r, was := m.rules.Lift(op.Rule.ID, op.Grace)
 		if was {
 			if op.At != 0 {
@@ -56,9 +55,6 @@ func (m *machine) ApplyRule(op journal.Rule) error {
 		}
 		m.rules.again = len(m.rules.spared)
 		return nil
-	}
-	if op.Rule.ID == m.rules.setting {
-		m.rules.setting = 0
 	}
 	if id := op.Rule.Match.Submission; id != 0 && !m.replay && m.live(id) == nil {
 		m.rules.SetLast(op.Rule.ID)
@@ -210,7 +206,19 @@ func (m *machine) largeRule(now queue.Time, parked map[Action]*parking) (id queu
 func (m *machine) lift(id queue.RuleID, now queue.Time, end queue.RuleEnd, by string) {
 	m.rules.lifting[id] = end == queue.RuleOver
 	m.encode(now).Rule(journal.Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: now.Add(m.settings.ReservationTimeout), At: now, End: end, By: by})
+	m.intend(lifting(id))
 }
+
+// lifting is a rule whose end is on its way to the disk, setting one that is on its way to be another.
+type (
+	lifting queue.RuleID
+	setting struct{}
+)
+
+func (id lifting) Applied(m *machine) { delete(m.rules.lifting, queue.RuleID(id)) }
+func (id lifting) Undo(m *machine)    { delete(m.rules.lifting, queue.RuleID(id)) }
+func (setting) Applied(m *machine)    { m.rules.setting = 0 }
+func (setting) Undo(m *machine)       { m.rules.setting = 0 }
 
 // lifts says that the end of a rule is on its way to the disk.
 func (m *machine) lifts(id queue.RuleID) bool {

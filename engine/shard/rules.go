@@ -45,12 +45,15 @@ func (s *Shard) SetRule(r queue.Rule, told ...queue.Act) (set queue.Rule, create
 	}
 	if there { // the op names it, so that a replay onto a row that is younger, and has it lifted already, lifts it again
 		r.ID, r.Since = known.ID, known.Since
-		m.rules.setting = r.ID
 	} else {
 		m.rules.drawn++
 		r.ID, r.Since = m.rules.drawn, now
 	}
 	m.encode(now).Rule(journal.Rule{Rule: r})
+	if there {
+		m.rules.setting = r.ID
+		m.intend(setting{})
+	}
 	m.tellRule(now, told, there, &known, &r)
 	waits := commits{first: m.batch}
 	s.mu.Unlock()

@@ -85,19 +85,9 @@ func (m *machine) ApplySchedule(op *journal.Schedule) error {
 		delete(m.schedules.byName, op.Name)
 	}
 	sch.applied = m.applied
-	sch.settled()
 	m.schedules.dirty[op.Name] = true
 	m.aim(sch)
 	return nil
-}
-
-// settled notes that a change came to the disk, or failed to.
-func (s *scheduled) settled() {
-	s.stamp++
-	s.pausing = false
-	if s.changes = max(s.changes-1, 0); s.changes == 0 {
-		s.busy = nil
-	}
 }
 
 // define applies a definition.
@@ -192,18 +182,6 @@ func (m *machine) failedRun(r *record, reason string, now queue.Time) {
 	})
 	m.occupy(sch)
 	sch.pausing = true
-}
-
-// unbusy lets go of schedules whose change was in a failed batch.
-func (m *machine) unbusy(b *batch) {
-	for _, sch := range b.schedules {
-		sch.settled()
-		sch.asOf = 0 // it may be long until it is tried again
-		if !sch.made && m.schedules.byName[sch.name] == sch {
-			delete(m.schedules.byName, sch.name)
-		}
-		m.aim(sch)
-	}
 }
 
 // loadSchedules reads the rows.
