@@ -40,7 +40,7 @@ type Tokens struct {
 // AdminTokenFile is the name, in the data directory, of the file with the token that the server made by itself.
 const AdminTokenFile = "admin-token"
 
-// usesEvery is how often the times of last use are written down: nobody needs them to the minute after a crash.
+// usesEvery is how often the times of last use are written down: no one needs them to the minute after a crash.
 const usesEvery = 5 * time.Minute
 
 // Tokens are the server's access tokens.
@@ -64,7 +64,7 @@ func (t *Tokens) open(o *Options, catalogue *store.Catalogue) error {
 func (t *Tokens) Table() *access.Table { return t.table.Load() }
 
 // makeAdmin writes a token with the scope admin to the data directory. The file comes first: if the server ends between the two,
-// no token is good that nobody has, and the next start does it again.
+// no token is good that no one has, and the next start does it again.
 func (t *Tokens) makeAdmin() error {
 	id, secret, err := access.Draw(rand.Reader)
 	if err != nil {
@@ -175,7 +175,7 @@ func (t *Tokens) valid(r *TokenRequest) error {
 	case len(table.Tokens()) >= queue.MaxTokens:
 		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d tokens already, the most that the server keeps. Revoke some first.", queue.MaxTokens)}
 	case !table.Required() && r.Scopes&access.Admin == 0:
-		return queue.Invalid("/scopes", "must have admin: from the first token on every request needs one, and without the scope admin nobody could make the others")
+		return queue.Invalid("/scopes", "must have admin: from the first token on every request needs one, and without the scope admin no one could make the others")
 	}
 	for i, name := range r.Queues {
 		if validQueueName(name) != nil {

@@ -86,7 +86,7 @@ func (r *reads) PluginModule(sum queue.SHA256) ([]byte, bool, error) {
 	return r.Catalogue.PluginModule(sum)
 }
 
-// A catalogue serves before its plugins are open: until one is, requests go on without it, which is counted and held against nobody. What requests
+// A catalogue serves before its plugins are open: until one is, requests go on without it, which is counted and held against no one. What requests
 // ask for is opened first.
 func TestServesBeforePluginsAreOpen(t *testing.T) {
 	t.Parallel()
@@ -146,7 +146,7 @@ func TestServesBeforePluginsAreOpen(t *testing.T) {
 	}
 }
 
-// Whoever opens what is in use first, a dry run before the catalogue comes to it, the plugin scores from then on.
+// No matter who opens what is in use first, a dry run before the catalogue comes to it, the plugin scores from then on.
 func TestDryRunOpensWhatIsStarting(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)

@@ -51,7 +51,7 @@ func (s *Server) noLongerGood() *problem {
 	return s.newProblem(codeUnauthorized, "The access token or the session ended while the request waited.")
 }
 
-// admit finds who asks and refuses who may not. Of the calls of producers and consumers nobody records who made them: their token is
+// admit finds who asks and refuses who may not. Of the calls of producers and consumers no one records who made them: their token is
 // looked up, without a lock and without memory of its own, and that is all. What it returns was entered, and has to leave.
 func (s *Server) admit(c echo.Context, op *operation, started time.Time) (use *access.Use, err error) {
 	if op == nil {

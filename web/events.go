@@ -84,7 +84,7 @@ func (s *Server) getEvents(c echo.Context) error {
 	defer leave()
 	out := &stream{server: s, c: c, request: in}
 	if err := out.begin(); err != nil {
-		return nil // the subscriber is gone: nobody is left to tell
+		return nil // the subscriber is gone: no one is left to tell
 	}
 	out.follow()
 	return nil

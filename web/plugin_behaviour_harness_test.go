@@ -110,7 +110,7 @@ func (s *pluginScene) plugin(name string) (p api.Plugin) {
 	return p
 }
 
-// reopen starts the server anew, and waits until what is in use of plugins is open: that is done beside what serves.
+// reopen starts the server again, and waits until what is in use of plugins is open: that is done beside what serves.
 func (s *pluginScene) reopen(after time.Duration) {
 	s.Helper()
 	s.scene.reopen(after)

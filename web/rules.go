@@ -148,7 +148,7 @@ func (s *Server) liftRule(ctx context.Context, in *liftRuleInput) (*struct{}, er
 	if err != nil {
 		return nil, err
 	}
-	if rule, err := s.engine.Rule(in.Queue, id); err == nil { // one that has ended is nobody's any more
+	if rule, err := s.engine.Rule(in.Queue, id); err == nil { // one that has ended is no one's any more
 		if !s.coversRule(ctx, &rule) {
 			return nil, unknownRule()
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Only addresses that nobody outside of this machine can reach count as such.
+// Only addresses that no one outside of this machine can reach count as such.
 func TestReachable(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{

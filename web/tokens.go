@@ -30,7 +30,7 @@ func (s *Server) tokenRoutes(d *document) {
 	register(d, operation{id: "create-token", brings: true, method: "POST", path: all, scope: scopeAdmin, tag: tagAccess, creates: reflect.TypeFor[api.Token](),
 		summary: "Make an access token", about: newTokenAbout}, s.newToken)
 	register(d, operation{id: "list-tokens", method: "GET", path: all, scope: scopeAdmin, tag: tagAccess, compress: true,
-		summary: "List the access tokens, the oldest first", about: "Without their secrets, which nobody has but their holders."}, s.listTokens)
+		summary: "List the access tokens, the oldest first", about: "Without their secrets, which no one has but their holders."}, s.listTokens)
 	register(d, operation{id: "get-token", method: "GET", path: one, scope: scopeAdmin, tag: tagAccess,
 		summary: "Read what is known of an access token"}, s.getToken)
 	register(d, operation{id: "revoke-token", method: "DELETE", path: one, scope: scopeAdmin, tag: tagAccess,

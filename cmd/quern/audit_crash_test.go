@@ -161,7 +161,7 @@ func (o *operators) send(ctx context.Context, id, method, path, body string, int
 	return json.Unmarshal(text, into)
 }
 
-// operate makes one change after the other, until the server is gone. Nobody else changes the same things, so that each request is known
+// operate makes one change after the other, until the server is gone. No one else changes the same things, so that each request is known
 // to change something or nothing.
 func (o *operators) operate(ctx context.Context, round, number int) {
 	queue := "/v1/queues/" + operatorQueues[number%len(operatorQueues)]
@@ -225,7 +225,7 @@ func (o *operators) check() {
 		delete(entries, id)
 	}
 	if len(entries) > 0 {
-		o.t.Errorf("entries that nobody asked for: %v", entries)
+		o.t.Errorf("entries that no one asked for: %v", entries)
 	}
 	slices.Reverse(all)
 	o.checkStories(all)

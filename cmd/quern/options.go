@@ -98,7 +98,7 @@ func dataOptions() []option {
 			func(c *Config, text string) error { return setPeriod(&c.AuditKeep, text, time.Hour, 87600*time.Hour) },
 		},
 		{
-			"recount-every", "1h", "1m to 168h, or 0 for never", "how often everything that is kept as counters is counted anew, and corrected where it is wrong, a little at a time",
+			"recount-every", "1h", "1m to 168h, or 0 for never", "how often everything that is kept as counters is counted again, and corrected where it is wrong, a little at a time",
 			func(c *Config, text string) error {
 				return setPeriod(&c.RecountEvery, text, time.Minute, 168*time.Hour)
 			},

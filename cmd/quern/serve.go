@@ -109,7 +109,7 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 	return runParts(ctx, core, held, tracer, face, listeners, func() { a.tellReady(config, listeners, shown, ready) })
 }
 
-// tellReady says where the server can be reached, and of a certificate that nobody vouches for by what it is known.
+// tellReady says where the server can be reached, and of a certificate that no one vouches for by what it is known.
 func (a *app) tellReady(config Config, at listeners, shown *certificate.Source, ready func(url string)) {
 	scheme := "http://"
 	if shown != nil {

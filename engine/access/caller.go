@@ -8,7 +8,7 @@ import (
 
 // Caller is who asks for something, and by what request. A context carries it from the face that knows it to what records it.
 type Caller struct {
-	Token      *Token // nil: nobody had to show one, or the server asks by itself
+	Token      *Token // nil: no one had to show one, or the server asks by itself
 	OnBehalfOf string // whom the caller acts for, as he said; at most queue.MaxActorBytes
 	From       string // the address that the request came from; "": the server itself
 	RequestID  string
@@ -21,14 +21,14 @@ func With(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-var nobody = new(Caller)
+var noCaller = new(Caller)
 
 // Of is the caller in a context, never nil.
 func Of(ctx context.Context) *Caller {
 	if c, ok := ctx.Value(callerKey{}).(*Caller); ok {
 		return c
 	}
-	return nobody
+	return noCaller
 }
 
 // Actor is the name that what the caller does is recorded under: the token's, never the client's word. Where no token is needed it is

@@ -137,7 +137,7 @@ func NewTable(required bool, tokens []Token) *Table {
 // Required says whether every request needs a token.
 func (t *Table) Required() bool { return t != nil && t.required }
 
-// Proof is what somebody showed who has a token: which, and the hash of its secret.
+// Proof is what someone showed who has a token: which, and the hash of its secret.
 type Proof struct {
 	ID   ID
 	Hash Hash

@@ -104,7 +104,7 @@ func (b *Backlog) Promise(v *View) uint64 {
 	return v.promised
 }
 
-// Forgo gives up a view for which there is no room; one that somebody waits on stays as it is.
+// Forgo gives up a view for which there is no room; one that someone waits on stays as it is.
 func (b *Backlog) Forgo(v *View) {
 	if v.promised = 0; !v.Watch {
 		b.drop(v)

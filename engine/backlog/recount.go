@@ -231,7 +231,7 @@ func (b *Backlog) Slots() uint32 { return uint32(len(b.subs)) }
 // InSlot is the submission in a slot below Slots; nil when there is none. A submission keeps its slot.
 func (b *Backlog) InSlot(slot uint32) *Submission { return b.subs[slot] }
 
-// Recounted is how many chunks are available, counted anew from the cursors and the exceptions.
+// Recounted is how many chunks are available, counted again from the cursors and the exceptions.
 func (s *Submission) Recounted() uint32 {
 	return s.chunks - (s.p - s.both) - s.l - uint32(s.ahead.len()) + uint32(s.back.len())
 }

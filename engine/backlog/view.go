@@ -26,7 +26,7 @@ type View struct {
 	stirred bool // told by the next Stirred
 	used    uint64
 
-	asked    bool   // questions made it, and nobody has taken from it
+	asked    bool   // questions made it, and no one has taken from it
 	promised uint64 // bytes that it may come to, while it is being built
 
 	cells     *cells // nil: there is one limit at most, and submissions stand in gates

@@ -90,7 +90,7 @@ func TestLookAheadOverRenumbering(t *testing.T) {
 		for range 40 {
 			picked, ok := l.Pick()
 			if !ok {
-				t.Fatal("nobody competes")
+				t.Fatal("no one competes")
 			}
 			l.Charge(picked, MaxCost)
 		}

@@ -17,7 +17,7 @@ const (
 	CodeUnknownValue       Code = "unknown_value"          // no submission has this value of a meta key, and nothing is set for it
 	CodeUnknownSchedule    Code = "unknown_schedule"       // no schedule of that name in the queue
 	CodeUnknownPlugin      Code = "unknown_plugin"         // no plugin of that name, or no such version, recording or log of it
-	CodePrecondition       Code = "precondition_failed"    // a condition of the request does not hold: somebody changed the thing meanwhile
+	CodePrecondition       Code = "precondition_failed"    // a condition of the request does not hold: someone changed the thing meanwhile
 	CodeUnknownDeadLetter  Code = "unknown_dead_letter"    // the chunk is not dead, or not in this queue
 	CodeUnknownBulk        Code = "unknown_bulk_operation" // no bulk operation of that id, or forgotten
 	CodeUnknownRule        Code = "unknown_rule"           // no rule of that id was ever set

@@ -9,15 +9,15 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// This file is the reload after a commit of unknown outcome: what is durable is read anew, and what is in memory only is carried over,
+// This file is the reload after a commit of unknown outcome: what is durable is read again, and what is in memory only is carried over,
 // as a failed commit makes none of it less true. Consumers go on with what they hold, and limits go on counting it.
 
 // reload replaces the state by what the journal says, and carries over what it does not hold. Both mutexes are held.
 //
 // Outputs that are being written are waited for. Their completions are refused, as what decided them is gone; written later, they could
-// take the place of the output of a repetition, or of whoever completes the chunk next.
+// take the place of the output of a repetition, or of the one who completes the chunk next.
 func (s *Shard) reload(cause error) {
-	s.tellWaiting(func(*waiter) bool { return true }) // the views that they wait on are built anew
+	s.tellWaiting(func(*waiter) bool { return true }) // the views that they wait on are built again
 	old := s.m
 	if err := s.journal.Close(); err != nil {
 		s.options.Logger.Warn("closing the journal before a reload", "error", err)
@@ -83,7 +83,7 @@ func (m *machine) keep(old *machine, slot uint32, of reserver.Holding) {
 	if t != nil && m.suspicious(t.reason) {
 		m.lends(r, t, h.Reserved)
 	}
-	h.State, h.Ledger = reserver.Held, 0 // the ledgers begin anew, too
+	h.State, h.Ledger = reserver.Held, 0 // the ledgers begin again, too
 	m.holds.Saw(m.holds.At(m.holds.Add(&r.holds, h, of.Name)), of.Seen)
 }
 
@@ -120,7 +120,7 @@ func (c *counters) carry(old *counters) {
 }
 
 // fence appends that this life of the shard goes on, or, at the start, that a new one begins: before its first token is handed out. The
-// conditional append makes sure that nobody else writes this journal, and that no append of unknown outcome comes to it later.
+// conditional append makes sure that no one else writes this journal, and that no append of unknown outcome comes to it later.
 func (s *Shard) fence(ctx context.Context, m *machine, now queue.Time) error {
 	epoch := m.epoch
 	if s.m == nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // What cannot be read on the disk must not stop what can. A chunk whose content is damaged becomes a dead letter, whatever the policy of its
-// submission says: nobody has tried it, and once the content is mended it is redriven like any other. A submission whose attachment is
+// submission says: no one has tried it, and once the content is mended it is redriven like any other. A submission whose attachment is
 // damaged is paused by a rule, as none of its chunks can go out.
 
 // errorDamaged begins the error of such a dead letter, and the reason of such a rule.
@@ -65,7 +65,7 @@ func (s *Shard) withoutDamaged(ctx context.Context, picks []pick, dst []queue.Re
 	return s.fill(ctx, sound, dst)
 }
 
-// unreserve returns chunks that nobody will get.
+// unreserve returns chunks that no one will get.
 func (s *Shard) unreserve(picks []pick) {
 	now := s.now()
 	s.mu.Lock()

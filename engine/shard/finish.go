@@ -47,7 +47,7 @@ func (m *machine) fails(items []queue.FailItem, now queue.Time, dst []queue.Resu
 	return dst
 }
 
-// failsLate is a failure that is told when nobody holds the chunk any more. A try that was not counted yet is: its consumer worked through
+// failsLate is a failure that is told when no one holds the chunk any more. A try that was not counted yet is: its consumer worked through
 // a restart, or was told to give the chunk back. To one that was, by its deadline or with its consumer, what the consumer says is added.
 func (m *machine) failsLate(r *record, s standing, item *queue.FailItem, now queue.Time) queue.Result {
 	t, last := &item.Token, r.tries[item.Token.Index]
@@ -336,7 +336,7 @@ func (s *Shard) Release(ctx context.Context, items []queue.ReleaseItem, dst []qu
 	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
 }
 
-// untilGone is what has to be waited for before somebody is told that a chunk is gone: what ends it may be on its way to the disk. The
+// untilGone is what has to be waited for before someone is told that a chunk is gone: what ends it may be on its way to the disk. The
 // mutex is held.
 func (s *Shard) untilGone(results []queue.Result) (waits commits) {
 	for i := range results {

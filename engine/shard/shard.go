@@ -172,7 +172,7 @@ var errDraining = &queue.Error{Code: queue.CodeDraining, Message: "The queue is 
 var errLost = &queue.Error{Code: queue.CodeUnavailable, Message: "A file of the data directory was deleted, moved or replaced under the running server, so nothing is acknowledged any more. The server's log and /readyz?verbose say which one; what was there can still be read. Put the files back, then restart the server."}
 
 // Lose ends all writing, for good, if gone still says why, and returns that: what would be acknowledged from now on might go to a file that
-// nobody finds again. gone is asked while the journal is not being opened again, which makes a new file of its log. What is in memory, and in
+// no one finds again. gone is asked while the journal is not being opened again, which makes a new file of its log. What is in memory, and in
 // the files that are still open, can be read until the server ends.
 func (s *Shard) Lose(gone func() error) error {
 	s.mu.Lock()

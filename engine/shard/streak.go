@@ -43,7 +43,7 @@ func (s *Shard) failing() error {
 	return &queue.Error{Code: queue.CodeUnavailable, Message: fmt.Sprintf("degraded: the last %d writes to the queue's %s failed. What needs none goes on, and one is tried every second. The server's log says what is wrong.", k.failed.Load(), file)}
 }
 
-// write writes to the store, with the room that is kept back for completions, and counts how it ended. After a failed sync nobody knows
+// write writes to the store, with the room that is kept back for completions, and counts how it ended. After a failed sync no one knows
 // what the disk holds: the process ends.
 func (s *Shard) write(write func() error) error { return s.wrote(s.roomy(write)) }
 
@@ -58,7 +58,7 @@ func (s *Shard) wrote(err error) error {
 	return err
 }
 
-// probe tries a write to each file that the last ones failed to, so that the shard recovers although nobody calls it.
+// probe tries a write to each file that the last ones failed to, so that the shard recovers although no one calls it.
 func (s *Shard) probe() {
 	s.mu.Lock()
 	if s.appends.degraded() && s.usable() == nil && s.pending() == nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // ViewMemory is how much memory the standing views of all shards of a server may take together: those of who reserves, and apart from
-// them those that only questions made (preview, explain, why, compare), so that whoever may only read takes nothing from consumers.
+// them those that only questions made (preview, explain, why, compare), so that a client that may only read takes nothing from consumers.
 // A view is refused when there is no room for it and none that is idle can go for it. The methods are safe for concurrent use.
 type ViewMemory struct{ views, asked budget }
 
@@ -106,8 +106,8 @@ func (s *Shard) countViews() {
 	s.viewed = now
 }
 
-// tidyViews drops views that nobody has used for long: beyond a number, those of a minute ago when half of the memory for views is
-// taken, idle ones when all is, and any but those that somebody waits on when they grew far beyond. The mutex is held.
+// tidyViews drops views that no one has used for long: beyond a number, those of a minute ago when half of the memory for views is
+// taken, idle ones when all is, and any but those that someone waits on when they grew far beyond. The mutex is held.
 func (s *Shard) tidyViews() {
 	b := s.m.backlog
 	b.Tick()
@@ -149,5 +149,5 @@ func (s *Shard) Views() []ViewState {
 	return list
 }
 
-// DefaultViewMemory is what a shard's views may take when nobody bounds them.
+// DefaultViewMemory is what a shard's views may take when no one bounds them.
 const DefaultViewMemory = 1 << 30

@@ -108,7 +108,7 @@ func (o *overlap) compareChunk(x *diskSub, got *queue.Chunk, c *diskChunk) {
 			o.fail("chunk %s/%d was completed with %q, and has %q", x.ID, got.Index, *t.accepted, got.Output)
 		}
 	case got.Output != nil && !slices.Contains(t.outputs, string(got.Output)):
-		o.fail("chunk %s/%d has the output %q, which nobody gave who completed it", x.ID, got.Index, got.Output)
+		o.fail("chunk %s/%d has the output %q, which no one gave who completed it", x.ID, got.Index, got.Output)
 	}
 }
 

@@ -225,7 +225,7 @@ func TestFoldWhileLettersGo(t *testing.T) {
 	})
 }
 
-// Nobody is told that a chunk is gone before what ends it is on the disk; and when that fails, the chunk is not gone.
+// No one is told that a chunk is gone before what ends it is on the disk; and when that fails, the chunk is not gone.
 func TestGoneWaits(t *testing.T) {
 	calls := map[string]func(s *shard.Shard, held queue.Token) ([]queue.Result, error){
 		"extend": func(s *shard.Shard, held queue.Token) ([]queue.Result, error) {

@@ -44,7 +44,7 @@ type held struct {
 	written bool // its turn is over
 }
 
-// gates stand in front of the journal and of the store's writer. Every write halts at them twice, and whoever drives the simulation says
+// gates stand in front of the journal and of the store's writer. Every write halts at them twice, and the driver of the simulation says
 // which goes on, and how it ends. Beneath is real SQLite.
 type gates struct {
 	mu       sync.Mutex

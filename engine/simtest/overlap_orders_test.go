@@ -10,7 +10,7 @@ import (
 // ruleSeen is a rule as operators know it.
 type ruleSeen struct {
 	rule    queue.Rule
-	inForce bool // its setting was answered, and nobody asked to lift it since
+	inForce bool // its setting was answered, and no one asked to lift it since
 }
 
 func (o *overlap) setRule() *call {

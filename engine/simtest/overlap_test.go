@@ -210,7 +210,7 @@ func (o *overlap) settle() {
 	}
 	if o.gates.reloads != o.reloads {
 		o.reloads = o.gates.reloads
-		o.note("the shard has reloaded") // whoever held a chunk holds it still
+		o.note("the shard has reloaded") // those who held chunks hold them still
 		o.afterReload = heldWrite(o.gates.list(), "content")
 		o.tally["reload"]++
 	}

@@ -30,8 +30,8 @@ func failCommit(t *testing.T, b *box, f *faults) {
 	}
 }
 
-// A failed commit makes nobody lose what he holds: tokens, deadlines and consumers are as before, hard limits go on counting it, and
-// nobody else gets the chunk.
+// A failed commit makes no one lose what he holds: tokens, deadlines and consumers are as before, hard limits go on counting it, and
+// no one else gets the chunk.
 func TestReloadKeepsReservations(t *testing.T) {
 	t.Parallel()
 	b, f := faultyBox(t, relaxed())
@@ -166,7 +166,7 @@ func TestReloadKeepsWaitersForTheEnd(t *testing.T) {
 	}
 }
 
-// waitContext tells when somebody begins to wait for its end: the shard does so when the wait is entered.
+// waitContext tells when someone begins to wait for its end: the shard does so when the wait is entered.
 type waitContext struct {
 	context.Context
 	once  sync.Once
@@ -181,7 +181,7 @@ func (c *waitContext) Done() <-chan struct{} {
 }
 
 // After three failed commits in a row the shard says that it is degraded, and takes it back with the first that comes through, which
-// it makes itself when nobody calls.
+// it makes itself when no one calls.
 func TestDegradedAfterFailedCommits(t *testing.T) {
 	t.Parallel()
 	b, f := faultyBox(t, relaxed())

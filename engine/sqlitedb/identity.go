@@ -119,7 +119,7 @@ func (c *Conn) disown() {
 	}
 }
 
-// Identity is who the file belongs to; the zero Identity when nobody has owned it yet.
+// Identity is who the file belongs to; the zero Identity when no one has owned it yet.
 func (c *Conn) Identity() (queue.Identity, error) {
 	m, err := c.mark()
 	return m.id, err

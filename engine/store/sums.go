@@ -17,7 +17,7 @@ import (
 // Tables with checksums of their own, and goose's record, which nothing but a migration reads.
 var unsummed = []string{"row_sum", "identity", "audit", "goose_db_version"}
 
-// unsummedColumn is the module of a plugin: its SHA-256 is in its row, and whoever loads it compares. It is too large to be read at each open.
+// unsummedColumn is the module of a plugin: its SHA-256 is in its row, and the caller that loads it compares. It is too large to be read at each open.
 const unsummedColumn = "module"
 
 // checkSums compares the checksums of all rows, and has them kept from now on. A catalogue from before there were any gets them.

@@ -74,7 +74,7 @@ func copied(t *testing.T, path string) string {
 }
 
 // A row of the catalogue that says something else than what was written, be it as sound and sensible as any, refuses the open, and the
-// error names the table and the row. So does one that is gone, or that nobody wrote.
+// error names the table and the row. So does one that is gone, or that no one wrote.
 func TestCatalogueRowsAreChecked(t *testing.T) {
 	t.Parallel()
 	path := fullCatalogue(t)

@@ -25,7 +25,7 @@ type chunk struct {
 	attempt   uint32
 	deadline  time.Time // while held
 	notBefore time.Time // while ready
-	forgotten bool      // a restart forgot its reservation; whoever has the token may have it again
+	forgotten bool      // a restart forgot its reservation; the holder of the token may have it again
 	unheard   bool      // the answer that handed it out was cut, so that the client cannot know of it
 
 	output   api.Bytes // of the completion that counted
@@ -93,7 +93,7 @@ func (s *server) named(verb, token string) (*chunk, api.Result) {
 	case c.doneBy == token || c.failedBy[token]:
 		return nil, api.Result{Status: api.StatusAlready}
 	case c.token != token || c.state == done || c.state == dead:
-		return nil, api.Result{Status: api.StatusLost, Code: "reservation_lost", Detail: "somebody else holds or finished the chunk"}
+		return nil, api.Result{Status: api.StatusLost, Code: "reservation_lost", Detail: "someone else holds or finished the chunk"}
 	}
 	return c, api.Result{Status: api.StatusOK}
 }

@@ -117,7 +117,7 @@ func (o *Options) fill(name string) {
 const (
 	here      = "here"      // the played server
 	elsewhere = "elsewhere" // a server that answers every call with 503 moved
-	nowhere   = "nowhere"   // an address where nobody listens
+	nowhere   = "nowhere"   // an address where no one listens
 )
 
 // addresses puts real addresses in the place of those of the scenario.

@@ -175,7 +175,7 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "addresses", About: "With several addresses, one where nobody listens and one that says moved are left for the one that serves.",
+		Name: "addresses", About: "With several addresses, one where no one listens and one that says moved are left for the one that serves.",
 		Options: Options{Addresses: []string{nowhere, elsewhere, here}, Concurrency: 2, Prefetch: 2},
 		Chunks:  repeated("echo %d", 8),
 		Play: func(s *stage) {

@@ -123,7 +123,7 @@ var workScenarios = []Scenario{
 		Options: Options{Concurrency: 2, Prefetch: 1, TimeoutMS: 3000},
 		Chunks:  []string{"wait {dir}/never", "wait {dir}/go", "echo after"},
 		Play: func(s *stage) {
-			lost := api.Result{Status: api.StatusLost, Code: "reservation_lost", Detail: "somebody else holds the chunk"}
+			lost := api.Result{Status: api.StatusLost, Code: "reservation_lost", Detail: "someone else holds the chunk"}
 			s.await("two handlers run", func() bool { return s.said("begin 0") && s.said("begin 1") })
 			s.do(func() {
 				s.orders["extend "+s.chunks[0].token] = lost

@@ -31,7 +31,7 @@ func (m *Memory) Use() (used, most int64, denied uint64) {
 	return m.used, m.most, m.denied
 }
 
-// take counts bytes that somebody is about to have; false says that there is no room, whatever is idle.
+// take counts bytes that someone is about to have; false says that there is no room, whatever is idle.
 func (m *Memory) take(bytes int64) bool {
 	if m == nil {
 		return true

@@ -51,7 +51,7 @@ type Options struct {
 	LogLevel  int                  // lines below it are dropped: abi.LevelDebug keeps all
 	Limits    Limits
 	Memory    *Memory     // that versions share; nil: no limit but each one's own
-	Started   func(Start) // is told of each start of a sandbox but the first, from a goroutine of its own; nil: nobody is
+	Started   func(Start) // is told of each start of a sandbox but the first, from a goroutine of its own; nil: no one is
 	Unmetered bool        // accept a module that was not instrumented: it may run for ever. For tests and benchmarks
 
 	pages *pages // where memories come from; nil: the system. For tests

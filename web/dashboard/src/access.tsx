@@ -27,7 +27,7 @@ export function useWho() {
   }, [starts.value, locked.value])
 }
 
-/** Who is logged in, and the way out. Where no token is needed there is nobody to show. */
+/** Who is logged in, and the way out. Where no token is needed there is no one to show. */
 export function Me() {
   const action = useAction()
   const me = who.value

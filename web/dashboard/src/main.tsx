@@ -90,7 +90,7 @@ function Shown({ page, rest }: { page: string; rest: string }) {
   }
 }
 
-/** Said in the place of a page of a queue that there is not. The page comes when somebody makes it. */
+/** Said in the place of a page of a queue that there is not. The page comes when someone makes it. */
 function NoQueue({ name, page }: { name: string; page: string }) {
   const list = useLive<Page<Queue>>('/v1/queues', 0)
   return (

@@ -12,7 +12,7 @@ export function setMe(text: string) {
   try { localStorage.setItem(name, text) } catch { /* private windows keep nothing */ }
 }
 
-/** The part of a request that says who asks: the name of the login, which the server knows by itself, else what was said; nothing when nobody said so. */
+/** The part of a request that says who asks: the name of the login, which the server knows by itself, else what was said; nothing when no one said so. */
 export function asMe(): { actor?: string } {
   const actor = who.value?.name ?? me.value.trim()
   return actor ? { actor } : {}

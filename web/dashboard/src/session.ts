@@ -4,7 +4,7 @@ import type { Whoami } from './types'
 /** Who the server takes this page for; null until it said so. */
 export const who = signal<Whoami | null>(null)
 
-/** Whether the server wants a token before it says anything: nobody is logged in, or the session has ended. */
+/** Whether the server wants a token before it says anything: no one is logged in, or the session has ended. */
 export const locked = signal(false)
 
 /** Grows when a login begins and when it ends: it is odd while one is under way. */

@@ -3,7 +3,7 @@ import { computed, signal } from '@preact/signals'
 /** Where the reader is: #/page/rest?filters. Everything that a page filters by stands in it, so that a link shows the same. */
 export interface Route { page: string; rest: string; query: URLSearchParams }
 
-/** What was escaped for an address; what is not, because somebody typed it, stays as it is. */
+/** What was escaped for an address; what is not, because someone typed it, stays as it is. */
 const decoded = (text: string) => { try { return decodeURIComponent(text) } catch { return text } }
 
 function parse(): Route {

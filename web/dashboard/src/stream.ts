@@ -106,7 +106,7 @@ export function follow() {
   const allowed = computed(() => who.value !== null && !boundTo()) // who it is, is asked at each start of the stream: that must not start it again
   let of = ''
   effect(() => {
-    const now = locked.value ? '' : queue.value // what was shown is not for whoever logs in next
+    const now = locked.value ? '' : queue.value // what was shown is not for the one who logs in next
     if (of !== now) {
       of = now
       lastFrame = 0

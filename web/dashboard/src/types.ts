@@ -183,7 +183,7 @@ export interface Token {
   id: string; token?: string; name: string; scopes: string[]; queues?: string[]; meta?: Meta
   created_at: string; expires_at?: string; last_used_at?: string; previous_secret_until?: string
 }
-/** Something that somebody changed, as it stood before and afterwards. */
+/** Something that someone changed, as it stood before and afterwards. */
 export interface AuditEntry {
   at: string; actor: string; on_behalf_of?: string; from?: string; action: string; queue?: string; target?: string; before?: unknown; after?: unknown; request_id?: string; outcome: string
 }

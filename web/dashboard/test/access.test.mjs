@@ -203,7 +203,7 @@ test('a page of another origin can neither post nor read with the login of this 
   }, quern.url)
   assert.deepEqual(answers, ['opaque', 'refused', 'refused', 'refused'], 'nothing can be read')
   await eventually(async () => assert.equal(await rules(), was, 'no rule was set'))
-  assert.equal((await t.context.cookies()).length, 1, 'nobody was logged out')
+  assert.equal((await t.context.cookies()).length, 1, 'no one was logged out')
   await t.page.reload()
   await live(t.page)
   assert.equal(await rules(), was)
@@ -216,7 +216,7 @@ test('where no token is needed the first one is made in the page, which goes on 
   const t = await open(chromium.b, free.url)
   t.allow(401) // what was asked before, and is answered when the first token is there
   await t.go('#/tokens')
-  await t.page.getByText('whoever reaches the server may do everything').waitFor()
+  await t.page.getByText('everyone who reaches the server may do everything').waitFor()
   await t.page.getByRole('form', { name: 'New token' }).getByLabel('Name').fill('ana')
   await t.page.getByRole('button', { name: 'Make token' }).click()
   const text = await t.page.getByRole('region', { name: 'The new secret' }).locator('pre').textContent()
@@ -237,7 +237,7 @@ test('what was changed is told, with who did it, and filtered', async () => {
   const row = region.locator('tbody tr').filter({ hasText: 'for bo' })
   await row.getByText(/tenant/).first().waitFor()
   await eventually(async () => assert.match(await row.textContent(), /limit.*7.*→.*1/))
-  assert.ok(await region.getByText('token.create').count() > 0, 'tokens are made by somebody too')
+  assert.ok(await region.getByText('token.create').count() > 0, 'tokens are made by someone too')
   assert.ok(!(await t.page.content()).includes(text.split('_')[2]), 'no secret is shown')
   assert.deepEqual(await t.axe(), [])
   if (process.env.SHOTS) for (const width of [1440, 390]) { await t.page.setViewportSize({ width, height: 1000 }); await t.page.screenshot({ path: `${process.env.SHOTS}/access-activity-${width}.png`, fullPage: width === 390 }) }

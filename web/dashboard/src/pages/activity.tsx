@@ -42,13 +42,13 @@ export function Activity() {
         <header><h2>What changed</h2><small>{items ? `${exact(items.length)}${list.data?.next ? ', and more before them' : ''}` : ''}</small></header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!items && !list.problem && <p class="note">Reading…</p>}
-        {items?.length === 0 && !list.data?.next && <Empty command={cli}>{asked.length > 0 ? 'Nothing that was changed in this time fits the filter.' : 'Nobody changed anything in this time. Rules, limits, cancels, schedules, plugins, tokens and settings show here, with who did it.'}</Empty>}
+        {items?.length === 0 && !list.data?.next && <Empty command={cli}>{asked.length > 0 ? 'Nothing that was changed in this time fits the filter.' : 'No one changed anything in this time. Rules, limits, cancels, schedules, plugins, tokens and settings show here, with who did it.'}</Empty>}
         {items && items.length > 0 && (
           <List name="What changed" items={items} id={(e) => e.id} scope={asked.join() + span[1] + cursor}
             columns={[{ name: 'When' }, { name: 'Who' }, { name: 'What' }, { name: 'To what' }, { name: 'Before and after' }, { name: 'Outcome' }]}
             cells={(e) => [
               <td class="note" title={e.request_id && `request ${e.request_id}`}>{moment(e.at)}</td>,
-              <td>{e.actor ? <button class="link" title={e.actor} onClick={() => refine({ actor: e.actor, cursor: undefined })}>{clamped(e.actor, 28)}</button> : <span class="note">nobody said</span>}{e.on_behalf_of && <p class="note">for <Clamp text={e.on_behalf_of} /></p>}{e.from && <p class="note">from {e.from}</p>}</td>,
+              <td>{e.actor ? <button class="link" title={e.actor} onClick={() => refine({ actor: e.actor, cursor: undefined })}>{clamped(e.actor, 28)}</button> : <span class="note">no one said</span>}{e.on_behalf_of && <p class="note">for <Clamp text={e.on_behalf_of} /></p>}{e.from && <p class="note">from {e.from}</p>}</td>,
               <td><button class="link mono whole" onClick={() => refine({ action: e.action, cursor: undefined })}>{e.action}</button></td>,
               <td>{e.target && <Target e={e} />}{e.queue && <p class="note">queue <a href={inQueue(e.queue)}>{e.queue}</a></p>}</td>,
               <td class="wrap error"><Change e={e} /></td>,

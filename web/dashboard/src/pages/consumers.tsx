@@ -62,7 +62,7 @@ export function Consumers() {
           </div>
         </header>
         {!read && !list.problem && <p class="note">Reading…</p>}
-        {read && all.length === 0 && <Empty command={quern('work', '--queue', queue.value, '--', './your-command')}>Nobody holds anything, and nobody is attached. A consumer shows here from its first reservation on.</Empty>}
+        {read && all.length === 0 && <Empty command={quern('work', '--queue', queue.value, '--', './your-command')}>No one holds anything, and no one is attached. A consumer shows here from its first reservation on.</Empty>}
         {read && all.length > 0 && items.length === 0 && <Empty>None of the {exact(all.length)} consumers fits.</Empty>}
         {items.length > 0 && (
           <List name="Consumers by name" items={items} id={(c) => c.consumer} scope={queue.value + find + late} open={(c) => link('consumers/' + encodeURIComponent(c.consumer))}

@@ -34,7 +34,7 @@ export function Overview() {
 function Standstill({ frame: { stats: s, rates } }: { frame: StatsFrame }) {
   if (s.disk_full) return <div class="banner"><Mark of="dead" /><span><b>The disk is full.</b> Inserts are refused until there is room; completions go on.</span></div>
   if (s.ready > 0 && s.reserved === 0 && rates.reserved === 0 && s.consumers_waiting === 0) {
-    return <div class="banner"><Mark of="skipped" /><span><b>Nobody is asking for work:</b> {exact(s.ready)} chunks are ready, and no consumer holds or waits for any.</span><code>{quern('work', '--', './your-command')}</code></div>
+    return <div class="banner"><Mark of="skipped" /><span><b>No one is asking for work:</b> {exact(s.ready)} chunks are ready, and no consumer holds or waits for any.</span><code>{quern('work', '--', './your-command')}</code></div>
   }
   if (s.ready > 0 && s.consumers_waiting > 0 && rates.reserved === 0) {
     return <div class="banner"><Mark of="skipped" /><span><b>{exact(s.consumers_waiting)} consumers wait although {exact(s.ready)} chunks are ready:</b> their strategies do not admit them, or limits hold them back.</span><a href={link('strategies')}>Explain a strategy…</a></div>

@@ -35,7 +35,7 @@ export function Tokens() {
         <header><h2>Tokens</h2><small>{items ? exact(items.length) : ''}</small></header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!items && !list.problem && <p class="note">Reading…</p>}
-        {items?.length === 0 && <Empty command={quern('token', 'new', 'ana', '--scopes', 'admin')}>There is no token, and whoever reaches the server may do everything. From the first token on every request needs one, for good.</Empty>}
+        {items?.length === 0 && <Empty command={quern('token', 'new', 'ana', '--scopes', 'admin')}>There is no token, and everyone who reaches the server may do everything. From the first token on every request needs one, for good.</Empty>}
         {items && items.length > 0 && <TokenList list={list} items={items} made={setMade} />}
       </section>
     </>
