@@ -180,14 +180,15 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 // listening is a server of net/http with the face's limits.
 func (s *Server) listening(handler http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: s.patience.header,
-		ReadTimeout:       s.patience.read,
-		WriteTimeout:      s.patience.write,
-		IdleTimeout:       s.patience.idle,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ConnContext:       withConn,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		DisableGeneralOptionsHandler: true, // OPTIONS * is checked like every request
+		Handler:                      handler,
+		ReadHeaderTimeout:            s.patience.header,
+		ReadTimeout:                  s.patience.read,
+		WriteTimeout:                 s.patience.write,
+		IdleTimeout:                  s.patience.idle,
+		MaxHeaderBytes:               maxHeaderBytes,
+		ConnContext:                  withConn,
+		ErrorLog:                     slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 }
 
