@@ -27,12 +27,12 @@ type HeldPage struct {
 
 // Attach makes a consumer known: when its last stream ends other than by Detach, and none begins anew within the queue's consumer
 // grace, what it holds is lost. A name is one consumer's own.
-func (e *Engine) Attach(queueName, consumer string) (*Attached, error) {
+func (e *Engine) Attach(ctx context.Context, queueName, consumer string) (*Attached, error) {
 	q, err := e.consumerOf(queueName, consumer)
 	if err != nil {
 		return nil, err
 	}
-	return q.shard.Attach(consumer)
+	return e.attach(ctx, q, consumer)
 }
 
 // Detach lets a consumer leave: its streams end and what it holds goes back, with no try counted. It says how many chunks that

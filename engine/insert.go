@@ -23,5 +23,13 @@ func (e *Engine) Insert(ctx context.Context, queueName string, n queue.NewSubmis
 	if err := validInsert(&n); err != nil {
 		return s, false, err
 	}
-	return q.shard.Insert(ctx, &n)
+	share, err := e.shareOf(ctx, q, n.Meta)
+	if err != nil {
+		return s, false, err
+	}
+	s, replayed, err = q.shard.Insert(ctx, &n)
+	if err == nil && !replayed {
+		share.add(s.ID)
+	}
+	return s, replayed, err
 }

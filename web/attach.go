@@ -34,7 +34,7 @@ func (s *Server) attachConsumer(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	attached, err := s.engine.Attach(queueName, consumer)
+	attached, err := s.engine.Attach(r.Context(), queueName, consumer)
 	if err != nil {
 		return err
 	}

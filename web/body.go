@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -24,7 +26,10 @@ const (
 )
 
 // buffer is bytes that live in a pool. Whoever takes one gives it back, and keeps nothing that points into it.
-type buffer struct{ b []byte }
+type buffer struct {
+	b  []byte
+	of *access.Use // whose share a large one counts in; nil: nobody's
+}
 
 func (p *pools) buffer() *buffer {
 	if b, ok := p.buffers.Get().(*buffer); ok {
@@ -99,7 +104,7 @@ func (s *Server) readBody(c echo.Context, limit int64) (*buffer, error) {
 	body := s.pools.buffer()
 	for {
 		if len(body.b) == cap(body.b) {
-			if err := s.grow(body, r.ContentLength, limit); err != nil {
+			if err := s.grow(r, body, limit); err != nil {
 				s.freeBody(body)
 				return nil, err
 			}
@@ -129,13 +134,14 @@ func (s *Server) readBody(c echo.Context, limit int64) (*buffer, error) {
 }
 
 // grow makes room for more: twice as much, or all that is still announced when that is less.
-func (s *Server) grow(body *buffer, announced, limit int64) error {
+func (s *Server) grow(r *http.Request, body *buffer, limit int64) error {
+	announced := r.ContentLength
 	size := 2 * int64(cap(body.b))
 	if announced >= 0 {
 		size = min(size, announced+1)
 	}
 	size = min(size, limit+1)
-	if err := s.hold(body, size); err != nil {
+	if err := s.hold(r, body, size); err != nil {
 		return err
 	}
 	larger := make([]byte, len(body.b), size)
@@ -145,14 +151,37 @@ func (s *Server) grow(body *buffer, announced, limit int64) error {
 }
 
 // hold counts a buffer that grows to size bytes against what all large bodies may hold.
-func (s *Server) hold(body *buffer, size int64) error {
+func (s *Server) hold(r *http.Request, body *buffer, size int64) error {
 	more := size - heldBy(int64(cap(body.b)))
 	if size <= maxBodyBytes+1 {
 		return nil
 	}
+	if err := s.holdShare(r, body, more); err != nil {
+		return err
+	}
 	if s.held.Add(more) > maxHeldBytes {
 		s.held.Add(-more)
+		if body.of != nil {
+			body.of.Bodies.Add(-more)
+		}
 		return &queue.Error{Code: queue.CodeOverloaded, Message: "Too many large requests are being read at once; send this one again in a moment."}
+	}
+	return nil
+}
+
+// holdShare counts as much against what the large bodies of one access token may hold.
+func (s *Server) holdShare(r *http.Request, body *buffer, more int64) error {
+	if body.of == nil {
+		token := s.tokenOf(r)
+		if token == nil || s.limits.Bodies == 0 {
+			return nil
+		}
+		body.of = token.Use
+	}
+	if now := body.of.Bodies.Add(more); now > s.limits.Bodies {
+		body.of.Bodies.Add(-more)
+		return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
+			"Large requests of this access token that are being read hold %d MiB, and with this one they would hold more than the %d MiB that the server's option token-body-memory allows. Send it again in a moment, or send fewer at once.", (now-more)>>20, s.limits.Bodies>>20)}
 	}
 	return nil
 }
@@ -169,7 +198,11 @@ func heldBy(capacity int64) int64 {
 func (s *Server) freeBody(body *buffer) {
 	if held := heldBy(int64(cap(body.b))); held > 0 {
 		s.held.Add(-held)
+		if body.of != nil {
+			body.of.Bodies.Add(-held)
+		}
 	}
+	body.of = nil
 	s.pools.free(body)
 }
 

@@ -62,7 +62,7 @@ type Engine interface {
 	Lifecycle(queueName string) (engine.Work, error)
 	RetryParked(ctx context.Context, queueName string) (int, error)
 
-	Attach(queueName, consumer string) (*engine.Attached, error)
+	Attach(ctx context.Context, queueName, consumer string) (*engine.Attached, error)
 	Detach(queueName, consumer string) (released int, err error)
 	ReleaseConsumer(ctx context.Context, queueName, consumer string) (released int, err error)
 	OrderConsumer(ctx context.Context, queueName, consumer string, order queue.ConsumerOrder) (queue.Consumer, error)

@@ -20,6 +20,7 @@ type exchangeCall struct {
 	done     engine.Exchanged
 	response wire.ExchangeResponse
 	scratch  []byte
+	asking   asking
 }
 
 // exchange is POST .../reservations/exchange: finish, commit, then reserve, in one round trip.
@@ -91,7 +92,9 @@ func (s *Server) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q
 	span := s.spanOf(c)
 	s.traceSettling(span, len(asked.Complete), func(i int) *queue.Token { return &asked.Complete[i].Token })
 	s.traceSettling(span, len(asked.Fail), func(i int) *queue.Token { return &asked.Fail[i].Token })
-	if err = s.engine.Exchange(c.Request().Context(), queueName, *asked, &call.done); err != nil {
+	call.asking = asking{ctx, s, c.Request()}
+	err = s.engine.Exchange(&call.asking, queueName, *asked, &call.done)
+	if call.asking = (asking{}); err != nil {
 		if !call.finished() {
 			return err
 		}

@@ -20,6 +20,7 @@ type insertCall struct {
 	request wire.InsertRequest
 	meta    []queue.MetaEntry
 	scratch []byte
+	asking  asking
 }
 
 // insert is POST .../submissions.
@@ -68,7 +69,9 @@ func (s *Server) insert(c echo.Context) error {
 		copy(asked.Fingerprint[:], sum[:])
 	}
 	queueName := c.Param("queue")
-	inserted, replayed, err := s.engine.Insert(r.Context(), queueName, asked)
+	call.asking = asking{r.Context(), s, r}
+	inserted, replayed, err := s.engine.Insert(&call.asking, queueName, asked)
+	call.asking = asking{}
 	if err != nil {
 		return err
 	}

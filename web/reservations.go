@@ -32,6 +32,7 @@ type reserveCall struct {
 	response wire.ReserveResponse
 	held     []queue.Reservation
 	scratch  []byte // tokens and meta objects that response points into
+	asking   asking
 }
 
 // reserve is POST .../reservations.
@@ -49,7 +50,9 @@ func (s *Server) reserve(c echo.Context) error {
 	}
 	wait := request.Wait
 	request.Wait = 0
-	result, err := s.engine.Reserve(c.Request().Context(), queueName, request, call.held[:0])
+	call.asking = asking{c.Request().Context(), s, c.Request()}
+	result, err := s.engine.Reserve(&call.asking, queueName, request, call.held[:0])
+	call.asking = asking{}
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -180,9 +181,11 @@ func TestChunkedBodyIsBounded(t *testing.T) {
 func TestLargeBodiesAreBoundedTogether(t *testing.T) {
 	t.Parallel()
 	s := bareServer(t)
+	unannounced := httptest.NewRequest("POST", insertPath, nil)
+	unannounced.ContentLength = -1
 	body := s.pools.buffer()
 	for size := int64(2 * firstBody); size <= 4*maxBodyBytes; size *= 2 {
-		if err := s.grow(body, -1, maxInsertBytes); err != nil {
+		if err := s.grow(unannounced, body, maxInsertBytes); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -191,7 +194,7 @@ func TestLargeBodiesAreBoundedTogether(t *testing.T) {
 	}
 	s.held.Add(maxHeldBytes)
 	body.b = body.b[:cap(body.b)]
-	if err := s.grow(body, -1, maxInsertBytes); queue.CodeOf(err) != queue.CodeOverloaded {
+	if err := s.grow(unannounced, body, maxInsertBytes); queue.CodeOf(err) != queue.CodeOverloaded {
 		t.Errorf("grow beyond the bound: got %v, want %s", err, queue.CodeOverloaded)
 	}
 	s.held.Add(-maxHeldBytes)

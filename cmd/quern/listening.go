@@ -29,14 +29,6 @@ func listenOptions() []option {
 			func(c *Config, text string) error { return setSwitch(&c.Auth, text) },
 		},
 		{
-			"token-rate", "200000", "1 to 1000000, or 0 for any number", "how many requests per second one access token may make, after a burst of twice as many; more are answered 429",
-			func(c *Config, text string) error { return setCount(&c.TokenLimits.PerSecond, text, 1_000_000) },
-		},
-		{
-			"token-at-once", "20000", "1 to 1000000, or 0 for any number", "how many requests of one access token may be answered at the same time, those that wait for work included; more are answered 429",
-			func(c *Config, text string) error { return setCount(&c.TokenLimits.AtOnce, text, 1_000_000) },
-		},
-		{
 			"tls-cert", "", "a PEM file, with tls-key", "the server's certificate, followed by those between it and its authority; read again when the file changes",
 			func(c *Config, text string) error { c.TLS.Certificate = text; return nil },
 		},
@@ -170,16 +162,6 @@ func setListen(to *string, text string) error {
 		return fmt.Errorf("has the port %q; it must be a number from 0 to 65535, where 0 picks a free one", port)
 	}
 	*to = text
-	return nil
-}
-
-// setCount takes a whole number; 0 is no limit.
-func setCount(to *int, text string, most int) error {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > most {
-		return fmt.Errorf("must be a whole number from 0 to %d", most)
-	}
-	*to = n
 	return nil
 }
 

@@ -71,7 +71,7 @@ func (o option) shown(text string) string {
 
 // options are all settings of a server, in the order in which the help shows them.
 func options() []option {
-	return slices.Concat(dataOptions(), listenOptions(), logOptions(), watchOptions())
+	return slices.Concat(dataOptions(), listenOptions(), tokenOptions(), logOptions(), watchOptions())
 }
 
 // dataOptions are about what is kept, and what that may cost.

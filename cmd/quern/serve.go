@@ -101,7 +101,7 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 	// 9. The HTTP face.
 	face, err := web.New(web.Options{
 		Engine: core, Plugins: held, Now: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry, Gatherer: registry, Tracer: tracer,
-		Certificate: shown, Limits: config.TokenLimits, Hosts: config.AllowedHosts, Version: webVersion(), Config: config.shown(),
+		Certificate: shown, Limits: config.tokenLimits(), Hosts: config.AllowedHosts, Version: webVersion(), Config: config.shown(),
 	})
 	if err != nil {
 		return errors.Join(err, held.Close(), core.Close())

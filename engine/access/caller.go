@@ -12,9 +12,13 @@ type Caller struct {
 	OnBehalfOf string // whom the caller acts for, as he said; at most queue.MaxActorBytes
 	From       string // the address that the request came from; "": the server itself
 	RequestID  string
+	Limits     *Limits // of the token; nil: there are none
 }
 
 type callerKey struct{}
+
+// IsCallerKey says whether a context's Value is asked for the caller, for contexts that find it only when it is asked for.
+func IsCallerKey(key any) bool { return key == callerKey{} }
 
 // With puts the caller into a context.
 func With(ctx context.Context, c *Caller) context.Context {
@@ -38,6 +42,14 @@ func (c *Caller) Actor(said string) string {
 		return said
 	}
 	return c.Token.Name
+}
+
+// Share is what is counted of the caller's token and how much it may come to; nil where nothing is limited.
+func (c *Caller) Share() (*Use, *Limits) {
+	if c.Token == nil || c.Limits == nil {
+		return nil, nil
+	}
+	return c.Token.Use, c.Limits
 }
 
 // Who is how the audit log names the caller.

@@ -12,7 +12,25 @@ type Use struct {
 	minute atomic.Int64 // of the last use, since 1970
 	asked  atomic.Int32 // requests that are being answered
 	pace   Pace
+
+	Bodies      atomic.Int64 // bytes that its large bodies hold while they are read and decoded
+	Views       atomic.Int64 // bytes of the views that were made for it
+	Submissions Share[queue.SubmissionID]
+	Values      Share[ValueAt]
+	Consumers   Share[ConsumerAt]
 }
+
+// ValueAt is a value of a meta key in a queue, ConsumerAt an attached consumer of one.
+type (
+	ValueAt struct {
+		Shard queue.ShardID
+		queue.MetaEntry
+	}
+	ConsumerAt struct {
+		Shard queue.ShardID
+		Name  string
+	}
+)
 
 // Note remembers that the token was used. It writes at most once a minute: cores that serve one token do not fight over it.
 func (u *Use) Note(now queue.Time) {
@@ -28,6 +46,12 @@ func (u *Use) Last() queue.Time { return queue.Time(u.minute.Load() * 60_000) }
 type Limits struct {
 	PerSecond int // requests, after a burst of two seconds' worth
 	AtOnce    int // requests that are being answered, those that wait for work included
+
+	Bodies      int64 // bytes that its large bodies hold while they are read and decoded
+	Views       int64 // bytes of the views that were made for it
+	Submissions int   // open ones that it inserted
+	Values      int   // of meta keys, that its open submissions brought
+	Consumers   int   // attached ones
 }
 
 // Enter counts a request in, unless the token has as many as it may: then wait says when to come back. What entered has to Leave.

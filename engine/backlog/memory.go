@@ -189,6 +189,22 @@ func (b *Backlog) DropIdle(asked bool, how Idleness) (bytes uint64) {
 	return bytes
 }
 
+// DropIdleOf is DropIdle of the views of one owner.
+func (b *Backlog) DropIdleOf(owner any) (bytes uint64) {
+	var oldest *View
+	for _, v := range b.views {
+		if v != nil && v.Owner == owner && v.state != dropped && v.outer == nil && !v.Watch && (oldest == nil || v.used < oldest.used) {
+			oldest = v
+		}
+	}
+	if oldest == nil || !b.idle(oldest, Idle.since(oldest.asked)) {
+		return 0
+	}
+	bytes = oldest.Bytes()
+	b.drop(oldest)
+	return bytes
+}
+
 // Idleness is how long a view has to be idle to be dropped for want of memory.
 type Idleness uint8
 

@@ -13,6 +13,7 @@ import (
 type View struct {
 	Watch bool // Stirred is to tell when there is something to take again
 	Data  any  // the caller's own
+	Owner any  // whose share of memory it counts in; the caller's own
 
 	in      *Backlog
 	key     string
@@ -173,9 +174,6 @@ func (b *Backlog) makeView(br *strategy.Branch, key string) *View {
 	default:
 		v.anchor.views = append(v.anchor.views, v)
 		v.next = len(v.anchor.shown)
-	}
-	if v.next == 0 {
-		v.state = built
 	}
 	return v
 }

@@ -52,7 +52,7 @@ func (s *Shard) withViews(ctx context.Context, plans []*strategy.Plan, fn func(v
 				}
 				views, unbuilt := viewsBy(plan, s.m.backlog.Ask, nil)
 				if unbuilt != nil {
-					return buildSlice, s.build(unbuilt)
+					return buildSlice, s.build(ctx, unbuilt)
 				}
 				all[i] = views
 			}

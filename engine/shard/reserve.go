@@ -251,7 +251,7 @@ func (s *Shard) reservePlain(ctx context.Context, q *Request, dst []queue.Reserv
 		views, unbuilt := s.m.views(q.Plan, s.views[:0])
 		s.views = views
 		if unbuilt != nil {
-			if err := s.build(unbuilt); err != nil {
+			if err := s.build(ctx, unbuilt); err != nil {
 				s.m.undo(*got)
 				s.mu.Unlock()
 				s.givePicks(got)

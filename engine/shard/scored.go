@@ -148,7 +148,7 @@ func (s *Shard) pickPlain(ctx context.Context, q *Request, br *strategy.Branch, 
 	for ctx.Err() == nil {
 		now := s.now()
 		s.mu.Lock()
-		views, ready, err := s.viewsOf([]strategy.Branch{*br}, false)
+		views, ready, err := s.viewsOf(ctx, []strategy.Branch{*br}, false)
 		if err == nil && s.stale(q) {
 			err = errAgain
 		}
@@ -172,7 +172,7 @@ func (s *Shard) pickPlain(ctx context.Context, q *Request, br *strategy.Branch, 
 
 // viewsOf finds the views of branches, asked: for a question; ready is false if one had to be built, of which a slice is done now. The
 // mutex is held.
-func (s *Shard) viewsOf(branches []strategy.Branch, asked bool) (views []*backlog.View, ready bool, err error) {
+func (s *Shard) viewsOf(ctx context.Context, branches []strategy.Branch, asked bool) (views []*backlog.View, ready bool, err error) {
 	if err := s.usable(); err != nil {
 		return nil, false, err
 	}
@@ -187,7 +187,7 @@ func (s *Shard) viewsOf(branches []strategy.Branch, asked bool) (views []*backlo
 	views, unbuilt := viewsBy(&plan, view, s.views[:0])
 	s.views = views
 	if unbuilt != nil {
-		return nil, false, s.build(unbuilt)
+		return nil, false, s.build(ctx, unbuilt)
 	}
 	return views, true, nil
 }
@@ -212,7 +212,7 @@ func (s *Shard) pickByScore(ctx context.Context, q *Request, br *strategy.Branch
 			if err := ctx.Err(); err != nil {
 				return false, err
 			}
-			if ready, err = s.look(q, br, scorer, rows, len(*got), w); err != nil {
+			if ready, err = s.look(ctx, q, br, scorer, rows, len(*got), w); err != nil {
 				return false, err
 			}
 		}
@@ -244,11 +244,11 @@ func (s *Shard) pickByScore(ctx context.Context, q *Request, br *strategy.Branch
 }
 
 // look copies the next window of candidates; ready is false if a view has to be built first.
-func (s *Shard) look(q *Request, br *strategy.Branch, scorer strategy.Scorer, rows, have int, w *windowScratch) (ready bool, err error) {
+func (s *Shard) look(ctx context.Context, q *Request, br *strategy.Branch, scorer strategy.Scorer, rows, have int, w *windowScratch) (ready bool, err error) {
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	views, ready, err := s.viewsOf(br.Inner, false)
+	views, ready, err := s.viewsOf(ctx, br.Inner, false)
 	if err == nil && s.stale(q) {
 		err = errAgain
 	}
@@ -394,7 +394,7 @@ func (s *Shard) Candidates(ctx context.Context, plan *strategy.Plan, about queue
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		ready, err := s.lookAt(all, about, reads, rows, w)
+		ready, err := s.lookAt(ctx, all, about, reads, rows, w)
 		if err != nil {
 			return nil, err
 		}
@@ -404,11 +404,11 @@ func (s *Shard) Candidates(ctx context.Context, plan *strategy.Plan, about queue
 	}
 }
 
-func (s *Shard) lookAt(all *strategy.Branch, about queue.Meta, reads []strategy.Column, rows int, w *windowScratch) (ready bool, err error) {
+func (s *Shard) lookAt(ctx context.Context, all *strategy.Branch, about queue.Meta, reads []strategy.Column, rows int, w *windowScratch) (ready bool, err error) {
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	views, ready, err := s.viewsOf(all.Inner, true)
+	views, ready, err := s.viewsOf(ctx, all.Inner, true)
 	if err != nil || !ready {
 		return false, err
 	}

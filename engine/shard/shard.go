@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/measure"
@@ -86,6 +87,7 @@ type Shard struct {
 	live     int64                         // submissions that LiveLimit was told to be open
 	crowded  uint64                        // inserts that it refused
 	viewed   backlog.Memory                // what ViewMemory was told that the views take
+	owned    map[*access.Use]int64         // what access tokens were told that the views made for them take
 	refused  struct{ views, asked uint64 } // for want of ViewMemory
 	windows  sync.Pool                     // *windowScratch
 	ordering sync.Mutex                    // held while a rule is set or lifted; before mu
@@ -211,6 +213,7 @@ func (s *Shard) Close() error {
 	s.closed = true
 	s.dismiss()
 	s.options.ViewMemory.release(&s.viewed)
+	s.tellOwners(nil)
 	s.mu.Unlock()
 	close(s.quit)
 	<-s.written

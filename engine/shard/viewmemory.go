@@ -2,6 +2,7 @@ package shard
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -50,9 +51,15 @@ func (m *ViewMemory) of(asked bool) *budget {
 
 // build goes on with a view that is not built, for one slice: first it takes apart what dropped views left, so that their memory is free
 // before this one needs it. The error says that there is no room for it. The mutex is held.
-func (s *Shard) build(v *backlog.View) error {
+func (s *Shard) build(ctx context.Context, v *backlog.View) error {
 	b := s.m.backlog
-	if promised := b.Promise(v); promised > 0 && !s.room(v) {
+	promised := b.Promise(v)
+	if promised > 0 {
+		if err := s.ownView(ctx, v); err != nil {
+			return err
+		}
+	}
+	if promised > 0 && !s.room(v) {
 		asked := v.Asked() // Forgo may take the view apart
 		b.Forgo(v)
 		s.countViews()
@@ -104,6 +111,7 @@ func (s *Shard) countViews() {
 	m.views.used.Add(int64(now.Views) - int64(s.viewed.Views))
 	m.asked.used.Add(int64(now.Asked) - int64(s.viewed.Asked))
 	s.viewed = now
+	s.countOwners()
 }
 
 // tidyViews drops views that no one has used for long: beyond a number, those of a minute ago when half of the memory for views is

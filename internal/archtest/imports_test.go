@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"engine/schedule":            {},
 	"engine/access":              {"engine/queue"},
 	"engine/store":               {"engine/access", "engine/queue", "engine/journal", "engine/sqlitedb"},
-	"engine/shard":               {"engine/queue", "engine/strategy", "engine/backlog", "engine/fair", "engine/rules", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
+	"engine/shard":               {"engine/access", "engine/queue", "engine/strategy", "engine/backlog", "engine/fair", "engine/rules", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
 	"engine":                     {"engine/access", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
 	"engine/simtest":             {"all"}, // tests only: the whole engine against its model
 	"sdk/api":                    {},

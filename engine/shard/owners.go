@@ -1,0 +1,79 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// A view counts in the share of the access token that it was made for, so that one token cannot take all memory for views. What a token has is
+// added up from the views that there are, as often as these are: a view that is dropped is free by that.
+
+// ownView has a view that is about to be built count in the share of who asks, or refuses it: an idle one of the token's own may go for it first. The mutex is held.
+func (s *Shard) ownView(ctx context.Context, v *backlog.View) error {
+	use, limits := access.Of(ctx).Share()
+	if use == nil || limits.Views == 0 {
+		return nil
+	}
+	v.Owner = use
+	s.countOwners()
+	for use.Views.Load() > limits.Views {
+		if s.m.backlog.DropIdleOf(use) == 0 {
+			took := v.Bytes()
+			s.m.backlog.Forgo(v)
+			s.countViews()
+			s.refused.views++
+			return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
+				"The strategy needs an index of its own of about %d MiB in memory, and the indexes that were made for this access token take %d of the %d MiB that the server's option token-view-memory allows. "+
+					"Reserve by fewer different strategies at the same time, wait until those that are not used any more are dropped, or have the option raised.",
+				took>>20+1, use.Views.Load()>>20, limits.Views>>20)}
+		}
+		s.countOwners()
+	}
+	return nil
+}
+
+// countOwners tells access tokens how much the shard's views that were made for them take now. The mutex is held.
+func (s *Shard) countOwners() {
+	var now map[*access.Use]int64
+	s.m.backlog.EachView(func(v *backlog.View) {
+		if use, ok := v.Owner.(*access.Use); ok {
+			if now == nil {
+				now = map[*access.Use]int64{}
+			}
+			now[use] += int64(v.Bytes())
+		}
+	})
+	s.tellOwners(now)
+}
+
+// tellOwners is countOwners, with what they take.
+func (s *Shard) tellOwners(now map[*access.Use]int64) {
+	for use, before := range s.owned {
+		use.Views.Add(now[use] - before)
+	}
+	for use, bytes := range now {
+		if _, told := s.owned[use]; !told {
+			use.Views.Add(bytes)
+		}
+	}
+	s.owned = now
+}
+
+// Open says whether a submission is open, as far as memory knows.
+func (s *Shard) Open(id queue.SubmissionID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.live(id) != nil
+}
+
+// Attends says whether a consumer is attached, or was a moment ago and is waited for.
+func (s *Shard) Attends(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.roster.byName[name]
+	return c != nil && (len(c.streams) > 0 || c.away != 0)
+}
