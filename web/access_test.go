@@ -396,6 +396,49 @@ func TestWrongTokensAreSlow(t *testing.T) {
 	}
 }
 
+// A guess is answered and counted alike whatever is wrong with it: an unknown id, a wrong secret, a token that is over, was revoked or rotated
+// away. After a burst of them, of any mix, their sender has to wait.
+func TestGuessesAreAlike(t *testing.T) {
+	t.Parallel()
+	f := newFixtureSeeded(t, 1, func(s *Server) {
+		at := time.Now().Add(time.Hour)
+		s.now = func() time.Time { return at }
+	})
+	_, admin := f.token(engine.TokenRequest{Name: "boss", Scopes: access.Admin})
+	make := func(name string, expires queue.Time) (id, text string) {
+		return f.token(engine.TokenRequest{Name: name, Scopes: access.Read, Expires: expires})
+	}
+	_, good := make("good", 0)
+	_, over := make("over", queue.At(time.Now().Add(time.Minute)))
+	revokedID, revoked := make("revoked", 0)
+	rotatedID, rotated := make("rotated", 0)
+	f.as(admin, call{method: "DELETE", path: "/v1/tokens/" + revokedID})
+	if got := f.as(admin, call{method: "POST", path: "/v1/tokens/" + rotatedID + "/rotate", body: "{}"}); got.status != 200 {
+		t.Fatalf("rotate: %d %s", got.status, got.body)
+	}
+	unknown := "qn_" + strings.Repeat("a", 12) + good[15:]
+	guesses := []string{unknown, good[:len(good)-2] + "aa", over, revoked, rotated}
+	var first string
+	for i := range 8 * len(guesses) {
+		want := 401
+		if i >= 30 {
+			want = 429
+		}
+		got := f.as(guesses[i%len(guesses)], call{method: "GET", path: "/v1/queues", header: map[string]string{headerRequestID: "same"}})
+		if got.status != want {
+			t.Fatalf("guess %d, of kind %d: got %d %s, want %d", i, i%len(guesses), got.status, got.body, want)
+		}
+		got.header.Del("Date")
+		shown := fmt.Sprint(got.header, string(got.body))
+		if i == 0 || i == 30 {
+			first = shown
+		}
+		if shown != first {
+			t.Errorf("guess %d, of kind %d, is answered\n%s\nand the first\n%s", i, i%len(guesses), shown, first)
+		}
+	}
+}
+
 // No secret reaches the log, an answer to anybody else, a metric, or a trace: tokens of every kind are used, well and badly, and then looked for.
 func TestNoSecretIsShown(t *testing.T) {
 	t.Parallel()
