@@ -20,8 +20,9 @@ FUZZTIME ?= 10s
 SOAK     ?= 10000
 
 DASHBOARD := web/dashboard
+TYPESCRIPT := sdk/typescript
 
-.PHONY: help mutate run build plugins dashboard dashboard-check browser browser-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
+.PHONY: help mutate run build plugins dashboard dashboard-check browser browser-tools clients client-typescript node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,11 +48,18 @@ dashboard-check: browser-tools
 browser: dashboard-check build ## the dashboard in a real browser against a real server under load
 	cd $(DASHBOARD) && npm run --silent test
 
+clients: client-typescript ## build the clients in other languages, and test them against real servers and with the conformance suite
+
+client-typescript: node-tools build
+	cd $(TYPESCRIPT) && { [ node_modules/.package-lock.json -nt package-lock.json ] || { npm ci --silent && touch node_modules/.package-lock.json; }; }
+	cd $(TYPESCRIPT) && npm run --silent build && npm run --silent test
+	go run ./sdk/conformance node $(TYPESCRIPT)/test/conformant.mjs
+
 pictures: dashboard-check build ## take the pictures of the dashboard in docs/img anew, from a server under load
 	dir=$$(mktemp -d) && (cd $(DASHBOARD) && SHOTS=$$dir npm run --silent test) && \
 	for picture in overview-light overview-dark keys-dark submission-light chunk-light strategies-dark fairness-dark plugin-light dead-letters-light rules-dark operations-dark; do cp $$dir/$$picture-1440.png docs/img/$$picture.png; done; rm -rf $$dir
 
-test: prepare format-check vet browser monitors ## everything that must hold: format, vet, and all tests (some minutes on two cores)
+test: prepare format-check vet browser clients monitors ## everything that must hold: format, vet, and all tests (some minutes on two cores)
 	go test -race -timeout 30m $$(go list ./... | grep -Ev '$(HEAVY)' | grep -vxF "$$(go list $(addprefix ./,$(PURE)))")
 	go test -timeout 30m $(addprefix ./,$(PURE)) $$(go list ./... | grep -E '$(HEAVY)')
 
@@ -86,10 +94,11 @@ lint: vet ## vet, staticcheck, gofumpt and the modernisers of go fix
 	@found=$$($(TOOL) gofumpt -l .); [ -z "$$found" ] || { echo "make fmt would change: $$found"; exit 1; }
 	@found=$$(go fix -diff ./...); [ -z "$$found" ] || { echo "go fix ./... would change: $$found"; exit 1; }
 
-golden: ## write the golden files anew; then read the difference before you commit it
+golden: node-tools ## write the golden files anew; then read the difference before you commit it
 	@grep -rEo --include='*_test.go' 'flag.Bool\("(rewrite|update)"' . | sed -E 's|/[^/]*:.*"(.*)"| \1|' | sort -u | while read -r folder flag; do \
 		go test -count 1 "$$folder" "-$$flag"; \
 	done
+	node $(TYPESCRIPT)/generate.mjs web/testdata/openapi.json $(TYPESCRIPT)/src/generated
 
 clean: ## remove what was built
 	rm -rf bin
@@ -102,8 +111,10 @@ prepare:
 monitors: prepare
 	@command -v promtool >/dev/null || { echo "installing Prometheus (the alerts and boards are tested in it)"; apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus; }
 
-browser-tools: prepare
-	@command -v npm >/dev/null || { echo "installing Node.js (the dashboard is built and tested with it)"; apt-get update -qq && apt-get install -y -qq nodejs npm; }
+node-tools: prepare
+	@command -v npm >/dev/null || { echo "installing Node.js (the dashboard and the TypeScript client are built and tested with it)"; apt-get update -qq && apt-get install -y -qq nodejs npm; }
+
+browser-tools: node-tools
 	@command -v chromium >/dev/null || { echo "installing Chromium (the dashboard is tested in it)"; apt-get update -qq && apt-get install -y -qq chromium; }
 	@cd $(DASHBOARD) && { [ node_modules/.package-lock.json -nt package-lock.json ] || { npm ci --silent && touch node_modules/.package-lock.json; }; }
 

@@ -1,0 +1,138 @@
+// A reserved chunk: what a handler sees of it, and what the worker knows of it.
+import { type Data, type WireBytes, decode, decodeText, encode, head } from './bytes.js'
+import { GraceError, LostError, PermanentError, RetryError } from './error.js'
+import type { Meta, Reservation, Result } from './generated/types.js'
+
+/** A piece of work in a handler's hands. */
+export class Chunk {
+  readonly submission: string
+  readonly index: number
+  /** 1 for the first try. */
+  readonly attempt: number
+  readonly meta: Readonly<Meta>
+  readonly priority: number
+  /** Trace that the work was inserted with: a W3C traceparent, and behind a ';', if there is one, the tracestate. */
+  readonly trace: string | undefined
+  /** Key of the object that holds the content; undefined when the chunk carries it. */
+  readonly key: string | undefined
+  readonly #reservation: Reservation
+  readonly #cancel: Cancel
+
+  constructor(r: Reservation, cancel: Cancel) {
+    this.submission = r.submission
+    this.index = r.index
+    this.attempt = r.attempt
+    this.meta = r.meta
+    this.priority = r.priority
+    this.trace = r.trace
+    this.key = 'key' in r.content ? r.content.key : undefined
+    this.#reservation = r
+    this.#cancel = cancel
+  }
+
+  /** The content; empty when there is a key. */
+  get bytes(): Uint8Array { return decode(this.#content) }
+  /** The content as text; what is not UTF-8 becomes U+FFFD. */
+  get text(): string { return decodeText(this.#content) }
+  /** What the submission gives along with every chunk. */
+  get attachment(): Uint8Array | undefined { return this.#reservation.attachment === undefined ? undefined : decode(this.#reservation.attachment) }
+  /** End of the reservation as it was made; the worker extends it. */
+  get deadline(): Date { return new Date(this.#reservation.deadline) }
+
+  /**
+   * Aborted when the reservation is lost or revoked (LostError): what the handler does no longer counts. And when the worker was to end and its
+   * grace period is over (GraceError): if the handler then throws, the chunk goes back with no try counted.
+   */
+  get signal(): AbortSignal { return this.#cancel.signal }
+
+  get #content(): WireBytes { return 'key' in this.#reservation.content ? '' : this.#reservation.content }
+}
+
+/** Cancels a handler. Most never look at their signal, so that it is made when one does. */
+class Cancel {
+  #controller: AbortController | undefined
+  reason: Error | undefined
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController()
+    if (this.reason) this.#controller.abort(this.reason)
+    return this.#controller.signal
+  }
+
+  abort(reason: Error): void {
+    if (this.reason) return
+    this.reason = reason
+    this.#controller?.abort(reason)
+  }
+}
+
+/** What a handler does: the work of one chunk. What it returns is the output; nothing is none. What it throws fails the try. */
+export type Handler = (chunk: Chunk) => Promise<Data | null | undefined | void> | Data | null | undefined | void
+
+/** What goes to the server of a chunk that is finished. */
+export type Outcome = { token: string; output?: WireBytes } | { token: string; error: string; fatal?: boolean; retry_after_ms?: number }
+
+/** How much of an error the server keeps, in bytes. */
+const maxError = 1000
+
+/** One reservation in a worker's hands. */
+export class Held {
+  readonly token: string
+  readonly chunk: Chunk
+  readonly #cancel = new Cancel()
+  outcome: Outcome | undefined
+  /** About how many bytes the outcome takes in a request. */
+  cost = 0
+  /** It is to be given back. */
+  back = false
+  lost: Result | undefined
+  /** Quarters of the timeout since it was reserved or extended. */
+  age = 0
+  extending = false
+
+  constructor(r: Reservation) {
+    this.token = r.token
+    this.chunk = new Chunk(r, this.#cancel)
+  }
+
+  /** Takes the chunk from its handler. */
+  lose(result: Result): void {
+    this.lost = result
+    this.#cancel.abort(new LostError(result))
+  }
+
+  /** Asks the handler to end. */
+  hurry(): void {
+    this.#cancel.abort(new GraceError())
+  }
+
+  /** Takes what the handler returned. */
+  complete(output: Data | null | undefined | void): void {
+    if (output === undefined || output === null) this.#report({ token: this.token }, 0)
+    else {
+      const wire = encode(output)
+      this.#report({ token: this.token, output: wire }, cost(wire))
+    }
+  }
+
+  /** Takes what the handler threw. */
+  fail(error: unknown): void {
+    this.back = this.#cancel.reason instanceof GraceError
+    const text = head(error instanceof Error ? error.message || error.name : String(error), maxError)
+    const more = error instanceof PermanentError ? { fatal: true } : error instanceof RetryError ? { retry_after_ms: Math.max(0, Math.round(error.retryAfterMs)) } : {}
+    this.#report({ token: this.token, error: text, ...more }, 2 * text.length)
+  }
+
+  #report(outcome: Outcome, cost: number): void {
+    this.outcome = outcome
+    this.cost = 100 + cost
+  }
+
+  get failed(): boolean { return this.outcome !== undefined && 'error' in this.outcome }
+}
+
+/** At most how many bytes an output takes in a request, escapes and all. */
+function cost(wire: WireBytes): number {
+  if (typeof wire === 'object') return 'text' in wire ? cost(wire.text) : wire.base64.length + 14
+  return /^[ !#-[\]-~]*$/.test(wire) ? wire.length : JSON.stringify(wire).length * (/[\u0080-\uffff]/.test(wire) ? 3 : 1)
+}

@@ -1,0 +1,277 @@
+// Calls to one server or to several that stand for each other: tries, pauses, addresses, limits of time.
+import { join, utf8 } from './bytes.js'
+import { QuernError, UnreachableError, refusal } from './error.js'
+import { read, write } from './json.js'
+import type { Answer, TlsOptions, Transport } from './transport.js'
+import { openTransport } from '#transport'
+
+/** How to reach the server. */
+export interface ClientOptions {
+  /** Access token, sent with every call to every address. */
+  token?: string
+  /** How connections to https addresses are secured. */
+  tls?: TlsOptions
+  /** How often a call that may be made again is; 5 unless told, 0 is never. */
+  retries?: number
+  /** How long one try may take, in milliseconds, beyond the time that it asks the server to wait; 30,000 unless told. */
+  timeoutMs?: number
+  /** What follows calls and chunks, such as OpenTelemetry. */
+  tracing?: Tracing
+  /** Carries the calls in the place of the runtime's own connections. */
+  transport?: Transport
+}
+
+/** One try of a call, for tracing. */
+export interface Try {
+  what: string
+  method: string
+  url: string
+  /** 1 for the first. */
+  attempt: number
+}
+
+/** What follows calls and chunks. */
+export interface Tracing {
+  /** The trace that calls belong to now: a W3C traceparent, and behind a ';', if there is one, the tracestate. Inserted work carries it to its consumers. */
+  context?(): string | undefined
+  /** Hears of every try of a call as it begins; what it returns hears of its end. */
+  try?(t: Try): ((end: { status?: number; error?: unknown }) => void) | void
+  /** Runs a handler, within the trace that its chunk came with: `chunk.trace`. */
+  handler?<T>(chunk: { submission: string; index: number; trace: string | undefined }, run: () => Promise<T>): Promise<T>
+}
+
+/** A call, as it is made however often. */
+export interface Request {
+  what: string
+  method: string
+  path: string
+  query?: Record<string, unknown>
+  headers?: Record<string, string | undefined>
+  body?: string | Uint8Array | AsyncIterable<Uint8Array>
+  /** How long the server is asked to wait, in milliseconds. */
+  waitMs?: number
+  /** It may be made twice. */
+  safe?: boolean
+  signal?: AbortSignal
+}
+
+const backoffBase = 100
+const backoffCap = 5000
+const maxRetryAfter = 60_000 // a server that asks for more gets a try after this, or its answer is the error
+
+/** Whether a status is worth another try. */
+export const passing = (status: number): boolean => status === 429 || status === 502 || status === 503 || status === 504
+
+/** Whether an error is a refusal that another try does not change. */
+export const isFinal = (error: unknown): error is QuernError => error instanceof QuernError && !passing(error.status)
+
+/** Whether an error shows that an address does not serve now, so that another may. A server that is only busy would be as busy by another way. */
+const isAway = (error: unknown) => !(error instanceof QuernError) || (passing(error.status) && error.status !== 429)
+
+/** The pause after the given try: a draw from 0 to base*2^try, on top of what the server asked for. */
+export const backoff = (tries: number, error?: unknown): number =>
+  Math.random() * Math.min(backoffBase * 2 ** Math.min(tries, 10), backoffCap) + Math.min(error instanceof QuernError ? error.retryAfterMs : 0, maxRetryAfter)
+
+/** Waits, or throws the reason of the signal as soon as it is aborted. */
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason as Error)
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', ended)
+      resolve()
+    }, ms)
+    const ended = () => {
+      clearTimeout(timer)
+      reject(signal!.reason as Error)
+    }
+    signal?.addEventListener('abort', ended, { once: true })
+  })
+}
+
+/** 128 bits as hexadecimal text, for idempotency keys and names. */
+export const drawKey = (): string => crypto.randomUUID().replaceAll('-', '')
+
+export class Connection {
+  readonly tracing: Tracing
+  readonly timeoutMs: number
+  readonly #addresses: string[]
+  readonly #token: string | undefined
+  readonly #retries: number
+  readonly #transport: Transport
+  #at = 0 // which of the addresses calls go to
+
+  constructor(addresses: string | readonly string[], options: ClientOptions) {
+    const { token, tls, retries = 5, timeoutMs = 30_000, tracing = {}, transport } = options
+    this.#addresses = [addresses].flat().map(checkAddress)
+    if (this.#addresses.length === 0) throw new TypeError('quern: there is no address: name at least one, such as http://127.0.0.1:7700')
+    if (token !== undefined && !/^[!-~]*$/.test(token)) throw new TypeError('quern: the token has characters that no token has (spaces, line breaks or others outside ASCII)')
+    if (!(timeoutMs > 0)) throw new RangeError(`quern: timeoutMs is ${timeoutMs}; it must be positive`)
+    if (!(retries >= 0)) throw new RangeError(`quern: retries is ${retries}; it must be 0 or more`)
+    this.#token = token || undefined
+    this.#retries = retries
+    this.timeoutMs = timeoutMs
+    this.tracing = tracing
+    this.#transport = transport ?? openTransport(tls)
+  }
+
+  close(): void {
+    this.#transport.close()
+  }
+
+  /** Makes a call, again where that is safe and may help, and reads its answer. */
+  async json<T>(request: Request): Promise<T> {
+    const text = utf8(await this.#bodyOf(request))
+    try {
+      return (text ? read<T>(text) : undefined) as T
+    } catch (error) {
+      throw new Error(`quern: ${request.what}: the answer is not what the server's interface says`, { cause: error })
+    }
+  }
+
+  /** Makes a call whose answer is bytes. */
+  async bytes(request: Request): Promise<Uint8Array> {
+    return join(await this.#bodyOf(request))
+  }
+
+  /** Makes a call whose answer is text. */
+  async text(request: Request): Promise<string> {
+    return utf8(await this.#bodyOf(request))
+  }
+
+  async #bodyOf(request: Request): Promise<Uint8Array[]> {
+    let elsewhere = this.#addresses.length - 1 // other addresses to try before a pause
+    for (let attempt = 1; ; attempt++) {
+      const from = this.#at
+      try {
+        return await this.#try(request, attempt)
+      } catch (error) {
+        if (request.signal?.aborted) throw request.signal.reason
+        const moved = isAway(error) && this.#leave(from)
+        if (!request.safe || isFinal(error)) throw error
+        if (moved && elsewhere > 0) {
+          elsewhere--
+          attempt-- // another address is no second try
+          continue
+        }
+        elsewhere = this.#addresses.length - 1
+        if (attempt > this.#retries) throw error
+        await pause(backoff(attempt - 1, error), request.signal)
+      }
+    }
+  }
+
+  /** One try, with its answer read to the end. */
+  async #try(request: Request, attempt: number): Promise<Uint8Array[]> {
+    const limit = new AbortController()
+    const abort = () => limit.abort(request.signal?.reason)
+    if (request.signal?.aborted) abort()
+    request.signal?.addEventListener('abort', abort, { once: true })
+    const timer = setTimeout(() => limit.abort(new Error('no answer in time')), this.timeoutMs + (request.waitMs ?? 0))
+    try {
+      const answer = await this.#send(request, attempt, limit.signal)
+      const all: Uint8Array[] = []
+      for await (const piece of answer.body) all.push(piece)
+      return all
+    } catch (error) {
+      if (error instanceof QuernError) throw error
+      throw new UnreachableError(request.what, limit.signal.aborted ? limit.signal.reason : error)
+    } finally {
+      clearTimeout(timer)
+      request.signal?.removeEventListener('abort', abort)
+    }
+  }
+
+  /** One try of a call whose answer is read as it comes: it has no limit of time but that of the signal, which must be aborted in the end. */
+  async stream(request: Request, signal: AbortSignal): Promise<Answer> {
+    const from = this.#at
+    try {
+      return await this.#send(request, 1, signal)
+    } catch (error) {
+      if (!signal.aborted && isAway(error)) this.#leave(from)
+      throw error instanceof QuernError || signal.aborted ? error : new UnreachableError(request.what, error)
+    }
+  }
+
+  async #send(request: Request, attempt: number, signal: AbortSignal): Promise<Answer> {
+    const url = this.#addresses[this.#at]! + request.path + query(request.query)
+    const done = this.tracing.try?.({ what: request.what, method: request.method, url, attempt })
+    try {
+      const answer = await this.#transport.send({ method: request.method, url, headers: this.#headers(request), body: request.body, signal })
+      done?.({ status: answer.status })
+      if (answer.status >= 200 && answer.status < 300) return answer
+      const all: Uint8Array[] = []
+      for await (const piece of answer.body) all.push(piece)
+      throw refusal(answer.status, utf8(all), retryAfter(answer))
+    } catch (error) {
+      if (!(error instanceof QuernError)) done?.({ error })
+      throw error
+    }
+  }
+
+  #headers(request: Request): Record<string, string> {
+    const headers: Record<string, string> = {}
+    const trace = request.headers?.['traceparent'] ?? this.tracing.context?.()
+    for (const [name, value] of Object.entries(request.headers ?? {})) if (value !== undefined) headers[name] = value
+    if (trace) {
+      const cut = trace.indexOf(';')
+      headers['traceparent'] = cut < 0 ? trace : trace.slice(0, cut)
+      if (cut >= 0) headers['tracestate'] = trace.slice(cut + 1)
+    }
+    if (this.#token) headers['authorization'] = 'Bearer ' + this.#token
+    if (request.body !== undefined) headers['content-type'] ??= 'application/json'
+    if (typeof request.body === 'string') headers['content-length'] = String(byteLength(request.body))
+    if (request.body instanceof Uint8Array) headers['content-length'] = String(request.body.length)
+    return headers
+  }
+
+  /** Sends the next calls to the next address, if they still went to this one and there is another; says whether they now go elsewhere. */
+  #leave(from: number): boolean {
+    if (this.#addresses.length === 1) return false
+    if (this.#at === from) this.#at = (from + 1) % this.#addresses.length
+    return true
+  }
+}
+
+function checkAddress(address: string): string {
+  let url: URL
+  try {
+    url = new URL(address)
+  } catch {
+    throw new TypeError(`quern: ${JSON.stringify(address)} is not an address of a server: write it as http://host:port or https://host:port`)
+  }
+  if (!/^https?:$/.test(url.protocol) || url.search || url.hash || url.username || url.password) throw new TypeError(`quern: ${JSON.stringify(address)} is not an address of a server: write it as http://host:port or https://host:port`)
+  return (url.origin + url.pathname).replace(/\/+$/, '')
+}
+
+/** Seconds or a date, which counts from the answer's own Date: the clocks need not agree. */
+function retryAfter(answer: Answer): number {
+  const value = answer.header('retry-after') ?? ''
+  if (/^\d{1,9}$/.test(value)) return Number(value) * 1000
+  const ms = Date.parse(value) - Date.parse(answer.header('date') ?? '')
+  return ms > 0 ? ms : 0
+}
+
+/** The query of an address: lists are repeated, objects are parameters with their name as the prefix, undefined is left out. */
+function query(fields: Record<string, unknown> | undefined): string {
+  const out = new URLSearchParams()
+  for (const [name, value] of Object.entries(fields ?? {})) {
+    if (Array.isArray(value)) value.forEach((one) => out.append(name, String(one)))
+    else if (value instanceof Date) out.append(name, value.toISOString())
+    else if (typeof value === 'object' && value !== null) for (const [key, one] of Object.entries(value)) out.append(`${name}.${key}`, metaText(one as MetaValue))
+    else if (value !== undefined && value !== null) out.append(name, String(value))
+  }
+  const text = out.toString()
+  return text && '?' + text
+}
+
+type MetaValue = string | number | bigint
+
+/** A meta value as paths and filters have it: a bare whole number, or s: and the text. */
+export const metaText = (value: MetaValue): string => (typeof value === 'string' ? 's:' + value : String(value))
+
+/** Writes a body. */
+export const jsonBody = (value: unknown): string => write(value)
+
+const encoder = new TextEncoder()
+const buffer = (globalThis as { Buffer?: { byteLength(text: string): number } }).Buffer
+const byteLength = (text: string) => buffer?.byteLength(text) ?? encoder.encode(text).length

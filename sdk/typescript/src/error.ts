@@ -1,0 +1,119 @@
+import type { Problem, ProblemError, Result } from './generated/types.js'
+import { read } from './json.js'
+
+/** A refusal by the server: `code` is stable and may be switched on; `errors` point at the fields that are wrong. */
+export class QuernError extends Error {
+  override name = 'QuernError'
+  readonly status: number
+  readonly code: string
+  readonly title: string
+  readonly detail: string
+  readonly requestId: string
+  readonly errors: readonly ProblemError[]
+  /** How long the server asked to wait, in milliseconds; 0 when it did not. */
+  readonly retryAfterMs: number
+
+  constructor(problem: Partial<Problem> & { status: number }, retryAfterMs = 0) {
+    const { status, code = '', title = '', detail = '', request_id: requestId = '', errors = [] } = problem
+    const where = [String(status), code, requestId && `request ${requestId}`].filter(Boolean).join(', ')
+    super(`quern: ${detail || title || 'the server refused the call'} (${where})` + errors.map((e) => `; ${e.pointer} ${e.detail}`).join(''))
+    this.status = status
+    this.code = code
+    this.title = title
+    this.detail = detail
+    this.requestId = requestId
+    this.errors = errors
+    this.retryAfterMs = retryAfterMs
+  }
+}
+
+/** 401: there is no access token, or a wrong or expired one. */
+export class UnauthorizedError extends QuernError { override name = 'UnauthorizedError' }
+/** 403: the access token lacks a scope, or is bound to other queues or meta. */
+export class ForbiddenError extends QuernError { override name = 'ForbiddenError' }
+/** 404: there is no such thing; `code` says which, such as unknown_queue. */
+export class NotFoundError extends QuernError { override name = 'NotFoundError' }
+/** 409: what is there does not allow it. */
+export class ConflictError extends QuernError { override name = 'ConflictError' }
+/** 412: it was changed since it was read. */
+export class PreconditionError extends QuernError { override name = 'PreconditionError' }
+/** 413: the body is longer than the server takes. */
+export class TooLargeError extends QuernError { override name = 'TooLargeError' }
+/** 400 and 422: the request is wrong; `errors` say where. */
+export class InvalidError extends QuernError { override name = 'InvalidError' }
+/** 429: too much for now, also after the client's own retries. */
+export class OverloadedError extends QuernError { override name = 'OverloadedError' }
+/** 502, 503 and 504: not served now, also after the client's own retries. */
+export class UnavailableError extends QuernError { override name = 'UnavailableError' }
+
+const kinds: Record<number, typeof QuernError> = {
+  400: InvalidError, 401: UnauthorizedError, 403: ForbiddenError, 404: NotFoundError, 409: ConflictError, 412: PreconditionError,
+  413: TooLargeError, 422: InvalidError, 429: OverloadedError, 502: UnavailableError, 503: UnavailableError, 504: UnavailableError,
+}
+
+/** The error of an answer with an error status. What is no answer of a Quern server, such as a proxy's page, has its first line as detail. */
+export function refusal(status: number, body: string, retryAfterMs: number): QuernError {
+  let problem: Partial<Problem>
+  try {
+    problem = read<Partial<Problem>>(body)
+    if (typeof problem !== 'object' || problem === null) throw new TypeError('no problem')
+  } catch {
+    problem = { title: `HTTP status ${status}`, detail: body.trim().slice(0, 200).split('\n')[0]!.replace(/\p{C}/gu, '') }
+  }
+  return new (kinds[status] ?? QuernError)({ ...problem, status }, retryAfterMs)
+}
+
+/** There is no answer: the server could not be reached, the answer broke off or took too long. `cause` says what happened. */
+export class UnreachableError extends Error {
+  override name = 'UnreachableError'
+  constructor(what: string, cause: unknown) {
+    super(`quern: ${what}: ${cause instanceof Error ? cause.message || cause.name : String(cause)}`, { cause })
+  }
+}
+
+/** The reason of a chunk's signal when its reservation was lost or revoked: what its handler does no longer counts. */
+export class LostError extends Error {
+  override name = 'LostError'
+  constructor(readonly result: Result) {
+    super(`quern: the reservation was lost: ${resultText(result)}`)
+  }
+}
+
+/** The reason of a chunk's signal when the worker was to end and its grace period is over. */
+export class GraceError extends Error {
+  override name = 'GraceError'
+  constructor() {
+    super('quern: the grace period of the drain is over')
+  }
+}
+
+/** What `onError` hears when an operator told this consumer to finish what it holds and leave. */
+export class DrainedError extends Error {
+  override name = 'DrainedError'
+  constructor() {
+    super('quern: an operator told this consumer to finish what it holds and leave')
+  }
+}
+
+/** What `onError` hears when what came of a chunk does not count. */
+export class ChunkError extends Error {
+  override name = 'ChunkError'
+  constructor(readonly submission: string, readonly index: number, readonly result: Result) {
+    super(`quern: chunk ${submission}/${index}: the result does not count: ${resultText(result)}`)
+  }
+}
+
+const resultText = (r: Result) => [r.status, r.code, r.detail].filter(Boolean).join(' ')
+
+/** Thrown by a handler: the chunk gets no further try. */
+export class PermanentError extends Error {
+  override name = 'PermanentError'
+}
+
+/** Thrown by a handler: the chunk's next try comes after this many milliseconds, instead of the queue's back-off. */
+export class RetryError extends Error {
+  override name = 'RetryError'
+  constructor(message: string, readonly retryAfterMs: number, options?: ErrorOptions) {
+    super(message, options)
+  }
+}

@@ -1,0 +1,11 @@
+// Client of the Quern queue server.
+export { Client, Output, type Insert, type InsertOptions } from './client.js'
+export type { ClientOptions, Tracing, Try } from './connection.js'
+export { Chunk, type Handler, type WorkOptions } from './work.js'
+export type { Data } from './bytes.js'
+export type { ConsumerEvent, QueueEvent } from './events.js'
+export type { CallOptions } from './pages.js'
+export type { Answer, Call, TlsOptions, Transport } from './transport.js'
+export * from './error.js'
+export { read as readJSON, write as writeJSON } from './json.js'
+export type * as api from './generated/types.js'

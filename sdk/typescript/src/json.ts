@@ -1,0 +1,29 @@
+// JSON without losing digits: JSON.parse makes 2^63-1 another number, and JSON.stringify refuses a bigint. What stands for a
+// bigint on the way is a string that begins with a text drawn for this process, so that no real string is taken for one.
+const mark = crypto.randomUUID() + ':'
+const marked = new RegExp(`"${mark}(-?\\d+)"`, 'g')
+
+/** A number of 16 digits or more where a value can stand. Ids are strings, so answers seldom have one. */
+const mayBeLong = /(?:^|[:,[])\s*-?\d{16}/
+const stringsAndNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g
+
+const isLong = (token: string) => token.length >= 16 && /^-?\d+$/.test(token) && !Number.isSafeInteger(Number(token))
+
+/** Reads JSON: whole numbers that a number cannot hold become bigints. */
+export function read<T>(text: string): T {
+  if (!mayBeLong.test(text)) return JSON.parse(text) as T
+  JSON.parse(text) // what is not JSON is refused as it stands
+  const safe = text.replace(stringsAndNumbers, (token) => (token[0] !== '"' && isLong(token) ? `"${mark}${token}"` : token))
+  return JSON.parse(safe, (_, value: unknown) => (typeof value === 'string' && value.startsWith(mark) ? BigInt(value.slice(mark.length)) : value)) as T
+}
+
+/** Writes JSON: a bigint is the whole number that it is. */
+export function write(value: unknown): string {
+  let any = false
+  const text = JSON.stringify(value, (_, v: unknown) => {
+    if (typeof v !== 'bigint') return v
+    any = true
+    return mark + String(v)
+  })
+  return any ? text.replace(marked, '$1') : text
+}

@@ -1,0 +1,40 @@
+// Calls through fetch, for Deno and browsers.
+import { join } from './bytes.js'
+import type { Answer, Call, TlsOptions, Transport } from './transport.js'
+
+export const host = (): string => 'consumer'
+
+interface DenoLike {
+  createHttpClient?(options: { caCerts?: string[]; cert?: string; key?: string }): { close(): void }
+}
+
+export function openTransport(tls: TlsOptions | undefined): Transport {
+  const deno = (globalThis as { Deno?: DenoLike }).Deno
+  if (tls && (!deno?.createHttpClient || tls.servername)) throw new TypeError('quern: TLS options cannot be set in this runtime: browsers have their own, Deno has ca, cert and key')
+  const client = tls && deno?.createHttpClient?.({ ...(tls.ca ? { caCerts: [tls.ca] } : {}), ...(tls.cert ? { cert: tls.cert } : {}), ...(tls.key ? { key: tls.key } : {}) })
+  const send = async (call: Call): Promise<Answer> => {
+    const { body } = call
+    const whole = body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : await gather(body)
+    const options = { method: call.method, headers: call.headers, signal: call.signal, ...(whole === undefined ? {} : { body: whole as BodyInit }), ...(client ? { client } : {}) }
+    const answer = await fetch(call.url, options)
+    return { status: answer.status, header: (name) => answer.headers.get(name) ?? undefined, body: pieces(answer.body) }
+  }
+  return { send, close: () => client?.close() }
+}
+
+/** Browsers send no body piece by piece over HTTP/1.1, so that a stream is put together first. */
+async function gather(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  const all: Uint8Array[] = []
+  for await (const piece of body) all.push(piece)
+  return join(all)
+}
+
+/** Not every browser's streams can be iterated over. */
+async function* pieces(body: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array> {
+  const reader = body?.getReader()
+  for (;;) {
+    const next = await reader?.read()
+    if (!next || next.done) return
+    yield next.value
+  }
+}

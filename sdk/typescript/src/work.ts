@@ -1,0 +1,481 @@
+// The worker: reserves ahead, runs handlers, reports what came of them, extends what takes long, and drains.
+import { type Handler, Held } from './chunk.js'
+import type { Client } from './client.js'
+import { type Connection, backoff, drawKey, isFinal, jsonBody, passing, pause } from './connection.js'
+import { ChunkError, DrainedError, QuernError, TooLargeError } from './error.js'
+import type { ConsumerEvent } from './events.js'
+import type { ExchangeResponse, Meta, ReserveResponse, Result, RevokedEvent, Strategy } from './generated/types.js'
+import { part } from './pages.js'
+import { host } from '#transport'
+
+export { Chunk, type Handler } from './chunk.js'
+
+/** How a worker works. All of it may be left out. */
+export interface WorkOptions {
+  /** "default" unless told. */
+  queue?: string
+  /** What to take first: a text such as OldestFirst, a tree, or { name } of a named strategy; Random unless told. */
+  strategy?: Strategy
+  /** Name of this consumer, its alone; the host's name with something random unless told. */
+  consumer?: string
+  /** What plugins may know of this consumer. */
+  context?: Meta
+  /** Handlers that run at once; 1 unless told. */
+  concurrency?: number
+  /** Chunks reserved ahead, beyond those that handlers work on; as many as concurrency unless told. */
+  prefetch?: number
+  /** Of a reservation, which is extended while its handler runs: how soon a crashed consumer's work goes on elsewhere if it is not attached. In milliseconds, at least 100; a minute unless told. */
+  timeoutMs?: number
+  /** How long the server is asked to wait for work, at most a minute; 20 s unless told. */
+  waitMs?: number
+  /** How long handlers may go on after the worker was to end, before their signal is aborted; without limit unless told. */
+  graceMs?: number
+  /** Drains and ends the worker when it is aborted. */
+  signal?: AbortSignal
+  /** Signals of the process that drain the worker; SIGINT and SIGTERM unless told, none when there is a signal. A second one has its usual effect. */
+  signals?: readonly string[]
+  /** false: not attached. Then the server does not notice when this process dies, and what is revoked shows only when it is extended. */
+  attach?: boolean
+  /** Hears of what the worker goes on after: calls that failed and are made again, results that did not count (ChunkError), DrainedError. */
+  onError?: (error: unknown) => void
+}
+
+type Settings = Required<Omit<WorkOptions, 'strategy' | 'context' | 'graceMs' | 'signal'>> & Pick<WorkOptions, 'strategy' | 'context' | 'graceMs' | 'signal'>
+
+/** How much output goes into one call: well below the server's default limit of 1 MiB for a body. */
+const batchBytes = 700 << 10
+/** How many results go into one call. */
+const batchItems = 5000
+/** The most chunks of one reserve. */
+const maxReserve = 1000
+/** The most chunks that one worker holds: a bound on memory, and on what a crash loses. */
+const maxHeld = 100_000
+const maxWait = 60_000
+const minTimeout = 100
+/** The longest pause after a poll that brought nothing. */
+const maxIdle = 1000
+/** How long a worker that is done tries to say so. */
+const detachMs = 2000
+
+type ProcessLike = { on(name: string, fn: () => void): void; off(name: string, fn: () => void): void }
+const process = (globalThis as { process?: ProcessLike }).process
+
+export async function work(client: Client, connection: Connection, options: WorkOptions, handler: Handler): Promise<void> {
+  const worker = new Worker(client, connection, settle(options), handler)
+  const end = () => {
+    forget()
+    worker.end()
+  }
+  const { signal, signals = signal || !process?.on ? [] : ['SIGINT', 'SIGTERM'] } = options
+  const forget = () => {
+    signal?.removeEventListener('abort', end)
+    for (const name of signals) process?.off(name, end)
+  }
+  signal?.addEventListener('abort', end, { once: true })
+  for (const name of signals) process?.on(name, end)
+  if (signal?.aborted) return forget()
+  try {
+    await worker.run()
+  } finally {
+    forget()
+  }
+}
+
+/** Fills in what was left out and refuses what cannot be. */
+function settle(o: WorkOptions): Settings {
+  const { concurrency = 1, queue = 'default', timeoutMs = 60_000, waitMs = 20_000, attach = true, onError = () => {}, signals = [] } = o
+  const { prefetch = concurrency, consumer = `${host().slice(0, 100)}-${drawKey().slice(0, 8)}` } = o
+  const whole = (name: string, value: number, least: number, most: number) => {
+    if (!Number.isInteger(value) || value < least || value > most) throw new RangeError(`quern: work: ${name} is ${value}; it must be a whole number from ${least} to ${most}`)
+  }
+  whole('concurrency', concurrency, 1, maxHeld)
+  whole('prefetch', prefetch, 0, maxHeld - concurrency)
+  whole('timeoutMs', timeoutMs, minTimeout, 86_400_000)
+  whole('waitMs', waitMs, 0, maxWait)
+  if (o.graceMs !== undefined && !(o.graceMs >= 0)) throw new RangeError(`quern: work: graceMs is ${o.graceMs}; it must be 0 or more`)
+  return { ...o, concurrency, prefetch, queue, timeoutMs, waitMs, attach, onError, signals, consumer }
+}
+
+/** One round trip that reports, extends, gives back and reserves. */
+interface Call {
+  outcomes: Held[]
+  extends: Held[]
+  releases: Held[]
+  /** Of the attach stream, before it began. */
+  hellos: number
+}
+
+/** One run of work. Everything happens on one thread: an event changes what is known, and pump then starts what has become possible. */
+class Worker {
+  readonly #held = new Map<string, Held>() // reserved and not yet finished, by token
+  #ready: Held[] = [] // of these, for handlers; from #next on
+  #next = 0
+  #running = 0
+  #outcomes: Held[] = [] // finished, to be reported
+  #extends: Held[] = [] // to be extended
+  #releases: Held[] = [] // to be given back
+  #calling = false
+  #asked = 0 // chunks that the call under way may bring
+  #polling = 0 // chunks that the poll under way may bring; 0: there is none
+  #budget = batchBytes
+  #failures = 0 // calls in a row that failed
+  #pollFailures = 0
+  #draining = false
+  #fatal: unknown // why the worker ends by itself
+  #undelivered = 0
+  #pumping = false
+  #hellos = 0 // how often the server said hello
+  #early = new Map<string, Result>() // revoked before we knew that we have it: the stream may overtake the answer of a reserve
+  readonly #poll = new AbortController()
+  readonly #attached = new AbortController()
+  #grace: ReturnType<typeof setTimeout> | undefined
+  #finished: () => void = () => {}
+  readonly #path: string
+  readonly #reserve: object
+
+  constructor(readonly client: Client, readonly connection: Connection, readonly o: Settings, readonly handler: Handler) {
+    this.#path = `/v1/queues/${part(o.queue)}/reservations`
+    this.#reserve = { ...(o.strategy === undefined ? {} : { strategy: o.strategy }), consumer: o.consumer, timeout_ms: o.timeoutMs, ...(o.context ? { context: o.context } : {}) }
+  }
+
+  async run(): Promise<void> {
+    const stream = this.o.attach ? this.#stayAttached() : undefined
+    const ticker = setInterval(() => this.#tick(), this.o.timeoutMs / 4)
+    await new Promise<void>((finished) => {
+      this.#finished = finished
+      this.#pump()
+    })
+    clearInterval(ticker)
+    clearTimeout(this.#grace)
+    await this.#detach()
+    await stream
+    if (this.#fatal !== undefined) throw this.#fatal
+    if (this.#undelivered > 0) throw new Error(`quern: work: what came of ${this.#undelivered} chunks could not be reported; they come back after their deadline`)
+  }
+
+  /** The worker is to end. */
+  end(): void {
+    this.#drain()
+    if (this.o.graceMs !== undefined) this.#grace = setTimeout(() => this.#held.forEach((h) => h.hurry()), this.o.graceMs)
+  }
+
+  /**
+   * Stops reserving, and gives back what no handler has begun. A poll that is under way goes on until nothing else is left to wait for, and what it
+   * brings goes back: if it were broken off now, the server might just have answered, and would hold chunks for us that we do not know of.
+   */
+  #drain(): void {
+    if (this.#draining) return
+    this.#draining = true
+    for (const h of this.#ready.splice(0).slice(this.#next)) {
+      this.#held.delete(h.token)
+      this.#release(h)
+    }
+    this.#next = 0
+    this.#soon()
+  }
+
+  #stop(error: unknown): void {
+    this.#fatal ??= error
+    this.#drain()
+  }
+
+  /** Told by an operator. */
+  #leave(): void {
+    if (this.#draining) return
+    this.#report(new DrainedError())
+    this.#drain()
+  }
+
+  #report(error: unknown): void {
+    try {
+      this.o.onError(error)
+    } catch (thrown) {
+      this.#stop(thrown)
+    }
+  }
+
+  #release(h: Held): void {
+    if (!h.lost) this.#releases.push(h)
+  }
+
+  /** Pumps once for all that happens in this turn of the event loop, so that results go out together. */
+  #soon(): void {
+    if (this.#pumping) return
+    this.#pumping = true
+    later(() => {
+      this.#pumping = false
+      this.#pump()
+    })
+  }
+
+  /** Starts what has become possible. */
+  #pump(): void {
+    while (this.#running < this.o.concurrency && this.#next < this.#ready.length) void this.#handle(this.#ready[this.#next++]!)
+    if (this.#next === this.#ready.length) {
+      this.#ready = []
+      this.#next = 0
+    }
+    if (this.#asked === 0 && this.#polling === 0) this.#early.clear()
+    if (!this.#calling && this.#outcomes.length + this.#extends.length + this.#releases.length > 0) this.#call()
+    const room = this.#room(0)
+    // A poll and calls go on beside each other, so that results never wait for work; while one polls the calls do not reserve.
+    if (!this.#calling && room > 0 && this.#polling === 0) void this.#pollFor(room)
+    if (!this.#draining || this.#held.size > 0 || this.#calling || this.#outcomes.length + this.#releases.length > 0) return
+    if (this.#polling > 0) this.#poll.abort()
+    else this.#finished()
+  }
+
+  /** How many chunks may be asked for. What is not reported yet still counts, so that a server that takes no results gives no work either. */
+  #room(reported: number): number {
+    if (this.#draining) return 0
+    const free = this.o.concurrency + this.o.prefetch - this.#held.size - (this.#outcomes.length - reported) - this.#asked - this.#polling
+    return Math.min(Math.max(free, 0), maxReserve)
+  }
+
+  async #handle(h: Held): Promise<void> {
+    this.#running++
+    try {
+      if (!h.lost) {
+        const around = this.connection.tracing.handler
+        h.complete(await (around ? around.call(this.connection.tracing, h.chunk, async () => this.handler(h.chunk)) as ReturnType<Handler> : this.handler(h.chunk)))
+      }
+    } catch (error) {
+      h.fail(error)
+    }
+    this.#running--
+    this.#held.delete(h.token)
+    if (h.lost) this.#report(new ChunkError(h.chunk.submission, h.chunk.index, h.lost))
+    else if (h.back) this.#release(h)
+    else this.#outcomes.push(h)
+    this.#soon()
+  }
+
+  /** Extends what has seen two quarters of its timeout: at the latest when half of it is over. */
+  #tick(): void {
+    for (const h of this.#held.values()) if (++h.age >= 2) this.#extend(h)
+    this.#soon()
+  }
+
+  #extend(h: Held): void {
+    if (h.extending || h.lost) return
+    h.extending = true
+    this.#extends.push(h)
+  }
+
+  /** Takes what is to be reported, as much as fits into one call, and makes it. */
+  #call(): void {
+    let bytes = 0
+    let n = 0
+    while (n < this.#outcomes.length && n < batchItems && ((bytes += this.#outcomes[n]!.cost) <= this.#budget || n === 0)) n++
+    const call: Call = {
+      outcomes: this.#outcomes.slice(0, n),
+      extends: this.#extends.splice(0, batchItems).filter((h) => this.#held.has(h.token)),
+      releases: this.#releases.splice(0, batchItems),
+      hellos: this.#hellos,
+    }
+    if (call.outcomes.length + call.extends.length + call.releases.length === 0) return // only extensions of what has ended since
+    if (this.#polling === 0) this.#asked = this.#room(n)
+    this.#outcomes = this.#outcomes.slice(n)
+    this.#calling = true
+    void this.#make(call)
+  }
+
+  async #make(call: Call): Promise<void> {
+    let answer: ExchangeResponse | undefined
+    let failure: unknown
+    try {
+      await this.#giveBack(call)
+      if (call.outcomes.length + call.extends.length > 0 || this.#asked > 0) answer = await this.#exchange(call)
+    } catch (error) {
+      failure = error
+      if (!isFinal(error)) await pause(backoff(this.#failures + 3, error))
+    }
+    const asked = this.#asked
+    this.#calling = false
+    this.#asked = 0
+    if (failure !== undefined) this.#failed(call, failure)
+    else {
+      this.#failures = 0
+      if (answer) {
+        this.#settle(call, answer)
+        if (asked > 0) this.#accept(answer, call.hellos)
+      }
+    }
+    this.#soon()
+  }
+
+  /** Nothing depends on the results: what is not ours any more needs no giving back. */
+  async #giveBack(call: Call): Promise<void> {
+    if (call.releases.length === 0) return
+    await this.connection.json({ what: 'release', method: 'POST', path: this.#path + '/release', body: jsonBody({ items: call.releases.map((h) => ({ token: h.token })) }), safe: true })
+    call.releases = []
+  }
+
+  async #exchange(call: Call): Promise<ExchangeResponse> {
+    const complete = call.outcomes.filter((h) => !h.failed).map((h) => h.outcome)
+    const fail = call.outcomes.filter((h) => h.failed).map((h) => h.outcome)
+    const extend = call.extends.map((h) => ({ token: h.token, timeout_ms: this.o.timeoutMs }))
+    const body = { complete, fail, extend, ...(extend.length > 0 ? { consumer: this.o.consumer } : {}), ...(this.#asked > 0 ? { reserve: { ...this.#reserve, max: this.#asked } } : {}) }
+    const answer = await this.connection.json<ExchangeResponse>({ what: 'exchange', method: 'POST', path: this.#path + '/exchange', body: jsonBody(body), safe: true })
+    for (const [what, sent, got] of [['complete', complete, answer.complete], ['fail', fail, answer.fail], ['extend', extend, answer.extend]] as const) {
+      if (got.length !== sent.length) throw new Error(`quern: ${what}: the answer has ${got.length} results for ${sent.length} items`)
+    }
+    return answer
+  }
+
+  /** Takes the results of a call. */
+  #settle(call: Call, answer: ExchangeResponse): void {
+    let completes = 0
+    let fails = 0
+    for (const h of call.outcomes) {
+      const result = h.failed ? answer.fail[fails++]! : answer.complete[completes++]!
+      if (result.status !== 'ok' && result.status !== 'already') this.#report(new ChunkError(h.chunk.submission, h.chunk.index, result))
+    }
+    call.extends.forEach((h, i) => {
+      const result = answer.extend[i]!
+      h.extending = false
+      if (result.status === 'ok' || result.status === 'already') h.age = 0
+      else if (result.status === 'invalid') this.#report(new ChunkError(h.chunk.submission, h.chunk.index, result))
+      else if (this.#held.has(h.token)) h.lose(result)
+    })
+  }
+
+  /** Takes a call that failed. */
+  #failed(call: Call, error: unknown): void {
+    for (const h of call.extends) h.extending = false // the next tick asks again
+    if (call.hellos !== this.#hellos) this.#extendAll() // they were to go out after the last hello
+    if (error instanceof TooLargeError && call.outcomes.length > 0) return this.#shrink(call, error)
+    const lastTry = isFinal(error) ? this.#draining : this.#draining && this.#failures > 0
+    if (lastTry) {
+      this.#undelivered += call.outcomes.length
+      return this.#report(error)
+    }
+    this.#outcomes = [...call.outcomes, ...this.#outcomes]
+    this.#releases = [...call.releases, ...this.#releases]
+    if (isFinal(error)) return this.#stop(error)
+    this.#failures++
+    this.#report(error)
+  }
+
+  /** Answers a refusal for size: with smaller calls, and in the end by failing the one chunk whose output is too much. */
+  #shrink(call: Call, error: TooLargeError): void {
+    this.#releases = [...call.releases, ...this.#releases]
+    const [h] = call.outcomes as [Held]
+    if (call.outcomes.length > 1) this.#budget = Math.max(Math.floor(this.#budget / 2), 1)
+    else if (h.failed) {
+      this.#undelivered++
+      return this.#report(error)
+    } else h.outcome = { token: h.token, error: `the output of some ${h.cost} bytes is more than the server takes`, fatal: true }
+    this.#outcomes = [...call.outcomes, ...this.#outcomes]
+  }
+
+  /** Takes new reservations; after the beginning of the drain they go back at once. */
+  #accept(answer: Pick<ReserveResponse, 'reservations' | 'reason'>, hellos: number): void {
+    if (answer.reason === 'draining') this.#leave()
+    for (const reservation of answer.reservations) {
+      const h = new Held(reservation)
+      if (this.#draining) {
+        this.#releases.push(h)
+        continue
+      }
+      this.#held.set(h.token, h)
+      this.#ready.push(h)
+      const taken = this.#early.get(h.token)
+      if (taken) h.lose(taken) // no handler begins with it
+      else if (hellos !== this.#hellos && hellos > 0) this.#extend(h) // the server may have forgotten it already
+    }
+  }
+
+  /** One call that waits for work. */
+  async #pollFor(room: number): Promise<void> {
+    this.#polling = room
+    const hellos = this.#hellos
+    const { signal } = this.#poll
+    try {
+      const body = jsonBody({ ...this.#reserve, max: room, wait_ms: this.o.waitMs })
+      const answer = await this.connection.json<ReserveResponse>({ what: 'reserve', method: 'POST', path: this.#path, body, waitMs: this.o.waitMs, safe: true, signal })
+      // A server that does not wait is not asked in a tight loop.
+      if (answer.reservations.length === 0) await pause(backoff(0) + Math.min(answer.retry_after_ms ?? 0, maxIdle), signal).catch(() => {})
+      this.#polling = 0
+      this.#pollFailures = 0
+      this.#accept(answer, hellos)
+    } catch (error) {
+      if (!isFinal(error)) await pause(backoff(this.#pollFailures + 3, error), signal).catch(() => {})
+      this.#polling = 0
+      this.#pollFailures++
+      if (!this.#draining) isFinal(error) ? this.#stop(error) : this.#report(error)
+    }
+    this.#soon()
+  }
+
+  /**
+   * Comes back whenever the stream ends, with growing pauses as long as that leads to nothing. A server that does not know the operation, or refuses
+   * it for good, is left alone: work goes on, and only deadlines count.
+   */
+  async #stayAttached(): Promise<void> {
+    const { signal } = this.#attached
+    for (let failures = 0; !signal.aborted; failures++) {
+      let failure: unknown
+      try {
+        for await (const event of this.client.attach(this.o.queue, this.o.consumer, { signal })) {
+          failures = 0
+          this.#heard(event)
+        }
+      } catch (error) {
+        failure = error
+      }
+      if (signal.aborted) return
+      if (failure instanceof QuernError && !passing(failure.status)) {
+        if (failure.status !== 404 && failure.status !== 405) this.#report(failure) // an older server, or a queue that is gone, which the reserves will tell
+        return
+      }
+      await pause(backoff(failures, failure), signal).catch(() => {})
+    }
+  }
+
+  /** Takes what the stream said. */
+  #heard(event: ConsumerEvent): void {
+    if (event.event === 'hello') {
+      // After another epoch the server has forgotten what we hold, and after a gap we may have missed what was taken from us: it hears of
+      // all of it, and we hear what is still ours.
+      if (this.#hellos++ > 0) this.#extendAll()
+    } else if (event.event === 'drain') this.#leave()
+    else if (event.event === 'revoked') this.#revoke(event.data.items)
+    this.#soon()
+  }
+
+  #extendAll(): void {
+    for (const h of this.#held.values()) this.#extend(h)
+  }
+
+  /** Ends the handlers of what was taken from us. */
+  #revoke(items: RevokedEvent['items']): void {
+    for (const { token, reason } of items) {
+      const result = takenAs(reason)
+      const h = this.#held.get(token)
+      if (h) {
+        if (!h.lost) h.lose(result)
+      } else if (this.#asked > 0 || this.#polling > 0) this.#early.set(token, result)
+    }
+  }
+
+  /** Ends the stream, after it has told the server that we leave. When that fails the server misses us, and finds that we hold nothing. */
+  async #detach(): Promise<void> {
+    if (this.#hellos > 0) {
+      const late = new AbortController()
+      const timer = setTimeout(() => late.abort(new Error('the server does not answer')), detachMs)
+      await this.client.detachConsumer(this.o.queue, this.o.consumer, { signal: late.signal }).catch(() => {})
+      clearTimeout(timer)
+    }
+    this.#attached.abort()
+  }
+}
+
+/** What became of a reservation that was taken for a reason. */
+function takenAs(reason: RevokedEvent['items'][number]['reason']): Result {
+  if (reason === 'submission_ended') return { status: 'gone', code: reason, detail: 'the submission ended (cancelled or failed), or the chunk is out of attempts' }
+  return { status: 'lost', code: 'revoked', detail: `the reservation was taken: ${reason}` }
+}
+
+/** Runs after all that is ready to run now. */
+const later: (fn: () => void) => void = (globalThis as { setImmediate?: (fn: () => void) => void }).setImmediate ?? ((fn) => setTimeout(fn, 0))

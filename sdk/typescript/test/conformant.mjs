@@ -1,0 +1,56 @@
+// What sdk/conformance judges of this client; its README says what each word means.
+import { existsSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ChunkError, Client, PermanentError, QuernError, RetryError } from '../dist/index.js'
+
+const o = JSON.parse(process.argv[2])
+const say = (line) => process.stdout.write(line + '\n')
+const client = new Client(o.addresses, o.token ? { token: o.token } : {})
+
+async function handle(chunk) {
+  say(`begin ${chunk.index}`)
+  try {
+    return await act(chunk)
+  } finally {
+    say(`end ${chunk.index}`)
+  }
+}
+
+async function act(chunk) {
+  const [, verb, rest] = /^(\S*) ?(.*)$/s.exec(chunk.text)
+  const [first] = rest.split(' ')
+  switch (verb) {
+    case 'echo': return rest
+    case 'bytes': return Uint8Array.from(rest.match(/../g), (hex) => parseInt(hex, 16))
+    case 'size': return 'x'.repeat(Number(first))
+    case 'wait':
+      for (; !existsSync(first); await sleep(10)) {
+        if (!chunk.signal.aborted) continue
+        say(`cancelled ${chunk.index}`)
+        throw chunk.signal.reason
+      }
+      return
+    case 'fatal': throw new PermanentError(rest)
+    case 'fail': if (chunk.attempt === 1) throw new Error(rest)
+      return
+    case 'retry': if (chunk.attempt === 1) throw new RetryError(rest.slice(first.length + 1), Number(first))
+  }
+}
+
+async function produce() {
+  const { id } = o.role === 'stream' ? await client.insertStream('default', {}, o.chunks) : await client.insert('default', { chunks: { inline: o.chunks } })
+  say(`inserted ${id}`)
+  say(`ended ${(await client.wait(id)).state}`)
+  for await (const output of client.outputs(id)) say(`output ${output.index} ${Buffer.from(output.bytes).toString('hex')}`)
+}
+
+try {
+  if (o.role === 'work') {
+    const { consumer, concurrency, prefetch, timeout_ms: timeoutMs, wait_ms: waitMs } = o
+    await client.work({ consumer, concurrency, prefetch, timeoutMs, waitMs, onError: (error) => error instanceof ChunkError && say(`lost ${error.index}`) }, handle)
+  } else await produce()
+} catch (error) {
+  say(error instanceof QuernError ? `error ${error.status} ${error.code}` : `error ${error}`)
+  process.exitCode = 1
+}
+client.close()

@@ -1,0 +1,49 @@
+// What the tests share: real servers.
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+
+export const root = new URL('../../..', import.meta.url).pathname
+const quern = process.env.QUERN ?? join(root, 'bin/quern')
+
+/** The servers that run: a test that fails must not leave one behind. */
+const servers = new Set()
+process.on('exit', () => servers.forEach((child) => child.kill('SIGKILL')))
+
+/** A folder that is gone when the tests are over. */
+export function folder() {
+  const dir = mkdtempSync(join(tmpdir(), 'quern-typescript-'))
+  process.on('exit', () => rmSync(dir, { recursive: true, force: true }))
+  return dir
+}
+
+/** Starts a server and returns its address, and how to end it in order or at once. Without a command its data is thrown away. */
+export async function serve(command = ['dev'], listen = '127.0.0.1:0') {
+  const child = spawn(quern, [...command, '--listen', listen], { stdio: ['ignore', 'pipe', 'pipe'] })
+  servers.add(child)
+  let said = ''
+  const url = await new Promise((found, failed) => {
+    child.once('exit', (code) => failed(new Error(`the server ended with ${code}:\n${said}`)))
+    const heard = (line) => {
+      said += line + '\n'
+      const match = /https?:\/\/127[^\s)]+/.exec(line)
+      if (match) found(match[0])
+    }
+    createInterface(child.stdout).on('line', heard)
+    createInterface(child.stderr).on('line', heard)
+  })
+  child.unref()
+  child.stdout.unref()
+  child.stderr.unref()
+  const end = (signal) => () => new Promise((ended) => {
+    child.removeAllListeners('exit')
+    child.once('exit', () => { servers.delete(child); ended() })
+    child.ref()
+    child.kill(signal)
+  })
+  return { url: url.replace(/\/$/, ''), address: new URL(url).host, stop: end('SIGTERM'), kill: end('SIGKILL') }
+}
+
+export const text = (path) => readFileSync(path, 'utf8')

@@ -1,0 +1,233 @@
+// The client against real servers.
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { ChunkError, Client, ForbiddenError, InvalidError, LostError, NotFoundError, PermanentError, PreconditionError, QuernError, UnauthorizedError, UnreachableError } from '../dist/index.js'
+import { folder, serve, text } from './harness.mjs'
+
+let server, client
+before(async () => {
+  server = await serve()
+  client = new Client(server.url)
+})
+after(async () => {
+  client.close()
+  await server.stop()
+})
+
+/** A queue that no other test uses. */
+async function queue(name, settings = {}) {
+  await client.putQueue(name, { settings })
+  return name
+}
+
+const all = async (items) => { const list = []; for await (const item of items) list.push(item); return list }
+
+/** Works until so many handlers have ended. */
+async function workFor(count, options, handler) {
+  const stop = new AbortController()
+  let left = count
+  await client.work({ ...options, signal: stop.signal }, async (chunk) => {
+    try {
+      return await handler(chunk)
+    } finally {
+      if (--left === 0) stop.abort()
+    }
+  })
+}
+
+test('a producer inserts, a consumer works, and the outputs are as they were returned', async () => {
+  const name = await queue('whole')
+  const odd = [new Uint8Array([0xff, 0, 0xfe]), 'é\u2028"\\\u0001😀', '', 'half \ud83d']
+  const { id, chunks } = await client.insert(name, { meta: { company: 7, big: 9223372036854775807n }, chunks: { inline: odd }, attachment: new Uint8Array([0xfe]) })
+  assert.equal(chunks, 4)
+  await workFor(4, { queue: name, concurrency: 2 }, (chunk) => {
+    assert.deepEqual({ ...chunk.meta }, { company: 7, big: 9223372036854775807n })
+    assert.deepEqual([...chunk.attachment], [0xfe])
+    assert.equal(chunk.attempt, 1)
+    assert.ok(chunk.deadline > new Date())
+    return chunk.index === 2 ? undefined : chunk.bytes
+  })
+  assert.equal((await client.wait(id)).state, 'completed')
+  const outputs = await all(client.outputs(id))
+  assert.deepEqual(outputs.map((o) => o.index), [0, 1, 3], 'an output that is none is left out')
+  assert.deepEqual(outputs[0].bytes, odd[0])
+  assert.equal(outputs[1].text, odd[1])
+  assert.equal(outputs[2].text, 'half \ufffd', 'half a surrogate pair is no UTF-8')
+})
+
+test('a worker and its chunks survive kill -9 of the server', async () => {
+  const data = folder()
+  let mortal = await serve(['serve', '--data', data])
+  const { address } = mortal
+  const own = new Client(mortal.url)
+  const { id } = await own.insert('default', { chunks: { count: 400, template: 'row {index}' } })
+  const stop = new AbortController()
+  const errors = []
+  let begun = 0
+  const worked = own.work({ concurrency: 4, signal: stop.signal, onError: (error) => errors.push(error) }, async (chunk) => {
+    if (++begun === 100) {
+      await mortal.kill()
+      mortal = await serve(['serve', '--data', data], address)
+    }
+    return chunk.text.toUpperCase()
+  })
+  const ended = await own.wait(id)
+  stop.abort()
+  await worked
+  assert.equal(ended.done, 400)
+  assert.deepEqual((await all(own.outputs(id))).map((o) => o.text), Array.from({ length: 400 }, (_, i) => `ROW ${i}`))
+  assert.ok(errors.every((e) => e instanceof UnreachableError || e instanceof QuernError || e instanceof ChunkError), `the worker told of ${errors.join('; ')}`)
+  own.close()
+  await mortal.stop()
+})
+
+test('TLS with the own authority and a token; a wrong one, a missing scope and an unknown certificate are errors of their types', async () => {
+  const data = folder()
+  const secure = await serve(['serve', '--data', data, '--auth', '--tls-self-signed'])
+  const token = text(join(data, 'admin-token')).trim()
+  const ca = text(join(data, 'tls', 'self-signed.crt'))
+  const own = new Client(secure.url, { token, tls: { ca } })
+  const { id } = await own.insert('default', { chunks: { count: 3, template: '{index}' } })
+  const stop = new AbortController()
+  const worked = own.work({ signal: stop.signal }, (chunk) => chunk.text)
+  assert.equal((await own.wait(id)).state, 'completed')
+  stop.abort()
+  await worked
+  const reader = await own.createToken({ name: 'reader', scopes: ['read'] })
+  const narrow = new Client(secure.url, { token: reader.token, tls: { ca } })
+  await assert.rejects(narrow.insert('default', { chunks: { count: 1, template: 'x' } }), (error) => error instanceof ForbiddenError && error.code === 'forbidden')
+  await assert.rejects(new Client(secure.url, { token: 'qn_no_such', tls: { ca } }).whoami(), UnauthorizedError)
+  await assert.rejects(new Client(secure.url, { token, retries: 0 }).whoami(), (error) => error instanceof UnreachableError && /certificate/.test(error.message))
+  for (const c of [own, narrow]) c.close()
+  await secure.stop()
+})
+
+test('a cancelled submission aborts the signals of its handlers, and what they return does not count', async () => {
+  const name = await queue('cancelled')
+  const { id } = await client.insert(name, { chunks: { count: 2, template: 'x' } })
+  const stop = new AbortController()
+  const errors = []
+  const worked = client.work({ queue: name, concurrency: 2, signal: stop.signal, onError: (e) => errors.push(e) }, async (chunk) => {
+    if (chunk.index === 0) void client.cancelSubmission(id)
+    await new Promise((ended) => chunk.signal.addEventListener('abort', ended))
+    assert.ok(chunk.signal.reason instanceof LostError)
+    if (errors.length === 1) stop.abort()
+    return 'too late'
+  })
+  while (errors.length < 2) await new Promise((next) => setTimeout(next, 5))
+  stop.abort()
+  await worked
+  assert.ok(errors.every((e) => e instanceof ChunkError && e.result.status === 'gone'), String(errors))
+})
+
+test('the grace period ends the signals of handlers, whose chunks go back without a try counted', async () => {
+  const name = await queue('grace')
+  const { id } = await client.insert(name, { chunks: { count: 1, template: 'x' } })
+  const stop = new AbortController()
+  await client.work({ queue: name, signal: stop.signal, graceMs: 10 }, async (chunk) => {
+    stop.abort()
+    await new Promise((ended) => chunk.signal.addEventListener('abort', ended))
+    throw chunk.signal.reason
+  })
+  const [chunk] = await all(client.listChunks(id))
+  assert.equal(chunk.state, 'ready')
+  assert.equal(chunk.attempts, 0)
+})
+
+test('what a handler throws fails the try, for good when it says so', async () => {
+  const name = await queue('failing', { on_exhausted: 'dead_letter' })
+  const { id } = await client.insert(name, { chunks: { inline: ['odd', 'wrong'] } })
+  await workFor(2, { queue: name }, (chunk) => {
+    if (chunk.index === 1) return { not: 'bytes' } // no output: the try fails, and says why
+    throw new PermanentError('it is odd')
+  })
+  const [first] = await all(client.listDeadLetters(name))
+  assert.equal(first.submission, id)
+  assert.match(JSON.stringify(first), /it is odd/)
+  assert.match(JSON.stringify(await all(client.listChunkAttempts(id, 1))), /JSON.stringify for values/)
+})
+
+test('inserts as JSON lines, and many at once, in their order', async () => {
+  const name = await queue('inserted')
+  async function* rows() { for (let i = 0; i < 3000; i++) yield `row ${i} ${'x'.repeat(40)}` }
+  const streamed = await client.insertStream(name, { meta: { kind: 'streamed' } }, rows())
+  assert.equal(streamed.chunks, 3000)
+  async function* broken() { yield 'one'; throw new Error('the source broke') }
+  await assert.rejects(client.insertStream(name, { meta: { kind: 'broken' } }, broken()), /the source broke/)
+  const works = Array.from({ length: 40 }, (_, i) => ({ meta: { kind: 'many', i }, chunks: { count: i + 1, template: 'x' } }))
+  const made = await all(client.insertMany(name, works))
+  assert.deepEqual(made.map((s) => s.chunks), works.map((w) => w.chunks.count))
+  assert.equal((await all(client.listSubmissions(name, { meta: { kind: 'broken' } }))).length, 0, 'a broken stream inserts nothing')
+  assert.equal((await all(client.listSubmissions(name, { meta: { kind: 'many' }, limit: 7, state: ['open', 'failed'] }))).length, 40, 'all pages of a list')
+  const again = await Promise.all([1, 2].map(() => client.insert(name, works[0], { key: 'once' })))
+  assert.equal(again[0].id, again[1].id)
+})
+
+test('generated calls: settings, values of meta keys, conditions, strategies, refusals that point at the field', async () => {
+  const name = await queue('called')
+  assert.equal((await client.changeQueue(name, { settings: { max_attempts: 3 } })).settings.max_attempts, 3)
+  await client.putMetaValue(name, 'company', '7', { limit: 1 }) // the text, not the number
+  await client.putMetaValue(name, 'company', -9223372036854775808n, { limit: 2 })
+  assert.equal((await client.getMetaValue(name, 'company', '7')).value, '7')
+  assert.equal((await client.getMetaValue(name, 'company', -9223372036854775808n)).value, -9223372036854775808n)
+  await client.putStrategy(name, 'nightly', { strategy: 'OldestFirst' })
+  await assert.rejects(client.putStrategy(name, 'nightly', { strategy: 'NewestFirst' }, { ifNoneMatch: '*' }), PreconditionError)
+  assert.equal((await client.getStats(name)).ready, 0)
+  assert.match(await client.metrics(), /quern_/)
+  await assert.rejects(client.getQueue('no-such'), (error) => error instanceof NotFoundError && error.code === 'unknown_queue' && error.requestId !== '')
+  await assert.rejects(client.reserve(name, { max: -1 }), (error) => error instanceof InvalidError && error.errors[0].pointer === '/max')
+  await client.deleteQueue(name)
+})
+
+test('the stream of events goes on until its reader leaves', async () => {
+  const seen = []
+  for await (const event of client.events('default', { topics: ['stats'] })) {
+    seen.push(event.event)
+    if (event.event === 'stats') { assert.equal(typeof event.data.stats.ready, 'number'); break }
+  }
+  assert.equal(seen[0], 'series')
+})
+
+test('signals end calls and waits with their reason', async () => {
+  const name = await queue('patient')
+  const { id } = await client.insert(name, { chunks: { count: 1, template: 'x' } })
+  const reason = new Error('enough')
+  const stop = new AbortController()
+  const waiting = client.wait(id, { signal: stop.signal })
+  stop.abort(reason)
+  await assert.rejects(waiting, reason)
+  await assert.rejects(client.getQueue(name, { signal: stop.signal }), reason)
+  await client.work({ queue: name, signal: stop.signal }, () => assert.fail('a worker that was stopped before it began works'))
+})
+
+test('tracing hears of every try, and work carries its trace to handlers', async () => {
+  const name = await queue('traced')
+  const trace = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01;vendor=1'
+  const tries = []
+  const traced = new Client([`http://127.0.0.1:1`, server.url], {
+    tracing: {
+      context: () => trace,
+      try: (t) => { tries.push(t); return (end) => tries.push(end) },
+      handler: async (chunk, run) => { tries.push(chunk.trace); return run() },
+    },
+  })
+  await traced.insert(name, { chunks: { count: 1, template: 'x' } })
+  assert.equal(tries[0].what, 'insert')
+  assert.equal(tries[1].error.code, 'ECONNREFUSED')
+  assert.equal(tries[3].status, 201)
+  const stop = new AbortController()
+  await traced.work({ queue: name, signal: stop.signal }, () => stop.abort())
+  assert.ok(tries.includes(trace), 'the handler runs in the trace of its chunk')
+  traced.close()
+})
+
+test('what cannot be is refused before anything is sent', async () => {
+  assert.throws(() => new Client('127.0.0.1:7700'), /write it as http/)
+  assert.throws(() => new Client([]), /there is no address/)
+  assert.throws(() => new Client(server.url, { token: 'qn_a\r\nb' }), /characters that no token has/)
+  await assert.rejects(client.insert('default', { chunks: { inline: [7] } }), /string or a Uint8Array, not as number/)
+  await assert.rejects(client.insert('default', { chunks: { count: 1, template: 'x' } }, { key: 'a b' }), /visible ASCII/)
+  await assert.rejects(client.work({ concurrency: 0 }, () => {}), /concurrency is 0; it must be a whole number from 1/)
+  await assert.rejects(client.work({ timeoutMs: 5 }, () => {}), /timeoutMs is 5/)
+})
