@@ -167,7 +167,7 @@ func (s *Store) damaged(table string, key int64) error {
 
 // Lacks is the error of something that was stored durably and is not there.
 func (s *Store) Lacks(what string) error {
-	return &journal.FormatError{Path: s.path, Reason: "lacks " + what + ", which was stored", Advice: sqlitedb.AdviceDamaged}
+	return &journal.FormatError{Path: s.path, Reason: "lacks " + what + ", which was stored", Advice: "Stop the server, keep a copy of the whole data directory, and restore all of it from a backup"}
 }
 
 // wrap names the operation and turns what the database says into what callers test for: journal.ErrFull (nothing was
