@@ -8,7 +8,7 @@ func pageNotes() map[string]note {
 		"Views.question_bytes":      {text: "What those take that only questions made"},
 		"Views.question_bytes_most": {text: "What those may take: a quarter as much"},
 		"View.branch":               {text: "Text of the branch"},
-		"View.bytes":                {text: "About how much memory it takes; while it is being built, how much it may come to"},
+		"View.bytes":                {text: "About how much memory it takes, an equal part of what it shares with views of another number; while it is being built, how much it may come to"},
 		"View.question":             {text: "Only questions (preview, explain, why, compare) are about it: no consumer reserves by it"},
 		"View.built":                {text: "false: it is being built, and nothing is reserved by it yet"},
 		"PageLedger.items":          {text: "The ledgers, by branch, the outer ones first"},

@@ -12,10 +12,10 @@ import (
 func (m *model) audit() {
 	m.auditSubmissions()
 	m.auditTerms()
-	members := map[*View]int{}
-	for _, v := range m.b.views {
-		if v != nil {
-			members[v] = m.auditView(v)
+	members := map[*frame]int{}
+	for _, f := range m.b.frames {
+		if f != nil {
+			members[f] = m.auditView(f.views[0])
 		}
 	}
 	for i := range m.branches {
@@ -23,7 +23,7 @@ func (m *model) audit() {
 		if v == nil {
 			continue
 		}
-		got, want := members[v], 0
+		got, want := members[v.frame], 0
 		m.branches[i].Leaves(func(leaf *strategy.Branch) bool {
 			for _, x := range m.subs {
 				if x.shown && x.count(free) > 0 && x.own == queue.Unruled && !slices.ContainsFunc(leaf.Filters, func(f strategy.Filter) bool {
@@ -144,12 +144,12 @@ func (m *model) auditTerms() {
 			if (ref.max <= t.inFlight) != (i < int(t.shut)) || i > 0 && t.gates[i-1].max > ref.max {
 				m.fatalf("term %s=%v with %d in flight has gates %v, %d of them shut", t.key.name, t.value, t.inFlight, t.gates, t.shut)
 			}
-			v := m.b.views[ref.view]
+			v := m.b.frames[ref.frame]
 			if ref.gate&valueRef != 0 {
 				if x := &v.cells.values[ref.gate&^valueRef]; x.term != t || x.max != ref.max || x.max != min(x.base, t.limit) {
-					m.fatalf("term %s=%v does not know its value of view %s", t.key.name, t.value, v.key)
+					m.fatalf("term %s=%v does not know its value of view %s", t.key.name, t.value, v.views[0].key)
 				}
-			} else if g := &v.gates[ref.gate]; g.watched != t || g.max != ref.max {
+			} else if g := &v.gates[ref.gate]; g.watched != t || g.max != ref.max && !v.banded {
 				m.fatalf("term %s=%v does not know its gate", t.key.name, t.value)
 			}
 		}
@@ -181,7 +181,7 @@ func (m *model) usesOfTerms() map[*term]uint32 {
 			}
 		}
 	}
-	for _, v := range m.b.views {
+	for _, v := range m.b.frames {
 		if v == nil {
 			continue
 		}
@@ -196,7 +196,7 @@ func (m *model) usesOfTerms() map[*term]uint32 {
 	return uses
 }
 
-// auditView checks that everything in the view is where it says it is, and counts the submissions.
+// auditView checks that everything in the frame of the view is where it says it is, and counts the submissions.
 func (m *model) auditView(v *View) (members int) {
 	m.auditCovered(v)
 	if v.fair != nil {
@@ -210,19 +210,23 @@ func (m *model) auditView(v *View) (members int) {
 	total := make([]uint64, len(v.groups))
 	for number := range v.gates {
 		g := &v.gates[number]
-		if want := !g.empty() && g.isOpen(); g.offered != want {
+		want := !g.empty() && g.isOpen()
+		if v.banded && v.bandOf(g) == nil { // the largest number is gone: so is the gate, once it is looked at
+			want = want && g.offered && uint32(number) < v.unsettled
+		}
+		if g.offered != want {
 			m.fatalf("view %s gate %d: offered %v, want %v", v.key, number, g.offered, want)
 		}
 		if g.offered {
 			tops[g.group]++
 			in := &v.groups[g.group]
-			if in.top == nil {
+			if at := in.top.at(g.band); in.top == nil {
 			} else if v.order == strategy.Random {
 				total[g.group] += bound(g.topExp)
-				if g.topExp != exponent(g.total) || in.top.nth(in.top.search(g.topExp)).entries[g.place].of != uint32(number) {
+				if g.topExp != exponent(g.total) || at.nth(at.search(g.topExp)).entries[g.place].of != uint32(number) {
 					m.fatalf("view %s gate %d of weight %d is lost in the top", v.key, number, g.total)
 				}
-			} else if in.top.heap[g.place] != uint32(number) {
+			} else if at.heap[g.place] != uint32(number) {
 				m.fatalf("view %s gate %d is lost in the top", v.key, number)
 			}
 		}
@@ -238,7 +242,11 @@ func (m *model) auditView(v *View) (members int) {
 	for i := range v.groups {
 		in := &v.groups[i]
 		offered += tops[i]
-		if in.top != nil && (v.order != strategy.Random && len(in.top.heap) != tops[i] || in.top.total != total[i]) || int(in.offered) != tops[i] || int(in.size) != size[i] {
+		heaps, weight := 0, uint64(0)
+		for t := in.top; t != nil; t = t.next {
+			heaps, weight = heaps+len(t.heap), weight+t.total
+		}
+		if in.top != nil && (v.order != strategy.Random && heaps != tops[i] || weight != total[i]) || int(in.offered) != tops[i] || int(in.size) != size[i] {
 			m.fatalf("view %s group %d has %d gates in its top and %d submissions, want %d of weight %d and %d", v.key, i, in.offered, in.size, tops[i], total[i], size[i])
 		}
 		if v.state != dropped {
@@ -247,6 +255,9 @@ func (m *model) auditView(v *View) (members int) {
 	}
 	if v.cells != nil {
 		m.auditCells(v)
+	}
+	if v.banded {
+		m.auditBands(v.frame)
 	}
 	if v.offered != offered {
 		m.fatalf("view %s counts %d gates in its tops, want %d", v.key, v.offered, offered)
@@ -289,12 +300,12 @@ func (m *model) auditGroup(v *View, number uint32) {
 	count, after := uint32(0), uint32(none)
 	for gate := in.first; gate != none; gate = v.gates[gate].older {
 		g := &v.gates[gate]
-		if g.group != number || g.newer != after || (g.watched == nil) != (gate == in.free) || g.watched != nil && g.max != min(v.limitOn(g.watched.key), g.watched.limit) {
+		if g.group != number || g.newer != after || (g.watched == nil) != (gate == in.free) || g.watched != nil && !v.banded && g.max != min(v.limitOn(g.watched.key), g.watched.limit) {
 			m.fatalf("view %s group %d: gate %d is of group %d, watches %v, is shut from %d on", v.key, number, gate, g.group, g.watched, g.max)
 		}
 		count, after = count+1, gate
 	}
-	if (in.top != nil) != (count > 1) {
+	if (in.top != nil) != (count > 1 || v.banded) {
 		m.fatalf("view %s group %d has %d gates; a top: %v", v.key, number, count, in.top != nil)
 	}
 	told := gone
@@ -324,7 +335,7 @@ func (m *model) auditMember(v *View, number, place uint32, x entry) {
 	}
 	again := 0
 	for i := range s.members {
-		if s.members[i].view == v.number {
+		if s.members[i].frame == v.number {
 			again++
 		}
 	}
@@ -345,7 +356,7 @@ func (m *model) auditPool(v *View, number uint32, p *pool) (members int) {
 	if v.order != strategy.Random {
 		for i, x := range p.entries {
 			m.auditMember(v, number, uint32(i), x)
-			if i > 0 && (byOrder{v}).before(x, p.entries[(i-1)/2]) {
+			if i > 0 && (byOrder{v.frame}).before(x, p.entries[(i-1)/2]) {
 				m.fatalf("view %s pool %d is no heap", v.key, number)
 			}
 		}
@@ -405,7 +416,7 @@ func (m *model) leaveNothing() {
 		}
 	}
 	for _, t := range m.b.terms {
-		if t != nil && (len(t.gates) != 0 || len(t.views) != 0 || t.uses != 0) {
+		if t != nil && (len(t.gates) != 0 || len(t.frames) != 0 || t.uses != 0) {
 			m.fatalf("term %s=%v still refers to views", t.key.name, t.value)
 		}
 	}
@@ -420,9 +431,9 @@ func (m *model) leaveNothing() {
 	if len(m.b.ledgers) != 0 || len(m.b.keys) != 0 || m.b.Len() != 0 || m.b.Available() != 0 || m.b.putBack != 0 || len(m.b.shown) != 0 || len(m.b.freeSubs) != len(m.b.subs) || m.b.first != none || m.b.last != none {
 		m.fatalf("the emptied backlog is not empty: %+v", m.b)
 	}
-	for _, v := range m.b.views {
+	for _, v := range m.b.frames {
 		if v != nil {
-			m.fatalf("view %s is left over", v.key)
+			m.fatalf("view %s is left over", v.views[0].key)
 		}
 	}
 }

@@ -28,31 +28,34 @@ type Backlog struct {
 	terms     []*term // by number; nil where free
 	freeTerms []uint32
 
-	views     []*View // by number; nil where free
-	freeViews []uint32
-	viewOf    map[string]*View // by the branch's key; without the dropped ones
-	broad     []*View          // those without filters
-	dropped   []*View          // those not yet taken apart
-	stirred   []*View
-	told      []*View         // what the last Stirred returned, for reuse
-	ledgers   map[uint8]*View // the fair views by Charge.Ledger
-	ledger    uint8           // the last one's
-	uses      uint64          // clock of View.used
-	ticks     ticks
-	windows   uint32 // that were made
-	preview   preview
-	settings  map[queue.MetaEntry]queue.ValueSettings
-	limited   int // values that have a limit: an operator's, or that of a rule
-	ruled     rulings
-	moves     moves
-	recount   recount
+	viewOf     map[string]*View // by the branch's key; without the dropped ones
+	frames     []*frame         // by number; nil where free
+	freeFrames []uint32
+	frameOf    map[string]*frame // of views with one limit, by the branch's key without the number; without the dropped ones
+	broad      []*frame          // those without filters
+	dropped    []*frame          // those not yet taken apart
+	unsettled  []*frame          // those whose gates are not all in their bands
+	moved      []gateRef         // scratch: gates whose counters passed a number of their bands
+	stirred    []*View
+	told       []*View         // what the last Stirred returned, for reuse
+	ledgers    map[uint8]*View // the fair views by Charge.Ledger
+	ledger     uint8           // the last one's
+	uses       uint64          // clock of View.used
+	ticks      ticks
+	windows    uint32 // that were made
+	preview    preview
+	settings   map[queue.MetaEntry]queue.ValueSettings
+	limited    int // values that have a limit: an operator's, or that of a rule
+	ruled      rulings
+	moves      moves
+	recount    recount
 }
 
 // New makes an empty backlog.
 func New() *Backlog {
 	return &Backlog{
 		byID: map[queue.SubmissionID]uint32{}, first: none, last: none,
-		keys: map[queue.MetaKey]*metaKey{}, viewOf: map[string]*View{}, ledgers: map[uint8]*View{},
+		keys: map[queue.MetaKey]*metaKey{}, viewOf: map[string]*View{}, frameOf: map[string]*frame{}, ledgers: map[uint8]*View{},
 		settings: map[queue.MetaEntry]queue.ValueSettings{},
 	}
 }

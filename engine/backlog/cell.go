@@ -70,21 +70,21 @@ func newCells(limits int) *cells {
 }
 
 // enter puts a submission that joins the view into its cell.
-func (v *View) enter(s *Submission, at, group uint32) {
-	c := v.cells
+func (f *frame) enter(s *Submission, at, group uint32) {
+	c := f.cells
 	c.row = c.row[:len(c.dims)]
-	for i, l := range v.limits {
+	for i, l := range f.limits {
 		c.row[i] = none
 		if t := s.termOf(l.key); t != nil {
-			c.row[i] = v.valueFor(t, uint32(i), l.max)
+			c.row[i] = f.valueFor(t, uint32(i), l.max)
 		}
 	}
-	extra := len(v.limits)
+	extra := len(f.limits)
 	c.row[extra] = none
-	if t := v.in.overrun(s); t != nil && !v.limitsKey(t.key) {
-		c.row[extra] = v.valueFor(t, uint32(extra), queue.NoLimit)
+	if t := f.in.overrun(s); t != nil && !f.limitsKey(t.key) {
+		c.row[extra] = f.valueFor(t, uint32(extra), queue.NoLimit)
 	}
-	v.put(s, at, v.cellFor(group))
+	f.put(s, at, f.cellFor(group))
 }
 
 // overrun is a term of the submission that has as many chunks in flight as an operator lets it have, nil if there is none.
@@ -99,29 +99,29 @@ func (b *Backlog) overrun(s *Submission) *term {
 	return nil
 }
 
-func (v *View) limitsKey(key *metaKey) bool {
-	return slices.ContainsFunc(v.limits, func(l limit) bool { return l.key == key })
+func (f *frame) limitsKey(key *metaKey) bool {
+	return slices.ContainsFunc(f.limits, func(l limit) bool { return l.key == key })
 }
 
 // extend moves a submission that an operator's limit of another key holds back to the cell that is under that, too.
-func (v *View) extend(s *Submission, at uint32, t *term) {
-	c := v.cells
+func (f *frame) extend(s *Submission, at uint32, t *term) {
+	c := f.cells
 	number := s.members[at].gate
 	group := c.list[number].group
-	c.row = append(append(c.row[:0], v.rowOf(number)...), c.further[number]...)
-	extra := v.valueFor(t, uint32(len(v.limits)), queue.NoLimit)
-	if c.row[len(v.limits)] == none {
-		c.row[len(v.limits)] = extra
+	c.row = append(append(c.row[:0], f.rowOf(number)...), c.further[number]...)
+	extra := f.valueFor(t, uint32(len(f.limits)), queue.NoLimit)
+	if c.row[len(f.limits)] == none {
+		c.row[len(f.limits)] = extra
 	} else {
 		c.row = append(c.row, extra)
 	}
-	v.take(s, at)
-	v.put(s, at, v.cellFor(group))
+	f.take(s, at)
+	f.put(s, at, f.cellFor(group))
 }
 
-func (v *View) rowOf(number uint32) []uint32 {
-	width := uint32(len(v.cells.dims))
-	return v.cells.rows[number*width : (number+1)*width]
+func (f *frame) rowOf(number uint32) []uint32 {
+	width := uint32(len(f.cells.dims))
+	return f.cells.rows[number*width : (number+1)*width]
 }
 
 // hash is of a group and a row: a step of SplitMix64's finaliser for each number. The group's comes first, alone, as numbers
@@ -137,8 +137,8 @@ func hash(group uint32, row []uint32) uint64 {
 }
 
 // cellFor is the group's cell of the scratch row; made when there is none.
-func (v *View) cellFor(group uint32) (number uint32) {
-	c := v.cells
+func (f *frame) cellFor(group uint32) (number uint32) {
+	c := f.cells
 	width := len(c.dims)
 	row, further := c.row[:width], c.row[width:]
 	h := hash(group, row)
@@ -147,13 +147,13 @@ func (v *View) cellFor(group uint32) (number uint32) {
 		head = none
 	}
 	for number = head; number != none; number = c.list[number].next {
-		if c.list[number].group == group && slices.Equal(v.rowOf(number), row) && slices.Equal(c.further[number], further) {
+		if c.list[number].group == group && slices.Equal(f.rowOf(number), row) && slices.Equal(c.further[number], further) {
 			return number
 		}
 	}
 	if last := len(c.free) - 1; last >= 0 {
 		number, c.free = c.free[last], c.free[:last]
-		copy(v.rowOf(number), row)
+		copy(f.rowOf(number), row)
 	} else {
 		number = uint32(len(c.list))
 		c.list = append(c.list, cell{})
@@ -168,14 +168,14 @@ func (v *View) cellFor(group uint32) (number uint32) {
 		}
 		c.further[number] = slices.Clone(further)
 	}
-	v.countCell(number, 1)
+	f.countCell(number, 1)
 	return number
 }
 
 // countCell counts a cell that comes or, by ^0, goes.
-func (v *View) countCell(number, by uint32) {
-	c := v.cells
-	for i, x := range v.rowOf(number) {
+func (f *frame) countCell(number, by uint32) {
+	c := f.cells
+	for i, x := range f.rowOf(number) {
 		if x == none {
 			c.dims[i].without += by
 			continue
@@ -188,12 +188,12 @@ func (v *View) countCell(number, by uint32) {
 }
 
 // dropCell gives up an empty cell that stands in no gate. A little memory stays for the next one.
-func (v *View) dropCell(number uint32) {
-	c := v.cells
-	v.countCell(number, ^uint32(0))
+func (f *frame) dropCell(number uint32) {
+	c := f.cells
+	f.countCell(number, ^uint32(0))
 	delete(c.further, number)
 	x := &c.list[number]
-	h := hash(x.group, v.rowOf(number))
+	h := hash(x.group, f.rowOf(number))
 	switch head := c.first[h]; {
 	case head == number && x.next == none:
 		delete(c.first, h)
@@ -211,99 +211,99 @@ func (v *View) dropCell(number uint32) {
 }
 
 // settleCell puts a cell whose content changed where it belongs now: into its gate, elsewhere in there, or nowhere.
-func (v *View) settleCell(number uint32) {
-	x := &v.cells.list[number]
+func (f *frame) settleCell(number uint32) {
+	x := &f.cells.list[number]
 	gate := x.gate
 	switch {
 	case gate == none:
-		v.seat(number, v.homeOf(number))
+		f.seat(number, f.homeOf(number))
 		return
 	case x.empty():
-		v.unseat(number)
-		v.dropCell(number)
+		f.unseat(number)
+		f.dropCell(number)
 		return
-	case v.order == strategy.Random:
+	case f.order == strategy.Random:
 		exp := exponent(x.total)
 		if exp == x.gateExp {
 			return
 		}
-		v.lift(number)
+		f.lift(number)
 		x.gateExp = exp
-		x.place = v.gates[gate].add(exp, entry{of: number})
+		x.place = f.gates[gate].add(exp, entry{of: number})
 	default:
-		heapFix(byHead{v}, v.gates[gate].entries, int(x.place))
+		heapFix(byHead{f}, f.gates[gate].entries, int(x.place))
 	}
-	v.refresh(gate)
+	f.refresh(gate)
 }
 
 // seat enters a cell into a gate.
-func (v *View) seat(number, gate uint32) {
-	x, g := &v.cells.list[number], &v.gates[gate]
+func (f *frame) seat(number, gate uint32) {
+	x, g := &f.cells.list[number], &f.gates[gate]
 	x.gate = gate
-	if v.order == strategy.Random {
+	if f.order == strategy.Random {
 		x.gateExp = exponent(x.total)
 		x.place = g.add(x.gateExp, entry{of: number})
 	} else {
-		g.entries = heapPush(byHead{v}, g.entries, entry{of: number})
+		g.entries = heapPush(byHead{f}, g.entries, entry{of: number})
 	}
-	v.refresh(gate)
+	f.refresh(gate)
 }
 
 // unseat is the inverse of seat.
-func (v *View) unseat(number uint32) {
-	gate := v.cells.list[number].gate
-	v.lift(number)
-	v.refresh(gate)
+func (f *frame) unseat(number uint32) {
+	gate := f.cells.list[number].gate
+	f.lift(number)
+	f.refresh(gate)
 }
 
 // lift is unseat without a look at the top.
-func (v *View) lift(number uint32) {
-	x := &v.cells.list[number]
-	g := &v.gates[x.gate]
-	if v.order != strategy.Random {
-		g.entries = trimmed(heapRemove(byHead{v}, g.entries, int(x.place)))
+func (f *frame) lift(number uint32) {
+	x := &f.cells.list[number]
+	g := &f.gates[x.gate]
+	if f.order != strategy.Random {
+		g.entries = trimmed(heapRemove(byHead{f}, g.entries, int(x.place)))
 		return
 	}
-	v.noteRemoval(ofCells, x.gate, &g.sampler, x.gateExp, x.place)
+	f.noteRemoval(spot{kind: ofCells, in: x.gate, exp: x.gateExp, place: x.place}, &g.sampler)
 	if moved, ok := g.remove(x.gateExp, x.place); ok {
-		v.cells.list[moved.of].place = x.place
+		f.cells.list[moved.of].place = x.place
 	}
 }
 
 // homeOf is the gate for a cell: one that is shut, so that no pick meets it in vain; otherwise that of its scarcest value.
-func (v *View) homeOf(number uint32) (gate uint32) {
-	group, x := v.cells.list[number].group, v.obstacleOf(number)
+func (f *frame) homeOf(number uint32) (gate uint32) {
+	group, x := f.cells.list[number].group, f.obstacleOf(number)
 	if x == none {
-		for i, y := range v.rowOf(number) {
-			if y != none && (x == none || v.room(uint32(i)) < v.room(v.cells.values[x].dim)) {
+		for i, y := range f.rowOf(number) {
+			if y != none && (x == none || f.room(uint32(i)) < f.room(f.cells.values[x].dim)) {
 				x = y
 			}
 		}
 	}
 	if x == none {
-		return v.freeGate(group)
+		return f.freeGate(group)
 	}
-	return v.gateFor(group, v.cells.values[x].term)
+	return f.gateFor(group, f.cells.values[x].term)
 }
 
 // room is how many chunks of all values of a dimension may be in flight. Where there is the least, a value is shut the most of
 // the time: a cell in the gate of that one is the least often met in vain.
-func (v *View) room(dim uint32) uint64 {
-	switch d := &v.cells.dims[dim]; {
+func (f *frame) room(dim uint32) uint64 {
+	switch d := &f.cells.dims[dim]; {
 	case d.fixed:
 		return 0 // and the gate is no other tenant's chunks' to open and shut
-	case int(dim) == len(v.limits):
+	case int(dim) == len(f.limits):
 		return 1<<64 - 1
 	default:
-		return uint64(d.values) * uint64(v.limits[dim].max)
+		return uint64(d.values) * uint64(f.limits[dim].max)
 	}
 }
 
 // obstacleOf is a value of the cell that is shut, none if there is none; of several the scarcest.
-func (v *View) obstacleOf(number uint32) uint32 {
-	c, found := v.cells, uint32(none)
-	for i, x := range v.rowOf(number) {
-		if x != none && c.values[x].isShut() && (found == none || v.room(uint32(i)) < v.room(c.values[found].dim)) {
+func (f *frame) obstacleOf(number uint32) uint32 {
+	c, found := f.cells, uint32(none)
+	for i, x := range f.rowOf(number) {
+		if x != none && c.values[x].isShut() && (found == none || f.room(uint32(i)) < f.room(c.values[found].dim)) {
 			found = x
 		}
 	}
@@ -322,19 +322,19 @@ func (v *View) obstacleOf(number uint32) uint32 {
 
 // evade moves a cell that stands in an open gate, but is under another limit that is reached, to the shut gate of that
 // value. There no pick meets it again until the gate opens.
-func (v *View) evade(number, obstacle uint32) {
-	v.unseat(number)
-	v.seat(number, v.gateFor(v.cells.list[number].group, v.cells.values[obstacle].term))
+func (f *frame) evade(number, obstacle uint32) {
+	f.unseat(number)
+	f.seat(number, f.gateFor(f.cells.list[number].group, f.cells.values[obstacle].term))
 }
 
 // byHead ranks the cells of a gate by their first submissions.
-type byHead struct{ v *View }
+type byHead struct{ f *frame }
 
-func (r byHead) before(a, b entry) bool { return r.v.before(r.v.headOf(a.of), r.v.headOf(b.of)) }
+func (r byHead) before(a, b entry) bool { return r.f.before(r.f.headOf(a.of), r.f.headOf(b.of)) }
 
-func (r byHead) moved(x entry, to int) { r.v.cells.list[x.of].place = uint32(to) }
+func (r byHead) moved(x entry, to int) { r.f.cells.list[x.of].place = uint32(to) }
 
 // headOf is the first submission of a cell that is not empty.
-func (v *View) headOf(number uint32) *Submission {
-	return v.in.subs[v.cells.list[number].entries[0].of]
+func (f *frame) headOf(number uint32) *Submission {
+	return f.in.subs[f.cells.list[number].entries[0].of]
 }

@@ -19,7 +19,7 @@ func (m *model) auditCellsOf(v *View, gate uint32) (members int) {
 	}
 	if v.order != strategy.Random {
 		for i, x := range g.entries {
-			if each(x, i); i > 0 && (byHead{v}).before(x, g.entries[(i-1)/2]) {
+			if each(x, i); i > 0 && (byHead{v.frame}).before(x, g.entries[(i-1)/2]) {
 				m.fatalf("view %s gate %d is no heap", v.key, gate)
 			}
 		}

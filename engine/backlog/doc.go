@@ -12,6 +12,9 @@
 // gate for submissions without limits. A gate whose value has its maximum in flight is shut and stands outside the view's
 // top, so saturated values are never scanned.
 //
+// Views with one limit that differ only in its number stand on one frame, whose gates lie in bands: each between two of the numbers, by
+// what counts. So a number more costs next to nothing. Views of several limits, and those that share fairly, have a frame each.
+//
 // In a view of several limits the submissions under the same values of the limited keys are a cell, which stands in one of the
 // gates of these. A pick that meets a cell while another of its limits is reached moves all of it to that shut gate and looks
 // on. When it has met several in vain, and the values that are not shut have few combinations, it looks these up instead. So a
@@ -19,6 +22,7 @@
 //
 // Everything here is pure and deterministic: no clock, no goroutine, no I/O, no lock. The caller holds the shard's mutex.
 //
-// Read submission.go first (what is stored), then chunks.go (cursors), view.go and pick.go (views), cell.go and draw.go (several
+// Read submission.go first (what is stored), then chunks.go (cursors), view.go, frame.go and pick.go (views), band.go (views that
+// differ in a number), cell.go and draw.go (several
 // limits).
 package backlog

@@ -31,8 +31,8 @@ func (b *Backlog) Stirred() []*View {
 func (b *Backlog) DropViews(keep int) (count int) {
 	if len(b.viewOf) > keep {
 		var idle []*View
-		for _, v := range b.views {
-			if v != nil && v.state != dropped && !v.Watch && v.outer == nil {
+		for v := range b.standing() {
+			if !v.Watch {
 				idle = append(idle, v)
 			}
 		}
@@ -57,86 +57,103 @@ func (b *Backlog) DropViews(keep int) (count int) {
 	return count
 }
 
-// drop takes the view out of everybody's reach. What it holds of submissions and terms is left to Sweep.
+// drop takes the view out of everybody's reach. If no other one stands on its frame, what that holds of submissions and terms is left to
+// Sweep.
 func (b *Backlog) drop(v *View) {
 	delete(b.viewOf, v.key)
-	b.detach(v)
+	v.state = dropped
+	b.stirred = slices.DeleteFunc(b.stirred, func(other *View) bool { return other == v })
+	if len(v.views) > 1 {
+		v.leave(v)
+		return
+	}
+	b.detach(v.frame)
 	if v.fair == nil {
 		return
 	}
 	for _, leaf := range v.fair.leaves {
-		b.detach(leaf)
+		leaf.state = dropped
+		b.detach(leaf.frame)
 	}
 	v.fair.undo()
 }
 
-// detach has nobody find the view any more.
-func (b *Backlog) detach(v *View) {
-	v.state = dropped
-	gone := func(other *View) bool { return other == v }
+// detach has the frame found no more.
+func (b *Backlog) detach(f *frame) {
+	f.dropped = true
+	gone := func(other *frame) bool { return other == f }
 	switch {
-	case v.fair != nil: // only its leaves look for submissions
-	case v.anchor == nil:
+	case f.fair != nil: // only its leaves look for submissions
+	case f.anchor == nil:
 		b.broad = slices.DeleteFunc(b.broad, gone)
 	default:
-		v.anchor.views = slices.DeleteFunc(v.anchor.views, gone)
+		f.anchor.frames = slices.DeleteFunc(f.anchor.frames, gone)
 	}
-	b.stirred = slices.DeleteFunc(b.stirred, gone)
-	b.dropped = append(b.dropped, v)
+	if b.frameOf[f.shape] == f {
+		delete(b.frameOf, f.shape)
+	}
+	b.unsettled = slices.DeleteFunc(b.unsettled, gone)
+	b.dropped = append(b.dropped, f)
 }
 
-// Sweep takes apart what dropped views still hold, at most `most` submissions and gates of it, and reports whether nothing
-// is left. Until then the remains cost what a view costs.
+// Sweep takes apart what dropped views still hold, and has the gates of others stand in their bands. It takes at most `most` submissions
+// and gates, and reports whether nothing is left. Until then the remains cost what a view costs.
 func (b *Backlog) Sweep(most int) (clean bool) {
 	for len(b.dropped) > 0 {
 		last := len(b.dropped) - 1
-		v := b.dropped[last]
-		for v.remains() {
+		f := b.dropped[last]
+		for f.remains() {
 			if most <= 0 {
 				return false
 			}
 			most--
-			v.shed()
+			f.shed()
 		}
-		b.forgetView(v)
+		b.forget(f)
 		b.dropped[last] = nil
 		b.dropped = b.dropped[:last]
+	}
+	for len(b.unsettled) > 0 {
+		if most <= 0 {
+			return false
+		}
+		most = b.unsettled[len(b.unsettled)-1].reband(most)
 	}
 	return true
 }
 
-// remains says whether a dropped view still holds something.
-func (v *View) remains() bool {
-	return len(v.gates) > 0 || v.cells != nil && len(v.cells.values) > 0 || v.fair != nil && len(v.fair.undone) > 0
+// remains says whether a dropped frame still holds something.
+func (f *frame) remains() bool {
+	return len(f.gates) > 0 || f.cells != nil && len(f.cells.values) > 0 || f.fair != nil && len(f.fair.undone) > 0
 }
 
 // shed lets go of one submission of the last gate, or of that gate if it has none; then of one value; of a fair view, of one
 // tenant.
-func (v *View) shed() {
-	if v.fair != nil {
-		v.fair.shed()
+func (f *frame) shed() {
+	if f.fair != nil {
+		f.fair.shed()
 		return
 	}
-	last := len(v.gates) - 1
+	last := len(f.gates) - 1
 	if last < 0 {
-		v.cells.shed(v.number)
+		f.cells.shed(f.number)
 		return
 	}
-	g := &v.gates[last]
+	g := &f.gates[last]
 	if g.empty() {
 		if g.watched != nil {
-			g.watched.unwatchGate(v.number, uint32(last))
+			f.unwatch(g.watched, uint32(last))
 		}
-		v.gates[last] = gate{}
-		v.gates = v.gates[:last]
+		f.gates[last] = gate{}
+		f.gates = f.gates[:last]
 		return
 	}
 	x := g.last()
-	if v.cells != nil {
-		x = v.cells.list[x.of].last()
+	if f.cells != nil {
+		x = f.cells.list[x.of].last()
 	}
-	s := v.in.subs[x.of]
-	v.take(s, x.at)
+	s := f.in.subs[x.of]
+	f.take(s, x.at)
 	s.dropMember(x.at)
 }
 
@@ -144,24 +161,24 @@ func (v *View) shed() {
 func (p *pool) last() entry { return p.entries[len(p.entries)-1] }
 
 // shed lets go of the last value.
-func (c *cells) shed(view uint32) {
+func (c *cells) shed(frame uint32) {
 	last := uint32(len(c.values) - 1)
 	if t := c.values[last].term; t != nil {
-		t.unwatchGate(view, last|valueRef)
+		t.unwatchGate(frame, last|valueRef)
 	}
 	c.values = c.values[:last]
 }
 
-func (b *Backlog) forgetView(v *View) {
-	for _, t := range v.filters {
+func (b *Backlog) forget(f *frame) {
+	for _, t := range f.filters {
 		t.uses--
 		b.release(t)
 	}
-	for _, l := range v.limits {
+	for _, l := range f.limits {
 		l.key.limits--
 		b.releaseKey(l.key)
 	}
-	b.views[v.number] = nil
-	b.freeViews = append(b.freeViews, v.number)
-	*v = View{Watch: v.Watch, Data: v.Data, key: v.key, state: dropped}
+	b.frames[f.number] = nil
+	b.freeFrames = append(b.freeFrames, f.number)
+	*f = frame{dropped: true}
 }

@@ -84,8 +84,8 @@ func (b *Backlog) makeAskedRoom() bool {
 
 // oldestFair counts the fair views that are of questions, or not, and finds the one that was used the longest ago.
 func (b *Backlog) oldestFair(asked bool) (n int, oldest *View) {
-	for _, v := range b.views { // the map has no order
-		if v == nil || v.fair == nil || v.state == dropped || v.asked != asked {
+	for v := range b.standing() {
+		if v.fair == nil || v.asked != asked {
 			continue
 		}
 		n++
@@ -100,8 +100,10 @@ func (b *Backlog) makeFair(br *strategy.Branch, key string) *View {
 	for b.ledger++; b.ledger == 0 || b.ledgers[b.ledger] != nil; {
 		b.ledger++
 	}
-	v := &View{key: key}
-	b.enlist(v)
+	v, f := &View{key: key, most: queue.NoLimit}, &frame{}
+	b.enlist(f)
+	f.next = 1 // it is built when its leaves are
+	f.carry(v)
 	v.fair = &fairness{view: v, name: b.ledger}
 	b.ledgers[b.ledger] = v
 	v.fair.root = v.fair.divide(br, nil)
@@ -125,9 +127,10 @@ func (f *fairness) divide(br *strategy.Branch, path []int) *division {
 			d.arms[k].inner, d.nests = f.divide(inner, at), true
 			continue
 		}
-		leaf := b.makeView(inner, inner.Key())
+		leaf := &View{key: inner.Key(), most: queue.NoLimit}
+		b.makeFrame(inner).carry(leaf)
 		leaf.outer, leaf.leaf, leaf.path, leaf.groups = f.view, uint8(len(f.leaves)), at, nil
-		d.arms[k].leaf = leaf
+		d.arms[k].leaf = leaf.frame
 		f.leaves = append(f.leaves, leaf)
 	}
 	if d.key != nil {
@@ -158,11 +161,11 @@ func (d *division) reorder(key *metaKey) {
 	}
 }
 
-func (v *View) limitFirst(key *metaKey) {
-	if at := slices.IndexFunc(v.limits, func(l limit) bool { return l.key == key }); at > 0 {
-		own := v.limits[at]
-		copy(v.limits[1:], v.limits[:at])
-		v.limits[0] = own
+func (f *frame) limitFirst(key *metaKey) {
+	if at := slices.IndexFunc(f.limits, func(l limit) bool { return l.key == key }); at > 0 {
+		own := f.limits[at]
+		copy(f.limits[1:], f.limits[:at])
+		f.limits[0] = own
 	}
 }
 
@@ -189,7 +192,8 @@ func (f *fairness) build(v *View, most int) (complete bool) {
 			return false
 		}
 	}
-	v.state = built
+	v.next = 0
+	v.complete()
 	return true
 }
 
@@ -229,7 +233,7 @@ func (f *fairness) shed() {
 
 // choose chooses of the tenant whose turn it is, and charges it: before the chunk is taken, as what that entails (it leaves,
 // it is blocked) is to see it charged.
-func (f *fairness) choose(v *View, rnd *rand.Rand) (from *View, s *Submission, draw uint32) {
+func (f *fairness) choose(v *View, rnd *rand.Rand) (from *frame, s *Submission, draw uint32) {
 	v.charge = Charge{}
 	if from, s, draw = f.root.shares[0].choose(rnd, &v.charge); s != nil {
 		v.charge.Ledger, v.charge.Leaf = f.name, from.leaf
@@ -239,7 +243,7 @@ func (f *fairness) choose(v *View, rnd *rand.Rand) (from *View, s *Submission, d
 
 // choose is the next submission of the share. A tenant that turns out to have nothing but submissions under limits that are
 // reached is blocked, and another one asked.
-func (x *share) choose(rnd *rand.Rand, charge *Charge) (from *View, s *Submission, draw uint32) {
+func (x *share) choose(rnd *rand.Rand, charge *Charge) (from *frame, s *Submission, draw uint32) {
 	x.save()
 	around := charge.Estimate
 	for {
@@ -263,7 +267,7 @@ func (x *share) choose(rnd *rand.Rand, charge *Charge) (from *View, s *Submissio
 }
 
 // ask asks one arm of a tenant.
-func (x *share) ask(number uint32, k int, rnd *rand.Rand, charge *Charge) (from *View, s *Submission, draw uint32) {
+func (x *share) ask(number uint32, k int, rnd *rand.Rand, charge *Charge) (from *frame, s *Submission, draw uint32) {
 	at := int(number)*len(x.of.arms) + k
 	if x.of.arms[k].inner != nil {
 		if below := x.below[at]; below != nil {
@@ -276,7 +280,7 @@ func (x *share) ask(number uint32, k int, rnd *rand.Rand, charge *Charge) (from 
 		return nil, nil, 0
 	}
 	from = x.of.arms[k].leaf
-	if s, draw = from.choose(group, rnd); s == nil {
+	if s, draw = from.choose(group, queue.NoLimit, rnd); s == nil {
 		from.settle(group) // all of it is behind shut gates now
 	}
 	return from, s, draw
@@ -353,8 +357,8 @@ func (b *Backlog) chargesOf(s *Submission, c Charge, fn func(x *share, number ui
 
 // reweight tells all shares by a key of the weight that a value has now.
 func (b *Backlog) reweight(key queue.MetaKey, value queue.MetaValue, w fair.Weight) {
-	for _, v := range b.views { // the map has no order
-		if v != nil && v.fair != nil && v.state != dropped {
+	for v := range b.standing() {
+		if v.fair != nil {
 			v.fair.root.reweight(key, value, w)
 		}
 	}

@@ -83,7 +83,7 @@ func (m *model) auditFair(v *View) {
 	size, offered := 0, 0
 	for i, leaf := range v.fair.leaves {
 		size, offered = size+leaf.size, offered+leaf.offered
-		if leaf.outer != v || int(leaf.leaf) != i || m.b.views[leaf.number] != leaf {
+		if leaf.outer != v || int(leaf.leaf) != i || m.b.frames[leaf.number] != leaf.frame {
 			m.fatalf("view %s leaf %d is lost", v.key, i)
 		}
 	}
@@ -194,8 +194,8 @@ func (m *model) lags() map[string]float64 {
 			}
 		}
 	}
-	for _, v := range m.b.views {
-		if v != nil && v.fair != nil && v.state != dropped {
+	for v := range m.b.standing() {
+		if v.fair != nil {
 			each(v, v.fair.root)
 		}
 	}

@@ -23,18 +23,24 @@ func (g *group) clear() { *g = group{first: none, free: none} }
 type top struct {
 	sampler          // Random: by their weight
 	heap    []uint32 // other orders: by their first submissions
+
+	next   *top   // of a frame with bands that of the next larger number
+	max    uint32 // where the band ends, and the view's number
+	slot   uint8  // by which gates know it
+	wanted bool   // there is a view of the number
 }
 
 // gate is the part of a group whose submissions one counter opens and shuts. In a view of cells it holds these.
 type gate struct {
 	pool
 	watched      *term  // the counter; nil for the free gate
-	max          uint32 // it is shut from here on
+	max          uint32 // it is shut from here on; if there are bands, to views whose band this ends
 	group        uint32 // in View.groups
 	place        uint32 // in its group's top
 	older, newer uint32 // of the same group
 	topExp       uint8
-	offered      bool // it is open and not empty, and if the group has a top it is in there
+	band         uint8 // slot of the top that it is in
+	offered      bool  // it is open and not empty, and if the group has a top it is in one
 }
 
 // gateKey is what a gate is for.
@@ -69,31 +75,31 @@ const emptiedCap = 8
 func (g *gate) isOpen() bool { return g.watched == nil || g.watched.inFlight < g.max }
 
 // home is the gate for a submission of a view without cells: one that is shut, so that no pick meets it in vain; otherwise that of its first limit.
-func (v *View) home(s *Submission, group uint32) uint32 {
-	if t := v.obstacle(s); t != nil {
-		return v.gateFor(group, t)
+func (f *frame) home(s *Submission, group uint32) uint32 {
+	if t := f.obstacle(s, queue.NoLimit); t != nil {
+		return f.gateFor(group, t)
 	}
-	for _, l := range v.limits {
+	for _, l := range f.limits {
 		if t := s.termOf(l.key); t != nil {
-			return v.gateFor(group, t)
+			return f.gateFor(group, t)
 		}
 	}
-	return v.freeGate(group)
+	return f.freeGate(group)
 }
 
-// obstacle is the first term of the submission that has as many chunks in flight as it may, by the view's limits or by what
-// an operator set; nil if there is none.
-func (v *View) obstacle(s *Submission) *term {
-	for _, l := range v.limits {
-		if t := s.termOf(l.key); t != nil && t.inFlight >= min(l.max, t.limit) {
+// obstacle is the first term of the submission that has as many chunks in flight as it may, by the limits of a view whose number is `most`
+// or by what an operator set; nil if there is none.
+func (f *frame) obstacle(s *Submission, most uint32) *term {
+	for _, l := range f.limits {
+		if t := s.termOf(l.key); t != nil && t.inFlight >= min(l.max, most, t.limit) {
 			return t
 		}
 	}
-	if v.in.limited == 0 {
+	if f.in.limited == 0 {
 		return nil
 	}
 	for _, ref := range s.refs() {
-		if t := v.in.terms[ref.term]; t.inFlight >= t.limit {
+		if t := f.in.terms[ref.term]; t.inFlight >= t.limit {
 			return t
 		}
 	}
@@ -101,76 +107,80 @@ func (v *View) obstacle(s *Submission) *term {
 }
 
 // gateFor is the group's gate for a term; made when there is none, and kept as long as the group and the term.
-func (v *View) gateFor(group uint32, t *term) uint32 {
-	if number, ok := v.gateOf[gateKey{group, t.number}]; ok {
+func (f *frame) gateFor(group uint32, t *term) uint32 {
+	if number, ok := f.gateOf[gateKey{group, t.number}]; ok {
 		return number
 	}
-	number := v.addGate(group)
-	g, base := &v.gates[number], v.limitOn(t.key)
-	g.watched, g.max = t, min(base, t.limit)
-	v.strays = v.strays || base == queue.NoLimit
-	if v.gateOf == nil {
-		v.gateOf = map[gateKey]uint32{}
+	number := f.addGate(group)
+	f.gates[number].watched = t
+	f.strays = f.strays || f.limitOn(t.key) == queue.NoLimit
+	if f.gateOf == nil {
+		f.gateOf = map[gateKey]uint32{}
 	}
-	v.gateOf[gateKey{group, t.number}] = number
-	t.watchGate(gateRef{g.max, v.number, number})
+	f.gateOf[gateKey{group, t.number}] = number
+	f.watch(number)
 	return number
 }
 
-func (v *View) freeGate(group uint32) uint32 {
-	if v.groups[group].free == none {
-		v.groups[group].free = v.addGate(group)
+func (f *frame) freeGate(group uint32) uint32 {
+	if f.groups[group].free == none {
+		f.groups[group].free = f.addGate(group)
 	}
-	return v.groups[group].free
+	return f.groups[group].free
 }
 
 // addGate adds a gate to a group. From the second on the group has a top.
-func (v *View) addGate(group uint32) (number uint32) {
-	if last := len(v.freeGates) - 1; last >= 0 {
-		number, v.freeGates = v.freeGates[last], v.freeGates[:last]
+func (f *frame) addGate(group uint32) (number uint32) {
+	if last := len(f.freeGates) - 1; last >= 0 {
+		number, f.freeGates = f.freeGates[last], f.freeGates[:last]
 	} else {
-		number = uint32(len(v.gates))
-		v.gates = appended(v.gates, gate{})
+		number = uint32(len(f.gates))
+		f.gates = appended(f.gates, gate{})
 	}
-	in := &v.groups[group]
-	v.gates[number].group, v.gates[number].newer, v.gates[number].older = group, none, in.first
+	in := &f.groups[group]
+	f.gates[number].group, f.gates[number].newer, f.gates[number].older = group, none, in.first
 	if in.first != none {
-		v.gates[in.first].newer = number
+		f.gates[in.first].newer = number
 		if in.top == nil {
-			in.top = &top{}
-			if v.gates[in.first].offered {
-				v.rank(in, in.first)
-			}
+			f.addTop(in)
 		}
 	}
 	in.first = number
 	return number
 }
 
+// addTop gives a group a top, with the one gate that it may have had until now.
+func (f *frame) addTop(in *group) {
+	in.top = &top{slot: 1}
+	if in.first != none && f.gates[in.first].offered {
+		f.rank(in.top, in.first)
+	}
+}
+
 // dropRef gives up an empty gate or a value that no cell has: its term is gone.
-func (v *View) dropRef(number uint32) {
+func (f *frame) dropRef(number uint32) {
 	if number&valueRef != 0 {
-		v.cells.dropValue(number &^ valueRef)
+		f.cells.dropValue(number &^ valueRef)
 		return
 	}
-	v.dropGate(number)
+	f.dropGate(number)
 }
 
 // relimit is for a gate or a value: what an operator demands of its term changed. It returns from where it is shut now.
-func (v *View) relimit(number, limit uint32) (max uint32) {
+func (f *frame) relimit(number, limit uint32) (max uint32) {
 	if number&valueRef != 0 {
-		x := &v.cells.values[number&^valueRef]
+		x := &f.cells.values[number&^valueRef]
 		x.max = min(x.base, limit)
 		return x.max
 	}
-	g := &v.gates[number]
-	g.max = min(v.limitOn(g.watched.key), limit)
+	g := &f.gates[number]
+	g.max = min(f.limitOn(g.watched.key), limit)
 	return g.max
 }
 
 // limitOn is what the view's branch demands of a key.
-func (v *View) limitOn(key *metaKey) uint32 {
-	for _, l := range v.limits {
+func (f *frame) limitOn(key *metaKey) uint32 {
+	for _, l := range f.limits {
 		if l.key == key {
 			return l.max
 		}
@@ -179,137 +189,141 @@ func (v *View) limitOn(key *metaKey) uint32 {
 }
 
 // dropGate gives up an empty gate.
-func (v *View) dropGate(number uint32) {
-	g := &v.gates[number]
-	in := &v.groups[g.group]
+func (f *frame) dropGate(number uint32) {
+	g := &f.gates[number]
+	in := &f.groups[g.group]
 	if g.watched != nil {
-		delete(v.gateOf, gateKey{g.group, g.watched.number})
+		delete(f.gateOf, gateKey{g.group, g.watched.number})
 	} else {
 		in.free = none
 	}
 	if g.older != none {
-		v.gates[g.older].newer = g.newer
+		f.gates[g.older].newer = g.newer
 	}
 	if g.newer != none {
-		v.gates[g.newer].older = g.older
+		f.gates[g.newer].older = g.older
 	} else {
 		in.first = g.older
 	}
-	if in.first != none && v.gates[in.first].older == none {
+	if in.first != none && f.gates[in.first].older == none && !f.banded {
 		in.top = nil
 	}
 	*g = gate{}
-	v.freeGates = append(v.freeGates, number)
+	f.freeGates = append(f.freeGates, number)
 }
 
 // put enters a submission, whose member at `at` this is, into a gate, or in a view of cells into a cell.
-func (v *View) put(s *Submission, at, number uint32) {
-	p := v.poolOf(number)
-	v.groups[v.groupAt(number)].size++
-	v.count(0, 1)
-	v.cover(s, 1)
+func (f *frame) put(s *Submission, at, number uint32) {
+	p := f.poolOf(number)
+	f.groups[f.groupAt(number)].size++
+	f.count(0, 1)
+	f.cover(s, 1)
 	s.members[at].gate = number
 	x := entry{s.slot, at}
-	if v.order == strategy.Random {
+	if f.order == strategy.Random {
 		s.members[at].place = p.add(exponent(uint64(s.available)), x)
 	} else {
-		p.entries = heapPush(byOrder{v}, p.entries, x)
+		p.entries = heapPush(byOrder{f}, p.entries, x)
 	}
-	v.changed(number)
+	f.changed(number)
 }
 
 // poolOf is where submissions whose members have the number stand.
-func (v *View) poolOf(number uint32) *pool {
-	if v.cells != nil {
-		return &v.cells.list[number].pool
+func (f *frame) poolOf(number uint32) *pool {
+	if f.cells != nil {
+		return &f.cells.list[number].pool
 	}
-	return &v.gates[number].pool
+	return &f.gates[number].pool
 }
 
 // groupAt is the group of these submissions.
-func (v *View) groupAt(number uint32) uint32 {
-	if v.cells != nil {
-		return v.cells.list[number].group
+func (f *frame) groupAt(number uint32) uint32 {
+	if f.cells != nil {
+		return f.cells.list[number].group
 	}
-	return v.gates[number].group
+	return f.gates[number].group
 }
 
 // changed is for a pool that changed.
-func (v *View) changed(number uint32) {
-	if v.cells != nil {
-		v.settleCell(number)
+func (f *frame) changed(number uint32) {
+	if f.cells != nil {
+		f.settleCell(number)
 		return
 	}
-	v.refresh(number)
+	f.refresh(number)
 }
 
 // take is the inverse of put; the submission's member stays.
-func (v *View) take(s *Submission, at uint32) {
+func (f *frame) take(s *Submission, at uint32) {
 	m := s.members[at]
-	v.groups[v.groupAt(m.gate)].size--
-	v.count(0, -1)
-	v.cover(s, -1)
-	v.pull(m, exponent(uint64(s.available)))
-	v.changed(m.gate)
+	f.groups[f.groupAt(m.gate)].size--
+	f.count(0, -1)
+	f.cover(s, -1)
+	f.pull(m, exponent(uint64(s.available)))
+	f.changed(m.gate)
 }
 
 // pull removes the entry of a member, without looking at what it stands in.
-func (v *View) pull(m member, exp uint8) {
-	p := v.poolOf(m.gate)
-	if v.order != strategy.Random {
-		p.entries = trimmed(heapRemove(byOrder{v}, p.entries, int(m.place)))
+func (f *frame) pull(m member, exp uint8) {
+	p := f.poolOf(m.gate)
+	if f.order != strategy.Random {
+		p.entries = trimmed(heapRemove(byOrder{f}, p.entries, int(m.place)))
 		return
 	}
-	v.noteRemoval(ofSubmissions, m.gate, &p.sampler, exp, m.place)
+	f.noteRemoval(spot{kind: ofSubmissions, in: m.gate, exp: exp, place: m.place}, &p.sampler)
 	if moved, ok := p.remove(exp, m.place); ok {
-		v.in.subs[moved.of].members[moved.at].place = m.place
+		f.in.subs[moved.of].members[moved.at].place = m.place
 	}
 }
 
 // reweigh moves the entry of a member of a Random view to the bucket of another exponent.
-func (v *View) reweigh(s *Submission, at uint32, from, to uint8) {
+func (f *frame) reweigh(s *Submission, at uint32, from, to uint8) {
 	m := &s.members[at]
-	v.pull(*m, from)
-	m.place = v.poolOf(m.gate).add(to, entry{s.slot, at})
-	v.changed(m.gate)
+	f.pull(*m, from)
+	m.place = f.poolOf(m.gate).add(to, entry{s.slot, at})
+	f.changed(m.gate)
 }
 
 // rerank puts the entry of a member where its submission's priority, which changed, wants it.
-func (v *View) rerank(m member) {
-	heapFix(byOrder{v}, v.poolOf(m.gate).entries, int(m.place))
-	v.changed(m.gate)
+func (f *frame) rerank(m member) {
+	heapFix(byOrder{f}, f.poolOf(m.gate).entries, int(m.place))
+	f.changed(m.gate)
 }
 
 // entryOf is where a member's entry lies.
-func (v *View) entryOf(s *Submission, m member) *entry {
-	p := v.poolOf(m.gate)
-	if v.order != strategy.Random {
+func (f *frame) entryOf(s *Submission, m member) *entry {
+	p := f.poolOf(m.gate)
+	if f.order != strategy.Random {
 		return &p.entries[m.place]
 	}
 	return &p.nth(p.search(exponent(uint64(s.available)))).entries[m.place]
 }
 
 // counted is for a gate, or a value, whose counter passed its limit.
-func (v *View) counted(number uint32) {
+func (f *frame) counted(number uint32) {
 	if number&valueRef != 0 {
-		v.cells.listValue(number &^ valueRef)
+		f.cells.listValue(number &^ valueRef)
 		return
 	}
-	v.refresh(number)
-	v.settle(v.gates[number].group)
+	f.refresh(number)
+	f.settle(f.gates[number].group)
 }
 
 // refresh puts a gate into its group's top, takes it out or moves it there, after its content or its counter changed.
-func (v *View) refresh(number uint32) {
-	g := &v.gates[number]
-	in := &v.groups[g.group]
+func (f *frame) refresh(number uint32) {
+	g := &f.gates[number]
+	in := &f.groups[g.group]
 	offered := !g.empty() && g.isOpen()
+	if f.banded {
+		f.refreshBanded(in, number, offered)
+		return
+	}
 	switch {
 	case in.top == nil:
 	case offered && !g.offered:
-		v.rank(in, number)
+		f.rank(in.top, number)
 	case g.offered:
-		v.move(in, number, offered)
+		f.move(in.top, number, offered)
 	}
 	if offered != g.offered {
 		change := -1
@@ -318,69 +332,103 @@ func (v *View) refresh(number uint32) {
 		}
 		g.offered = offered
 		in.offered += int32(change)
-		v.count(change, 0)
+		f.count(change, 0)
 	}
 }
 
-// rank enters a gate into its group's top.
-func (v *View) rank(in *group, number uint32) {
-	g := &v.gates[number]
-	if v.order == strategy.Random {
-		g.topExp = exponent(g.total)
-		g.place = in.top.add(g.topExp, entry{of: number})
+// refreshBanded is refresh for a gate that stands in one of several tops.
+func (f *frame) refreshBanded(in *group, number uint32, offered bool) {
+	g := &f.gates[number]
+	var from, to *top
+	change := 0
+	if g.offered {
+		from = in.top.at(g.band)
+		change--
+	}
+	if offered {
+		to = f.bandOf(g)
+	}
+	if g.offered = to != nil; g.offered {
+		change++
+	}
+	in.offered += int32(change)
+	f.count(change, 0)
+	if from == to {
+		if to != nil {
+			f.move(to, number, true)
+		}
 		return
 	}
-	in.top.heap = heapPush(byFirst{v}, in.top.heap, number)
+	if from != nil {
+		f.move(from, number, false)
+		from.heap = trimmed(from.heap) // it may have held all gates before their counters rose
+	}
+	if to != nil {
+		f.rank(to, number)
+	}
+	f.offer(from, to)
 }
 
-// move puts a gate that is in its group's top where it belongs now, or takes it out.
-func (v *View) move(in *group, number uint32, stays bool) {
-	g := &v.gates[number]
-	if v.order != strategy.Random {
+// rank enters a gate into a top of its group.
+func (f *frame) rank(t *top, number uint32) {
+	g := &f.gates[number]
+	g.band = t.slot
+	if f.order == strategy.Random {
+		g.topExp = exponent(g.total)
+		g.place = t.add(g.topExp, entry{of: number})
+		return
+	}
+	t.heap = heapPush(byFirst{f}, t.heap, number)
+}
+
+// move puts a gate that is in a top where it belongs now, or takes it out.
+func (f *frame) move(t *top, number uint32, stays bool) {
+	g := &f.gates[number]
+	if f.order != strategy.Random {
 		if stays {
-			heapFix(byFirst{v}, in.top.heap, int(g.place))
+			heapFix(byFirst{f}, t.heap, int(g.place))
 		} else {
-			in.top.heap = heapRemove(byFirst{v}, in.top.heap, int(g.place))
+			t.heap = heapRemove(byFirst{f}, t.heap, int(g.place))
 		}
 		return
 	}
 	if stays && exponent(g.total) == g.topExp {
 		return
 	}
-	v.noteRemoval(ofGates, g.group, &in.top.sampler, g.topExp, g.place)
-	if moved, ok := in.top.remove(g.topExp, g.place); ok {
-		v.gates[moved.of].place = g.place
+	f.noteRemoval(spot{kind: ofGates, in: g.group, band: t.slot, exp: g.topExp, place: g.place}, &t.sampler)
+	if moved, ok := t.remove(g.topExp, g.place); ok {
+		f.gates[moved.of].place = g.place
 	}
 	if stays {
-		v.rank(in, number)
+		f.rank(t, number)
 	}
 }
 
 // byOrder ranks submissions by the view's order.
-type byOrder struct{ v *View }
+type byOrder struct{ f *frame }
 
 func (r byOrder) before(a, b entry) bool {
-	return r.v.before(r.v.in.subs[a.of], r.v.in.subs[b.of])
+	return r.f.before(r.f.in.subs[a.of], r.f.in.subs[b.of])
 }
 
 func (r byOrder) moved(x entry, to int) {
-	r.v.in.subs[x.of].members[x.at].place = uint32(to)
+	r.f.in.subs[x.of].members[x.at].place = uint32(to)
 }
 
 // byFirst ranks gates by their first submissions.
-type byFirst struct{ v *View }
+type byFirst struct{ f *frame }
 
 func (r byFirst) before(a, b uint32) bool {
-	return r.v.before(r.v.firstOf(a), r.v.firstOf(b))
+	return r.f.before(r.f.firstOf(a), r.f.firstOf(b))
 }
 
-func (r byFirst) moved(number uint32, to int) { r.v.gates[number].place = uint32(to) }
+func (r byFirst) moved(number uint32, to int) { r.f.gates[number].place = uint32(to) }
 
 // firstOf is the first submission of a gate that is not empty.
-func (v *View) firstOf(number uint32) *Submission {
-	x := v.gates[number].entries[0]
-	if v.cells != nil {
-		return v.headOf(x.of)
+func (f *frame) firstOf(number uint32) *Submission {
+	x := f.gates[number].entries[0]
+	if f.cells != nil {
+		return f.headOf(x.of)
 	}
-	return v.in.subs[x.of]
+	return f.in.subs[x.of]
 }

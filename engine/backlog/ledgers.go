@@ -18,8 +18,8 @@ type Division struct {
 
 // Divisions calls fn for the Fair blocks of all standing views, those of one branch after each other.
 func (b *Backlog) Divisions(fn func(Division)) {
-	for _, v := range b.views { // the map has no order
-		if v == nil || v.fair == nil || v.state == dropped {
+	for v := range b.standing() {
+		if v.fair == nil {
 			continue
 		}
 		number := 0

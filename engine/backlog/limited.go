@@ -26,11 +26,15 @@ func (v *View) saturated(left *int, fn func(queue.Saturated) bool) bool {
 	for i := range v.gates[:min(len(v.gates), *left)] {
 		*left--
 		g := &v.gates[i]
-		if g.watched == nil || g.empty() || g.isOpen() || g.watched.ruling[v.in.ruled.book] != queue.Unruled || !v.holdsFree(&g.pool, v.cells != nil, left) {
+		max := g.max
+		if v.banded && g.watched != nil && g.watched.key == v.limits[0].key {
+			max = min(v.most, g.watched.limit)
+		}
+		if g.watched == nil || g.empty() || g.watched.inFlight < max || g.watched.ruling[v.in.ruled.book] != queue.Unruled || !v.holdsFree(&g.pool, v.cells != nil, left) {
 			continue
 		}
 		entry := queue.MetaEntry{Key: g.watched.key.name, Value: g.watched.value}
-		if !fn(queue.Saturated{MetaEntry: entry, InFlight: g.watched.inFlight, Limit: g.max}) {
+		if !fn(queue.Saturated{MetaEntry: entry, InFlight: g.watched.inFlight, Limit: max}) {
 			return false
 		}
 	}
@@ -39,9 +43,9 @@ func (v *View) saturated(left *int, fn func(queue.Saturated) bool) bool {
 
 // holdsFree says whether a submission that no rule covers is among those of a pool, looking at up to *left of them, and if it is one of
 // cells at theirs.
-func (v *View) holdsFree(p *pool, ofCells bool, left *int) bool {
-	book := v.in.ruled.book
-	if v.ruled[book] == 0 {
+func (f *frame) holdsFree(p *pool, ofCells bool, left *int) bool {
+	book := f.in.ruled.book
+	if f.ruled[book] == 0 {
 		return true
 	}
 	for i := range p.count() {
@@ -49,13 +53,13 @@ func (v *View) holdsFree(p *pool, ofCells bool, left *int) bool {
 			switch {
 			case *left <= 0:
 				return false
-			case ofCells && v.holdsFree(&v.cells.list[x.of].pool, false, left):
+			case ofCells && f.holdsFree(&f.cells.list[x.of].pool, false, left):
 				return true
 			case ofCells:
 				continue
 			}
 			*left--
-			if v.in.subs[x.of].ruling[book] == queue.Unruled {
+			if f.in.subs[x.of].ruling[book] == queue.Unruled {
 				return true
 			}
 		}

@@ -33,26 +33,39 @@ const (
 // ledgerBytes is what a tenant costs in the ledger of its share.
 const ledgerBytes = 96
 
-// Bytes is about how much memory the view takes: what would be free without it.
+// viewBytes is what a view takes beside its frame.
+const viewBytes = uint64(unsafe.Sizeof(View{})) + uint64(unsafe.Sizeof(top{})) + 64
+
+// Bytes is about how much memory the view takes: of a frame that it shares with others an equal part, and nothing if only questions made it
+// and the others not. So the views together say what all take.
 func (v *View) Bytes() uint64 {
-	if v.state == building {
-		return max(v.promised, v.bytes())
+	n := viewBytes + uint64(len(v.key))
+	sharing := uint64(0)
+	for _, other := range v.views {
+		if other.asked == v.asked {
+			sharing++
+		} else if v.asked {
+			return n
+		}
 	}
-	return v.bytes()
+	return n + v.frame.held()/max(sharing, 1)
 }
 
-func (v *View) bytes() uint64 {
-	n := uint64(unsafe.Sizeof(*v)) + uint64(len(v.key)) + 64*uint64(len(v.limits)+len(v.filters))
-	if f := v.fair; f != nil {
+// held is what the frame takes, or may come to.
+func (f *frame) held() uint64 { return max(f.promised, f.bytes()) }
+
+func (f *frame) bytes() uint64 {
+	n := uint64(unsafe.Sizeof(*f)) + uint64(len(f.shape)) + 64*uint64(len(f.limits)+len(f.filters))
+	if f := f.fair; f != nil {
 		for _, leaf := range f.leaves {
 			n += leaf.bytes()
 		}
 		return n + f.root.bytes()
 	}
-	n += uint64(v.size) * (memberBytes + entryBytes)
-	n += uint64(cap(v.gates))*uint64(unsafe.Sizeof(gate{})) + uint64(len(v.gates))*rankBytes + uint64(len(v.gateOf))*(gateOfBytes+watchBytes)
-	n += uint64(cap(v.groups)) * uint64(unsafe.Sizeof(group{}))
-	if c := v.cells; c != nil {
+	n += uint64(f.size) * (memberBytes + entryBytes)
+	n += uint64(cap(f.gates))*uint64(unsafe.Sizeof(gate{})) + uint64(len(f.gates))*rankBytes + uint64(len(f.gateOf))*(gateOfBytes+watchBytes)
+	n += uint64(cap(f.groups)) * uint64(unsafe.Sizeof(group{}))
+	if c := f.cells; c != nil {
 		n += uint64(cap(c.list))*uint64(unsafe.Sizeof(cell{})) + 4*uint64(cap(c.rows)) + uint64(len(c.first))*firstBytes
 		n += uint64(cap(c.values))*(uint64(unsafe.Sizeof(value{}))+4) + uint64(len(c.valueOf))*(valueOfBytes+watchBytes)
 	}
@@ -82,50 +95,54 @@ type Memory struct{ Views, Asked uint64 }
 
 // Memory adds up the views.
 func (b *Backlog) Memory() (m Memory) {
-	for _, v := range b.views {
-		switch {
-		case v == nil || v.state == dropped || v.outer != nil: // a leaf is part of its fair view
-		case v.asked:
+	for v := range b.standing() {
+		if v.asked {
 			m.Asked += v.Bytes()
-		default:
+		} else {
 			m.Views += v.Bytes()
 		}
 	}
 	return m
 }
 
-// Promise is about how much memory a view may take that is to be built now; 0: it asks for nothing, as it is or was promised before. From
-// now on that counts as taken. If there is not so much, call Forgo.
+// Promise is about how much memory a view may take that is to be built now; 0: it asks for nothing, as it is, or was promised before. Of
+// what it shares with others that is its part. From now on that counts as taken. If there is not so much, call Forgo.
 func (b *Backlog) Promise(v *View) uint64 {
-	if v.state != building || v.promised > 0 {
+	if v.state != building || v.granted {
 		return 0
 	}
-	v.promised = v.bytes() + v.foreseen()
-	return v.promised
+	v.granted = true
+	if v.next > 0 {
+		v.frame.promised = v.frame.bytes() + v.foreseen()
+	}
+	return v.Bytes()
 }
 
 // Forgo gives up a view for which there is no room; one that someone waits on stays as it is.
 func (b *Backlog) Forgo(v *View) {
-	if v.promised = 0; !v.Watch {
+	if v.granted = false; len(v.views) == 1 {
+		v.frame.promised = 0
+	}
+	if !v.Watch {
 		b.drop(v)
 	}
 }
 
 // foreseen is what the submissions that are still to be looked at add, if all of them match.
-func (v *View) foreseen() (n uint64) {
-	if v.fair != nil {
-		for _, leaf := range v.fair.leaves {
+func (f *frame) foreseen() (n uint64) {
+	if f.fair != nil {
+		for _, leaf := range f.fair.leaves {
 			n += leaf.foreseen()
 		}
-		return n + v.fair.root.foreseen(uint64(len(v.in.shown)))
+		return n + f.fair.root.foreseen(uint64(len(f.in.shown)))
 	}
-	subs, gates := uint64(v.next), uint64(0)
-	for _, l := range v.limits {
+	subs, gates := uint64(f.next), uint64(0)
+	for _, l := range f.limits {
 		gates += min(subs, uint64(len(l.key.terms)))
 	}
 	n = subs*(memberBytes+entryBytes) + gates*gateBytes
-	if v.cells != nil {
-		n += subs*(uint64(unsafe.Sizeof(cell{}))*9/8+firstBytes+4*uint64(len(v.cells.dims))) + gates*valueBytes
+	if f.cells != nil {
+		n += subs*(uint64(unsafe.Sizeof(cell{}))*9/8+firstBytes+4*uint64(len(f.cells.dims))) + gates*valueBytes
 	}
 	return n
 }
@@ -176,8 +193,8 @@ func (b *Backlog) idle(v *View, since int) bool {
 // how many bytes that was; 0: there is none.
 func (b *Backlog) DropIdle(asked bool, how Idleness) (bytes uint64) {
 	var oldest *View
-	for _, v := range b.views {
-		if v != nil && v.state != dropped && v.outer == nil && !v.Watch && v.asked == asked && (oldest == nil || v.used < oldest.used) {
+	for v := range b.standing() {
+		if !v.Watch && v.asked == asked && (oldest == nil || v.used < oldest.used) {
 			oldest = v
 		}
 	}
@@ -192,8 +209,8 @@ func (b *Backlog) DropIdle(asked bool, how Idleness) (bytes uint64) {
 // DropIdleOf is DropIdle of the views of one owner.
 func (b *Backlog) DropIdleOf(owner any) (bytes uint64) {
 	var oldest *View
-	for _, v := range b.views {
-		if v != nil && v.Owner == owner && v.state != dropped && v.outer == nil && !v.Watch && (oldest == nil || v.used < oldest.used) {
+	for v := range b.standing() {
+		if v.Owner == owner && !v.Watch && (oldest == nil || v.used < oldest.used) {
 			oldest = v
 		}
 	}
@@ -234,9 +251,7 @@ func (v *View) Branch() string { return v.key }
 
 // EachView calls fn for every standing view, of a fair branch for the one of all of it. fn must not change the backlog.
 func (b *Backlog) EachView(fn func(*View)) {
-	for _, v := range b.views { // the map has no order
-		if v != nil && v.state != dropped && v.outer == nil {
-			fn(v)
-		}
+	for v := range b.standing() {
+		fn(v)
 	}
 }

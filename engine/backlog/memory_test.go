@@ -2,6 +2,7 @@ package backlog
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"testing"
 
@@ -50,6 +51,46 @@ func TestBytesAreThoseOfTheHeap(t *testing.T) {
 		if ratio := float64(told) / float64(grown); ratio < 1/1.6 || ratio > 1.6 {
 			t.Errorf("%s: %d bytes are told, but the heap grew by %d", test.name, told, grown)
 		}
+		runtime.KeepAlive(b)
+	}
+}
+
+// Strategies that differ only in the number of their limit share what they stand on: thirty of them take less than 1.6 times what one
+// takes, by what they say and by the heap, also after consumers have used them all, so that the values stand between any two numbers.
+// Not parallel, as the heap is everybody's.
+func TestNumbersShareMemory(t *testing.T) {
+	const n = 100_000
+	for _, order := range []strategy.Order{strategy.OldestFirst, strategy.Random} {
+		b, rnd := New(), rand.New(rand.NewPCG(1, 70))
+		for i := range n {
+			meta := queue.Meta{{Key: "u", Value: queue.IntValue(int64(i))}}
+			b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 10_000, Mul: 1, Meta: meta}))
+		}
+		finished(b, filtered(strategy.NewestFirst)) // the list of views of each submission is there
+		start := heapInUse()
+		views := []*View{finished(b, limited(order, strategy.Limit{Key: "u", Max: 1}))}
+		oneTold, one := b.Memory().Views, heapInUse()-start
+		for most := uint32(2); most <= 30; most++ {
+			views = append(views, finished(b, limited(order, strategy.Limit{Key: "u", Max: most})))
+		}
+		compare := func(when string) {
+			told, all, sum := b.Memory().Views, heapInUse()-start, uint64(0)
+			b.EachView(func(v *View) { sum += v.Bytes() })
+			t.Logf("%v, %s: %d bytes are told and %d taken, of one %d and %d", order, when, told, all, oneTold, one)
+			if sum != told {
+				t.Errorf("%v, %s: the views tell %d bytes, in all %d", order, when, sum, told)
+			}
+			if told*10 > oneTold*16 || all*10 > one*16 {
+				t.Errorf("%v, %s: thirty numbers take %d bytes and say %d, one takes %d and says %d: want less than 1.6 times that", order, when, all, told, one, oneTold)
+			}
+		}
+		compare("built")
+		for i := range 2 * n {
+			if _, _, ok := b.Take(views[i%len(views)], rnd); !ok {
+				t.Fatalf("%v: the view of %d found nothing at pick %d", order, i%len(views)+1, i)
+			}
+		}
+		compare("used")
 		runtime.KeepAlive(b)
 	}
 }

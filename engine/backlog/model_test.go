@@ -477,6 +477,40 @@ func (m *model) wake() {
 	}
 }
 
+// live does steps of all kinds: the seed says of which.
+func (m *model) live(steps, most int, seed uint64) {
+	for m.step = 0; m.step < steps; m.step++ {
+		switch x := m.r.IntN(100); {
+		case x < 10:
+			if len(m.subs) < most {
+				m.insert()
+			}
+		case x < 50:
+			m.take()
+		case x < 97:
+			m.act()
+		case x < 99:
+			m.b.DropViews(m.r.IntN(len(m.branches)))
+			m.b.Sweep(m.r.IntN(10))
+		case m.r.IntN(6) == 0:
+			m.restart()
+		default:
+			m.preview()
+		}
+		if seed%4 == 3 && m.r.IntN(20) == 0 {
+			m.operate()
+		}
+		if seed%4 >= 2 && m.r.IntN(6) == 0 {
+			m.rule()
+		}
+		m.wake()
+		m.recount()
+		if m.step%20 == 0 {
+			m.audit()
+		}
+	}
+}
+
 // The backlog does what the model does, whatever happens in whatever order.
 func TestModel(t *testing.T) {
 	t.Parallel()
@@ -500,36 +534,7 @@ func TestModel(t *testing.T) {
 			}
 			m := newModel(t, seed, branches)
 			most := 6 + int(seed%4)*8
-			for m.step = 0; m.step < 2000; m.step++ {
-				switch x := m.r.IntN(100); {
-				case x < 10:
-					if len(m.subs) < most {
-						m.insert()
-					}
-				case x < 50:
-					m.take()
-				case x < 97:
-					m.act()
-				case x < 99:
-					m.b.DropViews(m.r.IntN(len(m.branches)))
-					m.b.Sweep(m.r.IntN(10))
-				case m.r.IntN(6) == 0:
-					m.restart()
-				default:
-					m.preview()
-				}
-				if seed%4 == 3 && m.r.IntN(20) == 0 {
-					m.operate()
-				}
-				if seed%4 >= 2 && m.r.IntN(6) == 0 {
-					m.rule()
-				}
-				m.wake()
-				m.recount()
-				if m.step%20 == 0 {
-					m.audit()
-				}
-			}
+			m.live(2000, most, seed)
 			m.leaveNothing()
 		})
 	}

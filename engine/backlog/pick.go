@@ -17,58 +17,64 @@ func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok
 		return nil, 0, false
 	}
 	b.touch(v)
-	before := b.examined
-	from, s, draw := v.chooseNext(rnd)
-	b.work[v.kind()].Examined += b.examined - before
+	f, before := v.frame, b.examined
+	from, s, draw := f.chooseNext(v, rnd)
+	b.work[f.kind()].Examined += b.examined - before
 	if s == nil {
 		return nil, 0, false
 	}
 	return s, from.takeFrom(s, draw, rnd), true
 }
 
-// chooseNext is the submission whose turn it is in the view, the leaf that gives it, and for Random a number that is uniform
-// over its available chunks.
-func (v *View) chooseNext(rnd *rand.Rand) (from *View, s *Submission, draw uint32) {
-	if v.in.Halted() {
+// chooseNext is the submission whose turn it is in the view, the frame that gives it, of a fair view a leaf's, and for Random a number that
+// is uniform over its available chunks.
+func (f *frame) chooseNext(v *View, rnd *rand.Rand) (from *frame, s *Submission, draw uint32) {
+	if f.in.Halted() {
 		return nil, nil, 0
 	}
-	if v.fair != nil {
-		return v.fair.choose(v, rnd)
+	if f.fair != nil {
+		return f.fair.choose(v, rnd)
 	}
-	s, draw = v.choose(0, rnd)
-	return v, s, draw
+	s, draw = f.choose(0, v.most, rnd)
+	return f, s, draw
 }
 
 // takeFrom takes the next chunk of the submission that was chosen.
-func (v *View) takeFrom(s *Submission, draw uint32, rnd *rand.Rand) (index uint32) {
-	index = v.in.next(s, v.order == strategy.Random, draw, rnd)
-	v.in.taken(s, true)
+func (f *frame) takeFrom(s *Submission, draw uint32, rnd *rand.Rand) (index uint32) {
+	index = f.in.next(s, f.order == strategy.Random, draw, rnd)
+	f.in.taken(s, true)
 	return index
 }
 
-// choose is the next submission of a group, and for Random a number that is uniform over its available chunks.
-func (v *View) choose(group uint32, rnd *rand.Rand) (s *Submission, draw uint32) {
-	if v.cells != nil {
-		return v.chooseCell(group, rnd)
+// choose is the next submission of a group for a view whose number is `most`, and for Random a number that is uniform over its available
+// chunks.
+func (f *frame) choose(group, most uint32, rnd *rand.Rand) (s *Submission, draw uint32) {
+	if f.cells != nil {
+		return f.chooseCell(group, rnd)
 	}
-	if v.order == strategy.Random {
-		return v.sample(group, rnd)
+	if f.order == strategy.Random {
+		return f.sample(group, most, rnd)
 	}
-	return v.head(group), 0
+	return f.head(group, most), 0
 }
 
 // head is the first submission of an ordered group that no limit holds back.
-func (v *View) head(group uint32) *Submission {
-	for v.groups[group].offered > 0 && !v.in.Tired() {
-		in := &v.groups[group]
+func (f *frame) head(group, most uint32) *Submission {
+	for f.groups[group].offered > 0 && !f.in.Tired() {
+		in := &f.groups[group]
 		number := in.first
-		if in.top != nil {
+		switch {
+		case f.banded:
+			if number = f.firstOfBands(in, most); number == none {
+				return nil
+			}
+		case in.top != nil:
 			number = in.top.heap[0]
 		}
-		x := v.gates[number].entries[0]
-		s := v.in.subs[x.of]
-		v.in.examined++
-		if v.heldBack(s, x.at) {
+		x := f.gates[number].entries[0]
+		s := f.in.subs[x.of]
+		f.in.examined++
+		if f.heldBack(s, x.at, most) {
 			continue
 		}
 		return s
@@ -78,22 +84,25 @@ func (v *View) head(group uint32) *Submission {
 
 // sample draws a submission with a probability proportional to its available chunks. What is left of the random number is
 // uniform over them.
-func (v *View) sample(group uint32, rnd *rand.Rand) (*Submission, uint32) {
-	b := v.in
-	for v.groups[group].offered > 0 && !b.Tired() {
-		g, number := v.sampleGate(&v.groups[group], rnd)
+func (f *frame) sample(group, most uint32, rnd *rand.Rand) (*Submission, uint32) {
+	b := f.in
+	for f.groups[group].offered > 0 && !b.Tired() {
+		g, number := f.sampleGate(&f.groups[group], most, rnd)
+		if g == nil {
+			return nil, 0
+		}
 		if number >= g.total {
-			v.redrawn()
+			f.redrawn()
 			continue
 		}
 		x, draw := g.find(number)
 		s := b.subs[x.of]
 		b.examined++
 		if draw >= uint64(s.available) {
-			v.redrawn()
+			f.redrawn()
 			continue
 		}
-		if v.heldBack(s, x.at) {
+		if f.heldBack(s, x.at, most) {
 			continue
 		}
 		return s, uint32(draw)
@@ -101,34 +110,38 @@ func (v *View) sample(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 	return nil, 0
 }
 
-// sampleGate draws a gate of a group that offers some, and a number that if it is below the gate's total is uniform there.
-func (v *View) sampleGate(in *group, rnd *rand.Rand) (g *gate, number uint64) {
+// sampleGate draws a gate of a group that offers some, and a number that if it is below the gate's total is uniform there. It is nil if none
+// is open to a view whose number is `most`.
+func (f *frame) sampleGate(in *group, most uint32, rnd *rand.Rand) (g *gate, number uint64) {
+	if f.banded {
+		return f.drawOfBands(in, most, rnd)
+	}
 	sole := in.first
 	if in.top != nil {
 		if in.top.count() > 1 || len(in.top.entries) > 1 {
 			x, number := in.top.find(rnd.Uint64N(in.top.total))
-			return &v.gates[x.of], number
+			return &f.gates[x.of], number
 		}
 		sole = in.top.entries[0].of
 	}
-	g = &v.gates[sole]
+	g = &f.gates[sole]
 	return g, rnd.Uint64N(g.total)
 }
 
 // heldBack moves a submission that stands in an open gate, but is under a limit of an operator's that is reached, into the
 // shut gate of that one. There no pick meets it again until the gate opens.
-func (v *View) heldBack(s *Submission, at uint32) bool {
-	if v.in.limited == 0 && !v.strays {
+func (f *frame) heldBack(s *Submission, at, most uint32) bool {
+	if f.in.limited == 0 && !f.strays {
 		return false
 	}
-	t := v.obstacle(s)
+	t := f.obstacle(s, most)
 	if t == nil {
 		return false
 	}
-	group := v.gates[s.members[at].gate].group
-	v.take(s, at)
-	v.put(s, at, v.gateFor(group, t))
-	v.limited()
+	group := f.gates[s.members[at].gate].group
+	f.take(s, at)
+	f.put(s, at, f.gateFor(group, t))
+	f.limited()
 	return true
 }
 
@@ -186,8 +199,8 @@ func (b *Backlog) reweigh(s *Submission, before uint64) {
 		return
 	}
 	for i := range s.members {
-		if v := b.views[s.members[i].view]; v.order == strategy.Random {
-			v.reweigh(s, uint32(i), from, to)
+		if f := b.frames[s.members[i].frame]; f.order == strategy.Random {
+			f.reweigh(s, uint32(i), from, to)
 		}
 	}
 }

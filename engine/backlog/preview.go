@@ -42,7 +42,7 @@ func (b *Backlog) Preview(views []*View, most int, rnd, chunks *rand.Rand, dst [
 	for i, v := range views {
 		used := v.used
 		for len(dst)-from < most && v.state != dropped {
-			leaf, s, draw := v.chooseNext(rnd)
+			leaf, s, draw := v.chooseNext(v, rnd)
 			if s == nil {
 				break
 			}

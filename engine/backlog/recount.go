@@ -274,11 +274,11 @@ func (s *Submission) weight() (weight uint32, known bool) {
 
 // stands says whether a member's entry lies where a submission of this exponent has it.
 func (s *Submission) stands(m member, exp uint8) bool {
-	v := s.home.views[m.view]
-	if v.order != strategy.Random {
+	f := s.home.frames[m.frame]
+	if f.order != strategy.Random {
 		return true
 	}
-	p := v.poolOf(m.gate)
+	p := f.poolOf(m.gate)
 	i := p.search(exp)
 	if i == p.count() || p.nth(i).exp != exp {
 		return false

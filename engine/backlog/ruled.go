@@ -82,8 +82,8 @@ func (b *Backlog) RuleAll(ruling queue.Ruling) {
 	if !halted || ruling != queue.Unruled {
 		return
 	}
-	for _, v := range b.views { // the map has no order
-		if v != nil && !v.Empty() {
+	for v := range b.standing() {
+		if !v.Empty() {
 			v.stir()
 		}
 	}
@@ -99,22 +99,22 @@ func (v *View) HeldByLimits() bool { return v.size > v.ruled[v.in.ruled.book] }
 func (v *View) HeldByRules() bool { return v.ruled[v.in.ruled.book] > 0 || v.in.Halted() && v.Gated() }
 
 // cover counts a submission that enters a view, or by -1 leaves it, for what rules say of it.
-func (v *View) cover(s *Submission, by int) {
+func (f *frame) cover(s *Submission, by int) {
 	if s.ruling == [2]queue.Ruling{} {
 		return
 	}
 	for book, ruling := range s.ruling {
 		if ruling != queue.Unruled {
-			v.coverIn(book, by)
+			f.coverIn(book, by)
 		}
 	}
 }
 
 // coverIn counts submissions of the view that by a book rules cover, of a leaf for the view that it is a leaf of as well.
-func (v *View) coverIn(book, by int) {
-	v.ruled[book] += by
-	if v.outer != nil {
-		v.outer.ruled[book] += by
+func (f *frame) coverIn(book, by int) {
+	f.ruled[book] += by
+	if f.outer != nil {
+		f.outer.ruled[book] += by
 	}
 }
 
@@ -160,7 +160,7 @@ func (b *Backlog) coverMembers(s *Submission, book int, before, after queue.Ruli
 		by = -1
 	}
 	for i := range s.members {
-		b.views[s.members[i].view].coverIn(book, by)
+		b.frames[s.members[i].frame].coverIn(book, by)
 	}
 }
 

@@ -5,8 +5,8 @@ import "slices"
 func (x *value) isShut() bool { return x.term.inFlight >= x.max }
 
 // valueFor is the view's value of a term; made when there is none, and kept as long as the term.
-func (v *View) valueFor(t *term, dim, base uint32) (number uint32) {
-	c := v.cells
+func (f *frame) valueFor(t *term, dim, base uint32) (number uint32) {
+	c := f.cells
 	if number, ok := c.valueOf[t]; ok {
 		return number
 	}
@@ -18,7 +18,7 @@ func (v *View) valueFor(t *term, dim, base uint32) (number uint32) {
 	}
 	c.values[number] = value{term: t, base: base, max: min(base, t.limit), dim: dim, place: none}
 	c.valueOf[t] = number
-	t.watchGate(gateRef{c.values[number].max, v.number, number | valueRef})
+	t.watchGate(gateRef{c.values[number].max, f.number, number | valueRef})
 	return number
 }
 
@@ -65,13 +65,13 @@ func (c *cells) listValue(number uint32) {
 
 // combinations is how many rows there are of values that are not shut, among them all rows of cells of the group from which
 // something may be taken. The cell is one of the group.
-func (v *View) combinations(like uint32) uint64 {
-	c := v.cells
+func (f *frame) combinations(like uint32) uint64 {
+	c := f.cells
 	count := uint64(1)
 	for i := range c.dims {
 		d := &c.dims[i]
 		if d.fixed {
-			if x := v.rowOf(like)[i]; x != none && c.values[x].isShut() {
+			if x := f.rowOf(like)[i]; x != none && c.values[x].isShut() {
 				return 0
 			}
 			continue
@@ -89,50 +89,50 @@ func (v *View) combinations(like uint32) uint64 {
 
 // search finds the group's cells from which something may be taken, by looking up every combination. The cell is one of the
 // group. What it finds is valid until a cell changes.
-func (v *View) search(like uint32) (found []uint32) {
-	c := v.cells
+func (f *frame) search(like uint32) (found []uint32) {
+	c := f.cells
 	c.found, c.row = c.found[:0], c.row[:len(c.dims)]
-	if v.combinations(like) > 0 {
-		v.searchFrom(0, like)
+	if f.combinations(like) > 0 {
+		f.searchFrom(0, like)
 	}
 	return c.found
 }
 
-func (v *View) searchFrom(dim int, like uint32) {
-	c := v.cells
+func (f *frame) searchFrom(dim int, like uint32) {
+	c := f.cells
 	if dim == len(c.dims) {
-		v.lookUp(c.list[like].group)
+		f.lookUp(c.list[like].group)
 		return
 	}
 	d := &c.dims[dim]
 	if d.fixed {
-		c.row[dim] = v.rowOf(like)[dim]
-		v.searchFrom(dim+1, like)
+		c.row[dim] = f.rowOf(like)[dim]
+		f.searchFrom(dim+1, like)
 		return
 	}
 	for _, x := range d.open {
 		c.row[dim] = x
-		v.searchFrom(dim+1, like)
+		f.searchFrom(dim+1, like)
 	}
 	if d.without > 0 {
 		c.row[dim] = none
-		v.searchFrom(dim+1, like)
+		f.searchFrom(dim+1, like)
 	}
 }
 
 // lookUp adds the cells of the scratch row to what was found.
-func (v *View) lookUp(group uint32) {
-	c := v.cells
-	v.in.examined++
+func (f *frame) lookUp(group uint32) {
+	c := f.cells
+	f.in.examined++
 	number, ok := c.first[hash(group, c.row)]
 	if !ok {
 		return
 	}
 	for at := number; at != none; at = c.list[at].next {
 		if at != number {
-			v.in.examined++
+			f.in.examined++
 		}
-		if c.list[at].group == group && slices.Equal(v.rowOf(at), c.row) && v.obstacleOf(at) == none {
+		if c.list[at].group == group && slices.Equal(f.rowOf(at), c.row) && f.obstacleOf(at) == none {
 			c.found = append(c.found, at)
 		}
 	}

@@ -81,8 +81,8 @@ func (b *Backlog) SetPriority(s *Submission, priority int64) {
 	}
 	s.priority = priority
 	for _, m := range s.members {
-		if v := b.views[m.view]; v.order == strategy.CustomPriority {
-			v.rerank(m)
+		if f := b.frames[m.frame]; f.order == strategy.CustomPriority {
+			f.rerank(m)
 		}
 	}
 }

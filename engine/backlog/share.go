@@ -16,7 +16,7 @@ type division struct {
 }
 
 type arm struct {
-	leaf  *View
+	leaf  *frame
 	inner *division
 }
 
@@ -295,36 +295,36 @@ func (x *share) clear(number uint32) bool {
 }
 
 // addGroup makes the group of a tenant in a leaf.
-func (v *View) addGroup(in *share, tenant uint32) (number uint32) {
-	if last := len(v.free) - 1; last >= 0 {
-		number, v.free = v.free[last], v.free[:last]
+func (f *frame) addGroup(in *share, tenant uint32) (number uint32) {
+	if last := len(f.free) - 1; last >= 0 {
+		number, f.free = f.free[last], f.free[:last]
 	} else {
-		number = uint32(len(v.groups))
-		v.groups = appended(v.groups, group{})
+		number = uint32(len(f.groups))
+		f.groups = appended(f.groups, group{})
 	}
-	v.groups[number].clear()
-	v.groups[number].in, v.groups[number].tenant = in, tenant
+	f.groups[number].clear()
+	f.groups[number].in, f.groups[number].tenant = in, tenant
 	return number
 }
 
 // dropGroup gives up an empty group and its gates.
-func (v *View) dropGroup(number uint32) {
-	g := &v.groups[number]
+func (f *frame) dropGroup(number uint32) {
+	g := &f.groups[number]
 	for g.first != none {
 		gate := g.first
-		if t := v.gates[gate].watched; t != nil {
-			t.unwatchGate(v.number, gate)
+		if t := f.gates[gate].watched; t != nil {
+			f.unwatch(t, gate)
 		}
-		v.dropGate(gate)
+		f.dropGate(gate)
 	}
 	g.clear()
-	v.free = append(v.free, number)
+	f.free = append(f.free, number)
 }
 
 // settle tells the share how a leaf's group stands after its gates changed.
-func (v *View) settle(number uint32) {
-	g := &v.groups[number]
-	if g.in == nil || v.state == dropped {
+func (f *frame) settle(number uint32) {
+	g := &f.groups[number]
+	if g.in == nil || f.dropped {
 		return
 	}
 	now := gone
@@ -342,28 +342,28 @@ func (v *View) settle(number uint32) {
 }
 
 // groupOf is the group that the submission belongs to; made when there is none.
-func (v *View) groupOf(s *Submission) uint32 {
-	if v.outer == nil {
+func (f *frame) groupOf(s *Submission) uint32 {
+	if f.outer == nil {
 		return 0
 	}
-	x := v.outer.fair.root.shares[0]
-	for _, k := range v.path[:len(v.path)-1] {
+	x := f.outer.fair.root.shares[0]
+	for _, k := range f.path[:len(f.path)-1] {
 		x = x.inner(x.tenantOf(s), k)
 	}
-	return x.group(x.tenantOf(s), v.path[len(v.path)-1])
+	return x.group(x.tenantOf(s), f.path[len(f.path)-1])
 }
 
 // seatOf is where the submission's tenant has the share that a leaf's chunks are charged to, false if it is not there.
-func (v *View) seatOf(s *Submission) (x *share, number uint32, known bool) {
-	x = v.outer.fair.root.shares[0]
-	for i, k := range v.path {
+func (f *frame) seatOf(s *Submission) (x *share, number uint32, known bool) {
+	x = f.outer.fair.root.shares[0]
+	for i, k := range f.path {
 		number = 0
 		if value := x.of.value(s); value != none {
 			if number, known = x.numberOf[value]; !known {
 				return nil, 0, false
 			}
 		}
-		if i == len(v.path)-1 {
+		if i == len(f.path)-1 {
 			break
 		}
 		if x = x.below[int(number)*len(x.of.arms)+k]; x == nil {

@@ -35,26 +35,26 @@ func (b *Backlog) Shelve(entry queue.MetaEntry, from, most int) (next int) {
 		s := b.subs[t.shown[next]]
 		most -= 1 + len(s.members)
 		for at := range s.members {
-			b.views[s.members[at].view].shelve(s, uint32(at))
+			b.frames[s.members[at].frame].shelve(s, uint32(at))
 		}
 	}
 	return next
 }
 
 // shelve moves a submission that stands in an open gate of the view behind a shut one, if something holds it back.
-func (v *View) shelve(s *Submission, at uint32) {
-	if v.state == dropped {
+func (f *frame) shelve(s *Submission, at uint32) {
+	if f.dropped {
 		return
 	}
-	group := v.groupAt(s.members[at].gate)
-	if v.cells == nil {
-		if v.gates[s.members[at].gate].isOpen() {
-			v.heldBack(s, at)
+	group := f.groupAt(s.members[at].gate)
+	if f.cells == nil {
+		if f.gates[s.members[at].gate].isOpen() {
+			f.heldBack(s, at, queue.NoLimit)
 		}
-	} else if v.obstacleOf(s.members[at].gate) == none {
-		if t := v.in.overrun(s); t != nil {
-			v.extend(s, at, t)
+	} else if f.obstacleOf(s.members[at].gate) == none {
+		if t := f.in.overrun(s); t != nil {
+			f.extend(s, at, t)
 		}
 	}
-	v.settle(group)
+	f.settle(group)
 }

@@ -6,9 +6,10 @@ package backlog
 
 // spot is a place in a bucket of a sampler.
 type spot struct {
-	view  *View
+	frame *frame
 	kind  spotKind
 	in    uint32 // the gate or cell whose submissions these are, the group whose gates, the gate whose cells
+	band  uint8  // of gates
 	exp   uint8  // of the bucket
 	place uint32
 }
@@ -23,14 +24,15 @@ const (
 
 // noteRemoval is called before the entry at a place is removed from a sampler: that place and the last one of the bucket will
 // change hands.
-func (v *View) noteRemoval(kind spotKind, in uint32, p *sampler, exp uint8, place uint32) {
-	seen := &v.in.preview
+func (f *frame) noteRemoval(x spot, p *sampler) {
+	seen := &f.in.preview
 	if !seen.running {
 		return
 	}
-	entries := p.nth(p.search(exp)).entries
-	for _, at := range [2]uint32{place, uint32(len(entries) - 1)} {
-		x := spot{v, kind, in, exp, at}
+	x.frame = f
+	entries := p.nth(p.search(x.exp)).entries
+	for _, at := range [2]uint32{x.place, uint32(len(entries) - 1)} {
+		x.place = at
 		if _, known := seen.stood[x]; !known {
 			if seen.stood == nil {
 				seen.stood = map[spot]uint32{}
@@ -44,48 +46,48 @@ func (v *View) noteRemoval(kind spotKind, in uint32, p *sampler, exp uint8, plac
 // each entry has one spot, and whoever makes room for it goes to a spot that is still to be looked at, or to none's.
 func (b *Backlog) standAgain() {
 	for x, of := range b.preview.stood {
-		if at, there := x.view.placeOf(&x, of); there && at != x.place {
-			x.view.swap(&x, at)
+		if at, there := x.frame.placeOf(&x, of); there && at != x.place {
+			x.frame.swap(&x, at)
 		}
 	}
 	b.preview.stood = nil
 }
 
 // sampler is the one that the spot is in; nil if it is gone.
-func (v *View) samplerOf(x *spot) *sampler {
+func (f *frame) samplerOf(x *spot) *sampler {
 	switch {
-	case v.state == dropped:
+	case f.dropped:
 		return nil
 	case x.kind == ofSubmissions:
-		return &v.poolOf(x.in).sampler
+		return &f.poolOf(x.in).sampler
 	case x.kind == ofCells:
-		return &v.gates[x.in].sampler
+		return &f.gates[x.in].sampler
 	}
-	if top := v.groups[x.in].top; top != nil {
+	if top := f.groups[x.in].top.at(x.band); top != nil {
 		return &top.sampler
 	}
 	return nil
 }
 
 // placeOf is where the entry stands now, false if it is not in the spot's bucket any more.
-func (v *View) placeOf(x *spot, of uint32) (place uint32, there bool) {
-	p := v.samplerOf(x)
+func (f *frame) placeOf(x *spot, of uint32) (place uint32, there bool) {
+	p := f.samplerOf(x)
 	if p == nil {
 		return 0, false
 	}
 	switch x.kind {
 	case ofGates:
-		g := &v.gates[of]
-		there = g.group == x.in && g.offered && g.topExp == x.exp
+		g := &f.gates[of]
+		there = g.group == x.in && g.offered && g.band == x.band && g.topExp == x.exp
 		place = g.place
 	case ofCells:
-		c := &v.cells.list[of]
+		c := &f.cells.list[of]
 		there = c.gate == x.in && c.gateExp == x.exp
 		place = c.place
 	default:
-		s := v.in.subs[of]
+		s := f.in.subs[of]
 		for i := range s.members {
-			if m := &s.members[i]; m.view == v.number {
+			if m := &s.members[i]; m.frame == f.number {
 				there = m.gate == x.in && exponent(uint64(s.available)) == x.exp
 				place = m.place
 			}
@@ -100,18 +102,18 @@ func (v *View) placeOf(x *spot, of uint32) (place uint32, there bool) {
 }
 
 // swap exchanges the entries at the spot and at another place of its bucket, and tells both where they are.
-func (v *View) swap(x *spot, other uint32) {
-	p := v.samplerOf(x)
+func (f *frame) swap(x *spot, other uint32) {
+	p := f.samplerOf(x)
 	entries := p.nth(p.search(x.exp)).entries
 	entries[x.place], entries[other] = entries[other], entries[x.place]
 	for _, at := range [2]uint32{x.place, other} {
 		switch e := entries[at]; x.kind {
 		case ofGates:
-			v.gates[e.of].place = at
+			f.gates[e.of].place = at
 		case ofCells:
-			v.cells.list[e.of].place = at
+			f.cells.list[e.of].place = at
 		default:
-			v.in.subs[e.of].members[e.at].place = at
+			f.in.subs[e.of].members[e.at].place = at
 		}
 	}
 }

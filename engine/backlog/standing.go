@@ -37,7 +37,7 @@ func (s *Submission) Find(key queue.MetaKey) (value queue.MetaValue, inFlight ui
 
 // Before says whether a view of the order that is not Random would take all of s before any of other.
 func (s *Submission) Before(other *Submission, order strategy.Order) bool {
-	return s != other && (&View{order: order}).before(s, other)
+	return s != other && (&frame{order: order}).before(s, other)
 }
 
 // sampled is how many exceptions of one submission a look at it reads at most; of more it reads some and infers the rest.

@@ -65,7 +65,7 @@ type Submission struct {
 	own    queue.Ruling    // of rules about this very submission
 	ruling [2]queue.Ruling // while shown: of these, and of those about its values; by book
 
-	members  []member // one per view it stands in; none while hidden or without available chunks
+	members  []member // one per frame it stands in; none while hidden or without available chunks
 	id       queue.SubmissionID
 	priority int64
 	both     uint32 // chunks that both cursors have visited
@@ -104,8 +104,8 @@ const none = 1<<32 - 1
 // termRef says which term, and where in its list of shown submissions this one stands.
 type termRef struct{ term, place uint32 }
 
-// member is a submission's place in one view: in a gate or, if the view has cells, in the cell of this number.
-type member struct{ view, gate, place uint32 }
+// member is a submission's place in one frame: in a gate or, if the frame has cells, in the cell of this number.
+type member struct{ frame, gate, place uint32 }
 
 // ID is the submission's public id.
 func (s *Submission) ID() queue.SubmissionID { return s.id }
@@ -175,9 +175,9 @@ func (s *Submission) hasTerm(number uint32) bool {
 	return false
 }
 
-func (s *Submission) memberOf(view uint32) bool {
+func (s *Submission) memberOf(frame uint32) bool {
 	for i := range s.members {
-		if s.members[i].view == view {
+		if s.members[i].frame == frame {
 			return true
 		}
 	}
@@ -191,7 +191,7 @@ func (s *Submission) dropMember(at uint32) {
 	if int(at) != last {
 		m := s.members[last]
 		s.members[at] = m
-		s.home.views[m.view].entryOf(s, m).at = at
+		s.home.frames[m.frame].entryOf(s, m).at = at
 	}
 	s.members = s.members[:last]
 }

@@ -36,14 +36,14 @@ type term struct {
 	uses   uint32          // views that filter by it, and shares of which it is a tenant
 	ruling [2]queue.Ruling // by book
 	shown  []uint32
-	views  []*View // views that find their submissions through this term
+	frames []*frame // that find their submissions through this term
 
 	covered [2][2]uint64 // of available, by book what pauses and what blocks cover
 	// 192 bytes: whole cache lines
 }
 
-// gateRef names a gate of a view, or with valueRef a value by which cells are told apart.
-type gateRef struct{ max, view, gate uint32 }
+// gateRef names a gate of a frame, or with valueRef a value by which cells are told apart.
+type gateRef struct{ max, frame, gate uint32 }
 
 // intern finds or makes the term. The caller counts its use.
 func (b *Backlog) intern(name queue.MetaKey, value queue.MetaValue) *term {
@@ -81,7 +81,7 @@ func (b *Backlog) release(t *term) {
 		return
 	}
 	for _, ref := range t.gates {
-		b.views[ref.view].dropRef(ref.gate)
+		b.frames[ref.frame].dropRef(ref.gate)
 	}
 	delete(t.key.byValue, t.value)
 	last := t.key.terms[len(t.key.terms)-1]
@@ -114,8 +114,29 @@ func (b *Backlog) shutGates(t *term) {
 		ref := t.gates[t.shut]
 		t.shut++
 		t.foresee()
-		b.views[ref.view].counted(ref.gate)
+		b.counted(ref)
 	}
+	if len(b.moved) > 0 {
+		b.regardMoved()
+	}
+}
+
+// counted tells a gate, or a value, that its counter passed its limit. One that stands in a band is told after all others, as that changes
+// what its term has to tell.
+func (b *Backlog) counted(ref gateRef) {
+	f := b.frames[ref.frame]
+	if f.banded {
+		b.moved = append(b.moved, ref)
+		return
+	}
+	f.counted(ref.gate)
+}
+
+func (b *Backlog) regardMoved() {
+	for _, ref := range b.moved {
+		b.frames[ref.frame].regard(ref.gate)
+	}
+	b.moved = b.moved[:0]
 }
 
 // foresee notes what the counter has to reach for a gate to shut or open.
@@ -141,7 +162,10 @@ func (b *Backlog) openGates(t *term) {
 		t.shut--
 		ref := t.gates[t.shut]
 		t.foresee()
-		b.views[ref.view].counted(ref.gate)
+		b.counted(ref)
+	}
+	if len(b.moved) > 0 {
+		b.regardMoved()
 	}
 }
 
@@ -163,9 +187,16 @@ func (t *term) watchGate(ref gateRef) {
 // relimit is for a term whose operator's limit changed.
 func (b *Backlog) relimit(t *term, limit uint32) {
 	t.limit = limit
+	t.gates = slices.DeleteFunc(t.gates, func(ref gateRef) bool {
+		banded := b.frames[ref.frame].banded
+		if banded {
+			b.counted(ref)
+		}
+		return banded
+	})
 	for i := range t.gates {
 		ref := &t.gates[i]
-		ref.max = b.views[ref.view].relimit(ref.gate, limit)
+		ref.max = b.frames[ref.frame].relimit(ref.gate, limit)
 	}
 	slices.SortStableFunc(t.gates, func(x, y gateRef) int { return cmp.Compare(x.max, y.max) })
 	t.shut = 0
@@ -174,17 +205,25 @@ func (b *Backlog) relimit(t *term, limit uint32) {
 	}
 	t.foresee()
 	for _, ref := range t.gates {
-		b.views[ref.view].counted(ref.gate)
+		b.counted(ref)
 	}
+	b.regardMoved()
 }
 
-func (t *term) unwatchGate(view, gate uint32) {
-	at := slices.IndexFunc(t.gates, func(g gateRef) bool { return g.view == view && g.gate == gate })
-	t.gates = slices.Delete(t.gates, at, at+1)
-	if at < int(t.shut) {
-		t.shut--
+// unwatchGate has the term's counter tell a gate, or a value, once less, and says whether it told it at all. Gates are given up from the
+// last one on, so it looks from the end.
+func (t *term) unwatchGate(frame, gate uint32) bool {
+	for at := len(t.gates) - 1; at >= 0; at-- {
+		if ref := t.gates[at]; ref.frame == frame && ref.gate == gate {
+			t.gates = slices.Delete(t.gates, at, at+1)
+			if at < int(t.shut) {
+				t.shut--
+			}
+			t.foresee()
+			return true
+		}
 	}
-	t.foresee()
+	return false
 }
 
 // ValueCount is what is known of one value of a key.

@@ -61,7 +61,7 @@ func (w *window) add(v *View, s *Submission) {
 
 // mayGive says whether no limit holds the submission back in a view that has it.
 func (v *View) mayGive(s *Submission) bool {
-	return v.obstacle(s) == nil
+	return v.obstacle(s, v.most) == nil
 }
 
 // cursor is a place in one of the heaps that an ordered view is made of: the top of gates, the heap of a gate, that of a cell.
@@ -69,6 +69,7 @@ func (v *View) mayGive(s *Submission) bool {
 type cursor struct {
 	first  uint32 // the submission's slot
 	depth  uint8  // 0: top, 1: gate, 2: cell
+	band   uint8  // of the top
 	number uint32 // of the gate or cell
 	place  uint32
 }
@@ -77,13 +78,14 @@ type cursor struct {
 // knows the first ones, and goes on with the least.
 func (w *window) ordered(v *View) {
 	in := &v.groups[0]
-	if in.offered == 0 || w.full() {
+	if v.Empty() || w.full() {
 		return
 	}
 	w.next = w.next[:0]
-	if in.top != nil {
-		w.push(v, cursor{depth: 0})
-	} else {
+	for t := in.top; t != nil && (!v.banded || t.max <= v.most); t = t.next {
+		w.push(v, cursor{depth: 0, band: t.slot})
+	}
+	if in.top == nil {
 		w.push(v, cursor{depth: 1, number: in.first})
 	}
 	for looked := 0; len(w.next) > 0 && !w.full() && looked < mostLooked; looked++ {
@@ -94,11 +96,11 @@ func (w *window) ordered(v *View) {
 // enter adds the submission that a cursor stands for, and puts the cursors beside it on the list.
 func (w *window) enter(v *View, c cursor) {
 	for {
-		w.push(v, cursor{depth: c.depth, number: c.number, place: 2*c.place + 1})
-		w.push(v, cursor{depth: c.depth, number: c.number, place: 2*c.place + 2})
+		w.push(v, cursor{depth: c.depth, band: c.band, number: c.number, place: 2*c.place + 1})
+		w.push(v, cursor{depth: c.depth, band: c.band, number: c.number, place: 2*c.place + 2})
 		switch {
 		case c.depth == 0:
-			c = cursor{first: c.first, depth: 1, number: v.groups[0].top.heap[c.place]}
+			c = cursor{first: c.first, depth: 1, number: v.groups[0].top.at(c.band).heap[c.place]}
 		case c.depth == 1 && v.cells != nil:
 			c = cursor{first: c.first, depth: 2, number: v.gates[c.number].entries[c.place].of}
 		default:
@@ -112,7 +114,7 @@ func (w *window) enter(v *View, c cursor) {
 func (w *window) push(v *View, c cursor) {
 	switch {
 	case c.depth == 0:
-		heap := v.groups[0].top.heap
+		heap := v.groups[0].top.at(c.band).heap
 		if int(c.place) >= len(heap) {
 			return
 		}
@@ -175,7 +177,7 @@ func (w *window) random(v *View) {
 		return
 	}
 	for tries := 8 * room; tries > 0 && !w.full(); tries-- {
-		s, _ := v.choose(0, w.rnd)
+		s, _ := v.choose(0, v.most, w.rnd)
 		if s == nil {
 			return
 		}
@@ -204,22 +206,22 @@ func (w *window) shuffled(v *View) {
 }
 
 // each calls fn for all submissions of a view.
-func (v *View) each(fn func(*Submission)) {
+func (f *frame) each(fn func(*Submission)) {
 	pool := func(p *pool) {
 		for i := range p.count() {
 			for _, x := range p.nth(i).entries {
-				fn(v.in.subs[x.of])
+				fn(f.in.subs[x.of])
 			}
 		}
 	}
-	if v.cells != nil {
-		for i := range v.cells.list {
-			pool(&v.cells.list[i].pool)
+	if f.cells != nil {
+		for i := range f.cells.list {
+			pool(&f.cells.list[i].pool)
 		}
 		return
 	}
-	for i := range v.gates {
-		pool(&v.gates[i].pool)
+	for i := range f.gates {
+		pool(&f.gates[i].pool)
 	}
 }
 

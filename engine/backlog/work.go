@@ -30,20 +30,20 @@ func KindName(kind int) string {
 func (b *Backlog) Work(kind int) Work { return b.work[kind] }
 
 // kind is what the view's work is counted by.
-func (v *View) kind() int {
-	if v.fair != nil || v.outer != nil {
+func (f *frame) kind() int {
+	if f.fair != nil || f.outer != nil {
 		return fairKind
 	}
-	return int(v.order)
+	return int(f.order)
 }
 
 // limited and redrawn count what happens on the way to a pick.
-func (v *View) limited() {
-	v.in.work[v.kind()].Limited++
-	v.in.moves.done++
+func (f *frame) limited() {
+	f.in.work[f.kind()].Limited++
+	f.in.moves.done++
 }
 
-func (v *View) redrawn() { v.in.work[v.kind()].Redrawn++ }
+func (f *frame) redrawn() { f.in.work[f.kind()].Redrawn++ }
 
 // LedgerSums is how the ledgers of all fair views stand together.
 type LedgerSums struct {
@@ -58,8 +58,8 @@ type LedgerSums struct {
 // all else costs what there are shares.
 func (b *Backlog) LedgerSums(most int, dst []Share) (sums LedgerSums, shares []Share) {
 	sums.Whole = true
-	for _, v := range b.views {
-		if v == nil || v.fair == nil || v.state == dropped {
+	for v := range b.standing() {
+		if v.fair == nil {
 			continue
 		}
 		dst = v.fair.root.sum(&sums, &most, dst)

@@ -87,7 +87,7 @@ func (s *Shard) room(v *backlog.View) bool {
 func (s *Shard) noRoom(asked bool, promised uint64) error {
 	of := s.options.ViewMemory.of(asked)
 	count := &s.refused.views
-	why := "Reserve by fewer different strategies at the same time, by limits with the same numbers, or have the server's option view-memory raised."
+	why := "Reserve by fewer different strategies at the same time, by one limit each, whose number may differ, or have the server's option view-memory raised."
 	if asked {
 		count = &s.refused.asked
 		why = "Ask again when no other question is being answered, about a strategy that is in use, or have the server's option view-memory raised, a quarter of which is for questions."

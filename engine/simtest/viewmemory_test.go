@@ -30,13 +30,16 @@ func userBox(t *testing.T, users int, most uint64) *box {
 	return b
 }
 
-func atMost(n int) string { return fmt.Sprintf(`MaxSimultaneous("u", %d, OldestFirst)`, n) }
+// atMost has a view of its own for every number, as it has two limits.
+func atMost(n int) string {
+	return fmt.Sprintf(`MaxSimultaneous("u", %d, MaxSimultaneous("other", 9, OldestFirst))`, n)
+}
 
 // A read-only preview takes nothing from consumers: however many strategies are asked about, those that are reserved by keep their
 // views, and all together take no more than they may. One that would take more is refused with what to do.
 func TestQuestionsHaveTheirOwnMemory(t *testing.T) {
 	t.Parallel()
-	const most = 40 << 20 // and 10 for questions
+	const most = 60 << 20 // and 15 for questions
 	b := userBox(t, 20_000, most)
 	mustReserve(t, b, atMost(1), 1)
 	refused := 0
@@ -74,7 +77,7 @@ func TestQuestionsHaveTheirOwnMemory(t *testing.T) {
 // and gets its view when one of them is idle. What is handed out keeps to the limits all the while.
 func TestViewsKeepToTheirMemory(t *testing.T) {
 	t.Parallel()
-	const most = 16 << 20
+	const most = 24 << 20
 	b := userBox(t, 20_000, most)
 	held := map[queue.MetaValue]int{}
 	take := func(n int) error {
@@ -115,5 +118,44 @@ func TestViewsKeepToTheirMemory(t *testing.T) {
 	b.close()
 	if use := b.views.Use(); use.Views != 0 || use.Asked != 0 {
 		t.Errorf("after the shard is closed: %+v", use)
+	}
+}
+
+// Strategies with one limit that differ only in its number share their memory: very many of them are served, and asked about, where there is
+// room for one or two. What is handed out keeps to each one's limit.
+func TestNumbersShareTheirMemory(t *testing.T) {
+	t.Parallel()
+	const most = 16 << 20
+	b := userBox(t, 20_000, most)
+	numbered := func(n int) string { return fmt.Sprintf(`MaxSimultaneous("u", %d, OldestFirst)`, n) }
+	held := map[queue.MetaValue]int{}
+	for n := 1; n <= 60; n++ {
+		got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, numbered(n)), Max: 3}, nil)
+		if err != nil {
+			t.Fatalf("strategy %d is refused: %v", n, err)
+		}
+		for _, r := range got.Reservations {
+			value, _ := r.Meta.Find("u")
+			if held[value]++; held[value] > n {
+				t.Fatalf("%d of user %v are held under a limit of %d", held[value], value, n)
+			}
+		}
+		if _, _, err := b.shard.Preview(ctx, []*strategy.Plan{plan(t, numbered(1000+n))}, 1, 1); n <= 3 && err != nil {
+			t.Fatalf("question %d is refused: %v", n, err)
+		}
+		if use := b.views.Use(); use.Views > 7<<20 || use.Asked > most/4 {
+			t.Fatalf("by %d: %+v", n, use)
+		}
+	}
+	b.shard.Tidy()
+	sum := uint64(0)
+	for _, v := range b.shard.Views() {
+		sum += v.Bytes
+	}
+	if use := b.views.Use(); sum != use.Views+use.Asked {
+		t.Errorf("the views say %d bytes, in all %+v", sum, use)
+	}
+	if err := b.shard.Audit(); err != nil {
+		t.Error(err)
 	}
 }

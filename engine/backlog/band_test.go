@@ -1,0 +1,218 @@
+package backlog
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// numbered are branches of few shapes, each with many numbers.
+func numbered(r *rand.Rand) (list []strategy.Branch) {
+	for _, order := range []strategy.Order{strategy.Random, strategy.OldestFirst, strategy.CustomPriority} {
+		var filters []strategy.Filter
+		if r.IntN(2) == 0 {
+			filters = []strategy.Filter{filter("b", r.Int64N(4))}
+		}
+		key := []string{"a", "b", "c"}[r.IntN(3)]
+		for _, most := range r.Perm(9)[:3+r.IntN(5)] {
+			br := limited(order, strategy.Limit{Key: key, Max: uint32(most + 1)})
+			br.Filters = filters
+			list = append(list, br)
+		}
+	}
+	return append(list, limited(strategy.Random, strategy.Limit{Key: "a", Max: 1<<32 - 1}))
+}
+
+// Views that differ in a number only do what the model does, while numbers come and go: picks, windows and limits.
+func TestNumbersTogether(t *testing.T) {
+	t.Parallel()
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 12
+	}
+	shared := 0
+	for seed := range seeds {
+		m := newModel(t, seed, numbered(rand.New(rand.NewPCG(seed, 71))))
+		for range 40 {
+			m.live(40, 6+int(seed%4)*8, seed)
+			for i := range m.branches {
+				if v := m.b.viewOf[m.branches[i].Key()]; v != nil {
+					m.auditWindow(&m.branches[i], v)
+					m.auditSaturated(&m.branches[i], v)
+					shared += len(v.views) - 1
+				}
+			}
+			if m.r.IntN(3) == 0 { // the views go one by one
+				for range m.r.IntN(4) {
+					m.b.DropIdle(false, NotIdle)
+				}
+				m.audit()
+			}
+		}
+		m.leaveNothing()
+	}
+	if shared == 0 {
+		t.Error("no view shared a frame with another one")
+	}
+}
+
+// auditWindow checks that the window of an ordered view is what the model would take, submission by submission.
+func (m *model) auditWindow(br *strategy.Branch, v *View) {
+	if !v.Ordered() || !v.Built() {
+		return
+	}
+	var want []*Submission
+	for _, x := range m.subs {
+		if m.admitted(br, x) {
+			want = append(want, x.s)
+		}
+	}
+	slices.SortFunc(want, func(x, y *Submission) int {
+		if m.before(br.Order, m.of(x), m.of(y)) {
+			return -1
+		}
+		return 1
+	})
+	want = want[:min(len(want), 5)]
+	if got := m.b.Window([]*View{v}, 5, nil, m.rnd, nil); !slices.Equal(got, want) {
+		m.fatalf("the window of %s has %d submissions, want %d, or others", v.key, len(got), len(want))
+	}
+}
+
+// auditSaturated checks that what a view says is at its limit is at the limit of the view, or of an operator.
+func (m *model) auditSaturated(br *strategy.Branch, v *View) {
+	v.Saturated(func(s queue.Saturated) bool {
+		want := m.b.ValueSettings(s.Key, s.Value).Limit
+		if s.Key == br.Limits[0].Key {
+			want = min(want, br.Limits[0].Max)
+		}
+		if s.InFlight != m.inFlight(s.Key, s.Value) || s.Limit != want || s.InFlight < want {
+			m.fatalf("%s says that %v is saturated; its limit is %d", v.key, s, want)
+		}
+		return true
+	})
+}
+
+// Random draws evenly from what the bands hold together that are open to it, and from no other.
+func TestRandomIsUniformOverBands(t *testing.T) {
+	t.Parallel()
+	const draws = 150_000
+	b, rnd := New(), rand.New(rand.NewPCG(1, 72))
+	var subs []*Submission
+	for i := range int64(40) {
+		subs = append(subs, b.add(uint32(20+i*i), 0, is("a", i%20)))
+	}
+	var views []*View
+	for _, most := range []uint32{6, 2, 9, 4} {
+		views = append(views, finished(b, limited(strategy.Random, strategy.Limit{Key: "a", Max: most})))
+	}
+	for value := range int64(20) { // value i has i/2 in flight
+		for range value / 2 {
+			b.Take(finished(b, filtered(strategy.OldestFirst, filter("a", value))), nil)
+		}
+	}
+	for _, v := range views {
+		got, want := make([]float64, len(subs)), make([]float64, len(subs))
+		total := 0.0
+		for i, s := range subs {
+			if uint32(i%20/2) < v.most {
+				want[i] = float64(s.Available())
+				total += want[i]
+			}
+		}
+		for i := range want {
+			want[i] *= draws / total
+		}
+		for range draws {
+			s, index, ok := b.Take(v, rnd)
+			if !ok {
+				t.Fatal("nothing found")
+			}
+			got[s.Seq()-1]++
+			b.Land(s)
+			b.PutBack(s, index)
+		}
+		chiSquare(t, v.key, got, want)
+	}
+}
+
+// A frame takes as many numbers as a pick may look at; what goes beyond begins another one. Numbers that are gone leave nothing behind.
+func TestBandsAreBounded(t *testing.T) {
+	t.Parallel()
+	b, rnd := New(), rand.New(rand.NewPCG(1, 73))
+	for i := range int64(50) {
+		b.add(1000, 0, is("a", i))
+	}
+	for most := range uint32(3 * maxBands) {
+		v := finished(b, limited(strategy.Random, strategy.Limit{Key: "a", Max: most + 1}))
+		for range 20 {
+			b.Take(v, rnd)
+		}
+	}
+	frames := map[*frame]int{}
+	for v := range b.standing() {
+		frames[v.frame]++
+	}
+	for f, n := range frames {
+		if n != maxBands {
+			t.Errorf("a frame has %d views, want %d", n, maxBands)
+		}
+		if f.number == 0 {
+			f.views[0].Watch = true
+		}
+	}
+	if len(frames) != 3 {
+		t.Errorf("there are %d frames, want 3", len(frames))
+	}
+	b.DropViews(0)
+	for !b.Sweep(10) {
+	}
+	for v := range b.standing() {
+		if v.most != 1 || v.banded || v.groups[0].top.next != nil {
+			t.Errorf("of all numbers there is left %s, with bands: %v", v.key, v.banded)
+		}
+	}
+	if got := len(b.frameOf); got > 1 {
+		t.Errorf("%d frames can be found, want one at most", got)
+	}
+}
+
+// A number that comes to what is there is built in slices, without looking at submissions, and so is what one that goes leaves.
+func TestNumbersComeInSlices(t *testing.T) {
+	t.Parallel()
+	b, rnd := New(), rand.New(rand.NewPCG(1, 74))
+	const n = 10_000
+	for i := range int64(n) {
+		b.add(100, 0, is("a", i))
+	}
+	three := finished(b, limited(strategy.OldestFirst, strategy.Limit{Key: "a", Max: 3}))
+	for range 3 * n / 2 {
+		b.Take(three, rnd)
+	}
+	for _, most := range []uint32{1, 2, 5} {
+		br := limited(strategy.OldestFirst, strategy.Limit{Key: "a", Max: most})
+		v, slices := b.View(&br), 1
+		for ; !b.Build(v, 100); slices++ {
+		}
+		if want := n / 100; slices < want || slices > want+2 {
+			t.Errorf("the view of %d is built in %d slices, want %d", most, slices, want)
+		}
+		if s, _, ok := b.Take(v, rnd); !ok || s.inFlight > most {
+			t.Errorf("the view of %d gave %v", most, s)
+		}
+	}
+	three.Watch = true
+	b.DropViews(0)
+	slices := 1
+	for ; !b.Sweep(100); slices++ {
+	}
+	if want := (n - dropSlice) / 100; slices < want || slices > want+2 || three.banded || len(three.views) != 1 {
+		t.Errorf("after %d slices, want %d, the last number has bands: %v", slices, want, three.banded)
+	}
+	if got := len(b.terms[0].gates); got != 1 {
+		t.Errorf("a value tells %d gates, want 1", got)
+	}
+}
