@@ -22,7 +22,7 @@ SOAK     ?= 10000
 DASHBOARD := web/dashboard
 TYPESCRIPT := sdk/typescript
 
-.PHONY: help mutate run build plugins dashboard dashboard-check browser browser-tools clients client-typescript node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
+.PHONY: help mutate run build plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,7 +48,10 @@ dashboard-check: browser-tools
 browser: dashboard-check build ## the dashboard in a real browser against a real server under load
 	cd $(DASHBOARD) && npm run --silent test
 
-clients: client-typescript ## build the clients in other languages, and test them against real servers and with the conformance suite
+clients: client-python client-typescript ## build the clients in other languages, and test them against real servers and with the conformance suite
+
+client-python: build
+	sdk/python/check.sh bin/quern bin/clients
 
 client-typescript: node-tools build
 	cd $(TYPESCRIPT) && { [ node_modules/.package-lock.json -nt package-lock.json ] || { npm ci --silent && touch node_modules/.package-lock.json; }; }
@@ -99,6 +102,7 @@ golden: node-tools ## write the golden files anew; then read the difference befo
 		go test -count 1 "$$folder" "-$$flag"; \
 	done
 	node $(TYPESCRIPT)/generate.mjs web/testdata/openapi.json $(TYPESCRIPT)/src/generated
+	python3 sdk/python/generate.py
 
 clean: ## remove what was built
 	rm -rf bin

@@ -22,7 +22,9 @@ type attaching struct {
 	stop   context.CancelFunc
 	last   atomic.Bool // the stream is not to be begun anew
 	hellos int         // how often the server said hello
-	known  bool        // the server knows us: whoever leaves says so
+
+	// The server refuses to know us. Otherwise a worker that leaves says so, also when no hello came yet: the server may know it.
+	unknown atomic.Bool
 
 	// What was revoked before we knew that we have it: the answer of the reserve that is under way may be overtaken by the stream.
 	early map[string]api.Result
@@ -65,8 +67,10 @@ func (w *worker) stayAttached(ctx context.Context) {
 		case ctx.Err() != nil || w.attached.last.Load():
 			return
 		case errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusMethodNotAllowed):
+			w.attached.unknown.Store(true)
 			return // an older server, or a queue that is gone, which the reserves will tell
 		case refused != nil && !passing(refused.Status):
+			w.attached.unknown.Store(true)
 			tell(attachEvent{err: err})
 			return
 		}
@@ -84,10 +88,9 @@ func (w *worker) heard(e attachEvent) {
 	case e.Name == api.EventHello:
 		// After another epoch the server has forgotten what we hold, and after a gap we may have missed what was taken from us: it
 		// hears of all of it, and we hear what is still ours.
-		if w.attached.known {
+		if w.attached.hellos > 0 {
 			w.extendAll()
 		}
-		w.attached.known = true
 		w.attached.hellos++
 	case e.Name == api.EventDrain:
 		w.leave()
@@ -167,7 +170,7 @@ func (w *worker) detach() {
 		return
 	}
 	w.attached.last.Store(true)
-	if w.attached.known {
+	if !w.attached.unknown.Load() {
 		ctx, cancel := context.WithTimeout(w.base, detachWait)
 		_, _ = w.client.Detach(ctx, w.o.Queue, w.o.Consumer)
 		cancel()

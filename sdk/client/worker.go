@@ -277,7 +277,7 @@ func (w *worker) accept(r *wire.ReserveResponse, hellos int) {
 			h.result = result
 			h.lost.Store(true) // no handler begins with it
 			h.cancel(ErrLost)
-		} else if hellos != w.attached.hellos && hellos > 0 {
+		} else if w.attached.hellos > max(hellos, 1) {
 			h.extending = true
 			w.extends = append(w.extends, h)
 		}

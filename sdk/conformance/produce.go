@@ -100,9 +100,13 @@ var produceScenarios = []Scenario{
 			if s.err == nil {
 				<-s.exited
 			}
-			if s.process.ProcessState.ExitCode() == 0 {
-				s.do(func() { s.checkOutputs() })
-			}
+			s.do(func() {
+				s.checkInserts(1, false)
+				s.check(s.count("outputs") > 0, "it did not read the outputs")
+				if s.process.ProcessState.ExitCode() == 0 {
+					s.checkOutputs()
+				}
+			})
 		},
 	},
 }

@@ -186,7 +186,7 @@ func (s *stage) await(what string, is func() bool) {
 			s.err = fmt.Errorf("the client ended before %s", what)
 			return
 		case <-s.ctx.Done():
-			s.err = fmt.Errorf("%s did not come", what)
+			s.err = fmt.Errorf("waited in vain until %s", what)
 			return
 		default:
 		}

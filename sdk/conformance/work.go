@@ -15,6 +15,7 @@ var workScenarios = []Scenario{
 		Options: Options{Concurrency: 4, Prefetch: 4, Token: "qn_test_secret"},
 		Chunks:  repeated("echo hello %d", 30),
 		Play: func(s *stage) {
+			s.await("the worker attaches", func() bool { return s.attached > 0 })
 			s.awaitDone()
 			s.do(func() {
 				s.checkEach(1)

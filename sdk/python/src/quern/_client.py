@@ -1,0 +1,217 @@
+"""The client for programs that block."""
+
+from __future__ import annotations
+
+import datetime
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Optional, Union
+
+from . import _produce, types
+from ._calls import Calls
+from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, path, query, read_json
+from ._http import Request, Trust
+from ._threads import Handler, Transport, Worker
+from ._values import Data, Output, from_wire, to_wire
+from ._worker import WorkerOptions
+from .errors import Error, refusal
+
+
+class Client(Calls):
+    """A connection to a Quern server. It may be used from many threads.
+
+    ``addresses`` are those of the server, or of several that serve the same queues: while one does not answer, or says 502, 503 or 504,
+    calls go to the next. Without any it is ``http://127.0.0.1:7700``. Calls that may safely be made twice are tried again ``retries``
+    times, after pauses that grow and are at least what the server asks for. ``timeout`` is how many seconds one try may take beyond the
+    time that it asks the server to wait.
+
+    An https server is trusted by the system's authorities, by those in ``ca_file``, or by the SHA-256 ``fingerprint`` of its
+    certificate; ``certificate`` is a pair of files, a client certificate and its key; ``ssl_context`` is for all else.
+
+    ``trace`` says which trace a call belongs to (by default :func:`trace_context`), ``on_call`` hears of every try.
+    """
+
+    def __init__(
+        self,
+        *addresses: str,
+        token: str = "",
+        retries: int = DEFAULT_RETRIES,
+        timeout: float = DEFAULT_TIMEOUT,
+        ca_file: str = "",
+        fingerprint: str = "",
+        certificate: Optional[tuple[str, str]] = None,
+        ssl_context: Optional[ssl.SSLContext] = None,
+        trace: Optional[Callable[[], str]] = None,
+        on_call: Optional[Callable[[Call], None]] = None,
+    ) -> None:
+        self._core = Core(addresses, token, retries, timeout, None, trace, on_call)
+        if any(endpoint.secure for endpoint in self._core.endpoints):
+            self._core.trust = Trust.of(ssl_context, ca_file, fingerprint, certificate)
+        self._transport = Transport(self._core)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections that are not in use. Calls after it work, on new ones."""
+        self._transport.close()
+
+    def insert(
+        self,
+        chunks: Optional[Iterable[Data]] = None,
+        *,
+        queue: str = "default",
+        count: Optional[int] = None,
+        prefix: Optional[str] = None,
+        template: Optional[str] = None,
+        meta: Optional[Mapping[str, Union[str, int]]] = None,
+        priority: Optional[int] = None,
+        attachment: Optional[Data] = None,
+        operations_per_chunk: Optional[int] = None,
+        run_at: Optional[datetime.datetime] = None,
+        dead_deadline: Optional[datetime.datetime] = None,
+        max_attempts: Optional[int] = None,
+        on_exhausted: Optional[str] = None,
+        max_failed_chunks: Optional[int] = None,
+        group: Optional[str] = None,
+        key: Optional[str] = None,
+        trace: Optional[str] = None,
+    ) -> types.Submission:
+        """Insert a submission, and return it as it is then.
+
+        The work is ``chunks`` (contents, at most 100,000), or ``count`` chunks with a ``prefix`` (the contents lie in object storage at
+        prefix + index) or a ``template`` (a text with ``{index}`` in it). The call may be made several times under one idempotency key,
+        so it inserts once; with the ``key`` of an earlier insert it returns that one's submission as it is now.
+        """
+        submission = _produce.fields(
+            meta=meta, priority=priority, attachment=attachment, operations_per_chunk=operations_per_chunk, run_at=run_at,
+            dead_deadline=dead_deadline, max_attempts=max_attempts, on_exhausted=on_exhausted, max_failed_chunks=max_failed_chunks, group=group,
+        )  # fmt: skip
+        submission["chunks"] = _produce.work(chunks, count, prefix, template)
+        found: types.Submission = self._fetch(_produce.insert(queue, submission, key, trace))
+        return found
+
+    def insert_many(self, submissions: Sequence[Mapping[str, Any]], *, at_once: int = 16) -> list[Union[types.Submission, Error]]:
+        """Insert many submissions, each given by the arguments of :meth:`insert`, some at a time. The result has, in the same order, what
+        was inserted, or the error."""
+
+        def one(arguments: Mapping[str, Any]) -> Union[types.Submission, Error]:
+            try:
+                return self.insert(**arguments)
+            except Error as error:
+                return error
+
+        with ThreadPoolExecutor(max_workers=max(at_once, 1), thread_name_prefix="quern-insert") as pool:
+            return list(pool.map(one, submissions))
+
+    def insert_stream(
+        self,
+        chunks: Iterable[Data],
+        *,
+        queue: str = "default",
+        key: Optional[str] = None,
+        trace: Optional[str] = None,
+        **submission: Any,
+    ) -> types.Submission:
+        """Insert a submission whose chunks come one by one (at most 100,000 and 64 MiB in all), without holding them all in memory. An
+        error from ``chunks`` ends the insert, and nothing is inserted. As they can be read only once the call is made once; give the same
+        ``key`` to try again yourself. The other arguments are those of :meth:`insert`."""
+        request = _produce.insert(queue, {}, key, trace, streamed=True)
+        self._core.join(request)
+        head = _produce.line(_produce.fields(**submission))
+
+        def pieces() -> Iterator[bytes]:
+            buffer = bytearray(head)
+            for chunk in chunks:
+                buffer += _produce.line(to_wire(chunk))
+                if len(buffer) >= 32 << 10:
+                    yield bytes(buffer)
+                    buffer.clear()
+            if buffer:
+                yield bytes(buffer)
+
+        reply = self._transport.call(request, self._core.endpoint, pieces=pieces())
+        if reply.status >= 300:
+            raise refusal(reply.status, reply.body, reply.retry_after)
+        found: types.Submission = read_json("insert", reply.body)
+        return found
+
+    def wait(self, submission: _produce.Submission, timeout: Optional[float] = None) -> types.Submission:
+        """Return the submission when it is no longer open. After ``timeout`` seconds ``TimeoutError`` is raised."""
+        found: types.Submission = self._transport.run(self._core.wait(_produce.submission_id(submission), timeout))
+        return found
+
+    def outputs(self, submission: _produce.Submission) -> Iterator[Output]:
+        """The outputs of a submission's chunks, in the order of their indexes, as they come; chunks without one are left out. An answer
+        that breaks off raises :class:`NoAnswer`."""
+        request = Request("outputs", "GET", path("/v1/submissions/{}/outputs", _produce.submission_id(submission)))
+        for line in self._transport.run(self._core.stream(request)).lines(self._core.timeout):
+            found = read_json("outputs", line)
+            yield Output(found["index"], from_wire(found["output"]))
+
+    def events(self, queue: Optional[str] = None, *, topics: Optional[str] = None, last_event_id: str = "") -> Iterator[Event]:
+        """What happens on the server, as it happens, until the stream ends or the loop over it does. It does not come back by itself:
+        begin again with the ``id`` of the last event."""
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_event_id} if last_event_id else {})}
+        request = Request("events", "GET", query("/v1/events", {"queue": queue, "topics": topics}), headers=headers)
+        stream = self._transport.run(self._core.stream(request))
+        reader = EventReader()
+        try:
+            while data := stream.read(None):
+                yield from reader.feed(data)
+        finally:
+            stream.close()
+
+    def worker(
+        self,
+        *,
+        queue: str = "default",
+        strategy: Union[str, Mapping[str, Any], None] = None,
+        consumer: str = "",
+        context: Optional[Mapping[str, Union[str, int]]] = None,
+        concurrency: int = 1,
+        prefetch: Optional[int] = None,
+        timeout: float = 60.0,
+        wait: float = 20.0,
+        grace: Optional[float] = None,
+        attach: bool = True,
+        on_error: Optional[Callable[[Error], None]] = None,
+    ) -> Callable[[Handler], Worker]:
+        """Make a function the handler of a worker.
+
+        ::
+
+            @client.worker(concurrency=8)
+            def resize(chunk):
+                return do(chunk.text)
+
+            resize.run()
+
+        What the handler returns (``str``, ``bytes`` or ``None``) is the chunk's output; what it raises fails the try, see
+        :class:`Permanent` and :class:`RetryAfter`. ``concurrency`` handlers run at once, each in a thread, and ``prefetch`` chunks more
+        are reserved ahead. A reservation holds ``timeout`` seconds and is extended while a handler runs: it says how soon the work of a
+        worker that died goes on elsewhere, if it was not attached. ``wait`` is how long the server is asked to wait for work. After the
+        worker was told to end handlers may go on for ``grace`` seconds, or without limit; then ``chunk.cancelled`` says so, and a handler
+        that raises gives its chunk back. ``on_error`` hears what the worker goes on after, from one thread at a time; without it that is
+        logged.
+        """
+        options = WorkerOptions(queue, strategy, consumer, context or {}, concurrency, prefetch, timeout, wait, grace, attach, on_error)
+        return lambda handler: Worker(self._transport, options, handler)
+
+    def _fetch(self, request: Request) -> Any:
+        return self._transport.run(self._core.fetch(request))
+
+    def _bytes(self, request: Request) -> bytes:
+        return self._transport.run(self._core.call(request)).body
+
+    def _pages(self, what: str, target: str, values: Mapping[str, Any]) -> Iterator[Any]:
+        cursor: Optional[str] = None
+        while True:
+            page = self._fetch(Request(what, "GET", query(target, {**values, "cursor": cursor}), safe=True))
+            yield from page["items"]
+            if not (cursor := page.get("next")):
+                return

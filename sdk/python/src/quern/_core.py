@@ -1,0 +1,340 @@
+"""What a call is, step by step, without doing any of it.
+
+Every procedure here is a generator that yields what it needs (an :class:`Effect`) and is sent what came of it. ``_threads`` and
+``_asyncio`` carry effects out, the one blocking, the other awaiting; so both clients behave the same.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import random
+import secrets
+import time
+import urllib.parse
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, Optional, TypeVar, Union
+
+from ._http import Endpoint, Reply, Request, Trust, visible
+from .errors import BadAnswer, Busy, Error, NoAnswer, NotFound, Refused, passing, refusal
+
+T = TypeVar("T")
+
+DEFAULT_ADDRESS = "http://127.0.0.1:7700"
+DEFAULT_RETRIES = 5
+DEFAULT_TIMEOUT = 30.0
+
+BACKOFF_BASE = 0.1
+BACKOFF_CAP = 5.0
+MAX_RETRY_AFTER = 60.0  # a server that asks for more gets its answer as an error, or a try after this
+
+
+@dataclass
+class Try:
+    """One try of a call: a :class:`Reply`, or :class:`NoAnswer` is raised."""
+
+    request: Request
+    endpoint: Endpoint
+
+
+@dataclass
+class Open:
+    """A call whose answer is read as it comes: a :class:`Reply` without a body and a stream for :class:`Read`, which whoever asked for it
+    closes; or, when the status is not 200, the whole :class:`Reply` and ``None``."""
+
+    request: Request
+    endpoint: Endpoint
+
+
+@dataclass
+class Read:
+    """Some bytes of a stream, none at its end. No bytes for ``timeout`` seconds raise :class:`TimedOut`."""
+
+    stream: Any
+    timeout: Optional[float]
+
+
+@dataclass
+class Pause:
+    """A pause of some seconds. What is sent is False when it was cut short because the caller ends."""
+
+    seconds: float
+
+
+@dataclass
+class Tell:
+    """News for whoever runs the procedure."""
+
+    news: Any
+
+
+Effect = Union[Try, Open, Read, Pause, Tell]
+Procedure = Generator[Effect, Any, T]
+
+_trace: contextvars.ContextVar[str] = contextvars.ContextVar("quern_trace", default="")
+
+
+def trace_context() -> str:
+    """The trace that calls made here belong to: a W3C traceparent, and behind a ``;``, if there is one, the tracestate; or ``""``."""
+    return _trace.get()
+
+
+def set_trace_context(trace: str) -> contextvars.Token[str]:
+    """Make calls in this context part of a trace; ``""`` ends that. Handlers of workers have that of their chunk."""
+    return _trace.set(trace)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One try of a call, as ``on_call`` of a client hears of it."""
+
+    what: str  # such as "insert"
+    method: str
+    path: str
+    address: str  # host:port
+    attempt: int  # 1 for the first try
+    status: int  # of the answer; 0: there was none
+    seconds: float
+    error: Optional[Error]
+
+
+class Core:
+    """What both clients know: where to go, with which token, and how to go on after an error."""
+
+    def __init__(
+        self,
+        addresses: tuple[str, ...],
+        token: str = "",
+        retries: int = DEFAULT_RETRIES,
+        timeout: float = DEFAULT_TIMEOUT,
+        trust: Optional[Trust] = None,
+        trace: Optional[Callable[[], str]] = None,
+        on_call: Optional[Callable[[Call], None]] = None,
+    ) -> None:
+        if not visible(token):
+            raise ValueError("the token has characters that no token has (spaces, line breaks or others outside ASCII)")
+        if timeout <= 0:
+            raise ValueError(f"timeout is {timeout}; it must be positive")
+        self.endpoints = [Endpoint.parse(address) for address in addresses or (DEFAULT_ADDRESS,)]
+        self.at = 0
+        self.token = token
+        self.retries = max(retries, 0)
+        self.timeout = timeout
+        self.trust = trust
+        self.trace = trace or trace_context
+        self.on_call = on_call
+        self.random = random.Random(secrets.randbits(128))
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where calls go now."""
+        return self.endpoints[self.at]
+
+    def leave(self, endpoint: Endpoint, error: BaseException) -> bool:
+        """Send the next calls to the next address, if the error shows that this one does not serve. Whether there is another.
+
+        A server that is only busy (429) would be as busy by another way.
+        """
+        if len(self.endpoints) == 1 or not passing(error) or isinstance(error, Busy):
+            return False
+        if self.endpoint is endpoint:
+            self.at = (self.at + 1) % len(self.endpoints)
+        return True
+
+    def backoff(self, tries: int, error: Optional[BaseException]) -> float:
+        """The pause after so many tries before: a draw from 0 to 0.1 s times 2^tries, on top of what the server asked for."""
+        pause = self.random.uniform(0.0, min(BACKOFF_BASE * 2 ** min(tries, 10), BACKOFF_CAP))
+        if isinstance(error, Refused):
+            pause += min(error.retry_after, MAX_RETRY_AFTER)
+        return pause
+
+    def join(self, request: Request) -> None:
+        """Make a call part of the trace of its context, unless it has one already."""
+        if "traceparent" not in request.headers and (trace := self.trace()):
+            add_trace(request.headers, trace)
+
+    def call(self, request: Request) -> Procedure[Reply]:
+        """Make a call, again where that is safe and may help. What is no success is raised."""
+        self.join(request)
+        elsewhere = len(self.endpoints) - 1  # other addresses to try before a pause
+        tries = 0
+        attempt = 0
+        while True:
+            endpoint = self.endpoint
+            attempt += 1
+            began = time.monotonic()
+            status = 0
+            error: Optional[Error] = None
+            try:
+                reply: Reply = yield Try(request, endpoint)
+                status = reply.status
+                if status >= 300:
+                    error = refusal(status, reply.body, reply.retry_after)
+            except Error as fault:
+                error = fault
+            if self.on_call is not None:
+                address = f"{endpoint.host}:{endpoint.port}"
+                self.on_call(Call(request.what, request.method, request.path, address, attempt, status, time.monotonic() - began, error))
+            if error is None:
+                return reply
+            moved = self.leave(endpoint, error)
+            if not request.safe or not passing(error):
+                raise error
+            if moved and elsewhere > 0:
+                elsewhere -= 1
+                continue
+            elsewhere = len(self.endpoints) - 1
+            if tries >= self.retries or not (yield Pause(self.backoff(tries, error))):
+                raise error
+            tries += 1
+
+    def fetch(self, request: Request) -> Procedure[Any]:
+        """Make a call and read the JSON of its answer."""
+        reply = yield from self.call(request)
+        return read_json(request.what, reply.body)
+
+    def wait(self, submission: str, timeout: Optional[float]) -> Procedure[Any]:
+        """Ask until a submission has ended, at most for so many seconds."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = 30 if until is None else int(min(max(until - time.monotonic(), 0.0), 30.0)) or 1
+            found = yield from self.fetch(
+                Request("wait", "GET", path("/v1/submissions/{}", submission), headers={"Prefer": f"wait={left}"}, wait=left, safe=True)
+            )
+            if found["state"] != "open":
+                return found
+            if until is not None and time.monotonic() >= until:
+                raise TimeoutError(f"submission {submission} is still open after {timeout} s")
+            yield Pause(self.random.uniform(0.0, BACKOFF_BASE))  # a server that does not hold its answers is not asked in a tight loop
+
+    def stream(self, request: Request) -> Procedure[Any]:
+        """Open a stream at the current address, once: an error is raised, and the next try goes elsewhere."""
+        self.join(request)
+        endpoint = self.endpoint
+        try:
+            reply, stream = yield Open(request, endpoint)
+            if stream is not None:
+                return stream
+            raise refusal(reply.status, reply.body, reply.retry_after)
+        except Error as error:
+            self.leave(endpoint, error)
+            raise
+
+    def attach(self, queue: str, consumer: str) -> Procedure[None]:
+        """Keep a consumer known, and tell every :class:`Event` of its stream; come back whenever it ends, with growing pauses as long as
+        that leads to nothing. A server that refuses it for good is left alone: work goes on, and only deadlines count."""
+        failures = 0
+        while True:
+            error: Optional[Error] = None
+            try:
+                request = Request("attach", "GET", path("/v1/queues/{}/consumers/{}/attach", queue, consumer), headers={"Accept": "text/event-stream"})
+                stream = yield from self.stream(request)
+                try:
+                    events = EventReader()
+                    patience = self.timeout  # until the first hello says how often there is something
+                    while data := (yield Read(stream, patience)):
+                        for event in events.feed(data):
+                            failures = 0
+                            if event.name == "hello" and (beat := event.json().get("heartbeat_ms", 0)) > 0:
+                                patience = SILENT_BEATS * beat / 1000
+                            yield Tell(event)
+                finally:
+                    stream.close()
+            except Error as fault:
+                error = fault
+            if isinstance(error, NotFound) or isinstance(error, Refused) and error.status == 405:
+                return  # an older server, or a queue that is gone, which the reserves will tell
+            if isinstance(error, Refused) and not passing(error):
+                yield Tell(error)
+                return
+            if not (yield Pause(self.backoff(failures, error))):
+                return
+            failures += 1
+
+
+SILENT_BEATS = 3  # how many heartbeats may stay out before a stream is taken for dead
+MAX_EVENT = 4 << 20  # bytes: 10,000 revoked tokens and room to spare
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of a stream. ``data`` is one line of JSON."""
+
+    name: str
+    data: str
+    id: str = ""
+
+    def json(self) -> Any:
+        """The data, read."""
+        return read_json(f"the event {self.name}", self.data.encode()) if self.data else {}
+
+
+class EventReader:
+    """Reads server-sent events from bytes, in whatever pieces they come."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._fields: dict[str, str] = {}
+
+    def feed(self, data: bytes) -> list[Event]:
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        if len(self._rest) > MAX_EVENT:
+            raise BadAnswer(f"a line of the stream is longer than {MAX_EVENT} bytes")
+        events = []
+        for line in lines:
+            name, _, value = line.rstrip(b"\r").decode("utf-8", "replace").partition(":")
+            if name:
+                self._fields[name] = value[1:] if value.startswith(" ") else value
+            elif not line.rstrip(b"\r"):
+                if "event" in self._fields:
+                    events.append(Event(self._fields["event"], self._fields.get("data", ""), self._fields.get("id", "")))
+                self._fields = {}
+        return events
+
+
+def read_json(what: str, body: bytes) -> Any:
+    """Read an answer."""
+    try:
+        return json.loads(body)
+    except ValueError as fault:
+        raise BadAnswer(f"{what}: the answer is not what the server's interface says: {fault}") from None
+
+
+def path(pattern: str, *names: object) -> str:
+    """Fill names into a path, escaped. The names . and .. would change it."""
+    for name in names:
+        if str(name) in ("", ".", ".."):
+            raise ValueError(f"{str(name)!r} cannot stand in a path")
+    return pattern.format(*(urllib.parse.quote(str(name), safe="") for name in names))
+
+
+def query(pattern: str, values: Mapping[str, Any]) -> str:
+    """Add a query to a path: None is left out, a list is repeated, a dict is meta with its names behind a dot."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            pairs += [(f"{name}.{key}", meta_text(one)) for key, one in value.items()]
+        elif isinstance(value, (list, tuple)):
+            pairs += [(name, str(one)) for one in value]
+        elif isinstance(value, bool):
+            pairs.append((name, "true" if value else "false"))
+        elif value is not None:
+            pairs.append((name, str(value)))
+    return f"{pattern}?{urllib.parse.urlencode(pairs)}" if pairs else pattern
+
+
+def meta_text(value: Union[str, int]) -> str:
+    """A meta value as paths and queries have it: a text behind ``s:``, so that ``"123"`` is not taken for 123."""
+    return str(value) if isinstance(value, int) else "s:" + value
+
+
+def add_trace(headers: dict[str, str], trace: str) -> None:
+    parent, _, state = trace.partition(";")
+    headers["traceparent"] = parent
+    if state:
+        headers["tracestate"] = state
+
+
+__all__ = ["Call", "Core", "Event", "EventReader", "NoAnswer", "set_trace_context", "trace_context"]

@@ -1,0 +1,92 @@
+"""What producers send."""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any, Optional, Union
+
+from ._core import add_trace, path
+from ._http import Request, visible
+from ._values import Data, to_wire, write_json
+
+Submission = Union[str, Mapping[str, Any]]  # its id, or what insert returned
+
+
+def submission_id(submission: Submission) -> str:
+    """The id of a submission."""
+    return submission if isinstance(submission, str) else str(submission["id"])
+
+
+def new_key() -> str:
+    """An idempotency key."""
+    return secrets.token_hex(16)
+
+
+def fields(
+    *,
+    meta: Optional[Mapping[str, Union[str, int]]] = None,
+    priority: Optional[int] = None,
+    attachment: Optional[Data] = None,
+    operations_per_chunk: Optional[int] = None,
+    run_at: Optional[datetime.datetime] = None,
+    dead_deadline: Optional[datetime.datetime] = None,
+    max_attempts: Optional[int] = None,
+    on_exhausted: Optional[str] = None,
+    max_failed_chunks: Optional[int] = None,
+    group: Optional[str] = None,
+) -> dict[str, Any]:
+    """A new submission without its chunks."""
+    given = {
+        "meta": None if meta is None else dict(meta),
+        "priority": priority,
+        "attachment": None if attachment is None else to_wire(attachment),
+        "operations_per_chunk": operations_per_chunk,
+        "run_at": moment("run_at", run_at),
+        "dead_deadline": moment("dead_deadline", dead_deadline),
+        "max_attempts": max_attempts,
+        "on_exhausted": on_exhausted,
+        "max_failed_chunks": max_failed_chunks,
+        "group": group,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def moment(name: str, at: Optional[datetime.datetime]) -> Optional[str]:
+    """A time as the server reads it."""
+    if at is None:
+        return None
+    if at.utcoffset() is None:
+        raise ValueError(f"{name} has no time zone: write it as datetime(..., tzinfo=timezone.utc), or with .astimezone()")
+    return at.astimezone(datetime.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def work(chunks: Optional[Iterable[Data]], count: Optional[int], prefix: Optional[str], template: Optional[str]) -> dict[str, Any]:
+    """The chunks of a new submission, in exactly one of three forms."""
+    if sum(form is not None for form in (chunks, prefix, template)) != 1 or (chunks is None) != (count is not None):
+        raise ValueError("say what the chunks are, in one of three forms: chunks=[...]; count= with prefix=; count= with template=")
+    if chunks is not None:
+        if isinstance(chunks, (str, bytes)):
+            raise TypeError("chunks is a single text; give a list of them")
+        return {"inline": [to_wire(chunk) for chunk in chunks]}
+    if prefix is not None:
+        return {"count": count, "prefix": prefix}
+    return {"count": count, "template": template}
+
+
+def insert(queue: str, submission: Mapping[str, Any], key: Optional[str], trace: Optional[str], streamed: bool = False) -> Request:
+    """The request that inserts a submission; of a streamed one the head, which :func:`lines` follows."""
+    key = new_key() if key is None else key
+    if not 1 <= len(key) <= 255 or not visible(key):
+        raise ValueError(f"the idempotency key {key!r} is not 1 to 255 visible ASCII characters")
+    headers = {"Content-Type": "application/x-ndjson" if streamed else "application/json", "Idempotency-Key": key}
+    if trace:
+        add_trace(headers, trace)
+    body = b"" if streamed else write_json(submission).encode()
+    return Request("insert", "POST", path("/v1/queues/{}/submissions", queue), body, headers, safe=not streamed, streamed=streamed)
+
+
+def line(value: Any) -> bytes:
+    """One line of a streamed insert: the submission without its chunks, then each chunk."""
+    return write_json(value).encode() + b"\n"

@@ -1,0 +1,547 @@
+"""The worker's decisions, without a thread, a clock or a connection.
+
+:class:`WorkerCore` is told what happened (a handler ended, a call came back, the stream said something, a quarter of the timeout went by)
+and tells its :class:`Shell` what to do next. It reserves ahead, reports in batches, extends in time, and ends when all is settled.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import socket
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional, Protocol, Union
+
+from ._core import Core, Event, Pause, Procedure, Try, path, read_json
+from ._http import Request
+from ._values import Chunk, write_json
+from .errors import BadAnswer, Drained, Error, HandlerFailed, Permanent, Refused, ReservationLost, RetryAfter, TooLarge, Undelivered, passing
+
+BATCH_BYTES = 700 << 10  # of results in one call: well below the server's default limit of 1 MiB for a body
+BATCH_ITEMS = 5000
+MAX_RESERVE = 1000
+MAX_HELD = 100_000  # chunks that one worker holds: a bound on memory, and on what a crash loses
+DETACH_SECONDS = 2.0  # how long a worker that is done tries to say so
+MAX_ERROR_BYTES = 1000  # of an error that the server keeps
+
+Lost = tuple[str, str, str]  # status, code, detail
+
+
+@dataclass
+class WorkerOptions:
+    """How a worker works. The defaults suit most."""
+
+    queue: str = "default"
+    strategy: Union[str, Mapping[str, Any], None] = None  # text form, tree, or {"name": ...}; None is Random
+    consumer: str = ""  # name of this consumer, its alone; "" is the host's name with something random
+    context: Mapping[str, Union[str, int]] = field(default_factory=dict)  # what plugins may know of this consumer
+    concurrency: int = 1  # handlers that run at once
+    prefetch: Optional[int] = None  # chunks reserved ahead, beyond those that handlers work on; None: as many as concurrency
+    timeout: float = 60.0  # seconds of a reservation, which is extended while a handler runs: how soon a crashed worker's work goes on elsewhere
+    wait: float = 20.0  # seconds that the server is asked to wait for work, at most 60
+    grace: Optional[float] = None  # seconds that handlers may go on after the worker was told to end; None is without limit
+    attach: bool = True  # stay known to the server, so that it notices when this process dies, and what was revoked
+    on_error: Optional[Callable[[Error], None]] = None  # hears what the worker goes on after; None: it goes to the logger "quern"
+
+    def check(self) -> None:
+        """Fill in defaults, and refuse what cannot be."""
+        if self.concurrency < 1:
+            raise ValueError(f"concurrency is {self.concurrency}; it must be at least 1")
+        if self.prefetch is None:
+            self.prefetch = self.concurrency
+        if self.prefetch < 0 or self.concurrency + self.prefetch > MAX_HELD:
+            raise ValueError(f"prefetch is {self.prefetch}; it must be at least 0, and with concurrency at most {MAX_HELD}")
+        if not 0.1 <= self.timeout <= 86400:
+            raise ValueError(f"timeout is {self.timeout}; it must be from 0.1 to 86,400 seconds")
+        if not 0 <= self.wait <= 60:
+            raise ValueError(f"wait is {self.wait}; it must be from 0 to 60 seconds")
+        if self.grace is not None and self.grace < 0:
+            raise ValueError(f"grace is {self.grace}; it must not be negative")
+        if not self.consumer:
+            self.consumer = f"{socket.gethostname()[:100] or 'consumer'}-{secrets.token_hex(4)}"
+
+
+class Held:
+    """One reservation in a worker's hands."""
+
+    __slots__ = ("age", "back", "cancelled", "chunk", "extending", "failed", "item", "lost", "result", "shell", "task", "token")
+
+    def __init__(self, raw: dict[str, Any], shell: Shell) -> None:
+        self.token: str = raw["token"]
+        self.chunk = Chunk(raw, self)
+        self.cancelled = False  # what the handler does does not count any more
+        self.lost = False  # because the reservation is not ours any more
+        self.result: Lost = ("lost", "", "")  # why
+        self.back = False  # to be given back
+        self.item = b""  # what is to be reported, as JSON
+        self.failed = False  # as a failure
+        self.age = 0  # quarters of the timeout since it was reserved or extended
+        self.extending = False
+        self.task: Any = None  # of the shell
+        self.shell = shell
+
+    def wait(self, seconds: float) -> None:
+        """Wait in the handler, until the time is over or the chunk is cancelled."""
+        self.shell.wait(self, seconds)
+
+    def complete(self, output: Any) -> None:
+        """Note what a handler returned."""
+        if output is None:
+            self.item = b'{"token":"%s"}' % self.token.encode()
+            return
+        if not isinstance(output, (str, bytes, bytearray, memoryview)):
+            raise TypeError(f"the handler returned {type(output).__name__}; return str, bytes or None")
+        try:
+            text = output if isinstance(output, str) else bytes(output).decode()
+            value = write_json(text).encode()
+        except UnicodeDecodeError:
+            value = b'{"base64":"%s"}' % base64.b64encode(output)  # type: ignore[arg-type]
+        self.item = b'{"token":"%s","output":%s}' % (self.token.encode(), value)
+
+    def fail(self, error: BaseException) -> None:
+        """Note what a handler raised."""
+        text = str(error) if isinstance(error, (Permanent, RetryAfter)) else f"{type(error).__name__}: {error}"
+        self._failure(text, isinstance(error, Permanent), error.seconds if isinstance(error, RetryAfter) else None)
+
+    def too_large(self, size: int) -> None:
+        """Turn a completion that no server takes into a failure for good."""
+        self._failure(f"the output of about {size} bytes is more than the server takes", True, None)
+
+    def _failure(self, text: str, fatal: bool, seconds: Optional[float]) -> None:
+        kept = text.encode("utf-8", "replace")[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
+        item: dict[str, Any] = {"token": self.token, "error": kept}
+        if fatal:
+            item["fatal"] = True
+        if seconds is not None:
+            item["retry_after_ms"] = math.ceil(seconds * 1000)
+        self.failed = True
+        self.item = write_json(item).encode()
+
+    def forget(self) -> ReservationLost:
+        return ReservationLost(self.chunk.submission, self.chunk.index, *self.result)
+
+
+@dataclass
+class Exchange:
+    """One round trip that reports, extends, gives back and reserves."""
+
+    outcomes: list[Held]
+    extends: list[Held]
+    releases: list[Held]
+    asked: int  # chunks that it may bring
+    hellos: int  # of the stream before it began
+    failures: int  # calls in a row that failed before it
+    error: Optional[Error] = None
+    answer: Any = None
+
+
+@dataclass
+class Poll:
+    """One call that waits for work."""
+
+    room: int
+    hellos: int
+    failures: int
+    error: Optional[Error] = None
+    answer: Any = None
+
+
+class Shell(Protocol):
+    """What carries out a worker's decisions. Nothing of it may block."""
+
+    def hand_out(self, held: Held) -> None:
+        """Give a chunk to the next free handler."""
+
+    def take_back(self) -> list[Held]:
+        """Take back what no handler has begun; nothing is handed out any more."""
+
+    def cancel(self, held: Held) -> None:
+        """End the handler of a chunk, if it runs; ``held.cancelled`` says it already."""
+
+    def exchange(self, call: Exchange) -> None:
+        """Run :meth:`WorkerCore.exchange`, then call :meth:`WorkerCore.called`."""
+
+    def poll(self, poll: Poll) -> None:
+        """Run :meth:`WorkerCore.poll`, then call :meth:`WorkerCore.polled`."""
+
+    def stop_poll(self) -> None:
+        """Break off the poll that is under way."""
+
+    def wait(self, held: Held, seconds: float) -> None:
+        """Wait in a handler, until the time is over or its chunk is cancelled."""
+
+    def report(self, error: Error) -> None:
+        """Tell what the worker goes on after."""
+
+
+class WorkerCore:
+    """One run of a worker. All methods but the procedures are called by one thread at a time."""
+
+    def __init__(self, core: Core, options: WorkerOptions, shell: Shell) -> None:
+        options.check()
+        self.core, self.options, self.shell = core, options, shell
+        assert options.prefetch is not None  # check fills it in
+        self.capacity = options.concurrency + options.prefetch
+        self.timeout_ms = math.ceil(options.timeout * 1000)
+        reserve: dict[str, Any] = {"consumer": options.consumer, "timeout_ms": self.timeout_ms}
+        if options.strategy is not None:
+            reserve["strategy"] = options.strategy
+        if options.context:
+            reserve["context"] = dict(options.context)
+        self._reserve = write_json(reserve)[1:].encode()  # behind "max"
+
+        self.held: set[Held] = set()  # reserved and not yet finished
+        self.by_token: dict[str, Held] = {}  # the same
+        self.outcomes: list[Held] = []  # finished, to be reported
+        self.extends: list[Held] = []
+        self.releases: list[Held] = []
+        self.early: dict[str, Lost] = {}  # revoked before we knew that we have it
+        self.calling = False
+        self.asked = 0  # chunks that the call under way may bring
+        self.polling = 0  # chunks that the poll under way may bring
+        self.budget = BATCH_BYTES
+        self.failures = 0  # calls in a row that failed
+        self.poll_failures = 0
+        self.hellos = 0
+        self.unknown = False  # the server refuses to know us
+        self.draining = False
+        self.over = False  # all is settled
+        self.fatal: Optional[Error] = None  # why the worker ends by itself
+        self.undelivered = 0
+
+    # What happened.
+
+    def finished(self, held: Held) -> None:
+        """A handler ended; ``complete``, ``fail`` or ``back`` say how."""
+        self.held.discard(held)
+        self.by_token.pop(held.token, None)
+        if held.lost:
+            self.shell.report(held.forget())
+        elif held.back:
+            self.releases.append(held)
+        else:
+            self.outcomes.append(held)
+
+    def called(self, call: Exchange) -> None:
+        """An exchange came back."""
+        self.calling, self.asked = False, 0
+        error = call.error
+        if error is None:
+            self.failures = 0
+            self._settle(call)
+            self._accept(call.answer, call.hellos)
+            return
+        for held in call.extends:
+            held.extending = False  # the next tick asks again
+        if call.hellos != self.hellos:
+            self.extend_all()  # they were to go out after the last hello
+        for_good = not may_pass(error)
+        if isinstance(error, TooLarge) and call.outcomes:
+            self._shrink(call, error)
+        elif for_good and not self.draining:
+            self._put_back(call)
+            self.stop(error)
+        elif for_good or self.draining and self.failures > 0:
+            self.undelivered += len(call.outcomes)
+            self.shell.report(error)
+        else:
+            self.failures += 1
+            self._put_back(call)
+            self.shell.report(error)
+
+    def polled(self, poll: Poll) -> None:
+        """A poll came back."""
+        self.polling = 0
+        if poll.error is None:
+            self.poll_failures = 0
+            self._accept(poll.answer, poll.hellos)
+        elif self.draining:
+            pass
+        elif not may_pass(poll.error):
+            self.stop(poll.error)
+        else:
+            self.poll_failures += 1
+            self.shell.report(poll.error)
+
+    def failed(self, error: Error) -> None:
+        """A handler raised something; its chunk comes to :meth:`finished` as well."""
+        self.shell.report(error)
+
+    def heard(self, news: Union[Event, Error]) -> None:
+        """The stream said something."""
+        if isinstance(news, Error):
+            self.shell.report(news)
+        elif news.name == "hello":
+            # After another epoch the server has forgotten what we hold, and after a gap we may have missed what was taken from us: it
+            # hears of all of it, and we hear what is still ours.
+            if self.hellos:
+                self.extend_all()
+            self.hellos += 1
+        elif news.name == "drain":
+            self.leave()
+        elif news.name == "revoked":
+            self._revoke({item["token"]: taken_as(item["reason"]) for item in news.json()["items"]})
+
+    def tick(self) -> None:
+        """A quarter of the timeout went by. What has seen two is extended: at the latest when half of it is over."""
+        for held in self.held:
+            held.age += 1
+            if held.age >= 2 and not held.extending and not held.lost:
+                held.extending = True
+                self.extends.append(held)
+
+    def drain(self) -> None:
+        """The worker is to end: it reserves no more, and gives back what no handler has begun. A poll that is under way goes on until
+        nothing else is left to wait for, and what it brings goes back: the server may just have answered it."""
+        if self.draining:
+            return
+        self.draining = True
+        for held in self.shell.take_back():
+            self.held.discard(held)
+            self.by_token.pop(held.token, None)
+            if not held.lost:
+                self.releases.append(held)
+
+    def grace_over(self) -> None:
+        """Handlers have had the time that they were given after the drain."""
+        for held in list(self.held):
+            if not held.cancelled:
+                held.back = held.cancelled = True
+                self.shell.cancel(held)
+
+    def leave(self) -> None:
+        """An operator told us to."""
+        if not self.draining:
+            self.shell.report(Drained())
+            self.drain()
+
+    def stop(self, error: Error) -> None:
+        """End because of an error."""
+        if self.fatal is None:
+            self.fatal = error
+        self.drain()
+
+    def outcome(self) -> Optional[Error]:
+        """What a worker that is over raises."""
+        if self.fatal is None and self.undelivered:
+            return Undelivered(f"what came of {self.undelivered} chunks could not be reported; they come back after their deadline")
+        return self.fatal
+
+    # What to do next.
+
+    def start(self) -> None:
+        """Start what has become possible: a call when there is something to report, which brings new work in the same round trip, and
+        otherwise, when there is room, a poll that waits for work. Both go on beside each other, so that results never wait for work;
+        while one polls the calls do not reserve, because there was nothing."""
+        if not (self.asked or self.polling):
+            self.early.clear()
+        if not self.calling and (self.outcomes or self.extends or self.releases):
+            self._start_call()
+        if not self.calling and not self.polling and (room := self.room(0)):
+            self.polling = room
+            self.shell.poll(Poll(room, self.hellos, self.poll_failures))
+        if self.draining and not (self.held or self.outcomes or self.releases or self.calling):
+            if self.polling:
+                self.shell.stop_poll()
+            else:
+                self.over = True
+
+    def room(self, reported: int) -> int:
+        """How many chunks may be asked for: what was not reported yet still counts, so that a server that takes no results gives no work
+        either."""
+        if self.draining:
+            return 0
+        free = self.capacity - len(self.held) - (len(self.outcomes) - reported) - self.asked - self.polling
+        return min(max(free, 0), MAX_RESERVE)
+
+    def _start_call(self) -> None:
+        size = n = 0
+        for held in self.outcomes:
+            size += len(held.item) + 1
+            if n and (size > self.budget or n == BATCH_ITEMS):
+                break
+            n += 1
+        extends = [held for held in self.extends[:BATCH_ITEMS] if held in self.held]
+        del self.extends[:BATCH_ITEMS]
+        asked = 0 if self.polling else self.room(n)
+        call = Exchange(self.outcomes[:n], extends, self.releases[:BATCH_ITEMS], asked, self.hellos, self.failures)
+        del self.outcomes[:n]
+        del self.releases[:BATCH_ITEMS]
+        if call.outcomes or call.extends or call.releases:  # else: only extensions of what has ended since
+            self.calling, self.asked = True, asked
+            self.shell.exchange(call)
+
+    # Procedures, which the shell runs beside everything else.
+
+    def exchange(self, call: Exchange) -> Procedure[None]:
+        """Make the round trip. After a failure it pauses, and the worker then tries again."""
+        try:
+            if call.releases:
+                tokens = [{"token": held.token} for held in call.releases]
+                yield from self.core.call(self._request("release", write_json({"items": tokens}).encode()))
+                call.releases = []  # nothing depends on the results: what is not ours any more needs no giving back
+            if call.outcomes or call.extends or call.asked:
+                reply = yield from self.core.call(self._request("exchange", self._body(call)))
+                call.answer = read_json("exchange", reply.body)
+                for what, items in (("complete", _count(call, False)), ("fail", _count(call, True)), ("extend", len(call.extends))):
+                    if len(call.answer[what]) != items:
+                        raise BadAnswer(f"exchange: the answer has {len(call.answer[what])} results for {items} items of {what}")
+            else:
+                call.answer = {"complete": [], "fail": [], "extend": [], "reservations": []}
+        except Error as error:
+            call.error = error
+            yield from self._rest(error, call.failures)
+
+    def poll(self, poll: Poll) -> Procedure[None]:
+        """Wait for work. An answer without any is followed by a pause, so that a server that does not wait is not asked in a tight loop."""
+        body = b'{"max":%d,"wait_ms":%d,%s' % (poll.room, math.ceil(self.options.wait * 1000), self._reserve)
+        request = self._request("", body, "reserve")
+        request.wait = self.options.wait
+        try:
+            reply = yield from self.core.call(request)
+            poll.answer = read_json("reserve", reply.body)
+        except Error as error:
+            poll.error = error
+            yield from self._rest(error, poll.failures)
+            return
+        if not poll.answer["reservations"]:
+            pause = self.core.random.uniform(0.0, 0.1) + min((poll.answer.get("retry_after_ms") or 0) / 1000, 1.0)
+            yield Pause(pause)
+
+    def attach(self) -> Procedure[None]:
+        """Stay known to the server, for as long as the shell lets it."""
+        yield from self.core.attach(self.options.queue, self.options.consumer)
+        self.unknown = True
+
+    def detach(self) -> Procedure[None]:
+        """Say that we leave, also when no hello came yet. When that fails the server misses us, and finds that we hold nothing."""
+        below = path("/v1/queues/{}/consumers/{}/detach", self.options.queue, self.options.consumer)
+        try:
+            yield Try(Request("detach", "POST", below, safe=True, patience=DETACH_SECONDS), self.core.endpoint)
+        except Error:
+            pass
+
+    def _rest(self, error: Error, failures: int) -> Procedure[None]:
+        """The pause after a failed call, whose own tries are over. A refusal for good is not waited for."""
+        if may_pass(error):
+            yield Pause(self.core.backoff(failures + 3, error))
+
+    def _request(self, verb: str, body: bytes, what: str = "") -> Request:
+        below = path("/v1/queues/{}/reservations", self.options.queue) + ("/" + verb if verb else "")
+        return Request(what or verb, "POST", below, body, {"Content-Type": "application/json"}, safe=True)
+
+    def _body(self, call: Exchange) -> bytes:
+        parts = []
+        for name, failed in ((b"complete", False), (b"fail", True)):
+            if items := [held.item for held in call.outcomes if held.failed is failed]:
+                parts.append(b'"%s":[%s]' % (name, b",".join(items)))
+        if call.extends:
+            extends = [{"token": held.token, "timeout_ms": self.timeout_ms} for held in call.extends]
+            parts.append(b'"extend":%s,"consumer":%s' % (write_json(extends).encode(), write_json(self.options.consumer).encode()))
+        if call.asked:
+            parts.append(b'"reserve":{"max":%d,%s' % (call.asked, self._reserve))
+        return b"{%s}" % b",".join(parts)
+
+    # What answers mean.
+
+    def _accept(self, answer: Any, hellos: int) -> None:
+        """Take new reservations; after the beginning of the drain they go back at once. If the server said hello since they were asked
+        for, it may have forgotten them already; and if it took some of them back, the stream may have said so first."""
+        if answer.get("reason") == "draining":
+            self.leave()
+        for raw in answer["reservations"]:
+            held = Held(raw, self.shell)
+            if self.draining or len(self.held) >= self.capacity:
+                self.releases.append(held)
+                continue
+            self.held.add(held)
+            self.by_token[held.token] = held
+            if held.token in self.early:
+                held.result = self.early[held.token]
+                held.lost = held.cancelled = True  # no handler begins with it
+            elif self.hellos > max(hellos, 1):
+                held.extending = True
+                self.extends.append(held)
+            self.shell.hand_out(held)
+
+    def _settle(self, call: Exchange) -> None:
+        results = {True: iter(call.answer["fail"]), False: iter(call.answer["complete"])}
+        for held in call.outcomes:
+            result = next(results[held.failed])
+            if result["status"] not in ("ok", "already"):
+                held.result = _lost(result)
+                self.shell.report(held.forget())
+        for held, result in zip(call.extends, call.answer["extend"]):
+            held.extending = False
+            status = result["status"]
+            if status in ("ok", "already"):
+                held.age = 0
+            elif status == "invalid":
+                self.shell.report(ReservationLost(held.chunk.submission, held.chunk.index, *_lost(result)))
+            elif held in self.held:
+                self._lose(held, _lost(result))
+
+    def _lose(self, held: Held, result: Lost) -> None:
+        held.result = result
+        held.lost = held.cancelled = True
+        self.shell.cancel(held)
+
+    def _revoke(self, results: dict[str, Lost]) -> None:
+        for token, result in results.items():
+            held = self.by_token.get(token)
+            if held is None:
+                if self.asked or self.polling:  # the stream may have overtaken the answer
+                    self.early[token] = result
+            elif not held.lost:
+                self._lose(held, result)
+
+    def extend_all(self) -> None:
+        """Extend everything now."""
+        for held in self.held:
+            if not held.extending and not held.lost:
+                held.extending = True
+                self.extends.append(held)
+
+    def _put_back(self, call: Exchange) -> None:
+        self.outcomes[:0] = call.outcomes
+        self.releases[:0] = call.releases
+
+    def _shrink(self, call: Exchange, error: TooLarge) -> None:
+        """Answer a refusal for size with smaller calls, and in the end fail the one chunk whose output is too much."""
+        if len(call.outcomes) > 1:
+            self.budget = max(self.budget // 2, 1)
+            self._put_back(call)
+            return
+        self.releases[:0] = call.releases
+        held = call.outcomes[0]
+        if held.failed:
+            self.undelivered += 1
+            self.shell.report(error)
+            return
+        held.too_large(len(held.item))
+        self.outcomes.insert(0, held)
+
+
+def may_pass(error: Error) -> bool:
+    """Whether a worker goes on after an error. A wrong answer may come from something between us and the server."""
+    return passing(error) or isinstance(error, BadAnswer)
+
+
+def _count(call: Exchange, failed: bool) -> int:
+    return sum(held.failed is failed for held in call.outcomes)
+
+
+def _lost(result: dict[str, str]) -> Lost:
+    return result["status"], result.get("code", ""), result.get("detail", "")
+
+
+def taken_as(reason: str) -> Lost:
+    """What became of a reservation that was taken for a reason."""
+    if reason == "submission_ended":
+        return "gone", reason, "the submission ended (cancelled or failed), or the chunk is out of attempts"
+    return "lost", "revoked", f"the reservation was taken: {reason}"
+
+
+__all__ = ["HandlerFailed", "Held", "WorkerCore", "WorkerOptions"]

@@ -1,0 +1,152 @@
+"""What can go wrong, as types."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class Error(Exception):
+    """The base of all errors of this package."""
+
+
+class NoAnswer(Error):
+    """The server could not be reached, or its answer broke off. What the call asked for may have been done or not."""
+
+
+class TimedOut(NoAnswer):
+    """The server did not answer in time."""
+
+
+class NotTrusted(Error):
+    """The certificate of the server is not the one that was asked for. Nothing was sent to it."""
+
+
+class BadAnswer(Error):
+    """The answer is not what the server's interface says: something else listens at this address."""
+
+
+class Refused(Error):
+    """The server answered with an error.
+
+    ``status`` is the HTTP status and ``code`` the stable name of the problem (``unknown_queue``). ``problems`` lists what is wrong with the
+    request, each with the ``pointer`` to a field and a ``detail``. ``retry_after`` is how many seconds the server asked to wait, 0 when it
+    did not. The subclasses stand for groups of statuses, so that ``except`` can tell them apart.
+    """
+
+    def __init__(self, status: int, problem: dict[str, Any], retry_after: float = 0.0) -> None:
+        self.status = status
+        self.code: str = problem.get("code", "")
+        self.title: str = problem.get("title", "")
+        self.detail: str = problem.get("detail", "")
+        self.request_id: str = problem.get("request_id", "")
+        self.problems: list[dict[str, str]] = problem.get("errors") or []
+        self.retry_after = retry_after
+        text = self.detail or self.title or "the server refused the call"
+        about = ", ".join(filter(None, [f"{status} {self.code}".strip(), self.request_id and f"request {self.request_id}"]))
+        for one in self.problems:
+            about += f"; {one.get('pointer', '')} {one.get('detail', '')}"
+        super().__init__(f"{text} ({about})")
+
+
+class Invalid(Refused):
+    """400 or 422: the request is wrong; ``problems`` says where."""
+
+
+class Unauthorized(Refused):
+    """401: no access token, or one that is not good."""
+
+
+class Forbidden(Refused):
+    """403: the access token does not allow this."""
+
+
+class NotFound(Refused):
+    """404: there is no such thing; ``code`` says what."""
+
+
+class Conflict(Refused):
+    """409 or 412: it is not in a state that allows this, or changed meanwhile."""
+
+
+class TooLarge(Refused):
+    """413: the request is larger than the server takes."""
+
+
+class Busy(Refused):
+    """429: too much at once. Such calls were tried again already."""
+
+
+class Unavailable(Refused):
+    """502, 503 or 504: the server does not serve now. Such calls were tried again already."""
+
+
+_BY_STATUS: dict[int, type[Refused]] = {
+    400: Invalid, 422: Invalid, 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 412: Conflict, 413: TooLarge,
+    429: Busy, 502: Unavailable, 503: Unavailable, 504: Unavailable,
+}  # fmt: skip
+
+
+def refusal(status: int, body: bytes, retry_after: float) -> Refused:
+    """The error of an answer. What does not come from a Quern server has its status, and the beginning of its text as the detail."""
+    problem: Any
+    try:
+        problem = json.loads(body)
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict):
+        line = body[:200].decode("utf-8", "replace").strip().split("\n")[0]
+        problem = {"title": f"HTTP status {status}", "detail": "".join(c for c in line if c.isprintable())}
+    return _BY_STATUS.get(status, Refused)(status, problem, retry_after)
+
+
+def passing(error: BaseException) -> bool:
+    """Whether an error may be over when the call is made again."""
+    return isinstance(error, (NoAnswer, Busy, Unavailable))
+
+
+class ReservationLost(Error):
+    """What came of a chunk does not count: somebody else holds or finished it, its submission ended, or it was taken back.
+
+    Workers tell it to ``on_error``. ``submission`` and ``index`` name the chunk; ``status`` and ``code`` are the server's.
+    """
+
+    def __init__(self, submission: str, index: int, status: str, code: str = "", detail: str = "") -> None:
+        self.submission, self.index, self.status, self.code, self.detail = submission, index, status, code, detail
+        super().__init__(f"chunk {submission}/{index}: the result does not count: {status} {code} {detail}".rstrip())
+
+
+class Drained(Error):
+    """An operator told this consumer to finish what it holds and leave. Workers tell it to ``on_error``, and end."""
+
+    def __init__(self) -> None:
+        super().__init__("an operator told this consumer to finish what it holds and leave")
+
+
+class HandlerFailed(Error):
+    """A handler raised something. Workers tell it to ``on_error``; ``__cause__`` is what was raised."""
+
+    def __init__(self, submission: str, index: int, cause: BaseException) -> None:
+        self.submission, self.index = submission, index
+        super().__init__(f"chunk {submission}/{index}: the handler failed: {type(cause).__name__}: {cause}")
+        self.__cause__ = cause
+
+
+class Undelivered(Error):
+    """A worker ended, and could not report what came of some chunks: they come back after their deadline."""
+
+
+class Cancelled(Exception):
+    """Raised by ``Chunk.check`` in a handler whose work does not count any more."""
+
+
+class Permanent(Exception):
+    """A handler raises it when no further try would help: the chunk gets none."""
+
+
+class RetryAfter(Exception):
+    """A handler raises it to name the pause before the next try, in seconds, instead of the queue's back-off."""
+
+    def __init__(self, seconds: float, message: object = "") -> None:
+        super().__init__(message)
+        self.seconds = max(float(seconds), 0.0)

@@ -1,0 +1,129 @@
+"""What sdk/conformance judges of the Python client: conform.py [--asyncio] OPTIONS."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any, Optional, Union
+
+import quern
+
+said = threading.Lock()
+
+
+def say(*words: object) -> None:
+    with said:
+        print(*words, flush=True)
+
+
+def heard(error: quern.Error) -> None:
+    if isinstance(error, quern.ReservationLost):
+        say("lost", error.index)
+    elif not isinstance(error, quern.HandlerFailed):
+        print(repr(error), file=sys.stderr, flush=True)
+
+
+def act(chunk: quern.Chunk) -> Union[str, bytes, None]:
+    """What a chunk says, but for waiting."""
+    verb, _, rest = chunk.text.partition(" ")
+    if verb == "echo":
+        return rest
+    if verb == "bytes":
+        return bytes.fromhex(rest)
+    if verb == "size":
+        return "x" * int(rest.split(" ")[0])
+    if verb == "fatal":
+        raise quern.Permanent(rest)
+    if verb == "fail" and chunk.attempt == 1:
+        raise RuntimeError(rest)
+    if verb == "retry" and chunk.attempt == 1:
+        ms, _, text = rest.partition(" ")
+        raise quern.RetryAfter(int(ms) / 1000, text)
+    return None
+
+
+def awaited(chunk: quern.Chunk) -> Optional[str]:
+    verb, _, rest = chunk.text.partition(" ")
+    return rest.split(" ")[0] if verb == "wait" else None
+
+
+def blocking(o: dict[str, Any], addresses: list[str], token: str, options: dict[str, Any]) -> None:
+    with quern.Client(*addresses, token=token) as client:
+        if o["role"] != "work":
+            submission = client.insert(o["chunks"]) if o["role"] == "produce" else client.insert_stream(o["chunks"])
+            say("inserted", submission["id"])
+            say("ended", client.wait(submission)["state"])
+            for output in client.outputs(submission):
+                say("output", output.index, output.data.hex())
+            return
+
+        @client.worker(**options)
+        def handle(chunk: quern.Chunk) -> Union[str, bytes, None]:
+            say("begin", chunk.index)
+            try:
+                file = awaited(chunk)
+                while file and not os.path.exists(file):
+                    chunk.sleep(0.01)
+                return act(chunk)
+            except quern.Cancelled:
+                say("cancelled", chunk.index)
+                raise
+            finally:
+                say("end", chunk.index)
+
+        handle.run()
+
+
+async def awaiting(o: dict[str, Any], addresses: list[str], token: str, options: dict[str, Any]) -> None:
+    async with quern.AsyncClient(*addresses, token=token) as client:
+        if o["role"] != "work":
+            submission = await (client.insert(o["chunks"]) if o["role"] == "produce" else client.insert_stream(o["chunks"]))
+            say("inserted", submission["id"])
+            say("ended", (await client.wait(submission))["state"])
+            async for output in client.outputs(submission):
+                say("output", output.index, output.data.hex())
+            return
+
+        @client.worker(**options)
+        async def handle(chunk: quern.Chunk) -> Union[str, bytes, None]:
+            say("begin", chunk.index)
+            try:
+                file = awaited(chunk)
+                while file and not os.path.exists(file):
+                    await asyncio.sleep(0.01)
+                return act(chunk)
+            except asyncio.CancelledError:
+                say("cancelled", chunk.index)
+                raise
+            finally:
+                say("end", chunk.index)
+
+        await handle.run()
+
+
+def main() -> None:
+    o = json.loads(sys.argv[-1])
+    options = dict(
+        consumer=o.get("consumer", ""), concurrency=o.get("concurrency", 1), prefetch=o.get("prefetch"), timeout=o.get("timeout_ms", 60000) / 1000,
+        wait=o.get("wait_ms", 20000) / 1000, on_error=heard,
+    )  # fmt: skip
+    given = o, o["addresses"], o.get("token", ""), options
+    try:
+        if "--asyncio" in sys.argv:
+            asyncio.run(awaiting(*given))
+        else:
+            blocking(*given)
+    except quern.Refused as error:
+        say("error", error.status, error.code)
+        sys.exit(1)
+    except quern.Error as error:
+        say("error", error)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

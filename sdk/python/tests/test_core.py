@@ -1,0 +1,148 @@
+"""Calls, step by step: what is tried again, where, and after which pauses. Nothing is sent."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import unittest
+from typing import Any, Union
+
+import quern
+from quern import _produce
+from quern._core import Core, EventReader, Open, Pause, Procedure, Try, path, query
+from quern._http import Reply, Request
+
+Step = Union[Reply, Exception]
+
+
+def follow(procedure: Procedure[Any], *answers: Step) -> tuple[Any, list[Any]]:
+    """Run a procedure against a script of answers. What came out, and the effects that it wanted."""
+    script = list(answers)
+    wanted: list[Any] = []
+    try:
+        effect = next(procedure)
+        while True:
+            wanted.append(effect)
+            if isinstance(effect, Pause):
+                effect = procedure.send(True)
+            else:
+                step = script.pop(0)
+                effect = procedure.throw(step) if isinstance(step, Exception) else procedure.send(step)
+    except StopIteration as end:
+        return end.value, wanted
+    except quern.Error as error:
+        return error, wanted
+
+
+def problem(status: int, code: str, **headers: str) -> Reply:
+    return Reply(status, headers, json.dumps({"title": "No", "status": status, "code": code, "detail": "It is so."}).encode())
+
+
+SAFE = Request("ask", "GET", "/", safe=True)
+ONCE = Request("do", "POST", "/")
+
+
+class Calls(unittest.TestCase):
+    def test_what_is_tried_again(self) -> None:
+        """Safe calls are tried again after lost answers and 429, 502, 503, 504; others and other refusals are not."""
+        cases: list[tuple[Request, Step, int]] = [
+            (SAFE, quern.NoAnswer("gone"), 2), (SAFE, problem(429, "overloaded"), 2), (SAFE, problem(502, ""), 2), (SAFE, problem(503, "moved"), 2),
+            (SAFE, problem(504, ""), 2), (SAFE, problem(500, "internal"), 1), (SAFE, problem(404, "not_found"), 1), (SAFE, quern.BadAnswer("x"), 1),
+            (ONCE, quern.NoAnswer("gone"), 1), (ONCE, problem(503, "moved"), 1),
+        ]  # fmt: skip
+        for request, first, tries in cases:
+            with self.subTest(request=request.what, first=first):
+                out, wanted = follow(Core(()).call(request), first, Reply(200, {}))
+                self.assertEqual(sum(isinstance(one, Try) for one in wanted), tries)
+                self.assertEqual(isinstance(out, Reply), tries == 2)
+
+    def test_pauses(self) -> None:
+        """Pauses grow up to a bound, and are at least what the server asked for, up to a minute."""
+        core = Core((), retries=9)
+        _, wanted = follow(core.call(SAFE), *[problem(503, "moved", **{"retry-after": "2"})] * 9, problem(503, "moved", **{"retry-after": "900"}))
+        pauses = [one.seconds for one in wanted if isinstance(one, Pause)]
+        self.assertEqual(len(pauses), 9)
+        for tries, pause in enumerate(pauses):
+            self.assertTrue(2 <= pause <= 2 + min(0.1 * 2**tries, 5), f"pause {tries} is {pause}")
+        self.assertTrue(60 <= core.backoff(0, quern.Unavailable(503, {}, 900)) <= 60.1)
+
+    def test_addresses(self) -> None:
+        """An address that does not serve is left for the next, without a pause as long as there are others; a busy one is not left."""
+        core = Core(("http://a", "http://b", "http://c"))
+        _, wanted = follow(core.call(SAFE), quern.NoAnswer("gone"), problem(503, "moved"), problem(429, "overloaded"), Reply(200, {}))
+        went = ["pause" if isinstance(one, Pause) else one.endpoint.host for one in wanted]
+        self.assertEqual(went, ["a", "b", "c", "pause", "c"])
+        _, wanted = follow(core.call(SAFE), *[quern.NoAnswer("gone")] * 3, Reply(200, {}))
+        self.assertEqual(["pause" if isinstance(one, Pause) else one.endpoint.host for one in wanted], ["c", "a", "b", "pause", "c"])
+
+    def test_errors(self) -> None:
+        """A refusal is told by its type, with code, problems and how long to wait; what no Quern server says is told by its first line."""
+        out, _ = follow(Core(()).call(ONCE), Reply(422, {}, b'{"code":"invalid","detail":"No.","request_id":"r","errors":[{"pointer":"/max","detail":"is required"}]}'))
+        self.assertIsInstance(out, quern.Invalid)
+        self.assertEqual(str(out), "No. (422 invalid, request r; /max is required)")
+        out, _ = follow(Core(()).call(ONCE), Reply(429, {"retry-after": "3"}, b"<html>slow\x1b[31m\n"))
+        self.assertIsInstance(out, quern.Busy)
+        self.assertEqual((out.retry_after, out.detail), (3.0, "<html>slow[31m"))
+
+    def test_hook_and_trace(self) -> None:
+        """Every try is told, and calls carry the trace of their context."""
+        heard: list[quern.Call] = []
+        request = Request("ask", "GET", "/x", safe=True)
+        core = Core((), on_call=heard.append, trace=lambda: "00-aa-bb-01;k=v")
+        follow(core.call(request), quern.NoAnswer("gone"), Reply(200, {}))
+        self.assertEqual([(one.what, one.attempt, one.status) for one in heard], [("ask", 1, 0), ("ask", 2, 200)])
+        self.assertIsInstance(heard[0].error, quern.NoAnswer)
+        self.assertEqual((request.headers["traceparent"], request.headers["tracestate"]), ("00-aa-bb-01", "k=v"))
+
+    def test_attach(self) -> None:
+        """A stream that ends is begun again; a server that does not know it is left alone; one that refuses it is told of."""
+        out, wanted = follow(Core(()).attach("q", "a b/c"), (Reply(404, {}, b"{}"), None))  # type: ignore[arg-type]
+        self.assertIsNone(out)
+        self.assertEqual([type(one) for one in wanted], [Open])
+        self.assertEqual(wanted[0].request.path, "/v1/queues/q/consumers/a%20b%2Fc/attach")
+
+
+class Texts(unittest.TestCase):
+    def test_paths(self) -> None:
+        """Names are escaped, and those that would change a path are refused. Values and meta in queries say what they are."""
+        self.assertEqual(path("/v1/queues/{}/rules", "a b/ü"), "/v1/queues/a%20b%2F%C3%BC/rules")
+        for name in ("", ".", ".."):
+            with self.assertRaises(ValueError):
+                path("/v1/queues/{}", name)
+        self.assertEqual(query("/x", {"a": None, "b": ["1", "2"], "meta": {"k": "7", "n": 7}, "f": True}), "/x?b=1&b=2&meta.k=s%3A7&meta.n=7&f=true")
+
+    def test_events(self) -> None:
+        """Events are read in pieces of any size; comments are skipped."""
+        text = b': alive\n\nevent: hello\ndata: {"epoch":1}\n\nid: 9\r\nevent:drain\r\ndata: {}\r\n\r\n'
+        for size in (1, 5, 1000):
+            reader = EventReader()
+            events = [event for start in range(0, len(text), size) for event in reader.feed(text[start : start + size])]
+            self.assertEqual([(event.name, event.data, event.id) for event in events], [("hello", '{"epoch":1}', ""), ("drain", "{}", "9")])
+
+    def test_bytes(self) -> None:
+        """Bytes survive the way to JSON and back."""
+        for data in (b"", b"text", "é\u2028\U0001F600\x00".encode(), bytes(range(256))):
+            self.assertEqual(quern.from_wire(json.loads(json.dumps(quern.to_wire(data)))), data)
+        self.assertEqual(quern.from_wire({"text": "x"}), b"x")
+
+    def test_new_submissions(self) -> None:
+        """What cannot be meant is refused before anything is sent, with what to write instead."""
+        with self.assertRaisesRegex(ValueError, "time zone"):
+            _produce.fields(run_at=datetime.datetime(2026, 1, 1))
+        self.assertEqual(
+            _produce.fields(run_at=datetime.datetime(2026, 1, 1, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))),
+            {"run_at": "2026-01-01T00:00:00.000Z"},
+        )
+        for given in (
+            (None, None, None, None), (None, 3, None, None), (None, None, "x", None), (["x"], 1, None, None), (["x"], None, None, "y"), (None, 1, "a", "b"),
+        ):  # fmt: skip
+            with self.subTest(given), self.assertRaisesRegex(ValueError, "one of three forms"):
+                _produce.work(*given)
+        with self.assertRaisesRegex(TypeError, "list"):
+            _produce.work("one text", None, None, None)
+        with self.assertRaisesRegex(ValueError, "key"):
+            _produce.insert("q", {}, "bad key", None)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,57 @@
+"""The Python programs of the READMEs do what they say, against a real server."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import unittest
+
+import quern
+
+from test_server import ROOT, Server, serving
+
+
+def programs(name: str) -> list[str]:
+    text = (ROOT / name).read_text()
+    return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def run(program: str, server: Server) -> str:
+    done = subprocess.run([sys.executable, "-c", program.replace("http://127.0.0.1:7700", server.address)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class Readmes(unittest.TestCase):
+    def both(self, producer: str, consumer: str, server: Server) -> None:
+        """A producer and a consumer find each other, and the consumer ends in order."""
+        code = consumer.replace("http://127.0.0.1:7700", server.address)
+        with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as working:
+            try:
+                self.assertEqual(run(producer, server), "completed\n0 ASH\n1 BEECH\n2 CEDAR\n")
+            finally:
+                working.send_signal(signal.SIGTERM)
+                _, errors = working.communicate(timeout=60)
+        self.assertEqual((working.returncode, errors), (0, ""))
+
+    def test_the_first_screen(self) -> None:
+        with serving() as server:
+            producer, consumer = programs("README.md")
+            self.both(producer, consumer, server)
+
+    def test_its_own(self) -> None:
+        with serving() as server:
+            producer, consumer, awaiting, calls = programs("sdk/python/README.md")
+            self.both(producer, consumer, server)
+            self.assertEqual(run(awaiting, server), f"{sum(len(f'row {i}') for i in range(1000))}\n")
+            self.assertEqual(run(calls, server), "unknown_queue\n")
+            with quern.Client(server.address) as client:
+                client.put_queue("nightly", {"settings": {"max_attempts": 3}})
+            self.assertEqual(run(calls, server), "3\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

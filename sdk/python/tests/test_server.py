@@ -1,0 +1,298 @@
+"""Both clients against a real server: QUERN_BINARY says which, bin/quern unless told."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import hashlib
+import os
+import pathlib
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from collections.abc import AsyncIterator, Iterator
+from typing import Optional
+
+import quern
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BINARY = os.environ.get("QUERN_BINARY") or str(ROOT / "bin/quern")
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+class Server:
+    """A real server on data of its own."""
+
+    def __init__(self, *options: str) -> None:
+        self.data = tempfile.TemporaryDirectory(prefix="quern-python-")
+        self.listen = f"127.0.0.1:{free_port()}"
+        self.options = options
+        self.log = ""
+        self.start()
+
+    @property
+    def address(self) -> str:
+        return ("https" if "--tls-self-signed" in self.options else "http") + "://" + self.listen
+
+    def start(self) -> None:
+        command = [BINARY, "serve", "--data", self.data.name, "--listen", self.listen, *self.options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.log += line
+            if "serving" in line:
+                break
+        else:
+            raise AssertionError(f"the server did not start:\n{self.log}")
+        self.reading = threading.Thread(target=self.read, args=[self.process.stdout])
+        self.reading.start()
+
+    def read(self, lines: Iterator[str]) -> None:
+        for line in lines:
+            self.log += line
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.reading.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+        self.reading.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.data.cleanup()
+
+
+@contextlib.contextmanager
+def serving(*options: str) -> Iterator[Server]:
+    server = Server(*options)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+class Whole(unittest.TestCase):
+    def test_a_producer_and_a_consumer(self) -> None:
+        """Work is inserted, done, waited for, and its outputs come back as they were."""
+        with serving() as server, quern.Client(server.address) as client:
+            submission = client.insert(["a", b"\xff\x00", "é\u2028"], meta={"company": 7}, attachment="all", priority=3)
+
+            @client.worker(concurrency=2, strategy='SelectOnly("company", 7, OldestFirst)')
+            def handle(chunk: quern.Chunk) -> bytes:
+                assert (chunk.meta, chunk.attachment, chunk.priority, chunk.attempt) == ({"company": 7}, b"all", 3, 1)
+                return chunk.content * 2
+
+            with handle:
+                ended = client.wait(submission, timeout=60)
+            self.assertEqual((ended["state"], ended["done"]), ("completed", 3))
+            outputs = {output.index: output.data for output in client.outputs(submission)}
+            self.assertEqual(outputs, {0: b"aa", 1: b"\xff\x00\xff\x00", 2: ("é\u2028" * 2).encode()})
+
+    def test_the_same_with_asyncio(self) -> None:
+        async def run(address: str) -> None:
+            async with quern.AsyncClient(address) as client:
+
+                async def contents() -> AsyncIterator[str]:
+                    for i in range(3000):
+                        yield f"row {i} " + "x" * 50
+
+                submission = await client.insert_stream(contents(), meta={"company": "acme"})
+
+                @client.worker(concurrency=64)
+                async def handle(chunk: quern.Chunk) -> str:
+                    await asyncio.sleep(0)
+                    return chunk.text.split()[1]
+
+                async with handle:
+                    ended = await client.wait(submission, timeout=60)
+                self.assertEqual((ended["state"], ended["done"]), ("completed", 3000))
+                outputs = [output.text async for output in client.outputs(submission)]
+                self.assertEqual(outputs, [str(i) for i in range(3000)])
+                many = await client.insert_many([dict(chunks=[str(i)], meta={"n": i}) for i in range(20)] + [dict(chunks=["x"], queue="none")])
+                self.assertEqual([one["meta"]["n"] for one in many[:20] if isinstance(one, dict)], list(range(20)))
+                self.assertIsInstance(many[20], quern.NotFound)
+                listed = [one["id"] async for one in client.list_submissions("default", state=["open"], limit=7)]
+                self.assertEqual(len(set(listed)), 20)
+
+        with serving() as server:
+            asyncio.run(run(server.address))
+
+    def test_kill_nine(self) -> None:
+        """The server is killed twice while work is done: each chunk is done, and none by two handlers that both counted."""
+        with serving() as server, quern.Client(server.address) as client:
+            submission = client.insert(count=4000, template="{index}")
+            seen: collections.Counter[int] = collections.Counter()
+            lock = threading.Lock()
+            progress = threading.Semaphore(0)
+
+            @client.worker(concurrency=8, on_error=lambda error: None)
+            def handle(chunk: quern.Chunk) -> str:
+                with lock:
+                    seen[chunk.index] += 1
+                    if len(seen) in (500, 1500):
+                        progress.release()
+                return chunk.text
+
+            with handle:
+                for _ in range(2):
+                    progress.acquire()
+                    server.kill()
+                    server.start()
+                ended = client.wait(submission, timeout=120)
+            self.assertEqual((ended["state"], ended["done"]), ("completed", 4000))
+            self.assertEqual([output.text for output in client.outputs(submission)], [str(i) for i in range(4000)])
+            self.assertEqual(len(seen), 4000)
+            self.assertLess(sum(seen.values()), 4500, "too much was done twice")
+
+    def test_a_worker_that_is_killed(self) -> None:
+        """What a killed process held is offered again after the queue's grace, long before its deadline."""
+        with serving() as server, quern.Client(server.address) as client:
+            client.change_queue("default", {"settings": {"consumer_grace_ms": 1000}})
+            submission = client.insert(["x"])
+            code = (
+                "import quern, sys, time\n"
+                f"@quern.Client({server.address!r}).worker(timeout=3600)\n"
+                "def handle(chunk):\n  print('begun', flush=True)\n  time.sleep(3600)\n"
+                "handle.run()\n"
+            )
+            with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+                assert process.stdout is not None
+                self.assertEqual(process.stdout.readline(), "begun\n")
+                until = time.monotonic() + 60
+                while not any(one["state"] == "attached" for one in client.list_consumers("default")):
+                    self.assertLess(time.monotonic(), until, "the worker did not attach")
+                process.kill()
+
+            @client.worker()
+            def handle(chunk: quern.Chunk) -> str:
+                return f"attempt {chunk.attempt}"
+
+            with handle:
+                self.assertEqual(client.wait(submission, timeout=60)["state"], "completed")
+            self.assertEqual([output.text for output in client.outputs(submission)], ["attempt 2"])
+
+    def test_failures(self) -> None:
+        """A handler's exception fails the try; a permanent one the submission, with its text; one that is cancelled ends its handlers."""
+        with serving() as server, quern.Client(server.address) as client:
+            begun, cancelled = threading.Event(), threading.Event()
+            errors: list[quern.Error] = []
+
+            @client.worker(concurrency=2, on_error=errors.append)
+            def handle(chunk: quern.Chunk) -> Optional[str]:
+                if chunk.text == "flaky" and chunk.attempt == 1:
+                    raise quern.RetryAfter(0, "not yet")
+                if chunk.text == "bad":
+                    raise quern.Permanent("no such thing")
+                if chunk.text == "long":
+                    begun.set()
+                    try:
+                        chunk.sleep(3600)
+                    except quern.Cancelled:
+                        cancelled.set()
+                        raise
+                return str(chunk.attempt)
+
+            flaky, bad, long = (client.insert([text]) for text in ("flaky", "bad", "long"))
+            with handle:
+                self.assertEqual(client.wait(flaky, timeout=60)["state"], "completed")
+                failed = client.wait(bad, timeout=60)
+                self.assertEqual((failed["state"], failed["failure"]), ("failed", "no such thing"))
+                self.assertTrue(begun.wait(60))
+                client.cancel_submission(long["id"])
+                self.assertTrue(cancelled.wait(60))
+            self.assertEqual([output.text for output in client.outputs(flaky)], ["2"])
+            kinds = {type(error) for error in errors}
+            self.assertLessEqual({quern.HandlerFailed, quern.ReservationLost}, kinds)
+
+    def test_calls(self) -> None:
+        """The generated calls work: pages, conditions, meta in queries and paths, texts, answers without a body."""
+        with serving() as server, quern.Client(server.address) as client:
+            for i in range(5):
+                client.insert(count=1, template="x", meta={"n": i, "s": str(i)})
+            self.assertEqual(len(list(client.list_submissions("default", limit=2))), 5)
+            self.assertEqual([one["meta"] for one in client.list_submissions("default", meta={"s": "3"})], [{"n": 3, "s": "3"}])
+            put = client.put_strategy("default", "nightly", {"strategy": "OldestFirst"}, if_none_match="*")
+            with self.assertRaises(quern.Conflict):
+                client.put_strategy("default", "nightly", {"strategy": "Random"}, if_none_match="*")
+            self.assertEqual(client.get_strategy("default", "nightly")["strategy"], "OldestFirst")
+            client.delete_strategy("default", "nightly", if_match=put["etag"])
+            with self.assertRaises(quern.NotFound) as missing:
+                client.get_strategy("default", "nightly")
+            self.assertEqual(missing.exception.code, "unknown_strategy")
+            client.put_meta_value("default", "s", "3", {"limit": 0})
+            self.assertEqual(client.get_meta_value("default", "s", "3")["limit"], 0)
+            self.assertIn("quern_", client.metrics())
+            self.assertEqual(client.get_stats("default")["ready"], 5)
+            held = client.reserve("default", {"max": 2, "strategy": "OldestFirst", "wait_ms": 10})
+            results = client.complete("default", {"items": [{"token": one["token"]} for one in held["reservations"]]})
+            self.assertEqual([one["status"] for one in results["results"]], ["ok", "ok"])
+            with self.assertRaises(quern.Invalid) as wrong:
+                client.reserve("default", {"max": -1})
+            self.assertEqual(wrong.exception.problems[0]["pointer"], "/max")
+            with self.assertRaises(TimeoutError):
+                client.wait(next(client.list_submissions("default", state=["open"])), timeout=0.1)
+
+    def test_tls_and_tokens(self) -> None:
+        """A server is trusted by its certificate's authority or fingerprint; without a good token nothing is allowed."""
+        with serving("--tls-self-signed", "--auth") as server:
+            token = (pathlib.Path(server.data.name) / "admin-token").read_text().strip()
+            file = next(pathlib.Path(server.data.name).rglob("self-signed.crt"))
+            fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(file.read_text())).hexdigest()
+            for trust in ({"ca_file": str(file)}, {"fingerprint": fingerprint}):
+                with quern.Client(server.address, token=token, **trust) as client:  # type: ignore[arg-type]
+                    self.assertIn("admin", client.whoami()["scopes"])
+
+                async def who() -> list[str]:
+                    async with quern.AsyncClient(server.address, token=token, **trust) as client:  # type: ignore[arg-type]
+                        return list((await client.whoami())["scopes"])
+
+                self.assertIn("admin", asyncio.run(who()))
+            for wrong in ({}, {"fingerprint": "0" * 64}):
+                with self.assertRaises(quern.NotTrusted), quern.Client(server.address, token=token, **wrong) as client:  # type: ignore[arg-type]
+                    client.whoami()
+
+                async def refused() -> None:
+                    await quern.AsyncClient(server.address, token=token, **wrong).whoami()  # type: ignore[arg-type]
+
+                with self.assertRaises(quern.NotTrusted):
+                    asyncio.run(refused())
+            with self.assertRaises(quern.Unauthorized), quern.Client(server.address, ca_file=str(file)) as client:
+                client.whoami()
+
+    def test_trace(self) -> None:
+        """What a handler inserts is part of the trace that its chunk came with, and every call is told."""
+        trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        heard: list[quern.Call] = []
+        with serving() as server, quern.Client(server.address, on_call=heard.append) as client:
+            submission = client.insert(["x"], trace=trace)
+
+            @client.worker()
+            def handle(chunk: quern.Chunk) -> str:
+                return str(client.insert(["y"], queue="default", run_at=None, key="child", max_attempts=1)["id"]) if chunk.text == "x" else ""
+
+            with handle:
+                client.wait(submission, timeout=60)
+            (child,) = (output.text for output in client.outputs(submission))
+            self.assertEqual(client.get_submission(child)["trace"].split("-")[1], trace.split("-")[1])
+            self.assertIn("exchange", {one.what for one in heard})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,232 @@
+"""The worker's decisions, one by one, without a thread, a clock or a connection."""
+
+from __future__ import annotations
+
+import json
+import unittest
+from typing import Any
+
+import quern
+from quern._core import Core, Event
+from quern._worker import Exchange, Held, Poll, WorkerCore, WorkerOptions
+
+
+class Recorder:
+    """A shell that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.ready: list[Held] = []
+        self.calls: list[Exchange] = []
+        self.polls: list[Poll] = []
+        self.cancelled: list[Held] = []
+        self.reports: list[quern.Error] = []
+        self.stopped = 0
+
+    def hand_out(self, held: Held) -> None:
+        self.ready.append(held)
+
+    def take_back(self) -> list[Held]:
+        out, self.ready = self.ready, []
+        return out
+
+    def cancel(self, held: Held) -> None:
+        self.cancelled.append(held)
+
+    def exchange(self, call: Exchange) -> None:
+        self.calls.append(call)
+
+    def poll(self, poll: Poll) -> None:
+        self.polls.append(poll)
+
+    def stop_poll(self) -> None:
+        self.stopped += 1
+
+    def wait(self, held: Held, seconds: float) -> None:
+        raise AssertionError
+
+    def report(self, error: quern.Error) -> None:
+        self.reports.append(error)
+
+
+def reservation(index: int) -> dict[str, Any]:
+    return {"token": f"t{index}", "submission": "7", "index": index, "attempt": 1, "deadline": "2026-01-01T00:00:00.000Z", "content": {"text": "x"}, "meta": {}}
+
+
+class Worker(unittest.TestCase):
+    def setUp(self) -> None:
+        self.shell = Recorder()
+        self.core = WorkerCore(Core(()), WorkerOptions(consumer="me", concurrency=2, prefetch=2), self.shell)
+        self.core.start()
+
+    def bring(self, *indexes: int) -> list[Held]:
+        """Answer the poll."""
+        poll = self.shell.polls[-1]
+        poll.answer = {"reservations": [reservation(index) for index in indexes], "reason": None}
+        self.core.polled(poll)
+        self.core.start()
+        return self.shell.ready[-len(indexes) :] if indexes else []
+
+    def end(self, held: Held, output: Any = None) -> None:
+        self.shell.ready.remove(held)
+        held.complete(output)
+        self.core.finished(held)
+        self.core.start()
+
+    def answer(self, call: Exchange, *status: str, reservations: Any = ()) -> None:
+        call.answer = {
+            "complete": [{"status": one} for one, held in zip(status, call.outcomes) if not held.failed],
+            "fail": [{"status": one} for one, held in zip(status, call.outcomes) if held.failed],
+            "extend": [{"status": one} for one in status[len(call.outcomes) :]],
+            "reservations": list(reservations),
+        }
+        self.core.called(call)
+        self.core.start()
+
+    def test_room(self) -> None:
+        """It asks for as much as there is room for, reports without waiting for the poll, and reserves with the report once nothing polls."""
+        self.assertEqual(self.shell.polls[-1].room, 4)
+        held = self.bring(0, 1)
+        self.assertEqual(self.shell.polls[-1].room, 2)
+        self.end(held[0])
+        call = self.shell.calls[-1]
+        self.assertEqual((len(call.outcomes), call.asked), (1, 0))
+        self.bring(2, 3)
+        self.answer(call, "ok")
+        self.assertEqual(len(self.shell.polls), 3)
+        self.assertEqual(self.shell.polls[-1].room, 1)
+
+    def test_tick(self) -> None:
+        """What has seen two quarters of its timeout is extended once, and again two quarters after the answer."""
+        self.bring(0)
+        for wanted in (0, 1, 1):
+            self.core.tick()
+            self.core.start()
+            self.assertEqual(len(self.shell.calls), wanted)
+        self.assertEqual([held.token for held in self.shell.calls[0].extends], ["t0"])
+        self.answer(self.shell.calls[0], "ok")
+        for wanted in (1, 2):
+            self.core.tick()
+            self.core.start()
+            self.assertEqual(len(self.shell.calls), wanted)
+
+    def test_hello(self) -> None:
+        """The first hello means nothing; each later one has everything extended, also what an answer brings that was asked for before."""
+        hello = Event("hello", '{"heartbeat_ms":1000,"epoch":1}')
+        self.bring(0)
+        self.core.heard(hello)
+        self.core.start()
+        self.assertEqual(self.shell.calls, [])
+        self.core.heard(hello)
+        self.core.start()
+        self.assertEqual([held.token for held in self.shell.calls[0].extends], ["t0"])
+        self.bring(1)
+        self.answer(self.shell.calls[0], "ok")
+        self.assertEqual([held.token for held in self.shell.calls[1].extends], ["t1"])
+
+    def test_revoked(self) -> None:
+        """A revoked chunk is cancelled and not reported; one that is revoked before its answer comes never begins."""
+        held = self.bring(0)
+        items = [{"token": "t0", "reason": "operator"}, {"token": "t1", "reason": "submission_ended"}]
+        self.core.heard(Event("revoked", json.dumps({"items": items})))
+        self.assertEqual(self.shell.cancelled, held)
+        self.assertTrue(held[0].chunk.cancelled)
+        self.end(held[0])
+        self.assertEqual(self.shell.calls, [])
+        late = self.bring(1)
+        self.assertTrue(late[0].lost)
+        self.assertIsInstance(self.shell.reports[0], quern.ReservationLost)
+
+    def test_lost_answers_are_reported_again(self) -> None:
+        """After a failed call the same results go out again, before newer ones; a result that does not count is told."""
+        first, second = self.bring(0, 1)
+        self.end(first, "a")
+        call = self.shell.calls[-1]
+        self.end(second, b"\xff")
+        call.error = quern.NoAnswer("gone")
+        self.core.called(call)
+        self.core.start()
+        again = self.shell.calls[-1]
+        self.assertEqual([held.item for held in again.outcomes], [b'{"token":"t0","output":"a"}', b'{"token":"t1","output":{"base64":"/w=="}}'])
+        self.answer(again, "already", "lost")
+        self.assertEqual([type(one) for one in self.shell.reports], [quern.NoAnswer, quern.ReservationLost])
+
+    def test_drain(self) -> None:
+        """What no handler has begun goes back; it is over when the rest is reported and the poll has ended; what that brings goes back too."""
+        held = self.bring(0, 1)
+        running = self.shell.ready.pop(0)
+        self.core.drain()
+        self.core.start()
+        self.assertEqual(self.shell.calls[-1].releases, [held[1]])
+        self.answer(self.shell.calls[-1])
+        self.assertEqual(self.shell.stopped, 0)
+        running.complete(None)
+        self.core.finished(running)
+        self.core.start()
+        self.bring(2)
+        call = self.shell.calls[-1]
+        self.assertEqual((len(call.outcomes), call.asked), (1, 0))
+        self.answer(call, "ok")
+        self.assertEqual([one.token for one in self.shell.calls[-1].releases], ["t2"])
+        self.answer(self.shell.calls[-1])
+        self.assertTrue(self.core.over)
+        self.assertIsNone(self.core.outcome())
+
+    def test_refusals(self) -> None:
+        """A refusal for good ends the worker with it; one that passes does not."""
+        poll = self.shell.polls[-1]
+        poll.error = quern.Unavailable(503, {})
+        self.core.polled(poll)
+        self.core.start()
+        self.assertEqual(len(self.shell.polls), 2)
+        poll = self.shell.polls[-1]
+        poll.error = quern.NotFound(404, {"code": "unknown_queue"})
+        self.core.polled(poll)
+        self.core.start()
+        self.assertTrue(self.core.over)
+        self.assertIs(self.core.outcome(), poll.error)
+
+    def test_undelivered(self) -> None:
+        """A worker that ends, and whose results are not taken, says so."""
+        (held,) = self.bring(0)
+        self.core.drain()
+        self.shell.ready = [held]
+        self.core.held.add(held)
+        self.end(held)
+        for _ in range(2):
+            call = self.shell.calls[-1]
+            call.error = quern.NoAnswer("gone")
+            self.core.called(call)
+            self.core.start()
+        self.core.polled(Poll(0, 0, 0, error=quern.NoAnswer("broken off")))
+        self.core.start()
+        self.assertTrue(self.core.over)
+        self.assertIsInstance(self.core.outcome(), quern.Undelivered)
+
+    def test_failures(self) -> None:
+        """What a handler raises is reported with its text, cut where the server cuts; permanent and with a pause when it says so."""
+        cases: list[tuple[Exception, dict[str, Any]]] = [
+            (ValueError("x"), {"error": "ValueError: x"}),
+            (quern.Permanent("never"), {"error": "never", "fatal": True}),
+            (quern.RetryAfter(1.5, "later"), {"error": "later", "retry_after_ms": 1500}),
+            (quern.Permanent("é" * 600), {"error": "é" * 500, "fatal": True}),
+            (quern.Permanent("\ud800"), {"error": "?", "fatal": True}),
+        ]
+        for error, want in cases:
+            held = Held(reservation(0), self.shell)
+            held.fail(error)
+            self.assertEqual(json.loads(held.item), {"token": "t0", **want})
+        for output in (3, {"a": 1}, ["x"]):
+            with self.assertRaises(TypeError):
+                Held(reservation(0), self.shell).complete(output)
+        with self.assertRaises(UnicodeEncodeError):
+            Held(reservation(0), self.shell).complete("\ud800")
+
+    def test_options(self) -> None:
+        """Options that cannot be are refused with the range."""
+        for name, value in (("concurrency", 0), ("prefetch", -1), ("timeout", 0.01), ("timeout", 100_000), ("wait", 61), ("grace", -1), ("concurrency", 200_000)):
+            with self.subTest(name, value=value), self.assertRaisesRegex(ValueError, name):
+                WorkerOptions(**{name: value}).check()  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    unittest.main()
