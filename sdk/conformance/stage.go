@@ -106,7 +106,7 @@ func (o *Options) fill(name string) {
 	o.Concurrency = max(o.Concurrency, 1)
 	o.Prefetch = max(o.Prefetch, 1)
 	if o.TimeoutMS == 0 {
-		o.TimeoutMS = 60_000
+		o.TimeoutMS = 600_000 // beyond the patience of a scenario: a routine extension hides nothing that was to come at once
 	}
 	if o.WaitMS == 0 {
 		o.WaitMS = 20_000
