@@ -51,10 +51,6 @@ export class Client extends Calls {
     this.connection.close()
   }
 
-  [Symbol.dispose](): void {
-    this.close()
-  }
-
   /** Inserts a submission and returns it as it is then. It may be tried several times under one key, so it inserts once. */
   async insert(queue: string, work: Insert, options: InsertOptions = {}): Promise<Submission> {
     const { chunks, attachment, ...rest } = work
@@ -106,7 +102,7 @@ export class Client extends Calls {
   async *outputs(id: string, options: CallOptions = {}): AsyncIterableIterator<Output> {
     const silence = new Silence(this.connection.timeoutMs, options.signal)
     try {
-      const answer = await this.connection.stream({ what: 'outputs', method: 'GET', path: `/v1/submissions/${part(id)}/outputs` }, silence.signal)
+      const answer = await this.connection.stream({ what: 'outputs', method: 'GET', path: `/v1/submissions/${part(id)}/outputs`, safe: true, signal: silence.signal })
       for await (const line of lines(hearing(answer.body, silence.heard))) {
         if (line === '') continue
         const { index, output } = read<WireOutput>(line)
@@ -131,8 +127,8 @@ export class Client extends Calls {
     for (let failures = 0; ; failures++) {
       const silence = new Silence(silentEventsMs, signal)
       try {
-        const request: Request = { what: 'events', method: 'GET', path: '/v1/events', query: { queue, topics: topics?.join() }, headers: { accept: 'text/event-stream', 'last-event-id': last } }
-        const answer = await this.connection.stream(request, silence.signal)
+        const headers = { accept: 'text/event-stream', 'last-event-id': last }
+        const answer = await this.connection.stream({ what: 'events', method: 'GET', path: '/v1/events', query: { queue, topics: topics?.join() }, headers, signal: silence.signal })
         for await (const raw of events(answer.body, silence.heard)) {
           failures = 0
           last = raw.id || last
@@ -156,8 +152,8 @@ export class Client extends Calls {
   async *attach(queue: string, consumer: string, options: CallOptions = {}): AsyncIterableIterator<ConsumerEvent> {
     const silence = new Silence(this.connection.timeoutMs, options.signal) // until the first heartbeat says how often there is one
     try {
-      const request = { what: 'attach', method: 'GET', path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/attach`, headers: { accept: 'text/event-stream' } }
-      const answer = await this.connection.stream(request, silence.signal)
+      const request = { what: 'attach', method: 'GET', path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/attach`, headers: { accept: 'text/event-stream' }, signal: silence.signal }
+      const answer = await this.connection.stream(request)
       for await (const raw of events(answer.body, silence.heard)) {
         const event = { event: raw.event, data: dataOf(raw) } as ConsumerEvent
         if (event.event === 'hello' && event.data.heartbeat_ms > 0) silence.allow(silentBeats * event.data.heartbeat_ms)

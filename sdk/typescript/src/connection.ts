@@ -138,12 +138,17 @@ export class Connection {
     return utf8(await this.#bodyOf(request))
   }
 
-  async #bodyOf(request: Request): Promise<Uint8Array[]> {
+  #bodyOf(request: Request): Promise<Uint8Array[]> {
+    return this.#again(request, (attempt) => this.#try(request, attempt))
+  }
+
+  /** Makes tries until one succeeds, where that is safe and may help. */
+  async #again<T>(request: Request, once: (attempt: number) => Promise<T>): Promise<T> {
     let elsewhere = this.#addresses.length - 1 // other addresses to try before a pause
     for (let attempt = 1; ; attempt++) {
       const from = this.#at
       try {
-        return await this.#try(request, attempt)
+        return await once(attempt)
       } catch (error) {
         if (request.signal?.aborted) throw request.signal.reason
         const moved = isAway(error) && this.#leave(from)
@@ -181,15 +186,15 @@ export class Connection {
     }
   }
 
-  /** One try of a call whose answer is read as it comes: it has no limit of time but that of the signal, which must be aborted in the end. */
-  async stream(request: Request, signal: AbortSignal): Promise<Answer> {
-    const from = this.#at
-    try {
-      return await this.#send(request, 1, signal)
-    } catch (error) {
-      if (!signal.aborted && isAway(error)) this.#leave(from)
-      throw error instanceof QuernError || signal.aborted ? error : new UnreachableError(request.what, error)
-    }
+  /** Makes a call whose answer is read as it comes: it has no limit of time but that of the signal, which must be aborted in the end. */
+  stream(request: Request & { signal: AbortSignal }): Promise<Answer> {
+    return this.#again(request, async (attempt) => {
+      try {
+        return await this.#send(request, attempt, request.signal)
+      } catch (error) {
+        throw error instanceof QuernError ? error : new UnreachableError(request.what, error)
+      }
+    })
   }
 
   async #send(request: Request, attempt: number, signal: AbortSignal): Promise<Answer> {

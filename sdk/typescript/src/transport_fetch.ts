@@ -15,7 +15,7 @@ export function openTransport(tls: TlsOptions | undefined): Transport {
   const send = async (call: Call): Promise<Answer> => {
     const { body } = call
     const whole = body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : await gather(body)
-    const options = { method: call.method, headers: call.headers, signal: call.signal, ...(whole === undefined ? {} : { body: whole as BodyInit }), ...(client ? { client } : {}) }
+    const options = { method: call.method, headers: call.headers, signal: call.signal, redirect: 'error' as const, ...(whole === undefined ? {} : { body: whole as BodyInit }), ...(client ? { client } : {}) }
     const answer = await fetch(call.url, options)
     return { status: answer.status, header: (name) => answer.headers.get(name) ?? undefined, body: pieces(answer.body) }
   }

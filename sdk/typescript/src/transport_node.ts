@@ -16,7 +16,7 @@ export function openTransport(tls: TlsOptions | undefined): Transport {
     new Promise<Answer>((resolve, reject) => {
       const isSecure = call.url.startsWith('https:')
       const { body, method, headers, signal } = call
-      const request = (isSecure ? https : http).request(call.url, { method, headers, signal, agent: isSecure ? secure : plain }, (answer) =>
+      const request = (isSecure ? https : http).request(call.url, { method, headers: { 'user-agent': 'quern-typescript', ...headers }, signal, agent: isSecure ? secure : plain }, (answer) =>
         resolve({
           status: answer.statusCode ?? 0,
           header: (name) => {

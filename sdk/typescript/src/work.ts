@@ -1,8 +1,8 @@
 // The worker: reserves ahead, runs handlers, reports what came of them, extends what takes long, and drains.
 import { type Handler, Held } from './chunk.js'
 import type { Client } from './client.js'
-import { type Connection, backoff, drawKey, isFinal, jsonBody, passing, pause } from './connection.js'
-import { ChunkError, DrainedError, QuernError, TooLargeError } from './error.js'
+import { type Connection, backoff, drawKey, isFinal, jsonBody, pause } from './connection.js'
+import { ChunkError, DrainedError, TooLargeError } from './error.js'
 import type { ConsumerEvent } from './events.js'
 import type { ExchangeResponse, Meta, ReserveResponse, Result, RevokedEvent, Strategy } from './generated/types.js'
 import { part } from './pages.js'
@@ -46,8 +46,8 @@ type Settings = Required<Omit<WorkOptions, 'strategy' | 'context' | 'graceMs' | 
 const batchBytes = 700 << 10
 /** How many results go into one call. */
 const batchItems = 5000
-/** The most chunks of one reserve. */
-const maxReserve = 1000
+/** The most chunks of one reserve: with contents of 1 MiB, in base64, their answer is about the longest string that the runtime holds. */
+const maxReserve = 350
 /** The most chunks that one worker holds: a bound on memory, and on what a crash loses. */
 const maxHeld = 100_000
 const maxWait = 60_000
@@ -125,7 +125,9 @@ class Worker {
   #undelivered = 0
   #pumping = false
   #hellos = 0 // how often the server said hello
+  #unknown = false // the server refuses to know us; otherwise it may, also before its first hello
   #early = new Map<string, Result>() // revoked before we knew that we have it: the stream may overtake the answer of a reserve
+  #leaving = false // the stream is not to be begun anew
   readonly #poll = new AbortController()
   readonly #attached = new AbortController()
   #grace: ReturnType<typeof setTimeout> | undefined
@@ -382,7 +384,7 @@ class Worker {
       this.#ready.push(h)
       const taken = this.#early.get(h.token)
       if (taken) h.lose(taken) // no handler begins with it
-      else if (hellos !== this.#hellos && hellos > 0) this.#extend(h) // the server may have forgotten it already
+      else if (this.#hellos > Math.max(hellos, 1)) this.#extend(h) // the server may have forgotten it already
     }
   }
 
@@ -424,8 +426,9 @@ class Worker {
       } catch (error) {
         failure = error
       }
-      if (signal.aborted) return
-      if (failure instanceof QuernError && !passing(failure.status)) {
+      if (signal.aborted || this.#leaving) return
+      if (isFinal(failure)) {
+        this.#unknown = true
         if (failure.status !== 404 && failure.status !== 405) this.#report(failure) // an older server, or a queue that is gone, which the reserves will tell
         return
       }
@@ -461,7 +464,8 @@ class Worker {
 
   /** Ends the stream, after it has told the server that we leave. When that fails the server misses us, and finds that we hold nothing. */
   async #detach(): Promise<void> {
-    if (this.#hellos > 0) {
+    this.#leaving = true
+    if (this.o.attach && !this.#unknown) {
       const late = new AbortController()
       const timer = setTimeout(() => late.abort(new Error('the server does not answer')), detachMs)
       await this.client.detachConsumer(this.o.queue, this.o.consumer, { signal: late.signal }).catch(() => {})

@@ -201,6 +201,18 @@ test('signals end calls and waits with their reason', async () => {
   await client.work({ queue: name, signal: stop.signal }, () => assert.fail('a worker that was stopped before it began works'))
 })
 
+test('an address where nobody listens is left for one that serves, by calls, streams and workers', async () => {
+  const name = await queue('moved')
+  const { id } = await client.insert(name, { chunks: { count: 2, template: 'x' } })
+  const moving = () => new Client(['http://127.0.0.1:1', server.url], { retries: 0 })
+  const stop = new AbortController()
+  const worked = moving().work({ queue: name, signal: stop.signal }, () => 'y')
+  assert.equal((await moving().wait(id)).state, 'completed')
+  stop.abort()
+  await worked
+  assert.deepEqual((await all(moving().outputs(id))).map((o) => o.text), ['y', 'y'])
+})
+
 test('tracing hears of every try, and work carries its trace to handlers', async () => {
   const name = await queue('traced')
   const trace = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01;vendor=1'

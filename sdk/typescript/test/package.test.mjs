@@ -1,0 +1,35 @@
+// What is published: packed, installed in an empty project, compiled against and imported.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { folder, root, text } from './harness.mjs'
+
+const here = join(root, 'sdk/typescript')
+
+test('the packed package installs without dependencies, and its types need no others', () => {
+  const project = folder()
+  const run = (...command) => execFileSync(command[0], command.slice(1), { cwd: project, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+  const [packed] = JSON.parse(execFileSync('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', project], { cwd: here, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }))
+  const files = packed.files.map((f) => f.path)
+  for (const want of ['LICENSE', 'README.md', 'dist/index.js', 'dist/index.d.ts', 'dist/transport_fetch.js', 'src/index.ts']) assert.ok(files.includes(want), `${want} is not in the package`)
+  assert.ok(files.every((f) => !/test|node_modules|generate\.mjs/.test(f)), `the package has more than it should: ${files}`)
+  writeFileSync(join(project, 'package.json'), '{"private": true, "type": "module"}')
+  run('npm', 'install', '--offline', '--no-audit', '--no-fund', join(project, packed.filename))
+  writeFileSync(join(project, 'use.ts'), `import { Client, type Chunk, type api } from '@quern/client'
+const client = new Client('http://127.0.0.1:1', { token: 'qn_x' })
+const handler = async (chunk: Chunk): Promise<string> => chunk.text + chunk.meta['company']
+export const insert = (): Promise<api.Submission> => client.insert('default', { chunks: { inline: ['x', new Uint8Array(1)] } })
+// @ts-expect-error: chunks have exactly one form
+export const wrong = () => client.insert('default', { chunks: { count: 1 } })
+// @ts-expect-error: an output is bytes
+export const work = (signal: AbortSignal) => [client.work({ signal }, handler), client.work({ signal }, () => 7)]
+`)
+  for (const lib of ['es2022,dom', 'es2023,dom']) run(join(here, 'node_modules/.bin/tsc'), '--ignoreConfig', '--strict', '--target', 'es2022', '--module', 'nodenext', '--lib', lib, '--types', '', 'use.ts')
+  assert.equal(run(process.execPath, '-e', "import('./use.js').then((m) => m.insert()).catch((e) => process.stdout.write(e.name))"), 'UnreachableError')
+  const about = JSON.parse(text(join(project, 'node_modules/@quern/client/package.json')))
+  assert.equal(about.dependencies, undefined)
+  assert.equal(about.publishConfig.provenance, true)
+  assert.match(about.repository.url, /quern-queue\/quern/)
+})
