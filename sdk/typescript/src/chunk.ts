@@ -118,8 +118,8 @@ export class Held {
   /** Takes what the handler threw. */
   fail(error: unknown): void {
     this.back = this.#cancel.reason instanceof GraceError
-    const text = head(error instanceof Error ? error.message || error.name : String(error), maxError)
-    const more = error instanceof PermanentError ? { fatal: true } : error instanceof RetryError ? { retry_after_ms: Math.max(0, Math.round(error.retryAfterMs)) } : {}
+    const text = head(textOf(error), maxError)
+    const more = error instanceof PermanentError ? { fatal: true } : error instanceof RetryError ? { retry_after_ms: pauseOf(error) } : {}
     this.#report({ token: this.token, error: text, ...more }, 2 * text.length)
   }
 
@@ -130,6 +130,21 @@ export class Held {
 
   get failed(): boolean { return this.outcome !== undefined && 'error' in this.outcome }
 }
+
+/** What an error says. Handlers may throw anything, also what has no text. */
+function textOf(error: unknown): string {
+  try {
+    return String(error instanceof Error ? error.message || error.name : error)
+  } catch {
+    return 'an error without a text'
+  }
+}
+
+/** The longest pause that the server takes. */
+const maxPause = 30 * 24 * 3600 * 1000
+
+/** The pause before the next try, as a number that the server takes: one that it refused would be refused with all other results of its call. */
+const pauseOf = (error: RetryError) => Math.min(Math.max(0, Math.round(error.retryAfterMs) || 0), maxPause)
 
 /** At most how many bytes an output takes in a request, escapes and all. */
 function cost(wire: WireBytes): number {

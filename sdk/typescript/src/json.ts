@@ -19,11 +19,9 @@ export function read<T>(text: string): T {
 
 /** Writes JSON: a bigint is the whole number that it is. */
 export function write(value: unknown): string {
-  let any = false
-  const text = JSON.stringify(value, (_, v: unknown) => {
-    if (typeof v !== 'bigint') return v
-    any = true
-    return mark + String(v)
-  })
-  return any ? text.replace(marked, '$1') : text
+  try {
+    return JSON.stringify(value) // most values have no bigint, and need no look at every field
+  } catch {
+    return JSON.stringify(value, (_, v: unknown) => (typeof v === 'bigint' ? mark + String(v) : v)).replace(marked, '$1')
+  }
 }

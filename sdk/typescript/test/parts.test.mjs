@@ -1,15 +1,9 @@
 // The parts that need no server.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import { head } from '../dist/bytes.js'
 import { events, lines } from '../dist/events.js'
 import { readJSON, writeJSON } from '../dist/index.js'
-import { folder, root } from './harness.mjs'
-
-const here = join(root, 'sdk/typescript')
 
 test('whole numbers keep their digits', () => {
   for (const text of ['[9223372036854775807]', '{"a":-9223372036854775808,"9007199254740993":1}', '9007199254740993', '["\\"9007199254740993",9007199254740993]']) assert.equal(writeJSON(readJSON(text)), text)
@@ -39,12 +33,4 @@ test('lines and events are put together from pieces', async () => {
   const told = []
   for await (const event of events(bytes(': beat\n\nid: 7\nevent: stats\ndata: {"a": 1}\n\nevent: keys\n\nevent: cut'), () => {})) told.push(event)
   assert.deepEqual(told, [{ event: 'stats', data: '{"a": 1}', id: '7' }, { event: 'keys', data: '', id: '7' }])
-})
-
-test('the committed types and calls are what the OpenAPI document makes', () => {
-  const made = folder()
-  execFileSync(process.execPath, [join(here, 'generate.mjs'), join(root, 'web/testdata/openapi.json'), made])
-  for (const file of ['types.ts', 'calls.ts']) {
-    assert.ok(readFileSync(join(made, file), 'utf8') === readFileSync(join(here, 'src/generated', file), 'utf8'), `src/generated/${file} is not what the OpenAPI document makes: npm run generate`)
-  }
 })

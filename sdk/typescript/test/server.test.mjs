@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { ChunkError, Client, ForbiddenError, InvalidError, LostError, NotFoundError, PermanentError, PreconditionError, QuernError, UnauthorizedError, UnreachableError } from '../dist/index.js'
+import { ChunkError, Client, ForbiddenError, InvalidError, LostError, NotFoundError, PermanentError, PreconditionError, QuernError, RetryError, UnauthorizedError, UnreachableError } from '../dist/index.js'
 import { folder, serve, text } from './harness.mjs'
 
 let server, client
@@ -146,6 +146,53 @@ test('what a handler throws fails the try, for good when it says so', async () =
   assert.equal(first.submission, id)
   assert.match(JSON.stringify(first), /it is odd/)
   assert.match(JSON.stringify(await all(client.listChunkAttempts(id, 1))), /JSON.stringify for values/)
+})
+
+test('whatever a handler throws or names as a pause fails its own try only', async () => {
+  const name = await queue('poison', { on_exhausted: 'skip', max_attempts: 2 })
+  const thrown = [Object.create(null), undefined, new Error('\ud800' + 'é'.repeat(2000)), new RetryError('soon', NaN), new RetryError('late', Infinity), new RetryError('before', -5), { get message() { throw new Error('worse') } }, 7n, 0]
+  const { id } = await client.insert(name, { chunks: { count: thrown.length, template: 'x' }, max_attempts: 1, on_exhausted: 'skip' })
+  const errors = []
+  await workFor(thrown.length, { queue: name, concurrency: 4, onError: (error) => errors.push(error) }, (chunk) => {
+    if (chunk.index < thrown.length - 1) throw thrown[chunk.index]
+    return 'fine'
+  })
+  assert.deepEqual(errors, [])
+  const ended = await client.wait(id)
+  assert.equal(ended.done, 1)
+  assert.equal(ended.skipped, thrown.length - 1)
+})
+
+test('a token that is revoked ends the worker with an error of its type, after its drain', async () => {
+  const secure = await serve(['dev'])
+  const open = new Client(secure.url)
+  const admin = await open.createToken({ name: 'admin', scopes: ['admin', 'produce', 'consume', 'read', 'operate'] })
+  const own = new Client(secure.url, { token: admin.token })
+  const consumer = await own.createToken({ name: 'consumer', scopes: ['consume'] })
+  await own.insert('default', { chunks: { count: 3, template: 'x' } })
+  const working = new Client(secure.url, { token: consumer.token })
+  let ended = 0
+  await assert.rejects(working.work({ prefetch: 2 }, async () => {
+    if (ended++ === 0) await own.revokeToken(consumer.id)
+  }), UnauthorizedError)
+  await secure.stop()
+})
+
+test('an operator drains a worker, which tells of it and ends', async () => {
+  const name = await queue('drained')
+  const { id } = await client.insert(name, { chunks: { count: 5, template: 'x' } })
+  const errors = []
+  let begun = 0
+  await client.work({ queue: name, consumer: 'leaving', prefetch: 4, onError: (error) => errors.push(error.name) }, async (chunk) => {
+    begun++
+    await client.drainConsumer(name, 'leaving')
+    while (errors.length === 0) await new Promise((next) => setTimeout(next, 5))
+    assert.equal(chunk.signal.aborted, false)
+  })
+  assert.deepEqual(errors, ['DrainedError'])
+  assert.equal(begun, 1)
+  const { done, reserved } = await client.getSubmission(id)
+  assert.deepEqual([done, reserved], [1, 0], 'what was reserved ahead is back')
 })
 
 test('inserts as JSON lines, and many at once, in their order', async () => {

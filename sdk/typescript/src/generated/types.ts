@@ -2314,7 +2314,7 @@ export type View = {
   branch: string
   /** false: it is being built, and nothing is reserved by it yet */
   built: boolean
-  /** About how much memory it takes; while it is being built, how much it may come to */
+  /** About how much memory it takes, an equal part of what it shares with views of another number; while it is being built, how much it may come to */
   bytes: number
   /** Only questions (preview, explain, why, compare) are about it: no consumer reserves by it */
   question: boolean

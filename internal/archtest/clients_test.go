@@ -1,0 +1,37 @@
+package archtest
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// What is generated from the OpenAPI document for clients in other languages is current.
+func TestGeneratedClientsAreCurrent(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("Node.js, which generates the TypeScript client, is not here")
+	}
+	top := need(t, root)
+	made := t.TempDir()
+	generate := exec.Command("node", "sdk/typescript/generate.mjs", "web/testdata/openapi.json", made)
+	generate.Dir = top
+	if out, err := generate.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"types.ts", "calls.ts"} {
+		want, err := os.ReadFile(filepath.Join(made, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(top, "sdk/typescript/src/generated", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("sdk/typescript/src/generated/%s is not what web/testdata/openapi.json makes\nwhat to do: node sdk/typescript/generate.mjs web/testdata/openapi.json sdk/typescript/src/generated (make golden does it too)", name)
+		}
+	}
+}
