@@ -42,6 +42,7 @@ type server struct {
 	attached  int // streams that were ever opened
 	detached  bool
 	polls     int  // reserves that wait now
+	abandoned int  // reserves that the client broke off before the wait that they ask for was over
 	impatient bool // reserves are answered at once, whatever they ask for
 	bodyLimit int
 	faults    []fault
@@ -272,6 +273,9 @@ func (s *server) answerReserve(ctx context.Context, body []byte) (int, any) {
 		now := time.Now()
 		if got := s.reserve(&q, now); len(got) > 0 {
 			return http.StatusOK, &api.ReserveResponse{Reservations: got}
+		}
+		if ctx.Err() != nil {
+			s.abandoned++
 		}
 		if !now.Before(until) || s.impatient || ctx.Err() != nil {
 			return http.StatusOK, &api.ReserveResponse{Reservations: []api.Reservation{}, Reason: reasonFor(nil), RetryAfterMS: new(int64(idleMS))}

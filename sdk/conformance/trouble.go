@@ -87,6 +87,7 @@ var troubleScenarios = []Scenario{
 				s.chunks[1].notBefore = time.Now()
 			})
 			s.awaitDone()
+			s.do(func() { s.check(s.abandoned == 0, "it broke off %d reserves that it had asked to wait", s.abandoned) })
 			s.leave()
 		},
 	},
