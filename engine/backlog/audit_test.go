@@ -153,6 +153,11 @@ func (m *model) auditTerms() {
 				m.fatalf("term %s=%v does not know its gate", t.key.name, t.value)
 			}
 		}
+		if t.inFlight >= t.limit {
+			opens = max(opens, t.limit)
+		} else {
+			shuts = min(shuts, t.limit)
+		}
 		if t.opens != opens || t.shuts != shuts {
 			m.fatalf("term %s=%v with the gates %v and %d in flight looks at them below %d and from %d on, want %d and %d", t.key.name, t.value, t.gates, t.inFlight, t.opens, t.shuts, opens, shuts)
 		}

@@ -45,7 +45,8 @@ type Backlog struct {
 	windows    uint32 // that were made
 	preview    preview
 	settings   map[queue.MetaEntry]queue.ValueSettings
-	limited    int // values that have a limit: an operator's, or that of a rule
+	room       uint64 // how often an operator's limit may have got room
+	limited    int    // values that have a limit: an operator's, or that of a rule
 	ruled      rulings
 	moves      moves
 	recount    recount

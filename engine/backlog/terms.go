@@ -23,8 +23,8 @@ type term struct {
 	available uint64 // chunks, of the shown submissions that have it
 	inFlight  uint32 // chunks, of all submissions that have it
 	limit     uint32 // an operator's, 0 under a rule, or queue.NoLimit
-	shuts     uint32 // with so many in flight the next gate shuts; none: there is no such gate
-	opens     uint32 // with fewer in flight the last shut gate opens; 0: likewise
+	shuts     uint32 // with so many in flight the next gate shuts, or the limit is reached; none: neither is ahead
+	opens     uint32 // with fewer in flight the last shut gate opens, or the limit has room; 0: likewise
 	key       *metaKey
 	value     queue.MetaValue
 
@@ -51,9 +51,10 @@ func (b *Backlog) intern(name queue.MetaKey, value queue.MetaValue) *term {
 	if t := key.byValue[value]; t != nil {
 		return t
 	}
-	t := &term{key: key, value: value, place: uint32(len(key.terms)), shuts: none}
+	t := &term{key: key, value: value, place: uint32(len(key.terms))}
 	entry := queue.MetaEntry{Key: name, Value: value}
 	t.limit, t.ruling = b.limitOf(entry), b.rulingsOf(entry)
+	t.foresee()
 	if last := len(b.freeTerms) - 1; last >= 0 {
 		t.number, b.freeTerms = b.freeTerms[last], b.freeTerms[:last]
 		b.terms[t.number] = t
@@ -116,6 +117,7 @@ func (b *Backlog) shutGates(t *term) {
 		t.foresee()
 		b.counted(ref)
 	}
+	t.foresee()
 	if len(b.moved) > 0 {
 		b.regardMoved()
 	}
@@ -139,7 +141,7 @@ func (b *Backlog) regardMoved() {
 	b.moved = b.moved[:0]
 }
 
-// foresee notes what the counter has to reach for a gate to shut or open.
+// foresee notes what the counter has to reach for a gate to shut or open, or for the limit to be reached or to have room.
 func (t *term) foresee() {
 	t.opens, t.shuts = 0, none
 	if t.shut > 0 {
@@ -148,11 +150,19 @@ func (t *term) foresee() {
 	if int(t.shut) < len(t.gates) {
 		t.shuts = t.gates[t.shut].max
 	}
+	if t.inFlight >= t.limit {
+		t.opens = max(t.opens, t.limit)
+	} else {
+		t.shuts = min(t.shuts, t.limit)
+	}
 }
 
 // lower counts chunks that are no longer in flight and opens the gates that allows.
 func (b *Backlog) lower(t *term, by uint32) {
 	if t.inFlight -= by; t.inFlight < t.opens {
+		if t.inFlight < t.limit && t.limit != queue.NoLimit {
+			b.room++
+		}
 		b.openGates(t)
 	}
 }
@@ -164,6 +174,7 @@ func (b *Backlog) openGates(t *term) {
 		t.foresee()
 		b.counted(ref)
 	}
+	t.foresee()
 	if len(b.moved) > 0 {
 		b.regardMoved()
 	}
@@ -187,6 +198,7 @@ func (t *term) watchGate(ref gateRef) {
 // relimit is for a term whose operator's limit changed.
 func (b *Backlog) relimit(t *term, limit uint32) {
 	t.limit = limit
+	b.room++
 	t.gates = slices.DeleteFunc(t.gates, func(ref gateRef) bool {
 		banded := b.frames[ref.frame].banded
 		if banded {

@@ -283,8 +283,9 @@ func (f *fairness) bill(v, leaf *View, s *Submission) {
 	}
 }
 
-// Changes grows whenever what a view holds or offers changes: while it is the same, so is a window of an ordered view.
-func (v *View) Changes() uint64 { return v.changes }
+// Changes grows whenever what a view holds or offers changes, and when an operator's limit has room again. While it is the same, a window
+// of an ordered view has, in their order, all that the view may give, and may have more that a limit holds back by now.
+func (v *View) Changes() uint64 { return v.changes + v.in.room }
 
 // Ordered says whether the view gives its submissions in the same order while nothing changes.
 func (v *View) Ordered() bool { return v.fair == nil && v.order != strategy.Random }
