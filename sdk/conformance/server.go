@@ -45,6 +45,7 @@ type server struct {
 	abandoned int  // reserves that the client broke off before the wait that they ask for was over
 	impatient bool // reserves are answered at once, whatever they ask for
 	bodyLimit int
+	locked    bool // the access token is not good any more
 	faults    []fault
 	calls     []call
 	away      map[string]time.Time // until when the client was asked not to make a call, by verb
@@ -150,6 +151,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.note(verb, r)
 	broken := s.nextFault(verb)
+	if s.locked {
+		broken = refuse(verb, http.StatusUnauthorized, api.CodeUnauthorized, 0).play
+	}
 	s.mu.Unlock()
 	answer := func() (int, any) { return s.answer(r, verb, body) }
 	if broken != nil {

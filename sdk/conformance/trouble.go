@@ -205,6 +205,26 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
+		Name: "token-revoked", About: "When the access token is revoked while a handler runs, the worker ends with the error: in a few calls, not in a loop.",
+		Options: Options{Concurrency: 1, Prefetch: 2, Token: "qn_test_secret"},
+		Chunks:  repeated("wait {dir}/go %d", 3),
+		Play: func(s *stage) {
+			s.await("a handler runs and two chunks are held ahead", func() bool { return s.running() == 1 && s.heldNow() == 3 })
+			before := 0
+			s.do(func() {
+				s.locked = true
+				before = len(s.calls)
+			})
+			s.open("go")
+			s.awaitLine("error 401 unauthorized")
+			s.awaitExit(1)
+			s.do(func() {
+				after := len(s.calls) - before
+				s.check(after <= 10, "it made %d calls with a token that is not good any more, want at most 10", after)
+			})
+		},
+	},
+	{
 		Name: "unknown-queue", About: "A refusal for good ends the worker with the error, after one try.",
 		Before: func(s *server) {
 			for range 10 {

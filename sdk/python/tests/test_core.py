@@ -96,7 +96,7 @@ class Calls(unittest.TestCase):
 
     def test_attach(self) -> None:
         """A stream that ends is begun again; a server that does not know it is left alone; one that refuses it is told of."""
-        out, wanted = follow(Core(()).attach("q", "a b/c"), (Reply(404, {}, b"{}"), None))  # type: ignore[arg-type]
+        out, wanted = follow(Core(()).attach("q", "a b/c"), Reply(404, {}, b"{}"))
         self.assertIsNone(out)
         self.assertEqual([type(one) for one in wanted], [Open])
         self.assertEqual(wanted[0].request.path, "/v1/queues/q/consumers/a%20b%2Fc/attach")

@@ -22,7 +22,8 @@ A consumer::
 """
 
 from . import types
-from ._asyncio import AsyncClient, AsyncWorker
+from ._async_client import AsyncClient
+from ._asyncio import AsyncWorker
 from ._client import Client
 from ._core import Call, Event, set_trace_context, trace_context
 from ._threads import Worker

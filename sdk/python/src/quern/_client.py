@@ -148,7 +148,7 @@ class Client(Calls):
     def outputs(self, submission: _produce.Submission) -> Iterator[Output]:
         """The outputs of a submission's chunks, in the order of their indexes, as they come; chunks without one are left out. An answer
         that breaks off raises :class:`NoAnswer`."""
-        request = Request("outputs", "GET", path("/v1/submissions/{}/outputs", _produce.submission_id(submission)))
+        request = Request("outputs", "GET", path("/v1/submissions/{}/outputs", _produce.submission_id(submission)), safe=True)
         for line in self._transport.run(self._core.stream(request)).lines(self._core.timeout):
             found = read_json("outputs", line)
             yield Output(found["index"], from_wire(found["output"]))
@@ -157,7 +157,7 @@ class Client(Calls):
         """What happens on the server, as it happens, until the stream ends or the loop over it does. It does not come back by itself:
         begin again with the ``id`` of the last event."""
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_event_id} if last_event_id else {})}
-        request = Request("events", "GET", query("/v1/events", {"queue": queue, "topics": topics}), headers=headers)
+        request = Request("events", "GET", query("/v1/events", {"queue": queue, "topics": topics}), headers=headers, safe=True)
         stream = self._transport.run(self._core.stream(request))
         reader = EventReader()
         try:

@@ -40,8 +40,8 @@ class Try:
 
 @dataclass
 class Open:
-    """A call whose answer is read as it comes: a :class:`Reply` without a body and a stream for :class:`Read`, which whoever asked for it
-    closes; or, when the status is not 200, the whole :class:`Reply` and ``None``."""
+    """A try of a call whose answer is read as it comes: a :class:`Reply` with a stream for :class:`Read`, which the procedure closes; or,
+    when the status is not 200, with a body."""
 
     request: Request
     endpoint: Endpoint
@@ -64,7 +64,7 @@ class Pause:
 
 @dataclass
 class Tell:
-    """News for whoever runs the procedure."""
+    """News for the one who runs the procedure."""
 
     news: Any
 
@@ -154,7 +154,7 @@ class Core:
         if "traceparent" not in request.headers and (trace := self.trace()):
             add_trace(request.headers, trace)
 
-    def call(self, request: Request) -> Procedure[Reply]:
+    def call(self, request: Request, effect: type[Union[Try, Open]] = Try) -> Procedure[Reply]:
         """Make a call, again where that is safe and may help. What is no success is raised."""
         self.join(request)
         elsewhere = len(self.endpoints) - 1  # other addresses to try before a pause
@@ -167,7 +167,7 @@ class Core:
             status = 0
             error: Optional[Error] = None
             try:
-                reply: Reply = yield Try(request, endpoint)
+                reply: Reply = yield effect(request, endpoint)
                 status = reply.status
                 if status >= 300:
                     error = refusal(status, reply.body, reply.retry_after)
@@ -209,17 +209,9 @@ class Core:
             yield Pause(self.random.uniform(0.0, BACKOFF_BASE))  # a server that does not hold its answers is not asked in a tight loop
 
     def stream(self, request: Request) -> Procedure[Any]:
-        """Open a stream at the current address, once: an error is raised, and the next try goes elsewhere."""
-        self.join(request)
-        endpoint = self.endpoint
-        try:
-            reply, stream = yield Open(request, endpoint)
-            if stream is not None:
-                return stream
-            raise refusal(reply.status, reply.body, reply.retry_after)
-        except Error as error:
-            self.leave(endpoint, error)
-            raise
+        """Make a call whose answer is read as it comes."""
+        reply = yield from self.call(request, Open)
+        return reply.stream
 
     def attach(self, queue: str, consumer: str) -> Procedure[None]:
         """Keep a consumer known, and tell every :class:`Event` of its stream; come back whenever it ends, with growing pauses as long as

@@ -6,7 +6,7 @@ import email.utils
 import ssl
 import urllib.parse
 from dataclasses import dataclass, field
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 from .errors import BadAnswer, Error, NoAnswer
 
@@ -86,6 +86,7 @@ class Reply:
     status: int
     headers: dict[str, str]  # names in lower case
     body: bytes = b""
+    stream: Any = None  # what the body is read from, where it is read as it comes
 
     @property
     def retry_after(self) -> float:
@@ -238,7 +239,7 @@ class AnswerReader:
         except ValueError:
             raise BadAnswer(f"the size of a piece of the answer is broken: {size[:40]!r}") from None
         if n == 0:
-            trailer = self._raw.find(b"\r\n\r\n", end - 0)
+            trailer = self._raw.find(b"\r\n\r\n", end)
             if self._raw[end + 2 : end + 4] == b"\r\n":
                 del self._raw[: end + 4]
             elif trailer >= 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import logging
 import queue
@@ -215,7 +216,7 @@ class Transport:
         except NoAnswer:
             raise NoAnswer(f"the request could not be sent: {fault}") from None
 
-    def open(self, request: Request, endpoint: Endpoint, scope: Optional[Scope] = None) -> tuple[Reply, Optional[Stream]]:
+    def open(self, request: Request, endpoint: Endpoint, scope: Optional[Scope] = None) -> Reply:
         """Make a call whose answer is read as it comes, on a connection of its own."""
         connection = Connection(endpoint, self.core)
         if scope is not None:
@@ -231,13 +232,14 @@ class Transport:
             while reader.reply is None or reader.reply.status != 200 and not reader.done:
                 connection.receive(reader, until - time.monotonic())
             if reader.reply.status == 200:
-                return reader.reply, stream
+                reader.reply.stream = stream
+                return reader.reply
             reader.reply.body = reader.take()
         except BaseException:
             stream.close()
             raise
         stream.close()
-        return reader.reply, None
+        return reader.reply
 
     def _take(self, endpoint: Endpoint) -> Connection:
         with self._lock:
@@ -311,6 +313,7 @@ class Worker:
 
     def __init__(self, transport: Transport, options: WorkerOptions, handler: Handler) -> None:
         options.check()
+        functools.update_wrapper(self, handler)
         self.options = options
         self.handler = handler
         self._transport = transport
@@ -320,7 +323,7 @@ class Worker:
         self._polls = Scope()
         self._cancelled = threading.Condition()
         self._background: Optional[threading.Thread] = None
-        self._failure: Optional[Error] = None
+        self._failure: Optional[BaseException] = None
         self._used = False
 
     def __call__(self, chunk: Chunk) -> Union[str, bytes, None]:
@@ -331,7 +334,7 @@ class Worker:
         """Work until SIGTERM or SIGINT (in the main thread) or ``stop``; a second signal does what it did before. A refusal for good, such
         as an unknown queue, is raised after the same drain; servers that are away are waited for."""
         with self._signals():
-            self._run()
+            self._work()
         if self._failure is not None:
             raise self._failure
 
@@ -340,7 +343,7 @@ class Worker:
         self._inbox.put(None)
 
     def __enter__(self) -> Worker:
-        self._background = threading.Thread(target=self._run, name="quern-worker", daemon=True)
+        self._background = threading.Thread(target=self._work, name="quern-worker", daemon=True)
         self._background.start()
         return self
 
@@ -370,6 +373,13 @@ class Worker:
         finally:
             for which, handler in before.items():
                 signal.signal(which, handler)
+
+    def _work(self) -> None:
+        """Work to the end, and keep what went wrong for the thread that waits for it."""
+        try:
+            self._run()
+        except BaseException as fault:
+            self._failure = fault
 
     def _run(self) -> None:
         if self._used:
@@ -517,6 +527,9 @@ class _Caller:
 def report(options: WorkerOptions, error: Error) -> None:
     """Tell ``on_error``, or the logger."""
     if options.on_error is not None:
-        options.on_error(error)
+        try:
+            options.on_error(error)
+        except Exception:  # it must not end the worker
+            logger.exception("on_error failed when it heard: %s", error)
     else:
         logger.warning("%s", error, exc_info=error.__cause__ if isinstance(error, HandlerFailed) else None)

@@ -106,7 +106,7 @@ def passing(error: BaseException) -> bool:
 
 
 class ReservationLost(Error):
-    """What came of a chunk does not count: somebody else holds or finished it, its submission ended, or it was taken back.
+    """What came of a chunk does not count: another consumer holds or finished it, its submission ended, or it was taken back.
 
     Workers tell it to ``on_error``. ``submission`` and ``index`` name the chunk; ``status`` and ``code`` are the server's.
     """

@@ -1,0 +1,195 @@
+"""The client for programs with asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import ssl
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, Optional, Union
+
+from . import _produce, types
+from ._asyncio import AsyncHandler, AsyncWorker, Stream, Transport
+from ._calls import AsyncCalls
+from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, path, query, read_json
+from ._http import Request, Trust
+from ._values import Data, Output, from_wire, to_wire
+from ._worker import WorkerOptions
+from .errors import Error, refusal
+
+
+class AsyncClient(AsyncCalls):
+    """A connection to a Quern server for asyncio. It belongs to one event loop. The arguments are those of :class:`quern.Client`."""
+
+    def __init__(
+        self,
+        *addresses: str,
+        token: str = "",
+        retries: int = DEFAULT_RETRIES,
+        timeout: float = DEFAULT_TIMEOUT,
+        ca_file: str = "",
+        fingerprint: str = "",
+        certificate: Optional[tuple[str, str]] = None,
+        ssl_context: Optional[ssl.SSLContext] = None,
+        trace: Optional[Callable[[], str]] = None,
+        on_call: Optional[Callable[[Call], None]] = None,
+    ) -> None:
+        self._core = Core(addresses, token, retries, timeout, None, trace, on_call)
+        if any(endpoint.secure for endpoint in self._core.endpoints):
+            self._core.trust = Trust.of(ssl_context, ca_file, fingerprint, certificate)
+        self._transport = Transport(self._core)
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections that are not in use. Calls after it work, on new ones."""
+        await self._transport.close()
+
+    async def insert(
+        self,
+        chunks: Optional[Iterable[Data]] = None,
+        *,
+        queue: str = "default",
+        count: Optional[int] = None,
+        prefix: Optional[str] = None,
+        template: Optional[str] = None,
+        meta: Optional[Mapping[str, Union[str, int]]] = None,
+        priority: Optional[int] = None,
+        attachment: Optional[Data] = None,
+        operations_per_chunk: Optional[int] = None,
+        run_at: Optional[datetime.datetime] = None,
+        dead_deadline: Optional[datetime.datetime] = None,
+        max_attempts: Optional[int] = None,
+        on_exhausted: Optional[str] = None,
+        max_failed_chunks: Optional[int] = None,
+        group: Optional[str] = None,
+        key: Optional[str] = None,
+        trace: Optional[str] = None,
+    ) -> types.Submission:
+        """Insert a submission, and return it as it is then; see :meth:`quern.Client.insert`."""
+        submission = _produce.fields(
+            meta=meta, priority=priority, attachment=attachment, operations_per_chunk=operations_per_chunk, run_at=run_at,
+            dead_deadline=dead_deadline, max_attempts=max_attempts, on_exhausted=on_exhausted, max_failed_chunks=max_failed_chunks, group=group,
+        )  # fmt: skip
+        submission["chunks"] = _produce.work(chunks, count, prefix, template)
+        found: types.Submission = await self._fetch(_produce.insert(queue, submission, key, trace))
+        return found
+
+    async def insert_many(self, submissions: Sequence[Mapping[str, Any]], *, at_once: int = 16) -> list[Union[types.Submission, Error]]:
+        """Insert many submissions, some at a time; see :meth:`quern.Client.insert_many`."""
+        room = asyncio.Semaphore(max(at_once, 1))
+
+        async def one(arguments: Mapping[str, Any]) -> Union[types.Submission, Error]:
+            async with room:
+                try:
+                    return await self.insert(**arguments)
+                except Error as error:
+                    return error
+
+        return list(await asyncio.gather(*(one(arguments) for arguments in submissions)))
+
+    async def insert_stream(
+        self,
+        chunks: Union[AsyncIterable[Data], Iterable[Data]],
+        *,
+        queue: str = "default",
+        key: Optional[str] = None,
+        trace: Optional[str] = None,
+        **submission: Any,
+    ) -> types.Submission:
+        """Insert a submission whose chunks come one by one; see :meth:`quern.Client.insert_stream`."""
+        request = _produce.insert(queue, {}, key, trace, streamed=True)
+        self._core.join(request)
+        head = _produce.line(_produce.fields(**submission))
+
+        async def pieces() -> AsyncIterator[bytes]:
+            buffer = bytearray(head)
+            async for chunk in _each(chunks):
+                buffer += _produce.line(to_wire(chunk))
+                if len(buffer) >= 32 << 10:
+                    yield bytes(buffer)
+                    buffer.clear()
+            if buffer:
+                yield bytes(buffer)
+
+        reply = await self._transport.call(request, self._core.endpoint, pieces=pieces())
+        if reply.status >= 300:
+            raise refusal(reply.status, reply.body, reply.retry_after)
+        found: types.Submission = read_json("insert", reply.body)
+        return found
+
+    async def wait(self, submission: _produce.Submission, timeout: Optional[float] = None) -> types.Submission:
+        """Return the submission when it is no longer open. After ``timeout`` seconds ``TimeoutError`` is raised."""
+        found: types.Submission = await self._transport.run(self._core.wait(_produce.submission_id(submission), timeout))
+        return found
+
+    async def outputs(self, submission: _produce.Submission) -> AsyncIterator[Output]:
+        """The outputs of a submission's chunks, in the order of their indexes, as they come; see :meth:`quern.Client.outputs`."""
+        request = Request("outputs", "GET", path("/v1/submissions/{}/outputs", _produce.submission_id(submission)), safe=True)
+        stream: Stream = await self._transport.run(self._core.stream(request))
+        async with contextlib.aclosing(stream.lines(self._core.timeout)) as lines:
+            async for line in lines:
+                found = read_json("outputs", line)
+                yield Output(found["index"], from_wire(found["output"]))
+
+    async def events(self, queue: Optional[str] = None, *, topics: Optional[str] = None, last_event_id: str = "") -> AsyncIterator[Event]:
+        """What happens on the server, as it happens; see :meth:`quern.Client.events`."""
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_event_id} if last_event_id else {})}
+        request = Request("events", "GET", query("/v1/events", {"queue": queue, "topics": topics}), headers=headers, safe=True)
+        stream: Stream = await self._transport.run(self._core.stream(request))
+        reader = EventReader()
+        try:
+            while data := await stream.read(None):
+                for event in reader.feed(data):
+                    yield event
+        finally:
+            stream.close()
+
+    def worker(
+        self,
+        *,
+        queue: str = "default",
+        strategy: Union[str, Mapping[str, Any], None] = None,
+        consumer: str = "",
+        context: Optional[Mapping[str, Union[str, int]]] = None,
+        concurrency: int = 1,
+        prefetch: Optional[int] = None,
+        timeout: float = 60.0,
+        wait: float = 20.0,
+        grace: Optional[float] = None,
+        attach: bool = True,
+        on_error: Optional[Callable[[Error], None]] = None,
+    ) -> Callable[[AsyncHandler], AsyncWorker]:
+        """Make an async function the handler of a worker; see :meth:`quern.Client.worker`. A handler whose work does not count any more is
+        cancelled: its next ``await`` raises ``asyncio.CancelledError``."""
+        options = WorkerOptions(queue, strategy, consumer, context or {}, concurrency, prefetch, timeout, wait, grace, attach, on_error)
+        return lambda handler: AsyncWorker(self._transport, options, handler)
+
+    async def _fetch(self, request: Request) -> Any:
+        return await self._transport.run(self._core.fetch(request))
+
+    async def _bytes(self, request: Request) -> bytes:
+        return (await self._transport.run(self._core.call(request))).body
+
+    async def _pages(self, what: str, target: str, values: Mapping[str, Any]) -> AsyncIterator[Any]:
+        cursor: Optional[str] = None
+        while True:
+            page = await self._fetch(Request(what, "GET", query(target, {**values, "cursor": cursor}), safe=True))
+            for item in page["items"]:
+                yield item
+            if not (cursor := page.get("next")):
+                return
+
+
+async def _each(chunks: Union[AsyncIterable[Data], Iterable[Data]]) -> AsyncIterator[Data]:
+    if isinstance(chunks, AsyncIterable):
+        async for chunk in chunks:
+            yield chunk
+    else:
+        for chunk in chunks:
+            yield chunk
