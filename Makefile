@@ -56,7 +56,9 @@ client-python: build
 client-typescript: node-tools build
 	cd $(TYPESCRIPT) && { [ node_modules/.package-lock.json -nt package-lock.json ] || { npm ci --silent && touch node_modules/.package-lock.json; }; }
 	cd $(TYPESCRIPT) && npm run --silent build && npm run --silent test
-	go run ./sdk/conformance node $(TYPESCRIPT)/test/conformant.mjs
+	go build -o bin/conformance ./sdk/conformance
+	@echo "with the connections of Node.js, and with fetch, as Deno and browsers have it:"
+	bin/conformance node $(TYPESCRIPT)/test/conformant.mjs & node=$$!; bin/conformance node --conditions=deno $(TYPESCRIPT)/test/conformant.mjs; wait $$node
 
 pictures: dashboard-check build ## take the pictures of the dashboard in docs/img anew, from a server under load
 	dir=$$(mktemp -d) && (cd $(DASHBOARD) && SHOTS=$$dir npm run --silent test) && \

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { ChunkError, Client, ForbiddenError, InvalidError, LostError, NotFoundError, PermanentError, PreconditionError, QuernError, RetryError, UnauthorizedError, UnreachableError } from '../dist/index.js'
+import { openTransport } from '../dist/transport_node.js'
 import { folder, serve, text } from './harness.mjs'
 
 let server, client
@@ -23,17 +24,22 @@ async function queue(name, settings = {}) {
 
 const all = async (items) => { const list = []; for await (const item of items) list.push(item); return list }
 
-/** Works until so many handlers have ended. */
+/** Works until so many handlers have ended. What they assert holds for the test: for the worker it would only be a try that failed. */
 async function workFor(count, options, handler) {
   const stop = new AbortController()
   let left = count
+  let wrong
   await client.work({ ...options, signal: stop.signal }, async (chunk) => {
     try {
       return await handler(chunk)
+    } catch (error) {
+      if (error instanceof assert.AssertionError) wrong ??= error
+      throw error
     } finally {
       if (--left === 0) stop.abort()
     }
   })
+  if (wrong) throw wrong
 }
 
 test('a producer inserts, a consumer works, and the outputs are as they were returned', async () => {
@@ -107,11 +113,12 @@ test('a cancelled submission aborts the signals of its handlers, and what they r
   const name = await queue('cancelled')
   const { id } = await client.insert(name, { chunks: { count: 2, template: 'x' } })
   const stop = new AbortController()
+  const reasons = []
   const errors = []
   const worked = client.work({ queue: name, concurrency: 2, signal: stop.signal, onError: (e) => errors.push(e) }, async (chunk) => {
     if (chunk.index === 0) void client.cancelSubmission(id)
     await new Promise((ended) => chunk.signal.addEventListener('abort', ended))
-    assert.ok(chunk.signal.reason instanceof LostError)
+    reasons.push(chunk.signal.reason)
     if (errors.length === 1) stop.abort()
     return 'too late'
   })
@@ -119,6 +126,7 @@ test('a cancelled submission aborts the signals of its handlers, and what they r
   stop.abort()
   await worked
   assert.ok(errors.every((e) => e instanceof ChunkError && e.result.status === 'gone'), String(errors))
+  assert.ok(reasons.length === 2 && reasons.every((r) => r instanceof LostError), String(reasons))
 })
 
 test('the grace period ends the signals of handlers, whose chunks go back without a try counted', async () => {
@@ -240,12 +248,14 @@ test('signals end calls and waits with their reason', async () => {
   const name = await queue('patient')
   const { id } = await client.insert(name, { chunks: { count: 1, template: 'x' } })
   const reason = new Error('enough')
+  let begun = 0
   const stop = new AbortController()
   const waiting = client.wait(id, { signal: stop.signal })
   stop.abort(reason)
   await assert.rejects(waiting, reason)
   await assert.rejects(client.getQueue(name, { signal: stop.signal }), reason)
-  await client.work({ queue: name, signal: stop.signal }, () => assert.fail('a worker that was stopped before it began works'))
+  await client.work({ queue: name, signal: stop.signal }, () => { begun++ })
+  assert.equal(begun, 0, 'a worker that was stopped before it began works')
 })
 
 test('an address where nobody listens is left for one that serves, by calls, streams and workers', async () => {
@@ -289,4 +299,38 @@ test('what cannot be is refused before anything is sent', async () => {
   await assert.rejects(client.insert('default', { chunks: { count: 1, template: 'x' } }, { key: 'a b' }), /visible ASCII/)
   await assert.rejects(client.work({ concurrency: 0 }, () => {}), /concurrency is 0; it must be a whole number from 1/)
   await assert.rejects(client.work({ timeoutMs: 5 }, () => {}), /timeoutMs is 5/)
+})
+
+test('a chunk that is revoked before the answer that hands it out arrives is not begun', async () => {
+  const name = await queue('overtaken')
+  const { id } = await client.insert(name, { chunks: { count: 1, template: 'x' } })
+  const plain = openTransport()
+  let told
+  const revoked = new Promise((resolve) => (told = resolve))
+  /** Holds back the answers of reserves until the stream has told of the revocation. */
+  const slow = {
+    close: plain.close,
+    send: async (call) => {
+      const answer = await plain.send(call)
+      if (call.url.endsWith('/reservations')) {
+        while ((await client.getSubmission(id)).state === 'open') await client.cancelSubmission(id)
+        await revoked
+      }
+      return call.url.endsWith('/attach') ? { ...answer, body: telling(answer.body) } : answer
+    },
+  }
+  async function* telling(body) {
+    for await (const piece of body) {
+      yield piece // the next is asked for when the worker has heard this one
+      if (Buffer.from(piece).includes('event: revoked')) setImmediate(told)
+    }
+  }
+  const stop = new AbortController()
+  const errors = []
+  let begun = 0
+  const own = new Client(server.url, { transport: slow })
+  await own.work({ queue: name, signal: stop.signal, onError: (error) => { errors.push(error); stop.abort() } }, () => { begun++ })
+  assert.equal(begun, 0)
+  assert.ok(errors[0] instanceof ChunkError && errors[0].result.status === 'gone', String(errors[0]))
+  own.close()
 })
