@@ -72,5 +72,19 @@ export function join(pieces: readonly Uint8Array[]): Uint8Array {
   return whole
 }
 
+/** The longest body that is read whole: about the longest string that the runtime holds. */
+const maxBody = 500 << 20
+
+/** Reads a body whole. */
+export async function gather(body: AsyncIterable<Uint8Array>): Promise<Uint8Array[]> {
+  const pieces: Uint8Array[] = []
+  let length = 0
+  for await (const piece of body) {
+    pieces.push(piece)
+    if ((length += piece.length) > maxBody) throw new Error(`quern: a body is longer than ${maxBody >> 20} MiB`)
+  }
+  return pieces
+}
+
 /** The text of whole bodies, which the interface says is UTF-8. */
 export const utf8 = (pieces: readonly Uint8Array[]): string => lenient.decode(join(pieces))

@@ -1,5 +1,5 @@
 // Calls to one server or to several that stand for each other: tries, pauses, addresses, limits of time.
-import { join, utf8 } from './bytes.js'
+import { gather, join, utf8 } from './bytes.js'
 import { QuernError, UnreachableError, refusal } from './error.js'
 import { read, write } from './json.js'
 import type { Answer, TlsOptions, Transport } from './transport.js'
@@ -174,9 +174,7 @@ export class Connection {
     const timer = setTimeout(() => limit.abort(new Error('no answer in time')), this.timeoutMs + (request.waitMs ?? 0))
     try {
       const answer = await this.#send(request, attempt, limit.signal)
-      const all: Uint8Array[] = []
-      for await (const piece of answer.body) all.push(piece)
-      return all
+      return await gather(answer.body)
     } catch (error) {
       if (error instanceof QuernError) throw error
       throw new UnreachableError(request.what, limit.signal.aborted ? limit.signal.reason : error)
@@ -204,9 +202,7 @@ export class Connection {
       const answer = await this.#transport.send({ method: request.method, url, headers: this.#headers(request), body: request.body, signal })
       done?.({ status: answer.status })
       if (answer.status >= 200 && answer.status < 300) return answer
-      const all: Uint8Array[] = []
-      for await (const piece of answer.body) all.push(piece)
-      throw refusal(answer.status, utf8(all), retryAfter(answer))
+      throw refusal(answer.status, utf8(await gather(answer.body)), retryAfter(answer))
     } catch (error) {
       if (!(error instanceof QuernError)) done?.({ error })
       throw error

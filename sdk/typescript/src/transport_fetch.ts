@@ -1,5 +1,5 @@
 // Calls through fetch, for Deno and browsers.
-import { join } from './bytes.js'
+import { gather, join } from './bytes.js'
 import type { Answer, Call, TlsOptions, Transport } from './transport.js'
 
 export const host = (): string => 'consumer'
@@ -14,19 +14,13 @@ export function openTransport(tls: TlsOptions | undefined): Transport {
   const client = tls && deno?.createHttpClient?.({ ...(tls.ca ? { caCerts: [tls.ca] } : {}), ...(tls.cert ? { cert: tls.cert } : {}), ...(tls.key ? { key: tls.key } : {}) })
   const send = async (call: Call): Promise<Answer> => {
     const { body } = call
-    const whole = body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : await gather(body)
+    // Browsers send no body piece by piece over HTTP/1.1, so that a stream is put together first.
+    const whole = body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : join(await gather(body))
     const options = { method: call.method, headers: call.headers, signal: call.signal, redirect: 'error' as const, ...(whole === undefined ? {} : { body: whole as BodyInit }), ...(client ? { client } : {}) }
     const answer = await fetch(call.url, options)
     return { status: answer.status, header: (name) => answer.headers.get(name) ?? undefined, body: pieces(answer.body) }
   }
   return { send, close: () => client?.close() }
-}
-
-/** Browsers send no body piece by piece over HTTP/1.1, so that a stream is put together first. */
-async function gather(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
-  const all: Uint8Array[] = []
-  for await (const piece of body) all.push(piece)
-  return join(all)
 }
 
 /** Not every browser's streams can be iterated over. */

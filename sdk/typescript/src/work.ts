@@ -295,13 +295,15 @@ class Worker {
     const asked = this.#asked
     this.#calling = false
     this.#asked = 0
-    if (failure !== undefined) this.#failed(call, failure)
-    else {
-      this.#failures = 0
-      if (answer) {
-        this.#settle(call, answer)
-        if (asked > 0) this.#accept(answer, call.hellos)
+    try {
+      if (failure !== undefined) this.#failed(call, failure)
+      else {
+        this.#failures = 0
+        if (answer) this.#settle(call, answer)
+        if (answer && asked > 0) this.#accept(answer, call.hellos)
       }
+    } catch (error) {
+      this.#stop(error) // an answer that is not what the interface says
     }
     this.#soon()
   }

@@ -334,3 +334,19 @@ test('a chunk that is revoked before the answer that hands it out arrives is not
   assert.ok(errors[0] instanceof ChunkError && errors[0].result.status === 'gone', String(errors[0]))
   own.close()
 })
+
+test('an answer that is not what the interface says ends a worker with an error, and one without an end is broken off', async () => {
+  const name = await queue('garbled')
+  await client.insert(name, { chunks: { count: 3, template: 'x' } })
+  const plain = openTransport()
+  const garbling = (suffix, body) => new Client(server.url, {
+    retries: 0,
+    transport: { close: plain.close, send: async (call) => ({ ...await plain.send(call), ...(call.url.endsWith(suffix) ? { body: body() } : {}) }) },
+  })
+  async function* short() { yield Buffer.from('{"complete":[{"status":"ok"}],"fail":[],"extend":[],"reservations":[{"token":"t"}]}') }
+  await assert.rejects(garbling('/exchange', short).work({ queue: name, prefetch: 0 }, () => {}), /undefined/)
+  let sent = 0
+  async function* endless() { for (const megabytes = Buffer.alloc(64 << 20); ; sent++) yield megabytes }
+  await assert.rejects(garbling('/stats', endless).getStats(name), /longer than/)
+  assert.ok(sent < 10)
+})
