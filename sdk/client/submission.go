@@ -177,24 +177,37 @@ func (c *Client) Outputs(ctx context.Context, id string) iter.Seq2[api.Output, e
 	}
 }
 
+// openOutputs begins to read the outputs, again where that may help.
 func (c *Client) openOutputs(ctx context.Context, id string) (*http.Response, error) {
-	h, err := c.cold.build(ctx, &request{method: http.MethodGet, path: submissionPath(id, "/outputs")}, nil)
-	if err != nil {
-		return nil, fmt.Errorf("quern: outputs: %w", err)
+	begin := &opening{standard: c.cold}
+	q := &request{method: http.MethodGet, path: submissionPath(id, "/outputs"), safe: true}
+	if err := c.do(ctx, begin, "outputs", q, new(reply)); err != nil {
+		return nil, err
 	}
-	answer, err := c.cold.http.Do(h)
+	return begin.answer, nil
+}
+
+// opening is net/http for an answer that is read as it comes: a success is kept unread, and may take any time.
+type opening struct {
+	*standard
+	answer *http.Response
+}
+
+func (o *opening) roundTrip(ctx context.Context, q *request, r *reply) error {
+	h, err := o.build(ctx, q, http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("quern: outputs: %w", err)
+		return err
 	}
-	if answer.StatusCode < 300 {
-		return answer, nil
+	answer, err := o.http.Do(h)
+	if err != nil {
+		return err
+	}
+	if r.status = answer.StatusCode; r.status < 300 {
+		o.answer = answer
+		return nil
 	}
 	defer answer.Body.Close()
-	var r reply
-	if err := r.read(answer); err != nil {
-		return nil, fmt.Errorf("quern: outputs: %w", err)
-	}
-	return nil, refusal(&r)
+	return r.read(answer)
 }
 
 // maxLine bounds one line of outputs: 1 MiB of output, every byte of it escaped.

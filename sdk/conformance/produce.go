@@ -93,6 +93,20 @@ var produceScenarios = []Scenario{
 		},
 	},
 	{
+		Name: "busy-outputs", About: "Outputs that are refused for now are asked for again after the Retry-After.",
+		Options: Options{Role: "produce", Chunks: texts},
+		Before: func(s *server) {
+			s.faults = []fault{refuse("outputs", 503, "moved", 1), drop("outputs"), refuse("outputs", 429, api.CodeOverloaded, 0)}
+		},
+		Play: func(s *stage) {
+			s.awaitExit(0)
+			s.do(func() {
+				s.check(s.count("outputs") == 4, "it asked %d times for the outputs, want 4", s.count("outputs"))
+				s.checkOutputs()
+			})
+		},
+	},
+	{
 		Name: "cut-outputs", About: "Outputs that break off in the middle are an error, or are read to their end by asking again: never taken for all.",
 		Options: Options{Role: "produce", Chunks: texts},
 		Before:  func(s *server) { s.faults = []fault{cut("outputs")} },
