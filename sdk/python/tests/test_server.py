@@ -221,6 +221,43 @@ class Whole(unittest.TestCase):
             kinds = {type(error) for error in errors}
             self.assertLessEqual({quern.HandlerFailed, quern.ReservationLost}, kinds)
 
+    def test_what_ends_a_worker(self) -> None:
+        """An on_error that raises does not; a refusal for good does, and the block that it works beside raises it."""
+
+        def deaf(error: quern.Error) -> None:
+            raise RuntimeError("on_error is wrong")
+
+        async def beside(address: str) -> None:
+            async with quern.AsyncClient(address) as client:
+
+                @client.worker(queue="none")
+                async def handle(chunk: quern.Chunk) -> None:
+                    """Never called."""
+
+                self.assertEqual((handle.__name__, handle.__doc__), ("handle", "Never called."))  # type: ignore[attr-defined]
+                async with handle:
+                    await handle.join()
+
+        with serving() as server, quern.Client(server.address) as client:
+            submission = client.insert(["a", "b"], max_attempts=9)
+
+            @client.worker(on_error=deaf)
+            def flaky(chunk: quern.Chunk) -> None:
+                if chunk.attempt == 1:
+                    raise quern.RetryAfter(0)
+
+            with flaky, self.assertLogs("quern", "ERROR") as logged:
+                self.assertEqual(client.wait(submission, timeout=60)["state"], "completed")
+            self.assertEqual(len(logged.records), 2)
+            with self.assertRaisesRegex(RuntimeError, "once"):
+                flaky.run()
+            with self.assertRaises(quern.NotFound):
+                client.worker(queue="none")(flaky.handler).run()
+            with self.assertRaises(quern.NotFound), client.worker(queue="none")(flaky.handler) as idle:
+                idle.join()
+            with self.assertRaises(quern.NotFound):
+                asyncio.run(beside(server.address))
+
     def test_calls(self) -> None:
         """The generated calls work: pages, conditions, meta in queries and paths, texts, answers without a body."""
         with serving() as server, quern.Client(server.address) as client:

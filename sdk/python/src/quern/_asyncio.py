@@ -305,6 +305,12 @@ class AsyncWorker:
         await asyncio.sleep(0)  # so that it has begun
         return self
 
+    async def join(self) -> None:
+        """Wait, in the block that it works beside, until it has ended by itself: by an operator's drain, or an error that the end of the
+        block raises."""
+        assert self._background is not None  # __aenter__ made it
+        await asyncio.wait([self._background])
+
     async def __aexit__(self, kind: object, *_: object) -> None:
         assert self._background is not None  # __aenter__ made it
         self.stop()

@@ -347,6 +347,12 @@ class Worker:
         self._background.start()
         return self
 
+    def join(self) -> None:
+        """Wait, in the block that it works beside, until it has ended by itself: by an operator's drain, or an error that the end of the
+        block raises."""
+        assert self._background is not None  # __enter__ made it
+        self._background.join()
+
     def __exit__(self, kind: object, *_: object) -> None:
         self.stop()
         assert self._background is not None  # __enter__ made it
