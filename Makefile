@@ -1,5 +1,5 @@
 # `make` or `make help` lists what can be done. Go and a C compiler are all it takes to build; `make test` installs what is missing,
-# Node.js and Chromium for the dashboard's tests, and Prometheus for the alerts', among it.
+# Node.js and Chromium for the dashboard's tests, Python's tools for its client's, and Prometheus for the alerts', among it.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
