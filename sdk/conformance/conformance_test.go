@@ -30,13 +30,9 @@ func TestGoClientConforms(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", program, "./goclient").CombinedOutput(); err != nil {
 		t.Fatalf("build the client: %v\n%s", err, out)
 	}
-	for _, sc := range scenarios() {
-		t.Run(sc.Name, func(t *testing.T) {
-			t.Parallel()
-			if err := play(t.Context(), &sc, []string{program}); err != nil {
-				t.Errorf("%s\n%v", sc.About, err)
-			}
-		})
+	var report bytes.Buffer
+	if failed := playAll(t.Context(), scenarios(), 8, []string{program}, &report); failed > 0 { // they mostly wait: more at once than processors
+		t.Errorf("%d scenarios failed:\n%s", failed, &report)
 	}
 }
 
