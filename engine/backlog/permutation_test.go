@@ -37,6 +37,25 @@ func TestOrderIsPermutation(t *testing.T) {
 	}
 }
 
+// The rounds that are written out for few chunks give the same orders as the loop, which older data directories were drawn with.
+func TestOrderOfFewIsThatOfMany(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(1, 52))
+	for n := uint32(maxTable + 1); n <= mostFew; n++ {
+		if _, half, rounds := shape(n); half != 3 || rounds != 6 {
+			t.Fatalf("n=%d: a half of %d bits and %d rounds, which are not those written out", n, half, rounds)
+		}
+		for range 500 {
+			key := max(rnd.Uint64(), 1)
+			for p := range n {
+				if few, many := encipherFew(key, n, p), encipherMany(key, n, p); few != many {
+					t.Fatalf("n=%d key=%#x: position %d holds %d, want %d as the loop has it", n, key, p, few, many)
+				}
+			}
+		}
+	}
+}
+
 func permuted(n uint32, seed uint64) *Submission {
 	spec := Spec{ID: 1, Chunks: n, Key: OrderKey(n, seed)}
 	if err := spec.Check(); err != nil {
