@@ -183,16 +183,20 @@ func (s *Server) account(c echo.Context, op *operation, failure *problem, starte
 	}
 	s.metrics.observe(op, status, elapsed)
 
+	ctx := c.Request().Context()
+	worst := status
+	if failure != nil && status != statusClientGone && ctx.Err() == nil {
+		worst = failure.Status // an answer that began well and was cut off has the status 200
+	}
 	level := slog.LevelDebug
 	switch {
-	case status >= 500 && failure != nil && failure.retry == 0:
+	case worst >= 500 && failure != nil && failure.retry == 0:
 		level = slog.LevelError
-	case status >= 500:
+	case worst >= 500:
 		level = slog.LevelWarn
-	case status >= 400 && status != statusClientGone:
+	case worst >= 400 && worst != statusClientGone:
 		level = slog.LevelInfo
 	}
-	ctx := c.Request().Context()
 	if !s.log.Enabled(ctx, level) {
 		return status
 	}

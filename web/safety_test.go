@@ -343,6 +343,9 @@ func TestPanicLeaksNothing(t *testing.T) {
 	if err == nil {
 		t.Error("an answer that panicked half-way was read to a clean end")
 	}
+	if text := log.String(); !strings.Contains(text, "level=ERROR msg=request method=GET path=/late") || !strings.Contains(text, "canary-8") {
+		t.Errorf("the log has no error that says why the answer was cut off: %s", text)
+	}
 	if got := send(t, &http.Client{}, address, call{method: "GET", path: "/livez"}); got.status != 200 {
 		t.Errorf("after the panics: got %d, want 200", got.status)
 	}

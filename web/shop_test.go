@@ -70,6 +70,7 @@ func newShopWith(t testing.TB, base time.Time, staged func(*shop, *prometheus.Re
 
 func (s *shop) start() {
 	s.Helper()
+	s.stop = func() {} // nothing runs, should the start fail
 	ctx, cancel := context.WithCancel(context.Background())
 	next := func() uint64 { return s.draws.Add(0x9e3779b97f4a7c15) }
 	registry, logger := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
