@@ -13,7 +13,7 @@ import (
 const (
 	listDeadAbout = "Chunks out of attempts whose submission is open or completed with dead ones: of the newest submission first, and of one submission by index. " +
 		"They stay until they are redriven or deleted, or until the retention of their submission, which begins when it ends."
-	groupsAbout  = "Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups, those of the newest submissions; `whole` says whether there are others."
+	groupsAbout  = "Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups; `others` counts the letters that are in none, as more kinds of errors came. A filter by `fingerprint` finds those too."
 	forwardAbout = "It becomes a submission of one chunk there, with its content, meta and attachment, and `forwarded_from` says where it came from; here it counts as skipped, in the same commit that puts it on its way. " +
 		"It arrives exactly once, also through a crash."
 	redriveAbout = "The chunk is ready again with no try counted; its history stays. A submission that completed with dead chunks is open again. 409 if its dead_deadline passed."
@@ -116,11 +116,11 @@ func (s *Server) listDeadGroups(ctx context.Context, in *listGroupsInput) (*list
 	if err := s.narrowDead(ctx, &f); err != nil {
 		return nil, err
 	}
-	groups, whole, err := s.engine.DeadGroups(ctx, in.Queue, f)
+	groups, others, err := s.engine.DeadGroups(ctx, in.Queue, f)
 	if err != nil {
 		return nil, err
 	}
-	out := &listGroupsOutput{Body: api.DeadGroups{Items: make([]api.DeadGroup, len(groups)), Whole: whole}}
+	out := &listGroupsOutput{Body: api.DeadGroups{Items: make([]api.DeadGroup, len(groups)), Others: others}}
 	for i, g := range groups {
 		out.Body.Items[i] = api.DeadGroup{
 			Fingerprint: g.Fingerprint, Pattern: g.Pattern, Example: g.Example, Count: g.Count, Submissions: g.Submissions,

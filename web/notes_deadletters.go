@@ -30,7 +30,7 @@ func deadLetterNotes() map[string]note {
 		"DeadGroup.first_died_at":     {text: "When the first of them died"},
 		"DeadGroup.last_died_at":      {text: "When the last of them died"},
 		"DeadGroups.items":            {text: "The groups, the largest first"},
-		"DeadGroups.whole":            {text: "false: there are more than 10,000 groups, and those of older submissions are not among the items"},
+		"DeadGroups.others":           {text: "Dead letters that are in no group, as there are 10,000 groups already"},
 	}
 	return out
 }

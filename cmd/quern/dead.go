@@ -84,8 +84,8 @@ func (a *app) deadGroupsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !got.Whole {
-				fmt.Fprintln(a.err, "quern: there are more than 10,000 groups; those of older submissions are not listed")
+			if got.Others > 0 {
+				fmt.Fprintf(a.err, "quern: %d more dead letters are in no group, as there are 10,000 groups already; quern dead list shows each\n", got.Others)
 			}
 			return printList(a, got.Items, []string{"COUNT", "SUBMISSIONS", "LAST", "FINGERPRINT", "PATTERN"}, func(g api.DeadGroup) []string {
 				return []string{number(g.Count), number(g.Submissions), moment(g.LastDiedAt), g.Fingerprint, strconv.Quote(g.Pattern)}

@@ -130,7 +130,7 @@ func (m *machine) audit() error {
 			found = append(found, fmt.Errorf("%s: %d are counted, %d there", pair.name, pair.kept, pair.now))
 		}
 	}
-	return errors.Join(append(found, m.auditRules())...)
+	return errors.Join(append(found, m.auditRules(), m.auditGroups())...)
 }
 
 // auditRecord: every chunk is in exactly one state, and the counts say so.

@@ -9,9 +9,6 @@
 //	                │
 //	          waiters that can be served now are served; callers get their answers
 //
-// What a command decides counts for the next ones before it is durable: a submission that is about to end takes no completions. Such a
-// decision is an intent of the open batch, which ends it with its op, or undoes it when the append fails.
-//
 // Because effects are applied only after their commit, memory without the reservations always equals the journal up to
 // the applied position, and every snapshot row can carry the position up to which it is true.
 package shard

@@ -16,7 +16,7 @@ func finalState(final []byte) ([]byte, error) {
 	return final[size+int(n):], nil
 }
 
-// recallLetters counts the dead letters of the history, and calls each for every submission that has some.
+// recallLetters counts and groups the dead letters of the history, and calls each for every submission that has some.
 func (s *Shard) recallLetters(ctx context.Context, m *machine, each func(*record)) error {
 	for before, more := queue.SubmissionID(0), true; more; {
 		rows, err := s.store.ListEnded(ctx, before, []queue.SubmissionState{queue.CompletedWithDead}, listSlice)
@@ -34,6 +34,7 @@ func (s *Shard) recallLetters(ctx context.Context, m *machine, each func(*record
 			}
 			if r.dead > 0 {
 				m.letters[r.id] = r.dead
+				m.groups.addAll(r)
 				each(r)
 			}
 		}

@@ -11,6 +11,19 @@ import (
 
 // died notes that a chunk of an open submission is dead, or (delta -1) no longer.
 func (m *machine) died(r *record, index uint32, delta int) {
+	m.countDead(r, index, delta)
+	if m.replay {
+		return // settle groups the letters
+	}
+	switch t := r.tries[index]; {
+	case delta < 0:
+		m.groups.remove(r.id, queue.Fingerprint(t.err), t.died())
+	default:
+		m.groups.add(r.id, queue.Fingerprint(t.err), t.err, t.died())
+	}
+}
+
+func (m *machine) countDead(r *record, index uint32, delta int) {
 	m.changing(r)
 	r.dead += uint32(delta)
 	m.tallied(r, r.tries[index]).dead += uint32(delta)
@@ -31,12 +44,12 @@ func (m *machine) died(r *record, index uint32, delta int) {
 	}
 }
 
-// exhume finds the dead chunks of a submission that is open again, or was when the shard closed.
+// exhume finds the dead chunks of a submission that is open again, or was when the shard closed. They are in their groups already, or will be.
 func (m *machine) exhume(r *record) {
 	r.dead = 0
 	for index, t := range r.tries {
 		if t.reason == journal.Dead {
-			m.died(r, index, 1)
+			m.countDead(r, index, 1)
 		}
 	}
 }
@@ -49,6 +62,9 @@ func (m *machine) bury(r *record, state queue.SubmissionState) {
 		return
 	}
 	m.graves.remove(r)
+	if r.dead > 0 && !m.replay {
+		m.groups.drop(r.id, r.dead)
+	}
 }
 
 // entomb notes how many dead letters an ended submission has.

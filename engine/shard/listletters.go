@@ -14,13 +14,6 @@ func (s *Shard) DeadLetters(ctx context.Context, f queue.DeadFilter, after queue
 	return s.deadLetters(ctx, &queue.BulkFilter{Dead: f}, after, limit, nil)
 }
 
-// EachDeadLetter calls visit for every dead letter that the filter means, in the order of DeadLetters. It reads what the history has of a
-// submission once, whereas every page of DeadLetters reads it again. visit is called without the mutex and may keep nothing but copies.
-func (s *Shard) EachDeadLetter(ctx context.Context, f queue.DeadFilter, visit func(*queue.DeadChunk)) error {
-	w := letterWalk{filter: &queue.BulkFilter{Dead: f}, visit: func(d *queue.DeadChunk) bool { visit(d); return true }}
-	return s.walkLetters(ctx, queue.ChunkID{}, &w)
-}
-
 // deadLetters has what it looks at counted, and breaks off when that has been enough.
 func (s *Shard) deadLetters(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int, seen *survey) (list []queue.DeadChunk, err error) {
 	if limit <= 0 {
@@ -196,10 +189,18 @@ func (r *record) letter(index uint32) queue.DeadChunk {
 	t := r.tries[index]
 	d := queue.DeadChunk{
 		Chunk: queue.ChunkID{Submission: r.id, Index: index}, State: r.state, Attempts: t.attempts, Expiries: t.expiries, Redrives: t.redrives,
-		Error: t.err, Past: slices.Clone(t.past),
+		Died: t.died(), Error: t.err, Past: slices.Clone(t.past),
 	}
 	if n := len(t.past); n > 0 {
-		d.Died, d.Consumer = t.past[n-1].Ended, t.past[n-1].Consumer
+		d.Consumer = t.past[n-1].Consumer
 	}
 	return d
+}
+
+// died is when the last try ended, which is when a dead chunk died; 0: not known.
+func (t *try) died() queue.Time {
+	if n := len(t.past); n > 0 {
+		return t.past[n-1].Ended
+	}
+	return 0
 }

@@ -28,6 +28,7 @@ type machine struct {
 
 	graves   *ordered                      // those with dead letters, open or not yet in the history, by id
 	letters  map[queue.SubmissionID]uint32 // dead letters of the ended ones
+	groups   *letterGroups                 // all dead letters by what went wrong; during a replay nothing
 	moving   map[uint32]*moving            // by seq: those with ops on their way to the disk about what is dead in them
 	latest   queue.Time                    // the latest end of a submission
 	freed    queue.Time                    // of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
@@ -111,6 +112,7 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		order:    &ordered{},
 		graves:   &ordered{},
 		letters:  map[queue.SubmissionID]uint32{},
+		groups:   newLetterGroups(maxLetterGroups),
 		inbox:    map[uint64]uint64{},
 		arriving: map[uint64]uint64{},
 		asides:   map[aside]struct{}{},

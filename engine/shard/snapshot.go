@@ -329,6 +329,7 @@ func (m *machine) settle(now queue.Time) {
 	for _, r := range m.gone {
 		if m.ended[r.id] == r && m.letters[r.id] > 0 {
 			m.graves.add(r)
+			m.groups.addAll(r)
 		}
 	}
 	for _, n := range m.letters {
@@ -348,6 +349,7 @@ func (m *machine) settle(now queue.Time) {
 			m.resume(r, index, r.tries[index])
 		}
 		m.exhume(r)
+		m.groups.addAll(r)
 		m.stats.completed += uint64(r.done)
 		m.stats.skipped += uint64(r.skips)
 		m.stats.waiting += uint64(r.waiting)

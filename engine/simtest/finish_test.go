@@ -155,7 +155,7 @@ func (s *sim) failSome() {
 		if s.m.overtaken(&items[i]) {
 			items[i].standing = replaced
 		}
-		f := queue.FailItem{Token: items[i].token, Error: fmt.Sprint("trouble ", s.r.IntN(100)), Fatal: s.chance(8)}
+		f := queue.FailItem{Token: items[i].token, Error: drawError(s.r.IntN(100)), Fatal: s.chance(8)}
 		if s.chance(2) {
 			f.Error = strings.Repeat("long ", 300)
 		}
@@ -376,4 +376,9 @@ func describe(items []item) string {
 		text = append(text, fmt.Sprintf("%s/%d sequence %d epoch %d (row %d)", it.token.Submission, it.token.Index, it.token.Sequence, it.token.Epoch, it.standing))
 	}
 	return strings.Join(text, ", ")
+}
+
+// drawError is one of some kinds of errors.
+func drawError(n int) string {
+	return fmt.Sprint([]string{"trouble ", "no answer of host ", "refused "}[n%3], n)
 }

@@ -291,16 +291,44 @@ func (s *sim) checkLetters(f queue.DeadFilter, limit int) {
 			after = page[limit-1].Chunk
 		}
 	}
-	var walked []queue.DeadChunk
-	s.must("each dead letter", s.shard.EachDeadLetter(ctx, f, func(d *queue.DeadChunk) { walked = append(walked, *d) }))
 	want := s.m.letters(f)
-	for _, got := range [][]queue.DeadChunk{got, walked} {
-		if len(got) != len(want) {
-			s.fail("dead letters %+v by %d: got %d, want %d\n  %+v\n  %+v", f, limit, len(got), len(want), got, want)
+	if len(got) != len(want) {
+		s.fail("dead letters %+v by %d: got %d, want %d\n  %+v\n  %+v", f, limit, len(got), len(want), got, want)
+	}
+	for i := range got {
+		s.equal("dead letter", got[i], want[i])
+	}
+	s.checkGroups(f, want)
+}
+
+// checkGroups compares the groups of dead letters with those that the model's letters make.
+func (s *sim) checkGroups(f queue.DeadFilter, letters []queue.DeadChunk) {
+	got, others, err := s.shard.DeadGroups(ctx, f)
+	s.must("groups of dead letters", err)
+	want := map[string]queue.DeadGroup{}
+	last := map[string]queue.SubmissionID{}
+	for _, d := range letters {
+		g, known := want[d.Fingerprint]
+		if !known {
+			g = queue.DeadGroup{Fingerprint: d.Fingerprint, Pattern: queue.Pattern(d.Error), First: d.Died}
 		}
-		for i := range got {
-			s.equal("dead letter", got[i], want[i])
+		if last[d.Fingerprint] != d.Chunk.Submission {
+			last[d.Fingerprint] = d.Chunk.Submission
+			g.Submissions++
 		}
+		g.Count++
+		g.First, g.Last = min(g.First, d.Died), max(g.Last, d.Died)
+		want[d.Fingerprint] = g
+	}
+	if len(got) != len(want) || others != 0 {
+		s.fail("groups of dead letters %+v: got %+v and %d others, want %+v", f, got, others, want)
+	}
+	for _, g := range got {
+		if queue.Fingerprint(g.Example) != g.Fingerprint {
+			s.fail("group %+v: its example is of another one", g)
+		}
+		g.Example = ""
+		s.equal("group of dead letters", g, want[g.Fingerprint])
 	}
 }
 

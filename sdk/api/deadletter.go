@@ -43,8 +43,8 @@ type DeadGroup struct {
 
 // DeadGroups is the answer of GET /v1/queues/{queue}/dead-letters/groups, the largest group first.
 type DeadGroups struct {
-	Items []DeadGroup `json:"items"`
-	Whole bool        `json:"whole"` // false: there are more groups than Items has, those of older submissions
+	Items  []DeadGroup `json:"items"`
+	Others uint64      `json:"others"` // letters that are in no group, as there are 10,000 groups already
 }
 
 // DeadFilter says which dead letters are meant; everything given has to fit.

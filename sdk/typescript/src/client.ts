@@ -1,6 +1,5 @@
 // The client: what producers and consumers need, on top of the generated calls.
 import { type Data, type WireBytes, decode, decodeText, encode } from './bytes.js'
-import type { Handler } from './chunk.js'
 import { type ClientOptions, Connection, type Request, backoff, drawKey, isFinal, jsonBody, pause } from './connection.js'
 import { QuernError, UnreachableError } from './error.js'
 import { type ConsumerEvent, type QueueEvent, Silence, dataOf, events, lines } from './events.js'
@@ -8,8 +7,7 @@ import { Calls } from './generated/calls.js'
 import type { NewSubmission, Output as WireOutput, Submission } from './generated/types.js'
 import { read } from './json.js'
 import { type CallOptions, part } from './pages.js'
-import type { WorkOptions } from './options.js'
-import { work } from './work.js'
+import { type Handler, type WorkOptions, work } from './work.js'
 
 /** Work to insert: chunks in exactly one of three forms, and what strategies see of it. */
 export type Insert = Omit<NewSubmission, 'chunks' | 'attachment'> & {

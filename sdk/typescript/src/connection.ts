@@ -72,9 +72,6 @@ const isAway = (error: unknown) => !(error instanceof QuernError) || (passing(er
 export const backoff = (tries: number, error?: unknown): number =>
   Math.random() * Math.min(backoffBase * 2 ** Math.min(tries, 10), backoffCap) + Math.min(error instanceof QuernError ? error.retryAfterMs : 0, maxRetryAfter)
 
-/** Runs fn later. What is longer than the 24 days that a timer holds is that: setTimeout would take it for a millisecond. */
-export const after = (ms: number, fn: () => void): ReturnType<typeof setTimeout> => setTimeout(fn, Math.min(ms, 2 ** 31 - 1))
-
 /** Waits, or throws the reason of the signal as soon as it is aborted. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -174,7 +171,7 @@ export class Connection {
     const abort = () => limit.abort(request.signal?.reason)
     if (request.signal?.aborted) abort()
     request.signal?.addEventListener('abort', abort, { once: true })
-    const timer = after(this.timeoutMs + (request.waitMs ?? 0), () => limit.abort(new Error('no answer in time')))
+    const timer = setTimeout(() => limit.abort(new Error('no answer in time')), this.timeoutMs + (request.waitMs ?? 0))
     try {
       const answer = await this.#send(request, attempt, limit.signal)
       return await gather(answer.body)

@@ -1,5 +1,4 @@
 // Server-sent events.
-import { after } from './connection.js'
 import { read } from './json.js'
 import type { ConsumersFrame, Hello, KeysFrame, RevokedEvent, SchedulesFrame, Series, Skipped, StatsFrame } from './generated/types.js'
 
@@ -86,7 +85,7 @@ export class Silence {
 
   heard = (): void => {
     clearTimeout(this.#timer)
-    this.#timer = after(this.#ms, () => this.#stop.abort(new Error('the stream fell silent')))
+    this.#timer = setTimeout(() => this.#stop.abort(new Error('the stream fell silent')), this.#ms)
   }
 
   /** Does not count until something is heard: while the caller has an item, which may take any time. */

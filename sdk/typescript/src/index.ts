@@ -1,8 +1,7 @@
 // Client of the Quern queue server.
 export { Client, Output, type Insert, type InsertOptions } from './client.js'
 export type { ClientOptions, Tracing, Try } from './connection.js'
-export { Chunk, type Handler } from './chunk.js'
-export type { WorkOptions } from './options.js'
+export { Chunk, type Handler, type WorkOptions } from './work.js'
 export type { Data } from './bytes.js'
 export type { ConsumerEvent, QueueEvent } from './events.js'
 export type { CallOptions } from './pages.js'

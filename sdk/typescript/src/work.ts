@@ -1,12 +1,46 @@
 // The worker: reserves ahead, runs handlers, reports what came of them, extends what takes long, and drains.
 import { type Handler, Held } from './chunk.js'
 import type { Client } from './client.js'
-import { type Connection, after, backoff, isFinal, jsonBody, pause } from './connection.js'
+import { type Connection, backoff, drawKey, isFinal, jsonBody, pause } from './connection.js'
 import { ChunkError, DrainedError, TooLargeError } from './error.js'
 import type { ConsumerEvent } from './events.js'
-import type { ExchangeResponse, ReserveResponse, Result, RevokedEvent } from './generated/types.js'
-import { type Settings, type WorkOptions, settle } from './options.js'
+import type { ExchangeResponse, Meta, ReserveResponse, Result, RevokedEvent, Strategy } from './generated/types.js'
 import { part } from './pages.js'
+import { host } from '#transport'
+
+export { Chunk, type Handler } from './chunk.js'
+
+/** How a worker works. All of it may be left out. */
+export interface WorkOptions {
+  /** "default" unless told. */
+  queue?: string
+  /** What to take first: a text such as OldestFirst, a tree, or { name } of a named strategy; Random unless told. */
+  strategy?: Strategy
+  /** Name of this consumer, its alone; the host's name with something random unless told. */
+  consumer?: string
+  /** What plugins may know of this consumer. */
+  context?: Meta
+  /** Handlers that run at once; 1 unless told. */
+  concurrency?: number
+  /** Chunks reserved ahead, beyond those that handlers work on; as many as concurrency unless told. */
+  prefetch?: number
+  /** Of a reservation, which is extended while its handler runs: how soon a crashed consumer's work goes on elsewhere if it is not attached. In milliseconds, at least 100; a minute unless told. */
+  timeoutMs?: number
+  /** How long the server is asked to wait for work, at most a minute; 20 s unless told. */
+  waitMs?: number
+  /** How long handlers may go on after the worker was to end, before their signal is aborted; without limit unless told. */
+  graceMs?: number
+  /** Drains and ends the worker when it is aborted. */
+  signal?: AbortSignal
+  /** Signals of the process that drain the worker; SIGINT and SIGTERM unless told, none when there is a signal. A second one has its usual effect. */
+  signals?: readonly string[]
+  /** false: not attached. Then the server does not notice when this process dies, and what is revoked shows only when it is extended. */
+  attach?: boolean
+  /** Hears of what the worker goes on after: calls that failed and are made again, results that did not count (ChunkError), DrainedError. */
+  onError?: (error: unknown) => void
+}
+
+type Settings = Required<Omit<WorkOptions, 'strategy' | 'context' | 'graceMs' | 'signal'>> & Pick<WorkOptions, 'strategy' | 'context' | 'graceMs' | 'signal'>
 
 /** How much output goes into one call: well below the server's default limit of 1 MiB for a body. */
 const batchBytes = 700 << 10
@@ -14,6 +48,10 @@ const batchBytes = 700 << 10
 const batchItems = 5000
 /** The most chunks of one reserve: with contents of 1 MiB, in base64, their answer is about the longest string that the runtime holds. */
 const maxReserve = 350
+/** The most chunks that one worker holds: a bound on memory, and on what a crash loses. */
+const maxHeld = 100_000
+const maxWait = 60_000
+const minTimeout = 100
 /** The longest pause after a poll that brought nothing. */
 const maxIdle = 1000
 /** How long a worker that is done tries to say so. */
@@ -41,6 +79,21 @@ export async function work(client: Client, connection: Connection, options: Work
   } finally {
     forget()
   }
+}
+
+/** Fills in what was left out and refuses what cannot be. */
+function settle(o: WorkOptions): Settings {
+  const { concurrency = 1, queue = 'default', timeoutMs = 60_000, waitMs = 20_000, attach = true, onError = () => {}, signals = [] } = o
+  const { prefetch = concurrency, consumer = `${host().slice(0, 100)}-${drawKey().slice(0, 8)}` } = o
+  const whole = (name: string, value: number, least: number, most: number) => {
+    if (!Number.isInteger(value) || value < least || value > most) throw new RangeError(`quern: work: ${name} is ${value}; it must be a whole number from ${least} to ${most}`)
+  }
+  whole('concurrency', concurrency, 1, maxHeld)
+  whole('prefetch', prefetch, 0, maxHeld - concurrency)
+  whole('timeoutMs', timeoutMs, minTimeout, 86_400_000)
+  whole('waitMs', waitMs, 0, maxWait)
+  if (o.graceMs !== undefined && !(o.graceMs >= 0)) throw new RangeError(`quern: work: graceMs is ${o.graceMs}; it must be 0 or more`)
+  return { ...o, concurrency, prefetch, queue, timeoutMs, waitMs, attach, onError, signals, consumer }
 }
 
 /** One round trip that reports, extends, gives back and reserves. */
@@ -105,7 +158,7 @@ class Worker {
   /** The worker is to end. */
   end(): void {
     this.#drain()
-    if (this.o.graceMs !== undefined) this.#grace = after(this.o.graceMs, () => this.#held.forEach((h) => h.hurry()))
+    if (this.o.graceMs !== undefined) this.#grace = setTimeout(() => this.#held.forEach((h) => h.hurry()), this.o.graceMs)
   }
 
   /**

@@ -350,20 +350,3 @@ test('an answer that is not what the interface says ends a worker with an error,
   await assert.rejects(garbling('/stats', endless).getStats(name), /longer than/)
   assert.ok(sent < 10)
 })
-
-test('limits of time without an end are none', async () => {
-  const name = await queue('unhurried')
-  const own = new Client(server.url, { timeoutMs: Infinity, retries: 0 })
-  const { id } = await own.insert(name, { chunks: { count: 1, template: 'x' } })
-  const stop = new AbortController()
-  let aborted
-  await own.work({ queue: name, signal: stop.signal, graceMs: Infinity }, async (chunk) => {
-    stop.abort()
-    await new Promise((next) => setTimeout(next, 50))
-    aborted = chunk.signal.aborted
-    return 'y'
-  })
-  assert.equal(aborted, false)
-  assert.deepEqual((await all(own.outputs(id))).map((o) => o.text), ['y'])
-  own.close()
-})

@@ -102,7 +102,7 @@ export interface DeadLetter {
   died_at?: string; consumer?: string; error?: string; fingerprint: string; history?: Attempt[]
 }
 export interface DeadGroup { fingerprint: string; pattern: string; example: string; count: number; submissions: number; first_died_at?: string; last_died_at?: string }
-export interface DeadGroups { items: DeadGroup[]; whole: boolean }
+export interface DeadGroups { items: DeadGroup[]; others: number }
 export interface DeadFilter { submission?: string; fingerprint?: string; died_before?: string }
 /** What a bulk operation is about; everything given has to fit. */
 export interface BulkFilter extends DeadFilter { states?: string[]; meta?: Meta; created_before?: string; created_after?: string }

@@ -400,8 +400,8 @@ class Calls:
 
     def list_dead_letter_groups(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None) -> types.DeadGroups:
         """Group dead letters by the fingerprint of their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and
-        quoted parts have one fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups,
-        those of the newest submissions; `whole` says whether there are others.
+        quoted parts have one fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups;
+        `others` counts the letters that are in none, as more kinds of errors came. A filter by `fingerprint` finds those too.
         """
         found: types.DeadGroups = self._fetch(_request("list dead letter groups", "GET", query(path("/v1/queues/{}/dead-letters/groups", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before}), safe=True))
         return found
@@ -1099,8 +1099,8 @@ class AsyncCalls:
 
     async def list_dead_letter_groups(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None) -> types.DeadGroups:
         """Group dead letters by the fingerprint of their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and
-        quoted parts have one fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups,
-        those of the newest submissions; `whole` says whether there are others.
+        quoted parts have one fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups;
+        `others` counts the letters that are in none, as more kinds of errors came. A filter by `fingerprint` finds those too.
         """
         found: types.DeadGroups = await self._fetch(_request("list dead letter groups", "GET", query(path("/v1/queues/{}/dead-letters/groups", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before}), safe=True))
         return found

@@ -672,8 +672,8 @@ class DeadGroups(TypedDict):
     """DeadGroups: see the server's OpenAPI document."""
     #: The groups, the largest first
     items: list[DeadGroup]
-    #: false: there are more than 10,000 groups, and those of older submissions are not among the items
-    whole: bool
+    #: Dead letters that are in no group, as there are 10,000 groups already
+    others: int
 
 
 class _DeadLetterRequired(TypedDict):

@@ -303,7 +303,7 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageDeadLetter>({ what: "list dead letters", method: "GET", path: `/v1/queues/${part(queue)}/dead-letters`, safe: true, signal: options.signal, query: { submission: options.submission, fingerprint: options.fingerprint, died_before: options.died_before, cursor, limit: options.limit } }))
   }
 
-  /** Group dead letters by the fingerprint of their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups, those of the newest submissions; `whole` says whether there are others. Needs the scope read. */
+  /** Group dead letters by the fingerprint of their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups; `others` counts the letters that are in none, as more kinds of errors came. A filter by `fingerprint` finds those too. Needs the scope read. */
   listDeadLetterGroups(queue: string, options: CallOptions & {
     /** Of this submission only */
     submission?: string

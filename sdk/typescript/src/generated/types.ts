@@ -394,8 +394,8 @@ export type DeadGroup = {
 export type DeadGroups = {
   /** The groups, the largest first */
   items: DeadGroup[]
-  /** false: there are more than 10,000 groups, and those of older submissions are not among the items */
-  whole: boolean
+  /** Dead letters that are in no group, as there are 10,000 groups already */
+  others: number
 }
 
 export type DeadLetter = {

@@ -30,14 +30,14 @@ export function DeadLetters() {
   const base = `${queuePath(queue.value)}/dead-letters`
   const groups = useLive<DeadGroups>(`${base}/groups?${new URLSearchParams(filter.submission ? { submission: filter.submission } : {})}`, 4)
   const letters = stats.value?.stats.dead_letters
-  const known = groups.data?.items.filter((g) => !filter.fingerprint || g.fingerprint === filter.fingerprint).reduce((n, g) => n + g.count, 0)
+  const known = groups.data?.items.filter((g) => !filter.fingerprint || g.fingerprint === filter.fingerprint).reduce((n, g) => n + g.count, filter.fingerprint ? 0 : groups.data.others)
   return (
     <>
       <div class="head"><h1>Dead letters</h1><span>chunks out of attempts, until somebody offers them again or gives them up</span>
         <div class="act"><CopyAs cli={quern('dead', 'list', '--queue', queue.value, ...flags(filter))} curl={curl('GET', `${base}?${query}`)} /></div>
       </div>
       <section class={may('operate') ? 'card w8' : 'card w12'}>
-        <header><h2>By what went wrong</h2><small>{groups.data ? `${exact(groups.data.items.length)} kinds of error${groups.data.whole ? '' : ', and more of older submissions'}` : ''}</small></header>
+        <header><h2>By what went wrong</h2><small>{groups.data ? `${exact(groups.data.items.length)} kinds of error${groups.data.others ? `, and ${exact(groups.data.others)} letters of more kinds` : ''}` : ''}</small></header>
         {groups.problem && <Failed problem={groups.problem} again={groups.again} />}
         {groups.data?.items.length === 0 && <Empty command={quern('dead', 'groups', '--queue', queue.value)}>{letters ? 'None of the dead letters fits the filter.' : 'Nothing is dead in this queue: no chunk has used up its attempts, or its submission ended with it.'}</Empty>}
         {groups.data && groups.data.items.length > 0 && <Groups list={groups.data.items} chosen={filter.fingerprint} />}
