@@ -24,7 +24,10 @@ func (e *Engine) Insert(ctx context.Context, queueName string, n queue.NewSubmis
 		return s, false, err
 	}
 	share, err := e.shareOf(ctx, q, n.Meta)
-	if err != nil {
+	if err != nil { // an insert that was made before is answered all the same
+		if s, known, failed := q.shard.Repeated(ctx, &n); known {
+			return s, failed == nil, failed
+		}
 		return s, false, err
 	}
 	s, replayed, err = q.shard.Insert(ctx, &n)

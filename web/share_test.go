@@ -75,14 +75,21 @@ func TestOneTokenCannotTakeAllSubmissions(t *testing.T) {
 	if n := r.exhaust("token-submissions", 10, func(int) call { return insertOf("") }); n != 3 {
 		t.Errorf("%d inserts were answered, want 3", n)
 	}
+	var first, again api.Submission
+	keyed := insertOf("")
+	keyed.header = map[string]string{"Idempotency-Key": "k"}
+	r.refused("token-submissions", r.as(r.greedy, keyed))
 	var other api.Submission
 	r.works("another token's insert", r.modest, insertOf("")).decode(t, &other)
 	r.works("cancel", r.modestAdmin(), call{method: "POST", path: "/v1/submissions/" + string(other.ID) + "/cancel"})
 	r.refused("token-submissions", r.as(r.greedy, insertOf(""))) // it was not one of its own
 	held := r.reserveAll(r.greedy)
 	r.works("complete", r.greedy, call{method: "POST", path: reservePath + "/complete", body: `{"items":[{"token":"` + held[0] + `"}]}`})
-	r.works("an insert after one has ended", r.greedy, insertOf(""))
+	r.works("an insert after one has ended", r.greedy, keyed).decode(t, &first)
 	r.refused("token-submissions", r.as(r.greedy, insertOf("")))
+	if r.works("the same insert once more", r.greedy, keyed).decode(t, &again); again.ID != first.ID {
+		t.Errorf("a repeated insert is answered with %s, want %s", again.ID, first.ID)
+	}
 }
 
 // modestAdmin is a token that may cancel.

@@ -94,6 +94,25 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 	return s.publish(op, entry, n.Told, now) // unlocks
 }
 
+// Repeated answers an insert whose idempotency key came before, as Insert does, and makes none. known is false when it did not.
+func (s *Shard) Repeated(ctx context.Context, n *queue.NewSubmission) (sub queue.Submission, known bool, err error) {
+	if n.IdempotencyKey == "" {
+		return sub, false, nil
+	}
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return sub, true, err
+	}
+	entry := s.m.keys.find(n.IdempotencyKey)
+	if entry == nil {
+		s.mu.Unlock()
+		return sub, false, nil
+	}
+	sub, _, err = s.repeat(ctx, entry, n) // unlocks
+	return sub, true, err
+}
+
 // publish encodes the insert and waits for its commit. The mutex is held and given up.
 func (s *Shard) publish(op *journal.Insert, entry *keyed, told []queue.Act, now queue.Time) (queue.Submission, bool, error) {
 	s.m.encode(now).Insert(op)
