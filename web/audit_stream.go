@@ -60,12 +60,14 @@ func (s *Server) followAudit(c echo.Context, in auditRequest) error {
 	return nil
 }
 
-// newAuditStream begins now, or after the entry with the cursor last.
+// newAuditStream begins now, or where one ended that sent the entry with the cursor last. Which of the entries of about its time the
+// subscriber has cannot be told from that one, as they did not come in the order of their times: all but the last are sent again, and none is
+// missed.
 func (s *Server) newAuditStream(in auditRequest, last string) (*auditStream, error) {
 	a := &auditStream{server: s, filter: in.filter, known: map[string]bool{}}
 	if last != "" {
 		at, err := engine.AuditTime(last)
-		a.from, a.known[last] = at, true
+		a.from, a.known[last] = at.Add(-auditOverlap), true
 		return a, err
 	}
 	a.from = queue.At(s.now()).Add(-auditOverlap)

@@ -374,7 +374,7 @@ class Calls:
         change without its entry, and none is told of that did not happen. `next` goes on with older ones; a page may be short, or
         empty, and still have a next one, as only so many entries are looked at for one page. With `Accept: application/x-ndjson`
         the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, the oldest first; `Last-
-        Event-ID` takes it up after the last one that came.
+        Event-ID` takes it up where it ended. Then entries of ten seconds before that one may come again, and their ids tell.
         """
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "limit": limit})
 
@@ -1073,7 +1073,7 @@ class AsyncCalls:
         change without its entry, and none is told of that did not happen. `next` goes on with older ones; a page may be short, or
         empty, and still have a next one, as only so many entries are looked at for one page. With `Accept: application/x-ndjson`
         the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, the oldest first; `Last-
-        Event-ID` takes it up after the last one that came.
+        Event-ID` takes it up where it ended. Then entries of ten seconds before that one may come again, and their ids tell.
         """
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "limit": limit})
 

@@ -26,7 +26,7 @@ export class Calls {
     return this.connection.json<Readiness>({ what: "readyz", method: "GET", path: `/readyz`, safe: true, signal: options.signal, query: { verbose: options.verbose } })
   }
 
-  /** Read the audit log. Who changed what, the latest first. An entry is durable together with what it tells of: there is no change without its entry, and none is told of that did not happen. `next` goes on with older ones; a page may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, the oldest first; `Last-Event-ID` takes it up after the last one that came. Needs the scope admin. */
+  /** Read the audit log. Who changed what, the latest first. An entry is durable together with what it tells of: there is no change without its entry, and none is told of that did not happen. `next` goes on with older ones; a page may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, the oldest first; `Last-Event-ID` takes it up where it ended. Then entries of ten seconds before that one may come again, and their ids tell. Needs the scope admin. */
   listAudit(options: CallOptions & {
     /** Only what happened at this time (RFC 3339) or later */
     since?: string
