@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -461,5 +462,37 @@ func TestSlowBodies(t *testing.T) {
 		if _, err := body.ReadFrom(response.Body); err != nil || response.StatusCode != 408 || !strings.Contains(body.String(), string(codeSlow)) {
 			t.Errorf("%s: got %d %s, %v, want 408 %s", head, response.StatusCode, &body, err, codeSlow)
 		}
+	}
+}
+
+// A connection whose headers do not come in time, or that stays open without a request, is closed: it takes nothing from other clients.
+func TestSlowConnectionsAreClosed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		patience func(p *patience)
+		sends    string
+		answers  int
+	}{
+		"half of the headers": {func(p *patience) { p.header = 50 * time.Millisecond }, "GET /livez HTTP/1.1\r\nHost: localhost\r\n", 0},
+		"nothing at all":      {func(p *patience) { p.header, p.idle = 50*time.Millisecond, 50*time.Millisecond }, "", 0},
+		"a second request":    {func(p *patience) { p.idle = 50 * time.Millisecond }, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := bareServer(t)
+			c.patience(&s.patience)
+			connection, err := net.Dial("tcp", serve(t, s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { connection.Close() })
+			if _, err := io.WriteString(connection, c.sends); err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(connection) // until it is closed
+			if n := strings.Count(string(got), "HTTP/1.1 200"); err != nil || n != c.answers {
+				t.Errorf("got %q, %v; want %d answers and the end", got, err, c.answers)
+			}
+		})
 	}
 }
