@@ -72,9 +72,7 @@ func TestWaitsEndOverHTTP2(t *testing.T) {
 	stream := begin(consume, "GET", "/v1/events", "")
 	other := begin(admin, "POST", reservePath, `{"max":1,"wait_ms":60000}`)
 	f.waiters(2)
-	for f.server.events.count() == 0 && t.Context().Err() == nil { // the stream is there too
-		time.Sleep(time.Millisecond)
-	}
+	f.eventually("the stream is there too", func() bool { return f.server.events.count() > 0 })
 	if err := f.engine.Tokens().Revoke(t.Context(), access.ID(worker)); err != nil {
 		t.Fatal(err)
 	}
