@@ -1,6 +1,10 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -60,4 +64,56 @@ func TestListsAndDraws(t *testing.T) {
 	if len(kinds) != 4 {
 		t.Errorf("got the kinds %v, want negate, shift, drop and swap", kinds)
 	}
+}
+
+// Every mutant fits the code as it is, exactly once, and its tests exist: one that does not is no longer run, and tells nothing.
+func TestListsFit(t *testing.T) {
+	t.Parallel()
+	list, err := readLists("mutants")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join("..", "..")
+	names := map[string][]string{}
+	for _, m := range list {
+		code, err := os.ReadFile(filepath.Join(root, m.file))
+		if err != nil {
+			t.Errorf("%s: %v", m.name, err)
+			continue
+		}
+		if _, fits := m.apply(string(code)); !fits {
+			t.Errorf("%s: its old text is not in %s exactly once; change the mutant as the code was changed:\n%s", m.name, m.file, m.difference())
+		}
+		for _, tests := range m.tests {
+			pkg, pattern, _ := strings.Cut(tests, ":")
+			if names[pkg] == nil {
+				names[pkg] = testsOf(t, filepath.Join(root, pkg))
+			}
+			for name := range strings.SplitSeq(pattern, "|") {
+				if !slices.ContainsFunc(names[pkg], regexp.MustCompile(name).MatchString) {
+					t.Errorf("%s: no test in %s has the name %q", m.name, pkg, name)
+				}
+			}
+		}
+	}
+}
+
+var testName = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+
+// testsOf are the names of the tests of a package.
+func testsOf(t *testing.T, dir string) (names []string) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range testName.FindAllSubmatch(text, -1) {
+			names = append(names, string(found[1]))
+		}
+	}
+	return names
 }
