@@ -1,12 +1,14 @@
 // Command mutate changes the code in small ways, one at a time, and runs the tests that should notice: those it prints as survivors let wrong
-// code pass. The mutants are in the folder mutants, as text that anybody can add to; `make mutate` runs them.
+// code pass. The mutants are in the folder mutants, as text that can be added to by hand; `make mutate` runs them.
 //
 //	go run ./internal/mutate [-run REGEXP] [-results FILE] [-again] [-short] [-most N]
 //	go run ./internal/mutate -check                        # which of them fit the code no more
 //	go run ./internal/mutate -draw N [-seed N] FILE...    # prints new ones, drawn from what can be negated, dropped or shifted in FILE
 //
-// Nothing in the tree is written: a mutant is built with `go test -overlay`. What a mutant came to is noted in the results file, so that a run
-// can be broken off and taken up again. A mutant whose old text is no longer found, or that does not build, is an error of the list.
+// Nothing in the tree is written: a mutant is built with `go test -overlay`. Its tests run in short first, and stop at the first failure. What
+// it came to is noted in the results file, so that a run can be broken off and taken up again: a finding holds until the file that the mutant
+// changes has changed or, of a survivor, its tests have. A mutant whose old text is no longer found, or that does not build, is an error of the
+// list.
 package main
 
 import (
@@ -25,8 +27,7 @@ func main() {
 	results := flag.String("results", filepath.Join(os.TempDir(), "quern-mutate.json"), "where to note what each mutant came to")
 	again := flag.Bool("again", false, "also run those that the results tell of")
 	most := flag.Int("most", 0, "stop after so many runs; 0: run all")
-	limit := flag.Duration("limit", 5*time.Minute, "time for the tests of one mutant; one that takes longer is caught")
-	short := flag.Bool("short", false, "run the tests with -short: quicker, and more survive")
+	short := flag.Bool("short", false, "stop after the tests with -short: quicker, and more survive")
 	check := flag.Bool("check", false, "only say which mutants do not fit the code, or do not build")
 	draw := flag.Int("draw", 0, "print so many new mutants of each file given")
 	seed := flag.Uint64("seed", 1, "for -draw")
@@ -42,7 +43,7 @@ func main() {
 			}
 			return checkAll(list)
 		}
-		return runAll(*only, *results, *again, *short, *most, *limit)
+		return runAll(*only, *results, *again, *short, *most)
 	}()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
@@ -50,7 +51,7 @@ func main() {
 	}
 }
 
-func runAll(only, path string, again, short bool, most int, limit time.Duration) error {
+func runAll(only, path string, again, short bool, most int) error {
 	which, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -59,42 +60,65 @@ func runAll(only, path string, again, short bool, most int, limit time.Duration)
 	if err != nil {
 		return err
 	}
-	book, err := openBook(path)
+	b, err := openBook(path)
 	if err != nil {
 		return err
 	}
-	counts := map[verdict]int{}
-	var bad []string
+	r, err := newRunner(short)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	sum := tally{counts: map[verdict]int{}}
 	ran := 0
 	for _, m := range list {
 		if !which.MatchString(m.name) {
 			continue
 		}
-		v, known := book.find(m)
-		switch {
+		f, err := m.hashes(short)
+		if err != nil {
+			return err
+		}
+		switch before := b.all[m.name]; {
 		case m.equivalent != "":
-			v = equivalent
-		case !known || again:
-			if most > 0 && ran == most {
-				v = notRun
-				break
-			}
+			f.Verdict = equivalent
+		case before.holds(f) && !again:
+			f = before
+		case most > 0 && ran == most:
+			f.Verdict = notRun
+		default:
 			ran++
 			began := time.Now()
-			if v, err = m.run(short, limit); err != nil {
-				return err
+			if f.Verdict, f.By, err = r.run(&m, before.By); err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
 			}
-			fmt.Printf("%-14s %-40s %s\n", v, m.name, time.Since(began).Round(time.Second))
-			if err := book.note(m, v); err != nil {
+			fmt.Printf("%-14s %-24s %5s  %s\n", f.Verdict, m.name, time.Since(began).Round(time.Second), f.By)
+			if err := b.note(m.name, f); err != nil {
 				return err
 			}
 		}
-		counts[v]++
-		if v == survived || v == stale || v == unbuilt {
-			bad = append(bad, fmt.Sprintf("%s: %s\n%s", v, m.name, m.difference()))
-		}
+		sum.add(&m, f.Verdict)
 	}
-	for _, text := range bad {
+	return sum.report()
+}
+
+// tally is what mutants came to.
+type tally struct {
+	counts map[verdict]int
+	bad    []string // those that need a test, or mending
+}
+
+func (t *tally) add(m *mutant, v verdict) {
+	t.counts[v]++
+	if v == survived || v == stale || v == unbuilt {
+		t.bad = append(t.bad, fmt.Sprintf("%s: %s\n%s", v, m.name, m.difference()))
+	}
+}
+
+// report prints it. It is an error if too many survived, or if some mutants fit the code no more.
+func (t *tally) report() error {
+	counts := t.counts
+	for _, text := range t.bad {
 		fmt.Println(text)
 	}
 	for _, v := range slices.Sorted(maps.Keys(counts)) {

@@ -1,19 +1,12 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // mutant is one change of the code and the tests that should notice it.
@@ -124,107 +117,4 @@ func (m *mutant) apply(code string) (changed string, fits bool) {
 		return "", false
 	}
 	return strings.Replace("\n"+code, "\n"+m.old, "\n"+m.new, 1)[1:], true
-}
-
-// run builds the mutant and runs its tests until one fails.
-func (m *mutant) run(short bool, limit time.Duration) (verdict, error) {
-	code, err := os.ReadFile(m.file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return stale, nil
-	}
-	if err != nil {
-		return "", err
-	}
-	changed, fits := m.apply(string(code))
-	if !fits {
-		return stale, nil
-	}
-	dir, err := os.MkdirTemp("", "mutate")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(dir)
-	file, err := filepath.Abs(m.file)
-	if err != nil {
-		return "", err
-	}
-	mutated, overlay := filepath.Join(dir, filepath.Base(m.file)), filepath.Join(dir, "overlay.json")
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {file: mutated}})
-	if err != nil {
-		return "", err
-	}
-	if err := errors.Join(os.WriteFile(mutated, []byte(changed), 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
-		return "", err
-	}
-	for _, tests := range m.tests {
-		if v, err := runTests(tests, overlay, short, limit); v != survived || err != nil {
-			return v, err
-		}
-	}
-	return survived, nil
-}
-
-func runTests(tests, overlay string, short bool, limit time.Duration) (verdict, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit+time.Minute)
-	defer cancel()
-	pkg, pattern, _ := strings.Cut(tests, ":")
-	out, err := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, fmt.Sprintf("-short=%v", short), "-failfast", "-count", "1", "-timeout", limit.String(), "-run", pattern, pkg).CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case err == nil && bytes.Contains(out, []byte("no tests to run")):
-		return "", fmt.Errorf("%s: no test has that name", tests)
-	case err == nil:
-		return survived, nil
-	case bytes.Contains(out, []byte("[build failed]")) || bytes.Contains(out, []byte("[setup failed]")):
-		return unbuilt, nil
-	case bytes.Contains(out, []byte("panic: test timed out")):
-		return byTime, nil
-	case errors.As(err, &exit):
-		return caught, nil
-	}
-	return "", fmt.Errorf("go test %s: %w\n%s", tests, err, out)
-}
-
-// book is the results file.
-type book struct {
-	path string
-	all  map[string]verdict // by key
-}
-
-func openBook(path string) (*book, error) {
-	b := &book{path: path, all: map[string]verdict{}}
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return b, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &b.all)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the results: %w; remove the file to begin again", err)
-	}
-	return b, nil
-}
-
-// key is the mutant's name and what it changes, so that a changed one is run again.
-func (m *mutant) key() string {
-	sum := sha256.Sum256([]byte(m.file + "\x00" + m.old + "\x00" + m.new + "\x00" + strings.Join(m.tests, " ")))
-	return m.name + " " + hex.EncodeToString(sum[:6])
-}
-
-func (b *book) find(m mutant) (verdict, bool) {
-	v, known := b.all[m.key()]
-	return v, known
-}
-
-func (b *book) note(m mutant, v verdict) error {
-	b.all[m.key()] = v
-	text, err := json.MarshalIndent(b.all, "", "\t")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(b.path+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(b.path+".new", b.path)
 }

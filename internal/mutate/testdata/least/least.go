@@ -1,0 +1,9 @@
+// Package least is what the tests of mutate change.
+package least
+
+func least(a, b int) int {
+	if a < b {
+		return a
+	}
+	return b
+}
