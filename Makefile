@@ -60,7 +60,7 @@ client-typescript: node-tools build
 	@echo "with the connections of Node.js, and with fetch, as Deno and browsers have it:"
 	bin/conformance node $(TYPESCRIPT)/test/conformant.mjs & node=$$!; bin/conformance node --conditions=deno $(TYPESCRIPT)/test/conformant.mjs; wait $$node
 
-pictures: dashboard-check build ## take the pictures of the dashboard in docs/img anew, from a server under load
+pictures: dashboard-check build ## retake the pictures of the dashboard in docs/img, from a server under load
 	dir=$$(mktemp -d) && (cd $(DASHBOARD) && SHOTS=$$dir npm run --silent test) && \
 	for picture in overview-light overview-dark keys-dark submission-light chunk-light strategies-dark fairness-dark plugin-light dead-letters-light rules-dark operations-dark; do cp $$dir/$$picture-1440.png docs/img/$$picture.png; done; rm -rf $$dir
 
@@ -99,7 +99,7 @@ lint: vet ## vet, staticcheck, gofumpt and the modernisers of go fix
 	@found=$$($(TOOL) gofumpt -l .); [ -z "$$found" ] || { echo "make fmt would change: $$found"; exit 1; }
 	@found=$$(go fix -diff ./...); [ -z "$$found" ] || { echo "go fix ./... would change: $$found"; exit 1; }
 
-golden: node-tools ## write the golden files anew; then read the difference before you commit it
+golden: node-tools ## rewrite the golden files; then read the difference before you commit it
 	@grep -rEo --include='*_test.go' 'flag.Bool\("(rewrite|update)"' . | sed -E 's|/[^/]*:.*"(.*)"| \1|' | sort -u | while read -r folder flag; do \
 		go test -count 1 "$$folder" "-$$flag"; \
 	done

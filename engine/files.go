@@ -31,7 +31,7 @@ func makeDir(path string) error {
 	}
 	if err := os.Mkdir(path, 0o700); err != nil {
 		if info, again := os.Stat(path); again == nil && info.IsDir() {
-			return nil // somebody else was faster
+			return nil // another caller was faster
 		}
 		return err
 	}

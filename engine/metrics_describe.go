@@ -16,7 +16,7 @@ func (m *metrics) describe() {
 	m.reserved = desc("quern_chunks_reserved_total", "Chunks handed out, by the name of the strategy: _inline if the consumer spelled it out, _other beyond 100 names.", "strategy")
 	m.empty = desc("quern_reserve_empty_total", "Reserves that came back with nothing, by reason.", "reason")
 	m.examined = desc("quern_strategy_examined_total", "Submissions, combinations of values and candidates that reserves looked at, by block of the strategy.", "node")
-	m.skipped = desc("quern_strategy_skipped_total", "What reserves looked at in vain, by block: limited was put where its limit lets it out again, redrawn is a random draw that fell on nothing, unwanted had no score.", "node", "reason")
+	m.skipped = desc("quern_strategy_skipped_total", "Candidates that reserves examined but did not take, by block: limited was at its limit and is set aside until that opens, redrawn is a random draw that hit nothing, unwanted had no score.", "node", "reason")
 	m.ended = desc("quern_submissions_ended_total", "Submissions that ended, by the state they ended in.", "state")
 
 	m.ledgers = desc("quern_fair_ledgers", "Fair ledgers: one for each Fair block in use, inside of another one for each tenant around it.")

@@ -30,7 +30,7 @@ func newRecountMetrics() recountMetrics {
 		return prometheus.NewDesc("quern_recount_"+name, help, append([]string{"queue"}, labels...), nil)
 	}
 	return recountMetrics{
-		rounds:    desc("rounds_total", "Times that everything that is kept as counters was counted anew."),
+		rounds:    desc("rounds_total", "Complete recounts of everything that is kept as counters."),
 		last:      desc("last_round_timestamp_seconds", "When the last such round was over; 0 if none is yet."),
 		checks:    desc("checks_total", "Comparisons of kept counters with what is there: of submissions, of values of meta keys, of totals of the queue.", "scope"),
 		drifts:    desc("drifts_total", "Kept counters that were wrong, and were corrected: anything but 0 is a mistake of the server.", "scope", "counter"),

@@ -105,12 +105,12 @@ func (e *Engine) TriggerSchedule(ctx context.Context, queueName, name, key strin
 }
 
 // insertScheduled inserts what a schedule inserts for a tick. A key makes it once.
-func (e *Engine) insertScheduled(ctx context.Context, queueName string, info *queue.ScheduleInfo, tick queue.Time, key string, told queue.Act) (queue.Submission, bool, error) {
+func (e *Engine) insertScheduled(ctx context.Context, queueName string, info *queue.ScheduleInfo, tick queue.Time, key string, act queue.Act) (queue.Submission, bool, error) {
 	n := shard.ScheduledSubmission(info.Name, &info.Schedule, tick)
 	if after := info.Schedule.DeadAfter; after > 0 {
 		n.DeadDeadline = queue.At(e.options.Now()).Add(after)
 	}
-	n.Told = []queue.Act{told}
+	n.Acts = []queue.Act{act}
 	n.IdempotencyKey = key // what it stands for is in the key itself, so the fingerprint says nothing more
 	return e.Insert(ctx, queueName, n)
 }
@@ -212,7 +212,7 @@ func (e *Engine) PreviewSchedule(queueName string, def queue.Schedule, after que
 	case n < 1 || n > queue.MaxPreview:
 		return p, queue.Invalid("/n", "is %d; 1 to %d are allowed", n, queue.MaxPreview)
 	case def.Start != 0 && def.End != 0 && def.End < def.Start:
-		return p, queue.Invalid("/end", "lies before start")
+		return p, queue.Invalid("/end", "is before start")
 	}
 	if def.Anchor == 0 {
 		def.Anchor = now

@@ -194,7 +194,7 @@ func (e *Engine) PutStrategy(ctx context.Context, queueName, name string, raw []
 	if err != nil {
 		return s, false, err
 	}
-	e.mu.RLock() // nobody deletes the queue meanwhile
+	e.mu.RLock() // the queue is not deleted meanwhile
 	defer e.mu.RUnlock()
 	q := e.queues[queueName]
 	if q == nil {

@@ -37,7 +37,7 @@ func validSettings(s *queue.Settings) error {
 	case s.Retention < 0 || s.Retention > queue.MaxRetention:
 		return queue.Invalid("/retention_seconds", "is %d; 0 (for ever) to %d are allowed", int64(s.Retention.Seconds()), int64(queue.MaxRetention.Seconds()))
 	case s.DeadRetention < 0 || s.DeadRetention > queue.MaxRetention:
-		return queue.Invalid("/dead_retention_seconds", "is %d; 0 (until somebody does something with them) to %d are allowed", int64(s.DeadRetention.Seconds()), int64(queue.MaxRetention.Seconds()))
+		return queue.Invalid("/dead_retention_seconds", "is %d; 0 (until they are redriven or discarded) to %d are allowed", int64(s.DeadRetention.Seconds()), int64(queue.MaxRetention.Seconds()))
 	case s.ConsumerGrace < 0 || s.ConsumerGrace > queue.MaxConsumerGrace:
 		return queue.Invalid("/consumer_grace_ms", "is %d; 0 (at once) to %d are allowed", s.ConsumerGrace.Milliseconds(), queue.MaxConsumerGrace.Milliseconds())
 	case s.RestartGrace < 0 || s.RestartGrace > queue.MaxRestartGrace:

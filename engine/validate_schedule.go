@@ -30,7 +30,7 @@ func validSchedule(def *queue.Schedule) error {
 	case def.Start < 0 || def.End < 0:
 		return queue.Invalid("/start", "or end lies before 1970")
 	case def.Start != 0 && def.End != 0 && def.End < def.Start:
-		return queue.Invalid("/end", "lies before start: there could never be a tick")
+		return queue.Invalid("/end", "is before start: there could never be a tick")
 	}
 	return beneath("/template", validTemplate(&def.Template))
 }

@@ -122,7 +122,7 @@ func (e *Engine) PutValue(ctx context.Context, queueName string, entry queue.Met
 	if err := validValue(entry, settings); err != nil {
 		return v, false, err
 	}
-	e.mu.RLock() // nobody deletes the queue meanwhile
+	e.mu.RLock() // the queue is not deleted meanwhile
 	defer e.mu.RUnlock()
 	q := e.queues[queueName]
 	if q == nil {

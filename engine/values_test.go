@@ -41,8 +41,8 @@ func insert(t *testing.T, e *Engine, chunks uint32, meta ...queue.MetaEntry) que
 	return s.ID
 }
 
-// told is what the engine tells of a key's values, and what the shard's backlog was told of each.
-func told(t *testing.T, e *Engine, queueName, key string) string {
+// known is what the engine tells of a key's values, and what the shard's backlog was told of each.
+func known(t *testing.T, e *Engine, queueName, key string) string {
 	t.Helper()
 	list, err := e.Values(context.Background(), queueName, key, "ready", queue.MaxListLimit)
 	if err != nil {
@@ -86,7 +86,7 @@ func TestValuesOutliveARestart(t *testing.T) {
 	insert(t, e, 2, text("company", "new"), number("size", 1))
 	const want = `"acme":3 limit 6 weight 2500 v2; "new":2 limit - weight 0 v0; 7:0 limit 0 weight 0 v1; "7":0 limit - weight 1 v1`
 	for range 3 {
-		if got := told(t, e, DefaultQueue, "company"); got != want {
+		if got := known(t, e, DefaultQueue, "company"); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		keys, err := e.Keys(context.Background(), DefaultQueue, "", 0)
@@ -114,11 +114,11 @@ func TestValuesGoWithTheirQueue(t *testing.T) {
 		if _, _, err := e.PutQueue(ctx, "other", queue.DefaultSettings()); err != nil {
 			t.Fatal(err)
 		}
-		if got := told(t, e, "other", "company"); got != "" {
+		if got := known(t, e, "other", "company"); got != "" {
 			t.Errorf("a new queue has values: %s", got)
 		}
 		setValue(t, e, "other", text("company", "acme"), limited(5))
-		if got := told(t, e, DefaultQueue, "company"); got != "" {
+		if got := known(t, e, DefaultQueue, "company"); got != "" {
 			t.Errorf("the other queue's value is seen here: %s", got)
 		}
 		if err := e.DeleteQueue(ctx, "other"); err != nil {

@@ -230,7 +230,7 @@ func (c *Catalogue) change(action, name string, change Change, do func(p *plugin
 }
 
 func stale(revision uint64) *queue.Error {
-	return &queue.Error{Code: queue.CodePrecondition, Message: fmt.Sprintf("The plugin is at revision %d, which is not the one that If-Match names. Read it again and decide anew.", revision)}
+	return &queue.Error{Code: queue.CodePrecondition, Message: fmt.Sprintf("The plugin is at revision %d, which is not the one that If-Match names. Read it again, then retry with its new ETag.", revision)}
 }
 
 // unnamed refuses to delete what stored strategies name, unless the change is forced. names says whether a strategy that pins this version is meant.
@@ -362,7 +362,7 @@ func (c *Catalogue) forget(v *version) {
 }
 
 // discard closes what is open of a version and removes its compiled code. module may be nil, where the store had none.
-// Modules that differ in nothing but their manifests have the same code: it is made anew for the other one when that is opened next.
+// Modules that differ in nothing but their manifests have the same code: it is compiled again for the other one when that is opened next.
 func (c *Catalogue) discard(v *version, module []byte) error {
 	var errs []error
 	for _, u := range c.uses.remove(v.SHA256) {

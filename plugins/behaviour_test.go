@@ -130,7 +130,7 @@ func TestSwitchUnderLoad(t *testing.T) {
 			for !stop.Load() {
 				s, ok := w.Scorer(block)
 				if !ok {
-					t.Error("nobody scores")
+					t.Error("nothing scores")
 					return
 				}
 				in := &strategy.Window{Rows: 2, Want: 1, Columns: make([]strategy.Values, len(s.Reads()))}
@@ -191,7 +191,7 @@ func TestTidy(t *testing.T) {
 	score(t, w.scorer(pinned), window(1, []int64{1}, []int64{1})) // Check opens it again
 }
 
-// A restart takes the code from the cache; a damaged cache file is made anew and logged; a version that cannot be read is quarantined,
+// A restart takes the code from the cache; a damaged cache file is rebuilt and logged; a version that cannot be read is quarantined,
 // and the others serve.
 func TestRestart(t *testing.T) {
 	t.Parallel()
@@ -222,7 +222,7 @@ func TestRestart(t *testing.T) {
 	}
 	w.change = nil
 	w.start()
-	if got := score(t, w.scorer(&strategy.Scored{Plugin: "a"}), window(1, []int64{1}, []int64{1})); got[0] != 5 || !strings.Contains(w.log.String(), "was damaged and has been made anew") {
+	if got := score(t, w.scorer(&strategy.Scored{Plugin: "a"}), window(1, []int64{1}, []int64{1})); got[0] != 5 || !strings.Contains(w.log.String(), "was damaged and has been rebuilt") {
 		t.Errorf("a scores %v after its code was damaged, log %s", got, w.log.String())
 	}
 	v, _ := w.VersionsOf("a")

@@ -23,11 +23,11 @@ type Store interface {
 	PluginVersions() ([]queue.PluginVersion, error)
 	PluginRecords() ([]queue.PluginRecord, error)
 	PluginModule(sum queue.SHA256) (module []byte, found bool, err error)
-	PutPluginVersion(v queue.PluginVersion, module []byte, told ...queue.Act) error
+	PutPluginVersion(v queue.PluginVersion, module []byte, acts ...queue.Act) error
 	SetPluginState(sum queue.SHA256, state, reason string) error
-	DeletePluginVersion(sum queue.SHA256, told ...queue.Act) error
-	PutPluginRecord(r queue.PluginRecord, told ...queue.Act) error
-	DeletePlugin(name string, told ...queue.Act) error
+	DeletePluginVersion(sum queue.SHA256, acts ...queue.Act) error
+	PutPluginRecord(r queue.PluginRecord, acts ...queue.Act) error
+	DeletePlugin(name string, acts ...queue.Act) error
 }
 
 // Queues is what the catalogue asks of those who use its plugins.
@@ -42,7 +42,7 @@ type Queues interface {
 
 // Options are what a catalogue is made of. All but Logger and Registerer are required.
 type Options struct {
-	Dir        string                // of compiled code; made when missing; nobody else may write to it
+	Dir        string                // of compiled code; made when missing; no other account may write to it
 	Child      []string              // program and arguments that end up in compile.Child
 	Now        func() time.Time      // the clock
 	Limits     Limits                // see DefaultLimits
@@ -83,7 +83,7 @@ type Catalogue struct {
 	expressions expressions
 }
 
-// New makes a catalogue that has no plugins yet: Check refuses every name and Scorer finds nobody, until Open has read the store.
+// New makes a catalogue that has no plugins yet: Check refuses every name and Scorer finds none, until Open has read the store.
 func New(o Options) (*Catalogue, error) {
 	if o.Dir == "" || len(o.Child) == 0 || o.Now == nil {
 		return nil, errors.New("plugins: options: Dir, Child and Now are required")
@@ -207,7 +207,7 @@ func (c *Catalogue) Tidy() {
 	}
 }
 
-// inUse are the versions and configurations that stay open whoever asks for them.
+// inUse are the versions and configurations that stay open even when no strategy asks for them.
 func (c *Catalogue) inUse() map[useKey]bool {
 	keep := map[useKey]bool{}
 	c.mu.RLock()

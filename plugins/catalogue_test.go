@@ -192,7 +192,7 @@ func (w *world) scorer(b *strategy.Scored) strategy.Scorer {
 	}
 	s, ok := w.Scorer(b)
 	if !ok {
-		w.Fatalf("nobody scores for %+v; log %s", b, w.log.String())
+		w.Fatalf("nothing scores for %+v; log %s", b, w.log.String())
 	}
 	return s
 }

@@ -55,7 +55,7 @@ type Pick struct {
 	Score float64
 }
 
-// Replayed is a recording scored anew.
+// Replayed is a recording scored again.
 type Replayed struct {
 	Rows      int
 	Scored    bool // the recording has scores; that of a fault has none

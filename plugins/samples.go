@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/wasm/host"
 )
 
-// How much of live traffic is looked at. Whole windows are taken, so that a window that nobody looks at costs one counter: one of
+// How much of live traffic is looked at. Whole windows are taken, so that a window that is not sampled costs one counter: one of
 // sampleEvery while there are many, and one in sampleAfter while there are few.
 const (
 	sampleEvery = 64

@@ -31,7 +31,7 @@ func (c *Catalogue) Check(b *strategy.Scored) error {
 		}
 		v = found
 	} else if v = c.current(p); v == nil {
-		return nil // inactive: the branch yields nothing until somebody activates a version, which may take another configuration
+		return nil // inactive: the branch yields nothing until a version is activated, which may take another configuration
 	}
 	if v.manifest == nil {
 		return nil
@@ -163,7 +163,7 @@ func (c *Catalogue) scorerOf(p *plugin, b *strategy.Scored) (s *scorer, why fall
 	return newScorer(c, p, u), fellBreaker
 }
 
-// reopen opens in the background what was closed because nobody asked for it. One at a time: who comes meanwhile falls through.
+// reopen opens in the background what was closed because no strategy asked for it. One at a time: who comes meanwhile falls through.
 func (c *Catalogue) reopen(p *plugin, v *version, config []byte) {
 	if !c.reopening.TryLock() {
 		return
@@ -272,7 +272,7 @@ func (s *scorer) run(ctx context.Context, r *route, w *strategy.Window, scores [
 	}
 	opened, quarantined := u.breaker.leave(now, trial, verdictOf(err), reasonOf(err))
 	s.plugin.account(c, u, batch, scores, &report, err, now)
-	if s.plugin.name != scoreName { // nobody looks at the books of a formula one by one
+	if s.plugin.name != scoreName { // formulas have no statistics of their own
 		u.samples.offer(w, now, err)
 	}
 	switch {

@@ -9,7 +9,7 @@ import (
 )
 
 // shadowWorker scores copies of windows with shadows, one after the other, beside what serves. When it cannot follow, windows are
-// dropped: a shadow never makes anybody wait.
+// dropped: a shadow never makes a request wait.
 type shadowWorker struct {
 	catalogue *Catalogue
 	queue     chan shadowed

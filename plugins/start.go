@@ -136,7 +136,7 @@ func (c *Catalogue) started(u *use, s host.Start) {
 	}
 	now := c.began.Add(s.Ended)
 	var fault *host.Fault
-	if errors.As(s.Err, &fault) && !s.Told && fault.Kind != host.Stopped {
+	if errors.As(s.Err, &fault) && !s.Reported && fault.Kind != host.Stopped {
 		p.totals.fault(u.version.manifest.Version, fault)
 		if opened, quarantined := u.breaker.failed(now, fault.Error()); quarantined {
 			c.fail(p, u, fault.Error())

@@ -18,7 +18,7 @@ func (c *Catalogue) Sweep(ctx context.Context) (removed int, bytes int64, err er
 	c.mu.RLock()
 	open := c.store != nil
 	c.mu.RUnlock()
-	if !open { // nobody is known yet
+	if !open { // no plugin is known yet
 		return 0, 0, errClosed
 	}
 	entries, err := c.compiler.Unclaimed()

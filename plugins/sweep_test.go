@@ -144,7 +144,7 @@ func TestSweepLeavesWhatIsInUse(t *testing.T) {
 	if got := len(w.cached()); got != len(kept)+len(gone) {
 		t.Errorf("a sweep that was ended left %d entries, want all %d", got, len(kept)+len(gone))
 	}
-	// The version whose code is of another engine is activated: its code is made anew, and stays.
+	// The version whose code is of another engine is activated: its code is compiled again, and stays.
 	w.activate(plugins.Version{Name: "other", SHA256: w.only("other").SHA256})
 	if removed, _, err := w.Sweep(t.Context()); err != nil || removed != len(gone)-1 {
 		t.Errorf("got %d entries, %v; want %d", removed, err, len(gone)-1)

@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/wasm/scan"
 )
 
-// Upload is a module that somebody sent.
+// Upload is a module that a client sent.
 type Upload struct {
 	Module   []byte
 	Manifest []byte // for a module whose language cannot hold one; nil: it is in the module
@@ -40,7 +40,7 @@ func (c *Catalogue) Upload(ctx context.Context, u Upload) (v Version, created bo
 		return Version{}, false, err
 	}
 	defer func() { <-c.turn }()
-	if known := c.known(sum); known != nil { // somebody sent the same meanwhile
+	if known := c.known(sum); known != nil { // another client sent the same meanwhile
 		return c.show(known), false, nil
 	}
 	if err := c.refused(sum); err != nil {
@@ -148,7 +148,7 @@ func (c *Catalogue) admit(ctx context.Context, v *version, by queue.Who, compile
 	if err := c.start(ctx, tried, compiled, rewritten, report, config, patient); err != nil {
 		return dryRunError("init", err)
 	}
-	// The sandbox of the dry run was patient; what serves is opened anew, from the cache.
+	// The sandbox of the dry run was patient; what serves is opened again, from the cache.
 	if err := errors.Join(dryRun(ctx, tried.host, v.manifest, &v.report), tried.host.Close()); err != nil {
 		return err
 	}

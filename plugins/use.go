@@ -60,7 +60,7 @@ func (u *uses) all(name string) (list []*use) {
 	return list
 }
 
-// stale takes out what nobody asked for since linger, but for what is to be kept.
+// stale takes out what has not been asked for within linger, except what keep names.
 func (u *uses) stale(now time.Time, linger time.Duration, keep map[useKey]bool) (list []*use) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -173,7 +173,7 @@ func (c *Catalogue) newUse(key useKey, v *version) *use {
 	return u
 }
 
-// keep enters an open version, and closes one that nobody needs if there are too many now.
+// keep enters an open version, and closes one that is not needed if there are too many now.
 func (c *Catalogue) keep(u *use) {
 	c.uses.mu.Lock()
 	c.uses.open[u.key] = u
@@ -199,7 +199,7 @@ func (c *Catalogue) openModule(ctx context.Context, u *use, module []byte, repor
 		return err
 	}
 	if compiled.Rebuilt {
-		c.log.Warn("the compiled code of a plugin was damaged and has been made anew", "plugin", m.Name, "version", m.Version)
+		c.log.Warn("the compiled code of a plugin was damaged and has been rebuilt", "plugin", m.Name, "version", m.Version)
 	}
 	return c.start(ctx, u, compiled, rewritten, report, []byte(u.key.config), c.limits.Host)
 }

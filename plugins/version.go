@@ -125,7 +125,7 @@ func (c *Catalogue) setState(v *version, s state) error {
 	return store.SetPluginState(v.SHA256, s.name, s.reason)
 }
 
-// quarantine takes a version out of use until somebody forces it back. That it could not be written down is logged: it holds in memory.
+// quarantine takes a version out of use until an operator forces it back. If that cannot be stored it is logged, and holds in memory.
 func (c *Catalogue) quarantine(sum queue.SHA256, reason string) {
 	c.mu.RLock()
 	v := c.versions[sum]

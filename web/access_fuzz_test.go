@@ -79,7 +79,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 	}
 }
 
-// No Authorization header makes the server fail or lets anybody in who has no token.
+// No Authorization header makes the server fail or lets in a caller without a token.
 func FuzzAuthorization(f *testing.F) {
 	s := bareServer(f)
 	id, secret, err := access.Draw(strings.NewReader(strings.Repeat("some chance ", 10)))

@@ -67,7 +67,7 @@ func (h *hostiles) misplaced() (list []attempt) {
 		list = append(list, attempt{"in the query: " + query, raw(getQueues + "?" + query), 401})
 	}
 	for name, bad := range map[string]string{
-		"space before the colon": "Authorization : " + bearer, "no colon": "Authorization " + bearer, "NUL in the name": "Author\x00ization: " + bearer, "NUL in the value": "Authorization: Bear\x00er " + h.good,
+		"space before the colon": "Authorization : " + bearer, "no colon": "Authorization " + bearer, "NUL in the name": "Author\x00ization: " + bearer, "NUL in the value": "Authorization: Be\x00arer " + h.good,
 		"bare CR": "X: y\rAuthorization: " + bearer, "empty name": ": " + bearer, "DEL": "Authorization: " + bearer + "\x7f", "escape": "Authorization: \x1b[0m" + bearer,
 	} {
 		list = append(list, attempt{name, raw(getQueues, bad), 400})
@@ -225,7 +225,7 @@ func TestHostileRequestsAreRefused(t *testing.T) {
 	patient := func(s *Server) {
 		var asked atomic.Int64
 		start := time.Now()
-		s.now = func() time.Time { return start.Add(time.Duration(asked.Add(1)) * 2 * time.Second) } // nobody is told to wait
+		s.now = func() time.Time { return start.Add(time.Duration(asked.Add(1)) * 2 * time.Second) } // no caller has to wait
 	}
 	f, other := newFixtureSeeded(t, 1, patient), newFixtureSeeded(t, 2)
 	f.do("PUT", "/v1/queues/precious", `{}`, 201, nil)

@@ -163,7 +163,7 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 	}
 }
 
-// Anybody with consume or operate may pause; only admin blocks and lifts blocks. A block counts before a pause, and stays when
+// A token with consume or operate may pause; only admin blocks and lifts blocks. A block counts before a pause, and stays when
 // the pause is lifted.
 func TestOnlyAdminBlocks(t *testing.T) {
 	t.Parallel()
@@ -439,7 +439,7 @@ func TestGuessesAreAlike(t *testing.T) {
 	}
 }
 
-// No secret reaches the log, an answer to anybody else, a metric, or a trace: tokens of every kind are used, well and badly, and then looked for.
+// No secret reaches the log, an answer to another caller, a metric, or a trace: tokens of every kind are used, well and badly, and then looked for.
 func TestNoSecretIsShown(t *testing.T) {
 	t.Parallel()
 	f, traces := traced(t)

@@ -46,7 +46,7 @@ func (s *Server) attachConsumer(c echo.Context) error {
 	}
 	defer func() {
 		s.waits.leave(w)
-		attached.Close(!s.waits.stopped()) // nobody is missed because the server stops
+		attached.Close(!s.waits.stopped()) // a server that stops declares no consumer lost
 	}()
 	s.noticeSilence(r)
 	forgetHeaders(r)
@@ -59,7 +59,7 @@ func (s *Server) attachConsumer(c echo.Context) error {
 	for {
 		notice := attached.Next()
 		if notice.Over || out.notice(consumer, &notice) != nil {
-			return nil // the consumer has left, or is gone: nobody is left to tell
+			return nil // the consumer has left, or is gone: there is no one to answer
 		}
 		select {
 		case <-attached.Wake():

@@ -88,7 +88,7 @@ func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 	for _, verb := range []string{"drain", "quiet", "resume", "release"} {
 		do(verb+"-consumer", "POST", queues+"default/consumers/w/"+verb, "", "consumer."+verb, "consumer w")
 	}
-	if got := f.as(admin, call{method: "POST", path: queues + "default/consumers/nobody/drain"}); got.status != http.StatusNotFound || f.audit(admin, "")[0].Action != "consumer.release" {
+	if got := f.as(admin, call{method: "POST", path: queues + "default/consumers/absent/drain"}); got.status != http.StatusNotFound || f.audit(admin, "")[0].Action != "consumer.release" {
 		t.Errorf("an order to a consumer that is not there: %d, and the log says it was given", got.status)
 	}
 	reserved = f.as(admin, call{method: "POST", path: queues + "default/reservations", body: `{"max":3,"consumer":"w"}`})

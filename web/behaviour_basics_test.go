@@ -64,7 +64,7 @@ func TestBehaviour004WaitingReservesShareWhatComes(t *testing.T) {
 			for range c.waiting {
 				waiting = append(waiting, s.reserving(t.Context(), "", request("OldestFirst", 10)))
 			}
-			// As producers do that send one after the other: whoever is empty-handed is served before anybody gets more.
+			// As producers do that send one after the other: a consumer without work is served before another gets more.
 			for range c.chunks {
 				s.insert("", submission(1, "t", "a"))
 			}
@@ -174,7 +174,7 @@ func TestBehaviour035CompletingTwiceCountsOnce(t *testing.T) {
 }
 
 // Streams are bounded: one too many is told so at once, and one that ends makes room.
-func TestBehaviour046OneTooManyIsToldSo(t *testing.T) {
+func TestBehaviour046OneTooManyIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	var close []func() error
@@ -262,7 +262,7 @@ func TestBehaviour071OneOfManyGetsTheChunk(t *testing.T) {
 	}
 }
 
-// Nobody has to be told again after a crash: what was acknowledged is found.
+// No request has to be repeated after a crash: what was acknowledged is there.
 func TestBehaviour073WorkIsFoundWithoutBeingSentAgain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

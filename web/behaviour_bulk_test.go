@@ -109,7 +109,7 @@ func TestBehaviour091RunAtInThePastIsNow(t *testing.T) {
 }
 
 // 107. Given kill/dead item, then visible with its error log; redrive makes it READY with attempts 0.
-func TestBehaviour107RedriveCountsAnew(t *testing.T) {
+func TestBehaviour107RedriveResetsAttempts(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.deadLetters(10, "")

@@ -129,7 +129,7 @@ func TestBulkWholeOfOneSubmissionAndOfNothing(t *testing.T) {
 	}
 }
 
-// Given somebody cancels a bulk operation and says who he is, then it says so for ever, also after a restart; who comes later changes nothing.
+// The operator who cancels a bulk operation stays recorded in it, also after a restart; a later cancel changes nothing.
 func TestBulkTellsWhoCancelled(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

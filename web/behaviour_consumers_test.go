@@ -41,11 +41,11 @@ func (s *scene) attach(queue, consumer string) (*attachment, api.Hello) {
 		s.Fatalf("attach: got %d %s, want 200 %s", response.StatusCode, got, contentEvents)
 	}
 	a := &attachment{subscription{t: s, response: response, lines: bufio.NewScanner(response.Body)}, drop}
-	return a, told[api.Hello](a, api.EventHello)
+	return a, received[api.Hello](a, api.EventHello)
 }
 
-// told reads the next event, which must be this one.
-func told[T any](a *attachment, name string) (data T) {
+// received reads the next event, which must be this one.
+func received[T any](a *attachment, name string) (data T) {
 	a.t.Helper()
 	e := a.next()
 	if e.name != name {
@@ -262,13 +262,13 @@ func TestAttachedConsumers(t *testing.T) {
 		held := s.reserveAs("", "host-1", 2)
 		s.cancel(first.ID)
 		want := api.RevokedEvent{Items: []api.Revoked{{Token: held[0].Token, Reason: "submission_ended"}}}
-		if got := told[api.RevokedEvent](a, api.EventRevoked); !slices.Equal(got.Items, want.Items) {
+		if got := received[api.RevokedEvent](a, api.EventRevoked); !slices.Equal(got.Items, want.Items) {
 			t.Errorf("cancelled: got %+v, want %+v", got, want)
 		}
 		var released api.Released
 		s.do("POST", consumerPath("", "host-1", "/release"), nil, http.StatusOK, &released)
 		want.Items[0] = api.Revoked{Token: held[1].Token, Reason: "operator"}
-		if got := told[api.RevokedEvent](a, api.EventRevoked); !slices.Equal(got.Items, want.Items) || released.Released != 1 {
+		if got := received[api.RevokedEvent](a, api.EventRevoked); !slices.Equal(got.Items, want.Items) || released.Released != 1 {
 			t.Errorf("released: got %+v and %d, want %+v and 1", got, released.Released, want)
 		}
 		again := s.reserveAs("", "host-1", 1)
@@ -277,7 +277,7 @@ func TestAttachedConsumers(t *testing.T) {
 		}
 		s.advance(time.Hour)
 		want.Items[0] = api.Revoked{Token: again[0].Token, Reason: "expired"}
-		if got := told[api.RevokedEvent](a, api.EventRevoked); !slices.Equal(got.Items, want.Items) {
+		if got := received[api.RevokedEvent](a, api.EventRevoked); !slices.Equal(got.Items, want.Items) {
 			t.Errorf("expired: got %+v, want %+v", got, want)
 		}
 		if got := s.statsOf(""); got.RevokedTotal != 3 || got.ConsumersAttached != 1 {
@@ -319,7 +319,7 @@ func TestOrdersForConsumers(t *testing.T) {
 		if got := order(o.order); got.Draining != (o.order == "drain") || got.Quiet != (o.order == "quiet") {
 			t.Errorf("%s: got %+v", o.order, got)
 		}
-		told[struct{}](a, o.order)
+		received[struct{}](a, o.order)
 		if got := <-waiting; len(got.Reservations) != 0 || *got.Reason != o.reason {
 			t.Errorf("%s: the waiting reserve got %+v, want none and %s", o.order, got, o.reason)
 		}
@@ -333,14 +333,14 @@ func TestOrdersForConsumers(t *testing.T) {
 		if got := order("resume"); got.Draining || got.Quiet {
 			t.Errorf("resume: got %+v", got)
 		}
-		told[struct{}](a, api.EventResume)
+		received[struct{}](a, api.EventResume)
 		s.insert("", submission(1))
 		if got := s.reserve("", mine); len(got.Reservations) != 1 {
 			t.Errorf("after resume: got %+v, want a chunk", got)
 		}
 	}
 	order("drain")
-	told[struct{}](a, api.EventDrain)
+	received[struct{}](a, api.EventDrain)
 	s.do("POST", consumerPath("", "host-1", "/detach"), nil, http.StatusOK, nil)
 	if got := s.reserve("", mine); len(got.Reservations) != 1 {
 		t.Errorf("a consumer that left and comes back: got %+v, want one of the chunks that it gave back", got)

@@ -28,7 +28,7 @@ func (s *scene) onStore(shard, sql string) {
 }
 
 // A letter whose content is damaged on the disk is parked, with its error, and those behind it go on; across restarts it stays so, and
-// when its content is mended it is delivered like the others, once.
+// when its content is repaired it is delivered like the others, once.
 func TestDamagedLetterIsParked(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -64,11 +64,11 @@ func TestDamagedLetterIsParked(t *testing.T) {
 	s.reopen(time.Hour)
 	want("after a restart", 3, 1)
 	s.do("POST", queuePath("work", "/lifecycle/retry"), nil, http.StatusOK, nil)
-	want("retried in vain", 3, 1)
+	want("retried without success", 3, 1)
 	s.onStore("0002", "UPDATE content SET crc = crc - 1 WHERE k = "+row)
-	want("mended, but not retried", 3, 1)
+	want("repaired, but not retried", 3, 1)
 	s.do("POST", queuePath("work", "/lifecycle/retry"), nil, http.StatusOK, nil)
-	want("mended and retried", 4, 0)
+	want("repaired and retried", 4, 0)
 	s.reopen(0)
 	want("at the end", 4, 0)
 	s.wantCopies("dead", sub)
@@ -81,7 +81,7 @@ func TestDamagedLetterIsParked(t *testing.T) {
 }
 
 // A chunk whose content is damaged on the disk stops nothing: it becomes a dead letter that says so, whatever the queue does with chunks that
-// are out of attempts; the others go out, one by one and many at once, also across a restart. When the content is mended it is redriven.
+// are out of attempts; the others go out, one by one and many at once, also across a restart. When the content is repaired it is redriven.
 func TestDamagedContentIsSetAside(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -134,8 +134,8 @@ func TestDamagedContentIsSetAside(t *testing.T) {
 	for _, i := range []int{0, 3, 4} {
 		s.do("POST", queuePath("", fmt.Sprintf("/dead-letters/%s/%d/redrive", sub.ID, i)), nil, http.StatusOK, nil)
 	}
-	want("mended, but for one", "OldestFirst", 100, 0, 4)
-	letters("mended, but for one", 3)
+	want("repaired, but for one", "OldestFirst", 100, 0, 4)
+	letters("repaired, but for one", 3)
 	if metrics := string(s.do("GET", "/metrics", nil, http.StatusOK, nil).body); !strings.Contains(metrics, `quern_chunks_damaged_total{queue="default"} 1`) {
 		t.Errorf("the metric does not count the chunk of this life")
 	}
@@ -161,6 +161,6 @@ func TestDamagedAttachmentPauses(t *testing.T) {
 	s.onStore("0000", "UPDATE attachment SET crc = crc - 1")
 	s.liftRule("", rules.Items[0])
 	if got := s.reserve("", request("OldestFirst", 1000)).Reservations; len(got) != 1000 || string(got[0].Attachment) != "an attachment" {
-		t.Errorf("mended: %d chunks went out, want 1000 with the attachment", len(got))
+		t.Errorf("repaired: %d chunks went out, want 1000 with the attachment", len(got))
 	}
 }

@@ -43,7 +43,7 @@ func (s *scene) copies(queue string) map[string]int {
 	return got
 }
 
-// wantCopies: each chunk of these submissions of the queue "work" lies in another queue, once, and nothing else does.
+// wantCopies: each chunk of these submissions of the queue "work" is in another queue, once, and nothing else is.
 func (s *scene) wantCopies(queue string, subs ...api.Submission) {
 	s.Helper()
 	got, want := s.copies(queue), 0

@@ -110,7 +110,7 @@ func TestBehaviour043ARepairedDiskCatchesUp(t *testing.T) {
 	}
 	s.reopen(time.Second)
 	if got := s.statsOf("").SubmissionsOpen; got != 1 {
-		t.Errorf("started anew: %d submissions are open, want 1", got)
+		t.Errorf("restarted: %d submissions are open, want 1", got)
 	}
 }
 

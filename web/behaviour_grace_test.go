@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Whoever asks during the restart grace why nothing comes is told that it is the grace, and until when.
-func TestGraceIsTold(t *testing.T) {
+// During the restart grace, why answers that the grace holds the chunk back, and until when.
+func TestGraceIsReported(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.queue("q", api.QueueSettingsInput{RestartGraceMS: some(int64(60_000))})

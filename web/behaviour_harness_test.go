@@ -42,7 +42,7 @@ func (s *scene) settle() {
 	}
 }
 
-// reopen closes the server, lets so much time pass, opens it anew on the same data, and waits until it has caught up.
+// reopen closes the server, lets so much time pass, opens it again on the same data, and waits until it has caught up.
 func (s *scene) reopen(down time.Duration) {
 	s.Helper()
 	s.stop()

@@ -56,7 +56,7 @@ func TestForwardOneDeadLetter(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.deadLetters(1, "")
-	s.queue("graveyard", api.QueueSettingsInput{})
+	s.queue("rejects", api.QueueSettingsInput{})
 	sub := s.dying(3, "no luck")
 	path := queuePath("work", "/dead-letters/"+sub.ID+"/1/forward")
 	for _, to := range []string{"work", "nowhere", ""} {
@@ -65,15 +65,15 @@ func TestForwardOneDeadLetter(t *testing.T) {
 		}
 	}
 	var after api.Submission
-	s.do("POST", path, api.ForwardRequest{To: "graveyard"}, http.StatusOK, &after)
+	s.do("POST", path, api.ForwardRequest{To: "rejects"}, http.StatusOK, &after)
 	if after.Forwarded != 1 || after.Skipped != 1 || after.Dead != 2 {
 		t.Errorf("its submission: got %+v, want 2 dead and 1 skipped that was forwarded", after)
 	}
 	s.advance(0)
-	if got := s.copies("graveyard"); len(got) != 1 || got["work/"+sub.ID+"/1"] != 1 {
+	if got := s.copies("rejects"); len(got) != 1 || got["work/"+sub.ID+"/1"] != 1 {
 		t.Errorf("the other queue has %v, want chunk 1 once", got)
 	}
-	if p := s.refused("POST", path, api.ForwardRequest{To: "graveyard"}, http.StatusNotFound); p.Code != api.CodeUnknownDeadLetter {
+	if p := s.refused("POST", path, api.ForwardRequest{To: "rejects"}, http.StatusNotFound); p.Code != api.CodeUnknownDeadLetter {
 		t.Errorf("a second time: got %s, want %s", p.Code, api.CodeUnknownDeadLetter)
 	}
 }

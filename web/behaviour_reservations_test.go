@@ -18,7 +18,7 @@ func (s *scene) wantOne(queue string, attempt uint32) api.Reservation {
 	return got
 }
 
-// 16: when a deadline passes the chunk is offered again with a try counted, and once somebody holds it the old token can neither
+// 16: when a deadline passes the chunk is offered again with a try counted, and once a consumer holds it the old token can neither
 // fail nor extend it.
 func TestBehaviour016DeadlinePassed(t *testing.T) {
 	t.Parallel()
@@ -58,7 +58,7 @@ func TestBehaviour029TimeoutChanged(t *testing.T) {
 	s.wantCounts("q", "ready 2")
 }
 
-// 36, 37: a completion that comes too late counts as long as nobody else holds the chunk; otherwise it is a conflict, and the
+// 36, 37: a completion that comes too late counts as long as no other consumer holds the chunk; otherwise it is a conflict, and the
 // holder is not disturbed.
 func TestBehaviour036LateCompletion(t *testing.T) {
 	t.Parallel()

@@ -45,15 +45,15 @@ func TestBehaviour064NoStrategySeesWhatIsPaused(t *testing.T) {
 	}
 }
 
-// 74. What was inserted where nobody works stays to be seen: its count and its age.
+// 74. Work that no consumer asks for stays visible: its count and its age.
 func TestBehaviour074UnservedWorkIsSeen(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	x := s.insert("", submission(3, "handler", "nobody"))
-	s.insert("", submission(1, "handler", "somebody"))
+	x := s.insert("", submission(3, "handler", "unserved"))
+	s.insert("", submission(1, "handler", "served"))
 	s.advance(40 * 24 * time.Hour)
 	s.reopen(time.Hour)
-	held := s.reserve("", request(`SelectOnly("handler", "somebody", Random)`, 10)).Reservations
+	held := s.reserve("", request(`SelectOnly("handler", "served", Random)`, 10)).Reservations
 	s.wantStatuses(s.completing("", held...), 1, api.StatusOK)
 	s.advance(time.Hour)
 	s.wantCounts("", "ready 3")
@@ -61,7 +61,7 @@ func TestBehaviour074UnservedWorkIsSeen(t *testing.T) {
 		t.Errorf("the oldest is ready for %g s, want %g", got, want)
 	}
 	var value api.ValueCount
-	s.do("GET", queuePath("", "/meta-keys/handler/values/nobody"), nil, http.StatusOK, &value)
+	s.do("GET", queuePath("", "/meta-keys/handler/values/unserved"), nil, http.StatusOK, &value)
 	if value.Ready != 3 || value.InFlight != 0 || value.Submissions != 1 {
 		t.Errorf("the value: got %+v, want 3 ready chunks of one submission", value)
 	}
@@ -217,11 +217,11 @@ func TestRuleRevokes(t *testing.T) {
 			t.Errorf("chunk %s is at attempt %d, want 1", chunk(&r), r.Attempt)
 		}
 	}
-	s.wantStatuses(s.extending("", time.Minute, held[0]), 1, api.StatusLost) // somebody else holds it now
+	s.wantStatuses(s.extending("", time.Minute, held[0]), 1, api.StatusLost) // another consumer holds it now
 }
 
 // 105. A queue that is set inactive hands out nothing from then on, also to those who wait, and goes on when it is active again: a pause
-// of the whole queue. Nobody polls: who waits is not answered before.
+// of the whole queue. Consumers do not poll: one that waits is not answered before.
 func TestBehaviour105InactiveQueue(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -94,7 +94,7 @@ func TestBehaviour050PauseStopsHandingOut(t *testing.T) {
 func TestBehaviour051InsertsGoOn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.setRule("", api.ActionPause, onTenant("a")) // before anybody has the value
+	s.setRule("", api.ActionPause, onTenant("a")) // before a submission has the value
 	s.insert("", submission(2, "t", "a"))
 	s.insert("", submission(3, "t", "a", "other", "x"))
 	s.insert("", submission(4, "t", "b"))
@@ -289,7 +289,7 @@ func TestBehaviour060FlappingCostsNothing(t *testing.T) {
 func TestBehaviour061LiftWithoutWork(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.liftRule("", s.setRule("", api.ActionPause, onTenant("nobody")))
+	s.liftRule("", s.setRule("", api.ActionPause, onTenant("absent")))
 	s.liftRule("", s.setRule("", api.ActionBlock, onQueue()))
 	s.wantRules("")
 	s.wantNone("", "Random", api.ReasonNothing)
@@ -374,7 +374,7 @@ func TestRulesSayWhatTheyKeep(t *testing.T) {
 	insert("b", 50)
 	s.setRule("default", api.ActionPause, onTenant("a"))
 	s.setRule("default", api.ActionPause, api.RuleMatch{Submission: one})
-	s.setRule("default", api.ActionPause, onTenant("nobody"))
+	s.setRule("default", api.ActionPause, onTenant("absent"))
 	kept := func() (got []uint64) {
 		var page api.Page[api.Rule]
 		s.do("GET", queuePath("default", "/rules"), nil, http.StatusOK, &page)

@@ -497,7 +497,7 @@ func TestBehaviour101CountsAreExact(t *testing.T) {
 	check("expired")
 	s.reserve("", briefly("OldestFirst", 100))
 	s.reopen(time.Minute)
-	check("started anew")
+	check("restarted")
 }
 
 func TestBehaviour122CancelOfManyChunks(t *testing.T) {

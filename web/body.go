@@ -25,10 +25,10 @@ const (
 	keepBody  = 1 << 20 // larger buffers are not kept for reuse
 )
 
-// buffer is bytes that live in a pool. Whoever takes one gives it back, and keeps nothing that points into it.
+// buffer is bytes that live in a pool. The caller that takes one gives it back, and keeps nothing that points into it.
 type buffer struct {
 	b  []byte
-	of *access.Use // whose share a large one counts in; nil: nobody's
+	of *access.Use // whose share a large one counts in; nil: it counts in none
 }
 
 func (p *pools) buffer() *buffer {

@@ -13,9 +13,9 @@ import (
 const (
 	listConsumersAbout = "Those that are attached or were a moment ago, hold something, or have an order. A consumer without a name is listed too, but has no path."
 	attachAbout        = "Server-sent events: `hello` (Hello), `drain`, `quiet`, `resume` and `revoked` (RevokedEvent), and a comment every `heartbeat_ms`. While the stream is open the consumer is known to live. " +
-		"When it ends without `detach` and none begins anew within the queue's `consumer_grace_ms`, and no other call is made for what the consumer holds, each of its reservations ends as lost: " +
+		"When it ends without `detach` and the consumer does not attach again within the queue's `consumer_grace_ms`, and no other call is made for what the consumer holds, each of its reservations ends as lost: " +
 		"the try is counted, but not as an expiry, and the chunk is offered again after the queue's `expiry_backoff`. Without a stream only deadlines count. A name is one consumer's own. " +
-		"A stream that falls behind is ended: whoever attaches anew extends what he holds, and so learns what that is."
+		"A stream that falls behind is ended: the consumer attaches again and extends what it holds, which tells it what it still has."
 	detachAbout = "The consumer leaves: its streams end, orders for it are forgotten, and what it holds goes back with no try counted. To be called when it has finished."
 	orderAbout  = "An order holds until it is taken back with `resume`; it is forgotten when the consumer leaves or is lost, when it is not attached and not heard of for an hour, and at a restart of the server."
 	drainAbout  = "It gets nothing new, and is told to finish what it holds and leave: by the event `drain` if it is attached, and by the reason `draining` of its reserves. " + orderAbout

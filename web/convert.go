@@ -61,7 +61,7 @@ func appendMeta(dst []byte, meta queue.Meta) []byte {
 	for _, entry := range meta {
 		object = wire.AppendMetaEntry(object, entry.Key, apiValue(entry.Value))
 	}
-	// While dst had room, object lies in it already and is copied onto itself.
+	// If dst had room, object is already in it and is copied onto itself.
 	return append(dst, object...)
 }
 

@@ -29,7 +29,7 @@ const (
 	codeCrossOrigin  queue.Code = "cross_origin"   // a browser sent it from another site
 	codeSlow         queue.Code = "request_slow"   // the body did not arrive in time
 	codeNotReady     queue.Code = "not_ready"      // /readyz: a check fails
-	codeClientGone   queue.Code = "client_closed"  // for the access log only: nobody is left to read an answer
+	codeClientGone   queue.Code = "client_closed"  // for the access log only: no client is left to read an answer
 	codeInternal     queue.Code = api.CodeInternal // our fault; details are in the server's log
 	statusClientGone            = 499
 	contentProblem              = api.ProblemContentType
@@ -63,9 +63,9 @@ func kinds() []kind {
 		{code: queue.CodeUnknownBulk, status: 404, title: "No such bulk operation", advice: "GET /v1/bulk-operations lists those there are."},
 		{code: codeNotFound, status: 404, title: "No such path", advice: "See the list of operations on this page."},
 		{code: codeMethod, status: 405, title: "Method not allowed", advice: "Use one of the methods in the Allow header."},
-		{code: queue.CodeConflict, status: 409, title: "The state does not allow it", advice: "Read the resource again and decide anew."},
+		{code: queue.CodeConflict, status: 409, title: "The state does not allow it", advice: "Read the resource again: its present state does not allow this."},
 		{code: queue.CodeDraining, status: 409, title: "The queue is draining", advice: "Insert into another queue, or take draining back in the queue's settings."},
-		{code: codePrecondition, status: 412, title: "The condition does not hold", advice: "Somebody changed it meanwhile: read it again and decide anew."},
+		{code: codePrecondition, status: 412, title: "The condition does not hold", advice: "It was changed meanwhile: read it again, then retry with its new ETag."},
 		{code: queue.CodeRefusedByRule, status: 423, title: "A rule refuses inserts", advice: "Wait until the rule ends, or ask who set it: detail says who and why."},
 		{code: queue.CodeIdempotencyReuse, status: 422, title: "Idempotency key used before", advice: "Use a new Idempotency-Key for a different request."},
 		{code: queue.CodeTooLarge, status: 413, title: "Too large", advice: "Split the request, or put the content into object storage."},
@@ -202,7 +202,7 @@ func (s *Server) refuse(c echo.Context, err error) *problem {
 	header.Set("Content-Type", contentProblem)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	response.WriteHeader(p.Status)
-	// An error here means that the client is gone, and there is nobody to tell.
+	// An error here means that the client is gone, so there is no one to report it to.
 	_, _ = response.Write(body)
 	return p
 }

@@ -35,9 +35,9 @@ const (
 		"with the points after it. A subscriber that is too slow is not waited for: it gets the newest frame, and before it `skipped` with how many it missed."
 )
 
-// events is what the streams share: the frames of each queue as bytes, made by whoever asks first.
+// events is what the streams share: the frames of each queue as bytes, made by the first stream that asks.
 type events struct {
-	run string // names this run of the server in event ids: numbers begin anew with every start
+	run string // names this run of the server in event ids: numbers start from 1 with every start
 
 	mu          sync.Mutex
 	subscribers int
@@ -183,7 +183,7 @@ func (e *events) leave() {
 	e.subscribers--
 }
 
-// encode gives a frame's bytes. The first who asks makes them; the lock is held meanwhile, so that nobody makes them twice.
+// encode gives a frame's bytes. The first who asks makes them; the lock is held meanwhile, so that they are made once.
 func (e *events) encode(queueName string, f *engine.Frame) (*encodedFrame, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -209,7 +209,7 @@ func (e *events) encode(queueName string, f *engine.Frame) (*encodedFrame, error
 	return made, nil
 }
 
-// lastSchedules are those of this frame, or, while nobody has asked for them, of the one before.
+// lastSchedules are those of this frame, or, while no stream has asked for them, of the one before.
 func (f *encodedFrame) lastSchedules() *lateTopic {
 	if f.schedules.ready.Load() {
 		return f.schedules

@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// The topics consumers and schedules are not in a queue's frame: nobody pays for them while nobody looks. The first subscriber who wants
+// The topics consumers and schedules are not in a queue's frame: they cost nothing while no one watches them. The first subscriber who wants
 // one has it made for a frame, outside of the lock that the streams share, and all others of the queue are sent the same bytes.
 
 const (
@@ -36,7 +36,7 @@ type lateTopic struct {
 	ready atomic.Bool // what is above may be read by others
 }
 
-// made gives the topic's event, making it if nobody did. A topic that says the same as that of the frame before is that one: those who
+// made gives the topic's event, making it if it is not made yet. A topic that says the same as that of the frame before is that one: those who
 // had it are not sent it again.
 func (t *lateTopic) made(s *Server, name string, f *engine.Frame, before *lateTopic, read func(context.Context) (any, error)) ([]byte, error) {
 	t.once.Do(func() {
@@ -135,7 +135,7 @@ func topicNotes() map[string]note {
 		"SchedulesFrame.items":        {text: "Those that are due next come first", items: frameSchedules},
 		"SchedulesFrame.left":         {text: "Those that the frame has no room for"},
 		"ScheduleNow.name":            {text: "Its name in the queue"},
-		"ScheduleNow.version":         {text: "Another one: it was defined anew, paused or resumed"},
+		"ScheduleNow.version":         {text: "Changes when the schedule is redefined, paused or resumed"},
 		"ScheduleNow.state":           oneOf("As in Schedule", "active", "paused", "held", "finished", "broken"),
 		"ScheduleNow.reason":          {text: "Why it is paused or broken"},
 		"ScheduleNow.next_at":         {text: "The next tick, jitter not counted"},

@@ -66,7 +66,7 @@ func (s *shop) one(strategy string) (got api.ReserveResponse) {
 	return got
 }
 
-// 11. Whose chunks always fail, until each has been retried five times, uses up its own turns and nobody else's.
+// 11. A tenant whose chunks always fail, until each has been retried five times, uses up its own turns and no other tenant's.
 func TestFairFailures(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -171,7 +171,7 @@ func TestFairCrowd(t *testing.T) {
 	}
 }
 
-// 14. Under OrElse each side is fair in itself, the first goes first, and nothing is left while somebody asks.
+// 14. Under OrElse each side is fair in itself, the first goes first, and nothing is left while a consumer asks.
 func TestFairUnderOrElse(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

@@ -40,7 +40,7 @@ func tenants(n int) map[string]float64 {
 	return weights
 }
 
-// 1. A backlog of a million chunks delays nobody who comes with ten.
+// 1. A backlog of a million chunks delays no tenant that comes with ten.
 func TestFairQuietBesideLoud(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

@@ -16,7 +16,7 @@ import (
 )
 
 // livez says that the process serves requests, and nothing about its parts: a probe that fails restarts the process,
-// which would not mend a full disk.
+// which would not fix a full disk.
 func (s *Server) livez(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
 
 type readyzOutput struct{ Body api.Readiness }

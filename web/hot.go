@@ -93,7 +93,7 @@ func prefixed(err error, prefix string) error {
 	return &moved
 }
 
-// pools hold what hot calls would otherwise allocate anew. What has grown beyond an ordinary call is not kept.
+// pools hold what hot calls would otherwise allocate every time. What has grown beyond an ordinary call is not kept.
 type pools struct {
 	buffers   sync.Pool // *buffer
 	reserves  sync.Pool // *reserveCall

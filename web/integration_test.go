@@ -111,7 +111,7 @@ func TestInsertLimitIsAnnounced(t *testing.T) {
 	}
 }
 
-// The tokens of others, of nobody and of the past have their results, and do not spoil the batch.
+// Tokens of other consumers, of no reservation and of the past have their results, and do not spoil the batch.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const ledgerAbout = "`sort` is received (who got most), behind (who is owed most) or ahead. Of what an ideal division would have handed out, nobody is ever more than a few chunks away: GUARANTEES.md has the numbers."
+const ledgerAbout = "`sort` is received (who got most), behind (who is owed most) or ahead. Of what an ideal division would have handed out, no tenant is ever more than a few chunks away: GUARANTEES.md has the numbers."
 
 type listLedgersOutput struct{ Body api.Page[api.Ledger] }
 
@@ -41,7 +41,7 @@ func (s *Server) getLedger(ctx context.Context, in *getLedgerInput) (*getLedgerO
 		return nil, err
 	}
 	if !found {
-		return nil, s.newProblem(codeNotFound, "No Fair block that is in use has this id: those that nobody reserved by for long make room for others. List the ledgers again.")
+		return nil, s.newProblem(codeNotFound, "No Fair block in use has this id: a block that has not been used for a while is removed to make room for others. List the ledgers again.")
 	}
 	out := &getLedgerOutput{Body: api.LedgerTenants{
 		Ledger: apiLedger(&l), At: api.Time{Time: s.now()}, Received: sums.Received, Entitled: sums.Entitled, Lag: sums.Lag,

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	lifecycleAbout = "The worker does what time demands: deadlines, retries, run_at, dead_deadline, the rest of ended submissions, retention, schedules, the ends of rules. It also counts anew what is kept as counters, see recount. An action that fails again and again is parked: left alone until it is retried, or the server starts anew."
+	lifecycleAbout = "The worker does what time demands: deadlines, retries, run_at, dead_deadline, the rest of ended submissions, retention, schedules, the ends of rules. It also recounts what is kept as counters, see recount. An action that fails again and again is parked: left alone until it is retried, or the server restarts."
 	retryAbout     = "All parked actions are looked at again at once, and pauses after failures end. What is still broken is parked again."
 )
 

@@ -66,7 +66,7 @@ func (m *metrics) observe(op *operation, status int, elapsed time.Duration) {
 		return
 	}
 	ok := op.ok.Load()
-	if ok == nil { // of what nobody asks for there is nothing to show
+	if ok == nil { // made at the first call: an operation that is not used has no series
 		observer := m.seconds.WithLabelValues(op.id, "200")
 		ok = &observer
 		op.ok.Store(ok)

@@ -183,7 +183,7 @@ func (m *measured) golden(name string) {
 	if !bytes.Equal(got, want) {
 		at := firstDifference(got, want)
 		line := func(b []byte) []byte { return append(bytes.Split(b, []byte("\n")), nil)[at-1] }
-		m.Errorf("the metrics are not those of %s from line %d on; if that is meant, go test ./web -run GoldenMetrics -rewrite, read the difference, and mend docs/OPERATIONS.md and deploy/\ngot  %s\nwant %s",
+		m.Errorf("the metrics are not those of %s from line %d on; if that is meant, go test ./web -run GoldenMetrics -rewrite, read the difference, and correct docs/OPERATIONS.md and deploy/\ngot  %s\nwant %s",
 			path, at, line(got), line(want))
 	}
 }
@@ -284,8 +284,8 @@ func newUserSubmission(i int64) queue.NewSubmission {
 	}
 }
 
-// However many values a key has, metrics show a bounded number of them, nothing is lost in the sums, and nothing of keys that
-// nobody asked for.
+// However many values a key has, metrics show a bounded number of them, nothing is lost in the sums, and keys that were
+// not asked for are not shown.
 func TestMetricsOfManyValues(t *testing.T) {
 	t.Parallel()
 	const values = 10_000
@@ -321,7 +321,7 @@ func TestMetricsOfManyValues(t *testing.T) {
 		series += len(f.GetMetric())
 		for _, x := range f.GetMetric() {
 			if strings.Contains(labelsOf(x), `"hidden"`) {
-				t.Errorf("%s%s: of a key that nobody asked for", name, labelsOf(x))
+				t.Errorf("%s%s: of a key that was not asked for", name, labelsOf(x))
 			}
 		}
 	}

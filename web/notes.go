@@ -76,10 +76,10 @@ func queueNotes() map[string]note {
 		out[schema+".consumer_grace_ms"] = between(0, float64(queue.MaxConsumerGrace.Milliseconds()), "From the end of an attached consumer's stream until what it holds is lost")
 		out[schema+".restart_grace_ms"] = between(0, float64(queue.MaxRestartGrace.Milliseconds()), "After a start nothing that a limit counts is handed out for so long, so that consumers can extend what they hold first; 0: none")
 		out[schema+".suspect_share"] = between(0, 1, "Of the live consumer slots, how much chunks whose deadline passed may have beside other work. 0: they come behind it; 1: as much as they get")
-		out[schema+".requeue"] = oneOf("Where a chunk comes back after a try in vain: at its natural place, or behind all that was ready then", "head", "tail")
+		out[schema+".requeue"] = oneOf("Where a chunk is requeued after a failed attempt: head, its natural place, or tail, behind all that is ready", "head", "tail")
 		out[schema+".draining"] = note{text: "true: inserts are refused"}
 		out[schema+".retention_seconds"] = note{text: "How long ended submissions are kept, as long as they have no dead letters; 0: for ever"}
-		out[schema+".dead_retention_seconds"] = note{text: "How long dead letters are kept; 0: until somebody does something with them"}
+		out[schema+".dead_retention_seconds"] = note{text: "How long dead letters are kept; 0: until they are redriven or discarded"}
 	}
 	return out
 }
@@ -317,7 +317,7 @@ func serverNotes() map[string]note {
 		"ServerOption.option":   {text: "Its name in a configuration file; the flag has '-' for '_', the environment the same in capitals after QUERN_"},
 		"ServerOption.value":    {text: "What is in effect"},
 		"ServerOption.source":   {text: "Who had the last word: default, file PATH, environment, flag, or command where a command such as dev decides"},
-		"ServerOption.default":  {text: "What it is when nobody says anything"},
+		"ServerOption.default":  {text: "The value when none is given"},
 		"ServerOption.limit":    {text: "What it may be, in words"},
 		"ServerOption.help":     {text: "What it does"},
 		"Readiness.ready":       {text: "Always true: what is not ready answers 503"},

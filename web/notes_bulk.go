@@ -21,7 +21,7 @@ func bulkNotes() map[string]note {
 		"BulkOperation.finished_at":  {text: "When it ended"},
 		"BulkOperation.matched":      {text: "What it came to so far and the filter means: the sum of done, unchanged and refused"},
 		"BulkOperation.done":         {text: "What the action was done with; of a dry run: would be"},
-		"BulkOperation.unchanged":    {text: "What it had no effect on: somebody else came first, or it was so already"},
+		"BulkOperation.unchanged":    {text: "What it did not change: another caller was first, or nothing was left to do"},
 		"BulkOperation.refused":      {text: "What does not allow it, such as a dead letter whose submission has a dead_deadline that passed"},
 		"BulkOperation.failure":      {text: "Why it failed"},
 		"BulkOperation.examined":     {text: "How much it walked over so far of what there was at its start, whether the filter means it or not: dead letters, chunks that wait for a retry, or open submissions of the queue, or of the one submission of the filter. Absent if an older server began it"},

@@ -4,7 +4,7 @@ func lifecycleNotes() map[string]note {
 	return map[string]note{
 		"Lifecycle.lag_seconds":                {text: "Since when the oldest action is due that is not done yet; 0: nothing is overdue"},
 		"Lifecycle.degraded":                   {text: "Whether inserts are refused because the worker's commits fail again and again"},
-		"Lifecycle.restart_grace_until":        {text: "Until then nothing is handed out that a limit counts, as nobody knows yet what consumers held before the start; absent: it is over"},
+		"Lifecycle.restart_grace_until":        {text: "Until then no chunk that a limit counts is handed out, because the server does not know yet what consumers held before it started; absent: the grace is over"},
 		"Lifecycle.slices_total":               {text: "Slices of actions of one kind that came through, since the server's start"},
 		"Lifecycle.suspects":                   {text: "Chunks whose last try burnt a reservation"},
 		"Lifecycle.kinds":                      {text: "Every kind of action"},
@@ -32,7 +32,7 @@ func lifecycleNotes() map[string]note {
 		"ParkedAction.since":                   {text: "When it was parked"},
 		"Retried.retried":                      {text: "How many parked actions are tried again"},
 		"Lifecycle.recount":                    {text: "How far the recounts of kept counters have come"},
-		"Recount.every_ms":                     {text: "How often everything is counted anew; 0: never"},
+		"Recount.every_ms":                     {text: "How often everything is recounted; 0: never"},
 		"Recount.rounds_total":                 {text: "How often everything was, since the server's start"},
 		"Recount.last_round_at":                {text: "When that was last; absent before the first"},
 		"Recount.progress":                     {text: "How much of the round under way is done, from 0 to 1"},
@@ -55,7 +55,7 @@ func lifecycleNotes() map[string]note {
 		"CounterDrift.value":                   {text: "The value, if it is one's"},
 		"CounterDrift.kept":                    {text: "What it said"},
 		"CounterDrift.recounted":               {text: "What is there, and what it says now if it was corrected"},
-		"CounterDrift.corrected":               {text: "Whether it was; if not, something else is damaged with it, and a restart counts everything anew"},
+		"CounterDrift.corrected":               {text: "Whether it was corrected; if not, something else is damaged too, and a restart recounts everything"},
 		"CounterDrift.at":                      {text: "When it was found"},
 	}
 }

@@ -111,7 +111,7 @@ func explainNotes() map[string]note {
 		"ExplainFair.active":          {text: "Tenants that have something to hand out, in all ledgers"},
 		"ExplainFair.owing":           {text: "Tenants that have nothing, and had more than their share"},
 		"ExplainFair.blocked":         {text: "Tenants that are held back by limits"},
-		"ExplainFair.next":            {text: "Whose turn it is, inside of Fair in the tenant around it whose turn it is; absent when there is nobody"},
+		"ExplainFair.next":            {text: "Whose turn it is, within the tenant of the enclosing Fair whose turn it is; absent when no tenant competes"},
 		"ExplainFair.owed":            {text: "Of the active tenants there the ten that are owed most"},
 		"Tenant.key":                  {text: "Key of the Fair block"},
 		"Tenant.before":               {text: "Asked why: about how many tenants come before it in this block"},

@@ -11,7 +11,7 @@ func ruleNotes() map[string]note {
 		"Rule.since":           {text: "When it was set first"},
 		"Rule.chunks":          {text: "In the list of those that hold: the chunks that it keeps from being handed out, also where another rule keeps them too; absent when there are none"},
 		"Rule.ended_at":        {text: "Of one that has ended: when"},
-		"Rule.end":             oneOf("Of one that has ended: somebody lifted it, its until came, or its submission ended", "lifted", "over", "submission_ended"),
+		"Rule.end":             oneOf("How a rule ended: it was lifted, its until came, or its submission ended", "lifted", "over", "submission_ended"),
 		"Rule.lifted_by":       {text: "Of one that was lifted: who did it, if that was said"},
 		"PageRule.items":       {text: "The rules"},
 		"PageRule.next":        {text: "Always absent"},

@@ -70,7 +70,7 @@ func scheduleNotes() map[string]note {
 func emissionNotes() map[string]note {
 	return map[string]note{
 		"BackfillRequest.from":    {text: "Ticks from this time"},
-		"BackfillRequest.to":      {text: "Ticks up to this time, which lies in the past"},
+		"BackfillRequest.to":      {text: "Ticks up to this time, which must be in the past"},
 		"BackfillRequest.limit":   between(1, queue.MaxBackfill, "More ticks than this are refused; default 100"),
 		"BackfillRequest.dry_run": {text: "Only count the ticks, however many they are; nothing is inserted"},
 		"Backfilled.submissions":  {text: "Their ids, by the time of their ticks; none of a dry run"},

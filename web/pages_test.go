@@ -147,7 +147,7 @@ func TestMapCountsEveryChunkOnce(t *testing.T) {
 }
 
 // The tries of a chunk are told while it may be tried again, also when the submission has ended with it.
-func TestAttemptsOfAChunkAreTold(t *testing.T) {
+func TestAttemptsOfAChunkAreReported(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.insert(`{"chunks":{"count":1,"prefix":"x/"},"on_exhausted":"dead_letter","max_attempts":3}`).ID

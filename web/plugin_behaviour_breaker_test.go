@@ -31,7 +31,7 @@ func (s *pluginScene) fault() {
 	}
 }
 
-// Three faults within a minute open the breaker, and not before: the next reserve does not call the plugin, and whoever asks is told the
+// Three faults within a minute open the breaker, and not before: the next reserve does not call the plugin, and explain gives the
 // reason and until when.
 func TestPluginBehaviour12ThreeFaultsOpenTheBreaker(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,7 @@ func TestPluginBehaviour25LoggingIsBounded(t *testing.T) {
 		s.do("GET", "/v1/plugins/loud/logs", nil, 200, &got)
 		return got
 	}
-	before := logs() // the dry run's lines are nobody's
+	before := logs() // the dry run's lines do not count
 	if len(before.Lines) != 0 {
 		t.Fatalf("before the first batch: %d lines", len(before.Lines))
 	}

@@ -85,7 +85,7 @@ func TestPluginBehaviour03DamagedModules(t *testing.T) {
 }
 
 // Modules of some 15 bytes that say they hold 2^32-1 of something are refused, and this process, which is the server's, lives on.
-func TestPluginBehaviour04CountLies(t *testing.T) {
+func TestPluginBehaviour04FalseCount(t *testing.T) {
 	t.Parallel()
 	s := newPluginScene(t, nil)
 	s.put("x", 100, 0, nil)

@@ -102,7 +102,7 @@ func TestPluginBehaviour21SwitchingUnderLoad(t *testing.T) {
 	t.Logf("%d answers of version 1, %d of version 2, the slowest of 10 rollbacks %v", byOne.Load(), byTwo.Load(), slowest)
 }
 
-// A server that starts takes its plugins from the compile cache: it needs no compiler for them. A damaged file in it is made anew, which is
+// A server that starts takes its plugins from the compile cache: it needs no compiler for them. A damaged file in it is rebuilt, which is
 // logged, and the server serves.
 func TestPluginBehaviour22RestartFromTheCache(t *testing.T) {
 	t.Parallel()
@@ -120,7 +120,7 @@ func TestPluginBehaviour22RestartFromTheCache(t *testing.T) {
 		t.Errorf("without a compiler: got %+v, want it active", p)
 	}
 
-	const rebuilt = "was damaged and has been made anew"
+	const rebuilt = "was damaged and has been rebuilt"
 	if strings.Contains(s.log.String(), rebuilt) {
 		t.Error("something was rebuilt before anything was damaged")
 	}
@@ -147,7 +147,7 @@ func TestPluginBehaviour22RestartFromTheCache(t *testing.T) {
 		s.reopen(time.Minute)
 		s.wantTexts(only, 1, "high")
 		if got := strings.Count(s.log.String(), rebuilt); got != before+1 {
-			t.Errorf("%s: the log says %d times that code was made anew, want once more than %d", name, got, before)
+			t.Errorf("%s: the log says %d times that code was rebuilt, want once more than %d", name, got, before)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func pluginTriedNotes() map[string]note {
 		"PluginDryRun.strategy":     {text: "In whose order they come, in text form; left out: OldestFirst"},
 		"PluginDryRun.rows":         between(0, 4096, "Candidates; 0: the version's default window"),
 		"PluginDryRun.want":         between(0, 1000, "How many would be taken; 0: 10"),
-		"PluginDryRun.recording":    {text: "Number of a recording that is scored anew; 0: none"},
+		"PluginDryRun.recording":    {text: "Number of a recording to score again; 0: none"},
 		"PluginTried.report":        {text: "Of synthetic candidates"},
 		"PluginTried.live":          {text: "Of live ones, where a queue was named", ref: "PluginLive"},
 		"PluginTried.replay":        {text: "Of a recording, where one was named", ref: "PluginReplay"},

@@ -178,7 +178,7 @@ func TestPluginBehaviour19ExploreBoundsStarvation(t *testing.T) {
 	}
 }
 
-// Behaviour 20: within a call nobody comes more than 255 places later than without the plugin.
+// Behaviour 20: within a call no candidate comes more than 255 places later than without the plugin.
 func TestPluginBehaviour20WindowBoundsDisplacement(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -218,7 +218,7 @@ func TestPluginBehaviour26FormulaOrdersLikeThePlugin(t *testing.T) {
 	}
 }
 
-// Behaviour 24: while a plugin keeps every core in guest code, some 20 ms per batch, the server answers whoever asks how it is.
+// Behaviour 24: while a plugin keeps every core in guest code, some 20 ms per batch, the server still answers health checks.
 func TestPluginBehaviour24ServerAnswersWhileGuestsRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

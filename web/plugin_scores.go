@@ -9,7 +9,7 @@ import (
 
 const scoresAbout = "One entry for each version and configuration that is open, those in use first: how many batches it scored and which failed, and of a sample of them how the scores of the last 4,096 candidates " +
 	"are spread, and of how many of these something was taken. Whole batches are sampled, one in 64 and at most four a second beside, so that it costs those who reserve next to nothing. " +
-	"It begins anew when a version is opened: at a start of the server, and after five minutes out of use."
+	"It starts from zero when a version is opened: at a start of the server, and after five minutes out of use."
 
 type listScoresOutput struct{ Body api.Page[api.PluginScores] }
 

@@ -43,7 +43,7 @@ var _ Plugins = (*plugins.Catalogue)(nil)
 const (
 	selectAbout  = "With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one swap: it holds from the next reservation on, and no reservation sees half of it."
 	releaseAbout = "A version is named by its version text (the newest of that text), or by the first 8 or more digits of its sha256."
-	dryRunAbout  = "Nothing is reserved. Synthetic candidates are always scored; with `queue` also those that a strategy has now, and `picks` says what would be taken, `gained` and `lost` how that differs. `recording` scores a recorded batch anew and compares the bits. " + releaseAbout
+	dryRunAbout  = "Nothing is reserved. Synthetic candidates are always scored; with `queue` also those that a strategy has now, and `picks` says what would be taken, `gained` and `lost` how that differs. `recording` scores a recorded batch again and compares the scores bit for bit. " + releaseAbout
 )
 
 // PluginPath names a plugin. It is exported because huma only looks into exported fields.

@@ -26,7 +26,7 @@ func allowedAt(pointer string) string {
 	case "/settings/retention_seconds":
 		return upTo("0 (for ever)", int64(queue.MaxRetention.Seconds()))
 	case "/settings/dead_retention_seconds":
-		return upTo("0 (until somebody does something with them)", int64(queue.MaxRetention.Seconds()))
+		return upTo("0 (until they are redriven or discarded)", int64(queue.MaxRetention.Seconds()))
 	case "/settings/consumer_grace_ms":
 		return upTo("0 (at once)", queue.MaxConsumerGrace.Milliseconds())
 	case "/settings/restart_grace_ms":

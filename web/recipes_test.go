@@ -65,7 +65,7 @@ func TestRecipeTenantLimits(t *testing.T) {
 	}
 }
 
-// Preview before batch: previews go first, and nobody is idle when there are none.
+// Preview before batch: previews go first, and no consumer is idle when there are none.
 func TestRecipePreviewBeforeBatch(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

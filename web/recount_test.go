@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// The life-cycle worker counts everything anew about hourly, a minute after the start for the first time, and says over HTTP how far it
+// The life-cycle worker recounts everything about hourly, a minute after the start for the first time, and says over HTTP how far it
 // has come; beside work that changes the counters all the time it finds nothing wrong.
 func TestRecountIsShown(t *testing.T) {
 	t.Parallel()

@@ -57,7 +57,7 @@ func (s *Server) reserve(c echo.Context) error {
 		return err
 	}
 	if len(result.Reservations) == 0 && wait > 0 {
-		// What the call holds is of no use to somebody who waits: ten thousand of them must cost little.
+		// What the call holds in memory is of no use while it waits: ten thousand of them must cost little.
 		s.pools.freeReserve(call)
 		call = nil
 		request.Wait = wait

@@ -54,7 +54,7 @@ type operation struct {
 
 	public   bool                                 // needs no token
 	narrow   narrow                               // how it keeps to what a token is bound to
-	compress bool                                 // the answer may be long and nobody waits for its last microsecond
+	compress bool                                 // the answer may be long and microseconds do not matter
 	traced   string                               // the type of its spans; "": it has none
 	brings   bool                                 // brings something new onto the disk: refused while that is full
 	hot      bool                                 // answers by writeJSON only
@@ -204,7 +204,7 @@ func (s *Server) strategyRoutes(d *document) {
 // questionRoutes are the part of the table about what strategies would do; none of them changes anything.
 func (s *Server) questionRoutes(d *document) {
 	register(d, operation{id: "preview", method: "POST", path: "/v1/queues/{queue}/strategies/preview", scope: scopeRead, narrow: inQueue | inHandler, tag: tagStrategies, compress: true,
-		summary: "Say what a reserve would hand out now", about: "Nothing is reserved and nothing changes. A reserve that comes later may get something else, and Random draws anew each time."}, s.preview)
+		summary: "Say what a reserve would hand out now", about: "Nothing is reserved and nothing changes. A reserve that comes later may get something else, and Random draws again each time."}, s.preview)
 	register(d, operation{id: "explain", method: "POST", path: "/v1/queues/{queue}/strategies/explain", scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "Show how a strategy stands", about: explainAbout}, s.explain)
 	register(d, operation{id: "compare", method: "POST", path: "/v1/queues/{queue}/strategies/compare", scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,

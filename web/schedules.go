@@ -37,7 +37,7 @@ func (s *Server) scheduleRoutes(d *document) {
 	register(d, operation{id: "get-schedule", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Read a schedule and how it stands"}, s.getSchedule)
 	register(d, operation{id: "put-schedule", brings: true, method: "PUT", path: one, scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules, creates: reflect.TypeFor[api.Schedule](),
-		summary: "Make a schedule, or define it anew", about: putScheduleAbout}, s.putSchedule)
+		summary: "Create a schedule, or redefine it", about: putScheduleAbout}, s.putSchedule)
 	register(d, operation{id: "delete-schedule", method: "DELETE", path: one, scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Delete a schedule", about: "What it inserted stays. If-Match as for PUT."}, s.deleteSchedule)
 	register(d, operation{id: "list-schedule-ticks", method: "GET", path: one + "/ticks", scope: scopeRead, narrow: inQueue | noTenants, tag: tagSchedules,
@@ -399,7 +399,7 @@ func templateOf(in *api.ScheduleTemplate) (queue.NewSubmission, error) {
 }
 
 // scheduleETag is the ETag of a version. The digest keeps apart a version and the one of the same number after the name was deleted
-// and made anew with another definition.
+// and created again with another definition.
 func scheduleETag(in *queue.ScheduleInfo) string {
 	def, err := json.Marshal(apiDefinition(in))
 	if err != nil {
@@ -424,7 +424,7 @@ func (s *Server) scheduleGuard(c *Conditions) (engine.ScheduleGuard, error) {
 		case !exists && c.IfMatch != "":
 			return s.newProblem(codePrecondition, "There is no schedule of this name, so none that If-Match could name.")
 		case exists && !matchesETag(c.IfMatch, scheduleETag(now)):
-			return s.newProblem(codePrecondition, "The schedule is in version "+strconv.FormatUint(uint64(now.Version), 10)+", which is not one that If-Match names. Read it again and decide anew.")
+			return s.newProblem(codePrecondition, "The schedule is in version "+strconv.FormatUint(uint64(now.Version), 10)+", which is not one that If-Match names. Read it again, then retry with its new ETag.")
 		}
 		return nil
 	}, nil

@@ -13,7 +13,7 @@ import (
 
 // A script is a conversation: lines with ">" are what is sent, lines with "<" what came back. Ids and tokens are named
 // in the order in which they appear (ID1, TOKEN1) and may be used in what is sent as $ID1 and $TOKEN1; times and sizes
-// are blotted out. go test ./web -run Scripts -rewrite writes the answers anew.
+// are blotted out. go test ./web -run Scripts -rewrite rewrites the answers.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/scripts/*.txt")

@@ -212,7 +212,7 @@ func (s *Server) serve(ctx context.Context, server *http.Server, listener net.Li
 	defer cancel()
 	err := server.Shutdown(grace)
 	if err != nil {
-		// Whoever is still busy after the grace time is cut off: commits that were acknowledged are safe.
+		// A request that is still busy after the grace time is cut off: commits that were acknowledged are safe.
 		err = server.Close()
 	}
 	if served := <-served; !errors.Is(served, http.ErrServerClosed) {

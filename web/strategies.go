@@ -181,7 +181,7 @@ func apiStrategy(in *engine.NamedStrategy) api.NamedStrategy {
 }
 
 // etagOf is the ETag of a version. The digest keeps apart a version and the one of the same number after the name was deleted
-// and made anew.
+// and created again.
 func etagOf(in *engine.NamedStrategy) string {
 	digest := sha256.Sum256([]byte(in.Text))
 	return `"` + strconv.FormatUint(uint64(in.Version), 10) + "-" + hex.EncodeToString(digest[:8]) + `"`
@@ -202,7 +202,7 @@ func (s *Server) guardOf(c *Conditions) (engine.StrategyGuard, error) {
 		case !exists && c.IfMatch != "":
 			return s.newProblem(codePrecondition, "There is no strategy of this name, so none that If-Match could name.")
 		case exists && !matchesETag(c.IfMatch, etagOf(&now)):
-			return s.newProblem(codePrecondition, "The strategy is in version "+strconv.FormatUint(uint64(now.Version), 10)+", which is not one that If-Match names. Read it again and decide anew.")
+			return s.newProblem(codePrecondition, "The strategy is in version "+strconv.FormatUint(uint64(now.Version), 10)+", which is not one that If-Match names. Read it again, then retry with its new ETag.")
 		}
 		return nil
 	}, nil

@@ -51,7 +51,7 @@ func tracedAs(id string) string {
 	return ""
 }
 
-// startSpan begins the span of a request, as part of the trace that the caller named; nil if nobody wants it.
+// startSpan begins the span of a request, as part of the trace that the caller named; nil if it is not recorded.
 func (s *Server) startSpan(c echo.Context, op *operation) *trace.Span {
 	if s.tracer == nil || op == nil || op.traced == "" {
 		return nil
@@ -70,12 +70,12 @@ func (s *Server) startSpan(c echo.Context, op *operation) *trace.Span {
 	return span
 }
 
-// endSpan ends it, unless it is about nothing: a consumer that asked in vain, and has no trace of its own to tell so.
+// endSpan ends it, or drops it if it is about nothing: a call that found no work, from a consumer without a trace.
 func endSpan(span *trace.Span, c echo.Context, status int, failure *problem) {
 	if span == nil {
 		return
 	}
-	if vain, _ := c.Get(spanKey).(*trace.Span); vain == nil && failure == nil && !span.Parented() {
+	if empty, _ := c.Get(spanKey).(*trace.Span); empty == nil && failure == nil && !span.Parented() {
 		return
 	}
 	span.Set(trace.Int(attrStatus, int64(status)), trace.Text(attrRequest, c.Response().Header().Get(headerRequestID)))

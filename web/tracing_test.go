@@ -151,9 +151,9 @@ func TestSpansAcrossTheQueue(t *testing.T) {
 	}
 }
 
-// Whoever asks in vain, or only moves deadlines, and has no trace leaves no span, nor does whoever says that nobody wants any; with one he leaves one. A
+// A call that finds no work, or only moves deadlines, leaves no span unless the caller has a trace, nor does a caller that asks for none to be recorded. A
 // submission whose producer has no trace carries that of its insert.
-func TestSpansThatNobodyWants(t *testing.T) {
+func TestUnwantedSpans(t *testing.T) {
 	t.Parallel()
 	f, spans := traced(t)
 	f.reserve(`{"max":1}`)
@@ -182,7 +182,7 @@ func TestSpansThatNobodyWants(t *testing.T) {
 	}
 	reserves := all["reserve default"]
 	if len(reserves) != 2 || reserves[0].TraceID != consumerTrace || reserves[0].Attributes["messaging.batch.message_count"] != "0" || len(reserves[1].Links) != 2 || len(all["exchange default"]) != 0 {
-		t.Errorf("got %+v and %+v, want the one in vain that has a trace, and the one that found something", reserves, all["exchange default"])
+		t.Errorf("got %+v and %+v, want the one without work that has a trace, and the one that found something", reserves, all["exchange default"])
 	}
 }
 

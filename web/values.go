@@ -233,7 +233,7 @@ func apiValueCount(in *engine.Value) api.ValueCount {
 }
 
 // valueETag is the ETag of what is set for a value, "" when nothing is. The digest keeps apart settings and those of the same
-// version after they were deleted and set anew.
+// version after they were deleted and set again.
 func valueETag(in *engine.ValueSettings) string {
 	if in.Version == 0 {
 		return ""
@@ -258,7 +258,7 @@ func (s *Server) valueGuard(c *Conditions) (engine.ValueGuard, error) {
 		case now.Version == 0 && c.IfMatch != "":
 			return s.newProblem(codePrecondition, "Nothing is set for the value, so nothing that If-Match could name.")
 		case now.Version != 0 && !matchesETag(c.IfMatch, valueETag(&now)):
-			return s.newProblem(codePrecondition, "The settings are in version "+version+", which is not one that If-Match names. Read them again and decide anew.")
+			return s.newProblem(codePrecondition, "The settings are in version "+version+", which is not one that If-Match names. Read them again, then retry with their new ETag.")
 		}
 		return nil
 	}, nil

@@ -90,7 +90,7 @@ func TestReserveWaitEndsWithTheClient(t *testing.T) {
 	f.reserveOne()
 }
 
-// noWaiters waits until nobody is parked in the default queue.
+// noWaiters waits until no request is parked in the default queue.
 func (f *fixture) noWaiters() {
 	f.Helper()
 	for {

@@ -101,7 +101,7 @@ func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []
 		out.Detail = fmt.Sprintf("The branch wants %s=%s; the submission has %s.", in.Filter.Key, apiValue(in.Filter.Value), own)
 	case engine.IsGraced:
 		out.Obstacle, out.Key, out.Max = api.ObstacleGrace, in.Limit.Key, &in.Limit.Max
-		out.Detail = fmt.Sprintf("The server started anew: until %s nothing that a limit counts is handed out, so that consumers can extend what they hold first; %s=%s is under a limit of %d.", timeText(in.Until), in.Limit.Key, own, in.Limit.Max)
+		out.Detail = fmt.Sprintf("The server restarted: until %s nothing that a limit counts is handed out, so that consumers can extend what they hold first; %s=%s is under a limit of %d.", timeText(in.Until), in.Limit.Key, own, in.Limit.Max)
 	case engine.IsLimited:
 		out.Obstacle, out.Key, out.InFlight, out.Max = api.ObstacleLimit, in.Limit.Key, &in.InFlight, &in.Limit.Max
 		out.Detail = fmt.Sprintf("%s=%s has %d of %d chunks in flight.", in.Limit.Key, own, in.InFlight, in.Limit.Max)

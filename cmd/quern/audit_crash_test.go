@@ -270,12 +270,12 @@ func (o *operators) checkRules(last map[string]api.AuditEntry) {
 			}
 		}
 		var about struct{ Settings json.RawMessage }
-		var stands, told struct {
+		var stands, recorded struct {
 			Timeout int64 `json:"reservation_timeout_ms"`
 		}
 		o.read("/v1/queues/"+queue, &about)
 		e := last[queue+" "]
-		if json.Unmarshal(about.Settings, &stands) != nil || json.Unmarshal(e.After, &told) != nil || stands != told {
+		if json.Unmarshal(about.Settings, &stands) != nil || json.Unmarshal(e.After, &recorded) != nil || stands != recorded {
 			o.t.Errorf("%s has the settings %s, and the last entry about it is %+v", queue, about.Settings, e)
 		}
 	}
@@ -292,15 +292,15 @@ func (o *operators) checkState(last map[string]api.AuditEntry, path string) {
 	var list api.Page[api.ValueCount]
 	o.read(strings.Join(parts[:7], "/")+"?limit=1000", &list)
 	e, known := last[parts[3]+" "+parts[5]+"="+parts[7]]
-	var told struct{ Limit *uint32 }
-	if known && json.Unmarshal(e.After, &told) != nil {
+	var recorded struct{ Limit *uint32 }
+	if known && json.Unmarshal(e.After, &recorded) != nil {
 		o.t.Errorf("an entry about %s that tells nothing: %+v", path, e)
 	}
 	for _, v := range list.Items {
 		if v.Value.String() != parts[7] {
 			continue
 		}
-		if v.Limit == nil != (told.Limit == nil) || v.Limit != nil && *v.Limit != *told.Limit {
+		if v.Limit == nil != (recorded.Limit == nil) || v.Limit != nil && *v.Limit != *recorded.Limit {
 			o.t.Errorf("%s is %+v, and the last entry about it is %+v", path, v, e)
 		}
 		known = false

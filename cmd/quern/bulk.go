@@ -43,7 +43,7 @@ func (a *app) bulkRunCommand() *cobra.Command {
 		Short: "Start a bulk operation and follow it to its end: " + strings.Join(queue.BulkActions(), ", "),
 		Long: "Does something with all that the flags mean of a queue, as it is now. redrive, delete and forward are about dead letters, retry about chunks\n" +
 			"that wait for a retry, cancel and reprioritize about open submissions. The operation goes on when the server is restarted; an interrupt cancels it.",
-		Example: "  quern bulk run forward --to graveyard --meta customer=7\n  quern bulk run cancel --created-before 24h --dry-run",
+		Example: "  quern bulk run forward --to rejects --meta customer=7\n  quern bulk run cancel --created-before 24h --dry-run",
 		Args:    cobra.ExactArgs(1), ValidArgs: queue.BulkActions(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := o.request(args[0], a.queueName(), cmd.Flags().Changed("priority"), time.Now())
@@ -194,7 +194,7 @@ func examined(b *api.BulkOperation) string {
 	return fmt.Sprintf("%d of %d (%d %%)", *b.Examined, *b.ToExamine, *b.Percent)
 }
 
-// remaining is how long an operation still takes; "" when nobody knows.
+// remaining is how long an operation still takes; "" when that is not known.
 func remaining(b *api.BulkOperation) string {
 	if b.RemainingMS == 0 {
 		return ""

@@ -24,7 +24,7 @@ func busyStrategies() []string {
 	return []string{
 		`"Random"`, `{"name":"nightly"}`, `"Fair(\"company\", OldestFirst)"`, `"MaxSimultaneous(\"company\", 3, Random)"`,
 		`"OrElse(Plugin(\"order\", OldestFirst), Random)"`, `"OrElse(Plugin(\"endless\", OldestFirst), Random)"`, `"Score(priority*2 - attempts, OldestFirst)"`,
-		`"SelectOnly(\"company\", \"nobody\", Random)"`, `"CustomPriority"`, `"SelectOnly(\"company\", \"shut\", Random)"`,
+		`"SelectOnly(\"company\", \"absent\", Random)"`, `"CustomPriority"`, `"SelectOnly(\"company\", \"shut\", Random)"`,
 	}
 }
 
@@ -70,7 +70,7 @@ func setUp(ctx context.Context, t *testing.T, server string) {
 		do("POST", "/v1/queues/default/submissions", fmt.Sprintf(`{"chunks":{"count":20000,"prefix":"s3://x/"},"priority":%d,"meta":{"company":%q}}`, i%3, company))
 	}
 	do("PUT", "/v1/queues/default/schedules/second", `{"spec":"@every 1s","overlap":"skip","template":{"chunks":{"count":1,"template":"x"}}}`)
-	do("POST", "/v1/queues/default/rules", `{"action":"pause","match":{"meta":{"company":"nobody"}}}`)
+	do("POST", "/v1/queues/default/rules", `{"action":"pause","match":{"meta":{"company":"absent"}}}`)
 	c, err := client.New(server)
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ type chunkInput struct {
 	Index      uint32
 	Attempt    uint32
 	Content    []byte
-	Key        string // the chunk lies in object storage, and Content is empty
+	Key        string // the chunk is in object storage, and Content is empty
 	Meta       api.Meta
 	Trace      string // W3C trace context that the submission carries
 }

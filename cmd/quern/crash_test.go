@@ -321,7 +321,7 @@ func (o *oracle) keep(token string) {
 	o.old = append(o.old, token)
 }
 
-// completeOld finishes with a token of an earlier life. Unless somebody else has the chunk that counts.
+// completeOld finishes with a token of an earlier life. Unless another consumer has the chunk that counts.
 func (o *oracle) completeOld(ctx context.Context) bool {
 	o.mu.Lock()
 	if len(o.old) == 0 {

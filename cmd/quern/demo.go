@@ -21,7 +21,7 @@ const (
 	demoPerCompany   = 100_000                // chunks inserted for each company at the start
 	demoSubmissions  = 20                     // submissions they are spread over
 	demoBatch        = 10                     // chunks that a consumer holds at once
-	demoLow          = demoPerCompany         // the backlog below which every company inserts anew
+	demoLow          = demoPerCompany         // the backlog below which every company inserts again
 	demoFailEvery    = 200                    // one try in so many fails, to be tried again
 	demoFastest      = 60 * time.Millisecond  // what a batch takes at least
 	demoSlowest      = 160 * time.Millisecond // and at most

@@ -13,7 +13,7 @@ import (
 )
 
 // Files that may not be written any more, one or all of them, under a running server: writes say so, /readyz says degraded, consumers keep
-// what they hold, and when it is mended all goes on by itself, with what was acknowledged. Only root can try it. The kernel refuses to make a file
+// what they hold, and when it is repaired all goes on by itself, with what was acknowledged. Only root can try it. The kernel refuses to make a file
 // system read-only under files that are open for writing; the immutable flag of ext4 refuses writes through open files too, and does not last.
 func TestWritesForbidden(t *testing.T) {
 	t.Parallel()

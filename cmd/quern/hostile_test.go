@@ -183,7 +183,7 @@ func TestHostileCorpusAgainstALiveServer(t *testing.T) {
 			}
 		})
 	}
-	for served.Load() < 4_000 && !t.Failed() { // the same consumers, and nobody else
+	for served.Load() < 4_000 && !t.Failed() { // only the same consumers
 		b.memory("VmRSS")
 	}
 	besieged.Store(true)

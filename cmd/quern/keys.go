@@ -135,7 +135,7 @@ func (a *app) keysSetCommand() *cobra.Command {
 	return c
 }
 
-// setValue changes what is set for a value, on the condition that nobody else does meanwhile.
+// setValue changes what is set for a value, on the condition that no other client does meanwhile.
 func (a *app) setValue(cmd *cobra.Command, key string, value api.MetaValue, change func(*api.ValueSettings) error) error {
 	var settings api.ValueSettings
 	if err := change(&settings); err != nil { // says what is wrong before anything is asked

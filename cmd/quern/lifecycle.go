@@ -14,7 +14,7 @@ func (a *app) lifecycleCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "lifecycle", Short: "Tell how the life-cycle worker is doing, by kind of action", Args: cobra.NoArgs,
 		Long: "Tell how the queue's life-cycle worker is doing, by kind of action. An action that failed again and again is parked; see\n" +
-			"\"quern lifecycle parked\", and \"quern lifecycle retry\" once the cause is mended.",
+			"\"quern lifecycle parked\", and \"quern lifecycle retry\" once the cause is fixed.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			got, err := a.lifecycle(cmd)
 			if err != nil {

@@ -238,8 +238,8 @@ func (a *app) listRecordings(cmd *cobra.Command, c *client.Client, name string) 
 
 func (a *app) pluginReplayCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "replay NAME VERSION ID", Short: "Let the server score a recorded batch anew with a version", Args: cobra.ExactArgs(3),
-		Long: "Let the server score a recorded batch anew with a version and compare with the recorded scores, bit for bit; when some differ the exit code is 1.",
+		Use: "replay NAME VERSION ID", Short: "Score a recorded batch again with a version", Args: cobra.ExactArgs(3),
+		Long: "Score a recorded batch again with a version and compare with the recorded scores, bit for bit; when some differ the exit code is 1.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := recordingID(args[2])
 			if err != nil {

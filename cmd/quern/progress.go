@@ -14,7 +14,7 @@ const (
 	// lineEvery is how often progress is told where no bar can be drawn: seldom enough for a log file.
 	lineEvery = 10 * time.Second
 
-	// drawEvery is how often a bar is drawn anew: often enough for the eye.
+	// drawEvery is how often a bar is redrawn: often enough for the eye.
 	drawEvery = 100 * time.Millisecond
 )
 
@@ -32,15 +32,15 @@ type progress struct {
 	bar     *progressbar.ProgressBar // nil: lines
 	silent  bool
 	started time.Time
-	told    time.Time // when it was last drawn or written
+	shown   time.Time // when it was last drawn or written
 }
 
-// newProgress starts telling about total things (-1: nobody knows how many).
+// newProgress starts reporting on total things (-1: their number is not known).
 func (a *app) newProgress(what string, total int64, now func() time.Time) *progress {
 	return a.goOn(what, total, 0, now)
 }
 
-// goOn is newProgress for work of which so much was done before anybody looked.
+// goOn is newProgress for work of which so much was done before it was watched.
 func (a *app) goOn(what string, total, from int64, now func() time.Time) *progress {
 	p := &progress{w: a.err, now: now, what: what, total: total, from: from, silent: a.quiet, started: now()}
 	if a.quiet || !isTerminal(a.err) || a.getenv("TERM") == "dumb" {
@@ -67,8 +67,8 @@ func (p *progress) Set(done int64, note string) {
 	if p.bar != nil {
 		every = drawEvery
 	}
-	if now := p.now(); now.Sub(p.told) >= every {
-		p.told = now
+	if now := p.now(); now.Sub(p.shown) >= every {
+		p.shown = now
 		p.tell()
 	}
 }

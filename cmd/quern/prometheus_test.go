@@ -30,7 +30,7 @@ import (
 // deployed is where the rules and boards are.
 const deployed = "../../deploy"
 
-// tool is a program that the test cannot do without. CI, and whoever says make test, has it.
+// tool is a program that the test cannot do without. CI and `make test` have it.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -150,7 +150,7 @@ func boards(t *testing.T) (all []board) {
 	return all
 }
 
-// Boards have names of their own, panels that do not lie upon each other, and no variable that is not declared.
+// Boards have names of their own, panels that do not overlap, and no variable that is not declared.
 func TestBoardsAreWhole(t *testing.T) {
 	t.Parallel()
 	uids := map[string]bool{}
@@ -173,7 +173,7 @@ func TestBoardsAreWhole(t *testing.T) {
 			for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 				for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 					if other, taken := cells[[2]int{x, y}]; taken || x >= 24 {
-						t.Fatalf("%s lies upon %s at %d,%d, or beyond the 24 columns", at, other, x, y)
+						t.Fatalf("%s overlaps %s at %d,%d, or beyond the 24 columns", at, other, x, y)
 					}
 					cells[[2]int{x, y}] = at
 				}

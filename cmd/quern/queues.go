@@ -87,15 +87,15 @@ func (a *app) queueSettingsCommand(use, short string, put bool, send func(*clien
 	f.DurationVar(&o.restartGrace, "restart-grace", 0, "how long after a start nothing is handed out that a limit counts (default: at once)")
 	f.BoolVar(&o.draining, "draining", false, "refuse inserts; what is there is worked off")
 	f.Float64Var(&o.suspectShare, "suspect-share", 0, "of the consumers' slots, how much chunks that ran out may have beside other work, 0 to 1 (default 0.3)")
-	f.StringVar(&o.requeue, "requeue", "", "where a chunk comes back after a try in vain: head (default), its natural place; tail, behind all that is ready")
+	f.StringVar(&o.requeue, "requeue", "", "where a chunk is requeued after a failed attempt: head (default), its natural place; tail, behind all that is ready")
 	f.StringVar(&o.deadLetterQueue, "dead-letter-queue", "", "the queue that dead letters go on to (default: they stay)")
 	f.DurationVar(&o.retention, "retention", 0, "how long ended submissions are kept, as long as they have no dead letters (default 168h)")
-	f.DurationVar(&o.deadRetention, "dead-retention", 0, "how long dead letters are kept (default: until somebody does something with them)")
+	f.DurationVar(&o.deadRetention, "dead-retention", 0, "how long dead letters are kept (default: until they are redriven or discarded)")
 	rangesOf(f, map[string]string{
 		"max-attempts": "0 (no limit) to 1000", "max-expiries": "0 (no limit) to 250", "suspect-share": "0 (behind all other work) to 1 (no limit)",
 		"reservation-timeout": "durations from 100ms to --max-reservation (at most 24h)", "max-reservation": "durations from 100ms to 24h",
 		"consumer-grace": "durations from 0s (at once) to 1h", "restart-grace": "durations from 0s (none) to 10m",
-		"retention": "durations from 0s (for ever) to 87600h", "dead-retention": "durations from 0s (until somebody does something with them) to 87600h",
+		"retention": "durations from 0s (for ever) to 87600h", "dead-retention": "durations from 0s (until they are redriven or discarded) to 87600h",
 	})
 	if !put {
 		f.VisitAll(func(flag *pflag.Flag) { flag.Usage = defaultText.ReplaceAllString(flag.Usage, "") })

@@ -51,7 +51,7 @@ func TestReadmeCommands(t *testing.T) {
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // with the server that it starts, which must not outlive the test
 	shell.WaitDelay = killGrace
 	out, err := shell.CombinedOutput()
-	_ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) // when all went well nobody is left
+	_ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) // when all went well no process is left
 	if err != nil {
 		t.Fatalf("%v\n%s\nsaid:\n%s", err, script, out)
 	}
@@ -69,7 +69,7 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// freeAddress is a loopback address that nobody uses at the moment, below the ports that the kernel gives to the servers
+// freeAddress is a loopback address that is not in use at the moment, below the ports that the kernel gives to the servers
 // which other tests start meanwhile.
 func freeAddress(t *testing.T) string {
 	t.Helper()

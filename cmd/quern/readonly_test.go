@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// nobody is an account that owns nothing, which stands in for the superuser: file modes do not bind that one.
-const nobody = 65534
+// unprivileged is an account that owns nothing, which stands in for the superuser: file modes do not bind that one.
+const unprivileged = 65534
 
 // A server refuses a directory that it may not write, names it, and leaves it as it was.
 func TestReadOnlyDirectory(t *testing.T) {
@@ -28,13 +28,13 @@ func TestReadOnlyDirectory(t *testing.T) {
 	if err := os.Chmod(data, 0o555); err != nil {
 		t.Fatal(err)
 	}
-	for dir := root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) { // nobody must get as far as the data
+	for dir := root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) { // the account must get as far as the data
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, dir := range []string{data, filepath.Join(data, "below")} {
-		out, err := asNobody(program, "serve", "--data", dir, "--listen", "127.0.0.1:0").CombinedOutput()
+		out, err := asUnprivileged(program, "serve", "--data", dir, "--listen", "127.0.0.1:0").CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != exitFailure || !strings.Contains(string(out), dir) {
 			t.Errorf("serve on %s ended with %v and said %q; want exit code %d and the directory's name", dir, err, out, exitFailure)
@@ -46,12 +46,12 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 }
 
-// asNobody is a command that file modes bind.
-func asNobody(args ...string) *exec.Cmd {
+// asUnprivileged is a command that file modes bind.
+func asUnprivileged(args ...string) *exec.Cmd {
 	c := exec.Command(args[0], args[1:]...)
 	c.Dir = "/"
 	if os.Geteuid() == 0 {
-		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
 	}
 	return c
 }

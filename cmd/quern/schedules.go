@@ -130,8 +130,8 @@ func (a *app) schedulesSetCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "set NAME",
-		Short: "Make a schedule, or define it anew",
-		Long: "Make a schedule, or define it anew: what is left out gets its default. With --file the definition is read as JSON, as 'show -o json'\n" +
+		Short: "Create a schedule, or redefine it",
+		Long: "Create a schedule, or redefine it: what is left out gets its default. With --file the definition is read as JSON, as 'show -o json'\n" +
 			"has it in \"definition\"; - reads stdin.",
 		Example: "  quern schedules set nightly --spec '30 2 * * *' --tz Europe/Amsterdam --count 100 --prefix 's3://reports/{scheduled_at}/'\n" +
 			"  quern schedules set ping --spec '@every 90s' --chunk ping --overlap skip",

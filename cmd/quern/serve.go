@@ -70,7 +70,7 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		return err
 	}
 
-	// 5. Who makes spans of what is done; nobody unless a collector is configured.
+	// 5. The tracer; nil unless a collector is configured.
 	tracer, err := newTracer(config, listeners.main, registry, logger)
 	if err != nil {
 		return errors.Join(err, held.Close())
@@ -205,7 +205,7 @@ func newTracer(config Config, listener net.Listener, registry *prometheus.Regist
 }
 
 // runParts runs the loops of the engine, of the plugins and of the spans, and the HTTP face, until ctx ends or one of them fails. The face goes first: when it
-// is down nobody waits for the engine any more, which then commits what is left and closes.
+// is down no request waits for the engine any more, which then commits what is left and closes.
 func runParts(ctx context.Context, core *engine.Engine, held *plugins.Catalogue, tracer *trace.Tracer, face *web.Server, at listeners, ready func()) error {
 	faceCtx, stopFace := context.WithCancel(ctx)
 	loopsCtx, stopLoops := context.WithCancel(context.WithoutCancel(ctx))

@@ -59,15 +59,15 @@ func TestServerSendsSpans(t *testing.T) {
 	}
 }
 
-// A collector that is not there stops nobody.
+// A collector that is not there stops nothing.
 func TestServerWithoutItsCollector(t *testing.T) {
 	t.Parallel()
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	unused, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody.Close()
-	s, err := startServer(quernCopy(t), os.Environ(), t.TempDir(), "--otlp-endpoint", "http://"+nobody.Addr().String())
+	unused.Close()
+	s, err := startServer(quernCopy(t), os.Environ(), t.TempDir(), "--otlp-endpoint", "http://"+unused.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

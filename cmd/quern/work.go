@@ -35,7 +35,7 @@ func (a *app) workCommand() *cobra.Command {
 		Use:   "work [flags] -- COMMAND [ARG...]",
 		Short: "Run a command for every chunk",
 		Long: "Run a command for every chunk. The command gets the chunk's content on stdin; {} in its arguments is replaced by the content\n" +
-			"when that is text (by the key when the content lies in object storage). Its environment has\n" +
+			"when that is text (by the key when the content is in object storage). Its environment has\n" +
 			"  QUERN_SUBMISSION, QUERN_INDEX, QUERN_ATTEMPT   which chunk it is, and which try\n" +
 			"  QUERN_CONTENT                                  the content, when it is text of at most 32 KiB\n" +
 			"  QUERN_KEY                                      the key of the content in object storage (stdin is then empty)\n" +

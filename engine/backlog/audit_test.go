@@ -313,14 +313,14 @@ func (m *model) auditGroup(v *View, number uint32) {
 	if (in.top != nil) != (count > 1 || v.banded) {
 		m.fatalf("view %s group %d has %d gates; a top: %v", v.key, number, count, in.top != nil)
 	}
-	told := gone
+	reported := gone
 	if in.offered > 0 {
-		told = offering
+		reported = offering
 	} else if in.size > 0 {
-		told = gated
+		reported = gated
 	}
-	if in.in != nil && in.told != told {
-		m.fatalf("view %s group %d told that it is %d, but is %d", v.key, number, in.told, told)
+	if in.in != nil && in.reported != reported {
+		m.fatalf("view %s group %d told that it is %d, but is %d", v.key, number, in.reported, reported)
 	}
 }
 

@@ -37,7 +37,7 @@ type Backlog struct {
 	unsettled  []*frame          // those whose gates are not all in their bands
 	moved      []gateRef         // scratch: gates whose counters passed a number of their bands
 	stirred    []*View
-	told       []*View         // what the last Stirred returned, for reuse
+	notified   []*View         // what the last Stirred returned, for reuse
 	ledgers    map[uint8]*View // the fair views by Charge.Ledger
 	ledger     uint8           // the last one's
 	uses       uint64          // clock of View.used

@@ -49,10 +49,10 @@ func (m *model) auditBandOf(f *frame, number uint32) {
 	if g.watched == nil {
 		return
 	}
-	var told []uint32
+	var ends []uint32
 	for _, ref := range g.watched.gates {
 		if ref.frame == f.number && ref.gate == number {
-			told = append(told, ref.max)
+			ends = append(ends, ref.max)
 		}
 	}
 	low, high := f.span(g.watched)
@@ -60,7 +60,7 @@ func (m *model) auditBandOf(f *frame, number uint32) {
 	if low > 0 {
 		want = []uint32{low, high}
 	}
-	if !slices.Contains(told, g.max) || number >= f.unsettled && !f.dropped && (!slices.Equal(told, want) || g.max != high) {
-		m.fatalf("frame %s: gate %d ends at %d with %d in flight, and is told at %v, want %v", f.shape, number, g.max, g.watched.inFlight, told, want)
+	if !slices.Contains(ends, g.max) || number >= f.unsettled && !f.dropped && (!slices.Equal(ends, want) || g.max != high) {
+		m.fatalf("frame %s: gate %d ends at %d with %d in flight, and is told at %v, want %v", f.shape, number, g.max, g.watched.inFlight, ends, want)
 	}
 }

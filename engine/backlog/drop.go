@@ -11,16 +11,16 @@ const dropSlice = 4096
 // Stirred returns the watched views that were empty, have something to take now, and became so since the last call, each
 // once, in the order in which they did. The slice is valid until the next call but one.
 func (b *Backlog) Stirred() []*View {
-	told := b.stirred
-	b.stirred, b.told = b.told[:0], told
-	kept := told[:0]
-	for _, v := range told {
+	notified := b.stirred
+	b.stirred, b.notified = b.notified[:0], notified
+	kept := notified[:0]
+	for _, v := range notified {
 		v.stirred = false
 		if v.Watch && !v.Empty() && v.state != dropped {
 			kept = append(kept, v)
 		}
 	}
-	clear(told[len(kept):])
+	clear(notified[len(kept):])
 	return kept
 }
 

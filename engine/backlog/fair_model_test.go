@@ -122,7 +122,7 @@ func (m *model) auditShare(v *View, x *share) {
 				stands = x.below[at].standing()
 			case a.leaf != nil && x.groups[at] != none:
 				g := &a.leaf.groups[x.groups[at]]
-				if stands = g.told; g.in != x || g.tenant != number {
+				if stands = g.reported; g.in != x || g.tenant != number {
 					m.fatalf("view %s tenant %s has the group of another", v.key, x.name(number))
 				}
 			}

@@ -7,14 +7,14 @@ import (
 
 // group is the part of a view whose submissions are in one order: all of it, or those of one tenant.
 type group struct {
-	top     *top   // of its open gates that are not empty; nil while it has one gate at most
-	in      *share // a leaf's: where this tenant has its share
-	tenant  uint32 // likewise, its number there
-	first   uint32 // its gates, linked; none: no gate
-	free    uint32 // the gate for submissions that no counter is watched for; none: not made yet
-	size    int32  // submissions in all gates
-	offered int32  // gates that are open and not empty
-	told    standing
+	top      *top   // of its open gates that are not empty; nil while it has one gate at most
+	in       *share // a leaf's: where this tenant has its share
+	tenant   uint32 // likewise, its number there
+	first    uint32 // its gates, linked; none: no gate
+	free     uint32 // the gate for submissions that no counter is watched for; none: not made yet
+	size     int32  // submissions in all gates
+	offered  int32  // gates that are open and not empty
+	reported standing
 }
 
 func (g *group) clear() { *g = group{first: none, free: none} }

@@ -24,12 +24,12 @@ func (b *Backlog) Divisions(fn func(Division)) {
 		}
 		number := 0
 		v.fair.root.each(0, func(d *division, depth int) {
-			told := Division{Branch: v.key, Number: number, Depth: depth, Time: d.time, of: d}
+			division := Division{Branch: v.key, Number: number, Depth: depth, Time: d.time, of: d}
 			if d.key != nil {
-				told.Key = d.key.name
+				division.Key = d.key.name
 			}
 			number++
-			fn(told)
+			fn(division)
 		})
 	}
 }

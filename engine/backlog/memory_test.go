@@ -46,10 +46,10 @@ func TestBytesAreThoseOfTheHeap(t *testing.T) {
 		finished(b, filtered(strategy.NewestFirst)) // the list of views of each submission is there
 		before := heapInUse()
 		v := finished(b, test.br)
-		grown, told := heapInUse()-before, v.Bytes()
-		t.Logf("%s: %d bytes are told, %d the heap grew by: %d per submission", test.name, told, grown, grown/n)
-		if ratio := float64(told) / float64(grown); ratio < 1/1.6 || ratio > 1.6 {
-			t.Errorf("%s: %d bytes are told, but the heap grew by %d", test.name, told, grown)
+		grown, reported := heapInUse()-before, v.Bytes()
+		t.Logf("%s: %d bytes are reported, %d the heap grew by: %d per submission", test.name, reported, grown, grown/n)
+		if ratio := float64(reported) / float64(grown); ratio < 1/1.6 || ratio > 1.6 {
+			t.Errorf("%s: %d bytes are reported, but the heap grew by %d", test.name, reported, grown)
 		}
 		runtime.KeepAlive(b)
 	}
@@ -69,19 +69,19 @@ func TestNumbersShareMemory(t *testing.T) {
 		finished(b, filtered(strategy.NewestFirst)) // the list of views of each submission is there
 		start := heapInUse()
 		views := []*View{finished(b, limited(order, strategy.Limit{Key: "u", Max: 1}))}
-		oneTold, one := b.Memory().Views, heapInUse()-start
+		oneReported, one := b.Memory().Views, heapInUse()-start
 		for most := uint32(2); most <= 30; most++ {
 			views = append(views, finished(b, limited(order, strategy.Limit{Key: "u", Max: most})))
 		}
 		compare := func(when string) {
-			told, all, sum := b.Memory().Views, heapInUse()-start, uint64(0)
+			reported, all, sum := b.Memory().Views, heapInUse()-start, uint64(0)
 			b.EachView(func(v *View) { sum += v.Bytes() })
-			t.Logf("%v, %s: %d bytes are told and %d taken, of one %d and %d", order, when, told, all, oneTold, one)
-			if sum != told {
-				t.Errorf("%v, %s: the views tell %d bytes, in all %d", order, when, sum, told)
+			t.Logf("%v, %s: %d bytes are reported and %d taken, of one %d and %d", order, when, reported, all, oneReported, one)
+			if sum != reported {
+				t.Errorf("%v, %s: the views tell %d bytes, in all %d", order, when, sum, reported)
 			}
-			if told*10 > oneTold*16 || all*10 > one*16 {
-				t.Errorf("%v, %s: thirty numbers take %d bytes and say %d, one takes %d and says %d: want less than 1.6 times that", order, when, all, told, one, oneTold)
+			if reported*10 > oneReported*16 || all*10 > one*16 {
+				t.Errorf("%v, %s: thirty numbers take %d bytes and say %d, one takes %d and says %d: want less than 1.6 times that", order, when, all, reported, one, oneReported)
 			}
 		}
 		compare("built")

@@ -19,7 +19,7 @@ type recount struct {
 	running bool
 	seen    []uint64 // by slot, a bit: the submission was met, or is of later
 	at, end uint32   // slots that the walk has yet to look at
-	told    func(*Submission)
+	each    func(*Submission)
 	totals  Sums
 	values  []*[sumsPage]valueSum // by number of the term; a nil page: none of them was met
 	mixed   bool                  // a sum is of two terms, which cannot be: those of values are worth nothing
@@ -57,7 +57,7 @@ func (b *Backlog) BeginRecount(each func(*Submission)) {
 	} else {
 		seen = make([]uint64, words)
 	}
-	b.recount = recount{running: true, seen: seen, end: uint32(len(b.subs)), told: each, values: make([]*[sumsPage]valueSum, (len(b.terms)+sumsPage-1)/sumsPage)}
+	b.recount = recount{running: true, seen: seen, end: uint32(len(b.subs)), each: each, values: make([]*[sumsPage]valueSum, (len(b.terms)+sumsPage-1)/sumsPage)}
 	t := &b.recount.totals
 	t.Available = -int64(b.available)
 	for book := range t.Chunks {
@@ -119,7 +119,7 @@ func (b *Backlog) meet(s *Submission) {
 			}
 		}
 	}
-	c.told(s)
+	c.each(s)
 }
 
 // born is for a submission that comes during a recount, before it is counted anywhere.
@@ -158,7 +158,7 @@ func (b *Backlog) Recounting() (at, end uint32) { return b.recount.at, b.recount
 
 // EndRecount ends the walk and returns the differences in all. Those of values are gone through with RecountedValues.
 func (b *Backlog) EndRecount() Sums {
-	b.recount.running, b.recount.told = false, nil
+	b.recount.running, b.recount.each = false, nil
 	return b.recount.totals
 }
 

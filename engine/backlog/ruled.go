@@ -14,16 +14,16 @@ type rulings struct {
 	whole  queue.Ruling // of the queue
 	own    int          // submissions that have one of their own
 
-	book   int                                // the one in effect
-	chunks [2][queue.BlockedByRule + 1]uint64 // by book: available ones of shown submissions, by what values and the submission say
-	draft  *draft
-	told   func(s *Submission, book int, before, after queue.Ruling)
+	book    int                                // the one in effect
+	chunks  [2][queue.BlockedByRule + 1]uint64 // by book: available ones of shown submissions, by what values and the submission say
+	draft   *draft
+	changed func(s *Submission, book int, before, after queue.Ruling)
 }
 
 // OnRuling has fn called whenever it changes what a book has of the rules of values and its own for a shown submission. fn must not
 // change the backlog.
 func (b *Backlog) OnRuling(fn func(s *Submission, book int, before, after queue.Ruling)) {
-	b.ruled.told = fn
+	b.ruled.changed = fn
 }
 
 // Book is the book that is in effect, 0 or 1.
@@ -141,8 +141,8 @@ func (b *Backlog) enterBook(s *Submission, book int) {
 		s.ruling[book] = after
 		b.coverIn(s, book, int64(s.available))
 		b.coverMembers(s, book, before, after)
-		if b.ruled.told != nil {
-			b.ruled.told(s, book, before, after)
+		if b.ruled.changed != nil {
+			b.ruled.changed(s, book, before, after)
 		}
 	}
 	if book == b.ruled.book && after == queue.Unruled && s.oldestAt == none && s.offered() {

@@ -334,9 +334,9 @@ func (f *frame) settle(number uint32) {
 	case g.size > 0:
 		now = gated
 	}
-	if now != g.told {
-		before := g.told
-		g.told = now
+	if now != g.reported {
+		before := g.reported
+		g.reported = now
 		g.in.tell(g.tenant, before, now)
 	}
 }

@@ -33,7 +33,7 @@ func benchmarkPick(b *testing.B, n int, zipf, traffic bool) {
 	pick := func(slot int) {
 		tenant, ok := l.Pick()
 		if !ok {
-			b.Fatalf("slot %d: nobody to pick", slot)
+			b.Fatalf("slot %d: no tenant to pick", slot)
 		}
 		l.Charge(tenant, Chunk)
 		if !traffic || slot%10 != 0 {

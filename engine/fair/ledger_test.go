@@ -15,7 +15,7 @@ func serve(t *testing.T, l *Ledger, chunks int) map[uint32]int {
 	for slot := range chunks {
 		tenant, ok := l.Pick()
 		if !ok {
-			t.Fatalf("slot %d of %d: nobody to pick", slot, chunks)
+			t.Fatalf("slot %d of %d: no tenant to pick", slot, chunks)
 		}
 		l.Charge(tenant, Chunk)
 		got[tenant]++

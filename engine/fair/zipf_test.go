@@ -43,7 +43,7 @@ func TestZipf(t *testing.T) {
 		for slot := 1; slot <= total; slot++ {
 			tenant, ok := l.Pick()
 			if !ok {
-				t.Fatalf("slot %d of %d: nobody to pick", slot, total)
+				t.Fatalf("slot %d of %d: no tenant to pick", slot, total)
 			}
 			l.Charge(tenant, Chunk)
 			if received[tenant]++; received[tenant] == backlog[tenant] {

@@ -43,7 +43,7 @@ func NewDecoder(batch []byte) *Decoder {
 	case batch[0] == 0 || batch[0] > Version:
 		return &Decoder{err: fmt.Errorf("the batch has op encoding version %d; this build knows version %d: it was written by a newer Quern (start that one) or is damaged", batch[0], Version)}
 	}
-	d := &Decoder{d: decoder{b: batch[1:], untold: batch[0] < tellingOutputs}}
+	d := &Decoder{d: decoder{b: batch[1:], noOutputs: batch[0] < tellingOutputs}}
 	d.at = queue.Time(d.d.int())
 	d.d.epoch = d.d.uint32()
 	if d.d.bad {
@@ -87,7 +87,7 @@ func (d *decoder) op(code byte, a Applier) error {
 	case opCompleteOne, opCompleteRun, opCompleteOld:
 		return d.complete(code, false, a)
 	case opOutputs:
-		if code := d.byte(); code >= opCompleteOne && code <= opCompleteOld && !d.untold {
+		if code := d.byte(); code >= opCompleteOne && code <= opCompleteOld && !d.noOutputs {
 			return d.complete(code, true, a)
 		}
 	case opReturn, opAttempt:
@@ -161,7 +161,7 @@ func (d *decoder) returned(code byte) Returned {
 }
 
 func (d *decoder) complete(code byte, outputs bool, a Applier) error {
-	c := Completed{Seq: d.uint32(), Epoch: d.epoch, Output: outputs, Untold: d.untold}
+	c := Completed{Seq: d.uint32(), Epoch: d.epoch, Output: outputs, OutputUnknown: d.noOutputs}
 	if code == opCompleteOld {
 		if c.Index, c.Epoch, c.Sequence = d.uint32(), d.epochOf(), d.token(); !d.bad {
 			return a.ApplyComplete(c)
@@ -189,11 +189,11 @@ func (d *decoder) complete(code byte, outputs bool, a Applier) error {
 
 // decoder reads the numbers of a batch. After damage it is `bad` and returns zeroes.
 type decoder struct {
-	b        []byte
-	epoch    uint32
-	sequence uint64
-	bad      bool
-	untold   bool // the version does not say which completions have an output
+	b         []byte
+	epoch     uint32
+	sequence  uint64
+	bad       bool
+	noOutputs bool // the version does not say which completions have an output
 }
 
 func (d *decoder) fail() {

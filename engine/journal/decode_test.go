@@ -15,7 +15,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // goldenOps are one op of every kind; docs/formats/ops.md explains their bytes.
 func goldenOps() []any {
@@ -61,11 +61,11 @@ func goldenOps() []any {
 	}
 }
 
-// untold is what a version before 3 wrote of these ops: it does not say which completions have an output.
-func untold(ops []any) []any {
+// withoutOutputs is what a version before 3 wrote of these ops: it does not say which completions have an output.
+func withoutOutputs(ops []any) []any {
 	for i, op := range ops {
 		if c, is := op.(Completed); is {
-			c.Untold = true
+			c.OutputUnknown = true
 			ops[i] = c
 		}
 	}
@@ -103,8 +103,8 @@ func TestGolden(t *testing.T) {
 	golden(t, "batch-3.hex", batch)
 	want := goldenOps()
 	reads(t, "batch-3.hex", want)
-	reads(t, "batch-2.hex", untold(want[:len(want)-1])) // version 2 does not tell of outputs
-	reads(t, "batch-1.hex", untold(want[:len(want)-2])) // version 1 has no orders with a key
+	reads(t, "batch-2.hex", withoutOutputs(want[:len(want)-1])) // version 2 does not tell of outputs
+	reads(t, "batch-1.hex", withoutOutputs(want[:len(want)-2])) // version 1 has no orders with a key
 }
 
 // reads checks that a golden batch holds these ops.

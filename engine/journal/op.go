@@ -61,11 +61,11 @@ type Insert struct {
 
 // Completed is one chunk that was completed, under which token.
 type Completed struct {
-	Seq, Index uint32
-	Epoch      uint32
-	Output     bool // the store has an output of the chunk
-	Untold     bool // whether it has is not known: an older version wrote the op. It is not encoded
-	Sequence   uint64
+	Seq, Index    uint32
+	Epoch         uint32
+	Output        bool // the store has an output of the chunk
+	OutputUnknown bool // whether it has is not known: an older version wrote the op. It is not encoded
+	Sequence      uint64
 }
 
 // ReturnReason says why a chunk came back undone.
@@ -215,8 +215,8 @@ func (e *Encoder) completeOld(c Completed) {
 
 // Return records a chunk that came back undone.
 func (e *Encoder) Return(r Returned) {
-	told := r.Consumer != "" || r.Held != 0
-	if told {
+	named := r.Consumer != "" || r.Held != 0
+	if named {
 		e.op(opAttempt)
 	} else {
 		e.op(opReturn)
@@ -234,7 +234,7 @@ func (e *Encoder) Return(r Returned) {
 	e.uint(uint64(r.Expiries))
 	e.int(int64(r.NotBefore))
 	e.text(r.Error)
-	if told {
+	if named {
 		e.uint(uint64(r.Held))
 		e.text(r.Consumer)
 	}

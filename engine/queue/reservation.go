@@ -121,7 +121,7 @@ type Outcome uint8
 const (
 	OutcomeOK      Outcome = iota
 	OutcomeAlready         // this very token did it before: a replay after a lost answer
-	OutcomeLost            // somebody else holds or finished the chunk: this consumer's work does not count
+	OutcomeLost            // another consumer holds or finished the chunk: this consumer's work does not count
 	OutcomeGone            // the submission ended; there is nothing left to do
 	OutcomeUnknown         // no such chunk, or not a token of this server
 	OutcomeInvalid

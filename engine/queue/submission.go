@@ -72,7 +72,7 @@ type NewSubmission struct {
 	Origin             *Origin  // of a forwarded dead letter; nil otherwise
 	Schedule           string   // the schedule that inserts it; "": none
 	Scheduled          Time     // the tick that it is for
-	Told               []Act    // what the audit log gets together with it
+	Acts               []Act    // what the audit log gets together with it
 }
 
 // Submission is what is known about a submission at one moment.
@@ -163,7 +163,7 @@ type Settings struct {
 	RetryBackoff       Backoff       // after a failure that names no delay
 	ExpiryBackoff      Backoff       // after a deadline passed
 	Retention          time.Duration // how long ended submissions without dead letters are kept; 0: for ever
-	DeadRetention      time.Duration // how long dead letters are kept; 0: until somebody does something with them
+	DeadRetention      time.Duration // how long dead letters are kept; 0: until they are redriven or discarded
 	SuspectShare       float64       // 0 to 1: of the live consumer slots, that chunks which expired may have beside other work; 0: they go behind it
 	Requeue            Requeue       // where chunks come back
 	DeadLetterQueue    string        // where dead letters go on to; "": they stay

@@ -17,10 +17,10 @@ func TestPastKeepsTheLast(t *testing.T) {
 	for i := range queue.MaxEndedRules + 300 {
 		all = append(all, queue.EndedRule{Rule: queue.Rule{ID: queue.RuleID(i + 1)}, Ended: queue.Time(1000 + i/2)})
 	}
-	told := slices.Concat(all, all[200:900])
-	random.Shuffle(len(told), func(i, j int) { told[i], told[j] = told[j], told[i] })
+	reports := slices.Concat(all, all[200:900])
+	random.Shuffle(len(reports), func(i, j int) { reports[i], reports[j] = reports[j], reports[i] })
 	var p Past
-	for _, r := range told {
+	for _, r := range reports {
 		p.Add(r)
 	}
 	if got, want := p.List(), all[300:]; !slices.Equal(got, want) {

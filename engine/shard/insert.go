@@ -73,7 +73,7 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 	op := m.draw(n, now)
 	entry := s.claimKey(n, op, now)
 	if !op.Inline && !op.Attachment {
-		return s.publish(op, entry, n.Told, now) // unlocks
+		return s.publish(op, entry, n.Acts, now) // unlocks
 	}
 	s.mu.Unlock()
 	if err := s.writeContent(ctx, op.Seq, n); err != nil {
@@ -91,7 +91,7 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 		s.giveUpKey(entry)
 		return sub, false, err
 	}
-	return s.publish(op, entry, n.Told, now) // unlocks
+	return s.publish(op, entry, n.Acts, now) // unlocks
 }
 
 // Repeated answers an insert whose idempotency key came before, as Insert does, and makes none. known is false when it did not.

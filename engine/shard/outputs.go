@@ -32,7 +32,7 @@ func (t *outputCount) note(c *journal.Completed) {
 	if c.Output {
 		t.add(c.Index)
 	}
-	t.untold = t.untold || c.Untold
+	t.untold = t.untold || c.OutputUnknown
 }
 
 // some says whether the submission has outputs, as far as that is known.

@@ -60,7 +60,7 @@ func (l *life) hold(index uint32, state reserver.State) bool {
 
 func (l *life) complete(t rapid.TB, index uint32) {
 	l.m.applied++
-	if err := l.m.ApplyComplete(journal.Completed{Seq: l.r.seq, Index: index, Epoch: 3, Sequence: uint64(l.m.applied), Output: index > 0 && !l.untold, Untold: l.untold}); err != nil {
+	if err := l.m.ApplyComplete(journal.Completed{Seq: l.r.seq, Index: index, Epoch: 3, Sequence: uint64(l.m.applied), Output: index > 0 && !l.untold, OutputUnknown: l.untold}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -52,23 +52,23 @@ func (a *actStatements) prepare() []prepared {
 }
 
 // changing runs fn in a transaction that also puts the acts into the log, perhaps twice: see Around. The caller holds c.mu.
-func (c *Catalogue) changing(operation string, told []queue.Act, fn func() error) error {
-	change := func() error { return wrap(operation, c.conn.Tx(func() error { return c.telling(told, fn) })) }
+func (c *Catalogue) changing(operation string, acts []queue.Act, fn func() error) error {
+	change := func() error { return wrap(operation, c.conn.Tx(func() error { return c.withActs(acts, fn) })) }
 	if c.Around != nil {
 		return c.Around(change)
 	}
 	return change()
 }
 
-// telling runs fn and puts the acts into the log.
-func (c *Catalogue) telling(told []queue.Act, fn func() error) error {
-	if err := fn(); err != nil || len(told) == 0 {
+// withActs runs fn and puts the acts into the log.
+func (c *Catalogue) withActs(acts []queue.Act, fn func() error) error {
+	if err := fn(); err != nil || len(acts) == 0 {
 		return err
 	}
 	last, err := c.lastAct(CatalogueActs)
-	for i := range told {
+	for i := range acts {
 		if err == nil {
-			err = c.putAct(&ActRow{ActPlace{told[i].At, CatalogueActs, last + 1 + uint64(i)}, told[i]})
+			err = c.putAct(&ActRow{ActPlace{acts[i].At, CatalogueActs, last + 1 + uint64(i)}, acts[i]})
 		}
 	}
 	return err

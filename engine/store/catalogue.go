@@ -163,7 +163,7 @@ func (c *Catalogue) Queues() (all []QueueRow, err error) {
 
 // PutQueue stores a queue durably. Of a queue that is there already only the settings change; its shard and its time of
 // creation stay. A new queue in another's shard is an error.
-func (c *Catalogue) PutQueue(q QueueRow, told ...queue.Act) error {
+func (c *Catalogue) PutQueue(q QueueRow, acts ...queue.Act) error {
 	settings, err := json.Marshal(rowOfSettings(q.Settings))
 	if err != nil {
 		return wrap("put queue", err)
@@ -178,7 +178,7 @@ func (c *Catalogue) PutQueue(q QueueRow, told ...queue.Act) error {
 	if err != nil {
 		return wrap("put queue", err)
 	}
-	return c.changing("put queue", told, func() error {
+	return c.changing("put queue", acts, func() error {
 		if _, err := c.taken.Exec(int64(q.Shard)); err != nil {
 			return err
 		}
@@ -209,10 +209,10 @@ func (c *Catalogue) Leave(shard queue.ShardID) error {
 
 // DeleteQueue removes a queue durably, with its named strategies and what is set for values; its shard is a leftover. One that is not there is
 // removed already.
-func (c *Catalogue) DeleteQueue(name string, told ...queue.Act) error {
+func (c *Catalogue) DeleteQueue(name string, acts ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changing("delete queue", told, func() error {
+	return c.changing("delete queue", acts, func() error {
 		for _, drop := range []*sqlitedb.Stmt{c.leaveNamed, c.dropAll, c.dropAllValues} {
 			if _, err := drop.Exec(name); err != nil {
 				return err

@@ -73,10 +73,10 @@ func (c *Catalogue) PluginModule(sum queue.SHA256) (module []byte, found bool, e
 }
 
 // PutPluginVersion stores a new version with its module durably. One that is there already is an error.
-func (c *Catalogue) PutPluginVersion(v queue.PluginVersion, module []byte, told ...queue.Act) error {
+func (c *Catalogue) PutPluginVersion(v queue.PluginVersion, module []byte, acts ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changing("put plugin version", told, func() error {
+	return c.changing("put plugin version", acts, func() error {
 		_, err := c.plugin.insert.Exec(v.SHA256[:], v.Name, v.Version, v.State, v.Reason, v.Size, v.Manifest, v.Report, int64(v.Created), v.Actor, module)
 		return err
 	})
@@ -94,10 +94,10 @@ func (c *Catalogue) SetPluginState(sum queue.SHA256, state, reason string) error
 }
 
 // DeletePluginVersion removes a version with its module, durably. One that is not there is removed already.
-func (c *Catalogue) DeletePluginVersion(sum queue.SHA256, told ...queue.Act) error {
+func (c *Catalogue) DeletePluginVersion(sum queue.SHA256, acts ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changing("delete plugin version", told, func() error {
+	return c.changing("delete plugin version", acts, func() error {
 		_, err := c.plugin.drop.Exec(sum[:])
 		return err
 	})
@@ -128,7 +128,7 @@ func (c *Catalogue) PluginRecords() (all []queue.PluginRecord, err error) {
 }
 
 // PutPluginRecord stores what is in use of a plugin durably, in the place of what was.
-func (c *Catalogue) PutPluginRecord(r queue.PluginRecord, told ...queue.Act) error {
+func (c *Catalogue) PutPluginRecord(r queue.PluginRecord, acts ...queue.Act) error {
 	args := []any{r.Name, int64(r.Revision)}
 	for _, use := range []*queue.PluginUse{&r.Active, &r.Previous, &r.Shadow, &r.Canary} {
 		if use.SHA256 == (queue.SHA256{}) {
@@ -140,17 +140,17 @@ func (c *Catalogue) PutPluginRecord(r queue.PluginRecord, told ...queue.Act) err
 	args = append(args, int64(r.Percent), r.Settings, int64(r.Changed), r.Actor)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changing("put plugin record", told, func() error {
+	return c.changing("put plugin record", acts, func() error {
 		_, err := c.plugin.put.Exec(args...)
 		return err
 	})
 }
 
 // DeletePlugin removes a plugin with all its versions, durably. One that is not there is removed already.
-func (c *Catalogue) DeletePlugin(name string, told ...queue.Act) error {
+func (c *Catalogue) DeletePlugin(name string, acts ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changing("delete plugin", told, func() error {
+	return c.changing("delete plugin", acts, func() error {
 		if _, err := c.plugin.dropAll.Exec(name); err != nil {
 			return err
 		}

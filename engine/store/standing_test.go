@@ -37,7 +37,7 @@ func TestStanding(t *testing.T) {
 	must(t, conn.Close())
 	s = open(t, path, Options{})
 	if got, err := s.Standing(ctx, "rules"); err == nil || !strings.Contains(err.Error(), "checksum") {
-		t.Errorf("Standing of a damaged row = %q, %v; want to be told", got, err)
+		t.Errorf("Standing of a damaged row = %q, %v; want to be acts", got, err)
 	}
 	must(t, s.Close())
 }

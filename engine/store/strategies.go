@@ -56,10 +56,10 @@ func (c *Catalogue) strategyOf(row sqlitedb.Row) (StrategyRow, error) {
 
 // PutStrategy stores a new version durably and forgets all versions of the name but the newest `keep`. A version that is
 // there already is an error.
-func (c *Catalogue) PutStrategy(s StrategyRow, keep uint32, told ...queue.Act) error {
+func (c *Catalogue) PutStrategy(s StrategyRow, keep uint32, acts ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changing("put strategy", told, func() error {
+	return c.changing("put strategy", acts, func() error {
 		if _, err := c.putStrategy.Exec(int64(s.Shard), s.Name, int64(s.Version), s.Text, int64(s.Created)); err != nil {
 			return err
 		}
@@ -69,10 +69,10 @@ func (c *Catalogue) PutStrategy(s StrategyRow, keep uint32, told ...queue.Act) e
 }
 
 // DeleteStrategy removes a named strategy with all its versions, durably. One that is not there is removed already.
-func (c *Catalogue) DeleteStrategy(shard queue.ShardID, name string, told ...queue.Act) error {
+func (c *Catalogue) DeleteStrategy(shard queue.ShardID, name string, acts ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changing("delete strategy", told, func() error {
+	return c.changing("delete strategy", acts, func() error {
 		_, err := c.dropStrategy.Exec(int64(shard), name)
 		return err
 	})

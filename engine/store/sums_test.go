@@ -23,10 +23,10 @@ func fullCatalogue(t *testing.T) (path string) {
 	id, err := c.Begin(rand.NewChaCha8([32]byte{1}))
 	must(t, err)
 	must(t, c.Begun(id))
-	told := queue.Act{At: 5, Action: "queue.put", Target: "work", After: "{}"}
+	act := queue.Act{At: 5, Action: "queue.put", Target: "work", After: "{}"}
 	for shard, name := range []string{"default", "work", "gone"} {
 		must(t, c.Leave(queue.ShardID(shard)))
-		must(t, c.PutQueue(QueueRow{name, queue.ShardID(shard), queue.DefaultSettings(), queue.Time(shard + 1)}, told))
+		must(t, c.PutQueue(QueueRow{name, queue.ShardID(shard), queue.DefaultSettings(), queue.Time(shard + 1)}, act))
 	}
 	must(t, c.DeleteQueue("gone"))
 	_, err = c.Secret("token", 16, rand.NewChaCha8([32]byte{2}))
@@ -117,7 +117,7 @@ func TestCatalogueBitFlips(t *testing.T) {
 	path := fullCatalogue(t)
 	sound, err := os.ReadFile(path)
 	must(t, err)
-	want, err := told(path)
+	want, err := describe(path)
 	must(t, err)
 	var used []int // bytes that hold something: elsewhere a flip is harmless
 	for at, b := range sound {
@@ -133,14 +133,14 @@ func TestCatalogueBitFlips(t *testing.T) {
 		file := filepath.Join(dir, fmt.Sprint(i), "quern.db")
 		must(t, os.Mkdir(filepath.Dir(file), 0o700))
 		must(t, os.WriteFile(file, b, 0o600))
-		if got, err := told(file); err == nil && got != want {
+		if got, err := describe(file); err == nil && got != want {
 			t.Errorf("seed %d: bit %d of byte %d flipped: %s", seed, bit, at, firstDifference(want, got))
 		}
 	}
 }
 
-// told is everything that a catalogue tells, in one text.
-func told(path string) (text string, err error) {
+// describe is everything that a catalogue holds, in one text.
+func describe(path string) (text string, err error) {
 	c, err := OpenCatalogue(ctx, path)
 	if err != nil {
 		return "", err

@@ -91,7 +91,7 @@ func tokenOf(row sqlitedb.Row) (t access.Token, err error) {
 }
 
 // PutToken stores a token durably, and that requests need one from now on. Of one that is there already only the secrets change.
-func (c *Catalogue) PutToken(t access.Token, told ...queue.Act) error {
+func (c *Catalogue) PutToken(t access.Token, acts ...queue.Act) error {
 	queues, err := json.Marshal(t.Queues)
 	if err != nil {
 		return wrap("put token", err)
@@ -111,7 +111,7 @@ func (c *Catalogue) PutToken(t access.Token, told ...queue.Act) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changing("put token", told, func() error {
+	return c.changing("put token", acts, func() error {
 		if _, err := c.token.put.Exec(args...); err != nil {
 			return err
 		}
@@ -128,10 +128,10 @@ func orNull(t queue.Time) any {
 }
 
 // DeleteToken removes a token durably. One that is not there is removed already.
-func (c *Catalogue) DeleteToken(id access.ID, told ...queue.Act) error {
+func (c *Catalogue) DeleteToken(id access.ID, acts ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changing("delete token", told, func() error {
+	return c.changing("delete token", acts, func() error {
 		_, err := c.token.drop.Exec(string(id))
 		return err
 	})

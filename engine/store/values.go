@@ -60,7 +60,7 @@ func (c *Catalogue) valueOf(row sqlitedb.Row) (ValueRow, error) {
 }
 
 // PutValue stores what is set for a value durably, in the place of what was.
-func (c *Catalogue) PutValue(v ValueRow, told ...queue.Act) error {
+func (c *Catalogue) PutValue(v ValueRow, acts ...queue.Act) error {
 	var most, weight any // NULL where none is set
 	if v.Settings.Limit != queue.NoLimit {
 		most = int64(v.Settings.Limit)
@@ -70,17 +70,17 @@ func (c *Catalogue) PutValue(v ValueRow, told ...queue.Act) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changing("put value", told, func() error {
+	return c.changing("put value", acts, func() error {
 		_, err := c.putValue.Exec(int64(v.Shard), v.Entry.Key, valueArgument(v.Entry.Value), most, weight, int64(v.Version), int64(v.Changed))
 		return err
 	})
 }
 
 // DeleteValue removes what is set for a value, durably. What is not there is removed already.
-func (c *Catalogue) DeleteValue(shard queue.ShardID, entry queue.MetaEntry, told ...queue.Act) error {
+func (c *Catalogue) DeleteValue(shard queue.ShardID, entry queue.MetaEntry, acts ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changing("delete value", told, func() error {
+	return c.changing("delete value", acts, func() error {
 		_, err := c.dropValue.Exec(int64(shard), entry.Key, valueArgument(entry.Value))
 		return err
 	})

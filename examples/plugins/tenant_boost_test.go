@@ -24,7 +24,7 @@ func TestTenantBoost(t *testing.T) {
 	module := built(t, "tenant-boost")
 	t.Run("no rules", func(t *testing.T) { agree(t, load(t, module, `{}`, still), tenantBoost(nil, nil, 1000, 1)) })
 	t.Run("rules", func(t *testing.T) {
-		config := `{"boost":{"acme":100,"globex":-5.5,"nobody \"here\" \u00e9":3},"promise_ms":{"acme":60000,"initech":1e4},"late":50,"crowd":0.25}`
+		config := `{"boost":{"acme":100,"globex":-5.5,"no one \"here\" \u00e9":3},"promise_ms":{"acme":60000,"initech":1e4},"late":50,"crowd":0.25}`
 		boost, promise := map[string]float64{"acme": 100, "globex": -5.5}, map[string]float64{"acme": 60_000, "initech": 10_000}
 		agree(t, load(t, module, config, still), tenantBoost(boost, promise, 50, 0.25))
 	})

@@ -64,7 +64,7 @@ func run(ctx context.Context, server string, rows uint32, report io.Writer) erro
 		})
 	}
 
-	// Whoever wants the result waits for the submission, not for its chunks.
+	// To get the result, wait for the submission, not for its chunks.
 	var ends []error
 	for _, id := range []string{preview, full} {
 		ends = append(ends, wait(working, c, id, report))

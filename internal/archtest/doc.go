@@ -1,5 +1,5 @@
 // Package archtest holds the project's architecture as tests: who may import whom, which package is the only home of a
-// dependency, where clocks and chance are forbidden, how long files and functions may grow, which words are not ours, and
+// dependency, where clocks and chance are forbidden, how long files and functions may grow, which words are not ours or not plain, and
 // whether the documents still name things that exist. It has no code to import.
 //
 // Each rule is a plain function from source to findings. One test runs it over the repository, another over a planted

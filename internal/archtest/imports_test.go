@@ -211,7 +211,7 @@ func thirdParty(imported string) bool {
 	return strings.Contains(first, ".") && imported != module && !strings.HasPrefix(imported, module+"/")
 }
 
-// below says whether name is one of the roots or lies under one.
+// below says whether name is one of the roots or is under one.
 func below(name string, roots []string) bool {
 	return slices.ContainsFunc(roots, func(root string) bool {
 		return name == root || strings.HasPrefix(name, root+"/")

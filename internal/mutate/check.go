@@ -46,7 +46,7 @@ func checkAll(list []mutant) error {
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("%d of %d mutants do not fit the code any more: mend them in internal/mutate/mutants", bad, len(list))
+		return fmt.Errorf("%d of %d mutants do not fit the code any more: correct them in internal/mutate/mutants", bad, len(list))
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/quern-queue/quern/sdk/abi"
 )
 
-// What lies in the module's memory: the strings of the formula from textsAt on, and behind them what quern_alloc gives out.
+// What is in the module's memory: the strings of the formula from textsAt on, and behind them what quern_alloc gives out.
 const (
 	pageSize = 64 << 10
 	textsAt  = 16 // 0 is no address

@@ -1,5 +1,5 @@
 // Package score compiles the formula of a Score block into a WebAssembly module for version 1 of the plugin interface (sdk/abi).
-// What comes out is a module like any that somebody uploads: it goes through the same scan, the same rewriting and the same
+// What comes out is a module like any that is uploaded: it goes through the same scan, the same rewriting and the same
 // sandbox, and earns no trust for having been written here.
 //
 // The module has one loop over the rows of a batch and no other; every part of the formula is computed for every row, so there

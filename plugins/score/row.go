@@ -22,7 +22,7 @@ const (
 type place struct {
 	values, validity uint32 // addresses of the column's first row
 	number           uint32 // f64: the row's value
-	whole            uint32 // i64: likewise, exactly; 0 when nobody asks
+	whole            uint32 // i64: likewise, exactly; 0 when it is not read
 	word             uint32 // i32: the id of the row's string
 	present          uint32 // i32: 1 or 0
 }

@@ -52,7 +52,7 @@ const (
 
 // Bits of the header's flags.
 const (
-	FlagDryRun = 1 << 0 // nobody acts on the scores: an upload's check or a preview
+	FlagDryRun = 1 << 0 // the scores are not acted on: an upload's check or a preview
 	FlagShadow = 1 << 1 // the scores are compared with those of another version, they decide nothing
 )
 

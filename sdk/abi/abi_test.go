@@ -162,7 +162,7 @@ func TestRecordDamage(t *testing.T) {
 		damaged := bytes.Clone(file)
 		damaged[i] ^= 0x20
 		if _, err := abi.ReadRecord(damaged); err == nil {
-			t.Fatalf("byte %d of %d was changed and nobody noticed", i, len(file))
+			t.Fatalf("byte %d of %d was changed without an error", i, len(file))
 		}
 		if _, err := abi.ReadRecord(file[:i]); err == nil {
 			t.Fatalf("the first %d of %d bytes were accepted", i, len(file))

@@ -2,7 +2,7 @@ package abi
 
 import "errors"
 
-// Layout says where everything of a region lies. It depends only on the columns and the capacity, so that all instances of a
+// Layout says where everything in a region is. It depends only on the columns and the capacity, so that all instances of a
 // version have the same.
 type Layout struct {
 	Columns  []Column

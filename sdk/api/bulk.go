@@ -59,7 +59,7 @@ type BulkOperation struct {
 	FinishedAt    Time       `json:"finished_at,omitzero"`
 	Matched       uint64     `json:"matched"`   // what was met so far; the sum of the next three
 	Done          uint64     `json:"done"`      // what the action was done with; of a dry run: would be
-	Unchanged     uint64     `json:"unchanged"` // what it had no effect on: somebody else came first, or it was so already
+	Unchanged     uint64     `json:"unchanged"` // what it did not change: another caller was first, or nothing was left to do
 	Refused       uint64     `json:"refused"`   // what does not allow it
 	Failure       string     `json:"failure,omitempty"`
 

@@ -55,7 +55,7 @@ const (
 )
 
 // Hello tells an attached consumer how things are. When Epoch is another one than at the last time, the server has forgotten all
-// reservations: whoever holds chunks extends them, with his name, and has them again. After every Hello it is wise to do so.
+// reservations: a consumer that holds chunks extends them under its name, and has them again. Do so after every Hello.
 type Hello struct {
 	Consumer        string `json:"consumer"`
 	HeartbeatMS     int64  `json:"heartbeat_ms"`      // the server says something at least so often

@@ -34,7 +34,7 @@ func UnknownField(name string) *FieldError {
 }
 
 // EscapePointer makes a field name a segment of a JSON pointer: ~ becomes ~0 and / becomes ~1. Names of more than 100 bytes
-// are cut, because an answer should not repeat a megabyte that somebody sent as a name.
+// are cut, because an answer should not repeat a megabyte that a client sent as a name.
 func EscapePointer(name string) string {
 	const most = 100
 	if len(name) > most {

@@ -96,7 +96,7 @@ type PluginDryRun struct {
 	Context   Meta            `json:"context,omitempty"`   // of the reservation that would be made
 	Rows      int             `json:"rows,omitempty"`      // candidates; 0: the version's default window
 	Want      int             `json:"want,omitempty"`      // how many would be taken; 0: 10
-	Recording uint64          `json:"recording,omitempty"` // a recorded batch that is scored anew
+	Recording uint64          `json:"recording,omitempty"` // a recorded batch to score again
 }
 
 // PluginTried is the answer to a dry run.

@@ -24,7 +24,7 @@ type QueueSettings struct {
 	RetryBackoff         Backoff `json:"retry_backoff"`
 	ExpiryBackoff        Backoff `json:"expiry_backoff"`
 	RetentionSeconds     int64   `json:"retention_seconds"`
-	DeadRetentionSeconds int64   `json:"dead_retention_seconds"`      // how long dead letters are kept; 0: until somebody does something with them
+	DeadRetentionSeconds int64   `json:"dead_retention_seconds"`      // how long dead letters are kept; 0: until they are redriven or discarded
 	DeadLetterQueue      string  `json:"dead_letter_queue,omitempty"` // where dead letters go on to; "": they stay
 	ConsumerGraceMS      int64   `json:"consumer_grace_ms"`           // from the end of a consumer's stream until what it holds is lost
 	RestartGraceMS       int64   `json:"restart_grace_ms"`            // after a start nothing that a limit counts is handed out for so long

@@ -1,6 +1,6 @@
 package api
 
-// Recount is how far a queue's recounts have come: what is kept as counters is counted anew, a little at a time, while work goes on.
+// Recount is how far a queue's recounts have come: what is kept as counters is counted again, a little at a time, while work goes on.
 // Totals count from the server's start.
 type Recount struct {
 	EveryMS     int64          `json:"every_ms"` // 0: never

@@ -112,7 +112,7 @@ type Result struct {
 const (
 	StatusOK      = "ok"
 	StatusAlready = "already" // this very token did it before: a replay after a lost answer
-	StatusLost    = "lost"    // somebody else holds or finished the chunk
+	StatusLost    = "lost"    // another consumer holds or finished the chunk
 	StatusGone    = "gone"    // the submission ended
 	StatusUnknown = "unknown" // no such chunk, or not a token of this server
 	StatusInvalid = "invalid" // the item is wrong in itself

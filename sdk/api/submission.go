@@ -51,7 +51,7 @@ type NewSubmissionHead struct {
 	Trace              string `json:"trace,omitempty"` // W3C traceparent, optionally ";" and tracestate, in the place of the headers
 }
 
-// SubmissionChange is the body of PATCH /v1/submissions/{id}: what an open submission gets anew. Priority is as in
+// SubmissionChange is the body of PATCH /v1/submissions/{id}: what changes in an open submission. Priority is as in
 // NewSubmission, and required.
 type SubmissionChange struct {
 	Priority *int64 `json:"priority"`

@@ -73,7 +73,7 @@ export class Batch {
   }
 }
 
-/** Nobody acts on the scores. */
+/** The scores are not acted on. */
 export const DRY_RUN: u32 = 1;
 /** The scores are only compared with those of another version. */
 export const SHADOW: u32 = 2;

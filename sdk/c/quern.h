@@ -65,7 +65,7 @@ typedef struct {
     quern_u64 seed;  /* the only source of chance: the same batch scored again has the same */
 } quern_batch;
 
-#define QUERN_DRY_RUN 1u /* nobody acts on the scores */
+#define QUERN_DRY_RUN 1u /* the scores are not acted on */
 #define QUERN_SHADOW 2u  /* they are only compared with those of another version */
 
 /* The score of a candidate that is to be passed over in this window. */

@@ -20,7 +20,7 @@ type attaching struct {
 	events chan attachEvent
 	ended  chan struct{} // closed when the goroutine has ended
 	stop   context.CancelFunc
-	last   atomic.Bool // the stream is not to be begun anew
+	last   atomic.Bool // the stream must not be opened again
 	hellos int         // how often the server said hello
 
 	// The server refuses to know us. Otherwise a worker that leaves says so, also when no hello came yet: the server may know it.

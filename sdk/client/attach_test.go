@@ -9,7 +9,7 @@ import (
 )
 
 // What the server took back is not begun, though the stream says so before the answer that brings it: a handler would work on a
-// chunk that is somebody else's, and its room would be lost until its deadline was to be moved.
+// chunk that another consumer holds, and its room would be lost until its deadline was to be moved.
 func TestRevokedBeforeItArrives(t *testing.T) {
 	t.Parallel()
 	for name, arrive := range map[string]struct {

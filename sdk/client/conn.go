@@ -46,7 +46,7 @@ func newConn(l *lean, raw net.Conn) *conn {
 
 func (c *conn) close() { c.raw.Close() }
 
-// abort ends the running call with the cause. The deadline lies in the past, so reads and writes return at once.
+// abort ends the running call with the cause. The deadline is in the past, so reads and writes return at once.
 func (c *conn) abort(cause error) {
 	c.aborted.CompareAndSwap(nil, &cause)
 	c.raw.SetDeadline(time.Unix(1, 0))

@@ -74,7 +74,7 @@ func firstLine(body []byte) string {
 	}, string(line))
 }
 
-// ErrLost is the cause of a handler's ended context when its reservation was lost (somebody else holds or finished the
+// ErrLost is the cause of a handler's ended context when its reservation was lost (another consumer holds or finished the
 // chunk, or the submission ended): what it does no longer counts.
 var ErrLost = errors.New("quern: the reservation was lost")
 

@@ -94,8 +94,8 @@ func (c *Client) Fail(ctx context.Context, queue string, items []api.FailItem) (
 	return c.finish(ctx, "fail", queue, len(items), &wire.FailRequest{Items: fails(items)})
 }
 
-// Extend asks for new deadlines: one result per item, in order. Chunks that the server forgot at a restart are held again, but in
-// nobody's name; see Exchange, which says whose they are.
+// Extend asks for new deadlines: one result per item, in order. Chunks that the server forgot at a restart are held again, but
+// under no consumer's name; see Exchange, which says whose they are.
 func (c *Client) Extend(ctx context.Context, queue string, items []api.ExtendItem) ([]api.Result, error) {
 	return c.finish(ctx, "extend", queue, len(items), &wire.ExtendRequest{Items: extends(items)})
 }
@@ -197,7 +197,7 @@ func moment(ms int64) api.Time {
 	return api.At(time.UnixMilli(ms))
 }
 
-// reserved makes the api form of an answer. Contents stay where they are: in the answer's bytes, which nobody reuses.
+// reserved makes the api form of an answer. Contents stay where they are: in the answer's bytes, which are not reused.
 func reserved(in *wire.ReserveResponse) (*api.ReserveResponse, error) {
 	out := &api.ReserveResponse{Reservations: make([]api.Reservation, len(in.Reservations))}
 	var metas metaReader
@@ -232,7 +232,7 @@ func reserved(in *wire.ReserveResponse) (*api.ReserveResponse, error) {
 }
 
 // metaReader reads meta objects, once for a run of equal ones: the chunks of one submission come together. They share the
-// map, which nobody should write to.
+// map, which must not be written to.
 type metaReader struct {
 	raw  []byte
 	meta api.Meta

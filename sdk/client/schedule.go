@@ -22,7 +22,7 @@ func (c *Client) Schedule(ctx context.Context, queue, name string) (*api.Schedul
 	return fetch[api.Schedule](ctx, c, "schedule", &request{method: http.MethodGet, path: schedulePath(queue, name, ""), safe: true})
 }
 
-// PutSchedule makes a schedule, or defines it anew. With a condition it is tried once: after a lost answer a second try would meet its
+// PutSchedule creates a schedule, or redefines it. With a condition it is tried once: after a lost answer a second try would meet its
 // own change.
 func (c *Client) PutSchedule(ctx context.Context, queue, name string, d *api.ScheduleDefinition, when Condition) (*api.Schedule, error) {
 	body, err := scheduleBody("put schedule", d)

@@ -68,7 +68,7 @@ func (c *Client) SetPriority(ctx context.Context, id string, priority int64) (*a
 type ListOptions struct {
 	States   []string // any of these
 	Meta     api.Meta // all of these
-	Schedule string   // inserted by this schedule; "": by whomever
+	Schedule string   // inserted by this schedule; "": by any caller
 
 	CreatedBefore time.Time // inserted before this time; zero: at any time
 	CreatedAfter  time.Time // inserted at this time or later

@@ -98,7 +98,7 @@ func TestServersThatAreNotTrustedGetNoCall(t *testing.T) {
 }
 
 // A server over TLS that is spoken to in the clear says so, and the client passes it on.
-func TestTheWrongSchemeIsTold(t *testing.T) {
+func TestTheWrongSchemeIsReported(t *testing.T) {
 	t.Parallel()
 	s := newSecure(t, nil)
 	err := release(t.Context(), mustNew(t, strings.Replace(s.URL, "https", "http", 1), WithRetries(0)))

@@ -150,7 +150,7 @@ func TestWorkDrains(t *testing.T) {
 }
 
 // A reserve that waits when the drain begins is not broken off while handlers still work: the server might just have answered it,
-// and what it brings goes back at once instead of being held by nobody. With nothing else left to do it is.
+// and what it brings goes back at once instead of being held without a worker. With nothing else left to do it is.
 func TestPollOutlivesDrain(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, 2, nil)

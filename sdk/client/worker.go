@@ -13,7 +13,7 @@ import (
 )
 
 // worker is one run of Work. Its loop (run) is one goroutine that owns everything below; handlers and calls run beside it
-// and speak to it through channels, which have room for all that can be under way, so that nobody ever blocks on the loop.
+// and speak to it through channels, which have room for all that can be under way, so that none of them ever blocks on the loop.
 type worker struct {
 	client  *Client
 	o       WorkOptions

@@ -186,7 +186,7 @@ func (s *stage) await(what string, is func() bool) {
 			s.err = fmt.Errorf("the client ended before %s", what)
 			return
 		case <-s.ctx.Done():
-			s.err = fmt.Errorf("waited in vain until %s", what)
+			s.err = fmt.Errorf("waited too long until %s", what)
 			return
 		default:
 		}

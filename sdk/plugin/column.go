@@ -118,7 +118,7 @@ func (b *Batch) Seed() uint64 { return b.header.Seed }
 // Want is how many chunks will be taken.
 func (b *Batch) Want() int { return int(b.header.Want) }
 
-// DryRun says that nobody acts on the scores.
+// DryRun says that the scores are not acted on.
 func (b *Batch) DryRun() bool { return b.header.Flags&abi.FlagDryRun != 0 }
 
 // Shadow says that the scores are only compared with those of another version.

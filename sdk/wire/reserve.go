@@ -94,7 +94,7 @@ func (s *scanner) meta(dst []MetaEntry) []MetaEntry {
 }
 
 // keys finds a key that is given twice: by looking at all of them while they are few, which they are in a request that the
-// engine will accept, and in a map when somebody sends very many.
+// engine will accept, and in a map when a client sends very many.
 type keys struct {
 	from int
 	many map[string]struct{}

@@ -289,7 +289,7 @@ func (s *scanner) raw() []byte {
 	return s.data[start:s.pos:s.pos]
 }
 
-// skip moves over one value that lies depth levels deep.
+// skip moves over one value at a depth of depth levels.
 func (s *scanner) skip(depth int) {
 	switch c := s.peek(); {
 	case s.bad:

@@ -71,7 +71,7 @@ type Compiled struct {
 	Pages   uint32 // the memory's limit in pages of 64 KiB
 
 	FromCache bool          // no child was needed
-	Rebuilt   bool          // the cache entry was damaged and has been made anew: worth a line in the log
+	Rebuilt   bool          // the cache entry was damaged and has been rebuilt: worth a line in the log
 	CPU       time.Duration // what the child used
 	PeakBytes int64         // the most memory that the child held
 

@@ -91,7 +91,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// A cache entry that is damaged in any way is made anew, and said to be.
+// A cache entry that is damaged in any way is rebuilt, and reported as rebuilt.
 func TestDamagedCache(t *testing.T) {
 	t.Parallel()
 	c, dir := compiler(t, nil)

@@ -36,7 +36,7 @@ func DefaultLimits() Limits {
 
 // Config is what a Compiler needs.
 type Config struct {
-	Dir     string   // of the cache; made when it is missing; nobody else may write to it, its content is executed
+	Dir     string   // of the cache; made when it is missing; no other account may write to it, its content is executed
 	Command []string // program and arguments that end up in Child
 	Limits  Limits
 }

@@ -7,7 +7,7 @@
 // version of the engine, another processor), and goes to a child.
 //
 // Each module has a directory of its own below the cache's, named by its sha256. An entry that is damaged is an error to the engine, which leaves it there; here its
-// directory is removed and the module compiled anew.
+// directory is removed and the module compiled again.
 //
 // The limits of CPU and address space are those of Linux. Elsewhere a child has the limit of wall time only; a module can then
 // take memory until the system ends some process, which need not be the child. Modules must have passed the pre-scan in any case: the parent decodes what it loads.

@@ -21,7 +21,7 @@ type Entry struct {
 }
 
 const (
-	removedSuffix = ".removed" // of an entry that is being removed: nobody loads it any more
+	removedSuffix = ".removed" // of an entry that is being removed: it is no longer loaded
 	probePrefix   = "probe-"
 )
 

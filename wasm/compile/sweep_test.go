@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-// An entry is nobody's after a restart until it is loaded; what failed to load claims nothing; what is not of the cache is neither listed
+// After a restart an entry is unused until it is loaded; what failed to load claims nothing; what is not of the cache is neither listed
 // nor removed.
 func TestUnclaimed(t *testing.T) {
 	t.Parallel()
@@ -25,7 +25,7 @@ func TestUnclaimed(t *testing.T) {
 	if got, err := before.Unclaimed(); err != nil || len(got) != 0 {
 		t.Errorf("what was loaded: got %v %v, want nothing", got, err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "somebody's"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, "other's"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	c, _ := compiler(t, func(config *compile.Config) { config.Dir = dir })
@@ -46,7 +46,7 @@ func TestUnclaimed(t *testing.T) {
 	if removed, _, err := c.Remove(compile.Key(wasmtest.Scorer())); removed || err != nil {
 		t.Errorf("what is gone: removed %v, %v", removed, err)
 	}
-	if removed, _, err := c.Remove(filepath.Join("..", "somebody's")); removed || err == nil || !strings.Contains(err.Error(), "no entry") {
+	if removed, _, err := c.Remove(filepath.Join("..", "other's")); removed || err == nil || !strings.Contains(err.Error(), "no entry") {
 		t.Errorf("what is not of the cache: removed %v, %v", removed, err)
 	}
 	if got := load(t, c, wasmtest.Counter()); !got.FromCache {
@@ -54,7 +54,7 @@ func TestUnclaimed(t *testing.T) {
 	}
 }
 
-// Loading and removing the same entry at once: whoever loads gets whole code, and what was loaded is never removed.
+// Loading and removing the same entry at once: a load gets whole code, and what was loaded is never removed.
 func TestRemoveBesideLoad(t *testing.T) {
 	t.Parallel()
 	first, dir := compiler(t, nil)

@@ -95,7 +95,7 @@ func (i *instance) charge(units int64) {
 }
 
 // yieldEvery is after how many ticks, which is about a millisecond, a guest lets others have its processor: the scheduler takes it from a
-// guest after 10 ms only, and with guests on every processor whoever asks the server something waited that long at each step.
+// guest after 10 ms only, and with guests on every processor a request to the server waited that long at each step.
 const yieldEvery = 5
 
 // tick is called by the guest at the end of each slice of fuel.

@@ -244,7 +244,7 @@ func (i *instance) classify(err error) *Fault {
 	return &Fault{Kind: Trap, Detail: firstLine(err)}
 }
 
-// firstLine is the reason of a trap without the addresses below it, which mean nothing to anybody.
+// firstLine is the reason of a trap without the addresses below it, which mean nothing outside of the process.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return strings.TrimSuffix(line, " (recovered by wazero)")

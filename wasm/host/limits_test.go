@@ -157,7 +157,7 @@ func TestResetAfterGrowth(t *testing.T) {
 	}
 }
 
-// Many callers share few instances: each gets its own answer, nobody more instances than allowed.
+// Many callers share few instances: each gets its own answer, none more instances than allowed.
 func TestPoolIsShared(t *testing.T) {
 	t.Parallel()
 	v := open(t, wasmtest.Scorer(), host.Options{Manifest: declare(t, "priority", "age_ms"), Instances: 3})

@@ -5,7 +5,7 @@ import "github.com/tetratelabs/wazero/experimental"
 // pages is where the memories of guests come from.
 type pages struct {
 	take func(bytes int) ([]byte, error) // all zero; it touches nothing
-	give func([]byte)                    // back: whoever touches them after that takes the process down
+	give func([]byte)                    // back: touching them after that crashes the process
 }
 
 // mapping is the memory of one instance. All addresses that it may ever have are reserved at once, so that it grows where it is, without
@@ -90,7 +90,7 @@ func (m *mapping) reallocateOnHeap(size uint64) []byte {
 }
 
 // Free gives the addresses back; it may be called again. An instance is closed only by the goroutine that has it, and what is kept of a
-// batch is copied, so that nobody touches them later.
+// batch is copied, so that nothing touches them later.
 func (m *mapping) Free() {
 	if m.all != nil && !m.heap {
 		m.pages.give(m.all)

@@ -214,7 +214,7 @@ func TestEveryMemoryIsGivenBack(t *testing.T) {
 	}
 }
 
-// An instance that cannot be made, because a segment lies outside of the memory, gives its memory back at once.
+// An instance that cannot be made, because a segment is outside of the memory, gives its memory back at once.
 func TestMemoryOfAnInstanceThatWasNotMade(t *testing.T) {
 	t.Parallel()
 	c := &counted{}

@@ -130,15 +130,15 @@ func (p *pool) started(i *instance) {
 }
 
 // failed says that a start made none. The first of those who wait is told why; where nothing else is to come the others are told to go on without.
-func (p *pool) failed(err error) (told bool) {
+func (p *pool) failed(err error) (reported bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.starting--
 	p.live--
-	told = p.hand(handed{err: err})
+	reported = p.hand(handed{err: err})
 	for p.live == 0 && p.hand(handed{err: ErrStarting}) {
 	}
-	return told
+	return reported
 }
 
 func (p *pool) hand(h handed) bool {

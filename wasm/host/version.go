@@ -62,7 +62,7 @@ type Start struct {
 	Duration time.Duration // by the clock of the options
 	Ended    time.Duration // by the same
 	Err      error         // why there came none of it: a *Fault when the guest failed
-	Told     bool          // a batch that waited has the error
+	Reported bool          // a batch that waited has the error
 }
 
 // Version is a plugin ready to score. Many goroutines may use it.
@@ -71,7 +71,7 @@ type Version struct {
 	options   Options
 	layout    abi.Layout
 	budget    int64  // fuel per candidate
-	unwritten []byte // a column of scores that nobody wrote
+	unwritten []byte // a column of scores before the guest wrote any
 	ctx       context.Context
 	config    wazero.ModuleConfig
 	pool      pool
@@ -156,7 +156,7 @@ func (v *Version) startBeside() {
 		report := Start{Ended: v.options.Clock(), Err: err}
 		report.Duration = report.Ended - began
 		if err != nil {
-			report.Told = v.pool.failed(err)
+			report.Reported = v.pool.failed(err)
 		}
 		if v.options.Started != nil {
 			v.options.Started(report)

@@ -60,7 +60,7 @@ type shape struct {
 }
 
 // tiny functions have nothing that repeats or calls and cost next to nothing: they are charged as a whole without a check.
-// Whoever calls them often checks.
+// A function that calls them often checks.
 func (s shape) tiny() bool { return !s.loops && !s.calls && !s.bulk && s.cost <= 64 }
 
 // survey reads the instructions for their shape.

@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew; if they change, raise instrument.Version")
+var update = flag.Bool("update", false, "rewrite the golden files; if they change, raise instrument.Version")
 
 // The rewritten bytes of small modules stay what they are, one module per shape of function. When they change on purpose,
 // Version is raised, since caches are keyed by it.

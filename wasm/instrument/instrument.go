@@ -16,7 +16,7 @@
 //   - exports of the module's own mutable globals, so that the host can bring an instance back to an earlier state.
 //
 // A trap with FuelExport and DepthExport at or above zero is the guest's own. After any trap the counters are void: discard the
-// instance, or set all three anew.
+// instance, or set all three again.
 package instrument
 
 import (

@@ -8,7 +8,7 @@ const (
 	maxNameSubsection = 16
 )
 
-// names writes the name section anew: only the names of functions, under their new indexes. A name section that cannot be read
+// names rewrites the name section: only the names of functions, under their new indexes. A name section that cannot be read
 // is left out: it has no meaning for how the module runs.
 func (w *rewriter) names() (c code) {
 	for _, section := range w.report.Sections {

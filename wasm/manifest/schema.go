@@ -21,7 +21,7 @@ import (
 //	default               what a missing property becomes; it satisfies its own schema
 //	title, description    for people
 //
-// Anything else is refused, so that no plugin relies on a check that nobody makes.
+// Anything else is refused, so that no plugin relies on a check that is not made.
 type Schema struct {
 	kind       string
 	properties map[string]*Schema

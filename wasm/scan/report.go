@@ -62,7 +62,7 @@ type Memory struct {
 	HasMax   bool
 }
 
-// Section is where a section's content lies in the module.
+// Section is where a section's content is in the module.
 type Section struct {
 	ID         byte
 	Name       string // of a custom section

@@ -323,7 +323,7 @@ func (s *scanner) data(at place, r *decode.Reader) {
 	}
 }
 
-// custom reads the name of a custom section, and the manifest. What is in the others is nobody's business here.
+// custom reads the name of a custom section, and the manifest. What is in the others does not matter here.
 func (s *scanner) custom(entry *Section, at place, r *decode.Reader) {
 	name := r.Name()
 	entry.Start = r.Offset()

@@ -29,7 +29,7 @@ const (
 	Harmless   Fault = "none"   // returns; the host has limited what it could do
 )
 
-// Hostile is a module that somebody might upload to do harm.
+// Hostile is a module that an attacker might upload.
 type Hostile struct {
 	Name  string
 	Stage Stage
@@ -39,7 +39,9 @@ type Hostile struct {
 }
 
 // Corpus is every hostile module: those that the scan refuses, then the others.
-func Corpus() []Hostile { return slices.Concat(countLies(), damaged(), bombs(), strangers(), faults()) }
+func Corpus() []Hostile {
+	return slices.Concat(falseCounts(), damaged(), bombs(), strangers(), faults())
+}
 
 func refused(name, rule string, build func() []byte) Hostile {
 	return Hostile{Name: name, Stage: Scan, Rule: rule, Build: build}
@@ -49,8 +51,8 @@ func runs(name string, fault Fault, build func() []byte) Hostile {
 	return Hostile{Name: name, Stage: Run, Fault: fault, Build: build}
 }
 
-// countLies are headers with one section that declares 2^32-1 entries and has none: an engine that makes room first is dead.
-func countLies() (all []Hostile) {
+// falseCounts are headers with one section that declares 2^32-1 entries and has none: an engine that makes room first is dead.
+func falseCounts() (all []Hostile) {
 	lie := Unsigned(1<<32 - 1)
 	for _, s := range []struct {
 		name string

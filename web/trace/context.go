@@ -32,7 +32,7 @@ type Context struct {
 // Valid says whether it is one.
 func (c *Context) Valid() bool { return c.Trace != [16]byte{} && c.Span != [8]byte{} }
 
-// Sampled says whether whoever began the trace wants its spans.
+// Sampled reports whether the caller asked for the trace to be recorded.
 func (c *Context) Sampled() bool { return c.Flags&1 != 0 }
 
 // Parse reads a traceparent, and behind a ';', if there is one, the tracestate. What is not well formed is no context, as the

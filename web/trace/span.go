@@ -9,7 +9,7 @@ import (
 // Kind is the role of a span, with OTLP's number.
 type Kind int
 
-// The kinds in use: Internal is work that nobody called for, Server answers a call, Producer makes work for others.
+// The kinds in use: Internal is work that the server starts itself, Server answers a call, Producer makes work for others.
 const (
 	Internal Kind = 1
 	Server   Kind = 2
@@ -36,7 +36,7 @@ func Text(key, value string) Attribute { return Attribute{Key: key, Text: value,
 // Int makes an attribute that is a number.
 func Int(key string, value int64) Attribute { return Attribute{Key: key, Number: value} }
 
-// Span is something that takes time. Its methods may be called on nil, which is a span that nobody wants; they are for one
+// Span is something that takes time. Its methods may be called on nil, which is a span that is not recorded; they are for one
 // goroutine at a time.
 type Span struct {
 	tracer       *Tracer
@@ -61,7 +61,7 @@ func (s *Span) Context() (c Context) {
 	return c
 }
 
-// Parented says whether whoever called has a trace, of which the span is a part.
+// Parented reports whether the span is part of a trace that the caller began.
 func (s *Span) Parented() bool { return s != nil && s.parent != [8]byte{} }
 
 // Set adds attributes. Beyond what a span may have they are left out.
@@ -123,8 +123,7 @@ func (s *Span) size() int {
 	return n
 }
 
-// Start begins a span below a parent, or a trace of its own. It is nil if the tracer is, or if the trace is one whose spans
-// nobody wants.
+// Start begins a span below a parent, or a trace of its own. It is nil if the tracer is, or if the trace is not recorded.
 func (t *Tracer) Start(name string, kind Kind, parent Context) *Span {
 	if t == nil {
 		return nil

@@ -181,7 +181,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 	}
 }
 
-// Spans that whoever began the trace does not want are not made, nor are those of a tracer that is not there; of traces that
+// Spans that the caller asked not to record are not made, nor are those of a tracer that is not there; of traces that
 // begin here about as many are made as were asked for.
 func TestSampling(t *testing.T) {
 	t.Parallel()
@@ -198,7 +198,7 @@ func TestSampling(t *testing.T) {
 	tr, _, _ := tracerTo(t, c.URL, 0.25)
 	unwanted, _ := Parse(strings.Replace(parent, "-01", "-00", 1))
 	if tr.Start("x", Server, unwanted) != nil {
-		t.Error("a trace that nobody wants has a span")
+		t.Error("a trace that is not recorded has a span")
 	}
 	made := 0
 	for range 10_000 {
@@ -261,7 +261,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// While the collector hangs, spans are kept up to a bound, those beyond it are dropped and counted, and nobody waits.
+// While the collector hangs, spans are kept up to a bound, those beyond it are dropped and counted, and no call waits.
 func TestNothingWaitsForTheCollector(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)

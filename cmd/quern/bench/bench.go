@@ -93,7 +93,7 @@ func (r *run) over(baseline string) {
 	}
 }
 
-// quantile is the value below which a share q of the sorted durations lies.
+// quantile is the value below which a share q of the sorted durations falls.
 func quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

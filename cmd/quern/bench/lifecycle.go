@@ -116,7 +116,7 @@ func (m *watched) beside(ctx context.Context, pause time.Duration, until func() 
 	return times, nil
 }
 
-// cancelFigures: what the end of a large submission costs whoever asks for it, and everybody else.
+// cancelFigures: what the end of a large submission costs the caller, and every other client.
 func cancelFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 	m, err := r.openWatched(ctx, "cancel")
 	if err != nil {

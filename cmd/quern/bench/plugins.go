@@ -192,7 +192,7 @@ func (m *pluginRun) candidates(ctx context.Context) error {
 	for name, block := range blocks {
 		scorer, ready := m.held.Scorer(block)
 		if !ready {
-			return fmt.Errorf("nobody scores for %s", name)
+			return fmt.Errorf("nothing scores for %s", name)
 		}
 		w := comparedWindow(rows, warm, scorer.Reads())
 		all = append(all, &contender{name: "ns_per_candidate/" + name, score: func() error { return scorer.Score(ctx, w, scores) }})

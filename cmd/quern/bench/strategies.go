@@ -228,7 +228,7 @@ func (s *strategyScale) situations() []situation {
 	}})
 }
 
-// bring starts the engine anew and makes the situation.
+// bring restarts the engine and makes the situation.
 func (m *strategyRun) bring(ctx context.Context, s *situation) error {
 	if err := m.restart(ctx); err != nil {
 		return err
@@ -246,7 +246,7 @@ func (m *strategyRun) bring(ctx context.Context, s *situation) error {
 	return m.giveBack(ctx, back)
 }
 
-// pathological measures every case in its situation, which is made anew for each.
+// pathological measures every case in its situation, which is made again for each.
 func (m *strategyRun) pathological(ctx context.Context) error {
 	for _, s := range m.scale.situations() {
 		m.progress(s.name)

@@ -24,7 +24,7 @@ int main(void) {
         CHECK(s[2] == -40);
     }
     CHECK(qt.counters[0] == 2);
-    stamp = ~0u; /* the stamps begin anew */
+    stamp = ~0u; /* the stamps start over */
     CHECK(qt_score(b)[1] == -20 && stamp == 1);
     free(b);
     return failures != 0;

@@ -13,7 +13,7 @@ impl<'a> Batch<'a> {
     /// The batch whose region begins at base, and where its scores go.
     ///
     /// # Safety
-    /// The region is one that the host wrote, of this ABI, aligned to 16 bytes, and nobody else uses it for as long as 'a.
+    /// The region is one that the host wrote, of this ABI, aligned to 16 bytes, and nothing else uses it for as long as 'a.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn over(base: *mut u8) -> (Batch<'a>, &'a mut [f64]) {
@@ -47,7 +47,7 @@ impl<'a> Batch<'a> {
         self.word(abi::WANT)
     }
 
-    /// Whether nobody acts on the scores.
+    /// Whether the scores are not acted on.
     #[inline(always)]
     pub fn dry_run(&self) -> bool {
         self.word(abi::FLAGS) & abi::FLAG_DRY_RUN != 0

@@ -4,7 +4,7 @@ use crate::config::Value;
 /// How much a log line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// For whoever writes the plugin.
+    /// For the author of the plugin.
     Debug = 0,
     /// Worth knowing.
     Info = 1,

@@ -147,7 +147,7 @@ impl Rows {
         self
     }
 
-    /// Says that nobody acts on the scores, or that they are only compared.
+    /// Says that the scores are not acted on, or that they are only compared.
     pub fn only(mut self, dry_run: bool, shadow: bool) -> Rows {
         self.flags = dry_run as u32 * abi::FLAG_DRY_RUN + shadow as u32 * abi::FLAG_SHADOW;
         self

@@ -61,7 +61,7 @@ impl Plugin for Boost {
         }
         if log_enabled(Level::Info) {
             let mut buf = [0; 8];
-            log(Level::Info, std::str::from_utf8(b.text(self.vip, &mut buf).unwrap_or(b"nobody")).unwrap());
+            log(Level::Info, std::str::from_utf8(b.text(self.vip, &mut buf).unwrap_or(b"no text")).unwrap());
         }
         assert!(PRIORITY.valid(b).is_empty());
         assert_eq!((b.rows(), b.now(), b.seed(), b.want(), b.dry_run(), b.shadow()), (4, 7, 8, 9, false, true));

@@ -9,7 +9,7 @@ export interface Call {
   signal: AbortSignal
 }
 
-/** The answer to one try. A body that breaks off throws; whoever does not read it to its end aborts the call's signal. */
+/** The answer to one try. A body that breaks off throws; a caller that does not read it to its end aborts the call's signal. */
 export interface Answer {
   status: number
   header(name: string): string | undefined

@@ -127,7 +127,7 @@ class Worker {
   #hellos = 0 // how often the server said hello
   #unknown = false // the server refuses to know us; otherwise it may, also before its first hello
   #early = new Map<string, Result>() // revoked before we knew that we have it: the stream may overtake the answer of a reserve
-  #leaving = false // the stream is not to be begun anew
+  #leaving = false // the stream must not be opened again
   readonly #poll = new AbortController()
   readonly #attached = new AbortController()
   #grace: ReturnType<typeof setTimeout> | undefined

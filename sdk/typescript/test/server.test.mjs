@@ -258,7 +258,7 @@ test('signals end calls and waits with their reason', async () => {
   assert.equal(begun, 0, 'a worker that was stopped before it began works')
 })
 
-test('an address where nobody listens is left for one that serves, by calls, streams and workers', async () => {
+test('an address where no server listens is left for one that serves, by calls, streams and workers', async () => {
   const name = await queue('moved')
   const { id } = await client.insert(name, { chunks: { count: 2, template: 'x' } })
   const moving = () => new Client(['http://127.0.0.1:1', server.url], { retries: 0 })

@@ -1,5 +1,5 @@
-// Package decode reads the WebAssembly binary format: numbers, names and single instructions, from bytes that nobody has looked
-// at before. It is stricter than it must be and allocates next to nothing: what it accepts, every correct decoder reads in the
+// Package decode reads the WebAssembly binary format: numbers, names and single instructions, from bytes that have not been
+// checked before. It is stricter than it must be and allocates next to nothing: what it accepts, every correct decoder reads in the
 // same way and to the same length. The pre-scan and the rewriter of modules stand on that.
 //
 // Source: WebAssembly Core Specification 2.0, chapter 5 (binary format).
@@ -149,7 +149,7 @@ func (r *Reader) Signed(bits int) int64 {
 }
 
 // Count reads how many entries follow. As every entry takes at least one byte, a count over the bytes that are left is a lie
-// and fails, before anybody makes room for it.
+// and fails, before memory is allocated for it.
 func (r *Reader) Count(what string) uint32 {
 	start := r.at
 	n := r.U32()

@@ -26,7 +26,7 @@ export function Palette() {
     addEventListener('keydown', key)
     return () => removeEventListener('keydown', key)
   }, [])
-  useLayoutEffect(() => { // before the next key is heard: whoever types fast is not shown the dialog of before
+  useLayoutEffect(() => { // before the next key is handled, so that fast typing never meets the previous dialog
     if (paletteOpen.value && !dialog.current?.open) dialog.current?.showModal()
     if (!paletteOpen.value) dialog.current?.close()
   }, [paletteOpen.value])

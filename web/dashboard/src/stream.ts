@@ -19,7 +19,7 @@ export const age = signal<number | null>(null)
 export const skipped = signal(0)
 /** The queue that the address names, while there is none of this name. */
 export const missing = signal('')
-/** What pages follow that name the topic; null while nobody does, or before the first frame of it. */
+/** What pages follow that name the topic; null while no page does, or before the first frame of it. */
 export const consumers = signal<ConsumersFrame | null>(null)
 export const schedules = signal<SchedulesFrame | null>(null)
 const topic = signal<'consumers' | 'schedules' | ''>('')

@@ -91,7 +91,7 @@ test('a plugin is dropped onto the page, checked, activated, shadowed, made a ca
 })
 
 test('dead letters: grouped, inspected, redriven one by one, by filter and all at a pace; an operation is stopped', async () => {
-  const id = await dead(quern.url, 600, { batch: 'doomed' })
+  const id = await dead(quern.url, 600, { batch: 'failed' })
   const letters = async () => (await call(quern.url, 'GET', '/v1/queues/default/dead-letters/groups')).items.reduce((n, g) => n + g.count, 0)
   const t = await open(chromium.b, quern.url)
   await t.go('#/dead-letters')
@@ -237,7 +237,7 @@ test('the palette that is opened in the same moment as it closes is open', async
   })
   await t.page.getByRole('heading', { name: 'Dead letters', exact: true }).waitFor({ state: 'attached' })
   assert.ok(await t.page.locator('dialog.palette').evaluate((d) => d.open), 'the palette is open')
-  assert.equal(await field.inputValue(), '', 'it begins anew')
+  assert.equal(await field.inputValue(), '', 'it starts empty again')
   assert.deepEqual(t.wrong, [])
   await t.close()
 })

@@ -4,7 +4,7 @@ import { browser, call, consumers, dead, eventually, insert, live, manifest, ope
 
 const huge = '9223372036854775807'
 const companies = ['acme', 'globex', 'initech', 'umbrella', 'hooli', 'stark', 'wayne', 'tyrell', 'wonka', 'cyberdyne', 'soylent', 'oscorp', 'aperture']
-let quern, chromium, stopConsumers, submission, doomed
+let quern, chromium, stopConsumers, submission, failed
 
 before(async () => {
   quern = await server()
@@ -15,7 +15,7 @@ before(async () => {
   for (const [company, limit] of [['acme', 5], ['globex', 8], ['hooli', 3]]) await call(quern.url, 'PUT', `/v1/queues/default/meta-keys/company/values/${company}`, { limit })
   await call(quern.url, 'PUT', '/v1/queues/default/strategies/nightly', { strategy: 'MaxSimultaneous("company", 5, OldestFirst)' })
   for (const [company, weight] of [['stark', 3], ['wayne', 2]]) await call(quern.url, 'PUT', `/v1/queues/default/meta-keys/company/values/${company}`, { weight })
-  doomed = await dead(quern.url, 200, { company: 'acme', source: 'legacy' })
+  failed = await dead(quern.url, 200, { company: 'acme', source: 'legacy' })
   await upload(quern.url, manifest('1.0.0', ['priority', 'age_ms']))
   await upload(quern.url, manifest('2.0.0', ['limit:none', 'priority']))
   await call(quern.url, 'POST', '/v1/plugins/order/activate', { version: '1.0.0' })
@@ -47,13 +47,13 @@ const pages = () => [
   ['keys', '#/keys?key=company', (p) => p.getByRole('cell', { name: 'acme', exact: true }).waitFor()],
   ['submissions', '#/submissions', (p) => p.locator('tbody tr').nth(5).waitFor()],
   ['submission', `#/submissions/${submission}`, (p) => p.locator('.map a').nth(100).waitFor()],
-  ['submission-failed', `#/submissions/${doomed}`, (p) => p.getByText('inspect and redrive').first().waitFor()],
+  ['submission-failed', `#/submissions/${failed}`, (p) => p.getByText('inspect and redrive').first().waitFor()],
   ['chunk', `#/submissions/${submission}/19990`, async (p) => {
     await p.getByLabel('Strategy of the consumer').fill('OrElse(SelectOnly("mode", "full", OldestFirst), MaxSimultaneous("company", 1, OldestFirst))')
     await p.getByRole('button', { name: 'Ask why' }).click()
     await p.getByText('Branch 2').first().waitFor()
   }],
-  ['chunk-dead', `#/submissions/${doomed}/1`, (p) => p.getByRole('cell', { name: 'importer-7' }).waitFor()],
+  ['chunk-dead', `#/submissions/${failed}/1`, (p) => p.getByRole('cell', { name: 'importer-7' }).waitFor()],
   ['fairness', '#/fairness', (p) => p.locator('.shares .tick').nth(5).waitFor()],
   ['plugins', '#/plugins', (p) => p.getByRole('link', { name: 'order', exact: true }).waitFor()],
   ['plugin', '#/plugins/order?version=2.0.0&want=8', async (p) => {
@@ -72,7 +72,7 @@ const pages = () => [
   }],
   ['dead-letters', '#/dead-letters', async (p) => {
     await p.getByRole('button', { name: 'connection refused' }).waitFor()
-    await p.getByRole('link', { name: doomed }).first().waitFor()
+    await p.getByRole('link', { name: failed }).first().waitFor()
   }],
   ['strategies', '#/strategies', async (p) => {
     await p.getByText('asked in this order').waitFor()
@@ -148,7 +148,7 @@ test('a stream that is cut is marked stale, comes back, and goes on from the las
   await t.page.locator('[data-state="stale"]').waitFor()
   await eventually(async () => assert.match(await t.page.locator('.live').textContent(), /last update \d+ s ago/))
   assert.equal(way.seen.length, 0)
-  await way.mend()
+  await way.restore()
   await live(t.page)
   assert.ok(way.seen.length > 0, 'the browser must say which event it had last')
   assert.match(way.seen[0], /^[a-z0-9]+-[a-z0-9]+-[a-z0-9]+$/)
@@ -156,7 +156,7 @@ test('a stream that is cut is marked stale, comes back, and goes on from the las
   await way.cut()
 })
 
-test('a limit that is set in the page is obeyed by the next reservation; one that somebody else changed is not overwritten', async () => {
+test('a limit that is set in the page is obeyed by the next reservation; one that was changed elsewhere is not overwritten', async () => {
   await insert(quern.url, 100_000, { tenant: 'solo' })
   const t = await open(chromium.b, quern.url)
   t.allow(412)
@@ -166,7 +166,7 @@ test('a limit that is set in the page is obeyed by the next reservation; one tha
   await t.page.getByLabel('Limit').fill('2')
   await t.page.getByRole('button', { name: 'Save' }).click()
   await t.told('tenant=solo: limit 2')
-  await stopConsumers() // nobody else takes chunks of it
+  await stopConsumers() // no other consumer takes chunks of it
   const free = 2 - (await call(quern.url, 'GET', '/v1/queues/default/meta-keys/tenant/values/solo')).in_flight
   const got = await reserve(quern.url, { max: 50, strategy: 'SelectOnly("tenant", "solo", Random)' })
   assert.equal(got.reservations.length, free)

@@ -21,12 +21,12 @@ export async function hard(url, values = 40) {
   const large = await insert(url, 9_000_000, { tenant: 'large', region: 'us' })
   for (const tenant of [long('-a'), rightToLeft, turned, 't0', 't1']) await call(url, 'PUT', `/v1/queues/default/meta-keys/tenant/values/${encodeURIComponent(tenant)}`, { limit: 7, weight: 2 })
   for (const meta of [{ tenant: long('-a') }, { tenant: rightToLeft }, { tenant: turned }]) await reserve(url, { max: 7, strategy: { type: 'select_only', meta_field: 'tenant', value: meta.tenant, underlying: { type: 'fair', meta_field: 'tenant', underlying: 'oldest_first' } }, consumer })
-  const doomed = await dead(url, 30, { tenant: 'doomed', region: 'eu' })
+  const failed = await dead(url, 30, { tenant: 'failed', region: 'eu' })
   await pause(url, { meta: { tenant: rightToLeft } }, 'they asked for it')
   await pause(url, { meta: { tenant: long('-b') } }, 'their interface answers 503 for every second call, and the one who could say why is away until Monday. '.repeat(4).trim())
   await pause(url, { meta: { tenant: turned } }, 'a name that ' + turned)
   await pause(url, { meta: { tenant: 't1' } }, 'INC-311', { until: new Date(Date.now() + 5_400_000).toISOString() })
   await pause(url, { meta: { tenant: 'large' } }, 'the newest and the largest')
   await call(url, 'PUT', '/v1/queues/default/schedules/nightly-import-of-all-the-northern-regions-and-their-customers', { spec: '30 2 * * 1-5', tz: 'Europe/Amsterdam', template: { meta: { tenant: long('-s') }, chunks: { count: 100, template: 'part {index}' } } })
-  return { large: large.id, doomed }
+  return { large: large.id, failed }
 }

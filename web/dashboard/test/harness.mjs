@@ -96,7 +96,7 @@ export async function dead(url, count, meta) {
   return id
 }
 
-/** A way to the server that can be cut and mended; it notes what the browser says it has when it comes back. */
+/** A way to the server that can be cut and restored; it notes what the browser says it has when it comes back. */
 export async function proxy(url) {
   const target = new URL(url)
   const sockets = new Set()
@@ -113,7 +113,7 @@ export async function proxy(url) {
   const cut = () => new Promise((closed) => { listener.close(closed); for (const s of sockets) s.destroy() })
   return {
     url: `http://127.0.0.1:${port}`, seen, cut,
-    mend: () => { listener = serve(); return new Promise((ready) => listener.listen(port, '127.0.0.1', ready)) },
+    restore: () => { listener = serve(); return new Promise((ready) => listener.listen(port, '127.0.0.1', ready)) },
   }
 }
 
@@ -151,7 +151,7 @@ export async function open(b, url, { width = 1440, height = 900, scheme = 'light
   })
   return {
     page, context, wrong,
-    /** Answers that are under way to a page that goes are nobody's fault. */
+    /** Answers that are under way to a page that closes are not errors. */
     close: async () => {
       await page.unrouteAll({ behavior: 'ignoreErrors' })
       await context.unrouteAll({ behavior: 'ignoreErrors' })

@@ -71,7 +71,7 @@ test('a module is downloaded as it was uploaded, and versions and plugins are de
   await t.told('gone 0.9.0 is deleted')
   assert.deepEqual((await call(quern.url, 'GET', '/v1/plugins/gone/versions')).items.map((x) => x.sha256), [v.sha256], `${old.sha256} is gone`)
 
-  // Somebody activates it while the question is open: the server refuses, and the page shows why.
+  // It is activated elsewhere while the question is open: the server refuses, and the page shows why.
   await call(quern.url, 'POST', '/v1/plugins/gone/deactivate')
   await t.page.getByText('inactive').waitFor()
   await t.page.getByRole('button', { name: 'Pause', exact: true }).click()

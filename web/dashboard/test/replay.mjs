@@ -20,7 +20,7 @@ async function frames(url) {
   return found
 }
 
-/** Serves what the server serves, but the stream: whoever comes gets the frame of now, as from the server, and then `send(n)` sends n frames, each a second later than the one before by its own time. */
+/** Serves what the server serves, but the stream: a subscriber gets the frame of now, as from the server, and then `send(n)` sends n frames, each a second later than the one before by its own time. */
 export async function replay(url) {
   const real = await frames(url)
   const open = new Set()

@@ -29,7 +29,7 @@ test('settings of a queue are changed in the page, and what is wrong stands at i
   await t.page.getByLabel('times').first().fill('3')
   await t.page.getByLabel('at most').first().fill('60000')
   await t.page.getByLabel('draining').check()
-  await call(quern.url, 'PATCH', '/v1/queues/default', { settings: { max_expiries: 9 } }) // somebody else changes another one meanwhile
+  await call(quern.url, 'PATCH', '/v1/queues/default', { settings: { max_expiries: 9 } }) // another client changes a different one meanwhile
   await t.page.getByRole('button', { name: 'Change 4' }).click()
   await t.told('4 settings are changed')
   const { settings } = await call(quern.url, 'GET', '/v1/queues/default')

@@ -183,8 +183,8 @@ class Calls:
     def dry_run_plugin(self, name: str, version: str, body: types.PluginDryRun) -> types.PluginTried:
         """Try a version without any effect. Nothing is reserved. Synthetic candidates are always scored; with `queue` also those
         that a strategy has now, and `picks` says what would be taken, `gained` and `lost` how that differs. `recording` scores a
-        recorded batch anew and compares the bits. A version is named by its version text (the newest of that text), or by the
-        first 8 or more digits of its sha256.
+        recorded batch again and compares the scores bit for bit. A version is named by its version text (the newest of that
+        text), or by the first 8 or more digits of its sha256.
         """
         found: types.PluginTried = self._fetch(_request("dry run plugin", "POST", path("/v1/plugins/{}/versions/{}/dry-run", name, version), body, safe=True))
         return found
@@ -264,17 +264,17 @@ class Calls:
 
     def get_ledger(self, queue: str, ledger: str, *, sort: Optional[str] = None, limit: Optional[int] = None) -> types.LedgerTenants:
         """Read what the tenants of a Fair block were entitled to and what they received. `sort` is received (who got most), behind
-        (who is owed most) or ahead. Of what an ideal division would have handed out, nobody is ever more than a few chunks away:
-        GUARANTEES.md has the numbers.
+        (who is owed most) or ahead. Of what an ideal division would have handed out, no tenant is ever more than a few chunks
+        away: GUARANTEES.md has the numbers.
         """
         found: types.LedgerTenants = self._fetch(_request("get ledger", "GET", query(path("/v1/queues/{}/ledgers/{}", queue, ledger), {"sort": sort, "limit": limit}), safe=True))
         return found
 
     def get_lifecycle(self, queue: str) -> types.Lifecycle:
         """Tell how a queue's life-cycle worker is doing. The worker does what time demands: deadlines, retries, run_at,
-        dead_deadline, the rest of ended submissions, retention, schedules, the ends of rules. It also counts anew what is kept as
+        dead_deadline, the rest of ended submissions, retention, schedules, the ends of rules. It also recounts what is kept as
         counters, see recount. An action that fails again and again is parked: left alone until it is retried, or the server
-        starts anew.
+        restarts.
         """
         found: types.Lifecycle = self._fetch(_request("get lifecycle", "GET", path("/v1/queues/{}/lifecycle", queue), safe=True))
         return found
@@ -435,8 +435,8 @@ class Calls:
         """Read how a plugin's versions score live traffic. One entry for each version and configuration that is open, those in use
         first: how many batches it scored and which failed, and of a sample of them how the scores of the last 4,096 candidates
         are spread, and of how many of these something was taken. Whole batches are sampled, one in 64 and at most four a second
-        beside, so that it costs those who reserve next to nothing. It begins anew when a version is opened: at a start of the
-        server, and after five minutes out of use.
+        beside, so that it costs those who reserve next to nothing. It starts from zero when a version is opened: at a start of
+        the server, and after five minutes out of use.
         """
         return self._pages("list plugin scores", path("/v1/plugins/{}/scores", name), {})
 
@@ -512,7 +512,7 @@ class Calls:
 
     def preview(self, queue: str, body: types.PreviewRequest) -> types.PreviewResponse:
         """Say what a reserve would hand out now. Nothing is reserved and nothing changes. A reserve that comes later may get
-        something else, and Random draws anew each time.
+        something else, and Random draws again each time.
         """
         found: types.PreviewResponse = self._fetch(_request("preview", "POST", path("/v1/queues/{}/strategies/preview", queue), body, safe=True))
         return found
@@ -551,7 +551,7 @@ class Calls:
         return found
 
     def put_schedule(self, queue: str, name: str, body: types.ScheduleDefinition, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Schedule:
-        """Make a schedule, or define it anew. What a tick inserts is committed together with the note that the tick is done: also
+        """Create a schedule, or redefine it. What a tick inserts is committed together with the note that the tick is done: also
         over crashes each tick is emitted once, or dropped by `missed` or `overlap` and counted. The same definition as before
         changes nothing. As long as spec, seconds, tz, start and end stay, a schedule goes on where it was; otherwise its ticks
         begin after now. With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made;
@@ -882,8 +882,8 @@ class AsyncCalls:
     async def dry_run_plugin(self, name: str, version: str, body: types.PluginDryRun) -> types.PluginTried:
         """Try a version without any effect. Nothing is reserved. Synthetic candidates are always scored; with `queue` also those
         that a strategy has now, and `picks` says what would be taken, `gained` and `lost` how that differs. `recording` scores a
-        recorded batch anew and compares the bits. A version is named by its version text (the newest of that text), or by the
-        first 8 or more digits of its sha256.
+        recorded batch again and compares the scores bit for bit. A version is named by its version text (the newest of that
+        text), or by the first 8 or more digits of its sha256.
         """
         found: types.PluginTried = await self._fetch(_request("dry run plugin", "POST", path("/v1/plugins/{}/versions/{}/dry-run", name, version), body, safe=True))
         return found
@@ -963,17 +963,17 @@ class AsyncCalls:
 
     async def get_ledger(self, queue: str, ledger: str, *, sort: Optional[str] = None, limit: Optional[int] = None) -> types.LedgerTenants:
         """Read what the tenants of a Fair block were entitled to and what they received. `sort` is received (who got most), behind
-        (who is owed most) or ahead. Of what an ideal division would have handed out, nobody is ever more than a few chunks away:
-        GUARANTEES.md has the numbers.
+        (who is owed most) or ahead. Of what an ideal division would have handed out, no tenant is ever more than a few chunks
+        away: GUARANTEES.md has the numbers.
         """
         found: types.LedgerTenants = await self._fetch(_request("get ledger", "GET", query(path("/v1/queues/{}/ledgers/{}", queue, ledger), {"sort": sort, "limit": limit}), safe=True))
         return found
 
     async def get_lifecycle(self, queue: str) -> types.Lifecycle:
         """Tell how a queue's life-cycle worker is doing. The worker does what time demands: deadlines, retries, run_at,
-        dead_deadline, the rest of ended submissions, retention, schedules, the ends of rules. It also counts anew what is kept as
+        dead_deadline, the rest of ended submissions, retention, schedules, the ends of rules. It also recounts what is kept as
         counters, see recount. An action that fails again and again is parked: left alone until it is retried, or the server
-        starts anew.
+        restarts.
         """
         found: types.Lifecycle = await self._fetch(_request("get lifecycle", "GET", path("/v1/queues/{}/lifecycle", queue), safe=True))
         return found
@@ -1134,8 +1134,8 @@ class AsyncCalls:
         """Read how a plugin's versions score live traffic. One entry for each version and configuration that is open, those in use
         first: how many batches it scored and which failed, and of a sample of them how the scores of the last 4,096 candidates
         are spread, and of how many of these something was taken. Whole batches are sampled, one in 64 and at most four a second
-        beside, so that it costs those who reserve next to nothing. It begins anew when a version is opened: at a start of the
-        server, and after five minutes out of use.
+        beside, so that it costs those who reserve next to nothing. It starts from zero when a version is opened: at a start of
+        the server, and after five minutes out of use.
         """
         return self._pages("list plugin scores", path("/v1/plugins/{}/scores", name), {})
 
@@ -1211,7 +1211,7 @@ class AsyncCalls:
 
     async def preview(self, queue: str, body: types.PreviewRequest) -> types.PreviewResponse:
         """Say what a reserve would hand out now. Nothing is reserved and nothing changes. A reserve that comes later may get
-        something else, and Random draws anew each time.
+        something else, and Random draws again each time.
         """
         found: types.PreviewResponse = await self._fetch(_request("preview", "POST", path("/v1/queues/{}/strategies/preview", queue), body, safe=True))
         return found
@@ -1250,7 +1250,7 @@ class AsyncCalls:
         return found
 
     async def put_schedule(self, queue: str, name: str, body: types.ScheduleDefinition, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Schedule:
-        """Make a schedule, or define it anew. What a tick inserts is committed together with the note that the tick is done: also
+        """Create a schedule, or redefine it. What a tick inserts is committed together with the note that the tick is done: also
         over crashes each tick is emitted once, or dropped by `missed` or `overlap` and counted. The same definition as before
         changes nothing. As long as spec, seconds, tz, start and end stay, a schedule goes on where it was; otherwise its ticks
         begin after now. With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made;

@@ -278,7 +278,7 @@ _BackfillRequestOdd = TypedDict("_BackfillRequestOdd", {"from": "str"}, total=Fa
 
 
 class _BackfillRequestRequired(TypedDict):
-    #: Ticks up to this time, which lies in the past
+    #: Ticks up to this time, which must be in the past
     to: str
 
 
@@ -352,7 +352,7 @@ class _BulkOperationRequired(TypedDict):
     refused: int
     #: All but running are final
     state: Literal["running", "completed", "cancelled", "failed"]
-    #: What it had no effect on: somebody else came first, or it was so already
+    #: What it did not change: another caller was first, or nothing was left to do
     unchanged: int
 
 
@@ -625,7 +625,7 @@ class ConsumersFrame(TypedDict):
 class _CounterDriftRequired(TypedDict):
     #: When it was found
     at: str
-    #: Whether it was; if not, something else is damaged with it, and a restart counts everything anew
+    #: Whether it was corrected; if not, something else is damaged too, and a restart recounts everything
     corrected: bool
     #: Which one
     counter: str
@@ -807,7 +807,7 @@ class _ExplainFairRequired(TypedDict):
 
 class ExplainFair(_ExplainFairRequired, total=False):
     """ExplainFair: see the server's OpenAPI document."""
-    #: Whose turn it is, inside of Fair in the tenant around it whose turn it is; absent when there is nobody
+    #: Whose turn it is, within the tenant of the enclosing Fair whose turn it is; absent when no tenant competes
     next: Tenant
 
 
@@ -1077,7 +1077,8 @@ class _LifecycleRequired(TypedDict):
 
 class Lifecycle(_LifecycleRequired, total=False):
     """Lifecycle: see the server's OpenAPI document."""
-    #: Until then nothing is handed out that a limit counts, as nobody knows yet what consumers held before the start; absent: it is over
+    #: Until then no chunk that a limit counts is handed out, because the server does not know yet what consumers held before it started;
+    #: absent: the grace is over
     restart_grace_until: str
 
 
@@ -1545,7 +1546,7 @@ class PluginDryRun(TypedDict, total=False):
     context: Meta
     #: Whose live candidates are scored; left out: synthetic ones only
     queue: str
-    #: Number of a recording that is scored anew; 0: none
+    #: Number of a recording to score again; 0: none
     recording: int
     #: Candidates; 0: the version's default window
     rows: int
@@ -1954,7 +1955,7 @@ class Queue(TypedDict):
 class _QueueSettingsRequired(TypedDict):
     #: From the end of an attached consumer's stream until what it holds is lost
     consumer_grace_ms: int
-    #: How long dead letters are kept; 0: until somebody does something with them
+    #: How long dead letters are kept; 0: until they are redriven or discarded
     dead_retention_seconds: int
     #: true: inserts are refused
     draining: bool
@@ -1970,7 +1971,7 @@ class _QueueSettingsRequired(TypedDict):
     max_reservation_ms: int
     #: What a chunk out of attempts does
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
-    #: Where a chunk comes back after a try in vain: at its natural place, or behind all that was ready then
+    #: Where a chunk is requeued after a failed attempt: head, its natural place, or tail, behind all that is ready
     requeue: Literal["head", "tail"]
     #: Deadline of a reservation that names none
     reservation_timeout_ms: int
@@ -1997,7 +1998,7 @@ class QueueSettingsInput(TypedDict, total=False):
     consumer_grace_ms: int
     #: The queue that dead letters go on to; without it they stay. It has to exist, and to have none of its own
     dead_letter_queue: str
-    #: How long dead letters are kept; 0: until somebody does something with them
+    #: How long dead letters are kept; 0: until they are redriven or discarded
     dead_retention_seconds: int
     #: true: inserts are refused
     draining: bool
@@ -2013,7 +2014,7 @@ class QueueSettingsInput(TypedDict, total=False):
     max_reservation_ms: int
     #: What a chunk out of attempts does
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
-    #: Where a chunk comes back after a try in vain: at its natural place, or behind all that was ready then
+    #: Where a chunk is requeued after a failed attempt: head, its natural place, or tail, behind all that is ready
     requeue: Literal["head", "tail"]
     #: Deadline of a reservation that names none
     reservation_timeout_ms: int
@@ -2053,7 +2054,7 @@ class _RecountRequired(TypedDict):
     drifts_by_counter: list[RecountDrift]
     #: Counters that were wrong; anything but 0 is a mistake of the server
     drifts_total: int
-    #: How often everything is counted anew; 0: never
+    #: How often everything is recounted; 0: never
     every_ms: int
     #: How much of the round under way is done, from 0 to 1
     progress: float
@@ -2256,7 +2257,7 @@ class Rule(_RuleRequired, total=False):
     chunks: int
     #: What it does beyond that
     effects: RuleEffects
-    #: Of one that has ended: somebody lifted it, its until came, or its submission ended
+    #: How a rule ended: it was lifted, its until came, or its submission ended
     end: Literal["lifted", "over", "submission_ended"]
     #: Of one that has ended: when
     ended_at: str
@@ -2421,7 +2422,7 @@ class _ScheduleNowRequired(TypedDict):
     skipped_overlap: int
     #: As in Schedule
     state: Literal["active", "paused", "held", "finished", "broken"]
-    #: Another one: it was defined anew, paused or resumed
+    #: Changes when the schedule is redefined, paused or resumed
     version: int
 
 
@@ -2548,7 +2549,7 @@ class Series(TypedDict):
 
 class ServerOption(TypedDict):
     """ServerOption: see the server's OpenAPI document."""
-    #: What it is when nobody says anything
+    #: The value when none is given
     default: str
     #: What it does
     help: str

@@ -165,7 +165,7 @@ export class Calls {
     return this.connection.json<Plugin>({ what: "rollback plugin", method: "POST", path: `/v1/plugins/${part(name)}/rollback`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch } })
   }
 
-  /** Read how a plugin's versions score live traffic. One entry for each version and configuration that is open, those in use first: how many batches it scored and which failed, and of a sample of them how the scores of the last 4,096 candidates are spread, and of how many of these something was taken. Whole batches are sampled, one in 64 and at most four a second beside, so that it costs those who reserve next to nothing. It begins anew when a version is opened: at a start of the server, and after five minutes out of use. Needs the scope read. */
+  /** Read how a plugin's versions score live traffic. One entry for each version and configuration that is open, those in use first: how many batches it scored and which failed, and of a sample of them how the scores of the last 4,096 candidates are spread, and of how many of these something was taken. Whole batches are sampled, one in 64 and at most four a second beside, so that it costs those who reserve next to nothing. It starts from zero when a version is opened: at a start of the server, and after five minutes out of use. Needs the scope read. */
   listPluginScores(name: string, options: CallOptions = {}): AsyncIterableIterator<PluginScores> {
     return pages(() => this.connection.json<PagePluginScores>({ what: "list plugin scores", method: "GET", path: `/v1/plugins/${part(name)}/scores`, safe: true, signal: options.signal }))
   }
@@ -211,7 +211,7 @@ export class Calls {
     return this.connection.json<PluginVersion>({ what: "get plugin version", method: "GET", path: `/v1/plugins/${part(name)}/versions/${part(version)}`, safe: true, signal: options.signal })
   }
 
-  /** Try a version without any effect. Nothing is reserved. Synthetic candidates are always scored; with `queue` also those that a strategy has now, and `picks` says what would be taken, `gained` and `lost` how that differs. `recording` scores a recorded batch anew and compares the bits. A version is named by its version text (the newest of that text), or by the first 8 or more digits of its sha256. Needs the scope plugins. */
+  /** Try a version without any effect. Nothing is reserved. Synthetic candidates are always scored; with `queue` also those that a strategy has now, and `picks` says what would be taken, `gained` and `lost` how that differs. `recording` scores a recorded batch again and compares the scores bit for bit. A version is named by its version text (the newest of that text), or by the first 8 or more digits of its sha256. Needs the scope plugins. */
   dryRunPlugin(name: string, version: string, body: PluginDryRun, options: CallOptions = {}): Promise<PluginTried> {
     return this.connection.json<PluginTried>({ what: "dry run plugin", method: "POST", path: `/v1/plugins/${part(name)}/versions/${part(version)}/dry-run`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
@@ -340,7 +340,7 @@ export class Calls {
     return pages(() => this.connection.json<PageLedger>({ what: "list ledgers", method: "GET", path: `/v1/queues/${part(queue)}/ledgers`, safe: true, signal: options.signal }))
   }
 
-  /** Read what the tenants of a Fair block were entitled to and what they received. `sort` is received (who got most), behind (who is owed most) or ahead. Of what an ideal division would have handed out, nobody is ever more than a few chunks away: GUARANTEES.md has the numbers. Needs the scope read. */
+  /** Read what the tenants of a Fair block were entitled to and what they received. `sort` is received (who got most), behind (who is owed most) or ahead. Of what an ideal division would have handed out, no tenant is ever more than a few chunks away: GUARANTEES.md has the numbers. Needs the scope read. */
   getLedger(queue: string, ledger: string, options: CallOptions & {
     /** Whose turn it is to be listed first */
     sort?: "received" | "behind" | "ahead"
@@ -350,7 +350,7 @@ export class Calls {
     return this.connection.json<LedgerTenants>({ what: "get ledger", method: "GET", path: `/v1/queues/${part(queue)}/ledgers/${part(ledger)}`, safe: true, signal: options.signal, query: { sort: options.sort, limit: options.limit } })
   }
 
-  /** Tell how a queue's life-cycle worker is doing. The worker does what time demands: deadlines, retries, run_at, dead_deadline, the rest of ended submissions, retention, schedules, the ends of rules. It also counts anew what is kept as counters, see recount. An action that fails again and again is parked: left alone until it is retried, or the server starts anew. Needs the scope read. */
+  /** Tell how a queue's life-cycle worker is doing. The worker does what time demands: deadlines, retries, run_at, dead_deadline, the rest of ended submissions, retention, schedules, the ends of rules. It also recounts what is kept as counters, see recount. An action that fails again and again is parked: left alone until it is retried, or the server restarts. Needs the scope read. */
   getLifecycle(queue: string, options: CallOptions = {}): Promise<Lifecycle> {
     return this.connection.json<Lifecycle>({ what: "get lifecycle", method: "GET", path: `/v1/queues/${part(queue)}/lifecycle`, safe: true, signal: options.signal })
   }
@@ -492,7 +492,7 @@ export class Calls {
     return this.connection.json<Schedule>({ what: "get schedule", method: "GET", path: `/v1/queues/${part(queue)}/schedules/${part(name)}`, safe: true, signal: options.signal })
   }
 
-  /** Make a schedule, or define it anew. What a tick inserts is committed together with the note that the tick is done: also over crashes each tick is emitted once, or dropped by `missed` or `overlap` and counted. The same definition as before changes nothing. As long as spec, seconds, tz, start and end stay, a schedule goes on where it was; otherwise its ticks begin after now. With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; else 412. A new name answers 201. Needs the scope operate. */
+  /** Create a schedule, or redefine it. What a tick inserts is committed together with the note that the tick is done: also over crashes each tick is emitted once, or dropped by `missed` or `overlap` and counted. The same definition as before changes nothing. As long as spec, seconds, tz, start and end stay, a schedule goes on where it was; otherwise its ticks begin after now. With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; else 412. A new name answers 201. Needs the scope operate. */
   putSchedule(queue: string, name: string, body: ScheduleDefinition, options: CallOptions & {
     /** ETags of which one must be that of the newest version; *: there must be one */
     ifMatch?: string
@@ -562,7 +562,7 @@ export class Calls {
     return this.connection.json<ExplainResponse>({ what: "explain", method: "POST", path: `/v1/queues/${part(queue)}/strategies/explain`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Say what a reserve would hand out now. Nothing is reserved and nothing changes. A reserve that comes later may get something else, and Random draws anew each time. Needs the scope read. */
+  /** Say what a reserve would hand out now. Nothing is reserved and nothing changes. A reserve that comes later may get something else, and Random draws again each time. Needs the scope read. */
   preview(queue: string, body: PreviewRequest, options: CallOptions = {}): Promise<PreviewResponse> {
     return this.connection.json<PreviewResponse>({ what: "preview", method: "POST", path: `/v1/queues/${part(queue)}/strategies/preview`, safe: true, signal: options.signal, body: jsonBody(body) })
   }

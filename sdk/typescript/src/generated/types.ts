@@ -54,7 +54,7 @@ export type BackfillRequest = {
   from: string
   /** More ticks than this are refused; default 100 */
   limit?: number
-  /** Ticks up to this time, which lies in the past */
+  /** Ticks up to this time, which must be in the past */
   to: string
 }
 
@@ -136,7 +136,7 @@ export type BulkOperation = {
   to?: string
   /** How much there is to walk over: what was counted at the start, and less when so much of that went away meanwhile. Never less than examined; the same when it has completed */
   to_examine?: number
-  /** What it had no effect on: somebody else came first, or it was so already */
+  /** What it did not change: another caller was first, or nothing was left to do */
   unchanged: number
 }
 
@@ -356,7 +356,7 @@ export type Content = {
 export type CounterDrift = {
   /** When it was found */
   at: string
-  /** Whether it was; if not, something else is damaged with it, and a restart counts everything anew */
+  /** Whether it was corrected; if not, something else is damaged too, and a restart recounts everything */
   corrected: boolean
   /** Which one */
   counter: string
@@ -509,7 +509,7 @@ export type ExplainFair = {
   key: string
   /** How many there are of the block: one, or inside of Fair one for each tenant around it */
   ledgers: number
-  /** Whose turn it is, inside of Fair in the tenant around it whose turn it is; absent when there is nobody */
+  /** Whose turn it is, within the tenant of the enclosing Fair whose turn it is; absent when no tenant competes */
   next?: Tenant
   /** Of the active tenants there the ten that are owed most */
   owed: Tenant[]
@@ -738,7 +738,7 @@ export type Lifecycle = {
   parked: ParkedAction[]
   /** How far the recounts of kept counters have come */
   recount: Recount
-  /** Until then nothing is handed out that a limit counts, as nobody knows yet what consumers held before the start; absent: it is over */
+  /** Until then no chunk that a limit counts is handed out, because the server does not know yet what consumers held before it started; absent: the grace is over */
   restart_grace_until?: string
   /** Slices of actions of one kind that came through, since the server's start */
   slices_total: number
@@ -1099,7 +1099,7 @@ export type PluginDryRun = {
   context?: Meta
   /** Whose live candidates are scored; left out: synthetic ones only */
   queue?: string
-  /** Number of a recording that is scored anew; 0: none */
+  /** Number of a recording to score again; 0: none */
   recording?: number
   /** Candidates; 0: the version's default window */
   rows?: number
@@ -1457,7 +1457,7 @@ export type QueueSettings = {
   consumer_grace_ms: number
   /** The queue that dead letters go on to; without it they stay. It has to exist, and to have none of its own */
   dead_letter_queue?: string
-  /** How long dead letters are kept; 0: until somebody does something with them */
+  /** How long dead letters are kept; 0: until they are redriven or discarded */
   dead_retention_seconds: number
   /** true: inserts are refused */
   draining: boolean
@@ -1473,7 +1473,7 @@ export type QueueSettings = {
   max_reservation_ms: number
   /** What a chunk out of attempts does */
   on_exhausted: "fail_submission" | "dead_letter" | "skip"
-  /** Where a chunk comes back after a try in vain: at its natural place, or behind all that was ready then */
+  /** Where a chunk is requeued after a failed attempt: head, its natural place, or tail, behind all that is ready */
   requeue: "head" | "tail"
   /** Deadline of a reservation that names none */
   reservation_timeout_ms: number
@@ -1492,7 +1492,7 @@ export type QueueSettingsInput = {
   consumer_grace_ms?: number
   /** The queue that dead letters go on to; without it they stay. It has to exist, and to have none of its own */
   dead_letter_queue?: string
-  /** How long dead letters are kept; 0: until somebody does something with them */
+  /** How long dead letters are kept; 0: until they are redriven or discarded */
   dead_retention_seconds?: number
   /** true: inserts are refused */
   draining?: boolean
@@ -1508,7 +1508,7 @@ export type QueueSettingsInput = {
   max_reservation_ms?: number
   /** What a chunk out of attempts does */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
-  /** Where a chunk comes back after a try in vain: at its natural place, or behind all that was ready then */
+  /** Where a chunk is requeued after a failed attempt: head, its natural place, or tail, behind all that is ready */
   requeue?: "head" | "tail"
   /** Deadline of a reservation that names none */
   reservation_timeout_ms?: number
@@ -1545,7 +1545,7 @@ export type Recount = {
   drifts_by_counter: RecountDrift[]
   /** Counters that were wrong; anything but 0 is a mistake of the server */
   drifts_total: number
-  /** How often everything is counted anew; 0: never */
+  /** How often everything is recounted; 0: never */
   every_ms: number
   /** When that was last; absent before the first */
   last_round_at?: string
@@ -1704,7 +1704,7 @@ export type Rule = {
   chunks?: number
   /** What it does beyond that */
   effects?: RuleEffects
-  /** Of one that has ended: somebody lifted it, its until came, or its submission ended */
+  /** How a rule ended: it was lifted, its until came, or its submission ended */
   end?: "lifted" | "over" | "submission_ended"
   /** Of one that has ended: when */
   ended_at?: string
@@ -1868,7 +1868,7 @@ export type ScheduleNow = {
   skipped_overlap: number
   /** As in Schedule */
   state: "active" | "paused" | "held" | "finished" | "broken"
-  /** Another one: it was defined anew, paused or resumed */
+  /** Changes when the schedule is redefined, paused or resumed */
   version: number
   /** A tick that is still to be emitted, apart from next_at */
   waiting_at?: string
@@ -1965,7 +1965,7 @@ export type Series = {
 }
 
 export type ServerOption = {
-  /** What it is when nobody says anything */
+  /** The value when none is given */
   default: string
   /** What it does */
   help: string

@@ -39,7 +39,7 @@ export function ToQueue({ value, change }: { value: string; change: (to: string)
   const list = useLive<Page<Queue>>('/v1/queues', 0)
   const others = (list.data?.items ?? []).map((q) => q.name).filter((name) => name !== queue.value)
   if (list.problem) return <Failed problem={list.problem} again={list.again} />
-  if (list.data && others.length === 0) return <span class="note">There is no other queue. <code>{quern('queue', 'put', 'graveyard')}</code> makes one.</span>
+  if (list.data && others.length === 0) return <span class="note">There is no other queue. <code>{quern('queue', 'put', 'rejects')}</code> makes one.</span>
   return <label class="field">To queue <select required aria-label="Queue that they go on to" value={value} onChange={(e) => change(e.currentTarget.value)}><option value="">choose a queue</option>{others.map((name) => <option key={name}>{name}</option>)}</select></label>
 }
 
@@ -126,7 +126,7 @@ export function BulkList({ name, items, scope, done, keys }: { name: string; ite
   }
   return (
     <List name={name} items={items} id={(b) => b.id} scope={scope} keys={keys ?? false}
-      columns={[{ name: 'What' }, { name: 'State' }, { name: 'Came to' }, { name: 'Done', right: true }, { name: 'Unchanged', right: true, title: 'somebody else came first, or it was so already' }, { name: 'Refused', right: true, title: 'what does not allow it' }, { name: 'Pace' }, { name: 'Started' }, { name: 'Actions', hidden: true }]}
+      columns={[{ name: 'What' }, { name: 'State' }, { name: 'Came to' }, { name: 'Done', right: true }, { name: 'Unchanged', right: true, title: 'another caller was first, or nothing was left to do' }, { name: 'Refused', right: true, title: 'what does not allow it' }, { name: 'Pace' }, { name: 'Started' }, { name: 'Actions', hidden: true }]}
       cells={(b) => [
         <td class="what"><b>{b.action}</b>{b.to && <> to {b.to}</>}{b.priority !== undefined && <> to {b.priority}</>}{b.dry_run && <> <span class="chip">dry run</span></>} {chips(b).map((text) => <span class="chip" title={text} key={text}>{text}</span>)}{chips(b).length === 0 && <span class="note">all</span>}</td>,
         <td><span class="state"><Mark of={marks[b.state] ?? 'zero'} />{b.state}</span>{b.cancelled_by && <div class="note">by {b.cancelled_by}</div>}<Progress b={b} />{b.failure && <p class="note wrap error">{b.failure}</p>}</td>,

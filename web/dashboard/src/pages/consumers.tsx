@@ -45,7 +45,7 @@ export function Consumers() {
       {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
       {s && read && (
         <>
-          <Tile name="In flight" of="reserved" value={short(s.reserved)} title={exact(s.reserved)}>chunks in somebody’s hands</Tile>
+          <Tile name="In flight" of="reserved" value={short(s.reserved)} title={exact(s.reserved)}>chunks held by consumers</Tile>
           <Tile name="Known" value={exact(known)}>{(frame ? !frame.whole : list.data?.next) ? 'and more' : 'consumers'}</Tile>
           <Tile name="Attached" of="done" value={exact(frame ? frame.attached : all.filter((c) => c.state === 'attached').length)}>with a stream open</Tile>
           <Tile name="Overdue" of={overdue > 0 ? 'dead' : 'zero'} value={exact(overdue)}>held longer than usual</Tile>

@@ -33,7 +33,7 @@ export function DeadLetters() {
   const known = groups.data?.items.filter((g) => !filter.fingerprint || g.fingerprint === filter.fingerprint).reduce((n, g) => n + g.count, filter.fingerprint ? 0 : groups.data.others)
   return (
     <>
-      <div class="head"><h1>Dead letters</h1><span>chunks out of attempts, until somebody offers them again or gives them up</span>
+      <div class="head"><h1>Dead letters</h1><span>chunks out of attempts, until they are redriven or discarded</span>
         <div class="act"><CopyAs cli={quern('dead', 'list', '--queue', queue.value, ...flags(filter))} curl={curl('GET', `${base}?${query}`)} /></div>
       </div>
       <section class={may('operate') ? 'card w8' : 'card w12'}>

@@ -107,7 +107,7 @@ function AtLimit({ v }: { v: ValueCount }) {
   return v.saturated ? <span class="badge">now</span> : <span class="note">—</span>
 }
 
-/** Limit and weight of one value, in its row. What somebody else set meanwhile is not overwritten: the ETag says what was seen. */
+/** Limit and weight of one value, in its row. What was set elsewhere meanwhile is not overwritten: the ETag says what was seen. */
 function Edit({ of, v, close }: { of: string; v: ValueCount; close: (changed: boolean) => void }) {
   const [seen] = useState(v)
   const [limit, setLimit] = useState(seen.limit === null ? '' : String(seen.limit))

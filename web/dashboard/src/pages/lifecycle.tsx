@@ -10,19 +10,19 @@ import { stats } from '../stream'
 import type { Lifecycle, LifecycleKind, ParkedAction, Readiness, Recount } from '../types'
 
 /** What each kind of action is, and what an operator looks at when it cannot be done. */
-const kinds: Record<string, { what: string; mend: string }> = {
-  expiry: { what: 'deadlines of reservations', mend: 'Its chunk stays held. Look at the submission, and at the disk.' },
-  lost: { what: 'chunks of consumers that are lost', mend: 'What the consumer held stays held. Look at its page, and at the disk.' },
-  grace: { what: 'the end of the restart grace', mend: 'Limits keep work back for longer. Look at the server’s log.' },
-  rule: { what: 'rules whose time is over', mend: 'The rule still holds: it can be lifted by hand on the page Rules.' },
-  retry: { what: 'retries whose wait is over', mend: 'The chunk waits on. Look at the submission: it can be cancelled, or inserted anew.' },
-  suspect: { what: 'suspects that are let in', mend: 'The chunk waits on. Look at its tries.' },
-  run_at: { what: 'submissions whose run_at has come', mend: 'The submission is not offered. Cancel it and insert it anew.' },
-  dead_deadline: { what: 'submissions whose dead_deadline has come', mend: 'The submission stays open. It can be cancelled by hand.' },
-  sweep: { what: 'the rest of ended submissions', mend: 'Nothing is lost: what is left of it takes room.' },
-  retention: { what: 'submissions whose retention is over', mend: 'Nothing is lost: its history is kept for longer.' },
-  forward: { what: 'dead letters on their way to another queue', mend: 'The letter stays here, and those behind it went on. Mend its content on the disk; it goes with its queue only.' },
-  schedule: { what: 'ticks of schedules', mend: 'The tick is not emitted. Look at the page Schedules.' },
+const kinds: Record<string, { what: string; advice: string }> = {
+  expiry: { what: 'deadlines of reservations', advice: 'Its chunk stays held. Look at the submission, and at the disk.' },
+  lost: { what: 'chunks of consumers that are lost', advice: 'What the consumer held stays held. Look at its page, and at the disk.' },
+  grace: { what: 'the end of the restart grace', advice: 'Limits keep work back for longer. Look at the server’s log.' },
+  rule: { what: 'rules whose time is over', advice: 'The rule still holds: it can be lifted by hand on the page Rules.' },
+  retry: { what: 'retries whose wait is over', advice: 'The chunk waits on. Look at the submission: it can be cancelled, or inserted again.' },
+  suspect: { what: 'suspects that are let in', advice: 'The chunk waits on. Look at its tries.' },
+  run_at: { what: 'submissions whose run_at has come', advice: 'The submission is not offered. Cancel it and insert it again.' },
+  dead_deadline: { what: 'submissions whose dead_deadline has come', advice: 'The submission stays open. It can be cancelled by hand.' },
+  sweep: { what: 'the rest of ended submissions', advice: 'Nothing is lost: what is left of it takes room.' },
+  retention: { what: 'submissions whose retention is over', advice: 'Nothing is lost: its history is kept for longer.' },
+  forward: { what: 'dead letters on their way to another queue', advice: 'The letter stays here, and those behind it went on. Repair its content on the disk; it goes with its queue only.' },
+  schedule: { what: 'ticks of schedules', advice: 'The tick is not emitted. Look at the page Schedules.' },
 }
 
 /** Less than a second is the worker's own step, not a delay. */
@@ -91,7 +91,7 @@ function Parked({ w, done }: { w: Lifecycle; done: () => void }) {
   return (
     <section class="card w12">
       <header>
-        <div class="row"><h2>Parked actions</h2><small>they failed three times alone, and are left alone until the server starts anew or somebody has them tried again</small></div>
+        <div class="row"><h2>Parked actions</h2><small>they failed three times alone, and are left alone until the server restarts or they are retried by hand</small></div>
         <div class="row"><button class="main" title={lacks('operate')} disabled={action.busy || !may('operate')} onClick={() => void action.run(async () => { const n = await call<{ retried: number }>('POST', path); say(`${exact(n.retried)} are tried again`); done() })}>Try all again</button><CopyAs cli={quern('lifecycle', 'retry', '--queue', queue.value)} curl={curl('POST', path)} /></div>
       </header>
       {action.problem && <Failed problem={action.problem} />}
@@ -99,7 +99,7 @@ function Parked({ w, done }: { w: Lifecycle; done: () => void }) {
         columns={[{ name: 'Kind' }, { name: 'About' }, { name: 'Since' }, { name: 'Error' }, { name: 'What to do' }]}
         cells={(p) => [
           <td><b>{p.kind}</b></td>, <td><About p={p} /></td>,
-          <td class="note">{moment(p.since)}</td>, <td class="wrap error">{p.error}</td>, <td class="wrap error note">{kinds[p.kind]?.mend ?? ''} Mend the cause, then try it again.</td>,
+          <td class="note">{moment(p.since)}</td>, <td class="wrap error">{p.error}</td>, <td class="wrap error note">{kinds[p.kind]?.advice ?? ''} Fix the cause, then try it again.</td>,
         ]} />
     </section>
   )
@@ -120,7 +120,7 @@ function Recounted({ r }: { r: Recount }) {
   const pace = r.every_ms === 0 ? 'switched off' : `all of it every ${duration(r.every_ms / 1000)}`
   return (
     <section class="card w12">
-      <header><div class="row"><h2>Counters, counted anew</h2><small>{pace}</small></div><span class="state"><Mark of={r.drifts_total > 0 || r.stopped ? 'dead' : 'done'} />{r.stopped ? 'stopped: see the server’s log' : r.drifts_total > 0 ? `${exact(r.drifts_total)} were wrong` : 'all were right'}</span></header>
+      <header><div class="row"><h2>Counters, recounted</h2><small>{pace}</small></div><span class="state"><Mark of={r.drifts_total > 0 || r.stopped ? 'dead' : 'done'} />{r.stopped ? 'stopped: see the server’s log' : r.drifts_total > 0 ? `${exact(r.drifts_total)} were wrong` : 'all were right'}</span></header>
       <dl class="facts">
         <dt>checked</dt><dd>{exact(r.submissions_checked_total)} submissions, {exact(r.values_checked_total)} values and {exact(r.queue_counters_checked_total)} totals since the start{r.skipped_total > 0 && `; ${exact(r.skipped_total)} could not be counted at that moment`}</dd>
         <dt>last round</dt><dd>{r.last_round_at ? moment(r.last_round_at) : 'not yet'}{r.progress > 0 && `; the next is ${(100 * r.progress).toFixed(0)} % through`}</dd>

@@ -105,7 +105,7 @@ function HeldBack({ frame: { stats: s }, keyed }: { frame: StatsFrame; keyed: Ke
           {full.map((k) => <tr key={k.key}><td class="wrap"><Mark of="dead" /> Limit reached <a class="chip" href={link('keys', { key: k.key })}>{k.key}</a> {k.values} values</td><td class="r"><Count n={k.ready} /></td></tr>)}
           {s.paused + s.blocked > 0 && <tr><td class="wrap"><Mark of="skipped" /> <a href={link('rules')}>Paused or blocked by a rule</a></td><td class="r"><Count n={s.paused + s.blocked} /></td></tr>}
           <tr><td class="wrap"><Mark of="dead" /> Dead: out of attempts</td><td class="r"><Count n={s.dead} /></td></tr>
-          <tr><td class="wrap"><Mark of="ready" /> Ready for whoever asks{full.length > 0 ? ', limits included' : ''}</td><td class="r"><Count n={s.ready} /></td></tr>
+          <tr><td class="wrap"><Mark of="ready" /> Ready for any consumer{full.length > 0 ? ', limits included' : ''}</td><td class="r"><Count n={s.ready} /></td></tr>
         </tbody>
       </table>
       <p class="foot">Limits are those set on values. What MaxSimultaneous and filters of one strategy hold back: <a href={link('strategies')}>Explain a strategy</a>.</p>

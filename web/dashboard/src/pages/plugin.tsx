@@ -137,7 +137,7 @@ function Versions({ p, list, chosen, again }: { p: Of; list: PluginVersion[]; ch
   )
 }
 
-/** What can be done with one version. The etag says which state of the plugin was seen, so that nobody's change is overwritten. */
+/** What can be done with one version. The etag says which state of the plugin was seen, so that no other change is overwritten. */
 function Act({ p, v, again }: { p: Of; v: PluginVersion; again: () => void }) {
   const action = useAction()
   const [share, setShare] = useState<string>()

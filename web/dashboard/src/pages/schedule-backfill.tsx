@@ -50,9 +50,9 @@ export function Backfill({ s, done }: { s: Schedule; done: () => void }) {
       {action.problem && <div class="foot"><Failed problem={action.problem} /></div>}
       {counted && (
         <div class="foot" role="status">
-          {counted.ticks === 0 ? <p>No tick of {s.name} lies in this time.</p>
+          {counted.ticks === 0 ? <p>{s.name} has no tick in this time.</p>
             : counted.ticks > most ? <p><b>{exact(counted.ticks)}</b> ticks lie in this time, from {moment(counted.first_at!)} on. At most {exact(most)} are inserted at once: ask for a shorter time.</p>
-              : <Question name="Insert" n={counted.ticks} busy={action.busy} run={insert} leave={() => setCounted(undefined)}><b>{exact(counted.ticks)}</b> {counted.ticks === 1 ? 'tick lies' : 'ticks lie'} in this time, the first at {moment(counted.first_at!)}. Each inserts a submission, also where one was inserted for it before.</Question>}
+              : <Question name="Insert" n={counted.ticks} busy={action.busy} run={insert} leave={() => setCounted(undefined)}><b>{exact(counted.ticks)}</b> {counted.ticks === 1 ? 'tick is' : 'ticks are'} in this time, the first at {moment(counted.first_at!)}. Each inserts a submission, also where one was inserted for it before.</Question>}
         </div>
       )}
       {made && <p class="foot" role="status">Inserted {exact(made.submissions.length)}: {made.submissions.slice(0, 10).map((id) => <span key={id}><SubmissionLink id={id} /> </span>)}{made.submissions.length > 10 && `and ${exact(made.submissions.length - 10)} more`}</p>}

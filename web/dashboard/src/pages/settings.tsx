@@ -63,7 +63,7 @@ function ThisPage() {
   )
 }
 
-/** What the server was started with: to change one it is started anew. */
+/** What the server was started with: changing one takes a restart. */
 function Options() {
   const list = useLive<{ options: Option[] }>('/v1/config', 0)
   return (

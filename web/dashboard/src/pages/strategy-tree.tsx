@@ -19,7 +19,7 @@ export function StrategyTree({ text, valid, path, plugins }: { text: string; val
   const written = useRef('') // the text that came from here
   const asking = useRef<AbortController | null>(null)
   // Both look at the text and at what was written in the same moment: after the next frame either may be another.
-  useLayoutEffect(() => { // somebody types into the text: what was being changed here is overtaken
+  useLayoutEffect(() => { // the text was edited: an unfinished change in the tree is dropped
     if (text === written.current) return
     asking.current?.abort()
     asking.current = null

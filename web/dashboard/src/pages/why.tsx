@@ -25,7 +25,7 @@ export function Why({ id, index }: { id: string; index: string }) {
       {answer && (
         <div class="stack foot" aria-live="polite">
           <p>The chunk is <b>{answer.state}</b>. {standing(answer)}</p>
-          {answer.restart_grace_until && <p>The server started anew: until {moment(answer.restart_grace_until)} it hands out nothing that a limit counts.</p>}
+          {answer.restart_grace_until && <p>The server restarted: until {moment(answer.restart_grace_until)} it hands out nothing that a limit counts.</p>}
           {answer.branches.map((b) => <Obstacle key={b.branch} b={b} />)}
         </div>
       )}
