@@ -85,7 +85,7 @@ func (b *ballast) take(bytes int64) bool {
 }
 
 // ballastMargin is what has to be free beside the ballast before inserts are let in again: with less they would fill the
-// disk anew at once.
+// disk again at once.
 const ballastMargin = 4 << 20
 
 // room says whether the disk has space again, and takes the ballast aboard if so.

@@ -17,7 +17,7 @@ import (
 // paces are how much each running operation may do now.
 type paces struct {
 	mu   sync.Mutex
-	turn sync.Mutex // held by whoever takes the operations further: one at a time
+	turn sync.Mutex // held by the goroutine that advances the operations: one at a time
 	of   map[queue.BulkID]*bulkPace
 	met  map[queue.BulkID]*bulkMeter // what running operations got on with since the start of the server
 }

@@ -30,14 +30,14 @@ func bulkEngine(t *testing.T, submissions int) (e *Engine, clock *atomic.Int64) 
 	}
 	for range submissions {
 		id := insert(t, e, 5)
-		bury(t, e, id, func(index uint32) bool { return index > 0 })
+		failSome(t, e, id, func(index uint32) bool { return index > 0 })
 	}
 	clock.Add(10)
 	return e, clock
 }
 
-// bury has the chunks of the newest submission that `dies` fail for good, and the others be done.
-func bury(t *testing.T, e *Engine, id queue.SubmissionID, dies func(index uint32) bool) {
+// failSome fails for good the chunks of the newest submission that dies selects, and completes the others.
+func failSome(t *testing.T, e *Engine, id queue.SubmissionID, dies func(index uint32) bool) {
 	t.Helper()
 	ctx := context.Background()
 	plan, err := e.Plan(DefaultQueue, []byte(`"NewestFirst"`))
@@ -109,7 +109,7 @@ func TestBulkByFilter(t *testing.T) {
 	// What died after an operation started is not met by it, even if it was not there yet.
 	late := startBulk(t, e, queue.BulkRequest{Action: queue.BulkDelete})
 	clock.Add(5)
-	bury(t, e, insert(t, e, 5), func(uint32) bool { return true })
+	failSome(t, e, insert(t, e, 5), func(uint32) bool { return true })
 	e.stepBulks(ctx)
 	wantBulk(t, "deletion of what there was", e, late, queue.BulkCompleted, 600, 0, 0)
 	wantLetters(t, "after the deletion", e, 5)
@@ -139,7 +139,7 @@ func TestBulkAtARateAndCancelled(t *testing.T) {
 	wantLetters(t, "after the cancel", e, 29)
 }
 
-// A submission that somebody deletes the letters of, or that refuses, does not stop the operation.
+// A submission whose letters are deleted meanwhile, or that refuses, does not stop the operation.
 func TestBulkRefusals(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -148,7 +148,7 @@ func TestBulkRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bury(t, e, s.ID, func(uint32) bool { return true })
+	failSome(t, e, s.ID, func(uint32) bool { return true })
 	clock.Add(2000)
 	id := startBulk(t, e, queue.BulkRequest{})
 	e.stepBulks(ctx)

@@ -3,7 +3,7 @@ package engine
 import "context"
 
 // CatchUp does at once what Run does as time goes by, up to everything that is due at the time that Options.Now tells, and returns when
-// that is committed. It may run beside Run. Whoever puts the clock forward by hand calls it then; a server need not. It fails when a
+// that is committed. It may run beside Run. Call it after setting the clock forward by hand; a server need not. It fails when a
 // commit does, or when ctx ends.
 func (e *Engine) CatchUp(ctx context.Context) error {
 	for _, q := range e.all() {

@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard"
 )
 
-// Attached is one stream of an attached consumer: whoever serves it waits for Wake, calls Next, and ends with Close.
+// Attached is one stream of an attached consumer: the server of it waits for Wake, calls Next, and ends with Close.
 type Attached = shard.Attached
 
 // Notice is what is new for an attached consumer.

@@ -38,7 +38,7 @@ type Options struct {
 	Held         func(time.Duration)   // told of every hold of a queue's mutex, for measuring what others wait for; nil: not measured
 	Auth         bool                  // requests need an access token, also before there is one
 	Scorers      strategy.Scorers      // who scores for Plugin and Score blocks; nil: such strategies are refused
-	Spans        Spans                 // who traces what the engine does by itself; nil: nobody
+	Spans        Spans                 // traces what the engine does by itself; nil: it is not traced
 }
 
 // Engine is a running queue server without its faces. All methods are safe for concurrent use.

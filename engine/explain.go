@@ -83,7 +83,7 @@ func (e *Engine) SubmissionPlan(id queue.SubmissionID, raw []byte) (*strategy.Pl
 }
 
 // Why tells where a chunk stands, and the first obstacle between it and each leaf of the plan. What comes before it is
-// rounded to two digits, as it has changed by the time anybody reads it.
+// rounded to two digits, as it has changed by the time it is read.
 func (e *Engine) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
 	q, err := e.route(id)
 	if err != nil {

@@ -58,7 +58,7 @@ func hasCatalogue(dir string) error {
 	return nil
 }
 
-// hasFiles refuses a queue of the catalogue whose files are gone, instead of beginning anew with an empty one. A queue comes into
+// hasFiles refuses a queue of the catalogue whose files are gone, instead of starting over with an empty one. A queue comes into
 // the catalogue after its files are on disk, and leaves it before they are removed.
 func (e *Engine) hasFiles(row store.QueueRow) error {
 	for _, name := range []string{storeFile, journalFile} {

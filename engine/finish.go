@@ -24,7 +24,7 @@ func (e *Engine) Fail(ctx context.Context, queueName string, items []queue.FailI
 	return q.shard.Fail(ctx, items, dst)
 }
 
-// Extend moves deadlines; after a restart it takes a chunk up again that nobody else holds. One result per item is
+// Extend moves deadlines; after a restart it holds a chunk again that no other consumer holds. One result per item is
 // appended to dst, in order.
 func (e *Engine) Extend(ctx context.Context, queueName string, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error) {
 	q, err := e.checked(queueName, validExtends(items))

@@ -14,15 +14,15 @@ import (
 // forwards carries dead letters out of the outboxes of queues to the queues that they are for. What a crash interrupts is carried
 // again after the start, and the queue that has it already knows so (shard/outbox.go).
 type forwards struct {
-	turn  sync.Mutex   // held by whoever carries: one at a time
+	turn  sync.Mutex   // held by the goroutine that delivers: one at a time
 	doors sync.RWMutex // held for reading while letters are decided to leave for a queue, for writing while a queue is deleted; before Engine.mu
 	nudge chan struct{}
 }
 
-// carryEvery is how soon is tried again what failed, and how late what nobody was told of is found.
+// carryEvery is the pause after a failure, and the longest that a letter waits if its notification was missed.
 const carryEvery = time.Second
 
-// posted is told by a shard that something lies in its outbox.
+// posted is called by a shard when there is something in its outbox.
 func (e *Engine) posted() {
 	select {
 	case e.forwards.nudge <- struct{}{}:

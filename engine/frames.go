@@ -26,7 +26,7 @@ const (
 	maxFrameKeys = 16
 )
 
-// Frame is how a queue stood at one moment. Frames are made once a second, for all who look; nobody may change them.
+// Frame is how a queue stood at one moment. Frames are made once a second, for all who look, and must not be changed.
 type Frame struct {
 	Number uint64 // from 1 at the server's start, one more each second
 	At     queue.Time

@@ -53,7 +53,7 @@ func TestTopValuesAreTheLargest(t *testing.T) {
 	}
 }
 
-// A frame tells what was inserted, reserved and done since the one before, value by value, and whoever waits for it learns of it.
+// A frame tells what was inserted, reserved and done since the one before, value by value, and a caller that waits for it is woken.
 func TestFrame(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())
@@ -129,7 +129,7 @@ func TestFrameIsBounded(t *testing.T) {
 	}
 }
 
-// A ring keeps the last points in order at its pace, hands out those after a moment with the one before them, and begins anew
+// A ring keeps the last points in order at its pace, hands out those after a moment with the one before them, and starts over
 // when the clock is set back.
 func TestRing(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/measure"
 )
 
-// shownHistogram shows what was measured as a native histogram with classic buckets beside: whoever scrapes takes what it knows.
+// shownHistogram shows what was measured as a native histogram with classic buckets beside: a scraper takes the kind that it knows.
 type shownHistogram struct {
 	desc   *prometheus.Desc
 	labels []*dto.LabelPair

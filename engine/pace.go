@@ -24,7 +24,7 @@ type mark struct {
 	reserved uint64
 }
 
-// note remembers the total at a time. A total that is smaller than before, and a clock that was set back, begin anew.
+// note remembers the total at a time. A total that is smaller than before, and a clock that was set back, start it over.
 func (p *pace) note(now queue.Time, reserved uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -31,7 +31,7 @@ func TestPace(t *testing.T) {
 	check(&p, "held up for long", at(200+61), 900, 0)
 	p.note(at(201), 5)
 	p.note(at(203), 9)
-	check(&p, "the total began anew", at(203), 9, 2)
+	check(&p, "the total started over", at(203), 9, 2)
 	p.note(at(100), 9)
 	check(&p, "the clock was set back", at(101), 12, 3)
 }

@@ -94,7 +94,7 @@ func (e *Engine) inactive(plan *strategy.Plan) error {
 const warnEvery = time.Minute
 
 // warnOfPlugin logs why a block of a stored strategy yields nothing. Its reservations go on with the next branch: who reserves by a name cannot
-// mend what an operator took away.
+// replace what an operator took away.
 func (e *Engine) warnOfPlugin(queueName string, n *namedStrategy, why error) {
 	now := e.options.Now().UnixNano()
 	last := n.warned.Load()

@@ -99,7 +99,7 @@ func (e *Engine) openQueues(ctx context.Context) error {
 	return err
 }
 
-// openQueue recovers a queue's shard, with what is set for values. The caller holds e.mu, or nobody else knows the engine yet.
+// openQueue recovers a queue's shard, with what is set for values. The caller holds e.mu, or is the only one with the engine yet.
 func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Identity, set []store.ValueRow) error {
 	dir := e.shardDir(row.Shard)
 	if err := makeDir(dir); err != nil {

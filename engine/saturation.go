@@ -60,7 +60,7 @@ func (s *saturations) forget(now queue.Time) {
 	}
 }
 
-// drop begins anew for a value whose limit was changed.
+// drop starts over for a value whose limit was changed.
 func (s *saturations) drop(entry queue.MetaEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 )
 
 // A value is at its limit from when it was first seen there, though it drops below for a moment; after a longer time below, after
-// a change of its limit and after a clock that was set back it begins anew.
+// a change of its limit and after a clock that was set back it starts over.
 func TestSaturatedSince(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())
@@ -58,7 +58,7 @@ func TestSaturatedSince(t *testing.T) {
 	held, _ := take(t, e, strategy, 10)
 	first := start.Add(time.Second)
 	look("it fills up", time.Second, first)
-	look("it stays full", time.Minute, now.Add(time.Minute)) // nobody looked for a minute, so nobody knows
+	look("it stays full", time.Minute, now.Add(time.Minute)) // no look for a minute, so it is not known
 	first = now
 	finishAll(t, e, held[:1])
 	look("one is done", 2*time.Second, first)

@@ -51,7 +51,7 @@ func (e *Engine) Schedule(queueName, name string) (queue.ScheduleInfo, error) {
 	return q.shard.Schedule(name)
 }
 
-// PutSchedule makes a schedule or defines it anew, durably. The same definition as before changes nothing. A rhythm that stays the
+// PutSchedule creates or redefines a schedule, durably. The same definition as before changes nothing. A rhythm that stays the
 // same (spec, zone, start and end) goes on where it was, with what it missed meanwhile; another one begins after now.
 func (e *Engine) PutSchedule(ctx context.Context, queueName, name string, def queue.Schedule, guard ScheduleGuard) (info queue.ScheduleInfo, created bool, err error) {
 	if !strategyName(name) {
@@ -154,9 +154,9 @@ func (e *Engine) BackfillSchedule(ctx context.Context, queueName, name string, r
 	case r.From <= 0:
 		return made, queue.Invalid("/from", "is missing; give the time of the first tick")
 	case r.To < r.From:
-		return made, queue.Invalid("/to", "lies before from")
+		return made, queue.Invalid("/to", "is before from")
 	case r.To > now:
-		return made, queue.Invalid("/to", "lies in the future; ticks to come are emitted when they are due")
+		return made, queue.Invalid("/to", "is in the future; ticks to come are emitted when they are due")
 	case r.Limit < 1 || r.Limit > queue.MaxBackfill:
 		return made, queue.Invalid("/limit", "is %d; 1 to %d are allowed", r.Limit, queue.MaxBackfill)
 	}

@@ -65,7 +65,7 @@ type ring struct {
 	start  int
 }
 
-// add keeps a point if a step has gone by since the last one. A clock that was set back begins anew.
+// add keeps a point if a step has gone by since the last one. A clock that was set back starts it over.
 func (r *ring) add(p Point, most int, step time.Duration) {
 	if n := len(r.points); n > 0 {
 		last := r.at(n - 1)

@@ -5,11 +5,11 @@ import (
 	"github.com/quern-queue/quern/engine/shard"
 )
 
-// Span is a piece of work that somebody traces.
+// Span is a piece of work that is traced.
 type Span = shard.Span
 
-// Spans begin spans of what the engine does by itself; what it is called for is the caller's to trace. A nil Span is one that nobody
-// wants. They must be quick: they are called with locks held.
+// Spans begin spans of what the engine does by itself; what it is called for is the caller's to trace. A nil Span is one that is not
+// recorded. They must be quick: they are called with locks held.
 type Spans interface {
 	// Emit begins the span of a schedule's inserting for ticks. What is inserted carries its context.
 	Emit(queueName, schedule string) Span
@@ -18,7 +18,7 @@ type Spans interface {
 	Bulk(b *queue.Bulk) Span
 }
 
-// emitting is how the shard of a queue asks for spans; nil when nobody traces.
+// emitting is how the shard of a queue asks for spans; nil when nothing is traced.
 func (e *Engine) emitting(queueName string) func(schedule string) Span {
 	if e.options.Spans == nil {
 		return nil

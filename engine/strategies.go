@@ -23,11 +23,11 @@ type NamedStrategy struct {
 }
 
 // StrategyGuard decides whether a change may go on, seeing what is there now (exists false: nothing is). It is called while
-// nobody else can change the name, and its error is the change's. nil lets everything pass.
+// no other caller can change the name, and its error is the change's. nil lets everything pass.
 type StrategyGuard func(now NamedStrategy, exists bool) error
 
-// named are the named strategies of one queue, as they stand. Whoever reserves reads a map that is never changed;
-// whoever changes a name puts a new map in its place.
+// named are the named strategies of one queue, as they stand. A reserve reads a map that is never changed;
+// a change of a name puts a new map in its place.
 type named struct {
 	change sync.Mutex // one change at a time
 	byName atomic.Pointer[map[string]*namedStrategy]
@@ -102,7 +102,7 @@ func (e *Engine) byName(queueName, name string) (*namedStrategy, error) {
 	case n == nil:
 		return nil, queue.Invalid("/strategy/name", "is the name of no strategy of the queue %q; GET /v1/queues/{queue}/strategies lists those there are", queueName)
 	case n.wrong != nil:
-		return nil, queue.Invalid("/strategy/name", "names a strategy that this server cannot read (%v); put it anew", n.wrong)
+		return nil, queue.Invalid("/strategy/name", "names a strategy that this server cannot read (%v); put it again", n.wrong)
 	}
 	return n, nil
 }

@@ -214,7 +214,7 @@ func TestStrategyNames(t *testing.T) {
 	}
 }
 
-// A stored strategy that this program cannot read keeps nobody from starting, is refused where it is used, and can be replaced.
+// A stored strategy that this program cannot read does not stop the server from starting, is refused where it is used, and can be replaced.
 func TestUnreadableStrategy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -66,7 +66,7 @@ func (e *Engine) SetPriority(ctx context.Context, id queue.SubmissionID, priorit
 type ListRequest struct {
 	States   []queue.SubmissionState
 	Meta     []queue.MetaEntry
-	Schedule string // only what this schedule inserted; "": whoever did
+	Schedule string // only what this schedule inserted; "": any caller
 
 	CreatedBefore time.Time // zero: at any time
 	CreatedAfter  time.Time // at this time or later

@@ -182,7 +182,7 @@ func TestTokensAreChecked(t *testing.T) {
 	if n := len(e.Tokens().All()); n != 1 {
 		t.Errorf("%d tokens after refusals, want the one", n)
 	}
-	if _, _, err := e.Tokens().Rotate(t.Context(), "nobody", 0); queue.CodeOf(err) != queue.CodeUnknownToken {
+	if _, _, err := e.Tokens().Rotate(t.Context(), "absent", 0); queue.CodeOf(err) != queue.CodeUnknownToken {
 		t.Errorf("rotate: %v", err)
 	}
 	if _, _, err := e.Tokens().Rotate(t.Context(), e.Tokens().All()[0].ID, queue.MaxRotationOverlap+time.Second); queue.CodeOf(err) != queue.CodeInvalid {

@@ -90,9 +90,9 @@ func validInsert(n *queue.NewSubmission) error {
 	case n.OnExhausted > queue.Skip:
 		return queue.Invalid("/on_exhausted", "must be fail_submission, dead_letter or skip")
 	case n.RunAt < 0:
-		return queue.Invalid("/run_at", "lies before 1970")
+		return queue.Invalid("/run_at", "is before 1970")
 	case n.DeadDeadline < 0:
-		return queue.Invalid("/dead_deadline", "lies before 1970")
+		return queue.Invalid("/dead_deadline", "is before 1970")
 	case n.DeadDeadline != 0 && n.DeadDeadline <= n.RunAt:
 		return queue.Invalid("/dead_deadline", "is not after run_at: nothing of the submission could ever be done")
 	}
@@ -163,9 +163,9 @@ func validFails(items []queue.FailItem, now queue.Time) error {
 		case items[i].HasRetry:
 			return queue.Invalid(fmt.Sprintf("/items/%d/retry_at", i), "is given beside retry_after_ms; give one of them")
 		case at < 0:
-			return queue.Invalid(fmt.Sprintf("/items/%d/retry_at", i), "lies before 1970")
+			return queue.Invalid(fmt.Sprintf("/items/%d/retry_at", i), "is before 1970")
 		case at > now+maxRetryAfter:
-			return queue.Invalid(fmt.Sprintf("/items/%d/retry_at", i), "lies more than 30 days ahead, the longest pause that a chunk may have")
+			return queue.Invalid(fmt.Sprintf("/items/%d/retry_at", i), "is more than 30 days ahead, the longest pause that a chunk may have")
 		}
 		if after := items[i].RetryAfter; after < 0 || after > maxRetryAfter {
 			return queue.Invalid(fmt.Sprintf("/items/%d/retry_after_ms", i), "is %d; 0 to %d are allowed", after, maxRetryAfter)

@@ -28,7 +28,7 @@ func validSchedule(def *queue.Schedule) error {
 	case def.DeadAfter < 0 || def.DeadAfter > queue.MaxRetention:
 		return queue.Invalid("/template/dead_after_ms", "is %d; 0 (none) to %d are allowed", def.DeadAfter.Milliseconds(), queue.MaxRetention.Milliseconds())
 	case def.Start < 0 || def.End < 0:
-		return queue.Invalid("/start", "or end lies before 1970")
+		return queue.Invalid("/start", "or end is before 1970")
 	case def.Start != 0 && def.End != 0 && def.End < def.Start:
 		return queue.Invalid("/end", "is before start: there could never be a tick")
 	}

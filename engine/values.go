@@ -36,7 +36,7 @@ func (v *Value) Saturated() bool {
 	return v.Settings.Limit != queue.NoLimit && v.InFlight >= uint64(v.Settings.Limit)
 }
 
-// ValueGuard decides whether a change may go on, seeing what is set now. It is called while nobody else can change what is set
+// ValueGuard decides whether a change may go on, seeing what is set now. It is called while no other caller can change what is set
 // in the queue, and its error is the change's. nil lets everything pass.
 type ValueGuard func(now ValueSettings) error
 
@@ -44,7 +44,7 @@ type ValueGuard func(now ValueSettings) error
 type values struct {
 	change sync.Mutex // one change at a time; taken before mu
 
-	mu    sync.RWMutex // guards what follows; whoever holds it calls nobody, so that the shard may ask while it holds its own
+	mu    sync.RWMutex // guards what follows; its holder calls nothing else, so that the shard may ask while it holds its own
 	byKey map[queue.MetaKey]map[queue.MetaValue]ValueSettings
 	count int
 }

@@ -69,7 +69,7 @@ func TestSetLimitHoldsFromTheNextReservation(t *testing.T) {
 				return got
 			}
 			acme := text("company", "acme")
-			setValue(t, e, DefaultQueue, acme, limited(2)) // nobody has it yet
+			setValue(t, e, DefaultQueue, acme, limited(2)) // no submission has it yet
 			insert(t, e, 20, acme, number("all", 1))
 			insert(t, e, 2, number("company", 5), number("all", 1))
 			held := expect(10, `"acme" "acme" 5 5`)
@@ -142,7 +142,7 @@ func TestSetLimitHoldsAfterARestart(t *testing.T) {
 	closed(t, e)
 }
 
-// A consumer that waits is served when a limit is raised, and when it is removed; nobody else wakes it.
+// A consumer that waits is served when a limit is raised, and when it is removed; nothing else wakes it.
 func TestRaisedLimitServesWhoWaits(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

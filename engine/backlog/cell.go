@@ -270,7 +270,7 @@ func (f *frame) lift(number uint32) {
 	}
 }
 
-// homeOf is the gate for a cell: one that is shut, so that no pick meets it in vain; otherwise that of its scarcest value.
+// homeOf is the gate for a cell: one that is shut, so that no pick examines it for nothing; otherwise that of its scarcest value.
 func (f *frame) homeOf(number uint32) (gate uint32) {
 	group, x := f.cells.list[number].group, f.obstacleOf(number)
 	if x == none {
@@ -287,7 +287,7 @@ func (f *frame) homeOf(number uint32) (gate uint32) {
 }
 
 // room is how many chunks of all values of a dimension may be in flight. Where there is the least, a value is shut the most of
-// the time: a cell in the gate of that one is the least often met in vain.
+// the time: a cell in the gate of that one is the least often examined for nothing.
 func (f *frame) room(dim uint32) uint64 {
 	switch d := &f.cells.dims[dim]; {
 	case d.fixed:

@@ -9,7 +9,7 @@ import (
 )
 
 // nestedRounds is a backlog of pairs of x and y, some without y, of which most values are full. Each round frees one value of
-// either key: a pick meets what was behind their gates, most of it in vain.
+// either key: a pick examines what was behind their gates, most of it for nothing.
 type nestedRounds struct {
 	b       *Backlog
 	v       *View

@@ -228,7 +228,7 @@ const (
 	Full
 )
 
-// pluck removes this very chunk from the available ones, without telling anybody.
+// pluck removes this very chunk from the available ones, without notifying views.
 func (b *Backlog) pluck(s *Submission, index uint32, bounded bool) Withdrawn {
 	if s.home == nil || index >= s.chunks {
 		return WasTaken

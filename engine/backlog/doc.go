@@ -17,7 +17,7 @@
 //
 // In a view of several limits the submissions under the same values of the limited keys are a cell, which stands in one of the
 // gates of these. A pick that meets a cell while another of its limits is reached moves all of it to that shut gate and looks
-// on. When it has met several in vain, and the values that are not shut have few combinations, it looks these up instead. So a
+// on. When several were blocked, and the values that are not shut have few combinations, it looks these up instead. So a
 // pick under two limits of 100 values each, all of them reached but one of each, looks at four things, not at a hundred.
 //
 // Everything here is pure and deterministic: no clock, no goroutine, no I/O, no lock. The caller holds the shard's mutex.

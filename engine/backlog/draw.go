@@ -7,11 +7,11 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// few is up to how many combinations are looked up as soon as a cell is met in vain. It is not moved then: that costs more
+// few is up to how many combinations are looked up as soon as a drawn cell is blocked. It is not moved then: that costs more
 // than to look them up, and a tenant's cells are best left where no other tenant's chunks open the gate.
 const few = 12
 
-// chooseCell is choose for a view of cells. It draws, and moves each cell that it meets in vain; if that goes on for longer
+// chooseCell is choose for a view of cells. It draws, and moves each drawn cell that is blocked; if that goes on for longer
 // than it would take to look up every combination of open values, it does this. So a pick costs at most a small multiple of
 // the cheaper of the two: where many limits leave much open nearly every draw is good, and where they leave little there are
 // few combinations.

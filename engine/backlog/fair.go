@@ -14,7 +14,7 @@ import (
 // MaxLedgers is how many fair views there may be at once for those who take, and again as many that only questions made.
 const MaxLedgers = 64
 
-// idleUses is after how many uses of other views a fair view that nobody waits on may be dropped to make room for another.
+// idleUses is after how many uses of other views a fair view that no consumer waits on may be dropped to make room for another.
 const idleUses = 1 << 20
 
 // Charge is what was charged for a chunk that a fair view gave, so that it can be taken back or corrected. The zero Charge
@@ -39,7 +39,7 @@ type fairness struct {
 func (v *View) Charged() Charge { return v.charge }
 
 // Admit refuses a plan whose fair branches would need more than MaxLedgers: a *queue.Error. Views that were not used for
-// long, and that nobody waits on, make room.
+// long, and that no consumer waits on, make room.
 func (b *Backlog) Admit(p *strategy.Plan) error { return admit(p, b.View) }
 
 // AdmitQuestion is Admit for a question, whose views are asked for with Ask.
@@ -316,7 +316,7 @@ func learn(pace *float32, seconds float32) {
 	*pace += (seconds - *pace) / 8
 }
 
-// Refund takes back what was charged for a chunk of the submission that nobody worked on: it was released, or never
+// Refund takes back what was charged for a chunk of the submission that was not worked on: it was released, or never
 // delivered. Put the chunk back before. A view that is gone, and a tenant that it does not know any more, are no mistake.
 func (b *Backlog) Refund(s *Submission, c Charge) {
 	b.chargesOf(s, c, func(x *share, number uint32) { x.Refund(number, x.of.cost(c.Estimate)) })

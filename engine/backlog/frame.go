@@ -9,7 +9,7 @@ import (
 // That of a fair branch keeps no submissions itself: each leaf of the branch has a view with a frame of its own, which has one group
 // of gates per tenant, and the fair one has the shares that say whose turn it is (share.go).
 type frame struct {
-	// What every pick touches lies together.
+	// The fields that every pick reads stand together.
 	in      *Backlog
 	fair    *fairness // nil: the branch is not fair
 	cells   *cells    // nil: there is one limit at most, and submissions stand in gates

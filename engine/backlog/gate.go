@@ -74,7 +74,7 @@ const emptiedCap = 8
 
 func (g *gate) isOpen() bool { return g.watched == nil || g.watched.inFlight < g.max }
 
-// home is the gate for a submission of a view without cells: one that is shut, so that no pick meets it in vain; otherwise that of its first limit.
+// home is the gate for a submission of a view without cells: one that is shut, so that no pick examines it for nothing; otherwise that of its first limit.
 func (f *frame) home(s *Submission, group uint32) uint32 {
 	if t := f.obstacle(s, queue.NoLimit); t != nil {
 		return f.gateFor(group, t)
@@ -290,7 +290,7 @@ func (f *frame) rerank(m member) {
 	f.changed(m.gate)
 }
 
-// entryOf is where a member's entry lies.
+// entryOf is where a member's entry is.
 func (f *frame) entryOf(s *Submission, m member) *entry {
 	p := f.poolOf(m.gate)
 	if f.order != strategy.Random {

@@ -67,7 +67,7 @@ func heapUp[T any, R ranking[T]](r R, h []T, i int, x T) {
 }
 
 // appended is append for lists of which there is one element for every tenant or so: once they are long they grow by an eighth,
-// not by a quarter, so that less of them lies empty.
+// not by a quarter, so that less of them is unused.
 func appended[T any](s []T, x T) []T {
 	if len(s) == cap(s) && len(s) >= longList {
 		longer := make([]T, len(s), len(s)+len(s)/8)

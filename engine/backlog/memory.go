@@ -7,7 +7,7 @@ import (
 // What views hold, in bytes: worked out from the lengths of what they are made of, as nothing else is known without a walk. A test
 // holds it against the heap.
 
-// What a list of this element costs per element that is in it, with what lies empty behind the last.
+// What a list of this element costs per element that is in it, with the unused room behind the last.
 const (
 	memberBytes = uint64(unsafe.Sizeof(member{}))
 	entryBytes  = uint64(unsafe.Sizeof(entry{})) * 5 / 4
@@ -15,7 +15,7 @@ const (
 	rankBytes   = entryBytes
 )
 
-// What an entry of a map costs: its key and value, a control byte, and an eighth to a half of it lies empty.
+// What an entry of a map costs: its key and value, a control byte, and an eighth to a half of the room is unused.
 const (
 	gateOfBytes   = 24
 	firstBytes    = 24

@@ -161,7 +161,7 @@ func filtered(order strategy.Order, filters ...strategy.Filter) strategy.Branch 
 	return strategy.Branch{Filters: filters, Order: order}
 }
 
-// modelBranches are branches of every kind: each order, filters nested and contradicting and on values that nobody has yet,
+// modelBranches are branches of every kind: each order, filters nested and contradicting and on values that no submission has yet,
 // limits of several sizes over the same key, nested limits, both.
 func modelBranches() []strategy.Branch {
 	a, b, c := func(max uint32) strategy.Limit { return strategy.Limit{Key: "a", Max: max} },

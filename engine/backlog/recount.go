@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// This file counts the totals anew, in all and for each value, in slices between which anything may happen to the backlog. What is
+// This file counts the totals again, in all and for each value, in slices between which anything may happen to the backlog. What is
 // counted is the moment at which the recount began: a submission is met as it was then, either by the walk or, before that, by the
 // first change of it (Changing); from then on it costs a look at one bit. What comes later is not of that moment, and is born met. The
 // kept totals of that moment are copied as the recount begins; those of a value when the first of its submissions is met, or a new one
@@ -176,7 +176,7 @@ func (b *Backlog) RecountedValues(from, most int, fn func(queue.MetaEntry, Value
 		t, d := b.terms[number], ValueSums{}
 		if page := c.values[number/sumsPage]; page != nil && page[number%sumsPage].of == t {
 			d = page[number%sumsPage].ValueSums
-		} else if t != nil && t.all == 0 { // nobody has it: views ask for it
+		} else if t != nil && t.all == 0 { // no submission has it: views ask for it
 			d = ValueSums{Available: -int64(t.available), InFlight: -int64(t.inFlight)}
 			for book, covered := range t.covered {
 				d.Covered[book] = [2]int64{-int64(covered[0]), -int64(covered[1])}
@@ -272,7 +272,7 @@ func (s *Submission) weight() (weight uint32, known bool) {
 	return 0, false
 }
 
-// stands says whether a member's entry lies where a submission of this exponent has it.
+// stands says whether a member's entry is where a submission of this exponent has it.
 func (s *Submission) stands(m member, exp uint8) bool {
 	f := s.home.frames[m.frame]
 	if f.order != strategy.Random {

@@ -132,7 +132,7 @@ func (b *Backlog) rulingIn(s *Submission, book int) queue.Ruling {
 	return ruling
 }
 
-// enterBook finds out anew what by a book rules say of a shown submission, and counts it there.
+// enterBook determines again what the rules of a book say of a shown submission, and counts it there.
 func (b *Backlog) enterBook(s *Submission, book int) {
 	before, after := s.ruling[book], b.rulingIn(s, book)
 	if before != after {

@@ -170,7 +170,7 @@ func TestShelvedIsNotLookedAt(t *testing.T) {
 	}
 }
 
-// A pick that meets more than it may gives up and says so; whoever lets it go on gets what there is.
+// A pick that meets more than it may gives up and says so; a caller that lets it continue gets what there is.
 func TestPicksGiveUp(t *testing.T) {
 	t.Parallel()
 	b, rnd := New(), rand.New(rand.NewPCG(5, 6))

@@ -7,7 +7,7 @@ import "math/bits"
 // 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 ... A number drawn from 0..total-1 falls on an entry and on a place below the bound
 // within it; the caller rejects places at or beyond the weight (a fifth at most) and draws again. An entry moves only when
 // its weight crosses a bound. (With powers of two alone two draws in five were rejected, and each costs a look at a
-// submission that lies anywhere in memory.)
+// submission anywhere in memory.)
 //
 // There are very many samplers of one bucket, so the first is part of the sampler itself: it costs neither an allocation nor a
 // look elsewhere in memory.

@@ -2,7 +2,7 @@ package backlog
 
 import "github.com/quern-queue/quern/engine/fair"
 
-// A division is a Fair block of a branch. What it shares out lies in arms: an arm is a leaf of the branch, which has a view of
+// A division is a Fair block of a branch. What it shares out is in arms: an arm is a leaf of the branch, which has a view of
 // its own, or a division again. A share is a division at one place: the outermost has one, an inner one has one for every
 // tenant of the share around it. A share has a ledger that says which tenant's turn it is, and knows for each tenant where its
 // part of every arm is.
@@ -246,7 +246,7 @@ func (x *share) reuse() {
 	}
 }
 
-// letGo gives up a number's value, and the term unless somebody else uses it.
+// letGo gives up a number's value, and the term unless another view uses it.
 func (x *share) letGo(number uint32) {
 	value := x.tenants[number].value
 	x.tenants[number] = tenant{value: none}

@@ -42,8 +42,8 @@ func (f *frame) noteRemoval(x spot, p *sampler) {
 	}
 }
 
-// standAgain puts everybody where they stood, but for those that stand behind another gate now. The order does not matter:
-// each entry has one spot, and whoever makes room for it goes to a spot that is still to be looked at, or to none's.
+// standAgain puts every entry where it stood, except those that stand behind another gate now. The order does not matter:
+// each entry has one spot, and the one that makes room for it goes to a spot that is still to be looked at, or to none's.
 func (b *Backlog) standAgain() {
 	for x, of := range b.preview.stood {
 		if at, there := x.frame.placeOf(&x, of); there && at != x.place {

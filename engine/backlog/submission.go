@@ -42,7 +42,7 @@ func (spec *Spec) Check() error {
 // Its size counts: 10^6 of them are kept. Places in lists are numbers rather than pointers, and the meta is kept only as
 // the terms it shares with others.
 type Submission struct {
-	// What every pick touches lies together: a cache line of 64 bytes, and most of the next.
+	// The fields that every pick reads come first: a cache line of 64 bytes, and most of the next.
 	home      *Backlog // nil once removed
 	back      *pile    // visited and put back; nil when none
 	ahead     *table   // the skip set: taken and not visited; nil when none
@@ -76,7 +76,7 @@ type Submission struct {
 
 	window uint32 // Backlog.windows of the last one it was in
 
-	// 192 bytes: whole cache lines, so that what lies together stays together.
+	// 192 bytes: whole cache lines, so that submissions do not share lines.
 }
 
 // refs are the submission's terms, in the order of their keys.

@@ -31,7 +31,7 @@ type Seat struct {
 // Tenant is how the tenant of the seat stands.
 func (s Seat) Tenant() Tenant { return s.share.tenant(s.number) }
 
-// Next is whose turn it is; false when nobody competes.
+// Next is whose turn it is; false when no tenant competes.
 func (s Share) Next() (Tenant, bool) {
 	number, found := s.share.Pick()
 	if !found {
@@ -106,7 +106,7 @@ func (v *View) Seats(s *Submission, leaf int) (seats []Seat) {
 }
 
 // NextShares are the shares on the way to a leaf of a fair view through the tenants whose turn it is, the outermost first; none if
-// the view is not fair. They end where nobody competes, and where that tenant has nothing that is for the leaf.
+// the view is not fair. They end where no tenant competes, and where that tenant has nothing that is for the leaf.
 func (v *View) NextShares(leaf int) (shares []Share) {
 	if v.fair == nil || v.state == dropped {
 		return nil

@@ -19,7 +19,7 @@ type metaKey struct {
 // term is a key with a value that some submission has, some view filters by or some share has a tenant for; it goes with the last
 // of them.
 type term struct {
-	// What every pick touches lies together, in one cache line: the last two are what a reservation tells of its submission.
+	// The fields that every pick reads share a cache line: the last two are what a reservation tells of its submission.
 	available uint64 // chunks, of the shown submissions that have it
 	inFlight  uint32 // chunks, of all submissions that have it
 	limit     uint32 // an operator's, 0 under a rule, or queue.NoLimit

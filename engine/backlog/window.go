@@ -265,7 +265,7 @@ func (v *View) drawOf(s *Submission, rnd *rand.Rand) uint32 {
 	return rnd.Uint32N(s.available)
 }
 
-// bill charges for a chunk of a submission that was chosen by somebody else.
+// bill charges for a chunk of a submission that another order chose.
 func (f *fairness) bill(v, leaf *View, s *Submission) {
 	v.charge = Charge{Ledger: f.name, Leaf: leaf.leaf}
 	x, number, known := leaf.seatOf(s)
@@ -309,7 +309,7 @@ func (s *Submission) Next(random bool) (index uint32) {
 // Key finds what is known of the values of a key, to ask submissions for it; it is good until the backlog changes.
 type Key struct{ key *metaKey }
 
-// Key finds a key; one that nobody uses is found as well, and no submission has it.
+// Key finds a key; an unused one is found as well: no submission has it.
 func (b *Backlog) Key(name queue.MetaKey) Key { return Key{b.keys[name]} }
 
 // Value is the submission's value of a key, how many chunks of submissions with it are in flight, and the limit that an operator

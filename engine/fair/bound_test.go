@@ -227,7 +227,7 @@ func backlogged(t *testing.T, rnd *rand.Rand) *world {
 	return w
 }
 
-// A static set: nobody is ever more than one chunk from the ideal, and the ledger's lags are those of the ideal.
+// A static set: no tenant is ever more than one chunk from the ideal, and the ledger's lags are those of the ideal.
 func TestBoundStatic(t *testing.T) {
 	t.Parallel()
 	bound(t, 1, func(t *testing.T, rnd *rand.Rand) *world {

@@ -16,7 +16,7 @@
 //   - A change of weight keeps the lag and changes the tag.
 //
 // Blocked tenants have a virtual time of their own, of which their frozen lags are measured. It stands still, except when the
-// last competitor leaves while the blocked tenants together are ahead: nobody is left whom they owe anything, so it moves until
+// last competitor leaves while the blocked tenants together are ahead: no tenant is left to which they owe anything, so it moves until
 // their lags add up to 0 again.
 //
 // Costs are integers in units of 2^-40 chunk and weights are integers in thousandths; a tag is a whole number and a fraction in

@@ -120,7 +120,7 @@ func TestEndurance(t *testing.T) {
 	}
 }
 
-// Whoever is charged without being picked, or refunded what was not charged, gets so far from the others and no further.
+// A tenant that is charged without being picked, or refunded what was not charged, gets so far from the others and no further.
 func TestLeadIsLimited(t *testing.T) {
 	t.Parallel()
 	for _, w := range []Weight{MinWeight, MaxWeight} {

@@ -163,7 +163,7 @@ func (l *Ledger) reap() {
 	}
 }
 
-// drop forgets an owing tenant. What it is behind goes to those that remain: to the blocked only if nobody else is there.
+// drop forgets an owing tenant. What it is behind goes to those that remain: to the blocked only if there are no others.
 func (l *Ledger) drop(tenant uint32) {
 	l.keep(tenant)
 	s := &l.slots[tenant]

@@ -56,14 +56,14 @@ func TestEmpty(t *testing.T) {
 	l.Refund(5, Chunk)
 	l.Forget(99)
 	if tenant, ok := l.Pick(); ok {
-		t.Errorf("picked %d of nobody", tenant)
+		t.Errorf("picked %d of no tenants", tenant)
 	}
 	if got, want := l.Info(1000), (Info{Tenant: 1000, Weight: DefaultWeight}); got != want {
 		t.Errorf("a tenant never heard of: got %+v, want %+v", got, want)
 	}
-	l.Charge(7, Chunk) // alone: owed to nobody
+	l.Charge(7, Chunk) // alone: owed to no one
 	if got := l.Info(7); got.State != Idle || got.Received != 1 || got.Lag != 0 {
-		t.Errorf("charged while nobody competes: got %+v, want idle, 1 received, no lag", got)
+		t.Errorf("charged while no tenant competes: got %+v, want idle, 1 received, no lag", got)
 	}
 	audit(t, l)
 }
@@ -179,7 +179,7 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// With all blocked, nobody is picked; with the last competitor gone, the blocked owe nobody.
+// With all blocked, no tenant is picked; with the last competitor gone, the blocked owe nothing.
 func TestAllBlocked(t *testing.T) {
 	t.Parallel()
 	l := joined(1, 1, 3)

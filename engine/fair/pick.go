@@ -8,7 +8,7 @@ func (l *Ledger) Pick() (tenant uint32, ok bool) {
 		return 0, false
 	}
 	l.reap()
-	// If nobody is eligible, because all are ahead of those that are blocked, then who is least ahead.
+	// If no tenant is eligible, because all are ahead of those that are blocked, take the one that is least ahead.
 	return l.earliest(max(l.running.whole, l.at(l.root).least)), true
 }
 

@@ -205,7 +205,7 @@ func TestDamaged(t *testing.T) {
 		"a move of 257 chunks":       {with(opMove, int(MoveDiscard), 1, 0x81, 2), "cut short or damaged"},
 		"a bulk in no state":         {with(opBulk, 1, 1, int(queue.BulkFailed)+1, 0, 0, 0, 0, 0, 0, 0, 0, 0), "cut short or damaged"},
 		"a bulk without its walk":    {with(opBulk, 1, 1, bulkWalks, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5), "cut short or damaged"},
-		"a bulk ended by nobody":     {with(opBulk, 1, 1, bulkEndedBy, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "cut short or damaged"},
+		"a bulk ended by no one":     {with(opBulk, 1, 1, bulkEndedBy, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "cut short or damaged"},
 		"an end in the open state":   {with(opEnd, 1, int(queue.Open), 0), "cut short or damaged"},
 		"an end in no state":         {with(opEnd, 1, int(queue.Expired)+1, 0), "cut short or damaged"},
 		"no chunks":                  {with(opInsert, 1, 1, 0, 1, 0, 0, 0), "cut short or damaged"},

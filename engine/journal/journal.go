@@ -51,7 +51,7 @@ type Journal interface {
 
 // The failures of a journal; errors wrap them, so test with errors.Is.
 var (
-	ErrConflict = errors.New("journal: the tail is not where the writer expects it: somebody else writes here")
+	ErrConflict = errors.New("journal: the tail is not where the writer expects it: another process writes here")
 	ErrTrimmed  = errors.New("journal: the batch is trimmed")
 	ErrUnknown  = errors.New("journal: the outcome of the write is unknown, reload")
 	ErrSync     = errors.New("journal: the disk failed to sync: what it holds is unknown until a restart")

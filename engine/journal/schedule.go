@@ -13,7 +13,7 @@ type ScheduleChange uint8
 
 // The changes. Tick stands in one batch with the inserts of what was emitted, so that either all of it happened or nothing.
 const (
-	SchedulePut    ScheduleChange = iota // it is made, or defined anew
+	SchedulePut    ScheduleChange = iota // it is created, or redefined
 	ScheduleTick                         // ticks became due
 	ScheduleSwitch                       // it is paused or resumed
 	ScheduleDelete

@@ -93,7 +93,7 @@ type BulkRequest struct {
 type BulkCounts struct {
 	Matched   uint64 // what the filter means
 	Done      uint64 // of it: redriven, deleted, ...
-	Unchanged uint64 // nothing was left to do: somebody else came first, or it is so already
+	Unchanged uint64 // nothing was left to do: another caller was first, or it is so already
 	Refused   uint64 // its state forbids it, for example a dead_deadline that passed
 }
 

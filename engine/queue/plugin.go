@@ -14,7 +14,7 @@ type PluginVersion struct {
 	Manifest []byte // JSON
 	Report   []byte // JSON: what its checks found
 	Created  Time
-	Actor    string // who uploaded it, "" if nobody knows
+	Actor    string // who uploaded it, "" if that is not known
 }
 
 // PluginUse is a version with a configuration. The zero value is none.

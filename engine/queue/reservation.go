@@ -94,7 +94,7 @@ type Content struct {
 type EmptyReason uint8
 
 // The reasons. NotYetDue: what there is waits for a time. AllLimited and Paused come with limits and rules. AllSkipped: there is
-// something, but whoever scores it wants none of it now. RestartGrace: what there is falls under a limit, and the queue's restart
+// something, but the scorer gave none of it a score now. RestartGrace: what there is falls under a limit, and the queue's restart
 // grace is not over. ConsumerQuiet and ConsumerDraining: an operator keeps work from this consumer, or told it to leave.
 const (
 	NotEmpty EmptyReason = iota
@@ -156,7 +156,7 @@ type FailItem struct {
 }
 
 // ExtendItem asks for a new deadline, Timeout milliseconds from now (0: the queue's default). Consumer is who holds the chunk from
-// now on if nobody did, as after a restart; "": nobody knows.
+// now on if no consumer did, as after a restart; "": unknown.
 type ExtendItem struct {
 	Token    Token
 	Timeout  Time

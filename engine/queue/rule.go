@@ -66,7 +66,7 @@ type Rule struct {
 // RuleEnd is how a rule ended.
 type RuleEnd uint8
 
-// The ends: somebody lifted it, its Until came, or the submission that it was about ended.
+// The ends: it was lifted, its Until came, or the submission that it was about ended.
 const (
 	RuleLifted RuleEnd = iota
 	RuleOver

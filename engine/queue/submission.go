@@ -43,7 +43,7 @@ const (
 	Skip                       // the chunk is given up, the submission goes on
 )
 
-// Chunks describes the work of a submission. Exactly one of the three forms is used: Count with Prefix (content lies in
+// Chunks describes the work of a submission. Exactly one of the three forms is used: Count with Prefix (content is in
 // object storage at Prefix+index), Count with Template (content is Template with each "{index}" replaced), or Inline
 // (one entry per chunk).
 type Chunks struct {

@@ -14,7 +14,7 @@ const (
 	DefaultWeight = 1000
 )
 
-// NoSettings are those of a value that nobody set anything for.
+// NoSettings are those of a value for which nothing is set.
 func NoSettings() ValueSettings { return ValueSettings{Limit: NoLimit} }
 
 // Saturated is a value of a meta key that has as many chunks in flight as its limit lets it, or more when the limit came later.

@@ -13,7 +13,7 @@ func TestTableGrowsByPages(t *testing.T) {
 		r.Add(&list, Hold{Sequence: 2, Seq: 1, Index: 1 + i}, "c")
 	}
 	if r.At(first) != at || r.consumers.kin.At(first) != kin {
-		t.Errorf("after 100,000 more the first reservation lies at %p and %p, before at %p and %p: the table was copied", r.At(first), r.consumers.kin.At(first), at, kin)
+		t.Errorf("after 100,000 more the first reservation is at %p and %p, before at %p and %p: the table was copied", r.At(first), r.consumers.kin.At(first), at, kin)
 	}
 	if at.Sequence != 1 || r.Slots() != 100_001 {
 		t.Errorf("the first reservation is %+v in %d slots, want that of sequence 1 in 100,001", *at, r.Slots())

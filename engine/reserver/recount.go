@@ -1,6 +1,6 @@
 package reserver
 
-// recount counts the reservations of one submission anew, in slices between which anything may happen to them. What it has met has
+// recount counts the reservations of one submission again, in slices between which anything may happen to them. What it has met has
 // the mark of the list; what comes meanwhile is born with it, at the head, where the walk has been already; and what goes is counted
 // off if it was met. So at the end the count is that of the moment. The mark means the opposite in the next recount: nothing has to
 // be cleared. Recounts of a list are finished, or the list is never used again.
@@ -10,7 +10,7 @@ type recount struct {
 	held, counted uint32
 }
 
-// BeginRecount begins to count the reservations of a submission anew. There is one recount at a time.
+// BeginRecount begins to recount the reservations of a submission. There is one recount at a time.
 func (r *Reserver) BeginRecount(list *List) {
 	list.seen = !list.seen
 	r.recount = recount{list: list, at: list.head}

@@ -33,7 +33,7 @@ func home(key uint64, shift uint8) int {
 	return int(key * golden >> shift)
 }
 
-// place is where key lies in the entries, or the free entry where it would.
+// place is where key is in the entries, or the free entry where it would.
 func place(entries []tableEntry, shift uint8, key uint64) int {
 	i := home(key, shift)
 	for entries[i].slot != 0 && entries[i].key != key {

@@ -13,7 +13,7 @@ type Past struct {
 	list []queue.EndedRule // by their end
 }
 
-// Add notes the end of a rule. An id is never given again, so one that is known is told of anew by a replay, and nothing changes.
+// Add notes the end of a rule. An id is never given again, so one that is known comes from a replay, and changes nothing.
 // It says whether something did.
 func (p *Past) Add(r queue.EndedRule) bool {
 	if slices.ContainsFunc(p.list, func(known queue.EndedRule) bool { return known.ID == r.ID }) {

@@ -109,7 +109,7 @@ func (s *Set) ByID(id queue.RuleID) (r queue.Rule, is bool) {
 	return r, false
 }
 
-// List is all rules by ascending id. It is made once for each change, and nobody may change it.
+// List is all rules by ascending id. It is made once for each change, and must not be changed.
 func (s *Set) List() []queue.Rule {
 	if s.list == nil {
 		s.list = make([]queue.Rule, 0, len(s.byID))
@@ -201,7 +201,7 @@ func (s *Set) Due(now queue.Time) (ids []queue.RuleID) {
 // NextUntil is when the next rule ends by itself, 0 if none does.
 func (s *Set) NextUntil() queue.Time { return s.next }
 
-// plan finds NextUntil anew.
+// plan recomputes NextUntil.
 func (s *Set) plan() {
 	s.next = 0
 	for _, r := range s.byID {
@@ -223,7 +223,7 @@ func (s *Set) Grace(id queue.SubmissionID, meta queue.Meta) (until queue.Time) {
 	return until
 }
 
-// SetGrace sets one, for a set that is made anew.
+// SetGrace sets one, for a set that is rebuilt.
 func (s *Set) SetGrace(match queue.RuleMatch, until queue.Time) {
 	s.graces[match] = max(s.graces[match], until)
 }

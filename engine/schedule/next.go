@@ -67,7 +67,7 @@ type zone struct {
 
 const quarter = 15 * 60
 
-// zoneAt is the stretch that a moment lies in.
+// zoneAt is the stretch that a moment is in.
 func (s *Spec) zoneAt(unix int64) zone {
 	if s.loc == time.UTC {
 		return zone{start: math.MinInt64, end: math.MaxInt64}

@@ -13,10 +13,10 @@ type Class uint8
 const (
 	NoError  Class = iota
 	Full           // no room: the transaction is certainly rolled back
-	SyncLost       // a sync failed: what the disk holds is unknown until the process starts anew
+	SyncLost       // a sync failed: what the disk holds is unknown until the process restarts
 	Taken          // a key that must be new exists already
 	Damaged        // the file is no sound database
-	InUse          // somebody else has the file open and does not let go of it
+	InUse          // another process has the file open and does not release it
 	Unclear
 )
 

@@ -13,7 +13,7 @@ const commitBytes = 4 << 20
 type commits struct {
 	mu      sync.Mutex
 	waiting []*request
-	led     bool // somebody leads
+	led     bool // a caller commits for all
 }
 
 // request is one caller's share of a commit.

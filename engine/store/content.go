@@ -14,7 +14,7 @@ var ErrMissing = errors.New("store: there is no such content")
 
 // WriteContent stores the bytes of consecutive chunks of a submission, beginning with index `first`. They are durable on
 // return; callers at the same time share a commit, and large writes take several. Writing the same chunks again in the same
-// way replaces them. After a crash or an error a part may be there: SweepOrphans removes what nobody publishes.
+// way replaces them. After a crash or an error a part may be there: SweepOrphans removes what is not published.
 func (s *Store) WriteContent(ctx context.Context, seq, first uint32, chunks [][]byte) error {
 	if uint64(first)+uint64(len(chunks)) > queue.MaxChunks {
 		return fmt.Errorf("store: write content: %d chunks from %d on pass the largest index", len(chunks), first)

@@ -11,7 +11,7 @@ import (
 // This file keeps outputs away from completions that they do not belong to.
 //
 // An output is written before its completion is committed, so that a committed completion never lacks its output. When the commit
-// fails, or the server ends before it, the output lies there all the same, and nobody reads it, as its chunk is not done. A later
+// fails, or the server ends before it, the output is stored all the same, and not read, as its chunk is not done. A later
 // completion of the chunk with an output of its own comes behind it in the log and wins; one without an output has to take the stray
 // one away first (WithdrawOutputs). Which chunks that concerns is in doubts. It is found again at a start (DoubtLogged) because an output
 // in doubt never leaves the log: settling moves only those that are trusted, and leaves the others where they are, in their order.
@@ -89,7 +89,7 @@ func (s *Store) Trust(seq, index uint32) {
 	d.remove(seq, index)
 }
 
-// TrustAll says that no chunk of the submission will be completed any more: whoever reads its outputs knows which are done.
+// TrustAll says that no chunk of the submission will be completed any more: readers of its outputs know which are done.
 func (s *Store) TrustAll(seq uint32) {
 	d := &s.doubts
 	if d.n.Load() == 0 {
@@ -140,7 +140,7 @@ func (s *Store) DoubtLogged(ctx context.Context, stray func(seq, index uint32) b
 func (s *Store) Logged(seq uint32) bool { return len(s.outputs.of(seq)) > 0 }
 
 // WithdrawOutputs takes what the log has for these chunks out of it, durably: they are about to be completed without an output, and
-// nobody else may be completing them. Their Bytes are not looked at. It waits for a settling that is under way.
+// no other call may be completing them. Their Bytes are not looked at. It waits for a settling that is under way.
 func (s *Store) WithdrawOutputs(ctx context.Context, chunks []Output) error {
 	s.moving.Lock()
 	defer s.moving.Unlock()
@@ -156,7 +156,7 @@ func (s *Store) WithdrawOutputs(ctx context.Context, chunks []Output) error {
 	return nil
 }
 
-// withdraw writes a page of the log anew without what it has for a chunk. The page stays, if need be empty: readers have its number.
+// withdraw rewrites a page of the log without what it has for a chunk. The page stays, if need be empty: readers have its number.
 func (s *Store) withdraw(ctx context.Context, n int64, seq, index uint32) error {
 	var entries []logEntry
 	err := s.scan.with(ctx, func(r *reader) (err error) {

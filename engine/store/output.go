@@ -34,7 +34,7 @@ const (
 )
 
 // AppendOutputs stores outputs durably; callers at the same time share a commit. A later output for the same chunk replaces
-// the earlier one. When nobody calls SettleOutputs for long, a call now and then does its work and takes longer.
+// the earlier one. When SettleOutputs is not called for long, a call now and then does its work and takes longer.
 func (s *Store) AppendOutputs(ctx context.Context, outs []Output) error {
 	for len(outs) > 0 {
 		n, bytes := 0, 0

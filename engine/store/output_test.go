@@ -141,7 +141,7 @@ func TestOutputsLikeAMap(t *testing.T) {
 
 type chunkKey struct{ seq, index uint32 }
 
-// crash runs an operation on a full disk, so that it stops somewhere in the middle, and starts anew from the files.
+// crash runs an operation on a full disk, so that it stops somewhere in the middle, and restarts from the files.
 func (s *Store) crash(t *testing.T, operation func(*Store) error) {
 	t.Helper()
 	pages, err := s.write.conn.Int("PRAGMA page_count")
@@ -282,7 +282,7 @@ func TestOutputRoundTrip(t *testing.T) {
 	}
 }
 
-// The log is settled by itself when nobody does it, and its room is used again.
+// The log is settled by itself when no caller does it, and its room is used again.
 func TestLogSettlesByItself(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

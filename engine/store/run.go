@@ -11,7 +11,7 @@ import (
 
 // A run is a range of a submission's output pages whose outputs are in index order. The pages of all runs are numbered
 // upwards from 0, each with its run's first number in the column `run`. The packed run stands above, from firstPacked on; its
-// `run` is the last page below that went into it, so that whoever finds it unfinished knows which runs belong to it.
+// `run` is the last page below that went into it, so that a reader that finds it unfinished knows which runs belong to it.
 const firstPacked = 1 << 31
 
 type run struct{ first, last uint32 }
@@ -115,7 +115,7 @@ func (s *Store) outputInRuns(ctx context.Context, seq, index uint32) (out []byte
 }
 
 // Outputs calls fn for every output of a submission from index `from` on, in index order. It holds a page per run in memory,
-// however many outputs there are, and fn may be slow: nobody waits for it. The bytes may be kept. The first error of fn ends
+// however many outputs there are, and fn may be slow: no writer waits for it. The bytes may be kept. The first error of fn ends
 // the reading and is returned. What is appended meanwhile may or may not be seen.
 func (s *Store) Outputs(ctx context.Context, seq, from uint32, fn func(index uint32, out []byte) error) error {
 	for {

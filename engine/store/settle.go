@@ -16,7 +16,7 @@ func (s *Store) SettleOutputs(ctx context.Context) error {
 	}
 	s.moving.Lock()
 	defer s.moving.Unlock()
-	if !s.outputs.over(1) { // somebody else did it while we waited
+	if !s.outputs.over(1) { // another caller did it while we waited
 		return nil
 	}
 	return wrap("settle outputs", s.settle(ctx))

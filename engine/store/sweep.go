@@ -48,7 +48,7 @@ func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (
 }
 
 // visit calls fn for every submission that has content, outputs or an attachment, perhaps more than once. From each it leaps
-// to the next by the key, without reading what lies between.
+// to the next by the key, without reading what is between.
 func (s *Store) visit(ctx context.Context, fn func(seq uint32) error) error {
 	last := func(seq uint32) int64 { return keyOf(seq, lastNumber) }
 	for _, table := range []struct {

@@ -1,6 +1,6 @@
 package strategy
 
-// A scorer may fault, or be nobody at all. Then the request goes on to the next branch, and where the strategy has none for
+// A scorer may fault, or not exist at all. Then the request goes on to the next branch, and where the strategy has none for
 // the same candidates, normalising puts one there: the inner strategy in its own order. What the scorer skipped on purpose
 // must not come back through that, so these branches say OnFault; an alternative that the strategy names itself is asked for
 // everything.

@@ -191,9 +191,9 @@ func (w world) byScore(list []candidate, s *Scored) []candidate {
 	return kept
 }
 
-// fallen adds the implicit fallbacks by their definition: a candidate of a scored branch must be offered by another branch than
+// guarded adds the implicit fallbacks by their definition: a candidate of a scored branch must be offered by another branch than
 // those of the same scorer, before it or after it, where those before it that score count for nothing.
-func fallen(list []Branch) (plan []Branch) {
+func guarded(list []Branch) (plan []Branch) {
 	seen := map[string]bool{}
 	keep := func(b Branch) {
 		if !seen[b.Key()] {

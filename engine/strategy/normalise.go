@@ -12,7 +12,7 @@ import (
 // OrElse, OrElse concatenates, and PreferDistinct(k, m, X) is [X with the limit, X]. PreferDistinct doubles, so thirty of
 // them inside each other would be a thousand million branches, most of them alike: the naive way is not an option.
 //
-// Here filters and hard limits are handed *down* (scope) and lists without duplicates come back *up*. Thereby every
+// Here filters and hard limits are handed *down* (scope) and lists without duplicates come back *up*. So every
 // list, of any block, is part of the final plan: a contradiction or a tighter limit further out has already been taken
 // into account, and no block removes what an inner one returned. So the work is at most MaxNodes lists of MaxBranches,
 // and the first list that outgrows MaxBranches proves that the plan does: the limit is exact.

@@ -88,7 +88,7 @@ func TestPlanAgainstDefinition(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		tree := anyBlock(6).Draw(t, "tree")
-		want := Plan{Branches: fallen(tidy(naive(tree)))}
+		want := Plan{Branches: guarded(tidy(naive(tree)))}
 		got, err := compile(tree)
 		leaves := 0
 		for i := range want.Branches {
@@ -277,7 +277,7 @@ func TestPlanOffersWhatStrategyPromises(t *testing.T) {
 	})
 }
 
-// Branches share memory; whoever adds to a branch of its own (a standing rule, say) must not meet another who does.
+// Branches share memory; code that adds to a branch of its own (a standing rule, say) must not change another's.
 func TestBranchesAreIndependent(t *testing.T) {
 	t.Parallel()
 	s, err := Parse(nest(3, `SelectOnly("f%d", 1, `, nest(3, `MaxSimultaneous("l%d", 9, `, `OrElse(Random, PreferDistinct("k", 5, OldestFirst), NewestFirst)`)))

@@ -128,7 +128,7 @@ type Leaf struct {
 	Arms   []int     // which of the Inner of each of them leads to it
 }
 
-// Leaves are the leaves of all branches, in the order in which they are asked inside of one tenant. The list is made anew.
+// Leaves are the leaves of all branches, in the order in which they are asked inside of one tenant. The list is a new one.
 func (p *Plan) Leaves() []Leaf {
 	var list []Leaf
 	for i := range p.Branches {
@@ -222,7 +222,7 @@ func count(b block) int {
 }
 
 // Unscored is the plan without its scores: the candidates of each scored branch in their inner order. Questions about where a
-// chunk stands are asked of it, as nobody knows what a score will be.
+// chunk stands are asked of it, because scores are not known in advance.
 func (p *Plan) Unscored() *Plan {
 	if !slices.ContainsFunc(p.Branches, func(b Branch) bool { return b.Scored != nil }) {
 		return p

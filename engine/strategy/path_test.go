@@ -46,7 +46,7 @@ PreferDistinct(a<1, beyond it) > Fair(b) > PreferDistinct(a<2, beyond it) > Rand
 	}
 }
 
-// What lies on the way to a branch is what makes it: its order is the last block, its filters and the least of its limits are
+// What is on the way to a branch is what makes it: its order is the last block, its filters and the least of its limits are
 // those passed, and each block stands inside of the one before it.
 func TestPathsMakeTheirBranches(t *testing.T) {
 	t.Parallel()

@@ -64,7 +64,7 @@ type Branch struct {
 	Inner  []Branch // no two alike
 
 	// OnFault marks the implicit fallback of the last scored branch before it: it is asked only if that one's scorer faulted, or
-	// there was nobody to score.
+	// there was no scorer.
 	OnFault bool
 
 	key   string

@@ -75,7 +75,7 @@ func (s *scanner) scanUnit() (rune, bool) {
 }
 
 // appendQuoted writes text, which is valid UTF-8, as a JSON string. Beyond what JSON demands it escapes what could play
-// tricks on whoever reads the canonical text in a log or a terminal: other control characters, separators that some
+// tricks on a reader of the canonical text in a log or a terminal: other control characters, separators that some
 // readers take for line ends, and the invisible and direction-changing characters. The ranges are fixed rather than
 // Unicode's of the day, because the canonical text is an identity.
 func appendQuoted(dst []byte, text string) []byte {

@@ -26,7 +26,7 @@ type Scorers interface {
 	// Inactive says that a block yields nothing as no version of its plugin is active: a *queue.Error. nil: it does not depend on that, or one is.
 	Inactive(b *Scored) error
 
-	// Scorer is who scores for a block now, or false if nobody may: no version is active, or it is quarantined, throttled, or
+	// Scorer is what scores for a block now, or false if nothing may: no version is active, or it is quarantined, throttled, or
 	// its breaker is open. The branch yields nothing then.
 	Scorer(b *Scored) (s Scorer, ready bool)
 }
@@ -112,7 +112,7 @@ func (v *Values) Number(row int) int64 {
 	return v.Numbers[row]
 }
 
-// Window is a batch of candidates, in the order in which they would be handed out without a score. Whoever is given one must
+// Window is a batch of candidates, in the order in which they would be handed out without a score. A scorer must
 // not keep it.
 type Window struct {
 	Rows        int

@@ -137,7 +137,7 @@ func TestWarningsAreTrue(t *testing.T) {
 			}
 			for _, warning := range warnings {
 				seen[warning.Kind]++
-				if got, want := firstOffers(heeded(w, s, warning)), firstOffers(w.offers(s.root)); !slices.Equal(got, want) {
+				if got, want := firstOffers(followed(w, s, warning)), firstOffers(w.offers(s.root)); !slices.Equal(got, want) {
 					t.Fatalf("%s: %+v\ngot %v without it, want %v", s, warning, got, want)
 				}
 			}
@@ -150,8 +150,8 @@ func TestWarningsAreTrue(t *testing.T) {
 	}
 }
 
-// heeded is what is offered when what the warning points at is taken away.
-func heeded(w world, s *Strategy, warning Warning) []candidate {
+// followed is what is offered when what the warning points at is taken away.
+func followed(w world, s *Strategy, warning Warning) []candidate {
 	path := strings.FieldsFunc(strings.TrimPrefix(warning.Pointer, pointer), func(r rune) bool { return r == '/' })
 	switch {
 	case warning.Kind == WarnOffersNothing:
@@ -190,7 +190,7 @@ func TestHiddenBranches(t *testing.T) {
 				continue
 			}
 			if len(warnings) == 0 {
-				t.Fatalf("%s: branch %d is hidden and nobody says so\n%s", s, i+1, s.plan)
+				t.Fatalf("%s: branch %d is hidden and no warning says so\n%s", s, i+1, s.plan)
 			}
 			rest := Plan{Branches: slices.Delete(slices.Clone(s.plan.Branches), i, i+1)}
 			if got := firstOffers(w.planned(&rest)); !slices.Equal(got, want) {

@@ -131,7 +131,7 @@ func (t *tally) report() error {
 	share := 100 * float64(tried-counts[survived]) / float64(tried)
 	fmt.Printf("%.1f %% of %d are caught\n", share, tried)
 	if counts[stale]+counts[unbuilt] > 0 {
-		return fmt.Errorf("%d mutants do not fit the code any more: mend them in internal/mutate/mutants", counts[stale]+counts[unbuilt])
+		return fmt.Errorf("%d mutants do not fit the code any more: correct them in internal/mutate/mutants", counts[stale]+counts[unbuilt])
 	}
 	if share < enough {
 		return fmt.Errorf("%.1f %% are caught, it should be %d %%: write tests for the survivors", share, enough)

@@ -26,7 +26,7 @@ type fluid struct {
 
 func newFloat() *big.Float { return new(big.Float).SetPrec(160) }
 
-// New is a system of tenants with these weights, in thousandths, at least 1. Nobody has anything to be served.
+// New is a system of tenants with these weights, in thousandths, at least 1. No tenant has anything to be served.
 func New(weights []int64) *System {
 	g := &System{now: newFloat(), spare: newFloat(), a: newFloat(), b: newFloat()}
 	for _, w := range weights {

@@ -234,7 +234,7 @@ func (l *Log) failed(err error) error {
 	switch sqlitedb.ClassOf(err) {
 	case sqlitedb.Full:
 	case sqlitedb.Taken:
-		l.doubt = true // somebody else appended: look again before the next one
+		l.doubt = true // another writer appended: look again before the next one
 	default:
 		l.doubt = true
 	}

@@ -393,7 +393,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// The file is one writer's alone: whoever comes second is refused, and the first goes on.
+// The file is one writer's alone: a second writer is refused, and the first goes on.
 func TestSecondOpenIsRefused(t *testing.T) {
 	t.Parallel()
 	path := filled(t, 2)
@@ -408,7 +408,7 @@ func TestSecondOpenIsRefused(t *testing.T) {
 	}
 }
 
-// A row that is there although nobody here wrote it is noticed by the primary key, and the next look finds the new tail.
+// A row that is there although this writer did not append it is noticed by the primary key, and the next look finds the new tail.
 func TestForeignRow(t *testing.T) {
 	t.Parallel()
 	path, ctx := filled(t, 2), context.Background()
