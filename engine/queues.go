@@ -204,7 +204,7 @@ func (e *Engine) Queue(name string) (QueueInfo, error) {
 
 // PutQueue creates a queue or changes its settings; the next decisions read them.
 func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Settings) (info QueueInfo, created bool, err error) {
-	if err := errors.Join(validQueueName(name), validSettings(&settings)); err != nil {
+	if err := errors.Join(validQueueName(name), settings.Valid()); err != nil {
 		return info, false, err
 	}
 	e.mu.Lock()
@@ -269,7 +269,7 @@ func (e *Engine) ChangeQueue(ctx context.Context, name string, change func(*queu
 	if err := change(&settings); err != nil {
 		return QueueInfo{}, err
 	}
-	if err := errors.Join(validSettings(&settings), e.validDeadQueue(name, &settings)); err != nil {
+	if err := errors.Join(settings.Valid(), e.validDeadQueue(name, &settings)); err != nil {
 		return QueueInfo{}, err
 	}
 	return e.configure(ctx, q, settings)

@@ -20,47 +20,6 @@ func validQueueName(name string) error {
 	return nil
 }
 
-func validSettings(s *queue.Settings) error {
-	switch {
-	case s.MaxAttempts > queue.MaxMaxAttempts:
-		return queue.Invalid("/max_attempts", "is %d; 0 (no limit) to %d are allowed", s.MaxAttempts, queue.MaxMaxAttempts)
-	case s.MaxExpiries > queue.MaxMaxExpiries:
-		return queue.Invalid("/max_expiries", "is %d; 0 (no limit) to %d are allowed", s.MaxExpiries, queue.MaxMaxExpiries)
-	case s.OnExhausted < queue.FailSubmission || s.OnExhausted > queue.Skip:
-		return queue.Invalid("/on_exhausted", "must be fail_submission, dead_letter or skip")
-	case s.MaxReservation < queue.MinReservation || s.MaxReservation > queue.MaxReservation:
-		return queue.Invalid("/max_reservation_ms", "is %d; %d to %d are allowed", s.MaxReservation.Milliseconds(), queue.MinReservation.Milliseconds(), queue.MaxReservation.Milliseconds())
-	case !(s.SuspectShare >= 0 && s.SuspectShare <= 1):
-		return queue.Invalid("/suspect_share", "is %g; 0 (behind all other work) to 1 (no limit) are allowed", s.SuspectShare)
-	case s.ReservationTimeout < queue.MinReservation || s.ReservationTimeout > s.MaxReservation:
-		return queue.Invalid("/reservation_timeout_ms", "is %d; %d to max_reservation_ms (%d) are allowed", s.ReservationTimeout.Milliseconds(), queue.MinReservation.Milliseconds(), s.MaxReservation.Milliseconds())
-	case s.Retention < 0 || s.Retention > queue.MaxRetention:
-		return queue.Invalid("/retention_seconds", "is %d; 0 (for ever) to %d are allowed", int64(s.Retention.Seconds()), int64(queue.MaxRetention.Seconds()))
-	case s.DeadRetention < 0 || s.DeadRetention > queue.MaxRetention:
-		return queue.Invalid("/dead_retention_seconds", "is %d; 0 (until they are redriven or discarded) to %d are allowed", int64(s.DeadRetention.Seconds()), int64(queue.MaxRetention.Seconds()))
-	case s.ConsumerGrace < 0 || s.ConsumerGrace > queue.MaxConsumerGrace:
-		return queue.Invalid("/consumer_grace_ms", "is %d; 0 (at once) to %d are allowed", s.ConsumerGrace.Milliseconds(), queue.MaxConsumerGrace.Milliseconds())
-	case s.RestartGrace < 0 || s.RestartGrace > queue.MaxRestartGrace:
-		return queue.Invalid("/restart_grace_ms", "is %d; 0 (none) to %d are allowed", s.RestartGrace.Milliseconds(), queue.MaxRestartGrace.Milliseconds())
-	}
-	if err := validBackoff("/retry_backoff", &s.RetryBackoff); err != nil {
-		return err
-	}
-	return validBackoff("/expiry_backoff", &s.ExpiryBackoff)
-}
-
-func validBackoff(pointer string, b *queue.Backoff) error {
-	switch {
-	case b.Base < 0 || b.Base > queue.MaxReservation:
-		return queue.Invalid(pointer+"/base_ms", "is %d; 0 (at once) to %d are allowed", b.Base.Milliseconds(), queue.MaxReservation.Milliseconds())
-	case b.Factor != 0 && !(b.Factor >= 1 && b.Factor <= 100):
-		return queue.Invalid(pointer+"/factor", "is %g; 1 to 100 are allowed", b.Factor)
-	case b.Cap < 0 || b.Cap > queue.MaxBackoffCap:
-		return queue.Invalid(pointer+"/cap_ms", "is %d; 0 (none) to %d are allowed", b.Cap.Milliseconds(), queue.MaxBackoffCap.Milliseconds())
-	}
-	return nil
-}
-
 func validPriority(priority int64) error {
 	if priority > queue.MaxPriority || priority < -queue.MaxPriority {
 		return queue.Invalid("/priority", "is %d; %d to %d are allowed", priority, -queue.MaxPriority, queue.MaxPriority)

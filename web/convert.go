@@ -36,7 +36,7 @@ func apiSubmission(in *queue.Submission) api.Submission {
 		CreatedAt: apiTime(in.Created), Meta: apiMeta(in.Meta), Priority: in.Priority, Group: in.Group,
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
 		RunAt: apiTime(in.RunAt), DeadDeadline: apiTime(in.DeadDeadline), FinishedAt: apiTime(in.Finished),
-		MaxAttempts: in.MaxAttempts, OnExhausted: onExhaustedName(in.OnExhausted), MaxFailedChunks: in.MaxFailedChunks, Failure: in.Failure, FailedChunk: in.FailedChunk, Trace: in.Trace,
+		MaxAttempts: in.MaxAttempts, OnExhausted: in.OnExhausted.String(), MaxFailedChunks: in.MaxFailedChunks, Failure: in.Failure, FailedChunk: in.FailedChunk, Trace: in.Trace,
 		ForwardedFrom: apiOrigin(in.Origin),
 		Schedule:      in.Schedule, ScheduledAt: apiTime(in.Scheduled),
 	}
@@ -50,7 +50,7 @@ func wireSubmission(in *queue.Submission, meta []byte) wire.Submission {
 		CreatedAt: int64(in.Created), Meta: appendMeta(meta, in.Meta), Priority: in.Priority, Group: in.Group,
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
 		RunAt: int64(in.RunAt), DeadDeadline: int64(in.DeadDeadline), FinishedAt: int64(in.Finished),
-		MaxAttempts: in.MaxAttempts, OnExhausted: onExhaustedName(in.OnExhausted), MaxFailedChunks: in.MaxFailedChunks, Failure: in.Failure, FailedChunk: in.FailedChunk, Trace: in.Trace,
+		MaxAttempts: in.MaxAttempts, OnExhausted: in.OnExhausted.String(), MaxFailedChunks: in.MaxFailedChunks, Failure: in.Failure, FailedChunk: in.FailedChunk, Trace: in.Trace,
 		Schedule: in.Schedule, ScheduledAt: int64(in.Scheduled),
 	}
 }

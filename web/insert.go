@@ -113,11 +113,9 @@ func newSubmission(call *insertCall) (queue.NewSubmission, error) {
 		return out, err
 	}
 	if in.OnExhausted != nil {
-		policy, ok := parseOnExhausted(string(in.OnExhausted))
-		if !ok || policy == queue.Inherit {
-			return out, queue.Invalid("/on_exhausted", "must be fail_submission, dead_letter or skip")
+		if out.OnExhausted, err = queue.ParseOnExhausted(string(in.OnExhausted)); err != nil {
+			return out, err
 		}
-		out.OnExhausted = policy
 	}
 	call.meta = appendEntries(call.meta[:0], in.Meta)
 	out.Meta, err = queue.NewMeta(call.meta)

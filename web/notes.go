@@ -63,23 +63,12 @@ func queueNotes() map[string]note {
 		"Backoff.factor":              between(0, 100, "Growth from try to try, 1 or more; 0 with a base of 0"),
 		"Backoff.cap_ms":              {text: "No delay is longer"},
 	}
-	for _, schema := range []string{"QueueSettings", "QueueSettingsInput"} {
-		out[schema+".durability"] = oneOf("full: the disk has what an answer confirms. relaxed: a power cut may take back the last moments", "full", "relaxed")
-		out[schema+".max_attempts"] = between(0, queue.MaxMaxAttempts, "Tries per chunk; 0: any number")
-		out[schema+".max_expiries"] = between(0, queue.MaxMaxExpiries, "Deadlines that may pass per chunk; 0: any number")
-		out[schema+".on_exhausted"] = oneOf("What a chunk out of attempts does", "fail_submission", "dead_letter", "skip")
-		out[schema+".reservation_timeout_ms"] = between(float64(queue.MinReservation.Milliseconds()), mostMilliseconds, "Deadline of a reservation that names none")
-		out[schema+".max_reservation_ms"] = between(float64(queue.MinReservation.Milliseconds()), mostMilliseconds, "Longest a chunk may be held, extensions included")
-		out[schema+".retry_backoff"] = note{text: "Delay after a failure that names none"}
-		out[schema+".expiry_backoff"] = note{text: "Delay after a deadline passed"}
-		out[schema+".dead_letter_queue"] = note{text: "The queue that dead letters go on to; without it they stay. It has to exist, and to have none of its own"}
-		out[schema+".consumer_grace_ms"] = between(0, float64(queue.MaxConsumerGrace.Milliseconds()), "From the end of an attached consumer's stream until what it holds is lost")
-		out[schema+".restart_grace_ms"] = between(0, float64(queue.MaxRestartGrace.Milliseconds()), "After a start nothing that a limit counts is handed out for so long, so that consumers can extend what they hold first; 0: none")
-		out[schema+".suspect_share"] = between(0, 1, "Of the live consumer slots, how much chunks whose deadline passed may have beside other work. 0: they come behind it; 1: as much as they get")
-		out[schema+".requeue"] = oneOf("Where a chunk is requeued after a failed attempt: head, its natural place, or tail, behind all that is ready", "head", "tail")
-		out[schema+".draining"] = note{text: "true: inserts are refused"}
-		out[schema+".retention_seconds"] = note{text: "How long ended submissions are kept, as long as they have no dead letters; 0: for ever"}
-		out[schema+".dead_retention_seconds"] = note{text: "How long dead letters are kept; 0: until they are redriven or discarded"}
+	for _, d := range queue.AllSettings() {
+		n := oneOf(d.Text(), d.Choices()...)
+		if d.Range != (queue.Range{}) {
+			n = between(float64(d.Range.Least), float64(d.Range.Most), d.Text())
+		}
+		out["QueueSettings."+d.Name], out["QueueSettingsInput."+d.Name] = n, n
 	}
 	return out
 }

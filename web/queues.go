@@ -2,9 +2,8 @@ package web
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"time"
+	"reflect"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
@@ -93,125 +92,42 @@ func (s *Server) patchQueue(ctx context.Context, in *patchQueueInput) (*queueOut
 // settingsOf reads settings over others. It checks that values can be represented; whether they make sense together is the engine's to
 // say. Pointers of its errors are below /settings.
 func settingsOf(in api.QueueSettingsInput, out *queue.Settings) error {
-	if in.Durability != nil {
-		switch *in.Durability {
-		case api.DurabilityFull:
-			out.Durability = queue.Full
-		case api.DurabilityRelaxed:
-			out.Durability = queue.Relaxed
-		default:
-			return queue.Invalid("/durability", "must be full or relaxed")
-		}
-	}
-	if in.OnExhausted != nil {
-		policy, ok := parseOnExhausted(*in.OnExhausted)
-		if !ok || policy == queue.Inherit {
-			return queue.Invalid("/on_exhausted", "must be fail_submission, dead_letter or skip")
-		}
-		out.OnExhausted = policy
-	}
-	if in.MaxAttempts != nil {
-		out.MaxAttempts = *in.MaxAttempts
-	}
-	if in.Draining != nil {
-		out.Draining = *in.Draining
-	}
-	if in.SuspectShare != nil {
-		out.SuspectShare = *in.SuspectShare
-	}
-	if in.Requeue != nil {
-		var known bool
-		if out.Requeue, known = queue.ParseRequeue(*in.Requeue); !known {
-			return queue.Invalid("/requeue", "must be head or tail")
-		}
-	}
-	if in.MaxExpiries != nil {
-		out.MaxExpiries = *in.MaxExpiries
-	}
-	durations := []struct {
-		pointer string
-		in      *int64
-		unit    time.Duration
-		out     *time.Duration
-	}{
-		{"/reservation_timeout_ms", in.ReservationTimeoutMS, time.Millisecond, &out.ReservationTimeout},
-		{"/max_reservation_ms", in.MaxReservationMS, time.Millisecond, &out.MaxReservation},
-		{"/retention_seconds", in.RetentionSeconds, time.Second, &out.Retention},
-		{"/dead_retention_seconds", in.DeadRetentionSeconds, time.Second, &out.DeadRetention},
-		{"/consumer_grace_ms", in.ConsumerGraceMS, time.Millisecond, &out.ConsumerGrace},
-		{"/restart_grace_ms", in.RestartGraceMS, time.Millisecond, &out.RestartGrace},
-	}
-	for _, d := range durations {
-		if d.in == nil {
+	for _, d := range queue.AllSettings() {
+		given := d.In(&in)
+		if given.IsNil() {
 			continue
 		}
-		var err error
-		if *d.out, err = durationOf("/settings", d.pointer, *d.in, d.unit); err != nil {
+		value := given.Elem().Interface()
+		if backoff, ok := value.(api.Backoff); ok {
+			var err error
+			if value, err = backoffOf("/"+d.Name, backoff); err != nil {
+				return err
+			}
+		}
+		if err := d.Set(out, value); err != nil {
 			return err
 		}
 	}
-	var err error
-	if out.RetryBackoff, err = backoffOf("/retry_backoff", in.RetryBackoff, out.RetryBackoff); err != nil {
-		return err
-	}
-	if in.DeadLetterQueue != nil {
-		out.DeadLetterQueue = *in.DeadLetterQueue
-	}
-	out.ExpiryBackoff, err = backoffOf("/expiry_backoff", in.ExpiryBackoff, out.ExpiryBackoff)
-	return err
+	return nil
 }
 
-func backoffOf(pointer string, in *api.Backoff, otherwise queue.Backoff) (queue.Backoff, error) {
-	if in == nil {
-		return otherwise, nil
+func backoffOf(pointer string, in api.Backoff) (out queue.Backoff, err error) {
+	if out.Base, err = queue.BackoffBase.Duration(pointer+"/base_ms", in.BaseMS); err != nil {
+		return out, err
 	}
-	base, err := durationOf("/settings", pointer+"/base_ms", in.BaseMS, time.Millisecond)
-	if err != nil {
-		return otherwise, err
-	}
-	limit, err := durationOf("/settings", pointer+"/cap_ms", in.CapMS, time.Millisecond)
-	if err != nil {
-		return otherwise, err
-	}
-	return queue.Backoff{Base: base, Factor: in.Factor, Cap: limit}, nil
+	out.Cap, err = queue.BackoffCap.Duration(pointer+"/cap_ms", in.CapMS)
+	out.Factor = in.Factor
+	return out, err
 }
 
 func apiQueue(info engine.QueueInfo) api.Queue {
-	set := info.Settings
-	return api.Queue{
-		Name: info.Name, CreatedAt: apiTime(info.Created),
-		Settings: api.QueueSettings{
-			Durability: set.Durability.String(), MaxAttempts: set.MaxAttempts, MaxExpiries: set.MaxExpiries,
-			OnExhausted:          onExhaustedName(set.OnExhausted),
-			ReservationTimeoutMS: set.ReservationTimeout.Milliseconds(), MaxReservationMS: set.MaxReservation.Milliseconds(),
-			RetryBackoff: apiBackoff(set.RetryBackoff), ExpiryBackoff: apiBackoff(set.ExpiryBackoff),
-			RetentionSeconds: int64(set.Retention / time.Second), DeadRetentionSeconds: int64(set.DeadRetention / time.Second), DeadLetterQueue: set.DeadLetterQueue,
-			ConsumerGraceMS: set.ConsumerGrace.Milliseconds(), RestartGraceMS: set.RestartGrace.Milliseconds(), Draining: set.Draining,
-			SuspectShare: set.SuspectShare, Requeue: set.Requeue.String(),
-		},
-	}
-}
-
-func apiBackoff(b queue.Backoff) api.Backoff {
-	return api.Backoff{BaseMS: b.Base.Milliseconds(), Factor: b.Factor, CapMS: b.Cap.Milliseconds()}
-}
-
-// onExhaustedNames are the names of the policies, by their numbers; Inherit has none.
-func onExhaustedNames() [4]string { return [4]string{"", "fail_submission", "dead_letter", "skip"} }
-
-func onExhaustedName(p queue.OnExhausted) string {
-	names := onExhaustedNames()
-	if int(p) >= len(names) {
-		panic(fmt.Sprintf("web: on_exhausted %d has no name", p))
-	}
-	return names[p]
-}
-
-func parseOnExhausted(name string) (queue.OnExhausted, bool) {
-	for i, known := range onExhaustedNames() {
-		if known == name {
-			return queue.OnExhausted(i), true
+	out := api.Queue{Name: info.Name, CreatedAt: apiTime(info.Created)}
+	for _, d := range queue.AllSettings() {
+		value := d.Value(&info.Settings)
+		if b, ok := value.(queue.Backoff); ok {
+			value = api.Backoff{BaseMS: b.Base.Milliseconds(), Factor: b.Factor, CapMS: b.Cap.Milliseconds()}
 		}
+		d.In(&out.Settings).Set(reflect.ValueOf(value))
 	}
-	return 0, false
+	return out
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -12,31 +13,13 @@ import (
 // type says it all. The engine refuses with the same words what fits the type. This is for numbers that do not: their refusal must
 // name the limit of the field too, not that of some type.
 func allowedAt(pointer string) string {
+	if below, ok := strings.CutPrefix(pointer, "/settings"); ok {
+		if r, ok := queue.SettingRange(below); ok {
+			return r.String()
+		}
+		return ""
+	}
 	switch pointer {
-	case "/settings/max_attempts":
-		return upTo("0 (no limit)", queue.MaxMaxAttempts)
-	case "/settings/max_expiries":
-		return upTo("0 (no limit)", queue.MaxMaxExpiries)
-	case "/settings/suspect_share":
-		return "0 (behind all other work) to 1 (no limit)"
-	case "/settings/reservation_timeout_ms":
-		return fmt.Sprintf("%d to max_reservation_ms (at most %d)", queue.MinReservation.Milliseconds(), queue.MaxReservation.Milliseconds())
-	case "/settings/max_reservation_ms":
-		return fmt.Sprintf("%d to %d", queue.MinReservation.Milliseconds(), queue.MaxReservation.Milliseconds())
-	case "/settings/retention_seconds":
-		return upTo("0 (for ever)", int64(queue.MaxRetention.Seconds()))
-	case "/settings/dead_retention_seconds":
-		return upTo("0 (until they are redriven or discarded)", int64(queue.MaxRetention.Seconds()))
-	case "/settings/consumer_grace_ms":
-		return upTo("0 (at once)", queue.MaxConsumerGrace.Milliseconds())
-	case "/settings/restart_grace_ms":
-		return upTo("0 (none)", queue.MaxRestartGrace.Milliseconds())
-	case "/settings/retry_backoff/base_ms", "/settings/expiry_backoff/base_ms":
-		return upTo("0 (at once)", queue.MaxReservation.Milliseconds())
-	case "/settings/retry_backoff/factor", "/settings/expiry_backoff/factor":
-		return "1 to 100"
-	case "/settings/retry_backoff/cap_ms", "/settings/expiry_backoff/cap_ms":
-		return upTo("0 (none)", queue.MaxBackoffCap.Milliseconds())
 	case "/max_attempts", "/template/max_attempts":
 		return upTo("0 (the queue's)", queue.MaxMaxAttempts)
 	case "/max_failed_chunks", "/template/max_failed_chunks":

@@ -303,7 +303,7 @@ func apiDefinition(in *queue.ScheduleInfo) api.ScheduleDefinition {
 		Start: apiTime(def.Start), End: apiTime(def.End), Enabled: &enabled, PauseOnFailure: def.PauseOnFailure, RunOnCreate: def.RunOnCreate,
 		Template: api.ScheduleTemplate{
 			Meta: apiMeta(t.Meta), Priority: t.Priority, Attachment: t.Attachment, OperationsPerChunk: t.OperationsPerChunk,
-			DeadAfterMS: def.DeadAfter.Milliseconds(), MaxAttempts: t.MaxAttempts, OnExhausted: onExhaustedName(t.OnExhausted),
+			DeadAfterMS: def.DeadAfter.Milliseconds(), MaxAttempts: t.MaxAttempts, OnExhausted: t.OnExhausted.String(),
 			MaxFailedChunks: t.MaxFailedChunks, Group: t.Group,
 			Chunks: api.Chunks{Count: t.Chunks.Count, Prefix: t.Chunks.Prefix, Template: t.Chunks.Template},
 		},
@@ -374,11 +374,10 @@ func templateOf(in *api.ScheduleTemplate) (queue.NewSubmission, error) {
 		out.Meta = append(out.Meta, entry)
 	}
 	if in.OnExhausted != "" {
-		policy, known := parseOnExhausted(in.OnExhausted)
-		if !known || policy == queue.Inherit {
-			return out, queue.Invalid("/on_exhausted", "must be fail_submission, dead_letter or skip")
+		var err error
+		if out.OnExhausted, err = queue.ParseOnExhausted(in.OnExhausted); err != nil {
+			return out, err
 		}
-		out.OnExhausted = policy
 	}
 	forms := 0
 	for _, given := range []bool{in.Chunks.Prefix != "", in.Chunks.Template != "", len(in.Chunks.Inline) > 0} {

@@ -40,17 +40,10 @@ const (
 	MinReservation = 100 * time.Millisecond
 	MaxListLimit   = 1000
 
-	DefaultReservation  = 10 * time.Minute
 	MaxReservation      = 24 * time.Hour // hard cap of a reservation, extensions included
 	DefaultGrace        = 30 * time.Second
-	MaxConsumerGrace    = time.Hour        // longer, and the deadlines of most reservations come first
 	MaxRestartGrace     = 10 * time.Minute // nothing under a limit is handed out meanwhile
-	DefaultMaxAttempts  = 10
 	MaxMaxAttempts      = 1000
-	DefaultMaxExpiries  = 3
-	MaxMaxExpiries      = 250
-	MaxBackoffCap       = 30 * MaxReservation
-	DefaultRetention    = 7 * 24 * time.Hour
 	MaxRetention        = 10 * 365 * 24 * time.Hour
 	DefaultSuspectShare = 0.3 // the smallest that cost no submission its finish in a discrete-event model of 100 consumers
 	IdempotencyWindow   = 24 * time.Hour

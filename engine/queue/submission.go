@@ -1,6 +1,9 @@
 package queue
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // SubmissionState is where a submission stands. Every state but Open and CompletedWithDead is final.
 type SubmissionState uint8
@@ -42,6 +45,19 @@ const (
 	DeadLetter                 // the chunk is set aside, the submission goes on
 	Skip                       // the chunk is given up, the submission goes on
 )
+
+var exhaustedNames = [...]string{Inherit: "", FailSubmission: "fail_submission", DeadLetter: "dead_letter", Skip: "skip"}
+
+// String is the name of a policy; Inherit has none.
+func (p OnExhausted) String() string { return exhaustedNames[p] }
+
+// ParseOnExhausted reads the name of a policy.
+func ParseOnExhausted(text string) (OnExhausted, error) {
+	if i := slices.Index(exhaustedNames[:], text); i > int(Inherit) {
+		return OnExhausted(i), nil
+	}
+	return Inherit, Invalid("/on_exhausted", "must be %s", oneOf(exhaustedNames[FailSubmission:]))
+}
 
 // Chunks describes the work of a submission. Exactly one of the three forms is used: Count with Prefix (content is in
 // object storage at Prefix+index), Count with Template (content is Template with each "{index}" replaced), or Inline
@@ -152,24 +168,24 @@ type Chunk struct {
 	Output    []byte // of a done chunk that has one; nil otherwise
 }
 
-// Settings is a queue's configuration. Every decision reads the value of its moment.
+// Settings is a queue's configuration; setting.go declares what each of them is and may be. Every decision reads the value of its moment.
 type Settings struct {
 	Durability         Durability
 	MaxAttempts        uint16
 	MaxExpiries        uint8
-	OnExhausted        OnExhausted   // not Inherit
-	ReservationTimeout time.Duration // default deadline of a reservation
-	MaxReservation     time.Duration // hard cap, extensions included
-	RetryBackoff       Backoff       // after a failure that names no delay
-	ExpiryBackoff      Backoff       // after a deadline passed
-	Retention          time.Duration // how long ended submissions without dead letters are kept; 0: for ever
-	DeadRetention      time.Duration // how long dead letters are kept; 0: until they are redriven or discarded
-	SuspectShare       float64       // 0 to 1: of the live consumer slots, that chunks which expired may have beside other work; 0: they go behind it
-	Requeue            Requeue       // where chunks come back
-	DeadLetterQueue    string        // where dead letters go on to; "": they stay
-	ConsumerGrace      time.Duration // from the end of a consumer's stream until what it holds is lost, 0 to MaxConsumerGrace
-	RestartGrace       time.Duration // after a start nothing that a limit counts is handed out for so long, 0 to MaxRestartGrace
-	Draining           bool          // inserts are refused
+	OnExhausted        OnExhausted // not Inherit
+	ReservationTimeout time.Duration
+	MaxReservation     time.Duration
+	RetryBackoff       Backoff
+	ExpiryBackoff      Backoff
+	Retention          time.Duration
+	DeadRetention      time.Duration
+	SuspectShare       float64
+	Requeue            Requeue
+	DeadLetterQueue    string
+	ConsumerGrace      time.Duration
+	RestartGrace       time.Duration
+	Draining           bool
 }
 
 // Requeue says where a chunk comes back after a try without success.
@@ -205,34 +221,15 @@ const (
 	Relaxed
 )
 
-func (d Durability) String() string {
-	if d == Relaxed {
-		return "relaxed"
-	}
-	return "full"
-}
+var durabilities = [...]string{"full", "relaxed"}
+
+func (d Durability) String() string { return durabilities[d] }
 
 // Backoff is min(Cap, Base*Factor^(n-1)) after the n-th try, spread by full jitter (a uniform draw from 0 to that).
 type Backoff struct {
 	Base   time.Duration
 	Factor float64
 	Cap    time.Duration
-}
-
-// DefaultSettings is the configuration of a queue that sets nothing.
-func DefaultSettings() Settings {
-	return Settings{
-		Durability:         Full,
-		MaxAttempts:        DefaultMaxAttempts,
-		MaxExpiries:        DefaultMaxExpiries,
-		OnExhausted:        FailSubmission,
-		ReservationTimeout: DefaultReservation,
-		MaxReservation:     MaxReservation,
-		ExpiryBackoff:      Backoff{Base: time.Second, Factor: 2, Cap: 5 * time.Minute},
-		Retention:          DefaultRetention,
-		SuspectShare:       DefaultSuspectShare,
-		ConsumerGrace:      DefaultGrace,
-	}
 }
 
 // Stats are a queue's numbers, from maintained counters only: reading them costs the same at any backlog.

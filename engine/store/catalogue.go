@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -278,8 +277,6 @@ type backoffRow struct {
 	CapMs  int64   `json:"cap_ms"`
 }
 
-var exhaustedNames = [...]string{queue.Inherit: "", queue.FailSubmission: "fail_submission", queue.DeadLetter: "dead_letter", queue.Skip: "skip"}
-
 func rowOfSettings(s queue.Settings) settingsRow {
 	consumerGrace := s.ConsumerGrace.Milliseconds()
 	requeue := ""
@@ -289,7 +286,7 @@ func rowOfSettings(s queue.Settings) settingsRow {
 	return settingsRow{
 		SuspectShare: &s.SuspectShare, Requeue: requeue,
 		ConsumerGraceMs: &consumerGrace, RestartGraceMs: s.RestartGrace.Milliseconds(), Draining: s.Draining,
-		Durability: s.Durability.String(), MaxAttempts: s.MaxAttempts, MaxExpiries: s.MaxExpiries, OnExhausted: exhaustedNames[s.OnExhausted],
+		Durability: s.Durability.String(), MaxAttempts: s.MaxAttempts, MaxExpiries: s.MaxExpiries, OnExhausted: s.OnExhausted.String(),
 		ReservationTimeoutMs: s.ReservationTimeout.Milliseconds(), MaxReservationMs: s.MaxReservation.Milliseconds(),
 		RetryBackoff: rowOfBackoff(s.RetryBackoff), ExpiryBackoff: rowOfBackoff(s.ExpiryBackoff), RetentionMs: s.Retention.Milliseconds(),
 		DeadLetterQueue: s.DeadLetterQueue, DeadRetentionMs: s.DeadRetention.Milliseconds(),
@@ -333,13 +330,10 @@ func settingsOf(text string) (s queue.Settings, err error) {
 	default:
 		return s, fmt.Errorf("durability %q", r.Durability)
 	}
-	for i, name := range exhaustedNames {
-		if name == r.OnExhausted {
-			s.OnExhausted = queue.OnExhausted(i)
-			return s, nil
-		}
+	if s.OnExhausted, err = queue.ParseOnExhausted(r.OnExhausted); err != nil {
+		return s, fmt.Errorf("on_exhausted %q", r.OnExhausted)
 	}
-	return s, errors.New("on_exhausted " + r.OnExhausted)
+	return s, nil
 }
 
 func (r backoffRow) backoff() queue.Backoff {

@@ -1953,36 +1953,35 @@ class Queue(TypedDict):
 
 
 class _QueueSettingsRequired(TypedDict):
-    #: From the end of an attached consumer's stream until what it holds is lost
+    #: How long an attached consumer may be away until what it holds is lost; 0: at once
     consumer_grace_ms: int
     #: How long dead letters are kept; 0: until they are redriven or discarded
     dead_retention_seconds: int
-    #: true: inserts are refused
+    #: Whether inserts are refused; what is there is worked off
     draining: bool
     #: full: the disk has what an answer confirms. relaxed: a power cut may take back the last moments
     durability: Literal["full", "relaxed"]
-    #: Delay after a deadline passed
+    #: The pause after an attempt that expired or was lost
     expiry_backoff: Backoff
-    #: Tries per chunk; 0: any number
+    #: Attempts per chunk; 0: no limit
     max_attempts: int
-    #: Deadlines that may pass per chunk; 0: any number
+    #: Reservations of a chunk that may expire; 0: no limit
     max_expiries: int
-    #: Longest a chunk may be held, extensions included
+    #: How long a consumer may hold a chunk at most, extensions included
     max_reservation_ms: int
     #: What a chunk out of attempts does
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
     #: Where a chunk is requeued after a failed attempt: head, its natural place, or tail, behind all that is ready
     requeue: Literal["head", "tail"]
-    #: Deadline of a reservation that names none
+    #: How long a consumer may hold a chunk when it does not say
     reservation_timeout_ms: int
-    #: After a start nothing that a limit counts is handed out for so long, so that consumers can extend what they hold first; 0: none
+    #: How long after a start nothing is handed out that a limit counts, so that consumers can extend what they hold first; 0: none
     restart_grace_ms: int
     #: How long ended submissions are kept, as long as they have no dead letters; 0: for ever
     retention_seconds: int
-    #: Delay after a failure that names none
+    #: The pause after a failed attempt that names none
     retry_backoff: Backoff
-    #: Of the live consumer slots, how much chunks whose deadline passed may have beside other work. 0: they come behind it; 1: as much
-    #: as they get
+    #: Of the consumers' slots, how much chunks that expired may have beside other work; 0: behind all other work; 1: no limit
     suspect_share: float
 
 
@@ -1994,38 +1993,37 @@ class QueueSettings(_QueueSettingsRequired, total=False):
 
 class QueueSettingsInput(TypedDict, total=False):
     """QueueSettingsInput: see the server's OpenAPI document."""
-    #: From the end of an attached consumer's stream until what it holds is lost
+    #: How long an attached consumer may be away until what it holds is lost; 0: at once
     consumer_grace_ms: int
     #: The queue that dead letters go on to; without it they stay. It has to exist, and to have none of its own
     dead_letter_queue: str
     #: How long dead letters are kept; 0: until they are redriven or discarded
     dead_retention_seconds: int
-    #: true: inserts are refused
+    #: Whether inserts are refused; what is there is worked off
     draining: bool
     #: full: the disk has what an answer confirms. relaxed: a power cut may take back the last moments
     durability: Literal["full", "relaxed"]
-    #: Delay after a deadline passed
+    #: The pause after an attempt that expired or was lost
     expiry_backoff: Backoff
-    #: Tries per chunk; 0: any number
+    #: Attempts per chunk; 0: no limit
     max_attempts: int
-    #: Deadlines that may pass per chunk; 0: any number
+    #: Reservations of a chunk that may expire; 0: no limit
     max_expiries: int
-    #: Longest a chunk may be held, extensions included
+    #: How long a consumer may hold a chunk at most, extensions included
     max_reservation_ms: int
     #: What a chunk out of attempts does
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
     #: Where a chunk is requeued after a failed attempt: head, its natural place, or tail, behind all that is ready
     requeue: Literal["head", "tail"]
-    #: Deadline of a reservation that names none
+    #: How long a consumer may hold a chunk when it does not say
     reservation_timeout_ms: int
-    #: After a start nothing that a limit counts is handed out for so long, so that consumers can extend what they hold first; 0: none
+    #: How long after a start nothing is handed out that a limit counts, so that consumers can extend what they hold first; 0: none
     restart_grace_ms: int
     #: How long ended submissions are kept, as long as they have no dead letters; 0: for ever
     retention_seconds: int
-    #: Delay after a failure that names none
+    #: The pause after a failed attempt that names none
     retry_backoff: Backoff
-    #: Of the live consumer slots, how much chunks whose deadline passed may have beside other work. 0: they come behind it; 1: as much
-    #: as they get
+    #: Of the consumers' slots, how much chunks that expired may have beside other work; 0: behind all other work; 1: no limit
     suspect_share: float
 
 

@@ -1,0 +1,108 @@
+package queue
+
+import (
+	"math"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// Each field of Settings is declared once, what a new queue has is allowed, and what is read from settings and given to others makes them
+// the same.
+func TestSettingsAreDeclaredOnce(t *testing.T) {
+	t.Parallel()
+	declared := make(map[uintptr]string)
+	all := DefaultSettings()
+	for _, d := range AllSettings() {
+		at := d.field.in(&all).Addr().Pointer()
+		if other := declared[at]; other != "" {
+			t.Errorf("%s and %s are one field of Settings", d.Name, other)
+		}
+		declared[at] = d.Name
+	}
+	for v, i := reflect.ValueOf(&all).Elem(), 0; i < v.NumField(); i++ {
+		if declared[v.Field(i).Addr().Pointer()] == "" {
+			t.Errorf("Settings.%s is not declared in setting.go", v.Type().Field(i).Name)
+		}
+	}
+	if err := all.Valid(); err != nil {
+		t.Errorf("a new queue has settings that are not allowed: %v", err)
+	}
+	for _, d := range AllSettings() {
+		switch v := d.field.in(&all); v.Interface().(type) {
+		case Backoff:
+			v.Set(reflect.ValueOf(Backoff{time.Second, 3, time.Minute}))
+		case time.Duration:
+			v.SetInt(int64(3 * d.Range.Unit))
+		default:
+			v.Set(reflect.ValueOf(map[reflect.Kind]any{reflect.String: "x", reflect.Bool: true, reflect.Float64: 0.5, reflect.Uint8: 1, reflect.Uint16: 1}[v.Kind()]).Convert(v.Type()))
+		}
+	}
+	var copied Settings
+	for _, d := range AllSettings() {
+		if err := d.Set(&copied, d.Value(&all)); err != nil {
+			t.Error(err)
+		}
+	}
+	if copied != all {
+		t.Errorf("got %+v, want %+v", copied, all)
+	}
+}
+
+// A setting out of its range is refused with its name, the value, and what is allowed.
+func TestSettingsRefuseWithTheirRange(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		change func(*Settings)
+		want   string
+	}{
+		{func(s *Settings) { s.MaxAttempts = 1001 }, "/max_attempts is 1001; 0 (no limit) to 1000 are allowed"},
+		{func(s *Settings) { s.MaxExpiries = 251 }, "/max_expiries is 251; 0 (no limit) to 250 are allowed"},
+		{func(s *Settings) { s.OnExhausted = Inherit }, "/on_exhausted must be fail_submission, dead_letter or skip"},
+		{func(s *Settings) { s.OnExhausted = Skip + 1 }, "/on_exhausted must be fail_submission, dead_letter or skip"},
+		{func(s *Settings) { s.Durability = Relaxed + 1 }, "/durability must be full or relaxed"},
+		{func(s *Settings) { s.MaxReservation = 25 * time.Hour }, "/max_reservation_ms is 90000000; 100 to 86400000 are allowed"},
+		{func(s *Settings) { s.MaxReservation = 0 }, "/max_reservation_ms is 0; 100 to 86400000 are allowed"},
+		{func(s *Settings) { s.ReservationTimeout = time.Millisecond }, "/reservation_timeout_ms is 1; 100 to max_reservation_ms (86400000) are allowed"},
+		{func(s *Settings) { s.MaxReservation = time.Minute }, "/reservation_timeout_ms is 600000; 100 to max_reservation_ms (60000) are allowed"},
+		{func(s *Settings) { s.SuspectShare = 1.5 }, "/suspect_share is 1.5; 0 (behind all other work) to 1 (no limit) are allowed"},
+		{func(s *Settings) { s.SuspectShare = math.NaN() }, "/suspect_share is NaN; 0 (behind all other work) to 1 (no limit) are allowed"},
+		{func(s *Settings) { s.Retention = -time.Second }, "/retention_seconds is -1; 0 (for ever) to 315360000 are allowed"},
+		{func(s *Settings) { s.DeadRetention = MaxRetention + time.Second }, "/dead_retention_seconds is 315360001; 0 (until they are redriven or discarded) to 315360000 are allowed"},
+		{func(s *Settings) { s.ConsumerGrace = 2 * time.Hour }, "/consumer_grace_ms is 7200000; 0 (at once) to 3600000 are allowed"},
+		{func(s *Settings) { s.RestartGrace = time.Hour }, "/restart_grace_ms is 3600000; 0 (none) to 600000 are allowed"},
+		{func(s *Settings) { s.RetryBackoff.Base = 48 * time.Hour }, "/retry_backoff/base_ms is 172800000; 0 (at once) to 86400000 are allowed"},
+		{func(s *Settings) { s.RetryBackoff.Cap = -time.Second }, "/retry_backoff/cap_ms is -1000; 0 (none) to 2592000000 are allowed"},
+		{func(s *Settings) { s.ExpiryBackoff.Factor = 0.5 }, "/expiry_backoff/factor is 0.5; 1 to 100 are allowed"},
+	} {
+		s := DefaultSettings()
+		test.change(&s)
+		if err := s.Valid(); err == nil || err.Error() != "invalid: The request is not valid.; "+test.want {
+			t.Errorf("got %v, want %s", err, test.want)
+		}
+	}
+}
+
+// A range is written as requests have it, and as flags do.
+func TestRangeTexts(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		setting, want, flag string
+	}{
+		{"/max_attempts", "0 (no limit) to 1000", "0 (no limit) to 1000"},
+		{"/suspect_share", "0 (behind all other work) to 1 (no limit)", "0 (behind all other work) to 1 (no limit)"},
+		{"/reservation_timeout_ms", "100 to max_reservation_ms (at most 86400000)", "100ms to --max-reservation (at most 24h)"},
+		{"/retention_seconds", "0 (for ever) to 315360000", "0s (for ever) to 87600h"},
+		{"/restart_grace_ms", "0 (none) to 600000", "0s (none) to 10m"},
+		{"/expiry_backoff/cap_ms", "0 (none) to 2592000000", "0s (none) to 720h"},
+	} {
+		if r, ok := SettingRange(test.setting); !ok || r.String() != test.want || r.Flag() != test.flag {
+			t.Errorf("%s: got %q and %q, want %q and %q", test.setting, r, r.Flag(), test.want, test.flag)
+		}
+	}
+	for _, none := range []string{"/draining", "/retry_backoff", "/retry_backoff/none", "/none", ""} {
+		if r, ok := SettingRange(none); ok {
+			t.Errorf("%q has the range %q", none, r)
+		}
+	}
+}
