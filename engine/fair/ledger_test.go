@@ -85,6 +85,26 @@ func TestWeights(t *testing.T) {
 	}
 }
 
+// Of tenants that are owed the same, the one whose next pick is expected to cost least goes first, be it told before or after it joined;
+// 0, and less, is the unit.
+func TestCheaperGoesFirst(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		first, second Cost
+		want          uint32
+	}{{3 * Chunk, 2 * Chunk, 1}, {2 * Chunk, 3 * Chunk, 0}, {2 * Chunk, 0, 1}, {2 * Chunk, -9 * Chunk, 1}, {0, Chunk / 2, 1}} {
+		l := new(Ledger)
+		l.Expect(0, c.first)
+		l.Join(0)
+		l.Join(1)
+		l.Expect(1, c.second)
+		if got, ok := l.Pick(); !ok || got != c.want {
+			t.Errorf("expected costs %d and %d: got %d, %v; want %d", c.first, c.second, got, ok, c.want)
+		}
+		audit(t, l)
+	}
+}
+
 // Who was idle while others were served comes back without credit, and without being behind for it.
 func TestIdlenessEarnsNothing(t *testing.T) {
 	t.Parallel()
