@@ -271,6 +271,9 @@ func TestCanary(t *testing.T) {
 	if n := count[55]; n < 900 || n > 1100 || count[25] != 4000-n {
 		t.Errorf("got %v, want about 1000 of 55 from the canary and the rest 25", count)
 	}
+	if p, err := w.Canary(t.Context(), "c", plugins.Selection{}, 30, plugins.Change{}); err != nil || p.Canary != nil || p.Percent != 0 {
+		t.Errorf("of no version 30 per cent: canary %v at %d, %v; want none at 0", p.Canary, p.Percent, err)
+	}
 	if p, err := w.Canary(t.Context(), "c", plugins.Selection{}, 0, plugins.Change{}); err != nil || p.Canary != nil || p.Percent != 0 {
 		t.Errorf("got %+v %v, want no canary", p, err)
 	}

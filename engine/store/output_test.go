@@ -237,6 +237,41 @@ func TestPackOutputs(t *testing.T) {
 	}
 }
 
+// Packing joins what lies in several places, be it runs alone or a run and the log, and leaves alone what is in order as it is.
+func TestPackOutputsWhereverTheyAre(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name                      string
+		settled                   []bool // of each append, whether it is settled after it
+		runs, packed, logged, all int
+	}{
+		{"two runs", []bool{true, true}, 0, 1, 0, 2},
+		{"a run and the log", []bool{true, false}, 0, 1, 0, 2},
+		{"a run", []bool{false, true}, 1, 0, 0, 2},
+		{"the log", []bool{false, false}, 0, 0, 2, 2},
+	} {
+		s := fresh(t)
+		for i, settled := range c.settled {
+			must(t, s.AppendOutputs(ctx, []Output{{5, uint32(9 - i), []byte("x")}}))
+			if settled {
+				must(t, s.settle(ctx))
+			}
+		}
+		must(t, s.PackOutputs(ctx, 5))
+		runs, packed := 0, 0
+		must(t, s.scan.with(ctx, func(r *reader) error {
+			all, one, _, err := s.runs(r, 5)
+			if runs = len(all); one != nil {
+				packed = 1
+			}
+			return err
+		}))
+		if logged, all := len(s.outputs.of(5)), len(collect(t, s, 5, 0)); runs != c.runs || packed != c.packed || logged != c.logged || all != c.all {
+			t.Errorf("%s: %d runs, %d packed, %d pages in the log, %d outputs; want %d, %d, %d, %d", c.name, runs, packed, logged, all, c.runs, c.packed, c.logged, c.all)
+		}
+	}
+}
+
 // Outputs of any size are kept, empty is not absent, and of two for one chunk the later wins within one call too.
 func TestOutputRoundTrip(t *testing.T) {
 	t.Parallel()
