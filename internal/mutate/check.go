@@ -14,11 +14,16 @@ import (
 	"strings"
 )
 
-// checkAll says which mutants do not fit the code or do not build, without running any: types are checked, which takes seconds for all.
-func checkAll(list []mutant) error {
+// checker says whether changed code builds, by its types: that takes seconds for all mutants.
+type checker struct {
+	set   *token.FileSet
+	known types.Importer
+}
+
+func newChecker() (*checker, error) {
 	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", "./...").Output()
 	if err != nil {
-		return fmt.Errorf("go list: %w", err)
+		return nil, fmt.Errorf("go list: %w", err)
 	}
 	exports := map[string]string{}
 	for line := range strings.Lines(string(out)) {
@@ -26,7 +31,15 @@ func checkAll(list []mutant) error {
 		exports[name] = file
 	}
 	set := token.NewFileSet()
-	known := importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	return &checker{set, importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}, nil
+}
+
+// checkAll says which mutants do not fit the code or do not build, without running any.
+func checkAll(list []mutant) error {
+	check, err := newChecker()
+	if err != nil {
+		return err
+	}
 	bad := 0
 	for i := range list {
 		m := &list[i]
@@ -40,7 +53,7 @@ func checkAll(list []mutant) error {
 			fmt.Printf("%s: %s\n", stale, m.name)
 			continue
 		}
-		if err := typesOf(set, known, m.file, changed); err != nil {
+		if err := check.types(m.file, changed); err != nil {
 			bad++
 			fmt.Printf("%s: %s: %v\n", unbuilt, m.name, err)
 		}
@@ -51,8 +64,8 @@ func checkAll(list []mutant) error {
 	return nil
 }
 
-// typesOf checks the package of a file with other text in its place.
-func typesOf(set *token.FileSet, known types.Importer, path, changed string) error {
+// types checks the package of a file with other text in its place.
+func (c *checker) types(path, changed string) error {
 	paths, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.go"))
 	if err != nil {
 		return err
@@ -66,13 +79,13 @@ func typesOf(set *token.FileSet, known types.Importer, path, changed string) err
 		if filepath.Clean(other) == filepath.Clean(path) {
 			text = changed
 		}
-		file, err := parser.ParseFile(set, other, text, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(c.set, other, text, parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
 		files = append(files, file)
 	}
-	config := types.Config{Importer: known}
-	_, err = config.Check(files[0].Name.Name, set, files, nil)
+	config := types.Config{Importer: c.known}
+	_, err = config.Check(files[0].Name.Name, c.set, files, nil)
 	return err
 }

@@ -5,7 +5,8 @@
 //	go run ./internal/mutate -check                        # which of them fit the code no more
 //	go run ./internal/mutate -draw N [-seed N] FILE...    # prints new ones, drawn from what can be negated, dropped or shifted in FILE
 //
-// Nothing in the tree is written: a mutant is built with `go test -overlay`. Its tests run in short first, and stop at the first failure. What
+// Nothing in the tree is written: mutants are built with `go test -overlay`, together where that is possible, so that most of them cost no more
+// than the tests that notice them. Their tests run in short first, and stop at the first failure. What
 // it came to is noted in the results file, so that a run can be broken off and taken up again: a finding holds until the file that the mutant
 // changes has changed or, of a survivor, its tests have. A mutant whose old text is no longer found, or that does not build, is an error of the
 // list.
@@ -64,40 +65,43 @@ func runAll(only, path string, again, short bool, most int) error {
 	if err != nil {
 		return err
 	}
-	r, err := newRunner(short)
-	if err != nil {
-		return err
-	}
-	defer r.close()
 	sum := tally{counts: map[verdict]int{}}
-	ran := 0
-	for _, m := range list {
+	var pending []*mutant
+	now := map[*mutant]finding{}
+	for i := range list {
+		m := &list[i]
 		if !which.MatchString(m.name) {
 			continue
 		}
-		f, err := m.hashes(short)
-		if err != nil {
+		if now[m], err = m.hashes(short); err != nil {
 			return err
 		}
 		switch before := b.all[m.name]; {
 		case m.equivalent != "":
-			f.Verdict = equivalent
-		case before.holds(f) && !again:
-			f = before
-		case most > 0 && ran == most:
-			f.Verdict = notRun
+			sum.add(m, equivalent)
+		case before.holds(now[m]) && !again:
+			sum.add(m, before.Verdict)
+		case most > 0 && len(pending) == most:
+			sum.add(m, notRun)
 		default:
-			ran++
-			began := time.Now()
-			if f.Verdict, f.By, err = r.run(&m, before.By); err != nil {
-				return fmt.Errorf("%s: %w", m.name, err)
-			}
-			fmt.Printf("%-14s %-24s %5s  %s\n", f.Verdict, m.name, time.Since(began).Round(time.Second), f.By)
-			if err := b.note(m.name, f); err != nil {
-				return err
-			}
+			pending = append(pending, m)
 		}
-		sum.add(&m, f.Verdict)
+	}
+	r, err := newRunner(pending, short)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	for _, m := range pending {
+		began, f := time.Now(), now[m]
+		if f.Verdict, f.By, err = r.run(m, b.all[m.name].By); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		fmt.Printf("%-14s %-24s %5s  %s\n", f.Verdict, m.name, time.Since(began).Round(time.Second), f.By)
+		if err := b.note(m.name, f); err != nil {
+			return err
+		}
+		sum.add(m, f.Verdict)
 	}
 	return sum.report()
 }

@@ -16,17 +16,22 @@ import (
 
 // runner runs the tests of mutants.
 type runner struct {
-	short bool                     // no round without -short
-	usual map[string]time.Duration // how long tests take on the code as it is; by tests, and whether they are short
-	plain *build
+	short   bool                     // no round without -short
+	usual   map[string]time.Duration // how long tests take on the code as it is; by tests, and whether they are short
+	all     *build                   // with all mutants that can be built together, none of them on
+	numbers map[*mutant]int          // of those
 }
 
-func newRunner(short bool) (*runner, error) {
-	plain, err := newBuild()
-	return &runner{short: short, usual: map[string]time.Duration{}, plain: plain}, err
+func newRunner(list []*mutant, short bool) (*runner, error) {
+	all, err := newBuild()
+	if err != nil {
+		return nil, err
+	}
+	numbers, err := all.join(list)
+	return &runner{short: short, usual: map[string]time.Duration{}, all: all, numbers: numbers}, err
 }
 
-func (r *runner) close() { os.RemoveAll(r.plain.dir) }
+func (r *runner) close() { os.RemoveAll(r.all.dir) }
 
 // round is which tests to run and how.
 type round struct {
@@ -50,23 +55,25 @@ func (r *runner) rounds(m *mutant, before string) (list []round) {
 	return list
 }
 
-// run builds the mutant and runs its tests until one fails, which it names. `before` is the one that did the last time, or "".
+// run runs the tests of a mutant until one fails, which it names. `before` is the one that did the last time, or "".
 func (r *runner) run(m *mutant, before string) (v verdict, by string, err error) {
-	code, err := os.ReadFile(m.file)
-	if err != nil {
-		return "", "", err
-	}
-	changed, fits := m.apply(string(code))
-	if !fits {
-		return stale, "", nil
-	}
-	b, err := newBuild()
-	if err != nil {
-		return "", "", err
-	}
-	defer os.RemoveAll(b.dir)
-	if err := b.replace(m.file, changed); err != nil {
-		return "", "", err
+	b, number := r.all, r.numbers[m]
+	if number == 0 {
+		code, err := os.ReadFile(m.file)
+		if err != nil {
+			return "", "", err
+		}
+		changed, fits := m.apply(string(code))
+		if !fits {
+			return stale, "", nil
+		}
+		if b, err = newBuild(); err != nil {
+			return "", "", err
+		}
+		defer os.RemoveAll(b.dir)
+		if err := b.replace(m.file, changed); err != nil {
+			return "", "", err
+		}
 	}
 	for _, round := range r.rounds(m, before) {
 		limit, err := r.limit(round)
@@ -76,7 +83,7 @@ func (r *runner) run(m *mutant, before string) (v verdict, by string, err error)
 		if err != nil {
 			return "", "", err
 		}
-		if v, by, err = b.test(round, limit); v != survived || err != nil {
+		if v, by, err = b.test(round, limit, number); v != survived || err != nil {
 			return v, by, err
 		}
 	}
@@ -88,7 +95,7 @@ func (r *runner) limit(of round) (time.Duration, error) {
 	key := fmt.Sprint(of)
 	if r.usual[key] == 0 {
 		began := time.Now()
-		v, by, err := r.plain.test(of, time.Hour)
+		v, by, err := r.all.test(of, time.Hour, 0)
 		if err != nil {
 			return 0, err
 		}
@@ -100,45 +107,60 @@ func (r *runner) limit(of round) (time.Duration, error) {
 	return 3*r.usual[key] + 20*time.Second, nil
 }
 
-// build is the code, perhaps with a file replaced, and the tests that were built from it.
+// build is the code with some files replaced, and the tests that were built from it.
 type build struct {
-	dir   string            // the caller removes it
-	flags []string          // for the build
-	tests map[string]string // the built tests by package
+	dir     string            // the caller removes it
+	overlay map[string]string // by the path that is replaced
+	tests   map[string]string // the built tests by package
 }
 
 func newBuild() (*build, error) {
 	dir, err := os.MkdirTemp("", "mutate")
-	return &build{dir: dir, tests: map[string]string{}}, err
+	return &build{dir: dir, overlay: map[string]string{}, tests: map[string]string{}}, err
 }
 
-// replace has a file with other text built in place of one of the tree.
+// replace has a file with other text built in place of one of the tree, or beside them.
 func (b *build) replace(path, text string) error {
 	file, err := filepath.Abs(path)
 	if err != nil {
 		return err
 	}
-	mutated, overlay := filepath.Join(b.dir, filepath.Base(path)), filepath.Join(b.dir, "overlay.json")
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {file: mutated}})
-	if err != nil {
-		return err
+	if b.overlay[file] == "" {
+		b.overlay[file] = filepath.Join(b.dir, fmt.Sprintf("%d.go", len(b.overlay)))
 	}
-	b.flags = []string{"-overlay", overlay}
-	return errors.Join(os.WriteFile(mutated, []byte(text), 0o600), os.WriteFile(overlay, replace, 0o600))
+	return os.WriteFile(b.overlay[file], []byte(text), 0o600)
+}
+
+// built is the program that runs the tests of a package, or what the compiler says.
+func (b *build) built(pkg string) (program, refused string, err error) {
+	if program = b.tests[pkg]; program != "" {
+		return program, "", nil
+	}
+	replace, err := json.Marshal(map[string]any{"Replace": b.overlay})
+	if err != nil {
+		return "", "", err
+	}
+	overlay := filepath.Join(b.dir, "overlay.json")
+	if err := os.WriteFile(overlay, replace, 0o600); err != nil {
+		return "", "", err
+	}
+	program = filepath.Join(b.dir, fmt.Sprintf("%d.test", len(b.tests)))
+	out, err := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-w", "-overlay", overlay, "-o", program, pkg).CombinedOutput()
+	if err != nil {
+		return "", string(bytes.TrimSpace(out)), nil
+	}
+	b.tests[pkg] = program
+	return program, "", nil
 }
 
 var errNoTests = errors.New("no test has that name")
 
-// test runs tests and stops at the first that fails. Each package is built once.
-func (b *build) test(of round, limit time.Duration) (v verdict, by string, err error) {
+// test runs tests with a mutant of the build on, 0 for none, and stops at the first that fails.
+func (b *build) test(of round, limit time.Duration, number int) (v verdict, by string, err error) {
 	pkg, pattern, _ := strings.Cut(of.tests, ":")
-	if b.tests[pkg] == "" {
-		path := filepath.Join(b.dir, fmt.Sprintf("%d.test", len(b.tests)))
-		arguments := append([]string{"test", "-c", "-vet=off", "-ldflags=-w", "-o", path}, b.flags...)
-		if out, err := exec.Command("go", append(arguments, pkg)...).CombinedOutput(); err != nil {
-			return unbuilt, string(bytes.TrimSpace(out)), nil
-		}
-		b.tests[pkg] = path
+	program, refused, err := b.built(pkg)
+	if err != nil || refused != "" {
+		return unbuilt, refused, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit+time.Minute)
 	defer cancel()
@@ -147,9 +169,9 @@ func (b *build) test(of round, limit time.Duration) (v verdict, by string, err e
 	if err != nil {
 		return "", "", err
 	}
-	cmd := exec.CommandContext(ctx, b.tests[pkg], "-test.v", "-test.failfast", fmt.Sprintf("-test.short=%v", of.short), "-test.timeout", limit.String(), "-test.run", pattern)
+	cmd := exec.CommandContext(ctx, program, "-test.v", "-test.failfast", fmt.Sprintf("-test.short=%v", of.short), "-test.timeout", limit.String(), "-test.run", pattern)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = pkg, out, out, 5*time.Second
-	cmd.Env = append(cmd.Environ(), "TMPDIR="+tmp)
+	cmd.Env = append(cmd.Environ(), "TMPDIR="+tmp, fmt.Sprintf("%s=%d", onVariable, number))
 	err = cmd.Run()
 	var exit *exec.ExitError
 	switch {

@@ -7,18 +7,13 @@ import (
 	"testing"
 )
 
-// Mutants of a small package come to what they should, by the test that says so, in the round that it is in.
+// Mutants of a small package come to what they should, by the test that says so, in the round that it is in, built together or alone.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	r, err := newRunner(false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.close()
-	for _, c := range []struct {
+	cases := []struct {
 		old, new, before string
 		tests            string
-		short            bool
+		short, alone     bool
 		want             verdict
 		by               string
 	}{
@@ -29,14 +24,29 @@ func TestRun(t *testing.T) {
 		{old: "\tif a < b {\n", new: "\tif a <= b {\n", want: survived},
 		{old: "\tif a < b {\n", new: "\tif a <= b {\n", before: "./testdata/least:^TestGone$", want: survived},
 		{old: "\treturn b\n", new: "\tpanic(b)\n", tests: "Second", want: caught, by: "./testdata/least:^TestSecond$"},
-		{old: "\treturn b\n", new: "\treturn c\n", want: unbuilt},
-		{old: "\treturn c\n", new: "\treturn b\n", want: stale},
-	} {
+		{old: "\t*s = sum(int(*s) + extra[0])\n", new: "\t*s = sum(int(*s) - extra[0])\n", want: caught, by: "./testdata/least:^TestSum$"},
+		{old: "\treturn values[0], true\n", new: "\treturn values[0], false\n", alone: true, want: caught, by: "./testdata/least:^TestSum$"},
+		{old: "const most = 9\n", new: "const most = 8\n", alone: true, want: caught, by: "./testdata/least:^TestSum$"},
+		{old: "\treturn b\n", new: "\treturn c\n", alone: true, want: unbuilt},
+		{old: "\treturn c\n", new: "\treturn b\n", alone: true, want: stale},
+	}
+	var list []*mutant
+	for _, c := range cases {
+		list = append(list, &mutant{file: "testdata/least/least.go", old: c.old, new: c.new, tests: []string{"./testdata/least:" + c.tests}})
+	}
+	r, err := newRunner(list, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	for i, c := range cases {
 		r.short = c.short
-		m := mutant{file: "testdata/least/least.go", old: c.old, new: c.new, tests: []string{"./testdata/least:" + c.tests}}
-		v, by, err := r.run(&m, c.before)
+		v, by, err := r.run(list[i], c.before)
 		if v != c.want || err != nil || v == caught && by != c.by {
 			t.Errorf("%q for %q: got %s by %q, %v; want %s by %q", c.new, c.old, v, by, err, c.want, c.by)
+		}
+		if alone := r.numbers[list[i]] == 0; alone != c.alone {
+			t.Errorf("%q for %q: built alone: %v, want %v", c.new, c.old, alone, c.alone)
 		}
 	}
 }
@@ -44,19 +54,19 @@ func TestRun(t *testing.T) {
 // Tests whose names are gone, or that fail without a mutant, are errors: the one would let all mutants survive, the other catch all.
 func TestRunRefusesWhatSaysNothing(t *testing.T) {
 	t.Parallel()
-	r, err := newRunner(true)
+	m := mutant{file: "testdata/least/least.go", old: "\treturn b\n", new: "\treturn a\n", tests: []string{"./testdata/least:TestGone"}}
+	r, err := newRunner([]*mutant{&m}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.close()
-	m := mutant{file: "testdata/least/least.go", old: "\treturn b\n", new: "\treturn a\n", tests: []string{"./testdata/least:TestGone"}}
 	if v, _, err := r.run(&m, ""); !errors.Is(err, errNoTests) {
 		t.Errorf("got %s, %v; want an error", v, err)
 	}
-	if err := r.plain.replace("testdata/least/least.go", "package least\n\nfunc least(a, b int) int { return b }\n"); err != nil {
+	r.all, r.numbers = &build{dir: r.all.dir, overlay: map[string]string{}, tests: map[string]string{}}, nil
+	if err := r.all.replace("testdata/least/least.go", "package least\n\nfunc least(a, b int) int { return b }\n"); err != nil {
 		t.Fatal(err)
 	}
-	r.plain.tests = map[string]string{}
 	m.tests = []string{"./testdata/least"}
 	if v, _, err := r.run(&m, ""); err == nil {
 		t.Errorf("got %s, want an error", v)

@@ -7,3 +7,15 @@ func least(a, b int) int {
 	}
 	return b
 }
+
+type sum int
+
+func (s *sum) add(_ string, extra ...int) {
+	*s = sum(int(*s) + extra[0])
+}
+
+func first[T any](values []T) (_ T, found bool) {
+	return values[0], true
+}
+
+const most = 9

@@ -18,3 +18,11 @@ func TestSecond(t *testing.T) {
 		}
 	})
 }
+
+func TestSum(t *testing.T) {
+	var s sum
+	s.add("nine", most)
+	if _, found := first([]int{1}); !found || s != 9 {
+		t.Errorf("got %d, %v; want 9, true", s, found)
+	}
+}
