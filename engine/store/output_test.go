@@ -237,7 +237,7 @@ func TestPackOutputs(t *testing.T) {
 	}
 }
 
-// Packing joins what lies in several places, be it runs alone or a run and the log, and leaves alone what is in order as it is.
+// Packing joins what is in several places, be it runs alone or a run and the log, and leaves alone what is in order as it is.
 func TestPackOutputsWhereverTheyAre(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
