@@ -23,7 +23,7 @@ import (
 // recordFile is for changes of the code that may not change what it does. The simulation writes into this file, for each seed, hashes of
 // all that it appended to journals, of all rows that checkpoints left, and of all that was asked and answered. If the file is there, it compares:
 //
-//	go test ./engine/simtest -run 'TestSimulation$' -record /tmp/before    before the change, and again after it
+//	QUERN_SIM_SEEDS=2000 go test ./engine/simtest -run 'TestSimulation$' -record /tmp/before    before the change, and again after it
 var recordFile = flag.String("record", "", "write hashes of what the simulation's seeds do to this file, or compare with those that it has")
 
 // recording is what one seed did so far; nil: nothing is recorded.
