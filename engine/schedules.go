@@ -31,7 +31,7 @@ func (e *Engine) Schedules(queueName, after string, limit int) (page Page[queue.
 	if after != "" && !strategyName(after) {
 		return page, queue.Invalid("/query/cursor", "is not a cursor of this list; take it from `next` of the page before, unchanged")
 	}
-	all := q.shard.Schedules()
+	all := q.shard.Schedules.List()
 	all = slices.DeleteFunc(all, func(s queue.ScheduleInfo) bool { return after != "" && s.Name <= after })
 	slices.SortFunc(all, func(a, b queue.ScheduleInfo) int { return strings.Compare(a.Name, b.Name) })
 	if len(all) > limit {
@@ -48,7 +48,7 @@ func (e *Engine) Schedule(queueName, name string) (queue.ScheduleInfo, error) {
 	if err != nil {
 		return queue.ScheduleInfo{}, err
 	}
-	return q.shard.Schedule(name)
+	return q.shard.Schedules.Get(name)
 }
 
 // PutSchedule creates or redefines a schedule, durably. The same definition as before changes nothing. A rhythm that stays the
@@ -64,7 +64,7 @@ func (e *Engine) PutSchedule(ctx context.Context, queueName, name string, def qu
 	if err != nil {
 		return info, false, err
 	}
-	return q.shard.PutSchedule(name, def, guard, e.act(ctx, "", "schedule.create", queueName, "schedule "+name))
+	return q.shard.Schedules.Put(name, def, guard, e.act(ctx, "", "schedule.create", queueName, "schedule "+name))
 }
 
 // DeleteSchedule removes a schedule. What it inserted stays.
@@ -73,7 +73,7 @@ func (e *Engine) DeleteSchedule(ctx context.Context, queueName, name string, gua
 	if err != nil {
 		return err
 	}
-	return q.shard.DeleteSchedule(name, guard, e.act(ctx, "", "schedule.delete", queueName, "schedule "+name))
+	return q.shard.Schedules.Delete(name, guard, e.act(ctx, "", "schedule.delete", queueName, "schedule "+name))
 }
 
 // SwitchSchedule pauses a schedule, for a reason of at most queue.MaxPauseReasonBytes, or resumes it. What it is already is no
@@ -90,7 +90,7 @@ func (e *Engine) SwitchSchedule(ctx context.Context, queueName, name string, ena
 	if enabled {
 		action = "schedule.resume"
 	}
-	return q.shard.SwitchSchedule(name, enabled, reason, e.act(ctx, "", action, queueName, "schedule "+name))
+	return q.shard.Schedules.Switch(name, enabled, reason, e.act(ctx, "", action, queueName, "schedule "+name))
 }
 
 // TriggerSchedule inserts once what a schedule inserts, now and whatever its state, beside its ticks. With an idempotency key that

@@ -20,6 +20,9 @@ func (m *machine) ApplyEpoch(epoch uint32) error {
 	return nil
 }
 
+// ApplySchedule is applied by the part that owns the op.
+func (m *machine) ApplySchedule(op *journal.Schedule) error { return m.schedules.apply(op) }
+
 // ApplyInsert makes a submission exist and offers it, unless it waits for its run_at.
 func (m *machine) ApplyInsert(s *journal.Insert) error {
 	m.arrived(s.Origin)
@@ -37,7 +40,7 @@ func (m *machine) ApplyInsert(s *journal.Insert) error {
 	}
 	r := newRecord(s)
 	m.adopt(r, m.backlog.Insert(specOf(s)))
-	m.emitted(r)
+	m.schedules.emitted(r)
 	m.touch(r)
 	m.stats.submissions++
 	m.stats.inserted += uint64(r.chunks)
@@ -271,7 +274,7 @@ func (m *machine) close(r *record, state queue.SubmissionState, reason string, n
 	m.closing++
 	m.intend((*closing)(r))
 	if state == queue.Failed || state == queue.Expired {
-		m.failedRun(r, reason, now)
+		m.schedules.failedRun(r, reason, now)
 	}
 }
 
@@ -314,7 +317,7 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.ended[r.id] = r
 	m.gone = append(m.gone, r)
 	m.stats.submissionEnd++
-	m.stir(r)
+	m.schedules.stir(r)
 	m.stats.endedAs[state]++
 	for _, done := range m.watch[r.id] {
 		close(done)

@@ -26,28 +26,28 @@ type scheduleLook struct {
 	next, asOf queue.Time
 }
 
-// dueSchedules are those that are to be looked at, by name. parked are left alone.
-func (m *machine) dueSchedules(now queue.Time, parked map[Action]*parking) (looks []scheduleLook) {
-	if now < m.schedules.earliest {
+// due are those that are to be looked at, by name. parked are left alone.
+func (p *schedules) due(now queue.Time, parked map[Action]*parking) (looks []scheduleLook) {
+	if now < p.earliest {
 		return nil
 	}
-	m.schedules.earliest = never
-	for _, sch := range m.schedules.byName {
+	p.earliest = never
+	for _, sch := range p.byName {
 		if sch.busy != nil || parked[Action{Kind: KindSchedule, Schedule: sch.name}] != nil {
 			continue // its commit aims it, or who has it tried again
 		}
 		if sch.lookAt > now {
-			m.schedules.earliest = min(m.schedules.earliest, sch.lookAt)
+			p.earliest = min(p.earliest, sch.lookAt)
 			continue
 		}
-		m.schedules.earliest = now
-		if last := m.live(sch.lastID); last != nil && last.ending && m.overlaps(sch) {
+		p.earliest = now
+		if last := p.m.live(sch.lastID); last != nil && last.ending && p.overlaps(sch) {
 			continue // in a moment it is known whether it has ended
 		}
 		if sch.asOf == 0 || sch.asOf > now || sch.next == 0 || sch.rhythm.due(sch.next) > sch.asOf {
 			sch.asOf = now
 		}
-		looks = append(looks, scheduleLook{m: m, sch: sch, stamp: sch.stamp, rhythm: sch.rhythm, next: sch.next, asOf: sch.asOf})
+		looks = append(looks, scheduleLook{m: p.m, sch: sch, stamp: sch.stamp, rhythm: sch.rhythm, next: sch.next, asOf: sch.asOf})
 	}
 	slices.SortFunc(looks, func(a, b scheduleLook) int { return strings.Compare(a.sch.name, b.sch.name) })
 	return looks
@@ -73,7 +73,8 @@ func (l *scheduleLook) still(s *Shard) bool {
 // Which ticks are due, and the bytes of what is inserted, are worked out without the mutex; then it is made sure that nothing happened
 // to the schedule meanwhile, and the inserts and the schedule's new state go into the journal in one batch: after a crash at any
 // moment a tick was emitted once, or is still due.
-func (s *Shard) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch {
+func (p *Schedules) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch {
+	s := p.s
 	plan, broke := l.plan()
 	seed := s.options.Seed()
 	s.mu.Lock()
@@ -85,22 +86,22 @@ func (s *Shard) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch {
 		return nil
 	}
 	m, sch := s.m, l.sch
-	if !m.emits(sch) {
+	if !m.schedules.emits(sch) {
 		sch.held, sch.asOf, sch.lookAt = true, 0, now.Add(emitAgain)
 		s.mu.Unlock()
 		return nil
 	}
 	sch.held = false
-	op, ticks, changes := m.decide(sch, &plan)
+	op, ticks, changes := m.schedules.decide(sch, &plan)
 	if !changes {
-		m.aim(sch)
+		m.schedules.aim(sch)
 		s.mu.Unlock()
 		return nil
 	}
 	m.seed(seed)
 	template := &l.rhythm.def.Template
 	inserts := make([]*journal.Insert, len(ticks))
-	trace, done := s.traceEmission(sch.name, len(ticks))
+	trace, done := p.traceEmission(sch.name, len(ticks))
 	var err error
 	emitted := 0
 	defer func() { done(emitted, err) }()
@@ -112,13 +113,13 @@ func (s *Shard) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch {
 	}
 	if len(inserts) > 0 && (len(template.Attachment) > 0 || len(template.Chunks.Inline) > 0) {
 		s.mu.Unlock()
-		err = s.writeEmissions(inserts, template)
+		err = p.writeEmissions(inserts, template)
 		s.mu.Lock()
 		if err != nil {
 			sch.asOf, sch.lookAt = 0, now.Add(emitAgain)
-			s.blame(sch.name, err, now)
+			p.blame(sch.name, err, now)
 		}
-		if err != nil || !l.still(s) || !m.emits(sch) {
+		if err != nil || !l.still(s) || !m.schedules.emits(sch) {
 			s.mu.Unlock()
 			return nil // what was written is nobody's, and is swept away at the next start
 		}
@@ -130,7 +131,7 @@ func (s *Shard) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch {
 		m.encode(now).Insert(insert)
 	}
 	m.encode(now).Schedule(op)
-	m.occupy(sch)
+	m.schedules.occupy(sch)
 	emitted = len(inserts)
 	b := m.batch
 	if alone {
@@ -142,9 +143,9 @@ func (s *Shard) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch {
 }
 
 // traceEmission begins the span of what is inserted for ticks, if there are any and anybody wants it.
-func (s *Shard) traceEmission(name string, ticks int) (trace string, done func(n int, err error)) {
-	if ticks > 0 && s.options.Emitting != nil {
-		if span := s.options.Emitting(name); span != nil {
+func (p *Schedules) traceEmission(name string, ticks int) (trace string, done func(n int, err error)) {
+	if ticks > 0 && p.s.options.Emitting != nil {
+		if span := p.s.options.Emitting(name); span != nil {
 			return span.Context(), span.End
 		}
 	}
@@ -152,10 +153,10 @@ func (s *Shard) traceEmission(name string, ticks int) (trace string, done func(n
 }
 
 // occupy notes that the op that was encoded last decides how a schedule goes on: nothing else may be decided about it meanwhile.
-func (m *machine) occupy(sch *scheduled) {
-	sch.busy = m.batch
+func (p *schedules) occupy(sch *scheduled) {
+	sch.busy = p.m.batch
 	sch.changes++
-	m.intend((*occupied)(sch))
+	p.m.intend((*occupied)(sch))
 }
 
 type occupied scheduled
@@ -166,7 +167,7 @@ func (sch *occupied) Applied(m *machine) {
 	if sch.changes--; sch.changes == 0 {
 		sch.busy = nil
 	}
-	m.aim((*scheduled)(sch))
+	m.schedules.aim((*scheduled)(sch))
 }
 
 func (sch *occupied) Undo(m *machine) {
@@ -178,19 +179,19 @@ func (sch *occupied) Undo(m *machine) {
 }
 
 // emits says whether the queue takes what the schedule inserts, and no rule keeps it from being worked on.
-func (m *machine) emits(sch *scheduled) bool {
-	if m.settings.Draining {
+func (p *schedules) emits(sch *scheduled) bool {
+	if p.m.settings.Draining {
 		return false
 	}
-	_, covered := m.rules.Covering(0, sch.rhythm.def.Template.Meta)
+	_, covered := p.m.rules.Covering(0, sch.rhythm.def.Template.Meta)
 	return !covered
 }
 
 // decide turns the ticks that are due into those that are emitted now, by the overlap policy, and the schedule's state after them.
-func (m *machine) decide(sch *scheduled, plan *tickPlan) (op *journal.Schedule, ticks []queue.Time, changes bool) {
+func (p *schedules) decide(sch *scheduled, plan *tickPlan) (op *journal.Schedule, ticks []queue.Time, changes bool) {
 	op = &journal.Schedule{Change: journal.ScheduleTick, Name: sch.name, Next: plan.next, Waiting: sch.waiting, Last: sch.last, LastID: sch.lastID, Counts: sch.counts}
 	overlap := sch.rhythm.def.Overlap
-	open := m.overlaps(sch)
+	open := p.overlaps(sch)
 	if op.Waiting != 0 && !open {
 		ticks, op.Waiting = append(ticks, op.Waiting), 0
 		open = overlap != queue.OverlapAllow
@@ -233,9 +234,9 @@ func ScheduledSubmission(name string, def *queue.Schedule, tick queue.Time) queu
 	return n
 }
 
-func (s *Shard) writeEmissions(inserts []*journal.Insert, template *queue.NewSubmission) error {
+func (p *Schedules) writeEmissions(inserts []*journal.Insert, template *queue.NewSubmission) error {
 	for _, insert := range inserts {
-		if err := s.writeContent(context.Background(), insert.Seq, template); err != nil {
+		if err := p.s.writeContent(context.Background(), insert.Seq, template); err != nil {
 			return err
 		}
 	}

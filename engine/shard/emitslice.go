@@ -11,8 +11,9 @@ import (
 // schedules are due for goes into one commit, as long as that comes through. After a failure they are taken one at a time, each in a
 // batch of its own, until nothing is due any more: so the one that is to blame shows by itself, and the others emit.
 
-// schedule is a slice of what schedules insert. more: there may be others that are late.
-func (s *Shard) schedule() (more bool) {
+// emit is a slice of what schedules insert. more: there may be others that are late.
+func (p *Schedules) emit() (more bool) {
+	s := p.s
 	t, now := &s.worker.kinds[KindSchedule], s.now()
 	s.mu.Lock()
 	if !t.may(now) || s.usable() != nil || s.full.Load() {
@@ -20,18 +21,18 @@ func (s *Shard) schedule() (more bool) {
 		return false
 	}
 	alone := t.limit > 0
-	looks := s.m.dueSchedules(now, s.worker.parked)
+	looks := s.m.schedules.due(now, s.worker.parked)
 	s.mu.Unlock()
 	var waits commits
 	n := 0
 	for i := range looks {
-		b := s.emitOne(&looks[i], now, alone)
+		b := p.emitOne(&looks[i], now, alone)
 		if b == nil {
 			continue
 		}
 		waits.add(b)
 		if n++; alone {
-			return s.emitted(&looks[i], waits, now)
+			return p.emittedAlone(&looks[i], waits, now)
 		}
 	}
 	err := s.wait(waits)
@@ -54,14 +55,15 @@ func (s *Shard) schedule() (more bool) {
 	return true
 }
 
-// emitted waits for what one schedule inserts while one of them is looked for that fails.
-func (s *Shard) emitted(l *scheduleLook, waits commits, now queue.Time) (ok bool) {
+// emittedAlone waits for what one schedule inserts while one of them is looked for that fails.
+func (p *Schedules) emittedAlone(l *scheduleLook, waits commits, now queue.Time) (ok bool) {
+	s := p.s
 	t, err := &s.worker.kinds[KindSchedule], s.wait(waits)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
 		t.fail(err, now, s.options.Seed())
-		s.blame(l.sch.name, err, now)
+		p.blame(l.sch.name, err, now)
 		return false
 	}
 	t.pass(now, 1)
@@ -73,7 +75,8 @@ func (s *Shard) emitted(l *scheduleLook, waits commits, now queue.Time) (ok bool
 }
 
 // blame notes that a schedule failed by itself, and parks it if it did so again and again. The mutex is held.
-func (s *Shard) blame(name string, err error, now queue.Time) {
+func (p *Schedules) blame(name string, err error, now queue.Time) {
+	s := p.s
 	s.options.Logger.Error("what a schedule inserts cannot be written; it is tried again", "queue", s.options.Queue, "schedule", name, "error", err)
 	s.blameAction(Action{Kind: KindSchedule, Schedule: name}, err, now)
 }

@@ -13,12 +13,12 @@ import (
 const emissionsKept = 24
 
 // emitted notes a submission that a schedule inserted: by a tick, a trigger or a backfill.
-func (m *machine) emitted(r *record) {
+func (p *schedules) emitted(r *record) {
 	d := r.details()
 	if d.schedule == "" {
 		return
 	}
-	sch := m.schedules.byName[d.schedule]
+	sch := p.byName[d.schedule]
 	if sch == nil || r.id.Time() < sch.created {
 		return // of one that is deleted, or was before this one of its name
 	}
@@ -48,13 +48,13 @@ func byEmission(e queue.Emission, id queue.SubmissionID) int {
 }
 
 // emittedBefore finds what is still open, once everything is replayed.
-func (m *machine) emittedBefore() {
-	if len(m.schedules.byName) == 0 {
+func (p *schedules) emittedBefore() {
+	if len(p.byName) == 0 {
 		return
 	}
-	for _, r := range m.order.list {
+	for _, r := range p.m.order.list {
 		if r != nil {
-			m.emitted(r)
+			p.emitted(r)
 		}
 	}
 }

@@ -114,7 +114,7 @@ func (s *Shard) foldAll() error {
 	if err := s.foldAside(ctx, m); err != nil {
 		return err
 	}
-	if err := s.foldSchedules(ctx, m); err != nil {
+	if err := s.Schedules.fold(ctx, m); err != nil {
 		return err
 	}
 	if err := s.foldActs(ctx, m); err != nil {

@@ -126,10 +126,10 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		roster:   newRoster(),
 		trust:    func(uint32, uint32) {},
 
-		scorings:  map[string]*scoring{},
-		schedules: newSchedules(),
-		rules:     newStandingOrders(),
+		scorings: map[string]*scoring{},
+		rules:    newStandingOrders(),
 	}
+	m.schedules = newSchedules(m)
 	m.backlog.OnRuling(m.ruled)
 	m.rnd = rand.New(&m.source)
 	return m

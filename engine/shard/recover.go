@@ -35,7 +35,7 @@ func (s *Shard) recover(ctx context.Context) error {
 			m.recent.changed[part] = m.recent.entries != nil // a fold that was at it may have failed
 		}
 	}
-	if err := s.loadSchedules(ctx, m); err != nil {
+	if err := s.Schedules.load(ctx, m); err != nil {
 		return err
 	}
 	s.ahead.Store(true) // a fold may have been cut off
@@ -63,7 +63,7 @@ func (s *Shard) recover(ctx context.Context) error {
 		m.restrain(now)
 	}
 	m.settle(now)
-	m.settleSchedules()
+	m.schedules.settle()
 	if s.options.Values != nil {
 		s.options.Values(m.setValue)
 	}

@@ -77,7 +77,7 @@ func (m *machine) reruled(match queue.RuleMatch) {
 	if m.replay {
 		return // settle does
 	}
-	m.stirHeld()
+	m.schedules.stirHeld()
 	ruling := m.rules.On(match)
 	switch {
 	case match.Whole():

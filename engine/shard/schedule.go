@@ -14,8 +14,9 @@ import (
 
 // This file keeps the schedules: what the journal and the store say of them, and when each is to be looked at.
 
-// schedules are those of a shard.
+// schedules are the part of the machine that knows when to insert what: the ticks that were emitted are in the journal, with what they inserted.
 type schedules struct {
+	m        *machine
 	byName   map[string]*scheduled
 	dirty    map[string]bool // changed or deleted since their last row
 	earliest queue.Time      // nothing is to be looked at before
@@ -52,14 +53,15 @@ type scheduled struct {
 // never is later than any tick.
 const never = queue.Time(math.MaxInt64)
 
-func newSchedules() schedules {
-	return schedules{byName: map[string]*scheduled{}, dirty: map[string]bool{}, earliest: never}
+func newSchedules(m *machine) schedules {
+	return schedules{m: m, byName: map[string]*scheduled{}, dirty: map[string]bool{}, earliest: never}
 }
 
-// ApplySchedule changes a schedule. What its row already tells of changes nothing.
-func (m *machine) ApplySchedule(op *journal.Schedule) error {
-	sch := m.schedules.byName[op.Name]
-	if m.replay && sch != nil && m.applied <= sch.applied && !m.schedules.dirty[op.Name] {
+// apply changes a schedule. What its row already tells of changes nothing.
+func (p *schedules) apply(op *journal.Schedule) error {
+	m := p.m
+	sch := p.byName[op.Name]
+	if m.replay && sch != nil && m.applied <= sch.applied && !p.dirty[op.Name] {
 		return nil
 	}
 	if sch == nil {
@@ -67,11 +69,11 @@ func (m *machine) ApplySchedule(op *journal.Schedule) error {
 			return nil
 		}
 		sch = &scheduled{name: op.Name}
-		m.schedules.byName[op.Name] = sch
+		p.byName[op.Name] = sch
 	}
 	switch op.Change {
 	case journal.SchedulePut:
-		if err := m.define(sch, op); err != nil {
+		if err := p.define(sch, op); err != nil {
 			return fmt.Errorf("shard: the journal is damaged: %w", err)
 		}
 	case journal.ScheduleTick:
@@ -82,23 +84,23 @@ func (m *machine) ApplySchedule(op *journal.Schedule) error {
 		sch.version = max(op.Version, sch.version+1)
 		sch.enabled, sch.reason, sch.changed, sch.asOf = op.Enabled, op.Reason, m.now, 0
 	case journal.ScheduleDelete:
-		delete(m.schedules.byName, op.Name)
+		delete(p.byName, op.Name)
 	}
 	sch.applied = m.applied
-	m.schedules.dirty[op.Name] = true
-	m.aim(sch)
+	p.dirty[op.Name] = true
+	p.aim(sch)
 	return nil
 }
 
 // define applies a definition.
-func (m *machine) define(sch *scheduled, op *journal.Schedule) error {
+func (p *schedules) define(sch *scheduled, op *journal.Schedule) error {
 	if err := sch.read(op.Definition); err != nil {
 		return err
 	}
 	if !sch.made {
-		sch.created = m.now
+		sch.created = p.m.now
 	}
-	sch.made, sch.asOf, sch.changed = true, 0, m.now
+	sch.made, sch.asOf, sch.changed = true, 0, p.m.now
 	sch.version, sch.enabled, sch.reason = op.Version, op.Enabled, op.Reason
 	sch.next, sch.waiting = op.Next, op.Waiting
 	return nil
@@ -117,36 +119,36 @@ func (s *scheduled) read(text string) error {
 }
 
 // aim says when a schedule is to be looked at next.
-func (m *machine) aim(sch *scheduled) {
+func (p *schedules) aim(sch *scheduled) {
 	sch.lookAt = never
 	switch {
 	case !sch.made || !sch.enabled || sch.broken != nil:
-	case sch.waiting != 0 && !m.overlaps(sch):
+	case sch.waiting != 0 && !p.overlaps(sch):
 		sch.lookAt = 0
 	case sch.next != 0:
 		sch.lookAt = sch.rhythm.due(sch.next)
 	}
-	m.schedules.earliest = min(m.schedules.earliest, sch.lookAt)
+	p.earliest = min(p.earliest, sch.lookAt)
 }
 
 // overlaps says whether a tick has to be held back because the submission of the one before is open.
-func (m *machine) overlaps(sch *scheduled) bool {
-	return sch.rhythm.def.Overlap != queue.OverlapAllow && sch.lastID != 0 && m.live(sch.lastID) != nil
+func (p *schedules) overlaps(sch *scheduled) bool {
+	return sch.rhythm.def.Overlap != queue.OverlapAllow && sch.lastID != 0 && p.m.live(sch.lastID) != nil
 }
 
 // stir has the schedule of a submission that ended looked at: a tick may have waited for that.
-func (m *machine) stir(r *record) {
-	m.emitted(r)
+func (p *schedules) stir(r *record) {
+	p.emitted(r)
 	if name := r.details().schedule; name != "" {
-		if sch := m.schedules.byName[name]; sch != nil && sch.waiting != 0 {
-			m.aim(sch)
+		if sch := p.byName[name]; sch != nil && sch.waiting != 0 {
+			p.aim(sch)
 		}
 	}
 }
 
 // nextTick is when the first schedule that nothing keeps from emitting is due, or was; 0: none is.
-func (m *machine) nextTick() (first queue.Time) {
-	for _, sch := range m.schedules.byName {
+func (p *schedules) nextTick() (first queue.Time) {
+	for _, sch := range p.byName {
 		if !sch.made || !sch.enabled || sch.held || sch.broken != nil || sch.next == 0 {
 			continue
 		}
@@ -158,35 +160,35 @@ func (m *machine) nextTick() (first queue.Time) {
 }
 
 // stirHeld has the schedules looked at that a rule kept from emitting.
-func (m *machine) stirHeld() {
-	for _, sch := range m.schedules.byName {
+func (p *schedules) stirHeld() {
+	for _, sch := range p.byName {
 		if sch.held {
-			m.aim(sch)
+			p.aim(sch)
 		}
 	}
 }
 
 // failedRun pauses the schedule of a submission that fails, if it is to be. The caller encodes the end beside it.
-func (m *machine) failedRun(r *record, reason string, now queue.Time) {
+func (p *schedules) failedRun(r *record, reason string, now queue.Time) {
 	name := r.details().schedule
 	if name == "" {
 		return
 	}
-	sch := m.schedules.byName[name]
+	sch := p.byName[name]
 	if sch == nil || !sch.made || !sch.enabled || sch.pausing || !sch.rhythm.def.PauseOnFailure || r.id.Time() < sch.created {
 		return
 	}
-	m.encode(now).Schedule(&journal.Schedule{
+	p.m.encode(now).Schedule(&journal.Schedule{
 		Change: journal.ScheduleSwitch, Name: name, Version: sch.version + 1,
 		Reason: clip("submission "+r.id.String()+" did not succeed: "+reason, queue.MaxPauseReasonBytes),
 	})
-	m.occupy(sch)
+	p.occupy(sch)
 	sch.pausing = true
 }
 
-// loadSchedules reads the rows.
-func (s *Shard) loadSchedules(ctx context.Context, m *machine) error {
-	rows, err := s.store.Schedules(ctx)
+// load reads the rows.
+func (p *Schedules) load(ctx context.Context, m *machine) error {
+	rows, err := p.s.store.Schedules(ctx)
 	if err != nil {
 		return err
 	}
@@ -207,16 +209,17 @@ func (s *Shard) loadSchedules(ctx context.Context, m *machine) error {
 	return nil
 }
 
-// settleSchedules aims all of them once everything is replayed.
-func (m *machine) settleSchedules() {
-	m.emittedBefore()
-	for _, sch := range m.schedules.byName {
-		m.aim(sch)
+// settle aims all of them once everything is replayed.
+func (p *schedules) settle() {
+	p.emittedBefore()
+	for _, sch := range p.byName {
+		p.aim(sch)
 	}
 }
 
-// foldSchedules writes the rows of schedules that changed.
-func (s *Shard) foldSchedules(ctx context.Context, m *machine) error {
+// fold writes the rows of schedules that changed.
+func (p *Schedules) fold(ctx context.Context, m *machine) error {
+	s := p.s
 	s.applying.Lock()
 	s.mu.Lock()
 	changed := m.schedules.dirty

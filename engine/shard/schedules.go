@@ -12,8 +12,12 @@ import (
 // with the shard's mutex held: it must be quick, and must not call the shard. nil lets everything pass.
 type ScheduleGuard func(now *queue.ScheduleInfo, exists bool) error
 
-// Schedules lists the schedules, in no useful order.
-func (s *Shard) Schedules() []queue.ScheduleInfo {
+// Schedules are the schedules of a shard, as its callers see them.
+type Schedules struct{ s *Shard }
+
+// List lists the schedules, in no useful order.
+func (p *Schedules) List() []queue.ScheduleInfo {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := make([]queue.ScheduleInfo, 0, len(s.m.schedules.byName))
@@ -25,8 +29,9 @@ func (s *Shard) Schedules() []queue.ScheduleInfo {
 	return list
 }
 
-// Schedule is one of them.
-func (s *Shard) Schedule(name string) (queue.ScheduleInfo, error) {
+// Get is one of them.
+func (p *Schedules) Get(name string) (queue.ScheduleInfo, error) {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sch := s.m.schedules.byName[name]; sch != nil && sch.made {
@@ -41,7 +46,8 @@ func unknownSchedule(name string) error {
 
 // changing runs fn with the mutex held once no change of the schedule is on its way to the disk, and waits for the commit of what
 // it encodes. sch is nil when there is none of the name.
-func (s *Shard) changing(name string, guard ScheduleGuard, fn func(m *machine, sch *scheduled, now queue.Time) error) error {
+func (p *Schedules) changing(name string, guard ScheduleGuard, fn func(m *machine, sch *scheduled, now queue.Time) error) error {
+	s := p.s
 	for {
 		now := s.now()
 		s.mu.Lock()
@@ -87,24 +93,24 @@ func (g ScheduleGuard) ask(sch *scheduled) error {
 	return g(&info, true)
 }
 
-// PutSchedule makes a schedule or defines it anew, durably; the definition was checked. The same definition as before changes
+// Put makes a schedule or defines it anew, durably; the definition was checked. The same definition as before changes
 // nothing. As long as the rhythm is the same, it goes on where it was; another one begins after now.
-func (s *Shard) PutSchedule(name string, def queue.Schedule, guard ScheduleGuard, told ...queue.Act) (info queue.ScheduleInfo, created bool, err error) {
-	err = s.changing(name, guard, func(m *machine, sch *scheduled, now queue.Time) error {
+func (p *Schedules) Put(name string, def queue.Schedule, guard ScheduleGuard, told ...queue.Act) (info queue.ScheduleInfo, created bool, err error) {
+	err = p.changing(name, guard, func(m *machine, sch *scheduled, now queue.Time) error {
 		created = sch == nil
 		if created && len(m.schedules.byName) >= queue.MaxSchedules {
 			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d schedules already, the most it keeps. Delete one first.", queue.MaxSchedules)}
 		}
-		return m.putSchedule(sch, name, def, now, told)
+		return m.schedules.put(sch, name, def, now, told)
 	})
 	if err != nil {
 		return info, false, err
 	}
-	info, err = s.Schedule(name)
+	info, err = p.Get(name)
 	return info, created, err
 }
 
-func (m *machine) putSchedule(sch *scheduled, name string, def queue.Schedule, now queue.Time, told []queue.Act) error {
+func (p *schedules) put(sch *scheduled, name string, def queue.Schedule, now queue.Time, told []queue.Act) error {
 	same := sch != nil && sameRhythm(sch.rhythm.def, &def)
 	switch {
 	case same:
@@ -144,11 +150,11 @@ func (m *machine) putSchedule(sch *scheduled, name string, def queue.Schedule, n
 		before, told = json.RawMessage(sch.text), named(told, "schedule.change")
 	} else {
 		sch = &scheduled{name: name, lookAt: never, rhythm: &rhythm{def: &def}}
-		m.schedules.byName[name] = sch
+		p.byName[name] = sch
 	}
-	m.encode(now).Schedule(op)
-	m.tell(now, told, before, json.RawMessage(text))
-	m.occupy(sch)
+	p.m.encode(now).Schedule(op)
+	p.m.tell(now, told, before, json.RawMessage(text))
+	p.occupy(sch)
 	return nil
 }
 
@@ -157,23 +163,23 @@ func sameRhythm(a, b *queue.Schedule) bool {
 	return a.Spec == b.Spec && a.Seconds == b.Seconds && a.Zone == b.Zone && a.Start == b.Start && a.End == b.End
 }
 
-// DeleteSchedule removes a schedule, durably. What it inserted stays.
-func (s *Shard) DeleteSchedule(name string, guard ScheduleGuard, told ...queue.Act) error {
-	return s.changing(name, guard, func(m *machine, sch *scheduled, now queue.Time) error {
+// Delete removes a schedule, durably. What it inserted stays.
+func (p *Schedules) Delete(name string, guard ScheduleGuard, told ...queue.Act) error {
+	return p.changing(name, guard, func(m *machine, sch *scheduled, now queue.Time) error {
 		if sch == nil {
 			return unknownSchedule(name)
 		}
 		m.encode(now).Schedule(&journal.Schedule{Change: journal.ScheduleDelete, Name: name})
 		m.tell(now, told, json.RawMessage(sch.text), nil)
-		m.occupy(sch)
+		m.schedules.occupy(sch)
 		return nil
 	})
 }
 
-// SwitchSchedule pauses or resumes a schedule, durably. What it is already is no change. After a pause the ticks that passed are
+// Switch pauses or resumes a schedule, durably. What it is already is no change. After a pause the ticks that passed are
 // missed ones.
-func (s *Shard) SwitchSchedule(name string, enabled bool, reason string, told ...queue.Act) (queue.ScheduleInfo, error) {
-	err := s.changing(name, nil, func(m *machine, sch *scheduled, now queue.Time) error {
+func (p *Schedules) Switch(name string, enabled bool, reason string, told ...queue.Act) (queue.ScheduleInfo, error) {
+	err := p.changing(name, nil, func(m *machine, sch *scheduled, now queue.Time) error {
 		switch {
 		case sch == nil:
 			return unknownSchedule(name)
@@ -182,11 +188,11 @@ func (s *Shard) SwitchSchedule(name string, enabled bool, reason string, told ..
 		}
 		m.encode(now).Schedule(&journal.Schedule{Change: journal.ScheduleSwitch, Name: name, Version: sch.version + 1, Enabled: enabled, Reason: reason})
 		m.tell(now, told, map[string]bool{"enabled": sch.enabled}, map[string]bool{"enabled": enabled})
-		m.occupy(sch)
+		m.schedules.occupy(sch)
 		return nil
 	})
 	if err != nil {
 		return queue.ScheduleInfo{}, err
 	}
-	return s.Schedule(name)
+	return p.Get(name)
 }

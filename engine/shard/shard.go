@@ -72,28 +72,29 @@ type Span interface {
 
 // Shard is one journal, its state and its owner's goroutines. All methods are safe for concurrent use.
 type Shard struct {
-	options  Options
-	journal  journal.Journal
-	store    *store.Store
-	mu       holdLock // guards everything below, and the machine
-	m        *machine
-	sealed   []*batch // full, to be appended in this order before the open one
-	inflight *batch   // being appended and applied
-	worker   worker
-	spare    *batch // its buffers are free
-	waiting  map[*waiter]struct{}
-	views    []*backlog.View               // of the plan being followed
-	stirred  []*backlog.View               // being served
-	live     int64                         // submissions that LiveLimit was told to be open
-	crowded  uint64                        // inserts that it refused
-	viewed   backlog.Memory                // what ViewMemory was told that the views take
-	owned    map[*access.Use]int64         // what access tokens were told that the views made for them take
-	refused  struct{ views, asked uint64 } // for want of ViewMemory
-	windows  sync.Pool                     // *windowScratch
-	ordering sync.Mutex                    // held while a rule is set or lifted; before mu
-	closed   bool
-	broken   error // a reload failed: nothing works until Heal succeeds
-	lost     error // its files are not where they were: nothing is written any more, for good
+	options   Options
+	journal   journal.Journal
+	store     *store.Store
+	mu        holdLock // guards everything below, and the machine
+	m         *machine
+	Schedules Schedules
+	sealed    []*batch // full, to be appended in this order before the open one
+	inflight  *batch   // being appended and applied
+	worker    worker
+	spare     *batch // its buffers are free
+	waiting   map[*waiter]struct{}
+	views     []*backlog.View               // of the plan being followed
+	stirred   []*backlog.View               // being served
+	live      int64                         // submissions that LiveLimit was told to be open
+	crowded   uint64                        // inserts that it refused
+	viewed    backlog.Memory                // what ViewMemory was told that the views take
+	owned     map[*access.Use]int64         // what access tokens were told that the views made for them take
+	refused   struct{ views, asked uint64 } // for want of ViewMemory
+	windows   sync.Pool                     // *windowScratch
+	ordering  sync.Mutex                    // held while a rule is set or lifted; before mu
+	closed    bool
+	broken    error // a reload failed: nothing works until Heal succeeds
+	lost      error // its files are not where they were: nothing is written any more, for good
 
 	mostLooks looks // see MostLooks
 	roster    *roster
@@ -147,6 +148,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 		options: o, store: o.Store, full: o.Full, waiting: map[*waiter]struct{}{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		written: make(chan struct{}), folded: make(chan struct{}), roster: newRoster(),
 	}
+	s.Schedules.s = s
 	s.scratch.New = func() any { return new(scratch) }
 	s.picks.New = func() any { return new([]pick) }
 	s.mu.now, s.mu.told = o.Now, o.Held

@@ -19,7 +19,7 @@ func (s *Shard) Stats() queue.Stats {
 		LostTotal: s.roster.lost, RevokedTotal: s.roster.revoked, ConsumersAttached: uint64(s.roster.attached), ConsumersAway: uint64(s.roster.gone), Draining: m.settings.Draining,
 		ExpiredTotal: c.expired, ReleasedTotal: c.released, SubmissionsInsertedTotal: c.submissions,
 		SubmissionsEndedTotal: c.submissionEnd, EndedAs: c.endedAs, CommitsTotal: c.commits, CommitBytesTotal: c.commitBytes,
-		Schedules: uint64(len(m.schedules.byName)), Ticks: c.schedules.ScheduleCounts, NextTick: m.nextTick(),
+		Schedules: uint64(len(m.schedules.byName)), Ticks: c.schedules.ScheduleCounts, NextTick: m.schedules.nextTick(),
 		JournalBytes: uint64(s.journal.Size()), StoreBytes: uint64(s.store.Size()), DiskFull: s.full.Load(),
 		InsertsRefused: s.crowded,
 		ViewBytes:      s.viewed.Views, QuestionViewBytes: s.viewed.Asked, ViewsRefused: s.refused.views, QuestionsRefused: s.refused.asked,

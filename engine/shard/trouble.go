@@ -183,7 +183,7 @@ func (s *Shard) RetryParked() (n int) {
 // lookAgain has an action looked at by the next pass, if what it is about is still there.
 func (m *machine) lookAgain(a Action) {
 	if sch := m.schedules.byName[a.Schedule]; a.Kind == KindSchedule && sch != nil {
-		m.aim(sch)
+		m.schedules.aim(sch)
 		return
 	}
 	r := m.live(a.Submission)

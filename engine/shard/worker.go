@@ -68,7 +68,7 @@ func (s *Shard) Tick() {
 	}
 	for s.endLarge() {
 	}
-	for s.schedule() {
+	for s.Schedules.emit() {
 	}
 	s.recountDue()
 }

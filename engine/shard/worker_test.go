@@ -122,7 +122,7 @@ func TestPanickingScheduleIsParked(t *testing.T) {
 	withShard(t, t.TempDir(), func(s *Shard) {
 		def := queue.Schedule{Spec: "@every 1s", Enabled: true, RunOnCreate: true, Template: queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "p/"}}}
 		for _, name := range []string{"bad", "good"} {
-			if _, _, err := s.PutSchedule(name, def, nil); err != nil {
+			if _, _, err := s.Schedules.Put(name, def, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -131,14 +131,14 @@ func TestPanickingScheduleIsParked(t *testing.T) {
 		mended := bad.rhythm
 		bad.next = lifeStart - 3_600_000 // missed long ago: its spec is asked, which is not there
 		bad.rhythm = &rhythm{def: mended.def}
-		s.m.aim(bad)
+		s.m.schedules.aim(bad)
 		s.mu.Unlock()
 		s.Tick()
 		w := s.Work()
 		if len(w.Parked) != 1 || w.Parked[0].Action != (Action{Kind: KindSchedule, Schedule: "bad"}) || w.Parked[0].Error == "" {
 			t.Fatalf("parked: got %+v, want the schedule with its error", w.Parked)
 		}
-		if good, err := s.Schedule("good"); err != nil || good.Emitted != 1 {
+		if good, err := s.Schedules.Get("good"); err != nil || good.Emitted != 1 {
 			t.Errorf("the other one: got %+v %v, want one tick emitted", good.ScheduleCounts, err)
 		}
 		s.mu.Lock()
@@ -148,7 +148,7 @@ func TestPanickingScheduleIsParked(t *testing.T) {
 			t.Errorf("RetryParked() = %d, want 1", n)
 		}
 		s.Tick()
-		if got, err := s.Schedule("bad"); err != nil || got.Emitted != 1 || len(s.Work().Parked) != 0 {
+		if got, err := s.Schedules.Get("bad"); err != nil || got.Emitted != 1 || len(s.Work().Parked) != 0 {
 			t.Errorf("retried: got %+v %v and %+v parked, want one tick emitted and none", got.ScheduleCounts, err, s.Work().Parked)
 		}
 	})

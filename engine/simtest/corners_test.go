@@ -279,11 +279,11 @@ func TestLiftedRuleLetsScheduleEmit(t *testing.T) {
 		t.Fatal(err)
 	}
 	def := queue.Schedule{Spec: "@every 10s", Enabled: true, Template: queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "p/"}}}
-	if _, _, err := b.shard.PutSchedule("s", def, nil); err != nil {
+	if _, _, err := b.shard.Schedules.Put("s", def, nil); err != nil {
 		t.Fatal(err)
 	}
 	b.tickAfter(10 * time.Second)
-	if info, err := b.shard.Schedule("s"); err != nil || info.State != queue.ScheduleHeld || info.Emitted != 0 {
+	if info, err := b.shard.Schedules.Get("s"); err != nil || info.State != queue.ScheduleHeld || info.Emitted != 0 {
 		t.Fatalf("under the rule: %+v %v, want it held", info, err)
 	}
 	f.arm(full, 0)
@@ -295,7 +295,7 @@ func TestLiftedRuleLetsScheduleEmit(t *testing.T) {
 		t.Fatalf("the lift again: %v %v, rules %+v; want it lifted", was, err, b.shard.Rules())
 	}
 	b.shard.Tick()
-	if info, err := b.shard.Schedule("s"); err != nil || info.Emitted != 1 {
+	if info, err := b.shard.Schedules.Get("s"); err != nil || info.Emitted != 1 {
 		t.Errorf("after the lift, at the same moment: %+v %v, want a tick emitted", info.ScheduleCounts, err)
 	}
 }

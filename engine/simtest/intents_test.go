@@ -22,7 +22,7 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 	}
 	def := queue.Schedule{Spec: "@every 10s", Enabled: true, Template: prefixed(1)}
 	schedule := func(b *box) {
-		_, _, err := b.shard.PutSchedule("s", def, nil)
+		_, _, err := b.shard.Schedules.Put("s", def, nil)
 		must(b.t, err)
 	}
 	dead := func(b *box) queue.SubmissionID {
@@ -78,21 +78,21 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 			return func() error { _, _, err := b.shard.LiftRule(r.ID, "ana"); return err }
 		},
 		"make a schedule": func(b *box) func() error {
-			return func() error { _, _, err := b.shard.PutSchedule("s", def, nil); return err }
+			return func() error { _, _, err := b.shard.Schedules.Put("s", def, nil); return err }
 		},
 		"change a schedule": func(b *box) func() error {
 			schedule(b)
 			other := def
 			other.Spec = "@every 20s"
-			return func() error { _, _, err := b.shard.PutSchedule("s", other, nil); return err }
+			return func() error { _, _, err := b.shard.Schedules.Put("s", other, nil); return err }
 		},
 		"pause a schedule": func(b *box) func() error {
 			schedule(b)
-			return func() error { _, err := b.shard.SwitchSchedule("s", false, "why"); return err }
+			return func() error { _, err := b.shard.Schedules.Switch("s", false, "why"); return err }
 		},
 		"delete a schedule": func(b *box) func() error {
 			schedule(b)
-			return func() error { return b.shard.DeleteSchedule("s", nil) }
+			return func() error { return b.shard.Schedules.Delete("s", nil) }
 		},
 		"begin a bulk operation": func(b *box) func() error {
 			return func() error { _, err := b.shard.StartBulk(bulk); return err }

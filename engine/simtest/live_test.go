@@ -102,7 +102,7 @@ func TestNoRoomLosesNothing(t *testing.T) {
 		t.Errorf("%d are open and %d arrived, want 3 and 2", s.SubmissionsOpen, s.ArrivedTotal)
 	}
 	def := queue.Schedule{Spec: "@every 10s", Enabled: true, Template: prefixed(1)}
-	if _, _, err := b.shard.PutSchedule("s", def, nil); err != nil {
+	if _, _, err := b.shard.Schedules.Put("s", def, nil); err != nil {
 		t.Fatal(err)
 	}
 	b.tickAfter(10 * time.Second)

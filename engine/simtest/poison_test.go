@@ -110,7 +110,7 @@ func TestPoisonousScheduleIsParked(t *testing.T) {
 		const n = 8
 		bad := "schedule-3" // others come before and after it
 		for i := range n {
-			if _, _, err := b.shard.PutSchedule(fmt.Sprint("schedule-", i), def, nil); err != nil {
+			if _, _, err := b.shard.Schedules.Put(fmt.Sprint("schedule-", i), def, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -126,7 +126,7 @@ func TestPoisonousScheduleIsParked(t *testing.T) {
 			b.tickAfter(6 * time.Second)
 		}
 		ticks := uint64(b.clock.now().Sub(begun) / (6 * time.Second))
-		for _, info := range b.shard.Schedules() {
+		for _, info := range b.shard.Schedules.List() {
 			want := ticks
 			if info.Name == bad {
 				want = 0
@@ -146,12 +146,12 @@ func TestPoisonousScheduleIsParked(t *testing.T) {
 		} else {
 			changed := def
 			changed.Template.Priority = 1
-			if _, _, err := b.shard.PutSchedule(bad, changed, nil); err != nil {
+			if _, _, err := b.shard.Schedules.Put(bad, changed, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 		b.shard.Tick()
-		info, err := b.shard.Schedule(bad)
+		info, err := b.shard.Schedules.Get(bad)
 		if w := b.shard.Work(); err != nil || info.Emitted != ticks || len(w.Parked) != 0 {
 			t.Errorf("mended, by a retry %v: got %+v %v and parked %+v; want all %d ticks emitted and none parked", retried, info.ScheduleCounts, err, w.Parked, ticks)
 		}

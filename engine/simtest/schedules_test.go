@@ -164,7 +164,7 @@ func (s *scheduleSim) put() {
 	}
 	name := s.name()
 	s.log.add("put %s %+v", name, def)
-	_, created, err := s.shard.PutSchedule(name, def, nil)
+	_, created, err := s.shard.Schedules.Put(name, def, nil)
 	s.must("put", err)
 	old := s.model[name]
 	if created != (old == nil) {
@@ -219,7 +219,7 @@ func (m *modelSchedule) after(s *scheduleSim, t queue.Time) queue.Time {
 func (s *scheduleSim) remove() {
 	name := s.name()
 	s.log.add("delete %s", name)
-	err := s.shard.DeleteSchedule(name, nil)
+	err := s.shard.Schedules.Delete(name, nil)
 	if _, there := s.model[name]; there != (err == nil) {
 		s.fail("delete %s: %v", name, err)
 	}
@@ -229,7 +229,7 @@ func (s *scheduleSim) remove() {
 func (s *scheduleSim) turn() {
 	name, enabled := s.name(), s.r.IntN(3) > 0
 	s.log.add("enabled of %s: %v", name, enabled)
-	_, err := s.shard.SwitchSchedule(name, enabled, "because")
+	_, err := s.shard.Schedules.Switch(name, enabled, "because")
 	m := s.model[name]
 	if (m != nil) != (err == nil) {
 		s.fail("switch %s: %v", name, err)
@@ -287,7 +287,7 @@ func (s *scheduleSim) settle() {
 // halfway follows a commit that failed: what a schedule was due for is emitted, all of it, or still due. The worker pauses then.
 func (s *scheduleSim) halfway() {
 	s.shard.SetFull(false)
-	for _, info := range s.shard.Schedules() {
+	for _, info := range s.shard.Schedules.List() {
 		m := s.model[info.Name]
 		if m != nil && m.enabled && (info.Next != m.next || info.Waiting != m.waiting || info.ScheduleCounts != m.counts) {
 			s.log.add("%s is done", info.Name)
@@ -397,7 +397,7 @@ func (s *scheduleSim) check() {
 	if len(got) != len(want) {
 		s.fail("got submissions %v\nwant %v", got, want)
 	}
-	infos := s.shard.Schedules()
+	infos := s.shard.Schedules.List()
 	if len(infos) != len(s.model) {
 		s.fail("%d schedules, want %d", len(infos), len(s.model))
 	}
