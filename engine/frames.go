@@ -100,7 +100,7 @@ func (e *Engine) sample() {
 
 func (q *openQueue) sample(now queue.Time, shown []queue.MetaKey) {
 	f := &q.frames
-	frame := &Frame{Number: 1, At: now, Stats: q.shard.Stats(), Rules: q.shard.Rules()}
+	frame := &Frame{Number: 1, At: now, Stats: q.shard.Stats(), Rules: q.shard.Rules.List()}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if before := f.last.Load(); before != nil {

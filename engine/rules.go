@@ -22,7 +22,7 @@ func (e *Engine) SetRule(ctx context.Context, queueName string, r queue.Rule) (r
 	if err != nil {
 		return rule, false, err
 	}
-	rule, created, err = q.shard.SetRule(r, e.act(ctx, r.Actor, "rule.create", queueName, ""))
+	rule, created, err = q.shard.Rules.Set(r, e.act(ctx, r.Actor, "rule.create", queueName, ""))
 	if err == nil {
 		e.options.Logger.Info("rule set", "queue", queueName, "rule", rule.ID, "action", rule.Action, "match", rule.Match, "actor", r.Actor, "reason", r.Reason, "new", created)
 	}
@@ -39,7 +39,7 @@ func (e *Engine) LiftRule(ctx context.Context, queueName string, id queue.RuleID
 	if err != nil {
 		return rule, false, err
 	}
-	rule, was, err = q.shard.LiftRule(id, actor, e.act(ctx, actor, "rule.lift", queueName, ""))
+	rule, was, err = q.shard.Rules.Lift(id, actor, e.act(ctx, actor, "rule.lift", queueName, ""))
 	if err == nil && was {
 		e.options.Logger.Info("rule lifted", "queue", queueName, "rule", rule.ID, "action", rule.Action, "match", rule.Match, "actor", actor)
 	}
@@ -55,7 +55,7 @@ func (e *Engine) Rules(queueName string) ([]HeldRule, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.shard.HeldRules(), nil
+	return q.shard.Rules.Held(), nil
 }
 
 // PastRules lists the last queue.MaxEndedRules rules of a queue that have ended, the last one first.
@@ -64,7 +64,7 @@ func (e *Engine) PastRules(queueName string) ([]queue.EndedRule, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.shard.PastRules(), nil
+	return q.shard.Rules.Past(), nil
 }
 
 // Rule is a rule of a queue. CodeUnknownRule: there is none of this id, or it has ended.
@@ -73,7 +73,7 @@ func (e *Engine) Rule(queueName string, id queue.RuleID) (queue.Rule, error) {
 	if err != nil {
 		return queue.Rule{}, err
 	}
-	r, is := q.shard.Rule(id)
+	r, is := q.shard.Rules.Get(id)
 	if !is {
 		return r, &queue.Error{Code: queue.CodeUnknownRule, Message: "There is no such rule in this queue, or it has ended."}
 	}
@@ -87,7 +87,7 @@ func (e *Engine) Covering(queueName string, meta queue.Meta) (queue.Rule, bool) 
 	if err != nil {
 		return queue.Rule{}, false
 	}
-	return q.shard.Covering(meta)
+	return q.shard.Rules.Covering(meta)
 }
 
 // validRule checks what comes from outside.

@@ -23,6 +23,9 @@ func (m *machine) ApplyEpoch(epoch uint32) error {
 // ApplySchedule is applied by the part that owns the op.
 func (m *machine) ApplySchedule(op *journal.Schedule) error { return m.schedules.apply(op) }
 
+// ApplyRule is applied by the part that owns the op.
+func (m *machine) ApplyRule(op journal.Rule) error { return m.rules.apply(op) }
+
 // ApplyInsert makes a submission exist and offers it, unless it waits for its run_at.
 func (m *machine) ApplyInsert(s *journal.Insert) error {
 	m.arrived(s.Origin)
@@ -313,7 +316,7 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	r.ended.left = m.backlog.RemoveKeeping(r.sub)
 	m.orphan(r)
 	r.state, r.sub, r.deads, r.delays = state, nil, nil, nil
-	m.outlive(r.id)
+	m.rules.outlive(r.id)
 	m.ended[r.id] = r
 	m.gone = append(m.gone, r)
 	m.stats.submissionEnd++

@@ -19,7 +19,7 @@ func (m *machine) auditRules() error {
 	m.backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*record)
 		want := queue.Unruled
-		if rule, covered := m.covering(r); covered {
+		if rule, covered := m.rules.covering(r); covered {
 			want = rule.Ruling()
 		}
 		if got := sub.Ruling(); got != want {
@@ -46,7 +46,7 @@ func (m *machine) auditRules() error {
 	if got := m.backlog.Amounts(); got != all {
 		found = append(found, fmt.Errorf("available: %+v are counted, %+v there", got, all))
 	}
-	if got := m.operations(); got != operations {
+	if got := m.rules.operations(); got != operations {
 		found = append(found, fmt.Errorf("operations of what is ready: %d are counted, %d there", got, operations))
 	}
 	for entry, want := range flying {

@@ -62,7 +62,7 @@ func (m *machine) keep(old *machine, slot uint32, of reserver.Holding) {
 	if r == nil || was == nil || !h.Counted {
 		return
 	}
-	if _, is := m.takenBack(r); is {
+	if _, is := m.rules.takenBack(r); is {
 		old.revoked(r.id, slot, queue.RevokedRule)
 		return
 	}

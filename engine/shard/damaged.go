@@ -114,7 +114,7 @@ func (s *Shard) setAside(picks []pick, causes []error) error {
 
 // pauseDamaged pauses a submission whose attachment is damaged.
 func (s *Shard) pauseDamaged(id queue.SubmissionID, cause error) error {
-	_, created, err := s.SetRule(queue.Rule{
+	_, created, err := s.Rules.Set(queue.Rule{
 		Action: queue.Pause, Match: queue.RuleMatch{Submission: id}, Actor: "quern",
 		Reason: errorDamaged + "the attachment cannot be read; the server's log says why. Mend it, then lift this rule",
 	})

@@ -11,7 +11,7 @@ import (
 // empty is the answer when a plan yields nothing now: why.
 func (m *machine) empty(q *Request, now queue.Time) Reserved {
 	halted := m.backlog.Halted()
-	if halted && m.ruledOut(q.Plan) {
+	if halted && m.rules.holdsBack(q.Plan) {
 		return Reserved{Reason: queue.Paused}
 	}
 	if scores(q.Plan) && m.offers(q.Plan) {
@@ -23,7 +23,7 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 		}
 		return Reserved{Reason: queue.AllLimited, Limited: saturated}
 	}
-	if !halted && m.rules.Len() > 0 && m.ruledOut(q.Plan) {
+	if !halted && m.rules.Len() > 0 && m.rules.holdsBack(q.Plan) {
 		return Reserved{Reason: queue.Paused}
 	}
 	const looked = 64

@@ -207,7 +207,7 @@ func (m *machine) extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 		}
 		r, slot, s := m.resolve(t)
 		if s == free || s == onShelf {
-			if taken, is := m.takenBack(r); is {
+			if taken, is := m.rules.takenBack(r); is {
 				dst = append(dst, taken)
 				continue
 			}

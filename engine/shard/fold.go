@@ -87,14 +87,14 @@ func (s *Shard) foldAll() error {
 	m, log := s.m, s.journal
 	upTo, dirty, gone := m.applied, m.dirty, m.gone
 	m.dirty, m.gone = nil, nil
-	ruled := m.ruleRows(m.now)
+	ruled := m.rules.rows(m.now)
 	s.fold.bytes.Store(0)
 	s.mu.Unlock()
 	s.applying.Unlock()
 
 	ctx := context.Background()
 	s.ahead.Store(true)
-	if err := s.storeRules(ctx, m, ruled); err != nil {
+	if err := s.Rules.store(ctx, m, ruled); err != nil {
 		s.unfold(m, dirty, gone, &foldSlice{})
 		return err
 	}

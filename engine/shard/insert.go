@@ -55,7 +55,7 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 		}
 	}
 	m := s.m
-	if err := m.refusal(n.Meta); err != nil {
+	if err := m.rules.refusal(n.Meta); err != nil {
 		s.mu.Unlock()
 		return sub, false, err
 	}

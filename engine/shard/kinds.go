@@ -84,11 +84,11 @@ func (m *machine) step(kind Kind, now queue.Time, most int, slots []uint32, park
 	case KindSuspect:
 		return m.lend(now, most)
 	case KindRule:
-		n, more := m.endRules(now, most, parked)
+		n, more := m.rules.end(now, most, parked)
 		if more {
 			n = most
 		}
-		return max(n, m.reconsider(most, now))
+		return max(n, m.rules.reconsider(most, now))
 	case KindSweep:
 		m.acting = Action{Kind: KindSweep}
 		n = m.sweep(most)
@@ -144,7 +144,7 @@ func (m *machine) act(kind Kind, r *record, d due, now queue.Time) {
 	case KindRunAt:
 		m.acted(kind, m.unpark(r))
 	case KindDeadDeadline:
-		if m.spare(r, now) {
+		if m.rules.spare(r, now) {
 			m.acted(kind, false)
 			return
 		}

@@ -81,7 +81,7 @@ type machine struct {
 
 	stats   counters
 	recount recount
-	rules   standingOrders
+	rules   activeRules
 	ran     *measure.Histogram // Options.RunSeconds
 }
 
@@ -127,10 +127,9 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		trust:    func(uint32, uint32) {},
 
 		scorings: map[string]*scoring{},
-		rules:    newStandingOrders(),
 	}
-	m.schedules = newSchedules(m)
-	m.backlog.OnRuling(m.ruled)
+	m.schedules, m.rules = newSchedules(m), newActiveRules(m)
+	m.backlog.OnRuling(m.rules.ruled)
 	m.rnd = rand.New(&m.source)
 	return m
 }
@@ -187,7 +186,7 @@ func (m *machine) show(r *record) {
 	m.backlog.Show(r.sub)
 	operations := uint64(r.sub.Available()) * uint64(r.details().operations)
 	m.stats.operations += operations
-	m.cover(r, operations)
+	m.rules.cover(r, operations)
 }
 
 func (m *machine) ready(r *record, delta int) {
@@ -196,7 +195,7 @@ func (m *machine) ready(r *record, delta int) {
 	} else {
 		operations := uint64(delta * int(r.details().operations))
 		m.stats.operations += operations
-		m.cover(r, operations)
+		m.rules.cover(r, operations)
 	}
 }
 

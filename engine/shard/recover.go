@@ -108,7 +108,7 @@ func (s *Shard) load(ctx context.Context, m *machine) error {
 	if err := s.store.Asides(ctx, m.loadAside); err != nil {
 		return err
 	}
-	if err := s.loadRules(ctx, m); err != nil {
+	if err := s.Rules.load(ctx, m); err != nil {
 		return err
 	}
 	return s.store.Load(ctx, func(row store.Row) error {

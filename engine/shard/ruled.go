@@ -14,8 +14,9 @@ import (
 // This file is what rules mean to the machine: who is covered, what happens when one is set or lifted, and whose dead_deadline waits.
 // That nothing covered is handed out is the backlog's affair (engine/backlog/ruled.go).
 
-// standingOrders is what the machine knows of rules.
-type standingOrders struct {
+// activeRules are the part of the machine that knows which rules there are, whom they cover, and which of those that ended are remembered.
+type activeRules struct {
+	m *machine
 	*rules.Set
 	drawn   queue.RuleID          // the last id that was drawn
 	lifting map[queue.RuleID]bool // those whose end is on its way to the disk; true: by itself
@@ -31,54 +32,56 @@ type standingOrders struct {
 	again  int
 }
 
-func newStandingOrders() standingOrders {
-	return standingOrders{Set: rules.New(), lifting: map[queue.RuleID]bool{}}
+func newActiveRules(m *machine) activeRules {
+	return activeRules{m: m, Set: rules.New(), lifting: map[queue.RuleID]bool{}}
 }
 
-// ApplyRule sets or lifts a rule.
-func (m *machine) ApplyRule(op journal.Rule) error {
-	if m.replay && m.applied <= m.rules.applied {
+// apply sets or lifts a rule.
+func (p *activeRules) apply(op journal.Rule) error {
+	m := p.m
+	if m.replay && m.applied <= p.applied {
 		return nil
 	}
-	m.rules.changed = true
+	p.changed = true
 	if op.Lift {
-		itself := m.rules.lifting[op.Rule.ID]
-		r, was := m.rules.Lift(op.Rule.ID, op.Grace)
+		itself := p.lifting[op.Rule.ID]
+		r, was := p.Lift(op.Rule.ID, op.Grace)
 		if was {
 			if op.At != 0 {
-				m.rules.pass(queue.EndedRule{Rule: r, Ended: op.At, End: op.End, By: op.By})
+				p.pass(queue.EndedRule{Rule: r, Ended: op.At, End: op.End, By: op.By})
 			}
-			m.reruled(r.Match)
+			p.reruled(r.Match)
 		}
 		if itself {
 			m.acted(KindRule, was)
 		}
-		m.rules.again = len(m.rules.spared)
+		p.again = len(p.spared)
 		return nil
 	}
 	if id := op.Rule.Match.Submission; id != 0 && !m.replay && m.live(id) == nil {
-		m.rules.SetLast(op.Rule.ID)
+		p.SetLast(op.Rule.ID)
 		return nil // it ended meanwhile
 	}
-	m.rules.Put(op.Rule)
-	m.reruled(op.Rule.Match)
+	p.Put(op.Rule)
+	p.reruled(op.Rule.Match)
 	return nil
 }
 
 // pass notes a rule that has ended.
-func (o *standingOrders) pass(r queue.EndedRule) {
-	if o.past.Add(r) {
-		o.pastChanged = true
+func (p *activeRules) pass(r queue.EndedRule) {
+	if p.past.Add(r) {
+		p.pastChanged = true
 	}
 }
 
 // reruled tells the backlog what rules say now of what they match.
-func (m *machine) reruled(match queue.RuleMatch) {
+func (p *activeRules) reruled(match queue.RuleMatch) {
+	m := p.m
 	if m.replay {
 		return // settle does
 	}
 	m.schedules.stirHeld()
-	ruling := m.rules.On(match)
+	ruling := p.On(match)
 	switch {
 	case match.Whole():
 		m.backlog.RuleAll(ruling)
@@ -91,58 +94,60 @@ func (m *machine) reruled(match queue.RuleMatch) {
 	}
 }
 
-// settleRules ends a replay: before anything is offered the backlog knows all rules. Those about submissions that ended are gone.
-func (m *machine) settleRules() {
-	m.rules.drawn = m.rules.Last()
-	for _, r := range m.rules.List() {
-		if id := r.Match.Submission; id != 0 && m.live(id) == nil {
-			if m.rules.Drop(id) {
-				m.rules.changed = true
+// settle ends a replay: before anything is offered the backlog knows all rules. Those about submissions that ended are gone.
+func (p *activeRules) settle() {
+	p.drawn = p.Last()
+	for _, r := range p.List() {
+		if id := r.Match.Submission; id != 0 && p.m.live(id) == nil {
+			if p.Drop(id) {
+				p.changed = true
 			}
 			continue
 		}
-		m.reruled(r.Match)
+		p.reruled(r.Match)
 	}
 }
 
 // outlive ends the rules about a submission that ends.
-func (m *machine) outlive(id queue.SubmissionID) {
-	if m.replay && m.applied <= m.rules.applied {
+func (p *activeRules) outlive(id queue.SubmissionID) {
+	m := p.m
+	if m.replay && m.applied <= p.applied {
 		return // it may have been opened again since, and have new ones
 	}
 	for action := range queue.RuleAction(queue.RuleActions) {
-		if r, is := m.rules.Find(action, queue.RuleMatch{Submission: id}); is {
-			m.rules.pass(queue.EndedRule{Rule: r, Ended: m.now, End: queue.RuleOutlived})
+		if r, is := p.Find(action, queue.RuleMatch{Submission: id}); is {
+			p.pass(queue.EndedRule{Rule: r, Ended: m.now, End: queue.RuleOutlived})
 		}
 	}
-	if m.rules.Drop(id) {
-		m.rules.changed = true
+	if p.Drop(id) {
+		p.changed = true
 	}
 }
 
 // ruled is told whenever in a book rules begin or cease to cover a shown submission.
-func (m *machine) ruled(sub *backlog.Submission, book int, before, after queue.Ruling) {
+func (p *activeRules) ruled(sub *backlog.Submission, book int, before, after queue.Ruling) {
 	r := sub.Data.(*record)
 	operations := uint64(sub.Available()) * uint64(r.details().operations)
 	if before != queue.Unruled {
-		m.stats.covered[book] -= operations
+		p.m.stats.covered[book] -= operations
 	}
 	if after != queue.Unruled {
-		m.stats.covered[book] += operations
+		p.m.stats.covered[book] += operations
 	}
 }
 
 // cover counts operations of a shown submission that rules cover.
-func (m *machine) cover(r *record, by uint64) {
-	for book := range m.stats.covered {
+func (p *activeRules) cover(r *record, by uint64) {
+	for book := range p.m.stats.covered {
 		if r.sub.Counted(book) != queue.Unruled {
-			m.stats.covered[book] += by
+			p.m.stats.covered[book] += by
 		}
 	}
 }
 
 // operations are those of the chunks that are ready.
-func (m *machine) operations() uint64 {
+func (p *activeRules) operations() uint64 {
+	m := p.m
 	if m.backlog.Halted() {
 		return 0
 	}
@@ -150,31 +155,31 @@ func (m *machine) operations() uint64 {
 }
 
 // covering is the rule that counts for a submission, false if none covers it.
-func (m *machine) covering(r *record) (queue.Rule, bool) {
-	if m.rules.Len() == 0 {
+func (p *activeRules) covering(r *record) (queue.Rule, bool) {
+	if p.Len() == 0 {
 		return queue.Rule{}, false
 	}
-	return m.rules.Covering(r.id, r.meta())
+	return p.Covering(r.id, r.meta())
 }
 
-// endRules encodes the end of rules whose time is over, at most `most`, and says how many, and whether there are more. All together they
+// end encodes the end of rules whose time is over, at most `most`, and says how many, and whether there are more. All together they
 // cover countMost submissions at most: those of a larger rule are counted beforehand (endLarge). One that is just being set anew may get
 // another time by that, and is looked at again.
-func (m *machine) endRules(now queue.Time, most int, parked map[Action]*parking) (n int, more bool) {
-	if next := m.rules.NextUntil(); next == 0 || next > now {
+func (p *activeRules) end(now queue.Time, most int, parked map[Action]*parking) (n int, more bool) {
+	if next := p.NextUntil(); next == 0 || next > now {
 		return 0, false
 	}
 	room := countMost
-	for _, id := range m.rules.Due(now) {
-		a, size := Action{Kind: KindRule, Rule: id}, m.sizeOf(id)
+	for _, id := range p.Due(now) {
+		a, size := Action{Kind: KindRule, Rule: id}, p.sizeOf(id)
 		switch {
-		case m.lifts(id) || id == m.rules.setting || parked[a] != nil || size > countMost:
+		case p.lifts(id) || id == p.setting || parked[a] != nil || size > countMost:
 			continue
 		case n == most || size > room:
 			return n, true
 		}
-		m.acting = a
-		m.lift(id, now, queue.RuleOver, "")
+		p.m.acting = a
+		p.lift(id, now, queue.RuleOver, "")
 		room -= size
 		n++
 	}
@@ -182,20 +187,20 @@ func (m *machine) endRules(now queue.Time, most int, parked map[Action]*parking)
 }
 
 // sizeOf is how many submissions have to be counted anew when a rule is set or lifted.
-func (m *machine) sizeOf(id queue.RuleID) int {
-	if r, is := m.rules.ByID(id); is && !r.Match.Whole() && r.Match.Submission == 0 {
-		return m.backlog.Having(r.Match.Entry)
+func (p *activeRules) sizeOf(id queue.RuleID) int {
+	if r, is := p.ByID(id); is && !r.Match.Whole() && r.Match.Submission == 0 {
+		return p.m.backlog.Having(r.Match.Entry)
 	}
 	return 0
 }
 
-// largeRule is a rule whose time is over and that endRules leaves alone for its size.
-func (m *machine) largeRule(now queue.Time, parked map[Action]*parking) (id queue.RuleID, is bool) {
-	if next := m.rules.NextUntil(); next == 0 || next > now {
+// large is a rule whose time is over and that end leaves alone for its size.
+func (p *activeRules) large(now queue.Time, parked map[Action]*parking) (id queue.RuleID, is bool) {
+	if next := p.NextUntil(); next == 0 || next > now {
 		return 0, false
 	}
-	for _, id := range m.rules.Due(now) {
-		if !m.lifts(id) && id != m.rules.setting && parked[Action{Kind: KindRule, Rule: id}] == nil && m.sizeOf(id) > countMost {
+	for _, id := range p.Due(now) {
+		if !p.lifts(id) && id != p.setting && parked[Action{Kind: KindRule, Rule: id}] == nil && p.sizeOf(id) > countMost {
 			return id, true
 		}
 	}
@@ -203,8 +208,9 @@ func (m *machine) largeRule(now queue.Time, parked map[Action]*parking) (id queu
 }
 
 // lift encodes the end of a rule, and who asked for it.
-func (m *machine) lift(id queue.RuleID, now queue.Time, end queue.RuleEnd, by string) {
-	m.rules.lifting[id] = end == queue.RuleOver
+func (p *activeRules) lift(id queue.RuleID, now queue.Time, end queue.RuleEnd, by string) {
+	m := p.m
+	p.lifting[id] = end == queue.RuleOver
 	m.encode(now).Rule(journal.Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: now.Add(m.settings.ReservationTimeout), At: now, End: end, By: by})
 	m.intend(lifting(id))
 }
@@ -221,46 +227,46 @@ func (setting) Applied(m *machine)    { m.rules.setting = 0 }
 func (setting) Undo(m *machine)       { m.rules.setting = 0 }
 
 // lifts says that the end of a rule is on its way to the disk.
-func (m *machine) lifts(id queue.RuleID) bool {
-	_, on := m.rules.lifting[id]
+func (p *activeRules) lifts(id queue.RuleID) bool {
+	_, on := p.lifting[id]
 	return on
 }
 
 // spare says that the dead_deadline of a submission ends nothing now: a rule covers it, or one that did was lifted so short a time ago
 // that nobody can have worked on it since.
-func (m *machine) spare(r *record, now queue.Time) bool {
-	if _, covered := m.covering(r); covered {
-		m.rules.spared = append(m.rules.spared, r)
+func (p *activeRules) spare(r *record, now queue.Time) bool {
+	if _, covered := p.covering(r); covered {
+		p.spared = append(p.spared, r)
 		return true
 	}
-	if grace := m.rules.Grace(r.id, r.meta()); grace > now {
-		m.schedule(KindDeadDeadline, due{at: grace, seq: r.seq})
+	if grace := p.Grace(r.id, r.meta()); grace > now {
+		p.m.schedule(KindDeadDeadline, due{at: grace, seq: r.seq})
 		return true
 	}
 	return false
 }
 
 // reconsider looks at up to `most` of the submissions that were spared and may not be covered any more. It says how many.
-func (m *machine) reconsider(most int, now queue.Time) (n int) {
-	for o := &m.rules; n < most && o.again > 0; n++ {
-		o.again--
-		r := o.spared[o.again]
+func (p *activeRules) reconsider(most int, now queue.Time) (n int) {
+	for ; n < most && p.again > 0; n++ {
+		p.again--
+		r := p.spared[p.again]
 		if r.sub != nil {
-			if _, covered := m.covering(r); covered {
+			if _, covered := p.covering(r); covered {
 				continue
 			}
-			m.schedule(KindDeadDeadline, due{at: max(now, m.rules.Grace(r.id, r.meta())), seq: r.seq})
+			p.m.schedule(KindDeadDeadline, due{at: max(now, p.Grace(r.id, r.meta())), seq: r.seq})
 		}
-		last := len(o.spared) - 1
-		o.spared[o.again], o.spared[last] = o.spared[last], nil // the last was looked at before
-		o.spared = o.spared[:last]
+		last := len(p.spared) - 1
+		p.spared[p.again], p.spared[last] = p.spared[last], nil // the last was looked at before
+		p.spared = p.spared[:last]
 	}
 	return n
 }
 
-// ruledOut says whether it is rules that keep something of the plan from being handed out.
-func (m *machine) ruledOut(plan *strategy.Plan) bool {
-	views, _ := m.views(plan, nil)
+// holdsBack says whether it is rules that keep something of the plan from being handed out.
+func (p *activeRules) holdsBack(plan *strategy.Plan) bool {
+	views, _ := p.m.views(plan, nil)
 	for _, v := range views {
 		if v != nil && v.HeldByRules() {
 			return true
@@ -268,11 +274,11 @@ func (m *machine) ruledOut(plan *strategy.Plan) bool {
 	}
 	const looked = 64
 	n := 0
-	for _, r := range m.rules.List() {
+	for _, r := range p.List() {
 		if r.Match.Submission == 0 {
 			continue
 		}
-		if x := m.live(r.Match.Submission); x != nil && !x.parked && x.sub.Available() > 0 && matches(plan, x.meta()) {
+		if x := p.m.live(r.Match.Submission); x != nil && !x.parked && x.sub.Available() > 0 && matches(plan, x.meta()) {
 			return true
 		}
 		if n++; n == looked {
@@ -284,8 +290,9 @@ func (m *machine) ruledOut(plan *strategy.Plan) bool {
 
 // revokes gives up to `most` reservations back that a rule takes back, from a slot on, and says from which one to go on; 0: that were
 // all. No try is counted, as nobody says that anything failed.
-func (m *machine) revokes(id queue.RuleID, from uint32, most int) (next uint32) {
-	rule, is := m.rules.ByID(id)
+func (p *activeRules) revokes(id queue.RuleID, from uint32, most int) (next uint32) {
+	m := p.m
+	rule, is := p.ByID(id)
 	if !is {
 		return 0
 	}
@@ -319,11 +326,11 @@ func covers(match *queue.RuleMatch, r *record) bool {
 }
 
 // takenBack is the answer for a token whose reservation a rule took back, false if none did.
-func (m *machine) takenBack(r *record) (queue.Result, bool) {
-	if m.rules.Len() == 0 {
+func (p *activeRules) takenBack(r *record) (queue.Result, bool) {
+	if p.Len() == 0 {
 		return queue.Result{}, false
 	}
-	rule, is := m.rules.Revoking(r.id, r.meta())
+	rule, is := p.Revoking(r.id, r.meta())
 	if !is {
 		return queue.Result{}, false
 	}

@@ -18,14 +18,18 @@ const (
 	pastRulesName = "rules_past"
 )
 
-// SetRule sets a rule, durably: from its commit on nothing that it covers is handed out. Its ID and Since are drawn here. There is one rule
+// Rules are the rules of a shard, as its callers see them.
+type Rules struct{ s *Shard }
+
+// Set sets a rule, durably: from its commit on nothing that it covers is handed out. Its ID and Since are drawn here. There is one rule
 // for each action and match: a second one takes its place and keeps its id and beginning, and if it asks for the same nothing is
 // written. created is false then. It is refused if its Until is not ahead, about a submission that is not open, and beyond MaxRules.
-func (s *Shard) SetRule(r queue.Rule, told ...queue.Act) (set queue.Rule, created bool, err error) {
+func (p *Rules) Set(r queue.Rule, told ...queue.Act) (set queue.Rule, created bool, err error) {
+	s := p.s
 	s.ordering.Lock()
 	defer s.ordering.Unlock()
-	counted := s.draft(r.Match, func(now queue.Ruling) queue.Ruling { return max(now, r.Ruling()) })
-	defer s.reconcile(counted)
+	counted := p.draft(r.Match, func(now queue.Ruling) queue.Ruling { return max(now, r.Ruling()) })
+	defer p.reconcile(counted)
 	now := s.now()
 	s.mu.Lock()
 	m := s.m
@@ -67,15 +71,16 @@ func (s *Shard) SetRule(r queue.Rule, told ...queue.Act) (set queue.Rule, create
 	if !found {
 		return r, true, nil // lifted again meanwhile
 	}
-	s.shelve(r.Match)
+	p.shelve(r.Match)
 	if r.Revoke {
-		s.revoke(set.ID)
+		p.revoke(set.ID)
 	}
 	return set, set.ID == r.ID && !there, nil
 }
 
 // revoke takes back the reservations of what a rule covers, slice by slice.
-func (s *Shard) revoke(id queue.RuleID) {
+func (p *Rules) revoke(id queue.RuleID) {
+	s := p.s
 	for from, more := uint32(0), true; more; more = from != 0 {
 		now := s.now()
 		s.mu.Lock()
@@ -83,30 +88,31 @@ func (s *Shard) revoke(id queue.RuleID) {
 			s.mu.Unlock()
 			return
 		}
-		from = s.m.revokes(id, from, tickMost)
+		from = s.m.rules.revokes(id, from, tickMost)
 		s.serve(now)
 		s.mu.Unlock()
 	}
 }
 
-// LiftRule ends a rule, durably; what it alone covered is handed out from then on, to those who wait at once. was is false if it had ended
-// before: that is no mistake. An id that was never given is one. by is who asks, for PastRules.
-func (s *Shard) LiftRule(id queue.RuleID, by string, told ...queue.Act) (lifted queue.Rule, was bool, err error) {
-	return s.liftRule(id, 0, queue.RuleLifted, by, told...)
+// Lift ends a rule, durably; what it alone covered is handed out from then on, to those who wait at once. was is false if it had ended
+// before: that is no mistake. An id that was never given is one. by is who asks, for Past.
+func (p *Rules) Lift(id queue.RuleID, by string, told ...queue.Act) (lifted queue.Rule, was bool, err error) {
+	return p.lift(id, 0, queue.RuleLifted, by, told...)
 }
 
 // endLarge ends a rule whose time is over and that covers too many submissions for one step, as an operator would. more: there may be
 // others.
-func (s *Shard) endLarge() (more bool) {
+func (p *Rules) endLarge() (more bool) {
+	s := p.s
 	t, now := &s.worker.kinds[KindRule], s.now()
 	s.mu.Lock()
-	id, is := s.m.largeRule(now, s.worker.parked)
+	id, is := s.m.rules.large(now, s.worker.parked)
 	is = is && s.usable() == nil && t.may(now)
 	s.mu.Unlock()
 	if !is {
 		return false
 	}
-	_, was, err := s.liftRule(id, now, queue.RuleOver, "")
+	_, was, err := p.lift(id, now, queue.RuleOver, "")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -122,12 +128,13 @@ func (s *Shard) endLarge() (more bool) {
 	return err == nil && was
 }
 
-// liftRule is LiftRule; with a time, of a rule that is over by then only: somebody may have set it anew.
-func (s *Shard) liftRule(id queue.RuleID, over queue.Time, end queue.RuleEnd, by string, told ...queue.Act) (lifted queue.Rule, was bool, err error) {
+// lift is Lift; with a time, of a rule that is over by then only: somebody may have set it anew.
+func (p *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by string, told ...queue.Act) (lifted queue.Rule, was bool, err error) {
+	s := p.s
 	s.ordering.Lock()
 	defer s.ordering.Unlock()
 	stands := func(r *queue.Rule) bool { return over != 0 && (r.Until == 0 || r.Until > over) }
-	if lifted, was = s.Rule(id); was && stands(&lifted) {
+	if lifted, was = p.Get(id); was && stands(&lifted) {
 		return lifted, false, nil
 	}
 	if was {
@@ -135,7 +142,7 @@ func (s *Shard) liftRule(id queue.RuleID, over queue.Time, end queue.RuleEnd, by
 		if lifted.Action == queue.Pause {
 			other = queue.Block
 		}
-		defer s.reconcile(s.draft(lifted.Match, func(queue.Ruling) queue.Ruling { return s.m.rules.Only(other, lifted.Match) }))
+		defer p.reconcile(p.draft(lifted.Match, func(queue.Ruling) queue.Ruling { return s.m.rules.Only(other, lifted.Match) }))
 	}
 	now := s.now()
 	s.mu.Lock()
@@ -146,14 +153,14 @@ func (s *Shard) liftRule(id queue.RuleID, over queue.Time, end queue.RuleEnd, by
 	case !was && id > s.m.rules.Last():
 		err = &queue.Error{Code: queue.CodeUnknownRule, Message: fmt.Sprintf("There never was a rule %d in this queue.", id)}
 	case !was:
-	case s.m.lifts(id):
+	case s.m.rules.lifts(id):
 		waits.add(s.pending())
 	default:
 		alone := s.worker.blamed[Action{Kind: KindRule, Rule: id}] > 0 // nobody else is to fail with it again
 		if alone {
 			s.seal()
 		}
-		s.m.lift(id, now, end, by)
+		s.m.rules.lift(id, now, end, by)
 		s.m.tellRule(now, told, true, &lifted, nil)
 		waits.add(s.m.batch)
 		if alone {
@@ -170,13 +177,14 @@ func (s *Shard) liftRule(id queue.RuleID, over queue.Time, end queue.RuleEnd, by
 	s.mu.Lock()
 	s.unparkAction(Action{Kind: KindRule, Rule: id})
 	s.mu.Unlock()
-	s.shelve(lifted.Match)
+	p.shelve(lifted.Match)
 	return lifted, was, nil
 }
 
 // draft counts beforehand, slice by slice, what a value comes under if what rules say of it becomes what fn says, so that the change itself
 // is one step. It returns the machine that has the draft, nil if there is none; reconcile has to follow.
-func (s *Shard) draft(match queue.RuleMatch, fn func(now queue.Ruling) queue.Ruling) (in *machine) {
+func (p *Rules) draft(match queue.RuleMatch, fn func(now queue.Ruling) queue.Ruling) (in *machine) {
+	s := p.s
 	if match.Whole() || match.Submission != 0 {
 		return nil
 	}
@@ -189,7 +197,7 @@ func (s *Shard) draft(match queue.RuleMatch, fn func(now queue.Ruling) queue.Rul
 		}
 	}
 	s.mu.Unlock()
-	s.slicesOf(in, func(from int) int { return in.backlog.Prepare(from, countMost) })
+	p.slicesOf(in, func(from int) int { return in.backlog.Prepare(from, countMost) })
 	return in
 }
 
@@ -197,12 +205,13 @@ func (s *Shard) draft(match queue.RuleMatch, fn func(now queue.Ruling) queue.Rul
 const countMost = 2000
 
 // reconcile ends a draft, whether or not it came to anything.
-func (s *Shard) reconcile(in *machine) {
-	s.slicesOf(in, func(from int) int { return in.backlog.Reconcile(from, countMost) })
+func (p *Rules) reconcile(in *machine) {
+	p.slicesOf(in, func(from int) int { return in.backlog.Reconcile(from, countMost) })
 }
 
 // slicesOf calls fn in holds of the mutex, first with -1, then with what it returned, until that is 0 or the machine is gone; nil is.
-func (s *Shard) slicesOf(in *machine, fn func(from int) (next int)) {
+func (p *Rules) slicesOf(in *machine, fn func(from int) (next int)) {
+	s := p.s
 	for from, more := -1, in != nil; more; more = from != 0 {
 		s.mu.Lock()
 		if s.m != in {
@@ -216,18 +225,20 @@ func (s *Shard) slicesOf(in *machine, fn func(from int) (next int)) {
 
 // shelve puts what has a value, and is held back, behind shut gates, slice by slice, so that no reserve has to: nothing depends on
 // when it is done.
-func (s *Shard) shelve(match queue.RuleMatch) {
+func (p *Rules) shelve(match queue.RuleMatch) {
+	s := p.s
 	if match.Whole() || match.Submission != 0 {
 		return
 	}
 	s.mu.Lock()
 	in := s.m
 	s.mu.Unlock()
-	s.slicesOf(in, func(from int) int { return in.backlog.Shelve(match.Entry, from, shelveMost) })
+	p.slicesOf(in, func(from int) int { return in.backlog.Shelve(match.Entry, from, shelveMost) })
 }
 
-// Rules lists the rules by ascending id. The list must not be changed.
-func (s *Shard) Rules() []queue.Rule {
+// List lists the rules by ascending id. The list must not be changed.
+func (p *Rules) List() []queue.Rule {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.m.rules.List()
@@ -239,20 +250,22 @@ type HeldRule struct {
 	Chunks uint64
 }
 
-// HeldRules lists the rules by ascending id, each with what it keeps.
-func (s *Shard) HeldRules() []HeldRule {
+// Held lists the rules by ascending id, each with what it keeps.
+func (p *Rules) Held() []HeldRule {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.m.rules.List()
 	out := make([]HeldRule, len(list))
 	for i := range list {
-		out[i] = HeldRule{Rule: list[i], Chunks: s.m.keptBy(&list[i].Match)}
+		out[i] = HeldRule{Rule: list[i], Chunks: s.m.rules.keptBy(&list[i].Match)}
 	}
 	return out
 }
 
 // keptBy counts the chunks that would be available, were it not for the rules on what is matched and those on others that cover it too.
-func (m *machine) keptBy(match *queue.RuleMatch) uint64 {
+func (p *activeRules) keptBy(match *queue.RuleMatch) uint64 {
+	m := p.m
 	switch {
 	case match.Whole():
 		n := m.backlog.Amounts()
@@ -268,8 +281,9 @@ func (m *machine) keptBy(match *queue.RuleMatch) uint64 {
 	return 0
 }
 
-// PastRules lists the last queue.MaxEndedRules rules that have ended, the last one first.
-func (s *Shard) PastRules() []queue.EndedRule {
+// Past lists the last queue.MaxEndedRules rules that have ended, the last one first.
+func (p *Rules) Past() []queue.EndedRule {
+	s := p.s
 	s.mu.Lock()
 	list := s.m.rules.past.List()
 	s.mu.Unlock()
@@ -277,23 +291,25 @@ func (s *Shard) PastRules() []queue.EndedRule {
 	return list
 }
 
-// Rule is a rule by its id, false if there is none.
-func (s *Shard) Rule(id queue.RuleID) (queue.Rule, bool) {
+// Get is a rule by its id, false if there is none.
+func (p *Rules) Get(id queue.RuleID) (queue.Rule, bool) {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.m.rules.ByID(id)
 }
 
 // Covering is the rule that counts for submissions with this meta, also for those that are not inserted yet; false if none covers them.
-func (s *Shard) Covering(meta queue.Meta) (queue.Rule, bool) {
+func (p *Rules) Covering(meta queue.Meta) (queue.Rule, bool) {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.m.rules.Covering(0, meta)
 }
 
 // refusal is why something with this meta may not be inserted now, nil if it may. The mutex is held.
-func (m *machine) refusal(meta queue.Meta) error {
-	rule, refused := m.rules.Refusing(meta)
+func (p *activeRules) refusal(meta queue.Meta) error {
+	rule, refused := p.Refusing(meta)
 	if !refused {
 		return nil
 	}
@@ -307,25 +323,26 @@ func (m *machine) refusal(meta queue.Meta) error {
 // ruleRows are what the store is to know of rules, and of those that have ended; nil: it does.
 type ruleRows struct{ standing, past []byte }
 
-// ruleRows makes them. The mutex is held.
-func (m *machine) ruleRows(now queue.Time) (rows ruleRows) {
-	if m.rules.changed {
-		m.rules.changed = false
-		row := journal.Rules{Position: m.applied, Last: m.rules.Last(), Rules: m.rules.List()}
-		m.rules.Graces(now, func(match queue.RuleMatch, until queue.Time) {
+// rows makes them. The mutex is held.
+func (p *activeRules) rows(now queue.Time) (rows ruleRows) {
+	if p.changed {
+		p.changed = false
+		row := journal.Rules{Position: p.m.applied, Last: p.Last(), Rules: p.List()}
+		p.Graces(now, func(match queue.RuleMatch, until queue.Time) {
 			row.Graces = append(row.Graces, journal.Grace{Match: match, Until: until})
 		})
 		rows.standing = journal.AppendRules(nil, &row)
 	}
-	if m.rules.pastChanged {
-		m.rules.pastChanged = false
-		rows.past = journal.AppendEndedRules(nil, m.rules.past.List())
+	if p.pastChanged {
+		p.pastChanged = false
+		rows.past = journal.AppendEndedRules(nil, p.past.List())
 	}
 	return rows
 }
 
-// storeRules writes what ruleRows made: first what ended, so that nothing is in neither row. What is in both ends anew in the replay.
-func (s *Shard) storeRules(ctx context.Context, m *machine, rows ruleRows) error {
+// store writes what ruleRows made: first what ended, so that nothing is in neither row. What is in both ends anew in the replay.
+func (p *Rules) store(ctx context.Context, m *machine, rows ruleRows) error {
+	s := p.s
 	put := func(name string, row []byte) error {
 		if row == nil {
 			return nil
@@ -346,9 +363,9 @@ func (s *Shard) storeRules(ctx context.Context, m *machine, rows ruleRows) error
 	return err
 }
 
-// loadRules reads what storeRules wrote.
-func (s *Shard) loadRules(ctx context.Context, m *machine) error {
-	row, err := s.store.Standing(ctx, rulesName)
+// load reads what store wrote.
+func (p *Rules) load(ctx context.Context, m *machine) error {
+	row, err := p.s.store.Standing(ctx, rulesName)
 	if err != nil {
 		return err
 	}
@@ -364,7 +381,7 @@ func (s *Shard) loadRules(ctx context.Context, m *machine) error {
 	for _, g := range known.Graces {
 		m.rules.SetGrace(g.Match, g.Until)
 	}
-	if row, err = s.store.Standing(ctx, pastRulesName); err != nil {
+	if row, err = p.s.store.Standing(ctx, pastRulesName); err != nil {
 		return err
 	}
 	ended, err := journal.DecodeEndedRules(row)
@@ -393,7 +410,7 @@ func (t *ruleTally) count(m *machine, x *backlog.Submission) bool {
 	if x.Ruling() == queue.Unruled || x.Available() == 0 {
 		return false
 	}
-	rule, covered := m.covering(x.Data.(*record))
+	rule, covered := m.rules.covering(x.Data.(*record))
 	if !covered {
 		return false
 	}

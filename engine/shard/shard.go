@@ -78,6 +78,7 @@ type Shard struct {
 	mu        holdLock // guards everything below, and the machine
 	m         *machine
 	Schedules Schedules
+	Rules     Rules
 	sealed    []*batch // full, to be appended in this order before the open one
 	inflight  *batch   // being appended and applied
 	worker    worker
@@ -149,6 +150,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 		written: make(chan struct{}), folded: make(chan struct{}), roster: newRoster(),
 	}
 	s.Schedules.s = s
+	s.Rules.s = s
 	s.scratch.New = func() any { return new(scratch) }
 	s.picks.New = func() any { return new([]pick) }
 	s.mu.now, s.mu.told = o.Now, o.Held

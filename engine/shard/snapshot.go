@@ -336,7 +336,7 @@ func (m *machine) settle(now queue.Time) {
 		m.stats.buried += uint64(n)
 	}
 	m.keys.settle()
-	m.settleRules()
+	m.rules.settle()
 	m.backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*record)
 		m.backlog.Settle(sub)

@@ -42,7 +42,7 @@ func TestUntilOfLargeRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	ruled := s.m.ruled
+	ruled := s.m.rules.ruled
 	s.m.backlog.OnRuling(func(sub *backlog.Submission, book int, before, after queue.Ruling) {
 		entered++
 		ruled(sub, book, before, after)
@@ -60,7 +60,7 @@ func TestUntilOfLargeRules(t *testing.T) {
 	until := now.Add(time.Hour)
 	set := func(entry queue.MetaEntry, until queue.Time) {
 		t.Helper()
-		if _, _, err := s.SetRule(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: entry}, Until: until}); err != nil {
+		if _, _, err := s.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: entry}, Until: until}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,8 +73,8 @@ func TestUntilOfLargeRules(t *testing.T) {
 	}
 	now = until
 	s.Tick()
-	if got := s.Stats(); len(s.Rules()) != 0 || got.Ready != many || got.Paused != 0 {
-		t.Errorf("when their time is over: got %d rules, %d ready, %d paused; want 0, %d and 0", len(s.Rules()), got.Ready, got.Paused, many)
+	if got := s.Stats(); len(s.Rules.List()) != 0 || got.Ready != many || got.Paused != 0 {
+		t.Errorf("when their time is over: got %d rules, %d ready, %d paused; want 0, %d and 0", len(s.Rules.List()), got.Ready, got.Paused, many)
 	}
 	if err := s.Audit(); err != nil {
 		t.Error(err)
@@ -87,8 +87,8 @@ func TestUntilOfLargeRules(t *testing.T) {
 	}
 	// What an operator sets anew in the meantime stands.
 	set(meta("all", 1), now.Add(time.Hour))
-	id := s.Rules()[0].ID
-	if _, was, err := s.liftRule(id, now, queue.RuleOver, ""); was || err != nil || len(s.Rules()) != 1 {
-		t.Errorf("ending a rule that is not over: %v %v, %d rules left; want 1", was, err, len(s.Rules()))
+	id := s.Rules.List()[0].ID
+	if _, was, err := s.Rules.lift(id, now, queue.RuleOver, ""); was || err != nil || len(s.Rules.List()) != 1 {
+		t.Errorf("ending a rule that is not over: %v %v, %d rules left; want 1", was, err, len(s.Rules.List()))
 	}
 }

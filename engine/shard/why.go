@@ -157,7 +157,7 @@ func (m *machine) why(r *record, index uint32, leaves []strategy.Leaf, views []*
 	chunk := m.chunk(r, index)
 	why.State = chunk.State
 	own := whyChunk(&chunk, r.parked && r.sub.IsAvailable(index))
-	if rule, covered := m.covering(r); covered && own.Obstacle == NoObstacle {
+	if rule, covered := m.rules.covering(r); covered && own.Obstacle == NoObstacle {
 		own = whyRule(&rule)
 	}
 	meta := r.sub.Meta()

@@ -66,7 +66,7 @@ func (s *Shard) Tick() {
 			more = s.alone(kind, slots[:]) || more
 		}
 	}
-	for s.endLarge() {
+	for s.Rules.endLarge() {
 	}
 	for s.Schedules.emit() {
 	}

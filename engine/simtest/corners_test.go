@@ -274,7 +274,7 @@ func TestLiftedRuleLetsScheduleEmit(t *testing.T) {
 	b := newBox(t, relaxed())
 	b.wrap, b.fatal = f.wrap, f.fatal
 	b.open()
-	rule, _, err := b.shard.SetRule(queue.Rule{Action: queue.Pause})
+	rule, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,12 +287,12 @@ func TestLiftedRuleLetsScheduleEmit(t *testing.T) {
 		t.Fatalf("under the rule: %+v %v, want it held", info, err)
 	}
 	f.arm(full, 0)
-	if _, _, err := b.shard.LiftRule(rule.ID, ""); queue.CodeOf(err) != queue.CodeDiskFull {
+	if _, _, err := b.shard.Rules.Lift(rule.ID, ""); queue.CodeOf(err) != queue.CodeDiskFull {
 		t.Fatalf("a lift on a full disk: got %v", err)
 	}
 	b.shard.SetFull(false)
-	if _, was, err := b.shard.LiftRule(rule.ID, ""); !was || err != nil || len(b.shard.Rules()) != 0 {
-		t.Fatalf("the lift again: %v %v, rules %+v; want it lifted", was, err, b.shard.Rules())
+	if _, was, err := b.shard.Rules.Lift(rule.ID, ""); !was || err != nil || len(b.shard.Rules.List()) != 0 {
+		t.Fatalf("the lift again: %v %v, rules %+v; want it lifted", was, err, b.shard.Rules.List())
 	}
 	b.shard.Tick()
 	if info, err := b.shard.Schedules.Get("s"); err != nil || info.Emitted != 1 {

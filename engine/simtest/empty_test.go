@@ -23,7 +23,7 @@ func TestEmptyTellsRulesFromLimits(t *testing.T) {
 	if held := mustReserve(t, b, "OldestFirst", 6); len(held) != 6 {
 		t.Fatalf("reserved %d, want 6", len(held))
 	}
-	rule, _, err := b.shard.SetRule(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("z", 1)}})
+	rule, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("z", 1)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestEmptyTellsRulesFromLimits(t *testing.T) {
 	}
 	ask("something else is behind a limit", `MaxSimultaneous("e", 1, MaxSimultaneous("c", 3, OldestFirst))`, queue.AllLimited, 1)
 	ask("something else is behind a limit", `MaxSimultaneous("e", 1, OldestFirst)`, queue.AllLimited, 1)
-	if _, _, err := b.shard.LiftRule(rule.ID, ""); err != nil {
+	if _, _, err := b.shard.Rules.Lift(rule.ID, ""); err != nil {
 		t.Fatal(err)
 	}
 	ask("the rule is lifted", `MaxSimultaneous("e", 1, MaxSimultaneous("c", 3, OldestFirst))`, queue.AllLimited, 2)

@@ -16,7 +16,7 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 	held := func(b *box) queue.Reservation { return mustReserve(b.t, b, "OldestFirst", 1)[0] }
 	match := queue.RuleMatch{Entry: queue.MetaEntry{Key: "a", Value: queue.IntValue(1)}}
 	rule := func(b *box) queue.Rule {
-		set, _, err := b.shard.SetRule(queue.Rule{Action: queue.Pause, Match: match})
+		set, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: match})
 		must(b.t, err)
 		return set
 	}
@@ -64,18 +64,18 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 			return func() error { _, err := b.shard.Cancel(ctx, sub.ID); return err }
 		},
 		"set a rule": func(b *box) func() error {
-			return func() error { _, _, err := b.shard.SetRule(queue.Rule{Action: queue.Pause, Match: match}); return err }
+			return func() error { _, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: match}); return err }
 		},
 		"change a rule": func(b *box) func() error {
 			rule(b)
 			return func() error {
-				_, _, err := b.shard.SetRule(queue.Rule{Action: queue.Pause, Match: match, Until: b.clock.now().Add(time.Hour)})
+				_, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: match, Until: b.clock.now().Add(time.Hour)})
 				return err
 			}
 		},
 		"lift a rule": func(b *box) func() error {
 			r := rule(b)
-			return func() error { _, _, err := b.shard.LiftRule(r.ID, "ana"); return err }
+			return func() error { _, _, err := b.shard.Rules.Lift(r.ID, "ana"); return err }
 		},
 		"make a schedule": func(b *box) func() error {
 			return func() error { _, _, err := b.shard.Schedules.Put("s", def, nil); return err }

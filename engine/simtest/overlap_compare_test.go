@@ -31,7 +31,7 @@ func (o *overlap) compare(b *box) {
 		o.compareSub(b, &list[i], o.disk.byID[list[i].ID])
 	}
 	var rules []queue.RuleID
-	for _, r := range b.shard.Rules() {
+	for _, r := range b.shard.Rules.List() {
 		rules = append(rules, r.ID)
 	}
 	slices.Sort(rules)
@@ -114,8 +114,8 @@ func (o *overlap) compareChunk(x *diskSub, got *queue.Chunk, c *diskChunk) {
 
 // compareContents reserves all there is, to see what it carries: of a shard that is not needed any more.
 func (o *overlap) compareContents(b *box) {
-	for _, r := range b.shard.Rules() {
-		_, _, err := b.shard.LiftRule(r.ID, "")
+	for _, r := range b.shard.Rules.List() {
+		_, _, err := b.shard.Rules.Lift(r.ID, "")
 		o.must("lift", err)
 	}
 	for {

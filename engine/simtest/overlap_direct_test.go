@@ -200,7 +200,7 @@ func TestFoldWhileLettersGo(t *testing.T) {
 		o.freely(func() {
 			_, err := o.shard.Fail(ctx, []queue.FailItem{{Token: held, Fatal: true}}, nil)
 			o.must("fail", err)
-			_, _, err = o.shard.SetRule(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("b", 9)}}) // which a fold writes first
+			_, _, err = o.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("b", 9)}}) // which a fold writes first
 			o.must("rule", err)
 		})
 		fold = o.later(func() ([]queue.Result, error) { return nil, o.shard.Fold() })

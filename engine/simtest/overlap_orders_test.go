@@ -22,7 +22,7 @@ func (o *overlap) setRule() *call {
 	var err error
 	return &call{
 		what: fmt.Sprintf("%v of b=%s", r.Action, r.Match.Entry.Value.Text()), alone: "rule",
-		run: func(context.Context) { set, _, err = o.shard.SetRule(r) },
+		run: func(context.Context) { set, _, err = o.shard.Rules.Set(r) },
 		check: func() string {
 			if err != nil {
 				return o.erred(err)
@@ -51,7 +51,7 @@ func (o *overlap) liftRule() *call {
 	var err error
 	return &call{
 		what: fmt.Sprintf("lift rule %d", id), alone: "rule",
-		run: func(context.Context) { _, _, err = o.shard.LiftRule(id, "") },
+		run: func(context.Context) { _, _, err = o.shard.Rules.Lift(id, "") },
 		check: func() string {
 			if _, there := o.disk.rules[id]; there && err == nil {
 				o.fail("rule %d is answered to be lifted, and stands on the disk", id)

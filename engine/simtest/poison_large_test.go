@@ -23,11 +23,11 @@ func TestPoisonousLargeRuleIsParked(t *testing.T) {
 		mustInsert(t, b, n)
 	}
 	until := b.clock.now().Add(time.Hour)
-	large, _, err := b.shard.SetRule(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("large", 1)}, Until: until})
+	large, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("large", 1)}, Until: until})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := b.shard.SetRule(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("small", 1)}, Until: until}); err != nil {
+	if _, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("small", 1)}, Until: until}); err != nil {
 		t.Fatal(err)
 	}
 	b.clock.pass(time.Hour)
@@ -42,7 +42,7 @@ func TestPoisonousLargeRuleIsParked(t *testing.T) {
 	if got := b.shard.Work().Parked[0]; got.Action != (shard.Action{Kind: shard.KindRule, Rule: large.ID}) || got.Error == "" {
 		t.Errorf("parked: got %+v, want the end of rule %d with its error", got, large.ID)
 	}
-	if left := b.shard.Rules(); len(left) != 1 || left[0].ID != large.ID || b.shard.Work().Degraded {
+	if left := b.shard.Rules.List(); len(left) != 1 || left[0].ID != large.ID || b.shard.Work().Degraded {
 		t.Errorf("rules: got %+v, degraded %v; want the large one only", left, b.shard.Work().Degraded)
 	}
 	p.set()
@@ -50,7 +50,7 @@ func TestPoisonousLargeRuleIsParked(t *testing.T) {
 		t.Errorf("RetryParked() = %d, want 1", n)
 	}
 	b.tickAfter(6 * time.Second)
-	if left, w := b.shard.Rules(), b.shard.Work(); len(left) != 0 || len(w.Parked) != 0 {
+	if left, w := b.shard.Rules.List(), b.shard.Work(); len(left) != 0 || len(w.Parked) != 0 {
 		t.Errorf("mended: got rules %+v and parked %+v, want none", left, w.Parked)
 	}
 }

@@ -32,7 +32,7 @@ func TestPoisonousRuleIsParked(t *testing.T) {
 		const n, bad = 20, 8 // ids begin at 1
 		var rules []queue.Rule
 		for i := range n {
-			r, _, err := b.shard.SetRule(queue.Rule{
+			r, _, err := b.shard.Rules.Set(queue.Rule{
 				Action: queue.Pause, Match: queue.RuleMatch{Entry: number("n", i)}, Until: b.clock.now().Add(time.Hour),
 			})
 			if err != nil {
@@ -41,7 +41,7 @@ func TestPoisonousRuleIsParked(t *testing.T) {
 			rules = append(rules, r)
 		}
 		later := queue.Rule{Action: queue.Block, Match: queue.RuleMatch{Entry: number("n", n)}, Until: b.clock.now().Add(2 * time.Hour)}
-		if _, _, err := b.shard.SetRule(later); err != nil {
+		if _, _, err := b.shard.Rules.Set(later); err != nil {
 			t.Fatal(err)
 		}
 		b.clock.pass(time.Hour)
@@ -62,7 +62,7 @@ func TestPoisonousRuleIsParked(t *testing.T) {
 			b.tickAfter(6 * time.Second)
 		}
 		hits := p.refused()
-		if left := b.shard.Rules(); len(left) != 2 || left[0] != rules[bad-1] {
+		if left := b.shard.Rules.List(); len(left) != 2 || left[0] != rules[bad-1] {
 			t.Fatalf("rules: got %+v, want the poisonous one and the later one", left)
 		}
 		if w := b.shard.Work(); w.Kinds[shard.KindRule].Done != n-1 || w.Kinds[shard.KindRule].Parked != 1 || w.Degraded {
@@ -71,7 +71,7 @@ func TestPoisonousRuleIsParked(t *testing.T) {
 		b.clock.pass(time.Hour)
 		poison()
 		b.shard.Tick()
-		if left := b.shard.Rules(); len(left) != 1 || p.refused() != hits {
+		if left := b.shard.Rules.List(); len(left) != 1 || p.refused() != hits {
 			t.Errorf("a rule that ends when another one is parked: got %+v and %d more refusals, want the parked one and none", left, p.refused()-hits)
 		}
 		p.set()
@@ -82,13 +82,13 @@ func TestPoisonousRuleIsParked(t *testing.T) {
 		} else {
 			again := rules[bad-1]
 			again.Until = b.clock.now().Add(time.Minute)
-			if _, _, err := b.shard.SetRule(again); err != nil {
+			if _, _, err := b.shard.Rules.Set(again); err != nil {
 				t.Fatal(err)
 			}
 			b.clock.pass(time.Minute)
 		}
 		b.shard.Tick()
-		if left, w := b.shard.Rules(), b.shard.Work(); len(left) != 0 || len(w.Parked) != 0 {
+		if left, w := b.shard.Rules.List(), b.shard.Work(); len(left) != 0 || len(w.Parked) != 0 {
 			t.Errorf("mended, by a retry %v: got rules %+v and parked %+v, want none", retried, left, w.Parked)
 		}
 	}

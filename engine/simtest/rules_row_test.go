@@ -20,7 +20,7 @@ func reopened(t *testing.T, b *box, between func()) queue.SubmissionID {
 	t.Helper()
 	sub := mustInsert(t, b, prefixed(1))
 	held := mustReserve(t, b, "OldestFirst", 1)
-	if _, _, err := b.shard.SetRule(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Submission: sub.ID}}); err != nil {
+	if _, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Submission: sub.ID}}); err != nil {
 		t.Fatal(err)
 	}
 	between()
@@ -52,7 +52,7 @@ func TestRulesOfAnEndedSubmissionStayGone(t *testing.T) {
 				})
 				b.wantCounts("opened again", id, queue.Submission{Ready: 1})
 				b.kill(t, moment)
-				if rules := b.shard.Rules(); len(rules) != 0 {
+				if rules := b.shard.Rules.List(); len(rules) != 0 {
 					t.Errorf("after the restart: rules %+v, want none: the one there was ended with its submission", rules)
 				}
 				b.wantCounts("after the restart", id, queue.Submission{Ready: 1})
@@ -67,7 +67,7 @@ func TestRuleOfAReopenedSubmissionStays(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, deadLetters())
 	id := reopened(t, b, func() {})
-	want, _, err := b.shard.SetRule(queue.Rule{Action: queue.Block, Match: queue.RuleMatch{Submission: id}, Reason: "again"})
+	want, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Block, Match: queue.RuleMatch{Submission: id}, Reason: "again"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestRuleOfAReopenedSubmissionStays(t *testing.T) {
 	exec(t, filepath.Join(dir, "store.db"), sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 1000}, fmt.Sprintf(
 		"ATTACH DATABASE '%s' AS younger; DELETE FROM standing; INSERT INTO standing SELECT * FROM younger.standing; DETACH DATABASE younger", younger))
 	b.open()
-	if rules := b.shard.Rules(); len(rules) != 1 || rules[0] != want {
+	if rules := b.shard.Rules.List(); len(rules) != 1 || rules[0] != want {
 		t.Errorf("after the restart: rules %+v, want %+v", rules, want)
 	}
 	b.wantCounts("after the restart", id, queue.Submission{Blocked: 1})
@@ -128,7 +128,7 @@ func TestRuleIsProlongedAtItsEnd(t *testing.T) {
 	b.wrap = func(inner journal.Journal) journal.Journal { return &stopLog{inner, at} }
 	b.open()
 	rule := queue.Rule{Action: queue.Pause, Until: b.clock.now().Add(time.Minute)}
-	if _, _, err := b.shard.SetRule(rule); err != nil {
+	if _, _, err := b.shard.Rules.Set(rule); err != nil {
 		t.Fatal(err)
 	}
 	b.clock.pass(time.Minute - 1)
@@ -136,7 +136,7 @@ func TestRuleIsProlongedAtItsEnd(t *testing.T) {
 	rule.Until = rule.Until.Add(time.Hour)
 	set := make(chan error)
 	go func() {
-		_, _, err := b.shard.SetRule(rule)
+		_, _, err := b.shard.Rules.Set(rule)
 		set <- err
 	}()
 	<-begun
@@ -155,11 +155,11 @@ func TestRuleIsProlongedAtItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-ticked
-	if rules := b.shard.Rules(); len(rules) != 1 || rules[0].Until != rule.Until {
+	if rules := b.shard.Rules.List(); len(rules) != 1 || rules[0].Until != rule.Until {
 		t.Errorf("rules: got %+v, want the one until %d", rules, rule.Until)
 	}
 	b.tickAfter(time.Hour)
-	if rules := b.shard.Rules(); len(rules) != 0 {
+	if rules := b.shard.Rules.List(); len(rules) != 0 {
 		t.Errorf("after its time: got %+v, want none", rules)
 	}
 }

@@ -124,7 +124,7 @@ func (s *sim) setRule() {
 		r.Until = s.now.Add(pickOf(s, time.Millisecond, time.Second, time.Minute, time.Hour))
 	}
 	s.log.add("%s %s until %d, inserts %v, revokes %v", r.Action, r.Match, r.Until, r.Insert, r.Revoke)
-	got, created, err := s.shard.SetRule(r)
+	got, created, err := s.shard.Rules.Set(r)
 	if id := r.Match.Submission; id != 0 && s.m.sub(id).state != queue.Open {
 		if queue.CodeOf(err) != queue.CodeUnknownSubmission {
 			s.fail("a rule about a submission that is %s: got %v", s.m.sub(id).state, err)
@@ -141,7 +141,7 @@ func (s *sim) setRule() {
 	s.takeEffect([]func(){func() {
 		r.Since = s.now
 		if r.ID = got.ID; failed { // nobody was told
-			for _, there := range s.shard.Rules() {
+			for _, there := range s.shard.Rules.List() {
 				if there.Action == r.Action && there.Match == r.Match {
 					r.ID = there.ID
 				}
@@ -188,7 +188,7 @@ func (s *sim) liftRule() {
 	there := slices.ContainsFunc(s.m.rules, func(r queue.Rule) bool { return is(&r) })
 	s.log.add("lift rule %d, which is there: %v", id, there)
 	by := pickOf(s, "", "eve", "adam")
-	_, was, err := s.shard.LiftRule(id, by)
+	_, was, err := s.shard.Rules.Lift(id, by)
 	if !there {
 		if was || err != nil && queue.CodeOf(err) != queue.CodeUnknownRule {
 			s.fail("lifting rule %d, which is not there: %v, %v", id, was, err)
@@ -203,13 +203,13 @@ func (s *sim) liftRule() {
 }
 
 func (s *sim) checkRules() {
-	got := slices.Clone(s.shard.Rules())
+	got := slices.Clone(s.shard.Rules.List())
 	want := slices.Clone(s.m.rules)
 	slices.SortFunc(want, func(a, b queue.Rule) int { return int(a.ID) - int(b.ID) })
 	if len(got)+len(want) > 0 {
 		s.equal("rules", got, want)
 	}
-	past, ended := s.shard.PastRules(), slices.Clone(s.m.past)
+	past, ended := s.shard.Rules.Past(), slices.Clone(s.m.past)
 	slices.SortFunc(ended, func(a, b queue.EndedRule) int { return cmp.Or(cmp.Compare(b.Ended, a.Ended), cmp.Compare(b.ID, a.ID)) })
 	if ended = ended[:min(len(ended), queue.MaxEndedRules)]; len(past)+len(ended) > 0 {
 		s.equal("rules that have ended", past, ended)
