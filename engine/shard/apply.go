@@ -113,7 +113,7 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 	}
 	if t := r.tries[c.Index]; t != nil {
 		m.undelay(r, c.Index, t)
-		m.acquit(r, t)
+		m.suspects.acquit(r, t)
 		delete(r.tries, c.Index)
 	}
 	m.trust(c.Seq, c.Index)
@@ -178,7 +178,7 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 			if m.acted(kindOf(&op), true); kindOf(&op) == KindLost {
 				m.roster.lost++
 			}
-			m.slotGone()
+			m.suspects.slotGone()
 			m.revoked(r.id, slot, queue.RevokedExpired)
 		}
 		m.concluded(r, slot)
@@ -202,7 +202,7 @@ func (m *machine) returned(r *record, op journal.Returned) {
 		r.tries[op.Index] = t
 	}
 	m.undelay(r, op.Index, t)
-	m.acquit(r, t)
+	m.suspects.acquit(r, t)
 	if n := len(t.past); n > 0 && t.attempts == op.Attempts && t.sequence == op.Sequence && t.epoch == op.Epoch {
 		t.past[n-1].Error = op.Error // what its consumer says of the try came after it was counted
 	} else {
@@ -225,8 +225,8 @@ func (m *machine) returned(r *record, op journal.Returned) {
 		m.stats.skipped++
 	case op.NotBefore > m.now:
 		m.delay(r, op.Index, t)
-	case !m.replay && m.suspicious(op.Reason):
-		m.shelve(r, op.Index, t, m.now)
+	case !m.replay && m.suspects.suspicious(op.Reason):
+		m.suspects.shelve(r, op.Index, t, m.now)
 	default:
 		m.putBack(r, op.Index)
 	}
@@ -310,7 +310,7 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.stats.waiting -= uint64(r.waiting)
 	m.stats.completed -= uint64(r.done)
 	m.stats.skipped -= uint64(r.skips)
-	m.acquitAll(r)
+	m.suspects.acquitAll(r)
 	m.bury(r, state)
 	r.ended = &ending{at: m.now, meta: r.sub.Meta(), reason: reason, spec: r.spec()}
 	r.ended.left = m.backlog.RemoveKeeping(r.sub)

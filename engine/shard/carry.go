@@ -80,8 +80,8 @@ func (m *machine) keep(old *machine, slot uint32, of reserver.Holding) {
 	if !m.backlog.Retake(r.sub, h.Index) {
 		return // it is done
 	}
-	if t != nil && m.suspicious(t.reason) {
-		m.lends(r, t, h.Reserved)
+	if t != nil && m.suspects.suspicious(t.reason) {
+		m.suspects.lends(r, t, h.Reserved)
 	}
 	h.State, h.Ledger = reserver.Held, 0 // the ledgers begin again, too
 	m.holds.Saw(m.holds.At(m.holds.Add(&r.holds, h, of.Name)), of.Seen)

@@ -42,7 +42,7 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 	}
 	seen := 0
 	for _, d := range m.suspects.shelf[:min(16*looked, len(m.suspects.shelf))] { // many may stand for nothing any more
-		r, t := m.shelvedChunk(d)
+		r, t := m.suspects.chunk(d)
 		if t == nil {
 			continue
 		}

@@ -213,12 +213,12 @@ func (m *machine) extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 			}
 		}
 		if s == onShelf {
-			m.lendOut(r, t.Index, r.tries[t.Index], now)
+			m.suspects.lendOut(r, t.Index, r.tries[t.Index], now)
 			s = free
 		}
 		if s == free && m.backlog.TakeChunk(r.sub, t.Index) {
 			m.ready(r, -1)
-			m.taken(r, t.Index)
+			m.suspects.taken(r, t.Index)
 			slot = m.holds.Add(&r.holds, reserver.Hold{
 				Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.seq, Index: t.Index, Attempt: r.attempt(t.Index), Counted: true,
 				Reserved: now, Deadline: now,

@@ -82,7 +82,7 @@ func (m *machine) step(kind Kind, now queue.Time, most int, slots []uint32, park
 		}
 		return len(slots)
 	case KindSuspect:
-		return m.lend(now, most)
+		return m.suspects.lend(now, most)
 	case KindRule:
 		n, more := m.rules.end(now, most, parked)
 		if more {
@@ -173,8 +173,8 @@ func (m *machine) offerAgain(r *record, d due) bool {
 	if m.isHeld(r, d.index) {
 		return false // a late completion is on its way
 	}
-	if m.suspicious(t.reason) {
-		m.shelve(r, d.index, t, t.notBefore)
+	if m.suspects.suspicious(t.reason) {
+		m.suspects.shelve(r, d.index, t, t.notBefore)
 		return true
 	}
 	m.undelay(r, d.index, t)

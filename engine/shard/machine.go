@@ -128,7 +128,7 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 
 		scorings: map[string]*scoring{},
 	}
-	m.schedules, m.rules = newSchedules(m), newActiveRules(m)
+	m.schedules, m.rules, m.suspects.m = newSchedules(m), newActiveRules(m), m
 	m.backlog.OnRuling(m.rules.ruled)
 	m.rnd = rand.New(&m.source)
 	return m
@@ -203,7 +203,7 @@ func (m *machine) ready(r *record, delta int) {
 func (m *machine) putBack(r *record, index uint32) {
 	m.backlog.PutBack(r.sub, index)
 	m.ready(r, 1)
-	m.offered(r, index)
+	m.suspects.offered(r, index)
 }
 
 // withdraw takes an available chunk without counting it in flight.
@@ -211,7 +211,7 @@ func (m *machine) withdraw(r *record, index uint32, bounded bool) backlog.Withdr
 	w := m.backlog.Withdraw(r.sub, index, bounded)
 	if w == backlog.Taken {
 		m.ready(r, -1)
-		m.taken(r, index)
+		m.suspects.taken(r, index)
 	}
 	return w
 }
@@ -288,7 +288,7 @@ func (m *machine) waits(r *record, index uint32, t *try) {
 func (m *machine) undelay(r *record, index uint32, t *try) {
 	if t.waiting {
 		m.changing(r)
-		m.unshelve(r, t)
+		m.suspects.unshelve(r, t)
 		r.loosen(index)
 		t.waiting = false
 		r.waiting--

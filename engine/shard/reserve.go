@@ -98,9 +98,9 @@ func (m *machine) timeout(q *Request) time.Duration {
 // were. When there is nothing else it borrows suspects.
 func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]pick) int {
 	n := m.follow(q, views, most, now, picks)
-	if n == 0 && len(*picks) == 0 && m.borrow(q, most, now) {
+	if n == 0 && len(*picks) == 0 && m.suspects.borrow(q, most, now) {
 		n = m.follow(q, views, most, now, picks)
-		m.lend(now, tickMost) // what was borrowed in vain goes back
+		m.suspects.lend(now, tickMost) // what was borrowed in vain goes back
 	}
 	return n
 }
@@ -118,8 +118,8 @@ func (m *machine) follow(q *Request, views []*backlog.View, most int, now queue.
 				break
 			}
 			*picks = append(*picks, m.hold(sub.Data.(*record), index, view.Charged(), q.Consumer, now, now.Add(timeout)))
-			if m.suspects.shelved > 0 && m.strict() {
-				m.lend(now, 1) // it may be its turn now
+			if m.suspects.shelved > 0 && m.suspects.strict() {
+				m.suspects.lend(now, 1) // it may be its turn now
 			}
 		}
 	}
@@ -152,8 +152,8 @@ func (m *machine) hold(r *record, index uint32, charge backlog.Charge, consumer 
 		Ledger: charge.Ledger, Reserved: now, Deadline: deadline,
 	}, consumer)
 	m.charged(p.token.Slot, charge)
-	m.taken(r, index)
-	m.heldMore(now)
+	m.suspects.taken(r, index)
+	m.suspects.heldMore(now)
 	return p
 }
 

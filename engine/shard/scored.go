@@ -76,7 +76,7 @@ func (s *Shard) reserveScored(ctx context.Context, q *Request, dst []queue.Reser
 func (s *Shard) borrowScored(ctx context.Context, q *Request, got *[]pick) error {
 	now := s.now()
 	s.mu.Lock()
-	lent := s.usable() == nil && s.m.borrow(q, q.Max, now)
+	lent := s.usable() == nil && s.m.suspects.borrow(q, q.Max, now)
 	s.mu.Unlock()
 	if !lent {
 		return nil
@@ -84,7 +84,7 @@ func (s *Shard) borrowScored(ctx context.Context, q *Request, got *[]pick) error
 	err := s.pickScored(ctx, q, got)
 	now = s.now()
 	s.mu.Lock()
-	s.m.lend(now, tickMost) // what was borrowed in vain goes back
+	s.m.suspects.lend(now, tickMost) // what was borrowed in vain goes back
 	s.mu.Unlock()
 	return err
 }

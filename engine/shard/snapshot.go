@@ -365,7 +365,7 @@ func (m *machine) settle(now queue.Time) {
 // resume makes a chunk wait again that waited at the time of its row.
 func (m *machine) resume(r *record, index uint32, t *try) {
 	over := t.notBefore <= m.now
-	if t.gone() || t.waiting || over && !m.suspicious(t.reason) || m.backlog.Withdraw(r.sub, index, false) != backlog.Taken {
+	if t.gone() || t.waiting || over && !m.suspects.suspicious(t.reason) || m.backlog.Withdraw(r.sub, index, false) != backlog.Taken {
 		return
 	}
 	m.waits(r, index, t)
@@ -377,7 +377,7 @@ func (m *machine) resume(r *record, index uint32, t *try) {
 	if n := len(t.past); at == 0 && n > 0 {
 		at = t.past[n-1].Ended
 	}
-	m.shelve(r, index, t, at)
+	m.suspects.shelve(r, index, t, at)
 }
 
 func (m *machine) isHeld(r *record, index uint32) bool {

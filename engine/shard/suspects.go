@@ -26,6 +26,7 @@ const (
 
 // suspects are the suspects of a shard. Entries of the lists are not removed when they become moot.
 type suspects struct {
+	m       *machine
 	shelf   dueHeap // those that are shelved, by when they came due
 	out     []due   // those that are lent and that nobody holds, in the order in which they were put out
 	shelved int
@@ -51,11 +52,11 @@ const (
 )
 
 // suspicious says whether a chunk whose last try ended so is a suspect, as the queue is set now.
-func (m *machine) suspicious(reason journal.ReturnReason) bool {
-	tail := m.settings.Requeue == queue.Tail
+func (p *suspects) suspicious(reason journal.ReturnReason) bool {
+	tail := p.m.settings.Requeue == queue.Tail
 	switch reason {
 	case journal.Expired:
-		return tail || m.settings.SuspectShare < 1
+		return tail || p.m.settings.SuspectShare < 1
 	case journal.Failed, journal.Lost:
 		return tail
 	}
@@ -63,14 +64,14 @@ func (m *machine) suspicious(reason journal.ReturnReason) bool {
 }
 
 // strict says that suspects go behind all that was ready when they came due.
-func (m *machine) strict() bool {
-	return m.settings.Requeue == queue.Tail || m.settings.SuspectShare <= 0
+func (p *suspects) strict() bool {
+	return p.m.settings.Requeue == queue.Tail || p.m.settings.SuspectShare <= 0
 }
 
 // heldMore notes that there may be more live consumer slots than thought, or as many still: their going down begins now at the earliest.
-func (m *machine) heldMore(now queue.Time) {
-	if n := float64(m.heldNowAll()); n >= m.suspects.slots {
-		m.suspects.slots, m.suspects.slotsAt = n, now
+func (p *suspects) heldMore(now queue.Time) {
+	if n := float64(p.m.heldNowAll()); n >= p.slots {
+		p.slots, p.slotsAt = n, now
 	}
 }
 
@@ -78,31 +79,32 @@ func (m *machine) heldMore(now queue.Time) {
 func (m *machine) heldNowAll() uint64 { return uint64(m.holds.Len()) - m.stats.orphaned }
 
 // slotGone notes that a slot went with its consumer: its reservation ended by itself.
-func (m *machine) slotGone() { m.suspects.slots = max(m.suspects.slots-1, 0) }
+func (p *suspects) slotGone() { p.slots = max(p.slots-1, 0) }
 
 // liveSlots is how many chunks consumers can be expected to hold at once. It is the number of reservations held now, or, if
 // that was larger a moment ago, on its way down from there with a half-life of slotsHalf, so that the moment between two chunks
 // of a consumer does not count. A reservation whose deadline passed, or whose consumer was lost, takes its slot with it at once:
 // a pool of workers that died has no slots.
-func (m *machine) liveSlots(now queue.Time) float64 {
-	s, held := &m.suspects, float64(m.heldNowAll())
-	if s.slots > held+slotsLeast {
-		since := max(now.Sub(s.slotsAt), 0)
-		s.slots = held + (s.slots-held)*math.Exp2(-since.Seconds()/slotsHalf.Seconds())
+func (p *suspects) liveSlots(now queue.Time) float64 {
+	held := float64(p.m.heldNowAll())
+	if p.slots > held+slotsLeast {
+		since := max(now.Sub(p.slotsAt), 0)
+		p.slots = held + (p.slots-held)*math.Exp2(-since.Seconds()/slotsHalf.Seconds())
 	} else {
-		s.slots = held
+		p.slots = held
 	}
-	s.slotsAt = now
-	return s.slots
+	p.slotsAt = now
+	return p.slots
 }
 
 // quota is how many suspects may be lent while there is other work.
-func (m *machine) quota(now queue.Time) int {
-	return max(1, int(m.settings.SuspectShare*m.liveSlots(now)+1e-9))
+func (p *suspects) quota(now queue.Time) int {
+	return max(1, int(p.m.settings.SuspectShare*p.liveSlots(now)+1e-9))
 }
 
 // shelve holds a chunk back that is taken and due.
-func (m *machine) shelve(r *record, index uint32, t *try, at queue.Time) {
+func (p *suspects) shelve(r *record, index uint32, t *try, at queue.Time) {
+	m := p.m
 	m.changing(r)
 	if !t.waiting {
 		m.waits(r, index, t)
@@ -112,84 +114,84 @@ func (m *machine) shelve(r *record, index uint32, t *try, at queue.Time) {
 		t.suspect = shelved
 		r.shelved++
 		m.tallied(r, t).shelved++
-		m.suspects.shelved++
+		p.shelved++
 	}
 	t.since = at
-	m.suspects.shelf.push(due{at: at, seq: r.seq, index: index})
+	p.shelf.push(due{at: at, seq: r.seq, index: index})
 }
 
 // unshelve notes that a shelved chunk waits no longer.
-func (m *machine) unshelve(r *record, t *try) {
+func (p *suspects) unshelve(r *record, t *try) {
 	if t.suspect == shelved {
 		t.suspect = cleared
 		r.shelved--
-		m.tallied(r, t).shelved--
-		m.suspects.shelved--
+		p.m.tallied(r, t).shelved--
+		p.shelved--
 	}
 }
 
 // lendOut offers a shelved chunk.
-func (m *machine) lendOut(r *record, index uint32, t *try, now queue.Time) {
+func (p *suspects) lendOut(r *record, index uint32, t *try, now queue.Time) {
+	m := p.m
 	m.changing(r)
 	m.undelay(r, index, t)
-	m.lends(r, t, now)
+	p.lends(r, t, now)
 	m.putBack(r, index)
 }
 
 // lends notes that a suspect is lent.
-func (m *machine) lends(r *record, t *try, now queue.Time) {
+func (p *suspects) lends(r *record, t *try, now queue.Time) {
 	t.suspect, t.since = lent, now
 	r.lent++
-	m.tallied(r, t).lent++
-	m.suspects.lent++
+	p.m.tallied(r, t).lent++
+	p.lent++
 }
 
 // acquit notes that a try of a chunk is over, whatever came of it.
-func (m *machine) acquit(r *record, t *try) {
+func (p *suspects) acquit(r *record, t *try) {
 	if t.suspect == lent {
-		m.changing(r)
+		p.m.changing(r)
 		t.suspect = cleared
 		r.lent--
-		m.tallied(r, t).lent--
-		m.suspects.lent--
+		p.m.tallied(r, t).lent--
+		p.lent--
 	}
 }
 
 // offered notes that a chunk is available.
-func (m *machine) offered(r *record, index uint32) {
+func (p *suspects) offered(r *record, index uint32) {
 	if t := r.tries[index]; t != nil && t.suspect == lent {
 		r.ready++
-		m.tallied(r, t).ready++
-		m.suspects.ready++
-		m.suspects.out = append(m.suspects.out, due{at: t.since, seq: r.seq, index: index})
+		p.m.tallied(r, t).ready++
+		p.ready++
+		p.out = append(p.out, due{at: t.since, seq: r.seq, index: index})
 	}
 }
 
 // taken notes that a chunk is available no longer.
-func (m *machine) taken(r *record, index uint32) {
+func (p *suspects) taken(r *record, index uint32) {
 	if t := r.tries[index]; t != nil && t.suspect == lent {
 		r.ready--
-		m.tallied(r, t).ready--
-		m.suspects.ready--
+		p.m.tallied(r, t).ready--
+		p.ready--
 	}
 }
 
 // acquitAll forgets the suspects of a submission that ends.
-func (m *machine) acquitAll(r *record) {
-	s := &m.suspects
-	s.shelved -= int(r.shelved)
-	s.lent -= int(r.lent)
-	s.ready -= int(r.ready)
+func (p *suspects) acquitAll(r *record) {
+	p.shelved -= int(r.shelved)
+	p.lent -= int(r.lent)
+	p.ready -= int(r.ready)
 	r.shelved, r.lent, r.ready = 0, 0, 0
 }
 
-// shelvedChunk is what an entry of the shelf still stands for; nil: for nothing.
-func (m *machine) shelvedChunk(d due) (r *record, t *try) {
-	if r = m.liveSeq(d.seq); r == nil {
+// chunk is what an entry of the shelf still stands for; nil: for nothing.
+func (p *suspects) chunk(d due) (r *record, t *try) {
+	if r = p.m.liveSeq(d.seq); r == nil {
 		return nil, nil
 	}
 	t = r.tries[d.index]
-	if t == nil || t.suspect != shelved || t.since != d.at || m.isHeld(r, d.index) { // held: a late completion is on its way
+	if t == nil || t.suspect != shelved || t.since != d.at || p.m.isHeld(r, d.index) { // held: a late completion is on its way
 		return nil, nil
 	}
 	return r, t
@@ -197,25 +199,25 @@ func (m *machine) shelvedChunk(d due) (r *record, t *try) {
 
 // lend puts suspects out, or back on the shelf, as the queue's settings and what else there is demand; it does at most `most`
 // things and says how many.
-func (m *machine) lend(now queue.Time, most int) (n int) {
-	s := &m.suspects
-	if s.shelved == 0 && s.ready == 0 {
-		s.shelf, s.out = s.shelf[:0], s.out[:0]
+func (p *suspects) lend(now queue.Time, most int) (n int) {
+	m := p.m
+	if p.shelved == 0 && p.ready == 0 {
+		p.shelf, p.out = p.shelf[:0], p.out[:0]
 		return 0
 	}
 	fresh, quota := false, math.MaxInt
-	if !m.strict() && m.settings.SuspectShare < 1 && m.backlog.Available() > uint64(s.ready) {
-		fresh, quota = true, m.quota(now)
-		n = m.recall(now, quota, most)
+	if !p.strict() && m.settings.SuspectShare < 1 && m.backlog.Available() > uint64(p.ready) {
+		fresh, quota = true, p.quota(now)
+		n = p.recall(now, quota, most)
 	}
 	for ; n < most; n++ {
-		d, there := s.shelf.first()
-		if !there || fresh && s.lent >= quota || m.strict() && m.before(d) {
+		d, there := p.shelf.first()
+		if !there || fresh && p.lent >= quota || p.strict() && p.before(d) {
 			break
 		}
-		s.shelf.pop()
-		if r, t := m.shelvedChunk(d); t != nil {
-			m.lendOut(r, d.index, t, now)
+		p.shelf.pop()
+		if r, t := p.chunk(d); t != nil {
+			p.lendOut(r, d.index, t, now)
 			m.acted(KindSuspect, true)
 		}
 	}
@@ -223,42 +225,41 @@ func (m *machine) lend(now queue.Time, most int) (n int) {
 }
 
 // before says whether something is ready that was so when a suspect came due.
-func (m *machine) before(d due) bool {
-	oldest, there := m.backlog.OldestAvailable()
+func (p *suspects) before(d due) bool {
+	oldest, there := p.m.backlog.OldestAvailable()
 	return there && oldest.Time() <= d.at
 }
 
 // recall puts lent suspects that nobody took back on the shelf: what is over the quota, as when they were lent while there was
 // nothing else, and, one for another, those that were out for long.
-func (m *machine) recall(now queue.Time, quota, most int) (n int) {
-	s := &m.suspects
-	for ; n < most && s.lent > quota && s.ready > 0 && len(s.out) > 0; n++ {
-		last := len(s.out) - 1
-		d := s.out[last]
-		s.out = s.out[:last]
-		m.takeBack(d, d.at)
+func (p *suspects) recall(now queue.Time, quota, most int) (n int) {
+	for ; n < most && p.lent > quota && p.ready > 0 && len(p.out) > 0; n++ {
+		last := len(p.out) - 1
+		d := p.out[last]
+		p.out = p.out[:last]
+		p.takeBack(d, d.at)
 	}
-	full, others := s.lent >= quota, s.shelved
-	for ; n < most && len(s.out) > 0; n++ {
-		d := s.out[0]
-		if m.isOut(d) {
+	full, others := p.lent >= quota, p.shelved
+	for ; n < most && len(p.out) > 0; n++ {
+		d := p.out[0]
+		if p.isOut(d) {
 			if !full || others == 0 || now.Sub(d.at) < patience {
 				break
 			}
-			m.takeBack(d, now)
+			p.takeBack(d, now)
 			others--
 		}
-		s.out = s.out[1:]
+		p.out = p.out[1:]
 	}
-	if len(s.out) > 2*s.ready+1024 {
-		m.tidyOut()
+	if len(p.out) > 2*p.ready+1024 {
+		p.tidyOut()
 	}
 	return n
 }
 
 // isOut says whether an entry of the lent that nobody holds still stands for one.
-func (m *machine) isOut(d due) bool {
-	r := m.liveSeq(d.seq)
+func (p *suspects) isOut(d due) bool {
+	r := p.m.liveSeq(d.seq)
 	if r == nil {
 		return false
 	}
@@ -267,47 +268,46 @@ func (m *machine) isOut(d due) bool {
 }
 
 // takeBack shelves a lent chunk that nobody holds.
-func (m *machine) takeBack(d due, at queue.Time) {
-	if !m.isOut(d) {
+func (p *suspects) takeBack(d due, at queue.Time) {
+	if !p.isOut(d) {
 		return
 	}
-	r := m.liveSeq(d.seq)
+	r := p.m.liveSeq(d.seq)
 	t := r.tries[d.index]
-	m.withdraw(r, d.index, false)
-	m.acquit(r, t)
-	m.shelve(r, d.index, t, at)
+	p.m.withdraw(r, d.index, false)
+	p.acquit(r, t)
+	p.shelve(r, d.index, t, at)
 }
 
-func (m *machine) tidyOut() {
-	keep := make([]due, 0, m.suspects.ready)
+func (p *suspects) tidyOut() {
+	keep := make([]due, 0, p.ready)
 	seen := map[due]bool{}
-	for _, d := range m.suspects.out {
-		if m.isOut(d) && !seen[d] {
+	for _, d := range p.out {
+		if p.isOut(d) && !seen[d] {
 			seen[d] = true
 			keep = append(keep, d)
 		}
 	}
-	m.suspects.out = keep
+	p.out = keep
 }
 
 // borrow lends suspects to a reserve that found nothing else: those that its strategy matches, as it takes nothing from fresh
 // work. It says whether there are any.
-func (m *machine) borrow(q *Request, most int, now queue.Time) bool {
-	s := &m.suspects
-	if s.shelved == 0 {
+func (p *suspects) borrow(q *Request, most int, now queue.Time) bool {
+	if p.shelved == 0 {
 		return false
 	}
-	lent := m.lend(now, tickMost)
-	if m.strict() {
+	lent := p.lend(now, tickMost)
+	if p.strict() {
 		return lent > 0
 	}
 	n := 0
-	for _, d := range s.shelf[:min(borrowLooked, len(s.shelf))] {
+	for _, d := range p.shelf[:min(borrowLooked, len(p.shelf))] {
 		if n == most {
 			break
 		}
-		if r, t := m.shelvedChunk(d); t != nil && matches(q.Plan, r.meta()) {
-			m.lendOut(r, d.index, t, now)
+		if r, t := p.chunk(d); t != nil && matches(q.Plan, r.meta()) {
+			p.lendOut(r, d.index, t, now)
 			n++
 		}
 	}

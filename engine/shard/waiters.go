@@ -77,7 +77,7 @@ func (l *line) tidy(v *backlog.View) {
 
 // serve hands what became available to those who wait for it. Every input ends with it. The mutex is held.
 func (s *Shard) serve(now queue.Time) {
-	s.m.lend(now, lendMost)
+	s.m.suspects.lend(now, lendMost)
 	for {
 		stirred := s.m.backlog.Stirred()
 		if len(stirred) == 0 {
