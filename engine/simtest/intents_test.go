@@ -64,7 +64,10 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 			return func() error { _, err := b.shard.Cancel(ctx, sub.ID); return err }
 		},
 		"set a rule": func(b *box) func() error {
-			return func() error { _, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: match}); return err }
+			return func() error {
+				_, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: match})
+				return err
+			}
 		},
 		"change a rule": func(b *box) func() error {
 			rule(b)
