@@ -82,7 +82,7 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 			return dst, err
 		}
 	}
-	s.scratch.Put(scratch)
+	s.pools.scratch.Put(scratch)
 	if err := s.wait(waits); err != nil {
 		return dst, err
 	}

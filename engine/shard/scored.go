@@ -204,7 +204,7 @@ func (s *Shard) pickByScore(ctx context.Context, q *Request, br *strategy.Branch
 	}
 	rows = min(rows, most)
 	w := s.scratchWindow()
-	defer s.windows.Put(w)
+	defer s.pools.windows.Put(w)
 	w.seen, w.Seed = nil, s.options.Seed() // one for all windows of the request: by it a canary is chosen
 	for range maxWindows {
 		ready := false

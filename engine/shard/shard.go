@@ -72,30 +72,29 @@ type Span interface {
 
 // Shard is one journal, its state and its owner's goroutines. All methods are safe for concurrent use.
 type Shard struct {
-	options   Options
-	journal   journal.Journal
-	store     *store.Store
-	mu        holdLock // guards everything below, and the machine
-	m         *machine
-	Schedules Schedules
-	Rules     Rules
-	sealed    []*batch // full, to be appended in this order before the open one
-	inflight  *batch   // being appended and applied
-	worker    worker
-	spare     *batch // its buffers are free
-	waiting   map[*waiter]struct{}
-	views     []*backlog.View               // of the plan being followed
-	stirred   []*backlog.View               // being served
-	live      int64                         // submissions that LiveLimit was told to be open
-	crowded   uint64                        // inserts that it refused
-	viewed    backlog.Memory                // what ViewMemory was told that the views take
-	owned     map[*access.Use]int64         // what access tokens were told that the views made for them take
-	refused   struct{ views, asked uint64 } // for want of ViewMemory
-	windows   sync.Pool                     // *windowScratch
-	ordering  sync.Mutex                    // held while a rule is set or lifted; before mu
-	closed    bool
-	broken    error // a reload failed: nothing works until Heal succeeds
-	lost      error // its files are not where they were: nothing is written any more, for good
+	resources
+
+	options  Options
+	journal  journal.Journal
+	store    *store.Store
+	mu       holdLock // guards everything below, and the machine
+	m        *machine
+	sealed   []*batch // full, to be appended in this order before the open one
+	inflight *batch   // being appended and applied
+	worker   worker
+	spare    *batch // its buffers are free
+	waiting  map[*waiter]struct{}
+	views    []*backlog.View               // of the plan being followed
+	stirred  []*backlog.View               // being served
+	live     int64                         // submissions that LiveLimit was told to be open
+	crowded  uint64                        // inserts that it refused
+	viewed   backlog.Memory                // what ViewMemory was told that the views take
+	owned    map[*access.Use]int64         // what access tokens were told that the views made for them take
+	refused  struct{ views, asked uint64 } // for want of ViewMemory
+	ordering sync.Mutex                    // held while a rule is set or lifted; before mu
+	closed   bool
+	broken   error // a reload failed: nothing works until Heal succeeds
+	lost     error // its files are not where they were: nothing is written any more, for good
 
 	mostLooks looks // see MostLooks
 	roster    *roster
@@ -118,8 +117,7 @@ type Shard struct {
 	kept     queue.Time // aging guards it: of the history, all that ended before has dead letters
 	applying sync.Mutex // held while a batch is applied, and while a fold takes rows
 	fold     folder
-	scratch  sync.Pool
-	picks    sync.Pool
+	pools    pools
 }
 
 // Open recovers the shard and starts its goroutines. Close ends them.
@@ -149,10 +147,9 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 		options: o, store: o.Store, full: o.Full, waiting: map[*waiter]struct{}{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		written: make(chan struct{}), folded: make(chan struct{}), roster: newRoster(),
 	}
-	s.Schedules.s = s
-	s.Rules.s = s
-	s.scratch.New = func() any { return new(scratch) }
-	s.picks.New = func() any { return new([]pick) }
+	s.resources.of(s)
+	s.pools.scratch.New = func() any { return new(scratch) }
+	s.pools.picks.New = func() any { return new([]pick) }
 	s.mu.now, s.mu.told = o.Now, o.Held
 	s.worker.parked, s.worker.blamed = map[Action]*parking{}, map[Action]int{}
 	s.worker.recount.opened = s.now()
@@ -166,6 +163,13 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	go s.writer()
 	go s.folder()
 	return s, nil
+}
+
+// pools keep memory that calls need for a moment.
+type pools struct {
+	scratch sync.Pool // *scratch
+	picks   sync.Pool // *[]pick
+	windows sync.Pool // *windowScratch
 }
 
 var (
@@ -292,13 +296,13 @@ func (s *Shard) SetFull(full bool) { s.full.Store(full) }
 // Full says whether inserts are refused for want of room.
 func (s *Shard) Full() bool { return s.full.Load() }
 
-func (s *Shard) takeScratch() *scratch { return s.scratch.Get().(*scratch) }
+func (s *Shard) takeScratch() *scratch { return s.pools.scratch.Get().(*scratch) }
 
-func (s *Shard) takePicks() *[]pick { return s.picks.Get().(*[]pick) }
+func (s *Shard) takePicks() *[]pick { return s.pools.picks.Get().(*[]pick) }
 
 // givePicks takes the list back; the metas went out with the answer.
 func (s *Shard) givePicks(p *[]pick) {
 	clear(*p)
 	*p = (*p)[:0]
-	s.picks.Put(p)
+	s.pools.picks.Put(p)
 }

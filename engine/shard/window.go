@@ -54,7 +54,7 @@ type windowScratch struct {
 }
 
 func (s *Shard) scratchWindow() *windowScratch {
-	if w, ok := s.windows.Get().(*windowScratch); ok {
+	if w, ok := s.pools.windows.Get().(*windowScratch); ok {
 		return w
 	}
 	return &windowScratch{}
