@@ -5,35 +5,41 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/quern-queue/quern/engine/queue"
 )
 
-// What the help of queue put says of defaults is what a new queue gets; queue set has none; and nowhere does the library add a zero of
-// its own behind them.
+// The help of queue put says of a setting what it is, what it may be and what a new queue gets; that of queue set has no defaults; and
+// nowhere does the library add a zero of its own behind them.
 func TestHelpSaysTrueDefaults(t *testing.T) {
 	t.Parallel()
 	a := &app{out: io.Discard, err: io.Discard, env: func() []string { return nil }}
 	root := a.newRoot()
-	settings := queue.DefaultSettings()
-	said := regexp.MustCompile(`\(default ([^)]*)\)`)
-	for flag, want := range map[string]time.Duration{
-		"consumer-grace": settings.ConsumerGrace, "reservation-timeout": settings.ReservationTimeout, "max-reservation": settings.MaxReservation,
-		"retention": settings.Retention,
-	} {
-		put, _, err := root.Find([]string{"queue", "put"})
+	for _, sub := range []string{"put", "set"} {
+		command, _, err := root.Find([]string{"queue", sub})
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := said.FindStringSubmatch(put.Flags().Lookup(flag).Usage)
-		if len(found) == 0 {
-			t.Errorf("--%s says no default: %s", flag, put.Flags().Lookup(flag).Usage)
-		} else if got, err := time.ParseDuration(found[1]); err != nil || got != want {
-			t.Errorf("--%s has the default %s, %v, want %s", flag, found[1], err, want)
+		for name, want := range map[string]string{
+			"durability":          "full|relaxed full: the disk has what an answer confirms. relaxed: a power cut may take back the last moments (default full)",
+			"max-attempts":        "uint16 attempts per chunk: 0 (no limit) to 1000 (default 10)",
+			"draining":            " whether inserts are refused; what is there is worked off",
+			"suspect-share":       "float of the consumers' slots, how much chunks that expired may have beside other work: 0 (behind all other work) to 1 (no limit) (default 0.3)",
+			"reservation-timeout": "duration how long a consumer may hold a chunk when it does not say: 100ms to --max-reservation (at most 24h) (default 10m)",
+			"restart-grace":       "duration how long after a start nothing is handed out that a limit counts, so that consumers can extend what they hold first: 0s (none) to 10m (default: none)",
+			"retention":           "duration how long ended submissions are kept, as long as they have no dead letters: 0s (for ever) to 87600h (default 168h)",
+			"retry-backoff":       "BASE[,FACTOR[,CAP]] the pause after a failed attempt that names none, such as 1s,2,5m; 0: none (default 0)",
+			"expiry-backoff":      "BASE[,FACTOR[,CAP]] the pause after an attempt that expired or was lost, such as 1s,2,5m; 0: none (default 1s,2,5m)",
+			"dead-letter-queue":   "string the queue that dead letters go on to; without it they stay. It has to exist, and to have none of its own",
+		} {
+			if sub == "set" {
+				want = regexp.MustCompile(` \(default[^)]*\)`).ReplaceAllString(want, "")
+			}
+			form, usage := pflag.UnquoteUsage(command.Flags().Lookup(name))
+			if got := form + " " + usage; got != want {
+				t.Errorf("queue %s --%s: got %q, want %q", sub, name, got, want)
+			}
 		}
 	}
 	var walk func(c *cobra.Command)
