@@ -19,6 +19,7 @@ test('settings of a queue are changed in the page, and what is wrong stands at i
   await t.go('#/settings')
   await t.page.getByRole('button', { name: 'Change…' }).click()
   await eventually(async () => assert.ok(await t.page.getByRole('button', { name: 'Nothing changed' }).isDisabled()))
+  await t.page.getByText('Attempts per chunk: 0 (no limit) to 1000').waitFor() // as the server declares it
   await t.page.getByLabel('max_attempts').fill('2000')
   await t.page.getByRole('button', { name: 'Change 1' }).click()
   await t.page.locator('dd', { has: t.page.getByLabel('max_attempts') }).getByRole('alert').waitFor()

@@ -6,7 +6,7 @@ import { useAction } from '../live'
 import { CopyAs } from '../copy'
 import { Failed } from '../parts'
 import { say } from '../state'
-import { about, choices, isBackoff, said, settingsOf, type Backoff } from '../settings'
+import { isBackoff, said, setting, settingsOf, type Backoff } from '../settings'
 import type { Queue } from '../types'
 
 /** A queue's settings, and a form that changes them. Each decision reads the setting of its moment, so that a change holds at once. */
@@ -17,7 +17,7 @@ export function QueueSettings({ q, again }: { q: Queue; again: () => void }) {
     <>
       <dl class="facts settings">
         <dt>created</dt><dd>{moment(q.created_at)}</dd>
-        {settingsOf(q.settings).map(([name, value]) => <><dt><code>{name}</code></dt><dd>{said(name, value)}{about[name] && <small>{about[name]}</small>}</dd></>)}
+        {settingsOf(q.settings).map(([name, value]) => <><dt><code>{name}</code></dt><dd>{said(name, value)}<small>{setting(name)?.sentence}</small></dd></>)}
       </dl>
       <Gate scope="admin"><p class="foot"><button onClick={() => setForm({ ...q.settings })}>Change…</button></p></Gate>
     </>
@@ -44,7 +44,7 @@ function Change({ q, form, setForm, again }: { q: Queue; form: Record<string, un
             <dt><label for={`set-${name}`}><code>{name}</code></label></dt>
             <dd>
               <Field name={name} value={form[name]} set={(value) => setForm({ ...form, [name]: value })} />
-              {about[name] && <small>{about[name]}</small>}
+              <small>{[setting(name)?.sentence, setting(name)?.range].filter(Boolean).join(': ')}</small>
               {wrong(name).map((e) => <p class="problem" role="alert">{e.detail}</p>)}
             </dd>
           </>
@@ -73,7 +73,8 @@ function flags(changed: Record<string, unknown>): string[] {
 /** One setting. Numbers go to the server as they are: it says what they may be. */
 function Field({ name, value, set }: { name: string; value: unknown; set: (v: unknown) => void }) {
   const id = `set-${name}`
-  if (choices[name]) return <select id={id} value={String(value)} onChange={(e) => set(e.currentTarget.value)}>{choices[name].map((c) => <option key={c}>{c}</option>)}</select>
+  const choices = setting(name)?.choices
+  if (choices) return <select id={id} value={String(value)} onChange={(e) => set(e.currentTarget.value)}>{choices.map((c) => <option key={c}>{c}</option>)}</select>
   if (typeof value === 'boolean') return <input id={id} type="checkbox" checked={value} onChange={(e) => set(e.currentTarget.checked)} />
   if (isBackoff(value)) return <Pause id={id} of={value} set={set} />
   if (typeof value === 'number') {
