@@ -38,15 +38,16 @@ type AuditFilter struct {
 func (f *AuditFilter) means(a *queue.Act) bool {
 	resource, _, _ := strings.Cut(a.Action, ".")
 	return a.At >= f.Since && (f.Until == 0 || a.At < f.Until) && (f.Actor == "" || f.Actor == a.Actor) &&
-		(f.Action == "" || f.Action == a.Action || f.Action == resource) && (f.Queue == "" || f.Queue == a.Queue) && (f.Target == "" || f.Target == a.Target)
+		(f.Action == "" || f.Action == a.Action || f.Action == resource) && (f.Queue == "" || f.Queue == a.Queue) &&
+		(f.Target == "" || f.Target == a.Target)
 }
 
 // auditScan is how many rows of the log one page looks at: a filter that few entries match gives pages that are short, or empty, and
 // still have a next one.
 const auditScan = 5000
 
-// Audit lists entries of the audit log, the latest first: at most limit, before the cursor ("": from the end of the log). An entry is there when
-// what it tells of is, and stays for Options.AuditKeep.
+// Audit lists entries of the audit log, the latest first: at most limit, before the cursor ("": from the end of the
+// log). An entry is there when what it tells of is, and stays for Options.AuditKeep.
 func (e *Engine) Audit(f AuditFilter, cursor string, limit int) (page Page[AuditEntry], err error) {
 	before := store.ActPlace{At: math.MaxInt64}
 	if cursor != "" {

@@ -42,7 +42,8 @@ func (b *ballast) settle() bool {
 		return true
 	}
 	kept := b.take(b.bytes / startShare)
-	b.log.Warn("disk full: there is no room for the ballast file, so inserts are refused until there is", "path", b.path, "bytes", b.bytes, "room_for_a_start", kept)
+	b.log.Warn("disk full: there is no room for the ballast file, so inserts are refused until there is", "path",
+		b.path, "bytes", b.bytes, "room_for_a_start", kept)
 	return false
 }
 
@@ -59,7 +60,8 @@ func (b *ballast) free() bool {
 		return false
 	}
 	b.have = rest
-	b.log.Warn("disk full: inserts are refused until there is room; the ballast file was made smaller to let completions through", "path", b.path)
+	b.log.Warn("disk full: inserts are refused until there is room; the ballast file was made smaller to let "+
+		"completions through", "path", b.path)
 	return true
 }
 
@@ -124,8 +126,8 @@ func (e *Engine) makeRoom() {
 	}
 }
 
-// Room is a CodeDiskFull while the disk is full: what brings something new has to be refused then. What finishes, stops or takes away has the
-// room that the ballast keeps.
+// Room is a CodeDiskFull while the disk is full: what brings something new has to be refused then. What finishes, stops
+// or takes away has the room that the ballast keeps.
 func (e *Engine) Room() error {
 	if e.full.Load() {
 		return journal.ErrFull

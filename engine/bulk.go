@@ -68,11 +68,13 @@ func (e *Engine) validBulk(q *openQueue, r *queue.BulkRequest) error {
 	}
 	for _, state := range f.States {
 		if state != queue.Open && (!r.Action.OnLetters() || state != queue.CompletedWithDead) {
-			return queue.Invalid("/filter/states", "has %q: only submissions that are open have something for this action (and, for dead letters, those that are completed_with_dead)", state)
+			return queue.Invalid("/filter/states", "has %q: only submissions that are open have something for this "+
+				"action (and, for dead letters, those that are completed_with_dead)", state)
 		}
 	}
 	if !r.Action.OnChunks() && (f.Dead.Fingerprint != "" || f.Dead.DiedBefore != 0) {
-		return queue.Invalid("/filter", "has fingerprint or died_before, which are about chunks: the action %s takes whole submissions", r.Action)
+		return queue.Invalid("/filter", "has fingerprint or died_before, which are about chunks: the action %s takes "+
+			"whole submissions", r.Action)
 	}
 	return nil
 }
@@ -94,7 +96,9 @@ func (e *Engine) findBulk(text string) (*openQueue, queue.Bulk, error) {
 			}
 		}
 	}
-	return nil, queue.Bulk{}, &queue.Error{Code: queue.CodeUnknownBulk, Message: fmt.Sprintf("There is no bulk operation %s: it never was, or it ended and was forgotten (of each queue the last %d are kept).", clip(text, 64), queue.MaxBulkKept)}
+	return nil, queue.Bulk{}, &queue.Error{Code: queue.CodeUnknownBulk, Message: fmt.Sprintf("There is no bulk "+
+		"operation %s: it never was, or it ended and was forgotten (of each queue the last %d are kept).",
+		clip(text, 64), queue.MaxBulkKept)}
 }
 
 // Bulks lists the bulk operations of all queues, or of one, the newest first.
@@ -136,7 +140,8 @@ func (e *Engine) CancelBulk(ctx context.Context, id, actor string) (queue.Bulk, 
 	if err != nil {
 		return b, err
 	}
-	if err := q.shard.EndBulk(b.ID, queue.BulkCancelled, actor, "", e.act(ctx, actor, "bulk.cancel", q.name, "bulk operation "+b.ID.String())); err != nil {
+	if err := q.shard.EndBulk(b.ID, queue.BulkCancelled, actor, "",
+		e.act(ctx, actor, "bulk.cancel", q.name, "bulk operation "+b.ID.String())); err != nil {
 		return queue.Bulk{}, err
 	}
 	e.options.Logger.Info("bulk operation cancelled", "id", b.ID, "queue", q.name, "action", b.Action, "actor", actor)

@@ -8,8 +8,10 @@ import (
 )
 
 // Candidates gives the first `rows` candidates (1 to strategy.MaxWindow) of a strategy in its text form, in its order and with
-// these columns, for a reservation with this context: what a plugin would be asked to score. Nothing is reserved. Scores inside of the strategy are left out.
-func (e *Engine) Candidates(ctx context.Context, queueName, text string, about queue.Meta, reads []strategy.Column, rows int) (*strategy.Window, error) {
+// these columns, for a reservation with this context: what a plugin would be asked to score. Nothing is reserved.
+// Scores inside of the strategy are left out.
+func (e *Engine) Candidates(ctx context.Context, queueName, text string, about queue.Meta, reads []strategy.Column,
+	rows int) (*strategy.Window, error) {
 	q, err := e.queue(queueName)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,8 @@ type Comparison struct {
 	Grace   queue.Time // as in Foreseen
 }
 
-// Spread is how the picks of one plan are spread over the values of each meta key, by key. The first is strategy.SubmissionKey, whose values are the submissions.
+// Spread is how the picks of one plan are spread over the values of each meta key, by key. The first is
+// strategy.SubmissionKey, whose values are the submissions.
 type Spread struct {
 	Picks int
 	Keys  []KeySpread

@@ -25,8 +25,8 @@ type HeldPage struct {
 	Page[queue.HeldChunk]
 }
 
-// Attach makes a consumer known: when its last stream ends other than by Detach, and the consumer does not attach again within the queue's consumer
-// grace, what it holds is lost. A name is one consumer's own.
+// Attach makes a consumer known: when its last stream ends other than by Detach, and the consumer does not attach again
+// within the queue's consumer grace, what it holds is lost. A name is one consumer's own.
 func (e *Engine) Attach(ctx context.Context, queueName, consumer string) (*Attached, error) {
 	q, err := e.consumerOf(queueName, consumer)
 	if err != nil {

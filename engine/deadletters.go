@@ -150,5 +150,6 @@ func (e *Engine) deadIn(queueName string, id queue.ChunkID) (*openQueue, error) 
 }
 
 func unknownDead(id queue.ChunkID) error {
-	return &queue.Error{Code: queue.CodeUnknownDeadLetter, Message: "Chunk " + id.String() + " is no dead letter of this queue: it never was, or it was redriven, deleted or forwarded."}
+	return &queue.Error{Code: queue.CodeUnknownDeadLetter, Message: "Chunk " + id.String() +
+		" is no dead letter of this queue: it never was, or it was redriven, deleted or forwarded."}
 }

@@ -33,12 +33,13 @@ type Options struct {
 	AuditKeep    time.Duration         // how long entries of the audit log are kept; 0: DefaultAuditKeep, negative: for ever
 	RecountEvery time.Duration         // how often kept counters are recounted; 0: shard.DefaultRecountEvery, negative: never
 	MaxLive      int64                 // submissions that may be open in all queues together; 0: any number
-	ViewMemory   int64                 // bytes that the views of all queues may take, and a quarter more for questions; 0: shard.DefaultViewMemory
-	MetricKeys   []queue.MetaKey       // whose values metrics show, at most MaxMetricKeys
-	Held         func(time.Duration)   // told of every hold of a queue's mutex, for measuring what others wait for; nil: not measured
-	Auth         bool                  // requests need an access token, also before there is one
-	Scorers      strategy.Scorers      // who scores for Plugin and Score blocks; nil: such strategies are refused
-	Spans        Spans                 // traces what the engine does by itself; nil: it is not traced
+	// bytes that the views of all queues may take, and a quarter more for questions; 0: shard.DefaultViewMemory
+	ViewMemory int64
+	MetricKeys []queue.MetaKey     // whose values metrics show, at most MaxMetricKeys
+	Held       func(time.Duration) // told of every hold of a queue's mutex, for measuring what others wait for; nil: not measured
+	Auth       bool                // requests need an access token, also before there is one
+	Scorers    strategy.Scorers    // who scores for Plugin and Score blocks; nil: such strategies are refused
+	Spans      Spans               // traces what the engine does by itself; nil: it is not traced
 }
 
 // Engine is a running queue server without its faces. All methods are safe for concurrent use.
@@ -74,7 +75,9 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := makeDir(o.Dir); err != nil {
 		return nil, fmt.Errorf("the data directory %s cannot be made: %w", o.Dir, err)
 	}
-	e := &Engine{options: o, queues: map[string]*openQueue{}, shards: map[queue.ShardID]*openQueue{}, forwards: forwards{nudge: make(chan struct{}, 1)}, views: shard.NewViewMemory(uint64(o.ViewMemory)), live: shard.NewLiveLimit(o.MaxLive)}
+	e := &Engine{options: o, queues: map[string]*openQueue{}, shards: map[queue.ShardID]*openQueue{},
+		forwards: forwards{nudge: make(chan struct{}, 1)}, views: shard.NewViewMemory(uint64(o.ViewMemory)),
+		live: shard.NewLiveLimit(o.MaxLive)}
 	if e.lock, err = lockDir(o.Dir); err != nil {
 		return nil, err
 	}

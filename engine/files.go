@@ -74,8 +74,8 @@ func (e *Engine) hasFiles(row store.QueueRow) error {
 	return nil
 }
 
-// knowsFolders refuses folders of shards that the catalogue does not have: it may have lost them, and with them queues full of work. What is
-// left of a queue that was not made to the end, or is deleted, is removed.
+// knowsFolders refuses folders of shards that the catalogue does not have: it may have lost them, and with them queues
+// full of work. What is left of a queue that was not made to the end, or is deleted, is removed.
 func (e *Engine) knowsFolders(rows []store.QueueRow) error {
 	known := map[string]bool{}
 	for _, row := range rows {
@@ -100,7 +100,9 @@ func (e *Engine) knowsFolders(rows []store.QueueRow) error {
 	}
 	for _, folder := range folders {
 		if name := folder.Name(); folder.IsDir() && strings.Trim(name, "0123456789") == "" && !known[name] {
-			return fmt.Errorf("%s is there, but the catalogue %s has no queue for it: the catalogue may have lost one. Nothing was changed: restore the whole data directory from a backup, or, if the work in it is not needed, move the folder out of the data directory",
+			return fmt.Errorf("%s is there, but the catalogue %s has no queue for it: the catalogue may have lost "+
+				"one. Nothing was changed: restore the whole data directory from a backup, or, if the work in it is "+
+				"not needed, move the folder out of the data directory",
 				filepath.Join(e.options.Dir, "shards", name), filepath.Join(e.options.Dir, catalogueFile))
 		}
 	}
@@ -116,5 +118,6 @@ func exists(path string) (bool, error) {
 }
 
 func missing(path, but string) error {
-	return fmt.Errorf("%s is missing, but %s. Nothing was changed: restore the whole data directory from a backup, or choose another with --data", path, but)
+	return fmt.Errorf("%s is missing, but %s. Nothing was changed: restore the whole data directory from a backup, "+
+		"or choose another with --data", path, but)
 }

@@ -14,8 +14,9 @@ import (
 // forwards carries dead letters out of the outboxes of queues to the queues that they are for. What a crash interrupts is carried
 // again after the start, and the queue that has it already knows so (shard/outbox.go).
 type forwards struct {
-	turn  sync.Mutex   // held by the goroutine that delivers: one at a time
-	doors sync.RWMutex // held for reading while letters are decided to leave for a queue, for writing while a queue is deleted; before Engine.mu
+	turn sync.Mutex // held by the goroutine that delivers: one at a time
+	// held for reading while letters are decided to leave for a queue, for writing while a queue is deleted; before Engine.mu
+	doors sync.RWMutex
 	nudge chan struct{}
 }
 
@@ -169,9 +170,11 @@ func (e *Engine) validDeadQueue(name string, settings *queue.Settings) error {
 	case to == name:
 		return queue.Invalid("/dead_letter_queue", "is the queue itself: name another one, or none to keep dead letters where they are")
 	case other == nil:
-		return queue.Invalid("/dead_letter_queue", "names the queue %q, which does not exist: create it first", clip(to, queue.MaxQueueNameBytes))
+		return queue.Invalid("/dead_letter_queue", "names the queue %q, which does not exist: create it first",
+			clip(to, queue.MaxQueueNameBytes))
 	case other.config.Load().DeadLetterQueue != "":
-		return queue.Invalid("/dead_letter_queue", "names the queue %q, whose own dead letters go on to %q: they could go in circles", to, other.config.Load().DeadLetterQueue)
+		return queue.Invalid("/dead_letter_queue", "names the queue %q, whose own dead letters go on to %q: they "+
+			"could go in circles", to, other.config.Load().DeadLetterQueue)
 	}
 	if user := e.feeds(name); user != "" {
 		return queue.Invalid("/dead_letter_queue", "cannot be set: dead letters of the queue %q go on to this one and have to stay", user)
@@ -193,7 +196,8 @@ func (e *Engine) feeds(name string) string {
 // forwards.doors.
 func (e *Engine) unforwarded(q *openQueue) error {
 	if user := e.feeds(q.name); user != "" {
-		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue is the dead_letter_queue of %q. Change that queue's settings first.", user)}
+		return &queue.Error{Code: queue.CodeConflict,
+			Message: fmt.Sprintf("The queue is the dead_letter_queue of %q. Change that queue's settings first.", user)}
 	}
 	if n := q.shard.OutgoingTo("") - q.shard.Overtaken(); n > 0 { // those that cannot be read go with their queue
 		return onTheirWay(n)
@@ -207,5 +211,6 @@ func (e *Engine) unforwarded(q *openQueue) error {
 }
 
 func onTheirWay(n int) error {
-	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("%d dead letters are on their way to or from the queue. Try again in a moment; if they are parked, have them tried again or delete the queue that they come from.", n)}
+	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("%d dead letters are on their way to or from "+
+		"the queue. Try again in a moment; if they are parked, have them tried again or delete the queue that they come from.", n)}
 }

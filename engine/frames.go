@@ -32,8 +32,8 @@ type Frame struct {
 	At     queue.Time
 	Stats  queue.Stats
 	Rates  Rates // over the time since the frame before; zero in the first
-	// Empties is how long what can be handed out lasts at the pace of the last minute; 0 when nothing was done, or a rule or a cancel changed what
-	// can be handed out meanwhile.
+	// Empties is how long what can be handed out lasts at the pace of the last minute; 0 when nothing was done, or a
+	// rule or a cancel changed what can be handed out meanwhile.
 	Empties time.Duration
 	Keys    []KeyFrame
 	Left    int          // keys beyond the most that a frame has

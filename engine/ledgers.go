@@ -32,7 +32,8 @@ func (e *Engine) Ledgers(ctx context.Context, queueName string) ([]Ledger, error
 
 // LedgerTenants lists up to limit (1 to queue.MaxListLimit; 0: 100) tenants of a ledger. found is false when no ledger in use has
 // the id.
-func (e *Engine) LedgerTenants(ctx context.Context, queueName, id string, order LedgerOrder, limit int) (l Ledger, list []LedgerTenant, sums LedgerSums, found bool, err error) {
+func (e *Engine) LedgerTenants(ctx context.Context, queueName, id string, order LedgerOrder, limit int) (l Ledger,
+	list []LedgerTenant, sums LedgerSums, found bool, err error) {
 	q, err := e.queue(queueName)
 	if err != nil {
 		return l, nil, sums, false, err

@@ -53,15 +53,17 @@ func newLifecycleMetrics() lifecycleMetrics {
 		suspects: desc("suspects", "Chunks whose last try burnt a reservation: shelved (held back), or lent (offered or held).", "state"),
 		slots:    desc("consumer_slots", "Live consumer slots, of which suspects may have a share: reservations held, smoothed."),
 		pending:  desc("pending", "Entries that wait for their time, by kind.", "kind"),
-		actions:  desc("actions_total", "Actions by kind and outcome: done, or stale when they were not needed any more.", "kind", "outcome"),
-		parked:   desc("parked", "Actions that are left alone after they failed again and again, by kind.", "kind"),
-		failed:   desc("failures_total", "Slices whose commit failed, by kind.", "kind"),
-		success:  desc("last_success_timestamp_seconds", "When a slice came through last, by kind; 0 if none has yet.", "kind"),
+		actions: desc("actions_total",
+			"Actions by kind and outcome: done, or stale when they were not needed any more.", "kind", "outcome"),
+		parked:  desc("parked", "Actions that are left alone after they failed again and again, by kind.", "kind"),
+		failed:  desc("failures_total", "Slices whose commit failed, by kind.", "kind"),
+		success: desc("last_success_timestamp_seconds", "When a slice came through last, by kind; 0 if none has yet.", "kind"),
 	}
 }
 
 func (m *lifecycleMetrics) describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.lag, m.degraded, m.slices, m.suspects, m.slots, m.pending, m.actions, m.parked, m.failed, m.success} {
+	for _, d := range []*prometheus.Desc{m.lag, m.degraded, m.slices, m.suspects, m.slots, m.pending, m.actions,
+		m.parked, m.failed, m.success} {
 		ch <- d
 	}
 	m.recount.describe(ch)

@@ -17,7 +17,8 @@ func lockDir(dir string) (*dirLock, error) {
 	path := filepath.Join(dir, "lock")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("the data directory %s cannot be written (%w): give this user write access, or choose another with --data", dir, err)
+		return nil, fmt.Errorf("the data directory %s cannot be written (%w): give this user write access, or choose "+
+			"another with --data", dir, err)
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		defer file.Close()
@@ -25,7 +26,8 @@ func lockDir(dir string) (*dirLock, error) {
 			return nil, fmt.Errorf("the data directory %s cannot be locked: %w", dir, err)
 		}
 		holder, _ := os.ReadFile(path)
-		return nil, fmt.Errorf("the data directory %s is in use by %s: stop that server, or choose another directory with --data", dir, strings.TrimSpace(string(holder)))
+		return nil, fmt.Errorf("the data directory %s is in use by %s: stop that server, or choose another directory "+
+			"with --data", dir, strings.TrimSpace(string(holder)))
 	}
 	host, _ := os.Hostname()
 	text := fmt.Sprintf("process %d on %s\n", os.Getpid(), host)
@@ -40,8 +42,8 @@ func writeAt(file *os.File, text string) error {
 	return err
 }
 
-// release lets go at once. Closing alone would not: a child that this process starts at the moment, such as one that compiles a plugin, has the
-// file until it runs its own program.
+// release lets go at once. Closing alone would not: a child that this process starts at the moment, such as one that
+// compiles a plugin, has the file until it runs its own program.
 func (l *dirLock) release() error {
 	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
 }

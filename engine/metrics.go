@@ -53,7 +53,8 @@ func longBuckets() []float64 {
 
 func newMetrics(e *Engine, registerer prometheus.Registerer) (*metrics, error) {
 	m := &metrics{engine: e, registerer: registerer}
-	m.seconds = histogram("quern_writer_commit_seconds", "Time of one journal commit, the sync of the disk included, in seconds.", secondsBuckets())
+	m.seconds = histogram("quern_writer_commit_seconds",
+		"Time of one journal commit, the sync of the disk included, in seconds.", secondsBuckets())
 	m.ops = histogram("quern_writer_batch_size", "Operations in one journal commit.", prometheus.ExponentialBuckets(1, 2, 14))
 	m.bytes = histogram("quern_writer_batch_bytes", "Bytes of one journal commit.", prometheus.ExponentialBuckets(64, 4, 10))
 	m.reserve = histogram("quern_reserve_seconds", "Time of a reserve without what it waited for work, in seconds.", secondsBuckets())

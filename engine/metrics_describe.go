@@ -13,19 +13,28 @@ func (m *metrics) describe() {
 	}
 	m.waited = desc("quern_wait_seconds", "Time from a chunk's insert, or its run_at, to its first reservation, in seconds.")
 	m.held = desc("quern_run_seconds", "Time from a reservation to its completion or failure, in seconds.")
-	m.reserved = desc("quern_chunks_reserved_total", "Chunks handed out, by the name of the strategy: _inline if the consumer spelled it out, _other beyond 100 names.", "strategy")
+	m.reserved = desc("quern_chunks_reserved_total", "Chunks handed out, by the name of the strategy: _inline if the "+
+		"consumer spelled it out, _other beyond 100 names.", "strategy")
 	m.empty = desc("quern_reserve_empty_total", "Reserves that came back with nothing, by reason.", "reason")
-	m.examined = desc("quern_strategy_examined_total", "Submissions, combinations of values and candidates that reserves looked at, by block of the strategy.", "node")
-	m.skipped = desc("quern_strategy_skipped_total", "Candidates that reserves examined but did not take, by block: limited was at its limit and is set aside until that opens, redrawn is a random draw that hit nothing, unwanted had no score.", "node", "reason")
+	m.examined = desc("quern_strategy_examined_total",
+		"Submissions, combinations of values and candidates that reserves looked at, by block of the strategy.", "node")
+	m.skipped = desc("quern_strategy_skipped_total", "Candidates that reserves examined but did not take, by block: "+
+		"limited was at its limit and is set aside until that opens, redrawn is a random draw that hit nothing, "+
+		"unwanted had no score.", "node", "reason")
 	m.ended = desc("quern_submissions_ended_total", "Submissions that ended, by the state they ended in.", "state")
 
 	m.ledgers = desc("quern_fair_ledgers", "Fair ledgers: one for each Fair block in use, inside of another one for each tenant around it.")
-	m.tenants = desc("quern_fair_tenants", "Tenants of the fair ledgers, by state: active compete, owing had more than their share, blocked are under a limit.", "state")
-	m.lag = desc("quern_fair_net_lag", "Sum of the lags of all tenants, in chunks (seconds where time is shared): anything but 0 is a mistake of the server. Left out beyond 10,000 tenants.")
-	m.mostLag = desc("quern_fair_max_lag", "The largest lag of any tenant, ahead or behind, in chunks (seconds where time is shared). Left out beyond 10,000 tenants.")
+	m.tenants = desc("quern_fair_tenants", "Tenants of the fair ledgers, by state: active compete, owing had more "+
+		"than their share, blocked are under a limit.", "state")
+	m.lag = desc("quern_fair_net_lag", "Sum of the lags of all tenants, in chunks (seconds where time is shared): "+
+		"anything but 0 is a mistake of the server. Left out beyond 10,000 tenants.")
+	m.mostLag = desc("quern_fair_max_lag", "The largest lag of any tenant, ahead or behind, in chunks (seconds where "+
+		"time is shared). Left out beyond 10,000 tenants.")
 
-	m.keyInFlight = desc("quern_key_in_flight", "Chunks in flight by value of a meta key, of the keys in metric-keys: the values with most, and _other for the rest.", "meta_key", "value")
-	m.keyBacklog = desc("quern_key_backlog", "Ready chunks by value of a meta key: of the same values as quern_key_in_flight.", "meta_key", "value")
+	m.keyInFlight = desc("quern_key_in_flight", "Chunks in flight by value of a meta key, of the keys in "+
+		"metric-keys: the values with most, and _other for the rest.", "meta_key", "value")
+	m.keyBacklog = desc("quern_key_backlog",
+		"Ready chunks by value of a meta key: of the same values as quern_key_in_flight.", "meta_key", "value")
 	m.keyValues = desc("quern_key_values", "Values of a meta key that open submissions have, of the keys in metric-keys.", "meta_key")
 
 	m.describeGauges()
@@ -46,7 +55,8 @@ func (m *metrics) labelled(kind prometheus.ValueType, name, help, label string, 
 	desc := prometheus.NewDesc(name, help, []string{"queue", label}, nil)
 	for _, w := range words {
 		value := w.value
-		m.described = append(m.described, described{desc, kind, []string{w.label}, func(s *queue.Stats, _ queue.Time) float64 { return float64(value(s)) }})
+		m.described = append(m.described,
+			described{desc, kind, []string{w.label}, func(s *queue.Stats, _ queue.Time) float64 { return float64(value(s)) }})
 	}
 }
 
@@ -66,17 +76,20 @@ func (m *metrics) describeGauges() {
 	gauge("quern_reservations", "Chunks held by consumers.", func(s *queue.Stats) uint64 { return s.Reserved })
 	gauge("quern_consumers_attached", "Consumers that have a stream open.", func(s *queue.Stats) uint64 { return s.ConsumersAttached })
 	gauge("quern_reserve_waiters", "Reserve calls that wait for work.", func(s *queue.Stats) uint64 { return s.ConsumersWaiting })
-	m.labelled(prometheus.GaugeValue, "quern_consumers", "Attached consumers, by state: away are those whose streams broke, and who may still come back.", "state",
+	m.labelled(prometheus.GaugeValue, "quern_consumers",
+		"Attached consumers, by state: away are those whose streams broke, and who may still come back.", "state",
 		word{"attached", func(s *queue.Stats) uint64 { return s.ConsumersAttached }},
 		word{"away", func(s *queue.Stats) uint64 { return s.ConsumersAway }})
 	m.labelled(prometheus.GaugeValue, "quern_rules_active", "Rules in force, by action.", "action",
 		word{queue.Pause.String(), func(s *queue.Stats) uint64 { return s.RulesActive[queue.Pause] }},
 		word{queue.Block.String(), func(s *queue.Stats) uint64 { return s.RulesActive[queue.Block] }})
-	gauge("quern_dead_letters", "Dead chunks that can be redriven, those of ended submissions among them.", func(s *queue.Stats) uint64 { return s.DeadLetters })
+	gauge("quern_dead_letters", "Dead chunks that can be redriven, those of ended submissions among them.",
+		func(s *queue.Stats) uint64 { return s.DeadLetters })
 	gauge("quern_dead_letters_outgoing", "Dead letters on their way to another queue.", func(s *queue.Stats) uint64 { return s.Outgoing })
 	m.labelled(prometheus.GaugeValue, "quern_bulk_operations", "Bulk operations, by state.", "state",
 		word{"running", func(s *queue.Stats) uint64 { return s.BulksRunning }})
-	gauge("quern_writer_queue_depth", "Journal operations that are not committed yet.", func(s *queue.Stats) uint64 { return s.OperationsWaiting })
+	gauge("quern_writer_queue_depth", "Journal operations that are not committed yet.",
+		func(s *queue.Stats) uint64 { return s.OperationsWaiting })
 	gauge("quern_journal_bytes", "Size of the journal file, in bytes.", func(s *queue.Stats) uint64 { return s.JournalBytes })
 	gauge("quern_shard_bytes", "Size of the store file, in bytes.", func(s *queue.Stats) uint64 { return s.StoreBytes })
 	gauge("quern_disk_full", "1 while inserts are refused for want of room.", func(s *queue.Stats) uint64 {
@@ -85,22 +98,26 @@ func (m *metrics) describeGauges() {
 		}
 		return 0
 	})
-	m.labelled(prometheus.GaugeValue, "quern_view_bytes", "Memory that the indexes of strategies take, in bytes: of strategies that are reserved by, and of those that only questions (preview, explain, why, compare) are about. The option view-memory bounds it.", "of",
+	m.labelled(prometheus.GaugeValue, "quern_view_bytes", "Memory that the indexes of strategies take, in bytes: of "+
+		"strategies that are reserved by, and of those that only questions (preview, explain, why, compare) are "+
+		"about. The option view-memory bounds it.", "of",
 		word{"reserves", func(s *queue.Stats) uint64 { return s.ViewBytes }},
 		word{"questions", func(s *queue.Stats) uint64 { return s.QuestionViewBytes }})
 	gauge("quern_schedules", "Schedules, in whatever state.", func(s *queue.Stats) uint64 { return s.Schedules })
-	m.plain(prometheus.GaugeValue, "quern_schedule_lag_seconds", "How long the oldest tick is due that nothing but the server keeps from being emitted, in seconds.", func(s *queue.Stats, now queue.Time) float64 {
+	m.plain(prometheus.GaugeValue, "quern_schedule_lag_seconds", "How long the oldest tick is due that nothing but "+
+		"the server keeps from being emitted, in seconds.", func(s *queue.Stats, now queue.Time) float64 {
 		if s.NextTick == 0 {
 			return 0
 		}
 		return max(now.Sub(s.NextTick).Seconds(), 0)
 	})
-	m.plain(prometheus.GaugeValue, "quern_oldest_available_seconds", "Age of the oldest submission with a ready chunk, in seconds.", func(s *queue.Stats, now queue.Time) float64 {
-		if s.OldestReady == 0 {
-			return 0
-		}
-		return max(now.Sub(s.OldestReady).Seconds(), 0)
-	})
+	m.plain(prometheus.GaugeValue, "quern_oldest_available_seconds",
+		"Age of the oldest submission with a ready chunk, in seconds.", func(s *queue.Stats, now queue.Time) float64 {
+			if s.OldestReady == 0 {
+				return 0
+			}
+			return max(now.Sub(s.OldestReady).Seconds(), 0)
+		})
 }
 
 func (m *metrics) describeCounters() {
@@ -113,24 +130,34 @@ func (m *metrics) describeCounters() {
 		word{"expired", func(s *queue.Stats) uint64 { return s.ExpiredTotal }},
 		word{"lost", func(s *queue.Stats) uint64 { return s.LostTotal }},
 		word{"released", func(s *queue.Stats) uint64 { return s.ReleasedTotal }})
-	m.labelled(prometheus.CounterValue, "quern_schedule_ticks_total", "Ticks of schedules, by what became of them: emitted, dropped by missed (skip or once), late (beyond the limit or window of all) or overlap.", "outcome",
+	m.labelled(prometheus.CounterValue, "quern_schedule_ticks_total", "Ticks of schedules, by what became of them: "+
+		"emitted, dropped by missed (skip or once), late (beyond the limit or window of all) or overlap.", "outcome",
 		word{"emitted", func(s *queue.Stats) uint64 { return s.Ticks.Emitted }},
 		word{"missed", func(s *queue.Stats) uint64 { return s.Ticks.Missed }},
 		word{"late", func(s *queue.Stats) uint64 { return s.Ticks.Late }},
 		word{"overlap", func(s *queue.Stats) uint64 { return s.Ticks.Overlapped }})
-	m.labelled(prometheus.CounterValue, "quern_views_refused_total", "Calls that were refused because there was no memory for the index of their strategy.", "of",
+	m.labelled(prometheus.CounterValue, "quern_views_refused_total",
+		"Calls that were refused because there was no memory for the index of their strategy.", "of",
 		word{"reserves", func(s *queue.Stats) uint64 { return s.ViewsRefused }},
 		word{"questions", func(s *queue.Stats) uint64 { return s.QuestionsRefused }})
-	counter("quern_inserts_refused_total", "Inserts that were refused because as many submissions are open as the option max-live-submissions allows.", func(s *queue.Stats) uint64 { return s.InsertsRefused })
+	counter("quern_inserts_refused_total", "Inserts that were refused because as many submissions are open as the "+
+		"option max-live-submissions allows.", func(s *queue.Stats) uint64 { return s.InsertsRefused })
 	counter("quern_chunks_inserted_total", "Chunks inserted.", func(s *queue.Stats) uint64 { return s.InsertedTotal })
 	counter("quern_submissions_inserted_total", "Submissions inserted.", func(s *queue.Stats) uint64 { return s.SubmissionsInsertedTotal })
-	counter("quern_reservations_lost_total", "Reservations that ended because their consumer was lost.", func(s *queue.Stats) uint64 { return s.LostTotal })
-	counter("quern_reservations_revoked_total", "Reservations that were taken from attached consumers, which were told so.", func(s *queue.Stats) uint64 { return s.RevokedTotal })
-	counter("quern_reservations_expired_total", "Reservations whose deadline passed.", func(s *queue.Stats) uint64 { return s.ExpiredTotal })
-	counter("quern_chunks_damaged_total", "Chunks that were set aside as dead letters because their content could not be read.", func(s *queue.Stats) uint64 { return s.DamagedTotal })
-	counter("quern_dead_letters_aged_total", "Dead letters given up because they were older than the queue's dead_retention_seconds.", func(s *queue.Stats) uint64 { return s.AgedTotal })
-	counter("quern_dead_letters_forwarded_total", "Dead letters that went on to another queue.", func(s *queue.Stats) uint64 { return s.ForwardedTotal })
-	counter("quern_dead_letters_arrived_total", "Submissions that came as dead letters of another queue.", func(s *queue.Stats) uint64 { return s.ArrivedTotal })
+	counter("quern_reservations_lost_total", "Reservations that ended because their consumer was lost.",
+		func(s *queue.Stats) uint64 { return s.LostTotal })
+	counter("quern_reservations_revoked_total",
+		"Reservations that were taken from attached consumers, which were told so.", func(s *queue.Stats) uint64 { return s.RevokedTotal })
+	counter("quern_reservations_expired_total", "Reservations whose deadline passed.",
+		func(s *queue.Stats) uint64 { return s.ExpiredTotal })
+	counter("quern_chunks_damaged_total", "Chunks that were set aside as dead letters because their content could "+
+		"not be read.", func(s *queue.Stats) uint64 { return s.DamagedTotal })
+	counter("quern_dead_letters_aged_total", "Dead letters given up because they were older than the queue's "+
+		"dead_retention_seconds.", func(s *queue.Stats) uint64 { return s.AgedTotal })
+	counter("quern_dead_letters_forwarded_total", "Dead letters that went on to another queue.",
+		func(s *queue.Stats) uint64 { return s.ForwardedTotal })
+	counter("quern_dead_letters_arrived_total", "Submissions that came as dead letters of another queue.",
+		func(s *queue.Stats) uint64 { return s.ArrivedTotal })
 	m.labelled(prometheus.CounterValue, "quern_bulk_outcomes_total", "What came of what bulk operations met.", "outcome",
 		word{"done", func(s *queue.Stats) uint64 { return s.BulkTotal.Done }},
 		word{"unchanged", func(s *queue.Stats) uint64 { return s.BulkTotal.Unchanged }},

@@ -39,9 +39,10 @@ func (e *Engine) Plan(queueName string, raw []byte) (*strategy.Plan, error) {
 
 // Asked is what a reservation asks for by a strategy.
 type Asked struct {
-	Plan     *strategy.Plan
-	Name     string // that it was asked for by; "" if it was spelled out
-	Unusable error  // why a block with a plugin yields nothing, so that the next branch is gone on with; nil: none does for want of the plugin
+	Plan *strategy.Plan
+	Name string // that it was asked for by; "" if it was spelled out
+	// why a block with a plugin yields nothing, so that the next branch is gone on with; nil: none does for want of the plugin
+	Unusable error
 }
 
 // Asked is Plan, with what is worth telling who reserves.
@@ -93,15 +94,16 @@ func (e *Engine) inactive(plan *strategy.Plan) error {
 // warnEvery is how often it is logged that a stored strategy names a plugin that cannot be used.
 const warnEvery = time.Minute
 
-// warnOfPlugin logs why a block of a stored strategy yields nothing. Its reservations go on with the next branch: who reserves by a name cannot
-// replace what an operator took away.
+// warnOfPlugin logs why a block of a stored strategy yields nothing. Its reservations go on with the next branch: who
+// reserves by a name cannot replace what an operator took away.
 func (e *Engine) warnOfPlugin(queueName string, n *namedStrategy, why error) {
 	now := e.options.Now().UnixNano()
 	last := n.warned.Load()
 	if last != 0 && now-last < int64(warnEvery) || !n.warned.CompareAndSwap(last, now) {
 		return
 	}
-	e.options.Logger.Warn("a stored strategy names a plugin that cannot be used; its reservations go on with the next branch", "queue", queueName, "strategy", n.Name, "reason", why)
+	e.options.Logger.Warn("a stored strategy names a plugin that cannot be used; its reservations go on with the "+
+		"next branch", "queue", queueName, "strategy", n.Name, "reason", why)
 }
 
 // CheckScored refuses a plan that names plugins that there are not. That one is not active is no mistake: its branch yields

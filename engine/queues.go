@@ -120,7 +120,8 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 	q.shard, err = shard.Open(ctx, shard.Options{
 		ID: row.Shard, Queue: row.Name, Settings: row.Settings, Key: e.key, Store: q.store,
 		Journal: func(ctx context.Context) (journal.Journal, error) {
-			log, err := sqlitelog.Open(ctx, filepath.Join(dir, journalFile), sqlitelog.Options{Durability: row.Settings.Durability, Identity: id})
+			log, err := sqlitelog.Open(ctx, filepath.Join(dir, journalFile),
+				sqlitelog.Options{Durability: row.Settings.Durability, Identity: id})
 			if err != nil {
 				return nil, err
 			}
@@ -131,8 +132,10 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 			return log, nil
 		},
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
-		Committed: e.metrics.committed(row.Name), Full: &e.full, FreeBallast: e.ballast.free, Held: e.options.Held, Values: q.values.each, Scorers: e.options.Scorers, ViewMemory: e.views, Live: e.live,
-		WaitSeconds: q.counts.waited, RunSeconds: q.counts.held, Born: row.Created, Posted: e.posted, FoldBytes: e.options.FoldBytes, RecountEvery: e.options.RecountEvery,
+		Committed: e.metrics.committed(row.Name), Full: &e.full, FreeBallast: e.ballast.free, Held: e.options.Held,
+		Values: q.values.each, Scorers: e.options.Scorers, ViewMemory: e.views, Live: e.live,
+		WaitSeconds: q.counts.waited, RunSeconds: q.counts.held, Born: row.Created, Posted: e.posted,
+		FoldBytes: e.options.FoldBytes, RecountEvery: e.options.RecountEvery,
 		Emitting: e.emitting(row.Name), LastAct: e.lastAct(row.Shard), Acts: e.putActs(row.Shard, row.Name),
 	})
 	if err != nil {
@@ -170,7 +173,8 @@ func (e *Engine) queue(name string) (*openQueue, error) {
 }
 
 func unknownQueue(name string) error {
-	return &queue.Error{Code: queue.CodeUnknownQueue, Message: fmt.Sprintf("There is no queue %q. Create it with PUT /v1/queues/{queue}, or use %q, which always exists.", clip(name, queue.MaxQueueNameBytes), DefaultQueue)}
+	return &queue.Error{Code: queue.CodeUnknownQueue, Message: fmt.Sprintf("There is no queue %q. Create it with PUT "+
+		"/v1/queues/{queue}, or use %q, which always exists.", clip(name, queue.MaxQueueNameBytes), DefaultQueue)}
 }
 
 // route finds the queue of a submission by arithmetic on its id.
@@ -179,7 +183,8 @@ func (e *Engine) route(id queue.SubmissionID) (*openQueue, error) {
 	q := e.shards[id.Shard()]
 	e.mu.RUnlock()
 	if q == nil {
-		return nil, &queue.Error{Code: queue.CodeUnknownSubmission, Message: fmt.Sprintf("There is no submission %s: no shard of this server can have made it.", id)}
+		return nil, &queue.Error{Code: queue.CodeUnknownSubmission,
+			Message: fmt.Sprintf("There is no submission %s: no shard of this server can have made it.", id)}
 	}
 	return q, nil
 }
@@ -217,7 +222,8 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 		return info, false, err
 	}
 	if len(e.queues) >= queue.MaxQueues {
-		return info, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d queues already, the most this server keeps. Delete one, or tell work apart by meta instead of by queue.", queue.MaxQueues)}
+		return info, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d queues "+
+			"already, the most this server keeps. Delete one, or tell work apart by meta instead of by queue.", queue.MaxQueues)}
 	}
 	id, err := e.freeShard()
 	if err != nil {
@@ -243,7 +249,8 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 	return e.queues[name].info(), true, nil
 }
 
-// configure gives a queue other settings. The same as before change nothing, so that the audit log does not tell of them. The caller holds e.mu.
+// configure gives a queue other settings. The same as before change nothing, so that the audit log does not tell of
+// them. The caller holds e.mu.
 func (e *Engine) configure(ctx context.Context, q *openQueue, settings queue.Settings) (QueueInfo, error) {
 	if now := *q.config.Load(); settings != now {
 		row := store.QueueRow{Name: q.name, Shard: q.id, Settings: settings, Created: q.created}
@@ -304,10 +311,12 @@ func (e *Engine) DeleteQueue(ctx context.Context, name string) error {
 	defer e.mu.Unlock()
 	q := e.queues[name]
 	if q == nil {
-		return &queue.Error{Code: queue.CodeUnknownQueue, Message: fmt.Sprintf("There is no queue %q.", clip(name, queue.MaxQueueNameBytes))}
+		return &queue.Error{Code: queue.CodeUnknownQueue,
+			Message: fmt.Sprintf("There is no queue %q.", clip(name, queue.MaxQueueNameBytes))}
 	}
 	if open := q.shard.Stats().SubmissionsOpen; open > 0 {
-		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d open submissions. Cancel them or let them end first.", open)}
+		return &queue.Error{Code: queue.CodeConflict,
+			Message: fmt.Sprintf("The queue has %d open submissions. Cancel them or let them end first.", open)}
 	}
 	if err := e.unforwarded(q); err != nil {
 		return err

@@ -30,10 +30,12 @@ func newRecountMetrics() recountMetrics {
 		return prometheus.NewDesc("quern_recount_"+name, help, append([]string{"queue"}, labels...), nil)
 	}
 	return recountMetrics{
-		rounds:    desc("rounds_total", "Complete recounts of everything that is kept as counters."),
-		last:      desc("last_round_timestamp_seconds", "When the last such round was over; 0 if none is yet."),
-		checks:    desc("checks_total", "Comparisons of kept counters with what is there: of submissions, of values of meta keys, of totals of the queue.", "scope"),
-		drifts:    desc("drifts_total", "Kept counters that were wrong, and were corrected: anything but 0 is a mistake of the server.", "scope", "counter"),
+		rounds: desc("rounds_total", "Complete recounts of everything that is kept as counters."),
+		last:   desc("last_round_timestamp_seconds", "When the last such round was over; 0 if none is yet."),
+		checks: desc("checks_total", "Comparisons of kept counters with what is there: of submissions, of values "+
+			"of meta keys, of totals of the queue.", "scope"),
+		drifts: desc("drifts_total", "Kept counters that were wrong, and were corrected: anything but 0 is a "+
+			"mistake of the server.", "scope", "counter"),
 		suspected: desc("suspected_total", "Totals that differed in one round; those that do so in the next one too are drifts."),
 		skipped:   desc("skipped_total", "Comparisons that could not be made in a round, by reason.", "reason"),
 		stopped:   desc("stopped", "1 if a recount broke off with a mistake of the server's, so that none is made until the next start."),

@@ -22,8 +22,8 @@ type ReserveRequest struct {
 	Limited  int           // how many saturated values a result without chunks names at most: 0 to queue.MaxLimited
 }
 
-// ReserveResult is the answer. Reason, RetryAfter and Limited are set when there are no reservations: RetryAfter 0 is "no idea", and Limited
-// is for queue.AllLimited: as many as were asked for of the values that are in the way.
+// ReserveResult is the answer. Reason, RetryAfter and Limited are set when there are no reservations: RetryAfter 0 is
+// "no idea", and Limited is for queue.AllLimited: as many as were asked for of the values that are in the way.
 type ReserveResult struct {
 	Reservations []queue.Reservation
 	Reason       queue.EmptyReason
@@ -46,7 +46,8 @@ func (e *Engine) Reserve(ctx context.Context, queueName string, r ReserveRequest
 
 func (e *Engine) reserve(ctx context.Context, q *openQueue, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
 	from, started := len(dst), e.options.Now()
-	got, err := q.shard.Reserve(ctx, shard.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Context: r.Context, Timeout: r.Timeout, Wait: r.Wait, Limited: min(max(r.Limited, 0), queue.MaxLimited)}, dst)
+	got, err := q.shard.Reserve(ctx, shard.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Context: r.Context,
+		Timeout: r.Timeout, Wait: r.Wait, Limited: min(max(r.Limited, 0), queue.MaxLimited)}, dst)
 	if err == nil {
 		q.counts.reserve.Observe((e.options.Now().Sub(started) - got.Waited).Seconds())
 		q.counts.strategies.add(r.Strategy, len(got.Reservations)-from)
@@ -54,5 +55,6 @@ func (e *Engine) reserve(ctx context.Context, q *openQueue, r *ReserveRequest, d
 			q.empty.count(got.Reason)
 		}
 	}
-	return ReserveResult{Reservations: got.Reservations, Reason: got.Reason, RetryAfter: got.RetryAfter, Limited: got.Limited, Unusable: r.Unusable}, err
+	return ReserveResult{Reservations: got.Reservations, Reason: got.Reason, RetryAfter: got.RetryAfter,
+		Limited: got.Limited, Unusable: r.Unusable}, err
 }

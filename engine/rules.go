@@ -24,7 +24,8 @@ func (e *Engine) SetRule(ctx context.Context, queueName string, r queue.Rule) (r
 	}
 	rule, created, err = q.shard.Rules.Set(r, e.act(ctx, r.Actor, "rule.create", queueName, ""))
 	if err == nil {
-		e.options.Logger.Info("rule set", "queue", queueName, "rule", rule.ID, "action", rule.Action, "match", rule.Match, "actor", r.Actor, "reason", r.Reason, "new", created)
+		e.options.Logger.Info("rule set", "queue", queueName, "rule", rule.ID, "action", rule.Action, "match",
+			rule.Match, "actor", r.Actor, "reason", r.Reason, "new", created)
 	}
 	return rule, created, err
 }
@@ -41,7 +42,8 @@ func (e *Engine) LiftRule(ctx context.Context, queueName string, id queue.RuleID
 	}
 	rule, was, err = q.shard.Rules.Lift(id, actor, e.act(ctx, actor, "rule.lift", queueName, ""))
 	if err == nil && was {
-		e.options.Logger.Info("rule lifted", "queue", queueName, "rule", rule.ID, "action", rule.Action, "match", rule.Match, "actor", actor)
+		e.options.Logger.Info("rule lifted", "queue", queueName, "rule", rule.ID, "action", rule.Action, "match",
+			rule.Match, "actor", actor)
 	}
 	return rule, was, err
 }

@@ -53,9 +53,11 @@ func (e *Engine) Schedule(queueName, name string) (queue.ScheduleInfo, error) {
 
 // PutSchedule creates or redefines a schedule, durably. The same definition as before changes nothing. A rhythm that stays the
 // same (spec, zone, start and end) goes on where it was, with what it missed meanwhile; another one begins after now.
-func (e *Engine) PutSchedule(ctx context.Context, queueName, name string, def queue.Schedule, guard ScheduleGuard) (info queue.ScheduleInfo, created bool, err error) {
+func (e *Engine) PutSchedule(ctx context.Context, queueName, name string, def queue.Schedule,
+	guard ScheduleGuard) (info queue.ScheduleInfo, created bool, err error) {
 	if !strategyName(name) {
-		return info, false, queue.Invalid("/path/name", "is %d bytes long; 1 to %d letters, digits, '.', '_' and '-' are allowed, the first a letter or digit", len(name), queue.MaxScheduleNameBytes)
+		return info, false, queue.Invalid("/path/name", "is %d bytes long; 1 to %d letters, digits, '.', '_' and '-' "+
+			"are allowed, the first a letter or digit", len(name), queue.MaxScheduleNameBytes)
 	}
 	if err := validSchedule(&def); err != nil {
 		return info, false, err
@@ -80,7 +82,8 @@ func (e *Engine) DeleteSchedule(ctx context.Context, queueName, name string, gua
 // change. Ticks that pass during the pause are missed ones when it ends.
 func (e *Engine) SwitchSchedule(ctx context.Context, queueName, name string, enabled bool, reason string) (queue.ScheduleInfo, error) {
 	if len(reason) > queue.MaxPauseReasonBytes {
-		return queue.ScheduleInfo{}, queue.Invalid("/reason", "has %d bytes; at most %d are allowed", len(reason), queue.MaxPauseReasonBytes)
+		return queue.ScheduleInfo{}, queue.Invalid("/reason", "has %d bytes; at most %d are allowed", len(reason),
+			queue.MaxPauseReasonBytes)
 	}
 	q, err := e.queue(queueName)
 	if err != nil {
@@ -101,11 +104,13 @@ func (e *Engine) TriggerSchedule(ctx context.Context, queueName, name, key strin
 		return s, false, err
 	}
 	now := queue.At(e.options.Now())
-	return e.insertScheduled(ctx, queueName, &info, now, scheduleKey("trigger", queueName, name, key, 0), e.act(ctx, "", "schedule.trigger", queueName, "schedule "+name))
+	return e.insertScheduled(ctx, queueName, &info, now, scheduleKey("trigger", queueName, name, key, 0),
+		e.act(ctx, "", "schedule.trigger", queueName, "schedule "+name))
 }
 
 // insertScheduled inserts what a schedule inserts for a tick. A key makes it once.
-func (e *Engine) insertScheduled(ctx context.Context, queueName string, info *queue.ScheduleInfo, tick queue.Time, key string, act queue.Act) (queue.Submission, bool, error) {
+func (e *Engine) insertScheduled(ctx context.Context, queueName string, info *queue.ScheduleInfo, tick queue.Time,
+	key string, act queue.Act) (queue.Submission, bool, error) {
 	n := shard.ScheduledSubmission(info.Name, &info.Schedule, tick)
 	if after := info.Schedule.DeadAfter; after > 0 {
 		n.DeadDeadline = queue.At(e.options.Now()).Add(after)
@@ -171,10 +176,12 @@ func (e *Engine) BackfillSchedule(ctx context.Context, queueName, name string, r
 		return made, nil
 	}
 	if len(ticks) > r.Limit {
-		return made, queue.Invalid("/to", "asks for %d ticks, and limit is %d: raise limit (up to %d), or ask for a shorter time", made.Ticks, r.Limit, queue.MaxBackfill)
+		return made, queue.Invalid("/to", "asks for %d ticks, and limit is %d: raise limit (up to %d), or ask for a "+
+			"shorter time", made.Ticks, r.Limit, queue.MaxBackfill)
 	}
 	for _, tick := range ticks {
-		s, _, err := e.insertScheduled(ctx, queueName, &info, tick, scheduleKey("backfill", queueName, name, r.Key, tick), e.act(ctx, "", "schedule.backfill", queueName, "schedule "+name))
+		s, _, err := e.insertScheduled(ctx, queueName, &info, tick,
+			scheduleKey("backfill", queueName, name, r.Key, tick), e.act(ctx, "", "schedule.backfill", queueName, "schedule "+name))
 		if err != nil {
 			return made, err
 		}

@@ -56,7 +56,8 @@ func ratesBetween(a, b Point) Rates {
 		}
 		return float64(to-from) / seconds
 	}
-	return Rates{Inserted: per(a.Inserted, b.Inserted), Reserved: per(a.Taken, b.Taken), Done: per(a.Done, b.Done), Failed: per(a.Failed, b.Failed)}
+	return Rates{Inserted: per(a.Inserted, b.Inserted), Reserved: per(a.Taken, b.Taken), Done: per(a.Done, b.Done),
+		Failed: per(a.Failed, b.Failed)}
 }
 
 // ring keeps the last points at a pace.
@@ -101,12 +102,14 @@ func (r *ring) since(after queue.Time) []Point {
 	return list
 }
 
-// settled is the part of the open chunks by which they may change otherwise than by inserts, completions and deaths, without the pace being about
-// something else: a rule that pauses half of them says nothing about when the other half is done.
+// settled is the part of the open chunks by which they may change otherwise than by inserts, completions and deaths,
+// without the pace being about something else: a rule that pauses half of them says nothing about when the other half
+// is done.
 const settled = 0.01
 
-// empties is how long what can be handed out lasts at the pace at which chunks were done over the last `over`; what rules hold is not part of it. It
-// is 0 when nothing was done, and until `over` has gone by since a rule, a cancel or the like changed what can be done.
+// empties is how long what can be handed out lasts at the pace at which chunks were done over the last `over`; what
+// rules hold is not part of it. It is 0 when nothing was done, and until `over` has gone by since a rule, a cancel or
+// the like changed what can be done.
 func (r *ring) empties(over time.Duration) time.Duration {
 	n := len(r.points)
 	if n < 2 {

@@ -30,7 +30,9 @@ func (e *Engine) shareOf(ctx context.Context, q *openQueue, meta queue.Meta) (in
 	}
 	if !use.Submissions.Room(1, limits.Submissions, e.open) {
 		return insertShare{}, &queue.Error{Code: queue.CodeTooManySubmissions, Message: fmt.Sprintf(
-			"This access token has %d open submissions, the most that the server's option token-submissions allows. Send this again when some have ended, put more chunks into fewer submissions, or have the option raised.", limits.Submissions)}
+			"This access token has %d open submissions, the most that the server's option token-submissions allows. "+
+				"Send this again when some have ended, put more chunks into fewer submissions, or "+
+				"have the option raised.", limits.Submissions)}
 	}
 	if limits.Values == 0 {
 		return share, nil
@@ -43,7 +45,8 @@ func (e *Engine) shareOf(ctx context.Context, q *openQueue, meta queue.Meta) (in
 	}
 	if len(share.values) > 0 && !use.Values.Room(len(share.values), limits.Values, e.valued) {
 		return insertShare{}, &queue.Error{Code: queue.CodeTooManySubmissions, Message: fmt.Sprintf(
-			"Open submissions of this access token brought as many different values of meta keys as the server's option token-meta-values allows: %d. Send this again when some have ended, "+
+			"Open submissions of this access token brought as many different values of meta keys as the server's "+
+				"option token-meta-values allows: %d. Send this again when some have ended, "+
 				"keep what differs in every submission out of its meta, or have the option raised.", limits.Values)}
 	}
 	return share, nil
@@ -67,7 +70,9 @@ func (e *Engine) attach(ctx context.Context, q *openQueue, name string) (*Attach
 	}
 	if !use.Consumers.Has(at) && !use.Consumers.Room(1, limits.Consumers, e.attends) {
 		return nil, &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
-			"This access token has %d attached consumers, the most that the server's option token-consumers allows. Attach when some have left, give others a token of their own, or have the option raised. Work goes on without: only deadlines count then.", limits.Consumers)}
+			"This access token has %d attached consumers, the most that the server's option token-consumers allows. "+
+				"Attach when some have left, give others a token of their own, or have the option raised. Work goes "+
+				"on without: only deadlines count then.", limits.Consumers)}
 	}
 	attached, err := q.shard.Attach(name)
 	if err == nil {

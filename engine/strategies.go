@@ -100,7 +100,8 @@ func (e *Engine) byName(queueName, name string) (*namedStrategy, error) {
 	n := q.named.all()[name]
 	switch {
 	case n == nil:
-		return nil, queue.Invalid("/strategy/name", "is the name of no strategy of the queue %q; GET /v1/queues/{queue}/strategies lists those there are", queueName)
+		return nil, queue.Invalid("/strategy/name",
+			"is the name of no strategy of the queue %q; GET /v1/queues/{queue}/strategies lists those there are", queueName)
 	case n.wrong != nil:
 		return nil, queue.Invalid("/strategy/name", "names a strategy that this server cannot read (%v); put it again", n.wrong)
 	}
@@ -110,7 +111,8 @@ func (e *Engine) byName(queueName, name string) (*namedStrategy, error) {
 // knowable refuses what cannot be a name before it is remembered as one.
 func knowable(name string) error {
 	if !strategyName(name) {
-		return queue.Invalid("/strategy/name", "is no name: 1 to %d letters, digits, '.', '_' and '-', the first a letter or digit", queue.MaxStrategyNameBytes)
+		return queue.Invalid("/strategy/name",
+			"is no name: 1 to %d letters, digits, '.', '_' and '-', the first a letter or digit", queue.MaxStrategyNameBytes)
 	}
 	return nil
 }
@@ -175,20 +177,24 @@ func (e *Engine) Strategy(queueName, name string, version uint32) (NamedStrategy
 	}
 	row, found, err := e.catalogue.Strategy(q.id, name, version)
 	if err == nil && !found {
-		err = &queue.Error{Code: queue.CodeUnknownStrategy, Message: fmt.Sprintf("The strategy %q has no version %d: the newest is %d, and the last %d are kept.", name, version, now.Version, queue.MaxStrategyVersions)}
+		err = &queue.Error{Code: queue.CodeUnknownStrategy, Message: fmt.Sprintf("The strategy %q has no version %d: "+
+			"the newest is %d, and the last %d are kept.", name, version, now.Version, queue.MaxStrategyVersions)}
 	}
 	return ofRow(row), err
 }
 
 func unknownStrategy(queueName, name string) error {
-	return &queue.Error{Code: queue.CodeUnknownStrategy, Message: fmt.Sprintf("The queue %q has no strategy %q. PUT makes it; GET /v1/queues/{queue}/strategies lists those there are.", queueName, clip(name, queue.MaxStrategyNameBytes))}
+	return &queue.Error{Code: queue.CodeUnknownStrategy, Message: fmt.Sprintf("The queue %q has no strategy %q. PUT "+
+		"makes it; GET /v1/queues/{queue}/strategies lists those there are.", queueName, clip(name, queue.MaxStrategyNameBytes))}
 }
 
 // PutStrategy stores a strategy, given as a JSON value, under a name. The same text as before changes nothing; another one
 // becomes the next version, durably, and every reservation from now on uses it.
-func (e *Engine) PutStrategy(ctx context.Context, queueName, name string, raw []byte, guard StrategyGuard) (s NamedStrategy, created bool, err error) {
+func (e *Engine) PutStrategy(ctx context.Context, queueName, name string, raw []byte,
+	guard StrategyGuard) (s NamedStrategy, created bool, err error) {
 	if !strategyName(name) {
-		return s, false, queue.Invalid("/path/name", "is %d bytes long; 1 to %d letters, digits, '.', '_' and '-' are allowed, the first a letter or digit", len(name), queue.MaxStrategyNameBytes)
+		return s, false, queue.Invalid("/path/name", "is %d bytes long; 1 to %d letters, digits, '.', '_' and '-' "+
+			"are allowed, the first a letter or digit", len(name), queue.MaxStrategyNameBytes)
 	}
 	parsed, err := written(raw)
 	if err != nil {
@@ -209,7 +215,8 @@ func (e *Engine) PutStrategy(ctx context.Context, queueName, name string, raw []
 	case now != nil && now.Text == parsed.String():
 		return now.NamedStrategy, false, nil
 	case now == nil && len(q.named.all()) >= queue.MaxStrategies:
-		return s, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d named strategies already, the most it keeps. Delete one first.", queue.MaxStrategies)}
+		return s, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d named "+
+			"strategies already, the most it keeps. Delete one first.", queue.MaxStrategies)}
 	}
 	row := store.StrategyRow{Shard: q.id, Name: name, Version: 1, Text: parsed.String(), Created: queue.At(e.options.Now())}
 	act := e.act(ctx, "", "strategy.create", queueName, "strategy "+name)

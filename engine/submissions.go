@@ -112,7 +112,8 @@ func (e *Engine) List(ctx context.Context, queueName string, r ListRequest) (pag
 
 // Chunks returns a submission's chunks by index. With a sparse state a page may be short before the end: go on while Next
 // is not empty.
-func (e *Engine) Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, from string, limit int) (page Page[queue.Chunk], err error) {
+func (e *Engine) Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, from string,
+	limit int) (page Page[queue.Chunk], err error) {
 	q, err := e.route(id)
 	if err != nil {
 		return page, err

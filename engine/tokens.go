@@ -78,10 +78,12 @@ func (t *Tokens) makeAdmin() error {
 	if err := writeSecret(path, access.Text(id, secret)+"\n"); err != nil {
 		return fmt.Errorf("the admin token cannot be written to %s: %w", path, err)
 	}
-	if err := t.put(context.Background(), access.Token{ID: id, Name: name, Scopes: access.Admin, Secret: access.HashOf(secret)}); err != nil {
+	if err := t.put(context.Background(),
+		access.Token{ID: id, Name: name, Scopes: access.Admin, Secret: access.HashOf(secret)}); err != nil {
 		return err
 	}
-	t.log.Warn("an admin token was made, as requests need a token and none could make others; move it to a safe place", "path", path, "name", name, "id", id)
+	t.log.Warn("an admin token was made, as requests need a token and none could make others; move it to a safe place",
+		"path", path, "name", name, "id", id)
 	return nil
 }
 
@@ -129,7 +131,8 @@ func (t *Tokens) New(ctx context.Context, r TokenRequest) (access.Token, string,
 	if err != nil {
 		return access.Token{}, "", err
 	}
-	made := access.Token{ID: id, Name: r.Name, Scopes: r.Scopes, Restriction: r.Restriction, Expires: r.Expires, Subject: r.Subject, Secret: access.HashOf(secret)}
+	made := access.Token{ID: id, Name: r.Name, Scopes: r.Scopes, Restriction: r.Restriction, Expires: r.Expires,
+		Subject: r.Subject, Secret: access.HashOf(secret)}
 	if err := t.put(ctx, made); err != nil {
 		return access.Token{}, "", err
 	}
@@ -157,7 +160,8 @@ func (t *Tokens) valid(r *TokenRequest) error {
 	case r.Scopes == access.None:
 		return queue.Invalid("/scopes", "is empty; give at least one scope")
 	case r.Restricted() && r.Scopes&^restrictable != 0:
-		return queue.Invalid("/scopes", "has more than a token that is bound to queues or a meta value can have: %s reaches the whole server; allowed are %s", r.Scopes&^restrictable, restrictable)
+		return queue.Invalid("/scopes", "has more than a token that is bound to queues or a meta value can have: %s "+
+			"reaches the whole server; allowed are %s", r.Scopes&^restrictable, restrictable)
 	case r.Expires != 0 && r.Expires <= now:
 		return queue.Invalid("/expires_at", "is over already; give a time to come, or none")
 	case len(r.Queues) > queue.MaxTokenQueues:
@@ -165,17 +169,23 @@ func (t *Tokens) valid(r *TokenRequest) error {
 	case r.Tenant() && queue.ValidMetaKey(r.Entry.Key) != nil:
 		return queue.Invalid("/meta", "has a key that is none: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
 	case len(r.Entry.Value.Text()) > queue.MaxMetaValueBytes || !utf8.ValidString(r.Entry.Value.Text()):
-		return queue.Invalid("/meta/"+r.Entry.Key, "has %d bytes; a value has at most %d, in UTF-8", len(r.Entry.Value.Text()), queue.MaxMetaValueBytes)
+		return queue.Invalid("/meta/"+r.Entry.Key, "has %d bytes; a value has at most %d, in UTF-8",
+			len(r.Entry.Value.Text()), queue.MaxMetaValueBytes)
 	case len(r.Subject) > queue.MaxSubjectBytes || !utf8.ValidString(r.Subject):
-		return queue.Invalid("/certificate_subject", "has %d bytes; a subject has at most %d, in UTF-8", len(r.Subject), queue.MaxSubjectBytes)
+		return queue.Invalid("/certificate_subject", "has %d bytes; a subject has at most %d, in UTF-8", len(r.Subject),
+			queue.MaxSubjectBytes)
 	case r.Subject != "" && slices.ContainsFunc(table.Tokens(), func(t access.Token) bool { return t.Subject == r.Subject }):
-		return &queue.Error{Code: queue.CodeConflict, Message: "A certificate with this subject stands for another token already. Revoke that one first, or give the client another certificate."}
+		return &queue.Error{Code: queue.CodeConflict, Message: "A certificate with this subject stands for another " +
+			"token already. Revoke that one first, or give the client another certificate."}
 	case taken(table, r.Name):
-		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There is a token named %q already. What is done is recorded under the name, so choose another, or rotate or revoke that one.", r.Name)}
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There is a token named %q already. What "+
+			"is done is recorded under the name, so choose another, or rotate or revoke that one.", r.Name)}
 	case len(table.Tokens()) >= queue.MaxTokens:
-		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d tokens already, the most that the server keeps. Revoke some first.", queue.MaxTokens)}
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d tokens already, the most "+
+			"that the server keeps. Revoke some first.", queue.MaxTokens)}
 	case !table.Required() && r.Scopes&access.Admin == 0:
-		return queue.Invalid("/scopes", "must have admin: from the first token on every request needs one, and without the scope admin no one could make the others")
+		return queue.Invalid("/scopes", "must have admin: from the first token on every request needs one, and "+
+			"without the scope admin no one could make the others")
 	}
 	for i, name := range r.Queues {
 		if validQueueName(name) != nil {
@@ -215,7 +225,8 @@ func (t *Tokens) Token(id access.ID) (access.Token, error) {
 // still good from an earlier rotation ends.
 func (t *Tokens) Rotate(ctx context.Context, id access.ID, overlap time.Duration) (access.Token, string, error) {
 	if overlap < 0 || overlap > queue.MaxRotationOverlap {
-		return access.Token{}, "", queue.Invalid("/overlap_seconds", "is %d; 0 to %d are allowed", int64(overlap/time.Second), int64(queue.MaxRotationOverlap/time.Second))
+		return access.Token{}, "", queue.Invalid("/overlap_seconds", "is %d; 0 to %d are allowed",
+			int64(overlap/time.Second), int64(queue.MaxRotationOverlap/time.Second))
 	}
 	t.change.Lock()
 	defer t.change.Unlock()

@@ -37,13 +37,16 @@ func validInsert(n *queue.NewSubmission) error {
 	}
 	switch {
 	case len(n.Attachment) > queue.MaxAttachmentBytes:
-		return queue.Invalid("/attachment", "has %d bytes; at most %d are allowed, as it goes out with every reservation: keep large data in object storage", len(n.Attachment), queue.MaxAttachmentBytes)
+		return queue.Invalid("/attachment", "has %d bytes; at most %d are allowed, as it goes out with every "+
+			"reservation: keep large data in object storage", len(n.Attachment), queue.MaxAttachmentBytes)
 	case len(n.Group) > queue.MaxGroupBytes:
 		return queue.Invalid("/group", "has %d bytes; at most %d are allowed", len(n.Group), queue.MaxGroupBytes)
 	case len(n.Trace) > queue.MaxTraceBytes:
-		return queue.Invalid("/header/traceparent", "has %d bytes with its tracestate; at most %d are kept", len(n.Trace), queue.MaxTraceBytes)
+		return queue.Invalid("/header/traceparent", "has %d bytes with its tracestate; at most %d are kept",
+			len(n.Trace), queue.MaxTraceBytes)
 	case len(n.IdempotencyKey) > queue.MaxIdempotencyKey:
-		return queue.Invalid("/header/Idempotency-Key", "has %d bytes; at most %d are allowed", len(n.IdempotencyKey), queue.MaxIdempotencyKey)
+		return queue.Invalid("/header/Idempotency-Key", "has %d bytes; at most %d are allowed", len(n.IdempotencyKey),
+			queue.MaxIdempotencyKey)
 	case n.MaxAttempts > queue.MaxMaxAttempts:
 		return queue.Invalid("/max_attempts", "is %d; 0 (the queue's) to %d are allowed", n.MaxAttempts, queue.MaxMaxAttempts)
 	case n.OnExhausted > queue.Skip:
@@ -61,7 +64,8 @@ func validInsert(n *queue.NewSubmission) error {
 func validChunks(c *queue.Chunks) error {
 	switch {
 	case len(c.Inline) > queue.MaxInlineChunks:
-		return queue.Invalid("/chunks/inline", "has %d entries; at most %d are allowed in one insert: split the work into several submissions", len(c.Inline), queue.MaxInlineChunks)
+		return queue.Invalid("/chunks/inline", "has %d entries; at most %d are allowed in one insert: split the work "+
+			"into several submissions", len(c.Inline), queue.MaxInlineChunks)
 	case c.Count == 0:
 		return queue.Invalid("/chunks", "has no chunks; at least 1 is needed")
 	case len(c.Prefix) > queue.MaxPrefixBytes:
@@ -72,7 +76,8 @@ func validChunks(c *queue.Chunks) error {
 	total := 0
 	for i, b := range c.Inline {
 		if len(b) > queue.MaxChunkBytes {
-			return queue.Invalid("/chunks/inline", "has an entry (number %d) of %d bytes; at most %d are allowed: keep large data in object storage", i, len(b), queue.MaxChunkBytes)
+			return queue.Invalid("/chunks/inline", "has an entry (number %d) of %d bytes; at most %d are allowed: "+
+				"keep large data in object storage", i, len(b), queue.MaxChunkBytes)
 		}
 		total += len(b)
 	}
@@ -89,7 +94,8 @@ func validReserve(r *ReserveRequest, settings *queue.Settings) error {
 	case r.Wait < 0 || r.Wait > queue.MaxWait:
 		return queue.Invalid("/wait_ms", "is %d; 0 to %d are allowed", r.Wait.Milliseconds(), queue.MaxWait.Milliseconds())
 	case r.Timeout != 0 && (r.Timeout < queue.MinReservation || r.Timeout > settings.MaxReservation):
-		return queue.Invalid("/timeout_ms", "is %d; %d to %d (the queue's max_reservation_ms) are allowed", r.Timeout.Milliseconds(), queue.MinReservation.Milliseconds(), settings.MaxReservation.Milliseconds())
+		return queue.Invalid("/timeout_ms", "is %d; %d to %d (the queue's max_reservation_ms) are allowed",
+			r.Timeout.Milliseconds(), queue.MinReservation.Milliseconds(), settings.MaxReservation.Milliseconds())
 	case len(r.Consumer) > queue.MaxConsumerBytes:
 		return queue.Invalid("/consumer", "has %d bytes; at most %d are allowed", len(r.Consumer), queue.MaxConsumerBytes)
 	}
@@ -106,7 +112,8 @@ func validBatch(n int) error {
 func validCompletes(items []queue.CompleteItem) error {
 	for i := range items {
 		if n := len(items[i].Output); n > queue.MaxOutputBytes {
-			return queue.Invalid(fmt.Sprintf("/items/%d/output", i), "has %d bytes; at most %d are allowed: keep large results in object storage", n, queue.MaxOutputBytes)
+			return queue.Invalid(fmt.Sprintf("/items/%d/output", i),
+				"has %d bytes; at most %d are allowed: keep large results in object storage", n, queue.MaxOutputBytes)
 		}
 	}
 	return validBatch(len(items))
@@ -124,7 +131,8 @@ func validFails(items []queue.FailItem, now queue.Time) error {
 		case at < 0:
 			return queue.Invalid(fmt.Sprintf("/items/%d/retry_at", i), "is before 1970")
 		case at > now+maxRetryAfter:
-			return queue.Invalid(fmt.Sprintf("/items/%d/retry_at", i), "is more than 30 days ahead, the longest pause that a chunk may have")
+			return queue.Invalid(fmt.Sprintf("/items/%d/retry_at", i),
+				"is more than 30 days ahead, the longest pause that a chunk may have")
 		}
 		if after := items[i].RetryAfter; after < 0 || after > maxRetryAfter {
 			return queue.Invalid(fmt.Sprintf("/items/%d/retry_after_ms", i), "is %d; 0 to %d are allowed", after, maxRetryAfter)

@@ -22,11 +22,13 @@ func validSchedule(def *queue.Schedule) error {
 	case def.CatchUp < 1 || def.CatchUp > queue.MaxCatchUp:
 		return queue.Invalid("/catchup_limit", "is %d; 1 to %d are allowed", def.CatchUp, queue.MaxCatchUp)
 	case def.CatchUpWindow < time.Second || def.CatchUpWindow > queue.MaxCatchUpWindow:
-		return queue.Invalid("/catchup_window_ms", "is %d; 1000 to %d are allowed", def.CatchUpWindow.Milliseconds(), queue.MaxCatchUpWindow.Milliseconds())
+		return queue.Invalid("/catchup_window_ms", "is %d; 1000 to %d are allowed", def.CatchUpWindow.Milliseconds(),
+			queue.MaxCatchUpWindow.Milliseconds())
 	case def.Jitter < 0 || def.Jitter > queue.MaxJitter:
 		return queue.Invalid("/jitter_ms", "is %d; 0 to %d are allowed", def.Jitter.Milliseconds(), queue.MaxJitter.Milliseconds())
 	case def.DeadAfter < 0 || def.DeadAfter > queue.MaxRetention:
-		return queue.Invalid("/template/dead_after_ms", "is %d; 0 (none) to %d are allowed", def.DeadAfter.Milliseconds(), queue.MaxRetention.Milliseconds())
+		return queue.Invalid("/template/dead_after_ms", "is %d; 0 (none) to %d are allowed",
+			def.DeadAfter.Milliseconds(), queue.MaxRetention.Milliseconds())
 	case def.Start < 0 || def.End < 0:
 		return queue.Invalid("/start", "or end is before 1970")
 	case def.Start != 0 && def.End != 0 && def.End < def.Start:
@@ -49,9 +51,11 @@ func validTemplate(n *queue.NewSubmission) (err error) {
 	}
 	switch {
 	case bytes > queue.MaxScheduleBytes:
-		return queue.Invalid("/chunks", "and the attachment have %d bytes; at most %d are allowed in a schedule: keep large data in object storage", bytes, queue.MaxScheduleBytes)
+		return queue.Invalid("/chunks", "and the attachment have %d bytes; at most %d are allowed in a schedule: "+
+			"keep large data in object storage", bytes, queue.MaxScheduleBytes)
 	case len(n.Chunks.Inline) > queue.MaxScheduleBytes/8:
-		return queue.Invalid("/chunks/inline", "has %d entries; at most %d are allowed in a schedule", len(n.Chunks.Inline), queue.MaxScheduleBytes/8)
+		return queue.Invalid("/chunks/inline", "has %d entries; at most %d are allowed in a schedule",
+			len(n.Chunks.Inline), queue.MaxScheduleBytes/8)
 	}
 	filled := shard.ScheduledSubmission("", &queue.Schedule{Template: *n}, 1)
 	return validInsert(&filled)

@@ -118,7 +118,8 @@ func (e *Engine) loadValues() (map[queue.ShardID][]store.ValueRow, error) {
 
 // PutValue sets a limit and a weight for a value of a meta key, in the place of what was set, durably; reservations go by it
 // from the next one on. The same settings as before change nothing. Settings that set nothing are refused: DeleteValue removes.
-func (e *Engine) PutValue(ctx context.Context, queueName string, entry queue.MetaEntry, settings queue.ValueSettings, guard ValueGuard) (v Value, created bool, err error) {
+func (e *Engine) PutValue(ctx context.Context, queueName string, entry queue.MetaEntry, settings queue.ValueSettings,
+	guard ValueGuard) (v Value, created bool, err error) {
 	if err := validValue(entry, settings); err != nil {
 		return v, false, err
 	}
@@ -140,10 +141,12 @@ func (e *Engine) PutValue(ctx context.Context, queueName string, entry queue.Met
 	case now.ValueSettings == settings && now.Version != 0:
 		return q.value(entry), false, nil
 	case now.Version == 0 && q.values.count >= queue.MaxSetValues:
-		return v, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has settings for %d values already, the most it keeps. Delete those of values that are not needed any more.", queue.MaxSetValues)}
+		return v, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has settings for %d "+
+			"values already, the most it keeps. Delete those of values that are not needed any more.", queue.MaxSetValues)}
 	}
 	next := ValueSettings{ValueSettings: settings, Version: now.Version + 1, Changed: queue.At(e.options.Now())}
-	if err := e.catalogue.PutValue(store.ValueRow{Shard: q.id, Entry: entry, Settings: settings, Version: next.Version, Changed: next.Changed}, e.actOnValue(ctx, "value.set", q.name, entry, now, next)); err != nil {
+	if err := e.catalogue.PutValue(store.ValueRow{Shard: q.id, Entry: entry, Settings: settings, Version: next.Version,
+		Changed: next.Changed}, e.actOnValue(ctx, "value.set", q.name, entry, now, next)); err != nil {
 		return v, false, err
 	}
 	q.values.set(entry, next)
@@ -173,7 +176,8 @@ func (e *Engine) DeleteValue(ctx context.Context, queueName string, entry queue.
 		}
 	}
 	if now.Version == 0 {
-		return &queue.Error{Code: queue.CodeUnknownValue, Message: fmt.Sprintf("Nothing is set for the value %s of %q.", entry.Value, entry.Key)}
+		return &queue.Error{Code: queue.CodeUnknownValue,
+			Message: fmt.Sprintf("Nothing is set for the value %s of %q.", entry.Value, entry.Key)}
 	}
 	if err := e.catalogue.DeleteValue(q.id, entry, e.actOnValue(ctx, "value.delete", q.name, entry, now, nothingSet())); err != nil {
 		return err
@@ -218,7 +222,8 @@ func (e *Engine) Value(_ context.Context, queueName string, entry queue.MetaEntr
 	}
 	v := q.value(entry)
 	if v.Submissions == 0 && v.Settings.Version == 0 {
-		return Value{}, &queue.Error{Code: queue.CodeUnknownValue, Message: fmt.Sprintf("No open submission has the value %s of %q, and nothing is set for it.", entry.Value, entry.Key)}
+		return Value{}, &queue.Error{Code: queue.CodeUnknownValue,
+			Message: fmt.Sprintf("No open submission has the value %s of %q, and nothing is set for it.", entry.Value, entry.Key)}
 	}
 	return v, nil
 }
@@ -235,7 +240,8 @@ func validValue(entry queue.MetaEntry, s queue.ValueSettings) error {
 	case s.Limit > queue.MaxValueLimit && s.Limit != queue.NoLimit:
 		return queue.Invalid("/limit", "is %d; 0 to %d are allowed, or null for none", s.Limit, queue.MaxValueLimit)
 	case s.Weight > queue.MaxWeight:
-		return queue.Invalid("/weight", "is %g; 0.001 to %d are allowed, or null for none", float64(s.Weight)/queue.DefaultWeight, queue.MaxWeight/queue.DefaultWeight)
+		return queue.Invalid("/weight", "is %g; 0.001 to %d are allowed, or null for none",
+			float64(s.Weight)/queue.DefaultWeight, queue.MaxWeight/queue.DefaultWeight)
 	}
 	return validEntry(entry)
 }

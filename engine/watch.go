@@ -73,7 +73,9 @@ func (e *Engine) watch() {
 			continue // its journal was opened again meanwhile
 		}
 		q.lost = true
-		e.options.Logger.Error("a file of the data directory is not where it was: the queue acknowledges nothing any more. What is still readable can be read until the server ends; put the file back, or restore a backup, and restart the server",
+		e.options.Logger.Error("a file of the data directory is not where it was: the queue acknowledges nothing any "+
+			"more. What is still readable can be read until the server ends; put the file back, or restore a backup, "+
+			"and restart the server",
 			"queue", q.name, "error", cause)
 	}
 }

@@ -2,8 +2,9 @@ package access
 
 import "sync"
 
-// Share is what one token brought that is still there, such as its open submissions. It is held against what there is whenever room is asked
-// for: what went counts no more, and nothing has to be counted down. It begins empty with the server. It is safe for concurrent use.
+// Share is what one token brought that is still there, such as its open submissions. It is held against what there is
+// whenever room is asked for: what went counts no more, and nothing has to be counted down. It begins empty with the
+// server. It is safe for concurrent use.
 type Share[K comparable] struct {
 	mu   sync.Mutex
 	keys []K

@@ -6,9 +6,10 @@ import (
 )
 
 // Views that differ only in the number of their one limit share a frame. Its gates then stand in bands: a view of the number 3 and one of
-// 10 have the bands 0 to 2 and 3 to 9, and a gate stands in that in which the chunks in flight of its value are. So a view may take from the
-// bands up to its number, and a gate stands in one place however many views there are. A gate for which no limit is watched is in the
-// lowest band, which all of them may take from; one whose value has the largest number in flight, or an operator's limit, is in none.
+// 10 have the bands 0 to 2 and 3 to 9, and a gate stands in that in which the chunks in flight of its value are. So a
+// view may take from the bands up to its number, and a gate stands in one place however many views there are. A gate
+// for which no limit is watched is in the lowest band, which all of them may take from; one whose value has the largest
+// number in flight, or an operator's limit, is in none.
 //
 // The term of a gate tells it when the counter leaves the band, at either end. A number that comes divides a band, and one that goes leaves
 // two that are to be one; then every gate is looked at once more, in slices. Until that is done a gate may stand in a band above its own,

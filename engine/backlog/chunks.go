@@ -113,7 +113,8 @@ func (b *Backlog) next(s *Submission, random bool, draw uint32, rnd *rand.Rand) 
 func (s *Submission) step(random bool) (index uint32, fresh bool) {
 	switch {
 	case s.p == s.chunks || s.l == s.chunks:
-		panic(fmt.Sprintf("backlog: submission %v: %d chunks should be available, but the cursors stand at %d and %d of %d", s.id, s.available, s.p, s.l, s.chunks))
+		panic(fmt.Sprintf("backlog: submission %v: %d chunks should be available, but the cursors "+
+			"stand at %d and %d of %d", s.id, s.available, s.p, s.l, s.chunks))
 	case random:
 		index = s.at(s.p)
 		fresh = index >= s.l

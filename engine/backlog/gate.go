@@ -74,7 +74,8 @@ const emptiedCap = 8
 
 func (g *gate) isOpen() bool { return g.watched == nil || g.watched.inFlight < g.max }
 
-// home is the gate for a submission of a view without cells: one that is shut, so that no pick examines it for nothing; otherwise that of its first limit.
+// home is the gate for a submission of a view without cells: one that is shut, so that no pick examines it for nothing;
+// otherwise that of its first limit.
 func (f *frame) home(s *Submission, group uint32) uint32 {
 	if t := f.obstacle(s, queue.NoLimit); t != nil {
 		return f.gateFor(group, t)

@@ -6,8 +6,8 @@ import "github.com/quern-queue/quern/engine/queue"
 const lookedGates = 256
 
 // Saturated calls fn for values whose limit keeps submissions of the view from being taken that no rule covers, until fn returns
-// false. It looks at a bounded part of the view, so it may find fewer than there are. A fair view may name a value once per tenant. fn must not
-// change the backlog.
+// false. It looks at a bounded part of the view, so it may find fewer than there are. A fair view may name a value once
+// per tenant. fn must not change the backlog.
 func (v *View) Saturated(fn func(queue.Saturated) bool) {
 	left := lookedGates
 	if v.fair == nil {
@@ -30,7 +30,8 @@ func (v *View) saturated(left *int, fn func(queue.Saturated) bool) bool {
 		if v.banded && g.watched != nil && g.watched.key == v.limits[0].key {
 			max = min(v.most, g.watched.limit)
 		}
-		if g.watched == nil || g.empty() || g.watched.inFlight < max || g.watched.ruling[v.in.ruled.book] != queue.Unruled || !v.holdsFree(&g.pool, v.cells != nil, left) {
+		if g.watched == nil || g.empty() || g.watched.inFlight < max ||
+			g.watched.ruling[v.in.ruled.book] != queue.Unruled || !v.holdsFree(&g.pool, v.cells != nil, left) {
 			continue
 		}
 		entry := queue.MetaEntry{Key: g.watched.key.name, Value: g.watched.value}

@@ -63,7 +63,8 @@ func (f *frame) bytes() uint64 {
 		return n + f.root.bytes()
 	}
 	n += uint64(f.size) * (memberBytes + entryBytes)
-	n += uint64(cap(f.gates))*uint64(unsafe.Sizeof(gate{})) + uint64(len(f.gates))*rankBytes + uint64(len(f.gateOf))*(gateOfBytes+watchBytes)
+	n += uint64(cap(f.gates))*uint64(unsafe.Sizeof(gate{})) + uint64(len(f.gates))*rankBytes +
+		uint64(len(f.gateOf))*(gateOfBytes+watchBytes)
 	n += uint64(cap(f.groups)) * uint64(unsafe.Sizeof(group{}))
 	if c := f.cells; c != nil {
 		n += uint64(cap(c.list))*uint64(unsafe.Sizeof(cell{})) + 4*uint64(cap(c.rows)) + uint64(len(c.first))*firstBytes

@@ -110,8 +110,8 @@ func (f *frame) sample(group, most uint32, rnd *rand.Rand) (*Submission, uint32)
 	return nil, 0
 }
 
-// sampleGate draws a gate of a group that offers some, and a number that if it is below the gate's total is uniform there. It is nil if none
-// is open to a view whose number is `most`.
+// sampleGate draws a gate of a group that offers some, and a number that if it is below the gate's total is uniform
+// there. It is nil if none is open to a view whose number is `most`.
 func (f *frame) sampleGate(in *group, most uint32, rnd *rand.Rand) (g *gate, number uint64) {
 	if f.banded {
 		return f.drawOfBands(in, most, rnd)

@@ -57,7 +57,8 @@ func (b *Backlog) BeginRecount(each func(*Submission)) {
 	} else {
 		seen = make([]uint64, words)
 	}
-	b.recount = recount{running: true, seen: seen, end: uint32(len(b.subs)), each: each, values: make([]*[sumsPage]valueSum, (len(b.terms)+sumsPage-1)/sumsPage)}
+	b.recount = recount{running: true, seen: seen, end: uint32(len(b.subs)), each: each,
+		values: make([]*[sumsPage]valueSum, (len(b.terms)+sumsPage-1)/sumsPage)}
 	t := &b.recount.totals
 	t.Available = -int64(b.available)
 	for book := range t.Chunks {

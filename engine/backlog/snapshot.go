@@ -91,7 +91,8 @@ func (b *Backlog) Restore(spec Spec, snapshot []byte) (*Submission, error) {
 	r := snapshotReader{rest: snapshot, chunks: spec.Chunks}
 	version := r.number(none)
 	if !r.bad && version > snapshotVersion {
-		return nil, fmt.Errorf("backlog: restore %v: the snapshot has version %d, this program knows %d: use a newer one", spec.ID, version, snapshotVersion)
+		return nil, fmt.Errorf("backlog: restore %v: the snapshot has version %d, this program "+
+			"knows %d: use a newer one", spec.ID, version, snapshotVersion)
 	}
 	probe := Submission{chunks: spec.Chunks, p: r.number(spec.Chunks), l: r.number(spec.Chunks)}
 	probe.setOrder(&spec)

@@ -24,8 +24,10 @@ func (spec *Spec) Check() error {
 	}
 	switch {
 	case spec.Mul != 0 && (spec.Key != 0 || spec.Add >= spec.Chunks || gcd(spec.Chunks, spec.Mul) != 1 || spec.Mul > spec.Chunks):
-		return fmt.Errorf("backlog: submission %v: %d and %d do not make a permutation of %d chunks", spec.ID, spec.Mul, spec.Add, spec.Chunks)
-	case spec.Mul == 0 && (spec.Add != 0 || spec.Chunks <= maxTable && !isTable(spec.Key, spec.Chunks) || spec.Chunks > maxTable && spec.Key == 0):
+		return fmt.Errorf("backlog: submission %v: %d and %d do not make a permutation of %d chunks", spec.ID, spec.Mul,
+			spec.Add, spec.Chunks)
+	case spec.Mul == 0 && (spec.Add != 0 || spec.Chunks <= maxTable && !isTable(spec.Key, spec.Chunks) ||
+		spec.Chunks > maxTable && spec.Key == 0):
 		return fmt.Errorf("backlog: submission %v: %#x is not the key of an order of %d chunks", spec.ID, spec.Key, spec.Chunks)
 	}
 	for i := 1; i < len(spec.Meta); i++ {

@@ -41,7 +41,8 @@ func NewDecoder(batch []byte) *Decoder {
 	case len(batch) == 0:
 		return &Decoder{err: errDamaged}
 	case batch[0] == 0 || batch[0] > Version:
-		return &Decoder{err: fmt.Errorf("the batch has op encoding version %d; this build knows version %d: it was written by a newer Quern (start that one) or is damaged", batch[0], Version)}
+		return &Decoder{err: fmt.Errorf("the batch has op encoding version %d; this build knows version %d: it was "+
+			"written by a newer Quern (start that one) or is damaged", batch[0], Version)}
 	}
 	d := &Decoder{d: decoder{b: batch[1:], noOutputs: batch[0] < tellingOutputs}}
 	d.at = queue.Time(d.d.int())

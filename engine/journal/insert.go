@@ -118,7 +118,8 @@ func (e *Encoder) origin(o *queue.Origin) {
 
 func (d *decoder) origin() *queue.Origin {
 	return &queue.Origin{
-		Source: d.uint(), Number: d.uint(), Queue: d.text(), Chunk: queue.ChunkID{Submission: queue.SubmissionID(d.uint()), Index: d.uint32()},
+		Source: d.uint(), Number: d.uint(), Queue: d.text(),
+		Chunk: queue.ChunkID{Submission: queue.SubmissionID(d.uint()), Index: d.uint32()},
 		First: d.uint32(), Attempts: d.uint32(), Died: queue.Time(d.int()), Error: d.text(),
 	}
 }

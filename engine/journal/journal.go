@@ -58,7 +58,8 @@ var (
 )
 
 // ErrFull says that the disk is full and that nothing was written. It is what a caller can act on, wherever it comes through.
-var ErrFull error = &queue.Error{Code: queue.CodeDiskFull, Message: "The disk is full: nothing of this request was done. Free some space; the server recovers by itself."}
+var ErrFull error = &queue.Error{Code: queue.CodeDiskFull,
+	Message: "The disk is full: nothing of this request was done. Free some space; the server recovers by itself."}
 
 // FormatError says that a file is damaged, foreign or of a newer version. The caller that finds one has changed nothing.
 type FormatError struct {

@@ -29,13 +29,16 @@ func (k MoveKind) enters() bool { return k == MoveForward || k == MoveRenumber }
 // Move is what becomes of some chunks of one submission without a try (Forward, Discard, Offer), or of entries of the outbox
 // (Delivered, Stuck, Renumber).
 type Move struct {
-	Kind    MoveKind
-	Seq     uint32             // of the submission; 0 of a Delivered or Stuck
-	ID      queue.SubmissionID // the same submission
-	Number  uint64             // of a Forward: in the outbox, of the first chunk; the others have the next ones. Of a Renumber: the new one. Of a Delivered or Stuck: the first
-	Queue   string             // of a Forward or Renumber: where to
-	Indexes []uint32           // ascending, 1 to MaxRedrive (a Renumber: 1); of a Delivered or Stuck: the distances of their numbers to Number
-	Was     uint64             // of a Renumber: the number that it had
+	Kind MoveKind
+	Seq  uint32             // of the submission; 0 of a Delivered or Stuck
+	ID   queue.SubmissionID // the same submission
+	// of a Forward: in the outbox, of the first chunk; the others have the next ones. Of a Renumber: the new one. Of a
+	// Delivered or Stuck: the first
+	Number uint64
+	Queue  string // of a Forward or Renumber: where to
+	// ascending, 1 to MaxRedrive (a Renumber: 1); of a Delivered or Stuck: the distances of their numbers to Number
+	Indexes []uint32
+	Was     uint64 // of a Renumber: the number that it had
 }
 
 // Move records it.

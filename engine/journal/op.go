@@ -187,7 +187,8 @@ func (e *Encoder) Complete(items []Completed) {
 			continue
 		}
 		run := i + 1
-		for run < len(items) && run-i < maxRun && items[run].Seq == items[i].Seq && items[run].Epoch == e.epoch && items[run].Output == items[i].Output {
+		for run < len(items) && run-i < maxRun && items[run].Seq == items[i].Seq && items[run].Epoch == e.epoch &&
+			items[run].Output == items[i].Output {
 			run++
 		}
 		if run == i+1 {

@@ -42,7 +42,8 @@ func (e *Encoder) rule(r Rule) {
 		flag uint64
 	}{
 		{r.Lift, ruleLifts}, {r.Rule.Action == queue.Block, ruleBlocks}, {r.Rule.Match.Entry.Key != "", ruleOfValue},
-		{r.Rule.Match.Submission != 0, ruleOfSubmission}, {r.Rule.Insert, ruleInserts}, {r.Rule.Revoke, ruleRevokes}, {r.Lift && r.At != 0, ruleTells},
+		{r.Rule.Match.Submission != 0, ruleOfSubmission}, {r.Rule.Insert, ruleInserts}, {r.Rule.Revoke, ruleRevokes},
+		{r.Lift && r.At != 0, ruleTells},
 	} {
 		if f.on {
 			flags |= f.flag

@@ -136,7 +136,8 @@ func AppendScheduleRow(dst []byte, r *ScheduleRow) []byte {
 func DecodeScheduleRow(b []byte) (*ScheduleRow, error) {
 	d := decoder{b: b}
 	if version := d.byte(); !d.bad && version != scheduleRowVersion {
-		return nil, fmt.Errorf("the schedule's row has version %d; this build knows version %d: it was written by a newer Quern (start that one) or is damaged", version, scheduleRowVersion)
+		return nil, fmt.Errorf("the schedule's row has version %d; this build knows version %d: it was written by a "+
+			"newer Quern (start that one) or is damaged", version, scheduleRowVersion)
 	}
 	r := &ScheduleRow{Position: Position(d.uint()), Created: queue.Time(d.int()), Changed: queue.Time(d.int())}
 	r.Name = d.text()
@@ -194,12 +195,15 @@ type definedMeta struct {
 func EncodeDefinition(s *queue.Schedule) (string, error) {
 	t := &s.Template
 	d := definition{
-		Spec: s.Spec, Seconds: s.Seconds, Zone: s.Zone, Anchor: s.Anchor, DeadAfterMs: s.DeadAfter.Milliseconds(), Missed: s.Missed.String(),
+		Spec: s.Spec, Seconds: s.Seconds, Zone: s.Zone, Anchor: s.Anchor, DeadAfterMs: s.DeadAfter.Milliseconds(),
+		Missed:  s.Missed.String(),
 		CatchUp: s.CatchUp, CatchUpWindowMs: s.CatchUpWindow.Milliseconds(), Overlap: s.Overlap.String(), JitterMs: s.Jitter.Milliseconds(),
 		Start: s.Start, End: s.End, PauseOnFailure: s.PauseOnFailure, RunOnCreate: s.RunOnCreate,
 		Submission: definedSubmission{
-			Group: t.Group, Priority: t.Priority, Count: t.Chunks.Count, Prefix: t.Chunks.Prefix, Template: t.Chunks.Template, Inline: t.Chunks.Inline,
-			Attachment: t.Attachment, Operations: t.OperationsPerChunk, MaxAttempts: t.MaxAttempts, OnExhausted: t.OnExhausted, MaxFailed: t.MaxFailedChunks,
+			Group: t.Group, Priority: t.Priority, Count: t.Chunks.Count, Prefix: t.Chunks.Prefix,
+			Template: t.Chunks.Template, Inline: t.Chunks.Inline,
+			Attachment: t.Attachment, Operations: t.OperationsPerChunk, MaxAttempts: t.MaxAttempts,
+			OnExhausted: t.OnExhausted, MaxFailed: t.MaxFailedChunks,
 		},
 	}
 	for _, entry := range t.Meta {
@@ -232,14 +236,17 @@ func DecodeDefinition(text string) (*queue.Schedule, error) {
 		CatchUp: d.CatchUp, CatchUpWindow: milliseconds(d.CatchUpWindowMs), Jitter: milliseconds(d.JitterMs), Start: d.Start, End: d.End,
 		PauseOnFailure: d.PauseOnFailure, RunOnCreate: d.RunOnCreate,
 		Template: queue.NewSubmission{
-			Group: x.Group, Priority: x.Priority, Chunks: queue.Chunks{Count: x.Count, Prefix: x.Prefix, Template: x.Template, Inline: x.Inline},
-			Attachment: x.Attachment, OperationsPerChunk: x.Operations, MaxAttempts: x.MaxAttempts, OnExhausted: x.OnExhausted, MaxFailedChunks: x.MaxFailed,
+			Group: x.Group, Priority: x.Priority,
+			Chunks:     queue.Chunks{Count: x.Count, Prefix: x.Prefix, Template: x.Template, Inline: x.Inline},
+			Attachment: x.Attachment, OperationsPerChunk: x.Operations, MaxAttempts: x.MaxAttempts,
+			OnExhausted: x.OnExhausted, MaxFailedChunks: x.MaxFailed,
 		},
 	}
 	missed, knownMissed := queue.ParseMissed(d.Missed)
 	overlap, knownOverlap := queue.ParseOverlap(d.Overlap)
 	if !knownMissed || !knownOverlap || x.OnExhausted > queue.Skip {
-		return nil, fmt.Errorf("journal: schedule: the definition has missed %q, overlap %q and on_exhausted %d: it is damaged or was written by a newer Quern", d.Missed, d.Overlap, x.OnExhausted)
+		return nil, fmt.Errorf("journal: schedule: the definition has missed %q, overlap %q and on_exhausted %d: it "+
+			"is damaged or was written by a newer Quern", d.Missed, d.Overlap, x.OnExhausted)
 	}
 	s.Missed, s.Overlap = missed, overlap
 	var entries []queue.MetaEntry

@@ -65,7 +65,8 @@ func (h *Histogram) Observe(v float64, n uint64) {
 // edges are the upper bounds of the native buckets within a power of two, of a mantissa in [0.5, 1): that of one bucket is the
 // least that still belongs to it.
 var edges = [perPower]float64{
-	0.5, 0.5452538663326288, 0.5946035575013605, 0.6484197773255048, 0.7071067811865475, 0.7711054127039704, 0.8408964152537144, 0.9170040432046711,
+	0.5, 0.5452538663326288, 0.5946035575013605, 0.6484197773255048, 0.7071067811865475, 0.7711054127039704,
+	0.8408964152537144, 0.9170040432046711,
 }
 
 // slotOf is the place of the native bucket of v, which is above Threshold.

@@ -65,7 +65,8 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Invalid is the error of one wrong field.
 func Invalid(pointer, format string, args ...any) *Error {
-	return &Error{Code: CodeInvalid, Message: "The request is not valid.", Problems: []Problem{{Pointer: pointer, Detail: fmt.Sprintf(format, args...)}}}
+	return &Error{Code: CodeInvalid, Message: "The request is not valid.",
+		Problems: []Problem{{Pointer: pointer, Detail: fmt.Sprintf(format, args...)}}}
 }
 
 // CodeOf finds the code of err, or "" when it is an internal failure or nil.

@@ -87,7 +87,8 @@ func variable(text string, inWord bool) (n int, as string) {
 				return n + 2, "<hex>"
 			}
 		}
-		if n = hexRun(text); n >= 8 && (n == len(text) || !wordByte(text[n])) && strings.ContainsAny(text[:n], "0123456789") && strings.Trim(text[:n], "0123456789") != "" {
+		if n = hexRun(text); n >= 8 && (n == len(text) || !wordByte(text[n])) &&
+			strings.ContainsAny(text[:n], "0123456789") && strings.Trim(text[:n], "0123456789") != "" {
 			return n, "<hex>"
 		}
 	}

@@ -61,7 +61,8 @@ func (id SubmissionID) String() string { return strconv.FormatUint(uint64(id), 1
 func ParseSubmissionID(text string) (SubmissionID, error) {
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil || n == 0 {
-		return 0, &Error{Code: CodeInvalid, Message: fmt.Sprintf("%q is not a submission id: it is a decimal number of at most 63 bits, as returned by an insert", clip(text, 40))}
+		return 0, &Error{Code: CodeInvalid, Message: fmt.Sprintf("%q is not a submission id: it is a decimal number "+
+			"of at most 63 bits, as returned by an insert", clip(text, 40))}
 	}
 	return SubmissionID(n), nil
 }

@@ -98,7 +98,8 @@ func newMeta(entries []MetaEntry, most int) (Meta, error) {
 			return nil, Invalid("/meta/"+entry.Key, "is given twice; give each key once")
 		}
 		if len(entry.Value.text) > MaxMetaValueBytes {
-			return nil, Invalid("/meta/"+entry.Key, "has a value of %d bytes; at most %d are allowed (large data belongs in the attachment)", len(entry.Value.text), MaxMetaValueBytes)
+			return nil, Invalid("/meta/"+entry.Key, "has a value of %d bytes; at most %d are allowed (large data "+
+				"belongs in the attachment)", len(entry.Value.text), MaxMetaValueBytes)
 		}
 	}
 	return meta, nil

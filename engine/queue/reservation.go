@@ -110,7 +110,8 @@ const (
 	EmptyReasons = int(ConsumerDraining) + 1 // how many values there are, NotEmpty among them
 )
 
-var emptyReasons = [EmptyReasons]string{"", "nothing", "all_limited", "paused", "not_yet_due", "all_skipped", "restart_grace", "quiet", "draining"}
+var emptyReasons = [EmptyReasons]string{"", "nothing", "all_limited", "paused", "not_yet_due", "all_skipped",
+	"restart_grace", "quiet", "draining"}
 
 func (r EmptyReason) String() string { return emptyReasons[r] }
 

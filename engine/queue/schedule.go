@@ -4,10 +4,11 @@ import "time"
 
 // Limits of schedules.
 const (
-	MaxScheduleNameBytes   = 64
-	MaxSchedules           = 1000     // of a queue: all are in memory and looked at together
-	MaxScheduleBytes       = 64 << 10 // attachment, template and inline bytes of what one inserts: they are kept in memory, and written again for each tick
-	MaxCatchUp             = 1000     // ticks that are emitted late
+	MaxScheduleNameBytes = 64
+	MaxSchedules         = 1000 // of a queue: all are in memory and looked at together
+	// attachment, template and inline bytes of what one inserts: they are kept in memory, and written again for each tick
+	MaxScheduleBytes       = 64 << 10
+	MaxCatchUp             = 1000 // ticks that are emitted late
 	DefaultCatchUp         = 100
 	MaxCatchUpWindow       = 366 * 24 * time.Hour
 	DefaultCatchUpWindow   = time.Hour

@@ -234,19 +234,21 @@ type Backoff struct {
 
 // Stats are a queue's numbers, from maintained counters only: reading them costs the same at any backlog.
 type Stats struct {
-	Ready, Waiting, Reserved       uint64
-	Paused, Blocked                uint64 // would be ready, but for a rule
-	Done, Skipped, Dead            uint64 // of open submissions, as the three before
-	DeadLetters                    uint64 // dead chunks that can be redriven: Dead, and those of submissions completed with dead ones
-	Outgoing                       uint64 // dead letters on their way to another queue
-	OperationsReady                uint64
-	SubmissionsOpen                uint64
-	ConsumersWaiting               uint64 // parked reserve calls
-	InsertedTotal, ReservedTotal   uint64 // chunks, since the server started
-	DoneTotal, FailedTotal         uint64 // chunks completed, tries failed, since the server started
-	ExpiredTotal, ReleasedTotal    uint64
-	ForwardedTotal, ArrivedTotal   uint64 // dead letters that went on to other queues, and submissions that came as such, since the server started
-	DamagedTotal                   uint64 // chunks that were set aside as dead letters because their content could not be read, since the server started
+	Ready, Waiting, Reserved     uint64
+	Paused, Blocked              uint64 // would be ready, but for a rule
+	Done, Skipped, Dead          uint64 // of open submissions, as the three before
+	DeadLetters                  uint64 // dead chunks that can be redriven: Dead, and those of submissions completed with dead ones
+	Outgoing                     uint64 // dead letters on their way to another queue
+	OperationsReady              uint64
+	SubmissionsOpen              uint64
+	ConsumersWaiting             uint64 // parked reserve calls
+	InsertedTotal, ReservedTotal uint64 // chunks, since the server started
+	DoneTotal, FailedTotal       uint64 // chunks completed, tries failed, since the server started
+	ExpiredTotal, ReleasedTotal  uint64
+	// dead letters that went on to other queues, and submissions that came as such, since the server started
+	ForwardedTotal, ArrivedTotal uint64
+	// chunks that were set aside as dead letters because their content could not be read, since the server started
+	DamagedTotal                   uint64
 	AgedTotal                      uint64 // dead letters given up because they were older than DeadRetention, since the server started
 	LostTotal, RevokedTotal        uint64 // reservations lost with their consumers, and taken from attached ones
 	ConsumersAttached              uint64

@@ -47,7 +47,8 @@ func parseCron(text string, seconds bool) (c cron, err error) {
 func countError(got, want int) error {
 	switch {
 	case want == 5 && got == 6:
-		return wrong(`has 6 fields, and 5 are expected: minute, hour, day of month, month, weekday; for a leading field of seconds set "seconds" to true`)
+		return wrong(`has 6 fields, and 5 are expected: minute, hour, day of month, month, weekday; ` +
+			`for a leading field of seconds set "seconds" to true`)
 	case want == 5:
 		return wrong("has %d fields, and 5 are expected: minute, hour, day of month, month, weekday", got)
 	}

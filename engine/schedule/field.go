@@ -16,11 +16,12 @@ type field struct {
 }
 
 var (
-	secondField  = field{name: "second", most: 59}
-	minuteField  = field{name: "minute", most: 59}
-	hourField    = field{name: "hour", most: 23}
-	dayField     = field{name: "day of month", least: 1, most: 31, days: true}
-	monthField   = field{name: "month", least: 1, most: 12, names: []string{"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"}}
+	secondField = field{name: "second", most: 59}
+	minuteField = field{name: "minute", most: 59}
+	hourField   = field{name: "hour", most: 23}
+	dayField    = field{name: "day of month", least: 1, most: 31, days: true}
+	monthField  = field{name: "month", least: 1, most: 12,
+		names: []string{"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"}}
 	weekdayField = field{name: "weekday", most: 7, names: []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}, days: true}
 )
 
@@ -112,7 +113,8 @@ func (r *reader) part(out *set, part string, at int) {
 	case upper == "L":
 		r.fail(at, "L is the last day of the month and stands in the day of month field; for the last Friday write 5L in the weekday field")
 	case strings.ContainsAny(part, "#") || strings.HasSuffix(upper, "W"):
-		r.fail(at, "%q is not supported; allowed are numbers%s, ranges, steps, lists, * and ? (and L for last days)", clip(part), r.namesNote())
+		r.fail(at, "%q is not supported; allowed are numbers%s, ranges, steps, lists, * and ? (and L for last days)",
+			clip(part), r.namesNote())
 	default:
 		r.spread(out, part, at)
 	}
@@ -150,7 +152,8 @@ func (r *reader) spread(out *set, part string, at int) {
 			high = 7 // FRI-SUN
 		}
 		if r.err == nil && low > high {
-			r.fail(at, "the range %s ends before it begins; write it as two, such as %s-%d,%d-%s", clip(body), clip(lowText), r.top(), r.least, clip(highText))
+			r.fail(at, "the range %s ends before it begins; write it as two, such as %s-%d,%d-%s", clip(body),
+				clip(lowText), r.top(), r.least, clip(highText))
 		}
 	default:
 		low = r.value(body, at)

@@ -72,7 +72,8 @@ func Parse(text string, o Options) (*Spec, error) {
 	case name[0] == '@':
 		fields, known := macros[strings.ToLower(s.text)]
 		if !known {
-			err = wrong("is %q, which is no name; there are @hourly, @daily, @weekly, @monthly, @yearly, @every DURATION and @at TIME", clip(s.text))
+			err = wrong("is %q, which is no name; there are @hourly, @daily, @weekly, @monthly, @yearly, @every "+
+				"DURATION and @at TIME", clip(s.text))
 			break
 		}
 		s.cron, err = parseCron(fields, false)

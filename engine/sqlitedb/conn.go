@@ -23,11 +23,13 @@ const (
 // Options say how a database is opened.
 type Options struct {
 	Durability queue.Durability
-	ReadOnly   bool   // for a second connection beside the writer's
-	Alone      bool   // no other connection or process may have the file open: saves the locking of every transaction
-	Owner      *Owner // who opens the file to serve from it: it is checked more closely, and says that it is in use until it is closed. nil: a further connection
-	CacheKiB   int    // page cache of the connection; 0: 2,000
-	MaxPages   int    // the file may not grow past this many pages; 0: no bound. Tests make a full disk with it
+	ReadOnly   bool // for a second connection beside the writer's
+	Alone      bool // no other connection or process may have the file open: saves the locking of every transaction
+	// who opens the file to serve from it: it is checked more closely, and says that it is in use until it is closed.
+	// nil: a further connection
+	Owner    *Owner
+	CacheKiB int // page cache of the connection; 0: 2,000
+	MaxPages int // the file may not grow past this many pages; 0: no bound. Tests make a full disk with it
 }
 
 // Conn is one connection. It is for one goroutine at a time: the owner has the lock.
@@ -172,8 +174,8 @@ func (c *Conn) Exec(sql string) error {
 	return err
 }
 
-// Function makes fn a function of SQL, on this connection. It gets NULL, numbers, texts and blobs as nil, int64, float64, string and []byte, and
-// its result may depend on nothing else.
+// Function makes fn a function of SQL, on this connection. It gets NULL, numbers, texts and blobs as nil, int64,
+// float64, string and []byte, and its result may depend on nothing else.
 func (c *Conn) Function(name string, fn func(args ...any) int64) error {
 	return c.raw.RegisterFunc(name, fn, true)
 }

@@ -63,7 +63,8 @@ func prepare(temporary string, k Kind, build func(string) error) error {
 	if err != nil {
 		return err
 	}
-	err = c.Exec(fmt.Sprintf("PRAGMA page_size = %d; PRAGMA application_id = %d; PRAGMA journal_mode = WAL", pageSize, int32(k.ApplicationID)))
+	err = c.Exec(fmt.Sprintf("PRAGMA page_size = %d; PRAGMA application_id = %d; PRAGMA journal_mode = WAL", pageSize,
+		int32(k.ApplicationID)))
 	if err = errors.Join(err, c.Close()); err != nil {
 		return err
 	}
@@ -75,7 +76,8 @@ func prepare(temporary string, k Kind, build func(string) error) error {
 		return err
 	}
 	if h.applicationID != k.ApplicationID || h.version != k.Version || h.pageSize != pageSize {
-		return fmt.Errorf("the new database has id %#x, version %d, pages of %d; want %#x, %d, %d", h.applicationID, h.version, h.pageSize, k.ApplicationID, k.Version, pageSize)
+		return fmt.Errorf("the new database has id %#x, version %d, pages of %d; want %#x, %d, %d", h.applicationID,
+			h.version, h.pageSize, k.ApplicationID, k.Version, pageSize)
 	}
 	return nil
 }

@@ -49,7 +49,8 @@ func look(path string) (h header, found bool, err error) {
 		return header{}, true, err
 	}
 	if string(b[:len(magic)]) != magic {
-		return header{}, true, &FormatError{Path: path, Reason: "is not an SQLite database, or its first page is damaged", Advice: AdviceDamaged}
+		return header{}, true, &FormatError{Path: path,
+			Reason: "is not an SQLite database, or its first page is damaged", Advice: AdviceDamaged}
 	}
 	return header{
 		pageSize:      uint32(binary.BigEndian.Uint16(b[16:])),
@@ -63,7 +64,8 @@ func look(path string) (h header, found bool, err error) {
 func (k Kind) check(path string, applicationID, version uint32) error {
 	if applicationID != k.ApplicationID {
 		return &FormatError{
-			Path: path, Reason: fmt.Sprintf("is a database, but not a Quern %s (application id %#x, want %#x)", k.Name, applicationID, k.ApplicationID),
+			Path: path, Reason: fmt.Sprintf("is a database, but not a Quern %s (application id %#x, want %#x)", k.Name,
+				applicationID, k.ApplicationID),
 			Advice: "Point the server at another data directory, or move the file away",
 		}
 	}
@@ -114,7 +116,8 @@ func (k Kind) inspect(path string, by *Owner, opening bool) (version uint32, m m
 	defer c.Close()
 	version, m, err = c.inspect(k, by, opening)
 	if err == nil && main.found && !m.follows(&main) {
-		err = &FormatError{Path: path + "-wal", Reason: "does not belong to " + path + ": it is older, or of another file", Advice: adviceForeign}
+		err = &FormatError{Path: path + "-wal", Reason: "does not belong to " + path +
+			": it is older, or of another file", Advice: adviceForeign}
 	}
 	return version, m, damagedSchema(path, err)
 }

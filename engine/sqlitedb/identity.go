@@ -15,7 +15,9 @@ import (
 
 // IdentityTable is the table of one row by which a file says where it belongs. Every kind has it; the row is written when the file is
 // first opened by its owner.
-const IdentityTable = `CREATE TABLE identity (one INTEGER PRIMARY KEY CHECK (one = 1), directory BLOB NOT NULL, shard INTEGER NOT NULL, oldest INTEGER NOT NULL, generation INTEGER NOT NULL, open INTEGER NOT NULL, boot TEXT NOT NULL, crc INTEGER NOT NULL) STRICT;`
+const IdentityTable = `CREATE TABLE identity (one INTEGER PRIMARY KEY CHECK (one = 1), directory BLOB NOT NULL, ` +
+	`shard INTEGER NOT NULL, oldest INTEGER NOT NULL, generation INTEGER NOT NULL, ` +
+	`open INTEGER NOT NULL, boot TEXT NOT NULL, crc INTEGER NOT NULL) STRICT;`
 
 // Owner is who opens a file to write in it.
 type Owner struct {
@@ -76,7 +78,8 @@ func (c *Conn) put(m mark) error {
 	if m.open {
 		open = 1
 	}
-	stmt, err := c.Prepare("INSERT OR REPLACE INTO identity (one, directory, shard, oldest, generation, open, boot, crc) VALUES (1, ?, ?, ?, ?, ?, ?, ?)")
+	stmt, err := c.Prepare("INSERT OR REPLACE INTO identity (one, directory, shard, oldest, generation, open, boot, " +
+		"crc) VALUES (1, ?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err
 	}
@@ -140,9 +143,11 @@ func (m *mark) takes(path string, id *queue.Identity) error {
 	case m.id.Shard != id.Shard:
 		return foreign("belongs to shard %04d, not to %04d", m.id.Shard, id.Shard)
 	case m.id.Generation < id.Oldest:
-		return foreign("is an older copy: it was last in use in start %d of this data directory, and the other files in start %d", m.id.Generation, id.Oldest)
+		return foreign("is an older copy: it was last in use in start %d of this data directory, and the other files "+
+			"in start %d", m.id.Generation, id.Oldest)
 	case m.id.Generation > id.Newest:
-		return foreign("is newer than the catalogue of this data directory: it was last in use in start %d, and the catalogue in start %d. The catalogue is an older copy", m.id.Generation, id.Newest)
+		return foreign("is newer than the catalogue of this data directory: it was last in use in start %d, and the "+
+			"catalogue in start %d. The catalogue is an older copy", m.id.Generation, id.Newest)
 	}
 	return nil
 }
@@ -164,7 +169,8 @@ func (c *Conn) checkPages() error {
 	}
 	found, err := c.text("PRAGMA integrity_check(1)")
 	if err == nil && found != "ok" {
-		err = &FormatError{Path: c.path, Reason: "is damaged", Advice: AdviceDamaged, Err: errors.New(strings.Join(strings.Fields(found), " "))}
+		err = &FormatError{Path: c.path, Reason: "is damaged", Advice: AdviceDamaged,
+			Err: errors.New(strings.Join(strings.Fields(found), " "))}
 	}
 	return err
 }

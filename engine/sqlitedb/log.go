@@ -77,7 +77,8 @@ func readLog(path string) (l walLog, err error) {
 		order = binary.BigEndian
 	}
 	sum := logSum{}.add(header[:24], order)
-	l.header = magic&^1 == logMagic && binary.BigEndian.Uint32(header[4:]) == logFormat && binary.BigEndian.Uint32(header[8:]) == pageSize && sum.is(header[24:])
+	l.header = magic&^1 == logMagic && binary.BigEndian.Uint32(header[4:]) == logFormat &&
+		binary.BigEndian.Uint32(header[8:]) == pageSize && sum.is(header[24:])
 	if !l.header {
 		return l, nil
 	}
@@ -152,7 +153,8 @@ func readIndex(path string) (x logIndex, found bool, err error) {
 		return x, false, short(err)
 	}
 	sum := logSum{}.add(b[:40], binary.NativeEndian)
-	if !bytes.Equal(b[:size], b[size:]) || b[12] == 0 || sum != (logSum{binary.NativeEndian.Uint32(b[40:]), binary.NativeEndian.Uint32(b[44:])}) {
+	if !bytes.Equal(b[:size], b[size:]) || b[12] == 0 ||
+		sum != (logSum{binary.NativeEndian.Uint32(b[40:]), binary.NativeEndian.Uint32(b[44:])}) {
 		return x, false, nil
 	}
 	x.frames = binary.NativeEndian.Uint32(b[16:])

@@ -46,7 +46,8 @@ func (a *actStatements) prepare() []prepared {
 	return []prepared{
 		{&a.put, "INSERT OR IGNORE INTO audit (shard, number, at, queue, crc, bytes) VALUES (?, ?, ?, ?, ?, ?)"},
 		{&a.last, "SELECT coalesce(max(number), 0) FROM audit WHERE shard = ?"},
-		{&a.list, "SELECT shard, number, at, queue, crc, bytes FROM audit WHERE (at, shard, number) < (?, ?, ?) ORDER BY at DESC, shard DESC, number DESC"},
+		{&a.list, "SELECT shard, number, at, queue, crc, bytes FROM audit WHERE (at, shard, number) < (?, ?, ?) " +
+			"ORDER BY at DESC, shard DESC, number DESC"},
 		{&a.trim, "DELETE FROM audit WHERE rowid IN (SELECT rowid FROM audit WHERE at < ? ORDER BY at LIMIT ?)"},
 	}
 }
@@ -82,7 +83,8 @@ func (c *Catalogue) putAct(a *ActRow) error {
 
 // sum is over the row's integers and texts but for itself.
 func (a *ActRow) sum(bytes []byte) int64 {
-	return sum(0).number(int64(a.Place.Shard)).number(int64(a.Place.Number)).number(int64(a.Place.At)).number(int64(len(a.Queue))).bytes([]byte(a.Queue)).bytes(bytes).stored()
+	return sum(0).number(int64(a.Place.Shard)).number(int64(a.Place.Number)).number(int64(a.Place.At)).
+		number(int64(len(a.Queue))).bytes([]byte(a.Queue)).bytes(bytes).stored()
 }
 
 func (c *Catalogue) lastAct(shard int) (last uint64, err error) {
@@ -124,7 +126,8 @@ func (c *Catalogue) Acts(before ActPlace, fn func(*ActRow) bool) error {
 		act, err := journal.DecodeAct(bytes)
 		a.Act, a.Queue = act, row.Text(3)
 		if err != nil || a.sum(bytes) != row.Int(4) {
-			return false, &journal.FormatError{Path: c.path, Reason: "has a damaged row in table audit: its checksum does not match", Advice: sqlitedb.AdviceDamaged}
+			return false, &journal.FormatError{Path: c.path,
+				Reason: "has a damaged row in table audit: its checksum does not match", Advice: sqlitedb.AdviceDamaged}
 		}
 		return fn(&a), nil
 	}, int64(before.At), int64(before.Shard), int64(before.Number)))

@@ -15,12 +15,14 @@ import (
 )
 
 // Catalogue is the file of the whole server: which queues there are, their named strategies, what is set for values of
-// meta keys, the plugins, the access tokens, and its secrets. It is read at start and written when an operator changes something, so one connection does.
+// meta keys, the plugins, the access tokens, and its secrets. It is read at start and written when an operator changes
+// something, so one connection does.
 type Catalogue struct {
 	path string
 
-	// Around runs every change that an operator makes, and returns what its caller is told; nil: they run plainly. On a full disk it may make room
-	// and run the change once more. It must not call the catalogue. Set it before the catalogue is shared.
+	// Around runs every change that an operator makes, and returns what its caller is told; nil: they run plainly. On a
+	// full disk it may make room and run the change once more. It must not call the catalogue. Set it before the
+	// catalogue is shared.
 	Around func(write func() error) error
 
 	mu                          sync.Mutex
@@ -76,7 +78,8 @@ func (c *Catalogue) open(ctx context.Context) error {
 	}
 	return prepareAll(c.conn, slices.Concat(c.plugin.prepare(), c.token.prepare(), c.act.prepare(), []prepared{
 		{&c.list, "SELECT name, shard, settings, created FROM queue ORDER BY name"},
-		{&c.put, "INSERT INTO queue (shard, name, settings, created) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET settings = excluded.settings"},
+		{&c.put, "INSERT INTO queue (shard, name, settings, created) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO " +
+			"UPDATE SET settings = excluded.settings"},
 		{&c.drop, "DELETE FROM queue WHERE name = ?"},
 		{&c.inShards, "SELECT name FROM queue WHERE shard = ?"},
 		{&c.leftovers, "SELECT shard FROM leftover ORDER BY shard"},
@@ -85,14 +88,17 @@ func (c *Catalogue) open(ctx context.Context) error {
 		{&c.taken, "DELETE FROM leftover WHERE shard = ?"},
 		{&c.secret, "SELECT bytes FROM secret WHERE name = ?"},
 		{&c.putSecret, "INSERT INTO secret (name, bytes) VALUES (?, ?)"},
-		{&c.strategies, "SELECT shard, name, max(version), text, created FROM strategy GROUP BY shard, name ORDER BY shard, name"}, // beside a max SQLite gives the other columns of its row
+		// beside a max SQLite gives the other columns of its row
+		{&c.strategies, "SELECT shard, name, max(version), text, created FROM strategy GROUP BY shard, name ORDER BY shard, name"},
 		{&c.strategyAt, "SELECT shard, name, version, text, created FROM strategy WHERE shard = ? AND name = ? AND version = ?"},
 		{&c.putStrategy, "INSERT INTO strategy (shard, name, version, text, created) VALUES (?, ?, ?, ?, ?)"},
 		{&c.trimStrategy, "DELETE FROM strategy WHERE shard = ? AND name = ? AND version <= ?"},
 		{&c.dropStrategy, "DELETE FROM strategy WHERE shard = ? AND name = ?"},
 		{&c.dropAll, "DELETE FROM strategy WHERE shard = (SELECT shard FROM queue WHERE name = ?)"},
 		{&c.values, "SELECT shard, key, value, most, weight, version, changed FROM meta_value ORDER BY shard, key, value"},
-		{&c.putValue, "INSERT INTO meta_value (shard, key, value, most, weight, version, changed) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (shard, key, value) DO UPDATE SET most = excluded.most, weight = excluded.weight, version = excluded.version, changed = excluded.changed"},
+		{&c.putValue, "INSERT INTO meta_value (shard, key, value, most, weight, version, changed) VALUES (?, ?, ?, " +
+			"?, ?, ?, ?) ON CONFLICT (shard, key, value) DO UPDATE SET most = excluded.most, weight = " +
+			"excluded.weight, version = excluded.version, changed = excluded.changed"},
 		{&c.dropValue, "DELETE FROM meta_value WHERE shard = ? AND key = ? AND value = ?"},
 		{&c.dropAllValues, "DELETE FROM meta_value WHERE shard = (SELECT shard FROM queue WHERE name = ?)"},
 	}))
@@ -148,7 +154,8 @@ func (c *Catalogue) Queues() (all []QueueRow, err error) {
 		var err error
 		if q.Settings, err = settingsOf(row.Text(2)); err != nil {
 			return false, &journal.FormatError{
-				Path: c.path, Reason: fmt.Sprintf("has settings of queue %q that cannot be read", q.Name), Advice: sqlitedb.AdviceDamaged, Err: err,
+				Path: c.path, Reason: fmt.Sprintf("has settings of queue %q that cannot be read", q.Name),
+				Advice: sqlitedb.AdviceDamaged, Err: err,
 			}
 		}
 		all = append(all, q)
@@ -197,8 +204,8 @@ func (c *Catalogue) Leftovers() (all []queue.ShardID, err error) {
 	return all, wrap("leftovers", err)
 }
 
-// Leave makes a shard a leftover, durably, until a queue is put into it. It comes before the first file of a queue is made: those of a shard
-// that the catalogue does not know are taken as a sign that it has lost something.
+// Leave makes a shard a leftover, durably, until a queue is put into it. It comes before the first file of a queue is
+// made: those of a shard that the catalogue does not know are taken as a sign that it has lost something.
 func (c *Catalogue) Leave(shard queue.ShardID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,8 +213,8 @@ func (c *Catalogue) Leave(shard queue.ShardID) error {
 	return wrap("leave", err)
 }
 
-// DeleteQueue removes a queue durably, with its named strategies and what is set for values; its shard is a leftover. One that is not there is
-// removed already.
+// DeleteQueue removes a queue durably, with its named strategies and what is set for values; its shard is a leftover.
+// One that is not there is removed already.
 func (c *Catalogue) DeleteQueue(name string, acts ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -306,8 +313,9 @@ func settingsOf(text string) (s queue.Settings, err error) {
 		MaxAttempts: r.MaxAttempts, MaxExpiries: r.MaxExpiries,
 		ReservationTimeout: milliseconds(r.ReservationTimeoutMs), MaxReservation: milliseconds(r.MaxReservationMs),
 		RetryBackoff: r.RetryBackoff.backoff(), ExpiryBackoff: r.ExpiryBackoff.backoff(), Retention: milliseconds(r.RetentionMs),
-		ConsumerGrace: queue.DefaultGrace, RestartGrace: milliseconds(r.RestartGraceMs), Draining: r.Draining, DeadLetterQueue: r.DeadLetterQueue,
-		DeadRetention: milliseconds(r.DeadRetentionMs),
+		ConsumerGrace: queue.DefaultGrace, RestartGrace: milliseconds(r.RestartGraceMs), Draining: r.Draining,
+		DeadLetterQueue: r.DeadLetterQueue,
+		DeadRetention:   milliseconds(r.DeadRetentionMs),
 	}
 	if r.ConsumerGraceMs != nil {
 		s.ConsumerGrace = milliseconds(*r.ConsumerGraceMs)

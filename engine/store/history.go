@@ -97,7 +97,8 @@ func (s *Store) ListEnded(ctx context.Context, before queue.SubmissionID, states
 
 // EndedIn lists the ids of ended submissions in a state, those below `before` and the newest first, at most `limit`. It reads none of
 // what the history tells about them, which is long for a submission with many dead letters.
-func (s *Store) EndedIn(ctx context.Context, before queue.SubmissionID, state queue.SubmissionState, limit int) (ids []queue.SubmissionID, err error) {
+func (s *Store) EndedIn(ctx context.Context, before queue.SubmissionID, state queue.SubmissionState,
+	limit int) (ids []queue.SubmissionID, err error) {
 	err = s.scan.with(ctx, func(r *reader) error {
 		return r.endedIn.Query(func(row sqlitedb.Row) (bool, error) {
 			ids = append(ids, queue.SubmissionID(row.Int(0)))
@@ -121,7 +122,8 @@ type Outlived struct {
 
 // Outlived lists submissions that finished from one time on and before another, the longest ended first and at most `most`, without those
 // that skip (nil: none) says. It is asked about each in their order, perhaps more than once, and must not call the store.
-func (s *Store) Outlived(ctx context.Context, finishedFrom, finishedBefore queue.Time, most int, skip func(id queue.SubmissionID, finished queue.Time) bool) (list []Outlived, err error) {
+func (s *Store) Outlived(ctx context.Context, finishedFrom, finishedBefore queue.Time, most int,
+	skip func(id queue.SubmissionID, finished queue.Time) bool) (list []Outlived, err error) {
 	const page = 256
 	for limit := page; most > 0; limit *= 2 {
 		list = list[:0]

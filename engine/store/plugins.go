@@ -10,13 +10,21 @@ import (
 )
 
 const (
-	selectPluginVersions = "SELECT sha256, name, version, state, reason, size, manifest, report, created, actor FROM plugin_version ORDER BY rowid"
-	selectPluginModule   = "SELECT module FROM plugin_version WHERE sha256 = ?"
-	insertPluginVersion  = "INSERT INTO plugin_version (sha256, name, version, state, reason, size, manifest, report, created, actor, module) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	selectPluginRecords  = "SELECT name, revision, active, active_config, previous, previous_config, shadow, shadow_config, canary, canary_config, percent, settings, changed, actor FROM plugin ORDER BY name"
-	upsertPluginRecord   = "INSERT INTO plugin (name, revision, active, active_config, previous, previous_config, shadow, shadow_config, canary, canary_config, percent, settings, changed, actor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) " +
-		"ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, active = excluded.active, active_config = excluded.active_config, previous = excluded.previous, previous_config = excluded.previous_config, " +
-		"shadow = excluded.shadow, shadow_config = excluded.shadow_config, canary = excluded.canary, canary_config = excluded.canary_config, percent = excluded.percent, settings = excluded.settings, changed = excluded.changed, actor = excluded.actor"
+	selectPluginVersions = "SELECT sha256, name, version, state, reason, size, manifest, report, created, actor FROM " +
+		"plugin_version ORDER BY rowid"
+	selectPluginModule  = "SELECT module FROM plugin_version WHERE sha256 = ?"
+	insertPluginVersion = "INSERT INTO plugin_version (sha256, name, version, state, reason, size, manifest, " +
+		"report, created, actor, module) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	selectPluginRecords = "SELECT name, revision, active, active_config, previous, previous_config, shadow, " +
+		"shadow_config, canary, canary_config, percent, settings, changed, actor FROM plugin ORDER BY name"
+	upsertPluginRecord = "INSERT INTO plugin (name, revision, active, active_config, previous, previous_config, " +
+		"shadow, shadow_config, canary, canary_config, percent, settings, changed, actor) VALUES (?, ?, ?, ?, ?, ?, " +
+		"?, ?, ?, ?, ?, ?, ?, ?) " +
+		"ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, active = excluded.active, active_config = " +
+		"excluded.active_config, previous = excluded.previous, previous_config = excluded.previous_config, " +
+		"shadow = excluded.shadow, shadow_config = excluded.shadow_config, canary = excluded.canary, canary_config = " +
+		"excluded.canary_config, percent = excluded.percent, settings = excluded.settings, changed = " +
+		"excluded.changed, actor = excluded.actor"
 )
 
 // pluginStatements are those of the tables about plugins.
@@ -77,7 +85,8 @@ func (c *Catalogue) PutPluginVersion(v queue.PluginVersion, module []byte, acts 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.changing("put plugin version", acts, func() error {
-		_, err := c.plugin.insert.Exec(v.SHA256[:], v.Name, v.Version, v.State, v.Reason, v.Size, v.Manifest, v.Report, int64(v.Created), v.Actor, module)
+		_, err := c.plugin.insert.Exec(v.SHA256[:], v.Name, v.Version, v.State, v.Reason, v.Size, v.Manifest, v.Report,
+			int64(v.Created), v.Actor, module)
 		return err
 	})
 }
@@ -108,7 +117,8 @@ func (c *Catalogue) PluginRecords() (all []queue.PluginRecord, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err = c.plugin.records.Query(func(row sqlitedb.Row) (bool, error) {
-		r := queue.PluginRecord{Name: row.Text(0), Revision: uint64(row.Int(1)), Percent: int(row.Int(10)), Settings: row.Blob(11), Changed: queue.Time(row.Int(12)), Actor: row.Text(13)}
+		r := queue.PluginRecord{Name: row.Text(0), Revision: uint64(row.Int(1)), Percent: int(row.Int(10)),
+			Settings: row.Blob(11), Changed: queue.Time(row.Int(12)), Actor: row.Text(13)}
 		for i, use := range []*queue.PluginUse{&r.Active, &r.Previous, &r.Shadow, &r.Canary} {
 			if sum := row.Blob(2 + 2*i); sum != nil && !copySum(&use.SHA256, sum) {
 				return false, c.damagedPlugin("the plugin %q with a sha256 of %d bytes", r.Name, len(sum))

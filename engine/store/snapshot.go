@@ -68,7 +68,8 @@ func (w *writer) putEnded(e *Ended) error {
 	if e.Keyed {
 		keyed = 1
 	}
-	if _, err := w.putHistory.Exec(int64(e.ID), int64(e.Seq), int64(e.State), int64(e.Finished), keyed, e.sum().stored(), e.Spec, e.Final); err != nil {
+	if _, err := w.putHistory.Exec(int64(e.ID), int64(e.Seq), int64(e.State), int64(e.Finished), keyed,
+		e.sum().stored(), e.Spec, e.Final); err != nil {
 		return err
 	}
 	if _, err := w.dropSubmission.Exec(int64(e.Seq)); err != nil {

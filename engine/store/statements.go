@@ -21,7 +21,8 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.putProgress, "INSERT OR REPLACE INTO progress (seq, crc, state) VALUES (?, ?, ?)"},
 		{&w.dropSubmission, "DELETE FROM submission WHERE seq = ?"},
 		{&w.dropProgress, "DELETE FROM progress WHERE seq = ?"},
-		{&w.putHistory, "INSERT OR REPLACE INTO history (id, seq, state, finished, keyed, crc, spec, final) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
+		{&w.putHistory, "INSERT OR REPLACE INTO history (id, seq, state, finished, keyed, crc, spec, final) VALUES " +
+			"(?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&w.dropHistory, "DELETE FROM history WHERE id = ?"},
 		{&w.setFolded, "UPDATE folded SET position = ? WHERE one = 1"},
 		{&w.putAside, "INSERT OR REPLACE INTO aside (kind, key, crc, bytes) VALUES (?, ?, ?, ?)"},
@@ -62,7 +63,8 @@ func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 		{&r.folded, "SELECT position FROM folded WHERE one = 1"},
 		{&r.asides, "SELECT kind, key, crc, bytes FROM aside ORDER BY kind, key"},
 		{&r.standing, "SELECT crc, state FROM standing WHERE name = ?"},
-		{&r.load, "SELECT s.seq, s.id, s.crc, s.spec, p.crc, p.state FROM submission s LEFT JOIN progress p ON p.seq = s.seq WHERE s.seq > ? ORDER BY s.seq LIMIT ?"},
+		{&r.load, "SELECT s.seq, s.id, s.crc, s.spec, p.crc, p.state FROM submission s LEFT JOIN progress p ON p.seq " +
+			"= s.seq WHERE s.seq > ? ORDER BY s.seq LIMIT ?"},
 		{&r.ended, "SELECT " + historyColumns + " FROM history WHERE id = ?"},
 		{&r.endedBySeq, "SELECT " + historyColumns + " FROM history WHERE seq = ?"},
 		{&r.inHistory, "SELECT 1 FROM history WHERE seq = ?"},

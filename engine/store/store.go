@@ -76,7 +76,8 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	if err := ensure(ctx, s.path, storeKind, owner, steps); err != nil {
 		return err
 	}
-	if s.write.conn, err = sqlitedb.Open(s.path, storeKind, sqlitedb.Options{Durability: o.Durability, MaxPages: o.MaxPages, CacheKiB: 8 << 10, Owner: &owner}); err != nil {
+	if s.write.conn, err = sqlitedb.Open(s.path, storeKind,
+		sqlitedb.Options{Durability: o.Durability, MaxPages: o.MaxPages, CacheKiB: 8 << 10, Owner: &owner}); err != nil {
 		return err
 	}
 	if _, err := s.write.conn.Own(o.Identity); err != nil {
@@ -161,13 +162,15 @@ func (r *reader) with(ctx context.Context, fn func(*reader) error) error {
 // damaged is the error of a row whose checksum does not match.
 func (s *Store) damaged(table string, key int64) error {
 	return &journal.FormatError{
-		Path: s.path, Reason: fmt.Sprintf("has a damaged row %d in table %s: its checksum does not match", key, table), Advice: sqlitedb.AdviceDamaged,
+		Path: s.path, Reason: fmt.Sprintf("has a damaged row %d in table %s: its checksum does not match", key, table),
+		Advice: sqlitedb.AdviceDamaged,
 	}
 }
 
 // Lacks is the error of something that was stored durably and is not there.
 func (s *Store) Lacks(what string) error {
-	return &journal.FormatError{Path: s.path, Reason: "lacks " + what + ", which was stored", Advice: "Stop the server, keep a copy of the whole data directory, and restore all of it from a backup"}
+	return &journal.FormatError{Path: s.path, Reason: "lacks " + what + ", which was stored",
+		Advice: "Stop the server, keep a copy of the whole data directory, and restore all of it from a backup"}
 }
 
 // wrap names the operation and turns what the database says into what callers test for: journal.ErrFull (nothing was

@@ -51,7 +51,8 @@ func (c *Catalogue) strategyOf(row sqlitedb.Row) (StrategyRow, error) {
 			Path: c.path, Reason: fmt.Sprintf("has a strategy %q of version %d", row.Text(1), version), Advice: sqlitedb.AdviceDamaged,
 		}
 	}
-	return StrategyRow{Shard: queue.ShardID(row.Int(0)), Name: row.Text(1), Version: uint32(version), Text: row.Text(3), Created: queue.Time(row.Int(4))}, nil
+	return StrategyRow{Shard: queue.ShardID(row.Int(0)), Name: row.Text(1), Version: uint32(version), Text: row.Text(3),
+		Created: queue.Time(row.Int(4))}, nil
 }
 
 // PutStrategy stores a new version durably and forgets all versions of the name but the newest `keep`. A version that is

@@ -17,7 +17,8 @@ import (
 // Tables with checksums of their own, and goose's record, which nothing but a migration reads.
 var unsummed = []string{"row_sum", "identity", "audit", "goose_db_version"}
 
-// unsummedColumn is the module of a plugin: its SHA-256 is in its row, and the caller that loads it compares. It is too large to be read at each open.
+// unsummedColumn is the module of a plugin: its SHA-256 is in its row, and the caller that loads it compares. It is too
+// large to be read at each open.
 const unsummedColumn = "module"
 
 // checkSums compares the checksums of all rows, and has them kept from now on. A catalogue from before there were any gets them.
@@ -72,8 +73,9 @@ func sumSQL(of, table string, columns []string) string {
 	return "sum_of(" + strings.Join(args, ", ") + ")"
 }
 
-// sumOf is the CRC-32C of texts, numbers and blobs, each with its kind and its length. Of a table's row these are the name of the table, and
-// the name and the value of each column. One that is NULL is left out with its name, so that a migration may add columns.
+// sumOf is the CRC-32C of texts, numbers and blobs, each with its kind and its length. Of a table's row these are the
+// name of the table, and the name and the value of each column. One that is NULL is left out with its name, so that a
+// migration may add columns.
 func sumOf(args ...any) int64 {
 	var enc []byte
 	put := func(kind byte, value string) {
@@ -102,12 +104,14 @@ func (c *Catalogue) fillSums(tables []string) error {
 		return err
 	}
 	return c.eachSummed(tables, func(table string, columns []string) error {
-		return c.do(fmt.Sprintf("INSERT INTO row_sum (tab, row, crc) SELECT '%s', rowid, %s FROM %[1]s", table, sumSQL(table, table, columns)))
+		return c.do(fmt.Sprintf("INSERT INTO row_sum (tab, row, crc) SELECT '%s', rowid, %s FROM %[1]s", table,
+			sumSQL(table, table, columns)))
 	})
 }
 
 func (c *Catalogue) compareSums(table string, columns []string) error {
-	row, err := c.first(fmt.Sprintf("SELECT t.rowid FROM %s t LEFT JOIN row_sum s ON s.tab = '%[1]s' AND s.row = t.rowid WHERE s.crc IS NOT %s LIMIT 1", table, sumSQL("t", table, columns)))
+	row, err := c.first(fmt.Sprintf("SELECT t.rowid FROM %s t LEFT JOIN row_sum s ON s.tab = '%[1]s' AND s.row = "+
+		"t.rowid WHERE s.crc IS NOT %s LIMIT 1", table, sumSQL("t", table, columns)))
 	if err == nil && row != nil {
 		return c.damagedRow(table, *row, "its checksum does not match")
 	}
@@ -121,7 +125,8 @@ func (c *Catalogue) compareSums(table string, columns []string) error {
 }
 
 func (c *Catalogue) damagedRow(table string, row int64, how string) error {
-	return &journal.FormatError{Path: c.path, Reason: fmt.Sprintf("has a damaged row %d in table %s: %s", row, table, how), Advice: sqlitedb.AdviceDamaged}
+	return &journal.FormatError{Path: c.path,
+		Reason: fmt.Sprintf("has a damaged row %d in table %s: %s", row, table, how), Advice: sqlitedb.AdviceDamaged}
 }
 
 // keepSums has the connection keep the checksums of a table.
@@ -130,8 +135,10 @@ func (c *Catalogue) keepSums(table string, columns []string) error {
 		return fmt.Sprintf("DELETE FROM row_sum WHERE tab = '%s' AND row = %s.rowid; ", table, of)
 	}
 	note := fmt.Sprintf("INSERT INTO row_sum (tab, row, crc) VALUES ('%s', new.rowid, %s); ", table, sumSQL("new", table, columns))
-	for event, body := range map[string]string{"INSERT": forget("new") + note, "UPDATE": forget("old") + forget("new") + note, "DELETE": forget("old")} {
-		if err := c.do(fmt.Sprintf("CREATE TEMP TRIGGER sum_%[1]s_%[2]s AFTER %[2]s ON main.%[1]s BEGIN %[3]s END", table, event, body)); err != nil {
+	for event, body := range map[string]string{"INSERT": forget("new") + note,
+		"UPDATE": forget("old") + forget("new") + note, "DELETE": forget("old")} {
+		if err := c.do(fmt.Sprintf("CREATE TEMP TRIGGER sum_%[1]s_%[2]s AFTER %[2]s ON main.%[1]s BEGIN %[3]s END",
+			table, event, body)); err != nil {
 			return err
 		}
 	}

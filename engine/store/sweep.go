@@ -59,7 +59,8 @@ func (s *Store) visit(ctx context.Context, fn func(seq uint32) error) error {
 	}{
 		{func(r *reader) *sqlitedb.Stmt { return r.nextContent }, math.MinInt64, seqOf, last},
 		{func(r *reader) *sqlitedb.Stmt { return r.nextOutput }, math.MinInt64, seqOf, last},
-		{func(r *reader) *sqlitedb.Stmt { return r.nextAttachment }, 0, func(key int64) uint32 { return uint32(key) }, func(seq uint32) int64 { return int64(seq) }},
+		{func(r *reader) *sqlitedb.Stmt { return r.nextAttachment }, 0, func(key int64) uint32 { return uint32(key) },
+			func(seq uint32) int64 { return int64(seq) }},
 	} {
 		for from := table.from; ; {
 			key, found := int64(0), false

@@ -19,9 +19,12 @@ type tokenStatements struct {
 
 func (s *tokenStatements) prepare() []prepared {
 	return []prepared{
-		{&s.list, "SELECT id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, previous, previous_until, subject FROM token ORDER BY created, id"},
-		{&s.put, "INSERT INTO token (id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, previous, previous_until, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) " +
-			"ON CONFLICT (id) DO UPDATE SET secret = excluded.secret, previous = excluded.previous, previous_until = excluded.previous_until"},
+		{&s.list, "SELECT id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, previous, " +
+			"previous_until, subject FROM token ORDER BY created, id"},
+		{&s.put, "INSERT INTO token (id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, " +
+			"previous, previous_until, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) " +
+			"ON CONFLICT (id) DO UPDATE SET secret = excluded.secret, previous = excluded.previous, previous_until = " +
+			"excluded.previous_until"},
 		{&s.drop, "DELETE FROM token WHERE id = ?"},
 		{&s.used, "UPDATE token SET used = ? WHERE id = ?"},
 		{&s.required, "SELECT required FROM access"},
@@ -36,7 +39,8 @@ func (c *Catalogue) Tokens() (all []access.Token, required bool, err error) {
 	err = c.token.list.Query(func(row sqlitedb.Row) (bool, error) {
 		t, err := tokenOf(row)
 		if err != nil {
-			return false, &journal.FormatError{Path: c.path, Reason: fmt.Sprintf("has an access token %q that cannot be read", row.Text(0)), Advice: sqlitedb.AdviceDamaged, Err: err}
+			return false, &journal.FormatError{Path: c.path,
+				Reason: fmt.Sprintf("has an access token %q that cannot be read", row.Text(0)), Advice: sqlitedb.AdviceDamaged, Err: err}
 		}
 		all = append(all, t)
 		return true, nil
@@ -52,7 +56,8 @@ func (c *Catalogue) Tokens() (all []access.Token, required bool, err error) {
 
 func tokenOf(row sqlitedb.Row) (t access.Token, err error) {
 	t = access.Token{
-		ID: access.ID(row.Text(0)), Name: row.Text(1), Created: queue.Time(row.Int(6)), Expires: queue.Time(row.Int(7)), Used: queue.Time(row.Int(8)),
+		ID: access.ID(row.Text(0)), Name: row.Text(1), Created: queue.Time(row.Int(6)), Expires: queue.Time(row.Int(7)),
+		Used:          queue.Time(row.Int(8)),
 		PreviousUntil: queue.Time(row.Int(11)), Subject: row.Text(12), Use: new(access.Use),
 	}
 	for name := range strings.SplitSeq(row.Text(2), ",") {
@@ -96,7 +101,8 @@ func (c *Catalogue) PutToken(t access.Token, acts ...queue.Act) error {
 	if err != nil {
 		return wrap("put token", err)
 	}
-	args := []any{string(t.ID), t.Name, t.Scopes.String(), string(queues), nil, nil, int64(t.Created), orNull(t.Expires), orNull(t.Used), t.Secret[:], nil, orNull(t.PreviousUntil), nil}
+	args := []any{string(t.ID), t.Name, t.Scopes.String(), string(queues), nil, nil, int64(t.Created),
+		orNull(t.Expires), orNull(t.Used), t.Secret[:], nil, orNull(t.PreviousUntil), nil}
 	if t.Tenant() {
 		args[4], args[5] = t.Entry.Key, any(t.Entry.Value.Text())
 		if t.Entry.Value.IsInt() {

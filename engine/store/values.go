@@ -48,7 +48,8 @@ func (c *Catalogue) valueOf(row sqlitedb.Row) (ValueRow, error) {
 	most, weight, version := row.Int(3), row.Int(4), row.Int(5)
 	if !known || most < 0 || most > queue.MaxValueLimit || weight < 0 || weight > queue.MaxWeight || version < 1 || version > 1<<32-1 {
 		return ValueRow{}, &journal.FormatError{
-			Path: c.path, Reason: fmt.Sprintf("has settings of the value %s of %q that cannot be (limit %d, weight %d, version %d)", v.Entry.Value, v.Entry.Key, most, weight, version),
+			Path: c.path, Reason: fmt.Sprintf("has settings of the value %s of %q that cannot be (limit %d, weight "+
+				"%d, version %d)", v.Entry.Value, v.Entry.Key, most, weight, version),
 			Advice: sqlitedb.AdviceDamaged,
 		}
 	}
@@ -71,7 +72,8 @@ func (c *Catalogue) PutValue(v ValueRow, acts ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.changing("put value", acts, func() error {
-		_, err := c.putValue.Exec(int64(v.Shard), v.Entry.Key, valueArgument(v.Entry.Value), most, weight, int64(v.Version), int64(v.Changed))
+		_, err := c.putValue.Exec(int64(v.Shard), v.Entry.Key, valueArgument(v.Entry.Value), most, weight,
+			int64(v.Version), int64(v.Changed))
 		return err
 	})
 }

@@ -63,9 +63,11 @@ const (
 
 type parameter struct {
 	kind    parameterKind
-	caption string    // what usage and error texts call it
-	field   string    // its name in JSON
-	pair    [2]string // blocksParameter: the two fields that JSON uses instead when there are exactly two blocks; pluginParameter: the field of the version
+	caption string // what usage and error texts call it
+	field   string // its name in JSON
+	// blocksParameter: the two fields that JSON uses instead when there are exactly two blocks; pluginParameter: the
+	// field of the version
+	pair [2]string
 
 	low, high, usual uint32 // settingParameter: what it may be, and what is the same as leaving it out
 

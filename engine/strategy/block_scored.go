@@ -41,10 +41,12 @@ var (
 
 // windowParameter is how many candidates are scored at once. usual is left out in canonical form; 0: it depends on the plugin.
 func windowParameter(usual uint32) parameter {
-	return parameter{kind: settingParameter, caption: "window=N", field: "window", optional: true, low: MinWindow, high: MaxWindow, usual: usual}
+	return parameter{kind: settingParameter, caption: "window=N", field: "window", optional: true, low: MinWindow,
+		high: MaxWindow, usual: usual}
 }
 
-var exploreParameter = parameter{kind: settingParameter, caption: "explore=N", field: "explore", optional: true, low: 0, high: MaxExplore, usual: DefaultExplore}
+var exploreParameter = parameter{kind: settingParameter, caption: "explore=N", field: "explore", optional: true, low: 0,
+	high: MaxExplore, usual: DefaultExplore}
 
 // explore is the bound that the argument of exploreParameter says.
 func (a argument) explore() int {

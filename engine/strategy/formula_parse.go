@@ -80,7 +80,8 @@ func (f *formulaParser) term(t Term) (*Term, error) {
 // deeper counts what is inside of what; the caller takes it back with f.depth--.
 func (f *formulaParser) deeper(at int) error {
 	if f.depth++; f.depth > MaxNesting {
-		return f.problem(at, "the expression nests deeper than %d levels; put fewer parentheses, functions and signs inside each other", MaxNesting)
+		return f.problem(at, "the expression nests deeper than %d levels; put fewer parentheses, functions and signs "+
+			"inside each other", MaxNesting)
 	}
 	return nil
 }
@@ -296,7 +297,8 @@ func (f *formulaParser) value(name token) (*Term, error) {
 			return nil, err
 		}
 		if f.token.kind != nameToken {
-			return nil, f.problem(f.token.at, `expected a key of letters, digits and '_' after %s. (others as in %s("my-key")), found %s`, name.text, name.text, f.token)
+			return nil, f.problem(f.token.at,
+				`expected a key of letters, digits and '_' after %s. (others as in %s("my-key")), found %s`, name.text, name.text, f.token)
 		}
 		if err := f.key(&t, token{kind: stringToken, text: f.token.text, at: f.token.at}); err != nil {
 			return nil, err
@@ -443,7 +445,8 @@ func (f *formulaParser) bind(e *Expression) error {
 			}
 		}
 		if n := len(candidate) + len(context); n > MaxColumns {
-			return f.problem(t.at, "the expression reads more than %d different columns, of which a comparison of two values takes four; use fewer", MaxColumns)
+			return f.problem(t.at, "the expression reads more than %d different columns, of which a comparison of "+
+				"two values takes four; use fewer", MaxColumns)
 		}
 		return nil
 	}

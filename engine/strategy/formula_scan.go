@@ -35,20 +35,23 @@ func (s *scanner) scanFormula() (token, error) {
 		return token{kind: nameToken, text: s.source[at:s.next], at: at}, nil
 	}
 	r, _ := utf8.DecodeRuneInString(s.source[at:])
-	return token{}, s.problem(at, "unexpected character %s; expected a number, a name, a string in double quotes or an operator", strconv.QuoteRuneToASCII(r))
+	return token{}, s.problem(at, "unexpected character %s; expected a number, a name, a string in double quotes or "+
+		"an operator", strconv.QuoteRuneToASCII(r))
 }
 
 // scanQuantity reads a number, with all that looks like part of one: 1.5, 2e3, 5m.
 func (s *scanner) scanQuantity() (token, error) {
 	at := s.next
 	s.skip(func(c byte) bool { return isDigit(c) || c == '.' })
-	if rest := s.source[s.next:]; len(rest) > 2 && (rest[0] == 'e' || rest[0] == 'E') && (rest[1] == '-' || rest[1] == '+') && isDigit(rest[2]) {
+	if rest := s.source[s.next:]; len(rest) > 2 && (rest[0] == 'e' || rest[0] == 'E') &&
+		(rest[1] == '-' || rest[1] == '+') && isDigit(rest[2]) {
 		s.next += 2
 	}
 	s.skip(func(c byte) bool { return isNameStart(c) || isDigit(c) || c == '.' })
 	text := s.source[at:s.next]
 	if _, ok := quantity(text); !ok {
-		return token{}, s.problem(at, "expected a finite number such as 10, 0.5 or 1e3 (no leading zeros, digits on both sides of a point), or a time such as 500ms, 30s, 5m, 2h or 1d; found %s", clip(text))
+		return token{}, s.problem(at, "expected a finite number such as 10, 0.5 or 1e3 (no leading zeros, digits on "+
+			"both sides of a point), or a time such as 500ms, 30s, 5m, 2h or 1d; found %s", clip(text))
 	}
 	return token{kind: numberToken, text: text, at: at}, nil
 }

@@ -26,7 +26,8 @@ func compile(root block) (*Plan, error) {
 		branches, err = withFallbacks(branches)
 	}
 	if errors.Is(err, errTooManyBranches) {
-		return nil, invalid(pointer, "normalises to more than %d branches; nest fewer PreferDistinct blocks (each may double the branches below it) or give OrElse fewer alternatives", MaxBranches)
+		return nil, invalid(pointer, "normalises to more than %d branches; nest fewer PreferDistinct blocks (each "+
+			"may double the branches below it) or give OrElse fewer alternatives", MaxBranches)
 	}
 	if err != nil {
 		return nil, err

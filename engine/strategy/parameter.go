@@ -86,7 +86,8 @@ func readCost(t token) (cost Cost, wrong string) {
 	if at := slices.Index(costs[:], t.text); at >= 0 && (t.kind == nameToken || t.kind == stringToken) {
 		return Cost(at), ""
 	}
-	return 0, fmt.Sprintf("must be %s: what is shared out, chunks or the time that they are held; found %s", strings.Join(costs[:], " or "), t)
+	return 0, fmt.Sprintf("must be %s: what is shared out, chunks or the time that they are held; found %s",
+		strings.Join(costs[:], " or "), t)
 }
 
 // opens says whether a token in the text form begins the argument of an optional parameter, rather than what follows it: an

@@ -13,7 +13,8 @@ func (p *parser) json(v jsonValue, path string, depth int) (block, error) {
 	case v.kind == stringToken:
 		return p.name(v, path, depth)
 	}
-	return nil, invalid(path, `must be a strategy: an object with a "type", or a string such as "random" or "SelectOnly(\"mode\", \"preview\", Random)"; found %s`, v.describe())
+	return nil, invalid(path, `must be a strategy: an object with a "type", or a string such as `+
+		`"random" or "SelectOnly(\"mode\", \"preview\", Random)"; found %s`, v.describe())
 }
 
 // name reads a bare string: the snake_case name of a block without arguments, or the text form.
@@ -23,7 +24,8 @@ func (p *parser) name(v jsonValue, path string, depth int) (block, error) {
 	case d == nil:
 		return p.text(v.text, path, depth)
 	case d.parameters != nil:
-		return nil, invalid(path, `must have the arguments of %s: an object with the fields %s, or a string with %s`, d.snake, d.fields(), d.usage())
+		return nil, invalid(path, `must have the arguments of %s: an object with the fields %s, or a string with %s`,
+			d.snake, d.fields(), d.usage())
 	}
 	if wrong := p.enter(d, depth); wrong != "" {
 		return nil, invalid(path, "%s", wrong)
@@ -66,7 +68,8 @@ func (v *jsonValue) definition(path string) (*definition, error) {
 	}
 	d := knownSnake(kind.text)
 	if d == nil {
-		return nil, invalid(path+"/type", "names the unknown block %s; expected one of %s", strconv.QuoteToASCII(clip(kind.text)), knownTypes())
+		return nil, invalid(path+"/type", "names the unknown block %s; expected one of %s",
+			strconv.QuoteToASCII(clip(kind.text)), knownTypes())
 	}
 	return d, nil
 }

@@ -94,7 +94,8 @@ func (s *scanner) scan() (token, error) {
 		return token{kind: nameToken, text: s.source[at:s.next], at: at}, nil
 	}
 	r, _ := utf8.DecodeRuneInString(s.source[at:])
-	return token{}, s.problem(at, "unexpected character %s; expected a name, a string in double quotes, a number or punctuation", strconv.QuoteRuneToASCII(r))
+	return token{}, s.problem(at, "unexpected character %s; expected a name, a string in double quotes, a number or "+
+		"punctuation", strconv.QuoteRuneToASCII(r))
 }
 
 // scanNumber reads a number as JSON writes it. It takes in all that looks like part of one, so that 007 or 1.2.3 is one
@@ -104,7 +105,8 @@ func (s *scanner) scanNumber() (token, error) {
 	s.skip(func(c byte) bool { return isNameStart(c) || isDigit(c) || c == '.' || c == '+' || c == '-' })
 	text := s.source[at:s.next]
 	if !isNumber(text) {
-		return token{}, s.problem(at, "expected a number as JSON writes it (no leading zeros, digits on both sides of a point), found %s", clip(text))
+		return token{}, s.problem(at, "expected a number as JSON writes it (no leading zeros, digits on both sides "+
+			"of a point), found %s", clip(text))
 	}
 	return token{kind: numberToken, text: text, at: at}, nil
 }

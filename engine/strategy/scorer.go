@@ -23,7 +23,8 @@ type Scorers interface {
 	// or a configuration that its version refuses.
 	Check(b *Scored) error
 
-	// Inactive says that a block yields nothing as no version of its plugin is active: a *queue.Error. nil: it does not depend on that, or one is.
+	// Inactive says that a block yields nothing as no version of its plugin is active: a *queue.Error. nil: it does not
+	// depend on that, or one is.
 	Inactive(b *Scored) error
 
 	// Scorer is what scores for a block now, or false if nothing may: no version is active, or it is quarantined, throttled, or
@@ -66,9 +67,10 @@ const (
 	MetaString                         // string: likewise
 	InFlight                           // u32: chunks in flight of all submissions with this one's value of Key
 	InFlightSubmission                 // u32: chunks of it in flight
-	LimitOf                            // i64: how many chunks of the value of Key may be in flight at once, by the limits around and the operator's; -1: any
-	ContextInt                         // i64, one row: of the reservation's context; absent where it has no such key or a string
-	ContextString                      // string, one row: likewise
+	// i64: how many chunks of the value of Key may be in flight at once, by the limits around and the operator's; -1: any
+	LimitOf
+	ContextInt    // i64, one row: of the reservation's context; absent where it has no such key or a string
+	ContextString // string, one row: likewise
 )
 
 // Column is one property of the candidates of a window. Key is of those properties that are about one.

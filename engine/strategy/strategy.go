@@ -9,7 +9,8 @@ import (
 // Limits of one strategy. A strategy comes from outside and is compiled before anything else looks at it, so each of
 // these bounds what a stranger can make the server do.
 const (
-	MaxBytes    = 64 << 10  // of the input, and of either canonical form: far above any strategy within the other limits that a person would write
+	// of the input, and of either canonical form: far above any strategy within the other limits that a person would write
+	MaxBytes    = 64 << 10
 	MaxDepth    = 32        // blocks inside each other, the outermost counted: bounds the recursion
 	MaxNodes    = 128       // blocks in all
 	MaxBranches = 64        // after normalising: each branch is a standing view, and an empty reserve asks all of them

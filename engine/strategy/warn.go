@@ -20,7 +20,8 @@ const (
 	WarnHidden         = "hidden"                   // what is asked before it offers all that it could
 	WarnSharesNothing  = "shares_nothing"           // there is one value only to share between
 	WarnSameScores     = "same_scores"              // every candidate has the same score
-	WarnUnusable       = "plugin_unusable"          // it names a plugin, a version or a configuration that the server does not have: found by those who hold the plugins
+	// it names a plugin, a version or a configuration that the server does not have: found by those who hold the plugins
+	WarnUnusable = "plugin_unusable"
 )
 
 // Warning is one part of a strategy that has no effect.
@@ -60,7 +61,8 @@ func (f *finder) block(b block, path string, within scope, before []Branch) erro
 	case *selectOnly:
 		inner, possible := within.filtered(b.filter)
 		if !possible {
-			f.add(WarnContradiction, path, "can never yield: a block around it asks for another value of %s, and a submission has one", named(b.filter.Key))
+			f.add(WarnContradiction, path,
+				"can never yield: a block around it asks for another value of %s, and a submission has one", named(b.filter.Key))
 			return nil
 		}
 		if len(inner.filters) == len(within.filters) {
@@ -114,7 +116,8 @@ func (f *finder) limit(b *maxSimultaneous, path string, within scope) {
 func (f *finder) preference(b *preferDistinct, path string, within scope) error {
 	key := b.limit.Key
 	if hard := min(within.bound(key), bound(b.underlying, key)); hard <= uint64(b.limit.Max) {
-		f.add(WarnNoPreference, path, "prefers nothing: a MaxSimultaneous of %d holds every value of %s back that it would put last", hard, named(key))
+		f.add(WarnNoPreference, path, "prefers nothing: a MaxSimultaneous of %d holds every value of %s back that it "+
+			"would put last", hard, named(key))
 		return nil
 	}
 	branches, err := b.underlying.branches(within)
@@ -182,7 +185,8 @@ func (f *finder) branches(p *Plan) {
 			continue // not of the strategy's making
 		}
 		if hider, hidden := hiddenBy(p.Branches[i:i+1], p.Branches[:i]); hidden {
-			f.add(WarnHidden, pointer, "has a branch that can never yield, number %d (%s): all that it could offer is offered before it, by %s", i+1, p.Branches[i].Key(), hider)
+			f.add(WarnHidden, pointer, "has a branch that can never yield, number %d (%s): all that it could offer "+
+				"is offered before it, by %s", i+1, p.Branches[i].Key(), hider)
 		}
 	}
 }

@@ -79,7 +79,8 @@ func Open(ctx context.Context, path string, o Options) (*Log, error) {
 		return nil, wrap("open", err)
 	}
 	conn, err := sqlitedb.Open(path, kind, sqlitedb.Options{
-		Durability: o.Durability, MaxPages: o.MaxPages, Alone: true, Owner: &sqlitedb.Owner{Identity: &o.Identity, Relaxed: o.Durability == queue.Relaxed},
+		Durability: o.Durability, MaxPages: o.MaxPages, Alone: true,
+		Owner: &sqlitedb.Owner{Identity: &o.Identity, Relaxed: o.Durability == queue.Relaxed},
 	})
 	if err != nil {
 		return nil, wrap("open", err)
