@@ -17,7 +17,8 @@ func recordState(r *queue.PluginRecord) any {
 		return nil
 	}
 	state := map[string]any{}
-	for role, use := range map[string]*queue.PluginUse{"active": &r.Active, "previous": &r.Previous, "shadow": &r.Shadow, "canary": &r.Canary} {
+	for role, use := range map[string]*queue.PluginUse{"active": &r.Active, "previous": &r.Previous,
+		"shadow": &r.Shadow, "canary": &r.Canary} {
 		if use.SHA256 != (queue.SHA256{}) {
 			state[role] = map[string]any{"sha256": hexOf(use.SHA256), "config": json.RawMessage(orEmpty(use.Config))}
 		}

@@ -72,7 +72,8 @@ func (c *Catalogue) Deactivate(name string, change Change) (Plugin, error) {
 func (c *Catalogue) Rollback(ctx context.Context, name string, change Change) (Plugin, error) {
 	return c.change("plugin.rollback", name, change, func(p *plugin, r *queue.PluginRecord) error {
 		if r.Previous.SHA256 == (queue.SHA256{}) {
-			return &queue.Error{Code: queue.CodeConflict, Message: "There is no version before the active one. Activate a version by its name."}
+			return &queue.Error{Code: queue.CodeConflict,
+				Message: "There is no version before the active one. Activate a version by its name."}
 		}
 		use, err := c.selected(ctx, p, &Selection{Version: hexOf(r.Previous.SHA256), Config: r.Previous.Config})
 		if err != nil {
@@ -116,7 +117,8 @@ func (c *Catalogue) beside(ctx context.Context, p *plugin, s *Selection) (queue.
 		return queue.PluginUse{}, nil
 	}
 	if record, _ := p.state(); record.Active.SHA256 == (queue.SHA256{}) {
-		return queue.PluginUse{}, &queue.Error{Code: queue.CodeConflict, Message: "No version of the plugin is active, so there is nothing to compare with. Activate one first."}
+		return queue.PluginUse{}, &queue.Error{Code: queue.CodeConflict,
+			Message: "No version of the plugin is active, so there is nothing to compare with. Activate one first."}
 	}
 	return c.selected(ctx, p, s)
 }
@@ -158,14 +160,16 @@ func (c *Catalogue) selected(ctx context.Context, p *plugin, s *Selection) (queu
 		return queue.PluginUse{}, queue.Invalid("/version", "names no version: %s", messageOf(err))
 	}
 	if v.manifest == nil {
-		return queue.PluginUse{}, &queue.Error{Code: queue.CodeConflict, Message: "The version cannot be used by this server: " + c.stateOf(v).reason}
+		return queue.PluginUse{}, &queue.Error{Code: queue.CodeConflict,
+			Message: "The version cannot be used by this server: " + c.stateOf(v).reason}
 	}
 	config, err := validConfig(v.manifest, s.Config, "/config")
 	if err != nil {
 		return queue.PluginUse{}, err
 	}
 	if now := c.stateOf(v); now.name == Quarantined && !s.Force {
-		return queue.PluginUse{}, &queue.Error{Code: queue.CodeConflict, Message: "The version is quarantined: " + now.reason + ". Activate another one, or this one with force."}
+		return queue.PluginUse{}, &queue.Error{Code: queue.CodeConflict, Message: "The version is quarantined: " +
+			now.reason + ". Activate another one, or this one with force."}
 	}
 	u, err := c.openUse(ctx, v.SHA256, config)
 	var fault *host.Fault
@@ -230,10 +234,12 @@ func (c *Catalogue) change(action, name string, change Change, do func(p *plugin
 }
 
 func stale(revision uint64) *queue.Error {
-	return &queue.Error{Code: queue.CodePrecondition, Message: fmt.Sprintf("The plugin is at revision %d, which is not the one that If-Match names. Read it again, then retry with its new ETag.", revision)}
+	return &queue.Error{Code: queue.CodePrecondition, Message: fmt.Sprintf("The plugin is at revision %d, which is "+
+		"not the one that If-Match names. Read it again, then retry with its new ETag.", revision)}
 }
 
-// unnamed refuses to delete what stored strategies name, unless the change is forced. names says whether a strategy that pins this version is meant.
+// unnamed refuses to delete what stored strategies name, unless the change is forced. names says whether a strategy
+// that pins this version is meant.
 func (c *Catalogue) unnamed(change *Change, name, what string, names func(version string) bool) error {
 	c.mu.RLock()
 	queues := c.queues
@@ -255,7 +261,8 @@ func (c *Catalogue) unnamed(change *Change, name, what string, names func(versio
 		more = fmt.Sprintf(" and %d more", len(users)-maxUsersShown)
 		users = users[:maxUsersShown]
 	}
-	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The %s is named by stored strategies: %s%s. Change them first, or delete it with force: they then go on with their next branch.", what, strings.Join(users, ", "), more)}
+	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The %s is named by stored strategies: %s%s. "+
+		"Change them first, or delete it with force: they then go on with their next branch.", what, strings.Join(users, ", "), more)}
 }
 
 const maxUsersShown = 20
@@ -276,7 +283,8 @@ func (c *Catalogue) DeleteVersion(name, text string, change Change) error {
 		return stale(record.Revision)
 	}
 	if roles := rolesOf(&record, v.SHA256); len(roles) > 0 && !slices.Equal(roles, []string{"previous"}) {
-		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The version is in use (%s). Take it out of use first.", roles[0])}
+		return &queue.Error{Code: queue.CodeConflict,
+			Message: fmt.Sprintf("The version is in use (%s). Take it out of use first.", roles[0])}
 	}
 	if err := c.unnamed(&change, name, "version", func(version string) bool {
 		pinned, err := c.find(name, version)

@@ -35,8 +35,8 @@ type Queues interface {
 	// PluginUsers lists the stored strategies that name a plugin.
 	PluginUsers(plugin string) []queue.PluginUser
 
-	// Candidates gives up to so many candidates of a strategy (its text form), in its order, with these columns, for a reservation with this context. Nothing is
-	// reserved. Errors are *queue.Error.
+	// Candidates gives up to so many candidates of a strategy (its text form), in its order, with these columns, for a
+	// reservation with this context. Nothing is reserved. Errors are *queue.Error.
 	Candidates(ctx context.Context, queueName, inner string, about queue.Meta, reads []strategy.Column, rows int) (*strategy.Window, error)
 }
 

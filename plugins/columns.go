@@ -23,7 +23,8 @@ func columnsOf(m *manifest.Manifest) (c *columns, wrong []queue.Problem) {
 	for i, column := range m.Columns {
 		read, ok := propertyOf(column)
 		if !ok {
-			wrong = append(wrong, queue.Problem{Pointer: fmt.Sprintf("/manifest/columns/%d", i), Detail: "is the column " + column.Name + ", which this server does not have"})
+			wrong = append(wrong, queue.Problem{Pointer: fmt.Sprintf("/manifest/columns/%d", i),
+				Detail: "is the column " + column.Name + ", which this server does not have"})
 		}
 		c.reads = append(c.reads, read)
 	}
@@ -47,7 +48,8 @@ func propertyOf(c abi.Column) (strategy.Column, bool) {
 		}
 	}
 	property, ok := map[string]strategy.Property{
-		"submission_id": strategy.ID, "index": strategy.Index, "priority": strategy.Priority, "age_ms": strategy.Age, "attempts": strategy.Attempts,
+		"submission_id": strategy.ID, "index": strategy.Index, "priority": strategy.Priority, "age_ms": strategy.Age,
+		"attempts":     strategy.Attempts,
 		"max_attempts": strategy.MaxAttempts, "available": strategy.Available, "total": strategy.Total, "skipped": strategy.Skipped,
 		"inflight_submission": strategy.InFlightSubmission,
 	}[c.Name]
@@ -75,7 +77,8 @@ type scratch struct {
 // fill makes a batch of a window whose column k of c is the window's at[k].
 func (c *columns) fill(s *scratch, w *strategy.Window, at []int, flags uint32) (*abi.Batch, error) {
 	b := &s.batch
-	b.Header = abi.Header{Rows: uint32(w.Rows), Now: int64(w.Now), Seed: w.Seed, Want: uint32(min(max(w.Want, 0), math.MaxInt32)), Flags: flags}
+	b.Header = abi.Header{Rows: uint32(w.Rows), Now: int64(w.Now), Seed: w.Seed,
+		Want: uint32(min(max(w.Want, 0), math.MaxInt32)), Flags: flags}
 	b.Dictionary = w.Dictionary
 	b.Columns = slices.Grow(b.Columns[:0], len(c.abi))[:len(c.abi)]
 	for k := range c.abi {

@@ -56,7 +56,8 @@ func dryRun(ctx context.Context, v *host.Version, m *manifest.Manifest, r *Repor
 		}
 	}
 	if !r.Deterministic && m.State != manifest.Pooled {
-		return refusal("not_deterministic", "the same batch gave other scores the second time, although the manifest declares the state "+string(m.State))
+		return refusal("not_deterministic",
+			"the same batch gave other scores the second time, although the manifest declares the state "+string(m.State))
 	}
 	r.SkipShare, r.NaNShare = float64(skipped+unwritten)/float64(rows), float64(skipped)/float64(rows)
 	return timed(ctx, v, m, r)

@@ -81,7 +81,8 @@ func (e *expressions) find(c *Catalogue, b *strategy.Scored) (*scorer, error) {
 func (c *Catalogue) openExpression(x *strategy.Expression) (*use, error) {
 	module, read := score.Compile(x)
 	m := &manifest.Manifest{
-		Name: scoreName, Version: "1.0.0", Columns: read, State: manifest.Pooled, Take: manifest.All, WindowDefault: strategy.DefaultWindow, WindowMax: strategy.MaxWindow,
+		Name: scoreName, Version: "1.0.0", Columns: read, State: manifest.Pooled, Take: manifest.All,
+		WindowDefault: strategy.DefaultWindow, WindowMax: strategy.MaxWindow,
 		Pages: c.limits.Scan.MemoryPages, FuelPerCandidate: manifest.DefaultFuelEach,
 	}
 	columns, wrong := columnsOf(m)
@@ -101,7 +102,8 @@ func (c *Catalogue) openExpression(x *strategy.Expression) (*use, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &version{PluginVersion: queue.PluginVersion{Name: scoreName, Version: m.Version}, manifest: m, route: columns, state: state{name: Ready}}
+	v := &version{PluginVersion: queue.PluginVersion{Name: scoreName, Version: m.Version}, manifest: m, route: columns,
+		state: state{name: Ready}}
 	u := c.newUse(useKey{config: x.String()}, v)
 	return u, c.start(ctx, u, compiled, rewritten, report, []byte("{}"), c.limits.Host)
 }

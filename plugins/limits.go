@@ -52,9 +52,11 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Scan: scan.DefaultLimits(), Host: host.DefaultLimits(), Names: 1_000, Versions: 100, Bytes: 1 << 30,
-		Memory: 512 << 20, Instances: 2, Uses: 64, Waiting: 8, CompileMemory: compile.DefaultLimits().MemoryBytes, CompileCPU: compile.DefaultLimits().CPU,
-		Faults: 3, FaultWindow: time.Minute, OpenFirst: 5 * time.Second, OpenLongest: 5 * time.Minute, Quarantine: 5, QuarantineTime: time.Hour,
-		CPUShare: 0.25, CPUWindow: 10 * time.Second, Linger: 5 * time.Minute,
+		Memory: 512 << 20, Instances: 2, Uses: 64, Waiting: 8, CompileMemory: compile.DefaultLimits().MemoryBytes,
+		CompileCPU: compile.DefaultLimits().CPU,
+		Faults:     3, FaultWindow: time.Minute, OpenFirst: 5 * time.Second, OpenLongest: 5 * time.Minute, Quarantine: 5,
+		QuarantineTime: time.Hour,
+		CPUShare:       0.25, CPUWindow: 10 * time.Second, Linger: 5 * time.Minute,
 		LogLines: 1_000, LogsPerSecond: 100, RecordEvery: 10_000, Records: 16, RecordBytes: 4 << 20, ShadowQueue: 64,
 	}
 }
@@ -63,7 +65,8 @@ func (l Limits) check() error {
 	if err := l.Scan.Check(); err != nil {
 		return err
 	}
-	for _, n := range []int{l.Names, l.Versions, l.Instances, l.Uses, l.Waiting, l.Faults, l.Quarantine, l.LogLines, l.LogsPerSecond, l.RecordEvery, l.Records, l.RecordBytes, l.ShadowQueue} {
+	for _, n := range []int{l.Names, l.Versions, l.Instances, l.Uses, l.Waiting, l.Faults, l.Quarantine, l.LogLines,
+		l.LogsPerSecond, l.RecordEvery, l.Records, l.RecordBytes, l.ShadowQueue} {
 		if n < 1 {
 			return errors.New("plugins: every limit must be at least 1")
 		}

@@ -143,7 +143,8 @@ func (c *Catalogue) live(ctx context.Context, p *plugin, u *use, d *DryRun) (*Li
 	source := c.queues
 	c.mu.RUnlock()
 	if source == nil {
-		return nil, &queue.Error{Code: queue.CodeConflict, Message: "This server does not show live candidates; leave queue out for synthetic ones."}
+		return nil, &queue.Error{Code: queue.CodeConflict,
+			Message: "This server does not show live candidates; leave queue out for synthetic ones."}
 	}
 	rows := d.Rows
 	if rows == 0 {

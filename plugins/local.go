@@ -47,7 +47,8 @@ func OpenLocal(ctx context.Context, module, config []byte, l Limits, clock func(
 	patient := l.Host
 	patient.Deadline *= 10
 	open, err := host.Open(ctx, compiled, host.Options{
-		Manifest: m, Config: canonical, Globals: rewritten.Globals, Hidden: report.HiddenState, Instances: 1, Capacity: m.WindowMax, Clock: clock, Limits: patient,
+		Manifest: m, Config: canonical, Globals: rewritten.Globals, Hidden: report.HiddenState, Instances: 1,
+		Capacity: m.WindowMax, Clock: clock, Limits: patient,
 	})
 	if err != nil {
 		return nil, dryRunError("init", err)

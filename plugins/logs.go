@@ -53,7 +53,8 @@ func (l *logs) add(now time.Time, v *version, r *host.Report, level int) {
 		}
 		l.taken++
 		l.number++
-		one := LogLine{Number: l.number, Time: queue.At(now), SHA256: short(v.SHA256), Version: v.Version, Level: line.Level, Text: line.Text}
+		one := LogLine{Number: l.number, Time: queue.At(now), SHA256: short(v.SHA256), Version: v.Version,
+			Level: line.Level, Text: line.Text}
 		if len(l.lines) < l.most {
 			l.lines = append(l.lines, one)
 		} else {

@@ -40,14 +40,16 @@ func newMetrics(c *Catalogue, registerer prometheus.Registerer) (*metrics, error
 	}
 	m := &metrics{
 		catalogue: c, registerer: registerer,
-		seconds:       histogram("quern_plugin_score_seconds", "Time of a batch in the plugin, in seconds.", prometheus.ExponentialBuckets(1e-6, 4, 10)),
-		fuel:          histogram("quern_plugin_fuel", "Fuel that a batch used, in units.", prometheus.ExponentialBuckets(1e3, 10, 7)),
-		batches:       desc("batches_total", "Batches that were scored."),
-		candidates:    desc("candidates_total", "Candidates that were scored or skipped."),
-		skipped:       desc("skipped_total", "Candidates that the plugin skipped with NaN."),
-		unwritten:     desc("unwritten_total", "Candidates whose score the plugin did not write."),
-		faults:        desc("faults_total", "Batches that failed, by version (4 of a plugin, and _other) and kind.", "version", "reason"),
-		fallbacks:     desc("fallbacks_total", "Requests that went on without the plugin, by reason: fault, breaker, inactive, starting, memory (see quern_plugins_memory_bytes) and busy.", "reason"),
+		seconds: histogram("quern_plugin_score_seconds", "Time of a batch in the plugin, in seconds.",
+			prometheus.ExponentialBuckets(1e-6, 4, 10)),
+		fuel:       histogram("quern_plugin_fuel", "Fuel that a batch used, in units.", prometheus.ExponentialBuckets(1e3, 10, 7)),
+		batches:    desc("batches_total", "Batches that were scored."),
+		candidates: desc("candidates_total", "Candidates that were scored or skipped."),
+		skipped:    desc("skipped_total", "Candidates that the plugin skipped with NaN."),
+		unwritten:  desc("unwritten_total", "Candidates whose score the plugin did not write."),
+		faults:     desc("faults_total", "Batches that failed, by version (4 of a plugin, and _other) and kind.", "version", "reason"),
+		fallbacks: desc("fallbacks_total", "Requests that went on without the plugin, by reason: fault, breaker, "+
+			"inactive, starting, memory (see quern_plugins_memory_bytes) and busy.", "reason"),
 		counters:      desc("counter_total", "Counters of the plugin's own, by name.", "name"),
 		pages:         desc("memory_pages", "Memory of the sandbox that was used last, in pages of 64 KiB."),
 		breaker:       desc("breaker_state", "1 for the state that the active version's breaker is in.", "state"),
@@ -58,8 +60,10 @@ func newMetrics(c *Catalogue, registerer prometheus.Registerer) (*metrics, error
 		shadowDropped: desc("shadow_dropped_total", "Windows that the shadow did not score because it was behind or failing."),
 		logsDropped:   desc("logs_dropped_total", "Log lines over the limits."),
 		memory:        prometheus.NewDesc("quern_plugins_memory_bytes", "Memory of the sandboxes of all plugins.", nil, nil),
-		memoryLimit:   prometheus.NewDesc("quern_plugins_memory_limit_bytes", "Memory that the sandboxes of all plugins may have together.", nil, nil),
-		memoryDenied:  prometheus.NewDesc("quern_plugins_memory_denied_total", "Times that a sandbox got no memory because all together had what they may have.", nil, nil),
+		memoryLimit: prometheus.NewDesc("quern_plugins_memory_limit_bytes",
+			"Memory that the sandboxes of all plugins may have together.", nil, nil),
+		memoryDenied: prometheus.NewDesc("quern_plugins_memory_denied_total",
+			"Times that a sandbox got no memory because all together had what they may have.", nil, nil),
 	}
 	if registerer == nil {
 		return m, nil
@@ -78,7 +82,9 @@ func (m *metrics) watch(p *plugin) {
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.batches, m.candidates, m.skipped, m.unwritten, m.faults, m.fallbacks, m.counters, m.pages, m.breaker, m.instances, m.share, m.overlap, m.tau, m.shadowDropped, m.logsDropped, m.memory, m.memoryLimit, m.memoryDenied} {
+	for _, d := range []*prometheus.Desc{m.batches, m.candidates, m.skipped, m.unwritten, m.faults, m.fallbacks,
+		m.counters, m.pages, m.breaker, m.instances, m.share, m.overlap, m.tau, m.shadowDropped, m.logsDropped,
+		m.memory, m.memoryLimit, m.memoryDenied} {
 		ch <- d
 	}
 	m.seconds.Describe(ch)
@@ -108,7 +114,8 @@ func (s *sums) add(desc *prometheus.Desc, kind prometheus.ValueType, v float64, 
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
-	s := &sums{values: map[string]float64{}, desc: map[string]*prometheus.Desc{}, kind: map[string]prometheus.ValueType{}, keys: map[string][]string{}}
+	s := &sums{values: map[string]float64{}, desc: map[string]*prometheus.Desc{},
+		kind: map[string]prometheus.ValueType{}, keys: map[string][]string{}}
 	for _, p := range m.catalogue.all() {
 		m.collect(s, p)
 	}

@@ -82,7 +82,8 @@ type plugin struct {
 }
 
 func newPlugin(name string, l *Limits) *plugin {
-	p := &plugin{name: name, share: newShare(l.CPUWindow), shadowShare: newShare(l.CPUWindow), openings: newShare(l.CPUWindow), logs: newLogs(l), recordings: newRecordings(l)}
+	p := &plugin{name: name, share: newShare(l.CPUWindow), shadowShare: newShare(l.CPUWindow),
+		openings: newShare(l.CPUWindow), logs: newLogs(l), recordings: newRecordings(l)}
 	p.record.Name = name
 	p.settings.Store(&Settings{})
 	return p

@@ -59,7 +59,8 @@ func (r *recordings) consider(c *Catalogue, u *use, b *abi.Batch, scores []float
 		c.log.Error("a batch could not be recorded", "plugin", u.version.Name, "error", failure)
 		return
 	}
-	one := recording{Recording{Time: queue.At(now), SHA256: hexOf(u.version.SHA256), Version: u.version.Version, Rows: int(b.Rows), Size: len(file)}, file}
+	one := recording{Recording{Time: queue.At(now), SHA256: hexOf(u.version.SHA256), Version: u.version.Version,
+		Rows: int(b.Rows), Size: len(file)}, file}
 	if faulty {
 		one.Fault = err.Error()
 	}

@@ -136,7 +136,8 @@ func (c *Catalogue) ScoresOf(name string) ([]Scores, error) {
 		out = append(out, one)
 	}
 	slices.SortFunc(out, func(a, b Scores) int {
-		return cmp.Or(rankOf(a.Uses)-rankOf(b.Uses), strings.Compare(a.SHA256, b.SHA256), strings.Compare(string(a.Config), string(b.Config)))
+		return cmp.Or(rankOf(a.Uses)-rankOf(b.Uses), strings.Compare(a.SHA256, b.SHA256),
+			strings.Compare(string(a.Config), string(b.Config)))
 	})
 	return out, nil
 }

@@ -291,7 +291,8 @@ func (c *Catalogue) fail(p *plugin, u *use, reason string) {
 	record, _ := p.state()
 	for _, inUse := range []*queue.PluginUse{&record.Active, &record.Canary, &record.Shadow} {
 		if inUse.SHA256 == u.key.sum && string(inUse.Config) == u.key.config {
-			c.quarantine(u.key.sum, fmt.Sprintf("%d times within %v it failed too often; the last time: %s", c.limits.Quarantine, c.limits.QuarantineTime, reason))
+			c.quarantine(u.key.sum, fmt.Sprintf("%d times within %v it failed too often; the last time: %s",
+				c.limits.Quarantine, c.limits.QuarantineTime, reason))
 			p.swap(c)
 			return
 		}

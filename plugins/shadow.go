@@ -55,7 +55,8 @@ func copyWindow(from *strategy.Window, at []int) *strategy.Window {
 	for _, k := range at {
 		if k < len(from.Columns) {
 			v := &from.Columns[k]
-			out.Columns[k] = strategy.Values{Numbers: slices.Clone(v.Numbers), Counts: slices.Clone(v.Counts), Words: slices.Clone(v.Words), Present: slices.Clone(v.Present)}
+			out.Columns[k] = strategy.Values{Numbers: slices.Clone(v.Numbers), Counts: slices.Clone(v.Counts),
+				Words: slices.Clone(v.Words), Present: slices.Clone(v.Present)}
 		}
 	}
 	out.Dictionary = slices.Clone(from.Dictionary)

@@ -144,7 +144,8 @@ func (c *Catalogue) StatsOf(name string) (Stats, error) {
 	}
 	t := &p.totals
 	s := Stats{
-		Batches: t.batches.Load(), Candidates: t.candidates.Load(), Skipped: t.skipped.Load(), Unwritten: t.unwritten.Load(), Fallbacks: t.fallbacks.total(), FallbackReasons: t.fallbacks.byReason(),
+		Batches: t.batches.Load(), Candidates: t.candidates.Load(), Skipped: t.skipped.Load(),
+		Unwritten: t.unwritten.Load(), Fallbacks: t.fallbacks.total(), FallbackReasons: t.fallbacks.byReason(),
 		CPUShare: p.share.of(c.clock()), Breaker: c.breakerOf(p),
 	}
 	s.Faults, s.Counters, s.LastFault = t.maps()
@@ -196,7 +197,8 @@ func (c *Catalogue) RecordingOf(name string, id uint64) ([]byte, error) {
 	}
 	file, ok := p.recordings.find(id)
 	if !ok {
-		return nil, &queue.Error{Code: queue.CodeUnknownPlugin, Message: "The plugin has no recording of that number; old ones make room for new ones."}
+		return nil, &queue.Error{Code: queue.CodeUnknownPlugin,
+			Message: "The plugin has no recording of that number; old ones make room for new ones."}
 	}
 	return file, nil
 }
@@ -232,7 +234,8 @@ func (c *Catalogue) breakerOf(p *plugin) Breaker {
 
 func (c *Catalogue) showPlugin(p *plugin) Plugin {
 	record, settings := p.state()
-	out := Plugin{Name: p.name, Revision: record.Revision, Percent: record.Percent, Settings: settings, Breaker: c.breakerOf(p), Changed: record.Changed, Actor: record.Actor}
+	out := Plugin{Name: p.name, Revision: record.Revision, Percent: record.Percent, Settings: settings,
+		Breaker: c.breakerOf(p), Changed: record.Changed, Actor: record.Actor}
 	c.mu.RLock()
 	out.Versions = len(p.versions)
 	if out.Versions > 0 {
@@ -261,7 +264,8 @@ func (c *Catalogue) showPlugin(p *plugin) Plugin {
 func (c *Catalogue) show(v *version) Version {
 	now := c.stateOf(v)
 	out := Version{
-		Name: v.Name, SHA256: hexOf(v.SHA256), Version: v.Version, State: now.name, Reason: now.reason, Size: v.Size, Created: v.Created, Actor: v.Actor,
+		Name: v.Name, SHA256: hexOf(v.SHA256), Version: v.Version, State: now.name, Reason: now.reason, Size: v.Size,
+		Created: v.Created, Actor: v.Actor,
 		Manifest: v.PluginVersion.Manifest, Report: v.report,
 	}
 	if p := c.named(v.Name); p != nil {

@@ -22,9 +22,10 @@ type toStart struct {
 	changed queue.Time
 }
 
-// Start opens what is in use of the plugins and not open, one after the other, until all is or ctx ends. Meanwhile requests go on without. What
-// requests ask for comes first, what is active before canaries and shadows, what was changed last before the rest. A version that cannot be opened
-// is quarantined and logged; one for which there is no memory or no turn now is left for the next call.
+// Start opens what is in use of the plugins and not open, one after the other, until all is or ctx ends. Meanwhile
+// requests go on without. What requests ask for comes first, what is active before canaries and shadows, what was
+// changed last before the rest. A version that cannot be opened is quarantined and logged; one for which there is no
+// memory or no turn now is left for the next call.
 func (c *Catalogue) Start(ctx context.Context) {
 	left := map[useKey]bool{}
 	for ctx.Err() == nil {
@@ -33,7 +34,8 @@ func (c *Catalogue) Start(ctx context.Context) {
 			return
 		}
 		next := slices.MinFunc(waiting, func(a, b toStart) int {
-			return cmp.Or(-cmp.Compare(a.missed, b.missed), cmp.Compare(a.as, b.as), -cmp.Compare(a.changed, b.changed), cmp.Compare(a.plugin.rank, b.plugin.rank))
+			return cmp.Or(-cmp.Compare(a.missed, b.missed), cmp.Compare(a.as, b.as), -cmp.Compare(a.changed, b.changed),
+				cmp.Compare(a.plugin.rank, b.plugin.rank))
 		})
 		_, err := c.openUse(ctx, next.key.sum, []byte(next.key.config))
 		switch {
@@ -45,7 +47,8 @@ func (c *Catalogue) Start(ctx context.Context) {
 			c.starved(next.plugin, err)
 			continue
 		default:
-			c.log.Error("a plugin cannot be opened and is quarantined", "plugin", next.plugin.name, "as", roleNames[next.as], "sha256", short(next.key.sum), "error", err)
+			c.log.Error("a plugin cannot be opened and is quarantined", "plugin", next.plugin.name, "as",
+				roleNames[next.as], "sha256", short(next.key.sum), "error", err)
 			c.quarantine(next.key.sum, "it could not be opened at the start: "+messageOf(err))
 		}
 		next.plugin.swap(c)
@@ -97,9 +100,9 @@ func (c *Catalogue) Starting() (names []string, active int) {
 // maxOpeners is how many requests wait at once until their blocks' configurations are started; further ones go on without.
 const maxOpeners = 8
 
-// openAsked opens what a consumer's block asks for, within the plugin's share of the processor: configurations cost nothing to make up. What took
-// it is counted apart from what the plugin uses for scoring, so that a consumer does not take the operator's version out of use. errStarting says that it
-// is not its turn.
+// openAsked opens what a consumer's block asks for, within the plugin's share of the processor: configurations cost
+// nothing to make up. What took it is counted apart from what the plugin uses for scoring, so that a consumer does not
+// take the operator's version out of use. errStarting says that it is not its turn.
 func (c *Catalogue) openAsked(p *plugin, v *version, config []byte) error {
 	if c.openers.Add(1) > maxOpeners {
 		c.openers.Add(-1)
@@ -161,7 +164,8 @@ func (c *Catalogue) bill(p *plugin, u *use, now time.Time, took time.Duration, s
 		mine = p.shadowShare
 	}
 	if used := mine.add(now.Sub(c.began), took); used > most && p.settings.Load().Hold != HoldClosed {
-		u.breaker.throttle(now, fmt.Sprintf("it used %.0f %% of a core over %v, and %.0f %% are allowed", used*100, c.limits.CPUWindow, most*100))
+		u.breaker.throttle(now, fmt.Sprintf("it used %.0f %% of a core over %v, and %.0f %% are allowed", used*100,
+			c.limits.CPUWindow, most*100))
 		mine.reset()
 	}
 }
@@ -177,5 +181,6 @@ func (c *Catalogue) starved(p *plugin, why error) {
 		return
 	}
 	used, most, _ := c.memory.Use()
-	c.log.Warn("a plugin has no sandbox, and requests go on without it", "plugin", p.name, "reason", why, "memory_bytes", used, "memory_limit_bytes", most)
+	c.log.Warn("a plugin has no sandbox, and requests go on without it", "plugin", p.name, "reason", why,
+		"memory_bytes", used, "memory_limit_bytes", most)
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/quern-queue/quern/wasm/scan"
 )
 
-// Sweep removes the compiled code that no version has any more: of versions that were deleted while their module could not be read, of modules
-// that this release rewrites otherwise than the one before, and of another version of the engine. What was loaded since New is left alone, and so
-// is the code of every version of the catalogue. It reads and rewrites the modules of versions that are not open, with a pause after each, until
-// everything in the cache has found its owner. It returns how many entries it removed and how many bytes they had.
+// Sweep removes the compiled code that no version has any more: of versions that were deleted while their module could
+// not be read, of modules that this release rewrites otherwise than the one before, and of another version of the
+// engine. What was loaded since New is left alone, and so is the code of every version of the catalogue. It reads and
+// rewrites the modules of versions that are not open, with a pause after each, until everything in the cache has found
+// its owner. It returns how many entries it removed and how many bytes they had.
 func (c *Catalogue) Sweep(ctx context.Context) (removed int, bytes int64, err error) {
 	c.mu.RLock()
 	open := c.store != nil

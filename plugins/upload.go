@@ -57,7 +57,8 @@ func (c *Catalogue) Upload(ctx context.Context, u Upload) (v Version, created bo
 // packed is the module with its manifest in it, after the sizes were looked at.
 func (c *Catalogue) packed(u *Upload) ([]byte, error) {
 	if most := c.limits.Scan.ModuleBytes; len(u.Module) > most {
-		return nil, &queue.Error{Code: queue.CodeTooLarge, Message: fmt.Sprintf("The module has %d bytes; at most %d are allowed.", len(u.Module), most)}
+		return nil, &queue.Error{Code: queue.CodeTooLarge,
+			Message: fmt.Sprintf("The module has %d bytes; at most %d are allowed.", len(u.Module), most)}
 	}
 	if u.Manifest == nil {
 		return u.Module, nil
@@ -102,7 +103,8 @@ func (c *Catalogue) takeTurn(ctx context.Context) error {
 }
 
 // check puts a module through everything and keeps what passes. Of what does not, the compiled code goes at once: it is many times as large
-// as the module, and who sends bad modules for ever would fill the disk. Code that was there before belongs to a version that is the same but for its manifest.
+// as the module, and who sends bad modules for ever would fill the disk. Code that was there before belongs to a
+// version that is the same but for its manifest.
 func (c *Catalogue) check(ctx context.Context, module []byte, sum queue.SHA256, u *Upload) (*version, error) {
 	report, m, columns, config, err := validate(module, u.Config, &c.limits)
 	if err != nil {
@@ -120,7 +122,8 @@ func (c *Catalogue) check(ctx context.Context, module []byte, sum queue.SHA256, 
 		return nil, compileError(err)
 	}
 	before := compiled.FromCache
-	found := Report{CompileMs: compiled.CPU.Milliseconds(), CompilePeakBytes: compiled.PeakBytes, FromCache: before, Instructions: report.Instructions}
+	found := Report{CompileMs: compiled.CPU.Milliseconds(), CompilePeakBytes: compiled.PeakBytes, FromCache: before,
+		Instructions: report.Instructions}
 	v := &version{
 		PluginVersion: queue.PluginVersion{
 			SHA256: sum, Name: m.Name, Version: m.Version, State: Ready, Size: int64(len(module)), Manifest: slices.Clone(report.Manifest),
@@ -140,7 +143,8 @@ func (c *Catalogue) check(ctx context.Context, module []byte, sum queue.SHA256, 
 }
 
 // admit tries a compiled version with synthetic batches and keeps it, open with the configuration of its dry run.
-func (c *Catalogue) admit(ctx context.Context, v *version, by queue.Who, compiled *compile.Compiled, rewritten *instrument.Module, module []byte, report *scan.Report, config []byte) error {
+func (c *Catalogue) admit(ctx context.Context, v *version, by queue.Who, compiled *compile.Compiled,
+	rewritten *instrument.Module, module []byte, report *scan.Report, config []byte) error {
 	patient := c.limits.Host
 	patient.Deadline *= 10 // fuel ends what does not end; a machine that is busy is not the plugin's fault
 	key := useKey{v.SHA256, string(config)}
@@ -172,7 +176,8 @@ func validate(module, rawConfig []byte, l *Limits) (report *scan.Report, m *mani
 	}
 	switch {
 	case report.Manifest == nil && len(violations) == 0:
-		wrong = append(wrong, queue.Problem{Pointer: "/manifest", Detail: "missing_manifest: the module has no section quern.manifest; put one in with `quern plugin pack`, or send it beside the module"})
+		wrong = append(wrong, queue.Problem{Pointer: "/manifest", Detail: "missing_manifest: the module has no " +
+			"section quern.manifest; put one in with `quern plugin pack`, or send it beside the module"})
 	case report.Manifest != nil:
 		var found []manifest.Violation
 		m, found = manifest.Parse(report.Manifest)
@@ -188,7 +193,8 @@ func validate(module, rawConfig []byte, l *Limits) (report *scan.Report, m *mani
 		var found []manifest.Violation
 		config, found = manifest.ValidateConfig(m.Schema, rawConfig)
 		for _, v := range found {
-			wrong = append(wrong, queue.Problem{Pointer: "/config" + v.Pointer, Detail: "config: " + v.Detail + "; send one with the module that the dry run can start with"})
+			wrong = append(wrong, queue.Problem{Pointer: "/config" + v.Pointer, Detail: "config: " + v.Detail +
+				"; send one with the module that the dry run can start with"})
 		}
 	}
 	if len(wrong) > 0 {
@@ -200,13 +206,16 @@ func validate(module, rawConfig []byte, l *Limits) (report *scan.Report, m *mani
 // needs holds a manifest against the module and the server.
 func needs(m *manifest.Manifest, report *scan.Report, l *Limits) (wrong []queue.Problem) {
 	if m.Pages > l.Scan.MemoryPages {
-		wrong = append(wrong, queue.Problem{Pointer: "/manifest/needs/pages", Detail: fmt.Sprintf("memory_too_large: is %d; this server gives at most %d pages of 64 KiB", m.Pages, l.Scan.MemoryPages)})
+		wrong = append(wrong, queue.Problem{Pointer: "/manifest/needs/pages",
+			Detail: fmt.Sprintf("memory_too_large: is %d; this server gives at most %d pages of 64 KiB", m.Pages, l.Scan.MemoryPages)})
 	}
 	if len(report.Memories) > 0 && int64(report.Memories[0].Min) > int64(m.Pages) {
-		wrong = append(wrong, queue.Problem{Pointer: "/manifest/needs/pages", Detail: fmt.Sprintf("memory_too_large: is %d, and the module begins with %d", m.Pages, report.Memories[0].Min)})
+		wrong = append(wrong, queue.Problem{Pointer: "/manifest/needs/pages",
+			Detail: fmt.Sprintf("memory_too_large: is %d, and the module begins with %d", m.Pages, report.Memories[0].Min)})
 	}
 	if report.HiddenState && m.State == manifest.Reset {
-		wrong = append(wrong, queue.Problem{Pointer: "/manifest/state", Detail: "hidden_state: is reset, and the module changes tables, segments or vectors in globals, which cannot be brought back; declare fresh"})
+		wrong = append(wrong, queue.Problem{Pointer: "/manifest/state", Detail: "hidden_state: is reset, and the " +
+			"module changes tables, segments or vectors in globals, which cannot be brought back; declare fresh"})
 	}
 	return wrong
 }
@@ -222,7 +231,8 @@ func problemOf(v *scan.Violation) queue.Problem {
 
 // refusal is the error of a module that one rule refuses.
 func refusal(rule, detail string) *queue.Error {
-	return &queue.Error{Code: queue.CodeInvalid, Message: "The module cannot be used as a plugin.", Problems: []queue.Problem{{Pointer: "/module", Detail: rule + ": " + detail}}}
+	return &queue.Error{Code: queue.CodeInvalid, Message: "The module cannot be used as a plugin.",
+		Problems: []queue.Problem{{Pointer: "/module", Detail: rule + ": " + detail}}}
 }
 
 // compileError tells what a module did from what the machine did.
@@ -245,11 +255,14 @@ func (c *Catalogue) room(name string, size int64) error {
 	p := c.plugins[name]
 	switch {
 	case p == nil && len(c.plugins) >= c.limits.Names:
-		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d plugins, which is the most. Delete one that is not used.", len(c.plugins))}
+		return &queue.Error{Code: queue.CodeConflict,
+			Message: fmt.Sprintf("There are %d plugins, which is the most. Delete one that is not used.", len(c.plugins))}
 	case p != nil && len(p.versions) >= c.limits.Versions:
-		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The plugin \"%s\" has %d versions, which is the most. Delete some that are not used.", name, len(p.versions))}
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The plugin \"%s\" has %d versions, which "+
+			"is the most. Delete some that are not used.", name, len(p.versions))}
 	case c.bytes+size > c.limits.Bytes:
-		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("All modules together have %d bytes, and %d are allowed. Delete versions that are not used.", c.bytes, c.limits.Bytes)}
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("All modules together have %d bytes, and "+
+			"%d are allowed. Delete versions that are not used.", c.bytes, c.limits.Bytes)}
 	}
 	return nil
 }

@@ -120,7 +120,8 @@ func (u *uses) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// openUse gives a version with a configuration, opening it if it is not open, one at a time. Errors that the caller can act on are *queue.Error.
+// openUse gives a version with a configuration, opening it if it is not open, one at a time. Errors that the caller can
+// act on are *queue.Error.
 func (c *Catalogue) openUse(ctx context.Context, sum queue.SHA256, config []byte) (*use, error) {
 	c.opening.Lock()
 	defer c.opening.Unlock()
@@ -205,7 +206,8 @@ func (c *Catalogue) openModule(ctx context.Context, u *use, module []byte, repor
 }
 
 // start makes the first sandbox of compiled code, which it closes when that fails.
-func (c *Catalogue) start(ctx context.Context, u *use, compiled *compile.Compiled, rewritten *instrument.Module, report *scan.Report, config []byte, limits host.Limits) (err error) {
+func (c *Catalogue) start(ctx context.Context, u *use, compiled *compile.Compiled, rewritten *instrument.Module,
+	report *scan.Report, config []byte, limits host.Limits) (err error) {
 	u.host, err = host.Open(ctx, compiled, host.Options{
 		Manifest: u.version.manifest, Config: config, Globals: rewritten.Globals, Hidden: report.HiddenState,
 		Instances: c.limits.Instances, Capacity: u.version.manifest.WindowMax, Clock: c.clock, Limits: limits, Memory: c.memory,
@@ -217,6 +219,7 @@ func (c *Catalogue) start(ctx context.Context, u *use, compiled *compile.Compile
 // rewriting is how a module is instrumented: the slice and depth that the host arms, and the memory that the manifest asks for.
 func (l *Limits) rewriting(m *manifest.Manifest) instrument.Options {
 	return instrument.Options{
-		Slice: l.Host.Slice, Depth: l.Host.Depth, MemoryPages: uint32(min(m.Pages, l.Scan.MemoryPages)), TableEntries: uint32(l.Scan.TableEntries),
+		Slice: l.Host.Slice, Depth: l.Host.Depth, MemoryPages: uint32(min(m.Pages, l.Scan.MemoryPages)),
+		TableEntries: uint32(l.Scan.TableEntries),
 	}
 }

@@ -93,7 +93,8 @@ func (c *Catalogue) find(name, text string) (*version, error) {
 		if v.Version == text {
 			return v, nil
 		}
-		if digits := strings.TrimPrefix(strings.ToLower(text), "sha256:"); len(digits) >= 8 && strings.HasPrefix(hex.EncodeToString(v.SHA256[:]), digits) {
+		if digits := strings.TrimPrefix(strings.ToLower(text), "sha256:"); len(digits) >= 8 &&
+			strings.HasPrefix(hex.EncodeToString(v.SHA256[:]), digits) {
 			found = append(found, v)
 		}
 	}
@@ -101,9 +102,12 @@ func (c *Catalogue) find(name, text string) (*version, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return nil, &queue.Error{Code: queue.CodeUnknownPlugin, Message: "The plugin \"" + name + "\" has no version \"" + clip(text) + "\". A version is named by its version text, or by the first 8 or more digits of its sha256."}
+		return nil, &queue.Error{Code: queue.CodeUnknownPlugin, Message: "The plugin \"" + name +
+			"\" has no version \"" + clip(text) +
+			"\". A version is named by its version text, or by the first 8 or more digits of its sha256."}
 	}
-	return nil, &queue.Error{Code: queue.CodeUnknownPlugin, Message: "Several versions of the plugin \"" + name + "\" begin with " + clip(text) + ". Give more digits of the sha256."}
+	return nil, &queue.Error{Code: queue.CodeUnknownPlugin, Message: "Several versions of the plugin \"" + name +
+		"\" begin with " + clip(text) + ". Give more digits of the sha256."}
 }
 
 // stateOf is the state of a version now.

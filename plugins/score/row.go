@@ -210,8 +210,9 @@ func (g *generator) number(c *code, t *strategy.Term) {
 }
 
 var numberOps = map[strategy.Op]byte{
-	strategy.OpNegate: opF64Neg, strategy.OpAdd: opF64Add, strategy.OpSubtract: opF64Sub, strategy.OpMultiply: opF64Mul, strategy.OpDivide: opF64Div,
-	strategy.OpMin: opF64Min, strategy.OpMax: opF64Max,
+	strategy.OpNegate: opF64Neg, strategy.OpAdd: opF64Add, strategy.OpSubtract: opF64Sub, strategy.OpMultiply: opF64Mul,
+	strategy.OpDivide: opF64Div,
+	strategy.OpMin:    opF64Min, strategy.OpMax: opF64Max,
 	strategy.OpAbs: opF64Abs, strategy.OpFloor: opF64Floor, strategy.OpCeil: opF64Ceil, strategy.OpSqrt: opF64Sqrt,
 }
 
