@@ -29,7 +29,8 @@ type Limits struct {
 	Pages       uint32        // memory of an instance, in pages of 64 KiB
 }
 
-// DefaultLimits fit the largest modules that the pre-scan lets through, with a factor of three: a Go module with a JSON parser takes 3 s and 300 MB.
+// DefaultLimits fit the largest modules that the pre-scan lets through, with a factor of three: a Go module with a JSON
+// parser takes 3 s and 300 MB.
 func DefaultLimits() Limits {
 	return Limits{CPU: 10 * time.Second, MemoryBytes: 1 << 30, Wall: 60 * time.Second, Queue: 8, Pages: 256}
 }

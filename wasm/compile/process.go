@@ -27,7 +27,8 @@ func (c *Compiler) child(ctx context.Context, module []byte, dir string) (usage,
 		return usage{}, errors.New("compile: no command is configured")
 	}
 	args := append(c.config.Command[1:len(c.config.Command):len(c.config.Command)],
-		"-dir", dir, "-pages", strconv.FormatUint(uint64(l.Pages), 10), "-cpu", l.CPU.String(), "-memory", strconv.FormatUint(l.MemoryBytes, 10))
+		"-dir", dir, "-pages", strconv.FormatUint(uint64(l.Pages), 10), "-cpu", l.CPU.String(), "-memory",
+		strconv.FormatUint(l.MemoryBytes, 10))
 	cmd := exec.CommandContext(timed, c.config.Command[0], args...)
 	cmd.Stdin = bytes.NewReader(module)
 	said := &head{}

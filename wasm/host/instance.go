@@ -67,8 +67,8 @@ func (c *guestContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// start makes an instance and brings it to where it can score. The error is a *Fault of kind Init or Stopped when the guest failed, ErrMemory when
-// there was no memory for it.
+// start makes an instance and brings it to where it can score. The error is a *Fault of kind Init or Stopped when the
+// guest failed, ErrMemory when there was no memory for it.
 func (v *Version) start(ctx context.Context) (*instance, error) {
 	i := &instance{version: v, memory: &mapping{pages: v.options.pages, budget: v.options.Memory}}
 	i.ctx = &guestContext{v.ctx, i}
@@ -167,7 +167,8 @@ func (i *instance) room(n uint32) (uint32, error) {
 	}
 	at := uint32(arguments[0])
 	if at == 0 || at > math.MaxUint32-n-abi.Align || at+n+abi.Align > i.module.Memory().Size() {
-		return 0, &Fault{Kind: Init, Cause: Trap, Detail: fmt.Sprintf("quern_alloc(%d) gave %d, which is no room within the memory", n+abi.Align, at)}
+		return 0, &Fault{Kind: Init, Cause: Trap,
+			Detail: fmt.Sprintf("quern_alloc(%d) gave %d, which is no room within the memory", n+abi.Align, at)}
 	}
 	return (at + abi.Align - 1) &^ (abi.Align - 1), nil
 }

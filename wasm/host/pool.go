@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// ErrStarting is the error of a batch for which no sandbox was ready in time. That is not the guest's fault: the start goes on, and a later batch finds it done.
+// ErrStarting is the error of a batch for which no sandbox was ready in time. That is not the guest's fault: the start
+// goes on, and a later batch finds it done.
 var ErrStarting = errors.New("host: the sandbox is still being started")
 
 // pool hands out instances, each to one user at a time, at most max of them. A list under a mutex costs some ten nanoseconds,
@@ -113,8 +114,8 @@ func (p *pool) put(i *instance) {
 	}
 }
 
-// drop says that an instance that was in use is gone. Another is started where one who waits has none on its way, or where one is to be ready
-// for the next batch.
+// drop says that an instance that was in use is gone. Another is started where one who waits has none on its way, or
+// where one is to be ready for the next batch.
 func (p *pool) drop(replace bool) {
 	p.mu.Lock()
 	p.live--
@@ -129,7 +130,8 @@ func (p *pool) started(i *instance) {
 	p.put(i)
 }
 
-// failed says that a start made none. The first of those who wait is told why; where nothing else is to come the others are told to go on without.
+// failed says that a start made none. The first of those who wait is told why; where nothing else is to come the others
+// are told to go on without.
 func (p *pool) failed(err error) (reported bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

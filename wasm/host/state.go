@@ -27,7 +27,8 @@ func (i *instance) take() *snapshot {
 	return s
 }
 
-// renew makes the instance ready for the next batch; false says that it cannot be used again: its state is to be fresh, or its memory has grown, which cannot be undone.
+// renew makes the instance ready for the next batch; false says that it cannot be used again: its state is to be fresh,
+// or its memory has grown, which cannot be undone.
 func (i *instance) renew() bool {
 	if i.version.options.Manifest.State == manifest.Fresh {
 		return false

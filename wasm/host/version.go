@@ -30,7 +30,8 @@ type Limits struct {
 	LogLineBytes int
 }
 
-// DefaultLimits: a batch of 256 gets 7.1 million units, which are 3 to 6 ms; Go guests use 12 million to start, a hundred times less than allowed.
+// DefaultLimits: a batch of 256 gets 7.1 million units, which are 3 to 6 ms; Go guests use 12 million to start, a
+// hundred times less than allowed.
 func DefaultLimits() Limits {
 	return Limits{
 		FuelPerBatch: 2_000_000, FuelForInit: 1_000_000_000, Slice: 200_000, Depth: 1_000,
@@ -111,7 +112,8 @@ func open(ctx context.Context, compiled *compile.Compiled, o Options) (*Version,
 		return nil, fmt.Errorf("host: open: the configuration has %d bytes; at most %d are allowed", len(o.Config), abi.MaxConfigBytes)
 	}
 	if o.Hidden && o.Manifest.State == manifest.Reset {
-		return nil, errors.New("host: open: the module changes tables, segments or vectors in globals, which the state \"reset\" cannot bring back; declare \"fresh\"")
+		return nil, errors.New("host: open: the module changes tables, segments or vectors in globals, which the " +
+			"state \"reset\" cannot bring back; declare \"fresh\"")
 	}
 	layout, err := abi.NewLayout(o.Manifest.Columns, o.Capacity)
 	if err != nil {
@@ -224,9 +226,10 @@ type Report struct {
 }
 
 // Score scores a batch: scores gets one number per row, NaN for candidates that are skipped. It waits for an instance when all are
-// in use, until ctx ends, and for Limits.StartWait when all are only being started; ctx also ends a running guest at its next tick. The report is filled in
-// as far as it goes even when there is an error: a *Fault when the guest failed (the scores mean nothing then), ErrStarting, ErrMemory, ErrClosed, ctx's error while
-// waiting, or the batch's when it does not fit the manifest's columns. Strings of the batch's dictionary must differ from each other.
+// in use, until ctx ends, and for Limits.StartWait when all are only being started; ctx also ends a running guest at
+// its next tick. The report is filled in as far as it goes even when there is an error: a *Fault when the guest failed
+// (the scores mean nothing then), ErrStarting, ErrMemory, ErrClosed, ctx's error while waiting, or the batch's when it
+// does not fit the manifest's columns. Strings of the batch's dictionary must differ from each other.
 func (v *Version) Score(ctx context.Context, b *abi.Batch, scores []float64) (Report, error) {
 	return v.scoreWithin(ctx, b, scores, v.options.Limits.StartWait)
 }

@@ -9,7 +9,8 @@ const (
 )
 
 // words are the strings of an instance. Those that the guest interned at its start have the first ids, for the life of the
-// instance; those of a batch follow, and are forgotten with it. So nothing grows with the number of strings ever seen, and the ids of a batch depend on the batch only.
+// instance; those of a batch follow, and are forgotten with it. So nothing grows with the number of strings ever seen,
+// and the ids of a batch depend on the batch only.
 type words struct {
 	ids   map[string]uint32
 	texts []string

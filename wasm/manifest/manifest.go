@@ -165,7 +165,8 @@ func Fields() []string {
 }
 
 var (
-	known        = []string{"name", "version", "abi", "columns", "context", "counters", "config_schema", "state", "take", "window", "needs", "license", "author", "home"}
+	known = []string{"name", "version", "abi", "columns", "context", "counters", "config_schema", "state",
+		"take", "window", "needs", "license", "author", "home"}
 	knownContext = []string{"key", "type"}
 	knownWindow  = []string{"default", "max"}
 	knownNeeds   = []string{"pages", "fuel_per_candidate"}
@@ -178,7 +179,8 @@ func (r *reader) manifest(tree any) *Manifest {
 	}
 	m := &Manifest{
 		Name: r.text(o, "name", true, maxNameBytes), Version: r.text(o, "version", true, maxVersionBytes),
-		License: r.text(o, "license", false, maxPeopleBytes), Author: r.text(o, "author", false, maxPeopleBytes), Home: r.text(o, "home", false, maxPeopleBytes),
+		License: r.text(o, "license", false, maxPeopleBytes), Author: r.text(o, "author", false, maxPeopleBytes),
+		Home:  r.text(o, "home", false, maxPeopleBytes),
 		State: Pooled, Take: All,
 	}
 	if m.Name != "" && !validName(m.Name, "-") {

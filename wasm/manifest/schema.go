@@ -51,7 +51,8 @@ func (r *reader) schema(tree any, pointer string, depth int) *Schema {
 		r.add(pointer, "is nested deeper than %d schemas", maxSchemaDepth)
 		return nil
 	}
-	o := r.object(pointer, tree, "type", "properties", "required", "additionalProperties", "minimum", "maximum", "enum", "default", "title", "description")
+	o := r.object(pointer, tree, "type", "properties", "required", "additionalProperties", "minimum", "maximum", "enum",
+		"default", "title", "description")
 	if o == nil {
 		return nil
 	}

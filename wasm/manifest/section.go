@@ -32,7 +32,8 @@ func Extract(module []byte) ([]byte, error) {
 	return found, nil
 }
 
-// Pack gives a copy of the module with this manifest, in place of any that it had. The manifest goes last, as every toolchain expects of custom sections.
+// Pack gives a copy of the module with this manifest, in place of any that it had. The manifest goes last, as every
+// toolchain expects of custom sections.
 func Pack(module, manifest []byte) ([]byte, error) {
 	if len(manifest) > MaxBytes {
 		return nil, fmt.Errorf("manifest: the manifest has %d bytes; at most %d are allowed", len(manifest), MaxBytes)

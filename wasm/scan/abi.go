@@ -65,7 +65,8 @@ func importShapes() map[string]string {
 // interfaceRules holds the module against what a plugin may import and must export.
 func (s *scanner) interfaceRules() {
 	if s.startIndex >= 0 {
-		s.refuse(StartSection, place{"start", -1, s.startIndex}, 0, 0, "The module has a start section, which would run before any limit is set; export the function as _initialize instead.")
+		s.refuse(StartSection, place{"start", -1, s.startIndex}, 0, 0, "The module has a start section, which would "+
+			"run before any limit is set; export the function as _initialize instead.")
 	}
 	s.importRules()
 	if !s.broken[idTable] && !s.broken[idImport] {
@@ -80,7 +81,8 @@ func (s *scanner) interfaceRules() {
 		s.exportRule("_initialize", ":", false)
 		for _, e := range s.report.Exports {
 			if strings.HasPrefix(e.Name, ReservedPrefix) {
-				s.refuse(ReservedName, place{"export", -1, e.Offset}, 0, 0, "The export %q begins with %s, which the server adds itself; upload the module as the compiler wrote it, or rename it.", e.Name, ReservedPrefix)
+				s.refuse(ReservedName, place{"export", -1, e.Offset}, 0, 0, "The export %q begins with %s, which the "+
+					"server adds itself; upload the module as the compiler wrote it, or rename it.", e.Name, ReservedPrefix)
 			}
 		}
 	}
@@ -96,11 +98,14 @@ func (s *scanner) importRules() {
 		case entry.Module == HostModule && entry.Name == TickImport:
 			s.refuse(ReservedName, at, 0, 0, "The import %s is added by the server; remove it.", name)
 		case entry.Kind != KindFunction:
-			s.refuse(ForbiddenImport, at, 0, 0, "The %s %q is imported; a plugin has its own: build without importing it.", entry.Kind, name)
+			s.refuse(ForbiddenImport, at, 0, 0,
+				"The %s %q is imported; a plugin has its own: build without importing it.", entry.Kind, name)
 		case !known:
-			s.refuse(ForbiddenImport, at, 0, 0, "The import %q is not offered to plugins; remove what needs it (files, sockets, processes and the like are not there).", name)
+			s.refuse(ForbiddenImport, at, 0, 0, "The import %q is not offered to plugins; remove what needs it "+
+				"(files, sockets, processes and the like are not there).", name)
 		case !s.has(entry.Type, shape):
-			s.refuse(WrongSignature, at, 0, 0, "The import %q must have the signature %s; use the declarations of the SDK.", name, readable(shape))
+			s.refuse(WrongSignature, at, 0, 0,
+				"The import %q must have the signature %s; use the declarations of the SDK.", name, readable(shape))
 		}
 	}
 }
@@ -113,9 +118,11 @@ func (s *scanner) memoryRules() {
 	s.over(TooManyMemories, at, 1, uint64(len(s.report.Memories)), "Too many memories", "build without the proposal for multiple memories")
 	switch e := s.export("memory"); {
 	case len(s.report.Memories) == 0:
-		s.refuse(MissingMemory, at, 1, 0, "The module has no memory, through which candidates come in and scores go out; declare one and export it as memory.")
+		s.refuse(MissingMemory, at, 1, 0,
+			"The module has no memory, through which candidates come in and scores go out; declare one and export it as memory.")
 	case !s.broken[idExport] && (e == nil || e.Kind != KindMemory):
-		s.refuse(MissingMemory, place{"export", -1, s.offsetOf(idExport)}, 1, 0, "The memory is not exported; export it under the name memory.")
+		s.refuse(MissingMemory, place{"export", -1, s.offsetOf(idExport)}, 1, 0,
+			"The memory is not exported; export it under the name memory.")
 	}
 }
 
@@ -137,9 +144,11 @@ func (s *scanner) markerRules() {
 	}
 	switch {
 	case len(spoken) == 0:
-		s.refuse(MissingMarker, at, 0, 0, "No version of the plugin interface is marked; export an empty function with the name %s_%d.", markerPrefix, newestABI)
+		s.refuse(MissingMarker, at, 0, 0, "No version of the plugin interface is marked; export an empty function "+
+			"with the name %s_%d.", markerPrefix, newestABI)
 	case s.report.ABI == 0:
-		s.refuse(ABIUnsupported, at, newestABI, 0, "The module speaks only %s; this server speaks %s_1 to %s_%d: build with the matching SDK.", strings.Join(spoken[:min(len(spoken), 8)], ", "), markerPrefix, markerPrefix, newestABI)
+		s.refuse(ABIUnsupported, at, newestABI, 0, "The module speaks only %s; this server speaks %s_1 to %s_%d: "+
+			"build with the matching SDK.", strings.Join(spoken[:min(len(spoken), 8)], ", "), markerPrefix, markerPrefix, newestABI)
 	}
 }
 
@@ -148,11 +157,14 @@ func (s *scanner) exportRule(name, shape string, needed bool) {
 	e := s.export(name)
 	switch {
 	case e == nil && needed:
-		s.refuse(MissingExport, place{"export", -1, s.offsetOf(idExport)}, 0, 0, "The function %s with the signature %s is not exported; export it.", name, readable(shape))
+		s.refuse(MissingExport, place{"export", -1, s.offsetOf(idExport)}, 0, 0,
+			"The function %s with the signature %s is not exported; export it.", name, readable(shape))
 	case e != nil && e.Kind != KindFunction:
-		s.refuse(WrongSignature, place{"export", -1, e.Offset}, 0, 0, "The export %s is a %s; it must be a function with the signature %s.", name, e.Kind, readable(shape))
+		s.refuse(WrongSignature, place{"export", -1, e.Offset}, 0, 0,
+			"The export %s is a %s; it must be a function with the signature %s.", name, e.Kind, readable(shape))
 	case e != nil && uint64(e.Index) < uint64(len(s.report.Functions)) && !s.has(s.report.Functions[e.Index], shape):
-		s.refuse(WrongSignature, place{"export", int(e.Index), e.Offset}, 0, 0, "The export %s must have the signature %s; change the function.", name, readable(shape))
+		s.refuse(WrongSignature, place{"export", int(e.Index), e.Offset}, 0, 0,
+			"The export %s must have the signature %s; change the function.", name, readable(shape))
 	}
 }
 

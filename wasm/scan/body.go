@@ -26,7 +26,8 @@ func (s *scanner) code(at place, r *decode.Reader) {
 			return
 		}
 		s.report.LargestBody = max(s.report.LargestBody, content.Len())
-		if s.over(BodyTooLarge, at, s.limits.BodyBytes, uint64(content.Len()), "The function has too many bytes", "split it, or keep the compiler from inlining so much") {
+		if s.over(BodyTooLarge, at, s.limits.BodyBytes, uint64(content.Len()), "The function has too many bytes",
+			"split it, or keep the compiler from inlining so much") {
 			continue
 		}
 		s.function(at, content)
@@ -59,12 +60,14 @@ func (s *scanner) function(at place, r *decode.Reader) {
 			return
 		}
 	}
-	s.over(TooManyBlocks, at, s.limits.Blocks, uint64(b.blocks), "The function has too many blocks", "split it, or keep the compiler from inlining so much")
+	s.over(TooManyBlocks, at, s.limits.Blocks, uint64(b.blocks), "The function has too many blocks",
+		"split it, or keep the compiler from inlining so much")
 	if r.Len() > 0 {
 		r.Fail(decode.Malformed, r.Offset(), "%d bytes behind the end of a function", r.Len())
 		return
 	}
-	s.over(CompileBudget, at, s.limits.FunctionCost, uint64(b.cost()), "The function is too costly to compile (estimated units)", "split it, or use fewer blocks and locals")
+	s.over(CompileBudget, at, s.limits.FunctionCost, uint64(b.cost()),
+		"The function is too costly to compile (estimated units)", "split it, or use fewer blocks and locals")
 	s.report.Bodies++
 	s.report.Instructions += b.instructions
 	s.report.CompileCost += b.cost()
@@ -88,7 +91,8 @@ func (s *scanner) locals(at place, r *decode.Reader, params int) bool {
 			return false
 		}
 	}
-	if r.Err() != nil || s.over(TooManyLocals, at, s.limits.Locals, sum, "The function has too many parameters and locals", "split it, or optimise the build") {
+	if r.Err() != nil || s.over(TooManyLocals, at, s.limits.Locals, sum,
+		"The function has too many parameters and locals", "split it, or optimise the build") {
 		return false
 	}
 	s.body.locals = int(sum)
@@ -122,7 +126,8 @@ func (s *scanner) instruction(at place, r *decode.Reader) bool {
 		}
 	case decode.LocalGet, decode.LocalSet, decode.LocalTee:
 		if uint64(in.A) >= uint64(s.body.locals) {
-			s.refuse(IndexOutOfRange, at, int64(s.body.locals), int64(in.A), "The local %d is named and the function has %d; the file is damaged, build it again.", in.A, s.body.locals)
+			s.refuse(IndexOutOfRange, at, int64(s.body.locals), int64(in.A),
+				"The local %d is named and the function has %d; the file is damaged, build it again.", in.A, s.body.locals)
 		}
 	case decode.GlobalGet, decode.GlobalSet:
 		s.index(at, r, "global", in.A, len(s.report.Globals), idGlobal)
@@ -181,7 +186,8 @@ func (s *scanner) structure(at place, r *decode.Reader) bool {
 	b.blocks++
 	b.open, b.results = append(b.open, byte(in.Op)), append(b.results, carried)
 	s.report.DeepestBody = max(s.report.DeepestBody, len(b.open))
-	return !s.over(TooDeep, at, s.limits.Nesting, uint64(len(b.open)), "Blocks are nested too deeply", "split the function, or turn large switches into tables")
+	return !s.over(TooDeep, at, s.limits.Nesting, uint64(len(b.open)), "Blocks are nested too deeply",
+		"split the function, or turn large switches into tables")
 }
 
 // branch checks that every target is an open block, and adds up what the branches carry.
@@ -204,7 +210,8 @@ func (s *scanner) branch(at place, r *decode.Reader) {
 func (s *scanner) target(at place, depth uint32) {
 	b := &s.body
 	if uint64(depth) >= uint64(len(b.open)) {
-		s.refuse(IndexOutOfRange, at, int64(len(b.open)), int64(depth), "A branch leaves %d blocks and %d are open; the file is damaged, build it again.", depth+1, len(b.open))
+		s.refuse(IndexOutOfRange, at, int64(len(b.open)), int64(depth),
+			"A branch leaves %d blocks and %d are open; the file is damaged, build it again.", depth+1, len(b.open))
 		return
 	}
 	b.values += carriedWeight * b.results[len(b.results)-1-int(depth)]

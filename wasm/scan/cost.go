@@ -10,9 +10,10 @@ import "github.com/quern-queue/quern/wasm/scan/decode"
 //
 // where blocks counts every block, loop, if, else, br_if, four for each bulk operation (a loop when compiled, and a check when rewritten),
 // and, eight for one, the targets of br_table; locals includes parameters; and
-// values counts every instruction (some that compile to many more), plus eight times the parameters and results that calls, blocks and branches carry. Against functions made for it
-// (many loops over many locals, chains of ifs, deep nesting) a unit is 0.1 to 0.3 microseconds of compiling; a Go
-// guest with encoding/json comes to a tenth of the default limit.
+// values counts every instruction (some that compile to many more), plus eight times the parameters and results that
+// calls, blocks and branches carry. Against functions made for it (many loops over many locals, chains of ifs, deep
+// nesting) a unit is 0.1 to 0.3 microseconds of compiling; a Go guest with encoding/json comes to a tenth of the
+// default limit.
 const (
 	blocksPerOne  = 8
 	mergeWeight   = 4

@@ -38,7 +38,8 @@ func DefaultLimits() Limits {
 // processor time and memory.
 func Ceilings() Limits {
 	return Limits{
-		ModuleBytes: 16 << 20, Functions: 100_000, Types: 16_384, TypeValues: 1_000, Imports: 256, Exports: 4_096, Globals: 16_384, Segments: 262_144,
+		ModuleBytes: 16 << 20, Functions: 100_000, Types: 16_384, TypeValues: 1_000, Imports: 256, Exports: 4_096,
+		Globals: 16_384, Segments: 262_144,
 		BodyBytes: 512 << 10, Locals: 4_096, Blocks: 16_384, Nesting: 4_096, BranchTable: 16_384,
 		FunctionCost: 20_000_000, CompileCost: 200_000_000, MemoryPages: 1_024, TableEntries: 1 << 20, ManifestBytes: 64 << 10,
 	}

@@ -51,7 +51,8 @@ func run(module []byte, limits Limits, plugin bool) (report *Report, violations 
 	// The code below has no way to panic that we know of. If there is one, it costs the upload and not the server.
 	defer func() {
 		if failure := recover(); failure != nil {
-			s.refuse(Panicked, place{"module", -1, 0}, 0, 0, "The scan failed on this module (%v); please report it with the module.", failure)
+			s.refuse(Panicked, place{"module", -1, 0}, 0, 0,
+				"The scan failed on this module (%v); please report it with the module.", failure)
 			report, violations = s.report, s.violations
 		}
 	}()
@@ -75,11 +76,14 @@ func (s *scanner) header() bool {
 	}
 	switch {
 	case len(s.module) < 8 || string(s.module[:4]) != "\x00asm":
-		s.refuse(NotWasm, at, 0, int64(len(s.module)), "This is no WebAssembly module: it does not begin with the bytes 00 61 73 6d and a version; upload the .wasm file that the compiler wrote.")
+		s.refuse(NotWasm, at, 0, int64(len(s.module)), "This is no WebAssembly module: it does not begin with the "+
+			"bytes 00 61 73 6d and a version; upload the .wasm file that the compiler wrote.")
 	case s.module[6] == 1 && s.module[7] == 0:
-		s.refuse(Component, at, 0, 0, "This is a component; upload a core module (build for wasm32-unknown-unknown or wasip1, not for wasip2).")
+		s.refuse(Component, at, 0, 0, "This is a component; upload a core module (build for wasm32-unknown-unknown "+
+			"or wasip1, not for wasip2).")
 	case string(s.module[4:8]) != "\x01\x00\x00\x00":
-		s.refuse(NotWasm, at, 0, int64(s.module[4]), "The version of this WebAssembly binary is not 1; build a core module of WebAssembly 2.0 or earlier.")
+		s.refuse(NotWasm, at, 0, int64(s.module[4]),
+			"The version of this WebAssembly binary is not 1; build a core module of WebAssembly 2.0 or earlier.")
 	default:
 		return true
 	}
@@ -105,7 +109,8 @@ const (
 
 // sectionName is what a violation calls the section.
 func sectionName(id byte) string {
-	if names := [...]string{"custom", "type", "import", "function", "table", "memory", "global", "export", "start", "element", "code", "data", "data_count"}; int(id) < len(names) {
+	if names := [...]string{"custom", "type", "import", "function", "table", "memory", "global", "export", "start",
+		"element", "code", "data", "data_count"}; int(id) < len(names) {
 		return names[id]
 	}
 	return "unknown"
@@ -140,12 +145,14 @@ func (s *scanner) sections() {
 func (s *scanner) section(id byte, start int, r *decode.Reader) {
 	at := place{sectionName(id), -1, start}
 	if id > idDataCount {
-		s.refuse(SectionOrder, at, int64(idDataCount), int64(id), "Section id %d is not in WebAssembly 2.0; turn the proposal off that writes it.", id)
+		s.refuse(SectionOrder, at, int64(idDataCount), int64(id),
+			"Section id %d is not in WebAssembly 2.0; turn the proposal off that writes it.", id)
 		return
 	}
 	if id != idCustom {
 		if rank := sectionRank(id); rank <= s.rank {
-			s.refuse(SectionOrder, at, 0, int64(id), "The section %s is doubled or misplaced; the file is damaged, build it again.", sectionName(id))
+			s.refuse(SectionOrder, at, 0, int64(id),
+				"The section %s is doubled or misplaced; the file is damaged, build it again.", sectionName(id))
 			return
 		} else {
 			s.rank = rank
@@ -161,7 +168,8 @@ func (s *scanner) section(id byte, start int, r *decode.Reader) {
 		s.undecodable(place{at.section, -1, err.Offset}, err)
 		s.broken[id] = true
 	} else if r.Len() > 0 && id != idCustom && !s.broken[id] {
-		s.refuse(Malformed, place{at.section, -1, r.Offset()}, 0, int64(r.Len()), "The section %s is %d bytes longer than its entries; the file is damaged, build it again.", at.section, r.Len())
+		s.refuse(Malformed, place{at.section, -1, r.Offset()}, 0, int64(r.Len()),
+			"The section %s is %d bytes longer than its entries; the file is damaged, build it again.", at.section, r.Len())
 	}
 	s.report.Sections = append(s.report.Sections, entry)
 }
@@ -215,13 +223,17 @@ func (s *scanner) undecodable(at place, err *decode.Error) {
 func (s *scanner) totals() {
 	defined := len(s.report.Functions) - s.report.ImportedFunctions
 	if !s.broken[idFunction] && !s.broken[idCode] && !s.broken[idImport] && int(s.bodies) != defined {
-		s.refuse(Malformed, place{"code", -1, len(s.module)}, int64(defined), int64(s.bodies), "%d functions are declared and %d bodies are there; the file is damaged, build it again.", defined, s.bodies)
+		s.refuse(Malformed, place{"code", -1, len(s.module)}, int64(defined), int64(s.bodies),
+			"%d functions are declared and %d bodies are there; the file is damaged, build it again.", defined, s.bodies)
 	}
 	if s.dataCount >= 0 && !s.broken[idData] && s.dataCount != s.report.Data {
-		s.refuse(Malformed, place{"data_count", -1, len(s.module)}, int64(s.dataCount), int64(s.report.Data), "%d data segments are announced and %d are there; the file is damaged, build it again.", s.dataCount, s.report.Data)
+		s.refuse(Malformed, place{"data_count", -1, len(s.module)}, int64(s.dataCount), int64(s.report.Data),
+			"%d data segments are announced and %d are there; the file is damaged, build it again.", s.dataCount, s.report.Data)
 	}
 	at := place{"code", -1, len(s.module)}
-	s.over(CompileBudget, at, s.limits.CompileCost, uint64(s.report.CompileCost), "All functions together are too costly to compile (estimated units)",
+	s.over(CompileBudget, at, s.limits.CompileCost, uint64(s.report.CompileCost),
+		"All functions together are too costly to compile (estimated units)",
 		"leave out what is not needed, or split large functions")
-	s.over(TooManySegments, place{"data", -1, len(s.module)}, s.limits.Segments, uint64(s.report.Data+s.report.Elements), "Too many data and element segments", "let the linker merge them")
+	s.over(TooManySegments, place{"data", -1, len(s.module)}, s.limits.Segments,
+		uint64(s.report.Data+s.report.Elements), "Too many data and element segments", "let the linker merge them")
 }

@@ -31,7 +31,8 @@ func (s *scanner) types(at place, r *decode.Reader) {
 			return
 		}
 		t := FunctionType{Params: s.valueTypes(r), Results: s.valueTypes(r)}
-		s.over(TypeTooLarge, at, s.limits.TypeValues, uint64(max(len(t.Params), len(t.Results))), "A function type has too many parameters or results", "pass a pointer to memory instead")
+		s.over(TypeTooLarge, at, s.limits.TypeValues, uint64(max(len(t.Params), len(t.Results))),
+			"A function type has too many parameters or results", "pass a pointer to memory instead")
 		s.report.Types = append(s.report.Types, t)
 	}
 }
@@ -118,7 +119,8 @@ func (s *scanner) table(at place, r *decode.Reader) Table {
 		t.Max = r.U32()
 	}
 	if r.Err() == nil {
-		s.over(TableTooLarge, at, s.limits.TableEntries, uint64(t.Min), "The table begins with too many entries", "declare what is needed at the start, it may grow up to the limit")
+		s.over(TableTooLarge, at, s.limits.TableEntries, uint64(t.Min), "The table begins with too many entries",
+			"declare what is needed at the start, it may grow up to the limit")
 		s.ordered(at, t.HasMax, t.Min, t.Max)
 	}
 	return t
@@ -157,10 +159,13 @@ func (s *scanner) memory(at place, r *decode.Reader) Memory {
 		m.Max = r.U32()
 	}
 	if r.Err() == nil {
-		s.over(MemoryTooLarge, at, s.limits.MemoryPages, uint64(m.Min), "The memory begins with too many pages of 64 KiB", "declare a smaller initial memory and stack, or raise the limit memory_pages")
+		s.over(MemoryTooLarge, at, s.limits.MemoryPages, uint64(m.Min),
+			"The memory begins with too many pages of 64 KiB",
+			"declare a smaller initial memory and stack, or raise the limit memory_pages")
 		s.ordered(at, m.HasMax, m.Min, m.Max)
 		if m.HasMax && m.Max > maxPages { // lowering it would make a valid memory of an invalid one
-			s.refuse(Malformed, at, maxPages, int64(m.Max), "The memory's maximum is %d pages, and 32 bits address %d; the file is damaged, build it again.", m.Max, maxPages)
+			s.refuse(Malformed, at, maxPages, int64(m.Max),
+				"The memory's maximum is %d pages, and 32 bits address %d; the file is damaged, build it again.", m.Max, maxPages)
 		}
 	}
 	return m
@@ -168,7 +173,8 @@ func (s *scanner) memory(at place, r *decode.Reader) Memory {
 
 func (s *scanner) ordered(at place, hasMax bool, least, most uint32) {
 	if hasMax && most < least {
-		s.refuse(Malformed, at, int64(least), int64(most), "The maximum %d is below the minimum %d; the file is damaged, build it again.", most, least)
+		s.refuse(Malformed, at, int64(least), int64(most),
+			"The maximum %d is below the minimum %d; the file is damaged, build it again.", most, least)
 	}
 }
 
@@ -249,7 +255,8 @@ func (s *scanner) exports(at place, r *decode.Reader) {
 // index refuses an index at or over n. What belongs to a section that could not be read is not judged.
 func (s *scanner) index(at place, r *decode.Reader, what string, index uint32, n int, section byte) {
 	if r.Err() == nil && uint64(index) >= uint64(n) && !s.broken[section] && !s.broken[idImport] {
-		s.refuse(IndexOutOfRange, at, int64(n), int64(index), "The %s %d is named and there are %d; the file is damaged, build it again.", what, index, n)
+		s.refuse(IndexOutOfRange, at, int64(n), int64(index),
+			"The %s %d is named and there are %d; the file is damaged, build it again.", what, index, n)
 	}
 }
 
@@ -340,7 +347,8 @@ func (s *scanner) custom(entry *Section, at place, r *decode.Reader) {
 		s.refuse(DuplicateManifest, at, 1, int64(s.manifests), "There is more than one section %s; keep one.", ManifestSection)
 		return
 	}
-	if !s.over(ManifestTooLarge, at, s.limits.ManifestBytes, uint64(r.Len()), "The manifest has too many bytes", "shorten its descriptions and schema") {
+	if !s.over(ManifestTooLarge, at, s.limits.ManifestBytes, uint64(r.Len()), "The manifest has too many bytes",
+		"shorten its descriptions and schema") {
 		s.report.Manifest = bytes.Clone(r.Bytes(uint32(r.Len())))
 	}
 }

@@ -92,7 +92,8 @@ func (s *scanner) refuse(rule Rule, at place, limit, found int64, format string,
 		return
 	}
 	s.violations = append(s.violations, Violation{
-		Rule: rule, Section: at.section, Function: at.function, Offset: at.offset, Limit: limit, Found: found, Message: fmt.Sprintf(format, args...),
+		Rule: rule, Section: at.section, Function: at.function, Offset: at.offset, Limit: limit, Found: found,
+		Message: fmt.Sprintf(format, args...),
 	})
 }
 

@@ -35,11 +35,13 @@ func faults() []Hostile {
 		runs("exponential_calls", OutOfFuel, exponentialCalls),
 		runs("exponential_calls_of_several_results", OutOfFuel, exponentialPairs),
 		runs("memory_grow_loop", OutOfFuel, score(0x03, Empty, 0x41, 1, 0x40, 0, 0x1a, 0x0c, 0, End, 0x41, 0, End)),
-		runs("memory_grow_once", Harmless, func() []byte { return PluginWithLocals(rowLocals, andScores(ConstI32(65_535), 0x40, 0, 0x1a)) }),
+		runs("memory_grow_once", Harmless,
+			func() []byte { return PluginWithLocals(rowLocals, andScores(ConstI32(65_535), 0x40, 0, 0x1a)) }),
 		runs("memory_fill_loop", OutOfFuel, score(
 			ConstI32(200), 0x40, 0, 0x1a, 0x03, Empty, 0x41, 0, 0x41, 0, ConstI32(200<<16), 0xfc, 11, 0, 0x0c, 0, End, 0x41, 0, End)),
 		runs("memory_fill_without_loop", OutOfFuel, func() []byte { return Fills(500) }),
-		runs("memory_copy_loop", OutOfFuel, score(0x03, Empty, 0x41, 0, 0x41, 8, ConstI32(65_000), 0xfc, 10, 0, 0, 0x0c, 0, End, 0x41, 0, End)),
+		runs("memory_copy_loop", OutOfFuel,
+			score(0x03, Empty, 0x41, 0, 0x41, 8, ConstI32(65_000), 0xfc, 10, 0, 0, 0x0c, 0, End, 0x41, 0, End)),
 		runs("table_grow_4e9", Harmless, func() []byte {
 			b := Base()
 			b.Table(0, -1)
@@ -49,7 +51,8 @@ func faults() []Hostile {
 		runs("table_grow_loop", OutOfFuel, func() []byte {
 			b := Base()
 			b.Table(0, -1)
-			b.Export("quern_score", Function, b.Function(1, nil, 0x03, Empty, 0xd0, FuncRef, 0x41, 1, 0xfc, 15, 0, 0x1a, 0x0c, 0, End, 0x41, 0, End))
+			b.Export("quern_score", Function,
+				b.Function(1, nil, 0x03, Empty, 0xd0, FuncRef, 0x41, 1, 0xfc, 15, 0, 0x1a, 0x0c, 0, End, 0x41, 0, End))
 			return b.Bytes()
 		}),
 		runs("trap_unreachable", Trap, score(0x00, End)),

@@ -57,7 +57,8 @@ func falseCounts() (all []Hostile) {
 	for _, s := range []struct {
 		name string
 		id   byte
-	}{{"type", 1}, {"import", 2}, {"function", 3}, {"table", 4}, {"memory", 5}, {"global", 6}, {"export", 7}, {"element", 9}, {"code", 10}, {"data", 11}} {
+	}{{"type", 1}, {"import", 2}, {"function", 3}, {"table", 4}, {"memory", 5}, {"global", 6}, {"export", 7},
+		{"element", 9}, {"code", 10}, {"data", 11}} {
 		all = append(all, refused("count_lie_"+s.name, "count_lie", func() []byte { return append([]byte(Header), Section(s.id, lie)...) }))
 	}
 	inBody := func(code ...any) func() []byte { return func() []byte { return Plugin(Code(code...)) } }
@@ -208,7 +209,8 @@ func bombs() []Hostile {
 		}),
 		refused("locals_overflowing_sum", "too_many_locals", func() []byte {
 			b := Base()
-			b.Export("quern_score", Function, b.RawFunction(1, Code(3, Unsigned(1<<32-1), I64, Unsigned(1<<32-1), I64, 2, I64, 0x41, 0, End)))
+			b.Export("quern_score", Function,
+				b.RawFunction(1, Code(3, Unsigned(1<<32-1), I64, Unsigned(1<<32-1), I64, 2, I64, 0x41, 0, End)))
 			return b.Bytes()
 		}),
 		refused("ssa_bomb", "compile_budget", func() []byte { return SSABomb(1_000) }),

@@ -255,7 +255,8 @@ func (b *Builder) section(id byte) (content []byte, there bool) {
 		return Unsigned(uint64(len(b.data))), b.dataCount
 	}
 	entries := map[byte][][]byte{
-		1: b.types, 2: b.imports, 3: b.functions, 4: b.tables, 5: b.memories, 6: b.globals, 7: b.exports, 9: b.elements, 10: b.bodies, 11: b.data,
+		1: b.types, 2: b.imports, 3: b.functions, 4: b.tables, 5: b.memories, 6: b.globals, 7: b.exports, 9: b.elements,
+		10: b.bodies, 11: b.data,
 	}[id]
 	return Vector(entries...), len(entries) > 0
 }

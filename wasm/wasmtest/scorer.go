@@ -38,7 +38,8 @@ func Scorer() []byte {
 // ScorerWith is Scorer with one more custom section, such as a manifest.
 func ScorerWith(section string, content []byte) []byte {
 	b := Base()
-	b.Export("quern_score", Function, b.Function(1, rowLocals, each(Code(column(0), ConstF64(10), 0xa2, column(1), ConstF64(5), 0xa2, 0xa1))))
+	b.Export("quern_score", Function, b.Function(1, rowLocals,
+		each(Code(column(0), ConstF64(10), 0xa2, column(1), ConstF64(5), 0xa2, 0xa1))))
 	b.Custom(section, content)
 	return b.Bytes()
 }

@@ -5,7 +5,8 @@ func SlowStart(rounds int32) []byte {
 	b := Base()
 	b.Export("quern_init", Function, b.Function(b.Type([]byte{I32, I32}, []byte{I32}), []byte{I32},
 		0x03, Empty, 0x20, 2, 0x41, 1, 0x6a, 0x22, 2, ConstI32(rounds), 0x48, 0x0d, 0, End, 0x41, 0, End))
-	b.Export("quern_score", Function, b.Function(1, rowLocals, each(Code(column(0), ConstF64(10), 0xa2, column(1), ConstF64(5), 0xa2, 0xa1))))
+	b.Export("quern_score", Function, b.Function(1, rowLocals,
+		each(Code(column(0), ConstF64(10), 0xa2, column(1), ConstF64(5), 0xa2, 0xa1))))
 	return b.Bytes()
 }
 
@@ -16,6 +17,7 @@ func Roomy(pages uint32) []byte {
 	b.Type([]byte{I32}, []byte{I32})
 	b.Memory(pages, -1)
 	b.finish()
-	b.Export("quern_score", Function, b.Function(1, rowLocals, each(Code(column(0), ConstF64(10), 0xa2, column(1), ConstF64(5), 0xa2, 0xa1))))
+	b.Export("quern_score", Function, b.Function(1, rowLocals,
+		each(Code(column(0), ConstF64(10), 0xa2, column(1), ConstF64(5), 0xa2, 0xa1))))
 	return b.Bytes()
 }

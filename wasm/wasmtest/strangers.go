@@ -38,7 +38,8 @@ func strangers() []Hostile {
 	wasi := "wasi_snapshot_preview1"
 	return slices.Concat([]Hostile{
 		refused("import_env_system", "forbidden_import", importing("env", "system", nil, nil)),
-		refused("import_path_open", "forbidden_import", importing(wasi, "path_open", []byte{I32, I32, I32, I32, I32, I64, I64, I32, I32}, i(1))),
+		refused("import_path_open", "forbidden_import",
+			importing(wasi, "path_open", []byte{I32, I32, I32, I32, I32, I64, I64, I32, I32}, i(1))),
 		refused("import_sock_accept", "forbidden_import", importing(wasi, "sock_accept", i(3), i(1))),
 		refused("import_tick", "reserved_name", importing("quern_v1", "tick", nil, nil)),
 		refused("import_wrong_signature", "wrong_signature", importing("quern_v1", "log", i(2), nil)),
@@ -75,8 +76,10 @@ func strangers() []Hostile {
 			b.Export("quern_score", Function, 0)
 			return b.Bytes()
 		}),
-		refused("score_is_a_memory", "wrong_signature", func() []byte { b := Base(); b.Export("quern_score", Memory, 0); return b.Bytes() }),
-		refused("initialize_wrong_signature", "wrong_signature", func() []byte { b := Base(); b.Export("_initialize", Function, 1); return b.Bytes() }),
+		refused("score_is_a_memory", "wrong_signature",
+			func() []byte { b := Base(); b.Export("quern_score", Memory, 0); return b.Bytes() }),
+		refused("initialize_wrong_signature", "wrong_signature",
+			func() []byte { b := Base(); b.Export("_initialize", Function, 1); return b.Bytes() }),
 		refused("export_twice", "duplicate_export", func() []byte { b := Base(); b.Export("memory", Memory, 0); return b.Bytes() }),
 		refused("export_reserved", "reserved_name", func() []byte { b := Base(); b.Export("__quern_fuel", Function, 0); return b.Bytes() }),
 		refused("manifest_twice", "duplicate_manifest", func() []byte {
