@@ -117,7 +117,8 @@ type Column struct {
 // ContextPrefix begins the name of a context column, before the key.
 const ContextPrefix = "context."
 
-// Context is the column of one key of the reservation's context: one row, absent when the reservation does not carry the key. t is I64 or Str.
+// Context is the column of one key of the reservation's context: one row, absent when the reservation does not carry
+// the key. t is I64 or Str.
 func Context(key string, t Type) Column {
 	return Column{Name: ContextPrefix + key, Type: t, Nullable: true, Single: true}
 }

@@ -20,7 +20,8 @@ type Batch struct {
 	Dictionary []string // what the ids of Str columns mean: id k is Dictionary[k-1], 0 is absent
 }
 
-// Check says what about the batch does not fit the columns, nil if nothing: numbers of columns and rows, ids outside of the dictionary, strings that are too long.
+// Check says what about the batch does not fit the columns, nil if nothing: numbers of columns and rows, ids outside of
+// the dictionary, strings that are too long.
 func (b *Batch) Check(columns []Column) error {
 	if b.Rows > MaxCapacity {
 		return errors.New("abi: the batch has " + number(b.Rows) + " rows; at most " + number(MaxCapacity) + " fit")
@@ -30,7 +31,8 @@ func (b *Batch) Check(columns []Column) error {
 	}
 	for _, text := range b.Dictionary {
 		if len(text) > MaxStringBytes {
-			return errors.New("abi: the dictionary has a string of " + strconv.Itoa(len(text)) + " bytes; at most " + number(MaxStringBytes) + " are allowed")
+			return errors.New("abi: the dictionary has a string of " + strconv.Itoa(len(text)) + " bytes; at most " +
+				number(MaxStringBytes) + " are allowed")
 		}
 	}
 	for i := range columns {
@@ -55,7 +57,8 @@ func (b *Batch) checkColumn(c *Column, v *Values) error {
 		return errors.New("abi: column " + c.Name + " has no known type")
 	}
 	if got != rows {
-		return errors.New("abi: column " + c.Name + " has " + strconv.Itoa(got) + " values of type " + c.Type.String() + ", want " + strconv.Itoa(rows))
+		return errors.New("abi: column " + c.Name + " has " + strconv.Itoa(got) + " values of type " + c.Type.String() +
+			", want " + strconv.Itoa(rows))
 	}
 	if v.Valid != nil && !c.Nullable {
 		return errors.New("abi: column " + c.Name + " is not nullable and has validity")
@@ -65,7 +68,8 @@ func (b *Batch) checkColumn(c *Column, v *Values) error {
 	}
 	if c.Type == Str {
 		if highest := highestOf(v.U32); int64(highest) > int64(len(b.Dictionary)) {
-			return errors.New("abi: column " + c.Name + " has the id " + number(highest) + "; the dictionary has " + strconv.Itoa(len(b.Dictionary)) + " strings")
+			return errors.New("abi: column " + c.Name + " has the id " + number(highest) + "; the dictionary has " +
+				strconv.Itoa(len(b.Dictionary)) + " strings")
 		}
 	}
 	return nil

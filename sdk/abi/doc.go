@@ -34,6 +34,7 @@
 // A string column holds dictionary ids: 0 is absent, equal ids are equal strings within one batch, across all string columns
 // of it. Ids that intern returned keep their meaning for the life of the instance, others only for the batch.
 //
-// Scores: larger first, equal ones keep the inner order, infinities are ordered, a NaN skips the candidate in this window. The host fills the
-// scores with one particular NaN (NotWritten) before each batch, so that it can tell what was never written.
+// Scores: larger first, equal ones keep the inner order, infinities are ordered, a NaN skips the candidate in this
+// window. The host fills the scores with one particular NaN (NotWritten) before each batch, so that it can tell what
+// was never written.
 package abi

@@ -22,7 +22,8 @@ func ReadRecord(file []byte) (*Record, error) {
 	r := &reader{b: body}
 	out := r.record()
 	if r.failed {
-		return nil, errors.New("abi: the recording is not valid near byte " + strconv.Itoa(r.at) + ": it ends early or has a count, a flag or a name outside of its limits")
+		return nil, errors.New("abi: the recording is not valid near byte " + strconv.Itoa(r.at) +
+			": it ends early or has a count, a flag or a name outside of its limits")
 	}
 	if r.at != len(body) {
 		return nil, errors.New("abi: the recording has " + strconv.Itoa(len(body)-r.at) + " bytes too many")

@@ -64,11 +64,12 @@ type BulkOperation struct {
 	Failure       string     `json:"failure,omitempty"`
 
 	// How far it got, by what it walked over. The first three are absent of an operation that an older server began.
-	Examined    *uint64 `json:"examined,omitempty"`     // of what there was at its start, whether the filter means it or not
-	ToExamine   *uint64 `json:"to_examine,omitempty"`   // never less than Examined; it falls when what there was goes away
-	Percent     *int    `json:"percent,omitempty"`      // 100 when it has completed, and not before
-	RemainingMS int64   `json:"remaining_ms,omitempty"` // until it has walked over all, at its pace of the last minute or its rate; absent: not known
-	CancelledBy string  `json:"cancelled_by,omitempty"` // who cancelled it, as he said
+	Examined  *uint64 `json:"examined,omitempty"`   // of what there was at its start, whether the filter means it or not
+	ToExamine *uint64 `json:"to_examine,omitempty"` // never less than Examined; it falls when what there was goes away
+	Percent   *int    `json:"percent,omitempty"`    // 100 when it has completed, and not before
+	// until it has walked over all, at its pace of the last minute or its rate; absent: not known
+	RemainingMS int64  `json:"remaining_ms,omitempty"`
+	CancelledBy string `json:"cancelled_by,omitempty"` // who cancelled it, as he said
 }
 
 // Origin is where a submission came from that another queue forwarded.

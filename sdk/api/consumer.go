@@ -12,7 +12,8 @@ type Consumer struct {
 	Quiet            bool   `json:"quiet"`                 // an operator keeps work from it
 	Reserved         uint64 `json:"reserved"`              // chunks that it holds
 	OldestReservedAt Time   `json:"oldest_reserved_at,omitzero"`
-	Overdue          uint64 `json:"overdue"` // chunks that it holds for longer than the queue's reservation_timeout_ms; at most 1,000 are counted
+	// chunks that it holds for longer than the queue's reservation_timeout_ms; at most 1,000 are counted
+	Overdue uint64 `json:"overdue"`
 }
 
 // The states of a consumer.

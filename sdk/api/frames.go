@@ -13,11 +13,12 @@ const (
 
 // StatsFrame is how a queue stood at one moment.
 type StatsFrame struct {
-	Queue     string `json:"queue"`
-	At        Time   `json:"at"`
-	Stats     Stats  `json:"stats"`
-	Rates     Rates  `json:"rates"`                // over the last second
-	EmptiesMS int64  `json:"empties_ms,omitempty"` // what can be handed out, at the pace of the last minute; absent: nothing was done, or a rule or a cancel changed it
+	Queue string `json:"queue"`
+	At    Time   `json:"at"`
+	Stats Stats  `json:"stats"`
+	Rates Rates  `json:"rates"` // over the last second
+	// what can be handed out, at the pace of the last minute; absent: nothing was done, or a rule or a cancel changed it
+	EmptiesMS int64 `json:"empties_ms,omitempty"`
 
 	Rules      []Rule `json:"rules,omitempty"` // at most 20: those of the whole queue, then the newest
 	RulesTotal int    `json:"rules_total,omitempty"`

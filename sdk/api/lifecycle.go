@@ -2,9 +2,10 @@ package api
 
 // Lifecycle is how the life-cycle worker of a queue is doing; the answer of GET /v1/queues/{queue}/lifecycle.
 type Lifecycle struct {
-	LagSeconds float64         `json:"lag_seconds"`                  // since when the oldest overdue action is due
-	Degraded   bool            `json:"degraded"`                     // its commits fail again and again: inserts are refused
-	GraceUntil Time            `json:"restart_grace_until,omitzero"` // until then nothing is handed out that a limit counts; none: it is over
+	LagSeconds float64 `json:"lag_seconds"` // since when the oldest overdue action is due
+	Degraded   bool    `json:"degraded"`    // its commits fail again and again: inserts are refused
+	// until then nothing is handed out that a limit counts; none: it is over
+	GraceUntil Time            `json:"restart_grace_until,omitzero"`
 	Slices     uint64          `json:"slices_total"`
 	Suspects   Suspects        `json:"suspects"`
 	Kinds      []LifecycleKind `json:"kinds"`

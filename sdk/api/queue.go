@@ -24,13 +24,15 @@ type QueueSettings struct {
 	RetryBackoff         Backoff `json:"retry_backoff"`
 	ExpiryBackoff        Backoff `json:"expiry_backoff"`
 	RetentionSeconds     int64   `json:"retention_seconds"`
-	DeadRetentionSeconds int64   `json:"dead_retention_seconds"`      // how long dead letters are kept; 0: until they are redriven or discarded
-	DeadLetterQueue      string  `json:"dead_letter_queue,omitempty"` // where dead letters go on to; "": they stay
-	ConsumerGraceMS      int64   `json:"consumer_grace_ms"`           // from the end of a consumer's stream until what it holds is lost
-	RestartGraceMS       int64   `json:"restart_grace_ms"`            // after a start nothing that a limit counts is handed out for so long
-	Draining             bool    `json:"draining"`                    // inserts are refused
-	SuspectShare         float64 `json:"suspect_share"`               // 0 to 1: of the live consumer slots, that chunks which expired may have beside other work
-	Requeue              string  `json:"requeue"`                     // head or tail
+	// how long dead letters are kept; 0: until they are redriven or discarded
+	DeadRetentionSeconds int64  `json:"dead_retention_seconds"`
+	DeadLetterQueue      string `json:"dead_letter_queue,omitempty"` // where dead letters go on to; "": they stay
+	ConsumerGraceMS      int64  `json:"consumer_grace_ms"`           // from the end of a consumer's stream until what it holds is lost
+	RestartGraceMS       int64  `json:"restart_grace_ms"`            // after a start nothing that a limit counts is handed out for so long
+	Draining             bool   `json:"draining"`                    // inserts are refused
+	// 0 to 1: of the live consumer slots, that chunks which expired may have beside other work
+	SuspectShare float64 `json:"suspect_share"`
+	Requeue      string  `json:"requeue"` // head or tail
 }
 
 // Backoff is min(cap, base*factor^(n-1)) after the n-th try, spread by full jitter.
@@ -72,16 +74,17 @@ type QueueSettingsInput struct {
 
 // Stats are a queue's numbers, flat so that a scaler can read one by its path. Totals count from the server's start.
 type Stats struct {
-	Ready                    uint64  `json:"ready"`
-	Waiting                  uint64  `json:"waiting"`
-	Reserved                 uint64  `json:"reserved"`
-	Paused                   uint64  `json:"paused"`
-	Blocked                  uint64  `json:"blocked"`
-	Done                     uint64  `json:"done"`
-	Skipped                  uint64  `json:"skipped"`
-	Dead                     uint64  `json:"dead"`
-	DeadLetters              uint64  `json:"dead_letters"` // dead chunks that can be redriven, also those of submissions that completed with dead ones
-	Outgoing                 uint64  `json:"outgoing"`     // dead letters on their way to another queue
+	Ready    uint64 `json:"ready"`
+	Waiting  uint64 `json:"waiting"`
+	Reserved uint64 `json:"reserved"`
+	Paused   uint64 `json:"paused"`
+	Blocked  uint64 `json:"blocked"`
+	Done     uint64 `json:"done"`
+	Skipped  uint64 `json:"skipped"`
+	Dead     uint64 `json:"dead"`
+	// dead chunks that can be redriven, also those of submissions that completed with dead ones
+	DeadLetters              uint64  `json:"dead_letters"`
+	Outgoing                 uint64  `json:"outgoing"` // dead letters on their way to another queue
 	OperationsReady          uint64  `json:"operations_ready"`
 	SubmissionsOpen          uint64  `json:"submissions_open"`
 	ConsumersWaiting         uint64  `json:"consumers_waiting"`
@@ -123,9 +126,10 @@ type ServerOptions struct {
 
 // ServerOption is one option of the server with the value that is in effect.
 type ServerOption struct {
-	Option  string `json:"option"` // its name in a configuration file
-	Value   string `json:"value"`
-	Source  string `json:"source"` // who said so: "default", "file PATH", "environment", "flag", or "command" where a command such as dev decides
+	Option string `json:"option"` // its name in a configuration file
+	Value  string `json:"value"`
+	// who said so: "default", "file PATH", "environment", "flag", or "command" where a command such as dev decides
+	Source  string `json:"source"`
 	Default string `json:"default"`
 	Limit   string `json:"limit"` // what it may be, in words
 	Help    string `json:"help"`  // what it does

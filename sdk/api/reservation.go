@@ -21,7 +21,8 @@ type ReserveResponse struct {
 	RetryAfterMS *int64        `json:"retry_after_ms"`
 	Limited      []Saturated   `json:"limited,omitempty"`
 
-	Warnings []StrategyWarning `json:"warnings,omitempty"` // of the strategy: a block yields nothing, as its plugin is not there or not active
+	// of the strategy: a block yields nothing, as its plugin is not there or not active
+	Warnings []StrategyWarning `json:"warnings,omitempty"`
 }
 
 // The reasons of an empty ReserveResponse.
@@ -143,5 +144,6 @@ type ExchangeResponse struct {
 	RetryAfterMS *int64        `json:"retry_after_ms"`
 	Limited      []Saturated   `json:"limited,omitempty"`
 
-	Warnings []StrategyWarning `json:"warnings,omitempty"` // of the strategy: a block yields nothing, as its plugin is not there or not active
+	// of the strategy: a block yields nothing, as its plugin is not there or not active
+	Warnings []StrategyWarning `json:"warnings,omitempty"`
 }

@@ -22,7 +22,8 @@ const (
 // ScheduleDefinition is the body of PUT /v1/queues/{queue}/schedules/{name}: what is inserted, and when. What is left out gets its
 // default; in answers everything is filled in.
 type ScheduleDefinition struct {
-	Spec            string           `json:"spec"`                        // five fields of cron, @hourly to @yearly, "@every 90s" or "@at 2026-03-29T02:30:00Z"
+	// five fields of cron, @hourly to @yearly, "@every 90s" or "@at 2026-03-29T02:30:00Z"
+	Spec            string           `json:"spec"`
 	Seconds         bool             `json:"seconds,omitempty"`           // cron specs have a leading field of seconds
 	TZ              string           `json:"tz,omitempty"`                // IANA name of the time zone; default UTC
 	Template        ScheduleTemplate `json:"template"`                    // what each tick inserts
@@ -70,10 +71,11 @@ type Schedule struct {
 	SkippedLate    uint64             `json:"skipped_late"`
 	SkippedOverlap uint64             `json:"skipped_overlap"`
 	Version        uint32             `json:"version"`
-	Recent         []Emission         `json:"recent"` // the last 24 submissions of it, oldest first, as far as they are known since the server's start
-	ETag           string             `json:"etag"`
-	CreatedAt      Time               `json:"created_at"`
-	ChangedAt      Time               `json:"changed_at"`
+	// the last 24 submissions of it, oldest first, as far as they are known since the server's start
+	Recent    []Emission `json:"recent"`
+	ETag      string     `json:"etag"`
+	CreatedAt Time       `json:"created_at"`
+	ChangedAt Time       `json:"changed_at"`
 }
 
 // Emission is a submission that a schedule inserted: by a tick, a trigger or a backfill.

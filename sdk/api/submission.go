@@ -59,39 +59,40 @@ type SubmissionChange struct {
 
 // Submission is what is known about a submission at one moment.
 type Submission struct {
-	ID                 string  `json:"id"`
-	Queue              string  `json:"queue"`
-	State              string  `json:"state"`
-	Chunks             uint32  `json:"chunks"`
-	Ready              uint32  `json:"ready"`               // can be reserved now, if a strategy and its limits let them
-	Paused             uint32  `json:"paused,omitempty"`    // would be ready, but a pause covers the submission
-	Blocked            uint32  `json:"blocked,omitempty"`   // would be ready, but a block covers the submission
-	Waiting            uint32  `json:"waiting"`             // wait for a time: run_at or a retry
-	Reserved           uint32  `json:"reserved"`            // held by consumers
-	Done               uint32  `json:"done"`                // completed
-	Dead               uint32  `json:"dead"`                // dead letters, or what ended a failed submission
-	Forwarded          uint32  `json:"forwarded,omitempty"` // of the skipped ones, those that went on to another queue
-	Skipped            uint32  `json:"skipped,omitempty"`   // given up; of an ended one, all that is neither done nor dead
-	CreatedAt          Time    `json:"created_at"`
-	Meta               Meta    `json:"meta,omitempty"`
-	Priority           int64   `json:"priority,omitempty"`
-	Group              string  `json:"group,omitempty"`
-	OperationsPerChunk uint32  `json:"operations_per_chunk,omitempty"`
-	Prefix             string  `json:"prefix,omitempty"`
-	Template           string  `json:"template,omitempty"`
-	HasAttachment      bool    `json:"has_attachment,omitempty"`
-	RunAt              Time    `json:"run_at,omitzero"`
-	DeadDeadline       Time    `json:"dead_deadline,omitzero"`
-	FinishedAt         Time    `json:"finished_at,omitzero"`
-	MaxAttempts        uint16  `json:"max_attempts,omitempty"`
-	OnExhausted        string  `json:"on_exhausted,omitempty"`
-	MaxFailedChunks    uint32  `json:"max_failed_chunks,omitempty"`
-	Failure            string  `json:"failure,omitempty"`        // why it failed
-	FailedChunk        *uint32 `json:"failed_chunk,omitempty"`   // index of the chunk that failed it; nil: it did not fail, or under a version that did not note it
-	ForwardedFrom      *Origin `json:"forwarded_from,omitempty"` // it is a dead letter of another queue
-	Trace              string  `json:"trace,omitempty"`          // W3C traceparent, optionally ";" and tracestate
-	Schedule           string  `json:"schedule,omitempty"`       // the schedule that inserted it
-	ScheduledAt        Time    `json:"scheduled_at,omitzero"`    // the tick that it is for
+	ID                 string `json:"id"`
+	Queue              string `json:"queue"`
+	State              string `json:"state"`
+	Chunks             uint32 `json:"chunks"`
+	Ready              uint32 `json:"ready"`               // can be reserved now, if a strategy and its limits let them
+	Paused             uint32 `json:"paused,omitempty"`    // would be ready, but a pause covers the submission
+	Blocked            uint32 `json:"blocked,omitempty"`   // would be ready, but a block covers the submission
+	Waiting            uint32 `json:"waiting"`             // wait for a time: run_at or a retry
+	Reserved           uint32 `json:"reserved"`            // held by consumers
+	Done               uint32 `json:"done"`                // completed
+	Dead               uint32 `json:"dead"`                // dead letters, or what ended a failed submission
+	Forwarded          uint32 `json:"forwarded,omitempty"` // of the skipped ones, those that went on to another queue
+	Skipped            uint32 `json:"skipped,omitempty"`   // given up; of an ended one, all that is neither done nor dead
+	CreatedAt          Time   `json:"created_at"`
+	Meta               Meta   `json:"meta,omitempty"`
+	Priority           int64  `json:"priority,omitempty"`
+	Group              string `json:"group,omitempty"`
+	OperationsPerChunk uint32 `json:"operations_per_chunk,omitempty"`
+	Prefix             string `json:"prefix,omitempty"`
+	Template           string `json:"template,omitempty"`
+	HasAttachment      bool   `json:"has_attachment,omitempty"`
+	RunAt              Time   `json:"run_at,omitzero"`
+	DeadDeadline       Time   `json:"dead_deadline,omitzero"`
+	FinishedAt         Time   `json:"finished_at,omitzero"`
+	MaxAttempts        uint16 `json:"max_attempts,omitempty"`
+	OnExhausted        string `json:"on_exhausted,omitempty"`
+	MaxFailedChunks    uint32 `json:"max_failed_chunks,omitempty"`
+	Failure            string `json:"failure,omitempty"` // why it failed
+	// index of the chunk that failed it; nil: it did not fail, or under a version that did not note it
+	FailedChunk   *uint32 `json:"failed_chunk,omitempty"`
+	ForwardedFrom *Origin `json:"forwarded_from,omitempty"` // it is a dead letter of another queue
+	Trace         string  `json:"trace,omitempty"`          // W3C traceparent, optionally ";" and tracestate
+	Schedule      string  `json:"schedule,omitempty"`       // the schedule that inserted it
+	ScheduledAt   Time    `json:"scheduled_at,omitzero"`    // the tick that it is for
 }
 
 // Chunk is what is known about one chunk at one moment.

@@ -147,7 +147,8 @@ func (w *worker) revoke(list []api.Revoked) {
 // takenAs is what became of a reservation that was taken for a reason.
 func takenAs(reason string) api.Result {
 	if reason == api.RevokedEnded {
-		return api.Result{Status: api.StatusGone, Code: reason, Detail: "the submission ended (cancelled or failed), or the chunk is out of attempts"}
+		return api.Result{Status: api.StatusGone, Code: reason,
+			Detail: "the submission ended (cancelled or failed), or the chunk is out of attempts"}
 	}
 	return api.Result{Status: api.StatusLost, Code: "revoked", Detail: "the reservation was taken: " + reason}
 }

@@ -33,7 +33,8 @@ func (c *Client) Bulks(ctx context.Context, queue string) iter.Seq2[api.BulkOper
 
 // Bulk reads how far a bulk operation got.
 func (c *Client) Bulk(ctx context.Context, id string) (*api.BulkOperation, error) {
-	return fetch[api.BulkOperation](ctx, c, "bulk operation", &request{method: http.MethodGet, path: "/v1/bulk-operations/" + url.PathEscape(id), safe: true})
+	return fetch[api.BulkOperation](ctx, c, "bulk operation",
+		&request{method: http.MethodGet, path: "/v1/bulk-operations/" + url.PathEscape(id), safe: true})
 }
 
 // CancelBulk stops a bulk operation; what it did stays done, and BulkOperation.CancelledBy says who asked for it, at most 128 bytes.

@@ -83,7 +83,8 @@ func WithRandom(r io.Reader) Option { return func(s *settings) { s.random = r } 
 
 // New makes a client for the server at baseURL, such as "http://127.0.0.1:7700". It does not connect yet.
 func New(baseURL string, options ...Option) (*Client, error) {
-	s := settings{retries: DefaultRetries, timeout: DefaultCallTimeout, maxIdle: DefaultMaxIdle, random: rand.Reader, idleTimeout: 60 * time.Second}
+	s := settings{retries: DefaultRetries, timeout: DefaultCallTimeout, maxIdle: DefaultMaxIdle, random: rand.Reader,
+		idleTimeout: 60 * time.Second}
 	for _, option := range options {
 		option(&s)
 	}

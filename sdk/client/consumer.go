@@ -55,7 +55,8 @@ func (c *Client) ResumeConsumer(ctx context.Context, queue, consumer string) (*a
 }
 
 func (c *Client) orderConsumer(ctx context.Context, queue, consumer, order string) (*api.Consumer, error) {
-	return fetch[api.Consumer](ctx, c, order+" consumer", &request{method: http.MethodPost, path: consumerPath(queue, consumer, "/"+order), safe: true})
+	return fetch[api.Consumer](ctx, c, order+" consumer",
+		&request{method: http.MethodPost, path: consumerPath(queue, consumer, "/"+order), safe: true})
 }
 
 // ReleaseConsumer takes from a consumer what it holds, with no try counted, and says how many chunks that were. It is tried once.
@@ -70,7 +71,8 @@ func (c *Client) Detach(ctx context.Context, queue, consumer string) (released i
 }
 
 func (c *Client) letGo(ctx context.Context, queue, consumer, verb string) (int, error) {
-	got, err := fetch[api.Released](ctx, c, verb+" consumer", &request{method: http.MethodPost, path: consumerPath(queue, consumer, "/"+verb)})
+	got, err := fetch[api.Released](ctx, c, verb+" consumer",
+		&request{method: http.MethodPost, path: consumerPath(queue, consumer, "/"+verb)})
 	if err != nil {
 		return 0, err
 	}

@@ -43,18 +43,21 @@ func deadQuery(f api.DeadFilter) url.Values {
 
 // DeadLetter reads a dead letter with the history of its last tries. api.CodeUnknownDeadLetter: the chunk is not dead.
 func (c *Client) DeadLetter(ctx context.Context, queue, submission string, index uint32) (*api.DeadLetter, error) {
-	return fetch[api.DeadLetter](ctx, c, "dead letter", &request{method: http.MethodGet, path: deadPath(queue, submission, index), safe: true})
+	return fetch[api.DeadLetter](ctx, c, "dead letter",
+		&request{method: http.MethodGet, path: deadPath(queue, submission, index), safe: true})
 }
 
 // Redrive offers a dead chunk again, with no try counted, and returns its submission. It is tried once: after a lost answer a
 // second try would be told that the chunk is not dead.
 func (c *Client) Redrive(ctx context.Context, queue, submission string, index uint32) (*api.Submission, error) {
-	return fetch[api.Submission](ctx, c, "redrive", &request{method: http.MethodPost, path: deadPath(queue, submission, index) + "/redrive"})
+	return fetch[api.Submission](ctx, c, "redrive",
+		&request{method: http.MethodPost, path: deadPath(queue, submission, index) + "/redrive"})
 }
 
 // DeleteDeadLetter gives a dead chunk up for good. It is tried once, as Redrive is.
 func (c *Client) DeleteDeadLetter(ctx context.Context, queue, submission string, index uint32) error {
-	return c.do(ctx, c.cold, "delete dead letter", &request{method: http.MethodDelete, path: deadPath(queue, submission, index)}, new(reply))
+	return c.do(ctx, c.cold, "delete dead letter",
+		&request{method: http.MethodDelete, path: deadPath(queue, submission, index)}, new(reply))
 }
 
 // ForwardDeadLetter has a dead chunk go on to another queue, and returns its submission here, where it counts as skipped. It is tried
@@ -64,7 +67,8 @@ func (c *Client) ForwardDeadLetter(ctx context.Context, queue, submission string
 	if err != nil {
 		return nil, fmt.Errorf("quern: forward dead letter: %w", err)
 	}
-	q := &request{method: http.MethodPost, path: deadPath(queue, submission, index) + "/forward", media: mediaJSON, buffer: append(make([]byte, gap), body...)}
+	q := &request{method: http.MethodPost, path: deadPath(queue, submission, index) + "/forward", media: mediaJSON,
+		buffer: append(make([]byte, gap), body...)}
 	return fetch[api.Submission](ctx, c, "forward dead letter", q)
 }
 

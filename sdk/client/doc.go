@@ -7,9 +7,11 @@
 // and a consumer needs Work, which reserves ahead, extends what takes long, reports what came of it and drains when its
 // context ends:
 //
-//	err = c.Work(ctx, client.WorkOptions{Queue: "default", Concurrency: 8}, func(ctx context.Context, chunk *client.Chunk) ([]byte, error) {
-//		return work(ctx, chunk.Content)
-//	})
+//	err = c.Work(ctx, client.WorkOptions{Queue: "default", Concurrency: 8}, func(ctx context.Context, chunk
+//
+//	*client.Chunk) ([]byte, error) {
+//			return work(ctx, chunk.Content)
+//		})
 //
 // Everything else is the HTTP interface call by call. Calls that may safely be made twice (reads; inserts, which carry an
 // idempotency key; everything that names a token) are tried again after connection errors and after 429, 502, 503 and 504,

@@ -57,7 +57,8 @@ func CodeOf(err error) string {
 func refusal(r *reply) *Error {
 	e := &Error{RetryAfter: r.retryAfter}
 	if json.Unmarshal(r.body, &e.Problem) != nil {
-		e.Problem = api.Problem{Title: strings.TrimSpace(fmt.Sprintf("HTTP status %d %s", r.status, http.StatusText(r.status))), Detail: firstLine(r.body)}
+		e.Problem = api.Problem{Title: strings.TrimSpace(fmt.Sprintf("HTTP status %d %s", r.status,
+			http.StatusText(r.status))), Detail: firstLine(r.body)}
 	}
 	e.Status = r.status
 	return e

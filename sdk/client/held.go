@@ -64,7 +64,8 @@ func (w *worker) handle() {
 func (h *held) run(handler Handler) {
 	defer func() {
 		if r := recover(); r != nil {
-			h.panicked = fmt.Errorf("quern: work: the handler of chunk %s/%d panicked: %v\n%s", h.chunk.Submission, h.chunk.Index, r, debug.Stack())
+			h.panicked = fmt.Errorf("quern: work: the handler of chunk %s/%d panicked: %v\n%s", h.chunk.Submission,
+				h.chunk.Index, r, debug.Stack())
 			h.fail(fmt.Errorf("panic: %v", r))
 		}
 	}()

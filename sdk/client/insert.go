@@ -77,11 +77,14 @@ func readSubmission(data []byte) (*api.Submission, error) {
 		return nil, fmt.Errorf("quern: the answer is not a submission: %w", err)
 	}
 	s := &api.Submission{
-		ID: strconv.FormatUint(w.ID, 10), Queue: w.Queue, State: w.State, Chunks: w.Chunks, Ready: w.Ready, Paused: w.Paused, Blocked: w.Blocked, Waiting: w.Waiting,
-		Reserved: w.Reserved, Done: w.Done, Dead: w.Dead, Forwarded: w.Forwarded, Skipped: w.Skipped, CreatedAt: moment(w.CreatedAt), Priority: w.Priority,
+		ID: strconv.FormatUint(w.ID, 10), Queue: w.Queue, State: w.State, Chunks: w.Chunks, Ready: w.Ready,
+		Paused: w.Paused, Blocked: w.Blocked, Waiting: w.Waiting,
+		Reserved: w.Reserved, Done: w.Done, Dead: w.Dead, Forwarded: w.Forwarded, Skipped: w.Skipped,
+		CreatedAt: moment(w.CreatedAt), Priority: w.Priority,
 		Group: w.Group, OperationsPerChunk: w.OperationsPerChunk, Prefix: w.Prefix, Template: w.Template, HasAttachment: w.HasAttachment,
 		RunAt: moment(w.RunAt), DeadDeadline: moment(w.DeadDeadline), FinishedAt: moment(w.FinishedAt), MaxAttempts: w.MaxAttempts,
-		OnExhausted: w.OnExhausted, MaxFailedChunks: w.MaxFailedChunks, Failure: w.Failure, FailedChunk: w.FailedChunk, Trace: w.Trace, Schedule: w.Schedule, ScheduledAt: moment(w.ScheduledAt),
+		OnExhausted: w.OnExhausted, MaxFailedChunks: w.MaxFailedChunks, Failure: w.Failure, FailedChunk: w.FailedChunk,
+		Trace: w.Trace, Schedule: w.Schedule, ScheduledAt: moment(w.ScheduledAt),
 	}
 	if len(w.Meta) > 0 {
 		if err := json.Unmarshal(w.Meta, &s.Meta); err != nil {
@@ -94,7 +97,8 @@ func readSubmission(data []byte) (*api.Submission, error) {
 // InsertStream inserts a submission whose chunks come one by one (at most 100,000 of them and 64 MiB in all), without
 // holding them all in memory; n.Chunks is ignored. An error from chunks ends the insert, and nothing is inserted. As chunks
 // can be read only once the call is never tried again by itself; give the same key (WithKey) to try again yourself.
-func (c *Client) InsertStream(ctx context.Context, queue string, n *api.NewSubmission, chunks iter.Seq2[[]byte, error], options ...InsertOption) (*api.Submission, error) {
+func (c *Client) InsertStream(ctx context.Context, queue string, n *api.NewSubmission, chunks iter.Seq2[[]byte, error],
+	options ...InsertOption) (*api.Submission, error) {
 	q, err := c.insertRequest(queue, mediaLines, options)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,8 @@ func (c *Client) Lifecycle(ctx context.Context, queue string) (*api.Lifecycle, e
 
 // RetryParked has all parked life-cycle actions of a queue tried again, and says how many there were.
 func (c *Client) RetryParked(ctx context.Context, queue string) (int, error) {
-	got, err := fetch[api.Retried](ctx, c, "retry parked", &request{method: http.MethodPost, path: queuePath(queue, "/lifecycle/retry"), safe: true})
+	got, err := fetch[api.Retried](ctx, c, "retry parked",
+		&request{method: http.MethodPost, path: queuePath(queue, "/lifecycle/retry"), safe: true})
 	if err != nil {
 		return 0, err
 	}

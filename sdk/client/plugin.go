@@ -35,7 +35,8 @@ func (c *Client) PluginVersions(ctx context.Context, name string) iter.Seq2[api.
 
 // PluginVersion reads a version: by its version text, or by 8 or more digits of its sha256.
 func (c *Client) PluginVersion(ctx context.Context, name, version string) (*api.PluginVersion, error) {
-	return fetch[api.PluginVersion](ctx, c, "plugin version", &request{method: http.MethodGet, path: versionPath(name, version, ""), safe: true})
+	return fetch[api.PluginVersion](ctx, c, "plugin version",
+		&request{method: http.MethodGet, path: versionPath(name, version, ""), safe: true})
 }
 
 // PluginUpload is a module with what may stand beside it.
@@ -131,7 +132,8 @@ func (c *Client) PutPluginSettings(ctx context.Context, name string, s api.Plugi
 	if err != nil {
 		return nil, fmt.Errorf("quern: put plugin settings: %w", err)
 	}
-	q := &request{method: http.MethodPut, path: pluginPath(name, "/settings"), media: mediaJSON, buffer: append(make([]byte, gap), text...), safe: when.none()}
+	q := &request{method: http.MethodPut, path: pluginPath(name, "/settings"), media: mediaJSON,
+		buffer: append(make([]byte, gap), text...), safe: when.none()}
 	return fetch[api.Plugin](ctx, c, "put plugin settings", when.onto(q))
 }
 
@@ -141,7 +143,8 @@ func (c *Client) DryRunPlugin(ctx context.Context, name, version string, d api.P
 	if err != nil {
 		return nil, fmt.Errorf("quern: dry run: %w", err)
 	}
-	q := &request{method: http.MethodPost, path: versionPath(name, version, "/dry-run"), media: mediaJSON, buffer: append(make([]byte, gap), text...), safe: true}
+	q := &request{method: http.MethodPost, path: versionPath(name, version, "/dry-run"), media: mediaJSON,
+		buffer: append(make([]byte, gap), text...), safe: true}
 	return fetch[api.PluginTried](ctx, c, "dry run", q)
 }
 
@@ -171,16 +174,18 @@ func (c *Client) PluginRecording(ctx context.Context, name string, id uint64) ([
 	return c.download(ctx, "plugin recording", pluginPath(name, "/recordings/"+strconv.FormatUint(id, 10)))
 }
 
-// DeletePluginVersion deletes a version that is not in use; with force also one that stored strategies pin, which then go on with their next
-// branch. It is tried once.
+// DeletePluginVersion deletes a version that is not in use; with force also one that stored strategies pin, which then
+// go on with their next branch. It is tried once.
 func (c *Client) DeletePluginVersion(ctx context.Context, name, version string, force bool, when Condition) error {
-	return c.do(ctx, c.cold, "delete plugin version", when.onto(&request{method: http.MethodDelete, path: versionPath(name, version, forced(force))}), new(reply))
+	return c.do(ctx, c.cold, "delete plugin version",
+		when.onto(&request{method: http.MethodDelete, path: versionPath(name, version, forced(force))}), new(reply))
 }
 
-// DeletePlugin deletes a plugin that is not active, with all its versions; with force also one that stored strategies name, which then go on with
-// their next branch. It is tried once.
+// DeletePlugin deletes a plugin that is not active, with all its versions; with force also one that stored strategies
+// name, which then go on with their next branch. It is tried once.
 func (c *Client) DeletePlugin(ctx context.Context, name string, force bool, when Condition) error {
-	return c.do(ctx, c.cold, "delete plugin", when.onto(&request{method: http.MethodDelete, path: pluginPath(name, forced(force))}), new(reply))
+	return c.do(ctx, c.cold, "delete plugin",
+		when.onto(&request{method: http.MethodDelete, path: pluginPath(name, forced(force))}), new(reply))
 }
 
 // forced is the query of a deletion.

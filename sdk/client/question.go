@@ -38,5 +38,6 @@ func ask[T any](ctx context.Context, c *Client, what, path string, question any)
 	if err != nil {
 		return nil, fmt.Errorf("quern: %s: %w", what, err)
 	}
-	return fetch[T](ctx, c, what, &request{method: http.MethodPost, path: path, media: mediaJSON, buffer: append(make([]byte, gap), body...), safe: true})
+	return fetch[T](ctx, c, what, &request{method: http.MethodPost, path: path, media: mediaJSON,
+		buffer: append(make([]byte, gap), body...), safe: true})
 }

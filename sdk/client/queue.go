@@ -27,7 +27,8 @@ func (c *Client) PutQueue(ctx context.Context, name string, settings api.QueueSe
 	if err != nil {
 		return nil, fmt.Errorf("quern: put queue: %w", err)
 	}
-	return fetch[api.Queue](ctx, c, "put queue", &request{method: http.MethodPut, path: queuePath(name, ""), media: mediaJSON, buffer: append(make([]byte, gap), body...), safe: true})
+	return fetch[api.Queue](ctx, c, "put queue", &request{method: http.MethodPut, path: queuePath(name, ""),
+		media: mediaJSON, buffer: append(make([]byte, gap), body...), safe: true})
 }
 
 // ChangeQueue changes some settings of a queue; what is nil stays as it is.
@@ -36,7 +37,8 @@ func (c *Client) ChangeQueue(ctx context.Context, name string, settings api.Queu
 	if err != nil {
 		return nil, fmt.Errorf("quern: change queue: %w", err)
 	}
-	return fetch[api.Queue](ctx, c, "change queue", &request{method: http.MethodPatch, path: queuePath(name, ""), media: mediaJSON, buffer: append(make([]byte, gap), body...), safe: true})
+	return fetch[api.Queue](ctx, c, "change queue", &request{method: http.MethodPatch, path: queuePath(name, ""),
+		media: mediaJSON, buffer: append(make([]byte, gap), body...), safe: true})
 }
 
 // DeleteQueue deletes a queue without open submissions. It is tried once: after a lost answer a second try would be told

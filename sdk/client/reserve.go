@@ -54,7 +54,8 @@ func (c *Client) ExchangeInto(ctx context.Context, queue string, x *wire.Exchang
 }
 
 // post makes a hot call; the answer's bytes go to *memory and answer points into them.
-func (c *Client) post(ctx context.Context, what, queue, suffix string, wait time.Duration, body appender, answer decoder, memory *[]byte) error {
+func (c *Client) post(ctx context.Context, what, queue, suffix string, wait time.Duration, body appender,
+	answer decoder, memory *[]byte) error {
 	buffer := c.lend()
 	defer c.buffers.Put(buffer)
 	buffer.B = body.Append(buffer.B)
@@ -111,7 +112,8 @@ func (c *Client) Release(ctx context.Context, queue string, items []api.ReleaseI
 
 // Exchange finishes, extends and reserves in one call, in this order: what it completes is durable before it reserves.
 func (c *Client) Exchange(ctx context.Context, queue string, x *api.ExchangeRequest) (*api.ExchangeResponse, error) {
-	request := &wire.ExchangeRequest{Complete: completes(x.Complete), Fail: fails(x.Fail), Extend: extends(x.Extend), Consumer: []byte(x.Consumer)}
+	request := &wire.ExchangeRequest{Complete: completes(x.Complete), Fail: fails(x.Fail), Extend: extends(x.Extend),
+		Consumer: []byte(x.Consumer)}
 	if x.Reserve != nil {
 		request.HasReserve = true
 		request.Reserve.FromReserve(x.Reserve)
@@ -120,7 +122,8 @@ func (c *Client) Exchange(ctx context.Context, queue string, x *api.ExchangeRequ
 	if err := c.ExchangeInto(ctx, queue, request, &out); err != nil {
 		return nil, err
 	}
-	if err := sameLength("exchange", len(request.Complete)+len(request.Fail)+len(request.Extend), len(out.Complete)+len(out.Fail)+len(out.Extend)); err != nil {
+	if err := sameLength("exchange", len(request.Complete)+len(request.Fail)+len(request.Extend),
+		len(out.Complete)+len(out.Fail)+len(out.Extend)); err != nil {
 		return nil, err
 	}
 	held, err := reserved(&out.ReserveResponse)

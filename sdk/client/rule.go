@@ -33,7 +33,8 @@ func (c *Client) SetRule(ctx context.Context, queue string, r *api.RuleRequest) 
 	if err != nil {
 		return nil, fmt.Errorf("quern: set rule: %w", err)
 	}
-	q := &request{method: http.MethodPost, path: queuePath(queue, "/rules"), media: mediaJSON, buffer: append(make([]byte, gap), body...), safe: true}
+	q := &request{method: http.MethodPost, path: queuePath(queue, "/rules"), media: mediaJSON,
+		buffer: append(make([]byte, gap), body...), safe: true}
 	return fetch[api.Rule](ctx, c, "set rule", q)
 }
 

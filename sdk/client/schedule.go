@@ -50,7 +50,8 @@ func (c *Client) PauseSchedule(ctx context.Context, queue, name, reason string) 
 
 // ResumeSchedule resumes a paused schedule.
 func (c *Client) ResumeSchedule(ctx context.Context, queue, name string) (*api.Schedule, error) {
-	return fetch[api.Schedule](ctx, c, "resume schedule", &request{method: http.MethodPost, path: schedulePath(queue, name, "/resume"), safe: true})
+	return fetch[api.Schedule](ctx, c, "resume schedule",
+		&request{method: http.MethodPost, path: schedulePath(queue, name, "/resume"), safe: true})
 }
 
 // TriggerSchedule inserts once, now, what a schedule inserts. With a key it may be sent again for 24 hours and inserts only once;
@@ -66,7 +67,8 @@ func (c *Client) BackfillSchedule(ctx context.Context, queue, name string, r *ap
 	if err != nil {
 		return nil, err
 	}
-	q := &request{method: http.MethodPost, path: schedulePath(queue, name, "/backfill"), media: mediaJSON, buffer: body, key: key, safe: key != ""}
+	q := &request{method: http.MethodPost, path: schedulePath(queue, name, "/backfill"), media: mediaJSON, buffer: body,
+		key: key, safe: key != ""}
 	return fetch[api.Backfilled](ctx, c, "backfill schedule", q)
 }
 

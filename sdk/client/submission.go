@@ -60,7 +60,8 @@ func (c *Client) SetPriority(ctx context.Context, id string, priority int64) (*a
 	if err != nil {
 		return nil, fmt.Errorf("quern: set priority: %w", err)
 	}
-	q := &request{method: http.MethodPatch, path: submissionPath(id, ""), media: mediaJSON, buffer: append(make([]byte, gap), body...), safe: true}
+	q := &request{method: http.MethodPatch, path: submissionPath(id, ""), media: mediaJSON,
+		buffer: append(make([]byte, gap), body...), safe: true}
 	return fetch[api.Submission](ctx, c, "set priority", q)
 }
 

@@ -49,7 +49,8 @@ func (c *Client) sendToken(ctx context.Context, what, path string, asked any) (*
 	if err != nil {
 		return nil, fmt.Errorf("quern: %s: %w", what, err)
 	}
-	return fetch[api.Token](ctx, c, what, &request{method: http.MethodPost, path: path, media: mediaJSON, buffer: append(make([]byte, gap), body...)})
+	return fetch[api.Token](ctx, c, what,
+		&request{method: http.MethodPost, path: path, media: mediaJSON, buffer: append(make([]byte, gap), body...)})
 }
 
 func tokenPath(id string) string { return "/v1/tokens/" + url.PathEscape(id) }

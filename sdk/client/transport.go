@@ -185,7 +185,9 @@ func (s *standard) build(ctx context.Context, q *request, body io.Reader) (*http
 	if err != nil {
 		return nil, err
 	}
-	for _, field := range [...][2]string{{"Content-Type", q.media}, {"Idempotency-Key", q.key}, {"Traceparent", q.trace}, {"Tracestate", q.state}, {"Prefer", q.prefer}, {"If-Match", q.ifMatch}, {"If-None-Match", q.ifNoneMatch}, {"User-Agent", userAgent}} {
+	for _, field := range [...][2]string{{"Content-Type", q.media}, {"Idempotency-Key", q.key},
+		{"Traceparent", q.trace}, {"Tracestate", q.state}, {"Prefer", q.prefer}, {"If-Match", q.ifMatch},
+		{"If-None-Match", q.ifNoneMatch}, {"User-Agent", userAgent}} {
 		if field[1] != "" {
 			h.Header.Set(field[0], field[1])
 		}

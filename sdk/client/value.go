@@ -35,12 +35,14 @@ func (c *Client) Value(ctx context.Context, queue, key string, value api.MetaVal
 // PutValue sets a limit and a weight for a value of a meta key, in the place of what was set; what is nil is not set any more.
 // It holds from the next reservation on. With a condition it is tried once: after a lost answer a second try would meet its own
 // change.
-func (c *Client) PutValue(ctx context.Context, queue, key string, value api.MetaValue, settings api.ValueSettings, when Condition) (*api.ValueCount, error) {
+func (c *Client) PutValue(ctx context.Context, queue, key string, value api.MetaValue, settings api.ValueSettings,
+	when Condition) (*api.ValueCount, error) {
 	body, err := json.Marshal(settings)
 	if err != nil {
 		return nil, fmt.Errorf("quern: put value: %w", err)
 	}
-	q := &request{method: http.MethodPut, path: valuePath(queue, key, value), media: mediaJSON, buffer: append(make([]byte, gap), body...), safe: when.none()}
+	q := &request{method: http.MethodPut, path: valuePath(queue, key, value), media: mediaJSON,
+		buffer: append(make([]byte, gap), body...), safe: when.none()}
 	return fetch[api.ValueCount](ctx, c, "put value", when.onto(q))
 }
 

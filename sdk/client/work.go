@@ -13,26 +13,30 @@ import (
 
 // WorkOptions says how Work works. Only Queue is usually set.
 type WorkOptions struct {
-	Queue       string        // "" is "default"
-	Strategy    string        // in text form, or as a JSON tree when it begins with '{'; "" is Random
-	Consumer    string        // name of this consumer, its alone; "" is the host's name with something random
-	Context     api.Meta      // what plugins may know of this consumer
-	Concurrency int           // handlers that run at once; 0 is 1
-	Prefetch    int           // chunks reserved ahead, beyond those that handlers work on; 0 is as many as Concurrency, negative is none
-	Timeout     time.Duration // of a reservation, which is extended while a handler runs: how soon a crashed consumer's work goes on elsewhere; 0 is a minute
-	Wait        time.Duration // how long the server is asked to wait for work, at most a minute; 0 is 20 s
-	Grace       time.Duration // how long handlers may go on after the end of Work's context before theirs ends too; 0 is without limit
+	Queue       string   // "" is "default"
+	Strategy    string   // in text form, or as a JSON tree when it begins with '{'; "" is Random
+	Consumer    string   // name of this consumer, its alone; "" is the host's name with something random
+	Context     api.Meta // what plugins may know of this consumer
+	Concurrency int      // handlers that run at once; 0 is 1
+	Prefetch    int      // chunks reserved ahead, beyond those that handlers work on; 0 is as many as Concurrency, negative is none
+	// of a reservation, which is extended while a handler runs: how soon a crashed consumer's work goes on elsewhere; 0
+	// is a minute
+	Timeout time.Duration
+	Wait    time.Duration // how long the server is asked to wait for work, at most a minute; 0 is 20 s
+	Grace   time.Duration // how long handlers may go on after the end of Work's context before theirs ends too; 0 is without limit
 
 	// NoAttach keeps Work from attaching to the server. Then the server does not notice when this process dies, and what it held
 	// comes back only after Timeout; and revoked chunks are noticed only when they are extended.
 	NoAttach bool
 
 	// OnError hears what Work goes on after: calls that failed and are made again, results that did not count
-	// (*ChunkError), handlers that panicked, a part of the strategy without effect (*StrategyError); and ErrDrained. It is called by one goroutine at a time and must return soon. Nil ignores them.
+	// (*ChunkError), handlers that panicked, a part of the strategy without effect (*StrategyError); and ErrDrained. It
+	// is called by one goroutine at a time and must return soon. Nil ignores them.
 	OnError func(error)
 }
 
-// StrategyError is a part of the strategy that has no effect now, such as a block of a plugin that was deleted: Work goes on with what the rest offers.
+// StrategyError is a part of the strategy that has no effect now, such as a block of a plugin that was deleted: Work
+// goes on with what the rest offers.
 type StrategyError struct{ api.StrategyWarning }
 
 func (e *StrategyError) Error() string { return "quern: the strategy " + e.Detail }
@@ -65,7 +69,8 @@ type ChunkError struct {
 }
 
 func (e *ChunkError) Error() string {
-	return fmt.Sprintf("quern: chunk %s/%d: the result does not count: %s %s %s", e.Submission, e.Index, e.Result.Status, e.Result.Code, e.Result.Detail)
+	return fmt.Sprintf("quern: chunk %s/%d: the result does not count: %s %s %s", e.Submission, e.Index,
+		e.Result.Status, e.Result.Code, e.Result.Detail)
 }
 
 // Work reserves chunks and hands them to handlers until ctx ends; then it lets the running handlers finish, gives back
@@ -102,7 +107,8 @@ func (c *Client) fillOptions(o *WorkOptions) error {
 	}
 	o.Prefetch = max(o.Prefetch, 0)
 	if o.Concurrency > maxHeld || o.Prefetch > maxHeld-o.Concurrency {
-		return fmt.Errorf("quern: work: Concurrency and Prefetch together are %d; at most %d are allowed", o.Concurrency+o.Prefetch, maxHeld)
+		return fmt.Errorf("quern: work: Concurrency and Prefetch together are %d; at most %d are allowed",
+			o.Concurrency+o.Prefetch, maxHeld)
 	}
 	if o.Timeout == 0 {
 		o.Timeout = defaultReservation

@@ -70,7 +70,8 @@ func newWorker(ctx context.Context, c *Client, o WorkOptions, strategy []byte, h
 		held:     make(map[*held]struct{}, capacity),
 		budget:   batchBytes,
 	}
-	w.reserve.FromReserve(&api.ReserveRequest{Strategy: strategy, Consumer: o.Consumer, TimeoutMS: o.Timeout.Milliseconds(), Context: o.Context})
+	w.reserve.FromReserve(&api.ReserveRequest{Strategy: strategy, Consumer: o.Consumer,
+		TimeoutMS: o.Timeout.Milliseconds(), Context: o.Context})
 	w.pollCtx, w.stopPoll = context.WithCancel(w.base)
 	return w
 }

@@ -41,7 +41,8 @@ func cut(verb string) fault {
 		s.forgetDelivery(value)
 		body, media := encode(status, value)
 		connection, buffered := hijack(w)
-		fmt.Fprintf(buffered, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", status, http.StatusText(status), media, len(body), body[:len(body)/2])
+		fmt.Fprintf(buffered, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", status,
+			http.StatusText(status), media, len(body), body[:len(body)/2])
 		buffered.Flush()
 		connection.Close()
 	}}

@@ -85,7 +85,8 @@ func playAll(ctx context.Context, chosen []Scenario, at int, command []string, o
 				return
 			}
 			failed++
-			fmt.Fprintf(out, "FAILED  %-15s %5.1f s\n        %s\n        %s\n", sc.Name, time.Since(begin).Seconds(), sc.About, strings.ReplaceAll(err.Error(), "\n", "\n        "))
+			fmt.Fprintf(out, "FAILED  %-15s %5.1f s\n        %s\n        %s\n", sc.Name, time.Since(begin).Seconds(),
+				sc.About, strings.ReplaceAll(err.Error(), "\n", "\n        "))
 		})
 	}
 	running.Wait()

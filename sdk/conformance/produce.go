@@ -14,7 +14,8 @@ var texts = []string{"one", "two \"\\\u2028\u00e9\U0001F600", "three"}
 // produceScenarios are for producers, which insert, wait for the end and read the outputs.
 var produceScenarios = []Scenario{
 	{
-		Name: "insert", About: "A submission is inserted under a key that the client made, waited for through several answers that it is still open, and its outputs are read.",
+		Name: "insert", About: "A submission is inserted under a key that the client made, waited for through " +
+			"several answers that it is still open, and its outputs are read.",
 		Options: Options{Role: "produce", Chunks: texts, Token: "qn_test_secret"},
 		Before:  func(s *server) { s.endAfter = 2 },
 		Play: func(s *stage) {
@@ -42,7 +43,8 @@ var produceScenarios = []Scenario{
 		Name: "insert-busy", About: "An insert that is refused for now is made again after the Retry-After, under the same key.",
 		Options: Options{Role: "produce", Chunks: texts},
 		Before: func(s *server) {
-			s.faults = []fault{refuse("insert", 429, api.CodeOverloaded, 1), refuse("insert", 503, "moved", 1), refuse("wait", 429, api.CodeOverloaded, 1)}
+			s.faults = []fault{refuse("insert", 429, api.CodeOverloaded, 1), refuse("insert", 503, "moved", 1),
+				refuse("wait", 429, api.CodeOverloaded, 1)}
 		},
 		Play: func(s *stage) {
 			s.awaitExit(0)
@@ -107,7 +109,8 @@ var produceScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "cut-outputs", About: "Outputs that break off in the middle are an error, or are read to their end by asking again: never taken for all.",
+		Name: "cut-outputs", About: "Outputs that break off in the middle are an error, or are read to their end by " +
+			"asking again: never taken for all.",
 		Options: Options{Role: "produce", Chunks: texts},
 		Before:  func(s *server) { s.faults = []fault{cut("outputs")} },
 		Play: func(s *stage) {

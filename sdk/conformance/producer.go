@@ -73,7 +73,8 @@ func (s *server) answerWait(r *http.Request) (int, any) {
 		return http.StatusOK, s.submission(api.StateCompleted)
 	}
 	s.endAfter--
-	for until := time.Now().Add(min(time.Duration(seconds)*time.Second, time.Second)); time.Now().Before(until) && r.Context().Err() == nil; {
+	for until := time.Now().Add(min(time.Duration(seconds)*time.Second, time.Second)); time.Now().Before(until) &&
+		r.Context().Err() == nil; {
 		s.rest(r.Context())
 	}
 	return http.StatusOK, s.submission(api.StateOpen)

@@ -207,7 +207,8 @@ func (s *server) answer(r *http.Request, verb string, body []byte) (int, any) {
 		if fault := s.decode(verb, body, &q); fault != nil {
 			return problem(422, api.CodeInvalid, fault.Error())
 		}
-		out := &api.ExchangeResponse{Complete: s.complete(q.Complete), Fail: s.fail(q.Fail, now), Extend: s.extend(q.Extend, q.Consumer, now), Reservations: []api.Reservation{}}
+		out := &api.ExchangeResponse{Complete: s.complete(q.Complete), Fail: s.fail(q.Fail, now),
+			Extend: s.extend(q.Extend, q.Consumer, now), Reservations: []api.Reservation{}}
 		if q.Reserve != nil {
 			s.checkReserve(verb, q.Reserve)
 			out.Reservations = s.reserve(q.Reserve, now)
@@ -282,7 +283,8 @@ func (s *server) answerReserve(ctx context.Context, body []byte) (int, any) {
 			s.abandoned++
 		}
 		if !now.Before(until) || s.impatient || ctx.Err() != nil {
-			return http.StatusOK, &api.ReserveResponse{Reservations: []api.Reservation{}, Reason: reasonFor(nil), RetryAfterMS: new(int64(idleMS))}
+			return http.StatusOK, &api.ReserveResponse{Reservations: []api.Reservation{}, Reason: reasonFor(nil),
+				RetryAfterMS: new(int64(idleMS))}
 		}
 		s.rest(ctx)
 	}
@@ -328,7 +330,8 @@ func results(list []api.Result, fault error) (int, any) {
 }
 
 func problem(status int, code, detail string) (int, any) {
-	return status, &api.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: detail, RequestID: "r-1"}
+	return status, &api.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code,
+		Detail: detail, RequestID: "r-1"}
 }
 
 // write sends a value as JSON, and bytes as they are: they are JSON lines.
@@ -397,7 +400,8 @@ func (s *server) attach(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) hello() []byte {
-	return event(api.EventHello, &api.Hello{Consumer: s.consumer, HeartbeatMS: s.beat.Milliseconds(), Epoch: s.epoch, ConsumerGraceMS: 30_000, Reserved: s.heldNow()})
+	return event(api.EventHello, &api.Hello{Consumer: s.consumer, HeartbeatMS: s.beat.Milliseconds(), Epoch: s.epoch,
+		ConsumerGraceMS: 30_000, Reserved: s.heldNow()})
 }
 
 func event(name string, data any) []byte {

@@ -15,7 +15,8 @@ var troubleScenarios = []Scenario{
 		Options: Options{Concurrency: 2, Prefetch: 2},
 		Chunks:  repeated("echo %d", 12),
 		Before: func(s *server) {
-			s.faults = []fault{refuse("reserve", 429, api.CodeOverloaded, 1), refuse("exchange", 429, api.CodeOverloaded, 1), refuse("exchange", 503, api.CodeUnavailable, 2)}
+			s.faults = []fault{refuse("reserve", 429, api.CodeOverloaded, 1),
+				refuse("exchange", 429, api.CodeOverloaded, 1), refuse("exchange", 503, api.CodeUnavailable, 2)}
 		},
 		Play: func(s *stage) {
 			s.awaitDone()
@@ -24,14 +25,16 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "unavailable", About: "502, 503 and 504 without Retry-After are tried again, with pauses that grow: at most 30 tries in three seconds.",
+		Name: "unavailable", About: "502, 503 and 504 without Retry-After are tried again, with pauses that grow: at " +
+			"most 30 tries in three seconds.",
 		Chunks: repeated("echo %d", 4),
 		Play: func(s *stage) {
 			until := time.Now().Add(3 * time.Second)
 			s.do(func() {
 				for range 1000 {
 					for _, verb := range []string{"reserve", "exchange"} {
-						s.faults = append(s.faults, refuse(verb, 502, "", 0), refuse(verb, 503, api.CodeUnavailable, 0), refuse(verb, 504, "", 0))
+						s.faults = append(s.faults, refuse(verb, 502, "", 0), refuse(verb, 503, api.CodeUnavailable, 0),
+							refuse(verb, 504, "", 0))
 					}
 				}
 			})
@@ -47,7 +50,8 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "cut-exchange", About: "An answer that breaks off in the middle is no answer: the same results are reported again, and already is as good as ok.",
+		Name: "cut-exchange", About: "An answer that breaks off in the middle is no answer: the same results are " +
+			"reported again, and already is as good as ok.",
 		Options: Options{Concurrency: 2, Prefetch: 2, TimeoutMS: 4000},
 		Chunks:  repeated("echo %d", 12),
 		Before:  func(s *server) { s.faults = []fault{cut("exchange"), drop("exchange"), cut("exchange")} },
@@ -59,7 +63,8 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "cut-reserve", About: "A reserve whose answer breaks off is made again; what it had handed out comes back after its deadline.",
+		Name: "cut-reserve", About: "A reserve whose answer breaks off is made again; what it had handed out comes " +
+			"back after its deadline.",
 		Options: Options{Concurrency: 2, Prefetch: 2, TimeoutMS: 3000},
 		Chunks:  repeated("echo %d", 6),
 		Before:  func(s *server) { s.faults = []fault{cut("reserve"), drop("reserve")} },
@@ -70,7 +75,8 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "slow-poll", About: "A reserve that the server holds for as long as it was asked to is waited for; there is one at a time, and results do not wait for it.",
+		Name: "slow-poll", About: "A reserve that the server holds for as long as it was asked to is waited for; " +
+			"there is one at a time, and results do not wait for it.",
 		Options: Options{Concurrency: 1, Prefetch: 3, WaitMS: 3000},
 		Chunks:  []string{"wait {dir}/go", "later"},
 		Before:  func(s *server) { s.chunks[1].notBefore = time.Now().Add(time.Hour) },
@@ -92,7 +98,8 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "impatient", About: "A server that answers at once that there is nothing is not asked in a tight loop: it says retry_after_ms.",
+		Name: "impatient", About: "A server that answers at once that there is nothing is not asked in a tight loop: " +
+			"it says retry_after_ms.",
 		Before: func(s *server) { s.impatient = true },
 		Play: func(s *stage) {
 			s.await("eight reserves", func() bool { return s.count("reserve") == 8 })
@@ -103,7 +110,8 @@ var troubleScenarios = []Scenario{
 						continue
 					}
 					gap := c.at.Sub(before)
-					s.check(gap >= idleMS*time.Millisecond, "a reserve came %d ms after one that was told to come again after %d ms", gap.Milliseconds(), idleMS)
+					s.check(gap >= idleMS*time.Millisecond,
+						"a reserve came %d ms after one that was told to come again after %d ms", gap.Milliseconds(), idleMS)
 					before = c.at
 				}
 			})
@@ -111,11 +119,13 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "restart", About: "A server that is killed and comes back is waited for: what is in hand is extended, results are delivered, work goes on.",
+		Name: "restart", About: "A server that is killed and comes back is waited for: what is in hand is extended, " +
+			"results are delivered, work goes on.",
 		Options: Options{Concurrency: 2, Prefetch: 2},
 		Chunks:  append(repeated("wait {dir}/go %d", 4), repeated("echo %d", 4)...),
 		Play: func(s *stage) {
-			s.await("two handlers run and two chunks are held ahead", func() bool { return s.running() == 2 && s.heldNow() == 4 && s.attached == 1 })
+			s.await("two handlers run and two chunks are held ahead",
+				func() bool { return s.running() == 2 && s.heldNow() == 4 && s.attached == 1 })
 			s.do(func() { s.shut() })
 			back := time.Now().Add(1500 * time.Millisecond)
 			s.await("a moment passes", func() bool { return time.Now().After(back) })
@@ -131,7 +141,8 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "restart-idle", About: "A worker that waits for work when its server is killed waits for the server, and finds the work that came meanwhile.",
+		Name: "restart-idle", About: "A worker that waits for work when its server is killed waits for the server, " +
+			"and finds the work that came meanwhile.",
 		Chunks: []string{"echo later"},
 		Before: func(s *server) { s.chunks[0].notBefore = time.Now().Add(time.Hour) },
 		Play: func(s *stage) {
@@ -176,7 +187,8 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "addresses", About: "With several addresses, one where no one listens and one that says moved are left for the one that serves.",
+		Name: "addresses", About: "With several addresses, one where no one listens and one that says moved are left " +
+			"for the one that serves.",
 		Options: Options{Addresses: []string{nowhere, elsewhere, here}, Concurrency: 2, Prefetch: 2},
 		Chunks:  repeated("echo %d", 8),
 		Play: func(s *stage) {
@@ -187,7 +199,8 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "too-large", About: "Results that are refused for their size together are sent in smaller calls; one output that is too large alone fails its chunk for good.",
+		Name: "too-large", About: "Results that are refused for their size together are sent in smaller calls; one " +
+			"output that is too large alone fails its chunk for good.",
 		Options: Options{Concurrency: 8, Prefetch: 8},
 		Chunks:  append(repeated("size 3000 %d", 8), "size 20000"),
 		Before:  func(s *server) { s.bodyLimit = 10_000 },
@@ -205,7 +218,8 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "token-revoked", About: "When the access token is revoked while a handler runs, the worker ends with the error: in a few calls, not in a loop.",
+		Name: "token-revoked", About: "When the access token is revoked while a handler runs, the worker ends with " +
+			"the error: in a few calls, not in a loop.",
 		Options: Options{Concurrency: 1, Prefetch: 2, Token: "qn_test_secret"},
 		Chunks:  repeated("wait {dir}/go %d", 3),
 		Play: func(s *stage) {
@@ -228,7 +242,8 @@ var troubleScenarios = []Scenario{
 		Name: "unknown-queue", About: "A refusal for good ends the worker with the error, after one try.",
 		Before: func(s *server) {
 			for range 10 {
-				s.faults = append(s.faults, refuse("reserve", http.StatusNotFound, api.CodeUnknownQueue, 0), refuse("attach", http.StatusNotFound, api.CodeUnknownQueue, 0))
+				s.faults = append(s.faults, refuse("reserve", http.StatusNotFound, api.CodeUnknownQueue, 0),
+					refuse("attach", http.StatusNotFound, api.CodeUnknownQueue, 0))
 			}
 		},
 		Play: func(s *stage) {

@@ -36,7 +36,8 @@ var workScenarios = []Scenario{
 				s.check(s.chunks[0].output == nil, "no output arrived as %q", s.chunks[0].output)
 				s.check(s.chunks[1].output != nil && len(s.chunks[1].output) == 0, "an empty output arrived as %v", s.chunks[1].output)
 				s.check(string(s.chunks[2].output) == "\xff\x00\xfe", "the bytes ff 00 fe arrived as % x", []byte(s.chunks[2].output))
-				s.check(string(s.chunks[3].output) == strings.TrimPrefix(s.chunks[3].content, "echo "), "an odd text arrived as %q", s.chunks[3].output)
+				s.check(string(s.chunks[3].output) == strings.TrimPrefix(s.chunks[3].content, "echo "),
+					"an odd text arrived as %q", s.chunks[3].output)
 			})
 			s.leave()
 		},
@@ -49,7 +50,8 @@ var workScenarios = []Scenario{
 			s.do(func() {
 				for i, want := range map[int]string{0: "went wrong", 1: "never again", 2: "later"} {
 					fails := s.chunks[i].fails
-					if len(fails) != 1 || !strings.Contains(fails[0].Error, want) || fails[0].Fatal != (i == 1) || (fails[0].RetryAfterMS != nil) != (i == 2) {
+					if len(fails) != 1 || !strings.Contains(fails[0].Error, want) || fails[0].Fatal != (i == 1) ||
+						(fails[0].RetryAfterMS != nil) != (i == 2) {
 						s.accuse("chunk %d failed as %+v, want once, with %q", i, fails, want)
 					}
 				}
@@ -77,7 +79,8 @@ var workScenarios = []Scenario{
 		Options: Options{Concurrency: 1, Prefetch: 1, TimeoutMS: 3000},
 		Chunks:  []string{"wait {dir}/go", "echo after"},
 		Play: func(s *stage) {
-			s.await("the chunk and the one that waits behind it are extended three times", func() bool { return s.chunks[0].extended >= 3 && s.chunks[1].extended >= 3 })
+			s.await("the chunk and the one that waits behind it are extended three times",
+				func() bool { return s.chunks[0].extended >= 3 && s.chunks[1].extended >= 3 })
 			s.open("go")
 			s.awaitDone()
 			s.do(func() { s.checkEach(1) })
@@ -89,7 +92,8 @@ var workScenarios = []Scenario{
 		Options: Options{Concurrency: 2, Prefetch: 2},
 		Chunks:  repeated("wait {dir}/go %d", 4),
 		Play: func(s *stage) {
-			s.await("two handlers run and two chunks are held ahead", func() bool { return s.running() == 2 && s.heldNow() == 4 && s.attached == 1 })
+			s.await("two handlers run and two chunks are held ahead",
+				func() bool { return s.running() == 2 && s.heldNow() == 4 && s.attached == 1 })
 			s.do(func() {
 				s.forget(time.Now())
 				for st := range s.streams {
@@ -104,11 +108,13 @@ var workScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "revoked", About: "A handler whose reservation is revoked is cancelled, and what it returns is not reported; one that has not begun does not begin.",
+		Name: "revoked", About: "A handler whose reservation is revoked is cancelled, and what it returns is not " +
+			"reported; one that has not begun does not begin.",
 		Options: Options{Concurrency: 1, Prefetch: 1},
 		Chunks:  []string{"wait {dir}/never", "wait {dir}/neither", "echo after"},
 		Play: func(s *stage) {
-			s.await("a handler runs and a chunk is held ahead", func() bool { return s.running() == 1 && s.heldNow() == 2 && s.attached == 1 })
+			s.await("a handler runs and a chunk is held ahead",
+				func() bool { return s.running() == 1 && s.heldNow() == 2 && s.attached == 1 })
 			s.do(func() { s.revoke(api.RevokedEnded, 0, 1) })
 			s.awaitLine("cancelled 0")
 			s.awaitDone()
@@ -120,7 +126,8 @@ var workScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "lost", About: "An extend that is answered with lost cancels the handler; a completion that is answered with lost is told and not repeated.",
+		Name: "lost", About: "An extend that is answered with lost cancels the handler; a completion that is " +
+			"answered with lost is told and not repeated.",
 		Options: Options{Concurrency: 2, Prefetch: 1, TimeoutMS: 3000},
 		Chunks:  []string{"wait {dir}/never", "wait {dir}/go", "echo after"},
 		Play: func(s *stage) {
@@ -145,11 +152,13 @@ var workScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "drain", About: "An operator's drain ends the worker: it finishes what handlers work on, gives back the rest, detaches and leaves by itself.",
+		Name: "drain", About: "An operator's drain ends the worker: it finishes what handlers work on, gives back " +
+			"the rest, detaches and leaves by itself.",
 		Options: Options{Concurrency: 1, Prefetch: 2},
 		Chunks:  repeated("wait {dir}/go %d", 3),
 		Play: func(s *stage) {
-			s.await("a handler runs and two chunks are held ahead", func() bool { return s.running() == 1 && s.heldNow() == 3 && s.attached == 1 })
+			s.await("a handler runs and two chunks are held ahead",
+				func() bool { return s.running() == 1 && s.heldNow() == 3 && s.attached == 1 })
 			s.do(func() { s.tell(api.EventDrain, struct{}{}) })
 			s.await("two chunks are given back", func() bool { return s.heldNow() == 1 })
 			s.open("go")
@@ -162,7 +171,8 @@ var workScenarios = []Scenario{
 		Options: Options{Concurrency: 1, Prefetch: 2},
 		Chunks:  repeated("wait {dir}/go %d", 2),
 		Play: func(s *stage) {
-			s.await("a handler runs, a chunk is held ahead, and the worker waits for another", func() bool { return s.running() == 1 && s.heldNow() == 2 && s.polls == 1 })
+			s.await("a handler runs, a chunk is held ahead, and the worker waits for another",
+				func() bool { return s.running() == 1 && s.heldNow() == 2 && s.polls == 1 })
 			s.terminate()
 			s.await("the chunk is given back", func() bool { return s.heldNow() == 1 })
 			s.open("go")

@@ -120,7 +120,8 @@ func (s *Scorer) join(c *column, context bool) error {
 	case c.index >= 0:
 		return errors.New("plugin: column " + c.Name + " is declared twice")
 	case context != c.Single:
-		return errors.New("plugin: column " + c.Name + " stands in the wrong list: candidates' columns go to Columns, those of the context to Context")
+		return errors.New("plugin: column " + c.Name +
+			" stands in the wrong list: candidates' columns go to Columns, those of the context to Context")
 	case !context:
 		known, ok := abi.Candidate(c.Name)
 		if !ok {

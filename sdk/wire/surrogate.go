@@ -17,7 +17,8 @@ func surrogateError(data []byte) *Error {
 	if at < 0 {
 		return nil
 	}
-	return &Error{Pointer: pointerAt(data, at), Detail: `has half a surrogate pair; two \u escapes make one character, and bytes that are no text go into {"base64":"..."}`}
+	return &Error{Pointer: pointerAt(data, at),
+		Detail: `has half a surrogate pair; two \u escapes make one character, and bytes that are no text go into {"base64":"..."}`}
 }
 
 // halfPair is where the first surrogate without its partner stands in valid JSON, -1 if there is none. A backslash stands in

@@ -41,12 +41,14 @@ var scorer = plugin.Register(plugin.Plugin{
 })
 
 func score(b *plugin.Batch) {
-	p, a, at, re, in, co, m, li := priority.Of(b), age.Of(b), attempts.Of(b), available.Of(b), inflight.Of(b), cost.Of(b), model.Of(b), limit.Of(b)
+	p, a, at, re, in, co, m, li := priority.Of(b), age.Of(b), attempts.Of(b), available.Of(b), inflight.Of(b),
+		cost.Of(b), model.Of(b), limit.Of(b)
 	want, scores := warm.Of(b), b.Scores()
 	near, _ := zone.Of(b)
 	warmed := 0
 	for i := range scores {
-		s := float64(p[i])*10 + float64(a[i])*0.001 - float64(at[i])*5 + 1000/(1+float64(re[i])) - 0.5*float64(in[i])*float64(in[i]) + float64(co[i])*0.25 + float64(near)
+		s := float64(p[i])*10 + float64(a[i])*0.001 - float64(at[i])*5 + 1000/(1+float64(re[i])) -
+			0.5*float64(in[i])*float64(in[i]) + float64(co[i])*0.25 + float64(near)
 		if want != 0 && m[i] == want {
 			s *= 2
 			warmed++

@@ -440,7 +440,7 @@ export class Calls {
 
   /** List a queue's pauses and blocks. Those that hold, by ascending id. `state=ended` lists the last 1,000 that were lifted or are over, the one that ended last first: how it ended, when, and who lifted it. Needs the scope read. */
   listRules(queue: string, options: CallOptions & {
-    /** active: those that hold; ended: those that were lifted or are over */
+    /** active: in force; ended: lifted or over */
     state?: "active" | "ended"
   } = {}): AsyncIterableIterator<Rule> {
     return pages(() => this.connection.json<PageRule>({ what: "list rules", method: "GET", path: `/v1/queues/${part(queue)}/rules`, safe: true, signal: options.signal, query: { state: options.state } }))
