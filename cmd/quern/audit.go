@@ -18,7 +18,8 @@ func (a *app) auditCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use: "audit", Short: "Tell who changed what, the latest first", Args: cobra.NoArgs,
-		Long: "Tell who changed what, the latest first; \"-o jsonl\" with \"--limit 0\" exports all that match. What happened in the server as a whole has no\n" +
+		Long: "Tell who changed what, the latest first; \"-o jsonl\" with \"--limit 0\" exports all that match. What " +
+			"happened in the server as a whole has no\n" +
 			"queue. Times are RFC 3339, or as far from now as a duration says: -90m.",
 		Example: "  quern audit --since -1h\n  quern audit --actor ana --action rule\n  quern audit --limit 0 -o jsonl > audit.jsonl",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,11 +64,12 @@ func (a *app) auditCommand() *cobra.Command {
 
 // printAudit prints entries in the chosen format.
 func (a *app) printAudit(entries []api.AuditEntry) error {
-	return printList(a, entries, []string{"AT", "ACTOR", "ACTION", "QUEUE", "TARGET", "BEFORE", "AFTER", "OUTCOME"}, func(e api.AuditEntry) []string {
-		actor := e.Actor
-		if e.OnBehalfOf != "" {
-			actor += " for " + e.OnBehalfOf
-		}
-		return []string{moment(e.At), actor, e.Action, e.Queue, e.Target, string(e.Before), string(e.After), e.Outcome}
-	})
+	return printList(a, entries, []string{"AT", "ACTOR", "ACTION", "QUEUE", "TARGET", "BEFORE", "AFTER", "OUTCOME"},
+		func(e api.AuditEntry) []string {
+			actor := e.Actor
+			if e.OnBehalfOf != "" {
+				actor += " for " + e.OnBehalfOf
+			}
+			return []string{moment(e.At), actor, e.Action, e.Queue, e.Target, string(e.Before), string(e.After), e.Outcome}
+		})
 }

@@ -19,7 +19,8 @@ func (a *app) benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench [SUITE]",
 		Short: "Measure this machine: the figures of the README",
-		Long: "Measure Quern on this machine. Each suite makes its own data below --dir, runs in under 45 seconds on two cores, and prints\n" +
+		Long: "Measure Quern on this machine. Each suite makes its own data below --dir, runs in under 45 seconds on " +
+			"two cores, and prints\n" +
 			"figures under stable names. Run it on an otherwise idle machine, and compare figures of one run only.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,9 +37,10 @@ func (a *app) benchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			report, err := bench.Run(cmd.Context(), args[0], bench.Options{Dir: dir, Compiler: []string{self, compileCommandName}, Progress: func(line string) {
-				fmt.Fprintln(a.err, "measuring", line)
-			}})
+			report, err := bench.Run(cmd.Context(), args[0],
+				bench.Options{Dir: dir, Compiler: []string{self, compileCommandName}, Progress: func(line string) {
+					fmt.Fprintln(a.err, "measuring", line)
+				}})
 			if err != nil {
 				return err
 			}

@@ -41,8 +41,10 @@ func (a *app) bulkRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run ACTION",
 		Short: "Start a bulk operation and follow it to its end: " + strings.Join(queue.BulkActions(), ", "),
-		Long: "Does something with all that the flags mean of a queue, as it is now. redrive, delete and forward are about dead letters, retry about chunks\n" +
-			"that wait for a retry, cancel and reprioritize about open submissions. The operation goes on when the server is restarted; an interrupt cancels it.",
+		Long: "Does something with all that the flags mean of a queue, as it is now. redrive, delete and forward are " +
+			"about dead letters, retry about chunks\n" +
+			"that wait for a retry, cancel and reprioritize about open submissions. The operation goes on when the " +
+			"server is restarted; an interrupt cancels it.",
 		Example: "  quern bulk run forward --to rejects --meta customer=7\n  quern bulk run cancel --created-before 24h --dry-run",
 		Args:    cobra.ExactArgs(1), ValidArgs: queue.BulkActions(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,7 +72,8 @@ func (a *app) bulkRunCommand() *cobra.Command {
 	f := c.Flags()
 	f.BoolVar(&o.all, "all", false, "everything in the queue; needed when no other flag says what is meant")
 	f.StringVar(&o.Filter.Submission, "submission", "", "only of this submission")
-	f.StringSliceVar(&o.Filter.States, "state", nil, "only of submissions in this state: open, or for dead letters completed_with_dead (may be given again)")
+	f.StringSliceVar(&o.Filter.States, "state", nil,
+		"only of submissions in this state: open, or for dead letters completed_with_dead (may be given again)")
 	f.StringArrayVar(&o.meta, "meta", nil, "only of submissions with this KEY=VALUE (may be given again)")
 	f.StringVar(&o.createdBefore, "created-before", "", "only of submissions that were inserted before this time, or so long ago (24h)")
 	f.StringVar(&o.createdAfter, "created-after", "", "only of submissions that were inserted since this time, or not longer ago (24h)")
@@ -99,7 +102,8 @@ func (o *bulkOptions) request(action, queueName string, prioritized bool, now ti
 	for _, at := range []struct {
 		flag, text string
 		to         *api.Time
-	}{{"--created-before", o.createdBefore, &r.Filter.CreatedBefore}, {"--created-after", o.createdAfter, &r.Filter.CreatedAfter}, {"--died-before", o.diedBefore, &r.Filter.DiedBefore}} {
+	}{{"--created-before", o.createdBefore, &r.Filter.CreatedBefore},
+		{"--created-after", o.createdAfter, &r.Filter.CreatedAfter}, {"--died-before", o.diedBefore, &r.Filter.DiedBefore}} {
 		if at.text == "" {
 			continue
 		}
@@ -111,7 +115,8 @@ func (o *bulkOptions) request(action, queueName string, prioritized bool, now ti
 		r.Priority = &o.priority
 	}
 	f := &r.Filter
-	narrow := f.Submission != "" || len(f.States) > 0 || len(f.Meta) > 0 || f.Fingerprint != "" || !f.CreatedBefore.IsZero() || !f.CreatedAfter.IsZero() || !f.DiedBefore.IsZero()
+	narrow := f.Submission != "" || len(f.States) > 0 || len(f.Meta) > 0 || f.Fingerprint != "" ||
+		!f.CreatedBefore.IsZero() || !f.CreatedAfter.IsZero() || !f.DiedBefore.IsZero()
 	if narrow == o.all {
 		return nil, usageError{errors.New("say what is meant with flags such as --meta and --submission, or give --all")}
 	}
@@ -125,7 +130,8 @@ func parsePast(flag, text string, now time.Time) (api.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return api.Time{}, usageError{fmt.Errorf("%s %q is neither a duration such as 24h nor a time such as 2026-01-31T12:00:00Z", flag, text)}
+		return api.Time{}, usageError{fmt.Errorf("%s %q is neither a duration such as 24h nor a time such as "+
+			"2026-01-31T12:00:00Z", flag, text)}
 	}
 	return api.At(t), nil
 }
@@ -145,8 +151,11 @@ func (a *app) bulkListCommand() *cobra.Command {
 				}
 				all = append(all, b)
 			}
-			return printList(a, all, []string{"ID", "QUEUE", "ACTION", "STATE", "DRY RUN", "MATCHED", "DONE", "UNCHANGED", "REFUSED", "BY", "CREATED", "EXAMINED", "LEFT", "CANCELLED BY"}, func(b api.BulkOperation) []string {
-				return []string{b.ID, b.Queue, b.Action, b.State, strconv.FormatBool(b.DryRun), number(b.Matched), number(b.Done), number(b.Unchanged), number(b.Refused), b.Actor, moment(b.CreatedAt), examined(&b), remaining(&b), b.CancelledBy}
+			return printList(a, all, []string{"ID", "QUEUE", "ACTION", "STATE", "DRY RUN", "MATCHED", "DONE",
+				"UNCHANGED", "REFUSED", "BY", "CREATED", "EXAMINED", "LEFT", "CANCELLED BY"}, func(b api.BulkOperation) []string {
+				return []string{b.ID, b.Queue, b.Action, b.State, strconv.FormatBool(b.DryRun), number(b.Matched),
+					number(b.Done), number(b.Unchanged), number(b.Refused), b.Actor, moment(b.CreatedAt), examined(&b),
+					remaining(&b), b.CancelledBy}
 			})
 		},
 	}
@@ -156,7 +165,8 @@ func (a *app) bulkListCommand() *cobra.Command {
 }
 
 // bulkOneCommand shows an operation after one call about it.
-func (a *app) bulkOneCommand(name, short string, ask func(*client.Client, context.Context, string) (*api.BulkOperation, error)) *cobra.Command {
+func (a *app) bulkOneCommand(name, short string,
+	ask func(*client.Client, context.Context, string) (*api.BulkOperation, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: name + " ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -179,9 +189,10 @@ func (a *app) bulkOneCommand(name, short string, ask func(*client.Client, contex
 // bulkCancelCommand says who cancels.
 func (a *app) bulkCancelCommand() *cobra.Command {
 	var actor string
-	c := a.bulkOneCommand("cancel", "Stop a bulk operation; what it did stays done", func(c *client.Client, ctx context.Context, id string) (*api.BulkOperation, error) {
-		return c.CancelBulk(ctx, id, a.actor(actor))
-	})
+	c := a.bulkOneCommand("cancel", "Stop a bulk operation; what it did stays done",
+		func(c *client.Client, ctx context.Context, id string) (*api.BulkOperation, error) {
+			return c.CancelBulk(ctx, id, a.actor(actor))
+		})
 	c.Flags().StringVar(&actor, "actor", "", "who cancels it (default: the user's name)")
 	return c
 }
@@ -239,8 +250,10 @@ func (a *app) followBulk(ctx context.Context, c *client.Client, b *api.BulkOpera
 
 func bulkFields(b api.BulkOperation) [][2]string {
 	return [][2]string{
-		{"id", b.ID}, {"queue", b.Queue}, {"action", b.Action}, {"to", b.To}, {"by", b.Actor}, {"state", b.State}, {"cancelled by", b.CancelledBy}, {"dry run", strconv.FormatBool(b.DryRun)},
-		{"matched", number(b.Matched)}, {"done", number(b.Done)}, {"unchanged", number(b.Unchanged)}, {"refused", number(b.Refused)}, {"failure", b.Failure},
+		{"id", b.ID}, {"queue", b.Queue}, {"action", b.Action}, {"to", b.To}, {"by", b.Actor}, {"state", b.State},
+		{"cancelled by", b.CancelledBy}, {"dry run", strconv.FormatBool(b.DryRun)},
+		{"matched", number(b.Matched)}, {"done", number(b.Done)}, {"unchanged", number(b.Unchanged)},
+		{"refused", number(b.Refused)}, {"failure", b.Failure},
 		{"examined", examined(&b)}, {"left", remaining(&b)},
 	}
 }

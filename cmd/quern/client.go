@@ -21,7 +21,8 @@ func (a *app) client(options ...client.Option) (*client.Client, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	c, err := client.New(a.serverURL(), append([]client.Option{client.WithRetries(quickRetries), client.WithTLS(secure), client.WithToken(token)}, options...)...)
+	c, err := client.New(a.serverURL(), append([]client.Option{client.WithRetries(quickRetries), client.WithTLS(secure),
+		client.WithToken(token)}, options...)...)
 	if err != nil {
 		return nil, usageError{err}
 	}

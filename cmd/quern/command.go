@@ -140,7 +140,8 @@ func (c *command) run(ctx context.Context, in chunkInput) ([]byte, error) {
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
 		return nil, describe(err, tail.lastLine())
 	case out.over:
-		return nil, commandFailure{text: fmt.Sprintf("%s printed more than %d bytes, the most an output may have", args[0], queue.MaxOutputBytes), fatal: true}
+		return nil, commandFailure{text: fmt.Sprintf("%s printed more than %d bytes, the most an output may have",
+			args[0], queue.MaxOutputBytes), fatal: true}
 	}
 	return out.b, nil
 }
@@ -169,7 +170,8 @@ func (c *command) arguments(in chunkInput) ([]string, error) {
 		text := in.Key
 		if text == "" {
 			if len(in.Content) > maxContentArgument || !isText(in.Content) {
-				return nil, commandFailure{text: fmt.Sprintf("the content (%d bytes) cannot stand for {}: it is not text without NUL of at most %d bytes; read it from stdin", len(in.Content), maxContentArgument), fatal: true}
+				return nil, commandFailure{text: fmt.Sprintf("the content (%d bytes) cannot stand for {}: it is not "+
+					"text without NUL of at most %d bytes; read it from stdin", len(in.Content), maxContentArgument), fatal: true}
 			}
 			text = string(in.Content)
 		}

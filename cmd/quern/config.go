@@ -33,7 +33,8 @@ type setting struct {
 func (a *app) configFlags(c *cobra.Command) {
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.String("config", "", "YAML file with options, such as `quern.yaml` (environment QUERN_CONFIG); flags win over the environment, that over the file")
+	flags.String("config", "", "YAML file with options, such as `quern.yaml` (environment QUERN_CONFIG); flags win "+
+		"over the environment, that over the file")
 	for _, o := range options() {
 		flags.String(o.name, o.value, o.help+" ("+o.limit+"; environment "+o.variable()+")")
 		if o.limit == trueOrFalse {
@@ -103,7 +104,8 @@ func (a *app) layers(flags *pflag.FlagSet, path string, all []option) (*koanf.Ko
 	}
 	if path != "" {
 		if info, err := os.Stat(path); err == nil && info.Size() > maxConfigBytes {
-			return nil, nil, usageError{fmt.Errorf("the configuration file %s has %d bytes; at most %d are read", path, info.Size(), maxConfigBytes)}
+			return nil, nil, usageError{fmt.Errorf("the configuration file %s has %d bytes; at most %d are read", path,
+				info.Size(), maxConfigBytes)}
 		}
 		if err := load("file "+path, file.Provider(path), yaml.Parser()); err != nil {
 			return nil, nil, usageError{fmt.Errorf("the configuration file %s cannot be used: %w", path, err)}
@@ -166,7 +168,8 @@ func (a *app) serverOptions(cmd *cobra.Command, running bool) ([]api.ServerOptio
 func (c *Config) shown() []api.ServerOption {
 	out := make([]api.ServerOption, len(c.settings))
 	for i, s := range c.settings {
-		out[i] = api.ServerOption{Option: s.key(), Value: s.option.shown(s.text), Source: s.source, Default: s.value, Limit: s.limit, Help: s.help}
+		out[i] = api.ServerOption{Option: s.key(), Value: s.option.shown(s.text), Source: s.source, Default: s.value,
+			Limit: s.limit, Help: s.help}
 	}
 	return out
 }

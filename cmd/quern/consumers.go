@@ -42,8 +42,10 @@ func (a *app) consumersListCommand() *cobra.Command {
 					break
 				}
 			}
-			return printList(a, all, []string{"CONSUMER", "STATE", "ORDER", "RESERVED", "OVERDUE", "OLDEST", "SINCE", "SEEN"}, func(x api.Consumer) []string {
-				return []string{x.Consumer, x.State, orderOf(&x), number(x.Reserved), number(x.Overdue), moment(x.OldestReservedAt), moment(x.AttachedSince), moment(x.LastSeenAt)}
+			return printList(a, all, []string{"CONSUMER", "STATE", "ORDER", "RESERVED", "OVERDUE", "OLDEST", "SINCE",
+				"SEEN"}, func(x api.Consumer) []string {
+				return []string{x.Consumer, x.State, orderOf(&x), number(x.Reserved), number(x.Overdue),
+					moment(x.OldestReservedAt), moment(x.AttachedSince), moment(x.LastSeenAt)}
 			})
 		},
 	}
@@ -81,7 +83,8 @@ func (a *app) consumersShowCommand() *cobra.Command {
 			}
 			fmt.Fprintln(a.out)
 			return printList(a, d.Items, []string{"CHUNK", "ATTEMPT", "SINCE", "DEADLINE", "META"}, func(h api.HeldChunk) []string {
-				return []string{h.Submission + "/" + number(h.Index), number(h.Attempt), moment(h.ReservedAt), moment(h.Deadline), metaLine(h.Meta)}
+				return []string{h.Submission + "/" + number(h.Index), number(h.Attempt), moment(h.ReservedAt),
+					moment(h.Deadline), metaLine(h.Meta)}
 			})
 		},
 	}
@@ -111,7 +114,8 @@ func (a *app) readConsumer(ctx context.Context, name string, limit int) (*api.Co
 func consumerFields(x api.Consumer) [][2]string {
 	fields := [][2]string{{"consumer", x.Consumer}, {"state", x.State}}
 	for _, f := range [][2]string{
-		{"order", orderOf(&x)}, {"attached since", moment(x.AttachedSince)}, {"away since", moment(x.AwaySince)}, {"lost at", moment(x.LostAt)},
+		{"order", orderOf(&x)}, {"attached since", moment(x.AttachedSince)}, {"away since", moment(x.AwaySince)},
+		{"lost at", moment(x.LostAt)},
 		{"last seen", moment(x.LastSeenAt)}, {"oldest reservation", moment(x.OldestReservedAt)},
 	} {
 		if f[1] != "" {
@@ -122,7 +126,8 @@ func consumerFields(x api.Consumer) [][2]string {
 }
 
 // consumersOrderCommand is one of drain, quiet and resume.
-func (a *app) consumersOrderCommand(verb, short string, order func(*client.Client, context.Context, string, string) (*api.Consumer, error)) *cobra.Command {
+func (a *app) consumersOrderCommand(verb, short string,
+	order func(*client.Client, context.Context, string, string) (*api.Consumer, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: verb + " CONSUMER...", Short: short, Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -149,7 +154,8 @@ func (a *app) consumersOrderCommand(verb, short string, order func(*client.Clien
 
 func (a *app) consumersReleaseCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "release CONSUMER...", Short: "Take from a consumer what it holds, with no try counted; it may get other chunks", Args: cobra.MinimumNArgs(1),
+		Use: "release CONSUMER...", Short: "Take from a consumer what it holds, with no try counted; it may get " +
+			"other chunks", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()
 			if err != nil {

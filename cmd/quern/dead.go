@@ -59,8 +59,10 @@ func (a *app) deadListCommand() *cobra.Command {
 					break
 				}
 			}
-			return printList(a, all, []string{"CHUNK", "DIED", "ATTEMPTS", "REDRIVES", "CONSUMER", "FINGERPRINT", "ERROR"}, func(d api.DeadLetter) []string {
-				return []string{d.Submission + "/" + number(d.Index), moment(d.DiedAt), number(d.Attempts), number(d.Redrives), d.Consumer, d.Fingerprint, strconv.Quote(d.Error)}
+			return printList(a, all, []string{"CHUNK", "DIED", "ATTEMPTS", "REDRIVES", "CONSUMER", "FINGERPRINT",
+				"ERROR"}, func(d api.DeadLetter) []string {
+				return []string{d.Submission + "/" + number(d.Index), moment(d.DiedAt), number(d.Attempts),
+					number(d.Redrives), d.Consumer, d.Fingerprint, strconv.Quote(d.Error)}
 			})
 		},
 	}
@@ -85,11 +87,13 @@ func (a *app) deadGroupsCommand() *cobra.Command {
 				return err
 			}
 			if got.Others > 0 {
-				fmt.Fprintf(a.err, "quern: %d more dead letters are in no group, as there are 10,000 groups already; quern dead list shows each\n", got.Others)
+				fmt.Fprintf(a.err, "quern: %d more dead letters are in no group, as there are 10,000 groups already; "+
+					"quern dead list shows each\n", got.Others)
 			}
-			return printList(a, got.Items, []string{"COUNT", "SUBMISSIONS", "LAST", "FINGERPRINT", "PATTERN"}, func(g api.DeadGroup) []string {
-				return []string{number(g.Count), number(g.Submissions), moment(g.LastDiedAt), g.Fingerprint, strconv.Quote(g.Pattern)}
-			})
+			return printList(a, got.Items, []string{"COUNT", "SUBMISSIONS", "LAST", "FINGERPRINT", "PATTERN"},
+				func(g api.DeadGroup) []string {
+					return []string{number(g.Count), number(g.Submissions), moment(g.LastDiedAt), g.Fingerprint, strconv.Quote(g.Pattern)}
+				})
 		},
 	}
 	a.queueFlags(c)
@@ -135,7 +139,8 @@ func deadFields(d api.DeadLetter) [][2]string {
 	}
 	for i, try := range d.History {
 		held := time.Duration(try.HeldMS) * time.Millisecond
-		fields = append(fields, [2]string{"try " + strconv.Itoa(i+1), fmt.Sprintf("%s  %s  held %s  %s", moment(try.EndedAt), try.Consumer, held, try.Error)})
+		fields = append(fields, [2]string{"try " + strconv.Itoa(i+1),
+			fmt.Sprintf("%s  %s  held %s  %s", moment(try.EndedAt), try.Consumer, held, try.Error)})
 	}
 	return fields
 }
@@ -145,7 +150,8 @@ func parseChunk(text string) (id string, index uint32, err error) {
 	id, number, _ := strings.Cut(text, "/")
 	n, err := strconv.ParseUint(number, 10, 32)
 	if _, wrong := queue.ParseSubmissionID(id); wrong != nil || err != nil {
-		return "", 0, usageError{fmt.Errorf("%q is not a chunk: give the submission's id and the index, such as 7130316829368545284/12", text)}
+		return "", 0, usageError{fmt.Errorf("%q is not a chunk: give the submission's id and the index, such as "+
+			"7130316829368545284/12", text)}
 	}
 	return id, uint32(n), nil
 }
@@ -172,7 +178,8 @@ func (a *app) deadActCommand(action, short string) *cobra.Command {
 			}
 			if many {
 				b, err := c.StartBulk(cmd.Context(), &api.BulkRequest{
-					Queue: a.queueName(), Action: action, To: to, Filter: api.BulkFilter{Submission: f.submission, Fingerprint: f.fingerprint},
+					Queue: a.queueName(), Action: action, To: to,
+					Filter:        api.BulkFilter{Submission: f.submission, Fingerprint: f.fingerprint},
 					RatePerSecond: rate, DryRun: dryRun, Actor: a.actor(actor),
 				})
 				if err != nil {

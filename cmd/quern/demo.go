@@ -53,7 +53,8 @@ func (a *app) demoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a server with made-up work and consumers, to look at",
-		Long: fmt.Sprintf("Run a server with temporary data, insert %d chunks for each of %d companies, and work on them with %d consumers that use\n"+
+		Long: fmt.Sprintf("Run a server with temporary data, insert %d chunks for each of %d companies, and work on "+
+			"them with %d consumers that use\n"+
 			"different strategies. Work is inserted again when it runs low. Runs until interrupted; nothing is left behind.",
 			demoPerCompany, len(demoCompanies()), demoConsumers),
 		Args: cobra.NoArgs,
@@ -106,7 +107,8 @@ func (a *app) demoCrowd(ctx context.Context, url string) error {
 	run(func(ctx context.Context) error { return demoProduce(ctx, c) })
 	strategies := demoStrategies()
 	for n := range demoConsumers {
-		consumer := demoConsumer{client: c, name: fmt.Sprintf("demo-%02d", n+1), strategy: strategies[n%len(strategies)], done: &done, rnd: rand.New(rand.NewPCG(rand.Uint64(), uint64(n)))}
+		consumer := demoConsumer{client: c, name: fmt.Sprintf("demo-%02d", n+1),
+			strategy: strategies[n%len(strategies)], done: &done, rnd: rand.New(rand.NewPCG(rand.Uint64(), uint64(n)))}
 		run(consumer.run)
 	}
 	run(func(ctx context.Context) error { return a.demoProgress(ctx, c, &done) })
@@ -151,7 +153,8 @@ func demoInsert(ctx context.Context, c *client.Client, round int) error {
 			_, err := c.Insert(ctx, "default", &api.NewSubmission{
 				Meta:     api.Meta{"company": api.Text(name), "mode": api.Text(mode), "zone": api.Int(int64(company % 3))},
 				Priority: int64(n % 5),
-				Chunks:   api.Chunks{Count: demoPerCompany / demoSubmissions, Template: fmt.Sprintf("%s round %d part %d row {index}", name, round, n)},
+				Chunks: api.Chunks{Count: demoPerCompany / demoSubmissions,
+					Template: fmt.Sprintf("%s round %d part %d row {index}", name, round, n)},
 			})
 			if err != nil {
 				return err
@@ -216,7 +219,8 @@ func (a *app) demoProgress(ctx context.Context, c *client.Client, done *atomic.I
 		if err != nil {
 			return err
 		}
-		bar.Set(done.Load(), fmt.Sprintf("%d ready, %d reserved, %d waiting, %d submissions open, %d tries failed", s.Ready, s.Reserved, s.Waiting, s.SubmissionsOpen, s.FailedTotal))
+		bar.Set(done.Load(), fmt.Sprintf("%d ready, %d reserved, %d waiting, %d submissions open, %d tries failed",
+			s.Ready, s.Reserved, s.Waiting, s.SubmissionsOpen, s.FailedTotal))
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

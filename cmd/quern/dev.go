@@ -65,7 +65,8 @@ func (o *devOptions) config(dir string) (Config, error) {
 		}
 	}
 	if reachable, err := web.Reachable(config.Listen); err != nil || reachable {
-		return Config{}, usageError{fmt.Errorf("listen is %q; a server for trying things out listens on loopback only, such as 127.0.0.1:7700: use `quern serve` for others", config.Listen)}
+		return Config{}, usageError{fmt.Errorf("listen is %q; a server for trying things out listens on loopback "+
+			"only, such as 127.0.0.1:7700: use `quern serve` for others", config.Listen)}
 	}
 	return config, nil
 }

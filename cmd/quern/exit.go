@@ -75,10 +75,12 @@ func (a *app) report(err error) int {
 		a.printProblem(problem.Problem)
 		return problemCode(problem.Problem)
 	case a.asked && distrusted(err):
-		fmt.Fprintf(a.err, "quern: the server at %s is not trusted: %v\nSay whom to trust with --server-ca FILE or --server-fingerprint SHA256; a server with --tls-self-signed prints both when it starts.\n", a.serverURL(), err)
+		fmt.Fprintf(a.err, "quern: the server at %s is not trusted: %v\nSay whom to trust with --server-ca FILE or "+
+			"--server-fingerprint SHA256; a server with --tls-self-signed prints both when it starts.\n", a.serverURL(), err)
 		return exitUnreachable
 	case a.asked && unreachable(err):
-		fmt.Fprintf(a.err, "quern: no server answers at %s: %v\nStart one with 'quern serve' or 'quern dev', or name another with --server or QUERN_SERVER.\n", a.serverURL(), err)
+		fmt.Fprintf(a.err, "quern: no server answers at %s: %v\nStart one with 'quern serve' or 'quern dev', or name "+
+			"another with --server or QUERN_SERVER.\n", a.serverURL(), err)
 		return exitUnreachable
 	}
 	fmt.Fprintf(a.err, "quern: %v\n", err)
@@ -97,7 +99,8 @@ func unreachable(err error) bool {
 		network *net.OpError
 		call    *url.Error
 	)
-	return errors.As(err, &network) || errors.As(err, &call) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
+	return errors.As(err, &network) || errors.As(err, &call) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // printProblem prints what the server has to say: title, detail, what is wrong where, and the id under which its log

@@ -15,8 +15,9 @@ import (
 // explainCommand shows how a strategy stands.
 func (a *app) explainCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "explain [STRATEGY]",
-		Short: "Show what reaches each block of a strategy, what its limits hold back, and why it would hand out what; - reads it from stdin",
+		Use: "explain [STRATEGY]",
+		Short: "Show what reaches each block of a strategy, what its limits hold back, and why it would hand out " +
+			"what; - reads it from stdin",
 	}
 	return a.strategyQuestion(c, func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error {
 		got, err := c.Explain(ctx, a.queueName(), r)

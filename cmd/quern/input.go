@@ -43,7 +43,8 @@ func (l *lineReader) next() ([]byte, error) {
 		part, err := l.r.ReadSlice(l.end)
 		line = append(line, part...)
 		if len(line) > queue.MaxChunkBytes+2 {
-			return nil, fmt.Errorf("line %d is longer than %d bytes, the most a chunk may hold: put it into object storage and submit its key with --prefix", l.n+1, queue.MaxChunkBytes)
+			return nil, fmt.Errorf("line %d is longer than %d bytes, the most a chunk may hold: put it into object "+
+				"storage and submit its key with --prefix", l.n+1, queue.MaxChunkBytes)
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):

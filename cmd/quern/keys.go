@@ -68,8 +68,10 @@ func (a *app) keysValuesCommand() *cobra.Command {
 				}
 				all = append(all, value)
 			}
-			return printList(a, all, []string{"VALUE", "READY", "IN FLIGHT", "SUBMISSIONS", "LIMIT", "AT IT SINCE", "WEIGHT"}, func(v api.ValueCount) []string {
-				return []string{metaText(v.Value), number(v.Ready), number(v.InFlight), number(v.Submissions), limitText(v.Limit), momentOrNone(v.SaturatedSince), weightText(v.Weight)}
+			return printList(a, all, []string{"VALUE", "READY", "IN FLIGHT", "SUBMISSIONS", "LIMIT", "AT IT SINCE",
+				"WEIGHT"}, func(v api.ValueCount) []string {
+				return []string{metaText(v.Value), number(v.Ready), number(v.InFlight), number(v.Submissions),
+					limitText(v.Limit), momentOrNone(v.SaturatedSince), weightText(v.Weight)}
 			})
 		},
 	}
@@ -106,7 +108,8 @@ func (a *app) keysSetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set KEY VALUE",
 		Short: "Limit a value of a meta key, or weigh it; what is not given stays as it is",
-		Long: "Limit a value of a meta key, or weigh it; what is not given stays as it is. The limit holds for every reservation of the queue,\n" +
+		Long: "Limit a value of a meta key, or weigh it; what is not given stays as it is. The limit holds for every " +
+			"reservation of the queue,\n" +
 			"whatever its strategy, from the next one on; what is in flight stays. The weight is the value's share under Fair.",
 		Example: "  quern keys set company acme --limit 5\n  quern keys set company acme --weight 2.5 --limit none",
 		Args:    cobra.ExactArgs(2),
@@ -207,7 +210,8 @@ func parseWeight(text string) (*float64, error) {
 	}
 	w, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(w > 0 && w <= queue.MaxWeight/queue.DefaultWeight) {
-		return nil, usageError{fmt.Errorf("--weight %q is neither a number from 0.001 to %d nor none", text, queue.MaxWeight/queue.DefaultWeight)}
+		return nil, usageError{fmt.Errorf("--weight %q is neither a number from 0.001 to %d nor none", text,
+			queue.MaxWeight/queue.DefaultWeight)}
 	}
 	return &w, nil
 }

@@ -16,7 +16,8 @@ func (a *app) ledgersCommand() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use: "ledgers [LEDGER]", Short: "List the Fair blocks in use, or who got and is owed what in one", Args: cobra.MaximumNArgs(1),
-		Long: "List the Fair blocks of a queue that are in use or, with the id of one, its tenants: what each received, what an ideal division would have\n" +
+		Long: "List the Fair blocks of a queue that are in use or, with the id of one, its tenants: what each " +
+			"received, what an ideal division would have\n" +
 			"handed out to it, and the difference (lag: positive, it is owed; negative, it is ahead).",
 		Example: "  quern ledgers\n  quern ledgers 4f2a91c07be2d310 --sort behind",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,9 +39,11 @@ func (a *app) ledgersCommand() *cobra.Command {
 				}
 				all = append(all, l)
 			}
-			return printList(a, all, []string{"LEDGER", "KEY", "SHARED", "ACTIVE", "OWING", "BLOCKED", "BRANCH"}, func(l api.Ledger) []string {
-				return []string{l.ID, strings.Repeat("> ", l.Depth) + l.Key, l.Cost, strconv.Itoa(l.Active), strconv.Itoa(l.Owing), strconv.Itoa(l.Blocked), l.Branch}
-			})
+			return printList(a, all, []string{"LEDGER", "KEY", "SHARED", "ACTIVE", "OWING", "BLOCKED", "BRANCH"},
+				func(l api.Ledger) []string {
+					return []string{l.ID, strings.Repeat("> ", l.Depth) + l.Key, l.Cost, strconv.Itoa(l.Active),
+						strconv.Itoa(l.Owing), strconv.Itoa(l.Blocked), l.Branch}
+				})
 		},
 	}
 	a.queueFlags(c)
@@ -55,15 +58,18 @@ func (a *app) printLedger(l *api.LedgerTenants) error {
 		return printOne(a, *l, func(api.LedgerTenants) [][2]string { return nil })
 	}
 	amount := func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
-	fmt.Fprintf(a.out, "%d tenants, sum of lags %s, furthest behind %s, furthest ahead %s\n\n", l.Tenants, amount(l.Lag), amount(l.MostBehind), amount(l.MostAhead))
-	return printList(a, l.Items, []string{"TENANT", "STATE", "WEIGHT", "SHARE", "RECEIVED", "ENTITLED", "LAG"}, func(t api.LedgerTenant) []string {
-		var path []string
-		for i := range t.Around {
-			path = append(path, tenantName(t.Around[i].Value))
-		}
-		path = append(path, tenantName(t.Value))
-		return []string{strings.Join(path, " / "), t.State, strconv.FormatFloat(t.Weight, 'g', -1, 64), fmt.Sprintf("%.1f %%", 100*t.Share), amount(t.Received), amount(t.Entitled), amount(t.Lag)}
-	})
+	fmt.Fprintf(a.out, "%d tenants, sum of lags %s, furthest behind %s, furthest ahead %s\n\n", l.Tenants,
+		amount(l.Lag), amount(l.MostBehind), amount(l.MostAhead))
+	return printList(a, l.Items, []string{"TENANT", "STATE", "WEIGHT", "SHARE", "RECEIVED", "ENTITLED", "LAG"},
+		func(t api.LedgerTenant) []string {
+			var path []string
+			for i := range t.Around {
+				path = append(path, tenantName(t.Around[i].Value))
+			}
+			path = append(path, tenantName(t.Value))
+			return []string{strings.Join(path, " / "), t.State, strconv.FormatFloat(t.Weight, 'g', -1, 64),
+				fmt.Sprintf("%.1f %%", 100*t.Share), amount(t.Received), amount(t.Entitled), amount(t.Lag)}
+		})
 }
 
 func tenantName(v *api.MetaValue) string {
@@ -79,7 +85,8 @@ func (a *app) mapCommand() *cobra.Command {
 	var cells int
 	c := &cobra.Command{
 		Use: "map SUBMISSION", Short: "Show where the chunks of a submission stand, from the first to the last", Args: cobra.ExactArgs(1),
-		Long: "Show where the chunks of a submission stand, in cells of as many chunks as it takes. A letter is the state that holds the cell back most:\n" +
+		Long: "Show where the chunks of a submission stand, in cells of as many chunks as it takes. A letter is the " +
+			"state that holds the cell back most:\n" +
 			"D dead, s skipped, R reserved, w waiting, r ready, and . for done.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()

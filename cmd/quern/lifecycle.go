@@ -27,11 +27,14 @@ func (a *app) lifecycleCommand() *cobra.Command {
 			if got.Degraded {
 				state = "degraded: inserts are refused"
 			}
-			fmt.Fprintf(a.out, "%s, %.1f s behind; suspects: %d shelved, %d lent of %d (%.0f slots)\n", state, got.LagSeconds, got.Suspects.Shelved, got.Suspects.Lent, got.Suspects.Quota, got.Suspects.Slots)
+			fmt.Fprintf(a.out, "%s, %.1f s behind; suspects: %d shelved, %d lent of %d (%.0f slots)\n", state,
+				got.LagSeconds, got.Suspects.Shelved, got.Suspects.Lent, got.Suspects.Quota, got.Suspects.Slots)
 			fmt.Fprintf(a.out, "counters recounted: %s\n\n", recountLine(&got.Recount))
-			return printList(a, got.Kinds, []string{"KIND", "PENDING", "LAG", "DONE", "STALE", "PARKED", "FAILURES", "ERROR"}, func(k api.LifecycleKind) []string {
+			return printList(a, got.Kinds, []string{"KIND", "PENDING", "LAG", "DONE", "STALE", "PARKED", "FAILURES",
+				"ERROR"}, func(k api.LifecycleKind) []string {
 				return []string{
-					k.Kind, strconv.FormatUint(k.Pending, 10), strconv.FormatFloat(k.LagSeconds, 'f', 1, 64) + " s", strconv.FormatUint(k.Done, 10),
+					k.Kind, strconv.FormatUint(k.Pending, 10), strconv.FormatFloat(k.LagSeconds, 'f', 1, 64) + " s",
+					strconv.FormatUint(k.Done, 10),
 					strconv.FormatUint(k.Stale, 10), strconv.FormatUint(k.Parked, 10), strconv.FormatUint(k.Failed, 10), k.Error,
 				}
 			})

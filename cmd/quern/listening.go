@@ -21,15 +21,18 @@ const tlsFolder = "tls"
 func listenOptions() []option {
 	return []option{
 		{
-			"listen", "127.0.0.1:7700", "HOST:PORT; port 0 picks a free one; an address that other machines can reach needs TLS or insecure-behind-proxy", "the address to serve HTTP on",
+			"listen", "127.0.0.1:7700", "HOST:PORT; port 0 picks a free one; an address that other machines can " +
+				"reach needs TLS or insecure-behind-proxy", "the address to serve HTTP on",
 			func(c *Config, text string) error { return setListen(&c.Listen, text) },
 		},
 		{
-			"auth", "false", "true or false", "whether requests need an access token from the first start on; without it they do once there is a token, and at an address that other machines can reach",
+			"auth", "false", "true or false", "whether requests need an access token from the first start on; " +
+				"without it they do once there is a token, and at an address that other machines can reach",
 			func(c *Config, text string) error { return setSwitch(&c.Auth, text) },
 		},
 		{
-			"tls-cert", "", "a PEM file, with tls-key", "the server's certificate, followed by those between it and its authority; read again when the file changes",
+			"tls-cert", "", "a PEM file, with tls-key",
+			"the server's certificate, followed by those between it and its authority; read again when the file changes",
 			func(c *Config, text string) error { c.TLS.Certificate = text; return nil },
 		},
 		{
@@ -37,19 +40,23 @@ func listenOptions() []option {
 			func(c *Config, text string) error { c.TLS.Key = text; return nil },
 		},
 		{
-			"tls-client-ca", "", "a PEM file; needs TLS", "the authorities whose client certificates are accepted in the place of tokens, by their subject; read again when the file changes",
+			"tls-client-ca", "", "a PEM file; needs TLS", "the authorities whose client certificates are accepted in " +
+				"the place of tokens, by their subject; read again when the file changes",
 			func(c *Config, text string) error { c.TLS.ClientCA = text; return nil },
 		},
 		{
-			"tls-self-signed", "false", "true or false", "speak TLS with a certificate that the server makes for itself below the data directory, for a first try; its fingerprint is printed",
+			"tls-self-signed", "false", "true or false", "speak TLS with a certificate that the server makes for " +
+				"itself below the data directory, for a first try; its fingerprint is printed",
 			func(c *Config, text string) error { return setSwitch(&c.TLSSelfSigned, text) },
 		},
 		{
-			"insecure-behind-proxy", "false", "true or false", "serve plain HTTP at an address that other machines can reach, because a proxy that ends TLS stands in front of it",
+			"insecure-behind-proxy", "false", "true or false", "serve plain HTTP at an address that other machines " +
+				"can reach, because a proxy that ends TLS stands in front of it",
 			func(c *Config, text string) error { return setSwitch(&c.BehindProxy, text) },
 		},
 		{
-			"metrics-listen", "", "HOST:PORT, or empty for none; port 0 picks a free one", "a second address, which serves /livez, /readyz and /metrics only, over plain HTTP and without a token",
+			"metrics-listen", "", "HOST:PORT, or empty for none; port 0 picks a free one",
+			"a second address, which serves /livez, /readyz and /metrics only, over plain HTTP and without a token",
 			func(c *Config, text string) error {
 				if text == "" {
 					return nil
@@ -58,7 +65,8 @@ func listenOptions() []option {
 			},
 		},
 		{
-			"allowed-hosts", "", "host names separated by commas, at most 32", "names that a request's Host header may carry, besides literal addresses, localhost and the names in the server's certificate",
+			"allowed-hosts", "", "host names separated by commas, at most 32", "names that a request's Host header " +
+				"may carry, besides literal addresses, localhost and the names in the server's certificate",
 			setHosts,
 		},
 	}
@@ -81,9 +89,11 @@ func (c *Config) checkListening() error {
 	case c.TLS.ClientCA != "" && !c.secure():
 		return errors.New("tls-client-ca is about certificates of clients, which are shown over TLS only: give tls-cert and tls-key too")
 	case c.BehindProxy && c.secure():
-		return errors.New("insecure-behind-proxy says that a proxy ends TLS, and tls-cert or tls-self-signed that this server does: give only one of them")
+		return errors.New("insecure-behind-proxy says that a proxy ends TLS, and tls-cert or tls-self-signed that " +
+			"this server does: give only one of them")
 	case reachable && !c.secure() && !c.BehindProxy:
-		return fmt.Errorf("listen is %s, which other machines can reach, and tokens would pass the network in the clear: give tls-cert and tls-key, or tls-self-signed for a first try; "+
+		return fmt.Errorf("listen is %s, which other machines can reach, and tokens would pass the network in the "+
+			"clear: give tls-cert and tls-key, or tls-self-signed for a first try; "+
 			"where a proxy that ends TLS stands in front on a network that you trust, say insecure-behind-proxy", c.Listen)
 	}
 	return nil

@@ -20,7 +20,8 @@ func parseMeta(pairs []string) (api.Meta, error) { return parsePairs("--meta", p
 type contextFlag []string
 
 func (f *contextFlag) flag(c *cobra.Command) {
-	c.Flags().StringArrayVar((*[]string)(f), "context", nil, "what plugins may know of this consumer: `KEY=VALUE`, as for --meta of submit; may be given several times")
+	c.Flags().StringArrayVar((*[]string)(f), "context", nil,
+		"what plugins may know of this consumer: `KEY=VALUE`, as for --meta of submit; may be given several times")
 }
 
 func (f *contextFlag) read() (api.Meta, error) { return parsePairs("--context", *f, queue.NewContext) }

@@ -78,19 +78,23 @@ func options() []option {
 func dataOptions() []option {
 	return []option{
 		{
-			"data", "quern-data", "a directory; made when absent; one server at a time", "where everything is kept that must survive a restart",
+			"data", "quern-data", "a directory; made when absent; one server at a time",
+			"where everything is kept that must survive a restart",
 			func(c *Config, text string) error { return nonEmpty(&c.Data, text) },
 		},
 		{
-			"fold-bytes", "16MiB", "64KiB to 4GiB", "how much journal may gather before it is folded into the store: more makes a restart longer and writes less",
+			"fold-bytes", "16MiB", "64KiB to 4GiB",
+			"how much journal may gather before it is folded into the store: more makes a restart longer and writes less",
 			func(c *Config, text string) error { return sizeBetween(&c.FoldBytes, text, 64<<10, 4<<30) },
 		},
 		{
-			"ballast-bytes", "16MiB", "1MiB to 1GiB", "disk space held back so that completions still go through when the disk is full; a quarter of it is for the next start",
+			"ballast-bytes", "16MiB", "1MiB to 1GiB", "disk space held back so that completions still go through " +
+				"when the disk is full; a quarter of it is for the next start",
 			func(c *Config, text string) error { return sizeBetween(&c.BallastBytes, text, 1<<20, 1<<30) },
 		},
 		{
-			"plugin-memory", "512MiB", "16MiB to 1024GiB", "memory that the sandboxes of all plugins may have together; over it those go that are idle longest, and a plugin that gets none falls back",
+			"plugin-memory", "512MiB", "16MiB to 1024GiB", "memory that the sandboxes of all plugins may have " +
+				"together; over it those go that are idle longest, and a plugin that gets none falls back",
 			func(c *Config, text string) error { return sizeBetween(&c.PluginMemory, text, 16<<20, 1<<40) },
 		},
 		{
@@ -98,7 +102,8 @@ func dataOptions() []option {
 			func(c *Config, text string) error { return setPeriod(&c.AuditKeep, text, time.Hour, 87600*time.Hour) },
 		},
 		{
-			"recount-every", "1h", "1m to 168h, or 0 for never", "how often everything that is kept as counters is counted again, and corrected where it is wrong, a little at a time",
+			"recount-every", "1h", "1m to 168h, or 0 for never", "how often everything that is kept as counters is " +
+				"counted again, and corrected where it is wrong, a little at a time",
 			func(c *Config, text string) error {
 				return setPeriod(&c.RecountEvery, text, time.Minute, 168*time.Hour)
 			},
@@ -124,27 +129,35 @@ func logOptions() []option {
 func watchOptions() []option {
 	return []option{
 		{
-			"max-live-submissions", "auto", "auto, 1 to 1000000000, or 0 for any number", "how many submissions may be open in all queues together before inserts are refused with 429; auto is one for every 2 KB that the process may use",
+			"max-live-submissions", "auto", "auto, 1 to 1000000000, or 0 for any number", "how many submissions may " +
+				"be open in all queues together before inserts are refused with 429; auto is one for every 2 KB that the process may use",
 			setMaxLive,
 		},
 		{
-			"view-memory", "auto", "auto, or 16MiB to 1TiB", "memory for the indexes that strategies stand on, of all queues together, and a quarter more for those of questions such as preview; auto is an eighth of what the process may use (GOMEMLIMIT, control group, machine)",
+			"view-memory", "auto", "auto, or 16MiB to 1TiB", "memory for the indexes that strategies stand on, of " +
+				"all queues together, and a quarter more for those of questions such as preview; auto is an eighth " +
+				"of what the process may use (GOMEMLIMIT, control group, machine)",
 			setViewMemory,
 		},
 		{
-			"metric-keys", "", "meta keys separated by commas, at most 8", "meta keys whose values /metrics shows, of each the 50 with most chunks in flight and the sum of the others",
+			"metric-keys", "", "meta keys separated by commas, at most 8",
+			"meta keys whose values /metrics shows, of each the 50 with most chunks in flight and the sum of the others",
 			setMetricKeys,
 		},
 		{
-			"otlp-endpoint", "", "http://HOST:PORT or https://HOST:PORT of a collector, with a path or without; empty for none", "where spans of inserts, reserves and completions are sent, as OTLP over HTTP in JSON",
+			"otlp-endpoint", "", "http://HOST:PORT or https://HOST:PORT of a collector, with a path or without; " +
+				"empty for none", "where spans of inserts, reserves and completions are sent, as OTLP over HTTP in JSON",
 			setOTLPEndpoint,
 		},
 		{
-			"otlp-ratio", "1", "0 to 1", "of the requests that bring no trace context, how many begin a trace of their own; those that bring one decide by themselves",
+			"otlp-ratio", "1", "0 to 1", "of the requests that bring no trace context, how many begin a trace of " +
+				"their own; those that bring one decide by themselves",
 			setOTLPRatio,
 		},
 		{
-			"otlp-headers", "", "NAME=VALUE pairs separated by commas, at most 16, %2C for a comma in a value", "headers of the requests to the collector, such as Authorization=Bearer%20SECRET; never shown and never logged, and as a flag other users of the machine see them: use the file or the environment",
+			"otlp-headers", "", "NAME=VALUE pairs separated by commas, at most 16, %2C for a comma in a value",
+			"headers of the requests to the collector, such as Authorization=Bearer%20SECRET; never shown and never " +
+				"logged, and as a flag other users of the machine see them: use the file or the environment",
 			func(c *Config, text string) (err error) { c.OTLPHeaders, err = trace.ParseHeaders(text); return err },
 		},
 	}

@@ -26,10 +26,14 @@ func (a *app) pluginCommand() *cobra.Command {
 			"VERSION is a version text, or 8 or more digits of a sha256.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.pluginNewCommand(), a.pluginBuildCommand(), a.pluginPackCommand(), a.pluginCheckCommand(), a.pluginRunCommand(), a.pluginBenchCommand(),
-		a.pluginPushCommand(), a.pluginActivateCommand(), a.pluginShadowCommand(), a.pluginCanaryCommand(), a.pluginDeactivateCommand(), a.pluginRollbackCommand(),
-		a.pluginDryRunCommand(), a.pluginListCommand(), a.pluginGetCommand(), a.pluginLogsCommand(), a.pluginSettingsCommand(), a.pluginStatsCommand(),
-		a.pluginRecordingsCommand(), a.pluginReplayCommand(), a.pluginResetCommand(), a.pluginScoresCommand(), a.pluginDownloadCommand(), a.pluginDeleteCommand())
+	c.AddCommand(a.pluginNewCommand(), a.pluginBuildCommand(), a.pluginPackCommand(), a.pluginCheckCommand(),
+		a.pluginRunCommand(), a.pluginBenchCommand(),
+		a.pluginPushCommand(), a.pluginActivateCommand(), a.pluginShadowCommand(), a.pluginCanaryCommand(),
+		a.pluginDeactivateCommand(), a.pluginRollbackCommand(),
+		a.pluginDryRunCommand(), a.pluginListCommand(), a.pluginGetCommand(), a.pluginLogsCommand(),
+		a.pluginSettingsCommand(), a.pluginStatsCommand(),
+		a.pluginRecordingsCommand(), a.pluginReplayCommand(), a.pluginResetCommand(), a.pluginScoresCommand(),
+		a.pluginDownloadCommand(), a.pluginDeleteCommand())
 	return c
 }
 
@@ -85,7 +89,8 @@ func (a *app) pluginPushCommand() *cobra.Command {
 	a.clientFlags(c)
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
 	c.Flags().StringVar(&manifestFile, "manifest", "", "file with the manifest, for a module that has none in it")
-	c.Flags().StringVar(&configFile, "config", "", "file with a configuration (JSON) for the server's dry run and, with --activate, for use")
+	c.Flags().StringVar(&configFile, "config", "",
+		"file with a configuration (JSON) for the server's dry run and, with --activate, for use")
 	c.Flags().BoolVar(&activate, "activate", false, "activate it")
 	return c
 }
@@ -146,7 +151,8 @@ func (a *app) pluginActivateCommand() *cobra.Command {
 func (a *app) pluginShadowCommand() *cobra.Command {
 	var f selectFlags
 	c := &cobra.Command{
-		Use: "shadow NAME [VERSION]", Short: "Let a version score beside the active one without deciding; without VERSION end that", Args: cobra.RangeArgs(1, 2),
+		Use: "shadow NAME [VERSION]", Short: "Let a version score beside the active one without deciding; without " +
+			"VERSION end that", Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.choose(cmd, &f, args, func(c *client.Client, s api.PluginSelection, when client.Condition) (*api.Plugin, error) {
 				return c.ShadowPlugin(cmd.Context(), args[0], s, when)
@@ -162,7 +168,8 @@ func (a *app) pluginShadowCommand() *cobra.Command {
 func (a *app) pluginCanaryCommand() *cobra.Command {
 	var f selectFlags
 	c := &cobra.Command{
-		Use: "canary NAME VERSION PERCENT", Short: "Let a version score for a share of the reservations; 0 ends that", Args: cobra.ExactArgs(3),
+		Use: "canary NAME VERSION PERCENT", Short: "Let a version score for a share of the reservations; 0 ends that",
+		Args: cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			percent, err := strconv.Atoi(args[2])
 			if err != nil {
@@ -181,7 +188,8 @@ func (a *app) pluginCanaryCommand() *cobra.Command {
 }
 
 // choose makes one change of what is in use and prints what came of it.
-func (a *app) choose(_ *cobra.Command, f *selectFlags, args []string, do func(*client.Client, api.PluginSelection, client.Condition) (*api.Plugin, error)) error {
+func (a *app) choose(_ *cobra.Command, f *selectFlags, args []string,
+	do func(*client.Client, api.PluginSelection, client.Condition) (*api.Plugin, error)) error {
 	s, err := f.selection(append(args, "")[1])
 	if err != nil {
 		return err
@@ -198,18 +206,21 @@ func (a *app) choose(_ *cobra.Command, f *selectFlags, args []string, do func(*c
 }
 
 func (a *app) pluginDeactivateCommand() *cobra.Command {
-	return a.changeCommand("deactivate NAME", "Take a plugin out of use", func(cmd *cobra.Command, c *client.Client, name string, when client.Condition) (*api.Plugin, error) {
-		return c.DeactivatePlugin(cmd.Context(), name, when)
-	})
+	return a.changeCommand("deactivate NAME", "Take a plugin out of use",
+		func(cmd *cobra.Command, c *client.Client, name string, when client.Condition) (*api.Plugin, error) {
+			return c.DeactivatePlugin(cmd.Context(), name, when)
+		})
 }
 
 func (a *app) pluginRollbackCommand() *cobra.Command {
-	return a.changeCommand("rollback NAME", "Activate what was active before", func(cmd *cobra.Command, c *client.Client, name string, when client.Condition) (*api.Plugin, error) {
-		return c.RollbackPlugin(cmd.Context(), name, when)
-	})
+	return a.changeCommand("rollback NAME", "Activate what was active before",
+		func(cmd *cobra.Command, c *client.Client, name string, when client.Condition) (*api.Plugin, error) {
+			return c.RollbackPlugin(cmd.Context(), name, when)
+		})
 }
 
-func (a *app) changeCommand(use, short string, do func(*cobra.Command, *client.Client, string, client.Condition) (*api.Plugin, error)) *cobra.Command {
+func (a *app) changeCommand(use, short string,
+	do func(*cobra.Command, *client.Client, string, client.Condition) (*api.Plugin, error)) *cobra.Command {
 	var ifMatch string
 	c := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
@@ -272,7 +283,8 @@ func (a *app) listVersions(cmd *cobra.Command, c *client.Client, name string) er
 		all = append(all, v)
 	}
 	return printList(a, all, []string{"VERSION", "SHA256", "STATE", "USES", "NS/CANDIDATE", "CREATED"}, func(v api.PluginVersion) []string {
-		return []string{v.Version, v.SHA256[:8], v.State, fmt.Sprint(v.Uses), fmt.Sprintf("%.1f", v.Report.NsPerCandidate), v.CreatedAt.String()}
+		return []string{v.Version, v.SHA256[:8], v.State, fmt.Sprint(v.Uses),
+			fmt.Sprintf("%.1f", v.Report.NsPerCandidate), v.CreatedAt.String()}
 	})
 }
 
@@ -359,7 +371,8 @@ func pluginFields(p api.Plugin) [][2]string {
 	if p.Active != nil {
 		fields = append(fields, [2]string{"config", string(p.Active.Config)})
 	}
-	fields = append(fields, [2]string{"previous", useText(p.Previous)}, [2]string{"shadow", useText(p.Shadow)}, [2]string{"canary", useText(p.Canary)})
+	fields = append(fields, [2]string{"previous", useText(p.Previous)}, [2]string{"shadow", useText(p.Shadow)},
+		[2]string{"canary", useText(p.Canary)})
 	if p.Breaker.Reason != "" {
 		fields = append(fields, [2]string{"reason", p.Breaker.Reason})
 	}
@@ -368,7 +381,8 @@ func pluginFields(p api.Plugin) [][2]string {
 
 func versionFields(v api.PluginVersion) [][2]string {
 	return [][2]string{
-		{"name", v.Name}, {"version", v.Version}, {"sha256", v.SHA256}, {"state", firstOf(v.Reason, v.State)}, {"bytes", strconv.FormatInt(v.Size, 10)},
+		{"name", v.Name}, {"version", v.Version}, {"sha256", v.SHA256}, {"state", firstOf(v.Reason, v.State)},
+		{"bytes", strconv.FormatInt(v.Size, 10)},
 		{"ns/candidate", fmt.Sprintf("%.1f", v.Report.NsPerCandidate)}, {"fuel/candidate", fmt.Sprintf("%.0f", v.Report.FuelPerCandidate)},
 		{"memory pages", strconv.Itoa(int(v.Report.MemoryPages))}, {"skipped", fmt.Sprintf("%.1f %%", 100*v.Report.SkipShare)},
 		{"deterministic", strconv.FormatBool(v.Report.Deterministic)},

@@ -64,7 +64,8 @@ func (a *app) build(ctx context.Context, dir, out, sdk string) error {
 	case has("plugin.c") && sdk == "":
 		err = usageError{errors.New("--sdk is missing: C needs the header sdk/c/quern.h of a checkout of Quern")}
 	case has("plugin.c"):
-		err = a.tool(ctx, dir, nil, "clang", "--target=wasm32", "-std=c11", "-O3", "-msimd128", "-mbulk-memory", "-ffreestanding", "-nostdlib",
+		err = a.tool(ctx, dir, nil, "clang", "--target=wasm32", "-std=c11", "-O3", "-msimd128", "-mbulk-memory",
+			"-ffreestanding", "-nostdlib",
 			"-I"+filepath.Join(sdk, "sdk", "c"), "-Wl,--no-entry", "-Wl,-zstack-size=16384", "-o", raw, "plugin.c")
 	default:
 		err = usageError{fmt.Errorf("%s holds no plugin: there is no go.mod, Cargo.toml, asconfig.json or plugin.c", dir)}
@@ -81,7 +82,8 @@ func (a *app) build(ctx context.Context, dir, out, sdk string) error {
 
 // buildGo builds the module, and the same program natively, which prints the manifest.
 func (a *app) buildGo(ctx context.Context, dir, out string) error {
-	if err := a.tool(ctx, dir, []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"}, "go", "build", "-buildmode=c-shared", "-o", out, "."); err != nil {
+	if err := a.tool(ctx, dir, []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"}, "go", "build",
+		"-buildmode=c-shared", "-o", out, "."); err != nil {
 		return err
 	}
 	list := exec.CommandContext(ctx, "go", "run", ".")
@@ -95,7 +97,8 @@ func (a *app) buildGo(ctx context.Context, dir, out string) error {
 
 func (a *app) buildRust(ctx context.Context, dir, out string) error {
 	target := out + ".target"
-	if err := a.tool(ctx, dir, []string{"CARGO_TARGET_DIR=" + target}, "cargo", "build", "--release", "--target", "wasm32-unknown-unknown"); err != nil {
+	if err := a.tool(ctx, dir, []string{"CARGO_TARGET_DIR=" + target}, "cargo", "build", "--release", "--target",
+		"wasm32-unknown-unknown"); err != nil {
 		return err
 	}
 	built, err := filepath.Glob(filepath.Join(target, "wasm32-unknown-unknown", "release", "*.wasm"))

@@ -16,8 +16,10 @@ func (a *app) pluginDryRunCommand() *cobra.Command {
 	var f selectFlags
 	var about contextFlag
 	c := &cobra.Command{
-		Use: "dry-run NAME VERSION", Short: "Say what a version would take of a queue's candidates; nothing is reserved", Args: cobra.ExactArgs(2),
-		Long: "Score the candidates that a queue has now with a version, active or not, and say which would be taken, which of them would not be\n" +
+		Use:   "dry-run NAME VERSION",
+		Short: "Say what a version would take of a queue's candidates; nothing is reserved", Args: cobra.ExactArgs(2),
+		Long: "Score the candidates that a queue has now with a version, active or not, and say which would be " +
+			"taken, which of them would not be\n" +
 			"without the plugin, and which it puts off. A row is a place in the order of --strategy, from 0.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := f.selection(args[1])
@@ -67,7 +69,8 @@ func triedFields(t api.PluginTried) [][2]string {
 	fields = append(fields, [2]string{"candidates", strconv.Itoa(l.Rows)}, [2]string{"skipped", strconv.Itoa(l.Skipped)},
 		[2]string{"taken", strings.Join(picks, ", ")}, [2]string{"gained", rowsText(l.Gained)}, [2]string{"lost", rowsText(l.Lost)})
 	if l.ActiveOverlap != nil {
-		fields = append(fields, [2]string{"gained, beside the active version", rowsText(l.ActiveGained)}, [2]string{"lost, beside the active version", rowsText(l.ActiveLost)},
+		fields = append(fields, [2]string{"gained, beside the active version", rowsText(l.ActiveGained)},
+			[2]string{"lost, beside the active version", rowsText(l.ActiveLost)},
 			[2]string{"overlap with the active version", fmt.Sprintf("%.0f %%", 100**l.ActiveOverlap)})
 	}
 	for _, bin := range l.Histogram {

@@ -31,8 +31,10 @@ func (a *app) pluginNewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new NAME",
 		Short: "Write the beginning of a plugin into a new directory",
-		Long: "Write the beginning of a plugin into a new directory of its name: a scorer that works, and for Go a test of it. Build it with\n" +
-			"'quern plugin build NAME'. --sdk is a checkout of Quern, whose folder sdk/ has the SDKs; a plugin in Go can do without and takes\n" +
+		Long: "Write the beginning of a plugin into a new directory of its name: a scorer that works, and for Go a " +
+			"test of it. Build it with\n" +
+			"'quern plugin build NAME'. --sdk is a checkout of Quern, whose folder sdk/ has the SDKs; a plugin in Go " +
+			"can do without and takes\n" +
 			"the released one ('go mod tidy' fetches it).",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

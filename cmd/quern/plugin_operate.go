@@ -27,7 +27,8 @@ func (a *app) pluginSettingsCommand() *cobra.Command {
 	var f settingsFlags
 	c := &cobra.Command{
 		Use: "settings NAME", Short: "Show or change what an operator may set for a plugin", Args: cobra.ExactArgs(1),
-		Long: "Show or change what an operator may set for a plugin: what is not named keeps its value. 0 brings --cpu-share and --record-every back\n" +
+		Long: "Show or change what an operator may set for a plugin: what is not named keeps its value. 0 brings " +
+			"--cpu-share and --record-every back\n" +
 			"to what the server has for all.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			change, err := f.change(cmd)
@@ -138,8 +139,10 @@ func (a *app) pluginStatsCommand() *cobra.Command {
 func pluginStatsFields(s api.PluginStats) [][2]string {
 	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	fields := [][2]string{
-		{"batches", count(s.Batches)}, {"candidates", count(s.Candidates)}, {"skipped", count(s.Skipped)}, {"unwritten", count(s.Unwritten)},
-		{"fallbacks", count(s.Fallbacks)}, {"ns/candidate", fmt.Sprintf("%.1f", s.NsPerCandidate)}, {"fuel/candidate", fmt.Sprintf("%.0f", s.FuelPerCandidate)},
+		{"batches", count(s.Batches)}, {"candidates", count(s.Candidates)}, {"skipped", count(s.Skipped)},
+		{"unwritten", count(s.Unwritten)},
+		{"fallbacks", count(s.Fallbacks)}, {"ns/candidate", fmt.Sprintf("%.1f", s.NsPerCandidate)},
+		{"fuel/candidate", fmt.Sprintf("%.0f", s.FuelPerCandidate)},
 		{"share of a core", fmt.Sprintf("%.1f %%", 100*s.CPUShare)}, {"memory pages", strconv.FormatUint(uint64(s.MemoryPages), 10)},
 		{"sandboxes", strconv.Itoa(s.Instances)}, {"log lines dropped", count(s.LogsDropped)}, {"breaker", s.Breaker.State},
 	}
@@ -159,7 +162,8 @@ func pluginStatsFields(s api.PluginStats) [][2]string {
 		fields = append(fields, [2]string{"counter " + name, strconv.FormatFloat(s.Counters[name], 'g', -1, 64)})
 	}
 	if sh := s.Shadow; sh != nil {
-		fields = append(fields, [2]string{"shadow", sh.SHA256[:8]}, [2]string{"shadow's batches", count(sh.Batches)}, [2]string{"shadow's dropped", count(sh.Dropped)},
+		fields = append(fields, [2]string{"shadow", sh.SHA256[:8]}, [2]string{"shadow's batches", count(sh.Batches)},
+			[2]string{"shadow's dropped", count(sh.Dropped)},
 			[2]string{"shadow's overlap", fmt.Sprintf("%.0f %%", 100*sh.Overlap)}, [2]string{"shadow's tau", fmt.Sprintf("%.2f", sh.Tau)})
 	}
 	return fields
@@ -178,7 +182,8 @@ func (a *app) pluginRecordingsCommand() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use: "recordings NAME [ID]", Short: "List the batches that were recorded, or download one", Args: cobra.RangeArgs(1, 2),
-		Long: "List the batches of a plugin that the server recorded, the newest first, or download one: to --out, or to stdout. The file is replayed with\n" +
+		Long: "List the batches of a plugin that the server recorded, the newest first, or download one: to --out, " +
+			"or to stdout. The file is replayed with\n" +
 			"quern plugin run FILE.wasm --rows FILE.qbatch.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && out != "" {
@@ -232,14 +237,16 @@ func (a *app) listRecordings(cmd *cobra.Command, c *client.Client, name string) 
 		all = append(all, r)
 	}
 	return printList(a, all, []string{"ID", "TIME", "VERSION", "SHA256", "ROWS", "BYTES", "FAULT"}, func(r api.PluginRecording) []string {
-		return []string{strconv.FormatUint(r.ID, 10), r.Time.String(), r.Version, r.SHA256[:8], strconv.Itoa(r.Rows), strconv.Itoa(r.Size), firstOf(r.Fault, "-")}
+		return []string{strconv.FormatUint(r.ID, 10), r.Time.String(), r.Version, r.SHA256[:8], strconv.Itoa(r.Rows),
+			strconv.Itoa(r.Size), firstOf(r.Fault, "-")}
 	})
 }
 
 func (a *app) pluginReplayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "replay NAME VERSION ID", Short: "Score a recorded batch again with a version", Args: cobra.ExactArgs(3),
-		Long: "Score a recorded batch again with a version and compare with the recorded scores, bit for bit; when some differ the exit code is 1.",
+		Long: "Score a recorded batch again with a version and compare with the recorded scores, bit for bit; when " +
+			"some differ the exit code is 1.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := recordingID(args[2])
 			if err != nil {
@@ -279,16 +286,18 @@ func replayFields(r api.PluginReplay) [][2]string {
 }
 
 func (a *app) pluginResetCommand() *cobra.Command {
-	return a.changeCommand("reset NAME", "Close a plugin's breakers and forget its faults", func(cmd *cobra.Command, c *client.Client, name string, when client.Condition) (*api.Plugin, error) {
-		return c.ResetPlugin(cmd.Context(), name, when)
-	})
+	return a.changeCommand("reset NAME", "Close a plugin's breakers and forget its faults",
+		func(cmd *cobra.Command, c *client.Client, name string, when client.Condition) (*api.Plugin, error) {
+			return c.ResetPlugin(cmd.Context(), name, when)
+		})
 }
 
 func (a *app) pluginDeleteCommand() *cobra.Command {
 	var ifMatch string
 	var force bool
 	c := &cobra.Command{
-		Use: "delete NAME [VERSION]", Short: "Delete a plugin that is not active, or one version that is not in use", Args: cobra.RangeArgs(1, 2),
+		Use: "delete NAME [VERSION]", Short: "Delete a plugin that is not active, or one version that is not in use",
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()
 			if err != nil {

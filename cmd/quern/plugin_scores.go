@@ -16,7 +16,8 @@ import (
 func (a *app) pluginScoresCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "scores NAME", Short: "Show how a plugin's versions score live traffic, and what is taken", Args: cobra.ExactArgs(1),
-		Long: "Show how a plugin's open versions score live traffic: of a sample of the batches, the last 4,096 candidates by their scores, and of how many\n" +
+		Long: "Show how a plugin's open versions score live traffic: of a sample of the batches, the last 4,096 " +
+			"candidates by their scores, and of how many\n" +
 			"of them something was taken.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()
@@ -51,7 +52,8 @@ func (a *app) pluginScoresCommand() *cobra.Command {
 
 func scoresFields(s api.PluginScores) [][2]string {
 	fields := [][2]string{
-		{"version", s.Version}, {"sha256", s.SHA256[:min(8, len(s.SHA256))]}, {"config", string(s.Config)}, {"in use as", firstOf(strings.Join(s.Uses, ", "), "-")},
+		{"version", s.Version}, {"sha256", s.SHA256[:min(8, len(s.SHA256))]}, {"config", string(s.Config)},
+		{"in use as", firstOf(strings.Join(s.Uses, ", "), "-")},
 		{"batches", strconv.FormatUint(s.Batches, 10)}, {"sampled", strconv.FormatUint(s.Windows, 10)},
 	}
 	for _, kind := range sortedKeys(s.Faults) {
@@ -60,7 +62,8 @@ func scoresFields(s api.PluginScores) [][2]string {
 	if s.LastFault != "" {
 		fields = append(fields, [2]string{"last fault", s.LastFault})
 	}
-	fields = append(fields, [2]string{"candidates", strconv.Itoa(s.Rows)}, [2]string{"skipped", strconv.Itoa(s.Skipped)}, [2]string{"taken of", strconv.Itoa(s.Taken)})
+	fields = append(fields, [2]string{"candidates", strconv.Itoa(s.Rows)},
+		[2]string{"skipped", strconv.Itoa(s.Skipped)}, [2]string{"taken of", strconv.Itoa(s.Taken)})
 	most := 1
 	for _, bin := range s.Distribution {
 		most = max(most, bin.Count)
@@ -70,7 +73,8 @@ func scoresFields(s api.PluginScores) [][2]string {
 		long := (bin.Count*width + most - 1) / most
 		taken := (bin.Taken*width + most - 1) / most
 		bar := strings.Repeat("#", min(taken, long)) + strings.Repeat("-", max(0, long-taken))
-		fields = append(fields, [2]string{fmt.Sprintf("scores %.6g to %.6g", bin.From, bin.To), fmt.Sprintf("%6d, %d taken of  %s", bin.Count, bin.Taken, bar)})
+		fields = append(fields, [2]string{fmt.Sprintf("scores %.6g to %.6g", bin.From, bin.To),
+			fmt.Sprintf("%6d, %d taken of  %s", bin.Count, bin.Taken, bar)})
 	}
 	return fields
 }

@@ -66,7 +66,8 @@ func (a *app) checkFile(name, manifestFile, configFile string) error {
 	if err != nil {
 		return a.refused(err)
 	}
-	fmt.Fprintf(a.out, "%s: %s %s, %d bytes, %d functions, %d columns: good\n", name, m.Name, m.Version, len(module), report.Bodies, len(m.Columns))
+	fmt.Fprintf(a.out, "%s: %s %s, %d bytes, %d functions, %d columns: good\n", name, m.Name, m.Version, len(module),
+		report.Bodies, len(m.Columns))
 	return nil
 }
 
@@ -105,8 +106,10 @@ func (a *app) pluginRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run FILE.wasm",
 		Short: "Score a recorded batch, or synthetic candidates, in the sandbox and print the scores",
-		Long: "Score a batch in the sandbox and print the scores: a recording of a server (--rows FILE.qbatch), or candidates that are made up\n" +
-			"(--synthetic N). With a recording the scores are compared with the recorded ones, bit for bit; when some differ the exit code is 1.",
+		Long: "Score a batch in the sandbox and print the scores: a recording of a server (--rows FILE.qbatch), or " +
+			"candidates that are made up\n" +
+			"(--synthetic N). With a recording the scores are compared with the recorded ones, bit for bit; when " +
+			"some differ the exit code is 1.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := a.local(cmd.Context(), &f, args[0])

@@ -33,7 +33,8 @@ func (o *previewOptions) seedOf(c *cobra.Command) *uint64 {
 }
 
 // strategyQuestion is a command that asks one thing about one strategy.
-func (a *app) strategyQuestion(c *cobra.Command, ask func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error) *cobra.Command {
+func (a *app) strategyQuestion(c *cobra.Command,
+	ask func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error) *cobra.Command {
 	var o previewOptions
 	c.Args = cobra.MaximumNArgs(1)
 	c.RunE = func(cmd *cobra.Command, args []string) error {

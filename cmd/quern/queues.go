@@ -20,12 +20,15 @@ func (a *app) queueCommand() *cobra.Command {
 		Use: "queue", Short: "Make, change, list and delete queues", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.queueSettingsCommand("put NAME", "Make a queue, or replace its settings: what is not given gets its default", true, (*client.Client).PutQueue),
-		a.queueSettingsCommand("set NAME", "Change some settings of a queue: what is not given stays as it is", false, (*client.Client).ChangeQueue), a.queueGetCommand(), a.queueListCommand(), a.queueDeleteCommand())
+	c.AddCommand(a.queueSettingsCommand("put NAME",
+		"Make a queue, or replace its settings: what is not given gets its default", true, (*client.Client).PutQueue),
+		a.queueSettingsCommand("set NAME", "Change some settings of a queue: what is not given stays as it is", false,
+			(*client.Client).ChangeQueue), a.queueGetCommand(), a.queueListCommand(), a.queueDeleteCommand())
 	return c
 }
 
-func (a *app) queueSettingsCommand(use, short string, put bool, send func(*client.Client, context.Context, string, api.QueueSettingsInput) (*api.Queue, error)) *cobra.Command {
+func (a *app) queueSettingsCommand(use, short string, put bool,
+	send func(*client.Client, context.Context, string, api.QueueSettingsInput) (*api.Queue, error)) *cobra.Command {
 	var given func() (api.QueueSettingsInput, error)
 	c := &cobra.Command{
 		Use:   use,
@@ -92,7 +95,8 @@ func (a *app) queueListCommand() *cobra.Command {
 				}
 				queues = append(queues, q)
 			}
-			return printList(a, queues, []string{"NAME", "DURABILITY", "MAX ATTEMPTS", "MAX EXPIRIES", "RESERVATION", "RETENTION", "CREATED"}, queueRow)
+			return printList(a, queues, []string{"NAME", "DURABILITY", "MAX ATTEMPTS", "MAX EXPIRIES", "RESERVATION",
+				"RETENTION", "CREATED"}, queueRow)
 		},
 	}
 	a.clientFlags(c)

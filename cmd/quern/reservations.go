@@ -35,7 +35,8 @@ func (a *app) reserveCommand() *cobra.Command {
 		Use:   "reserve",
 		Short: "Reserve chunks for a script: one JSON object a line, with token and content",
 		Long: "Reserve chunks for a script: one JSON object a line, with token and content. The script finishes each with\n" +
-			"'quern complete TOKEN' or 'quern fail TOKEN' before its deadline. The exit code is 7 when there is nothing to hand out now.\n" +
+			"'quern complete TOKEN' or 'quern fail TOKEN' before its deadline. The exit code is 7 when there is " +
+			"nothing to hand out now.\n" +
 			"To run a command per chunk, 'quern work' is simpler.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.reserve(cmd.Context(), o) },
@@ -78,7 +79,8 @@ func (a *app) reserve(ctx context.Context, o reserveOptions) error {
 	if len(got.Reservations) == 0 && a.format != formatJSON {
 		return endedError{code: exitEmpty, text: emptyText(got)}
 	}
-	if err := printList(a, got.Reservations, []string{"TOKEN", "SUBMISSION", "INDEX", "ATTEMPT", "DEADLINE", "CONTENT"}, reservationRow); err != nil {
+	if err := printList(a, got.Reservations, []string{"TOKEN", "SUBMISSION", "INDEX", "ATTEMPT", "DEADLINE", "CONTENT"},
+		reservationRow); err != nil {
 		return err
 	}
 	if len(got.Reservations) == 0 {
@@ -234,7 +236,8 @@ func (a *app) releaseCommand() *cobra.Command {
 }
 
 // finishCommand is what complete, fail, extend and release have in common: tokens in, one result each out.
-func (a *app) finishCommand(use, short string, do func(context.Context, *client.Client, string, []string) ([]api.Result, error)) *cobra.Command {
+func (a *app) finishCommand(use, short string,
+	do func(context.Context, *client.Client, string, []string) ([]api.Result, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use:   use,
 		Short: short,
@@ -242,7 +245,8 @@ func (a *app) finishCommand(use, short string, do func(context.Context, *client.
 		RunE: func(cmd *cobra.Command, tokens []string) error {
 			for _, token := range tokens {
 				if _, ok := queue.ParseToken([]byte(token)); !ok {
-					return usageError{fmt.Errorf("%q is not a token: it is the %d characters that 'quern reserve' printed", token, queue.TokenChars)}
+					return usageError{fmt.Errorf("%q is not a token: it is the %d characters that "+
+						"'quern reserve' printed", token, queue.TokenChars)}
 				}
 			}
 			c, err := a.client()

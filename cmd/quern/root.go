@@ -63,8 +63,11 @@ func (a *app) newRoot() *cobra.Command {
 		&cobra.Group{ID: groupLook, Title: "Looking and operating:"},
 	)
 	add(root, groupServer, a.serveCommand(), a.devCommand(), a.demoCommand(), a.configCommand())
-	add(root, groupWork, a.submitCommand(), a.workCommand(), a.reserveCommand(), a.completeCommand(), a.failCommand(), a.extendCommand(), a.releaseCommand())
-	add(root, groupLook, a.getCommand(), a.listCommand(), a.watchCommand(), a.outputsCommand(), a.priorityCommand(), a.cancelCommand(), a.deadCommand(), a.bulkCommand(), a.rulesCommand(), a.lifecycleCommand(), a.consumersCommand(), a.statsCommand(), a.queueCommand(), a.keysCommand(), a.strategyCommand(), a.pluginCommand(),
+	add(root, groupWork, a.submitCommand(), a.workCommand(), a.reserveCommand(), a.completeCommand(), a.failCommand(),
+		a.extendCommand(), a.releaseCommand())
+	add(root, groupLook, a.getCommand(), a.listCommand(), a.watchCommand(), a.outputsCommand(), a.priorityCommand(),
+		a.cancelCommand(), a.deadCommand(), a.bulkCommand(), a.rulesCommand(), a.lifecycleCommand(),
+		a.consumersCommand(), a.statsCommand(), a.queueCommand(), a.keysCommand(), a.strategyCommand(), a.pluginCommand(),
 		a.previewCommand(), a.explainCommand(), a.whyCommand(), a.compareCommand())
 	add(root, groupLook, a.schedulesCommand(), a.ledgersCommand(), a.viewsCommand(), a.mapCommand(), a.tokenCommand(), a.auditCommand())
 	root.AddCommand(a.compileChildCommand(), a.benchCommand(), a.versionCommand())
@@ -114,9 +117,11 @@ func (a *app) getenv(name string) string {
 
 // clientFlags adds the flags of every command that talks to a server.
 func (a *app) clientFlags(c *cobra.Command) {
-	c.Flags().StringVar(&a.server, "server", "", "address of the server, such as http://127.0.0.1:7700 (environment QUERN_SERVER; default "+defaultServer+")")
+	c.Flags().StringVar(&a.server, "server", "",
+		"address of the server, such as http://127.0.0.1:7700 (environment QUERN_SERVER; default "+defaultServer+")")
 	a.trust.flags(c)
-	c.Flags().StringVar(&a.tokenFile, "token-file", "", "file with the access token (environment QUERN_TOKEN_FILE, or the token itself in QUERN_TOKEN)")
+	c.Flags().StringVar(&a.tokenFile, "token-file", "",
+		"file with the access token (environment QUERN_TOKEN_FILE, or the token itself in QUERN_TOKEN)")
 }
 
 // queueFlags adds the server's flags and --queue.

@@ -46,13 +46,17 @@ func (a *app) rulesListCommand() *cobra.Command {
 				all = append(all, r)
 			}
 			if past {
-				return printList(a, all, []string{"ID", "ACTION", "MATCH", "SINCE", "BY", "ENDED", "HOW", "LIFTED BY", "REASON"}, func(r api.Rule) []string {
-					return []string{r.ID, r.Action, matchText(&r.Match), moment(r.Since), r.Actor, moment(r.EndedAt), strings.ReplaceAll(r.End, "_", " "), r.LiftedBy, r.Reason}
+				return printList(a, all, []string{"ID", "ACTION", "MATCH", "SINCE", "BY", "ENDED", "HOW", "LIFTED BY",
+					"REASON"}, func(r api.Rule) []string {
+					return []string{r.ID, r.Action, matchText(&r.Match), moment(r.Since), r.Actor, moment(r.EndedAt),
+						strings.ReplaceAll(r.End, "_", " "), r.LiftedBy, r.Reason}
 				})
 			}
-			return printList(a, all, []string{"ID", "ACTION", "MATCH", "SINCE", "UNTIL", "BY", "EFFECTS", "REASON"}, func(r api.Rule) []string {
-				return []string{r.ID, r.Action, matchText(&r.Match), moment(r.Since), moment(r.Until), r.Actor, effectsText(r.Effects), r.Reason}
-			})
+			return printList(a, all, []string{"ID", "ACTION", "MATCH", "SINCE", "UNTIL", "BY", "EFFECTS", "REASON"},
+				func(r api.Rule) []string {
+					return []string{r.ID, r.Action, matchText(&r.Match), moment(r.Since), moment(r.Until), r.Actor,
+						effectsText(r.Effects), r.Reason}
+				})
 		},
 	}
 	a.queueFlags(c)
@@ -68,7 +72,8 @@ func (a *app) rulesSetCommand(action, short string) *cobra.Command {
 	var meta, submission, until, actor string
 	c := &cobra.Command{
 		Use: action + " --all | --meta KEY=VALUE | --submission ID", Short: short, Args: cobra.NoArgs,
-		Long: short + ": of the whole queue, of one value of a meta key, or of one submission. What is held already may be finished, unless --revoke takes it back. " +
+		Long: short + ": of the whole queue, of one value of a meta key, or of one submission. What is held already " +
+			"may be finished, unless --revoke takes it back. " +
 			"There is one " + action + " for each of these: to set it again changes its reason, end and effects.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
@@ -93,7 +98,8 @@ func (a *app) rulesSetCommand(action, short string) *cobra.Command {
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
 	c.Flags().BoolVar(&whole, "all", false, "the whole queue")
-	c.Flags().StringVarP(&meta, "meta", "m", "", "submissions with this meta: KEY=VALUE, where a whole number is the integer and KEY=s:VALUE the text")
+	c.Flags().StringVarP(&meta, "meta", "m", "",
+		"submissions with this meta: KEY=VALUE, where a whole number is the integer and KEY=s:VALUE the text")
 	c.Flags().StringVar(&submission, "submission", "", "this submission")
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, for those who meet it (a block needs one)")
 	c.Flags().StringVar(&until, "until", "", "when it ends by itself: a time like 2026-01-31T12:00:00Z, or from now on like 90m")

@@ -21,7 +21,8 @@ func (a *app) schedulesCommand() *cobra.Command {
 		Use: "schedules", Short: "Insert submissions again and again, by the clock", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.schedulesListCommand(), a.schedulesSetCommand(), a.schedulesShowCommand(), a.schedulesNextCommand(), a.schedulesPauseCommand(),
+	c.AddCommand(a.schedulesListCommand(), a.schedulesSetCommand(), a.schedulesShowCommand(), a.schedulesNextCommand(),
+		a.schedulesPauseCommand(),
 		a.schedulesResumeCommand(), a.schedulesTriggerCommand(), a.schedulesBackfillCommand(), a.schedulesDeleteCommand())
 	return c
 }
@@ -36,7 +37,8 @@ type whenOptions struct {
 
 func (o *whenOptions) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&o.spec, "spec", "", "when: five fields of cron ('30 2 * * MON'), @hourly, @daily, @weekly, @monthly, @yearly, '@every 90s' or '@at TIME'")
+	f.StringVar(&o.spec, "spec", "", "when: five fields of cron ('30 2 * * MON'), @hourly, @daily, @weekly, "+
+		"@monthly, @yearly, '@every 90s' or '@at TIME'")
 	f.BoolVar(&o.seconds, "seconds", false, "the spec has a leading field of seconds")
 	f.StringVar(&o.tz, "tz", "", "time zone whose clocks the spec means, such as Europe/Amsterdam (default: UTC)")
 	f.StringVar(&o.start, "start", "", "no ticks before this time (RFC 3339) or before this duration from now (10m)")
@@ -78,13 +80,16 @@ func (o *templateOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.template, "template", "", "content of every chunk, with {index} and {scheduled_at} replaced")
 	f.StringVar(&o.prefix, "prefix", "", "start of the object keys, with {scheduled_at} replaced")
 	f.StringArrayVar(&o.inline, "chunk", nil, "content of one chunk, `TEXT` or @FILE; repeatable")
-	f.StringArrayVarP(&o.meta, "meta", "m", nil, "metadata `KEY=VALUE`, repeatable; an integer when VALUE parses as one, KEY=s:VALUE forces text")
+	f.StringArrayVarP(&o.meta, "meta", "m", nil,
+		"metadata `KEY=VALUE`, repeatable; an integer when VALUE parses as one, KEY=s:VALUE forces text")
 	f.Int64Var(&o.priority, "priority", 0, "for the strategy CustomPriority: larger comes first")
 	f.StringVar(&o.attachment, "attachment", "", "`TEXT`, or @FILE, that goes out with every chunk")
 	f.StringVar(&o.group, "group", "", "name that keeps submissions together on one shard")
 	f.Uint16Var(&o.maxAttempts, "max-attempts", 0, "tries per chunk (0: the queue's setting)")
-	f.StringVar(&o.onExhausted, "on-exhausted", "", "what a chunk out of attempts does: fail_submission, dead_letter or skip (default: the queue's setting)")
-	f.Uint32Var(&o.maxFailed, "max-failed-chunks", 0, "the submission fails when more chunks than this are dead or skipped (0: any number may be)")
+	f.StringVar(&o.onExhausted, "on-exhausted", "",
+		"what a chunk out of attempts does: fail_submission, dead_letter or skip (default: the queue's setting)")
+	f.Uint32Var(&o.maxFailed, "max-failed-chunks", 0,
+		"the submission fails when more chunks than this are dead or skipped (0: any number may be)")
 	f.DurationVar(&o.deadAfter, "dead-after", 0, "end the submission so long after its tick, done or not (0: never)")
 	rangesOf(f, map[string]string{
 		"count": "1 to 4294967295", "priority": "-9007199254740991 to 9007199254740991", "max-attempts": "0 (the queue's) to 1000",
@@ -131,9 +136,11 @@ func (a *app) schedulesSetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Create a schedule, or redefine it",
-		Long: "Create a schedule, or redefine it: what is left out gets its default. With --file the definition is read as JSON, as 'show -o json'\n" +
+		Long: "Create a schedule, or redefine it: what is left out gets its default. With --file the definition is " +
+			"read as JSON, as 'show -o json'\n" +
 			"has it in \"definition\"; - reads stdin.",
-		Example: "  quern schedules set nightly --spec '30 2 * * *' --tz Europe/Amsterdam --count 100 --prefix 's3://reports/{scheduled_at}/'\n" +
+		Example: "  quern schedules set nightly --spec '30 2 * * *' --tz Europe/Amsterdam --count 100 --prefix " +
+			"'s3://reports/{scheduled_at}/'\n" +
 			"  quern schedules set ping --spec '@every 90s' --chunk ping --overlap skip",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -187,7 +194,8 @@ func (a *app) schedulesSetCommand() *cobra.Command {
 const maxDefinition = 4 * queue.MaxScheduleBytes
 
 // definition is what the flags or the file say.
-func (a *app) definition(file string, when *whenOptions, template *templateOptions, rest api.ScheduleDefinition) (*api.ScheduleDefinition, error) {
+func (a *app) definition(file string, when *whenOptions, template *templateOptions,
+	rest api.ScheduleDefinition) (*api.ScheduleDefinition, error) {
 	if file != "" {
 		return a.definitionFile(file)
 	}
@@ -240,7 +248,8 @@ func (a *app) schedulesListCommand() *cobra.Command {
 				all = append(all, s)
 			}
 			return printList(a, all, []string{"NAME", "STATE", "NEXT", "EMITTED", "SKIPPED", "DUE"}, func(s api.Schedule) []string {
-				return []string{s.Name, s.State, moment(s.NextAt), fmt.Sprint(s.Emitted), fmt.Sprint(s.SkippedMissed + s.SkippedLate + s.SkippedOverlap), s.Description}
+				return []string{s.Name, s.State, moment(s.NextAt), fmt.Sprint(s.Emitted),
+					fmt.Sprint(s.SkippedMissed + s.SkippedLate + s.SkippedOverlap), s.Description}
 			})
 		},
 	}
@@ -250,7 +259,8 @@ func (a *app) schedulesListCommand() *cobra.Command {
 }
 
 // scheduleCall is a command on one schedule whose answer is the schedule.
-func (a *app) scheduleCall(use, short string, call func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error)) *cobra.Command {
+func (a *app) scheduleCall(use, short string,
+	call func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -271,9 +281,10 @@ func (a *app) scheduleCall(use, short string, call func(cmd *cobra.Command, c *c
 }
 
 func (a *app) schedulesShowCommand() *cobra.Command {
-	return a.scheduleCall("show NAME", "Show a schedule and how it stands", func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error) {
-		return c.Schedule(cmd.Context(), a.queueName(), name)
-	})
+	return a.scheduleCall("show NAME", "Show a schedule and how it stands",
+		func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error) {
+			return c.Schedule(cmd.Context(), a.queueName(), name)
+		})
 }
 
 func (a *app) schedulesPauseCommand() *cobra.Command {
@@ -286,9 +297,10 @@ func (a *app) schedulesPauseCommand() *cobra.Command {
 }
 
 func (a *app) schedulesResumeCommand() *cobra.Command {
-	return a.scheduleCall("resume NAME", "Resume a paused schedule", func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error) {
-		return c.ResumeSchedule(cmd.Context(), a.queueName(), name)
-	})
+	return a.scheduleCall("resume NAME", "Resume a paused schedule",
+		func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error) {
+			return c.ResumeSchedule(cmd.Context(), a.queueName(), name)
+		})
 }
 
 func (a *app) schedulesDeleteCommand() *cobra.Command {
@@ -383,7 +395,8 @@ func (a *app) schedulesNextCommand() *cobra.Command {
 	var when whenOptions
 	var n int
 	c := &cobra.Command{
-		Use: "next [NAME]", Short: "Say in plain words when a schedule, or a --spec, is due, with its next ticks", Args: cobra.MaximumNArgs(1),
+		Use: "next [NAME]", Short: "Say in plain words when a schedule, or a --spec, is due, with its next ticks",
+		Args:    cobra.MaximumNArgs(1),
 		Example: "  quern schedules next nightly -n 3\n  quern schedules next --spec '30 2 29 2 *' --tz Europe/Amsterdam",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 1) == (when.spec != "") {
@@ -401,7 +414,8 @@ func (a *app) schedulesNextCommand() *cobra.Command {
 			if len(args) == 1 {
 				p, err = c.ScheduleTicks(cmd.Context(), a.queueName(), args[0], n)
 			} else {
-				p, err = c.PreviewSchedule(cmd.Context(), a.queueName(), &api.SchedulePreviewRequest{Spec: when.spec, Seconds: when.seconds, TZ: when.tz, Start: start, End: end, N: uint32(n)})
+				p, err = c.PreviewSchedule(cmd.Context(), a.queueName(),
+					&api.SchedulePreviewRequest{Spec: when.spec, Seconds: when.seconds, TZ: when.tz, Start: start, End: end, N: uint32(n)})
 			}
 			if err != nil {
 				return err

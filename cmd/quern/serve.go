@@ -29,8 +29,10 @@ func (a *app) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a server",
-		Long: "Run a server on one data directory until SIGTERM or SIGINT. It then stops accepting, answers the calls that wait, commits what\n" +
-			"runs and closes; a second signal ends it at once, which loses nothing that was acknowledged. When it is ready it prints one\n" +
+		Long: "Run a server on one data directory until SIGTERM or SIGINT. It then stops accepting, answers the " +
+			"calls that wait, commits what\n" +
+			"runs and closes; a second signal ends it at once, which loses nothing that was acknowledged. When it is " +
+			"ready it prints one\n" +
 			"line with its address.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -100,7 +102,8 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 
 	// 9. The HTTP face.
 	face, err := web.New(web.Options{
-		Engine: core, Plugins: held, Now: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry, Gatherer: registry, Tracer: tracer,
+		Engine: core, Plugins: held, Now: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry,
+		Gatherer: registry, Tracer: tracer,
 		Certificate: shown, Limits: config.tokenLimits(), Hosts: config.AllowedHosts, Version: webVersion(), Config: config.shown(),
 	})
 	if err != nil {
@@ -120,7 +123,8 @@ func (a *app) tellReady(config Config, at listeners, shown *certificate.Source, 
 		fmt.Fprintf(a.out, "quern: probes and metrics at http://%s\n", at.probes.Addr())
 	}
 	if config.TLSSelfSigned {
-		fmt.Fprintf(a.out, "quern: self-signed certificate, SHA-256 fingerprint %s; clients trust it by --server-fingerprint, or by --server-ca with a copy of %s\n",
+		fmt.Fprintf(a.out, "quern: self-signed certificate, SHA-256 fingerprint %s; clients trust it by "+
+			"--server-fingerprint, or by --server-ca with a copy of %s\n",
 			shown.Fingerprint(), filepath.Join(config.Data, tlsFolder, "self-signed.crt"))
 	}
 }
@@ -199,14 +203,17 @@ func newTracer(config Config, listener net.Listener, registry *prometheus.Regist
 		return nil, err
 	}
 	return trace.New(trace.Options{
-		Endpoint: config.OTLPEndpoint, Headers: config.OTLPHeaders, Ratio: config.OTLPRatio, Now: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry,
+		Endpoint: config.OTLPEndpoint, Headers: config.OTLPHeaders, Ratio: config.OTLPRatio, Now: time.Now,
+		Seed: rand.Uint64, Logger: logger, Registerer: registry,
 		Version: thisVersion().Version, Instance: net.JoinHostPort(host, port),
 	})
 }
 
-// runParts runs the loops of the engine, of the plugins and of the spans, and the HTTP face, until ctx ends or one of them fails. The face goes first: when it
-// is down no request waits for the engine any more, which then commits what is left and closes.
-func runParts(ctx context.Context, core *engine.Engine, held *plugins.Catalogue, tracer *trace.Tracer, face *web.Server, at listeners, ready func()) error {
+// runParts runs the loops of the engine, of the plugins and of the spans, and the HTTP face, until ctx ends or one of
+// them fails. The face goes first: when it is down no request waits for the engine any more, which then commits what is
+// left and closes.
+func runParts(ctx context.Context, core *engine.Engine, held *plugins.Catalogue, tracer *trace.Tracer, face *web.Server,
+	at listeners, ready func()) error {
 	faceCtx, stopFace := context.WithCancel(ctx)
 	loopsCtx, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFace()

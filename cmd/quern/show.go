@@ -97,9 +97,12 @@ func (a *app) outputsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "outputs ID",
 		Short: "Print the outputs of a submission's chunks in the order of their indexes",
-		Long: "Print the outputs of a submission's chunks in the order of their indexes. raw writes each on a line of its own: a newline is added\n" +
-			"where an output does not end with one. -0 writes a NUL behind each instead, for outputs that have newlines in them (xargs -0), and\n" +
-			"--joined nothing, for parts of one file. jsonl writes one {\"index\":...,\"output\":...} a line. Chunks without output are left out.",
+		Long: "Print the outputs of a submission's chunks in the order of their indexes. raw writes each on a line " +
+			"of its own: a newline is added\n" +
+			"where an output does not end with one. -0 writes a NUL behind each instead, for outputs that have " +
+			"newlines in them (xargs -0), and\n" +
+			"--joined nothing, for parts of one file. jsonl writes one {\"index\":...,\"output\":...} a line. Chunks " +
+			"without output are left out.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (null || joined) && a.format == formatJSONL || null && joined {
@@ -220,7 +223,8 @@ func submissionHeader() []string {
 }
 
 func submissionRow(s api.Submission) []string {
-	return []string{s.ID, s.State, number(s.Chunks), number(s.Ready), number(s.Waiting), number(s.Reserved), number(s.Done), number(s.Dead), moment(s.CreatedAt), metaLine(s.Meta)}
+	return []string{s.ID, s.State, number(s.Chunks), number(s.Ready), number(s.Waiting), number(s.Reserved),
+		number(s.Done), number(s.Dead), moment(s.CreatedAt), metaLine(s.Meta)}
 }
 
 // submissionFields is everything about a submission that is not empty.
@@ -311,7 +315,8 @@ func submissionNote(s api.Submission) string {
 	for _, part := range []struct {
 		n    uint32
 		name string
-	}{{s.Ready, "ready"}, {s.Reserved, "reserved"}, {s.Paused, "paused"}, {s.Blocked, "blocked"}, {s.Waiting, "waiting"}, {s.Dead, "dead"}} {
+	}{{s.Ready, "ready"}, {s.Reserved, "reserved"}, {s.Paused, "paused"}, {s.Blocked, "blocked"},
+		{s.Waiting, "waiting"}, {s.Dead, "dead"}} {
 		if part.n > 0 {
 			parts = append(parts, number(part.n)+" "+part.name)
 		}

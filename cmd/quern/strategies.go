@@ -19,7 +19,8 @@ func (a *app) strategyCommand() *cobra.Command {
 		Use: "strategy", Short: "Name, list, check and delete strategies", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.strategyPutCommand(), a.strategyGetCommand(), a.strategyListCommand(), a.strategyDeleteCommand(), a.strategyValidateCommand())
+	c.AddCommand(a.strategyPutCommand(), a.strategyGetCommand(), a.strategyListCommand(), a.strategyDeleteCommand(),
+		a.strategyValidateCommand())
 	return c
 }
 

@@ -45,7 +45,8 @@ func (a *app) submitCommand() *cobra.Command {
 			"  --count N --prefix KEY      N chunks whose content is in object storage under KEY followed by the index\n" +
 			"  FILE...                     one chunk per file, with the file's bytes\n" +
 			"  otherwise                   one chunk per line of stdin (an empty line is an empty chunk; --null for find -print0)\n\n" +
-			"Files and lines become several submissions when they are more than one call can carry (" + strconv.Itoa(queue.MaxInlineChunks) + " chunks or about 63 MiB).\n" +
+			"Files and lines become several submissions when they are more than one call can carry (" +
+			strconv.Itoa(queue.MaxInlineChunks) + " chunks or about 63 MiB).\n" +
 			"A trace in the environment (TRACEPARENT, TRACESTATE) goes with it to the consumers.\n" +
 			"It prints the id of each submission, and with --wait how each ended.",
 		Example: "  find . -name '*.jpg' | quern submit --meta company=123 --meta mode=preview --wait\n" +
@@ -61,15 +62,19 @@ func (a *app) submitCommand() *cobra.Command {
 	f.StringVar(&o.template, "template", "", "content of every chunk, with {index} replaced by its index, such as 'row {index}'")
 	f.StringVar(&o.prefix, "prefix", "", "start of the object keys, such as s3://bucket/run-7/")
 	f.BoolVarP(&o.null, "null", "0", false, "chunks on stdin end with a NUL byte instead of a line end")
-	f.StringArrayVarP(&o.meta, "meta", "m", nil, "metadata `KEY=VALUE`, repeatable; an integer when VALUE parses as one, KEY=s:VALUE forces text")
+	f.StringArrayVarP(&o.meta, "meta", "m", nil,
+		"metadata `KEY=VALUE`, repeatable; an integer when VALUE parses as one, KEY=s:VALUE forces text")
 	f.Int64Var(&o.priority, "priority", 0, "for the strategy CustomPriority: larger comes first")
 	f.StringVar(&o.attachment, "attachment", "", "`TEXT`, or @FILE, that goes out with every chunk (at most 64 KiB)")
 	f.StringVar(&o.group, "group", "", "name of a group; it is kept and shown, and does nothing yet")
 	f.StringVar(&o.runAt, "run-at", "", "do not hand out before this time (RFC 3339) or after this duration (10m)")
 	f.Uint16Var(&o.maxAttempts, "max-attempts", 0, "tries per chunk (0: the queue's setting)")
-	f.StringVar(&o.onExhausted, "on-exhausted", "", "what a chunk out of attempts does: fail_submission, dead_letter or skip (default: the queue's setting)")
-	f.Uint32Var(&o.maxFailed, "max-failed-chunks", 0, "the submission fails when more chunks than this are dead or skipped (0: any number may be)")
-	f.StringVar(&o.deadDeadline, "dead-deadline", "", "end the submission at this time (RFC 3339) or after this duration (10m), done or not")
+	f.StringVar(&o.onExhausted, "on-exhausted", "",
+		"what a chunk out of attempts does: fail_submission, dead_letter or skip (default: the queue's setting)")
+	f.Uint32Var(&o.maxFailed, "max-failed-chunks", 0,
+		"the submission fails when more chunks than this are dead or skipped (0: any number may be)")
+	f.StringVar(&o.deadDeadline, "dead-deadline", "",
+		"end the submission at this time (RFC 3339) or after this duration (10m), done or not")
 	f.StringVar(&o.key, "idempotency-key", "", "the same key with the same request inserts only once within a day")
 	rangesOf(f, map[string]string{
 		"count": "1 to 4294967295", "priority": "-9007199254740991 to 9007199254740991", "max-attempts": "0 (the queue's) to 1000",
@@ -111,7 +116,8 @@ func (a *app) submit(ctx context.Context, o submitOptions, files []string) error
 		return err
 	})
 	if err != nil && len(inserted) > 0 {
-		err = fmt.Errorf("%w; %d submissions were inserted before that, the last one is %s", err, len(inserted), inserted[len(inserted)-1].ID)
+		err = fmt.Errorf("%w; %d submissions were inserted before that, the last one is %s", err, len(inserted),
+			inserted[len(inserted)-1].ID)
 	}
 	if err == nil && o.wait {
 		return a.submitWait(ctx, c, inserted)
@@ -128,7 +134,8 @@ func (o *submitOptions) request(now time.Time) (api.NewSubmission, error) {
 	if err != nil {
 		return api.NewSubmission{}, err
 	}
-	n := api.NewSubmission{Meta: meta, Priority: o.priority, Group: o.group, MaxAttempts: o.maxAttempts, OnExhausted: o.onExhausted, MaxFailedChunks: o.maxFailed}
+	n := api.NewSubmission{Meta: meta, Priority: o.priority, Group: o.group, MaxAttempts: o.maxAttempts,
+		OnExhausted: o.onExhausted, MaxFailedChunks: o.maxFailed}
 	if n.Attachment, err = textOrFile(o.attachment, queue.MaxAttachmentBytes); err != nil {
 		return api.NewSubmission{}, err
 	}

@@ -12,31 +12,40 @@ import (
 func tokenOptions() []option {
 	return []option{
 		{
-			"token-rate", "200000", "1 to 1000000, or 0 for any number", "how many requests per second one access token may make, after a burst of twice as many; more are answered 429",
+			"token-rate", "200000", "1 to 1000000, or 0 for any number",
+			"how many requests per second one access token may make, after a burst of twice as many; more are answered 429",
 			func(c *Config, text string) error { return setCount(&c.TokenLimits.PerSecond, text, 1_000_000) },
 		},
 		{
-			"token-at-once", "20000", "1 to 1000000, or 0 for any number", "how many requests of one access token may be answered at the same time, those that wait for work included; more are answered 429",
+			"token-at-once", "20000", "1 to 1000000, or 0 for any number", "how many requests of one access token " +
+				"may be answered at the same time, those that wait for work included; more are answered 429",
 			func(c *Config, text string) error { return setCount(&c.TokenLimits.AtOnce, text, 1_000_000) },
 		},
 		{
-			"token-body-memory", "384MiB", "128MiB to 512MiB", "how much memory large requests of one access token may hold while they are read, of the 512 MiB for those of all; more are answered 429",
+			"token-body-memory", "384MiB", "128MiB to 512MiB", "how much memory large requests of one access token " +
+				"may hold while they are read, of the 512 MiB for those of all; more are answered 429",
 			func(c *Config, text string) error { return sizeBetween(&c.TokenLimits.Bodies, text, 128<<20, 512<<20) },
 		},
 		{
-			"token-view-memory", "auto", "auto, or 1MiB to 1TiB", "how much memory the indexes may take that strategies of one access token had made; more are answered 429; auto is three quarters of view-memory",
+			"token-view-memory", "auto", "auto, or 1MiB to 1TiB", "how much memory the indexes may take that " +
+				"strategies of one access token had made; more are answered 429; auto is three quarters of view-memory",
 			func(c *Config, text string) error { return setTokenViews(&c.TokenLimits.Views, text) },
 		},
 		{
-			"token-submissions", "auto", "auto, 1 to 1000000000, or 0 for any number", "how many submissions that one access token inserted may be open, counted from the server's start; more are answered 429; auto is three quarters of max-live-submissions",
+			"token-submissions", "auto", "auto, 1 to 1000000000, or 0 for any number", "how many submissions that " +
+				"one access token inserted may be open, counted from the server's start; more are answered 429; auto " +
+				"is three quarters of max-live-submissions",
 			func(c *Config, text string) error { return setCountOrAuto(&c.TokenLimits.Submissions, text) },
 		},
 		{
-			"token-meta-values", "auto", "auto, 1 to 1000000000, or 0 for any number", "how many different values of meta keys the open submissions of one access token may have brought, counted from the server's start; more are answered 429; auto is as many as token-submissions",
+			"token-meta-values", "auto", "auto, 1 to 1000000000, or 0 for any number", "how many different values of " +
+				"meta keys the open submissions of one access token may have brought, counted from the server's " +
+				"start; more are answered 429; auto is as many as token-submissions",
 			func(c *Config, text string) error { return setCountOrAuto(&c.TokenLimits.Values, text) },
 		},
 		{
-			"token-consumers", "15000", "1 to 1000000, or 0 for any number", "how many consumers one access token may have attached, of the 20000 that a queue takes; more are answered 429",
+			"token-consumers", "15000", "1 to 1000000, or 0 for any number",
+			"how many consumers one access token may have attached, of the 20000 that a queue takes; more are answered 429",
 			func(c *Config, text string) error { return setCount(&c.TokenLimits.Consumers, text, 1_000_000) },
 		},
 	}
@@ -67,8 +76,8 @@ func setTokenViews(to *int64, text string) error {
 	return nil
 }
 
-// tokenLimits are what one access token may ask for: where the options leave it to the server, three quarters of what all may, so that there
-// is room beside it.
+// tokenLimits are what one access token may ask for: where the options leave it to the server, three quarters of what
+// all may, so that there is room beside it.
 func (c *Config) tokenLimits() access.Limits {
 	limits := c.TokenLimits
 	if limits.Views == worked {

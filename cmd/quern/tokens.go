@@ -17,10 +17,12 @@ func (a *app) tokenCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "token", Short: "Make, list, rotate and revoke access tokens, and say who one is", Args: cobra.NoArgs,
 		Long: "Access tokens say who may do what. From the first one on every request needs one; the first needs the scope admin.\n" +
-			"This program finds its own in the file of --token-file, or in the environment: QUERN_TOKEN, or the file that QUERN_TOKEN_FILE names.",
+			"This program finds its own in the file of --token-file, or in the environment: QUERN_TOKEN, or the file " +
+			"that QUERN_TOKEN_FILE names.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.tokenNewCommand(), a.tokenListCommand(), a.tokenShowCommand(), a.tokenRotateCommand(), a.tokenRevokeCommand(), a.whoamiCommand())
+	c.AddCommand(a.tokenNewCommand(), a.tokenListCommand(), a.tokenShowCommand(), a.tokenRotateCommand(),
+		a.tokenRevokeCommand(), a.whoamiCommand())
 	return c
 }
 
@@ -54,9 +56,12 @@ func (a *app) tokenNewCommand() *cobra.Command {
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
 	c.Flags().StringSliceVar(&asked.Scopes, "scopes", nil, "what it may do, with commas between")
 	c.Flags().StringSliceVar(&asked.Queues, "queues", nil, "the only queues that it sees, with commas between (default: all)")
-	c.Flags().StringVarP(&meta, "meta", "m", "", "the only submissions that it sees and inserts: KEY=VALUE, where a whole number is the integer and KEY=s:VALUE the text (default: all)")
-	c.Flags().StringVar(&asked.Subject, "certificate-subject", "", "subject of a client certificate that is to stand for it, such as CN=worker,O=acme, for a server with --tls-client-ca")
-	c.Flags().StringVar(&expires, "expires", "", "when it ends by itself: a time like 2026-01-31T12:00:00Z, or from now on like 90d or 12h (default: never)")
+	c.Flags().StringVarP(&meta, "meta", "m", "", "the only submissions that it sees and inserts: KEY=VALUE, where a "+
+		"whole number is the integer and KEY=s:VALUE the text (default: all)")
+	c.Flags().StringVar(&asked.Subject, "certificate-subject", "",
+		"subject of a client certificate that is to stand for it, such as CN=worker,O=acme, for a server with --tls-client-ca")
+	c.Flags().StringVar(&expires, "expires", "",
+		"when it ends by itself: a time like 2026-01-31T12:00:00Z, or from now on like 90d or 12h (default: never)")
 	secretFlag(c, &to)
 	return c
 }
@@ -106,8 +111,10 @@ func (a *app) tokenListCommand() *cobra.Command {
 				}
 				all = append(all, t)
 			}
-			return printList(a, all, []string{"ID", "NAME", "SCOPES", "QUEUES", "META", "CREATED", "EXPIRES", "LAST USED"}, func(t api.Token) []string {
-				return []string{t.ID, t.Name, strings.Join(t.Scopes, ","), strings.Join(t.Queues, ","), metaLine(t.Meta), moment(t.CreatedAt), moment(t.ExpiresAt), moment(t.LastUsedAt)}
+			return printList(a, all, []string{"ID", "NAME", "SCOPES", "QUEUES", "META", "CREATED", "EXPIRES",
+				"LAST USED"}, func(t api.Token) []string {
+				return []string{t.ID, t.Name, strings.Join(t.Scopes, ","), strings.Join(t.Queues, ","),
+					metaLine(t.Meta), moment(t.CreatedAt), moment(t.ExpiresAt), moment(t.LastUsedAt)}
 			})
 		},
 	}
@@ -153,7 +160,8 @@ func (a *app) tokenRotateCommand() *cobra.Command {
 	}
 	a.clientFlags(c)
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
-	c.Flags().DurationVar(&overlap, "overlap", 0, "how long the secret before stays good, such as 1h, so that its holders can be changed one by one")
+	c.Flags().DurationVar(&overlap, "overlap", 0,
+		"how long the secret before stays good, such as 1h, so that its holders can be changed one by one")
 	secretFlag(c, &to)
 	return c
 }
@@ -195,7 +203,8 @@ func (a *app) whoamiCommand() *cobra.Command {
 				if !w.Required {
 					name = "(no token is needed)"
 				}
-				return [][2]string{{"name", name}, {"id", w.ID}, {"scopes", strings.Join(w.Scopes, ",")}, {"queues", strings.Join(w.Queues, ",")}, {"meta", metaLine(w.Meta)}, {"expires", moment(w.ExpiresAt)}}
+				return [][2]string{{"name", name}, {"id", w.ID}, {"scopes", strings.Join(w.Scopes, ",")},
+					{"queues", strings.Join(w.Queues, ",")}, {"meta", metaLine(w.Meta)}, {"expires", moment(w.ExpiresAt)}}
 			})
 		},
 	}
@@ -206,8 +215,10 @@ func (a *app) whoamiCommand() *cobra.Command {
 
 func tokenFields(t api.Token) [][2]string {
 	fields := [][2]string{
-		{"id", t.ID}, {"name", t.Name}, {"scopes", strings.Join(t.Scopes, ",")}, {"queues", strings.Join(t.Queues, ",")}, {"meta", metaLine(t.Meta)},
-		{"certificate subject", t.Subject}, {"created", moment(t.CreatedAt)}, {"expires", moment(t.ExpiresAt)}, {"last used", moment(t.LastUsedAt)}, {"previous secret until", moment(t.Previous)},
+		{"id", t.ID}, {"name", t.Name}, {"scopes", strings.Join(t.Scopes, ",")},
+		{"queues", strings.Join(t.Queues, ",")}, {"meta", metaLine(t.Meta)},
+		{"certificate subject", t.Subject}, {"created", moment(t.CreatedAt)}, {"expires", moment(t.ExpiresAt)},
+		{"last used", moment(t.LastUsedAt)}, {"previous secret until", moment(t.Previous)},
 	}
 	if t.Token != "" {
 		fields = append(fields, [2]string{"token", t.Token})

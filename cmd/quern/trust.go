@@ -23,17 +23,22 @@ type trust struct {
 }
 
 func (t *trust) flags(c *cobra.Command) {
-	c.Flags().StringVar(&t.ca, "server-ca", "", "PEM file with the authorities that may vouch for the server, in place of the system's (environment QUERN_SERVER_CA)")
-	c.Flags().StringVar(&t.fingerprint, "server-fingerprint", "", "SHA-256 fingerprint of the server's certificate, in place of any authority (environment QUERN_SERVER_FINGERPRINT)")
-	c.Flags().StringVar(&t.cert, "client-cert", "", "PEM file with the client's certificate, for a server that knows clients by it (environment QUERN_CLIENT_CERT)")
-	c.Flags().StringVar(&t.key, "client-key", "", "PEM file with its private key (environment QUERN_CLIENT_KEY; default the file of --client-cert)")
+	c.Flags().StringVar(&t.ca, "server-ca", "",
+		"PEM file with the authorities that may vouch for the server, in place of the system's (environment QUERN_SERVER_CA)")
+	c.Flags().StringVar(&t.fingerprint, "server-fingerprint", "",
+		"SHA-256 fingerprint of the server's certificate, in place of any authority (environment QUERN_SERVER_FINGERPRINT)")
+	c.Flags().StringVar(&t.cert, "client-cert", "",
+		"PEM file with the client's certificate, for a server that knows clients by it (environment QUERN_CLIENT_CERT)")
+	c.Flags().StringVar(&t.key, "client-key", "",
+		"PEM file with its private key (environment QUERN_CLIENT_KEY; default the file of --client-cert)")
 }
 
 // trusted is what the flags say, else the environment.
 func (a *app) trusted() trust {
 	t := trust{
-		ca: firstOf(a.trust.ca, a.getenv("QUERN_SERVER_CA")), fingerprint: firstOf(a.trust.fingerprint, a.getenv("QUERN_SERVER_FINGERPRINT")),
-		cert: firstOf(a.trust.cert, a.getenv("QUERN_CLIENT_CERT")),
+		ca:          firstOf(a.trust.ca, a.getenv("QUERN_SERVER_CA")),
+		fingerprint: firstOf(a.trust.fingerprint, a.getenv("QUERN_SERVER_FINGERPRINT")),
+		cert:        firstOf(a.trust.cert, a.getenv("QUERN_CLIENT_CERT")),
 	}
 	if t.cert != "" {
 		t.key = firstOf(a.trust.key, a.getenv("QUERN_CLIENT_KEY"), t.cert)
@@ -46,7 +51,8 @@ func (t trust) config() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	switch {
 	case t.ca != "" && t.fingerprint != "":
-		return nil, errors.New("the server is known by its authority (--server-ca) or by its fingerprint (--server-fingerprint): give only one of them")
+		return nil, errors.New("the server is known by its authority (--server-ca) or by its fingerprint " +
+			"(--server-fingerprint): give only one of them")
 	case t.ca != "":
 		bundle, err := os.ReadFile(t.ca)
 		if err != nil {
@@ -59,7 +65,8 @@ func (t trust) config() (*tls.Config, error) {
 	case t.fingerprint != "":
 		want, err := hex.DecodeString(strings.ReplaceAll(t.fingerprint, ":", ""))
 		if err != nil || len(want) != sha256.Size {
-			return nil, fmt.Errorf("the fingerprint %q is not a SHA-256 in hexadecimal: it has 64 digits, with or without colons", t.fingerprint)
+			return nil, fmt.Errorf("the fingerprint %q is not a SHA-256 in hexadecimal: it has 64 digits, with or "+
+				"without colons", t.fingerprint)
 		}
 		pin(config, want)
 	}
@@ -74,7 +81,8 @@ func (t trust) config() (*tls.Config, error) {
 }
 
 // errFingerprint is what a server with another certificate than the pinned one gives.
-var errFingerprint = errors.New("its certificate is not the one of --server-fingerprint: this is another server, one in between, or the certificate was replaced")
+var errFingerprint = errors.New("its certificate is not the one of --server-fingerprint: this is another server, one " +
+	"in between, or the certificate was replaced")
 
 // pin has connections know the server by the SHA-256 of its certificate, and by nothing else.
 func pin(config *tls.Config, want []byte) {

@@ -57,7 +57,8 @@ func (a *app) versionCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return printOne(a, thisVersion(), func(v versionInfo) [][2]string {
-				return [][2]string{{"version", v.Version}, {"revision", firstOf(v.Revision, "unknown")}, {"go", v.Go}, {"platform", v.Platform}}
+				return [][2]string{{"version", v.Version}, {"revision", firstOf(v.Revision, "unknown")}, {"go", v.Go},
+					{"platform", v.Platform}}
 			})
 		},
 	}

@@ -12,7 +12,8 @@ import (
 func (a *app) viewsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "views", Short: "List the indexes that strategies stand on, with the memory that they take", Args: cobra.NoArgs,
-		Long: "List the indexes in memory that the strategies of a queue stand on, the largest first: one for each branch that is in use. Those that only\n" +
+		Long: "List the indexes in memory that the strategies of a queue stand on, the largest first: one for each " +
+			"branch that is in use. Those that only\n" +
 			"questions (preview, explain, why, compare) are about have a smaller part of the server's option view-memory of their own.",
 		Example: "  quern views\n  quern views --queue encode --format json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -27,7 +28,8 @@ func (a *app) viewsCommand() *cobra.Command {
 			if a.format != formatTable {
 				return printOne(a, *all, func(api.Views) [][2]string { return nil })
 			}
-			fmt.Fprintf(a.out, "all queues: %s of %s are in use, and by questions %s of %s\n\n", inMiB(all.Bytes), inMiB(all.BytesMost), inMiB(all.QuestionBytes), inMiB(all.QuestionBytesMost))
+			fmt.Fprintf(a.out, "all queues: %s of %s are in use, and by questions %s of %s\n\n", inMiB(all.Bytes),
+				inMiB(all.BytesMost), inMiB(all.QuestionBytes), inMiB(all.QuestionBytesMost))
 			return printList(a, all.Items, []string{"MEMORY", "OF", "STATE", "BRANCH"}, func(v api.View) []string {
 				of, state := "reserves", "built"
 				if v.Question {

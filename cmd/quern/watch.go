@@ -182,7 +182,8 @@ func (a *app) printQueueLine(n int, s, before api.Stats, every time.Duration) er
 	}
 	const layout = "%12s %10s %10s %8s %10s %10s %10s %9s\n"
 	if n%headerEvery == 0 {
-		if _, err := fmt.Fprintf(a.out, layout, "READY", "WAITING", "RESERVED", "DEAD", "OPEN SUBM", "DONE/S", "FAILED/S", "CONSUMERS"); err != nil {
+		if _, err := fmt.Fprintf(a.out, layout, "READY", "WAITING", "RESERVED", "DEAD", "OPEN SUBM", "DONE/S",
+			"FAILED/S", "CONSUMERS"); err != nil {
 			return err
 		}
 	}

@@ -34,19 +34,25 @@ func (a *app) workCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "work [flags] -- COMMAND [ARG...]",
 		Short: "Run a command for every chunk",
-		Long: "Run a command for every chunk. The command gets the chunk's content on stdin; {} in its arguments is replaced by the content\n" +
+		Long: "Run a command for every chunk. The command gets the chunk's content on stdin; {} in its arguments is " +
+			"replaced by the content\n" +
 			"when that is text (by the key when the content is in object storage). Its environment has\n" +
 			"  QUERN_SUBMISSION, QUERN_INDEX, QUERN_ATTEMPT   which chunk it is, and which try\n" +
 			"  QUERN_CONTENT                                  the content, when it is text of at most 32 KiB\n" +
 			"  QUERN_KEY                                      the key of the content in object storage (stdin is then empty)\n" +
 			"  TRACEPARENT, TRACESTATE                        the trace that the submission carries, if it does\n" +
-			"  QUERN_META_<KEY>                               the submission's metadata; the key in capitals, '_' for all but letters and digits\n\n" +
-			"What it prints is the chunk's output. Exit code 0 completes the chunk. Any other fails this try, with the last line of stderr as\n" +
-			"the reason; 100 says that no further try will help. The reservation is extended while the command runs; when it is lost all the\n" +
+			"  QUERN_META_<KEY>                               the submission's metadata; the key in capitals, '_' " +
+			"for all but letters and digits\n\n" +
+			"What it prints is the chunk's output. Exit code 0 completes the chunk. Any other fails this try, with " +
+			"the last line of stderr as\n" +
+			"the reason; 100 says that no further try will help. The reservation is extended while the command runs; " +
+			"when it is lost all the\n" +
 			"same (the submission was cancelled, say) the command is killed.\n\n" +
-			"It is attached to the server: when it dies, its chunks are offered again after the queue's consumer_grace_ms, and 'quern consumers drain'\n" +
+			"It is attached to the server: when it dies, its chunks are offered again after the queue's " +
+			"consumer_grace_ms, and 'quern consumers drain'\n" +
 			"ends it as a signal does.\n\n" +
-			"The exit code is 0 when the work ended as it should and at least one command succeeded, or none had to be run; 1 when all failed.\n\n" +
+			"The exit code is 0 when the work ended as it should and at least one command succeeded, or none had to " +
+			"be run; 1 when all failed.\n\n" +
 			"SIGTERM or SIGINT lets the running commands finish and gives back the rest; a second one kills them.",
 		Example: "  quern work --concurrency 4 -- sha256sum {}\n" +
 			"  quern work --strategy 'OrElse(SelectOnly(\"mode\", \"preview\", Random), OldestFirst)' --until-empty -- ./render",
@@ -66,10 +72,12 @@ func (a *app) workCommand() *cobra.Command {
 	f.StringVar(&o.strategy, "strategy", "Random", "which chunks, and in what order")
 	f.StringVar(&o.consumer, "consumer", "", "name of this consumer, its alone (default: the host, the process id and something random)")
 	o.about.flag(c)
-	f.DurationVar(&o.timeout, "timeout", time.Minute, "how soon the chunks of this process come back when it dies, 100ms to 24h; it is extended while commands run")
+	f.DurationVar(&o.timeout, "timeout", time.Minute,
+		"how soon the chunks of this process come back when it dies, 100ms to 24h; it is extended while commands run")
 	f.DurationVar(&o.killAfter, "kill-after", 0, "kill a command that runs longer than this, and fail the try (0: never)")
 	f.Int64VarP(&o.count, "count", "n", 0, "end after so many chunks (0: go on)")
-	f.BoolVar(&o.untilEmpty, "until-empty", false, "end when nothing is left for this consumer and nothing is reserved, waiting or paused that could come back")
+	f.BoolVar(&o.untilEmpty, "until-empty", false,
+		"end when nothing is left for this consumer and nothing is reserved, waiting or paused that could come back")
 	return c
 }
 
@@ -165,7 +173,8 @@ func (w *working) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 	ctx, release := whileHeld(ctx)
 	defer release()
 	output, err := w.command.run(ctx, chunkInput{
-		Submission: chunk.Submission, Index: chunk.Index, Attempt: chunk.Attempt, Content: chunk.Content, Key: chunk.Key, Meta: chunk.Meta, Trace: chunk.Trace,
+		Submission: chunk.Submission, Index: chunk.Index, Attempt: chunk.Attempt, Content: chunk.Content,
+		Key: chunk.Key, Meta: chunk.Meta, Trace: chunk.Trace,
 	})
 	w.running.Add(-1)
 	switch {
@@ -244,7 +253,8 @@ func (a *app) nothingLeft(ctx context.Context, c *client.Client, o workOptions) 
 	if err != nil {
 		return false, err
 	}
-	got, err := c.Reserve(ctx, a.queueName(), &api.ReserveRequest{Max: 1, Strategy: strategy, Consumer: o.consumer, Context: about, TimeoutMS: o.timeout.Milliseconds()})
+	got, err := c.Reserve(ctx, a.queueName(), &api.ReserveRequest{Max: 1, Strategy: strategy, Consumer: o.consumer,
+		Context: about, TimeoutMS: o.timeout.Milliseconds()})
 	if err != nil || len(got.Reservations) == 0 {
 		return err == nil && *got.Reason != api.ReasonPaused, err // what is paused or blocked is not gone
 	}

@@ -347,7 +347,8 @@ func reserveFigures(ctx context.Context, r *run, b *bed) error {
 	if _, err := b.hold(ctx, `OldestFirst`, 100_000); err != nil {
 		return err
 	}
-	for _, c := range []reserveCase{{name: "held_oldest_first", strategy: `OldestFirst`}, {name: "held_random", strategy: `Random`}, {name: "held_custom_priority", strategy: `CustomPriority`}} {
+	for _, c := range []reserveCase{{name: "held_oldest_first", strategy: `OldestFirst`},
+		{name: "held_random", strategy: `Random`}, {name: "held_custom_priority", strategy: `CustomPriority`}} {
 		if err := r.timeReserve(ctx, b, c); err != nil {
 			return err
 		}

@@ -164,7 +164,8 @@ func fairBacklog(tenants int, chunks func(i int) uint32) (*backlog.Backlog, *bac
 	}
 	b := backlog.New()
 	for i := range tenants {
-		spec := backlog.Spec{Seq: uint32(i + 1), ID: queue.SubmissionID(i + 1), Chunks: chunks(i), Meta: queue.Meta{{Key: "company", Value: queue.IntValue(int64(i))}}}
+		spec := backlog.Spec{Seq: uint32(i + 1), ID: queue.SubmissionID(i + 1), Chunks: chunks(i),
+			Meta: queue.Meta{{Key: "company", Value: queue.IntValue(int64(i))}}}
 		spec.Key = backlog.OrderKey(spec.Chunks, uint64(i))
 		b.Show(b.Insert(spec))
 	}

@@ -26,7 +26,8 @@ type guests struct {
 func newGuests(dir string) *guests {
 	at, err := os.Getwd()
 	for err == nil {
-		if text, missing := os.ReadFile(filepath.Join(at, "go.mod")); missing == nil && strings.HasPrefix(string(text), "module github.com/quern-queue/quern\n") {
+		if text, missing := os.ReadFile(filepath.Join(at, "go.mod")); missing == nil &&
+			strings.HasPrefix(string(text), "module github.com/quern-queue/quern\n") {
 			return &guests{checkout: at, dir: dir}
 		}
 		if filepath.Dir(at) == at {
@@ -75,7 +76,8 @@ func (g *guests) golang(ctx context.Context, name string) ([]byte, error) {
 // c builds the comparison's plugin in C.
 func (g *guests) c(ctx context.Context) ([]byte, error) {
 	out := filepath.Join(g.dir, "c.wasm")
-	build := exec.CommandContext(ctx, "clang", "--target=wasm32", "-std=c11", "-O3", "-msimd128", "-mbulk-memory", "-ffreestanding", "-nostdlib",
+	build := exec.CommandContext(ctx, "clang", "--target=wasm32", "-std=c11", "-O3", "-msimd128", "-mbulk-memory",
+		"-ffreestanding", "-nostdlib",
 		"-Isdk/c", "-Wl,--no-entry", "-Wl,-zstack-size=16384", "-o", out, "examples/plugins/compare/c/compare.c")
 	build.Dir = g.checkout
 	if said, err := build.CombinedOutput(); err != nil {
@@ -141,7 +143,8 @@ func hostile(name string, bad []byte) ([]byte, error) {
 	scoring := slices.Concat(
 		[]byte{1, 1, 0x7f}, // one local, i32
 		[]byte{0x20, 0, 0x28, 2, abi.OffFlags, 0x41, abi.FlagDryRun, 0x71, 0x45, 0x04, 0x40}, bad, []byte{0x0b},
-		[]byte{0x20, 0, 0x20, 0, 0x28, 2, abi.OffScores, 0x6a, 0x41, 0, 0x20, 0, 0x28, 2, abi.OffRows, 0x41, 3, 0x74, 0xfc, 11, 0}, // scores = 0
+		// scores = 0
+		[]byte{0x20, 0, 0x20, 0, 0x28, 2, abi.OffScores, 0x6a, 0x41, 0, 0x20, 0, 0x28, 2, abi.OffRows, 0x41, 3, 0x74, 0xfc, 11, 0},
 		[]byte{0x41, 0, 0x0b})
 	types, bodies := [][]byte{{0}, {1}, {1}}, [][]byte{sized([]byte{0, 0x0b}), sized([]byte{0, 0x41, 0x80, 8, 0x0b}), sized(scoring)}
 	const tree = 60 // functions that call the next one twice each
@@ -155,7 +158,8 @@ func hostile(name string, bad []byte) ([]byte, error) {
 	module := slices.Concat([]byte("\x00asm\x01\x00\x00\x00"),
 		section(1, []byte{0x60, 0, 0}, []byte{0x60, 1, 0x7f, 1, 0x7f}), // () -> (), (i32) -> i32
 		section(3, types...), section(5, []byte{0, 1}),
-		section(7, export(abi.ExportMemory, 2, 0), export(abi.ExportMarker, 0, 0), export(abi.ExportAlloc, 0, 1), export(abi.ExportScore, 0, 2)),
+		section(7, export(abi.ExportMemory, 2, 0), export(abi.ExportMarker, 0, 0), export(abi.ExportAlloc, 0, 1),
+			export(abi.ExportScore, 0, 2)),
 		section(10, bodies...))
 	return packed(module, name, "1.0.0", nil)
 }

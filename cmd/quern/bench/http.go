@@ -125,7 +125,8 @@ func startServer(ctx context.Context, data string, options ...string) (*servePro
 	if err != nil {
 		return nil, err
 	}
-	process := exec.CommandContext(ctx, self, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"}, options...)...)
+	process := exec.CommandContext(ctx, self,
+		append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"}, options...)...)
 	process.Stderr = os.Stderr
 	out, err := process.StdoutPipe()
 	if err != nil {
@@ -159,7 +160,8 @@ func (s *serveProcess) fill() error {
 	}
 	defer l.close()
 	for i := range 1000 {
-		body := fmt.Appendf(nil, `{"meta":{"company":%d,"mode":"batch"},"chunks":{"count":100000,"prefix":"s3://bucket/input/%d/"}}`, i%100, i)
+		body := fmt.Appendf(nil,
+			`{"meta":{"company":%d,"mode":"batch"},"chunks":{"count":100000,"prefix":"s3://bucket/input/%d/"}}`, i%100, i)
 		if _, err := l.post(pathSubmissions, body); err != nil {
 			return err
 		}
@@ -275,7 +277,8 @@ func httpPlain(ctx context.Context, r *run, s *serveProcess) error {
 		batch      int
 	}{{"http_plain_64x100", "chunks/s", 100}, {"http_plain_64x1", "cycles/s", 1}} {
 		r.progress(c.name)
-		rate, err := timed(ctx, connections, func(more func() bool, count *atomic.Int64) error { return s.plain(client, c.batch, more, count) })
+		rate, err := timed(ctx, connections,
+			func(more func() bool, count *atomic.Int64) error { return s.plain(client, c.batch, more, count) })
 		if err != nil {
 			return err
 		}
@@ -351,7 +354,8 @@ func (s *serveProcess) call(client *http.Client, path string, in, out any) error
 func httpInsert(ctx context.Context, r *run, s *serveProcess) error {
 	r.progress("http_insert_64")
 	rate, err := timed(ctx, connections, func(more func() bool, count *atomic.Int64) error {
-		return s.inserts([]byte(`{"meta":{"company":7,"mode":"batch"},"chunks":{"count":1000000,"prefix":"s3://bucket/input/"}}`), 1, more, count)
+		return s.inserts([]byte(`{"meta":{"company":7,"mode":"batch"},"chunks":`+
+			`{"count":1000000,"prefix":"s3://bucket/input/"}}`), 1, more, count)
 	})
 	if err != nil {
 		return err

@@ -35,7 +35,8 @@ type lifecycleScale struct {
 
 var fullLifecycle = lifecycleScale{
 	inserts: 2000, chunks: 1_000_000, held: []int{0, 100_000, 1_000_000}, pause: time.Millisecond,
-	backlog: 200_000, expiryEvery: 200 * time.Millisecond, lasting: 4 * time.Second, inFlight: 30_000, reserves: 4000, due: 50_000, dueIn: 4 * time.Second,
+	backlog: 200_000, expiryEvery: 200 * time.Millisecond, lasting: 4 * time.Second, inFlight: 30_000, reserves: 4000,
+	due: 50_000, dueIn: 4 * time.Second,
 }
 
 func lifecycleSuite(ctx context.Context, r *run) error {

@@ -43,7 +43,8 @@ func expiryFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 				done <- nil
 				return
 			case <-ticker.C:
-				if _, err := w.Reserve(ctx, engine.DefaultQueue, engine.ReserveRequest{Max: 1, Plan: plan, Timeout: queue.MinReservation}, nil); err != nil {
+				if _, err := w.Reserve(ctx, engine.DefaultQueue,
+					engine.ReserveRequest{Max: 1, Plan: plan, Timeout: queue.MinReservation}, nil); err != nil {
 					done <- err
 					return
 				}

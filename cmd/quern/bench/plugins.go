@@ -32,7 +32,8 @@ type pluginScale struct {
 }
 
 var largePlugins = pluginScale{
-	submissions: largeSubmissions, chunks: largeChunks, timing: fullTiming, blocks: 400, hostile: 30, beside: timing{warm: 1000, samples: 30_000, hold: 1000}, activations: 300, restarts: 7, guests: 2,
+	submissions: largeSubmissions, chunks: largeChunks, timing: fullTiming, blocks: 400, hostile: 30,
+	beside: timing{warm: 1000, samples: 30_000, hold: 1000}, activations: 300, restarts: 7, guests: 2,
 }
 
 // scoringBed is an engine with plugins.
@@ -42,7 +43,8 @@ type scoringBed struct {
 	took time.Duration // opening the catalogue, until every plugin scores
 }
 
-// openScoring opens the engine and its plugins under a name, as the server does. Nothing throttles them: what is measured is what they take.
+// openScoring opens the engine and its plugins under a name, as the server does. Nothing throttles them: what is
+// measured is what they take.
 func (r *run) openScoring(ctx context.Context, name string) (*scoringBed, error) {
 	limits := plugins.DefaultLimits()
 	limits.CPUShare = 64
@@ -105,7 +107,8 @@ type pluginRun struct {
 }
 
 // The comparison of examples/plugins/compare as a formula, with the context's value written out.
-const comparedFormula = `(priority*10 + age*0.001 - attempts*5 + 1000/(1 + available) - 0.5*inflight("tenant")*inflight("tenant") + meta("cost_ms", 0)*0.25)` +
+const comparedFormula = `(priority*10 + age*0.001 - attempts*5 + 1000/(1 + available)` +
+	` - 0.5*inflight("tenant")*inflight("tenant") + meta("cost_ms", 0)*0.25)` +
 	` * if(meta.model == "mistral", 2, 1) - if(limit("tenant") == 0, 1000000, 0)`
 
 // comparedRow is a candidate of the comparison, as Go would have it.
@@ -120,7 +123,8 @@ func comparedNatively(rows []comparedRow, warm uint32, scores []float64) {
 	for i := range rows {
 		c := &rows[i]
 		busy := float64(c.inflight)
-		s := float64(float64(c.priority)*10) + float64(float64(c.age)*0.001) - float64(float64(c.attempts)*5) + 1000/(1+float64(c.available)) - float64(0.5*busy*busy) + float64(float64(c.cost)*0.25)
+		s := float64(float64(c.priority)*10) + float64(float64(c.age)*0.001) - float64(float64(c.attempts)*5) +
+			1000/(1+float64(c.available)) - float64(0.5*busy*busy) + float64(float64(c.cost)*0.25)
 		if c.model == warm {
 			s *= 2
 		}
@@ -307,7 +311,8 @@ func (m *pluginRun) hostiles(ctx context.Context) error {
 		if _, err := m.held.PutSettings(name, plugins.Settings{Hold: plugins.HoldClosed}, plugins.Change{}); err != nil {
 			return err
 		}
-		got, err := m.time(ctx, timing{samples: m.scale.hostile, hold: 1}, reserveCase{name: name, strategy: `OrElse(Plugin("` + name + `", OldestFirst), OldestFirst)`})
+		got, err := m.time(ctx, timing{samples: m.scale.hostile, hold: 1},
+			reserveCase{name: name, strategy: `OrElse(Plugin("` + name + `", OldestFirst), OldestFirst)`})
 		if err != nil {
 			return err
 		}
@@ -348,7 +353,8 @@ func (m *pluginRun) beside(ctx context.Context, name string, all []time.Duration
 	go func() {
 		var err error
 		for asking.Err() == nil && err == nil {
-			_, err = m.time(ctx, timing{samples: 1, hold: 1}, reserveCase{name: name, strategy: `OrElse(Plugin("` + name + `", OldestFirst), OldestFirst)`})
+			_, err = m.time(ctx, timing{samples: 1, hold: 1},
+				reserveCase{name: name, strategy: `OrElse(Plugin("` + name + `", OldestFirst), OldestFirst)`})
 		}
 		ended <- err
 	}()

@@ -113,7 +113,8 @@ func (b *bed) hold(ctx context.Context, text string, n int) ([]queue.ReleaseItem
 	items := make([]queue.ReleaseItem, 0, n)
 	var reservations []queue.Reservation
 	for len(items) < n {
-		got, err := b.Reserve(ctx, engine.DefaultQueue, engine.ReserveRequest{Max: min(n-len(items), queue.MaxReserve), Plan: plan}, reservations[:0])
+		got, err := b.Reserve(ctx, engine.DefaultQueue,
+			engine.ReserveRequest{Max: min(n-len(items), queue.MaxReserve), Plan: plan}, reservations[:0])
 		if err != nil {
 			return nil, err
 		}

@@ -202,7 +202,8 @@ func (s *strategyScale) situations() []situation {
 			{name: "absent_value", strategy: `SelectOnly("company", -1, Random)`, empty: true},
 			{name: "empty_intersection", strategy: `SelectOnly("mode", "preview", SelectOnly("company", 7, Random))`, empty: true},
 		}},
-		{"a rare value in flight", []held{{strategy: rare, n: int(s.chunks)}}, []reserveCase{{name: "rare_value_in_flight", strategy: rare, empty: true}}},
+		{"a rare value in flight", []held{{strategy: rare, n: int(s.chunks)}},
+			[]reserveCase{{name: "rare_value_in_flight", strategy: rare, empty: true}}},
 	}
 	for _, c := range []reserveCase{
 		{name: "held_head_random", strategy: `Random`},

@@ -132,12 +132,14 @@ func (e *Engine) branch(br *strategy.Branch) ([]scan, error) {
 		direction = " DESC"
 	case strategy.CustomPriority:
 		rest := and("s.id", filters)
-		return e.scans(br, -1, args, "SELECT c.submission, c.number FROM submission s INDEXED BY by_priority CROSS JOIN chunk c ON c.submission = s.id WHERE 1"+rest+" ORDER BY s.priority DESC, s.id")
+		return e.scans(br, -1, args, "SELECT c.submission, c.number FROM submission s INDEXED BY by_priority CROSS "+
+			"JOIN chunk c ON c.submission = s.id WHERE 1"+rest+" ORDER BY s.priority DESC, s.id")
 	case strategy.Random:
 		text, at := "SELECT c.submission, c.number FROM chunk c INDEXED BY by_draw WHERE c.draw %s ?", 0
 		if len(filters) > 0 {
 			lead()
-			text, at, filters = "SELECT c.submission, c.number FROM chunk_meta c WHERE c.key = ? AND c.value = ? AND c.draw %s ?", 2, filters[1:]
+			text, at, filters = "SELECT c.submission, c.number FROM chunk_meta c WHERE c.key = ? AND c.value = ? AND "+
+				"c.draw %s ?", 2, filters[1:]
 		}
 		args = append(args, int64(0))
 		text += and("c.submission", filters)
@@ -148,7 +150,8 @@ func (e *Engine) branch(br *strategy.Branch) ([]scan, error) {
 	}
 	lead()
 	rest := and("m.submission", filters[1:])
-	return e.scans(br, -1, args, "SELECT c.submission, c.number FROM meta m INDEXED BY by_value CROSS JOIN chunk c ON c.submission = m.submission WHERE m.key = ? AND m.value = ?"+rest+" ORDER BY m.submission"+direction)
+	return e.scans(br, -1, args, "SELECT c.submission, c.number FROM meta m INDEXED BY by_value CROSS JOIN chunk c "+
+		"ON c.submission = m.submission WHERE m.key = ? AND m.value = ?"+rest+" ORDER BY m.submission"+direction)
 }
 
 func (e *Engine) scans(br *strategy.Branch, cut int, args []any, texts ...string) ([]scan, error) {

@@ -19,7 +19,8 @@ const tables = `
 CREATE TABLE submission(id INTEGER PRIMARY KEY, chunks INTEGER NOT NULL, priority INTEGER NOT NULL) STRICT;
 CREATE TABLE meta(submission INTEGER NOT NULL, key TEXT NOT NULL, value ANY NOT NULL, PRIMARY KEY(submission, key)) WITHOUT ROWID, STRICT;
 CREATE TABLE chunk(submission INTEGER NOT NULL, number INTEGER NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, content BLOB,
- draw INTEGER NOT NULL GENERATED ALWAYS AS (((submission * 7919 + number) * 40503) & 65535) VIRTUAL, PRIMARY KEY(submission, number)) WITHOUT ROWID, STRICT;
+ draw INTEGER NOT NULL GENERATED ALWAYS AS (((submission * 7919 + number) * 40503) & 65535) VIRTUAL,
+ PRIMARY KEY(submission, number)) WITHOUT ROWID, STRICT;
 CREATE TABLE chunk_meta(key TEXT NOT NULL, value ANY NOT NULL, draw INTEGER NOT NULL, submission INTEGER NOT NULL, number INTEGER NOT NULL,
  PRIMARY KEY(key, value, draw, submission, number)) WITHOUT ROWID, STRICT;
 PRAGMA user_version = 1`
@@ -28,7 +29,8 @@ const indexes = `
 CREATE INDEX by_priority ON submission(priority DESC, id);
 CREATE UNIQUE INDEX by_value ON meta(key, value, submission);
 CREATE INDEX by_draw ON chunk(draw, submission, number);
-INSERT INTO chunk_meta SELECT m.key, m.value, c.draw, c.submission, c.number FROM meta m JOIN chunk c USING (submission) ORDER BY 1, 2, 3, 4, 5;
+INSERT INTO chunk_meta SELECT m.key, m.value, c.draw, c.submission, c.number FROM meta m JOIN chunk c USING (submission)
+ ORDER BY 1, 2, 3, 4, 5;
 ANALYZE;
 PRAGMA wal_checkpoint(TRUNCATE)`
 
@@ -95,7 +97,8 @@ func (e *Engine) Load(n int, submission func(i int) queue.NewSubmission) error {
 	err := e.conn.Tx(func() error {
 		stmts, err := e.prepare(
 			`INSERT INTO submission VALUES (?, ?, ?)`, `INSERT INTO meta VALUES (?, ?, ?)`,
-			`WITH RECURSIVE s(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM s WHERE i + 1 < ?2) INSERT INTO chunk(submission, number) SELECT ?1, i FROM s`)
+			`WITH RECURSIVE s(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM s WHERE i + 1 < ?2) `+
+				`INSERT INTO chunk(submission, number) SELECT ?1, i FROM s`)
 		if err != nil {
 			return err
 		}
