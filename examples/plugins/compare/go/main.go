@@ -23,11 +23,13 @@ var scorer = plugin.Register(plugin.Plugin{
 })
 
 func score(b *plugin.Batch) {
-	p, a, at, re, in, co, m, li := priority.Of(b), age.Of(b), attempts.Of(b), available.Of(b), inflight.Of(b), cost.Of(b), model.Of(b), limit.Of(b)
+	p, a, at, re, in, co, m, li := priority.Of(b), age.Of(b), attempts.Of(b), available.Of(b), inflight.Of(b),
+		cost.Of(b), model.Of(b), limit.Of(b)
 	w := warm.Of(b)
 	scores := b.Scores()
 	for i := range scores {
-		s := float64(p[i])*10 + float64(a[i])*0.001 - float64(at[i])*5 + 1000/(1+float64(re[i])) - 0.5*float64(in[i])*float64(in[i]) + float64(co[i])*0.25
+		s := float64(p[i])*10 + float64(a[i])*0.001 - float64(at[i])*5 + 1000/(1+float64(re[i])) -
+			0.5*float64(in[i])*float64(in[i]) + float64(co[i])*0.25
 		if m[i] == w {
 			s *= 2
 		}
