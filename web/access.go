@@ -93,7 +93,8 @@ func (s *Server) admit(c echo.Context, op *operation, started time.Time) (use *a
 	return use, nil
 }
 
-// asking is the context of a hot call, whose caller is found only when something asks for it: what a token has too much of is on no fast path.
+// asking is the context of a hot call, whose caller is found only when something asks for it: what a token has too much
+// of is on no fast path.
 type asking struct {
 	context.Context
 	server  *Server
@@ -166,7 +167,8 @@ func (s *Server) authenticate(table *access.Table, r *http.Request, now queue.Ti
 			by.proof, ok = access.ProofOf(given[0][len(scheme):])
 		}
 		if !ok {
-			return by, nil, s.newProblem(codeUnauthorized, "The Authorization header is not of the form Bearer qn_...: send it once, with the token and nothing else.")
+			return by, nil, s.newProblem(codeUnauthorized,
+				"The Authorization header is not of the form Bearer qn_...: send it once, with the token and nothing else.")
 		}
 	}
 	token, ok := table.Find(&by.proof, now)
@@ -197,13 +199,15 @@ func (s *Server) authorize(c echo.Context, op *operation, token *access.Token) e
 
 // missingScope names the scope that is missing.
 func (s *Server) missingScope(token *access.Token, wanted access.Scopes) *problem {
-	return s.newProblem(codeForbidden, "This takes the scope "+strings.Join(wanted.Names(), " or ")+"; the token "+strconv.Quote(token.Name)+" has "+strings.Join(token.Scopes.Names(), ", ")+".")
+	return s.newProblem(codeForbidden, "This takes the scope "+strings.Join(wanted.Names(), " or ")+"; the token "+
+		strconv.Quote(token.Name)+" has "+strings.Join(token.Scopes.Names(), ", ")+".")
 }
 
 // callerOf is what is recorded of who asks.
 func callerOf(c echo.Context, token *access.Token) (*access.Caller, error) {
 	r := c.Request()
-	caller := &access.Caller{Token: token, OnBehalfOf: r.Header.Get(headerOnBehalfOf), From: addressOf(r), RequestID: c.Response().Header().Get(headerRequestID)}
+	caller := &access.Caller{Token: token, OnBehalfOf: r.Header.Get(headerOnBehalfOf), From: addressOf(r),
+		RequestID: c.Response().Header().Get(headerRequestID)}
 	if !printable(caller.OnBehalfOf) {
 		return nil, queue.Invalid("/header/"+headerOnBehalfOf, "must be at most %d bytes of UTF-8 that can be printed", queue.MaxActorBytes)
 	}
@@ -246,7 +250,8 @@ func scopeText(op operation) string {
 func securitySchemes() map[string]*huma.SecurityScheme {
 	return map[string]*huma.SecurityScheme{
 		"session": {Type: "apiKey", In: "cookie", Name: sessionCookie, Description: "What POST /v1/session sets, for the dashboard"},
-		"token":   {Type: "http", Scheme: "bearer", BearerFormat: "qn_<id>_<secret>", Description: "An access token. Needed once there is one; on loopback, before that, everything is open."},
+		"token": {Type: "http", Scheme: "bearer", BearerFormat: "qn_<id>_<secret>",
+			Description: "An access token. Needed once there is one; on loopback, before that, everything is open."},
 	}
 }
 

@@ -87,7 +87,8 @@ func (o *stream) notice(consumer string, n *engine.Notice) error {
 	}
 	if n.Hello {
 		hello := api.Hello{
-			Consumer: consumer, HeartbeatMS: attachHeartbeat.Milliseconds(), Epoch: n.Epoch, ConsumerGraceMS: n.Grace.Milliseconds(), Reserved: n.Held,
+			Consumer: consumer, HeartbeatMS: attachHeartbeat.Milliseconds(), Epoch: n.Epoch,
+			ConsumerGraceMS: n.Grace.Milliseconds(), Reserved: n.Held,
 		}
 		if err := add(api.EventHello, hello); err != nil {
 			return err
@@ -123,6 +124,7 @@ func attachShape(d *document, op *huma.Operation) {
 	op.Parameters = append(op.Parameters,
 		&huma.Param{Name: "queue", In: "path", Required: true, Description: "Name of the queue", Schema: text},
 		&huma.Param{Name: "consumer", In: "path", Required: true, Description: "The consumer's name", Schema: text})
-	op.Responses["200"] = &huma.Response{Description: "Events until the consumer leaves: hello (Hello), drain, quiet, resume, revoked (RevokedEvent)", Content: map[string]*huma.MediaType{
+	op.Responses["200"] = &huma.Response{Description: "Events until the consumer leaves: hello (Hello), drain, " +
+		"quiet, resume, revoked (RevokedEvent)", Content: map[string]*huma.MediaType{
 		contentEvents: {Schema: &huma.Schema{Type: huma.TypeString, Description: "Each event's data is one line of JSON"}}}}
 }

@@ -18,13 +18,18 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const auditAbout = "Who changed what, the latest first. An entry is durable together with what it tells of: there is no change without its entry, and none is told of that did not happen. " +
-	"`next` goes on with older ones; a page may be short, or empty, and still have a next one, as only so many entries are looked at for one page. " +
-	"With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, the oldest first; `Last-Event-ID` takes it up where it ended. Then entries of ten seconds before that one may come again, and their ids tell."
+const auditAbout = "Who changed what, the latest first. An entry is durable together with what it tells of: there is " +
+	"no change without its entry, and none is told of that did not happen. " +
+	"`next` goes on with older ones; a page may be short, or empty, and still have a next one, as only so many " +
+	"entries are looked at for one page. " +
+	"With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` " +
+	"it is those to come, the oldest first; `Last-Event-ID` takes it up where it ended. Then entries of ten seconds " +
+	"before that one may come again, and their ids tell."
 
 // auditRoutes are the part of the table about the audit log.
 func (s *Server) auditRoutes(d *document) {
-	s.raw(d, operation{id: "list-audit", method: "GET", path: "/v1/audit", scope: scopeAdmin, tag: tagAccess, compress: true, freeform: true,
+	s.raw(d, operation{id: "list-audit", method: "GET", path: "/v1/audit", scope: scopeAdmin, tag: tagAccess,
+		compress: true, freeform: true,
 		summary: "Read the audit log", about: auditAbout, params: auditParams()}, auditShape, s.getAudit)
 }
 
@@ -34,7 +39,8 @@ func auditParams() []*huma.Param {
 	}
 	return []*huma.Param{
 		text("since", "Only what happened at this time (RFC 3339) or later"), text("until", "Only what happened before this time"),
-		text("actor", "Only what this actor did"), text("action", "Only this action, such as rule.create, or all of a resource, such as rule"),
+		text("actor", "Only what this actor did"),
+		text("action", "Only this action, such as rule.create, or all of a resource, such as rule"),
 		text("queue", "Only what was done in this queue"), text("target", "Only what was done to this, such as `rule 7`"),
 		text("cursor", "The next of the page before"), text("limit", "Most entries, 1 to 1000, 100 unless told"),
 	}
@@ -82,7 +88,8 @@ func parseAudit(raw string) (in auditRequest, err error) {
 	if err != nil {
 		return in, queue.Invalid("/query", "is not well formed")
 	}
-	texts := map[string]*string{"actor": &in.filter.Actor, "action": &in.filter.Action, "queue": &in.filter.Queue, "target": &in.filter.Target, "cursor": &in.cursor}
+	texts := map[string]*string{"actor": &in.filter.Actor, "action": &in.filter.Action, "queue": &in.filter.Queue,
+		"target": &in.filter.Target, "cursor": &in.cursor}
 	times := map[string]*queue.Time{"since": &in.filter.Since, "until": &in.filter.Until}
 	for name, given := range values {
 		pointer := "/query/" + api.EscapePointer(name)

@@ -61,8 +61,8 @@ func (s *Server) followAudit(c echo.Context, in auditRequest) error {
 }
 
 // newAuditStream begins now, or where one ended that sent the entry with the cursor last. Which of the entries of about its time the
-// subscriber has cannot be told from that one, as they did not come in the order of their times: all but the last are sent again, and none is
-// missed.
+// subscriber has cannot be told from that one, as they did not come in the order of their times: all but the last are
+// sent again, and none is missed.
 func (s *Server) newAuditStream(in auditRequest, last string) (*auditStream, error) {
 	a := &auditStream{server: s, filter: in.filter, known: map[string]bool{}}
 	if last != "" {

@@ -164,7 +164,8 @@ func (s *Server) hold(r *http.Request, body *buffer, size int64) error {
 		if body.of != nil {
 			body.of.Bodies.Add(-more)
 		}
-		return &queue.Error{Code: queue.CodeOverloaded, Message: "Too many large requests are being read at once; send this one again in a moment."}
+		return &queue.Error{Code: queue.CodeOverloaded,
+			Message: "Too many large requests are being read at once; send this one again in a moment."}
 	}
 	return nil
 }
@@ -181,7 +182,9 @@ func (s *Server) holdShare(r *http.Request, body *buffer, more int64) error {
 	if now := body.of.Bodies.Add(more); now > s.limits.Bodies {
 		body.of.Bodies.Add(-more)
 		return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
-			"Large requests of this access token that are being read hold %d MiB, and with this one they would hold more than the %d MiB that the server's option token-body-memory allows. Send it again in a moment, or send fewer at once.", (now-more)>>20, s.limits.Bodies>>20)}
+			"Large requests of this access token that are being read hold %d MiB, and with this one they would hold "+
+				"more than the %d MiB that the server's option token-body-memory allows. Send it again in a moment, "+
+				"or send fewer at once.", (now-more)>>20, s.limits.Bodies>>20)}
 	}
 	return nil
 }
@@ -221,7 +224,8 @@ func (b *chunkedBody) Read(p []byte) (int, error) {
 	case err == nil, err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled), errors.As(err, &network):
 		return n, err
 	}
-	broken := b.s.newProblem(codeMalformed, "The body is not in the chunks that Transfer-Encoding announces: "+strings.TrimPrefix(err.Error(), "http: ")+".")
+	broken := b.s.newProblem(codeMalformed, "The body is not in the chunks that Transfer-Encoding announces: "+
+		strings.TrimPrefix(err.Error(), "http: ")+".")
 	b.c.Set(brokenKey, broken)
 	return n, broken
 }

@@ -13,19 +13,26 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const bulkAbout = "Does something with all that the filter means of a queue, as it is now, in the background: redrive, delete or forward (to another queue) dead letters, " +
-	"retry chunks that wait for a retry now, cancel or reprioritize open submissions. It goes on after a restart where it was. A dry run counts what would come of it."
+const bulkAbout = "Does something with all that the filter means of a queue, as it is now, in the background: " +
+	"redrive, delete or forward (to another queue) dead letters, " +
+	"retry chunks that wait for a retry now, cancel or reprioritize open submissions. It goes on after a restart " +
+	"where it was. A dry run counts what would come of it."
 
 // bulkRoutes are the part of the table about bulk operations.
 func (s *Server) bulkRoutes(d *document) {
-	register(d, operation{id: "list-bulk-operations", method: "GET", path: "/v1/bulk-operations", scope: scopeRead, narrow: inHandler, tag: tagBulk, compress: true,
+	register(d, operation{id: "list-bulk-operations", method: "GET", path: "/v1/bulk-operations", scope: scopeRead,
+		narrow: inHandler, tag: tagBulk, compress: true,
 		summary: "List bulk operations, newest first", about: "All that run, and of each queue the last 100 that have ended."}, s.listBulks)
-	register(d, operation{id: "start-bulk-operation", method: "POST", path: "/v1/bulk-operations", scope: scopeOperate, narrow: inHandler, tag: tagBulk, accepts: true,
+	register(d, operation{id: "start-bulk-operation", method: "POST", path: "/v1/bulk-operations", scope: scopeOperate,
+		narrow: inHandler, tag: tagBulk, accepts: true,
 		summary: "Do something with much at once", about: bulkAbout}, s.startBulk)
-	register(d, operation{id: "get-bulk-operation", method: "GET", path: "/v1/bulk-operations/{id}", scope: scopeRead, narrow: inHandler, tag: tagBulk,
+	register(d, operation{id: "get-bulk-operation", method: "GET", path: "/v1/bulk-operations/{id}", scope: scopeRead,
+		narrow: inHandler, tag: tagBulk,
 		summary: "Read how far a bulk operation got"}, s.getBulk)
-	register(d, operation{id: "cancel-bulk-operation", method: "POST", path: "/v1/bulk-operations/{id}/cancel", scope: scopeOperate, narrow: inHandler, tag: tagBulk,
-		summary: "Stop a bulk operation", about: "What it did stays done. One that has ended stays as it is, also who cancelled it."}, s.cancelBulk)
+	register(d, operation{id: "cancel-bulk-operation", method: "POST", path: "/v1/bulk-operations/{id}/cancel",
+		scope: scopeOperate, narrow: inHandler, tag: tagBulk,
+		summary: "Stop a bulk operation",
+		about:   "What it did stays done. One that has ended stays as it is, also who cancelled it."}, s.cancelBulk)
 }
 
 type startBulkInput struct {
@@ -54,7 +61,8 @@ func (s *Server) startBulk(ctx context.Context, in *startBulkInput) (*startBulkO
 			return nil, unknownQueue(r.To)
 		}
 		if !coversEntries(&token.Restriction, r.Filter.Meta) {
-			return nil, s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+bounds(&token.Restriction)+".", queue.Problem{Pointer: "/filter/meta", Detail: "must have " + bounds(&token.Restriction)})
+			return nil, s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
+				bounds(&token.Restriction)+".", queue.Problem{Pointer: "/filter/meta", Detail: "must have " + bounds(&token.Restriction)})
 		}
 	}
 	r.Actor = access.Of(ctx).Actor(r.Actor)
@@ -179,7 +187,8 @@ func (s *Server) cancelBulk(ctx context.Context, in *cancelBulkInput) (*bulkOutp
 func apiBulk(b *queue.Bulk) api.BulkOperation {
 	f := &b.Filter
 	out := api.BulkOperation{
-		ID: b.ID.String(), Queue: b.Queue, Action: b.Action.String(), To: b.To, RatePerSecond: b.Rate, DryRun: b.DryRun, Actor: b.Actor, State: b.State.String(),
+		ID: b.ID.String(), Queue: b.Queue, Action: b.Action.String(), To: b.To, RatePerSecond: b.Rate, DryRun: b.DryRun,
+		Actor: b.Actor, State: b.State.String(),
 		Filter: api.BulkFilter{
 			Meta: apiMeta(f.Meta), CreatedBefore: apiTime(f.CreatedBefore), CreatedAfter: apiTime(f.CreatedAfter),
 			Fingerprint: f.Dead.Fingerprint, DiedBefore: apiTime(f.Dead.DiedBefore),
@@ -210,6 +219,7 @@ func apiOrigin(in *queue.Origin) *api.Origin {
 		return nil
 	}
 	return &api.Origin{
-		Queue: in.Queue, Submission: in.Chunk.Submission.String(), Index: in.Chunk.Index, Attempts: in.Attempts, DiedAt: apiTime(in.Died), Error: in.Error,
+		Queue: in.Queue, Submission: in.Chunk.Submission.String(), Index: in.Chunk.Index, Attempts: in.Attempts,
+		DiedAt: apiTime(in.Died), Error: in.Error,
 	}
 }

@@ -9,21 +9,28 @@ import (
 )
 
 const (
-	mapAbout      = "The chunks from index `from` up to `to`, counted by state in cells of one size; at most 1,048,576 chunks are looked at, and `to` of the answer says where to go on. What moves meanwhile is counted where it was met."
-	attemptsAbout = "The ended tries that are remembered, the oldest first: the last 10, over all redrives. What is remembered of a chunk is forgotten when it is done."
+	mapAbout = "The chunks from index `from` up to `to`, counted by state in cells of one size; at most " +
+		"1,048,576 chunks are looked at, and `to` of the answer says where to go on. What moves meanwhile is counted where it was met."
+	attemptsAbout = "The ended tries that are remembered, the oldest first: the last 10, over all redrives. What is " +
+		"remembered of a chunk is forgotten when it is done."
 )
 
 // pageRoutes are the part of the table about what single pages of the dashboard show.
 func (s *Server) pageRoutes(d *document) {
-	register(d, operation{id: "list-views", method: "GET", path: "/v1/queues/{queue}/views", scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
+	register(d, operation{id: "list-views", method: "GET", path: "/v1/queues/{queue}/views", scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "List the indexes that strategies stand on, with the memory that they take", about: viewsAbout}, s.listViews)
-	register(d, operation{id: "list-ledgers", method: "GET", path: "/v1/queues/{queue}/ledgers", scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
+	register(d, operation{id: "list-ledgers", method: "GET", path: "/v1/queues/{queue}/ledgers", scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "List the Fair blocks that are in use"}, s.listLedgers)
-	register(d, operation{id: "get-ledger", method: "GET", path: "/v1/queues/{queue}/ledgers/{ledger}", scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
+	register(d, operation{id: "get-ledger", method: "GET", path: "/v1/queues/{queue}/ledgers/{ledger}",
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "Read what the tenants of a Fair block were entitled to and what they received", about: ledgerAbout}, s.getLedger)
-	register(d, operation{id: "get-chunk-map", method: "GET", path: "/v1/submissions/{id}/map", scope: scopeRead, narrow: inSub, tag: tagSubmissions, compress: true,
+	register(d, operation{id: "get-chunk-map", method: "GET", path: "/v1/submissions/{id}/map", scope: scopeRead,
+		narrow: inSub, tag: tagSubmissions, compress: true,
 		summary: "Count a submission's chunks by state, stretch by stretch", about: mapAbout}, s.getMap)
-	register(d, operation{id: "list-chunk-attempts", method: "GET", path: "/v1/submissions/{id}/chunks/{index}/attempts", scope: scopeRead, narrow: inSub, tag: tagSubmissions,
+	register(d, operation{id: "list-chunk-attempts", method: "GET",
+		path: "/v1/submissions/{id}/chunks/{index}/attempts", scope: scopeRead, narrow: inSub, tag: tagSubmissions,
 		summary: "List the ended tries of a chunk", about: attemptsAbout}, s.listAttempts)
 }
 

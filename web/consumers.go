@@ -11,36 +11,52 @@ import (
 )
 
 const (
-	listConsumersAbout = "Those that are attached or were a moment ago, hold something, or have an order. A consumer without a name is listed too, but has no path."
-	attachAbout        = "Server-sent events: `hello` (Hello), `drain`, `quiet`, `resume` and `revoked` (RevokedEvent), and a comment every `heartbeat_ms`. While the stream is open the consumer is known to live. " +
-		"When it ends without `detach` and the consumer does not attach again within the queue's `consumer_grace_ms`, and no other call is made for what the consumer holds, each of its reservations ends as lost: " +
-		"the try is counted, but not as an expiry, and the chunk is offered again after the queue's `expiry_backoff`. Without a stream only deadlines count. A name is one consumer's own. " +
+	listConsumersAbout = "Those that are attached or were a moment ago, hold something, or have an order. A consumer " +
+		"without a name is listed too, but has no path."
+	attachAbout = "Server-sent events: `hello` (Hello), `drain`, `quiet`, `resume` and `revoked` " +
+		"(RevokedEvent), and a comment every `heartbeat_ms`. While the stream is open the consumer is known to live. " +
+		"When it ends without `detach` and the consumer does not attach again within the queue's " +
+		"`consumer_grace_ms`, and no other call is made for what the consumer holds, each of its reservations ends as lost: " +
+		"the try is counted, but not as an expiry, and the chunk is offered again after the queue's " +
+		"`expiry_backoff`. Without a stream only deadlines count. A name is one consumer's own. " +
 		"A stream that falls behind is ended: the consumer attaches again and extends what it holds, which tells it what it still has."
-	detachAbout = "The consumer leaves: its streams end, orders for it are forgotten, and what it holds goes back with no try counted. To be called when it has finished."
-	orderAbout  = "An order holds until it is taken back with `resume`; it is forgotten when the consumer leaves or is lost, when it is not attached and not heard of for an hour, and at a restart of the server."
-	drainAbout  = "It gets nothing new, and is told to finish what it holds and leave: by the event `drain` if it is attached, and by the reason `draining` of its reserves. " + orderAbout
+	detachAbout = "The consumer leaves: its streams end, orders for it are forgotten, and what it holds goes back " +
+		"with no try counted. To be called when it has finished."
+	orderAbout = "An order holds until it is taken back with `resume`; it is forgotten when the consumer leaves or " +
+		"is lost, when it is not attached and not heard of for an hour, and at a restart of the server."
+	drainAbout = "It gets nothing new, and is told to finish what it holds and leave: by the event `drain` if it is " +
+		"attached, and by the reason `draining` of its reserves. " + orderAbout
 	quietAbout  = "It gets nothing new, but stays; its reserves answer with the reason `quiet`. " + orderAbout
-	revokeAbout = "What it holds is offered again at once, with no try counted; if it is attached it is told by the event `revoked`. It may get other chunks; see drain and quiet."
+	revokeAbout = "What it holds is offered again at once, with no try counted; if it is attached it is told by the " +
+		"event `revoked`. It may get other chunks; see drain and quiet."
 )
 
 // consumerRoutes are the part of the table about consumers.
 func (s *Server) consumerRoutes(d *document) {
 	const base, one = "/v1/queues/{queue}/consumers", "/v1/queues/{queue}/consumers/{consumer}"
-	register(d, operation{id: "list-consumers", method: "GET", path: base, scope: scopeRead, narrow: inQueue | noTenants, tag: tagConsumers, compress: true,
+	register(d, operation{id: "list-consumers", method: "GET", path: base, scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagConsumers, compress: true,
 		summary: "List a queue's consumers by name", about: listConsumersAbout}, s.listConsumers)
-	register(d, operation{id: "get-consumer", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants, tag: tagConsumers, compress: true,
+	register(d, operation{id: "get-consumer", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants,
+		tag: tagConsumers, compress: true,
 		summary: "Read a consumer and what it holds"}, s.getConsumer)
-	s.raw(d, operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume, narrow: inQueue | inHandler, tag: tagConsumers,
+	s.raw(d, operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume,
+		narrow: inQueue | inHandler, tag: tagConsumers,
 		summary: "Keep a consumer known", about: attachAbout}, attachShape, s.attachConsumer)
-	register(d, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume, narrow: inQueue | inHandler, tag: tagConsumers,
+	register(d, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume,
+		narrow: inQueue | inHandler, tag: tagConsumers,
 		summary: "Let a consumer leave", about: detachAbout}, s.detachConsumer)
-	register(d, operation{id: "drain-consumer", method: "POST", path: one + "/drain", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagConsumers,
+	register(d, operation{id: "drain-consumer", method: "POST", path: one + "/drain", scope: scopeOperate,
+		narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Tell a consumer to finish and leave", about: drainAbout}, s.orderConsumer(queue.Drain))
-	register(d, operation{id: "quiet-consumer", method: "POST", path: one + "/quiet", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagConsumers,
+	register(d, operation{id: "quiet-consumer", method: "POST", path: one + "/quiet", scope: scopeOperate,
+		narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Keep work from a consumer", about: quietAbout}, s.orderConsumer(queue.Quiet))
-	register(d, operation{id: "resume-consumer", method: "POST", path: one + "/resume", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagConsumers,
+	register(d, operation{id: "resume-consumer", method: "POST", path: one + "/resume", scope: scopeOperate,
+		narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Take drain or quiet back"}, s.orderConsumer(queue.NoOrder))
-	register(d, operation{id: "release-consumer", method: "POST", path: one + "/release", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagConsumers,
+	register(d, operation{id: "release-consumer", method: "POST", path: one + "/release", scope: scopeOperate,
+		narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Take from a consumer what it holds", about: revokeAbout}, s.releaseConsumer)
 }
 
@@ -115,7 +131,8 @@ func (s *Server) getConsumer(_ context.Context, in *getConsumerInput) (*getConsu
 	if err != nil {
 		return nil, err
 	}
-	out := &getConsumerOutput{Body: api.ConsumerDetail{Consumer: apiConsumer(&page.Consumer), Items: make([]api.HeldChunk, len(page.Items)), Next: page.Next}}
+	out := &getConsumerOutput{Body: api.ConsumerDetail{Consumer: apiConsumer(&page.Consumer),
+		Items: make([]api.HeldChunk, len(page.Items)), Next: page.Next}}
 	for i := range page.Items {
 		h := &page.Items[i]
 		out.Body.Items[i] = api.HeldChunk{
@@ -169,7 +186,8 @@ func (s *Server) orderConsumer(order queue.ConsumerOrder) func(context.Context, 
 
 func apiConsumer(c *queue.Consumer) api.Consumer {
 	out := api.Consumer{
-		Consumer: c.Name, State: api.ConsumerDetached, AttachedSince: apiTime(c.Since), AwaySince: apiTime(c.Away), LostAt: apiTime(c.LostAt),
+		Consumer: c.Name, State: api.ConsumerDetached, AttachedSince: apiTime(c.Since), AwaySince: apiTime(c.Away),
+		LostAt:     apiTime(c.LostAt),
 		LastSeenAt: apiTime(c.Seen), Draining: c.Order == queue.Drain, Quiet: c.Order == queue.Quiet, Reserved: c.Reserved,
 		OldestReservedAt: apiTime(c.Oldest), Overdue: c.Overdue,
 	}

@@ -32,11 +32,13 @@ func apiValue(v queue.MetaValue) api.MetaValue {
 func apiSubmission(in *queue.Submission) api.Submission {
 	return api.Submission{
 		ID: in.ID.String(), Queue: in.Queue, State: in.State.String(),
-		Chunks: in.Chunks, Ready: in.Ready, Paused: in.Paused, Blocked: in.Blocked, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Forwarded: in.Forwarded, Skipped: in.Skipped,
+		Chunks: in.Chunks, Ready: in.Ready, Paused: in.Paused, Blocked: in.Blocked, Waiting: in.Waiting,
+		Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Forwarded: in.Forwarded, Skipped: in.Skipped,
 		CreatedAt: apiTime(in.Created), Meta: apiMeta(in.Meta), Priority: in.Priority, Group: in.Group,
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
 		RunAt: apiTime(in.RunAt), DeadDeadline: apiTime(in.DeadDeadline), FinishedAt: apiTime(in.Finished),
-		MaxAttempts: in.MaxAttempts, OnExhausted: in.OnExhausted.String(), MaxFailedChunks: in.MaxFailedChunks, Failure: in.Failure, FailedChunk: in.FailedChunk, Trace: in.Trace,
+		MaxAttempts: in.MaxAttempts, OnExhausted: in.OnExhausted.String(), MaxFailedChunks: in.MaxFailedChunks,
+		Failure: in.Failure, FailedChunk: in.FailedChunk, Trace: in.Trace,
 		ForwardedFrom: apiOrigin(in.Origin),
 		Schedule:      in.Schedule, ScheduledAt: apiTime(in.Scheduled),
 	}
@@ -46,11 +48,13 @@ func apiSubmission(in *queue.Submission) api.Submission {
 func wireSubmission(in *queue.Submission, meta []byte) wire.Submission {
 	return wire.Submission{
 		ID: uint64(in.ID), Queue: in.Queue, State: in.State.String(),
-		Chunks: in.Chunks, Ready: in.Ready, Paused: in.Paused, Blocked: in.Blocked, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Forwarded: in.Forwarded, Skipped: in.Skipped,
+		Chunks: in.Chunks, Ready: in.Ready, Paused: in.Paused, Blocked: in.Blocked, Waiting: in.Waiting,
+		Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Forwarded: in.Forwarded, Skipped: in.Skipped,
 		CreatedAt: int64(in.Created), Meta: appendMeta(meta, in.Meta), Priority: in.Priority, Group: in.Group,
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
 		RunAt: int64(in.RunAt), DeadDeadline: int64(in.DeadDeadline), FinishedAt: int64(in.Finished),
-		MaxAttempts: in.MaxAttempts, OnExhausted: in.OnExhausted.String(), MaxFailedChunks: in.MaxFailedChunks, Failure: in.Failure, FailedChunk: in.FailedChunk, Trace: in.Trace,
+		MaxAttempts: in.MaxAttempts, OnExhausted: in.OnExhausted.String(), MaxFailedChunks: in.MaxFailedChunks,
+		Failure: in.Failure, FailedChunk: in.FailedChunk, Trace: in.Trace,
 		Schedule: in.Schedule, ScheduledAt: int64(in.Scheduled),
 	}
 }
@@ -74,12 +78,14 @@ func apiChunk(in *queue.Chunk) api.Chunk {
 
 func apiStats(in *queue.Stats, now time.Time) api.Stats {
 	out := api.Stats{
-		Ready: in.Ready, Paused: in.Paused, Blocked: in.Blocked, Waiting: in.Waiting, Reserved: in.Reserved, Done: in.Done, Skipped: in.Skipped, Dead: in.Dead, DeadLetters: in.DeadLetters,
+		Ready: in.Ready, Paused: in.Paused, Blocked: in.Blocked, Waiting: in.Waiting, Reserved: in.Reserved,
+		Done: in.Done, Skipped: in.Skipped, Dead: in.Dead, DeadLetters: in.DeadLetters,
 		OperationsReady: in.OperationsReady, SubmissionsOpen: in.SubmissionsOpen, ConsumersWaiting: in.ConsumersWaiting,
 		InsertedTotal: in.InsertedTotal, ReservedTotal: in.ReservedTotal, DoneTotal: in.DoneTotal, FailedTotal: in.FailedTotal,
 		ExpiredTotal: in.ExpiredTotal, ReleasedTotal: in.ReleasedTotal, LostTotal: in.LostTotal, RevokedTotal: in.RevokedTotal,
 		ConsumersAttached: in.ConsumersAttached,
-		Outgoing:          in.Outgoing, ForwardedTotal: in.ForwardedTotal, ArrivedTotal: in.ArrivedTotal, BulkOperationsRunning: in.BulksRunning,
+		Outgoing:          in.Outgoing, ForwardedTotal: in.ForwardedTotal, ArrivedTotal: in.ArrivedTotal,
+		BulkOperationsRunning:    in.BulksRunning,
 		SubmissionsInsertedTotal: in.SubmissionsInsertedTotal, SubmissionsEndedTotal: in.SubmissionsEndedTotal,
 		CommitsTotal: in.CommitsTotal, CommitBytesTotal: in.CommitBytesTotal,
 		JournalBytes: in.JournalBytes, StoreBytes: in.StoreBytes,

@@ -18,7 +18,8 @@ var dashboardFiles embed.FS
 
 // dashboardPolicy lets the page load its own script, style and icon and talk to this server, and nothing else: nothing inline,
 // nothing from elsewhere.
-const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src " +
+	"'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // asset is one file of the dashboard.
 type asset struct {
@@ -29,7 +30,8 @@ type asset struct {
 
 // loadDashboard reads the built dashboard, whose files have fixed names: index.html is the page, the others lie beside it.
 func loadDashboard() (map[string]asset, error) {
-	types := map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+	types := map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+		".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 	files, err := fs.Sub(dashboardFiles, "dashboard/dist")
 	if err != nil {
 		return nil, fmt.Errorf("web: dashboard: %w", err)
@@ -81,7 +83,8 @@ func (s *Server) sendAsset(c echo.Context, name string) error {
 // assetShape documents the files of the dashboard.
 func assetShape(_ *document, op *huma.Operation) {
 	text := &huma.Schema{Type: huma.TypeString}
-	op.Parameters = append(op.Parameters, &huma.Param{Name: "file", In: "path", Required: true, Description: "Name of the file", Schema: text})
+	op.Parameters = append(op.Parameters,
+		&huma.Param{Name: "file", In: "path", Required: true, Description: "Name of the file", Schema: text})
 	content := make(map[string]*huma.MediaType)
 	for _, media := range []string{"text/javascript", "text/css", "image/svg+xml", "text/html"} {
 		content[media] = &huma.MediaType{Schema: text}

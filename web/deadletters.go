@@ -11,27 +11,40 @@ import (
 )
 
 const (
-	listDeadAbout = "Chunks out of attempts whose submission is open or completed with dead ones: of the newest submission first, and of one submission by index. " +
+	listDeadAbout = "Chunks out of attempts whose submission is open or completed with dead ones: of the newest " +
+		"submission first, and of one submission by index. " +
 		"They stay until they are redriven or deleted, or until the retention of their submission, which begins when it ends."
-	groupsAbout  = "Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups; `others` counts the letters that are in none, as more kinds of errors came. A filter by `fingerprint` finds those too."
-	forwardAbout = "It becomes a submission of one chunk there, with its content, meta and attachment, and `forwarded_from` says where it came from; here it counts as skipped, in the same commit that puts it on its way. " +
+	groupsAbout = "Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one " +
+		"fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups; `others` " +
+		"counts the letters that are in none, as more kinds of errors came. A filter by `fingerprint` finds those too."
+	forwardAbout = "It becomes a submission of one chunk there, with its content, meta and attachment, and " +
+		"`forwarded_from` says where it came from; here it counts as skipped, in the same commit that puts it on its way. " +
 		"It arrives exactly once, also through a crash."
-	redriveAbout = "The chunk is ready again with no try counted; its history stays. A submission that completed with dead chunks is open again. 409 if its dead_deadline passed."
+	redriveAbout = "The chunk is ready again with no try counted; its history stays. A submission that completed " +
+		"with dead chunks is open again. 409 if its dead_deadline passed."
 )
 
 // deadRoutes are the part of the table about dead letters.
 func (s *Server) deadRoutes(d *document) {
-	register(d, operation{id: "list-dead-letters", method: "GET", path: "/v1/queues/{queue}/dead-letters", scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true,
+	register(d, operation{id: "list-dead-letters", method: "GET", path: "/v1/queues/{queue}/dead-letters",
+		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true,
 		summary: "List dead letters", about: listDeadAbout}, s.listDead)
-	register(d, operation{id: "list-dead-letter-groups", method: "GET", path: "/v1/queues/{queue}/dead-letters/groups", scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true,
+	register(d, operation{id: "list-dead-letter-groups", method: "GET", path: "/v1/queues/{queue}/dead-letters/groups",
+		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true,
 		summary: "Group dead letters by the fingerprint of their errors", about: groupsAbout}, s.listDeadGroups)
-	register(d, operation{id: "get-dead-letter", method: "GET", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeRead, narrow: inQueue | inSub, tag: tagDeadLetters,
+	register(d, operation{id: "get-dead-letter", method: "GET",
+		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeRead, narrow: inQueue | inSub, tag: tagDeadLetters,
 		summary: "Read a dead letter with the history of its last 10 tries"}, s.getDead)
-	register(d, operation{id: "redrive-dead-letter", method: "POST", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/redrive", scope: scopeOperate, narrow: inQueue | inSub, tag: tagDeadLetters,
+	register(d, operation{id: "redrive-dead-letter", method: "POST",
+		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/redrive", scope: scopeOperate,
+		narrow: inQueue | inSub, tag: tagDeadLetters,
 		summary: "Offer a dead chunk again", about: redriveAbout}, s.redriveDead)
-	register(d, operation{id: "forward-dead-letter", method: "POST", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/forward", scope: scopeOperate, narrow: inQueue | inSub | inHandler, tag: tagDeadLetters,
+	register(d, operation{id: "forward-dead-letter", method: "POST",
+		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/forward", scope: scopeOperate,
+		narrow: inQueue | inSub | inHandler, tag: tagDeadLetters,
 		summary: "Have a dead chunk go on to another queue", about: forwardAbout}, s.forwardDead)
-	register(d, operation{id: "delete-dead-letter", method: "DELETE", path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeOperate, narrow: inQueue | inSub, tag: tagDeadLetters,
+	register(d, operation{id: "delete-dead-letter", method: "DELETE",
+		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeOperate, narrow: inQueue | inSub, tag: tagDeadLetters,
 		summary: "Give a dead chunk up for good", about: "It counts as skipped from then on."}, s.deleteDead)
 }
 
@@ -66,7 +79,8 @@ func (s *Server) narrowDead(ctx context.Context, f *queue.DeadFilter) error {
 	case token == nil:
 		return nil
 	case f.Submission == 0:
-		return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+bounds(&token.Restriction)+": it sees the dead letters of one submission at a time. Name it in ?submission=.")
+		return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
+			bounds(&token.Restriction)+": it sees the dead letters of one submission at a time. Name it in ?submission=.")
 	case !s.covers(ctx, &token.Restriction, f.Submission):
 		return unknownSubmission(f.Submission)
 	}
@@ -163,7 +177,8 @@ func (s *Server) getDead(ctx context.Context, in *DeadPath) (*deadOutput, error)
 	out := &deadOutput{Body: apiDeadLetter(&d)}
 	for _, a := range d.Past {
 		out.Body.History = append(out.Body.History, api.Attempt{
-			EndedAt: apiTime(a.Ended), Consumer: a.Consumer, HeldMS: a.Held.Milliseconds(), Expired: a.Expired, Lost: a.Lost, Error: a.Error,
+			EndedAt: apiTime(a.Ended), Consumer: a.Consumer, HeldMS: a.Held.Milliseconds(), Expired: a.Expired,
+			Lost: a.Lost, Error: a.Error,
 		})
 	}
 	return out, nil
@@ -226,6 +241,7 @@ func (s *Server) deleteDead(ctx context.Context, in *DeadPath) (*struct{}, error
 func apiDeadLetter(d *queue.DeadChunk) api.DeadLetter {
 	return api.DeadLetter{
 		Submission: d.Chunk.Submission.String(), Index: d.Chunk.Index, SubmissionState: d.State.String(), Attempts: uint32(d.Attempts),
-		Expiries: uint32(d.Expiries), Redrives: uint32(d.Redrives), DiedAt: apiTime(d.Died), Consumer: d.Consumer, Error: d.Error, Fingerprint: d.Fingerprint,
+		Expiries: uint32(d.Expiries), Redrives: uint32(d.Redrives), DiedAt: apiTime(d.Died), Consumer: d.Consumer,
+		Error: d.Error, Fingerprint: d.Fingerprint,
 	}
 }

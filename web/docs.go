@@ -118,7 +118,8 @@ func docsOperationOf(op *huma.Operation) docsOperation {
 	scope, _ := op.Extensions["x-scope"].(string)
 	out := docsOperation{ID: op.OperationID, Method: op.Method, Path: op.Path, Scope: scope, Summary: op.Summary, About: op.Description}
 	for _, p := range op.Parameters {
-		out.Parameters = append(out.Parameters, docsField{Name: p.Name, Where: p.In, Type: typeName(p.Schema), About: p.Description, Required: p.Required})
+		out.Parameters = append(out.Parameters,
+			docsField{Name: p.Name, Where: p.In, Type: typeName(p.Schema), About: p.Description, Required: p.Required})
 	}
 	if op.RequestBody != nil {
 		for _, media := range slices.Sorted(maps.Keys(op.RequestBody.Content)) {
@@ -135,7 +136,8 @@ func docsOperationOf(op *huma.Operation) docsOperation {
 			out.Answers = append(out.Answers, docsBody{Status: status, About: response.Description})
 		}
 		for _, media := range slices.Sorted(maps.Keys(response.Content)) {
-			out.Answers = append(out.Answers, docsBody{Status: status, Media: media, Schema: refName(response.Content[media].Schema), About: response.Description})
+			out.Answers = append(out.Answers, docsBody{Status: status, Media: media,
+				Schema: refName(response.Content[media].Schema), About: response.Description})
 		}
 	}
 	return out
@@ -145,7 +147,8 @@ func docsSchemaOf(name string, s *huma.Schema) docsSchema {
 	out := docsSchema{Name: name, About: s.Description}
 	for _, property := range slices.Sorted(maps.Keys(s.Properties)) {
 		at := s.Properties[property]
-		out.Fields = append(out.Fields, docsField{Name: property, Type: typeName(at), Schema: refName(at), About: at.Description, Required: slices.Contains(s.Required, property)})
+		out.Fields = append(out.Fields, docsField{Name: property, Type: typeName(at), Schema: refName(at),
+			About: at.Description, Required: slices.Contains(s.Required, property)})
 	}
 	for _, form := range s.OneOf {
 		out.Forms = append(out.Forms, formName(form))

@@ -26,7 +26,8 @@ type Engine interface {
 
 	Strategies(queueName, after string, limit int) (engine.Page[engine.NamedStrategy], error)
 	Strategy(queueName, name string, version uint32) (engine.NamedStrategy, error)
-	PutStrategy(ctx context.Context, queueName, name string, raw []byte, guard engine.StrategyGuard) (s engine.NamedStrategy, created bool, err error)
+	PutStrategy(ctx context.Context, queueName, name string, raw []byte,
+		guard engine.StrategyGuard) (s engine.NamedStrategy, created bool, err error)
 	DeleteStrategy(ctx context.Context, queueName, name string, guard engine.StrategyGuard) error
 	ReadStrategy(queueName string, raw []byte) (*strategy.Strategy, error)
 	Explain(ctx context.Context, queueName string, r engine.PreviewRequest) (x engine.Explained, seed uint64, err error)
@@ -42,13 +43,15 @@ type Engine interface {
 	List(ctx context.Context, queueName string, r engine.ListRequest) (engine.Page[queue.Submission], error)
 	SetPriority(ctx context.Context, id queue.SubmissionID, priority int64) (queue.Submission, error)
 	Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)
-	Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, cursor string, limit int) (engine.Page[queue.Chunk], error)
+	Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, cursor string,
+		limit int) (engine.Page[queue.Chunk], error)
 	Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error)
 	Map(ctx context.Context, id queue.SubmissionID, from, to uint32, cells int) (engine.ChunkMap, error)
 	Attempts(ctx context.Context, id queue.SubmissionID, index uint32) ([]queue.Attempt, error)
 	Views(queueName string) ([]engine.View, engine.ViewUse, error)
 	Ledgers(ctx context.Context, queueName string) ([]engine.Ledger, error)
-	LedgerTenants(ctx context.Context, queueName, id string, order engine.LedgerOrder, limit int) (l engine.Ledger, list []engine.LedgerTenant, sums engine.LedgerSums, found bool, err error)
+	LedgerTenants(ctx context.Context, queueName, id string, order engine.LedgerOrder, limit int) (l engine.Ledger,
+		list []engine.LedgerTenant, sums engine.LedgerSums, found bool, err error)
 	Outputs(ctx context.Context, id queue.SubmissionID, fn func(index uint32, output []byte) error) error
 
 	Reserve(ctx context.Context, queueName string, r engine.ReserveRequest, dst []queue.Reservation) (engine.ReserveResult, error)
@@ -89,7 +92,8 @@ type Engine interface {
 
 	Schedules(queueName, after string, limit int) (engine.Page[queue.ScheduleInfo], error)
 	Schedule(queueName, name string) (queue.ScheduleInfo, error)
-	PutSchedule(ctx context.Context, queueName, name string, def queue.Schedule, guard engine.ScheduleGuard) (info queue.ScheduleInfo, created bool, err error)
+	PutSchedule(ctx context.Context, queueName, name string, def queue.Schedule,
+		guard engine.ScheduleGuard) (info queue.ScheduleInfo, created bool, err error)
 	DeleteSchedule(ctx context.Context, queueName, name string, guard engine.ScheduleGuard) error
 	SwitchSchedule(ctx context.Context, queueName, name string, enabled bool, reason string) (queue.ScheduleInfo, error)
 	TriggerSchedule(ctx context.Context, queueName, name, key string) (s queue.Submission, replayed bool, err error)
@@ -104,7 +108,8 @@ type Engine interface {
 	Keys(ctx context.Context, queueName, after string, limit int) (engine.Page[engine.KeyInfo], error)
 	Values(ctx context.Context, queueName string, key queue.MetaKey, sort string, limit int) ([]engine.Value, error)
 	Value(ctx context.Context, queueName string, entry queue.MetaEntry) (engine.Value, error)
-	PutValue(ctx context.Context, queueName string, entry queue.MetaEntry, settings queue.ValueSettings, guard engine.ValueGuard) (v engine.Value, created bool, err error)
+	PutValue(ctx context.Context, queueName string, entry queue.MetaEntry, settings queue.ValueSettings,
+		guard engine.ValueGuard) (v engine.Value, created bool, err error)
 	DeleteValue(ctx context.Context, queueName string, entry queue.MetaEntry, guard engine.ValueGuard) error
 }
 

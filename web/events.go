@@ -30,9 +30,13 @@ const (
 	// heartbeat is how often a stream without news says that it lives, for proxies that cut what is silent.
 	heartbeat = 15 * time.Second
 
-	eventsAbout = "Server-sent events about one queue: `series` first, with the points that the subscriber does not have yet, then once a second `stats` and `keys`, and `consumers` and `schedules` for who names these topics; schedules only when something changed. " +
-		"All subscribers of a queue are sent the same bytes. The id of an event goes back in Last-Event-ID, as browsers do by themselves: the stream then goes on " +
-		"with the points after it. A subscriber that is too slow is not waited for: it gets the newest frame, and before it `skipped` with how many it missed."
+	eventsAbout = "Server-sent events about one queue: `series` first, with the points that the subscriber does not " +
+		"have yet, then once a second `stats` and `keys`, and `consumers` and `schedules` for who names these " +
+		"topics; schedules only when something changed. " +
+		"All subscribers of a queue are sent the same bytes. The id of an event goes back in Last-Event-ID, as " +
+		"browsers do by themselves: the stream then goes on " +
+		"with the points after it. A subscriber that is too slow is not waited for: it gets the newest frame, and " +
+		"before it `skipped` with how many it missed."
 )
 
 // events is what the streams share: the frames of each queue as bytes, made by the first stream that asks.
@@ -93,7 +97,8 @@ func (s *Server) getEvents(c echo.Context) error {
 // beginEvents answers with a stream of events, for which there must be room. leave ends it.
 func (s *Server) beginEvents(c echo.Context) (leave func(), err error) {
 	if !s.events.enter() {
-		return nil, s.newProblem(queue.CodeOverloaded, fmt.Sprintf("%d event streams are open, the most this server serves. Close one.", maxSubscribers))
+		return nil, s.newProblem(queue.CodeOverloaded,
+			fmt.Sprintf("%d event streams are open, the most this server serves. Close one.", maxSubscribers))
 	}
 	w := c.Response()
 	s.waitLonger(w, 0)
@@ -131,7 +136,8 @@ func (s *Server) parseEvents(r *http.Request) (in eventsRequest, err error) {
 			for topic := range strings.SplitSeq(given[0], ",") {
 				wanted := topics[topic]
 				if wanted == nil {
-					return in, queue.Invalid("/query/topics", "names a topic that does not exist; use stats, keys, consumers and schedules, separated by commas")
+					return in, queue.Invalid("/query/topics",
+						"names a topic that does not exist; use stats, keys, consumers and schedules, separated by commas")
 				}
 				*wanted = true
 			}
@@ -316,7 +322,8 @@ func (o *stream) frame(f *engine.Frame) error {
 func (o *stream) late(f *engine.Frame, encoded *encodedFrame) error {
 	name := o.request.queue
 	if o.request.consumers {
-		event, err := encoded.consumers.made(o.server, api.EventConsumers, f, nil, func(ctx context.Context) (any, error) { return o.server.consumersFrame(ctx, name, f) })
+		event, err := encoded.consumers.made(o.server, api.EventConsumers, f, nil,
+			func(ctx context.Context) (any, error) { return o.server.consumersFrame(ctx, name, f) })
 		if err == nil {
 			err = o.send(event)
 		}
@@ -327,7 +334,8 @@ func (o *stream) late(f *engine.Frame, encoded *encodedFrame) error {
 	if !o.request.schedules {
 		return nil
 	}
-	event, err := encoded.schedules.made(o.server, api.EventSchedules, f, encoded.before, func(ctx context.Context) (any, error) { return o.server.schedulesFrame(ctx, name, f) })
+	event, err := encoded.schedules.made(o.server, api.EventSchedules, f, encoded.before,
+		func(ctx context.Context) (any, error) { return o.server.schedulesFrame(ctx, name, f) })
 	if err != nil || len(o.schedules) > 0 && &o.schedules[0] == &event[0] {
 		return err // it has what is the same
 	}
@@ -350,8 +358,9 @@ func (s *Server) sendEvent(c echo.Context, event []byte) error {
 
 func apiStatsFrame(queueName string, f *engine.Frame) api.StatsFrame {
 	return api.StatsFrame{
-		Queue: queueName, At: apiTime(f.At), Stats: apiStats(&f.Stats, f.At.Std()), Rates: apiRates(f.Rates), EmptiesMS: int64(f.Empties / time.Millisecond),
-		Rules: firstRules(f.Rules), RulesTotal: len(f.Rules),
+		Queue: queueName, At: apiTime(f.At), Stats: apiStats(&f.Stats, f.At.Std()), Rates: apiRates(f.Rates),
+		EmptiesMS: int64(f.Empties / time.Millisecond),
+		Rules:     firstRules(f.Rules), RulesTotal: len(f.Rules),
 	}
 }
 
@@ -359,7 +368,8 @@ func apiKeysFrame(queueName string, f *engine.Frame) api.KeysFrame {
 	out := api.KeysFrame{Queue: queueName, At: apiTime(f.At), Keys: make([]api.KeyFrame, len(f.Keys)), Left: f.Left}
 	for i := range f.Keys {
 		k := &f.Keys[i]
-		to := api.KeyFrame{Key: k.Key, Values: k.Values, Whole: k.Whole, Top: make([]api.ValueCount, len(k.Top)), Rest: api.ValueSum(k.Rest)}
+		to := api.KeyFrame{Key: k.Key, Values: k.Values, Whole: k.Whole, Top: make([]api.ValueCount, len(k.Top)),
+			Rest: api.ValueSum(k.Rest)}
 		for j := range k.Top {
 			to.Top[j] = apiValueCount(&k.Top[j])
 		}
@@ -370,14 +380,19 @@ func apiKeysFrame(queueName string, f *engine.Frame) api.KeysFrame {
 
 // eventsShape documents the stream.
 func eventsShape(d *document, op *huma.Operation) {
-	for _, t := range []reflect.Type{reflect.TypeFor[api.StatsFrame](), reflect.TypeFor[api.KeysFrame](), reflect.TypeFor[api.ConsumersFrame](), reflect.TypeFor[api.SchedulesFrame](), reflect.TypeFor[api.Skipped](), reflect.TypeFor[api.Series]()} {
+	for _, t := range []reflect.Type{reflect.TypeFor[api.StatsFrame](), reflect.TypeFor[api.KeysFrame](),
+		reflect.TypeFor[api.ConsumersFrame](), reflect.TypeFor[api.SchedulesFrame](), reflect.TypeFor[api.Skipped](),
+		reflect.TypeFor[api.Series]()} {
 		d.ref(t)
 	}
 	text := &huma.Schema{Type: huma.TypeString}
 	op.Parameters = append(op.Parameters,
 		&huma.Param{Name: "queue", In: "query", Description: "Name of the queue; absent: default", Schema: text},
-		&huma.Param{Name: "topics", In: "query", Description: "stats, keys, consumers, schedules, separated by commas; absent: stats,keys", Schema: text},
+		&huma.Param{Name: "topics", In: "query",
+			Description: "stats, keys, consumers, schedules, separated by commas; absent: stats,keys", Schema: text},
 		&huma.Param{Name: "Last-Event-ID", In: "header", Description: "Id of the last event that the subscriber has", Schema: text})
-	op.Responses["200"] = &huma.Response{Description: "Events until the subscriber leaves: series (Series), stats (StatsFrame), keys (KeysFrame), consumers (ConsumersFrame), schedules (SchedulesFrame), skipped (Skipped)", Content: map[string]*huma.MediaType{
-		contentEvents: {Schema: &huma.Schema{Type: huma.TypeString, Description: "Each event's data is one line of JSON"}}}}
+	op.Responses["200"] = &huma.Response{Description: "Events until the subscriber leaves: series (Series), stats " +
+		"(StatsFrame), keys (KeysFrame), consumers (ConsumersFrame), schedules (SchedulesFrame), skipped (Skipped)",
+		Content: map[string]*huma.MediaType{
+			contentEvents: {Schema: &huma.Schema{Type: huma.TypeString, Description: "Each event's data is one line of JSON"}}}}
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// The topics consumers and schedules are not in a queue's frame: they cost nothing while no one watches them. The first subscriber who wants
-// one has it made for a frame, outside of the lock that the streams share, and all others of the queue are sent the same bytes.
+// The topics consumers and schedules are not in a queue's frame: they cost nothing while no one watches them. The first
+// subscriber who wants one has it made for a frame, outside of the lock that the streams share, and all others of the
+// queue are sent the same bytes.
 
 const (
 	frameConsumers = 100 // that a frame names
@@ -36,9 +37,10 @@ type lateTopic struct {
 	ready atomic.Bool // what is above may be read by others
 }
 
-// made gives the topic's event, making it if it is not made yet. A topic that says the same as that of the frame before is that one: those who
-// had it are not sent it again.
-func (t *lateTopic) made(s *Server, name string, f *engine.Frame, before *lateTopic, read func(context.Context) (any, error)) ([]byte, error) {
+// made gives the topic's event, making it if it is not made yet. A topic that says the same as that of the frame before
+// is that one: those who had it are not sent it again.
+func (t *lateTopic) made(s *Server, name string, f *engine.Frame, before *lateTopic,
+	read func(context.Context) (any, error)) ([]byte, error) {
 	t.once.Do(func() {
 		defer t.ready.Store(true)
 		ctx, cancel := context.WithTimeout(context.Background(), topicPatience) // not the subscriber's: others wait for the same
@@ -101,7 +103,8 @@ func (s *Server) schedulesFrame(_ context.Context, queueName string, _ *engine.F
 	for i := range page.Items[:min(len(page.Items), frameSchedules)] {
 		in := &page.Items[i]
 		one := api.ScheduleNow{
-			Name: in.Name, Version: in.Version, State: in.State.String(), Reason: in.Reason, NextAt: apiTime(in.Next), LastAt: apiTime(in.Last), WaitingAt: apiTime(in.Waiting),
+			Name: in.Name, Version: in.Version, State: in.State.String(), Reason: in.Reason, NextAt: apiTime(in.Next),
+			LastAt: apiTime(in.Last), WaitingAt: apiTime(in.Waiting),
 			Emitted: in.Emitted, SkippedMissed: in.Missed, SkippedLate: in.Late, SkippedOverlap: in.Overlapped,
 		}
 		if in.LastID != 0 {

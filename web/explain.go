@@ -12,8 +12,10 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const explainAbout = "The blocks of the strategy with what reaches each and what it refuses, by value; what limits of operators withhold from all of it; the branches, under Fair with whose turn it is; and for each chunk that would be handed out " +
-	"what kept the earlier branches from it. What is counted is looked at in slices, between which others work, so under load it is of slightly different moments."
+const explainAbout = "The blocks of the strategy with what reaches each and what it refuses, by value; what limits " +
+	"of operators withhold from all of it; the branches, under Fair with whose turn it is; and for each chunk that would be handed out " +
+	"what kept the earlier branches from it. What is counted is looked at in slices, between which others work, so " +
+	"under load it is of slightly different moments."
 
 type explainOutput struct{ Body api.ExplainResponse }
 
@@ -29,8 +31,10 @@ func (s *Server) explain(ctx context.Context, in *previewInput) (*explainOutput,
 	plan := request.Plan
 	paths, nodes, leaves := pathsOf(plan), plan.Nodes(), plan.Leaves()
 	out := &explainOutput{Body: api.ExplainResponse{
-		Strategy: plan.Text(), Submissions: found.Shown, Examined: min(found.Met, found.Shown), Seed: seed, Tree: make([]api.ExplainBlock, len(nodes)),
-		Branches: make([]api.ExplainBranch, len(leaves)), Picks: make([]api.ExplainPick, len(found.Picks)), Withheld: apiWithheld(&found.Withheld), Ruled: apiRuled(found.Ruled),
+		Strategy: plan.Text(), Submissions: found.Shown, Examined: min(found.Met, found.Shown), Seed: seed,
+		Tree:     make([]api.ExplainBlock, len(nodes)),
+		Branches: make([]api.ExplainBranch, len(leaves)), Picks: make([]api.ExplainPick, len(found.Picks)),
+		Withheld: apiWithheld(&found.Withheld), Ruled: apiRuled(found.Ruled),
 		RestartGraceUntil: apiTime(found.Grace),
 	}}
 	for i := range nodes {
@@ -41,7 +45,8 @@ func (s *Server) explain(ctx context.Context, in *previewInput) (*explainOutput,
 	}
 	for i := range leaves {
 		leaf, state := &leaves[i], &found.Leaves[i]
-		out.Body.Branches[i] = api.ExplainBranch{Branch: i + 1, BranchText: leaf.Text(), Path: paths[i], Built: state.Built, Fair: make([]api.ExplainFair, len(state.Fair))}
+		out.Body.Branches[i] = api.ExplainBranch{Branch: i + 1, BranchText: leaf.Text(), Path: paths[i],
+			Built: state.Built, Fair: make([]api.ExplainFair, len(state.Fair))}
 		for level := range state.Fair {
 			out.Body.Branches[i].Fair[level] = apiFair(&state.Fair[level], leaf.Around[level])
 		}
@@ -49,7 +54,8 @@ func (s *Server) explain(ctx context.Context, in *previewInput) (*explainOutput,
 	for i := range found.Picks {
 		p := &found.Picks[i]
 		leaf := &leaves[p.Leaf]
-		pick := api.ExplainPick{Pick: apiPick(&p.Previewed, paths), Tenants: make([]api.Tenant, len(p.Tenants)), Skipped: make([]api.WhyBranch, len(p.Skipped))}
+		pick := api.ExplainPick{Pick: apiPick(&p.Previewed, paths), Tenants: make([]api.Tenant, len(p.Tenants)),
+			Skipped: make([]api.WhyBranch, len(p.Skipped))}
 		for level := range p.Tenants {
 			pick.Tenants[level] = apiTenant(&p.Tenants[level], leaf.Around[level])
 		}
@@ -90,7 +96,8 @@ func apiRefused(in []engine.RefusedValue, limits bool) []api.RefusedValue {
 
 func apiFair(in *engine.FairState, br *strategy.Branch) api.ExplainFair {
 	out := api.ExplainFair{
-		Key: br.Fair, Cost: br.Cost.String(), Ledgers: in.Shares, Active: in.Active, Owing: in.Owing, Blocked: in.Blocked, Owed: make([]api.Tenant, len(in.Owed)),
+		Key: br.Fair, Cost: br.Cost.String(), Ledgers: in.Shares, Active: in.Active, Owing: in.Owing,
+		Blocked: in.Blocked, Owed: make([]api.Tenant, len(in.Owed)),
 	}
 	if in.HasNext {
 		next := apiTenant(&in.Next, br)
@@ -137,7 +144,8 @@ func (s *Server) compare(ctx context.Context, in *compareInput) (*compareOutput,
 	if err != nil {
 		return nil, err
 	}
-	return &compareOutput{Body: api.CompareResponse{A: apiSpread(&found.A, a), B: apiSpread(&found.B, b), Overlap: found.Overlap, Seed: found.Seed, RestartGraceUntil: apiTime(found.Grace)}}, nil
+	return &compareOutput{Body: api.CompareResponse{A: apiSpread(&found.A, a), B: apiSpread(&found.B, b),
+		Overlap: found.Overlap, Seed: found.Seed, RestartGraceUntil: apiTime(found.Grace)}}, nil
 }
 
 func apiSpread(in *engine.Spread, plan *strategy.Plan) api.Spread {

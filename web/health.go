@@ -36,7 +36,8 @@ func (s *Server) readyz(ctx context.Context, in *RawQuery) (*readyzOutput, error
 	var failed []queue.Problem
 	secret := s.engine.Tokens().Table().Required() && ctx.Value(probing{}) == nil && !mayRead(ctx) // names of queues are not for everybody
 	if secret && values.Has("verbose") {
-		return nil, s.newProblem(codeUnauthorized, "Every check by name takes a token with the scope read; without ?verbose none is needed.")
+		return nil, s.newProblem(codeUnauthorized,
+			"Every check by name takes a token with the scope read; without ?verbose none is needed.")
 	}
 	if s.waits.stopped() {
 		failed = append(failed, queue.Problem{Pointer: "/checks/server", Detail: "is stopping"})
@@ -73,7 +74,8 @@ func (s *Server) pluginCheck() (check api.Check, ok bool) {
 		if len(names) > maxNamesShown {
 			shown, more = names[:maxNamesShown], ", ..."
 		}
-		check.Detail = fmt.Sprintf("%d of %d active plugins are starting, and requests go on without them: %s%s", len(names), active, strings.Join(shown, ", "), more)
+		check.Detail = fmt.Sprintf("%d of %d active plugins are starting, and requests go on without them: %s%s",
+			len(names), active, strings.Join(shown, ", "), more)
 	}
 	return check, true
 }
@@ -88,7 +90,8 @@ func mayRead(ctx context.Context) bool {
 
 // readyParams documents ?verbose.
 func readyParams() []*huma.Param {
-	return []*huma.Param{{Name: "verbose", In: "query", AllowEmptyValue: true, Description: "List every check by name", Schema: &huma.Schema{Type: huma.TypeString}}}
+	return []*huma.Param{{Name: "verbose", In: "query", AllowEmptyValue: true, Description: "List every check by name",
+		Schema: &huma.Schema{Type: huma.TypeString}}}
 }
 
 type versionOutput struct{ Body api.Version }

@@ -13,7 +13,8 @@ import (
 
 const insertAbout = "The work is given as `count` with an object `prefix`, as `count` with a `template`, or as `inline` bytes. " +
 	"As `application/x-ndjson` the first line is the submission without chunks and each further line is one chunk's bytes. " +
-	"With an `Idempotency-Key` the same request can be sent again safely for 24 hours: a replay answers 200, the submission as it is now and `Idempotency-Replayed: true`; or 404 once the retention of the submission is over."
+	"With an `Idempotency-Key` the same request can be sent again safely for 24 hours: a replay answers 200, the " +
+	"submission as it is now and `Idempotency-Replayed: true`; or 404 once the retention of the submission is over."
 
 // insertCall is the memory of one insert, kept for the next.
 type insertCall struct {
@@ -58,7 +59,8 @@ func (s *Server) insert(c echo.Context) error {
 		return err
 	}
 	if token := tenantOf(r.Context()); token != nil && !token.CoversMeta(asked.Meta) {
-		return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+bounds(&token.Restriction)+".", queue.Problem{Pointer: "/meta", Detail: "must have " + bounds(&token.Restriction)})
+		return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
+			bounds(&token.Restriction)+".", queue.Problem{Pointer: "/meta", Detail: "must have " + bounds(&token.Restriction)})
 	}
 	if asked.Trace, err = s.traceFor(c, call.request.Trace); err != nil {
 		return err
@@ -146,7 +148,8 @@ func chunksOf(in *wire.InsertRequest) (queue.Chunks, error) {
 	}
 	switch {
 	case forms != 1:
-		return queue.Chunks{}, queue.Invalid("/chunks", `must have exactly one of "prefix" (with "count"), "template" (with "count") and "inline"`)
+		return queue.Chunks{}, queue.Invalid("/chunks",
+			`must have exactly one of "prefix" (with "count"), "template" (with "count") and "inline"`)
 	case in.Inline != nil && in.Count != 0:
 		return queue.Chunks{}, queue.Invalid("/chunks/count", `must be left out beside "inline", whose entries are counted`)
 	case in.Inline != nil && len(in.Inline) == 0:

@@ -9,7 +9,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const ledgerAbout = "`sort` is received (who got most), behind (who is owed most) or ahead. Of what an ideal division would have handed out, no tenant is ever more than a few chunks away: GUARANTEES.md has the numbers."
+const ledgerAbout = "`sort` is received (who got most), behind (who is owed most) or ahead. Of what an ideal " +
+	"division would have handed out, no tenant is ever more than a few chunks away: GUARANTEES.md has the numbers."
 
 type listLedgersOutput struct{ Body api.Page[api.Ledger] }
 
@@ -41,18 +42,22 @@ func (s *Server) getLedger(ctx context.Context, in *getLedgerInput) (*getLedgerO
 		return nil, err
 	}
 	if !found {
-		return nil, s.newProblem(codeNotFound, "No Fair block in use has this id: a block that has not been used for a while is removed to make room for others. List the ledgers again.")
+		return nil, s.newProblem(codeNotFound, "No Fair block in use has this id: a block that has not been used for "+
+			"a while is removed to make room for others. List the ledgers again.")
 	}
 	out := &getLedgerOutput{Body: api.LedgerTenants{
 		Ledger: apiLedger(&l), At: api.Time{Time: s.now()}, Received: sums.Received, Entitled: sums.Entitled, Lag: sums.Lag,
-		MostBehind: sums.MostBehind, MostAhead: sums.MostAhead, Tenants: sums.Tenants, Whole: sums.Whole, Items: make([]api.LedgerTenant, len(list)),
+		MostBehind: sums.MostBehind, MostAhead: sums.MostAhead, Tenants: sums.Tenants, Whole: sums.Whole,
+		Items: make([]api.LedgerTenant, len(list)),
 	}}
 	for i := range list {
 		t := &list[i]
-		one := api.LedgerTenant{State: t.State.String(), Weight: float64(t.Weight) / 1000, Share: t.Share, Received: t.Received, Entitled: t.Entitled, Lag: t.Lag, Value: tenantValue(&t.Tenant)}
+		one := api.LedgerTenant{State: t.State.String(), Weight: float64(t.Weight) / 1000, Share: t.Share,
+			Received: t.Received, Entitled: t.Entitled, Lag: t.Lag, Value: tenantValue(&t.Tenant)}
 		for j := range t.Around {
 			a := &t.Around[j]
-			one.Around = append(one.Around, api.Tenant{Value: tenantValue(a), State: a.State.String(), Weight: float64(a.Weight) / 1000, Share: a.Share, Lag: a.Lag})
+			one.Around = append(one.Around, api.Tenant{Value: tenantValue(a), State: a.State.String(),
+				Weight: float64(a.Weight) / 1000, Share: a.Share, Lag: a.Lag})
 		}
 		out.Body.Items[i] = one
 	}
@@ -68,7 +73,8 @@ func tenantValue(t *backlog.Tenant) *api.MetaValue {
 }
 
 func apiLedger(l *engine.Ledger) api.Ledger {
-	out := api.Ledger{ID: l.ID, Branch: l.Branch, Key: l.Key, Cost: strategy.ByChunk.String(), Depth: l.Depth, Places: l.Shares, Active: l.Active, Owing: l.Owing, Blocked: l.Blocked}
+	out := api.Ledger{ID: l.ID, Branch: l.Branch, Key: l.Key, Cost: strategy.ByChunk.String(), Depth: l.Depth,
+		Places: l.Shares, Active: l.Active, Owing: l.Owing, Blocked: l.Blocked}
 	if out.Key == "" {
 		out.Key = strategy.SubmissionKey
 	}

@@ -8,8 +8,10 @@ import (
 )
 
 const (
-	lifecycleAbout = "The worker does what time demands: deadlines, retries, run_at, dead_deadline, the rest of ended submissions, retention, schedules, the ends of rules. It also recounts what is kept as counters, see recount. An action that fails again and again is parked: left alone until it is retried, or the server restarts."
-	retryAbout     = "All parked actions are looked at again at once, and pauses after failures end. What is still broken is parked again."
+	lifecycleAbout = "The worker does what time demands: deadlines, retries, run_at, dead_deadline, the rest of " +
+		"ended submissions, retention, schedules, the ends of rules. It also recounts what is kept as counters, see " +
+		"recount. An action that fails again and again is parked: left alone until it is retried, or the server restarts."
+	retryAbout = "All parked actions are looked at again at once, and pauses after failures end. What is still broken is parked again."
 )
 
 // lifecycleRoutes are the part of the table about the life-cycle worker.
@@ -17,7 +19,8 @@ func (s *Server) lifecycleRoutes(d *document) {
 	const base = "/v1/queues/{queue}/lifecycle"
 	register(d, operation{id: "get-lifecycle", method: "GET", path: base, scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Tell how a queue's life-cycle worker is doing", about: lifecycleAbout}, s.getLifecycle)
-	register(d, operation{id: "retry-lifecycle", method: "POST", path: base + "/retry", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagQueues,
+	register(d, operation{id: "retry-lifecycle", method: "POST", path: base + "/retry", scope: scopeOperate,
+		narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Try parked life-cycle actions again", about: retryAbout}, s.retryLifecycle)
 }
 
@@ -29,7 +32,8 @@ func (s *Server) getLifecycle(_ context.Context, in *QueuePath) (*lifecycleOutpu
 		return nil, err
 	}
 	out := &lifecycleOutput{Body: api.Lifecycle{
-		LagSeconds: w.Lag.Seconds(), Degraded: w.Degraded, GraceUntil: apiTime(w.Grace), Slices: w.Slices, Kinds: []api.LifecycleKind{}, Parked: []api.ParkedAction{},
+		LagSeconds: w.Lag.Seconds(), Degraded: w.Degraded, GraceUntil: apiTime(w.Grace), Slices: w.Slices,
+		Kinds: []api.LifecycleKind{}, Parked: []api.ParkedAction{},
 		Suspects: api.Suspects{Shelved: w.Suspects.Shelved, Lent: w.Suspects.Lent, Quota: w.Suspects.Quota, Slots: w.Suspects.Slots},
 	}}
 	for i := range w.Kinds {

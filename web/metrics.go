@@ -29,7 +29,8 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 		NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"route", "code"})}
 	m.changes = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "quern_audit_events_total", Help: "Changes that operators made, by operation: all that take a scope beyond produce and consume, and went well.",
+		Name: "quern_audit_events_total",
+		Help: "Changes that operators made, by operation: all that take a scope beyond produce and consume, and went well.",
 	}, []string{"action"})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "quern_build_info", Help: "Always 1; its labels say what is running.",

@@ -114,10 +114,12 @@ func validRequestID(id string) bool {
 // guard refuses requests that reach this server by a foreign name (DNS rebinding) or from a foreign page.
 func (s *Server) guard(r *http.Request) error {
 	if !s.hosts.allows(r.Host) && !s.certified(r) {
-		return s.newProblem(codeHost, "The Host header is not a name of this server. Use localhost, or start the server with this name among its allowed hosts.")
+		return s.newProblem(codeHost, "The Host header is not a name of this server. Use localhost, or start the "+
+			"server with this name among its allowed hosts.")
 	}
 	if err := s.crossOrigin.Check(r); err != nil {
-		return s.newProblem(codeCrossOrigin, "A page of another site sent this request. Send it from outside a browser, or from a page of this server.")
+		return s.newProblem(codeCrossOrigin,
+			"A page of another site sent this request. Send it from outside a browser, or from a page of this server.")
 	}
 	return nil
 }
@@ -172,8 +174,8 @@ func (s *Server) protect(c echo.Context, next echo.HandlerFunc) (err error) {
 	return next(c)
 }
 
-// account measures the request, whose status it returns, and writes its line of the access log: no query, no body, no header of the client but
-// the checked request id. Calls that went well are logged at Debug, because they are many.
+// account measures the request, whose status it returns, and writes its line of the access log: no query, no body, no
+// header of the client but the checked request id. Calls that went well are logged at Debug, because they are many.
 func (s *Server) account(c echo.Context, op *operation, failure *problem, started time.Time) (status int) {
 	elapsed := s.now().Sub(started)
 	response := c.Response()
@@ -241,7 +243,8 @@ func clip(path string) string {
 // newCompressor compresses large answers of text and JSON for clients that accept it.
 func newCompressor() (func(http.Handler) http.HandlerFunc, error) {
 	return gzhttp.NewWrapper(gzhttp.MinSize(minCompressed), gzhttp.CompressionLevel(1), gzhttp.EnableZstd(true),
-		gzhttp.ContentTypes([]string{"application/json", contentProblem, contentLines, "application/openapi+json", "text/html", "text/javascript", "text/css", "image/svg+xml"}))
+		gzhttp.ContentTypes([]string{"application/json", contentProblem, contentLines, "application/openapi+json",
+			"text/html", "text/javascript", "text/css", "image/svg+xml"}))
 }
 
 // uploadLonger moves the deadlines of a request with a large body.

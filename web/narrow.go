@@ -50,7 +50,8 @@ func (s *Server) narrowed(c echo.Context, op *operation, token *access.Token) er
 
 // tooWide is the problem of an operation that cannot be narrowed to what the token is bound to.
 func (s *Server) tooWide(token *access.Token) *problem {
-	return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+bounds(&token.Restriction)+", and this would show or change more than that. Use a token that is not bound to it.")
+	return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
+		bounds(&token.Restriction)+", and this would show or change more than that. Use a token that is not bound to it.")
 }
 
 func unknownQueue(name string) error {
@@ -98,7 +99,8 @@ func (s *Server) mayFinish(ctx context.Context, pointer string, n int, at func(i
 			covered[id] = known
 		}
 		if !known {
-			return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+bounds(&token.Restriction)+". Nothing of this request was done.",
+			return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
+				bounds(&token.Restriction)+". Nothing of this request was done.",
 				queue.Problem{Pointer: pointer + "/" + strconv.Itoa(i) + "/token", Detail: "is not that of a reservation within it"})
 		}
 	}
@@ -111,7 +113,8 @@ func (s *Server) narrowPlan(ctx context.Context, queueName string, plan *strateg
 	if token == nil {
 		return plan, nil
 	}
-	raw, err := json.Marshal(map[string]any{"type": "select_only", "meta_field": token.Entry.Key, "value": apiValue(token.Entry.Value), "underlying": plan.Text()})
+	raw, err := json.Marshal(map[string]any{"type": "select_only", "meta_field": token.Entry.Key,
+		"value": apiValue(token.Entry.Value), "underlying": plan.Text()})
 	if err != nil {
 		return nil, fmt.Errorf("web: narrow a strategy: %w", err)
 	}
@@ -127,7 +130,8 @@ func narrowConsumer(ctx context.Context, name string) (string, error) {
 	}
 	name = token.Entry.Key + "=" + token.Entry.Value.String() + "/" + name
 	if len(name) > queue.MaxConsumerBytes {
-		return "", queue.Invalid("/consumer", "has %d bytes with the token's %s=%s/ before it; at most %d are allowed", len(name), token.Entry.Key, token.Entry.Value, queue.MaxConsumerBytes)
+		return "", queue.Invalid("/consumer", "has %d bytes with the token's %s=%s/ before it; at most %d are allowed",
+			len(name), token.Entry.Key, token.Entry.Value, queue.MaxConsumerBytes)
 	}
 	return name, nil
 }

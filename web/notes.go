@@ -11,7 +11,10 @@ import (
 // not made when one is missing or superfluous.
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
-	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(), reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(), serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes(), ruleNotes(), pageNotes(), lifecycleNotes(), bulkNotes(), accessNotes(), auditNotes()} {
+	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(),
+		reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(),
+		serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes(), ruleNotes(), pageNotes(), lifecycleNotes(),
+		bulkNotes(), accessNotes(), auditNotes()} {
 		for name, n := range part {
 			all[name] = n
 		}
@@ -75,15 +78,16 @@ func queueNotes() map[string]note {
 
 func statsNotes() map[string]note {
 	return map[string]note{
-		"Stats.ready":                      {text: "Chunks that can be reserved now"},
-		"Stats.waiting":                    {text: "Chunks that wait for a time"},
-		"Stats.reserved":                   {text: "Chunks held by consumers"},
-		"Stats.paused":                     {text: "Chunks kept back by pause rules"},
-		"Stats.blocked":                    {text: "Chunks kept back by block rules"},
-		"Stats.done":                       {text: "Chunks of open submissions that are completed"},
-		"Stats.skipped":                    {text: "Chunks of open submissions that were given up"},
-		"Stats.dead":                       {text: "Dead chunks of open submissions"},
-		"Stats.dead_letters":               {text: "Dead chunks that can be redriven: dead, and those of submissions that completed with dead ones"},
+		"Stats.ready":    {text: "Chunks that can be reserved now"},
+		"Stats.waiting":  {text: "Chunks that wait for a time"},
+		"Stats.reserved": {text: "Chunks held by consumers"},
+		"Stats.paused":   {text: "Chunks kept back by pause rules"},
+		"Stats.blocked":  {text: "Chunks kept back by block rules"},
+		"Stats.done":     {text: "Chunks of open submissions that are completed"},
+		"Stats.skipped":  {text: "Chunks of open submissions that were given up"},
+		"Stats.dead":     {text: "Dead chunks of open submissions"},
+		"Stats.dead_letters": {text: "Dead chunks that can be redriven: dead, and those of submissions " +
+			"that completed with dead ones"},
 		"Stats.operations_ready":           {text: "Operations that the ready chunks stand for"},
 		"Stats.submissions_open":           {text: "Submissions that have not ended"},
 		"Stats.consumers_waiting":          {text: "Reserve calls that wait for work"},
@@ -115,31 +119,35 @@ func statsNotes() map[string]note {
 
 func valueNotes() map[string]note {
 	out := map[string]note{
-		"MetaKey.key":                {text: "The key"},
-		"MetaKey.values":             {text: "Values that open submissions have or that something is set for"},
-		"MetaKey.values_set":         {text: "Of them, those that something is set for"},
-		"PageMetaKey.items":          {text: "The keys, by name"},
-		"PageMetaKey.next":           {text: "Cursor of the next page; absent on the last"},
-		"ValueCount.value":           {text: "The value"},
-		"ValueCount.ready":           {text: "Ready chunks of submissions with the value"},
-		"ValueCount.paused":          {text: "Such chunks that would be ready, but for a pause"},
-		"ValueCount.blocked":         {text: "Such chunks that would be ready, but for a block"},
-		"ValueCount.in_flight":       {text: "Chunks of such submissions that are held"},
-		"ValueCount.submissions":     {text: "Open submissions with the value"},
-		"ValueCount.saturated":       {text: "Whether in_flight is at limit, or above it"},
-		"ValueCount.saturated_since": {text: "From when on it has been at its limit whenever the server looked, once a second, but for moments shorter than five seconds. null: it is not, or it is one of more than 10,000 values and was not looked at", nullable: true},
-		"ValueCount.etag":            {text: "Names what is set, for If-Match; absent when nothing is"},
-		"ValueCount.changed_at":      {text: "When it was set; absent when nothing is"},
-		"PageValueCount.items":       {text: "The values"},
-		"PageValueCount.next":        {text: "Cursor of the next page; absent on the last"},
-		"Saturated.key":              {text: "The meta key"},
-		"Saturated.value":            {text: "The value"},
-		"Saturated.in_flight":        {text: "Chunks of submissions with the value that are held"},
-		"Saturated.limit":            {text: "The limit that is reached: of the strategy's own and the one set for the value the smaller; of several branches the widest"},
+		"MetaKey.key":            {text: "The key"},
+		"MetaKey.values":         {text: "Values that open submissions have or that something is set for"},
+		"MetaKey.values_set":     {text: "Of them, those that something is set for"},
+		"PageMetaKey.items":      {text: "The keys, by name"},
+		"PageMetaKey.next":       {text: "Cursor of the next page; absent on the last"},
+		"ValueCount.value":       {text: "The value"},
+		"ValueCount.ready":       {text: "Ready chunks of submissions with the value"},
+		"ValueCount.paused":      {text: "Such chunks that would be ready, but for a pause"},
+		"ValueCount.blocked":     {text: "Such chunks that would be ready, but for a block"},
+		"ValueCount.in_flight":   {text: "Chunks of such submissions that are held"},
+		"ValueCount.submissions": {text: "Open submissions with the value"},
+		"ValueCount.saturated":   {text: "Whether in_flight is at limit, or above it"},
+		"ValueCount.saturated_since": {text: "From when on it has been at its limit whenever the server looked, once " +
+			"a second, but for moments shorter than five seconds. null: it is not, or it is one of more than 10,000 " +
+			"values and was not looked at", nullable: true},
+		"ValueCount.etag":       {text: "Names what is set, for If-Match; absent when nothing is"},
+		"ValueCount.changed_at": {text: "When it was set; absent when nothing is"},
+		"PageValueCount.items":  {text: "The values"},
+		"PageValueCount.next":   {text: "Cursor of the next page; absent on the last"},
+		"Saturated.key":         {text: "The meta key"},
+		"Saturated.value":       {text: "The value"},
+		"Saturated.in_flight":   {text: "Chunks of submissions with the value that are held"},
+		"Saturated.limit": {text: "The limit that is reached: of the strategy's own and the one set for " +
+			"the value the smaller; of several branches the widest"},
 	}
 	for _, schema := range []string{"ValueCount", "ValueSettings"} {
 		limit := between(0, queue.MaxValueLimit, "Most chunks in flight, for every reservation of the queue; null: no limit is set")
-		weight := between(1./queue.DefaultWeight, queue.MaxWeight/queue.DefaultWeight, "Share under Fair, with up to three decimals; null: none is set, which counts as 1")
+		weight := between(1./queue.DefaultWeight, queue.MaxWeight/queue.DefaultWeight,
+			"Share under Fair, with up to three decimals; null: none is set, which counts as 1")
 		limit.nullable, weight.nullable = true, true
 		out[schema+".limit"], out[schema+".weight"] = limit, weight
 	}
@@ -175,12 +183,13 @@ func submissionNotes() map[string]note {
 		"Submission.template":       {text: "As inserted"},
 		"Submission.has_attachment": {text: "Whether it has an attachment"},
 		"Submission.failure":        {text: "Why it failed: the last error of the chunk that ended it"},
-		"Submission.failed_chunk":   {text: "Index of the chunk that failed it: out of attempts, failed as fatal, or one more than max_failed_chunks. Absent if it did not fail, or under a version that did not note it"},
-		"Submission.trace":          {text: "W3C traceparent, and after ';' the tracestate"},
-		"Submission.schedule":       {text: "Name of the schedule that inserted it"},
-		"Submission.scheduled_at":   {text: "The tick that it is for: when it was due by its schedule"},
-		"PageSubmission.items":      {text: "The submissions, newest first"},
-		"PageSubmission.next":       {text: "Cursor of the next page; absent on the last"},
+		"Submission.failed_chunk": {text: "Index of the chunk that failed it: out of attempts, failed as fatal, or " +
+			"one more than max_failed_chunks. Absent if it did not fail, or under a version that did not note it"},
+		"Submission.trace":        {text: "W3C traceparent, and after ';' the tracestate"},
+		"Submission.schedule":     {text: "Name of the schedule that inserted it"},
+		"Submission.scheduled_at": {text: "The tick that it is for: when it was due by its schedule"},
+		"PageSubmission.items":    {text: "The submissions, newest first"},
+		"PageSubmission.next":     {text: "Cursor of the next page; absent on the last"},
 
 		"Chunk.index":        {text: "From 0"},
 		"Chunk.state":        oneOf("Where it stands", "ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded"),
@@ -204,11 +213,14 @@ func submissionNotes() map[string]note {
 		out[schema+".run_at"] = note{text: "Not handed out before"}
 		out[schema+".dead_deadline"] = note{text: "If it is still open then, it ends as expired; after run_at"}
 		out[schema+".max_attempts"] = between(0, queue.MaxMaxAttempts, "Tries per chunk; 0 or absent: the queue's")
-		out[schema+".max_failed_chunks"] = between(0, queue.MaxChunks, "Chunks that may be dead or given up: one more, and the submission fails. 0 or absent: any number")
-		out[schema+".on_exhausted"] = oneOf("What a chunk out of attempts does; absent: the queue's", "fail_submission", "dead_letter", "skip")
+		out[schema+".max_failed_chunks"] = between(0, queue.MaxChunks,
+			"Chunks that may be dead or given up: one more, and the submission fails. 0 or absent: any number")
+		out[schema+".on_exhausted"] = oneOf("What a chunk out of attempts does; absent: the queue's", "fail_submission",
+			"dead_letter", "skip")
 		out[schema+".group"] = note{text: "Routing name", length: queue.MaxGroupBytes}
 		if schema != "Submission" {
-			out[schema+".trace"] = note{text: "W3C traceparent, and after ';' the tracestate, for this submission: in the place of the headers", length: queue.MaxTraceBytes}
+			out[schema+".trace"] = note{text: "W3C traceparent, and after ';' the tracestate, for this submission: " +
+				"in the place of the headers", length: queue.MaxTraceBytes}
 			out[schema+".attachment"] = note{text: "At most 64 KiB of opaque bytes that go out with every reservation"}
 		}
 	}
@@ -217,35 +229,38 @@ func submissionNotes() map[string]note {
 
 func reservationNotes() map[string]note {
 	out := map[string]note{
-		"ReserveRequest.max":            between(1, queue.MaxReserve, "Most chunks to take"),
-		"ReserveRequest.strategy":       {text: "What to take first; absent: Random", ref: "Strategy"},
-		"ReserveRequest.consumer":       {text: "Name of the consumer, for people", length: queue.MaxConsumerBytes},
-		"ReserveRequest.wait_ms":        between(0, float64(queue.MaxWait.Milliseconds()), "How long to wait while there is nothing"),
-		"ReserveRequest.timeout_ms":     between(0, mostMilliseconds, "Deadline from now; 0 or absent: the queue's"),
-		"ReserveRequest.context":        {text: "What the consumer says about itself to plugins: at most 16 keys"},
-		"Reservation.token":             {text: "Proof of holding the chunk; needed to finish it"},
-		"Reservation.submission":        {text: "Id of the submission"},
-		"Reservation.index":             {text: "Index of the chunk"},
-		"Reservation.attempt":           {text: "1 for the first try"},
-		"Reservation.deadline":          {text: "After it the chunk is offered again"},
-		"Reservation.content":           {text: "What to work on"},
-		"Reservation.meta":              {text: "Of the submission"},
-		"Reservation.priority":          {text: "Of the submission"},
-		"Reservation.attachment":        {text: "Of the submission"},
-		"Reservation.trace":             {text: "W3C trace context of the insert"},
-		"CompleteItem.output":           {text: "At most 1 MiB, kept with the chunk"},
-		"FailItem.error":                {text: "Why; the first 1,000 bytes are kept"},
-		"FailItem.fatal":                {text: "No further try"},
-		"FailItem.retry_after_ms":       {text: "Delay of the next try, instead of retry_at; absent: the queue's back-off"},
-		"ExtendItem.timeout_ms":         between(0, mostMilliseconds, "Deadline from now; 0 or absent: the queue's"),
-		"Result.status":                 oneOf("What became of the item", "ok", "already", "lost", "gone", "unknown", "invalid"),
-		"Result.code":                   {text: "Stable name of the reason"},
-		"Result.detail":                 {text: "The reason in words"},
-		"Result.deadline":               {text: "After an extend: the new deadline"},
-		"ResultsResponse.results":       {text: "One per item, in order"},
-		"FailItem.retry_at":             {text: "When it is offered again, instead of retry_after_ms: at most 30 days ahead; what has passed is at once"},
-		"ExchangeRequest.consumer":      {text: "In whose name chunks of extend are held again that the server forgot at a restart; absent: that of reserve", length: queue.MaxConsumerBytes},
-		"ExtendRequest.consumer":        {text: "In whose name chunks are held again that the server forgot at a restart", length: queue.MaxConsumerBytes},
+		"ReserveRequest.max":        between(1, queue.MaxReserve, "Most chunks to take"),
+		"ReserveRequest.strategy":   {text: "What to take first; absent: Random", ref: "Strategy"},
+		"ReserveRequest.consumer":   {text: "Name of the consumer, for people", length: queue.MaxConsumerBytes},
+		"ReserveRequest.wait_ms":    between(0, float64(queue.MaxWait.Milliseconds()), "How long to wait while there is nothing"),
+		"ReserveRequest.timeout_ms": between(0, mostMilliseconds, "Deadline from now; 0 or absent: the queue's"),
+		"ReserveRequest.context":    {text: "What the consumer says about itself to plugins: at most 16 keys"},
+		"Reservation.token":         {text: "Proof of holding the chunk; needed to finish it"},
+		"Reservation.submission":    {text: "Id of the submission"},
+		"Reservation.index":         {text: "Index of the chunk"},
+		"Reservation.attempt":       {text: "1 for the first try"},
+		"Reservation.deadline":      {text: "After it the chunk is offered again"},
+		"Reservation.content":       {text: "What to work on"},
+		"Reservation.meta":          {text: "Of the submission"},
+		"Reservation.priority":      {text: "Of the submission"},
+		"Reservation.attachment":    {text: "Of the submission"},
+		"Reservation.trace":         {text: "W3C trace context of the insert"},
+		"CompleteItem.output":       {text: "At most 1 MiB, kept with the chunk"},
+		"FailItem.error":            {text: "Why; the first 1,000 bytes are kept"},
+		"FailItem.fatal":            {text: "No further try"},
+		"FailItem.retry_after_ms":   {text: "Delay of the next try, instead of retry_at; absent: the queue's back-off"},
+		"ExtendItem.timeout_ms":     between(0, mostMilliseconds, "Deadline from now; 0 or absent: the queue's"),
+		"Result.status":             oneOf("What became of the item", "ok", "already", "lost", "gone", "unknown", "invalid"),
+		"Result.code":               {text: "Stable name of the reason"},
+		"Result.detail":             {text: "The reason in words"},
+		"Result.deadline":           {text: "After an extend: the new deadline"},
+		"ResultsResponse.results":   {text: "One per item, in order"},
+		"FailItem.retry_at": {text: "When it is offered again, instead of retry_after_ms: at most 30 " +
+			"days ahead; what has passed is at once"},
+		"ExchangeRequest.consumer": {text: "In whose name chunks of extend are held again that the server " +
+			"forgot at a restart; absent: that of reserve", length: queue.MaxConsumerBytes},
+		"ExtendRequest.consumer": {text: "In whose name chunks are held again that the " +
+			"server forgot at a restart", length: queue.MaxConsumerBytes},
 		"ExchangeRequest.complete":      {text: "Chunks that are done", items: queue.MaxBatch},
 		"ExchangeRequest.fail":          {text: "Tries that did not succeed", items: queue.MaxBatch},
 		"ExchangeRequest.extend":        {text: "Deadlines to move", items: queue.MaxBatch},
@@ -261,13 +276,16 @@ func reservationNotes() map[string]note {
 		"ReleaseRequest.items":          {text: "What to give back", items: queue.MaxBatch},
 	}
 	for _, schema := range []string{"ReserveResponse", "ExchangeResponse"} {
-		reason := oneOf("Why nothing was reserved; null when something was", "nothing", "all_limited", "paused", "not_yet_due", "all_skipped", "restart_grace", "quiet", "draining")
+		reason := oneOf("Why nothing was reserved; null when something was", "nothing", "all_limited", "paused",
+			"not_yet_due", "all_skipped", "restart_grace", "quiet", "draining")
 		reason.enum = append(reason.enum, nil)
 		reason.nullable = true
 		out[schema+".reason"] = reason
 		out[schema+".retry_after_ms"] = note{text: "When to ask again, where that is known", nullable: true}
-		out[schema+".limited"] = note{text: "With all_limited: some of the values that are at their limit; absent otherwise", items: queue.MaxLimited}
-		out[schema+".warnings"] = note{text: "Blocks of the strategy that yield nothing, as their plugin, or its version, is not there or not active; absent when there is none"}
+		out[schema+".limited"] = note{text: "With all_limited: some of the values that are at their " +
+			"limit; absent otherwise", items: queue.MaxLimited}
+		out[schema+".warnings"] = note{text: "Blocks of the strategy that yield nothing, as their plugin, or its " +
+			"version, is not there or not active; absent when there is none"}
 	}
 	for _, schema := range []string{"CompleteItem", "FailItem", "ExtendItem", "ReleaseItem"} {
 		out[schema+".token"] = note{text: "As the reservation gave it"}
@@ -277,7 +295,8 @@ func reservationNotes() map[string]note {
 
 func strategyNotes() map[string]note {
 	kinds := oneOf("What is the matter", strategy.WarnOffersNothing, strategy.WarnContradiction, strategy.WarnRepeatedFilter,
-		strategy.WarnLimitNeverBind, strategy.WarnNoPreference, strategy.WarnHidden, strategy.WarnSharesNothing, strategy.WarnSameScores, strategy.WarnUnusable)
+		strategy.WarnLimitNeverBind, strategy.WarnNoPreference, strategy.WarnHidden, strategy.WarnSharesNothing,
+		strategy.WarnSameScores, strategy.WarnUnusable)
 	return map[string]note{
 		"NamedStrategy.name":       {text: "Name: 1 to 64 letters, digits, '.', '_' and '-'"},
 		"NamedStrategy.version":    {text: "From 1; each change makes the next. The last 100 are kept"},
@@ -303,16 +322,18 @@ func serverNotes() map[string]note {
 		"Version.revision":      {text: "Of the source"},
 		"Version.go":            {text: "The toolchain"},
 		"ServerOptions.options": {text: "Every option, in the order of the server's help"},
-		"ServerOption.option":   {text: "Its name in a configuration file; the flag has '-' for '_', the environment the same in capitals after QUERN_"},
-		"ServerOption.value":    {text: "What is in effect"},
-		"ServerOption.source":   {text: "Who had the last word: default, file PATH, environment, flag, or command where a command such as dev decides"},
-		"ServerOption.default":  {text: "The value when none is given"},
-		"ServerOption.limit":    {text: "What it may be, in words"},
-		"ServerOption.help":     {text: "What it does"},
-		"Readiness.ready":       {text: "Always true: what is not ready answers 503"},
-		"Readiness.checks":      {text: "Every check, with ?verbose"},
-		"Check.name":            {text: "What was checked"},
-		"Check.ok":              {text: "Whether it works"},
-		"Check.detail":          {text: "How it stands"},
+		"ServerOption.option": {text: "Its name in a configuration file; the flag has '-' for '_', the environment " +
+			"the same in capitals after QUERN_"},
+		"ServerOption.value": {text: "What is in effect"},
+		"ServerOption.source": {text: "Who had the last word: default, file PATH, environment, flag, or command " +
+			"where a command such as dev decides"},
+		"ServerOption.default": {text: "The value when none is given"},
+		"ServerOption.limit":   {text: "What it may be, in words"},
+		"ServerOption.help":    {text: "What it does"},
+		"Readiness.ready":      {text: "Always true: what is not ready answers 503"},
+		"Readiness.checks":     {text: "Every check, with ?verbose"},
+		"Check.name":           {text: "What was checked"},
+		"Check.ok":             {text: "Whether it works"},
+		"Check.detail":         {text: "How it stands"},
 	}
 }

@@ -2,11 +2,13 @@ package web
 
 func frameNotes() map[string]note {
 	out := map[string]note{
-		"StatsFrame.queue":       {text: "Name of the queue"},
-		"StatsFrame.at":          {text: "When it stood so"},
-		"StatsFrame.stats":       {text: "The numbers"},
-		"StatsFrame.rates":       {text: "Chunks per second over the last second"},
-		"StatsFrame.empties_ms":  {text: "How long what can be handed out lasts at the pace of the last minute, without what rules hold; absent when nothing was done, and for a minute after a rule or a cancel changed what can be handed out"},
+		"StatsFrame.queue": {text: "Name of the queue"},
+		"StatsFrame.at":    {text: "When it stood so"},
+		"StatsFrame.stats": {text: "The numbers"},
+		"StatsFrame.rates": {text: "Chunks per second over the last second"},
+		"StatsFrame.empties_ms": {text: "How long what can be handed out lasts at the pace of the last minute, " +
+			"without what rules hold; absent when nothing was done, and for a minute after a rule or a cancel " +
+			"changed what can be handed out"},
 		"StatsFrame.rules":       {text: "The first 20 rules: those of the whole queue, then the newest; absent when there are none"},
 		"StatsFrame.rules_total": {text: "How many rules there are"},
 		"KeysFrame.queue":        {text: "Name of the queue"},
@@ -39,7 +41,8 @@ func frameNotes() map[string]note {
 	for name, n := range topicNotes() {
 		out[name] = n
 	}
-	for name, text := range map[string]string{"inserted": "Chunks inserted", "reserved": "Chunks reserved", "done": "Chunks completed", "failed": "Tries that failed"} {
+	for name, text := range map[string]string{"inserted": "Chunks inserted", "reserved": "Chunks reserved",
+		"done": "Chunks completed", "failed": "Tries that failed"} {
 		out["Rates."+name] = note{text: text + ", per second"}
 		out["Series."+name+"_rate"] = note{text: text + ", per second since the point before"}
 	}

@@ -27,7 +27,8 @@ func previewNotes() map[string]note {
 		"KeySpread.picks":         {text: "Chunks whose submission has the key"},
 		"KeySpread.distinct":      {text: "Different values among them"},
 		"KeySpread.max_share":     between(0, 1, "Share of the most frequent value"),
-		"KeySpread.jain":          between(0, 1, "Jain's index over all values that either strategy would hand out: 1 is the same number for each, 1/n all for one of n"),
+		"KeySpread.jain": between(0, 1, "Jain's index over all values that either strategy would hand out: "+
+			"1 is the same number for each, 1/n all for one of n"),
 	}
 	for _, schema := range []string{"PreviewRequest", "CompareRequest"} {
 		out[schema+".max"] = between(0, engine.MaxPreview, "Most chunks to look ahead; 0 or absent: 10")
@@ -35,7 +36,8 @@ func previewNotes() map[string]note {
 	}
 	for _, schema := range []string{"PreviewResponse", "ExplainResponse", "CompareResponse"} {
 		out[schema+".seed"] = note{text: "What Random drew by; ask with it again to get the same picks from the same state"}
-		out[schema+".restart_grace_until"] = note{text: "Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none"}
+		out[schema+".restart_grace_until"] = note{text: "Until then the restart grace keeps back what a limit " +
+			"counts, and it is not among the picks; absent: there is none"}
 	}
 	for _, schema := range []string{"PreviewPick", "WhyBranch", "ExplainBranch"} {
 		out[schema+".branch"] = note{text: "Number of the branch, from 1; inside of Fair every alternative is a branch"}
@@ -52,20 +54,25 @@ func whyNotes() map[string]note {
 		"WhyResponse.branches":            {text: "The strategy's branches, in the order in which they are asked"},
 		"WhyResponse.restart_grace_until": {text: "Until then the restart grace keeps back what a limit counts; absent: there is none"},
 		"WhyResponse.standing":            {text: "About where the chunk stands; absent when no branch admits it now"},
-		"WhyBranch.obstacle": oneOf("The first obstacle; none: the branch may hand the chunk out now", api.ObstacleNone, api.ObstacleDone, api.ObstacleDead,
-			api.ObstacleSkipped, api.ObstacleWaiting, api.ObstacleReserved, api.ObstacleNotDue, api.ObstaclePaused, api.ObstacleBlocked, api.ObstacleFilter, api.ObstacleGrace, api.ObstacleLimit, api.ObstacleValueLimit, api.ObstacleHidden, api.ObstacleAlternative, api.ObstacleTurn),
-		"WhyBranch.detail":       {text: "The obstacle in words"},
-		"WhyBranch.rule":         {text: "Of paused and blocked: the rule that counts"},
-		"WhyBranch.until":        {text: "Of waiting, reserved, not_yet_due and restart_grace: until when; of paused and blocked too, if the rule ends by itself"},
-		"WhyBranch.consumer":     {text: "Of reserved: who holds it"},
-		"WhyBranch.key":          {text: "Of filter and the limits: the meta key"},
-		"WhyBranch.value":        {text: "Of filter and the limits: the submission's value, if it has one", ref: "MetaValue"},
-		"WhyBranch.in_flight":    {text: "Of limit and value_limit: chunks of that value that are held"},
-		"WhyBranch.max":          {text: "Of limit, value_limit and restart_grace: how many may be"},
-		"WhyBranch.hidden_by":    {text: "Of hidden and alternative: number of the branch that comes first"},
-		"WhyBranch.tenants":      {text: "Under Fair: the tenant that the chunk belongs to in each block, the outermost first"},
-		"WhyStanding.branch":     {text: "The first branch that admits the chunk, from 1"},
-		"WhyStanding.ahead":      {text: "About how many chunks come before it, rounded to two digits; of those that Random draws among, half"},
+		"WhyBranch.obstacle": oneOf("The first obstacle; none: the branch may hand the chunk out now", api.ObstacleNone,
+			api.ObstacleDone, api.ObstacleDead,
+			api.ObstacleSkipped, api.ObstacleWaiting, api.ObstacleReserved, api.ObstacleNotDue, api.ObstaclePaused,
+			api.ObstacleBlocked, api.ObstacleFilter, api.ObstacleGrace, api.ObstacleLimit, api.ObstacleValueLimit,
+			api.ObstacleHidden, api.ObstacleAlternative, api.ObstacleTurn),
+		"WhyBranch.detail": {text: "The obstacle in words"},
+		"WhyBranch.rule":   {text: "Of paused and blocked: the rule that counts"},
+		"WhyBranch.until": {text: "Of waiting, reserved, not_yet_due and restart_grace: until when; of paused " +
+			"and blocked too, if the rule ends by itself"},
+		"WhyBranch.consumer":  {text: "Of reserved: who holds it"},
+		"WhyBranch.key":       {text: "Of filter and the limits: the meta key"},
+		"WhyBranch.value":     {text: "Of filter and the limits: the submission's value, if it has one", ref: "MetaValue"},
+		"WhyBranch.in_flight": {text: "Of limit and value_limit: chunks of that value that are held"},
+		"WhyBranch.max":       {text: "Of limit, value_limit and restart_grace: how many may be"},
+		"WhyBranch.hidden_by": {text: "Of hidden and alternative: number of the branch that comes first"},
+		"WhyBranch.tenants":   {text: "Under Fair: the tenant that the chunk belongs to in each block, the outermost first"},
+		"WhyStanding.branch":  {text: "The first branch that admits the chunk, from 1"},
+		"WhyStanding.ahead": {text: "About how many chunks come before it, rounded to two digits; of those that " +
+			"Random draws among, half"},
 		"WhyStanding.among":      {text: "Under Random: about how many chunks it is drawn from"},
 		"WhyStanding.at_least":   {text: "Whether there are more before it, as not everything was looked at"},
 		"WhyStanding.per_second": {text: "Chunks of the queue reserved a second over the last minute; 0: none, or not known yet"},
@@ -81,7 +88,8 @@ func explainNotes() map[string]note {
 		"ExplainResponse.tree":        {text: "The blocks of the strategy, each before what it holds"},
 		"ExplainResponse.branches":    {text: "What it compiles to, in the order in which it is asked"},
 		"ExplainResponse.picks":       {text: "What would be handed out, in order"},
-		"ExplainResponse.ruled":       {text: "What rules keep from every strategy, by rule, at most ten, which keep most; it reaches no block and is not withheld"},
+		"ExplainResponse.ruled": {text: "What rules keep from every strategy, by rule, at most ten, which keep " +
+			"most; it reaches no block and is not withheld"},
 		"ExplainResponse.withheld":    {text: "What limits that operators set for values keep from every strategy; it reaches no block"},
 		"Withheld.refused":            {text: "What is kept back"},
 		"Withheld.refused_values":     {text: "Different values that do; at most 10,000 are told apart"},
@@ -111,17 +119,19 @@ func explainNotes() map[string]note {
 		"ExplainFair.active":          {text: "Tenants that have something to hand out, in all ledgers"},
 		"ExplainFair.owing":           {text: "Tenants that have nothing, and had more than their share"},
 		"ExplainFair.blocked":         {text: "Tenants that are held back by limits"},
-		"ExplainFair.next":            {text: "Whose turn it is, within the tenant of the enclosing Fair whose turn it is; absent when no tenant competes"},
-		"ExplainFair.owed":            {text: "Of the active tenants there the ten that are owed most"},
-		"Tenant.key":                  {text: "Key of the Fair block"},
-		"Tenant.before":               {text: "Asked why: about how many tenants come before it in this block"},
-		"Tenant.value":                {text: "Its value of the key, or the id of the submission; absent: all submissions without the key", ref: "MetaValue"},
-		"Tenant.state":                oneOf("How it stands", "idle", "active", "owing", "blocked"),
-		"Tenant.weight":               {text: "Its weight"},
-		"Tenant.share":                between(0, 1, "What it is entitled to of all that is handed out now"),
-		"Tenant.lag":                  {text: "Chunks that it is owed, under cost time seconds; negative: that it is ahead"},
-		"ExplainPick.pick":            {text: "The chunk"},
-		"ExplainPick.tenants":         {text: "Under Fair: whose it is in each block, the outermost first, as they stand before all picks"},
-		"ExplainPick.skipped":         {text: "What kept each branch before its own from it; the picks before it count as in flight"},
+		"ExplainFair.next": {text: "Whose turn it is, within the tenant of the enclosing Fair whose turn " +
+			"it is; absent when no tenant competes"},
+		"ExplainFair.owed": {text: "Of the active tenants there the ten that are owed most"},
+		"Tenant.key":       {text: "Key of the Fair block"},
+		"Tenant.before":    {text: "Asked why: about how many tenants come before it in this block"},
+		"Tenant.value": {text: "Its value of the key, or the id of the submission; absent: all " +
+			"submissions without the key", ref: "MetaValue"},
+		"Tenant.state":        oneOf("How it stands", "idle", "active", "owing", "blocked"),
+		"Tenant.weight":       {text: "Its weight"},
+		"Tenant.share":        between(0, 1, "What it is entitled to of all that is handed out now"),
+		"Tenant.lag":          {text: "Chunks that it is owed, under cost time seconds; negative: that it is ahead"},
+		"ExplainPick.pick":    {text: "The chunk"},
+		"ExplainPick.tenants": {text: "Under Fair: whose it is in each block, the outermost first, as they stand before all picks"},
+		"ExplainPick.skipped": {text: "What kept each branch before its own from it; the picks before it count as in flight"},
 	}
 }

@@ -1,22 +1,31 @@
 package web
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"maps"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
 
 func scheduleNotes() map[string]note {
 	out := map[string]note{
-		"ScheduleDefinition.template":          {text: "What each tick inserts: at most 64 KiB of attachment, template and inline bytes"},
-		"ScheduleDefinition.missed":            oneOf("What becomes of ticks that could not be emitted in time: the latest once, unless a later one is on time (the default); none; all", "once", "skip", "all"),
-		"ScheduleDefinition.catchup_limit":     between(1, queue.MaxCatchUp, "With missed all: the newest so many; default 100"),
-		"ScheduleDefinition.catchup_window_ms": between(1000, float64(queue.MaxCatchUpWindow.Milliseconds()), "With missed all: none that is older than this; default an hour"),
-		"ScheduleDefinition.overlap":           oneOf("What becomes of a tick while the submission of the one before is open: it is emitted (the default), dropped, or one is kept until then", "allow", "skip", "buffer_one"),
-		"ScheduleDefinition.jitter_ms":         between(0, float64(queue.MaxJitter.Milliseconds()), "Each tick is emitted up to so much later, always by the same amount"),
-		"ScheduleDefinition.enabled":           {text: "false: paused; default true"},
-		"ScheduleDefinition.pause_on_failure":  {text: "Pause it when a submission of it fails or expires"},
-		"ScheduleDefinition.run_on_create":     {text: "Emit once when it is made, beside its ticks"},
+		"ScheduleDefinition.template": {text: "What each tick inserts: at most 64 KiB of attachment, template and inline bytes"},
+		"ScheduleDefinition.missed": oneOf("What becomes of ticks that could not be emitted in time: the "+
+			"latest once, unless a later one is on time (the default); none; all", "once", "skip", "all"),
+		"ScheduleDefinition.catchup_limit": between(1, queue.MaxCatchUp, "With missed all: the newest so many; default 100"),
+		"ScheduleDefinition.catchup_window_ms": between(1000, float64(queue.MaxCatchUpWindow.Milliseconds()),
+			"With missed all: none that is older than this; default an hour"),
+		"ScheduleDefinition.overlap": oneOf("What becomes of a tick while the submission of the one before "+
+			"is open: it is emitted (the default), dropped, or one is kept until then", "allow", "skip", "buffer_one"),
+		"ScheduleDefinition.jitter_ms": between(0, float64(queue.MaxJitter.Milliseconds()),
+			"Each tick is emitted up to so much later, always by the same amount"),
+		"ScheduleDefinition.enabled":          {text: "false: paused; default true"},
+		"ScheduleDefinition.pause_on_failure": {text: "Pause it when a submission of it fails or expires"},
+		"ScheduleDefinition.run_on_create":    {text: "Emit once when it is made, beside its ticks"},
 
-		"ScheduleTemplate.meta":                 {text: "What strategies see"},
-		"ScheduleTemplate.priority":             between(-queue.MaxPriority, queue.MaxPriority, "Larger first under CustomPriority"),
-		"ScheduleTemplate.chunks":               {text: "The work, in exactly one of three forms; in prefix and template {scheduled_at} is replaced by the tick's time (RFC 3339, UTC)"},
+		"ScheduleTemplate.meta":     {text: "What strategies see"},
+		"ScheduleTemplate.priority": between(-queue.MaxPriority, queue.MaxPriority, "Larger first under CustomPriority"),
+		"ScheduleTemplate.chunks": {text: "The work, in exactly one of three forms; in prefix and " +
+			"template {scheduled_at} is replaced by the tick's time (RFC 3339, UTC)"},
 		"ScheduleTemplate.attachment":           {text: "Goes out with every reservation"},
 		"ScheduleTemplate.operations_per_chunk": {text: "Operations that one chunk stands for; only counted"},
 		"ScheduleTemplate.dead_after_ms":        {text: "Sets dead_deadline so long after the insert; 0: none"},
@@ -25,15 +34,17 @@ func scheduleNotes() map[string]note {
 		"ScheduleTemplate.max_failed_chunks":    {text: "Chunks that may be dead or skipped before the submission fails; 0: any number"},
 		"ScheduleTemplate.group":                {text: "Routing name", length: queue.MaxGroupBytes},
 
-		"Schedule.name":            {text: "Its name in the queue"},
-		"Schedule.definition":      {text: "What PUT takes, with the defaults filled in"},
-		"Schedule.description":     {text: "When it is due, in plain words"},
-		"Schedule.state":           oneOf("held: due, but a rule keeps it from inserting; finished: no tick is left; broken: this server cannot read its spec or time zone", "active", "paused", "held", "finished", "broken"),
+		"Schedule.name":        {text: "Its name in the queue"},
+		"Schedule.definition":  {text: "What PUT takes, with the defaults filled in"},
+		"Schedule.description": {text: "When it is due, in plain words"},
+		"Schedule.state": oneOf("held: due, but a rule keeps it from inserting; finished: no tick is left; "+
+			"broken: this server cannot read its spec or time zone", "active", "paused", "held", "finished", "broken"),
 		"Schedule.reason":          {text: "Why it is paused or broken"},
 		"Schedule.next_at":         {text: "The next tick, jitter not counted; it may be past while nothing is emitted"},
 		"Schedule.last_at":         {text: "The last tick that was emitted"},
 		"Schedule.last_submission": {text: "What it inserted"},
-		"Schedule.waiting_at":      {text: "A tick that is still to be emitted, apart from next_at: of run_on_create, or kept by buffer_one"},
+		"Schedule.waiting_at": {text: "A tick that is still to be emitted, apart from next_at: of " +
+			"run_on_create, or kept by buffer_one"},
 		"Schedule.emitted":         {text: "Ticks emitted since it was made; triggers and backfills are not counted"},
 		"Schedule.skipped_missed":  {text: "Ticks dropped by missed skip or once"},
 		"Schedule.skipped_late":    {text: "Ticks dropped by missed all: beyond its limit or window"},
@@ -53,11 +64,10 @@ func scheduleNotes() map[string]note {
 		"ScheduleTick.at":              {text: "When"},
 		"ScheduleTick.local":           {text: "The same on the clocks of the time zone"},
 	}
-	for name, n := range emissionNotes() {
-		out[name] = n
-	}
+	maps.Copy(out, emissionNotes())
 	for _, schema := range []string{"ScheduleDefinition", "SchedulePreviewRequest"} {
-		out[schema+".spec"] = note{text: "Five fields of cron (minute, hour, day of month, month, weekday), @hourly, @daily, @weekly, @monthly, @yearly, \"@every 90s\" or \"@at 2026-03-29T02:30:00Z\"", length: 256}
+		out[schema+".spec"] = note{text: "Five fields of cron (minute, hour, day of month, month, weekday), @hourly, " +
+			"@daily, @weekly, @monthly, @yearly, \"@every 90s\" or \"@at 2026-03-29T02:30:00Z\"", length: 256}
 		out[schema+".seconds"] = note{text: "The cron spec has a leading field of seconds"}
 		out[schema+".tz"] = note{text: "IANA name of the time zone whose clocks cron specs mean; default UTC", length: 64}
 		out[schema+".start"] = note{text: "No ticks before; what @every counts from"}
@@ -76,9 +86,10 @@ func emissionNotes() map[string]note {
 		"Backfilled.submissions":  {text: "Their ids, by the time of their ticks; none of a dry run"},
 		"Backfilled.ticks":        {text: "Ticks that lie in the time that was asked for"},
 		"Backfilled.first_at":     {text: "Of a dry run, the first of them"},
-		"Schedule.recent":         {text: "The last submissions that it inserted, by ticks, triggers and backfills, the oldest first; as far as they are known since the server's start", items: 24},
-		"Emission.at":             {text: "The tick that it is for"},
-		"Emission.submission":     {text: "Its id"},
-		"Emission.state":          oneOf("How it stands", "open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
+		"Schedule.recent": {text: "The last submissions that it inserted, by ticks, triggers and backfills, " +
+			"the oldest first; as far as they are known since the server's start", items: 24},
+		"Emission.at":         {text: "The tick that it is for"},
+		"Emission.submission": {text: "Its id"},
+		"Emission.state":      oneOf("How it stands", "open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
 	}
 }

@@ -43,8 +43,10 @@ func (s *Server) newDocument() *document {
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
-			Info: &huma.Info{Title: "Quern", Version: "1", Description: "A queue server for very large batches of work. Errors are application/problem+json. " +
-				"Ids and tokens are strings, times are RFC 3339 in UTC with milliseconds, durations are integers with the unit in their name."},
+			Info: &huma.Info{Title: "Quern", Version: "1",
+				Description: "A queue server for very large batches of work. Errors are application/problem+json. " +
+					"Ids and tokens are strings, times are RFC 3339 in UTC with milliseconds, durations are integers " +
+					"with the unit in their name."},
 			Components: &huma.Components{Schemas: registry, SecuritySchemes: securitySchemes()},
 			Tags: []*huma.Tag{
 				{Name: tagSubmissions, Description: "Work inserted at once, made of chunks"},
@@ -54,7 +56,8 @@ func (s *Server) newDocument() *document {
 				{Name: tagConsumers, Description: "Who holds what; the stream that keeps a consumer known; what operators tell consumers"},
 				{Name: tagDeadLetters, Description: "Chunks out of attempts that can be redriven, forwarded or deleted"},
 				{Name: tagBulk, Description: "Something done with much at once, in the background: dead letters, retries, submissions"},
-				{Name: tagStrategies, Description: "Strategies that a queue keeps under names, and questions about what any strategy would do"},
+				{Name: tagStrategies, Description: "Strategies that a queue keeps under names, and questions about " +
+					"what any strategy would do"},
 				{Name: tagPlugins, Description: "Uploaded WebAssembly that decides the order"},
 				{Name: tagQueues, Description: "Named configurations with their own backlog"},
 				{Name: tagAccess, Description: "Who may do what: access tokens"},
@@ -153,21 +156,25 @@ func (d *document) answer(t reflect.Type, status int) *huma.Response {
 // queueParam is the path parameter of operations that huma does not see.
 func queueParam() *huma.Param {
 	most := queue.MaxQueueNameBytes
-	return &huma.Param{Name: "queue", In: "path", Required: true, Description: "Name of the queue", Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &most}}
+	return &huma.Param{Name: "queue", In: "path", Required: true, Description: "Name of the queue",
+		Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &most}}
 }
 
 func durabilityHeader() map[string]*huma.Param {
-	return map[string]*huma.Param{headerDurability: {Description: "relaxed: answered before the disk had it", Schema: &huma.Schema{Type: huma.TypeString}}}
+	return map[string]*huma.Param{headerDurability: {Description: "relaxed: answered before the disk had it",
+		Schema: &huma.Schema{Type: huma.TypeString}}}
 }
 
 func insertShape(d *document, op *huma.Operation) {
 	text := &huma.Schema{Type: huma.TypeString}
 	op.Parameters = append(op.Parameters, queueParam(),
-		&huma.Param{Name: "Idempotency-Key", In: "header", Description: "1 to " + strconv.Itoa(queue.MaxIdempotencyKey) + " printable ASCII characters, kept for 24 hours", Schema: text},
+		&huma.Param{Name: "Idempotency-Key", In: "header", Description: "1 to " +
+			strconv.Itoa(queue.MaxIdempotencyKey) + " printable ASCII characters, kept for 24 hours", Schema: text},
 		&huma.Param{Name: "traceparent", In: "header", Description: "W3C trace context, handed on with every reservation", Schema: text},
 		&huma.Param{Name: "tracestate", In: "header", Schema: text})
 	op.RequestBody = d.body(reflect.TypeFor[api.NewSubmission]())
-	op.RequestBody.Content[contentLines] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "JSON lines: first NewSubmissionHead, then Bytes per chunk"}}
+	op.RequestBody.Content[contentLines] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString,
+		Description: "JSON lines: first NewSubmissionHead, then Bytes per chunk"}}
 	d.ref(reflect.TypeFor[api.NewSubmissionHead]())
 	for _, status := range []int{http.StatusCreated, http.StatusOK} {
 		answer := d.answer(reflect.TypeFor[api.Submission](), status)
@@ -205,7 +212,8 @@ func exchangeShape(d *document, op *huma.Operation) {
 
 func outputsShape(d *document, op *huma.Operation) {
 	d.ref(reflect.TypeFor[api.Output]())
-	op.Parameters = append(op.Parameters, &huma.Param{Name: "id", In: "path", Required: true, Description: "Id of the submission", Schema: &huma.Schema{Type: huma.TypeString}})
+	op.Parameters = append(op.Parameters, &huma.Param{Name: "id", In: "path", Required: true,
+		Description: "Id of the submission", Schema: &huma.Schema{Type: huma.TypeString}})
 	op.Responses["200"] = &huma.Response{Description: "JSON lines of Output", Content: map[string]*huma.MediaType{
 		contentLines: {Schema: &huma.Schema{Type: huma.TypeString, Description: "One Output per line"}}}}
 }

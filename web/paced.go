@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The least that the sender of a large body must do. Bodies hold memory while they are read, so that one who announces much and sends nothing
-// keeps others out.
+// The least that the sender of a large body must do. Bodies hold memory while they are read, so that one who announces
+// much and sends nothing keeps others out.
 const (
 	leastBodyRate = 16 << 10         // bytes a second, on the whole, after the first bodyGrace
 	bodyGrace     = 10 * time.Second // for the first packets of a slow line
@@ -28,8 +28,8 @@ func (s *Server) paced(w http.ResponseWriter, body io.Reader) *paced {
 	return &paced{Reader: body, control: http.NewResponseController(w), server: s, began: s.wall()}
 }
 
-// finish says that the body was read: the handler has the time of one for what it does with it. One that was not keeps its deadline, so that
-// net/http does not wait for the rest of it either.
+// finish says that the body was read: the handler has the time of one for what it does with it. One that was not keeps
+// its deadline, so that net/http does not wait for the rest of it either.
 func (p *paced) finish() {
 	if p != nil {
 		_ = p.control.SetReadDeadline(p.server.wall().Add(p.server.patience.upload))
@@ -47,7 +47,8 @@ func (p *paced) Read(b []byte) (int, error) {
 // deadline is until when something must come.
 func (p *paced) deadline(now time.Time) time.Time {
 	earliest := p.began.Add(p.server.patience.upload)
-	for _, other := range []time.Time{now.Add(p.server.patience.pause), p.began.Add(bodyGrace + time.Duration(float64(p.received)/leastBodyRate*float64(time.Second)))} {
+	for _, other := range []time.Time{now.Add(p.server.patience.pause),
+		p.began.Add(bodyGrace + time.Duration(float64(p.received)/leastBodyRate*float64(time.Second)))} {
 		if other.Before(earliest) {
 			earliest = other
 		}

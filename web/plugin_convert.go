@@ -12,9 +12,11 @@ import (
 func apiPlugin(in *plugins.Plugin) api.Plugin {
 	out := api.Plugin{
 		Name: in.Name, State: in.State, Revision: in.Revision, ETag: `"r` + strconv.FormatUint(in.Revision, 10) + `"`,
-		Active: apiPluginUse(in.Active), Previous: apiPluginUse(in.Previous), Shadow: apiPluginUse(in.Shadow), Canary: apiPluginUse(in.Canary), CanaryPercent: in.Percent,
-		Settings: api.PluginSettings{Hold: in.Settings.Hold, CPUShare: in.Settings.CPUShare, RecordEvery: in.Settings.RecordEvery, LogLevel: in.Settings.LogLevel},
-		Breaker:  apiBreaker(in.Breaker), Versions: in.Versions, Latest: in.Latest, ChangedAt: apiTime(in.Changed), ChangedBy: in.Actor,
+		Active: apiPluginUse(in.Active), Previous: apiPluginUse(in.Previous), Shadow: apiPluginUse(in.Shadow),
+		Canary: apiPluginUse(in.Canary), CanaryPercent: in.Percent,
+		Settings: api.PluginSettings{Hold: in.Settings.Hold, CPUShare: in.Settings.CPUShare,
+			RecordEvery: in.Settings.RecordEvery, LogLevel: in.Settings.LogLevel},
+		Breaker: apiBreaker(in.Breaker), Versions: in.Versions, Latest: in.Latest, ChangedAt: apiTime(in.Changed), ChangedBy: in.Actor,
 	}
 	return out
 }
@@ -51,20 +53,26 @@ func jsonOr(raw json.RawMessage, other string) json.RawMessage {
 
 func apiReport(in *plugins.Report) api.PluginReport {
 	return api.PluginReport{
-		NsPerCandidate: in.NsPerCandidate, NsMedian: in.NsMedian, FuelPerCandidate: in.FuelPerCandidate, Rows: in.Rows, MemoryPages: in.MemoryPages,
-		SkipShare: in.SkipShare, NaNShare: in.NaNShare, Deterministic: in.Deterministic, CompileMs: in.CompileMs, CompilePeakBytes: in.CompilePeakBytes,
-		FromCache: in.FromCache, Instructions: in.Instructions,
+		NsPerCandidate: in.NsPerCandidate, NsMedian: in.NsMedian, FuelPerCandidate: in.FuelPerCandidate, Rows: in.Rows,
+		MemoryPages: in.MemoryPages,
+		SkipShare:   in.SkipShare, NaNShare: in.NaNShare, Deterministic: in.Deterministic, CompileMs: in.CompileMs,
+		CompilePeakBytes: in.CompilePeakBytes,
+		FromCache:        in.FromCache, Instructions: in.Instructions,
 	}
 }
 
 func apiPluginStats(in *plugins.Stats) api.PluginStats {
 	out := api.PluginStats{
-		Batches: in.Batches, Candidates: in.Candidates, Skipped: in.Skipped, Unwritten: in.Unwritten, Fallbacks: in.Fallbacks, FallbackReasons: in.FallbackReasons,
-		NsPerCandidate: in.NsPerCandidate, FuelPerCandidate: in.FuelPerCandidate, Faults: in.Faults, LastFault: in.LastFault, Counters: finite(in.Counters),
-		CPUShare: in.CPUShare, MemoryPages: in.MemoryPages, Instances: in.Instances, LogsDropped: in.LogsDropped, Breaker: apiBreaker(in.Breaker),
+		Batches: in.Batches, Candidates: in.Candidates, Skipped: in.Skipped, Unwritten: in.Unwritten,
+		Fallbacks: in.Fallbacks, FallbackReasons: in.FallbackReasons,
+		NsPerCandidate: in.NsPerCandidate, FuelPerCandidate: in.FuelPerCandidate, Faults: in.Faults,
+		LastFault: in.LastFault, Counters: finite(in.Counters),
+		CPUShare: in.CPUShare, MemoryPages: in.MemoryPages, Instances: in.Instances, LogsDropped: in.LogsDropped,
+		Breaker: apiBreaker(in.Breaker),
 	}
 	if in.Shadow != nil {
-		out.Shadow = &api.PluginShadow{SHA256: in.Shadow.SHA256, Batches: in.Shadow.Batches, Dropped: in.Shadow.Dropped, Faults: in.Shadow.Faults, Overlap: in.Shadow.Overlap, Tau: in.Shadow.Tau}
+		out.Shadow = &api.PluginShadow{SHA256: in.Shadow.SHA256, Batches: in.Shadow.Batches, Dropped: in.Shadow.Dropped,
+			Faults: in.Shadow.Faults, Overlap: in.Shadow.Overlap, Tau: in.Shadow.Tau}
 	}
 	return out
 }
@@ -82,12 +90,14 @@ func finite(in map[string]float64) map[string]float64 {
 func apiTried(in *plugins.Tried) api.PluginTried {
 	out := api.PluginTried{Report: apiReport(&in.Report)}
 	if in.Replay != nil {
-		out.Replay = &api.PluginReplay{Rows: in.Replay.Rows, Scored: in.Replay.Scored, Identical: in.Replay.Identical, Different: in.Replay.Different}
+		out.Replay = &api.PluginReplay{Rows: in.Replay.Rows, Scored: in.Replay.Scored, Identical: in.Replay.Identical,
+			Different: in.Replay.Different}
 	}
 	if in.Live == nil {
 		return out
 	}
-	live := &api.PluginLive{Rows: in.Live.Rows, Skipped: in.Live.Skipped, Gained: list(in.Live.GainedInner), Lost: list(in.Live.LostInner), Histogram: []api.PluginBin{}, Picks: []api.PluginPick{}}
+	live := &api.PluginLive{Rows: in.Live.Rows, Skipped: in.Live.Skipped, Gained: list(in.Live.GainedInner),
+		Lost: list(in.Live.LostInner), Histogram: []api.PluginBin{}, Picks: []api.PluginPick{}}
 	for _, bin := range in.Live.Histogram {
 		live.Histogram = append(live.Histogram, api.PluginBin{From: bin.From, To: bin.To, Count: bin.Count})
 	}

@@ -11,8 +11,9 @@ func pluginNotes() map[string]note {
 		"PagePluginRecording.items": {text: "The recordings, the newest first"},
 		"PagePluginRecording.next":  {text: "Never there: a plugin has at most 32 recordings"},
 
-		"Plugin.name":           {text: "Name: 1 to 64 lower-case letters, digits and '-', a letter first"},
-		"Plugin.state":          oneOf("Whether it scores, and why not", "active", "inactive", "starting", "open", "half_open", "throttled", "quarantined", "held"),
+		"Plugin.name": {text: "Name: 1 to 64 lower-case letters, digits and '-', a letter first"},
+		"Plugin.state": oneOf("Whether it scores, and why not", "active", "inactive", "starting", "open",
+			"half_open", "throttled", "quarantined", "held"),
 		"Plugin.revision":       {text: "Counts the changes; 0 before the first"},
 		"Plugin.etag":           {text: "Names the revision; for If-Match"},
 		"Plugin.active":         {text: "The version that scores", ref: "PluginUse"},
@@ -31,7 +32,8 @@ func pluginNotes() map[string]note {
 		"PluginUse.version": {text: "The version text of its manifest"},
 		"PluginUse.config":  {text: "Its configuration, with the defaults filled in"},
 
-		"PluginBreaker.state":  oneOf("closed: it scores. starting: its sandbox is not ready yet, and requests go on without it. half_open: one batch is tried", "closed", "starting", "open", "half_open", "throttled", "quarantined", "held"),
+		"PluginBreaker.state": oneOf("closed: it scores. starting: its sandbox is not ready yet, and requests go on "+
+			"without it. half_open: one batch is tried", "closed", "starting", "open", "half_open", "throttled", "quarantined", "held"),
 		"PluginBreaker.reason": {text: "Why it is not closed"},
 		"PluginBreaker.until":  {text: "When one batch is tried"},
 
@@ -47,7 +49,8 @@ func pluginNotes() map[string]note {
 		"PluginVersion.manifest":   {text: "As it stands in the module"},
 		"PluginVersion.report":     {text: "What its dry run found"},
 
-		"PluginSelection.version": {text: "Version text (the newest of that text), or 8 or more digits of the sha256; empty where a use is to end"},
+		"PluginSelection.version": {text: "Version text (the newest of that text), or 8 or more digits of the " +
+			"sha256; empty where a use is to end"},
 		"PluginSelection.config":  {text: "An object as the manifest's config_schema has it; left out: the defaults"},
 		"PluginSelection.percent": between(0, 100, "Of a canary: its share of the reservations"),
 		"PluginSelection.force":   {text: "Also a version that is quarantined, which ends its quarantine"},
@@ -85,8 +88,9 @@ func pluginReportNotes() map[string]note {
 
 func pluginTriedNotes() map[string]note {
 	return map[string]note{
-		"PluginDryRun.config":       {text: "Left out: that of the activation, or the defaults"},
-		"PluginDryRun.queue":        {text: "Whose live candidates are scored; left out: synthetic ones only", length: queue.MaxQueueNameBytes},
+		"PluginDryRun.config": {text: "Left out: that of the activation, or the defaults"},
+		"PluginDryRun.queue": {text: "Whose live candidates are scored; left out: synthetic ones only",
+			length: queue.MaxQueueNameBytes},
 		"PluginDryRun.context":      {text: "Of the reservation that would be made: what the plugin may read of it"},
 		"PluginDryRun.strategy":     {text: "In whose order they come, in text form; left out: OldestFirst"},
 		"PluginDryRun.rows":         between(0, 4096, "Candidates; 0: the version's default window"),
@@ -119,12 +123,13 @@ func pluginTriedNotes() map[string]note {
 
 func pluginStatsNotes() map[string]note {
 	return map[string]note{
-		"PluginStats.batches":            {text: "That were scored"},
-		"PluginStats.candidates":         {text: "In them"},
-		"PluginStats.skipped":            {text: "Candidates skipped with NaN"},
-		"PluginStats.unwritten":          {text: "Candidates without a score"},
-		"PluginStats.fallbacks":          {text: "Reservations that went on without the plugin"},
-		"PluginStats.fallback_reasons":   {text: "Of these, by reason: fault, breaker, inactive, starting (its sandbox is not ready), memory (all plugins together have what they may have), busy"},
+		"PluginStats.batches":    {text: "That were scored"},
+		"PluginStats.candidates": {text: "In them"},
+		"PluginStats.skipped":    {text: "Candidates skipped with NaN"},
+		"PluginStats.unwritten":  {text: "Candidates without a score"},
+		"PluginStats.fallbacks":  {text: "Reservations that went on without the plugin"},
+		"PluginStats.fallback_reasons": {text: "Of these, by reason: fault, breaker, inactive, starting (its " +
+			"sandbox is not ready), memory (all plugins together have what they may have), busy"},
 		"PluginStats.ns_per_candidate":   {text: "Mean"},
 		"PluginStats.fuel_per_candidate": {text: "Mean"},
 		"PluginStats.faults":             {text: "Batches that failed, by kind"},

@@ -27,8 +27,12 @@ const (
 	maxUploadBytes = 16<<20 + maxPartBytes*2 // the ceiling of a module, and the other parts; the catalogue's own limit is lower
 	maxPartBytes   = 64 << 10
 	maxUploadParts = 8
-	uploadAbout    = "As `application/wasm` the body is the module, with its manifest in the section `quern.manifest`. As `multipart/form-data` the parts are `module`, `manifest` (JSON, for languages that cannot embed one) and `config` " +
-		"(JSON, for the dry run of a plugin that does not start without). The module is scanned, instrumented, compiled in a process of its own and tried; 422 lists everything that is wrong with it, with pointers such as /module/code/functions/12/offset/345. " +
+	uploadAbout    = "As `application/wasm` the body is the module, with its manifest in the section " +
+		"`quern.manifest`. As `multipart/form-data` the parts are `module`, `manifest` (JSON, for languages that " +
+		"cannot embed one) and `config` " +
+		"(JSON, for the dry run of a plugin that does not start without). The module is scanned, instrumented, " +
+		"compiled in a process of its own and tried; 422 lists everything that is wrong with it, with pointers such " +
+		"as /module/code/functions/12/offset/345. " +
 		"The same bytes are the same version: they answer 200 and are not checked again. A version scores nothing before it is activated."
 )
 
@@ -52,7 +56,8 @@ func (s *Server) uploadPlugin(c echo.Context) error {
 	}
 	if s.uploads.Add(holds) > maxHeldUploads {
 		s.uploads.Add(-holds)
-		return &queue.Error{Code: queue.CodeOverloaded, Message: "Too many modules are being uploaded at once; send this one again in a moment."}
+		return &queue.Error{Code: queue.CodeOverloaded,
+			Message: "Too many modules are being uploaded at once; send this one again in a moment."}
 	}
 	defer s.uploads.Add(-holds)
 	upload, err := s.readUpload(c, media)
@@ -116,12 +121,14 @@ func (s *Server) readParts(r *http.Request, body io.Reader, into *plugins.Upload
 		case errors.As(err, &large):
 			return large
 		case err != nil || n >= maxUploadParts:
-			return s.newProblem(codeMalformed, "The form cannot be read to its end, or has more than "+strconv.Itoa(maxUploadParts)+" parts.")
+			return s.newProblem(codeMalformed, "The form cannot be read to its end, or has more than "+
+				strconv.Itoa(maxUploadParts)+" parts.")
 		}
 		name := part.FormName()
 		place := places[name]
 		if place == nil || *place != nil {
-			return queue.Invalid("/"+api.EscapePointer(name), "is not a part of this form, or is there twice; its parts are module, manifest and config")
+			return queue.Invalid("/"+api.EscapePointer(name),
+				"is not a part of this form, or is there twice; its parts are module, manifest and config")
 		}
 		most := int64(maxPartBytes)
 		if name == "module" {
@@ -184,14 +191,16 @@ func uploadShape(d *document, op *huma.Operation) {
 		op.Responses[strconv.Itoa(status)] = d.answer(reflect.TypeFor[api.PluginVersion](), status)
 	}
 	op.Responses["200"].Description = "The same bytes were uploaded before"
-	op.Responses["201"].Headers = map[string]*huma.Param{"Location": {Description: "Path of the version", Schema: &huma.Schema{Type: huma.TypeString}}}
+	op.Responses["201"].Headers = map[string]*huma.Param{"Location": {Description: "Path of the version",
+		Schema: &huma.Schema{Type: huma.TypeString}}}
 }
 
 // fileShape is that of an operation that answers with a file; its parameters are those of its path.
 func fileShape(media string, parameters map[string]string, order ...string) func(*document, *huma.Operation) {
 	return func(_ *document, op *huma.Operation) {
 		for _, name := range order {
-			op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: parameters[name], Schema: &huma.Schema{Type: huma.TypeString}})
+			op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true,
+				Description: parameters[name], Schema: &huma.Schema{Type: huma.TypeString}})
 		}
 		op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
 			media: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}}

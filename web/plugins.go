@@ -41,9 +41,12 @@ type Plugins interface {
 var _ Plugins = (*plugins.Catalogue)(nil)
 
 const (
-	selectAbout  = "With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one swap: it holds from the next reservation on, and no reservation sees half of it."
+	selectAbout = "With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one " +
+		"swap: it holds from the next reservation on, and no reservation sees half of it."
 	releaseAbout = "A version is named by its version text (the newest of that text), or by the first 8 or more digits of its sha256."
-	dryRunAbout  = "Nothing is reserved. Synthetic candidates are always scored; with `queue` also those that a strategy has now, and `picks` says what would be taken, `gained` and `lost` how that differs. `recording` scores a recorded batch again and compares the scores bit for bit. " + releaseAbout
+	dryRunAbout  = "Nothing is reserved. Synthetic candidates are always scored; with `queue` also those that a " +
+		"strategy has now, and `picks` says what would be taken, `gained` and `lost` how that differs. `recording` " +
+		"scores a recorded batch again and compares the scores bit for bit. " + releaseAbout
 )
 
 // PluginPath names a plugin. It is exported because huma only looks into exported fields.
@@ -217,7 +220,8 @@ type changePluginInput struct {
 	Revision
 }
 
-func (s *Server) changePlugin(ctx context.Context, in *changePluginInput, do func(Plugins, plugins.Change) (plugins.Plugin, error)) (*pluginOutput, error) {
+func (s *Server) changePlugin(ctx context.Context, in *changePluginInput,
+	do func(Plugins, plugins.Change) (plugins.Plugin, error)) (*pluginOutput, error) {
 	c, err := s.catalogue()
 	if err != nil {
 		return nil, err
@@ -297,9 +301,11 @@ func (s *Server) putPluginSettings(ctx context.Context, in *settingsInput) (*plu
 		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
 	}
 	set := in.Body.value
-	return s.changePlugin(ctx, &changePluginInput{in.PluginPath, in.Revision}, func(c Plugins, change plugins.Change) (plugins.Plugin, error) {
-		return c.PutSettings(in.Name, plugins.Settings{Hold: set.Hold, CPUShare: set.CPUShare, RecordEvery: set.RecordEvery, LogLevel: set.LogLevel}, change)
-	})
+	return s.changePlugin(ctx, &changePluginInput{in.PluginPath, in.Revision},
+		func(c Plugins, change plugins.Change) (plugins.Plugin, error) {
+			return c.PutSettings(in.Name, plugins.Settings{Hold: set.Hold, CPUShare: set.CPUShare,
+				RecordEvery: set.RecordEvery, LogLevel: set.LogLevel}, change)
+		})
 }
 
 type dryRunInput struct {
@@ -330,7 +336,8 @@ func (s *Server) dryRunPlugin(ctx context.Context, in *dryRunInput) (*dryRunOutp
 	if err != nil {
 		return nil, err
 	}
-	d := plugins.DryRun{Context: about, Config: configOf(asked.Config), Queue: asked.Queue, Strategy: asked.Strategy, Rows: asked.Rows, Want: asked.Want, Recording: asked.Recording}
+	d := plugins.DryRun{Context: about, Config: configOf(asked.Config), Queue: asked.Queue, Strategy: asked.Strategy,
+		Rows: asked.Rows, Want: asked.Want, Recording: asked.Recording}
 	if d.Strategy == "" {
 		d.Strategy = "OldestFirst"
 	}
@@ -375,7 +382,8 @@ func (s *Server) getPluginLogs(_ context.Context, in *pluginLogsInput) (*pluginL
 	out := &pluginLogsOutput{Body: api.PluginLogs{Lines: make([]api.PluginLogLine, len(lines)), Dropped: dropped, Next: in.After}}
 	for i, line := range lines {
 		out.Body.Lines[i] = api.PluginLogLine{
-			Number: line.Number, Time: apiTime(line.Time), Version: line.Version, SHA256: line.SHA256, Level: [...]string{"debug", "info", "warn", "error"}[line.Level&3], Text: line.Text,
+			Number: line.Number, Time: apiTime(line.Time), Version: line.Version, SHA256: line.SHA256,
+			Level: [...]string{"debug", "info", "warn", "error"}[line.Level&3], Text: line.Text,
 		}
 		out.Body.Next = line.Number
 	}
@@ -397,7 +405,8 @@ func (s *Server) listPluginRecordings(_ context.Context, in *PluginPath) (*listR
 	}
 	out := &listRecordingsOutput{Body: api.Page[api.PluginRecording]{Items: make([]api.PluginRecording, len(list))}}
 	for i, r := range list {
-		out.Body.Items[i] = api.PluginRecording{ID: r.ID, Time: apiTime(r.Time), Version: r.Version, SHA256: r.SHA256, Rows: r.Rows, Size: r.Size, Fault: r.Fault}
+		out.Body.Items[i] = api.PluginRecording{ID: r.ID, Time: apiTime(r.Time), Version: r.Version, SHA256: r.SHA256,
+			Rows: r.Rows, Size: r.Size, Fault: r.Fault}
 	}
 	return out, nil
 }

@@ -29,7 +29,8 @@ func (s *Server) preview(ctx context.Context, in *previewInput) (*previewOutput,
 		return nil, err
 	}
 	out := &previewOutput{Body: api.PreviewResponse{
-		Strategy: request.Plan.Text(), Picks: make([]api.PreviewPick, len(found.Picks)), Seed: found.Seed, RestartGraceUntil: apiTime(found.Grace),
+		Strategy: request.Plan.Text(), Picks: make([]api.PreviewPick, len(found.Picks)), Seed: found.Seed,
+		RestartGraceUntil: apiTime(found.Grace),
 	}}
 	paths := pathsOf(request.Plan)
 	for i := range found.Picks {

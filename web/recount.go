@@ -7,8 +7,10 @@ import (
 
 func apiRecount(r *engine.Recount) api.Recount {
 	out := api.Recount{
-		EveryMS: int64(r.Every), Rounds: r.Rounds, Progress: r.Progress, Submissions: r.Checked[engine.OfSubmission], Values: r.Checked[engine.OfValue],
-		QueueTotals: r.Checked[engine.OfQueue], Suspected: r.Suspected, Drifts: r.Drifted(), ByCounter: []api.RecountDrift{}, Stopped: r.Stopped,
+		EveryMS: int64(r.Every), Rounds: r.Rounds, Progress: r.Progress, Submissions: r.Checked[engine.OfSubmission],
+		Values:      r.Checked[engine.OfValue],
+		QueueTotals: r.Checked[engine.OfQueue], Suspected: r.Suspected, Drifts: r.Drifted(),
+		ByCounter: []api.RecountDrift{}, Stopped: r.Stopped,
 	}
 	for _, n := range r.Skipped {
 		out.Skipped += n
@@ -24,7 +26,8 @@ func apiRecount(r *engine.Recount) api.Recount {
 	}
 	if d := r.Newest; d != nil {
 		newest := api.CounterDrift{
-			Scope: d.Counter.Scope().String(), Counter: d.Counter.String(), Kept: d.Kept, Recounted: d.Found, Corrected: d.Corrected, At: apiTime(d.At),
+			Scope: d.Counter.Scope().String(), Counter: d.Counter.String(), Kept: d.Kept, Recounted: d.Found,
+			Corrected: d.Corrected, At: apiTime(d.At),
 		}
 		switch d.Counter.Scope() {
 		case engine.OfSubmission:

@@ -21,9 +21,11 @@ const (
 )
 
 const (
-	reserveAbout = "Takes up to `max` chunks in the order of the strategy. With `wait_ms` an empty answer is put off until there is work for this strategy, at most so long. " +
+	reserveAbout = "Takes up to `max` chunks in the order of the strategy. With `wait_ms` an empty answer is put off " +
+		"until there is work for this strategy, at most so long. " +
 		"An empty answer says why in `reason`, and with `all_limited` names some of the values that are at their limit in `limited`."
-	resultsAbout = "One result per item, in order: ok, already (done before by this very token), lost, gone, unknown or invalid. One bad item does not spoil the others."
+	resultsAbout = "One result per item, in order: ok, already (done before by this very token), lost, gone, unknown " +
+		"or invalid. One bad item does not spoil the others."
 )
 
 // reserveCall is the memory of one reserve, kept for the next.
@@ -94,7 +96,8 @@ func (s *Server) reserveRequest(ctx context.Context, in *wire.ReserveRequest, qu
 	case in.WaitMS < 0 || in.WaitMS > queue.MaxWait.Milliseconds():
 		return out, queue.Invalid(prefix+"/wait_ms", "is %d; 0 to %d are allowed", in.WaitMS, queue.MaxWait.Milliseconds())
 	case in.TimeoutMS < 0 || in.TimeoutMS > queue.MaxReservation.Milliseconds():
-		return out, queue.Invalid(prefix+"/timeout_ms", "is %d; %d to %d are allowed, or 0 for the queue's default", in.TimeoutMS, queue.MinReservation.Milliseconds(), queue.MaxReservation.Milliseconds())
+		return out, queue.Invalid(prefix+"/timeout_ms", "is %d; %d to %d are allowed, or 0 for the queue's default",
+			in.TimeoutMS, queue.MinReservation.Milliseconds(), queue.MaxReservation.Milliseconds())
 	}
 	var about queue.Meta
 	if len(in.Context) > 0 {
@@ -220,7 +223,8 @@ type finishCall struct {
 }
 
 // finish is the common frame: read, decode, do, answer. do appends the results to its second argument.
-func (s *Server) finish(c echo.Context, limit int64, do func(call *finishCall, body []byte, queueName string) ([]queue.Result, error)) error {
+func (s *Server) finish(c echo.Context, limit int64,
+	do func(call *finishCall, body []byte, queueName string) ([]queue.Result, error)) error {
 	body, err := s.hotBody(c, limit)
 	if err != nil {
 		return err
@@ -252,7 +256,8 @@ func (s *Server) complete(c echo.Context) error {
 		items := completeItems(call.completeItems[:0], call.complete.Items)
 		call.completeItems = items
 		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
-		if err := s.mayFinish(c.Request().Context(), "/items", len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
+		if err := s.mayFinish(c.Request().Context(), "/items", len(items),
+			func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		return s.engine.Complete(c.Request().Context(), queueName, items, call.results[:0])
@@ -268,7 +273,8 @@ func (s *Server) fail(c echo.Context) error {
 		items := failItems(call.failItems[:0], call.fail.Items)
 		call.failItems = items
 		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
-		if err := s.mayFinish(c.Request().Context(), "/items", len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
+		if err := s.mayFinish(c.Request().Context(), "/items", len(items),
+			func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		return s.engine.Fail(c.Request().Context(), queueName, items, call.results[:0])
@@ -291,7 +297,8 @@ func (s *Server) extend(c echo.Context) error {
 		items := extendItems(call.extendItems[:0], call.extend.Items, consumer)
 		call.extendItems = items
 		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
-		if err := s.mayFinish(c.Request().Context(), "/items", len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
+		if err := s.mayFinish(c.Request().Context(), "/items", len(items),
+			func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		return s.engine.Extend(c.Request().Context(), queueName, items, call.results[:0])
@@ -307,7 +314,8 @@ func (s *Server) release(c echo.Context) error {
 		items := releaseItems(call.releaseItems[:0], call.release.Items)
 		call.releaseItems = items
 		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
-		if err := s.mayFinish(c.Request().Context(), "/items", len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
+		if err := s.mayFinish(c.Request().Context(), "/items", len(items),
+			func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		return s.engine.Release(c.Request().Context(), queueName, items, call.results[:0])

@@ -74,40 +74,43 @@ func (s *Server) routes() error {
 	s.queueRoutes(d)
 	s.resourceRoutes(d)
 
-	s.raw(d, operation{id: "insert", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions", scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
+	s.raw(d, operation{id: "insert", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions",
+		scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
-	register(d, operation{id: "list-submissions", method: "GET", path: "/v1/queues/{queue}/submissions", scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
+	register(d, operation{id: "list-submissions", method: "GET", path: "/v1/queues/{queue}/submissions",
+		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "List submissions, newest first", about: listAbout, params: listParams()}, s.listSubmissions)
-	register(d, operation{id: "get-submission", method: "GET", path: "/v1/submissions/{id}", scope: scopeRead, narrow: inSub, tag: tagSubmissions, waits: true,
-		summary: "Read a submission", about: "With `Prefer: wait=N` (seconds, at most 60) the answer comes when the submission leaves the state open, or after N seconds."}, s.getSubmission)
-	register(d, operation{id: "change-submission", method: "PATCH", path: "/v1/submissions/{id}", scope: scopeOperate, narrow: inSub, tag: tagSubmissions,
-		summary: "Change the priority of an open submission", about: "CustomPriority sees it at its new place from the next reservation on. A submission that has ended answers 409. The priority that it has already is no mistake."}, s.changeSubmission)
-	register(d, operation{id: "cancel-submission", method: "POST", path: "/v1/submissions/{id}/cancel", scope: scopeOperate, narrow: inSub, tag: tagSubmissions,
-		summary: "Cancel a submission", about: "Chunks that are not done are skipped; reservations of it are gone. Cancelling what has ended changes nothing and answers with it as it stands."}, s.cancelSubmission)
-	register(d, operation{id: "list-chunks", method: "GET", path: "/v1/submissions/{id}/chunks", scope: scopeRead, narrow: inSub, tag: tagSubmissions, compress: true, freeform: true,
+	register(d, operation{id: "get-submission", method: "GET", path: "/v1/submissions/{id}", scope: scopeRead,
+		narrow: inSub, tag: tagSubmissions, waits: true,
+		summary: "Read a submission", about: "With `Prefer: wait=N` (seconds, at most 60) the answer comes when the " +
+			"submission leaves the state open, or after N seconds."}, s.getSubmission)
+	register(d, operation{id: "change-submission", method: "PATCH", path: "/v1/submissions/{id}", scope: scopeOperate,
+		narrow: inSub, tag: tagSubmissions,
+		summary: "Change the priority of an open submission", about: "CustomPriority sees it at its new place from " +
+			"the next reservation on. A submission that has ended answers 409. The priority that it has already is " +
+			"no mistake."}, s.changeSubmission)
+	register(d, operation{id: "cancel-submission", method: "POST", path: "/v1/submissions/{id}/cancel",
+		scope: scopeOperate, narrow: inSub, tag: tagSubmissions,
+		summary: "Cancel a submission", about: "Chunks that are not done are skipped; reservations of it are gone. " +
+			"Cancelling what has ended changes nothing and answers with it as it stands."}, s.cancelSubmission)
+	register(d, operation{id: "list-chunks", method: "GET", path: "/v1/submissions/{id}/chunks", scope: scopeRead,
+		narrow: inSub, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "List a submission's chunks by index", params: chunkParams()}, s.listChunks)
-	register(d, operation{id: "get-chunk", method: "GET", path: "/v1/submissions/{id}/chunks/{index}", scope: scopeRead, narrow: inSub, tag: tagSubmissions,
+	register(d, operation{id: "get-chunk", method: "GET", path: "/v1/submissions/{id}/chunks/{index}", scope: scopeRead,
+		narrow: inSub, tag: tagSubmissions,
 		summary: "Read one chunk"}, s.getChunk)
-	s.raw(d, operation{id: "list-outputs", method: "GET", path: "/v1/submissions/{id}/outputs", scope: scopeRead, narrow: inSub, tag: tagSubmissions, compress: true,
-		summary: "Stream a submission's outputs in index order", about: "One JSON line per chunk that has an output. An answer that is cut off is not whole: the end of the body is the only sign of the last line."}, outputsShape, s.listOutputs)
+	s.raw(d, operation{id: "list-outputs", method: "GET", path: "/v1/submissions/{id}/outputs", scope: scopeRead,
+		narrow: inSub, tag: tagSubmissions, compress: true,
+		summary: "Stream a submission's outputs in index order", about: "One JSON line per chunk that has an output. " +
+			"An answer that is cut off is not whole: the end of the body is the only sign of the last line."}, outputsShape, s.listOutputs)
 
-	s.raw(d, operation{id: "reserve", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations", scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Reserve chunks", about: reserveAbout}, reserveShape, s.reserve)
-	s.raw(d, operation{id: "complete", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/complete", scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Report chunks as done", about: resultsAbout}, finishShape[api.CompleteRequest](), s.complete)
-	s.raw(d, operation{id: "fail", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/fail", scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Report tries that did not succeed", about: resultsAbout}, finishShape[api.FailRequest](), s.fail)
-	s.raw(d, operation{id: "extend", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/extend", scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Move the deadlines of reservations", about: resultsAbout}, finishShape[api.ExtendRequest](), s.extend)
-	s.raw(d, operation{id: "release", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/release", scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Give chunks back unworked", about: resultsAbout}, finishShape[api.ReleaseRequest](), s.release)
-	s.raw(d, operation{id: "exchange", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/exchange", scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Finish chunks and reserve the next in one call", about: "What is finished is committed first; then chunks are reserved. The fast path of consumers."}, exchangeShape, s.exchange)
+	reservationRoutes(s, d)
 
 	s.raw(d, operation{id: "livez", method: "GET", path: "/livez", public: true, tag: tagServer,
 		summary: "Say that the process serves requests"}, textShape("text/plain"), s.livez)
 	register(d, operation{id: "readyz", method: "GET", path: "/readyz", public: true, tag: tagServer, freeform: true,
-		summary: "Say whether all parts work", about: "503 while one does not; errors[] names it. With `?verbose` every check is listed.", params: readyParams()}, s.readyz)
+		summary: "Say whether all parts work", about: "503 while one does not; errors[] names it. With `?verbose` " +
+			"every check is listed.", params: readyParams()}, s.readyz)
 	register(d, operation{id: "version", method: "GET", path: "/version", scope: scopeRead, narrow: free, tag: tagServer,
 		summary: "Say what is running"}, s.getVersion)
 	register(d, operation{id: "config", method: "GET", path: "/v1/config", scope: scopeRead, tag: tagServer,
@@ -125,20 +128,50 @@ func (s *Server) routes() error {
 	return s.finishDocument(d)
 }
 
+// reservationRoutes are what consumers call: the part of the table that is served most.
+func reservationRoutes(s *Server, d *document) {
+	s.raw(d, operation{id: "reserve", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations",
+		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
+		summary: "Reserve chunks", about: reserveAbout}, reserveShape, s.reserve)
+	s.raw(d, operation{id: "complete", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/complete",
+		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
+		summary: "Report chunks as done", about: resultsAbout}, finishShape[api.CompleteRequest](), s.complete)
+	s.raw(d, operation{id: "fail", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/fail",
+		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
+		summary: "Report tries that did not succeed", about: resultsAbout}, finishShape[api.FailRequest](), s.fail)
+	s.raw(d, operation{id: "extend", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/extend",
+		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
+		summary: "Move the deadlines of reservations", about: resultsAbout}, finishShape[api.ExtendRequest](), s.extend)
+	s.raw(d, operation{id: "release", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/release",
+		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
+		summary: "Give chunks back unworked", about: resultsAbout}, finishShape[api.ReleaseRequest](), s.release)
+	s.raw(d, operation{id: "exchange", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/exchange",
+		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
+		summary: "Finish chunks and reserve the next in one call", about: "What is finished is committed first; then " +
+			"chunks are reserved. The fast path of consumers."}, exchangeShape, s.exchange)
+}
+
 // queueRoutes are the part of the table about queues themselves.
 func (s *Server) queueRoutes(d *document) {
-	register(d, operation{id: "list-queues", method: "GET", path: "/v1/queues", scope: scopeRead, narrow: inHandler, tag: tagQueues, compress: true,
+	register(d, operation{id: "list-queues", method: "GET", path: "/v1/queues", scope: scopeRead, narrow: inHandler,
+		tag: tagQueues, compress: true,
 		summary: "List the queues"}, s.listQueues)
 	register(d, operation{id: "get-queue", method: "GET", path: "/v1/queues/{queue}", scope: scopeRead, narrow: inQueue, tag: tagQueues,
 		summary: "Read a queue's settings"}, s.getQueue)
-	register(d, operation{id: "put-queue", brings: true, method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
-		summary: "Create a queue or replace its settings", about: "All settings are replaced: one that is left out gets its default. A new queue answers 201."}, s.putQueue)
+	register(d, operation{id: "put-queue", brings: true, method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin,
+		tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
+		summary: "Create a queue or replace its settings",
+		about:   "All settings are replaced: one that is left out gets its default. A new queue answers 201."}, s.putQueue)
 	register(d, operation{id: "change-queue", method: "PATCH", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
-		summary: "Change some settings of a queue", about: "What is left out stays as it is; the next decisions read what is changed, also about what is in flight."}, s.patchQueue)
+		summary: "Change some settings of a queue", about: "What is left out stays as it is; the next decisions read " +
+			"what is changed, also about what is in flight."}, s.patchQueue)
 	register(d, operation{id: "delete-queue", method: "DELETE", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
-		summary: "Delete a queue", about: "Only a queue without open submissions can be deleted, and never the one named default."}, s.deleteQueue)
-	register(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues,
-		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the same at any backlog. Totals count from the server's start."}, s.getStats)
+		summary: "Delete a queue", about: "Only a queue without open submissions can be deleted, and never the one " +
+			"named default."}, s.deleteQueue)
+	register(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagQueues,
+		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the " +
+			"same at any backlog. Totals count from the server's start."}, s.getStats)
 }
 
 // resourceRoutes are the parts of the table that stand beside their handlers or below.
@@ -161,23 +194,33 @@ func (s *Server) resourceRoutes(d *document) {
 
 // valueRoutes are the part of the table about values of meta keys.
 func (s *Server) valueRoutes(d *document) {
-	register(d, operation{id: "list-meta-keys", method: "GET", path: "/v1/queues/{queue}/meta-keys", scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
+	register(d, operation{id: "list-meta-keys", method: "GET", path: "/v1/queues/{queue}/meta-keys", scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagQueues, compress: true,
 		summary: "List the meta keys with how many values they have", about: listKeysAbout}, s.listKeys)
-	register(d, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values", scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
+	register(d, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values",
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
 		summary: "List the values of a meta key with what is ready, in flight and set"}, s.listValues)
-	register(d, operation{id: "get-meta-value", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeRead, narrow: inQueue | inHandler, tag: tagQueues,
+	register(d, operation{id: "get-meta-value", method: "GET",
+		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeRead, narrow: inQueue | inHandler, tag: tagQueues,
 		summary: "Read a value of a meta key: what is ready, in flight and set", about: valueAbout}, s.getValue)
-	register(d, operation{id: "put-meta-value", brings: true, method: "PUT", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagQueues, creates: reflect.TypeFor[api.ValueCount](),
+	register(d, operation{id: "put-meta-value", brings: true, method: "PUT",
+		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
+		tag: tagQueues, creates: reflect.TypeFor[api.ValueCount](),
 		summary: "Set a limit and a weight for a value of a meta key", about: putValueAbout}, s.putValue)
-	register(d, operation{id: "delete-meta-value", method: "DELETE", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagQueues,
-		summary: "Remove what is set for a value of a meta key", about: "It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT."}, s.deleteValue)
+	register(d, operation{id: "delete-meta-value", method: "DELETE",
+		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagQueues,
+		summary: "Remove what is set for a value of a meta key",
+		about:   "It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT."}, s.deleteValue)
 }
 
 // dashboardRoutes are the part of the table about what the dashboard shows, and the dashboard itself.
 func (s *Server) dashboardRoutes(d *document) {
-	register(d, operation{id: "get-timeseries", method: "GET", path: "/v1/queues/{queue}/timeseries", scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
+	register(d, operation{id: "get-timeseries", method: "GET", path: "/v1/queues/{queue}/timeseries", scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagQueues, compress: true,
 		summary: "Read a queue's numbers over time", about: seriesAbout}, s.getSeries)
-	register(d, operation{id: "get-key-timeseries", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/timeseries", scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
+	register(d, operation{id: "get-key-timeseries", method: "GET",
+		path: "/v1/queues/{queue}/meta-keys/{key}/timeseries", scope: scopeRead, narrow: inQueue | noTenants,
+		tag: tagQueues, compress: true,
 		summary: "Read the chunks in flight of a meta key's values over time", about: keySeriesAbout}, s.getKeySeries)
 	s.raw(d, operation{id: "events", method: "GET", path: "/v1/events", scope: scopeRead, narrow: noTenants | inHandler, tag: tagQueues,
 		summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, s.getEvents)
@@ -189,28 +232,42 @@ func (s *Server) dashboardRoutes(d *document) {
 
 // strategyRoutes are the part of the table about named strategies.
 func (s *Server) strategyRoutes(d *document) {
-	register(d, operation{id: "list-strategies", method: "GET", path: "/v1/queues/{queue}/strategies", scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
+	register(d, operation{id: "list-strategies", method: "GET", path: "/v1/queues/{queue}/strategies", scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "List a queue's named strategies by name"}, s.listStrategies)
-	register(d, operation{id: "get-strategy", method: "GET", path: "/v1/queues/{queue}/strategies/{name}", scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
+	register(d, operation{id: "get-strategy", method: "GET", path: "/v1/queues/{queue}/strategies/{name}",
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Read a named strategy, or an older version of it"}, s.getStrategy)
-	register(d, operation{id: "put-strategy", brings: true, method: "PUT", path: "/v1/queues/{queue}/strategies/{name}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies, creates: reflect.TypeFor[api.NamedStrategy](),
+	register(d, operation{id: "put-strategy", brings: true, method: "PUT", path: "/v1/queues/{queue}/strategies/{name}",
+		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies, creates: reflect.TypeFor[api.NamedStrategy](),
 		summary: "Name a strategy, or change the one behind a name", about: putStrategyAbout}, s.putStrategy)
-	register(d, operation{id: "delete-strategy", method: "DELETE", path: "/v1/queues/{queue}/strategies/{name}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies,
-		summary: "Delete a named strategy with all its versions", about: "Reservations that ask for it are refused from then on. If-Match as for PUT."}, s.deleteStrategy)
-	register(d, operation{id: "validate-strategy", method: "POST", path: "/v1/queues/{queue}/strategies/validate", scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
+	register(d, operation{id: "delete-strategy", method: "DELETE", path: "/v1/queues/{queue}/strategies/{name}",
+		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies,
+		summary: "Delete a named strategy with all its versions",
+		about:   "Reservations that ask for it are refused from then on. If-Match as for PUT."}, s.deleteStrategy)
+	register(d, operation{id: "validate-strategy", method: "POST", path: "/v1/queues/{queue}/strategies/validate",
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Say what a strategy means", about: validateAbout}, s.validateStrategy)
 }
 
 // questionRoutes are the part of the table about what strategies would do; none of them changes anything.
 func (s *Server) questionRoutes(d *document) {
-	register(d, operation{id: "preview", method: "POST", path: "/v1/queues/{queue}/strategies/preview", scope: scopeRead, narrow: inQueue | inHandler, tag: tagStrategies, compress: true,
-		summary: "Say what a reserve would hand out now", about: "Nothing is reserved and nothing changes. A reserve that comes later may get something else, and Random draws again each time."}, s.preview)
-	register(d, operation{id: "explain", method: "POST", path: "/v1/queues/{queue}/strategies/explain", scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
+	register(d, operation{id: "preview", method: "POST", path: "/v1/queues/{queue}/strategies/preview",
+		scope: scopeRead, narrow: inQueue | inHandler, tag: tagStrategies, compress: true,
+		summary: "Say what a reserve would hand out now", about: "Nothing is reserved and nothing changes. A reserve " +
+			"that comes later may get something else, and Random draws again each time."}, s.preview)
+	register(d, operation{id: "explain", method: "POST", path: "/v1/queues/{queue}/strategies/explain",
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "Show how a strategy stands", about: explainAbout}, s.explain)
-	register(d, operation{id: "compare", method: "POST", path: "/v1/queues/{queue}/strategies/compare", scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
-		summary: "Compare what two strategies would hand out now", about: "Both are previewed on the same state with the same seed: how many values of each meta key get something, how evenly, and what the two have in common."}, s.compare)
-	register(d, operation{id: "why", method: "POST", path: "/v1/submissions/{id}/chunks/{index}/why", scope: scopeRead, narrow: inSub | noTenants, tag: tagStrategies,
-		summary: "Say what keeps a strategy from handing out a chunk now", about: "For each branch the first obstacle, and about where the chunk stands: how many come before it, and how long that takes at the rate of the last minute."}, s.why)
+	register(d, operation{id: "compare", method: "POST", path: "/v1/queues/{queue}/strategies/compare",
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
+		summary: "Compare what two strategies would hand out now", about: "Both are previewed on the same state with " +
+			"the same seed: how many values of each meta key get something, how evenly, and what the two have in common."}, s.compare)
+	register(d, operation{id: "why", method: "POST", path: "/v1/submissions/{id}/chunks/{index}/why", scope: scopeRead,
+		narrow: inSub | noTenants, tag: tagStrategies,
+		summary: "Say what keeps a strategy from handing out a chunk now", about: "For each branch the first " +
+			"obstacle, and about where the chunk stands: how many come before it, and how long that takes at the " +
+			"rate of the last minute."}, s.why)
 }
 
 // register adds an operation whose handler is a plain function of an input and an output struct.
@@ -228,7 +285,9 @@ func register[I, O any](d *document, op operation, handler func(context.Context,
 	}
 	if op.creates != nil {
 		described.Responses["201"] = d.answer(op.creates, http.StatusCreated)
-		described.Responses["201"].Headers = map[string]*huma.Param{"Location": {Description: "Path of what was created", Schema: &huma.Schema{Type: huma.TypeString}}}
+		described.Responses["201"].Headers = map[string]*huma.Param{
+			"Location": {Description: "Path of what was created", Schema: &huma.Schema{Type: huma.TypeString}},
+		}
 	}
 	described.RejectUnknownQueryParameters = !op.freeform
 	described.Middlewares = huma.Middlewares{s.cold(entry)}

@@ -14,24 +14,34 @@ import (
 )
 
 const (
-	setRuleAbout = "From its answer on nothing that the rule covers is handed out, whatever strategy asks; chunks that are held may be finished. A block counts before a pause, and the two are set and lifted by themselves. " +
-		"There is one rule for each action and match: the same again changes nothing and answers 200, another reason, end or effect changes that rule. " +
-		"`effects.insert` refuses inserts with 423 (rules about a submission have none to refuse), `effects.revoke` releases reservations without counting a try. " +
+	setRuleAbout = "From its answer on nothing that the rule covers is handed out, whatever strategy asks; chunks " +
+		"that are held may be finished. A block counts before a pause, and the two are set and lifted by themselves. " +
+		"There is one rule for each action and match: the same again changes nothing and answers 200, another " +
+		"reason, end or effect changes that rule. " +
+		"`effects.insert` refuses inserts with 423 (rules about a submission have none to refuse), `effects.revoke` " +
+		"releases reservations without counting a try. " +
 		"With the scope consume or operate one may pause; only admin blocks. " +
-		"Retries, run_at and deadlines of reservations go on; a dead_deadline waits until the rule ends, and then for one reservation timeout more."
-	liftRuleAbout  = "What no other rule covers is handed out from then on, first to those who wait. Lifting a rule that has ended answers the same. Only admin lifts a block."
-	listRulesAbout = "Those that hold, by ascending id. `state=ended` lists the last 1,000 that were lifted or are over, the one that ended last first: how it ended, when, and who lifted it."
+		"Retries, run_at and deadlines of reservations go on; a dead_deadline waits until the rule ends, and then " +
+		"for one reservation timeout more."
+	liftRuleAbout = "What no other rule covers is handed out from then on, first to those who wait. Lifting a rule " +
+		"that has ended answers the same. Only admin lifts a block."
+	listRulesAbout = "Those that hold, by ascending id. `state=ended` lists the last 1,000 that were lifted or are " +
+		"over, the one that ended last first: how it ended, when, and who lifted it."
 )
 
 // ruleRoutes are the part of the table about rules.
 func (s *Server) ruleRoutes(d *document) {
-	register(d, operation{id: "list-rules", method: "GET", path: "/v1/queues/{queue}/rules", scope: scopeRead, narrow: inQueue | inHandler, tag: tagRules, compress: true,
+	register(d, operation{id: "list-rules", method: "GET", path: "/v1/queues/{queue}/rules", scope: scopeRead,
+		narrow: inQueue | inHandler, tag: tagRules, compress: true,
 		summary: "List a queue's pauses and blocks", about: listRulesAbout}, s.listRules)
-	register(d, operation{id: "set-rule", method: "POST", path: "/v1/queues/{queue}/rules", scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules, creates: reflect.TypeFor[api.Rule](),
+	register(d, operation{id: "set-rule", method: "POST", path: "/v1/queues/{queue}/rules",
+		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules, creates: reflect.TypeFor[api.Rule](),
 		summary: "Pause or block a queue, a value of a meta key or a submission", about: setRuleAbout}, s.setRule)
-	register(d, operation{id: "get-rule", method: "GET", path: "/v1/queues/{queue}/rules/{id}", scope: scopeRead, narrow: inQueue | inHandler, tag: tagRules,
+	register(d, operation{id: "get-rule", method: "GET", path: "/v1/queues/{queue}/rules/{id}", scope: scopeRead,
+		narrow: inQueue | inHandler, tag: tagRules,
 		summary: "Read a rule"}, s.getRule)
-	register(d, operation{id: "lift-rule", method: "DELETE", path: "/v1/queues/{queue}/rules/{id}", scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules,
+	register(d, operation{id: "lift-rule", method: "DELETE", path: "/v1/queues/{queue}/rules/{id}",
+		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules,
 		summary: "Lift a pause or a block", about: liftRuleAbout}, s.liftRule)
 }
 
@@ -39,7 +49,7 @@ type listRulesOutput struct{ Body api.Page[api.Rule] }
 
 type listRulesInput struct {
 	QueuePath
-	State string `query:"state" enum:"active,ended" default:"active" doc:"active: those that hold; ended: those that were lifted or are over"`
+	State string `query:"state" enum:"active,ended" default:"active" doc:"active: in force; ended: lifted or over"`
 }
 
 func (s *Server) listRules(ctx context.Context, in *listRulesInput) (*listRulesOutput, error) {
@@ -202,7 +212,8 @@ func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 			r.Match.Entry = queue.MetaEntry{Key: key, Value: metaValueOf(value)}
 		}
 		if queue.ValidMetaKey(r.Match.Entry.Key) != nil {
-			return r, queue.Invalid("/match/meta", "has a key that is none: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
+			return r, queue.Invalid("/match/meta", "has a key that is none: 1 to %d letters, digits, '_', '-' and '.'",
+				queue.MaxMetaKeyBytes)
 		}
 	}
 	if in.Match.Submission != "" {
@@ -234,7 +245,8 @@ func apiRules(list []queue.Rule) []api.Rule {
 
 func apiRule(in *queue.Rule) api.Rule {
 	out := api.Rule{
-		ID: strconv.FormatUint(uint64(in.ID), 10), Action: in.Action.String(), Reason: in.Reason, Actor: in.Actor, Since: apiTime(in.Since), Until: apiTime(in.Until),
+		ID: strconv.FormatUint(uint64(in.ID), 10), Action: in.Action.String(), Reason: in.Reason, Actor: in.Actor,
+		Since: apiTime(in.Since), Until: apiTime(in.Until),
 		Effects: api.RuleEffects{Insert: in.Insert, Revoke: in.Revoke},
 	}
 	switch {

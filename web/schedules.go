@@ -17,38 +17,53 @@ import (
 )
 
 const (
-	putScheduleAbout = "What a tick inserts is committed together with the note that the tick is done: also over crashes each tick is emitted once, or dropped by `missed` or `overlap` and counted. " +
-		"The same definition as before changes nothing. As long as spec, seconds, tz, start and end stay, a schedule goes on where it was; otherwise its ticks begin after now. " +
-		"With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; else 412. A new name answers 201."
-	triggerAbout  = "Inserts what a tick would insert, at once: whatever the state of the schedule, its overlap and its ticks, which stay as they are. The submission's scheduled_at is now."
+	putScheduleAbout = "What a tick inserts is committed together with the note that the tick is done: also over " +
+		"crashes each tick is emitted once, or dropped by `missed` or `overlap` and counted. " +
+		"The same definition as before changes nothing. As long as spec, seconds, tz, start and end stay, a schedule " +
+		"goes on where it was; otherwise its ticks begin after now. " +
+		"With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; " +
+		"else 412. A new name answers 201."
+	triggerAbout = "Inserts what a tick would insert, at once: whatever the state of the schedule, its overlap and " +
+		"its ticks, which stay as they are. The submission's scheduled_at is now."
 	pauseAbout    = "Ticks that pass meanwhile are missed ones when it is resumed. A paused schedule stays as it is."
 	resumeAbout   = "What was missed meanwhile is emitted or dropped as `missed` says. A schedule that is not paused stays as it is."
-	backfillAbout = "Inserts what ticks of the past would have inserted, whatever became of them then. With `dry_run` they are only counted. With an `Idempotency-Key` each tick's submission is inserted once for 24 hours, however often the request is sent."
-	previewAbout  = "Nothing is stored. `@every` counts from `start`, or from now."
+	backfillAbout = "Inserts what ticks of the past would have inserted, whatever became of them then. With " +
+		"`dry_run` they are only counted. With an `Idempotency-Key` each tick's submission is inserted once for 24 " +
+		"hours, however often the request is sent."
+	previewAbout = "Nothing is stored. `@every` counts from `start`, or from now."
 )
 
 // scheduleRoutes are the part of the table about schedules.
 func (s *Server) scheduleRoutes(d *document) {
 	const all, one = "/v1/queues/{queue}/schedules", "/v1/queues/{queue}/schedules/{name}"
-	register(d, operation{id: "list-schedules", method: "GET", path: all, scope: scopeRead, narrow: inQueue | noTenants, tag: tagSchedules, compress: true,
+	register(d, operation{id: "list-schedules", method: "GET", path: all, scope: scopeRead, narrow: inQueue | noTenants,
+		tag: tagSchedules, compress: true,
 		summary: "List a queue's schedules by name"}, s.listSchedules)
-	register(d, operation{id: "preview-schedule", method: "POST", path: all + "/preview", scope: scopeRead, narrow: inQueue | noTenants, tag: tagSchedules,
+	register(d, operation{id: "preview-schedule", method: "POST", path: all + "/preview", scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Say in plain words when a spec is due, with its next ticks", about: previewAbout}, s.previewSchedule)
 	register(d, operation{id: "get-schedule", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Read a schedule and how it stands"}, s.getSchedule)
-	register(d, operation{id: "put-schedule", brings: true, method: "PUT", path: one, scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules, creates: reflect.TypeFor[api.Schedule](),
+	register(d, operation{id: "put-schedule", brings: true, method: "PUT", path: one, scope: scopeOperate,
+		narrow: inQueue | noTenants, tag: tagSchedules, creates: reflect.TypeFor[api.Schedule](),
 		summary: "Create a schedule, or redefine it", about: putScheduleAbout}, s.putSchedule)
-	register(d, operation{id: "delete-schedule", method: "DELETE", path: one, scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules,
+	register(d, operation{id: "delete-schedule", method: "DELETE", path: one, scope: scopeOperate,
+		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Delete a schedule", about: "What it inserted stays. If-Match as for PUT."}, s.deleteSchedule)
-	register(d, operation{id: "list-schedule-ticks", method: "GET", path: one + "/ticks", scope: scopeRead, narrow: inQueue | noTenants, tag: tagSchedules,
+	register(d, operation{id: "list-schedule-ticks", method: "GET", path: one + "/ticks", scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "List the next ticks of a schedule"}, s.listTicks)
-	register(d, operation{id: "trigger-schedule", brings: true, method: "POST", path: one + "/trigger", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules, creates: reflect.TypeFor[api.Submission](),
+	register(d, operation{id: "trigger-schedule", brings: true, method: "POST", path: one + "/trigger",
+		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules, creates: reflect.TypeFor[api.Submission](),
 		summary: "Insert once, now", about: triggerAbout}, s.triggerSchedule)
-	register(d, operation{id: "pause-schedule", method: "POST", path: one + "/pause", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules,
+	register(d, operation{id: "pause-schedule", method: "POST", path: one + "/pause", scope: scopeOperate,
+		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Pause a schedule", about: pauseAbout}, s.pauseSchedule)
-	register(d, operation{id: "resume-schedule", method: "POST", path: one + "/resume", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules,
+	register(d, operation{id: "resume-schedule", method: "POST", path: one + "/resume", scope: scopeOperate,
+		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Resume a paused schedule", about: resumeAbout}, s.resumeSchedule)
-	register(d, operation{id: "backfill-schedule", brings: true, method: "POST", path: one + "/backfill", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules,
+	register(d, operation{id: "backfill-schedule", brings: true, method: "POST", path: one + "/backfill",
+		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Insert for ticks of the past", about: backfillAbout}, s.backfillSchedule)
 }
 
@@ -269,7 +284,8 @@ func (s *Server) ticksOf(queueName string, def queue.Schedule, after queue.Time,
 	if err != nil {
 		return nil, err
 	}
-	out := &previewScheduleOutput{Body: api.SchedulePreview{Description: preview.Words, TZ: preview.Zone.String(), Ticks: []api.ScheduleTick{}}}
+	out := &previewScheduleOutput{Body: api.SchedulePreview{Description: preview.Words, TZ: preview.Zone.String(),
+		Ticks: []api.ScheduleTick{}}}
 	for _, tick := range preview.Ticks {
 		local := tick.Std().In(preview.Zone).Format("Monday 2 January 2006 15:04:05 -07:00")
 		out.Body.Ticks = append(out.Body.Ticks, api.ScheduleTick{At: apiTime(tick), Local: local})
@@ -279,7 +295,8 @@ func (s *Server) ticksOf(queueName string, def queue.Schedule, after queue.Time,
 
 func apiSchedule(in *queue.ScheduleInfo) api.Schedule {
 	out := api.Schedule{
-		Name: in.Name, Description: in.Words, State: in.State.String(), Reason: in.Reason, NextAt: apiTime(in.Next), LastAt: apiTime(in.Last),
+		Name: in.Name, Description: in.Words, State: in.State.String(), Reason: in.Reason, NextAt: apiTime(in.Next),
+		LastAt:    apiTime(in.Last),
 		WaitingAt: apiTime(in.Waiting), Emitted: in.Emitted, SkippedMissed: in.Missed, SkippedLate: in.Late, SkippedOverlap: in.Overlapped,
 		Version: in.Version, ETag: scheduleETag(in), CreatedAt: apiTime(in.Created), ChangedAt: apiTime(in.Changed),
 		Definition: apiDefinition(in),
@@ -300,7 +317,8 @@ func apiDefinition(in *queue.ScheduleInfo) api.ScheduleDefinition {
 	out := api.ScheduleDefinition{
 		Spec: def.Spec, Seconds: def.Seconds, TZ: def.Zone, Missed: def.Missed.String(), CatchupLimit: def.CatchUp,
 		CatchupWindowMS: def.CatchUpWindow.Milliseconds(), Overlap: def.Overlap.String(), JitterMS: def.Jitter.Milliseconds(),
-		Start: apiTime(def.Start), End: apiTime(def.End), Enabled: &enabled, PauseOnFailure: def.PauseOnFailure, RunOnCreate: def.RunOnCreate,
+		Start: apiTime(def.Start), End: apiTime(def.End), Enabled: &enabled, PauseOnFailure: def.PauseOnFailure,
+		RunOnCreate: def.RunOnCreate,
 		Template: api.ScheduleTemplate{
 			Meta: apiMeta(t.Meta), Priority: t.Priority, Attachment: t.Attachment, OperationsPerChunk: t.OperationsPerChunk,
 			DeadAfterMS: def.DeadAfter.Milliseconds(), MaxAttempts: t.MaxAttempts, OnExhausted: t.OnExhausted.String(),
@@ -411,7 +429,8 @@ func scheduleETag(in *queue.ScheduleInfo) string {
 // scheduleGuard turns the conditions of a request into what the engine asks. There is none without conditions.
 func (s *Server) scheduleGuard(c *Conditions) (engine.ScheduleGuard, error) {
 	if c.IfNoneMatch != "" && strings.TrimSpace(c.IfNoneMatch) != "*" {
-		return nil, queue.Invalid("/header/If-None-Match", "must be *, which makes only a new name; to replace a known version send its ETag in If-Match")
+		return nil, queue.Invalid("/header/If-None-Match",
+			"must be *, which makes only a new name; to replace a known version send its ETag in If-Match")
 	}
 	if c.IfMatch == "" && c.IfNoneMatch == "" {
 		return nil, nil
@@ -419,11 +438,14 @@ func (s *Server) scheduleGuard(c *Conditions) (engine.ScheduleGuard, error) {
 	return func(now *queue.ScheduleInfo, exists bool) error {
 		switch {
 		case exists && c.IfNoneMatch != "":
-			return s.newProblem(codePrecondition, "There is a schedule of this name already, in version "+strconv.FormatUint(uint64(now.Version), 10)+".")
+			return s.newProblem(codePrecondition, "There is a schedule of this name already, in version "+
+				strconv.FormatUint(uint64(now.Version), 10)+".")
 		case !exists && c.IfMatch != "":
 			return s.newProblem(codePrecondition, "There is no schedule of this name, so none that If-Match could name.")
 		case exists && !matchesETag(c.IfMatch, scheduleETag(now)):
-			return s.newProblem(codePrecondition, "The schedule is in version "+strconv.FormatUint(uint64(now.Version), 10)+", which is not one that If-Match names. Read it again, then retry with its new ETag.")
+			return s.newProblem(codePrecondition, "The schedule is in version "+
+				strconv.FormatUint(uint64(now.Version), 10)+
+				", which is not one that If-Match names. Read it again, then retry with its new ETag.")
 		}
 		return nil
 	}, nil

@@ -22,8 +22,9 @@ type (
 
 func (*bytesSchema) Schema(r huma.Registry) *huma.Schema {
 	return component(r, "Bytes", &huma.Schema{
-		Description: "Opaque bytes: read from a bare string (text), {text} or {base64}; written as {text} when they are UTF-8, else as {base64}",
-		OneOf:       []*huma.Schema{{Type: huma.TypeString}, single("text", ""), single("base64", "base64")},
+		Description: "Opaque bytes: read from a bare string (text), {text} or {base64}; written as {text} when they " +
+			"are UTF-8, else as {base64}",
+		OneOf: []*huma.Schema{{Type: huma.TypeString}, single("text", ""), single("base64", "base64")},
 	})
 }
 
@@ -73,8 +74,9 @@ func component(r huma.Registry, name string, s *huma.Schema) *huma.Schema {
 func (d *document) finishSchemas() error {
 	schemas := d.schema.Map()
 	schemas["Strategy"] = &huma.Schema{
-		Description: `What to hand out next: the text form (OrElse(SelectOnly("mode", "preview", Random), OldestFirst)), a tree ({"type": ...}), or {"name": ...}`,
-		OneOf:       []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeObject, AdditionalProperties: true}},
+		Description: `What to hand out next: the text form (OrElse(SelectOnly("mode", "preview", Random), OldestFirst)), ` +
+			`a tree ({"type": ...}), or {"name": ...}`,
+		OneOf: []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeObject, AdditionalProperties: true}},
 	}
 	sentences := propertyNotes()
 	for _, name := range slices.Sorted(maps.Keys(schemas)) {

@@ -36,7 +36,8 @@ type patience struct {
 
 func defaultPatience() patience {
 	return patience{
-		header: 10 * time.Second, read: 30 * time.Second, pause: 10 * time.Second, write: 60 * time.Second, idle: 2 * time.Minute, stop: 10 * time.Second,
+		header: 10 * time.Second, read: 30 * time.Second, pause: 10 * time.Second, write: 60 * time.Second,
+		idle: 2 * time.Minute, stop: 10 * time.Second,
 		upload: 5 * time.Minute, // 64 MiB at 2 Mbit/s
 	}
 }
@@ -130,7 +131,8 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("web: compression: %w", err)
 	}
 	s := &Server{
-		engine: o.Engine, plugins: o.Plugins, now: o.Now, wall: o.Now, log: o.Logger, gatherer: o.Gatherer, tracer: o.Tracer, version: o.Version, config: append([]api.ServerOption{}, o.Config...),
+		engine: o.Engine, plugins: o.Plugins, now: o.Now, wall: o.Now, log: o.Logger, gatherer: o.Gatherer,
+		tracer: o.Tracer, version: o.Version, config: append([]api.ServerOption{}, o.Config...),
 		hosts: allowed, limits: o.Limits, certificate: o.Certificate, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
 		kinds: make(map[queue.Code]kind), operations: make(map[string]map[string]*operation),
 		patience: defaultPatience(), constant: newConstant(), idPrefix: strconv.FormatUint(o.Seed(), 36) + "-",

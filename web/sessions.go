@@ -196,7 +196,8 @@ func (s *Server) openSession(c echo.Context) error {
 	}
 	id, opened, ok := s.sessions.open(proof, now)
 	if !ok {
-		return s.newProblem(queue.CodeOverloaded, "There are as many sessions as the server keeps. They end by themselves; log out where you are logged in.")
+		return s.newProblem(queue.CodeOverloaded,
+			"There are as many sessions as the server keeps. They end by themselves; log out where you are logged in.")
 	}
 	token.Note(now)
 	c.SetCookie(sessionCookieOf(c.Request(), id, int(sessionMost/time.Second)))
@@ -232,7 +233,8 @@ func sessionCookieOf(r *http.Request, id string, seconds int) *http.Cookie {
 func openSessionShape(d *document, op *huma.Operation) {
 	op.RequestBody = d.body(reflect.TypeFor[api.NewSession]())
 	op.Responses["200"] = d.answer(reflect.TypeFor[api.Whoami](), http.StatusOK)
-	op.Responses["200"].Headers = map[string]*huma.Param{"Set-Cookie": {Description: sessionCookie + ": HttpOnly, SameSite=Strict, Secure over TLS", Schema: &huma.Schema{Type: huma.TypeString}}}
+	op.Responses["200"].Headers = map[string]*huma.Param{"Set-Cookie": {Description: sessionCookie +
+		": HttpOnly, SameSite=Strict, Secure over TLS", Schema: &huma.Schema{Type: huma.TypeString}}}
 }
 
 func closeSessionShape(_ *document, op *huma.Operation) {

@@ -16,9 +16,12 @@ import (
 )
 
 const (
-	putStrategyAbout = "The same strategy as before, in whatever spelling, changes nothing; another one becomes the next version, and the next reservation uses it. " +
-		"With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; else 412. A new name answers 201."
-	validateAbout = "Answers the canonical forms, the branches that it compiles to, and warnings of what in it has no effect. Nothing is stored or reserved. A strategy that is not valid answers 422, as a reservation would."
+	putStrategyAbout = "The same strategy as before, in whatever spelling, changes nothing; another one becomes the " +
+		"next version, and the next reservation uses it. " +
+		"With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; " +
+		"else 412. A new name answers 201."
+	validateAbout = "Answers the canonical forms, the branches that it compiles to, and warnings of what in it has " +
+		"no effect. Nothing is stored or reserved. A strategy that is not valid answers 422, as a reservation would."
 )
 
 type listStrategiesInput struct {
@@ -92,7 +95,8 @@ func (s *Server) putStrategy(ctx context.Context, in *putStrategyInput) (*putStr
 		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
 	}
 	if operationName(in.Name) {
-		return nil, queue.Invalid("/path/name", "is the name of an operation on strategies (validate, explain, preview, compare); choose another")
+		return nil, queue.Invalid("/path/name",
+			"is the name of an operation on strategies (validate, explain, preview, compare); choose another")
 	}
 	guard, err := s.guardOf(&in.Conditions)
 	if err != nil {
@@ -150,7 +154,8 @@ func (s *Server) validateStrategy(_ context.Context, in *validateInput) (*valida
 	if err != nil {
 		return nil, err
 	}
-	out := &validateOutput{Body: api.ValidStrategy{Strategy: read.String(), Tree: tree, Branches: []string{}, Warnings: []api.StrategyWarning{}}}
+	out := &validateOutput{Body: api.ValidStrategy{Strategy: read.String(), Tree: tree, Branches: []string{},
+		Warnings: []api.StrategyWarning{}}}
 	plan := read.Plan()
 	for i := range plan.Branches {
 		out.Body.Branches = append(out.Body.Branches, plan.Branches[i].Key())
@@ -164,7 +169,8 @@ func (s *Server) validateStrategy(_ context.Context, in *validateInput) (*valida
 	return out, nil
 }
 
-// unusable is the warning of a block whose plugin, version or configuration there is not, or is not active. Stored, such a strategy goes on with its next branch.
+// unusable is the warning of a block whose plugin, version or configuration there is not, or is not active. Stored,
+// such a strategy goes on with its next branch.
 func unusable(err error) api.StrategyWarning {
 	w := api.StrategyWarning{Kind: strategy.WarnUnusable, Pointer: "/strategy", Detail: "has a block of a plugin that cannot be used"}
 	var known *queue.Error
@@ -190,7 +196,8 @@ func etagOf(in *engine.NamedStrategy) string {
 // guardOf turns the conditions of a request into what the engine asks. There is none without conditions.
 func (s *Server) guardOf(c *Conditions) (engine.StrategyGuard, error) {
 	if c.IfNoneMatch != "" && strings.TrimSpace(c.IfNoneMatch) != "*" {
-		return nil, queue.Invalid("/header/If-None-Match", "must be *, which makes only a new name; to replace a known version send its ETag in If-Match")
+		return nil, queue.Invalid("/header/If-None-Match",
+			"must be *, which makes only a new name; to replace a known version send its ETag in If-Match")
 	}
 	if c.IfMatch == "" && c.IfNoneMatch == "" {
 		return nil, nil
@@ -198,11 +205,14 @@ func (s *Server) guardOf(c *Conditions) (engine.StrategyGuard, error) {
 	return func(now engine.NamedStrategy, exists bool) error {
 		switch {
 		case exists && c.IfNoneMatch != "":
-			return s.newProblem(codePrecondition, "There is a strategy of this name already, in version "+strconv.FormatUint(uint64(now.Version), 10)+".")
+			return s.newProblem(codePrecondition, "There is a strategy of this name already, in version "+
+				strconv.FormatUint(uint64(now.Version), 10)+".")
 		case !exists && c.IfMatch != "":
 			return s.newProblem(codePrecondition, "There is no strategy of this name, so none that If-Match could name.")
 		case exists && !matchesETag(c.IfMatch, etagOf(&now)):
-			return s.newProblem(codePrecondition, "The strategy is in version "+strconv.FormatUint(uint64(now.Version), 10)+", which is not one that If-Match names. Read it again, then retry with its new ETag.")
+			return s.newProblem(codePrecondition, "The strategy is in version "+
+				strconv.FormatUint(uint64(now.Version), 10)+
+				", which is not one that If-Match names. Read it again, then retry with its new ETag.")
 		}
 		return nil
 	}, nil

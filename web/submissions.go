@@ -16,8 +16,10 @@ import (
 )
 
 const (
-	listAbout = "Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and `meta.KEY=VALUE` (repeated for several keys, all of which must match): " +
-		"a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). " +
+	listAbout = "Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and " +
+		"`meta.KEY=VALUE` (repeated for several keys, all of which must match): " +
+		"a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, " +
+		"`meta.company=s:123` the text). " +
 		"`created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that time or later. " +
 		"`schedule=NAME` lists what that schedule inserted, also when it is deleted since. " +
 		"`next` is the cursor of the next page and absent on the last."
@@ -202,7 +204,8 @@ func parseList(raw string) (engine.ListRequest, error) {
 		key, isMeta := strings.CutPrefix(name, "meta.")
 		if isMeta {
 			if queue.ValidMetaKey(key) != nil {
-				return out, queue.Invalid("/query/"+api.EscapePointer(name), "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
+				return out, queue.Invalid("/query/"+api.EscapePointer(name),
+					"is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
 			}
 			if len(given) != 1 {
 				return out, queue.Invalid("/query/"+name, "is given %d times; a submission has one value per key", len(given))
@@ -290,7 +293,8 @@ func queryValue(pointer, text string) (queue.MetaValue, error) {
 		return queue.IntValue(n), nil
 	}
 	if looksLikeNumber(text) {
-		return queue.MetaValue{}, queue.Invalid(pointer, "looks like a number but is none from %d to %d in its shortest form; put s: before it if it is a string", int64(math.MinInt64), int64(math.MaxInt64))
+		return queue.MetaValue{}, queue.Invalid(pointer, "looks like a number but is none from %d to %d in its "+
+			"shortest form; put s: before it if it is a string", int64(math.MinInt64), int64(math.MaxInt64))
 	}
 	return queue.StringValue(text), nil
 }
@@ -308,8 +312,10 @@ func listParams() []*huma.Param {
 		{Name: "created_before", In: "query", Description: "Only submissions that were inserted before this time", Schema: at},
 		{Name: "created_after", In: "query", Description: "Only submissions that were inserted at this time or later", Schema: at},
 		stateParam("open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
-		{Name: "meta", In: "query", Description: "Filter by meta: written as meta.KEY=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string.",
-			Schema: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}}, Extensions: map[string]any{"x-name-prefix": "meta."}},
+		{Name: "meta", In: "query", Description: "Filter by meta: written as meta.KEY=VALUE, one parameter per key. " +
+			"A bare whole number is the integer; s:TEXT is a string.",
+			Schema:     &huma.Schema{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}},
+			Extensions: map[string]any{"x-name-prefix": "meta."}},
 	}, pageParams()...)
 }
 
@@ -318,7 +324,8 @@ func stateParam(states ...string) *huma.Param {
 	for i, state := range states {
 		enum[i] = state
 	}
-	return &huma.Param{Name: "state", In: "query", Description: "Only these states; repeated or comma-separated. Without it, all.", Explode: new(true),
+	return &huma.Param{Name: "state", In: "query",
+		Description: "Only these states; repeated or comma-separated. Without it, all.", Explode: new(true),
 		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: enum}}}
 }
 
@@ -326,6 +333,7 @@ func pageParams() []*huma.Param {
 	least, most := 1.0, float64(queue.MaxListLimit)
 	return []*huma.Param{
 		{Name: "cursor", In: "query", Description: "The next of the page before", Schema: &huma.Schema{Type: huma.TypeString}},
-		{Name: "limit", In: "query", Description: "Most items of one page", Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: defaultListLimit}},
+		{Name: "limit", In: "query", Description: "Most items of one page",
+			Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: defaultListLimit}},
 	}
 }

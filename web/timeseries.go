@@ -12,7 +12,8 @@ import (
 
 const (
 	seriesAbout    = "From memory, so it begins at the server's start: a point a second for ten minutes, or a point a minute for a day."
-	keySeriesAbout = "From memory: the last ten minutes in steps of five seconds, of the values that were among those with most in flight. -1 where a value was not among them, so that it is not known."
+	keySeriesAbout = "From memory: the last ten minutes in steps of five seconds, of the values that were among " +
+		"those with most in flight. -1 where a value was not among them, so that it is not known."
 )
 
 type seriesInput struct {
@@ -90,7 +91,8 @@ func (s *Server) getKeySeries(_ context.Context, in *keySeriesInput) (*keySeries
 	if err != nil {
 		return nil, err
 	}
-	out := &keySeriesOutput{Body: api.KeySeries{Key: in.Key, StepSeconds: int(engine.HeatStep / time.Second), Ends: api.At(ends), Values: make([]api.ValueSeries, len(list))}}
+	out := &keySeriesOutput{Body: api.KeySeries{Key: in.Key, StepSeconds: int(engine.HeatStep / time.Second),
+		Ends: api.At(ends), Values: make([]api.ValueSeries, len(list))}}
 	if ends.IsZero() {
 		out.Body.Ends = api.Time{}
 	}

@@ -15,22 +15,29 @@ import (
 )
 
 const (
-	newTokenAbout = "The answer has the token's text, this once: the server keeps only a hash of it. What is done with the token is recorded under its name, which no other token may have. " +
+	newTokenAbout = "The answer has the token's text, this once: the server keeps only a hash of it. What is done " +
+		"with the token is recorded under its name, which no other token may have. " +
 		"`queues` and `meta` (one key with one value) bind it: it inserts, sees and changes nothing else. " +
 		"From the first token on every request needs one, for good; the first one needs the scope admin. Admin implies all other scopes."
-	rotateTokenAbout = "The answer has the token's new text. The secret before stays good for `overlap_seconds` (0 if absent), so that holders can be changed one by one; one from an earlier rotation that was still good ends."
-	openSessionAbout = "For the dashboard: the answer sets a cookie that no script can read and that stands for the token. The session ends after an hour without a request or an open stream, " +
+	rotateTokenAbout = "The answer has the token's new text. The secret before stays good for `overlap_seconds` (0 " +
+		"if absent), so that holders can be changed one by one; one from an earlier rotation that was still good ends."
+	openSessionAbout = "For the dashboard: the answer sets a cookie that no script can read and that stands for the " +
+		"token. The session ends after an hour without a request or an open stream, " +
 		"after 12 hours in any case, with the token or its secret, and when the server restarts. Where no token is needed none is opened."
-	revokeTokenAbout = "Requests with it are refused from the answer on, and its sessions and streams end. Revoking the last token does not open the server: if none with the scope admin is left, the next start writes one to the file admin-token in the data directory."
+	revokeTokenAbout = "Requests with it are refused from the answer on, and its sessions and streams end. Revoking " +
+		"the last token does not open the server: if none with the scope admin is left, the next start writes one to " +
+		"the file admin-token in the data directory."
 )
 
 // tokenRoutes are the part of the table about access tokens.
 func (s *Server) tokenRoutes(d *document) {
 	const all, one = "/v1/tokens", "/v1/tokens/{id}"
-	register(d, operation{id: "create-token", brings: true, method: "POST", path: all, scope: scopeAdmin, tag: tagAccess, creates: reflect.TypeFor[api.Token](),
+	register(d, operation{id: "create-token", brings: true, method: "POST", path: all, scope: scopeAdmin,
+		tag: tagAccess, creates: reflect.TypeFor[api.Token](),
 		summary: "Make an access token", about: newTokenAbout}, s.newToken)
 	register(d, operation{id: "list-tokens", method: "GET", path: all, scope: scopeAdmin, tag: tagAccess, compress: true,
-		summary: "List the access tokens, the oldest first", about: "Without their secrets, which no one has but their holders."}, s.listTokens)
+		summary: "List the access tokens, the oldest first",
+		about:   "Without their secrets, which no one has but their holders."}, s.listTokens)
 	register(d, operation{id: "get-token", method: "GET", path: one, scope: scopeAdmin, tag: tagAccess,
 		summary: "Read what is known of an access token"}, s.getToken)
 	register(d, operation{id: "revoke-token", method: "DELETE", path: one, scope: scopeAdmin, tag: tagAccess,
@@ -38,11 +45,13 @@ func (s *Server) tokenRoutes(d *document) {
 	register(d, operation{id: "rotate-token", method: "POST", path: one + "/rotate", scope: scopeAdmin, tag: tagAccess,
 		summary: "Give an access token another secret", about: rotateTokenAbout}, s.rotateToken)
 	register(d, operation{id: "whoami", method: "GET", path: "/v1/whoami", scope: access.None, narrow: free, tag: tagAccess,
-		summary: "Say who the server takes the caller for", about: "Any token may ask. Where no token is needed, the scopes are all."}, s.whoami)
+		summary: "Say who the server takes the caller for",
+		about:   "Any token may ask. Where no token is needed, the scopes are all."}, s.whoami)
 	s.raw(d, operation{id: "open-session", method: "POST", path: "/v1/session", public: true, tag: tagAccess,
 		summary: "Log in with an access token", about: openSessionAbout}, openSessionShape, s.openSession)
 	s.raw(d, operation{id: "close-session", method: "DELETE", path: "/v1/session", public: true, tag: tagAccess,
-		summary: "Log out", about: "Ends the session that the cookie names, and its streams. Without one it changes nothing."}, closeSessionShape, s.closeSession)
+		summary: "Log out", about: "Ends the session that the cookie names, and its streams. Without " +
+			"one it changes nothing."}, closeSessionShape, s.closeSession)
 }
 
 type newTokenInput struct {
@@ -177,7 +186,8 @@ func openWhoami() api.Whoami { return api.Whoami{Scopes: access.Names()} }
 
 func whoamiOf(token *access.Token, by *session) api.Whoami {
 	out := api.Whoami{
-		Required: true, Name: token.Name, ID: string(token.ID), Scopes: token.Scopes.Names(), Queues: token.Queues, Meta: boundMeta(token), ExpiresAt: apiTime(token.Expires),
+		Required: true, Name: token.Name, ID: string(token.ID), Scopes: token.Scopes.Names(), Queues: token.Queues,
+		Meta: boundMeta(token), ExpiresAt: apiTime(token.Expires),
 	}
 	if by != nil {
 		out.Session = &api.Session{EndsAt: apiTime(by.until), IdleSeconds: int64(sessionIdle / time.Second)}
@@ -187,7 +197,8 @@ func whoamiOf(token *access.Token, by *session) api.Whoami {
 
 func apiToken(in *access.Token) api.Token {
 	return api.Token{
-		ID: string(in.ID), Name: in.Name, Scopes: in.Scopes.Names(), Queues: in.Queues, Meta: boundMeta(in), Subject: in.Subject, CreatedAt: apiTime(in.Created), ExpiresAt: apiTime(in.Expires),
+		ID: string(in.ID), Name: in.Name, Scopes: in.Scopes.Names(), Queues: in.Queues, Meta: boundMeta(in),
+		Subject: in.Subject, CreatedAt: apiTime(in.Created), ExpiresAt: apiTime(in.Expires),
 		LastUsedAt: apiTime(in.Used), Previous: apiTime(in.PreviousUntil),
 	}
 }

@@ -63,7 +63,8 @@ func (s *Server) startSpan(c echo.Context, op *operation) *trace.Span {
 	}
 	span := s.tracer.Start(op.id+" "+clip(c.Param("queue")), trace.Server, parent)
 	if span != nil {
-		span.Set(trace.Text(attrSystem, "quern"), trace.Text(attrQueue, clip(c.Param("queue"))), trace.Text(attrVerb, op.id), trace.Text(attrType, op.traced),
+		span.Set(trace.Text(attrSystem, "quern"), trace.Text(attrQueue, clip(c.Param("queue"))),
+			trace.Text(attrVerb, op.id), trace.Text(attrType, op.traced),
 			trace.Text(attrMethod, r.Method), trace.Text(attrRoute, op.path))
 		c.Set(spanKey, span)
 	}
@@ -104,7 +105,9 @@ func (s *Server) traceFor(c echo.Context, body []byte) (string, error) {
 		given := string(body)
 		context, ok := trace.Parse(given)
 		if !ok || context.String() != given {
-			return "", queue.Invalid("/trace", "is no trace context: a W3C traceparent such as 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 is wanted, and behind a ';', if there is one, the tracestate; %d bytes at most", queue.MaxTraceBytes)
+			return "", queue.Invalid("/trace", "is no trace context: a W3C traceparent such as "+
+				"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 is wanted, and behind a ';', if there is "+
+				"one, the tracestate; %d bytes at most", queue.MaxTraceBytes)
 		}
 		return given, nil
 	}

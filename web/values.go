@@ -21,11 +21,16 @@ import (
 
 const (
 	listKeysAbout = "Of the submissions that are open; a key for which something is set is listed also when no submission has it."
-	valueAbout    = "The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is the integer, `s:` before a value makes it a string " +
-		"(`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`)."
-	putValueAbout = "Both settings are replaced: one that is left out or null is not set any more. `limit` holds for every reservation of the queue, whatever its strategy; MaxSimultaneous can only be tighter. " +
-		"0 hands out nothing of the value. What is in flight stays. `weight` is the value's share under Fair. Both hold from the next reservation on, and before any submission has the value. " +
-		"The same settings as before change nothing. With If-Match only settings with this ETag are replaced, with `If-None-Match: *` only where nothing is set; else 412. Where nothing was set it answers 201. " + valueAbout
+	valueAbout    = "The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is the " +
+		"integer, `s:` before a value makes it a string " +
+		"(`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved " +
+		"is percent-encoded (`a%2Fb`)."
+	putValueAbout = "Both settings are replaced: one that is left out or null is not set any more. `limit` holds for " +
+		"every reservation of the queue, whatever its strategy; MaxSimultaneous can only be tighter. " +
+		"0 hands out nothing of the value. What is in flight stays. `weight` is the value's share under Fair. Both " +
+		"hold from the next reservation on, and before any submission has the value. " +
+		"The same settings as before change nothing. With If-Match only settings with this ETag are replaced, with " +
+		"`If-None-Match: *` only where nothing is set; else 412. Where nothing was set it answers 201. " + valueAbout
 )
 
 type listKeysInput struct {
@@ -208,7 +213,8 @@ func valueSettings(in *api.ValueSettings) (queue.ValueSettings, error) {
 	if in.Weight != nil {
 		thousandths := math.Round(*in.Weight * queue.DefaultWeight)
 		if !(thousandths >= 1 && thousandths <= queue.MaxWeight) || thousandths/queue.DefaultWeight != *in.Weight {
-			return out, queue.Invalid("/weight", "is %g; 0.001 to %d with at most three decimals are allowed, or null for none", *in.Weight, queue.MaxWeight/queue.DefaultWeight)
+			return out, queue.Invalid("/weight", "is %g; 0.001 to %d with at most three decimals are allowed, or "+
+				"null for none", *in.Weight, queue.MaxWeight/queue.DefaultWeight)
 		}
 		out.Weight = uint32(thousandths)
 	}
@@ -217,8 +223,9 @@ func valueSettings(in *api.ValueSettings) (queue.ValueSettings, error) {
 
 func apiValueCount(in *engine.Value) api.ValueCount {
 	out := api.ValueCount{
-		Value: apiValue(in.Value), Ready: in.Available, Paused: in.Paused, Blocked: in.Blocked, InFlight: in.InFlight, Submissions: uint64(in.Submissions),
-		Saturated: in.Saturated(), ETag: valueETag(&in.Settings), ChangedAt: apiTime(in.Settings.Changed),
+		Value: apiValue(in.Value), Ready: in.Available, Paused: in.Paused, Blocked: in.Blocked, InFlight: in.InFlight,
+		Submissions: uint64(in.Submissions),
+		Saturated:   in.Saturated(), ETag: valueETag(&in.Settings), ChangedAt: apiTime(in.Settings.Changed),
 	}
 	if in.SaturatedSince != 0 {
 		out.SaturatedSince = new(apiTime(in.SaturatedSince))
@@ -245,7 +252,8 @@ func valueETag(in *engine.ValueSettings) string {
 // valueGuard turns the conditions of a request into what the engine asks. There is none without conditions.
 func (s *Server) valueGuard(c *Conditions) (engine.ValueGuard, error) {
 	if c.IfNoneMatch != "" && strings.TrimSpace(c.IfNoneMatch) != "*" {
-		return nil, queue.Invalid("/header/If-None-Match", "must be *, which sets only where nothing is set; to replace known settings send their ETag in If-Match")
+		return nil, queue.Invalid("/header/If-None-Match",
+			"must be *, which sets only where nothing is set; to replace known settings send their ETag in If-Match")
 	}
 	if c.IfMatch == "" && c.IfNoneMatch == "" {
 		return nil, nil
@@ -258,7 +266,8 @@ func (s *Server) valueGuard(c *Conditions) (engine.ValueGuard, error) {
 		case now.Version == 0 && c.IfMatch != "":
 			return s.newProblem(codePrecondition, "Nothing is set for the value, so nothing that If-Match could name.")
 		case now.Version != 0 && !matchesETag(c.IfMatch, valueETag(&now)):
-			return s.newProblem(codePrecondition, "The settings are in version "+version+", which is not one that If-Match names. Read them again, then retry with their new ETag.")
+			return s.newProblem(codePrecondition, "The settings are in version "+version+
+				", which is not one that If-Match names. Read them again, then retry with their new ETag.")
 		}
 		return nil
 	}, nil

@@ -41,7 +41,8 @@ func (s *Server) why(ctx context.Context, in *whyInput) (*whyOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &whyOutput{Body: api.WhyResponse{State: found.State.String(), Strategy: plan.Text(), Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: apiStanding(&found), RestartGraceUntil: apiTime(found.Grace)}}
+	out := &whyOutput{Body: api.WhyResponse{State: found.State.String(), Strategy: plan.Text(),
+		Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: apiStanding(&found), RestartGraceUntil: apiTime(found.Grace)}}
 	paths, leaves := pathsOf(plan), plan.Leaves()
 	for i := range leaves {
 		out.Body.Branches[i] = apiWhyBranch(&found.Leaves[i], i, &leaves[i], paths)
@@ -87,7 +88,8 @@ func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []
 	case engine.IsWaiting:
 		out.Obstacle, out.Detail = api.ObstacleWaiting, "The chunk waits for its next try until "+timeText(in.Until)+"."
 	case engine.IsReserved:
-		out.Obstacle, out.Detail = api.ObstacleReserved, fmt.Sprintf("The consumer %q holds the chunk until %s.", in.Consumer, timeText(in.Until))
+		out.Obstacle, out.Detail = api.ObstacleReserved,
+			fmt.Sprintf("The consumer %q holds the chunk until %s.", in.Consumer, timeText(in.Until))
 	case engine.NotYetDue:
 		out.Obstacle, out.Detail = api.ObstacleNotDue, "The submission waits for its run_at, "+timeText(in.Until)+"."
 	case engine.IsPaused, engine.IsBlocked:
@@ -101,13 +103,15 @@ func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []
 		out.Detail = fmt.Sprintf("The branch wants %s=%s; the submission has %s.", in.Filter.Key, apiValue(in.Filter.Value), own)
 	case engine.IsGraced:
 		out.Obstacle, out.Key, out.Max = api.ObstacleGrace, in.Limit.Key, &in.Limit.Max
-		out.Detail = fmt.Sprintf("The server restarted: until %s nothing that a limit counts is handed out, so that consumers can extend what they hold first; %s=%s is under a limit of %d.", timeText(in.Until), in.Limit.Key, own, in.Limit.Max)
+		out.Detail = fmt.Sprintf("The server restarted: until %s nothing that a limit counts is handed out, so that "+
+			"consumers can extend what they hold first; %s=%s is under a limit of %d.", timeText(in.Until), in.Limit.Key, own, in.Limit.Max)
 	case engine.IsLimited:
 		out.Obstacle, out.Key, out.InFlight, out.Max = api.ObstacleLimit, in.Limit.Key, &in.InFlight, &in.Limit.Max
 		out.Detail = fmt.Sprintf("%s=%s has %d of %d chunks in flight.", in.Limit.Key, own, in.InFlight, in.Limit.Max)
 	case engine.IsWithheld:
 		out.Obstacle, out.Key, out.InFlight, out.Max = api.ObstacleValueLimit, in.Limit.Key, &in.InFlight, &in.Limit.Max
-		out.Detail = fmt.Sprintf("%s=%s has %d chunks in flight, and an operator set a limit of %d for it, whatever the strategy.", in.Limit.Key, own, in.InFlight, in.Limit.Max)
+		out.Detail = fmt.Sprintf("%s=%s has %d chunks in flight, and an operator set a limit of %d for it, whatever "+
+			"the strategy.", in.Limit.Key, own, in.InFlight, in.Limit.Max)
 	case engine.IsHidden:
 		out.Obstacle, out.HiddenBy = api.ObstacleHidden, in.HiddenBy+1
 		out.Detail = fmt.Sprintf("Branch %d comes first and has something to hand out.", in.HiddenBy+1)

@@ -51,9 +51,7 @@ func checkOptions(s source, table string) (found int, missing []string) {
 			}
 			cells := make([]string, 4)
 			for i := range cells {
-				if text, ok := element.Elts[i].(*ast.BasicLit); ok {
-					cells[i], _ = strconv.Unquote(text.Value)
-				}
+				cells[i] = textOf(element.Elts[i])
 			}
 			shown := ""
 			if cells[1] != "" {
@@ -68,6 +66,18 @@ func checkOptions(s source, table string) (found int, missing []string) {
 		})
 	}
 	return found, missing
+}
+
+// textOf is what a string literal says, or several that are added up; "" of anything else.
+func textOf(expr ast.Expr) string {
+	switch x := expr.(type) {
+	case *ast.BasicLit:
+		text, _ := strconv.Unquote(x.Value)
+		return text
+	case *ast.BinaryExpr:
+		return textOf(x.X) + textOf(x.Y)
+	}
+	return ""
 }
 
 // returnsOptions says whether the one result of a function is a list of options.
@@ -89,7 +99,7 @@ func TestOptionRuleBites(t *testing.T) {
 	s := planted(t, "cmd/quern/options.go", "cmd/quern", `package main
 func options() []option {
 	return []option{
-		{"data", "here", "a directory", "where", nil},
+		{"data", "here", "a " + "directory", "where", nil},
 		{"hosts", "", "names", "who", nil},
 	}
 }`)

@@ -60,7 +60,7 @@ func TestPlainWords(t *testing.T) {
 	for _, s := range need(t, sources) {
 		found[folder(s.path)] = append(found[folder(s.path)], checkNames(s)...)
 	}
-	report(t, checkLeft(found, stumblesLeft), "write the sentence again in plain words (docs/STYLE.md, 19); where a folder has fewer now, lower its number in stumblesLeft")
+	report(t, checkLeft(found, stumblesLeft, "such words"), "write the sentence again in plain words (docs/STYLE.md, 19); where a folder has fewer now, lower its number in stumblesLeft")
 }
 
 // plainText says whether the rule is about a file: it is not about licences, what is built or installed, its own list, and the page that
@@ -111,15 +111,16 @@ func checkNames(s source) (findings []string) {
 	return findings
 }
 
-func checkLeft(found map[string][]string, left map[string]int) (findings []string) {
+// checkLeft compares what each folder has with what it is listed with. what names it.
+func checkLeft(found map[string][]string, left map[string]int, what string) (findings []string) {
 	for in, all := range found {
 		switch n := left[in]; {
 		case len(all) > n && n == 0:
 			findings = append(findings, all...)
 		case len(all) > n:
-			findings = append(findings, append(all, fmt.Sprintf("%s has %d such words; it is listed with %d and may only shrink", in, len(all), n))...)
+			findings = append(findings, append(all, fmt.Sprintf("%s has %d %s; it is listed with %d and may only shrink", in, len(all), what, n))...)
 		case len(all) < n-n/10: // a little fewer pass, so that not every change there has to change this file
-			findings = append(findings, fmt.Sprintf("%s has %d such words left; it is still listed with %d", in, len(all), n))
+			findings = append(findings, fmt.Sprintf("%s has %d %s left; it is still listed with %d", in, len(all), what, n))
 		}
 	}
 	for in := range left {
@@ -149,11 +150,11 @@ func TestPlainWordRuleBites(t *testing.T) {
 	}
 	two := map[string][]string{"a": {"x", "y"}}
 	for left, want := range map[int]int{0: 2, 1: 3, 2: 0, 3: 1, 20: 1} {
-		if got := checkLeft(two, map[string]int{"a": left}); len(got) != want {
+		if got := checkLeft(two, map[string]int{"a": left}, "words"); len(got) != want {
 			t.Errorf("with %d left: found %q, want %d", left, got, want)
 		}
 	}
-	if got := checkLeft(nil, map[string]int{"a": 1}); len(got) != 1 {
+	if got := checkLeft(nil, map[string]int{"a": 1}, "words"); len(got) != 1 {
 		t.Errorf("a folder that is gone: found %q, want one", got)
 	}
 }

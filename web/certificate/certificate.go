@@ -71,12 +71,14 @@ func Open(o Options) (*Source, error) {
 		return nil, err
 	}
 	if now := s.now(); now.After(read.leaf.NotAfter) {
-		return nil, fmt.Errorf("certificate: %s is no longer valid since %s: put a newer one in its place", s.files.Certificate, read.leaf.NotAfter.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("certificate: %s is no longer valid since %s: put a newer one in its place",
+			s.files.Certificate, read.leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	s.looked, s.seen = s.now(), s.stamps()
 	s.current.Store(read)
 	expiry := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "quern_tls_certificate_expiry_timestamp_seconds", Help: "When the certificate that new connections are shown stops being valid, in seconds since 1970.",
+		Name: "quern_tls_certificate_expiry_timestamp_seconds",
+		Help: "When the certificate that new connections are shown stops being valid, in seconds since 1970.",
 	}, func() float64 { return float64(s.current.Load().leaf.NotAfter.Unix()) })
 	if err := o.Registerer.Register(expiry); err != nil {
 		return nil, fmt.Errorf("certificate: metrics: %w", err)
@@ -119,7 +121,8 @@ func (s *Source) latest() *version {
 	s.seen = stamps
 	read, err := s.read()
 	if err != nil {
-		s.log.Error("the files of the certificate changed and cannot be used; the certificate read before stays in use", "certificate", s.files.Certificate, "key", s.files.Key, "error", err)
+		s.log.Error("the files of the certificate changed and cannot be used; the certificate read before stays in use",
+			"certificate", s.files.Certificate, "key", s.files.Key, "error", err)
 		return s.current.Load()
 	}
 	s.current.Store(read)

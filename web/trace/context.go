@@ -56,7 +56,8 @@ func parse(parent, state string) (c Context, ok bool) {
 		return c, false
 	}
 	var version, flags [1]byte
-	if !lower(version[:], parent[:2]) || !lower(c.Trace[:], parent[3:35]) || !lower(c.Span[:], parent[36:52]) || !lower(flags[:], parent[53:55]) {
+	if !lower(version[:], parent[:2]) || !lower(c.Trace[:], parent[3:35]) || !lower(c.Span[:], parent[36:52]) ||
+		!lower(flags[:], parent[53:55]) {
 		return Context{}, false
 	}
 	longer := len(parent) > parentBytes

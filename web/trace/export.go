@@ -72,7 +72,8 @@ func New(o Options) (*Tracer, error) {
 		},
 	}
 	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "quern_trace_spans_total", Help: "Spans by what became of them: sent, dropped for want of room, or failed because the collector did not take them.",
+		Name: "quern_trace_spans_total", Help: "Spans by what became of them: sent, dropped for want of room, or " +
+			"failed because the collector did not take them.",
 	}, []string{"outcome"})
 	t.sent, t.dropped, t.failed = spans.WithLabelValues("sent"), spans.WithLabelValues("dropped"), spans.WithLabelValues("failed")
 	if o.Registerer != nil {
@@ -131,7 +132,8 @@ func (t *Tracer) once(ctx context.Context) bool {
 	case err != nil:
 		t.failed.Add(float64(len(batch)))
 		if !t.quiet {
-			t.options.Logger.Warn("spans could not be sent; those that follow are tried too, and this is said once", "endpoint", t.endpoint, "spans", len(batch), "error", err)
+			t.options.Logger.Warn("spans could not be sent; those that follow are tried too, and this is said once",
+				"endpoint", t.endpoint, "spans", len(batch), "error", err)
 		}
 	default:
 		refused = min(max(refused, 0), int64(len(batch)))
@@ -198,7 +200,8 @@ func (t *Tracer) post(ctx context.Context, body []byte) (refused int64, after ti
 			after = time.Duration(min(seconds, 3600)) * time.Second
 		}
 	}
-	return 0, after, again, fmt.Errorf("the collector answered %s: %s", response.Status, t.hide(strings.TrimSpace(string(answer[:min(len(answer), 200)]))))
+	return 0, after, again, fmt.Errorf("the collector answered %s: %s", response.Status,
+		t.hide(strings.TrimSpace(string(answer[:min(len(answer), 200)]))))
 }
 
 // hide takes the values of headers out of what a collector says, which may repeat them.

@@ -29,7 +29,8 @@ func ParseHeaders(text string) (list []Header, err error) {
 		name, value, ok := strings.Cut(pair, "=")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		if !ok || !token(name) {
-			return nil, fmt.Errorf("has no header's name and a '=' in its part %d; NAME=VALUE pairs with commas between are wanted, and %%2C for a comma in a value", n+1)
+			return nil, fmt.Errorf("has no header's name and a '=' in its part %d; NAME=VALUE pairs with commas "+
+				"between are wanted, and %%2C for a comma in a value", n+1)
 		}
 		if value, err = url.PathUnescape(value); err != nil {
 			return nil, fmt.Errorf("has a %% in the value of %s that is no escape; write %%25 for one", name)

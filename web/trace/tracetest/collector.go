@@ -168,7 +168,8 @@ func read(body []byte) (spans []Span, err error) {
 		for _, scope := range resource.ScopeSpans {
 			for i := range scope.Spans {
 				s := &scope.Spans[i]
-				if scope.Scope.Name == "" || !traceID.MatchString(s.TraceID) || !spanID.MatchString(s.SpanID) || s.ParentSpanID != "" && !spanID.MatchString(s.ParentSpanID) ||
+				if scope.Scope.Name == "" || !traceID.MatchString(s.TraceID) || !spanID.MatchString(s.SpanID) ||
+					s.ParentSpanID != "" && !spanID.MatchString(s.ParentSpanID) ||
 					s.Name == "" || s.Kind < 1 || s.Kind > 5 || s.StartTimeUnixNano <= 0 || s.EndTimeUnixNano < s.StartTimeUnixNano {
 					return nil, fmt.Errorf("the span %+v is not whole", s)
 				}
@@ -184,7 +185,8 @@ func read(body []byte) (spans []Span, err error) {
 
 func (s *sent) span() Span {
 	out := Span{
-		TraceID: s.TraceID, SpanID: s.SpanID, ParentSpanID: s.ParentSpanID, TraceState: s.TraceState, Name: s.Name, Flags: s.Flags, Kind: s.Kind,
+		TraceID: s.TraceID, SpanID: s.SpanID, ParentSpanID: s.ParentSpanID, TraceState: s.TraceState, Name: s.Name,
+		Flags: s.Flags, Kind: s.Kind,
 		DroppedLinksCount: s.DroppedLinksCount, Start: s.StartTimeUnixNano, End: s.EndTimeUnixNano, Attributes: map[string]string{},
 		Failed: s.Status.Code == 2, Status: s.Status.Message,
 	}

@@ -1,0 +1,55 @@
+package archtest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// A line is read without scrolling, two files beside each other: at most maxColumns, of which a tab takes tabColumns. 120 are better.
+const maxColumns, tabColumns = 140, 4
+
+// wideLeft counts the lines that are wider, by folder. A number here only goes down.
+var wideLeft = map[string]int{
+	"engine/shard":    127,
+	"internal/mutate": 7,
+}
+
+// Lines stay narrow enough to be read. Tests may be wider: their tables are.
+func TestLinesAreNotTooWide(t *testing.T) {
+	t.Parallel()
+	found := map[string][]string{}
+	for _, s := range need(t, sources) {
+		if s.test {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(need(t, root), filepath.FromSlash(s.path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[folder(s.path)] = append(found[folder(s.path)], checkWidth(s.path, string(text))...)
+	}
+	report(t, checkLeft(found, wideLeft, "wide lines"), "break the line behind a comma or an operator, put the comment above it, or say less; "+
+		"where a folder has fewer now, lower its number in wideLeft")
+}
+
+func checkWidth(name, text string) (findings []string) {
+	for i, line := range strings.Split(text, "\n") {
+		if n := utf8.RuneCountInString(line) + (tabColumns-1)*strings.Count(line, "\t"); n > maxColumns {
+			findings = append(findings, fmt.Sprintf("%s:%d has %d columns; at most %d", name, i+1, n, maxColumns))
+		}
+	}
+	return findings
+}
+
+// The rule sees what it is for, and only that.
+func TestWidthRuleBites(t *testing.T) {
+	t.Parallel()
+	fits := "\t" + strings.Repeat("é", maxColumns-tabColumns)
+	if got := checkWidth("x.go", fits+"\n"+fits+"e\n"); len(got) != 1 || !strings.HasPrefix(got[0], "x.go:2 ") {
+		t.Errorf("checkWidth found %q, want line 2", got)
+	}
+}
