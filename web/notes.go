@@ -12,6 +12,7 @@ import (
 func propertyNotes() map[string]note {
 	all := make(map[string]note)
 	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(),
+		chunkNotes(),
 		reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(),
 		serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes(), ruleNotes(), pageNotes(), lifecycleNotes(),
 		bulkNotes(), accessNotes(), auditNotes()} {
@@ -163,9 +164,10 @@ func submissionNotes() map[string]note {
 		"Chunks.template":      {text: "Content is this text with each {index} replaced", length: queue.MaxTemplateBytes},
 		"Chunks.inline":        {text: "One entry per chunk, each at most 1 MiB", items: queue.MaxInlineChunks},
 
-		"Submission.id":             {text: "Names it for ever; ids grow with time"},
-		"Submission.queue":          {text: "The queue it is in"},
-		"Submission.state":          oneOf("All but open are final, save that a redrive opens completed_with_dead again", "open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
+		"Submission.id":    {text: "Names it for ever; ids grow with time"},
+		"Submission.queue": {text: "The queue it is in"},
+		"Submission.state": oneOf("All but open are final, save that a redrive opens completed_with_dead again", "open",
+			"completed", "completed_with_dead", "failed", "cancelled", "expired"),
 		"Submission.chunks":         {text: "Number of chunks"},
 		"Submission.ready":          {text: "Can be reserved now, if a strategy and its limits let them"},
 		"Submission.paused":         {text: "Would be ready, but a pause covers the submission"},
@@ -190,20 +192,6 @@ func submissionNotes() map[string]note {
 		"Submission.scheduled_at": {text: "The tick that it is for: when it was due by its schedule"},
 		"PageSubmission.items":    {text: "The submissions, newest first"},
 		"PageSubmission.next":     {text: "Cursor of the next page; absent on the last"},
-
-		"Chunk.index":        {text: "From 0"},
-		"Chunk.state":        oneOf("Where it stands", "ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded"),
-		"Chunk.forwarded_to": {text: "Of a forwarded chunk: the queue that it went on to"},
-		"Chunk.attempts":     {text: "Tries that ended without success"},
-		"Chunk.not_before":   {text: "Of a waiting chunk: not handed out before"},
-		"Chunk.consumer":     {text: "Of a reserved chunk: who holds it"},
-		"Chunk.deadline":     {text: "Of a reserved chunk: until when"},
-		"Chunk.error":        {text: "The last failure"},
-		"Chunk.output":       {text: "Of a done chunk that has one"},
-		"PageChunk.items":    {text: "The chunks, by index"},
-		"PageChunk.next":     {text: "Cursor of the next page; absent on the last"},
-		"Output.index":       {text: "Index of the chunk"},
-		"Output.output":      {text: "What the consumer reported with complete"},
 	}
 	out["SubmissionChange.priority"] = between(-queue.MaxPriority, queue.MaxPriority, "Larger first under CustomPriority")
 	for _, schema := range []string{"NewSubmission", "NewSubmissionHead", "Submission"} {
@@ -225,6 +213,25 @@ func submissionNotes() map[string]note {
 		}
 	}
 	return out
+}
+
+// chunkNotes are about a submission's chunks and their outputs.
+func chunkNotes() map[string]note {
+	return map[string]note{
+		"Chunk.index":        {text: "From 0"},
+		"Chunk.state":        oneOf("Where it stands", "ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded"),
+		"Chunk.forwarded_to": {text: "Of a forwarded chunk: the queue that it went on to"},
+		"Chunk.attempts":     {text: "Tries that ended without success"},
+		"Chunk.not_before":   {text: "Of a waiting chunk: not handed out before"},
+		"Chunk.consumer":     {text: "Of a reserved chunk: who holds it"},
+		"Chunk.deadline":     {text: "Of a reserved chunk: until when"},
+		"Chunk.error":        {text: "The last failure"},
+		"Chunk.output":       {text: "Of a done chunk that has one"},
+		"PageChunk.items":    {text: "The chunks, by index"},
+		"PageChunk.next":     {text: "Cursor of the next page; absent on the last"},
+		"Output.index":       {text: "Index of the chunk"},
+		"Output.output":      {text: "What the consumer reported with complete"},
+	}
 }
 
 func reservationNotes() map[string]note {

@@ -140,7 +140,8 @@ func parseBackoff(flag, text string) (*api.Backoff, error) {
 		limit, err = time.ParseDuration(parts[2])
 	}
 	if err != nil || len(parts) > 3 {
-		return nil, usageError{fmt.Errorf("--%s is %q; write %s, such as 1s or 1s,2,5m, or 0 for no pause: a base of %s, a factor of %s, a cap of %s",
+		return nil, usageError{fmt.Errorf("--%s is %q; write %s, such as 1s or 1s,2,5m, or 0 for no pause: a base of "+
+			"%s, a factor of %s, a cap of %s",
 			flag, text, backoffForm, queue.BackoffBase.Flag(), queue.BackoffFactor.Flag(), queue.BackoffCap.Flag())}
 	}
 	out.BaseMS, out.CapMS = base.Milliseconds(), limit.Milliseconds()

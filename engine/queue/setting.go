@@ -35,13 +35,15 @@ var settings = []*Setting{
 		Name: "durability", Names: durabilities[:], field: fieldOf(func(s *Settings) *Durability { return &s.Durability }, Full),
 		Sentence: "full: the disk has what an answer confirms. relaxed: a power cut may take back the last moments",
 	}, {
-		Name: "max_attempts", Range: numbers(0, MaxMaxAttempts, "no limit"), field: fieldOf(func(s *Settings) *uint16 { return &s.MaxAttempts }, 10),
+		Name: "max_attempts", Range: numbers(0, MaxMaxAttempts, "no limit"),
+		field:    fieldOf(func(s *Settings) *uint16 { return &s.MaxAttempts }, 10),
 		Sentence: "Attempts per chunk",
 	}, {
 		Name: "max_expiries", Range: numbers(0, 250, "no limit"), field: fieldOf(func(s *Settings) *uint8 { return &s.MaxExpiries }, 3),
 		Sentence: "Reservations of a chunk that may expire",
 	}, {
-		Name: "on_exhausted", Names: exhaustedNames[:], field: fieldOf(func(s *Settings) *OnExhausted { return &s.OnExhausted }, FailSubmission),
+		Name: "on_exhausted", Names: exhaustedNames[:],
+		field:    fieldOf(func(s *Settings) *OnExhausted { return &s.OnExhausted }, FailSubmission),
 		Sentence: "What a chunk out of attempts does",
 	}, {
 		Name: "reservation_timeout_ms", Range: milliseconds(MinReservation, MaxReservation).below("max_reservation_ms"),
@@ -55,7 +57,8 @@ var settings = []*Setting{
 		Name: "retry_backoff", field: fieldOf(func(s *Settings) *Backoff { return &s.RetryBackoff }, Backoff{}),
 		Sentence: "The pause after a failed attempt that names none",
 	}, {
-		Name: "expiry_backoff", field: fieldOf(func(s *Settings) *Backoff { return &s.ExpiryBackoff }, Backoff{Base: time.Second, Factor: 2, Cap: 5 * time.Minute}),
+		Name: "expiry_backoff", field: fieldOf(func(s *Settings) *Backoff { return &s.ExpiryBackoff },
+			Backoff{Base: time.Second, Factor: 2, Cap: 5 * time.Minute}),
 		Sentence: "The pause after an attempt that expired or was lost",
 	}, {
 		Name: "retention_seconds", Range: seconds(0, MaxRetention, "for ever"),
