@@ -275,3 +275,43 @@ func TestLateCompletion(t *testing.T) {
 		repeat.is(o.t, "its repeat", queue.OutcomeGone)
 	})
 }
+
+// A priority that reaches the disk after the end of its submission is refused, and one that does so before it is answered.
+func TestPriorityAroundAnEnd(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after bool
+		want  queue.Code
+	}{{"after", true, queue.CodeConflict}, {"before", false, ""}} {
+		t.Run(c.name, func(t *testing.T) {
+			behindGates(t, func(o *overlap) {
+				held := o.oneHeld()
+				o.later(func() ([]queue.Result, error) { // it keeps the writer busy: the next two calls share a batch
+					_, err := o.shard.SetPriority(ctx, held.Submission, 5)
+					return nil, err
+				})
+				var got queue.Submission
+				prioritise := func() *later {
+					return o.later(func() (_ []queue.Result, err error) {
+						got, err = o.shard.SetPriority(ctx, held.Submission, 7)
+						return nil, err
+					})
+				}
+				var l *later
+				if c.after {
+					o.completeLater(held, nil)
+					l = prioritise()
+				} else {
+					l = prioritise()
+					o.completeLater(held, nil)
+				}
+				o.let("append", succeeds)
+				l.waits(o.t, "the priority")
+				o.let("append", succeeds)
+				if !l.done || queue.CodeOf(l.err) != c.want || c.want == "" && (l.err != nil || got.Priority != 7 || got.State != queue.Completed) {
+					o.t.Errorf("answered %v: priority %d, %s, %v; want the code %q", l.done, got.Priority, got.State, l.err, c.want)
+				}
+			})
+		})
+	}
+}
