@@ -315,3 +315,26 @@ func TestPriorityAroundAnEnd(t *testing.T) {
 		})
 	}
 }
+
+// A late completion takes the chunk from those who wait for it only if it reaches the disk: when it does not, one of them has it at once.
+func TestLateCompletionThatFails(t *testing.T) {
+	behindGates(t, func(o *overlap) {
+		held := o.oneHeld()
+		o.freely(func() {
+			_, err := o.shard.Release(ctx, []queue.ReleaseItem{{Token: held}}, nil)
+			o.must("release", err)
+		})
+		late := o.completeLater(held, nil)
+		var got shard.Reserved
+		waiter := o.later(func() (_ []queue.Result, err error) {
+			got, err = o.shard.Reserve(ctx, shard.Request{Plan: plan(o.t, "OldestFirst"), Max: 1, Timeout: time.Hour, Wait: time.Hour}, nil)
+			return nil, err
+		})
+		late.waits(o.t, "the completion")
+		waiter.waits(o.t, "the reserve")
+		o.let("append", isFull)
+		if queue.CodeOf(late.err) != queue.CodeDiskFull || !waiter.done || waiter.err != nil || len(got.Reservations) != 1 {
+			o.t.Errorf("the completion: %v, %v; the reserve: answered %v, %d chunks, %v; want %s, and the chunk", late.got, late.err, waiter.done, len(got.Reservations), waiter.err, queue.CodeDiskFull)
+		}
+	})
+}
