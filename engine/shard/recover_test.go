@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,4 +64,26 @@ func TestEpochSurvivesFolds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A start removes contents whose insert was never answered and says so in the log; with none it says nothing.
+func TestSweepTellsWhatItRemoved(t *testing.T) {
+	t.Parallel()
+	withShard(t, t.TempDir(), func(s *Shard) {
+		ctx := context.Background()
+		if err := s.store.WriteContent(ctx, 77, 0, [][]byte{[]byte("never answered")}); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []string{"rows=1", ""} {
+			var log strings.Builder
+			m := &machine{backlog: s.m.backlog}
+			sweeper := &Shard{store: s.store, options: Options{Queue: "q", Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+			if err := sweeper.sweep(ctx, m); err != nil {
+				t.Fatal(err)
+			}
+			if got := log.String(); !strings.Contains(got, want) || want == "" && got != "" {
+				t.Errorf("start %d logs %q, want %q", i+1, got, want)
+			}
+		}
+	})
 }
