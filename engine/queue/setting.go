@@ -16,6 +16,7 @@ type Setting struct {
 	Sentence string   // what it is, without a full stop
 	Range    Range    // of a number
 	Names    []string // of values that have names, by value; "" is no value of a queue
+	sparse   bool     // rows of the catalogue are without it at zero, as those of versions that did not know it
 	field    field
 }
 
@@ -65,11 +66,11 @@ var settings = []*Setting{
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.Retention }, 7*24*time.Hour),
 		Sentence: "How long ended submissions are kept, as long as they have no dead letters",
 	}, {
-		Name: "dead_retention_seconds", Range: seconds(0, MaxRetention, "until they are redriven or discarded"),
+		Name: "dead_retention_seconds", Range: seconds(0, MaxRetention, "until they are redriven or discarded"), sparse: true,
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.DeadRetention }, 0),
 		Sentence: "How long dead letters are kept",
 	}, {
-		Name: "dead_letter_queue", field: fieldOf(func(s *Settings) *string { return &s.DeadLetterQueue }, ""),
+		Name: "dead_letter_queue", sparse: true, field: fieldOf(func(s *Settings) *string { return &s.DeadLetterQueue }, ""),
 		Sentence: "The queue that dead letters go on to; without it they stay. It has to exist, and to have none of its own",
 	}, {
 		// Were it longer, the deadlines of most reservations would come first.
@@ -77,18 +78,18 @@ var settings = []*Setting{
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.ConsumerGrace }, DefaultGrace),
 		Sentence: "How long an attached consumer may be away until what it holds is lost",
 	}, {
-		Name: "restart_grace_ms", Range: milliseconds(0, MaxRestartGrace, "none"),
+		Name: "restart_grace_ms", Range: milliseconds(0, MaxRestartGrace, "none"), sparse: true,
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.RestartGrace }, 0),
 		Sentence: "How long after a start nothing is handed out that a limit counts, so that consumers can extend what they hold first",
 	}, {
-		Name: "draining", field: fieldOf(func(s *Settings) *bool { return &s.Draining }, false),
+		Name: "draining", sparse: true, field: fieldOf(func(s *Settings) *bool { return &s.Draining }, false),
 		Sentence: "Whether inserts are refused; what is there is worked off",
 	}, {
 		Name: "suspect_share", Range: numbers(0, 1, "behind all other work", "no limit"),
 		field:    fieldOf(func(s *Settings) *float64 { return &s.SuspectShare }, DefaultSuspectShare),
 		Sentence: "Of the consumers' slots, how much chunks that expired may have beside other work",
 	}, {
-		Name: "requeue", Names: requeues[:], field: fieldOf(func(s *Settings) *Requeue { return &s.Requeue }, Head),
+		Name: "requeue", Names: requeues[:], sparse: true, field: fieldOf(func(s *Settings) *Requeue { return &s.Requeue }, Head),
 		Sentence: "Where a chunk is requeued after a failed attempt: head, its natural place, or tail, behind all that is ready",
 	},
 }
@@ -154,6 +155,20 @@ func (d *Setting) Set(s *Settings, value any) error {
 	}
 	return nil
 }
+
+// RowName is the setting's name in the catalogue, where every duration is in milliseconds.
+func (d *Setting) RowName() string {
+	if name, ok := strings.CutSuffix(d.Name, "_seconds"); ok {
+		return name + "_ms"
+	}
+	return d.Name
+}
+
+// LeftOut says whether the catalogue does without the setting as it is.
+func (d *Setting) LeftOut(s *Settings) bool { return d.sparse && d.field.in(s).IsZero() }
+
+// Pointer is the field of s.
+func (d *Setting) Pointer(s *Settings) any { return d.field.in(s).Addr().Interface() }
 
 // Valid checks every setting by its declaration. Those with a limit that is another setting come after it.
 func (s *Settings) Valid() error {

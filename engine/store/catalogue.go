@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -170,7 +169,7 @@ func (c *Catalogue) Queues() (all []QueueRow, err error) {
 // PutQueue stores a queue durably. Of a queue that is there already only the settings change; its shard and its time of
 // creation stay. A new queue in another's shard is an error.
 func (c *Catalogue) PutQueue(q QueueRow, acts ...queue.Act) error {
-	settings, err := json.Marshal(rowOfSettings(q.Settings))
+	settings, err := json.Marshal(settingsRow(q.Settings))
 	if err != nil {
 		return wrap("put queue", err)
 	}
@@ -254,98 +253,3 @@ func (c *Catalogue) Secret(name string, bytes int, rnd io.Reader) ([]byte, error
 	}
 	return key, nil
 }
-
-// SettingsState is settings as the audit log tells of them: with the names that they have in the catalogue.
-func SettingsState(s queue.Settings) any { return rowOfSettings(s) }
-
-// settingsRow is how settings stand in the catalogue: names and units that never change, whatever becomes of the Go type.
-type settingsRow struct {
-	Durability           string     `json:"durability"`
-	MaxAttempts          uint16     `json:"max_attempts"`
-	MaxExpiries          uint8      `json:"max_expiries"`
-	OnExhausted          string     `json:"on_exhausted"`
-	ReservationTimeoutMs int64      `json:"reservation_timeout_ms"`
-	MaxReservationMs     int64      `json:"max_reservation_ms"`
-	RetryBackoff         backoffRow `json:"retry_backoff"`
-	ExpiryBackoff        backoffRow `json:"expiry_backoff"`
-	RetentionMs          int64      `json:"retention_ms"`
-	DeadRetentionMs      int64      `json:"dead_retention_ms,omitempty"`
-	DeadLetterQueue      string     `json:"dead_letter_queue,omitempty"`
-	ConsumerGraceMs      *int64     `json:"consumer_grace_ms,omitempty"` // absent in older rows: the default
-	RestartGraceMs       int64      `json:"restart_grace_ms,omitempty"`
-	Draining             bool       `json:"draining,omitempty"`
-	SuspectShare         *float64   `json:"suspect_share,omitempty"` // absent in older rows: the default
-	Requeue              string     `json:"requeue,omitempty"`       // "": head
-}
-
-type backoffRow struct {
-	BaseMs int64   `json:"base_ms"`
-	Factor float64 `json:"factor"`
-	CapMs  int64   `json:"cap_ms"`
-}
-
-func rowOfSettings(s queue.Settings) settingsRow {
-	consumerGrace := s.ConsumerGrace.Milliseconds()
-	requeue := ""
-	if s.Requeue != queue.Head {
-		requeue = s.Requeue.String()
-	}
-	return settingsRow{
-		SuspectShare: &s.SuspectShare, Requeue: requeue,
-		ConsumerGraceMs: &consumerGrace, RestartGraceMs: s.RestartGrace.Milliseconds(), Draining: s.Draining,
-		Durability: s.Durability.String(), MaxAttempts: s.MaxAttempts, MaxExpiries: s.MaxExpiries, OnExhausted: s.OnExhausted.String(),
-		ReservationTimeoutMs: s.ReservationTimeout.Milliseconds(), MaxReservationMs: s.MaxReservation.Milliseconds(),
-		RetryBackoff: rowOfBackoff(s.RetryBackoff), ExpiryBackoff: rowOfBackoff(s.ExpiryBackoff), RetentionMs: s.Retention.Milliseconds(),
-		DeadLetterQueue: s.DeadLetterQueue, DeadRetentionMs: s.DeadRetention.Milliseconds(),
-	}
-}
-
-func rowOfBackoff(b queue.Backoff) backoffRow {
-	return backoffRow{b.Base.Milliseconds(), b.Factor, b.Cap.Milliseconds()}
-}
-
-func settingsOf(text string) (s queue.Settings, err error) {
-	var r settingsRow
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return s, err
-	}
-	s = queue.Settings{
-		MaxAttempts: r.MaxAttempts, MaxExpiries: r.MaxExpiries,
-		ReservationTimeout: milliseconds(r.ReservationTimeoutMs), MaxReservation: milliseconds(r.MaxReservationMs),
-		RetryBackoff: r.RetryBackoff.backoff(), ExpiryBackoff: r.ExpiryBackoff.backoff(), Retention: milliseconds(r.RetentionMs),
-		ConsumerGrace: queue.DefaultGrace, RestartGrace: milliseconds(r.RestartGraceMs), Draining: r.Draining,
-		DeadLetterQueue: r.DeadLetterQueue,
-		DeadRetention:   milliseconds(r.DeadRetentionMs),
-	}
-	if r.ConsumerGraceMs != nil {
-		s.ConsumerGrace = milliseconds(*r.ConsumerGraceMs)
-	}
-	s.SuspectShare = queue.DefaultSuspectShare
-	if r.SuspectShare != nil {
-		s.SuspectShare = *r.SuspectShare
-	}
-	if r.Requeue != "" {
-		var known bool
-		if s.Requeue, known = queue.ParseRequeue(r.Requeue); !known {
-			return s, fmt.Errorf("requeue %q", r.Requeue)
-		}
-	}
-	switch r.Durability {
-	case queue.Full.String():
-		s.Durability = queue.Full
-	case queue.Relaxed.String():
-		s.Durability = queue.Relaxed
-	default:
-		return s, fmt.Errorf("durability %q", r.Durability)
-	}
-	if s.OnExhausted, err = queue.ParseOnExhausted(r.OnExhausted); err != nil {
-		return s, fmt.Errorf("on_exhausted %q", r.OnExhausted)
-	}
-	return s, nil
-}
-
-func (r backoffRow) backoff() queue.Backoff {
-	return queue.Backoff{Base: milliseconds(r.BaseMs), Factor: r.Factor, Cap: milliseconds(r.CapMs)}
-}
-
-func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
