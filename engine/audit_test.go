@@ -38,7 +38,7 @@ func lines(list []AuditEntry) (out []string) {
 	return out
 }
 
-// Every act is in the log with who did it and what it changed, in the order of time, before and after a fold and a restart, each once;
+// Every act is in the log with who did it and what it changed, in the order of time, before and after a checkpoint and a restart, each once;
 // what changes nothing, or is refused, is not.
 func TestAuditTellsOfEveryAct(t *testing.T) {
 	t.Parallel()

@@ -409,9 +409,9 @@ func TestAFailedSubmissionNamesItsChunk(t *testing.T) {
 	s.queue("", api.QueueSettingsInput{RetentionSeconds: some[int64](3600)})
 	s.advance(time.Minute)
 	s.refused("GET", "/v1/submissions/"+older.ID, nil, http.StatusNotFound) // for which the others had to become rows of the history
-	check("after a fold")
+	check("after a checkpoint")
 	s.reopen(time.Minute)
-	check("after a fold and a restart")
+	check("after a checkpoint and a restart")
 }
 
 func TestBehaviour092NothingComesBeforeItsTime(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // A rule that was lifted, is over, or ended with its submission can be read afterwards: who set it and why, how and when it ended, and
-// who lifted it. It stays so over a restart. What folds and crashes do to it, engine/simtest knows.
+// who lifted it. It stays so over a restart. What checkpoints and crashes do to it, engine/simtest knows.
 func TestPastRulesAreKept(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Operators make every change that the server's document knows while the server folds its journal and is killed with SIGKILL again and
+// Operators make every change that the server's document knows while the server makes checkpoints and is killed with SIGKILL again and
 // again. After each restart the audit log has one entry for each change that was acknowledged, at most one for each whose answer was
 // lost, none for requests that changed nothing; each entry begins with what the one before it left, and what stands is what the last
 // entry about it says.
@@ -204,7 +204,7 @@ func (o *operators) operate(ctx context.Context, round, number int) {
 	}
 }
 
-// fill makes the journal long enough to be folded while changes are made.
+// fill makes the journal long enough for a checkpoint while changes are made.
 func (o *operators) fill(ctx context.Context, queue string) {
 	body := `{"chunks":{"count":1,"template":"{index} ` + strings.Repeat("x", 4000) + `"}}`
 	for o.send(ctx, "work", "POST", "/v1/queues/"+queue+"/submissions", body, nil) == nil {

@@ -84,7 +84,7 @@ func dataOptions() []option {
 		},
 		{
 			"fold-bytes", "16MiB", "64KiB to 4GiB",
-			"how much journal may gather before it is folded into the store: more makes a restart longer and writes less",
+			"how much journal may gather before a checkpoint: more makes a restart longer and writes less",
 			func(c *Config, text string) error { return sizeBetween(&c.FoldBytes, text, 64<<10, 4<<30) },
 		},
 		{

@@ -102,7 +102,7 @@ func (s *Shard) foldAll() error {
 		slice := foldSlice{dirty: dirty[:min(len(dirty), foldMost)], gone: gone[:min(len(gone), foldMost)]}
 		s.encode(m, &slice)
 		s.bury(m, &slice)
-		err := s.write(func() error { return s.store.Fold(ctx, slice.rows, slice.ended) })
+		err := s.write(func() error { return s.store.Checkpoint(ctx, slice.rows, slice.ended) })
 		if err != nil {
 			s.unfold(m, dirty, gone, &slice)
 			return err
@@ -120,7 +120,7 @@ func (s *Shard) foldAll() error {
 	if err := s.foldActs(ctx, m); err != nil {
 		return err
 	}
-	if err := s.store.SetFolded(ctx, upTo); err != nil {
+	if err := s.store.SetCheckpointed(ctx, upTo); err != nil {
 		return err
 	}
 	s.ahead.Store(false)

@@ -83,7 +83,7 @@ func (s *Shard) recover(ctx context.Context) error {
 
 // load reads the snapshot rows.
 func (s *Shard) load(ctx context.Context, m *machine) error {
-	folded, err := s.store.Folded(ctx)
+	folded, err := s.store.Checkpointed(ctx)
 	if err != nil {
 		return err
 	}

@@ -233,7 +233,7 @@ func (p *Schedules) fold(ctx context.Context, m *machine) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	err := s.write(func() error { return s.store.FoldSchedules(ctx, rows) })
+	err := s.write(func() error { return s.store.CheckpointSchedules(ctx, rows) })
 	if err != nil {
 		s.mu.Lock()
 		maps.Copy(m.schedules.dirty, changed)

@@ -123,7 +123,7 @@ func TestCrashWhileSweeping(t *testing.T) {
 	b.clock.pass(time.Minute)
 	b.shard.Tick()
 	remember("swept", true)
-	folded, err := b.store.Folded(ctx)
+	folded, err := b.store.Checkpointed(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func (b *box) kill(t *testing.T, moment int) {
 		}
 	}
 	b.copyFiles("journal.db", dir)
-	folded, err := b.store.Folded(ctx)
+	folded, err := b.store.Checkpointed(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

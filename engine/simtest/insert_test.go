@@ -17,7 +17,7 @@ import (
 func (s *sim) rewindFolded(to journal.Position) {
 	db, err := store.Open(ctx, filepath.Join(s.dir, "store.db"), store.Options{Durability: queue.Relaxed})
 	s.must("open the copied store", err)
-	s.must("rewind the copied store", db.SetFolded(ctx, to))
+	s.must("rewind the copied store", db.SetCheckpointed(ctx, to))
 	s.must("close the copied store", db.Close())
 }
 

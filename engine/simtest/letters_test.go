@@ -351,7 +351,7 @@ func TestRedriveOnceAcrossACrash(t *testing.T) {
 		}
 		die()
 		want := b.sub(sub.ID)
-		folded, err := b.store.Folded(ctx)
+		folded, err := b.store.Checkpointed(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -381,7 +381,7 @@ func rewindFolded(t *testing.T, dir string, to journal.Position) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.SetFolded(ctx, to); err != nil {
+	if err := db.SetCheckpointed(ctx, to); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

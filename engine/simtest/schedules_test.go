@@ -429,7 +429,7 @@ func (s *scheduleSim) restart(kind int) {
 	}
 	dir := s.t.TempDir()
 	s.copyFiles("journal.db", dir)
-	folded, err := s.store.Folded(ctx)
+	folded, err := s.store.Checkpointed(ctx)
 	s.must("folded", err)
 	if kind == 2 || kind == 3 {
 		s.must("fold", s.shard.Fold())

@@ -266,7 +266,7 @@ func (s *sim) crash() {
 	dir := s.t.TempDir()
 	s.copyFiles("journal.db", dir)
 	kind := s.r.IntN(3)
-	folded, err := s.store.Folded(ctx)
+	folded, err := s.store.Checkpointed(ctx)
 	s.must("folded", err)
 	if kind > 0 {
 		s.must("fold", s.shard.Fold())

@@ -9,7 +9,7 @@ import (
 )
 
 // The audit log is a table of the catalogue, so that it outlives the queues that it tells of. What the catalogue itself does enters it
-// in the same transaction. What a queue does is in the queue's journal first, and comes here when the queue is folded.
+// in the same transaction. What a queue does is in the queue's journal first, and comes here at a checkpoint of the queue.
 
 // CatalogueActs stands in the place of a shard for acts that no queue's journal has.
 const CatalogueActs = -1

@@ -161,19 +161,19 @@ func BenchmarkAppendOutputs(b *testing.B) {
 	}
 }
 
-// BenchmarkFold stores the progress of 512 submissions.
-func BenchmarkFold(b *testing.B) {
+// BenchmarkCheckpoint stores the progress of 512 submissions.
+func BenchmarkCheckpoint(b *testing.B) {
 	s := benchStore(b)
 	rows := make([]Row, 512)
 	for i := range rows {
 		rows[i] = Row{Seq: uint32(i), ID: queue.SubmissionID(i + 1), Spec: make([]byte, 120)}
 	}
-	must(b, s.Fold(ctx, rows, nil))
+	must(b, s.Checkpoint(ctx, rows, nil))
 	for i := range rows {
 		rows[i].Spec, rows[i].State = nil, make([]byte, 40)
 	}
 	for b.Loop() {
-		must(b, s.Fold(ctx, rows, nil))
+		must(b, s.Checkpoint(ctx, rows, nil))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/512, "ns/row")
 }
@@ -185,7 +185,7 @@ func BenchmarkLoad(b *testing.B) {
 	for i := range rows {
 		rows[i] = Row{Seq: uint32(i), ID: queue.SubmissionID(i + 1), Spec: make([]byte, 120), State: make([]byte, 40)}
 	}
-	must(b, s.Fold(ctx, rows, nil))
+	must(b, s.Checkpoint(ctx, rows, nil))
 	for b.Loop() {
 		must(b, s.Load(ctx, func(Row) error { return nil }))
 	}

@@ -171,7 +171,7 @@ func TestAttachment(t *testing.T) {
 	}
 }
 
-// Callers that come at the same time share commits, and each finds what it wrote as soon as its call returns; reads, folds
+// Callers that come at the same time share commits, and each finds what it wrote as soon as its call returns; reads, checkpoints
 // and deletes go on beside them.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
@@ -202,7 +202,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	all.Go(func() {
 		for i := range uint32(60) {
-			err := errors.Join(s.Fold(ctx, []Row{{Seq: 1000 + i, ID: queue.SubmissionID(i + 1), Spec: []byte("s")}}, nil),
+			err := errors.Join(s.Checkpoint(ctx, []Row{{Seq: 1000 + i, ID: queue.SubmissionID(i + 1), Spec: []byte("s")}}, nil),
 				s.PackOutputs(ctx, i%callers), s.Load(ctx, func(Row) error { return nil }))
 			if i%6 == 0 {
 				s.moving.Lock()

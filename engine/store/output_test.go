@@ -128,7 +128,7 @@ func TestOutputsLikeAMap(t *testing.T) {
 					return
 				}
 				seq := seqs.Draw(r, "seq")
-				must(t, s.Fold(ctx, nil, []Ended{{Seq: seq, ID: 1, Finished: 1}}))
+				must(t, s.Checkpoint(ctx, nil, []Ended{{Seq: seq, ID: 1, Finished: 1}}))
 				_, err := retain(s, 2, 1)
 				must(t, err)
 				must(t, s.settle(ctx)) // a crash before it would bring the log's back, for SweepOrphans

@@ -6,16 +6,16 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// ScheduleRow is the snapshot of one schedule. What Bytes hold is the shard's affair; nil in a fold removes the row.
+// ScheduleRow is the snapshot of one schedule. What Bytes hold is the shard's affair; nil in a checkpoint removes the row.
 type ScheduleRow struct {
 	Name  string
 	Bytes []byte
 }
 
-// FoldSchedules stores the snapshot of schedules that changed, in one durable transaction. Storing a row again replaces it, and
+// CheckpointSchedules stores the snapshot of schedules that changed, in one durable transaction. Storing a row again replaces it, and
 // removing one that is not there is no mistake.
-func (s *Store) FoldSchedules(ctx context.Context, rows []ScheduleRow) error {
-	return wrap("fold schedules", s.tx(ctx, func(w *writer) error {
+func (s *Store) CheckpointSchedules(ctx context.Context, rows []ScheduleRow) error {
+	return wrap("checkpoint schedules", s.tx(ctx, func(w *writer) error {
 		for _, r := range rows {
 			var err error
 			if r.Bytes == nil {

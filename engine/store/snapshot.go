@@ -12,10 +12,10 @@ import (
 type Row struct {
 	Seq   uint32
 	ID    queue.SubmissionID
-	Spec  []byte // what never changes; nil in a Fold: it is stored already
+	Spec  []byte // what never changes; nil in a Checkpoint: it is stored already
 	State []byte // what does; nil after a Load: it was never stored
 
-	Reopened bool // in a Fold: the history has it, and is to forget it
+	Reopened bool // in a Checkpoint: the history has it, and is to forget it
 }
 
 // Ended is a submission in the history.
@@ -28,10 +28,10 @@ type Ended struct {
 	Spec, Final []byte
 }
 
-// Fold stores the snapshot of submissions that changed and moves the ended ones into the history, in one durable
+// Checkpoint stores the snapshot of submissions that changed and moves the ended ones into the history, in one durable
 // transaction. Content and outputs of the ended stay until Retain. Storing a row again replaces it.
-func (s *Store) Fold(ctx context.Context, rows []Row, ended []Ended) error {
-	return wrap("fold", s.tx(ctx, func(w *writer) error {
+func (s *Store) Checkpoint(ctx context.Context, rows []Row, ended []Ended) error {
+	return wrap("checkpoint", s.tx(ctx, func(w *writer) error {
 		for i := range rows {
 			if err := w.putRow(&rows[i]); err != nil {
 				return err
@@ -84,19 +84,19 @@ func (e *Ended) sum() sum {
 		number(int64(len(e.Spec))).bytes(e.Spec).bytes(e.Final)
 }
 
-// SetFolded records durably that the snapshot holds everything up to and including this position of the journal.
-func (s *Store) SetFolded(ctx context.Context, pos journal.Position) error {
-	return wrap("set folded", s.tx(ctx, func(w *writer) error {
-		_, err := w.setFolded.Exec(int64(pos))
+// SetCheckpointed records durably that the snapshot holds everything up to and including this position of the journal.
+func (s *Store) SetCheckpointed(ctx context.Context, pos journal.Position) error {
+	return wrap("set checkpointed", s.tx(ctx, func(w *writer) error {
+		_, err := w.setCheckpointed.Exec(int64(pos))
 		return err
 	}))
 }
 
-// Folded is what SetFolded recorded last, 0 at first.
-func (s *Store) Folded(ctx context.Context) (pos journal.Position, err error) {
+// Checkpointed is what SetCheckpointed recorded last, 0 at first.
+func (s *Store) Checkpointed(ctx context.Context) (pos journal.Position, err error) {
 	err = s.scan.with(ctx, func(r *reader) error {
 		found := false
-		err := r.folded.Query(func(row sqlitedb.Row) (bool, error) {
+		err := r.checkpointed.Query(func(row sqlitedb.Row) (bool, error) {
 			pos, found = journal.Position(row.Int(0)), true
 			return false, nil
 		})
@@ -105,7 +105,7 @@ func (s *Store) Folded(ctx context.Context) (pos journal.Position, err error) {
 		}
 		return err
 	})
-	return pos, wrap("folded", err)
+	return pos, wrap("checkpointed", err)
 }
 
 const loadRows = 512 // rows read at once while the reader is held

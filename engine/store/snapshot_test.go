@@ -17,8 +17,8 @@ func load(t *testing.T, s *Store) (rows []Row) {
 	return rows
 }
 
-// What is folded is loaded again by seq: the spec as it was first stored, the state as it was last.
-func TestFoldAndLoad(t *testing.T) {
+// What a checkpoint stored is loaded again by seq: the spec as it was first stored, the state as it was last.
+func TestCheckpointAndLoad(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	const n = 2*loadRows + 5 // more than one slice
@@ -27,13 +27,13 @@ func TestFoldAndLoad(t *testing.T) {
 		rows[i] = Row{Seq: uint32(i * 3), ID: queue.SubmissionID(i + 1), Spec: fmt.Appendf(nil, "spec %d", i), State: []byte("new")}
 	}
 	slices.Reverse(rows)
-	must(t, s.Fold(ctx, rows, nil))
+	must(t, s.Checkpoint(ctx, rows, nil))
 	slices.Reverse(rows)
 	for i := 0; i < n; i += 7 {
 		rows[i].State = fmt.Appendf(nil, "state %d", i)
-		must(t, s.Fold(ctx, []Row{{Seq: rows[i].Seq, ID: rows[i].ID, State: rows[i].State}}, nil))
+		must(t, s.Checkpoint(ctx, []Row{{Seq: rows[i].Seq, ID: rows[i].ID, State: rows[i].State}}, nil))
 	}
-	must(t, s.Fold(ctx, nil, []Ended{{Seq: 3, ID: 2, State: queue.Failed}}))
+	must(t, s.Checkpoint(ctx, nil, []Ended{{Seq: 3, ID: 2, State: queue.Failed}}))
 	rows = slices.Delete(rows, 1, 2)
 	for range 2 {
 		if got := load(t, s); !reflect.DeepEqual(got, rows) {
@@ -47,15 +47,15 @@ func TestFoldAndLoad(t *testing.T) {
 	}
 }
 
-// A fold is one transaction: with a row that cannot be stored, none is.
-func TestFoldIsAtomic(t *testing.T) {
+// A checkpoint is one transaction: with a row that cannot be stored, none is.
+func TestCheckpointIsAtomic(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	pages, err := s.write.conn.Int("PRAGMA page_count")
 	must(t, err)
 	must(t, s.SetMaxPages(int(pages)+3))
 	rows := []Row{{Seq: 1, ID: 1, Spec: []byte("small")}, {Seq: 2, ID: 2, Spec: make([]byte, 1<<20)}}
-	if err := s.Fold(ctx, rows, []Ended{{Seq: 9, ID: 9}}); err == nil {
+	if err := s.Checkpoint(ctx, rows, []Ended{{Seq: 9, ID: 9}}); err == nil {
 		t.Fatal("a megabyte fitted into three pages")
 	}
 	if got := load(t, s); len(got) != 0 || rowsIn(t, s, "history") != 0 {
@@ -70,13 +70,13 @@ func TestHistory(t *testing.T) {
 	var want []Ended
 	for i := range 50 {
 		seq, id := uint32(i), queue.SubmissionID(1000+i*10)
-		must(t, s.Fold(ctx, []Row{{Seq: seq, ID: id, Spec: []byte("s")}}, nil))
+		must(t, s.Checkpoint(ctx, []Row{{Seq: seq, ID: id, Spec: []byte("s")}}, nil))
 		e := Ended{Seq: seq, ID: id, State: queue.SubmissionState(1 + i%5), Finished: queue.Time(i), Spec: fmt.Appendf(nil, "spec %d", i), Final: fmt.Appendf(nil, "final %d", i)}
 		must(t, s.WriteContent(ctx, seq, 0, [][]byte{[]byte("content")}))
-		must(t, s.Fold(ctx, nil, []Ended{e}))
+		must(t, s.Checkpoint(ctx, nil, []Ended{e}))
 		want = append(want, e)
 	}
-	must(t, s.Fold(ctx, nil, want[3:5])) // again: a fold after a crash repeats itself
+	must(t, s.Checkpoint(ctx, nil, want[3:5])) // again: a checkpoint after a crash repeats itself
 	if got := load(t, s); len(got) != 0 {
 		t.Errorf("%d submissions are still open; want none", len(got))
 	}
@@ -169,7 +169,7 @@ func TestRetain(t *testing.T) {
 		large[i] = make([]byte, 1100)
 	}
 	must(t, s.WriteContent(ctx, n-1, 0, large)) // more than one transaction's worth, and the first to go
-	must(t, s.Fold(ctx, nil, ended))
+	must(t, s.Checkpoint(ctx, nil, ended))
 	ids, err := retain(s, n, 100)
 	must(t, err)
 	if len(ids) != 100 || ids[0] != n || ids[99] != n-99 {
@@ -207,7 +207,7 @@ func TestSweepOrphans(t *testing.T) {
 	}
 	must(t, s.WriteAttachment(ctx, 50, []byte("only an attachment")))
 	must(t, s.AppendOutputs(ctx, []Output{{60, 0, []byte("only an output")}}))
-	must(t, s.Fold(ctx, nil, []Ended{{Seq: 1 << 31, ID: 5, State: queue.Cancelled}}))
+	must(t, s.Checkpoint(ctx, nil, []Ended{{Seq: 1 << 31, ID: 5, State: queue.Cancelled}}))
 	if got, err := s.MaxSeq(ctx); err != nil || got != 1<<32-1 {
 		t.Errorf("MaxSeq = %d, %v; want %d", got, err, uint32(1<<32-1))
 	}
@@ -242,8 +242,10 @@ func TestSweepOrphans(t *testing.T) {
 func TestMaxSeq(t *testing.T) {
 	t.Parallel()
 	for name, put := range map[string]func(s *Store, seq uint32) error{
-		"submission": func(s *Store, seq uint32) error { return s.Fold(ctx, []Row{{Seq: seq, ID: 1, Spec: []byte{}}}, nil) },
-		"history":    func(s *Store, seq uint32) error { return s.Fold(ctx, nil, []Ended{{Seq: seq, ID: 1}}) },
+		"submission": func(s *Store, seq uint32) error {
+			return s.Checkpoint(ctx, []Row{{Seq: seq, ID: 1, Spec: []byte{}}}, nil)
+		},
+		"history":    func(s *Store, seq uint32) error { return s.Checkpoint(ctx, nil, []Ended{{Seq: seq, ID: 1}}) },
 		"content":    func(s *Store, seq uint32) error { return s.WriteContent(ctx, seq, 7, [][]byte{{1}}) },
 		"attachment": func(s *Store, seq uint32) error { return s.WriteAttachment(ctx, seq, nil) },
 		"output log": func(s *Store, seq uint32) error { return s.AppendOutputs(ctx, []Output{{seq, 1, nil}}) },

@@ -6,7 +6,7 @@ import "github.com/quern-queue/quern/engine/sqlitedb"
 type writeStmts struct {
 	putSubmission, putProgress, dropSubmission, dropProgress *sqlitedb.Stmt
 	putHistory, dropHistory                                  *sqlitedb.Stmt
-	setFolded, putAside, dropAside                           *sqlitedb.Stmt
+	setCheckpointed, putAside, dropAside                     *sqlitedb.Stmt
 	putContent, sizeContent, dropContent                     *sqlitedb.Stmt
 	putAttachment, dropAttachment                            *sqlitedb.Stmt
 	putLog, resetLog, sizeLog, dropLog                       *sqlitedb.Stmt
@@ -24,7 +24,7 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.putHistory, "INSERT OR REPLACE INTO history (id, seq, state, finished, keyed, crc, spec, final) VALUES " +
 			"(?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&w.dropHistory, "DELETE FROM history WHERE id = ?"},
-		{&w.setFolded, "UPDATE folded SET position = ? WHERE one = 1"},
+		{&w.setCheckpointed, "UPDATE folded SET position = ? WHERE one = 1"},
 		{&w.putAside, "INSERT OR REPLACE INTO aside (kind, key, crc, bytes) VALUES (?, ?, ?, ?)"},
 		{&w.dropAside, "DELETE FROM aside WHERE kind = ? AND key = ?"},
 		{&w.putStanding, "INSERT OR REPLACE INTO standing (name, crc, state) VALUES (?, ?, ?)"},
@@ -47,7 +47,7 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 
 // readStmts are the statements of a reader.
 type readStmts struct {
-	folded, load, standing, asides                     *sqlitedb.Stmt
+	checkpointed, load, standing, asides               *sqlitedb.Stmt
 	ended, endedBySeq, inHistory, listEnded, outlived  *sqlitedb.Stmt
 	endedSince, endedKeyed, endedIn                    *sqlitedb.Stmt
 	contentAt, nextContent, attachment, nextAttachment *sqlitedb.Stmt
@@ -60,7 +60,7 @@ const historyColumns = "id, seq, state, finished, crc, spec, final"
 
 func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 	return prepareAll(conn, []prepared{
-		{&r.folded, "SELECT position FROM folded WHERE one = 1"},
+		{&r.checkpointed, "SELECT position FROM folded WHERE one = 1"},
 		{&r.asides, "SELECT kind, key, crc, bytes FROM aside ORDER BY kind, key"},
 		{&r.standing, "SELECT crc, state FROM standing WHERE name = ?"},
 		{&r.load, "SELECT s.seq, s.id, s.crc, s.spec, p.crc, p.state FROM submission s LEFT JOIN progress p ON p.seq " +

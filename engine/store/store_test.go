@@ -132,14 +132,14 @@ func TestCopyOfAnOpenStoreOpens(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
 	defer s.Close()
-	must(t, s.Fold(ctx, []Row{{Seq: 1, ID: 10, Spec: []byte("spec"), State: []byte("state")}}, nil))
+	must(t, s.Checkpoint(ctx, []Row{{Seq: 1, ID: 10, Spec: []byte("spec"), State: []byte("state")}}, nil))
 	must(t, s.WriteContent(ctx, 1, 0, [][]byte{[]byte("a"), []byte("b")}))
 	must(t, s.AppendOutputs(ctx, []Output{{1, 0, []byte("out")}}))
-	must(t, s.SetFolded(ctx, 77))
+	must(t, s.SetCheckpointed(ctx, 77))
 	copied := open(t, copyFiles(t, s.path), Options{})
 	defer copied.Close()
-	if pos, err := copied.Folded(ctx); err != nil || pos != 77 {
-		t.Errorf("Folded = %d, %v; want 77", pos, err)
+	if pos, err := copied.Checkpointed(ctx); err != nil || pos != 77 {
+		t.Errorf("Checkpointed = %d, %v; want 77", pos, err)
 	}
 	if b, err := copied.ReadContent(ctx, 1, 1); err != nil || string(b) != "b" {
 		t.Errorf("ReadContent = %q, %v; want b", b, err)
@@ -222,7 +222,7 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	must(t, s.Fold(ctx, []Row{{Seq: 1, ID: 10, Spec: []byte("the spec"), State: []byte("the state")}},
+	must(t, s.Checkpoint(ctx, []Row{{Seq: 1, ID: 10, Spec: []byte("the spec"), State: []byte("the state")}},
 		[]Ended{{Seq: 2, ID: 20, State: queue.Completed, Finished: 5, Spec: []byte("its spec"), Final: []byte("its final")}}))
 	must(t, s.WriteContent(ctx, 1, 0, [][]byte{[]byte("a chunk")}))
 	must(t, s.WriteAttachment(ctx, 1, []byte("attached")))
@@ -244,7 +244,7 @@ func TestFlippedBits(t *testing.T) {
 		{"UPDATE output SET bytes = x'01000161'", "output", func() error { _, _, err := s.Output(ctx, 1, 0); return err }},
 		{"UPDATE output SET run = 0, k = k + 1", "output", func() error { return s.Outputs(ctx, 1, 0, func(uint32, []byte) error { return nil }) }},
 		{"UPDATE output_log SET bytes = x'0101010161'", "output_log", func() error { _, _, err := s.Output(ctx, 1, 1); return err }},
-		{"DELETE FROM folded", "folded", func() error { _, err := s.Folded(ctx); return err }},
+		{"DELETE FROM folded", "folded", func() error { _, err := s.Checkpointed(ctx); return err }},
 	} {
 		err := s.write.conn.Tx(func() error {
 			must(t, s.write.conn.Exec(c.sql))
@@ -255,7 +255,7 @@ func TestFlippedBits(t *testing.T) {
 			t.Errorf("after %s: %v; want a *journal.FormatError about table %s", c.sql, c.read(), c.table)
 		}
 		// Back to what was, for the next case.
-		must(t, s.Fold(ctx, []Row{{Seq: 1, ID: 10, Spec: []byte("the spec"), State: []byte("the state")}}, []Ended{{Seq: 2, ID: 20, State: queue.Completed, Finished: 5, Spec: []byte("its spec"), Final: []byte("its final")}}))
+		must(t, s.Checkpoint(ctx, []Row{{Seq: 1, ID: 10, Spec: []byte("the spec"), State: []byte("the state")}}, []Ended{{Seq: 2, ID: 20, State: queue.Completed, Finished: 5, Spec: []byte("its spec"), Final: []byte("its final")}}))
 	}
 }
 
@@ -279,7 +279,7 @@ func TestFullDisk(t *testing.T) {
 		"WriteContent":    s.WriteContent(ctx, 2, 0, big),
 		"AppendOutputs":   s.AppendOutputs(ctx, outs),
 		"WriteAttachment": s.WriteAttachment(ctx, 2, make([]byte, 60<<10)),
-		"Fold":            s.Fold(ctx, []Row{{Seq: 1, ID: 1, Spec: make([]byte, 60<<10)}}, nil),
+		"Checkpoint":      s.Checkpoint(ctx, []Row{{Seq: 1, ID: 1, Spec: make([]byte, 60<<10)}}, nil),
 	} {
 		if !errors.Is(err, journal.ErrFull) {
 			t.Errorf("%s on a full disk = %v; want journal.ErrFull", name, err)
@@ -318,7 +318,7 @@ func TestMigration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	must(t, ensure(ctx, path, storeKind, sqlitedb.Owner{}, steps))
 	s := open(t, path, Options{})
-	must(t, s.SetFolded(ctx, 5))
+	must(t, s.SetCheckpointed(ctx, 5))
 	must(t, s.Close())
 	newer := storeKind
 	newer.Version++
@@ -378,7 +378,7 @@ func TestEndedContext(t *testing.T) {
 	_, outlived := s.Outlived(gone, 0, 1, 1, nil)
 	_, forget := s.Forget(gone, []Outlived{{}})
 	for name, err := range map[string]error{
-		"Fold": s.Fold(gone, []Row{{Seq: 1, Spec: []byte("x")}}, nil), "WriteContent": s.WriteContent(gone, 1, 0, [][]byte{nil}),
+		"Checkpoint": s.Checkpoint(gone, []Row{{Seq: 1, Spec: []byte("x")}}, nil), "WriteContent": s.WriteContent(gone, 1, 0, [][]byte{nil}),
 		"AppendOutputs": s.AppendOutputs(gone, []Output{{}}), "Load": s.Load(gone, func(Row) error { return nil }), "Outlived": outlived, "Forget": forget,
 	} {
 		if !errors.Is(err, context.Canceled) {
