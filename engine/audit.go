@@ -32,6 +32,7 @@ type AuditFilter struct {
 	Action       string // whole, such as "rule.create", or all of a resource: "rule"
 	Queue        string
 	Target       string
+	Outcome      string // queue.ActOK or queue.ActRefused
 }
 
 // means says whether an entry is among those.
@@ -39,7 +40,7 @@ func (f *AuditFilter) means(a *queue.Act) bool {
 	resource, _, _ := strings.Cut(a.Action, ".")
 	return a.At >= f.Since && (f.Until == 0 || a.At < f.Until) && (f.Actor == "" || f.Actor == a.Actor) &&
 		(f.Action == "" || f.Action == a.Action || f.Action == resource) && (f.Queue == "" || f.Queue == a.Queue) &&
-		(f.Target == "" || f.Target == a.Target)
+		(f.Target == "" || f.Target == a.Target) && (f.Outcome == "" || f.Outcome == a.Outcome)
 }
 
 // auditScan is how many rows of the log one page looks at: a filter that few entries match gives pages that are short, or empty, and

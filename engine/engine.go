@@ -102,7 +102,7 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := e.loadKey(); err != nil {
 		return nil, err
 	}
-	if err := e.tokens.open(&o, e.catalogue); err != nil {
+	if err := e.tokens.open(&o, e.catalogue, e.Room); err != nil {
 		return nil, err
 	}
 	if e.metrics, err = newMetrics(e, o.Registerer); err != nil {
@@ -153,6 +153,7 @@ func (e *Engine) Close() error {
 		e.metrics.unregister()
 	}
 	if e.catalogue != nil {
+		e.tokens.refusals.writeAll(true)
 		errs = append(errs, e.tokens.keepUses(e.options.Now(), true))
 		errs = append(errs, e.catalogue.Close())
 	}
@@ -215,6 +216,7 @@ func (e *Engine) house(ctx context.Context) {
 	if err := e.tokens.keepUses(e.options.Now(), false); err != nil {
 		e.options.Logger.Error("writing down when access tokens were used failed; it is tried again", "error", err)
 	}
+	e.tokens.refusals.writeAll(false)
 	e.forgetActs()
 	e.makeRoom()
 	e.retain(ctx)

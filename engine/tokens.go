@@ -35,6 +35,8 @@ type Tokens struct {
 	table  atomic.Pointer[access.Table]
 	change sync.Mutex // held while the table is replaced
 	wrote  time.Time  // when the last uses were written down
+
+	refusals refusals
 }
 
 // AdminTokenFile is the name, in the data directory, of the file with the token that the server made by itself.
@@ -46,9 +48,10 @@ const usesEvery = 5 * time.Minute
 // Tokens are the server's access tokens.
 func (e *Engine) Tokens() *Tokens { return &e.tokens }
 
-// open reads the tokens. If they are required and none of them may make others, it makes one that may.
-func (t *Tokens) open(o *Options, catalogue *store.Catalogue) error {
+// open reads the tokens; room fails on a full disk. If they are required and none of them may make others, it makes one that may.
+func (t *Tokens) open(o *Options, catalogue *store.Catalogue, room func() error) error {
 	t.dir, t.now, t.log, t.catalogue, t.wrote = o.Dir, o.Now, o.Logger, catalogue, o.Now()
+	t.refusals = refusals{now: o.Now, log: o.Logger, put: catalogue.PutAct, room: room, by: map[string]*refused{}}
 	all, required, err := catalogue.Tokens()
 	if err != nil {
 		return err

@@ -51,8 +51,9 @@ func (s *Server) noLongerGood() *problem {
 	return s.newProblem(codeUnauthorized, "The access token or the session ended while the request waited.")
 }
 
-// admit finds who asks and refuses who may not. Of the calls of producers and consumers no one records who made them: their token is
-// looked up, without a lock and without memory of its own, and that is all. What it returns was entered, and has to leave.
+// admit finds who asks and refuses who may not: the refusal is recorded with who asked. Of the calls of producers and
+// consumers that may, no one records who made them: their token is looked up, without a lock and without memory of its
+// own, and that is all. What it returns was entered, and has to leave.
 func (s *Server) admit(c echo.Context, op *operation, started time.Time) (use *access.Use, err error) {
 	if op == nil {
 		return nil, nil // there is no such path, which is no secret
@@ -62,27 +63,24 @@ func (s *Server) admit(c echo.Context, op *operation, started time.Time) (use *a
 	var token *access.Token
 	if table := s.engine.Tokens().Table(); table.Required() && !isProbe(r) {
 		by, token, err = s.authenticate(table, r, now)
-		if err != nil && !op.public {
+		switch {
+		case err != nil && !op.public:
 			return nil, err
-		}
-		if token != nil {
+		case token == nil:
+			err = nil // the operation is for all
+		default:
 			token.Note(now)
 			if wait, ok := token.Enter(started, s.limits); !ok {
 				return nil, s.tooMuch("The token "+strconv.Quote(token.Name)+" asks for more than one token may.", wait)
 			}
 			use = token.Use
-			if err := s.authorize(c, op, token); err != nil {
-				return use, err
-			}
+			err = s.authorize(c, op, token)
 		}
 	}
-	if op.hot && (token == nil || !token.Restricted()) {
+	if op.hot && err == nil && (token == nil || !token.Restricted()) {
 		return use, nil
 	}
-	caller, err := callerOf(c, token)
-	if err != nil {
-		return use, err
-	}
+	caller, malformed := callerOf(c, token)
 	caller.Limits = &s.limits
 	ctx := access.With(r.Context(), caller)
 	if token != nil {
@@ -90,7 +88,10 @@ func (s *Server) admit(c echo.Context, op *operation, started time.Time) (use *a
 		ctx = context.WithValue(ctx, credentialKey{}, &held)
 	}
 	c.SetRequest(r.WithContext(ctx))
-	return use, nil
+	if err == nil {
+		err = malformed
+	}
+	return use, err
 }
 
 // asking is the context of a hot call, whose caller is found only when something asks for it: what a token has too much
@@ -203,13 +204,15 @@ func (s *Server) missingScope(token *access.Token, wanted access.Scopes) *proble
 		strconv.Quote(token.Name)+" has "+strings.Join(token.Scopes.Names(), ", ")+".")
 }
 
-// callerOf is what is recorded of who asks.
+// callerOf is what is recorded of who asks; with an error, all of it but for what is wrong.
 func callerOf(c echo.Context, token *access.Token) (*access.Caller, error) {
 	r := c.Request()
 	caller := &access.Caller{Token: token, OnBehalfOf: r.Header.Get(headerOnBehalfOf), From: addressOf(r),
 		RequestID: c.Response().Header().Get(headerRequestID)}
 	if !printable(caller.OnBehalfOf) {
-		return nil, queue.Invalid("/header/"+headerOnBehalfOf, "must be at most %d bytes of UTF-8 that can be printed", queue.MaxActorBytes)
+		caller.OnBehalfOf = ""
+		return caller, queue.Invalid("/header/"+headerOnBehalfOf,
+			"must be at most %d bytes of UTF-8 that can be printed", queue.MaxActorBytes)
 	}
 	return caller, nil
 }

@@ -20,6 +20,9 @@ import (
 
 const auditAbout = "Who changed what, the latest first. An entry is durable together with what it tells of: there is " +
 	"no change without its entry, and none is told of that did not happen. " +
+	"An act that the token did not allow has the outcome `refused`, and `after` has the `code` and `detail` of the " +
+	"answer. The first sixty of a token get an entry each, then one a minute does; its `left_out` is the number since " +
+	"the previous entry that have none. " +
 	"`next` goes on with older ones; a page may be short, or empty, and still have a next one, as only so many " +
 	"entries are looked at for one page. " +
 	"With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` " +
@@ -42,6 +45,8 @@ func auditParams() []*huma.Param {
 		text("actor", "Only what this actor did"),
 		text("action", "Only this action, such as rule.create, or all of a resource, such as rule"),
 		text("queue", "Only what was done in this queue"), text("target", "Only what was done to this, such as `rule 7`"),
+		{Name: "outcome", In: "query", Description: "Only acts with this outcome; refused: the token did not allow them",
+			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{queue.ActOK, queue.ActRefused}}},
 		text("cursor", "The next of the page before"), text("limit", "Most entries, 1 to 1000, 100 unless told"),
 	}
 }
@@ -89,7 +94,7 @@ func parseAudit(raw string) (in auditRequest, err error) {
 		return in, queue.Invalid("/query", "is not well formed")
 	}
 	texts := map[string]*string{"actor": &in.filter.Actor, "action": &in.filter.Action, "queue": &in.filter.Queue,
-		"target": &in.filter.Target, "cursor": &in.cursor}
+		"target": &in.filter.Target, "outcome": &in.filter.Outcome, "cursor": &in.cursor}
 	times := map[string]*queue.Time{"since": &in.filter.Since, "until": &in.filter.Until}
 	for name, given := range values {
 		pointer := "/query/" + api.EscapePointer(name)
@@ -112,7 +117,11 @@ func parseAudit(raw string) (in auditRequest, err error) {
 			return in, queue.Invalid(pointer, "is not a parameter of this operation")
 		}
 	}
-	return in, nil
+	switch in.filter.Outcome {
+	case "", queue.ActOK, queue.ActRefused:
+		return in, nil
+	}
+	return in, queue.Invalid("/query/outcome", "must be %s or %s", queue.ActOK, queue.ActRefused)
 }
 
 func apiAuditEntry(a *queue.Act) api.AuditEntry {

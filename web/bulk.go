@@ -23,13 +23,15 @@ func (s *Server) bulkRoutes(d *document) {
 	register(d, operation{id: "list-bulk-operations", method: "GET", path: "/v1/bulk-operations", scope: scopeRead,
 		narrow: inHandler, tag: tagBulk, compress: true,
 		summary: "List bulk operations, newest first", about: "All that run, and of each queue the last 100 that have ended."}, s.listBulks)
-	register(d, operation{id: "start-bulk-operation", method: "POST", path: "/v1/bulk-operations", scope: scopeOperate,
+	register(d, operation{id: "start-bulk-operation", act: act{"bulk.start", ""},
+		method: "POST", path: "/v1/bulk-operations", scope: scopeOperate,
 		narrow: inHandler, tag: tagBulk, accepts: true,
 		summary: "Do something with much at once", about: bulkAbout}, s.startBulk)
 	register(d, operation{id: "get-bulk-operation", method: "GET", path: "/v1/bulk-operations/{id}", scope: scopeRead,
 		narrow: inHandler, tag: tagBulk,
 		summary: "Read how far a bulk operation got"}, s.getBulk)
-	register(d, operation{id: "cancel-bulk-operation", method: "POST", path: "/v1/bulk-operations/{id}/cancel",
+	register(d, operation{id: "cancel-bulk-operation", act: act{"bulk.cancel", "bulk operation {id}"},
+		method: "POST", path: "/v1/bulk-operations/{id}/cancel",
 		scope: scopeOperate, narrow: inHandler, tag: tagBulk,
 		summary: "Stop a bulk operation",
 		about:   "What it did stays done. One that has ended stays as it is, also who cancelled it."}, s.cancelBulk)
@@ -160,7 +162,7 @@ func coversBulk(ctx context.Context, b *queue.Bulk) bool {
 func (s *Server) coveredBulk(ctx context.Context, id string) (queue.Bulk, error) {
 	b, err := s.engine.Bulk(id)
 	if err == nil && !coversBulk(ctx, &b) {
-		err = &queue.Error{Code: queue.CodeUnknownBulk, Message: "There is no such bulk operation that this token covers."}
+		err = uncovered(queue.CodeUnknownBulk, "such bulk operation")
 	}
 	return b, err
 }

@@ -46,16 +46,20 @@ func (s *Server) consumerRoutes(d *document) {
 	register(d, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume,
 		narrow: inQueue | inHandler, tag: tagConsumers,
 		summary: "Let a consumer leave", about: detachAbout}, s.detachConsumer)
-	register(d, operation{id: "drain-consumer", method: "POST", path: one + "/drain", scope: scopeOperate,
+	register(d, operation{id: "drain-consumer", act: act{"consumer.drain", "consumer {consumer}"},
+		method: "POST", path: one + "/drain", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Tell a consumer to finish and leave", about: drainAbout}, s.orderConsumer(queue.Drain))
-	register(d, operation{id: "quiet-consumer", method: "POST", path: one + "/quiet", scope: scopeOperate,
+	register(d, operation{id: "quiet-consumer", act: act{"consumer.quiet", "consumer {consumer}"},
+		method: "POST", path: one + "/quiet", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Keep work from a consumer", about: quietAbout}, s.orderConsumer(queue.Quiet))
-	register(d, operation{id: "resume-consumer", method: "POST", path: one + "/resume", scope: scopeOperate,
+	register(d, operation{id: "resume-consumer", act: act{"consumer.resume", "consumer {consumer}"},
+		method: "POST", path: one + "/resume", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Take drain or quiet back"}, s.orderConsumer(queue.NoOrder))
-	register(d, operation{id: "release-consumer", method: "POST", path: one + "/release", scope: scopeOperate,
+	register(d, operation{id: "release-consumer", act: act{"consumer.release", "consumer {consumer}"},
+		method: "POST", path: one + "/release", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Take from a consumer what it holds", about: revokeAbout}, s.releaseConsumer)
 }

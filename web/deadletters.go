@@ -35,16 +35,19 @@ func (s *Server) deadRoutes(d *document) {
 	register(d, operation{id: "get-dead-letter", method: "GET",
 		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeRead, narrow: inQueue | inSub, tag: tagDeadLetters,
 		summary: "Read a dead letter with the history of its last 10 tries"}, s.getDead)
-	register(d, operation{id: "redrive-dead-letter", method: "POST",
-		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/redrive", scope: scopeOperate,
+	register(d, operation{id: "redrive-dead-letter", act: act{"dead_letter.redrive", "submission {submission} chunk {index}"},
+		method: "POST",
+		path:   "/v1/queues/{queue}/dead-letters/{submission}/{index}/redrive", scope: scopeOperate,
 		narrow: inQueue | inSub, tag: tagDeadLetters,
 		summary: "Offer a dead chunk again", about: redriveAbout}, s.redriveDead)
-	register(d, operation{id: "forward-dead-letter", method: "POST",
-		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/forward", scope: scopeOperate,
+	register(d, operation{id: "forward-dead-letter", act: act{"dead_letter.forward", "submission {submission} chunk {index}"},
+		method: "POST",
+		path:   "/v1/queues/{queue}/dead-letters/{submission}/{index}/forward", scope: scopeOperate,
 		narrow: inQueue | inSub | inHandler, tag: tagDeadLetters,
 		summary: "Have a dead chunk go on to another queue", about: forwardAbout}, s.forwardDead)
-	register(d, operation{id: "delete-dead-letter", method: "DELETE",
-		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeOperate, narrow: inQueue | inSub, tag: tagDeadLetters,
+	register(d, operation{id: "delete-dead-letter", act: act{"dead_letter.delete", "submission {submission} chunk {index}"},
+		method: "DELETE",
+		path:   "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeOperate, narrow: inQueue | inSub, tag: tagDeadLetters,
 		summary: "Give a dead chunk up for good", about: "It counts as skipped from then on."}, s.deleteDead)
 }
 

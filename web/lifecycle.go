@@ -19,7 +19,8 @@ func (s *Server) lifecycleRoutes(d *document) {
 	const base = "/v1/queues/{queue}/lifecycle"
 	register(d, operation{id: "get-lifecycle", method: "GET", path: base, scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Tell how a queue's life-cycle worker is doing", about: lifecycleAbout}, s.getLifecycle)
-	register(d, operation{id: "retry-lifecycle", method: "POST", path: base + "/retry", scope: scopeOperate,
+	register(d, operation{id: "retry-lifecycle", act: act{"lifecycle.retry", ""},
+		method: "POST", path: base + "/retry", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Try parked life-cycle actions again", about: retryAbout}, s.retryLifecycle)
 }

@@ -50,7 +50,7 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 
 // changes says that by the operation operators change something.
 func (op *operation) changes() bool {
-	return op.method != http.MethodGet && op.scope&(scopeOperate|scopePlugins|scopeAdmin) != 0
+	return op.act.action != ""
 }
 
 // observe counts one request. The observer of an operation's usual answer is looked up once.

@@ -62,6 +62,9 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		} else {
 			failure, _ = c.Get(problemKey).(*problem)
 		}
+		if failure != nil {
+			recordRefusal(s.engine.Tokens(), c, op, failure) // before the answer is sent: net/http buffers it until the handler returns
+		}
 		endSpan(span, c, s.account(c, op, failure, started), failure)
 		if begun {
 			// Half an answer is out. Cutting the connection is the only way left to say that it is not whole.

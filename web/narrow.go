@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -54,12 +55,20 @@ func (s *Server) tooWide(token *access.Token) *problem {
 		bounds(&token.Restriction)+", and this would show or change more than that. Use a token that is not bound to it.")
 }
 
+// errUncovered is the cause of every 404 for something that the token does not cover. The logs show it; to the client such a thing and one
+// that does not exist are the same.
+var errUncovered = errors.New("the token is bound to something else")
+
+func uncovered(code queue.Code, what string) error {
+	return &queue.Error{Code: code, Message: "There is no " + what + " that this token covers.", Err: errUncovered}
+}
+
 func unknownQueue(name string) error {
-	return &queue.Error{Code: queue.CodeUnknownQueue, Message: fmt.Sprintf("There is no queue %q that this token covers.", clip(name))}
+	return uncovered(queue.CodeUnknownQueue, "queue "+strconv.Quote(clip(name)))
 }
 
 func unknownSubmission(id queue.SubmissionID) error {
-	return &queue.Error{Code: queue.CodeUnknownSubmission, Message: fmt.Sprintf("There is no submission %s that this token covers.", id)}
+	return uncovered(queue.CodeUnknownSubmission, "submission "+id.String())
 }
 
 // covers says whether a submission is there and within the restriction.

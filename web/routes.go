@@ -51,6 +51,7 @@ type operation struct {
 	tag     string
 	summary string
 	about   string // longer description; may be empty
+	act     act    // its name in the audit log; zero: it is no act of an operator
 
 	public   bool                                 // needs no token
 	narrow   narrow                               // how it keeps to what a token is bound to
@@ -64,6 +65,13 @@ type operation struct {
 	creates  reflect.Type                         // what a 201 answers, for operations that may create
 	params   []*huma.Param                        // parameters beside those of the input struct
 	ok       *atomic.Pointer[prometheus.Observer] // of status 200, looked up once
+}
+
+// act names a refused call of an operation in the audit log. The entry of one that succeeds is written by the engine,
+// which knows what changed.
+type act struct {
+	action string // such as "rule.lift"; a PUT that creates or replaces is a "set"
+	target string // with parameters of the path: "rule {id}"; "": the queue, the server, or what only the body names
 }
 
 // routes is the table of all operations. A new endpoint is a line here and a handler in its resource's file; the tests
@@ -84,12 +92,14 @@ func (s *Server) routes() error {
 		narrow: inSub, tag: tagSubmissions, waits: true,
 		summary: "Read a submission", about: "With `Prefer: wait=N` (seconds, at most 60) the answer comes when the " +
 			"submission leaves the state open, or after N seconds."}, s.getSubmission)
-	register(d, operation{id: "change-submission", method: "PATCH", path: "/v1/submissions/{id}", scope: scopeOperate,
+	register(d, operation{id: "change-submission", act: act{"submission.change", "submission {id}"},
+		method: "PATCH", path: "/v1/submissions/{id}", scope: scopeOperate,
 		narrow: inSub, tag: tagSubmissions,
 		summary: "Change the priority of an open submission", about: "CustomPriority sees it at its new place from " +
 			"the next reservation on. A submission that has ended answers 409. The priority that it has already is " +
 			"no mistake."}, s.changeSubmission)
-	register(d, operation{id: "cancel-submission", method: "POST", path: "/v1/submissions/{id}/cancel",
+	register(d, operation{id: "cancel-submission", act: act{"submission.cancel", "submission {id}"},
+		method: "POST", path: "/v1/submissions/{id}/cancel",
 		scope: scopeOperate, narrow: inSub, tag: tagSubmissions,
 		summary: "Cancel a submission", about: "Chunks that are not done are skipped; reservations of it are gone. " +
 			"Cancelling what has ended changes nothing and answers with it as it stands."}, s.cancelSubmission)
@@ -158,14 +168,17 @@ func (s *Server) queueRoutes(d *document) {
 		summary: "List the queues"}, s.listQueues)
 	register(d, operation{id: "get-queue", method: "GET", path: "/v1/queues/{queue}", scope: scopeRead, narrow: inQueue, tag: tagQueues,
 		summary: "Read a queue's settings"}, s.getQueue)
-	register(d, operation{id: "put-queue", brings: true, method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin,
+	register(d, operation{id: "put-queue", act: act{"queue.set", ""},
+		brings: true, method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin,
 		tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
 		summary: "Create a queue or replace its settings",
 		about:   "All settings are replaced: one that is left out gets its default. A new queue answers 201."}, s.putQueue)
-	register(d, operation{id: "change-queue", method: "PATCH", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
+	register(d, operation{id: "change-queue", act: act{"queue.change", ""},
+		method: "PATCH", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
 		summary: "Change some settings of a queue", about: "What is left out stays as it is; the next decisions read " +
 			"what is changed, also about what is in flight."}, s.patchQueue)
-	register(d, operation{id: "delete-queue", method: "DELETE", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
+	register(d, operation{id: "delete-queue", act: act{"queue.delete", ""},
+		method: "DELETE", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
 		summary: "Delete a queue", about: "Only a queue without open submissions can be deleted, and never the one " +
 			"named default."}, s.deleteQueue)
 	register(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead,
@@ -203,11 +216,11 @@ func (s *Server) valueRoutes(d *document) {
 	register(d, operation{id: "get-meta-value", method: "GET",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeRead, narrow: inQueue | inHandler, tag: tagQueues,
 		summary: "Read a value of a meta key: what is ready, in flight and set", about: valueAbout}, s.getValue)
-	register(d, operation{id: "put-meta-value", brings: true, method: "PUT",
+	register(d, operation{id: "put-meta-value", act: act{"value.set", "{key}={value}"}, brings: true, method: "PUT",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag: tagQueues, creates: reflect.TypeFor[api.ValueCount](),
 		summary: "Set a limit and a weight for a value of a meta key", about: putValueAbout}, s.putValue)
-	register(d, operation{id: "delete-meta-value", method: "DELETE",
+	register(d, operation{id: "delete-meta-value", act: act{"value.delete", "{key}={value}"}, method: "DELETE",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Remove what is set for a value of a meta key",
 		about:   "It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT."}, s.deleteValue)
@@ -238,10 +251,12 @@ func (s *Server) strategyRoutes(d *document) {
 	register(d, operation{id: "get-strategy", method: "GET", path: "/v1/queues/{queue}/strategies/{name}",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Read a named strategy, or an older version of it"}, s.getStrategy)
-	register(d, operation{id: "put-strategy", brings: true, method: "PUT", path: "/v1/queues/{queue}/strategies/{name}",
+	register(d, operation{id: "put-strategy", act: act{"strategy.set", "strategy {name}"},
+		brings: true, method: "PUT", path: "/v1/queues/{queue}/strategies/{name}",
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies, creates: reflect.TypeFor[api.NamedStrategy](),
 		summary: "Name a strategy, or change the one behind a name", about: putStrategyAbout}, s.putStrategy)
-	register(d, operation{id: "delete-strategy", method: "DELETE", path: "/v1/queues/{queue}/strategies/{name}",
+	register(d, operation{id: "delete-strategy", act: act{"strategy.delete", "strategy {name}"},
+		method: "DELETE", path: "/v1/queues/{queue}/strategies/{name}",
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Delete a named strategy with all its versions",
 		about:   "Reservations that ask for it are refused from then on. If-Match as for PUT."}, s.deleteStrategy)

@@ -34,13 +34,13 @@ func (s *Server) ruleRoutes(d *document) {
 	register(d, operation{id: "list-rules", method: "GET", path: "/v1/queues/{queue}/rules", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagRules, compress: true,
 		summary: "List a queue's pauses and blocks", about: listRulesAbout}, s.listRules)
-	register(d, operation{id: "set-rule", method: "POST", path: "/v1/queues/{queue}/rules",
+	register(d, operation{id: "set-rule", act: act{"rule.create", ""}, method: "POST", path: "/v1/queues/{queue}/rules",
 		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules, creates: reflect.TypeFor[api.Rule](),
 		summary: "Pause or block a queue, a value of a meta key or a submission", about: setRuleAbout}, s.setRule)
 	register(d, operation{id: "get-rule", method: "GET", path: "/v1/queues/{queue}/rules/{id}", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagRules,
 		summary: "Read a rule"}, s.getRule)
-	register(d, operation{id: "lift-rule", method: "DELETE", path: "/v1/queues/{queue}/rules/{id}",
+	register(d, operation{id: "lift-rule", act: act{"rule.lift", "rule {id}"}, method: "DELETE", path: "/v1/queues/{queue}/rules/{id}",
 		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules,
 		summary: "Lift a pause or a block", about: liftRuleAbout}, s.liftRule)
 }
@@ -177,7 +177,7 @@ func (s *Server) coversRule(ctx context.Context, r *queue.Rule) bool {
 }
 
 func unknownRule() error {
-	return &queue.Error{Code: queue.CodeUnknownRule, Message: "There is no such rule that this token covers."}
+	return uncovered(queue.CodeUnknownRule, "such rule")
 }
 
 // mayRule refuses blocks to all but admins: a pause is for those who work with the queue, a block is kept from them.

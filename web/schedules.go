@@ -44,25 +44,31 @@ func (s *Server) scheduleRoutes(d *document) {
 		summary: "Say in plain words when a spec is due, with its next ticks", about: previewAbout}, s.previewSchedule)
 	register(d, operation{id: "get-schedule", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Read a schedule and how it stands"}, s.getSchedule)
-	register(d, operation{id: "put-schedule", brings: true, method: "PUT", path: one, scope: scopeOperate,
+	register(d, operation{id: "put-schedule", act: act{"schedule.set", "schedule {name}"},
+		brings: true, method: "PUT", path: one, scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules, creates: reflect.TypeFor[api.Schedule](),
 		summary: "Create a schedule, or redefine it", about: putScheduleAbout}, s.putSchedule)
-	register(d, operation{id: "delete-schedule", method: "DELETE", path: one, scope: scopeOperate,
+	register(d, operation{id: "delete-schedule", act: act{"schedule.delete", "schedule {name}"},
+		method: "DELETE", path: one, scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Delete a schedule", about: "What it inserted stays. If-Match as for PUT."}, s.deleteSchedule)
 	register(d, operation{id: "list-schedule-ticks", method: "GET", path: one + "/ticks", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "List the next ticks of a schedule"}, s.listTicks)
-	register(d, operation{id: "trigger-schedule", brings: true, method: "POST", path: one + "/trigger",
+	register(d, operation{id: "trigger-schedule", act: act{"schedule.trigger", "schedule {name}"},
+		brings: true, method: "POST", path: one + "/trigger",
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules, creates: reflect.TypeFor[api.Submission](),
 		summary: "Insert once, now", about: triggerAbout}, s.triggerSchedule)
-	register(d, operation{id: "pause-schedule", method: "POST", path: one + "/pause", scope: scopeOperate,
+	register(d, operation{id: "pause-schedule", act: act{"schedule.pause", "schedule {name}"},
+		method: "POST", path: one + "/pause", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Pause a schedule", about: pauseAbout}, s.pauseSchedule)
-	register(d, operation{id: "resume-schedule", method: "POST", path: one + "/resume", scope: scopeOperate,
+	register(d, operation{id: "resume-schedule", act: act{"schedule.resume", "schedule {name}"},
+		method: "POST", path: one + "/resume", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Resume a paused schedule", about: resumeAbout}, s.resumeSchedule)
-	register(d, operation{id: "backfill-schedule", brings: true, method: "POST", path: one + "/backfill",
+	register(d, operation{id: "backfill-schedule", act: act{"schedule.backfill", "schedule {name}"},
+		brings: true, method: "POST", path: one + "/backfill",
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Insert for ticks of the past", about: backfillAbout}, s.backfillSchedule)
 }

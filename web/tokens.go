@@ -32,7 +32,7 @@ const (
 // tokenRoutes are the part of the table about access tokens.
 func (s *Server) tokenRoutes(d *document) {
 	const all, one = "/v1/tokens", "/v1/tokens/{id}"
-	register(d, operation{id: "create-token", brings: true, method: "POST", path: all, scope: scopeAdmin,
+	register(d, operation{id: "create-token", act: act{"token.create", ""}, brings: true, method: "POST", path: all, scope: scopeAdmin,
 		tag: tagAccess, creates: reflect.TypeFor[api.Token](),
 		summary: "Make an access token", about: newTokenAbout}, s.newToken)
 	register(d, operation{id: "list-tokens", method: "GET", path: all, scope: scopeAdmin, tag: tagAccess, compress: true,
@@ -40,9 +40,11 @@ func (s *Server) tokenRoutes(d *document) {
 		about:   "Without their secrets, which no one has but their holders."}, s.listTokens)
 	register(d, operation{id: "get-token", method: "GET", path: one, scope: scopeAdmin, tag: tagAccess,
 		summary: "Read what is known of an access token"}, s.getToken)
-	register(d, operation{id: "revoke-token", method: "DELETE", path: one, scope: scopeAdmin, tag: tagAccess,
+	register(d, operation{id: "revoke-token", act: act{"token.revoke", "token {id}"},
+		method: "DELETE", path: one, scope: scopeAdmin, tag: tagAccess,
 		summary: "Revoke an access token", about: revokeTokenAbout}, s.revokeToken)
-	register(d, operation{id: "rotate-token", method: "POST", path: one + "/rotate", scope: scopeAdmin, tag: tagAccess,
+	register(d, operation{id: "rotate-token", act: act{"token.rotate", "token {id}"},
+		method: "POST", path: one + "/rotate", scope: scopeAdmin, tag: tagAccess,
 		summary: "Give an access token another secret", about: rotateTokenAbout}, s.rotateToken)
 	register(d, operation{id: "whoami", method: "GET", path: "/v1/whoami", scope: access.None, narrow: free, tag: tagAccess,
 		summary: "Say who the server takes the caller for",

@@ -58,6 +58,7 @@ func (a *app) auditCommand() *cobra.Command {
 	flags.StringVar(&f.Action, "action", "", "only this action, such as rule.create, or all of a resource, such as rule")
 	flags.StringVarP(&f.Queue, "queue", "Q", "", "only what was done in this queue")
 	flags.StringVar(&f.Target, "target", "", "only what was done to this, such as \"rule 7\"")
+	flags.StringVar(&f.Outcome, "outcome", "", "only what went so: ok, or refused, which is what a token did not allow")
 	flags.IntVarP(&limit, "limit", "n", 100, "most entries; 0 for all")
 	return c
 }

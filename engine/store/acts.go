@@ -116,6 +116,15 @@ func (c *Catalogue) PutActs(_ context.Context, shard queue.ShardID, name string,
 	}))
 }
 
+// PutAct puts an act into the log that changed nothing, durably. No room is made for it on a full disk.
+func (c *Catalogue) PutAct(act *queue.Act) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return wrap("put act", c.conn.Tx(func() error {
+		return c.withActs([]queue.Act{*act}, func() error { return nil })
+	}))
+}
+
 // Acts calls fn for the entries before a place, the latest first, until it returns false. fn must not call the catalogue.
 func (c *Catalogue) Acts(before ActPlace, fn func(*ActRow) bool) error {
 	c.mu.Lock()

@@ -16,11 +16,13 @@ type AuditFilter struct {
 	Action       string // whole, such as "rule.create", or all of a resource: "rule"
 	Queue        string
 	Target       string // such as "rule 7"
+	Outcome      string // api.OutcomeOK or api.OutcomeRefused
 }
 
 func (f *AuditFilter) query() url.Values {
 	query := url.Values{}
-	for name, value := range map[string]string{"actor": f.Actor, "action": f.Action, "queue": f.Queue, "target": f.Target} {
+	for name, value := range map[string]string{"actor": f.Actor, "action": f.Action, "queue": f.Queue, "target": f.Target,
+		"outcome": f.Outcome} {
 		if value != "" {
 			query.Set(name, value)
 		}

@@ -369,14 +369,17 @@ class Calls:
         """
         self._bytes(_request("lift rule", "DELETE", query(path("/v1/queues/{}/rules/{}", queue, id), {"actor": actor}), safe=True))
 
-    def list_audit(self, *, since: Optional[str] = None, until: Optional[str] = None, actor: Optional[str] = None, action: Optional[str] = None, queue: Optional[str] = None, target: Optional[str] = None, limit: Optional[int] = None) -> Iterator[types.AuditEntry]:
+    def list_audit(self, *, since: Optional[str] = None, until: Optional[str] = None, actor: Optional[str] = None, action: Optional[str] = None, queue: Optional[str] = None, target: Optional[str] = None, outcome: Optional[str] = None, limit: Optional[int] = None) -> Iterator[types.AuditEntry]:
         """Read the audit log. Who changed what, the latest first. An entry is durable together with what it tells of: there is no
-        change without its entry, and none is told of that did not happen. `next` goes on with older ones; a page may be short, or
-        empty, and still have a next one, as only so many entries are looked at for one page. With `Accept: application/x-ndjson`
-        the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, the oldest first; `Last-
-        Event-ID` takes it up where it ended. Then entries of ten seconds before that one may come again, and their ids tell.
+        change without its entry, and none is told of that did not happen. An act that the token did not allow has the outcome
+        `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each, then one a
+        minute does; its `left_out` is the number since the previous entry that have none. `next` goes on with older ones; a page
+        may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept:
+        application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, the
+        oldest first; `Last-Event-ID` takes it up where it ended. Then entries of ten seconds before that one may come again, and
+        their ids tell.
         """
-        return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "limit": limit})
+        return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 
     def list_bulk_operations(self, *, queue: Optional[str] = None) -> Iterator[types.BulkOperation]:
         """List bulk operations, newest first. All that run, and of each queue the last 100 that have ended."""
@@ -1068,14 +1071,17 @@ class AsyncCalls:
         """
         await self._bytes(_request("lift rule", "DELETE", query(path("/v1/queues/{}/rules/{}", queue, id), {"actor": actor}), safe=True))
 
-    def list_audit(self, *, since: Optional[str] = None, until: Optional[str] = None, actor: Optional[str] = None, action: Optional[str] = None, queue: Optional[str] = None, target: Optional[str] = None, limit: Optional[int] = None) -> AsyncIterator[types.AuditEntry]:
+    def list_audit(self, *, since: Optional[str] = None, until: Optional[str] = None, actor: Optional[str] = None, action: Optional[str] = None, queue: Optional[str] = None, target: Optional[str] = None, outcome: Optional[str] = None, limit: Optional[int] = None) -> AsyncIterator[types.AuditEntry]:
         """Read the audit log. Who changed what, the latest first. An entry is durable together with what it tells of: there is no
-        change without its entry, and none is told of that did not happen. `next` goes on with older ones; a page may be short, or
-        empty, and still have a next one, as only so many entries are looked at for one page. With `Accept: application/x-ndjson`
-        the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, the oldest first; `Last-
-        Event-ID` takes it up where it ended. Then entries of ten seconds before that one may come again, and their ids tell.
+        change without its entry, and none is told of that did not happen. An act that the token did not allow has the outcome
+        `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each, then one a
+        minute does; its `left_out` is the number since the previous entry that have none. `next` goes on with older ones; a page
+        may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept:
+        application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, the
+        oldest first; `Last-Event-ID` takes it up where it ended. Then entries of ten seconds before that one may come again, and
+        their ids tell.
         """
-        return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "limit": limit})
+        return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 
     def list_bulk_operations(self, *, queue: Optional[str] = None) -> AsyncIterator[types.BulkOperation]:
         """List bulk operations, newest first. All that run, and of each queue the last 100 that have ended."""

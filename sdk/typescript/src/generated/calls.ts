@@ -26,7 +26,7 @@ export class Calls {
     return this.connection.json<Readiness>({ what: "readyz", method: "GET", path: `/readyz`, safe: true, signal: options.signal, query: { verbose: options.verbose } })
   }
 
-  /** Read the audit log. Who changed what, the latest first. An entry is durable together with what it tells of: there is no change without its entry, and none is told of that did not happen. `next` goes on with older ones; a page may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, the oldest first; `Last-Event-ID` takes it up where it ended. Then entries of ten seconds before that one may come again, and their ids tell. Needs the scope admin. */
+  /** Read the audit log. Who changed what, the latest first. An entry is durable together with what it tells of: there is no change without its entry, and none is told of that did not happen. An act that the token did not allow has the outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each, then one a minute does; its `left_out` is the number since the previous entry that have none. `next` goes on with older ones; a page may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, the oldest first; `Last-Event-ID` takes it up where it ended. Then entries of ten seconds before that one may come again, and their ids tell. Needs the scope admin. */
   listAudit(options: CallOptions & {
     /** Only what happened at this time (RFC 3339) or later */
     since?: string
@@ -40,10 +40,12 @@ export class Calls {
     queue?: string
     /** Only what was done to this, such as `rule 7` */
     target?: string
+    /** Only acts with this outcome; refused: the token did not allow them */
+    outcome?: "ok" | "refused"
     /** Most entries, 1 to 1000, 100 unless told */
     limit?: string
   } = {}): AsyncIterableIterator<AuditEntry> {
-    return pages((cursor) => this.connection.json<PageAuditEntry>({ what: "list audit", method: "GET", path: `/v1/audit`, safe: true, signal: options.signal, query: { since: options.since, until: options.until, actor: options.actor, action: options.action, queue: options.queue, target: options.target, cursor, limit: options.limit } }))
+    return pages((cursor) => this.connection.json<PageAuditEntry>({ what: "list audit", method: "GET", path: `/v1/audit`, safe: true, signal: options.signal, query: { since: options.since, until: options.until, actor: options.actor, action: options.action, queue: options.queue, target: options.target, outcome: options.outcome, cursor, limit: options.limit } }))
   }
 
   /** List bulk operations, newest first. All that run, and of each queue the last 100 that have ended. Needs the scope read. */

@@ -11,9 +11,10 @@ import type { AuditEntry, Page } from '../types'
 
 /** How far back, in words and as the command line has it, with its minutes. */
 const spans: [string, string, number][] = [['the last 10 minutes', '10m', 10], ['the last hour', '1h', 60], ['the last day', '24h', 1440], ['the last week', '168h', 10_080], ['all that is kept', 'all', 0]]
-const filters = ['actor', 'action', 'queue', 'target'] as const
+const filters = ['actor', 'action', 'queue', 'target', 'outcome'] as const
+const outcomes: [string, string][] = [['', 'any'], ['ok', 'done'], ['refused', 'refused']]
 
-/** Who changed what, the latest first. */
+/** Who changed what, and who was refused what, the latest first. */
 export function Activity() {
   const q = route.value.query
   const span = spans.find(([, name]) => name === (q.get('for') ?? '24h')) ?? spans[2]!
@@ -36,6 +37,7 @@ export function Activity() {
       }}>
         <label class="field">When <select value={span[1]} onChange={(e) => refine({ for: e.currentTarget.value === '24h' ? undefined : e.currentTarget.value, cursor: undefined })}>{spans.map(([text, name]) => <option key={name} value={name}>{text}</option>)}</select></label>
         {([['actor', 'Who', 'ana'], ['action', 'What', 'rule, rule.create'], ['queue', 'Queue', 'all'], ['target', 'To what', 'rule 7']] as const).map(([name, text, example]) => <label key={name} class="field">{text} <input name={name} type="search" placeholder={example} defaultValue={q.get(name) ?? ''} key={q.get(name) ?? ''} /></label>)}
+        <label class="field">Outcome <select value={q.get('outcome') ?? ''} onChange={(e) => refine({ outcome: e.currentTarget.value || undefined, cursor: undefined })} name="outcome">{outcomes.map(([value, text]) => <option key={value} value={value}>{text}</option>)}</select></label>
         <button>Filter</button>
       </form>
       <section class="card w12">
