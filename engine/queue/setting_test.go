@@ -2,7 +2,9 @@ package queue
 
 import (
 	"math"
+	"os"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -103,6 +105,20 @@ func TestRangeTexts(t *testing.T) {
 	for _, none := range []string{"/draining", "/retry_backoff", "/retry_backoff/none", "/none", ""} {
 		if r, ok := SettingRange(none); ok {
 			t.Errorf("%q has the range %q", none, r)
+		}
+	}
+}
+
+// docs/LIFECYCLE.md has a row for each setting.
+func TestSettingsAreDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/LIFECYCLE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range AllSettings() {
+		if !strings.Contains(string(text), "\n| `"+d.Name+"` | ") {
+			t.Errorf("docs/LIFECYCLE.md, Defaults, has no row for %s", d.Name)
 		}
 	}
 }
