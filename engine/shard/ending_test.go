@@ -64,6 +64,30 @@ func TestEndIsDoneInSlices(t *testing.T) {
 	}
 }
 
+// A fold that comes to a submission before the sweep does takes away what is left of its reservations, and makes the row that the sweep would
+// have made.
+func TestFoldBeforeTheSweep(t *testing.T) {
+	t.Parallel()
+	l := heldLife(t, 10_000, 3000)
+	l.m.applied++
+	l.m.touch(l.r)
+	want := l.m.snapshot(nil, l.r)
+	if err := l.m.ApplyEnd(journal.End{Seq: 7, State: queue.Cancelled}); err != nil {
+		t.Fatal(err)
+	}
+	if l.r.holds.Len() == 0 {
+		t.Fatal("the end left no reservation to sweep")
+	}
+	f := foldSlice{ending: []*record{l.r}}
+	(&Shard{m: l.m}).bury(l.m, &f)
+	if left := l.r.holds.Len(); left != 0 || l.m.holds.Len() != 0 || l.m.stats.orphaned != 0 {
+		t.Errorf("%d reservations of it are left, %d in all, %d counted; want none", left, l.m.holds.Len(), l.m.stats.orphaned)
+	}
+	if len(f.ended) != 1 || !bytes.Equal(l.r.ended.final, want) {
+		t.Errorf("got %d rows, want one, and that equal to a snapshot at the moment of the end", len(f.ended))
+	}
+}
+
 // A second submission that ends while the first one is swept does not disturb it, whichever is read first.
 func TestSweepOfSeveral(t *testing.T) {
 	t.Parallel()
