@@ -85,7 +85,7 @@ func TestUntilOfLargeRules(t *testing.T) {
 	if most > 2*countMost || most < countMost/2 { // in both books, each
 		t.Errorf("one hold of the mutex entered %d submissions into books, want up to %d", most, 2*countMost)
 	}
-	// What an operator sets anew in the meantime stands.
+	// What an operator sets in the meantime stands.
 	set(meta("all", 1), now.Add(time.Hour))
 	id := s.Rules.List()[0].ID
 	if _, was, err := s.Rules.lift(id, now, queue.RuleOver, ""); was || err != nil || len(s.Rules.List()) != 1 {

@@ -150,6 +150,10 @@ func TestContentRoundTrip(t *testing.T) {
 			t.Errorf("ReadContent(%d, %d) = %d bytes, %v; want ErrMissing", c[0], c[1], len(b), err)
 		}
 	}
+	must(t, s.WriteContent(ctx, 9, queue.MaxChunks-1, [][]byte{[]byte("last")}))
+	if got, err := s.ReadContent(ctx, 9, queue.MaxChunks-1); err != nil || string(got) != "last" {
+		t.Errorf("the last chunk that can be: got %q, %v", got, err)
+	}
 	if err := s.WriteContent(ctx, 1, queue.MaxChunks, [][]byte{{1}}); err == nil {
 		t.Error("WriteContent took a chunk past the largest index")
 	}
