@@ -47,7 +47,7 @@ func (e *Engine) StartBulk(ctx context.Context, queueName string, r queue.BulkRe
 	if err := e.validBulk(q, &r); err != nil {
 		return queue.Bulk{}, err
 	}
-	return q.shard.StartBulk(r, e.act(ctx, r.Actor, "bulk.start", queueName, ""))
+	return q.shard.Bulks.Start(r, e.act(ctx, r.Actor, "bulk.start", queueName, ""))
 }
 
 func (e *Engine) validBulk(q *openQueue, r *queue.BulkRequest) error {
@@ -91,7 +91,7 @@ func (e *Engine) Bulk(id string) (queue.Bulk, error) {
 func (e *Engine) findBulk(text string) (*openQueue, queue.Bulk, error) {
 	if id, ok := queue.ParseBulkID(text); ok {
 		if q, err := e.route(queue.SubmissionID(id)); err == nil {
-			if b, there := q.shard.Bulk(id); there {
+			if b, there := q.shard.Bulks.Get(id); there {
 				return q, b, nil
 			}
 		}
@@ -112,7 +112,7 @@ func (e *Engine) Bulks(queueName string) (list []queue.Bulk, err error) {
 		queues = []*openQueue{q}
 	}
 	for _, q := range queues {
-		list = append(list, q.shard.Bulks()...)
+		list = append(list, q.shard.Bulks.List()...)
 	}
 	slices.SortFunc(list, func(a, b queue.Bulk) int { return -compare(a.ID, b.ID) })
 	for i := range list {
@@ -140,7 +140,7 @@ func (e *Engine) CancelBulk(ctx context.Context, id, actor string) (queue.Bulk, 
 	if err != nil {
 		return b, err
 	}
-	if err := q.shard.EndBulk(b.ID, queue.BulkCancelled, actor, "",
+	if err := q.shard.Bulks.End(b.ID, queue.BulkCancelled, actor, "",
 		e.act(ctx, actor, "bulk.cancel", q.name, "bulk operation "+b.ID.String())); err != nil {
 		return queue.Bulk{}, err
 	}
@@ -154,7 +154,7 @@ func (e *Engine) stepBulks(ctx context.Context) {
 	defer e.paces.turn.Unlock()
 	running := map[queue.BulkID]bool{}
 	for _, q := range e.all() {
-		for _, b := range q.shard.Bulks() {
+		for _, b := range q.shard.Bulks.List() {
 			if b.State == queue.BulkRunning && ctx.Err() == nil {
 				running[b.ID] = true
 				e.turnOf(ctx, q, &b)
@@ -216,7 +216,7 @@ func (e *Engine) stepBulk(ctx context.Context, q *openQueue, b *queue.Bulk, most
 			return 0, false, err
 		}
 	}
-	return q.shard.StepBulk(ctx, b.ID, most)
+	return q.shard.Bulks.Step(ctx, b.ID, most)
 }
 
 // bulkFailed decides what a failed step means: what may pass is tried again, anything else ends the operation.
@@ -232,7 +232,7 @@ func (e *Engine) bulkFailed(ctx context.Context, q *openQueue, b *queue.Bulk, er
 		failure = "internal: the server's log says what is wrong"
 	}
 	e.options.Logger.Error("a bulk operation failed", "id", b.ID, "queue", q.name, "error", err)
-	if err := q.shard.EndBulk(b.ID, queue.BulkFailed, "", failure); err != nil {
+	if err := q.shard.Bulks.End(b.ID, queue.BulkFailed, "", failure); err != nil {
 		e.options.Logger.Error("ending a failed bulk operation failed; it is tried again", "id", b.ID, "queue", q.name, "error", err)
 	}
 }

@@ -29,18 +29,18 @@ func TestBulkBreaksOffWhenItFindsLittle(t *testing.T) {
 		{"letters, each looked at", queue.BulkRequest{Filter: queue.BulkFilter{Dead: none}}, []uint64{4096, 8192, letters}},
 		{"letters of submissions that are passed over", queue.BulkRequest{Filter: queue.BulkFilter{Meta: queue.Meta{{Key: "no", Value: queue.IntValue(1)}}}}, []uint64{letters}},
 	} {
-		b, err := q.shard.StartBulk(test.r)
+		b, err := q.shard.Bulks.Start(test.r)
 		if err != nil || !b.Walk.Known || b.Walk.ToExamine != letters {
 			t.Fatalf("%s: start: got %+v %v, want %d to walk over", test.what, b.Walk, err, letters)
 		}
 		for i, want := range test.pages {
-			n, more, err := q.shard.StepBulk(ctx, b.ID, 256)
-			got, _ := q.shard.Bulk(b.ID)
+			n, more, err := q.shard.Bulks.Step(ctx, b.ID, 256)
+			got, _ := q.shard.Bulks.Get(b.ID)
 			if err != nil || n != 0 || more != (i < len(test.pages)-1) || got.Walk.Examined != want || got.Walk.ToExamine != letters {
 				t.Fatalf("%s: page %d: got %d met, more %v, %v, %+v; want none met and %d of %d", test.what, i, n, more, err, got.Walk, want, letters)
 			}
 		}
-		if got, _ := q.shard.Bulk(b.ID); got.State != queue.BulkCompleted || got.Walk.Percent(got.State) != 100 {
+		if got, _ := q.shard.Bulks.Get(b.ID); got.State != queue.BulkCompleted || got.Walk.Percent(got.State) != 100 {
 			t.Errorf("%s: at the end: got %s at %d %%, want it completed at 100", test.what, got.State, got.Walk.Percent(got.State))
 		}
 	}
@@ -57,24 +57,24 @@ func TestBulkCountsOnceWhateverThePages(t *testing.T) {
 	}
 	one := queue.DeadFilter{Fingerprint: queue.Fingerprint("kind b no 7")} // every second one
 	for _, most := range []int{1, 2, 3, 7, 256} {
-		b, err := q.shard.StartBulk(queue.BulkRequest{Filter: queue.BulkFilter{Dead: one}, DryRun: true})
+		b, err := q.shard.Bulks.Start(queue.BulkRequest{Filter: queue.BulkFilter{Dead: one}, DryRun: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		more := true
 		for met := uint64(0); more; {
 			var n int
-			if n, more, err = q.shard.StepBulk(ctx, b.ID, most); err != nil {
+			if n, more, err = q.shard.Bulks.Step(ctx, b.ID, most); err != nil {
 				t.Fatal(err)
 			}
 			met += uint64(n)
-			got, _ := q.shard.Bulk(b.ID)
+			got, _ := q.shard.Bulks.Get(b.ID)
 			// Chunks 1 to 4 of each are dead, and 1 and 3 of kind b: the m-th that is met is the (2m-1)-th that is looked at.
 			if more && got.Walk.Examined != 2*met-1 {
 				t.Fatalf("pages of %d: %d met, %d examined, want %d", most, met, got.Walk.Examined, 2*met-1)
 			}
 		}
-		if got, _ := q.shard.Bulk(b.ID); got.Walk.Examined != 160 || got.Walk.ToExamine != 160 || got.Counts.Matched != 80 {
+		if got, _ := q.shard.Bulks.Get(b.ID); got.Walk.Examined != 160 || got.Walk.ToExamine != 160 || got.Counts.Matched != 80 {
 			t.Errorf("pages of %d: got %+v, %d met; want 160 of 160 and 80", most, got.Walk, got.Counts.Matched)
 		}
 	}

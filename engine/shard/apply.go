@@ -26,6 +26,9 @@ func (m *machine) ApplySchedule(op *journal.Schedule) error { return m.schedules
 // ApplyRule is applied by the part that owns the op.
 func (m *machine) ApplyRule(op journal.Rule) error { return m.rules.apply(op) }
 
+// apply is applied by the part that owns the op.
+func (m *machine) ApplyBulk(op *journal.Bulk) error { return m.bulks.apply(op) }
+
 // ApplyInsert makes a submission exist and offers it, unless it waits for its run_at.
 func (m *machine) ApplyInsert(s *journal.Insert) error {
 	m.arrived(s.Origin)

@@ -81,7 +81,7 @@ func (m *machine) loadAside(row store.Aside) error {
 	case asideInbox:
 		m.inbox[row.Key] = d.uint()
 	case asideBulk:
-		return m.loadBulk(row.Bytes)
+		return m.bulks.load(row.Bytes)
 	case asideRecent:
 		d.bad = !m.recent.load(row.Key, row.Bytes)
 	case asideStuck: // those of the outbox came before

@@ -20,15 +20,19 @@ type bulk struct {
 	request queue.BulkRequest
 }
 
-// bulks are all that are known, by id.
-type bulks struct{ list []*bulk }
+// bulks are the part of the machine that knows how far each bulk operation got.
+type bulks struct {
+	m        *machine
+	list     []*bulk // all that are known, by id
+	starting int     // those whose start is on its way to the disk
+}
 
-func (b *bulks) find(id queue.BulkID) *bulk {
-	at, there := slices.BinarySearchFunc(b.list, queue.SubmissionID(id), func(x *bulk, id queue.SubmissionID) int { return compareIDs(x.at.ID, id) })
+func (bs *bulks) find(id queue.BulkID) *bulk {
+	at, there := slices.BinarySearchFunc(bs.list, queue.SubmissionID(id), func(x *bulk, id queue.SubmissionID) int { return compareIDs(x.at.ID, id) })
 	if !there {
 		return nil
 	}
-	return b.list[at]
+	return bs.list[at]
 }
 
 func (b *bulk) row() []byte { return journal.AppendBulk(nil, &b.at) }
@@ -40,14 +44,15 @@ func (b *bulk) info(queueName string) queue.Bulk {
 	}
 }
 
-// ApplyBulk notes how far an operation got, or that it begins.
-func (m *machine) ApplyBulk(op *journal.Bulk) error {
-	b := m.bulks.find(queue.BulkID(op.ID))
+// apply notes how far an operation got, or that it begins.
+func (bs *bulks) apply(op *journal.Bulk) error {
+	m := bs.m
+	b := bs.find(queue.BulkID(op.ID))
 	switch {
 	case b == nil && op.Request == "":
 		return nil // ended and forgotten, as a younger row told
 	case b == nil:
-		return m.addBulk(op)
+		return bs.add(op)
 	case op.Step <= b.at.Step:
 		return nil
 	}
@@ -62,52 +67,57 @@ func (m *machine) ApplyBulk(op *journal.Bulk) error {
 		b.plan = b.at
 	}
 	if b.at.State != queue.BulkRunning {
-		m.forgetBulks()
+		bs.forget()
 	}
 	return nil
 }
 
-func (m *machine) addBulk(op *journal.Bulk) error {
+func (bs *bulks) add(op *journal.Bulk) error {
+	m := bs.m
 	request, err := readBulkRequest(op.Request)
 	if err != nil {
 		return fmt.Errorf("shard: bulk operation %s: what was asked for cannot be read: %w", queue.BulkID(op.ID), err)
 	}
-	at, _ := slices.BinarySearchFunc(m.bulks.list, op.ID, func(x *bulk, id queue.SubmissionID) int { return compareIDs(x.at.ID, id) })
-	m.bulks.list = slices.Insert(m.bulks.list, at, &bulk{at: *op, plan: *op, request: request})
+	at, _ := slices.BinarySearchFunc(bs.list, op.ID, func(x *bulk, id queue.SubmissionID) int { return compareIDs(x.at.ID, id) })
+	bs.list = slices.Insert(bs.list, at, &bulk{at: *op, plan: *op, request: request})
 	m.lastID = max(m.lastID, op.ID)
 	m.changed(asideBulk, uint64(op.ID))
 	return nil
 }
 
-// forgetBulks drops the oldest ended ones beyond what is kept.
-func (m *machine) forgetBulks() {
+// forget drops the oldest ended ones beyond what is kept.
+func (bs *bulks) forget() {
 	ended := 0
-	for _, b := range m.bulks.list {
+	for _, b := range bs.list {
 		if b.at.State != queue.BulkRunning {
 			ended++
 		}
 	}
-	m.bulks.list = slices.DeleteFunc(m.bulks.list, func(b *bulk) bool {
+	bs.list = slices.DeleteFunc(bs.list, func(b *bulk) bool {
 		if ended <= queue.MaxBulkKept || b.at.State == queue.BulkRunning {
 			return false
 		}
 		ended--
-		m.changed(asideBulk, uint64(b.at.ID))
+		bs.m.changed(asideBulk, uint64(b.at.ID))
 		return true
 	})
 }
 
-// loadBulk reads a row.
-func (m *machine) loadBulk(row []byte) error {
+// load reads a row.
+func (bs *bulks) load(row []byte) error {
 	op, err := journal.DecodeBulk(row)
 	if err != nil {
 		return fmt.Errorf("store: a bulk operation: %w", err)
 	}
-	return m.addBulk(op)
+	return bs.add(op)
 }
 
-// StartBulk makes a bulk operation exist; StepBulk does its work. It returns after the commit.
-func (s *Shard) StartBulk(r queue.BulkRequest, told ...queue.Act) (queue.Bulk, error) {
+// Bulks are the bulk operations of a shard, as its callers see them.
+type Bulks struct{ s *Shard }
+
+// Start makes a bulk operation exist; Step does its work. It returns after the commit.
+func (bs *Bulks) Start(r queue.BulkRequest, told ...queue.Act) (queue.Bulk, error) {
+	s := bs.s
 	request, err := writeBulkRequest(&r)
 	if err != nil {
 		return queue.Bulk{}, err
@@ -119,7 +129,7 @@ func (s *Shard) StartBulk(r queue.BulkRequest, told ...queue.Act) (queue.Bulk, e
 		s.mu.Unlock()
 		return queue.Bulk{}, err
 	}
-	running := m.starting
+	running := m.bulks.starting
 	for _, b := range m.bulks.list {
 		if b.at.State == queue.BulkRunning {
 			running++
@@ -134,9 +144,9 @@ func (s *Shard) StartBulk(r queue.BulkRequest, told ...queue.Act) (queue.Bulk, e
 		id = m.lastID.Next()
 	}
 	m.lastID = id
-	walk := queue.BulkWalk{Known: true, ToExamine: m.present(&r)}
+	walk := queue.BulkWalk{Known: true, ToExamine: m.bulks.present(&r)}
 	m.encode(now).Bulk(&journal.Bulk{ID: id, Request: request, Walk: walk})
-	m.starting++
+	m.bulks.starting++
 	m.intend(startingBulk{})
 	m.tell(now, aimed(told, "bulk operation "+queue.BulkID(id).String()), nil, json.RawMessage(request))
 	waits := commits{first: m.batch}
@@ -147,8 +157,9 @@ func (s *Shard) StartBulk(r queue.BulkRequest, told ...queue.Act) (queue.Bulk, e
 	return queue.Bulk{BulkRequest: r, ID: queue.BulkID(id), Queue: s.options.Queue, Walk: walk}, nil
 }
 
-// Bulk tells how a bulk operation stands; false: there is none of that id, or it was forgotten.
-func (s *Shard) Bulk(id queue.BulkID) (queue.Bulk, bool) {
+// Get tells how a bulk operation stands; false: there is none of that id, or it was forgotten.
+func (bs *Bulks) Get(id queue.BulkID) (queue.Bulk, bool) {
+	s := bs.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if b := s.m.bulks.find(id); b != nil {
@@ -157,8 +168,9 @@ func (s *Shard) Bulk(id queue.BulkID) (queue.Bulk, bool) {
 	return queue.Bulk{}, false
 }
 
-// Bulks lists the bulk operations, oldest first: all that run, and the last queue.MaxBulkKept that have ended.
-func (s *Shard) Bulks() []queue.Bulk {
+// List lists the bulk operations, oldest first: all that run, and the last queue.MaxBulkKept that have ended.
+func (bs *Bulks) List() []queue.Bulk {
+	s := bs.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := make([]queue.Bulk, len(s.m.bulks.list))
@@ -168,21 +180,22 @@ func (s *Shard) Bulks() []queue.Bulk {
 	return list
 }
 
-// EndBulk ends a bulk operation that runs: cancelled by somebody ("": he did not say who he is), or failed for a reason. What it did stays
+// End ends a bulk operation that runs: cancelled by somebody ("": he did not say who he is), or failed for a reason. What it did stays
 // done. It returns after the commit.
-func (s *Shard) EndBulk(id queue.BulkID, state queue.BulkState, by, failure string, told ...queue.Act) error {
-	waits, err := s.planBulk(id, func(next *journal.Bulk, now queue.Time) {
+func (bs *Bulks) End(id queue.BulkID, state queue.BulkState, by, failure string, told ...queue.Act) error {
+	waits, err := bs.plan(id, func(next *journal.Bulk, now queue.Time) {
 		next.State, next.EndedBy, next.Failure, next.Ended = state, by, clip(failure, queue.MaxErrorBytes), now
-		s.m.tell(now, told, nil, nil)
+		bs.s.m.tell(now, told, nil, nil)
 	})
 	if err != nil {
 		return err
 	}
-	return s.wait(waits)
+	return bs.s.wait(waits)
 }
 
-// planBulk encodes the next step of an operation, if it still runs.
-func (s *Shard) planBulk(id queue.BulkID, change func(next *journal.Bulk, now queue.Time)) (waits commits, err error) {
+// plan encodes the next step of an operation, if it still runs.
+func (bs *Bulks) plan(id queue.BulkID, change func(next *journal.Bulk, now queue.Time)) (waits commits, err error) {
+	s := bs.s
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,22 +203,22 @@ func (s *Shard) planBulk(id queue.BulkID, change func(next *journal.Bulk, now qu
 		return waits, err
 	}
 	if b := s.m.bulks.find(id); b != nil && b.plan.State == queue.BulkRunning {
-		s.m.stepBulk(b, now, func(next *journal.Bulk) { change(next, now) })
+		s.m.bulks.step(b, now, func(next *journal.Bulk) { change(next, now) })
 	}
 	waits.add(s.pending())
 	return waits, nil
 }
 
-// stepBulk encodes that an operation got further. What it tells of is encoded under the same hold of the mutex, so that both are in
+// step encodes that an operation got further. What it tells of is encoded under the same hold of the mutex, so that both are in
 // one batch.
-func (m *machine) stepBulk(b *bulk, now queue.Time, change func(next *journal.Bulk)) {
+func (bs *bulks) step(b *bulk, now queue.Time, change func(next *journal.Bulk)) {
 	next := b.plan
 	next.Step++
 	next.Request = ""
 	change(&next)
 	b.plan = next
-	m.encode(now).Bulk(&next)
-	m.intend((*steppingBulk)(b))
+	bs.m.encode(now).Bulk(&next)
+	bs.m.intend((*steppingBulk)(b))
 }
 
 // startingBulk is an operation that is about to exist, steppingBulk one that has got further than the disk knows.
@@ -214,23 +227,24 @@ type (
 	steppingBulk bulk
 )
 
-func (startingBulk) Applied(m *machine) { m.starting-- }
-func (startingBulk) Undo(m *machine)    { m.starting-- }
-func (*steppingBulk) Applied(*machine)  {} // ApplyBulk
+func (startingBulk) Applied(m *machine) { m.bulks.starting-- }
+func (startingBulk) Undo(m *machine)    { m.bulks.starting-- }
+func (*steppingBulk) Applied(*machine)  {} // apply
 func (b *steppingBulk) Undo(m *machine) { b.plan = b.at }
 
-// bulkIn finds a running operation that has come as far as `step` and no further.
-func (m *machine) bulkIn(id queue.BulkID, step uint64) *bulk {
-	if b := m.bulks.find(id); b != nil && b.plan.State == queue.BulkRunning && b.plan.Step == step {
+// at finds a running operation that has come as far as `step` and no further.
+func (bs *bulks) at(id queue.BulkID, step uint64) *bulk {
+	if b := bs.find(id); b != nil && b.plan.State == queue.BulkRunning && b.plan.Step == step {
 		return b
 	}
 	return nil
 }
 
-// StepBulk does the next page of a bulk operation, at most `most` chunks or submissions, and says how many there were and whether
+// Step does the next page of a bulk operation, at most `most` chunks or submissions, and says how many there were and whether
 // there may be more. When it fails nothing is lost: the next call goes on where the last commit was. most is at most
 // journal.MaxRedrive.
-func (s *Shard) StepBulk(ctx context.Context, id queue.BulkID, most int) (n int, more bool, err error) {
+func (bs *Bulks) Step(ctx context.Context, id queue.BulkID, most int) (n int, more bool, err error) {
+	s := bs.s
 	s.mu.Lock()
 	b := s.m.bulks.find(id)
 	if b == nil || b.plan.State != queue.BulkRunning {
@@ -257,7 +271,7 @@ func (s *Shard) StepBulk(ctx context.Context, id queue.BulkID, most int) (n int,
 	case paused:
 		err = p.pause()
 	default:
-		_, err = s.planBulkAt(p, queue.BulkCompleted)
+		_, err = bs.planAt(p, queue.BulkCompleted)
 	}
 	if failed := s.wait(p.waits); err == nil {
 		err = failed
@@ -265,16 +279,17 @@ func (s *Shard) StepBulk(ctx context.Context, id queue.BulkID, most int) (n int,
 	return n, err == nil && (n == most || paused) && !p.overtaken, err
 }
 
-// planBulkAt ends the operation, unless somebody else did something to it since the page was begun.
-func (s *Shard) planBulkAt(p *bulkPage, state queue.BulkState) (ended bool, err error) {
+// planAt ends the operation, unless somebody else did something to it since the page was begun.
+func (bs *Bulks) planAt(p *bulkPage, state queue.BulkState) (ended bool, err error) {
+	s := bs.s
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {
 		return false, err
 	}
-	if b := s.m.bulkIn(p.id, p.step); b != nil {
-		s.m.stepBulk(b, now, func(next *journal.Bulk) {
+	if b := s.m.bulks.at(p.id, p.step); b != nil {
+		s.m.bulks.step(b, now, func(next *journal.Bulk) {
 			next.State, next.Ended = state, now
 			p.arrivedAt(next)
 		})

@@ -29,19 +29,19 @@ func (p *bulkPage) started() queue.Time { return p.id.Created() + 1 }
 // held, and act encodes that. seen is what the page has looked at by then.
 func (p *bulkPage) note(now queue.Time, n int, last queue.ChunkID, seen uint64, act func(m *machine) (done, refused int)) bool {
 	m := p.s.m
-	b := m.bulkIn(p.id, p.step)
+	b := m.bulks.at(p.id, p.step)
 	if b == nil {
 		p.overtaken = true
 		return false
 	}
 	done, refused := act(m)
-	m.stepBulk(b, now, func(next *journal.Bulk) {
+	m.bulks.step(b, now, func(next *journal.Bulk) {
 		next.After = last
 		next.Counts.Matched += uint64(n)
 		next.Counts.Done += uint64(done)
 		next.Counts.Refused += uint64(refused)
 		next.Counts.Unchanged += uint64(n - done - refused)
-		m.walked(&next.Walk, seen-p.told, &b.request)
+		m.bulks.walked(&next.Walk, seen-p.told, &b.request)
 	})
 	p.told = seen
 	p.step = b.plan.Step
@@ -195,7 +195,7 @@ func (p *bulkPage) retries() (n int, err error) {
 		}
 		err = p.locked(func(now queue.Time) {
 			p.note(now, len(indexes), queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]}, p.seen.marks[start-1], func(m *machine) (done, refused int) {
-				return m.hasten(id, indexes, p.request.DryRun, now), 0
+				return m.bulks.hasten(id, indexes, p.request.DryRun, now), 0
 			})
 		})
 	}
@@ -268,7 +268,8 @@ func (p *bulkPage) appendWaiting(page, slice []queue.DeadChunk, others []passedO
 }
 
 // hasten encodes that waiting chunks of a submission are offered at once, and says how many.
-func (m *machine) hasten(id queue.SubmissionID, indexes []uint32, dry bool, now queue.Time) int {
+func (bs *bulks) hasten(id queue.SubmissionID, indexes []uint32, dry bool, now queue.Time) int {
+	m := bs.m
 	r := m.live(id)
 	if r == nil || r.ending {
 		return 0

@@ -62,7 +62,8 @@ func (v *survey) sawSubmission(id queue.SubmissionID, fits bool) {
 }
 
 // present is how much there is now of what a request walks over.
-func (m *machine) present(r *queue.BulkRequest) uint64 {
+func (bs *bulks) present(r *queue.BulkRequest) uint64 {
+	m := bs.m
 	id := r.Filter.Dead.Submission
 	if id == 0 {
 		switch {
@@ -88,12 +89,12 @@ func (m *machine) present(r *queue.BulkRequest) uint64 {
 }
 
 // walked is a step's progress: n more were walked over, and what is there now bounds the rest.
-func (m *machine) walked(w *queue.BulkWalk, n uint64, r *queue.BulkRequest) {
+func (bs *bulks) walked(w *queue.BulkWalk, n uint64, r *queue.BulkRequest) {
 	if !w.Known {
 		return
 	}
 	w.Examined = min(w.Examined+n, w.ToExamine)
-	w.ToExamine = min(w.ToExamine, w.Examined+m.present(r))
+	w.ToExamine = min(w.ToExamine, w.Examined+bs.present(r))
 }
 
 // arrivedAt notes that everything was walked over.

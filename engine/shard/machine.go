@@ -40,7 +40,6 @@ type machine struct {
 	inbox    map[uint64]uint64             // by source: the last number that arrived out of that outbox
 	arriving map[uint64]uint64             // the same, with what is on its way to the disk
 	bulks    bulks
-	starting int                                    // bulk operations whose start is on its way to the disk
 	asides   map[aside]struct{}                     // rows that changed since the last fold
 	closing  int                                    // submissions whose end is on its way to the disk
 	orphans  []*record                              // ended ones whose reservations are still in the table
@@ -128,7 +127,7 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 
 		scorings: map[string]*scoring{},
 	}
-	m.schedules, m.rules, m.suspects.m = newSchedules(m), newActiveRules(m), m
+	m.schedules, m.rules, m.suspects.m, m.bulks.m = newSchedules(m), newActiveRules(m), m, m
 	m.backlog.OnRuling(m.rules.ruled)
 	m.rnd = rand.New(&m.source)
 	return m

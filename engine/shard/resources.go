@@ -2,9 +2,10 @@ package shard
 
 // resources are what callers find in a shard beside submissions and reservations, each a type of its own.
 type resources struct {
+	Bulks     Bulks
 	Rules     Rules
 	Schedules Schedules
 }
 
 // of joins them with their shard.
-func (r *resources) of(s *Shard) { *r = resources{Rules{s}, Schedules{s}} }
+func (r *resources) of(s *Shard) { *r = resources{Bulks{s}, Rules{s}, Schedules{s}} }

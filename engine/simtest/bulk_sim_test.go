@@ -205,7 +205,7 @@ func (s *sim) bulkSome() {
 func (s *sim) startBulk(running int) {
 	r := s.drawBulk()
 	s.log.add("start a bulk operation: %s %+v, dry run %v", r.Action, r.Filter, r.DryRun)
-	op, err := s.shard.StartBulk(r)
+	op, err := s.shard.Bulks.Start(r)
 	if running >= queue.MaxBulkRunning {
 		if queue.CodeOf(err) != queue.CodeOverloaded {
 			s.fail("start of a bulk operation beside %d: got %v", running, err)
@@ -215,7 +215,7 @@ func (s *sim) startBulk(running int) {
 	failed, written := s.commitFailed("start of a bulk operation", err)
 	s.takeEffect([]func(){func() {
 		if failed { // nobody was told its id
-			list := s.shard.Bulks()
+			list := s.shard.Bulks.List()
 			if len(list) != len(s.m.bulks)+1 {
 				s.fail("%d bulk operations after one more, there were %d", len(list), len(s.m.bulks))
 			}
@@ -228,7 +228,7 @@ func (s *sim) startBulk(running int) {
 
 func (s *sim) endBulk(b *modelBulk) {
 	s.log.add("cancel bulk operation %s after %+v", b.ID, b.Counts)
-	failed, written := s.commitFailed("cancel of a bulk operation", s.shard.EndBulk(b.ID, queue.BulkCancelled, "ana", ""))
+	failed, written := s.commitFailed("cancel of a bulk operation", s.shard.Bulks.End(b.ID, queue.BulkCancelled, "ana", ""))
 	s.takeEffect([]func(){func() {
 		b.State, b.Finished, b.EndedBy = queue.BulkCancelled, s.now, "ana"
 		if b.Counts.Matched > 0 {
@@ -246,7 +246,7 @@ func (s *sim) stepBulk(b *modelBulk) {
 		groups, want = s.m.page(b, most, s.now)
 	}
 	s.log.add("bulk operation %s (%s, %s) by %d: %d are meant", b.ID, b.Action, b.State, most, want)
-	n, more, err := s.shard.StepBulk(ctx, b.ID, most)
+	n, more, err := s.shard.Bulks.Step(ctx, b.ID, most)
 	failed, written := false, false
 	if b.State != queue.BulkRunning {
 		s.must("step of an operation that ended", err)
@@ -258,7 +258,7 @@ func (s *sim) stepBulk(b *modelBulk) {
 	}
 	ends := b.State == queue.BulkRunning && want < most
 	s.takeEffect([]func(){func() {
-		got, _ := s.shard.Bulk(b.ID)
+		got, _ := s.shard.Bulks.Get(b.ID)
 		for i := range groups {
 			if failed && b.Counts.Matched == got.Counts.Matched {
 				break
@@ -276,7 +276,7 @@ func (s *sim) stepBulk(b *modelBulk) {
 
 // checkBulks compares all that is told of bulk operations.
 func (s *sim) checkBulks() {
-	list := s.shard.Bulks()
+	list := s.shard.Bulks.List()
 	if len(list) != len(s.m.bulks) {
 		s.fail("%d bulk operations, want %d", len(list), len(s.m.bulks))
 	}

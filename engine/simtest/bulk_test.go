@@ -24,7 +24,7 @@ func graveyard(t *testing.T, submissions int) *box {
 
 func (b *box) startBulk(t *testing.T, r queue.BulkRequest) queue.BulkID {
 	t.Helper()
-	op, err := b.shard.StartBulk(r)
+	op, err := b.shard.Bulks.Start(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,11 +36,11 @@ func (b *box) finishBulk(t *testing.T, id queue.BulkID, most int) queue.Bulk {
 	t.Helper()
 	for more := true; more; {
 		var err error
-		if _, more, err = b.shard.StepBulk(ctx, id, most); err != nil {
+		if _, more, err = b.shard.Bulks.Step(ctx, id, most); err != nil {
 			t.Fatal(err)
 		}
 	}
-	op, there := b.shard.Bulk(id)
+	op, there := b.shard.Bulks.Get(id)
 	if !there {
 		t.Fatalf("operation %s is not known any more", id)
 	}
@@ -59,7 +59,7 @@ func TestBulkGoesOnAfterKills(t *testing.T) {
 				id := b.startBulk(t, queue.BulkRequest{Action: action, To: "there", Filter: queue.BulkFilter{Meta: queue.Meta{number("n", 1)}}})
 				for range 3 {
 					for range 2 {
-						if _, _, err := b.shard.StepBulk(ctx, id, 7); err != nil {
+						if _, _, err := b.shard.Bulks.Step(ctx, id, 7); err != nil {
 							t.Fatal(err)
 						}
 						if kind != allFolded {
@@ -69,9 +69,9 @@ func TestBulkGoesOnAfterKills(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					before, _ := b.shard.Bulk(id)
+					before, _ := b.shard.Bulks.Get(id)
 					b.kill(t, kind)
-					if now, there := b.shard.Bulk(id); !there || now.Counts != before.Counts || now.State != before.State || !sameRequest(now, before) {
+					if now, there := b.shard.Bulks.Get(id); !there || now.Counts != before.Counts || now.State != before.State || !sameRequest(now, before) {
 						t.Fatalf("after the kill: got %+v %v, want %+v", now, there, before)
 					}
 				}
@@ -165,7 +165,7 @@ func TestBulksAreBounded(t *testing.T) {
 		ids = append(ids, id)
 	}
 	b.kill(t, allFolded)
-	list := b.shard.Bulks()
+	list := b.shard.Bulks.List()
 	if len(list) != queue.MaxBulkKept+1 || list[0].ID != first || list[1].ID != ids[5] {
 		t.Errorf("got %d operations, the first %s and %s; want %d, %s and %s", len(list), list[0].ID, list[1].ID, queue.MaxBulkKept+1, first, ids[5])
 	}
@@ -173,10 +173,10 @@ func TestBulksAreBounded(t *testing.T) {
 	for range queue.MaxBulkRunning - 1 {
 		last = b.startBulk(t, queue.BulkRequest{})
 	}
-	if _, err := b.shard.StartBulk(queue.BulkRequest{}); queue.CodeOf(err) != queue.CodeOverloaded {
+	if _, err := b.shard.Bulks.Start(queue.BulkRequest{}); queue.CodeOf(err) != queue.CodeOverloaded {
 		t.Errorf("one too many: got %v, want %s", err, queue.CodeOverloaded)
 	}
-	if err := b.shard.EndBulk(last, queue.BulkCancelled, "", ""); err != nil {
+	if err := b.shard.Bulks.End(last, queue.BulkCancelled, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	if op := b.finishBulk(t, last, 10); op.State != queue.BulkCancelled || op.Finished == 0 {

@@ -15,13 +15,13 @@ func TestBulkWalkSurvivesKills(t *testing.T) {
 		id := b.startBulk(t, queue.BulkRequest{Action: queue.BulkDelete, Filter: queue.BulkFilter{Meta: queue.Meta{number("n", 1)}}})
 		want := func(when string, was queue.Bulk) {
 			t.Helper()
-			if now, there := b.shard.Bulk(id); !there || !now.Walk.Known || now.Walk != was.Walk || now.EndedBy != was.EndedBy || now.State != was.State {
+			if now, there := b.shard.Bulks.Get(id); !there || !now.Walk.Known || now.Walk != was.Walk || now.EndedBy != was.EndedBy || now.State != was.State {
 				t.Errorf("files %d, %s: got %+v, %s by %q; want %+v, %s by %q", kind, when, now.Walk, now.State, now.EndedBy, was.Walk, was.State, was.EndedBy)
 			}
 		}
 		step := func() queue.Bulk {
 			t.Helper()
-			if _, _, err := b.shard.StepBulk(ctx, id, 7); err != nil {
+			if _, _, err := b.shard.Bulks.Step(ctx, id, 7); err != nil {
 				t.Fatal(err)
 			}
 			if kind == allFolded {
@@ -29,10 +29,10 @@ func TestBulkWalkSurvivesKills(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			op, _ := b.shard.Bulk(id)
+			op, _ := b.shard.Bulks.Get(id)
 			return op
 		}
-		op, _ := b.shard.Bulk(id)
+		op, _ := b.shard.Bulks.Get(id)
 		if op.Walk != (queue.BulkWalk{Known: true, ToExamine: 135}) {
 			t.Fatalf("files %d: at the start: got %+v, want 0 of 135", kind, op.Walk)
 		}
@@ -60,10 +60,10 @@ func TestBulkWalkSurvivesKills(t *testing.T) {
 		}
 		b.kill(t, kind)
 		want("when little was left", op)
-		if err := b.shard.EndBulk(id, queue.BulkCancelled, "bo", ""); err != nil {
+		if err := b.shard.Bulks.End(id, queue.BulkCancelled, "bo", ""); err != nil {
 			t.Fatal(err)
 		}
-		op, _ = b.shard.Bulk(id)
+		op, _ = b.shard.Bulks.Get(id)
 		b.kill(t, kind)
 		if op.EndedBy != "bo" || op.Walk.Percent(op.State) > 99 {
 			t.Errorf("files %d: cancelled: got %+v by %q, want it by bo below 100 %%", kind, op.Walk, op.EndedBy)

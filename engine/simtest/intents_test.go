@@ -98,18 +98,18 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 			return func() error { return b.shard.Schedules.Delete("s", nil) }
 		},
 		"begin a bulk operation": func(b *box) func() error {
-			return func() error { _, err := b.shard.StartBulk(bulk); return err }
+			return func() error { _, err := b.shard.Bulks.Start(bulk); return err }
 		},
 		"go on with a bulk operation": func(b *box) func() error {
 			dead(b)
-			op, err := b.shard.StartBulk(bulk)
+			op, err := b.shard.Bulks.Start(bulk)
 			must(b.t, err)
-			return func() error { _, _, err := b.shard.StepBulk(ctx, op.ID, 10); return err }
+			return func() error { _, _, err := b.shard.Bulks.Step(ctx, op.ID, 10); return err }
 		},
 		"end a bulk operation": func(b *box) func() error {
-			op, err := b.shard.StartBulk(bulk)
+			op, err := b.shard.Bulks.Start(bulk)
 			must(b.t, err)
-			return func() error { return b.shard.EndBulk(op.ID, queue.BulkCancelled, "ana", "") }
+			return func() error { return b.shard.Bulks.End(op.ID, queue.BulkCancelled, "ana", "") }
 		},
 		"redrive": func(b *box) func() error {
 			id := dead(b)

@@ -39,7 +39,7 @@ func (o *overlap) compare(b *box) {
 		o.fail("rules %v stand, on the disk %v", rules, want)
 	}
 	for id, state := range o.disk.bulks {
-		if got, there := b.shard.Bulk(id); !there || got.State != state {
+		if got, there := b.shard.Bulks.Get(id); !there || got.State != state {
 			o.fail("bulk operation %s is %s (%v), on the disk %s", id, got.State, there, state)
 		}
 	}

@@ -101,7 +101,7 @@ func (o *overlap) bulk() *call {
 	var err error
 	return &call{
 		what: "bulk redrive",
-		run:  func(context.Context) { b, err = o.shard.StartBulk(queue.BulkRequest{Action: queue.BulkRedrive}) },
+		run:  func(context.Context) { b, err = o.shard.Bulks.Start(queue.BulkRequest{Action: queue.BulkRedrive}) },
 		check: func() string {
 			if _, there := o.disk.bulks[b.ID]; err == nil && !there {
 				o.fail("bulk operation %s is answered to run, and is not on the disk", b.ID)
@@ -123,7 +123,7 @@ func (o *overlap) stepBulk() *call {
 	var err error
 	return &call{
 		what: "step of a bulk operation", alone: "bulk",
-		run:   func(ctx context.Context) { n, _, err = o.shard.StepBulk(ctx, id, 50) },
+		run:   func(ctx context.Context) { n, _, err = o.shard.Bulks.Step(ctx, id, 50) },
 		check: func() string { return fmt.Sprint(n, " ", o.erred(err)) },
 	}
 }
