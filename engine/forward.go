@@ -54,7 +54,7 @@ func (e *Engine) carry(ctx context.Context) {
 		stuck := map[string]bool{}
 		after := uint64(0)
 		for ctx.Err() == nil {
-			list := q.shard.Outgoing(after, journal.MaxRedrive)
+			list := q.shard.Forwarding.Outgoing(after, journal.MaxRedrive)
 			if len(list) == 0 {
 				break
 			}
@@ -87,7 +87,7 @@ func (e *Engine) carryTo(ctx context.Context, from *openQueue, to string, page [
 	if err != nil {
 		return err
 	}
-	arrived, err := destination.shard.Arrived(from.shard.Source())
+	arrived, err := destination.shard.Forwarding.Arrived(from.shard.Forwarding.Source())
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (e *Engine) carryTo(ctx context.Context, from *openQueue, to string, page [
 			numbers = append(numbers, o.Number)
 			continue
 		}
-		n, err := from.shard.Parcel(ctx, o)
+		n, err := from.shard.Forwarding.Parcel(ctx, o)
 		if err != nil {
 			if unread = e.unread(ctx, from, o, err); unread != nil {
 				break
@@ -108,7 +108,7 @@ func (e *Engine) carryTo(ctx context.Context, from *openQueue, to string, page [
 			continue
 		}
 		if o.Stuck {
-			if err := from.shard.Unstick(o); err != nil {
+			if err := from.shard.Forwarding.Unstick(o); err != nil {
 				return err
 			}
 			continue // it comes again, under its new number
@@ -136,7 +136,7 @@ func (e *Engine) unread(ctx context.Context, from *openQueue, o queue.Outgoing, 
 	if ctx.Err() != nil {
 		return cause
 	}
-	switch parked, err := from.shard.Unread(o, cause); {
+	switch parked, err := from.shard.Forwarding.Unread(o, cause); {
 	case err != nil:
 		return errors.Join(cause, err)
 	case !parked:
@@ -151,11 +151,11 @@ const carryBytes = 16 << 20
 // deliver has one queue take letters in, durably, and then the other one let go of them.
 func deliver(ctx context.Context, from, to *openQueue, list []queue.Delivery, numbers []uint64) error {
 	if len(list) > 0 {
-		if err := to.shard.Deliver(ctx, list); err != nil {
+		if err := to.shard.Forwarding.Deliver(ctx, list); err != nil {
 			return err
 		}
 	}
-	return from.shard.Delivered(numbers)
+	return from.shard.Forwarding.Delivered(numbers)
 }
 
 // validDeadQueue checks that dead letters of a queue may go on to another: that is there, is not the queue itself, and lets its own stay,
@@ -199,11 +199,11 @@ func (e *Engine) unforwarded(q *openQueue) error {
 		return &queue.Error{Code: queue.CodeConflict,
 			Message: fmt.Sprintf("The queue is the dead_letter_queue of %q. Change that queue's settings first.", user)}
 	}
-	if n := q.shard.OutgoingTo("") - q.shard.Overtaken(); n > 0 { // those that cannot be read go with their queue
+	if n := q.shard.Forwarding.OutgoingTo("") - q.shard.Forwarding.Overtaken(); n > 0 { // those that cannot be read go with their queue
 		return onTheirWay(n)
 	}
 	for _, other := range e.queues {
-		if n := other.shard.OutgoingTo(q.name); n > 0 {
+		if n := other.shard.Forwarding.OutgoingTo(q.name); n > 0 {
 			return onTheirWay(n)
 		}
 	}

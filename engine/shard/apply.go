@@ -31,7 +31,7 @@ func (m *machine) ApplyBulk(op *journal.Bulk) error { return m.bulks.apply(op) }
 
 // ApplyInsert makes a submission exist and offers it, unless it waits for its run_at.
 func (m *machine) ApplyInsert(s *journal.Insert) error {
-	m.arrived(s.Origin)
+	m.forwarding.arrived(s.Origin)
 	if m.replay {
 		if known, err := m.known(s.Seq, s.ID); known || err != nil {
 			return err

@@ -10,7 +10,8 @@ import (
 
 // Deliver makes submissions of dead letters that another queue forwards, and leaves out those that have arrived before. They come
 // from one outbox, by ascending number, at most journal.MaxRedrive. It returns after the commit.
-func (s *Shard) Deliver(ctx context.Context, list []queue.Delivery) error {
+func (p *Forwarding) Deliver(ctx context.Context, list []queue.Delivery) error {
+	s := p.s
 	if s.full.Load() {
 		return commitError(journal.ErrFull)
 	}
@@ -25,7 +26,7 @@ func (s *Shard) Deliver(ctx context.Context, list []queue.Delivery) error {
 	ops := make([]*journal.Insert, 0, len(list))
 	var fresh []*queue.NewSubmission
 	for i := range list {
-		if n := &list[i].Submission; m.expects(n.Origin) {
+		if n := &list[i].Submission; m.forwarding.expects(n.Origin) {
 			ops, fresh = append(ops, m.draw(n, now)), append(fresh, n)
 		}
 	}
@@ -34,7 +35,7 @@ func (s *Shard) Deliver(ctx context.Context, list []queue.Delivery) error {
 		return err
 	}
 	defer s.options.Live.release(len(ops))
-	if err := s.writeContents(ctx, ops, fresh); err != nil {
+	if err := p.writeContents(ctx, ops, fresh); err != nil {
 		return err
 	}
 	now = s.now()
@@ -48,10 +49,10 @@ func (s *Shard) Deliver(ctx context.Context, list []queue.Delivery) error {
 		return err
 	}
 	for _, op := range ops {
-		if m.expects(op.Origin) { // nobody else delivered it meanwhile
+		if m.forwarding.expects(op.Origin) { // nobody else delivered it meanwhile
 			m.encode(now).Insert(op)
-			m.intend(arriving{op.Origin.Source, m.arriving[op.Origin.Source]})
-			m.arriving[op.Origin.Source] = op.Origin.Number
+			m.intend(arriving{op.Origin.Source, m.forwarding.arriving[op.Origin.Source]})
+			m.forwarding.arriving[op.Origin.Source] = op.Origin.Number
 		}
 	}
 	var waits commits
@@ -61,34 +62,34 @@ func (s *Shard) Deliver(ctx context.Context, list []queue.Delivery) error {
 }
 
 // expects says that a dead letter has not arrived yet, and is not about to.
-func (m *machine) expects(o *queue.Origin) bool {
-	return o.Number > m.inbox[o.Source] && o.Number > m.arriving[o.Source]
+func (p *forwarding) expects(o *queue.Origin) bool {
+	return o.Number > p.inbox[o.Source] && o.Number > p.arriving[o.Source]
 }
 
 // arriving is a dead letter of another queue whose insert is on its way to the disk.
 type arriving struct{ source, before uint64 } // before: the last number of the source that was on its way already
 
 func (a arriving) Applied(m *machine) {
-	if m.arriving[a.source] <= m.inbox[a.source] {
-		delete(m.arriving, a.source)
+	if m.forwarding.arriving[a.source] <= m.forwarding.inbox[a.source] {
+		delete(m.forwarding.arriving, a.source)
 	}
 }
 
 func (a arriving) Undo(m *machine) {
-	if m.arriving[a.source] = a.before; a.before == 0 {
-		delete(m.arriving, a.source)
+	if m.forwarding.arriving[a.source] = a.before; a.before == 0 {
+		delete(m.forwarding.arriving, a.source)
 	}
 }
 
 // arrived notes how far the dead letters of an outbox have come.
-func (m *machine) arrived(o *queue.Origin) {
+func (p *forwarding) arrived(o *queue.Origin) {
 	if o == nil {
 		return
 	}
-	m.stats.arrived++
-	if o.Number > m.inbox[o.Source] {
-		m.inbox[o.Source] = o.Number
-		m.changed(asideInbox, o.Source)
+	p.m.stats.arrived++
+	if o.Number > p.inbox[o.Source] {
+		p.inbox[o.Source] = o.Number
+		p.m.changed(asideInbox, o.Source)
 	}
 }
 
@@ -96,7 +97,7 @@ func (m *machine) arrived(o *queue.Origin) {
 const deliverAtOnce = 16
 
 // writeContents writes the contents of several inserts before they are published.
-func (s *Shard) writeContents(ctx context.Context, ops []*journal.Insert, list []*queue.NewSubmission) error {
+func (p *Forwarding) writeContents(ctx context.Context, ops []*journal.Insert, list []*queue.NewSubmission) error {
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	var failed error
@@ -108,7 +109,7 @@ func (s *Shard) writeContents(ctx context.Context, ops []*journal.Insert, list [
 		turn <- struct{}{}
 		group.Go(func() {
 			defer func() { <-turn }()
-			if err := s.writeContent(ctx, op.Seq, list[i]); err != nil {
+			if err := p.s.writeContent(ctx, op.Seq, list[i]); err != nil {
 				mu.Lock()
 				failed = err
 				mu.Unlock()

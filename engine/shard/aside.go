@@ -42,16 +42,16 @@ func (m *machine) changed(kind uint8, key uint64) { m.asides[aside{kind, key}] =
 func (m *machine) asideRow(a aside) []byte {
 	switch a.kind {
 	case asideOutbox:
-		if o := m.outbox.find(a.key); o != nil {
+		if o := m.forwarding.outbox.find(a.key); o != nil {
 			row := binary.AppendUvarint(nil, uint64(o.Chunk.Submission))
 			return append(binary.AppendUvarint(row, uint64(o.Chunk.Index)), o.Queue...)
 		}
 	case asideLast:
-		return binary.AppendUvarint(nil, m.outbox.last)
+		return binary.AppendUvarint(nil, m.forwarding.outbox.last)
 	case asideSeq:
 		return binary.AppendUvarint(nil, uint64(m.nextSeq))
 	case asideInbox:
-		return binary.AppendUvarint(nil, m.inbox[a.key])
+		return binary.AppendUvarint(nil, m.forwarding.inbox[a.key])
 	case asideBulk:
 		if b := m.bulks.find(queue.BulkID(a.key)); b != nil {
 			return b.row()
@@ -59,7 +59,7 @@ func (m *machine) asideRow(a aside) []byte {
 	case asideRecent:
 		return m.recent.row(a.key)
 	case asideStuck:
-		if o := m.outbox.find(a.key); o != nil && o.Stuck {
+		if o := m.forwarding.outbox.find(a.key); o != nil && o.Stuck {
 			return []byte{stuckVersion}
 		}
 	}
@@ -73,13 +73,13 @@ func (m *machine) loadAside(row store.Aside) error {
 	case asideOutbox:
 		o := queue.Outgoing{Number: row.Key, Chunk: queue.ChunkID{Submission: queue.SubmissionID(d.uint()), Index: uint32(d.uint())}}
 		o.Queue = string(d.b)
-		m.outbox.add(o)
+		m.forwarding.outbox.add(o)
 	case asideLast:
-		m.outbox.last = max(m.outbox.last, d.uint())
+		m.forwarding.outbox.last = max(m.forwarding.outbox.last, d.uint())
 	case asideSeq:
 		m.nextSeq = max(m.nextSeq, uint32(d.uint()))
 	case asideInbox:
-		m.inbox[row.Key] = d.uint()
+		m.forwarding.inbox[row.Key] = d.uint()
 	case asideBulk:
 		return m.bulks.load(row.Bytes)
 	case asideRecent:
@@ -88,7 +88,7 @@ func (m *machine) loadAside(row store.Aside) error {
 		if d.bad = d.uint() != stuckVersion; d.bad {
 			break
 		}
-		if o := m.outbox.find(row.Key); o != nil {
+		if o := m.forwarding.outbox.find(row.Key); o != nil {
 			o.Stuck = true
 		}
 	default:

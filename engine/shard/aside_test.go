@@ -16,7 +16,7 @@ func TestAsideIsFoldedInSlices(t *testing.T) {
 	withShard(t, dir, func(s *Shard) {
 		s.mu.Lock()
 		for n := range uint64(entries) {
-			s.m.queued(queue.Outgoing{Number: n + 1, Queue: "there", Chunk: queue.ChunkID{Submission: 1, Index: uint32(n)}})
+			s.m.forwarding.queued(queue.Outgoing{Number: n + 1, Queue: "there", Chunk: queue.ChunkID{Submission: 1, Index: uint32(n)}})
 		}
 		s.mu.told = func(time.Duration) { holds++ }
 		s.mu.Unlock()
@@ -28,7 +28,7 @@ func TestAsideIsFoldedInSlices(t *testing.T) {
 		}
 	})
 	withShard(t, dir, func(s *Shard) {
-		if got := s.OutgoingTo("there"); got != entries {
+		if got := s.Forwarding.OutgoingTo("there"); got != entries {
 			t.Errorf("after a restart: %d on their way, want %d", got, entries)
 		}
 	})

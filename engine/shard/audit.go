@@ -30,7 +30,7 @@ func (s *Shard) auditIntents() error {
 	m := s.m
 	left := map[string]int{
 		"intents": len(m.batch.intents.list), "reservations to finish": len(m.batch.marked), "submissions about to end": m.closing,
-		"bulk operations about to begin": m.bulks.starting, "dead letters about to leave": m.sending, "dead letters about to arrive": len(m.arriving),
+		"bulk operations about to begin": m.bulks.starting, "dead letters about to leave": m.forwarding.sending, "dead letters about to arrive": len(m.forwarding.arriving),
 		"submissions with moving dead letters": len(m.moving), "rules about to end": len(m.rules.lifting), "rules about to change": int(m.rules.setting),
 	}
 	m.backlog.Each(func(sub *backlog.Submission) bool {

@@ -208,8 +208,8 @@ func (s *Shard) apply(position journal.Position, b *batch) {
 			s.countLive()
 		}
 		s.serve(s.now())
-		posted := s.m.posted
-		s.m.posted = false
+		posted := s.m.forwarding.posted
+		s.m.forwarding.posted = false
 		s.mu.Unlock()
 		if posted && s.options.Posted != nil {
 			s.options.Posted()

@@ -150,7 +150,7 @@ func (g *grave) bury(fate fate, indexes []uint32, now queue.Time) {
 	case queue.BulkDelete:
 		m.encode(now).Move(journal.Move{Kind: journal.MoveDiscard, Seq: r.seq, ID: r.id, Indexes: indexes})
 	case queue.BulkForward:
-		m.send(r, indexes, fate.to, now)
+		m.forwarding.send(r, indexes, fate.to, now)
 	}
 	g.m.moves(g.r, g.row, indexes)
 }

@@ -26,28 +26,24 @@ type machine struct {
 	recent  recent
 	keys    keys
 
-	graves   *ordered                      // those with dead letters, open or not yet in the history, by id
-	letters  map[queue.SubmissionID]uint32 // dead letters of the ended ones
-	groups   *letterGroups                 // all dead letters by what went wrong; during a replay nothing
-	moving   map[uint32]*moving            // by seq: those with ops on their way to the disk about what is dead in them
-	latest   queue.Time                    // the latest end of a submission
-	freed    queue.Time                    // of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
-	opened   int                           // records whose older row the history may still have
-	rows     uint64                        // history rows written since the start
-	outbox   outbox                        // dead letters on their way to another queue
-	sending  int                           // chunks whose way into the outbox is on its way to the disk
-	posted   bool                          // the outbox got something since somebody looked
-	inbox    map[uint64]uint64             // by source: the last number that arrived out of that outbox
-	arriving map[uint64]uint64             // the same, with what is on its way to the disk
-	bulks    bulks
-	asides   map[aside]struct{}                     // rows that changed since the last fold
-	closing  int                                    // submissions whose end is on its way to the disk
-	orphans  []*record                              // ended ones whose reservations are still in the table
-	order    *ordered                               // live submissions and ended ones without their history row, by id
-	ended    map[queue.SubmissionID]*record         // ended, history row not yet written
-	gone     []*record                              // the same, in the order of their end
-	dirty    []*record                              // changed since their last row
-	watch    map[queue.SubmissionID][]chan struct{} // closed when the submission ends
+	graves     *ordered                      // those with dead letters, open or not yet in the history, by id
+	letters    map[queue.SubmissionID]uint32 // dead letters of the ended ones
+	groups     *letterGroups                 // all dead letters by what went wrong; during a replay nothing
+	moving     map[uint32]*moving            // by seq: those with ops on their way to the disk about what is dead in them
+	latest     queue.Time                    // the latest end of a submission
+	freed      queue.Time                    // of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
+	opened     int                           // records whose older row the history may still have
+	rows       uint64                        // history rows written since the start
+	bulks      bulks
+	forwarding forwarding
+	asides     map[aside]struct{}                     // rows that changed since the last fold
+	closing    int                                    // submissions whose end is on its way to the disk
+	orphans    []*record                              // ended ones whose reservations are still in the table
+	order      *ordered                               // live submissions and ended ones without their history row, by id
+	ended      map[queue.SubmissionID]*record         // ended, history row not yet written
+	gone       []*record                              // the same, in the order of their end
+	dirty      []*record                              // changed since their last row
+	watch      map[queue.SubmissionID][]chan struct{} // closed when the submission ends
 
 	batch   *batch                      // the open one
 	writing map[uint32]*batch           // by slot: reservations whose outputs are being written
@@ -106,28 +102,26 @@ type counters struct {
 func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now queue.Time) *machine {
 	m := &machine{
 		id: id, key: key, settings: settings,
-		backlog:  backlog.New(),
-		holds:    reserver.New(now, 0),
-		order:    &ordered{},
-		graves:   &ordered{},
-		letters:  map[queue.SubmissionID]uint32{},
-		groups:   newLetterGroups(maxLetterGroups),
-		inbox:    map[uint64]uint64{},
-		arriving: map[uint64]uint64{},
-		asides:   map[aside]struct{}{},
-		moving:   map[uint32]*moving{},
-		freed:    1, // retention looks at all of the history first
-		ended:    map[queue.SubmissionID]*record{},
-		watch:    map[queue.SubmissionID][]chan struct{}{},
-		keys:     newKeys(),
-		writing:  map[uint32]*batch{},
-		batch:    newBatch(),
-		roster:   newRoster(),
-		trust:    func(uint32, uint32) {},
+		backlog: backlog.New(),
+		holds:   reserver.New(now, 0),
+		order:   &ordered{},
+		graves:  &ordered{},
+		letters: map[queue.SubmissionID]uint32{},
+		groups:  newLetterGroups(maxLetterGroups),
+		asides:  map[aside]struct{}{},
+		moving:  map[uint32]*moving{},
+		freed:   1, // retention looks at all of the history first
+		ended:   map[queue.SubmissionID]*record{},
+		watch:   map[queue.SubmissionID][]chan struct{}{},
+		keys:    newKeys(),
+		writing: map[uint32]*batch{},
+		batch:   newBatch(),
+		roster:  newRoster(),
+		trust:   func(uint32, uint32) {},
 
 		scorings: map[string]*scoring{},
 	}
-	m.schedules, m.rules, m.suspects.m, m.bulks.m = newSchedules(m), newActiveRules(m), m, m
+	m.schedules, m.rules, m.suspects.m, m.bulks.m, m.forwarding = newSchedules(m), newActiveRules(m), m, m, newForwarding(m)
 	m.backlog.OnRuling(m.rules.ruled)
 	m.rnd = rand.New(&m.source)
 	return m

@@ -10,19 +10,19 @@ import (
 func (m *machine) ApplyMove(op journal.Move) error {
 	switch op.Kind {
 	case journal.MoveDelivered:
-		m.delivered(&op)
+		m.forwarding.delivered(&op)
 		return nil
 	case journal.MoveStuck:
-		m.stuck(&op)
+		m.forwarding.stuck(&op)
 		return nil
 	case journal.MoveRenumber:
-		m.renumbered(&op)
+		m.forwarding.renumbered(&op)
 		return nil
 	}
 	r := m.liveSeq(op.Seq)
 	if r != nil && m.replay && m.applied <= r.applied && !r.dirty {
 		if op.Kind == journal.MoveForward {
-			m.requeued(r, &op)
+			m.forwarding.requeued(r, &op)
 		}
 		return nil
 	}
@@ -34,7 +34,7 @@ func (m *machine) ApplyMove(op journal.Move) error {
 		}
 		if m.younger(told) {
 			if op.Kind == journal.MoveForward {
-				m.requeued(told, &op)
+				m.forwarding.requeued(told, &op)
 			}
 			return nil
 		}
@@ -75,7 +75,7 @@ func (m *machine) move(r *record, t *try, op *journal.Move, i int) {
 		t.reason = journal.Skipped
 		m.bear(r, index)
 	case op.Kind == journal.MoveForward:
-		m.sent(r, t, queue.Outgoing{Number: op.Number + uint64(i), Queue: op.Queue, Chunk: queue.ChunkID{Submission: r.id, Index: index}})
+		m.forwarding.sent(r, t, queue.Outgoing{Number: op.Number + uint64(i), Queue: op.Queue, Chunk: queue.ChunkID{Submission: r.id, Index: index}})
 	}
 }
 

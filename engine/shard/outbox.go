@@ -66,65 +66,83 @@ func (o *outbox) remove(number uint64) {
 
 func (o *outbox) len() int { return len(o.list) - o.holes }
 
+// forwarding is the part of the machine that knows which dead letters left for other queues, and how far those of other queues have come.
+type forwarding struct {
+	m        *machine
+	outbox   outbox            // dead letters on their way to another queue
+	sending  int               // chunks whose way into the outbox is on its way to the disk
+	posted   bool              // the outbox got something since somebody looked
+	inbox    map[uint64]uint64 // by source: the last number that arrived out of that outbox
+	arriving map[uint64]uint64 // the same, with what is on its way to the disk
+}
+
+func newForwarding(m *machine) forwarding {
+	return forwarding{m: m, inbox: map[uint64]uint64{}, arriving: map[uint64]uint64{}}
+}
+
 // send encodes that dead letters of a submission leave for another queue. Indexes ascend.
-func (m *machine) send(r *record, indexes []uint32, to string, now queue.Time) {
-	m.encode(now).Move(journal.Move{Kind: journal.MoveForward, Seq: r.seq, ID: r.id, Number: m.outbox.last + 1, Queue: to, Indexes: indexes})
-	m.outbox.last += uint64(len(indexes))
-	m.sending += len(indexes)
-	m.intend(sending(len(indexes)))
+func (p *forwarding) send(r *record, indexes []uint32, to string, now queue.Time) {
+	p.m.encode(now).Move(journal.Move{Kind: journal.MoveForward, Seq: r.seq, ID: r.id, Number: p.outbox.last + 1, Queue: to, Indexes: indexes})
+	p.outbox.last += uint64(len(indexes))
+	p.sending += len(indexes)
+	p.m.intend(sending(len(indexes)))
 }
 
 // sending is how many dead letters an op puts into the outbox.
 type sending int
 
-func (n sending) Applied(m *machine) { m.sending -= int(n) }
-func (n sending) Undo(m *machine)    { m.sending -= int(n) }
+func (n sending) Applied(m *machine) { m.forwarding.sending -= int(n) }
+func (n sending) Undo(m *machine)    { m.forwarding.sending -= int(n) }
 
 // sent applies it to one chunk: it is over here, and in the outbox.
-func (m *machine) sent(r *record, t *try, o queue.Outgoing) {
+func (p *forwarding) sent(r *record, t *try, o queue.Outgoing) {
 	t.reason, t.to, t.number = journal.Forwarded, o.Queue, o.Number
 	r.forwards++
-	m.stats.forwarded++
-	m.bear(r, o.Chunk.Index)
-	m.queued(o)
+	p.m.stats.forwarded++
+	p.m.bear(r, o.Chunk.Index)
+	p.queued(o)
 }
 
 // queued notes an entry of the outbox.
-func (m *machine) queued(o queue.Outgoing) {
-	m.outbox.add(o)
-	m.changed(asideOutbox, o.Number)
-	m.changed(asideLast, 0)
-	m.posted = true
+func (p *forwarding) queued(o queue.Outgoing) {
+	p.outbox.add(o)
+	p.m.changed(asideOutbox, o.Number)
+	p.m.changed(asideLast, 0)
+	p.posted = true
 }
 
 // requeued puts those chunks of a Forward into the outbox that a row which is younger than the op says to have gone by it.
-func (m *machine) requeued(r *record, op *journal.Move) {
+func (p *forwarding) requeued(r *record, op *journal.Move) {
 	for i, index := range op.Indexes {
 		if t := r.tries[index]; t != nil && t.reason == journal.Forwarded && t.number == op.Number+uint64(i) {
-			m.queued(queue.Outgoing{Number: t.number, Queue: op.Queue, Chunk: queue.ChunkID{Submission: r.id, Index: index}})
+			p.queued(queue.Outgoing{Number: t.number, Queue: op.Queue, Chunk: queue.ChunkID{Submission: r.id, Index: index}})
 		}
 	}
 }
 
 // delivered takes entries out of the outbox.
-func (m *machine) delivered(op *journal.Move) {
+func (p *forwarding) delivered(op *journal.Move) {
 	for _, distance := range op.Indexes {
-		m.outbox.remove(op.Number + uint64(distance))
-		m.changed(asideOutbox, op.Number+uint64(distance))
-		m.changed(asideStuck, op.Number+uint64(distance))
+		p.outbox.remove(op.Number + uint64(distance))
+		p.m.changed(asideOutbox, op.Number+uint64(distance))
+		p.m.changed(asideStuck, op.Number+uint64(distance))
 	}
 }
 
+// Forwarding is how dead letters leave a shard for other queues, and come from them.
+type Forwarding struct{ s *Shard }
+
 // Outgoing lists up to `most` dead letters that are on their way to another queue with a number above `after`, by number, but for those
 // that are parked.
-func (s *Shard) Outgoing(after uint64, most int) (list []queue.Outgoing) {
+func (p *Forwarding) Outgoing(after uint64, most int) (list []queue.Outgoing) {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at, there := s.m.outbox.at(after)
+	at, there := s.m.forwarding.outbox.at(after)
 	if there {
 		at++
 	}
-	for _, x := range s.m.outbox.list[at:] {
+	for _, x := range s.m.forwarding.outbox.list[at:] {
 		if len(list) == most {
 			break
 		}
@@ -136,11 +154,12 @@ func (s *Shard) Outgoing(after uint64, most int) (list []queue.Outgoing) {
 }
 
 // Overtaken is how many dead letters on their way are stuck: they cannot be read, and those behind them have overtaken them.
-func (s *Shard) Overtaken() (n int) {
+func (p *Forwarding) Overtaken() (n int) {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.m.outbox.list {
-		if o := &s.m.outbox.list[i]; o.Stuck && o.Queue != "" {
+	for i := range s.m.forwarding.outbox.list {
+		if o := &s.m.forwarding.outbox.list[i]; o.Stuck && o.Queue != "" {
 			n++
 		}
 	}
@@ -149,15 +168,16 @@ func (s *Shard) Overtaken() (n int) {
 
 // OutgoingTo is how many dead letters are on their way to a queue ("": to any), those to any queue included whose end is not
 // committed yet.
-func (s *Shard) OutgoingTo(name string) (n int) {
+func (p *Forwarding) OutgoingTo(name string) (n int) {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n = s.m.sending
+	n = s.m.forwarding.sending
 	if name == "" {
-		return n + s.m.outbox.len()
+		return n + s.m.forwarding.outbox.len()
 	}
-	for i := range s.m.outbox.list {
-		if s.m.outbox.list[i].Queue == name {
+	for i := range s.m.forwarding.outbox.list {
+		if s.m.forwarding.outbox.list[i].Queue == name {
 			n++
 		}
 	}
@@ -165,7 +185,8 @@ func (s *Shard) OutgoingTo(name string) (n int) {
 }
 
 // Delivered takes entries out of the outbox, durably: the other queue has them. The numbers ascend.
-func (s *Shard) Delivered(numbers []uint64) error {
+func (p *Forwarding) Delivered(numbers []uint64) error {
+	s := p.s
 	if len(numbers) == 0 {
 		return nil
 	}
@@ -195,11 +216,14 @@ func (s *Shard) Delivered(numbers []uint64) error {
 }
 
 // Source identifies this outbox for ever: no other one has had, or will have, the same shard and the same birth.
-func (s *Shard) Source() uint64 { return uint64(s.options.Born)*queue.MaxShards + uint64(s.options.ID) }
+func (p *Forwarding) Source() uint64 {
+	return uint64(p.s.options.Born)*queue.MaxShards + uint64(p.s.options.ID)
+}
 
 // Parcel is a dead letter of the outbox as the other queue gets it, with its content.
-func (s *Shard) Parcel(ctx context.Context, o queue.Outgoing) (n queue.NewSubmission, err error) {
-	r, err := s.posted(ctx, o.Chunk)
+func (p *Forwarding) Parcel(ctx context.Context, o queue.Outgoing) (n queue.NewSubmission, err error) {
+	s := p.s
+	r, err := p.find(ctx, o.Chunk)
 	if err != nil {
 		return n, err
 	}
@@ -207,7 +231,7 @@ func (s *Shard) Parcel(ctx context.Context, o queue.Outgoing) (n queue.NewSubmis
 	n = queue.NewSubmission{
 		Group: d.group, Meta: r.known, Priority: r.priority, OperationsPerChunk: d.operations, Trace: d.trace,
 		Chunks: queue.Chunks{Count: 1, Prefix: r.prefix, Template: d.template},
-		Origin: &queue.Origin{Source: s.Source(), Number: o.Number, Queue: s.options.Queue, Chunk: o.Chunk, First: r.first() + o.Chunk.Index},
+		Origin: &queue.Origin{Source: p.Source(), Number: o.Number, Queue: s.options.Queue, Chunk: o.Chunk, First: r.first() + o.Chunk.Index},
 	}
 	if t := r.tries[o.Chunk.Index]; t != nil {
 		n.Origin.Attempts, n.Origin.Error = uint32(t.attempts), t.err
@@ -228,8 +252,9 @@ func (s *Shard) Parcel(ctx context.Context, o queue.Outgoing) (n queue.NewSubmis
 	return n, err
 }
 
-// posted is a copy of a submission's record with the try of one chunk, wherever it is.
-func (s *Shard) posted(ctx context.Context, chunk queue.ChunkID) (*record, error) {
+// find is a copy of a submission's record with the try of one chunk, wherever it is.
+func (p *Forwarding) find(ctx context.Context, chunk queue.ChunkID) (*record, error) {
+	s := p.s
 	s.mu.Lock()
 	if r := s.m.record(chunk.Submission); r != nil {
 		c := *r

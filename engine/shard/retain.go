@@ -100,11 +100,11 @@ const pinMost = 1000
 // many to tell.
 func (m *machine) pinned() (ids map[queue.SubmissionID]bool, known bool) {
 	ids = map[queue.SubmissionID]bool{}
-	if m.outbox.len() > pinMost {
+	if m.forwarding.outbox.len() > pinMost {
 		return ids, false
 	}
-	for i := range m.outbox.list {
-		if o := &m.outbox.list[i]; o.Queue != "" {
+	for i := range m.forwarding.outbox.list {
+		if o := &m.forwarding.outbox.list[i]; o.Queue != "" {
 			ids[o.Chunk.Submission] = true
 		}
 	}

@@ -17,20 +17,21 @@ import (
 // damaged or missing is parked at once, with any other error at the third time: it is left alone, as an action of the kind KindForward,
 // and those behind it may be delivered. false: it has to be read again first, and nothing behind it may be delivered. The caller knows
 // that it did not arrive. It returns after the commit.
-func (s *Shard) Unread(o queue.Outgoing, cause error) (parked bool, err error) {
+func (p *Forwarding) Unread(o queue.Outgoing, cause error) (parked bool, err error) {
+	s := p.s
 	now := s.now()
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
 		s.mu.Unlock()
 		return false, err
 	}
-	if s.m.outbox.find(o.Number) == nil {
+	if s.m.forwarding.outbox.find(o.Number) == nil {
 		s.mu.Unlock()
 		return false, nil // the state was made anew
 	}
 	a := letter(o)
 	if o.Stuck {
-		s.parkLetter(a, cause, now)
+		p.park(a, cause, now)
 		s.mu.Unlock()
 		return true, nil
 	}
@@ -47,32 +48,33 @@ func (s *Shard) Unread(o queue.Outgoing, cause error) (parked bool, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.parkLetter(a, cause, now)
+	p.park(a, cause, now)
 	return true, nil
 }
 
-// parkLetter leaves a letter alone. Beyond parkedMost actions it is read again and again, and holds up nobody all the same. The mutex is
+// park leaves a letter alone. Beyond parkedMost actions it is read again and again, and holds up nobody all the same. The mutex is
 // held.
-func (s *Shard) parkLetter(a Action, cause error, now queue.Time) {
-	delete(s.worker.blamed, a)
-	s.parkAction(a, cause, now)
+func (p *Forwarding) park(a Action, cause error, now queue.Time) {
+	delete(p.s.worker.blamed, a)
+	p.s.parkAction(a, cause, now)
 }
 
 // Unstick has a stuck letter that can be read again take its place behind all others, under another number. It returns after the commit.
-func (s *Shard) Unstick(o queue.Outgoing) error {
+func (p *Forwarding) Unstick(o queue.Outgoing) error {
+	s := p.s
 	now := s.now()
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
 		s.mu.Unlock()
 		return err
 	}
-	if known := s.m.outbox.find(o.Number); known == nil || !known.Stuck {
+	if known := s.m.forwarding.outbox.find(o.Number); known == nil || !known.Stuck {
 		s.mu.Unlock()
 		return nil
 	}
-	s.m.outbox.last++
+	s.m.forwarding.outbox.last++
 	s.m.encode(now).Move(journal.Move{
-		Kind: journal.MoveRenumber, ID: o.Chunk.Submission, Number: s.m.outbox.last, Queue: o.Queue, Was: o.Number, Indexes: []uint32{o.Chunk.Index},
+		Kind: journal.MoveRenumber, ID: o.Chunk.Submission, Number: s.m.forwarding.outbox.last, Queue: o.Queue, Was: o.Number, Indexes: []uint32{o.Chunk.Index},
 	})
 	b := s.m.batch
 	s.mu.Unlock()
@@ -80,13 +82,14 @@ func (s *Shard) Unstick(o queue.Outgoing) error {
 }
 
 // Arrived is up to which number the dead letters of an outbox have arrived here. It is an error while that is not known.
-func (s *Shard) Arrived(source uint64) (uint64, error) {
+func (p *Forwarding) Arrived(source uint64) (uint64, error) {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {
 		return 0, err
 	}
-	return s.m.inbox[source], nil
+	return s.m.forwarding.inbox[source], nil
 }
 
 // letter is the action of delivering a letter.
@@ -103,19 +106,19 @@ func lasting(err error) bool {
 }
 
 // stuck applies that entries of the outbox are overtaken.
-func (m *machine) stuck(op *journal.Move) {
+func (p *forwarding) stuck(op *journal.Move) {
 	for _, distance := range op.Indexes {
-		if o := m.outbox.find(op.Number + uint64(distance)); o != nil {
+		if o := p.outbox.find(op.Number + uint64(distance)); o != nil {
 			o.Stuck = true
-			m.changed(asideStuck, o.Number)
+			p.m.changed(asideStuck, o.Number)
 		}
 	}
 }
 
 // renumbered applies that a stuck entry takes its place behind all others.
-func (m *machine) renumbered(op *journal.Move) {
-	m.outbox.remove(op.Was)
-	m.changed(asideOutbox, op.Was)
-	m.changed(asideStuck, op.Was)
-	m.queued(queue.Outgoing{Number: op.Number, Queue: op.Queue, Chunk: queue.ChunkID{Submission: op.ID, Index: op.Indexes[0]}})
+func (p *forwarding) renumbered(op *journal.Move) {
+	p.outbox.remove(op.Was)
+	p.m.changed(asideOutbox, op.Was)
+	p.m.changed(asideStuck, op.Was)
+	p.queued(queue.Outgoing{Number: op.Number, Queue: op.Queue, Chunk: queue.ChunkID{Submission: op.ID, Index: op.Indexes[0]}})
 }

@@ -76,7 +76,7 @@ func (s *Shard) Work() Work {
 	w.Suspects = Suspects{
 		Shelved: uint64(s.m.suspects.shelved), Lent: uint64(s.m.suspects.lent), Ready: uint64(s.m.suspects.ready), Quota: uint64(s.m.suspects.quota(now)), Slots: s.m.suspects.liveSlots(now),
 	}
-	w.Kinds[KindSuspect].Pending, w.Kinds[KindForward].Pending = w.Suspects.Shelved, uint64(s.m.outbox.len())
+	w.Kinds[KindSuspect].Pending, w.Kinds[KindForward].Pending = w.Suspects.Shelved, uint64(s.m.forwarding.outbox.len())
 	w.Kinds[KindExpiry].Pending, w.Kinds[KindSweep].Pending = uint64(s.m.holds.Len()), s.m.stats.orphaned
 	for a, p := range s.worker.parked {
 		w.Kinds[a.Kind].Parked++

@@ -82,7 +82,7 @@ func TestBulkGoesOnAfterKills(t *testing.T) {
 				if got := len(b.letters()); got != 90 {
 					t.Errorf("%d dead letters are left, want 90", got)
 				}
-				if got, want := len(b.shard.Outgoing(0, 1000)), map[queue.BulkAction]int{queue.BulkForward: 45}[action]; got != want {
+				if got, want := len(b.shard.Forwarding.Outgoing(0, 1000)), map[queue.BulkAction]int{queue.BulkForward: 45}[action]; got != want {
 					t.Errorf("%d letters are on their way, want %d", got, want)
 				}
 				if got, want := b.shard.Stats().Ready, 15+map[queue.BulkAction]uint64{queue.BulkRedrive: 45}[action]; got != want { // 15 were held

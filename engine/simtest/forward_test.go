@@ -24,14 +24,14 @@ func newPost(t *testing.T) *post {
 func (p *post) deliver(t *testing.T, most int) (numbers []uint64) {
 	t.Helper()
 	var list []queue.Delivery
-	for _, o := range p.from.shard.Outgoing(0, most) {
-		n, err := p.from.shard.Parcel(ctx, o)
+	for _, o := range p.from.shard.Forwarding.Outgoing(0, most) {
+		n, err := p.from.shard.Forwarding.Parcel(ctx, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		list, numbers = append(list, queue.Delivery{Number: o.Number, Submission: n}), append(numbers, o.Number)
 	}
-	if err := p.to.shard.Deliver(ctx, list); err != nil {
+	if err := p.to.shard.Forwarding.Deliver(ctx, list); err != nil {
 		t.Fatal(err)
 	}
 	return numbers
@@ -39,7 +39,7 @@ func (p *post) deliver(t *testing.T, most int) (numbers []uint64) {
 
 func (p *post) letGo(t *testing.T, numbers []uint64) {
 	t.Helper()
-	if err := p.from.shard.Delivered(numbers); err != nil {
+	if err := p.from.shard.Forwarding.Delivered(numbers); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -124,7 +124,7 @@ func TestForwardAcrossCrashes(t *testing.T) {
 				crash(3)
 				p.letGo(t, p.deliver(t, letters))
 				crash(4)
-				for again := true; again; again = len(p.from.shard.Outgoing(0, 1)) > 0 {
+				for again := true; again; again = len(p.from.shard.Forwarding.Outgoing(0, 1)) > 0 {
 					p.letGo(t, p.deliver(t, letters))
 				}
 				got := p.arrivals(t)

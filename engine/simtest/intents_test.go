@@ -126,7 +126,7 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 		"a dead letter arrives": func(b *box) func() error {
 			n := prefixed(1)
 			n.Origin = &queue.Origin{Source: 1, Number: 1, Queue: "other", Chunk: queue.ChunkID{Submission: 99}}
-			return func() error { return b.shard.Deliver(ctx, []queue.Delivery{{Number: 1, Submission: n}}) }
+			return func() error { return b.shard.Forwarding.Deliver(ctx, []queue.Delivery{{Number: 1, Submission: n}}) }
 		},
 	}
 	for name, prepare := range ops {

@@ -178,7 +178,7 @@ func (s *sim) post() {
 	o := list[s.r.IntN(len(list))]
 	x := s.m.sub(o.Chunk.Submission)
 	c := x.chunks[o.Chunk.Index]
-	n, err := s.shard.Parcel(ctx, o)
+	n, err := s.shard.Forwarding.Parcel(ctx, o)
 	s.must("parcel", err)
 	want := x.asked
 	want = queue.NewSubmission{
@@ -206,7 +206,7 @@ func (s *sim) post() {
 		return
 	}
 	s.log.add("delivered %v", numbers)
-	failed, written := s.commitFailed("delivered", s.shard.Delivered(numbers))
+	failed, written := s.commitFailed("delivered", s.shard.Forwarding.Delivered(numbers))
 	s.takeEffect([]func(){func() { s.m.outbox = left; s.tally.add("delivered", len(numbers)) }}, failed, written)
 }
 
@@ -220,10 +220,10 @@ func (s *sim) stick() {
 	var err error
 	if o.Stuck {
 		s.log.add("letter %+v can be read again", o)
-		err = s.shard.Unstick(o)
+		err = s.shard.Forwarding.Unstick(o)
 	} else {
 		s.log.add("letter %+v cannot be read", o)
-		_, err = s.shard.Unread(o, store.ErrMissing)
+		_, err = s.shard.Forwarding.Unread(o, store.ErrMissing)
 	}
 	failed, written := s.commitFailed("stick", err)
 	s.takeEffect([]func(){func() { s.m.stuck[o.Chunk] = !o.Stuck }}, failed, written)
@@ -235,7 +235,7 @@ func (s *sim) stick() {
 
 // outgoing is what is on its way to other queues, compared with the model's.
 func (s *sim) outgoing() []queue.Outgoing {
-	list := s.shard.Outgoing(0, 1<<20)
+	list := s.shard.Forwarding.Outgoing(0, 1<<20)
 	var got []queue.ChunkID
 	for i, o := range list {
 		got = append(got, o.Chunk)

@@ -85,7 +85,7 @@ func TestNoRoomLosesNothing(t *testing.T) {
 		n.Origin = &queue.Origin{Source: 1, Number: number, Queue: "other", Chunk: queue.ChunkID{Submission: 99, Index: uint32(number)}}
 		return queue.Delivery{Number: number, Submission: n}
 	}
-	deliver := func() error { return b.shard.Deliver(ctx, []queue.Delivery{letter(1), letter(2)}) }
+	deliver := func() error { return b.shard.Forwarding.Deliver(ctx, []queue.Delivery{letter(1), letter(2)}) }
 	if err := deliver(); queue.CodeOf(err) != queue.CodeTooManySubmissions {
 		t.Fatalf("without room: %v", err)
 	}
