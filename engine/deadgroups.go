@@ -17,7 +17,7 @@ func (e *Engine) DeadGroups(ctx context.Context, queueName string, f queue.DeadF
 	if err != nil {
 		return nil, 0, err
 	}
-	if groups, others, err = q.shard.DeadGroups(ctx, f); err != nil {
+	if groups, others, err = q.shard.DeadLetters.Groups(ctx, f); err != nil {
 		return nil, 0, err
 	}
 	slices.SortFunc(groups, func(a, b queue.DeadGroup) int {

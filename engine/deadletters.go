@@ -30,7 +30,7 @@ func (e *Engine) DeadLetters(ctx context.Context, queueName string, r DeadReques
 	if err != nil {
 		return page, err
 	}
-	page.Items, err = q.shard.DeadLetters(ctx, r.Filter, after, limit)
+	page.Items, err = q.shard.DeadLetters.List(ctx, r.Filter, after, limit)
 	if err == nil && len(page.Items) == limit {
 		last := page.Items[limit-1].Chunk
 		page.Next = cursor("d", uint64(last.Submission)) + "." + strconv.FormatUint(uint64(last.Index), 36)
@@ -65,7 +65,7 @@ func (e *Engine) DeadLetter(ctx context.Context, queueName string, id queue.Chun
 	if id.Index > 0 {
 		after = queue.ChunkID{Submission: id.Submission, Index: id.Index - 1}
 	}
-	list, err := q.shard.DeadLetters(ctx, queue.DeadFilter{Submission: id.Submission}, after, 1)
+	list, err := q.shard.DeadLetters.List(ctx, queue.DeadFilter{Submission: id.Submission}, after, 1)
 	if err != nil {
 		return queue.DeadChunk{}, err
 	}
@@ -82,7 +82,7 @@ func (e *Engine) Redrive(ctx context.Context, queueName string, id queue.ChunkID
 	if err != nil {
 		return err
 	}
-	n, err := q.shard.Redrive(ctx, id.Submission, []uint32{id.Index}, e.act(ctx, "", "dead_letter.redrive", queueName, chunkTarget(id)))
+	n, err := q.shard.DeadLetters.Redrive(ctx, id.Submission, []uint32{id.Index}, e.act(ctx, "", "dead_letter.redrive", queueName, chunkTarget(id)))
 	if err == nil && n == 0 {
 		err = unknownDead(id)
 	}
@@ -95,7 +95,7 @@ func (e *Engine) DeleteDead(ctx context.Context, queueName string, id queue.Chun
 	if err != nil {
 		return err
 	}
-	n, err := q.shard.DeleteDead(ctx, id.Submission, []uint32{id.Index}, e.act(ctx, "", "dead_letter.delete", queueName, chunkTarget(id)))
+	n, err := q.shard.DeadLetters.Delete(ctx, id.Submission, []uint32{id.Index}, e.act(ctx, "", "dead_letter.delete", queueName, chunkTarget(id)))
 	if err == nil && n == 0 {
 		err = unknownDead(id)
 	}
@@ -114,7 +114,7 @@ func (e *Engine) ForwardDead(ctx context.Context, queueName string, id queue.Chu
 	if err := e.validForward(q, to); err != nil {
 		return err
 	}
-	n, err := q.shard.Forward(ctx, id.Submission, []uint32{id.Index}, to, e.act(ctx, "", "dead_letter.forward", queueName, chunkTarget(id)))
+	n, err := q.shard.DeadLetters.Forward(ctx, id.Submission, []uint32{id.Index}, to, e.act(ctx, "", "dead_letter.forward", queueName, chunkTarget(id)))
 	if err == nil && n == 0 {
 		err = unknownDead(id)
 	}

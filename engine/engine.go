@@ -259,7 +259,7 @@ func (e *Engine) retain(ctx context.Context) {
 	for _, q := range e.all() {
 		settings := q.info().Settings
 		if settings.DeadRetention > 0 {
-			if err := q.shard.Age(ctx, settings.DeadRetention, ageSlice); err != nil && ctx.Err() == nil {
+			if err := q.shard.DeadLetters.Age(ctx, settings.DeadRetention, ageSlice); err != nil && ctx.Err() == nil {
 				e.options.Logger.Error("giving up old dead letters failed; it is tried again", "queue", q.name, "error", err)
 			}
 		}

@@ -30,8 +30,9 @@ const (
 // Age gives up dead letters whose last try ended longer than `keep` ago (more than 0): their chunks are skipped for good, as if somebody
 // had deleted them. It looks at some thousand of them, gives up `most` at most, and goes on from there when it is called again. As Retain it
 // is of the kind KindRetention: a submission that nothing can be done with is parked, and the others go.
-func (s *Shard) Age(ctx context.Context, keep time.Duration, most int) error {
-	a := &s.ageing
+func (p *DeadLetters) Age(ctx context.Context, keep time.Duration, most int) error {
+	s := p.s
+	a := &p.ageing
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := s.now()
@@ -48,11 +49,11 @@ func (s *Shard) Age(ctx context.Context, keep time.Duration, most int) error {
 	if a.after == (queue.ChunkID{}) {
 		a.began, a.first = now, now
 	}
-	page, err := s.DeadLetters(ctx, queue.DeadFilter{}, a.after, ageLook)
+	page, err := p.List(ctx, queue.DeadFilter{}, a.after, ageLook)
 	if err != nil {
-		return s.unaged(ctx, 0, err, now)
+		return p.unaged(ctx, 0, err, now)
 	}
-	if n, err := s.agePage(ctx, page, now, most); err != nil || n >= most {
+	if n, err := p.agePage(ctx, page, now, most); err != nil || n >= most {
 		return err
 	}
 	if len(page) == ageLook {
@@ -65,7 +66,7 @@ func (s *Shard) Age(ctx context.Context, keep time.Duration, most int) error {
 }
 
 // agePage gives up those of a page that are too old, `most` at most and a submission at a time, and says how many.
-func (s *Shard) agePage(ctx context.Context, page []queue.DeadChunk, now queue.Time, most int) (n int, err error) {
+func (p *DeadLetters) agePage(ctx context.Context, page []queue.DeadChunk, now queue.Time, most int) (n int, err error) {
 	for len(page) > 0 && n < most {
 		id := page[0].Chunk.Submission
 		var old []uint32
@@ -73,34 +74,35 @@ func (s *Shard) agePage(ctx context.Context, page []queue.DeadChunk, now queue.T
 		for ; of < len(page) && page[of].Chunk.Submission == id; of++ {
 			switch died := page[of].Died; {
 			case died == 0: // of a time that did not note it
-			case died.Add(s.ageing.keep) > now:
-				s.ageing.first = min(s.ageing.first, died)
+			case died.Add(p.ageing.keep) > now:
+				p.ageing.first = min(p.ageing.first, died)
 			case len(old) < most-n:
 				old = append(old, page[of].Chunk.Index)
 			default:
-				s.ageing.first = min(s.ageing.first, died)
+				p.ageing.first = min(p.ageing.first, died)
 			}
 		}
 		page = page[of:]
-		if len(old) == 0 || s.parkedAge(id) {
+		if len(old) == 0 || p.parkedAge(id) {
 			continue
 		}
-		gone, err := s.DeleteDead(ctx, id, old)
+		gone, err := p.Delete(ctx, id, old)
 		if err != nil && queue.CodeOf(err) != queue.CodeUnknownSubmission {
-			return n, s.unaged(ctx, id, err, now)
+			return n, p.unaged(ctx, id, err, now)
 		}
-		s.aged(gone, now)
+		p.aged(gone, now)
 		n += gone
 	}
 	return n, nil
 }
 
 // aged counts what was given up.
-func (s *Shard) aged(n int, now queue.Time) {
+func (p *DeadLetters) aged(n int, now queue.Time) {
+	s := p.s
 	if n == 0 {
 		return
 	}
-	s.ageing.tries = 0
+	p.ageing.tries = 0
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.worker.kinds[KindRetention].pass(now, n)
@@ -109,18 +111,20 @@ func (s *Shard) aged(n int, now queue.Time) {
 }
 
 // parkedAge says that the letters of a submission are left alone.
-func (s *Shard) parkedAge(id queue.SubmissionID) bool {
+func (p *DeadLetters) parkedAge(id queue.SubmissionID) bool {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.worker.parked[Action{Kind: KindRetention, Submission: id}] != nil
 }
 
 // unaged notes a failure. A submission whose letters could not be given up too often in a row is parked.
-func (s *Shard) unaged(ctx context.Context, id queue.SubmissionID, err error, now queue.Time) error {
+func (p *DeadLetters) unaged(ctx context.Context, id queue.SubmissionID, err error, now queue.Time) error {
+	s := p.s
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	a := &s.ageing
+	a := &p.ageing
 	if id != a.failing {
 		a.failing, a.tries = id, 0
 	}

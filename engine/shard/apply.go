@@ -29,6 +29,12 @@ func (m *machine) ApplyRule(op journal.Rule) error { return m.rules.apply(op) }
 // apply is applied by the part that owns the op.
 func (m *machine) ApplyBulk(op *journal.Bulk) error { return m.bulks.apply(op) }
 
+// ApplyRedrive is applied by the part that owns the op.
+func (m *machine) ApplyRedrive(op journal.Redrive) error { return m.letters.applyRedrive(op) }
+
+// ApplyMove is applied by the part that owns the op.
+func (m *machine) ApplyMove(op journal.Move) error { return m.letters.applyMove(op) }
+
 // ApplyInsert makes a submission exist and offers it, unless it waits for its run_at.
 func (m *machine) ApplyInsert(s *journal.Insert) error {
 	m.forwarding.arrived(s.Origin)
@@ -164,7 +170,7 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 		return err
 	}
 	if t := r.tries[op.Index]; t != nil && t.gone() {
-		m.deleted(r, op.Index, t, op.Reason)
+		m.letters.deleted(r, op.Index, t, op.Reason)
 		return nil
 	}
 	slot, held := m.holds.Find(op.Seq, op.Index)
@@ -220,7 +226,7 @@ func (m *machine) returned(r *record, op journal.Returned) {
 	m.touch(r)
 	switch {
 	case op.Reason == journal.Dead:
-		m.died(r, op.Index, 1) // the op that follows says what that means for the submission
+		m.letters.died(r, op.Index, 1) // the op that follows says what that means for the submission
 	case op.Reason == journal.Skipped:
 		m.changing(r)
 		r.skips++
@@ -314,7 +320,7 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.stats.completed -= uint64(r.done)
 	m.stats.skipped -= uint64(r.skips)
 	m.suspects.acquitAll(r)
-	m.bury(r, state)
+	m.letters.ended(r, state)
 	r.ended = &ending{at: m.now, meta: r.sub.Meta(), reason: reason, spec: r.spec()}
 	r.ended.left = m.backlog.RemoveKeeping(r.sub)
 	m.orphan(r)

@@ -31,7 +31,7 @@ func (s *Shard) auditIntents() error {
 	left := map[string]int{
 		"intents": len(m.batch.intents.list), "reservations to finish": len(m.batch.marked), "submissions about to end": m.closing,
 		"bulk operations about to begin": m.bulks.starting, "dead letters about to leave": m.forwarding.sending, "dead letters about to arrive": len(m.forwarding.arriving),
-		"submissions with moving dead letters": len(m.moving), "rules about to end": len(m.rules.lifting), "rules about to change": int(m.rules.setting),
+		"submissions with moving dead letters": len(m.letters.moving), "rules about to end": len(m.rules.lifting), "rules about to change": int(m.rules.setting),
 	}
 	m.backlog.Each(func(sub *backlog.Submission) bool {
 		if r := sub.Data.(*record); r.dying != 0 || r.ending {
@@ -110,7 +110,7 @@ func (m *machine) audit() error {
 	for _, r := range m.orphans {
 		sum.orphaned += uint64(r.holds.Len())
 	}
-	for id, n := range m.letters {
+	for id, n := range m.letters.ofEnded {
 		sum.buried += uint64(n)
 		if r := m.ended[id]; r != nil && r.dead == n {
 			graves++
@@ -124,7 +124,7 @@ func (m *machine) audit() error {
 		{"waiting", c.waiting, sum.waiting}, {"parked", c.parked, sum.parked}, {"dead", c.dead, sum.dead}, {"done", c.completed, sum.completed},
 		{"skipped", c.skipped, sum.skipped}, {"operations", c.operations, sum.operations}, {"orphaned", c.orphaned, sum.orphaned}, {"buried", c.buried, sum.buried},
 		{"reservations", uint64(m.holds.Len()), uint64(held) + sum.orphaned}, {"shelved", uint64(m.suspects.shelved), uint64(suspects.shelved)}, {"lent", uint64(m.suspects.lent), uint64(suspects.lent)}, {"lent and ready", uint64(m.suspects.ready), uint64(suspects.ready)},
-		{"submissions with dead letters", m.graves.len(), uint64(graves)},
+		{"submissions with dead letters", m.letters.index.len(), uint64(graves)},
 	} {
 		if pair.kept != pair.now {
 			found = append(found, fmt.Errorf("%s: %d are counted, %d there", pair.name, pair.kept, pair.now))

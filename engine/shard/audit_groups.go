@@ -19,15 +19,15 @@ func (m *machine) auditGroups() error {
 		inMemory[r.id] = true
 		return true
 	})
-	for id := range m.letters {
+	for id := range m.letters.ofEnded {
 		if r := m.ended[id]; r != nil {
 			there.addAll(r)
 			inMemory[id] = true
 		}
 	}
 	var found []error
-	listed, of := m.groups.others, map[queue.SubmissionID]int64{}
-	for fingerprint, x := range m.groups.of {
+	listed, of := m.letters.groups.others, map[queue.SubmissionID]int64{}
+	for fingerprint, x := range m.letters.groups.of {
 		y := there.of[fingerprint]
 		if y == nil {
 			y = &letterGroup{}
@@ -36,7 +36,7 @@ func (m *machine) auditGroups() error {
 		for id, share := range x.shares {
 			sum += share.count
 			of[id] += share.count
-			_, loose := m.groups.loose[id]
+			_, loose := m.letters.groups.loose[id]
 			if now := y.shares[id]; inMemory[id] && !share.tells(now, loose) || share.count <= 0 || share.first < x.first || share.last > x.last {
 				found = append(found, fmt.Errorf("dead letters %s of submission %s: %+v are counted, %+v there", fingerprint, id, share, now))
 			}
@@ -47,12 +47,12 @@ func (m *machine) auditGroups() error {
 		}
 	}
 	for id, n := range of {
-		if letters := int64(m.lettersOf(id)); n > letters || m.groups.others == 0 && n < letters {
+		if letters := int64(m.letters.of(id)); n > letters || m.letters.groups.others == 0 && n < letters {
 			found = append(found, fmt.Errorf("dead letters of submission %s: %d are in groups, %d there", id, n, letters))
 		}
 	}
-	if all := int64(m.stats.dead + m.stats.buried); listed != all || m.groups.others < 0 {
-		found = append(found, fmt.Errorf("dead letters: %d are in groups or have none, %d there; %d have none", listed, all, m.groups.others))
+	if all := int64(m.stats.dead + m.stats.buried); listed != all || m.letters.groups.others < 0 {
+		found = append(found, fmt.Errorf("dead letters: %d are in groups or have none, %d there; %d have none", listed, all, m.letters.groups.others))
 	}
 	return errors.Join(found...)
 }

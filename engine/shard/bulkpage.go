@@ -57,7 +57,7 @@ func (p *bulkPage) letters(ctx context.Context) (n int, err error) {
 	if p.after.Submission == 0 { // what was inserted later has nothing that died before
 		p.after = queue.ChunkID{Submission: queue.SubmissionID(p.id)}
 	}
-	page, err := p.s.deadLetters(ctx, &p.filter, p.after, p.most, &p.seen)
+	page, err := p.s.DeadLetters.list(ctx, &p.filter, p.after, p.most, &p.seen)
 	for start := 0; start < len(page) && err == nil && !p.overtaken; {
 		id := page[start].Chunk.Submission
 		var indexes []uint32
@@ -71,14 +71,14 @@ func (p *bulkPage) letters(ctx context.Context) (n int, err error) {
 
 func (p *bulkPage) lettersOf(ctx context.Context, id queue.SubmissionID, indexes []uint32, seen uint64) error {
 	last := queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]}
-	_, err := p.s.atGrave(ctx, id, func(g *grave, now queue.Time) error {
+	_, err := p.s.DeadLetters.at(ctx, id, func(g *letterHolder, now queue.Time) error {
 		p.note(now, len(indexes), last, seen, func(*machine) (done, refused int) {
 			if g.refusal(p.request.Action, now) != "" {
 				return 0, len(indexes)
 			}
 			if p.request.DryRun {
 				for _, index := range indexes {
-					if g.lies(index) {
+					if g.free(index) {
 						done++
 					}
 				}
@@ -86,7 +86,7 @@ func (p *bulkPage) lettersOf(ctx context.Context, id queue.SubmissionID, indexes
 			}
 			taken := g.take(indexes)
 			if len(taken) > 0 {
-				g.bury(fate{p.request.Action, p.request.To}, taken, now)
+				g.decide(fate{p.request.Action, p.request.To}, taken, now)
 			}
 			return len(taken), 0
 		})
@@ -274,7 +274,7 @@ func (bs *bulks) hasten(id queue.SubmissionID, indexes []uint32, dry bool, now q
 	if r == nil || r.ending {
 		return 0
 	}
-	v := m.moving[r.seq]
+	v := m.letters.moving[r.seq]
 	var taken []uint32
 	for _, index := range indexes {
 		if t := r.tries[index]; t != nil && t.waiting && !m.isHeld(r, index) && (v == nil || !v.taken[index]) {
@@ -283,7 +283,7 @@ func (bs *bulks) hasten(id queue.SubmissionID, indexes []uint32, dry bool, now q
 	}
 	if len(taken) > 0 && !dry {
 		m.encode(now).Move(journal.Move{Kind: journal.MoveOffer, Seq: r.seq, ID: r.id, Indexes: taken})
-		m.moves(r, nil, taken)
+		m.letters.moves(r, nil, taken)
 	}
 	return len(taken)
 }

@@ -77,7 +77,7 @@ func (bs *bulks) present(r *queue.BulkRequest) uint64 {
 	x := m.live(id)
 	switch {
 	case r.Action.OnLetters() && x == nil:
-		return uint64(m.letters[id])
+		return uint64(m.letters.ofEnded[id])
 	case x == nil:
 		return 0
 	case r.Action.OnLetters():

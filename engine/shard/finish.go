@@ -166,7 +166,7 @@ func (m *machine) exhausted(r *record, op journal.Returned, now queue.Time) {
 	m.dies(r)
 	if to := m.settings.DeadLetterQueue; to != "" && op.Reason == journal.Dead {
 		m.forwarding.send(r, []uint32{op.Index}, to, now)
-		m.moves(r, nil, []uint32{op.Index})
+		m.letters.moves(r, nil, []uint32{op.Index})
 	}
 	m.encode(now).End(journal.End{Seq: r.seq, State: queue.CompletedWithDead})
 }

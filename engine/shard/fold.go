@@ -228,12 +228,12 @@ func (s *Shard) forget(m *machine, f *foldSlice) {
 	for _, r := range f.ending {
 		if m.ended[r.id] == r {
 			delete(m.ended, r.id)
-			if v := m.moving[r.seq]; v != nil {
+			if v := m.letters.moving[r.seq]; v != nil {
 				v.row = r.endedRow()
 			}
 		}
 		m.order.remove(r)
-		m.graves.remove(r)
+		m.letters.index.remove(r)
 		m.rowed(r)
 	}
 }

@@ -33,8 +33,8 @@ func (s *Shard) recallLetters(ctx context.Context, m *machine, each func(*record
 				return err
 			}
 			if r.dead > 0 {
-				m.letters[r.id] = r.dead
-				m.groups.addAll(r)
+				m.letters.ofEnded[r.id] = r.dead
+				m.letters.groups.addAll(r)
 				each(r)
 			}
 		}

@@ -144,17 +144,17 @@ func TestAuditFindsWrongLetterGroups(t *testing.T) {
 		harm func(l *life)
 		says string
 	}{
-		"one too many":    {func(l *life) { l.m.groups.add(l.r.id, queue.Fingerprint("broken"), "broken", 5) }, "2 are in groups, 1 there"},
-		"one too few":     {func(l *life) { l.m.groups.remove(l.r.id, queue.Fingerprint("broken"), 5) }, "0 are in groups or have none, 1 there"},
-		"below 0":         {func(l *life) { l.m.groups.remove(9, queue.Fingerprint("broken"), 5) }, "count:-1"},
-		"others below 0":  {func(l *life) { l.m.groups.remove(l.r.id, "other", 5); l.m.stats.dead-- }, "-1 have none"},
-		"of another kind": {func(l *life) { l.m.groups.drop(l.r.id, 1); l.m.groups.add(l.r.id, "other", "other", 5) }, "dead letters other"},
+		"one too many":    {func(l *life) { l.m.letters.groups.add(l.r.id, queue.Fingerprint("broken"), "broken", 5) }, "2 are in groups, 1 there"},
+		"one too few":     {func(l *life) { l.m.letters.groups.remove(l.r.id, queue.Fingerprint("broken"), 5) }, "0 are in groups or have none, 1 there"},
+		"below 0":         {func(l *life) { l.m.letters.groups.remove(9, queue.Fingerprint("broken"), 5) }, "count:-1"},
+		"others below 0":  {func(l *life) { l.m.letters.groups.remove(l.r.id, "other", 5); l.m.stats.dead-- }, "-1 have none"},
+		"of another kind": {func(l *life) { l.m.letters.groups.drop(l.r.id, 1); l.m.letters.groups.add(l.r.id, "other", "other", 5) }, "dead letters other"},
 	} {
 		l := heldLife(t, 1000, 100)
 		l.hold(500, reserver.Finishing)
 		l.putBack(t, 500, journal.Dead, 0, "broken")
-		if err := l.m.auditGroups(); err != nil || len(l.m.groups.of) != 1 {
-			t.Fatalf("%s: %v and %d groups before the harm, want one group", name, err, len(l.m.groups.of))
+		if err := l.m.auditGroups(); err != nil || len(l.m.letters.groups.of) != 1 {
+			t.Fatalf("%s: %v and %d groups before the harm, want one group", name, err, len(l.m.letters.groups.of))
 		}
 		c.harm(l)
 		if err := l.m.auditGroups(); err == nil || !strings.Contains(err.Error(), c.says) {
@@ -169,7 +169,7 @@ func TestDeadGroupsBeyondTheBound(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	x := newRecounter(t, time.Hour)
-	x.m.groups = newLetterGroups(2)
+	x.m.letters.groups = newLetterGroups(2)
 	id := x.insert(&queue.NewSubmission{Chunks: queue.Chunks{Count: 5}, Meta: queue.Meta{{Key: "customer", Value: queue.IntValue(7)}}})
 	errors := []string{"no host", "no route", "no room", "no luck", "no luck"}
 	var items []queue.FailItem
@@ -181,7 +181,7 @@ func TestDeadGroupsBeyondTheBound(t *testing.T) {
 	}
 	ask := func(what string, f queue.DeadFilter, groups int, others uint64) {
 		t.Helper()
-		got, n, err := x.DeadGroups(ctx, f)
+		got, n, err := x.DeadLetters.Groups(ctx, f)
 		if err != nil || len(got) != groups || n != others {
 			t.Errorf("%s: got %d groups and %d others, %v; want %d and %d", what, len(got), n, err, groups, others)
 		}
@@ -193,7 +193,7 @@ func TestDeadGroupsBeyondTheBound(t *testing.T) {
 	ask("a kind with a group", queue.DeadFilter{Fingerprint: queue.Fingerprint("no host")}, 1, 0)
 	ask("a kind without", queue.DeadFilter{Fingerprint: queue.Fingerprint("no luck")}, 1, 0)
 	ask("a submission", queue.DeadFilter{Submission: id}, 4, 0)
-	if n, err := x.DeleteDead(ctx, id, []uint32{items[0].Token.Index}); err != nil || n != 1 {
+	if n, err := x.DeadLetters.Delete(ctx, id, []uint32{items[0].Token.Index}); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
 	ask("with a free group", queue.DeadFilter{}, 3, 0)

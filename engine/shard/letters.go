@@ -9,21 +9,35 @@ import (
 // This file keeps what the machine knows of dead letters: dead chunks of open submissions, and of those that completed with
 // dead ones.
 
+// deadLetters is the part of the machine that knows the dead letters.
+type deadLetters struct {
+	m       *machine
+	index   *ordered                      // the submissions that have some, open or not yet in the history, by id
+	ofEnded map[queue.SubmissionID]uint32 // how many the ended ones have
+	groups  *letterGroups                 // all by what went wrong; during a replay nothing
+	moving  map[uint32]*moving            // by seq: the submissions with ops on their way to the disk about what is dead in them
+}
+
+func newDeadLetters(m *machine) deadLetters {
+	return deadLetters{m: m, index: &ordered{}, ofEnded: map[queue.SubmissionID]uint32{}, groups: newLetterGroups(maxLetterGroups), moving: map[uint32]*moving{}}
+}
+
 // died notes that a chunk of an open submission is dead, or (delta -1) no longer.
-func (m *machine) died(r *record, index uint32, delta int) {
-	m.countDead(r, index, delta)
-	if m.replay {
+func (p *deadLetters) died(r *record, index uint32, delta int) {
+	p.count(r, index, delta)
+	if p.m.replay {
 		return // settle groups the letters
 	}
 	switch t := r.tries[index]; {
 	case delta < 0:
-		m.groups.remove(r.id, queue.Fingerprint(t.err), t.died())
+		p.groups.remove(r.id, queue.Fingerprint(t.err), t.died())
 	default:
-		m.groups.add(r.id, queue.Fingerprint(t.err), t.err, t.died())
+		p.groups.add(r.id, queue.Fingerprint(t.err), t.err, t.died())
 	}
 }
 
-func (m *machine) countDead(r *record, index uint32, delta int) {
+func (p *deadLetters) count(r *record, index uint32, delta int) {
+	m := p.m
 	m.changing(r)
 	r.dead += uint32(delta)
 	m.tallied(r, r.tries[index]).dead += uint32(delta)
@@ -31,7 +45,7 @@ func (m *machine) countDead(r *record, index uint32, delta int) {
 	if delta < 0 {
 		r.deads.remove(index)
 		if r.dead == 0 {
-			m.graves.remove(r)
+			p.index.remove(r)
 		}
 		return
 	}
@@ -40,63 +54,64 @@ func (m *machine) countDead(r *record, index uint32, delta int) {
 	}
 	r.deads.add(index)
 	if r.dead == 1 {
-		m.graves.add(r)
+		p.index.add(r)
 	}
 }
 
-// exhume finds the dead chunks of a submission that is open again, or was when the shard closed. They are in their groups already, or will be.
-func (m *machine) exhume(r *record) {
+// reindex finds the dead chunks of a submission that is open again, or was when the shard closed. They are in their groups already, or will be.
+func (p *deadLetters) reindex(r *record) {
 	r.dead = 0
 	for index, t := range r.tries {
 		if t.reason == journal.Dead {
-			m.countDead(r, index, 1)
+			p.count(r, index, 1)
 		}
 	}
 }
 
-// bury counts the dead chunks of a submission that ends. Only those of one that completed can be redriven.
-func (m *machine) bury(r *record, state queue.SubmissionState) {
-	m.stats.dead -= uint64(r.dead)
+// ended counts the dead chunks of a submission that ends. Only those of one that completed can be redriven.
+func (p *deadLetters) ended(r *record, state queue.SubmissionState) {
+	p.m.stats.dead -= uint64(r.dead)
 	if state == queue.CompletedWithDead {
-		m.entomb(r.id, r.dead)
+		p.keep(r.id, r.dead)
 		return
 	}
-	m.graves.remove(r)
-	if r.dead > 0 && !m.replay {
-		m.groups.drop(r.id, r.dead)
+	p.index.remove(r)
+	if r.dead > 0 && !p.m.replay {
+		p.groups.drop(r.id, r.dead)
 	}
 }
 
-// entomb notes how many dead letters an ended submission has.
-func (m *machine) entomb(id queue.SubmissionID, letters uint32) {
-	m.stats.buried += uint64(letters) - uint64(m.letters[id])
+// keep notes how many dead letters an ended submission has.
+func (p *deadLetters) keep(id queue.SubmissionID, letters uint32) {
+	p.m.stats.buried += uint64(letters) - uint64(p.ofEnded[id])
 	if letters == 0 {
-		delete(m.letters, id)
+		delete(p.ofEnded, id)
 		return
 	}
-	m.letters[id] = letters
+	p.ofEnded[id] = letters
 }
 
 // deleted gives a dead chunk up for good. Anything else that comes for a chunk that is gone is late, and changes nothing.
-func (m *machine) deleted(r *record, index uint32, t *try, reason journal.ReturnReason) {
+func (p *deadLetters) deleted(r *record, index uint32, t *try, reason journal.ReturnReason) {
 	if reason != journal.Skipped || t.reason != journal.Dead {
 		return
 	}
 	t.reason = journal.Skipped
-	m.bear(r, index)
-	m.touch(r)
+	p.giveUp(r, index)
+	p.m.touch(r)
 }
 
-// ApplyRedrive offers dead chunks again, and opens their submission if it has ended with dead ones.
-func (m *machine) ApplyRedrive(op journal.Redrive) error {
+// applyRedrive offers dead chunks again, and opens their submission if it has ended with dead ones.
+func (p *deadLetters) applyRedrive(op journal.Redrive) error {
+	m := p.m
 	r := m.liveSeq(op.Seq)
 	switch {
 	case r == nil:
-		row, told, err := m.fallen(op.Seq, m.idOf(op.Seq))
+		row, told, err := p.endedFor(op.Seq, p.idOf(op.Seq))
 		if row == nil || err != nil || m.younger(told) {
 			return err
 		}
-		if r, err = m.reopen(row); err != nil {
+		if r, err = p.reopen(row); err != nil {
 			return err
 		}
 	case m.replay && m.applied <= r.applied && !r.dirty:
@@ -109,7 +124,7 @@ func (m *machine) ApplyRedrive(op journal.Redrive) error {
 		}
 		t.reason, t.attempts, t.expiries, t.notBefore = journal.Redriven, 0, 0, 0
 		t.redrives++
-		m.died(r, index, -1)
+		p.died(r, index, -1)
 		m.putBack(r, index)
 	}
 	m.touch(r)
@@ -120,7 +135,8 @@ func (m *machine) ApplyRedrive(op journal.Redrive) error {
 }
 
 // reopen brings an ended submission back, from what fallen found.
-func (m *machine) reopen(row *store.Ended) (*record, error) {
+func (p *deadLetters) reopen(row *store.Ended) (*record, error) {
+	m := p.m
 	state, err := finalState(row.Final)
 	if err != nil {
 		return nil, err
@@ -129,19 +145,19 @@ func (m *machine) reopen(row *store.Ended) (*record, error) {
 		old.replaced = true
 		m.rowed(old)
 		m.order.remove(old)
-		m.graves.remove(old)
+		p.index.remove(old)
 		delete(m.ended, row.ID)
 	}
 	r, err := m.restored(row.Spec, state)
 	if err != nil {
 		return nil, err
 	}
-	m.entomb(r.id, 0)
+	p.keep(r.id, 0)
 	r.reopened = true
 	m.opened++
 	m.stats.completed += uint64(r.done)
 	m.stats.skipped += uint64(r.skips)
-	m.exhume(r)
+	p.reindex(r)
 	if !m.replay {
 		m.expires(r)
 		m.backlog.Settle(r.sub)
@@ -151,7 +167,8 @@ func (m *machine) reopen(row *store.Ended) (*record, error) {
 }
 
 // idOf finds the id of a submission that has ended, when it is in memory; 0: it is not.
-func (m *machine) idOf(seq uint32) queue.SubmissionID {
+func (p *deadLetters) idOf(seq uint32) queue.SubmissionID {
+	m := p.m
 	if !m.replay {
 		return 0 // moving knows it
 	}

@@ -7,21 +7,21 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// DeadGroups are the dead letters that the filter means by the fingerprint of their errors, in no order. There are at most maxLetterGroups
+// Groups are the dead letters that the filter means by the fingerprint of their errors, in no order. There are at most maxLetterGroups
 // groups; `others` letters are in none. The answer comes from counters, and costs what there are groups, with two exceptions: after letters
 // went that were the first or the last of their kind in a submission, those of that submission are looked at, once; and all letters are
 // looked at for a time of death, and when there were too many kinds to tell.
-func (s *Shard) DeadGroups(ctx context.Context, f queue.DeadFilter) (groups []queue.DeadGroup, others uint64, err error) {
+func (p *DeadLetters) Groups(ctx context.Context, f queue.DeadFilter) (groups []queue.DeadGroup, others uint64, err error) {
 	if f.DiedBefore == 0 {
-		if err := s.lookAgain(ctx, &f); err != nil {
+		if err := p.lookAgain(ctx, &f); err != nil {
 			return nil, 0, err
 		}
-		groups, others, known := s.listGroups(&f)
+		groups, others, known := p.listGroups(&f)
 		if known {
 			return finishGroups(groups), others, nil
 		}
 	}
-	found, err := s.groupLetters(ctx, &f, maxLetterGroups)
+	found, err := p.group(ctx, &f, maxLetterGroups)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -38,43 +38,45 @@ func finishGroups(groups []queue.DeadGroup) []queue.DeadGroup {
 }
 
 // listGroups asks the counters.
-func (s *Shard) listGroups(f *queue.DeadFilter) (groups []queue.DeadGroup, others uint64, known bool) {
+func (p *DeadLetters) listGroups(f *queue.DeadFilter) (groups []queue.DeadGroup, others uint64, known bool) {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.groups.list(f, s.m.lettersOf(f.Submission))
+	return s.m.letters.groups.list(f, s.m.letters.of(f.Submission))
 }
 
-// lettersOf is how many dead letters a submission has, wherever it is.
-func (m *machine) lettersOf(id queue.SubmissionID) uint32 {
-	if r := m.live(id); r != nil {
+// of is how many dead letters a submission has, wherever it is.
+func (p *deadLetters) of(id queue.SubmissionID) uint32 {
+	if r := p.m.live(id); r != nil {
 		return r.dead
 	}
-	return m.letters[id]
+	return p.ofEnded[id]
 }
 
-// groupLetters groups the letters that the filter means by looking at each.
-func (s *Shard) groupLetters(ctx context.Context, f *queue.DeadFilter, most int) (*letterGroups, error) {
+// group groups the letters that the filter means by looking at each.
+func (p *DeadLetters) group(ctx context.Context, f *queue.DeadFilter, most int) (*letterGroups, error) {
 	g := newLetterGroups(most)
 	w := letterWalk{filter: &queue.BulkFilter{Dead: *f}, visit: func(d *queue.DeadChunk) bool {
 		g.add(d.Chunk.Submission, d.Fingerprint, d.Error, d.Died)
 		return true
 	}}
-	return g, s.walkLetters(ctx, queue.ChunkID{}, &w)
+	return g, p.walk(ctx, queue.ChunkID{}, &w)
 }
 
 // lookAgain looks at the letters of those submissions of which the counters know no exact times any more.
-func (s *Shard) lookAgain(ctx context.Context, f *queue.DeadFilter) error {
-	s.regroup.Lock()
-	defer s.regroup.Unlock()
+func (p *DeadLetters) lookAgain(ctx context.Context, f *queue.DeadFilter) error {
+	s := p.s
+	p.regroup.Lock()
+	defer p.regroup.Unlock()
 	s.mu.Lock()
-	g := s.m.groups
+	g := s.m.letters.groups
 	ids := g.inexact(f)
 	s.mu.Unlock()
 	for _, id := range ids {
 		s.mu.Lock()
 		g.look(id)
 		s.mu.Unlock()
-		found, err := s.groupLetters(ctx, &queue.DeadFilter{Submission: id}, math.MaxInt)
+		found, err := p.group(ctx, &queue.DeadFilter{Submission: id}, math.MaxInt)
 		if err != nil {
 			return err
 		}

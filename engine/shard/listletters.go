@@ -3,19 +3,28 @@ package shard
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// DeadLetters returns up to `limit` dead letters behind `after` (zero: from the start) that the filter means: those of the
-// newest submission first, and of one submission by index.
-func (s *Shard) DeadLetters(ctx context.Context, f queue.DeadFilter, after queue.ChunkID, limit int) (list []queue.DeadChunk, err error) {
-	return s.deadLetters(ctx, &queue.BulkFilter{Dead: f}, after, limit, nil)
+// DeadLetters are the dead letters of a shard, as its callers see them.
+type DeadLetters struct {
+	s       *Shard
+	ageing  aging
+	regroup sync.Mutex // one look at letters for the sake of their groups at a time; before Shard.mu
+	kept    queue.Time // Shard.aging guards it: of the history, all that ended before has dead letters
 }
 
-// deadLetters has what it looks at counted, and breaks off when that has been enough.
-func (s *Shard) deadLetters(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int, seen *survey) (list []queue.DeadChunk, err error) {
+// List returns up to `limit` dead letters behind `after` (zero: from the start) that the filter means: those of the
+// newest submission first, and of one submission by index.
+func (p *DeadLetters) List(ctx context.Context, f queue.DeadFilter, after queue.ChunkID, limit int) (list []queue.DeadChunk, err error) {
+	return p.list(ctx, &queue.BulkFilter{Dead: f}, after, limit, nil)
+}
+
+// list has what it looks at counted, and breaks off when that has been enough.
+func (p *DeadLetters) list(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int, seen *survey) (list []queue.DeadChunk, err error) {
 	if limit <= 0 {
 		return nil, nil
 	}
@@ -23,7 +32,7 @@ func (s *Shard) deadLetters(ctx context.Context, f *queue.BulkFilter, after queu
 		list = append(list, *d)
 		return len(list) < limit
 	}}
-	err = s.walkLetters(ctx, after, &w)
+	err = p.walk(ctx, after, &w)
 	return list, err
 }
 
@@ -47,8 +56,8 @@ func (w *letterWalk) look(d *queue.DeadChunk) {
 	w.seen.saw(d, fits)
 }
 
-// walkLetters goes over what is behind `after`.
-func (s *Shard) walkLetters(ctx context.Context, after queue.ChunkID, w *letterWalk) (err error) {
+// walk goes over what is behind `after`.
+func (p *DeadLetters) walk(ctx context.Context, after queue.ChunkID, w *letterWalk) (err error) {
 	of := w.filter.Dead.Submission
 	ids, more := []queue.SubmissionID{of}, false
 	before := after.Submission
@@ -58,7 +67,7 @@ func (s *Shard) walkLetters(ctx context.Context, after queue.ChunkID, w *letterW
 			if before != 0 {
 				before++ // the cursor's own is looked at again
 			}
-			if ids, more, err = s.deadSubmissions(ctx, before); err != nil {
+			if ids, more, err = p.submissions(ctx, before); err != nil {
 				return err
 			}
 		}
@@ -67,7 +76,7 @@ func (s *Shard) walkLetters(ctx context.Context, after queue.ChunkID, w *letterW
 			if id == first {
 				from = uint64(after.Index) + 1
 			}
-			if err = s.lettersOf(ctx, id, from, w); err != nil || w.over() {
+			if err = p.of(ctx, id, from, w); err != nil || w.over() {
 				return err
 			}
 			before = id - 1
@@ -81,13 +90,14 @@ func (s *Shard) walkLetters(ctx context.Context, after queue.ChunkID, w *letterW
 // deadPage is how many submissions are looked up at once.
 const deadPage = 200
 
-// deadSubmissions are ids of submissions below `before` (0: all) that have dead letters, the newest first.
-func (s *Shard) deadSubmissions(ctx context.Context, before queue.SubmissionID) (ids []queue.SubmissionID, more bool, err error) {
+// submissions are ids of submissions below `before` (0: all) that have dead letters, the newest first.
+func (p *DeadLetters) submissions(ctx context.Context, before queue.SubmissionID) (ids []queue.SubmissionID, more bool, err error) {
+	s := p.s
 	if before == 0 {
 		before = 1<<63 - 1
 	}
 	s.mu.Lock()
-	s.m.graves.before(before, 1<<31-1, func(r *record) bool {
+	s.m.letters.index.before(before, 1<<31-1, func(r *record) bool {
 		ids = append(ids, r.id)
 		return len(ids) < deadPage
 	})
@@ -111,11 +121,11 @@ func (s *Shard) deadSubmissions(ctx context.Context, before queue.SubmissionID) 
 	return slices.DeleteFunc(ids, func(id queue.SubmissionID) bool { return id < last }), full, nil
 }
 
-// lettersOf goes over the dead letters of one submission from an index on, wherever it is.
-func (s *Shard) lettersOf(ctx context.Context, id queue.SubmissionID, from uint64, w *letterWalk) error {
+// of goes over the dead letters of one submission from an index on, wherever it is.
+func (p *DeadLetters) of(ctx context.Context, id queue.SubmissionID, from uint64, w *letterWalk) error {
 	for open := true; open; {
 		var slice []queue.DeadChunk
-		slice, from, open = s.lettersSlice(id, w.filter, from, w.seen)
+		slice, from, open = p.slice(id, w.filter, from, w.seen)
 		for i := 0; i < len(slice) && !w.over(); i++ {
 			w.look(&slice[i])
 		}
@@ -126,7 +136,7 @@ func (s *Shard) lettersOf(ctx context.Context, id queue.SubmissionID, from uint6
 			return err
 		}
 	}
-	row, err := s.endedRow(ctx, id)
+	row, err := p.s.endedRow(ctx, id)
 	if queue.CodeOf(err) == queue.CodeUnknownSubmission {
 		return nil // its retention was over a moment ago
 	}
@@ -147,9 +157,10 @@ func (s *Shard) lettersOf(ctx context.Context, id queue.SubmissionID, from uint6
 	return nil
 }
 
-// lettersSlice is the next of the dead letters of an open submission, at most sliceItems, without their fingerprints: those are worked
+// slice is the next of the dead letters of an open submission, at most sliceItems, without their fingerprints: those are worked
 // out without the mutex. open: it is open.
-func (s *Shard) lettersSlice(id queue.SubmissionID, f *queue.BulkFilter, from uint64, seen *survey) (slice []queue.DeadChunk, next uint64, open bool) {
+func (p *DeadLetters) slice(id queue.SubmissionID, f *queue.BulkFilter, from uint64, seen *survey) (slice []queue.DeadChunk, next uint64, open bool) {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.m.live(id)

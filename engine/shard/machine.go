@@ -26,16 +26,13 @@ type machine struct {
 	recent  recent
 	keys    keys
 
-	graves     *ordered                      // those with dead letters, open or not yet in the history, by id
-	letters    map[queue.SubmissionID]uint32 // dead letters of the ended ones
-	groups     *letterGroups                 // all dead letters by what went wrong; during a replay nothing
-	moving     map[uint32]*moving            // by seq: those with ops on their way to the disk about what is dead in them
-	latest     queue.Time                    // the latest end of a submission
-	freed      queue.Time                    // of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
-	opened     int                           // records whose older row the history may still have
-	rows       uint64                        // history rows written since the start
+	latest     queue.Time // the latest end of a submission
+	freed      queue.Time // of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
+	opened     int        // records whose older row the history may still have
+	rows       uint64     // history rows written since the start
 	bulks      bulks
 	forwarding forwarding
+	letters    deadLetters
 	asides     map[aside]struct{}                     // rows that changed since the last fold
 	closing    int                                    // submissions whose end is on its way to the disk
 	orphans    []*record                              // ended ones whose reservations are still in the table
@@ -105,11 +102,7 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		backlog: backlog.New(),
 		holds:   reserver.New(now, 0),
 		order:   &ordered{},
-		graves:  &ordered{},
-		letters: map[queue.SubmissionID]uint32{},
-		groups:  newLetterGroups(maxLetterGroups),
 		asides:  map[aside]struct{}{},
-		moving:  map[uint32]*moving{},
 		freed:   1, // retention looks at all of the history first
 		ended:   map[queue.SubmissionID]*record{},
 		watch:   map[queue.SubmissionID][]chan struct{}{},
@@ -121,7 +114,7 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 
 		scorings: map[string]*scoring{},
 	}
-	m.schedules, m.rules, m.suspects.m, m.bulks.m, m.forwarding = newSchedules(m), newActiveRules(m), m, m, newForwarding(m)
+	m.schedules, m.rules, m.suspects.m, m.bulks.m, m.forwarding, m.letters = newSchedules(m), newActiveRules(m), m, m, newForwarding(m), newDeadLetters(m)
 	m.backlog.OnRuling(m.rules.ruled)
 	m.rnd = rand.New(&m.source)
 	return m

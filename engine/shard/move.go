@@ -6,8 +6,9 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// ApplyMove does what a Move says with every chunk that is still as it was when it was decided.
-func (m *machine) ApplyMove(op journal.Move) error {
+// applyMove does what a Move says with every chunk that is still as it was when it was decided.
+func (p *deadLetters) applyMove(op journal.Move) error {
+	m := p.m
 	switch op.Kind {
 	case journal.MoveDelivered:
 		m.forwarding.delivered(&op)
@@ -28,7 +29,7 @@ func (m *machine) ApplyMove(op journal.Move) error {
 	}
 	finished := queue.Time(0)
 	if r == nil && op.Kind != journal.MoveOffer {
-		row, told, err := m.fallen(op.Seq, op.ID)
+		row, told, err := p.endedFor(op.Seq, op.ID)
 		if row == nil || err != nil {
 			return err
 		}
@@ -39,7 +40,7 @@ func (m *machine) ApplyMove(op journal.Move) error {
 			return nil
 		}
 		finished = row.Finished
-		if r, err = m.reopen(row); err != nil {
+		if r, err = p.reopen(row); err != nil {
 			return err
 		}
 	}
@@ -48,7 +49,7 @@ func (m *machine) ApplyMove(op journal.Move) error {
 	}
 	for i, index := range op.Indexes {
 		if t := r.tries[index]; t != nil {
-			m.move(r, t, &op, i)
+			p.move(r, t, &op, i)
 		}
 	}
 	m.touch(r)
@@ -65,26 +66,26 @@ func (m *machine) ApplyMove(op journal.Move) error {
 }
 
 // move does it with the i-th chunk of the op.
-func (m *machine) move(r *record, t *try, op *journal.Move, i int) {
+func (p *deadLetters) move(r *record, t *try, op *journal.Move, i int) {
 	index := op.Indexes[i]
 	switch {
 	case op.Kind == journal.MoveOffer:
-		m.offer(r, index, t)
+		p.m.offer(r, index, t)
 	case t.reason != journal.Dead:
 	case op.Kind == journal.MoveDiscard:
 		t.reason = journal.Skipped
-		m.bear(r, index)
+		p.giveUp(r, index)
 	case op.Kind == journal.MoveForward:
-		m.forwarding.sent(r, t, queue.Outgoing{Number: op.Number + uint64(i), Queue: op.Queue, Chunk: queue.ChunkID{Submission: r.id, Index: index}})
+		p.m.forwarding.sent(r, t, queue.Outgoing{Number: op.Number + uint64(i), Queue: op.Queue, Chunk: queue.ChunkID{Submission: r.id, Index: index}})
 	}
 }
 
-// bear counts a dead chunk that is given up here.
-func (m *machine) bear(r *record, index uint32) {
-	m.died(r, index, -1)
+// giveUp counts a dead chunk that is given up here.
+func (p *deadLetters) giveUp(r *record, index uint32) {
+	p.died(r, index, -1)
 	r.skips++
-	m.tallied(r, r.tries[index]).skips++
-	m.stats.skipped++
+	p.m.tallied(r, r.tries[index]).skips++
+	p.m.stats.skipped++
 }
 
 // offer ends the waiting of a chunk before its time. At a replay what its row tells waits only from the end of the replay on.
@@ -100,10 +101,11 @@ func (m *machine) offer(r *record, index uint32, t *try) {
 	}
 }
 
-// fallen finds an ended submission for an op, with what its row tells: in memory, as it was read when the op was decided, or, at
+// endedFor finds an ended submission for an op, with what its row tells: in memory, as it was read when the op was decided, or, at
 // recovery, in the history. nil: there is none that completed with dead chunks.
-func (m *machine) fallen(seq uint32, id queue.SubmissionID) (row *store.Ended, told *record, err error) {
-	v := m.moving[seq]
+func (p *deadLetters) endedFor(seq uint32, id queue.SubmissionID) (row *store.Ended, told *record, err error) {
+	m := p.m
+	v := p.moving[seq]
 	if v != nil {
 		id = v.id
 	}

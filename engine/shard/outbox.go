@@ -99,7 +99,7 @@ func (p *forwarding) sent(r *record, t *try, o queue.Outgoing) {
 	t.reason, t.to, t.number = journal.Forwarded, o.Queue, o.Number
 	r.forwards++
 	p.m.stats.forwarded++
-	p.m.bear(r, o.Chunk.Index)
+	p.m.letters.giveUp(r, o.Chunk.Index)
 	p.queued(o)
 }
 

@@ -208,13 +208,13 @@ func (m *machine) beginTotals() (steps int) {
 		}
 		steps += len(m.orphans)
 	}
-	if len(m.letters) > bigRecount {
+	if len(m.letters.ofEnded) > bigRecount {
 		c.unknown[QueueBuried-firstOfQueue] = true
 	} else {
-		for _, n := range m.letters {
+		for _, n := range m.letters.ofEnded {
 			c.queue[QueueBuried-firstOfQueue] += int64(n)
 		}
-		steps += len(m.letters)
+		steps += len(m.letters.ofEnded)
 	}
 	m.backlog.BeginRecount(m.contribute)
 	return steps + 1

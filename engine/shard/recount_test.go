@@ -109,7 +109,7 @@ func (x *recounter) fill() {
 	if _, err := x.Extend(ctx, []queue.ExtendItem{{Token: held[7].Token, Timeout: 3 * 3_600_000}, {Token: held[8].Token, Timeout: 3 * 3_600_000}}, nil); err != nil {
 		x.t.Fatal(err)
 	}
-	if n, err := x.DeleteDead(ctx, x.work, []uint32{held[3].Token.Index}); err != nil || n != 1 {
+	if n, err := x.DeadLetters.Delete(ctx, x.work, []uint32{held[3].Token.Index}); err != nil || n != 1 {
 		x.t.Fatalf("delete: %d, %v", n, err)
 	}
 	if _, _, err := x.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "customer", Value: queue.IntValue(8)}}}); err != nil {

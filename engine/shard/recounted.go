@@ -95,11 +95,11 @@ func (m *machine) endOwn() {
 // setDead corrects how many dead chunks a submission has, and with it whether it is listed for that.
 func (m *machine) setDead(r *record, n uint32) {
 	r.dead = n
-	switch at := m.graves.below(r.id); {
+	switch at := m.letters.index.below(r.id); {
 	case n == 0:
-		m.graves.remove(r)
-	case at >= len(m.graves.ids) || m.graves.list[at] != r:
-		m.graves.add(r)
+		m.letters.index.remove(r)
+	case at >= len(m.letters.index.ids) || m.letters.index.list[at] != r:
+		m.letters.index.add(r)
 	}
 }
 

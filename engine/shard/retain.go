@@ -28,10 +28,10 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 	fold = fold || len(m.gone) > 0 && m.gone[0].ended.at < finishedBefore // or lacks some that are past their time
 	parked, pinned := m.pinned()
 	if m.freed != 0 {
-		s.kept = min(s.kept, m.freed)
+		s.DeadLetters.kept = min(s.DeadLetters.kept, m.freed)
 		m.freed = 0
 	}
-	kept := s.kept
+	kept := s.DeadLetters.kept
 	for a := range s.worker.parked {
 		if a.Kind == KindRetention {
 			parked[a.Submission] = true
@@ -60,7 +60,7 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, gone := range found[:removed] {
-		s.m.entomb(gone.ID, 0)
+		s.m.letters.keep(gone.ID, 0)
 	}
 	s.m.stats.acts[KindRetention].done += uint64(removed)
 	if err == nil {
@@ -80,7 +80,7 @@ func (s *Shard) outlived(ctx context.Context, m *machine, kept, finishedBefore q
 	onlyLetters := true // up to here
 	found, err := s.store.Outlived(ctx, kept, finishedBefore, most, func(id queue.SubmissionID, finished queue.Time) bool {
 		s.mu.Lock()
-		letters := m.letters[id] > 0
+		letters := m.letters.ofEnded[id] > 0
 		s.mu.Unlock()
 		if onlyLetters = onlyLetters && letters; onlyLetters {
 			kept = finished
@@ -88,7 +88,7 @@ func (s *Shard) outlived(ctx context.Context, m *machine, kept, finishedBefore q
 		return letters || parked[id]
 	})
 	if err == nil {
-		s.kept = kept
+		s.DeadLetters.kept = kept
 	}
 	return found, err
 }

@@ -111,10 +111,7 @@ type Shard struct {
 	folded   chan struct{} // closed when the folder has ended
 	aging    sync.RWMutex  // held for writing while the history loses or changes rows, for reading while a submission of it is opened again; before applying and mu
 	outputs  sync.RWMutex  // held for reading while outputs are written, for writing by a reload; after mu, which is not needed to let go of it
-	ageing   aging
 	counted  counted
-	regroup  sync.Mutex // one look at letters for the sake of their groups at a time; before mu
-	kept     queue.Time // aging guards it: of the history, all that ended before has dead letters
 	applying sync.Mutex // held while a batch is applied, and while a fold takes rows
 	fold     folder
 	pools    pools

@@ -325,14 +325,14 @@ func (r *record) consistent(sub *backlog.Submission) error {
 func (m *machine) settle(now queue.Time) {
 	m.replay, m.history, m.row, m.now = false, nil, nil, now
 	m.stats = counters{}
-	m.graves = &ordered{}
+	m.letters.index = &ordered{}
 	for _, r := range m.gone {
-		if m.ended[r.id] == r && m.letters[r.id] > 0 {
-			m.graves.add(r)
-			m.groups.addAll(r)
+		if m.ended[r.id] == r && m.letters.ofEnded[r.id] > 0 {
+			m.letters.index.add(r)
+			m.letters.groups.addAll(r)
 		}
 	}
-	for _, n := range m.letters {
+	for _, n := range m.letters.ofEnded {
 		m.stats.buried += uint64(n)
 	}
 	m.keys.settle()
@@ -348,8 +348,8 @@ func (m *machine) settle(now queue.Time) {
 		for _, index := range slices.Sorted(maps.Keys(r.tries)) {
 			m.resume(r, index, r.tries[index])
 		}
-		m.exhume(r)
-		m.groups.addAll(r)
+		m.letters.reindex(r)
+		m.letters.groups.addAll(r)
 		m.stats.completed += uint64(r.done)
 		m.stats.skipped += uint64(r.skips)
 		m.stats.waiting += uint64(r.waiting)

@@ -112,7 +112,7 @@ func (l *life) step(t *rapid.T) {
 		}
 	case 8: // nothing happens unless it is dead
 		l.m.applied++
-		if err := l.m.ApplyRedrive(journal.Redrive{Seq: l.r.seq, Indexes: []uint32{index}}); err != nil {
+		if err := l.m.letters.applyRedrive(journal.Redrive{Seq: l.r.seq, Indexes: []uint32{index}}); err != nil {
 			t.Fatal(err)
 		}
 	case 7:

@@ -45,12 +45,12 @@ func TestBulkWalkSurvivesKills(t *testing.T) {
 		b.kill(t, kind)
 		want("after 7", op)
 
-		letters, err := b.shard.DeadLetters(ctx, queue.DeadFilter{}, queue.ChunkID{}, 1000)
+		letters, err := b.shard.DeadLetters.List(ctx, queue.DeadFilter{}, queue.ChunkID{}, 1000)
 		if err != nil || len(letters) != 135-7 {
 			t.Fatalf("files %d: %d letters are left, %v; want 128", kind, len(letters), err)
 		}
 		for _, d := range letters[60:] { // those that lie behind, from the oldest
-			if _, err := b.shard.DeleteDead(ctx, d.Chunk.Submission, []uint32{d.Chunk.Index}); err != nil {
+			if _, err := b.shard.DeadLetters.Delete(ctx, d.Chunk.Submission, []uint32{d.Chunk.Index}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -113,15 +113,15 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 		},
 		"redrive": func(b *box) func() error {
 			id := dead(b)
-			return func() error { _, err := b.shard.Redrive(ctx, id, []uint32{0, 1}); return err }
+			return func() error { _, err := b.shard.DeadLetters.Redrive(ctx, id, []uint32{0, 1}); return err }
 		},
 		"delete a dead letter": func(b *box) func() error {
 			id := dead(b)
-			return func() error { _, err := b.shard.DeleteDead(ctx, id, []uint32{0, 1}); return err }
+			return func() error { _, err := b.shard.DeadLetters.Delete(ctx, id, []uint32{0, 1}); return err }
 		},
 		"forward a dead letter": func(b *box) func() error {
 			id := dead(b)
-			return func() error { _, err := b.shard.Forward(ctx, id, []uint32{0, 1}, "dead"); return err }
+			return func() error { _, err := b.shard.DeadLetters.Forward(ctx, id, []uint32{0, 1}, "dead"); return err }
 		},
 		"a dead letter arrives": func(b *box) func() error {
 			n := prefixed(1)

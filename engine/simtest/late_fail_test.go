@@ -87,7 +87,7 @@ func TestFailThatIsOvertaken(t *testing.T) {
 	}
 	fail("a later try was counted", tokens[0], queue.OutcomeLost)
 	fail("the last try", tokens[1], queue.OutcomeOK)
-	if _, err := b.shard.Redrive(ctx, tokens[1].Submission, []uint32{0}); err != nil {
+	if _, err := b.shard.DeadLetters.Redrive(ctx, tokens[1].Submission, []uint32{0}); err != nil {
 		t.Fatal(err)
 	}
 	fail("it was redriven", tokens[1], queue.OutcomeLost)

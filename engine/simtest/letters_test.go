@@ -74,7 +74,7 @@ func (s *sim) redriveSome() {
 		return
 	}
 	s.log.add("redrive %s %v, of which %d are dead", x.id, indexes, len(dead))
-	n, err := s.shard.Redrive(ctx, x.id, indexes)
+	n, err := s.shard.DeadLetters.Redrive(ctx, x.id, indexes)
 	at := x.asked.DeadDeadline
 	if x.state != queue.Open && (x.state != queue.CompletedWithDead || at != 0 && at <= s.now) {
 		if queue.CodeOf(err) != queue.CodeConflict {
@@ -103,7 +103,7 @@ func (s *sim) deleteSome() {
 		return
 	}
 	s.log.add("delete dead %s %v, of which %d are dead", x.id, indexes, len(dead))
-	n, err := s.shard.DeleteDead(ctx, x.id, indexes)
+	n, err := s.shard.DeadLetters.Delete(ctx, x.id, indexes)
 	if x.state != queue.Open && x.state != queue.CompletedWithDead {
 		dead = nil
 	}
@@ -125,7 +125,7 @@ func (s *sim) forwardSome() {
 		return
 	}
 	s.log.add("forward %s %v, of which %d are dead", x.id, indexes, len(dead))
-	n, err := s.shard.Forward(ctx, x.id, indexes, "third")
+	n, err := s.shard.DeadLetters.Forward(ctx, x.id, indexes, "third")
 	if x.state != queue.Open && x.state != queue.CompletedWithDead {
 		dead = nil
 	}
@@ -163,7 +163,7 @@ func (s *sim) age() {
 			}
 		}
 	}
-	s.must("age", s.shard.Age(ctx, keep, 1<<20))
+	s.must("age", s.shard.DeadLetters.Age(ctx, keep, 1<<20))
 	if got := s.shard.Stats().AgedTotal; got != want {
 		s.fail("dead letters given up for their age: %d, want %d", got, want)
 	}
@@ -281,7 +281,7 @@ func (s *sim) readLetters() {
 func (s *sim) checkLetters(f queue.DeadFilter, limit int) {
 	var got []queue.DeadChunk
 	for after, more := (queue.ChunkID{}), true; more; {
-		page, err := s.shard.DeadLetters(ctx, f, after, limit)
+		page, err := s.shard.DeadLetters.List(ctx, f, after, limit)
 		s.must("dead letters", err)
 		if len(page) > limit {
 			s.fail("a page of %d dead letters, at most %d are wanted", len(page), limit)
@@ -303,7 +303,7 @@ func (s *sim) checkLetters(f queue.DeadFilter, limit int) {
 
 // checkGroups compares the groups of dead letters with those that the model's letters make.
 func (s *sim) checkGroups(f queue.DeadFilter, letters []queue.DeadChunk) {
-	got, others, err := s.shard.DeadGroups(ctx, f)
+	got, others, err := s.shard.DeadLetters.Groups(ctx, f)
 	s.must("groups of dead letters", err)
 	want := map[string]queue.DeadGroup{}
 	last := map[string]queue.SubmissionID{}
@@ -346,7 +346,7 @@ func TestRedriveOnceAcrossACrash(t *testing.T) {
 		if ends {
 			die()
 		}
-		if n, err := b.shard.Redrive(ctx, sub.ID, []uint32{0}); n != 1 || err != nil {
+		if n, err := b.shard.DeadLetters.Redrive(ctx, sub.ID, []uint32{0}); n != 1 || err != nil {
 			t.Fatalf("redrive: got %d %v, want 1", n, err)
 		}
 		die()

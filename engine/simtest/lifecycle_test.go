@@ -59,7 +59,7 @@ func (b *box) sub(id queue.SubmissionID) queue.Submission {
 
 func (b *box) letters() []queue.DeadChunk {
 	b.t.Helper()
-	list, err := b.shard.DeadLetters(ctx, queue.DeadFilter{}, queue.ChunkID{}, 1000)
+	list, err := b.shard.DeadLetters.List(ctx, queue.DeadFilter{}, queue.ChunkID{}, 1000)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -364,7 +364,7 @@ func TestHistoryOfTries(t *testing.T) {
 	sub := mustInsert(t, b, prefixed(1))
 	for try := range 12 {
 		if try > 0 && try%4 == 0 {
-			if n, err := b.shard.Redrive(ctx, sub.ID, []uint32{0}); n != 1 || err != nil {
+			if n, err := b.shard.DeadLetters.Redrive(ctx, sub.ID, []uint32{0}); n != 1 || err != nil {
 				t.Fatalf("redrive: got %d %v, want 1", n, err)
 			}
 			b.wantCounts("redriven", sub.ID, queue.Submission{Ready: 1})
@@ -409,7 +409,7 @@ func TestRetentionOfDeadLetters(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.clock.pass(time.Hour)
-	if n, err := b.shard.Redrive(ctx, redriven.ID, []uint32{0}); n != 1 || err != nil {
+	if n, err := b.shard.DeadLetters.Redrive(ctx, redriven.ID, []uint32{0}); n != 1 || err != nil {
 		t.Fatalf("redrive: got %d %v, want 1", n, err)
 	}
 	if got := b.shard.Stats(); got.DeadLetters != 2 || got.SubmissionsOpen != 1 {
@@ -426,7 +426,7 @@ func TestRetentionOfDeadLetters(t *testing.T) {
 	}
 	age := func(keep time.Duration) {
 		t.Helper()
-		if err := b.shard.Age(ctx, keep, 10); err != nil {
+		if err := b.shard.DeadLetters.Age(ctx, keep, 10); err != nil {
 			t.Fatal(err)
 		}
 	}

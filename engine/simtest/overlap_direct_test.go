@@ -205,7 +205,7 @@ func TestFoldWhileLettersGo(t *testing.T) {
 		})
 		fold = o.later(func() ([]queue.Result, error) { return nil, o.shard.Fold() })
 		redriven := o.later(func() ([]queue.Result, error) {
-			n, err := o.shard.Redrive(ctx, held.Submission, []uint32{0})
+			n, err := o.shard.DeadLetters.Redrive(ctx, held.Submission, []uint32{0})
 			return make([]queue.Result, n), err
 		})
 		o.let("append", succeeds)

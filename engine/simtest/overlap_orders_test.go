@@ -77,9 +77,9 @@ func (o *overlap) letters() *call {
 	for i := range x.chunks {
 		indexes = append(indexes, uint32(i))
 	}
-	what, do := "redrive", o.shard.Redrive
+	what, do := "redrive", o.shard.DeadLetters.Redrive
 	if o.chance(30) {
-		what, do = "delete letters of", o.shard.DeleteDead
+		what, do = "delete letters of", o.shard.DeadLetters.Delete
 	}
 	ops := x.moves
 	var n int

@@ -26,7 +26,7 @@ func TestListTellsTheLastEnd(t *testing.T) {
 	if err := b.shard.Fold(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.shard.Redrive(ctx, sub.ID, []uint32{0}); err != nil {
+	if _, err := b.shard.DeadLetters.Redrive(ctx, sub.ID, []uint32{0}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {

@@ -27,7 +27,7 @@ func reopened(t *testing.T, b *box, between func()) queue.SubmissionID {
 	b.mustFail(held, func(f *queue.FailItem) { f.Fatal = true })
 	b.wantCounts("ended", sub.ID, queue.Submission{State: queue.CompletedWithDead, Dead: 1})
 	between()
-	if n, err := b.shard.Redrive(ctx, sub.ID, []uint32{0}); n != 1 || err != nil {
+	if n, err := b.shard.DeadLetters.Redrive(ctx, sub.ID, []uint32{0}); n != 1 || err != nil {
 		t.Fatalf("redrive: %d %v, want 1", n, err)
 	}
 	return sub.ID

@@ -163,7 +163,7 @@ func TestStrayOutputOfARedrivenChunk(t *testing.T) {
 			if sub, err := s.shard.Submission(ctx, s.id); err != nil || sub.State != queue.CompletedWithDead {
 				t.Fatalf("got %+v %v, want it completed_with_dead", sub, err)
 			}
-			if n, err := s.shard.Redrive(ctx, s.id, []uint32{1}); n != 1 || err != nil {
+			if n, err := s.shard.DeadLetters.Redrive(ctx, s.id, []uint32{1}); n != 1 || err != nil {
 				t.Fatalf("redrive: got %d %v, want 1", n, err)
 			}
 			again := mustReserve(t, s.box, "OldestFirst", 1)

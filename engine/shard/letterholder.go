@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// grave is where the dead letters of one submission lie: in one that is open, or in one that has ended, in memory or in the history.
-type grave struct {
+// letterHolder is where the dead letters of one submission are: in one that is open, or in one that has ended, in memory or in the history.
+type letterHolder struct {
 	m    *machine
 	r    *record      // its tries are true
 	open bool         // otherwise it has ended
@@ -25,9 +25,10 @@ type moving struct {
 	row   *store.Ended // when the submission has ended and is not in memory
 }
 
-// atGrave calls act with the dead letters of a submission, once, under the mutex, and returns what the caller has to wait for. act
+// at calls act with the dead letters of a submission, once, under the mutex, and returns what the caller has to wait for. act
 // encodes. The caller holds aging for reading until the commit. CodeUnknownSubmission: there is no such submission.
-func (s *Shard) atGrave(ctx context.Context, id queue.SubmissionID, act func(g *grave, now queue.Time) error) (waits commits, err error) {
+func (p *DeadLetters) at(ctx context.Context, id queue.SubmissionID, act func(g *letterHolder, now queue.Time) error) (waits commits, err error) {
+	s := p.s
 	var told *record
 	var row *store.Ended
 	var rows uint64 // how many history rows had been written when this one was read
@@ -41,7 +42,7 @@ func (s *Shard) atGrave(ctx context.Context, id queue.SubmissionID, act func(g *
 		if rows != s.m.rows {
 			row = nil
 		}
-		if g := s.m.grave(id, told, row); g != nil {
+		if g := s.m.letters.holder(id, told, row); g != nil {
 			err := act(g, now)
 			waits.add(s.pending())
 			s.mu.Unlock()
@@ -63,22 +64,23 @@ func (s *Shard) atGrave(ctx context.Context, id queue.SubmissionID, act func(g *
 	}
 }
 
-// grave finds the dead letters of a submission; nil: its history row has to be read first. told is what the row tells.
-func (m *machine) grave(id queue.SubmissionID, told *record, row *store.Ended) *grave {
+// holder finds the dead letters of a submission; nil: its history row has to be read first. told is what the row tells.
+func (p *deadLetters) holder(id queue.SubmissionID, told *record, row *store.Ended) *letterHolder {
+	m := p.m
 	if r := m.live(id); r != nil {
-		return &grave{m: m, r: r, open: true}
+		return &letterHolder{m: m, r: r, open: true}
 	}
 	if r := m.ended[id]; r != nil {
-		return &grave{m: m, r: r}
+		return &letterHolder{m: m, r: r}
 	}
 	if row == nil {
 		return nil
 	}
-	return &grave{m: m, r: told, row: row}
+	return &letterHolder{m: m, r: told, row: row}
 }
 
 // refusal is why nothing can become of the dead letters; "" when something can.
-func (g *grave) refusal(action queue.BulkAction, now queue.Time) string {
+func (g *letterHolder) refusal(action queue.BulkAction, now queue.Time) string {
 	switch at := g.r.details().deadDeadline; {
 	case g.open && g.r.ending:
 		return "is about to end"
@@ -94,16 +96,16 @@ func (g *grave) refusal(action queue.BulkAction, now queue.Time) string {
 	return ""
 }
 
-// lies says that a chunk is a dead letter that nothing on its way to the disk is for.
-func (g *grave) lies(index uint32) bool {
-	t, v := g.r.tries[index], g.m.moving[g.r.seq]
+// free says that a chunk is a dead letter that nothing on its way to the disk is for.
+func (g *letterHolder) free(index uint32) bool {
+	t, v := g.r.tries[index], g.m.letters.moving[g.r.seq]
 	return t != nil && t.reason == journal.Dead && (g.open || g.r.state == queue.CompletedWithDead) && (v == nil || !v.taken[index])
 }
 
 // take are those of the indexes that are dead letters, for bury.
-func (g *grave) take(indexes []uint32) (taken []uint32) {
+func (g *letterHolder) take(indexes []uint32) (taken []uint32) {
 	for _, index := range indexes {
-		if g.lies(index) {
+		if g.free(index) {
 			taken = append(taken, index)
 		}
 	}
@@ -111,17 +113,17 @@ func (g *grave) take(indexes []uint32) (taken []uint32) {
 }
 
 // moves notes that the op that was encoded last is about these dead letters: nothing else may be decided about them until it is applied.
-func (m *machine) moves(r *record, row *store.Ended, indexes []uint32) {
-	v := m.moving[r.seq]
+func (p *deadLetters) moves(r *record, row *store.Ended, indexes []uint32) {
+	v := p.moving[r.seq]
 	if v == nil {
 		v = &moving{id: r.id, taken: map[uint32]bool{}, row: row}
-		m.moving[r.seq] = v
+		p.moving[r.seq] = v
 	}
 	for _, index := range indexes {
 		v.taken[index] = true
 	}
 	v.ops++
-	m.intend(&move{r.seq, indexes})
+	p.m.intend(&move{r.seq, indexes})
 }
 
 // move is an op about dead letters of one submission.
@@ -131,19 +133,19 @@ type move struct {
 }
 
 func (x *move) Applied(m *machine) {
-	v := m.moving[x.seq]
+	v := m.letters.moving[x.seq]
 	for _, index := range x.indexes {
 		delete(v.taken, index)
 	}
 	if v.ops--; v.ops == 0 {
-		delete(m.moving, x.seq)
+		delete(m.letters.moving, x.seq)
 	}
 }
 
 func (x *move) Undo(m *machine) { x.Applied(m) }
 
-// bury encodes what becomes of dead letters that were taken.
-func (g *grave) bury(fate fate, indexes []uint32, now queue.Time) {
+// decide encodes what becomes of dead letters that were taken.
+func (g *letterHolder) decide(fate fate, indexes []uint32, now queue.Time) {
 	switch m, r := g.m, g.r; fate.action {
 	case queue.BulkRedrive:
 		m.encode(now).Redrive(journal.Redrive{Seq: r.seq, Indexes: indexes})
@@ -152,7 +154,7 @@ func (g *grave) bury(fate fate, indexes []uint32, now queue.Time) {
 	case queue.BulkForward:
 		m.forwarding.send(r, indexes, fate.to, now)
 	}
-	g.m.moves(g.r, g.row, indexes)
+	g.m.letters.moves(g.r, g.row, indexes)
 }
 
 // fate is what becomes of dead letters: queue.BulkRedrive, BulkDelete, or BulkForward to another queue.
@@ -161,18 +163,19 @@ type fate struct {
 	to     string
 }
 
-// settleLetters does one thing with dead letters of a submission, and says with how many: those of the indexes that are not dead
+// settle does one thing with dead letters of a submission, and says with how many: those of the indexes that are not dead
 // stay as they are. It returns after the commit. The indexes ascend; there are at most journal.MaxRedrive.
-func (s *Shard) settleLetters(ctx context.Context, id queue.SubmissionID, indexes []uint32, f fate, told ...queue.Act) (n int, err error) {
+func (p *DeadLetters) settle(ctx context.Context, id queue.SubmissionID, indexes []uint32, f fate, told ...queue.Act) (n int, err error) {
+	s := p.s
 	s.aging.RLock()
 	defer s.aging.RUnlock()
-	waits, err := s.atGrave(ctx, id, func(g *grave, now queue.Time) error {
+	waits, err := p.at(ctx, id, func(g *letterHolder, now queue.Time) error {
 		if why := g.refusal(f.action, now); why != "" {
 			return refusedLetters(id, why)
 		}
 		taken := g.take(indexes)
 		if n = len(taken); n > 0 {
-			g.bury(f, taken, now)
+			g.decide(f, taken, now)
 			g.m.tell(now, told, nil, nil)
 		}
 		return nil
@@ -193,16 +196,16 @@ func refusedLetters(id queue.SubmissionID, why string) error {
 // Redrive offers dead chunks of a submission again, with no try counted, and says how many: those of the indexes that are
 // not dead stay as they are. A submission that completed with dead chunks is open again. It returns after the commit. The
 // indexes ascend; there are at most journal.MaxRedrive.
-func (s *Shard) Redrive(ctx context.Context, id queue.SubmissionID, indexes []uint32, told ...queue.Act) (n int, err error) {
-	return s.settleLetters(ctx, id, indexes, fate{action: queue.BulkRedrive}, told...)
+func (p *DeadLetters) Redrive(ctx context.Context, id queue.SubmissionID, indexes []uint32, told ...queue.Act) (n int, err error) {
+	return p.settle(ctx, id, indexes, fate{action: queue.BulkRedrive}, told...)
 }
 
-// DeleteDead gives dead chunks of a submission up for good: they count as skipped from then on. Otherwise it is as Redrive.
-func (s *Shard) DeleteDead(ctx context.Context, id queue.SubmissionID, indexes []uint32, told ...queue.Act) (n int, err error) {
-	return s.settleLetters(ctx, id, indexes, fate{action: queue.BulkDelete}, told...)
+// Delete gives dead chunks of a submission up for good: they count as skipped from then on. Otherwise it is as Redrive.
+func (p *DeadLetters) Delete(ctx context.Context, id queue.SubmissionID, indexes []uint32, told ...queue.Act) (n int, err error) {
+	return p.settle(ctx, id, indexes, fate{action: queue.BulkDelete}, told...)
 }
 
 // Forward has dead chunks of a submission leave for another queue: they count as skipped from then on. Otherwise it is as Redrive.
-func (s *Shard) Forward(ctx context.Context, id queue.SubmissionID, indexes []uint32, to string, told ...queue.Act) (n int, err error) {
-	return s.settleLetters(ctx, id, indexes, fate{queue.BulkForward, to}, told...)
+func (p *DeadLetters) Forward(ctx context.Context, id queue.SubmissionID, indexes []uint32, to string, told ...queue.Act) (n int, err error) {
+	return p.settle(ctx, id, indexes, fate{queue.BulkForward, to}, told...)
 }
