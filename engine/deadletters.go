@@ -82,7 +82,8 @@ func (e *Engine) Redrive(ctx context.Context, queueName string, id queue.ChunkID
 	if err != nil {
 		return err
 	}
-	n, err := q.shard.DeadLetters.Redrive(ctx, id.Submission, []uint32{id.Index}, e.act(ctx, "", "dead_letter.redrive", queueName, chunkTarget(id)))
+	n, err := q.shard.DeadLetters.Redrive(ctx, id.Submission, []uint32{id.Index},
+		e.act(ctx, "", "dead_letter.redrive", queueName, chunkTarget(id)))
 	if err == nil && n == 0 {
 		err = unknownDead(id)
 	}
@@ -95,7 +96,8 @@ func (e *Engine) DeleteDead(ctx context.Context, queueName string, id queue.Chun
 	if err != nil {
 		return err
 	}
-	n, err := q.shard.DeadLetters.Delete(ctx, id.Submission, []uint32{id.Index}, e.act(ctx, "", "dead_letter.delete", queueName, chunkTarget(id)))
+	n, err := q.shard.DeadLetters.Delete(ctx, id.Submission, []uint32{id.Index},
+		e.act(ctx, "", "dead_letter.delete", queueName, chunkTarget(id)))
 	if err == nil && n == 0 {
 		err = unknownDead(id)
 	}
@@ -114,7 +116,8 @@ func (e *Engine) ForwardDead(ctx context.Context, queueName string, id queue.Chu
 	if err := e.validForward(q, to); err != nil {
 		return err
 	}
-	n, err := q.shard.DeadLetters.Forward(ctx, id.Submission, []uint32{id.Index}, to, e.act(ctx, "", "dead_letter.forward", queueName, chunkTarget(id)))
+	n, err := q.shard.DeadLetters.Forward(ctx, id.Submission, []uint32{id.Index}, to,
+		e.act(ctx, "", "dead_letter.forward", queueName, chunkTarget(id)))
 	if err == nil && n == 0 {
 		err = unknownDead(id)
 	}
