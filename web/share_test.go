@@ -16,6 +16,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
+// broken is how long these tests wait for what a server that works does at once.
+const broken = time.Minute
+
 // rivals are a token that takes all it can get, and one that wants to work beside it.
 type rivals struct {
 	*fixture
@@ -24,6 +27,7 @@ type rivals struct {
 
 func newRivals(t *testing.T, limits access.Limits) *rivals {
 	f := newFixtureSeeded(t, 1, func(s *Server) { s.limits = limits })
+	f.client.Timeout = broken
 	r := &rivals{fixture: f}
 	scopes := access.Produce | access.Consume | access.Read
 	_, r.greedy = f.token(engine.TokenRequest{Name: "greedy", Scopes: scopes})
@@ -150,6 +154,7 @@ func (r *rivals) attach(token, name string) {
 	r.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r.Cleanup(cancel)
+	defer time.AfterFunc(broken, cancel).Stop()
 	request, err := http.NewRequestWithContext(ctx, "GET", "http://"+r.address+"/v1/queues/default/consumers/"+name+"/attach", nil)
 	if err != nil {
 		r.Fatal(err)
@@ -225,10 +230,11 @@ func TestOneTokenCannotTakeAllBodies(t *testing.T) {
 // eventually waits until something is so.
 func (f *fixture) eventually(what string, so func() bool) {
 	f.Helper()
+	over := time.After(broken)
 	for !so() {
 		select {
-		case <-f.Context().Done():
-			f.Fatalf("the test ended before %s", what)
+		case <-over:
+			f.Fatalf("in %v this did not become so: %s", broken, what)
 		case <-time.After(time.Millisecond):
 		}
 	}
