@@ -201,16 +201,6 @@ var requeues = [...]string{"head", "tail"}
 
 func (r Requeue) String() string { return requeues[r] }
 
-// ParseRequeue reads the name of a place.
-func ParseRequeue(text string) (Requeue, bool) {
-	for i, name := range requeues {
-		if name == text {
-			return Requeue(i), true
-		}
-	}
-	return 0, false
-}
-
 // Durability is what an answer promises.
 type Durability uint8
 
