@@ -1,0 +1,30 @@
+package shard
+
+import (
+	"testing"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// A dead letter that is deleted counts as skipped, once, and no longer as dead.
+func TestDeletedLetterIsSkipped(t *testing.T) {
+	t.Parallel()
+	key := backlog.OrderKey(5, 11)
+	l := newLife(t, &journal.Insert{Seq: 7, ID: queue.MakeSubmissionID(lifeStart, 0, 0), Chunks: 5, Key: key, Prefix: "p/"})
+	l.hold(2, reserver.Finishing)
+	l.putBack(t, 2, journal.Dead, 0, "broken")
+	for range 2 {
+		if err := l.m.ApplyReturn(journal.Returned{Seq: 7, Index: 2, Reason: journal.Skipped}); err != nil {
+			t.Fatal(err)
+		}
+		if l.r.skips != 1 || l.m.stats.skipped != 1 {
+			t.Errorf("%d chunks of the submission and %d in all are skipped, want 1", l.r.skips, l.m.stats.skipped)
+		}
+		if err := l.m.audit(); err != nil {
+			t.Error(err)
+		}
+	}
+}
