@@ -95,10 +95,10 @@ func (b *Backlog) next(s *Submission, random bool, draw uint32, rnd *rand.Rand) 
 		case !fresh:
 		case !s.skip(index):
 			return index
-		case b.preview.running:
+		case b.preview.depth > 0:
 			b.preview.skipped = append(b.preview.skipped, index)
 		}
-		if steps != longWalk || b.preview.running || s.chunks-max(s.p, s.l) > maxGather {
+		if steps != longWalk || b.preview.depth > 0 || s.chunks-max(s.p, s.l) > maxGather {
 			continue
 		}
 		if random {

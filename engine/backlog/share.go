@@ -44,7 +44,7 @@ type share struct {
 	next     int               // in idle
 	free     []uint32          // numbers without a tenant
 	pace     float32           // seconds that a chunk is held for, on average; 0: not known
-	saved    bool              // the preview under way has a copy of the ledger
+	saved    int               // the depth of the lookahead under way that has a copy of the ledger; 0: none has
 }
 
 // tenant is kept small: a queue may have a million. While there is one, its term is kept.
@@ -222,7 +222,7 @@ func (x *share) inner(number uint32, arm int) *share {
 // new tenant, numbers stay dense: the empty ones are at most as many as the others and those that owe. Not while a preview
 // runs: the ledger as it was before would come back with what the number's last tenant had.
 func (x *share) reuse() {
-	if x.of.of.view.in.preview.running {
+	if x.of.of.view.in.preview.depth > 0 {
 		return
 	}
 	for range min(2, len(x.idle)) {

@@ -26,7 +26,7 @@ const (
 // change hands.
 func (f *frame) noteRemoval(x spot, p *sampler) {
 	seen := &f.in.preview
-	if !seen.running {
+	if seen.depth == 0 {
 		return
 	}
 	x.frame = f

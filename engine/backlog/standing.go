@@ -116,7 +116,8 @@ func (b *Backlog) Overtaken(v *View, s *Submission, leaf int) (by int, ok bool) 
 		return 0, false
 	}
 	examined, work, rnd := b.examined, b.work, rand.New(rand.NewPCG(0, 0))
-	b.preview.running = true
+	outer := b.preview
+	b.preview = preview{depth: outer.depth + 1}
 	for level, seat := range v.Seats(s, leaf) {
 		for k := range v.fair.leaves[leaf].path[level] {
 			var charge Charge
@@ -126,7 +127,7 @@ func (b *Backlog) Overtaken(v *View, s *Submission, leaf int) (by int, ok bool) 
 		}
 	}
 	b.restoreLedgers()
-	b.preview.running = false
+	b.preview = outer
 	b.examined, b.work = examined, work
 	return by, ok
 }

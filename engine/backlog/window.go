@@ -238,24 +238,39 @@ func (w *window) fairly(v *View) {
 // TakeOf takes the next chunk of this submission by the first of the views that may give it, and charges for it as Take does;
 // ok is false if none may. by.Charged tells the charge.
 func (b *Backlog) TakeOf(views []*View, s *Submission, rnd *rand.Rand) (index uint32, by *View, ok bool) {
-	for _, v := range views {
-		if v.state == dropped || s.home == nil || s.available == 0 || b.Halted() {
-			continue
-		}
-		if v.fair == nil {
+	at, leaf := b.giverOf(views, s)
+	if leaf == nil {
+		return 0, nil, false
+	}
+	by = views[at]
+	if by.fair != nil {
+		by.fair.bill(by, leaf, s)
+	}
+	return leaf.takeFrom(s, leaf.drawOf(s, rnd), rnd), by, true
+}
+
+// giverOf is the first of the views that may give a chunk of this submission, and the leaf of it that does: itself, unless it is fair. No
+// leaf: none may.
+func (b *Backlog) giverOf(views []*View, s *Submission) (at int, leaf *View) {
+	if s.home == nil || s.available == 0 || b.Halted() {
+		return 0, nil
+	}
+	for i, v := range views {
+		switch {
+		case v.state == dropped:
+		case v.fair == nil:
 			if s.memberOf(v.number) && v.mayGive(s) {
-				return v.takeFrom(s, v.drawOf(s, rnd), rnd), v, true
+				return i, v
 			}
-			continue
-		}
-		for _, leaf := range v.fair.leaves {
-			if s.memberOf(leaf.number) && leaf.mayGive(s) {
-				v.fair.bill(v, leaf, s)
-				return leaf.takeFrom(s, leaf.drawOf(s, rnd), rnd), v, true
+		default:
+			for _, leaf := range v.fair.leaves {
+				if s.memberOf(leaf.number) && leaf.mayGive(s) {
+					return i, leaf
+				}
 			}
 		}
 	}
-	return 0, nil, false
+	return 0, nil
 }
 
 func (v *View) drawOf(s *Submission, rnd *rand.Rand) uint32 {
