@@ -34,6 +34,7 @@ const (
 	IsHidden    = shard.IsHidden
 	IsOvertaken = shard.IsOvertaken
 	NotItsTurn  = shard.NotItsTurn
+	NotScored   = shard.NotScored
 )
 
 // Explained is how a strategy stands and what it would hand out; NodeState is a block of it, FairState a Fair block around a leaf.
@@ -54,12 +55,12 @@ func (e *Engine) Explain(ctx context.Context, queueName string, r PreviewRequest
 	if err != nil {
 		return Explained{}, 0, err
 	}
-	most, seed, err := e.validPreview(r.Max, r.Seed)
+	asked, err := e.question(r.Max, r.Seed, r.Context)
 	if err != nil {
 		return Explained{}, 0, err
 	}
-	x, err := q.shard.Explain(ctx, r.Plan, most, seed)
-	return x, seed, err
+	x, err := q.shard.Explain(ctx, r.Plan, asked)
+	return x, asked.Seed, err
 }
 
 // Why is where a chunk stands. PerSecond is how many chunks of the queue were reserved a second over the last minute, and Wait

@@ -14,6 +14,8 @@ type PreviewRequest struct {
 	Plan *strategy.Plan
 	Max  int
 	Seed *uint64
+
+	Context queue.Meta // that the reserve would carry, from queue.NewContext
 }
 
 // Previewed is one chunk that a reserve would hand out now.
@@ -27,17 +29,18 @@ const MaxSeed = 1<<53 - 1
 
 const defaultPreview = 10
 
-// Foreseen is what a reserve would hand out now, drawn by Seed. Until Grace the restart grace keeps back what a limit counts; 0: there is
-// none.
+// Foreseen is what a reserve would hand out now, drawn by Seed; the leaves of its picks are those of Plan.Unscored.
+// Faults are why Plugin and Score blocks that were asked gave no scores. Until Grace the restart grace keeps back what
+// a limit counts; 0: there is none.
 type Foreseen struct {
-	Picks []Previewed
+	shard.Foreseen
 	Seed  uint64
 	Grace queue.Time
 }
 
 // Preview tells what a reserve would hand out now, and by which seed. Nothing is reserved and nothing changes.
 func (e *Engine) Preview(ctx context.Context, queueName string, r PreviewRequest) (Foreseen, error) {
-	all, err := e.previews(ctx, queueName, []*strategy.Plan{r.Plan}, r.Max, r.Seed)
+	all, err := e.previews(ctx, queueName, []*strategy.Plan{r.Plan}, r.Max, r.Seed, r.Context)
 	if err != nil {
 		return Foreseen{}, err
 	}
@@ -45,36 +48,41 @@ func (e *Engine) Preview(ctx context.Context, queueName string, r PreviewRequest
 }
 
 // previews foresees several plans on the same state with the same seed.
-func (e *Engine) previews(ctx context.Context, queueName string, plans []*strategy.Plan, most int, seed *uint64) ([]Foreseen, error) {
+func (e *Engine) previews(
+	ctx context.Context, queueName string, plans []*strategy.Plan, most int, seed *uint64, about queue.Meta,
+) ([]Foreseen, error) {
 	q, err := e.queue(queueName)
 	if err != nil {
 		return nil, err
 	}
-	most, draw, err := e.validPreview(most, seed)
+	asked, err := e.question(most, seed, about)
 	if err != nil {
 		return nil, err
 	}
-	found, grace, err := q.shard.Preview(ctx, plans, most, draw)
+	found, grace, err := q.shard.Preview(ctx, plans, asked)
 	all := make([]Foreseen, len(found))
 	for i := range found {
-		all[i] = Foreseen{Picks: found[i], Seed: draw, Grace: grace}
+		all[i] = Foreseen{found[i], asked.Seed, grace}
 	}
 	return all, err
 }
 
-// validPreview checks the numbers of a request and fills in what it leaves out.
-func (e *Engine) validPreview(most int, seed *uint64) (int, uint64, error) {
+// question checks the numbers of a request and fills in what it leaves out.
+func (e *Engine) question(most int, seed *uint64, about queue.Meta) (*shard.Question, error) {
+	q := &shard.Question{Max: most, Context: about}
 	if most == 0 {
-		most = defaultPreview
+		q.Max = defaultPreview
 	}
-	if most < 1 || most > MaxPreview {
-		return 0, 0, queue.Invalid("/max", "is %d; 1 to %d are allowed", most, MaxPreview)
+	if q.Max < 1 || q.Max > MaxPreview {
+		return nil, queue.Invalid("/max", "is %d; 1 to %d are allowed", most, MaxPreview)
 	}
-	if seed == nil {
-		return most, e.options.Seed() & MaxSeed, nil
+	switch {
+	case seed == nil:
+		q.Seed = e.options.Seed() & MaxSeed
+	case *seed > MaxSeed:
+		return nil, queue.Invalid("/seed", "is %d; 0 to %d are allowed", *seed, uint64(MaxSeed))
+	default:
+		q.Seed = *seed
 	}
-	if *seed > MaxSeed {
-		return 0, 0, queue.Invalid("/seed", "is %d; 0 to %d are allowed", *seed, uint64(MaxSeed))
-	}
-	return most, *seed, nil
+	return q, nil
 }

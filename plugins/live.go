@@ -168,13 +168,13 @@ func (c *Catalogue) live(ctx context.Context, p *plugin, u *use, d *DryRun) (*Li
 		w.Want = defaultWant
 	}
 	w.Want = min(w.Want, maxPicks)
-	scores, err := c.dryScores(ctx, tried.active, w)
+	scores, err := dryScores(ctx, tried.active, w)
 	if err != nil {
 		return nil, dryRunError("live candidates", err)
 	}
 	out := describe(scores, w.Want)
 	if active != nil {
-		theirs, err := c.dryScores(ctx, active, w)
+		theirs, err := dryScores(ctx, active, w)
 		if err == nil { // that the active one fails is seen elsewhere
 			out.ComparedActive = true
 			out.GainedActive, out.LostActive = difference(top(scores, w.Want), top(theirs, w.Want))
@@ -185,7 +185,7 @@ func (c *Catalogue) live(ctx context.Context, p *plugin, u *use, d *DryRun) (*Li
 }
 
 // dryScores scores a window without any books.
-func (c *Catalogue) dryScores(ctx context.Context, r *route, w *strategy.Window) ([]float64, error) {
+func dryScores(ctx context.Context, r *route, w *strategy.Window) ([]float64, error) {
 	scores := make([]float64, w.Rows)
 	batch, err := r.use.version.route.fill(new(scratch), w, r.at, abi.FlagDryRun)
 	if err != nil {

@@ -209,10 +209,7 @@ func (s *scorer) Score(ctx context.Context, w *strategy.Window, scores []float64
 	if len(scores) != w.Rows {
 		return fmt.Errorf("plugins: score: %d rows and room for %d scores", w.Rows, len(scores))
 	}
-	r := s.active
-	if s.canary != nil && scramble(w.Seed)%100 < s.percent && s.canary.use.breaker.ready(s.catalogue.options.Now) {
-		r = s.canary
-	}
+	r := s.routeOf(w)
 	err := s.run(ctx, r, w, scores, flagsOf(w))
 	if err != nil {
 		s.plugin.totals.fallbacks.add(fallbackOf(err))
@@ -222,6 +219,14 @@ func (s *scorer) Score(ctx context.Context, w *strategy.Window, scores []float64
 		s.catalogue.shadow.offer(s, w, scores)
 	}
 	return nil
+}
+
+// routeOf is which version scores a window.
+func (s *scorer) routeOf(w *strategy.Window) *route {
+	if s.canary != nil && scramble(w.Seed)%100 < s.percent && s.canary.use.breaker.ready(s.catalogue.options.Now) {
+		return s.canary
+	}
+	return s.active
 }
 
 func flagsOf(w *strategy.Window) (flags uint32) {

@@ -40,6 +40,8 @@ type use struct {
 type uses struct {
 	mu   sync.Mutex
 	open map[useKey]*use
+
+	asking sync.Mutex // held while a window is scored for a question
 }
 
 func (u *uses) find(key useKey) *use {

@@ -22,6 +22,15 @@ func apiMeta(meta queue.Meta) api.Meta {
 	return out
 }
 
+// contextOf is the context of a reservation, as plugins and formulas see it.
+func contextOf(in api.Meta) (queue.Meta, error) {
+	entries := make([]queue.MetaEntry, 0, len(in))
+	for key, value := range in {
+		entries = append(entries, queue.MetaEntry{Key: key, Value: metaValueOf(value)})
+	}
+	return queue.NewContext(entries)
+}
+
 func apiValue(v queue.MetaValue) api.MetaValue {
 	if v.IsInt() {
 		return api.Int(v.Int())

@@ -28,14 +28,14 @@ func (s *Server) explain(ctx context.Context, in *previewInput) (*explainOutput,
 	if err != nil {
 		return nil, err
 	}
-	plan := request.Plan
+	plan := request.Plan.Unscored()
 	paths, nodes, leaves := pathsOf(plan), plan.Nodes(), plan.Leaves()
 	out := &explainOutput{Body: api.ExplainResponse{
 		Strategy: plan.Text(), Submissions: found.Shown, Examined: min(found.Met, found.Shown), Seed: seed,
 		Tree:     make([]api.ExplainBlock, len(nodes)),
 		Branches: make([]api.ExplainBranch, len(leaves)), Picks: make([]api.ExplainPick, len(found.Picks)),
 		Withheld: apiWithheld(&found.Withheld), Ruled: apiRuled(found.Ruled),
-		RestartGraceUntil: apiTime(found.Grace),
+		RestartGraceUntil: apiTime(found.Grace), Warnings: unscored(found.Faults),
 	}}
 	for i := range nodes {
 		out.Body.Tree[i] = apiBlock(&found.Nodes[i], &nodes[i])

@@ -303,7 +303,7 @@ func reservationNotes() map[string]note {
 func strategyNotes() map[string]note {
 	kinds := oneOf("What is the matter", strategy.WarnOffersNothing, strategy.WarnContradiction, strategy.WarnRepeatedFilter,
 		strategy.WarnLimitNeverBind, strategy.WarnNoPreference, strategy.WarnHidden, strategy.WarnSharesNothing,
-		strategy.WarnSameScores, strategy.WarnUnusable)
+		strategy.WarnSameScores, strategy.WarnUnusable, strategy.WarnUnavailable)
 	return map[string]note{
 		"NamedStrategy.name":       {text: "Name: 1 to 64 letters, digits, '.', '_' and '-'"},
 		"NamedStrategy.version":    {text: "From 1; each change makes the next. The last 100 are kept"},

@@ -7,7 +7,9 @@ import (
 
 func previewNotes() map[string]note {
 	out := map[string]note{
-		"PreviewRequest.strategy":  {text: "The strategy; absent: Random", ref: "Strategy"},
+		"PreviewRequest.strategy": {text: "The strategy; absent: Random", ref: "Strategy"},
+		"PreviewRequest.context": {text: "What the consumer would say about itself to plugins and formulas, " +
+			"as in a reservation: at most 16 keys"},
 		"PreviewResponse.strategy": {text: "The canonical text"},
 		"PreviewResponse.picks":    {text: "What would be handed out, in order"},
 		"PreviewPick.submission":   {text: "Id of the submission"},
@@ -39,6 +41,10 @@ func previewNotes() map[string]note {
 		out[schema+".restart_grace_until"] = note{text: "Until then the restart grace keeps back what a limit " +
 			"counts, and it is not among the picks; absent: there is none"}
 	}
+	for _, schema := range []string{"PreviewResponse", "ExplainResponse"} {
+		out[schema+".warnings"] = note{text: "Blocks that were not scored, as their plugin is not there, not active, " +
+			"out of use for now, or failed; what follows them was gone on with, as a reserve would. Absent when there is none"}
+	}
 	for _, schema := range []string{"PreviewPick", "WhyBranch", "ExplainBranch"} {
 		out[schema+".branch"] = note{text: "Number of the branch, from 1; inside of Fair every alternative is a branch"}
 		out[schema+".path"] = note{text: "The way to the branch through the strategy"}
@@ -58,7 +64,7 @@ func whyNotes() map[string]note {
 			api.ObstacleDone, api.ObstacleDead,
 			api.ObstacleSkipped, api.ObstacleWaiting, api.ObstacleReserved, api.ObstacleNotDue, api.ObstaclePaused,
 			api.ObstacleBlocked, api.ObstacleFilter, api.ObstacleGrace, api.ObstacleLimit, api.ObstacleValueLimit,
-			api.ObstacleHidden, api.ObstacleAlternative, api.ObstacleTurn),
+			api.ObstacleHidden, api.ObstacleAlternative, api.ObstacleTurn, api.ObstacleScore),
 		"WhyBranch.detail": {text: "The obstacle in words"},
 		"WhyBranch.rule":   {text: "Of paused and blocked: the rule that counts"},
 		"WhyBranch.until": {text: "Of waiting, reserved, not_yet_due and restart_grace: until when; of paused " +

@@ -324,15 +324,7 @@ func (s *Server) dryRunPlugin(ctx context.Context, in *dryRunInput) (*dryRunOutp
 		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
 	}
 	asked := &in.Body.value
-	var entries []queue.MetaEntry
-	for key, value := range asked.Context {
-		entry := queue.MetaEntry{Key: key, Value: queue.StringValue(value.Text())}
-		if value.IsInt() {
-			entry.Value = queue.IntValue(value.Int())
-		}
-		entries = append(entries, entry)
-	}
-	about, err := queue.NewContext(entries)
+	about, err := contextOf(asked.Context)
 	if err != nil {
 		return nil, err
 	}

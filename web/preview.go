@@ -23,16 +23,15 @@ func (s *Server) preview(ctx context.Context, in *previewInput) (*previewOutput,
 	if request.Plan, err = s.narrowPlan(ctx, in.Queue, request.Plan); err != nil {
 		return nil, err
 	}
-	request.Plan = request.Plan.Unscored()
 	found, err := s.engine.Preview(ctx, in.Queue, request)
 	if err != nil {
 		return nil, err
 	}
 	out := &previewOutput{Body: api.PreviewResponse{
 		Strategy: request.Plan.Text(), Picks: make([]api.PreviewPick, len(found.Picks)), Seed: found.Seed,
-		RestartGraceUntil: apiTime(found.Grace),
+		RestartGraceUntil: apiTime(found.Grace), Warnings: unscored(found.Faults),
 	}}
-	paths := pathsOf(request.Plan)
+	paths := pathsOf(request.Plan.Unscored())
 	for i := range found.Picks {
 		out.Body.Picks[i] = apiPick(&found.Picks[i], paths)
 	}
@@ -49,7 +48,19 @@ func (s *Server) previewRequest(in *previewInput) (r engine.PreviewRequest, err 
 	if err != nil {
 		return r, err
 	}
-	return engine.PreviewRequest{Plan: plan.Unscored(), Max: asked.Max, Seed: asked.Seed}, nil
+	about, err := contextOf(asked.Context)
+	if err != nil {
+		return r, err
+	}
+	return engine.PreviewRequest{Plan: plan, Max: asked.Max, Seed: asked.Seed, Context: about}, nil
+}
+
+// unscored are the warnings of blocks that were not scored.
+func unscored(faults []error) (list []api.StrategyWarning) {
+	for _, err := range faults {
+		list = append(list, unusable(err))
+	}
+	return list
 }
 
 // pathsOf are the ways to the leaves of a plan.

@@ -174,7 +174,11 @@ func (s *Server) validateStrategy(_ context.Context, in *validateInput) (*valida
 func unusable(err error) api.StrategyWarning {
 	w := api.StrategyWarning{Kind: strategy.WarnUnusable, Pointer: "/strategy", Detail: "has a block of a plugin that cannot be used"}
 	var known *queue.Error
-	if errors.As(err, &known) {
+	var resting *strategy.Unavailable
+	switch {
+	case errors.As(err, &resting):
+		w.Kind, w.Detail = strategy.WarnUnavailable, "has a block that is not scored now, and goes on with what follows it: "+resting.Detail
+	case errors.As(err, &known):
 		for _, p := range known.Problems {
 			w.Detail += ": " + p.Pointer + " " + p.Detail
 		}

@@ -120,6 +120,10 @@ func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []
 		out.Detail = fmt.Sprintf("For the same tenant branch %d comes first and has something to hand out.", in.HiddenBy+1)
 	case engine.NotItsTurn:
 		out.Obstacle, out.Detail = api.ObstacleTurn, turnText(in.Seats, leaf)
+	case engine.NotScored:
+		out.Obstacle = api.ObstacleScore
+		out.Detail = "The scores of the branch pass over the chunk, or there are none: its submission is not among the " +
+			"first candidates, or nothing can score them now."
 	default:
 		out.Obstacle, out.Detail = api.ObstacleNone, "Nothing keeps the branch from handing the chunk out."
 	}

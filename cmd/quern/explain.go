@@ -60,6 +60,7 @@ func (a *app) printExplanation(got *api.ExplainResponse) error {
 		fmt.Fprintf(a.out, "(of %d submissions %d were looked at)\n", got.Submissions, got.Examined)
 	}
 	a.printGrace(got.RestartGraceUntil)
+	printUnscored(a.out, got.Warnings)
 	printFair(a.out, got.Branches)
 	if len(got.Picks) == 0 {
 		_, err := fmt.Fprintln(a.out, "\nNothing would be handed out.")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -36,6 +37,7 @@ func (o *previewOptions) seedOf(c *cobra.Command) *uint64 {
 func (a *app) strategyQuestion(c *cobra.Command,
 	ask func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error) *cobra.Command {
 	var o previewOptions
+	var about contextFlag
 	c.Args = cobra.MaximumNArgs(1)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		text, err := a.strategyArgument(append(args, "Random")[0])
@@ -46,15 +48,20 @@ func (a *app) strategyQuestion(c *cobra.Command,
 		if err != nil {
 			return err
 		}
+		context, err := about.read()
+		if err != nil {
+			return err
+		}
 		c, err := a.client()
 		if err != nil {
 			return err
 		}
-		return ask(cmd.Context(), c, &api.PreviewRequest{Strategy: strategy, Max: o.max, Seed: o.seedOf(cmd)})
+		return ask(cmd.Context(), c, &api.PreviewRequest{Strategy: strategy, Max: o.max, Seed: o.seedOf(cmd), Context: context})
 	}
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
 	o.flags(c)
+	about.flag(c)
 	return c
 }
 
@@ -73,6 +80,7 @@ func (a *app) previewCommand() *cobra.Command {
 			return printOne(a, *got, nil)
 		}
 		a.printGrace(got.RestartGraceUntil)
+		printUnscored(a.out, got.Warnings)
 		return printList(a, got.Picks, []string{"SUBMISSION", "INDEX", "PRIORITY", "META", "PATH"}, func(p api.PreviewPick) []string {
 			return []string{p.Submission, number(p.Index), strconv.FormatInt(p.Priority, 10), metaLine(p.Meta), p.Path}
 		})
@@ -83,6 +91,13 @@ func (a *app) previewCommand() *cobra.Command {
 func (a *app) printGrace(until api.Time) {
 	if !until.IsZero() {
 		fmt.Fprintf(a.out, "restart grace until %s: what a limit counts is kept back\n", moment(until))
+	}
+}
+
+// printUnscored says which blocks were gone on without.
+func printUnscored(out io.Writer, warnings []api.StrategyWarning) {
+	for _, w := range warnings {
+		fmt.Fprintf(out, "warning: the strategy %s\n", w.Detail)
 	}
 }
 

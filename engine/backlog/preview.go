@@ -32,21 +32,22 @@ type traces struct {
 	skipped    []uint32 // of the skip set
 }
 
-// Preview appends what Take would give now, the first view that has something first, at most `most` chunks: a Lookahead that takes
-// from one view after the other.
+// Preview appends what Take would give now, the first view that has something first, at most `most` chunks: a Lookahead
+// that takes from one view after the other.
 func (b *Backlog) Preview(views []*View, most int, rnd, chunks *rand.Rand, dst []Pick) []Pick {
 	from := len(dst)
-	a := b.LookAhead(rnd, chunks, dst)
+	a := LookAhead(b, rnd, chunks, dst)
 	for i, v := range views {
 		a.Take(v, i, most-(len(a.Picks)-from))
 	}
 	return a.End()
 }
 
-// Lookahead takes chunks and gives them all back at its End: what is available, in flight, put back and skipped is then as before, and
-// so is every lag, and what the same draws would give. Only behind which of two shut gates a submission stands may change, which no rule
-// depends on, and the order in which put-back chunks of one submission lie, from which Random draws. The cost is that of the picks, twice,
-// and of a note of what they touch. The backlog must not change otherwise before End.
+// Lookahead takes chunks and gives them all back at its End: what is available, in flight, put back and skipped is then
+// as before, and so is every lag, and what the same draws would give. Only behind which of two shut gates a submission
+// stands may change, which no rule depends on, and the order in which put-back chunks of one submission lie, from which
+// Random draws. The cost is that of the picks, twice, and of a note of what they touch. The backlog must not change
+// otherwise before End.
 type Lookahead struct {
 	Picks []Pick // so far, behind those that the caller had
 
@@ -62,9 +63,10 @@ type Lookahead struct {
 
 // LookAhead begins a Lookahead, whose picks are appended to dst. It may begin and end inside of another.
 //
-// Which chunks of a submission Random has not visited yet come next was decided when it was inserted. With chunks the lookahead draws
-// them from there instead, so that what it foresees is one of all that are equally likely; without, it is what Take will give.
-func (b *Backlog) LookAhead(rnd, chunks *rand.Rand, dst []Pick) *Lookahead {
+// Which chunks of a submission Random has not visited yet come next was decided when it was inserted. With chunks the
+// lookahead draws them from there instead, so that what it foresees is one of all that are equally likely; without, it
+// is what Take will give.
+func LookAhead(b *Backlog, rnd, chunks *rand.Rand, dst []Pick) *Lookahead {
 	a := &Lookahead{Picks: dst, in: b, rnd: rnd, from: len(dst), outer: b.preview, examined: b.examined, uses: b.uses, work: b.work}
 	b.preview = preview{depth: a.outer.depth + 1, draws: chunks}
 	return a
@@ -83,9 +85,10 @@ func (a *Lookahead) Take(v *View, number, most int) {
 	v.used, v.charge = used, Charge{}
 }
 
-// TakeOf takes what Backlog.TakeOf would; numbers are what the picks call the views.
-func (a *Lookahead) TakeOf(views []*View, numbers []int, s *Submission) (ok bool) {
-	at, leaf := a.in.giverOf(views, s)
+// TakeOf takes what Backlog.TakeOf would; number is what the picks call the first of the views, and from there on they
+// count.
+func (a *Lookahead) TakeOf(views []*View, number int, s *Submission) (ok bool) {
+	at, leaf := giverOf(a.in, views, s)
 	if leaf == nil {
 		return false
 	}
@@ -93,7 +96,7 @@ func (a *Lookahead) TakeOf(views []*View, numbers []int, s *Submission) (ok bool
 	if v.fair != nil {
 		v.fair.bill(v, leaf, s)
 	}
-	a.take(numbers[at], leaf.frame, s, leaf.drawOf(s, a.rnd))
+	a.take(number+at, leaf.frame, s, leaf.drawOf(s, a.rnd))
 	v.charge = Charge{}
 	return true
 }

@@ -16,9 +16,9 @@ const fairWindow = 64
 // mostLooked bounds how many submissions a window looks at in one view: of those under several limits many may be held back.
 const mostLooked = 4 * strategy.MaxWindow
 
-// Window appends the submissions that the views would take from, each once, at most `most` of them: those of the first view in
-// its order, then those of the second that were not among them, and so on. Submissions for which skip says true are left
-// out. A Random view gives a random choice, where more chunks make an early place likelier. Nothing is taken.
+// Window appends the submissions that the views would take from, each once, at most `most` of them: those of the first
+// view in its order, then those of the second that were not among them, and so on. Submissions for which skip says true
+// are left out. A Random view gives a random choice, where more chunks make an early place likelier. Nothing is taken.
 func (b *Backlog) Window(views []*View, most int, skip func(*Submission) bool, rnd *rand.Rand, dst []*Submission) []*Submission {
 	w := window{in: b, most: len(dst) + most, rnd: rnd, skip: skip, list: dst}
 	b.windows++
@@ -64,8 +64,8 @@ func (v *View) mayGive(s *Submission) bool {
 	return v.obstacle(s, v.most) == nil
 }
 
-// cursor is a place in one of the heaps that an ordered view is made of: the top of gates, the heap of a gate, that of a cell.
-// It stands for the first submission at or below that place.
+// cursor is a place in one of the heaps that an ordered view is made of: the top of gates, the heap of a gate, that of
+// a cell. It stands for the first submission at or below that place.
 type cursor struct {
 	first  uint32 // the submission's slot
 	depth  uint8  // 0: top, 1: gate, 2: cell
@@ -235,10 +235,10 @@ func (w *window) fairly(v *View) {
 	}
 }
 
-// TakeOf takes the next chunk of this submission by the first of the views that may give it, and charges for it as Take does;
-// ok is false if none may. by.Charged tells the charge.
+// TakeOf takes the next chunk of this submission by the first of the views that may give it, and charges for it as Take
+// does; ok is false if none may. by.Charged tells the charge.
 func (b *Backlog) TakeOf(views []*View, s *Submission, rnd *rand.Rand) (index uint32, by *View, ok bool) {
-	at, leaf := b.giverOf(views, s)
+	at, leaf := giverOf(b, views, s)
 	if leaf == nil {
 		return 0, nil, false
 	}
@@ -249,9 +249,9 @@ func (b *Backlog) TakeOf(views []*View, s *Submission, rnd *rand.Rand) (index ui
 	return leaf.takeFrom(s, leaf.drawOf(s, rnd), rnd), by, true
 }
 
-// giverOf is the first of the views that may give a chunk of this submission, and the leaf of it that does: itself, unless it is fair. No
-// leaf: none may.
-func (b *Backlog) giverOf(views []*View, s *Submission) (at int, leaf *View) {
+// giverOf is the first of the views that may give a chunk of this submission, and the leaf of it that does: itself,
+// unless it is fair. No leaf: none may.
+func giverOf(b *Backlog, views []*View, s *Submission) (at int, leaf *View) {
 	if s.home == nil || s.available == 0 || b.Halted() {
 		return 0, nil
 	}
@@ -298,8 +298,9 @@ func (f *fairness) bill(v, leaf *View, s *Submission) {
 	}
 }
 
-// Changes grows whenever what a view holds or offers changes, and when an operator's limit has room again. While it is the same, a window
-// of an ordered view has, in their order, all that the view may give, and may have more that a limit holds back by now.
+// Changes grows whenever what a view holds or offers changes, and when an operator's limit has room again. While it is
+// the same, a window of an ordered view has, in their order, all that the view may give, and may have more that a limit
+// holds back by now.
 func (v *View) Changes() uint64 { return v.changes + v.in.room }
 
 // Ordered says whether the view gives its submissions in the same order while nothing changes.
@@ -327,8 +328,8 @@ type Key struct{ key *metaKey }
 // Key finds a key; an unused one is found as well: no submission has it.
 func (b *Backlog) Key(name queue.MetaKey) Key { return Key{b.keys[name]} }
 
-// Value is the submission's value of a key, how many chunks of submissions with it are in flight, and the limit that an operator
-// set for it, or queue.NoLimit.
+// Value is the submission's value of a key, how many chunks of submissions with it are in flight, and the limit that an
+// operator set for it, or queue.NoLimit.
 func (s *Submission) Value(k Key) (value queue.MetaValue, inFlight, limit uint32, has bool) {
 	if k.key == nil {
 		return value, 0, queue.NoLimit, false

@@ -10,13 +10,14 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Explained is how a strategy stands: the blocks of its tree, the leaves of its plan, and what it would hand out. Met of
-// the Shown submissions were looked at: all of them, unless there are very many. Withheld is what limits of operators keep from
-// every strategy: it does not enter the tree.
+// Explained is how a strategy stands: the blocks of its tree, the leaves of its plan, and what it would hand out. Met
+// of the Shown submissions were looked at: all of them, unless there are very many. Withheld is what limits of
+// operators keep from every strategy: it does not enter the tree.
 type Explained struct {
 	Nodes      []NodeState // as Plan.Nodes
-	Leaves     []LeafState // as Plan.Leaves
+	Leaves     []LeafState // as Leaves of Plan.Unscored
 	Picks      []ExplainedPick
+	Faults     []error // as in Foreseen
 	Met, Shown int
 	Withheld   NodeState     // Refused, Values and Top
 	Grace      queue.Time    // when the restart grace ends, until which all that a limit counts is refused and left out; 0: there is none
@@ -59,8 +60,8 @@ type LeafState struct {
 	Fair  []FairState // of the Fair blocks around it, the outermost first
 }
 
-// FairState is how a Fair block stands. Its numbers are those of all places where it is: of an inner one inside of every tenant
-// around it. Next and Owed are of the place inside of the tenant around it whose turn it is.
+// FairState is how a Fair block stands. Its numbers are those of all places where it is: of an inner one inside of
+// every tenant around it. Next and Owed are of the place inside of the tenant around it whose turn it is.
 type FairState struct {
 	backlog.Totals
 	Next    backlog.Tenant
@@ -84,10 +85,15 @@ const (
 	mostValues = 10_000
 )
 
-// Explain tells how a strategy stands, with a preview of up to `most` chunks (1 to MaxPreview) by this seed.
-func (s *Shard) Explain(ctx context.Context, plan *strategy.Plan, most int, seed uint64) (Explained, error) {
+// Explain tells how a strategy stands, with a preview. Its blocks and leaves are those of plan.Unscored: scores refuse
+// nothing that a limit or filter lets pass.
+func (s *Shard) Explain(ctx context.Context, plan *strategy.Plan, q *Question) (Explained, error) {
+	followed, grace := s.followed([]*strategy.Plan{plan})
+	f := foresee(s, followed[0])
+	scored := scoredBranches(plan)
+	plan = plan.Unscored()
 	leaves := plan.Leaves()
-	x := Explained{Leaves: make([]LeafState, len(leaves))}
+	x := Explained{Leaves: make([]LeafState, len(leaves)), Grace: grace}
 	err := s.hold(func() (looks, error) {
 		if err := s.m.backlog.AdmitQuestion(plan); err != nil {
 			return 0, err
@@ -100,24 +106,23 @@ func (s *Shard) Explain(ctx context.Context, plan *strategy.Plan, most int, seed
 	if err != nil {
 		return Explained{}, err
 	}
-	before := map[queue.MetaEntry]valueState{}
-	followed, grace := s.followed([]*strategy.Plan{plan})
-	x.Grace = grace
-	err = s.withViews(ctx, append([]*strategy.Plan{plan}, followed...), func(views [][]*backlog.View) looks {
+	before, unscored := map[queue.MetaEntry]valueState{}, followed[0].Unscored()
+	err = foreseeAll(ctx, s, append([]*strategy.Plan{plan}, followed...), []*foresight{f}, q, func(views [][]*backlog.View) looks {
 		for i := range leaves {
 			x.Leaves[i].Fair = fairStates(views[0][leaves[i].Of], &leaves[i])
 		}
-		return s.m.explain(&x, followed[0].Leaves(), views[1], firstLeaves(followed[0]), most, seed, before) + looks(len(leaves))
+		return s.m.explain(&x, f.picks, unscored.Leaves(), views[1], before) + looks(len(leaves))
 	})
 	if err != nil {
 		return Explained{}, err
 	}
-	if whole := followed[0].LeavesIn(plan); followed[0] != plan {
+	x.Faults = f.faults
+	if whole := unscored.LeavesIn(plan); unscored != plan {
 		for i := range x.Picks {
 			x.Picks[i].Leaf = whole[x.Picks[i].Leaf]
 		}
 	}
-	explainPicks(leaves, x.Picks, before, grace)
+	explainPicks(leaves, scored, x.Picks, before, grace)
 	if err := s.explainFair(ctx, plan, leaves, x.Leaves); err != nil {
 		return Explained{}, err
 	}
@@ -135,9 +140,9 @@ func (s *Shard) Explain(ctx context.Context, plan *strategy.Plan, most int, seed
 	return x, nil
 }
 
-// explain takes what must be of one moment: the picks, and how the values of their submissions stand.
-func (m *machine) explain(x *Explained, leaves []strategy.Leaf, views []*backlog.View, first []int, most int, seed uint64, before map[queue.MetaEntry]valueState) looks {
-	for _, p := range m.preview(views, first, most, seed) {
+// explain takes what must be of one moment with the picks: how the values of their submissions stand.
+func (m *machine) explain(x *Explained, picks []Previewed, leaves []strategy.Leaf, views []*backlog.View, before map[queue.MetaEntry]valueState) looks {
+	for _, p := range picks {
 		pick, leaf := ExplainedPick{Previewed: p}, &leaves[p.Leaf]
 		for _, seat := range views[leaf.Of].Seats(m.backlog.ByID(p.Submission), leaf.Number) {
 			pick.Tenants = append(pick.Tenants, seat.Tenant())
@@ -147,16 +152,36 @@ func (m *machine) explain(x *Explained, leaves []strategy.Leaf, views []*backlog
 		}
 		x.Picks = append(x.Picks, pick)
 	}
-	return looks(len(views) + 3*len(x.Picks))
+	return looks(len(views) + len(x.Picks))
+}
+
+// scoredBranches is for each branch of plan.Unscored which scored branch of the plan it is inside of, from 1; 0: none.
+func scoredBranches(plan *strategy.Plan) (of []int) {
+	for i := range plan.Branches {
+		switch br := &plan.Branches[i]; {
+		case br.OnFault:
+		case br.Scored == nil:
+			of = append(of, 0)
+		default:
+			for range br.Inner {
+				of = append(of, i+1)
+			}
+		}
+	}
+	return of
 }
 
 // explainPicks says of every pick why the leaves before its own did not give it.
-func explainPicks(leaves []strategy.Leaf, picks []ExplainedPick, values map[queue.MetaEntry]valueState, grace queue.Time) {
+func explainPicks(leaves []strategy.Leaf, scored []int, picks []ExplainedPick, values map[queue.MetaEntry]valueState, grace queue.Time) {
 	now := func(entry queue.MetaEntry) valueState { return values[entry] }
 	for i := range picks {
 		p := &picks[i]
 		for j := range leaves[:p.Leaf] {
-			p.Skipped = append(p.Skipped, whyLeaf(leaves[j].Branch, p.Meta, now, grace))
+			why := whyLeaf(leaves[j].Branch, p.Meta, now, grace)
+			if inside := scored[leaves[j].Of]; why.Obstacle == NoObstacle && inside != 0 && inside != scored[leaves[p.Leaf].Of] {
+				why.Obstacle = NotScored
+			}
+			p.Skipped = append(p.Skipped, why)
 		}
 		for _, entry := range p.Meta {
 			at := values[entry]
@@ -176,8 +201,8 @@ func fairStates(v *backlog.View, leaf *strategy.Leaf) []FairState {
 	return states
 }
 
-// explainFair counts the tenants of the Fair blocks around leaves. Of leaves that have the first of them in common, the block is
-// looked at once.
+// explainFair counts the tenants of the Fair blocks around leaves. Of leaves that have the first of them in common, the
+// block is looked at once.
 func (s *Shard) explainFair(ctx context.Context, plan *strategy.Plan, leaves []strategy.Leaf, states []LeafState) error {
 	for i := range leaves {
 		leaf := &leaves[i]

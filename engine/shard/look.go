@@ -47,7 +47,7 @@ func (s *Shard) withViews(ctx context.Context, plans []*strategy.Plan, fn func(v
 		err := s.hold(func() (looks, error) {
 			all := make([][]*backlog.View, len(plans))
 			for i, plan := range plans {
-				if err := s.m.backlog.AdmitQuestion(plan); err != nil {
+				if err := s.m.backlog.AdmitQuestion(plan.Unscored()); err != nil {
 					return 0, err
 				}
 				views, unbuilt := viewsBy(plan, s.m.backlog.Ask, nil)

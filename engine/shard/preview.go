@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"math/rand/v2"
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
@@ -18,30 +17,73 @@ type Previewed struct {
 	Leaf       int
 }
 
-// MaxPreview is how many chunks one preview foresees at most: it is done in one hold of the mutex, as what it foresees is
-// taken and given back. Beside its picks a preview copies the ledger of every Fair block that it asks, once: 64 bytes for each
-// tenant, which MostLooks does not count.
+// Foreseen is what a reserve by one plan would hand out. Faults are why blocks that were asked do not score, so that
+// what follows them was gone on with.
+type Foreseen struct {
+	Picks  []Previewed
+	Faults []error
+}
+
+// Question is the reserve that is foreseen. The same seed on the same state gives the same, as far as scores do not
+// depend on the time.
+type Question struct {
+	Max     int        // 1 to MaxPreview
+	Seed    uint64     // what is drawn by
+	Context queue.Meta // what the consumer would say of itself to plugins and formulas
+}
+
+// MaxPreview is how many chunks one preview foresees at most: it is done in one hold of the mutex, as what it foresees
+// is taken and given back. Beside its picks a preview copies the ledger of every Fair block that it asks, once: 64
+// bytes for each tenant, which MostLooks does not count.
 const MaxPreview = 100
 
-// Preview tells for each plan what a reserve of up to `most` chunks (1 to MaxPreview) with this seed would hand out, all of
-// them on the same state. Nothing is reserved and nothing changes. grace: until then the restart grace keeps back what a limit counts,
-// and it is left out; 0: there is none.
-func (s *Shard) Preview(ctx context.Context, plans []*strategy.Plan, most int, seed uint64) (all [][]Previewed, grace queue.Time, err error) {
+// Preview tells for each plan what a reserve would hand out, all of them on the same state, with scores of which
+// nothing counts for those who score. Nothing is reserved and nothing changes. Previewed.Leaf is in Plan.Unscored.
+// grace: until then the restart grace keeps back what a limit counts, and it is left out; 0: there is none.
+func (s *Shard) Preview(ctx context.Context, plans []*strategy.Plan, q *Question) (all []Foreseen, grace queue.Time, err error) {
 	followed, grace := s.followed(plans)
-	all = make([][]Previewed, len(plans))
-	err = s.withViews(ctx, followed, func(views [][]*backlog.View) (n looks) {
-		for i := range plans {
-			all[i] = s.m.preview(views[i], firstLeaves(followed[i]), most, seed)
-			n += looks(2 * len(all[i]))
-		}
-		return n
-	})
+	foreseen := make([]*foresight, len(plans))
 	for i := range plans {
+		foreseen[i] = foresee(s, followed[i])
+	}
+	if err := foreseeAll(ctx, s, followed, foreseen, q, func([][]*backlog.View) looks { return 0 }); err != nil {
+		return nil, grace, err
+	}
+	all = make([]Foreseen, len(plans))
+	for i, f := range foreseen {
 		if followed[i] != plans[i] {
-			renumber(all[i], followed[i].LeavesIn(plans[i]))
+			renumber(f.picks, followed[i].Unscored().LeavesIn(plans[i].Unscored()))
+		}
+		all[i] = Foreseen{f.picks, f.faults}
+	}
+	return all, grace, nil
+}
+
+// foreseeAll runs previews until none of them lacks a score, and calls fn in the hold of the mutex in which all are
+// done. The views are those of plans; the previews are of the last ones.
+func foreseeAll(
+	ctx context.Context, s *Shard, plans []*strategy.Plan, previews []*foresight, q *Question, fn func([][]*backlog.View) looks,
+) error {
+	for {
+		now := s.now()
+		var lacks *foresight
+		err := s.withViews(ctx, plans, func(views [][]*backlog.View) (n looks) {
+			for i, f := range previews {
+				n += f.run(s.m, views[len(views)-len(previews)+i], q, now)
+				if f.wants != nil {
+					lacks = f
+					return n
+				}
+			}
+			return n + fn(views)
+		})
+		if err != nil || lacks == nil {
+			return err
+		}
+		if err := lacks.score(ctx); err != nil {
+			return err
 		}
 	}
-	return all, grace, err
 }
 
 // renumber has picks by a restrained plan name the leaves of the whole one.
@@ -62,20 +104,5 @@ func firstLeaves(plan *strategy.Plan) []int {
 	return first
 }
 
-func (m *machine) preview(views []*backlog.View, first []int, most int, seed uint64) []Previewed {
-	picks := m.backlog.Preview(views, min(most, MaxPreview), draws(seed), rand.New(rand.NewPCG(seed, chunkStream)), nil)
-	list := make([]Previewed, len(picks))
-	for i, p := range picks {
-		list[i] = Previewed{
-			Submission: p.Submission.ID(), Index: p.Index, Meta: metaOf(p.Submission), Priority: p.Submission.Priority(),
-			Leaf: first[p.View] + int(p.Leaf),
-		}
-	}
-	return list
-}
-
 // chunkStream keeps the draws of a preview within submissions apart from those that a reserve makes.
 const chunkStream = 0xa0761d6478bd642f
-
-// draws are what the machine draws after seed(seed).
-func draws(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed^seedStream)) }

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -198,11 +197,7 @@ func (s *Shard) pickByScore(ctx context.Context, q *Request, br *strategy.Branch
 	if !ready {
 		return true, nil
 	}
-	rows, most := scorer.Rows()
-	if br.Scored.Window > 0 {
-		rows = br.Scored.Window
-	}
-	rows = min(rows, most)
+	rows := rowsOf(br, scorer)
 	w := s.scratchWindow()
 	defer s.pools.windows.Put(w)
 	w.seen, w.Seed = nil, s.options.Seed() // one for all windows of the request: by it a canary is chosen
@@ -243,6 +238,15 @@ func (s *Shard) pickByScore(ctx context.Context, q *Request, br *strategy.Branch
 	return false, nil
 }
 
+// rowsOf is how many candidates a window of the branch has.
+func rowsOf(br *strategy.Branch, scorer strategy.Scorer) int {
+	rows, most := scorer.Rows()
+	if br.Scored.Window > 0 {
+		rows = br.Scored.Window
+	}
+	return min(rows, most)
+}
+
 // look copies the next window of candidates; ready is false if a view has to be built first.
 func (s *Shard) look(ctx context.Context, q *Request, br *strategy.Branch, scorer strategy.Scorer, rows, have int, w *windowScratch) (ready bool, err error) {
 	now, seed := s.now(), s.options.Seed()
@@ -268,13 +272,9 @@ func (s *Shard) look(ctx context.Context, q *Request, br *strategy.Branch, score
 // takeByScore takes chunks in the order of the scores, slice by slice. gone says that the state was made anew meanwhile, after a
 // commit that failed: the candidates are those of the old one, of which nothing may be taken any more.
 func (s *Shard) takeByScore(q *Request, br *strategy.Branch, scorer strategy.Scorer, w *windowScratch, got *[]pick) (gone bool, err error) {
-	w.over = append(w.over[:0], make([]bool, w.Rows)...)
+	w.begin(scorer.Spread())
 	if w.Sampler != nil {
 		w.taken = append(w.taken[:0], make([]uint32, w.Rows)...)
-	}
-	w.best, w.oldest, w.scans = -1, 0, 0
-	if scorer.Spread() {
-		w.rankAll()
 	}
 	for more := true; more && len(*got) < q.Max; {
 		now := s.now()
@@ -289,39 +289,27 @@ func (s *Shard) takeByScore(q *Request, br *strategy.Branch, scorer strategy.Sco
 		}
 		s.m.seed(s.options.Seed())
 		most := min(q.Max, len(*got)+sliceItems)
-		more = s.m.takeScored(q, br, scorer.Spread(), w, most, now, got)
+		more = s.m.takeScored(q, br, w, most, now, got)
 		s.mu.Unlock()
 	}
 	return false, nil
 }
 
 // takeScored takes until `most` picks are there, and says whether the window has more.
-func (m *machine) takeScored(q *Request, br *strategy.Branch, spread bool, w *windowScratch, most int, now queue.Time, got *[]pick) (more bool) {
+func (m *machine) takeScored(q *Request, br *strategy.Branch, w *windowScratch, most int, now queue.Time, got *[]pick) (more bool) {
 	timeout := m.timeout(q)
-	passes := false // this pass of spreading took something
 	for len(*got) < most {
-		explore := br.Scored.Explore > 0 && (w.standing.emitted+1)%uint64(br.Scored.Explore) == 0
-		row := w.nextRow(explore)
-		if row < 0 && spread && passes && !explore {
-			w.rankAll()
-			w.best, passes = -1, false
-			continue
-		}
+		row := w.next(explores(br, w.standing.emitted))
 		if row < 0 {
 			return false
 		}
 		sub := w.frame.rows[row]
 		index, by, ok := m.backlog.TakeOf(w.views, sub, m.rnd)
 		if !ok {
-			w.over[row] = true
-			if row == w.best {
-				w.best = -1
-			}
+			w.gone(row)
 			continue
 		}
-		if spread && row == w.best {
-			w.best, passes = -1, true
-		}
+		w.took(row)
 		w.frame.passed[row] = 0
 		if w.Sampler != nil {
 			w.taken[row]++
@@ -331,58 +319,6 @@ func (m *machine) takeScored(q *Request, br *strategy.Branch, spread bool, w *wi
 		m.stats.reserved++
 	}
 	return true
-}
-
-// nextRow is the candidate that the next chunk is taken of: the oldest that is left and not skipped, or the best; -1 if there is
-// none.
-func (w *windowScratch) nextRow(explore bool) int {
-	if explore {
-		for ; w.oldest < w.Rows; w.oldest++ {
-			if !w.over[w.oldest] && !math.IsNaN(w.scores[w.oldest]) {
-				return w.oldest
-			}
-		}
-		return -1
-	}
-	for w.best < 0 {
-		if w.scans < mostScans {
-			w.scans++
-			w.best = w.scan()
-			return w.best
-		}
-		if w.scans == mostScans {
-			w.rankAll()
-		}
-		row, ok := w.rank.Next()
-		if !ok {
-			return -1
-		}
-		if !w.over[row] {
-			w.best = row
-		}
-	}
-	return w.best
-}
-
-// mostScans is how many candidates of a window are found by looking at all scores. Most reserves want chunks of one, and to look for it
-// costs a tenth of what an order of all does.
-const mostScans = 3
-
-// rankAll puts all candidates in order; from here on they come from it.
-func (w *windowScratch) rankAll() {
-	w.rank.Reset(w.scores, 0, 0)
-	w.scans = mostScans + 1
-}
-
-// scan is the candidate with the largest score of those that are left, the first of equal ones, or -1.
-func (w *windowScratch) scan() int {
-	best, most := -1, math.Inf(-1)
-	for row, score := range w.scores {
-		if (score > most || best < 0 && score == most) && !w.over[row] {
-			best, most = row, score
-		}
-	}
-	return best
 }
 
 // Candidates are the first `rows` candidates (1 to strategy.MaxWindow) of a plan without scores, with these columns. Nothing is

@@ -30,6 +30,7 @@ const (
 	IsHidden    // an earlier branch has something to give
 	IsOvertaken // under Fair: an earlier alternative has something to give to the same tenant
 	NotItsTurn  // under Fair: other tenants come before
+	NotScored   // the scores of the branch pass over it, or nothing scored
 )
 
 // BranchWhy is how a chunk stands with one leaf of a plan. Which fields count depends on the obstacle.

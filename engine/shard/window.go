@@ -41,16 +41,11 @@ type windowScratch struct {
 	standing *scoring
 	frame    *frame
 	views    []*backlog.View
-	scores   []float64
-	over     []bool
-	taken    []uint32   // chunks by row, for a Sampler
-	numbers  [][]int64  // by column
-	counts   [][]uint32 // by column
-	rank     strategy.Ranking
-	best     int
-	oldest   int
-	scans    int                          // candidates that were found without an order of all; beyond mostScans there is one
-	seen     map[*backlog.Submission]bool // of the windows before
+	choice
+	taken   []uint32                     // chunks by row, for a Sampler
+	numbers [][]int64                    // by column
+	counts  [][]uint32                   // by column
+	seen    map[*backlog.Submission]bool // of the windows before
 }
 
 func (s *Shard) scratchWindow() *windowScratch {

@@ -35,20 +35,20 @@ func TestQuestionsDuringGrace(t *testing.T) {
 	all := []string{simple, orElse, prefers, nested, "OldestFirst"}
 	for _, text := range all {
 		p := plan(t, text)
-		found, grace, err := b.shard.Preview(ctx, []*strategy.Plan{p}, 5, 1)
+		found, grace, err := b.shard.Preview(ctx, []*strategy.Plan{p}, &shard.Question{Max: 5, Seed: 1})
 		if err != nil || grace != until {
 			t.Fatalf("%s: the preview says until %d, %v; want %d", text, grace, err, until)
 		}
-		x, err := b.shard.Explain(ctx, p, 5, 1)
+		x, err := b.shard.Explain(ctx, p, &shard.Question{Max: 5, Seed: 1})
 		if err != nil || x.Grace != until {
 			t.Fatalf("%s: the explanation says until %d, %v; want %d", text, x.Grace, err, until)
 		}
-		if len(x.Picks) != len(found[0]) {
-			t.Fatalf("%s: %d chunks are explained, %d foreseen", text, len(x.Picks), len(found[0]))
+		if len(x.Picks) != len(found[0].Picks) {
+			t.Fatalf("%s: %d chunks are explained, %d foreseen", text, len(x.Picks), len(found[0].Picks))
 		}
 		var foreseen, explained, got []string
 		leaves := p.Leaves()
-		for i, pick := range found[0] {
+		for i, pick := range found[0].Picks {
 			foreseen = append(foreseen, fmt.Sprint(pick.Submission, "/", pick.Index))
 			explained = append(explained, fmt.Sprint(x.Picks[i].Submission, "/", x.Picks[i].Index))
 			if x.Picks[i].Leaf != pick.Leaf || pick.Submission == limited.ID && len(leaves[pick.Leaf].Limits) > 0 {
@@ -91,7 +91,7 @@ func TestQuestionsDuringGrace(t *testing.T) {
 	if w := why("OldestFirst", withheld.ID); w.Leaves[0].Obstacle != shard.IsGraced || w.Leaves[0].Until != until || w.Leaves[0].Limit.Key != "owner" || w.Leaves[0].Limit.Max != 1 {
 		t.Errorf("why not a value with an operator's limit: got %+v, want the grace", w)
 	}
-	x, err := b.shard.Explain(ctx, plan(t, simple), 5, 1)
+	x, err := b.shard.Explain(ctx, plan(t, simple), &shard.Question{Max: 5, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestQuestionsDuringGrace(t *testing.T) {
 	}
 	b.tickAfter(30 * time.Second)
 	for _, text := range all {
-		x, err := b.shard.Explain(ctx, plan(t, text), 5, 1)
+		x, err := b.shard.Explain(ctx, plan(t, text), &shard.Question{Max: 5, Seed: 1})
 		if w := why(text, limited.ID); err != nil || x.Grace != 0 || w.Grace != 0 || w.Leaves[0].Obstacle == shard.IsGraced {
 			t.Errorf("%s, when it is over: got %+v, explained until %d %v; want nothing of a grace", text, w, x.Grace, err)
 		}

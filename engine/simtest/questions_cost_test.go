@@ -13,16 +13,16 @@ import (
 // mistake.
 func askAll(s *shard.Shard, p *strategy.Plan, id queue.SubmissionID, seed uint64) error {
 	const most = shard.MaxPreview
-	both, _, err := s.Preview(ctx, []*strategy.Plan{p, p}, most, seed)
+	both, _, err := s.Preview(ctx, []*strategy.Plan{p, p}, &shard.Question{Max: most, Seed: seed})
 	if err != nil {
 		return fmt.Errorf("preview: %w", err)
 	}
-	x, err := s.Explain(ctx, p, most, seed)
+	x, err := s.Explain(ctx, p, &shard.Question{Max: most, Seed: seed})
 	if err != nil {
 		return fmt.Errorf("explain: %w", err)
 	}
-	if max(len(both[0]), len(both[1]), len(x.Picks)) > most {
-		return fmt.Errorf("%d, %d and %d picks, want at most %d", len(both[0]), len(both[1]), len(x.Picks), most)
+	if max(len(both[0].Picks), len(both[1].Picks), len(x.Picks)) > most {
+		return fmt.Errorf("%d, %d and %d picks, want at most %d", len(both[0].Picks), len(both[1].Picks), len(x.Picks), most)
 	}
 	for i, n := range x.Nodes {
 		if n.Passed.Chunks > n.Entered.Chunks || n.Refused.Chunks > n.Entered.Chunks {

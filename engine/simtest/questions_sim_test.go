@@ -38,7 +38,7 @@ func (s *sim) ask() {
 	p := parsed.Plan()
 	s.log.add("ask about %s", text)
 	most := 1 + s.r.IntN(20)
-	x, err := s.shard.Explain(ctx, p, most, s.r.Uint64())
+	x, err := s.shard.Explain(ctx, p, &shard.Question{Max: most, Seed: s.r.Uint64()})
 	if s.refused(p, err) {
 		return
 	}

@@ -15,11 +15,11 @@ import (
 
 func mustPreview(t testing.TB, b *box, text string, most int, seed uint64) []shard.Previewed {
 	t.Helper()
-	all, _, err := b.shard.Preview(ctx, []*strategy.Plan{plan(t, text)}, most, seed)
+	all, _, err := b.shard.Preview(ctx, []*strategy.Plan{plan(t, text)}, &shard.Question{Max: most, Seed: seed})
 	if err != nil {
 		t.Fatalf("preview: %v", err)
 	}
-	return all[0]
+	return all[0].Picks
 }
 
 func mustWhy(t testing.TB, b *box, id queue.SubmissionID, index uint32, text string) shard.Why {
@@ -33,7 +33,7 @@ func mustWhy(t testing.TB, b *box, id queue.SubmissionID, index uint32, text str
 
 func mustExplain(t testing.TB, b *box, text string, most int) shard.Explained {
 	t.Helper()
-	x, err := b.shard.Explain(ctx, plan(t, text), most, 1)
+	x, err := b.shard.Explain(ctx, plan(t, text), &shard.Question{Max: most, Seed: 1})
 	if err != nil {
 		t.Fatalf("explain %s: %v", text, err)
 	}

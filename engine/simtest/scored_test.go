@@ -32,6 +32,13 @@ func (s *scorer) Inactive(*strategy.Scored) error { return nil }
 
 func (s *scorer) Scorer(*strategy.Scored) (strategy.Scorer, bool) { return s, !s.absent }
 
+func (s *scorer) Dry(*strategy.Scored) (strategy.Scorer, error) {
+	if s.absent {
+		return nil, &strategy.Unavailable{Detail: "is absent"}
+	}
+	return s, nil
+}
+
 func (s *scorer) Reads() []strategy.Column { return s.reads }
 
 func (s *scorer) Rows() (normal, most int) {

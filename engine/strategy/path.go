@@ -137,7 +137,8 @@ func (p *Plan) Leaves() []Leaf {
 	return list
 }
 
-// appendLeaves appends those of a branch that stands where at says; first is the number in list of the first of its plan's branch.
+// appendLeaves appends those of a branch that stands where at says; first is the number in list of the first of its
+// plan's branch.
 func appendLeaves(list []Leaf, at Leaf, first int) []Leaf {
 	if at.Fair == "" {
 		at.Number = len(list) - first
@@ -160,13 +161,13 @@ func (l *Leaf) Text() string {
 	return string(append(dst, l.Key()...))
 }
 
-// Step is one block on the way from the root of a tree to the order of a branch. Way is the alternative of an OrElse, from 0;
-// of PreferDistinct it is 0 for what the soft limit leaves and 1 for what is beyond it; otherwise 0.
+// Step is one block on the way from the root of a tree to the order of a branch. Way is the alternative of an OrElse,
+// from 0; of PreferDistinct it is 0 for what the soft limit leaves and 1 for what is beyond it; otherwise 0.
 type Step struct{ Node, Way int }
 
-// Path is the way to a leaf of the plan through Nodes: from the root to the order that it is. Of leaves that are alike, in the
-// same fair branches, only the first has a place in the plan, and its path is told. It is nil when the plan was not compiled
-// from a strategy.
+// Path is the way to a leaf of the plan through Nodes: from the root to the order that it is. Of leaves that are alike,
+// in the same fair branches, only the first has a place in the plan, and its path is told. It is nil when the plan was
+// not compiled from a strategy.
 func (p *Plan) Path(leaf *Leaf) []Step {
 	if p.root == nil {
 		return nil
@@ -221,25 +222,24 @@ func count(b block) int {
 	return n
 }
 
-// Unscored is the plan without its scores: the candidates of each scored branch in their inner order. Questions about where a
-// chunk stands are asked of it, because scores are not known in advance.
+// Unscored is the plan without its scores: the candidates of each scored branch in their inner order, and so one branch
+// for each index that a plan stands on. What stands inside of a scored branch and beside it too is there twice, as each
+// has a path of its own.
 func (p *Plan) Unscored() *Plan {
 	if !slices.ContainsFunc(p.Branches, func(b Branch) bool { return b.Scored != nil }) {
 		return p
 	}
-	var list branchList
+	var list []Branch
 	for i := range p.Branches {
 		switch b := &p.Branches[i]; {
 		case b.OnFault: // among those of the scored branch
 		case b.Scored == nil:
-			list.keep(*b)
+			list = append(list, *b)
 		default:
-			for j := range b.Inner {
-				list.keep(b.Inner[j])
-			}
+			list = append(list, b.Inner...)
 		}
 	}
-	return &Plan{Branches: list.branches, root: p.root}
+	return &Plan{Branches: list, root: p.root}
 }
 
 // Text is the canonical text of the strategy that the plan was compiled from; "" if there is none.

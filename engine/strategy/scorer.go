@@ -27,10 +27,22 @@ type Scorers interface {
 	// depend on that, or one is.
 	Inactive(b *Scored) error
 
-	// Scorer is what scores for a block now, or false if nothing may: no version is active, or it is quarantined, throttled, or
-	// its breaker is open. The branch yields nothing then.
+	// Scorer is what scores for a block now, or false if nothing may: no version is active, or it is quarantined,
+	// throttled, or its breaker is open. The branch yields nothing then.
 	Scorer(b *Scored) (s Scorer, ready bool)
+
+	// Dry is what Scorer gives, for a question: whatever its scores are, it changes neither breakers nor statistics, and
+	// what it uses is not charged to the plugin. An error says why nothing scores for the block now. Its Score may wait
+	// for other questions.
+	Dry(b *Scored) (Scorer, error)
 }
+
+// Unavailable is why nothing scores for a block for now, although there is what it names.
+type Unavailable struct {
+	Detail string // the rest of a sentence about the block
+}
+
+func (u *Unavailable) Error() string { return "strategy: the block " + u.Detail }
 
 // Scorer scores windows of candidates. Many goroutines may use it.
 type Scorer interface {
@@ -43,16 +55,16 @@ type Scorer interface {
 	// Spread says that one chunk is taken of each candidate and pass, rather than as many as are wanted of the best one.
 	Spread() bool
 
-	// Score fills in one score per row: larger ones go first, NaN skips the candidate. An error is a fault: the window is as good
-	// as not scored. It returns soon, whatever the plugin does.
+	// Score fills in one score per row: larger ones go first, NaN skips the candidate. An error is a fault: the window is
+	// as good as not scored. It returns soon, whatever the plugin does.
 	Score(ctx context.Context, w *Window, scores []float64) error
 }
 
 // Property is what a column says of a candidate.
 type Property uint8
 
-// The properties. A candidate is a submission together with the chunk of it that would be handed out next; attempts and index
-// are that chunk's.
+// The properties. A candidate is a submission together with the chunk of it that would be handed out next; attempts and
+// index are that chunk's.
 const (
 	ID                 Property = iota // i64: the submission's id
 	Index                              // u32: of the chunk
@@ -94,8 +106,8 @@ func (c Column) IsCount() bool {
 // Single says whether the column has one row, whatever the window's.
 func (c Column) Single() bool { return c.Property == ContextInt || c.Property == ContextString }
 
-// Values are the rows of a column: Counts, Words of a string column, or Numbers of the others. Present is nil where nothing is
-// absent.
+// Values are the rows of a column: Counts, Words of a string column, or Numbers of the others. Present is nil where
+// nothing is absent.
 type Values struct {
 	Numbers []int64
 	Counts  []uint32

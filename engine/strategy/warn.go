@@ -22,6 +22,8 @@ const (
 	WarnSameScores     = "same_scores"              // every candidate has the same score
 	// it names a plugin, a version or a configuration that the server does not have: found by those who hold the plugins
 	WarnUnusable = "plugin_unusable"
+	// nothing scores for it for now: found by them too
+	WarnUnavailable = "plugin_unavailable"
 )
 
 // Warning is one part of a strategy that has no effect.

@@ -2,10 +2,10 @@ package api
 
 import "encoding/json"
 
-// ExplainResponse is the answer of POST /v1/queues/{queue}/strategies/explain, whose body is a PreviewRequest: the blocks of
-// the strategy with what reaches each, its branches, and what it would hand out. What Withheld counts reaches none. A branch is a
-// way to an order: of a Fair block there are as many as of what is inside of it. Of Submissions, Examined were looked at: all,
-// unless there are very many.
+// ExplainResponse is the answer of POST /v1/queues/{queue}/strategies/explain, whose body is a PreviewRequest: the
+// blocks of the strategy with what reaches each, its branches, and what it would hand out. What Withheld counts reaches
+// none. A branch is a way to an order: of a Fair block there are as many as of what is inside of it. Of Submissions,
+// Examined were looked at: all, unless there are very many.
 type ExplainResponse struct {
 	Strategy    string          `json:"strategy"` // canonical text
 	Submissions int             `json:"submissions"`
@@ -17,7 +17,9 @@ type ExplainResponse struct {
 	Picks       []ExplainPick   `json:"picks"`
 	Seed        uint64          `json:"seed"`
 
-	RestartGraceUntil Time `json:"restart_grace_until,omitzero"` // until then all that a limit counts is refused, and left out of the picks
+	Warnings []StrategyWarning `json:"warnings,omitempty"` // as in PreviewResponse
+	// until then all that a limit counts is refused, and left out of the picks.
+	RestartGraceUntil Time `json:"restart_grace_until,omitzero"`
 }
 
 // ExplainBlock is one block of the tree. What PreferDistinct refuses comes last, and is passed all the same.
@@ -64,8 +66,8 @@ type ExplainBranch struct {
 	Fair       []ExplainFair `json:"fair"`  // the Fair blocks around it, the outermost first
 }
 
-// ExplainFair is how the tenants of a Fair block stand: of one inside of Fair those in every tenant around it together. Next and
-// Owed are inside of the tenant around it whose turn it is.
+// ExplainFair is how the tenants of a Fair block stand: of one inside of Fair those in every tenant around it together.
+// Next and Owed are inside of the tenant around it whose turn it is.
 type ExplainFair struct {
 	Key     string   `json:"key"`
 	Cost    string   `json:"cost"`    // chunk or time
@@ -77,9 +79,9 @@ type ExplainFair struct {
 	Owed    []Tenant `json:"owed"` // at most ten, which are owed most
 }
 
-// Tenant is a value of the key of a Fair block; nil stands for all submissions without the key. Lag is how many chunks it is
-// owed, of cost time how many seconds, negative when it is ahead; Share what it is entitled to of all that is handed out now in
-// this block, 0 to 1.
+// Tenant is a value of the key of a Fair block; nil stands for all submissions without the key. Lag is how many chunks
+// it is owed, of cost time how many seconds, negative when it is ahead; Share what it is entitled to of all that is
+// handed out now in this block, 0 to 1.
 type Tenant struct {
 	Key    string     `json:"key"`
 	Value  *MetaValue `json:"value,omitempty"`
@@ -158,10 +160,11 @@ const (
 	ObstacleLimit       = "limit"
 	ObstacleHidden      = "hidden"
 	ObstacleTurn        = "turn"
+	ObstacleScore       = "score"
 )
 
-// CompareRequest is the body of POST /v1/queues/{queue}/strategies/compare; A and B are as Strategy in ReserveRequest, Max and
-// Seed as in PreviewRequest.
+// CompareRequest is the body of POST /v1/queues/{queue}/strategies/compare; A and B are as Strategy in ReserveRequest,
+// Max and Seed as in PreviewRequest.
 type CompareRequest struct {
 	A    json.RawMessage `json:"a"`
 	B    json.RawMessage `json:"b"`

@@ -8,6 +8,7 @@ type PreviewRequest struct {
 	Strategy json.RawMessage `json:"strategy,omitempty"`
 	Max      int             `json:"max,omitempty"`
 	Seed     *uint64         `json:"seed,omitempty"`
+	Context  Meta            `json:"context,omitempty"` // that the reserve would carry, for plugins and formulas
 }
 
 // PreviewResponse is what a reserve would hand out now, in its order, and the seed that it was drawn by.
@@ -16,7 +17,9 @@ type PreviewResponse struct {
 	Picks    []PreviewPick `json:"picks"`
 	Seed     uint64        `json:"seed"`
 
-	RestartGraceUntil Time `json:"restart_grace_until,omitzero"` // until then what a limit counts is left out
+	Warnings []StrategyWarning `json:"warnings,omitempty"` // blocks that were not scored, so that what follows them was gone on with
+	// Until then what a limit counts is left out.
+	RestartGraceUntil Time `json:"restart_grace_until,omitzero"`
 }
 
 // PreviewPick is a chunk that would be handed out, by the branch of this number, from 1. Path is the way to that branch

@@ -35,6 +35,13 @@ func Scorer() []byte {
 	return PluginWithLocals(rowLocals, each(Code(column(0), ConstF64(10), 0xa2, column(1), ConstF64(5), 0xa2, 0xa1)))
 }
 
+// Directed is a good plugin for an i64 column and one that has one row, such as one of the context: score = the first *
+// the second.
+func Directed() []byte {
+	once := Code(0x20, 0, 0x20, 0, 0x20, 0, 0x28, 2, headerDescriptors, 0x6a, 0x28, 2, Unsigned(descriptorSize), 0x6a, 0x29, 3, 0, 0xb9)
+	return PluginWithLocals(rowLocals, each(Code(column(0), once, 0xa2)))
+}
+
 // ScorerWith is Scorer with one more custom section, such as a manifest.
 func ScorerWith(section string, content []byte) []byte {
 	b := Base()
@@ -62,8 +69,8 @@ func halfWritten() []byte {
 	return PluginWithLocals(rowLocals, each(Code(ConstF64(1), 0x20, 1, 0x41, 1, 0x6a, 0x21, 1)))
 }
 
-// Quotient is a good plugin for two i64 columns: score = the first / the second, as floats. A second of 0 makes it infinite, and both 0
-// make it NaN.
+// Quotient is a good plugin for two i64 columns: score = the first / the second, as floats. A second of 0 makes it
+// infinite, and both 0 make it NaN.
 func Quotient() []byte {
 	return PluginWithLocals(rowLocals, each(Code(column(0), column(1), 0xa3)))
 }

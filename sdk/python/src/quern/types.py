@@ -846,6 +846,9 @@ class ExplainResponse(_ExplainResponseRequired, total=False):
     """ExplainResponse: see the server's OpenAPI document."""
     #: Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
     restart_grace_until: str
+    #: Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone
+    #: on with, as a reserve would. Absent when there is none
+    warnings: list[StrategyWarning]
 
 
 class _ExtendItemRequired(TypedDict):
@@ -1882,6 +1885,8 @@ class PreviewPick(TypedDict):
 
 class PreviewRequest(TypedDict, total=False):
     """PreviewRequest: see the server's OpenAPI document."""
+    #: What the consumer would say about itself to plugins and formulas, as in a reservation: at most 16 keys
+    context: Meta
     #: Most chunks to look ahead; 0 or absent: 10
     max: int
     #: The same seed on the same state gives the same picks; absent: any
@@ -1903,6 +1908,9 @@ class PreviewResponse(_PreviewResponseRequired, total=False):
     """PreviewResponse: see the server's OpenAPI document."""
     #: Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
     restart_grace_until: str
+    #: Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone
+    #: on with, as a reserve would. Absent when there is none
+    warnings: list[StrategyWarning]
 
 
 class _ProblemRequired(TypedDict):
@@ -2698,7 +2706,7 @@ class StrategyWarning(TypedDict):
     #: The rest of a sentence about it
     detail: str
     #: What is the matter
-    kind: Literal["offers_nothing", "contradiction", "repeated_filter", "limit_never_binds", "preference_has_no_effect", "hidden", "shares_nothing", "same_scores", "plugin_unusable"]
+    kind: Literal["offers_nothing", "contradiction", "repeated_filter", "limit_never_binds", "preference_has_no_effect", "hidden", "shares_nothing", "same_scores", "plugin_unusable", "plugin_unavailable"]
     #: The block: a JSON pointer into the canonical JSON, below /strategy
     pointer: str
 
@@ -2984,7 +2992,7 @@ class _WhyBranchRequired(TypedDict):
     #: The obstacle in words
     detail: str
     #: The first obstacle; none: the branch may hand the chunk out now
-    obstacle: Literal["none", "done", "dead", "skipped", "waiting", "reserved", "not_yet_due", "paused", "blocked", "filter", "restart_grace", "limit", "value_limit", "hidden", "alternative", "turn"]
+    obstacle: Literal["none", "done", "dead", "skipped", "waiting", "reserved", "not_yet_due", "paused", "blocked", "filter", "restart_grace", "limit", "value_limit", "hidden", "alternative", "turn", "score"]
     #: The way to the branch through the strategy
     path: str
 

@@ -545,6 +545,8 @@ export type ExplainResponse = {
   submissions: number
   /** The blocks of the strategy, each before what it holds */
   tree: ExplainBlock[]
+  /** Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on with, as a reserve would. Absent when there is none */
+  warnings?: StrategyWarning[]
   /** What limits that operators set for values keep from every strategy; it reaches no block */
   withheld: Withheld
 }
@@ -1393,6 +1395,8 @@ export type PreviewPick = {
 }
 
 export type PreviewRequest = {
+  /** What the consumer would say about itself to plugins and formulas, as in a reservation: at most 16 keys */
+  context?: Meta
   /** Most chunks to look ahead; 0 or absent: 10 */
   max?: number
   /** The same seed on the same state gives the same picks; absent: any */
@@ -1410,6 +1414,8 @@ export type PreviewResponse = {
   seed: number | bigint
   /** The canonical text */
   strategy: string
+  /** Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on with, as a reserve would. Absent when there is none */
+  warnings?: StrategyWarning[]
 }
 
 export type Problem = {
@@ -2107,7 +2113,7 @@ export type StrategyWarning = {
   /** The rest of a sentence about it */
   detail: string
   /** What is the matter */
-  kind: "offers_nothing" | "contradiction" | "repeated_filter" | "limit_never_binds" | "preference_has_no_effect" | "hidden" | "shares_nothing" | "same_scores" | "plugin_unusable"
+  kind: "offers_nothing" | "contradiction" | "repeated_filter" | "limit_never_binds" | "preference_has_no_effect" | "hidden" | "shares_nothing" | "same_scores" | "plugin_unusable" | "plugin_unavailable"
   /** The block: a JSON pointer into the canonical JSON, below /strategy */
   pointer: string
 }
@@ -2368,7 +2374,7 @@ export type WhyBranch = {
   /** Of limit, value_limit and restart_grace: how many may be */
   max?: number
   /** The first obstacle; none: the branch may hand the chunk out now */
-  obstacle: "none" | "done" | "dead" | "skipped" | "waiting" | "reserved" | "not_yet_due" | "paused" | "blocked" | "filter" | "restart_grace" | "limit" | "value_limit" | "hidden" | "alternative" | "turn"
+  obstacle: "none" | "done" | "dead" | "skipped" | "waiting" | "reserved" | "not_yet_due" | "paused" | "blocked" | "filter" | "restart_grace" | "limit" | "value_limit" | "hidden" | "alternative" | "turn" | "score"
   /** The way to the branch through the strategy */
   path: string
   /** Of paused and blocked: the rule that counts */

@@ -1,0 +1,192 @@
+package shard
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// foresight is the preview of one plan. What it picks is of one moment, and nothing is scored under the mutex: so it
+// takes chunks until it needs a window that is not scored, copies that, and gives all of them back. Once the window is
+// scored it begins again.
+type foresight struct {
+	plan  *strategy.Plan
+	first []int // by view: the number of its first leaf
+	steps []step
+
+	of     *machine       // whose candidates the windows have
+	wants  *step          // whose next window is to be scored; nil: everything is
+	window *windowScratch // that one
+	picks  []Previewed    // once everything is scored
+	faults []error        // of the blocks that were asked, why they do not score
+}
+
+// step is what is known of the scores of one branch of the plan. Of a branch without scores it is empty.
+type step struct {
+	scorer  strategy.Scorer
+	absent  error // why there is no scorer
+	fault   error // why a window is not scored
+	windows []scoredWindow
+	ended   bool // there are no more candidates, or enough windows
+}
+
+// scoredWindow is what is kept of a window once it is scored.
+type scoredWindow struct {
+	rows []*backlog.Submission
+	choice
+}
+
+// foresee begins the preview of a plan.
+func foresee(s *Shard, plan *strategy.Plan) *foresight {
+	f := &foresight{plan: plan, first: firstLeaves(plan.Unscored()), steps: make([]step, len(plan.Branches))}
+	for i := range plan.Branches {
+		if scored := plan.Branches[i].Scored; scored != nil {
+			f.steps[i].scorer, f.steps[i].absent = s.options.Scorers.Dry(scored)
+		}
+	}
+	return f
+}
+
+// score has the window scored that the last run lacked.
+func (f *foresight) score(ctx context.Context) error {
+	x, w := f.wants, f.window
+	err := x.scorer.Score(ctx, &w.Window, w.scores)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		x.fault = err
+		return nil
+	}
+	x.windows = append(x.windows, scoredWindow{w.frame.rows, choice{scores: w.scores}})
+	x.ended = w.Rows < w.frame.most || len(x.windows) == maxWindows
+	return nil
+}
+
+// run is one try at the preview, with the views of the plan. It is done unless f.wants says what to score first.
+func (f *foresight) run(m *machine, views []*backlog.View, q *Question, now queue.Time) (n looks) {
+	if f.of != m { // the state was loaded again: its candidates are others
+		f.of = m
+		for i := range f.steps {
+			f.steps[i] = step{scorer: f.steps[i].scorer, absent: f.steps[i].absent}
+		}
+	}
+	f.wants, f.window, f.picks, f.faults = nil, nil, nil, nil
+	m.seed(q.Seed)
+	p := &previewing{
+		foresight: f, m: m, q: q, now: now, most: min(q.Max, MaxPreview),
+		Lookahead: backlog.LookAhead(m.backlog, m.rnd, rand.New(rand.NewPCG(q.Seed, chunkStream)), nil),
+	}
+	p.follow(views)
+	picks := p.End()
+	if f.wants != nil {
+		return looks(2*len(picks) + f.window.Rows)
+	}
+	f.picks = make([]Previewed, len(picks))
+	for i, p := range picks {
+		f.picks[i] = Previewed{
+			Submission: p.Submission.ID(), Index: p.Index, Meta: metaOf(p.Submission), Priority: p.Submission.Priority(),
+			Leaf: f.first[p.View] + int(p.Leaf),
+		}
+	}
+	return looks(2 * len(picks))
+}
+
+// previewing is a run under way.
+type previewing struct {
+	*foresight
+	*backlog.Lookahead
+	m    *machine
+	q    *Question
+	now  queue.Time
+	most int
+}
+
+// follow asks the branches in their order, as pickScored does.
+func (p *previewing) follow(views []*backlog.View) {
+	at, fault := 0, false      // the place of a branch's first view; the scored branch before faulted
+	var inner *strategy.Branch // that one
+	var innerAt int            // the place of its first view
+	for i := range p.plan.Branches {
+		if len(p.Picks) >= p.most {
+			return
+		}
+		switch br := &p.plan.Branches[i]; {
+		case br.OnFault:
+			for j := range inner.Inner {
+				if fault && inner.Inner[j].Key() == br.Plain().Key() {
+					p.Take(views[innerAt+j], innerAt+j, p.most-len(p.Picks))
+				}
+			}
+		case br.Scored == nil:
+			p.Take(views[at], at, p.most-len(p.Picks))
+			at++
+		default:
+			inner, innerAt = br, at
+			at += len(br.Inner)
+			if fault = p.byScore(&p.steps[i], br, views[innerAt:at], innerAt); p.wants != nil {
+				return
+			}
+		}
+	}
+}
+
+// byScore takes in the order of the scores that are known, and finds the window to score next if these are not enough.
+func (p *previewing) byScore(x *step, br *strategy.Branch, views []*backlog.View, at int) (fault bool) {
+	standing := p.m.scorings[br.Key()]
+	emitted := uint64(0)
+	if standing != nil {
+		emitted = standing.emitted
+	}
+	if x.absent != nil {
+		p.faults = append(p.faults, x.absent)
+		return true
+	}
+	for i := range x.windows {
+		w := &x.windows[i]
+		w.begin(x.scorer.Spread())
+		for len(p.Picks) < p.most {
+			row := w.next(explores(br, emitted))
+			if row < 0 {
+				break
+			}
+			if !p.TakeOf(views, at, w.rows[row]) {
+				w.gone(row)
+				continue
+			}
+			w.took(row)
+			emitted++
+		}
+	}
+	switch {
+	case len(p.Picks) >= p.most || x.ended:
+	case x.fault != nil:
+		p.faults = append(p.faults, x.fault)
+		return true
+	default:
+		p.look(x, br, views, standing)
+	}
+	return false
+}
+
+// look copies the next window of candidates, as a reserve does, without a trace of it.
+func (p *previewing) look(x *step, br *strategy.Branch, views []*backlog.View, standing *scoring) {
+	seen := map[*backlog.Submission]bool{}
+	for i := range x.windows {
+		for _, sub := range x.windows[i].rows {
+			seen[sub] = true
+		}
+	}
+	w := &windowScratch{frame: p.m.makeFrame(br, views, x.scorer.Reads(), rowsOf(br, x.scorer), func(s *backlog.Submission) bool { return seen[s] })}
+	if standing != nil && standing.frame != nil && len(seen) == 0 {
+		w.frame.remember(standing.frame)
+	}
+	w.Now, w.Seed, w.Want, w.Dry = p.now, p.q.Seed, p.most-len(p.Picks), true
+	p.m.gather(w, br, x.scorer.Reads(), p.q.Context, p.now)
+	if x.ended = w.Rows == 0; !x.ended {
+		p.wants, p.window = x, w
+	}
+}
