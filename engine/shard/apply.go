@@ -20,21 +20,6 @@ func (m *machine) ApplyEpoch(epoch uint32) error {
 	return nil
 }
 
-// ApplySchedule is applied by the part that owns the op.
-func (m *machine) ApplySchedule(op *journal.Schedule) error { return m.schedules.apply(op) }
-
-// ApplyRule is applied by the part that owns the op.
-func (m *machine) ApplyRule(op journal.Rule) error { return m.rules.apply(op) }
-
-// apply is applied by the part that owns the op.
-func (m *machine) ApplyBulk(op *journal.Bulk) error { return m.bulks.apply(op) }
-
-// ApplyRedrive is applied by the part that owns the op.
-func (m *machine) ApplyRedrive(op journal.Redrive) error { return m.letters.applyRedrive(op) }
-
-// ApplyMove is applied by the part that owns the op.
-func (m *machine) ApplyMove(op journal.Move) error { return m.letters.applyMove(op) }
-
 // ApplyInsert makes a submission exist and offers it, unless it waits for its run_at.
 func (m *machine) ApplyInsert(s *journal.Insert) error {
 	m.forwarding.arrived(s.Origin)

@@ -28,27 +28,14 @@ func (s *Shard) auditIntents() error {
 		return nil
 	}
 	m := s.m
-	left := map[string]int{
-		"intents": len(m.batch.intents.list), "reservations to finish": len(m.batch.marked), "submissions about to end": m.closing,
-		"bulk operations about to begin": m.bulks.starting, "dead letters about to leave": m.forwarding.sending, "dead letters about to arrive": len(m.forwarding.arriving),
-		"submissions with moving dead letters": len(m.letters.moving), "rules about to end": len(m.rules.lifting), "rules about to change": int(m.rules.setting),
-	}
+	left := map[string]int{"intents": len(m.batch.intents.list), "reservations to finish": len(m.batch.marked), "submissions about to end": m.closing}
+	m.parts.intended(func(what string, n int) { left[what] += n })
 	m.backlog.Each(func(sub *backlog.Submission) bool {
 		if r := sub.Data.(*record); r.dying != 0 || r.ending {
 			left[fmt.Sprintf("chunks about to die, or the end, of submission %s", r.id)]++
 		}
 		return true
 	})
-	for _, sch := range m.schedules.byName {
-		if sch.busy != nil || sch.changes != 0 || !sch.made {
-			left["changes of schedule "+sch.name]++
-		}
-	}
-	for _, b := range m.bulks.list {
-		if b.plan.Step != b.at.Step {
-			left["steps of bulk operation "+queue.BulkID(b.at.ID).String()]++
-		}
-	}
 	maps.DeleteFunc(left, func(_ string, n int) bool { return n == 0 })
 	if len(left) > 0 {
 		return fmt.Errorf("nothing is on its way to the disk, but there are still %v", left)

@@ -298,3 +298,13 @@ func (bs *Bulks) planAt(p *bulkPage, state queue.BulkState) (ended bool, err err
 	}
 	return false, nil
 }
+
+// intended counts what intents have left.
+func (bs *bulks) intended(count func(what string, n int)) {
+	count("bulk operations about to begin", bs.starting)
+	for _, b := range bs.list {
+		if b.plan.Step != b.at.Step {
+			count("steps of bulk operation "+queue.BulkID(b.at.ID).String(), 1)
+		}
+	}
+}

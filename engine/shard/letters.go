@@ -194,3 +194,8 @@ func (m *machine) expires(r *record) {
 		m.schedule(KindDeadDeadline, due{at: at, seq: r.seq})
 	}
 }
+
+// intended counts what intents have left.
+func (p *deadLetters) intended(count func(what string, n int)) {
+	count("submissions with moving dead letters", len(p.moving))
+}

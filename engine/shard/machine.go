@@ -14,6 +14,8 @@ import (
 // machine is the shard's state. Every input carries its time and its random seed; there is no clock, no goroutine and no
 // I/O in here. The caller holds the shard's mutex.
 type machine struct {
+	parts
+
 	id       queue.ShardID
 	key      reserver.Key
 	epoch    uint32
@@ -26,21 +28,18 @@ type machine struct {
 	recent  recent
 	keys    keys
 
-	latest     queue.Time // the latest end of a submission
-	freed      queue.Time // of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
-	opened     int        // records whose older row the history may still have
-	rows       uint64     // history rows written since the start
-	bulks      bulks
-	forwarding forwarding
-	letters    deadLetters
-	asides     map[aside]struct{}                     // rows that changed since the last fold
-	closing    int                                    // submissions whose end is on its way to the disk
-	orphans    []*record                              // ended ones whose reservations are still in the table
-	order      *ordered                               // live submissions and ended ones without their history row, by id
-	ended      map[queue.SubmissionID]*record         // ended, history row not yet written
-	gone       []*record                              // the same, in the order of their end
-	dirty      []*record                              // changed since their last row
-	watch      map[queue.SubmissionID][]chan struct{} // closed when the submission ends
+	latest  queue.Time                             // the latest end of a submission
+	freed   queue.Time                             // of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
+	opened  int                                    // records whose older row the history may still have
+	rows    uint64                                 // history rows written since the start
+	asides  map[aside]struct{}                     // rows that changed since the last fold
+	closing int                                    // submissions whose end is on its way to the disk
+	orphans []*record                              // ended ones whose reservations are still in the table
+	order   *ordered                               // live submissions and ended ones without their history row, by id
+	ended   map[queue.SubmissionID]*record         // ended, history row not yet written
+	gone    []*record                              // the same, in the order of their end
+	dirty   []*record                              // changed since their last row
+	watch   map[queue.SubmissionID][]chan struct{} // closed when the submission ends
 
 	batch   *batch                      // the open one
 	writing map[uint32]*batch           // by slot: reservations whose outputs are being written
@@ -64,16 +63,12 @@ type machine struct {
 	scorings    map[string]*scoring // by the key of a scored branch
 	scoringUses uint64
 
-	schedules schedules
-	actLog    actLog
+	actLog actLog
 
 	charges reserver.Pages[backlog.Charge] // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
-	suspects suspects
-
 	stats   counters
 	recount recount
-	rules   activeRules
 	ran     *measure.Histogram // Options.RunSeconds
 }
 
@@ -114,7 +109,7 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 
 		scorings: map[string]*scoring{},
 	}
-	m.schedules, m.rules, m.suspects.m, m.bulks.m, m.forwarding, m.letters = newSchedules(m), newActiveRules(m), m, m, newForwarding(m), newDeadLetters(m)
+	m.parts.of(m)
 	m.backlog.OnRuling(m.rules.ruled)
 	m.rnd = rand.New(&m.source)
 	return m

@@ -288,3 +288,9 @@ func (r *record) first() uint32 {
 	}
 	return 0
 }
+
+// intended counts what intents have left.
+func (p *forwarding) intended(count func(what string, n int)) {
+	count("dead letters about to leave", p.sending)
+	count("dead letters about to arrive", len(p.arriving))
+}

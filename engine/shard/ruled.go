@@ -348,3 +348,9 @@ func describe(r *queue.Rule) string {
 	}
 	return text
 }
+
+// intended counts what intents have left.
+func (p *activeRules) intended(count func(what string, n int)) {
+	count("rules about to end", len(p.lifting))
+	count("rules about to change", int(p.setting))
+}

@@ -276,3 +276,12 @@ func (s *scheduled) info() queue.ScheduleInfo {
 	}
 	return x
 }
+
+// intended counts what intents have left.
+func (p *schedules) intended(count func(what string, n int)) {
+	for _, sch := range p.byName {
+		if sch.busy != nil || sch.changes != 0 || !sch.made {
+			count("changes of schedule "+sch.name, 1)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package shard
+
+import "github.com/quern-queue/quern/engine/journal"
+
+// parts are the features of the machine. Each has its own state and its own ops, and a file with its name says what changes it; the
+// machine itself has submissions, their chunks and reservations. A part reaches the machine, and others through it.
+type parts struct {
+	bulks      bulks
+	forwarding forwarding
+	letters    deadLetters
+	rules      activeRules
+	schedules  schedules
+	suspects   suspects
+}
+
+// of makes them for a machine.
+func (p *parts) of(m *machine) {
+	*p = parts{
+		bulks: bulks{m: m}, forwarding: newForwarding(m), letters: newDeadLetters(m), rules: newActiveRules(m), schedules: newSchedules(m),
+		suspects: suspects{m: m},
+	}
+}
+
+// The ops that a part owns.
+
+// ApplyBulk: a bulk operation begins, or got further.
+func (m *machine) ApplyBulk(op *journal.Bulk) error { return m.bulks.apply(op) }
+
+// ApplyMove: dead letters are given up, or leave for another queue.
+func (m *machine) ApplyMove(op journal.Move) error { return m.letters.applyMove(op) }
+
+// ApplyRedrive: dead letters are offered again.
+func (m *machine) ApplyRedrive(op journal.Redrive) error { return m.letters.applyRedrive(op) }
+
+// ApplyRule: a rule is set or lifted.
+func (m *machine) ApplyRule(op journal.Rule) error { return m.rules.apply(op) }
+
+// ApplySchedule: a schedule changes, or a tick of it is over.
+func (m *machine) ApplySchedule(op *journal.Schedule) error { return m.schedules.apply(op) }
+
+// intended counts what the intents of each part have left, for the audit: nothing, while nothing is on its way to the disk.
+func (p *parts) intended(count func(what string, n int)) {
+	p.bulks.intended(count)
+	p.forwarding.intended(count)
+	p.letters.intended(count)
+	p.rules.intended(count)
+	p.schedules.intended(count)
+}
