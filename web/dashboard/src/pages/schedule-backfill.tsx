@@ -51,7 +51,7 @@ export function Backfill({ s, done }: { s: Schedule; done: () => void }) {
       {counted && (
         <div class="foot" role="status">
           {counted.ticks === 0 ? <p>{s.name} has no tick in this time.</p>
-            : counted.ticks > most ? <p><b>{exact(counted.ticks)}</b> ticks lie in this time, from {moment(counted.first_at!)} on. At most {exact(most)} are inserted at once: ask for a shorter time.</p>
+            : counted.ticks > most ? <p><b>{exact(counted.ticks)}</b> ticks are in this time, from {moment(counted.first_at!)} on. At most {exact(most)} are inserted at once: ask for a shorter time.</p>
               : <Question name="Insert" n={counted.ticks} busy={action.busy} run={insert} leave={() => setCounted(undefined)}><b>{exact(counted.ticks)}</b> {counted.ticks === 1 ? 'tick is' : 'ticks are'} in this time, the first at {moment(counted.first_at!)}. Each inserts a submission, also where one was inserted for it before.</Question>}
         </div>
       )}
