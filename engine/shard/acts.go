@@ -14,25 +14,26 @@ import (
 
 // actLog is what the audit log does not have yet of the queue.
 type actLog struct {
+	m     *machine
 	last  uint64 // the largest number given out
 	fresh []journal.Act
 }
 
 // tell encodes what an operator does, in the batch of the op that does it, with what was there before and what is there now; nil for
 // nothing. The commands take the act as their last argument; without one it is the engine's own doing, which is not told.
-func (m *machine) tell(now queue.Time, told []queue.Act, before, after any) {
+func (p *actLog) tell(now queue.Time, told []queue.Act, before, after any) {
 	for _, act := range told {
 		act.At = now
 		act.Change(before, after)
-		m.actLog.last++
-		m.encode(now).Act(&journal.Act{Number: m.actLog.last, Act: act})
+		p.last++
+		p.m.encode(now).Act(&journal.Act{Number: p.last, Act: act})
 	}
 }
 
-// ApplyAct keeps an entry until the log has it. A replay may meet entries that the log has already; it takes each number once.
-func (m *machine) ApplyAct(a *journal.Act) error {
-	m.actLog.last = max(m.actLog.last, a.Number)
-	m.actLog.fresh = append(m.actLog.fresh, *a)
+// apply keeps an entry until the log has it. A replay may meet entries that the log has already; it takes each number once.
+func (p *actLog) apply(a *journal.Act) error {
+	p.last = max(p.last, a.Number)
+	p.fresh = append(p.fresh, *a)
 	return nil
 }
 
@@ -44,7 +45,7 @@ func (s *Shard) Record(act queue.Act) error {
 		s.mu.Unlock()
 		return err
 	}
-	s.m.tell(now, []queue.Act{act}, nil, nil)
+	s.m.actLog.tell(now, []queue.Act{act}, nil, nil)
 	waits := commits{first: s.m.batch}
 	s.mu.Unlock()
 	return s.wait(waits)
@@ -93,7 +94,7 @@ func edited(told []queue.Act, edit func(*queue.Act)) []queue.Act {
 }
 
 // tellRule is tell for a change of a rule: there says whether it stood before, after is nil when it is lifted.
-func (m *machine) tellRule(now queue.Time, told []queue.Act, there bool, before, after *queue.Rule) {
+func (p *actLog) tellRule(now queue.Time, told []queue.Act, there bool, before, after *queue.Rule) {
 	var was, is any
 	id := before.ID
 	if there {
@@ -105,7 +106,7 @@ func (m *machine) tellRule(now queue.Time, told []queue.Act, there bool, before,
 			told = named(told, "rule.change")
 		}
 	}
-	m.tell(now, aimed(told, fmt.Sprintf("rule %d", id)), was, is)
+	p.tell(now, aimed(told, fmt.Sprintf("rule %d", id)), was, is)
 }
 
 // ruleState is what the audit log says of a rule, with the names of the HTTP API.

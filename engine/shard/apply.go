@@ -215,7 +215,7 @@ func (m *machine) returned(r *record, op journal.Returned) {
 	case op.Reason == journal.Skipped:
 		m.changing(r)
 		r.skips++
-		m.tallied(r, t).skips++
+		m.recount.tallied(r, t).skips++
 		m.stats.skipped++
 	case op.NotBefore > m.now:
 		m.delay(r, op.Index, t)

@@ -176,7 +176,7 @@ func (s *Shard) OrderConsumer(name string, order queue.ConsumerOrder, told ...qu
 	}
 	var waits commits
 	if len(told) > 0 {
-		s.m.tell(now, told, nil, nil)
+		s.m.actLog.tell(now, told, nil, nil)
 		waits.add(s.m.batch)
 	}
 	s.mu.Unlock()

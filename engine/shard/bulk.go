@@ -148,7 +148,7 @@ func (bs *Bulks) Start(r queue.BulkRequest, told ...queue.Act) (queue.Bulk, erro
 	m.encode(now).Bulk(&journal.Bulk{ID: id, Request: request, Walk: walk})
 	m.bulks.starting++
 	m.intend(startingBulk{})
-	m.tell(now, aimed(told, "bulk operation "+queue.BulkID(id).String()), nil, json.RawMessage(request))
+	m.actLog.tell(now, aimed(told, "bulk operation "+queue.BulkID(id).String()), nil, json.RawMessage(request))
 	waits := commits{first: m.batch}
 	s.mu.Unlock()
 	if err := s.wait(waits); err != nil {
@@ -185,7 +185,7 @@ func (bs *Bulks) List() []queue.Bulk {
 func (bs *Bulks) End(id queue.BulkID, state queue.BulkState, by, failure string, told ...queue.Act) error {
 	waits, err := bs.plan(id, func(next *journal.Bulk, now queue.Time) {
 		next.State, next.EndedBy, next.Failure, next.Ended = state, by, clip(failure, queue.MaxErrorBytes), now
-		bs.s.m.tell(now, told, nil, nil)
+		bs.s.m.actLog.tell(now, told, nil, nil)
 	})
 	if err != nil {
 		return err

@@ -121,7 +121,7 @@ func (s *Shard) publish(op *journal.Insert, entry *keyed, told []queue.Act, now 
 		entry.batch = b
 		s.m.intend(entry)
 	}
-	s.m.tell(now, told, nil, map[string]string{"submission": op.ID.String()})
+	s.m.actLog.tell(now, told, nil, map[string]string{"submission": op.ID.String()})
 	s.mu.Unlock()
 	if entry != nil {
 		close(entry.published)
@@ -220,7 +220,7 @@ func (s *Shard) SetPriority(ctx context.Context, id queue.SubmissionID, priority
 	r := s.m.live(id)
 	if r != nil && !r.ending {
 		s.m.encode(now).Priority(journal.Priority{Seq: r.seq, Priority: priority})
-		s.m.tell(now, told, map[string]int64{"priority": r.priority}, map[string]int64{"priority": priority})
+		s.m.actLog.tell(now, told, map[string]int64{"priority": r.priority}, map[string]int64{"priority": priority})
 	}
 	if r != nil {
 		waits.add(s.pending()) // or what ends it
@@ -247,7 +247,7 @@ func (s *Shard) Cancel(ctx context.Context, id queue.SubmissionID, told ...queue
 	var waits commits
 	if r := s.m.live(id); r != nil {
 		if !r.ending {
-			s.m.tell(now, told, map[string]uint32{"available": uint32(r.sub.Available()), "done": r.done}, nil)
+			s.m.actLog.tell(now, told, map[string]uint32{"available": uint32(r.sub.Available()), "done": r.done}, nil)
 		}
 		s.m.close(r, queue.Cancelled, "", now)
 		waits.add(s.pending()) // or what ends it already

@@ -176,7 +176,7 @@ func (p *DeadLetters) settle(ctx context.Context, id queue.SubmissionID, indexes
 		taken := g.take(indexes)
 		if n = len(taken); n > 0 {
 			g.decide(f, taken, now)
-			g.m.tell(now, told, nil, nil)
+			g.m.actLog.tell(now, told, nil, nil)
 		}
 		return nil
 	})

@@ -40,7 +40,7 @@ func (p *deadLetters) count(r *record, index uint32, delta int) {
 	m := p.m
 	m.changing(r)
 	r.dead += uint32(delta)
-	m.tallied(r, r.tries[index]).dead += uint32(delta)
+	m.recount.tallied(r, r.tries[index]).dead += uint32(delta)
 	m.stats.dead += uint64(delta)
 	if delta < 0 {
 		r.deads.remove(index)

@@ -63,13 +63,10 @@ type machine struct {
 	scorings    map[string]*scoring // by the key of a scored branch
 	scoringUses uint64
 
-	actLog actLog
-
 	charges reserver.Pages[backlog.Charge] // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
-	stats   counters
-	recount recount
-	ran     *measure.Histogram // Options.RunSeconds
+	stats counters
+	ran   *measure.Histogram // Options.RunSeconds
 }
 
 // counters are what the backlog and the reserver do not count themselves. The totals count from the server's start.
@@ -258,7 +255,7 @@ func (m *machine) waits(r *record, index uint32, t *try) {
 	m.changing(r)
 	t.waiting = true
 	r.waiting++
-	m.tallied(r, t).waiting++
+	m.recount.tallied(r, t).waiting++
 	if r.delays == nil {
 		r.delays = &indexes{}
 	}
@@ -273,7 +270,7 @@ func (m *machine) undelay(r *record, index uint32, t *try) {
 		r.loosen(index)
 		t.waiting = false
 		r.waiting--
-		m.tallied(r, t).waiting--
+		m.recount.tallied(r, t).waiting--
 		r.delays.remove(index)
 		m.stats.waiting--
 	}

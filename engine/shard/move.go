@@ -84,7 +84,7 @@ func (p *deadLetters) move(r *record, t *try, op *journal.Move, i int) {
 func (p *deadLetters) giveUp(r *record, index uint32) {
 	p.died(r, index, -1)
 	r.skips++
-	p.m.tallied(r, r.tries[index]).skips++
+	p.m.recount.tallied(r, r.tries[index]).skips++
 	p.m.stats.skipped++
 }
 

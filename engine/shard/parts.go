@@ -5,9 +5,11 @@ import "github.com/quern-queue/quern/engine/journal"
 // parts are the features of the machine. Each has its own state and its own ops, and a file with its name says what changes it; the
 // machine itself has submissions, their chunks and reservations. A part reaches the machine, and others through it.
 type parts struct {
+	actLog     actLog
 	bulks      bulks
 	forwarding forwarding
 	letters    deadLetters
+	recount    recount
 	rules      activeRules
 	schedules  schedules
 	suspects   suspects
@@ -16,12 +18,15 @@ type parts struct {
 // of makes them for a machine.
 func (p *parts) of(m *machine) {
 	*p = parts{
-		bulks: bulks{m: m}, forwarding: newForwarding(m), letters: newDeadLetters(m), rules: newActiveRules(m), schedules: newSchedules(m),
+		actLog: actLog{m: m}, recount: recount{m: m}, bulks: bulks{m: m}, forwarding: newForwarding(m), letters: newDeadLetters(m), rules: newActiveRules(m), schedules: newSchedules(m),
 		suspects: suspects{m: m},
 	}
 }
 
 // The ops that a part owns.
+
+// ApplyAct: an entry for the audit log.
+func (m *machine) ApplyAct(a *journal.Act) error { return m.actLog.apply(a) }
 
 // ApplyBulk: a bulk operation begins, or got further.
 func (m *machine) ApplyBulk(op *journal.Bulk) error { return m.bulks.apply(op) }

@@ -19,8 +19,9 @@ import (
 // of one that has it is counted in the tally too (tallied). The totals are of the moment at which their part begins: each submission is
 // counted as it was then, by the walk or by the first change after (changing; engine/backlog/recount.go). Nothing in here knows the time.
 
-// recount is the machine's side of it.
+// recount is the machine's side of it, and a part of it.
 type recount struct {
+	m        *machine
 	part     recountPart
 	at, end  int     // of slots of submissions, or of values
 	of       *record // whose own counters are being counted; nil: nobody's
@@ -50,11 +51,11 @@ const (
 type tally struct{ waiting, dead, skips, shelved, lent, ready uint32 }
 
 // tallied is where a change of what a try counts as is noted as well: nowhere, unless a recount has met the try.
-func (m *machine) tallied(r *record, t *try) *tally {
-	if c := &m.recount; c.of == r && t != nil && t.met == r.met {
-		return &c.sum
+func (p *recount) tallied(r *record, t *try) *tally {
+	if p.of == r && t != nil && t.met == r.met {
+		return &p.sum
 	}
-	return &m.recount.void
+	return &p.void
 }
 
 // changing has to be called before anything changes that a submission contributes to totals. The backlog does so for its own part.
@@ -67,30 +68,30 @@ func (m *machine) changing(r *record) {
 // bigRecount is how many parts of something that is counted in one go may have.
 const bigRecount = 500
 
-// recountSlice takes about `most` steps of a round, and says how many; over: the round is.
-func (m *machine) recountSlice(most int) (steps int, over bool) {
-	c := &m.recount
+// slice takes about `most` steps of a round, and says how many; over: the round is.
+func (p *recount) slice(most int) (steps int, over bool) {
+	m := p.m
 	for steps < most {
-		switch c.part {
+		switch p.part {
 		case recountIdle:
-			c.part, c.at, c.end, c.next = recountOwn, 0, int(m.backlog.Slots()), map[suspicionOf]int64{}
+			p.part, p.at, p.end, p.next = recountOwn, 0, int(m.backlog.Slots()), map[suspicionOf]int64{}
 		case recountOwn:
-			steps += m.recountOwn(most - steps)
-			if c.of == nil && c.at == c.end {
-				steps += m.beginTotals()
-				c.part = recountTotals
+			steps += p.own(most - steps)
+			if p.of == nil && p.at == p.end {
+				steps += p.beginTotals()
+				p.part = recountTotals
 			}
 		case recountTotals:
 			n, more := m.backlog.Recount(most - steps)
 			if steps += n; !more {
-				m.endTotals()
-				c.part, c.at = recountValues, 0
+				p.endTotals()
+				p.part, p.at = recountValues, 0
 			}
 		case recountValues:
-			next, looked := m.backlog.RecountedValues(c.at, most-steps, m.judgeValue)
-			c.compared(OfValue, looked)
-			if steps, c.at = most, next; next == 0 {
-				c.part, c.suspects, c.next = recountIdle, c.next, nil
+			next, looked := m.backlog.RecountedValues(p.at, most-steps, p.judgeValue)
+			p.compared(OfValue, looked)
+			if steps, p.at = most, next; next == 0 {
+				p.part, p.suspects, p.next = recountIdle, p.next, nil
 				return steps, true
 			}
 		}
@@ -99,131 +100,128 @@ func (m *machine) recountSlice(most int) (steps int, over bool) {
 }
 
 // progress is how much of the round is done, from 0 to 1.
-func (m *machine) progress() float64 {
-	c := &m.recount
+func (p *recount) progress() float64 {
 	switch {
-	case c.part == recountOwn && c.end > 0:
-		return float64(c.at) / float64(2*c.end)
-	case c.part == recountTotals:
-		if at, end := m.backlog.Recounting(); end > 0 {
+	case p.part == recountOwn && p.end > 0:
+		return float64(p.at) / float64(2*p.end)
+	case p.part == recountTotals:
+		if at, end := p.m.backlog.Recounting(); end > 0 {
 			return (1 + float64(at)/float64(end)) / 2
 		}
-	case c.part == recountIdle, c.part == recountOwn:
+	case p.part == recountIdle, p.part == recountOwn:
 		return 0
 	}
 	return 1
 }
 
-// recountOwn goes on with submissions' own counters.
-func (m *machine) recountOwn(most int) (steps int) {
-	c := &m.recount
+// own goes on with submissions' own counters.
+func (p *recount) own(most int) (steps int) {
+	m := p.m
 	for steps < most {
-		if c.of == nil {
-			if c.at == c.end {
+		if p.of == nil {
+			if p.at == p.end {
 				return steps
 			}
 			steps++
-			if sub := m.backlog.InSlot(uint32(c.at)); sub != nil {
-				m.beginOwn(sub.Data.(*record))
+			if sub := m.backlog.InSlot(uint32(p.at)); sub != nil {
+				p.beginOwn(sub.Data.(*record))
 			}
-			c.at++
+			p.at++
 			continue
 		}
-		if c.of.sub == nil { // it ended
+		if p.of.sub == nil { // it ended
 			m.holds.EndRecount()
-			c.of, c.tries = nil, nil
+			p.of, p.tries = nil, nil
 			continue
 		}
-		for c.tries != nil && steps < most {
+		for p.tries != nil && steps < most {
 			steps++
-			m.recountTry()
+			p.try()
 		}
 		n, more := m.holds.Recount(most - steps)
-		if steps += n; !more && c.tries == nil {
-			m.endOwn()
+		if steps += n; !more && p.tries == nil {
+			p.endOwn()
 		}
 	}
 	return steps
 }
 
 // beginOwn begins with a submission. Nothing of it was met; all that comes from now on is.
-func (m *machine) beginOwn(r *record) {
-	c := &m.recount
+func (p *recount) beginOwn(r *record) {
 	r.met = !r.met
-	c.of, c.sum, c.tries = r, tally{}, nil
+	p.of, p.sum, p.tries = r, tally{}, nil
 	if len(r.tries) > 0 {
-		c.tries = reflect.ValueOf(r.tries).MapRange() // goes on after changes, as a range over the map would
-		c.key = reflect.New(reflect.TypeFor[uint32]()).Elem()
+		p.tries = reflect.ValueOf(r.tries).MapRange() // goes on after changes, as a range over the map would
+		p.key = reflect.New(reflect.TypeFor[uint32]()).Elem()
 	}
-	m.holds.BeginRecount(&r.holds)
+	p.m.holds.BeginRecount(&r.holds)
 }
 
-// recountTry meets the next try.
-func (m *machine) recountTry() {
-	c := &m.recount
-	if !c.tries.Next() {
-		c.tries = nil
+// try meets the next try.
+func (p *recount) try() {
+	if !p.tries.Next() {
+		p.tries = nil
 		return
 	}
-	t, r := c.tries.Value().Interface().(*try), c.of
+	t, r := p.tries.Value().Interface().(*try), p.of
 	if t.met == r.met {
 		return // it came meanwhile
 	}
 	t.met = r.met
 	if t.waiting {
-		c.sum.waiting++
+		p.sum.waiting++
 	}
 	switch {
 	case t.suspect == shelved && t.waiting:
-		c.sum.shelved++
+		p.sum.shelved++
 	case t.suspect == lent:
-		c.sum.lent++
-		if c.key.SetIterKey(c.tries); r.sub.IsAvailable(uint32(c.key.Uint())) {
-			c.sum.ready++
+		p.sum.lent++
+		if p.key.SetIterKey(p.tries); r.sub.IsAvailable(uint32(p.key.Uint())) {
+			p.sum.ready++
 		}
 	}
 	switch t.reason {
 	case journal.Dead:
-		c.sum.dead++
+		p.sum.dead++
 	case journal.Skipped, journal.Forwarded:
-		c.sum.skips++
+		p.sum.skips++
 	}
 }
 
 // beginTotals notes what is kept in all, as it is now, and begins to count what submissions contribute.
-func (m *machine) beginTotals() (steps int) {
-	c := &m.recount
-	c.queue, c.unknown = [queueCounters]int64{}, [queueCounters]bool{}
-	for i, kept := range m.keptTotals() {
+func (p *recount) beginTotals() (steps int) {
+	m := p.m
+	p.queue, p.unknown = [queueCounters]int64{}, [queueCounters]bool{}
+	for i, kept := range p.keptTotals() {
 		if kept.now != nil {
-			c.queue[i] = -int64(kept.now())
+			p.queue[i] = -int64(kept.now())
 		}
 	}
 	if len(m.orphans) > bigRecount {
-		c.unknown[QueueReserved-firstOfQueue], c.unknown[QueueSweeping-firstOfQueue] = true, true
+		p.unknown[QueueReserved-firstOfQueue], p.unknown[QueueSweeping-firstOfQueue] = true, true
 	} else {
 		for _, r := range m.orphans {
-			c.queue[QueueReserved-firstOfQueue] += int64(r.holds.Len())
-			c.queue[QueueSweeping-firstOfQueue] += int64(r.holds.Len())
+			p.queue[QueueReserved-firstOfQueue] += int64(r.holds.Len())
+			p.queue[QueueSweeping-firstOfQueue] += int64(r.holds.Len())
 		}
 		steps += len(m.orphans)
 	}
 	if len(m.letters.ofEnded) > bigRecount {
-		c.unknown[QueueBuried-firstOfQueue] = true
+		p.unknown[QueueBuried-firstOfQueue] = true
 	} else {
 		for _, n := range m.letters.ofEnded {
-			c.queue[QueueBuried-firstOfQueue] += int64(n)
+			p.queue[QueueBuried-firstOfQueue] += int64(n)
 		}
 		steps += len(m.letters.ofEnded)
 	}
-	m.backlog.BeginRecount(m.contribute)
+	m.backlog.BeginRecount(p.contribute)
 	return steps + 1
 }
 
 // contribute adds what a submission contributes to the totals that the backlog does not keep.
-func (m *machine) contribute(sub *backlog.Submission) {
+func (p *recount) contribute(sub *backlog.Submission) {
 	r := sub.Data.(*record)
-	add := func(counter Counter, n uint64) { m.recount.queue[counter-firstOfQueue] += int64(n) }
+	add := func(counter Counter, n uint64) { p.queue[counter-firstOfQueue] += int64(n) }
 	available := uint64(sub.Available())
 	if r.parked {
 		add(QueueRunAt, available)

@@ -16,14 +16,14 @@ func BenchmarkReserveComplete(b *testing.B) {
 	b.Run("totals", func(b *testing.B) {
 		reserveComplete(b, func(m *machine, i int) {
 			if i%1_000_000 == 0 {
-				m.beginTotals()
+				m.recount.beginTotals()
 			}
 		})
 	})
 	b.Run("rounds", func(b *testing.B) { // a step of a recount with each, which is a hundred times the pace of a busy server
 		reserveComplete(b, func(m *machine, i int) {
 			if i%100 == 0 {
-				m.recountSlice(100)
+				m.recount.slice(100)
 			}
 		})
 	})
@@ -79,7 +79,7 @@ func BenchmarkRecountSlice(b *testing.B) {
 		quietRecount(m)
 		b.ResetTimer()
 		for b.Loop() {
-			m.recountSlice(recountMost)
+			m.recount.slice(recountMost)
 		}
 	}
 	b.Run("submissions", func(b *testing.B) {

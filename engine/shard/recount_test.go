@@ -369,7 +369,7 @@ func TestRecountSlicesAreBounded(t *testing.T) {
 	slices, steps := 0, 0
 	for over := false; !over; slices++ {
 		var n int
-		n, over = l.m.recountSlice(most)
+		n, over = l.m.recount.slice(most)
 		if steps += n; n > most+8 {
 			t.Fatalf("slice %d took %d steps, want about %d", slices, n, most)
 		}
@@ -382,7 +382,7 @@ func TestRecountSlicesAreBounded(t *testing.T) {
 	}
 	l.r.waiting++
 	for over := false; !over; {
-		_, over = l.m.recountSlice(most)
+		_, over = l.m.recount.slice(most)
 	}
 	if found != 1 || l.m.audit() != nil {
 		t.Errorf("one counter is damaged: %d differences, and %v; want 1 and nothing", found, l.m.audit())

@@ -23,7 +23,8 @@ type keptTotal struct {
 }
 
 // keptTotals are in the order of the counters from firstOfQueue on, without those that the backlog keeps.
-func (m *machine) keptTotals() [queueCounters]keptTotal {
+func (p *recount) keptTotals() [queueCounters]keptTotal {
+	m := p.m
 	of := func(n *uint64) keptTotal {
 		return keptTotal{func() uint64 { return *n }, func(by int64) { *n += uint64(by) }}
 	}
@@ -52,39 +53,39 @@ type own struct {
 }
 
 // endOwn compares and corrects what a submission keeps of its own.
-func (m *machine) endOwn() {
-	c := &m.recount
-	r := c.of
-	c.of = nil
-	c.compared(OfSubmission, 1)
+func (p *recount) endOwn() {
+	m := p.m
+	r := p.of
+	p.of = nil
+	p.compared(OfSubmission, 1)
 	held, counted := m.holds.EndRecount()
 	available := r.sub.Recounted()
 	set := func(n *uint32) func(uint32) bool {
 		return func(to uint32) bool { *n = to; return true }
 	}
 	list := []own{
-		{OwnWaiting, r.waiting, c.sum.waiting, set(&r.waiting)},
-		{OwnDead, r.dead, c.sum.dead, func(n uint32) bool { m.setDead(r, n); return true }},
-		{OwnSkipped, r.skips, c.sum.skips, set(&r.skips)},
-		{OwnShelved, r.shelved, c.sum.shelved, set(&r.shelved)},
-		{OwnLent, r.lent, c.sum.lent, set(&r.lent)},
-		{OwnLentReady, r.ready, c.sum.ready, set(&r.ready)},
+		{OwnWaiting, r.waiting, p.sum.waiting, set(&r.waiting)},
+		{OwnDead, r.dead, p.sum.dead, func(n uint32) bool { p.setDead(r, n); return true }},
+		{OwnSkipped, r.skips, p.sum.skips, set(&r.skips)},
+		{OwnShelved, r.shelved, p.sum.shelved, set(&r.shelved)},
+		{OwnLent, r.lent, p.sum.lent, set(&r.lent)},
+		{OwnLentReady, r.ready, p.sum.ready, set(&r.ready)},
 		{OwnReserved, r.holds.Len(), held, func(n uint32) bool { r.holds.SetLen(n); return true }},
 		{OwnInFlight, r.sub.InFlight(), counted, func(n uint32) bool { m.backlog.SetInFlight(r.sub, n); return true }},
 		{OwnAvailable, r.sub.Available(), available, func(n uint32) bool { return m.backlog.SetAvailable(r.sub, n) }},
 	}
-	taken := uint64(available) + uint64(held) + uint64(c.sum.waiting) + uint64(c.sum.dead) + uint64(c.sum.skips)
+	taken := uint64(available) + uint64(held) + uint64(p.sum.waiting) + uint64(p.sum.dead) + uint64(p.sum.skips)
 	if held == counted && taken <= uint64(r.chunks) {
 		list = append(list, own{OwnDone, r.done, r.chunks - uint32(taken), set(&r.done)})
 	} else { // a late completion is on its way, of a chunk that may wait as well
-		c.skipped(SkipLate, 1)
+		p.skipped(SkipLate, 1)
 	}
 	for _, x := range list {
 		if x.kept != x.found {
 			m.changing(r)
 			corrected := x.set(x.found)
 			m.touch(r)
-			c.judged(x.counter, &Drift{Counter: x.counter, Submission: r.id, Kept: uint64(x.kept), Found: uint64(x.found), Corrected: corrected})
+			p.judged(x.counter, &Drift{Counter: x.counter, Submission: r.id, Kept: uint64(x.kept), Found: uint64(x.found), Corrected: corrected})
 			if x.counter == OwnDone && r.over() && !r.ending {
 				m.finish(r) // it had been over, had the counter been right
 			}
@@ -93,7 +94,8 @@ func (m *machine) endOwn() {
 }
 
 // setDead corrects how many dead chunks a submission has, and with it whether it is listed for that.
-func (m *machine) setDead(r *record, n uint32) {
+func (p *recount) setDead(r *record, n uint32) {
+	m := p.m
 	r.dead = n
 	switch at := m.letters.index.below(r.id); {
 	case n == 0:
@@ -104,37 +106,37 @@ func (m *machine) setDead(r *record, n uint32) {
 }
 
 // endTotals compares the totals of the queue.
-func (m *machine) endTotals() {
-	c := &m.recount
-	for i, kept := range m.keptTotals() {
+func (p *recount) endTotals() {
+	m := p.m
+	for i, kept := range p.keptTotals() {
 		switch counter := firstOfQueue + Counter(i); {
 		case kept.now == nil: // the backlog's
-		case c.unknown[i]:
-			c.skipped(SkipMany, 1)
+		case p.unknown[i]:
+			p.skipped(SkipMany, 1)
 		default:
-			c.compared(OfQueue, 1)
-			m.judge(suspicionOf{counter: counter}, c.queue[i], kept.now(), kept.add)
+			p.compared(OfQueue, 1)
+			p.judge(suspicionOf{counter: counter}, p.queue[i], kept.now(), kept.add)
 		}
 	}
 	d := m.backlog.EndRecount()
-	m.judge(suspicionOf{counter: QueueAvailable}, d.Available, m.backlog.Available(), func(by int64) { m.backlog.CorrectTotals(backlog.Sums{Available: by}) })
+	p.judge(suspicionOf{counter: QueueAvailable}, d.Available, m.backlog.Available(), func(by int64) { m.backlog.CorrectTotals(backlog.Sums{Available: by}) })
 	for book := range d.Chunks {
 		for ruling, counter := range [...]Counter{queue.Unruled: QueueReady, queue.PausedByRule: QueuePaused, queue.BlockedByRule: QueueBlocked} {
-			m.judge(suspicionOf{counter: counter, book: uint8(book)}, d.Chunks[book][ruling], m.backlog.InBook(book, queue.Ruling(ruling)), func(by int64) {
+			p.judge(suspicionOf{counter: counter, book: uint8(book)}, d.Chunks[book][ruling], m.backlog.InBook(book, queue.Ruling(ruling)), func(by int64) {
 				var add backlog.Sums
 				add.Chunks[book][ruling] = by
 				m.backlog.CorrectTotals(add)
 			})
 		}
 	}
-	c.compared(OfQueue, 1+2*int(queue.BlockedByRule+1))
+	p.compared(OfQueue, 1+2*int(queue.BlockedByRule+1))
 }
 
 // judgeValue is for a value whose totals differ.
-func (m *machine) judgeValue(entry queue.MetaEntry, d backlog.ValueSums) {
-	kept := m.backlog.KeptOf(entry)
+func (p *recount) judgeValue(entry queue.MetaEntry, d backlog.ValueSums) {
+	kept := p.m.backlog.KeptOf(entry)
 	each := func(counter Counter, book int, by, kept int64, add backlog.ValueSums) {
-		m.judge(suspicionOf{counter, uint8(book), entry}, by, uint64(kept), func(int64) { m.backlog.CorrectValue(entry, add) })
+		p.judge(suspicionOf{counter, uint8(book), entry}, by, uint64(kept), func(int64) { p.m.backlog.CorrectValue(entry, add) })
 	}
 	each(ValueAvailable, 0, d.Available, kept.Available, backlog.ValueSums{Available: d.Available})
 	each(ValueInFlight, 0, d.InFlight, kept.InFlight, backlog.ValueSums{InFlight: d.InFlight})
@@ -152,19 +154,18 @@ func (m *machine) judgeValue(entry queue.MetaEntry, d backlog.ValueSums) {
 const mostSuspects = 10_000
 
 // judge is for a total that is found to differ from what is kept by so much; correct adds that, nil: it cannot be.
-func (m *machine) judge(of suspicionOf, by int64, kept uint64, correct func(by int64)) {
-	c := &m.recount
+func (p *recount) judge(of suspicionOf, by int64, kept uint64, correct func(by int64)) {
 	switch {
 	case by == 0:
-	case c.suspects[of] != by:
-		if len(c.next) < mostSuspects {
-			c.next[of] = by
+	case p.suspects[of] != by:
+		if len(p.next) < mostSuspects {
+			p.next[of] = by
 		}
-		c.judged(of.counter, nil)
+		p.judged(of.counter, nil)
 	default:
 		if correct != nil {
 			correct(by)
 		}
-		c.judged(of.counter, &Drift{Counter: of.counter, Entry: of.entry, Kept: kept, Found: kept + uint64(by), Corrected: correct != nil})
+		p.judged(of.counter, &Drift{Counter: of.counter, Entry: of.entry, Kept: kept, Found: kept + uint64(by), Corrected: correct != nil})
 	}
 }

@@ -69,7 +69,7 @@ func (s *Shard) recountIsDue(now queue.Time) bool {
 	case s.m.recount.part == recountIdle:
 		return now.Sub(w.began) >= every
 	}
-	return float64(now.Sub(w.began)) >= s.m.progress()*float64(every)
+	return float64(now.Sub(w.began)) >= s.m.recount.progress()*float64(every)
 }
 
 // Recount takes about `most` steps of the round under way, or begins one, whatever the pace, and says whether a round is over. For tests
@@ -111,7 +111,7 @@ func (s *Shard) recountSlice(most int, now queue.Time) (over bool, b *batch) {
 	c.compared = func(scope RecountScope, n int) { w.Checked[scope] += uint64(n) }
 	c.skipped = func(reason RecountSkip, n int) { w.Skipped[reason] += uint64(n) }
 	c.judged = func(_ Counter, d *Drift) { s.judgedDrift(d, now) }
-	if _, over = s.m.recountSlice(most); over {
+	if _, over = s.m.recount.slice(most); over {
 		w.Rounds++
 		w.Last, w.logged = now, 0
 		w.hurry = len(c.suspects) > 0
@@ -152,7 +152,7 @@ func (s *Shard) judgedDrift(d *Drift, now queue.Time) {
 func (s *Shard) recounted() Recount {
 	r := s.worker.recount.Recount
 	if s.m != nil {
-		r.Progress = s.m.progress()
+		r.Progress = s.m.recount.progress()
 	}
 	if s.options.RecountEvery > 0 {
 		r.Every = queue.Time(s.options.RecountEvery.Milliseconds())

@@ -58,7 +58,7 @@ func (p *Rules) Set(r queue.Rule, told ...queue.Act) (set queue.Rule, created bo
 		m.rules.setting = r.ID
 		m.intend(setting{})
 	}
-	m.tellRule(now, told, there, &known, &r)
+	m.actLog.tellRule(now, told, there, &known, &r)
 	waits := commits{first: m.batch}
 	s.mu.Unlock()
 	if err := s.wait(waits); err != nil {
@@ -161,7 +161,7 @@ func (p *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by str
 			s.seal()
 		}
 		s.m.rules.lift(id, now, end, by)
-		s.m.tellRule(now, told, true, &lifted, nil)
+		s.m.actLog.tellRule(now, told, true, &lifted, nil)
 		waits.add(s.m.batch)
 		if alone {
 			s.seal()

@@ -153,7 +153,7 @@ func (p *schedules) put(sch *scheduled, name string, def queue.Schedule, now que
 		p.byName[name] = sch
 	}
 	p.m.encode(now).Schedule(op)
-	p.m.tell(now, told, before, json.RawMessage(text))
+	p.m.actLog.tell(now, told, before, json.RawMessage(text))
 	p.occupy(sch)
 	return nil
 }
@@ -170,7 +170,7 @@ func (p *Schedules) Delete(name string, guard ScheduleGuard, told ...queue.Act) 
 			return unknownSchedule(name)
 		}
 		m.encode(now).Schedule(&journal.Schedule{Change: journal.ScheduleDelete, Name: name})
-		m.tell(now, told, json.RawMessage(sch.text), nil)
+		m.actLog.tell(now, told, json.RawMessage(sch.text), nil)
 		m.schedules.occupy(sch)
 		return nil
 	})
@@ -187,7 +187,7 @@ func (p *Schedules) Switch(name string, enabled bool, reason string, told ...que
 			return nil
 		}
 		m.encode(now).Schedule(&journal.Schedule{Change: journal.ScheduleSwitch, Name: name, Version: sch.version + 1, Enabled: enabled, Reason: reason})
-		m.tell(now, told, map[string]bool{"enabled": sch.enabled}, map[string]bool{"enabled": enabled})
+		m.actLog.tell(now, told, map[string]bool{"enabled": sch.enabled}, map[string]bool{"enabled": enabled})
 		m.schedules.occupy(sch)
 		return nil
 	})

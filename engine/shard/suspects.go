@@ -113,7 +113,7 @@ func (p *suspects) shelve(r *record, index uint32, t *try, at queue.Time) {
 	if t.suspect != shelved {
 		t.suspect = shelved
 		r.shelved++
-		m.tallied(r, t).shelved++
+		m.recount.tallied(r, t).shelved++
 		p.shelved++
 	}
 	t.since = at
@@ -125,7 +125,7 @@ func (p *suspects) unshelve(r *record, t *try) {
 	if t.suspect == shelved {
 		t.suspect = cleared
 		r.shelved--
-		p.m.tallied(r, t).shelved--
+		p.m.recount.tallied(r, t).shelved--
 		p.shelved--
 	}
 }
@@ -143,7 +143,7 @@ func (p *suspects) lendOut(r *record, index uint32, t *try, now queue.Time) {
 func (p *suspects) lends(r *record, t *try, now queue.Time) {
 	t.suspect, t.since = lent, now
 	r.lent++
-	p.m.tallied(r, t).lent++
+	p.m.recount.tallied(r, t).lent++
 	p.lent++
 }
 
@@ -153,7 +153,7 @@ func (p *suspects) acquit(r *record, t *try) {
 		p.m.changing(r)
 		t.suspect = cleared
 		r.lent--
-		p.m.tallied(r, t).lent--
+		p.m.recount.tallied(r, t).lent--
 		p.lent--
 	}
 }
@@ -162,7 +162,7 @@ func (p *suspects) acquit(r *record, t *try) {
 func (p *suspects) offered(r *record, index uint32) {
 	if t := r.tries[index]; t != nil && t.suspect == lent {
 		r.ready++
-		p.m.tallied(r, t).ready++
+		p.m.recount.tallied(r, t).ready++
 		p.ready++
 		p.out = append(p.out, due{at: t.since, seq: r.seq, index: index})
 	}
@@ -172,7 +172,7 @@ func (p *suspects) offered(r *record, index uint32) {
 func (p *suspects) taken(r *record, index uint32) {
 	if t := r.tries[index]; t != nil && t.suspect == lent {
 		r.ready--
-		p.m.tallied(r, t).ready--
+		p.m.recount.tallied(r, t).ready--
 		p.ready--
 	}
 }
