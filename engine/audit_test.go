@@ -53,7 +53,7 @@ func TestAuditTellsOfEveryAct(t *testing.T) {
 	fatal(t, err)
 	_, _, err = e.PutStrategy(ctx, DefaultQueue, "nightly", []byte(`"OldestFirst"`), nil)
 	fatal(t, err)
-	fatal(t, e.queues[DefaultQueue].shard.Fold())
+	fatal(t, e.queues[DefaultQueue].shard.Checkpoint())
 	_, _, err = e.LiftRule(ctx, DefaultQueue, rule.ID, "")
 	fatal(t, err)
 	_, _, err = e.LiftRule(ctx, DefaultQueue, rule.ID, "") // is lifted already
@@ -140,7 +140,7 @@ func TestAuditPages(t *testing.T) {
 			_, _, err := e.SetRule(t.Context(), name, queue.Rule{Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "n", Value: queue.IntValue(rnd.Int64())}}})
 			fatal(t, err)
 		case 3:
-			fatal(t, e.queues[name].shard.Fold())
+			fatal(t, e.queues[name].shard.Checkpoint())
 		}
 	}
 	read := func(f AuditFilter, limit int) (cursors []string) {
@@ -176,7 +176,7 @@ func TestAuditForgets(t *testing.T) {
 	e := openFor(t, t.TempDir())
 	_, err := e.RetryParked(t.Context(), DefaultQueue)
 	fatal(t, err)
-	fatal(t, e.queues[DefaultQueue].shard.Fold())
+	fatal(t, e.queues[DefaultQueue].shard.Checkpoint())
 	e.forgetActs()
 	if got := auditOf(t, e, AuditFilter{}); len(got) != 2 {
 		t.Fatalf("%q, want that the queue was made, and the retry", lines(got))

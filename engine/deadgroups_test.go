@@ -57,7 +57,7 @@ func deadEngine(t testing.TB, kinds, submissions, letters, open int) *Engine {
 	}
 	q, err := e.queue(DefaultQueue)
 	if err == nil {
-		err = q.shard.Fold()
+		err = q.shard.Checkpoint()
 	}
 	if err != nil {
 		t.Fatal(err)

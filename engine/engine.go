@@ -22,17 +22,17 @@ import (
 
 // Options is what an engine is made of. Dir, Now and Seed are needed.
 type Options struct {
-	Dir          string                // the data directory, made when missing
-	Now          func() time.Time      // the wall clock
-	Seed         func() uint64         // a fresh random number per call
-	Registerer   prometheus.Registerer // nil: no metrics
-	Logger       *slog.Logger          // nil: silent
-	Fatal        func(error)           // ends the process when a disk sync failed; nil panics
-	BallastBytes int64                 // room kept back for completions on a full disk; 0: 16 MiB, negative: none
-	FoldBytes    int64                 // journal bytes that start a checkpoint; 0: 16 MiB
-	AuditKeep    time.Duration         // how long entries of the audit log are kept; 0: DefaultAuditKeep, negative: for ever
-	RecountEvery time.Duration         // how often kept counters are recounted; 0: shard.DefaultRecountEvery, negative: never
-	MaxLive      int64                 // submissions that may be open in all queues together; 0: any number
+	Dir             string                // the data directory, made when missing
+	Now             func() time.Time      // the wall clock
+	Seed            func() uint64         // a fresh random number per call
+	Registerer      prometheus.Registerer // nil: no metrics
+	Logger          *slog.Logger          // nil: silent
+	Fatal           func(error)           // ends the process when a disk sync failed; nil panics
+	BallastBytes    int64                 // room kept back for completions on a full disk; 0: 16 MiB, negative: none
+	CheckpointBytes int64                 // journal bytes that start a checkpoint; 0: 16 MiB
+	AuditKeep       time.Duration         // how long entries of the audit log are kept; 0: DefaultAuditKeep, negative: for ever
+	RecountEvery    time.Duration         // how often kept counters are recounted; 0: shard.DefaultRecountEvery, negative: never
+	MaxLive         int64                 // submissions that may be open in all queues together; 0: any number
 	// bytes that the views of all queues may take, and a quarter more for questions; 0: shard.DefaultViewMemory
 	ViewMemory int64
 	MetricKeys []queue.MetaKey     // whose values metrics show, at most MaxMetricKeys

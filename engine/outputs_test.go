@@ -70,7 +70,7 @@ func TestMissingOutputs(t *testing.T) {
 			if c.fold {
 				q, err := e.queue("default")
 				if err == nil {
-					err = q.shard.Fold()
+					err = q.shard.Checkpoint()
 				}
 				if err != nil {
 					t.Fatal(err)

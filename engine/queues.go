@@ -135,7 +135,7 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 		Committed: e.metrics.committed(row.Name), Full: &e.full, FreeBallast: e.ballast.free, Held: e.options.Held,
 		Values: q.values.each, Scorers: e.options.Scorers, ViewMemory: e.views, Live: e.live,
 		WaitSeconds: q.counts.waited, RunSeconds: q.counts.held, Born: row.Created, Posted: e.posted,
-		FoldBytes: e.options.FoldBytes, RecountEvery: e.options.RecountEvery,
+		CheckpointBytes: e.options.CheckpointBytes, RecountEvery: e.options.RecountEvery,
 		Emitting: e.emitting(row.Name), LastAct: e.lastAct(row.Shard), Acts: e.putActs(row.Shard, row.Name),
 	})
 	if err != nil {

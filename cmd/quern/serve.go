@@ -162,15 +162,15 @@ func (l listeners) close() {
 // engine are the engine's options as far as the configuration says them.
 func (c *Config) engine() engine.Options {
 	return engine.Options{
-		Dir:          c.Data,
-		Auth:         c.guarded(),
-		BallastBytes: c.BallastBytes,
-		FoldBytes:    c.FoldBytes,
-		RecountEvery: c.RecountEvery,
-		AuditKeep:    c.AuditKeep,
-		ViewMemory:   c.ViewMemory,
-		MaxLive:      c.MaxLive,
-		MetricKeys:   c.MetricKeys,
+		Dir:             c.Data,
+		Auth:            c.guarded(),
+		BallastBytes:    c.BallastBytes,
+		CheckpointBytes: c.FoldBytes,
+		RecountEvery:    c.RecountEvery,
+		AuditKeep:       c.AuditKeep,
+		ViewMemory:      c.ViewMemory,
+		MaxLive:         c.MaxLive,
+		MetricKeys:      c.MetricKeys,
 	}
 }
 

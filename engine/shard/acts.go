@@ -10,7 +10,7 @@ import (
 )
 
 // This file is the queue's part of the audit log. An act stands in the batch of what it tells of, so that the log has it if and only if
-// it took effect. Until a fold hands it to the log it is kept here, and the journal keeps it too.
+// it took effect. Until a checkpoint hands it to the log it is kept here, and the journal keeps it too.
 
 // actLog is what the audit log does not have yet of the queue.
 type actLog struct {
@@ -58,8 +58,9 @@ func (s *Shard) FreshActs() []journal.Act {
 	return slices.Clip(s.m.actLog.fresh)
 }
 
-// foldActs hands what is not in the audit log yet over to it.
-func (s *Shard) foldActs(ctx context.Context, m *machine) error {
+// acts hands what is not in the audit log yet over to it.
+func (p *checkpointer) acts(ctx context.Context, m *machine) error {
+	s := p.s
 	fresh := s.FreshActs()
 	if len(fresh) == 0 || s.options.Acts == nil {
 		return nil

@@ -125,7 +125,7 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 	return nil
 }
 
-// remembered notes who completed a chunk whose row has it already: a kill may have come before a fold stored who did.
+// remembered notes who completed a chunk whose row has it already: a kill may have come before a checkpoint stored who did.
 func (m *machine) remembered(c journal.Completed) {
 	r := m.liveSeq(c.Seq)
 	if m.replay && r != nil && c.Index < r.chunks && r.tries[c.Index] == nil && !r.sub.IsAvailable(c.Index) {

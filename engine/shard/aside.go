@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// This file folds what lies beside the submissions: the outbox, the inbox and the bulk operations. Rows are written before the
+// This file checkpoints what lies beside the submissions: the outbox, the inbox and the bulk operations. Rows are written before the
 // position that they have to be true for, so they may be ahead of it; all ops about them tell totals, and what is ahead is met again
 // without an effect.
 
@@ -100,8 +100,9 @@ func (m *machine) loadAside(row store.Aside) error {
 	return nil
 }
 
-// foldAside writes the rows that changed. They are taken in slices: a later one may be further ahead, which does no harm.
-func (s *Shard) foldAside(ctx context.Context, m *machine) error {
+// asides writes the rows that changed. They are taken in slices: a later one may be further ahead, which does no harm.
+func (p *checkpointer) asides(ctx context.Context, m *machine) error {
+	s := p.s
 	s.mu.Lock()
 	for part, changed := range m.recent.changed {
 		if changed {
@@ -113,8 +114,8 @@ func (s *Shard) foldAside(ctx context.Context, m *machine) error {
 	m.asides = map[aside]struct{}{}
 	s.mu.Unlock()
 	keys := slices.Collect(maps.Keys(taken))
-	for start := 0; start < len(keys); start += foldMost {
-		part := keys[start:min(start+foldMost, len(keys))]
+	for start := 0; start < len(keys); start += checkpointMost {
+		part := keys[start:min(start+checkpointMost, len(keys))]
 		rows := make([]store.Aside, 0, len(part))
 		s.mu.Lock()
 		for _, a := range part {
@@ -122,20 +123,20 @@ func (s *Shard) foldAside(ctx context.Context, m *machine) error {
 		}
 		s.mu.Unlock()
 		if err := s.write(func() error { return s.store.PutAside(ctx, rows) }); err != nil {
-			s.unfoldAside(m, keys[start:])
+			p.putBackAsides(m, keys[start:])
 			return err
 		}
 	}
 	return nil
 }
 
-// unfoldAside leaves rows that were not written to the next fold.
-func (s *Shard) unfoldAside(m *machine, keys []aside) {
-	for part := range slices.Chunk(keys, foldMost) {
-		s.mu.Lock()
+// putBackAsides leaves rows that were not written to the next checkpoint.
+func (p *checkpointer) putBackAsides(m *machine, keys []aside) {
+	for part := range slices.Chunk(keys, checkpointMost) {
+		p.s.mu.Lock()
 		for _, a := range part {
 			m.changed(a.kind, a.key)
 		}
-		s.mu.Unlock()
+		p.s.mu.Unlock()
 	}
 }

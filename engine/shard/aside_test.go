@@ -7,12 +7,12 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// However many entries of the outbox changed since the last fold, no hold of the mutex makes more than foldMost rows of them, and a start
+// However many entries of the outbox changed since the last checkpoint, no hold of the mutex makes more than checkpointMost rows of them, and a start
 // finds them all.
-func TestAsideIsFoldedInSlices(t *testing.T) {
+func TestAsideIsWrittenInSlices(t *testing.T) {
 	t.Parallel()
 	dir, holds := t.TempDir(), 0
-	const entries = 20 * foldMost
+	const entries = 20 * checkpointMost
 	withShard(t, dir, func(s *Shard) {
 		s.mu.Lock()
 		for n := range uint64(entries) {
@@ -20,11 +20,11 @@ func TestAsideIsFoldedInSlices(t *testing.T) {
 		}
 		s.mu.told = func(time.Duration) { holds++ }
 		s.mu.Unlock()
-		if err := s.foldAside(t.Context(), s.m); err != nil {
+		if err := s.checkpoints.asides(t.Context(), s.m); err != nil {
 			t.Fatal(err)
 		}
-		if holds < entries/foldMost {
-			t.Errorf("%d rows were made in %d holds of the mutex, want at least %d", entries, holds, entries/foldMost)
+		if holds < entries/checkpointMost {
+			t.Errorf("%d rows were made in %d holds of the mutex, want at least %d", entries, holds, entries/checkpointMost)
 		}
 	})
 	withShard(t, dir, func(s *Shard) {

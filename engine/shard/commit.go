@@ -173,7 +173,7 @@ func (s *Shard) commitOne() bool {
 	}
 	s.options.Committed(s.options.Now().Sub(started), b.enc.Ops(), len(b.enc.Bytes()))
 	s.apply(position, b)
-	s.fold.note(len(b.enc.Bytes()))
+	s.checkpoints.note(len(b.enc.Bytes()))
 	return true
 }
 

@@ -64,9 +64,9 @@ func TestEndIsDoneInSlices(t *testing.T) {
 	}
 }
 
-// A fold that comes to a submission before the sweep does takes away what is left of its reservations, and makes the row that the sweep would
+// A checkpoint that comes to a submission before the sweep does takes away what is left of its reservations, and makes the row that the sweep would
 // have made.
-func TestFoldBeforeTheSweep(t *testing.T) {
+func TestCheckpointBeforeTheSweep(t *testing.T) {
 	t.Parallel()
 	l := heldLife(t, 10_000, 3000)
 	l.m.applied++
@@ -78,8 +78,8 @@ func TestFoldBeforeTheSweep(t *testing.T) {
 	if l.r.holds.Len() == 0 {
 		t.Fatal("the end left no reservation to sweep")
 	}
-	f := foldSlice{ending: []*record{l.r}}
-	(&Shard{m: l.m}).bury(l.m, &f)
+	f := checkpointSlice{ending: []*record{l.r}}
+	(&checkpointer{s: &Shard{m: l.m}}).historyRows(l.m, &f)
 	if left := l.r.holds.Len(); left != 0 || l.m.holds.Len() != 0 || l.m.stats.orphaned != 0 {
 		t.Errorf("%d reservations of it are left, %d in all, %d counted; want none", left, l.m.holds.Len(), l.m.stats.orphaned)
 	}

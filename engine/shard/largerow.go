@@ -21,7 +21,7 @@ func (r *record) loosen(index uint32) {
 
 // largeSnapshot is machine.snapshot in slices. applying is held all the time; so is the mutex at the beginning and at the end.
 func (s *Shard) largeSnapshot(m *machine, r *record) []byte {
-	left, outputs, most := r.sub.Copy(), r.outputs, s.options.FoldItems
+	left, outputs, most := r.sub.Copy(), r.outputs, s.options.CheckpointItems
 	r.loose = new([]uint32)
 	s.mu.Unlock()
 	state := r.appendTries(nil, outputs)

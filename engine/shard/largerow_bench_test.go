@@ -20,7 +20,7 @@ func BenchmarkLargeRow(b *testing.B) {
 		l.hold(index, reserver.Finishing)
 		l.putBack(b, index, journal.Failed, l.m.now+1000, "no luck today")
 	}
-	s := &Shard{m: l.m, options: Options{FoldItems: 2000}}
+	s := &Shard{m: l.m, options: Options{CheckpointItems: 2000}}
 	var longest time.Duration
 	s.mu.now, s.mu.told = time.Now, func(took time.Duration) { longest = max(longest, took) }
 	b.Run("one hold", func(b *testing.B) {

@@ -31,7 +31,7 @@ func TestLargeRowIsExact(t *testing.T) {
 			}
 		}
 		want := l.m.snapshot(nil, l.r)
-		s := &Shard{m: l.m, options: Options{FoldItems: most}}
+		s := &Shard{m: l.m, options: Options{CheckpointItems: most}}
 		r := rand.New(rand.NewPCG(seed, 1))
 		holds, moved := 0, 0
 		s.mu.now = func() time.Time { return time.Time{} }

@@ -32,7 +32,7 @@ type machine struct {
 	freed   queue.Time                             // of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
 	opened  int                                    // records whose older row the history may still have
 	rows    uint64                                 // history rows written since the start
-	asides  map[aside]struct{}                     // rows that changed since the last fold
+	asides  map[aside]struct{}                     // rows that changed since the last checkpoint
 	closing int                                    // submissions whose end is on its way to the disk
 	orphans []*record                              // ended ones whose reservations are still in the table
 	order   *ordered                               // live submissions and ended ones without their history row, by id

@@ -11,7 +11,7 @@ import (
 )
 
 // A directory that a build with version 1 of the ops wrote opens, and Random goes on where it was, in the order that the op says:
-// from the journal, from the row that a fold writes, and with further completions behind that. What is inserted now has a key.
+// from the journal, from the row that a checkpoint writes, and with further completions behind that. What is inserted now has a key.
 func TestOldOrderGoesOn(t *testing.T) {
 	t.Parallel()
 	const chunks, mul, add = 1000, 381, 7
@@ -59,7 +59,7 @@ func TestOldOrderGoesOn(t *testing.T) {
 	})
 	withShard(t, dir, func(s *Shard) {
 		goesOn(s, 100)
-		if err := s.Fold(); err != nil {
+		if err := s.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -156,7 +156,7 @@ func (s *Shard) List(ctx context.Context, f Filter, before queue.SubmissionID, l
 	}
 	all := append(memory, history...)
 	slices.SortStableFunc(all, func(a, b queue.Submission) int { return -compareIDs(a.ID, b.ID) })
-	all = slices.CompactFunc(all, func(a, b queue.Submission) bool { return a.ID == b.ID }) // folded in between: memory's comes first
+	all = slices.CompactFunc(all, func(a, b queue.Submission) bool { return a.ID == b.ID }) // checkpointed in between: memory's comes first
 	return all[:min(limit, len(all))], nil
 }
 

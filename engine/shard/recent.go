@@ -8,7 +8,7 @@ import (
 
 // recent remembers which token completed a chunk, for the consumer that asks again because it never got the answer. It
 // is a direct-mapped table: a later completion may push an earlier one out, after which the answer is the careful one,
-// "lost". A fold stores it in parts, and replaying the journal fills in what came since, so it also serves across restarts. What
+// "lost". A checkpoint stores it in parts, and replaying the journal fills in what came since, so it also serves across restarts. What
 // place computes is therefore part of the files' format.
 type recent struct {
 	entries []uint64          // fingerprints of tokens, each where its chunk's hash says

@@ -26,7 +26,7 @@ type record struct {
 	state    queue.SubmissionState
 	inline   bool
 	attached bool
-	dirty    bool // in the list of the next fold
+	dirty    bool // in the list of the next checkpoint
 	ending   bool // its end is on its way to the disk: nothing can be finished any more
 	parked   bool // hidden until run_at
 	stored   bool // has its row
@@ -35,23 +35,23 @@ type record struct {
 	replaced bool // it ended, and was opened again as another record
 	met      bool // what try.met is when a recount has met it, and while there is none
 
-	outputs  outputCount
-	id       queue.SubmissionID
-	prefix   string
-	priority int64
-	ended    *ending
-	waiting  uint32 // chunks that wait for a retry time, or are shelved
-	shelved  uint32 // of them
-	lent     uint32 // suspects that are offered or held
-	ready    uint32 // of them, those that nobody holds
-	attempts uint16 // max_attempts of its own, 0: the queue's
-	dying    uint32 // chunks whose end is on its way to the disk
-	policy   queue.OnExhausted
-	folded   bool       // has its history row, or is about to get it
-	deads    *indexes   // of an open one: its dead chunks
-	delays   *indexes   // its chunks that wait for a retry
-	loose    *[]uint32  // while its row is being taken in slices: chunks that ceased to be held or to wait
-	known    queue.Meta // the submission's, once somebody reserved from it
+	outputs      outputCount
+	id           queue.SubmissionID
+	prefix       string
+	priority     int64
+	ended        *ending
+	waiting      uint32 // chunks that wait for a retry time, or are shelved
+	shelved      uint32 // of them
+	lent         uint32 // suspects that are offered or held
+	ready        uint32 // of them, those that nobody holds
+	attempts     uint16 // max_attempts of its own, 0: the queue's
+	dying        uint32 // chunks whose end is on its way to the disk
+	policy       queue.OnExhausted
+	checkpointed bool       // has its history row, or is about to get it
+	deads        *indexes   // of an open one: its dead chunks
+	delays       *indexes   // its chunks that wait for a retry
+	loose        *[]uint32  // while its row is being taken in slices: chunks that ceased to be held or to wait
+	known        queue.Meta // the submission's, once somebody reserved from it
 }
 
 // details are the fields that few submissions have.

@@ -285,7 +285,7 @@ func TestCorrectedSubmissionEnds(t *testing.T) {
 	if got, err := x.Submission(context.Background(), id); err != nil || got.State != queue.Completed || got.Done != 2 {
 		t.Errorf("corrected: %s with %d done, %v; want completed with 2", got.State, got.Done, err)
 	}
-	if err := x.Fold(); err != nil {
+	if err := x.Checkpoint(); err != nil {
 		t.Error(err)
 	}
 }

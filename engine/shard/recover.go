@@ -32,14 +32,14 @@ func (s *Shard) recover(ctx context.Context) error {
 	if s.m != nil {
 		m.recent = s.m.recent // it knows more than the rows; the replay adds to it
 		for part := range m.recent.changed {
-			m.recent.changed[part] = m.recent.entries != nil // a fold that was at it may have failed
+			m.recent.changed[part] = m.recent.entries != nil // a checkpoint that was at it may have failed
 		}
 	}
 	if err := s.Schedules.load(ctx, m); err != nil {
 		return err
 	}
-	s.ahead.Store(true) // a fold may have been cut off
-	folded := m.applied
+	s.ahead.Store(true) // a checkpoint may have been cut off
+	checkpointed := m.applied
 	replayed, err := s.replay(ctx, m)
 	if err != nil {
 		return err
@@ -74,8 +74,8 @@ func (s *Shard) recover(ctx context.Context) error {
 	s.countLive()
 	s.noteSpecial()
 	s.stirAttached()
-	s.fold.restart(replayed)
-	if err := log.Trim(ctx, max(folded, 1)-1); err != nil { // what a crash left of the last fold's trim
+	s.checkpoints.restart(replayed)
+	if err := log.Trim(ctx, max(checkpointed, 1)-1); err != nil { // what a crash left of the last checkpoint's trim
 		return err
 	}
 	return log.SetDurability(s.options.Settings.Durability)
@@ -83,7 +83,7 @@ func (s *Shard) recover(ctx context.Context) error {
 
 // load reads the snapshot rows.
 func (s *Shard) load(ctx context.Context, m *machine) error {
-	folded, err := s.store.Checkpointed(ctx)
+	checkpointed, err := s.store.Checkpointed(ctx)
 	if err != nil {
 		return err
 	}
@@ -91,10 +91,10 @@ func (s *Shard) load(ctx context.Context, m *machine) error {
 	if err != nil {
 		return err
 	}
-	if tail < folded {
-		return fmt.Errorf("the journal ends at batch %d, but the store holds what batch %d did: the two files are not of one moment; restore both from the same backup", tail, folded)
+	if tail < checkpointed {
+		return fmt.Errorf("the journal ends at batch %d, but the store holds what batch %d did: the two files are not of one moment; restore both from the same backup", tail, checkpointed)
 	}
-	m.applied = folded
+	m.applied = checkpointed
 	m.replay = true
 	ended := endedIDs{store: s.store}
 	m.row = func(seq uint32) (*store.Ended, error) {
@@ -119,14 +119,14 @@ func (s *Shard) load(ctx context.Context, m *machine) error {
 	})
 }
 
-// replay applies the journal behind the folded position and counts its bytes. Of the batch at the folded position, which
-// every fold leaves in the journal, only the epoch is read: no other place holds it.
+// replay applies the journal behind the checkpointed position and counts its bytes. Of the batch at the checkpointed position, which
+// every checkpoint leaves in the journal, only the epoch is read: no other place holds it.
 func (s *Shard) replay(ctx context.Context, m *machine) (bytes int64, err error) {
-	folded := m.applied
-	err = s.journal.Read(ctx, max(folded, 1)-1, func(position journal.Position, batch []byte) error {
+	checkpointed := m.applied
+	err = s.journal.Read(ctx, max(checkpointed, 1)-1, func(position journal.Position, batch []byte) error {
 		epoch, err := journal.Epoch(batch)
 		m.epoch = max(m.epoch, epoch)
-		if err == nil && position > folded {
+		if err == nil && position > checkpointed {
 			m.applied = position
 			bytes += int64(len(batch))
 			err = journal.Decode(batch, func(at queue.Time) { m.now = at }, m)

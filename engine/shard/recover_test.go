@@ -42,23 +42,23 @@ func withShard(t *testing.T, dir string, fn func(*Shard)) {
 	fn(s)
 }
 
-// Every start has an epoch of its own, also when folds have trimmed the journal in between, once or several times; and
+// Every start has an epoch of its own, also when checkpoints have trimmed the journal in between, once or several times; and
 // what a later life journals under it is read back under it.
-func TestEpochSurvivesFolds(t *testing.T) {
+func TestEpochSurvivesCheckpoints(t *testing.T) {
 	t.Parallel()
 	dir, want := t.TempDir(), uint32(0)
-	for _, folds := range []int{0, 1, 0, 2, 1, 1} {
+	for _, checkpoints := range []int{0, 1, 0, 2, 1, 1} {
 		want++
 		withShard(t, dir, func(s *Shard) {
 			if s.m.epoch != want {
 				t.Fatalf("start %d has epoch %d", want, s.m.epoch)
 			}
-			for range folds {
+			for range checkpoints {
 				n := queue.NewSubmission{Chunks: queue.Chunks{Count: 5, Prefix: "p/"}}
 				if _, _, err := s.Insert(context.Background(), &n); err != nil {
 					t.Fatal(err)
 				}
-				if err := s.Fold(); err != nil {
+				if err := s.Checkpoint(); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -24,8 +24,8 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 	}
 	most = min(most, t.most())
 	m := s.m
-	fold := m.opened > 0                                                  // the history still has rows of submissions that are open again
-	fold = fold || len(m.gone) > 0 && m.gone[0].ended.at < finishedBefore // or lacks some that are past their time
+	due := m.opened > 0                                                 // the history still has rows of submissions that are open again
+	due = due || len(m.gone) > 0 && m.gone[0].ended.at < finishedBefore // or lacks some that are past their time
 	parked, pinned := m.pinned()
 	if m.freed != 0 {
 		s.DeadLetters.kept = min(s.DeadLetters.kept, m.freed)
@@ -41,14 +41,14 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 	if !pinned {
 		return nil
 	}
-	if fold {
-		if err := s.Fold(); err != nil {
+	if due {
+		if err := s.Checkpoint(); err != nil {
 			return err
 		}
 	}
 	found, err := s.outlived(ctx, m, kept, finishedBefore, most, parked)
 	if err == nil && len(found) > 0 && s.ahead.Load() {
-		err = s.Fold() // else a replay would insert them again, as the history lacks them
+		err = s.Checkpoint() // else a replay would insert them again, as the history lacks them
 	}
 	removed := 0
 	if err == nil {

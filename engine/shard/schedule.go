@@ -217,8 +217,8 @@ func (p *schedules) settle() {
 	}
 }
 
-// fold writes the rows of schedules that changed.
-func (p *Schedules) fold(ctx context.Context, m *machine) error {
+// checkpoint writes the rows of schedules that changed.
+func (p *Schedules) checkpoint(ctx context.Context, m *machine) error {
 	s := p.s
 	s.applying.Lock()
 	s.mu.Lock()

@@ -17,7 +17,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Full, Held, Values, WaitSeconds, RunSeconds, Scorers, Born, Posted, Live, ViewMemory, RecountEvery, FoldBytes, FoldEnded and FoldItems is needed.
+// Options is what a shard is made of. Every field but Full, Held, Values, WaitSeconds, RunSeconds, Scorers, Born, Posted, Live, ViewMemory, RecountEvery, CheckpointBytes, CheckpointEnded and CheckpointItems is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -59,9 +59,9 @@ type Options struct {
 
 	Emitting func(schedule string) Span // begins the span of an emission; nil: nobody traces
 
-	FoldBytes int64 // journal bytes that start a fold; default 16 MiB
-	FoldEnded int   // ended submissions that start one; default 20,000
-	FoldItems int   // tries, reservations and exceptions of submissions that one hold of the mutex encodes for a fold; default 2,000
+	CheckpointBytes int64 // journal bytes that start a checkpoint; default 16 MiB
+	CheckpointEnded int   // ended submissions that start one; default 20,000
+	CheckpointItems int   // tries, reservations and exceptions of submissions that one hold of the mutex encodes for a checkpoint; default 2,000
 }
 
 // Span is a piece of work that somebody traces. End says how much was done, and what went wrong.
@@ -100,27 +100,26 @@ type Shard struct {
 	roster    *roster
 	scoring   [scoredKinds]struct{ examined, unwanted atomic.Uint64 }
 
-	appends  streak       // to the journal
-	writes   streak       // to the store
-	full     *atomic.Bool // Options.Full
-	ahead    atomic.Bool  // rows of the store may be younger than the position that a replay begins at
-	special  atomic.Bool  // a reserve has to look at orders for consumers, or at the restart grace
-	wake     chan struct{}
-	quit     chan struct{}
-	written  chan struct{} // closed when the writer has ended
-	folded   chan struct{} // closed when the folder has ended
-	aging    sync.RWMutex  // held for writing while the history loses or changes rows, for reading while a submission of it is opened again; before applying and mu
-	outputs  sync.RWMutex  // held for reading while outputs are written, for writing by a reload; after mu, which is not needed to let go of it
-	counted  counted
-	applying sync.Mutex // held while a batch is applied, and while a fold takes rows
-	fold     folder
-	pools    pools
+	appends     streak       // to the journal
+	writes      streak       // to the store
+	full        *atomic.Bool // Options.Full
+	ahead       atomic.Bool  // rows of the store may be younger than the position that a replay begins at
+	special     atomic.Bool  // a reserve has to look at orders for consumers, or at the restart grace
+	wake        chan struct{}
+	quit        chan struct{}
+	written     chan struct{} // closed when the writer has ended
+	aging       sync.RWMutex  // held for writing while the history loses or changes rows, for reading while a submission of it is opened again; before applying and mu
+	outputs     sync.RWMutex  // held for reading while outputs are written, for writing by a reload; after mu, which is not needed to let go of it
+	counted     counted
+	applying    sync.Mutex // held while a batch is applied, and while a checkpoint takes rows
+	checkpoints checkpointer
+	pools       pools
 }
 
 // Open recovers the shard and starts its goroutines. Close ends them.
 func Open(ctx context.Context, o Options) (*Shard, error) {
-	if o.FoldBytes == 0 {
-		o.FoldBytes = 16 << 20
+	if o.CheckpointBytes == 0 {
+		o.CheckpointBytes = 16 << 20
 	}
 	if o.Live == nil {
 		o.Live = NewLiveLimit(0)
@@ -134,23 +133,24 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	if o.RecountEvery == 0 {
 		o.RecountEvery = DefaultRecountEvery
 	}
-	if o.FoldEnded == 0 {
-		o.FoldEnded = 20_000
+	if o.CheckpointEnded == 0 {
+		o.CheckpointEnded = 20_000
 	}
-	if o.FoldItems == 0 {
-		o.FoldItems = 2000
+	if o.CheckpointItems == 0 {
+		o.CheckpointItems = 2000
 	}
 	s := &Shard{
 		options: o, store: o.Store, full: o.Full, waiting: map[*waiter]struct{}{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),
-		written: make(chan struct{}), folded: make(chan struct{}), roster: newRoster(),
+		written: make(chan struct{}), roster: newRoster(),
 	}
 	s.resources.of(s)
+	s.checkpoints.s = s
 	s.pools.scratch.New = func() any { return new(scratch) }
 	s.pools.picks.New = func() any { return new([]pick) }
 	s.mu.now, s.mu.told = o.Now, o.Held
 	s.worker.parked, s.worker.blamed = map[Action]*parking{}, map[Action]int{}
 	s.worker.recount.opened = s.now()
-	s.fold.init()
+	s.checkpoints.init()
 	if err := s.recover(ctx); err != nil {
 		if s.journal != nil {
 			s.journal.Close()
@@ -158,7 +158,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 		return nil, err
 	}
 	go s.writer()
-	go s.folder()
+	go s.checkpoints.run()
 	return s, nil
 }
 
@@ -225,8 +225,8 @@ func (s *Shard) Close() error {
 	<-s.written
 	s.options.Live.open.Add(-s.live) // nothing is applied any more
 	s.worker.passes.Wait()
-	s.fold.stop()
-	<-s.folded
+	s.checkpoints.stop()
+	<-s.checkpoints.ended
 	return s.journal.Close()
 }
 

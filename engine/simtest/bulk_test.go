@@ -65,7 +65,7 @@ func TestBulkGoesOnAfterKills(t *testing.T) {
 						if kind != allFolded {
 							continue
 						}
-						if err := b.shard.Fold(); err != nil {
+						if err := b.shard.Checkpoint(); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -134,7 +134,7 @@ func TestBulkRetry(t *testing.T) {
 		held := mustReserve(t, b, "Random", 603)
 		b.mustFail(held, func(f *queue.FailItem) { f.HasRetry, f.RetryAfter = true, queue.Time(time.Hour/time.Millisecond) })
 		b.clock.pass(time.Second)
-		if err := b.shard.Fold(); err != nil { // the rows say that the chunks wait
+		if err := b.shard.Checkpoint(); err != nil { // the rows say that the chunks wait
 			t.Fatal(err)
 		}
 		op := b.finishBulk(t, b.startBulk(t, queue.BulkRequest{Action: queue.BulkRetry, Filter: queue.BulkFilter{Meta: queue.Meta{number("n", 1)}}}), 256)

@@ -25,7 +25,7 @@ func TestBulkWalkSurvivesKills(t *testing.T) {
 				t.Fatal(err)
 			}
 			if kind == allFolded {
-				if err := b.shard.Fold(); err != nil {
+				if err := b.shard.Checkpoint(); err != nil {
 					t.Fatal(err)
 				}
 			}

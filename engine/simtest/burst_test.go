@@ -85,7 +85,7 @@ func TestBurstOfExpiries(t *testing.T) {
 }
 
 // A crash at any point of the end of a submission leaves it either open or ended with the same counts and chunks: before the
-// answer's commit, while its reservations are swept, when they are, between the steps of the fold, and after it.
+// answer's commit, while its reservations are swept, when they are, between the steps of the checkpoint, and after it.
 func TestCrashWhileSweeping(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
@@ -123,19 +123,19 @@ func TestCrashWhileSweeping(t *testing.T) {
 	b.clock.pass(time.Minute)
 	b.shard.Tick()
 	remember("swept", true)
-	folded, err := b.store.Checkpointed(ctx)
+	checkpointed, err := b.store.Checkpointed(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	journalBefore := t.TempDir()
 	b.copyFiles("journal.db", journalBefore)
-	if err := b.shard.Fold(); err != nil {
+	if err := b.shard.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
-	remember("folded", true)
-	between := moment{"between the steps of the fold", journalBefore, true}
+	remember("checkpointed", true)
+	between := moment{"between the steps of the checkpoint", journalBefore, true}
 	b.copyFiles("store.db", between.dir)
-	rewindFolded(t, between.dir, folded)
+	rewindFolded(t, between.dir, checkpointed)
 	moments = append(moments, between)
 
 	wantDone := map[uint32]bool{}

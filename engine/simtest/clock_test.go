@@ -8,7 +8,7 @@ import (
 )
 
 // TestClockSetBack: ids stay unique and keep growing when the clock is set back, over a restart too, and although all that
-// was before is ended, folded and trimmed.
+// was before is ended, checkpointed and trimmed.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
@@ -26,7 +26,7 @@ func TestClockSetBack(t *testing.T) {
 	insert("at first")
 	b.clock.pass(-time.Hour)
 	insert("an hour back")
-	if err := b.shard.Fold(); err != nil {
+	if err := b.shard.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
 	b.close()

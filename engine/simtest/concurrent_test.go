@@ -48,7 +48,7 @@ func (c *crowd) note(client int, d deed, call int64, outcome queue.Outcome) {
 }
 
 // TestCrowd: no chunk is held twice at once, each is completed once, limits hold, and the histories of the chunks are
-// linearizable, while inserts, folds, ticks and readers go on beside.
+// linearizable, while inserts, checkpoints, ticks and readers go on beside.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	const consumers, submissions, chunks, limit = 8, 40, 20, 3
@@ -69,7 +69,7 @@ func TestCrowd(t *testing.T) {
 	for _, bother := range []func(){
 		func() { c.shard.Tick(); c.clock.pass(time.Millisecond) },
 		func() {
-			if err := c.shard.Fold(); err != nil {
+			if err := c.shard.Checkpoint(); err != nil {
 				t.Error(err)
 			}
 		},

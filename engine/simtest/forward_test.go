@@ -47,9 +47,9 @@ func (p *post) letGo(t *testing.T, numbers []uint64) {
 // The moments that a kill can leave the two files of a shard at.
 const (
 	asTheyAre   = iota
-	storeLater  // a fold wrote its rows and the note of its position; the journal is as it was
-	storeAhead  // a fold wrote its rows, but not the note
-	allFolded   // a fold ended: what is before it is in the store only
+	storeLater  // a checkpoint wrote its rows and the note of its position; the journal is as it was
+	storeAhead  // a checkpoint wrote its rows, but not the note
+	allFolded   // a checkpoint ended: what is before it is in the store only
 	killMoments // how many there are
 )
 
@@ -58,17 +58,17 @@ func (b *box) kill(t *testing.T, moment int) {
 	t.Helper()
 	dir := t.TempDir()
 	if moment == allFolded {
-		if err := b.shard.Fold(); err != nil {
+		if err := b.shard.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	b.copyFiles("journal.db", dir)
-	folded, err := b.store.Checkpointed(ctx)
+	checkpointed, err := b.store.Checkpointed(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if moment == storeLater || moment == storeAhead {
-		if err := b.shard.Fold(); err != nil {
+		if err := b.shard.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +76,7 @@ func (b *box) kill(t *testing.T, moment int) {
 	b.close()
 	b.dir = dir
 	if moment == storeAhead {
-		rewindFolded(t, dir, folded)
+		rewindFolded(t, dir, checkpointed)
 	}
 	b.open()
 }
@@ -178,7 +178,7 @@ func TestRetentionWaitsForDelivery(t *testing.T) {
 		t.Fatal(err)
 	}
 	retain := func() {
-		if err := p.from.shard.Fold(); err != nil {
+		if err := p.from.shard.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.from.shard.Retain(ctx, p.from.clock.now()+1, 100); err != nil {

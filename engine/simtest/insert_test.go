@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// rewindFolded makes the copied store say that an earlier position was folded.
+// rewindFolded makes the copied store say that an earlier position was checkpointed.
 func (s *sim) rewindFolded(to journal.Position) {
 	db, err := store.Open(ctx, filepath.Join(s.dir, "store.db"), store.Options{Durability: queue.Relaxed})
 	s.must("open the copied store", err)

@@ -332,7 +332,7 @@ func (s *sim) checkGroups(f queue.DeadFilter, letters []queue.DeadChunk) {
 	}
 }
 
-// A redrive takes effect once, also when a crash between the steps of a fold has the journal tell of it again: the chunk died
+// A redrive takes effect once, also when a crash between the steps of a checkpoint has the journal tell of it again: the chunk died
 // again since, and stays dead.
 func TestRedriveOnceAcrossACrash(t *testing.T) {
 	t.Parallel()
@@ -351,19 +351,19 @@ func TestRedriveOnceAcrossACrash(t *testing.T) {
 		}
 		die()
 		want := b.sub(sub.ID)
-		folded, err := b.store.Checkpointed(ctx)
+		checkpointed, err := b.store.Checkpointed(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
 		dir := t.TempDir()
 		b.copyFiles("journal.db", dir)
-		if err := b.shard.Fold(); err != nil {
+		if err := b.shard.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
 		b.copyFiles("store.db", dir)
 		b.close()
 		b.dir = dir
-		rewindFolded(t, dir, folded)
+		rewindFolded(t, dir, checkpointed)
 		b.open()
 		if got := b.sub(sub.ID); got.State != want.State || got.Dead != want.Dead || got.Ready != want.Ready {
 			t.Errorf("ends=%v, after the crash: got %+v, want %+v", ends, got, want)

@@ -405,7 +405,7 @@ func TestRetentionOfDeadLetters(t *testing.T) {
 	b.clock.pass(time.Second)
 	later := mustInsert(t, b, prefixed(1)) // its dead letter stays, and keeps it
 	b.mustFail(mustReserve(t, b, "OldestFirst", 1), nil)
-	if err := b.shard.Fold(); err != nil {
+	if err := b.shard.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
 	b.clock.pass(time.Hour)

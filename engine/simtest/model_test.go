@@ -13,7 +13,7 @@ import (
 )
 
 // model is what a shard promises, written without any thought for speed: every chunk has a state, and every question is
-// answered by looking at everything. It knows nothing of journals, folds or views.
+// answered by looking at everything. It knows nothing of journals, checkpoints or views.
 type model struct {
 	settings queue.Settings
 	subs     []*modelSub // in the order of their ids

@@ -135,16 +135,16 @@ func TestFailedFold(t *testing.T) {
 	behindGates(t, func(o *overlap) {
 		var sub queue.Submission
 		fold := func(end ending, want bool) {
-			l := o.later(func() ([]queue.Result, error) { return nil, o.shard.Fold() })
+			l := o.later(func() ([]queue.Result, error) { return nil, o.shard.Checkpoint() })
 			o.let("Fold", end)
 			o.freely(func() {})
 			if !l.done || (l.err == nil) != want {
-				o.t.Fatalf("a fold whose rows end so: %v; %v", end, l.err)
+				o.t.Fatalf("a checkpoint whose rows end so: %v; %v", end, l.err)
 			}
 		}
 		o.freely(func() {
 			sub = mustInsert(o.t, &o.box, prefixed(1))
-			o.must("fold", o.shard.Fold())
+			o.must("checkpoint", o.shard.Checkpoint())
 			_, err := o.shard.SetPriority(ctx, sub.ID, 77)
 			o.must("priority", err)
 		})
@@ -191,27 +191,27 @@ func TestReloadWhileContentIsWritten(t *testing.T) {
 	})
 }
 
-// Dead letters of an ended submission are redriven when a fold has begun that is to write its end. The journal before the fold is
+// Dead letters of an ended submission are redriven when a checkpoint has begun that is to write its end. The journal before the checkpoint is
 // forgotten: after a crash the submission is there all the same, and open.
 func TestFoldWhileLettersGo(t *testing.T) {
 	behindGates(t, func(o *overlap) {
 		held := o.oneHeld()
-		var fold *later
+		var checkpoint *later
 		o.freely(func() {
 			_, err := o.shard.Fail(ctx, []queue.FailItem{{Token: held, Fatal: true}}, nil)
 			o.must("fail", err)
-			_, _, err = o.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("b", 9)}}) // which a fold writes first
+			_, _, err = o.shard.Rules.Set(queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: number("b", 9)}}) // which a checkpoint writes first
 			o.must("rule", err)
 		})
-		fold = o.later(func() ([]queue.Result, error) { return nil, o.shard.Fold() })
+		checkpoint = o.later(func() ([]queue.Result, error) { return nil, o.shard.Checkpoint() })
 		redriven := o.later(func() ([]queue.Result, error) {
 			n, err := o.shard.DeadLetters.Redrive(ctx, held.Submission, []uint32{0})
 			return make([]queue.Result, n), err
 		})
 		o.let("append", succeeds)
 		o.freely(func() {})
-		if redriven.is(o.t, "the redrive", queue.OutcomeOK); !fold.done || fold.err != nil {
-			o.t.Fatalf("the fold: %v, %v", fold.done, fold.err)
+		if redriven.is(o.t, "the redrive", queue.OutcomeOK); !checkpoint.done || checkpoint.err != nil {
+			o.t.Fatalf("the checkpoint: %v, %v", checkpoint.done, checkpoint.err)
 		}
 		dir := o.copyTo()
 		o.freely(func() {

@@ -131,13 +131,13 @@ func (o *overlap) stepBulk() *call {
 func (o *overlap) fold() *call {
 	var err error
 	return &call{
-		what: "fold", alone: "fold",
-		run: func(context.Context) { err = o.shard.Fold() },
+		what: "checkpoint", alone: "checkpoint",
+		run: func(context.Context) { err = o.shard.Checkpoint() },
 		check: func() string {
 			if err == nil {
-				o.tally["fold"]++
+				o.tally["checkpoint"]++
 			} else {
-				o.tally["fold failed"]++
+				o.tally["checkpoint failed"]++
 			}
 			return fmt.Sprint(err)
 		},

@@ -170,7 +170,7 @@ func (o *overlap) start() {
 	}
 	options := o.options()
 	options.Now = time.Now // the bubble's
-	options.FoldBytes, options.FoldEnded = 1<<40, 1<<30
+	options.CheckpointBytes, options.CheckpointEnded = 1<<40, 1<<30
 	options.RecountEvery = -1
 	if o.shard, err = shard.Open(ctx, options); err != nil {
 		o.t.Fatal(err)
@@ -341,7 +341,7 @@ func (o *overlap) finish() {
 	}
 	o.settle()
 	if o.seed%2 == 0 {
-		o.must("fold", o.shard.Fold())
+		o.must("checkpoint", o.shard.Checkpoint())
 	}
 	shut()
 	if len(o.calls) > 0 {

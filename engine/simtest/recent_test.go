@@ -6,7 +6,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A completion that is repeated hears that it counted already, also after its row and the journal before it were folded and the server
+// A completion that is repeated hears that it counted already, also after its row and the journal before it were checkpointed and the server
 // started again: of a chunk whose submission goes on, and of one whose submission has ended.
 func TestRepeatedCompleteAfterFoldAndRestart(t *testing.T) {
 	t.Parallel()
@@ -16,7 +16,7 @@ func TestRepeatedCompleteAfterFoldAndRestart(t *testing.T) {
 		"twice": func(b *box) {
 			b.close()
 			b.open()
-			if err := b.shard.Fold(); err != nil {
+			if err := b.shard.Checkpoint(); err != nil {
 				b.t.Error(err)
 			}
 			b.crashed(0)
@@ -41,7 +41,7 @@ func TestRepeatedCompleteAfterFoldAndRestart(t *testing.T) {
 				}
 			}
 			complete("at first", queue.OutcomeOK)
-			if err := b.shard.Fold(); err != nil {
+			if err := b.shard.Checkpoint(); err != nil {
 				t.Fatal(err)
 			}
 			restart(b)

@@ -23,7 +23,7 @@ func TestListTellsTheLastEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.mustFail(got.Reservations, func(*queue.FailItem) {})
-	if err := b.shard.Fold(); err != nil {
+	if err := b.shard.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.shard.DeadLetters.Redrive(ctx, sub.ID, []uint32{0}); err != nil {

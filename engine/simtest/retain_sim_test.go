@@ -33,7 +33,7 @@ func (s *sim) retain() {
 	s.tally.add("retention over", n-len(s.m.subs))
 }
 
-// What the history has lost does not come back: not when the process is killed after a fold that was cut off, with rows that are younger
+// What the history has lost does not come back: not when the process is killed after a checkpoint that was cut off, with rows that are younger
 // than the position that the replay begins at.
 func TestForgottenStaysForgotten(t *testing.T) {
 	t.Parallel()

@@ -33,20 +33,20 @@ func reopened(t *testing.T, b *box, between func()) queue.SubmissionID {
 	return sub.ID
 }
 
-// A rule about a submission ends with it, and does not come back when the submission is opened again: neither with the row of a fold
+// A rule about a submission ends with it, and does not come back when the submission is opened again: neither with the row of a checkpoint
 // before the end, nor by a replay onto rows that are younger than the end.
 func TestRulesOfAnEndedSubmissionStayGone(t *testing.T) {
 	t.Parallel()
-	for _, folds := range []bool{false, true} {
+	for _, checkpoints := range []bool{false, true} {
 		for moment := range killMoments {
-			t.Run(fmt.Sprint(folds, moment), func(t *testing.T) {
+			t.Run(fmt.Sprint(checkpoints, moment), func(t *testing.T) {
 				t.Parallel()
 				b := openBox(t, deadLetters())
 				id := reopened(t, b, func() {
-					if !folds {
+					if !checkpoints {
 						return
 					}
-					if err := b.shard.Fold(); err != nil {
+					if err := b.shard.Checkpoint(); err != nil {
 						t.Fatal(err)
 					}
 				})
@@ -61,7 +61,7 @@ func TestRulesOfAnEndedSubmissionStayGone(t *testing.T) {
 	}
 }
 
-// A rule about a submission that was opened again stays when the process is killed after a fold wrote the rules and before it wrote
+// A rule about a submission that was opened again stays when the process is killed after a checkpoint wrote the rules and before it wrote
 // anything else: the end of the submission, which is replayed, came before the rule.
 func TestRuleOfAReopenedSubmissionStays(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestRuleOfAReopenedSubmissionStays(t *testing.T) {
 	dir := t.TempDir()
 	b.copyFiles("journal.db", dir)
 	b.copyFiles("store.db", dir)
-	if err := b.shard.Fold(); err != nil {
+	if err := b.shard.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
 	younger := filepath.Join(b.dir, "store.db")

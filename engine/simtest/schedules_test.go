@@ -50,7 +50,7 @@ type modelRun struct {
 }
 
 // TestScheduleSimulation plays seeds: schedules are made, changed, paused and deleted, time passes, submissions end, commits fail, the
-// server is closed or crashes, also between the steps of a fold and in the middle of an emission.
+// server is closed or crashes, also between the steps of a checkpoint and in the middle of an emission.
 func TestScheduleSimulation(t *testing.T) {
 	t.Parallel()
 	seeds, first := uint64(30), uint64(1)
@@ -109,8 +109,8 @@ func (s *scheduleSim) step() {
 	case n < 40:
 		s.endOne()
 	case n < 44:
-		s.must("fold", s.shard.Fold())
-		s.log.add("fold")
+		s.must("checkpoint", s.shard.Checkpoint())
+		s.log.add("checkpoint")
 	case n < 54:
 		s.restart(1 + s.r.IntN(4))
 	default:
@@ -412,7 +412,7 @@ func (s *scheduleSim) check() {
 	}
 }
 
-// restart closes the server (0), or crashes it: with the store as it was (1), with rows of a fold (2), with rows and not the position (3),
+// restart closes the server (0), or crashes it: with the store as it was (1), with rows of a checkpoint (2), with rows and not the position (3),
 // or in the middle of an emission (4).
 func (s *scheduleSim) restart(kind int) {
 	s.log.add("restart of kind %d", kind)
@@ -429,16 +429,16 @@ func (s *scheduleSim) restart(kind int) {
 	}
 	dir := s.t.TempDir()
 	s.copyFiles("journal.db", dir)
-	folded, err := s.store.Checkpointed(ctx)
-	s.must("folded", err)
+	checkpointed, err := s.store.Checkpointed(ctx)
+	s.must("checkpointed", err)
 	if kind == 2 || kind == 3 {
-		s.must("fold", s.shard.Fold())
+		s.must("checkpoint", s.shard.Checkpoint())
 	}
 	s.copyFiles("store.db", dir)
 	s.close()
 	s.dir = dir
 	if kind == 3 {
-		rewindFolded(s.t.(*testing.T), dir, folded)
+		rewindFolded(s.t.(*testing.T), dir, checkpointed)
 	}
 	s.box.open()
 	s.settle()

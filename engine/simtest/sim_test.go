@@ -127,7 +127,7 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults, told *tally) {
 	if s.evicted > 2+s.remember/20 {
 		s.fail("%d of %d completions were forgotten", s.evicted, s.evicted+s.remember)
 	}
-	s.must("fold", s.shard.Fold())
+	s.must("checkpoint", s.shard.Checkpoint())
 	s.must("record", s.record.stored(s.dir))
 	s.record.asked(s.log.lines)
 	s.record.keep(t, strconv.FormatUint(seed, 10))
@@ -261,28 +261,28 @@ func (s *sim) restart(crash bool) {
 }
 
 // crash opens a copy of the files as they were after the last answer. Sometimes the store is that of a later moment than
-// the journal, as when the kill comes between the steps of a fold: after its rows, or after its note of the position.
+// the journal, as when the kill comes between the steps of a checkpoint: after its rows, or after its note of the position.
 func (s *sim) crash() {
 	dir := s.t.TempDir()
 	s.copyFiles("journal.db", dir)
 	kind := s.r.IntN(3)
-	folded, err := s.store.Checkpointed(ctx)
-	s.must("folded", err)
+	checkpointed, err := s.store.Checkpointed(ctx)
+	s.must("checkpointed", err)
 	if kind > 0 {
-		s.must("fold", s.shard.Fold())
+		s.must("checkpoint", s.shard.Checkpoint())
 	}
 	s.copyFiles("store.db", dir)
 	s.close()
 	s.dir = dir
-	s.tally.add([]string{"crash", "crash after a fold", "crash between the steps of a fold"}[kind], 1)
+	s.tally.add([]string{"crash", "crash after a checkpoint", "crash between the steps of a checkpoint"}[kind], 1)
 	if kind == 2 {
-		s.log.add("the store forgets its folded position %d", folded)
-		s.rewindFolded(folded)
+		s.log.add("the store forgets its checkpointed position %d", checkpointed)
+		s.rewindFolded(checkpointed)
 	}
 }
 
 func (s *sim) foldNow() {
-	s.log.add("fold")
-	s.tally.add("fold", 1)
-	s.must("fold", s.shard.Fold())
+	s.log.add("checkpoint")
+	s.tally.add("checkpoint", 1)
+	s.must("checkpoint", s.shard.Checkpoint())
 }

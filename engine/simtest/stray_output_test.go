@@ -86,23 +86,23 @@ func (s *strayed) settleOutputs() {
 
 // TestStrayOutput: an output is shown only if it came with the completion that was accepted. A completion that was refused when its
 // output was written leaves it on the disk; when the chunk is completed later, without one, it has none: at once, after a kill, a
-// settling of the log, a fold, and all of them.
+// settling of the log, a checkpoint, and all of them.
 func TestStrayOutput(t *testing.T) {
 	t.Parallel()
 	of0 := []byte("of chunk 0")
-	fold := func(s *strayed) {
-		if err := s.shard.Fold(); err != nil {
+	checkpoint := func(s *strayed) {
+		if err := s.shard.Checkpoint(); err != nil {
 			s.t.Fatal(err)
 		}
 	}
 	for name, between := range map[string][]func(*strayed){
-		"at once":                 nil,
-		"killed":                  {(*strayed).kill},
-		"folded, killed":          {fold, (*strayed).kill},
-		"settled":                 {(*strayed).settleOutputs},
-		"settled, killed":         {(*strayed).settleOutputs, (*strayed).kill},
-		"settled, killed, twice":  {(*strayed).settleOutputs, (*strayed).kill, (*strayed).settleOutputs, (*strayed).kill},
-		"settled, folded, killed": {(*strayed).settleOutputs, fold, (*strayed).kill},
+		"at once":                       nil,
+		"killed":                        {(*strayed).kill},
+		"checkpointed, killed":          {checkpoint, (*strayed).kill},
+		"settled":                       {(*strayed).settleOutputs},
+		"settled, killed":               {(*strayed).settleOutputs, (*strayed).kill},
+		"settled, killed, twice":        {(*strayed).settleOutputs, (*strayed).kill, (*strayed).settleOutputs, (*strayed).kill},
+		"settled, checkpointed, killed": {(*strayed).settleOutputs, checkpoint, (*strayed).kill},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,7 +117,7 @@ func TestStrayOutput(t *testing.T) {
 			s.want("completed, killed", of0, nil, nil)
 			s.settleOutputs()
 			s.complete(s.tokens[2], []byte("of chunk 2"))
-			fold(s)
+			checkpoint(s)
 			s.want("ended", of0, nil, []byte("of chunk 2"))
 			s.kill()
 			s.want("ended, killed", of0, nil, []byte("of chunk 2"))
@@ -145,7 +145,7 @@ func TestStrayOutputOfARedrivenChunk(t *testing.T) {
 	t.Parallel()
 	settings := relaxed()
 	settings.OnExhausted = queue.DeadLetter
-	for name, folds := range map[string]bool{"folded": true, "not folded": false} {
+	for name, checkpoints := range map[string]bool{"checkpointed": true, "not checkpointed": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := openStrayed(t, settings)
@@ -154,8 +154,8 @@ func TestStrayOutputOfARedrivenChunk(t *testing.T) {
 			}
 			s.complete(s.tokens[2], nil)
 			s.settleOutputs()
-			if folds {
-				if err := s.shard.Fold(); err != nil {
+			if checkpoints {
+				if err := s.shard.Checkpoint(); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -269,7 +269,7 @@ func TestPoisonousRetention(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.shard.Fold(); err != nil {
+	if err := b.shard.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
 	kind := sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 1000}

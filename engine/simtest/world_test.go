@@ -112,13 +112,13 @@ func (b *box) options() shard.Options {
 			}
 			b.fatal(err)
 		},
-		FreeBallast: func() bool { return b.ballast != nil && b.ballast() },
-		Values:      b.values,
-		Scorers:     b.scorers,
-		ViewMemory:  b.views,
-		Live:        b.live,
-		Born:        b.born,
-		FoldItems:   6, // so that rows are taken in slices
+		FreeBallast:     func() bool { return b.ballast != nil && b.ballast() },
+		Values:          b.values,
+		Scorers:         b.scorers,
+		ViewMemory:      b.views,
+		Live:            b.live,
+		Born:            b.born,
+		CheckpointItems: 6, // so that rows are taken in slices
 	}
 }
 

@@ -9,115 +9,119 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// folder decides when to fold: to write the rows of what changed, so that the journal before them can be forgotten.
-type folder struct {
-	bytes atomic.Int64 // journaled since the last fold began
+// checkpointer decides when to checkpoint: to write the rows of what changed, so that the journal before them can be forgotten.
+type checkpointer struct {
+	s     *Shard
+	bytes atomic.Int64 // journaled since the last checkpoint began
 	wake  chan struct{}
 	quit  chan struct{}
+	ended chan struct{} // closed when run has
 	force chan chan error
 	once  sync.Once
 }
 
-func (f *folder) init() {
-	f.wake = make(chan struct{}, 1)
-	f.quit = make(chan struct{})
-	f.force = make(chan chan error)
+func (p *checkpointer) init() {
+	p.wake = make(chan struct{}, 1)
+	p.quit, p.ended = make(chan struct{}), make(chan struct{})
+	p.force = make(chan chan error)
 }
 
-func (f *folder) stop() { f.once.Do(func() { close(f.quit) }) }
+func (p *checkpointer) stop() { p.once.Do(func() { close(p.quit) }) }
 
-func (f *folder) restart(bytes int64) { f.bytes.Store(bytes) }
+func (p *checkpointer) restart(bytes int64) { p.bytes.Store(bytes) }
 
 // batchCost stands for what a journal row takes beyond its ops.
 const batchCost = 64
 
-func (f *folder) note(bytes int) {
-	f.bytes.Add(int64(bytes) + batchCost)
+func (p *checkpointer) note(bytes int) {
+	p.bytes.Add(int64(bytes) + batchCost)
 	select {
-	case f.wake <- struct{}{}:
+	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-// folder runs folds beside the commits: it only holds the mutex to encode a slice of rows.
-func (s *Shard) folder() {
-	defer close(s.folded)
+// run runs checkpoints beside the commits: it only holds the mutex to encode a slice of rows.
+func (p *checkpointer) run() {
+	defer close(p.ended)
 	for {
 		select {
-		case <-s.fold.quit:
+		case <-p.quit:
 			return
-		case answer := <-s.fold.force:
-			answer <- s.foldAll()
-		case <-s.fold.wake:
-			if s.foldDue() {
-				if err := s.foldAll(); err != nil {
-					s.options.Logger.Error("fold failed; it is tried again later", "queue", s.options.Queue, "error", err)
+		case answer := <-p.force:
+			answer <- p.write()
+		case <-p.wake:
+			if p.due() {
+				if err := p.write(); err != nil {
+					p.s.options.Logger.Error("a checkpoint failed; it is tried again later", "queue", p.s.options.Queue, "error", err)
 				}
 			}
 		}
 	}
 }
 
-func (s *Shard) foldDue() bool {
-	if s.fold.bytes.Load() >= s.options.FoldBytes {
+func (p *checkpointer) due() bool {
+	s := p.s
+	if p.bytes.Load() >= s.options.CheckpointBytes {
 		return true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.m.gone) >= s.options.FoldEnded
+	return len(s.m.gone) >= s.options.CheckpointEnded
 }
 
-// Fold writes all rows now and forgets the journal before them.
-func (s *Shard) Fold() error {
+// Checkpoint writes all rows now and forgets the journal before them.
+func (s *Shard) Checkpoint() error {
 	answer := make(chan error)
 	select {
-	case s.fold.force <- answer:
+	case s.checkpoints.force <- answer:
 		return <-answer
-	case <-s.fold.quit:
+	case <-s.checkpoints.quit:
 		return errClosing
 	}
 }
 
-// foldAll writes the rows of everything that changed up to a position, then lets the journal forget what came before.
-// Rows hold absolute state and the position up to which they are true, so a fold can be cut off anywhere: replay skips
+// write writes the rows of everything that changed up to a position, then lets the journal forget what came before.
+// Rows hold absolute state and the position up to which they are true, so a checkpoint can be cut off anywhere: replay skips
 // what a row already has.
-func (s *Shard) foldAll() error {
+func (p *checkpointer) write() error {
+	s := p.s
 	s.applying.Lock()
 	s.mu.Lock()
 	m, log := s.m, s.journal
 	upTo, dirty, gone := m.applied, m.dirty, m.gone
 	m.dirty, m.gone = nil, nil
 	ruled := m.rules.rows(m.now)
-	s.fold.bytes.Store(0)
+	p.bytes.Store(0)
 	s.mu.Unlock()
 	s.applying.Unlock()
 
 	ctx := context.Background()
 	s.ahead.Store(true)
 	if err := s.Rules.store(ctx, m, ruled); err != nil {
-		s.unfold(m, dirty, gone, &foldSlice{})
+		p.putBack(m, dirty, gone, &checkpointSlice{})
 		return err
 	}
 	for len(dirty) > 0 || len(gone) > 0 {
-		slice := foldSlice{dirty: dirty[:min(len(dirty), foldMost)], gone: gone[:min(len(gone), foldMost)]}
-		s.encode(m, &slice)
-		s.bury(m, &slice)
+		slice := checkpointSlice{dirty: dirty[:min(len(dirty), checkpointMost)], gone: gone[:min(len(gone), checkpointMost)]}
+		p.encode(m, &slice)
+		p.historyRows(m, &slice)
 		err := s.write(func() error { return s.store.Checkpoint(ctx, slice.rows, slice.ended) })
 		if err != nil {
-			s.unfold(m, dirty, gone, &slice)
+			p.putBack(m, dirty, gone, &slice)
 			return err
 		}
-		s.forget(m, &slice)
-		s.pack(ctx, slice.ending)
+		p.forget(m, &slice)
+		p.pack(ctx, slice.ending)
 		dirty, gone = dirty[len(slice.dirty):], gone[len(slice.gone):]
 	}
-	if err := s.foldAside(ctx, m); err != nil {
+	if err := p.asides(ctx, m); err != nil {
 		return err
 	}
-	if err := s.Schedules.fold(ctx, m); err != nil {
+	if err := s.Schedules.checkpoint(ctx, m); err != nil {
 		return err
 	}
-	if err := s.foldActs(ctx, m); err != nil {
+	if err := p.acts(ctx, m); err != nil {
 		return err
 	}
 	if err := s.store.SetCheckpointed(ctx, upTo); err != nil {
@@ -127,11 +131,11 @@ func (s *Shard) foldAll() error {
 	return log.Trim(ctx, max(upTo, 1)-1) // the last batch stays: replay reads the epoch from it
 }
 
-// foldMost is how many submissions of either list one transaction carries and one hold of the mutex encodes.
-const foldMost = 512
+// checkpointMost is how many submissions of either list one transaction carries and one hold of the mutex encodes.
+const checkpointMost = 512
 
-// foldSlice is one transaction's worth of a fold.
-type foldSlice struct {
+// checkpointSlice is one transaction's worth of a checkpoint.
+type checkpointSlice struct {
 	dirty, gone []*record
 	rows        []store.Row
 	ended       []store.Ended
@@ -139,13 +143,13 @@ type foldSlice struct {
 }
 
 // encode takes the rows between two batches, never within one, so that their position is exact; each has its own. A submission that
-// ended since the fold began gets its history row too, before the journal that tells of it is trimmed.
-func (s *Shard) encode(m *machine, f *foldSlice) {
+// ended since the checkpoint began gets its history row too, before the journal that tells of it is trimmed.
+func (p *checkpointer) encode(m *machine, f *checkpointSlice) {
 	for rest := f.dirty; len(rest) > 0; {
-		rest = rest[s.encodeSome(m, f, rest):]
+		rest = rest[p.encodeSome(m, f, rest):]
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
 	for _, r := range f.gone {
 		if r = m.current(r); r != nil && r.state != queue.Open {
 			f.end(r)
@@ -153,8 +157,8 @@ func (s *Shard) encode(m *machine, f *foldSlice) {
 	}
 }
 
-// current is the record that tells of a submission now; nil: the history does. One that ended may have been opened again since the fold
-// began, as another record: its row has to be written by this very fold, which lets the journal forget all that came before.
+// current is the record that tells of a submission now; nil: the history does. One that ended may have been opened again since the checkpoint
+// began, as another record: its row has to be written by this very checkpoint, which lets the journal forget all that came before.
 func (m *machine) current(r *record) *record {
 	if r.replaced {
 		return m.record(r.id)
@@ -163,12 +167,13 @@ func (m *machine) current(r *record) *record {
 }
 
 // encodeSome takes the rows of some of a list, from its start, and says of how many.
-func (s *Shard) encodeSome(m *machine, f *foldSlice, list []*record) (n int) {
+func (p *checkpointer) encodeSome(m *machine, f *checkpointSlice, list []*record) (n int) {
+	s := p.s
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for room := s.options.FoldItems; n < len(list) && room > 0; n++ {
+	for room := s.options.CheckpointItems; n < len(list) && room > 0; n++ {
 		r := m.current(list[n])
 		if r == nil {
 			continue
@@ -182,14 +187,14 @@ func (s *Shard) encodeSome(m *machine, f *foldSlice, list []*record) (n int) {
 			break
 		}
 		room -= size
-		if r == list[n] { // else it is in the list of the next fold, and stays there
+		if r == list[n] { // else it is in the list of the next checkpoint, and stays there
 			r.dirty = false
 		}
 		row := store.Row{Seq: r.seq, ID: r.id, Reopened: r.reopened}
 		if !r.stored || r.reshaped {
 			row.Spec, r.reshaped = r.spec(), false
 		}
-		if size > s.options.FoldItems {
+		if size > s.options.CheckpointItems {
 			row.State = s.largeSnapshot(m, r)
 		} else {
 			row.State = m.snapshot(nil, r)
@@ -200,26 +205,26 @@ func (s *Shard) encodeSome(m *machine, f *foldSlice, list []*record) (n int) {
 }
 
 // end notes that a submission gets its history row, once.
-func (f *foldSlice) end(r *record) {
-	if r.folded {
+func (f *checkpointSlice) end(r *record) {
+	if r.checkpointed {
 		return
 	}
-	r.folded = true
+	r.checkpointed = true
 	f.ending = append(f.ending, r)
 }
 
-// bury makes the history rows. What they tell does not change any more, so the mutex is held for slices only.
-func (s *Shard) bury(m *machine, f *foldSlice) {
+// historyRows makes the history rows. What they tell does not change any more, so the mutex is held for slices only.
+func (p *checkpointer) historyRows(m *machine, f *checkpointSlice) {
 	for _, r := range f.ending {
-		s.drain(m, r)
+		p.s.drain(m, r)
 		f.ended = append(f.ended, *r.endedRow())
 	}
 }
 
 // forget drops the ended submissions from memory, as the history has them now.
-func (s *Shard) forget(m *machine, f *foldSlice) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (p *checkpointer) forget(m *machine, f *checkpointSlice) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
 	for _, r := range f.dirty {
 		r.stored = true
 		m.rowed(r)
@@ -240,7 +245,8 @@ func (s *Shard) forget(m *machine, f *foldSlice) {
 
 // pack brings the outputs of ended submissions into index order. A failure leaves them as they are, which is only slower
 // to read.
-func (s *Shard) pack(ctx context.Context, ended []*record) {
+func (p *checkpointer) pack(ctx context.Context, ended []*record) {
+	s := p.s
 	for _, r := range ended {
 		if r.state != queue.CompletedWithDead { // else a redrive may open it again
 			s.store.TrustAll(r.seq)
@@ -255,12 +261,12 @@ func (s *Shard) pack(ctx context.Context, ended []*record) {
 	}
 }
 
-// unfold puts everything that was not written back for the next fold.
-func (s *Shard) unfold(m *machine, dirty, gone []*record, f *foldSlice) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// putBack puts everything that was not written back for the next checkpoint.
+func (p *checkpointer) putBack(m *machine, dirty, gone []*record, f *checkpointSlice) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
 	for _, r := range f.ending {
-		r.folded = false
+		r.checkpointed = false
 	}
 	for i, r := range dirty {
 		if i < len(f.dirty) {
