@@ -28,8 +28,9 @@ const (
 )
 
 // Age gives up dead letters whose last try ended longer than `keep` ago (more than 0): their chunks are skipped for good, as if somebody
-// had deleted them. It looks at some thousand of them, gives up `most` at most, and goes on from there when it is called again. As Retain it
-// is of the kind KindRetention: a submission that nothing can be done with is parked, and the others go.
+// had deleted them. It looks at some thousand of them, gives up `most` at most, and goes on from there when it is
+// called again. As Retain it is of the kind KindRetention: a submission that nothing can be done with is parked, and
+// the others go.
 func (p *DeadLetters) Age(ctx context.Context, keep time.Duration, most int) error {
 	s := p.s
 	a := &p.ageing

@@ -201,7 +201,8 @@ func (m *machine) returned(r *record, op journal.Returned) {
 		t.past[n-1].Error = op.Error // what its consumer says of the try came after it was counted
 	} else {
 		t.ended(queue.Attempt{
-			Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond, Expired: op.Expiries > t.expiries, Lost: op.Lost || op.Reason == journal.Lost, Error: op.Error,
+			Ended: m.now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond,
+			Expired: op.Expiries > t.expiries, Lost: op.Lost || op.Reason == journal.Lost, Error: op.Error,
 		})
 	}
 	*t = try{

@@ -51,7 +51,8 @@ func (s *Shard) Attach(name string) (*Attached, error) {
 		return nil, err
 	}
 	if s.roster.attached >= maxAttached {
-		return nil, &queue.Error{Code: queue.CodeOverloaded, Message: "So many consumers are attached to the queue that it takes no more. Work goes on without: only deadlines count then."}
+		return nil, &queue.Error{Code: queue.CodeOverloaded, Message: "So many consumers are attached to the queue " +
+			"that it takes no more. Work goes on without: only deadlines count then."}
 	}
 	a := &Attached{shard: s, wake: make(chan struct{}, 1)}
 	s.roster.join(name, a, now)

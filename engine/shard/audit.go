@@ -28,7 +28,8 @@ func (s *Shard) auditIntents() error {
 		return nil
 	}
 	m := s.m
-	left := map[string]int{"intents": len(m.batch.intents.list), "reservations to finish": len(m.batch.marked), "submissions about to end": m.closing}
+	left := map[string]int{"intents": len(m.batch.intents.list), "reservations to finish": len(m.batch.marked),
+		"submissions about to end": m.closing}
 	m.parts.intended(func(what string, n int) { left[what] += n })
 	m.backlog.Each(func(sub *backlog.Submission) bool {
 		if r := sub.Data.(*record); r.dying != 0 || r.ending {
@@ -60,7 +61,8 @@ func (s *Shard) auditCounts() error {
 	}
 	kept := [queue.RuleActions]int{queue.Pause: s.m.rules.Count(queue.Pause), queue.Block: s.m.rules.Count(queue.Block)}
 	if attached != s.roster.attached || gone != s.roster.gone || rules != kept {
-		return fmt.Errorf("consumers attached %d, away %d and rules by action %v are counted as %d, %d and %v", attached, gone, rules, s.roster.attached, s.roster.gone, kept)
+		return fmt.Errorf("consumers attached %d, away %d and rules by action %v are counted as %d, %d and %v",
+			attached, gone, rules, s.roster.attached, s.roster.gone, kept)
 	}
 	return nil
 }
@@ -108,9 +110,13 @@ func (m *machine) audit() error {
 		name      string
 		kept, now uint64
 	}{
-		{"waiting", c.waiting, sum.waiting}, {"parked", c.parked, sum.parked}, {"dead", c.dead, sum.dead}, {"done", c.completed, sum.completed},
-		{"skipped", c.skipped, sum.skipped}, {"operations", c.operations, sum.operations}, {"orphaned", c.orphaned, sum.orphaned}, {"buried", c.buried, sum.buried},
-		{"reservations", uint64(m.holds.Len()), uint64(held) + sum.orphaned}, {"shelved", uint64(m.suspects.shelved), uint64(suspects.shelved)}, {"lent", uint64(m.suspects.lent), uint64(suspects.lent)}, {"lent and ready", uint64(m.suspects.ready), uint64(suspects.ready)},
+		{"waiting", c.waiting, sum.waiting}, {"parked", c.parked, sum.parked}, {"dead", c.dead, sum.dead},
+		{"done", c.completed, sum.completed},
+		{"skipped", c.skipped, sum.skipped}, {"operations", c.operations, sum.operations},
+		{"orphaned", c.orphaned, sum.orphaned}, {"buried", c.buried, sum.buried},
+		{"reservations", uint64(m.holds.Len()), uint64(held) + sum.orphaned},
+		{"shelved", uint64(m.suspects.shelved), uint64(suspects.shelved)},
+		{"lent", uint64(m.suspects.lent), uint64(suspects.lent)}, {"lent and ready", uint64(m.suspects.ready), uint64(suspects.ready)},
 		{"submissions with dead letters", m.letters.index.len(), uint64(graves)},
 	} {
 		if pair.kept != pair.now {
@@ -157,13 +163,16 @@ func (m *machine) auditRecord(r *record) error {
 		return true
 	})
 	if inFlight != r.sub.InFlight() || r.sub.Available() != r.sub.Recounted() {
-		return fmt.Errorf("submission %s: %d are in flight and %d available; counted are %d and %d", r.id, inFlight, r.sub.Recounted(), r.sub.InFlight(), r.sub.Available())
+		return fmt.Errorf("submission %s: %d are in flight and %d available; counted are %d and %d", r.id, inFlight,
+			r.sub.Recounted(), r.sub.InFlight(), r.sub.Available())
 	}
 	if waiting != r.waiting || dead != r.dead || skips != r.skips {
-		return fmt.Errorf("submission %s: %d wait, %d are dead, %d skipped; counted are %d, %d and %d", r.id, waiting, dead, skips, r.waiting, r.dead, r.skips)
+		return fmt.Errorf("submission %s: %d wait, %d are dead, %d skipped; counted are %d, %d and %d", r.id, waiting,
+			dead, skips, r.waiting, r.dead, r.skips)
 	}
 	if shelf != r.shelved || out != r.lent || ready != r.ready {
-		return fmt.Errorf("submission %s: %d are shelved, %d lent, %d of them not held; counted are %d, %d and %d", r.id, shelf, out, ready, r.shelved, r.lent, r.ready)
+		return fmt.Errorf("submission %s: %d are shelved, %d lent, %d of them not held; counted are %d, %d and %d",
+			r.id, shelf, out, ready, r.shelved, r.lent, r.ready)
 	}
 	if all := uint64(r.sub.Available()) + uint64(taken) + uint64(r.done) + uint64(dead) + uint64(skips); all != uint64(r.chunks) {
 		return fmt.Errorf("submission %s: its states sum up to %d of %d chunks", r.id, all, r.chunks)

@@ -37,13 +37,16 @@ func (m *machine) auditGroups() error {
 			sum += share.count
 			of[id] += share.count
 			_, loose := m.letters.groups.loose[id]
-			if now := y.shares[id]; inMemory[id] && !share.tells(now, loose) || share.count <= 0 || share.first < x.first || share.last > x.last {
-				found = append(found, fmt.Errorf("dead letters %s of submission %s: %+v are counted, %+v there", fingerprint, id, share, now))
+			if now := y.shares[id]; inMemory[id] && !share.tells(now, loose) || share.count <= 0 ||
+				share.first < x.first || share.last > x.last {
+				found = append(found, fmt.Errorf("dead letters %s of submission %s: %+v are counted, %+v there",
+					fingerprint, id, share, now))
 			}
 			delete(y.shares, id)
 		}
 		if listed += sum; sum != x.count || sum <= 0 || len(y.shares) > 0 {
-			found = append(found, fmt.Errorf("dead letters %s: %d are counted, %d by submission, without %+v", fingerprint, x.count, sum, y.shares))
+			found = append(found, fmt.Errorf("dead letters %s: %d are counted, %d by submission, without %+v",
+				fingerprint, x.count, sum, y.shares))
 		}
 	}
 	for id, n := range of {
@@ -52,7 +55,8 @@ func (m *machine) auditGroups() error {
 		}
 	}
 	if all := int64(m.stats.dead + m.stats.buried); listed != all || m.letters.groups.others < 0 {
-		found = append(found, fmt.Errorf("dead letters: %d are in groups or have none, %d there; %d have none", listed, all, m.letters.groups.others))
+		found = append(found, fmt.Errorf("dead letters: %d are in groups or have none, %d there; %d have none", listed,
+			all, m.letters.groups.others))
 	}
 	return errors.Join(found...)
 }

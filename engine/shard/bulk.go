@@ -28,7 +28,8 @@ type bulks struct {
 }
 
 func (bs *bulks) find(id queue.BulkID) *bulk {
-	at, there := slices.BinarySearchFunc(bs.list, queue.SubmissionID(id), func(x *bulk, id queue.SubmissionID) int { return compareIDs(x.at.ID, id) })
+	at, there := slices.BinarySearchFunc(bs.list, queue.SubmissionID(id),
+		func(x *bulk, id queue.SubmissionID) int { return compareIDs(x.at.ID, id) })
 	if !there {
 		return nil
 	}
@@ -39,7 +40,8 @@ func (b *bulk) row() []byte { return journal.AppendBulk(nil, &b.at) }
 
 func (b *bulk) info(queueName string) queue.Bulk {
 	return queue.Bulk{
-		BulkRequest: b.request, ID: queue.BulkID(b.at.ID), Queue: queueName, State: b.at.State, Counts: b.at.Counts, Walk: b.at.Walk, Finished: b.at.Ended, Failure: b.at.Failure,
+		BulkRequest: b.request, ID: queue.BulkID(b.at.ID), Queue: queueName, State: b.at.State, Counts: b.at.Counts,
+		Walk: b.at.Walk, Finished: b.at.Ended, Failure: b.at.Failure,
 		EndedBy: b.at.EndedBy,
 	}
 }
@@ -137,7 +139,8 @@ func (bs *Bulks) Start(r queue.BulkRequest, told ...queue.Act) (queue.Bulk, erro
 	}
 	if running >= queue.MaxBulkRunning {
 		s.mu.Unlock()
-		return queue.Bulk{}, &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf("%d bulk operations of this queue run already, which is the most. Wait for one to end, or cancel one.", running)}
+		return queue.Bulk{}, &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf("%d bulk operations of "+
+			"this queue run already, which is the most. Wait for one to end, or cancel one.", running)}
 	}
 	id := queue.MakeSubmissionID(now, m.id, 0)
 	if id <= m.lastID {

@@ -194,9 +194,10 @@ func (p *bulkPage) retries() (n int, err error) {
 			indexes = append(indexes, page[start].Chunk.Index)
 		}
 		err = p.locked(func(now queue.Time) {
-			p.note(now, len(indexes), queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]}, p.seen.marks[start-1], func(m *machine) (done, refused int) {
-				return m.bulks.hasten(id, indexes, p.request.DryRun, now), 0
-			})
+			p.note(now, len(indexes), queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]},
+				p.seen.marks[start-1], func(m *machine) (done, refused int) {
+					return m.bulks.hasten(id, indexes, p.request.DryRun, now), 0
+				})
 		})
 	}
 	return len(page), err

@@ -34,8 +34,10 @@ type bulkMetaRow struct {
 func writeBulkRequest(r *queue.BulkRequest) (string, error) {
 	f := &r.Filter
 	row := bulkRow{
-		Action: r.Action.String(), Submission: uint64(f.Dead.Submission), Fingerprint: f.Dead.Fingerprint, DiedBefore: int64(f.Dead.DiedBefore),
-		CreatedBefore: int64(f.CreatedBefore), CreatedAfter: int64(f.CreatedAfter), To: r.To, Priority: r.Priority, Rate: r.Rate, DryRun: r.DryRun, Actor: r.Actor,
+		Action: r.Action.String(), Submission: uint64(f.Dead.Submission), Fingerprint: f.Dead.Fingerprint,
+		DiedBefore:    int64(f.Dead.DiedBefore),
+		CreatedBefore: int64(f.CreatedBefore), CreatedAfter: int64(f.CreatedAfter), To: r.To, Priority: r.Priority,
+		Rate: r.Rate, DryRun: r.DryRun, Actor: r.Actor,
 	}
 	for _, state := range f.States {
 		row.States = append(row.States, state.String())
@@ -65,7 +67,8 @@ func readBulkRequest(text string) (r queue.BulkRequest, err error) {
 	action, ok := queue.ParseBulkAction(row.Action)
 	r = queue.BulkRequest{Action: action, To: row.To, Priority: row.Priority, Rate: row.Rate, DryRun: row.DryRun, Actor: row.Actor}
 	f := &r.Filter
-	f.Dead = queue.DeadFilter{Submission: queue.SubmissionID(row.Submission), Fingerprint: row.Fingerprint, DiedBefore: queue.Time(row.DiedBefore)}
+	f.Dead = queue.DeadFilter{Submission: queue.SubmissionID(row.Submission), Fingerprint: row.Fingerprint,
+		DiedBefore: queue.Time(row.DiedBefore)}
 	f.CreatedBefore, f.CreatedAfter = queue.Time(row.CreatedBefore), queue.Time(row.CreatedAfter)
 	for _, name := range row.States {
 		state, known := queue.ParseSubmissionState(name)

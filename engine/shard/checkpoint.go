@@ -157,8 +157,9 @@ func (p *checkpointer) encode(m *machine, f *checkpointSlice) {
 	}
 }
 
-// current is the record that tells of a submission now; nil: the history does. One that ended may have been opened again since the checkpoint
-// began, as another record: its row has to be written by this very checkpoint, which lets the journal forget all that came before.
+// current is the record that tells of a submission now; nil: the history does. One that ended may have been opened
+// again since the checkpoint began, as another record: its row has to be written by this very checkpoint, which lets
+// the journal forget all that came before.
 func (m *machine) current(r *record) *record {
 	if r.replaced {
 		return m.record(r.id)

@@ -254,7 +254,8 @@ func commitError(cause error) error {
 	if errors.Is(cause, journal.ErrFull) {
 		return cause // which says so
 	}
-	return &queue.Error{Code: queue.CodeCommitFailed, Message: "The commit failed and it is not known whether it took effect. Ask again: completions and inserts with an Idempotency-Key can be repeated safely.", Err: cause}
+	return &queue.Error{Code: queue.CodeCommitFailed, Message: "The commit failed and it is not known whether it " +
+		"took effect. Ask again: completions and inserts with an Idempotency-Key can be repeated safely.", Err: cause}
 }
 
 // roomy runs a write; when the disk is full it frees the ballast and tries once more, so that completions get through on

@@ -27,7 +27,8 @@ func (c *scratch) check(key reserver.Key, items []queue.CompleteItem) {
 // completes checks completions and marks their reservations Finishing in the batch `in`. What has to be journaled is
 // appended to list; rests gets what an "already" rests on. Outcomes that only the history knows are left as "unknown
 // submission".
-func (m *machine) completes(items []queue.CompleteItem, valid []bool, now queue.Time, dst []queue.Result, list []journal.Completed, in *batch, rests *commits) ([]queue.Result, []journal.Completed) {
+func (m *machine) completes(items []queue.CompleteItem, valid []bool, now queue.Time, dst []queue.Result,
+	list []journal.Completed, in *batch, rests *commits) ([]queue.Result, []journal.Completed) {
 	for i := range items {
 		t := &items[i].Token
 		if h := m.held(t); h != nil && valid[i] && items[i].Output == nil {
@@ -55,7 +56,8 @@ func (m *machine) completes(items []queue.CompleteItem, valid []bool, now queue.
 			dst = append(dst, answer(s))
 			continue
 		}
-		list = append(list, journal.Completed{Seq: r.seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence, Output: items[i].Output != nil})
+		list = append(list, journal.Completed{Seq: r.seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence,
+			Output: items[i].Output != nil})
 		dst = append(dst, queue.Result{})
 	}
 	return dst, list
@@ -118,7 +120,8 @@ func (s *Shard) doubted(items []queue.CompleteItem) bool {
 
 // completeNow decides and encodes completions without outputs. stray says that it did nothing, as something has to be taken off the disk
 // first.
-func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scratch *scratch, waits *commits) (_ []queue.Result, stray bool, err error) {
+func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scratch *scratch,
+	waits *commits) (_ []queue.Result, stray bool, err error) {
 	now := s.now()
 	scratch.check(s.options.Key, items)
 	s.mu.Lock()
@@ -141,7 +144,8 @@ func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scra
 
 // completeWriting decides, writes the outputs of what is accepted, takes away what an earlier completion in vain left of those that
 // have none, and encodes. Meanwhile the reservations are Finishing in a batch of their own, which leads to the one they end up in.
-func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem, dst []queue.Result, waits *commits) ([]queue.Result, error) {
+func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem, dst []queue.Result,
+	waits *commits) ([]queue.Result, error) {
 	from, now := len(dst), s.now()
 	own := newBatch()
 	var tokens scratch

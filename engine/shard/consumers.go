@@ -14,7 +14,8 @@ import (
 type HeldAfter = reserver.Place
 
 func unknownConsumer(name string) error {
-	return &queue.Error{Code: queue.CodeUnknownConsumer, Message: fmt.Sprintf("There is no consumer %q: it is not attached, and it neither holds nor waits for anything.", clip(name, queue.MaxConsumerBytes))}
+	return &queue.Error{Code: queue.CodeUnknownConsumer, Message: fmt.Sprintf("There is no consumer %q: it is not "+
+		"attached, and it neither holds nor waits for anything.", clip(name, queue.MaxConsumerBytes))}
 }
 
 // Consumers lists consumers by name, at most limit, from the first whose name is not before `from`: those that are attached or
@@ -74,7 +75,8 @@ func (s *Shard) consumerNames(ctx context.Context, from string) (names []string,
 
 // Consumer tells about one consumer, and lists what it holds, the oldest reservation first, at most limit of them from a place
 // on. last is the place of the last one; more says that there are others behind it.
-func (s *Shard) Consumer(name string, after HeldAfter, limit int) (c queue.Consumer, held []queue.HeldChunk, last HeldAfter, more bool, err error) {
+func (s *Shard) Consumer(name string, after HeldAfter, limit int) (c queue.Consumer, held []queue.HeldChunk,
+	last HeldAfter, more bool, err error) {
 	now := s.now()
 	err = s.hold(func() (looks, error) {
 		if !s.knows(name) {

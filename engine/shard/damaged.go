@@ -9,9 +9,9 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// What cannot be read on the disk must not stop what can. A chunk whose content is damaged becomes a dead letter, whatever the policy of its
-// submission says: no one has tried it, and once the content is mended it is redriven like any other. A submission whose attachment is
-// damaged is paused by a rule, as none of its chunks can go out.
+// What cannot be read on the disk must not stop what can. A chunk whose content is damaged becomes a dead letter,
+// whatever the policy of its submission says: no one has tried it, and once the content is mended it is redriven like
+// any other. A submission whose attachment is damaged is paused by a rule, as none of its chunks can go out.
 
 // errorDamaged begins the error of such a dead letter, and the reason of such a rule.
 const errorDamaged = "damaged: "

@@ -82,7 +82,8 @@ func (c Counter) String() string {
 	return [Counters]string{
 		"waiting", "dead", "skipped", "shelved", "lent", "lent_ready", "reserved", "in_flight", "available", "done",
 		"available", "paused", "blocked", "in_flight", "submissions",
-		"available", "ready", "paused", "blocked", "waiting", "run_at", "dead", "done", "skipped", "operations", "covered_operations", "covered_operations_next",
+		"available", "ready", "paused", "blocked", "waiting", "run_at", "dead", "done", "skipped", "operations",
+		"covered_operations", "covered_operations_next",
 		"reserved", "sweeping", "dead_letters", "shelved", "lent", "lent_ready",
 	}[c]
 }

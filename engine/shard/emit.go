@@ -189,7 +189,8 @@ func (p *schedules) emits(sch *scheduled) bool {
 
 // decide turns the ticks that are due into those that are emitted now, by the overlap policy, and the schedule's state after them.
 func (p *schedules) decide(sch *scheduled, plan *tickPlan) (op *journal.Schedule, ticks []queue.Time, changes bool) {
-	op = &journal.Schedule{Change: journal.ScheduleTick, Name: sch.name, Next: plan.next, Waiting: sch.waiting, Last: sch.last, LastID: sch.lastID, Counts: sch.counts}
+	op = &journal.Schedule{Change: journal.ScheduleTick, Name: sch.name, Next: plan.next, Waiting: sch.waiting,
+		Last: sch.last, LastID: sch.lastID, Counts: sch.counts}
 	overlap := sch.rhythm.def.Overlap
 	open := p.overlaps(sch)
 	if op.Waiting != 0 && !open {

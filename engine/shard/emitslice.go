@@ -77,6 +77,7 @@ func (p *Schedules) emittedAlone(l *scheduleLook, waits commits, now queue.Time)
 // blame notes that a schedule failed by itself, and parks it if it did so again and again. The mutex is held.
 func (p *Schedules) blame(name string, err error, now queue.Time) {
 	s := p.s
-	s.options.Logger.Error("what a schedule inserts cannot be written; it is tried again", "queue", s.options.Queue, "schedule", name, "error", err)
+	s.options.Logger.Error("what a schedule inserts cannot be written; it is tried again", "queue", s.options.Queue,
+		"schedule", name, "error", err)
 	s.blameAction(Action{Kind: KindSchedule, Schedule: name}, err, now)
 }

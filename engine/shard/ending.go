@@ -43,7 +43,8 @@ func (r *record) endedRow() *store.Ended {
 	})
 	final := binary.AppendUvarint(make([]byte, 0, len(e.final)+len(e.reason)+binary.MaxVarintLen32), uint64(len(e.reason)))
 	final = append(final, e.reason...)
-	return &store.Ended{Seq: r.seq, ID: r.id, State: r.state, Finished: e.at, Keyed: r.details().key != "", Spec: e.spec, Final: append(final, e.final...)}
+	return &store.Ended{Seq: r.seq, ID: r.id, State: r.state, Finished: e.at, Keyed: r.details().key != "",
+		Spec: e.spec, Final: append(final, e.final...)}
 }
 
 // orphan lets go of the reservations of a submission that ends: of the first ones at once, of the others in later slices.

@@ -141,7 +141,8 @@ func (s *Shard) Explain(ctx context.Context, plan *strategy.Plan, q *Question) (
 }
 
 // explain takes what must be of one moment with the picks: how the values of their submissions stand.
-func (m *machine) explain(x *Explained, picks []Previewed, leaves []strategy.Leaf, views []*backlog.View, before map[queue.MetaEntry]valueState) looks {
+func (m *machine) explain(x *Explained, picks []Previewed, leaves []strategy.Leaf, views []*backlog.View,
+	before map[queue.MetaEntry]valueState) looks {
 	for _, p := range picks {
 		pick, leaf := ExplainedPick{Previewed: p}, &leaves[p.Leaf]
 		for _, seat := range views[leaf.Of].Seats(m.backlog.ByID(p.Submission), leaf.Number) {
@@ -276,7 +277,8 @@ func (t *tree) count(m *machine, x *backlog.Submission) {
 	}
 	if at, withheld := x.Withheld(); withheld {
 		t.withheld.Refused.add(x)
-		refuse(t.limited, x, &RefusedValue{Key: at.Key, Value: at.Value, HasValue: true, InFlight: at.InFlight, Max: m.valueSettings(queue.MetaEntry{Key: at.Key, Value: at.Value}).Limit})
+		refuse(t.limited, x, &RefusedValue{Key: at.Key, Value: at.Value, HasValue: true, InFlight: at.InFlight,
+			Max: m.valueSettings(queue.MetaEntry{Key: at.Key, Value: at.Value}).Limit})
 		return
 	}
 	if len(t.nodes) > 0 {
@@ -357,7 +359,8 @@ func (c *NodeState) finish(values map[queue.MetaEntry]*RefusedValue) {
 		c.Top = append(c.Top, *v)
 	}
 	slices.SortFunc(c.Top, func(a, b RefusedValue) int {
-		return cmp.Or(cmp.Compare(b.Refused.Chunks, a.Refused.Chunks), cmp.Compare(b.InFlight, a.InFlight), cmp.Compare(a.Key, b.Key), a.Value.Compare(b.Value))
+		return cmp.Or(cmp.Compare(b.Refused.Chunks, a.Refused.Chunks), cmp.Compare(b.InFlight, a.InFlight),
+			cmp.Compare(a.Key, b.Key), a.Value.Compare(b.Value))
 	})
 	c.Values = len(c.Top)
 	c.Top = c.Top[:min(topMost, len(c.Top))]

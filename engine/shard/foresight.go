@@ -180,7 +180,8 @@ func (p *previewing) look(x *step, br *strategy.Branch, views []*backlog.View, s
 			seen[sub] = true
 		}
 	}
-	w := &windowScratch{frame: p.m.makeFrame(br, views, x.scorer.Reads(), rowsOf(br, x.scorer), func(s *backlog.Submission) bool { return seen[s] })}
+	w := &windowScratch{frame: p.m.makeFrame(br, views, x.scorer.Reads(), rowsOf(br, x.scorer),
+		func(s *backlog.Submission) bool { return seen[s] })}
 	if standing != nil && standing.frame != nil && len(seen) == 0 {
 		w.frame.remember(standing.frame)
 	}

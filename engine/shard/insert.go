@@ -169,7 +169,8 @@ func (s *Shard) repeat(ctx context.Context, entry *keyed, n *queue.NewSubmission
 	same := entry.fingerprint == n.Fingerprint
 	s.mu.Unlock()
 	if !same {
-		return sub, false, &queue.Error{Code: queue.CodeIdempotencyReuse, Message: "This Idempotency-Key came with a different request before. Use a new key for a new request; repeat the old request unchanged to get its answer."}
+		return sub, false, &queue.Error{Code: queue.CodeIdempotencyReuse, Message: "This Idempotency-Key came with a " +
+			"different request before. Use a new key for a new request; repeat the old request unchanged to get its answer."}
 	}
 	if entry.published != nil {
 		select {
@@ -186,7 +187,8 @@ func (s *Shard) repeat(ctx context.Context, entry *keyed, n *queue.NewSubmission
 			return sub, false, err
 		}
 	} else if forgotten {
-		return sub, false, &queue.Error{Code: queue.CodeUnavailable, Message: "The first request with this Idempotency-Key failed a moment ago. Send it again."}
+		return sub, false, &queue.Error{Code: queue.CodeUnavailable,
+			Message: "The first request with this Idempotency-Key failed a moment ago. Send it again."}
 	}
 	sub, err = s.Submission(ctx, entry.id)
 	return sub, true, err
@@ -231,7 +233,8 @@ func (s *Shard) SetPriority(ctx context.Context, id queue.SubmissionID, priority
 	}
 	sub, err := s.Submission(ctx, id)
 	if err == nil && sub.State != queue.Open && (r == nil || sub.Priority != priority) { // it may have ended before the op came to it
-		return queue.Submission{}, &queue.Error{Code: queue.CodeConflict, Message: "The submission is " + sub.State.String() + ": only an open one can be changed."}
+		return queue.Submission{}, &queue.Error{Code: queue.CodeConflict, Message: "The submission is " +
+			sub.State.String() + ": only an open one can be changed."}
 	}
 	return sub, err
 }

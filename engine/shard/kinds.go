@@ -29,7 +29,8 @@ const (
 
 // String is the kind's name in answers and metrics.
 func (k Kind) String() string {
-	return [kindCount]string{"expiry", "lost", "grace", "rule", "retry", "suspect", "run_at", "dead_deadline", "sweep", "retention", "schedule", "forward"}[k]
+	return [kindCount]string{"expiry", "lost", "grace", "rule", "retry", "suspect", "run_at", "dead_deadline", "sweep",
+		"retention", "schedule", "forward"}[k]
 }
 
 // OfChunks says that a kind's actions are about single chunks.

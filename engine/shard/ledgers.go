@@ -92,7 +92,8 @@ func (s *Shard) members(ctx context.Context, l *Ledger, fn func(*backlog.Member)
 }
 
 // LedgerTenants lists up to `most` tenants of a ledger in this order. found is false when no ledger in use has the id.
-func (s *Shard) LedgerTenants(ctx context.Context, id string, order LedgerOrder, most int) (l Ledger, list []LedgerTenant, sums LedgerSums, found bool, err error) {
+func (s *Shard) LedgerTenants(ctx context.Context, id string, order LedgerOrder, most int) (l Ledger,
+	list []LedgerTenant, sums LedgerSums, found bool, err error) {
 	err = s.hold(func() (looks, error) {
 		all := s.ledgers()
 		i := slices.IndexFunc(all, func(l Ledger) bool { return l.ID == id })

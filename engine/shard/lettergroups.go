@@ -18,8 +18,8 @@ import (
 //
 // Counts are signed, and never mended: one below 0 is a fault, which the audit reports.
 //
-// A letter that goes takes a time away, which may be the first or the last of its group. Then the times are bounds only, until the letters of
-// its submission are looked at again, which a question does.
+// A letter that goes takes a time away, which may be the first or the last of its group. Then the times are bounds
+// only, until the letters of its submission are looked at again, which a question does.
 type letterGroups struct {
 	most   int
 	of     map[string]*letterGroup // by fingerprint
@@ -198,7 +198,8 @@ func (x *letterGroup) of(id queue.SubmissionID) queue.DeadGroup {
 		}
 		share, submissions = x.letterShare, len(x.shares)
 	}
-	return queue.DeadGroup{Example: x.example, Count: uint64(share.count), Submissions: uint64(submissions), First: share.first, Last: share.last}
+	return queue.DeadGroup{Example: x.example, Count: uint64(share.count), Submissions: uint64(submissions),
+		First: share.first, Last: share.last}
 }
 
 // inexact are the submissions whose letters have to be looked at before the times are exact of what the filter means.

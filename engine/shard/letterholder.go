@@ -27,7 +27,8 @@ type moving struct {
 
 // at calls act with the dead letters of a submission, once, under the mutex, and returns what the caller has to wait for. act
 // encodes. The caller holds aging for reading until the commit. CodeUnknownSubmission: there is no such submission.
-func (p *DeadLetters) at(ctx context.Context, id queue.SubmissionID, act func(g *letterHolder, now queue.Time) error) (waits commits, err error) {
+func (p *DeadLetters) at(ctx context.Context, id queue.SubmissionID,
+	act func(g *letterHolder, now queue.Time) error) (waits commits, err error) {
 	s := p.s
 	var told *record
 	var row *store.Ended
@@ -190,7 +191,8 @@ func (p *DeadLetters) settle(ctx context.Context, id queue.SubmissionID, indexes
 }
 
 func refusedLetters(id queue.SubmissionID, why string) error {
-	return &queue.Error{Code: queue.CodeConflict, Message: "Submission " + id.String() + " " + why + ": nothing can become of its dead chunks. Insert the work anew."}
+	return &queue.Error{Code: queue.CodeConflict, Message: "Submission " + id.String() + " " + why +
+		": nothing can become of its dead chunks. Insert the work anew."}
 }
 
 // Redrive offers dead chunks of a submission again, with no try counted, and says how many: those of the indexes that are
@@ -206,6 +208,7 @@ func (p *DeadLetters) Delete(ctx context.Context, id queue.SubmissionID, indexes
 }
 
 // Forward has dead chunks of a submission leave for another queue: they count as skipped from then on. Otherwise it is as Redrive.
-func (p *DeadLetters) Forward(ctx context.Context, id queue.SubmissionID, indexes []uint32, to string, told ...queue.Act) (n int, err error) {
+func (p *DeadLetters) Forward(ctx context.Context, id queue.SubmissionID, indexes []uint32, to string,
+	told ...queue.Act) (n int, err error) {
 	return p.settle(ctx, id, indexes, fate{queue.BulkForward, to}, told...)
 }

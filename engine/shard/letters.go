@@ -19,7 +19,8 @@ type deadLetters struct {
 }
 
 func newDeadLetters(m *machine) deadLetters {
-	return deadLetters{m: m, index: &ordered{}, ofEnded: map[queue.SubmissionID]uint32{}, groups: newLetterGroups(maxLetterGroups), moving: map[uint32]*moving{}}
+	return deadLetters{m: m, index: &ordered{}, ofEnded: map[queue.SubmissionID]uint32{},
+		groups: newLetterGroups(maxLetterGroups), moving: map[uint32]*moving{}}
 }
 
 // died notes that a chunk of an open submission is dead, or (delta -1) no longer.
@@ -58,7 +59,8 @@ func (p *deadLetters) count(r *record, index uint32, delta int) {
 	}
 }
 
-// reindex finds the dead chunks of a submission that is open again, or was when the shard closed. They are in their groups already, or will be.
+// reindex finds the dead chunks of a submission that is open again, or was when the shard closed. They are in their
+// groups already, or will be.
 func (p *deadLetters) reindex(r *record) {
 	r.dead = 0
 	for index, t := range r.tries {

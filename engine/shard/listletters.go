@@ -24,7 +24,8 @@ func (p *DeadLetters) List(ctx context.Context, f queue.DeadFilter, after queue.
 }
 
 // list has what it looks at counted, and breaks off when that has been enough.
-func (p *DeadLetters) list(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int, seen *survey) (list []queue.DeadChunk, err error) {
+func (p *DeadLetters) list(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int,
+	seen *survey) (list []queue.DeadChunk, err error) {
 	if limit <= 0 {
 		return nil, nil
 	}
@@ -159,7 +160,8 @@ func (p *DeadLetters) of(ctx context.Context, id queue.SubmissionID, from uint64
 
 // slice is the next of the dead letters of an open submission, at most sliceItems, without their fingerprints: those are worked
 // out without the mutex. open: it is open.
-func (p *DeadLetters) slice(id queue.SubmissionID, f *queue.BulkFilter, from uint64, seen *survey) (slice []queue.DeadChunk, next uint64, open bool) {
+func (p *DeadLetters) slice(id queue.SubmissionID, f *queue.BulkFilter, from uint64,
+	seen *survey) (slice []queue.DeadChunk, next uint64, open bool) {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +201,8 @@ func (r *record) letters(from uint64, w *letterWalk) {
 func (r *record) letter(index uint32) queue.DeadChunk {
 	t := r.tries[index]
 	d := queue.DeadChunk{
-		Chunk: queue.ChunkID{Submission: r.id, Index: index}, State: r.state, Attempts: t.attempts, Expiries: t.expiries, Redrives: t.redrives,
+		Chunk: queue.ChunkID{Submission: r.id, Index: index}, State: r.state, Attempts: t.attempts,
+		Expiries: t.expiries, Redrives: t.redrives,
 		Died: t.died(), Error: t.err, Past: slices.Clone(t.past),
 	}
 	if n := len(t.past); n > 0 {

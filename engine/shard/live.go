@@ -28,7 +28,8 @@ func (l *LiveLimit) admit(n int) error {
 	if now := l.open.Load() + l.pending.Add(int64(n)) - int64(n); l.most > 0 && now >= l.most {
 		l.release(n)
 		return &queue.Error{Code: queue.CodeTooManySubmissions, Message: fmt.Sprintf(
-			"The server has %d open submissions, the most that its option max-live-submissions allows. Send this again when some have ended, put more chunks into fewer submissions, or have the option raised.", l.most)}
+			"The server has %d open submissions, the most that its option max-live-submissions allows. Send this "+
+				"again when some have ended, put more chunks into fewer submissions, or have the option raised.", l.most)}
 	}
 	return nil
 }

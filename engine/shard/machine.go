@@ -28,8 +28,9 @@ type machine struct {
 	recent  recent
 	keys    keys
 
-	latest  queue.Time                             // the latest end of a submission
-	freed   queue.Time                             // of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
+	latest queue.Time // the latest end of a submission
+	// of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
+	freed   queue.Time
 	opened  int                                    // records whose older row the history may still have
 	rows    uint64                                 // history rows written since the start
 	asides  map[aside]struct{}                     // rows that changed since the last checkpoint
@@ -71,11 +72,12 @@ type machine struct {
 
 // counters are what the backlog and the reserver do not count themselves. The totals count from the server's start.
 type counters struct {
-	waiting, parked, dead, operations             uint64
-	covered                                       [2]uint64 // of operations, by book those of submissions that rules about values or themselves cover
-	completed, skipped                            uint64    // chunks of open submissions
-	buried                                        uint64    // dead letters of ended submissions
-	orphaned                                      uint64    // reservations of ended submissions
+	waiting, parked, dead, operations uint64
+	// of operations, by book those of submissions that rules about values or themselves cover
+	covered                                       [2]uint64
+	completed, skipped                            uint64 // chunks of open submissions
+	buried                                        uint64 // dead letters of ended submissions
+	orphaned                                      uint64 // reservations of ended submissions
 	inserted, reserved, done, failed              uint64
 	bulk                                          queue.BulkCounts
 	aged                                          uint64 // dead letters given up because they were too old

@@ -76,7 +76,8 @@ func (p *deadLetters) move(r *record, t *try, op *journal.Move, i int) {
 		t.reason = journal.Skipped
 		p.giveUp(r, index)
 	case op.Kind == journal.MoveForward:
-		p.m.forwarding.sent(r, t, queue.Outgoing{Number: op.Number + uint64(i), Queue: op.Queue, Chunk: queue.ChunkID{Submission: r.id, Index: index}})
+		p.m.forwarding.sent(r, t, queue.Outgoing{Number: op.Number + uint64(i), Queue: op.Queue,
+			Chunk: queue.ChunkID{Submission: r.id, Index: index}})
 	}
 }
 

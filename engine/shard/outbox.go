@@ -82,7 +82,8 @@ func newForwarding(m *machine) forwarding {
 
 // send encodes that dead letters of a submission leave for another queue. Indexes ascend.
 func (p *forwarding) send(r *record, indexes []uint32, to string, now queue.Time) {
-	p.m.encode(now).Move(journal.Move{Kind: journal.MoveForward, Seq: r.seq, ID: r.id, Number: p.outbox.last + 1, Queue: to, Indexes: indexes})
+	p.m.encode(now).Move(journal.Move{Kind: journal.MoveForward, Seq: r.seq, ID: r.id, Number: p.outbox.last + 1,
+		Queue: to, Indexes: indexes})
 	p.outbox.last += uint64(len(indexes))
 	p.sending += len(indexes)
 	p.m.intend(sending(len(indexes)))
@@ -231,7 +232,8 @@ func (p *Forwarding) Parcel(ctx context.Context, o queue.Outgoing) (n queue.NewS
 	n = queue.NewSubmission{
 		Group: d.group, Meta: r.known, Priority: r.priority, OperationsPerChunk: d.operations, Trace: d.trace,
 		Chunks: queue.Chunks{Count: 1, Prefix: r.prefix, Template: d.template},
-		Origin: &queue.Origin{Source: p.Source(), Number: o.Number, Queue: s.options.Queue, Chunk: o.Chunk, First: r.first() + o.Chunk.Index},
+		Origin: &queue.Origin{Source: p.Source(), Number: o.Number, Queue: s.options.Queue, Chunk: o.Chunk,
+			First: r.first() + o.Chunk.Index},
 	}
 	if t := r.tries[o.Chunk.Index]; t != nil {
 		n.Origin.Attempts, n.Origin.Error = uint32(t.attempts), t.err

@@ -155,7 +155,9 @@ func (o *outcome) missed(ctx context.Context, what string) error {
 		return err
 	}
 	err := o.shard.store.Lacks(what)
-	return &queue.Error{Message: fmt.Sprintf("store.db does not have %s, which was stored before the completion was committed: it is lost. Restore the data directory from a backup.", what), Err: err} // an internal failure, without a code
+	// an internal failure, without a code
+	return &queue.Error{Message: fmt.Sprintf("store.db does not have %s, which was stored before the completion was "+
+		"committed: it is lost. Restore the data directory from a backup.", what), Err: err}
 }
 
 // addOutputs reads the outputs of the done chunks of a page.

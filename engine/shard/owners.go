@@ -9,10 +9,12 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A view counts in the share of the access token that it was made for, so that one token cannot take all memory for views. What a token has is
-// added up from the views that there are, as often as these are: a view that is dropped is free by that.
+// A view counts in the share of the access token that it was made for, so that one token cannot take all memory for
+// views. What a token has is added up from the views that there are, as often as these are: a view that is dropped is
+// free by that.
 
-// ownView has a view that is about to be built count in the share of who asks, or refuses it: an idle one of the token's own may go for it first. The mutex is held.
+// ownView has a view that is about to be built count in the share of who asks, or refuses it: an idle one of the
+// token's own may go for it first. The mutex is held.
 func (s *Shard) ownView(ctx context.Context, v *backlog.View) error {
 	use, limits := access.Of(ctx).Share()
 	if use == nil || limits.Views == 0 {
@@ -27,8 +29,10 @@ func (s *Shard) ownView(ctx context.Context, v *backlog.View) error {
 			s.countViews()
 			s.refused.views++
 			return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
-				"The strategy needs an index of its own of about %d MiB in memory, and the indexes that were made for this access token take %d of the %d MiB that the server's option token-view-memory allows. "+
-					"Reserve by fewer different strategies at the same time, wait until those that are not used any more are dropped, or have the option raised.",
+				"The strategy needs an index of its own of about %d MiB in memory, and the indexes that were made "+
+					"for this access token take %d of the %d MiB that the server's option token-view-memory allows. "+
+					"Reserve by fewer different strategies at the same time, wait until those that are not used any "+
+					"more are dropped, or have the option raised.",
 				took>>20+1, use.Views.Load()>>20, limits.Views>>20)}
 		}
 		s.countOwners()

@@ -18,7 +18,8 @@ type parts struct {
 // of makes them for a machine.
 func (p *parts) of(m *machine) {
 	*p = parts{
-		actLog: actLog{m: m}, recount: recount{m: m}, bulks: bulks{m: m}, forwarding: newForwarding(m), letters: newDeadLetters(m), rules: newActiveRules(m), schedules: newSchedules(m),
+		actLog: actLog{m: m}, recount: recount{m: m}, bulks: bulks{m: m}, forwarding: newForwarding(m),
+		letters: newDeadLetters(m), rules: newActiveRules(m), schedules: newSchedules(m),
 		suspects: suspects{m: m},
 	}
 }

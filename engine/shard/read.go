@@ -45,7 +45,8 @@ func (m *machine) info(r *record, queueName string) queue.Submission {
 }
 
 func unknownSubmission(id queue.SubmissionID) error {
-	return &queue.Error{Code: queue.CodeUnknownSubmission, Message: fmt.Sprintf("There is no submission %s: it never was, or it ended and its retention is over.", id)}
+	return &queue.Error{Code: queue.CodeUnknownSubmission,
+		Message: fmt.Sprintf("There is no submission %s: it never was, or it ended and its retention is over.", id)}
 }
 
 // endedRecord reads a history row, and the backlog's part of it.
@@ -245,7 +246,8 @@ const (
 
 // Chunks returns up to `limit` chunks from index `from` on whose state is one of `states` (empty: all), and the index to
 // go on from: a page may hold fewer than `limit`, or none, before the end. next is the number of chunks at the end.
-func (s *Shard) Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, from uint32, limit int) (list []queue.Chunk, next uint32, err error) {
+func (s *Shard) Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, from uint32,
+	limit int) (list []queue.Chunk, next uint32, err error) {
 	next = from
 	for n := 0; n < chunkSlices && len(list) < limit; n++ {
 		total, seq, err := s.chunkSlice(ctx, id, states, &next, limit, &list)
@@ -262,7 +264,8 @@ func (s *Shard) Chunks(ctx context.Context, id queue.SubmissionID, states []queu
 	return list, next, nil
 }
 
-func (s *Shard) chunkSlice(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, next *uint32, limit int, list *[]queue.Chunk) (total, seq uint32, err error) {
+func (s *Shard) chunkSlice(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, next *uint32,
+	limit int, list *[]queue.Chunk) (total, seq uint32, err error) {
 	s.mu.Lock()
 	r := s.m.live(id)
 	if r == nil {
@@ -317,7 +320,8 @@ func (t *try) describe(c *queue.Chunk) {
 }
 
 // endedChunks looks at the chunks of an ended submission, from its last snapshot.
-func (s *Shard) endedChunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, next *uint32, limit int, list *[]queue.Chunk) (total, seq uint32, err error) {
+func (s *Shard) endedChunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, next *uint32,
+	limit int, list *[]queue.Chunk) (total, seq uint32, err error) {
 	row, err := s.endedRow(ctx, id)
 	if err != nil {
 		return 0, 0, err

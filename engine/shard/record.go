@@ -134,7 +134,8 @@ func (r *record) spec() []byte {
 	return journal.AppendInsert(nil, &journal.Insert{
 		Seq: r.seq, ID: r.id, Chunks: r.chunks, Key: key, Mul: mul, Add: add, Priority: r.priority, Meta: r.sub.Meta(),
 		Prefix: r.prefix, Template: d.template, Group: d.group, Trace: d.trace, OperationsPerChunk: d.operations,
-		RunAt: d.runAt, DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, MaxFailed: d.maxFailed, Inline: r.inline,
+		RunAt: d.runAt, DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy,
+		MaxFailed: d.maxFailed, Inline: r.inline,
 		Attachment: r.attached, IdempotencyKey: d.key, Fingerprint: d.fingerprint, Schedule: d.schedule, Scheduled: d.scheduled,
 		Origin: d.origin,
 	})
@@ -148,7 +149,8 @@ func (r *record) info(queueName string, meta queue.Meta, available uint32) queue
 	d := r.details()
 	s := queue.Submission{
 		ID: r.id, Queue: queueName, State: r.state, Group: d.group, Meta: meta, Priority: r.priority, Chunks: r.chunks,
-		Waiting: r.waiting, Reserved: r.holds.Len(), Done: r.done, Dead: r.dead, Skipped: r.skips, Forwarded: r.forwards, OperationsPerChunk: d.operations,
+		Waiting: r.waiting, Reserved: r.holds.Len(), Done: r.done, Dead: r.dead, Skipped: r.skips,
+		Forwarded: r.forwards, OperationsPerChunk: d.operations,
 		Prefix: r.prefix, Template: d.template, HasAttachment: r.attached, Created: r.id.Time(), RunAt: d.runAt,
 		DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, MaxFailedChunks: d.maxFailed, Trace: d.trace,
 		Schedule: d.schedule, Scheduled: d.scheduled, Origin: d.origin,

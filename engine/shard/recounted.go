@@ -34,7 +34,8 @@ func (p *recount) keptTotals() [queueCounters]keptTotal {
 	c, s := &m.stats, &m.suspects
 	var list [queueCounters]keptTotal
 	for counter, kept := range map[Counter]keptTotal{
-		QueueWaiting: of(&c.waiting), QueueRunAt: of(&c.parked), QueueDead: of(&c.dead), QueueDone: of(&c.completed), QueueSkipped: of(&c.skipped),
+		QueueWaiting: of(&c.waiting), QueueRunAt: of(&c.parked), QueueDead: of(&c.dead), QueueDone: of(&c.completed),
+		QueueSkipped:    of(&c.skipped),
 		QueueOperations: of(&c.operations), QueueCovered: of(&c.covered[0]), QueueCoveredNext: of(&c.covered[1]),
 		QueueSweeping: of(&c.orphaned), QueueBuried: of(&c.buried),
 		QueueShelved: ofInt(&s.shelved), QueueLent: ofInt(&s.lent), QueueLentReady: ofInt(&s.ready),
@@ -85,7 +86,8 @@ func (p *recount) endOwn() {
 			m.changing(r)
 			corrected := x.set(x.found)
 			m.touch(r)
-			p.judged(x.counter, &Drift{Counter: x.counter, Submission: r.id, Kept: uint64(x.kept), Found: uint64(x.found), Corrected: corrected})
+			p.judged(x.counter, &Drift{Counter: x.counter, Submission: r.id, Kept: uint64(x.kept),
+				Found: uint64(x.found), Corrected: corrected})
 			if x.counter == OwnDone && r.over() && !r.ending {
 				m.finish(r) // it had been over, had the counter been right
 			}
@@ -119,14 +121,17 @@ func (p *recount) endTotals() {
 		}
 	}
 	d := m.backlog.EndRecount()
-	p.judge(suspicionOf{counter: QueueAvailable}, d.Available, m.backlog.Available(), func(by int64) { m.backlog.CorrectTotals(backlog.Sums{Available: by}) })
+	p.judge(suspicionOf{counter: QueueAvailable}, d.Available, m.backlog.Available(),
+		func(by int64) { m.backlog.CorrectTotals(backlog.Sums{Available: by}) })
 	for book := range d.Chunks {
-		for ruling, counter := range [...]Counter{queue.Unruled: QueueReady, queue.PausedByRule: QueuePaused, queue.BlockedByRule: QueueBlocked} {
-			p.judge(suspicionOf{counter: counter, book: uint8(book)}, d.Chunks[book][ruling], m.backlog.InBook(book, queue.Ruling(ruling)), func(by int64) {
-				var add backlog.Sums
-				add.Chunks[book][ruling] = by
-				m.backlog.CorrectTotals(add)
-			})
+		for ruling, counter := range [...]Counter{queue.Unruled: QueueReady, queue.PausedByRule: QueuePaused,
+			queue.BlockedByRule: QueueBlocked} {
+			p.judge(suspicionOf{counter: counter, book: uint8(book)}, d.Chunks[book][ruling],
+				m.backlog.InBook(book, queue.Ruling(ruling)), func(by int64) {
+					var add backlog.Sums
+					add.Chunks[book][ruling] = by
+					m.backlog.CorrectTotals(add)
+				})
 		}
 	}
 	p.compared(OfQueue, 1+2*int(queue.BlockedByRule+1))

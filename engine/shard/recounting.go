@@ -96,7 +96,8 @@ func (s *Shard) recountSlice(most int, now queue.Time) (over bool, b *batch) {
 	defer func() {
 		if p := recover(); p != nil {
 			err := fmt.Errorf("the recount broke off: %v", p)
-			s.options.Logger.Error("a recount of counters panicked; the queue reloads, and makes none until the next start", "queue", s.options.Queue, "error", err, "stack", string(debug.Stack()))
+			s.options.Logger.Error("a recount of counters panicked; the queue reloads, and makes "+
+				"none until the next start", "queue", s.options.Queue, "error", err, "stack", string(debug.Stack()))
 			w.Stopped = true
 			s.m.encode(now) // so that the writer takes the batch
 			s.m.batch.refused, s.broken = err, err

@@ -92,7 +92,8 @@ func (s *Shard) load(ctx context.Context, m *machine) error {
 		return err
 	}
 	if tail < checkpointed {
-		return fmt.Errorf("the journal ends at batch %d, but the store holds what batch %d did: the two files are not of one moment; restore both from the same backup", tail, checkpointed)
+		return fmt.Errorf("the journal ends at batch %d, but the store holds what batch %d did: the two files are "+
+			"not of one moment; restore both from the same backup", tail, checkpointed)
 	}
 	m.applied = checkpointed
 	m.replay = true

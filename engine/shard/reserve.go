@@ -28,8 +28,9 @@ type Request struct {
 	waited     time.Duration
 }
 
-// Reserved is its answer. Waited is how long the call waited for work. The other fields are set when Reservations is empty: RetryAfter 0 means "no idea", and Limited is for
-// queue.AllLimited: as many as were asked for of the values that are in the way.
+// Reserved is its answer. Waited is how long the call waited for work. The other fields are set when Reservations is
+// empty: RetryAfter 0 means "no idea", and Limited is for queue.AllLimited: as many as were asked for of the values
+// that are in the way.
 type Reserved struct {
 	Reservations []queue.Reservation
 	Reason       queue.EmptyReason
@@ -59,7 +60,8 @@ func (m *machine) views(plan *strategy.Plan, dst []*backlog.View) (views []*back
 }
 
 // viewsBy is views, which are found by view.
-func viewsBy(plan *strategy.Plan, view func(*strategy.Branch) *backlog.View, dst []*backlog.View) (views []*backlog.View, unbuilt *backlog.View) {
+func viewsBy(plan *strategy.Plan, view func(*strategy.Branch) *backlog.View,
+	dst []*backlog.View) (views []*backlog.View, unbuilt *backlog.View) {
 	eachStanding(plan, func(br *strategy.Branch) {
 		v := view(br)
 		if !v.Built() && unbuilt == nil {
@@ -349,7 +351,8 @@ func (s *Shard) fill(ctx context.Context, picks []pick, dst []queue.Reservation)
 		p := &picks[i]
 		p.token.MAC = s.options.Key.MAC(&p.token)
 		d := p.r.details()
-		res := queue.Reservation{Token: p.token, Attempt: p.attempt, Deadline: p.deadline, Meta: p.meta, Priority: p.priority, Trace: d.trace}
+		res := queue.Reservation{Token: p.token, Attempt: p.attempt, Deadline: p.deadline, Meta: p.meta,
+			Priority: p.priority, Trace: d.trace}
 		if arena == nil {
 			arena = make([]byte, 0, len(picks)*(len(p.r.prefix)+len(d.template)+12))
 		}

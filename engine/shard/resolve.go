@@ -55,7 +55,8 @@ func (m *machine) resolve(t *queue.Token) (*record, uint32, standing) {
 	switch {
 	case tried != nil && tried.suspect == shelved:
 		return r, 0, onShelf
-	case tried != nil && tried.waiting && (tried.reason == journal.Expired || tried.reason == journal.Lost) && tried.sequence == t.Sequence && tried.epoch == t.Epoch:
+	case tried != nil && tried.waiting && (tried.reason == journal.Expired || tried.reason == journal.Lost) &&
+		tried.sequence == t.Sequence && tried.epoch == t.Epoch:
 		return r, 0, waiting
 	case tried != nil && tried.gone():
 		return r, 0, ended
@@ -113,16 +114,21 @@ func answer(s standing) queue.Result {
 	case already, busy:
 		return queue.Result{Outcome: queue.OutcomeAlready}
 	case ended:
-		return queue.Result{Outcome: queue.OutcomeGone, Code: "submission_ended", Detail: "the submission ended (cancelled or failed), or the chunk is out of attempts: drop this work"}
+		return queue.Result{Outcome: queue.OutcomeGone, Code: "submission_ended",
+			Detail: "the submission ended (cancelled or failed), or the chunk is out of attempts: drop this work"}
 	case unknown:
-		return queue.Result{Outcome: queue.OutcomeUnknown, Code: "unknown_token", Detail: "this is not a token of this server for a chunk that exists"}
+		return queue.Result{Outcome: queue.OutcomeUnknown, Code: "unknown_token",
+			Detail: "this is not a token of this server for a chunk that exists"}
 	case absent:
-		return queue.Result{Outcome: queue.OutcomeUnknown, Code: "unknown_submission", Detail: "the submission is not known, or aged out of the history"}
+		return queue.Result{Outcome: queue.OutcomeUnknown, Code: "unknown_submission",
+			Detail: "the submission is not known, or aged out of the history"}
 	}
-	return queue.Result{Outcome: queue.OutcomeLost, Code: "reservation_lost", Detail: "the reservation ended and another one holds or finished the chunk: drop this work"}
+	return queue.Result{Outcome: queue.OutcomeLost, Code: "reservation_lost",
+		Detail: "the reservation ended and another one holds or finished the chunk: drop this work"}
 }
 
-var tooManyLate = queue.Result{Outcome: queue.OutcomeLost, Code: "too_many_late", Detail: "too many chunks of this submission were finished without a reservation: this one will be offered again"}
+var tooManyLate = queue.Result{Outcome: queue.OutcomeLost, Code: "too_many_late",
+	Detail: "too many chunks of this submission were finished without a reservation: this one will be offered again"}
 
 // claim makes an unheld chunk Finishing under an old token, without counting it in flight: a completion or failure that
 // comes late. false: the submission has too many such chunks already.

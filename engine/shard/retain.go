@@ -10,8 +10,9 @@ import (
 )
 
 // Retain removes ended submissions that finished before the given time from the history, at most `most`, with all that
-// belongs to them, but not those that have dead letters: nobody is to lose one unasked (see Age). It is the worker's kind KindRetention: after a failure it pauses, a submission that
-// cannot be removed is found and parked, and the others go.
+// belongs to them, but not those that have dead letters: nobody is to lose one unasked (see Age). It is the worker's
+// kind KindRetention: after a failure it pauses, a submission that cannot be removed is found and parked, and the
+// others go.
 func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int) error {
 	s.aging.Lock()
 	defer s.aging.Unlock()
@@ -76,7 +77,8 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 
 // outlived finds submissions whose time is over, from `kept` on, but for those that are parked or have dead letters; and notes up to where
 // there are none but such. The caller holds aging.
-func (s *Shard) outlived(ctx context.Context, m *machine, kept, finishedBefore queue.Time, most int, parked map[queue.SubmissionID]bool) ([]store.Outlived, error) {
+func (s *Shard) outlived(ctx context.Context, m *machine, kept, finishedBefore queue.Time, most int,
+	parked map[queue.SubmissionID]bool) ([]store.Outlived, error) {
 	onlyLetters := true // up to here
 	found, err := s.store.Outlived(ctx, kept, finishedBefore, most, func(id queue.SubmissionID, finished queue.Time) bool {
 		s.mu.Lock()

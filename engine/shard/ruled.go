@@ -211,7 +211,8 @@ func (p *activeRules) large(now queue.Time, parked map[Action]*parking) (id queu
 func (p *activeRules) lift(id queue.RuleID, now queue.Time, end queue.RuleEnd, by string) {
 	m := p.m
 	p.lifting[id] = end == queue.RuleOver
-	m.encode(now).Rule(journal.Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: now.Add(m.settings.ReservationTimeout), At: now, End: end, By: by})
+	m.encode(now).Rule(journal.Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: now.Add(m.settings.ReservationTimeout),
+		At: now, End: end, By: by})
 	m.intend(lifting(id))
 }
 
@@ -334,7 +335,8 @@ func (p *activeRules) takenBack(r *record) (queue.Result, bool) {
 	if !is {
 		return queue.Result{}, false
 	}
-	return queue.Result{Outcome: queue.OutcomeLost, Code: "reservation_revoked", Detail: "an operator took the reservation back: " + describe(&rule)}, true
+	return queue.Result{Outcome: queue.OutcomeLost, Code: "reservation_revoked",
+		Detail: "an operator took the reservation back: " + describe(&rule)}, true
 }
 
 // describe is a rule as part of a sentence.

@@ -39,9 +39,11 @@ func (p *Rules) Set(r queue.Rule, told ...queue.Act) (set queue.Rule, created bo
 	case r.Until != 0 && r.Until <= now:
 		err = queue.Invalid("/until", "is not ahead of the server's time, %s", now.Std().Format(time.RFC3339))
 	case r.Match.Submission != 0 && (m.live(r.Match.Submission) == nil || m.live(r.Match.Submission).ending):
-		err = &queue.Error{Code: queue.CodeUnknownSubmission, Message: fmt.Sprintf("There is no open submission %s in this queue.", r.Match.Submission)}
+		err = &queue.Error{Code: queue.CodeUnknownSubmission,
+			Message: fmt.Sprintf("There is no open submission %s in this queue.", r.Match.Submission)}
 	case !there && m.rules.Len() >= queue.MaxRules:
-		err = &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d rules already, the most it keeps. Lift those that are not needed any more.", queue.MaxRules)}
+		err = &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d rules already, the most "+
+			"it keeps. Lift those that are not needed any more.", queue.MaxRules)}
 	}
 	if err != nil || there && known.Same(&r) {
 		s.mu.Unlock()
@@ -129,7 +131,8 @@ func (p *Rules) endLarge() (more bool) {
 }
 
 // lift is Lift; with a time, of a rule that is over by then only: somebody may have set it anew.
-func (p *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by string, told ...queue.Act) (lifted queue.Rule, was bool, err error) {
+func (p *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by string,
+	told ...queue.Act) (lifted queue.Rule, was bool, err error) {
 	s := p.s
 	s.ordering.Lock()
 	defer s.ordering.Unlock()

@@ -14,7 +14,8 @@ import (
 
 // This file keeps the schedules: what the journal and the store say of them, and when each is to be looked at.
 
-// schedules are the part of the machine that knows when to insert what: the ticks that were emitted are in the journal, with what they inserted.
+// schedules are the part of the machine that knows when to insert what: the ticks that were emitted are in the journal,
+// with what they inserted.
 type schedules struct {
 	m        *machine
 	byName   map[string]*scheduled
@@ -259,7 +260,8 @@ func (s *scheduled) row() []byte {
 // info is the schedule as it stands.
 func (s *scheduled) info() queue.ScheduleInfo {
 	x := queue.ScheduleInfo{
-		Name: s.name, Schedule: *s.rhythm.def, Version: s.version, Created: s.created, Changed: s.changed, Reason: s.reason, Words: s.rhythm.words,
+		Name: s.name, Schedule: *s.rhythm.def, Version: s.version, Created: s.created, Changed: s.changed,
+		Reason: s.reason, Words: s.rhythm.words,
 		Next: s.next, Last: s.last, LastID: s.lastID, Waiting: s.waiting, ScheduleCounts: s.counts,
 		Recent: slices.Clone(s.recent),
 	}

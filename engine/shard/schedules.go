@@ -41,7 +41,8 @@ func (p *Schedules) Get(name string) (queue.ScheduleInfo, error) {
 }
 
 func unknownSchedule(name string) error {
-	return &queue.Error{Code: queue.CodeUnknownSchedule, Message: fmt.Sprintf("The queue has no schedule %q. PUT makes it; GET /v1/queues/{queue}/schedules lists those there are.", clip(name, queue.MaxScheduleNameBytes))}
+	return &queue.Error{Code: queue.CodeUnknownSchedule, Message: fmt.Sprintf("The queue has no schedule %q. PUT "+
+		"makes it; GET /v1/queues/{queue}/schedules lists those there are.", clip(name, queue.MaxScheduleNameBytes))}
 }
 
 // changing runs fn with the mutex held once no change of the schedule is on its way to the disk, and waits for the commit of what
@@ -95,11 +96,13 @@ func (g ScheduleGuard) ask(sch *scheduled) error {
 
 // Put makes a schedule or defines it anew, durably; the definition was checked. The same definition as before changes
 // nothing. As long as the rhythm is the same, it goes on where it was; another one begins after now.
-func (p *Schedules) Put(name string, def queue.Schedule, guard ScheduleGuard, told ...queue.Act) (info queue.ScheduleInfo, created bool, err error) {
+func (p *Schedules) Put(name string, def queue.Schedule, guard ScheduleGuard,
+	told ...queue.Act) (info queue.ScheduleInfo, created bool, err error) {
 	err = p.changing(name, guard, func(m *machine, sch *scheduled, now queue.Time) error {
 		created = sch == nil
 		if created && len(m.schedules.byName) >= queue.MaxSchedules {
-			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d schedules already, the most it keeps. Delete one first.", queue.MaxSchedules)}
+			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d schedules already, "+
+				"the most it keeps. Delete one first.", queue.MaxSchedules)}
 		}
 		return m.schedules.put(sch, name, def, now, told)
 	})
@@ -186,7 +189,8 @@ func (p *Schedules) Switch(name string, enabled bool, reason string, told ...que
 		case sch.enabled == enabled:
 			return nil
 		}
-		m.encode(now).Schedule(&journal.Schedule{Change: journal.ScheduleSwitch, Name: name, Version: sch.version + 1, Enabled: enabled, Reason: reason})
+		m.encode(now).Schedule(&journal.Schedule{Change: journal.ScheduleSwitch, Name: name, Version: sch.version + 1,
+			Enabled: enabled, Reason: reason})
 		m.actLog.tell(now, told, map[string]bool{"enabled": sch.enabled}, map[string]bool{"enabled": enabled})
 		m.schedules.occupy(sch)
 		return nil

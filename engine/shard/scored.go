@@ -248,7 +248,8 @@ func rowsOf(br *strategy.Branch, scorer strategy.Scorer) int {
 }
 
 // look copies the next window of candidates; ready is false if a view has to be built first.
-func (s *Shard) look(ctx context.Context, q *Request, br *strategy.Branch, scorer strategy.Scorer, rows, have int, w *windowScratch) (ready bool, err error) {
+func (s *Shard) look(ctx context.Context, q *Request, br *strategy.Branch, scorer strategy.Scorer, rows, have int,
+	w *windowScratch) (ready bool, err error) {
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -323,7 +324,8 @@ func (m *machine) takeScored(q *Request, br *strategy.Branch, w *windowScratch, 
 
 // Candidates are the first `rows` candidates (1 to strategy.MaxWindow) of a plan without scores, with these columns. Nothing is
 // reserved. The window is the caller's.
-func (s *Shard) Candidates(ctx context.Context, plan *strategy.Plan, about queue.Meta, reads []strategy.Column, rows int) (*strategy.Window, error) {
+func (s *Shard) Candidates(ctx context.Context, plan *strategy.Plan, about queue.Meta, reads []strategy.Column,
+	rows int) (*strategy.Window, error) {
 	all := &strategy.Branch{Scored: &strategy.Scored{}, Inner: plan.Branches}
 	w := &windowScratch{}
 	for {
@@ -340,7 +342,8 @@ func (s *Shard) Candidates(ctx context.Context, plan *strategy.Plan, about queue
 	}
 }
 
-func (s *Shard) lookAt(ctx context.Context, all *strategy.Branch, about queue.Meta, reads []strategy.Column, rows int, w *windowScratch) (ready bool, err error) {
+func (s *Shard) lookAt(ctx context.Context, all *strategy.Branch, about queue.Meta, reads []strategy.Column, rows int,
+	w *windowScratch) (ready bool, err error) {
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
 	defer s.mu.Unlock()

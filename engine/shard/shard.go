@@ -17,23 +17,25 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Full, Held, Values, WaitSeconds, RunSeconds, Scorers, Born, Posted, Live, ViewMemory, RecountEvery, CheckpointBytes, CheckpointEnded and CheckpointItems is needed.
+// Options is what a shard is made of. Every field but Full, Held, Values, WaitSeconds, RunSeconds, Scorers, Born,
+// Posted, Live, ViewMemory, RecountEvery, CheckpointBytes, CheckpointEnded and CheckpointItems is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
 	Settings queue.Settings
 	Key      reserver.Key
 
-	Journal     func(context.Context) (journal.Journal, error) // opens the journal, also again after a failed commit
-	Store       *store.Store
-	Now         func() time.Time
-	Seed        func() uint64
-	Logger      *slog.Logger
-	Committed   func(took time.Duration, ops, bytes int) // told of every commit
-	Fatal       func(error)                              // ends the process: what memory says can no longer be trusted
-	Full        *atomic.Bool                             // the disk is full: inserts are refused; shared with other shards; nil: one of its own
-	FreeBallast func() bool                              // makes room on a full disk; false when there is none left to free
-	Held        func(took time.Duration)                 // told of every hold of the mutex, while it is held; nil: holds are not measured
+	Journal   func(context.Context) (journal.Journal, error) // opens the journal, also again after a failed commit
+	Store     *store.Store
+	Now       func() time.Time
+	Seed      func() uint64
+	Logger    *slog.Logger
+	Committed func(took time.Duration, ops, bytes int) // told of every commit
+	Fatal     func(error)                              // ends the process: what memory says can no longer be trusted
+	// the disk is full: inserts are refused; shared with other shards; nil: one of its own
+	Full        *atomic.Bool
+	FreeBallast func() bool              // makes room on a full disk; false when there is none left to free
+	Held        func(took time.Duration) // told of every hold of the mutex, while it is held; nil: holds are not measured
 
 	// Values calls its argument for everything that is set for values of meta keys: at the start, and again when the state is
 	// made anew after a failed commit. It must not call the shard. nil: nothing is set.
@@ -61,7 +63,9 @@ type Options struct {
 
 	CheckpointBytes int64 // journal bytes that start a checkpoint; default 16 MiB
 	CheckpointEnded int   // ended submissions that start one; default 20,000
-	CheckpointItems int   // tries, reservations and exceptions of submissions that one hold of the mutex encodes for a checkpoint; default 2,000
+	// tries, reservations and exceptions of submissions that one hold of the mutex encodes for a checkpoint; default
+	// 2,000
+	CheckpointItems int
 }
 
 // Span is a piece of work that somebody traces. End says how much was done, and what went wrong.
@@ -100,16 +104,20 @@ type Shard struct {
 	roster    *roster
 	scoring   [scoredKinds]struct{ examined, unwanted atomic.Uint64 }
 
-	appends     streak       // to the journal
-	writes      streak       // to the store
-	full        *atomic.Bool // Options.Full
-	ahead       atomic.Bool  // rows of the store may be younger than the position that a replay begins at
-	special     atomic.Bool  // a reserve has to look at orders for consumers, or at the restart grace
-	wake        chan struct{}
-	quit        chan struct{}
-	written     chan struct{} // closed when the writer has ended
-	aging       sync.RWMutex  // held for writing while the history loses or changes rows, for reading while a submission of it is opened again; before applying and mu
-	outputs     sync.RWMutex  // held for reading while outputs are written, for writing by a reload; after mu, which is not needed to let go of it
+	appends streak       // to the journal
+	writes  streak       // to the store
+	full    *atomic.Bool // Options.Full
+	ahead   atomic.Bool  // rows of the store may be younger than the position that a replay begins at
+	special atomic.Bool  // a reserve has to look at orders for consumers, or at the restart grace
+	wake    chan struct{}
+	quit    chan struct{}
+	written chan struct{} // closed when the writer has ended
+	// held for writing while the history loses or changes rows, for reading while a submission of it is opened again;
+	// before applying and mu
+	aging sync.RWMutex
+	// held for reading while outputs are written, for writing by a reload; after mu, which is not needed to let go of
+	// it
+	outputs     sync.RWMutex
 	counted     counted
 	applying    sync.Mutex // held while a batch is applied, and while a checkpoint takes rows
 	checkpoints checkpointer
@@ -171,17 +179,21 @@ type pools struct {
 
 var (
 	errClosing = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue is closing or reloading. Ask again in a moment."}
-	errBroken  = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue is degraded: it could not be reloaded after a failed commit. It is tried again every second; the server's log says what is wrong."}
+	errBroken  = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue is degraded: it could not be reloaded " +
+		"after a failed commit. It is tried again every second; the server's log says what is wrong."}
 )
 
 // errDraining refuses inserts; a repeated one is answered all the same.
-var errDraining = &queue.Error{Code: queue.CodeDraining, Message: "The queue is draining: it takes no submissions any more, until an operator changes its setting \"draining\"."}
+var errDraining = &queue.Error{Code: queue.CodeDraining,
+	Message: "The queue is draining: it takes no submissions any more, until an operator changes its setting \"draining\"."}
 
-var errLost = &queue.Error{Code: queue.CodeUnavailable, Message: "A file of the data directory was deleted, moved or replaced under the running server, so nothing is acknowledged any more. The server's log and /readyz?verbose say which one; what was there can still be read. Put the files back, then restart the server."}
+var errLost = &queue.Error{Code: queue.CodeUnavailable, Message: "A file of the data directory was deleted, moved or " +
+	"replaced under the running server, so nothing is acknowledged any more. The server's log and /readyz?verbose " +
+	"say which one; what was there can still be read. Put the files back, then restart the server."}
 
 // Lose ends all writing, for good, if gone still says why, and returns that: what would be acknowledged from now on might go to a file that
-// no one finds again. gone is asked while the journal is not being opened again, which makes a new file of its log. What is in memory, and in
-// the files that are still open, can be read until the server ends.
+// no one finds again. gone is asked while the journal is not being opened again, which makes a new file of its log.
+// What is in memory, and in the files that are still open, can be read until the server ends.
 func (s *Shard) Lose(gone func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

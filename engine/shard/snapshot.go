@@ -17,7 +17,9 @@ import (
 
 // A snapshot is the changing part of a submission as its store row holds it, true up to the position it carries:
 //
-//	version 1 | flags | position | done | dead | chunk that failed it | outputs | number of tries | tries ... | cursors and exceptions (backlog)
+//	version 1 | flags | position | done | dead | chunk that failed it | outputs | number of tries | tries ... |
+//
+// cursors and exceptions (backlog)
 //
 // docs/formats/ops.md gives it byte by byte. Reserved and waiting chunks are written as available: reservations end with
 // the process, and what waits is told by its try.
@@ -159,7 +161,8 @@ func (t *try) restorePast(d *fields) {
 	t.redrives = uint16(d.within(math.MaxUint16))
 	for n := d.within(queue.MaxAttemptsKept); n > 0 && !d.bad; n-- {
 		flags := d.within(pastExpired | pastSameError | pastLost)
-		a := queue.Attempt{Expired: flags&pastExpired != 0, Lost: flags&pastLost != 0, Ended: queue.Time(d.int()), Held: time.Duration(d.within(math.MaxUint32)) * time.Millisecond, Consumer: d.text()}
+		a := queue.Attempt{Expired: flags&pastExpired != 0, Lost: flags&pastLost != 0, Ended: queue.Time(d.int()),
+			Held: time.Duration(d.within(math.MaxUint32)) * time.Millisecond, Consumer: d.text()}
 		if a.Error = t.err; flags&pastSameError == 0 {
 			a.Error = d.text()
 		}
@@ -304,7 +307,8 @@ func (m *machine) restored(spec, state []byte) (*record, error) {
 // available unless it is dead or skipped.
 func (r *record) consistent(sub *backlog.Submission) error {
 	if sub.Available()+r.done+r.dead+r.skips != r.chunks {
-		return fmt.Errorf("%w: of %d chunks %d are available, %d done, %d dead and %d skipped", errSnapshot, r.chunks, sub.Available(), r.done, r.dead, r.skips)
+		return fmt.Errorf("%w: of %d chunks %d are available, %d done, %d dead and %d skipped", errSnapshot, r.chunks,
+			sub.Available(), r.done, r.dead, r.skips)
 	}
 	dead := uint32(0)
 	for index, t := range r.tries {

@@ -73,7 +73,8 @@ func newPlace(plan *strategy.Plan, leaf *strategy.Leaf, index uint32) *place {
 
 // standing tells about where the chunk stands with the first leaf that admits it. Limits that would be reached on the way are not
 // foreseen, nor that what they hold back now may come before it.
-func (s *Shard) standing(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan, leaves []strategy.Leaf, list []BranchWhy) (*Standing, error) {
+func (s *Shard) standing(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan,
+	leaves []strategy.Leaf, list []BranchWhy) (*Standing, error) {
 	number := 0
 	for ; number < len(list); number++ {
 		if o := list[number].Obstacle; o == NoObstacle || o >= IsHidden {

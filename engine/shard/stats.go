@@ -12,11 +12,15 @@ func (s *Shard) Stats() queue.Stats {
 	m, c := s.m, &s.m.stats
 	n := m.backlog.Amounts()
 	stats := queue.Stats{
-		Ready: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Waiting: c.waiting + c.parked, Reserved: uint64(m.holds.Len()) - c.orphaned, Dead: c.dead,
-		Done: c.completed, Skipped: c.skipped, DeadLetters: c.dead + c.buried, Outgoing: uint64(m.forwarding.outbox.len()), ForwardedTotal: c.forwarded, ArrivedTotal: c.arrived, AgedTotal: c.aged, DamagedTotal: c.damaged, BulkTotal: c.bulk,
+		Ready: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Waiting: c.waiting + c.parked,
+		Reserved: uint64(m.holds.Len()) - c.orphaned, Dead: c.dead,
+		Done: c.completed, Skipped: c.skipped, DeadLetters: c.dead + c.buried,
+		Outgoing: uint64(m.forwarding.outbox.len()), ForwardedTotal: c.forwarded, ArrivedTotal: c.arrived,
+		AgedTotal: c.aged, DamagedTotal: c.damaged, BulkTotal: c.bulk,
 		OperationsReady: m.rules.operations(), SubmissionsOpen: uint64(m.backlog.Len()), ConsumersWaiting: uint64(len(s.waiting)),
 		InsertedTotal: c.inserted, ReservedTotal: c.reserved, DoneTotal: c.done, FailedTotal: c.failed,
-		LostTotal: s.roster.lost, RevokedTotal: s.roster.revoked, ConsumersAttached: uint64(s.roster.attached), ConsumersAway: uint64(s.roster.gone), Draining: m.settings.Draining,
+		LostTotal: s.roster.lost, RevokedTotal: s.roster.revoked, ConsumersAttached: uint64(s.roster.attached),
+		ConsumersAway: uint64(s.roster.gone), Draining: m.settings.Draining,
 		ExpiredTotal: c.expired, ReleasedTotal: c.released, SubmissionsInsertedTotal: c.submissions,
 		SubmissionsEndedTotal: c.submissionEnd, EndedAs: c.endedAs, CommitsTotal: c.commits, CommitBytesTotal: c.commitBytes,
 		Schedules: uint64(len(m.schedules.byName)), Ticks: c.schedules.ScheduleCounts, NextTick: m.schedules.nextTick(),

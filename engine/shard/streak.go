@@ -40,7 +40,9 @@ func (s *Shard) failing() error {
 	if !k.degraded() {
 		return nil
 	}
-	return &queue.Error{Code: queue.CodeUnavailable, Message: fmt.Sprintf("degraded: the last %d writes to the queue's %s failed. What needs none goes on, and one is tried every second. The server's log says what is wrong.", k.failed.Load(), file)}
+	return &queue.Error{Code: queue.CodeUnavailable, Message: fmt.Sprintf("degraded: the last %d writes to the "+
+		"queue's %s failed. What needs none goes on, and one is tried every second. The server's "+
+		"log says what is wrong.", k.failed.Load(), file)}
 }
 
 // write writes to the store, with the room that is kept back for completions, and counts how it ended. After a failed sync no one knows

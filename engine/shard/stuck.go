@@ -74,7 +74,8 @@ func (p *Forwarding) Unstick(o queue.Outgoing) error {
 	}
 	s.m.forwarding.outbox.last++
 	s.m.encode(now).Move(journal.Move{
-		Kind: journal.MoveRenumber, ID: o.Chunk.Submission, Number: s.m.forwarding.outbox.last, Queue: o.Queue, Was: o.Number, Indexes: []uint32{o.Chunk.Index},
+		Kind: journal.MoveRenumber, ID: o.Chunk.Submission, Number: s.m.forwarding.outbox.last, Queue: o.Queue,
+		Was: o.Number, Indexes: []uint32{o.Chunk.Index},
 	})
 	b := s.m.batch
 	s.mu.Unlock()

@@ -125,7 +125,8 @@ func (s *Shard) assess() {
 		}
 	}
 	if is := s.worker.degraded; is != was {
-		s.options.Logger.Warn("the life-cycle worker's commits fail again and again, or no longer", "queue", s.options.Queue, "degraded", is)
+		s.options.Logger.Warn("the life-cycle worker's commits fail again and again, or no longer", "queue",
+			s.options.Queue, "degraded", is)
 	}
 }
 

@@ -87,14 +87,17 @@ func (s *Shard) room(v *backlog.View) bool {
 func (s *Shard) noRoom(asked bool, promised uint64) error {
 	of := s.options.ViewMemory.of(asked)
 	count := &s.refused.views
-	why := "Reserve by fewer different strategies at the same time, by one limit each, whose number may differ, or have the server's option view-memory raised."
+	why := "Reserve by fewer different strategies at the same time, by one limit each, whose number may differ, or " +
+		"have the server's option view-memory raised."
 	if asked {
 		count = &s.refused.asked
-		why = "Ask again when no other question is being answered, about a strategy that is in use, or have the server's option view-memory raised, a quarter of which is for questions."
+		why = "Ask again when no other question is being answered, about a strategy that is in use, or have the " +
+			"server's option view-memory raised, a quarter of which is for questions."
 	}
 	*count++
 	return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
-		"The strategy needs an index of its own of about %d MiB in memory, and of %d MiB for such indexes %d are in use. %s", (promised>>20)+1, of.most>>20, max(of.used.Load(), 0)>>20, why)}
+		"The strategy needs an index of its own of about %d MiB in memory, and of %d MiB for such "+
+			"indexes %d are in use. %s", (promised>>20)+1, of.most>>20, max(of.used.Load(), 0)>>20, why)}
 }
 
 // release gives back what a shard's views took.

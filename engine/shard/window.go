@@ -90,7 +90,8 @@ func (m *machine) dropScoring() {
 }
 
 // frame finds the next window of candidates: the last one, if it still holds.
-func (m *machine) frame(x *scoring, br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int, seen map[*backlog.Submission]bool) *frame {
+func (m *machine) frame(x *scoring, br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int,
+	seen map[*backlog.Submission]bool) *frame {
 	if seen != nil {
 		return m.makeFrame(br, views, scorer.Reads(), rows, func(s *backlog.Submission) bool { return seen[s] })
 	}
@@ -132,7 +133,8 @@ func (f *frame) remember(before *frame) {
 	}
 }
 
-func (m *machine) makeFrame(br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int, skip func(*backlog.Submission) bool) *frame {
+func (m *machine) makeFrame(br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int,
+	skip func(*backlog.Submission) bool) *frame {
 	f := &frame{most: rows, wordOf: map[string]uint32{}}
 	f.rows = m.backlog.Window(views, rows, skip, m.rnd, make([]*backlog.Submission, 0, rows))
 	f.passed = make([]uint32, len(f.rows))

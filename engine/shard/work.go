@@ -57,12 +57,14 @@ func (s *Shard) Work() Work {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := Work{Grace: s.m.grace.end(), Degraded: s.worker.degraded, Slices: s.worker.slices, Sweeping: s.m.stats.orphaned, Kinds: make([]KindWork, kindCount)}
+	w := Work{Grace: s.m.grace.end(), Degraded: s.worker.degraded, Slices: s.worker.slices,
+		Sweeping: s.m.stats.orphaned, Kinds: make([]KindWork, kindCount)}
 	for kind := range kindCount {
 		t, acts := &s.worker.kinds[kind], s.m.stats.acts[kind]
 		k := &w.Kinds[kind]
 		*k = KindWork{
-			Kind: kind, Pending: uint64(len(s.m.timers[kind])), Done: acts.done, Stale: acts.stale, Failed: t.failed, Failures: t.failures, Success: t.success,
+			Kind: kind, Pending: uint64(len(s.m.timers[kind])), Done: acts.done, Stale: acts.stale, Failed: t.failed,
+			Failures: t.failures, Success: t.success,
 		}
 		if t.err != nil {
 			k.Error = t.err.Error()
@@ -74,7 +76,8 @@ func (s *Shard) Work() Work {
 	}
 	w.Recount = s.recounted()
 	w.Suspects = Suspects{
-		Shelved: uint64(s.m.suspects.shelved), Lent: uint64(s.m.suspects.lent), Ready: uint64(s.m.suspects.ready), Quota: uint64(s.m.suspects.quota(now)), Slots: s.m.suspects.liveSlots(now),
+		Shelved: uint64(s.m.suspects.shelved), Lent: uint64(s.m.suspects.lent), Ready: uint64(s.m.suspects.ready),
+		Quota: uint64(s.m.suspects.quota(now)), Slots: s.m.suspects.liveSlots(now),
 	}
 	w.Kinds[KindSuspect].Pending, w.Kinds[KindForward].Pending = w.Suspects.Shelved, uint64(s.m.forwarding.outbox.len())
 	w.Kinds[KindExpiry].Pending, w.Kinds[KindSweep].Pending = uint64(s.m.holds.Len()), s.m.stats.orphaned
@@ -94,7 +97,9 @@ func (s *Shard) Work() Work {
 // lagMost is the lag of the life-cycle worker beyond which the shard is not ready.
 const lagMost = 30 * time.Second
 
-var errDegraded = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue's life-cycle worker cannot write to the disk: nothing new is taken in until it can. Complete, fail, extend and release go on. Ask again in a moment; the server's log says what is wrong."}
+var errDegraded = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue's life-cycle worker cannot write to " +
+	"the disk: nothing new is taken in until it can. Complete, fail, extend and release go on. Ask again in a " +
+	"moment; the server's log says what is wrong."}
 
 // takesIn says whether inserts can be served. The mutex is held.
 func (s *Shard) takesIn() error {

@@ -28,9 +28,11 @@ type worker struct {
 	kinds    [kindCount]trouble
 	parked   map[Action]*parking
 	slices   uint64
-	degraded bool           // some kind fails again and again: nothing new is taken in
-	blamed   map[Action]int // how often what is tried alone failed since it last came through: schedules, large rules, letters that cannot be read
-	recount  recounting
+	degraded bool // some kind fails again and again: nothing new is taken in
+	// how often what is tried alone failed since it last came through: schedules, large rules, letters that cannot be
+	// read
+	blamed  map[Action]int
+	recount recounting
 }
 
 // Nudge has the worker pass in the background, unless it is at it.
