@@ -131,12 +131,12 @@ func TestAlreadyWaits(t *testing.T) {
 }
 
 // A checkpoint that fails forgets nothing: the next one writes what it was to write.
-func TestFailedFold(t *testing.T) {
+func TestFailedCheckpoint(t *testing.T) {
 	behindGates(t, func(o *overlap) {
 		var sub queue.Submission
-		fold := func(end ending, want bool) {
+		checkpoint := func(end ending, want bool) {
 			l := o.later(func() ([]queue.Result, error) { return nil, o.shard.Checkpoint() })
-			o.let("Fold", end)
+			o.let("Checkpoint", end)
 			o.freely(func() {})
 			if !l.done || (l.err == nil) != want {
 				o.t.Fatalf("a checkpoint whose rows end so: %v; %v", end, l.err)
@@ -148,8 +148,8 @@ func TestFailedFold(t *testing.T) {
 			_, err := o.shard.SetPriority(ctx, sub.ID, 77)
 			o.must("priority", err)
 		})
-		fold(isFull, false)
-		fold(succeeds, true)
+		checkpoint(isFull, false)
+		checkpoint(succeeds, true)
 		o.freely(func() {
 			o.close()
 			o.start()

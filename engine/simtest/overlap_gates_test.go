@@ -99,7 +99,7 @@ func storeWrite() string {
 			return "outputs"
 		case "SettleOutputs", "PackOutputs", "WithdrawOutputs", "SweepOrphans":
 			return moving
-		case "Fold", "SetFolded":
+		case "Checkpoint", "SetCheckpointed":
 			return name
 		}
 	}

@@ -237,7 +237,7 @@ func (o *overlap) goOn() {
 	}
 	if !h.written {
 		end, fails := succeeds, 12
-		if h.what == "Fold" || h.what == "append" && heldWrite(list, "content") {
+		if h.what == "Checkpoint" || h.what == "append" && heldWrite(list, "content") {
 			fails = 30 // so that what is rare happens
 		}
 		if o.chance(fails) {
