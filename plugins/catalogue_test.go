@@ -110,7 +110,7 @@ func (w *world) start() {
 		Dir: filepath.Join(w.dir, "compiled"), Child: []string{self, "plugin-compile"}, Now: w.clock.Now, Limits: plugins.DefaultLimits(),
 		Logger: slog.New(slog.NewTextHandler(w.log, nil)), Registerer: w.registry,
 	}
-	o.Limits.CompileMemory = childMemory
+	o.Limits.CompileMemory, o.Limits.CompileCPU = childMemory, childCPU
 	o.Limits.Host.StartWait = 0 // tests do not depend on how fast this machine is
 	if w.change != nil {
 		w.change(&o)

@@ -2,4 +2,9 @@
 
 package plugins_test
 
-const childMemory = 1 << 30
+import "time"
+
+const (
+	childMemory = 1 << 30
+	childCPU    = 10 * time.Second
+)

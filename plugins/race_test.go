@@ -2,5 +2,10 @@
 
 package plugins_test
 
-// The race detector alone reserves more address space than any limit.
-const childMemory = 0
+import "time"
+
+// The race detector alone reserves more address space than any limit, and slows a compiling child down many times.
+const (
+	childMemory = 0
+	childCPU    = 40 * time.Second
+)
