@@ -91,7 +91,9 @@ func (m *machine) remember(r *record) {
 func (m *machine) ApplyComplete(c journal.Completed) error {
 	r, err := m.target(c.Seq, c.Index)
 	if r == nil {
-		m.remembered(c)
+		if err == nil && m.replay {
+			err = m.remembered(c)
+		}
 		return err
 	}
 	m.changing(r)
@@ -125,12 +127,24 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 	return nil
 }
 
-// remembered notes who completed a chunk whose row has it already: a kill may have come before a checkpoint stored who did.
-func (m *machine) remembered(c journal.Completed) {
+// remembered notes, at a replay, who completed a chunk whose row has it already: a kill may have come before the checkpoint that wrote
+// that row stored who did.
+func (m *machine) remembered(c journal.Completed) error {
 	r := m.liveSeq(c.Seq)
-	if m.replay && r != nil && c.Index < r.chunks && r.tries[c.Index] == nil && !r.sub.IsAvailable(c.Index) {
+	var sub *backlog.Submission
+	if r != nil {
+		sub = r.sub
+	} else {
+		found, err := m.past(c.Seq)
+		if found == nil || err != nil {
+			return err
+		}
+		r, sub = found.told, found.sub
+	}
+	if c.Index < r.chunks && r.tries[c.Index] == nil && !sub.IsAvailable(c.Index) {
 		m.recent.put(queue.ChunkID{Submission: r.id, Index: c.Index}, c.Epoch, c.Sequence)
 	}
+	return nil
 }
 
 // target is the live record an op is for: nil when the op is older than the record's row, or the submission has ended.

@@ -110,7 +110,7 @@ func (p *deadLetters) applyRedrive(op journal.Redrive) error {
 	switch {
 	case r == nil:
 		row, told, err := p.endedFor(op.Seq, p.idOf(op.Seq))
-		if row == nil || err != nil || m.younger(told) {
+		if row == nil || err != nil || m.younger(told) || row.State != queue.CompletedWithDead {
 			return err
 		}
 		if r, err = p.reopen(row); err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
-	"github.com/quern-queue/quern/engine/store"
 )
 
 // machine is the shard's state. Every input carries its time and its random seed; there is no clock, no goroutine and no
@@ -54,7 +53,7 @@ type machine struct {
 	replay  bool
 	newest  latest                                 // completions with outputs, of the replay
 	history func(queue.SubmissionID) (bool, error) // at recovery: does the history hold it?
-	row     func(seq uint32) (*store.Ended, error) // at recovery: its row there, or nil
+	past    func(seq uint32) (*past, error)        // at recovery: what it tells of it, or nil
 
 	trust func(seq, index uint32) // told of every chunk that is done: what the store has for it is its output
 

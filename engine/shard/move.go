@@ -39,6 +39,9 @@ func (p *deadLetters) applyMove(op journal.Move) error {
 			}
 			return nil
 		}
+		if row.State != queue.CompletedWithDead {
+			return nil
+		}
 		finished = row.Finished
 		if r, err = p.reopen(row); err != nil {
 			return err
@@ -103,7 +106,8 @@ func (m *machine) offer(r *record, index uint32, t *try) {
 }
 
 // endedFor finds an ended submission for an op, with what its row tells: in memory, as it was read when the op was decided, or, at
-// recovery, in the history. nil: there is none that completed with dead chunks.
+// recovery, in the history. nil: there is none. At recovery its row may be younger than the op, and then in any state: the last of its
+// dead letters may have left with this very op.
 func (p *deadLetters) endedFor(seq uint32, id queue.SubmissionID) (row *store.Ended, told *record, err error) {
 	m := p.m
 	v := p.moving[seq]
@@ -111,17 +115,18 @@ func (p *deadLetters) endedFor(seq uint32, id queue.SubmissionID) (row *store.En
 		id = v.id
 	}
 	switch r := m.ended[id]; {
-	case r != nil && r.state != queue.CompletedWithDead:
 	case r != nil:
 		row = r.endedRow() // nothing of it is reserved
 	case v != nil:
 		row = v.row
 	case m.replay:
-		if row, err = m.row(seq); err != nil {
+		found, err := m.past(seq)
+		if found == nil || err != nil {
 			return nil, nil, err
 		}
+		return found.row, found.told, nil
 	}
-	if row == nil || row.State != queue.CompletedWithDead {
+	if row == nil {
 		return nil, nil, nil
 	}
 	told, _, err = endedRecord(row)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/store"
@@ -98,13 +99,8 @@ func (s *Shard) load(ctx context.Context, m *machine) error {
 	m.applied = checkpointed
 	m.replay = true
 	ended := endedIDs{store: s.store}
-	m.row = func(seq uint32) (*store.Ended, error) {
-		row, found, err := s.store.EndedBySeq(ctx, seq)
-		if err != nil || !found {
-			return nil, err
-		}
-		return &row, nil
-	}
+	rows := pastRows{store: s.store}
+	m.past = func(seq uint32) (*past, error) { return rows.find(ctx, seq) }
 	m.history = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
 	if err := s.store.Asides(ctx, m.loadAside); err != nil {
 		return err
@@ -160,6 +156,39 @@ func (e *endedIDs) has(ctx context.Context, id queue.SubmissionID) (bool, error)
 	}
 	_, held := e.ids[id]
 	return held, nil
+}
+
+// past is what the history tells of an ended submission.
+type past struct {
+	row  *store.Ended
+	told *record
+	sub  *backlog.Submission
+}
+
+// pastRows reads the history for the ops of a replay that came before a row of it was written: a kill cut a checkpoint off behind that
+// row. Ops about one submission come near each other, so what was read last is kept.
+type pastRows struct {
+	store *store.Store
+	bySeq map[uint32]*past // nil: the history does not hold it
+}
+
+const pastKept = 1024
+
+func (p *pastRows) find(ctx context.Context, seq uint32) (*past, error) {
+	if found, asked := p.bySeq[seq]; asked {
+		return found, nil
+	}
+	if p.bySeq == nil || len(p.bySeq) == pastKept {
+		p.bySeq = map[uint32]*past{}
+	}
+	row, there, err := p.store.EndedBySeq(ctx, seq)
+	if err != nil || !there {
+		p.bySeq[seq] = nil
+		return nil, err
+	}
+	told, sub, err := endedRecord(&row)
+	p.bySeq[seq] = &past{row: &row, told: told, sub: sub}
+	return p.bySeq[seq], err
 }
 
 // sweep removes contents whose insert was never published and makes sure that their numbers are not drawn again.

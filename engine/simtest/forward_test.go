@@ -49,6 +49,7 @@ const (
 	asTheyAre   = iota
 	storeLater  // a checkpoint wrote its rows and the note of its position; the journal is as it was
 	storeAhead  // a checkpoint wrote its rows, but not the note
+	storeHalf   // a checkpoint wrote the rows of submissions, but not those beside them, nor the note
 	allFolded   // a checkpoint ended: what is before it is in the store only
 	killMoments // how many there are
 )
@@ -67,7 +68,8 @@ func (b *box) kill(t *testing.T, moment int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if moment == storeLater || moment == storeAhead {
+	asides := b.asides()
+	if moment == storeLater || moment == storeAhead || moment == storeHalf {
 		if err := b.shard.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
@@ -75,8 +77,11 @@ func (b *box) kill(t *testing.T, moment int) {
 	b.copyFiles("store.db", dir)
 	b.close()
 	b.dir = dir
-	if moment == storeAhead {
+	if moment == storeAhead || moment == storeHalf {
 		rewindFolded(t, dir, checkpointed)
+	}
+	if moment == storeHalf {
+		rewindAsides(t, dir, asides)
 	}
 	b.open()
 }

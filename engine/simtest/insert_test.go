@@ -3,23 +3,12 @@ package simtest
 import (
 	"encoding/binary"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"time"
 
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
-	"github.com/quern-queue/quern/engine/store"
 )
-
-// rewindFolded makes the copied store say that an earlier position was checkpointed.
-func (s *sim) rewindFolded(to journal.Position) {
-	db, err := store.Open(ctx, filepath.Join(s.dir, "store.db"), store.Options{Durability: queue.Relaxed})
-	s.must("open the copied store", err)
-	s.must("rewind the copied store", db.SetCheckpointed(ctx, to))
-	s.must("close the copied store", db.Close())
-}
 
 // draw makes up a submission.
 func (s *sim) draw() queue.NewSubmission {

@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"cmp"
+	"errors"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -375,16 +376,39 @@ func TestRedriveOnceAcrossACrash(t *testing.T) {
 	}
 }
 
-func rewindFolded(t *testing.T, dir string, to journal.Position) {
+func rewindFolded(t testing.TB, dir string, to journal.Position) {
+	t.Helper()
+	changeStore(t, dir, func(db *store.Store) error { return db.SetCheckpointed(ctx, to) })
+}
+
+// rewindAsides has a store hold these rows beside its submissions, and no others.
+func rewindAsides(t testing.TB, dir string, rows []store.Aside) {
+	t.Helper()
+	changeStore(t, dir, func(db *store.Store) error {
+		var all []store.Aside
+		if err := db.Asides(ctx, func(a store.Aside) error { all = append(all, store.Aside{Kind: a.Kind, Key: a.Key}); return nil }); err != nil {
+			return err
+		}
+		return db.PutAside(ctx, append(all, rows...))
+	})
+}
+
+func changeStore(t testing.TB, dir string, change func(*store.Store) error) {
 	t.Helper()
 	db, err := store.Open(ctx, filepath.Join(dir, "store.db"), store.Options{Durability: queue.Relaxed})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.SetCheckpointed(ctx, to); err != nil {
+	if err := errors.Join(change(db), db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
+}
+
+// asides are the rows that the store has beside its submissions.
+func (b *box) asides() (rows []store.Aside) {
+	b.t.Helper()
+	if err := b.store.Asides(ctx, func(a store.Aside) error { rows = append(rows, a); return nil }); err != nil {
+		b.t.Fatal(err)
 	}
+	return rows
 }

@@ -261,11 +261,13 @@ func (s *sim) restart(crash bool) {
 }
 
 // crash opens a copy of the files as they were after the last answer. Sometimes the store is that of a later moment than
-// the journal, as when the kill comes between the steps of a checkpoint: after its rows, or after its note of the position.
+// the journal, as when the kill comes between the steps of a checkpoint: after the rows of submissions, after those beside them,
+// or after its note of the position.
 func (s *sim) crash() {
 	dir := s.t.TempDir()
 	s.copyFiles("journal.db", dir)
-	kind := s.r.IntN(3)
+	kind := s.r.IntN(4)
+	asides := s.asides()
 	checkpointed, err := s.store.Checkpointed(ctx)
 	s.must("checkpointed", err)
 	if kind > 0 {
@@ -274,10 +276,13 @@ func (s *sim) crash() {
 	s.copyFiles("store.db", dir)
 	s.close()
 	s.dir = dir
-	s.tally.add([]string{"crash", "crash after a checkpoint", "crash between the steps of a checkpoint"}[kind], 1)
-	if kind == 2 {
+	s.tally.add([]string{"crash", "crash after a checkpoint", "crash between the steps of a checkpoint", "crash between the rows of a checkpoint"}[kind], 1)
+	if kind >= 2 {
 		s.log.add("the store forgets its checkpointed position %d", checkpointed)
-		s.rewindFolded(checkpointed)
+		rewindFolded(s.t, s.dir, checkpointed)
+	}
+	if kind == 3 {
+		rewindAsides(s.t, s.dir, asides)
 	}
 }
 
