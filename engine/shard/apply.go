@@ -49,7 +49,7 @@ func (m *machine) known(seq uint32, id queue.SubmissionID) (bool, error) {
 	if m.liveSeq(seq) != nil || m.ended[id] != nil {
 		return true, nil
 	}
-	return m.history(id)
+	return m.history.holds(id)
 }
 
 func specOf(s *journal.Insert) backlog.Spec {
@@ -135,7 +135,7 @@ func (m *machine) remembered(c journal.Completed) error {
 	if r != nil {
 		sub = r.sub
 	} else {
-		found, err := m.past(c.Seq)
+		found, err := m.history.past(c.Seq)
 		if found == nil || err != nil {
 			return err
 		}

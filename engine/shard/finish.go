@@ -141,8 +141,8 @@ func (m *machine) spent(r *record, op *journal.Returned) bool {
 }
 
 func (m *machine) maxAttempts(r *record) uint16 {
-	if r.attempts != 0 {
-		return r.attempts
+	if own := r.details().attempts; own != 0 {
+		return own
 	}
 	return m.settings.MaxAttempts
 }
@@ -150,7 +150,7 @@ func (m *machine) maxAttempts(r *record) uint16 {
 // exhausted ends a chunk that has no try left, and with it the submission unless its policy keeps the damage to the chunk.
 func (m *machine) exhausted(r *record, op journal.Returned, now queue.Time) {
 	op.Reason, op.NotBefore = journal.Dead, 0
-	policy := r.policy
+	policy := r.details().policy
 	if policy == queue.Inherit {
 		policy = m.settings.OnExhausted
 	}

@@ -27,7 +27,7 @@ func TestSpent(t *testing.T) {
 		{allowed: 0, expired: 0, op: journal.Returned{Reason: journal.Expired, Attempts: 200, Expiries: 200}},
 	} {
 		m := &machine{settings: queue.Settings{MaxAttempts: c.allowed, MaxExpiries: c.expired}}
-		if got := m.spent(&record{attempts: c.own}, &c.op); got != c.want {
+		if got := m.spent(&record{more: &details{attempts: c.own}}, &c.op); got != c.want {
 			t.Errorf("allowed %d, of the submission %d, lost %d times; after %+v: got %v, want %v", c.allowed, c.own, c.expired, c.op, got, c.want)
 		}
 	}

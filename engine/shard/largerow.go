@@ -6,23 +6,29 @@ package shard
 // that. So while applying is held the row is what it is, at one position, whatever else goes on under the mutex: reserves, releases and
 // retries only move chunks between those that are available, held and waiting, and all of these are written as available. The cursors and
 // the lists of what is put back and taken ahead are copied in one hold, as they lie; which of the taken chunks are held or wait is found
-// out slice by slice, and a chunk that ceases to be either before it was met is noted when it does (record.loosen). More than that are
+// out slice by slice, and a chunk that ceases to be either before it was met is noted when it does (loosened.note). More than that are
 // of no harm: whatever is available, held or waits at any time meanwhile was one of these at the copy, too.
 
 // size is about how many entries the row of an open submission has.
 func (r *record) size() int { return 1 + len(r.tries) + int(r.holds.Len()) + r.sub.Exceptions() }
 
-// loosen notes that a chunk is no longer held, or no longer waits.
-func (r *record) loosen(index uint32) {
-	if r.loose != nil {
-		*r.loose = append(*r.loose, index)
+// loosened is what ceased to be held or to wait while the row of one submission is being taken in slices.
+type loosened struct {
+	of      *record // nil: none is
+	indexes []uint32
+}
+
+// note notes that a chunk is no longer held, or no longer waits.
+func (l *loosened) note(r *record, index uint32) {
+	if l.of == r {
+		l.indexes = append(l.indexes, index)
 	}
 }
 
 // largeSnapshot is machine.snapshot in slices. applying is held all the time; so is the mutex at the beginning and at the end.
 func (s *Shard) largeSnapshot(m *machine, r *record) []byte {
 	left, outputs, most := r.sub.Copy(), r.outputs, s.options.CheckpointItems
-	r.loose = new([]uint32)
+	m.loose.of = r
 	s.mu.Unlock()
 	state := r.appendTries(nil, outputs)
 	var out []uint32
@@ -47,8 +53,8 @@ func (s *Shard) largeSnapshot(m *machine, r *record) []byte {
 		s.mu.Unlock()
 	}
 	s.mu.Lock()
-	out = append(out, *r.loose...)
-	r.loose = nil
+	out = append(out, m.loose.indexes...)
+	m.loose = loosened{}
 	s.mu.Unlock()
 	state = left.AppendSnapshot(state, out)
 	s.mu.Lock()

@@ -56,7 +56,7 @@ func TestLargeRowIsExact(t *testing.T) {
 		if !bytes.Equal(got, want) {
 			t.Fatalf("seed %d: the row in slices has %d bytes, want the %d of one hold", seed, len(got), len(want))
 		}
-		if least := held / most; holds < least || moved < 100 || l.r.loose != nil {
+		if least := held / most; holds < least || moved < 100 || l.m.loose.of != nil {
 			t.Fatalf("seed %d: %d holds, %d chunks moved in between; want at least %d and 100, and nothing noted any more", seed, holds, moved, least)
 		}
 		if err := l.m.audit(); err != nil {

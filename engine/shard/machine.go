@@ -30,15 +30,16 @@ type machine struct {
 	latest queue.Time // the latest end of a submission
 	// of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
 	freed   queue.Time
-	opened  int                                    // records whose older row the history may still have
-	rows    uint64                                 // history rows written since the start
-	asides  map[aside]struct{}                     // rows that changed since the last checkpoint
-	closing int                                    // submissions whose end is on its way to the disk
-	orphans []*record                              // ended ones whose reservations are still in the table
-	order   *ordered                               // live submissions and ended ones without their history row, by id
-	ended   map[queue.SubmissionID]*record         // ended, history row not yet written
-	gone    []*record                              // the same, in the order of their end
-	dirty   []*record                              // changed since their last row
+	opened  int                            // records whose older row the history may still have
+	rows    uint64                         // history rows written since the start
+	asides  map[aside]struct{}             // rows that changed since the last checkpoint
+	closing int                            // submissions whose end is on its way to the disk
+	orphans []*record                      // ended ones whose reservations are still in the table
+	order   *ordered                       // live submissions and ended ones without their history row, by id
+	ended   map[queue.SubmissionID]*record // ended, history row not yet written
+	gone    []*record                      // the same, in the order of their end
+	dirty   []*record                      // changed since their last row
+	loose   loosened
 	watch   map[queue.SubmissionID][]chan struct{} // closed when the submission ends
 
 	batch   *batch                      // the open one
@@ -51,9 +52,8 @@ type machine struct {
 	source  rand.PCG
 	rnd     *rand.Rand
 	replay  bool
-	newest  latest                                 // completions with outputs, of the replay
-	history func(queue.SubmissionID) (bool, error) // at recovery: does the history hold it?
-	past    func(seq uint32) (*past, error)        // at recovery: what it tells of it, or nil
+	newest  latest  // completions with outputs, of the replay
+	history history // at recovery
 
 	trust func(seq, index uint32) // told of every chunk that is done: what the store has for it is its output
 
@@ -199,7 +199,7 @@ func (m *machine) withdraw(r *record, index uint32, bounded bool) backlog.Withdr
 func (m *machine) drop(r *record, slot uint32) {
 	m.changing(r)
 	h := m.holds.At(slot)
-	r.loosen(h.Index)
+	m.loose.note(r, h.Index)
 	if h.Counted {
 		m.backlog.Land(r.sub)
 	}
@@ -268,7 +268,7 @@ func (m *machine) undelay(r *record, index uint32, t *try) {
 	if t.waiting {
 		m.changing(r)
 		m.suspects.unshelve(r, t)
-		r.loosen(index)
+		m.loose.note(r, index)
 		t.waiting = false
 		r.waiting--
 		m.recount.tallied(r, t).waiting--

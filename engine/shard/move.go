@@ -120,7 +120,7 @@ func (p *deadLetters) endedFor(seq uint32, id queue.SubmissionID) (row *store.En
 	case v != nil:
 		row = v.row
 	case m.replay:
-		found, err := m.past(seq)
+		found, err := m.history.past(seq)
 		if found == nil || err != nil {
 			return nil, nil, err
 		}

@@ -32,7 +32,9 @@ func (t *outputCount) note(c *journal.Completed) {
 	if c.Output {
 		t.add(c.Index)
 	}
-	t.untold = t.untold || c.OutputUnknown
+	if c.OutputUnknown {
+		t.untold = true
+	}
 }
 
 // some says whether the submission has outputs, as far as that is known.

@@ -10,8 +10,11 @@ import (
 )
 
 // record is what the shard knows of a submission beyond its chunks' availability, which the backlog keeps.
+//
+// Its size counts, as 10^6 of them are kept, and so does the order of its fields: a pick and a completion wait for memory more than for
+// anything else. It is three cache lines of 64 bytes (TestRecordLayout).
 type record struct {
-	// What every reservation and completion touches lies together.
+	// What completions read, and all else.
 	sub      *backlog.Submission // nil once ended
 	tries    map[uint32]*try
 	more     *details
@@ -19,9 +22,6 @@ type record struct {
 	holds    reserver.List
 	chunks   uint32
 	done     uint32
-	dead     uint32 // not those given up
-	skips    uint32 // given up
-	forwards uint32 // of them, gone on to another queue
 	seq      uint32
 	state    queue.SubmissionState
 	inline   bool
@@ -31,33 +31,38 @@ type record struct {
 	parked   bool // hidden until run_at
 	stored   bool // has its row
 	reshaped bool // its spec changed since
-	reopened bool // the history may still have it
-	replaced bool // it ended, and was opened again as another record
-	met      bool // what try.met is when a recount has met it, and while there is none
 
-	outputs      outputCount
-	id           queue.SubmissionID
-	prefix       string
-	priority     int64
+	// What a reservation tells besides.
+	id       queue.SubmissionID
+	prefix   string
+	known    queue.Meta // the submission's, once somebody reserved from it
+	priority int64
+	dead     uint32 // not those given up
+	skips    uint32 // given up
+
+	// What most submissions never need.
 	ended        *ending
+	deads        *indexes // of an open one: its dead chunks
+	delays       *indexes // its chunks that wait for a retry
+	outputs      outputCount
+	forwards     uint32 // of the chunks given up, those that have gone on to another queue
 	waiting      uint32 // chunks that wait for a retry time, or are shelved
 	shelved      uint32 // of them
 	lent         uint32 // suspects that are offered or held
 	ready        uint32 // of them, those that nobody holds
-	attempts     uint16 // max_attempts of its own, 0: the queue's
 	dying        uint32 // chunks whose end is on its way to the disk
-	policy       queue.OnExhausted
-	checkpointed bool       // has its history row, or is about to get it
-	deads        *indexes   // of an open one: its dead chunks
-	delays       *indexes   // its chunks that wait for a retry
-	loose        *[]uint32  // while its row is being taken in slices: chunks that ceased to be held or to wait
-	known        queue.Meta // the submission's, once somebody reserved from it
+	checkpointed bool   // has its history row, or is about to get it
+	reopened     bool   // the history may still have it
+	replaced     bool   // it ended, and was opened again as another record
+	met          bool   // what try.met is when a recount has met it, and while there is none
 }
 
 // details are the fields that few submissions have.
 type details struct {
 	template, group, trace string
 	operations, maxFailed  uint32
+	attempts               uint16 // max_attempts of its own, 0: the queue's
+	policy                 queue.OnExhausted
 	runAt, deadDeadline    queue.Time
 	key                    string
 	fingerprint            [16]byte
@@ -112,12 +117,13 @@ func (r *record) details() *details {
 
 func newRecord(s *journal.Insert) *record {
 	r := &record{
-		id: s.ID, seq: s.Seq, chunks: s.Chunks, policy: s.OnExhausted, attempts: s.MaxAttempts, inline: s.Inline,
-		attached: s.Attachment, priority: s.Priority, prefix: s.Prefix, holds: reserver.NewList(),
+		id: s.ID, seq: s.Seq, chunks: s.Chunks, inline: s.Inline, attached: s.Attachment,
+		priority: s.Priority, prefix: s.Prefix, holds: reserver.NewList(),
 	}
 	d := details{
 		template: s.Template, group: s.Group, trace: s.Trace, operations: max(s.OperationsPerChunk, 1),
-		maxFailed: s.MaxFailed, runAt: s.RunAt, deadDeadline: s.DeadDeadline, key: s.IdempotencyKey, fingerprint: s.Fingerprint,
+		maxFailed: s.MaxFailed, attempts: s.MaxAttempts,
+		policy: s.OnExhausted, runAt: s.RunAt, deadDeadline: s.DeadDeadline, key: s.IdempotencyKey, fingerprint: s.Fingerprint,
 		origin:   s.Origin,
 		schedule: s.Schedule, scheduled: s.Scheduled,
 	}
@@ -134,7 +140,7 @@ func (r *record) spec() []byte {
 	return journal.AppendInsert(nil, &journal.Insert{
 		Seq: r.seq, ID: r.id, Chunks: r.chunks, Key: key, Mul: mul, Add: add, Priority: r.priority, Meta: r.sub.Meta(),
 		Prefix: r.prefix, Template: d.template, Group: d.group, Trace: d.trace, OperationsPerChunk: d.operations,
-		RunAt: d.runAt, DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy,
+		RunAt: d.runAt, DeadDeadline: d.deadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy,
 		MaxFailed: d.maxFailed, Inline: r.inline,
 		Attachment: r.attached, IdempotencyKey: d.key, Fingerprint: d.fingerprint, Schedule: d.schedule, Scheduled: d.scheduled,
 		Origin: d.origin,
@@ -152,7 +158,7 @@ func (r *record) info(queueName string, meta queue.Meta, available uint32) queue
 		Waiting: r.waiting, Reserved: r.holds.Len(), Done: r.done, Dead: r.dead, Skipped: r.skips,
 		Forwarded: r.forwards, OperationsPerChunk: d.operations,
 		Prefix: r.prefix, Template: d.template, HasAttachment: r.attached, Created: r.id.Time(), RunAt: d.runAt,
-		DeadDeadline: d.deadDeadline, MaxAttempts: r.attempts, OnExhausted: r.policy, MaxFailedChunks: d.maxFailed, Trace: d.trace,
+		DeadDeadline: d.deadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy, MaxFailedChunks: d.maxFailed, Trace: d.trace,
 		Schedule: d.schedule, Scheduled: d.scheduled, Origin: d.origin,
 	}
 	switch {

@@ -100,8 +100,8 @@ func (s *Shard) load(ctx context.Context, m *machine) error {
 	m.replay = true
 	ended := endedIDs{store: s.store}
 	rows := pastRows{store: s.store}
-	m.past = func(seq uint32) (*past, error) { return rows.find(ctx, seq) }
-	m.history = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
+	m.history.past = func(seq uint32) (*past, error) { return rows.find(ctx, seq) }
+	m.history.holds = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
 	if err := s.store.Asides(ctx, m.loadAside); err != nil {
 		return err
 	}
@@ -156,6 +156,12 @@ func (e *endedIDs) has(ctx context.Context, id queue.SubmissionID) (bool, error)
 	}
 	_, held := e.ids[id]
 	return held, nil
+}
+
+// history answers what the history knows, for the ops of a replay.
+type history struct {
+	holds func(queue.SubmissionID) (bool, error)
+	past  func(seq uint32) (*past, error) // nil: it does not hold it
 }
 
 // past is what the history tells of an ended submission.

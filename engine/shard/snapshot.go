@@ -327,7 +327,7 @@ func (r *record) consistent(sub *backlog.Submission) error {
 
 // settle ends a replay: what is left of it is put into its places and offered.
 func (m *machine) settle(now queue.Time) {
-	m.replay, m.history, m.past, m.now = false, nil, nil, now
+	m.replay, m.history, m.now = false, history{}, now
 	m.stats = counters{}
 	m.letters.index = &ordered{}
 	for _, r := range m.gone {
