@@ -136,27 +136,24 @@ const auditPage = 1000
 
 // exportAudit writes all that match, page by page.
 func (s *Server) exportAudit(c echo.Context, in auditRequest) error {
-	response := c.Response()
-	control := http.NewResponseController(response)
-	writer := bufio.NewWriterSize(response, outputsBuffer)
-	lines := json.NewEncoder(writer)
-	for first := true; ; first = false {
-		page, err := s.engine.Audit(in.filter, in.cursor, auditPage)
-		if err != nil {
-			return err // after the first page this cuts the connection: the answer is not whole
-		}
-		if first {
-			response.Header().Set("Content-Type", contentLines)
-			response.WriteHeader(http.StatusOK)
-		}
-		_ = control.SetWriteDeadline(s.wall().Add(s.patience.write)) // the whole may take any time
-		for i := range page.Items {
-			if err := lines.Encode(apiAuditEntry(&page.Items[i].Act)); err != nil {
+	page, err := s.engine.Audit(in.filter, in.cursor, auditPage)
+	if err != nil {
+		return err
+	}
+	return answerLines(s, c.Response(), func(writer *bufio.Writer) error {
+		lines := json.NewEncoder(writer)
+		for {
+			for i := range page.Items {
+				if err := lines.Encode(apiAuditEntry(&page.Items[i].Act)); err != nil {
+					return err
+				}
+			}
+			if page.Next == "" {
+				return nil
+			}
+			if page, err = s.engine.Audit(in.filter, page.Next, auditPage); err != nil {
 				return err
 			}
 		}
-		if in.cursor = page.Next; in.cursor == "" {
-			return writer.Flush()
-		}
-	}
+	})
 }

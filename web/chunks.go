@@ -3,10 +3,8 @@ package web
 import (
 	"bufio"
 	"context"
-	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
@@ -83,9 +81,7 @@ func (s *Server) getChunk(ctx context.Context, in *getChunkInput) (*getChunkOutp
 	return &getChunkOutput{Body: apiChunk(&chunk)}, nil
 }
 
-const outputsBuffer = 32 << 10
-
-// listOutputs is GET .../outputs. It writes as the engine reads, with one buffer, whatever the submission holds.
+// listOutputs is GET .../outputs. It writes as the engine reads, whatever the submission holds.
 func (s *Server) listOutputs(c echo.Context) error {
 	if err := plainPath(c.Request()); err != nil {
 		return err
@@ -99,30 +95,15 @@ func (s *Server) listOutputs(c echo.Context) error {
 	if _, err := s.engine.Submission(ctx, id); err != nil {
 		return err
 	}
-	response := c.Response()
-	response.Header().Set("Content-Type", contentLines)
-	response.WriteHeader(http.StatusOK)
-	control := http.NewResponseController(response)
-	// Reading only serves to notice that the client went away.
-	_ = control.SetReadDeadline(time.Time{})
-	writer := bufio.NewWriterSize(response, outputsBuffer)
 	line := s.pools.buffer()
 	defer s.pools.free(line)
-	left := 0
-	err = s.engine.Outputs(ctx, id, func(index uint32, output []byte) error {
-		line.b = appendOutput(line.b[:0], index, output)
-		if left -= len(line.b); left < 0 {
-			// A client that takes longer for one buffer is cut off; the whole may take any time.
-			left = outputsBuffer
-			_ = control.SetWriteDeadline(s.wall().Add(s.patience.write))
-		}
-		_, err := writer.Write(line.b)
-		return err
+	return answerLines(s, c.Response(), func(writer *bufio.Writer) error {
+		return s.engine.Outputs(ctx, id, func(index uint32, output []byte) error {
+			line.b = appendOutput(line.b[:0], index, output)
+			_, err := writer.Write(line.b)
+			return err
+		})
 	})
-	if err != nil {
-		return err
-	}
-	return writer.Flush()
 }
 
 // appendOutput appends one line of outputs.

@@ -1,19 +1,27 @@
 package web
 
 import (
+	"bufio"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"slices"
 	"time"
+
+	"github.com/labstack/echo/v4"
 )
 
-// The least that the sender of a large body must do. Bodies hold memory while they are read, so that one who announces
-// much and sends nothing keeps others out.
+// The least that the sender of a large body and the reader of a long answer must do. Both hold memory and a place meanwhile, so
+// that one who announces or asks for much and then does nothing keeps others out.
 const (
-	leastBodyRate = 16 << 10         // bytes a second, on the whole, after the first bodyGrace
-	bodyGrace     = 10 * time.Second // for the first packets of a slow line
+	leastRate   = 16 << 10         // bytes a second, on the whole
+	bodyGrace   = 10 * time.Second // for the first packets of a slow line
+	answerAhead = 5 * time.Minute  // what is taken faster counts for later, up to this: more than the 4 MiB that a socket takes at once
+	answerPiece = 32 << 10         // bytes that are written at once, so that what is taken counts soon
 )
 
-// paced is a large body that must keep coming: a pause of patience.pause, or less than leastBodyRate on the whole, ends the read.
+// paced is a large body that must keep coming: a pause of patience.pause, or less than leastRate on the whole, ends the read.
 type paced struct {
 	io.Reader
 	control  *http.ResponseController
@@ -48,10 +56,64 @@ func (p *paced) Read(b []byte) (int, error) {
 func (p *paced) deadline(now time.Time) time.Time {
 	earliest := p.began.Add(p.server.patience.upload)
 	for _, other := range []time.Time{now.Add(p.server.patience.pause),
-		p.began.Add(bodyGrace + time.Duration(float64(p.received)/leastBodyRate*float64(time.Second)))} {
+		p.began.Add(bodyGrace + time.Duration(float64(p.received)/leastRate*float64(time.Second)))} {
 		if other.Before(earliest) {
 			earliest = other
 		}
 	}
 	return earliest
+}
+
+// answerLines answers with lines that write makes, as many as there are. They go out as fast as the client takes them, through one buffer.
+// When write fails the connection is cut.
+func answerLines(s *Server, response *echo.Response, write func(*bufio.Writer) error) error {
+	response.Header().Set("Content-Type", contentLines)
+	response.WriteHeader(http.StatusOK)
+	answer := &pacedAnswer{Writer: response, control: http.NewResponseController(response), server: s, left: s.patience.write}
+	defer answer.finish()
+	_ = answer.control.SetReadDeadline(time.Time{}) // reading only serves to notice that the client went away
+	writer := bufio.NewWriterSize(answer, answerPiece)
+	if err := write(writer); err != nil {
+		return err
+	}
+	return writer.Flush()
+}
+
+// pacedAnswer is a long answer that its reader must keep taking: a pause of patience.write, or less than leastRate on the whole, ends
+// it. Only the time counts for which the reader keeps the server waiting, before compression, and never the time that the server needs
+// to make the answer.
+type pacedAnswer struct {
+	io.Writer
+	control *http.ResponseController
+	server  *Server
+	left    time.Duration // how long the reader may still keep the server waiting
+}
+
+// Write moves the deadline of the connection before it waits, and takes it away afterwards: over HTTP/2 it would end an answer of
+// which nothing is being written.
+func (p *pacedAnswer) Write(b []byte) (written int, err error) {
+	for piece := range slices.Chunk(b, answerPiece) {
+		began := p.server.wall()
+		_ = p.control.SetWriteDeadline(began.Add(min(p.left, p.server.patience.write)))
+		n, err := p.Writer.Write(piece)
+		written += n
+		if err != nil {
+			return written, err
+		}
+		if p.took(n, p.server.wall().Sub(began)); p.left <= 0 {
+			return written, fmt.Errorf("web: the answer is taken too slowly: %w", os.ErrDeadlineExceeded)
+		}
+	}
+	_ = p.control.SetWriteDeadline(time.Time{})
+	return written, nil
+}
+
+// took counts bytes that the reader took, and for how long the server waited for that.
+func (p *pacedAnswer) took(n int, waited time.Duration) {
+	p.left = min(p.left-waited+time.Duration(n)*time.Second/leastRate, answerAhead)
+}
+
+// finish gives what is still in buffers the time of an ordinary answer.
+func (p *pacedAnswer) finish() {
+	_ = p.control.SetWriteDeadline(p.server.wall().Add(p.server.patience.write))
 }

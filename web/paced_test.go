@@ -2,11 +2,14 @@ package web
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -73,14 +76,126 @@ func TestPacedDeadline(t *testing.T) {
 		want     time.Duration
 	}{
 		{0, 0, 10 * time.Second},
-		{5 * time.Second, 0, 10 * time.Second},                  // nothing came: the grace is over soon
-		{5 * time.Second, 10 << 20, 15 * time.Second},           // it was fast, and may pause
-		{15 * time.Second, 6 * leastBodyRate, 16 * time.Second}, // a byte now and then is not enough
-		{299 * time.Second, 1 << 30, 300 * time.Second},         // the whole time is over
+		{5 * time.Second, 0, 10 * time.Second},              // nothing came: the grace is over soon
+		{5 * time.Second, 10 << 20, 15 * time.Second},       // it was fast, and may pause
+		{15 * time.Second, 6 * leastRate, 16 * time.Second}, // a byte now and then is not enough
+		{299 * time.Second, 1 << 30, 300 * time.Second},     // the whole time is over
 	} {
 		p := &paced{server: &Server{patience: defaultPatience()}, began: began, received: c.received}
 		if got := p.deadline(began.Add(c.now)).Sub(began); got != c.want {
 			t.Errorf("after %v and %d bytes: got %v, want %v", c.now, c.received, got, c.want)
+		}
+	}
+}
+
+// newFixtureAhead serves with a clock for deadlines that is ahead of the system's by as many nanoseconds as ahead says.
+func newFixtureAhead(t *testing.T) (f *fixture, ahead *atomic.Int64) {
+	t.Helper()
+	ahead = new(atomic.Int64)
+	wall := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	return newFixtureSeeded(t, 1, func(s *Server) { s.wall = wall }), ahead
+}
+
+// longOutputs makes a submission whose outputs are more than the buffers of sockets hold, and says where they are and how long.
+func (f *fixture) longOutputs() (path string, size int64) {
+	f.Helper()
+	const outputs = 16
+	submission := f.insert(fmt.Sprintf(`{"chunks":{"count":%d,"prefix":"long/"}}`, outputs))
+	output := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("slow"), 150_000))
+	for range outputs {
+		f.results("complete", fmt.Sprintf(`{"token":%q,"output":%q}`, f.reserveOne().Token, output))
+	}
+	path = "/v1/submissions/" + submission.ID + "/outputs"
+	return path, int64(len(f.do("GET", path, "", 200, nil).body))
+}
+
+// beginAnswer asks for path over a connection of its own and reads no more than the head of the answer.
+func beginAnswer(t *testing.T, address, path string) io.Reader {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(address, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { answer.Body.Close() })
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s: got %d", path, answer.StatusCode)
+	}
+	return answer.Body
+}
+
+// The reader of a long answer gets all of it if it takes more than the least rate, however long that takes, and is cut if it takes less.
+// The server's clock is the reader's: it goes on by the time that the reader needs for each piece.
+func TestSlowReadersAreCut(t *testing.T) {
+	t.Parallel()
+	for rate, whole := range map[int]bool{leastRate / 4: false, leastRate * 5 / 4: true} {
+		t.Run(fmt.Sprint(rate), func(t *testing.T) {
+			t.Parallel()
+			f, ahead := newFixtureAhead(t)
+			path, size := f.longOutputs()
+			body := beginAnswer(t, f.address, path)
+			const piece = 64 << 10
+			var got int64
+			var err error
+			for err == nil {
+				var n int64
+				n, err = io.CopyN(io.Discard, body, piece)
+				got += n
+				ahead.Add(int64(time.Second) * piece / int64(rate))
+			}
+			if whole && (err != io.EOF || got != size) {
+				t.Errorf("at %d bytes a second: got %d of %d bytes, then %v; want all", rate, got, size, err)
+			}
+			if !whole && (err == io.EOF || got >= size) {
+				t.Errorf("at %d bytes a second: got %d of %d bytes, then %v; want it cut", rate, got, size, err)
+			}
+		})
+	}
+}
+
+// A reader that takes nothing at all holds a long answer no longer than an ordinary one.
+func TestIdleReadersAreCut(t *testing.T) {
+	t.Parallel()
+	f, ahead := newFixtureAhead(t)
+	path, size := f.longOutputs()
+	ahead.Store(int64(50*time.Millisecond - f.server.patience.write)) // the deadline comes soon
+	body := beginAnswer(t, f.address, path)
+	f.eventually("the answer is over", func() bool {
+		return strings.Count(string(f.do("GET", "/metrics", "", 200, nil).body), `quern_http_request_seconds_count{code="200",route="list-outputs"} 2`) > 0
+	})
+	if n, err := io.Copy(io.Discard, body); err == nil || n >= size {
+		t.Errorf("got %d of %d bytes, then %v; want it cut", n, size, err)
+	}
+}
+
+// What the reader takes counts by its bytes, what it keeps the server waiting by the time, and no more than answerAhead is saved up.
+func TestPacedAnswerTook(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		left   time.Duration
+		n      int
+		waited time.Duration
+		want   time.Duration
+	}{
+		{time.Minute, leastRate, 0, 61 * time.Second},
+		{time.Minute, leastRate, 3 * time.Second, 58 * time.Second},
+		{time.Second, leastRate / 2, 2 * time.Second, -500 * time.Millisecond},
+		{answerAhead, answerPiece, time.Second, answerAhead},
+		{answerAhead, leastRate, 3 * time.Second, answerAhead - 2*time.Second},
+	} {
+		p := &pacedAnswer{left: c.left}
+		if p.took(c.n, c.waited); p.left != c.want {
+			t.Errorf("%v left, %d bytes in %v: got %v, want %v", c.left, c.n, c.waited, p.left, c.want)
 		}
 	}
 }

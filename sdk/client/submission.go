@@ -146,7 +146,8 @@ func pages[T any](ctx context.Context, c *Client, what, path string, query url.V
 }
 
 // Outputs goes through the outputs of a submission's chunks in the order of their indexes; chunks without one are left out.
-// It ends after the first error. The answer is read as it comes, so it may be of any length and take any time.
+// It ends after the first error. The answer is read as it comes, so it may be of any length. The server cuts off a caller that takes
+// less than 16 KiB a second of it on the whole: when the work on an output takes long, store the outputs first.
 func (c *Client) Outputs(ctx context.Context, id string) iter.Seq2[api.Output, error] {
 	return func(yield func(api.Output, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

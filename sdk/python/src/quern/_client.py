@@ -147,7 +147,7 @@ class Client(Calls):
 
     def outputs(self, submission: _produce.Submission) -> Iterator[Output]:
         """The outputs of a submission's chunks, in the order of their indexes, as they come; chunks without one are left out. An answer
-        that breaks off raises :class:`NoAnswer`."""
+        that breaks off raises :class:`NoAnswer`; so does one of which the caller takes less than 16 KiB a second on the whole."""
         request = Request("outputs", "GET", path("/v1/submissions/{}/outputs", _produce.submission_id(submission)), safe=True)
         for line in self._transport.run(self._core.stream(request)).lines(self._core.timeout):
             found = read_json("outputs", line)
