@@ -81,10 +81,11 @@ bench: build ## Go benchmarks, then the suites of `quern bench`; for figures, on
 	go test -run '^$$' -bench . -benchmem ./engine/... ./sdk/... ./wasm/...
 	for suite in $$(./bin/quern bench --list | grep -v '^ '); do ./bin/quern bench "$$suite"; done
 
-soak: build browser-tools ## all kill -9 loops for long, those of the audit log, of the restart grace, of forwarding and of schedules too: SOAK=10000 rounds; Fair against its ideal, 10,000 instances per bound; the simulation and the orders of Random with new seeds; the dashboard on a slow machine, and left open for an hour
+soak: build browser-tools ## all kill -9 loops for long, those of the audit log, of the restart grace, of forwarding and of schedules too: SOAK=10000 rounds; Fair against its ideal, 10,000 instances per bound; the simulation and the orders of Random with new seeds; the times of guessed tokens; the dashboard on a slow machine, and left open for an hour
 	go test -timeout 1h -count 1 -v -run TestBound ./engine/fair -args -fair.instances=10000
 	QUERN_SIM_SEEDS=$(SOAK) go test -timeout 24h -count 1 -run 'TestSimulation$$|TestOverlaps$$|TestRandomIsUniform' ./engine/simtest
 	QUERN_NEW_SEEDS=yes go test -count 1 -v -run 'Order|Random' ./engine/backlog
+	QUERN_GUESSES=20000 go test -count 1 -v -run TestGuessesTakeTheSameTime ./engine/access
 	QUERN_CRASH_ROUNDS=$(SOAK) QUERN_GRACE_ROUNDS=$(SOAK) go test -timeout 72h -count 1 -v -run 'KillNine' ./cmd/quern
 	cd $(DASHBOARD) && HOSTILE=400 npm run --silent test && npm run --silent soak
 

@@ -71,13 +71,13 @@ func DrawSecret(random io.Reader) (string, error) {
 // Text is a token as its holder keeps it.
 func Text(id ID, secret string) string { return prefix + string(id) + "_" + secret }
 
-// parse takes a token's text apart. It accepts exactly what Text makes.
+// parse takes a token's text apart. It does not look at the letters: what Text did not make is the text of no token, and a processor that
+// learns to foresee the letters of a secret that is often shown would tell by the time who comes near to it.
 func parse(text string) (id ID, secret string, ok bool) {
 	if len(text) != textLength || text[:len(prefix)] != prefix || text[len(prefix)+idLength] != '_' {
 		return "", "", false
 	}
-	name, secret := text[len(prefix):len(prefix)+idLength], text[len(prefix)+idLength+1:]
-	return ID(name), secret, plain(name) && plain(secret)
+	return ID(text[len(prefix) : len(prefix)+idLength]), text[len(prefix)+idLength+1:], true
 }
 
 // ValidID says whether text can be the id of a token.
