@@ -36,7 +36,7 @@ func (e *Engine) Map(ctx context.Context, id queue.SubmissionID, from, to uint32
 	if cells < 1 || cells > MaxCells {
 		return m, queue.Invalid("/query/cells", "is %d; 1 to %d are allowed", cells, MaxCells)
 	}
-	sub, err := q.shard.Submission(ctx, id)
+	sub, err := q.shard.Submissions.Get(ctx, id)
 	if err != nil {
 		return m, err
 	}
@@ -51,7 +51,7 @@ func (e *Engine) Map(ctx context.Context, id queue.SubmissionID, from, to uint32
 	}
 	m = ChunkMap{Chunks: sub.Chunks, From: from, To: from + min(to-from, MaxMapped)}
 	m.Each = (m.To - m.From + uint32(cells) - 1) / uint32(cells)
-	m.Cells, err = q.shard.Map(ctx, id, m.From, m.To, m.Each)
+	m.Cells, err = q.shard.Inspect.Map(ctx, id, m.From, m.To, m.Each)
 	return m, err
 }
 
@@ -61,5 +61,5 @@ func (e *Engine) Attempts(ctx context.Context, id queue.SubmissionID, index uint
 	if err != nil {
 		return nil, err
 	}
-	return q.shard.Attempts(ctx, id, index)
+	return q.shard.Inspect.Attempts(ctx, id, index)
 }

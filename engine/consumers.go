@@ -42,7 +42,7 @@ func (e *Engine) Detach(queueName, consumer string) (released int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return q.shard.Detach(consumer)
+	return q.shard.Consumers.Detach(consumer)
 }
 
 // ReleaseConsumer takes from a consumer what it holds, with no try counted, and says how many chunks that were. If it is attached
@@ -55,7 +55,7 @@ func (e *Engine) ReleaseConsumer(ctx context.Context, queueName, consumer string
 	if err := q.shard.Record(e.act(ctx, "", "consumer.release", queueName, "consumer "+consumer)); err != nil {
 		return 0, err
 	}
-	return q.shard.ReleaseConsumer(consumer)
+	return q.shard.Consumers.Release(consumer)
 }
 
 // orderActions are the orders as the audit log names them.
@@ -68,7 +68,7 @@ func (e *Engine) OrderConsumer(ctx context.Context, queueName, consumer string, 
 	if err != nil {
 		return queue.Consumer{}, err
 	}
-	return q.shard.OrderConsumer(consumer, order, e.act(ctx, "", orderActions[order], queueName, "consumer "+consumer))
+	return q.shard.Consumers.Order(consumer, order, e.act(ctx, "", orderActions[order], queueName, "consumer "+consumer))
 }
 
 // Consumers lists the consumers of a queue by name: those that are attached or were a moment ago, hold something or have an order.
@@ -85,7 +85,7 @@ func (e *Engine) Consumers(ctx context.Context, queueName, cursor string, limit 
 		_, err = readCursor("c", "none")
 		return page, err
 	}
-	list, next, err := q.shard.Consumers(ctx, string(from), limit)
+	list, next, err := q.shard.Consumers.List(ctx, string(from), limit)
 	page.Items, page.Next = list, base64.RawURLEncoding.EncodeToString([]byte(next))
 	return page, err
 }
@@ -107,7 +107,7 @@ func (e *Engine) TopConsumers(ctx context.Context, queueName string, most int) (
 	if err != nil {
 		return nil, sums, err
 	}
-	list, next, err := q.shard.Consumers(ctx, "", maxTopConsumers)
+	list, next, err := q.shard.Consumers.List(ctx, "", maxTopConsumers)
 	if err != nil {
 		return nil, sums, err
 	}
@@ -138,7 +138,7 @@ func (e *Engine) Consumer(queueName, consumer, from string, limit int) (page Hel
 		return page, err
 	}
 	var more bool
-	page.Consumer, page.Items, after, more, err = q.shard.Consumer(consumer, after, limit)
+	page.Consumer, page.Items, after, more, err = q.shard.Consumers.Get(consumer, after, limit)
 	if more {
 		page.Next = cursor("h", after.Ordinal) + "." + strconv.FormatUint(uint64(after.Slot), 36)
 	}

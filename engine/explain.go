@@ -59,7 +59,7 @@ func (e *Engine) Explain(ctx context.Context, queueName string, r PreviewRequest
 	if err != nil {
 		return Explained{}, 0, err
 	}
-	x, err := q.shard.Explain(ctx, r.Plan, asked)
+	x, err := q.shard.Inspect.Explain(ctx, r.Plan, asked)
 	return x, asked.Seed, err
 }
 
@@ -90,7 +90,7 @@ func (e *Engine) Why(ctx context.Context, id queue.SubmissionID, index uint32, p
 	if err != nil {
 		return Why{}, err
 	}
-	found, err := q.shard.Why(ctx, id, index, plan)
+	found, err := q.shard.Inspect.Why(ctx, id, index, plan)
 	if err != nil {
 		return Why{}, err
 	}

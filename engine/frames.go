@@ -93,7 +93,7 @@ func (e *Engine) sample() {
 	now := queue.At(e.options.Now())
 	for _, q := range e.all() {
 		q.sample(now, e.options.MetricKeys)
-		sums := q.shard.LedgerSums()
+		sums := q.shard.Inspect.LedgerSums()
 		q.fair.Store(&sums)
 	}
 }
@@ -124,7 +124,7 @@ func (q *openQueue) sample(now queue.Time, shown []queue.MetaKey) {
 // sampleKeys reads the counters of the values, key by key, until so many were read that the rest has to be left out. Those that
 // metrics show come first, and each may be as large as it likes up to maxShownVisits: an operator asked for them.
 func (q *openQueue) sampleKeys(frame *Frame, shown []queue.MetaKey) {
-	keys := q.shard.Keys()
+	keys := q.shard.Values.Keys()
 	slices.Sort(keys)
 	asked := func(key queue.MetaKey) bool { return slices.Contains(shown, key) }
 	slices.SortStableFunc(keys, func(a, b queue.MetaKey) int {
@@ -159,7 +159,7 @@ func (q *openQueue) sampleKeys(frame *Frame, shown []queue.MetaKey) {
 }
 
 func (q *openQueue) sampleKey(key queue.MetaKey, budget int, now queue.Time) KeyFrame {
-	seen, all := q.shard.Values(key, budget, q.frames.visited[:0])
+	seen, all := q.shard.Values.List(key, budget, q.frames.visited[:0])
 	q.frames.visited = seen
 	k := KeyFrame{Key: key, Values: len(seen), Whole: all}
 	q.frames.full.look(key, seen, &q.values, now)

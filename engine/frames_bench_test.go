@@ -37,7 +37,7 @@ func BenchmarkFrame(b *testing.B) {
 	b.Run("values", func(b *testing.B) {
 		seen := make([]backlog.ValueCount, 0, maxFrameVisits)
 		for b.Loop() {
-			seen, _ = q.shard.Values("company", maxFrameVisits, seen[:0])
+			seen, _ = q.shard.Values.List("company", maxFrameVisits, seen[:0])
 		}
 	})
 }

@@ -25,7 +25,7 @@ func (e *Engine) Insert(ctx context.Context, queueName string, n queue.NewSubmis
 	}
 	share, err := e.shareOf(ctx, q, n.Meta)
 	if err != nil { // an insert that was made before is answered all the same
-		if s, known, failed := q.shard.Repeated(ctx, &n); known {
+		if s, known, failed := q.shard.Submissions.Repeated(ctx, &n); known {
 			return s, failed == nil, failed
 		}
 		return s, false, err

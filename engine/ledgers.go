@@ -27,7 +27,7 @@ func (e *Engine) Ledgers(ctx context.Context, queueName string) ([]Ledger, error
 	if err != nil {
 		return nil, err
 	}
-	return q.shard.Ledgers(ctx)
+	return q.shard.Inspect.Ledgers(ctx)
 }
 
 // LedgerTenants lists up to limit (1 to queue.MaxListLimit; 0: 100) tenants of a ledger. found is false when no ledger in use has
@@ -41,5 +41,5 @@ func (e *Engine) LedgerTenants(ctx context.Context, queueName, id string, order 
 	if limit, err = validLimit(limit); err != nil {
 		return l, nil, sums, false, err
 	}
-	return q.shard.LedgerTenants(ctx, id, order, limit)
+	return q.shard.Inspect.Tenants(ctx, id, order, limit)
 }

@@ -142,7 +142,7 @@ func (m *metrics) collect(ch chan<- prometheus.Metric, q *openQueue, now queue.T
 		one(m.empty, prometheus.CounterValue, float64(q.empty[reason].Load()), reason.String())
 	}
 	q.counts.strategies.each(func(name string, n uint64) { one(m.reserved, prometheus.CounterValue, float64(n), name) })
-	for _, w := range q.shard.Blocks() {
+	for _, w := range q.shard.Inspect.Blocks() {
 		one(m.examined, prometheus.CounterValue, float64(w.Examined), w.Node)
 		one(m.skipped, prometheus.CounterValue, float64(w.Limited), w.Node, "limited")
 		one(m.skipped, prometheus.CounterValue, float64(w.Redrawn), w.Node, "redrawn")

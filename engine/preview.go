@@ -59,7 +59,7 @@ func (e *Engine) previews(
 	if err != nil {
 		return nil, err
 	}
-	found, grace, err := q.shard.Preview(ctx, plans, asked)
+	found, grace, err := q.shard.Inspect.Preview(ctx, plans, asked)
 	all := make([]Foreseen, len(found))
 	for i := range found {
 		all[i] = Foreseen{found[i], asked.Seed, grace}

@@ -66,7 +66,7 @@ func (e *Engine) attach(ctx context.Context, q *openQueue, name string) (*Attach
 	use, limits := access.Of(ctx).Share()
 	at := access.ConsumerAt{Shard: q.id, Name: name}
 	if use == nil || limits.Consumers == 0 {
-		return q.shard.Attach(name)
+		return q.shard.Consumers.Attach(name)
 	}
 	if !use.Consumers.Has(at) && !use.Consumers.Room(1, limits.Consumers, e.attends) {
 		return nil, &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
@@ -74,7 +74,7 @@ func (e *Engine) attach(ctx context.Context, q *openQueue, name string) (*Attach
 				"Attach when some have left, give others a token of their own, or have the option raised. Work goes "+
 				"on without: only deadlines count then.", limits.Consumers)}
 	}
-	attached, err := q.shard.Attach(name)
+	attached, err := q.shard.Consumers.Attach(name)
 	if err == nil {
 		use.Consumers.Add(at)
 	}
@@ -90,15 +90,15 @@ func (e *Engine) shardOf(id queue.ShardID) *openQueue {
 
 func (e *Engine) open(id queue.SubmissionID) bool {
 	q := e.shardOf(id.Shard())
-	return q != nil && q.shard.Open(id)
+	return q != nil && q.shard.Submissions.Open(id)
 }
 
 func (e *Engine) valued(at access.ValueAt) bool {
 	q := e.shardOf(at.Shard)
-	return q != nil && q.shard.Value(at.MetaEntry).Submissions > 0
+	return q != nil && q.shard.Values.Get(at.MetaEntry).Submissions > 0
 }
 
 func (e *Engine) attends(at access.ConsumerAt) bool {
 	q := e.shardOf(at.Shard)
-	return q != nil && q.shard.Attends(at.Name)
+	return q != nil && q.shard.Consumers.Attends(at.Name)
 }

@@ -37,7 +37,7 @@ func (e *Engine) WaitSubmission(ctx context.Context, id queue.SubmissionID, wait
 	if err != nil {
 		return queue.Submission{}, err
 	}
-	return q.shard.WaitSubmission(ctx, id, min(wait, queue.MaxWait))
+	return q.shard.Submissions.Wait(ctx, id, min(wait, queue.MaxWait))
 }
 
 // Cancel ends a submission; chunks that are held are lost to their holders. Cancelling twice is cancelling once.
@@ -46,7 +46,7 @@ func (e *Engine) Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submi
 	if err != nil {
 		return queue.Submission{}, err
 	}
-	return q.shard.Cancel(ctx, id, e.act(ctx, "", "submission.cancel", q.name, "submission "+id.String()))
+	return q.shard.Submissions.Cancel(ctx, id, e.act(ctx, "", "submission.cancel", q.name, "submission "+id.String()))
 }
 
 // SetPriority changes the priority (-queue.MaxPriority to queue.MaxPriority) of an open submission: strategies of order
@@ -59,7 +59,7 @@ func (e *Engine) SetPriority(ctx context.Context, id queue.SubmissionID, priorit
 	if err := validPriority(priority); err != nil {
 		return queue.Submission{}, err
 	}
-	return q.shard.SetPriority(ctx, id, priority, e.act(ctx, "", "submission.change", q.name, "submission "+id.String()))
+	return q.shard.Submissions.SetPriority(ctx, id, priority, e.act(ctx, "", "submission.change", q.name, "submission "+id.String()))
 }
 
 // ListRequest says which submissions of a queue to list. Empty States are all; every entry of Meta has to match.
@@ -101,7 +101,7 @@ func (e *Engine) List(ctx context.Context, queueName string, r ListRequest) (pag
 	if err != nil {
 		return page, err
 	}
-	page.Items, err = q.shard.List(ctx, shard.Filter{
+	page.Items, err = q.shard.Submissions.List(ctx, shard.Filter{
 		States: r.States, Meta: r.Meta, Schedule: r.Schedule, Before: firstID(r.CreatedBefore), From: firstID(r.CreatedAfter),
 	}, queue.SubmissionID(before), limit)
 	if len(page.Items) == limit {
@@ -125,14 +125,14 @@ func (e *Engine) Chunks(ctx context.Context, id queue.SubmissionID, states []que
 	if err != nil {
 		return page, err
 	}
-	sub, err := q.shard.Submission(ctx, id)
+	sub, err := q.shard.Submissions.Get(ctx, id)
 	if err != nil {
 		return page, err
 	}
 	if first >= uint64(sub.Chunks) {
 		return page, nil
 	}
-	list, next, err := q.shard.Chunks(ctx, id, states, uint32(first), limit)
+	list, next, err := q.shard.Submissions.Chunks(ctx, id, states, uint32(first), limit)
 	page.Items = list
 	if err == nil && next < sub.Chunks {
 		page.Next = cursor("c", uint64(next))
@@ -146,7 +146,7 @@ func (e *Engine) Chunk(ctx context.Context, id queue.SubmissionID, index uint32)
 	if err != nil {
 		return queue.Chunk{}, err
 	}
-	return q.shard.Chunk(ctx, id, index)
+	return q.shard.Submissions.Chunk(ctx, id, index)
 }
 
 // Outputs calls fn for every output of the submission's done chunks, in index order.
@@ -155,7 +155,7 @@ func (e *Engine) Outputs(ctx context.Context, id queue.SubmissionID, fn func(ind
 	if err != nil {
 		return err
 	}
-	return q.shard.Outputs(ctx, id, fn)
+	return q.shard.Submissions.Outputs(ctx, id, fn)
 }
 
 func validLimit(limit int) (int, error) {

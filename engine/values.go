@@ -151,7 +151,7 @@ func (e *Engine) PutValue(ctx context.Context, queueName string, entry queue.Met
 	}
 	q.values.set(entry, next)
 	q.frames.full.drop(entry)
-	q.shard.SetValue(entry, settings)
+	q.shard.Values.Set(entry, settings)
 	return q.value(entry), now.Version == 0, nil
 }
 
@@ -184,7 +184,7 @@ func (e *Engine) DeleteValue(ctx context.Context, queueName string, entry queue.
 	}
 	q.values.set(entry, ValueSettings{})
 	q.frames.full.drop(entry)
-	q.shard.SetValue(entry, queue.NoSettings())
+	q.shard.Values.Set(entry, queue.NoSettings())
 	return nil
 }
 
@@ -229,7 +229,7 @@ func (e *Engine) Value(_ context.Context, queueName string, entry queue.MetaEntr
 }
 
 func (q *openQueue) value(entry queue.MetaEntry) Value {
-	return Value{ValueCount: q.shard.Value(entry), Settings: q.values.find(entry), SaturatedSince: q.frames.full.since(entry)}
+	return Value{ValueCount: q.shard.Values.Get(entry), Settings: q.values.find(entry), SaturatedSince: q.frames.full.since(entry)}
 }
 
 // validValue refuses what cannot be set for a value. Pointers are those of the body of the HTTP face.
@@ -284,7 +284,7 @@ func (e *Engine) Values(_ context.Context, queueName string, key queue.MetaKey, 
 // listValues is all values of a key, in no useful order.
 func (q *openQueue) listValues(key queue.MetaKey) (list []Value) {
 	set := q.values.of(key)
-	counts, _ := q.shard.Values(key, math.MaxInt, nil)
+	counts, _ := q.shard.Values.List(key, math.MaxInt, nil)
 	for _, count := range counts {
 		list = append(list, Value{ValueCount: count, Settings: nothingSet()})
 	}
@@ -338,7 +338,7 @@ func (e *Engine) Keys(_ context.Context, queueName, after string, limit int) (pa
 
 // keys are the keys that there may be values of, sorted.
 func (q *openQueue) keys() []queue.MetaKey {
-	keys := q.shard.Keys()
+	keys := q.shard.Values.Keys()
 	q.values.mu.RLock()
 	keys = slices.AppendSeq(keys, maps.Keys(q.values.byKey))
 	q.values.mu.RUnlock()
@@ -349,7 +349,7 @@ func (q *openQueue) keys() []queue.MetaKey {
 func (q *openQueue) countValues(key queue.MetaKey) KeyInfo {
 	set := q.values.of(key)
 	info := KeyInfo{Key: key, Values: len(set), Set: len(set)}
-	counts, _ := q.shard.Values(key, math.MaxInt, nil)
+	counts, _ := q.shard.Values.List(key, math.MaxInt, nil)
 	for _, count := range counts {
 		if _, is := set[count.Value]; !is {
 			info.Values++

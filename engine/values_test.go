@@ -56,7 +56,7 @@ func known(t *testing.T, e *Engine, queueName, key string) string {
 		}
 		out = append(out, fmt.Sprintf("%s:%d limit %s weight %d v%d", v.Value, v.Available, limit, v.Settings.Weight, v.Settings.Version))
 		entry := queue.MetaEntry{Key: key, Value: v.Value}
-		if got := e.queues[queueName].shard.ValueSettings(entry); got != v.Settings.ValueSettings {
+		if got := e.queues[queueName].shard.Values.Settings(entry); got != v.Settings.ValueSettings {
 			t.Errorf("the shard goes by %+v for %s, and what is set is %+v", got, v.Value, v.Settings.ValueSettings)
 		}
 		if one, err := e.Value(context.Background(), queueName, entry); err != nil || one != v {

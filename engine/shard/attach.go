@@ -43,7 +43,8 @@ const maxRevokes = 10_000
 
 // Attach makes a consumer known: when its last stream ends other than by Detach, what it holds is lost after the queue's consumer
 // grace. It fails while the shard is closed or cannot work, and beyond maxAttached streams.
-func (s *Shard) Attach(name string) (*Attached, error) {
+func (p *Consumers) Attach(name string) (*Attached, error) {
+	s := p.s
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,25 +119,27 @@ func (a *Attached) revoke(r queue.Revoked) {
 
 // Detach ends a consumer's attachment: it leaves, all its streams end, and what it holds goes back with no try counted. It says
 // how many chunks that were. One that is not attached and holds nothing has left already.
-func (s *Shard) Detach(name string) (released int, err error) {
+func (p *Consumers) Detach(name string) (released int, err error) {
+	s := p.s
 	s.mu.Lock()
 	if c := s.roster.byName[name]; c != nil {
 		s.roster.forget(c)
 		s.noteSpecial()
 	}
 	s.mu.Unlock()
-	return s.giveBack(name, nil)
+	return p.giveBack(name, nil)
 }
 
-// ReleaseConsumer takes a consumer's reservations from it, with no try counted, and tells it so if it is attached. It says how
+// Release takes a consumer's reservations from it, with no try counted, and tells it so if it is attached. It says how
 // many chunks that were. It may get others.
-func (s *Shard) ReleaseConsumer(name string) (released int, err error) {
-	return s.giveBack(name, func(r *record, slot uint32) { s.m.revoked(r.id, slot, queue.RevokedOperator) })
+func (p *Consumers) Release(name string) (released int, err error) {
+	return p.giveBack(name, func(r *record, slot uint32) { p.s.m.revoked(r.id, slot, queue.RevokedOperator) })
 }
 
 // giveBack offers what a consumer holds again, slice by slice. What is finishing or expiring takes its course. tell is called
 // before each goes; nil: nobody is told.
-func (s *Shard) giveBack(name string, tell func(r *record, slot uint32)) (released int, err error) {
+func (p *Consumers) giveBack(name string, tell func(r *record, slot uint32)) (released int, err error) {
+	s := p.s
 	var slots []uint32
 	for more := true; more; {
 		now := s.now()
@@ -162,16 +165,17 @@ func (s *Shard) giveBack(name string, tell func(r *record, slot uint32)) (releas
 	return released, nil
 }
 
-// OrderConsumer tells a consumer what an operator wants of it: NoOrder takes back what was told before. One of whom nothing is
+// Order tells a consumer what an operator wants of it: NoOrder takes back what was told before. One of whom nothing is
 // known is an error. The order itself is memory; that it was given is durable first.
-func (s *Shard) OrderConsumer(name string, order queue.ConsumerOrder, told ...queue.Act) (queue.Consumer, error) {
+func (p *Consumers) Order(name string, order queue.ConsumerOrder, told ...queue.Act) (queue.Consumer, error) {
+	s := p.s
 	now := s.now()
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
 		s.mu.Unlock()
 		return queue.Consumer{}, err
 	}
-	if !s.knows(name) {
+	if !p.knows(name) {
 		s.mu.Unlock()
 		return queue.Consumer{}, unknownConsumer(name)
 	}
@@ -191,14 +195,15 @@ func (s *Shard) OrderConsumer(name string, order queue.ConsumerOrder, told ...qu
 	s.roster.setOrder(c, order)
 	s.noteSpecial()
 	if order != queue.NoOrder {
-		s.tellWaiting(func(w *waiter) bool { return w.q.Consumer == name })
+		p.tellWaiting(func(w *waiter) bool { return w.q.Consumer == name })
 	}
 	info, _ := s.m.describe(name, now)
 	return info, nil
 }
 
 // knows says whether there is a consumer of this name. The mutex is held.
-func (s *Shard) knows(name string) bool {
+func (p *Consumers) knows(name string) bool {
+	s := p.s
 	if _, holds := s.m.holds.Holding(name); holds || s.roster.byName[name] != nil {
 		return true
 	}
@@ -211,22 +216,22 @@ func (s *Shard) knows(name string) bool {
 }
 
 // tellWaiting has waiters ask again. The mutex is held.
-func (s *Shard) tellWaiting(which func(*waiter) bool) {
+func (p *Consumers) tellWaiting(which func(*waiter) bool) {
 	var told []*waiter
-	for w := range s.waiting {
+	for w := range p.s.waiting {
 		if which(w) {
 			told = append(told, w)
 		}
 	}
 	for _, w := range slices.Backward(told) {
-		s.unpark(w, nil)
+		p.s.unpark(w, nil)
 		w.served <- nil
 	}
 }
 
 // stirAttached has all streams look at what is new. The mutex is held.
-func (s *Shard) stirAttached() {
-	for _, c := range s.roster.list {
+func (p *Consumers) stirAttached() {
+	for _, c := range p.s.roster.list {
 		for _, a := range c.streams {
 			a.stir()
 		}
@@ -234,7 +239,8 @@ func (s *Shard) stirAttached() {
 }
 
 // sweepOrders forgets orders for consumers that are long gone. The mutex is held.
-func (s *Shard) sweepOrders() {
+func (p *Consumers) sweepOrders() {
+	s := p.s
 	s.roster.sweepOrders(s.now(), func(name string) queue.Time {
 		h, _ := s.m.holds.Holding(name)
 		return h.Seen

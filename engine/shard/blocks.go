@@ -40,7 +40,8 @@ func (s *Shard) scored(br *strategy.Branch, w *windowScratch) {
 }
 
 // Blocks is what reserves did, by kind of block, always the same kinds in the same order.
-func (s *Shard) Blocks() []NodeWork {
+func (ins *Inspect) Blocks() []NodeWork {
+	s := ins.s
 	list := make([]NodeWork, 0, backlog.Kinds+scoredKinds)
 	s.mu.Lock()
 	for kind := range backlog.Kinds {
@@ -61,7 +62,8 @@ const mostSummed = 10_000
 
 // LedgerSums is how the fair ledgers stand together. The largest lag is looked for in slices, between which everybody else has a
 // turn.
-func (s *Shard) LedgerSums() backlog.LedgerSums {
+func (ins *Inspect) LedgerSums() backlog.LedgerSums {
+	s := ins.s
 	s.mu.Lock()
 	sums, shares := s.m.backlog.LedgerSums(mostSummed, nil)
 	s.mu.Unlock()

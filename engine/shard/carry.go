@@ -17,7 +17,7 @@ import (
 // Outputs that are being written are waited for. Their completions are refused, as what decided them is gone; written later, they could
 // take the place of the output of a repetition, or of the one who completes the chunk next.
 func (s *Shard) reload(cause error) {
-	s.tellWaiting(func(*waiter) bool { return true }) // the views that they wait on are built again
+	s.Consumers.tellWaiting(func(*waiter) bool { return true }) // the views that they wait on are built again
 	old := s.m
 	if err := s.journal.Close(); err != nil {
 		s.options.Logger.Warn("closing the journal before a reload", "error", err)

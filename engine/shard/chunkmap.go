@@ -15,19 +15,19 @@ const MaxMapped = 1 << 20
 
 // Map counts the chunks from index `from` up to `to` (not included; both are within the submission, and at most MaxMapped apart)
 // by their state, in cells of `each` (1 or more). It is of several moments: between any two slices others work.
-func (s *Shard) Map(ctx context.Context, id queue.SubmissionID, from, to, each uint32) ([]Cell, error) {
+func (ins *Inspect) Map(ctx context.Context, id queue.SubmissionID, from, to, each uint32) ([]Cell, error) {
 	cells := make([]Cell, (to-from+each-1)/each)
 	for next := from; next < to; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		stop := min(to, next+chunkSlice)
-		if s.mapSlice(id, next, stop, func(index uint32, state queue.ChunkState) { cells[(index-from)/each][state]++ }) {
+		if ins.mapSlice(id, next, stop, func(index uint32, state queue.ChunkState) { cells[(index-from)/each][state]++ }) {
 			next = stop
 			continue
 		}
 		// It ended, and nothing of it changes any more: what was counted before is of an earlier moment.
-		row, err := s.endedRow(ctx, id)
+		row, err := ins.s.Submissions.endedRow(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -43,7 +43,8 @@ func (s *Shard) Map(ctx context.Context, id queue.SubmissionID, from, to, each u
 }
 
 // mapSlice tells the states of some chunks, in one hold of the mutex; false if the submission is not open.
-func (s *Shard) mapSlice(id queue.SubmissionID, from, to uint32, fn func(uint32, queue.ChunkState)) (open bool) {
+func (ins *Inspect) mapSlice(id queue.SubmissionID, from, to uint32, fn func(uint32, queue.ChunkState)) (open bool) {
+	s := ins.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.m.live(id)
@@ -58,14 +59,15 @@ func (s *Shard) mapSlice(id queue.SubmissionID, from, to uint32, fn func(uint32,
 
 // Attempts are the ended tries of a chunk that are remembered, oldest first: the last queue.MaxAttemptsKept. What is remembered of
 // a chunk is forgotten when it is done.
-func (s *Shard) Attempts(ctx context.Context, id queue.SubmissionID, index uint32) ([]queue.Attempt, error) {
+func (ins *Inspect) Attempts(ctx context.Context, id queue.SubmissionID, index uint32) ([]queue.Attempt, error) {
+	s := ins.s
 	s.mu.Lock()
 	if r := s.m.live(id); r != nil {
 		defer s.mu.Unlock()
 		return r.pastOf(index)
 	}
 	s.mu.Unlock()
-	row, err := s.endedRow(ctx, id)
+	row, err := s.Submissions.endedRow(ctx, id)
 	if err != nil {
 		return nil, err
 	}

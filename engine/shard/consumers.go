@@ -18,10 +18,14 @@ func unknownConsumer(name string) error {
 		"attached, and it neither holds nor waits for anything.", clip(name, queue.MaxConsumerBytes))}
 }
 
-// Consumers lists consumers by name, at most limit, from the first whose name is not before `from`: those that are attached or
+// Consumers are those that hold chunks or are attached.
+type Consumers struct{ s *Shard }
+
+// List lists consumers by name, at most limit, from the first whose name is not before `from`: those that are attached or
 // were a moment ago, hold something or have an order. next is where to go on, "" when there are no more.
-func (s *Shard) Consumers(ctx context.Context, from string, limit int) (list []queue.Consumer, next string, err error) {
-	names, err := s.consumerNames(ctx, from)
+func (p *Consumers) List(ctx context.Context, from string, limit int) (list []queue.Consumer, next string, err error) {
+	s := p.s
+	names, err := p.names(ctx, from)
 	if err != nil {
 		return nil, "", err
 	}
@@ -30,7 +34,7 @@ func (s *Shard) Consumers(ctx context.Context, from string, limit int) (list []q
 	if len(names) > limit {
 		names, next = names[:limit], names[limit-1]+"\x00" // the least text that is greater
 	}
-	err = s.slices(ctx, func(from int) (next int, n looks) {
+	err = s.Inspect.slices(ctx, func(from int) (next int, n looks) {
 		now := s.now()
 		for ; from < len(names); from++ {
 			if n >= lookMost {
@@ -47,20 +51,21 @@ func (s *Shard) Consumers(ctx context.Context, from string, limit int) (list []q
 	return list, next, err
 }
 
-// consumerNames are the names that are not before the given one, some twice, in no order.
-func (s *Shard) consumerNames(ctx context.Context, from string) (names []string, err error) {
+// names are the names that are not before the given one, some twice, in no order.
+func (p *Consumers) names(ctx context.Context, from string) (names []string, err error) {
+	s := p.s
 	add := func(name string) {
 		if name >= from {
 			names = append(names, name)
 		}
 	}
-	err = s.slices(ctx, func(from int) (next int, n looks) {
+	err = s.Inspect.slices(ctx, func(from int) (next int, n looks) {
 		return s.m.holds.Consumers(from, lookMost, func(h reserver.Holding) { add(h.Name) }), lookMost
 	})
 	if err != nil {
 		return nil, err
 	}
-	return names, s.slices(ctx, func(from int) (next int, n looks) {
+	return names, s.Inspect.slices(ctx, func(from int) (next int, n looks) {
 		list := s.roster.list
 		end := min(from+lookMost, len(list))
 		for _, c := range list[min(from, end):end] {
@@ -73,13 +78,14 @@ func (s *Shard) consumerNames(ctx context.Context, from string) (names []string,
 	})
 }
 
-// Consumer tells about one consumer, and lists what it holds, the oldest reservation first, at most limit of them from a place
+// Get tells about one consumer, and lists what it holds, the oldest reservation first, at most limit of them from a place
 // on. last is the place of the last one; more says that there are others behind it.
-func (s *Shard) Consumer(name string, after HeldAfter, limit int) (c queue.Consumer, held []queue.HeldChunk,
+func (p *Consumers) Get(name string, after HeldAfter, limit int) (c queue.Consumer, held []queue.HeldChunk,
 	last HeldAfter, more bool, err error) {
+	s := p.s
 	now := s.now()
-	err = s.hold(func() (looks, error) {
-		if !s.knows(name) {
+	err = s.Inspect.look(func() (looks, error) {
+		if !p.knows(name) {
 			return 0, unknownConsumer(name)
 		}
 		var n looks

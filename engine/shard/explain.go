@@ -85,16 +85,20 @@ const (
 	mostValues = 10_000
 )
 
+// Inspect answers questions about what a shard would do and why: it changes nothing.
+type Inspect struct{ s *Shard }
+
 // Explain tells how a strategy stands, with a preview. Its blocks and leaves are those of plan.Unscored: scores refuse
 // nothing that a limit or filter lets pass.
-func (s *Shard) Explain(ctx context.Context, plan *strategy.Plan, q *Question) (Explained, error) {
+func (ins *Inspect) Explain(ctx context.Context, plan *strategy.Plan, q *Question) (Explained, error) {
+	s := ins.s
 	followed, grace := s.followed([]*strategy.Plan{plan})
 	f := foresee(s, followed[0])
 	scored := scoredBranches(plan)
 	plan = plan.Unscored()
 	leaves := plan.Leaves()
 	x := Explained{Leaves: make([]LeafState, len(leaves)), Grace: grace}
-	err := s.hold(func() (looks, error) {
+	err := ins.look(func() (looks, error) {
 		if err := s.m.backlog.AdmitQuestion(plan); err != nil {
 			return 0, err
 		}
@@ -123,12 +127,12 @@ func (s *Shard) Explain(ctx context.Context, plan *strategy.Plan, q *Question) (
 		}
 	}
 	explainPicks(leaves, scored, x.Picks, before, grace)
-	if err := s.explainFair(ctx, plan, leaves, x.Leaves); err != nil {
+	if err := ins.explainFair(ctx, plan, leaves, x.Leaves); err != nil {
 		return Explained{}, err
 	}
 	t := newTree(plan.Nodes(), grace != 0)
 	var ruled ruleTally
-	if x.Met, x.Shown, err = s.walk(ctx, len(t.nodes)+1, func(sub *backlog.Submission) {
+	if x.Met, x.Shown, err = ins.walk(ctx, len(t.nodes)+1, func(sub *backlog.Submission) {
 		if !ruled.count(s.m, sub) {
 			t.count(s.m, sub)
 		}
@@ -204,7 +208,7 @@ func fairStates(v *backlog.View, leaf *strategy.Leaf) []FairState {
 
 // explainFair counts the tenants of the Fair blocks around leaves. Of leaves that have the first of them in common, the
 // block is looked at once.
-func (s *Shard) explainFair(ctx context.Context, plan *strategy.Plan, leaves []strategy.Leaf, states []LeafState) error {
+func (ins *Inspect) explainFair(ctx context.Context, plan *strategy.Plan, leaves []strategy.Leaf, states []LeafState) error {
 	for i := range leaves {
 		leaf := &leaves[i]
 		for level := range leaf.Around {
@@ -214,8 +218,8 @@ func (s *Shard) explainFair(ctx context.Context, plan *strategy.Plan, leaves []s
 				f.Totals, f.Owed = known.Totals, known.Owed
 				continue
 			}
-			err := s.slices(ctx, func(from int) (next int, n looks) {
-				v := s.m.backlog.Ask(&plan.Branches[leaf.Of])
+			err := ins.slices(ctx, func(from int) (next int, n looks) {
+				v := ins.s.m.backlog.Ask(&plan.Branches[leaf.Of])
 				if v == nil { // dropped meanwhile, and no room for another
 					return 0, 0
 				}
@@ -224,7 +228,7 @@ func (s *Shard) explainFair(ctx context.Context, plan *strategy.Plan, leaves []s
 				return next, looks(f.Shares - shares)
 			})
 			if err == nil && f.there {
-				err = s.eachTenant(ctx, f.share, f.owed)
+				err = ins.eachTenant(ctx, f.share, f.owed)
 			}
 			if err != nil {
 				return err

@@ -117,7 +117,7 @@ func (s *Shard) endGrace(now queue.Time, most int) (more bool) {
 	}
 	s.m.grace = nil
 	s.noteSpecial()
-	s.tellWaiting(func(w *waiter) bool { return w.q.restrained })
+	s.Consumers.tellWaiting(func(w *waiter) bool { return w.q.restrained })
 	return false
 }
 

@@ -95,7 +95,8 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 }
 
 // Repeated answers an insert whose idempotency key came before, as Insert does, and makes none. known is false when it did not.
-func (s *Shard) Repeated(ctx context.Context, n *queue.NewSubmission) (sub queue.Submission, known bool, err error) {
+func (p *Submissions) Repeated(ctx context.Context, n *queue.NewSubmission) (sub queue.Submission, known bool, err error) {
+	s := p.s
 	if n.IdempotencyKey == "" {
 		return sub, false, nil
 	}
@@ -190,7 +191,7 @@ func (s *Shard) repeat(ctx context.Context, entry *keyed, n *queue.NewSubmission
 		return sub, false, &queue.Error{Code: queue.CodeUnavailable,
 			Message: "The first request with this Idempotency-Key failed a moment ago. Send it again."}
 	}
-	sub, err = s.Submission(ctx, entry.id)
+	sub, err = s.Submissions.Get(ctx, entry.id)
 	return sub, true, err
 }
 
@@ -211,7 +212,8 @@ func (s *Shard) writeContent(ctx context.Context, seq uint32, n *queue.NewSubmis
 }
 
 // SetPriority changes the priority of an open submission, from the next reservation on. Of one that has ended it is a conflict.
-func (s *Shard) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64, told ...queue.Act) (queue.Submission, error) {
+func (p *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64, told ...queue.Act) (queue.Submission, error) {
+	s := p.s
 	now := s.now()
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
@@ -231,7 +233,7 @@ func (s *Shard) SetPriority(ctx context.Context, id queue.SubmissionID, priority
 	if err := s.wait(waits); err != nil {
 		return queue.Submission{}, err
 	}
-	sub, err := s.Submission(ctx, id)
+	sub, err := p.Get(ctx, id)
 	if err == nil && sub.State != queue.Open && (r == nil || sub.Priority != priority) { // it may have ended before the op came to it
 		return queue.Submission{}, &queue.Error{Code: queue.CodeConflict, Message: "The submission is " +
 			sub.State.String() + ": only an open one can be changed."}
@@ -240,7 +242,8 @@ func (s *Shard) SetPriority(ctx context.Context, id queue.SubmissionID, priority
 }
 
 // Cancel ends a submission. Consumers that hold chunks of it learn so from their next call.
-func (s *Shard) Cancel(ctx context.Context, id queue.SubmissionID, told ...queue.Act) (queue.Submission, error) {
+func (p *Submissions) Cancel(ctx context.Context, id queue.SubmissionID, told ...queue.Act) (queue.Submission, error) {
+	s := p.s
 	now := s.now()
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
@@ -259,5 +262,5 @@ func (s *Shard) Cancel(ctx context.Context, id queue.SubmissionID, told ...queue
 	if err := s.wait(waits); err != nil {
 		return queue.Submission{}, err
 	}
-	return s.Submission(ctx, id)
+	return p.Get(ctx, id)
 }

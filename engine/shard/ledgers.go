@@ -47,8 +47,8 @@ type LedgerSums struct {
 const mostMembers = 200_000
 
 // ledgers are the Fair blocks in use, by branch. The mutex is held.
-func (s *Shard) ledgers() (list []Ledger) {
-	s.m.backlog.Divisions(func(d backlog.Division) {
+func (ins *Inspect) ledgers() (list []Ledger) {
+	ins.s.m.backlog.Divisions(func(d backlog.Division) {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(d.Branch)) // never fails
 		list = append(list, Ledger{Division: d, ID: strconv.FormatUint(h.Sum64(), 36) + "-" + strconv.Itoa(d.Number)})
@@ -59,24 +59,24 @@ func (s *Shard) ledgers() (list []Ledger) {
 
 // Ledgers are the Fair blocks in use, by branch, the outer ones first. A block is in use when somebody reserved by it, waits by it
 // or asked about it, until others are needed more.
-func (s *Shard) Ledgers(ctx context.Context) (list []Ledger, err error) {
-	err = s.hold(func() (looks, error) {
-		list = s.ledgers()
+func (ins *Inspect) Ledgers(ctx context.Context) (list []Ledger, err error) {
+	err = ins.look(func() (looks, error) {
+		list = ins.ledgers()
 		return looks(len(list)), nil
 	})
 	for i := range list {
 		if err == nil {
-			_, err = s.members(ctx, &list[i], func(*backlog.Member) {})
+			_, err = ins.members(ctx, &list[i], func(*backlog.Member) {})
 		}
 	}
 	return list, err
 }
 
 // members counts the tenants of a ledger and calls fn for each, slice by slice.
-func (s *Shard) members(ctx context.Context, l *Ledger, fn func(*backlog.Member)) (whole bool, err error) {
+func (ins *Inspect) members(ctx context.Context, l *Ledger, fn func(*backlog.Member)) (whole bool, err error) {
 	var at backlog.Place
 	met := 0
-	err = s.slices(ctx, func(int) (next int, n looks) {
+	err = ins.slices(ctx, func(int) (next int, n looks) {
 		l.Shares = l.Places()
 		whole = l.Members(&at, lookMost, func(m *backlog.Member) {
 			met++
@@ -91,11 +91,11 @@ func (s *Shard) members(ctx context.Context, l *Ledger, fn func(*backlog.Member)
 	return whole, err
 }
 
-// LedgerTenants lists up to `most` tenants of a ledger in this order. found is false when no ledger in use has the id.
-func (s *Shard) LedgerTenants(ctx context.Context, id string, order LedgerOrder, most int) (l Ledger,
+// Tenants lists up to `most` tenants of a ledger in this order. found is false when no ledger in use has the id.
+func (ins *Inspect) Tenants(ctx context.Context, id string, order LedgerOrder, most int) (l Ledger,
 	list []LedgerTenant, sums LedgerSums, found bool, err error) {
-	err = s.hold(func() (looks, error) {
-		all := s.ledgers()
+	err = ins.look(func() (looks, error) {
+		all := ins.ledgers()
 		i := slices.IndexFunc(all, func(l Ledger) bool { return l.ID == id })
 		if found = i >= 0; found {
 			l = all[i]
@@ -106,7 +106,7 @@ func (s *Shard) LedgerTenants(ctx context.Context, id string, order LedgerOrder,
 		return l, nil, sums, found, err
 	}
 	sums.MostBehind, sums.MostAhead = math.Inf(-1), math.Inf(1)
-	sums.Whole, err = s.members(ctx, &l, func(m *backlog.Member) {
+	sums.Whole, err = ins.members(ctx, &l, func(m *backlog.Member) {
 		sums.Tenants++
 		sums.Received += m.Received
 		sums.Entitled += m.Entitled

@@ -137,7 +137,7 @@ func (p *DeadLetters) of(ctx context.Context, id queue.SubmissionID, from uint64
 			return err
 		}
 	}
-	row, err := p.s.endedRow(ctx, id)
+	row, err := p.s.Submissions.endedRow(ctx, id)
 	if queue.CodeOf(err) == queue.CodeUnknownSubmission {
 		return nil // its retention was over a moment ago
 	}

@@ -18,8 +18,9 @@ const lookMost = 1000
 // looks are how much one hold of the mutex has looked at.
 type looks int
 
-// hold calls fn with the mutex held, and remembers the most that one such call looked at.
-func (s *Shard) hold(fn func() (looks, error)) error {
+// look calls fn with the mutex held, and remembers the most that one such call looked at.
+func (ins *Inspect) look(fn func() (looks, error)) error {
+	s := ins.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {
@@ -32,19 +33,21 @@ func (s *Shard) hold(fn func() (looks, error)) error {
 
 // MostLooks is the most that one hold of the mutex has looked at for a question since the shard was opened: submissions, times
 // the blocks or branches that each is held against, tenants, and picks. It says what a question can cost a reserve.
-func (s *Shard) MostLooks() int {
+func (ins *Inspect) MostLooks() int {
+	s := ins.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.mostLooks)
 }
 
 // withViews calls fn in one hold of the mutex with the views of the plans, all built: as for a reserve, slice by slice.
-func (s *Shard) withViews(ctx context.Context, plans []*strategy.Plan, fn func(views [][]*backlog.View) looks) error {
+func (ins *Inspect) withViews(ctx context.Context, plans []*strategy.Plan, fn func(views [][]*backlog.View) looks) error {
+	s := ins.s
 	for done := false; !done; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := s.hold(func() (looks, error) {
+		err := ins.look(func() (looks, error) {
 			all := make([][]*backlog.View, len(plans))
 			for i, plan := range plans {
 				if err := s.m.backlog.AdmitQuestion(plan.Unscored()); err != nil {
@@ -71,16 +74,16 @@ const maxWalk = 4000
 
 // walk calls fn for the shown submissions, in slices, each of which counts for `each` looks. It says how many there were, and
 // how many it met: fewer if it ended early.
-func (s *Shard) walk(ctx context.Context, each int, fn func(*backlog.Submission)) (met, shown int, err error) {
+func (ins *Inspect) walk(ctx context.Context, each int, fn func(*backlog.Submission)) (met, shown int, err error) {
 	most := max(1, lookMost/max(each, 1))
 	for from, n := -1, 0; from != 0 && n < maxWalk; n++ {
 		if err := ctx.Err(); err != nil {
 			return met, shown, err
 		}
-		err := s.hold(func() (looks, error) {
-			shown = s.m.backlog.ShownLen()
+		err := ins.look(func() (looks, error) {
+			shown = ins.s.m.backlog.ShownLen()
 			before := met
-			from = s.m.backlog.Walk(from, most, func(x *backlog.Submission) {
+			from = ins.s.m.backlog.Walk(from, most, func(x *backlog.Submission) {
 				met++
 				fn(x)
 			})
@@ -94,8 +97,8 @@ func (s *Shard) walk(ctx context.Context, each int, fn func(*backlog.Submission)
 }
 
 // eachTenant calls fn for the tenants of a share, in slices.
-func (s *Shard) eachTenant(ctx context.Context, share backlog.Share, fn func(backlog.Tenant)) error {
-	return s.slices(ctx, func(from int) (next int, n looks) {
+func (ins *Inspect) eachTenant(ctx context.Context, share backlog.Share, fn func(backlog.Tenant)) error {
+	return ins.slices(ctx, func(from int) (next int, n looks) {
 		next = share.Tenants(from, lookMost, func(t backlog.Tenant) {
 			n++
 			fn(t)
@@ -105,12 +108,12 @@ func (s *Shard) eachTenant(ctx context.Context, share backlog.Share, fn func(bac
 }
 
 // slices calls fn in holds of the mutex: first with 0, then with what it returned, until that is 0.
-func (s *Shard) slices(ctx context.Context, fn func(from int) (next int, n looks)) error {
+func (ins *Inspect) slices(ctx context.Context, fn func(from int) (next int, n looks)) error {
 	for from, more := 0, true; more; more = from != 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := s.hold(func() (n looks, _ error) {
+		err := ins.look(func() (n looks, _ error) {
 			from, n = fn(from)
 			return n, nil
 		})

@@ -66,7 +66,8 @@ type outcome struct {
 	sub   *backlog.Submission // of an ended one
 }
 
-func (s *Shard) outcome(ctx context.Context, id queue.SubmissionID) (*outcome, error) {
+func (p *Submissions) outcome(ctx context.Context, id queue.SubmissionID) (*outcome, error) {
+	s := p.s
 	o := &outcome{shard: s, id: id}
 	s.mu.Lock()
 	if o.live = s.m.live(id); o.live != nil {
@@ -81,7 +82,7 @@ func (s *Shard) outcome(ctx context.Context, id queue.SubmissionID) (*outcome, e
 
 // end goes over to what the history says.
 func (o *outcome) end(ctx context.Context) error {
-	row, err := o.shard.endedRow(ctx, o.id)
+	row, err := o.shard.Submissions.endedRow(ctx, o.id)
 	if err != nil {
 		return err
 	}
@@ -120,8 +121,8 @@ func (o *outcome) outputs() (done uint32, told outputCount) {
 
 // Outputs calls fn for every output of done chunks in index order. When the journal tells of outputs that are not there, it says so at the
 // end.
-func (s *Shard) Outputs(ctx context.Context, id queue.SubmissionID, fn func(index uint32, output []byte) error) error {
-	o, err := s.outcome(ctx, id)
+func (p *Submissions) Outputs(ctx context.Context, id queue.SubmissionID, fn func(index uint32, output []byte) error) error {
+	o, err := p.outcome(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func (o *outcome) missed(ctx context.Context, what string) error {
 	}
 	o.shard.aging.RLock()
 	defer o.shard.aging.RUnlock()
-	if _, err := o.shard.Submission(ctx, o.id); err != nil {
+	if _, err := o.shard.Submissions.Get(ctx, o.id); err != nil {
 		return err
 	}
 	err := o.shard.store.Lacks(what)
@@ -163,13 +164,13 @@ func (o *outcome) missed(ctx context.Context, what string) error {
 }
 
 // addOutputs reads the outputs of the done chunks of a page.
-func (s *Shard) addOutputs(ctx context.Context, id queue.SubmissionID, seq uint32, list []queue.Chunk) error {
+func (p *Submissions) addOutputs(ctx context.Context, id queue.SubmissionID, seq uint32, list []queue.Chunk) error {
 	none := func(c queue.Chunk) bool { return c.State == queue.ChunkDone && c.Output == nil }
 	for i := range list {
 		if !none(list[i]) {
 			continue
 		}
-		output, found, err := s.store.Output(ctx, seq, list[i].Index)
+		output, found, err := p.s.store.Output(ctx, seq, list[i].Index)
 		if err != nil {
 			return err
 		}
@@ -178,15 +179,15 @@ func (s *Shard) addOutputs(ctx context.Context, id queue.SubmissionID, seq uint3
 		}
 	}
 	if at := slices.IndexFunc(list, none); at >= 0 {
-		return s.hasNone(ctx, id, list[at].Index)
+		return p.hasNone(ctx, id, list[at].Index)
 	}
 	return nil
 }
 
 // hasNone checks that it is right that a done chunk has no output. That is known at once where no chunk of the submission has one, or all
 // have. Else all of its outputs have to be counted, once in the life of the shard: what this life wrote is there.
-func (s *Shard) hasNone(ctx context.Context, id queue.SubmissionID, index uint32) error {
-	o, err := s.outcome(ctx, id)
+func (p *Submissions) hasNone(ctx context.Context, id queue.SubmissionID, index uint32) error {
+	o, err := p.outcome(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -196,12 +197,12 @@ func (s *Shard) hasNone(ctx context.Context, id queue.SubmissionID, index uint32
 	case told.chunks == done:
 		return o.missed(ctx, outputOf(id, index))
 	}
-	if s.counted.has(id) {
+	if p.s.counted.has(id) {
 		return nil
 	}
 	err = o.each(ctx, func(uint32, []byte) error { return nil })
 	if err == nil {
-		s.counted.add(id)
+		p.s.counted.add(id)
 	}
 	return err
 }

@@ -68,14 +68,16 @@ func (s *Shard) tellOwners(now map[*access.Use]int64) {
 }
 
 // Open says whether a submission is open, as far as memory knows.
-func (s *Shard) Open(id queue.SubmissionID) bool {
+func (p *Submissions) Open(id queue.SubmissionID) bool {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.m.live(id) != nil
 }
 
 // Attends says whether a consumer is attached, or was a moment ago and is waited for.
-func (s *Shard) Attends(name string) bool {
+func (p *Consumers) Attends(name string) bool {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.roster.byName[name]

@@ -40,7 +40,8 @@ const MaxPreview = 100
 // Preview tells for each plan what a reserve would hand out, all of them on the same state, with scores of which
 // nothing counts for those who score. Nothing is reserved and nothing changes. Previewed.Leaf is in Plan.Unscored.
 // grace: until then the restart grace keeps back what a limit counts, and it is left out; 0: there is none.
-func (s *Shard) Preview(ctx context.Context, plans []*strategy.Plan, q *Question) (all []Foreseen, grace queue.Time, err error) {
+func (ins *Inspect) Preview(ctx context.Context, plans []*strategy.Plan, q *Question) (all []Foreseen, grace queue.Time, err error) {
+	s := ins.s
 	followed, grace := s.followed(plans)
 	foreseen := make([]*foresight, len(plans))
 	for i := range plans {
@@ -67,7 +68,7 @@ func foreseeAll(
 	for {
 		now := s.now()
 		var lacks *foresight
-		err := s.withViews(ctx, plans, func(views [][]*backlog.View) (n looks) {
+		err := s.Inspect.withViews(ctx, plans, func(views [][]*backlog.View) (n looks) {
 			for i, f := range previews {
 				n += f.run(s.m, views[len(views)-len(previews)+i], q, now)
 				if f.wants != nil {

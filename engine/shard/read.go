@@ -14,8 +14,12 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Submission tells what is known about a submission, open or ended.
-func (s *Shard) Submission(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
+// Submissions are what has been inserted, open and ended, with their chunks and outputs.
+type Submissions struct{ s *Shard }
+
+// Get tells what is known about a submission, open or ended.
+func (p *Submissions) Get(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
+	s := p.s
 	s.mu.Lock()
 	if r := s.m.record(id); r != nil {
 		sub := s.m.info(r, s.options.Queue)
@@ -80,12 +84,13 @@ func (s *Shard) Trace(id queue.SubmissionID) string {
 	return ""
 }
 
-// WaitSubmission tells what is known about a submission when it has ended, or when `wait` is over.
-func (s *Shard) WaitSubmission(ctx context.Context, id queue.SubmissionID, wait time.Duration) (queue.Submission, error) {
+// Wait tells what is known about a submission when it has ended, or when `wait` is over.
+func (p *Submissions) Wait(ctx context.Context, id queue.SubmissionID, wait time.Duration) (queue.Submission, error) {
+	s := p.s
 	s.mu.Lock()
 	if s.m.live(id) == nil || wait <= 0 || s.usable() != nil {
 		s.mu.Unlock()
-		return s.Submission(ctx, id)
+		return p.Get(ctx, id)
 	}
 	done := make(chan struct{})
 	s.m.watch[id] = append(s.m.watch[id], done)
@@ -95,15 +100,16 @@ func (s *Shard) WaitSubmission(ctx context.Context, id queue.SubmissionID, wait 
 	select {
 	case <-done:
 	case <-timer.C:
-		s.unwatch(id, done)
+		p.unwatch(id, done)
 	case <-ctx.Done():
-		s.unwatch(id, done)
+		p.unwatch(id, done)
 		return queue.Submission{}, ctx.Err()
 	}
-	return s.Submission(ctx, id)
+	return p.Get(ctx, id)
 }
 
-func (s *Shard) unwatch(id queue.SubmissionID, done chan struct{}) {
+func (p *Submissions) unwatch(id queue.SubmissionID, done chan struct{}) {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := slices.DeleteFunc(s.m.watch[id], func(c chan struct{}) bool { return c == done })
@@ -143,15 +149,15 @@ func (f *Filter) matches(r *record) bool {
 const listSlice = 1000
 
 // List returns up to `limit` submissions with ids below `before` (0: from the newest), newest first.
-func (s *Shard) List(ctx context.Context, f Filter, before queue.SubmissionID, limit int) ([]queue.Submission, error) {
+func (p *Submissions) List(ctx context.Context, f Filter, before queue.SubmissionID, limit int) ([]queue.Submission, error) {
 	if before == 0 {
 		before = math.MaxInt64
 	}
 	if f.Before != 0 {
 		before = min(before, f.Before)
 	}
-	memory := s.listMemory(&f, before, limit)
-	history, err := s.listHistory(ctx, &f, before, limit)
+	memory := p.listMemory(&f, before, limit)
+	history, err := p.listHistory(ctx, &f, before, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +177,8 @@ func compareIDs(a, b queue.SubmissionID) int {
 	return 0
 }
 
-func (s *Shard) listMemory(f *Filter, before queue.SubmissionID, limit int) []queue.Submission {
+func (p *Submissions) listMemory(f *Filter, before queue.SubmissionID, limit int) []queue.Submission {
+	s := p.s
 	var list []queue.Submission
 	for before != 0 && len(list) < limit {
 		s.mu.Lock()
@@ -198,7 +205,8 @@ func endStates() []queue.SubmissionState {
 	return []queue.SubmissionState{queue.Completed, queue.CompletedWithDead, queue.Failed, queue.Cancelled, queue.Expired}
 }
 
-func (s *Shard) listHistory(ctx context.Context, f *Filter, before queue.SubmissionID, limit int) ([]queue.Submission, error) {
+func (p *Submissions) listHistory(ctx context.Context, f *Filter, before queue.SubmissionID, limit int) ([]queue.Submission, error) {
+	s := p.s
 	states := f.States
 	if len(states) == 0 {
 		states = endStates()
@@ -246,31 +254,32 @@ const (
 
 // Chunks returns up to `limit` chunks from index `from` on whose state is one of `states` (empty: all), and the index to
 // go on from: a page may hold fewer than `limit`, or none, before the end. next is the number of chunks at the end.
-func (s *Shard) Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, from uint32,
+func (p *Submissions) Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, from uint32,
 	limit int) (list []queue.Chunk, next uint32, err error) {
 	next = from
 	for n := 0; n < chunkSlices && len(list) < limit; n++ {
-		total, seq, err := s.chunkSlice(ctx, id, states, &next, limit, &list)
+		total, seq, err := p.chunkSlice(ctx, id, states, &next, limit, &list)
 		if err != nil {
 			return nil, 0, err
 		}
 		if next >= total {
-			return list, total, s.addOutputs(ctx, id, seq, list)
+			return list, total, p.addOutputs(ctx, id, seq, list)
 		}
 		if n == chunkSlices-1 || len(list) >= limit {
-			return list, next, s.addOutputs(ctx, id, seq, list)
+			return list, next, p.addOutputs(ctx, id, seq, list)
 		}
 	}
 	return list, next, nil
 }
 
-func (s *Shard) chunkSlice(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, next *uint32,
+func (p *Submissions) chunkSlice(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, next *uint32,
 	limit int, list *[]queue.Chunk) (total, seq uint32, err error) {
+	s := p.s
 	s.mu.Lock()
 	r := s.m.live(id)
 	if r == nil {
 		s.mu.Unlock()
-		return s.endedChunks(ctx, id, states, next, limit, list)
+		return p.endedChunks(ctx, id, states, next, limit, list)
 	}
 	defer s.mu.Unlock()
 	r.scan(states, next, limit, list, func(index uint32) queue.Chunk { return s.m.chunk(r, index) })
@@ -320,9 +329,9 @@ func (t *try) describe(c *queue.Chunk) {
 }
 
 // endedChunks looks at the chunks of an ended submission, from its last snapshot.
-func (s *Shard) endedChunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, next *uint32,
+func (p *Submissions) endedChunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, next *uint32,
 	limit int, list *[]queue.Chunk) (total, seq uint32, err error) {
-	row, err := s.endedRow(ctx, id)
+	row, err := p.endedRow(ctx, id)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -347,7 +356,8 @@ func endedChunk(r *record, sub *backlog.Submission, index uint32) queue.Chunk {
 }
 
 // endedRow is the history row of an ended submission, also when it is not written yet.
-func (s *Shard) endedRow(ctx context.Context, id queue.SubmissionID) (*store.Ended, error) {
+func (p *Submissions) endedRow(ctx context.Context, id queue.SubmissionID) (*store.Ended, error) {
+	s := p.s
 	s.mu.Lock()
 	m := s.m
 	r := m.ended[id]
@@ -364,8 +374,8 @@ func (s *Shard) endedRow(ctx context.Context, id queue.SubmissionID) (*store.End
 }
 
 // Chunk tells where one chunk stands.
-func (s *Shard) Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error) {
-	list, _, err := s.Chunks(ctx, id, nil, index, 1)
+func (p *Submissions) Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error) {
+	list, _, err := p.Chunks(ctx, id, nil, index, 1)
 	if err != nil {
 		return queue.Chunk{}, err
 	}

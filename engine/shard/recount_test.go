@@ -193,7 +193,7 @@ func TestDriftIsFoundAndCorrected(t *testing.T) {
 	x := newRecounter(t, -1)
 	x.fill()
 	x.round(7)
-	stats, values := x.Stats(), x.Value(damagedEntry)
+	stats, values := x.Stats(), x.Values.Get(damagedEntry)
 	if w := x.Work().Recount; w.Drifted() > 0 || w.Suspected > 0 || w.Checked[OfSubmission] != 3 || w.Checked[OfValue] != 4 { // a view asks for one more
 		t.Fatalf("before any damage: %+v", w)
 	}
@@ -232,7 +232,7 @@ func TestDriftIsFoundAndCorrected(t *testing.T) {
 		if err := x.Audit(); err != nil {
 			t.Errorf("%s %s: corrected, but %v", counter.Scope(), counter, err)
 		}
-		if got, now := x.Stats(), x.Value(damagedEntry); got != stats || now != values {
+		if got, now := x.Stats(), x.Values.Get(damagedEntry); got != stats || now != values {
 			t.Errorf("%s %s: corrected\n got %+v %+v\nwant %+v %+v", counter.Scope(), counter, got, now, stats, values)
 		}
 		x.log.Reset()
@@ -278,11 +278,11 @@ func TestCorrectedSubmissionEnds(t *testing.T) {
 	if _, err := x.Complete(context.Background(), []queue.CompleteItem{{Token: held[0].Token}, {Token: held[1].Token}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := x.Submission(context.Background(), id); err != nil || got.State != queue.Open {
+	if got, err := x.Submissions.Get(context.Background(), id); err != nil || got.State != queue.Open {
 		t.Fatalf("damaged: %s %v, want open: it counts one chunk too few as done", got.State, err)
 	}
 	x.round(10)
-	if got, err := x.Submission(context.Background(), id); err != nil || got.State != queue.Completed || got.Done != 2 {
+	if got, err := x.Submissions.Get(context.Background(), id); err != nil || got.State != queue.Completed || got.Done != 2 {
 		t.Errorf("corrected: %s with %d done, %v; want completed with 2", got.State, got.Done, err)
 	}
 	if err := x.Checkpoint(); err != nil {

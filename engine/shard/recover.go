@@ -74,7 +74,7 @@ func (s *Shard) recover(ctx context.Context) error {
 	s.m = m
 	s.countLive()
 	s.noteSpecial()
-	s.stirAttached()
+	s.Consumers.stirAttached()
 	s.checkpoints.restart(replayed)
 	if err := log.Trim(ctx, max(checkpointed, 1)-1); err != nil { // what a crash left of the last checkpoint's trim
 		return err

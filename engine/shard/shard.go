@@ -244,7 +244,7 @@ func (s *Shard) Close() error {
 
 // dismiss ends every wait. The mutex is held.
 func (s *Shard) dismiss() {
-	s.stirAttached()
+	s.Consumers.stirAttached()
 	for w := range s.waiting {
 		s.unpark(w, nil)
 		close(w.served)
@@ -277,7 +277,7 @@ func (s *Shard) Tidy() {
 		return
 	}
 	s.tidyViews()
-	s.sweepOrders()
+	s.Consumers.sweepOrders()
 	s.mu.Unlock()
 	for clean := false; !clean; {
 		s.mu.Lock()

@@ -11,7 +11,7 @@ import (
 
 // turns finds out for the leaves that could hand the chunk out how many tenants come before its own, in each Fair block. Leaves
 // of one branch share the blocks around them, and are asked about them once.
-func (s *Shard) turns(ctx context.Context, list []BranchWhy) error {
+func (ins *Inspect) turns(ctx context.Context, list []BranchWhy) error {
 	known := map[backlog.Share]int{}
 	for i := range list {
 		w := &list[i]
@@ -22,7 +22,7 @@ func (s *Shard) turns(ctx context.Context, list []BranchWhy) error {
 			seat := &w.Seats[level]
 			before, is := known[seat.share]
 			if !is {
-				err := s.eachTenant(ctx, seat.share, func(t backlog.Tenant) {
+				err := ins.eachTenant(ctx, seat.share, func(t backlog.Tenant) {
 					if t.Info.Tenant != seat.Info.Tenant && t.Competes() && t.Next < seat.Next {
 						before++
 					}
@@ -73,7 +73,7 @@ func newPlace(plan *strategy.Plan, leaf *strategy.Leaf, index uint32) *place {
 
 // standing tells about where the chunk stands with the first leaf that admits it. Limits that would be reached on the way are not
 // foreseen, nor that what they hold back now may come before it.
-func (s *Shard) standing(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan,
+func (ins *Inspect) standing(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan,
 	leaves []strategy.Leaf, list []BranchWhy) (*Standing, error) {
 	number := 0
 	for ; number < len(list); number++ {
@@ -87,8 +87,8 @@ func (s *Shard) standing(ctx context.Context, id queue.SubmissionID, index uint3
 	leaf := &leaves[number]
 	p := newPlace(plan, leaf, index)
 	gone := false
-	met, shown, err := s.walk(ctx, (number+1)*(1+len(p.levels)), func(x *backlog.Submission) {
-		sub := s.m.backlog.ByID(id)
+	met, shown, err := ins.walk(ctx, (number+1)*(1+len(p.levels)), func(x *backlog.Submission) {
+		sub := ins.s.m.backlog.ByID(id)
 		if gone = gone || sub == nil || !sub.IsAvailable(index); !gone {
 			p.count(x, sub)
 		}
@@ -106,7 +106,7 @@ func (s *Shard) standing(ctx context.Context, id queue.SubmissionID, index uint3
 		if level >= len(list[number].Seats) {
 			continue // the tenant was not known a moment ago
 		}
-		others, err := s.othersBefore(ctx, &list[number].Seats[level], at.Ahead, p.levels[level].others)
+		others, err := ins.othersBefore(ctx, &list[number].Seats[level], at.Ahead, p.levels[level].others)
 		if err != nil {
 			return nil, err
 		}
@@ -118,10 +118,10 @@ func (s *Shard) standing(ctx context.Context, id queue.SubmissionID, index uint3
 
 // othersBefore is about how many chunks the other tenants of a Fair block get before one that has so many of its own tenant before
 // it: by the time that its tenant is due those and half of it, each of the others has got what it is due, or all it has.
-func (s *Shard) othersBefore(ctx context.Context, own *Seat, ahead uint64, others map[tenantID]uint64) (uint64, error) {
+func (ins *Inspect) othersBefore(ctx context.Context, own *Seat, ahead uint64, others map[tenantID]uint64) (uint64, error) {
 	due := ((float64(ahead)+0.5)*own.Each - own.Lag) / float64(own.Weight)
 	got := 0.0
-	err := s.eachTenant(ctx, own.share, func(t backlog.Tenant) {
+	err := ins.eachTenant(ctx, own.share, func(t backlog.Tenant) {
 		if has := others[tenantID{t.Value, t.HasValue}]; has > 0 {
 			got += min(float64(has), max(0, due*float64(t.Weight)+t.Lag)/t.Each)
 		}

@@ -73,8 +73,9 @@ type Why struct {
 }
 
 // Why tells the first obstacle between a chunk and each leaf of the plan, and about where the chunk stands.
-func (s *Shard) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
-	chunk, err := s.Chunk(ctx, id, index)
+func (ins *Inspect) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
+	s := ins.s
+	chunk, err := s.Submissions.Chunk(ctx, id, index)
 	if err != nil {
 		return Why{}, err
 	}
@@ -83,7 +84,7 @@ func (s *Shard) Why(ctx context.Context, id queue.SubmissionID, index uint32, pl
 	there := false
 	followed, grace := s.followed([]*strategy.Plan{plan})
 	why.Grace = grace
-	err = s.withViews(ctx, append([]*strategy.Plan{plan}, followed...), func(views [][]*backlog.View) looks {
+	err = ins.withViews(ctx, append([]*strategy.Plan{plan}, followed...), func(views [][]*backlog.View) looks {
 		r := s.m.live(id)
 		if there = r != nil; !there {
 			return 0
@@ -95,7 +96,7 @@ func (s *Shard) Why(ctx context.Context, id queue.SubmissionID, index uint32, pl
 		return Why{}, err
 	}
 	if !there { // it has ended
-		if chunk, err = s.Chunk(ctx, id, index); err != nil {
+		if chunk, err = s.Submissions.Chunk(ctx, id, index); err != nil {
 			return Why{}, err
 		}
 		why.State = chunk.State
@@ -103,10 +104,10 @@ func (s *Shard) Why(ctx context.Context, id queue.SubmissionID, index uint32, pl
 			why.Leaves[i] = whyChunk(&chunk, false)
 		}
 	}
-	if err := s.turns(ctx, why.Leaves); err != nil {
+	if err := ins.turns(ctx, why.Leaves); err != nil {
 		return Why{}, err
 	}
-	why.Standing, err = s.standing(ctx, id, index, plan, leaves, why.Leaves)
+	why.Standing, err = ins.standing(ctx, id, index, plan, leaves, why.Leaves)
 	return why, err
 }
 

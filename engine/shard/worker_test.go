@@ -37,7 +37,7 @@ func TestPanickingActionIsParked(t *testing.T) {
 		if len(w.Parked) != 1 || w.Parked[0].Action != (Action{Kind: KindRunAt, Submission: sub.ID}) || w.Parked[0].Error == "" {
 			t.Fatalf("parked: got %+v, want the run_at of %s with its error", w.Parked, sub.ID)
 		}
-		got, err := s.Submission(ctx, sub.ID)
+		got, err := s.Submissions.Get(ctx, sub.ID)
 		if err != nil || got.Ready != 5 || s.m == damaged {
 			t.Errorf("got %+v %v, reloaded %t, want 5 ready after a reload", got, err, s.m != damaged)
 		}
@@ -45,7 +45,7 @@ func TestPanickingActionIsParked(t *testing.T) {
 			t.Errorf("Health() = %v, want nil: the rest goes on", err)
 		}
 		s.Tick()
-		if got, err := s.Submission(ctx, ends.ID); err != nil || got.State != queue.Expired {
+		if got, err := s.Submissions.Get(ctx, ends.ID); err != nil || got.State != queue.Expired {
 			t.Errorf("another kind's submission: got %s %v, want expired", got.State, err)
 		}
 		if err := s.Audit(); err != nil {

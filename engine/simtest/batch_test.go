@@ -50,7 +50,7 @@ func failBatch(t *testing.T, kind fault) {
 	})
 	call(3, func() error { _, err := b.shard.Complete(ctx, completions(held[1:2]), nil); return err }) // "already" rests on call 1
 	f.arm(kind, 0)                                                                                     // the first append has met the gate already: the second fails
-	call(4, func() error { _, err := b.shard.Cancel(ctx, sub.ID); return err })
+	call(4, func() error { _, err := b.shard.Submissions.Cancel(ctx, sub.ID); return err })
 	open()
 	synctest.Wait()
 	want := queue.CodeCommitFailed
@@ -65,7 +65,7 @@ func failBatch(t *testing.T, kind fault) {
 			t.Errorf("call %d of the failed batch: got %v, want %s", i+1, err, want)
 		}
 	}
-	got, err := b.shard.Submission(ctx, sub.ID)
+	got, err := b.shard.Submissions.Get(ctx, sub.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestNextBatchFailsToo(t *testing.T) {
 				t.Errorf("call %d: got %v, want %s", i, err, queue.CodeDiskFull)
 			}
 		}
-		if got, err := b.shard.Submission(ctx, sub.ID); err != nil || got.Reserved != 2 {
+		if got, err := b.shard.Submissions.Get(ctx, sub.ID); err != nil || got.Reserved != 2 {
 			t.Errorf("after the failed commit: got %+v %v, want both chunks reserved as before", got, err)
 		}
 		results, err := b.shard.Complete(ctx, completions(held), nil)
@@ -195,13 +195,13 @@ func TestExpiryWhileCommitting(t *testing.T) {
 				synctest.Wait()
 				open()
 				synctest.Wait()
-				chunk, err := b.shard.Chunk(ctx, sub.ID, held[0].Token.Index)
+				chunk, err := b.shard.Submissions.Chunk(ctx, sub.ID, held[0].Token.Index)
 				if err != nil || len(got) != 1 || got[0].Outcome != test.want || chunk.State != test.state {
 					t.Errorf("complete: got %v, want %v; the chunk: got %+v %v, want %s", got, test.want, chunk, err, test.state)
 				}
 				b.close()
 				b.open()
-				if chunk, err = b.shard.Chunk(ctx, sub.ID, held[0].Token.Index); err != nil || chunk.State != test.state {
+				if chunk, err = b.shard.Submissions.Chunk(ctx, sub.ID, held[0].Token.Index); err != nil || chunk.State != test.state {
 					t.Errorf("the chunk after a restart: got %+v %v, want %s", chunk, err, test.state)
 				}
 				b.close()
@@ -241,7 +241,7 @@ func TestFailedReload(t *testing.T) {
 		b.shard.Tick()
 		b.close()
 		b.open()
-		if list, err := b.shard.List(ctx, everything, 0, 10); err != nil || len(list) != 1 || list[0].ID != first.ID {
+		if list, err := b.shard.Submissions.List(ctx, everything, 0, 10); err != nil || len(list) != 1 || list[0].ID != first.ID {
 			t.Errorf("after a restart: got %v %v, want only %s", list, err, first.ID)
 		}
 		b.close()

@@ -23,7 +23,7 @@ func (b *box) expired(rank int64, n int) queue.Submission {
 
 func (b *box) chunks(id queue.SubmissionID) []queue.Chunk {
 	b.t.Helper()
-	list, _, err := b.shard.Chunks(ctx, id, nil, 0, 1000)
+	list, _, err := b.shard.Submissions.Chunks(ctx, id, nil, 0, 1000)
 	if err != nil {
 		b.t.Fatal(err)
 	}

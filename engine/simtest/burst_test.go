@@ -110,12 +110,12 @@ func TestCrashWhileSweeping(t *testing.T) {
 		moments = append(moments, m)
 	}
 	remember("before", false)
-	if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
+	if _, err := b.shard.Submissions.Cancel(ctx, sub.ID); err != nil {
 		t.Fatal(err)
 	}
 	remember("answered", true)
 	for from := uint32(0); from < 5000; from += 1000 { // readers drive the sweep on, slice by slice
-		if _, _, err := b.shard.Chunks(ctx, sub.ID, nil, from, 10); err != nil {
+		if _, _, err := b.shard.Submissions.Chunks(ctx, sub.ID, nil, from, 10); err != nil {
 			t.Fatal(err)
 		}
 		remember(fmt.Sprint("read from ", from), true)
@@ -154,7 +154,7 @@ func TestCrashWhileSweeping(t *testing.T) {
 			t.Errorf("crash %s: %+v, want open with 50 done", m.name, got)
 		}
 		for from := uint32(0); from < 5000; {
-			list, next, err := b.shard.Chunks(ctx, sub.ID, nil, from, 1000)
+			list, next, err := b.shard.Submissions.Chunks(ctx, sub.ID, nil, from, 1000)
 			if err != nil {
 				t.Fatalf("crash %s: %v", m.name, err)
 			}

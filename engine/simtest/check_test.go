@@ -90,7 +90,7 @@ func (s *sim) otherEnd(x *modelSub, index int) bool {
 	if s.faults == nil {
 		return false
 	}
-	got, err := s.shard.Chunk(ctx, x.id, uint32(index))
+	got, err := s.shard.Submissions.Chunk(ctx, x.id, uint32(index))
 	s.must("chunk", err)
 	return s.endedBefore(x, index) || got.Attempts == x.chunks[index].attempts+1 && got.Error == errorLost
 }
@@ -100,7 +100,7 @@ func (s *sim) endedBefore(x *modelSub, index int) bool {
 	if s.faults == nil || x.asked.DeadDeadline == 0 || x.asked.DeadDeadline > s.now {
 		return false
 	}
-	got, err := s.shard.Chunk(ctx, x.id, uint32(index))
+	got, err := s.shard.Submissions.Chunk(ctx, x.id, uint32(index))
 	s.must("chunk", err)
 	return got.State == queue.ChunkSkipped && got.Attempts == x.chunks[index].attempts
 }
@@ -117,7 +117,7 @@ func (s *sim) expireLast(x *modelSub, late []int, why string) {
 	}
 	for _, i := range late {
 		c := x.chunks[i]
-		got, err := s.shard.Chunk(ctx, x.id, uint32(i))
+		got, err := s.shard.Submissions.Chunk(ctx, x.id, uint32(i))
 		s.must("chunk", err)
 		if got.Attempts == c.attempts {
 			continue // the end came first
@@ -142,7 +142,7 @@ func (s *sim) expireLast(x *modelSub, late []int, why string) {
 	if len(died) != allowed {
 		s.fail("%d chunks of %s died at once, want %d: the end of the submission comes before the others", len(died), x.id, allowed)
 	}
-	got, err := s.shard.Submission(ctx, x.id)
+	got, err := s.shard.Submissions.Get(ctx, x.id)
 	s.must("submission", err)
 	if got.FailedChunk == nil || !slices.Contains(died, *got.FailedChunk) {
 		s.fail("%s says that chunk %v failed it, want one of %d", x.id, got.FailedChunk, died)
@@ -151,7 +151,7 @@ func (s *sim) expireLast(x *modelSub, late []int, why string) {
 }
 
 func (s *sim) checkSubmission(x *modelSub) {
-	got, err := s.shard.Submission(ctx, x.id)
+	got, err := s.shard.Submissions.Get(ctx, x.id)
 	s.must("submission", err)
 	s.equal("submission", got, s.m.info(x))
 	s.record.asked(got)
@@ -237,7 +237,7 @@ func (s *sim) readChunks() {
 func (s *sim) checkChunks(x *modelSub, states []queue.ChunkState, limit int) {
 	var got, want []queue.Chunk
 	for from := uint32(0); from < x.asked.Chunks.Count; {
-		page, next, err := s.shard.Chunks(ctx, x.id, states, from, limit)
+		page, next, err := s.shard.Submissions.Chunks(ctx, x.id, states, from, limit)
 		s.must("chunks", err)
 		if len(page) > limit || next <= from {
 			s.fail("chunks of %s from %d: a page of %d (at most %d wanted), next %d", x.id, from, len(page), limit, next)
@@ -273,7 +273,7 @@ func (s *sim) checkOutputs(x *modelSub) {
 			want = append(want, name(uint32(i), c.output))
 		}
 	}
-	s.must("outputs", s.shard.Outputs(ctx, x.id, func(index uint32, output []byte) error {
+	s.must("outputs", s.shard.Submissions.Outputs(ctx, x.id, func(index uint32, output []byte) error {
 		got = append(got, name(index, output))
 		return nil
 	}))
@@ -301,7 +301,7 @@ func (s *sim) list() {
 }
 
 func (s *sim) checkList(f shard.Filter, before queue.SubmissionID, limit int) {
-	got, err := s.shard.List(ctx, f, before, limit)
+	got, err := s.shard.Submissions.List(ctx, f, before, limit)
 	s.must("list", err)
 	var want []queue.Submission
 	for _, x := range slices.Backward(s.m.subs) {
@@ -326,7 +326,7 @@ func (s *sim) readValues() { s.checkValues(pickOf(s, "a", "b", "c", "nobody")) }
 
 func (s *sim) checkValues(key queue.MetaKey) {
 	got, want := map[queue.MetaValue]backlog.ValueCount{}, map[queue.MetaValue]backlog.ValueCount{}
-	list, whole := s.shard.Values(key, math.MaxInt, nil)
+	list, whole := s.shard.Values.List(key, math.MaxInt, nil)
 	for _, v := range list {
 		got[v.Value] = v
 	}

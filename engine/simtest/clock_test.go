@@ -19,7 +19,7 @@ func TestClockSetBack(t *testing.T) {
 			t.Errorf("%s: the id %s is not above %s", when, sub.ID, last)
 		}
 		last = sub.ID
-		if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
+		if _, err := b.shard.Submissions.Cancel(ctx, sub.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -33,7 +33,7 @@ func TestClockSetBack(t *testing.T) {
 	b.clock.pass(-time.Hour)
 	b.open()
 	insert("after a restart, two hours back")
-	if list, err := b.shard.List(ctx, everything, 0, 10); err != nil || len(list) != 3 {
+	if list, err := b.shard.Submissions.List(ctx, everything, 0, 10); err != nil || len(list) != 3 {
 		t.Errorf("list: got %d submissions, %v, want 3", len(list), err)
 	}
 }

@@ -193,7 +193,7 @@ func (c *crowd) release(client int, t queue.Token) {
 
 // read looks at everything, as a dashboard does: sums must be right at any moment.
 func (c *crowd) read() {
-	list, err := c.shard.List(ctx, everything, 0, 100)
+	list, err := c.shard.Submissions.List(ctx, everything, 0, 100)
 	if err != nil {
 		c.t.Error(err)
 	}
@@ -201,7 +201,7 @@ func (c *crowd) read() {
 		if sum := s.Ready + s.Waiting + s.Reserved + s.Done + s.Dead + s.Skipped; sum != s.Chunks {
 			c.t.Errorf("the chunks of %+v add up to %d", s, sum)
 		}
-		if _, _, err := c.shard.Chunks(ctx, s.ID, nil, 0, 100); err != nil {
+		if _, _, err := c.shard.Submissions.Chunks(ctx, s.ID, nil, 0, 100); err != nil {
 			c.t.Error(err)
 		}
 	}
@@ -209,7 +209,7 @@ func (c *crowd) read() {
 }
 
 func (c *crowd) checkEnd(submissions, chunks int) {
-	list, err := c.shard.List(ctx, everything, 0, 1000)
+	list, err := c.shard.Submissions.List(ctx, everything, 0, 1000)
 	if err != nil || len(list) != submissions {
 		c.t.Fatalf("list: %d submissions, %v, want %d", len(list), err, submissions)
 	}
@@ -218,7 +218,7 @@ func (c *crowd) checkEnd(submissions, chunks int) {
 			c.t.Errorf("submission %s: %s, %d chunks done, want completed with %d", s.ID, s.State, s.Done, chunks)
 		}
 		n := 0
-		err := c.shard.Outputs(ctx, s.ID, func(index uint32, output []byte) error {
+		err := c.shard.Submissions.Outputs(ctx, s.ID, func(index uint32, output []byte) error {
 			n++
 			id := queue.ChunkID{Submission: s.ID, Index: index}
 			if by, _ := c.done.Load(id); fmt.Sprint(by) != string(output) {

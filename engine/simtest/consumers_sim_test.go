@@ -223,7 +223,7 @@ func (s *sim) consumers() {
 	case n < 4:
 		s.log.add("%s attaches", name)
 		s.tally.add("consumer attached", 1)
-		a, err := s.shard.Attach(name)
+		a, err := s.shard.Consumers.Attach(name)
 		s.must("attach", err)
 		c = s.m.roster.of(name)
 		c.streams, c.away, c.heard = append(c.streams, a), nil, max(c.heard, s.now)
@@ -250,14 +250,14 @@ func (s *sim) consumers() {
 		}
 	case n < 9:
 		s.log.add("%s detaches", name)
-		n, err := s.shard.Detach(name)
+		n, err := s.shard.Consumers.Detach(name)
 		s.must("detach", err)
 		delete(s.m.roster.byName, name)
 		s.tally.add("consumer detached", n)
 		s.gaveBack(name, n)
 	case n < 10:
 		s.log.add("what %s holds is taken", name)
-		n, err := s.shard.ReleaseConsumer(name)
+		n, err := s.shard.Consumers.Release(name)
 		s.must("release consumer", err)
 		s.tally.add("consumer released", n)
 		s.gaveBack(name, n)
@@ -290,7 +290,7 @@ func (s *sim) gaveBack(name string, n int) {
 func (s *sim) order(name string) {
 	order := pickOf(s, queue.NoOrder, queue.NoOrder, queue.Quiet, queue.Drain)
 	s.log.add("%s is told %q", name, order)
-	_, err := s.shard.OrderConsumer(name, order)
+	_, err := s.shard.Consumers.Order(name, order)
 	held, _ := s.m.heldBy(name)
 	if c := s.m.roster.byName[name]; c == nil && len(held) == 0 {
 		if queue.CodeOf(err) != queue.CodeUnknownConsumer {
@@ -311,7 +311,7 @@ func (s *sim) order(name string) {
 func (s *sim) checkConsumers() {
 	var got []queue.Consumer
 	for from, more := "", true; more; more = from != "" {
-		page, next, err := s.shard.Consumers(ctx, from, 1+s.r.IntN(3))
+		page, next, err := s.shard.Consumers.List(ctx, from, 1+s.r.IntN(3))
 		s.must("consumers", err)
 		got, from = append(got, page...), next
 	}
@@ -344,7 +344,7 @@ func (s *sim) checkHeld(name string, held []*modelChunk, of map[*modelChunk]queu
 	var got []queue.HeldChunk
 	var after shard.HeldAfter
 	for more := true; more; {
-		_, page, last, left, err := s.shard.Consumer(name, after, 1+s.r.IntN(4))
+		_, page, last, left, err := s.shard.Consumers.Get(name, after, 1+s.r.IntN(4))
 		s.must("consumer", err)
 		got = append(got, page...)
 		after, more = last, left

@@ -24,7 +24,7 @@ func TestOrdersAreForgotten(t *testing.T) {
 	b := openBox(t, relaxed())
 	mustInsert(t, b, prefixed(5))
 	held := b.reserveAs("w", 1)
-	if _, err := b.shard.OrderConsumer("w", queue.Drain); err != nil {
+	if _, err := b.shard.Consumers.Order("w", queue.Drain); err != nil {
 		t.Fatal(err)
 	}
 	b.clock.pass(50 * time.Minute)
@@ -51,7 +51,7 @@ func TestLosingMuch(t *testing.T) {
 	b := openBox(t, s)
 	const n = 5000
 	sub := mustInsert(t, b, prefixed(2*n))
-	a, err := b.shard.Attach("much")
+	a, err := b.shard.Consumers.Attach("much")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestStreamThatFallsBehind(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
 	mustInsert(t, b, prefixed(1000))
-	a, err := b.shard.Attach("slow")
+	a, err := b.shard.Consumers.Attach("slow")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestStreamThatFallsBehind(t *testing.T) {
 	revoked := 0
 	for round := range 12 {
 		b.reserveAs("slow", 1000)
-		n, err := b.shard.ReleaseConsumer("slow")
+		n, err := b.shard.Consumers.Release("slow")
 		if err != nil || n != 1000 {
 			t.Fatalf("round %d: released %d, %v; want 1000", round, n, err)
 		}
@@ -109,7 +109,7 @@ func TestStreamThatFallsBehind(t *testing.T) {
 		t.Errorf("after 11,000 that nobody read: got %d revoked, want the end of the stream", len(got.Revoked))
 	}
 	a.Close(true)
-	again, err := b.shard.Attach("slow")
+	again, err := b.shard.Consumers.Attach("slow")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,13 +131,13 @@ func TestManyConsumers(t *testing.T) {
 	for i := range n {
 		if i%2 == 0 {
 			b.reserveAs(fmt.Sprintf("%05d", i), 1)
-		} else if _, err := b.shard.Attach(fmt.Sprintf("%05d", i)); err != nil {
+		} else if _, err := b.shard.Consumers.Attach(fmt.Sprintf("%05d", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	seen := 0
 	for from, more := "", true; more; more = from != "" {
-		page, next, err := b.shard.Consumers(ctx, from, 700)
+		page, next, err := b.shard.Consumers.List(ctx, from, 700)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestManyConsumers(t *testing.T) {
 	if seen != n {
 		t.Errorf("%d consumers are listed, want %d", seen, n)
 	}
-	if most := b.shard.MostLooks(); most > 2000 {
+	if most := b.shard.Inspect.MostLooks(); most > 2000 {
 		t.Errorf("one hold of the mutex looked at %d things for the list", most)
 	}
 }

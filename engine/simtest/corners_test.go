@@ -15,7 +15,7 @@ import (
 
 func (b *box) attach(t *testing.T, name string) *shard.Attached {
 	t.Helper()
-	a, err := b.shard.Attach(name)
+	a, err := b.shard.Consumers.Attach(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestCompletionOvertakesALoss(t *testing.T) {
 		completed <- results
 	}()
 	for finishing := false; !finishing; runtime.Gosched() {
-		_, chunks, _, _, err := b.shard.Consumer("c", shard.HeldAfter{}, 2)
+		_, chunks, _, _, err := b.shard.Consumers.Get("c", shard.HeldAfter{}, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +259,7 @@ func TestEndIsToldToItsHolder(t *testing.T) {
 	a := b.attach(t, "c")
 	held := b.heldAs(t, "c", 1)
 	a.Next()
-	if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
+	if _, err := b.shard.Submissions.Cancel(ctx, sub.ID); err != nil {
 		t.Fatal(err)
 	}
 	if n := a.Next(); len(n.Revoked) != 1 || n.Revoked[0].Token != held[0].Token || n.Revoked[0].Why != queue.RevokedEnded {

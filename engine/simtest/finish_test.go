@@ -286,7 +286,7 @@ func (s *sim) backedOff(x *modelSub, index uint32, b queue.Backoff, tries int) q
 	for ; tries > 1; tries-- {
 		delay = min(time.Duration(float64(delay)*b.Factor), b.Cap)
 	}
-	got, err := s.shard.Chunk(ctx, x.id, index)
+	got, err := s.shard.Submissions.Chunk(ctx, x.id, index)
 	s.must("chunk", err)
 	if got.State == queue.ChunkSkipped {
 		return 0 // the submission ended behind it

@@ -89,7 +89,7 @@ func (b *box) kill(t *testing.T, moment int) {
 // arrivals counts the submissions of a shard by where they came from.
 func (p *post) arrivals(t *testing.T) map[queue.ChunkID]int {
 	t.Helper()
-	list, err := p.to.shard.List(ctx, shard.Filter{}, 0, 1000)
+	list, err := p.to.shard.Submissions.List(ctx, shard.Filter{}, 0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestRetentionWaitsForDelivery(t *testing.T) {
 	}
 	retain()
 	for _, id := range []queue.SubmissionID{sub.ID, other.ID} {
-		if _, err := p.from.shard.Submission(ctx, id); queue.CodeOf(err) != queue.CodeUnknownSubmission {
+		if _, err := p.from.shard.Submissions.Get(ctx, id); queue.CodeOf(err) != queue.CodeUnknownSubmission {
 			t.Errorf("submission %s after its retention: %v, want it gone", id, err)
 		}
 	}

@@ -35,11 +35,11 @@ func TestQuestionsDuringGrace(t *testing.T) {
 	all := []string{simple, orElse, prefers, nested, "OldestFirst"}
 	for _, text := range all {
 		p := plan(t, text)
-		found, grace, err := b.shard.Preview(ctx, []*strategy.Plan{p}, &shard.Question{Max: 5, Seed: 1})
+		found, grace, err := b.shard.Inspect.Preview(ctx, []*strategy.Plan{p}, &shard.Question{Max: 5, Seed: 1})
 		if err != nil || grace != until {
 			t.Fatalf("%s: the preview says until %d, %v; want %d", text, grace, err, until)
 		}
-		x, err := b.shard.Explain(ctx, p, &shard.Question{Max: 5, Seed: 1})
+		x, err := b.shard.Inspect.Explain(ctx, p, &shard.Question{Max: 5, Seed: 1})
 		if err != nil || x.Grace != until {
 			t.Fatalf("%s: the explanation says until %d, %v; want %d", text, x.Grace, err, until)
 		}
@@ -75,7 +75,7 @@ func TestQuestionsDuringGrace(t *testing.T) {
 	}
 	why := func(text string, id queue.SubmissionID) shard.Why {
 		t.Helper()
-		w, err := b.shard.Why(ctx, id, 0, plan(t, text))
+		w, err := b.shard.Inspect.Why(ctx, id, 0, plan(t, text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestQuestionsDuringGrace(t *testing.T) {
 	if w := why("OldestFirst", withheld.ID); w.Leaves[0].Obstacle != shard.IsGraced || w.Leaves[0].Until != until || w.Leaves[0].Limit.Key != "owner" || w.Leaves[0].Limit.Max != 1 {
 		t.Errorf("why not a value with an operator's limit: got %+v, want the grace", w)
 	}
-	x, err := b.shard.Explain(ctx, plan(t, simple), &shard.Question{Max: 5, Seed: 1})
+	x, err := b.shard.Inspect.Explain(ctx, plan(t, simple), &shard.Question{Max: 5, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestQuestionsDuringGrace(t *testing.T) {
 	}
 	b.tickAfter(30 * time.Second)
 	for _, text := range all {
-		x, err := b.shard.Explain(ctx, plan(t, text), &shard.Question{Max: 5, Seed: 1})
+		x, err := b.shard.Inspect.Explain(ctx, plan(t, text), &shard.Question{Max: 5, Seed: 1})
 		if w := why(text, limited.ID); err != nil || x.Grace != 0 || w.Grace != 0 || w.Leaves[0].Obstacle == shard.IsGraced {
 			t.Errorf("%s, when it is over: got %+v, explained until %d %v; want nothing of a grace", text, w, x.Grace, err)
 		}

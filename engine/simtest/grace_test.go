@@ -241,7 +241,7 @@ func TestRestartGrace(t *testing.T) {
 	}
 	one := queue.NoSettings()
 	one.Limit = 4
-	b.shard.SetValue(number("company", 1), one) // an operator sets a limit meanwhile
+	b.shard.Values.Set(number("company", 1), one) // an operator sets a limit meanwhile
 	want("under the operator's limit", "Random", queue.RestartGrace, 20*time.Second)
 	got, err := b.shard.Extend(ctx, []queue.ExtendItem{{Token: held[0].Token, Consumer: "it"}, {Token: held[1].Token, Consumer: "it"}}, nil)
 	if err != nil || got[0].Outcome != queue.OutcomeOK || got[1].Outcome != queue.OutcomeOK {
@@ -262,7 +262,7 @@ func TestRestartGrace(t *testing.T) {
 		t.Errorf("who waited gets %d chunks when the grace ends, want 2: 2 are in flight, and 4 allowed", n)
 	}
 	want("when it is over", limited, queue.AllLimited, 0)
-	if got := b.shard.ValueSettings(number("company", 1)); got != one {
+	if got := b.shard.Values.Settings(number("company", 1)); got != one {
 		t.Errorf("what the operator set: got %+v, want %+v", got, one)
 	}
 	settings.RestartGrace = time.Minute

@@ -129,7 +129,7 @@ func (s *sim) inserted(n queue.NewSubmission, id queue.SubmissionID) queue.Submi
 // insertFailed: if the insert was written all the same, the submission is there, under an id that nobody was told.
 func (s *sim) insertFailed(n queue.NewSubmission, written bool) {
 	s.takeEffect([]func(){func() {
-		list, err := s.shard.List(ctx, shard.Filter{}, 0, 1)
+		list, err := s.shard.Submissions.List(ctx, shard.Filter{}, 0, 1)
 		s.must("list", err)
 		if len(list) == 0 || s.m.sub(list[0].ID) != nil {
 			s.fail("the insert was written, but is not in the list")
@@ -184,7 +184,7 @@ func (s *sim) cancel() {
 	}
 	x := s.m.subs[s.r.IntN(len(s.m.subs))]
 	s.log.add("cancel %s", x.id)
-	got, err := s.shard.Cancel(ctx, x.id)
+	got, err := s.shard.Submissions.Cancel(ctx, x.id)
 	failed, written := s.commitFailed("cancel", err)
 	effects := []func(){func() {
 		if x.state == queue.Open {
@@ -205,7 +205,7 @@ func (s *sim) reprioritise() {
 	x := s.m.subs[s.r.IntN(len(s.m.subs))]
 	priority := int64(s.r.IntN(7) - 3)
 	s.log.add("priority %d for %s", priority, x.id)
-	got, err := s.shard.SetPriority(ctx, x.id, priority)
+	got, err := s.shard.Submissions.SetPriority(ctx, x.id, priority)
 	if x.state != queue.Open {
 		if queue.CodeOf(err) != queue.CodeConflict {
 			s.fail("priority of the %s submission %s: got %v, want a conflict", x.state, x.id, err)

@@ -61,7 +61,7 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 		},
 		"cancel": func(b *box) func() error {
 			sub := mustInsert(b.t, b, prefixed(2))
-			return func() error { _, err := b.shard.Cancel(ctx, sub.ID); return err }
+			return func() error { _, err := b.shard.Submissions.Cancel(ctx, sub.ID); return err }
 		},
 		"set a rule": func(b *box) func() error {
 			return func() error {

@@ -50,7 +50,7 @@ func TestFailAfterTheDeadline(t *testing.T) {
 				}
 			}
 			for _, when := range []string{"at once", "after a restart"} {
-				got, err := b.shard.Chunk(ctx, sub.ID, token.Index)
+				got, err := b.shard.Submissions.Chunk(ctx, sub.ID, token.Index)
 				if err != nil || got.State != c.want.State || got.Attempts != c.want.Attempts || got.Error != "cannot be read" {
 					t.Errorf("%s: got %+v and %v, want it %s after %d attempts with the consumer's error", when, got, err, c.want.State, c.want.Attempts)
 				}

@@ -50,7 +50,7 @@ func (b *box) tickAfter(d time.Duration) {
 
 func (b *box) sub(id queue.SubmissionID) queue.Submission {
 	b.t.Helper()
-	sub, err := b.shard.Submission(ctx, id)
+	sub, err := b.shard.Submissions.Get(ctx, id)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestOwnRetryTime(t *testing.T) {
 	b.wantCounts("a moment before", sub.ID, queue.Submission{Ready: 1, Waiting: 1})
 	b.tickAfter(time.Millisecond)
 	b.wantCounts("an hour later", sub.ID, queue.Submission{Ready: 2})
-	if chunk, err := b.shard.Chunk(ctx, sub.ID, held[0].Token.Index); err != nil || chunk.Attempts != 1 {
+	if chunk, err := b.shard.Submissions.Chunk(ctx, sub.ID, held[0].Token.Index); err != nil || chunk.Attempts != 1 {
 		t.Errorf("the chunk after it: got %+v %v, want 1 attempt", chunk, err)
 	}
 }
@@ -415,7 +415,7 @@ func TestRetentionOfDeadLetters(t *testing.T) {
 	if got := b.shard.Stats(); got.DeadLetters != 2 || got.SubmissionsOpen != 1 {
 		t.Errorf("after the redrive: got %+v, want 2 dead letters and 1 open submission", got)
 	}
-	if list, err := b.shard.List(ctx, shard.Filter{States: []queue.SubmissionState{queue.CompletedWithDead}}, 0, 10); err != nil || len(list) != 2 || list[0].ID != later.ID || list[1].ID != ended.ID {
+	if list, err := b.shard.Submissions.List(ctx, shard.Filter{States: []queue.SubmissionState{queue.CompletedWithDead}}, 0, 10); err != nil || len(list) != 2 || list[0].ID != later.ID || list[1].ID != ended.ID {
 		t.Errorf("the list of what completed with dead chunks: got %+v %v, want %s and %s", list, err, later.ID, ended.ID)
 	}
 	retain := func() {
@@ -443,7 +443,7 @@ func TestRetentionOfDeadLetters(t *testing.T) {
 		t.Errorf("the kind: got %+v, want 1 done", k)
 	}
 	retain()
-	if _, err := b.shard.Submission(ctx, ended.ID); queue.CodeOf(err) != queue.CodeUnknownSubmission {
+	if _, err := b.shard.Submissions.Get(ctx, ended.ID); queue.CodeOf(err) != queue.CodeUnknownSubmission {
 		t.Errorf("the ended one: got %v, want %s", err, queue.CodeUnknownSubmission)
 	}
 	b.close()
@@ -468,7 +468,7 @@ func TestCancelOfMuch(t *testing.T) {
 		last = mustReserve(t, b, "OldestFirst", 1000)
 	}
 	other := mustInsert(t, b, prefixed(1))
-	if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
+	if _, err := b.shard.Submissions.Cancel(ctx, sub.ID); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.shard.Audit(); err != nil {
@@ -490,7 +490,7 @@ func TestCancelOfMuch(t *testing.T) {
 		t.Errorf("handed out after the cancel: %+v, want the chunk of %s", got, other.ID)
 	}
 	b.wantCounts("cancelled", sub.ID, queue.Submission{State: queue.Cancelled, Skipped: 1_000_000})
-	list, _, err := b.shard.Chunks(ctx, sub.ID, []queue.ChunkState{queue.ChunkSkipped}, uint32(held-10), 10) // the sweep is not over: the reader helps
+	list, _, err := b.shard.Submissions.Chunks(ctx, sub.ID, []queue.ChunkState{queue.ChunkSkipped}, uint32(held-10), 10) // the sweep is not over: the reader helps
 	if err != nil || len(list) != 10 || list[0].Index != uint32(held-10) {
 		t.Errorf("the chunks of the cancelled: got %d %v, want the 10 skipped ones from %d on", len(list), err, held-10)
 	}

@@ -40,7 +40,7 @@ func TestOutputIsTheWinners(t *testing.T) {
 			}
 		}()
 		both.Wait()
-		chunk, err := b.shard.Chunk(ctx, sub.ID, 0)
+		chunk, err := b.shard.Submissions.Chunk(ctx, sub.ID, 0)
 		if err != nil || winners[0] == winners[1] || len(chunk.Output) != 1 || !winners[chunk.Output[0]] {
 			t.Fatalf("round %d: accepted late %v, holder %v, the output is that of %v (0: late, 1: holder), %v", round, winners[0], winners[1], chunk.Output, err)
 		}

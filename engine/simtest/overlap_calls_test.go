@@ -336,7 +336,7 @@ func (o *overlap) detach() *call {
 	var err error
 	return &call{
 		what: "detach " + name, first: true,
-		run: func(context.Context) { _, err = o.shard.Detach(name) },
+		run: func(context.Context) { _, err = o.shard.Consumers.Detach(name) },
 		check: func() string {
 			maps.DeleteFunc(o.holding, func(_ queue.ChunkID, t *token) bool { return err == nil && t.consumer == name })
 			return o.erred(err)
@@ -367,7 +367,7 @@ func (o *overlap) cancelSub() *call {
 	var err error
 	return &call{
 		what: "cancel " + x.ID.String(),
-		run:  func(ctx context.Context) { sub, err = o.shard.Cancel(ctx, x.ID) },
+		run:  func(ctx context.Context) { sub, err = o.shard.Submissions.Cancel(ctx, x.ID) },
 		check: func() string {
 			if err == nil && (x.state == queue.Open || sub.State != x.state) {
 				o.fail("cancel is answered with %s, on the disk submission %s is %s", sub.State, x.ID, x.state)
@@ -387,7 +387,7 @@ func (o *overlap) prioritise() *call {
 	var err error
 	return &call{
 		what: fmt.Sprintf("priority of %s: %d", x.ID, priority),
-		run:  func(ctx context.Context) { _, err = o.shard.SetPriority(ctx, x.ID, priority) },
+		run:  func(ctx context.Context) { _, err = o.shard.Submissions.SetPriority(ctx, x.ID, priority) },
 		check: func() string {
 			if err == nil && !slices.Contains(x.priorities[len(before):], priority) {
 				o.fail("submission %s is answered to have priority %d; on the disk it has been given %v since", x.ID, priority, x.priorities[len(before):])

@@ -13,7 +13,7 @@ import (
 // compare reads everything and holds it against the disk.
 func (o *overlap) compare(b *box) {
 	ctx := o.t.Context()
-	list, err := b.shard.List(ctx, everything, 0, 1000)
+	list, err := b.shard.Submissions.List(ctx, everything, 0, 1000)
 	o.must("list", err)
 	ids := map[queue.SubmissionID]bool{}
 	for i := range list {
@@ -63,7 +63,7 @@ func (o *overlap) compareSub(b *box, got *queue.Submission, x *diskSub) {
 	if is.State != want.State || is.Priority != want.Priority || is.Chunks != want.Chunks || is.Done != want.Done || is.Dead != want.Dead || is.Skipped != want.Skipped {
 		o.fail("submission %s is %s; on the disk it is %s", got.ID, brief(&is), brief(&want))
 	}
-	chunks, _, err := b.shard.Chunks(o.t.Context(), got.ID, nil, 0, 100)
+	chunks, _, err := b.shard.Submissions.Chunks(o.t.Context(), got.ID, nil, 0, 100)
 	o.must("chunks", err)
 	if len(chunks) != len(x.chunks) {
 		o.fail("submission %s lists %d chunks of %d", got.ID, len(chunks), len(x.chunks))

@@ -145,7 +145,7 @@ func TestFailedCheckpoint(t *testing.T) {
 		o.freely(func() {
 			sub = mustInsert(o.t, &o.box, prefixed(1))
 			o.must("checkpoint", o.shard.Checkpoint())
-			_, err := o.shard.SetPriority(ctx, sub.ID, 77)
+			_, err := o.shard.Submissions.SetPriority(ctx, sub.ID, 77)
 			o.must("priority", err)
 		})
 		checkpoint(isFull, false)
@@ -154,7 +154,7 @@ func TestFailedCheckpoint(t *testing.T) {
 			o.close()
 			o.start()
 		})
-		if got, err := o.shard.Submission(ctx, sub.ID); err != nil || got.Priority != 77 {
+		if got, err := o.shard.Submissions.Get(ctx, sub.ID); err != nil || got.Priority != 77 {
 			o.t.Errorf("after a restart: priority %d, %v; want 77", got.Priority, err)
 		}
 	})
@@ -219,7 +219,7 @@ func TestFoldWhileLettersGo(t *testing.T) {
 			o.dir = dir
 			o.start()
 		})
-		if got, err := o.shard.Submission(ctx, held.Submission); err != nil || got.State != queue.Open || got.Ready != 1 {
+		if got, err := o.shard.Submissions.Get(ctx, held.Submission); err != nil || got.State != queue.Open || got.Ready != 1 {
 			o.t.Errorf("after the crash: %+v, %v; want it open with a ready chunk", got, err)
 		}
 	})
@@ -241,7 +241,7 @@ func TestGoneWaits(t *testing.T) {
 				held := o.oneHeld()
 				for _, end := range []ending{isFull, succeeds} {
 					cancelled := o.later(func() ([]queue.Result, error) {
-						_, err := o.shard.Cancel(ctx, held.Submission)
+						_, err := o.shard.Submissions.Cancel(ctx, held.Submission)
 						return nil, err
 					})
 					l := o.later(func() ([]queue.Result, error) { return call(o.shard, held) })
@@ -265,7 +265,7 @@ func TestLateCompletion(t *testing.T) {
 		first := o.completeLater(held, []byte("x"))
 		repeat := o.completeLater(held, nil)
 		o.later(func() ([]queue.Result, error) {
-			_, err := o.shard.Cancel(ctx, held.Submission)
+			_, err := o.shard.Submissions.Cancel(ctx, held.Submission)
 			return nil, err
 		})
 		o.let("append", succeeds)
@@ -287,13 +287,13 @@ func TestPriorityAroundAnEnd(t *testing.T) {
 			behindGates(t, func(o *overlap) {
 				held := o.oneHeld()
 				o.later(func() ([]queue.Result, error) { // it keeps the writer busy: the next two calls share a batch
-					_, err := o.shard.SetPriority(ctx, held.Submission, 5)
+					_, err := o.shard.Submissions.SetPriority(ctx, held.Submission, 5)
 					return nil, err
 				})
 				var got queue.Submission
 				prioritise := func() *later {
 					return o.later(func() (_ []queue.Result, err error) {
-						got, err = o.shard.SetPriority(ctx, held.Submission, 7)
+						got, err = o.shard.Submissions.SetPriority(ctx, held.Submission, 7)
 						return nil, err
 					})
 				}

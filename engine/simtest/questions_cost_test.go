@@ -13,11 +13,11 @@ import (
 // mistake.
 func askAll(s *shard.Shard, p *strategy.Plan, id queue.SubmissionID, seed uint64) error {
 	const most = shard.MaxPreview
-	both, _, err := s.Preview(ctx, []*strategy.Plan{p, p}, &shard.Question{Max: most, Seed: seed})
+	both, _, err := s.Inspect.Preview(ctx, []*strategy.Plan{p, p}, &shard.Question{Max: most, Seed: seed})
 	if err != nil {
 		return fmt.Errorf("preview: %w", err)
 	}
-	x, err := s.Explain(ctx, p, &shard.Question{Max: most, Seed: seed})
+	x, err := s.Inspect.Explain(ctx, p, &shard.Question{Max: most, Seed: seed})
 	if err != nil {
 		return fmt.Errorf("explain: %w", err)
 	}
@@ -29,7 +29,7 @@ func askAll(s *shard.Shard, p *strategy.Plan, id queue.SubmissionID, seed uint64
 			return fmt.Errorf("block %d passes or refuses more than enters: %+v", i, n)
 		}
 	}
-	if _, err := s.Why(ctx, id, 0, p); err != nil {
+	if _, err := s.Inspect.Why(ctx, id, 0, p); err != nil {
 		return fmt.Errorf("why: %w", err)
 	}
 	return nil
@@ -61,7 +61,7 @@ func TestQuestionsAreSliced(t *testing.T) {
 		if err := askAll(b.shard, plan(t, text), last, 1); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		if most := b.shard.MostLooks(); most > bound || most < 100 {
+		if most := b.shard.Inspect.MostLooks(); most > bound || most < 100 {
 			t.Errorf("after questions about %s the longest hold of the mutex looked at %d things, want 100 to %d", text, most, bound)
 		}
 	}
@@ -112,7 +112,7 @@ func TestQuestionsChangeNothing(t *testing.T) {
 					held[i] = append(held[i][:at:at], held[i][at+1:]...)
 				}
 			}
-			list, err := asked.shard.List(ctx, everything, 0, 1)
+			list, err := asked.shard.Submissions.List(ctx, everything, 0, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,7 +11,7 @@ import (
 
 // ask asks every question in the middle of the others' work.
 func (c *crowd) ask() {
-	list, err := c.shard.List(ctx, everything, 0, 1)
+	list, err := c.shard.Submissions.List(ctx, everything, 0, 1)
 	if err != nil {
 		c.t.Error(err)
 	}
@@ -38,7 +38,7 @@ func (s *sim) ask() {
 	p := parsed.Plan()
 	s.log.add("ask about %s", text)
 	most := 1 + s.r.IntN(20)
-	x, err := s.shard.Explain(ctx, p, &shard.Question{Max: most, Seed: s.r.Uint64()})
+	x, err := s.shard.Inspect.Explain(ctx, p, &shard.Question{Max: most, Seed: s.r.Uint64()})
 	if s.refused(p, err) {
 		return
 	}
@@ -49,7 +49,7 @@ func (s *sim) ask() {
 	}
 	sub := s.m.subs[s.r.IntN(len(s.m.subs))]
 	index := s.r.Uint32N(sub.asked.Chunks.Count)
-	why, err := s.shard.Why(ctx, sub.id, index, p)
+	why, err := s.shard.Inspect.Why(ctx, sub.id, index, p)
 	s.must("why", err)
 	s.checkWhy(p, sub, int(index), &why)
 }

@@ -15,7 +15,7 @@ import (
 
 func mustPreview(t testing.TB, b *box, text string, most int, seed uint64) []shard.Previewed {
 	t.Helper()
-	all, _, err := b.shard.Preview(ctx, []*strategy.Plan{plan(t, text)}, &shard.Question{Max: most, Seed: seed})
+	all, _, err := b.shard.Inspect.Preview(ctx, []*strategy.Plan{plan(t, text)}, &shard.Question{Max: most, Seed: seed})
 	if err != nil {
 		t.Fatalf("preview: %v", err)
 	}
@@ -24,7 +24,7 @@ func mustPreview(t testing.TB, b *box, text string, most int, seed uint64) []sha
 
 func mustWhy(t testing.TB, b *box, id queue.SubmissionID, index uint32, text string) shard.Why {
 	t.Helper()
-	why, err := b.shard.Why(ctx, id, index, plan(t, text))
+	why, err := b.shard.Inspect.Why(ctx, id, index, plan(t, text))
 	if err != nil {
 		t.Fatalf("why %s/%d by %s: %v", id, index, text, err)
 	}
@@ -33,7 +33,7 @@ func mustWhy(t testing.TB, b *box, id queue.SubmissionID, index uint32, text str
 
 func mustExplain(t testing.TB, b *box, text string, most int) shard.Explained {
 	t.Helper()
-	x, err := b.shard.Explain(ctx, plan(t, text), &shard.Question{Max: most, Seed: 1})
+	x, err := b.shard.Inspect.Explain(ctx, plan(t, text), &shard.Question{Max: most, Seed: 1})
 	if err != nil {
 		t.Fatalf("explain %s: %v", text, err)
 	}
@@ -120,14 +120,14 @@ func TestWhy(t *testing.T) {
 			t.Errorf("%s/%d by %s stands at %+v, want %+v", c.id, c.index, c.text, got.Standing, c.standing)
 		}
 	}
-	if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
+	if _, err := b.shard.Submissions.Cancel(ctx, sub.ID); err != nil {
 		t.Fatal(err)
 	}
 	if got := mustWhy(t, b, sub.ID, 5, "OldestFirst"); got.Leaves[0].Obstacle != shard.IsSkipped || got.State != queue.ChunkSkipped || got.Standing != nil {
 		t.Errorf("after the end: got %+v, want skipped", got)
 	}
 	var failure *queue.Error
-	if _, err := b.shard.Why(ctx, sub.ID, 6, plan(t, "Random")); !errors.As(err, &failure) || failure.Code != queue.CodeInvalid {
+	if _, err := b.shard.Inspect.Why(ctx, sub.ID, 6, plan(t, "Random")); !errors.As(err, &failure) || failure.Code != queue.CodeInvalid {
 		t.Errorf("a chunk that is not there: got %v, want %s", err, queue.CodeInvalid)
 	}
 }
@@ -276,7 +276,7 @@ func TestExplainNested(t *testing.T) {
 	for i := range 12 {
 		mustInsert(t, b, prefixed(9, number("company", i%3), number("user", i/3)))
 	}
-	b.shard.SetValue(number("company", 1), queue.ValueSettings{Limit: queue.NoLimit, Weight: 2500})
+	b.shard.Values.Set(number("company", 1), queue.ValueSettings{Limit: queue.NoLimit, Weight: 2500})
 	const text = `Fair("company", OrElse(MaxSimultaneous("company", 1, NewestFirst), Fair("user", OldestFirst)))`
 	x := mustExplain(t, b, text, 5)
 	outer, inner := x.Leaves[1].Fair[0], x.Leaves[1].Fair[1]
@@ -343,7 +343,7 @@ func TestWithheldByOperator(t *testing.T) {
 	sub := mustInsert(t, b, prefixed(5, number("company", 7)))
 	mustInsert(t, b, prefixed(4, number("company", 8)))
 	entry := number("company", 7)
-	b.shard.SetValue(entry, queue.ValueSettings{Limit: 1})
+	b.shard.Values.Set(entry, queue.ValueSettings{Limit: 1})
 	mustReserve(t, b, "OldestFirst", 1)
 	const text = `OrElse(MaxSimultaneous("company", 1, OldestFirst), OldestFirst)`
 	want := []shard.BranchWhy{
@@ -361,7 +361,7 @@ func TestWithheldByOperator(t *testing.T) {
 	if n := x.Nodes[0]; n.Entered != (shard.Amount{Submissions: 1, Chunks: 4}) || len(x.Picks) != 4 {
 		t.Errorf("%+v reach the root and %d chunks are picked, want only the other company's 4", n.Entered, len(x.Picks))
 	}
-	b.shard.SetValue(entry, queue.ValueSettings{Limit: 0})
+	b.shard.Values.Set(entry, queue.ValueSettings{Limit: 0})
 	if w := mustWhy(t, b, sub.ID, 3, "Random").Leaves[0]; w.Obstacle != shard.IsWithheld || w.Limit.Max != 0 {
 		t.Errorf("with a limit of 0: got %+v", w)
 	}

@@ -29,11 +29,11 @@ func TestListTellsTheLastEnd(t *testing.T) {
 	if _, err := b.shard.DeadLetters.Redrive(ctx, sub.ID, []uint32{0}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
+	if _, err := b.shard.Submissions.Cancel(ctx, sub.ID); err != nil {
 		t.Fatal(err)
 	}
 	for state, want := range map[queue.SubmissionState]int{queue.CompletedWithDead: 0, queue.Cancelled: 1, queue.Open: 0} {
-		list, err := b.shard.List(ctx, shard.Filter{States: []queue.SubmissionState{state}}, 0, 10)
+		list, err := b.shard.Submissions.List(ctx, shard.Filter{States: []queue.SubmissionState{state}}, 0, 10)
 		if err != nil || len(list) != want {
 			t.Errorf("%d submissions are listed as %s (%v), want %d", len(list), state, err, want)
 		}

@@ -46,7 +46,7 @@ func TestReloadKeepsReservations(t *testing.T) {
 		failCommit(t, b, f)
 	}
 	for i := range held {
-		chunk, err := b.shard.Chunk(ctx, sub.ID, held[i].Token.Index)
+		chunk, err := b.shard.Submissions.Chunk(ctx, sub.ID, held[i].Token.Index)
 		want := queue.Chunk{Index: held[i].Token.Index, State: queue.ChunkReserved, Consumer: "worker-1", Deadline: held[i].Deadline}
 		if err != nil || chunk.State != want.State || chunk.Consumer != want.Consumer || chunk.Deadline != want.Deadline {
 			t.Errorf("chunk %d after three reloads: got %+v and %v, want %+v", chunk.Index, chunk, err, want)
@@ -68,7 +68,7 @@ func TestReloadKeepsReservations(t *testing.T) {
 	}
 	b.clock.pass(2 * time.Minute)
 	b.shard.Tick()
-	if chunk, err := b.shard.Chunk(ctx, sub.ID, held[1].Token.Index); err != nil || chunk.Attempts != 1 {
+	if chunk, err := b.shard.Submissions.Chunk(ctx, sub.ID, held[1].Token.Index); err != nil || chunk.Attempts != 1 {
 		t.Errorf("the deadline of a reservation from before the reload passed: got %+v and %v, want a try counted", chunk, err)
 	}
 	if err := b.shard.Audit(); err != nil {
@@ -97,7 +97,7 @@ func TestReloadEndsWhatWasWritten(t *testing.T) {
 			return err
 		},
 		"cancelled": func(b *box, held []queue.Reservation) error {
-			_, err := b.shard.Cancel(ctx, held[0].Token.Submission)
+			_, err := b.shard.Submissions.Cancel(ctx, held[0].Token.Submission)
 			return err
 		},
 		"taken back by a rule": func(b *box, held []queue.Reservation) error {
@@ -118,10 +118,10 @@ func TestReloadEndsWhatWasWritten(t *testing.T) {
 			if err := call(b, held[:1]); queue.CodeOf(err) != queue.CodeCommitFailed {
 				t.Fatalf("got %v, want %s", err, queue.CodeCommitFailed)
 			}
-			if chunk, err := b.shard.Chunk(ctx, held[0].Token.Submission, held[0].Token.Index); err != nil || chunk.State == queue.ChunkReserved {
+			if chunk, err := b.shard.Submissions.Chunk(ctx, held[0].Token.Submission, held[0].Token.Index); err != nil || chunk.State == queue.ChunkReserved {
 				t.Errorf("what was written ended the reservation, but the chunk is %+v and %v", chunk, err)
 			}
-			if chunk, err := b.shard.Chunk(ctx, other.ID, stays.Token.Index); err != nil || chunk.State != queue.ChunkReserved {
+			if chunk, err := b.shard.Submissions.Chunk(ctx, other.ID, stays.Token.Index); err != nil || chunk.State != queue.ChunkReserved {
 				t.Errorf("a chunk that the commit was not about is %+v and %v, want it reserved", chunk, err)
 			}
 			if err := b.shard.Audit(); err != nil {
@@ -146,16 +146,16 @@ func TestReloadKeepsWaitersForTheEnd(t *testing.T) {
 			waits := make(chan answer, 1)
 			waiting := newWaitContext()
 			go func() {
-				got, err := b.shard.WaitSubmission(waiting, sub.ID, time.Hour)
+				got, err := b.shard.Submissions.Wait(waiting, sub.ID, time.Hour)
 				waits <- answer{got, err}
 			}()
 			<-waiting.waits
 			f.arm(kind, 0)
-			if _, err := b.shard.Cancel(ctx, sub.ID); queue.CodeOf(err) != queue.CodeCommitFailed {
+			if _, err := b.shard.Submissions.Cancel(ctx, sub.ID); queue.CodeOf(err) != queue.CodeCommitFailed {
 				t.Fatalf("got %v, want %s", err, queue.CodeCommitFailed)
 			}
 			if kind == unknownLost {
-				if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
+				if _, err := b.shard.Submissions.Cancel(ctx, sub.ID); err != nil {
 					t.Fatal(err)
 				}
 			}

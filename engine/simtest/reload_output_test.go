@@ -86,7 +86,7 @@ func TestOutputOfARefusedCompletion(t *testing.T) {
 	if err := <-failed; queue.CodeOf(err) != queue.CodeCommitFailed {
 		t.Errorf("the completion that the reload cut off: got %v, want %s", err, queue.CodeCommitFailed)
 	}
-	chunk, err := b.shard.Chunk(ctx, sub.ID, 0)
+	chunk, err := b.shard.Submissions.Chunk(ctx, sub.ID, 0)
 	if err != nil || !bytes.Equal(chunk.Output, []byte("of the second")) {
 		t.Errorf("the chunk has the output %q and %v, want that of the second completion, which was answered", chunk.Output, err)
 	}

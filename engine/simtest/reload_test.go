@@ -136,13 +136,13 @@ func (c *ledger) work(t *testing.T, r *rand.Rand) {
 func (c *ledger) audit(t *testing.T) {
 	t.Helper()
 	for id, output := range c.done {
-		chunk, err := c.shard.Chunk(ctx, id.Submission, id.Index)
+		chunk, err := c.shard.Submissions.Chunk(ctx, id.Submission, id.Index)
 		if err != nil || chunk.State != queue.ChunkDone || !bytes.Equal(chunk.Output, output) {
 			t.Errorf("chunk %s was completed with %q: got the state %s, the output %q and %v", id, output, chunk.State, chunk.Output, err)
 		}
 	}
 	for id := range c.inserted {
-		if _, err := c.shard.Submission(ctx, id); err != nil {
+		if _, err := c.shard.Submissions.Get(ctx, id); err != nil {
 			t.Errorf("submission %s was acknowledged: %v", id, err)
 		}
 	}

@@ -40,7 +40,7 @@ func TestForgottenStaysForgotten(t *testing.T) {
 	for moment := range killMoments {
 		b := openBox(t, relaxed())
 		sub := mustInsert(t, b, prefixed(2))
-		if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
+		if _, err := b.shard.Submissions.Cancel(ctx, sub.ID); err != nil {
 			t.Fatal(err)
 		}
 		b.kill(t, moment)
@@ -48,11 +48,11 @@ func TestForgottenStaysForgotten(t *testing.T) {
 		if err := b.shard.Retain(ctx, b.clock.now(), 10); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.shard.Submission(ctx, sub.ID); queue.CodeOf(err) != queue.CodeUnknownSubmission {
+		if _, err := b.shard.Submissions.Get(ctx, sub.ID); queue.CodeOf(err) != queue.CodeUnknownSubmission {
 			t.Fatalf("moment %d, after its retention: %v, want %s", moment, err, queue.CodeUnknownSubmission)
 		}
 		b.kill(t, asTheyAre)
-		if got, err := b.shard.Submission(ctx, sub.ID); queue.CodeOf(err) != queue.CodeUnknownSubmission {
+		if got, err := b.shard.Submissions.Get(ctx, sub.ID); queue.CodeOf(err) != queue.CodeUnknownSubmission {
 			t.Errorf("moment %d, after the restart: got %+v %v, want %s", moment, got, err, queue.CodeUnknownSubmission)
 		}
 	}
@@ -71,7 +71,7 @@ func TestForgottenOutputsAreNobodys(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.kill(t, moment) // from here on nobody knows in memory that there is an output
-		if _, err := b.shard.Cancel(ctx, first.ID); err != nil {
+		if _, err := b.shard.Submissions.Cancel(ctx, first.ID); err != nil {
 			t.Fatal(err)
 		}
 		b.clock.pass(time.Hour)
@@ -90,7 +90,7 @@ func TestForgottenOutputsAreNobodys(t *testing.T) {
 		if _, err := b.shard.Complete(ctx, held, nil); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := b.shard.Chunk(ctx, second.ID, items[0].Token.Index); err != nil || got.State != queue.ChunkDone || got.Output != nil {
+		if got, err := b.shard.Submissions.Chunk(ctx, second.ID, items[0].Token.Index); err != nil || got.State != queue.ChunkDone || got.Output != nil {
 			t.Errorf("moment %d: a chunk that was completed without an output has %q, %v", moment, got.Output, err)
 		}
 	}

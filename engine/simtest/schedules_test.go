@@ -255,7 +255,7 @@ func (s *scheduleSim) endOne() {
 	s.log.add("cancel the run of %s for %s", run.schedule, run.tick.Std().Format(time.RFC3339))
 	for _, sub := range s.list() {
 		if sub.Schedule == run.schedule && sub.Scheduled == run.tick && sub.State == queue.Open {
-			_, err := s.shard.Cancel(ctx, sub.ID)
+			_, err := s.shard.Submissions.Cancel(ctx, sub.ID)
 			s.must("cancel", err)
 			run.open = false
 			return
@@ -371,7 +371,7 @@ func (s *scheduleSim) emit(name string, m *modelSchedule) {
 // list is all submissions of the shard, the oldest first.
 func (s *scheduleSim) list() (all []queue.Submission) {
 	for before := queue.SubmissionID(0); ; before = all[len(all)-1].ID {
-		page, err := s.shard.List(ctx, everything, before, 1000)
+		page, err := s.shard.Submissions.List(ctx, everything, before, 1000)
 		s.must("list", err)
 		if all = append(all, page...); len(page) < 1000 {
 			slices.Reverse(all)

@@ -275,7 +275,7 @@ func TestScoredColumns(t *testing.T) {
 	first := b.insertRanked(10, 5, acme)
 	b.clock.pass(2500 * time.Millisecond)
 	second := b.insertRanked(20, 3)
-	b.shard.SetValue(acme, queue.ValueSettings{Limit: 4})
+	b.shard.Values.Set(acme, queue.ValueSettings{Limit: 4})
 	context := queue.Meta{{Key: "warm", Value: queue.StringValue("acme")}, {Key: "zone", Value: queue.IntValue(3)}}
 	ask := func() {
 		t.Helper()
@@ -293,7 +293,7 @@ func TestScoredColumns(t *testing.T) {
 	if _, err := b.shard.Fail(ctx, []queue.FailItem{{Token: held[0].Token, HasRetry: true}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.shard.SetPriority(ctx, first.ID, 7); err != nil {
+	if _, err := b.shard.Submissions.SetPriority(ctx, first.ID, 7); err != nil {
 		t.Fatal(err)
 	}
 	b.clock.pass(500 * time.Millisecond)

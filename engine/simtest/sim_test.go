@@ -213,7 +213,7 @@ func (s *sim) setValue() {
 		delete(s.m.values, entry)
 	}
 	s.setting.Unlock()
-	s.shard.SetValue(entry, set)
+	s.shard.Values.Set(entry, set)
 	s.tally.add("value set", 1)
 }
 

@@ -46,12 +46,12 @@ func (s *strayed) complete(token queue.Token, output []byte) {
 func (s *strayed) want(when string, want ...[]byte) {
 	s.t.Helper()
 	got := make([][]byte, len(want))
-	err := s.shard.Outputs(ctx, s.id, func(index uint32, output []byte) error {
+	err := s.shard.Submissions.Outputs(ctx, s.id, func(index uint32, output []byte) error {
 		got[index] = output
 		return nil
 	})
 	for i := range want {
-		chunk, chunkErr := s.shard.Chunk(ctx, s.id, uint32(i))
+		chunk, chunkErr := s.shard.Submissions.Chunk(ctx, s.id, uint32(i))
 		if err != nil || chunkErr != nil || !bytes.Equal(got[i], want[i]) || (got[i] == nil) != (want[i] == nil) || !bytes.Equal(chunk.Output, want[i]) || (chunk.Output == nil) != (want[i] == nil) {
 			s.t.Errorf("%s: chunk %d has the output %q in the list and %q by itself (%v %v), want %q", when, i, got[i], chunk.Output, err, chunkErr, want[i])
 		}
@@ -160,7 +160,7 @@ func TestStrayOutputOfARedrivenChunk(t *testing.T) {
 				}
 			}
 			s.kill()
-			if sub, err := s.shard.Submission(ctx, s.id); err != nil || sub.State != queue.CompletedWithDead {
+			if sub, err := s.shard.Submissions.Get(ctx, s.id); err != nil || sub.State != queue.CompletedWithDead {
 				t.Fatalf("got %+v %v, want it completed_with_dead", sub, err)
 			}
 			if n, err := s.shard.DeadLetters.Redrive(ctx, s.id, []uint32{1}); n != 1 || err != nil {
@@ -187,7 +187,7 @@ func TestStrayOutputCannotBeWithdrawn(t *testing.T) {
 	if got, err := s.shard.Complete(given, []queue.CompleteItem{{Token: s.tokens[1]}}, nil); err == nil {
 		t.Fatalf("complete when the store cannot be written: got %+v, want an error", got)
 	}
-	if chunk, err := s.shard.Chunk(ctx, s.id, 1); err != nil || chunk.State != queue.ChunkReserved {
+	if chunk, err := s.shard.Submissions.Chunk(ctx, s.id, 1); err != nil || chunk.State != queue.ChunkReserved {
 		t.Errorf("after a refused completion: got %+v %v, want the chunk reserved", chunk, err)
 	}
 	s.complete(s.tokens[1], nil)

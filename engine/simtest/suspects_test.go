@@ -18,7 +18,7 @@ func (s *sim) adopt() {
 			if !due || c.attempts == 0 || x.parked {
 				continue
 			}
-			got, err := s.shard.Chunk(ctx, x.id, uint32(i))
+			got, err := s.shard.Submissions.Chunk(ctx, x.id, uint32(i))
 			s.must("chunk", err)
 			switch {
 			case got.State == queue.ChunkReady:

@@ -32,14 +32,14 @@ func TestValuesOutliveAReload(t *testing.T) {
 				if !is {
 					want = queue.NoSettings()
 				}
-				if got := b.shard.ValueSettings(entry); got != want {
+				if got := b.shard.Values.Settings(entry); got != want {
 					t.Errorf("%s: %v is %+v, want %+v", when, entry, got, want)
 				}
 			}
 		}
 		check("at the start")
 		set[later] = queue.ValueSettings{Limit: 0}
-		b.shard.SetValue(later, set[later])
+		b.shard.Values.Set(later, set[later])
 		check("after SetValue")
 		f.arm(unknownLost, 0)
 		if _, _, err := b.shard.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 1}}); queue.CodeOf(err) != queue.CodeCommitFailed {
@@ -51,7 +51,7 @@ func TestValuesOutliveAReload(t *testing.T) {
 		}
 		check("after a reload")
 		delete(set, first)
-		b.shard.SetValue(first, queue.NoSettings())
+		b.shard.Values.Set(first, queue.NoSettings())
 		check("after a removal")
 		b.close()
 	})

@@ -72,7 +72,7 @@ func TestWaitsForAnEndAreApart(t *testing.T) {
 		begin := func(ctx context.Context) *wait {
 			w := &wait{}
 			go func() {
-				w.sub, w.err = b.shard.WaitSubmission(ctx, sub.ID, time.Hour)
+				w.sub, w.err = b.shard.Submissions.Wait(ctx, sub.ID, time.Hour)
 				w.done = true
 			}()
 			synctest.Wait()
@@ -87,7 +87,7 @@ func TestWaitsForAnEndAreApart(t *testing.T) {
 		if !leaves.done || !errors.Is(leaves.err, context.Canceled) || first.done || last.done {
 			t.Errorf("one of three left: got %+v, %+v, %+v; want the second to end as cancelled", *first, *leaves, *last)
 		}
-		if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
+		if _, err := b.shard.Submissions.Cancel(ctx, sub.ID); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait() // no time passes: the waits do not just run out
@@ -162,7 +162,7 @@ func TestWaiterIsServed(t *testing.T) {
 			mustInsert(t, b, prefixed(1, number("a", 1)))
 			return held
 		}, `MaxSimultaneous("a", 1, OldestFirst)`, func(t *testing.T, b *box, held []queue.Reservation) {
-			if _, err := b.shard.Cancel(ctx, held[0].Token.Submission); err != nil {
+			if _, err := b.shard.Submissions.Cancel(ctx, held[0].Token.Submission); err != nil {
 				t.Error(err)
 			}
 		}},

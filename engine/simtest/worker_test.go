@@ -265,7 +265,7 @@ func TestPoisonousRetention(t *testing.T) {
 	for range 30 {
 		sub := mustInsert(t, b, prefixed(1))
 		ended = append(ended, sub)
-		if _, err := b.shard.Cancel(ctx, sub.ID); err != nil {
+		if _, err := b.shard.Submissions.Cancel(ctx, sub.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -276,7 +276,7 @@ func TestPoisonousRetention(t *testing.T) {
 	bad := ended[9].ID
 	exec(t, filepath.Join(b.dir, "store.db"), kind, fmt.Sprintf("CREATE TRIGGER poison BEFORE DELETE ON history WHEN OLD.id = %d BEGIN SELECT RAISE(ABORT, 'poisoned'); END", bad))
 	left := func() (n int) {
-		list, err := b.shard.List(ctx, everything, 0, 100)
+		list, err := b.shard.Submissions.List(ctx, everything, 0, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
