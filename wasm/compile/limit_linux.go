@@ -47,10 +47,10 @@ func addressSpace() (uint64, error) {
 // tie lets the child end with its parent.
 func tie(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// killed says that the system ended the process, which is how it ends those for which there is no memory.
-func killed(state *os.ProcessState) bool {
+// killedBy says whether the process was ended by the signal of the limit of CPU time, or by SIGKILL.
+func killedBy(state *os.ProcessState) (overCPU, killed bool) {
 	status, ok := state.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+	return ok && status.Signaled() && status.Signal() == syscall.SIGXCPU, ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
 // peak is the most memory that the process held, in bytes.

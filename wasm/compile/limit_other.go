@@ -13,6 +13,6 @@ func limitSelf(time.Duration, uint64) error { return nil }
 
 func tie(*exec.Cmd) {}
 
-func killed(*os.ProcessState) bool { return false }
+func killedBy(*os.ProcessState) (overCPU, killed bool) { return false, false }
 
 func peak(*os.ProcessState) int64 { return 0 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"strconv"
@@ -59,9 +60,30 @@ func (c *Compiler) outcome(ctx, timed context.Context, err error, cmd *exec.Cmd,
 		return fmt.Errorf("compile: %w: more than %v of wall time", ErrBudget, l.Wall)
 	case code == exitInvalid:
 		return fmt.Errorf("compile: %w: %s", ErrInvalid, strings.TrimPrefix(said, "compile: "))
-	case strings.Contains(said, "SIGXCPU") || used.cpu >= l.CPU:
+	}
+	return c.cause(err, cmd.ProcessState, used, said)
+}
+
+// cause tells which limit ended the child. SIGKILL comes from the kernel, either beyond the hard limit of CPU time or because the machine
+// has no more memory: the limit of memory never kills, it refuses. The kernel counts CPU time in ticks and reports it as measured; on a
+// busy machine that is less, so that half of the limit tells the first from the second.
+func (c *Compiler) cause(err error, state *os.ProcessState, used usage, said string) error {
+	l := c.config.Limits
+	overCPU, killed := killedBy(state)
+	switch {
+	case overCPU || strings.Contains(said, "SIGXCPU") || used.cpu >= l.CPU || killed && used.cpu >= l.CPU/2:
 		return fmt.Errorf("compile: %w: more than %v of CPU time", ErrBudget, l.CPU)
-	case strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory") || killed(cmd.ProcessState):
+	case killed:
+		limits := fmt.Sprintf("%v of CPU time", l.CPU)
+		if l.MemoryBytes > 0 {
+			limits += fmt.Sprintf(" and %d MiB", l.MemoryBytes>>20)
+		}
+		return fmt.Errorf("compile: %w: the system killed the process, as it does when the machine has no more memory; it had used %v and "+
+			"%d MiB, of the %s that it may use", ErrMemory, used.cpu.Round(time.Millisecond), used.peakBytes>>20, limits)
+	case strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory"):
+		if l.MemoryBytes == 0 {
+			return fmt.Errorf("compile: %w: more than this machine has", ErrMemory)
+		}
 		return fmt.Errorf("compile: %w: more than %d MiB", ErrMemory, l.MemoryBytes>>20)
 	}
 	return fmt.Errorf("compile: the child failed (%w): %s", err, said)
