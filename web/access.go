@@ -70,8 +70,8 @@ func (s *Server) admit(c echo.Context, op *operation, started time.Time) (use *a
 			err = nil // the operation is for all
 		default:
 			token.Note(now)
-			if wait, ok := token.Enter(started, s.limits); !ok {
-				return nil, s.tooMuch("The token "+strconv.Quote(token.Name)+" asks for more than one token may.", wait)
+			if err := enter(s, token, started); err != nil {
+				return nil, err
 			}
 			use = token.Use
 			err = s.authorize(c, op, token)
@@ -185,6 +185,14 @@ func certified(table *access.Table, r *http.Request, now queue.Time) (*access.To
 		return nil, false
 	}
 	return table.Certified(r.TLS.PeerCertificates[0].Subject.String(), now)
+}
+
+// enter counts a request of a token in, unless the token has as many as it may. What entered has to leave.
+func enter(s *Server, token *access.Token, now time.Time) error {
+	if wait, ok := token.Enter(now, s.limits); !ok {
+		return s.tooMuch("The token "+strconv.Quote(token.Name)+" asks for more than one token may.", wait)
+	}
+	return nil
 }
 
 // authorize refuses what the token has no scope for, and what is beyond what it is bound to.

@@ -30,7 +30,8 @@ const (
 	sessionIdle     = time.Hour      // without a request and without an open stream
 	sessionMost     = 12 * time.Hour // however busy: a working day
 	maxSessions     = 10_000
-	sessionIDLength = 43 // 256 bits in base64
+	maxOfOneToken   = maxSessions / 10 // so that one token does not keep the people of others out
+	sessionIDLength = 43               // 256 bits in base64
 	maxSessionBody  = 4 << 10
 )
 
@@ -47,6 +48,7 @@ type session struct {
 type sessions struct {
 	mu     sync.Mutex
 	byHash map[access.Hash]*session
+	open   map[access.ID]int // how many of them each token has
 }
 
 // lives says whether a session is neither idle for too long, nor over, nor ended.
@@ -70,22 +72,32 @@ func (s *session) end() {
 	s.until = 0
 }
 
-// open makes a session and returns the text of its cookie. It says no when there are too many.
-func (l *sessions) open(proof access.Proof, now queue.Time) (string, *session, bool) {
+// begin makes a session and returns the text of its cookie. It says no when there are too many, of all tokens or of this one.
+func (l *sessions) begin(proof access.Proof, now queue.Time) (string, *session, bool) {
 	var b [32]byte
 	rand.Read(b[:]) // it never fails: the program ends first
 	id := base64.RawURLEncoding.EncodeToString(b[:])
 	made := &session{proof: proof, until: now.Add(sessionMost), used: now}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.byHash) >= maxSessions {
+	if len(l.byHash) >= maxSessions || l.open[proof.ID] >= maxOfOneToken {
 		return "", nil, false
 	}
 	if l.byHash == nil {
-		l.byHash = map[access.Hash]*session{}
+		l.byHash, l.open = map[access.Hash]*session{}, map[access.ID]int{}
 	}
 	l.byHash[sha256.Sum256([]byte(id))] = made
+	l.open[proof.ID]++
 	return id, made, true
+}
+
+// end ends a session and forgets it. The mutex is held.
+func (l *sessions) end(hash access.Hash, s *session) {
+	s.end()
+	delete(l.byHash, hash)
+	if l.open[s.proof.ID]--; l.open[s.proof.ID] == 0 {
+		delete(l.open, s.proof.ID)
+	}
 }
 
 // find is the session of a cookie, if it is still good.
@@ -108,8 +120,7 @@ func (l *sessions) close(id string) {
 	defer l.mu.Unlock()
 	hash := access.Hash(sha256.Sum256([]byte(id)))
 	if found := l.byHash[hash]; found != nil {
-		found.end()
-		delete(l.byHash, hash)
+		l.end(hash, found)
 	}
 }
 
@@ -119,8 +130,7 @@ func (l *sessions) drop(good func(*session) bool) {
 	defer l.mu.Unlock()
 	for hash, s := range l.byHash {
 		if !good(s) {
-			s.end()
-			delete(l.byHash, hash)
+			l.end(hash, s)
 		}
 	}
 }
@@ -194,10 +204,14 @@ func (s *Server) openSession(c echo.Context) error {
 	if !ok || !found {
 		return s.badToken(c.Request())
 	}
-	id, opened, ok := s.sessions.open(proof, now)
+	if err := enter(s, token, s.now()); err != nil { // the request itself needs no token, and is not counted yet
+		return err
+	}
+	defer token.Leave()
+	id, opened, ok := s.sessions.begin(proof, now)
 	if !ok {
-		return s.newProblem(queue.CodeOverloaded,
-			"There are as many sessions as the server keeps. They end by themselves; log out where you are logged in.")
+		return s.newProblem(queue.CodeOverloaded, "There are as many sessions as the server keeps, or as it keeps of one token. "+
+			"They end after an hour without a request; log out where you are logged in.")
 	}
 	token.Note(now)
 	c.SetCookie(sessionCookieOf(c.Request(), id, int(sessionMost/time.Second)))

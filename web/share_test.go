@@ -239,3 +239,40 @@ func (f *fixture) eventually(what string, so func() bool) {
 		}
 	}
 }
+
+// One token cannot take all sessions: another logs in beside it, and it does again when one of its own has ended. A login counts as a request
+// of the token that it is made with.
+func TestOneTokenCannotTakeAllSessions(t *testing.T) {
+	t.Parallel()
+	r := newRivals(t, access.Limits{AtOnce: 1})
+	login := func(text string) answer {
+		return r.send(call{method: "POST", path: "/v1/session", body: `{"token":"` + text + `"}`})
+	}
+	var last answer
+	opened := 0
+	for last = login(r.greedy); last.status == http.StatusOK && opened < maxSessions; last = login(r.greedy) {
+		opened++
+	}
+	if detail := last.problem(t).Detail; last.status != 429 || last.header.Get("Retry-After") == "" || !strings.Contains(detail, "session") {
+		t.Errorf("after %d logins: got %d %s, want 429 that says why", opened, last.status, last.body)
+	}
+	cookie := r.login(r.modest)
+	r.holding(cookie, "the other token's session", whoami, 200)
+	r.holding(cookie, "the other logs out", call{method: "DELETE", path: "/v1/session"}, 204)
+	if got := login(r.greedy); got.status != 429 {
+		t.Errorf("the end of another token's session made room: got %d %s", got.status, got.body)
+	}
+	r.server.sessions.drop(func(*session) bool { return false })
+	r.login(r.greedy)
+
+	ended := make(chan answer, 1)
+	go func() {
+		ended <- r.as(r.greedy, call{method: "POST", path: reservePath, body: `{"max":1,"wait_ms":60000}`})
+	}()
+	r.waiters(1)
+	if got := login(r.greedy); got.status != 429 {
+		t.Errorf("a login beside as many requests as the token may have: got %d %s, want 429", got.status, got.body)
+	}
+	r.server.Stop()
+	<-ended
+}
