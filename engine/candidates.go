@@ -23,5 +23,5 @@ func (e *Engine) Candidates(ctx context.Context, queueName, text string, about q
 	if err != nil {
 		return nil, err
 	}
-	return q.shard.Candidates(ctx, s.Plan().Unscored(), about, reads, rows)
+	return q.shard.Scoring.Candidates(ctx, s.Plan().Unscored(), about, reads, rows)
 }

@@ -181,7 +181,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	group.Go(func() { e.watchAlways(ctx) })
 	every(ctx, 50*time.Millisecond, func() {
 		for _, q := range e.all() {
-			q.shard.Nudge()
+			q.shard.Worker.Nudge()
 		}
 	})
 	group.Wait()

@@ -28,8 +28,8 @@ func (e *Engine) RetryParked(ctx context.Context, queueName string) (int, error)
 	if err := q.shard.Record(e.act(ctx, "", "lifecycle.retry", queueName, "")); err != nil {
 		return 0, err
 	}
-	n := q.shard.RetryParked()
-	q.shard.Nudge()
+	n := q.shard.Worker.Retry()
+	q.shard.Worker.Nudge()
 	e.posted() // letters that were parked
 	return n, nil
 }

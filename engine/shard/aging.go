@@ -39,7 +39,7 @@ func (p *DeadLetters) Age(ctx context.Context, keep time.Duration, most int) err
 	now := s.now()
 	s.mu.Lock()
 	none := s.m.stats.dead+s.m.stats.buried == 0
-	may := s.worker.kinds[KindRetention].may(now)
+	may := s.Worker.kinds[KindRetention].may(now)
 	s.mu.Unlock()
 	if keep != a.keep || a.next > now.Add(keep) { // the clock may have been set back
 		a.keep, a.after, a.next = keep, queue.ChunkID{}, 0
@@ -106,7 +106,7 @@ func (p *DeadLetters) aged(n int, now queue.Time) {
 	p.ageing.tries = 0
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.worker.kinds[KindRetention].pass(now, n)
+	s.Worker.kinds[KindRetention].pass(now, n)
 	s.m.stats.acts[KindRetention].done += uint64(n)
 	s.m.stats.aged += uint64(n)
 }
@@ -116,7 +116,7 @@ func (p *DeadLetters) parkedAge(id queue.SubmissionID) bool {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.worker.parked[Action{Kind: KindRetention, Submission: id}] != nil
+	return s.Worker.parked[Action{Kind: KindRetention, Submission: id}] != nil
 }
 
 // unaged notes a failure. A submission whose letters could not be given up too often in a row is parked.
@@ -132,9 +132,9 @@ func (p *DeadLetters) unaged(ctx context.Context, id queue.SubmissionID, err err
 	a.tries++
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.worker.kinds[KindRetention].fail(err, now, s.options.Seed())
+	s.Worker.kinds[KindRetention].fail(err, now, s.options.Seed())
 	if id != 0 && a.tries > parkAfter && queue.CodeOf(err) != queue.CodeDiskFull {
-		s.parkAction(Action{Kind: KindRetention, Submission: id}, err, now)
+		s.Worker.park(Action{Kind: KindRetention, Submission: id}, err, now)
 	}
 	return err
 }

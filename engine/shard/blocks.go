@@ -23,8 +23,8 @@ const (
 	scoredKinds
 )
 
-// scored counts a window that was scored.
-func (s *Shard) scored(br *strategy.Branch, w *windowScratch) {
+// count counts a window that was scored.
+func (p *Scoring) count(br *strategy.Branch, w *windowScratch) {
 	unwanted := uint64(0)
 	for _, score := range w.scores[:w.Rows] {
 		if math.IsNaN(score) {
@@ -35,8 +35,8 @@ func (s *Shard) scored(br *strategy.Branch, w *windowScratch) {
 	if br.Scored.Expression != nil {
 		kind = scoreKind
 	}
-	s.scoring[kind].examined.Add(uint64(w.Rows))
-	s.scoring[kind].unwanted.Add(unwanted)
+	p.work[kind].examined.Add(uint64(w.Rows))
+	p.work[kind].unwanted.Add(unwanted)
 }
 
 // Blocks is what reserves did, by kind of block, always the same kinds in the same order.
@@ -50,7 +50,7 @@ func (ins *Inspect) Blocks() []NodeWork {
 	}
 	s.mu.Unlock()
 	for kind, name := range [scoredKinds]string{pluginKind: "Plugin", scoreKind: "Score"} {
-		w := &s.scoring[kind]
+		w := &s.Scoring.work[kind]
 		list = append(list, NodeWork{Node: name, Examined: w.examined.Load(), Unwanted: w.unwanted.Load()})
 	}
 	return list

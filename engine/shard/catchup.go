@@ -6,7 +6,7 @@ import "context"
 // chunk that expired and needs no back-off, is done too.
 func (s *Shard) CatchUp(ctx context.Context) error {
 	for {
-		s.Tick()
+		s.Worker.Tick()
 		s.mu.Lock()
 		err := s.usable()
 		b := s.pending()

@@ -79,7 +79,7 @@ func (p *Schedules) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch 
 	seed := s.options.Seed()
 	s.mu.Lock()
 	if broke != nil {
-		s.parkAction(Action{Kind: KindSchedule, Schedule: l.sch.name}, broke, now)
+		s.Worker.park(Action{Kind: KindSchedule, Schedule: l.sch.name}, broke, now)
 	}
 	if broke != nil || !l.still(s) {
 		s.mu.Unlock()

@@ -14,14 +14,14 @@ import (
 // emit is a slice of what schedules insert. more: there may be others that are late.
 func (p *Schedules) emit() (more bool) {
 	s := p.s
-	t, now := &s.worker.kinds[KindSchedule], s.now()
+	t, now := &s.Worker.kinds[KindSchedule], s.now()
 	s.mu.Lock()
 	if !t.may(now) || s.usable() != nil || s.full.Load() {
 		s.mu.Unlock()
 		return false
 	}
 	alone := t.limit > 0
-	looks := s.m.schedules.due(now, s.worker.parked)
+	looks := s.m.schedules.due(now, s.Worker.parked)
 	s.mu.Unlock()
 	var waits commits
 	n := 0
@@ -51,14 +51,14 @@ func (p *Schedules) emit() (more bool) {
 	}
 	t.pass(now, n)
 	s.m.stats.acts[KindSchedule].done += uint64(n)
-	s.worker.slices++
+	s.Worker.slices++
 	return true
 }
 
 // emittedAlone waits for what one schedule inserts while one of them is looked for that fails.
 func (p *Schedules) emittedAlone(l *scheduleLook, waits commits, now queue.Time) (ok bool) {
 	s := p.s
-	t, err := &s.worker.kinds[KindSchedule], s.wait(waits)
+	t, err := &s.Worker.kinds[KindSchedule], s.wait(waits)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -68,9 +68,9 @@ func (p *Schedules) emittedAlone(l *scheduleLook, waits commits, now queue.Time)
 	}
 	t.pass(now, 1)
 	t.limit = 1 // as long as others are due
-	delete(s.worker.blamed, Action{Kind: KindSchedule, Schedule: l.sch.name})
+	delete(s.Worker.blamed, Action{Kind: KindSchedule, Schedule: l.sch.name})
 	s.m.stats.acts[KindSchedule].done++
-	s.worker.slices++
+	s.Worker.slices++
 	return true
 }
 
@@ -79,5 +79,5 @@ func (p *Schedules) blame(name string, err error, now queue.Time) {
 	s := p.s
 	s.options.Logger.Error("what a schedule inserts cannot be written; it is tried again", "queue", s.options.Queue,
 		"schedule", name, "error", err)
-	s.blameAction(Action{Kind: KindSchedule, Schedule: name}, err, now)
+	s.Worker.blame(Action{Kind: KindSchedule, Schedule: name}, err, now)
 }

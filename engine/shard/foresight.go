@@ -136,7 +136,7 @@ func (p *previewing) follow(views []*backlog.View) {
 
 // byScore takes in the order of the scores that are known, and finds the window to score next if these are not enough.
 func (p *previewing) byScore(x *step, br *strategy.Branch, views []*backlog.View, at int) (fault bool) {
-	standing := p.m.scorings[br.Key()]
+	standing := p.m.scorings.byKey[br.Key()]
 	emitted := uint64(0)
 	if standing != nil {
 		emitted = standing.emitted
@@ -180,13 +180,13 @@ func (p *previewing) look(x *step, br *strategy.Branch, views []*backlog.View, s
 			seen[sub] = true
 		}
 	}
-	w := &windowScratch{frame: p.m.makeFrame(br, views, x.scorer.Reads(), rowsOf(br, x.scorer),
+	w := &windowScratch{frame: p.m.scorings.makeFrame(br, views, x.scorer.Reads(), rowsOf(br, x.scorer),
 		func(s *backlog.Submission) bool { return seen[s] })}
 	if standing != nil && standing.frame != nil && len(seen) == 0 {
 		w.frame.remember(standing.frame)
 	}
 	w.Now, w.Seed, w.Want, w.Dry = p.now, p.q.Seed, p.most-len(p.Picks), true
-	p.m.gather(w, br, x.scorer.Reads(), p.q.Context, p.now)
+	p.m.scorings.gather(w, br, x.scorer.Reads(), p.q.Context, p.now)
 	if x.ended = w.Rows == 0; !x.ended {
 		p.wants, p.window = x, w
 	}

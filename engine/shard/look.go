@@ -55,7 +55,7 @@ func (ins *Inspect) withViews(ctx context.Context, plans []*strategy.Plan, fn fu
 				}
 				views, unbuilt := viewsBy(plan, s.m.backlog.Ask, nil)
 				if unbuilt != nil {
-					return buildSlice, s.build(ctx, unbuilt)
+					return buildSlice, s.Views.build(ctx, unbuilt)
 				}
 				all[i] = views
 			}

@@ -32,7 +32,8 @@ func (m *machine) heldNow(name string, from reserver.Place, slots []uint32, most
 // lose ends what consumers hold that are away for longer than the queue's grace, with at most `most` consumers looked at and about as
 // many tries counted, and says whether more is due now. One that was heard of meanwhile, by a call about what it holds, gets the
 // grace again.
-func (s *Shard) lose(now queue.Time, most int) (more bool) {
+func (w *Worker) lose(now queue.Time, most int) (more bool) {
+	s := w.s
 	r, grace := s.roster, s.m.settings.ConsumerGrace
 	stay, i := 0, 0 // away[:stay] are looked at and stay; so does what follows from i on
 	var heard []absence

@@ -60,9 +60,6 @@ type machine struct {
 	roster *roster // the shard's
 	grace  *grace  // nil when it is over
 
-	scorings    map[string]*scoring // by the key of a scored branch
-	scoringUses uint64
-
 	charges reserver.Pages[backlog.Charge] // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
 	stats counters
@@ -104,8 +101,6 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		batch:   newBatch(),
 		roster:  newRoster(),
 		trust:   func(uint32, uint32) {},
-
-		scorings: map[string]*scoring{},
 	}
 	m.parts.of(m)
 	m.backlog.OnRuling(m.rules.ruled)

@@ -147,7 +147,7 @@ func (p *Forwarding) Outgoing(after uint64, most int) (list []queue.Outgoing) {
 		if len(list) == most {
 			break
 		}
-		if x.Queue != "" && (!x.Stuck || s.worker.parked[letter(x)] == nil) {
+		if x.Queue != "" && (!x.Stuck || s.Worker.parked[letter(x)] == nil) {
 			list = append(list, x)
 		}
 	}
@@ -209,7 +209,7 @@ func (p *Forwarding) Delivered(numbers []uint64) error {
 	err := s.wait(commits{first: b})
 	if err == nil {
 		s.mu.Lock()
-		s.worker.kinds[KindForward].pass(now, len(numbers))
+		s.Worker.kinds[KindForward].pass(now, len(numbers))
 		s.m.stats.acts[KindForward].done += uint64(len(numbers))
 		s.mu.Unlock()
 	}

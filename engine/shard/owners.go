@@ -13,21 +13,21 @@ import (
 // views. What a token has is added up from the views that there are, as often as these are: a view that is dropped is
 // free by that.
 
-// ownView has a view that is about to be built count in the share of who asks, or refuses it: an idle one of the
+// own has a view that is about to be built count in the share of who asks, or refuses it: an idle one of the
 // token's own may go for it first. The mutex is held.
-func (s *Shard) ownView(ctx context.Context, v *backlog.View) error {
+func (p *Views) own(ctx context.Context, v *backlog.View) error {
 	use, limits := access.Of(ctx).Share()
 	if use == nil || limits.Views == 0 {
 		return nil
 	}
 	v.Owner = use
-	s.countOwners()
+	p.countOwners()
 	for use.Views.Load() > limits.Views {
-		if s.m.backlog.DropIdleOf(use) == 0 {
+		if p.s.m.backlog.DropIdleOf(use) == 0 {
 			took := v.Bytes()
-			s.m.backlog.Forgo(v)
-			s.countViews()
-			s.refused.views++
+			p.s.m.backlog.Forgo(v)
+			p.count()
+			p.refused.views++
 			return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
 				"The strategy needs an index of its own of about %d MiB in memory, and the indexes that were made "+
 					"for this access token take %d of the %d MiB that the server's option token-view-memory allows. "+
@@ -35,15 +35,15 @@ func (s *Shard) ownView(ctx context.Context, v *backlog.View) error {
 					"more are dropped, or have the option raised.",
 				took>>20+1, use.Views.Load()>>20, limits.Views>>20)}
 		}
-		s.countOwners()
+		p.countOwners()
 	}
 	return nil
 }
 
 // countOwners tells access tokens how much the shard's views that were made for them take now. The mutex is held.
-func (s *Shard) countOwners() {
+func (p *Views) countOwners() {
 	var now map[*access.Use]int64
-	s.m.backlog.EachView(func(v *backlog.View) {
+	p.s.m.backlog.EachView(func(v *backlog.View) {
 		if use, ok := v.Owner.(*access.Use); ok {
 			if now == nil {
 				now = map[*access.Use]int64{}
@@ -51,20 +51,20 @@ func (s *Shard) countOwners() {
 			now[use] += int64(v.Bytes())
 		}
 	})
-	s.tellOwners(now)
+	p.tellOwners(now)
 }
 
 // tellOwners is countOwners, with what they take.
-func (s *Shard) tellOwners(now map[*access.Use]int64) {
-	for use, before := range s.owned {
+func (p *Views) tellOwners(now map[*access.Use]int64) {
+	for use, before := range p.owned {
 		use.Views.Add(now[use] - before)
 	}
 	for use, bytes := range now {
-		if _, told := s.owned[use]; !told {
+		if _, told := p.owned[use]; !told {
 			use.Views.Add(bytes)
 		}
 	}
-	s.owned = now
+	p.owned = now
 }
 
 // Open says whether a submission is open, as far as memory knows.

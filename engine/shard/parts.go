@@ -12,6 +12,7 @@ type parts struct {
 	recount    recount
 	rules      activeRules
 	schedules  schedules
+	scorings   scorings
 	suspects   suspects
 }
 
@@ -20,7 +21,7 @@ func (p *parts) of(m *machine) {
 	*p = parts{
 		actLog: actLog{m: m}, recount: recount{m: m}, bulks: bulks{m: m}, forwarding: newForwarding(m),
 		letters: newDeadLetters(m), rules: newActiveRules(m), schedules: newSchedules(m),
-		suspects: suspects{m: m},
+		scorings: scorings{m: m, byKey: map[string]*scoring{}}, suspects: suspects{m: m},
 	}
 }
 

@@ -117,7 +117,7 @@ func (x *recounter) fill() {
 	}
 	x.clock.Add((2 * time.Hour).Milliseconds())
 	for range 3 {
-		x.Tick() // what nobody extended expires, is shelved, and some of it lent
+		x.Worker.Tick() // what nobody extended expires, is shelved, and some of it lent
 	}
 	if s := x.Work().Suspects; s.Shelved == 0 || s.Lent == 0 || s.Ready == 0 {
 		x.t.Fatalf("suspects %+v: want some shelved, lent and ready", s)
@@ -128,7 +128,7 @@ func (x *recounter) fill() {
 func (x *recounter) round(most int) {
 	x.t.Helper()
 	for {
-		if over, err := x.Recount(most); err != nil {
+		if over, err := x.Recounts.Step(most); err != nil {
 			x.t.Fatal(err)
 		} else if over {
 			return
@@ -297,22 +297,22 @@ func TestRecountKeepsPace(t *testing.T) {
 	for range 4 * recountMost {
 		x.insert(&queue.NewSubmission{Chunks: queue.Chunks{Count: 1}})
 	}
-	x.Tick()
+	x.Worker.Tick()
 	if w := x.Work().Recount; w.Progress != 0 || w.Checked[OfSubmission] != 0 {
 		t.Errorf("at the start: %+v, want nothing done", w)
 	}
 	x.clock.Add(recountFirst.Milliseconds())
-	x.Tick() // begins
+	x.Worker.Tick() // begins
 	x.clock.Add(30 * 60_000)
 	for range 20 {
-		x.Tick()
+		x.Worker.Tick()
 	}
 	if w := x.Work().Recount; w.Progress < 0.5 || w.Progress > 0.7 || w.Rounds != 0 {
 		t.Errorf("after half of the time %.2f of round %d is done, want about half of the first", w.Progress, w.Rounds+1)
 	}
 	x.clock.Add(30 * 60_000)
 	for range 20 {
-		x.Tick()
+		x.Worker.Tick()
 	}
 	first := x.Work().Recount
 	if first.Rounds != 1 || first.Last != queue.Time(x.clock.Load()) || first.Checked[OfSubmission] < 4*recountMost {
@@ -323,7 +323,7 @@ func TestRecountKeepsPace(t *testing.T) {
 	x.mu.Unlock()
 	x.clock.Add(90 * 60_000) // the second round is late
 	for range 40 {
-		x.Tick()
+		x.Worker.Tick()
 	}
 	if w := x.Work().Recount; w.Drifts[QueueWaiting] != 1 || w.Rounds < 3 {
 		t.Errorf("a damaged total: %d drifts after %d rounds, want 1, as the round that confirms it is made at once", w.Drifts[QueueWaiting], w.Rounds)
@@ -343,7 +343,7 @@ func TestRecountThatPanics(t *testing.T) {
 	x.mu.Unlock()
 	for range 3 {
 		x.clock.Add(3_600_000)
-		x.Tick()
+		x.Worker.Tick()
 	}
 	if w := x.Work().Recount; !w.Stopped {
 		t.Errorf("after a panic: %+v, want stopped", w)

@@ -24,8 +24,9 @@ const (
 	loggedDrifts = 20
 )
 
-// recounting is what the worker keeps of recounts.
-type recounting struct {
+// Recounts are the worker's recounts of everything that is kept as counters.
+type Recounts struct {
+	s *Shard
 	Recount
 	opened queue.Time // the shard
 	began  queue.Time // the round under way, or the last one; 0: none yet
@@ -33,15 +34,16 @@ type recounting struct {
 	logged int        // drifts of this round
 }
 
-// recountDue makes the slices of recounts that are due: they are spread over RecountEvery, as many as keep pace.
-func (s *Shard) recountDue() {
+// runDue makes the slices of recounts that are due: they are spread over RecountEvery, as many as keep pace.
+func (p *Recounts) runDue() {
+	s := p.s
 	for range recountSlices {
 		now := s.now()
 		s.mu.Lock()
-		due := s.usable() == nil && s.recountIsDue(now)
+		due := s.usable() == nil && p.due(now)
 		b := (*batch)(nil)
 		if due {
-			_, b = s.recountSlice(recountMost, now)
+			_, b = p.slice(recountMost, now)
 		}
 		s.mu.Unlock()
 		if b != nil { // it broke off, and the shard reloads
@@ -55,33 +57,34 @@ func (s *Shard) recountDue() {
 	}
 }
 
-// recountIsDue says whether a slice is due. The mutex is held.
-func (s *Shard) recountIsDue(now queue.Time) bool {
-	w := &s.worker.recount
+// due says whether a slice is due. The mutex is held.
+func (p *Recounts) due(now queue.Time) bool {
+	s := p.s
 	every := s.options.RecountEvery
 	switch {
-	case every < 0 || w.Stopped:
+	case every < 0 || p.Stopped:
 		return false
-	case w.began == 0: // a clock that was set back meanwhile only brings it forward
-		return now.Sub(w.opened) >= min(recountFirst, every) || w.opened > now
-	case w.began > now, w.hurry: // the clock was set back, or there is a suspicion
+	case p.began == 0: // a clock that was set back meanwhile only brings it forward
+		return now.Sub(p.opened) >= min(recountFirst, every) || p.opened > now
+	case p.began > now, p.hurry: // the clock was set back, or there is a suspicion
 		return true
 	case s.m.recount.part == recountIdle:
-		return now.Sub(w.began) >= every
+		return now.Sub(p.began) >= every
 	}
-	return float64(now.Sub(w.began)) >= s.m.recount.progress()*float64(every)
+	return float64(now.Sub(p.began)) >= s.m.recount.progress()*float64(every)
 }
 
-// Recount takes about `most` steps of the round under way, or begins one, whatever the pace, and says whether a round is over. For tests
+// Step takes about `most` steps of the round under way, or begins one, whatever the pace, and says whether a round is over. For tests
 // and for looking into trouble.
-func (s *Shard) Recount(most int) (over bool, err error) {
+func (p *Recounts) Step(most int) (over bool, err error) {
+	s := p.s
 	now := s.now()
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
 		s.mu.Unlock()
 		return false, err
 	}
-	over, b := s.recountSlice(most, now)
+	over, b := p.slice(most, now)
 	s.mu.Unlock()
 	if b != nil {
 		err = s.wait(commits{first: b})
@@ -89,51 +92,51 @@ func (s *Shard) Recount(most int) (over bool, err error) {
 	return over, err
 }
 
-// recountSlice makes a slice. One that panics is the last: what it may have left half changed goes with the state, as the shard
+// slice makes a slice. One that panics is the last: what it may have left half changed goes with the state, as the shard
 // reloads; b is the batch to wait for then. The mutex is held.
-func (s *Shard) recountSlice(most int, now queue.Time) (over bool, b *batch) {
-	w := &s.worker.recount
+func (p *Recounts) slice(most int, now queue.Time) (over bool, b *batch) {
+	s := p.s
 	defer func() {
-		if p := recover(); p != nil {
-			err := fmt.Errorf("the recount broke off: %v", p)
+		if fault := recover(); fault != nil {
+			err := fmt.Errorf("the recount broke off: %v", fault)
 			s.options.Logger.Error("a recount of counters panicked; the queue reloads, and makes "+
 				"none until the next start", "queue", s.options.Queue, "error", err, "stack", string(debug.Stack()))
-			w.Stopped = true
+			p.Stopped = true
 			s.m.encode(now) // so that the writer takes the batch
 			s.m.batch.refused, s.broken = err, err
 			b = s.m.batch
 		}
 	}()
 	c := &s.m.recount
-	if c.part == recountIdle || w.began > now {
-		w.began = now
+	if c.part == recountIdle || p.began > now {
+		p.began = now
 	}
-	before := w.Drifted()
-	c.compared = func(scope RecountScope, n int) { w.Checked[scope] += uint64(n) }
-	c.skipped = func(reason RecountSkip, n int) { w.Skipped[reason] += uint64(n) }
-	c.judged = func(_ Counter, d *Drift) { s.judgedDrift(d, now) }
+	before := p.Drifted()
+	c.compared = func(scope RecountScope, n int) { p.Checked[scope] += uint64(n) }
+	c.skipped = func(reason RecountSkip, n int) { p.Skipped[reason] += uint64(n) }
+	c.judged = func(_ Counter, d *Drift) { p.judged(d, now) }
 	if _, over = s.m.recount.slice(most); over {
-		w.Rounds++
-		w.Last, w.logged = now, 0
-		w.hurry = len(c.suspects) > 0
+		p.Rounds++
+		p.Last, p.logged = now, 0
+		p.hurry = len(c.suspects) > 0
 	}
-	if w.Drifted() > before {
+	if p.Drifted() > before {
 		s.serve(now)
 	}
 	return over, nil
 }
 
-// judgedDrift counts a drift and tells of it; nil is a total that differs for the first time. The mutex is held.
-func (s *Shard) judgedDrift(d *Drift, now queue.Time) {
-	w := &s.worker.recount
+// judged counts a drift and tells of it; nil is a total that differs for the first time. The mutex is held.
+func (p *Recounts) judged(d *Drift, now queue.Time) {
+	s := p.s
 	if d == nil {
-		w.Suspected++
+		p.Suspected++
 		return
 	}
 	d.At = now
-	w.Drifts[d.Counter]++
-	w.Newest = d
-	if w.logged++; w.logged > loggedDrifts {
+	p.Drifts[d.Counter]++
+	p.Newest = d
+	if p.logged++; p.logged > loggedDrifts {
 		return
 	}
 	attrs := []any{"queue", s.options.Queue, "scope", d.Counter.Scope().String(), "counter", d.Counter.String()}
@@ -144,14 +147,15 @@ func (s *Shard) judgedDrift(d *Drift, now queue.Time) {
 		attrs = append(attrs, "key", d.Entry.Key, "value", d.Entry.Value.String())
 	}
 	s.options.Logger.Error("a kept counter was wrong", append(attrs, "kept", d.Kept, "recounted", d.Found, "corrected", d.Corrected)...)
-	if w.logged == loggedDrifts {
+	if p.logged == loggedDrifts {
 		s.options.Logger.Error("more counters that are wrong are only counted until the recount is through", "queue", s.options.Queue)
 	}
 }
 
-// recounted is how far recounts have come. The mutex is held.
-func (s *Shard) recounted() Recount {
-	r := s.worker.recount.Recount
+// state is how far recounts have come. The mutex is held.
+func (p *Recounts) state() Recount {
+	s := p.s
+	r := p.Recount
 	if s.m != nil {
 		r.Progress = s.m.recount.progress()
 	}

@@ -213,7 +213,7 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 		}
 		reserve := s.reservePlain
 		if scores(q.Plan) {
-			reserve = s.reserveScored
+			reserve = s.Scoring.reserve
 		}
 		if answer, err := reserve(ctx, &q, dst); err != errAgain {
 			answer.Waited = q.waited
@@ -253,7 +253,7 @@ func (s *Shard) reservePlain(ctx context.Context, q *Request, dst []queue.Reserv
 		views, unbuilt := s.m.views(q.Plan, s.views[:0])
 		s.views = views
 		if unbuilt != nil {
-			if err := s.build(ctx, unbuilt); err != nil {
+			if err := s.Views.build(ctx, unbuilt); err != nil {
 				s.m.undo(*got)
 				s.mu.Unlock()
 				s.givePicks(got)

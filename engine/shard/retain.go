@@ -18,7 +18,7 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 	defer s.aging.Unlock()
 	now := s.now()
 	s.mu.Lock()
-	t := &s.worker.kinds[KindRetention]
+	t := &s.Worker.kinds[KindRetention]
 	if !t.may(now) {
 		s.mu.Unlock()
 		return nil
@@ -33,7 +33,7 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 		m.freed = 0
 	}
 	kept := s.DeadLetters.kept
-	for a := range s.worker.parked {
+	for a := range s.Worker.parked {
 		if a.Kind == KindRetention {
 			parked[a.Submission] = true
 		}
@@ -70,7 +70,7 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 	}
 	t.fail(err, now, s.options.Seed())
 	if left := found[removed:]; len(left) > 0 && !errors.Is(err, journal.ErrFull) && t.narrow(len(left)) {
-		s.parkAction(Action{Kind: KindRetention, Submission: left[0].ID}, err, now)
+		s.Worker.park(Action{Kind: KindRetention, Submission: left[0].ID}, err, now)
 	}
 	return err
 }

@@ -68,7 +68,7 @@ func (p *Rules) Set(r queue.Rule, told ...queue.Act) (set queue.Rule, created bo
 	}
 	s.mu.Lock()
 	set, found := s.m.rules.Find(r.Action, r.Match)
-	s.unparkAction(Action{Kind: KindRule, Rule: r.ID}) // another time may be what mends it
+	s.Worker.unpark(Action{Kind: KindRule, Rule: r.ID}) // another time may be what mends it
 	s.mu.Unlock()
 	if !found {
 		return r, true, nil // lifted again meanwhile
@@ -106,9 +106,9 @@ func (p *Rules) Lift(id queue.RuleID, by string, told ...queue.Act) (lifted queu
 // others.
 func (p *Rules) endLarge() (more bool) {
 	s := p.s
-	t, now := &s.worker.kinds[KindRule], s.now()
+	t, now := &s.Worker.kinds[KindRule], s.now()
 	s.mu.Lock()
-	id, is := s.m.rules.large(now, s.worker.parked)
+	id, is := s.m.rules.large(now, s.Worker.parked)
 	is = is && s.usable() == nil && t.may(now)
 	s.mu.Unlock()
 	if !is {
@@ -120,13 +120,13 @@ func (p *Rules) endLarge() (more bool) {
 	switch {
 	case err != nil:
 		t.fail(err, now, s.options.Seed())
-		s.blameAction(Action{Kind: KindRule, Rule: id}, err, now)
+		s.Worker.blame(Action{Kind: KindRule, Rule: id}, err, now)
 	case was:
 		t.pass(now, 1)
-		delete(s.worker.blamed, Action{Kind: KindRule, Rule: id})
-		s.worker.slices++
+		delete(s.Worker.blamed, Action{Kind: KindRule, Rule: id})
+		s.Worker.slices++
 	}
-	s.assess()
+	s.Worker.assess()
 	return err == nil && was
 }
 
@@ -159,7 +159,7 @@ func (p *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by str
 	case s.m.rules.lifts(id):
 		waits.add(s.pending())
 	default:
-		alone := s.worker.blamed[Action{Kind: KindRule, Rule: id}] > 0 // nobody else is to fail with it again
+		alone := s.Worker.blamed[Action{Kind: KindRule, Rule: id}] > 0 // nobody else is to fail with it again
 		if alone {
 			s.seal()
 		}
@@ -178,7 +178,7 @@ func (p *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by str
 		return lifted, was, err
 	}
 	s.mu.Lock()
-	s.unparkAction(Action{Kind: KindRule, Rule: id})
+	s.Worker.unpark(Action{Kind: KindRule, Rule: id})
 	s.mu.Unlock()
 	p.shelve(lifted.Match)
 	return lifted, was, nil

@@ -75,8 +75,8 @@ func (p *Schedules) changing(name string, guard ScheduleGuard, fn func(m *machin
 		}
 		if err == nil { // what is parked may be mended by it
 			s.mu.Lock()
-			delete(s.worker.blamed, Action{Kind: KindSchedule, Schedule: name})
-			s.unparkAction(Action{Kind: KindSchedule, Schedule: name})
+			delete(s.Worker.blamed, Action{Kind: KindSchedule, Schedule: name})
+			s.Worker.unpark(Action{Kind: KindSchedule, Schedule: name})
 			s.mu.Unlock()
 		}
 		return err

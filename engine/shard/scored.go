@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -29,18 +30,25 @@ func scores(plan *strategy.Plan) bool {
 	return false
 }
 
-// reserveScored is Reserve for a plan that has scored branches. Who waits is not handed work but told to ask again, because
+// Scoring reserves for strategies with scores: windows of candidates are scored outside of the mutex.
+type Scoring struct {
+	s    *Shard
+	work [scoredKinds]struct{ examined, unwanted atomic.Uint64 }
+}
+
+// reserve is Reserve for a plan that has scored branches. Who waits is not handed work but told to ask again, because
 // nobody scores under the mutex.
-func (s *Shard) reserveScored(ctx context.Context, q *Request, dst []queue.Reservation) (Reserved, error) {
+func (p *Scoring) reserve(ctx context.Context, q *Request, dst []queue.Reservation) (Reserved, error) {
+	s := p.s
 	got := s.takePicks()
 	defer s.givePicks(got)
 	for {
-		err := s.pickScored(ctx, q, got)
+		err := p.pick(ctx, q, got)
 		if err == nil && len(*got) == 0 {
-			err = s.borrowScored(ctx, q, got)
+			err = p.borrow(ctx, q, got)
 		}
 		if err != nil {
-			s.takeBack(*got)
+			p.takeBack(*got)
 			return Reserved{Reservations: dst}, err
 		}
 		if len(*got) > 0 {
@@ -60,7 +68,7 @@ func (s *Shard) reserveScored(ctx context.Context, q *Request, dst []queue.Reser
 		if q.over == nil {
 			q.over = time.NewTimer(q.Wait)
 		}
-		again, err := s.waitScored(ctx, w, q.over)
+		again, err := p.wait(ctx, w, q.over)
 		q.waited += s.options.Now().Sub(parked)
 		if err != nil {
 			return Reserved{Reservations: dst}, err
@@ -71,8 +79,9 @@ func (s *Shard) reserveScored(ctx context.Context, q *Request, dst []queue.Reser
 	}
 }
 
-// borrowScored follows the branches once more with suspects lent to them, as they gave nothing else.
-func (s *Shard) borrowScored(ctx context.Context, q *Request, got *[]pick) error {
+// borrow follows the branches once more with suspects lent to them, as they gave nothing else.
+func (p *Scoring) borrow(ctx context.Context, q *Request, got *[]pick) error {
+	s := p.s
 	now := s.now()
 	s.mu.Lock()
 	lent := s.usable() == nil && s.m.suspects.borrow(q, q.Max, now)
@@ -80,7 +89,7 @@ func (s *Shard) borrowScored(ctx context.Context, q *Request, got *[]pick) error
 	if !lent {
 		return nil
 	}
-	err := s.pickScored(ctx, q, got)
+	err := p.pick(ctx, q, got)
 	now = s.now()
 	s.mu.Lock()
 	s.m.suspects.lend(now, tickMost) // what was borrowed in vain goes back
@@ -88,8 +97,9 @@ func (s *Shard) borrowScored(ctx context.Context, q *Request, got *[]pick) error
 	return err
 }
 
-// waitScored waits until there may be something to score, and says whether the caller may wait once more.
-func (s *Shard) waitScored(ctx context.Context, w *waiter, over *time.Timer) (again bool, err error) {
+// wait waits until there may be something to score, and says whether the caller may wait once more.
+func (p *Scoring) wait(ctx context.Context, w *waiter, over *time.Timer) (again bool, err error) {
+	s := p.s
 	retry := time.NewTimer(retryScored)
 	defer retry.Stop()
 	again = true
@@ -112,7 +122,8 @@ func (s *Shard) waitScored(ctx context.Context, w *waiter, over *time.Timer) (ag
 }
 
 // takeBack gives picks back that nobody will get.
-func (s *Shard) takeBack(picks []pick) {
+func (p *Scoring) takeBack(picks []pick) {
+	s := p.s
 	now := s.now()
 	s.mu.Lock()
 	s.m.undo(picks)
@@ -120,8 +131,8 @@ func (s *Shard) takeBack(picks []pick) {
 	s.mu.Unlock()
 }
 
-// pickScored follows the branches in their order.
-func (s *Shard) pickScored(ctx context.Context, q *Request, got *[]pick) error {
+// pick follows the branches in their order.
+func (p *Scoring) pick(ctx context.Context, q *Request, got *[]pick) error {
 	fault := false // of the scored branch before
 	for i := range q.Plan.Branches {
 		br := &q.Plan.Branches[i]
@@ -131,9 +142,9 @@ func (s *Shard) pickScored(ctx context.Context, q *Request, got *[]pick) error {
 			return nil
 		case br.OnFault && !fault:
 		case br.Scored == nil:
-			err = s.pickPlain(ctx, q, br.Plain(), got)
+			err = p.pickPlain(ctx, q, br.Plain(), got)
 		default:
-			fault, err = s.pickByScore(ctx, q, br, got)
+			fault, err = p.pickByScore(ctx, q, br, got)
 		}
 		if err != nil {
 			return err
@@ -143,11 +154,12 @@ func (s *Shard) pickScored(ctx context.Context, q *Request, got *[]pick) error {
 }
 
 // pickPlain takes what a branch without scores gives.
-func (s *Shard) pickPlain(ctx context.Context, q *Request, br *strategy.Branch, got *[]pick) error {
+func (p *Scoring) pickPlain(ctx context.Context, q *Request, br *strategy.Branch, got *[]pick) error {
+	s := p.s
 	for ctx.Err() == nil {
 		now := s.now()
 		s.mu.Lock()
-		views, ready, err := s.viewsOf(ctx, []strategy.Branch{*br}, false)
+		views, ready, err := p.viewsOf(ctx, []strategy.Branch{*br}, false)
 		if err == nil && s.stale(q) {
 			err = errAgain
 		}
@@ -171,7 +183,8 @@ func (s *Shard) pickPlain(ctx context.Context, q *Request, br *strategy.Branch, 
 
 // viewsOf finds the views of branches, asked: for a question; ready is false if one had to be built, of which a slice is done now. The
 // mutex is held.
-func (s *Shard) viewsOf(ctx context.Context, branches []strategy.Branch, asked bool) (views []*backlog.View, ready bool, err error) {
+func (p *Scoring) viewsOf(ctx context.Context, branches []strategy.Branch, asked bool) (views []*backlog.View, ready bool, err error) {
+	s := p.s
 	if err := s.usable(); err != nil {
 		return nil, false, err
 	}
@@ -186,19 +199,20 @@ func (s *Shard) viewsOf(ctx context.Context, branches []strategy.Branch, asked b
 	views, unbuilt := viewsBy(&plan, view, s.views[:0])
 	s.views = views
 	if unbuilt != nil {
-		return nil, false, s.build(ctx, unbuilt)
+		return nil, false, s.Views.build(ctx, unbuilt)
 	}
 	return views, true, nil
 }
 
 // pickByScore takes what a scored branch gives. fault says that nobody scored, or whoever did failed.
-func (s *Shard) pickByScore(ctx context.Context, q *Request, br *strategy.Branch, got *[]pick) (fault bool, err error) {
+func (p *Scoring) pickByScore(ctx context.Context, q *Request, br *strategy.Branch, got *[]pick) (fault bool, err error) {
+	s := p.s
 	scorer, ready := s.options.Scorers.Scorer(br.Scored)
 	if !ready {
 		return true, nil
 	}
 	rows := rowsOf(br, scorer)
-	w := s.scratchWindow()
+	w := p.scratch()
 	defer s.pools.windows.Put(w)
 	w.seen, w.Seed = nil, s.options.Seed() // one for all windows of the request: by it a canary is chosen
 	for range maxWindows {
@@ -207,7 +221,7 @@ func (s *Shard) pickByScore(ctx context.Context, q *Request, br *strategy.Branch
 			if err := ctx.Err(); err != nil {
 				return false, err
 			}
-			if ready, err = s.look(ctx, q, br, scorer, rows, len(*got), w); err != nil {
+			if ready, err = p.look(ctx, q, br, scorer, rows, len(*got), w); err != nil {
 				return false, err
 			}
 		}
@@ -218,8 +232,8 @@ func (s *Shard) pickByScore(ctx context.Context, q *Request, br *strategy.Branch
 		if err := scorer.Score(ctx, &w.Window, w.scores); err != nil {
 			return true, ctx.Err()
 		}
-		s.scored(br, w)
-		gone, err := s.takeByScore(q, br, scorer, w, got)
+		p.count(br, w)
+		gone, err := p.takeByScore(q, br, scorer, w, got)
 		if w.Sampler != nil && err == nil && !gone {
 			w.Sampler.Taken(w.scores, w.taken)
 		}
@@ -248,12 +262,13 @@ func rowsOf(br *strategy.Branch, scorer strategy.Scorer) int {
 }
 
 // look copies the next window of candidates; ready is false if a view has to be built first.
-func (s *Shard) look(ctx context.Context, q *Request, br *strategy.Branch, scorer strategy.Scorer, rows, have int,
+func (p *Scoring) look(ctx context.Context, q *Request, br *strategy.Branch, scorer strategy.Scorer, rows, have int,
 	w *windowScratch) (ready bool, err error) {
+	s := p.s
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	views, ready, err := s.viewsOf(ctx, br.Inner, false)
+	views, ready, err := p.viewsOf(ctx, br.Inner, false)
 	if err == nil && s.stale(q) {
 		err = errAgain
 	}
@@ -262,17 +277,19 @@ func (s *Shard) look(ctx context.Context, q *Request, br *strategy.Branch, score
 	}
 	s.m.seed(seed)
 	w.of = s.m
-	w.standing = s.m.scoringOf(br)
+	w.standing = s.m.scorings.of(br)
 	w.views = append(w.views[:0], views...)
-	w.frame = s.m.frame(w.standing, br, views, scorer, rows, w.seen)
+	w.frame = s.m.scorings.frame(w.standing, br, views, scorer, rows, w.seen)
 	w.Now, w.Want = now, q.Max-have
-	s.m.gather(w, br, scorer.Reads(), q.Context, now)
+	s.m.scorings.gather(w, br, scorer.Reads(), q.Context, now)
 	return true, nil
 }
 
 // takeByScore takes chunks in the order of the scores, slice by slice. gone says that the state was made anew meanwhile, after a
 // commit that failed: the candidates are those of the old one, of which nothing may be taken any more.
-func (s *Shard) takeByScore(q *Request, br *strategy.Branch, scorer strategy.Scorer, w *windowScratch, got *[]pick) (gone bool, err error) {
+func (p *Scoring) takeByScore(q *Request, br *strategy.Branch, scorer strategy.Scorer, w *windowScratch,
+	got *[]pick) (gone bool, err error) {
+	s := p.s
 	w.begin(scorer.Spread())
 	if w.Sampler != nil {
 		w.taken = append(w.taken[:0], make([]uint32, w.Rows)...)
@@ -324,7 +341,7 @@ func (m *machine) takeScored(q *Request, br *strategy.Branch, w *windowScratch, 
 
 // Candidates are the first `rows` candidates (1 to strategy.MaxWindow) of a plan without scores, with these columns. Nothing is
 // reserved. The window is the caller's.
-func (s *Shard) Candidates(ctx context.Context, plan *strategy.Plan, about queue.Meta, reads []strategy.Column,
+func (p *Scoring) Candidates(ctx context.Context, plan *strategy.Plan, about queue.Meta, reads []strategy.Column,
 	rows int) (*strategy.Window, error) {
 	all := &strategy.Branch{Scored: &strategy.Scored{}, Inner: plan.Branches}
 	w := &windowScratch{}
@@ -332,7 +349,7 @@ func (s *Shard) Candidates(ctx context.Context, plan *strategy.Plan, about queue
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		ready, err := s.lookAt(ctx, all, about, reads, rows, w)
+		ready, err := p.lookAt(ctx, all, about, reads, rows, w)
 		if err != nil {
 			return nil, err
 		}
@@ -342,18 +359,19 @@ func (s *Shard) Candidates(ctx context.Context, plan *strategy.Plan, about queue
 	}
 }
 
-func (s *Shard) lookAt(ctx context.Context, all *strategy.Branch, about queue.Meta, reads []strategy.Column, rows int,
+func (p *Scoring) lookAt(ctx context.Context, all *strategy.Branch, about queue.Meta, reads []strategy.Column, rows int,
 	w *windowScratch) (ready bool, err error) {
+	s := p.s
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	views, ready, err := s.viewsOf(ctx, all.Inner, true)
+	views, ready, err := p.viewsOf(ctx, all.Inner, true)
 	if err != nil || !ready {
 		return false, err
 	}
 	s.m.seed(seed)
-	w.frame = s.m.makeFrame(all, views, reads, rows, nil)
+	w.frame = s.m.scorings.makeFrame(all, views, reads, rows, nil)
 	w.Now, w.Seed, w.Want, w.Dry = now, seed, w.Rows, true
-	s.m.gather(w, all, reads, about, now)
+	s.m.scorings.gather(w, all, reads, about, now)
 	return true, nil
 }

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/measure"
@@ -85,24 +84,19 @@ type Shard struct {
 	m        *machine
 	sealed   []*batch // full, to be appended in this order before the open one
 	inflight *batch   // being appended and applied
-	worker   worker
-	spare    *batch // its buffers are free
+	spare    *batch   // its buffers are free
 	waiting  map[*waiter]struct{}
-	views    []*backlog.View               // of the plan being followed
-	stirred  []*backlog.View               // being served
-	live     int64                         // submissions that LiveLimit was told to be open
-	crowded  uint64                        // inserts that it refused
-	viewed   backlog.Memory                // what ViewMemory was told that the views take
-	owned    map[*access.Use]int64         // what access tokens were told that the views made for them take
-	refused  struct{ views, asked uint64 } // for want of ViewMemory
-	ordering sync.Mutex                    // held while a rule is set or lifted; before mu
+	views    []*backlog.View // of the plan being followed
+	stirred  []*backlog.View // being served
+	live     int64           // submissions that LiveLimit was told to be open
+	crowded  uint64          // inserts that it refused
+	ordering sync.Mutex      // held while a rule is set or lifted; before mu
 	closed   bool
 	broken   error // a reload failed: nothing works until Heal succeeds
 	lost     error // its files are not where they were: nothing is written any more, for good
 
 	mostLooks looks // see MostLooks
 	roster    *roster
-	scoring   [scoredKinds]struct{ examined, unwanted atomic.Uint64 }
 
 	appends streak       // to the journal
 	writes  streak       // to the store
@@ -156,8 +150,8 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	s.pools.scratch.New = func() any { return new(scratch) }
 	s.pools.picks.New = func() any { return new([]pick) }
 	s.mu.now, s.mu.told = o.Now, o.Held
-	s.worker.parked, s.worker.blamed = map[Action]*parking{}, map[Action]int{}
-	s.worker.recount.opened = s.now()
+	s.Worker.parked, s.Worker.blamed = map[Action]*parking{}, map[Action]int{}
+	s.Recounts.opened = s.now()
 	s.checkpoints.init()
 	if err := s.recover(ctx); err != nil {
 		if s.journal != nil {
@@ -230,13 +224,13 @@ func (s *Shard) Close() error {
 	}
 	s.closed = true
 	s.dismiss()
-	s.options.ViewMemory.release(&s.viewed)
-	s.tellOwners(nil)
+	s.options.ViewMemory.release(&s.Views.counted)
+	s.Views.tellOwners(nil)
 	s.mu.Unlock()
 	close(s.quit)
 	<-s.written
 	s.options.Live.open.Add(-s.live) // nothing is applied any more
-	s.worker.passes.Wait()
+	s.Worker.passes.Wait()
 	s.checkpoints.stop()
 	<-s.checkpoints.ended
 	return s.journal.Close()
@@ -276,7 +270,7 @@ func (s *Shard) Tidy() {
 		s.mu.Unlock()
 		return
 	}
-	s.tidyViews()
+	s.Views.tidy()
 	s.Consumers.sweepOrders()
 	s.mu.Unlock()
 	for clean := false; !clean; {

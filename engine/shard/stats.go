@@ -23,7 +23,8 @@ func (s *Shard) Stats() queue.Stats {
 		Schedules: uint64(len(m.schedules.byName)), Ticks: c.schedules.ScheduleCounts, NextTick: m.schedules.nextTick(),
 		JournalBytes: uint64(s.journal.Size()), StoreBytes: uint64(s.store.Size()), DiskFull: s.full.Load(),
 		InsertsRefused: s.crowded,
-		ViewBytes:      s.viewed.Views, QuestionViewBytes: s.viewed.Asked, ViewsRefused: s.refused.views, QuestionsRefused: s.refused.asked,
+		ViewBytes:      s.Views.counted.Views, QuestionViewBytes: s.Views.counted.Asked,
+		ViewsRefused: s.Views.refused.views, QuestionsRefused: s.Views.refused.asked,
 	}
 	for action := range stats.RulesActive {
 		stats.RulesActive[action] = uint64(m.rules.Count(queue.RuleAction(action)))

@@ -35,8 +35,8 @@ func (p *Forwarding) Unread(o queue.Outgoing, cause error) (parked bool, err err
 		s.mu.Unlock()
 		return true, nil
 	}
-	s.worker.kinds[KindForward].fail(cause, now, s.options.Seed())
-	if s.worker.blamed[a]++; s.worker.blamed[a] <= parkAfter && !lasting(cause) {
+	s.Worker.kinds[KindForward].fail(cause, now, s.options.Seed())
+	if s.Worker.blamed[a]++; s.Worker.blamed[a] <= parkAfter && !lasting(cause) {
 		s.mu.Unlock()
 		return false, nil
 	}
@@ -55,8 +55,8 @@ func (p *Forwarding) Unread(o queue.Outgoing, cause error) (parked bool, err err
 // park leaves a letter alone. Beyond parkedMost actions it is read again and again, and holds up nobody all the same. The mutex is
 // held.
 func (p *Forwarding) park(a Action, cause error, now queue.Time) {
-	delete(p.s.worker.blamed, a)
-	p.s.parkAction(a, cause, now)
+	delete(p.s.Worker.blamed, a)
+	p.s.Worker.park(a, cause, now)
 }
 
 // Unstick has a stuck letter that can be read again take its place behind all others, under another number. It returns after the commit.

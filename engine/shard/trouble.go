@@ -92,8 +92,7 @@ func (t *trouble) pass(now queue.Time, looked int) {
 }
 
 // judge notes what came of a slice. The mutex is held.
-func (s *Shard) judge(done *slice, err error) {
-	w := &s.worker
+func (w *Worker) judge(done *slice, err error) {
 	for kind := range kindCount {
 		t := &w.kinds[kind]
 		switch {
@@ -106,25 +105,26 @@ func (s *Shard) judge(done *slice, err error) {
 				w.slices++
 			}
 		case done.encoded[kind] > 0:
-			t.fail(err, done.now, s.options.Seed())
+			t.fail(err, done.now, w.s.options.Seed())
 			if !errors.Is(err, journal.ErrFull) && t.narrow(done.looked[kind]) { // of a full disk no action is guilty
-				s.parkAction(done.last, err, done.now)
+				w.park(done.last, err, done.now)
 			}
 		}
 	}
-	s.assess()
+	w.assess()
 }
 
 // assess finds out whether the shard is degraded. The mutex is held.
-func (s *Shard) assess() {
-	was := s.worker.degraded
-	s.worker.degraded = false
+func (w *Worker) assess() {
+	s := w.s
+	was := w.degraded
+	w.degraded = false
 	for kind := range kindCount {
-		if t := &s.worker.kinds[kind]; !kind.housekeeping() && t.failures >= degradedAfter {
-			s.worker.degraded = true
+		if t := &w.kinds[kind]; !kind.housekeeping() && t.failures >= degradedAfter {
+			w.degraded = true
 		}
 	}
-	if is := s.worker.degraded; is != was {
+	if is := w.degraded; is != was {
 		s.options.Logger.Warn("the life-cycle worker's commits fail again and again, or no longer", "queue",
 			s.options.Queue, "degraded", is)
 	}
@@ -133,50 +133,52 @@ func (s *Shard) assess() {
 // parkedMost bounds how many actions are parked. Beyond it they are tried again and again.
 const parkedMost = 10_000
 
-// parkAction leaves an action alone from now on. false: there are too many already, or it is not about anything. The mutex is held.
-func (s *Shard) parkAction(a Action, err error, now queue.Time) bool {
-	if len(s.worker.parked) >= parkedMost || !a.about() {
+// park leaves an action alone from now on. false: there are too many already, or it is not about anything. The mutex is held.
+func (w *Worker) park(a Action, err error, now queue.Time) bool {
+	s := w.s
+	if len(w.parked) >= parkedMost || !a.about() {
 		return false
 	}
-	t := &s.worker.kinds[a.Kind]
+	t := &w.kinds[a.Kind]
 	t.failures, t.alone, t.again = 0, 0, 0
 	t.limit = tickMost / 2 // there may be more of its kind
-	s.worker.parked[a] = &parking{err: err, since: now}
+	w.parked[a] = &parking{err: err, since: now}
 	s.options.Logger.Error("a life-cycle action is parked; have it tried again when its cause is mended", "queue", s.options.Queue,
 		"kind", a.Kind, "submission", a.Submission, "index", a.Index, "rule", a.Rule, "schedule", a.Schedule, "error", err)
 	return true
 }
 
-// blameAction notes that an action failed that nobody shared its batch with, and parks it if it did so again and again. The mutex is held.
-func (s *Shard) blameAction(a Action, err error, now queue.Time) {
+// blame notes that an action failed that nobody shared its batch with, and parks it if it did so again and again. The mutex is held.
+func (w *Worker) blame(a Action, err error, now queue.Time) {
 	if errors.Is(err, journal.ErrFull) {
 		return // no action is guilty of that
 	}
-	if s.worker.blamed[a]++; s.worker.blamed[a] > parkAfter {
-		delete(s.worker.blamed, a)
-		s.parkAction(a, err, now)
+	if w.blamed[a]++; w.blamed[a] > parkAfter {
+		delete(w.blamed, a)
+		w.park(a, err, now)
 	}
 }
 
-// unparkAction has an action looked at again, as what it is about was changed by an operator. The mutex is held.
-func (s *Shard) unparkAction(a Action) {
-	if s.worker.parked[a] != nil {
-		delete(s.worker.parked, a)
-		s.m.lookAgain(a)
+// unpark has an action looked at again, as what it is about was changed by an operator. The mutex is held.
+func (w *Worker) unpark(a Action) {
+	if w.parked[a] != nil {
+		delete(w.parked, a)
+		w.s.m.lookAgain(a)
 	}
 }
 
-// RetryParked has all parked actions tried again, with the next pass, and says how many. Pauses after failures end.
-func (s *Shard) RetryParked() (n int) {
+// Retry has all parked actions tried again, with the next pass, and says how many. Pauses after failures end.
+func (w *Worker) Retry() (n int) {
+	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for a := range s.worker.parked {
-		delete(s.worker.parked, a)
+	for a := range w.parked {
+		delete(w.parked, a)
 		n++
 		s.m.lookAgain(a)
 	}
 	for kind := range kindCount {
-		s.worker.kinds[kind].again = 0
+		w.kinds[kind].again = 0
 	}
 	return n
 }

@@ -72,7 +72,7 @@ func TestUntilOfLargeRules(t *testing.T) {
 		t.Fatalf("under the rules: got %d ready, %d paused; want 0 and %d", got.Ready, got.Paused, many)
 	}
 	now = until
-	s.Tick()
+	s.Worker.Tick()
 	if got := s.Stats(); len(s.Rules.List()) != 0 || got.Ready != many || got.Paused != 0 {
 		t.Errorf("when their time is over: got %d rules, %d ready, %d paused; want 0, %d and 0", len(s.Rules.List()), got.Ready, got.Paused, many)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -49,21 +50,29 @@ func (m *ViewMemory) of(asked bool) *budget {
 	return &m.views
 }
 
+// Views are the shard's standing views, which take from what the server has for those of all its shards.
+type Views struct {
+	s       *Shard
+	counted backlog.Memory                // what ViewMemory was told that they take
+	owned   map[*access.Use]int64         // what access tokens were told that those made for them take
+	refused struct{ views, asked uint64 } // for want of memory
+}
+
 // build goes on with a view that is not built, for one slice: first it takes apart what dropped views left, so that their memory is free
 // before this one needs it. The error says that there is no room for it. The mutex is held.
-func (s *Shard) build(ctx context.Context, v *backlog.View) error {
-	b := s.m.backlog
+func (p *Views) build(ctx context.Context, v *backlog.View) error {
+	b := p.s.m.backlog
 	promised := b.Promise(v)
 	if promised > 0 {
-		if err := s.ownView(ctx, v); err != nil {
+		if err := p.own(ctx, v); err != nil {
 			return err
 		}
 	}
-	if promised > 0 && !s.room(v) {
+	if promised > 0 && !p.room(v) {
 		asked := v.Asked() // Forgo may take the view apart
 		b.Forgo(v)
-		s.countViews()
-		return s.noRoom(asked, promised)
+		p.count()
+		return p.noRoom(asked, promised)
 	}
 	if b.Sweep(buildSlice) {
 		b.Build(v, buildSlice)
@@ -72,25 +81,25 @@ func (s *Shard) build(ctx context.Context, v *backlog.View) error {
 }
 
 // room says whether a view may be built, dropping idle ones for it.
-func (s *Shard) room(v *backlog.View) bool {
-	s.countViews()
-	for of := s.options.ViewMemory.of(v.Asked()); of.over(); {
-		if s.m.backlog.DropIdle(v.Asked(), backlog.Idle) == 0 {
+func (p *Views) room(v *backlog.View) bool {
+	p.count()
+	for of := p.s.options.ViewMemory.of(v.Asked()); of.over(); {
+		if p.s.m.backlog.DropIdle(v.Asked(), backlog.Idle) == 0 {
 			return false
 		}
-		s.countViews()
+		p.count()
 	}
 	return true
 }
 
 // noRoom refuses a reserve or a question.
-func (s *Shard) noRoom(asked bool, promised uint64) error {
-	of := s.options.ViewMemory.of(asked)
-	count := &s.refused.views
+func (p *Views) noRoom(asked bool, promised uint64) error {
+	of := p.s.options.ViewMemory.of(asked)
+	count := &p.refused.views
 	why := "Reserve by fewer different strategies at the same time, by one limit each, whose number may differ, or " +
 		"have the server's option view-memory raised."
 	if asked {
-		count = &s.refused.asked
+		count = &p.refused.asked
 		why = "Ask again when no other question is being answered, about a strategy that is in use, or have the " +
 			"server's option view-memory raised, a quarter of which is for questions."
 	}
@@ -107,29 +116,29 @@ func (m *ViewMemory) release(taken *backlog.Memory) {
 	*taken = backlog.Memory{}
 }
 
-// countViews tells the server how much the shard's views take now. The mutex is held.
-func (s *Shard) countViews() {
-	now := s.m.backlog.Memory()
-	m := s.options.ViewMemory
-	m.views.used.Add(int64(now.Views) - int64(s.viewed.Views))
-	m.asked.used.Add(int64(now.Asked) - int64(s.viewed.Asked))
-	s.viewed = now
-	s.countOwners()
+// count tells the server how much the shard's views take now. The mutex is held.
+func (p *Views) count() {
+	now := p.s.m.backlog.Memory()
+	m := p.s.options.ViewMemory
+	m.views.used.Add(int64(now.Views) - int64(p.counted.Views))
+	m.asked.used.Add(int64(now.Asked) - int64(p.counted.Asked))
+	p.counted = now
+	p.countOwners()
 }
 
-// tidyViews drops views that no one has used for long: beyond a number, those of a minute ago when half of the memory for views is
+// tidy drops views that no one has used for long: beyond a number, those of a minute ago when half of the memory for views is
 // taken, idle ones when all is, and any but those that someone waits on when they grew far beyond. The mutex is held.
-func (s *Shard) tidyViews() {
-	b := s.m.backlog
+func (p *Views) tidy() {
+	b := p.s.m.backlog
 	b.Tick()
 	b.DropViews(keepViews)
-	s.countViews()
+	p.count()
 	for _, asked := range []bool{false, true} {
-		of := s.options.ViewMemory.of(asked)
+		of := p.s.options.ViewMemory.of(asked)
 		for how := range backlog.NotIdle + 1 {
 			bound := [...]int64{backlog.Idle: of.most, backlog.LongIdle: of.most / 2, backlog.NotIdle: of.most + of.most/8}[how]
 			for of.used.Load() > bound && b.DropIdle(asked, how) > 0 {
-				s.countViews()
+				p.count()
 			}
 		}
 	}
@@ -143,8 +152,9 @@ type ViewState struct {
 	Built  bool   // all that it matches is in it
 }
 
-// Views are the standing views, the largest first.
-func (s *Shard) Views() []ViewState {
+// List are the standing views, the largest first.
+func (p *Views) List() []ViewState {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []ViewState

@@ -48,8 +48,8 @@ type windowScratch struct {
 	seen    map[*backlog.Submission]bool // of the windows before
 }
 
-func (s *Shard) scratchWindow() *windowScratch {
-	if w, ok := s.pools.windows.Get().(*windowScratch); ok {
+func (p *Scoring) scratch() *windowScratch {
+	if w, ok := p.s.pools.windows.Get().(*windowScratch); ok {
 		return w
 	}
 	return &windowScratch{}
@@ -65,40 +65,47 @@ func (w *windowScratch) see() {
 	}
 }
 
-func (m *machine) scoringOf(br *strategy.Branch) *scoring {
-	m.scoringUses++
-	x := m.scorings[br.Key()]
+// scorings are the machine's windows of candidates, by scored branch.
+type scorings struct {
+	m     *machine
+	byKey map[string]*scoring
+	uses  uint64
+}
+
+func (p *scorings) of(br *strategy.Branch) *scoring {
+	p.uses++
+	x := p.byKey[br.Key()]
 	if x == nil {
-		if len(m.scorings) >= maxScorings {
-			m.dropScoring()
+		if len(p.byKey) >= maxScorings {
+			p.drop()
 		}
 		x = &scoring{}
-		m.scorings[br.Key()] = x
+		p.byKey[br.Key()] = x
 	}
-	x.used = m.scoringUses
+	x.used = p.uses
 	return x
 }
 
-func (m *machine) dropScoring() {
+func (p *scorings) drop() {
 	oldest, at := uint64(math.MaxUint64), ""
-	for key, x := range m.scorings {
+	for key, x := range p.byKey {
 		if x.used < oldest { // no two are equal
 			oldest, at = x.used, key
 		}
 	}
-	delete(m.scorings, at)
+	delete(p.byKey, at)
 }
 
 // frame finds the next window of candidates: the last one, if it still holds.
-func (m *machine) frame(x *scoring, br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int,
+func (p *scorings) frame(x *scoring, br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int,
 	seen map[*backlog.Submission]bool) *frame {
 	if seen != nil {
-		return m.makeFrame(br, views, scorer.Reads(), rows, func(s *backlog.Submission) bool { return seen[s] })
+		return p.makeFrame(br, views, scorer.Reads(), rows, func(s *backlog.Submission) bool { return seen[s] })
 	}
 	if f := x.frame; f != nil && f.scorer == scorer && f.most == rows && x.holds(views) {
 		return f
 	}
-	f := m.makeFrame(br, views, scorer.Reads(), rows, nil)
+	f := p.makeFrame(br, views, scorer.Reads(), rows, nil)
 	f.scorer = scorer
 	if x.frame != nil {
 		f.remember(x.frame)
@@ -133,17 +140,17 @@ func (f *frame) remember(before *frame) {
 	}
 }
 
-func (m *machine) makeFrame(br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int,
+func (p *scorings) makeFrame(br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int,
 	skip func(*backlog.Submission) bool) *frame {
 	f := &frame{most: rows, wordOf: map[string]uint32{}}
-	f.rows = m.backlog.Window(views, rows, skip, m.rnd, make([]*backlog.Submission, 0, rows))
+	f.rows = p.m.backlog.Window(views, rows, skip, p.m.rnd, make([]*backlog.Submission, 0, rows))
 	f.passed = make([]uint32, len(f.rows))
 	f.still = make([]strategy.Values, len(reads))
 	f.limits = make([]int64, len(reads))
 	for i, c := range reads {
 		switch c.Property {
 		case strategy.ID, strategy.Total, strategy.MetaInt, strategy.MetaString:
-			f.still[i] = m.stillColumn(f, c)
+			f.still[i] = p.stillColumn(f, c)
 		case strategy.LimitOf:
 			f.limits[i] = limitOf(br, c.Key)
 		}
@@ -167,8 +174,8 @@ func limitOf(br *strategy.Branch, key queue.MetaKey) (most int64) {
 }
 
 // stillColumn is a column that stays the same as long as the frame does.
-func (m *machine) stillColumn(f *frame, c strategy.Column) (v strategy.Values) {
-	key := m.backlog.Key(c.Key)
+func (p *scorings) stillColumn(f *frame, c strategy.Column) (v strategy.Values) {
+	key := p.m.backlog.Key(c.Key)
 	switch {
 	case c.IsString():
 		v.Words = make([]uint32, len(f.rows))
@@ -210,7 +217,7 @@ func (f *frame) word(text string) uint32 {
 }
 
 // gather fills in the window: the columns that stand, and those that change.
-func (m *machine) gather(w *windowScratch, br *strategy.Branch, reads []strategy.Column, context queue.Meta, now queue.Time) {
+func (p *scorings) gather(w *windowScratch, br *strategy.Branch, reads []strategy.Column, context queue.Meta, now queue.Time) {
 	f := w.frame
 	w.Rows, w.Dictionary = len(f.rows), f.words
 	w.Columns = slices.Grow(w.Columns[:0], len(reads))[:len(reads)]
@@ -232,11 +239,11 @@ func (m *machine) gather(w *windowScratch, br *strategy.Branch, reads []strategy
 		case c.IsCount():
 			w.counts[i] = slices.Grow(w.counts[i][:0], w.Rows)[:w.Rows]
 			w.Columns[i] = strategy.Values{Counts: w.counts[i]}
-			m.movingCounts(f, c, random, w.counts[i])
+			p.movingCounts(f, c, random, w.counts[i])
 		default:
 			w.numbers[i] = slices.Grow(w.numbers[i][:0], w.Rows)[:w.Rows]
 			w.Columns[i] = strategy.Values{Numbers: w.numbers[i]}
-			m.movingNumbers(f, c, f.limits[i], now, w.numbers[i])
+			p.movingNumbers(f, c, f.limits[i], now, w.numbers[i])
 		}
 	}
 	for row := range f.passed {
@@ -246,7 +253,7 @@ func (m *machine) gather(w *windowScratch, br *strategy.Branch, reads []strategy
 
 // movingCounts fills in a column of counts that change from one reserve to the next. Each is a loop of its own: a window is some
 // hundred rows, and this is what a reserve spends most on outside of the scorer.
-func (m *machine) movingCounts(f *frame, c strategy.Column, random bool, dst []uint32) {
+func (p *scorings) movingCounts(f *frame, c strategy.Column, random bool, dst []uint32) {
 	switch c.Property {
 	case strategy.Available:
 		for row, sub := range f.rows {
@@ -259,17 +266,17 @@ func (m *machine) movingCounts(f *frame, c strategy.Column, random bool, dst []u
 	case strategy.Skipped:
 		copy(dst, f.passed)
 	case strategy.InFlight:
-		key := m.backlog.Key(c.Key)
+		key := p.m.backlog.Key(c.Key)
 		for row, sub := range f.rows {
 			_, dst[row], _, _ = sub.Value(key)
 		}
 	default:
-		m.chunkColumn(f, c, random, dst)
+		p.chunkColumn(f, c, random, dst)
 	}
 }
 
 // movingNumbers is the same for columns of numbers.
-func (m *machine) movingNumbers(f *frame, c strategy.Column, limit int64, now queue.Time, dst []int64) {
+func (p *scorings) movingNumbers(f *frame, c strategy.Column, limit int64, now queue.Time, dst []int64) {
 	switch c.Property {
 	case strategy.Priority:
 		for row, sub := range f.rows {
@@ -280,7 +287,7 @@ func (m *machine) movingNumbers(f *frame, c strategy.Column, limit int64, now qu
 			dst[row] = max(0, int64(now)-born)
 		}
 	case strategy.LimitOf:
-		key := m.backlog.Key(c.Key)
+		key := p.m.backlog.Key(c.Key)
 		for row, sub := range f.rows {
 			dst[row] = limit
 			if _, _, operator, has := sub.Value(key); has && operator != queue.NoLimit && (limit < 0 || int64(operator) < limit) {
@@ -302,7 +309,7 @@ func (f *frame) births() []int64 {
 }
 
 // chunkColumn is a moving column that is about the chunk which would be handed out next.
-func (m *machine) chunkColumn(f *frame, c strategy.Column, random bool, dst []uint32) {
+func (p *scorings) chunkColumn(f *frame, c strategy.Column, random bool, dst []uint32) {
 	for row, sub := range f.rows {
 		dst[row] = 0
 		r, live := sub.Data.(*record)
@@ -317,7 +324,7 @@ func (m *machine) chunkColumn(f *frame, c strategy.Column, random bool, dst []ui
 				dst[row] = uint32(r.attempt(sub.Next(random))) - 1
 			}
 		case strategy.MaxAttempts:
-			dst[row] = uint32(m.maxAttempts(r))
+			dst[row] = uint32(p.m.maxAttempts(r))
 		}
 	}
 }

@@ -57,10 +57,10 @@ func (s *Shard) Work() Work {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := Work{Grace: s.m.grace.end(), Degraded: s.worker.degraded, Slices: s.worker.slices,
+	w := Work{Grace: s.m.grace.end(), Degraded: s.Worker.degraded, Slices: s.Worker.slices,
 		Sweeping: s.m.stats.orphaned, Kinds: make([]KindWork, kindCount)}
 	for kind := range kindCount {
-		t, acts := &s.worker.kinds[kind], s.m.stats.acts[kind]
+		t, acts := &s.Worker.kinds[kind], s.m.stats.acts[kind]
 		k := &w.Kinds[kind]
 		*k = KindWork{
 			Kind: kind, Pending: uint64(len(s.m.timers[kind])), Done: acts.done, Stale: acts.stale, Failed: t.failed,
@@ -74,14 +74,14 @@ func (s *Shard) Work() Work {
 			w.Lag = max(w.Lag, k.Lag)
 		}
 	}
-	w.Recount = s.recounted()
+	w.Recount = s.Recounts.state()
 	w.Suspects = Suspects{
 		Shelved: uint64(s.m.suspects.shelved), Lent: uint64(s.m.suspects.lent), Ready: uint64(s.m.suspects.ready),
 		Quota: uint64(s.m.suspects.quota(now)), Slots: s.m.suspects.liveSlots(now),
 	}
 	w.Kinds[KindSuspect].Pending, w.Kinds[KindForward].Pending = w.Suspects.Shelved, uint64(s.m.forwarding.outbox.len())
 	w.Kinds[KindExpiry].Pending, w.Kinds[KindSweep].Pending = uint64(s.m.holds.Len()), s.m.stats.orphaned
-	for a, p := range s.worker.parked {
+	for a, p := range s.Worker.parked {
 		w.Kinds[a.Kind].Parked++
 		w.Parked = append(w.Parked, ParkedWork{Action: a, Error: p.err.Error(), Since: p.since})
 	}
@@ -103,7 +103,7 @@ var errDegraded = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue'
 
 // takesIn says whether inserts can be served. The mutex is held.
 func (s *Shard) takesIn() error {
-	if err := s.usable(); err != nil || !s.worker.degraded {
+	if err := s.usable(); err != nil || !s.Worker.degraded {
 		return err
 	}
 	return errDegraded
@@ -112,16 +112,16 @@ func (s *Shard) takesIn() error {
 // handsOut says whether reserves can be served: also by a degraded shard, as long as what was handed out comes back in time.
 // The mutex is held.
 func (s *Shard) handsOut(now queue.Time) error {
-	if err := s.usable(); err != nil || !s.worker.degraded || s.lag(now) < s.m.settings.ReservationTimeout {
+	if err := s.usable(); err != nil || !s.Worker.degraded || s.Worker.lag(now) < s.m.settings.ReservationTimeout {
 		return err
 	}
 	return errDegraded
 }
 
 // lag is since when the oldest action is due that is not done yet. The mutex is held.
-func (s *Shard) lag(now queue.Time) (most time.Duration) {
+func (w *Worker) lag(now queue.Time) (most time.Duration) {
 	for kind := range kindCount {
-		if at, there := s.m.oldestDue(kind, now); there {
+		if at, there := w.s.m.oldestDue(kind, now); there {
 			most = max(most, now.Sub(at))
 		}
 	}
@@ -136,7 +136,7 @@ func (s *Shard) Health() error {
 	if err := errors.Join(s.lost, s.takesIn(), s.failing()); err != nil {
 		return err
 	}
-	if lag := s.lag(now); lag > lagMost {
+	if lag := s.Worker.lag(now); lag > lagMost {
 		return fmt.Errorf("the life-cycle worker is %s behind; up to %s is well", lag.Round(time.Second), lagMost)
 	}
 	return nil

@@ -18,8 +18,9 @@ import (
 // tickMost bounds how many actions of a kind one slice has, and with it what one hold of the mutex does.
 const tickMost = 500
 
-// worker is the life-cycle worker's own state.
-type worker struct {
+// Worker is the life-cycle worker: it does what time demands.
+type Worker struct {
+	s       *Shard
 	pass    sync.Mutex // one pass at a time; before all other locks
 	running atomic.Bool
 	passes  sync.WaitGroup
@@ -31,48 +32,49 @@ type worker struct {
 	degraded bool // some kind fails again and again: nothing new is taken in
 	// how often what is tried alone failed since it last came through: schedules, large rules, letters that cannot be
 	// read
-	blamed  map[Action]int
-	recount recounting
+	blamed map[Action]int
 }
 
 // Nudge has the worker pass in the background, unless it is at it.
-func (s *Shard) Nudge() {
-	if !s.worker.running.CompareAndSwap(false, true) {
+func (w *Worker) Nudge() {
+	s := w.s
+	if !w.running.CompareAndSwap(false, true) {
 		return
 	}
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
-		s.worker.passes.Add(1)
+		w.passes.Add(1)
 	}
 	s.mu.Unlock()
 	if closed {
 		return
 	}
 	go func() {
-		defer s.worker.passes.Done()
-		defer s.worker.running.Store(false)
-		s.Tick()
+		defer w.passes.Done()
+		defer w.running.Store(false)
+		w.Tick()
 	}()
 }
 
 // Tick is one pass: it does everything that is due and returns when that is on the disk or has failed. What failed is tried
 // again by a later pass.
-func (s *Shard) Tick() {
-	s.worker.pass.Lock()
-	defer s.worker.pass.Unlock()
+func (w *Worker) Tick() {
+	s := w.s
+	w.pass.Lock()
+	defer w.pass.Unlock()
 	var slots [tickMost]uint32
 	for more := true; more; {
-		more = s.common(slots[:])
+		more = w.common(slots[:])
 		for kind := range kindCount {
-			more = s.alone(kind, slots[:]) || more
+			more = w.alone(kind, slots[:]) || more
 		}
 	}
 	for s.Rules.endLarge() {
 	}
 	for s.Schedules.emit() {
 	}
-	s.recountDue()
+	s.Recounts.runDue()
 }
 
 // slice is what one slice did: how many actions of each kind were looked at, and how many of them are on their way to the disk.
@@ -87,17 +89,18 @@ type slice struct {
 
 // common makes a slice of all kinds that are not under suspicion, beside what clients do. more: something may be left, or follow
 // from what is on the disk now.
-func (s *Shard) common(slots []uint32) (more bool) {
+func (w *Worker) common(slots []uint32) (more bool) {
+	s := w.s
 	var done slice
 	s.mu.Lock()
-	if !s.begin(&done) {
+	if !w.begin(&done) {
 		s.mu.Unlock()
 		return false
 	}
 	for kind := range kindCount {
-		t := &s.worker.kinds[kind]
+		t := &w.kinds[kind]
 		if !kind.apart() && t.most() == tickMost && t.may(done.now) {
-			s.step(&done, kind, tickMost, slots)
+			w.step(&done, kind, tickMost, slots)
 			more = more || done.looked[kind] == tickMost
 		}
 	}
@@ -105,31 +108,33 @@ func (s *Shard) common(slots []uint32) (more bool) {
 		s.serve(done.now)
 	}
 	s.mu.Unlock()
-	return s.conclude(&done) && (more || done.batch != nil)
+	return w.conclude(&done) && (more || done.batch != nil)
 }
 
 // alone makes a slice of a kind that is under suspicion, in a batch that nobody else is in.
-func (s *Shard) alone(kind Kind, slots []uint32) (more bool) {
-	t := &s.worker.kinds[kind]
+func (w *Worker) alone(kind Kind, slots []uint32) (more bool) {
+	s := w.s
+	t := &w.kinds[kind]
 	s.mu.Lock()
 	done := slice{}
-	if kind.apart() || t.most() == tickMost || !s.begin(&done) || !t.may(done.now) {
+	if kind.apart() || t.most() == tickMost || !w.begin(&done) || !t.may(done.now) {
 		s.mu.Unlock()
 		return false
 	}
 	most := t.most()
 	s.seal()
-	s.step(&done, kind, most, slots)
+	w.step(&done, kind, most, slots)
 	s.seal()
 	if !done.panicked {
 		s.serve(done.now)
 	}
 	s.mu.Unlock()
-	return s.conclude(&done) && (done.looked[kind] == most || done.batch != nil)
+	return w.conclude(&done) && (done.looked[kind] == most || done.batch != nil)
 }
 
 // begin says whether a slice can be made now. The mutex is held.
-func (s *Shard) begin(done *slice) bool {
+func (w *Worker) begin(done *slice) bool {
+	s := w.s
 	done.now = s.now()
 	s.m.seed(s.options.Seed())
 	return s.usable() == nil
@@ -137,18 +142,19 @@ func (s *Shard) begin(done *slice) bool {
 
 // step does actions of one kind. An action that panics is parked, and with it goes the state that it may have left half
 // changed: the open batch is refused, and the shard reloads. The mutex is held.
-func (s *Shard) step(done *slice, kind Kind, most int, slots []uint32) {
+func (w *Worker) step(done *slice, kind Kind, most int, slots []uint32) {
+	s := w.s
 	if done.panicked {
 		return
 	}
 	before := s.m.encoded()
 	defer func() {
 		if p := recover(); p != nil {
-			s.breakOff(done, fmt.Errorf("the action broke off: %v", p))
+			w.breakOff(done, fmt.Errorf("the action broke off: %v", p))
 		}
 	}()
 	done.stepped[kind] = true
-	done.looked[kind] = s.stepKind(kind, done.now, most, slots)
+	done.looked[kind] = w.stepKind(kind, done.now, most, slots)
 	done.last = s.m.acting
 	if n := s.m.encoded() - before; n > 0 {
 		done.encoded[kind], done.batch = n, s.m.batch
@@ -156,18 +162,19 @@ func (s *Shard) step(done *slice, kind Kind, most int, slots []uint32) {
 }
 
 // stepKind does what is due of one kind, and says how many actions that were: with `most`, there may be more.
-func (s *Shard) stepKind(kind Kind, now queue.Time, most int, slots []uint32) (n int) {
+func (w *Worker) stepKind(kind Kind, now queue.Time, most int, slots []uint32) (n int) {
+	s := w.s
 	s.m.acting = Action{Kind: kind}
 	more := false
 	switch kind {
 	case KindLost:
 		before := s.m.encoded()
-		more = s.lose(now, most)
+		more = w.lose(now, most)
 		n = s.m.encoded() - before
 	case KindGrace:
 		more = s.endGrace(now, most)
 	default:
-		return s.m.step(kind, now, most, slots, s.worker.parked)
+		return s.m.step(kind, now, most, slots, w.parked)
 	}
 	if more {
 		return most
@@ -176,13 +183,14 @@ func (s *Shard) stepKind(kind Kind, now queue.Time, most int, slots []uint32) (n
 }
 
 // breakOff is what follows when the action that the machine is at panicked. The mutex is held.
-func (s *Shard) breakOff(done *slice, err error) {
+func (w *Worker) breakOff(done *slice, err error) {
+	s := w.s
 	a := s.m.acting
 	s.options.Logger.Error("a life-cycle action panicked; the queue reloads", "queue", s.options.Queue, "kind", a.Kind,
 		"submission", a.Submission, "index", a.Index, "error", err, "stack", string(debug.Stack()))
 	done.panicked = true
-	if !s.parkAction(a, err, done.now) {
-		s.worker.kinds[a.Kind].fail(err, done.now, s.options.Seed())
+	if !w.park(a, err, done.now) {
+		w.kinds[a.Kind].fail(err, done.now, s.options.Seed())
 	}
 	s.m.encode(done.now) // so that the writer takes the batch
 	s.m.batch.refused, s.broken = err, err
@@ -198,7 +206,8 @@ func (m *machine) encoded() int {
 }
 
 // conclude waits for a slice to be on the disk and notes what came of it.
-func (s *Shard) conclude(done *slice) (ok bool) {
+func (w *Worker) conclude(done *slice) (ok bool) {
+	s := w.s
 	var err error
 	if done.batch != nil {
 		err = s.wait(commits{first: done.batch})
@@ -206,7 +215,7 @@ func (s *Shard) conclude(done *slice) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !done.panicked {
-		s.judge(done, err)
+		w.judge(done, err)
 	}
 	return err == nil
 }

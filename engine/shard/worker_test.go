@@ -32,7 +32,7 @@ func TestPanickingActionIsParked(t *testing.T) {
 		}
 		damage(KindRunAt)
 		damaged := s.m
-		s.Tick()
+		s.Worker.Tick()
 		w := s.Work()
 		if len(w.Parked) != 1 || w.Parked[0].Action != (Action{Kind: KindRunAt, Submission: sub.ID}) || w.Parked[0].Error == "" {
 			t.Fatalf("parked: got %+v, want the run_at of %s with its error", w.Parked, sub.ID)
@@ -44,17 +44,17 @@ func TestPanickingActionIsParked(t *testing.T) {
 		if err := s.Health(); err != nil {
 			t.Errorf("Health() = %v, want nil: the rest goes on", err)
 		}
-		s.Tick()
+		s.Worker.Tick()
 		if got, err := s.Submissions.Get(ctx, ends.ID); err != nil || got.State != queue.Expired {
 			t.Errorf("another kind's submission: got %s %v, want expired", got.State, err)
 		}
 		if err := s.Audit(); err != nil {
 			t.Error(err)
 		}
-		if n := s.RetryParked(); n != 1 {
+		if n := s.Worker.Retry(); n != 1 {
 			t.Errorf("RetryParked() = %d, want 1", n)
 		}
-		s.Tick()
+		s.Worker.Tick()
 		if w := s.Work(); len(w.Parked) != 0 {
 			t.Errorf("retried: got %+v parked, want none", w.Parked)
 		}
@@ -79,7 +79,7 @@ func TestLagIsNotReady(t *testing.T) {
 		if err := s.Health(); err == nil || !strings.Contains(err.Error(), "31s behind") {
 			t.Errorf("31 s behind: Health() = %v, want an error that tells the lag", err)
 		}
-		s.Tick()
+		s.Worker.Tick()
 		if err := s.Health(); err != nil {
 			t.Errorf("caught up: Health() = %v, want nil", err)
 		}
@@ -133,7 +133,7 @@ func TestPanickingScheduleIsParked(t *testing.T) {
 		bad.rhythm = &rhythm{def: mended.def}
 		s.m.schedules.aim(bad)
 		s.mu.Unlock()
-		s.Tick()
+		s.Worker.Tick()
 		w := s.Work()
 		if len(w.Parked) != 1 || w.Parked[0].Action != (Action{Kind: KindSchedule, Schedule: "bad"}) || w.Parked[0].Error == "" {
 			t.Fatalf("parked: got %+v, want the schedule with its error", w.Parked)
@@ -144,10 +144,10 @@ func TestPanickingScheduleIsParked(t *testing.T) {
 		s.mu.Lock()
 		bad.rhythm, bad.next = mended, 0
 		s.mu.Unlock()
-		if n := s.RetryParked(); n != 1 {
+		if n := s.Worker.Retry(); n != 1 {
 			t.Errorf("RetryParked() = %d, want 1", n)
 		}
-		s.Tick()
+		s.Worker.Tick()
 		if got, err := s.Schedules.Get("bad"); err != nil || got.Emitted != 1 || len(s.Work().Parked) != 0 {
 			t.Errorf("retried: got %+v %v and %+v parked, want one tick emitted and none", got.ScheduleCounts, err, s.Work().Parked)
 		}

@@ -137,7 +137,7 @@ func TestLateWhileFailing(t *testing.T) {
 		mustInsert(t, b, prefixed(1))
 		held := mustReserve(t, b, "OldestFirst", 1)
 		b.clock.pass(2 * 3600 * time.Second)
-		b.shard.Tick()
+		b.shard.Worker.Tick()
 		if err := b.settle(); err != nil {
 			t.Fatal(err)
 		}
@@ -149,10 +149,10 @@ func TestLateWhileFailing(t *testing.T) {
 		go b.shard.Complete(ctx, completions(held), nil)
 		synctest.Wait()
 		b.clock.pass(3600 * time.Second)
-		b.shard.Tick()
+		b.shard.Worker.Tick()
 		open()
 		synctest.Wait()
-		b.shard.Tick()
+		b.shard.Worker.Tick()
 		if got := mustReserve(t, b, "OldestFirst", 1); len(got) != 1 {
 			t.Errorf("the chunk is not offered after its late completion failed: %+v", b.shard.Stats())
 		}
@@ -188,7 +188,7 @@ func TestExpiryWhileCommitting(t *testing.T) {
 				held := mustReserve(t, b, "OldestFirst", 1)
 				b.clock.pass(2 * 3600 * time.Second)
 				open := f.shut()
-				go b.shard.Tick()
+				go b.shard.Worker.Tick()
 				synctest.Wait()
 				var got []queue.Result
 				go func() { got, _ = b.shard.Complete(ctx, completions(held), nil) }()
@@ -238,7 +238,7 @@ func TestFailedReload(t *testing.T) {
 			t.Errorf("insert after a failed reload: got %v, want %s", err, queue.CodeUnavailable)
 		}
 		b.shard.Stats()
-		b.shard.Tick()
+		b.shard.Worker.Tick()
 		b.close()
 		b.open()
 		if list, err := b.shard.Submissions.List(ctx, everything, 0, 10); err != nil || len(list) != 1 || list[0].ID != first.ID {

@@ -106,7 +106,7 @@ func TestDryRunTellsWhatComes(t *testing.T) {
 	mustInsert(t, b, late)
 	b.mustFail(mustReserve(t, b, "NewestFirst", 2), func(f *queue.FailItem) { f.Fatal = true })
 	b.clock.pass(time.Hour)
-	b.shard.Tick()
+	b.shard.Worker.Tick()
 	for _, r := range []queue.BulkRequest{
 		{Action: queue.BulkRedrive}, {Action: queue.BulkReprioritize, Priority: 4}, {Action: queue.BulkReprioritize, Priority: 4},
 		{Action: queue.BulkForward, To: "there"}, {Action: queue.BulkDelete}, {Action: queue.BulkCancel}, {Action: queue.BulkCancel},

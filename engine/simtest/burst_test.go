@@ -121,7 +121,7 @@ func TestCrashWhileSweeping(t *testing.T) {
 		remember(fmt.Sprint("read from ", from), true)
 	}
 	b.clock.pass(time.Minute)
-	b.shard.Tick()
+	b.shard.Worker.Tick()
 	remember("swept", true)
 	checkpointed, err := b.store.Checkpointed(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // tick ticks and does in the model what the time demands.
 func (s *sim) tick() {
-	s.shard.Tick()
+	s.shard.Worker.Tick()
 	err := s.settle()
 	if err == nil && s.faults != nil && s.faults.fired != noFault {
 		err = s.faults.expected() // the tick's commit failed before settle could wait for it: nobody else does

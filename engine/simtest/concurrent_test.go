@@ -67,7 +67,7 @@ func TestCrowd(t *testing.T) {
 	}
 	stop := make(chan struct{})
 	for _, bother := range []func(){
-		func() { c.shard.Tick(); c.clock.pass(time.Millisecond) },
+		func() { c.shard.Worker.Tick(); c.clock.pass(time.Millisecond) },
 		func() {
 			if err := c.shard.Checkpoint(); err != nil {
 				t.Error(err)

@@ -138,7 +138,7 @@ func TestCompletionOvertakesALoss(t *testing.T) {
 	drawn := b.seeds.Load()
 	go func() {
 		defer close(ticked)
-		b.shard.Tick()
+		b.shard.Worker.Tick()
 	}()
 	for b.seeds.Load() == drawn {
 		runtime.Gosched()
@@ -294,7 +294,7 @@ func TestLiftedRuleLetsScheduleEmit(t *testing.T) {
 	if _, was, err := b.shard.Rules.Lift(rule.ID, ""); !was || err != nil || len(b.shard.Rules.List()) != 0 {
 		t.Fatalf("the lift again: %v %v, rules %+v; want it lifted", was, err, b.shard.Rules.List())
 	}
-	b.shard.Tick()
+	b.shard.Worker.Tick()
 	if info, err := b.shard.Schedules.Get("s"); err != nil || info.Emitted != 1 {
 		t.Errorf("after the lift, at the same moment: %+v %v, want a tick emitted", info.ScheduleCounts, err)
 	}

@@ -201,8 +201,8 @@ func (s *sim) takeEffect(effects []func(), failed, written bool) {
 		s.fail("%s: the shard says full=%v", faultNames[kind], s.shard.Full())
 	}
 	s.shard.SetFull(false)
-	s.shard.RetryParked() // the life-cycle worker does not pause: the model knows of no pauses
-	if kind != full {     // reloaded
+	s.shard.Worker.Retry() // the life-cycle worker does not pause: the model knows of no pauses
+	if kind != full {      // reloaded
 		s.m.reload(s.now)
 		s.syncTotals()
 		s.tick()

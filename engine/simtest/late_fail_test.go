@@ -37,7 +37,7 @@ func TestFailAfterTheDeadline(t *testing.T) {
 			token := mustReserve(t, b, "OldestFirst", 1)[0].Token
 			b.clock.pass(2 * time.Hour)
 			for range c.visits {
-				b.shard.Tick()
+				b.shard.Worker.Tick()
 			}
 			if c.expiry.Base > 0 {
 				// the draw of the back-off is not zero: the chunk waits
@@ -83,7 +83,7 @@ func TestFailThatIsOvertaken(t *testing.T) {
 	for range 2 {
 		tokens = append(tokens, mustReserve(t, b, "OldestFirst", 1)[0].Token)
 		b.clock.pass(2 * time.Hour)
-		b.shard.Tick()
+		b.shard.Worker.Tick()
 	}
 	fail("a later try was counted", tokens[0], queue.OutcomeLost)
 	fail("the last try", tokens[1], queue.OutcomeOK)

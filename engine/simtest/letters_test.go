@@ -228,7 +228,7 @@ func (s *sim) stick() {
 	}
 	failed, written := s.commitFailed("stick", err)
 	s.takeEffect([]func(){func() { s.m.stuck[o.Chunk] = !o.Stuck }}, failed, written)
-	s.shard.RetryParked() // so that it is listed
+	s.shard.Worker.Retry() // so that it is listed
 	if got := s.outgoing(); s.m.stuck[o.Chunk] != o.Stuck && o.Stuck && got[len(got)-1].Chunk != o.Chunk {
 		s.fail("letter %+v can be read again, and is not the last of %+v", o, got)
 	}

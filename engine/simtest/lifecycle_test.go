@@ -42,7 +42,7 @@ func (b *box) mustFail(held []queue.Reservation, change func(*queue.FailItem)) {
 func (b *box) tickAfter(d time.Duration) {
 	b.t.Helper()
 	b.clock.pass(d)
-	b.shard.Tick()
+	b.shard.Worker.Tick()
 	if err := b.settle(); err != nil {
 		b.t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestFailedLifeCycleCommitIsRepeated(t *testing.T) {
 	}
 	f.arm(full, 0)
 	b.clock.pass(time.Hour)
-	b.shard.Tick()
+	b.shard.Worker.Tick()
 	if err := b.settle(); queue.CodeOf(err) != queue.CodeDiskFull && !f.hasFired() {
 		t.Fatalf("the commit of the tick: got %v, want a full disk", err)
 	}

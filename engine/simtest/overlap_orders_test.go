@@ -148,7 +148,7 @@ func (o *overlap) fold() *call {
 func (o *overlap) tick() *call {
 	return &call{
 		what: "tick", alone: "rule",
-		run:   func(context.Context) { o.shard.Tick() },
+		run:   func(context.Context) { o.shard.Worker.Tick() },
 		check: func() string { return "over" },
 	}
 }

@@ -46,7 +46,7 @@ func TestPoisonousLargeRuleIsParked(t *testing.T) {
 		t.Errorf("rules: got %+v, degraded %v; want the large one only", left, b.shard.Work().Degraded)
 	}
 	p.set()
-	if n := b.shard.RetryParked(); n != 1 {
+	if n := b.shard.Worker.Retry(); n != 1 {
 		t.Errorf("RetryParked() = %d, want 1", n)
 	}
 	b.tickAfter(6 * time.Second)

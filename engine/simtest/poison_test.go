@@ -51,7 +51,7 @@ func TestPoisonousRuleIsParked(t *testing.T) {
 				t.Fatalf("after %d passes: %+v", pass, b.shard.Work())
 			}
 			poison()
-			b.shard.Tick()
+			b.shard.Worker.Tick()
 			b.clock.pass(6 * time.Second)
 		}
 		if got := b.shard.Work().Parked[0]; got.Action != (shard.Action{Kind: shard.KindRule, Rule: bad}) || got.Error == "" {
@@ -70,13 +70,13 @@ func TestPoisonousRuleIsParked(t *testing.T) {
 		}
 		b.clock.pass(time.Hour)
 		poison()
-		b.shard.Tick()
+		b.shard.Worker.Tick()
 		if left := b.shard.Rules.List(); len(left) != 1 || p.refused() != hits {
 			t.Errorf("a rule that ends when another one is parked: got %+v and %d more refusals, want the parked one and none", left, p.refused()-hits)
 		}
 		p.set()
 		if retried {
-			if n := b.shard.RetryParked(); n != 1 {
+			if n := b.shard.Worker.Retry(); n != 1 {
 				t.Errorf("RetryParked() = %d, want 1", n)
 			}
 		} else {
@@ -87,7 +87,7 @@ func TestPoisonousRuleIsParked(t *testing.T) {
 			}
 			b.clock.pass(time.Minute)
 		}
-		b.shard.Tick()
+		b.shard.Worker.Tick()
 		if left, w := b.shard.Rules.List(), b.shard.Work(); len(left) != 0 || len(w.Parked) != 0 {
 			t.Errorf("mended, by a retry %v: got rules %+v and parked %+v, want none", retried, left, w.Parked)
 		}
@@ -140,7 +140,7 @@ func TestPoisonousScheduleIsParked(t *testing.T) {
 		}
 		p.set()
 		if retried {
-			if n := b.shard.RetryParked(); n != 1 {
+			if n := b.shard.Worker.Retry(); n != 1 {
 				t.Errorf("RetryParked() = %d, want 1", n)
 			}
 		} else {
@@ -150,7 +150,7 @@ func TestPoisonousScheduleIsParked(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b.shard.Tick()
+		b.shard.Worker.Tick()
 		info, err := b.shard.Schedules.Get(bad)
 		if w := b.shard.Work(); err != nil || info.Emitted != ticks || len(w.Parked) != 0 {
 			t.Errorf("mended, by a retry %v: got %+v %v and parked %+v; want all %d ticks emitted and none parked", retried, info.ScheduleCounts, err, w.Parked, ticks)

@@ -11,7 +11,7 @@ func (s *sim) recount() {
 		s.recounts = newRand(s.seed, 22)
 	}
 	for range s.recounts.IntN(6) {
-		if _, err := s.shard.Recount(1 + s.recounts.IntN(9)); err != nil {
+		if _, err := s.shard.Recounts.Step(1 + s.recounts.IntN(9)); err != nil {
 			return // it is reloading
 		}
 	}
@@ -30,7 +30,7 @@ func (s *sim) noDrift() {
 func (s *sim) wholeRound() {
 	for over := false; !over; {
 		var err error
-		over, err = s.shard.Recount(1 + s.recounts.IntN(20))
+		over, err = s.shard.Recounts.Step(1 + s.recounts.IntN(20))
 		s.must("recount", err)
 	}
 	s.noDrift()
@@ -49,7 +49,7 @@ func drifts(w *shard.Recount) map[string]uint64 {
 
 // recount goes on with a recount beside the crowd; nothing is damaged, so it may find nothing.
 func (c *crowd) recount() {
-	if _, err := c.shard.Recount(13); err != nil {
+	if _, err := c.shard.Recounts.Step(13); err != nil {
 		c.t.Error(err)
 	}
 	if w := c.shard.Work().Recount; w.Suspected > 0 || w.Drifted() > 0 || w.Stopped {

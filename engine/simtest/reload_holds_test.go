@@ -67,7 +67,7 @@ func TestReloadKeepsReservations(t *testing.T) {
 		t.Errorf("%d chunks were handed out when one of 2 was completed, want 1", len(more))
 	}
 	b.clock.pass(2 * time.Minute)
-	b.shard.Tick()
+	b.shard.Worker.Tick()
 	if chunk, err := b.shard.Submissions.Chunk(ctx, sub.ID, held[1].Token.Index); err != nil || chunk.Attempts != 1 {
 		t.Errorf("the deadline of a reservation from before the reload passed: got %+v and %v, want a try counted", chunk, err)
 	}

@@ -144,7 +144,7 @@ func TestRuleIsProlongedAtItsEnd(t *testing.T) {
 	ticked, drawn := make(chan struct{}), b.seeds.Load()
 	go func() {
 		defer close(ticked)
-		b.shard.Tick()
+		b.shard.Worker.Tick()
 	}()
 	for b.seeds.Load() == drawn { // the pass draws one with the mutex held
 		runtime.Gosched()

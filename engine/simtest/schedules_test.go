@@ -425,7 +425,7 @@ func (s *scheduleSim) restart(kind int) {
 	if kind == 4 {
 		s.clock.pass(time.Duration(s.r.IntN(10)) * time.Second)
 		s.now = s.clock.now()
-		s.shard.Nudge()
+		s.shard.Worker.Nudge()
 	}
 	dir := s.t.TempDir()
 	s.copyFiles("journal.db", dir)

@@ -407,7 +407,7 @@ func TestCandidates(t *testing.T) {
 		`PreferDistinct("company", 1, NewestFirst)`:                              {29, 28, 27, 26, 25},
 		`MaxSimultaneous("company", 1, MaxSimultaneous("rank", 3, OldestFirst))`: {0, 1, 2, 3, 4},
 	} {
-		w, err := b.shard.Candidates(ctx, plan(t, text), nil, reads, 5)
+		w, err := b.shard.Scoring.Candidates(ctx, plan(t, text), nil, reads, 5)
 		if err != nil || w.Rows != 5 {
 			t.Fatalf("%s: %v, %+v", text, err, w)
 		}
@@ -419,11 +419,11 @@ func TestCandidates(t *testing.T) {
 			t.Errorf("%s: %d chunks reserved", text, n)
 		}
 	}
-	w, err := b.shard.Candidates(ctx, plan(t, `Fair("company", NewestFirst)`), nil, reads, 5)
+	w, err := b.shard.Scoring.Candidates(ctx, plan(t, `Fair("company", NewestFirst)`), nil, reads, 5)
 	if got := w.Columns[0].Numbers; err != nil || len(got) != 5 || slices.Min(got) < 24 || slices.Min(got[:3]) < 27 {
 		t.Errorf("Fair: candidates %v, %v, want the newest of each company, then the next ones", got, err)
 	}
-	w, err = b.shard.Candidates(ctx, plan(t, "Random"), nil, reads, 100)
+	w, err = b.shard.Scoring.Candidates(ctx, plan(t, "Random"), nil, reads, 100)
 	seen := map[int64]bool{}
 	for _, rank := range w.Columns[0].Numbers {
 		seen[rank] = true

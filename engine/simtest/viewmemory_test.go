@@ -62,11 +62,11 @@ func TestQuestionsHaveTheirOwnMemory(t *testing.T) {
 		t.Errorf("%d of 100 questions were refused, want some: those for which there is no room at the moment", refused)
 	}
 	there := false
-	for _, v := range b.shard.Views() {
+	for _, v := range b.shard.Views.List() {
 		there = there || v.Branch == plan(t, atMost(1)).Branches[0].Key() && !v.Asked && v.Built
 	}
 	if !there {
-		t.Errorf("the view that is reserved by is gone: %+v", b.shard.Views())
+		t.Errorf("the view that is reserved by is gone: %+v", b.shard.Views.List())
 	}
 	if err := b.shard.Audit(); err != nil {
 		t.Error(err)
@@ -108,7 +108,7 @@ func TestViewsKeepToTheirMemory(t *testing.T) {
 	if err := take(n); err != nil {
 		t.Errorf("when others are idle: %v", err)
 	}
-	if got := b.shard.Views(); len(got) > n || got[0].Bytes < 1<<20 {
+	if got := b.shard.Views.List(); len(got) > n || got[0].Bytes < 1<<20 {
 		t.Errorf("views: %+v", got)
 	}
 	b.shard.Tidy()
@@ -149,7 +149,7 @@ func TestNumbersShareTheirMemory(t *testing.T) {
 	}
 	b.shard.Tidy()
 	sum := uint64(0)
-	for _, v := range b.shard.Views() {
+	for _, v := range b.shard.Views.List() {
 		sum += v.Bytes
 	}
 	if use := b.views.Use(); sum != use.Views+use.Asked {

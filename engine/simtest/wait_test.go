@@ -192,7 +192,7 @@ func TestWaiterIsServed(t *testing.T) {
 
 func tickAfter(b *box, d time.Duration) {
 	b.clock.pass(d)
-	b.shard.Tick()
+	b.shard.Worker.Tick()
 	synctest.Wait()
 }
 

@@ -80,7 +80,7 @@ func dying(t *testing.T, b *box, n int) (list []queue.Submission) {
 func (b *box) passes(most int, between func(), until func(w shard.Work) bool) {
 	b.t.Helper()
 	for range most {
-		b.shard.Tick()
+		b.shard.Worker.Tick()
 		if between != nil {
 			between()
 		}
@@ -174,7 +174,7 @@ func TestParkedIsRetriedByAnOperator(t *testing.T) {
 	if got := b.sub(subs[1].ID).State; got != queue.Open || p.refused() != hits {
 		t.Fatalf("parked, and nobody said retry: the submission is %s after %d refusals; want open after %d", got, p.refused(), hits)
 	}
-	if n := b.shard.RetryParked(); n != 1 {
+	if n := b.shard.Worker.Retry(); n != 1 {
 		t.Errorf("RetryParked() = %d, want 1", n)
 	}
 	b.tickAfter(0)
@@ -231,7 +231,7 @@ func TestDegraded(t *testing.T) {
 		t.Errorf("extend: got %v %v, want ok", extended, err)
 	}
 	b.clock.pass(30 * time.Second)
-	b.shard.Tick() // the others' work: a retry, a run_at, a deadline
+	b.shard.Worker.Tick() // the others' work: a retry, a run_at, a deadline
 	kinds := b.shard.Work().Kinds
 	if kinds[shard.KindRetry].Done == 0 || kinds[shard.KindRunAt].Done == 0 || b.sub(runs.ID).Ready != 1 {
 		t.Errorf("the other kinds: got %+v; want a retry and a run_at done", kinds)
@@ -243,7 +243,7 @@ func TestDegraded(t *testing.T) {
 	b.passes(20, nil, func(w shard.Work) bool {
 		return b.shard.Stats().SubmissionsOpen == 2+uint64(len(w.Parked)) && !w.Degraded
 	})
-	b.shard.RetryParked()
+	b.shard.Worker.Retry()
 	b.tickAfter(0)
 	for _, sub := range subs {
 		b.wantCounts("recovered", sub.ID, queue.Submission{State: queue.Expired, Skipped: 2})
@@ -284,7 +284,7 @@ func TestPoisonousRetention(t *testing.T) {
 	}
 	for pass := 0; left() > 1; pass++ {
 		b.clock.pass(6 * time.Second)
-		b.shard.Tick()
+		b.shard.Worker.Tick()
 		if err := b.shard.Retain(ctx, b.clock.now(), 200); err == nil && left() > 1 && pass > 40 {
 			t.Fatalf("after %d passes %d submissions are left, parked: %+v", pass, left(), b.shard.Work().Parked)
 		}
@@ -294,7 +294,7 @@ func TestPoisonousRetention(t *testing.T) {
 		t.Fatalf("got %+v, degraded %v; want the removal of %s parked and nothing degraded", w.Parked, w.Degraded, bad)
 	}
 	exec(t, filepath.Join(b.dir, "store.db"), kind, "DROP TRIGGER poison")
-	b.shard.RetryParked()
+	b.shard.Worker.Retry()
 	if err := b.shard.Retain(ctx, b.clock.now(), 200); err != nil || left() != 0 {
 		t.Errorf("mended and retried: %v, %d left; want none", err, left())
 	}
