@@ -41,8 +41,8 @@ func (e *Engine) Plan(queueName string, raw []byte) (*strategy.Plan, error) {
 type Asked struct {
 	Plan *strategy.Plan
 	Name string // that it was asked for by; "" if it was spelled out
-	// why a block with a plugin yields nothing, so that the next branch is gone on with; nil: none does for want of the plugin
-	Unusable error
+	// why blocks with a plugin are not scored now, so that the next branch is gone on with; none: all are
+	Unusable []error
 }
 
 // Asked is Plan, with what is worth telling who reserves.
@@ -58,37 +58,50 @@ func (e *Engine) Asked(queueName string, raw []byte) (Asked, error) {
 		}
 	}
 	if known.plan != nil {
-		err := e.CheckScored(known.plan)
-		return Asked{Plan: known.plan, Unusable: e.inactive(known.plan)}, err
+		resting, err := e.checkScored(known.plan)
+		return Asked{Plan: known.plan, Unusable: resting}, err
 	}
 	n, err := e.byName(queueName, known.name)
 	if err != nil {
 		return Asked{}, err
 	}
 	unusable := e.Unusable(n.plan)
-	if unusable != nil {
-		e.warnOfPlugin(queueName, n, unusable)
+	if len(unusable) > 0 {
+		e.warnOfPlugin(queueName, n, unusable[0])
 	}
 	return Asked{n.plan, known.name, unusable}, nil
 }
 
-// Unusable says why a block of a plan yields nothing: its plugin or version is not there, or none is active. nil: no block.
-func (e *Engine) Unusable(plan *strategy.Plan) error {
-	if err := e.CheckScored(plan); err != nil {
-		return err
+// Unusable says why blocks of a plan are not scored now: a plugin or version is not there, or not active, or each that does
+// not score for the moment, a *strategy.Unavailable. None: all are.
+func (e *Engine) Unusable(plan *strategy.Plan) []error {
+	resting, err := e.checkScored(plan)
+	if err != nil {
+		return []error{err}
 	}
-	return e.inactive(plan)
+	return resting
 }
 
-func (e *Engine) inactive(plan *strategy.Plan) error {
+// checkScored refuses a plan that names plugins that there are not. That one does not score now is no mistake: its branch
+// yields nothing until it does.
+func (e *Engine) checkScored(plan *strategy.Plan) (resting []error, err error) {
 	for i := range plan.Branches {
-		if scored := plan.Branches[i].Scored; scored != nil && e.options.Scorers != nil {
-			if err := e.options.Scorers.Inactive(scored); err != nil {
-				return err
-			}
+		scored := plan.Branches[i].Scored
+		if scored == nil {
+			continue
+		}
+		if e.options.Scorers == nil {
+			return nil, queue.Invalid("/strategy", "has a %s block, and this server runs without plugins", scored.String())
+		}
+		why, err := e.options.Scorers.Check(scored)
+		if err != nil {
+			return nil, err
+		}
+		if why != nil {
+			resting = append(resting, why)
 		}
 	}
-	return nil
+	return resting, nil
 }
 
 // warnEvery is how often it is logged that a stored strategy names a plugin that cannot be used.
@@ -102,26 +115,8 @@ func (e *Engine) warnOfPlugin(queueName string, n *namedStrategy, why error) {
 	if last != 0 && now-last < int64(warnEvery) || !n.warned.CompareAndSwap(last, now) {
 		return
 	}
-	e.options.Logger.Warn("a stored strategy names a plugin that cannot be used; its reservations go on with the "+
+	e.options.Logger.Warn("a stored strategy names a plugin that cannot be used now; its reservations go on with the "+
 		"next branch", "queue", queueName, "strategy", n.Name, "reason", why)
-}
-
-// CheckScored refuses a plan that names plugins that there are not. That one is not active is no mistake: its branch yields
-// nothing until it is.
-func (e *Engine) CheckScored(plan *strategy.Plan) error {
-	for i := range plan.Branches {
-		scored := plan.Branches[i].Scored
-		if scored == nil {
-			continue
-		}
-		if e.options.Scorers == nil {
-			return queue.Invalid("/strategy", "has a %s block, and this server runs without plugins", scored.String())
-		}
-		if err := e.options.Scorers.Check(scored); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // read finds out what a raw strategy says and remembers it.

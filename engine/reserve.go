@@ -18,7 +18,7 @@ type ReserveRequest struct {
 	Wait     time.Duration // for the first chunk, 0 to queue.MaxWait
 	Timeout  time.Duration // until the deadline; 0: the queue's
 	Strategy string        // the name that the plan was asked for by; "": it has none
-	Unusable error         // of Asked; the result repeats it
+	Unusable []error       // of Asked; the result repeats it
 	Limited  int           // how many saturated values a result without chunks names at most: 0 to queue.MaxLimited
 }
 
@@ -29,7 +29,7 @@ type ReserveResult struct {
 	Reason       queue.EmptyReason
 	RetryAfter   time.Duration
 	Limited      []queue.Saturated
-	Unusable     error // why a block of the strategy yields nothing, also beside reservations: ReserveRequest.Unusable
+	Unusable     []error // why blocks of the strategy are not scored, also beside reservations: ReserveRequest.Unusable
 }
 
 // Reserve hands chunks to a consumer. The reservations are appended to dst.

@@ -239,3 +239,21 @@ func TestUnreadableStrategy(t *testing.T) {
 		t.Errorf("replaced: got %v and the plan %q", got, planOf(e, DefaultQueue, "later"))
 	}
 }
+
+// What a reserve asks by costs no memory, unless a plugin has a part in it: it is asked for with every reserve.
+func TestAskedAllocatesNothing(t *testing.T) {
+	e := openAt(t, t.TempDir())
+	defer closed(t, e)
+	put(t, e, "default", "stored", `"OrElse(MaxSimultaneous(\"user\", 2, OldestFirst), Random)"`)
+	for _, raw := range []string{``, `"OldestFirst"`, `{"name":"stored"}`} {
+		allocs := testing.AllocsPerRun(100, func() {
+			asked, err := e.Asked("default", []byte(raw))
+			if err != nil || asked.Plan == nil || asked.Unusable != nil {
+				t.Fatalf("got %+v %v", asked, err)
+			}
+		})
+		if allocs > 0 {
+			t.Errorf("%s: %v allocations, want none", raw, allocs)
+		}
+	}
+}

@@ -187,7 +187,7 @@ func (w *world) activate(v plugins.Version) plugins.Plugin {
 // scorer asks for the scorer of a plugin as the engine does.
 func (w *world) scorer(b *strategy.Scored) strategy.Scorer {
 	w.Helper()
-	if err := w.Check(b); err != nil {
+	if _, err := w.Check(b); err != nil {
 		w.Fatalf("check: %v", err)
 	}
 	s, ok := w.Scorer(b)
@@ -251,8 +251,8 @@ func TestUploadActivateScore(t *testing.T) {
 		t.Errorf("the same bytes again: got %+v %v %v, want the first version", again, created, err)
 	}
 	block := &strategy.Scored{Plugin: "boost"}
-	if err := w.Check(block); err != nil {
-		t.Errorf("check of an inactive plugin: got %v, want nil: its branch yields nothing", err)
+	if resting, err := w.Check(block); err != nil || resting == nil || !resting.Inactive {
+		t.Errorf("check of an inactive plugin: got %v %v, want that it is inactive, which is no error: its branch yields nothing", resting, err)
 	}
 	if _, ok := w.Scorer(block); ok {
 		t.Error("an inactive plugin scores")

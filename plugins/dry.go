@@ -8,38 +8,26 @@ import (
 
 // Dry is what would score for a block now, for a question about a strategy.
 func (c *Catalogue) Dry(b *strategy.Scored) (strategy.Scorer, error) {
+	why, err := c.Check(b)
+	if err != nil {
+		return nil, err
+	}
+	if why != nil {
+		return nil, why
+	}
+	var s *scorer
 	if b.Expression != nil {
-		s, err := c.expressions.find(c, b)
-		if err != nil {
-			return nil, err
-		}
-		return dryOf(s, fellBreaker, b)
+		s, err = c.expressions.find(c, b)
+	} else {
+		s, _ = c.scorerOf(c.named(b.Plugin), b)
 	}
-	if err := c.Check(b); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	if err := c.Inactive(b); err != nil {
-		return nil, err
-	}
-	s, why := c.scorerOf(c.named(b.Plugin), b)
-	return dryOf(s, why, b)
-}
-
-func dryOf(s *scorer, why fallback, b *strategy.Scored) (strategy.Scorer, error) {
-	if s == nil || !s.ready() {
-		return nil, unavailable(b, why)
+	if s == nil { // closed since the check
+		return nil, resting(b, starting)
 	}
 	return dryScorer{s}, nil
-}
-
-// unavailable says what keeps a block's plugin from being asked.
-func unavailable(b *strategy.Scored, why fallback) error {
-	reason := map[fallback]string{
-		fellBreaker:  "its breaker is open, or an operator holds it",
-		fellInactive: "it is quarantined, or not ready",
-		fellStarting: "its sandbox is not ready yet",
-	}[why]
-	return &strategy.Unavailable{Detail: b.String() + ": " + reason}
 }
 
 // dryScorer scores as the scorer would, and keeps no books.

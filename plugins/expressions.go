@@ -31,9 +31,12 @@ type expressions struct {
 	order  []string // the one that came first is the first to go
 }
 
-func (e *expressions) check(c *Catalogue, b *strategy.Scored) error {
-	_, err := e.find(c, b)
-	return err
+func (e *expressions) check(c *Catalogue, b *strategy.Scored) (*strategy.Unavailable, error) {
+	s, err := e.find(c, b)
+	if err != nil {
+		return nil, err
+	}
+	return s.plugin.resting(b, s.active.use, c.options.Now), nil
 }
 
 func (e *expressions) scorer(c *Catalogue, b *strategy.Scored) (strategy.Scorer, bool) {

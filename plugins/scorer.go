@@ -14,57 +14,50 @@ import (
 )
 
 // Check says why a block cannot be used: a name, a version or a configuration that does not exist or does not fit. Pointers are
-// relative to the block. It opens what the block asks for, so that the first request finds it ready.
-func (c *Catalogue) Check(b *strategy.Scored) error {
+// relative to the block. Otherwise it says what keeps the block from being scored now. It opens what the block asks for, so that the
+// first request finds it ready.
+func (c *Catalogue) Check(b *strategy.Scored) (*strategy.Unavailable, error) {
 	if b.Expression != nil {
 		return c.expressions.check(c, b)
 	}
 	p := c.named(b.Plugin)
 	if p == nil {
-		return queue.Invalid("/name", "names no plugin of this server: %q", clip(b.Plugin))
+		return nil, queue.Invalid("/name", "names no plugin of this server: %q", clip(b.Plugin))
 	}
 	var v *version
 	if b.Version != "" {
 		found, err := c.find(b.Plugin, b.Version)
 		if err != nil {
-			return queue.Invalid("/version", "names no version of the plugin: %s", messageOf(err))
+			return nil, queue.Invalid("/version", "names no version of the plugin: %s", messageOf(err))
 		}
 		v = found
 	} else if v = c.current(p); v == nil {
-		return nil // inactive: the branch yields nothing until a version is activated, which may take another configuration
+		return resting(b, inactive), nil // another version that is activated may take another configuration
 	}
 	if v.manifest == nil {
-		return nil
+		return resting(b, quarantined), nil
 	}
 	if b.Window > v.manifest.WindowMax {
-		return queue.Invalid("/window", "is %d; the plugin takes at most %d candidates at once", b.Window, v.manifest.WindowMax)
+		return nil, queue.Invalid("/window", "is %d; the plugin takes at most %d candidates at once", b.Window, v.manifest.WindowMax)
 	}
 	config, err := c.configFor(p, v, b)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if c.stateOf(v).name != Ready {
-		return nil
+		return resting(b, quarantined), nil
 	}
 	if u := c.uses.find(useKey{v.SHA256, string(config)}); u != nil {
 		u.asked.Store(c.options.Now().UnixNano())
-		return nil
+		return p.resting(b, u, c.options.Now), nil
 	}
 	if record, _ := p.state(); sameUse(record.Active, queue.PluginUse{SHA256: v.SHA256, Config: config}) {
-		return nil // the catalogue is starting it
+		return resting(b, starting), nil // by the catalogue
 	}
-	return c.cannotOpen(p, v, c.openAsked(p, v, config))
-}
-
-// Inactive says that no version of a block's plugin is active, where the block takes the active one.
-func (c *Catalogue) Inactive(b *strategy.Scored) error {
-	if b.Expression != nil || b.Version != "" {
-		return nil
+	if err := c.openAsked(p, v, config); err != nil {
+		return resting(b, starting), c.cannotOpen(p, v, err)
 	}
-	if p := c.named(b.Plugin); p == nil || c.current(p) != nil {
-		return nil
-	}
-	return queue.Invalid("/name", "is \"%s\", a plugin of which no version is active", clip(b.Plugin))
+	return nil, nil
 }
 
 // cannotOpen reads why a block's version and configuration cannot be opened. Only what is the block's mistake is an error.
@@ -177,14 +170,17 @@ func (c *Catalogue) reopen(p *plugin, v *version, config []byte) {
 }
 
 // ready says whether a batch would be scored now.
-func (s *scorer) ready() bool {
-	switch s.plugin.settings.Load().Hold {
+func (s *scorer) ready() bool { return s.plugin.ready(s.active.use, s.catalogue.options.Now) }
+
+// ready says whether a batch would be scored now with a version and configuration. It leaves no trace.
+func (p *plugin) ready(u *use, now func() time.Time) bool {
+	switch p.settings.Load().Hold {
 	case HoldOpen:
 		return false
 	case HoldClosed:
 		return true
 	}
-	return s.active.use.breaker.ready(s.catalogue.options.Now)
+	return u.breaker.ready(now)
 }
 
 // Reads are the columns of the active version, then those that only the canary or the shadow reads.

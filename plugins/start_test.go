@@ -59,11 +59,16 @@ func TestNewConfigurationsAreMetered(t *testing.T) {
 	started := 0
 	for n := range 60 {
 		block := &strategy.Scored{Plugin: "conf", Config: fmt.Appendf(nil, `{"n":%d}`, n)}
-		if err := w.Check(block); err != nil {
+		resting, err := w.Check(block)
+		if err != nil {
 			t.Fatalf("configuration %d: %v", n, err)
 		}
-		if _, ok := w.Scorer(block); ok {
+		_, ok := w.Scorer(block)
+		if ok {
 			started++
+		}
+		if ok != (resting == nil) {
+			t.Fatalf("configuration %d: got %v, and it scores: %v", n, resting, ok)
 		}
 	}
 	if started == 0 || started > 40 {
@@ -112,8 +117,8 @@ func TestServesBeforePluginsAreOpen(t *testing.T) {
 		t.Errorf("got %v of %d, want that all three are starting", names, active)
 	}
 	block := &strategy.Scored{Plugin: "b"}
-	if err := w.Check(block); err != nil {
-		t.Errorf("check: %v", err)
+	if resting, err := w.Check(block); err != nil || resting == nil || !strings.Contains(resting.Detail, "not ready yet") {
+		t.Errorf("check: got %v %v, want that it is not ready yet", resting, err)
 	}
 	if _, ok := w.Scorer(block); ok {
 		t.Error("b scores before it is open")

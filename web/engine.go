@@ -15,7 +15,7 @@ type Engine interface {
 	Room() error
 	Tokens() *engine.Tokens
 	Plan(queueName string, raw []byte) (*strategy.Plan, error)
-	Unusable(plan *strategy.Plan) error
+	Unusable(plan *strategy.Plan) []error
 	Asked(queueName string, raw []byte) (engine.Asked, error)
 
 	Queues() []engine.QueueInfo

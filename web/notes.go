@@ -291,8 +291,8 @@ func reservationNotes() map[string]note {
 		out[schema+".retry_after_ms"] = note{text: "When to ask again, where that is known", nullable: true}
 		out[schema+".limited"] = note{text: "With all_limited: some of the values that are at their " +
 			"limit; absent otherwise", items: queue.MaxLimited}
-		out[schema+".warnings"] = note{text: "Blocks of the strategy that yield nothing, as their plugin, or its " +
-			"version, is not there or not active; absent when there is none"}
+		out[schema+".warnings"] = note{text: "Blocks of the strategy that are not scored, as their plugin, or its " +
+			"version, is not there, not active, or out of use for now; absent when there is none"}
 	}
 	for _, schema := range []string{"CompleteItem", "FailItem", "ExtendItem", "ReleaseItem"} {
 		out[schema+".token"] = note{text: "As the reservation gave it"}

@@ -173,8 +173,8 @@ func fillReservations(out *wire.ReserveResponse, scratch []byte, result engine.R
 	out.Reservations = out.Reservations[:0]
 	out.Reason, out.HasRetryAfter, out.RetryAfterMS, out.Limited = "", false, 0, out.Limited[:0]
 	out.Warnings = out.Warnings[:0]
-	if result.Unusable != nil {
-		out.Warnings = append(out.Warnings, wire.Warning(unusable(result.Unusable)))
+	for _, why := range result.Unusable {
+		out.Warnings = append(out.Warnings, wire.Warning(unusable(why)))
 	}
 	var meta []byte
 	for i := range result.Reservations {

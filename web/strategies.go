@@ -160,8 +160,8 @@ func (s *Server) validateStrategy(_ context.Context, in *validateInput) (*valida
 	for i := range plan.Branches {
 		out.Body.Branches = append(out.Body.Branches, plan.Branches[i].Key())
 	}
-	if err := s.engine.Unusable(plan); err != nil {
-		out.Body.Warnings = append(out.Body.Warnings, unusable(err))
+	for _, why := range s.engine.Unusable(plan) {
+		out.Body.Warnings = append(out.Body.Warnings, unusable(why))
 	}
 	for _, w := range warnings {
 		out.Body.Warnings = append(out.Body.Warnings, api.StrategyWarning{Kind: w.Kind, Pointer: w.Pointer, Detail: w.Detail})
@@ -176,6 +176,8 @@ func unusable(err error) api.StrategyWarning {
 	var known *queue.Error
 	var resting *strategy.Unavailable
 	switch {
+	case errors.As(err, &resting) && resting.Inactive:
+		w.Detail += ": " + resting.Detail
 	case errors.As(err, &resting):
 		w.Kind, w.Detail = strategy.WarnUnavailable, "has a block that is not scored now, and goes on with what follows it: "+resting.Detail
 	case errors.As(err, &known):

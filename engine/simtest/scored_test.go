@@ -27,8 +27,7 @@ type scorer struct {
 	score  func(w *strategy.Window, scores []float64) error
 }
 
-func (s *scorer) Check(*strategy.Scored) error    { return nil }
-func (s *scorer) Inactive(*strategy.Scored) error { return nil }
+func (s *scorer) Check(*strategy.Scored) (*strategy.Unavailable, error) { return nil, nil }
 
 func (s *scorer) Scorer(*strategy.Scored) (strategy.Scorer, bool) { return s, !s.absent }
 

@@ -20,12 +20,9 @@ const DefaultExplore = 16
 // counts from the next one on; it must be fast and never block.
 type Scorers interface {
 	// Check says why a block cannot be used at all: a *queue.Error of CodeInvalid for a name or version that does not exist,
-	// or a configuration that its version refuses.
-	Check(b *Scored) error
-
-	// Inactive says that a block yields nothing as no version of its plugin is active: a *queue.Error. nil: it does not
-	// depend on that, or one is.
-	Inactive(b *Scored) error
+	// or a configuration that its version refuses. Otherwise resting says why nothing scores for it now; nil: something
+	// does.
+	Check(b *Scored) (resting *Unavailable, err error)
 
 	// Scorer is what scores for a block now, or false if nothing may: no version is active, or it is quarantined,
 	// throttled, or its breaker is open. The branch yields nothing then.
@@ -39,7 +36,8 @@ type Scorers interface {
 
 // Unavailable is why nothing scores for a block for now, although there is what it names.
 type Unavailable struct {
-	Detail string // the rest of a sentence about the block
+	Detail   string // the rest of a sentence about the block
+	Inactive bool   // no version of its plugin is active, which only an operator changes
 }
 
 func (u *Unavailable) Error() string { return "strategy: the block " + u.Detail }

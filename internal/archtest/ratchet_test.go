@@ -16,7 +16,7 @@ var tooLarge = map[string]sizes{
 	// The commands share one printer and one way to a client: a file each, one type for all.
 	"cmd/quern.app": {methods: 188, fields: 13},
 	// It passes most calls on to the shard of a queue: a *Queue that callers hold would take them.
-	"engine.Engine": {methods: 156, fields: 18},
+	"engine.Engine": {methods: 155, fields: 18},
 	"web.Engine":    {asks: 84},
 	"web.Plugins":   {asks: 22},
 	"web.Server":    {methods: 235, fields: 33},
@@ -30,7 +30,7 @@ var tooLarge = map[string]sizes{
 	"engine/backlog.frame":   {methods: 101, fields: 28},
 	// One method for each operation of the journal.
 	"engine/journal.Applier": {asks: 12},
-	"plugins.Catalogue":      {methods: 90, fields: 26},
+	"plugins.Catalogue":      {methods: 89, fields: 26},
 	// What an answer tells is flat on purpose: these are the documented shapes.
 	"engine/queue.Stats":      {methods: 0, fields: 49},
 	"engine/queue.Submission": {methods: 0, fields: 33},

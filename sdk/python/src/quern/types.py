@@ -748,7 +748,8 @@ class ExchangeResponse(_ExchangeResponseRequired, total=False):
     """ExchangeResponse: see the server's OpenAPI document."""
     #: With all_limited: some of the values that are at their limit; absent otherwise
     limited: list[Saturated]
-    #: Blocks of the strategy that yield nothing, as their plugin, or its version, is not there or not active; absent when there is none
+    #: Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now;
+    #: absent when there is none
     warnings: list[StrategyWarning]
 
 
@@ -2192,7 +2193,8 @@ class ReserveResponse(_ReserveResponseRequired, total=False):
     """ReserveResponse: see the server's OpenAPI document."""
     #: With all_limited: some of the values that are at their limit; absent otherwise
     limited: list[Saturated]
-    #: Blocks of the strategy that yield nothing, as their plugin, or its version, is not there or not active; absent when there is none
+    #: Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now;
+    #: absent when there is none
     warnings: list[StrategyWarning]
 
 

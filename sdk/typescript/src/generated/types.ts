@@ -460,7 +460,7 @@ export type ExchangeResponse = {
   reservations: Reservation[]
   /** When to ask again, where that is known */
   retry_after_ms: number | null
-  /** Blocks of the strategy that yield nothing, as their plugin, or its version, is not there or not active; absent when there is none */
+  /** Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now; absent when there is none */
   warnings?: StrategyWarning[]
 }
 
@@ -1659,7 +1659,7 @@ export type ReserveResponse = {
   reservations: Reservation[]
   /** When to ask again, where that is known */
   retry_after_ms: number | null
-  /** Blocks of the strategy that yield nothing, as their plugin, or its version, is not there or not active; absent when there is none */
+  /** Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now; absent when there is none */
   warnings?: StrategyWarning[]
 }
 
