@@ -47,6 +47,9 @@ func (e *Engine) StartBulk(ctx context.Context, queueName string, r queue.BulkRe
 	if err := e.validBulk(q, &r); err != nil {
 		return queue.Bulk{}, err
 	}
+	if err := bulkShare(ctx, q); err != nil {
+		return queue.Bulk{}, err
+	}
 	return q.shard.Bulks.Start(r, e.act(ctx, r.Actor, "bulk.start", queueName, ""))
 }
 

@@ -22,6 +22,9 @@ func (e *Engine) SetRule(ctx context.Context, queueName string, r queue.Rule) (r
 	if err != nil {
 		return rule, false, err
 	}
+	if err := ruleShare(ctx, q, &r); err != nil {
+		return rule, false, err
+	}
 	rule, created, err = q.shard.Rules.Set(r, e.act(ctx, r.Actor, "rule.create", queueName, ""))
 	if err == nil {
 		e.options.Logger.Info("rule set", "queue", queueName, "rule", rule.ID, "action", rule.Action, "match",

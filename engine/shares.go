@@ -8,8 +8,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// This file keeps one access token from taking all that the server has of submissions, meta values and consumers. What a token brought is
-// remembered with its Use, and held against what is still there.
+// This file keeps one access token from taking all that the server has of submissions, meta values, consumers, rules and bulk operations.
+// What a token brought is remembered with its Use, and held against what is still there; rules and bulk operations say themselves whose
+// they are.
 
 // insertShare is what an insert adds to the share of its access token when it is committed. The zero insertShare adds nothing.
 type insertShare struct {
@@ -79,6 +80,58 @@ func (e *Engine) attach(ctx context.Context, q *openQueue, name string) (*Attach
 		use.Consumers.Add(at)
 	}
 	return attached, err
+}
+
+// ruleShare refuses a rule of an access token that has set as many of the queue's as it may: there is room for those of others, and for
+// blocks. One that is there for its action and match is changed, and takes no room.
+func ruleShare(ctx context.Context, q *openQueue, r *queue.Rule) error {
+	token, limits := bounded(ctx)
+	if token == nil || limits.Rules == 0 || q.shard.Rules.Len() < limits.Rules {
+		return nil
+	}
+	list, own := q.shard.Rules.List(), 0
+	for i := range list {
+		if list[i].Action == r.Action && list[i].Match == r.Match {
+			return nil
+		}
+		if list[i].Actor == token.Name {
+			own++
+		}
+	}
+	if own < limits.Rules {
+		return nil
+	}
+	return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf("This access token has set %d rules of this queue, the "+
+		"most that one may. Lift those that are not needed any more, or set one about the whole queue or a value of a meta key.", own)}
+}
+
+// bulkShare refuses a bulk operation of an access token of which as many run in the queue as may.
+func bulkShare(ctx context.Context, q *openQueue) error {
+	token, limits := bounded(ctx)
+	if token == nil || limits.Bulks == 0 {
+		return nil
+	}
+	running := 0
+	for _, b := range q.shard.Bulks.List() {
+		if b.State == queue.BulkRunning && b.Actor == token.Name {
+			running++
+		}
+	}
+	if running < limits.Bulks {
+		return nil
+	}
+	return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf("%d bulk operations of this access token run in this "+
+		"queue, the most of one token. Wait for one to end, or cancel one.", running)}
+}
+
+// bounded is the access token of a request and what it may have of a queue's rules and bulk operations; nil for an admin, who must be
+// able to put in order what others did.
+func bounded(ctx context.Context) (*access.Token, *access.Limits) {
+	caller := access.Of(ctx)
+	if use, limits := caller.Share(); use != nil && caller.Token.Scopes&access.Admin == 0 {
+		return caller.Token, limits
+	}
+	return nil, nil
 }
 
 // shardOf is the queue of a shard; nil if it was deleted.

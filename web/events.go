@@ -17,6 +17,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -26,6 +27,7 @@ const (
 
 	// maxSubscribers bounds the open event streams: some 30 KB each.
 	maxSubscribers = 1000
+	maxOwnStreams  = maxSubscribers / 4 * 3 // of one access token, so that others can look too
 
 	// heartbeat is how often a stream without news says that it lives, for proxies that cut what is silent.
 	heartbeat = 15 * time.Second
@@ -45,6 +47,7 @@ type events struct {
 
 	mu          sync.Mutex
 	subscribers int
+	of          map[access.ID]int        // the subscribers of each access token
 	encoded     map[string]*encodedFrame // by queue
 }
 
@@ -96,14 +99,18 @@ func (s *Server) getEvents(c echo.Context) error {
 
 // beginEvents answers with a stream of events, for which there must be room. leave ends it.
 func (s *Server) beginEvents(c echo.Context) (leave func(), err error) {
-	if !s.events.enter() {
-		return nil, s.newProblem(queue.CodeOverloaded,
-			fmt.Sprintf("%d event streams are open, the most this server serves. Close one.", maxSubscribers))
+	var by access.ID
+	if token := access.Of(c.Request().Context()).Token; token != nil {
+		by = token.ID
+	}
+	if !s.events.enter(by) {
+		return nil, s.newProblem(queue.CodeOverloaded, fmt.Sprintf("%d event streams are open, the most this server serves, "+
+			"or %d of this access token. Close one.", maxSubscribers, maxOwnStreams))
 	}
 	w := c.Response()
 	s.waitLonger(w, 0)
 	if !s.waits.enter(w, s.credentialOf(c.Request())) {
-		s.events.leave()
+		s.events.leave(by)
 		return nil, s.newProblem(queue.CodeUnavailable, "The server stops.")
 	}
 	w.Header().Set("Content-Type", contentEvents)
@@ -111,7 +118,7 @@ func (s *Server) beginEvents(c echo.Context) (leave func(), err error) {
 	w.WriteHeader(http.StatusOK)
 	return func() {
 		s.waits.leave(w)
-		s.events.leave()
+		s.events.leave(by)
 	}, nil
 }
 
@@ -166,13 +173,18 @@ func (e *events) parseID(id string) (number uint64, at queue.Time) {
 	return number, queue.Time(millis)
 }
 
-func (e *events) enter() bool {
+// enter counts a subscriber in, by its access token ("": none is needed); false: there are as many as may be.
+func (e *events) enter(by access.ID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.subscribers >= maxSubscribers {
+	if e.subscribers >= maxSubscribers || by != "" && e.of[by] >= maxOwnStreams {
 		return false
 	}
+	if e.of == nil {
+		e.of = map[access.ID]int{}
+	}
 	e.subscribers++
+	e.of[by]++
 	return true
 }
 
@@ -183,10 +195,13 @@ func (e *events) count() float64 {
 	return float64(e.subscribers)
 }
 
-func (e *events) leave() {
+func (e *events) leave(by access.ID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.subscribers--
+	if e.of[by]--; e.of[by] == 0 {
+		delete(e.of, by)
+	}
 }
 
 // encode gives a frame's bytes. The first who asks makes them; the lock is held meanwhile, so that they are made once.

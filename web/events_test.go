@@ -177,7 +177,7 @@ func TestEventsRefuse(t *testing.T) {
 		}
 	}
 	for range maxSubscribers {
-		if !f.server.events.enter() {
+		if !f.server.events.enter("") {
 			t.Fatal("a place is missing")
 		}
 	}
@@ -185,7 +185,7 @@ func TestEventsRefuse(t *testing.T) {
 		t.Errorf("one too many: got %s, want %s", got.Code, queue.CodeOverloaded)
 	}
 	for range maxSubscribers {
-		f.server.events.leave()
+		f.server.events.leave("")
 	}
 	f.subscribe("", "").next()
 }

@@ -29,7 +29,7 @@ func newRivals(t *testing.T, limits access.Limits) *rivals {
 	f := newFixtureSeeded(t, 1, func(s *Server) { s.limits = limits })
 	f.client.Timeout = broken
 	r := &rivals{fixture: f}
-	scopes := access.Produce | access.Consume | access.Read
+	scopes := access.Produce | access.Consume | access.Read | access.Operate
 	_, r.greedy = f.token(engine.TokenRequest{Name: "greedy", Scopes: scopes})
 	_, r.modest = f.token(engine.TokenRequest{Name: "modest", Scopes: scopes})
 	return r
@@ -275,4 +275,81 @@ func TestOneTokenCannotTakeAllSessions(t *testing.T) {
 	}
 	r.server.Stop()
 	<-ended
+}
+
+// One token cannot set all rules that a queue keeps: another pauses beside it, and an admin blocks what it likes. One that is there may be
+// changed, and one that is lifted makes room.
+func TestOneTokenCannotTakeAllRules(t *testing.T) {
+	t.Parallel()
+	r := newRivals(t, access.Limits{Rules: 3})
+	_, admin := r.token(engine.TokenRequest{Name: "boss", Scopes: access.Admin})
+	const rules = "/v1/queues/default/rules"
+	rule := func(action string, company int, reason string) call {
+		return call{method: "POST", path: rules, body: fmt.Sprintf(`{"action":%q,"match":{"meta":{"company":%d}},"reason":%q}`, action, company, reason)}
+	}
+	var first api.Rule
+	r.works("the first", r.greedy, rule("pause", 99, "")).decode(t, &first)
+	if n := r.exhaust("rules", 10, func(i int) call { return rule("pause", i, "") }); n != 2 {
+		t.Errorf("%d more rules were set, want 2", n)
+	}
+	r.works("another reason of one that is there", r.greedy, rule("pause", 1, "again"))
+	r.works("another token's rule", r.modest, rule("pause", 50, ""))
+	for company := range 5 {
+		r.works("a block of an admin", admin, rule("block", company, "stop"))
+	}
+	r.refused("rules", r.as(r.greedy, rule("pause", 51, "")))
+	r.works("lift", r.greedy, call{method: "DELETE", path: rules + "/" + first.ID})
+	r.works("a rule after one was lifted", r.greedy, rule("pause", 51, ""))
+}
+
+// One token cannot have all bulk operations that a queue runs; another starts one beside it, and it does again when one of its own has ended.
+func TestOneTokenCannotTakeAllBulkOperations(t *testing.T) {
+	t.Parallel()
+	r := newRivals(t, access.Limits{Bulks: 2})
+	for range 100 { // at one a second, they run as long as this test
+		r.works("insert", r.modest, insertOf(""))
+	}
+	slow := call{method: "POST", path: "/v1/bulk-operations", body: `{"queue":"default","action":"reprioritize","priority":1,"rate_per_second":1}`}
+	var last api.BulkOperation
+	r.works("the first", r.greedy, slow).decode(t, &last)
+	if n := r.exhaust("bulk operations", 10, func(int) call { return slow }); n != 1 {
+		t.Errorf("%d more were started, want 1", n)
+	}
+	r.works("another token's", r.modest, slow)
+	r.refused("bulk operations", r.as(r.greedy, slow))
+	r.works("cancel", r.greedy, call{method: "POST", path: "/v1/bulk-operations/" + last.ID + "/cancel"})
+	r.works("one after one was cancelled", r.greedy, slow)
+}
+
+// One token cannot open all event streams; others look beside it, and one that is closed makes room.
+func TestOneTokenCannotTakeAllEventStreams(t *testing.T) {
+	t.Parallel()
+	r := newRivals(t, access.Limits{})
+	open := func(token string) *http.Response {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+r.address+"/v1/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+		response, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { response.Body.Close() })
+		return response
+	}
+	var streams []*http.Response
+	last := open(r.greedy)
+	for ; last.StatusCode == http.StatusOK && len(streams) < maxSubscribers; last = open(r.greedy) {
+		streams = append(streams, last)
+	}
+	if last.StatusCode != http.StatusTooManyRequests || last.Header.Get("Retry-After") == "" {
+		t.Errorf("after %d streams: got %s, want 429 with Retry-After", len(streams), last.Status)
+	}
+	if got := open(r.modest); got.StatusCode != http.StatusOK {
+		t.Errorf("another token's stream beside %d: got %s", len(streams), got.Status)
+	}
+	streams[0].Body.Close()
+	r.eventually("a stream that was closed makes room", func() bool { return open(r.greedy).StatusCode == http.StatusOK })
 }

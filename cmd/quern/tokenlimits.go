@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
 )
 
 // tokenOptions are how much one access token may ask for, and have of what the server has.
@@ -80,6 +81,8 @@ func setTokenViews(to *int64, text string) error {
 // all may, so that there is room beside it.
 func (c *Config) tokenLimits() access.Limits {
 	limits := c.TokenLimits
+	limits.Rules = queue.MaxRules / 4 * 3
+	limits.Bulks = queue.MaxBulkRunning / 4 * 3
 	if limits.Views == worked {
 		limits.Views = c.ViewMemory / 4 * 3
 	}

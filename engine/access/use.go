@@ -52,6 +52,8 @@ type Limits struct {
 	Submissions int   // open ones that it inserted
 	Values      int   // of meta keys, that its open submissions brought
 	Consumers   int   // attached ones
+	Rules       int   // of one queue, that it set; those of admins are not bounded by it
+	Bulks       int   // bulk operations of one queue that it started and that run; those of admins are not bounded by it
 }
 
 // Enter counts a request in, unless the token has as many as it may: then wait says when to come back. What entered has to Leave.

@@ -247,6 +247,14 @@ func (p *Rules) List() []queue.Rule {
 	return s.m.rules.List()
 }
 
+// Len is how many rules there are.
+func (p *Rules) Len() int {
+	s := p.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.rules.Len()
+}
+
 // HeldRule is a rule that holds, with the chunks that it keeps from being handed out. Several rules may keep the same ones.
 type HeldRule struct {
 	queue.Rule
