@@ -48,7 +48,7 @@ func (s *Shard) Record(act queue.Act) error {
 	s.m.actLog.tell(now, []queue.Act{act}, nil, nil)
 	waits := commits{first: s.m.batch}
 	s.mu.Unlock()
-	return s.wait(waits)
+	return s.writer.wait(waits)
 }
 
 // FreshActs are the entries that the audit log does not have yet, the oldest first. The list must not be changed.

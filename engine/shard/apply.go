@@ -73,7 +73,7 @@ func (m *machine) adopt(r *record, sub *backlog.Submission) {
 	if runAt := r.details().runAt; runAt > m.now {
 		r.parked = true
 		m.stats.parked += uint64(sub.Available())
-		m.schedule(KindRunAt, due{at: runAt, seq: r.seq})
+		m.lifecycle.schedule(KindRunAt, due{at: runAt, seq: r.seq})
 		return
 	}
 	m.show(r)
@@ -176,14 +176,14 @@ func (m *machine) ApplyReturn(op journal.Returned) error {
 	if held {
 		h := m.holds.At(slot)
 		if (op.Reason == journal.Expired || op.Reason == journal.Lost) && h.State != reserver.Expiring {
-			m.acted(kindOf(&op), false)
+			m.lifecycle.acted(kindOf(&op), false)
 			return nil // its consumer came first: the completion follows in the journal
 		}
 		switch h.State {
 		case reserver.Finishing:
 			m.timed(slot)
 		case reserver.Expiring, reserver.Dying:
-			if m.acted(kindOf(&op), true); kindOf(&op) == KindLost {
+			if m.lifecycle.acted(kindOf(&op), true); kindOf(&op) == KindLost {
 				m.roster.lost++
 			}
 			m.suspects.slotGone()
@@ -249,7 +249,7 @@ func (m *machine) returned(r *record, op journal.Returned) {
 func (m *machine) ApplyEnd(x journal.End) error {
 	r, _ := m.target(x.Seq, 0)
 	if x.State == queue.Expired {
-		m.acted(KindDeadDeadline, r != nil)
+		m.lifecycle.acted(KindDeadDeadline, r != nil)
 	}
 	switch {
 	case r == nil:
@@ -323,7 +323,7 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.letters.ended(r, state)
 	r.ended = &ending{at: m.now, meta: r.sub.Meta(), reason: reason, spec: r.spec()}
 	r.ended.left = m.backlog.RemoveKeeping(r.sub)
-	m.orphan(r)
+	m.orphans.add(r)
 	r.state, r.sub, r.deads, r.delays = state, nil, nil, nil
 	m.rules.outlive(r.id)
 	m.ended[r.id] = r

@@ -56,9 +56,9 @@ func (p *Forwarding) Deliver(ctx context.Context, list []queue.Delivery) error {
 		}
 	}
 	var waits commits
-	waits.add(s.pending())
+	waits.add(s.writer.pending())
 	s.mu.Unlock()
-	return s.wait(waits)
+	return s.writer.wait(waits)
 }
 
 // expects says that a dead letter has not arrived yet, and is not about to.

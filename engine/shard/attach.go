@@ -159,7 +159,7 @@ func (p *Consumers) giveBack(name string, tell func(r *record, slot uint32)) (re
 		}
 		released += len(slots)
 		more = len(slots) == sliceItems
-		s.serve(now)
+		s.waiters.serve(now)
 		s.mu.Unlock()
 	}
 	return released, nil
@@ -185,7 +185,7 @@ func (p *Consumers) Order(name string, order queue.ConsumerOrder, told ...queue.
 		waits.add(s.m.batch)
 	}
 	s.mu.Unlock()
-	if err := s.wait(waits); err != nil {
+	if err := s.writer.wait(waits); err != nil {
 		return queue.Consumer{}, err
 	}
 	s.mu.Lock()
@@ -207,7 +207,7 @@ func (p *Consumers) knows(name string) bool {
 	if _, holds := s.m.holds.Holding(name); holds || s.roster.byName[name] != nil {
 		return true
 	}
-	for w := range s.waiting {
+	for w := range s.waiters.all {
 		if w.q.Consumer == name {
 			return true
 		}
@@ -218,13 +218,13 @@ func (p *Consumers) knows(name string) bool {
 // tellWaiting has waiters ask again. The mutex is held.
 func (p *Consumers) tellWaiting(which func(*waiter) bool) {
 	var told []*waiter
-	for w := range p.s.waiting {
+	for w := range p.s.waiters.all {
 		if which(w) {
 			told = append(told, w)
 		}
 	}
 	for _, w := range slices.Backward(told) {
-		p.s.unpark(w, nil)
+		p.s.waiters.unpark(w, nil)
 		w.served <- nil
 	}
 }

@@ -24,7 +24,7 @@ func (s *Shard) Audit() error {
 
 // auditIntents: when nothing is on its way to the disk, no intent has left a mark.
 func (s *Shard) auditIntents() error {
-	if s.pending() != nil {
+	if s.writer.pending() != nil {
 		return nil
 	}
 	m := s.m
@@ -96,7 +96,7 @@ func (m *machine) audit() error {
 		}
 		return true
 	})
-	for _, r := range m.orphans {
+	for _, r := range m.orphans.list {
 		sum.orphaned += uint64(r.holds.Len())
 	}
 	for id, n := range m.letters.ofEnded {

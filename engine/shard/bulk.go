@@ -154,7 +154,7 @@ func (bs *Bulks) Start(r queue.BulkRequest, told ...queue.Act) (queue.Bulk, erro
 	m.actLog.tell(now, aimed(told, "bulk operation "+queue.BulkID(id).String()), nil, json.RawMessage(request))
 	waits := commits{first: m.batch}
 	s.mu.Unlock()
-	if err := s.wait(waits); err != nil {
+	if err := s.writer.wait(waits); err != nil {
 		return queue.Bulk{}, err
 	}
 	return queue.Bulk{BulkRequest: r, ID: queue.BulkID(id), Queue: s.options.Queue, Walk: walk}, nil
@@ -193,7 +193,7 @@ func (bs *Bulks) End(id queue.BulkID, state queue.BulkState, by, failure string,
 	if err != nil {
 		return err
 	}
-	return bs.s.wait(waits)
+	return bs.s.writer.wait(waits)
 }
 
 // plan encodes the next step of an operation, if it still runs.
@@ -208,7 +208,7 @@ func (bs *Bulks) plan(id queue.BulkID, change func(next *journal.Bulk, now queue
 	if b := s.m.bulks.find(id); b != nil && b.plan.State == queue.BulkRunning {
 		s.m.bulks.step(b, now, func(next *journal.Bulk) { change(next, now) })
 	}
-	waits.add(s.pending())
+	waits.add(s.writer.pending())
 	return waits, nil
 }
 
@@ -276,7 +276,7 @@ func (bs *Bulks) Step(ctx context.Context, id queue.BulkID, most int) (n int, mo
 	default:
 		_, err = bs.planAt(p, queue.BulkCompleted)
 	}
-	if failed := s.wait(p.waits); err == nil {
+	if failed := s.writer.wait(p.waits); err == nil {
 		err = failed
 	}
 	return n, err == nil && (n == most || paused) && !p.overtaken, err
@@ -296,7 +296,7 @@ func (bs *Bulks) planAt(p *bulkPage, state queue.BulkState) (ended bool, err err
 			next.State, next.Ended = state, now
 			p.arrivedAt(next)
 		})
-		p.waits.add(s.pending())
+		p.waits.add(s.writer.pending())
 		return true, nil
 	}
 	return false, nil

@@ -24,7 +24,7 @@ func (s *Shard) reload(cause error) {
 	}
 	s.outputs.Lock()
 	defer s.outputs.Unlock()
-	if err := s.recover(context.Background()); err != nil {
+	if err := s.recovery.run(context.Background()); err != nil {
 		s.broken = err
 		s.options.Logger.Error("reload failed", "queue", s.options.Queue, "cause", cause, "error", err)
 		return

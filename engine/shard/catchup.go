@@ -9,7 +9,7 @@ func (s *Shard) CatchUp(ctx context.Context) error {
 		s.Worker.Tick()
 		s.mu.Lock()
 		err := s.usable()
-		b := s.pending()
+		b := s.writer.pending()
 		s.mu.Unlock()
 		if err != nil || b == nil {
 			return err

@@ -59,44 +59,55 @@ func (c *commits) add(b *batch) {
 	}
 }
 
+// writer appends the open batches to the journal, in their order, and applies them.
+type writer struct {
+	s        *Shard
+	sealed   []*batch // full, to be appended in this order before the open one
+	inflight *batch   // being appended and applied
+	spare    *batch   // its buffers are free
+	wake     chan struct{}
+	ended    chan struct{} // closed when run has
+}
+
 // pending is the batch that decides what the caller has just done or seen: the open one when it holds ops, otherwise the
 // one being appended (an "already" may rest on it). The mutex is held.
-func (s *Shard) pending() *batch {
-	if s.m.batch.begun {
-		return s.m.batch
+func (p *writer) pending() *batch {
+	if p.s.m.batch.begun {
+		return p.s.m.batch
 	}
-	if n := len(s.sealed); n > 0 {
-		return s.sealed[n-1]
+	if n := len(p.sealed); n > 0 {
+		return p.sealed[n-1]
 	}
-	return s.inflight
+	return p.inflight
 }
 
 // seal ends the open batch: what follows goes into the next one. The mutex is held.
-func (s *Shard) seal() {
+func (p *writer) seal() {
+	s := p.s
 	if s.m.batch.begun {
-		s.sealed = append(s.sealed, s.m.batch)
-		s.m.batch = s.freshBatch()
+		p.sealed = append(p.sealed, s.m.batch)
+		s.m.batch = p.fresh()
 	}
 }
 
 // take takes the batch that is to be appended next; nil when there is none. The mutex is held.
-func (s *Shard) take() (b *batch) {
-	if len(s.sealed) == 0 {
-		s.seal()
+func (p *writer) take() (b *batch) {
+	if len(p.sealed) == 0 {
+		p.seal()
 	}
-	if len(s.sealed) > 0 {
-		b = s.sealed[0]
-		s.sealed = slices.Delete(s.sealed, 0, 1)
+	if len(p.sealed) > 0 {
+		b = p.sealed[0]
+		p.sealed = slices.Delete(p.sealed, 0, 1)
 	}
 	return b
 }
 
 // wait starts the writer and waits for the commits.
-func (s *Shard) wait(c commits) error {
+func (p *writer) wait(c commits) error {
 	if c.first == nil {
 		return nil
 	}
-	s.kick()
+	p.kick()
 	if err := c.first.wait(); err != nil {
 		return err
 	}
@@ -124,40 +135,41 @@ func (c *commits) late() bool {
 	return c.first != nil && (c.first.late || slices.ContainsFunc(c.more, func(b *batch) bool { return b.late }))
 }
 
-func (s *Shard) kick() {
+func (p *writer) kick() {
 	select {
-	case s.wake <- struct{}{}:
+	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-// writer is the shard's one goroutine that appends. No timer: a batch is whatever arrived during the previous append.
-func (s *Shard) writer() {
-	defer close(s.written)
+// run is the shard's one goroutine that appends. No timer: a batch is whatever arrived during the previous append.
+func (p *writer) run() {
+	defer close(p.ended)
 	for open := true; open; {
 		select {
-		case <-s.wake:
-		case <-s.quit:
+		case <-p.wake:
+		case <-p.s.quit:
 			open = false // nothing is added any more: what there is gets its answer
 		}
-		for s.commitOne() {
+		for p.one() {
 		}
 	}
 }
 
-// commitOne appends the open batch, if it holds anything, and applies it.
-func (s *Shard) commitOne() bool {
+// one appends the open batch, if it holds anything, and applies it.
+func (p *writer) one() bool {
+	s := p.s
 	s.mu.Lock()
-	b := s.take()
+	b := p.take()
 	if b == nil {
 		s.mu.Unlock()
 		return false
 	}
-	s.inflight = b
+	p.inflight = b
 	tail, lost := s.m.applied, s.lost
 	s.mu.Unlock()
 	if cause := cmp.Or(b.refused, lost); cause != nil {
-		s.refuse(b, cause)
+		p.refuse(b, cause)
 		return true
 	}
 
@@ -168,11 +180,11 @@ func (s *Shard) commitOne() bool {
 		return err
 	})
 	if err != nil {
-		s.refuse(b, err)
+		p.refuse(b, err)
 		return true
 	}
 	s.options.Committed(s.options.Now().Sub(started), b.enc.Ops(), len(b.enc.Bytes()))
-	s.apply(position, b)
+	p.apply(position, b)
 	s.checkpoints.note(len(b.enc.Bytes()))
 	return true
 }
@@ -182,7 +194,8 @@ const applySlice = 128
 
 // apply makes a committed batch true in memory, serves who waited for it, and answers its callers. Folds are kept out
 // meanwhile: a row must not be taken between two ops of one position.
-func (s *Shard) apply(position journal.Position, b *batch) {
+func (p *writer) apply(position journal.Position, b *batch) {
+	s := p.s
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	decoder, ops := journal.NewDecoder(b.enc.Bytes()), 0
@@ -201,13 +214,13 @@ func (s *Shard) apply(position journal.Position, b *batch) {
 			return
 		}
 		if !more {
-			s.inflight = nil
+			p.inflight = nil
 			s.m.stats.commits++
 			s.m.stats.commitBytes += uint64(len(b.enc.Bytes()))
 			s.appends.note(nil)
 			s.countLive()
 		}
-		s.serve(s.now())
+		s.waiters.serve(s.now())
 		posted := s.m.forwarding.posted
 		s.m.forwarding.posted = false
 		s.mu.Unlock()
@@ -216,12 +229,13 @@ func (s *Shard) apply(position journal.Position, b *batch) {
 		}
 	}
 	close(b.done)
-	s.recycle(b)
+	p.recycle(b)
 }
 
 // refuse answers everybody in a failed batch, and in those that were filled meanwhile as they may rest on the failed one.
 // When the outcome of the append is unknown the shard reloads from the journal.
-func (s *Shard) refuse(b *batch, cause error) {
+func (p *writer) refuse(b *batch, cause error) {
+	s := p.s
 	err := commitError(cause)
 	if errors.Is(cause, journal.ErrSync) {
 		s.options.Fatal(cause)
@@ -229,9 +243,9 @@ func (s *Shard) refuse(b *batch, cause error) {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	s.mu.Lock()
-	all := append([]*batch{b}, s.sealed...)
+	all := append([]*batch{b}, p.sealed...)
 	all = append(all, s.m.batch)
-	s.m.batch, s.sealed, s.inflight = newBatch(), nil, nil
+	s.m.batch, p.sealed, p.inflight = newBatch(), nil, nil
 	if b.refused == nil { // else the state is thrown away, and not to be trusted until then
 		for _, failed := range slices.Backward(all) {
 			failed.undo(s.m)
@@ -245,7 +259,7 @@ func (s *Shard) refuse(b *batch, cause error) {
 	if !errors.Is(cause, journal.ErrFull) && s.lost == nil {
 		s.reload(cause)
 	}
-	s.serve(s.now())
+	s.waiters.serve(s.now())
 	s.mu.Unlock()
 	s.options.Logger.Error("commit failed", "shard", s.options.ID, "error", cause)
 }
@@ -271,11 +285,11 @@ func (s *Shard) roomy(write func() error) error {
 	return err
 }
 
-// freshBatch reuses the buffer of an answered batch. The mutex is held.
-func (s *Shard) freshBatch() *batch {
+// fresh reuses the buffer of an answered batch. The mutex is held.
+func (p *writer) fresh() *batch {
 	b := newBatch()
-	if spare := s.spare; spare != nil {
-		s.spare = nil
+	if spare := p.spare; spare != nil {
+		p.spare = nil
 		b.enc, b.marked, b.intents = spare.enc, spare.marked[:0], spare.intents
 	}
 	return b
@@ -284,12 +298,12 @@ func (s *Shard) freshBatch() *batch {
 // maxSpare bounds the buffer that is kept for the next batch.
 const maxSpare = 4 << 20
 
-func (s *Shard) recycle(b *batch) {
+func (p *writer) recycle(b *batch) {
 	if len(b.enc.Bytes()) > maxSpare {
 		return
 	}
 	b.intents.reuse()
-	s.mu.Lock()
-	s.spare = &batch{enc: b.enc, marked: b.marked, intents: b.intents}
-	s.mu.Unlock()
+	p.s.mu.Lock()
+	p.spare = &batch{enc: b.enc, marked: b.marked, intents: b.intents}
+	p.s.mu.Unlock()
 }

@@ -7,31 +7,32 @@ import "testing"
 func TestPendingIsTheLast(t *testing.T) {
 	t.Parallel()
 	s := &Shard{m: &machine{batch: newBatch()}}
-	if got := s.pending(); got != nil {
+	s.writer.s = s
+	if got := s.writer.pending(); got != nil {
 		t.Errorf("with nothing on its way: got %p, want none", got)
 	}
 	var batches []*batch
 	for range 3 {
 		b := s.m.batch
 		b.begun = true
-		if got := s.pending(); got != b {
+		if got := s.writer.pending(); got != b {
 			t.Errorf("with %d batches before it: got %p, want the open one, %p", len(batches), got, b)
 		}
-		s.seal()
-		if got := s.pending(); got != b {
+		s.writer.seal()
+		if got := s.writer.pending(); got != b {
 			t.Errorf("with %d batches before it: got %p, want the one that was sealed, %p", len(batches), got, b)
 		}
 		batches = append(batches, b)
 	}
 	for i, want := range batches {
-		if s.inflight = s.take(); s.inflight != want {
-			t.Fatalf("the batch that is appended as number %d is %p, want %p", i, s.inflight, want)
+		if s.writer.inflight = s.writer.take(); s.writer.inflight != want {
+			t.Fatalf("the batch that is appended as number %d is %p, want %p", i, s.writer.inflight, want)
 		}
-		if got := s.pending(); got != batches[2] {
+		if got := s.writer.pending(); got != batches[2] {
 			t.Errorf("while batch %d is appended: got %p, want the last one, %p", i, got, batches[2])
 		}
 	}
-	if b := s.take(); b != nil {
+	if b := s.writer.take(); b != nil {
 		t.Errorf("got %p to append, and there is nothing left", b)
 	}
 }

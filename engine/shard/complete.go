@@ -85,7 +85,7 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 		}
 	}
 	s.pools.scratch.Put(scratch)
-	if err := s.wait(waits); err != nil {
+	if err := s.writer.wait(waits); err != nil {
 		return dst, err
 	}
 	token := func(i int) *queue.Token { return &items[i].Token }
@@ -138,7 +138,7 @@ func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scra
 	if len(list) > 0 {
 		s.m.encode(now).Complete(list)
 	}
-	waits.add(s.pending())
+	waits.add(s.writer.pending())
 	return dst, false, nil
 }
 
@@ -160,7 +160,7 @@ func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem,
 	for _, mark := range own.marked {
 		m.writing[mark.slot] = own
 	}
-	waits.add(s.pending())
+	waits.add(s.writer.pending())
 	waits.add(own)
 	s.outputs.RLock() // under the mutex, so that no reload comes in between
 	s.mu.Unlock()
@@ -220,13 +220,13 @@ func (s *Shard) join(m *machine, own *batch, list []journal.Completed, err error
 		keep = append(keep, list[i])
 	}
 	if own.err = err; err != nil {
-		s.serve(now)
+		s.waiters.serve(now)
 		return err
 	}
 	if len(keep) > 0 {
 		m.encode(now).Complete(keep)
 	}
-	own.next = s.pending() // of those that are late, what ends their submission
-	s.serve(now)
+	own.next = s.writer.pending() // of those that are late, what ends their submission
+	s.waiters.serve(now)
 	return nil
 }

@@ -71,7 +71,7 @@ func (s *Shard) unreserve(picks []pick) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.m.undo(picks)
-	s.serve(now)
+	s.waiters.serve(now)
 }
 
 // setAside makes dead letters of reserved chunks, durably. Which of the store's rows is damaged is for the log; the letter says what was
@@ -103,13 +103,13 @@ func (s *Shard) setAside(picks []pick, causes []error) error {
 		s.m.stats.damaged++
 	}
 	var waits commits
-	waits.add(s.pending())
+	waits.add(s.writer.pending())
 	s.mu.Unlock()
 	for i := range picks {
 		s.options.Logger.Error("the content of a chunk is damaged: it is set aside as a dead letter, and can be redriven when it is mended",
 			"queue", s.options.Queue, "submission", picks[i].r.id, "chunk", picks[i].token.Index, "error", causes[i])
 	}
-	return s.wait(waits)
+	return s.writer.wait(waits)
 }
 
 // pauseDamaged pauses a submission whose attachment is damaged.

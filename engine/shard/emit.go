@@ -125,7 +125,7 @@ func (p *Schedules) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch 
 		}
 	}
 	if alone {
-		s.seal()
+		s.writer.seal()
 	}
 	for _, insert := range inserts {
 		m.encode(now).Insert(insert)
@@ -135,10 +135,10 @@ func (p *Schedules) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch 
 	emitted = len(inserts)
 	b := m.batch
 	if alone {
-		s.seal()
+		s.writer.seal()
 	}
 	s.mu.Unlock()
-	s.kick()
+	s.writer.kick()
 	return b
 }
 

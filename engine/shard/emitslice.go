@@ -35,7 +35,7 @@ func (p *Schedules) emit() (more bool) {
 			return p.emittedAlone(&looks[i], waits, now)
 		}
 	}
-	err := s.wait(waits)
+	err := s.writer.wait(waits)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -58,7 +58,7 @@ func (p *Schedules) emit() (more bool) {
 // emittedAlone waits for what one schedule inserts while one of them is looked for that fails.
 func (p *Schedules) emittedAlone(l *scheduleLook, waits commits, now queue.Time) (ok bool) {
 	s := p.s
-	t, err := &s.Worker.kinds[KindSchedule], s.wait(waits)
+	t, err := &s.Worker.kinds[KindSchedule], s.writer.wait(waits)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {

@@ -29,7 +29,7 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 	const looked = 64
 	next := queue.Time(0)
 	for _, kind := range []Kind{KindRetry, KindRunAt} {
-		timers := m.timers[kind]
+		timers := m.lifecycle.timers[kind]
 		for _, d := range timers[:min(looked, len(timers))] {
 			r := m.liveSeq(d.seq)
 			if r == nil || kind == KindRunAt && !r.parked || kind == KindRetry && (r.tries[d.index] == nil || !r.tries[d.index].waiting) {

@@ -47,39 +47,46 @@ func (r *record) endedRow() *store.Ended {
 		Spec: e.spec, Final: append(final, e.final...)}
 }
 
-// orphan lets go of the reservations of a submission that ends: of the first ones at once, of the others in later slices.
-func (m *machine) orphan(r *record) {
+// orphans are ended submissions whose reservations are still in the table.
+type orphans struct {
+	m    *machine
+	list []*record
+}
+
+// add lets go of the reservations of a submission that ends: of the first ones at once, of the others in later slices.
+func (p *orphans) add(r *record) {
 	if r.holds.Len() == 0 {
 		return
 	}
-	m.stats.orphaned += uint64(r.holds.Len())
-	m.orphans = append(m.orphans, r)
-	m.shed(r, orphanMost)
+	p.m.stats.orphaned += uint64(r.holds.Len())
+	p.list = append(p.list, r)
+	p.shed(r, orphanMost)
 }
 
 // orphanMost is how many reservations of a submission go in the moment of its end.
 const orphanMost = 256
 
 // sweep removes reservations of ended submissions, at most `most`, and says how many.
-func (m *machine) sweep(most int) (n int) {
-	for n < most && len(m.orphans) > 0 {
-		r := m.orphans[len(m.orphans)-1]
-		n += m.shed(r, most-n)
-		m.unorphan()
+func (p *orphans) sweep(most int) (n int) {
+	for n < most && len(p.list) > 0 {
+		r := p.list[len(p.list)-1]
+		n += p.shed(r, most-n)
+		p.drop()
 	}
 	return n
 }
 
-// unorphan forgets the ended submissions at the end of the list that have no reservation left.
-func (m *machine) unorphan() {
-	for last := len(m.orphans) - 1; last >= 0 && m.orphans[last].holds.Len() == 0; last-- {
-		m.orphans[last] = nil
-		m.orphans = m.orphans[:last]
+// drop forgets the ended submissions at the end of the list that have no reservation left.
+func (p *orphans) drop() {
+	for last := len(p.list) - 1; last >= 0 && p.list[last].holds.Len() == 0; last-- {
+		p.list[last] = nil
+		p.list = p.list[:last]
 	}
 }
 
 // shed removes at most `most` reservations of an ended submission, says how many, and notes for the history what they were for.
-func (m *machine) shed(r *record, most int) int {
+func (p *orphans) shed(r *record, most int) int {
+	m := p.m
 	page := make([]uint32, 0, min(most, int(r.holds.Len())))
 	m.holds.Each(&r.holds, func(slot uint32, h *reserver.Hold) bool {
 		if len(page) == most {
@@ -94,7 +101,7 @@ func (m *machine) shed(r *record, most int) int {
 	if len(page) > 0 {
 		r.ended.held = append(r.ended.held, page)
 	}
-	m.unorphan()
+	p.drop()
 	return len(page)
 }
 
@@ -102,7 +109,7 @@ func (m *machine) shed(r *record, most int) int {
 func (s *Shard) drain(m *machine, r *record) {
 	for more := true; more; {
 		s.mu.Lock()
-		m.shed(r, tickMost)
+		m.orphans.shed(r, tickMost)
 		more = r.holds.Len() > 0
 		s.mu.Unlock()
 	}

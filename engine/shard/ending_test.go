@@ -47,13 +47,13 @@ func TestEndIsDoneInSlices(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices := 0
-	for ; l.m.sweep(tickMost) > 0; slices++ {
+	for ; l.m.orphans.sweep(tickMost) > 0; slices++ {
 		if err := l.m.audit(); err != nil {
 			t.Fatalf("after %d slices: %v", slices, err)
 		}
 	}
-	if least := (held - orphanMost) / tickMost; slices < least || len(l.m.orphans) != 0 || l.m.stats.orphaned != 0 {
-		t.Errorf("%d slices of at most %d, %d left, %d counted; want at least %d and nothing left", slices, tickMost, len(l.m.orphans), l.m.stats.orphaned, least)
+	if least := (held - orphanMost) / tickMost; slices < least || len(l.m.orphans.list) != 0 || l.m.stats.orphaned != 0 {
+		t.Errorf("%d slices of at most %d, %d left, %d counted; want at least %d and nothing left", slices, tickMost, len(l.m.orphans.list), l.m.stats.orphaned, least)
 	}
 	l.r.endedRow()
 	if got := l.r.ended.final; !bytes.Equal(got, want) {
@@ -105,16 +105,16 @@ func TestSweepOfSeveral(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for l.m.shed(l.r, 100) > 0 { // a reader wants the first one's row
+	for l.m.orphans.shed(l.r, 100) > 0 { // a reader wants the first one's row
 	}
 	if err := l.m.audit(); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
 	for got := 1; got > 0; n += got {
-		got = l.m.sweep(tickMost)
+		got = l.m.orphans.sweep(tickMost)
 	}
-	if want := 2000 - orphanMost; n != want || len(l.m.orphans) != 0 {
-		t.Errorf("the sweep removed %d of the second's, %d submissions are left; want %d and 0", n, len(l.m.orphans), want)
+	if want := 2000 - orphanMost; n != want || len(l.m.orphans.list) != 0 {
+		t.Errorf("the sweep removed %d of the second's, %d submissions are left; want %d and 0", n, len(l.m.orphans.list), want)
 	}
 }

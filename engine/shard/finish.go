@@ -285,10 +285,10 @@ func (s *Shard) Fail(ctx context.Context, items []queue.FailItem, dst []queue.Re
 		}
 		s.m.seed(s.options.Seed())
 		dst = s.m.fails(slice, now, dst, &waits)
-		waits.add(s.pending())
+		waits.add(s.writer.pending())
 		s.mu.Unlock()
 	}
-	if err := s.wait(waits); err != nil {
+	if err := s.writer.wait(waits); err != nil {
 		return dst, err
 	}
 	token := func(i int) *queue.Token { return &items[i].Token }
@@ -311,7 +311,7 @@ func (s *Shard) Extend(ctx context.Context, items []queue.ExtendItem, dst []queu
 	dst = s.m.extends(items, now, dst)
 	waits := s.untilGone(dst[from:])
 	s.mu.Unlock()
-	if err := s.wait(waits); err != nil {
+	if err := s.writer.wait(waits); err != nil {
 		return dst, err
 	}
 	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
@@ -328,9 +328,9 @@ func (s *Shard) Release(ctx context.Context, items []queue.ReleaseItem, dst []qu
 	}
 	dst = s.m.releases(items, dst)
 	waits := s.untilGone(dst[from:])
-	s.serve(now)
+	s.waiters.serve(now)
 	s.mu.Unlock()
-	if err := s.wait(waits); err != nil {
+	if err := s.writer.wait(waits); err != nil {
 		return dst, err
 	}
 	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
@@ -341,7 +341,7 @@ func (s *Shard) Release(ctx context.Context, items []queue.ReleaseItem, dst []qu
 func (s *Shard) untilGone(results []queue.Result) (waits commits) {
 	for i := range results {
 		if results[i].Outcome == queue.OutcomeGone {
-			waits.add(s.pending())
+			waits.add(s.writer.pending())
 			break
 		}
 	}

@@ -127,7 +127,7 @@ func (s *Shard) publish(op *journal.Insert, entry *keyed, told []queue.Act, now 
 	if entry != nil {
 		close(entry.published)
 	}
-	if err := s.wait(commits{first: b}); err != nil {
+	if err := s.writer.wait(commits{first: b}); err != nil {
 		return queue.Submission{}, false, err
 	}
 	return inserted(op, s.options.Queue), false, nil
@@ -184,7 +184,7 @@ func (s *Shard) repeat(ctx context.Context, entry *keyed, n *queue.NewSubmission
 	b, forgotten := entry.batch, entry.forgotten
 	s.mu.Unlock()
 	if b != nil {
-		if err := s.wait(commits{first: b}); err != nil {
+		if err := s.writer.wait(commits{first: b}); err != nil {
 			return sub, false, err
 		}
 	} else if forgotten {
@@ -227,10 +227,10 @@ func (p *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, pr
 		s.m.actLog.tell(now, told, map[string]int64{"priority": r.priority}, map[string]int64{"priority": priority})
 	}
 	if r != nil {
-		waits.add(s.pending()) // or what ends it
+		waits.add(s.writer.pending()) // or what ends it
 	}
 	s.mu.Unlock()
-	if err := s.wait(waits); err != nil {
+	if err := s.writer.wait(waits); err != nil {
 		return queue.Submission{}, err
 	}
 	sub, err := p.Get(ctx, id)
@@ -256,10 +256,10 @@ func (p *Submissions) Cancel(ctx context.Context, id queue.SubmissionID, told ..
 			s.m.actLog.tell(now, told, map[string]uint32{"available": uint32(r.sub.Available()), "done": r.done}, nil)
 		}
 		s.m.close(r, queue.Cancelled, "", now)
-		waits.add(s.pending()) // or what ends it already
+		waits.add(s.writer.pending()) // or what ends it already
 	}
 	s.mu.Unlock()
-	if err := s.wait(waits); err != nil {
+	if err := s.writer.wait(waits); err != nil {
 		return queue.Submission{}, err
 	}
 	return p.Get(ctx, id)

@@ -9,7 +9,7 @@ import (
 // Kind is one kind of what the life-cycle worker does. Kinds do not depend on each other: one that fails stops no other.
 type Kind uint8
 
-// The kinds. To add one: a name here, a heap in machine.timers filled with due entries that have it, and what is done about an
+// The kinds. To add one: a name here, a heap in lifecycle.timers filled with due entries that have it, and what is done about an
 // entry in act; or, if it needs no heap, a case in step.
 const (
 	KindExpiry       Kind = iota // deadlines of reservations that passed
@@ -59,8 +59,16 @@ func (a Action) about() bool { return a != Action{Kind: a.Kind} }
 // acts counts what became of actions, since the server's start.
 type acts struct{ done, stale uint64 }
 
+// lifecycle is the part of the machine that does what time demands.
+type lifecycle struct {
+	m      *machine
+	timers [kindCount]dueHeap // what waits for its time; some kinds keep theirs elsewhere
+	acting Action             // what the life-cycle worker is at
+}
+
 // acted counts an action: done, or stale when what it was for had changed meanwhile.
-func (m *machine) acted(k Kind, done bool) {
+func (p *lifecycle) acted(k Kind, done bool) {
+	m := p.m
 	switch {
 	case m.replay:
 	case done:
@@ -72,13 +80,14 @@ func (m *machine) acted(k Kind, done bool) {
 
 // step does what is due of one kind, at most `most` actions, and says how many it looked at: with `most`, there may be more.
 // What needs the disk is encoded into the open batch, and looked at again when that is applied. parked are not touched.
-func (m *machine) step(kind Kind, now queue.Time, most int, slots []uint32, parked map[Action]*parking) (n int) {
+func (p *lifecycle) step(kind Kind, now queue.Time, most int, slots []uint32, parked map[Action]*parking) (n int) {
+	m := p.m
 	switch kind {
 	case KindExpiry:
 		slots = m.holds.Expired(slots[:0], now, most)
 		for _, slot := range slots {
-			if m.acting = m.actionOf(kind, slot); parked[m.acting] == nil {
-				m.expire(slot, now)
+			if p.acting = p.actionOf(kind, slot); parked[p.acting] == nil {
+				p.expire(slot, now)
 			}
 		}
 		return len(slots)
@@ -91,13 +100,13 @@ func (m *machine) step(kind Kind, now queue.Time, most int, slots []uint32, park
 		}
 		return max(n, m.rules.reconsider(most, now))
 	case KindSweep:
-		m.acting = Action{Kind: KindSweep}
-		n = m.sweep(most)
+		p.acting = Action{Kind: KindSweep}
+		n = m.orphans.sweep(most)
 		m.stats.acts[KindSweep].done += uint64(n)
 		return max(n, m.keys.expire(now, most))
 	}
-	m.acting = Action{Kind: kind}
-	timers := &m.timers[kind]
+	p.acting = Action{Kind: kind}
+	timers := &p.timers[kind]
 	for n < most {
 		d, there := timers.first()
 		if !there || d.at > now {
@@ -106,14 +115,14 @@ func (m *machine) step(kind Kind, now queue.Time, most int, slots []uint32, park
 		timers.pop()
 		r := m.liveSeq(d.seq)
 		if r == nil {
-			m.acted(kind, false)
+			p.acted(kind, false)
 			n++
 			continue
 		}
-		m.acting = Action{Kind: kind, Submission: r.id, Index: d.index}
-		if parked[m.acting] == nil {
+		p.acting = Action{Kind: kind, Submission: r.id, Index: d.index}
+		if parked[p.acting] == nil {
 			n++
-			m.act(kind, r, d, now)
+			p.act(kind, r, d, now)
 		}
 	}
 	return n
@@ -128,33 +137,34 @@ func kindOf(op *journal.Returned) Kind {
 }
 
 // actionOf is the action that ends a reservation.
-func (m *machine) actionOf(kind Kind, slot uint32) Action {
-	h := m.holds.At(slot)
+func (p *lifecycle) actionOf(kind Kind, slot uint32) Action {
+	h := p.m.holds.At(slot)
 	a := Action{Kind: kind, Index: h.Index}
-	if r := m.liveSeq(h.Seq); r != nil {
+	if r := p.m.liveSeq(h.Seq); r != nil {
 		a.Submission = r.id
 	}
 	return a
 }
 
 // act does what a due entry stands for, if it still holds.
-func (m *machine) act(kind Kind, r *record, d due, now queue.Time) {
+func (p *lifecycle) act(kind Kind, r *record, d due, now queue.Time) {
 	switch kind {
 	case KindRetry:
-		m.acted(kind, m.offerAgain(r, d))
+		p.acted(kind, p.offerAgain(r, d))
 	case KindRunAt:
-		m.acted(kind, m.unpark(r))
+		p.acted(kind, p.unpark(r))
 	case KindDeadDeadline:
-		if m.rules.spare(r, now) {
-			m.acted(kind, false)
+		if p.m.rules.spare(r, now) {
+			p.acted(kind, false)
 			return
 		}
-		m.close(r, queue.Expired, "its dead_deadline passed", now) // counted when it is applied
+		p.m.close(r, queue.Expired, "its dead_deadline passed", now) // counted when it is applied
 	}
 }
 
 // unpark offers a submission whose run_at has come.
-func (m *machine) unpark(r *record) bool {
+func (p *lifecycle) unpark(r *record) bool {
+	m := p.m
 	if !r.parked {
 		return false
 	}
@@ -166,7 +176,8 @@ func (m *machine) unpark(r *record) bool {
 }
 
 // offerAgain offers a chunk whose delay is over.
-func (m *machine) offerAgain(r *record, d due) bool {
+func (p *lifecycle) offerAgain(r *record, d due) bool {
+	m := p.m
 	t := r.tries[d.index]
 	if t == nil || !t.waiting || t.suspect == shelved || t.notBefore > d.at {
 		return false
@@ -184,24 +195,25 @@ func (m *machine) offerAgain(r *record, d due) bool {
 }
 
 // schedule has an action of a kind looked at when its time has come.
-func (m *machine) schedule(kind Kind, d due) { m.timers[kind].push(d) }
+func (p *lifecycle) schedule(kind Kind, d due) { p.timers[kind].push(d) }
 
 // oldestDue is since when something of a kind is due; false when nothing is. For deadlines it is up to when they were looked
 // through, which is at most reserver.Resolution more.
-func (m *machine) oldestDue(kind Kind, now queue.Time) (queue.Time, bool) {
+func (p *lifecycle) oldestDue(kind Kind, now queue.Time) (queue.Time, bool) {
 	switch kind {
 	case KindExpiry:
-		at := m.holds.SweptTo()
-		return at, m.holds.Len() > 0 && at.Add(reserver.Resolution) <= now
+		at := p.m.holds.SweptTo()
+		return at, p.m.holds.Len() > 0 && at.Add(reserver.Resolution) <= now
 	case KindSweep, KindRetention, KindLost, KindGrace, KindSchedule, KindForward, KindRule, KindSuspect:
 		return 0, false // nobody waits for it
 	}
-	d, there := m.timers[kind].first()
+	d, there := p.timers[kind].first()
 	return d.at, there && d.at <= now
 }
 
 // expire encodes that a deadline passed; the chunk stays shielded until that is committed.
-func (m *machine) expire(slot uint32, now queue.Time) {
+func (p *lifecycle) expire(slot uint32, now queue.Time) {
+	m := p.m
 	h := m.holds.At(slot)
 	r := m.liveSeq(h.Seq)
 	if r == nil {

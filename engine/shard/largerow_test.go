@@ -37,7 +37,7 @@ func TestLargeRowIsExact(t *testing.T) {
 		s.mu.now = func() time.Time { return time.Time{} }
 		s.mu.told = func(time.Duration) { // between two slices
 			holds++
-			l.m.step(KindRetry, l.m.now+queue.Time(holds), 20, nil, nil)
+			l.m.lifecycle.step(KindRetry, l.m.now+queue.Time(holds), 20, nil, nil)
 			for range 40 {
 				index := r.Uint32N(l.r.chunks)
 				if slot, is := l.m.holds.Find(l.r.seq, index); is {

@@ -45,7 +45,7 @@ func (p *DeadLetters) at(ctx context.Context, id queue.SubmissionID,
 		}
 		if g := s.m.letters.holder(id, told, row); g != nil {
 			err := act(g, now)
-			waits.add(s.pending())
+			waits.add(s.writer.pending())
 			s.mu.Unlock()
 			return waits, err
 		}
@@ -182,7 +182,7 @@ func (p *DeadLetters) settle(ctx context.Context, id queue.SubmissionID, indexes
 		return nil
 	})
 	if err == nil && n > 0 {
-		err = s.wait(waits)
+		err = s.writer.wait(waits)
 	}
 	if err != nil {
 		return 0, err

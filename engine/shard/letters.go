@@ -193,7 +193,7 @@ func (m *machine) rowed(r *record) {
 // expires has the submission end at its dead deadline.
 func (m *machine) expires(r *record) {
 	if at := r.details().deadDeadline; at != 0 {
-		m.schedule(KindDeadDeadline, due{at: at, seq: r.seq})
+		m.lifecycle.schedule(KindDeadDeadline, due{at: at, seq: r.seq})
 	}
 }
 

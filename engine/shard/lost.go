@@ -70,7 +70,7 @@ func (m *machine) loseAll(c *consumer, most int, now queue.Time) int {
 	var slots []uint32
 	slots, c.lostTo = m.heldNow(c.name, c.lostTo, nil, most)
 	for _, slot := range slots {
-		m.acting = m.actionOf(KindLost, slot)
+		m.lifecycle.acting = m.lifecycle.actionOf(KindLost, slot)
 		m.loseOne(slot, now)
 	}
 	return len(slots)

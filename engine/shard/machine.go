@@ -22,8 +22,6 @@ type machine struct {
 
 	backlog *backlog.Backlog
 	holds   *reserver.Reserver
-	timers  [kindCount]dueHeap // what waits for its time; some kinds keep theirs elsewhere
-	acting  Action             // what the life-cycle worker is at
 	recent  recent
 	keys    keys
 
@@ -34,7 +32,6 @@ type machine struct {
 	rows    uint64                         // history rows written since the start
 	asides  map[aside]struct{}             // rows that changed since the last checkpoint
 	closing int                            // submissions whose end is on its way to the disk
-	orphans []*record                      // ended ones whose reservations are still in the table
 	order   *ordered                       // live submissions and ended ones without their history row, by id
 	ended   map[queue.SubmissionID]*record // ended, history row not yet written
 	gone    []*record                      // the same, in the order of their end
@@ -243,7 +240,7 @@ func (m *machine) delay(r *record, index uint32, t *try) {
 		m.waits(r, index, t)
 		m.stats.waiting++
 	}
-	m.schedule(KindRetry, due{at: t.notBefore, seq: r.seq, index: index})
+	m.lifecycle.schedule(KindRetry, due{at: t.notBefore, seq: r.seq, index: index})
 }
 
 // waits notes that a taken chunk waits.

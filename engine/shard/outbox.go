@@ -206,7 +206,7 @@ func (p *Forwarding) Delivered(numbers []uint64) error {
 	}
 	b := s.m.batch
 	s.mu.Unlock()
-	err := s.wait(commits{first: b})
+	err := s.writer.wait(commits{first: b})
 	if err == nil {
 		s.mu.Lock()
 		s.Worker.kinds[KindForward].pass(now, len(numbers))

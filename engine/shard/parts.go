@@ -9,6 +9,8 @@ type parts struct {
 	bulks      bulks
 	forwarding forwarding
 	letters    deadLetters
+	lifecycle  lifecycle
+	orphans    orphans
 	recount    recount
 	rules      activeRules
 	schedules  schedules
@@ -19,8 +21,9 @@ type parts struct {
 // of makes them for a machine.
 func (p *parts) of(m *machine) {
 	*p = parts{
-		actLog: actLog{m: m}, recount: recount{m: m}, bulks: bulks{m: m}, forwarding: newForwarding(m),
-		letters: newDeadLetters(m), rules: newActiveRules(m), schedules: newSchedules(m),
+		actLog: actLog{m: m}, recount: recount{m: m}, bulks: bulks{m: m}, lifecycle: lifecycle{m: m}, orphans: orphans{m: m},
+		forwarding: newForwarding(m),
+		letters:    newDeadLetters(m), rules: newActiveRules(m), schedules: newSchedules(m),
 		scorings: scorings{m: m, byKey: map[string]*scoring{}}, suspects: suspects{m: m},
 	}
 }

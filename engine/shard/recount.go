@@ -197,14 +197,14 @@ func (p *recount) beginTotals() (steps int) {
 			p.queue[i] = -int64(kept.now())
 		}
 	}
-	if len(m.orphans) > bigRecount {
+	if len(m.orphans.list) > bigRecount {
 		p.unknown[QueueReserved-firstOfQueue], p.unknown[QueueSweeping-firstOfQueue] = true, true
 	} else {
-		for _, r := range m.orphans {
+		for _, r := range m.orphans.list {
 			p.queue[QueueReserved-firstOfQueue] += int64(r.holds.Len())
 			p.queue[QueueSweeping-firstOfQueue] += int64(r.holds.Len())
 		}
-		steps += len(m.orphans)
+		steps += len(m.orphans.list)
 	}
 	if len(m.letters.ofEnded) > bigRecount {
 		p.unknown[QueueBuried-firstOfQueue] = true

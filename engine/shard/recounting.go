@@ -47,7 +47,7 @@ func (p *Recounts) runDue() {
 		}
 		s.mu.Unlock()
 		if b != nil { // it broke off, and the shard reloads
-			if err := s.wait(commits{first: b}); err != nil {
+			if err := s.writer.wait(commits{first: b}); err != nil {
 				return
 			}
 		}
@@ -87,7 +87,7 @@ func (p *Recounts) Step(most int) (over bool, err error) {
 	over, b := p.slice(most, now)
 	s.mu.Unlock()
 	if b != nil {
-		err = s.wait(commits{first: b})
+		err = s.writer.wait(commits{first: b})
 	}
 	return over, err
 }
@@ -121,7 +121,7 @@ func (p *Recounts) slice(most int, now queue.Time) (over bool, b *batch) {
 		p.hurry = len(c.suspects) > 0
 	}
 	if p.Drifted() > before {
-		s.serve(now)
+		s.waiters.serve(now)
 	}
 	return over, nil
 }

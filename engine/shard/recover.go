@@ -11,9 +11,13 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// recover builds the state from the store's rows and the journal behind them, and starts a new epoch. The mutex is held,
+// recovery makes a machine of what the files of a shard hold.
+type recovery struct{ s *Shard }
+
+// run builds the state from the store's rows and the journal behind them, and starts a new epoch. The mutex is held,
 // or nobody else knows the shard yet.
-func (s *Shard) recover(ctx context.Context) error {
+func (p *recovery) run(ctx context.Context) error {
+	s := p.s
 	log, err := s.options.Journal(ctx)
 	if err != nil {
 		return err
@@ -27,7 +31,7 @@ func (s *Shard) recover(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.load(ctx, m); err != nil {
+	if err := p.load(ctx, m); err != nil {
 		return err
 	}
 	if s.m != nil {
@@ -41,18 +45,18 @@ func (s *Shard) recover(ctx context.Context) error {
 	}
 	s.ahead.Store(true) // a checkpoint may have been cut off
 	checkpointed := m.applied
-	replayed, err := s.replay(ctx, m)
+	replayed, err := p.replay(ctx, m)
 	if err != nil {
 		return err
 	}
-	if err := s.sweep(ctx, m); err != nil {
+	if err := p.sweep(ctx, m); err != nil {
 		return err
 	}
 	fallen := map[uint32]*record{}
-	if err := s.recall(ctx, m, now, fallen); err != nil {
+	if err := p.recall(ctx, m, now, fallen); err != nil {
 		return err
 	}
-	if err := s.doubt(ctx, m, fallen); err != nil {
+	if err := p.doubt(ctx, m, fallen); err != nil {
 		return err
 	}
 	if err := s.checkLatest(ctx, &m.newest); err != nil {
@@ -83,7 +87,8 @@ func (s *Shard) recover(ctx context.Context) error {
 }
 
 // load reads the snapshot rows.
-func (s *Shard) load(ctx context.Context, m *machine) error {
+func (p *recovery) load(ctx context.Context, m *machine) error {
+	s := p.s
 	checkpointed, err := s.store.Checkpointed(ctx)
 	if err != nil {
 		return err
@@ -118,9 +123,9 @@ func (s *Shard) load(ctx context.Context, m *machine) error {
 
 // replay applies the journal behind the checkpointed position and counts its bytes. Of the batch at the checkpointed position, which
 // every checkpoint leaves in the journal, only the epoch is read: no other place holds it.
-func (s *Shard) replay(ctx context.Context, m *machine) (bytes int64, err error) {
+func (p *recovery) replay(ctx context.Context, m *machine) (bytes int64, err error) {
 	checkpointed := m.applied
-	err = s.journal.Read(ctx, max(checkpointed, 1)-1, func(position journal.Position, batch []byte) error {
+	err = p.s.journal.Read(ctx, max(checkpointed, 1)-1, func(position journal.Position, batch []byte) error {
 		epoch, err := journal.Epoch(batch)
 		m.epoch = max(m.epoch, epoch)
 		if err == nil && position > checkpointed {
@@ -198,7 +203,8 @@ func (p *pastRows) find(ctx context.Context, seq uint32) (*past, error) {
 }
 
 // sweep removes contents whose insert was never published and makes sure that their numbers are not drawn again.
-func (s *Shard) sweep(ctx context.Context, m *machine) error {
+func (p *recovery) sweep(ctx context.Context, m *machine) error {
+	s := p.s
 	ended := make(map[uint32]bool, len(m.gone))
 	for _, r := range m.gone {
 		ended[r.seq] = true
@@ -218,7 +224,8 @@ func (s *Shard) sweep(ctx context.Context, m *machine) error {
 // recall takes from the history what must outlive a submission: its id is not drawn again, even if the clock was set back,
 // and its idempotency key is known for the rest of its window. fallen gets what a redrive may open again, by seq, as far as outputs
 // of it are in the log.
-func (s *Shard) recall(ctx context.Context, m *machine, now queue.Time, fallen map[uint32]*record) error {
+func (p *recovery) recall(ctx context.Context, m *machine, now queue.Time, fallen map[uint32]*record) error {
+	s := p.s
 	newest, err := s.store.ListEnded(ctx, 0, endStates(), 1)
 	if err != nil {
 		return err
@@ -247,7 +254,8 @@ func (s *Shard) recall(ctx context.Context, m *machine, now queue.Time, fallen m
 
 // doubt finds the outputs whose completions were not committed: their chunks are not done, and may still be completed. At the first
 // start everything in the log is looked at, at a reload only what is in doubt already.
-func (s *Shard) doubt(ctx context.Context, m *machine, fallen map[uint32]*record) error {
+func (p *recovery) doubt(ctx context.Context, m *machine, fallen map[uint32]*record) error {
+	s := p.s
 	for _, r := range m.gone {
 		if r.state == queue.CompletedWithDead {
 			fallen[r.seq] = r

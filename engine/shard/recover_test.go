@@ -78,7 +78,8 @@ func TestSweepTellsWhatItRemoved(t *testing.T) {
 			var log strings.Builder
 			m := &machine{backlog: s.m.backlog}
 			sweeper := &Shard{store: s.store, options: Options{Queue: "q", Logger: slog.New(slog.NewTextHandler(&log, nil))}}
-			if err := sweeper.sweep(ctx, m); err != nil {
+			start := recovery{sweeper}
+			if err := start.sweep(ctx, m); err != nil {
 				t.Fatal(err)
 			}
 			if got := log.String(); !strings.Contains(got, want) || want == "" && got != "" {

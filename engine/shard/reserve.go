@@ -287,7 +287,7 @@ func (s *Shard) empty(ctx context.Context, q *Request, now queue.Time, dst []que
 		answer.Reservations = dst
 		return answer, nil
 	}
-	w := s.park(q)
+	w := s.waiters.park(q)
 	s.mu.Unlock()
 	if q.over == nil {
 		q.over = time.NewTimer(q.Wait)
@@ -320,7 +320,7 @@ func (s *Shard) waitFor(ctx context.Context, w *waiter, over *time.Timer, dst []
 func (s *Shard) leave(ctx context.Context, w *waiter, dst []queue.Reservation) (Reserved, error) {
 	now := s.now()
 	s.mu.Lock()
-	s.unpark(w, nil)
+	s.waiters.unpark(w, nil)
 	var picks []pick
 	select {
 	case picks = <-w.served:
@@ -328,7 +328,7 @@ func (s *Shard) leave(ctx context.Context, w *waiter, dst []queue.Reservation) (
 	}
 	if ctx.Err() != nil {
 		s.m.undo(picks)
-		s.serve(now)
+		s.waiters.serve(now)
 		s.mu.Unlock()
 		return Reserved{Reservations: dst}, ctx.Err()
 	}

@@ -70,7 +70,7 @@ func (m *machine) resolve(t *queue.Token) (*record, uint32, standing) {
 // epoch are given once, and the MAC binds them to the chunk, so nothing but the table has to be looked at. nil says
 // nothing: resolve knows all cases. That the token is valid is for the caller to find out, outside of the mutex.
 func (m *machine) held(t *queue.Token) *reserver.Hold {
-	if m.closing > 0 || len(m.orphans) > 0 {
+	if m.closing > 0 || len(m.orphans.list) > 0 {
 		return nil // it may be of a submission that ends or has ended
 	}
 	h := m.holds.At(t.Slot)
@@ -160,7 +160,7 @@ func (m *machine) abandon(slot uint32, sequence uint64) {
 	}
 	m.drop(r, slot)
 	if t := r.tries[index]; t != nil && t.waiting {
-		m.schedule(KindRetry, due{at: t.notBefore, seq: r.seq, index: index}) // the worker may have met it while it was held
+		m.lifecycle.schedule(KindRetry, due{at: t.notBefore, seq: r.seq, index: index}) // the worker may have met it while it was held
 		return
 	}
 	m.putBack(r, index)

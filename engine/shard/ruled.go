@@ -53,7 +53,7 @@ func (p *activeRules) apply(op journal.Rule) error {
 			p.reruled(r.Match)
 		}
 		if itself {
-			m.acted(KindRule, was)
+			m.lifecycle.acted(KindRule, was)
 		}
 		p.again = len(p.spared)
 		return nil
@@ -178,7 +178,7 @@ func (p *activeRules) end(now queue.Time, most int, parked map[Action]*parking) 
 		case n == most || size > room:
 			return n, true
 		}
-		p.m.acting = a
+		p.m.lifecycle.acting = a
 		p.lift(id, now, queue.RuleOver, "")
 		room -= size
 		n++
@@ -241,7 +241,7 @@ func (p *activeRules) spare(r *record, now queue.Time) bool {
 		return true
 	}
 	if grace := p.Grace(r.id, r.meta()); grace > now {
-		p.m.schedule(KindDeadDeadline, due{at: grace, seq: r.seq})
+		p.m.lifecycle.schedule(KindDeadDeadline, due{at: grace, seq: r.seq})
 		return true
 	}
 	return false
@@ -256,7 +256,7 @@ func (p *activeRules) reconsider(most int, now queue.Time) (n int) {
 			if _, covered := p.covering(r); covered {
 				continue
 			}
-			p.m.schedule(KindDeadDeadline, due{at: max(now, p.Grace(r.id, r.meta())), seq: r.seq})
+			p.m.lifecycle.schedule(KindDeadDeadline, due{at: max(now, p.Grace(r.id, r.meta())), seq: r.seq})
 		}
 		last := len(p.spared) - 1
 		p.spared[p.again], p.spared[last] = p.spared[last], nil // the last was looked at before

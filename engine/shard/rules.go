@@ -63,7 +63,7 @@ func (p *Rules) Set(r queue.Rule, told ...queue.Act) (set queue.Rule, created bo
 	m.actLog.tellRule(now, told, there, &known, &r)
 	waits := commits{first: m.batch}
 	s.mu.Unlock()
-	if err := s.wait(waits); err != nil {
+	if err := s.writer.wait(waits); err != nil {
 		return queue.Rule{}, false, err
 	}
 	s.mu.Lock()
@@ -91,7 +91,7 @@ func (p *Rules) revoke(id queue.RuleID) {
 			return
 		}
 		from = s.m.rules.revokes(id, from, tickMost)
-		s.serve(now)
+		s.waiters.serve(now)
 		s.mu.Unlock()
 	}
 }
@@ -157,24 +157,24 @@ func (p *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by str
 		err = &queue.Error{Code: queue.CodeUnknownRule, Message: fmt.Sprintf("There never was a rule %d in this queue.", id)}
 	case !was:
 	case s.m.rules.lifts(id):
-		waits.add(s.pending())
+		waits.add(s.writer.pending())
 	default:
 		alone := s.Worker.blamed[Action{Kind: KindRule, Rule: id}] > 0 // nobody else is to fail with it again
 		if alone {
-			s.seal()
+			s.writer.seal()
 		}
 		s.m.rules.lift(id, now, end, by)
 		s.m.actLog.tellRule(now, told, true, &lifted, nil)
 		waits.add(s.m.batch)
 		if alone {
-			s.seal()
+			s.writer.seal()
 		}
 	}
 	s.mu.Unlock()
 	if err != nil {
 		return queue.Rule{}, false, err
 	}
-	if err := s.wait(waits); err != nil || !was {
+	if err := s.writer.wait(waits); err != nil || !was {
 		return lifted, was, err
 	}
 	s.mu.Lock()

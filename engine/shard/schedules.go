@@ -60,7 +60,7 @@ func (p *Schedules) changing(name string, guard ScheduleGuard, fn func(m *machin
 		if sch != nil && sch.busy != nil {
 			busy := sch.busy
 			s.mu.Unlock()
-			s.kick()
+			s.writer.kick()
 			<-busy.done
 			continue
 		}
@@ -68,10 +68,10 @@ func (p *Schedules) changing(name string, guard ScheduleGuard, fn func(m *machin
 		if err == nil {
 			err = fn(s.m, sch, now)
 		}
-		b := s.pending()
+		b := s.writer.pending()
 		s.mu.Unlock()
 		if err == nil {
-			err = s.wait(commits{first: b})
+			err = s.writer.wait(commits{first: b})
 		}
 		if err == nil { // what is parked may be mended by it
 			s.mu.Lock()

@@ -62,7 +62,7 @@ func (p *Scoring) reserve(ctx context.Context, q *Request, dst []queue.Reservati
 			answer.Reservations = dst
 			return answer, nil
 		}
-		w := s.park(q)
+		w := s.waiters.park(q)
 		s.mu.Unlock()
 		parked := s.options.Now()
 		if q.over == nil {
@@ -116,7 +116,7 @@ func (p *Scoring) wait(ctx context.Context, w *waiter, over *time.Timer) (again 
 		err = ctx.Err()
 	}
 	s.mu.Lock()
-	s.unpark(w, nil)
+	s.waiters.unpark(w, nil)
 	s.mu.Unlock()
 	return again, err
 }
@@ -127,7 +127,7 @@ func (p *Scoring) takeBack(picks []pick) {
 	now := s.now()
 	s.mu.Lock()
 	s.m.undo(picks)
-	s.serve(now)
+	s.waiters.serve(now)
 	s.mu.Unlock()
 }
 

@@ -82,12 +82,10 @@ type Shard struct {
 	store    *store.Store
 	mu       holdLock // guards everything below, and the machine
 	m        *machine
-	sealed   []*batch // full, to be appended in this order before the open one
-	inflight *batch   // being appended and applied
-	spare    *batch   // its buffers are free
-	waiting  map[*waiter]struct{}
+	writer   writer
+	waiters  waiters
+	recovery recovery
 	views    []*backlog.View // of the plan being followed
-	stirred  []*backlog.View // being served
 	live     int64           // submissions that LiveLimit was told to be open
 	crowded  uint64          // inserts that it refused
 	ordering sync.Mutex      // held while a rule is set or lifted; before mu
@@ -103,9 +101,7 @@ type Shard struct {
 	full    *atomic.Bool // Options.Full
 	ahead   atomic.Bool  // rows of the store may be younger than the position that a replay begins at
 	special atomic.Bool  // a reserve has to look at orders for consumers, or at the restart grace
-	wake    chan struct{}
 	quit    chan struct{}
-	written chan struct{} // closed when the writer has ended
 	// held for writing while the history loses or changes rows, for reading while a submission of it is opened again;
 	// before applying and mu
 	aging sync.RWMutex
@@ -142,10 +138,12 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 		o.CheckpointItems = 2000
 	}
 	s := &Shard{
-		options: o, store: o.Store, full: o.Full, waiting: map[*waiter]struct{}{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),
-		written: make(chan struct{}), roster: newRoster(),
+		options: o, store: o.Store, full: o.Full, quit: make(chan struct{}), roster: newRoster(),
 	}
 	s.resources.of(s)
+	s.writer = writer{s: s, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	s.waiters = waiters{s: s, all: map[*waiter]struct{}{}}
+	s.recovery.s = s
 	s.checkpoints.s = s
 	s.pools.scratch.New = func() any { return new(scratch) }
 	s.pools.picks.New = func() any { return new([]pick) }
@@ -153,13 +151,13 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	s.Worker.parked, s.Worker.blamed = map[Action]*parking{}, map[Action]int{}
 	s.Recounts.opened = s.now()
 	s.checkpoints.init()
-	if err := s.recover(ctx); err != nil {
+	if err := s.recovery.run(ctx); err != nil {
 		if s.journal != nil {
 			s.journal.Close()
 		}
 		return nil, err
 	}
-	go s.writer()
+	go s.writer.run()
 	go s.checkpoints.run()
 	return s, nil
 }
@@ -228,7 +226,7 @@ func (s *Shard) Close() error {
 	s.Views.tellOwners(nil)
 	s.mu.Unlock()
 	close(s.quit)
-	<-s.written
+	<-s.writer.ended
 	s.options.Live.open.Add(-s.live) // nothing is applied any more
 	s.Worker.passes.Wait()
 	s.checkpoints.stop()
@@ -239,8 +237,8 @@ func (s *Shard) Close() error {
 // dismiss ends every wait. The mutex is held.
 func (s *Shard) dismiss() {
 	s.Consumers.stirAttached()
-	for w := range s.waiting {
-		s.unpark(w, nil)
+	for w := range s.waiters.all {
+		s.waiters.unpark(w, nil)
 		close(w.served)
 	}
 }
@@ -249,7 +247,7 @@ func (s *Shard) dismiss() {
 func (s *Shard) Heal() {
 	s.applying.Lock()
 	s.mu.Lock()
-	if s.broken != nil && !s.closed && s.lost == nil && s.pending() == nil { // else the writer comes to it
+	if s.broken != nil && !s.closed && s.lost == nil && s.writer.pending() == nil { // else the writer comes to it
 		s.reload(s.broken)
 	}
 	s.mu.Unlock()

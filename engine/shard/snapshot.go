@@ -347,7 +347,7 @@ func (m *machine) settle(now queue.Time) {
 		m.expires(r)
 		if runAt := r.details().runAt; runAt > now {
 			r.parked = true
-			m.schedule(KindRunAt, due{at: runAt, seq: r.seq})
+			m.lifecycle.schedule(KindRunAt, due{at: runAt, seq: r.seq})
 		}
 		for _, index := range slices.Sorted(maps.Keys(r.tries)) {
 			m.resume(r, index, r.tries[index])
@@ -374,7 +374,7 @@ func (m *machine) resume(r *record, index uint32, t *try) {
 	}
 	m.waits(r, index, t)
 	if !over {
-		m.schedule(KindRetry, due{at: t.notBefore, seq: r.seq, index: index})
+		m.lifecycle.schedule(KindRetry, due{at: t.notBefore, seq: r.seq, index: index})
 		return
 	}
 	at := t.notBefore

@@ -77,7 +77,7 @@ func (l *life) putBack(t rapid.TB, index uint32, reason journal.ReturnReason, no
 // passes promotes what waited until then.
 func (l *life) passes(until queue.Time) {
 	l.m.now = until
-	for l.m.step(KindRetry, until, tickMost, nil, nil) == tickMost {
+	for l.m.lifecycle.step(KindRetry, until, tickMost, nil, nil) == tickMost {
 	}
 }
 

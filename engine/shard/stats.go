@@ -14,7 +14,7 @@ func (s *Shard) Stats() queue.Stats {
 		Done: c.completed, Skipped: c.skipped, DeadLetters: c.dead + c.buried,
 		Outgoing: uint64(m.forwarding.outbox.len()), ForwardedTotal: c.forwarded, ArrivedTotal: c.arrived,
 		AgedTotal: c.aged, DamagedTotal: c.damaged, BulkTotal: c.bulk,
-		OperationsReady: m.rules.operations(), SubmissionsOpen: uint64(m.backlog.Len()), ConsumersWaiting: uint64(len(s.waiting)),
+		OperationsReady: m.rules.operations(), SubmissionsOpen: uint64(m.backlog.Len()), ConsumersWaiting: uint64(len(s.waiters.all)),
 		InsertedTotal: c.inserted, ReservedTotal: c.reserved, DoneTotal: c.done, FailedTotal: c.failed,
 		LostTotal: s.roster.lost, RevokedTotal: s.roster.revoked, ConsumersAttached: uint64(s.roster.attached),
 		ConsumersAway: uint64(s.roster.gone), Draining: m.settings.Draining,
@@ -34,7 +34,7 @@ func (s *Shard) Stats() queue.Stats {
 			stats.BulksRunning++
 		}
 	}
-	for _, b := range []*batch{m.batch, s.inflight} {
+	for _, b := range []*batch{m.batch, s.writer.inflight} {
 		if b != nil && b.begun {
 			stats.OperationsWaiting += uint64(b.enc.Ops())
 		}

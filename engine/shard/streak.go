@@ -63,9 +63,9 @@ func (s *Shard) wrote(err error) error {
 // probe tries a write to each file that the last ones failed to, so that the shard recovers although no one calls it.
 func (s *Shard) probe() {
 	s.mu.Lock()
-	if s.appends.degraded() && s.usable() == nil && s.pending() == nil {
+	if s.appends.degraded() && s.usable() == nil && s.writer.pending() == nil {
 		s.m.encode(s.now()).Epoch(s.m.epoch)
-		s.kick()
+		s.writer.kick()
 	}
 	row := store.Aside{Kind: asideSeq, Bytes: s.m.asideRow(aside{kind: asideSeq})}
 	s.mu.Unlock()

@@ -43,7 +43,7 @@ func (p *Forwarding) Unread(o queue.Outgoing, cause error) (parked bool, err err
 	s.m.encode(now).Move(journal.Move{Kind: journal.MoveStuck, Number: o.Number, Indexes: []uint32{0}})
 	b := s.m.batch
 	s.mu.Unlock()
-	if err := s.wait(commits{first: b}); err != nil {
+	if err := s.writer.wait(commits{first: b}); err != nil {
 		return false, err
 	}
 	s.mu.Lock()
@@ -79,7 +79,7 @@ func (p *Forwarding) Unstick(o queue.Outgoing) error {
 	})
 	b := s.m.batch
 	s.mu.Unlock()
-	return s.wait(commits{first: b})
+	return s.writer.wait(commits{first: b})
 }
 
 // Arrived is up to which number the dead letters of an outbox have arrived here. It is an error while that is not known.

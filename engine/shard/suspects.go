@@ -218,7 +218,7 @@ func (p *suspects) lend(now queue.Time, most int) (n int) {
 		p.shelf.pop()
 		if r, t := p.chunk(d); t != nil {
 			p.lendOut(r, d.index, t, now)
-			m.acted(KindSuspect, true)
+			m.lifecycle.acted(KindSuspect, true)
 		}
 	}
 	return n

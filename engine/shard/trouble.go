@@ -203,11 +203,11 @@ func (m *machine) lookAgain(a Action) {
 	case KindRetry:
 		if t := r.tries[a.Index]; t != nil {
 			d.at = t.notBefore
-			m.schedule(a.Kind, d)
+			m.lifecycle.schedule(a.Kind, d)
 		}
 	case KindRunAt:
 		d.at = r.details().runAt
-		m.schedule(a.Kind, d)
+		m.lifecycle.schedule(a.Kind, d)
 	case KindDeadDeadline:
 		m.expires(r)
 	}

@@ -75,7 +75,7 @@ func (p *Values) Set(entry queue.MetaEntry, settings queue.ValueSettings) {
 	defer s.mu.Unlock()
 	s.m.setValue(entry, settings)
 	if s.usable() == nil {
-		s.serve(now)
+		s.waiters.serve(now)
 	}
 }
 

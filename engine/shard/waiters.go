@@ -23,12 +23,19 @@ type line struct {
 	over    int // how many of them are over
 }
 
+// waiters are the reserve calls that wait.
+type waiters struct {
+	s       *Shard
+	all     map[*waiter]struct{}
+	stirred []*backlog.View // being served
+}
+
 // park puts a waiter into the lines of all views of its plan. The mutex is held.
-func (s *Shard) park(q *Request) *waiter {
+func (p *waiters) park(q *Request) *waiter {
 	w := &waiter{q: *q, served: make(chan []pick, 1)}
-	s.waiting[w] = struct{}{}
+	p.all[w] = struct{}{}
 	eachStanding(q.Plan, func(br *strategy.Branch) {
-		v := s.m.backlog.View(br)
+		v := p.s.m.backlog.View(br)
 		l, _ := v.Data.(*line)
 		if l == nil {
 			l = new(line)
@@ -42,14 +49,14 @@ func (s *Shard) park(q *Request) *waiter {
 
 // unpark takes a waiter out of all lines; `walked` is the one that the caller is walking along and tidies itself. The
 // mutex is held.
-func (s *Shard) unpark(w *waiter, walked *line) {
+func (p *waiters) unpark(w *waiter, walked *line) {
 	if w.over {
 		return
 	}
 	w.over = true
-	delete(s.waiting, w)
+	delete(p.all, w)
 	eachStanding(w.q.Plan, func(br *strategy.Branch) {
-		v := s.m.backlog.View(br)
+		v := p.s.m.backlog.View(br)
 		if l, _ := v.Data.(*line); l != nil {
 			l.over++
 			if l != walked {
@@ -76,27 +83,28 @@ func (l *line) tidy(v *backlog.View) {
 }
 
 // serve hands what became available to those who wait for it. Every input ends with it. The mutex is held.
-func (s *Shard) serve(now queue.Time) {
-	s.m.suspects.lend(now, lendMost)
+func (p *waiters) serve(now queue.Time) {
+	p.s.m.suspects.lend(now, lendMost)
 	for {
-		stirred := s.m.backlog.Stirred()
+		stirred := p.s.m.backlog.Stirred()
 		if len(stirred) == 0 {
 			return
 		}
-		s.stirred = append(s.stirred[:0], stirred...)
-		for _, v := range s.stirred {
+		p.stirred = append(p.stirred[:0], stirred...)
+		for _, v := range p.stirred {
 			if l, _ := v.Data.(*line); l != nil {
-				s.serveLine(l, now)
+				p.serveOne(l, now)
 				l.tidy(v)
 			}
 		}
 	}
 }
 
-// serveLine serves from the front until somebody cannot be served: the view is empty again then. Waiters cannot want
+// serveOne serves from the front until somebody cannot be served: the view is empty again then. Waiters cannot want
 // less than the view gives, as the view is one of their branches. Those whose strategy scores are told to ask again, a few at a
 // time: the others do so anyway before long.
-func (s *Shard) serveLine(l *line, now queue.Time) {
+func (p *waiters) serveOne(l *line, now queue.Time) {
+	s := p.s
 	told := 0
 	for i := 0; i < len(l.waiters); i++ {
 		w := l.waiters[i]
@@ -104,13 +112,13 @@ func (s *Shard) serveLine(l *line, now queue.Time) {
 			continue
 		}
 		if s.stale(&w.q) {
-			s.unpark(w, l)
+			p.unpark(w, l)
 			w.served <- nil
 			continue
 		}
 		if scores(w.q.Plan) {
 			if told++; told <= tellScored {
-				s.unpark(w, l)
+				p.unpark(w, l)
 				w.served <- nil
 			}
 			continue
@@ -121,7 +129,7 @@ func (s *Shard) serveLine(l *line, now queue.Time) {
 		if s.m.reserve(&w.q, s.views, min(w.q.Max, sliceItems), now, &got) == 0 {
 			return
 		}
-		s.unpark(w, l)
+		p.unpark(w, l)
 		w.served <- got
 	}
 }

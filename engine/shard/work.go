@@ -63,13 +63,13 @@ func (s *Shard) Work() Work {
 		t, acts := &s.Worker.kinds[kind], s.m.stats.acts[kind]
 		k := &w.Kinds[kind]
 		*k = KindWork{
-			Kind: kind, Pending: uint64(len(s.m.timers[kind])), Done: acts.done, Stale: acts.stale, Failed: t.failed,
+			Kind: kind, Pending: uint64(len(s.m.lifecycle.timers[kind])), Done: acts.done, Stale: acts.stale, Failed: t.failed,
 			Failures: t.failures, Success: t.success,
 		}
 		if t.err != nil {
 			k.Error = t.err.Error()
 		}
-		if at, there := s.m.oldestDue(kind, now); there {
+		if at, there := s.m.lifecycle.oldestDue(kind, now); there {
 			k.Lag = now.Sub(at)
 			w.Lag = max(w.Lag, k.Lag)
 		}
@@ -121,7 +121,7 @@ func (s *Shard) handsOut(now queue.Time) error {
 // lag is since when the oldest action is due that is not done yet. The mutex is held.
 func (w *Worker) lag(now queue.Time) (most time.Duration) {
 	for kind := range kindCount {
-		if at, there := w.s.m.oldestDue(kind, now); there {
+		if at, there := w.s.m.lifecycle.oldestDue(kind, now); there {
 			most = max(most, now.Sub(at))
 		}
 	}

@@ -105,7 +105,7 @@ func (w *Worker) common(slots []uint32) (more bool) {
 		}
 	}
 	if !done.panicked {
-		s.serve(done.now)
+		s.waiters.serve(done.now)
 	}
 	s.mu.Unlock()
 	return w.conclude(&done) && (more || done.batch != nil)
@@ -122,11 +122,11 @@ func (w *Worker) alone(kind Kind, slots []uint32) (more bool) {
 		return false
 	}
 	most := t.most()
-	s.seal()
+	s.writer.seal()
 	w.step(&done, kind, most, slots)
-	s.seal()
+	s.writer.seal()
 	if !done.panicked {
-		s.serve(done.now)
+		s.waiters.serve(done.now)
 	}
 	s.mu.Unlock()
 	return w.conclude(&done) && (done.looked[kind] == most || done.batch != nil)
@@ -155,7 +155,7 @@ func (w *Worker) step(done *slice, kind Kind, most int, slots []uint32) {
 	}()
 	done.stepped[kind] = true
 	done.looked[kind] = w.stepKind(kind, done.now, most, slots)
-	done.last = s.m.acting
+	done.last = s.m.lifecycle.acting
 	if n := s.m.encoded() - before; n > 0 {
 		done.encoded[kind], done.batch = n, s.m.batch
 	}
@@ -164,7 +164,7 @@ func (w *Worker) step(done *slice, kind Kind, most int, slots []uint32) {
 // stepKind does what is due of one kind, and says how many actions that were: with `most`, there may be more.
 func (w *Worker) stepKind(kind Kind, now queue.Time, most int, slots []uint32) (n int) {
 	s := w.s
-	s.m.acting = Action{Kind: kind}
+	s.m.lifecycle.acting = Action{Kind: kind}
 	more := false
 	switch kind {
 	case KindLost:
@@ -174,7 +174,7 @@ func (w *Worker) stepKind(kind Kind, now queue.Time, most int, slots []uint32) (
 	case KindGrace:
 		more = s.endGrace(now, most)
 	default:
-		return s.m.step(kind, now, most, slots, w.parked)
+		return s.m.lifecycle.step(kind, now, most, slots, w.parked)
 	}
 	if more {
 		return most
@@ -185,7 +185,7 @@ func (w *Worker) stepKind(kind Kind, now queue.Time, most int, slots []uint32) (
 // breakOff is what follows when the action that the machine is at panicked. The mutex is held.
 func (w *Worker) breakOff(done *slice, err error) {
 	s := w.s
-	a := s.m.acting
+	a := s.m.lifecycle.acting
 	s.options.Logger.Error("a life-cycle action panicked; the queue reloads", "queue", s.options.Queue, "kind", a.Kind,
 		"submission", a.Submission, "index", a.Index, "error", err, "stack", string(debug.Stack()))
 	done.panicked = true
@@ -210,7 +210,7 @@ func (w *Worker) conclude(done *slice) (ok bool) {
 	s := w.s
 	var err error
 	if done.batch != nil {
-		err = s.wait(commits{first: done.batch})
+		err = s.writer.wait(commits{first: done.batch})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,7 @@ func TestPanickingActionIsParked(t *testing.T) {
 			defer s.mu.Unlock()
 			r := s.m.live(sub.ID)
 			r.parked, r.sub = true, nil
-			s.m.schedule(kind, due{at: lifeStart, seq: r.seq})
+			s.m.lifecycle.schedule(kind, due{at: lifeStart, seq: r.seq})
 		}
 		damage(KindRunAt)
 		damaged := s.m
