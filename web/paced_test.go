@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -134,16 +135,49 @@ func beginAnswer(t *testing.T, address, path string) io.Reader {
 	return answer.Body
 }
 
+// beginHTTP2 asks for path over HTTP/2 and reads no more than the head of the answer.
+func (f *fixture) beginHTTP2(path string) io.Reader {
+	f.Helper()
+	over := httptest.NewUnstartedServer(f.server.Handler())
+	over.EnableHTTP2 = true
+	over.StartTLS()
+	f.Cleanup(over.Close)
+	client := over.Client()
+	client.Transport.(*http.Transport).DisableCompression = true // else all of it fits into buffers
+	answer, err := client.Get(over.URL + path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { answer.Body.Close() })
+	if answer.StatusCode != http.StatusOK || answer.ProtoMajor != 2 {
+		f.Fatalf("%s: got %s over %s", path, answer.Status, answer.Proto)
+	}
+	return answer.Body
+}
+
 // The reader of a long answer gets all of it if it takes more than the least rate, however long that takes, and is cut if it takes less.
 // The server's clock is the reader's: it goes on by the time that the reader needs for each piece.
 func TestSlowReadersAreCut(t *testing.T) {
 	t.Parallel()
-	for rate, whole := range map[int]bool{leastRate / 4: false, leastRate * 5 / 4: true} {
-		t.Run(fmt.Sprint(rate), func(t *testing.T) {
+	for _, c := range []struct {
+		rate  int
+		http2 bool
+		whole bool
+	}{
+		{leastRate / 4, false, false}, {leastRate * 5 / 4, false, true},
+		{leastRate / 4, true, false}, {leastRate * 5 / 4, true, true},
+	} {
+		rate, whole := c.rate, c.whole
+		t.Run(fmt.Sprintf("%d bytes a second, HTTP/2 %v", rate, c.http2), func(t *testing.T) {
 			t.Parallel()
 			f, ahead := newFixtureAhead(t)
 			path, size := f.longOutputs()
-			body := beginAnswer(t, f.address, path)
+			var body io.Reader
+			if c.http2 {
+				body = f.beginHTTP2(path)
+			} else {
+				body = beginAnswer(t, f.address, path)
+			}
 			const piece = 64 << 10
 			var got int64
 			var err error
