@@ -235,8 +235,10 @@ func (s *Server) account(c echo.Context, op *operation, failure *problem, starte
 	return status
 }
 
+// clip makes a client's text, such as a path, fit for the log: not too long, and without the secret of a token.
 func clip(path string) string {
 	const most = 256
+	path = access.Mask(path)
 	if len(path) <= most {
 		return path
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -131,7 +132,7 @@ func (a *app) tokenShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t, err := c.Token(cmd.Context(), args[0])
+			t, err := c.Token(cmd.Context(), tokenID(args[0]))
 			if err != nil {
 				return err
 			}
@@ -154,7 +155,7 @@ func (a *app) tokenRotateCommand() *cobra.Command {
 				if err != nil {
 					return nil, err
 				}
-				return c.RotateToken(cmd.Context(), args[0], overlap)
+				return c.RotateToken(cmd.Context(), tokenID(args[0]), overlap)
 			})
 		},
 	}
@@ -174,8 +175,8 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, id := range args {
-				if err := c.RevokeToken(cmd.Context(), id); err != nil {
+			for _, arg := range args {
+				if err := c.RevokeToken(cmd.Context(), tokenID(arg)); err != nil {
 					return err
 				}
 			}
@@ -184,6 +185,15 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 	}
 	a.clientFlags(c)
 	return c
+}
+
+// tokenID is the id of a token that is named by its id or by its text: the text is what one has of a token that leaked. The secret is
+// not sent.
+func tokenID(arg string) string {
+	if proof, ok := access.ProofOf(strings.TrimSpace(arg)); ok {
+		return string(proof.ID)
+	}
+	return arg
 }
 
 func (a *app) whoamiCommand() *cobra.Command {

@@ -22,7 +22,9 @@ const (
 	textLength  = len(prefix) + idLength + 1 + secretChars
 )
 
-var encoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
+
+var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
 
 // ID names a token. It is no secret.
 type ID string
@@ -78,6 +80,25 @@ func parse(text string) (id ID, secret string, ok bool) {
 		return "", "", false
 	}
 	return ID(text[len(prefix) : len(prefix)+idLength]), text[len(prefix)+idLength+1:], true
+}
+
+// Mask is a text without the secrets of tokens in it, for logs: a token that was pasted where its id belongs stands in a path.
+func Mask(text string) string {
+	for from := 0; ; {
+		at := strings.Index(text[from:], prefix)
+		if at < 0 {
+			return text
+		}
+		from += at + len(prefix)
+		end := from + idLength + 1
+		if len(text) <= end || text[end-1] != '_' || !plain(text[from:end-1]) {
+			continue
+		}
+		secret := text[end:min(len(text), end+secretChars)]
+		if length := len(secret) - len(strings.TrimLeft(secret, alphabet)); length > 0 {
+			text = text[:end] + "..." + text[end+length:]
+		}
+	}
 }
 
 // ValidID says whether text can be the id of a token.

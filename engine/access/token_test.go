@@ -222,3 +222,26 @@ func TestLimits(t *testing.T) {
 		}
 	}
 }
+
+// What is written down has no secret of a token, wherever it stands and also when it is cut off; anything else stays as it is.
+func TestMask(t *testing.T) {
+	t.Parallel()
+	made, text := drawn(t, 1, nil)
+	masked := prefix + string(made.ID) + "_..."
+	for given, want := range map[string]string{
+		"":                                 "",
+		"/v1/tokens/" + string(made.ID):    "/v1/tokens/" + string(made.ID),
+		text:                               masked,
+		text[:len(text)-51]:                masked,
+		text[:len(text)-52]:                text[:len(text)-52],
+		"/v1/tokens/" + text + "/rotate":   "/v1/tokens/" + masked + "/rotate",
+		text + text:                        masked + masked,
+		"qn_" + text + "qn_ " + text:       "qn_" + masked + "qn_ " + masked,
+		"qn_Abcdefghijkl_aaaa":             "qn_Abcdefghijkl_aaaa",
+		"/v1/queues/qn_/strategies/qn_a_b": "/v1/queues/qn_/strategies/qn_a_b",
+	} {
+		if got := Mask(given); got != want {
+			t.Errorf("Mask(%q) = %q, want %q", given, got, want)
+		}
+	}
+}
