@@ -115,7 +115,7 @@ func compareActs(a, b store.ActPlace) int {
 // freshActs are the entries before a place that the queues have not handed over to the log yet.
 func (e *Engine) freshActs(f *AuditFilter, before store.ActPlace) (rows []store.ActRow) {
 	for _, q := range e.all() {
-		for _, a := range q.shard.FreshActs() {
+		for _, a := range q.shard.Acts.Fresh() {
 			row := store.ActRow{Place: store.ActPlace{At: a.At, Shard: int(q.id), Number: a.Number}, Act: a.Act}
 			row.Queue = q.name
 			if row.Place.Before(before) && f.means(&row.Act) {

@@ -52,7 +52,7 @@ func (e *Engine) ReleaseConsumer(ctx context.Context, queueName, consumer string
 	if err != nil {
 		return 0, err
 	}
-	if err := q.shard.Record(e.act(ctx, "", "consumer.release", queueName, "consumer "+consumer)); err != nil {
+	if err := q.shard.Acts.Record(e.act(ctx, "", "consumer.release", queueName, "consumer "+consumer)); err != nil {
 		return 0, err
 	}
 	return q.shard.Consumers.Release(consumer)

@@ -321,7 +321,7 @@ func (e *Engine) DeleteQueue(ctx context.Context, name string) error {
 	if err := e.unforwarded(q); err != nil {
 		return err
 	}
-	if err := e.catalogue.PutActs(ctx, q.id, q.name, q.shard.FreshActs()); err != nil { // they go with its journal
+	if err := e.catalogue.PutActs(ctx, q.id, q.name, q.shard.Acts.Fresh()); err != nil { // they go with its journal
 		return err
 	}
 	act := e.act(ctx, "", "queue.delete", name, "")

@@ -37,8 +37,12 @@ func (p *actLog) apply(a *journal.Act) error {
 	return nil
 }
 
+// Acts are the entries of the audit log that lie in a shard's journal.
+type Acts struct{ s *Shard }
+
 // Record makes an entry of the audit log durable by itself, for acts that change only what memory has.
-func (s *Shard) Record(act queue.Act) error {
+func (p *Acts) Record(act queue.Act) error {
+	s := p.s
 	now := s.now()
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
@@ -51,8 +55,9 @@ func (s *Shard) Record(act queue.Act) error {
 	return s.writer.wait(waits)
 }
 
-// FreshActs are the entries that the audit log does not have yet, the oldest first. The list must not be changed.
-func (s *Shard) FreshActs() []journal.Act {
+// Fresh are the entries that the audit log does not have yet, the oldest first. The list must not be changed.
+func (p *Acts) Fresh() []journal.Act {
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clip(s.m.actLog.fresh)
@@ -61,11 +66,11 @@ func (s *Shard) FreshActs() []journal.Act {
 // acts hands what is not in the audit log yet over to it.
 func (p *checkpointer) acts(ctx context.Context, m *machine) error {
 	s := p.s
-	fresh := s.FreshActs()
+	fresh := s.Acts.Fresh()
 	if len(fresh) == 0 || s.options.Acts == nil {
 		return nil
 	}
-	if err := s.roomy(func() error { return s.options.Acts(ctx, fresh) }); err != nil {
+	if err := s.disk.roomy(func() error { return s.options.Acts(ctx, fresh) }); err != nil {
 		return err
 	}
 	s.mu.Lock()

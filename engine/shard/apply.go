@@ -60,7 +60,7 @@ func specOf(s *journal.Insert) backlog.Spec {
 func (m *machine) adopt(r *record, sub *backlog.Submission) {
 	r.sub, sub.Data = sub, r
 	m.nextSeq = max(m.nextSeq, r.seq)
-	m.changed(asideSeq, 0)
+	m.asides.changed(asideSeq, 0)
 	m.lastID = max(m.lastID, r.id)
 	m.order.add(r)
 	if d := r.details(); d.key != "" {

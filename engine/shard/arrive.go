@@ -89,7 +89,7 @@ func (p *forwarding) arrived(o *queue.Origin) {
 	p.m.stats.arrived++
 	if o.Number > p.inbox[o.Source] {
 		p.inbox[o.Source] = o.Number
-		p.m.changed(asideInbox, o.Source)
+		p.m.asides.changed(asideInbox, o.Source)
 	}
 }
 
@@ -109,7 +109,7 @@ func (p *Forwarding) writeContents(ctx context.Context, ops []*journal.Insert, l
 		turn <- struct{}{}
 		group.Go(func() {
 			defer func() { <-turn }()
-			if err := p.s.writeContent(ctx, op.Seq, list[i]); err != nil {
+			if err := p.s.contents.write(ctx, op.Seq, list[i]); err != nil {
 				mu.Lock()
 				failed = err
 				mu.Unlock()

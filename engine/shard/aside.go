@@ -35,11 +35,18 @@ type aside struct {
 	key  uint64
 }
 
-// changed notes that a row is to be written anew.
-func (m *machine) changed(kind uint8, key uint64) { m.asides[aside{kind, key}] = struct{}{} }
+// asides is the part of the machine that knows which rows beside the submissions changed.
+type asides struct {
+	m    *machine
+	rows map[aside]struct{} // that changed since the last checkpoint
+}
 
-// asideRow is what the row has to hold now; nil: nothing.
-func (m *machine) asideRow(a aside) []byte {
+// changed notes that a row is to be written anew.
+func (p *asides) changed(kind uint8, key uint64) { p.rows[aside{kind, key}] = struct{}{} }
+
+// row is what the row has to hold now; nil: nothing.
+func (p *asides) row(a aside) []byte {
+	m := p.m
 	switch a.kind {
 	case asideOutbox:
 		if o := m.forwarding.outbox.find(a.key); o != nil {
@@ -66,8 +73,9 @@ func (m *machine) asideRow(a aside) []byte {
 	return nil
 }
 
-// loadAside reads a row.
-func (m *machine) loadAside(row store.Aside) error {
+// load reads a row.
+func (p *asides) load(row store.Aside) error {
+	m := p.m
 	d := fields{b: row.Bytes}
 	switch row.Kind {
 	case asideOutbox:
@@ -106,12 +114,12 @@ func (p *checkpointer) asides(ctx context.Context, m *machine) error {
 	s.mu.Lock()
 	for part, changed := range m.recent.changed {
 		if changed {
-			m.changed(asideRecent, uint64(part))
+			m.asides.changed(asideRecent, uint64(part))
 		}
 	}
 	m.recent.changed = [recentParts]bool{}
-	taken := m.asides
-	m.asides = map[aside]struct{}{}
+	taken := m.asides.rows
+	m.asides.rows = map[aside]struct{}{}
 	s.mu.Unlock()
 	keys := slices.Collect(maps.Keys(taken))
 	for start := 0; start < len(keys); start += checkpointMost {
@@ -119,10 +127,10 @@ func (p *checkpointer) asides(ctx context.Context, m *machine) error {
 		rows := make([]store.Aside, 0, len(part))
 		s.mu.Lock()
 		for _, a := range part {
-			rows = append(rows, store.Aside{Kind: a.kind, Key: a.key, Bytes: m.asideRow(a)})
+			rows = append(rows, store.Aside{Kind: a.kind, Key: a.key, Bytes: m.asides.row(a)})
 		}
 		s.mu.Unlock()
-		if err := s.write(func() error { return s.store.PutAside(ctx, rows) }); err != nil {
+		if err := s.disk.write(func() error { return s.store.PutAside(ctx, rows) }); err != nil {
 			p.putBackAsides(m, keys[start:])
 			return err
 		}
@@ -135,7 +143,7 @@ func (p *checkpointer) putBackAsides(m *machine, keys []aside) {
 	for part := range slices.Chunk(keys, checkpointMost) {
 		p.s.mu.Lock()
 		for _, a := range part {
-			m.changed(a.kind, a.key)
+			m.asides.changed(a.kind, a.key)
 		}
 		p.s.mu.Unlock()
 	}

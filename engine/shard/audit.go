@@ -19,7 +19,7 @@ func (s *Shard) Audit() error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	return errors.Join(s.m.audit(), s.auditCounts(), s.auditIntents())
+	return errors.Join(s.m.auditor.run(), s.auditCounts(), s.auditIntents())
 }
 
 // auditIntents: when nothing is on its way to the disk, no intent has left a mark.
@@ -67,14 +67,18 @@ func (s *Shard) auditCounts() error {
 	return nil
 }
 
-func (m *machine) audit() error {
+// auditor is the part of the machine that looks for contradictions in it.
+type auditor struct{ m *machine }
+
+func (p *auditor) run() error {
+	m := p.m
 	var found []error
 	var sum counters
 	var suspects suspects
 	held, graves := 0, 0
 	m.backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*record)
-		if err := m.auditRecord(r); err != nil {
+		if err := p.record(r); err != nil {
 			found = append(found, err)
 		}
 		available := uint64(sub.Available())
@@ -123,11 +127,12 @@ func (m *machine) audit() error {
 			found = append(found, fmt.Errorf("%s: %d are counted, %d there", pair.name, pair.kept, pair.now))
 		}
 	}
-	return errors.Join(append(found, m.auditRules(), m.auditGroups())...)
+	return errors.Join(append(found, p.rules(), p.groups())...)
 }
 
 // auditRecord: every chunk is in exactly one state, and the counts say so.
-func (m *machine) auditRecord(r *record) error {
+func (p *auditor) record(r *record) error {
+	m := p.m
 	var waiting, dead, skips, taken, shelf, out, ready uint32
 	for index, t := range r.tries {
 		switch {

@@ -9,9 +9,10 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// auditGroups groups the dead letters that are in memory once more. Of a submission that is in the history only the number of its letters
+// groups groups the dead letters that are in memory once more. Of a submission that is in the history only the number of its letters
 // is compared.
-func (m *machine) auditGroups() error {
+func (p *auditor) groups() error {
+	m := p.m
 	there, inMemory := newLetterGroups(math.MaxInt), map[queue.SubmissionID]bool{}
 	m.backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*record)

@@ -8,9 +8,10 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// auditRules compares what rules cover, submission by submission as the rules say it, with what is counted: in all, for each value, and
+// rules compares what rules cover, submission by submission as the rules say it, with what is counted: in all, for each value, and
 // of operations.
-func (m *machine) auditRules() error {
+func (p *auditor) rules() error {
+	m := p.m
 	var found []error
 	var all backlog.Amounts
 	operations := uint64(0)

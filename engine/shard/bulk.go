@@ -64,7 +64,7 @@ func (bs *bulks) apply(op *journal.Bulk) error {
 		m.stats.bulk.Add(op.Counts, was)
 	}
 	b.at.Request = request
-	m.changed(asideBulk, uint64(op.ID))
+	m.asides.changed(asideBulk, uint64(op.ID))
 	if m.replay || b.plan.Step < b.at.Step {
 		b.plan = b.at
 	}
@@ -83,7 +83,7 @@ func (bs *bulks) add(op *journal.Bulk) error {
 	at, _ := slices.BinarySearchFunc(bs.list, op.ID, func(x *bulk, id queue.SubmissionID) int { return compareIDs(x.at.ID, id) })
 	bs.list = slices.Insert(bs.list, at, &bulk{at: *op, plan: *op, request: request})
 	m.lastID = max(m.lastID, op.ID)
-	m.changed(asideBulk, uint64(op.ID))
+	m.asides.changed(asideBulk, uint64(op.ID))
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (bs *bulks) forget() {
 			return false
 		}
 		ended--
-		bs.m.changed(asideBulk, uint64(b.at.ID))
+		bs.m.asides.changed(asideBulk, uint64(b.at.ID))
 		return true
 	})
 }

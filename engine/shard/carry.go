@@ -39,8 +39,8 @@ func (s *Shard) reload(cause error) {
 // carry takes over from the machine before what only memory holds. It is called when the replay is through, before anything is offered.
 func (m *machine) carry(old *machine, now queue.Time) {
 	m.nextSeq, m.lastID = max(m.nextSeq, old.nextSeq), max(m.lastID, old.lastID) // inserts that write their content have drawn theirs
-	if g := old.grace; g != nil {
-		m.grace = newGrace(g.began, g.until)
+	if g := old.valueLimits.grace; g != nil {
+		m.valueLimits.grace = newGrace(g.began, g.until)
 	}
 	m.suspects.slots, m.suspects.slotsAt = old.suspects.slots, old.suspects.slotsAt
 	m.holds = reserver.New(now, old.holds.Sequence())

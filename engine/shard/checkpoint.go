@@ -20,7 +20,8 @@ type checkpointer struct {
 	once  sync.Once
 }
 
-func (p *checkpointer) init() {
+func (p *checkpointer) init(s *Shard) {
+	p.s = s
 	p.wake = make(chan struct{}, 1)
 	p.quit, p.ended = make(chan struct{}), make(chan struct{})
 	p.force = make(chan chan error)
@@ -106,7 +107,7 @@ func (p *checkpointer) write() error {
 		slice := checkpointSlice{dirty: dirty[:min(len(dirty), checkpointMost)], gone: gone[:min(len(gone), checkpointMost)]}
 		p.encode(m, &slice)
 		p.historyRows(m, &slice)
-		err := s.write(func() error { return s.store.Checkpoint(ctx, slice.rows, slice.ended) })
+		err := s.disk.write(func() error { return s.store.Checkpoint(ctx, slice.rows, slice.ended) })
 		if err != nil {
 			p.putBack(m, dirty, gone, &slice)
 			return err

@@ -175,7 +175,7 @@ func (p *writer) one() bool {
 
 	started := s.options.Now()
 	var position journal.Position
-	err := s.roomy(func() (err error) {
+	err := s.disk.roomy(func() (err error) {
 		position, err = s.journal.Append(context.Background(), tail, b.enc.Bytes())
 		return err
 	})
@@ -217,7 +217,7 @@ func (p *writer) apply(position journal.Position, b *batch) {
 			p.inflight = nil
 			s.m.stats.commits++
 			s.m.stats.commitBytes += uint64(len(b.enc.Bytes()))
-			s.appends.note(nil)
+			s.disk.appends.note(nil)
 			s.countLive()
 		}
 		s.waiters.serve(s.now())
@@ -250,7 +250,7 @@ func (p *writer) refuse(b *batch, cause error) {
 		for _, failed := range slices.Backward(all) {
 			failed.undo(s.m)
 		}
-		s.appends.note(cause)
+		s.disk.appends.note(cause)
 	}
 	for _, failed := range all {
 		failed.err = err
@@ -274,11 +274,11 @@ func commitError(cause error) error {
 
 // roomy runs a write; when the disk is full it frees the ballast and tries once more, so that completions get through on
 // a disk that inserts have filled.
-func (s *Shard) roomy(write func() error) error {
+func (p *disk) roomy(write func() error) error {
 	err := write()
 	if errors.Is(err, journal.ErrFull) {
-		s.full.Store(true)
-		if s.options.FreeBallast() {
+		p.s.full.Store(true)
+		if p.s.options.FreeBallast() {
 			return write()
 		}
 	}

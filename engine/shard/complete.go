@@ -181,11 +181,11 @@ func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem,
 	}
 	var err error
 	if len(strays) > 0 {
-		err = s.write(func() error { return s.store.WithdrawOutputs(ctx, strays) })
+		err = s.disk.write(func() error { return s.store.WithdrawOutputs(ctx, strays) })
 	}
 	if err == nil && len(outputs) > 0 {
 		s.store.Doubt(outputs)
-		err = s.write(func() error { return s.store.AppendOutputs(ctx, outputs) })
+		err = s.disk.write(func() error { return s.store.AppendOutputs(ctx, outputs) })
 	}
 	s.outputs.RUnlock()
 	return dst, s.join(m, own, list, storeError(err), func(i int) { dst[accepted[i]] = answer(ended) })

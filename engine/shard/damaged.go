@@ -22,51 +22,55 @@ func isDamage(err error) bool {
 	return format || errors.Is(err, store.ErrMissing)
 }
 
+// contents are the bytes of chunks and attachments in the store.
+type contents struct{ s *Shard }
+
 // withoutDamaged answers with those picks whose contents can be read, after the others were set aside. errAgain: none can.
-func (s *Shard) withoutDamaged(ctx context.Context, picks []pick, dst []queue.Reservation) (Reserved, error) {
+func (c *contents) withoutDamaged(ctx context.Context, picks []pick, dst []queue.Reservation) (Reserved, error) {
 	var sound, bad []pick
 	var causes []error
 	held := map[*record]bool{} // paused for its attachment
 	for i := range picks {
 		p := picks[i : i+1]
 		if r := p[0].r; r.attached && !held[r] {
-			if _, err := s.store.ReadAttachment(ctx, r.seq); err != nil && isDamage(err) {
-				if err := s.pauseDamaged(r.id, err); err != nil {
-					s.unreserve(picks[i:])
-					s.unreserve(append(sound, bad...))
+			if _, err := c.s.store.ReadAttachment(ctx, r.seq); err != nil && isDamage(err) {
+				if err := c.pause(r.id, err); err != nil {
+					c.unreserve(picks[i:])
+					c.unreserve(append(sound, bad...))
 					return Reserved{Reservations: dst}, err
 				}
 				held[r] = true
 			}
 		}
 		if held[p[0].r] {
-			s.unreserve(p)
+			c.unreserve(p)
 			continue
 		}
-		err := s.readContents(ctx, p, make([]queue.Reservation, 1))
+		err := c.read(ctx, p, make([]queue.Reservation, 1))
 		switch {
 		case err == nil:
 			sound = append(sound, p[0])
 		case isDamage(err):
 			bad, causes = append(bad, p[0]), append(causes, err)
 		default:
-			s.unreserve(picks[i:])
-			s.unreserve(append(sound, bad...))
+			c.unreserve(picks[i:])
+			c.unreserve(append(sound, bad...))
 			return Reserved{Reservations: dst}, err
 		}
 	}
-	if err := s.setAside(bad, causes); err != nil {
-		s.unreserve(sound)
+	if err := c.setAside(bad, causes); err != nil {
+		c.unreserve(sound)
 		return Reserved{Reservations: dst}, err
 	}
 	if len(sound) == 0 {
 		return Reserved{Reservations: dst}, errAgain
 	}
-	return s.fill(ctx, sound, dst)
+	return c.s.fill(ctx, sound, dst)
 }
 
 // unreserve returns chunks that no one will get.
-func (s *Shard) unreserve(picks []pick) {
+func (c *contents) unreserve(picks []pick) {
+	s := c.s
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +80,8 @@ func (s *Shard) unreserve(picks []pick) {
 
 // setAside makes dead letters of reserved chunks, durably. Which of the store's rows is damaged is for the log; the letter says what was
 // found. No try is counted.
-func (s *Shard) setAside(picks []pick, causes []error) error {
+func (c *contents) setAside(picks []pick, causes []error) error {
+	s := c.s
 	if len(picks) == 0 {
 		return nil
 	}
@@ -112,8 +117,9 @@ func (s *Shard) setAside(picks []pick, causes []error) error {
 	return s.writer.wait(waits)
 }
 
-// pauseDamaged pauses a submission whose attachment is damaged.
-func (s *Shard) pauseDamaged(id queue.SubmissionID, cause error) error {
+// pause pauses a submission whose attachment is damaged.
+func (c *contents) pause(id queue.SubmissionID, cause error) error {
+	s := c.s
 	_, created, err := s.Rules.Set(queue.Rule{
 		Action: queue.Pause, Match: queue.RuleMatch{Submission: id}, Actor: "quern",
 		Reason: errorDamaged + "the attachment cannot be read; the server's log says why. Mend it, then lift this rule",

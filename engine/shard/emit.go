@@ -237,7 +237,7 @@ func ScheduledSubmission(name string, def *queue.Schedule, tick queue.Time) queu
 
 func (p *Schedules) writeEmissions(inserts []*journal.Insert, template *queue.NewSubmission) error {
 	for _, insert := range inserts {
-		if err := p.s.writeContent(context.Background(), insert.Seq, template); err != nil {
+		if err := p.s.contents.write(context.Background(), insert.Seq, template); err != nil {
 			return err
 		}
 	}

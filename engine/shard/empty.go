@@ -18,8 +18,8 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 		return Reserved{Reason: queue.AllSkipped, RetryAfter: retryScored}
 	}
 	if saturated, limited := m.limited(q.Plan, q.Limited); limited {
-		if m.grace != nil {
-			return Reserved{Reason: queue.RestartGrace, RetryAfter: max(m.grace.until.Sub(now), time.Millisecond)}
+		if m.valueLimits.grace != nil {
+			return Reserved{Reason: queue.RestartGrace, RetryAfter: max(m.valueLimits.grace.until.Sub(now), time.Millisecond)}
 		}
 		return Reserved{Reason: queue.AllLimited, Limited: saturated}
 	}

@@ -115,7 +115,7 @@ func (ins *Inspect) Explain(ctx context.Context, plan *strategy.Plan, q *Questio
 		for i := range leaves {
 			x.Leaves[i].Fair = fairStates(views[0][leaves[i].Of], &leaves[i])
 		}
-		return s.m.explain(&x, f.picks, unscored.Leaves(), views[1], before) + looks(len(leaves))
+		return s.m.questions.explain(&x, f.picks, unscored.Leaves(), views[1], before) + looks(len(leaves))
 	})
 	if err != nil {
 		return Explained{}, err
@@ -144,16 +144,19 @@ func (ins *Inspect) Explain(ctx context.Context, plan *strategy.Plan, q *Questio
 	return x, nil
 }
 
+// questions is the part of the machine that answers questions, and changes nothing.
+type questions struct{ m *machine }
+
 // explain takes what must be of one moment with the picks: how the values of their submissions stand.
-func (m *machine) explain(x *Explained, picks []Previewed, leaves []strategy.Leaf, views []*backlog.View,
+func (qs *questions) explain(x *Explained, picks []Previewed, leaves []strategy.Leaf, views []*backlog.View,
 	before map[queue.MetaEntry]valueState) looks {
 	for _, p := range picks {
 		pick, leaf := ExplainedPick{Previewed: p}, &leaves[p.Leaf]
-		for _, seat := range views[leaf.Of].Seats(m.backlog.ByID(p.Submission), leaf.Number) {
+		for _, seat := range views[leaf.Of].Seats(qs.m.backlog.ByID(p.Submission), leaf.Number) {
 			pick.Tenants = append(pick.Tenants, seat.Tenant())
 		}
 		for _, entry := range p.Meta {
-			before[entry] = m.valueNow(entry)
+			before[entry] = qs.valueNow(entry)
 		}
 		x.Picks = append(x.Picks, pick)
 	}
@@ -282,7 +285,7 @@ func (t *tree) count(m *machine, x *backlog.Submission) {
 	if at, withheld := x.Withheld(); withheld {
 		t.withheld.Refused.add(x)
 		refuse(t.limited, x, &RefusedValue{Key: at.Key, Value: at.Value, HasValue: true, InFlight: at.InFlight,
-			Max: m.valueSettings(queue.MetaEntry{Key: at.Key, Value: at.Value}).Limit})
+			Max: m.valueLimits.settings(queue.MetaEntry{Key: at.Key, Value: at.Value}).Limit})
 		return
 	}
 	if len(t.nodes) > 0 {

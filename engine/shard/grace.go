@@ -21,12 +21,19 @@ type grace struct {
 // maxGracePlans bounds the plans that are kept.
 const maxGracePlans = 1000
 
+// valueLimits is the part of the machine that knows what is demanded of the values of meta keys.
+type valueLimits struct {
+	m     *machine
+	grace *grace // nil when it is over
+}
+
 // restrain begins the grace of a new life. The first life of a queue has none: nobody holds anything.
-func (m *machine) restrain(now queue.Time) {
+func (p *valueLimits) restrain(now queue.Time) {
+	m := p.m
 	if m.epoch == 0 || m.settings.RestartGrace <= 0 {
 		return
 	}
-	m.grace = newGrace(now, now.Add(m.settings.RestartGrace))
+	p.grace = newGrace(now, now.Add(m.settings.RestartGrace))
 }
 
 // newGrace is a restart grace before the values that it holds back are known.
@@ -59,7 +66,7 @@ func (g *grace) plan(of *strategy.Plan) *strategy.Plan {
 func (s *Shard) followed(plans []*strategy.Plan) (list []*strategy.Plan, until queue.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.m.grace
+	g := s.m.valueLimits.grace
 	if g == nil {
 		return plans, 0
 	}
@@ -69,39 +76,39 @@ func (s *Shard) followed(plans []*strategy.Plan) (list []*strategy.Plan, until q
 	return list, g.until
 }
 
-// graceUntil is when the restart grace ends; 0: there is none.
-func (m *machine) graceUntil() queue.Time {
-	if m.grace == nil {
+// until is when the restart grace ends; 0: there is none.
+func (p *valueLimits) until() queue.Time {
+	if p.grace == nil {
 		return 0
 	}
-	return m.grace.until
+	return p.grace.until
 }
 
-// setValue changes what is demanded of a value.
-func (m *machine) setValue(entry queue.MetaEntry, settings queue.ValueSettings) {
-	if m.grace != nil {
-		delete(m.grace.values, entry)
+// set changes what is demanded of a value.
+func (p *valueLimits) set(entry queue.MetaEntry, settings queue.ValueSettings) {
+	if p.grace != nil {
+		delete(p.grace.values, entry)
 		if settings.Limit != queue.NoLimit {
-			m.grace.values[entry] = settings
+			p.grace.values[entry] = settings
 			settings.Limit = 0
 		}
 	}
-	m.backlog.SetValue(entry.Key, entry.Value, settings)
+	p.m.backlog.SetValue(entry.Key, entry.Value, settings)
 }
 
-// valueSettings are what setValue set last.
-func (m *machine) valueSettings(entry queue.MetaEntry) queue.ValueSettings {
-	if m.grace != nil {
-		if settings, kept := m.grace.values[entry]; kept {
+// settings are what setValue set last.
+func (p *valueLimits) settings(entry queue.MetaEntry) queue.ValueSettings {
+	if p.grace != nil {
+		if settings, kept := p.grace.values[entry]; kept {
 			return settings
 		}
 	}
-	return m.backlog.ValueSettings(entry.Key, entry.Value)
+	return p.m.backlog.ValueSettings(entry.Key, entry.Value)
 }
 
 // endGrace ends a grace that is over, a slice of the values at a time, and says whether there are more. The mutex is held.
 func (s *Shard) endGrace(now queue.Time, most int) (more bool) {
-	g := s.m.grace
+	g := s.m.valueLimits.grace
 	if g == nil || g.until > now {
 		return false
 	}
@@ -115,14 +122,14 @@ func (s *Shard) endGrace(now queue.Time, most int) (more bool) {
 	if len(g.values) > 0 {
 		return true
 	}
-	s.m.grace = nil
+	s.m.valueLimits.grace = nil
 	s.noteSpecial()
 	s.Consumers.tellWaiting(func(w *waiter) bool { return w.q.restrained })
 	return false
 }
 
 // noteSpecial keeps the note whether a reserve has to look at orders or at the restart grace. The mutex is held.
-func (s *Shard) noteSpecial() { s.special.Store(s.roster.ordered > 0 || s.m.grace != nil) }
+func (s *Shard) noteSpecial() { s.special.Store(s.roster.ordered > 0 || s.m.valueLimits.grace != nil) }
 
 // retryOrdered is when a consumer that is kept from work may ask again.
 const retryOrdered = time.Second
@@ -138,8 +145,8 @@ func (s *Shard) restrict(q *Request, asked *strategy.Plan) (answer Reserved, ove
 		return Reserved{Reason: queue.ConsumerDraining, RetryAfter: retryOrdered}, true
 	}
 	q.Plan, q.restrained = asked, false
-	if s.m.grace != nil {
-		q.Plan, q.restrained = s.m.grace.plan(asked), true
+	if s.m.valueLimits.grace != nil {
+		q.Plan, q.restrained = s.m.valueLimits.grace.plan(asked), true
 	}
 	return Reserved{}, false
 }

@@ -51,7 +51,7 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 	}
 	if n.IdempotencyKey != "" {
 		if entry := s.m.keys.find(n.IdempotencyKey); entry != nil {
-			return s.repeat(ctx, entry, n) // unlocks
+			return s.claims.repeat(ctx, entry, n) // unlocks
 		}
 	}
 	m := s.m
@@ -71,13 +71,13 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 	defer s.options.Live.release(1)
 	m.seed(seed)
 	op := m.draw(n, now)
-	entry := s.claimKey(n, op, now)
+	entry := s.claims.claim(n, op, now)
 	if !op.Inline && !op.Attachment {
 		return s.publish(op, entry, n.Acts, now) // unlocks
 	}
 	s.mu.Unlock()
-	if err := s.writeContent(ctx, op.Seq, n); err != nil {
-		s.giveUpKey(entry)
+	if err := s.contents.write(ctx, op.Seq, n); err != nil {
+		s.claims.giveUp(entry)
 		return sub, false, err
 	}
 	now = s.now()
@@ -88,7 +88,7 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 	}
 	if err != nil {
 		s.mu.Unlock()
-		s.giveUpKey(entry)
+		s.claims.giveUp(entry)
 		return sub, false, err
 	}
 	return s.publish(op, entry, n.Acts, now) // unlocks
@@ -110,7 +110,7 @@ func (p *Submissions) Repeated(ctx context.Context, n *queue.NewSubmission) (sub
 		s.mu.Unlock()
 		return sub, false, nil
 	}
-	sub, _, err = s.repeat(ctx, entry, n) // unlocks
+	sub, _, err = s.claims.repeat(ctx, entry, n) // unlocks
 	return sub, true, err
 }
 
@@ -143,18 +143,22 @@ func inserted(op *journal.Insert, queueName string) queue.Submission {
 	return sub
 }
 
-// claimKey keeps others with the same key out until this insert is decided. The mutex is held.
-func (s *Shard) claimKey(n *queue.NewSubmission, op *journal.Insert, now queue.Time) *keyed {
+// claims are the idempotency keys of inserts under way.
+type claims struct{ s *Shard }
+
+// claim keeps others with the same key out until this insert is decided. The mutex is held.
+func (p *claims) claim(n *queue.NewSubmission, op *journal.Insert, now queue.Time) *keyed {
 	if n.IdempotencyKey == "" {
 		return nil
 	}
 	entry := &keyed{key: n.IdempotencyKey, fingerprint: n.Fingerprint, id: op.ID, at: now, published: make(chan struct{})}
-	s.m.keys.add(entry)
+	p.s.m.keys.add(entry)
 	return entry
 }
 
-// giveUpKey frees the key of an insert that failed before its commit.
-func (s *Shard) giveUpKey(entry *keyed) {
+// giveUp frees the key of an insert that failed before its commit.
+func (p *claims) giveUp(entry *keyed) {
+	s := p.s
 	if entry == nil {
 		return
 	}
@@ -166,7 +170,8 @@ func (s *Shard) giveUpKey(entry *keyed) {
 
 // repeat answers an insert whose key is known with the present state of its submission, once the first one is committed.
 // The mutex is held and given up.
-func (s *Shard) repeat(ctx context.Context, entry *keyed, n *queue.NewSubmission) (sub queue.Submission, replayed bool, err error) {
+func (p *claims) repeat(ctx context.Context, entry *keyed, n *queue.NewSubmission) (sub queue.Submission, replayed bool, err error) {
+	s := p.s
 	same := entry.fingerprint == n.Fingerprint
 	s.mu.Unlock()
 	if !same {
@@ -195,10 +200,11 @@ func (s *Shard) repeat(ctx context.Context, entry *keyed, n *queue.NewSubmission
 	return sub, true, err
 }
 
-// writeContent puts inline bytes and the attachment on disk before the insert is published. What a crash leaves behind
+// write puts inline bytes and the attachment on disk before the insert is published. What a crash leaves behind
 // is swept away at the next start.
-func (s *Shard) writeContent(ctx context.Context, seq uint32, n *queue.NewSubmission) error {
-	return storeError(s.wrote(func() error {
+func (c *contents) write(ctx context.Context, seq uint32, n *queue.NewSubmission) error {
+	s := c.s
+	return storeError(s.disk.wrote(func() error {
 		if len(n.Attachment) > 0 {
 			if err := s.store.WriteAttachment(ctx, seq, n.Attachment); err != nil {
 				return err

@@ -30,7 +30,6 @@ type machine struct {
 	freed   queue.Time
 	opened  int                            // records whose older row the history may still have
 	rows    uint64                         // history rows written since the start
-	asides  map[aside]struct{}             // rows that changed since the last checkpoint
 	closing int                            // submissions whose end is on its way to the disk
 	order   *ordered                       // live submissions and ended ones without their history row, by id
 	ended   map[queue.SubmissionID]*record // ended, history row not yet written
@@ -55,7 +54,6 @@ type machine struct {
 	trust func(seq, index uint32) // told of every chunk that is done: what the store has for it is its output
 
 	roster *roster // the shard's
-	grace  *grace  // nil when it is over
 
 	charges reserver.Pages[backlog.Charge] // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
@@ -89,7 +87,6 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		backlog: backlog.New(),
 		holds:   reserver.New(now, 0),
 		order:   &ordered{},
-		asides:  map[aside]struct{}{},
 		freed:   1, // retention looks at all of the history first
 		ended:   map[queue.SubmissionID]*record{},
 		watch:   map[queue.SubmissionID][]chan struct{}{},

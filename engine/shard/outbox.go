@@ -107,8 +107,8 @@ func (p *forwarding) sent(r *record, t *try, o queue.Outgoing) {
 // queued notes an entry of the outbox.
 func (p *forwarding) queued(o queue.Outgoing) {
 	p.outbox.add(o)
-	p.m.changed(asideOutbox, o.Number)
-	p.m.changed(asideLast, 0)
+	p.m.asides.changed(asideOutbox, o.Number)
+	p.m.asides.changed(asideLast, 0)
 	p.posted = true
 }
 
@@ -125,8 +125,8 @@ func (p *forwarding) requeued(r *record, op *journal.Move) {
 func (p *forwarding) delivered(op *journal.Move) {
 	for _, distance := range op.Indexes {
 		p.outbox.remove(op.Number + uint64(distance))
-		p.m.changed(asideOutbox, op.Number+uint64(distance))
-		p.m.changed(asideStuck, op.Number+uint64(distance))
+		p.m.asides.changed(asideOutbox, op.Number+uint64(distance))
+		p.m.asides.changed(asideStuck, op.Number+uint64(distance))
 	}
 }
 

@@ -5,26 +5,30 @@ import "github.com/quern-queue/quern/engine/journal"
 // parts are the features of the machine. Each has its own state and its own ops, and a file with its name says what changes it; the
 // machine itself has submissions, their chunks and reservations. A part reaches the machine, and others through it.
 type parts struct {
-	actLog     actLog
-	bulks      bulks
-	forwarding forwarding
-	letters    deadLetters
-	lifecycle  lifecycle
-	orphans    orphans
-	recount    recount
-	rules      activeRules
-	schedules  schedules
-	scorings   scorings
-	suspects   suspects
+	actLog      actLog
+	asides      asides
+	auditor     auditor
+	bulks       bulks
+	forwarding  forwarding
+	letters     deadLetters
+	lifecycle   lifecycle
+	orphans     orphans
+	questions   questions
+	recount     recount
+	rules       activeRules
+	schedules   schedules
+	scorings    scorings
+	suspects    suspects
+	valueLimits valueLimits
 }
 
 // of makes them for a machine.
 func (p *parts) of(m *machine) {
 	*p = parts{
-		actLog: actLog{m: m}, recount: recount{m: m}, bulks: bulks{m: m}, lifecycle: lifecycle{m: m}, orphans: orphans{m: m},
-		forwarding: newForwarding(m),
-		letters:    newDeadLetters(m), rules: newActiveRules(m), schedules: newSchedules(m),
-		scorings: scorings{m: m, byKey: map[string]*scoring{}}, suspects: suspects{m: m},
+		actLog: actLog{m: m}, asides: asides{m: m, rows: map[aside]struct{}{}}, auditor: auditor{m}, bulks: bulks{m: m},
+		forwarding: newForwarding(m), letters: newDeadLetters(m), lifecycle: lifecycle{m: m}, orphans: orphans{m: m},
+		questions: questions{m}, recount: recount{m: m}, rules: newActiveRules(m), schedules: newSchedules(m),
+		scorings: scorings{m: m, byKey: map[string]*scoring{}}, suspects: suspects{m: m}, valueLimits: valueLimits{m: m},
 	}
 }
 

@@ -65,12 +65,12 @@ func (p *recovery) run(ctx context.Context) error {
 	if s.m != nil {
 		m.carry(s.m, now)
 	} else {
-		m.restrain(now)
+		m.valueLimits.restrain(now)
 	}
 	m.settle(now)
 	m.schedules.settle()
 	if s.options.Values != nil {
-		s.options.Values(m.setValue)
+		s.options.Values(m.valueLimits.set)
 	}
 	if err := s.fence(ctx, m, now); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (p *recovery) load(ctx context.Context, m *machine) error {
 	rows := pastRows{store: s.store}
 	m.history.past = func(seq uint32) (*past, error) { return rows.find(ctx, seq) }
 	m.history.holds = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
-	if err := s.store.Asides(ctx, m.loadAside); err != nil {
+	if err := s.store.Asides(ctx, m.asides.load); err != nil {
 		return err
 	}
 	if err := s.Rules.load(ctx, m); err != nil {

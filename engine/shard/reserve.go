@@ -224,7 +224,7 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 
 // stale says that restrict would decide otherwise now. The mutex is held.
 func (s *Shard) stale(q *Request) bool {
-	return (s.m.grace != nil) != q.restrained || s.roster.orderOf(q.Consumer) != queue.NoOrder
+	return (s.m.valueLimits.grace != nil) != q.restrained || s.roster.orderOf(q.Consumer) != queue.NoOrder
 }
 
 func (s *Shard) reservePlain(ctx context.Context, q *Request, dst []queue.Reservation) (Reserved, error) {
@@ -293,13 +293,13 @@ func (s *Shard) empty(ctx context.Context, q *Request, now queue.Time, dst []que
 		q.over = time.NewTimer(q.Wait)
 	}
 	parked := s.options.Now()
-	answer, err := s.waitFor(ctx, w, q.over, dst)
+	answer, err := s.waiters.waitFor(ctx, w, q.over, dst)
 	q.waited += s.options.Now().Sub(parked)
 	return answer, err
 }
 
 // waitFor waits until the waiter is served or its time is over.
-func (s *Shard) waitFor(ctx context.Context, w *waiter, over *time.Timer, dst []queue.Reservation) (Reserved, error) {
+func (p *waiters) waitFor(ctx context.Context, w *waiter, over *time.Timer, dst []queue.Reservation) (Reserved, error) {
 	select {
 	case picks, ok := <-w.served:
 		switch {
@@ -308,19 +308,20 @@ func (s *Shard) waitFor(ctx context.Context, w *waiter, over *time.Timer, dst []
 		case len(picks) == 0:
 			return Reserved{Reservations: dst}, errAgain
 		}
-		return s.fill(ctx, picks, dst)
+		return p.s.fill(ctx, picks, dst)
 	case <-over.C:
 	case <-ctx.Done():
 	}
-	return s.leave(ctx, w, dst)
+	return p.leave(ctx, w, dst)
 }
 
 // leave ends a wait. What was handed over at the last moment is delivered when the caller is still there, and given back
 // when it is not.
-func (s *Shard) leave(ctx context.Context, w *waiter, dst []queue.Reservation) (Reserved, error) {
+func (p *waiters) leave(ctx context.Context, w *waiter, dst []queue.Reservation) (Reserved, error) {
+	s := p.s
 	now := s.now()
 	s.mu.Lock()
-	s.waiters.unpark(w, nil)
+	p.unpark(w, nil)
 	var picks []pick
 	select {
 	case picks = <-w.served:
@@ -328,7 +329,7 @@ func (s *Shard) leave(ctx context.Context, w *waiter, dst []queue.Reservation) (
 	}
 	if ctx.Err() != nil {
 		s.m.undo(picks)
-		s.waiters.serve(now)
+		p.serve(now)
 		s.mu.Unlock()
 		return Reserved{Reservations: dst}, ctx.Err()
 	}
@@ -363,10 +364,10 @@ func (s *Shard) fill(ctx context.Context, picks []pick, dst []queue.Reservation)
 		}
 		dst = append(dst, res)
 	}
-	if err := s.readContents(ctx, picks, dst[from:]); err != nil && isDamage(err) {
-		return s.withoutDamaged(ctx, picks, dst[:from])
+	if err := s.contents.read(ctx, picks, dst[from:]); err != nil && isDamage(err) {
+		return s.contents.withoutDamaged(ctx, picks, dst[:from])
 	} else if err != nil {
-		s.unreserve(picks)
+		s.contents.unreserve(picks)
 		return Reserved{Reservations: dst[:from]}, err
 	}
 	s.waited(picks)
@@ -406,8 +407,8 @@ func appendContent(dst []byte, r *record, index uint32) []byte {
 	}
 }
 
-// readContents reads inline bytes and attachments, in one query for each run of chunks of one submission.
-func (s *Shard) readContents(ctx context.Context, picks []pick, dst []queue.Reservation) error {
+// read reads inline bytes and attachments, in one query for each run of chunks of one submission.
+func (c *contents) read(ctx context.Context, picks []pick, dst []queue.Reservation) error {
 	for i := 0; i < len(picks); {
 		r := picks[i].r
 		run := i + 1
@@ -415,7 +416,7 @@ func (s *Shard) readContents(ctx context.Context, picks []pick, dst []queue.Rese
 			run++
 		}
 		if r.attached {
-			b, err := s.store.ReadAttachment(ctx, r.seq)
+			b, err := c.s.store.ReadAttachment(ctx, r.seq)
 			if err != nil {
 				return err
 			}
@@ -424,7 +425,7 @@ func (s *Shard) readContents(ctx context.Context, picks []pick, dst []queue.Rese
 			}
 		}
 		if r.inline {
-			if err := s.readInline(ctx, picks[i:run], dst[i:run]); err != nil {
+			if err := c.readInline(ctx, picks[i:run], dst[i:run]); err != nil {
 				return err
 			}
 		}
@@ -434,12 +435,12 @@ func (s *Shard) readContents(ctx context.Context, picks []pick, dst []queue.Rese
 }
 
 // readInline reads the inline bytes of chunks of one submission.
-func (s *Shard) readInline(ctx context.Context, picks []pick, dst []queue.Reservation) error {
+func (c *contents) readInline(ctx context.Context, picks []pick, dst []queue.Reservation) error {
 	indexes := make([]uint32, len(picks))
 	for i := range picks {
 		indexes[i] = picks[i].token.Index
 	}
-	contents, err := s.store.ReadContents(ctx, picks[0].r.seq, indexes)
+	contents, err := c.s.store.ReadContents(ctx, picks[0].r.seq, indexes)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package shard
 
 // resources are what a shard has beside inserting, reserving and completing, each a type of its own with the state that only it needs.
 type resources struct {
+	Acts        Acts
 	Bulks       Bulks
 	Consumers   Consumers
 	DeadLetters DeadLetters
@@ -20,8 +21,27 @@ type resources struct {
 // of joins them with their shard.
 func (r *resources) of(s *Shard) {
 	*r = resources{
-		Bulks{s: s}, Consumers{s: s}, DeadLetters{s: s}, Forwarding{s: s}, Inspect{s: s},
+		Acts{s: s}, Bulks{s: s}, Consumers{s: s}, DeadLetters{s: s}, Forwarding{s: s}, Inspect{s: s},
 		Recounts{s: s}, Rules{s: s}, Schedules{s: s}, Scoring{s: s}, Submissions{s: s},
 		Values{s: s}, Views{s: s}, Worker{s: s},
 	}
+}
+
+// inner is what a shard works with and callers do not see, each a type of its own likewise.
+type inner struct {
+	checkpoints checkpointer
+	claims      claims
+	contents    contents
+	disk        disk
+	recovery    recovery
+	waiters     waiters
+	writer      writer
+}
+
+// of joins it with its shard.
+func (i *inner) of(s *Shard) {
+	*i = inner{claims: claims{s}, contents: contents{s}, disk: disk{s: s}, recovery: recovery{s}}
+	i.checkpoints.init(s)
+	i.waiters = waiters{s: s, all: map[*waiter]struct{}{}}
+	i.writer = writer{s: s, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 }

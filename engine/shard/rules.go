@@ -358,7 +358,7 @@ func (p *Rules) store(ctx context.Context, m *machine, rows ruleRows) error {
 		if row == nil {
 			return nil
 		}
-		return s.write(func() error { return s.store.PutStanding(ctx, name, row) })
+		return s.disk.write(func() error { return s.store.PutStanding(ctx, name, row) })
 	}
 	err := put(pastRulesName, rows.past)
 	past := err != nil

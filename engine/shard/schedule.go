@@ -234,7 +234,7 @@ func (p *Schedules) checkpoint(ctx context.Context, m *machine) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	err := s.write(func() error { return s.store.CheckpointSchedules(ctx, rows) })
+	err := s.disk.write(func() error { return s.store.CheckpointSchedules(ctx, rows) })
 	if err != nil {
 		s.mu.Lock()
 		maps.Copy(m.schedules.dirty, changed)

@@ -76,15 +76,13 @@ type Span interface {
 // Shard is one journal, its state and its owner's goroutines. All methods are safe for concurrent use.
 type Shard struct {
 	resources
+	inner
 
 	options  Options
 	journal  journal.Journal
 	store    *store.Store
 	mu       holdLock // guards everything below, and the machine
 	m        *machine
-	writer   writer
-	waiters  waiters
-	recovery recovery
 	views    []*backlog.View // of the plan being followed
 	live     int64           // submissions that LiveLimit was told to be open
 	crowded  uint64          // inserts that it refused
@@ -96,8 +94,6 @@ type Shard struct {
 	mostLooks looks // see MostLooks
 	roster    *roster
 
-	appends streak       // to the journal
-	writes  streak       // to the store
 	full    *atomic.Bool // Options.Full
 	ahead   atomic.Bool  // rows of the store may be younger than the position that a replay begins at
 	special atomic.Bool  // a reserve has to look at orders for consumers, or at the restart grace
@@ -107,11 +103,10 @@ type Shard struct {
 	aging sync.RWMutex
 	// held for reading while outputs are written, for writing by a reload; after mu, which is not needed to let go of
 	// it
-	outputs     sync.RWMutex
-	counted     counted
-	applying    sync.Mutex // held while a batch is applied, and while a checkpoint takes rows
-	checkpoints checkpointer
-	pools       pools
+	outputs  sync.RWMutex
+	counted  counted
+	applying sync.Mutex // held while a batch is applied, and while a checkpoint takes rows
+	pools    pools
 }
 
 // Open recovers the shard and starts its goroutines. Close ends them.
@@ -141,16 +136,12 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 		options: o, store: o.Store, full: o.Full, quit: make(chan struct{}), roster: newRoster(),
 	}
 	s.resources.of(s)
-	s.writer = writer{s: s, wake: make(chan struct{}, 1), ended: make(chan struct{})}
-	s.waiters = waiters{s: s, all: map[*waiter]struct{}{}}
-	s.recovery.s = s
-	s.checkpoints.s = s
+	s.inner.of(s)
 	s.pools.scratch.New = func() any { return new(scratch) }
 	s.pools.picks.New = func() any { return new([]pick) }
 	s.mu.now, s.mu.told = o.Now, o.Held
 	s.Worker.parked, s.Worker.blamed = map[Action]*parking{}, map[Action]int{}
 	s.Recounts.opened = s.now()
-	s.checkpoints.init()
 	if err := s.recovery.run(ctx); err != nil {
 		if s.journal != nil {
 			s.journal.Close()
@@ -252,7 +243,7 @@ func (s *Shard) Heal() {
 	}
 	s.mu.Unlock()
 	s.applying.Unlock()
-	s.probe()
+	s.disk.probe()
 }
 
 // keepViews is how many standing views an idle strategy may leave behind; beyond it the least recently used go.
@@ -283,7 +274,7 @@ func (s *Shard) SetSettings(settings queue.Settings) error {
 	s.mu.Lock()
 	s.m.settings = settings
 	s.options.Settings = settings
-	if g := s.m.grace; g != nil {
+	if g := s.m.valueLimits.grace; g != nil {
 		g.until = min(g.until, g.began.Add(settings.RestartGrace)) // it may be cut short, but not begin anew
 	}
 	log := s.journal

@@ -31,11 +31,18 @@ func (k *streak) note(err error) {
 // degraded says that so many writes failed that the next one is not expected to come through.
 func (k *streak) degraded() bool { return k.failed.Load() >= degradedAfter }
 
+// disk is what becomes of writes to a shard's files.
+type disk struct {
+	s       *Shard
+	appends streak // to the journal
+	writes  streak // to the store
+}
+
 // failing is nil while writes come through.
-func (s *Shard) failing() error {
-	file, k := "journal", &s.appends
+func (p *disk) failing() error {
+	file, k := "journal", &p.appends
 	if !k.degraded() {
-		file, k = "store", &s.writes
+		file, k = "store", &p.writes
 	}
 	if !k.degraded() {
 		return nil
@@ -47,29 +54,30 @@ func (s *Shard) failing() error {
 
 // write writes to the store, with the room that is kept back for completions, and counts how it ended. After a failed sync no one knows
 // what the disk holds: the process ends.
-func (s *Shard) write(write func() error) error { return s.wrote(s.roomy(write)) }
+func (p *disk) write(write func() error) error { return p.wrote(p.roomy(write)) }
 
-func (s *Shard) wrote(err error) error {
-	s.writes.note(err)
+func (p *disk) wrote(err error) error {
+	p.writes.note(err)
 	switch {
 	case errors.Is(err, journal.ErrFull):
-		s.full.Store(true)
+		p.s.full.Store(true)
 	case errors.Is(err, journal.ErrSync):
-		s.options.Fatal(err)
+		p.s.options.Fatal(err)
 	}
 	return err
 }
 
 // probe tries a write to each file that the last ones failed to, so that the shard recovers although no one calls it.
-func (s *Shard) probe() {
+func (p *disk) probe() {
+	s := p.s
 	s.mu.Lock()
-	if s.appends.degraded() && s.usable() == nil && s.writer.pending() == nil {
+	if p.appends.degraded() && s.usable() == nil && s.writer.pending() == nil {
 		s.m.encode(s.now()).Epoch(s.m.epoch)
 		s.writer.kick()
 	}
-	row := store.Aside{Kind: asideSeq, Bytes: s.m.asideRow(aside{kind: asideSeq})}
+	row := store.Aside{Kind: asideSeq, Bytes: s.m.asides.row(aside{kind: asideSeq})}
 	s.mu.Unlock()
-	if s.writes.degraded() {
-		_ = s.write(func() error { return s.store.PutAside(context.Background(), []store.Aside{row}) }) // noted, which is all
+	if p.writes.degraded() {
+		_ = p.write(func() error { return s.store.PutAside(context.Background(), []store.Aside{row}) }) // noted, which is all
 	}
 }

@@ -111,7 +111,7 @@ func (p *forwarding) stuck(op *journal.Move) {
 	for _, distance := range op.Indexes {
 		if o := p.outbox.find(op.Number + uint64(distance)); o != nil {
 			o.Stuck = true
-			p.m.changed(asideStuck, o.Number)
+			p.m.asides.changed(asideStuck, o.Number)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (p *forwarding) stuck(op *journal.Move) {
 // renumbered applies that a stuck entry takes its place behind all others.
 func (p *forwarding) renumbered(op *journal.Move) {
 	p.outbox.remove(op.Was)
-	p.m.changed(asideOutbox, op.Was)
-	p.m.changed(asideStuck, op.Was)
+	p.m.asides.changed(asideOutbox, op.Was)
+	p.m.asides.changed(asideStuck, op.Was)
 	p.queued(queue.Outgoing{Number: op.Number, Queue: op.Queue, Chunk: queue.ChunkID{Submission: op.ID, Index: op.Indexes[0]}})
 }

@@ -73,7 +73,7 @@ func (p *Values) Set(entry queue.MetaEntry, settings queue.ValueSettings) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.m.setValue(entry, settings)
+	s.m.valueLimits.set(entry, settings)
 	if s.usable() == nil {
 		s.waiters.serve(now)
 	}
@@ -84,5 +84,5 @@ func (p *Values) Settings(entry queue.MetaEntry) queue.ValueSettings {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.valueSettings(entry)
+	return s.m.valueLimits.settings(entry)
 }

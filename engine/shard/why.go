@@ -89,8 +89,8 @@ func (ins *Inspect) Why(ctx context.Context, id queue.SubmissionID, index uint32
 		if there = r != nil; !there {
 			return 0
 		}
-		giving, n := s.m.giving(views[1], followed[0], plan)
-		return n + s.m.why(r, index, leaves, views[0], giving, &why)
+		giving, n := s.m.questions.giving(views[1], followed[0], plan)
+		return n + s.m.questions.why(r, index, leaves, views[0], giving, &why)
 	})
 	if err != nil {
 		return Why{}, err
@@ -143,11 +143,11 @@ func whyRule(rule *queue.Rule) BranchWhy {
 
 // giving is the first leaf of a plan that has something to give now, in the first branch that has; -1: none has. What is followed of
 // the plan has those views.
-func (m *machine) giving(views []*backlog.View, followed, plan *strategy.Plan) (leaf int, n looks) {
+func (qs *questions) giving(views []*backlog.View, followed, plan *strategy.Plan) (leaf int, n looks) {
 	first := firstLeaves(followed)
 	for i, view := range views {
 		n += 2
-		if by, ok := m.backlog.Gives(view); ok {
+		if by, ok := qs.m.backlog.Gives(view); ok {
 			return followed.LeavesIn(plan)[first[i]+by], n
 		}
 	}
@@ -155,7 +155,8 @@ func (m *machine) giving(views []*backlog.View, followed, plan *strategy.Plan) (
 }
 
 // why finds the obstacles in one hold of the mutex, but for whose turn it is.
-func (m *machine) why(r *record, index uint32, leaves []strategy.Leaf, views []*backlog.View, giving int, why *Why) (n looks) {
+func (qs *questions) why(r *record, index uint32, leaves []strategy.Leaf, views []*backlog.View, giving int, why *Why) (n looks) {
+	m := qs.m
 	chunk := m.chunk(r, index)
 	why.State = chunk.State
 	own := whyChunk(&chunk, r.parked && r.sub.IsAvailable(index))
@@ -170,7 +171,7 @@ func (m *machine) why(r *record, index uint32, leaves []strategy.Leaf, views []*
 			continue
 		}
 		view := views[leaf.Of]
-		*w = whyLeaf(leaf.Branch, meta, m.valueNow, m.graceUntil())
+		*w = whyLeaf(leaf.Branch, meta, qs.valueNow, m.valueLimits.until())
 		if w.Obstacle != NotAdmitted {
 			for _, seat := range view.Seats(r.sub, leaf.Number) {
 				w.Seats = append(w.Seats, Seat{Tenant: seat.Tenant(), share: seat.Share})
@@ -192,8 +193,8 @@ func (m *machine) why(r *record, index uint32, leaves []strategy.Leaf, views []*
 // valueState is what holds of a value at a moment: how many of its chunks are in flight, and how many an operator allows.
 type valueState struct{ inFlight, limit uint32 }
 
-func (m *machine) valueNow(entry queue.MetaEntry) valueState {
-	return valueState{m.backlog.InFlight(entry.Key, entry.Value), m.valueSettings(entry).Limit}
+func (qs *questions) valueNow(entry queue.MetaEntry) valueState {
+	return valueState{qs.m.backlog.InFlight(entry.Key, entry.Value), qs.m.valueLimits.settings(entry).Limit}
 }
 
 // whyLeaf is the obstacle that the leaf's filters and limits are, or the limits of an operator, or until grace the restart grace for

@@ -57,7 +57,7 @@ func (s *Shard) Work() Work {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := Work{Grace: s.m.grace.end(), Degraded: s.Worker.degraded, Slices: s.Worker.slices,
+	w := Work{Grace: s.m.valueLimits.grace.end(), Degraded: s.Worker.degraded, Slices: s.Worker.slices,
 		Sweeping: s.m.stats.orphaned, Kinds: make([]KindWork, kindCount)}
 	for kind := range kindCount {
 		t, acts := &s.Worker.kinds[kind], s.m.stats.acts[kind]
@@ -133,7 +133,7 @@ func (s *Shard) Health() error {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := errors.Join(s.lost, s.takesIn(), s.failing()); err != nil {
+	if err := errors.Join(s.lost, s.takesIn(), s.disk.failing()); err != nil {
 		return err
 	}
 	if lag := s.Worker.lag(now); lag > lagMost {

@@ -21,8 +21,7 @@ var tooLarge = map[string]sizes{
 	"web.Plugins":   {asks: 22},
 	"web.Server":    {methods: 235, fields: 33},
 	// The state and the shell of a shard, to become a small core with a part for each feature.
-	"engine/shard.Shard":   {methods: 77, fields: 30},
-	"engine/shard.machine": {methods: 115, fields: 39},
+	"engine/shard.machine": {methods: 100, fields: 37},
 	"engine/shard.record":  {methods: 18, fields: 36},
 	"engine/store.Store":   {methods: 75, fields: 10},
 	// Terms, views and picks stand in one another's memory, for the sake of the hot path.
