@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,6 +161,10 @@ func (t *Tokens) valid(r *TokenRequest) error {
 		return queue.Invalid("/name", "has %d bytes; a name has 1 to %d, in UTF-8", len(r.Name), queue.MaxActorBytes)
 	case slices.ContainsFunc([]rune(r.Name), func(c rune) bool { return !unicode.IsPrint(c) }):
 		return queue.Invalid("/name", "has a character that cannot be printed")
+	case r.Name == queue.ServerActor:
+		return queue.Invalid("/name", "is %s, under which the server records what it does itself; choose another", r.Name)
+	case strings.TrimSpace(r.Name) != r.Name:
+		return queue.Invalid("/name", "begins or ends with a space, so that it looks like another in the audit log")
 	case r.Scopes == access.None:
 		return queue.Invalid("/scopes", "is empty; give at least one scope")
 	case r.Restricted() && r.Scopes&^restrictable != 0:

@@ -167,6 +167,9 @@ func TestTokensAreChecked(t *testing.T) {
 	refused("", TokenRequest{Name: "root", Scopes: access.Read})
 	refused("/name", TokenRequest{Scopes: access.Read})
 	refused("/name", TokenRequest{Name: "a\nb", Scopes: access.Read})
+	for _, taken := range []string{"root ", "\u3000root", "quern"} { // what looks like another, and the server itself
+		refused("/name", TokenRequest{Name: taken, Scopes: access.Read})
+	}
 	refused("/name", TokenRequest{Name: "\xff", Scopes: access.Read})
 	refused("/name", TokenRequest{Name: strings.Repeat("x", 129), Scopes: access.Read})
 	refused("/scopes", TokenRequest{Name: "x"})

@@ -14,6 +14,9 @@ type Act struct {
 	Outcome string // ActOK or ActRefused
 }
 
+// ServerActor is the actor of rules that the server sets itself. No access token has this name.
+const ServerActor = "quern"
+
 // Who is who did something, and by which request.
 type Who struct {
 	Actor      string // the name of the token; without tokens what the client said. At most MaxActorBytes

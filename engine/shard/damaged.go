@@ -121,7 +121,7 @@ func (c *contents) setAside(picks []pick, causes []error) error {
 func (c *contents) pause(id queue.SubmissionID, cause error) error {
 	s := c.s
 	_, created, err := s.Rules.Set(queue.Rule{
-		Action: queue.Pause, Match: queue.RuleMatch{Submission: id}, Actor: "quern",
+		Action: queue.Pause, Match: queue.RuleMatch{Submission: id}, Actor: queue.ServerActor,
 		Reason: errorDamaged + "the attachment cannot be read; the server's log says why. Mend it, then lift this rule",
 	})
 	if created {
