@@ -48,7 +48,7 @@ func (s *Server) good(by *credential) bool {
 
 // noLongerGood is the problem of a request that waited when its token ended.
 func (s *Server) noLongerGood() *problem {
-	return s.newProblem(codeUnauthorized, "The access token or the session ended while the request waited.")
+	return s.newProblem(codeUnauthorized, "The access token or the session ended while the request ran.")
 }
 
 // admit finds who asks and refuses who may not: the refusal is recorded with who asked. Of the calls of producers and

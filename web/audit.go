@@ -140,7 +140,7 @@ func (s *Server) exportAudit(c echo.Context, in auditRequest) error {
 	if err != nil {
 		return err
 	}
-	return answerLines(s, c.Response(), func(writer *bufio.Writer) error {
+	return answerLines(s, c, func(writer *bufio.Writer) error {
 		lines := json.NewEncoder(writer)
 		for {
 			for i := range page.Items {

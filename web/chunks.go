@@ -97,7 +97,7 @@ func (s *Server) listOutputs(c echo.Context) error {
 	}
 	line := s.pools.buffer()
 	defer s.pools.free(line)
-	return answerLines(s, c.Response(), func(writer *bufio.Writer) error {
+	return answerLines(s, c, func(writer *bufio.Writer) error {
 		return s.engine.Outputs(ctx, id, func(index uint32, output []byte) error {
 			line.b = appendOutput(line.b[:0], index, output)
 			_, err := writer.Write(line.b)

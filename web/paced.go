@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine/queue"
 )
 
 // The least that the sender of a large body and the reader of a long answer must do. Both hold memory and a place meanwhile, so
@@ -66,10 +68,12 @@ func (p *paced) deadline(now time.Time) time.Time {
 
 // answerLines answers with lines that write makes, as many as there are. They go out as fast as the client takes them, through one buffer.
 // When write fails the connection is cut.
-func answerLines(s *Server, response *echo.Response, write func(*bufio.Writer) error) error {
+func answerLines(s *Server, c echo.Context, write func(*bufio.Writer) error) error {
+	response := c.Response()
 	response.Header().Set("Content-Type", contentLines)
 	response.WriteHeader(http.StatusOK)
-	answer := &pacedAnswer{Writer: response, control: http.NewResponseController(response), server: s, left: s.patience.write}
+	answer := &pacedAnswer{Writer: response, control: http.NewResponseController(response), server: s, by: s.credentialOf(c.Request()),
+		left: s.patience.write}
 	defer answer.finish()
 	_ = answer.control.SetReadDeadline(time.Time{}) // reading only serves to notice that the client went away
 	writer := bufio.NewWriterSize(answer, answerPiece)
@@ -80,12 +84,13 @@ func answerLines(s *Server, response *echo.Response, write func(*bufio.Writer) e
 }
 
 // pacedAnswer is a long answer that its reader must keep taking: a pause of patience.write, or less than leastRate on the whole, ends
-// it. Only the time counts for which the reader keeps the server waiting, before compression, and never the time that the server needs
-// to make the answer.
+// it, and so does the end of the token or session that asked for it. Only the time counts for which the reader keeps the server waiting,
+// before compression, and never the time that the server needs to make the answer.
 type pacedAnswer struct {
 	io.Writer
 	control *http.ResponseController
 	server  *Server
+	by      *credential   // nil: none was needed
 	left    time.Duration // how long the reader may still keep the server waiting
 }
 
@@ -93,6 +98,9 @@ type pacedAnswer struct {
 // which nothing is being written.
 func (p *pacedAnswer) Write(b []byte) (written int, err error) {
 	for piece := range slices.Chunk(b, answerPiece) {
+		if !p.mayGoOn() {
+			return written, p.server.noLongerGood()
+		}
 		began := p.server.wall()
 		_ = p.control.SetWriteDeadline(began.Add(min(p.left, p.server.patience.write)))
 		n, err := p.Writer.Write(piece)
@@ -106,6 +114,17 @@ func (p *pacedAnswer) Write(b []byte) (written int, err error) {
 	}
 	_ = p.control.SetWriteDeadline(time.Time{})
 	return written, nil
+}
+
+// mayGoOn says whether a request would be let in now as the one that is answered was. Who takes an answer uses the session.
+func (p *pacedAnswer) mayGoOn() bool {
+	if p.by == nil {
+		return true
+	}
+	if p.by.session != nil {
+		p.by.session.use(queue.At(p.server.now()))
+	}
+	return p.server.good(p.by)
 }
 
 // took counts bytes that the reader took, and for how long the server waited for that.

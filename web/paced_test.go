@@ -13,6 +13,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
 )
 
 // idleBody opens a connection that announces a body of so many bytes and sends one of them.
@@ -111,7 +114,7 @@ func (f *fixture) longOutputs() (path string, size int64) {
 }
 
 // beginAnswer asks for path over a connection of its own and reads no more than the head of the answer.
-func beginAnswer(t *testing.T, address, path string) io.Reader {
+func beginAnswer(t *testing.T, address, path string, headers ...string) io.Reader {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(address, "http://"))
 	if err != nil {
@@ -121,7 +124,8 @@ func beginAnswer(t *testing.T, address, path string) io.Reader {
 	if err := conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path); err != nil {
+	head := strings.Join(append([]string{"GET " + path + " HTTP/1.1", "Host: localhost"}, headers...), "\r\n")
+	if _, err := io.WriteString(conn, head+"\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -209,6 +213,43 @@ func TestIdleReadersAreCut(t *testing.T) {
 	})
 	if n, err := io.Copy(io.Discard, body); err == nil || n >= size {
 		t.Errorf("got %d of %d bytes, then %v; want it cut", n, size, err)
+	}
+}
+
+// A long answer ends with the token, the secret or the session that asked for it: what was sent before is all that goes out.
+func TestLongAnswersEndWithTheirToken(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(f *fixture, id access.ID, cookie string) error{
+		"revoked": func(f *fixture, id access.ID, _ string) error { return f.engine.Tokens().Revoke(f.Context(), id) },
+		"rotated": func(f *fixture, id access.ID, _ string) error {
+			_, _, err := f.engine.Tokens().Rotate(f.Context(), id, 0)
+			return err
+		},
+		"log out": func(f *fixture, _ access.ID, cookie string) error {
+			f.holding(cookie, "log out", call{method: "DELETE", path: "/v1/session"}, 204)
+			return nil
+		},
+		"nothing": func(*fixture, access.ID, string) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			path, size := f.longOutputs()
+			id, text := f.token(engine.TokenRequest{Name: "reader", Scopes: access.Read})
+			cookie, header := "", "Authorization: Bearer "+text
+			if name == "log out" {
+				cookie = f.login(text)
+				header = "Cookie: " + cookie
+			}
+			body := beginAnswer(t, f.address, path, header)
+			if err := end(f, access.ID(id), cookie); err != nil {
+				t.Fatal(err)
+			}
+			n, err := io.Copy(io.Discard, body)
+			if whole := err == nil && n == size; whole != (name == "nothing") {
+				t.Errorf("got %d of %d bytes, then %v", n, size, err)
+			}
+		})
 	}
 }
 
