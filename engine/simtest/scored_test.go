@@ -303,6 +303,36 @@ func TestScoredColumns(t *testing.T) {
 	}
 }
 
+// Of many reserves that wait for the same scorer sixteen are told at once that there is something; the others ask again by themselves.
+func TestScoredWaitOfMany(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := openScored(t, byRank(func(int64) float64 { return 1 }))
+		waiters := make([]*waiter, 20)
+		for i := range waiters {
+			waiters[i] = await(t, b, `Plugin("p", OldestFirst)`, 1)
+		}
+		served := func() (n int) {
+			synctest.Wait()
+			for _, w := range waiters {
+				if w.served(1) {
+					n++
+				}
+			}
+			return n
+		}
+		b.insertRanked(1, 20)
+		if n := served(); n != 16 {
+			t.Errorf("at once %d of 20 were served, want 16", n)
+		}
+		time.Sleep(2 * time.Second) // of the bubble
+		if n := served(); n != 20 {
+			t.Errorf("a moment later %d of 20 were served, want all", n)
+		}
+		b.close()
+	})
+}
+
 // A waiting reserve gets work that comes, and work that its scorer wants only after a while.
 func TestScoredWait(t *testing.T) {
 	t.Parallel()

@@ -108,6 +108,8 @@ func TestWaiterIsServed(t *testing.T) {
 	withRetry.RetryBackoff = withRetry.ExpiryBackoff
 	atOnce := relaxed()
 	atOnce.ExpiryBackoff = queue.Backoff{}
+	tail := atOnce
+	tail.Requeue = queue.Tail
 	hold := func(t *testing.T, b *box) []queue.Reservation {
 		mustInsert(t, b, prefixed(1))
 		return mustReserve(t, b, "Random", 1)
@@ -162,6 +164,18 @@ func TestWaiterIsServed(t *testing.T) {
 			mustInsert(t, b, prefixed(1, number("a", 1)))
 			return held
 		}, `MaxSimultaneous("a", 1, OldestFirst)`, func(t *testing.T, b *box, held []queue.Reservation) {
+			if _, err := b.shard.Submissions.Cancel(ctx, held[0].Token.Submission); err != nil {
+				t.Error(err)
+			}
+		}},
+		{"cancel of the work before a suspect", tail, func(t *testing.T, b *box) []queue.Reservation {
+			before := mustInsert(t, b, prefixed(1, number("a", 2)))
+			mustInsert(t, b, prefixed(1, number("a", 1)))
+			held := mustReserve(t, b, `SelectOnly("a", 1, Random)`, 1)
+			tickAfter(b, 2*time.Hour)
+			held[0].Token.Submission = before.ID
+			return held
+		}, `SelectOnly("a", 1, Random)`, func(t *testing.T, b *box, held []queue.Reservation) {
 			if _, err := b.shard.Submissions.Cancel(ctx, held[0].Token.Submission); err != nil {
 				t.Error(err)
 			}

@@ -195,6 +195,33 @@ func TestPackingStoppedAnywhere(t *testing.T) {
 	}
 }
 
+// A packing that was stopped when it had deleted some of the runs goes on behind what is packed, and loses nothing of it.
+func TestPackingStoppedWhileItDeletes(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	want := map[uint32]string{}
+	for i := range uint32(4) {
+		want[9-i] = fmt.Sprint("output ", i)
+		must(t, s.AppendOutputs(ctx, []Output{{5, 9 - i, []byte(want[9-i])}}))
+		must(t, s.settle(ctx))
+	}
+	var all []run
+	must(t, s.scan.with(ctx, func(r *reader) (err error) { all, _, _, err = s.runs(r, 5); return err }))
+	if len(all) != 4 {
+		t.Fatalf("got the runs %v, want four", all)
+	}
+	must(t, s.writePacked(ctx, 5, all, nil, all[0].last))
+	must(t, s.tx(ctx, func(w *writer) error {
+		_, err := eraseRange(w.sizeOutput, w.dropOutput, keyOf(5, 0), keyOf(5, 1), &budget{rows: 2, bytes: eraseBytes})
+		return err
+	}))
+	reopen(t, s)
+	must(t, s.PackOutputs(ctx, 5))
+	if got := collect(t, s, 5, 0); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // After packing the outputs lie in one run in index order; late ones stay beside it and win.
 func TestPackOutputs(t *testing.T) {
 	t.Parallel()
