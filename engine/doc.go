@@ -8,9 +8,16 @@
 // What happens to a chunk:
 //
 //	insert ──► ready ──reserve──► reserved ──complete──► done
-//	             ▲                   │
-//	             │     release, or fail and a deadline passed with tries left
-//	             ├───────────────────┤
-//	             └──── waiting ◄─────┤ (with a delay)
-//	                                 └──► dead (no tries left): its submission fails
+//	            ▲ ▲                   │
+//	            │ │   release, or a restart: no attempt is counted
+//	            │ ├───────────────────┤
+//	            │ │   fail, or the deadline passed, with tries left: after a delay
+//	            │ └──── waiting ◄─────┤
+//	            │                     │   no tries left: what the setting on_exhausted says
+//	            │                     ├──► skipped
+//	            │                     ├──► its submission fails, and its other chunks are skipped
+//	            └───── redrive ───────┴──► dead ──► given up, or forwarded to another queue
+//
+// A submission ends as completed, completed with dead chunks, failed, cancelled or expired. docs/LIFECYCLE.md has the rules, and
+// docs/ARCHITECTURE.md a walk of a reserve and of a complete.
 package engine

@@ -12,7 +12,8 @@
 // The machine has the submissions, their chunks and reservations. What else a queue can do is a part of it (parts.go): rules, schedules,
 // suspects, dead letters and their forwarding, bulk operations. Each part has its state, its ops and what it does about them. A decision
 // that is not on the disk yet is an intent of the batch that holds its op (intent.go): applied with it, or undone when its commit fails.
-// Callers find the parts as fields of the shard (resources.go): Rules.Set, Schedules.Put, DeadLetters.Redrive.
+// Callers find what a shard has beside inserting, reserving and completing as its fields (resources.go): Rules.Set, Inspect.Explain,
+// DeadLetters.Redrive. docs/ARCHITECTURE.md has a picture, and a walk of one reserve and one complete.
 //
 // Because effects are applied only after their commit, memory without the reservations always equals the journal up to
 // the applied position, and every snapshot row can carry the position up to which it is true.

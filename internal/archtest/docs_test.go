@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"fmt"
+	"go/ast"
 	"os"
 	"path"
 	"path/filepath"
@@ -47,6 +48,29 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 	slices.Sort(findings)
 	report(t, findings, "correct the name, or take the sentence out; a document speaks of what is there")
+}
+
+// Functions that documents name by package, type and name are there.
+func TestDocumentsNameFunctions(t *testing.T) {
+	t.Parallel()
+	there, packages := map[string]bool{}, map[string]bool{}
+	for _, s := range need(t, sources) {
+		packages[s.pkg] = true
+		for _, decl := range s.file.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && !s.test && fn.Recv != nil {
+				there[s.pkg+"."+receiverName(fn.Recv.List[0].Type)+"."+fn.Name.Name] = true
+			}
+		}
+	}
+	named := 0
+	for name, text := range documents(t) {
+		found, findings := checkFunctions(name, text, packages, there)
+		named += found
+		report(t, findings, "name the function that does it now")
+	}
+	if named < 20 {
+		t.Errorf("documents name %d functions, want at least 20: docs/ARCHITECTURE.md has a walk", named)
+	}
 }
 
 // Every `make` target that a document names is in the Makefile.
@@ -110,7 +134,7 @@ func checkPaths(name, text string, exists func(string) bool) (findings []string)
 	for i, line := range strings.Split(text, "\n") {
 		for _, match := range inCode.FindAllStringSubmatch(line, -1) {
 			target := repoPath.FindStringSubmatch(match[1])
-			if target != nil && (strings.Contains(target[1], "/") || topFile.MatchString(target[1])) && !exists(target[1]) {
+			if target != nil && !functionName.MatchString(match[0]) && (strings.Contains(target[1], "/") || topFile.MatchString(target[1])) && !exists(target[1]) {
 				findings = append(findings, fmt.Sprintf("%s:%d names %s, which does not exist", name, i+1, match[1]))
 			}
 		}
@@ -125,6 +149,21 @@ func checkPaths(name, text string, exists func(string) bool) (findings []string)
 		}
 	}
 	return findings
+}
+
+var functionName = regexp.MustCompile("`([a-z][a-z0-9/]*)\\.([A-Za-z]+)\\.([A-Za-z]+)`")
+
+// checkFunctions finds methods that are named and are not there, and says how many are named.
+func checkFunctions(name, text string, packages, there map[string]bool) (named int, findings []string) {
+	for _, match := range functionName.FindAllStringSubmatch(text, -1) {
+		if !packages[match[1]] {
+			continue
+		}
+		if named++; !there[match[1]+"."+match[2]+"."+match[3]] {
+			findings = append(findings, fmt.Sprintf("%s names the function %s, which does not exist", name, match[0]))
+		}
+	}
+	return named, findings
 }
 
 func checkTargets(name, text, makefile string) (findings []string) {
@@ -184,6 +223,10 @@ func TestDocumentRulesBite(t *testing.T) {
 	exists := func(name string) bool { return name == "engine/here.go" }
 	if got := checkPaths("docs/X.md", text, exists); len(got) != 3 {
 		t.Errorf("checkPaths found %q, want engine/gone.go, GONE.md and the link gone.md", got)
+	}
+	functions := "`a/b.T.here`, `a/b.T.gone`, `c.T.other`"
+	if n, got := checkFunctions("docs/X.md", functions, map[string]bool{"a/b": true}, map[string]bool{"a/b.T.here": true}); n != 2 || len(got) != 1 {
+		t.Errorf("checkFunctions found %d names and %q, want two and a/b.T.gone", n, got)
 	}
 	if got := checkTargets("docs/X.md", text, "test: ## all\n"); len(got) != 1 {
 		t.Errorf("checkTargets found %q, want vanish only", got)
