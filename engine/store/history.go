@@ -225,26 +225,3 @@ func eraseRange(size, drop *sqlitedb.Stmt, first, last int64, room *budget) (gon
 	}
 	return !room.spent(), nil
 }
-
-// DeleteContent deletes up to `most` pages of a submission's content, at least one, and its attachment when all are gone;
-// `more` says that there is something left.
-func (s *Store) DeleteContent(ctx context.Context, seq uint32, most int) (more bool, err error) {
-	left := int64(max(most, 1))
-	for left > 0 {
-		gone := false
-		err := s.tx(ctx, func(w *writer) (err error) {
-			room := budget{rows: min(left, eraseRows), bytes: eraseBytes}
-			before := room.rows
-			gone, err = eraseRange(w.sizeContent, w.dropContent, keyOf(seq, 0), keyOf(seq, lastNumber), &room)
-			if err == nil && gone {
-				_, err = w.dropAttachment.Exec(int64(seq))
-			}
-			left -= before - room.rows
-			return err
-		})
-		if err != nil || gone {
-			return false, wrap("delete content", err)
-		}
-	}
-	return true, nil
-}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -267,30 +266,5 @@ func TestMaxSeq(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// Content of a cancelled submission goes in steps, its attachment last.
-func TestDeleteContent(t *testing.T) {
-	t.Parallel()
-	s := fresh(t)
-	for seq := range uint32(3) {
-		must(t, s.WriteContent(ctx, seq, 0, slices.Repeat([][]byte{bytes.Repeat([]byte("x"), 1100)}, 50)))
-		must(t, s.WriteAttachment(ctx, seq, []byte("a")))
-	}
-	for step, want := range []int64{130, 110, 100, 100} {
-		more, err := s.DeleteContent(ctx, 1, 20)
-		must(t, err)
-		if got := rowsIn(t, s, "content"); got != want || more != (step < 2) {
-			t.Errorf("step %d: %d rows are left, more = %v; want %d, %v", step, got, more, want, step < 2)
-		}
-	}
-	if _, err := s.ReadAttachment(ctx, 1); !errors.Is(err, ErrMissing) {
-		t.Errorf("ReadAttachment = %v; want ErrMissing", err)
-	}
-	for _, seq := range []uint32{0, 2} {
-		if _, err := s.ReadContent(ctx, seq, 49); err != nil {
-			t.Errorf("the neighbour %d: %v", seq, err)
-		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"strconv"
 	"sync"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -108,7 +109,7 @@ func (l *Log) start(id queue.Identity) error {
 	for stmt, sql := range map[**sqlitedb.Stmt]string{
 		&l.insert:   "INSERT INTO batch (n, crc, bytes) VALUES (?, ?, ?)",
 		&l.read:     "SELECT n, crc, bytes FROM batch WHERE n > ? ORDER BY n LIMIT 256",
-		&l.sizes:    "SELECT n, length(bytes) FROM batch WHERE n <= ? ORDER BY n LIMIT 32",
+		&l.sizes:    "SELECT n, length(bytes) FROM batch WHERE n <= ? ORDER BY n LIMIT " + strconv.Itoa(trimRows),
 		&l.remove:   "DELETE FROM batch WHERE n <= ?",
 		&l.setLow:   "UPDATE trimmed SET upto = ? WHERE one = 1",
 		&l.extremes: "SELECT (SELECT upto FROM trimmed WHERE one = 1), (SELECT min(n) FROM batch), (SELECT max(n) FROM batch)",
