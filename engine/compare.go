@@ -9,11 +9,12 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// CompareRequest asks for the previews of two plans on one state; Max and Seed are as in PreviewRequest.
+// CompareRequest asks for the previews of two plans on one state; the rest is as in PreviewRequest.
 type CompareRequest struct {
-	A, B *strategy.Plan
-	Max  int
-	Seed *uint64
+	A, B    *strategy.Plan
+	Max     int
+	Seed    *uint64
+	Context queue.Meta
 }
 
 // Comparison is how the picks of two plans differ. Overlap is how many chunks both would hand out.
@@ -27,8 +28,9 @@ type Comparison struct {
 // Spread is how the picks of one plan are spread over the values of each meta key, by key. The first is
 // strategy.SubmissionKey, whose values are the submissions.
 type Spread struct {
-	Picks int
-	Keys  []KeySpread
+	Picks  int
+	Keys   []KeySpread
+	Faults []error // as in Foreseen
 }
 
 // KeySpread is how picks are spread over the values of one key. Picks counts those that have the key; Share is the largest
@@ -44,12 +46,13 @@ type KeySpread struct {
 
 // Compare previews two plans on the same state, and says how fair each is and how much they have in common.
 func (e *Engine) Compare(ctx context.Context, queueName string, r CompareRequest) (Comparison, error) {
-	all, err := e.previews(ctx, queueName, []*strategy.Plan{r.A, r.B}, r.Max, r.Seed, nil)
+	all, err := e.previews(ctx, queueName, []*strategy.Plan{r.A, r.B}, r.Max, r.Seed, r.Context)
 	if err != nil {
 		return Comparison{}, err
 	}
 	a, b := countPicks(all[0].Picks), countPicks(all[1].Picks)
 	c := Comparison{A: a.spread(b), B: b.spread(a), Seed: all[0].Seed, Grace: all[0].Grace}
+	c.A.Faults, c.B.Faults = all[0].Faults, all[1].Faults
 	type place struct {
 		id    queue.SubmissionID
 		index uint32

@@ -139,8 +139,11 @@ func (s *Server) compare(ctx context.Context, in *compareInput) (*compareOutput,
 	if err != nil {
 		return nil, renamed(err, "/strategy", "/b")
 	}
-	a, b = a.Unscored(), b.Unscored()
-	found, err := s.engine.Compare(ctx, in.Queue, engine.CompareRequest{A: a, B: b, Max: asked.Max, Seed: asked.Seed})
+	about, err := contextOf(asked.Context)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.engine.Compare(ctx, in.Queue, engine.CompareRequest{A: a, B: b, Max: asked.Max, Seed: asked.Seed, Context: about})
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +152,7 @@ func (s *Server) compare(ctx context.Context, in *compareInput) (*compareOutput,
 }
 
 func apiSpread(in *engine.Spread, plan *strategy.Plan) api.Spread {
-	out := api.Spread{Strategy: plan.Text(), Picks: in.Picks, Keys: make([]api.KeySpread, len(in.Keys))}
+	out := api.Spread{Strategy: plan.Text(), Picks: in.Picks, Keys: make([]api.KeySpread, len(in.Keys)), Warnings: unscored(in.Faults)}
 	for i, k := range in.Keys {
 		out.Keys[i] = api.KeySpread{Key: k.Key, Picks: k.Picks, Distinct: k.Distinct, MaxShare: k.Share, Jain: k.Jain}
 	}

@@ -7,9 +7,7 @@ import (
 
 func previewNotes() map[string]note {
 	out := map[string]note{
-		"PreviewRequest.strategy": {text: "The strategy; absent: Random", ref: "Strategy"},
-		"PreviewRequest.context": {text: "What the consumer would say about itself to plugins and formulas, " +
-			"as in a reservation: at most 16 keys"},
+		"PreviewRequest.strategy":  {text: "The strategy; absent: Random", ref: "Strategy"},
 		"PreviewResponse.strategy": {text: "The canonical text"},
 		"PreviewResponse.picks":    {text: "What would be handed out, in order"},
 		"PreviewPick.submission":   {text: "Id of the submission"},
@@ -33,6 +31,8 @@ func previewNotes() map[string]note {
 			"1 is the same number for each, 1/n all for one of n"),
 	}
 	for _, schema := range []string{"PreviewRequest", "CompareRequest"} {
+		out[schema+".context"] = note{text: "What the consumer would say about itself to plugins and formulas, " +
+			"as in a reservation: at most 16 keys"}
 		out[schema+".max"] = between(0, engine.MaxPreview, "Most chunks to look ahead; 0 or absent: 10")
 		out[schema+".seed"] = between(0, engine.MaxSeed, "The same seed on the same state gives the same picks; absent: any")
 	}
@@ -41,7 +41,7 @@ func previewNotes() map[string]note {
 		out[schema+".restart_grace_until"] = note{text: "Until then the restart grace keeps back what a limit " +
 			"counts, and it is not among the picks; absent: there is none"}
 	}
-	for _, schema := range []string{"PreviewResponse", "ExplainResponse"} {
+	for _, schema := range []string{"PreviewResponse", "ExplainResponse", "Spread"} {
 		out[schema+".warnings"] = note{text: "Blocks that were not scored, as their plugin is not there, not active, " +
 			"out of use for now, or failed; what follows them was gone on with, as a reserve would. Absent when there is none"}
 	}
@@ -54,9 +54,11 @@ func previewNotes() map[string]note {
 
 func whyNotes() map[string]note {
 	return map[string]note{
-		"WhyRequest.strategy":             {text: "The strategy; absent: Random", ref: "Strategy"},
-		"WhyResponse.state":               oneOf("Where the chunk stands", "ready", "waiting", "reserved", "done", "dead", "skipped"),
-		"WhyResponse.strategy":            {text: "The canonical text"},
+		"WhyRequest.strategy":  {text: "The strategy; absent: Random", ref: "Strategy"},
+		"WhyResponse.state":    oneOf("Where the chunk stands", "ready", "waiting", "reserved", "done", "dead", "skipped"),
+		"WhyResponse.strategy": {text: "The canonical text"},
+		"WhyResponse.warnings": {text: "Blocks that are not scored now, as their plugin is not there, not active, or out of use, " +
+			"so that what follows them is gone on with. Absent when there is none"},
 		"WhyResponse.branches":            {text: "The strategy's branches, in the order in which they are asked"},
 		"WhyResponse.restart_grace_until": {text: "Until then the restart grace keeps back what a limit counts; absent: there is none"},
 		"WhyResponse.standing":            {text: "About where the chunk stands; absent when no branch admits it now"},

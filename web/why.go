@@ -36,13 +36,15 @@ func (s *Server) why(ctx context.Context, in *whyInput) (*whyOutput, error) {
 	if err != nil {
 		return nil, err
 	}
+	resting := s.engine.Unusable(plan)
 	plan = plan.Unscored()
 	found, err := s.engine.Why(ctx, id, uint32(index), plan)
 	if err != nil {
 		return nil, err
 	}
 	out := &whyOutput{Body: api.WhyResponse{State: found.State.String(), Strategy: plan.Text(),
-		Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: apiStanding(&found), RestartGraceUntil: apiTime(found.Grace)}}
+		Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: apiStanding(&found), RestartGraceUntil: apiTime(found.Grace),
+		Warnings: unscored(resting)}}
 	paths, leaves := pathsOf(plan), plan.Leaves()
 	for i := range leaves {
 		out.Body.Branches[i] = apiWhyBranch(&found.Leaves[i], i, &leaves[i], paths)

@@ -104,6 +104,7 @@ func printUnscored(out io.Writer, warnings []api.StrategyWarning) {
 // compareCommand shows how two strategies differ.
 func (a *app) compareCommand() *cobra.Command {
 	var o previewOptions
+	var about contextFlag
 	c := &cobra.Command{
 		Use:   "compare STRATEGY STRATEGY",
 		Short: "Show how evenly two strategies would hand out work now, and what they have in common",
@@ -117,11 +118,16 @@ func (a *app) compareCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			context, err := about.read()
+			if err != nil {
+				return err
+			}
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
-			got, err := c.Compare(cmd.Context(), a.queueName(), &api.CompareRequest{A: one, B: other, Max: o.max, Seed: o.seedOf(cmd)})
+			got, err := c.Compare(cmd.Context(), a.queueName(),
+				&api.CompareRequest{A: one, B: other, Max: o.max, Seed: o.seedOf(cmd), Context: context})
 			if err != nil {
 				return err
 			}
@@ -134,6 +140,7 @@ func (a *app) compareCommand() *cobra.Command {
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
 	o.flags(c)
+	about.flag(c)
 	return c
 }
 
@@ -146,6 +153,7 @@ func (a *app) printComparison(got *api.CompareResponse) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	printUnscored(a.out, append(got.A.Warnings, got.B.Warnings...))
 	w = newTable(a.out)
 	fmt.Fprintln(w, "\nKEY\tSTRATEGY\tCHUNKS\tVALUES\tLARGEST\tJAIN")
 	for i := range got.A.Keys { // both have the same keys in the same order
@@ -204,6 +212,7 @@ func (a *app) why(ctx context.Context, c *client.Client, id string, index uint32
 		return err
 	}
 	a.printGrace(got.RestartGraceUntil)
+	printUnscored(a.out, got.Warnings)
 	fmt.Fprintln(a.out)
 	return printList(a, got.Branches, []string{"BRANCH", "PATH", "OBSTACLE", "DETAIL"}, func(w api.WhyBranch) []string {
 		return []string{number(w.Branch), w.Path, w.Obstacle, w.Detail}

@@ -112,6 +112,8 @@ type WhyResponse struct {
 	Standing *WhyStanding `json:"standing,omitempty"`
 
 	RestartGraceUntil Time `json:"restart_grace_until,omitzero"` // until then nothing that a limit counts is handed out
+
+	Warnings []StrategyWarning `json:"warnings,omitempty"` // blocks that are not scored now
 }
 
 // WhyStanding is about where a chunk stands, if some branch admits it.
@@ -164,12 +166,13 @@ const (
 )
 
 // CompareRequest is the body of POST /v1/queues/{queue}/strategies/compare; A and B are as Strategy in ReserveRequest,
-// Max and Seed as in PreviewRequest.
+// the rest as in PreviewRequest.
 type CompareRequest struct {
-	A    json.RawMessage `json:"a"`
-	B    json.RawMessage `json:"b"`
-	Max  int             `json:"max,omitempty"`
-	Seed *uint64         `json:"seed,omitempty"`
+	A       json.RawMessage `json:"a"`
+	B       json.RawMessage `json:"b"`
+	Max     int             `json:"max,omitempty"`
+	Seed    *uint64         `json:"seed,omitempty"`
+	Context Meta            `json:"context,omitempty"`
 }
 
 // CompareResponse is how two strategies differ on one state.
@@ -187,6 +190,8 @@ type Spread struct {
 	Strategy string      `json:"strategy"` // canonical text
 	Picks    int         `json:"picks"`
 	Keys     []KeySpread `json:"keys"`
+
+	Warnings []StrategyWarning `json:"warnings,omitempty"` // blocks that were not scored
 }
 
 // KeySpread is the spread over the values of one key.

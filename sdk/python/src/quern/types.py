@@ -498,6 +498,8 @@ class _CompareRequestRequired(TypedDict):
 
 class CompareRequest(_CompareRequestRequired, total=False):
     """CompareRequest: see the server's OpenAPI document."""
+    #: What the consumer would say about itself to plugins and formulas, as in a reservation: at most 16 keys
+    context: Meta
     #: Most chunks to look ahead; 0 or absent: 10
     max: int
     #: The same seed on the same state gives the same picks; absent: any
@@ -2591,14 +2593,20 @@ class Skipped(TypedDict):
     frames: int
 
 
-class Spread(TypedDict):
-    """Spread: see the server's OpenAPI document."""
+class _SpreadRequired(TypedDict):
     #: By meta key; $submission stands for the submission itself
     keys: list[KeySpread]
     #: Chunks that would be handed out
     picks: int
     #: The canonical text
     strategy: str
+
+
+class Spread(_SpreadRequired, total=False):
+    """Spread: see the server's OpenAPI document."""
+    #: Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone
+    #: on with, as a reserve would. Absent when there is none
+    warnings: list[StrategyWarning]
 
 
 class Stats(TypedDict):
@@ -3042,6 +3050,9 @@ class WhyResponse(_WhyResponseRequired, total=False):
     restart_grace_until: str
     #: About where the chunk stands; absent when no branch admits it now
     standing: WhyStanding
+    #: Blocks that are not scored now, as their plugin is not there, not active, or out of use, so that what follows them is gone on
+    #: with. Absent when there is none
+    warnings: list[StrategyWarning]
 
 
 class _WhyStandingRequired(TypedDict):

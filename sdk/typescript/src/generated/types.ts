@@ -240,6 +240,8 @@ export type CompareRequest = {
   a: Strategy
   /** The other */
   b: Strategy
+  /** What the consumer would say about itself to plugins and formulas, as in a reservation: at most 16 keys */
+  context?: Meta
   /** Most chunks to look ahead; 0 or absent: 10 */
   max?: number
   /** The same seed on the same state gives the same picks; absent: any */
@@ -2009,6 +2011,8 @@ export type Spread = {
   picks: number
   /** The canonical text */
   strategy: string
+  /** Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on with, as a reserve would. Absent when there is none */
+  warnings?: StrategyWarning[]
 }
 
 export type Stats = {
@@ -2403,6 +2407,8 @@ export type WhyResponse = {
   state: "ready" | "waiting" | "reserved" | "done" | "dead" | "skipped"
   /** The canonical text */
   strategy: string
+  /** Blocks that are not scored now, as their plugin is not there, not active, or out of use, so that what follows them is gone on with. Absent when there is none */
+  warnings?: StrategyWarning[]
 }
 
 export type WhyStanding = {
