@@ -92,25 +92,39 @@ func TestPacedDeadline(t *testing.T) {
 	}
 }
 
-// newFixtureAhead serves with a clock for deadlines that is ahead of the system's by as many nanoseconds as ahead says.
-func newFixtureAhead(t *testing.T) (f *fixture, ahead *atomic.Int64) {
+// aheadClock is a clock for deadlines that is ahead of the system's.
+type aheadClock struct {
+	by    atomic.Int64 // in nanoseconds
+	asked atomic.Int64
+}
+
+func (c *aheadClock) wall() time.Time {
+	c.asked.Add(1)
+	return time.Now().Add(time.Duration(c.by.Load()))
+}
+
+// newFixtureAhead serves with such a clock.
+func newFixtureAhead(t *testing.T) (*fixture, *aheadClock) {
 	t.Helper()
-	ahead = new(atomic.Int64)
-	wall := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-	return newFixtureSeeded(t, 1, func(s *Server) { s.wall = wall }), ahead
+	clock := new(aheadClock)
+	return newFixtureSeeded(t, 1, func(s *Server) { s.wall = clock.wall }), clock
 }
 
 // longOutputs makes a submission whose outputs are more than the buffers of sockets hold, and says where they are and how long.
 func (f *fixture) longOutputs() (path string, size int64) {
 	f.Helper()
-	const outputs = 16
+	const outputs = 10
+	plain := func(c call) answer { return send(f, http.DefaultClient, f.address, c) } // so much takes long to hold against the document
 	submission := f.insert(fmt.Sprintf(`{"chunks":{"count":%d,"prefix":"long/"}}`, outputs))
 	output := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("slow"), 150_000))
 	for range outputs {
-		f.results("complete", fmt.Sprintf(`{"token":%q,"output":%q}`, f.reserveOne().Token, output))
+		body := fmt.Sprintf(`{"items":[{"token":%q,"output":%q}]}`, f.reserveOne().Token, output)
+		if got := plain(call{method: "POST", path: reservePath + "/complete", body: body}); got.status != 200 {
+			f.Fatalf("complete: %d %s", got.status, got.body)
+		}
 	}
 	path = "/v1/submissions/" + submission.ID + "/outputs"
-	return path, int64(len(f.do("GET", path, "", 200, nil).body))
+	return path, int64(len(plain(call{method: "GET", path: path}).body))
 }
 
 // beginAnswer asks for path over a connection of its own and reads no more than the head of the answer.
@@ -174,8 +188,9 @@ func TestSlowReadersAreCut(t *testing.T) {
 		rate, whole := c.rate, c.whole
 		t.Run(fmt.Sprintf("%d bytes a second, HTTP/2 %v", rate, c.http2), func(t *testing.T) {
 			t.Parallel()
-			f, ahead := newFixtureAhead(t)
+			f, clock := newFixtureAhead(t)
 			path, size := f.longOutputs()
+			before := clock.asked.Load()
 			var body io.Reader
 			if c.http2 {
 				body = f.beginHTTP2(path)
@@ -189,7 +204,9 @@ func TestSlowReadersAreCut(t *testing.T) {
 				var n int64
 				n, err = io.CopyN(io.Discard, body, piece)
 				got += n
-				ahead.Add(int64(time.Second) * piece / int64(rate))
+				// A pacedAnswer asks for the time before and after each write, and once at its end.
+				f.eventually("the server writes, or is done", func() bool { return (clock.asked.Load()-before)%2 == 1 })
+				clock.by.Add(int64(time.Second) * piece / int64(rate))
 			}
 			if whole && (err != io.EOF || got != size) {
 				t.Errorf("at %d bytes a second: got %d of %d bytes, then %v; want all", rate, got, size, err)
@@ -204,9 +221,9 @@ func TestSlowReadersAreCut(t *testing.T) {
 // A reader that takes nothing at all holds a long answer no longer than an ordinary one.
 func TestIdleReadersAreCut(t *testing.T) {
 	t.Parallel()
-	f, ahead := newFixtureAhead(t)
+	f, clock := newFixtureAhead(t)
 	path, size := f.longOutputs()
-	ahead.Store(int64(50*time.Millisecond - f.server.patience.write)) // the deadline comes soon
+	clock.by.Store(int64(50*time.Millisecond - f.server.patience.write)) // the deadline comes soon
 	body := beginAnswer(t, f.address, path)
 	f.eventually("the answer is over", func() bool {
 		return strings.Count(string(f.do("GET", "/metrics", "", 200, nil).body), `quern_http_request_seconds_count{code="200",route="list-outputs"} 2`) > 0
@@ -219,6 +236,8 @@ func TestIdleReadersAreCut(t *testing.T) {
 // A long answer ends with the token, the secret or the session that asked for it: what was sent before is all that goes out.
 func TestLongAnswersEndWithTheirToken(t *testing.T) {
 	t.Parallel()
+	f := newFixture(t)
+	path, size := f.longOutputs()
 	for name, end := range map[string]func(f *fixture, id access.ID, cookie string) error{
 		"revoked": func(f *fixture, id access.ID, _ string) error { return f.engine.Tokens().Revoke(f.Context(), id) },
 		"rotated": func(f *fixture, id access.ID, _ string) error {
@@ -232,10 +251,7 @@ func TestLongAnswersEndWithTheirToken(t *testing.T) {
 		"nothing": func(*fixture, access.ID, string) error { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			path, size := f.longOutputs()
-			id, text := f.token(engine.TokenRequest{Name: "reader", Scopes: access.Read})
+			id, text := f.token(engine.TokenRequest{Name: name, Scopes: access.Read})
 			cookie, header := "", "Authorization: Bearer "+text
 			if name == "log out" {
 				cookie = f.login(text)
