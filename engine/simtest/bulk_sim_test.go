@@ -40,7 +40,7 @@ type bulkGroup struct {
 	counts  queue.BulkCounts
 }
 
-// before says that a chunk comes after a cursor in the order in which everything is gone through: the newest submission first.
+// behind says that a chunk comes after a cursor in the order in which everything is gone through: the newest submission first.
 func behind(id, after queue.ChunkID) bool {
 	return after.Submission == 0 || id.Submission < after.Submission || id.Submission == after.Submission && id.Index > after.Index
 }
@@ -64,11 +64,11 @@ func (m *model) page(b *modelBulk, most int, now queue.Time) (groups []bulkGroup
 		var g bulkGroup
 		for i, c := range x.chunks {
 			id := queue.ChunkID{Submission: x.id, Index: uint32(i)}
-			meant := x.state == queue.Open && c.state == queue.ChunkWaiting && x.id < queue.SubmissionID(b.ID)
+			meant := x.state == queue.Open && c.state == queue.ChunkWaiting
 			if b.Action.OnLetters() {
 				meant = c.state == queue.ChunkDead && (x.state == queue.Open || x.state == queue.CompletedWithDead)
 			}
-			if n == most || !meant || !behind(id, b.after) || !f.Matches(x.id, x.state, x.asked.Meta) {
+			if n == most || !meant || x.id >= queue.SubmissionID(b.ID) || !behind(id, b.after) || !f.Matches(x.id, x.state, x.asked.Meta) {
 				continue
 			}
 			d := queue.DeadChunk{Chunk: id, Died: c.past[len(c.past)-1].Ended, Fingerprint: queue.Fingerprint(c.err)}

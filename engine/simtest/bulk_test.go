@@ -124,6 +124,36 @@ func TestDryRunTellsWhatComes(t *testing.T) {
 	}
 }
 
+// What is inserted after the start of an operation is not meant, also when its letters die within the millisecond of the start: neither by the
+// shard nor by the model.
+func TestBulkLeavesLaterSubmissionsAlone(t *testing.T) {
+	t.Parallel()
+	for _, action := range []queue.BulkAction{queue.BulkRedrive, queue.BulkDelete, queue.BulkForward} {
+		b, m := openBox(t, deadLetters()), newModel(deadLetters())
+		insertDead := func() queue.SubmissionID {
+			n := prefixed(2)
+			sub := mustInsert(t, b, n)
+			b.mustFail(mustReserve(t, b, "NewestFirst", 2), func(f *queue.FailItem) { f.Fatal = true })
+			for _, c := range m.insert(n, sub.ID, b.clock.now()).chunks {
+				c.state, c.past = queue.ChunkDead, []queue.Attempt{{Ended: b.clock.now()}}
+			}
+			return sub.ID
+		}
+		earlier := insertDead()
+		request := queue.BulkRequest{Action: action, To: "third"}
+		id := b.startBulk(t, request)
+		later := insertDead()
+		groups, n := m.page(&modelBulk{Bulk: queue.Bulk{BulkRequest: request, ID: id}}, 10, b.clock.now())
+		if n != 2 || len(groups) != 1 || groups[0].x.id != earlier {
+			t.Errorf("%s: the model means %d letters of %d submissions, want the 2 of %s", action, n, len(groups), earlier)
+		}
+		op := b.finishBulk(t, id, 10)
+		if want := (queue.BulkCounts{Matched: 2, Done: 2}); op.Counts != want || b.sub(earlier).Dead != 0 || b.sub(later).Dead != 2 {
+			t.Errorf("%s: got %+v, %d dead of before and %d of after the start, want %+v, 0 and 2", action, op.Counts, b.sub(earlier).Dead, b.sub(later).Dead, want)
+		}
+	}
+}
+
 // Retries that wait become ready at once, with their tries counted on, and stay so over a kill.
 func TestBulkRetry(t *testing.T) {
 	t.Parallel()
