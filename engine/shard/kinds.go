@@ -179,7 +179,7 @@ func (p *lifecycle) unpark(r *record) bool {
 func (p *lifecycle) offerAgain(r *record, d due) bool {
 	m := p.m
 	t := r.tries[d.index]
-	if t == nil || !t.waiting || t.suspect == shelved || t.notBefore > d.at {
+	if t == nil || !t.delayed(d.at) {
 		return false
 	}
 	if m.isHeld(r, d.index) {

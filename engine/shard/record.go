@@ -95,6 +95,12 @@ func (t *try) gone() bool {
 	return t.reason == journal.Dead || t.reason == journal.Skipped || t.reason == journal.Forwarded
 }
 
+// delayed says that the chunk waits for a time that has come at `at`. An entry of the timers for an earlier one stands for nothing:
+// the chunk was offered meanwhile, and failed again, or was told to wait longer.
+func (t *try) delayed(at queue.Time) bool {
+	return t.waiting && t.suspect != shelved && t.notBefore <= at
+}
+
 // ended adds a try to the history of the chunk.
 func (t *try) ended(a queue.Attempt) {
 	if n := len(t.past); n > 0 {

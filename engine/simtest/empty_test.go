@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
@@ -52,5 +53,35 @@ func TestEmptyTellsRulesFromLimits(t *testing.T) {
 	ask("a limit that the fallback does without", `MaxSimultaneous("e", 1, PreferDistinct("c", 3, OldestFirst))`, queue.AllLimited, 2)
 	if err := b.shard.Audit(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What waits for a retry is due at the time that its last failure gave it: an empty answer tells no earlier time that the chunk waited for
+// before, when it was offered at once meanwhile or the failure came after its deadline.
+func TestEmptyTellsTheTimeOfTheLastFailure(t *testing.T) {
+	t.Parallel()
+	settings := relaxed()
+	settings.ExpiryBackoff = queue.Backoff{Base: time.Minute, Factor: 1, Cap: time.Minute}
+	anHour := func(f *queue.FailItem) { f.HasRetry, f.RetryAfter = true, 3_600_000 }
+	for name, prepare := range map[string]func(b *box){
+		"offered at once by an operation": func(b *box) {
+			b.mustFail(mustReserve(t, b, "OldestFirst", 1), func(f *queue.FailItem) { f.HasRetry, f.RetryAfter = true, 60_000 })
+			b.finishBulk(t, b.startBulk(t, queue.BulkRequest{Action: queue.BulkRetry}), 10)
+			b.mustFail(mustReserve(t, b, "OldestFirst", 1), anHour)
+		},
+		"failed after its deadline": func(b *box) {
+			held := mustReserve(t, b, "OldestFirst", 1)
+			b.clock.pass(2 * time.Hour)
+			b.shard.Worker.Tick()
+			b.mustFail(held, anHour)
+		},
+	} {
+		b := openBox(t, settings)
+		mustInsert(t, b, prefixed(1))
+		prepare(b)
+		got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, "OldestFirst"), Max: 1}, nil)
+		if err != nil || len(got.Reservations) != 0 || got.Reason != queue.NotYetDue || got.RetryAfter != time.Hour {
+			t.Errorf("%s: got %d chunks, the reason %s after %s, %v; want %s after 1h", name, len(got.Reservations), got.Reason, got.RetryAfter, err, queue.NotYetDue)
+		}
 	}
 }
