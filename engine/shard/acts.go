@@ -20,9 +20,9 @@ type actLog struct {
 }
 
 // tell encodes what an operator does, in the batch of the op that does it, with what was there before and what is there now; nil for
-// nothing. The commands take the act as their last argument; without one it is the engine's own doing, which is not told.
-func (p *actLog) tell(now queue.Time, told []queue.Act, before, after any) {
-	for _, act := range told {
+// nothing. The commands take the act as their last argument; without one it is the engine's own doing, which is not acts.
+func (p *actLog) tell(now queue.Time, acts []queue.Act, before, after any) {
+	for _, act := range acts {
 		act.At = now
 		act.Change(before, after)
 		p.last++
@@ -82,25 +82,25 @@ func (p *checkpointer) acts(ctx context.Context, m *machine) error {
 }
 
 // aimed is the act with a target that was drawn just now.
-func aimed(told []queue.Act, target string) []queue.Act {
-	return edited(told, func(a *queue.Act) { a.Target = target })
+func aimed(acts []queue.Act, target string) []queue.Act {
+	return edited(acts, func(a *queue.Act) { a.Target = target })
 }
 
 // named is the act with another action: what was asked for as a creation turned out to be a change.
-func named(told []queue.Act, action string) []queue.Act {
-	return edited(told, func(a *queue.Act) { a.Action = action })
+func named(acts []queue.Act, action string) []queue.Act {
+	return edited(acts, func(a *queue.Act) { a.Action = action })
 }
 
-func edited(told []queue.Act, edit func(*queue.Act)) []queue.Act {
-	told = slices.Clone(told)
-	for i := range told {
-		edit(&told[i])
+func edited(acts []queue.Act, edit func(*queue.Act)) []queue.Act {
+	acts = slices.Clone(acts)
+	for i := range acts {
+		edit(&acts[i])
 	}
-	return told
+	return acts
 }
 
 // tellRule is tell for a change of a rule: there says whether it stood before, after is nil when it is lifted.
-func (p *actLog) tellRule(now queue.Time, told []queue.Act, there bool, before, after *queue.Rule) {
+func (p *actLog) tellRule(now queue.Time, acts []queue.Act, there bool, before, after *queue.Rule) {
 	var was, is any
 	id := before.ID
 	if there {
@@ -109,10 +109,10 @@ func (p *actLog) tellRule(now queue.Time, told []queue.Act, there bool, before, 
 	if after != nil {
 		is, id = ruleState(after), after.ID
 		if there {
-			told = named(told, "rule.change")
+			acts = named(acts, "rule.change")
 		}
 	}
-	p.tell(now, aimed(told, fmt.Sprintf("rule %d", id)), was, is)
+	p.tell(now, aimed(acts, fmt.Sprintf("rule %d", id)), was, is)
 }
 
 // ruleState is what the audit log says of a rule, with the names of the HTTP API.

@@ -27,7 +27,7 @@ const (
 	agePause = time.Minute
 )
 
-// Age gives up dead letters whose last try ended longer than `keep` ago (more than 0): their chunks are skipped for good, as if somebody
+// Age gives up dead letters whose last try ended longer than `keep` ago (more than 0): their chunks are skipped for good, as if someone
 // had deleted them. It looks at some thousand of them, gives up `most` at most, and goes on from there when it is
 // called again. As Retain it is of the kind KindRetention: a submission that nothing can be done with is parked, and
 // the others go.
@@ -38,7 +38,7 @@ func (p *DeadLetters) Age(ctx context.Context, keep time.Duration, most int) err
 	defer a.mu.Unlock()
 	now := s.now()
 	s.mu.Lock()
-	none := s.m.stats.dead+s.m.stats.buried == 0
+	none := s.m.stats.dead+s.m.stats.endedLetters == 0
 	may := s.Worker.kinds[KindRetention].may(now)
 	s.mu.Unlock()
 	if keep != a.keep || a.next > now.Add(keep) { // the clock may have been set back

@@ -87,7 +87,7 @@ func (m *machine) remember(r *record) {
 	m.keys.add(&keyed{key: r.more.key, fingerprint: r.more.fingerprint, id: r.id, at: r.id.Time()})
 }
 
-// ApplyComplete finishes a chunk, whoever holds it.
+// ApplyComplete finishes a chunk, whichever consumer holds it.
 func (m *machine) ApplyComplete(c journal.Completed) error {
 	r, err := m.target(c.Seq, c.Index)
 	if r == nil {
@@ -139,7 +139,7 @@ func (m *machine) remembered(c journal.Completed) error {
 		if found == nil || err != nil {
 			return err
 		}
-		r, sub = found.told, found.sub
+		r, sub = found.record, found.sub
 	}
 	if c.Index < r.chunks && r.tries[c.Index] == nil && !sub.IsAvailable(c.Index) {
 		m.recent.put(queue.ChunkID{Submission: r.id, Index: c.Index}, c.Epoch, c.Sequence)
@@ -276,10 +276,10 @@ func (m *machine) ApplyPriority(p journal.Priority) error {
 	return nil
 }
 
-// close encodes the end of a submission. From now on nothing of it can be finished: whoever is told "ok" comes before.
+// close encodes the end of a submission. From now on nothing of it can be finished: those who are told "ok" come before.
 func (m *machine) close(r *record, state queue.SubmissionState, reason string, now queue.Time) {
 	if r.ending {
-		return // whoever came first decides
+		return // the first one decides
 	}
 	m.encode(now).End(journal.End{Seq: r.seq, State: state, Reason: reason})
 	r.ending = true

@@ -49,7 +49,7 @@ func (p *Forwarding) Deliver(ctx context.Context, list []queue.Delivery) error {
 		return err
 	}
 	for _, op := range ops {
-		if m.forwarding.expects(op.Origin) { // nobody else delivered it meanwhile
+		if m.forwarding.expects(op.Origin) { // no one else delivered it meanwhile
 			m.encode(now).Insert(op)
 			m.intend(arriving{op.Origin.Source, m.forwarding.arriving[op.Origin.Source]})
 			m.forwarding.arriving[op.Origin.Source] = op.Origin.Number

@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// This file checkpoints what lies beside the submissions: the outbox, the inbox and the bulk operations. Rows are written before the
+// This file checkpoints what is beside the submissions: the outbox, the inbox and the bulk operations. Rows are written before the
 // position that they have to be true for, so they may be ahead of it; all ops about them tell totals, and what is ahead is met again
 // without an effect.
 
@@ -41,7 +41,7 @@ type asides struct {
 	rows map[aside]struct{} // that changed since the last checkpoint
 }
 
-// changed notes that a row is to be written anew.
+// changed notes that a row is to be written again.
 func (p *asides) changed(kind uint8, key uint64) { p.rows[aside{kind, key}] = struct{}{} }
 
 // row is what the row has to hold now; nil: nothing.

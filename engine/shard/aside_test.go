@@ -18,7 +18,7 @@ func TestAsideIsWrittenInSlices(t *testing.T) {
 		for n := range uint64(entries) {
 			s.m.forwarding.queued(queue.Outgoing{Number: n + 1, Queue: "there", Chunk: queue.ChunkID{Submission: 1, Index: uint32(n)}})
 		}
-		s.mu.told = func(time.Duration) { holds++ }
+		s.mu.report = func(time.Duration) { holds++ }
 		s.mu.Unlock()
 		if err := s.checkpoints.asides(t.Context(), s.m); err != nil {
 			t.Fatal(err)

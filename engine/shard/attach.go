@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// Attached is one stream of an attached consumer. Whoever serves it waits for Wake, calls Next, and ends with Close. A consumer
+// Attached is one stream of an attached consumer. Its server waits for Wake, calls Next, and ends with Close. A consumer
 // may have several, as when it comes back before the server notices that it was gone.
 type Attached struct {
 	shard *Shard
@@ -16,7 +16,7 @@ type Attached struct {
 
 	// The shard's mutex guards the rest.
 	of      *consumer
-	epoch   uint32 // that it was told
+	epoch   uint32 // that it was acts
 	ordered bool   // its order is news
 	over    bool
 	revokes []queue.Revoked
@@ -24,11 +24,11 @@ type Attached struct {
 
 // Notice is what is new for an attached consumer.
 type Notice struct {
-	Hello   bool // Epoch, Grace and Reserved are to be told: at the beginning, and when the server forgot all reservations
+	Hello   bool // Epoch, Grace and Reserved are to be acts: at the beginning, and when the server forgot all reservations
 	Epoch   uint32
 	Grace   time.Duration
 	Held    int  // reservations of the consumer that the server knows
-	Ordered bool // Order is to be told
+	Ordered bool // Order is to be acts
 	Order   queue.ConsumerOrder
 	Revoked []queue.Revoked
 	Over    bool // nothing more comes: the consumer left or was lost, the stream fell behind, or the queue closes
@@ -37,7 +37,7 @@ type Notice struct {
 // maxAttached bounds the streams of a queue.
 const maxAttached = 20_000
 
-// maxRevokes is how much a stream may fall behind. A consumer whose stream ends by it attaches anew, and learns what it holds by
+// maxRevokes is how much a stream may fall behind. A consumer whose stream ends by it attaches again, and learns what it holds by
 // extending it.
 const maxRevokes = 10_000
 
@@ -137,7 +137,7 @@ func (p *Consumers) Release(name string) (released int, err error) {
 }
 
 // giveBack offers what a consumer holds again, slice by slice. What is finishing or expiring takes its course. tell is called
-// before each goes; nil: nobody is told.
+// before each goes; nil: no one is acts.
 func (p *Consumers) giveBack(name string, tell func(r *record, slot uint32)) (released int, err error) {
 	s := p.s
 	var slots []uint32
@@ -165,9 +165,9 @@ func (p *Consumers) giveBack(name string, tell func(r *record, slot uint32)) (re
 	return released, nil
 }
 
-// Order tells a consumer what an operator wants of it: NoOrder takes back what was told before. One of whom nothing is
+// Order tells a consumer what an operator wants of it: NoOrder takes back what was acts before. One of whom nothing is
 // known is an error. The order itself is memory; that it was given is durable first.
-func (p *Consumers) Order(name string, order queue.ConsumerOrder, told ...queue.Act) (queue.Consumer, error) {
+func (p *Consumers) Order(name string, order queue.ConsumerOrder, acts ...queue.Act) (queue.Consumer, error) {
 	s := p.s
 	now := s.now()
 	s.mu.Lock()
@@ -180,8 +180,8 @@ func (p *Consumers) Order(name string, order queue.ConsumerOrder, told ...queue.
 		return queue.Consumer{}, unknownConsumer(name)
 	}
 	var waits commits
-	if len(told) > 0 {
-		s.m.actLog.tell(now, told, nil, nil)
+	if len(acts) > 0 {
+		s.m.actLog.tell(now, acts, nil, nil)
 		waits.add(s.m.batch)
 	}
 	s.mu.Unlock()
@@ -217,13 +217,13 @@ func (p *Consumers) knows(name string) bool {
 
 // tellWaiting has waiters ask again. The mutex is held.
 func (p *Consumers) tellWaiting(which func(*waiter) bool) {
-	var told []*waiter
+	var waiting []*waiter
 	for w := range p.s.waiters.all {
 		if which(w) {
-			told = append(told, w)
+			waiting = append(waiting, w)
 		}
 	}
-	for _, w := range slices.Backward(told) {
+	for _, w := range slices.Backward(waiting) {
 		p.s.waiters.unpark(w, nil)
 		w.served <- nil
 	}

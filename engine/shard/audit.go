@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// Audit counts everything anew and compares it with the counters that are kept; the error names every difference. It holds the
+// Audit counts everything again and compares it with the counters that are kept; the error names every difference. It holds the
 // mutex for as long as it walks over all submissions: for tests and for looking into trouble.
 func (s *Shard) Audit() error {
 	s.mu.Lock()
@@ -75,7 +75,7 @@ func (p *auditor) run() error {
 	var found []error
 	var sum counters
 	var suspects suspects
-	held, graves := 0, 0
+	held, holders := 0, 0
 	m.backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*record)
 		if err := p.record(r); err != nil {
@@ -96,7 +96,7 @@ func (p *auditor) run() error {
 		suspects.lent += int(r.lent)
 		suspects.ready += int(r.ready)
 		if r.dead > 0 {
-			graves++
+			holders++
 		}
 		return true
 	})
@@ -104,9 +104,9 @@ func (p *auditor) run() error {
 		sum.orphaned += uint64(r.holds.Len())
 	}
 	for id, n := range m.letters.ofEnded {
-		sum.buried += uint64(n)
+		sum.endedLetters += uint64(n)
 		if r := m.ended[id]; r != nil && r.dead == n {
-			graves++
+			holders++
 		}
 	}
 	c := &m.stats
@@ -117,11 +117,11 @@ func (p *auditor) run() error {
 		{"waiting", c.waiting, sum.waiting}, {"parked", c.parked, sum.parked}, {"dead", c.dead, sum.dead},
 		{"done", c.completed, sum.completed},
 		{"skipped", c.skipped, sum.skipped}, {"operations", c.operations, sum.operations},
-		{"orphaned", c.orphaned, sum.orphaned}, {"buried", c.buried, sum.buried},
+		{"orphaned", c.orphaned, sum.orphaned}, {"ended letters", c.endedLetters, sum.endedLetters},
 		{"reservations", uint64(m.holds.Len()), uint64(held) + sum.orphaned},
 		{"shelved", uint64(m.suspects.shelved), uint64(suspects.shelved)},
 		{"lent", uint64(m.suspects.lent), uint64(suspects.lent)}, {"lent and ready", uint64(m.suspects.ready), uint64(suspects.ready)},
-		{"submissions with dead letters", m.letters.index.len(), uint64(graves)},
+		{"submissions with dead letters", m.letters.index.len(), uint64(holders)},
 	} {
 		if pair.kept != pair.now {
 			found = append(found, fmt.Errorf("%s: %d are counted, %d there", pair.name, pair.kept, pair.now))

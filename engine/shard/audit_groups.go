@@ -55,7 +55,7 @@ func (p *auditor) groups() error {
 			found = append(found, fmt.Errorf("dead letters of submission %s: %d are in groups, %d there", id, n, letters))
 		}
 	}
-	if all := int64(m.stats.dead + m.stats.buried); listed != all || m.letters.groups.others < 0 {
+	if all := int64(m.stats.dead + m.stats.endedLetters); listed != all || m.letters.groups.others < 0 {
 		found = append(found, fmt.Errorf("dead letters: %d are in groups or have none, %d there; %d have none", listed,
 			all, m.letters.groups.others))
 	}

@@ -13,7 +13,7 @@ type NodeWork struct {
 	Examined uint64 // submissions, combinations of values, and candidates of who scores, that were looked at
 	Limited  uint64 // of them, that a limit held back, and that were put where it lets them out again
 	Redrawn  uint64 // draws of Random that fell on nothing, and were made again
-	Unwanted uint64 // candidates that whoever scores wanted none of
+	Unwanted uint64 // candidates that the scorer wanted none of
 }
 
 // The kinds of blocks that score.

@@ -52,7 +52,7 @@ func (bs *bulks) apply(op *journal.Bulk) error {
 	b := bs.find(queue.BulkID(op.ID))
 	switch {
 	case b == nil && op.Request == "":
-		return nil // ended and forgotten, as a younger row told
+		return nil // ended and forgotten, as a younger row acts
 	case b == nil:
 		return bs.add(op)
 	case op.Step <= b.at.Step:
@@ -118,7 +118,7 @@ func (bs *bulks) load(row []byte) error {
 type Bulks struct{ s *Shard }
 
 // Start makes a bulk operation exist; Step does its work. It returns after the commit.
-func (bs *Bulks) Start(r queue.BulkRequest, told ...queue.Act) (queue.Bulk, error) {
+func (bs *Bulks) Start(r queue.BulkRequest, acts ...queue.Act) (queue.Bulk, error) {
 	s := bs.s
 	request, err := writeBulkRequest(&r)
 	if err != nil {
@@ -151,7 +151,7 @@ func (bs *Bulks) Start(r queue.BulkRequest, told ...queue.Act) (queue.Bulk, erro
 	m.encode(now).Bulk(&journal.Bulk{ID: id, Request: request, Walk: walk})
 	m.bulks.starting++
 	m.intend(startingBulk{})
-	m.actLog.tell(now, aimed(told, "bulk operation "+queue.BulkID(id).String()), nil, json.RawMessage(request))
+	m.actLog.tell(now, aimed(acts, "bulk operation "+queue.BulkID(id).String()), nil, json.RawMessage(request))
 	waits := commits{first: m.batch}
 	s.mu.Unlock()
 	if err := s.writer.wait(waits); err != nil {
@@ -183,12 +183,12 @@ func (bs *Bulks) List() []queue.Bulk {
 	return list
 }
 
-// End ends a bulk operation that runs: cancelled by somebody ("": he did not say who he is), or failed for a reason. What it did stays
+// End ends a bulk operation that runs: cancelled by someone ("": he did not say who he is), or failed for a reason. What it did stays
 // done. It returns after the commit.
-func (bs *Bulks) End(id queue.BulkID, state queue.BulkState, by, failure string, told ...queue.Act) error {
+func (bs *Bulks) End(id queue.BulkID, state queue.BulkState, by, failure string, acts ...queue.Act) error {
 	waits, err := bs.plan(id, func(next *journal.Bulk, now queue.Time) {
 		next.State, next.EndedBy, next.Failure, next.Ended = state, by, clip(failure, queue.MaxErrorBytes), now
-		bs.s.m.actLog.tell(now, told, nil, nil)
+		bs.s.m.actLog.tell(now, acts, nil, nil)
 	})
 	if err != nil {
 		return err
@@ -282,7 +282,7 @@ func (bs *Bulks) Step(ctx context.Context, id queue.BulkID, most int) (n int, mo
 	return n, err == nil && (n == most || paused) && !p.overtaken, err
 }
 
-// planAt ends the operation, unless somebody else did something to it since the page was begun.
+// planAt ends the operation, unless someone else did something to it since the page was begun.
 func (bs *Bulks) planAt(p *bulkPage, state queue.BulkState) (ended bool, err error) {
 	s := bs.s
 	now := s.now()

@@ -18,8 +18,8 @@ type bulkPage struct {
 	most      int
 	waits     commits
 	seen      survey
-	told      uint64 // of what was seen, how much is noted
-	overtaken bool   // somebody else did something to the operation, or the state was made anew: the page ends here
+	noted     uint64 // of what was seen, how much is noted
+	overtaken bool   // someone else did something to the operation, or the state was made again: the page ends here
 }
 
 // started is the moment after which nothing that happens is meant: what is redriven and dies again is not met again.
@@ -41,9 +41,9 @@ func (p *bulkPage) note(now queue.Time, n int, last queue.ChunkID, seen uint64, 
 		next.Counts.Done += uint64(done)
 		next.Counts.Refused += uint64(refused)
 		next.Counts.Unchanged += uint64(n - done - refused)
-		m.bulks.walked(&next.Walk, seen-p.told, &b.request)
+		m.bulks.walked(&next.Walk, seen-p.noted, &b.request)
 	})
-	p.told = seen
+	p.noted = seen
 	p.step = b.plan.Step
 	p.waits.add(m.batch)
 	return true

@@ -9,7 +9,7 @@ import (
 
 // How far a bulk operation got is counted by what it walked over, whether its filter means it or not, of what there was when it started.
 // That number comes from maintained counters, so it costs the same at any backlog. What comes later is not counted. What goes away before
-// the walk comes to it would be waited for in vain, so with every step the rest is bounded by what is there at that moment.
+// the walk comes to it would be waited for without success, so with every step the rest is bounded by what is there at that moment.
 
 // bulkLook is how much a page looks at before it breaks off and notes how far it got, so that also an operation whose filter means little
 // shows progress, and goes on from there after a crash.
@@ -68,7 +68,7 @@ func (bs *bulks) present(r *queue.BulkRequest) uint64 {
 	if id == 0 {
 		switch {
 		case r.Action.OnLetters():
-			return m.stats.dead + m.stats.buried
+			return m.stats.dead + m.stats.endedLetters
 		case r.Action == queue.BulkRetry:
 			return m.stats.waiting
 		}
@@ -100,7 +100,7 @@ func (bs *bulks) walked(w *queue.BulkWalk, n uint64, r *queue.BulkRequest) {
 // arrivedAt notes that everything was walked over.
 func (p *bulkPage) arrivedAt(next *journal.Bulk) {
 	if w := &next.Walk; w.Known {
-		w.Examined = min(w.Examined+p.seen.examined-p.told, w.ToExamine)
+		w.Examined = min(w.Examined+p.seen.examined-p.noted, w.ToExamine)
 		w.ToExamine = w.Examined
 	}
 }

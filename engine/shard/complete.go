@@ -65,7 +65,7 @@ func (m *machine) completes(items []queue.CompleteItem, valid []bool, now queue.
 
 // Complete finishes chunks: one result per item, in order, appended to dst. It returns after the commit. Outputs are
 // written before it, so that a committed completion never lacks its output, and after the reservation is Finishing, so
-// that nobody else's output can replace it.
+// that no one else's output can replace it.
 func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
 	scratch := s.takeScratch()
@@ -142,7 +142,7 @@ func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scra
 	return dst, false, nil
 }
 
-// completeWriting decides, writes the outputs of what is accepted, takes away what an earlier completion in vain left of those that
+// completeWriting decides, writes the outputs of what is accepted, takes away what an earlier completion without success left of those that
 // have none, and encodes. Meanwhile the reservations are Finishing in a batch of their own, which leads to the one they end up in.
 func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem, dst []queue.Result,
 	waits *commits) ([]queue.Result, error) {

@@ -10,7 +10,7 @@ import (
 )
 
 // What cannot be read on the disk must not stop what can. A chunk whose content is damaged becomes a dead letter,
-// whatever the policy of its submission says: no one has tried it, and once the content is mended it is redriven like
+// whatever the policy of its submission says: no one has tried it, and once the content is fixed it is redriven like
 // any other. A submission whose attachment is damaged is paused by a rule, as none of its chunks can go out.
 
 // errorDamaged begins the error of such a dead letter, and the reason of such a rule.
@@ -101,7 +101,7 @@ func (c *contents) setAside(picks []pick, causes []error) error {
 		op := s.m.tried(r, picks[i].token.Index, journal.Dead, now)
 		op.Attempts--
 		op.Epoch, op.Sequence = picks[i].token.Epoch, picks[i].token.Sequence
-		op.Error = errorDamaged + "the content cannot be read; the server's log says why. Mend it, then redrive the chunk"
+		op.Error = errorDamaged + "the content cannot be read; the server's log says why. Fix it, then redrive the chunk"
 		s.m.encode(now).Return(op)
 		s.m.dies(r)
 		s.m.encode(now).End(journal.End{Seq: r.seq, State: queue.CompletedWithDead})
@@ -111,7 +111,7 @@ func (c *contents) setAside(picks []pick, causes []error) error {
 	waits.add(s.writer.pending())
 	s.mu.Unlock()
 	for i := range picks {
-		s.options.Logger.Error("the content of a chunk is damaged: it is set aside as a dead letter, and can be redriven when it is mended",
+		s.options.Logger.Error("the content of a chunk is damaged: it is set aside as a dead letter, and can be redriven when it is fixed",
 			"queue", s.options.Queue, "submission", picks[i].r.id, "chunk", picks[i].token.Index, "error", causes[i])
 	}
 	return s.writer.wait(waits)
@@ -122,10 +122,10 @@ func (c *contents) pause(id queue.SubmissionID, cause error) error {
 	s := c.s
 	_, created, err := s.Rules.Set(queue.Rule{
 		Action: queue.Pause, Match: queue.RuleMatch{Submission: id}, Actor: queue.ServerActor,
-		Reason: errorDamaged + "the attachment cannot be read; the server's log says why. Mend it, then lift this rule",
+		Reason: errorDamaged + "the attachment cannot be read; the server's log says why. Fix it, then lift this rule",
 	})
 	if created {
-		s.options.Logger.Error("the attachment of a submission is damaged: the submission is paused, and can go on when it is mended",
+		s.options.Logger.Error("the attachment of a submission is damaged: the submission is paused, and can go on when it is fixed",
 			"queue", s.options.Queue, "submission", id, "error", cause)
 	}
 	return err

@@ -66,8 +66,8 @@ const (
 	QueueCovered     // of the operations those that rules about values and submissions cover, in the first book
 	QueueCoveredNext // in the second
 	QueueReserved
-	QueueSweeping // reservations of ended submissions
-	QueueBuried   // dead letters of ended submissions
+	QueueSweeping     // reservations of ended submissions
+	QueueEndedLetters // dead letters of ended submissions
 	QueueShelved
 	QueueLent
 	QueueLentReady

@@ -3,7 +3,7 @@ package shard
 import "github.com/quern-queue/quern/engine/queue"
 
 // due is one thing that waits for a time, of the kind in whose heap it is. Entries are not removed when they become moot;
-// whoever pops one looks whether it still holds.
+// the one who pops it looks whether it still holds.
 type due struct {
 	at    queue.Time
 	seq   uint32

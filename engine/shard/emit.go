@@ -121,7 +121,7 @@ func (p *Schedules) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch 
 		}
 		if err != nil || !l.still(s) || !m.schedules.emits(sch) {
 			s.mu.Unlock()
-			return nil // what was written is nobody's, and is swept away at the next start
+			return nil // what was written is no one's, and is swept away at the next start
 		}
 	}
 	if alone {
@@ -142,7 +142,7 @@ func (p *Schedules) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch 
 	return b
 }
 
-// traceEmission begins the span of what is inserted for ticks, if there are any and anybody wants it.
+// traceEmission begins the span of what is inserted for ticks, if there are any and anyone wants it.
 func (p *Schedules) traceEmission(name string, ticks int) (trace string, done func(n int, err error)) {
 	if ticks > 0 && p.s.options.Emitting != nil {
 		if span := p.s.options.Emitting(name); span != nil {

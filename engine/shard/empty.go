@@ -68,7 +68,7 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 // retryShelved is when a reserve may ask again that what is shelved would suit.
 const retryShelved = time.Second
 
-// offers says whether there is something to take, of which whoever scored wanted nothing.
+// offers says whether there is something to take, of which the scorer wanted nothing.
 func (m *machine) offers(plan *strategy.Plan) bool {
 	views, _ := m.views(plan, nil)
 	return len(m.backlog.Window(views, 1, nil, m.rnd, nil)) > 0

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// grace is the restart grace of a queue: after a start nobody knows what consumers hold, until they extend it. Meanwhile nothing
+// grace is the restart grace of a queue: after a start no one knows what consumers hold, until they extend it. Meanwhile nothing
 // is handed out that a limit counts, so that limits hold in the world outside, too. What no limit counts goes on.
 type grace struct {
 	began, until queue.Time
@@ -27,7 +27,7 @@ type valueLimits struct {
 	grace *grace // nil when it is over
 }
 
-// restrain begins the grace of a new life. The first life of a queue has none: nobody holds anything.
+// restrain begins the grace of a new life. The first life of a queue has none: no one holds anything.
 func (p *valueLimits) restrain(now queue.Time) {
 	m := p.m
 	if m.epoch == 0 || m.settings.RestartGrace <= 0 {

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// holdLock is the shard's mutex. Whoever measures is told how long each hold of it took: that is what everybody else had to
+// holdLock is the shard's mutex. A measurement is told how long each hold of it took: that is what everybody else had to
 // wait for.
 type holdLock struct {
 	sync.Mutex
-	now  func() time.Time
-	told func(time.Duration) // nil: nobody measures
-	at   time.Time
+	now    func() time.Time
+	report func(time.Duration) // nil: no one measures
+	at     time.Time
 }
 
 func (l *holdLock) Lock() {
 	l.Mutex.Lock()
-	if l.told != nil {
+	if l.report != nil {
 		l.at = l.now()
 	}
 }
 
 func (l *holdLock) Unlock() {
-	if l.told != nil {
-		l.told(l.now().Sub(l.at))
+	if l.report != nil {
+		l.report(l.now().Sub(l.at))
 	}
 	l.Mutex.Unlock()
 }

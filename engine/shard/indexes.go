@@ -5,7 +5,7 @@ import "slices"
 // indexes is an ordered set of chunk indexes that is walked in slices: sorted leaves of bounded size, so that adding, removing and
 // going on from anywhere cost the same at any size. The zero value is empty.
 type indexes struct {
-	leaves [][]uint32 // none is empty; each lies behind the one before
+	leaves [][]uint32 // none is empty; each is behind the one before
 	n      int
 }
 

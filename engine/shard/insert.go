@@ -84,7 +84,7 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 	s.mu.Lock()
 	err = s.usable()
 	if err == nil && s.m != m {
-		err = commitError(journal.ErrUnknown) // reloaded meanwhile: the content was nobody's, and may be swept away
+		err = commitError(journal.ErrUnknown) // reloaded meanwhile: the content was no one's, and may be swept away
 	}
 	if err != nil {
 		s.mu.Unlock()
@@ -115,14 +115,14 @@ func (p *Submissions) Repeated(ctx context.Context, n *queue.NewSubmission) (sub
 }
 
 // publish encodes the insert and waits for its commit. The mutex is held and given up.
-func (s *Shard) publish(op *journal.Insert, entry *keyed, told []queue.Act, now queue.Time) (queue.Submission, bool, error) {
+func (s *Shard) publish(op *journal.Insert, entry *keyed, acts []queue.Act, now queue.Time) (queue.Submission, bool, error) {
 	s.m.encode(now).Insert(op)
 	b := s.m.batch
 	if entry != nil {
 		entry.batch = b
 		s.m.intend(entry)
 	}
-	s.m.actLog.tell(now, told, nil, map[string]string{"submission": op.ID.String()})
+	s.m.actLog.tell(now, acts, nil, map[string]string{"submission": op.ID.String()})
 	s.mu.Unlock()
 	if entry != nil {
 		close(entry.published)
@@ -218,7 +218,7 @@ func (c *contents) write(ctx context.Context, seq uint32, n *queue.NewSubmission
 }
 
 // SetPriority changes the priority of an open submission, from the next reservation on. Of one that has ended it is a conflict.
-func (p *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64, told ...queue.Act) (queue.Submission, error) {
+func (p *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64, acts ...queue.Act) (queue.Submission, error) {
 	s := p.s
 	now := s.now()
 	s.mu.Lock()
@@ -230,7 +230,7 @@ func (p *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, pr
 	r := s.m.live(id)
 	if r != nil && !r.ending {
 		s.m.encode(now).Priority(journal.Priority{Seq: r.seq, Priority: priority})
-		s.m.actLog.tell(now, told, map[string]int64{"priority": r.priority}, map[string]int64{"priority": priority})
+		s.m.actLog.tell(now, acts, map[string]int64{"priority": r.priority}, map[string]int64{"priority": priority})
 	}
 	if r != nil {
 		waits.add(s.writer.pending()) // or what ends it
@@ -248,7 +248,7 @@ func (p *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, pr
 }
 
 // Cancel ends a submission. Consumers that hold chunks of it learn so from their next call.
-func (p *Submissions) Cancel(ctx context.Context, id queue.SubmissionID, told ...queue.Act) (queue.Submission, error) {
+func (p *Submissions) Cancel(ctx context.Context, id queue.SubmissionID, acts ...queue.Act) (queue.Submission, error) {
 	s := p.s
 	now := s.now()
 	s.mu.Lock()
@@ -259,7 +259,7 @@ func (p *Submissions) Cancel(ctx context.Context, id queue.SubmissionID, told ..
 	var waits commits
 	if r := s.m.live(id); r != nil {
 		if !r.ending {
-			s.m.actLog.tell(now, told, map[string]uint32{"available": uint32(r.sub.Available()), "done": r.done}, nil)
+			s.m.actLog.tell(now, acts, map[string]uint32{"available": uint32(r.sub.Available()), "done": r.done}, nil)
 		}
 		s.m.close(r, queue.Cancelled, "", now)
 		waits.add(s.writer.pending()) // or what ends it already

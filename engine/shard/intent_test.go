@@ -7,20 +7,20 @@ import (
 
 // noted is an intent that writes down how it ends.
 type noted struct {
-	name string
-	told *[]string
+	name  string
+	ended *[]string
 }
 
-func (n noted) Applied(*machine) { *n.told = append(*n.told, n.name+" applied") }
-func (n noted) Undo(*machine)    { *n.told = append(*n.told, n.name+" undone") }
+func (n noted) Applied(*machine) { *n.ended = append(*n.ended, n.name+" applied") }
+func (n noted) Undo(*machine)    { *n.ended = append(*n.ended, n.name+" undone") }
 
 // An intent ends once: with its op, or, if the batch fails before, in the reverse order of what was decided.
 func TestIntentsEndOnce(t *testing.T) {
 	t.Parallel()
-	var told []string
+	var ended []string
 	var x intents
 	for op, name := range []string{"a", "b", "c", "d"} {
-		x.list = append(x.list, opIntent{noted{name, &told}, max(1, op)}) // a and b belong to the first op
+		x.list = append(x.list, opIntent{noted{name, &ended}, max(1, op)}) // a and b belong to the first op
 	}
 	for _, step := range []struct {
 		do   func()
@@ -33,9 +33,9 @@ func TestIntentsEndOnce(t *testing.T) {
 		{func() { x.undo(nil) }, nil},
 		{func() { x.applied(nil, 9) }, nil},
 	} {
-		told = nil
-		if step.do(); !slices.Equal(told, step.want) {
-			t.Errorf("told %v, want %v", told, step.want)
+		ended = nil
+		if step.do(); !slices.Equal(ended, step.want) {
+			t.Errorf("ended %v, want %v", ended, step.want)
 		}
 	}
 	if x.reuse(); len(x.list) != 0 || x.list[:1][0].intent != nil {

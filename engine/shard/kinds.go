@@ -205,7 +205,7 @@ func (p *lifecycle) oldestDue(kind Kind, now queue.Time) (queue.Time, bool) {
 		at := p.m.holds.SweptTo()
 		return at, p.m.holds.Len() > 0 && at.Add(reserver.Resolution) <= now
 	case KindSweep, KindRetention, KindLost, KindGrace, KindSchedule, KindForward, KindRule, KindSuspect:
-		return 0, false // nobody waits for it
+		return 0, false // no one waits for it
 	}
 	d, there := p.timers[kind].first()
 	return d.at, there && d.at <= now

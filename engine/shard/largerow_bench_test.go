@@ -22,7 +22,7 @@ func BenchmarkLargeRow(b *testing.B) {
 	}
 	s := &Shard{m: l.m, options: Options{CheckpointItems: 2000}}
 	var longest time.Duration
-	s.mu.now, s.mu.told = time.Now, func(took time.Duration) { longest = max(longest, took) }
+	s.mu.now, s.mu.report = time.Now, func(took time.Duration) { longest = max(longest, took) }
 	b.Run("one hold", func(b *testing.B) {
 		longest = 0
 		for range b.N {

@@ -35,7 +35,7 @@ func TestLargeRowIsExact(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		holds, moved := 0, 0
 		s.mu.now = func() time.Time { return time.Time{} }
-		s.mu.told = func(time.Duration) { // between two slices
+		s.mu.report = func(time.Duration) { // between two slices
 			holds++
 			l.m.lifecycle.step(KindRetry, l.m.now+queue.Time(holds), 20, nil, nil)
 			for range 40 {

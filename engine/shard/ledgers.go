@@ -35,7 +35,7 @@ type LedgerTenant struct {
 }
 
 // LedgerSums are over all tenants of a ledger that were looked at. Whole says that those were all. Of a ledger that is at one place
-// the lags add up to 0, when nobody reserves meanwhile.
+// the lags add up to 0, when no one reserves meanwhile.
 type LedgerSums struct {
 	Received, Entitled, Lag float64
 	MostBehind, MostAhead   float64 // the largest lag, and the least
@@ -57,7 +57,7 @@ func (ins *Inspect) ledgers() (list []Ledger) {
 	return list
 }
 
-// Ledgers are the Fair blocks in use, by branch, the outer ones first. A block is in use when somebody reserved by it, waits by it
+// Ledgers are the Fair blocks in use, by branch, the outer ones first. A block is in use when someone reserved by it, waits by it
 // or asked about it, until others are needed more.
 func (ins *Inspect) Ledgers(ctx context.Context) (list []Ledger, err error) {
 	err = ins.look(func() (looks, error) {

@@ -16,7 +16,7 @@ import (
 // fingerprint is in here with all of its letters or with none: a new one is let in only while there are no others, as there may be older
 // letters of it among them.
 //
-// Counts are signed, and never mended: one below 0 is a fault, which the audit reports.
+// Counts are signed, and never fixed: one below 0 is a fault, which the audit reports.
 //
 // A letter that goes takes a time away, which may be the first or the last of its group. Then the times are bounds
 // only, until the letters of its submission are looked at again, which a question does.

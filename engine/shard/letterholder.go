@@ -30,7 +30,7 @@ type moving struct {
 func (p *DeadLetters) at(ctx context.Context, id queue.SubmissionID,
 	act func(g *letterHolder, now queue.Time) error) (waits commits, err error) {
 	s := p.s
-	var told *record
+	var ended *record
 	var row *store.Ended
 	var rows uint64 // how many history rows had been written when this one was read
 	for {
@@ -43,7 +43,7 @@ func (p *DeadLetters) at(ctx context.Context, id queue.SubmissionID,
 		if rows != s.m.rows {
 			row = nil
 		}
-		if g := s.m.letters.holder(id, told, row); g != nil {
+		if g := s.m.letters.holder(id, ended, row); g != nil {
 			err := act(g, now)
 			waits.add(s.writer.pending())
 			s.mu.Unlock()
@@ -58,15 +58,15 @@ func (p *DeadLetters) at(ctx context.Context, id queue.SubmissionID,
 		if err != nil {
 			return waits, err
 		}
-		if told, _, err = endedRecord(&read); err != nil {
+		if ended, _, err = endedRecord(&read); err != nil {
 			return waits, err
 		}
 		row = &read
 	}
 }
 
-// holder finds the dead letters of a submission; nil: its history row has to be read first. told is what the row tells.
-func (p *deadLetters) holder(id queue.SubmissionID, told *record, row *store.Ended) *letterHolder {
+// holder finds the dead letters of a submission; nil: its history row has to be read first. ended is what the row tells.
+func (p *deadLetters) holder(id queue.SubmissionID, ended *record, row *store.Ended) *letterHolder {
 	m := p.m
 	if r := m.live(id); r != nil {
 		return &letterHolder{m: m, r: r, open: true}
@@ -77,7 +77,7 @@ func (p *deadLetters) holder(id queue.SubmissionID, told *record, row *store.End
 	if row == nil {
 		return nil
 	}
-	return &letterHolder{m: m, r: told, row: row}
+	return &letterHolder{m: m, r: ended, row: row}
 }
 
 // refusal is why nothing can become of the dead letters; "" when something can.
@@ -103,7 +103,7 @@ func (g *letterHolder) free(index uint32) bool {
 	return t != nil && t.reason == journal.Dead && (g.open || g.r.state == queue.CompletedWithDead) && (v == nil || !v.taken[index])
 }
 
-// take are those of the indexes that are dead letters, for bury.
+// take are those of the indexes that are dead letters, for decide.
 func (g *letterHolder) take(indexes []uint32) (taken []uint32) {
 	for _, index := range indexes {
 		if g.free(index) {
@@ -166,7 +166,7 @@ type fate struct {
 
 // settle does one thing with dead letters of a submission, and says with how many: those of the indexes that are not dead
 // stay as they are. It returns after the commit. The indexes ascend; there are at most journal.MaxRedrive.
-func (p *DeadLetters) settle(ctx context.Context, id queue.SubmissionID, indexes []uint32, f fate, told ...queue.Act) (n int, err error) {
+func (p *DeadLetters) settle(ctx context.Context, id queue.SubmissionID, indexes []uint32, f fate, acts ...queue.Act) (n int, err error) {
 	s := p.s
 	s.aging.RLock()
 	defer s.aging.RUnlock()
@@ -177,7 +177,7 @@ func (p *DeadLetters) settle(ctx context.Context, id queue.SubmissionID, indexes
 		taken := g.take(indexes)
 		if n = len(taken); n > 0 {
 			g.decide(f, taken, now)
-			g.m.actLog.tell(now, told, nil, nil)
+			g.m.actLog.tell(now, acts, nil, nil)
 		}
 		return nil
 	})
@@ -192,23 +192,23 @@ func (p *DeadLetters) settle(ctx context.Context, id queue.SubmissionID, indexes
 
 func refusedLetters(id queue.SubmissionID, why string) error {
 	return &queue.Error{Code: queue.CodeConflict, Message: "Submission " + id.String() + " " + why +
-		": nothing can become of its dead chunks. Insert the work anew."}
+		": nothing can become of its dead chunks. Insert the work again."}
 }
 
 // Redrive offers dead chunks of a submission again, with no try counted, and says how many: those of the indexes that are
 // not dead stay as they are. A submission that completed with dead chunks is open again. It returns after the commit. The
 // indexes ascend; there are at most journal.MaxRedrive.
-func (p *DeadLetters) Redrive(ctx context.Context, id queue.SubmissionID, indexes []uint32, told ...queue.Act) (n int, err error) {
-	return p.settle(ctx, id, indexes, fate{action: queue.BulkRedrive}, told...)
+func (p *DeadLetters) Redrive(ctx context.Context, id queue.SubmissionID, indexes []uint32, acts ...queue.Act) (n int, err error) {
+	return p.settle(ctx, id, indexes, fate{action: queue.BulkRedrive}, acts...)
 }
 
 // Delete gives dead chunks of a submission up for good: they count as skipped from then on. Otherwise it is as Redrive.
-func (p *DeadLetters) Delete(ctx context.Context, id queue.SubmissionID, indexes []uint32, told ...queue.Act) (n int, err error) {
-	return p.settle(ctx, id, indexes, fate{action: queue.BulkDelete}, told...)
+func (p *DeadLetters) Delete(ctx context.Context, id queue.SubmissionID, indexes []uint32, acts ...queue.Act) (n int, err error) {
+	return p.settle(ctx, id, indexes, fate{action: queue.BulkDelete}, acts...)
 }
 
 // Forward has dead chunks of a submission leave for another queue: they count as skipped from then on. Otherwise it is as Redrive.
 func (p *DeadLetters) Forward(ctx context.Context, id queue.SubmissionID, indexes []uint32, to string,
-	told ...queue.Act) (n int, err error) {
-	return p.settle(ctx, id, indexes, fate{queue.BulkForward, to}, told...)
+	acts ...queue.Act) (n int, err error) {
+	return p.settle(ctx, id, indexes, fate{queue.BulkForward, to}, acts...)
 }

@@ -85,7 +85,7 @@ func (p *deadLetters) ended(r *record, state queue.SubmissionState) {
 
 // keep notes how many dead letters an ended submission has.
 func (p *deadLetters) keep(id queue.SubmissionID, letters uint32) {
-	p.m.stats.buried += uint64(letters) - uint64(p.ofEnded[id])
+	p.m.stats.endedLetters += uint64(letters) - uint64(p.ofEnded[id])
 	if letters == 0 {
 		delete(p.ofEnded, id)
 		return
@@ -109,8 +109,8 @@ func (p *deadLetters) applyRedrive(op journal.Redrive) error {
 	r := m.liveSeq(op.Seq)
 	switch {
 	case r == nil:
-		row, told, err := p.endedFor(op.Seq, p.idOf(op.Seq))
-		if row == nil || err != nil || m.younger(told) || row.State != queue.CompletedWithDead {
+		row, known, err := p.endedFor(op.Seq, p.idOf(op.Seq))
+		if row == nil || err != nil || m.younger(known) || row.State != queue.CompletedWithDead {
 			return err
 		}
 		if r, err = p.reopen(row); err != nil {
@@ -136,7 +136,7 @@ func (p *deadLetters) applyRedrive(op journal.Redrive) error {
 	return nil
 }
 
-// reopen brings an ended submission back, from what fallen found.
+// reopen brings an ended submission back, from what endedFor found.
 func (p *deadLetters) reopen(row *store.Ended) (*record, error) {
 	m := p.m
 	state, err := finalState(row.Final)

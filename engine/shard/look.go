@@ -124,5 +124,5 @@ func (ins *Inspect) slices(ctx context.Context, fn func(from int) (next int, n l
 	return nil
 }
 
-// metaOf is a submission's meta, without a copy if somebody reserved from it before.
+// metaOf is a submission's meta, without a copy if someone reserved from it before.
 func metaOf(s *backlog.Submission) queue.Meta { return s.Data.(*record).meta() }

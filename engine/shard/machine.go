@@ -67,7 +67,7 @@ type counters struct {
 	// of operations, by book those of submissions that rules about values or themselves cover
 	covered                                       [2]uint64
 	completed, skipped                            uint64 // chunks of open submissions
-	buried                                        uint64 // dead letters of ended submissions
+	endedLetters                                  uint64 // dead letters of ended submissions
 	orphaned                                      uint64 // reservations of ended submissions
 	inserted, reserved, done, failed              uint64
 	bulk                                          queue.BulkCounts
@@ -195,7 +195,7 @@ func (m *machine) drop(r *record, slot uint32) {
 	m.holds.Remove(&r.holds, slot)
 }
 
-// concluded removes the reservation of a chunk that somebody held until now, whatever came of it; the chunk stays taken.
+// concluded removes the reservation of a chunk that someone held until now, whatever came of it; the chunk stays taken.
 func (m *machine) concluded(r *record, slot uint32) {
 	if h := m.holds.At(slot); h.Ledger != 0 {
 		m.backlog.Ended(r.sub, m.charge(slot, h), m.now.Sub(h.Reserved))
@@ -203,7 +203,7 @@ func (m *machine) concluded(r *record, slot uint32) {
 	m.drop(r, slot)
 }
 
-// timed measures how long the reservation was held by somebody who tells now what came of it.
+// timed measures how long the reservation was held by someone who tells now what came of it.
 func (m *machine) timed(slot uint32) {
 	if h := m.holds.At(slot); h.Counted {
 		m.ran.Observe(m.now.Sub(h.Reserved).Seconds(), 1)

@@ -29,13 +29,13 @@ func (p *deadLetters) applyMove(op journal.Move) error {
 	}
 	finished := queue.Time(0)
 	if r == nil && op.Kind != journal.MoveOffer {
-		row, told, err := p.endedFor(op.Seq, op.ID)
+		row, known, err := p.endedFor(op.Seq, op.ID)
 		if row == nil || err != nil {
 			return err
 		}
-		if m.younger(told) {
+		if m.younger(known) {
 			if op.Kind == journal.MoveForward {
-				m.forwarding.requeued(told, &op)
+				m.forwarding.requeued(known, &op)
 			}
 			return nil
 		}
@@ -108,7 +108,7 @@ func (m *machine) offer(r *record, index uint32, t *try) {
 // endedFor finds an ended submission for an op, with what its row tells: in memory, as it was read when the op was decided, or, at
 // recovery, in the history. nil: there is none. At recovery its row may be younger than the op, and then in any state: the last of its
 // dead letters may have left with this very op.
-func (p *deadLetters) endedFor(seq uint32, id queue.SubmissionID) (row *store.Ended, told *record, err error) {
+func (p *deadLetters) endedFor(seq uint32, id queue.SubmissionID) (row *store.Ended, known *record, err error) {
 	m := p.m
 	v := p.moving[seq]
 	if v != nil {
@@ -124,14 +124,14 @@ func (p *deadLetters) endedFor(seq uint32, id queue.SubmissionID) (row *store.En
 		if found == nil || err != nil {
 			return nil, nil, err
 		}
-		return found.row, found.told, nil
+		return found.row, found.record, nil
 	}
 	if row == nil {
 		return nil, nil, nil
 	}
-	told, _, err = endedRecord(row)
-	return row, told, err
+	known, _, err = endedRecord(row)
+	return row, known, err
 }
 
 // younger says that a record holds what the op that is being applied did, or more.
-func (m *machine) younger(told *record) bool { return m.replay && m.applied <= told.applied }
+func (m *machine) younger(known *record) bool { return m.replay && m.applied <= known.applied }

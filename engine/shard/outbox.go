@@ -71,7 +71,7 @@ type forwarding struct {
 	m        *machine
 	outbox   outbox            // dead letters on their way to another queue
 	sending  int               // chunks whose way into the outbox is on its way to the disk
-	posted   bool              // the outbox got something since somebody looked
+	posted   bool              // the outbox got something since someone looked
 	inbox    map[uint64]uint64 // by source: the last number that arrived out of that outbox
 	arriving map[uint64]uint64 // the same, with what is on its way to the disk
 }

@@ -16,11 +16,11 @@ import (
 // without an output. Which chunks have one is not kept, as that would be state for each chunk; how many there are is enough to know that
 // one is missing, and the sum of their indexes to say which.
 
-// outputCount is what the journal has told of a submission's outputs.
+// outputCount is what the journal has counted of a submission's outputs.
 type outputCount struct {
-	chunks uint32 // done ones with an output
-	sum    uint32 // of their indexes, modulo 2^32
-	untold bool   // some chunk was done by an op of before version 3, which does not say: there may be more, and nothing is missed
+	chunks  uint32 // done ones with an output
+	sum     uint32 // of their indexes, modulo 2^32
+	unknown bool   // some chunk was done by an op of before version 3, which does not say: there may be more, and nothing is missed
 }
 
 func (t *outputCount) add(index uint32) {
@@ -33,17 +33,18 @@ func (t *outputCount) note(c *journal.Completed) {
 		t.add(c.Index)
 	}
 	if c.OutputUnknown {
-		t.untold = true
+		t.unknown = true
 	}
 }
 
 // some says whether the submission has outputs, as far as that is known.
-func (t *outputCount) some() bool { return t.chunks > 0 || t.untold }
+func (t *outputCount) some() bool { return t.chunks > 0 || t.unknown }
 
-// missing names what is not among the outputs that were found; "": nothing. exact says that these are all that there were when t was told.
+// missing names what is not among the outputs that were found; "": nothing. exact says that these are all that there were when t was
+// counted.
 func (t *outputCount) missing(found outputCount, id queue.SubmissionID, exact bool) string {
 	switch lost := int64(t.chunks) - int64(found.chunks); {
-	case t.untold || lost <= 0:
+	case t.unknown || lost <= 0:
 		return ""
 	case lost == 1 && exact:
 		return outputOf(id, t.sum-found.sum)
@@ -108,8 +109,8 @@ func (o *outcome) isDone(ctx context.Context, index uint32) (bool, error) {
 	return index < o.ended.chunks && !o.sub.IsAvailable(index) && o.ended.tries[index] == nil, nil
 }
 
-// outputs is how many chunks are done, and what was told of their outputs.
-func (o *outcome) outputs() (done uint32, told outputCount) {
+// outputs is how many chunks are done, and what was counted of their outputs.
+func (o *outcome) outputs() (done uint32, counted outputCount) {
 	o.shard.mu.Lock()
 	defer o.shard.mu.Unlock()
 	r := o.live
@@ -130,7 +131,7 @@ func (p *Submissions) Outputs(ctx context.Context, id queue.SubmissionID, fn fun
 }
 
 func (o *outcome) each(ctx context.Context, fn func(index uint32, output []byte) error) error {
-	_, told := o.outputs() // what is done meanwhile may have been passed already
+	_, counted := o.outputs() // what is done meanwhile may have been passed already
 	var found outputCount
 	err := o.shard.store.Outputs(ctx, o.seq, 0, func(index uint32, output []byte) error {
 		done, err := o.isDone(ctx, index)
@@ -144,7 +145,7 @@ func (o *outcome) each(ctx context.Context, fn func(index uint32, output []byte)
 		return err
 	}
 	_, now := o.outputs()
-	return o.missed(ctx, told.missing(found, o.id, now == told))
+	return o.missed(ctx, counted.missing(found, o.id, now == counted))
 }
 
 // missed is the error of what is missing. Before, it looks whether the submission is still there: retention removes outputs first.
@@ -191,10 +192,10 @@ func (p *Submissions) hasNone(ctx context.Context, id queue.SubmissionID, index 
 	if err != nil {
 		return err
 	}
-	switch done, told := o.outputs(); {
-	case told.untold || told.chunks == 0:
+	switch done, counted := o.outputs(); {
+	case counted.unknown || counted.chunks == 0:
 		return nil
-	case told.chunks == done:
+	case counted.chunks == done:
 		return o.missed(ctx, outputOf(id, index))
 	}
 	if p.s.counted.has(id) {

@@ -60,7 +60,7 @@ func (p *Views) tellOwners(now map[*access.Use]int64) {
 		use.Views.Add(now[use] - before)
 	}
 	for use, bytes := range now {
-		if _, told := p.owned[use]; !told {
+		if _, there := p.owned[use]; !there {
 			use.Views.Add(bytes)
 		}
 	}

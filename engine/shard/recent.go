@@ -29,7 +29,7 @@ func scatter(n uint64) uint64 {
 	return (n ^ n>>32) * golden
 }
 
-// place is where a chunk's entry lies, and the fingerprint of one of its tokens: 64 bits of chunk, epoch and sequence, so
+// place is where a chunk's entry is, and the fingerprint of one of its tokens: 64 bits of chunk, epoch and sequence, so
 // that two tokens are taken for each other once in 2^63 tries.
 func (r *recent) place(id queue.ChunkID, epoch uint32, sequence uint64) (at, fingerprint uint64) {
 	if r.entries == nil {

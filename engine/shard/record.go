@@ -35,7 +35,7 @@ type record struct {
 	// What a reservation tells besides.
 	id       queue.SubmissionID
 	prefix   string
-	known    queue.Meta // the submission's, once somebody reserved from it
+	known    queue.Meta // the submission's, once someone reserved from it
 	priority int64
 	dead     uint32 // not those given up
 	skips    uint32 // given up
@@ -49,7 +49,7 @@ type record struct {
 	waiting      uint32 // chunks that wait for a retry time, or are shelved
 	shelved      uint32 // of them
 	lent         uint32 // suspects that are offered or held
-	ready        uint32 // of them, those that nobody holds
+	ready        uint32 // of them, those that no one holds
 	dying        uint32 // chunks whose end is on its way to the disk
 	checkpointed bool   // has its history row, or is about to get it
 	reopened     bool   // the history may still have it
@@ -90,7 +90,7 @@ type try struct {
 	past      []queue.Attempt // the last queue.MaxAttemptsKept, oldest first
 }
 
-// gone says that the chunk is not offered again, unless somebody redrives it.
+// gone says that the chunk is not offered again, unless someone redrives it.
 func (t *try) gone() bool {
 	return t.reason == journal.Dead || t.reason == journal.Skipped || t.reason == journal.Forwarded
 }

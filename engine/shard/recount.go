@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// This file counts anew what is kept as counters, while work goes on: in slices of a bounded number of steps, between which anything may
+// This file counts again what is kept as counters, while work goes on: in slices of a bounded number of steps, between which anything may
 // happen. A round has three parts, in this order, as each rests on the one before:
 //
 //	own     what each submission keeps of its own chunks, from its tries, its reservations and its cursors
@@ -24,11 +24,11 @@ type recount struct {
 	m        *machine
 	part     recountPart
 	at, end  int     // of slots of submissions, or of values
-	of       *record // whose own counters are being counted; nil: nobody's
+	of       *record // whose own counters are being counted; nil: no one's
 	tries    *reflect.MapIter
 	key      reflect.Value // of tries
 	sum      tally         // of what was met
-	void     tally         // takes what nobody counts
+	void     tally         // takes what no one counts
 	queue    [queueCounters]int64
 	unknown  [queueCounters]bool             // cannot be counted this time
 	suspects map[suspicionOf]int64           // differences of totals that the last round found
@@ -207,10 +207,10 @@ func (p *recount) beginTotals() (steps int) {
 		steps += len(m.orphans.list)
 	}
 	if len(m.letters.ofEnded) > bigRecount {
-		p.unknown[QueueBuried-firstOfQueue] = true
+		p.unknown[QueueEndedLetters-firstOfQueue] = true
 	} else {
 		for _, n := range m.letters.ofEnded {
-			p.queue[QueueBuried-firstOfQueue] += int64(n)
+			p.queue[QueueEndedLetters-firstOfQueue] += int64(n)
 		}
 		steps += len(m.letters.ofEnded)
 	}

@@ -31,7 +31,7 @@ type recounter struct {
 
 var damagedEntry = queue.MetaEntry{Key: "customer", Value: queue.IntValue(7)}
 
-// newRecounter opens a shard whose state nobody changes while a test looks at it.
+// newRecounter opens a shard whose state no one changes while a test looks at it.
 func newRecounter(t *testing.T, every time.Duration) *recounter {
 	t.Helper()
 	ctx, dir, settings := context.Background(), t.TempDir(), queue.DefaultSettings()
@@ -117,7 +117,7 @@ func (x *recounter) fill() {
 	}
 	x.clock.Add((2 * time.Hour).Milliseconds())
 	for range 3 {
-		x.Worker.Tick() // what nobody extended expires, is shelved, and some of it lent
+		x.Worker.Tick() // what no one extended expires, is shelved, and some of it lent
 	}
 	if s := x.Work().Suspects; s.Shelved == 0 || s.Lent == 0 || s.Ready == 0 {
 		x.t.Fatalf("suspects %+v: want some shelved, lent and ready", s)
@@ -170,19 +170,19 @@ func damages(x *recounter) map[Counter]func(m *machine, r *record) {
 		QueuePaused:    total(backlog.Sums{Chunks: [2][3]int64{{0, 0, 0}, {0, -5, 0}}}),
 		QueueBlocked:   total(backlog.Sums{Chunks: [2][3]int64{{0, 0, 5}, {0, 0, 0}}}),
 
-		QueueWaiting:     add(func(m *machine) *uint64 { return &m.stats.waiting }),
-		QueueRunAt:       add(func(m *machine) *uint64 { return &m.stats.parked }),
-		QueueDead:        add(func(m *machine) *uint64 { return &m.stats.dead }),
-		QueueDone:        add(func(m *machine) *uint64 { return &m.stats.completed }),
-		QueueSkipped:     add(func(m *machine) *uint64 { return &m.stats.skipped }),
-		QueueOperations:  add(func(m *machine) *uint64 { return &m.stats.operations }),
-		QueueCovered:     add(func(m *machine) *uint64 { return &m.stats.covered[0] }),
-		QueueCoveredNext: add(func(m *machine) *uint64 { return &m.stats.covered[1] }),
-		QueueSweeping:    add(func(m *machine) *uint64 { return &m.stats.orphaned }),
-		QueueBuried:      add(func(m *machine) *uint64 { return &m.stats.buried }),
-		QueueShelved:     func(m *machine, _ *record) { m.suspects.shelved++ },
-		QueueLent:        func(m *machine, _ *record) { m.suspects.lent++ },
-		QueueLentReady:   func(m *machine, _ *record) { m.suspects.ready-- },
+		QueueWaiting:      add(func(m *machine) *uint64 { return &m.stats.waiting }),
+		QueueRunAt:        add(func(m *machine) *uint64 { return &m.stats.parked }),
+		QueueDead:         add(func(m *machine) *uint64 { return &m.stats.dead }),
+		QueueDone:         add(func(m *machine) *uint64 { return &m.stats.completed }),
+		QueueSkipped:      add(func(m *machine) *uint64 { return &m.stats.skipped }),
+		QueueOperations:   add(func(m *machine) *uint64 { return &m.stats.operations }),
+		QueueCovered:      add(func(m *machine) *uint64 { return &m.stats.covered[0] }),
+		QueueCoveredNext:  add(func(m *machine) *uint64 { return &m.stats.covered[1] }),
+		QueueSweeping:     add(func(m *machine) *uint64 { return &m.stats.orphaned }),
+		QueueEndedLetters: add(func(m *machine) *uint64 { return &m.stats.endedLetters }),
+		QueueShelved:      func(m *machine, _ *record) { m.suspects.shelved++ },
+		QueueLent:         func(m *machine, _ *record) { m.suspects.lent++ },
+		QueueLentReady:    func(m *machine, _ *record) { m.suspects.ready-- },
 	}
 }
 

@@ -37,7 +37,7 @@ func (p *recount) keptTotals() [queueCounters]keptTotal {
 		QueueWaiting: of(&c.waiting), QueueRunAt: of(&c.parked), QueueDead: of(&c.dead), QueueDone: of(&c.completed),
 		QueueSkipped:    of(&c.skipped),
 		QueueOperations: of(&c.operations), QueueCovered: of(&c.covered[0]), QueueCoveredNext: of(&c.covered[1]),
-		QueueSweeping: of(&c.orphaned), QueueBuried: of(&c.buried),
+		QueueSweeping: of(&c.orphaned), QueueEndedLetters: of(&c.endedLetters),
 		QueueShelved: ofInt(&s.shelved), QueueLent: ofInt(&s.lent), QueueLentReady: ofInt(&s.ready),
 		QueueReserved: {func() uint64 { return uint64(m.holds.Len()) }, nil}, // the size of a table
 	} {

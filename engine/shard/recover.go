@@ -15,7 +15,7 @@ import (
 type recovery struct{ s *Shard }
 
 // run builds the state from the store's rows and the journal behind them, and starts a new epoch. The mutex is held,
-// or nobody else knows the shard yet.
+// or no one else knows the shard yet.
 func (p *recovery) run(ctx context.Context) error {
 	s := p.s
 	log, err := s.options.Journal(ctx)
@@ -52,11 +52,11 @@ func (p *recovery) run(ctx context.Context) error {
 	if err := p.sweep(ctx, m); err != nil {
 		return err
 	}
-	fallen := map[uint32]*record{}
-	if err := p.recall(ctx, m, now, fallen); err != nil {
+	reopenable := map[uint32]*record{}
+	if err := p.recall(ctx, m, now, reopenable); err != nil {
 		return err
 	}
-	if err := p.doubt(ctx, m, fallen); err != nil {
+	if err := p.doubt(ctx, m, reopenable); err != nil {
 		return err
 	}
 	if err := s.checkLatest(ctx, &m.newest); err != nil {
@@ -171,9 +171,9 @@ type history struct {
 
 // past is what the history tells of an ended submission.
 type past struct {
-	row  *store.Ended
-	told *record
-	sub  *backlog.Submission
+	row    *store.Ended
+	record *record
+	sub    *backlog.Submission
 }
 
 // pastRows reads the history for the ops of a replay that came before a row of it was written: a kill cut a checkpoint off behind that
@@ -197,8 +197,8 @@ func (p *pastRows) find(ctx context.Context, seq uint32) (*past, error) {
 		p.bySeq[seq] = nil
 		return nil, err
 	}
-	told, sub, err := endedRecord(&row)
-	p.bySeq[seq] = &past{row: &row, told: told, sub: sub}
+	r, sub, err := endedRecord(&row)
+	p.bySeq[seq] = &past{row: &row, record: r, sub: sub}
 	return p.bySeq[seq], err
 }
 
@@ -222,9 +222,9 @@ func (p *recovery) sweep(ctx context.Context, m *machine) error {
 }
 
 // recall takes from the history what must outlive a submission: its id is not drawn again, even if the clock was set back,
-// and its idempotency key is known for the rest of its window. fallen gets what a redrive may open again, by seq, as far as outputs
+// and its idempotency key is known for the rest of its window. reopenable gets what a redrive may open again, by seq, as far as outputs
 // of it are in the log.
-func (p *recovery) recall(ctx context.Context, m *machine, now queue.Time, fallen map[uint32]*record) error {
+func (p *recovery) recall(ctx context.Context, m *machine, now queue.Time, reopenable map[uint32]*record) error {
 	s := p.s
 	newest, err := s.store.ListEnded(ctx, 0, endStates(), 1)
 	if err != nil {
@@ -235,7 +235,7 @@ func (p *recovery) recall(ctx context.Context, m *machine, now queue.Time, falle
 	}
 	err = s.recallLetters(ctx, m, func(r *record) {
 		if s.store.Logged(r.seq) {
-			fallen[r.seq] = r
+			reopenable[r.seq] = r
 		}
 	})
 	if err != nil {
@@ -254,18 +254,18 @@ func (p *recovery) recall(ctx context.Context, m *machine, now queue.Time, falle
 
 // doubt finds the outputs whose completions were not committed: their chunks are not done, and may still be completed. At the first
 // start everything in the log is looked at, at a reload only what is in doubt already.
-func (p *recovery) doubt(ctx context.Context, m *machine, fallen map[uint32]*record) error {
+func (p *recovery) doubt(ctx context.Context, m *machine, reopenable map[uint32]*record) error {
 	s := p.s
 	for _, r := range m.gone {
 		if r.state == queue.CompletedWithDead {
-			fallen[r.seq] = r
+			reopenable[r.seq] = r
 		}
 	}
 	stray := func(seq, index uint32) bool {
 		if r := m.liveSeq(seq); r != nil {
 			return index < r.chunks && m.chunk(r, index).State != queue.ChunkDone
 		}
-		r := fallen[seq]
+		r := reopenable[seq]
 		return r != nil && r.tries[index] != nil
 	}
 	if s.m == nil {

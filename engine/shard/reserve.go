@@ -102,7 +102,7 @@ func (m *machine) reserve(q *Request, views []*backlog.View, most int, now queue
 	n := m.follow(q, views, most, now, picks)
 	if n == 0 && len(*picks) == 0 && m.suspects.borrow(q, most, now) {
 		n = m.follow(q, views, most, now, picks)
-		m.suspects.lend(now, tickMost) // what was borrowed in vain goes back
+		m.suspects.lend(now, tickMost) // what was borrowed without success goes back
 	}
 	return n
 }
@@ -167,7 +167,7 @@ func (r *record) attempt(index uint32) uint16 {
 	return 1
 }
 
-// undo gives picks back that nobody will get.
+// undo gives picks back that no one will get.
 func (m *machine) undo(picks []pick) {
 	for i := range picks {
 		if r, slot, s := m.resolvePick(&picks[i]); s == holder {
@@ -176,7 +176,7 @@ func (m *machine) undo(picks []pick) {
 	}
 }
 
-// unhold gives back a chunk that nobody worked on: whoever was charged for it is refunded.
+// unhold gives back a chunk that no one worked on: the one that was charged for it is refunded.
 func (m *machine) unhold(r *record, slot uint32) {
 	h := m.holds.At(slot)
 	index, charge := h.Index, m.charge(slot, h)
@@ -191,7 +191,7 @@ func (m *machine) resolvePick(p *pick) (*record, uint32, standing) {
 	return m.resolve(&t)
 }
 
-// errAgain has a reserve begin anew: what keeps its consumer from work, or no longer does, has changed.
+// errAgain has a reserve begin again: what keeps its consumer from work, or no longer does, has changed.
 var errAgain = errors.New("shard: reserve again")
 
 // Reserve hands out up to q.Max chunks by the plan, waiting up to q.Wait for the first. The reservations are appended to
@@ -388,7 +388,7 @@ func (s *Shard) waited(picks []pick) {
 	}
 }
 
-// appendContent makes the content of a chunk that lies nowhere: the key below the prefix, or the filled-in template.
+// appendContent makes the content of a chunk that is stored nowhere: the key below the prefix, or the filled-in template.
 func appendContent(dst []byte, r *record, index uint32) []byte {
 	template := r.details().template
 	if template == "" {

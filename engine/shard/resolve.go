@@ -11,7 +11,7 @@ type standing uint8
 
 const (
 	holder  standing = iota // it holds the chunk
-	free                    // nobody does, the chunk is ready, and the token is one of ours for it
+	free                    // no one does, the chunk is ready, and the token is one of ours for it
 	waiting                 // the chunk waits after this very token's deadline passed, or its consumer was lost
 	onShelf                 // the chunk is due, but held back as a suspect: as if it were ready
 	busy                    // this very token's completion or failure is on its way to the disk

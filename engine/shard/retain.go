@@ -10,7 +10,7 @@ import (
 )
 
 // Retain removes ended submissions that finished before the given time from the history, at most `most`, with all that
-// belongs to them, but not those that have dead letters: nobody is to lose one unasked (see Age). It is the worker's
+// belongs to them, but not those that have dead letters: no one is to lose one unasked (see Age). It is the worker's
 // kind KindRetention: after a failure it pauses, a submission that cannot be removed is found and parked, and the
 // others go.
 func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int) error {

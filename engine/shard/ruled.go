@@ -27,7 +27,7 @@ type activeRules struct {
 	past        rules.Past // that have ended
 	pastChanged bool       // since they were stored last
 
-	// Submissions whose dead_deadline passed while a rule covered them. Below `again` they are to be looked at anew: a rule was lifted.
+	// Submissions whose dead_deadline passed while a rule covered them. Below `again` they are to be looked at again: a rule was lifted.
 	spared []*record
 	again  int
 }
@@ -163,7 +163,7 @@ func (p *activeRules) covering(r *record) (queue.Rule, bool) {
 }
 
 // end encodes the end of rules whose time is over, at most `most`, and says how many, and whether there are more. All together they
-// cover countMost submissions at most: those of a larger rule are counted beforehand (endLarge). One that is just being set anew may get
+// cover countMost submissions at most: those of a larger rule are counted beforehand (endLarge). One that is just being set again may get
 // another time by that, and is looked at again.
 func (p *activeRules) end(now queue.Time, most int, parked map[Action]*parking) (n int, more bool) {
 	if next := p.NextUntil(); next == 0 || next > now {
@@ -186,7 +186,7 @@ func (p *activeRules) end(now queue.Time, most int, parked map[Action]*parking) 
 	return n, false
 }
 
-// sizeOf is how many submissions have to be counted anew when a rule is set or lifted.
+// sizeOf is how many submissions have to be counted again when a rule is set or lifted.
 func (p *activeRules) sizeOf(id queue.RuleID) int {
 	if r, is := p.ByID(id); is && !r.Match.Whole() && r.Match.Submission == 0 {
 		return p.m.backlog.Having(r.Match.Entry)
@@ -234,7 +234,7 @@ func (p *activeRules) lifts(id queue.RuleID) bool {
 }
 
 // spare says that the dead_deadline of a submission ends nothing now: a rule covers it, or one that did was lifted so short a time ago
-// that nobody can have worked on it since.
+// that no one can have worked on it since.
 func (p *activeRules) spare(r *record, now queue.Time) bool {
 	if _, covered := p.covering(r); covered {
 		p.spared = append(p.spared, r)
@@ -290,7 +290,7 @@ func (p *activeRules) holdsBack(plan *strategy.Plan) bool {
 }
 
 // revokes gives up to `most` reservations back that a rule takes back, from a slot on, and says from which one to go on; 0: that were
-// all. No try is counted, as nobody says that anything failed.
+// all. No try is counted, as no one says that anything failed.
 func (p *activeRules) revokes(id queue.RuleID, from uint32, most int) (next uint32) {
 	m := p.m
 	rule, is := p.ByID(id)

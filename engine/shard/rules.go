@@ -24,7 +24,7 @@ type Rules struct{ s *Shard }
 // Set sets a rule, durably: from its commit on nothing that it covers is handed out. Its ID and Since are drawn here. There is one rule
 // for each action and match: a second one takes its place and keeps its id and beginning, and if it asks for the same nothing is
 // written. created is false then. It is refused if its Until is not ahead, about a submission that is not open, and beyond MaxRules.
-func (p *Rules) Set(r queue.Rule, told ...queue.Act) (set queue.Rule, created bool, err error) {
+func (p *Rules) Set(r queue.Rule, acts ...queue.Act) (set queue.Rule, created bool, err error) {
 	s := p.s
 	s.ordering.Lock()
 	defer s.ordering.Unlock()
@@ -60,7 +60,7 @@ func (p *Rules) Set(r queue.Rule, told ...queue.Act) (set queue.Rule, created bo
 		m.rules.setting = r.ID
 		m.intend(setting{})
 	}
-	m.actLog.tellRule(now, told, there, &known, &r)
+	m.actLog.tellRule(now, acts, there, &known, &r)
 	waits := commits{first: m.batch}
 	s.mu.Unlock()
 	if err := s.writer.wait(waits); err != nil {
@@ -68,7 +68,7 @@ func (p *Rules) Set(r queue.Rule, told ...queue.Act) (set queue.Rule, created bo
 	}
 	s.mu.Lock()
 	set, found := s.m.rules.Find(r.Action, r.Match)
-	s.Worker.unpark(Action{Kind: KindRule, Rule: r.ID}) // another time may be what mends it
+	s.Worker.unpark(Action{Kind: KindRule, Rule: r.ID}) // another time may be what fixes it
 	s.mu.Unlock()
 	if !found {
 		return r, true, nil // lifted again meanwhile
@@ -98,8 +98,8 @@ func (p *Rules) revoke(id queue.RuleID) {
 
 // Lift ends a rule, durably; what it alone covered is handed out from then on, to those who wait at once. was is false if it had ended
 // before: that is no mistake. An id that was never given is one. by is who asks, for Past.
-func (p *Rules) Lift(id queue.RuleID, by string, told ...queue.Act) (lifted queue.Rule, was bool, err error) {
-	return p.lift(id, 0, queue.RuleLifted, by, told...)
+func (p *Rules) Lift(id queue.RuleID, by string, acts ...queue.Act) (lifted queue.Rule, was bool, err error) {
+	return p.lift(id, 0, queue.RuleLifted, by, acts...)
 }
 
 // endLarge ends a rule whose time is over and that covers too many submissions for one step, as an operator would. more: there may be
@@ -130,9 +130,9 @@ func (p *Rules) endLarge() (more bool) {
 	return err == nil && was
 }
 
-// lift is Lift; with a time, of a rule that is over by then only: somebody may have set it anew.
+// lift is Lift; with a time, of a rule that is over by then only: someone may have set it again.
 func (p *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by string,
-	told ...queue.Act) (lifted queue.Rule, was bool, err error) {
+	acts ...queue.Act) (lifted queue.Rule, was bool, err error) {
 	s := p.s
 	s.ordering.Lock()
 	defer s.ordering.Unlock()
@@ -159,12 +159,12 @@ func (p *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by str
 	case s.m.rules.lifts(id):
 		waits.add(s.writer.pending())
 	default:
-		alone := s.Worker.blamed[Action{Kind: KindRule, Rule: id}] > 0 // nobody else is to fail with it again
+		alone := s.Worker.blamed[Action{Kind: KindRule, Rule: id}] > 0 // no one else is to fail with it again
 		if alone {
 			s.writer.seal()
 		}
 		s.m.rules.lift(id, now, end, by)
-		s.m.actLog.tellRule(now, told, true, &lifted, nil)
+		s.m.actLog.tellRule(now, acts, true, &lifted, nil)
 		waits.add(s.m.batch)
 		if alone {
 			s.writer.seal()
@@ -351,7 +351,7 @@ func (p *activeRules) rows(now queue.Time) (rows ruleRows) {
 	return rows
 }
 
-// store writes what ruleRows made: first what ended, so that nothing is in neither row. What is in both ends anew in the replay.
+// store writes what ruleRows made: first what ended, so that nothing is in neither row. What is in both ends again in the replay.
 func (p *Rules) store(ctx context.Context, m *machine, rows ruleRows) error {
 	s := p.s
 	put := func(name string, row []byte) error {

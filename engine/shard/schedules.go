@@ -73,7 +73,7 @@ func (p *Schedules) changing(name string, guard ScheduleGuard, fn func(m *machin
 		if err == nil {
 			err = s.writer.wait(commits{first: b})
 		}
-		if err == nil { // what is parked may be mended by it
+		if err == nil { // what is parked may be fixed by it
 			s.mu.Lock()
 			delete(s.Worker.blamed, Action{Kind: KindSchedule, Schedule: name})
 			s.Worker.unpark(Action{Kind: KindSchedule, Schedule: name})
@@ -94,17 +94,17 @@ func (g ScheduleGuard) ask(sch *scheduled) error {
 	return g(&info, true)
 }
 
-// Put makes a schedule or defines it anew, durably; the definition was checked. The same definition as before changes
+// Put makes a schedule or defines it again, durably; the definition was checked. The same definition as before changes
 // nothing. As long as the rhythm is the same, it goes on where it was; another one begins after now.
 func (p *Schedules) Put(name string, def queue.Schedule, guard ScheduleGuard,
-	told ...queue.Act) (info queue.ScheduleInfo, created bool, err error) {
+	acts ...queue.Act) (info queue.ScheduleInfo, created bool, err error) {
 	err = p.changing(name, guard, func(m *machine, sch *scheduled, now queue.Time) error {
 		created = sch == nil
 		if created && len(m.schedules.byName) >= queue.MaxSchedules {
 			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d schedules already, "+
 				"the most it keeps. Delete one first.", queue.MaxSchedules)}
 		}
-		return m.schedules.put(sch, name, def, now, told)
+		return m.schedules.put(sch, name, def, now, acts)
 	})
 	if err != nil {
 		return info, false, err
@@ -113,7 +113,7 @@ func (p *Schedules) Put(name string, def queue.Schedule, guard ScheduleGuard,
 	return info, created, err
 }
 
-func (p *schedules) put(sch *scheduled, name string, def queue.Schedule, now queue.Time, told []queue.Act) error {
+func (p *schedules) put(sch *scheduled, name string, def queue.Schedule, now queue.Time, acts []queue.Act) error {
 	same := sch != nil && sameRhythm(sch.rhythm.def, &def)
 	switch {
 	case same:
@@ -150,13 +150,13 @@ func (p *schedules) put(sch *scheduled, name string, def queue.Schedule, now que
 	}
 	var before any
 	if sch != nil {
-		before, told = json.RawMessage(sch.text), named(told, "schedule.change")
+		before, acts = json.RawMessage(sch.text), named(acts, "schedule.change")
 	} else {
 		sch = &scheduled{name: name, lookAt: never, rhythm: &rhythm{def: &def}}
 		p.byName[name] = sch
 	}
 	p.m.encode(now).Schedule(op)
-	p.m.actLog.tell(now, told, before, json.RawMessage(text))
+	p.m.actLog.tell(now, acts, before, json.RawMessage(text))
 	p.occupy(sch)
 	return nil
 }
@@ -167,13 +167,13 @@ func sameRhythm(a, b *queue.Schedule) bool {
 }
 
 // Delete removes a schedule, durably. What it inserted stays.
-func (p *Schedules) Delete(name string, guard ScheduleGuard, told ...queue.Act) error {
+func (p *Schedules) Delete(name string, guard ScheduleGuard, acts ...queue.Act) error {
 	return p.changing(name, guard, func(m *machine, sch *scheduled, now queue.Time) error {
 		if sch == nil {
 			return unknownSchedule(name)
 		}
 		m.encode(now).Schedule(&journal.Schedule{Change: journal.ScheduleDelete, Name: name})
-		m.actLog.tell(now, told, json.RawMessage(sch.text), nil)
+		m.actLog.tell(now, acts, json.RawMessage(sch.text), nil)
 		m.schedules.occupy(sch)
 		return nil
 	})
@@ -181,7 +181,7 @@ func (p *Schedules) Delete(name string, guard ScheduleGuard, told ...queue.Act) 
 
 // Switch pauses or resumes a schedule, durably. What it is already is no change. After a pause the ticks that passed are
 // missed ones.
-func (p *Schedules) Switch(name string, enabled bool, reason string, told ...queue.Act) (queue.ScheduleInfo, error) {
+func (p *Schedules) Switch(name string, enabled bool, reason string, acts ...queue.Act) (queue.ScheduleInfo, error) {
 	err := p.changing(name, nil, func(m *machine, sch *scheduled, now queue.Time) error {
 		switch {
 		case sch == nil:
@@ -191,7 +191,7 @@ func (p *Schedules) Switch(name string, enabled bool, reason string, told ...que
 		}
 		m.encode(now).Schedule(&journal.Schedule{Change: journal.ScheduleSwitch, Name: name, Version: sch.version + 1,
 			Enabled: enabled, Reason: reason})
-		m.actLog.tell(now, told, map[string]bool{"enabled": sch.enabled}, map[string]bool{"enabled": enabled})
+		m.actLog.tell(now, acts, map[string]bool{"enabled": sch.enabled}, map[string]bool{"enabled": enabled})
 		m.schedules.occupy(sch)
 		return nil
 	})

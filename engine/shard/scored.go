@@ -37,7 +37,7 @@ type Scoring struct {
 }
 
 // reserve is Reserve for a plan that has scored branches. Who waits is not handed work but told to ask again, because
-// nobody scores under the mutex.
+// no one scores under the mutex.
 func (p *Scoring) reserve(ctx context.Context, q *Request, dst []queue.Reservation) (Reserved, error) {
 	s := p.s
 	got := s.takePicks()
@@ -92,7 +92,7 @@ func (p *Scoring) borrow(ctx context.Context, q *Request, got *[]pick) error {
 	err := p.pick(ctx, q, got)
 	now = s.now()
 	s.mu.Lock()
-	s.m.suspects.lend(now, tickMost) // what was borrowed in vain goes back
+	s.m.suspects.lend(now, tickMost) // what was borrowed without success goes back
 	s.mu.Unlock()
 	return err
 }
@@ -121,7 +121,7 @@ func (p *Scoring) wait(ctx context.Context, w *waiter, over *time.Timer) (again 
 	return again, err
 }
 
-// takeBack gives picks back that nobody will get.
+// takeBack gives picks back that no one will get.
 func (p *Scoring) takeBack(picks []pick) {
 	s := p.s
 	now := s.now()
@@ -204,7 +204,7 @@ func (p *Scoring) viewsOf(ctx context.Context, branches []strategy.Branch, asked
 	return views, true, nil
 }
 
-// pickByScore takes what a scored branch gives. fault says that nobody scored, or whoever did failed.
+// pickByScore takes what a scored branch gives. fault says that no one scored, or the scorer failed.
 func (p *Scoring) pickByScore(ctx context.Context, q *Request, br *strategy.Branch, got *[]pick) (fault bool, err error) {
 	s := p.s
 	scorer, ready := s.options.Scorers.Scorer(br.Scored)
@@ -285,7 +285,7 @@ func (p *Scoring) look(ctx context.Context, q *Request, br *strategy.Branch, sco
 	return true, nil
 }
 
-// takeByScore takes chunks in the order of the scores, slice by slice. gone says that the state was made anew meanwhile, after a
+// takeByScore takes chunks in the order of the scores, slice by slice. gone says that the state was made again meanwhile, after a
 // commit that failed: the candidates are those of the old one, of which nothing may be taken any more.
 func (p *Scoring) takeByScore(q *Request, br *strategy.Branch, scorer strategy.Scorer, w *windowScratch,
 	got *[]pick) (gone bool, err error) {

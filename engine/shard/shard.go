@@ -37,7 +37,7 @@ type Options struct {
 	Held        func(took time.Duration) // told of every hold of the mutex, while it is held; nil: holds are not measured
 
 	// Values calls its argument for everything that is set for values of meta keys: at the start, and again when the state is
-	// made anew after a failed commit. It must not call the shard. nil: nothing is set.
+	// made again after a failed commit. It must not call the shard. nil: nothing is set.
 	Values func(func(queue.MetaEntry, queue.ValueSettings))
 
 	WaitSeconds *measure.Histogram // seconds from a chunk's insert, or its run_at, to its first reservation; nil: not measured
@@ -46,7 +46,7 @@ type Options struct {
 	Scorers strategy.Scorers // for Plugin and Score blocks; nil: no plan has any
 
 	Born   queue.Time // when the shard was made: with ID it identifies its outbox for ever
-	Posted func()     // told when dead letters left for another queue, see Outgoing; must not call the shard. nil: nobody is
+	Posted func()     // told when dead letters left for another queue, see Outgoing; must not call the shard. nil: no one is
 
 	Live       *LiveLimit  // how many submissions may be open, shared with other shards; nil: any number
 	ViewMemory *ViewMemory // what its views may take, shared with other shards; nil: DefaultViewMemory of its own
@@ -58,7 +58,7 @@ type Options struct {
 	LastAct func() (uint64, error)
 	Acts    func(ctx context.Context, list []journal.Act) error
 
-	Emitting func(schedule string) Span // begins the span of an emission; nil: nobody traces
+	Emitting func(schedule string) Span // begins the span of an emission; nil: no one traces
 
 	CheckpointBytes int64 // journal bytes that start a checkpoint; default 16 MiB
 	CheckpointEnded int   // ended submissions that start one; default 20,000
@@ -67,7 +67,7 @@ type Options struct {
 	CheckpointItems int
 }
 
-// Span is a piece of work that somebody traces. End says how much was done, and what went wrong.
+// Span is a piece of work that someone traces. End says how much was done, and what went wrong.
 type Span interface {
 	Context() string // W3C traceparent, optionally followed by ";" and tracestate
 	End(n int, err error)
@@ -139,7 +139,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	s.inner.of(s)
 	s.pools.scratch.New = func() any { return new(scratch) }
 	s.pools.picks.New = func() any { return new([]pick) }
-	s.mu.now, s.mu.told = o.Now, o.Held
+	s.mu.now, s.mu.report = o.Now, o.Held
 	s.Worker.parked, s.Worker.blamed = map[Action]*parking{}, map[Action]int{}
 	s.Recounts.opened = s.now()
 	if err := s.recovery.run(ctx); err != nil {
@@ -252,7 +252,7 @@ const keepViews = 256
 // sweepSlice is how many entries of dropped views one hold of the mutex takes apart.
 const sweepSlice = 5000
 
-// Tidy drops views that nobody has used for long. The engine calls it every second.
+// Tidy drops views that no one has used for long. The engine calls it every second.
 func (s *Shard) Tidy() {
 	s.mu.Lock()
 	if s.closed {
@@ -275,7 +275,7 @@ func (s *Shard) SetSettings(settings queue.Settings) error {
 	s.m.settings = settings
 	s.options.Settings = settings
 	if g := s.m.valueLimits.grace; g != nil {
-		g.until = min(g.until, g.began.Add(settings.RestartGrace)) // it may be cut short, but not begin anew
+		g.until = min(g.until, g.began.Add(settings.RestartGrace)) // it may be cut short, but not begin again
 	}
 	log := s.journal
 	s.mu.Unlock()

@@ -31,7 +31,7 @@ const (
 	snapshotOutputs = 1 << iota
 	snapshotPast
 	snapshotFailed
-	snapshotTold
+	snapshotOutputsKnown
 )
 
 // snapshot appends that of an open submission.
@@ -70,9 +70,9 @@ func (r *record) appendTries(dst []byte, outputs outputCount) []byte {
 	if outputs.some() {
 		flags |= snapshotOutputs
 	}
-	told := r.done > 0 && !outputs.untold
-	if told {
-		flags |= snapshotTold
+	known := r.done > 0 && !outputs.unknown
+	if known {
+		flags |= snapshotOutputsKnown
 	}
 	for _, t := range r.tries {
 		if len(t.past) > 0 || t.redrives > 0 {
@@ -91,7 +91,7 @@ func (r *record) appendTries(dst []byte, outputs outputCount) []byte {
 	if failed {
 		dst = binary.AppendUvarint(dst, uint64(*r.ended.failed))
 	}
-	if told {
+	if known {
 		dst = binary.AppendUvarint(dst, uint64(outputs.chunks))
 		dst = binary.AppendUvarint(dst, uint64(outputs.sum))
 	}
@@ -178,7 +178,7 @@ func (r *record) restore(b []byte) ([]byte, error) {
 		return nil, errSnapshot
 	}
 	d := fields{b: b[2:]}
-	if b[1] > snapshotOutputs|snapshotPast|snapshotFailed|snapshotTold || b[1]&snapshotFailed != 0 && r.state != queue.Failed {
+	if b[1] > snapshotOutputs|snapshotPast|snapshotFailed|snapshotOutputsKnown || b[1]&snapshotFailed != 0 && r.state != queue.Failed {
 		return nil, errSnapshot
 	}
 	r.applied = journal.Position(d.uint())
@@ -188,10 +188,10 @@ func (r *record) restore(b []byte) ([]byte, error) {
 		index := uint32(d.within(uint64(r.chunks - 1)))
 		r.ended.failed = &index
 	}
-	if b[1]&snapshotTold != 0 {
+	if b[1]&snapshotOutputsKnown != 0 {
 		r.outputs = outputCount{chunks: uint32(d.within(uint64(r.done))), sum: uint32(d.within(math.MaxUint32))}
 	} else {
-		r.outputs.untold = r.done > 0
+		r.outputs.unknown = r.done > 0
 	}
 	for n := d.uint(); n > 0 && !d.bad; n-- {
 		index := uint32(d.within(uint64(r.chunks - 1)))
@@ -337,7 +337,7 @@ func (m *machine) settle(now queue.Time) {
 		}
 	}
 	for _, n := range m.letters.ofEnded {
-		m.stats.buried += uint64(n)
+		m.stats.endedLetters += uint64(n)
 	}
 	m.keys.settle()
 	m.rules.settle()

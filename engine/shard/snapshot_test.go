@@ -18,13 +18,13 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-var updateGolden = flag.Bool("update", false, "write the golden files anew")
+var updateGolden = flag.Bool("update", false, "write the golden files again")
 
 // life is one submission in a machine whose ops are applied without a journal.
 type life struct {
-	untold bool // completions are those of an older version
-	m      *machine
-	r      *record
+	unknown bool // completions are those of an older version
+	m       *machine
+	r       *record
 }
 
 const lifeStart = queue.Time(1_760_000_000_000)
@@ -60,7 +60,7 @@ func (l *life) hold(index uint32, state reserver.State) bool {
 
 func (l *life) complete(t rapid.TB, index uint32) {
 	l.m.applied++
-	if err := l.m.ApplyComplete(journal.Completed{Seq: l.r.seq, Index: index, Epoch: 3, Sequence: uint64(l.m.applied), Output: index > 0 && !l.untold, OutputUnknown: l.untold}); err != nil {
+	if err := l.m.ApplyComplete(journal.Completed{Seq: l.r.seq, Index: index, Epoch: 3, Sequence: uint64(l.m.applied), Output: index > 0 && !l.unknown, OutputUnknown: l.unknown}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -138,7 +138,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		n := rapid.Uint32Range(1, 40).Draw(t, "chunks")
 		key := backlog.OrderKey(n, rapid.Uint64().Draw(t, "seed"))
 		l := newLife(t, &journal.Insert{Seq: 7, ID: queue.MakeSubmissionID(lifeStart, 0, 0), Chunks: n, Key: key, Prefix: "p/"})
-		l.untold = rapid.Bool().Draw(t, "untold")
+		l.unknown = rapid.Bool().Draw(t, "unknown")
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			if l.step(t); l.r.sub == nil {
 				checkEnded(t, l)
@@ -279,7 +279,7 @@ func TestSnapshotGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkGoldenState(t, l, strings.TrimSpace(string(text)), outputCount{untold: true})
+		checkGoldenState(t, l, strings.TrimSpace(string(text)), outputCount{unknown: true})
 	}
 }
 

@@ -11,7 +11,7 @@ func (s *Shard) Stats() queue.Stats {
 	stats := queue.Stats{
 		Ready: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Waiting: c.waiting + c.parked,
 		Reserved: uint64(m.holds.Len()) - c.orphaned, Dead: c.dead,
-		Done: c.completed, Skipped: c.skipped, DeadLetters: c.dead + c.buried,
+		Done: c.completed, Skipped: c.skipped, DeadLetters: c.dead + c.endedLetters,
 		Outgoing: uint64(m.forwarding.outbox.len()), ForwardedTotal: c.forwarded, ArrivedTotal: c.arrived,
 		AgedTotal: c.aged, DamagedTotal: c.damaged, BulkTotal: c.bulk,
 		OperationsReady: m.rules.operations(), SubmissionsOpen: uint64(m.backlog.Len()), ConsumersWaiting: uint64(len(s.waiters.all)),

@@ -27,7 +27,7 @@ func (p *Forwarding) Unread(o queue.Outgoing, cause error) (parked bool, err err
 	}
 	if s.m.forwarding.outbox.find(o.Number) == nil {
 		s.mu.Unlock()
-		return false, nil // the state was made anew
+		return false, nil // the state was made again
 	}
 	a := letter(o)
 	if o.Stuck {
@@ -52,7 +52,7 @@ func (p *Forwarding) Unread(o queue.Outgoing, cause error) (parked bool, err err
 	return true, nil
 }
 
-// park leaves a letter alone. Beyond parkedMost actions it is read again and again, and holds up nobody all the same. The mutex is
+// park leaves a letter alone. Beyond parkedMost actions it is read again and again, and holds up no one all the same. The mutex is
 // held.
 func (p *Forwarding) park(a Action, cause error, now queue.Time) {
 	delete(p.s.Worker.blamed, a)

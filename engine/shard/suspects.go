@@ -28,10 +28,10 @@ const (
 type suspects struct {
 	m       *machine
 	shelf   dueHeap // those that are shelved, by when they came due
-	out     []due   // those that are lent and that nobody holds, in the order in which they were put out
+	out     []due   // those that are lent and that no one holds, in the order in which they were put out
 	shelved int
 	lent    int
-	ready   int // of the lent, those that nobody holds
+	ready   int // of the lent, those that no one holds
 
 	slots   float64 // live consumer slots, at
 	slotsAt queue.Time
@@ -43,7 +43,7 @@ const (
 
 	// slotsLeast is a difference that is none any more.
 	slotsLeast = 0.01
-	// patience is how long a lent suspect that nobody takes keeps others from being lent.
+	// patience is how long a lent suspect that no one takes keeps others from being lent.
 	patience = 5 * time.Second
 	// lendMost bounds how many suspects one input lends besides what it is about.
 	lendMost = 32
@@ -230,7 +230,7 @@ func (p *suspects) before(d due) bool {
 	return there && oldest.Time() <= d.at
 }
 
-// recall puts lent suspects that nobody took back on the shelf: what is over the quota, as when they were lent while there was
+// recall puts lent suspects that no one took back on the shelf: what is over the quota, as when they were lent while there was
 // nothing else, and, one for another, those that were out for long.
 func (p *suspects) recall(now queue.Time, quota, most int) (n int) {
 	for ; n < most && p.lent > quota && p.ready > 0 && len(p.out) > 0; n++ {
@@ -257,7 +257,7 @@ func (p *suspects) recall(now queue.Time, quota, most int) (n int) {
 	return n
 }
 
-// isOut says whether an entry of the lent that nobody holds still stands for one.
+// isOut says whether an entry of the lent that no one holds still stands for one.
 func (p *suspects) isOut(d due) bool {
 	r := p.m.liveSeq(d.seq)
 	if r == nil {
@@ -267,7 +267,7 @@ func (p *suspects) isOut(d due) bool {
 	return t != nil && t.suspect == lent && t.since == d.at && r.sub.IsAvailable(d.index)
 }
 
-// takeBack shelves a lent chunk that nobody holds.
+// takeBack shelves a lent chunk that no one holds.
 func (p *suspects) takeBack(d due, at queue.Time) {
 	if !p.isOut(d) {
 		return

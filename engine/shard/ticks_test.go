@@ -69,7 +69,7 @@ func TestTickPlan(t *testing.T) {
 	}
 }
 
-// The jitter of a tick is the same whoever asks and whenever, spreads over its whole range, and differs between schedules.
+// The jitter of a tick is the same no matter who asks and whenever, spreads over its whole range, and differs between schedules.
 func TestJitterIsStable(t *testing.T) {
 	t.Parallel()
 	def := queue.Schedule{Spec: "@hourly", Jitter: 10 * time.Minute}

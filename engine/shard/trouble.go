@@ -143,12 +143,12 @@ func (w *Worker) park(a Action, err error, now queue.Time) bool {
 	t.failures, t.alone, t.again = 0, 0, 0
 	t.limit = tickMost / 2 // there may be more of its kind
 	w.parked[a] = &parking{err: err, since: now}
-	s.options.Logger.Error("a life-cycle action is parked; have it tried again when its cause is mended", "queue", s.options.Queue,
+	s.options.Logger.Error("a life-cycle action is parked; have it tried again when its cause is fixed", "queue", s.options.Queue,
 		"kind", a.Kind, "submission", a.Submission, "index", a.Index, "rule", a.Rule, "schedule", a.Schedule, "error", err)
 	return true
 }
 
-// blame notes that an action failed that nobody shared its batch with, and parks it if it did so again and again. The mutex is held.
+// blame notes that an action failed that no one shared its batch with, and parks it if it did so again and again. The mutex is held.
 func (w *Worker) blame(a Action, err error, now queue.Time) {
 	if errors.Is(err, journal.ErrFull) {
 		return // no action is guilty of that

@@ -7,7 +7,7 @@ import (
 )
 
 // waiter is a reserve call that found nothing and waits on every view of its plan. Work is handed over by the one who
-// makes it available, first come first served: nobody is woken in vain, and nobody runs for a chunk another one got.
+// makes it available, first come first served: no one is woken without success, and no one runs for a chunk another one got.
 type waiter struct {
 	q      Request
 	served chan []pick // one send; closed when the shard closes
@@ -66,7 +66,7 @@ func (p *waiters) unpark(w *waiter, walked *line) {
 	})
 }
 
-// tidy drops the waiters that are over when they are half of the line, and stops watching when nobody waits.
+// tidy drops the waiters that are over when they are half of the line, and stops watching when no one waits.
 func (l *line) tidy(v *backlog.View) {
 	if l.over*2 < len(l.waiters) {
 		return
@@ -100,12 +100,12 @@ func (p *waiters) serve(now queue.Time) {
 	}
 }
 
-// serveOne serves from the front until somebody cannot be served: the view is empty again then. Waiters cannot want
+// serveOne serves from the front until someone cannot be served: the view is empty again then. Waiters cannot want
 // less than the view gives, as the view is one of their branches. Those whose strategy scores are told to ask again, a few at a
 // time: the others do so anyway before long.
 func (p *waiters) serveOne(l *line, now queue.Time) {
 	s := p.s
-	told := 0
+	asked := 0
 	for i := 0; i < len(l.waiters); i++ {
 		w := l.waiters[i]
 		if w.over {
@@ -117,7 +117,7 @@ func (p *waiters) serveOne(l *line, now queue.Time) {
 			continue
 		}
 		if scores(w.q.Plan) {
-			if told++; told <= tellScored {
+			if asked++; asked <= tellScored {
 				p.unpark(w, l)
 				w.served <- nil
 			}

@@ -19,7 +19,7 @@ const (
 	IsSkipped
 	IsForwarded // to another queue
 	IsWaiting   // for another try
-	IsReserved  // somebody holds it
+	IsReserved  // someone holds it
 	NotYetDue   // the submission waits for its run_at
 	IsPaused    // a pause covers the submission
 	IsBlocked   // a block does

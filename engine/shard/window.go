@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// maxScorings is how many scored branches keep their windows; of more the least recently used begins anew.
+// maxScorings is how many scored branches keep their windows; of more the least recently used begins again.
 const maxScorings = 256
 
 // scoring is what is known of a scored branch from one reserve to the next.
@@ -247,7 +247,7 @@ func (p *scorings) gather(w *windowScratch, br *strategy.Branch, reads []strateg
 		}
 	}
 	for row := range f.passed {
-		f.passed[row]++ // whoever is taken begins at 0 again
+		f.passed[row]++ // the one that is taken begins at 0 again
 	}
 }
 

@@ -27,7 +27,7 @@ type Work struct {
 type Suspects struct {
 	Shelved uint64  // due, and held back
 	Lent    uint64  // offered or held
-	Ready   uint64  // of the lent, those that nobody holds
+	Ready   uint64  // of the lent, those that no one holds
 	Quota   uint64  // of the lent, while there is other work
 	Slots   float64 // live consumer slots, that the quota is a share of
 }

@@ -13,7 +13,7 @@ import (
 // commands like any other caller: they are decided under the mutex, go through the group commit, and are looked at again
 // when they are applied. It works in slices of at most tickMost actions, and waits for each to be on the disk before it makes
 // the next, so that callers are never held up for longer than one slice takes. What it believes about the next due time does
-// not matter: every pass looks anew, and the engine has it pass many times a second.
+// not matter: every pass looks again, and the engine has it pass many times a second.
 
 // tickMost bounds how many actions of a kind one slice has, and with it what one hold of the mutex does.
 const tickMost = 500
@@ -111,7 +111,7 @@ func (w *Worker) common(slots []uint32) (more bool) {
 	return w.conclude(&done) && (more || done.batch != nil)
 }
 
-// alone makes a slice of a kind that is under suspicion, in a batch that nobody else is in.
+// alone makes a slice of a kind that is under suspicion, in a batch that no one else is in.
 func (w *Worker) alone(kind Kind, slots []uint32) (more bool) {
 	s := w.s
 	t := &w.kinds[kind]

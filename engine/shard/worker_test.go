@@ -128,9 +128,9 @@ func TestPanickingScheduleIsParked(t *testing.T) {
 		}
 		s.mu.Lock()
 		bad := s.m.schedules.byName["bad"]
-		mended := bad.rhythm
+		fixed := bad.rhythm
 		bad.next = lifeStart - 3_600_000 // missed long ago: its spec is asked, which is not there
-		bad.rhythm = &rhythm{def: mended.def}
+		bad.rhythm = &rhythm{def: fixed.def}
 		s.m.schedules.aim(bad)
 		s.mu.Unlock()
 		s.Worker.Tick()
@@ -142,7 +142,7 @@ func TestPanickingScheduleIsParked(t *testing.T) {
 			t.Errorf("the other one: got %+v %v, want one tick emitted", good.ScheduleCounts, err)
 		}
 		s.mu.Lock()
-		bad.rhythm, bad.next = mended, 0
+		bad.rhythm, bad.next = fixed, 0
 		s.mu.Unlock()
 		if n := s.Worker.Retry(); n != 1 {
 			t.Errorf("RetryParked() = %d, want 1", n)

@@ -214,7 +214,7 @@ func (s *sim) startBulk(running int) {
 	}
 	failed, written := s.commitFailed("start of a bulk operation", err)
 	s.takeEffect([]func(){func() {
-		if failed { // nobody was told its id
+		if failed { // no one was told its id
 			list := s.shard.Bulks.List()
 			if len(list) != len(s.m.bulks)+1 {
 				s.fail("%d bulk operations after one more, there were %d", len(list), len(s.m.bulks))

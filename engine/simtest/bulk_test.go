@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// graveyard has dead letters: of each submission all of its five chunks. Every second submission has ended.
-func graveyard(t *testing.T, submissions int) *box {
+// withLetters has dead letters: of each submission all of its five chunks. Every second submission has ended.
+func withLetters(t *testing.T, submissions int) *box {
 	t.Helper()
 	b := openBox(t, deadLetters())
 	for i := range submissions {
@@ -55,7 +55,7 @@ func TestBulkGoesOnAfterKills(t *testing.T) {
 		for kind := range killMoments {
 			t.Run(fmt.Sprint(action, kind), func(t *testing.T) {
 				t.Parallel()
-				b := graveyard(t, 30) // 135 letters
+				b := withLetters(t, 30) // 135 letters
 				id := b.startBulk(t, queue.BulkRequest{Action: action, To: "there", Filter: queue.BulkFilter{Meta: queue.Meta{number("n", 1)}}})
 				for range 3 {
 					for range 2 {
@@ -100,7 +100,7 @@ func sameRequest(a, b queue.Bulk) bool {
 // A dry run says what would come of it, and an operation on the same state does just that.
 func TestDryRunTellsWhatComes(t *testing.T) {
 	t.Parallel()
-	b := graveyard(t, 6)
+	b := withLetters(t, 6)
 	late := prefixed(2)
 	late.DeadDeadline = b.clock.now().Add(time.Minute)
 	mustInsert(t, b, late)
@@ -114,12 +114,12 @@ func TestDryRunTellsWhatComes(t *testing.T) {
 		dry := r
 		dry.DryRun = true
 		stats := b.shard.Stats()
-		told := b.finishBulk(t, b.startBulk(t, dry), 3)
+		foreseen := b.finishBulk(t, b.startBulk(t, dry), 3)
 		if now := b.shard.Stats(); now.Ready != stats.Ready || now.DeadLetters != stats.DeadLetters || now.SubmissionsOpen != stats.SubmissionsOpen || now.BulkTotal != stats.BulkTotal {
 			t.Errorf("a dry run of %s changed something: got %+v, want %+v", r.Action, now, stats)
 		}
-		if came := b.finishBulk(t, b.startBulk(t, r), 3); came.Counts != told.Counts || told.Counts.Matched != told.Counts.Done+told.Counts.Unchanged+told.Counts.Refused {
-			t.Errorf("%s: the dry run told %+v, then came %+v", r.Action, told.Counts, came.Counts)
+		if came := b.finishBulk(t, b.startBulk(t, r), 3); came.Counts != foreseen.Counts || foreseen.Counts.Matched != foreseen.Counts.Done+foreseen.Counts.Unchanged+foreseen.Counts.Refused {
+			t.Errorf("%s: the dry run told %+v, then came %+v", r.Action, foreseen.Counts, came.Counts)
 		}
 	}
 }

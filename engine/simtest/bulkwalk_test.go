@@ -11,7 +11,7 @@ import (
 func TestBulkWalkSurvivesKills(t *testing.T) {
 	t.Parallel()
 	for kind := range killMoments {
-		b := graveyard(t, 30) // 135 letters; the 10 submissions with n = 1 have 45
+		b := withLetters(t, 30) // 135 letters; the 10 submissions with n = 1 have 45
 		id := b.startBulk(t, queue.BulkRequest{Action: queue.BulkDelete, Filter: queue.BulkFilter{Meta: queue.Meta{number("n", 1)}}})
 		want := func(when string, was queue.Bulk) {
 			t.Helper()

@@ -17,7 +17,7 @@ func (s *sim) tick() {
 	s.shard.Worker.Tick()
 	err := s.settle()
 	if err == nil && s.faults != nil && s.faults.fired != noFault {
-		err = s.faults.expected() // the tick's commit failed before settle could wait for it: nobody else does
+		err = s.faults.expected() // the tick's commit failed before settle could wait for it: no one else does
 	}
 	failed, written := s.commitFailed("tick", err)
 	for key, known := range s.m.keys {
@@ -219,7 +219,7 @@ func (s *sim) checkAll() {
 	s.checkLetters(queue.DeadFilter{}, 1000)
 	s.checkBulks()
 	s.checkList(shard.Filter{}, 0, 1000)
-	for _, key := range []string{"a", "b", "c", "nobody"} {
+	for _, key := range []string{"a", "b", "c", "no one"} {
 		s.checkValues(key)
 	}
 }
@@ -322,7 +322,7 @@ func (s *sim) checkList(f shard.Filter, before queue.SubmissionID, limit int) {
 	}
 }
 
-func (s *sim) readValues() { s.checkValues(pickOf(s, "a", "b", "c", "nobody")) }
+func (s *sim) readValues() { s.checkValues(pickOf(s, "a", "b", "c", "no one")) }
 
 func (s *sim) checkValues(key queue.MetaKey) {
 	got, want := map[queue.MetaValue]backlog.ValueCount{}, map[queue.MetaValue]backlog.ValueCount{}

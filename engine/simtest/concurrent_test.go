@@ -143,7 +143,7 @@ func (c *crowd) took(client int, res *queue.Reservation, call int64) {
 	}
 }
 
-// finish completes, fails or releases, sometimes twice at once. From the call on the chunk may be somebody else's.
+// finish completes, fails or releases, sometimes twice at once. From the call on the chunk may be someone else's.
 func (c *crowd) finish(client int, r *rand.Rand, t queue.Token, value int, current bool) {
 	if current {
 		c.holding.Delete(chunkOf(&t))

@@ -78,7 +78,7 @@ func TestLosingMuch(t *testing.T) {
 	}
 }
 
-// A stream that nobody reads is ended instead of growing without bound; the next one begins with a hello.
+// A stream that no one reads is ended instead of growing without bound; the next one begins with a hello.
 func TestStreamThatFallsBehind(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
@@ -106,7 +106,7 @@ func TestStreamThatFallsBehind(t *testing.T) {
 		t.Errorf("told of %d revoked reservations, want 1000", revoked)
 	}
 	if got := a.Next(); !got.Over {
-		t.Errorf("after 11,000 that nobody read: got %d revoked, want the end of the stream", len(got.Revoked))
+		t.Errorf("after 11,000 that no one read: got %d revoked, want the end of the stream", len(got.Revoked))
 	}
 	a.Close(true)
 	again, err := b.shard.Consumers.Attach("slow")

@@ -31,7 +31,7 @@ func (b *box) heldAs(t *testing.T, name string, most int) []queue.Reservation {
 	return got.Reservations
 }
 
-// Any call of a consumer about what it holds is a sign of life: the grace of one that is away begins anew with it.
+// Any call of a consumer about what it holds is a sign of life: the grace of one that is away begins again with it.
 func TestEveryCallIsASignOfLife(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(b *box, token queue.Token) error{
@@ -247,12 +247,12 @@ func TestBorrowsWhatSuits(t *testing.T) {
 		t.Fatalf("got %d over the limit", len(got))
 	}
 	if after := b.shard.Work().Suspects; after.Shelved != before.Shelved || after.Lent != before.Lent {
-		t.Errorf("what was borrowed in vain: got %+v, want %+v as before", after, before)
+		t.Errorf("what was borrowed without success: got %+v, want %+v as before", after, before)
 	}
 }
 
 // An attached consumer is told of what it holds when its submission ends.
-func TestEndIsToldToItsHolder(t *testing.T) {
+func TestHolderHearsOfTheEnd(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
 	sub := mustInsert(t, b, prefixed(1))

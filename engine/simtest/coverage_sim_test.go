@@ -43,7 +43,7 @@ var happens = []string{
 	"dead_deadline ends a submission", "dead_deadline waits for a rule", "restart grace ends",
 	"submission completed", "submission completed_with_dead", "submission failed", "submission cancelled", "submission expired",
 	"redrive", "redrive opens a submission", "dead letter deleted", "dead letter forwarded", "forwarded for want of tries", "delivered", "priority changed",
-	"rule set", "rule set anew", "rule lifted", "rule ends by itself", "rule takes back",
+	"rule set", "rule set again", "rule lifted", "rule ends by itself", "rule takes back",
 	"consumer attached", "consumer away", "consumer detached", "consumer released", "consumer told",
 	"settings changed", "value set", "retention over", "checkpoint", "restart", "crash", "crash after a checkpoint", "crash between the steps of a checkpoint",
 	"crash between the rows of a checkpoint",
@@ -51,7 +51,7 @@ var happens = []string{
 	"bulk dry run", "bulk unchanged", "bulk refused", "bulk has less to walk over than at its start", "bulk completed", "bulk cancelled in the middle", "restart in the middle of a bulk operation",
 }
 
-// check fails the test if something that has to happen did not, or something happened that nobody wants to.
+// check fails the test if something that has to happen did not, or something happened that no one wants to.
 func (t *tally) check(test *testing.T) {
 	for _, what := range happens {
 		if t.n[what] == 0 {

@@ -129,7 +129,7 @@ func (f *faults) expected() error {
 	return &queue.Error{Code: code, Err: errors.Unwrap(f.fired.err())}
 }
 
-// TestFaults plays simulations in which one append in some fails, in every way an append can fail. Whoever was in the
+// TestFaults plays simulations in which one append in some fails, in every way an append can fail. A call that was in the
 // batch is told, what was not written has not happened, what was written has, and the shard goes on.
 func TestFaults(t *testing.T) {
 	t.Parallel()

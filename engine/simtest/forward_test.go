@@ -203,7 +203,7 @@ func TestRetentionWaitsForDelivery(t *testing.T) {
 	}
 }
 
-// A shard that was deleted and made anew under its number has another outbox: its first letter is not taken for the first of the old one.
+// A shard that was deleted and made again under its number has another outbox: its first letter is not taken for the first of the old one.
 func TestOutboxesOfOneShardNumber(t *testing.T) {
 	t.Parallel()
 	to := openBox(t, relaxed())

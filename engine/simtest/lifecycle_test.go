@@ -106,7 +106,7 @@ func TestEveryRunAtIsMet(t *testing.T) {
 	}
 }
 
-// P3 (21): a chunk on its last try is not judged while somebody holds it.
+// P3 (21): a chunk on its last try is not judged while someone holds it.
 func TestLastTryIsNotJudgedWhileHeld(t *testing.T) {
 	t.Parallel()
 	s := deadLetters()
@@ -163,7 +163,7 @@ func TestAttemptsCountFailuresOnly(t *testing.T) {
 	b.wantCounts("after two", sub.ID, queue.Submission{State: queue.CompletedWithDead, Dead: 1})
 }
 
-// P6 (15): what waits for its run_at does not expire by it; a dead_deadline ends what is open, whoever holds what.
+// P6 (15): what waits for its run_at does not expire by it; a dead_deadline ends what is open, no matter who holds what.
 func TestDeadDeadline(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
@@ -237,7 +237,7 @@ func (f *faults) hasFired() bool {
 	return f.fired != noFault
 }
 
-// F2 (96): a stale consumer cannot finish what another one holds now. 36: it can when nobody does.
+// F2 (96): a stale consumer cannot finish what another one holds now. 36: it can when no one does.
 func TestLateCompletes(t *testing.T) {
 	t.Parallel()
 	s := relaxed()

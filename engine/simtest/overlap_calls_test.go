@@ -238,7 +238,7 @@ type completing struct {
 
 func (o *overlap) name(t *token) naming {
 	x := o.disk.byID[t.Submission]
-	n := naming{t, o.strict(t), !o.told() || x.state != queue.Open || x.chunks[t.Index].state != queue.ChunkReady, o.life}
+	n := naming{t, o.strict(t), !o.answered() || x.state != queue.Open || x.chunks[t.Index].state != queue.ChunkReady, o.life}
 	t.calls++
 	return n
 }

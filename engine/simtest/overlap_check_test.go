@@ -30,7 +30,7 @@ func (o *overlap) refresh() {
 }
 
 // told says that no write is on the disk whose caller does not know it yet: what the disk says, the shard does.
-func (o *overlap) told() bool {
+func (o *overlap) answered() bool {
 	return !slices.ContainsFunc(o.gates.list(), func(h *held) bool { return h.what == "append" && h.written })
 }
 
@@ -112,7 +112,7 @@ func (o *overlap) took(q *shard.Request, res *queue.Reservation) *token {
 		o.fail("chunk %s is handed out, its submission is not on the disk", chunk)
 	}
 	c := &x.chunks[chunk.Index]
-	if o.told() && (x.state != queue.Open || c.state != queue.ChunkReady) {
+	if o.answered() && (x.state != queue.Open || c.state != queue.ChunkReady) {
 		o.fail("chunk %s is handed out; on the disk it is %s in a submission that is %s", chunk, c.state, x.state)
 	}
 	if other := o.holding[chunk]; other != nil {
@@ -272,7 +272,7 @@ func (o *overlap) released(n naming, got []queue.Result, err error) string {
 // look reads a submission and its chunks: they say what the disk does, unless a write is on it whose caller does not know it yet.
 func (o *overlap) look() {
 	o.note("look")
-	if o.told() {
+	if o.answered() {
 		o.compare(&o.box)
 	}
 }

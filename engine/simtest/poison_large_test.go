@@ -10,7 +10,7 @@ import (
 )
 
 // A rule that covers too many submissions to end in one step is parked too when the journal refuses its end; a small one ends
-// meanwhile, and the large one when its cause is mended and it is tried again.
+// meanwhile, and the large one when its cause is fixed and it is tried again.
 func TestPoisonousLargeRuleIsParked(t *testing.T) {
 	t.Parallel()
 	p := new(poisons)
@@ -51,6 +51,6 @@ func TestPoisonousLargeRuleIsParked(t *testing.T) {
 	}
 	b.tickAfter(6 * time.Second)
 	if left, w := b.shard.Rules.List(), b.shard.Work(); len(left) != 0 || len(w.Parked) != 0 {
-		t.Errorf("mended: got rules %+v and parked %+v, want none", left, w.Parked)
+		t.Errorf("fixed: got rules %+v and parked %+v, want none", left, w.Parked)
 	}
 }

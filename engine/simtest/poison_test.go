@@ -89,7 +89,7 @@ func TestPoisonousRuleIsParked(t *testing.T) {
 		}
 		b.shard.Worker.Tick()
 		if left, w := b.shard.Rules.List(), b.shard.Work(); len(left) != 0 || len(w.Parked) != 0 {
-			t.Errorf("mended, by a retry %v: got rules %+v and parked %+v, want none", retried, left, w.Parked)
+			t.Errorf("fixed, by a retry %v: got rules %+v and parked %+v, want none", retried, left, w.Parked)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestPoisonousScheduleIsParked(t *testing.T) {
 		b.shard.Worker.Tick()
 		info, err := b.shard.Schedules.Get(bad)
 		if w := b.shard.Work(); err != nil || info.Emitted != ticks || len(w.Parked) != 0 {
-			t.Errorf("mended, by a retry %v: got %+v %v and parked %+v; want all %d ticks emitted and none parked", retried, info.ScheduleCounts, err, w.Parked, ticks)
+			t.Errorf("fixed, by a retry %v: got %+v %v and parked %+v; want all %d ticks emitted and none parked", retried, info.ScheduleCounts, err, w.Parked, ticks)
 		}
 	}
 }

@@ -153,7 +153,7 @@ func TestWhyStanding(t *testing.T) {
 		`Fair("company", time, OldestFirst)`:                                       companies,
 		`OrElse(SelectOnly("company", 1, Random), Fair("mode", Fair("company", OrElse(SelectOnly("company", 2, NewestFirst), OldestFirst))))`: 2 * companies,
 	} {
-		mustReserve(t, b, text, 3) // so that somebody is ahead
+		mustReserve(t, b, text, 3) // so that someone is ahead
 		for place, p := range mustPreview(t, b, text, 100, 1) {
 			why := mustWhy(t, b, p.Submission, p.Index, text)
 			if why.Standing == nil || math.Abs(float64(why.Standing.Ahead)-float64(place)) > off || why.Standing.Leaf != p.Leaf || !why.Standing.Whole {

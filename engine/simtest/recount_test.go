@@ -20,7 +20,7 @@ func (s *sim) recount() {
 
 func (s *sim) noDrift() {
 	if w := s.shard.Work().Recount; w.Suspected > 0 || w.Drifted() > 0 || w.Stopped {
-		s.fail("a recount found what nobody damaged: %d suspected, drifts %v, newest %+v, stopped %v", w.Suspected, drifts(&w), w.Newest, w.Stopped)
+		s.fail("a recount found what no one damaged: %d suspected, drifts %v, newest %+v, stopped %v", w.Suspected, drifts(&w), w.Newest, w.Stopped)
 	} else {
 		s.rounds = max(s.rounds, w.Rounds)
 	}
@@ -53,6 +53,6 @@ func (c *crowd) recount() {
 		c.t.Error(err)
 	}
 	if w := c.shard.Work().Recount; w.Suspected > 0 || w.Drifted() > 0 || w.Stopped {
-		c.t.Errorf("a recount found what nobody damaged: %d suspected, drifts %v, newest %+v, stopped %v", w.Suspected, drifts(&w), w.Newest, w.Stopped)
+		c.t.Errorf("a recount found what no one damaged: %d suspected, drifts %v, newest %+v, stopped %v", w.Suspected, drifts(&w), w.Newest, w.Stopped)
 	}
 }

@@ -15,7 +15,7 @@ import (
 type heldContext struct {
 	context.Context
 	once  sync.Once
-	begun chan struct{} // closed when somebody asks
+	begun chan struct{} // closed when someone asks
 	hold  func()
 }
 

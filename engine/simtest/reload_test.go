@@ -101,7 +101,7 @@ func (c *ledger) insert(t *testing.T, r *rand.Rand) {
 }
 
 func (c *ledger) work(t *testing.T, r *rand.Rand) {
-	strategy := [...]string{"Random", "OldestFirst"}[r.IntN(2)] // under the second a chunk whose completion failed is soon somebody else's
+	strategy := [...]string{"Random", "OldestFirst"}[r.IntN(2)] // under the second a chunk whose completion failed is soon someone else's
 	got, err := c.shard.Reserve(ctx, shard.Request{Plan: plan(t, strategy), Max: 2, Timeout: time.Hour, Wait: time.Millisecond}, nil)
 	if err != nil {
 		c.ours(t, err)

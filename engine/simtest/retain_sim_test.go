@@ -59,7 +59,7 @@ func TestForgottenStaysForgotten(t *testing.T) {
 }
 
 // What the history has lost leaves nothing behind that a later submission could be taken to have: numbers in the store are not given
-// out twice, also when the process starts anew and nothing else tells of them any more.
+// out twice, also when the process starts again and nothing else tells of them any more.
 func TestForgottenOutputsAreNobodys(t *testing.T) {
 	t.Parallel()
 	for moment := range killMoments {
@@ -70,7 +70,7 @@ func TestForgottenOutputsAreNobodys(t *testing.T) {
 		if _, err := b.shard.Complete(ctx, items, nil); err != nil {
 			t.Fatal(err)
 		}
-		b.kill(t, moment) // from here on nobody knows in memory that there is an output
+		b.kill(t, moment) // from here on no one knows in memory that there is an output
 		if _, err := b.shard.Submissions.Cancel(ctx, first.ID); err != nil {
 			t.Fatal(err)
 		}

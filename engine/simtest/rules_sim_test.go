@@ -140,7 +140,7 @@ func (s *sim) setRule() {
 	failed, written := s.commitFailed("set a rule", err)
 	s.takeEffect([]func(){func() {
 		r.Since = s.now
-		if r.ID = got.ID; failed { // nobody was told
+		if r.ID = got.ID; failed { // no one was told
 			for _, there := range s.shard.Rules.List() {
 				if there.Action == r.Action && there.Match == r.Match {
 					r.ID = there.ID
@@ -151,7 +151,7 @@ func (s *sim) setRule() {
 		if !failed && created != want {
 			s.fail("the rule is said to be new: %v, want %v", created, want)
 		}
-		s.tally.add(map[bool]string{true: "rule set", false: "rule set anew"}[want], 1)
+		s.tally.add(map[bool]string{true: "rule set", false: "rule set again"}[want], 1)
 	}}, failed, written)
 	if failed {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// A commit fails while a window is being scored, and the state is made anew: the candidates are asked for again, and nothing is
+// A commit fails while a window is being scored, and the state is made again: the candidates are asked for again, and nothing is
 // taken of submissions that only the old state knows.
 func TestScoredAcrossReload(t *testing.T) {
 	t.Parallel()

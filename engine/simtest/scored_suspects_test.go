@@ -55,7 +55,7 @@ func TestScoredBorrowsSuspects(t *testing.T) {
 			}
 		})
 	}
-	t.Run("in vain", func(t *testing.T) {
+	t.Run("without success", func(t *testing.T) {
 		t.Parallel()
 		b := openScored(t, &scorer{score: func(_ *strategy.Window, scores []float64) error {
 			for i := range scores {

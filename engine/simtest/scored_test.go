@@ -121,7 +121,7 @@ func TestScoredOrder(t *testing.T) {
 	}
 }
 
-// A fault, or nobody to score, hands the same request to the inner order, or to what stands behind.
+// A fault, or no one to score, hands the same request to the inner order, or to what stands behind.
 func TestScoredFault(t *testing.T) {
 	t.Parallel()
 	fault := &scorer{score: func(*strategy.Window, []float64) error { return errors.New("a trap") }}

@@ -60,20 +60,20 @@ func TestSimulation(t *testing.T) {
 		seeds, first = 1, *oneSeed
 	}
 	t.Logf("seeds %d to %d", first, first+seeds-1)
-	told := newTally()
+	tally := newTally()
 	if seeds >= 100 { // in fewer what is rare may not happen
-		t.Cleanup(func() { told.check(t) }) // when all seeds are played
+		t.Cleanup(func() { tally.check(t) }) // when all seeds are played
 	}
 	for seed := first; seed < first+seeds; seed++ {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
-			simulate(t, seed, 300, nil, told)
+			simulate(t, seed, 300, nil, tally)
 		})
 	}
 }
 
-func simulate(t *testing.T, seed uint64, steps int, f *faults, told *tally) {
-	s := &sim{seed: seed, r: newRand(seed, 1), faults: f, ledgers: map[string]bool{}, tally: told}
+func simulate(t *testing.T, seed uint64, steps int, f *faults, tally *tally) {
+	s := &sim{seed: seed, r: newRand(seed, 1), faults: f, ledgers: map[string]bool{}, tally: tally}
 	settings := s.drawSettings()
 	settings.Durability = queue.Relaxed
 	if seed%16 == 0 {
@@ -89,7 +89,7 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults, told *tally) {
 	s.seeds.Store(seed << 32)
 	s.now = s.clock.now()
 	s.m = newModel(settings)
-	s.m.tally = told
+	s.m.tally = tally
 	s.values = s.eachValue
 	step := 0
 	defer func() {

@@ -5,7 +5,7 @@ import (
 )
 
 // Which suspects are lent when depends on how many slots are live, which the model does not follow. It takes over from the shard
-// whether a chunk that was tried in vain and is due is offered or shelved, and the shard is held to what was promised of them.
+// whether a chunk that was tried without success and is due is offered or shelved, and the shard is held to what was promised of them.
 
 // adopt takes over which chunks are shelved.
 func (s *sim) adopt() {
@@ -29,7 +29,7 @@ func (s *sim) adopt() {
 				}
 				c.state, c.notBefore, c.shelved = queue.ChunkWaiting, got.NotBefore, true
 			default:
-				s.fail("chunk %s/%d, due after a try in vain: %+v; want it ready, or shelved", x.id, i, got)
+				s.fail("chunk %s/%d, due after a try without success: %+v; want it ready, or shelved", x.id, i, got)
 			}
 		}
 	}

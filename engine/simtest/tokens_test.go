@@ -9,7 +9,7 @@ type standing uint8
 
 const (
 	holds      standing = iota
-	free                // genuine, nobody holds the chunk, it is ready
+	free                // genuine, no one holds the chunk, it is ready
 	overdue             // its deadline passed, and the chunk waits for its next try
 	finishing           // decided earlier in the same call
 	completed           // has completed the chunk

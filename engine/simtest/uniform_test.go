@@ -65,7 +65,7 @@ var compositions = []drawn{
 // Under every composition Random draws each chunk that it may draw exactly as likely as any other: from all of them, or under Fair
 // from those of whose turn it is. Counts are held against that by chi-square. A test fails beyond the value that chance alone
 // exceeds once in a million times. Everything drawn follows from the seed, which is the same one each time, so that what passes once
-// passes always; with QUERN_SIM_SEEDS, as `make soak` has it, seeds are drawn anew. They are printed.
+// passes always; with QUERN_SIM_SEEDS, as `make soak` has it, seeds are drawn again. They are printed.
 func TestRandomIsUniformUnderEveryComposition(t *testing.T) {
 	t.Parallel()
 	for _, d := range compositions {

@@ -7,7 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// What is set for values holds from the start, and again when the state was made anew after a failed commit.
+// What is set for values holds from the start, and again when the state was made again after a failed commit.
 func TestValuesOutliveAReload(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

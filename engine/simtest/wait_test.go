@@ -210,7 +210,7 @@ func tickAfter(b *box, d time.Duration) {
 	synctest.Wait()
 }
 
-// Work serves the waiters in the order of their coming, each with as much as it asked for, and nobody is woken for nothing.
+// Work serves the waiters in the order of their coming, each with as much as it asked for, and no one is woken for nothing.
 func TestOnlyThoseAreServedWhoCanBe(t *testing.T) {
 	inBubble(t, relaxed(), func(t *testing.T, b *box) {
 		var waiters []*waiter
@@ -261,7 +261,7 @@ func TestWaitEnds(t *testing.T) {
 		}
 		tickAfter(b, time.Hour)
 		if stats := b.shard.Stats(); stats.Ready != 1 || stats.Reserved != 0 {
-			t.Errorf("after a wait in vain: %+v, want the chunk ready", stats)
+			t.Errorf("after a wait without success: %+v, want the chunk ready", stats)
 		}
 	})
 }
@@ -283,7 +283,7 @@ func TestWaiterGoesAway(t *testing.T) {
 	})
 }
 
-// The same when both happen at once: the chunk is with somebody who was told so, or ready.
+// The same when both happen at once: the chunk is with someone who was told so, or ready.
 func TestWaiterGoesAwayWhileServed(t *testing.T) {
 	t.Parallel()
 	for round := range 50 {

@@ -135,7 +135,7 @@ func TestPoisonousActionIsParked(t *testing.T) {
 	exec(t, filepath.Join(b.dir, "journal.db"), sqlitedb.Kind{Name: "journal", ApplicationID: 0x51726e4a, Version: 1000}, "DROP TRIGGER poison")
 	b.open()
 	b.tickAfter(0)
-	b.wantCounts("mended", subs[bad].ID, queue.Submission{State: queue.Expired, Skipped: 2})
+	b.wantCounts("fixed", subs[bad].ID, queue.Submission{State: queue.Expired, Skipped: 2})
 }
 
 // exec changes a file behind the server's back. It closes the file in good order, so that the next start does not miss its log.
@@ -154,7 +154,7 @@ func exec(t *testing.T, path string, kind sqlitedb.Kind, sql string) {
 	}
 }
 
-// What is parked is tried again when an operator says so: not before, and with success only once its cause is mended.
+// What is parked is tried again when an operator says so: not before, and with success only once its cause is fixed.
 func TestParkedIsRetriedByAnOperator(t *testing.T) {
 	t.Parallel()
 	p := new(poisons)
@@ -172,7 +172,7 @@ func TestParkedIsRetriedByAnOperator(t *testing.T) {
 	p.set()
 	b.tickAfter(time.Minute)
 	if got := b.sub(subs[1].ID).State; got != queue.Open || p.refused() != hits {
-		t.Fatalf("parked, and nobody said retry: the submission is %s after %d refusals; want open after %d", got, p.refused(), hits)
+		t.Fatalf("parked, and no one said retry: the submission is %s after %d refusals; want open after %d", got, p.refused(), hits)
 	}
 	if n := b.shard.Worker.Retry(); n != 1 {
 		t.Errorf("RetryParked() = %d, want 1", n)
@@ -296,7 +296,7 @@ func TestPoisonousRetention(t *testing.T) {
 	exec(t, filepath.Join(b.dir, "store.db"), kind, "DROP TRIGGER poison")
 	b.shard.Worker.Retry()
 	if err := b.shard.Retain(ctx, b.clock.now(), 200); err != nil || left() != 0 {
-		t.Errorf("mended and retried: %v, %d left; want none", err, left())
+		t.Errorf("fixed and retried: %v, %d left; want none", err, left())
 	}
 	if k := b.shard.Work().Kinds[shard.KindRetention]; k.Done != 30 || k.Parked != 0 || k.Failed < 3 {
 		t.Errorf("the kind: got %+v, want 30 done and at least 3 failures", k)

@@ -48,7 +48,7 @@ type box struct {
 	store    *store.Store
 	shard    *shard.Shard
 	wrap     func(journal.Journal) journal.Journal // puts something between the shard and its journal
-	opening  func()                                // told before a journal is opened; nil: nobody is
+	opening  func()                                // told before a journal is opened; nil: no one is
 	fatal    func(error)
 	ballast  func() bool
 	values   func(func(queue.MetaEntry, queue.ValueSettings))
