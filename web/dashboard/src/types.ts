@@ -52,14 +52,15 @@ export interface Block { pointer: string; depth: number; block: string; text: st
 export interface Pick { submission: string; index: number; meta: Meta; priority: number; branch: number; path: string }
 export interface Explained {
   strategy: string; submissions: number; examined: number; withheld: { refused: Amount; refused_values: number; top: Refused[] }
-  tree: Block[]; picks: { pick: Pick }[]; seed: number
+  tree: Block[]; picks: { pick: Pick }[]; seed: number; warnings?: Warning[] | undefined
 }
-export interface Preview { strategy: string; picks: Pick[]; seed: number }
-export interface Spread { strategy: string; picks: number; keys: { key: string; picks: number; distinct: number; max_share: number; jain: number }[] }
+export interface Preview { strategy: string; picks: Pick[]; seed: number; warnings?: Warning[] | undefined }
+export interface Spread { strategy: string; picks: number; keys: { key: string; picks: number; distinct: number; max_share: number; jain: number }[]; warnings?: Warning[] | undefined }
 export interface Comparison { a: Spread; b: Spread; overlap: number; seed: number }
 /** The JSON of a block as the server writes it: a block without fields is its name, and two alternatives have names of their own. */
 export type StrategyJSON = string | ({ type: string; underlying?: StrategyJSON; branches?: StrategyJSON[]; try_first?: StrategyJSON; fallback?: StrategyJSON } & Record<string, unknown>)
-export interface Valid { strategy: string; tree: StrategyJSON; branches: string[]; warnings: { kind: string; pointer: string; detail: string }[] }
+export interface Warning { kind: string; pointer: string; detail: string }
+export interface Valid { strategy: string; tree: StrategyJSON; branches: string[]; warnings: Warning[] }
 export interface NamedStrategy { name: string; version: number; strategy: string; etag: string; created_at: string }
 export interface Queue { name: string; created_at: string; settings: Record<string, unknown> }
 

@@ -1,7 +1,7 @@
 // The blocks of a strategy and its text are two sides of one thing.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, eventually, insert, open, server } from './harness.mjs'
+import { browser, call, eventually, insert, manifest, open, server, upload } from './harness.mjs'
 
 let quern, chromium
 before(async () => {
@@ -117,6 +117,43 @@ test('what is wrong stands at its block, and the text waits until it is right', 
   const warned = t.page.locator('.warned')
   await warned.getByText('can never yield').waitFor()
   assert.equal(await warned.locator('xpath=..').locator('select').first().inputValue(), 'oldest_first')
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+test('scores are foreseen with the context that the consumer would send, and what does not score is named', async () => {
+  for (const priority of [3, 7]) await insert(quern.url, 1, { scored: 'yes' }, { priority })
+  await call(quern.url, 'POST', '/v1/plugins/held/activate', { version: (await upload(quern.url, manifest('1.0.0', ['priority', 'age_ms'], 'held'))).sha256 })
+  await call(quern.url, 'PUT', '/v1/plugins/held/settings', { hold: 'open' })
+  const t = await editor('SelectOnly("scored", "yes", Score(priority * context.direction, explore=0, OldestFirst))')
+  const context = t.page.getByLabel('Context of the consumer')
+  const button = (name) => t.page.getByRole('button', { name, exact: true })
+  const priorities = () => t.page.getByRole('region', { name: 'Picks' }).locator('tbody tr').evaluateAll((all) => all.map((row) => row.children[4].textContent))
+  for (const [direction, want] of [['1', ['7', '3']], ['-1', ['3', '7']]]) {
+    await context.fill(`direction=${direction}\nwarm_model=llama`)
+    for (const name of ['Preview', 'Explain']) {
+      await button(name).click()
+      await eventually(async () => assert.deepEqual(await priorities(), want, `${name} with direction ${direction}`))
+    }
+  }
+  assert.match(await button('Copy CLI').first().getAttribute('title'), /--context direction=-1 --context warm_model=llama/)
+  await context.fill('direction')
+  await t.page.getByRole('alert').getByText('“direction” is not KEY=VALUE').waitFor()
+  assert.equal(await button('Preview').isDisabled(), true, 'what is not a pair is not sent')
+  await context.fill('')
+  await t.field.fill('OrElse(Plugin("held", OldestFirst), OldestFirst)')
+  for (const [name, heading, of] of [['Compare with', 'Compare', 'A'], ['Explain', 'What would be handed out now', 'The strategy'], ['Compare with', 'Compare', 'A'], ['Preview', 'What would be handed out now', 'The strategy']]) {
+    await button(name).click()
+    const card = t.page.locator('section', { has: t.page.getByRole('heading', { name: heading, exact: true }) })
+    await card.getByText(new RegExp(`^${of} has a block that is not scored now.* an operator holds it\\.$`)).waitFor()
+  }
+  assert.deepEqual(await t.axe(), [])
+  const asked = t.page.waitForRequest('**/dry-run')
+  await t.go('#/plugins/held')
+  await t.page.getByLabel('Context of the consumer').fill('direction=5')
+  await t.page.getByRole('button', { name: 'Score what is ready' }).click()
+  assert.deepEqual((await asked).postDataJSON().context, { direction: 5 })
+  await t.page.getByText('would be taken').first().waitFor()
   assert.deepEqual(t.wrong, [])
   await t.close()
 })

@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import { call, curl, quern } from '../api'
 import { exact } from '../format'
 import { useAction } from '../live'
+import { ContextField, useContextPairs } from '../context'
 import { CopyAs } from '../copy'
 import { Empty, Failed } from '../parts'
 import { queue, refine, route } from '../state'
@@ -17,14 +18,16 @@ export function Try({ v, active }: { v: PluginVersion; active: boolean }) {
   const [answer, setAnswer] = useState<PluginTried>()
   const action = useAction()
   const path = `/v1/plugins/${encodeURIComponent(v.name)}/versions/${v.sha256}/dry-run`
-  const body = { queue: queue.value, strategy, want }
+  const context = useContextPairs()
+  const body = { queue: queue.value, strategy, want, ...context.body }
   return (
     <>
-      <header><h2>Dry run of {v.version}</h2><CopyAs cli={quern('plugin', 'dry-run', v.name, v.sha256.slice(0, 12), '--queue', queue.value, '--strategy', strategy, '--want', want)} curl={curl('POST', path, body)} /></header>
+      <header><h2>Dry run of {v.version}</h2><CopyAs cli={quern('plugin', 'dry-run', v.name, v.sha256.slice(0, 12), '--queue', queue.value, '--strategy', strategy, '--want', want, ...context.flags)} curl={curl('POST', path, body)} /></header>
       <form class="row" onSubmit={(e) => { e.preventDefault(); void action.run(async () => setAnswer(await call<PluginTried>('POST', path, body))) }}>
         <label class="field grow">Candidates in the order of <input class="mono grow" value={strategy} spellcheck={false} onInput={(e) => refine({ strategy: e.currentTarget.value || undefined })} /></label>
         <label class="field">take <input type="number" min="1" max="1000" value={want} onInput={(e) => refine({ want: e.currentTarget.value || undefined })} /></label>
-        <button class="main" disabled={action.busy}>{action.busy ? 'Scoring…' : 'Score what is ready'}</button>
+        <ContextField text={context.text} wrong={context.wrong} />
+        <button class="main" disabled={action.busy || context.wrong !== undefined}>{action.busy ? 'Scoring…' : 'Score what is ready'}</button>
       </form>
       {action.problem && <Failed problem={action.problem} />}
       {!answer && !action.problem && <Empty>Scores the candidates of queue {queue.value} as they are now: the spread of the scores, what would be taken, and what that changes. Nothing is reserved.</Empty>}

@@ -4,12 +4,13 @@ import { Problem, call, curl, quern, queuePath, write } from '../api'
 import { exact, moment, percent, short, shown } from '../format'
 import { useAction, useLive } from '../live'
 import { Confirm } from '../confirm'
+import { ContextField, useContextPairs } from '../context'
 import { CopyAs } from '../copy'
 import { Count, Empty, Failed, MetaChips, SubmissionLink, Width } from '../parts'
 import { lacks } from '../session'
 import { queue, refine, route, say } from '../state'
 import { StrategyTree } from './strategy-tree'
-import type { Comparison, Explained, NamedStrategy, Page, Preview, Refused, Spread, Valid } from '../types'
+import type { Comparison, Explained, NamedStrategy, Page, Preview, Refused, Spread, Valid, Warning } from '../types'
 
 const first = 'OrElse(SelectOnly("mode", "preview", Random), OldestFirst)'
 
@@ -19,6 +20,7 @@ export function Strategies() {
   const q = route.value.query
   const text = q.get('text') ?? first
   const other = q.get('other') ?? 'Random'
+  const context = useContextPairs()
   const path = `${queuePath(queue.value)}/strategies`
   const [answer, setAnswer] = useState<Answer>()
   const action = useAction()
@@ -26,22 +28,24 @@ export function Strategies() {
   const plugins = useLive<Page<{ name: string }>>('/v1/plugins', 0)
   const named = useLive<Page<NamedStrategy>>(`${path}?limit=100`, 10)
   const ask = (kind: Answer['kind']) => action.run(async () => {
-    const body = kind === 'compare' ? { a: text, b: other, max: 100 } : { strategy: text, max: 20 }
+    const body = kind === 'compare' ? { a: text, b: other, max: 100, ...context.body } : { strategy: text, max: 20, ...context.body }
     setAnswer({ kind, of: await call(`POST`, `${path}/${kind}`, body) } as Answer)
   })
+  const blocked = action.busy || context.wrong !== undefined
   return (
     <>
       <div class="head"><h1>Strategies</h1><span>what a consumer asks for; nothing on this page reserves anything</span></div>
       <section class="card w8">
-        <header><h2><label for="strategy-text">Strategy</label></h2><CopyAs cli={quern('explain', text, '--queue', queue.value)} curl={curl('POST', `${path}/explain`, { strategy: text })} /></header>
+        <header><h2><label for="strategy-text">Strategy</label></h2><CopyAs cli={quern('explain', text, '--queue', queue.value, ...context.flags)} curl={curl('POST', `${path}/explain`, { strategy: text, ...context.body })} /></header>
         <div class="stack">
           <textarea id="strategy-text" rows={3} spellcheck={false} value={text} onInput={(e) => refine({ text: e.currentTarget.value })} />
           <StrategyTree text={text} valid={said?.of === text ? said.valid : undefined} path={path} plugins={plugins.data?.items.map((p) => p.name) ?? []} />
           <Validity text={text} valid={said?.valid} problem={problem} path={path} saved={named.again} />
+          <ContextField text={context.text} wrong={context.wrong} />
           <div class="row">
-            <button class="main" disabled={action.busy} onClick={() => ask('explain')}>Explain</button>
-            <button disabled={action.busy} onClick={() => ask('preview')}>Preview</button>
-            <button disabled={action.busy} onClick={() => ask('compare')}>Compare with</button>
+            <button class="main" disabled={blocked} onClick={() => ask('explain')}>Explain</button>
+            <button disabled={blocked} onClick={() => ask('preview')}>Preview</button>
+            <button disabled={blocked} onClick={() => ask('compare')}>Compare with</button>
             <input class="mono" aria-label="The other strategy" value={other} onInput={(e) => refine({ other: e.currentTarget.value })} spellcheck={false} size={32} />
           </div>
           {action.problem && <Failed problem={action.problem} />}
@@ -159,15 +163,19 @@ function Tree({ x }: { x: Explained }) {
           </table>
         </div>
       </section>
-      <Picks x={{ strategy: x.strategy, seed: x.seed, picks: x.picks.map((p) => p.pick) }} />
+      <Picks x={{ strategy: x.strategy, seed: x.seed, picks: x.picks.map((p) => p.pick), warnings: x.warnings }} />
     </>
   )
 }
+
+/** Blocks that no plugin or formula scored, so that what follows them was gone on with. */
+const Unscored = ({ of = 'The strategy', list }: { of?: string; list: Warning[] | undefined }) => <>{list?.map((w, i) => <p class="problem" role="status" key={i}>{of} {w.detail}.</p>)}</>
 
 function Picks({ x }: { x: Preview }) {
   return (
     <section class="card w12">
       <header><h2>What would be handed out now</h2><small>{exact(x.picks.length)} looked ahead · seed {x.seed}</small></header>
+      <Unscored list={x.warnings} />
       {x.picks.length === 0 ? <Empty>Nothing: no ready chunk is admitted. Explain shows which block holds work back.</Empty> : (
         <div class="scroll" tabIndex={0} role="region" aria-label="Picks"><table>
           <thead><tr><th class="r">#</th><th>Submission</th><th class="r">Chunk</th><th>Meta</th><th class="r">Priority</th><th>Branch</th></tr></thead>
@@ -188,6 +196,8 @@ function Compared({ x }: { x: Comparison }) {
     <section class="card w12">
       <header><h2>Compare</h2><small>{short(x.overlap)} chunks would be handed out by both · seed {x.seed}</small></header>
       <p class="stack"><code class="mono">A: {x.a.strategy} ({exact(x.a.picks)} picks)</code><code class="mono">B: {x.b.strategy} ({exact(x.b.picks)} picks)</code></p>
+      <Unscored of="A" list={x.a.warnings} />
+      <Unscored of="B" list={x.b.warnings} />
       <div class="scroll foot" tabIndex={0} role="region" aria-label="Comparison"><table>
         <thead>
           <tr><td /><th colSpan={3}>A</th><th colSpan={3}>B</th></tr>

@@ -1,12 +1,13 @@
 import type { ComponentChildren } from 'preact'
 import { useRef, useState } from 'preact/hooks'
-import { Problem, call, curl, queuePath, quern, shell, valueOf, valueText } from '../api'
+import { Problem, call, curl, queuePath, quern, shell } from '../api'
+import { metaOf, pairFlags } from '../context'
 import { exact } from '../format'
 import { useAction } from '../live'
 import { CopyAs } from '../copy'
 import { Failed } from '../parts'
 import { link, queue, say } from '../state'
-import type { Meta, MetaValue, Submission } from '../types'
+import type { Submission } from '../types'
 
 interface Form {
   form: 'prefix' | 'template' | 'inline'
@@ -17,18 +18,6 @@ interface Form {
 const first: Form = {
   form: 'prefix', count: '1000', prefix: '', template: 'row {index}', inline: '', meta: '', priority: '', group: '', attachment: '',
   runAt: '', deadDeadline: '', maxAttempts: '', onExhausted: '', maxFailed: '', operations: '',
-}
-
-/** One KEY=VALUE a line; a whole number is the integer, s:7 the text. The first line that is none is named. */
-function metaOf(text: string): { meta: Meta; wrong?: string } {
-  const meta: Record<string, MetaValue> = {}
-  for (const line of text.split('\n').map((l) => l.trim()).filter(Boolean)) {
-    const cut = line.indexOf('=')
-    if (cut < 1) return { meta, wrong: `“${line}” is not KEY=VALUE` }
-    const raw = line.slice(cut + 1)
-    meta[line.slice(0, cut)] = valueOf(raw)
-  }
-  return { meta }
 }
 
 const lines = (text: string) => text.replace(/\n$/, '').split('\n')
@@ -52,7 +41,7 @@ function bodyOf(f: Form) {
 function cliOf(f: Form): string {
   const words = ['submit', '--queue', queue.value]
   if (f.form !== 'inline') words.push('--count', f.count, ...(f.form === 'prefix' ? ['--prefix', f.prefix] : ['--template', f.template]))
-  for (const [k, v] of Object.entries(metaOf(f.meta).meta)) words.push('--meta', `${k}=${valueText(v)}`)
+  words.push(...pairFlags('--meta', metaOf(f.meta).meta))
   for (const [flag, value] of [['priority', f.priority], ['group', f.group], ['attachment', f.attachment], ['run-at', f.runAt && iso(f.runAt)], ['dead-deadline', f.deadDeadline && iso(f.deadDeadline)], ['max-attempts', f.maxAttempts], ['on-exhausted', f.onExhausted], ['max-failed-chunks', f.maxFailed]] as const) if (value) words.push('--' + flag, value)
   return f.form === 'inline' ? `${shell('printf', '%s\\n', ...lines(f.inline))} | ${quern(...words)}` : quern(...words)
 }
