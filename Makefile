@@ -102,7 +102,7 @@ lint: vet ## vet, staticcheck, gofumpt and the modernisers of go fix
 
 golden: node-tools ## rewrite the golden files; then read the difference before you commit it
 	@grep -rEo --include='*_test.go' 'flag.Bool\("(rewrite|update)"' . | sed -E 's|/[^/]*:.*"(.*)"| \1|' | sort -u | while read -r folder flag; do \
-		go test -count 1 "$$folder" "-$$flag"; \
+		go test -count 1 -short "$$folder" "-$$flag"; \
 	done
 	node $(TYPESCRIPT)/generate.mjs web/testdata/openapi.json $(TYPESCRIPT)/src/generated
 	python3 sdk/python/generate.py

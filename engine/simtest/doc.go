@@ -8,6 +8,7 @@
 //	coverage   what has to happen in the simulations, with an effect (coverage_sim_test.go)
 //	faults     a journal that fails where it is told to (fault_test.go)
 //	waiting    who is served, by what, and who is not woken (wait_test.go)
+//	scripts    commands and what they print, to be read: testdata/scripts (script_test.go)
 //	cost       submissions looked at per reservation (cost_test.go)
 //
 // A failure prints its seed; `go test ./engine/simtest -run TestSimulation -seed N` plays it again. QUERN_SIM_SEEDS=N

@@ -1,0 +1,213 @@
+package simtest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+// commands are what a script can do, each with its use: the words that it needs, and its options.
+var commands = map[string]struct {
+	use string
+	run func(command)
+}{
+	"settings": {"[SETTING=VALUE]", command.settings},
+	"insert": {"CHUNKS [meta=KEY:VALUE,...] [run_at=TIME] [dead_deadline=TIME] [max_attempts=N] [on_exhausted=POLICY] " +
+		"[max_failed_chunks=N]", command.insert},
+	"reserve":  {"CHUNKS [as=CONSUMER] [strategy=STRATEGY] [timeout=DURATION]", command.reserve},
+	"complete": {"TOKEN...", command.complete},
+	"fail":     {"TOKEN... [error=TEXT] [fatal=yes] [retry_after=DURATION]", command.fail},
+	"release":  {"TOKEN...", command.release},
+	"extend":   {"TOKEN... [as=CONSUMER] [timeout=DURATION]", command.extend},
+	"tick":     {"DURATION", command.tick},
+
+	"submission": {"SUBMISSION", command.submission},
+	"cancel":     {"SUBMISSION", command.cancel},
+	"chunks":     {"SUBMISSION", command.listChunks},
+	"attempts":   {"SUBMISSION CHUNK", command.attempts},
+	"stats":      {"", command.stats},
+
+	"letters":   {"", command.listLetters},
+	"redrive":   {"SUBMISSION CHUNK...", command.redrive},
+	"discard":   {"SUBMISSION CHUNK...", command.discard},
+	"forward":   {"SUBMISSION CHUNK... [to=QUEUE]", command.forward},
+	"outgoing":  {"", command.outgoing},
+	"delivered": {"NUMBER...", command.delivered},
+
+	"rule":   {"ACTION [meta=KEY:VALUE] [submission=SUBMISSION] [reason=TEXT] [until=TIME] [insert=yes] [revoke=yes]", command.rule},
+	"rules":  {"", command.rules},
+	"lift":   {"RULE", command.lift},
+	"attach": {"CONSUMER", command.attach},
+	"vanish": {"CONSUMER", command.vanish},
+	"detach": {"CONSUMER", command.detach},
+
+	"checkpoint": {"", command.checkpoint},
+	"crash":      {"[down=DURATION]", command.crash},
+}
+
+// settings changes settings by their names in JSON. A duration is in the setting's unit, a back-off is BASE,FACTOR,CAP.
+func (c command) settings() {
+	all, to := queue.AllSettings(), &c.box.settings
+	for name, text := range c.options {
+		i := slices.IndexFunc(all, func(d *queue.Setting) bool { return d.Name == name })
+		if i < 0 {
+			c.stop("there is no setting %s", name)
+		}
+		var err error
+		if backoff, is := all[i].Pointer(to).(*queue.Backoff); is {
+			*backoff = c.backoff(name, text)
+		} else if all[i].Range.Unit != 0 {
+			err = all[i].Set(to, int64(c.parse(text)))
+		} else if _, is := all[i].Value(to).(string); is {
+			err = all[i].Set(to, text)
+		} else {
+			err = json.Unmarshal([]byte(text), all[i].Pointer(to))
+		}
+		if err != nil {
+			c.stop("%s: %v", name, err)
+		}
+	}
+	if err := to.Valid(); err != nil {
+		c.stop("%v", err)
+	}
+	must(c.t, c.shard.SetSettings(*to))
+}
+
+func (c command) backoff(name, text string) (b queue.Backoff) {
+	parts := strings.Split(text, ",")
+	if len(parts) != 3 {
+		c.stop("%s is %q; want BASE,FACTOR,CAP", name, text)
+	}
+	b.Base, b.Factor, b.Cap = c.parseDuration(name, parts[0]), float64(c.parse(parts[1])), c.parseDuration(name, parts[2])
+	return b
+}
+
+func (c command) meta() (entries []queue.MetaEntry) {
+	for pair := range strings.SplitSeq(c.options["meta"], ",") {
+		key, text, _ := strings.Cut(pair, ":")
+		value := queue.StringValue(text)
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			value = queue.IntValue(n)
+		}
+		if key != "" {
+			entries = append(entries, queue.MetaEntry{Key: key, Value: value})
+		}
+	}
+	return entries
+}
+
+func (c command) insert() {
+	n := prefixed(uint32(c.parse(c.words[0])), c.meta()...)
+	n.RunAt, n.DeadDeadline = c.time("run_at"), c.time("dead_deadline")
+	n.MaxAttempts, n.MaxFailedChunks = uint16(c.number("max_attempts")), uint32(c.number("max_failed_chunks"))
+	if policy := c.options["on_exhausted"]; policy != "" {
+		var err error
+		if n.OnExhausted, err = queue.ParseOnExhausted(policy); err != nil {
+			c.stop("%v", err)
+		}
+	}
+	if sub, _, err := c.shard.Insert(ctx, &n); !c.refused(err) {
+		c.subs = append(c.subs, sub.ID)
+		c.show(sub.ID)
+	}
+}
+
+// show says how a submission stands.
+func (s *script) show(id queue.SubmissionID) {
+	sub := s.sub(id)
+	text := fmt.Sprintf("%s %s:", s.nameOf(id), sub.State)
+	for _, n := range []struct {
+		name string
+		n    uint32
+	}{
+		{"ready", sub.Ready}, {"paused", sub.Paused}, {"blocked", sub.Blocked}, {"waiting", sub.Waiting}, {"reserved", sub.Reserved},
+		{"done", sub.Done}, {"dead", sub.Dead}, {"skipped", sub.Skipped}, {"of these forwarded", sub.Forwarded},
+	} {
+		if n.n > 0 {
+			text += fmt.Sprintf(" %d %s,", n.n, n.name)
+		}
+	}
+	text = strings.TrimRight(text, ",")
+	if sub.FailedChunk != nil {
+		text += fmt.Sprintf("; failed by chunk %d: %q", *sub.FailedChunk, sub.Failure)
+	}
+	s.say("%s", text)
+}
+
+func (c command) reserve() {
+	got, err := c.shard.Reserve(ctx, shard.Request{
+		Plan: plan(c.t, cmp.Or(c.options["strategy"], "OldestFirst")), Max: c.parse(c.words[0]), Consumer: c.options["as"],
+		Timeout: c.duration("timeout"), Limited: 10,
+	}, nil)
+	if c.refused(err) {
+		return
+	}
+	if len(got.Reservations) == 0 {
+		c.say("empty: %s%s", got.Reason, limited(got.Limited))
+	}
+	for i := range got.Reservations {
+		r := &got.Reservations[i]
+		c.tokens = append(c.tokens, r.Token)
+		c.say("t%d is chunk %s/%d, attempt %d, until %s", len(c.tokens), c.nameOf(r.Token.Submission), r.Token.Index, r.Attempt, at(r.Deadline))
+	}
+}
+
+func limited(list []queue.Saturated) (text string) {
+	for _, l := range list {
+		text += fmt.Sprintf(" %s=%s", l.Key, l.Value)
+	}
+	return text
+}
+
+// items makes an item of each token; results says what the shard answered for it.
+func items[T any](c command, of func(queue.Token) T) (list []T) {
+	for _, name := range c.words {
+		list = append(list, of(named(c.script, "t", name, c.tokens)))
+	}
+	return list
+}
+
+func (c command) results(list []queue.Result, err error) {
+	if c.refused(err) {
+		return
+	}
+	for i, r := range list {
+		text := r.Outcome.String()
+		if r.Code != "" {
+			text += ": " + r.Code
+		}
+		if r.Deadline != 0 {
+			text += ", until " + at(r.Deadline)
+		}
+		c.say("%s %s", c.words[i], text)
+	}
+}
+
+func (c command) complete() {
+	c.results(c.shard.Complete(ctx, items(c, func(t queue.Token) queue.CompleteItem { return queue.CompleteItem{Token: t} }), nil))
+}
+
+func (c command) fail() {
+	_, has := c.options["retry_after"]
+	after := queue.Time(c.duration("retry_after").Milliseconds())
+	c.results(c.shard.Fail(ctx, items(c, func(t queue.Token) queue.FailItem {
+		return queue.FailItem{Token: t, Error: c.options["error"], Fatal: c.options["fatal"] == "yes", HasRetry: has, RetryAfter: after}
+	}), nil))
+}
+
+func (c command) release() {
+	c.results(c.shard.Release(ctx, items(c, func(t queue.Token) queue.ReleaseItem { return queue.ReleaseItem{Token: t} }), nil))
+}
+
+func (c command) extend() {
+	timeout := queue.Time(c.duration("timeout").Milliseconds())
+	c.results(c.shard.Extend(ctx, items(c, func(t queue.Token) queue.ExtendItem {
+		return queue.ExtendItem{Token: t, Timeout: timeout, Consumer: c.options["as"]}
+	}), nil))
+}
