@@ -21,6 +21,15 @@ func (d *due) before(e *due) bool {
 	return d.index < e.index
 }
 
+// holds says that an entry still stands for something: for a delay of a chunk, or for the run_at of its submission.
+func (d *due) holds(kind Kind, r *record) bool {
+	if kind == KindRunAt {
+		return r.parked
+	}
+	t := r.tries[d.index]
+	return t != nil && t.delayed(d.at)
+}
+
 // dueHeap is a 4-ary heap in that order: shallower than a binary one and a cache line per level.
 type dueHeap []due
 

@@ -32,13 +32,7 @@ func (m *machine) empty(q *Request, now queue.Time) Reserved {
 		timers := m.lifecycle.timers[kind]
 		for _, d := range timers[:min(looked, len(timers))] {
 			r := m.liveSeq(d.seq)
-			if r == nil || kind == KindRunAt && !r.parked {
-				continue
-			}
-			if t := r.tries[d.index]; kind == KindRetry && (t == nil || !t.delayed(d.at)) {
-				continue
-			}
-			if matches(q.Plan, r.meta()) && (next == 0 || d.at < next) {
+			if r != nil && d.holds(kind, r) && matches(q.Plan, r.meta()) && (next == 0 || d.at < next) {
 				next = d.at
 			}
 		}
