@@ -39,6 +39,7 @@ var commands = map[string]struct {
 	"forward":   {"SUBMISSION CHUNK... [to=QUEUE]", command.forward},
 	"outgoing":  {"", command.outgoing},
 	"delivered": {"NUMBER...", command.delivered},
+	"age":       {"", command.age},
 
 	"rule":   {"ACTION [meta=KEY:VALUE] [submission=SUBMISSION] [reason=TEXT] [until=TIME] [insert=yes] [revoke=yes]", command.rule},
 	"rules":  {"", command.rules},
@@ -48,7 +49,7 @@ var commands = map[string]struct {
 	"detach": {"CONSUMER", command.detach},
 
 	"checkpoint": {"", command.checkpoint},
-	"crash":      {"[down=DURATION]", command.crash},
+	"crash":      {"[down=DURATION] [during=checkpoint]", command.crash},
 }
 
 // settings changes settings by their names in JSON. A duration is in the setting's unit, a back-off is BASE,FACTOR,CAP.

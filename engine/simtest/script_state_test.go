@@ -3,6 +3,7 @@ package simtest
 import (
 	"fmt"
 	"strings"
+	"testing"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -67,7 +68,7 @@ func (c command) listChunks() {
 		case chunk.State == queue.ChunkWaiting && chunk.NotBefore > c.clock.now():
 			text += ", not before " + at(chunk.NotBefore)
 		case chunk.State == queue.ChunkWaiting:
-			text += ", held back as a suspect"
+			text += ", due since " + at(chunk.NotBefore)
 		case chunk.State == queue.ChunkReserved:
 			text += " by " + orUnknown(chunk.Consumer) + " until " + at(chunk.Deadline)
 		case chunk.State == queue.ChunkForwarded:
@@ -104,7 +105,11 @@ func (c command) attempts() {
 }
 
 func (c command) listLetters() {
-	for _, d := range c.letters() {
+	list := c.letters()
+	if len(list) == 0 {
+		c.say("no letters")
+	}
+	for _, d := range list {
 		c.say("%s/%d died at %s: attempts %d, redrives %d, error %q", c.nameOf(d.Chunk.Submission), d.Chunk.Index, at(d.Died),
 			d.Attempts, d.Redrives, d.Error)
 	}
@@ -142,7 +147,11 @@ func (c command) forward() {
 }
 
 func (c command) outgoing() {
-	for _, o := range c.shard.Forwarding.Outgoing(0, 1000) {
+	list := c.shard.Forwarding.Outgoing(0, 1000)
+	if len(list) == 0 {
+		c.say("nothing is outgoing")
+	}
+	for _, o := range list {
 		n, err := c.shard.Forwarding.Parcel(ctx, o)
 		must(c.t, err)
 		c.say("number %d to %s: %s/%d, attempts %d, error %q", o.Number, o.Queue, c.nameOf(o.Chunk.Submission), o.Chunk.Index,
@@ -158,6 +167,9 @@ func (c command) delivered() {
 	}
 	c.refused(c.shard.Forwarding.Delivered(numbers))
 }
+
+// age gives up the letters that are older than dead_retention_seconds, as the server does once a minute.
+func (c command) age() { must(c.t, c.shard.DeadLetters.Age(ctx, c.box.settings.DeadRetention, 1000)) }
 
 func (c command) rule() {
 	action, is := queue.ParseRuleAction(c.words[0])
@@ -243,8 +255,14 @@ func (c command) consumers() {
 
 func (c command) checkpoint() { must(c.t, c.shard.Checkpoint()) }
 
-// crash goes on with the files as kill -9 leaves them.
+// crash goes on with the files as kill -9 leaves them: now, or when a checkpoint has its rows in the store and the journal is still whole,
+// so that all of it is played again onto these rows.
 func (c command) crash() {
 	clear(c.opened)
+	if c.options["during"] == "checkpoint" {
+		c.clock.pass(c.duration("down"))
+		c.kill(c.t.(*testing.T), storeAhead)
+		return
+	}
 	c.crashed(c.duration("down"))
 }
