@@ -68,7 +68,7 @@ func (c command) listChunks() {
 		case chunk.State == queue.ChunkWaiting && chunk.NotBefore > c.clock.now():
 			text += ", not before " + at(chunk.NotBefore)
 		case chunk.State == queue.ChunkWaiting:
-			text += ", due since " + at(chunk.NotBefore)
+			text += ", due"
 		case chunk.State == queue.ChunkReserved:
 			text += " by " + orUnknown(chunk.Consumer) + " until " + at(chunk.Deadline)
 		case chunk.State == queue.ChunkForwarded:
@@ -198,7 +198,7 @@ func (c command) rules() {
 		if r.Match.Submission != 0 {
 			about = c.nameOf(r.Match.Submission)
 		}
-		c.say("rule %d: %s of %s keeps %d chunks", r.ID, r.Action, about, r.Chunks)
+		c.say("rule %d: %s of %s holds back %d", r.ID, r.Action, about, r.Chunks)
 	}
 	if len(held) == 0 {
 		c.say("no rules")
