@@ -34,6 +34,7 @@ var commands = map[string]struct {
 	"stats":      {"", command.stats},
 
 	"letters":   {"", command.listLetters},
+	"groups":    {"", command.groups},
 	"redrive":   {"SUBMISSION CHUNK...", command.redrive},
 	"discard":   {"SUBMISSION CHUNK...", command.discard},
 	"forward":   {"SUBMISSION CHUNK... [to=QUEUE]", command.forward},

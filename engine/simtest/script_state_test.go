@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,6 +113,19 @@ func (c command) listLetters() {
 	for _, d := range list {
 		c.say("%s/%d died at %s: attempts %d, redrives %d, error %q", c.nameOf(d.Chunk.Submission), d.Chunk.Index, at(d.Died),
 			d.Attempts, d.Redrives, d.Error)
+	}
+}
+
+// groups shows the letters by what their errors have in common.
+func (c command) groups() {
+	list, _, err := c.shard.DeadLetters.Groups(ctx, queue.DeadFilter{})
+	must(c.t, err)
+	slices.SortFunc(list, func(a, b queue.DeadGroup) int { return strings.Compare(a.Pattern, b.Pattern) })
+	for _, g := range list {
+		c.say("%d letters of %d submissions, %s to %s: %q", g.Count, g.Submissions, at(g.First), at(g.Last), g.Pattern)
+	}
+	if len(list) == 0 {
+		c.say("no groups")
 	}
 }
 
