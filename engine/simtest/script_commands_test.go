@@ -167,6 +167,14 @@ func limited(list []queue.Saturated) (text string) {
 	return text
 }
 
+// at shows a moment.
+func at(t queue.Time) string {
+	if t == 0 {
+		return "an unknown time"
+	}
+	return t.Sub(start).String()
+}
+
 // items makes an item of each token; results says what the shard answered for it.
 func items[T any](c command, of func(queue.Token) T) (list []T) {
 	for _, name := range c.words {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the commands of testdata/scripts print now, to be reviewed as a diff")
@@ -51,6 +52,7 @@ func TestScriptsRefuseMistakes(t *testing.T) {
 		"insert 1\n----\ns1 open: 2 ready\n": "x.txt:1: got:\ns1 open: 1 ready\nwant:\ns1 open: 2 ready",
 		"# a comment\n\ninserts 1\n----\n":   `x.txt:3: there is no command "inserts"`,
 		"insert 1\nstats":                    `x.txt:1: the block has no line "----"`,
+		"stats\n----\n\n\nstats\n----\n":     "x.txt:4: the line is empty",
 		"insert\n----\n":                     "x.txt:1: the use is: insert CHUNKS [",
 		"insert 1 2\n----\n":                 "x.txt:1: the use is: insert CHUNKS [",
 		"insert 1 run_at=soon\n----\n":       `x.txt:1: run_at is "soon"; want a duration`,
@@ -77,13 +79,13 @@ type script struct {
 	out    strings.Builder
 	subs   []queue.SubmissionID
 	tokens []queue.Token
-	opened map[string]interface{ Close(missed bool) }
+	opened map[string]*shard.Attached
 }
 
 // playScript plays a script. It returns the script with what its commands print now, and where that differs from what it says; an error
 // is a script that cannot be played.
 func playScript(t *testing.T, path, text string) (now string, differs, err error) {
-	s := &script{box: openBox(t, relaxed()), path: path, opened: map[string]interface{ Close(missed bool) }{}}
+	s := &script{box: openBox(t, relaxed()), path: path, opened: map[string]*shard.Attached{}}
 	defer func() {
 		if f := recover(); f != nil {
 			mistake, is := f.(failure)
@@ -143,6 +145,9 @@ var wordPattern = regexp.MustCompile(`[a-z_]+="[^"]*"|\S+`)
 // play plays one command. Its use says how many words it takes ("..." for one or more) and which options.
 func (s *script) play(line string) {
 	words := wordPattern.FindAllString(line, -1)
+	if len(words) == 0 {
+		s.stop("the line is empty; want one empty line between blocks")
+	}
 	known, is := commands[words[0]]
 	if !is {
 		s.stop("there is no command %q", words[0])
@@ -224,14 +229,6 @@ func (c command) time(name string) queue.Time {
 	return queue.Time(start).Add(c.duration(name))
 }
 
-// at shows a moment.
-func at(t queue.Time) string {
-	if t == 0 {
-		return "an unknown time"
-	}
-	return t.Sub(start).String()
-}
-
 // subNamed is a submission by the name that the script has for it, and back.
 func (s *script) subNamed(name string) queue.SubmissionID { return named(s, "s", name, s.subs) }
 
@@ -242,9 +239,9 @@ func (s *script) nameOf(id queue.SubmissionID) string {
 // named finds a thing by its name: a letter and its number in the list.
 func named[T any](s *script, letter, name string, list []T) T {
 	digits, is := strings.CutPrefix(name, letter)
-	if n := s.parse(digits); is && n >= 1 && n <= len(list) {
-		return list[n-1]
+	n := s.parse(digits)
+	if !is || n < 1 || n > len(list) {
+		s.stop("there is no %s", name)
 	}
-	s.stop("there is no %s", name)
-	panic("unreachable")
+	return list[n-1]
 }
