@@ -33,6 +33,7 @@ type AuditFilter struct {
 	Queue        string
 	Target       string
 	Outcome      string // queue.ActOK or queue.ActRefused
+	OldestFirst  bool   // the order, in which cursors go on; a list that is the oldest first needs a cursor
 }
 
 // means says whether an entry is among those.
@@ -50,6 +51,9 @@ const auditScan = 5000
 // Audit lists entries of the audit log, the latest first: at most limit, before the cursor ("": from the end of the
 // log). An entry is there when what it tells of is, and stays for Options.AuditKeep.
 func (e *Engine) Audit(f AuditFilter, cursor string, limit int) (page Page[AuditEntry], err error) {
+	if f.OldestFirst {
+		return auditAfter(e, f, cursor, limit)
+	}
 	before := store.ActPlace{At: math.MaxInt64}
 	if cursor != "" {
 		if before, err = parseActPlace(cursor); err != nil {
@@ -57,18 +61,61 @@ func (e *Engine) Audit(f AuditFilter, cursor string, limit int) (page Page[Audit
 		}
 	}
 	if f.Until != 0 && f.Until < before.At {
-		before = store.ActPlace{At: f.Until, Shard: store.CatalogueActs - 1}
+		before = placeBefore(f.Until)
 	}
-	rows := e.freshActs(&f, before) // before the catalogue is asked: what is handed over meanwhile is then found twice, not missed
+	return pageOfActs(e, &f, latestFirst, before, limit)
+}
+
+// auditAfter lists entries of the audit log, the oldest first: at most limit, after the cursor. Next is "" at the end of the log.
+// Entries become visible in the order of their commits: one that is older than the last of a page may come later.
+func auditAfter(e *Engine, f AuditFilter, cursor string, limit int) (page Page[AuditEntry], err error) {
+	after, err := parseActPlace(cursor)
+	if err != nil {
+		return page, err
+	}
+	if after.At < f.Since {
+		after = placeBefore(f.Since)
+	}
+	return pageOfActs(e, &f, oldestFirst, after, limit)
+}
+
+// actOrder is the order in which the log is read.
+type actOrder int
+
+const (
+	latestFirst actOrder = -1
+	oldestFirst actOrder = 1
+)
+
+// compare says whether a comes before b in this order (-1), or after it (1).
+func (o actOrder) compare(a, b store.ActPlace) int {
+	return int(o) * cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Number, b.Number))
+}
+
+// ends says whether nothing that the filter means comes from a time on, in this order.
+func (o actOrder) ends(f *AuditFilter, at queue.Time) bool {
+	if o == latestFirst {
+		return at < f.Since
+	}
+	return f.Until != 0 && at >= f.Until
+}
+
+// pageOfActs is what comes after a place in an order.
+func pageOfActs(e *Engine, f *AuditFilter, order actOrder, from store.ActPlace, limit int) (page Page[AuditEntry], err error) {
+	rows := freshActs(e, f, order, from) // before the catalogue is asked: what is handed over meanwhile is then found twice, not missed
 	seen := make(map[store.ActPlace]bool, len(rows))
 	for i := range rows {
 		seen[rows[i].Place] = true
 	}
+	list := e.catalogue.Acts
+	if order == oldestFirst {
+		list = e.catalogue.ActsAfter
+	}
 	var last store.ActPlace
 	scanned, found := 0, 0
 	more := false
-	err = e.catalogue.Acts(before, func(row *store.ActRow) bool {
-		if row.At < f.Since {
+	err = list(from, func(row *store.ActRow) bool {
+		if order.ends(f, row.At) {
 			return false
 		}
 		if scanned == auditScan || found == limit {
@@ -86,15 +133,10 @@ func (e *Engine) Audit(f AuditFilter, cursor string, limit int) (page Page[Audit
 	if err != nil {
 		return page, err
 	}
-	return pageOfActs(rows, last, more, limit), nil
-}
-
-// pageOfActs makes a page of what was found; more says that the log was read up to `last` only.
-func pageOfActs(rows []store.ActRow, last store.ActPlace, more bool, limit int) (page Page[AuditEntry]) {
-	slices.SortFunc(rows, func(a, b store.ActRow) int { return compareActs(b.Place, a.Place) })
+	slices.SortFunc(rows, func(a, b store.ActRow) int { return order.compare(a.Place, b.Place) })
 	for i := range rows {
-		if more && rows[i].Place.Before(last) {
-			break // there may be others between, further down in the log
+		if more && order.compare(rows[i].Place, last) > 0 {
+			break // there may be others between, further on in the log
 		}
 		if len(page.Items) == limit {
 			more, last = true, rows[i-1].Place
@@ -105,26 +147,30 @@ func pageOfActs(rows []store.ActRow, last store.ActPlace, more bool, limit int) 
 	if more {
 		page.Next = actCursor(last)
 	}
-	return page
+	return page, nil
 }
 
-func compareActs(a, b store.ActPlace) int {
-	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Number, b.Number))
-}
-
-// freshActs are the entries before a place that the queues have not handed over to the log yet.
-func (e *Engine) freshActs(f *AuditFilter, before store.ActPlace) (rows []store.ActRow) {
+// freshActs are the entries after a place, in an order, that the queues have not handed over to the log yet.
+func freshActs(e *Engine, f *AuditFilter, order actOrder, from store.ActPlace) (rows []store.ActRow) {
 	for _, q := range e.all() {
 		for _, a := range q.shard.Acts.Fresh() {
 			row := store.ActRow{Place: store.ActPlace{At: a.At, Shard: int(q.id), Number: a.Number}, Act: a.Act}
 			row.Queue = q.name
-			if row.Place.Before(before) && f.means(&row.Act) {
+			if order.compare(row.Place, from) > 0 && f.means(&row.Act) {
 				rows = append(rows, row)
 			}
 		}
 	}
 	return rows
 }
+
+// placeBefore is the place before all entries of a time.
+func placeBefore(at queue.Time) store.ActPlace {
+	return store.ActPlace{At: at, Shard: store.CatalogueActs - 1}
+}
+
+// AuditCursor names the place before all entries of a time.
+func AuditCursor(at queue.Time) string { return actCursor(placeBefore(at)) }
 
 // actCursor is a place as a text; parseActPlace reads it.
 func actCursor(p store.ActPlace) string {

@@ -26,8 +26,9 @@ const auditAbout = "Who changed what, the latest first. An entry is durable toge
 	"`next` goes on with older ones; a page may be short, or empty, and still have a next one, as only so many " +
 	"entries are looked at for one page. " +
 	"With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` " +
-	"it is those to come, the oldest first; `Last-Event-ID` takes it up where it ended. Then entries of ten seconds " +
-	"before that one may come again, and their ids tell."
+	"it is those to come, or those from `since` on, the oldest first; the ids that it sends, also those without an " +
+	"event, tell how far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds before that " +
+	"one may come again, and their ids tell."
 
 // auditRoutes are the part of the table about the audit log.
 func (s *Server) auditRoutes(d *document) {

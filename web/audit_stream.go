@@ -2,7 +2,7 @@ package web
 
 import (
 	"encoding/json"
-	"slices"
+	"maps"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -15,17 +15,32 @@ import (
 // their commits, which is not quite that of their times.
 const auditOverlap = 10 * time.Second
 
-// auditStream is one subscriber of the audit log.
+// auditBatch is how many entries a stream reads and sends at once.
+const auditBatch = 200
+
+// auditStream is one subscriber of the audit log. It reads the log in passes, each in batches from settled to the time at which it began.
+// A pass goes no further, as an entry of its own time may become visible after a later one was read: the next pass sends that.
 type auditStream struct {
-	server *Server
-	filter engine.AuditFilter
-	from   queue.Time      // entries from this time on are looked at
-	known  map[string]bool // cursors from then on that the subscriber has, or that were there before it came
+	server  *Server
+	filter  engine.AuditFilter
+	batch   int
+	settled queue.Time      // all entries from before this time are dealt with
+	known   map[string]bool // cursors of the entries from then on that are dealt with
+	begun   queue.Time      // when the pass began
+	cursor  string          // how far the pass has come; "": it is done
 }
+
+var always = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // followAudit sends entries as they come, until the client leaves or the server stops. It looks once a second, at the pace of frames.
 func (s *Server) followAudit(c echo.Context, in auditRequest) error {
 	stream, err := s.newAuditStream(in, c.Request().Header.Get("Last-Event-ID"))
+	if err != nil {
+		return err
+	}
+	// The first batch is read before the answer begins: a client that comes back to a damaged log is told.
+	events := stream.place()
+	first, err := stream.next()
 	if err != nil {
 		return err
 	}
@@ -34,51 +49,85 @@ func (s *Server) followAudit(c echo.Context, in auditRequest) error {
 		return err
 	}
 	defer leave()
-	send := func(event []byte) bool { return s.sendEvent(c, event) == nil }
 	alive := time.NewTicker(heartbeat)
 	defer alive.Stop()
-	for open := send([]byte(": hello\n\n")); open; {
-		_, next, err := s.engine.Frame(engine.DefaultQueue)
+	for events = append(events, first...); ; {
+		if len(events) > 0 && s.sendEvent(c, events) != nil {
+			return nil
+		}
+		_, wait, err := s.engine.Frame(engine.DefaultQueue)
 		if err != nil {
 			return nil
 		}
-		events, err := stream.next(queue.At(s.now()))
-		if err != nil {
-			return nil // the client comes back with the id of the last event
-		}
-		if len(events) > 0 && !send(events) {
-			return nil
+		if stream.cursor != "" {
+			wait = always
 		}
 		select {
-		case <-next:
-		case <-alive.C:
-			open = send([]byte(": alive\n\n"))
 		case <-c.Request().Context().Done():
 			return nil
+		case <-alive.C:
+			events = stream.place()
+		case <-wait:
+			if events, err = stream.next(); err != nil {
+				return nil // the client comes back with the id of the last event
+			}
 		}
 	}
-	return nil
 }
 
-// newAuditStream begins now, or where one ended that sent the entry with the cursor last. Which of the entries of about its time the
-// subscriber has cannot be told from that one, as they did not come in the order of their times: all but the last are
-// sent again, and none is missed.
+// newAuditStream begins at the time that the filter asks for, now without one, or where a stream ended whose last id is `last`. Which of
+// the entries of about that time the subscriber has cannot be told from the id, as they did not come in the order of their times: all
+// but that one are sent again, and none is missed.
 func (s *Server) newAuditStream(in auditRequest, last string) (*auditStream, error) {
-	a := &auditStream{server: s, filter: in.filter, known: map[string]bool{}}
+	a := &auditStream{server: s, filter: in.filter, batch: auditBatch, settled: in.filter.Since, known: map[string]bool{}}
 	if last != "" {
 		at, err := engine.AuditTime(last)
-		a.from, a.known[last] = at.Add(-auditOverlap), true
+		a.settled, a.known[last] = max(a.settled, at.Add(-auditOverlap)), true
 		return a, err
 	}
-	a.from = queue.At(s.now()).Add(-auditOverlap)
-	_, err := a.fresh()
-	return a, err
+	if a.settled != 0 {
+		return a, nil
+	}
+	a.settled = queue.At(s.now()).Add(-auditOverlap)
+	for more := true; more; more = a.cursor != "" {
+		if _, err := a.next(); err != nil { // what is there already is not sent
+			return nil, err
+		}
+	}
+	return a, nil
 }
 
-// next is what came since the last time, as events, the oldest first.
-func (a *auditStream) next(now queue.Time) (events []byte, err error) {
-	fresh, err := a.fresh()
-	for _, entry := range slices.Backward(fresh) {
+// place tells the client that the stream lives, and when no pass is under way where a stream begins that goes on after this one: at
+// settled, also when no entry was sent yet.
+func (a *auditStream) place() []byte {
+	if a.cursor != "" {
+		return []byte(": alive\n\n")
+	}
+	return []byte("id: " + engine.AuditCursor(a.settled.Add(auditOverlap)) + "\n: alive\n\n")
+}
+
+// next is a batch of what the subscriber lacks, as events, the oldest first. It begins a pass when none is under way.
+func (a *auditStream) next() (events []byte, err error) {
+	filter := a.filter
+	filter.OldestFirst = true
+	if a.cursor == "" {
+		a.begun, a.cursor = queue.At(a.server.now()), engine.AuditCursor(a.settled)
+	}
+	if end := a.begun + 1; filter.Until == 0 || end < filter.Until {
+		filter.Until = end
+	}
+	page, err := a.server.engine.Audit(filter, a.cursor, a.batch)
+	if err != nil {
+		return nil, err
+	}
+	settled := a.begun.Add(-auditOverlap)
+	for _, entry := range page.Items {
+		if a.known[entry.Cursor] {
+			continue
+		}
+		if entry.At >= settled {
+			a.known[entry.Cursor] = true
+		}
 		data, err := json.Marshal(apiAuditEntry(&entry.Act))
 		if err != nil {
 			return nil, err
@@ -86,31 +135,12 @@ func (a *auditStream) next(now queue.Time) (events []byte, err error) {
 		events = append(append(events, "event: act\nid: "+entry.Cursor+"\ndata: "...), data...)
 		events = append(events, "\n\n"...)
 	}
-	a.from = max(a.from, now.Add(-auditOverlap))
-	for cursor := range a.known {
-		if at, _ := engine.AuditTime(cursor); at < a.from {
-			delete(a.known, cursor)
-		}
+	if a.cursor = page.Next; a.cursor == "" {
+		a.settled = max(a.settled, settled)
+		maps.DeleteFunc(a.known, func(cursor string, _ bool) bool {
+			at, _ := engine.AuditTime(cursor)
+			return at < a.settled
+		})
 	}
-	return events, err
-}
-
-// fresh lists what is not known yet, the latest first, and knows it from then on.
-func (a *auditStream) fresh() (list []engine.AuditEntry, err error) {
-	filter := a.filter
-	filter.Since = max(filter.Since, a.from)
-	for cursor, more := "", true; more; more = cursor != "" {
-		page, err := a.server.engine.Audit(filter, cursor, auditPage)
-		if err != nil {
-			return nil, err
-		}
-		for _, entry := range page.Items {
-			if !a.known[entry.Cursor] {
-				a.known[entry.Cursor] = true
-				list = append(list, entry)
-			}
-		}
-		cursor = page.Next
-	}
-	return list, nil
+	return events, nil
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -222,18 +223,89 @@ func (f *fixture) followAudit(token, last string) func(n int) (targets, ids []st
 	}
 	f.Cleanup(func() { stream.Body.Close() })
 	return func(n int) (targets, ids []string) {
+		var id string
 		for lines := bufio.NewScanner(stream.Body); len(targets) < n && lines.Scan(); {
-			if id, is := strings.CutPrefix(lines.Text(), "id: "); is {
-				ids = append(ids, id)
+			if next, is := strings.CutPrefix(lines.Text(), "id: "); is {
+				id = next
 			}
 			if data, is := strings.CutPrefix(lines.Text(), "data: "); is {
 				var e api.AuditEntry
 				if err := json.Unmarshal([]byte(data), &e); err != nil {
 					f.Fatalf("%s: %v", data, err)
 				}
-				targets = append(targets, e.Target)
+				targets, ids = append(targets, e.Target), append(ids, id)
 			}
 		}
 		return targets, ids
+	}
+}
+
+// A stream from far back reads the log in batches, each of few entries, and sends every entry once, the oldest first. One that is cut
+// before its first entry goes on where it began, by the id that it was sent at once.
+func TestAuditStreamReadsInBatches(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, admin := f.token(engine.TokenRequest{Name: "ana", Scopes: access.Admin})
+	pause := func(company int) {
+		body := fmt.Sprintf(`{"action":"pause","match":{"meta":{"company":%d}}}`, company)
+		if got := f.as(admin, call{method: "POST", path: "/v1/queues/default/rules", body: body}); got.status >= 300 {
+			t.Fatalf("rule: %d %s", got.status, got.body)
+		}
+	}
+	read := func(a *auditStream) (targets []string) {
+		t.Helper()
+		for more := true; more; more = a.cursor != "" {
+			events, err := a.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for line := range strings.Lines(string(events)) {
+				if data, is := strings.CutPrefix(line, "data: "); is {
+					var e api.AuditEntry
+					if err := json.Unmarshal([]byte(data), &e); err != nil {
+						t.Fatal(err)
+					}
+					targets, n = append(targets, e.Target), n+1
+				}
+			}
+			if n > a.batch {
+				t.Errorf("%d entries in a batch of %d", n, a.batch)
+			}
+		}
+		return targets
+	}
+	open := func(in auditRequest, last string) *auditStream {
+		t.Helper()
+		in.filter.Action = "rule"
+		a, err := f.server.newAuditStream(in, last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.batch = 3
+		return a
+	}
+	id := func(a *auditStream) string {
+		line, _, _ := strings.Cut(string(a.place()), "\n")
+		return strings.TrimPrefix(line, "id: ")
+	}
+	var want []string
+	live := open(auditRequest{}, "")
+	began := id(live)
+	for n := range 20 {
+		pause(n)
+		want = append(want, fmt.Sprintf("rule %d", n+1))
+	}
+	far := auditRequest{filter: engine.AuditFilter{Since: 1}}
+	all := open(far, "")
+	for what, a := range map[string]*auditStream{"live": live, "since 1970": all, "cut before the first entry": open(auditRequest{}, began),
+		"since 1970, cut before the first entry": open(far, id(open(far, "")))} {
+		if got := read(a); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", what, got, want)
+		}
+	}
+	pause(20)
+	if got := read(all); !slices.Equal(got, []string{"rule 21"}) {
+		t.Errorf("then got %v, want rule 21", got)
 	}
 }

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,14 +19,24 @@ func (a *app) auditCommand() *cobra.Command {
 		f            client.AuditFilter
 		since, until string
 		limit        int
+		follow       bool
 	)
 	c := &cobra.Command{
 		Use: "audit", Short: "Tell who changed what, the latest first", Args: cobra.NoArgs,
 		Long: "Tell who changed what, the latest first; \"-o jsonl\" with \"--limit 0\" exports all that match. What " +
 			"happened in the server as a whole has no\n" +
-			"queue. Times are RFC 3339, or as far from now as a duration says: -90m.",
-		Example: "  quern audit --since -1h\n  quern audit --actor ana --action rule\n  quern audit --limit 0 -o jsonl > audit.jsonl",
+			"queue. Times are RFC 3339, or as far from now as a duration says: -90m. " +
+			"\"--follow\" prints entries as they come, the oldest first, from\n" +
+			"\"--since\" or from now on, and goes on after a cut or a restart of the server, with none missed and none twice.",
+		Example: "  quern audit --since -1h\n  quern audit --actor ana --action rule\n  quern audit --limit 0 -o jsonl > audit.jsonl\n" +
+			"  quern audit --follow --outcome refused",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case follow && until != "":
+				return usageError{errors.New("--until cannot be given with --follow: what is followed has no end")}
+			case follow && cmd.Flags().Changed("limit"):
+				return usageError{errors.New("--limit cannot be given with --follow: what is followed has no end")}
+			}
 			for to, text := range map[*time.Time]string{&f.Since: since, &f.Until: until} {
 				if text == "" {
 					continue
@@ -36,6 +50,9 @@ func (a *app) auditCommand() *cobra.Command {
 			c, err := a.client()
 			if err != nil {
 				return err
+			}
+			if follow {
+				return followAudit(cmd.Context(), a, c, f)
 			}
 			var all []api.AuditEntry
 			for e, err := range c.Audit(cmd.Context(), f) {
@@ -60,17 +77,37 @@ func (a *app) auditCommand() *cobra.Command {
 	flags.StringVar(&f.Target, "target", "", "only what was done to this, such as \"rule 7\"")
 	flags.StringVar(&f.Outcome, "outcome", "", "only what went so: ok, or refused, which is what a token did not allow")
 	flags.IntVarP(&limit, "limit", "n", 100, "most entries; 0 for all")
+	flags.BoolVarP(&follow, "follow", "f", false, "print entries as they come, the oldest first, until interrupted")
 	return c
+}
+
+// followAudit prints entries as they come: with -o json and -o jsonl one object a line, else a line each without a header.
+func followAudit(ctx context.Context, a *app, c *client.Client, f client.AuditFilter) error {
+	for e, err := range c.FollowAudit(ctx, f) {
+		switch {
+		case err != nil:
+			return err
+		case a.format == formatTable:
+			_, err = fmt.Fprintln(a.out, strings.Join(auditRow(e), "  "))
+		default:
+			err = printJSON(a.out, e, "")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil // being interrupted is how following ends
 }
 
 // printAudit prints entries in the chosen format.
 func (a *app) printAudit(entries []api.AuditEntry) error {
-	return printList(a, entries, []string{"AT", "ACTOR", "ACTION", "QUEUE", "TARGET", "BEFORE", "AFTER", "OUTCOME"},
-		func(e api.AuditEntry) []string {
-			actor := e.Actor
-			if e.OnBehalfOf != "" {
-				actor += " for " + e.OnBehalfOf
-			}
-			return []string{moment(e.At), actor, e.Action, e.Queue, e.Target, string(e.Before), string(e.After), e.Outcome}
-		})
+	return printList(a, entries, []string{"AT", "ACTOR", "ACTION", "QUEUE", "TARGET", "BEFORE", "AFTER", "OUTCOME"}, auditRow)
+}
+
+func auditRow(e api.AuditEntry) []string {
+	actor := e.Actor
+	if e.OnBehalfOf != "" {
+		actor += " for " + e.OnBehalfOf
+	}
+	return []string{moment(e.At), actor, e.Action, e.Queue, e.Target, string(e.Before), string(e.After), e.Outcome}
 }

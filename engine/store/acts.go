@@ -27,27 +27,18 @@ type ActRow struct {
 	queue.Act
 }
 
-// Before says whether a is nearer to the beginning of the log than b.
-func (a ActPlace) Before(b ActPlace) bool {
-	switch {
-	case a.At != b.At:
-		return a.At < b.At
-	case a.Shard != b.Shard:
-		return a.Shard < b.Shard
-	}
-	return a.Number < b.Number
-}
-
 type actStatements struct {
-	put, last, list, trim *sqlitedb.Stmt
+	put, last, latest, oldest, trim *sqlitedb.Stmt
 }
 
 func (a *actStatements) prepare() []prepared {
 	return []prepared{
 		{&a.put, "INSERT OR IGNORE INTO audit (shard, number, at, queue, crc, bytes) VALUES (?, ?, ?, ?, ?, ?)"},
 		{&a.last, "SELECT coalesce(max(number), 0) FROM audit WHERE shard = ?"},
-		{&a.list, "SELECT shard, number, at, queue, crc, bytes FROM audit WHERE (at, shard, number) < (?, ?, ?) " +
+		{&a.latest, "SELECT shard, number, at, queue, crc, bytes FROM audit WHERE (at, shard, number) < (?, ?, ?) " +
 			"ORDER BY at DESC, shard DESC, number DESC"},
+		{&a.oldest, "SELECT shard, number, at, queue, crc, bytes FROM audit WHERE (at, shard, number) > (?, ?, ?) " +
+			"ORDER BY at, shard, number"},
 		{&a.trim, "DELETE FROM audit WHERE rowid IN (SELECT rowid FROM audit WHERE at < ? ORDER BY at LIMIT ?)"},
 	}
 }
@@ -129,7 +120,20 @@ func (c *Catalogue) PutAct(act *queue.Act) error {
 func (c *Catalogue) Acts(before ActPlace, fn func(*ActRow) bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("acts", c.act.list.Query(func(row sqlitedb.Row) (bool, error) {
+	return c.listActs(c.act.latest, before, fn)
+}
+
+// ActsAfter calls fn for the entries after a place, the oldest first, until it returns false. No more rows are read than
+// fn is called for. fn must not call the catalogue.
+func (c *Catalogue) ActsAfter(after ActPlace, fn func(*ActRow) bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.listActs(c.act.oldest, after, fn)
+}
+
+// listActs calls fn for the rows of a statement that begins at a place. The caller holds c.mu.
+func (c *Catalogue) listActs(list *sqlitedb.Stmt, from ActPlace, fn func(*ActRow) bool) error {
+	return wrap("acts", list.Query(func(row sqlitedb.Row) (bool, error) {
 		a := ActRow{Place: ActPlace{queue.Time(row.Int(2)), int(row.Int(0)), uint64(row.Int(1))}}
 		bytes := row.Blob(5)
 		act, err := journal.DecodeAct(bytes)
@@ -139,7 +143,7 @@ func (c *Catalogue) Acts(before ActPlace, fn func(*ActRow) bool) error {
 				Reason: "has a damaged row in table audit: its checksum does not match", Advice: sqlitedb.AdviceDamaged}
 		}
 		return fn(&a), nil
-	}, int64(before.At), int64(before.Shard), int64(before.Number)))
+	}, int64(from.At), int64(from.Shard), int64(from.Number)))
 }
 
 // TrimActs deletes up to `most` of the entries from before a time, the oldest first, and says how many.

@@ -1,8 +1,13 @@
 package client
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"iter"
+	"maps"
 	"net/url"
 	"time"
 
@@ -38,4 +43,89 @@ func (f *AuditFilter) query() url.Values {
 // Audit goes through the entries of the audit log that the filter means, the latest first.
 func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[api.AuditEntry, error] {
 	return pages[api.AuditEntry](ctx, c, "audit", "/v1/audit", f.query())
+}
+
+// auditPatience is how long the stream of the audit log may be silent. It sends something every 15 seconds.
+const auditPatience = time.Minute
+
+// FollowAudit goes through the entries of the audit log that the filter means as they come, until ctx ends: those from Since
+// on, or, without it, those from now on. It begins with the oldest; an entry that becomes visible late comes late. When the stream is
+// cut, or the server restarts, it tries until it can go on where it was: no entry is missed, and none comes twice. When it is cut before
+// the first entry, and there is no Since, entries of the ten seconds before it began may come as well. It ends after the first error,
+// which is one that trying again does not fix: the server cannot be reached at the start, or refuses, or an entry cannot be read.
+// The filter must not have an Until.
+func (c *Client) FollowAudit(ctx context.Context, f AuditFilter) iter.Seq2[api.AuditEntry, error] {
+	return func(yield func(api.AuditEntry, error) bool) {
+		if !f.Until.IsZero() {
+			yield(api.AuditEntry{}, errors.New("quern: follow audit: Until must not be set: what is followed has no end"))
+			return
+		}
+		path := "/v1/audit"
+		if query := f.query().Encode(); query != "" {
+			path += "?" + query
+		}
+		at, patience := followed{seen: map[string]time.Time{}}, auditPatience
+		for failures, left := 0, false; ; failures++ {
+			err := events(ctx, c, "follow audit", path, at.last, &patience, func(got event) error {
+				failures = 0
+				entry, fresh, err := at.take(got)
+				if err == nil && fresh && !yield(entry, nil) {
+					left, err = true, context.Canceled
+				}
+				return err
+			})
+			var refused *Error
+			_ = errors.As(err, &refused)
+			switch {
+			case left || ctx.Err() != nil:
+				return
+			case err != nil && (at.last == "" || refused != nil && !passing(refused.Status) ||
+				errors.Is(err, errUnreadable) || errors.Is(err, bufio.ErrTooLong)):
+				yield(api.AuditEntry{}, err)
+				return
+			case pause(ctx, c.backoff(failures, refused)) != nil:
+				return
+			}
+		}
+	}
+}
+
+var errUnreadable = errors.New("an entry is not what the server's interface says")
+
+// followed is how far a stream of the audit log has come. One that goes on sends again the entries of ten seconds before the last id, as
+// entries of different queues do not come in the order of their times.
+type followed struct {
+	last   string               // the last id
+	seen   map[string]time.Time // ids of the entries of the last minute, and perhaps of older ones, with their times
+	most   time.Time            // the latest of those times
+	tidied int                  // how many were left in seen when the old ones were removed
+}
+
+// take says what an event tells, and whether it is an entry that is new.
+func (a *followed) take(got event) (entry api.AuditEntry, fresh bool, err error) {
+	switch {
+	case got.name == "" && got.data == "":
+		a.last = got.id
+		return entry, false, nil
+	case got.name != "act":
+		return entry, false, nil // of a later version
+	case got.id == "":
+		return entry, false, fmt.Errorf("%w: it has no id", errUnreadable)
+	}
+	if err := json.Unmarshal([]byte(got.data), &entry); err != nil {
+		return entry, false, fmt.Errorf("%w: %s: %w", errUnreadable, got.id, err)
+	}
+	a.last = got.id
+	if _, again := a.seen[got.id]; again {
+		return entry, false, nil
+	}
+	a.seen[got.id] = entry.At.Time
+	if entry.At.After(a.most) {
+		a.most = entry.At.Time
+	}
+	if old := a.most.Add(-time.Minute); len(a.seen) >= 2*a.tidied+1000 {
+		maps.DeleteFunc(a.seen, func(_ string, at time.Time) bool { return at.Before(old) })
+		a.tidied = len(a.seen)
+	}
+	return entry, true, nil
 }

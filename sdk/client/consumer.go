@@ -1,17 +1,13 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -61,16 +57,16 @@ func (c *Client) orderConsumer(ctx context.Context, queue, consumer, order strin
 
 // ReleaseConsumer takes from a consumer what it holds, with no try counted, and says how many chunks that were. It is tried once.
 func (c *Client) ReleaseConsumer(ctx context.Context, queue, consumer string) (released int, err error) {
-	return c.letGo(ctx, queue, consumer, "release")
+	return letGo(ctx, c, queue, consumer, "release")
 }
 
 // Detach lets a consumer leave: its streams end and what it holds goes back, with no try counted. It says how many chunks that
 // were. It is tried once.
 func (c *Client) Detach(ctx context.Context, queue, consumer string) (released int, err error) {
-	return c.letGo(ctx, queue, consumer, "detach")
+	return letGo(ctx, c, queue, consumer, "detach")
 }
 
-func (c *Client) letGo(ctx context.Context, queue, consumer, verb string) (int, error) {
+func letGo(ctx context.Context, c *Client, queue, consumer, verb string) (int, error) {
 	got, err := fetch[api.Released](ctx, c, verb+" consumer",
 		&request{method: http.MethodPost, path: consumerPath(queue, consumer, "/"+verb)})
 	if err != nil {
@@ -91,9 +87,6 @@ type ConsumerEvent struct {
 	Revoked []api.Revoked
 }
 
-// maxEvent is the longest line of a stream: 10,000 revoked tokens and room to spare.
-const maxEvent = 4 << 20
-
 // silentBeats is how many heartbeats may stay out before a stream is taken for dead.
 const silentBeats = 3
 
@@ -101,71 +94,21 @@ const silentBeats = 3
 // stream has ended, with nil if the server ended it in order (the consumer was detached, or the server stops), and with an error
 // otherwise. It does not come back by itself; Work does.
 func (c *Client) Attach(ctx context.Context, queue, consumer string, fn func(ConsumerEvent)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	q := &request{method: http.MethodGet, path: consumerPath(queue, consumer, "/attach"), endpoint: c.current()}
-	request, err := c.cold.build(ctx, q, http.NoBody)
-	if err != nil {
-		return fmt.Errorf("quern: attach: %w", err)
-	}
-	request.Header.Set("Accept", "text/event-stream")
-	silent := time.AfterFunc(c.timeout, cancel) // until the first heartbeat says how often there is one
-	defer silent.Stop()
-	answer, err := c.cold.http.Do(request)
-	if err != nil {
-		c.leave(q.endpoint)
-		return fmt.Errorf("quern: attach: %w", err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		var r reply
-		if err := r.read(answer); err != nil {
-			return fmt.Errorf("quern: attach: %w", err)
+	patience := c.timeout // until the server says how often there is a heartbeat
+	return events(ctx, c, "attach", consumerPath(queue, consumer, "/attach"), "", &patience, func(got event) error {
+		if got.name == "" {
+			return nil
 		}
-		refused := refusal(&r)
-		if away(refused) {
-			c.leave(q.endpoint)
+		e, err := readEvent(got.name, got.data)
+		if err != nil {
+			return err
 		}
-		return refused
-	}
-	patience := c.timeout
-	return readEvents(answer.Body, func() { silent.Reset(patience) }, func(e ConsumerEvent) {
 		if beat := milliseconds(e.Hello.HeartbeatMS); beat > 0 {
 			patience = silentBeats * beat
-			silent.Reset(patience)
 		}
 		fn(e)
+		return nil
 	})
-}
-
-// readEvents reads a stream to its end. alive is called for every line, also for those that say nothing.
-func readEvents(body io.Reader, alive func(), fn func(ConsumerEvent)) error {
-	lines := bufio.NewScanner(body)
-	lines.Buffer(nil, maxEvent)
-	var name, data string
-	for lines.Scan() {
-		alive()
-		field, value, _ := strings.Cut(lines.Text(), ": ")
-		switch field {
-		case "event":
-			name = value
-		case "data":
-			data = value
-		case "":
-			if name != "" {
-				e, err := readEvent(name, data)
-				if err != nil {
-					return err
-				}
-				fn(e)
-			}
-			name, data = "", ""
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("quern: attach: the stream broke: %w", err)
-	}
-	return nil
 }
 
 func readEvent(name, data string) (e ConsumerEvent, err error) {
@@ -181,7 +124,7 @@ func readEvent(name, data string) (e ConsumerEvent, err error) {
 		return e, nil
 	}
 	if err := json.Unmarshal([]byte(data), into); err != nil {
-		return e, fmt.Errorf("quern: attach: the event %s is not what the server's interface says: %w", name, err)
+		return e, fmt.Errorf("the event %s is not what the server's interface says: %w", name, err)
 	}
 	e.Revoked = revoked.Items
 	return e, nil

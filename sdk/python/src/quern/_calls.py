@@ -375,9 +375,9 @@ class Calls:
         `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each, then one a
         minute does; its `left_out` is the number since the previous entry that have none. `next` goes on with older ones; a page
         may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept:
-        application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, the
-        oldest first; `Last-Event-ID` takes it up where it ended. Then entries of ten seconds before that one may come again, and
-        their ids tell.
+        application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, or
+        those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how far it has come, and
+        `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and their ids tell.
         """
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 
@@ -1077,9 +1077,9 @@ class AsyncCalls:
         `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each, then one a
         minute does; its `left_out` is the number since the previous entry that have none. `next` goes on with older ones; a page
         may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept:
-        application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, the
-        oldest first; `Last-Event-ID` takes it up where it ended. Then entries of ten seconds before that one may come again, and
-        their ids tell.
+        application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, or
+        those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how far it has come, and
+        `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and their ids tell.
         """
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 
