@@ -82,7 +82,7 @@ func TestEveryOperationTakesItsScope(t *testing.T) {
 			c := call{method: method, path: parameter.ReplaceAllString(path, "777"), body: "{}"}
 			switch {
 			case op.id == "events":
-				c.path += "?queue=777" // there is none: the stream does not begin
+				c.path += "?queue=none" // no call made it, unlike 777: the stream does not begin
 			case method == "GET" || method == "HEAD" || method == "DELETE":
 				c.body = ""
 			}

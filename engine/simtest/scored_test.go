@@ -353,7 +353,7 @@ func TestScoredWait(t *testing.T) {
 		}
 		open.Store(false)
 		b.insertRanked(2, 1)
-		if w = await(t, b, `Plugin("p", OldestFirst)`, 1); w.done {
+		if w = await(t, b, `Plugin("p", OldestFirst)`, 1); w.done.Load() {
 			t.Fatalf("got %v, though the scorer wants nothing", w)
 		}
 		open.Store(true)
@@ -367,7 +367,7 @@ func TestScoredWait(t *testing.T) {
 		w = await(t, b, `Plugin("p", OldestFirst)`, 1)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if !w.done || w.got.Reason != queue.AllSkipped {
+		if !w.done.Load() || w.got.Reason != queue.AllSkipped {
 			t.Fatalf("got %v, want that all is skipped when the wait is over", w)
 		}
 		b.close()

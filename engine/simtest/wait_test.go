@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,19 +17,19 @@ import (
 type waiter struct {
 	got    shard.Reserved
 	err    error
-	done   bool
+	done   atomic.Bool // got and err are there
 	cancel context.CancelFunc
 }
 
 func (w *waiter) String() string {
-	if !w.done {
+	if !w.done.Load() {
 		return "still waiting"
 	}
 	return fmt.Sprintf("%d chunks, reason %q, %v", len(w.got.Reservations), w.got.Reason, w.err)
 }
 
 func (w *waiter) served(chunks int) bool {
-	return w.done && w.err == nil && len(w.got.Reservations) == chunks
+	return w.done.Load() && w.err == nil && len(w.got.Reservations) == chunks
 }
 
 // await starts a waiter and returns when it is parked, or answered.
@@ -38,7 +39,7 @@ func await(t *testing.T, b *box, text string, most int) *waiter {
 	q := shard.Request{Plan: plan(t, text), Max: most, Timeout: time.Hour, Wait: time.Minute}
 	go func() {
 		w.got, w.err = b.shard.Reserve(ctx, q, nil)
-		w.done = true
+		w.done.Store(true)
 	}()
 	synctest.Wait()
 	return w
@@ -190,7 +191,7 @@ func TestWaiterIsServed(t *testing.T) {
 					held = test.prepare(t, b)
 				}
 				w := await(t, b, test.text, 5)
-				if w.done {
+				if w.done.Load() {
 					t.Fatalf("before there is anything: %v", w)
 				}
 				test.serve(t, b, held)
@@ -229,7 +230,7 @@ func TestOnlyThoseAreServedWhoCanBe(t *testing.T) {
 			}
 		}
 		for i, w := range append(waiters[3:], other) {
-			if w.done {
+			if w.done.Load() {
 				t.Errorf("waiter %d was woken: %v; there is nothing for it", i+3, w)
 			}
 		}
@@ -256,7 +257,7 @@ func TestWaitEnds(t *testing.T) {
 		w := await(t, b, "Random", 1)
 		time.Sleep(61 * time.Second) // of the bubble's time
 		synctest.Wait()
-		if !w.done || w.err != nil || w.got.Reason != queue.NotYetDue || w.got.RetryAfter != time.Hour {
+		if !w.done.Load() || w.err != nil || w.got.Reason != queue.NotYetDue || w.got.RetryAfter != time.Hour {
 			t.Errorf("after its time: %v, retry after %s, want not_yet_due and 1h", w, w.got.RetryAfter)
 		}
 		tickAfter(b, time.Hour)
@@ -293,7 +294,7 @@ func TestWaiterGoesAwayWhileServed(t *testing.T) {
 				go first.cancel()
 				go b.shard.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 1}})
 				synctest.Wait()
-				if !first.done {
+				if !first.done.Load() {
 					t.Fatalf("a cancelled wait: %v", first)
 				}
 				if first.served(1) == second.served(1) {
@@ -317,7 +318,7 @@ func TestCloseEndsWaits(t *testing.T) {
 		w := await(t, b, "Random", 1)
 		b.close()
 		synctest.Wait()
-		if !w.done || queue.CodeOf(w.err) != queue.CodeUnavailable {
+		if !w.done.Load() || queue.CodeOf(w.err) != queue.CodeUnavailable {
 			t.Errorf("after the close: %v, want %s", w, queue.CodeUnavailable)
 		}
 	})
