@@ -79,10 +79,11 @@ func TestEveryOperationTakesItsScope(t *testing.T) {
 	asked := 0
 	for path, methods := range f.server.operations {
 		for method, op := range methods {
+			if op.id == "events" {
+				continue // a stream that may begin: TestOneTokenCannotTakeAllEventStreams
+			}
 			c := call{method: method, path: parameter.ReplaceAllString(path, "777"), body: "{}"}
 			switch {
-			case op.id == "events":
-				c.path += "?queue=none" // no call made it, unlike 777: the stream does not begin
 			case method == "GET" || method == "HEAD" || method == "DELETE":
 				c.body = ""
 			}
