@@ -100,6 +100,9 @@ func send(t testing.TB, client *http.Client, address string, c call) answer {
 		t.Fatalf("%s %s: %v", c.method, c.path, err)
 	}
 	defer response.Body.Close()
+	if isStream(response) {
+		return answer{status: response.StatusCode, header: response.Header}
+	}
 	var out bytes.Buffer
 	if _, err := out.ReadFrom(response.Body); err != nil {
 		t.Fatalf("%s %s: read the answer: %v", c.method, c.path, err)
