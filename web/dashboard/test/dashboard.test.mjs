@@ -76,6 +76,7 @@ const pages = () => [
   }],
   ['strategies', '#/strategies', async (p) => {
     await p.getByText('asked in this order').waitFor()
+    await p.getByText('asked in this order').waitFor() // it moves the buttons down, away from under a click
     await p.getByRole('button', { name: 'Explain' }).click()
     await p.getByRole('heading', { name: 'Explain' }).waitFor()
   }],

@@ -27,6 +27,7 @@ const pages = () => [
   ['schedules', '#/schedules', (p) => p.getByRole('button', { name: /^Trigger/ }).waitFor()],
   ['dead-letters', '#/dead-letters', (p) => p.getByRole('region', { name: 'Dead chunks' }).locator('tbody tr').nth(5).waitFor()],
   ['strategies', '#/strategies', async (p) => {
+    await p.getByText('asked in this order').waitFor() // it moves the buttons down, away from under a click
     await p.getByRole('button', { name: 'Explain' }).click()
     await p.getByRole('heading', { name: 'Explain' }).waitFor()
   }],
