@@ -50,12 +50,12 @@ type Seat = shard.Seat
 
 // Explain tells what reaches each block of a strategy, how its leaves stand, and for each pick of a preview what kept the
 // earlier leaves from it.
-func (e *Engine) Explain(ctx context.Context, queueName string, r PreviewRequest) (Explained, uint64, error) {
-	q, err := e.queue(queueName)
+func (ask Questions) Explain(ctx context.Context, queueName string, r PreviewRequest) (Explained, uint64, error) {
+	q, err := ask.e.queue(queueName)
 	if err != nil {
 		return Explained{}, 0, err
 	}
-	asked, err := e.question(r.Max, r.Seed, r.Context)
+	asked, err := ask.e.question(r.Max, r.Seed, r.Context)
 	if err != nil {
 		return Explained{}, 0, err
 	}
@@ -85,8 +85,8 @@ func (e *Engine) SubmissionPlan(id queue.SubmissionID, raw []byte) (*strategy.Pl
 
 // Why tells where a chunk stands, and the first obstacle between it and each leaf of the plan. What comes before it is
 // rounded to two digits, as it has changed by the time it is read.
-func (e *Engine) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
-	q, err := e.route(id)
+func (ask Questions) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
+	q, err := ask.e.route(id)
 	if err != nil {
 		return Why{}, err
 	}
@@ -94,7 +94,7 @@ func (e *Engine) Why(ctx context.Context, id queue.SubmissionID, index uint32, p
 	if err != nil {
 		return Why{}, err
 	}
-	why := Why{Why: found, PerSecond: q.pace.perSecond(queue.At(e.options.Now()), q.shard.Stats().ReservedTotal)}
+	why := Why{Why: found, PerSecond: q.pace.perSecond(queue.At(ask.e.options.Now()), q.shard.Stats().ReservedTotal)}
 	if at := why.Standing; at != nil {
 		at.Ahead, at.Among = coarse(at.Ahead), coarse(at.Among)
 		if seconds := float64(at.Ahead) / why.PerSecond; why.PerSecond > 0 {

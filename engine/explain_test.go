@@ -39,7 +39,7 @@ func TestWhyWaits(t *testing.T) {
 	}
 	ask := func(index uint32) Why {
 		t.Helper()
-		why, err := e.Why(ctx, sub.ID, index, plan)
+		why, err := e.Questions().Why(ctx, sub.ID, index, plan)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestCompare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := e.Compare(ctx, DefaultQueue, CompareRequest{A: one, B: other, Max: 8})
+		c, err := e.Questions().Compare(ctx, DefaultQueue, CompareRequest{A: one, B: other, Max: 8})
 		if err != nil {
 			t.Fatal(err)
 		}

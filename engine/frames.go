@@ -93,6 +93,7 @@ func (e *Engine) sample() {
 	now := queue.At(e.options.Now())
 	for _, q := range e.all() {
 		q.sample(now, e.options.MetricKeys)
+		q.inUse.sample(now)
 		sums := q.shard.Inspect.LedgerSums()
 		q.fair.Store(&sums)
 	}

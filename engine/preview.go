@@ -39,8 +39,8 @@ type Foreseen struct {
 }
 
 // Preview tells what a reserve would hand out now, and by which seed. Nothing is reserved and nothing changes.
-func (e *Engine) Preview(ctx context.Context, queueName string, r PreviewRequest) (Foreseen, error) {
-	all, err := e.previews(ctx, queueName, []*strategy.Plan{r.Plan}, r.Max, r.Seed, r.Context)
+func (ask Questions) Preview(ctx context.Context, queueName string, r PreviewRequest) (Foreseen, error) {
+	all, err := ask.e.previews(ctx, queueName, []*strategy.Plan{r.Plan}, r.Max, r.Seed, r.Context)
 	if err != nil {
 		return Foreseen{}, err
 	}

@@ -37,6 +37,7 @@ type openQueue struct {
 	shard   *shard.Shard
 	empty   emptyCounts
 	named   named
+	inUse   inUse
 	values  values
 	pace    pace
 	frames  frames

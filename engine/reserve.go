@@ -51,6 +51,7 @@ func (e *Engine) reserve(ctx context.Context, q *openQueue, r *ReserveRequest, d
 	if err == nil {
 		q.counts.reserve.Observe((e.options.Now().Sub(started) - got.Waited).Seconds())
 		q.counts.strategies.add(r.Strategy, len(got.Reservations)-from)
+		q.inUse.add(r.Plan, r.Consumer, len(got.Reservations)-from)
 		if len(got.Reservations) == from {
 			q.empty.count(got.Reason)
 		}

@@ -14,6 +14,7 @@ type Engine interface {
 	Ready() []engine.Check
 	Room() error
 	Tokens() *engine.Tokens
+	Questions() engine.Questions
 	Plan(queueName string, raw []byte) (*strategy.Plan, error)
 	Unusable(plan *strategy.Plan) []error
 	Asked(queueName string, raw []byte) (engine.Asked, error)
@@ -30,11 +31,7 @@ type Engine interface {
 		guard engine.StrategyGuard) (s engine.NamedStrategy, created bool, err error)
 	DeleteStrategy(ctx context.Context, queueName, name string, guard engine.StrategyGuard) error
 	ReadStrategy(queueName string, raw []byte) (*strategy.Strategy, error)
-	Explain(ctx context.Context, queueName string, r engine.PreviewRequest) (x engine.Explained, seed uint64, err error)
-	Compare(ctx context.Context, queueName string, r engine.CompareRequest) (engine.Comparison, error)
 	SubmissionPlan(id queue.SubmissionID, raw []byte) (*strategy.Plan, error)
-	Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (engine.Why, error)
-	Preview(ctx context.Context, queueName string, r engine.PreviewRequest) (engine.Foreseen, error)
 
 	Insert(ctx context.Context, queueName string, n queue.NewSubmission) (s queue.Submission, replayed bool, err error)
 	Submission(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)

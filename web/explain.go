@@ -19,12 +19,12 @@ const explainAbout = "The blocks of the strategy with what reaches each and what
 
 type explainOutput struct{ Body api.ExplainResponse }
 
-func (s *Server) explain(ctx context.Context, in *previewInput) (*explainOutput, error) {
-	request, err := s.previewRequest(in)
+func (ask questions) explain(ctx context.Context, in *previewInput) (*explainOutput, error) {
+	request, err := ask.s.previewRequest(in)
 	if err != nil {
 		return nil, err
 	}
-	found, seed, err := s.engine.Explain(ctx, in.Queue, request)
+	found, seed, err := ask.s.engine.Questions().Explain(ctx, in.Queue, request)
 	if err != nil {
 		return nil, err
 	}
@@ -126,16 +126,16 @@ type compareInput struct {
 
 type compareOutput struct{ Body api.CompareResponse }
 
-func (s *Server) compare(ctx context.Context, in *compareInput) (*compareOutput, error) {
+func (ask questions) compare(ctx context.Context, in *compareInput) (*compareOutput, error) {
 	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+		return nil, ask.s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
 	}
 	asked := &in.Body.value
-	a, err := s.engine.Plan(in.Queue, asked.A)
+	a, err := ask.s.engine.Plan(in.Queue, asked.A)
 	if err != nil {
 		return nil, renamed(err, "/strategy", "/a")
 	}
-	b, err := s.engine.Plan(in.Queue, asked.B)
+	b, err := ask.s.engine.Plan(in.Queue, asked.B)
 	if err != nil {
 		return nil, renamed(err, "/strategy", "/b")
 	}
@@ -143,7 +143,8 @@ func (s *Server) compare(ctx context.Context, in *compareInput) (*compareOutput,
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.engine.Compare(ctx, in.Queue, engine.CompareRequest{A: a, B: b, Max: asked.Max, Seed: asked.Seed, Context: about})
+	found, err := ask.s.engine.Questions().Compare(ctx, in.Queue, engine.CompareRequest{A: a, B: b,
+		Max: asked.Max, Seed: asked.Seed, Context: about})
 	if err != nil {
 		return nil, err
 	}

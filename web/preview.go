@@ -15,15 +15,15 @@ type previewInput struct {
 
 type previewOutput struct{ Body api.PreviewResponse }
 
-func (s *Server) preview(ctx context.Context, in *previewInput) (*previewOutput, error) {
-	request, err := s.previewRequest(in)
+func (ask questions) preview(ctx context.Context, in *previewInput) (*previewOutput, error) {
+	request, err := ask.s.previewRequest(in)
 	if err != nil {
 		return nil, err
 	}
-	if request.Plan, err = s.narrowPlan(ctx, in.Queue, request.Plan); err != nil {
+	if request.Plan, err = ask.s.narrowPlan(ctx, in.Queue, request.Plan); err != nil {
 		return nil, err
 	}
-	found, err := s.engine.Preview(ctx, in.Queue, request)
+	found, err := ask.s.engine.Questions().Preview(ctx, in.Queue, request)
 	if err != nil {
 		return nil, err
 	}

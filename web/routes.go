@@ -265,24 +265,28 @@ func (s *Server) strategyRoutes(d *document) {
 		summary: "Say what a strategy means", about: validateAbout}, s.validateStrategy)
 }
 
-// questionRoutes are the part of the table about what strategies would do; none of them changes anything.
+// questionRoutes are the part of the table about what strategies would do, and why work does not move; none of them changes anything.
 func (s *Server) questionRoutes(d *document) {
+	ask := questions{s}
+	register(d, operation{id: "list-strategies-in-use", method: "GET", path: "/v1/queues/{queue}/strategies/in-use",
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
+		summary: "List the strategies that consumers reserved by in the last hour", about: inUseAbout}, ask.inUse)
 	register(d, operation{id: "preview", method: "POST", path: "/v1/queues/{queue}/strategies/preview",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagStrategies, compress: true,
 		summary: "Say what a reserve would hand out now", about: "Nothing is reserved and nothing changes. A reserve " +
-			"that comes later may get something else, and Random draws again each time."}, s.preview)
+			"that comes later may get something else, and Random draws again each time."}, ask.preview)
 	register(d, operation{id: "explain", method: "POST", path: "/v1/queues/{queue}/strategies/explain",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
-		summary: "Show how a strategy stands", about: explainAbout}, s.explain)
+		summary: "Show how a strategy stands", about: explainAbout}, ask.explain)
 	register(d, operation{id: "compare", method: "POST", path: "/v1/queues/{queue}/strategies/compare",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "Compare what two strategies would hand out now", about: "Both are previewed on the same state with " +
-			"the same seed: how many values of each meta key get something, how evenly, and what the two have in common."}, s.compare)
+			"the same seed: how many values of each meta key get something, how evenly, and what the two have in common."}, ask.compare)
 	register(d, operation{id: "why", method: "POST", path: "/v1/submissions/{id}/chunks/{index}/why", scope: scopeRead,
 		narrow: inSub | noTenants, tag: tagStrategies,
 		summary: "Say what keeps a strategy from handing out a chunk now", about: "For each branch the first " +
 			"obstacle, and about where the chunk stands: how many come before it, and how long that takes at the " +
-			"rate of the last minute."}, s.why)
+			"rate of the last minute."}, ask.why)
 }
 
 // register adds an operation whose handler is a plain function of an input and an output struct.

@@ -115,7 +115,7 @@ func (s *Server) putStrategy(ctx context.Context, in *putStrategyInput) (*putStr
 
 // operationName says whether the path of a strategy of this name is that of an operation, there now or to come.
 func operationName(name string) bool {
-	return name == "validate" || name == "explain" || name == "preview" || name == "compare"
+	return name == "validate" || name == "explain" || name == "preview" || name == "compare" || name == "in-use"
 }
 
 type deleteStrategyInput struct {

@@ -9,7 +9,7 @@ import (
 func TestOperationNames(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	for _, name := range []string{"validate", "explain", "preview", "compare"} {
+	for _, name := range []string{"validate", "explain", "preview", "compare", "in-use"} {
 		// Not through the document: it knows no PUT at the path of an operation.
 		got := send(t, http.DefaultClient, f.address, call{method: "PUT", path: "/v1/queues/default/strategies/" + name, body: `{"strategy":"Random"}`})
 		if p := got.problem(t); got.status != 422 || len(p.Errors) != 1 || p.Errors[0].Pointer != "/path/name" {

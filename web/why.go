@@ -20,9 +20,9 @@ type whyInput struct {
 
 type whyOutput struct{ Body api.WhyResponse }
 
-func (s *Server) why(ctx context.Context, in *whyInput) (*whyOutput, error) {
+func (ask questions) why(ctx context.Context, in *whyInput) (*whyOutput, error) {
 	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
+		return nil, ask.s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
 	}
 	id, err := in.parse()
 	if err != nil {
@@ -32,13 +32,13 @@ func (s *Server) why(ctx context.Context, in *whyInput) (*whyOutput, error) {
 	if err != nil {
 		return nil, queue.Invalid("/path/index", "must be a whole number from 0 to %d", uint32(queue.MaxChunks-1))
 	}
-	plan, err := s.engine.SubmissionPlan(id, in.Body.value.Strategy)
+	plan, err := ask.s.engine.SubmissionPlan(id, in.Body.value.Strategy)
 	if err != nil {
 		return nil, err
 	}
-	resting := s.engine.Unusable(plan)
+	resting := ask.s.engine.Unusable(plan)
 	plan = plan.Unscored()
-	found, err := s.engine.Why(ctx, id, uint32(index), plan)
+	found, err := ask.s.engine.Questions().Why(ctx, id, uint32(index), plan)
 	if err != nil {
 		return nil, err
 	}

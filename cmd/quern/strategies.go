@@ -20,7 +20,7 @@ func (a *app) strategyCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(a.strategyPutCommand(), a.strategyGetCommand(), a.strategyListCommand(), a.strategyDeleteCommand(),
-		a.strategyValidateCommand())
+		a.strategyValidateCommand(), inUseCommand(a))
 	return c
 }
 
@@ -169,6 +169,33 @@ func (a *app) strategyValidateCommand() *cobra.Command {
 				return err
 			}
 			return printOne(a, *v, validFields)
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+// inUseCommand lists what consumers reserve by.
+func inUseCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "in-use",
+		Short: "List the strategies that consumers reserved by in the last hour, those that handed out most chunks first",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			used, err := c.StrategiesInUse(cmd.Context(), a.queueName())
+			if err != nil {
+				return err
+			}
+			header := []string{"CONSUMERS", "RESERVES/S", "CHUNKS/S", "LAST USED", "STRATEGY"}
+			return printList(a, used.Items, header, func(s api.StrategyUse) []string {
+				return []string{fmt.Sprint(s.Consumers), fmt.Sprintf("%.1f", s.ReservesPerSecond), fmt.Sprintf("%.1f", s.ChunksPerSecond),
+					moment(s.LastUsed), s.Strategy}
+			})
 		},
 	}
 	a.queueFlags(c)

@@ -186,7 +186,12 @@ type Plan struct {
 	Branches []Branch
 
 	root block // nil when made by hand
+	tag  uint32
 }
+
+// Tag is a number that is made from the canonical text, for tables of plans: equal strategies have equal tags. It is 0 for plans that were
+// made by hand.
+func (p *Plan) Tag() uint32 { return p.tag }
 
 // String shows the plan to a person: one numbered branch per line, by its key, without a newline at the end.
 func (p *Plan) String() string {

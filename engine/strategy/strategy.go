@@ -1,6 +1,7 @@
 package strategy
 
 import (
+	"hash/crc32"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -83,6 +84,7 @@ func finish(root block) (*Strategy, error) {
 	if n := max(len(s.text), len(s.json)); n > MaxBytes {
 		return nil, tooLong(n)
 	}
+	plan.tag = crc32.ChecksumIEEE([]byte(s.text))
 	return s, nil
 }
 

@@ -16,10 +16,10 @@ var tooLarge = map[string]sizes{
 	// The commands share one printer and one way to a client: a file each, one type for all.
 	"cmd/quern.app": {methods: 188, fields: 13},
 	// It passes most calls on to the shard of a queue: a *Queue that callers hold would take them.
-	"engine.Engine": {methods: 154, fields: 18},
-	"web.Engine":    {asks: 84},
+	"engine.Engine": {methods: 151, fields: 18},
+	"web.Engine":    {asks: 81},
 	"web.Plugins":   {asks: 22},
-	"web.Server":    {methods: 235, fields: 33},
+	"web.Server":    {methods: 231, fields: 33},
 	// The state and the shell of a shard, to become a small core with a part for each feature.
 	"engine/shard.machine": {methods: 100, fields: 37},
 	"engine/shard.record":  {methods: 18, fields: 36},
@@ -37,7 +37,7 @@ var tooLarge = map[string]sizes{
 	"sdk/api.Submission":      {methods: 0, fields: 33},
 	"sdk/wire.Submission":     {methods: 2, fields: 32},
 	// One method for each operation of the API, so that a caller finds all of them in one place.
-	"sdk/client.Client": {methods: 125, fields: 9},
+	"sdk/client.Client": {methods: 126, fields: 9},
 }
 
 // sizes count a type's methods, the struct's fields, and the methods that an interface asks for.

@@ -12,6 +12,23 @@ type NamedStrategy struct {
 	CreatedAt Time   `json:"created_at"`
 }
 
+// StrategiesInUse is the answer of GET /v1/queues/{queue}/strategies/in-use: the strategies that consumers reserved by in the last hour,
+// those that handed out most chunks first. At most 256 are told apart: the one that was unused for longest makes room.
+type StrategiesInUse struct {
+	Items []StrategyUse `json:"items"`
+	Since Time          `json:"since"` // what was used before is not known: an hour ago, or later if the server started since
+}
+
+// StrategyUse is a strategy in use. The rates are over the last one to two minutes, empty reserves included. Consumers is how many names
+// reserved by it in the last half hour to hour: an estimate, rarely wrong up to 20 and by a few percent beyond.
+type StrategyUse struct {
+	Strategy          string  `json:"strategy"` // canonical text
+	Consumers         int     `json:"consumers"`
+	ReservesPerSecond float64 `json:"reserves_per_second"`
+	ChunksPerSecond   float64 `json:"chunks_per_second"`
+	LastUsed          Time    `json:"last_used"` // to the second
+}
+
 // StrategyRequest is the body of PUT /v1/queues/{queue}/strategies/{name} and of POST .../strategies/validate. Strategy is one
 // JSON value: the text form in a string, or a tree; to validate also {"name":"..."}.
 type StrategyRequest struct {

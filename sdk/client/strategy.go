@@ -71,6 +71,12 @@ func (c *Client) ValidateStrategy(ctx context.Context, queue, strategy string) (
 	return fetch[api.ValidStrategy](ctx, c, "validate strategy", q)
 }
 
+// StrategiesInUse lists the strategies that consumers reserved by in the last hour, those that handed out most chunks first.
+func (c *Client) StrategiesInUse(ctx context.Context, queue string) (*api.StrategiesInUse, error) {
+	q := &request{method: http.MethodGet, path: queuePath(queue, "/strategies/in-use"), safe: true}
+	return fetch[api.StrategiesInUse](ctx, c, "strategies in use", q)
+}
+
 func strategyPath(queue, name string) string {
 	return queuePath(queue, "/strategies/"+url.PathEscape(name))
 }

@@ -474,6 +474,15 @@ class Calls:
         """List a queue's named strategies by name."""
         return self._pages("list strategies", path("/v1/queues/{}/strategies", queue), {"limit": limit})
 
+    def list_strategies_in_use(self, queue: str) -> types.StrategiesInUse:
+        """List the strategies that consumers reserved by in the last hour. Those that handed out most chunks first. At most 256 are
+        told apart: the one that was unused for longest makes room. Rates are over the last one to two minutes, empty reserves
+        included. `consumers` is an estimate of how many names reserved by it in the last half hour to hour: rarely wrong up to
+        20, and by a few percent beyond. Nothing is known of the time before `since`: the list begins again with the server.
+        """
+        found: types.StrategiesInUse = self._fetch(_request("list strategies in use", "GET", path("/v1/queues/{}/strategies/in-use", queue), safe=True))
+        return found
+
     def list_submissions(self, queue: str, *, created_before: Optional[str] = None, created_after: Optional[str] = None, state: Optional[Sequence[str]] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, limit: Optional[int] = None) -> Iterator[types.Submission]:
         """List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and
         `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value
@@ -1175,6 +1184,15 @@ class AsyncCalls:
     def list_strategies(self, queue: str, *, limit: Optional[int] = None) -> AsyncIterator[types.NamedStrategy]:
         """List a queue's named strategies by name."""
         return self._pages("list strategies", path("/v1/queues/{}/strategies", queue), {"limit": limit})
+
+    async def list_strategies_in_use(self, queue: str) -> types.StrategiesInUse:
+        """List the strategies that consumers reserved by in the last hour. Those that handed out most chunks first. At most 256 are
+        told apart: the one that was unused for longest makes room. Rates are over the last one to two minutes, empty reserves
+        included. `consumers` is an estimate of how many names reserved by it in the last half hour to hour: rarely wrong up to
+        20, and by a few percent beyond. Nothing is known of the time before `since`: the list begins again with the server.
+        """
+        found: types.StrategiesInUse = await self._fetch(_request("list strategies in use", "GET", path("/v1/queues/{}/strategies/in-use", queue), safe=True))
+        return found
 
     def list_submissions(self, queue: str, *, created_before: Optional[str] = None, created_after: Optional[str] = None, state: Optional[Sequence[str]] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, limit: Optional[int] = None) -> AsyncIterator[types.Submission]:
         """List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and

@@ -158,8 +158,10 @@ __all__ = [
     "Spread",
     "Stats",
     "StatsFrame",
+    "StrategiesInUse",
     "Strategy",
     "StrategyRequest",
+    "StrategyUse",
     "StrategyWarning",
     "Submission",
     "SubmissionChange",
@@ -2705,10 +2707,32 @@ class StatsFrame(_StatsFrameRequired, total=False):
     rules_total: int
 
 
+class StrategiesInUse(TypedDict):
+    """StrategiesInUse: see the server's OpenAPI document."""
+    #: Those that handed out most chunks first; at most 256
+    items: list[StrategyUse]
+    #: What was used before is not known: an hour ago, or later if the server started since
+    since: str
+
+
 class StrategyRequest(TypedDict):
     """StrategyRequest: see the server's OpenAPI document."""
     #: What to name or to validate; only to validate it may be a name
     strategy: Strategy
+
+
+class StrategyUse(TypedDict):
+    """StrategyUse: see the server's OpenAPI document."""
+    #: Handed out, over the last one to two minutes
+    chunks_per_second: float
+    #: About how many names reserved by it in the last half hour to hour
+    consumers: int
+    #: The end of the last reserve by it, to the second
+    last_used: str
+    #: Over the last one to two minutes, empty ones included
+    reserves_per_second: float
+    #: The canonical text
+    strategy: str
 
 
 class StrategyWarning(TypedDict):

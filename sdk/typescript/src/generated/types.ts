@@ -2105,12 +2105,32 @@ export type StatsFrame = {
   stats: Stats
 }
 
+export type StrategiesInUse = {
+  /** Those that handed out most chunks first; at most 256 */
+  items: StrategyUse[]
+  /** What was used before is not known: an hour ago, or later if the server started since */
+  since: string
+}
+
 /** What to hand out next: the text form (OrElse(SelectOnly("mode", "preview", Random), OldestFirst)), a tree ({"type": ...}), or {"name": ...} */
 export type Strategy = string | { [key: string]: unknown }
 
 export type StrategyRequest = {
   /** What to name or to validate; only to validate it may be a name */
   strategy: Strategy
+}
+
+export type StrategyUse = {
+  /** Handed out, over the last one to two minutes */
+  chunks_per_second: number
+  /** About how many names reserved by it in the last half hour to hour */
+  consumers: number
+  /** The end of the last reserve by it, to the second */
+  last_used: string
+  /** Over the last one to two minutes, empty ones included */
+  reserves_per_second: number
+  /** The canonical text */
+  strategy: string
 }
 
 export type StrategyWarning = {

@@ -1,0 +1,245 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+const (
+	// InUseFor is how long a strategy counts as in use after a reserve.
+	InUseFor = time.Hour
+
+	// maxInUse bounds the strategies that a queue counts. A client that makes up strategies without end drops the one that was
+	// unused for longest.
+	maxInUse = 256
+
+	useSlots     = 64 // found without a lock or a map; two to choose from for each plan
+	consumerBits = 4096
+)
+
+// StrategyUse is a strategy that consumers of a queue reserve by. Rates are over the last one to two minutes. Consumers is how many
+// different names reserved by it in the last half hour to hour: an estimate, which is rarely wrong up to 20 and by a few percent beyond.
+type StrategyUse struct {
+	Text                               string // canonical
+	Consumers                          int
+	ReservesPerSecond, ChunksPerSecond float64
+	LastUsed                           queue.Time // to the second
+
+	plan *strategy.Plan
+}
+
+// inUse counts reserves by strategy. A reserve finds the counters of its plan in a slot; only when they are not there does it take the
+// lock. Times are put to the counts once a second, by the sampler.
+type inUse struct {
+	slots [useSlots]atomic.Pointer[useSlot]
+
+	mu      sync.Mutex // guards what follows
+	byText  map[string]*strategyUses
+	since   queue.Time // what was used before is not known; 0: the first sample is still to come
+	rotated queue.Time
+}
+
+type useSlot struct {
+	plan *strategy.Plan
+	uses *strategyUses
+}
+
+// strategyUses are the counters of one strategy. Reserves add to the first four fields; the others belong to the sampler.
+type strategyUses struct {
+	reserves, chunks atomic.Uint64
+	consumers        [2][consumerBits / 64]atomic.Uint64 // a bit for each name's hash: of this half hour and the one before
+	half             atomic.Uint32                       // which of them is this one's
+
+	plan  *strategy.Plan
+	last  queue.Time
+	seen  uint64       // reserves, at the last sample
+	marks [2]usageMark // at the beginning of this minute and of the one before
+}
+
+type usageMark struct {
+	at               queue.Time
+	reserves, chunks uint64
+}
+
+// add counts a reserve that handed out n chunks.
+func (u *inUse) add(plan *strategy.Plan, consumer string, n int) {
+	uses := u.find(plan)
+	uses.reserves.Add(1)
+	if n > 0 {
+		uses.chunks.Add(uint64(n))
+	}
+	bit := hashName(consumer) % consumerBits
+	word := &uses.consumers[uses.half.Load()][bit/64]
+	if mask := uint64(1) << (bit % 64); word.Load()&mask == 0 {
+		word.Or(mask)
+	}
+}
+
+func (u *inUse) find(plan *strategy.Plan) *strategyUses {
+	at := plan.Tag() % useSlots
+	if slot := u.slots[at].Load(); slot != nil && slot.plan == plan {
+		return slot.uses
+	}
+	if slot := u.slots[at^1].Load(); slot != nil && slot.plan == plan {
+		return slot.uses
+	}
+	return u.enter(plan, at)
+}
+
+// enter finds or makes the counters of a strategy, and puts them where the next reserve finds them.
+func (u *inUse) enter(plan *strategy.Plan, at uint32) *strategyUses {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	text := plan.Text()
+	uses := u.byText[text]
+	if uses == nil {
+		if len(u.byText) >= maxInUse {
+			u.dropOldest()
+		}
+		if u.byText == nil {
+			u.byText = map[string]*strategyUses{}
+		}
+		uses = &strategyUses{plan: plan}
+		u.byText[text] = uses
+	}
+	if u.slots[at].Load() != nil {
+		at ^= 1
+	}
+	u.slots[at].Store(&useSlot{plan, uses})
+	return uses
+}
+
+// dropOldest drops the strategy that was unused for longest: from then on nothing is known of the time before. The caller holds u.mu.
+func (u *inUse) dropOldest() {
+	var oldest string
+	for text, uses := range u.byText {
+		if before := u.byText[oldest]; before == nil || cmp.Or(cmp.Compare(uses.last, before.last), cmp.Compare(text, oldest)) < 0 {
+			oldest = text
+		}
+	}
+	if last := u.byText[oldest].last; last != 0 {
+		u.since = max(u.since, last+1)
+	}
+	u.drop(oldest)
+}
+
+func (u *inUse) drop(text string) {
+	uses := u.byText[text]
+	delete(u.byText, text)
+	for i := range u.slots {
+		if slot := u.slots[i].Load(); slot != nil && slot.uses == uses {
+			u.slots[i].Store(nil)
+		}
+	}
+}
+
+// sample puts the time to what was counted since the last sample, and drops what is not in use any more.
+func (u *inUse) sample(now queue.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.since == 0 || now < u.rotated { // the first, or the clock was set back
+		u.since, u.rotated = cmp.Or(u.since, now), now
+	}
+	rotate := now.Sub(u.rotated) >= InUseFor/2
+	if rotate {
+		u.rotated = now
+	}
+	for text, uses := range u.byText {
+		if uses.sample(now, rotate); now.Sub(uses.last) > InUseFor {
+			u.drop(text)
+		}
+	}
+}
+
+func (s *strategyUses) sample(now queue.Time, rotate bool) {
+	reserves := s.reserves.Load()
+	if reserves != s.seen || s.last == 0 || s.last > now {
+		s.seen, s.last = reserves, now
+	}
+	mark := usageMark{now, reserves, s.chunks.Load()}
+	switch {
+	case s.marks[0].at == 0 || now < s.marks[0].at:
+		s.marks = [2]usageMark{mark, mark}
+	case now.Sub(s.marks[0].at) >= time.Minute:
+		s.marks = [2]usageMark{mark, s.marks[0]}
+	}
+	if !rotate {
+		return
+	}
+	other := 1 - s.half.Load()
+	for i := range s.consumers[other] {
+		s.consumers[other][i].Store(0)
+	}
+	s.half.Store(other)
+}
+
+// list is what is in use, most chunks first, and since when that is known.
+func (u *inUse) list(now queue.Time) (list []StrategyUse, since queue.Time) {
+	u.sample(now)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for text, uses := range u.byText {
+		use := StrategyUse{Text: text, Consumers: uses.names(), LastUsed: uses.last, plan: uses.plan}
+		if seconds := now.Sub(uses.marks[1].at).Seconds(); seconds > 0 {
+			use.ReservesPerSecond = float64(uses.reserves.Load()-uses.marks[1].reserves) / seconds
+			use.ChunksPerSecond = float64(uses.chunks.Load()-uses.marks[1].chunks) / seconds
+		}
+		list = append(list, use)
+	}
+	slices.SortFunc(list, func(a, b StrategyUse) int {
+		return cmp.Or(cmp.Compare(b.ChunksPerSecond, a.ChunksPerSecond), cmp.Compare(b.ReservesPerSecond, a.ReservesPerSecond),
+			cmp.Compare(b.LastUsed, a.LastUsed), cmp.Compare(a.Text, b.Text))
+	})
+	return list, max(u.since, now.Add(-InUseFor))
+}
+
+// names estimates how many different names set the bits that are set: names that share a bit are made up for.
+func (s *strategyUses) names() int {
+	set := 0
+	for i := range s.consumers[0] {
+		set += bits.OnesCount64(s.consumers[0][i].Load() | s.consumers[1][i].Load())
+	}
+	clear := max(consumerBits-set, 1)
+	return int(math.Round(-consumerBits * math.Log(float64(clear)/consumerBits)))
+}
+
+// hashName mixes a name eight bytes at a time.
+func hashName(name string) uint64 {
+	const odd = 0x9e3779b97f4a7c15
+	h := uint64(len(name)) * odd
+	for ; len(name) >= 8; name = name[8:] {
+		word := uint64(name[0]) | uint64(name[1])<<8 | uint64(name[2])<<16 | uint64(name[3])<<24 |
+			uint64(name[4])<<32 | uint64(name[5])<<40 | uint64(name[6])<<48 | uint64(name[7])<<56
+		h = mixName(h ^ word)
+	}
+	last := uint64(0)
+	for i := range len(name) {
+		last = last<<8 | uint64(name[i])
+	}
+	return mixName(h ^ last)
+}
+
+func mixName(h uint64) uint64 {
+	h = (h ^ h>>32) * 0xd6e8feb86659fd93
+	h = (h ^ h>>32) * 0xd6e8feb86659fd93
+	return h ^ h>>32
+}
+
+// StrategiesInUse lists the strategies that consumers of a queue reserved by in the last hour, those that handed out most first. since is
+// from when on they are known: later than an hour ago if the server started since.
+func (ask Questions) StrategiesInUse(queueName string) (list []StrategyUse, since queue.Time, err error) {
+	q, err := ask.e.queue(queueName)
+	if err != nil {
+		return nil, 0, err
+	}
+	list, since = q.inUse.list(queue.At(ask.e.options.Now()))
+	return list, since, nil
+}

@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+func planText(t testing.TB, text string) *strategy.Plan {
+	t.Helper()
+	s, err := strategy.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Plan()
+}
+
+// A strategy is in use for an hour after its last reserve, however often it is compiled again, and its rates are those of the last minutes.
+func TestInUse(t *testing.T) {
+	t.Parallel()
+	var u inUse
+	now := queue.Time(1_000_000)
+	u.sample(now)
+	show := func() (out string) {
+		list, since := u.list(now)
+		for _, x := range list {
+			out += fmt.Sprintf("%s: %d consumers, %.1f/s, %.1f chunks/s, %s ago\n", x.Text, x.Consumers, x.ReservesPerSecond, x.ChunksPerSecond,
+				now.Sub(x.LastUsed))
+		}
+		return out + "known for " + now.Sub(since).String()
+	}
+	for range 60 {
+		now = now.Add(time.Second)
+		u.add(planText(t, "Random"), "a", 10)
+		u.add(planText(t, "Random"), "b", 0)
+		u.add(planText(t, `SelectOnly("mode", "preview", Random)`), "", 1)
+		u.sample(now)
+	}
+	want := "Random: 2 consumers, 2.0/s, 10.0 chunks/s, 0s ago\n" +
+		"SelectOnly(\"mode\", \"preview\", Random): 1 consumers, 1.0/s, 1.0 chunks/s, 0s ago\nknown for 1m0s"
+	if got := show(); got != want {
+		t.Errorf("after a minute: got\n%s\nwant\n%s", got, want)
+	}
+	for range 59 * 60 {
+		now = now.Add(time.Second)
+		u.sample(now)
+	}
+	u.add(planText(t, "Random"), "c", 0)
+	want = "Random: 1 consumers, 0.0/s, 0.0 chunks/s, 0s ago\n" +
+		"SelectOnly(\"mode\", \"preview\", Random): 0 consumers, 0.0/s, 0.0 chunks/s, 59m0s ago\nknown for 1h0m0s"
+	if got := show(); got != want {
+		t.Errorf("after an hour: got\n%s\nwant\n%s", got, want)
+	}
+	now = now.Add(2 * time.Minute)
+	want = "Random: 1 consumers, 0.0/s, 0.0 chunks/s, 2m0s ago\nknown for 1h0m0s"
+	if got := show(); got != want {
+		t.Errorf("later: got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Strategies without end take the memory of so many; nothing is claimed about the time before the last that was dropped.
+func TestInUseBound(t *testing.T) {
+	t.Parallel()
+	var u inUse
+	now := queue.Time(1_000_000)
+	u.sample(now)
+	for i := range 3 * maxInUse {
+		now = now.Add(time.Second)
+		u.add(planText(t, fmt.Sprintf(`SelectOnly("company", %d, Random)`, i)), "a", 1)
+		u.sample(now)
+	}
+	list, since := u.list(now)
+	if len(list) != maxInUse || now.Sub(since) != maxInUse*time.Second-time.Millisecond {
+		t.Errorf("got %d strategies, known for %s; want %d, for the time that they take", len(list), now.Sub(since), maxInUse)
+	}
+}
+
+// The estimate of names is exact for a few, and off by a few percent for a thousand.
+func TestInUseConsumers(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 2, 3, 5, 10, 1000} {
+		var u inUse
+		plan := planText(t, "Random")
+		for range 3 {
+			for i := range n {
+				u.add(plan, fmt.Sprintf("worker-%d.zone.internal", i), 1)
+			}
+		}
+		u.sample(1)
+		list, _ := u.list(2)
+		if got := list[0].Consumers; got < n-n/20 || got > n+n/20 {
+			t.Errorf("%d consumers: got %d", n, got)
+		}
+	}
+}
+
+// A reserve counts without an allocation, a lock or a map.
+func TestInUseAllocates(t *testing.T) {
+	var u inUse
+	plan := planText(t, "Random")
+	if n := testing.AllocsPerRun(100, func() { u.add(plan, "worker-17", 1) }); n != 0 {
+		t.Errorf("an add allocates %v times", n)
+	}
+}
+
+func BenchmarkInUse(b *testing.B) {
+	var u inUse
+	plan := planText(b, "Random")
+	for b.Loop() {
+		u.add(plan, "worker-17.zone.internal", 1)
+	}
+}
+
+// Reserves count for the queue that they are of, by the strategy behind a name.
+func TestStrategiesInUse(t *testing.T) {
+	t.Parallel()
+	e := openAt(t, t.TempDir())
+	t.Cleanup(func() { closed(t, e) })
+	put(t, e, "default", "nightly", `"OldestFirst"`)
+	plan, err := e.Plan("default", []byte(`{"name":"nightly"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, consumer := range []string{"a", "b", "a"} {
+		if _, err := e.Reserve(context.Background(), "default", ReserveRequest{Max: 1, Plan: plan, Consumer: consumer}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, _, err := e.Questions().StrategiesInUse("default")
+	if err != nil || len(list) != 1 || list[0].Text != "OldestFirst" || list[0].Consumers != 2 {
+		t.Errorf("got %+v, %v; want OldestFirst by two", list, err)
+	}
+	if _, _, err := e.Questions().StrategiesInUse("none"); err == nil {
+		t.Error("a queue that is not there has strategies in use")
+	}
+}
