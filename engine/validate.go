@@ -21,10 +21,7 @@ func validQueueName(name string) error {
 }
 
 func validPriority(priority int64) error {
-	if priority > queue.MaxPriority || priority < -queue.MaxPriority {
-		return queue.Invalid("/priority", "is %d; %d to %d are allowed", priority, -queue.MaxPriority, queue.MaxPriority)
-	}
-	return nil
+	return (&queue.NewSubmission{Priority: priority}).Valid()
 }
 
 // validInsert checks everything about a submission that its types do not. Meta was checked when it was made.
@@ -32,33 +29,18 @@ func validInsert(n *queue.NewSubmission) error {
 	if err := validChunks(&n.Chunks); err != nil {
 		return err
 	}
-	if err := validPriority(n.Priority); err != nil {
-		return err
-	}
 	switch {
 	case len(n.Attachment) > queue.MaxAttachmentBytes:
 		return queue.Invalid("/attachment", "has %d bytes; at most %d are allowed, as it goes out with every "+
 			"reservation: keep large data in object storage", len(n.Attachment), queue.MaxAttachmentBytes)
-	case len(n.Group) > queue.MaxGroupBytes:
-		return queue.Invalid("/group", "has %d bytes; at most %d are allowed", len(n.Group), queue.MaxGroupBytes)
 	case len(n.Trace) > queue.MaxTraceBytes:
 		return queue.Invalid("/header/traceparent", "has %d bytes with its tracestate; at most %d are kept",
 			len(n.Trace), queue.MaxTraceBytes)
 	case len(n.IdempotencyKey) > queue.MaxIdempotencyKey:
 		return queue.Invalid("/header/Idempotency-Key", "has %d bytes; at most %d are allowed", len(n.IdempotencyKey),
 			queue.MaxIdempotencyKey)
-	case n.MaxAttempts > queue.MaxMaxAttempts:
-		return queue.Invalid("/max_attempts", "is %d; 0 (the queue's) to %d are allowed", n.MaxAttempts, queue.MaxMaxAttempts)
-	case n.OnExhausted > queue.Skip:
-		return queue.Invalid("/on_exhausted", "must be fail_submission, dead_letter or skip")
-	case n.RunAt < 0:
-		return queue.Invalid("/run_at", "is before 1970")
-	case n.DeadDeadline < 0:
-		return queue.Invalid("/dead_deadline", "is before 1970")
-	case n.DeadDeadline != 0 && n.DeadDeadline <= n.RunAt:
-		return queue.Invalid("/dead_deadline", "is not after run_at: nothing of the submission could ever be done")
 	}
-	return nil
+	return n.Valid()
 }
 
 func validChunks(c *queue.Chunks) error {

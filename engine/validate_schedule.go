@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
@@ -14,25 +13,8 @@ func validSchedule(def *queue.Schedule) error {
 	if _, err := shard.ParseSchedule(def); err != nil {
 		return err
 	}
-	switch {
-	case def.Missed > queue.MissedAll:
-		return queue.Invalid("/missed", "must be once, skip or all")
-	case def.Overlap > queue.OverlapBufferOne:
-		return queue.Invalid("/overlap", "must be allow, skip or buffer_one")
-	case def.CatchUp < 1 || def.CatchUp > queue.MaxCatchUp:
-		return queue.Invalid("/catchup_limit", "is %d; 1 to %d are allowed", def.CatchUp, queue.MaxCatchUp)
-	case def.CatchUpWindow < time.Second || def.CatchUpWindow > queue.MaxCatchUpWindow:
-		return queue.Invalid("/catchup_window_ms", "is %d; 1000 to %d are allowed", def.CatchUpWindow.Milliseconds(),
-			queue.MaxCatchUpWindow.Milliseconds())
-	case def.Jitter < 0 || def.Jitter > queue.MaxJitter:
-		return queue.Invalid("/jitter_ms", "is %d; 0 to %d are allowed", def.Jitter.Milliseconds(), queue.MaxJitter.Milliseconds())
-	case def.DeadAfter < 0 || def.DeadAfter > queue.MaxRetention:
-		return queue.Invalid("/template/dead_after_ms", "is %d; 0 (none) to %d are allowed",
-			def.DeadAfter.Milliseconds(), queue.MaxRetention.Milliseconds())
-	case def.Start < 0 || def.End < 0:
-		return queue.Invalid("/start", "or end is before 1970")
-	case def.Start != 0 && def.End != 0 && def.End < def.Start:
-		return queue.Invalid("/end", "is before start: there could never be a tick")
+	if err := def.Valid(); err != nil {
+		return err
 	}
 	return beneath("/template", validTemplate(&def.Template))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // propertyNotes says what each property of each schema means, with the limits that the engine keeps. The document is
@@ -67,13 +68,8 @@ func queueNotes() map[string]note {
 		"Backoff.factor":              between(0, 100, "Growth from try to try, 1 or more; 0 with a base of 0"),
 		"Backoff.cap_ms":              {text: "No delay is longer"},
 	}
-	for _, d := range queue.AllSettings() {
-		n := oneOf(d.Text(), d.Choices()...)
-		if d.Range != (queue.Range{}) {
-			n = between(float64(d.Range.Least), float64(d.Range.Most), d.Text())
-		}
-		out["QueueSettings."+d.Name], out["QueueSettingsInput."+d.Name] = n, n
-	}
+	noteFields(out, queue.AllSettings(), new(api.QueueSettings), false)
+	noteFields(out, queue.AllSettings(), new(api.QueueSettingsInput), false)
 	return out
 }
 
@@ -158,7 +154,6 @@ func valueNotes() map[string]note {
 func submissionNotes() map[string]note {
 	out := map[string]note{
 		"NewSubmission.chunks": {text: "The work, in exactly one of three forms"},
-		"NewSubmission.group":  {text: "Name of a group; it is kept and shown, and does nothing yet"},
 		"Chunks.count":         between(1, queue.MaxChunks, "Number of chunks, with prefix or template"),
 		"Chunks.prefix":        {text: "Contents lie in object storage at prefix + index", length: queue.MaxPrefixBytes},
 		"Chunks.template":      {text: "Content is this text with each {index} replaced", length: queue.MaxTemplateBytes},
@@ -193,19 +188,11 @@ func submissionNotes() map[string]note {
 		"PageSubmission.items":    {text: "The submissions, newest first"},
 		"PageSubmission.next":     {text: "Cursor of the next page; absent on the last"},
 	}
-	out["SubmissionChange.priority"] = between(-queue.MaxPriority, queue.MaxPriority, "Larger first under CustomPriority")
+	for _, of := range []any{new(api.NewSubmission), new(api.NewSubmissionHead), new(api.Submission), new(api.SubmissionChange)} {
+		noteFields(out, queue.SubmissionFields(), of, false)
+	}
 	for _, schema := range []string{"NewSubmission", "NewSubmissionHead", "Submission"} {
 		out[schema+".meta"] = note{text: "What strategies see"}
-		out[schema+".priority"] = between(-queue.MaxPriority, queue.MaxPriority, "Larger first under CustomPriority")
-		out[schema+".operations_per_chunk"] = note{text: "Operations that one chunk stands for; only counted"}
-		out[schema+".run_at"] = note{text: "Not handed out before"}
-		out[schema+".dead_deadline"] = note{text: "If it is still open then, it ends as expired; after run_at"}
-		out[schema+".max_attempts"] = between(0, queue.MaxMaxAttempts, "Tries per chunk; 0 or absent: the queue's")
-		out[schema+".max_failed_chunks"] = between(0, queue.MaxChunks,
-			"Chunks that may be dead or given up: one more, and the submission fails. 0 or absent: any number")
-		out[schema+".on_exhausted"] = oneOf("What a chunk out of attempts does; absent: the queue's", "fail_submission",
-			"dead_letter", "skip")
-		out[schema+".group"] = note{text: "Routing name", length: queue.MaxGroupBytes}
 		if schema != "Submission" {
 			out[schema+".trace"] = note{text: "W3C traceparent, and after ';' the tracestate, for this submission: " +
 				"in the place of the headers", length: queue.MaxTraceBytes}

@@ -4,35 +4,17 @@ import (
 	"maps"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 func scheduleNotes() map[string]note {
 	out := map[string]note{
 		"ScheduleDefinition.template": {text: "What each tick inserts: at most 64 KiB of attachment, template and inline bytes"},
-		"ScheduleDefinition.missed": oneOf("What becomes of ticks that could not be emitted in time: the "+
-			"latest once, unless a later one is on time (the default); none; all", "once", "skip", "all"),
-		"ScheduleDefinition.catchup_limit": between(1, queue.MaxCatchUp, "With missed all: the newest so many; default 100"),
-		"ScheduleDefinition.catchup_window_ms": between(1000, float64(queue.MaxCatchUpWindow.Milliseconds()),
-			"With missed all: none that is older than this; default an hour"),
-		"ScheduleDefinition.overlap": oneOf("What becomes of a tick while the submission of the one before "+
-			"is open: it is emitted (the default), dropped, or one is kept until then", "allow", "skip", "buffer_one"),
-		"ScheduleDefinition.jitter_ms": between(0, float64(queue.MaxJitter.Milliseconds()),
-			"Each tick is emitted up to so much later, always by the same amount"),
-		"ScheduleDefinition.enabled":          {text: "false: paused; default true"},
-		"ScheduleDefinition.pause_on_failure": {text: "Pause it when a submission of it fails or expires"},
-		"ScheduleDefinition.run_on_create":    {text: "Emit once when it is made, beside its ticks"},
 
-		"ScheduleTemplate.meta":     {text: "What strategies see"},
-		"ScheduleTemplate.priority": between(-queue.MaxPriority, queue.MaxPriority, "Larger first under CustomPriority"),
+		"ScheduleTemplate.meta": {text: "What strategies see"},
 		"ScheduleTemplate.chunks": {text: "The work, in exactly one of three forms; in prefix and " +
 			"template {scheduled_at} is replaced by the tick's time (RFC 3339, UTC)"},
-		"ScheduleTemplate.attachment":           {text: "Goes out with every reservation"},
-		"ScheduleTemplate.operations_per_chunk": {text: "Operations that one chunk stands for; only counted"},
-		"ScheduleTemplate.dead_after_ms":        {text: "Sets dead_deadline so long after the insert; 0: none"},
-		"ScheduleTemplate.max_attempts":         between(1, queue.MaxMaxAttempts, "Default: the queue's"),
-		"ScheduleTemplate.on_exhausted":         oneOf("Default: the queue's", "fail_submission", "dead_letter", "skip"),
-		"ScheduleTemplate.max_failed_chunks":    {text: "Chunks that may be dead or skipped before the submission fails; 0: any number"},
-		"ScheduleTemplate.group":                {text: "Routing name", length: queue.MaxGroupBytes},
+		"ScheduleTemplate.attachment": {text: "Goes out with every reservation"},
 
 		"Schedule.name":        {text: "Its name in the queue"},
 		"Schedule.definition":  {text: "What PUT takes, with the defaults filled in"},
@@ -65,14 +47,9 @@ func scheduleNotes() map[string]note {
 		"ScheduleTick.local":           {text: "The same on the clocks of the time zone"},
 	}
 	maps.Copy(out, emissionNotes())
-	for _, schema := range []string{"ScheduleDefinition", "SchedulePreviewRequest"} {
-		out[schema+".spec"] = note{text: "Five fields of cron (minute, hour, day of month, month, weekday), @hourly, " +
-			"@daily, @weekly, @monthly, @yearly, \"@every 90s\" or \"@at 2026-03-29T02:30:00Z\"", length: 256}
-		out[schema+".seconds"] = note{text: "The cron spec has a leading field of seconds"}
-		out[schema+".tz"] = note{text: "IANA name of the time zone whose clocks cron specs mean; default UTC", length: 64}
-		out[schema+".start"] = note{text: "No ticks before; what @every counts from"}
-		out[schema+".end"] = note{text: "No ticks after"}
-	}
+	noteFields(out, queue.ScheduleFields(), new(api.ScheduleDefinition), true)
+	noteFields(out, queue.ScheduleFields(), new(api.SchedulePreviewRequest), true)
+	noteFields(out, queue.SubmissionFields(), new(api.ScheduleTemplate), true)
 	return out
 }
 

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"net/http"
-	"reflect"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
@@ -53,7 +52,7 @@ func (s *Server) putQueue(ctx context.Context, in *putQueueInput) (*putQueueOutp
 		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
 	}
 	settings := queue.DefaultSettings()
-	if err := settingsOf(in.Body.value.Settings, &settings); err != nil {
+	if err := readFields(queue.AllSettings(), &in.Body.value.Settings, &settings); err != nil {
 		return nil, prefixed(err, "/settings")
 	}
 	info, created, err := s.engine.PutQueue(ctx, in.Queue, settings)
@@ -81,7 +80,7 @@ func (s *Server) patchQueue(ctx context.Context, in *patchQueueInput) (*queueOut
 		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
 	}
 	info, err := s.engine.ChangeQueue(ctx, in.Queue, func(settings *queue.Settings) error {
-		return settingsOf(in.Body.value.Settings, settings)
+		return readFields(queue.AllSettings(), &in.Body.value.Settings, settings)
 	})
 	if err != nil {
 		return nil, prefixed(err, "/settings")
@@ -89,45 +88,8 @@ func (s *Server) patchQueue(ctx context.Context, in *patchQueueInput) (*queueOut
 	return &queueOutput{Body: apiQueue(info)}, nil
 }
 
-// settingsOf reads settings over others. It checks that values can be represented; whether they make sense together is the engine's to
-// say. Pointers of its errors are below /settings.
-func settingsOf(in api.QueueSettingsInput, out *queue.Settings) error {
-	for _, d := range queue.AllSettings() {
-		given := d.In(&in)
-		if given.IsNil() {
-			continue
-		}
-		value := given.Elem().Interface()
-		if backoff, ok := value.(api.Backoff); ok {
-			var err error
-			if value, err = backoffOf("/"+d.Name, backoff); err != nil {
-				return err
-			}
-		}
-		if err := d.Set(out, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func backoffOf(pointer string, in api.Backoff) (out queue.Backoff, err error) {
-	if out.Base, err = queue.BackoffBase.Duration(pointer+"/base_ms", in.BaseMS); err != nil {
-		return out, err
-	}
-	out.Cap, err = queue.BackoffCap.Duration(pointer+"/cap_ms", in.CapMS)
-	out.Factor = in.Factor
-	return out, err
-}
-
 func apiQueue(info engine.QueueInfo) api.Queue {
 	out := api.Queue{Name: info.Name, CreatedAt: apiTime(info.Created)}
-	for _, d := range queue.AllSettings() {
-		value := d.Value(&info.Settings)
-		if b, ok := value.(queue.Backoff); ok {
-			value = api.Backoff{BaseMS: b.Base.Milliseconds(), Factor: b.Factor, CapMS: b.Cap.Milliseconds()}
-		}
-		d.In(&out.Settings).Set(reflect.ValueOf(value))
-	}
+	showFields(queue.AllSettings(), &info.Settings, &out.Settings)
 	return out
 }

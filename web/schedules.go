@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
@@ -234,7 +233,7 @@ func (s *Server) backfillSchedule(ctx context.Context, in *backfillScheduleInput
 	asked := &in.Body.value
 	limit := int(asked.Limit)
 	if limit == 0 {
-		limit = queue.DefaultCatchUp
+		limit = queue.DefaultBackfill
 	}
 	made, err := s.engine.BackfillSchedule(ctx, in.Queue, in.Name, engine.BackfillRequest{
 		From: queue.At(asked.From.Time), To: queue.At(asked.To.Time), Limit: limit, Key: in.Key, DryRun: asked.DryRun,
@@ -267,9 +266,11 @@ func (s *Server) previewSchedule(_ context.Context, in *previewScheduleInput) (*
 	if n == 0 {
 		n = defaultTicks
 	}
-	return s.ticksOf(in.Queue, queue.Schedule{
-		Spec: asked.Spec, Seconds: asked.Seconds, Zone: asked.TZ, Start: queue.At(asked.Start.Time), End: queue.At(asked.End.Time),
-	}, queue.At(asked.After.Time), n)
+	var def queue.Schedule
+	if err := readFields(queue.ScheduleFields(), asked, &def); err != nil {
+		return nil, err
+	}
+	return s.ticksOf(in.Queue, def, queue.At(asked.After.Time), n)
 }
 
 type listTicksInput struct {
@@ -318,20 +319,13 @@ func apiSchedule(in *queue.ScheduleInfo) api.Schedule {
 }
 
 func apiDefinition(in *queue.ScheduleInfo) api.ScheduleDefinition {
-	def, enabled := &in.Schedule, in.Schedule.Enabled
-	t := &def.Template
-	out := api.ScheduleDefinition{
-		Spec: def.Spec, Seconds: def.Seconds, TZ: def.Zone, Missed: def.Missed.String(), CatchupLimit: def.CatchUp,
-		CatchupWindowMS: def.CatchUpWindow.Milliseconds(), Overlap: def.Overlap.String(), JitterMS: def.Jitter.Milliseconds(),
-		Start: apiTime(def.Start), End: apiTime(def.End), Enabled: &enabled, PauseOnFailure: def.PauseOnFailure,
-		RunOnCreate: def.RunOnCreate,
-		Template: api.ScheduleTemplate{
-			Meta: apiMeta(t.Meta), Priority: t.Priority, Attachment: t.Attachment, OperationsPerChunk: t.OperationsPerChunk,
-			DeadAfterMS: def.DeadAfter.Milliseconds(), MaxAttempts: t.MaxAttempts, OnExhausted: t.OnExhausted.String(),
-			MaxFailedChunks: t.MaxFailedChunks, Group: t.Group,
-			Chunks: api.Chunks{Count: t.Chunks.Count, Prefix: t.Chunks.Prefix, Template: t.Chunks.Template},
-		},
-	}
+	t := &in.Schedule.Template
+	out := api.ScheduleDefinition{Template: api.ScheduleTemplate{
+		Meta: apiMeta(t.Meta), Attachment: t.Attachment,
+		Chunks: api.Chunks{Count: t.Chunks.Count, Prefix: t.Chunks.Prefix, Template: t.Chunks.Template},
+	}}
+	showFields(queue.ScheduleFields(), &in.Schedule, &out)
+	showFields(queue.SubmissionFields(), t, &out.Template)
 	if len(t.Chunks.Inline) > 0 {
 		out.Template.Chunks.Count = 0
 		for _, b := range t.Chunks.Inline {
@@ -345,40 +339,13 @@ func apiDefinition(in *queue.ScheduleInfo) api.ScheduleDefinition {
 }
 
 // scheduleOf turns a definition into the engine's words, with the defaults. Whether it makes sense is the engine's to say.
-func scheduleOf(in *api.ScheduleDefinition) (queue.Schedule, error) {
-	out := queue.Schedule{
-		Spec: in.Spec, Seconds: in.Seconds, Zone: in.TZ, CatchUp: in.CatchupLimit, CatchUpWindow: queue.DefaultCatchUpWindow,
-		Start: queue.At(in.Start.Time), End: queue.At(in.End.Time), Enabled: in.Enabled == nil || *in.Enabled,
-		PauseOnFailure: in.PauseOnFailure, RunOnCreate: in.RunOnCreate,
+func scheduleOf(in *api.ScheduleDefinition) (out queue.Schedule, err error) {
+	out = queue.DefaultSchedule()
+	if err := readFields(queue.ScheduleFields(), in, &out); err != nil {
+		return out, err
 	}
 	if out.Zone == "UTC" {
 		out.Zone = ""
-	}
-	if in.CatchupLimit == 0 {
-		out.CatchUp = queue.DefaultCatchUp
-	}
-	known := true
-	if in.Missed != "" {
-		if out.Missed, known = queue.ParseMissed(in.Missed); !known {
-			return out, queue.Invalid("/missed", "must be once, skip or all")
-		}
-	}
-	if in.Overlap != "" {
-		if out.Overlap, known = queue.ParseOverlap(in.Overlap); !known {
-			return out, queue.Invalid("/overlap", "must be allow, skip or buffer_one")
-		}
-	}
-	var err error
-	if in.CatchupWindowMS != 0 {
-		if out.CatchUpWindow, err = durationOf("", "/catchup_window_ms", in.CatchupWindowMS, time.Millisecond); err != nil {
-			return out, err
-		}
-	}
-	if out.Jitter, err = durationOf("", "/jitter_ms", in.JitterMS, time.Millisecond); err != nil {
-		return out, err
-	}
-	if out.DeadAfter, err = durationOf("", "/template/dead_after_ms", in.Template.DeadAfterMS, time.Millisecond); err != nil {
-		return out, err
 	}
 	out.Template, err = templateOf(&in.Template)
 	return out, prefixed(err, "/template")
@@ -386,9 +353,10 @@ func scheduleOf(in *api.ScheduleDefinition) (queue.Schedule, error) {
 
 func templateOf(in *api.ScheduleTemplate) (queue.NewSubmission, error) {
 	out := queue.NewSubmission{
-		Priority: in.Priority, Attachment: in.Attachment, OperationsPerChunk: in.OperationsPerChunk, MaxAttempts: in.MaxAttempts,
-		MaxFailedChunks: in.MaxFailedChunks, Group: in.Group,
-		Chunks: queue.Chunks{Count: in.Chunks.Count, Prefix: in.Chunks.Prefix, Template: in.Chunks.Template},
+		Attachment: in.Attachment, Chunks: queue.Chunks{Count: in.Chunks.Count, Prefix: in.Chunks.Prefix, Template: in.Chunks.Template},
+	}
+	if err := readFields(queue.SubmissionFields(), in, &out); err != nil {
+		return out, err
 	}
 	for key, value := range in.Meta {
 		entry := queue.MetaEntry{Key: key, Value: queue.StringValue(value.Text())}
@@ -396,12 +364,6 @@ func templateOf(in *api.ScheduleTemplate) (queue.NewSubmission, error) {
 			entry.Value = queue.IntValue(value.Int())
 		}
 		out.Meta = append(out.Meta, entry)
-	}
-	if in.OnExhausted != "" {
-		var err error
-		if out.OnExhausted, err = queue.ParseOnExhausted(in.OnExhausted); err != nil {
-			return out, err
-		}
 	}
 	forms := 0
 	for _, given := range []bool{in.Chunks.Prefix != "", in.Chunks.Template != "", len(in.Chunks.Inline) > 0} {

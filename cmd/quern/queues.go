@@ -29,7 +29,8 @@ func (a *app) queueCommand() *cobra.Command {
 
 func (a *app) queueSettingsCommand(use, short string, put bool,
 	send func(*client.Client, context.Context, string, api.QueueSettingsInput) (*api.Queue, error)) *cobra.Command {
-	var given func() (api.QueueSettingsInput, error)
+	var settings api.QueueSettingsInput
+	var read func() error
 	c := &cobra.Command{
 		Use:   use,
 		Short: short,
@@ -39,8 +40,7 @@ func (a *app) queueSettingsCommand(use, short string, put bool,
 			if err != nil {
 				return err
 			}
-			settings, err := given()
-			if err != nil {
+			if err := read(); err != nil {
 				return err
 			}
 			q, err := send(c, cmd.Context(), args[0], settings)
@@ -52,7 +52,7 @@ func (a *app) queueSettingsCommand(use, short string, put bool,
 	}
 	a.clientFlags(c)
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
-	given = settingFlags(c.Flags(), put)
+	read = fieldFlags(c.Flags(), queue.AllSettings(), &settings, put)
 	return c
 }
 
@@ -134,7 +134,8 @@ func queueRow(q api.Queue) []string {
 func queueFields(q api.Queue) [][2]string {
 	out := [][2]string{{"name", q.Name}}
 	for _, d := range queue.AllSettings() {
-		out = append(out, [2]string{settingTitle.Replace(queue.FlagName(d.Name)), settingText(d, d.In(&q.Settings).Interface())})
+		value, _ := d.In(&q.Settings)
+		out = append(out, [2]string{settingTitle.Replace(d.FlagName()), settingText(d, value.Interface())})
 	}
 	return append(out, [2]string{"created", moment(q.CreatedAt)})
 }

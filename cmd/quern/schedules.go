@@ -27,51 +27,15 @@ func (a *app) schedulesCommand() *cobra.Command {
 	return c
 }
 
-// whenOptions are the flags that say when a schedule is due.
-type whenOptions struct {
-	spec       string
-	seconds    bool
-	tz         string
-	start, end string
-}
-
-func (o *whenOptions) flags(c *cobra.Command) {
-	f := c.Flags()
-	f.StringVar(&o.spec, "spec", "", "when: five fields of cron ('30 2 * * MON'), @hourly, @daily, @weekly, "+
-		"@monthly, @yearly, '@every 90s' or '@at TIME'")
-	f.BoolVar(&o.seconds, "seconds", false, "the spec has a leading field of seconds")
-	f.StringVar(&o.tz, "tz", "", "time zone whose clocks the spec means, such as Europe/Amsterdam (default: UTC)")
-	f.StringVar(&o.start, "start", "", "no ticks before this time (RFC 3339) or before this duration from now (10m)")
-	f.StringVar(&o.end, "end", "", "no ticks after this time (RFC 3339) or after this duration from now (48h)")
-}
-
-func (o *whenOptions) times(now time.Time) (start, end api.Time, err error) {
-	if o.start != "" {
-		if start, err = parseMoment(o.start, now); err != nil {
-			return start, end, usageError{fmt.Errorf("--start %w", err)}
-		}
-	}
-	if o.end != "" {
-		if end, err = parseMoment(o.end, now); err != nil {
-			return start, end, usageError{fmt.Errorf("--end %w", err)}
-		}
-	}
-	return start, end, nil
-}
-
 // templateOptions are the flags that say what a schedule inserts.
 type templateOptions struct {
+	fields           api.ScheduleTemplate // those that are declared
+	read             func() error         // gives them what the flags say
 	count            int64
 	template, prefix string
 	inline           []string
 	meta             []string
-	priority         int64
 	attachment       string
-	group            string
-	maxAttempts      uint16
-	onExhausted      string
-	maxFailed        uint32
-	deadAfter        time.Duration
 }
 
 func (o *templateOptions) flags(c *cobra.Command) {
@@ -82,26 +46,17 @@ func (o *templateOptions) flags(c *cobra.Command) {
 	f.StringArrayVar(&o.inline, "chunk", nil, "content of one chunk, `TEXT` or @FILE; repeatable")
 	f.StringArrayVarP(&o.meta, "meta", "m", nil,
 		"metadata `KEY=VALUE`, repeatable; an integer when VALUE parses as one, KEY=s:VALUE forces text")
-	f.Int64Var(&o.priority, "priority", 0, "for the strategy CustomPriority: larger comes first")
 	f.StringVar(&o.attachment, "attachment", "", "`TEXT`, or @FILE, that goes out with every chunk")
-	f.StringVar(&o.group, "group", "", "name that keeps submissions together on one shard")
-	f.Uint16Var(&o.maxAttempts, "max-attempts", 0, "tries per chunk (0: the queue's setting)")
-	f.StringVar(&o.onExhausted, "on-exhausted", "",
-		"what a chunk out of attempts does: fail_submission, dead_letter or skip (default: the queue's setting)")
-	f.Uint32Var(&o.maxFailed, "max-failed-chunks", 0,
-		"the submission fails when more chunks than this are dead or skipped (0: any number may be)")
-	f.DurationVar(&o.deadAfter, "dead-after", 0, "end the submission so long after its tick, done or not (0: never)")
-	rangesOf(f, map[string]string{
-		"count": "1 to 4294967295", "priority": "-9007199254740991 to 9007199254740991", "max-attempts": "0 (the queue's) to 1000",
-		"max-failed-chunks": "0 (any number) to 4294967295", "dead-after": "durations from 0s (none) to 87600h",
-	})
+	rangesOf(f, map[string]string{"count": "1 to 4294967295"})
+	o.read = fieldFlags(f, queue.SubmissionFields(), &o.fields, true, "operations_per_chunk")
 }
 
 func (o *templateOptions) request() (t api.ScheduleTemplate, err error) {
-	t = api.ScheduleTemplate{
-		Priority: o.priority, Group: o.group, MaxAttempts: o.maxAttempts, OnExhausted: o.onExhausted, MaxFailedChunks: o.maxFailed,
-		DeadAfterMS: o.deadAfter.Milliseconds(), Chunks: api.Chunks{Count: uint32(o.count), Template: o.template, Prefix: o.prefix},
+	if err := o.read(); err != nil {
+		return t, err
 	}
+	t = o.fields
+	t.Chunks = api.Chunks{Count: uint32(o.count), Template: o.template, Prefix: o.prefix}
 	if o.count < 0 || o.count > queue.MaxChunks {
 		return t, usageError{fmt.Errorf("--count is %d; it must be from 1 to %d", o.count, uint32(queue.MaxChunks))}
 	}
@@ -124,11 +79,9 @@ func (o *templateOptions) request() (t api.ScheduleTemplate, err error) {
 
 func (a *app) schedulesSetCommand() *cobra.Command {
 	var (
-		when     whenOptions
+		flags    api.ScheduleDefinition
+		read     func() error
 		template templateOptions
-		rest     api.ScheduleDefinition
-		window   time.Duration
-		jitter   time.Duration
 		paused   bool
 		file     string
 		must     client.Condition
@@ -144,16 +97,12 @@ func (a *app) schedulesSetCommand() *cobra.Command {
 			"  quern schedules set ping --spec '@every 90s' --chunk ping --overlap skip",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := a.definition(file, &when, &template, rest)
+			d, err := a.definition(file, &flags, &template, read)
 			if err != nil {
 				return err
 			}
-			if file == "" {
-				d.CatchupWindowMS, d.JitterMS = window.Milliseconds(), jitter.Milliseconds()
-				if paused {
-					enabled := false
-					d.Enabled = &enabled
-				}
+			if file == "" && paused {
+				d.Enabled = new(false)
 			}
 			c, err := a.client()
 			if err != nil {
@@ -168,20 +117,10 @@ func (a *app) schedulesSetCommand() *cobra.Command {
 	}
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
-	when.flags(c)
 	template.flags(c)
 	f := c.Flags()
-	f.StringVar(&rest.Missed, "missed", "", "ticks that could not be emitted in time: once, skip or all (default: once)")
-	f.Uint32Var(&rest.CatchupLimit, "catchup-limit", 0, "with --missed all: at most so many (default: 100)")
-	f.DurationVar(&window, "catchup-window", 0, "with --missed all: not older than this (default: 1h)")
-	f.StringVar(&rest.Overlap, "overlap", "", "a tick while the submission before is open: allow, skip or buffer_one (default: allow)")
-	f.DurationVar(&jitter, "jitter", 0, "emit each tick up to so much later, always by the same amount")
+	read = fieldFlags(f, queue.ScheduleFields(), &flags, true, "enabled")
 	f.BoolVar(&paused, "paused", false, "make it paused")
-	rangesOf(f, map[string]string{
-		"catchup-limit": "1 to 1000", "catchup-window": "durations from 1s to 8784h", "jitter": "durations from 0s to 24h",
-	})
-	f.BoolVar(&rest.PauseOnFailure, "pause-on-failure", false, "pause it when a submission of it fails or expires")
-	f.BoolVar(&rest.RunOnCreate, "run-on-create", false, "emit once when it is made, beside its ticks")
 	f.StringVarP(&file, "file", "f", "", "read the whole definition as JSON from this `FILE`, or - for stdin")
 	conditionFlags(c, &must)
 	f.BoolVar(&must.Absent, "create", false, "only when there is none of this name yet")
@@ -194,22 +133,22 @@ func (a *app) schedulesSetCommand() *cobra.Command {
 const maxDefinition = 4 * queue.MaxScheduleBytes
 
 // definition is what the flags or the file say.
-func (a *app) definition(file string, when *whenOptions, template *templateOptions,
-	rest api.ScheduleDefinition) (*api.ScheduleDefinition, error) {
+func (a *app) definition(file string, flags *api.ScheduleDefinition, template *templateOptions,
+	read func() error) (*api.ScheduleDefinition, error) {
 	if file != "" {
 		return a.definitionFile(file)
 	}
-	if when.spec == "" {
+	if flags.Spec == "" {
 		return nil, usageError{errors.New("--spec says when, or --file the whole definition")}
 	}
-	d := rest
-	d.Spec, d.Seconds, d.TZ = when.spec, when.seconds, when.tz
-	var err error
-	if d.Start, d.End, err = when.times(time.Now()); err != nil {
+	if err := read(); err != nil {
 		return nil, err
 	}
-	d.Template, err = template.request()
-	return &d, err
+	deadAfter := flags.Template.DeadAfterMS // the one field of the template that is a schedule's
+	var err error
+	flags.Template, err = template.request()
+	flags.Template.DeadAfterMS = deadAfter
+	return flags, err
 }
 
 func (a *app) definitionFile(file string) (*api.ScheduleDefinition, error) {
@@ -392,18 +331,17 @@ func backfilledFields(b api.Backfilled) [][2]string {
 }
 
 func (a *app) schedulesNextCommand() *cobra.Command {
-	var when whenOptions
-	var n int
+	var ask api.SchedulePreviewRequest
+	var read func() error
 	c := &cobra.Command{
 		Use: "next [NAME]", Short: "Say in plain words when a schedule, or a --spec, is due, with its next ticks",
 		Args:    cobra.MaximumNArgs(1),
 		Example: "  quern schedules next nightly -n 3\n  quern schedules next --spec '30 2 29 2 *' --tz Europe/Amsterdam",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if (len(args) == 1) == (when.spec != "") {
+			if (len(args) == 1) == (ask.Spec != "") {
 				return usageError{errors.New("give the name of a schedule, or a --spec")}
 			}
-			start, end, err := when.times(time.Now())
-			if err != nil {
+			if err := read(); err != nil {
 				return err
 			}
 			c, err := a.client()
@@ -412,10 +350,9 @@ func (a *app) schedulesNextCommand() *cobra.Command {
 			}
 			var p *api.SchedulePreview
 			if len(args) == 1 {
-				p, err = c.ScheduleTicks(cmd.Context(), a.queueName(), args[0], n)
+				p, err = c.ScheduleTicks(cmd.Context(), a.queueName(), args[0], int(ask.N))
 			} else {
-				p, err = c.PreviewSchedule(cmd.Context(), a.queueName(),
-					&api.SchedulePreviewRequest{Spec: when.spec, Seconds: when.seconds, TZ: when.tz, Start: start, End: end, N: uint32(n)})
+				p, err = c.PreviewSchedule(cmd.Context(), a.queueName(), &ask)
 			}
 			if err != nil {
 				return err
@@ -425,8 +362,9 @@ func (a *app) schedulesNextCommand() *cobra.Command {
 	}
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
-	when.flags(c)
-	c.Flags().IntVarP(&n, "number", "n", 5, "how many ticks, 1 to 100")
+	read = fieldFlags(c.Flags(), queue.ScheduleFields(), &ask, false)
+	c.Flags().Uint32VarP(&ask.N, "number", "n", 5, "how many ticks, 1 to 100")
+	rangesOf(c.Flags(), map[string]string{"number": "1 to 100"})
 	return c
 }
 

@@ -18,20 +18,16 @@ import (
 
 // submitOptions are the flags of submit.
 type submitOptions struct {
-	count                     int64
-	template                  string
-	prefix                    string
-	null                      bool
-	meta                      []string
-	priority                  int64
-	attachment                string
-	group                     string
-	runAt                     string
-	maxAttempts               uint16
-	onExhausted, deadDeadline string
-	maxFailed                 uint32
-	key                       string
-	wait                      bool
+	count      int64
+	template   string
+	prefix     string
+	null       bool
+	meta       []string
+	attachment string
+	fields     api.NewSubmission // those that are declared
+	read       func() error      // gives them what the flags say
+	key        string
+	wait       bool
 }
 
 // submitCommand inserts submissions.
@@ -52,7 +48,7 @@ func (a *app) submitCommand() *cobra.Command {
 		Example: "  find . -name '*.jpg' | quern submit --meta company=123 --meta mode=preview --wait\n" +
 			"  quern submit --count 1000000 --template 'row {index}' --priority 5\n" +
 			"  quern submit --count 5000 --prefix s3://bucket/run-7/",
-		RunE: func(cmd *cobra.Command, args []string) error { return a.submit(cmd.Context(), o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.submit(cmd.Context(), &o, args) },
 	}
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
@@ -64,29 +60,20 @@ func (a *app) submitCommand() *cobra.Command {
 	f.BoolVarP(&o.null, "null", "0", false, "chunks on stdin end with a NUL byte instead of a line end")
 	f.StringArrayVarP(&o.meta, "meta", "m", nil,
 		"metadata `KEY=VALUE`, repeatable; an integer when VALUE parses as one, KEY=s:VALUE forces text")
-	f.Int64Var(&o.priority, "priority", 0, "for the strategy CustomPriority: larger comes first")
 	f.StringVar(&o.attachment, "attachment", "", "`TEXT`, or @FILE, that goes out with every chunk (at most 64 KiB)")
-	f.StringVar(&o.group, "group", "", "name of a group; it is kept and shown, and does nothing yet")
-	f.StringVar(&o.runAt, "run-at", "", "do not hand out before this time (RFC 3339) or after this duration (10m)")
-	f.Uint16Var(&o.maxAttempts, "max-attempts", 0, "tries per chunk (0: the queue's setting)")
-	f.StringVar(&o.onExhausted, "on-exhausted", "",
-		"what a chunk out of attempts does: fail_submission, dead_letter or skip (default: the queue's setting)")
-	f.Uint32Var(&o.maxFailed, "max-failed-chunks", 0,
-		"the submission fails when more chunks than this are dead or skipped (0: any number may be)")
-	f.StringVar(&o.deadDeadline, "dead-deadline", "",
-		"end the submission at this time (RFC 3339) or after this duration (10m), done or not")
+	o.read = fieldFlags(f, queue.SubmissionFields(), &o.fields, false, "operations_per_chunk")
 	f.StringVar(&o.key, "idempotency-key", "", "the same key with the same request inserts only once within a day")
-	rangesOf(f, map[string]string{
-		"count": "1 to 4294967295", "priority": "-9007199254740991 to 9007199254740991", "max-attempts": "0 (the queue's) to 1000",
-		"max-failed-chunks": "0 (any number) to 4294967295",
-	})
+	rangesOf(f, map[string]string{"count": "1 to 4294967295"})
 	f.BoolVarP(&o.wait, "wait", "w", false, "wait until the submission ends; the exit code tells how")
 	return c
 }
 
 // submit inserts, prints what was inserted, and waits when asked to.
-func (a *app) submit(ctx context.Context, o submitOptions, files []string) error {
-	request, err := o.request(time.Now())
+func (a *app) submit(ctx context.Context, o *submitOptions, files []string) error {
+	if err := o.read(); err != nil {
+		return err
+	}
+	request, err := o.request()
 	if err != nil {
 		return err
 	}
@@ -129,25 +116,15 @@ func (a *app) submit(ctx context.Context, o submitOptions, files []string) error
 }
 
 // request is the submission without its chunks, or with them when they are a count.
-func (o *submitOptions) request(now time.Time) (api.NewSubmission, error) {
+func (o *submitOptions) request() (api.NewSubmission, error) {
 	meta, err := parseMeta(o.meta)
 	if err != nil {
 		return api.NewSubmission{}, err
 	}
-	n := api.NewSubmission{Meta: meta, Priority: o.priority, Group: o.group, MaxAttempts: o.maxAttempts,
-		OnExhausted: o.onExhausted, MaxFailedChunks: o.maxFailed}
+	n := o.fields
+	n.Meta = meta
 	if n.Attachment, err = textOrFile(o.attachment, queue.MaxAttachmentBytes); err != nil {
 		return api.NewSubmission{}, err
-	}
-	if o.runAt != "" {
-		if n.RunAt, err = parseMoment(o.runAt, now); err != nil {
-			return api.NewSubmission{}, usageError{fmt.Errorf("--run-at %w", err)}
-		}
-	}
-	if o.deadDeadline != "" {
-		if n.DeadDeadline, err = parseMoment(o.deadDeadline, now); err != nil {
-			return api.NewSubmission{}, usageError{fmt.Errorf("--dead-deadline %w", err)}
-		}
 	}
 	switch {
 	case o.count == 0 && o.template == "" && o.prefix == "":
@@ -162,7 +139,7 @@ func (o *submitOptions) request(now time.Time) (api.NewSubmission, error) {
 }
 
 // chunkSource is where the chunks come from, nil when they are a count.
-func (a *app) chunkSource(o submitOptions, files []string) (chunkReader, error) {
+func (a *app) chunkSource(o *submitOptions, files []string) (chunkReader, error) {
 	switch {
 	case o.count != 0 && len(files) > 0:
 		return nil, usageError{errors.New("--count and files exclude each other")}

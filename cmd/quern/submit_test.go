@@ -21,7 +21,7 @@ func TestSubmitSplits(t *testing.T) {
 		fmt.Fprintf(&input, "%d\n", n)
 	}
 	o := submitOptions{key: "nightly", meta: []string{"company=7"}}
-	request, err := o.request(time.Now())
+	request, err := o.request()
 	if err != nil {
 		t.Fatal(err)
 	}

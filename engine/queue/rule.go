@@ -20,12 +20,7 @@ func (a RuleAction) String() string { return ruleActions[a] }
 
 // ParseRuleAction reads the name of an action.
 func ParseRuleAction(text string) (RuleAction, bool) {
-	for i, name := range ruleActions {
-		if name == text {
-			return RuleAction(i), true
-		}
-	}
-	return 0, false
+	return parseName[RuleAction](ruleActions[:], text)
 }
 
 // RuleMatch is what a rule is about: one value of a meta key, one submission, or, if it is zero, the whole queue. At most one of the

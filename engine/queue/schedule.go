@@ -1,6 +1,9 @@
 package queue
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Limits of schedules.
 const (
@@ -8,13 +11,9 @@ const (
 	MaxSchedules         = 1000 // of a queue: all are in memory and looked at together
 	// attachment, template and inline bytes of what one inserts: they are kept in memory, and written again for each tick
 	MaxScheduleBytes       = 64 << 10
-	MaxCatchUp             = 1000 // ticks that are emitted late
-	DefaultCatchUp         = 100
-	MaxCatchUpWindow       = 366 * 24 * time.Hour
-	DefaultCatchUpWindow   = time.Hour
-	MaxJitter              = 24 * time.Hour
 	MaxPreview             = 100 // ticks of one preview
 	MaxBackfill            = 1000
+	DefaultBackfill        = 100
 	ScheduleGrace          = 5 * time.Second // a tick that comes so late counts as on time
 	MaxPauseReasonBytes    = 500
 	ScheduledAtPlaceholder = "{scheduled_at}" // in prefix and template: the time of the tick
@@ -36,14 +35,7 @@ var missedNames = [...]string{"once", "skip", "all"}
 func (m Missed) String() string { return missedNames[m] }
 
 // ParseMissed reads the name of a policy.
-func ParseMissed(text string) (Missed, bool) {
-	for i, name := range missedNames {
-		if name == text {
-			return Missed(i), true
-		}
-	}
-	return 0, false
-}
+func ParseMissed(text string) (Missed, bool) { return parseName[Missed](missedNames[:], text) }
 
 // Overlap says what becomes of a tick while the submission of the one before is open.
 type Overlap uint8
@@ -60,14 +52,7 @@ var overlapNames = [...]string{"allow", "skip", "buffer_one"}
 func (o Overlap) String() string { return overlapNames[o] }
 
 // ParseOverlap reads the name of a policy.
-func ParseOverlap(text string) (Overlap, bool) {
-	for i, name := range overlapNames {
-		if name == text {
-			return Overlap(i), true
-		}
-	}
-	return 0, false
-}
+func ParseOverlap(text string) (Overlap, bool) { return parseName[Overlap](overlapNames[:], text) }
 
 // Schedule is what an operator asks for: what is inserted, and when. It is never changed once it is in use.
 type Schedule struct {
@@ -86,6 +71,79 @@ type Schedule struct {
 	Enabled        bool
 	PauseOnFailure bool // disable it when a submission of it fails or expires
 	RunOnCreate    bool // emit once when it is made, beside its ticks
+}
+
+// scheduleFields is what a schedule has beside its template, in the order in which it is checked. To add one: its field in Schedule, its
+// declaration here, its field in package api, and its place in the journal's definition.
+var scheduleFields = []*Field[Schedule]{
+	{
+		Name: "spec", Length: 256, field: fieldOf(func(s *Schedule) *string { return &s.Spec }, ""),
+		Sentence: "When it is due: five fields of cron (minute, hour, day of month, month, weekday), @hourly, @daily, @weekly, " +
+			"@monthly, @yearly, \"@every 90s\" or \"@at 2026-03-29T02:30:00Z\"",
+	}, {
+		Name: "seconds", field: fieldOf(func(s *Schedule) *bool { return &s.Seconds }, false),
+		Sentence: "The cron spec has a leading field of seconds",
+	}, {
+		Name: "tz", Length: 64, field: fieldOf(func(s *Schedule) *string { return &s.Zone }, ""),
+		Sentence: "Time zone whose clocks cron specs mean, by its IANA name such as Europe/Amsterdam; default UTC",
+	}, {
+		Name: "missed", Names: missedNames[:], field: fieldOf(func(s *Schedule) *Missed { return &s.Missed }, MissedOnce),
+		Sentence: "Ticks that could not be emitted in time: once emits the latest of them, unless a later one is on time; " +
+			"skip drops them; all emits those within catchup_limit and catchup_window",
+	}, {
+		Name: "overlap", Names: overlapNames[:], field: fieldOf(func(s *Schedule) *Overlap { return &s.Overlap }, OverlapAllow),
+		Sentence: "A tick while the submission of the one before is open: allow emits it, skip drops it, " +
+			"buffer_one keeps one until then",
+	}, {
+		Name: "catchup_limit", Range: numbers(1, 1000), field: fieldOf(func(s *Schedule) *uint32 { return &s.CatchUp }, 100),
+		Sentence: "With missed all: the newest so many",
+	}, {
+		Name: "catchup_window_ms", Range: milliseconds(time.Second, 366*24*time.Hour),
+		field:    fieldOf(func(s *Schedule) *time.Duration { return &s.CatchUpWindow }, time.Hour),
+		Sentence: "With missed all: none that is older than this",
+	}, {
+		Name: "jitter_ms", Range: milliseconds(0, 24*time.Hour), field: fieldOf(func(s *Schedule) *time.Duration { return &s.Jitter }, 0),
+		Sentence: "Each tick is emitted up to so much later, always by the same amount",
+	}, {
+		Name: "template/dead_after_ms", Range: milliseconds(0, MaxRetention, "none"),
+		field:    fieldOf(func(s *Schedule) *time.Duration { return &s.DeadAfter }, 0),
+		Sentence: "How long after its insert a submission expires if it is still open",
+	}, {
+		Name: "start", field: fieldOf(func(s *Schedule) *Time { return &s.Start }, 0),
+		Sentence: "No ticks before; what @every counts from",
+	}, {
+		Name: "end", field: fieldOf(func(s *Schedule) *Time { return &s.End }, 0),
+		Sentence: "No ticks after",
+	}, {
+		Name: "enabled", field: fieldOf(func(s *Schedule) *bool { return &s.Enabled }, true),
+		Sentence: "false: paused",
+	}, {
+		Name: "pause_on_failure", field: fieldOf(func(s *Schedule) *bool { return &s.PauseOnFailure }, false),
+		Sentence: "Pause it when a submission of it fails or expires",
+	}, {
+		Name: "run_on_create", field: fieldOf(func(s *Schedule) *bool { return &s.RunOnCreate }, false),
+		Sentence: "Emit once when it is made, beside its ticks",
+	},
+}
+
+// ScheduleFields lists the fields of a schedule, all but those of its template that a submission has too.
+func ScheduleFields() []*Field[Schedule] { return slices.Clone(scheduleFields) }
+
+// DefaultSchedule is a schedule that says nothing: it has no spec and inserts nothing yet.
+func DefaultSchedule() (s Schedule) {
+	defaults(scheduleFields, &s)
+	return s
+}
+
+// Valid checks every field by its declaration, but not the template.
+func (s *Schedule) Valid() error {
+	if err := valid(scheduleFields, s); err != nil {
+		return err
+	}
+	if s.Start != 0 && s.End != 0 && s.End < s.Start {
+		return Invalid("/end", "is before start: there could never be a tick")
+	}
+	return nil
 }
 
 // ScheduleState says in a word how a schedule stands.

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -89,6 +90,66 @@ type NewSubmission struct {
 	Schedule           string   // the schedule that inserts it; "": none
 	Scheduled          Time     // the tick that it is for
 	Acts               []Act    // what the audit log gets together with it
+}
+
+// submissionFields is what a submission has beside its chunks, meta, attachment and trace. Those that the template of a schedule has are
+// the same there.
+var submissionFields = []*Field[NewSubmission]{
+	{
+		Name: "priority", Range: numbers(-MaxPriority, MaxPriority),
+		field:    fieldOf(func(n *NewSubmission) *int64 { return &n.Priority }, 0),
+		Sentence: "Larger first under CustomPriority",
+	}, {
+		Name: "group", Length: MaxGroupBytes, field: fieldOf(func(n *NewSubmission) *string { return &n.Group }, ""),
+		Sentence: "Name of a group; it is kept and shown, and does nothing yet",
+	}, {
+		Name: "operations_per_chunk", Range: numbers(0, 1<<32-1, "counts as 1"),
+		field:    fieldOf(func(n *NewSubmission) *uint32 { return &n.OperationsPerChunk }, 0),
+		Sentence: "Operations that one chunk stands for; only counted",
+	}, {
+		Name: "max_attempts", Range: numbers(0, MaxMaxAttempts, "the queue's"),
+		field:    fieldOf(func(n *NewSubmission) *uint16 { return &n.MaxAttempts }, 0),
+		Sentence: "Attempts per chunk",
+	}, {
+		Name: "on_exhausted", Names: exhaustedNames[:],
+		field:    fieldOf(func(n *NewSubmission) *OnExhausted { return &n.OnExhausted }, Inherit),
+		Sentence: "What a chunk out of attempts does; default: the queue's setting",
+	}, {
+		Name: "max_failed_chunks", Range: numbers(0, MaxChunks, "any number"),
+		field:    fieldOf(func(n *NewSubmission) *uint32 { return &n.MaxFailedChunks }, 0),
+		Sentence: "The submission fails when more chunks than this are dead or skipped",
+	}, {
+		Name: "run_at", field: fieldOf(func(n *NewSubmission) *Time { return &n.RunAt }, 0),
+		Sentence: "Not handed out before",
+	}, {
+		Name: "dead_deadline", field: fieldOf(func(n *NewSubmission) *Time { return &n.DeadDeadline }, 0),
+		Sentence: "When it expires if it is still open; after run_at",
+	},
+}
+
+// SubmissionFields lists those fields of a submission that have a declaration.
+func SubmissionFields() []*Field[NewSubmission] { return slices.Clone(submissionFields) }
+
+// Valid checks the fields that have a declaration, and that what may be handed out from run_at on does not expire before.
+func (n *NewSubmission) Valid() error {
+	if err := valid(submissionFields, n); err != nil {
+		return err
+	}
+	if n.DeadDeadline != 0 && n.DeadDeadline <= n.RunAt {
+		return Invalid("/dead_deadline", "is not after run_at: nothing of the submission could ever be done")
+	}
+	return nil
+}
+
+// NumberRange is what the number at a pointer into an insert or a schedule may be. False: none with a range stands there.
+func NumberRange(pointer string) (Range, bool) {
+	if pointer == "/chunks/count" || pointer == "/template/chunks/count" {
+		return numbers(1, MaxChunks), true
+	}
+	if r, ok := rangeIn(scheduleFields, pointer); ok {
+		return r, true
+	}
+	return rangeIn(submissionFields, strings.TrimPrefix(pointer, "/template"))
 }
 
 // Submission is what is known about a submission at one moment.

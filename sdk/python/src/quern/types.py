@@ -1160,19 +1160,19 @@ class NewSubmission(_NewSubmissionRequired, total=False):
     """NewSubmission: see the server's OpenAPI document."""
     #: At most 64 KiB of opaque bytes that go out with every reservation
     attachment: Bytes
-    #: If it is still open then, it ends as expired; after run_at
+    #: When it expires if it is still open; after run_at
     dead_deadline: str
-    #: Routing name
+    #: Name of a group; it is kept and shown, and does nothing yet
     group: str
-    #: Tries per chunk; 0 or absent: the queue's
+    #: Attempts per chunk; 0: the queue's
     max_attempts: int
-    #: Chunks that may be dead or given up: one more, and the submission fails. 0 or absent: any number
+    #: The submission fails when more chunks than this are dead or skipped; 0: any number
     max_failed_chunks: int
     #: What strategies see
     meta: Meta
-    #: What a chunk out of attempts does; absent: the queue's
+    #: What a chunk out of attempts does; default: the queue's setting
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
-    #: Operations that one chunk stands for; only counted
+    #: Operations that one chunk stands for; only counted; 0: counts as 1
     operations_per_chunk: int
     #: Larger first under CustomPriority
     priority: int
@@ -1186,19 +1186,19 @@ class NewSubmissionHead(TypedDict, total=False):
     """NewSubmissionHead: see the server's OpenAPI document."""
     #: At most 64 KiB of opaque bytes that go out with every reservation
     attachment: Bytes
-    #: If it is still open then, it ends as expired; after run_at
+    #: When it expires if it is still open; after run_at
     dead_deadline: str
-    #: Routing name
+    #: Name of a group; it is kept and shown, and does nothing yet
     group: str
-    #: Tries per chunk; 0 or absent: the queue's
+    #: Attempts per chunk; 0: the queue's
     max_attempts: int
-    #: Chunks that may be dead or given up: one more, and the submission fails. 0 or absent: any number
+    #: The submission fails when more chunks than this are dead or skipped; 0: any number
     max_failed_chunks: int
     #: What strategies see
     meta: Meta
-    #: What a chunk out of attempts does; absent: the queue's
+    #: What a chunk out of attempts does; default: the queue's setting
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
-    #: Operations that one chunk stands for; only counted
+    #: Operations that one chunk stands for; only counted; 0: counts as 1
     operations_per_chunk: int
     #: Larger first under CustomPriority
     priority: int
@@ -2383,8 +2383,8 @@ class Schedule(_ScheduleRequired, total=False):
 
 
 class _ScheduleDefinitionRequired(TypedDict):
-    #: Five fields of cron (minute, hour, day of month, month, weekday), @hourly, @daily, @weekly, @monthly, @yearly, "@every 90s" or
-    #: "@at 2026-03-29T02:30:00Z"
+    #: When it is due: five fields of cron (minute, hour, day of month, month, weekday), @hourly, @daily, @weekly, @monthly, @yearly,
+    #: "@every 90s" or "@at 2026-03-29T02:30:00Z"
     spec: str
     #: What each tick inserts: at most 64 KiB of attachment, template and inline bytes
     template: ScheduleTemplate
@@ -2394,7 +2394,7 @@ class ScheduleDefinition(_ScheduleDefinitionRequired, total=False):
     """ScheduleDefinition: see the server's OpenAPI document."""
     #: With missed all: the newest so many; default 100
     catchup_limit: int
-    #: With missed all: none that is older than this; default an hour
+    #: With missed all: none that is older than this; default 3600000
     catchup_window_ms: int
     #: false: paused; default true
     enabled: bool
@@ -2402,10 +2402,11 @@ class ScheduleDefinition(_ScheduleDefinitionRequired, total=False):
     end: str
     #: Each tick is emitted up to so much later, always by the same amount
     jitter_ms: int
-    #: What becomes of ticks that could not be emitted in time: the latest once, unless a later one is on time (the default); none; all
+    #: Ticks that could not be emitted in time: once emits the latest of them, unless a later one is on time; skip drops them; all emits
+    #: those within catchup_limit and catchup_window; default once
     missed: Literal["once", "skip", "all"]
-    #: What becomes of a tick while the submission of the one before is open: it is emitted (the default), dropped, or one is kept until
-    #: then
+    #: A tick while the submission of the one before is open: allow emits it, skip drops it, buffer_one keeps one until then; default
+    #: allow
     overlap: Literal["allow", "skip", "buffer_one"]
     #: Pause it when a submission of it fails or expires
     pause_on_failure: bool
@@ -2415,7 +2416,7 @@ class ScheduleDefinition(_ScheduleDefinitionRequired, total=False):
     seconds: bool
     #: No ticks before; what @every counts from
     start: str
-    #: IANA name of the time zone whose clocks cron specs mean; default UTC
+    #: Time zone whose clocks cron specs mean, by its IANA name such as Europe/Amsterdam; default UTC
     tz: str
 
 
@@ -2467,8 +2468,8 @@ class SchedulePreview(TypedDict):
 
 
 class _SchedulePreviewRequestRequired(TypedDict):
-    #: Five fields of cron (minute, hour, day of month, month, weekday), @hourly, @daily, @weekly, @monthly, @yearly, "@every 90s" or
-    #: "@at 2026-03-29T02:30:00Z"
+    #: When it is due: five fields of cron (minute, hour, day of month, month, weekday), @hourly, @daily, @weekly, @monthly, @yearly,
+    #: "@every 90s" or "@at 2026-03-29T02:30:00Z"
     spec: str
 
 
@@ -2484,7 +2485,7 @@ class SchedulePreviewRequest(_SchedulePreviewRequestRequired, total=False):
     seconds: bool
     #: No ticks before; what @every counts from
     start: str
-    #: IANA name of the time zone whose clocks cron specs mean; default UTC
+    #: Time zone whose clocks cron specs mean, by its IANA name such as Europe/Amsterdam; default UTC
     tz: str
 
 
@@ -2497,19 +2498,19 @@ class ScheduleTemplate(_ScheduleTemplateRequired, total=False):
     """ScheduleTemplate: see the server's OpenAPI document."""
     #: Goes out with every reservation
     attachment: Bytes
-    #: Sets dead_deadline so long after the insert; 0: none
+    #: How long after its insert a submission expires if it is still open; 0: none
     dead_after_ms: int
-    #: Routing name
+    #: Name of a group; it is kept and shown, and does nothing yet
     group: str
-    #: Default: the queue's
+    #: Attempts per chunk; 0: the queue's
     max_attempts: int
-    #: Chunks that may be dead or skipped before the submission fails; 0: any number
+    #: The submission fails when more chunks than this are dead or skipped; 0: any number
     max_failed_chunks: int
     #: What strategies see
     meta: Meta
-    #: Default: the queue's
+    #: What a chunk out of attempts does; default: the queue's setting
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
-    #: Operations that one chunk stands for; only counted
+    #: Operations that one chunk stands for; only counted; 0: counts as 1
     operations_per_chunk: int
     #: Larger first under CustomPriority
     priority: int
@@ -2772,7 +2773,7 @@ class Submission(_SubmissionRequired, total=False):
     """Submission: see the server's OpenAPI document."""
     #: Would be ready, but a block covers the submission
     blocked: int
-    #: If it is still open then, it ends as expired; after run_at
+    #: When it expires if it is still open; after run_at
     dead_deadline: str
     #: Index of the chunk that failed it: out of attempts, failed as fatal, or one more than max_failed_chunks. Absent if it did not
     #: fail, or under a version that did not note it
@@ -2785,19 +2786,19 @@ class Submission(_SubmissionRequired, total=False):
     forwarded: int
     #: It is a dead letter of another queue
     forwarded_from: Origin
-    #: Routing name
+    #: Name of a group; it is kept and shown, and does nothing yet
     group: str
     #: Whether it has an attachment
     has_attachment: bool
-    #: Tries per chunk; 0 or absent: the queue's
+    #: Attempts per chunk; 0: the queue's
     max_attempts: int
-    #: Chunks that may be dead or given up: one more, and the submission fails. 0 or absent: any number
+    #: The submission fails when more chunks than this are dead or skipped; 0: any number
     max_failed_chunks: int
     #: What strategies see
     meta: Meta
-    #: What a chunk out of attempts does; absent: the queue's
+    #: What a chunk out of attempts does; default: the queue's setting
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
-    #: Operations that one chunk stands for; only counted
+    #: Operations that one chunk stands for; only counted; 0: counts as 1
     operations_per_chunk: int
     #: Would be ready, but a pause covers the submission
     paused: int

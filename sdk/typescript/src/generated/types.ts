@@ -811,19 +811,19 @@ export type NewSubmission = {
   attachment?: Bytes
   /** The work, in exactly one of three forms */
   chunks: Chunks
-  /** If it is still open then, it ends as expired; after run_at */
+  /** When it expires if it is still open; after run_at */
   dead_deadline?: string
-  /** Routing name */
+  /** Name of a group; it is kept and shown, and does nothing yet */
   group?: string
-  /** Tries per chunk; 0 or absent: the queue's */
+  /** Attempts per chunk; 0: the queue's */
   max_attempts?: number
-  /** Chunks that may be dead or given up: one more, and the submission fails. 0 or absent: any number */
+  /** The submission fails when more chunks than this are dead or skipped; 0: any number */
   max_failed_chunks?: number
   /** What strategies see */
   meta?: Meta
-  /** What a chunk out of attempts does; absent: the queue's */
+  /** What a chunk out of attempts does; default: the queue's setting */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
-  /** Operations that one chunk stands for; only counted */
+  /** Operations that one chunk stands for; only counted; 0: counts as 1 */
   operations_per_chunk?: number | bigint
   /** Larger first under CustomPriority */
   priority?: number
@@ -836,19 +836,19 @@ export type NewSubmission = {
 export type NewSubmissionHead = {
   /** At most 64 KiB of opaque bytes that go out with every reservation */
   attachment?: Bytes
-  /** If it is still open then, it ends as expired; after run_at */
+  /** When it expires if it is still open; after run_at */
   dead_deadline?: string
-  /** Routing name */
+  /** Name of a group; it is kept and shown, and does nothing yet */
   group?: string
-  /** Tries per chunk; 0 or absent: the queue's */
+  /** Attempts per chunk; 0: the queue's */
   max_attempts?: number
-  /** Chunks that may be dead or given up: one more, and the submission fails. 0 or absent: any number */
+  /** The submission fails when more chunks than this are dead or skipped; 0: any number */
   max_failed_chunks?: number
   /** What strategies see */
   meta?: Meta
-  /** What a chunk out of attempts does; absent: the queue's */
+  /** What a chunk out of attempts does; default: the queue's setting */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
-  /** Operations that one chunk stands for; only counted */
+  /** Operations that one chunk stands for; only counted; 0: counts as 1 */
   operations_per_chunk?: number | bigint
   /** Larger first under CustomPriority */
   priority?: number
@@ -1821,7 +1821,7 @@ export type Schedule = {
 export type ScheduleDefinition = {
   /** With missed all: the newest so many; default 100 */
   catchup_limit?: number
-  /** With missed all: none that is older than this; default an hour */
+  /** With missed all: none that is older than this; default 3600000 */
   catchup_window_ms?: number
   /** false: paused; default true */
   enabled?: boolean
@@ -1829,9 +1829,9 @@ export type ScheduleDefinition = {
   end?: string
   /** Each tick is emitted up to so much later, always by the same amount */
   jitter_ms?: number
-  /** What becomes of ticks that could not be emitted in time: the latest once, unless a later one is on time (the default); none; all */
+  /** Ticks that could not be emitted in time: once emits the latest of them, unless a later one is on time; skip drops them; all emits those within catchup_limit and catchup_window; default once */
   missed?: "once" | "skip" | "all"
-  /** What becomes of a tick while the submission of the one before is open: it is emitted (the default), dropped, or one is kept until then */
+  /** A tick while the submission of the one before is open: allow emits it, skip drops it, buffer_one keeps one until then; default allow */
   overlap?: "allow" | "skip" | "buffer_one"
   /** Pause it when a submission of it fails or expires */
   pause_on_failure?: boolean
@@ -1839,13 +1839,13 @@ export type ScheduleDefinition = {
   run_on_create?: boolean
   /** The cron spec has a leading field of seconds */
   seconds?: boolean
-  /** Five fields of cron (minute, hour, day of month, month, weekday), @hourly, @daily, @weekly, @monthly, @yearly, "@every 90s" or "@at 2026-03-29T02:30:00Z" */
+  /** When it is due: five fields of cron (minute, hour, day of month, month, weekday), @hourly, @daily, @weekly, @monthly, @yearly, "@every 90s" or "@at 2026-03-29T02:30:00Z" */
   spec: string
   /** No ticks before; what @every counts from */
   start?: string
   /** What each tick inserts: at most 64 KiB of attachment, template and inline bytes */
   template: ScheduleTemplate
-  /** IANA name of the time zone whose clocks cron specs mean; default UTC */
+  /** Time zone whose clocks cron specs mean, by its IANA name such as Europe/Amsterdam; default UTC */
   tz?: string
 }
 
@@ -1900,11 +1900,11 @@ export type SchedulePreviewRequest = {
   n?: number
   /** The cron spec has a leading field of seconds */
   seconds?: boolean
-  /** Five fields of cron (minute, hour, day of month, month, weekday), @hourly, @daily, @weekly, @monthly, @yearly, "@every 90s" or "@at 2026-03-29T02:30:00Z" */
+  /** When it is due: five fields of cron (minute, hour, day of month, month, weekday), @hourly, @daily, @weekly, @monthly, @yearly, "@every 90s" or "@at 2026-03-29T02:30:00Z" */
   spec: string
   /** No ticks before; what @every counts from */
   start?: string
-  /** IANA name of the time zone whose clocks cron specs mean; default UTC */
+  /** Time zone whose clocks cron specs mean, by its IANA name such as Europe/Amsterdam; default UTC */
   tz?: string
 }
 
@@ -1913,19 +1913,19 @@ export type ScheduleTemplate = {
   attachment?: Bytes
   /** The work, in exactly one of three forms; in prefix and template {scheduled_at} is replaced by the tick's time (RFC 3339, UTC) */
   chunks: Chunks
-  /** Sets dead_deadline so long after the insert; 0: none */
+  /** How long after its insert a submission expires if it is still open; 0: none */
   dead_after_ms?: number
-  /** Routing name */
+  /** Name of a group; it is kept and shown, and does nothing yet */
   group?: string
-  /** Default: the queue's */
+  /** Attempts per chunk; 0: the queue's */
   max_attempts?: number
-  /** Chunks that may be dead or skipped before the submission fails; 0: any number */
+  /** The submission fails when more chunks than this are dead or skipped; 0: any number */
   max_failed_chunks?: number
   /** What strategies see */
   meta?: Meta
-  /** Default: the queue's */
+  /** What a chunk out of attempts does; default: the queue's setting */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
-  /** Operations that one chunk stands for; only counted */
+  /** Operations that one chunk stands for; only counted; 0: counts as 1 */
   operations_per_chunk?: number | bigint
   /** Larger first under CustomPriority */
   priority?: number
@@ -2151,7 +2151,7 @@ export type Submission = {
   created_at: string
   /** Dead letters; in a failed submission, what ended it */
   dead: number
-  /** If it is still open then, it ends as expired; after run_at */
+  /** When it expires if it is still open; after run_at */
   dead_deadline?: string
   /** Completed */
   done: number
@@ -2165,21 +2165,21 @@ export type Submission = {
   forwarded?: number
   /** It is a dead letter of another queue */
   forwarded_from?: Origin
-  /** Routing name */
+  /** Name of a group; it is kept and shown, and does nothing yet */
   group?: string
   /** Whether it has an attachment */
   has_attachment?: boolean
   /** Names it for ever; ids grow with time */
   id: string
-  /** Tries per chunk; 0 or absent: the queue's */
+  /** Attempts per chunk; 0: the queue's */
   max_attempts?: number
-  /** Chunks that may be dead or given up: one more, and the submission fails. 0 or absent: any number */
+  /** The submission fails when more chunks than this are dead or skipped; 0: any number */
   max_failed_chunks?: number
   /** What strategies see */
   meta?: Meta
-  /** What a chunk out of attempts does; absent: the queue's */
+  /** What a chunk out of attempts does; default: the queue's setting */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
-  /** Operations that one chunk stands for; only counted */
+  /** Operations that one chunk stands for; only counted; 0: counts as 1 */
   operations_per_chunk?: number | bigint
   /** Would be ready, but a pause covers the submission */
   paused?: number

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,14 +19,17 @@ import (
 // backoffForm is how a back-off is written in a flag.
 const backoffForm = "BASE[,FACTOR[,CAP]]"
 
-// settingFlags makes a flag of every setting of a queue, from its declaration. put says in the help what a new queue has. What it returns
-// reads the settings that were given.
-func settingFlags(f *pflag.FlagSet, put bool) func() (api.QueueSettingsInput, error) {
-	var in api.QueueSettingsInput
+// fieldFlags makes a flag of every declared field that a struct of package api has, but those that are left out; to is a pointer to that
+// struct. usual says in the help what stands where nothing is said. What it returns gives the struct the values that were given.
+func fieldFlags[T any](f *pflag.FlagSet, fields []*queue.Field[T], to any, usual bool, without ...string) func() error {
 	read := make(map[string]func() error)
-	for _, d := range queue.AllSettings() {
-		name := queue.FlagName(d.Name)
-		read[name] = settingFlag(f, name, settingUsage(d, put), d, d.In(&in).Addr().Interface())
+	for _, d := range fields {
+		field, ok := d.In(to)
+		if !ok || slices.Contains(without, d.Name) {
+			continue
+		}
+		name := d.FlagName()
+		read[name] = fieldFlag(f, name, fieldUsage(d, usual), d.Range.Unit, field.Addr().Interface())
 		flag := f.Lookup(name)
 		if d.Names != nil {
 			flag.Value = &formed{flag.Value, strings.Join(d.Choices(), "|")}
@@ -35,20 +40,45 @@ func settingFlags(f *pflag.FlagSet, put bool) func() (api.QueueSettingsInput, er
 			rangesOf(f, map[string]string{name: d.Range.Flag()})
 		}
 	}
-	return func() (api.QueueSettingsInput, error) {
+	return func() error {
 		var errs []error
 		f.Visit(func(flag *pflag.Flag) {
 			if set := read[flag.Name]; set != nil {
 				errs = append(errs, set())
 			}
 		})
-		return in, errors.Join(errs...)
+		return errors.Join(errs...)
 	}
 }
 
-// settingFlag makes the flag, of the type that the field of the request has. What it returns gives the field the flag's value.
-func settingFlag(f *pflag.FlagSet, name, usage string, d *queue.Setting, field any) func() error {
+// fieldFlag makes the flag, of the type that the field of the request has. What it returns gives the field the flag's value; nil: it has
+// it already.
+func fieldFlag(f *pflag.FlagSet, name, usage string, unit time.Duration, field any) func() error {
 	switch to := field.(type) {
+	case *bool:
+		f.BoolVar(to, name, false, usage)
+	case *string:
+		f.StringVar(to, name, "", usage)
+	case *uint16:
+		f.Uint16Var(to, name, 0, usage)
+	case *uint32:
+		f.Uint32Var(to, name, 0, usage)
+	case *int64:
+		if unit == 0 {
+			f.Int64Var(to, name, 0, usage)
+			return nil
+		}
+		return durationFlag(f, name, usage, unit, func(n int64) { *to = n })
+	case **int64:
+		return durationFlag(f, name, usage, unit, func(n int64) { *to = &n })
+	case *api.Time:
+		v := f.String(name, "", usage)
+		return func() (err error) {
+			if *to, err = parseMoment(*v, time.Now()); err != nil {
+				return usageError{fmt.Errorf("--%s %w", name, err)}
+			}
+			return nil
+		}
 	case **bool:
 		return give(to, f.Bool(name, false, usage))
 	case **string:
@@ -59,12 +89,6 @@ func settingFlag(f *pflag.FlagSet, name, usage string, d *queue.Setting, field a
 		return give(to, f.Uint16(name, 0, usage))
 	case **float64:
 		return give(to, f.Float64(name, 0, usage))
-	case **int64:
-		v := f.Duration(name, 0, usage)
-		return func() error {
-			*to = new(int64(*v / d.Range.Unit))
-			return nil
-		}
 	case **api.Backoff:
 		v := f.String(name, "", usage)
 		f.Lookup(name).Value = &formed{f.Lookup(name).Value, backoffForm}
@@ -72,8 +96,18 @@ func settingFlag(f *pflag.FlagSet, name, usage string, d *queue.Setting, field a
 			*to, err = parseBackoff(name, *v)
 			return err
 		}
+	default:
+		panic(fmt.Sprintf("quern: no flag for a field of type %T", field))
 	}
-	panic(fmt.Sprintf("quern: no flag for a setting of type %T", field))
+	return nil
+}
+
+func durationFlag(f *pflag.FlagSet, name, usage string, unit time.Duration, give func(int64)) func() error {
+	v := f.Duration(name, 0, usage)
+	return func() error {
+		give(int64(*v / unit))
+		return nil
+	}
 }
 
 func give[T any](to **T, v *T) func() error {
@@ -91,28 +125,29 @@ type formed struct {
 
 func (f *formed) Type() string { return f.form }
 
-// settingUsage is the help of a setting's flag: its sentence, its range and its default.
-func settingUsage(d *queue.Setting, put bool) string {
-	first, rest := d.Sentence[:1], d.Sentence[1:]
-	usage := strings.Map(unicode.ToLower, first) + rest
+// fieldUsage is the help of a field's flag: its sentence, its range and its default.
+func fieldUsage[T any](d *queue.Field[T], withDefault bool) string {
+	usage := strings.Map(unicode.ToLower, d.Sentence[:1]) + d.Sentence[1:]
 	if d.Range != (queue.Range{}) {
 		usage += ": " + d.Range.Flag()
 	}
-	settings := queue.DefaultSettings()
 	usual := ""
-	switch v := d.Value(&settings).(type) {
+	switch v := d.Default().(type) {
 	case queue.Backoff:
 		usage += ", such as 1s,2,5m; 0: none"
 		usual = " " + backoffFlag(v)
-	case int64:
-		usual = " " + queue.ShortDuration(time.Duration(v)*d.Range.Unit)
-		if v == d.Range.Least {
+	case queue.Time:
+		usage += ": a time (RFC 3339), or a duration from now (10m)"
+	case string, uint8, uint16, uint32, int64, float64:
+		usual = " " + fmt.Sprint(v)
+		if d.Range.Unit != 0 {
+			usual = " " + queue.ShortDuration(time.Duration(v.(int64))*d.Range.Unit)
+		}
+		if reflect.ValueOf(v).IsZero() {
 			usual = ": " + d.Range.Zero
 		}
-	case string, uint8, uint16, float64:
-		usual = " " + fmt.Sprint(v)
 	}
-	if !put || strings.TrimSpace(usual) == "" {
+	if !withDefault || usual == "" || usual == ": " {
 		return usage
 	}
 	return usage + " (default" + usual + ")"

@@ -1,0 +1,193 @@
+package queue
+
+import (
+	"fmt"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Field declares one field of what a request sets: of a queue's settings, a submission, a schedule or a rule. T is what the engine keeps.
+// The check and its wording follow from the declaration, and so do the reading and writing of requests and answers, the text in the
+// API's document, and the flag with its help.
+type Field[T any] struct {
+	Name     string   // in JSON; that of a duration ends with its unit, and one in another object has its path: template/dead_after_ms
+	Sentence string   // what it is, without a full stop
+	Range    Range    // of a number
+	Names    []string // of values that have names, by value; "" is a value only where it is the default
+	Length   int      // of a text: at most so many bytes; 0: it has checks of its own
+	sparse   bool     // rows of the catalogue are without it at zero, as those of versions that did not know it
+	field    field[T]
+}
+
+// field is where a value stands in T, and what it is when nothing is said.
+type field[T any] struct {
+	in    func(*T) reflect.Value
+	usual reflect.Value
+}
+
+func fieldOf[T, V any](in func(*T) *V, usual V) field[T] {
+	return field[T]{func(t *T) reflect.Value { return reflect.ValueOf(in(t)).Elem() }, reflect.ValueOf(usual)}
+}
+
+// defaults gives t what its fields are when nothing is said.
+func defaults[T any](fields []*Field[T], t *T) {
+	for _, d := range fields {
+		d.field.in(t).Set(d.field.usual)
+	}
+}
+
+// Choices are the names that the field may have; nil: any value, or any of its range.
+func (d *Field[T]) Choices() []string {
+	return slices.DeleteFunc(slices.Clone(d.Names), func(name string) bool { return name == "" })
+}
+
+// Text is the sentence, with what the ends of the range mean.
+func (d *Field[T]) Text() string {
+	text := d.Sentence
+	if d.Range.Zero != "" {
+		text += fmt.Sprintf("; %d: %s", d.Range.Least, d.Range.Zero)
+	}
+	if d.Range.Full != "" {
+		text += fmt.Sprintf("; %d: %s", d.Range.Most, d.Range.Full)
+	}
+	return text
+}
+
+// Value is the field as it stands in JSON: a duration in its unit (int64), a value that has a name as that, all others as in t.
+func (d *Field[T]) Value(t *T) any { return d.value(d.field.in(t)) }
+
+// Default is the value, as Value has it, when nothing is said.
+func (d *Field[T]) Default() any { return d.value(d.field.usual) }
+
+func (d *Field[T]) value(v reflect.Value) any {
+	switch {
+	case d.Names != nil:
+		return d.Names[v.Uint()]
+	case d.Range.Unit != 0:
+		return v.Int() / int64(d.Range.Unit)
+	}
+	return v.Interface()
+}
+
+// Set gives t a value that is as Value has it. It refuses what t cannot hold; whether it is in the field's range, Valid of t says.
+func (d *Field[T]) Set(t *T, value any) error {
+	to, pointer := d.field.in(t), "/"+d.Name
+	switch {
+	case d.Names != nil:
+		i := slices.Index(d.Names, value.(string))
+		if i < 0 || value == "" {
+			return Invalid(pointer, "must be %s", oneOf(d.Choices()))
+		}
+		to.SetUint(uint64(i))
+	case d.Range.Unit != 0:
+		duration, err := d.Range.Duration(pointer, value.(int64))
+		if err != nil {
+			return err
+		}
+		to.SetInt(int64(duration))
+	default:
+		to.Set(reflect.ValueOf(value))
+	}
+	return nil
+}
+
+// Pointer is the field of t.
+func (d *Field[T]) Pointer(t *T) any { return d.field.in(t).Addr().Interface() }
+
+// valid checks fields by their declarations. Those with a limit that is another field come after it.
+func valid[T any](fields []*Field[T], t *T) error {
+	for _, d := range fields {
+		if d.Range.Below == "" {
+			if err := d.valid(d.field.in(t)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, d := range fields {
+		if d.Range.Below == "" {
+			continue
+		}
+		most := fieldNamed(fields, d.Range.Below).Value(t).(int64)
+		if n := d.Value(t).(int64); n < d.Range.Least || n > most {
+			return Invalid("/"+d.Name, "is %d; %d to %s (%d) are allowed", n, d.Range.Least, d.Range.Below, most)
+		}
+	}
+	return nil
+}
+
+func (d *Field[T]) valid(v reflect.Value) error {
+	switch {
+	case v.Type() == reflect.TypeFor[Backoff]():
+		return v.Interface().(Backoff).valid("/" + d.Name)
+	case d.Names != nil && !v.Equal(d.field.usual) && (v.Uint() >= uint64(len(d.Names)) || d.Names[v.Uint()] == ""):
+		return Invalid("/"+d.Name, "must be %s", oneOf(d.Choices()))
+	case d.Range != Range{} && !d.Range.Holds(d.number(v)):
+		return Invalid("/"+d.Name, "is %v; %s are allowed", d.value(v), d.Range)
+	case d.Length > 0 && v.Len() > d.Length:
+		return Invalid("/"+d.Name, "has %d bytes; at most %d are allowed", v.Len(), d.Length)
+	case d.Length > 0 && !utf8.ValidString(v.String()):
+		return Invalid("/"+d.Name, "is not UTF-8")
+	case v.Type() == reflect.TypeFor[Time]() && v.Int() < 0:
+		return Invalid("/"+d.Name, "is before 1970")
+	}
+	return nil
+}
+
+// number is the value of a field that has a range, in its unit.
+func (d *Field[T]) number(v reflect.Value) float64 {
+	switch {
+	case d.Range.Unit != 0:
+		return float64(v.Int()) / float64(d.Range.Unit)
+	case v.CanUint():
+		return float64(v.Uint())
+	case v.CanInt():
+		return float64(v.Int())
+	}
+	return v.Float()
+}
+
+// In is the field in a struct of package api that has its name in JSON; false: that struct has none. config is a pointer to the struct,
+// whose own objects are looked into.
+func (d *Field[T]) In(config any) (reflect.Value, bool) {
+	v := reflect.ValueOf(config).Elem()
+	for name := range strings.SplitSeq(d.Name, "/") {
+		i := slices.IndexFunc(reflect.VisibleFields(v.Type()), func(f reflect.StructField) bool {
+			named, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			return named == name
+		})
+		if i < 0 {
+			return v, false
+		}
+		v = v.Field(i)
+	}
+	return v, true
+}
+
+// FlagName is its name on the command line.
+func (d *Field[T]) FlagName() string { return FlagName(path.Base(d.Name)) }
+
+// rangeIn is what the number at a pointer may be; false: none with a range stands there.
+func rangeIn[T any](fields []*Field[T], pointer string) (Range, bool) {
+	if d := fieldNamed(fields, strings.TrimPrefix(pointer, "/")); d != nil {
+		return d.Range, d.Range != Range{}
+	}
+	return Range{}, false
+}
+
+func fieldNamed[T any](fields []*Field[T], name string) *Field[T] {
+	for _, d := range fields {
+		if d.Name == name {
+			return d
+		}
+	}
+	return nil
+}
+
+// parseName is the value that has a name.
+func parseName[V ~uint8](names []string, name string) (V, bool) {
+	i := slices.Index(names, name)
+	return V(max(i, 0)), i >= 0
+}

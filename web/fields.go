@@ -1,0 +1,94 @@
+package web
+
+import (
+	"fmt"
+	"path"
+	"reflect"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// readFields gives `to` the fields that a request has: in is a pointer to its struct. A pointer that is nil and a value that is zero are
+// not given. It checks that values can be represented; whether they make sense together is the engine's to say.
+func readFields[T any](fields []*queue.Field[T], in any, to *T) error {
+	for _, d := range fields {
+		given, ok := d.In(in)
+		if !ok || given.IsZero() {
+			continue
+		}
+		if given.Kind() == reflect.Pointer {
+			given = given.Elem()
+		}
+		value := given.Interface()
+		switch v := value.(type) {
+		case api.Time:
+			value = queue.At(v.Time)
+		case api.Backoff:
+			var err error
+			if value, err = backoffOf("/"+d.Name, v); err != nil {
+				return err
+			}
+		}
+		if err := d.Set(to, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showFields gives the fields of an answer, out being a pointer to its struct, what `from` has.
+func showFields[T any](fields []*queue.Field[T], from *T, out any) {
+	for _, d := range fields {
+		to, ok := d.In(out)
+		if !ok {
+			continue
+		}
+		value := d.Value(from)
+		switch v := value.(type) {
+		case queue.Time:
+			value = apiTime(v)
+		case queue.Backoff:
+			value = api.Backoff{BaseMS: v.Base.Milliseconds(), Factor: v.Factor, CapMS: v.Cap.Milliseconds()}
+		}
+		if to.Kind() == reflect.Pointer {
+			to.Set(reflect.New(to.Type().Elem()))
+			to = to.Elem()
+		}
+		to.Set(reflect.ValueOf(value))
+	}
+}
+
+// noteFields adds what the document says about those fields that a struct of package api has; of is a pointer to it. With usual it says
+// what a field is that is left out.
+func noteFields[T any](out map[string]note, fields []*queue.Field[T], of any, usual bool) {
+	for _, d := range fields {
+		if _, ok := d.In(of); !ok {
+			continue
+		}
+		n := note{text: d.Text(), length: d.Length}
+		if d.Range != (queue.Range{}) {
+			n = between(float64(d.Range.Least), float64(d.Range.Most), n.text)
+		} else if d.Names != nil {
+			n = oneOf(n.text, d.Choices()...)
+		}
+		if v := d.Default(); usual && !reflect.ValueOf(v).IsZero() {
+			n.text += fmt.Sprintf("; default %v", v)
+		}
+		holder := reflect.TypeOf(of).Elem()
+		if above := path.Dir(d.Name); above != "." {
+			at, _ := (&queue.Field[T]{Name: above}).In(of)
+			holder = at.Type()
+		}
+		out[holder.Name()+"."+path.Base(d.Name)] = n
+	}
+}
+
+func backoffOf(pointer string, in api.Backoff) (out queue.Backoff, err error) {
+	if out.Base, err = queue.BackoffBase.Duration(pointer+"/base_ms", in.BaseMS); err != nil {
+		return out, err
+	}
+	out.Cap, err = queue.BackoffCap.Duration(pointer+"/cap_ms", in.CapMS)
+	out.Factor = in.Factor
+	return out, err
+}
