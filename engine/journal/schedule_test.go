@@ -99,3 +99,29 @@ func TestDefinition(t *testing.T) {
 		}
 	}
 }
+
+// The definition in the journal keeps every field of a schedule that is declared, but whether it is enabled: that is beside it.
+func TestDefinitionKeepsEveryField(t *testing.T) {
+	t.Parallel()
+	var all queue.Schedule
+	for _, d := range queue.ScheduleFields() {
+		switch v := reflect.ValueOf(d.Pointer(&all)).Elem(); v.Kind() {
+		case reflect.String:
+			v.SetString("text")
+		case reflect.Bool:
+			v.SetBool(d.Name != "enabled")
+		case reflect.Int64:
+			v.SetInt(int64(time.Second))
+		default:
+			v.SetUint(1)
+		}
+	}
+	text, err := EncodeDefinition(&all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := DecodeDefinition(text)
+	if err != nil || !reflect.DeepEqual(got, &all) {
+		t.Errorf("got %+v, %v, want %+v; is there a field without its place in definition?", got, err, all)
+	}
+}
