@@ -13,8 +13,8 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Six chunks of one submission are completed, one commit each, so that each output has a row of its own; those of which outputs says so
-// with an output.
+// Six chunks of one submission are completed, one commit each; those of which outputs says so with an output: "o" is a large one, which has a
+// row of its own in the store at once, "s" a small one, which is in the journal until a checkpoint.
 func completeSix(t *testing.T, e *Engine, chunks int, outputs string) queue.SubmissionID {
 	t.Helper()
 	n := queue.NewSubmission{}
@@ -25,7 +25,10 @@ func completeSix(t *testing.T, e *Engine, chunks int, outputs string) queue.Subm
 	}
 	for _, r := range reserveNewest(t, e, "default", 6) {
 		item := queue.CompleteItem{Token: r.Token}
-		if outputs[r.Token.Index] == 'o' {
+		switch outputs[r.Token.Index] {
+		case 'o':
+			item.Output = fmt.Appendf(nil, "%70000d", r.Token.Index)
+		case 's':
 			item.Output = fmt.Appendf(nil, "of %d", r.Token.Index)
 		}
 		results, err := e.Complete(t.Context(), "default", []queue.CompleteItem{item}, nil)
@@ -61,6 +64,9 @@ func TestMissingOutputs(t *testing.T) {
 		"none of an ended one":     {chunks: 6, outputs: "o--oo-", fold: true, lose: "false", ok: []uint32{0, 1, 5}},
 		"there were none, of open": {chunks: 9, outputs: "------", fold: true, lose: "true", ok: []uint32{0, 2, 8}},
 		"latest, there were none":  {chunks: 6, outputs: "------", lose: "true", ok: []uint32{0, 5}},
+		"small, in the journal":    {chunks: 6, outputs: "ssssss", lose: "true", ok: []uint32{0, 5}},
+		"small, of an open one":    {chunks: 9, outputs: "s-s-s-", lose: "true", ok: []uint32{0, 1, 8}},
+		"small, checkpointed":      {chunks: 9, outputs: "ssssss", fold: true, lose: "true", names: "6 of the 6 outputs of submission ", bad: []uint32{0, 5}, ok: []uint32{7}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -35,7 +35,7 @@ func TestDamagedLetterIsParked(t *testing.T) {
 	s.deadLetters(1, "dead")
 	n := api.NewSubmission{}
 	for i := range 4 {
-		n.Chunks.Inline = append(n.Chunks.Inline, api.Bytes(bytes.Repeat([]byte{byte('a' + i)}, 2000))) // each in a row of its own
+		n.Chunks.Inline = append(n.Chunks.Inline, api.Bytes(bytes.Repeat([]byte{byte('a' + i)}, 20_000))) // in the store at once, each in a row of its own
 	}
 	sub := s.insert("work", n)
 	got := s.reserve("work", request("OldestFirst", 4)).Reservations
@@ -74,7 +74,7 @@ func TestDamagedLetterIsParked(t *testing.T) {
 	s.wantCopies("dead", sub)
 	for _, r := range s.reserveAll("dead", "OldestFirst") {
 		at := s.submission(r.Submission).ForwardedFrom.Index
-		if content := r.Content.Bytes; len(content) != 2000 || content[0] != byte('a'+at) {
+		if content := r.Content.Bytes; len(content) != 20_000 || content[0] != byte('a'+at) {
 			t.Errorf("content of chunk %d: got %d bytes, %.10q", at, len(content), content)
 		}
 	}
@@ -87,7 +87,7 @@ func TestDamagedContentIsSetAside(t *testing.T) {
 	s := newScene(t)
 	n := api.NewSubmission{}
 	for i := range 6 {
-		n.Chunks.Inline = append(n.Chunks.Inline, api.Bytes(bytes.Repeat([]byte{byte('a' + i)}, 2000))) // each in a row of its own
+		n.Chunks.Inline = append(n.Chunks.Inline, api.Bytes(bytes.Repeat([]byte{byte('a' + i)}, 20_000))) // in the store at once, each in a row of its own
 	}
 	sub := s.insert("", n)
 	row := func(i int) string { return fmt.Sprintf("(SELECT k FROM content ORDER BY k LIMIT 1 OFFSET %d)", i) }
@@ -100,7 +100,7 @@ func TestDamagedContentIsSetAside(t *testing.T) {
 			t.Fatalf("%s: %d chunks went out, want %v", when, len(got), indexes)
 		}
 		for i, r := range got {
-			if r.Index != indexes[i] || len(r.Content.Bytes) != 2000 || r.Content.Bytes[0] != byte('a'+r.Index) {
+			if r.Index != indexes[i] || len(r.Content.Bytes) != 20_000 || r.Content.Bytes[0] != byte('a'+r.Index) {
 				t.Errorf("%s: chunk %d went out with %d bytes, want chunk %d with its content", when, r.Index, len(r.Content.Bytes), indexes[i])
 			}
 		}
@@ -145,8 +145,10 @@ func TestDamagedContentIsSetAside(t *testing.T) {
 func TestDamagedAttachmentPauses(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	n := submission(1000)
-	n.Attachment = api.Bytes("an attachment")
+	n := api.NewSubmission{Attachment: api.Bytes(bytes.Repeat([]byte("a"), 65_536))}
+	for range 10 {
+		n.Chunks.Inline = append(n.Chunks.Inline, api.Bytes("x")) // with these it is in the store at once
+	}
 	sub := s.insert("", n)
 	s.insert("", submission(1))
 	s.onStore("0000", "UPDATE attachment SET crc = crc + 1")
@@ -160,7 +162,7 @@ func TestDamagedAttachmentPauses(t *testing.T) {
 	}
 	s.onStore("0000", "UPDATE attachment SET crc = crc - 1")
 	s.liftRule("", rules.Items[0])
-	if got := s.reserve("", request("OldestFirst", 1000)).Reservations; len(got) != 1000 || string(got[0].Attachment) != "an attachment" {
-		t.Errorf("repaired: %d chunks went out, want 1000 with the attachment", len(got))
+	if got := s.reserve("", request("OldestFirst", 10)).Reservations; len(got) != 10 || !bytes.Equal(got[0].Attachment, n.Attachment) {
+		t.Errorf("repaired: %d chunks went out, want 10 with the attachment", len(got))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -42,8 +43,9 @@ func TestWritesFail(t *testing.T) {
 		return `{"items":[` + list[1:] + `]}`
 	}
 	d.limitFiles(s.process.Process.Pid, 1)
+	large := `,"output":"` + strings.Repeat("x", 30_000) + `"` // three of these are written before their completions
 	for range 3 {
-		status, answer := d.post("/reservations/complete", items(`,"output":"done"`))
+		status, answer := d.post("/reservations/complete", items(large))
 		if status != http.StatusServiceUnavailable || !bytes.Contains(answer, []byte(`"code":"commit_failed"`)) {
 			t.Errorf("a completion with output gave %d %s, want 503 commit_failed", status, answer)
 		}

@@ -17,13 +17,20 @@ type Applier interface {
 	ApplyReturn(r Returned) error
 	ApplyEnd(x End) error
 	ApplyPriority(p Priority) error
-	ApplyRedrive(r Redrive) error
-	ApplyMove(m Move) error
-	ApplyBulk(b *Bulk) error
-	ApplyRule(r Rule) error
-	ApplySchedule(s *Schedule) error
-	ApplyAct(a *Act) error
+	ApplyPart(op PartOp) error // op is valid during the call only
 }
+
+// PartOp is an op that belongs to one feature: *Act, *Bulk, *Contents, Move, *Output, Redrive, Rule or *Schedule.
+type PartOp interface{ ofPart() }
+
+func (*Act) ofPart()      {}
+func (*Bulk) ofPart()     {}
+func (*Contents) ofPart() {}
+func (Move) ofPart()      {}
+func (*Output) ofPart()   {}
+func (Redrive) ofPart()   {}
+func (Rule) ofPart()      {}
+func (*Schedule) ofPart() {}
 
 // errDamaged marks a batch that ends inside an op or holds an impossible number.
 var errDamaged = errors.New("the batch is cut short or damaged")
@@ -105,31 +112,6 @@ func (d *decoder) op(code byte, a Applier) error {
 		if !d.bad {
 			return a.ApplyPriority(p)
 		}
-	case opRedrive:
-		r := Redrive{Seq: d.uint32(), Indexes: d.ascending()}
-		if !d.bad {
-			return a.ApplyRedrive(r)
-		}
-	case opMove:
-		if m := d.move(); !d.bad {
-			return a.ApplyMove(m)
-		}
-	case opBulk:
-		if b := d.bulk(); !d.bad {
-			return a.ApplyBulk(b)
-		}
-	case opRule:
-		if r := d.rule(); !d.bad {
-			return a.ApplyRule(r)
-		}
-	case opSchedule:
-		if s := d.schedule(); !d.bad {
-			return a.ApplySchedule(s)
-		}
-	case opAct:
-		if x := (&Act{Number: d.uint(), Act: d.act()}); !d.bad {
-			return a.ApplyAct(x)
-		}
 	case opInsert:
 		s := new(Insert)
 		d.insert(s)
@@ -142,9 +124,40 @@ func (d *decoder) op(code byte, a Applier) error {
 			return a.ApplyEpoch(d.epoch)
 		}
 	default:
-		return fmt.Errorf("the batch holds the unknown op %d: it is damaged or was written by a newer Quern", code)
+		op := d.partOp(code)
+		switch {
+		case d.bad:
+		case op == nil:
+			return fmt.Errorf("the batch holds the unknown op %d: it is damaged or was written by a newer Quern", code)
+		default:
+			return a.ApplyPart(op)
+		}
 	}
 	return errDamaged
+}
+
+// partOp reads an op of a part; nil: there is no such op.
+func (d *decoder) partOp(code byte) PartOp {
+	switch code {
+	case opAct:
+		return &Act{Number: d.uint(), Act: d.act()}
+	case opBulk:
+		return d.bulk()
+	case opContents:
+		return d.contents()
+	case opMove:
+		return d.move()
+	case opOutput:
+		d.lastOutput = Output{Seq: d.uint32(), Index: d.uint32(), Bytes: d.take(d.uint())}
+		return &d.lastOutput
+	case opRedrive:
+		return Redrive{Seq: d.uint32(), Indexes: d.ascending()}
+	case opRule:
+		return d.rule()
+	case opSchedule:
+		return d.schedule()
+	}
+	return nil
 }
 
 func (d *decoder) returned(code byte) Returned {
@@ -195,6 +208,8 @@ type decoder struct {
 	sequence  uint64
 	bad       bool
 	noOutputs bool // the version does not say which completions have an output
+
+	lastOutput Output // its memory, as there may be many
 }
 
 func (d *decoder) fail() {

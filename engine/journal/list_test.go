@@ -35,12 +35,15 @@ func (l *list) ApplyComplete(c Completed) error { return l.add(c) }
 func (l *list) ApplyReturn(r Returned) error    { return l.add(r) }
 func (l *list) ApplyEnd(x End) error            { return l.add(x) }
 func (l *list) ApplyPriority(p Priority) error  { return l.add(p) }
-func (l *list) ApplyRedrive(r Redrive) error    { return l.add(r) }
-func (l *list) ApplyMove(m Move) error          { return l.add(m) }
-func (l *list) ApplyBulk(b *Bulk) error         { return l.add(b) }
-func (l *list) ApplyRule(r Rule) error          { return l.add(r) }
-func (l *list) ApplySchedule(s *Schedule) error { return l.add(s) }
-func (l *list) ApplyAct(a *Act) error           { return l.add(a) }
+func (l *list) ApplyPart(op PartOp) error {
+	switch own := op.(type) {
+	case *Contents:
+		return l.add(own.Clone())
+	case *Output:
+		return l.add(&Output{own.Seq, own.Index, append([]byte{}, own.Bytes...)})
+	}
+	return l.add(op)
+}
 
 // encode writes the ops as the shard does: neighbouring completions in one call.
 func encode(epoch uint32, at queue.Time, ops []any) []byte {
@@ -81,6 +84,10 @@ func encodeInto(e *Encoder, ops []any) {
 			e.Priority(op)
 		case uint32:
 			e.Epoch(op)
+		case *Contents:
+			e.Contents(op)
+		case *Output:
+			e.Output(op)
 		case *Insert:
 			e.Insert(op)
 		case Returned:
@@ -176,6 +183,19 @@ func anyInsert(t *rapid.T) *Insert {
 	return s
 }
 
+func anyBytes(t *rapid.T, name string) []byte { return []byte(anyText(t, name)) }
+
+func anyContents(t *rapid.T) *Contents {
+	c := &Contents{Seq: anyUint32(t, "seq")}
+	for range rapid.IntRange(0, 3).Draw(t, "pages") {
+		c.Pages = append(c.Pages, Page{anyUint32(t, "first"), anyBytes(t, "page")})
+	}
+	if rapid.Bool().Draw(t, "is attached") {
+		c.Attachment = anyBytes(t, "attachment")
+	}
+	return c
+}
+
 func anyEpoch(t *rapid.T) uint32 {
 	return rapid.OneOf(rapid.Uint32Range(1, 4), rapid.Uint32()).Draw(t, "epoch")
 }
@@ -188,7 +208,11 @@ func anyIndexes(t *rapid.T) []uint32 {
 
 func anyOps(t *rapid.T) (ops []any) {
 	for range rapid.IntRange(0, 12).Draw(t, "ops") {
-		switch rapid.IntRange(0, 11).Draw(t, "op") {
+		switch rapid.IntRange(0, 13).Draw(t, "op") {
+		case 13:
+			ops = append(ops, anyContents(t))
+		case 12:
+			ops = append(ops, &Output{Seq: anyUint32(t, "seq"), Index: anyUint32(t, "index"), Bytes: anyBytes(t, "output")})
 		case 11:
 			ops = append(ops, &Bulk{
 				ID: queue.SubmissionID(anyUint64(t, "id")), Step: anyUint64(t, "step"), State: queue.BulkState(rapid.IntRange(0, 3).Draw(t, "state")),

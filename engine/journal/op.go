@@ -8,9 +8,9 @@ import (
 
 // Version is the first byte of every batch: the version of the op encoding, described byte by byte in
 // docs/formats/ops.md. A reader refuses versions that it does not know. Version 1 knows no Key of an Insert, and versions before 3 do
-// not say which completions have an output; else they are the same.
+// not say which completions have an output; version 4 brought Contents and Output. Else they are the same.
 const (
-	Version        = 3
+	Version        = 4
 	tellingOutputs = 3 // the first one that does
 )
 
@@ -32,6 +32,8 @@ const (
 	opBulk        = 14
 	opAct         = 15
 	opOutputs     = 16 // stands before the op of completions that all have an output
+	opContents    = 17
+	opOutput      = 18
 )
 
 // Insert is the op that makes a submission exist.
@@ -51,7 +53,7 @@ type Insert struct {
 	MaxAttempts        uint16
 	OnExhausted        queue.OnExhausted
 	MaxFailed          uint32 // chunks that may be given up before the submission fails; 0: any number
-	Inline, Attachment bool   // whether the store holds such bytes
+	Inline, Attachment bool   // whether it has such bytes: in the Contents before it, or in the store
 	IdempotencyKey     string
 	Fingerprint        [16]byte
 	Schedule           string        // that inserted it; "": none
@@ -63,7 +65,7 @@ type Insert struct {
 type Completed struct {
 	Seq, Index    uint32
 	Epoch         uint32
-	Output        bool // the store has an output of the chunk
+	Output        bool // the chunk has an output: in an Output before it, or in the store
 	OutputUnknown bool // whether it has is not known: an older version wrote the op. It is not encoded
 	Sequence      uint64
 }

@@ -197,12 +197,7 @@ func (i *ignore) ApplyComplete(Completed) error { i.completed++; return nil }
 func (*ignore) ApplyReturn(Returned) error      { return nil }
 func (*ignore) ApplyEnd(End) error              { return nil }
 func (*ignore) ApplyPriority(Priority) error    { return nil }
-func (*ignore) ApplyRedrive(Redrive) error      { return nil }
-func (*ignore) ApplyMove(Move) error            { return nil }
-func (*ignore) ApplyBulk(*Bulk) error           { return nil }
-func (*ignore) ApplyRule(Rule) error            { return nil }
-func (*ignore) ApplySchedule(*Schedule) error   { return nil }
-func (*ignore) ApplyAct(*Act) error             { return nil }
+func (*ignore) ApplyPart(PartOp) error          { return nil }
 
 func BenchmarkComplete(b *testing.B) {
 	for _, perCall := range []int{1, 100} {

@@ -112,7 +112,7 @@ func (m *machine) ApplyComplete(c journal.Completed) error {
 		m.suspects.acquit(r, t)
 		delete(r.tries, c.Index)
 	}
-	m.trust(c.Seq, c.Index)
+	m.storage.trust(c.Seq, c.Index)
 	r.done++
 	if r.outputs.note(&c); c.Output && m.replay {
 		m.newest.note(r, c.Index)

@@ -23,19 +23,18 @@ func (p *Forwarding) Deliver(ctx context.Context, list []queue.Delivery) error {
 	}
 	m := s.m
 	m.seed(seed)
-	ops := make([]*journal.Insert, 0, len(list))
-	var fresh []*queue.NewSubmission
+	arrivals := make([]arrival, 0, len(list))
 	for i := range list {
 		if n := &list[i].Submission; m.forwarding.expects(n.Origin) {
-			ops, fresh = append(ops, m.draw(n, now)), append(fresh, n)
+			arrivals = append(arrivals, arrival{NewSubmission: n, op: m.draw(n, now)})
 		}
 	}
 	s.mu.Unlock()
-	if err := s.options.Live.admit(len(ops)); err != nil {
+	if err := s.options.Live.admit(len(arrivals)); err != nil {
 		return err
 	}
-	defer s.options.Live.release(len(ops))
-	if err := p.writeContents(ctx, ops, fresh); err != nil {
+	defer s.options.Live.release(len(arrivals))
+	if err := p.writeContents(ctx, arrivals); err != nil {
 		return err
 	}
 	now = s.now()
@@ -48,9 +47,9 @@ func (p *Forwarding) Deliver(ctx context.Context, list []queue.Delivery) error {
 		s.mu.Unlock()
 		return err
 	}
-	for _, op := range ops {
-		if m.forwarding.expects(op.Origin) { // no one else delivered it meanwhile
-			m.encode(now).Insert(op)
+	for i := range arrivals {
+		if op := arrivals[i].op; m.forwarding.expects(op.Origin) { // no one else delivered it meanwhile
+			m.insert(op, arrivals[i].carried, now)
 			m.intend(arriving{op.Origin.Source, m.forwarding.arriving[op.Origin.Source]})
 			m.forwarding.arriving[op.Origin.Source] = op.Origin.Number
 		}
@@ -93,23 +92,32 @@ func (p *forwarding) arrived(o *queue.Origin) {
 	}
 }
 
+// arrival is a dead letter that is being delivered.
+type arrival struct {
+	*queue.NewSubmission
+	op      *journal.Insert
+	carried *journal.Contents // what its insert brings; nil: nothing, or it is in the store already
+}
+
 // deliverAtOnce is how many contents are written at a time: they share commits of the store.
 const deliverAtOnce = 16
 
-// writeContents writes the contents of several inserts before they are published.
-func (p *Forwarding) writeContents(ctx context.Context, ops []*journal.Insert, list []*queue.NewSubmission) error {
+// writeContents packs the contents of several inserts for their batch, and writes those that do not go into it before they are published.
+func (p *Forwarding) writeContents(ctx context.Context, arrivals []arrival) error {
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	var failed error
 	turn := make(chan struct{}, deliverAtOnce)
-	for i, op := range ops {
-		if !op.Inline && !op.Attachment {
+	for i := range arrivals {
+		a := &arrivals[i]
+		var beside bool
+		if a.carried, beside = p.s.contents.packFor(a.NewSubmission, len(arrivals)); !beside {
 			continue
 		}
 		turn <- struct{}{}
 		group.Go(func() {
 			defer func() { <-turn }()
-			if err := p.s.contents.write(ctx, op.Seq, list[i]); err != nil {
+			if err := p.s.contents.write(ctx, a.op.Seq, a.NewSubmission); err != nil {
 				mu.Lock()
 				failed = err
 				mu.Unlock()

@@ -99,7 +99,11 @@ func (p *checkpointer) write() error {
 
 	ctx := context.Background()
 	s.ahead.Store(true)
-	if err := s.Rules.store(ctx, m, ruled); err != nil {
+	err := s.Rules.store(ctx, m, ruled)
+	if err == nil {
+		err = s.disk.write(func() error { return s.store.Memtable.Flush(ctx) })
+	}
+	if err != nil {
 		p.putBack(m, dirty, gone, &checkpointSlice{})
 		return err
 	}

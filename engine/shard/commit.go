@@ -90,6 +90,16 @@ func (p *writer) seal() {
 	}
 }
 
+// fullBatch is how many bytes of ops share an append: with more, everyone in it would wait for longer than a sync.
+const fullBatch = 4 << 20
+
+// sealFull ends the open batch when it is full. What has to be in one batch is in it. The mutex is held.
+func (p *writer) sealFull() {
+	if len(p.s.m.batch.enc.Bytes()) >= fullBatch {
+		p.seal()
+	}
+}
+
 // take takes the batch that is to be appended next; nil when there is none. The mutex is held.
 func (p *writer) take() (b *batch) {
 	if len(p.sealed) == 0 {

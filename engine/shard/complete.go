@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"slices"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -31,11 +30,12 @@ func (m *machine) completes(items []queue.CompleteItem, valid []bool, now queue.
 	list []journal.Completed, in *batch, rests *commits) ([]queue.Result, []journal.Completed) {
 	for i := range items {
 		t := &items[i].Token
-		if h := m.held(t); h != nil && valid[i] && items[i].Output == nil {
+		if h := m.held(t); h != nil && valid[i] {
 			h.State = reserver.Finishing
 			m.holds.Saw(h, now)
 			in.mark(t.Slot, t.Sequence)
-			list = append(list, journal.Completed{Seq: h.Seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence})
+			list = append(list, journal.Completed{Seq: h.Seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence,
+				Output: items[i].Output != nil})
 			dst = append(dst, queue.Result{})
 			continue
 		}
@@ -63,9 +63,19 @@ func (m *machine) completes(items []queue.CompleteItem, valid []bool, now queue.
 	return dst, list
 }
 
-// Complete finishes chunks: one result per item, in order, appended to dst. It returns after the commit. Outputs are
-// written before it, so that a committed completion never lacks its output, and after the reservation is Finishing, so
-// that no one else's output can replace it.
+// outputBytes is what the outputs of completions take in a batch.
+func outputBytes(items []queue.CompleteItem) (bytes int) {
+	for i := range items {
+		if items[i].Output != nil {
+			bytes += len(items[i].Output) + itemCost
+		}
+	}
+	return bytes
+}
+
+// Complete finishes chunks: one result per item, in order, appended to dst. It returns after the commit. Outputs are in it, so that a
+// committed completion never lacks its output. Those of a call that are too many for a batch are written before it, and after the
+// reservation is Finishing, so that no one else's output can replace them.
 func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
 	scratch := s.takeScratch()
@@ -73,7 +83,8 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 	for start := 0; start < len(items); start += sliceItems {
 		slice := items[start:min(start+sliceItems, len(items))]
 		var err error
-		writes := slices.ContainsFunc(slice, func(item queue.CompleteItem) bool { return item.Output != nil })
+		bytes := outputBytes(slice)
+		writes := bytes > 0 && s.contents.beside(bytes)
 		if !writes {
 			dst, writes, err = s.completeNow(slice, dst, scratch, &waits)
 		}
@@ -118,8 +129,8 @@ func (s *Shard) doubted(items []queue.CompleteItem) bool {
 	return false
 }
 
-// completeNow decides and encodes completions without outputs. stray says that it did nothing, as something has to be taken off the disk
-// first.
+// completeNow decides and encodes completions, with the outputs that they bring. stray says that it did nothing, as something has to be
+// taken off the disk first.
 func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scratch *scratch,
 	waits *commits) (_ []queue.Result, stray bool, err error) {
 	now := s.now()
@@ -132,14 +143,31 @@ func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scra
 	if s.store.AnyDoubt() && s.doubted(items) {
 		return dst, true, nil
 	}
+	from := len(dst)
 	var list []journal.Completed
 	dst, list = s.m.completes(items, scratch.valid, now, dst, scratch.list[:0], s.m.batch, waits)
 	scratch.list = list[:0]
 	if len(list) > 0 {
-		s.m.encode(now).Complete(list)
+		enc := s.m.encode(now)
+		encodeOutputs(enc, items, dst[from:], list)
+		enc.Complete(list)
+		s.writer.sealFull()
 	}
 	waits.add(s.writer.pending())
 	return dst, false, nil
+}
+
+// encodeOutputs encodes what accepted completions bring. list has these, in the order of their items.
+func encodeOutputs(enc *journal.Encoder, items []queue.CompleteItem, results []queue.Result, list []journal.Completed) {
+	for i := range items {
+		if results[i].Outcome != queue.OutcomeOK {
+			continue
+		}
+		if list[0].Output {
+			enc.Output(&journal.Output{Seq: list[0].Seq, Index: list[0].Index, Bytes: items[i].Output})
+		}
+		list = list[1:]
+	}
 }
 
 // completeWriting decides, writes the outputs of what is accepted, takes away what an earlier completion without success left of those that

@@ -22,9 +22,6 @@ func isDamage(err error) bool {
 	return format || errors.Is(err, store.ErrMissing)
 }
 
-// contents are the bytes of chunks and attachments in the store.
-type contents struct{ s *Shard }
-
 // withoutDamaged answers with those picks whose contents can be read, after the others were set aside. errAgain: none can.
 func (c *contents) withoutDamaged(ctx context.Context, picks []pick, dst []queue.Reservation) (Reserved, error) {
 	var sound, bad []pick

@@ -111,7 +111,8 @@ func (p *Schedules) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch 
 		inserts[i] = m.draw(n, now)
 		op.Last, op.LastID = tick, inserts[i].ID
 	}
-	if len(inserts) > 0 && (len(template.Attachment) > 0 || len(template.Chunks.Inline) > 0) {
+	carried, beside := s.contents.packFor(template, len(inserts))
+	if beside {
 		s.mu.Unlock()
 		err = p.writeEmissions(inserts, template)
 		s.mu.Lock()
@@ -128,7 +129,7 @@ func (p *Schedules) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch 
 		s.writer.seal()
 	}
 	for _, insert := range inserts {
-		m.encode(now).Insert(insert)
+		m.insert(insert, carried, now)
 	}
 	m.encode(now).Schedule(op)
 	m.schedules.occupy(sch)

@@ -44,6 +44,7 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 		return sub, false, commitError(journal.ErrFull)
 	}
 	now, seed := s.now(), s.options.Seed()
+	carried, beside := s.contents.pack(n)
 	s.mu.Lock()
 	if err := s.takesIn(); err != nil {
 		s.mu.Unlock()
@@ -72,8 +73,8 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 	m.seed(seed)
 	op := m.draw(n, now)
 	entry := s.claims.claim(n, op, now)
-	if !op.Inline && !op.Attachment {
-		return s.publish(op, entry, n.Acts, now) // unlocks
+	if !beside {
+		return s.publish(op, carried, entry, n.Acts, now) // unlocks
 	}
 	s.mu.Unlock()
 	if err := s.contents.write(ctx, op.Seq, n); err != nil {
@@ -91,7 +92,7 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 		s.claims.giveUp(entry)
 		return sub, false, err
 	}
-	return s.publish(op, entry, n.Acts, now) // unlocks
+	return s.publish(op, nil, entry, n.Acts, now) // unlocks
 }
 
 // Repeated answers an insert whose idempotency key came before, as Insert does, and makes none. known is false when it did not.
@@ -115,14 +116,16 @@ func (p *Submissions) Repeated(ctx context.Context, n *queue.NewSubmission) (sub
 }
 
 // publish encodes the insert and waits for its commit. The mutex is held and given up.
-func (s *Shard) publish(op *journal.Insert, entry *keyed, acts []queue.Act, now queue.Time) (queue.Submission, bool, error) {
-	s.m.encode(now).Insert(op)
+func (s *Shard) publish(op *journal.Insert, carried *journal.Contents, entry *keyed, acts []queue.Act,
+	now queue.Time) (queue.Submission, bool, error) {
+	s.m.insert(op, carried, now)
 	b := s.m.batch
 	if entry != nil {
 		entry.batch = b
 		s.m.intend(entry)
 	}
 	s.m.actLog.tell(now, acts, nil, map[string]string{"submission": op.ID.String()})
+	s.writer.sealFull()
 	s.mu.Unlock()
 	if entry != nil {
 		close(entry.published)
@@ -198,23 +201,6 @@ func (p *claims) repeat(ctx context.Context, entry *keyed, n *queue.NewSubmissio
 	}
 	sub, err = s.Submissions.Get(ctx, entry.id)
 	return sub, true, err
-}
-
-// write puts inline bytes and the attachment on disk before the insert is published. What a crash leaves behind
-// is swept away at the next start.
-func (c *contents) write(ctx context.Context, seq uint32, n *queue.NewSubmission) error {
-	s := c.s
-	return storeError(s.disk.wrote(func() error {
-		if len(n.Attachment) > 0 {
-			if err := s.store.WriteAttachment(ctx, seq, n.Attachment); err != nil {
-				return err
-			}
-		}
-		if len(n.Chunks.Inline) > 0 {
-			return s.store.WriteContent(ctx, seq, 0, n.Chunks.Inline)
-		}
-		return nil
-	}()))
 }
 
 // SetPriority changes the priority of an open submission, from the next reservation on. Of one that has ended it is a conflict.

@@ -51,7 +51,7 @@ type machine struct {
 	newest  latest  // completions with outputs, of the replay
 	history history // at recovery
 
-	trust func(seq, index uint32) // told of every chunk that is done: what the store has for it is its output
+	storage storage
 
 	roster *roster // the shard's
 
@@ -94,7 +94,7 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		writing: map[uint32]*batch{},
 		batch:   newBatch(),
 		roster:  newRoster(),
-		trust:   func(uint32, uint32) {},
+		storage: noStorage,
 	}
 	m.parts.of(m)
 	m.backlog.OnRuling(m.rules.ruled)
@@ -138,6 +138,15 @@ func (m *machine) encode(now queue.Time) *journal.Encoder {
 	}
 	return &m.batch.enc
 }
+
+// storage is what the machine tells the store, which it does not know: it does no I/O.
+type storage struct {
+	trust    func(seq, index uint32)   // a chunk is done: what is stored for it is its output
+	contents func(c *journal.Contents) // copies bytes that are durable in the journal
+	output   func(o *journal.Output)   // the same
+}
+
+var noStorage = storage{trust: func(uint32, uint32) {}, contents: func(*journal.Contents) {}, output: func(*journal.Output) {}}
 
 // touch notes that r changed at the position being applied.
 func (m *machine) touch(r *record) {

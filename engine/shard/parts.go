@@ -32,25 +32,28 @@ func (p *parts) of(m *machine) {
 	}
 }
 
-// The ops that a part owns.
-
-// ApplyAct: an entry for the audit log.
-func (m *machine) ApplyAct(a *journal.Act) error { return m.actLog.apply(a) }
-
-// ApplyBulk: a bulk operation begins, or got further.
-func (m *machine) ApplyBulk(op *journal.Bulk) error { return m.bulks.apply(op) }
-
-// ApplyMove: dead letters are given up, or leave for another queue.
-func (m *machine) ApplyMove(op journal.Move) error { return m.letters.applyMove(op) }
-
-// ApplyRedrive: dead letters are offered again.
-func (m *machine) ApplyRedrive(op journal.Redrive) error { return m.letters.applyRedrive(op) }
-
-// ApplyRule: a rule is set or lifted.
-func (m *machine) ApplyRule(op journal.Rule) error { return m.rules.apply(op) }
-
-// ApplySchedule: a schedule changes, or a tick of it is over.
-func (m *machine) ApplySchedule(op *journal.Schedule) error { return m.schedules.apply(op) }
+// ApplyPart gives an op to the part that owns it.
+func (m *machine) ApplyPart(op journal.PartOp) error {
+	switch op := op.(type) {
+	case *journal.Act: // an entry for the audit log
+		return m.actLog.apply(op)
+	case *journal.Bulk: // a bulk operation begins, or got further
+		return m.bulks.apply(op)
+	case *journal.Contents: // the bytes of a submission whose insert follows
+		m.storage.contents(op)
+	case journal.Move: // dead letters are given up, or leave for another queue
+		return m.letters.applyMove(op)
+	case *journal.Output: // of a chunk whose completion follows: before it, no one reads the output
+		m.storage.output(op)
+	case journal.Redrive: // dead letters are offered again
+		return m.letters.applyRedrive(op)
+	case journal.Rule: // a rule is set or lifted
+		return m.rules.apply(op)
+	case *journal.Schedule: // a schedule changes, or a tick of it is over
+		return m.schedules.apply(op)
+	}
+	return nil
+}
 
 // intended counts what the intents of each part have left, for the audit: nothing, while nothing is on its way to the disk.
 func (p *parts) intended(count func(what string, n int)) {

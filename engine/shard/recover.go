@@ -25,7 +25,8 @@ func (p *recovery) run(ctx context.Context) error {
 	s.journal = log
 	now := s.now()
 	m := newMachine(s.options.ID, s.options.Key, s.options.Settings, now)
-	m.roster, m.ran, m.trust = s.roster, s.options.RunSeconds, s.store.Trust
+	m.roster, m.ran = s.roster, s.options.RunSeconds
+	m.storage = storage{trust: s.store.Trust, contents: s.store.Memtable.KeepContents, output: s.store.Memtable.KeepOutput}
 	if s.options.LastAct != nil {
 		if m.actLog.last, err = s.options.LastAct(); err != nil {
 			return err

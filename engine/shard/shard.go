@@ -60,6 +60,7 @@ type Options struct {
 
 	Emitting func(schedule string) Span // begins the span of an emission; nil: no one traces
 
+	OpBytes         int   // contents, attachments and outputs of a call up to so many go into its batch; default 64 KiB, below 0 none
 	CheckpointBytes int64 // journal bytes that start a checkpoint; default 16 MiB
 	CheckpointEnded int   // ended submissions that start one; default 20,000
 	// tries, reservations and exceptions of submissions that one hold of the mutex encodes for a checkpoint; default
@@ -111,6 +112,9 @@ type Shard struct {
 
 // Open recovers the shard and starts its goroutines. Close ends them.
 func Open(ctx context.Context, o Options) (*Shard, error) {
+	if o.OpBytes == 0 {
+		o.OpBytes = 64 << 10
+	}
 	if o.CheckpointBytes == 0 {
 		o.CheckpointBytes = 16 << 20
 	}

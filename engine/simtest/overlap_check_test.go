@@ -87,7 +87,7 @@ func (o *overlap) reserved(q *shard.Request, list []queue.Reservation, limited b
 	var text []string
 	for i := range list {
 		t := o.took(q, &list[i])
-		if n := o.inFlight(t.value); limited && n > overlapLimit {
+		if n := o.inFlightWith(t); limited && n > overlapLimit {
 			o.fail("%d chunks of a=%d are held, the limit is %d", n, t.value, overlapLimit)
 		}
 		text = append(text, naming{token: t}.String())
@@ -95,9 +95,11 @@ func (o *overlap) reserved(q *shard.Request, list []queue.Reservation, limited b
 	return fmt.Sprint(text)
 }
 
-func (o *overlap) inFlight(value int64) (n int) {
-	for _, t := range o.holding {
-		if t.value == value {
+// inFlightWith is how many chunks of its value were held when a token was handed out, that one included. Answers of the same moment come
+// in any order: those with a later token do not count.
+func (o *overlap) inFlightWith(t *token) (n int) {
+	for _, other := range o.holding {
+		if other.value == t.value && (other.Epoch < t.Epoch || other.Epoch == t.Epoch && other.Sequence <= t.Sequence) {
 			n++
 		}
 	}

@@ -106,7 +106,8 @@ func TestAlreadyWaits(t *testing.T) {
 		name   string
 		output []byte
 		held   []string // the writes in the way, in their order; the call is repeated before each
-	}{{"without an output", nil, []string{"append"}}, {"with an output", []byte("x"), []string{"outputs", "append"}}} {
+	}{{"without an output", nil, []string{"append"}}, {"with an output", []byte("x"), []string{"append"}},
+		{"with a large output", make([]byte, 100_000), []string{"outputs", "append"}}} {
 		t.Run(test.name, func(t *testing.T) {
 			behindGates(t, func(o *overlap) {
 				held := o.oneHeld()
@@ -262,7 +263,7 @@ func TestGoneWaits(t *testing.T) {
 func TestLateCompletion(t *testing.T) {
 	behindGates(t, func(o *overlap) {
 		held := o.oneHeld()
-		first := o.completeLater(held, []byte("x"))
+		first := o.completeLater(held, make([]byte, 100_000))
 		repeat := o.completeLater(held, nil)
 		o.later(func() ([]queue.Result, error) {
 			_, err := o.shard.Submissions.Cancel(ctx, held.Submission)

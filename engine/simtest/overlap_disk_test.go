@@ -166,6 +166,24 @@ func (d *diskModel) ApplyEnd(e journal.End) error {
 	return nil
 }
 
+func (d *diskModel) ApplyPart(op journal.PartOp) error {
+	switch op := op.(type) {
+	case *journal.Bulk:
+		return d.applyBulk(op)
+	case *journal.Contents:
+		return d.applyContents(op)
+	case journal.Move:
+		return d.applyMove(op)
+	case *journal.Output:
+		return d.applyOutput(op)
+	case journal.Redrive:
+		return d.applyRedrive(op)
+	case journal.Rule:
+		return d.applyRule(op)
+	}
+	return nil
+}
+
 func (d *diskModel) ApplyPriority(p journal.Priority) error {
 	if x, _ := d.chunk(p.Seq, 0); x != nil && x.state == queue.Open {
 		x.priorities = append(x.priorities, p.Priority)
@@ -173,7 +191,7 @@ func (d *diskModel) ApplyPriority(p journal.Priority) error {
 	return nil
 }
 
-func (d *diskModel) ApplyRedrive(r journal.Redrive) error {
+func (d *diskModel) applyRedrive(r journal.Redrive) error {
 	x, _ := d.chunk(r.Seq, 0)
 	if x == nil {
 		return nil
@@ -188,7 +206,7 @@ func (d *diskModel) ApplyRedrive(r journal.Redrive) error {
 	return nil
 }
 
-func (d *diskModel) ApplyMove(m journal.Move) error {
+func (d *diskModel) applyMove(m journal.Move) error {
 	x, _ := d.chunk(m.Seq, 0)
 	if x == nil {
 		return nil
@@ -203,13 +221,13 @@ func (d *diskModel) ApplyMove(m journal.Move) error {
 	return nil
 }
 
-func (d *diskModel) ApplyBulk(b *journal.Bulk) error {
+func (d *diskModel) applyBulk(b *journal.Bulk) error {
 	d.ops++
 	d.bulks[queue.BulkID(b.ID)] = b.State
 	return nil
 }
 
-func (d *diskModel) ApplyRule(r journal.Rule) error {
+func (d *diskModel) applyRule(r journal.Rule) error {
 	d.ops++
 	if r.Lift {
 		delete(d.rules, r.Rule.ID)
@@ -219,5 +237,18 @@ func (d *diskModel) ApplyRule(r journal.Rule) error {
 	return nil
 }
 
-func (d *diskModel) ApplySchedule(*journal.Schedule) error { return nil }
-func (*diskModel) ApplyAct(*journal.Act) error             { return nil }
+// applyContents: the insert of the submission follows.
+func (d *diskModel) applyContents(c *journal.Contents) error {
+	if d.ops++; d.bySeq[c.Seq] != nil {
+		d.problem("the bytes of submission number %d come after its insert", c.Seq)
+	}
+	return nil
+}
+
+// applyOutput: the completion of the chunk follows.
+func (d *diskModel) applyOutput(o *journal.Output) error {
+	if x, chunk := d.chunk(o.Seq, o.Index); x != nil && (x.state != queue.Open || chunk.state != queue.ChunkReady) {
+		d.problem("chunk %s/%d gets an output, but it is %s in a submission that is %s", x.ID, o.Index, chunk.state, x.state)
+	}
+	return nil
+}

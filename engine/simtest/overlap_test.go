@@ -140,6 +140,9 @@ func newOverlap(t *testing.T, seed uint64) *overlap {
 	settings.ExpiryBackoff = settings.RetryBackoff
 	o.box = box{t: t, dir: t.TempDir(), settings: settings}
 	o.seeds.Store(seed << 32)
+	if seed%2 == 0 {
+		o.opBytes = -1 // contents and outputs are written before their ops
+	}
 	o.ballast = func() bool { return o.seed%3 == 0 }
 	return o
 }

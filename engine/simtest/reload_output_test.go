@@ -51,6 +51,7 @@ func TestOutputOfARefusedCompletion(t *testing.T) {
 		return &closingLog{f.wrap(inner), func() { closing.Do(func() { close(closed) }) }}
 	}
 	b.fatal = f.fatal
+	b.opBytes = -1
 	b.open()
 	b.opening = func() { opening.Do(func() { close(opened) }) }
 	sub := mustInsert(t, b, prefixed(1))

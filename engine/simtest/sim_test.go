@@ -80,6 +80,7 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults, tally *tally) {
 		settings.Durability = queue.Full
 	}
 	s.box = box{t: t, dir: t.TempDir(), settings: settings}
+	s.opBytes = []int{0, -1, 40}[seed%3] // what a call brings goes into its op, is written before it, or some of each
 	if f != nil {
 		s.wrap, s.fatal = f.wrap, f.fatal
 	}

@@ -18,6 +18,7 @@ type strayed struct {
 
 func openStrayed(t *testing.T, settings queue.Settings) *strayed {
 	s := &strayed{box: newBox(t, settings), faults: &faults{spare: true}}
+	s.opBytes = -1 // else an output is in the op of its completion, and cannot go astray
 	s.wrap, s.fatal = s.faults.wrap, s.faults.fatal
 	s.open()
 	s.id = mustInsert(t, s.box, prefixed(3)).ID

@@ -55,6 +55,7 @@ type box struct {
 	scorers  strategy.Scorers
 	live     *shard.LiveLimit  // nil: any number may be open
 	views    *shard.ViewMemory // nil: as much as is usual
+	opBytes  int               // Options.OpBytes
 	born     queue.Time        // of the shard: with its number it identifies its outbox
 }
 
@@ -118,6 +119,7 @@ func (b *box) options() shard.Options {
 		ViewMemory:      b.views,
 		Live:            b.live,
 		Born:            b.born,
+		OpBytes:         b.opBytes,
 		CheckpointItems: 6, // so that rows are taken in slices
 	}
 }

@@ -57,7 +57,7 @@ func BenchmarkPackContent(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		packContent(1, 0, chunks, 102*len(chunks))
+		packContent(0, chunks, 102*len(chunks))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/chunk")
 }
@@ -153,9 +153,9 @@ func BenchmarkAppendOutputs(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			s.moving.Lock()
+			s.moves.mu.Lock()
 			must(b, s.settle(ctx))
-			s.moving.Unlock()
+			s.moves.mu.Unlock()
 			perChunk(b, len(outs), cpu, written)
 		})
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sort"
 
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
@@ -25,14 +27,9 @@ func (s *Store) WriteContent(ctx context.Context, seq, first uint32, chunks [][]
 			bytes += len(chunks[n]) + 2
 			n++
 		}
-		pages := packContent(seq, first, chunks[:n], bytes)
+		pages := packContent(first, chunks[:n], bytes)
 		err := s.commit(ctx, &request{bytes: bytes, apply: func(w *writer) error {
-			for i := range pages {
-				if _, err := w.putContent.Exec(pages[i].key, pages[i].crc, pages[i].bytes); err != nil {
-					return err
-				}
-			}
-			return nil
+			return w.contents(&journal.Contents{Seq: seq, Pages: pages})
 		}})
 		if err != nil {
 			return wrap("write content", err)
@@ -43,28 +40,31 @@ func (s *Store) WriteContent(ctx context.Context, seq, first uint32, chunks [][]
 	return nil
 }
 
-type contentPage struct {
-	key, crc int64
-	bytes    []byte
+// PackContent makes the pages of all inline chunks of a submission, for a journal.Contents.
+func PackContent(chunks [][]byte) []journal.Page {
+	bytes := 0
+	for i := range chunks {
+		bytes += len(chunks[i]) + 2
+	}
+	return packContent(0, chunks, bytes)
 }
 
 // packContent makes the pages of the chunks, whose sizes sum up to about `bytes`. The pages lie in one piece of memory.
-func packContent(seq, first uint32, chunks [][]byte, bytes int) []contentPage {
+func packContent(first uint32, chunks [][]byte, bytes int) []journal.Page {
 	buf := make([]byte, 0, bytes+3*len(chunks)+16)
-	pages := make([]contentPage, 0, bytes/smallPage+1)
+	pages := make([]journal.Page, 0, bytes/smallPage+1)
 	for len(chunks) > 0 {
 		n := cut(len(chunks), func(i int) int { return len(chunks[i]) + 2 })
 		start := len(buf)
 		buf = appendContentPage(buf, chunks[:n])
-		page, key := buf[start:len(buf):len(buf)], keyOf(seq, first)
-		pages = append(pages, contentPage{key, sum(0).number(key).bytes(page).stored(), page})
+		pages = append(pages, journal.Page{First: first, Bytes: buf[start:len(buf):len(buf)]})
 		first += uint32(n)
 		chunks = chunks[n:]
 	}
 	return pages
 }
 
-// ReadContent is the content of one chunk; ErrMissing when there is none. The bytes are the caller's.
+// ReadContent is the content of one chunk; ErrMissing when there is none. The bytes must not be changed.
 func (s *Store) ReadContent(ctx context.Context, seq, index uint32) ([]byte, error) {
 	all, err := s.ReadContents(ctx, seq, []uint32{index})
 	if err != nil {
@@ -74,40 +74,61 @@ func (s *Store) ReadContent(ctx context.Context, seq, index uint32) ([]byte, err
 }
 
 // ReadContents is the content of several chunks of one submission, in the order of the indexes; ErrMissing when one has none.
-// Chunks that lie side by side are read together when their indexes stand side by side.
-func (s *Store) ReadContents(ctx context.Context, seq uint32, indexes []uint32) ([][]byte, error) {
-	contents := make([][]byte, len(indexes))
-	err := s.hot.with(ctx, func(r *reader) error {
-		var page []byte
-		start := uint32(0) // of the page in hand
-		for i, index := range indexes {
-			var (
-				chunk []byte
-				found bool
-				err   error
-			)
-			if page != nil && index >= start {
-				chunk, found, err = chunkOf(page, index-start)
-			}
-			if !found && err == nil {
-				if start, page, err = s.contentPage(r, seq, index); err == nil {
-					chunk, found, err = chunkOf(page, index-start)
-				}
-			}
-			if err == nil && !found {
-				err = fmt.Errorf("chunk %d of seq %d: %w", index, seq, ErrMissing)
-			}
-			if err != nil {
-				return err
-			}
-			contents[i] = chunk
-		}
-		return nil
-	})
+// Chunks that lie side by side are read together when their indexes stand side by side. The bytes must not be changed.
+func (s *Store) ReadContents(ctx context.Context, seq uint32, indexes []uint32) (contents [][]byte, err error) {
+	if kept := s.Memtable.content(seq); kept != nil {
+		contents, err = chunksOf(seq, indexes, func(index uint32) (uint32, []byte, error) { return keptPage(kept, index) })
+	} else {
+		err = s.hot.with(ctx, func(r *reader) (err error) {
+			contents, err = chunksOf(seq, indexes, func(index uint32) (uint32, []byte, error) { return s.contentPage(r, seq, index) })
+			return err
+		})
+	}
 	if err != nil {
 		return nil, wrap("read content", err)
 	}
 	return contents, nil
+}
+
+// chunksOf takes chunks out of pages, which at gives: the one that holds a chunk, if any does, and the index of its first one.
+func chunksOf(seq uint32, indexes []uint32, at func(index uint32) (start uint32, page []byte, err error)) ([][]byte, error) {
+	contents := make([][]byte, len(indexes))
+	var page []byte
+	start := uint32(0) // of the page in hand
+	for i, index := range indexes {
+		var (
+			found bool
+			err   error
+		)
+		if page != nil && index >= start {
+			contents[i], found, err = chunkOf(page, index-start)
+		}
+		if !found && err == nil {
+			if start, page, err = at(index); err == nil {
+				contents[i], found, err = chunkOf(page, index-start)
+			}
+		}
+		if err == nil && !found {
+			err = missingChunk(seq, index)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return contents, nil
+}
+
+func missingChunk(seq, index uint32) error {
+	return fmt.Errorf("chunk %d of seq %d: %w", index, seq, ErrMissing)
+}
+
+// keptPage is the page that holds the chunk: the last one that begins at or before it.
+func keptPage(c *journal.Contents, index uint32) (start uint32, page []byte, err error) {
+	n := sort.Search(len(c.Pages), func(i int) bool { return c.Pages[i].First > index })
+	if n == 0 {
+		return 0, nil, missingChunk(c.Seq, index)
+	}
+	return c.Pages[n-1].First, c.Pages[n-1].Bytes, nil
 }
 
 // contentPage reads the page that holds the chunk, if any does: the last one that begins at or before it.
@@ -120,22 +141,22 @@ func (s *Store) contentPage(r *reader, seq, index uint32) (start uint32, page []
 		return false, nil
 	}, keyOf(seq, 0), keyOf(seq, index))
 	if err == nil && page == nil {
-		err = fmt.Errorf("chunk %d of seq %d: %w", index, seq, ErrMissing)
+		err = missingChunk(seq, index)
 	}
 	return start, page, err
 }
 
 // WriteAttachment stores a submission's attachment, durably, in a shared commit.
 func (s *Store) WriteAttachment(ctx context.Context, seq uint32, b []byte) error {
-	crc := sum(0).number(int64(seq)).bytes(b).stored()
-	return wrap("write attachment", s.commit(ctx, &request{bytes: len(b), apply: func(w *writer) error {
-		_, err := w.putAttachment.Exec(int64(seq), crc, b)
-		return err
-	}}))
+	c := &journal.Contents{Seq: seq, Attachment: append([]byte{}, b...)} // not nil, even if it is empty
+	return wrap("write attachment", s.commit(ctx, &request{bytes: len(b), apply: func(w *writer) error { return w.contents(c) }}))
 }
 
-// ReadAttachment is a submission's attachment; ErrMissing when there is none.
+// ReadAttachment is a submission's attachment; ErrMissing when there is none. The bytes must not be changed.
 func (s *Store) ReadAttachment(ctx context.Context, seq uint32) (b []byte, err error) {
+	if kept := s.Memtable.content(seq); kept != nil && kept.Attachment != nil {
+		return kept.Attachment, nil
+	}
 	err = s.hot.with(ctx, func(r *reader) error {
 		found := false
 		err := r.attachment.Query(func(row sqlitedb.Row) (bool, error) {

@@ -25,13 +25,13 @@ func TestPackContent(t *testing.T) {
 			total += n + 2
 		}
 		next := first
-		for i, page := range packContent(7, first, chunks, total) {
-			if page.key != keyOf(7, next) {
-				t.Fatalf("page %d has the key %x; want that of chunk %d", i, page.key, next)
+		for i, page := range packContent(first, chunks, total) {
+			if page.First != next {
+				t.Fatalf("page %d begins with chunk %d, want %d", i, page.First, next)
 			}
 			n := uint32(0)
 			for ; ; n++ {
-				chunk, found, err := chunkOf(page.bytes, n)
+				chunk, found, err := chunkOf(page.Bytes, n)
 				if err != nil {
 					t.Fatalf("page %d, chunk %d: %v", i, n, err)
 				}
@@ -42,8 +42,8 @@ func TestPackContent(t *testing.T) {
 					t.Fatalf("page %d, chunk %d: %d bytes; want %d", i, next+n, len(chunk), len(want))
 				}
 			}
-			if n == 0 || n > 1 && len(page.bytes) > largePage {
-				t.Fatalf("page %d has %d chunks in %d bytes", i, n, len(page.bytes))
+			if n == 0 || n > 1 && len(page.Bytes) > largePage {
+				t.Fatalf("page %d has %d chunks in %d bytes", i, n, len(page.Bytes))
 			}
 			next += n
 		}
@@ -209,9 +209,9 @@ func TestManyAtOnce(t *testing.T) {
 			err := errors.Join(s.Checkpoint(ctx, []Row{{Seq: 1000 + i, ID: queue.SubmissionID(i + 1), Spec: []byte("s")}}, nil),
 				s.PackOutputs(ctx, i%callers), s.Load(ctx, func(Row) error { return nil }))
 			if i%6 == 0 {
-				s.moving.Lock()
+				s.moves.mu.Lock()
 				err = errors.Join(err, s.settle(ctx))
-				s.moving.Unlock()
+				s.moves.mu.Unlock()
 			}
 			if err != nil {
 				t.Errorf("beside the callers: %v", err)

@@ -151,23 +151,34 @@ func (s *Store) Outlived(ctx context.Context, finishedFrom, finishedBefore queue
 // gone, from its start. It works in transactions of bounded size, the history row last, so after a crash or a failure it is
 // simply called again with the rest.
 func (s *Store) Forget(ctx context.Context, list []Outlived) (gone int, err error) {
-	s.moving.Lock()
-	defer s.moving.Unlock()
+	s.moves.mu.Lock()
+	defer s.moves.mu.Unlock()
 	for gone < len(list) {
+		if err := ctx.Err(); err != nil {
+			return gone, wrap("forget", err)
+		}
 		n := 0
-		err := s.tx(ctx, func(w *writer) error {
+		err := s.writing(func(w *writer) error {
 			room := budget{rows: eraseRows, bytes: eraseBytes}
-			for _, v := range list[gone:] {
-				if all, err := w.erase(v.Seq, &room); err != nil || !all {
-					return err
+			err := w.conn.Tx(func() error {
+				for _, v := range list[gone:] {
+					if all, err := w.erase(v.Seq, &room); err != nil || !all {
+						return err
+					}
+					if _, err := w.dropHistory.Exec(int64(v.ID)); err != nil {
+						return err
+					}
+					room.rows--
+					n++
 				}
-				if _, err := w.dropHistory.Exec(int64(v.ID)); err != nil {
-					return err
+				return nil
+			})
+			if err == nil {
+				for _, v := range list[gone : gone+n] {
+					s.Memtable.drop(v.Seq)
 				}
-				room.rows--
-				n++
 			}
-			return nil
+			return err
 		})
 		if err != nil {
 			return gone, wrap("forget", err)

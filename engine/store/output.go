@@ -281,10 +281,13 @@ func (s *Store) eachLogPage(ctx context.Context, from, upTo int64, fn func(n int
 	return bytes, count, nil
 }
 
-// Output is the output of one chunk; `found` is false when it has none.
+// Output is the output of one chunk; `found` is false when it has none. The bytes must not be changed.
 func (s *Store) Output(ctx context.Context, seq, index uint32) (out []byte, found bool, err error) {
 	for {
-		before := s.moved.Load()
+		before := s.moves.n.Load()
+		if out, found = s.Memtable.output(seq, index); found {
+			return out, true, nil
+		}
 		out, found, err = s.outputInLog(ctx, seq, index)
 		if errors.Is(err, errMoved) {
 			continue
@@ -292,7 +295,7 @@ func (s *Store) Output(ctx context.Context, seq, index uint32) (out []byte, foun
 		if !found && err == nil {
 			out, found, err = s.outputInRuns(ctx, seq, index)
 		}
-		if found || err != nil || s.moved.Load() == before {
+		if found || err != nil || s.moves.n.Load() == before {
 			return out, found, wrap("output", err)
 		}
 	}

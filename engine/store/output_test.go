@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -43,7 +44,7 @@ func TestOutputsLikeAMap(t *testing.T) {
 		s := fresh(t)
 		model := map[uint32]map[uint32]string{0: {}, 1: {}, 2: {}}
 		seqs := rapid.Uint32Range(0, 2)
-		doubted := map[chunkKey]bool{}
+		doubted, kept := map[chunkKey]bool{}, map[chunkKey]bool{}
 		doubtAgain := func() {
 			must(t, s.DoubtLogged(ctx, func(seq, index uint32) bool { return doubted[chunkKey{seq, index}] }))
 		}
@@ -77,6 +78,9 @@ func TestOutputsLikeAMap(t *testing.T) {
 					serial++
 					text := fmt.Sprint(serial, ":", string(bytes.Repeat([]byte("x"), rapid.SampledFrom([]int{0, 3, 200, 1500, 9000}).Draw(r, "size"))))
 					o := Output{seqs.Draw(r, "seq"), rapid.Uint32Range(0, 40).Draw(r, "index"), []byte(text)}
+					if kept[chunkKey{o.Seq, o.Index}] {
+						continue // it is done
+					}
 					model[o.Seq][o.Index] = text
 					outs = append(outs, o)
 				}
@@ -85,6 +89,33 @@ func TestOutputsLikeAMap(t *testing.T) {
 					s.Trust(o.Seq, o.Index)
 					delete(doubted, chunkKey{o.Seq, o.Index})
 				}
+			},
+			"keep": func(r *rapid.T) {
+				key := chunkKey{seqs.Draw(r, "seq"), rapid.Uint32Range(0, 40).Draw(r, "index")}
+				if _, known := model[key.seq][key.index]; known && !doubted[key] {
+					r.Skip("the chunk is done")
+				}
+				serial++
+				text := fmt.Sprint("kept ", serial)
+				s.Memtable.KeepOutput(&journal.Output{Seq: key.seq, Index: key.index, Bytes: []byte(text)})
+				s.Trust(key.seq, key.index)
+				model[key.seq][key.index], kept[key] = text, true
+				delete(doubted, key)
+			},
+			"keep all again, as a replay does": func(*rapid.T) {
+				for key := range kept {
+					s.Memtable.KeepOutput(&journal.Output{Seq: key.seq, Index: key.index, Bytes: []byte(model[key.seq][key.index])})
+				}
+			},
+			"flush": func(r *rapid.T) {
+				must(t, s.Memtable.Flush(ctx))
+				if n := s.Memtable.Bytes(); n != 0 {
+					r.Fatalf("after a flush %d bytes are kept", n)
+				}
+			},
+			"crash in a flush": func(*rapid.T) {
+				s.crash(t, func(s *Store) error { return s.Memtable.Flush(ctx) })
+				doubtAgain()
 			},
 			"append in doubt": func(r *rapid.T) {
 				o := Output{seqs.Draw(r, "seq"), rapid.Uint32Range(0, 40).Draw(r, "index"), []byte(fmt.Sprint("in doubt ", serial))}
@@ -133,7 +164,9 @@ func TestOutputsLikeAMap(t *testing.T) {
 				must(t, err)
 				must(t, s.settle(ctx)) // a crash before it would bring the log's back, for SweepOrphans
 				model[seq] = map[uint32]string{}
-				maps.DeleteFunc(doubted, func(key chunkKey, _ bool) bool { return key.seq == seq })
+				for _, of := range []map[chunkKey]bool{doubted, kept} {
+					maps.DeleteFunc(of, func(key chunkKey, _ bool) bool { return key.seq == seq })
+				}
 			},
 		})
 	})

@@ -115,7 +115,8 @@ func (s *Store) outputInRuns(ctx context.Context, seq, index uint32) (out []byte
 }
 
 // Outputs calls fn for every output of a submission from index `from` on, in index order. It holds a page per run in memory,
-// however many outputs there are, and fn may be slow: no writer waits for it. The bytes may be kept. The first error of fn ends
+// however many outputs there are, and fn may be slow: no writer waits for it. The bytes may be
+// kept, and must not be changed. The first error of fn ends
 // the reading and is returned. What is appended meanwhile may or may not be seen.
 func (s *Store) Outputs(ctx context.Context, seq, from uint32, fn func(index uint32, out []byte) error) error {
 	for {
@@ -163,10 +164,11 @@ type merger struct {
 // merge finds the sources of a submission, from this index on.
 func (s *Store) merge(ctx context.Context, seq, from uint32) (*merger, error) {
 	for {
-		m := &merger{store: s, seq: seq, moved: s.moved.Load()}
+		m := &merger{store: s, seq: seq, moved: s.moves.n.Load()}
+		kept := s.Memtable.outputsOf(seq, from) // before the log, where they go
 		entries, err := s.logOf(ctx, seq, from, s.outputs.of(seq))
 		if err == nil {
-			m.primed = append(m.primed, &source{entries: entries})
+			m.primed = append(m.primed, &source{rank: 0, entries: kept}, &source{rank: 1, entries: entries})
 			err = s.scan.with(ctx, func(r *reader) error {
 				all, packed, _, err := s.runs(r, seq)
 				if err != nil {
@@ -178,7 +180,7 @@ func (s *Store) merge(ctx context.Context, seq, from uint32) (*merger, error) {
 				return m.add(r, all, from)
 			})
 		}
-		if err == nil && s.moved.Load() != m.moved {
+		if err == nil && s.moves.n.Load() != m.moved {
 			err = errMoved
 		}
 		if !errors.Is(err, errMoved) {
@@ -249,7 +251,7 @@ func (m *merger) next(ctx context.Context) (e logEntry, more bool, err error) {
 			if err := m.store.scan.with(ctx, func(r *reader) error { return m.fill(r, src) }); err != nil {
 				return e, false, err
 			}
-			if m.store.moved.Load() != m.moved {
+			if m.store.moves.n.Load() != m.moved {
 				return e, false, errMoved
 			}
 		}

@@ -26,20 +26,24 @@ type Options struct {
 
 // Store is the file of one shard. All methods may be called from several goroutines at once.
 type Store struct {
-	path    string
-	around  func(write func() error) error // Options.Around
-	write   writer
-	hot     reader // content, attachments, single outputs: what a reservation or a page of the dashboard waits for
-	scan    reader // loading, lists, whole submissions' outputs
-	commits commits
-	outputs outputLog
-	doubts  doubts
+	path     string
+	around   func(write func() error) error // Options.Around
+	write    writer
+	hot      reader // content, attachments, single outputs: what a reservation or a page of the dashboard waits for
+	scan     reader // loading, lists, whole submissions' outputs
+	commits  commits
+	Memtable Memtable
+	outputs  outputLog
+	doubts   doubts
+	moves    moves
+}
 
-	// One at a time moves or deletes outputs. Taken before write.mu.
-	moving sync.Mutex
+// moves are those of outputs from one place to another, and out of the file.
+type moves struct {
+	mu sync.Mutex // one at a time; taken before write.mu
 	// Raised after outputs were written to their new place and before they leave the old one, so that a reader can tell that
 	// it may have looked in neither.
-	moved atomic.Uint64
+	n atomic.Uint64
 }
 
 // writer is the one connection that writes.
@@ -60,6 +64,7 @@ type reader struct {
 // foreign or of a newer version is a *journal.FormatError and stays as it was.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s := &Store{path: path, around: o.Around}
+	s.Memtable.init(s)
 	if err := s.open(ctx, o); err != nil {
 		s.Close()
 		return nil, wrap("open", err)

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
@@ -11,8 +12,8 @@ import (
 // insert left that was never published. It visits each submission once, not each row. Call it when no insert is under way, or
 // let `known` say yes to those; the store is not held while `known` is asked. `deleted` counts submissions.
 func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (deleted int, err error) {
-	s.moving.Lock()
-	defer s.moving.Unlock()
+	s.moves.mu.Lock()
+	defer s.moves.mu.Unlock()
 	orphans := map[uint32]bool{}
 	err = s.visit(ctx, func(seq uint32) error {
 		if orphans[seq] || known(seq) {
@@ -33,6 +34,7 @@ func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (
 	for seq := range orphans {
 		for gone := false; !gone; {
 			err := s.tx(ctx, func(w *writer) (err error) {
+				s.Memtable.drop(seq)
 				gone, err = w.erase(seq, &budget{rows: eraseRows, bytes: eraseBytes})
 				return err
 			})
@@ -82,7 +84,7 @@ func (s *Store) visit(ctx context.Context, fn func(seq uint32) error) error {
 			from++
 		}
 	}
-	for _, seq := range s.outputs.seqs() {
+	for _, seq := range slices.Concat(s.outputs.seqs(), s.Memtable.seqs()) {
 		if err := fn(seq); err != nil {
 			return err
 		}

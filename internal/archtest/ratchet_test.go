@@ -21,14 +21,12 @@ var tooLarge = map[string]sizes{
 	"web.Plugins":   {asks: 22},
 	"web.Server":    {methods: 231, fields: 33},
 	// The state and the shell of a shard, to become a small core with a part for each feature.
-	"engine/shard.machine": {methods: 100, fields: 37},
+	"engine/shard.machine": {methods: 96, fields: 37},
 	"engine/shard.record":  {methods: 18, fields: 36},
 	"engine/store.Store":   {methods: 74, fields: 10},
 	// Terms, views and picks stand in one another's memory, for the sake of the hot path.
 	"engine/backlog.Backlog": {methods: 149, fields: 38},
 	"engine/backlog.frame":   {methods: 101, fields: 28},
-	// One method for each operation of the journal.
-	"engine/journal.Applier": {asks: 12},
 	"plugins.Catalogue":      {methods: 89, fields: 26},
 	// What an answer tells is flat on purpose: these are the documented shapes.
 	"engine/queue.Stats":      {methods: 0, fields: 49},

@@ -1,0 +1,122 @@
+package shard
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// This file brings inline chunks, attachments and outputs to the disk. Those of a small call travel in its op: one append makes both
+// durable, the store keeps them in memory, and the next checkpoint writes them. Large ones would make everyone wait who shares the append,
+// so they are written to the store first, and the op follows when they are there.
+
+// contents are the bytes of chunks and attachments in the store.
+type contents struct{ s *Shard }
+
+// keptTimes bounds what waits in memory for a checkpoint, in times of Options.CheckpointBytes. Over it, as checkpoints fail, everything
+// is written to the store first: a disk that takes nothing has to be noticed by those who bring more.
+const keptTimes = 4
+
+// beside says that so many bytes of one call are too many for its op.
+func (c *contents) beside(bytes int) bool {
+	return bytes > c.s.options.OpBytes || c.s.store.Memtable.Bytes() > keptTimes*c.s.options.CheckpointBytes
+}
+
+// itemCost stands for what a chunk or an output takes in an op beside its bytes.
+const itemCost = 8
+
+// pack makes the op that carries the bytes of a submission, nil if it has none. beside: they are too many, and have to be written before
+// the submission is published.
+func (c *contents) pack(n *queue.NewSubmission) (op *journal.Contents, beside bool) {
+	return c.packFor(n, 1)
+}
+
+// packFor is pack for so many submissions with the same bytes, whose inserts go into one batch.
+func (c *contents) packFor(n *queue.NewSubmission, times int) (op *journal.Contents, beside bool) {
+	if times == 0 || len(n.Attachment) == 0 && len(n.Chunks.Inline) == 0 {
+		return nil, false
+	}
+	bytes := len(n.Attachment)
+	for _, chunk := range n.Chunks.Inline {
+		bytes += len(chunk) + itemCost
+	}
+	if c.beside(bytes) || bytes*times > fullBatch {
+		return nil, true
+	}
+	op = &journal.Contents{Pages: store.PackContent(n.Chunks.Inline)}
+	if len(n.Attachment) > 0 {
+		op.Attachment = n.Attachment
+	}
+	return op, false
+}
+
+// insert encodes a submission, and before it the bytes that it carries, if any.
+func (m *machine) insert(op *journal.Insert, carried *journal.Contents, now queue.Time) {
+	if carried != nil {
+		carried.Seq = op.Seq
+		m.encode(now).Contents(carried)
+	}
+	m.encode(now).Insert(op)
+}
+
+// write puts inline bytes and the attachment on disk before the insert is published. What a crash leaves behind
+// is swept away at the next start.
+func (c *contents) write(ctx context.Context, seq uint32, n *queue.NewSubmission) error {
+	s := c.s
+	return storeError(s.disk.wrote(func() error {
+		if len(n.Attachment) > 0 {
+			if err := s.store.WriteAttachment(ctx, seq, n.Attachment); err != nil {
+				return err
+			}
+		}
+		if len(n.Chunks.Inline) > 0 {
+			return s.store.WriteContent(ctx, seq, 0, n.Chunks.Inline)
+		}
+		return nil
+	}()))
+}
+
+// read reads inline bytes and attachments, in one query for each run of chunks of one submission.
+func (c *contents) read(ctx context.Context, picks []pick, dst []queue.Reservation) error {
+	for i := 0; i < len(picks); {
+		r := picks[i].r
+		run := i + 1
+		for run < len(picks) && picks[run].r == r {
+			run++
+		}
+		if r.attached {
+			b, err := c.s.store.ReadAttachment(ctx, r.seq)
+			if err != nil {
+				return err
+			}
+			for j := i; j < run; j++ {
+				dst[j].Attachment = b
+			}
+		}
+		if r.inline {
+			if err := c.readInline(ctx, picks[i:run], dst[i:run]); err != nil {
+				return err
+			}
+		}
+		i = run
+	}
+	return nil
+}
+
+// readInline reads the inline bytes of chunks of one submission.
+func (c *contents) readInline(ctx context.Context, picks []pick, dst []queue.Reservation) error {
+	indexes := make([]uint32, len(picks))
+	for i := range picks {
+		indexes[i] = picks[i].token.Index
+	}
+	contents, err := c.s.store.ReadContents(ctx, picks[0].r.seq, indexes)
+	if err != nil {
+		return err
+	}
+	for i := range dst {
+		dst[i].Content.Bytes = contents[i]
+	}
+	return nil
+}

@@ -1,0 +1,308 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quern-queue/quern/engine/journal"
+)
+
+// Memtable has the contents, attachments and outputs that the journal holds and the file does not hold yet. They are durable already, so a
+// client never waits for the file: a checkpoint writes them, before it lets the journal forget them, and until then they are read from
+// here. After a crash the replay of the journal fills the memtable again. (The name and the two tables, one that grows while the other is
+// written, are those of log-structured stores: O'Neil et al., "The Log-Structured Merge-Tree", 1996.)
+type Memtable struct {
+	s     *Store
+	bytes atomic.Int64
+
+	mu     sync.RWMutex
+	active table
+	frozen table // being written to the file; changes under the writer's lock too, so that it can be read with that alone
+}
+
+// table is one generation of a memtable. What is in it never changes.
+type table struct {
+	contents map[uint32]*journal.Contents // by seq
+	outputs  map[int64][]byte             // by keyOf(seq, index)
+	indexes  map[uint32][]uint32          // by seq: the chunks that have an output here, in order of completion
+}
+
+// entryCost stands for what an entry takes beside its bytes.
+const entryCost = 128
+
+func newTable() table {
+	return table{map[uint32]*journal.Contents{}, map[int64][]byte{}, map[uint32][]uint32{}}
+}
+
+func (t *table) empty() bool { return len(t.contents) == 0 && len(t.outputs) == 0 }
+
+// drop forgets what the table has of a submission.
+func (t *table) drop(seq uint32) (bytes int64) {
+	bytes = t.dropContents(seq)
+	for _, index := range t.indexes[seq] {
+		bytes += t.dropOutput(seq, index)
+	}
+	delete(t.indexes, seq)
+	return bytes
+}
+
+func (t *table) dropContents(seq uint32) (bytes int64) {
+	c := t.contents[seq]
+	if c == nil {
+		return 0
+	}
+	delete(t.contents, seq)
+	return sizeOf(c)
+}
+
+func (t *table) dropOutput(seq, index uint32) (bytes int64) {
+	key := keyOf(seq, index)
+	b, is := t.outputs[key]
+	if !is {
+		return 0
+	}
+	delete(t.outputs, key)
+	return int64(len(b)) + entryCost
+}
+
+func sizeOf(c *journal.Contents) (bytes int64) {
+	for i := range c.Pages {
+		bytes += int64(len(c.Pages[i].Bytes))
+	}
+	return bytes + int64(len(c.Attachment)) + entryCost
+}
+
+func (m *Memtable) init(s *Store) { m.s, m.active, m.frozen = s, newTable(), newTable() }
+
+// both calls fn for the tables, the younger first, until it returns true.
+func (m *Memtable) both(fn func(*table) bool) bool { return fn(&m.active) || fn(&m.frozen) }
+
+// content is what is here of a submission's content and attachment; nil: nothing.
+func (m *Memtable) content(seq uint32) (c *journal.Contents) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	m.both(func(t *table) bool { c = t.contents[seq]; return c != nil })
+	return c
+}
+
+// output is the output of a chunk, if it is here.
+func (m *Memtable) output(seq, index uint32) (b []byte, found bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	m.both(func(t *table) bool { b, found = t.outputs[keyOf(seq, index)]; return found })
+	return b, found
+}
+
+// tableSlice is how many entries one hold of the lock collects or drops: who keeps something waits no longer.
+const tableSlice = 512
+
+// outputsOf lists the outputs of a submission from an index on, by index.
+func (m *Memtable) outputsOf(seq, from uint32) (entries []logEntry) {
+	m.mu.RLock()
+	indexes := slices.Concat(m.frozen.indexes[seq], m.active.indexes[seq])
+	m.mu.RUnlock()
+	slices.Sort(indexes)
+	indexes = slices.Compact(indexes)
+	first, _ := slices.BinarySearch(indexes, from)
+	for indexes = indexes[first:]; len(indexes) > 0; {
+		n := min(len(indexes), tableSlice)
+		m.mu.RLock()
+		for _, index := range indexes[:n] {
+			m.both(func(t *table) bool {
+				b, found := t.outputs[keyOf(seq, index)]
+				if found {
+					entries = append(entries, logEntry{seq, index, b})
+				}
+				return found // else it went to the file meanwhile, which the reader notices
+			})
+		}
+		m.mu.RUnlock()
+		indexes = indexes[n:]
+	}
+	return entries
+}
+
+// seqs lists the submissions of which anything is here.
+func (m *Memtable) seqs() []uint32 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	all := map[uint32]struct{}{}
+	m.both(func(t *table) bool {
+		for seq := range t.contents {
+			all[seq] = struct{}{}
+		}
+		for seq := range t.indexes {
+			all[seq] = struct{}{}
+		}
+		return false
+	})
+	return slices.Collect(maps.Keys(all))
+}
+
+// drop forgets what is here of a submission. The caller has the writer's lock.
+func (m *Memtable) drop(seq uint32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.bytes.Add(-m.active.drop(seq) - m.frozen.drop(seq))
+}
+
+// KeepContents keeps a copy of a submission's bytes, which the journal has made durable, until a Flush writes them.
+func (m *Memtable) KeepContents(c *journal.Contents) {
+	c = c.Clone()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if old := m.active.contents[c.Seq]; old != nil {
+		m.bytes.Add(-sizeOf(old)) // the same, out of a journal that is read again
+	}
+	m.active.contents[c.Seq] = c
+	m.bytes.Add(sizeOf(c))
+}
+
+// KeepOutput keeps a copy of the output of a chunk, which the journal has made durable, until a Flush writes it.
+func (m *Memtable) KeepOutput(o *journal.Output) {
+	key, own := keyOf(o.Seq, o.Index), append([]byte{}, o.Bytes...)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if old, is := m.active.outputs[key]; is {
+		m.bytes.Add(int64(-len(old)) - entryCost)
+	} else {
+		m.active.indexes[o.Seq] = append(m.active.indexes[o.Seq], o.Index)
+	}
+	m.active.outputs[key] = own
+	m.bytes.Add(int64(len(own)) + entryCost)
+}
+
+// Bytes is how much memory waits for a Flush.
+func (m *Memtable) Bytes() int64 { return m.bytes.Load() }
+
+// Flush writes everything that was kept before its call. It works in transactions of bounded size, so after a crash or an error some of it
+// is in the file, and the rest is written by the next call.
+func (m *Memtable) Flush(ctx context.Context) error {
+	for range 2 { // what an earlier call has left, then what came since
+		m.mu.Lock()
+		if m.frozen.empty() {
+			m.active, m.frozen = newTable(), m.active
+		}
+		m.mu.Unlock()
+		if err := m.flushFrozen(ctx); err != nil {
+			return wrap("flush", err)
+		}
+	}
+	return nil
+}
+
+// flushFrozen writes the frozen table.
+func (m *Memtable) flushFrozen(ctx context.Context) error {
+	for {
+		m.mu.RLock()
+		done := m.frozen.empty()
+		m.mu.RUnlock()
+		if done {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := m.s.writing(m.flushPortion); err != nil {
+			return err
+		}
+	}
+}
+
+// flushPortion writes some of the frozen table in one transaction. What Forget removes before is not in it, what it removes later is in the
+// file by then.
+func (m *Memtable) flushPortion(w *writer) error {
+	s, f := m.s, m.portion()
+	pages := s.outputs.newPages()
+	pages.add(f.outputs)
+	pages.finish()
+	err := w.conn.Tx(func() error {
+		for _, c := range f.contents {
+			if err := w.contents(c); err != nil {
+				return err
+			}
+		}
+		return pages.write(w)
+	})
+	if err == nil {
+		s.outputs.publish(pages)
+		s.moves.n.Add(1)
+		m.flushed(f)
+	}
+	return err
+}
+
+// portion is what one transaction of a flush writes, in the order of the file's tables.
+type portion struct {
+	contents []*journal.Contents
+	outputs  []Output
+}
+
+// portion needs no lock but the writer's: no one else changes the frozen table, and who keeps something must not wait for this.
+func (m *Memtable) portion() portion {
+	f, bytes := portion{}, int64(0)
+	for _, c := range m.frozen.contents {
+		if bytes >= commitBytes {
+			break
+		}
+		f.contents = append(f.contents, c)
+		bytes += sizeOf(c)
+	}
+	for seq, indexes := range m.frozen.indexes {
+		for _, index := range indexes {
+			if bytes >= commitBytes {
+				break
+			}
+			if b, is := m.frozen.outputs[keyOf(seq, index)]; is {
+				f.outputs = append(f.outputs, Output{Seq: seq, Index: index, Bytes: b})
+				bytes += int64(len(b)) + entryCost
+			}
+		}
+	}
+	slices.SortFunc(f.contents, func(a, b *journal.Contents) int { return cmp.Compare(a.Seq, b.Seq) })
+	sort.Slice(f.outputs, func(i, j int) bool {
+		return keyOf(f.outputs[i].Seq, f.outputs[i].Index) < keyOf(f.outputs[j].Seq, f.outputs[j].Index)
+	})
+	return f
+}
+
+// flushed takes what a portion has written out of the frozen table.
+func (m *Memtable) flushed(f portion) {
+	for list := range slices.Chunk(f.contents, tableSlice) {
+		m.mu.Lock()
+		for _, c := range list {
+			m.bytes.Add(-m.frozen.dropContents(c.Seq))
+		}
+		m.mu.Unlock()
+	}
+	for list := range slices.Chunk(f.outputs, tableSlice) {
+		m.mu.Lock()
+		for i := range list {
+			m.bytes.Add(-m.frozen.dropOutput(list[i].Seq, list[i].Index))
+		}
+		if len(m.frozen.outputs) == 0 {
+			m.frozen.indexes = map[uint32][]uint32{}
+		}
+		m.mu.Unlock()
+	}
+}
+
+// contents writes the pages and the attachment of a submission.
+func (w *writer) contents(c *journal.Contents) error {
+	for i := range c.Pages {
+		key, page := keyOf(c.Seq, c.Pages[i].First), c.Pages[i].Bytes
+		if _, err := w.putContent.Exec(key, sum(0).number(key).bytes(page).stored(), page); err != nil {
+			return err
+		}
+	}
+	if c.Attachment == nil {
+		return nil
+	}
+	_, err := w.putAttachment.Exec(int64(c.Seq), sum(0).number(int64(c.Seq)).bytes(c.Attachment).stored(), c.Attachment)
+	return err
+}
