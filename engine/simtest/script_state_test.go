@@ -186,13 +186,12 @@ func (c command) delivered() {
 func (c command) age() { must(c.t, c.shard.DeadLetters.Age(ctx, c.box.settings.DeadRetention, 1000)) }
 
 func (c command) rule() {
-	action, is := queue.ParseRuleAction(c.words[0])
-	if !is {
-		c.stop("%q is not an action of rules", c.words[0])
-	}
 	r := queue.Rule{
-		Action: action, Reason: c.options["reason"], Until: c.time("until"),
+		Reason: c.options["reason"], Until: c.time("until"),
 		Insert: c.options["insert"] == "yes", Revoke: c.options["revoke"] == "yes",
+	}
+	if err := queue.RuleFields()[0].Set(&r, c.words[0]); err != nil {
+		c.stop("%v", err)
 	}
 	if list := c.meta(); len(list) > 0 {
 		r.Match.Entry = list[0]
