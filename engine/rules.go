@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
@@ -13,7 +15,7 @@ type RuledAmount = shard.RuledAmount
 // SetRule sets a pause or a block, durably: what it covers is not handed out from then on. ID and Since are drawn here. One that asks for
 // what a rule with its action and match says already changes nothing, otherwise that one is changed; created is false then.
 func (e *Engine) SetRule(ctx context.Context, queueName string, r queue.Rule) (rule queue.Rule, created bool, err error) {
-	if err := r.Valid(); err != nil {
+	if err := validRule(&r); err != nil {
 		return rule, false, err
 	}
 	q, err := e.queue(queueName)
@@ -93,7 +95,37 @@ func (e *Engine) Covering(queueName string, meta queue.Meta) (queue.Rule, bool) 
 	return q.shard.Rules.Covering(meta)
 }
 
+// validRule checks what comes from outside.
+func validRule(r *queue.Rule) error {
+	switch {
+	case r.Match.Entry.Key != "" && r.Match.Submission != 0:
+		return queue.Invalid("/match", "names a value and a submission; a rule is about one of them, or about the queue")
+	case r.Action == queue.Block && strings.TrimSpace(r.Reason) == "":
+		return queue.Invalid("/reason", "is needed for a block: say why, for those who meet it")
+	case len(r.Reason) > queue.MaxRuleReasonBytes:
+		return queue.Invalid("/reason", "has %d bytes; at most %d are allowed", len(r.Reason), queue.MaxRuleReasonBytes)
+	case !utf8.ValidString(r.Reason):
+		return queue.Invalid("/reason", "is not UTF-8")
+	case r.Until < 0:
+		return queue.Invalid("/until", "is before 1970")
+	}
+	if err := validActor(r.Actor); err != nil {
+		return err
+	}
+	if r.Match.Entry.Key == "" {
+		return nil
+	}
+	_, err := queue.NewMeta([]queue.MetaEntry{r.Match.Entry})
+	return err
+}
+
 // validActor checks the name of who asks for something.
 func validActor(actor string) error {
-	return (&queue.Rule{Actor: actor}).Valid()
+	switch {
+	case len(actor) > queue.MaxActorBytes:
+		return queue.Invalid("/actor", "has %d bytes; at most %d are allowed", len(actor), queue.MaxActorBytes)
+	case !utf8.ValidString(actor):
+		return queue.Invalid("/actor", "is not UTF-8")
+	}
+	return nil
 }

@@ -14,7 +14,7 @@ import (
 func readFields[T any](fields []*queue.Field[T], in any, to *T) error {
 	for _, d := range fields {
 		given, ok := d.In(in)
-		if !ok || given.IsZero() && !d.Required {
+		if !ok || given.IsZero() {
 			continue
 		}
 		if given.Kind() == reflect.Pointer {

@@ -17,7 +17,6 @@ func TestEveryFieldIsDeclared(t *testing.T) {
 	holdsDeclared(t, queue.ScheduleFields(), new(api.ScheduleDefinition), "template")
 	holdsDeclared(t, queue.SubmissionFields(), new(api.ScheduleTemplate), "meta", "chunks", "attachment", "dead_after_ms")
 	holdsDeclared(t, queue.SubmissionFields(), new(api.NewSubmission), "meta", "chunks", "attachment", "trace")
-	holdsDeclared(t, queue.RuleFields(), new(api.RuleRequest), "match", "effects")
 	holdsDeclared(t, queue.AllSettings(), new(api.QueueSettings))
 	holdsDeclared(t, queue.AllSettings(), new(api.QueueSettingsInput))
 }

@@ -191,8 +191,13 @@ func (s *Server) mayRule(ctx context.Context, action queue.RuleAction) error {
 
 // ruleOf reads a rule as JSON has it.
 func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
-	if err := readFields(queue.RuleFields(), in, &r); err != nil {
-		return r, err
+	action, ok := queue.ParseRuleAction(in.Action)
+	if !ok {
+		return r, queue.Invalid("/action", "must be pause or block")
+	}
+	r = queue.Rule{Action: action, Reason: in.Reason, Actor: in.Actor, Insert: in.Effects.Insert, Revoke: in.Effects.Revoke}
+	if !in.Until.IsZero() {
+		r.Until = queue.Time(in.Until.UnixMilli())
 	}
 	given := 0
 	if in.Match.Queue {
@@ -239,8 +244,11 @@ func apiRules(list []queue.Rule) []api.Rule {
 }
 
 func apiRule(in *queue.Rule) api.Rule {
-	out := api.Rule{ID: strconv.FormatUint(uint64(in.ID), 10), Since: apiTime(in.Since)}
-	showFields(queue.RuleFields(), in, &out)
+	out := api.Rule{
+		ID: strconv.FormatUint(uint64(in.ID), 10), Action: in.Action.String(), Reason: in.Reason, Actor: in.Actor,
+		Since: apiTime(in.Since), Until: apiTime(in.Until),
+		Effects: api.RuleEffects{Insert: in.Insert, Revoke: in.Revoke},
+	}
 	switch {
 	case in.Match.Submission != 0:
 		out.Match.Submission = in.Match.Submission.String()

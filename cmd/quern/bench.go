@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime/pprof"
 	"strconv"
@@ -19,7 +20,7 @@ func (a *app) benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench [SUITE]",
 		Short: "Measure this machine: the figures of the README",
-		Long: "Measure Quern on this machine. Each suite makes its own data below --dir, runs in under 45 seconds on " +
+		Long: "Measure Quern on this machine. Each suite makes its own data below --dir, runs in about a minute on " +
 			"two cores, and prints\n" +
 			"figures under stable names. Run it on an otherwise idle machine, and compare figures of one run only.",
 		Args: cobra.MaximumNArgs(1),
@@ -38,9 +39,8 @@ func (a *app) benchCommand() *cobra.Command {
 				return err
 			}
 			report, err := bench.Run(cmd.Context(), args[0],
-				bench.Options{Dir: dir, Compiler: []string{self, compileCommandName}, Progress: func(line string) {
-					fmt.Fprintln(a.err, "measuring", line)
-				}})
+				bench.Options{Dir: dir, Compiler: []string{self, compileCommandName}, Floor: []string{self, floorCommandName},
+					Progress: func(line string) { fmt.Fprintln(a.err, "measuring", line) }})
 			if err != nil {
 				return err
 			}
@@ -55,6 +55,16 @@ func (a *app) benchCommand() *cobra.Command {
 	c.Flags().StringVar(&dir, "dir", "", "folder for the data (default: the system's temporary folder); its disk is what is measured")
 	c.Flags().StringVar(&profile, "cpuprofile", "", "file to write a CPU profile of the run to, for go tool pprof")
 	return c
+}
+
+// floorCommandName is how this program is started as the bare server that a suite measures against.
+const floorCommandName = "bench-floor"
+
+func benchFloorCommand(out io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use: floorCommandName, Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return bench.ServeFloor(cmd.Context(), out) },
+	}
 }
 
 // startProfile profiles this process until stop is called; nothing without a path.

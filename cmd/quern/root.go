@@ -70,7 +70,7 @@ func (a *app) newRoot() *cobra.Command {
 		a.consumersCommand(), a.statsCommand(), a.queueCommand(), a.keysCommand(), a.strategyCommand(), a.pluginCommand(),
 		a.previewCommand(), a.explainCommand(), a.whyCommand(), a.compareCommand())
 	add(root, groupLook, a.schedulesCommand(), a.ledgersCommand(), a.viewsCommand(), a.mapCommand(), a.tokenCommand(), a.auditCommand())
-	root.AddCommand(a.compileChildCommand(), a.benchCommand(), a.versionCommand())
+	root.AddCommand(a.compileChildCommand(), a.benchCommand(), benchFloorCommand(a.out), a.versionCommand())
 	a.markStart(root)
 	return root
 }

@@ -2,11 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/client"
 )
@@ -68,19 +69,18 @@ func (a *app) rulesListCommand() *cobra.Command {
 func (a *app) rulesSetCommand(action, short string) *cobra.Command {
 	r := api.RuleRequest{Action: action}
 	var whole bool
-	var meta, submission, actor string
-	var read func() error
+	var meta, submission, until, actor string
 	c := &cobra.Command{
 		Use: action + " --all | --meta KEY=VALUE | --submission ID", Short: short, Args: cobra.NoArgs,
 		Long: short + ": of the whole queue, of one value of a meta key, or of one submission. What is held already " +
 			"may be finished, unless --revoke takes it back. " +
 			"There is one " + action + " for each of these: to set it again changes its reason, end and effects.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := read()
-			if err != nil {
+			var err error
+			if r.Match, err = parseMatch(whole, meta, submission); err != nil {
 				return err
 			}
-			if r.Match, err = parseMatch(whole, meta, submission); err != nil {
+			if r.Until, err = parseUntil(until, time.Now()); err != nil {
 				return err
 			}
 			r.Actor = a.actor(actor)
@@ -101,8 +101,10 @@ func (a *app) rulesSetCommand(action, short string) *cobra.Command {
 	c.Flags().StringVarP(&meta, "meta", "m", "",
 		"submissions with this meta: KEY=VALUE, where a whole number is the integer and KEY=s:VALUE the text")
 	c.Flags().StringVar(&submission, "submission", "", "this submission")
-	read = fieldFlags(c.Flags(), queue.RuleFields(), &r, false, "action", "actor", "effects/insert")
+	c.Flags().StringVar(&r.Reason, "reason", "", "why, for those who meet it (a block needs one)")
+	c.Flags().StringVar(&until, "until", "", "when it ends by itself: a time like 2026-01-31T12:00:00Z, or from now on like 90m")
 	c.Flags().BoolVar(&r.Effects.Insert, "refuse-inserts", false, "refuse inserts of what it matches")
+	c.Flags().BoolVar(&r.Effects.Revoke, "revoke", false, "take back what is held; no try is counted")
 	c.Flags().StringVar(&actor, "actor", "", "who sets it (default: the user's name)")
 	return c
 }
@@ -145,6 +147,21 @@ func parseMatch(whole bool, meta, submission string) (m api.RuleMatch, err error
 		m.Meta, err = parseMeta([]string{meta})
 	}
 	return m, err
+}
+
+// parseUntil reads a time, or how long from now on; "" is none.
+func parseUntil(text string, now time.Time) (api.Time, error) {
+	if text == "" {
+		return api.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return api.At(now.Add(d)), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return api.Time{}, usageError{fmt.Errorf("--until %q is neither a time like 2026-01-31T12:00:00Z nor a duration like 90m", text)}
+	}
+	return api.At(at), nil
 }
 
 func matchText(m *api.RuleMatch) string {

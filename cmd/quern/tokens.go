@@ -243,10 +243,7 @@ func parseExpires(text string, now time.Time) (api.Time, error) {
 			return api.At(now.Add(24 * n)), nil
 		}
 	}
-	if text == "" {
-		return api.Time{}, nil
-	}
-	at, err := parseMoment(text, now)
+	at, err := parseUntil(text, now)
 	if err != nil {
 		return at, usageError{fmt.Errorf("--expires %q is neither a time like 2026-01-31T12:00:00Z nor a duration like 90d or 12h", text)}
 	}

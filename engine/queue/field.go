@@ -18,7 +18,6 @@ type Field[T any] struct {
 	Range    Range    // of a number
 	Names    []string // of values that have names, by value; "" is a value only where it is the default
 	Length   int      // of a text: at most so many bytes; 0: it has checks of its own
-	Required bool     // a request without it is refused, as one with an empty name is
 	sparse   bool     // rows of the catalogue are without it at zero, as those of versions that did not know it
 	field    field[T]
 }
@@ -155,13 +154,11 @@ func (d *Field[T]) number(v reflect.Value) float64 {
 func (d *Field[T]) In(config any) (reflect.Value, bool) {
 	v := reflect.ValueOf(config).Elem()
 	for name := range strings.SplitSeq(d.Name, "/") {
-		i, n := 0, v.NumField()
-		for ; i < n; i++ {
-			if named, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); named == name {
-				break
-			}
-		}
-		if i == n {
+		i := slices.IndexFunc(reflect.VisibleFields(v.Type()), func(f reflect.StructField) bool {
+			named, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			return named == name
+		})
+		if i < 0 {
 			return v, false
 		}
 		v = v.Field(i)

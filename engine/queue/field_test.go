@@ -52,30 +52,3 @@ func TestFieldsRefuseWithTheirDeclaration(t *testing.T) {
 		}
 	}
 }
-
-// A rule is refused with the field that is wrong.
-func TestRulesAreRefusedByField(t *testing.T) {
-	t.Parallel()
-	company := MetaEntry{Key: "company", Value: IntValue(7)}
-	for _, test := range []struct {
-		rule Rule
-		want string
-	}{
-		{Rule{Action: Block + 1}, "/action must be pause or block"},
-		{Rule{Action: Block, Reason: " "}, "/reason is needed for a block"},
-		{Rule{Reason: strings.Repeat("r", 501)}, "/reason has 501 bytes; at most 500 are allowed"},
-		{Rule{Reason: "\xff"}, "/reason is not UTF-8"},
-		{Rule{Actor: strings.Repeat("a", 129)}, "/actor has 129 bytes; at most 128 are allowed"},
-		{Rule{Until: -1}, "/until is before 1970"},
-		{Rule{Match: RuleMatch{Entry: company, Submission: 1}}, "/match names a value and a submission"},
-	} {
-		if err := test.rule.Valid(); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%+v: got %v, want %s", test.rule, err, test.want)
-		}
-	}
-	for _, good := range []Rule{{}, {Action: Block, Reason: "no"}, {Match: RuleMatch{Entry: company}}} {
-		if err := good.Valid(); err != nil {
-			t.Errorf("%+v: %v", good, err)
-		}
-	}
-}

@@ -1,10 +1,5 @@
 package queue
 
-import (
-	"slices"
-	"strings"
-)
-
 // RuleID names a rule within its queue. Ids grow and are never given again.
 type RuleID uint32
 
@@ -22,6 +17,11 @@ const (
 var ruleActions = [...]string{"pause", "block"}
 
 func (a RuleAction) String() string { return ruleActions[a] }
+
+// ParseRuleAction reads the name of an action.
+func ParseRuleAction(text string) (RuleAction, bool) {
+	return parseName[RuleAction](ruleActions[:], text)
+}
 
 // RuleMatch is what a rule is about: one value of a meta key, one submission, or, if it is zero, the whole queue. At most one of the
 // two is set.
@@ -50,54 +50,12 @@ type Rule struct {
 	ID     RuleID
 	Action RuleAction
 	Match  RuleMatch
-	Reason string // a block has one
+	Reason string // at most MaxRuleReasonBytes; a block has one
 	Actor  string // who set it, as he said; at most MaxActorBytes
 	Since  Time
 	Until  Time // when it ends by itself; 0: never
 	Insert bool // inserts of what it matches are refused too
 	Revoke bool // reservations of what it matches are released when it is set, and cannot be taken up again
-}
-
-// ruleFields is what a rule says beside its match.
-var ruleFields = []*Field[Rule]{
-	{
-		Name: "action", Names: ruleActions[:], Required: true, field: fieldOf(func(r *Rule) *RuleAction { return &r.Action }, Pause),
-		Sentence: "What it does: both keep chunks from being handed out, and a block counts before a pause",
-	}, {
-		Name: "reason", Length: 500, field: fieldOf(func(r *Rule) *string { return &r.Reason }, ""),
-		Sentence: "Why, for those who meet it; a block needs one",
-	}, {
-		Name: "actor", Length: MaxActorBytes, field: fieldOf(func(r *Rule) *string { return &r.Actor }, ""),
-		Sentence: "Who set it: the name of the access token; where none is needed, what the request says",
-	}, {
-		Name: "until", field: fieldOf(func(r *Rule) *Time { return &r.Until }, 0),
-		Sentence: "When it ends by itself; without it the rule stays until it is lifted",
-	}, {
-		Name: "effects/insert", field: fieldOf(func(r *Rule) *bool { return &r.Insert }, false),
-		Sentence: "Inserts of what it matches are refused with 423",
-	}, {
-		Name: "effects/revoke", field: fieldOf(func(r *Rule) *bool { return &r.Revoke }, false),
-		Sentence: "Reservations of what it matches are released when it is set, without counting an attempt, and cannot be extended " +
-			"any more",
-	},
-}
-
-// RuleFields lists the fields of a rule, all but its match.
-func RuleFields() []*Field[Rule] { return slices.Clone(ruleFields) }
-
-// Valid checks a rule as it comes from outside.
-func (r *Rule) Valid() error {
-	switch {
-	case r.Match.Entry.Key != "" && r.Match.Submission != 0:
-		return Invalid("/match", "names a value and a submission; a rule is about one of them, or about the queue")
-	case r.Action == Block && strings.TrimSpace(r.Reason) == "":
-		return Invalid("/reason", "is needed for a block: say why, for those who meet it")
-	}
-	if err := valid(ruleFields, r); err != nil || r.Match.Entry.Key == "" {
-		return err
-	}
-	_, err := NewMeta([]MetaEntry{r.Match.Entry})
-	return err
 }
 
 // RuleEnd is how a rule ended.
@@ -148,7 +106,8 @@ func (r *Rule) Same(other *Rule) bool {
 
 // The limits of rules.
 const (
-	MaxRules      = 10_000 // of a queue: all are in memory, and in one row of the store
-	MaxEndedRules = 1000   // of a queue that can be read, the last; likewise in memory and in one row
-	MaxActorBytes = 128
+	MaxRules           = 10_000 // of a queue: all are in memory, and in one row of the store
+	MaxEndedRules      = 1000   // of a queue that can be read, the last; likewise in memory and in one row
+	MaxRuleReasonBytes = 500
+	MaxActorBytes      = 128
 )

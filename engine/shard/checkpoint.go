@@ -1,7 +1,9 @@
 package shard
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -97,6 +99,9 @@ func (p *checkpointer) write() error {
 	s.mu.Unlock()
 	s.applying.Unlock()
 
+	for _, list := range [][]*record{dirty, gone} { // neighbours in the file: a page is written once, not for each of its rows
+		slices.SortFunc(list, func(a, b *record) int { return cmp.Compare(a.seq, b.seq) })
+	}
 	ctx := context.Background()
 	s.ahead.Store(true)
 	err := s.Rules.store(ctx, m, ruled)
@@ -136,8 +141,12 @@ func (p *checkpointer) write() error {
 	return log.Trim(ctx, max(upTo, 1)-1) // the last batch stays: replay reads the epoch from it
 }
 
-// checkpointMost is how many submissions of either list one transaction carries and one hold of the mutex encodes.
-const checkpointMost = 512
+// checkpointMost is how many submissions of either list one transaction carries: enough that a page which holds many of their rows is
+// written once for most of them. checkpointHold is how many one hold of the mutex looks at.
+const (
+	checkpointMost = 2048
+	checkpointHold = 512
+)
 
 // checkpointSlice is one transaction's worth of a checkpoint.
 type checkpointSlice struct {
@@ -153,12 +162,21 @@ func (p *checkpointer) encode(m *machine, f *checkpointSlice) {
 	for rest := f.dirty; len(rest) > 0; {
 		rest = rest[p.encodeSome(m, f, rest):]
 	}
-	p.s.mu.Lock()
-	defer p.s.mu.Unlock()
-	for _, r := range f.gone {
+	p.inHolds(f.gone, func(r *record) {
 		if r = m.current(r); r != nil && r.state != queue.Open {
 			f.end(r)
 		}
+	})
+}
+
+// inHolds calls fn for a list of records, a few for each hold of the mutex.
+func (p *checkpointer) inHolds(list []*record, fn func(r *record)) {
+	for some := range slices.Chunk(list, checkpointHold) {
+		p.s.mu.Lock()
+		for _, r := range some {
+			fn(r)
+		}
+		p.s.mu.Unlock()
 	}
 }
 
@@ -229,14 +247,12 @@ func (p *checkpointer) historyRows(m *machine, f *checkpointSlice) {
 
 // forget drops the ended submissions from memory, as the history has them now.
 func (p *checkpointer) forget(m *machine, f *checkpointSlice) {
-	p.s.mu.Lock()
-	defer p.s.mu.Unlock()
-	for _, r := range f.dirty {
+	p.inHolds(f.dirty, func(r *record) {
 		r.stored = true
 		m.rowed(r)
-	}
-	m.rows += uint64(len(f.ending))
-	for _, r := range f.ending {
+	})
+	p.inHolds(f.ending, func(r *record) {
+		m.rows++
 		if m.ended[r.id] == r {
 			delete(m.ended, r.id)
 			if v := m.letters.moving[r.seq]; v != nil {
@@ -246,7 +262,7 @@ func (p *checkpointer) forget(m *machine, f *checkpointSlice) {
 		m.order.remove(r)
 		m.letters.index.remove(r)
 		m.rowed(r)
-	}
+	})
 }
 
 // pack brings the outputs of ended submissions into index order. A failure leaves them as they are, which is only slower

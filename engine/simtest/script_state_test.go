@@ -186,12 +186,13 @@ func (c command) delivered() {
 func (c command) age() { must(c.t, c.shard.DeadLetters.Age(ctx, c.box.settings.DeadRetention, 1000)) }
 
 func (c command) rule() {
-	r := queue.Rule{
-		Reason: c.options["reason"], Until: c.time("until"),
-		Insert: c.options["insert"] == "yes", Revoke: c.options["revoke"] == "yes",
+	action, is := queue.ParseRuleAction(c.words[0])
+	if !is {
+		c.stop("%q is not an action of rules", c.words[0])
 	}
-	if err := queue.RuleFields()[0].Set(&r, c.words[0]); err != nil {
-		c.stop("%v", err)
+	r := queue.Rule{
+		Action: action, Reason: c.options["reason"], Until: c.time("until"),
+		Insert: c.options["insert"] == "yes", Revoke: c.options["revoke"] == "yes",
 	}
 	if list := c.meta(); len(list) > 0 {
 		r.Match.Entry = list[0]

@@ -28,6 +28,7 @@ type Memtable struct {
 // table is one generation of a memtable. What is in it never changes.
 type table struct {
 	contents map[uint32]*journal.Contents // by seq
+	arrived  []uint32                     // seqs of contents in order of arrival, some of which may be gone: neighbours in the file
 	outputs  map[int64][]byte             // by keyOf(seq, index)
 	indexes  map[uint32][]uint32          // by seq: the chunks that have an output here, in order of completion
 }
@@ -36,7 +37,7 @@ type table struct {
 const entryCost = 128
 
 func newTable() table {
-	return table{map[uint32]*journal.Contents{}, map[int64][]byte{}, map[uint32][]uint32{}}
+	return table{contents: map[uint32]*journal.Contents{}, outputs: map[int64][]byte{}, indexes: map[uint32][]uint32{}}
 }
 
 func (t *table) empty() bool { return len(t.contents) == 0 && len(t.outputs) == 0 }
@@ -158,6 +159,8 @@ func (m *Memtable) KeepContents(c *journal.Contents) {
 	defer m.mu.Unlock()
 	if old := m.active.contents[c.Seq]; old != nil {
 		m.bytes.Add(-sizeOf(old)) // the same, out of a journal that is read again
+	} else {
+		m.active.arrived = append(m.active.arrived, c.Seq)
 	}
 	m.active.contents[c.Seq] = c
 	m.bytes.Add(sizeOf(c))
@@ -240,18 +243,18 @@ func (m *Memtable) flushPortion(w *writer) error {
 // portion is what one transaction of a flush writes, in the order of the file's tables.
 type portion struct {
 	contents []*journal.Contents
+	seqs     int // of the arrived ones, that these are
 	outputs  []Output
 }
 
 // portion needs no lock but the writer's: no one else changes the frozen table, and who keeps something must not wait for this.
 func (m *Memtable) portion() portion {
 	f, bytes := portion{}, int64(0)
-	for _, c := range m.frozen.contents {
-		if bytes >= commitBytes {
-			break
+	for ; len(m.frozen.arrived) > f.seqs && bytes < commitBytes; f.seqs++ {
+		if c := m.frozen.contents[m.frozen.arrived[f.seqs]]; c != nil {
+			f.contents = append(f.contents, c)
+			bytes += sizeOf(c)
 		}
-		f.contents = append(f.contents, c)
-		bytes += sizeOf(c)
 	}
 	for seq, indexes := range m.frozen.indexes {
 		for _, index := range indexes {
@@ -273,6 +276,9 @@ func (m *Memtable) portion() portion {
 
 // flushed takes what a portion has written out of the frozen table.
 func (m *Memtable) flushed(f portion) {
+	m.mu.Lock()
+	m.frozen.arrived = m.frozen.arrived[f.seqs:]
+	m.mu.Unlock()
 	for list := range slices.Chunk(f.contents, tableSlice) {
 		m.mu.Lock()
 		for _, c := range list {

@@ -1,5 +1,5 @@
 // Package bench holds the benchmarks that ship with the binary: `quern bench SUITE`. Each suite makes its own data in a
-// temporary folder, runs in under 45 seconds on two cores, and prints figures under stable names, so that a user can see
+// temporary folder, runs in about a minute on two cores, and prints figures under stable names, so that a user can see
 // on his own machine what the README claims.
 package bench
 
@@ -31,6 +31,7 @@ type Options struct {
 	Dir      string            // for data; a temporary folder in it is made and removed
 	Progress func(line string) // told what is being measured
 	Compiler []string          // program and arguments that end up in wasm/compile.Child; for the suite plugins
+	Floor    []string          // program and arguments that end up in ServeFloor; for the suites http and singles
 }
 
 // Suite is a named set of figures.
@@ -45,6 +46,7 @@ func Suites() []Suite {
 	return []Suite{
 		{Name: "engine", Names: engineNames, run: engineSuite},
 		{Name: "http", Names: httpNames, run: httpSuite},
+		{Name: "jobs", Names: singlesNames, run: singlesSuite},
 		{Name: "strategies", Names: strategyNames, run: strategySuite},
 		{Name: "ratios", Names: ratioNames, run: ratioSuite},
 		{Name: "fair", Names: fairNames, run: fairSuite},
@@ -57,6 +59,7 @@ func Suites() []Suite {
 type run struct {
 	dir      string
 	compiler []string
+	floor    []string
 	progress func(string)
 	report   *Report
 }
@@ -72,7 +75,7 @@ func Run(ctx context.Context, name string, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	r := &run{dir: dir, compiler: o.Compiler, progress: o.Progress, report: &Report{Suite: name}}
+	r := &run{dir: dir, compiler: o.Compiler, floor: o.Floor, progress: o.Progress, report: &Report{Suite: name}}
 	if r.progress == nil {
 		r.progress = func(string) {}
 	}

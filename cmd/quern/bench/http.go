@@ -26,6 +26,8 @@ import (
 var httpNames = []string{
 	"http_lone_p50", "http_lone_p99", "http_exchange_64x100", "http_exchange_64x1", "http_plain_64x100", "http_plain_64x1",
 	"http_insert_64", "http_insert_inline_4x1000", "http_exchange_tls_64x1", "http_exchange_auth_64x1",
+	"http_floor_lone_p50", "http_floor_lone_p99", "http_floor_64x100", "http_floor_64x1", "http_floor_plain_64x100",
+	"http_floor_plain_64x1", "http_floor_insert_64",
 }
 
 // The paths of the default queue.
@@ -41,25 +43,76 @@ const connections = 64
 
 // httpSuite measures a server in a process of its own, over loopback, with the load generator on the same cores.
 func httpSuite(ctx context.Context, r *run) error {
+	if err := r.beside(ctx, httpFigures); err != nil {
+		return err
+	}
+	return httpExchangeOne(ctx, r) // alone: servers that wait share its cores too
+}
+
+// beside lets figures be measured on a server, and on a floor beside it.
+func (r *run) beside(ctx context.Context, figures func(ctx context.Context, r *run, server, floor *serveProcess) error) error {
 	server, err := startServer(ctx, filepath.Join(r.dir, "data"))
 	if err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context, *run, *serveProcess) error{httpLone, httpExchange, httpPlain, httpInsert} {
-		if err := step(ctx, r, server); err != nil {
-			server.stop()
+	defer server.stop()
+	floor, err := startProcess(exec.CommandContext(ctx, r.floor[0], r.floor[1:]...))
+	if err != nil {
+		return err
+	}
+	defer floor.stop()
+	return figures(ctx, r, server, floor)
+}
+
+func httpFigures(ctx context.Context, r *run, server, floor *serveProcess) error {
+	if err := r.lone(ctx, server, floor, "http_", []byte(`{"chunks":{"count":1,"template":"row {index}"}}`), nil); err != nil {
+		return err
+	}
+	if err := server.fill(); err != nil {
+		return err
+	}
+	for _, f := range httpRates {
+		if err := r.rate(ctx, server, floor, &f); err != nil {
 			return err
 		}
 	}
-	server.stop() // before the others are measured: it shares their cores
-	return httpExchangeOne(ctx, r)
+	return httpInline(ctx, r, server)
 }
 
-// exchangeTurns is how often each server is measured: the figures are medians, taken in turns, so that they can be compared.
-const exchangeTurns = 3
+// httpRates are the figures of the suite that are held against their floors.
+var httpRates = []rated{
+	{"http_exchange_64x100", "chunks/s", "http_floor_64x100", connections, []string{pathExchange}, exchanging(100)},
+	{"http_plain_64x100", "chunks/s", "http_floor_plain_64x100", connections, []string{pathReservations, pathComplete}, plainly(100)},
+	{"http_plain_64x1", "cycles/s", "http_floor_plain_64x1", connections, []string{pathReservations, pathComplete}, plainly(1)},
+	{"http_insert_64", "submissions/s", "http_floor_insert_64", connections, []string{pathSubmissions},
+		inserting([]byte(`{"meta":{"company":7,"mode":"batch"},"chunks":{"count":1000000,"prefix":"s3://bucket/input/"}}`), 1)},
+}
+
+// work is what one client does until it is told to end.
+type work = func(s *serveProcess, more func() bool, count *atomic.Int64) error
+
+func exchanging(batch int) work {
+	return func(s *serveProcess, more func() bool, count *atomic.Int64) error {
+		return s.exchanges(batch, more, count)
+	}
+}
+
+func plainly(batch int) work {
+	return func(s *serveProcess, more func() bool, count *atomic.Int64) error {
+		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
+		defer client.CloseIdleConnections()
+		return s.plain(client, batch, more, count)
+	}
+}
+
+func inserting(body []byte, count int64) work {
+	return func(s *serveProcess, more func() bool, total *atomic.Int64) error {
+		return s.inserts(body, count, more, total)
+	}
+}
 
 // httpExchangeOne is the exchange of one chunk with three servers of their own: plain, over TLS, and with tokens. What encryption and
-// looking tokens up cost is their ratio, so they are measured in turns.
+// looking tokens up cost is their ratio, so they are measured in turns, and their floor with them.
 func httpExchangeOne(ctx context.Context, r *run) error {
 	var servers []*serveProcess
 	defer func() {
@@ -89,20 +142,29 @@ func httpExchangeOne(ctx context.Context, r *run) error {
 			return err
 		}
 	}
+	floor, err := startProcess(exec.CommandContext(ctx, r.floor[0], r.floor[1:]...))
+	if err != nil {
+		return err
+	}
+	servers, names = append(servers, floor), append(names, "http_floor_64x1")
+	if err := servers[0].teach(floor, &rated{paths: []string{pathExchange}, work: exchanging(1)}); err != nil {
+		return err
+	}
 	rates := make([][]float64, len(servers))
-	for range exchangeTurns {
+	for range rounds {
 		for i, s := range servers {
 			r.progress(names[i])
-			rate, err := timed(ctx, connections, func(more func() bool, count *atomic.Int64) error { return s.exchanges(1, more, count) })
+			rate, err := timed(ctx, connections, turn, s, exchanging(1))
 			if err != nil {
 				return err
 			}
 			rates[i] = append(rates[i], rate)
 		}
 	}
-	for i, name := range names {
-		slices.Sort(rates[i])
-		r.add(name, rates[i][exchangeTurns/2], "cycles/s")
+	r.add(names[3], middle(rates[3]), "cycles/s")
+	for i, against := range []string{names[3], names[0], names[0]} {
+		r.add(names[i], middle(rates[i]), "cycles/s")
+		r.over(against)
 	}
 	return nil
 }
@@ -113,10 +175,18 @@ type serveProcess struct {
 	address string
 	tls     *tls.Config // nil: plain HTTP
 	token   string      // "": it needs none
+
+	heard func(path string, answer []byte) // told of every answer; nil: no one is
 }
 
 // dial makes a connection of a client's own.
-func (s *serveProcess) dial() (*lean, error) { return dialLean(s.address, s.token, s.tls) }
+func (s *serveProcess) dial() (*lean, error) {
+	l, err := dialLean(s.address, s.token, s.tls)
+	if err == nil {
+		l.heard = s.heard
+	}
+	return l, err
+}
 
 var servingAt = regexp.MustCompile(`https?://(\S+)`)
 
@@ -125,8 +195,12 @@ func startServer(ctx context.Context, data string, options ...string) (*servePro
 	if err != nil {
 		return nil, err
 	}
-	process := exec.CommandContext(ctx, self,
-		append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"}, options...)...)
+	return startProcess(exec.CommandContext(ctx, self,
+		append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"}, options...)...))
+}
+
+// startProcess starts a server that prints its address.
+func startProcess(process *exec.Cmd) (*serveProcess, error) {
 	process.Stderr = os.Stderr
 	out, err := process.StdoutPipe()
 	if err != nil {
@@ -169,19 +243,72 @@ func (s *serveProcess) fill() error {
 	return nil
 }
 
-// httpLone: one client, three calls, each answered after the disk has it.
-func httpLone(ctx context.Context, r *run, s *serveProcess) error {
+// loneCycles are measured, after a few that are not.
+const loneCycles, loneWarm = 2000, 300
+
+// lone is one client that inserts, reserves and completes, over and over; insert and complete are answered when the disk has them. The
+// floor is the same three calls to a bare server and two writes to the disk.
+func (r *run) lone(ctx context.Context, s, floor *serveProcess, prefix string, insert []byte, output api.Bytes) error {
 	r.progress("a lone client: insert, reserve, complete")
+	cycle := func(at *serveProcess, more func() bool, count *atomic.Int64) error {
+		return at.cycles(insert, output, more, count)
+	}
+	if err := s.teach(floor, &rated{paths: []string{pathSubmissions, pathReservations, pathComplete}, work: cycle}); err != nil {
+		return err
+	}
+	d, err := openDisk(filepath.Join(r.dir, "floor"))
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	var ours, theirs []time.Duration
+	sides := []struct {
+		at    *serveProcess
+		times *[]time.Duration
+		disk  *disk
+	}{{s, &ours, nil}, {floor, &theirs, d}}
+	for range rounds {
+		for _, side := range sides {
+			n, started, warm := 0, time.Now(), loneWarm
+			err := cycle(side.at, func() bool {
+				if side.disk != nil && n > 0 {
+					for range 2 {
+						if _, err := side.disk.write(); err != nil {
+							return false
+						}
+					}
+				}
+				if n++; n > warm+1 {
+					*side.times = append(*side.times, time.Since(started))
+				}
+				started = time.Now()
+				return n <= warm+loneCycles && ctx.Err() == nil
+			}, new(atomic.Int64))
+			if err != nil {
+				return err
+			}
+		}
+	}
+	slices.Sort(ours)
+	slices.Sort(theirs)
+	for name, q := range map[string]float64{"lone_p50": 0.5, "lone_p99": 0.99} {
+		r.add("http_floor_"+name, milli(quantile(theirs, q)), "ms")
+		r.add(prefix+name, milli(quantile(ours, q)), "ms")
+		r.over("http_floor_" + name)
+	}
+	return ctx.Err()
+}
+
+// cycles inserts, reserves and completes.
+func (s *serveProcess) cycles(insert []byte, output api.Bytes, more func() bool, count *atomic.Int64) error {
 	l, err := s.dial()
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	var times []time.Duration
 	var got wire.ReserveResponse
-	for i := range 4000 {
-		started := time.Now()
-		if _, err := l.post(pathSubmissions, []byte(`{"chunks":{"count":1,"template":"row {index}"}}`)); err != nil {
+	for more() {
+		if _, err := l.post(pathSubmissions, insert); err != nil {
 			return err
 		}
 		answer, err := l.post(pathReservations, []byte(`{"max":1,"strategy":"OldestFirst"}`))
@@ -191,43 +318,13 @@ func httpLone(ctx context.Context, r *run, s *serveProcess) error {
 		if err := got.Decode(answer); err != nil {
 			return err
 		}
-		request := wire.CompleteRequest{Items: []wire.CompleteItem{{Token: got.Reservations[0].Token}}}
+		request := wire.CompleteRequest{Items: []wire.CompleteItem{{Token: got.Reservations[0].Token, Output: output}}}
 		if _, err := l.post(pathComplete, request.Append(nil)); err != nil {
 			return err
 		}
-		if i >= 500 {
-			times = append(times, time.Since(started))
-		}
+		count.Add(1)
 	}
-	slices.Sort(times)
-	r.add("http_lone_p50", milli(quantile(times, 0.5)), "ms")
-	r.add("http_lone_p99", milli(quantile(times, 0.99)), "ms")
-	return ctx.Err()
-}
-
-func httpExchange(ctx context.Context, r *run, s *serveProcess) error {
-	if err := s.fill(); err != nil {
-		return err
-	}
-	r.progress("http_exchange_64x100")
-	rate, err := timed(ctx, connections, func(more func() bool, count *atomic.Int64) error { return s.exchanges(100, more, count) })
-	if err != nil {
-		return err
-	}
-	r.add("http_exchange_64x100", rate, "chunks/s")
 	return nil
-}
-
-// measured is how long a rate is measured.
-const measured = 4 * time.Second
-
-// timed lets n clients work for a while and gives what they counted per second.
-func timed(ctx context.Context, n int, client func(more func() bool, count *atomic.Int64) error) (float64, error) {
-	var count atomic.Int64
-	started := time.Now()
-	more := func() bool { return time.Since(started) < measured && ctx.Err() == nil }
-	err := parallel(n, func(int) error { return client(more, &count) })
-	return float64(count.Load()) / time.Since(started).Seconds(), err
 }
 
 // exchanges completes the last batch and reserves the next, over and over.
@@ -268,25 +365,6 @@ func (s *serveProcess) exchanges(batch int, more func() bool, count *atomic.Int6
 	return nil
 }
 
-// httpPlain: what an ordinary Go program without our client gets, two calls per cycle.
-func httpPlain(ctx context.Context, r *run, s *serveProcess) error {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections}}
-	defer client.CloseIdleConnections()
-	for _, c := range []struct {
-		name, unit string
-		batch      int
-	}{{"http_plain_64x100", "chunks/s", 100}, {"http_plain_64x1", "cycles/s", 1}} {
-		r.progress(c.name)
-		rate, err := timed(ctx, connections,
-			func(more func() bool, count *atomic.Int64) error { return s.plain(client, c.batch, more, count) })
-		if err != nil {
-			return err
-		}
-		r.add(c.name, rate, c.unit)
-	}
-	return nil
-}
-
 // The shapes of an ordinary client: what it needs of an answer, by encoding/json.
 type (
 	plainReserved struct {
@@ -312,6 +390,7 @@ type (
 	}
 )
 
+// plain is what an ordinary Go program without our client does, two calls per cycle.
 func (s *serveProcess) plain(client *http.Client, batch int, more func() bool, count *atomic.Int64) error {
 	for more() {
 		var got plainReserved
@@ -348,26 +427,21 @@ func (s *serveProcess) call(client *http.Client, path string, in, out any) error
 	if response.StatusCode/100 != 2 {
 		return fmt.Errorf("%s: %s", response.Status, answer)
 	}
+	if s.heard != nil {
+		s.heard(path, answer)
+	}
 	return json.Unmarshal(answer, out)
 }
 
-func httpInsert(ctx context.Context, r *run, s *serveProcess) error {
-	r.progress("http_insert_64")
-	rate, err := timed(ctx, connections, func(more func() bool, count *atomic.Int64) error {
-		return s.inserts([]byte(`{"meta":{"company":7,"mode":"batch"},"chunks":`+
-			`{"count":1000000,"prefix":"s3://bucket/input/"}}`), 1, more, count)
-	})
-	if err != nil {
-		return err
-	}
-	r.add("http_insert_64", rate, "submissions/s")
+// httpInline: submissions of 1,000 chunks with contents of 100 bytes.
+func httpInline(ctx context.Context, r *run, s *serveProcess) error {
 	r.progress("http_insert_inline_4x1000")
 	chunk := strings.Repeat("0123456789", 10)
 	inline, err := json.Marshal(map[string]any{"chunks": map[string]any{"inline": slices.Repeat([]string{chunk}, 1000)}})
 	if err != nil {
 		return err
 	}
-	rate, err = timed(ctx, 4, func(more func() bool, count *atomic.Int64) error { return s.inserts(inline, 1000, more, count) })
+	rate, err := timed(ctx, 4, 4*time.Second, s, inserting(inline, 1000))
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ type lean struct {
 	out    []byte
 	body   []byte
 	head   string // of every request, between its path and its length
+	heard  func(path string, answer []byte)
 }
 
 // dialLean connects; a token that is not empty goes out with every request.
@@ -51,7 +52,11 @@ func (l *lean) post(path string, body []byte) ([]byte, error) {
 	if _, err := l.conn.Write(l.out); err != nil {
 		return nil, err
 	}
-	return l.answer()
+	answer, err := l.answer()
+	if l.heard != nil {
+		l.heard(path, answer)
+	}
+	return answer, err
 }
 
 func (l *lean) answer() ([]byte, error) {

@@ -2262,7 +2262,7 @@ class _RuleRequired(TypedDict):
 
 class Rule(_RuleRequired, total=False):
     """Rule: see the server's OpenAPI document."""
-    #: Who set it: the name of the access token; where none is needed, what the request says
+    #: Who set it: the name of the access token; where none is needed, what the request says, at most 128 bytes
     actor: str
     #: In the list of those that hold: the chunks that it keeps from being handed out, also where another rule keeps them too; absent
     #: when there are none
@@ -2275,9 +2275,9 @@ class Rule(_RuleRequired, total=False):
     ended_at: str
     #: Of one that was lifted: who did it, if that was said
     lifted_by: str
-    #: Why, for those who meet it; a block needs one
+    #: Why, for those who meet it: at most 500 bytes; a block needs one
     reason: str
-    #: When it ends by itself; without it the rule stays until it is lifted
+    #: When it ends by itself; absent: it stays until it is lifted
     until: str
 
 
@@ -2285,7 +2285,7 @@ class RuleEffects(TypedDict, total=False):
     """RuleEffects: see the server's OpenAPI document."""
     #: Inserts of what it matches are refused with 423
     insert: bool
-    #: Reservations of what it matches are released when it is set, without counting an attempt, and cannot be extended any more
+    #: Reservations of what it matches are released when it is set, without counting a try, and cannot be extended any more
     revoke: bool
 
 
@@ -2308,13 +2308,13 @@ class _RuleRequestRequired(TypedDict):
 
 class RuleRequest(_RuleRequestRequired, total=False):
     """RuleRequest: see the server's OpenAPI document."""
-    #: Who set it: the name of the access token; where none is needed, what the request says
+    #: Who set it: the name of the access token; where none is needed, what the request says, at most 128 bytes
     actor: str
     #: What it does beyond that
     effects: RuleEffects
-    #: Why, for those who meet it; a block needs one
+    #: Why, for those who meet it: at most 500 bytes; a block needs one
     reason: str
-    #: When it ends by itself; without it the rule stays until it is lifted
+    #: When it ends by itself; absent: it stays until it is lifted
     until: str
 
 

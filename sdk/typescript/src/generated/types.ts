@@ -1706,7 +1706,7 @@ export type RotateToken = {
 export type Rule = {
   /** What it does: both keep chunks from being handed out, and a block counts before a pause */
   action: "pause" | "block"
-  /** Who set it: the name of the access token; where none is needed, what the request says */
+  /** Who set it: the name of the access token; where none is needed, what the request says, at most 128 bytes */
   actor?: string
   /** In the list of those that hold: the chunks that it keeps from being handed out, also where another rule keeps them too; absent when there are none */
   chunks?: number
@@ -1722,18 +1722,18 @@ export type Rule = {
   lifted_by?: string
   /** What it is about: exactly one of queue, meta and submission */
   match: RuleMatch
-  /** Why, for those who meet it; a block needs one */
+  /** Why, for those who meet it: at most 500 bytes; a block needs one */
   reason?: string
   /** When it was set first */
   since: string
-  /** When it ends by itself; without it the rule stays until it is lifted */
+  /** When it ends by itself; absent: it stays until it is lifted */
   until?: string
 }
 
 export type RuleEffects = {
   /** Inserts of what it matches are refused with 423 */
   insert?: boolean
-  /** Reservations of what it matches are released when it is set, without counting an attempt, and cannot be extended any more */
+  /** Reservations of what it matches are released when it is set, without counting a try, and cannot be extended any more */
   revoke?: boolean
 }
 
@@ -1749,15 +1749,15 @@ export type RuleMatch = {
 export type RuleRequest = {
   /** What it does: both keep chunks from being handed out, and a block counts before a pause */
   action: "pause" | "block"
-  /** Who set it: the name of the access token; where none is needed, what the request says */
+  /** Who set it: the name of the access token; where none is needed, what the request says, at most 128 bytes */
   actor?: string
   /** What it does beyond that */
   effects?: RuleEffects
   /** What it is about: exactly one of queue, meta and submission */
   match: RuleMatch
-  /** Why, for those who meet it; a block needs one */
+  /** Why, for those who meet it: at most 500 bytes; a block needs one */
   reason?: string
-  /** When it ends by itself; without it the rule stays until it is lifted */
+  /** When it ends by itself; absent: it stays until it is lifted */
   until?: string
 }
 

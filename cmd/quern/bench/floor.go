@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// A figure over HTTP says more about the machine than about Quern: most of it is the kernel, net/http and the client. So it is held
+// against its floor: the same client with as many connections against a bare net/http server that reads the same requests and answers
+// the same bytes from memory. Both are measured in turns.
+
+// ServeFloor is that server. It prints its address and runs until its context ends. PUT leaves what POST to the same path is answered
+// with.
+func ServeFloor(ctx context.Context, out io.Writer) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	var answers atomic.Pointer[map[string][]byte]
+	answers.Store(&map[string][]byte{})
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := make([]byte, max(r.ContentLength, 0))
+		if _, err := io.ReadFull(r.Body, body); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if r.Method == http.MethodPut {
+			next := maps.Clone(*answers.Load())
+			next[r.URL.Path] = body
+			answers.Store(&next)
+			body = nil
+		} else {
+			body = (*answers.Load())[r.URL.Path]
+		}
+		w.Header()["Content-Type"] = []string{"application/json"}
+		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+		_, _ = w.Write(body) // a client that left is none of a floor's business
+	})}
+	fmt.Fprintf(out, "http://%s\n", listener.Addr())
+	go func() {
+		<-ctx.Done()
+		server.Close()
+	}()
+	if err := server.Serve(listener); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// rated is a figure that is a rate, and its floor.
+type rated struct {
+	name, unit string
+	floor      string // its name
+	clients    int
+	paths      []string // that the client calls, whose answers the floor repeats
+	work       func(s *serveProcess, more func() bool, count *atomic.Int64) error
+}
+
+// rounds is how often a figure and its floor are measured, in turns, and turn how long each time. The figures are medians.
+const (
+	rounds = 3
+	turn   = time.Second
+)
+
+// rate measures a figure and its floor.
+func (r *run) rate(ctx context.Context, s, floor *serveProcess, f *rated) error {
+	r.progress(f.name)
+	if err := s.teach(floor, f); err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
+	var ours, theirs []float64
+	for range rounds {
+		for _, side := range []struct {
+			at    *serveProcess
+			rates *[]float64
+		}{{s, &ours}, {floor, &theirs}} {
+			rate, err := timed(ctx, f.clients, turn, side.at, f.work)
+			if err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
+			*side.rates = append(*side.rates, rate)
+		}
+	}
+	r.add(f.floor, middle(theirs), f.unit)
+	r.add(f.name, middle(ours), f.unit)
+	r.over(f.floor)
+	return nil
+}
+
+// timed lets n clients work for a while and gives what they counted per second.
+func timed(ctx context.Context, n int, lasting time.Duration, s *serveProcess, client work) (float64, error) {
+	var count atomic.Int64
+	started := time.Now()
+	more := func() bool { return time.Since(started) < lasting && ctx.Err() == nil }
+	err := parallel(n, func(int) error { return client(s, more, &count) })
+	return float64(count.Load()) / time.Since(started).Seconds(), err
+}
+
+func middle(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+// teach lets one client work for a moment and leaves the last answers that it got with the floor.
+func (s *serveProcess) teach(floor *serveProcess, f *rated) error {
+	answers := map[string][]byte{}
+	taught := *s
+	taught.heard = func(path string, answer []byte) { answers[path] = bytes.Clone(answer) }
+	var count atomic.Int64
+	calls := 0
+	if err := f.work(&taught, func() bool { calls++; return calls <= 3 }, &count); err != nil {
+		return err
+	}
+	for _, path := range f.paths {
+		request, err := http.NewRequest(http.MethodPut, "http://"+floor.address+path, bytes.NewReader(answers[path]))
+		if err != nil {
+			return err
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		answer.Body.Close()
+	}
+	return nil
+}

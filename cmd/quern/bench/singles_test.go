@@ -1,0 +1,93 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// The figures of one single's life come out on a small scale, and are those of singles that were inserted, done, and are in the history.
+func TestSinglesLifeOnASmallScale(t *testing.T) {
+	t.Parallel()
+	r := &run{dir: t.TempDir(), progress: func(string) {}, report: &Report{}}
+	if err := singlesLife(t.Context(), r, 3000); err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range r.report.Results {
+		if got.Value <= 0 && got.Name != "jobs_memory" { // other tests' memory is in that
+			t.Errorf("%s is %g, want more than 0", got.Name, got.Value)
+		}
+	}
+	if len(r.report.Results) != 3 {
+		t.Errorf("there are %d figures, want 3", len(r.report.Results))
+	}
+}
+
+// A floor reads what it is sent and answers with the bytes that the server answered, and the figure is held against it.
+func TestFloorRepeatsAnswers(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		asked.Add(1)
+		answer := fmt.Sprintf("%s got %d bytes", r.URL.Path, len(body))
+		w.Header().Set("Content-Length", fmt.Sprint(len(answer)))
+		fmt.Fprint(w, answer)
+	}))
+	defer server.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	read, write := io.Pipe()
+	ended := make(chan error)
+	go func() { ended <- ServeFloor(ctx, write) }()
+	line, err := bufio.NewReader(read).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(url string) *serveProcess {
+		return &serveProcess{address: strings.TrimPrefix(strings.TrimSpace(url), "http://")}
+	}
+	ours, floor := at(server.URL), at(line)
+	wrong := ""
+	f := rated{name: "figure", unit: "calls/s", floor: "floor", clients: 2, paths: []string{"/a"}, work: func(s *serveProcess, more func() bool, count *atomic.Int64) error {
+		l, err := s.dial()
+		if err != nil {
+			return err
+		}
+		defer l.close()
+		for more() {
+			answer, err := l.post("/a", []byte("four"))
+			if err != nil {
+				return err
+			}
+			if string(answer) != "/a got 4 bytes" {
+				wrong = string(answer)
+			}
+			count.Add(1)
+		}
+		return nil
+	}}
+	if err := ours.teach(floor, &f); err != nil {
+		t.Fatal(err)
+	}
+	before := asked.Load()
+	calls := 0
+	if err := f.work(floor, func() bool { calls++; return calls <= 10 }, new(atomic.Int64)); err != nil {
+		t.Fatal(err)
+	}
+	if wrong != "" || asked.Load() != before {
+		t.Errorf("the floor answers %q, and asked the server %d times", wrong, asked.Load()-before)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
