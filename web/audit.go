@@ -28,7 +28,8 @@ const auditAbout = "Who changed what, the latest first. An entry is durable toge
 	"With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` " +
 	"it is those to come, or those from `since` on, the oldest first; the ids that it sends, also those without an " +
 	"event, tell how far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds before that " +
-	"one may come again, and their ids tell."
+	"one may come again, and their ids tell. When the log cannot be read any further, the last event is `problem`, with " +
+	"a problem as its data. `cursor`, `limit` and `until` do not go with it."
 
 // auditRoutes are the part of the table about the audit log.
 func (s *Server) auditRoutes(d *document) {

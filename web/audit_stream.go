@@ -34,6 +34,11 @@ var always = func() chan struct{} { c := make(chan struct{}); close(c); return c
 
 // followAudit sends entries as they come, until the client leaves or the server stops. It looks once a second, at the pace of frames.
 func (s *Server) followAudit(c echo.Context, in auditRequest) error {
+	for _, name := range []string{"cursor", "limit", "until"} {
+		if c.QueryParams().Has(name) {
+			return queue.Invalid("/query/"+name, "does not go with a stream of events, which has no pages and no end: leave it out")
+		}
+	}
 	stream, err := s.newAuditStream(in, c.Request().Header.Get("Last-Event-ID"))
 	if err != nil {
 		return err
@@ -69,10 +74,21 @@ func (s *Server) followAudit(c echo.Context, in auditRequest) error {
 			events = stream.place()
 		case <-wait:
 			if events, err = stream.next(); err != nil {
-				return nil // the client comes back with the id of the last event
+				_ = s.sendEvent(c, problemEvent(s.problemOf(err), c)) // a client that came back would meet it again, and again
+				return err
 			}
 		}
 	}
+}
+
+// problemEvent is what ended a stream, as an event.
+func problemEvent(p *problem, c echo.Context) []byte {
+	p.RequestID = c.Response().Header().Get(headerRequestID)
+	data, err := json.Marshal(p)
+	if err != nil {
+		data = []byte(`{"title":"Internal error","status":500,"code":"internal"}`)
+	}
+	return append(append([]byte("event: problem\ndata: "), data...), "\n\n"...)
 }
 
 // newAuditStream begins at the time that the filter asks for, now without one, or where a stream ended whose last id is `last`. Which of

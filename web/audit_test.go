@@ -4,13 +4,16 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/sqlitedb"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/manifest"
 	"github.com/quern-queue/quern/wasm/wasmtest"
@@ -237,6 +240,67 @@ func (f *fixture) followAudit(token, last string) func(n int) (targets, ids []st
 			}
 		}
 		return targets, ids
+	}
+}
+
+// A stream that meets damage in the log behind its first batch says so in its last event: a client that was cut would come back for ever.
+func TestAuditStreamEndsWithTheProblem(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, admin := f.token(engine.TokenRequest{Name: "ana", Scopes: access.Admin})
+	const entries = auditBatch + 50
+	for n := range entries {
+		body := fmt.Sprintf(`{"name":"t%d","scopes":["read"]}`, n)
+		if got := f.as(admin, call{method: "POST", path: "/v1/tokens", body: body}); got.status != http.StatusCreated {
+			t.Fatalf("token: %d %s", got.status, got.body)
+		}
+	}
+	catalogue, err := sqlitedb.SQL(filepath.Join(f.dir, "quern.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer catalogue.Close()
+	if _, err := catalogue.Exec("UPDATE audit SET crc = crc + 1 WHERE number = (SELECT max(number) - 10 FROM audit)"); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 2 { // the second goes on where the first ended, as a client does that did not hear why
+		request, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+f.address+"/v1/audit?since=2026-01-01T00:00:00Z", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+admin)
+		request.Header.Set("Accept", contentEvents)
+		stream, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := io.ReadAll(stream.Body)
+		stream.Body.Close()
+		_, last, found := strings.Cut(string(all), "event: problem\ndata: ")
+		var p api.Problem
+		if !found || json.Unmarshal([]byte(last), &p) != nil || p.Code != "internal" || p.RequestID == "" {
+			t.Errorf("round %d: the stream ends with %.300q, %v; want a problem", round, all[max(len(all)-300, 0):], err)
+		}
+		if acts := strings.Count(string(all), "event: act\n"); acts < auditBatch {
+			t.Errorf("round %d: %d entries came before the damage, want a batch of %d", round, acts, auditBatch)
+		}
+	}
+	if log := f.log.String(); !strings.Contains(log, "damaged row in table audit") {
+		t.Error("the log of the server does not say what is damaged")
+	}
+}
+
+// What has no meaning for a stream of the log is refused, by its name.
+func TestAuditStreamRefusesPages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, admin := f.token(engine.TokenRequest{Name: "ana", Scopes: access.Admin})
+	for _, query := range []string{"cursor=x", "limit=3", "until=2026-01-02T03:04:05Z"} {
+		got := f.as(admin, call{method: "GET", path: "/v1/audit?" + query, header: map[string]string{"Accept": contentEvents}})
+		name, _, _ := strings.Cut(query, "=")
+		if p := got.problem(t); got.status != http.StatusUnprocessableEntity || len(p.Errors) != 1 || p.Errors[0].Pointer != "/query/"+name {
+			t.Errorf("%s: got %d %+v, want 422 about /query/%s", query, got.status, p, name)
+		}
 	}
 }
 

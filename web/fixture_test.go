@@ -22,6 +22,7 @@ import (
 type fixture struct {
 	testing.TB
 	server  *Server
+	dir     string // of the engine
 	engine  *engine.Engine
 	plugins *plugins.Catalogue
 	address string
@@ -48,7 +49,8 @@ func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixtu
 	registry := prometheus.NewRegistry()
 	ctx, cancel := context.WithCancel(context.Background())
 	held := newPlugins(t, registry, logger)
-	e, err := engine.Open(ctx, engine.Options{Scorers: held, Dir: t.TempDir(), Now: time.Now, Seed: next, Registerer: registry, Logger: logger, BallastBytes: -1})
+	dir := t.TempDir()
+	e, err := engine.Open(ctx, engine.Options{Scorers: held, Dir: dir, Now: time.Now, Seed: next, Registerer: registry, Logger: logger, BallastBytes: -1})
 	if err != nil {
 		cancel()
 		t.Fatal(err)
@@ -77,7 +79,7 @@ func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixtu
 	for _, c := range change {
 		c(s)
 	}
-	f := &fixture{TB: t, server: s, engine: e, plugins: held, address: serve(t, s), log: log}
+	f := &fixture{TB: t, server: s, dir: dir, engine: e, plugins: held, address: serve(t, s), log: log}
 	f.client = &http.Client{Transport: newValidating(t, s.Document())}
 	return f
 }

@@ -252,6 +252,9 @@ func (o *operators) prepare(t *testing.T) {
 	var boss api.Token
 	made := o.act(t.Context(), "first-token-0", "POST", "/v1/tokens", `{"name":"boss","scopes":["admin"]}`, changes, &boss)
 	o.token = boss.Token
+	var reader api.Token
+	made = made && o.act(t.Context(), "second-token-0", "POST", "/v1/tokens", `{"name":"reader","scopes":["read"]}`, changes, &reader)
+	o.reader = reader.Token
 	for _, name := range append([]string{"acts", "slow"}, operatorQueues...) {
 		made = made && o.act(t.Context(), "put-queue-0-"+name, http.MethodPut, "/v1/queues/"+name, `{}`, changes, nil)
 	}

@@ -22,7 +22,7 @@ import (
 
 // Operators make every change that the server's document knows while the server makes checkpoints and is killed with SIGKILL again and
 // again. After each restart the audit log has one entry for each change that was acknowledged, at most one for each whose answer was
-// lost, none for requests that changed nothing; each entry begins with what the one before it left, and what stands is what the last
+// lost, none for requests that changed nothing, and one for each that was refused; each entry begins with what the one before it left, and what stands is what the last
 // entry about it says.
 //
 // QUERN_CRASH_ROUNDS sets how often (default 24), QUERN_CRASH_SEED repeats a run's choices.
@@ -64,6 +64,7 @@ func (o *operators) through(rounds int, rnd *rand.Rand) {
 		for _, name := range operatorQueues {
 			group.Go(func() { o.fill(ctx, name) })
 		}
+		group.Go(func() { o.presume(ctx, round) })
 		passed.Add(len(kindsOfActs))
 		for kind := range kindsOfActs {
 			group.Go(func() { o.repeat(ctx, round, kind, passed.Done) })
@@ -88,8 +89,9 @@ func (o *operators) through(rounds int, rnd *rand.Rand) {
 	for _, outcome := range o.asked {
 		counts[outcome]++
 	}
-	t.Logf("%d changes acknowledged, %d without an answer, %d requests that changed nothing", counts[changes], counts[unknown], counts[nothing])
-	if counts[changes] < rounds*4 || counts[nothing] == 0 {
+	t.Logf("%d changes acknowledged, %d without an answer, %d requests that changed nothing, %d that were refused",
+		counts[changes], counts[unknown], counts[nothing], counts[refused])
+	if counts[changes] < rounds*4 || counts[nothing] == 0 || counts[refused] < rounds {
 		t.Errorf("%d changes in %d rounds: that shows nothing", counts[changes], rounds)
 	}
 }
@@ -103,6 +105,7 @@ const (
 	unknown asked = iota // it had no answer: one or none
 	changes              // it was acknowledged and changed something: one
 	nothing              // it was acknowledged and changed nothing: none
+	refused              // it was refused: one, which says so
 )
 
 // operators make changes, and know what they asked for and what was acknowledged.
@@ -112,6 +115,7 @@ type operators struct {
 	dir     string
 	server  *server
 	token   string // that everything is asked with
+	reader  string // one that is refused
 	mu      sync.Mutex
 	asked   map[string]asked // by request id
 	values  map[string]bool  // paths of all values for which something was set, perhaps
@@ -204,6 +208,32 @@ func (o *operators) operate(ctx context.Context, round, number int) {
 	}
 }
 
+// presume asks for what its token does not allow, until the server is gone: as often as each time has an entry of its own.
+func (o *operators) presume(ctx context.Context, round int) {
+	for n := range 50 {
+		id := fmt.Sprintf("refused-%d-%d", round, n)
+		o.note(id, unknown)
+		path := "/v1/queues/" + operatorQueues[n%len(operatorQueues)] + "/rules"
+		request, err := http.NewRequestWithContext(ctx, "POST", o.server.url+path, strings.NewReader(`{"action":"pause","match":{"queue":true}}`))
+		if err != nil {
+			o.t.Error(err)
+			return
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("X-Request-ID", id)
+		request.Header.Set("Authorization", "Bearer "+o.reader)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusForbidden {
+			o.t.Errorf("a rule of a token that may only read: %s", response.Status)
+		}
+		o.note(id, refused)
+	}
+}
+
 // fill makes the journal long enough for a checkpoint while changes are made.
 func (o *operators) fill(ctx context.Context, queue string) {
 	body := `{"chunks":{"count":1,"template":"{index} ` + strings.Repeat("x", 4000) + `"}}`
@@ -223,6 +253,12 @@ func (o *operators) check() {
 				e.RequestID = "first start"
 			}
 			entries[e.RequestID]++
+			if e.Outcome == api.OutcomeRefused {
+				if e.Actor != "reader" || o.asked[e.RequestID] != refused && o.asked[e.RequestID] != unknown || !strings.Contains(string(e.After), `"forbidden"`) {
+					o.t.Errorf("an entry of a refused act that was not refused: %+v", e)
+				}
+				continue
+			}
 			all = append(all, e)
 			if _, seen := last[e.Queue+" "+e.Target]; !seen {
 				last[e.Queue+" "+e.Target] = e
@@ -232,7 +268,7 @@ func (o *operators) check() {
 	}
 	o.asked["first start"] = changes // the server makes this queue by itself
 	for id, outcome := range o.asked {
-		if n := entries[id]; outcome == changes && n != 1 || outcome == unknown && n > 1 || outcome == nothing && n != 0 {
+		if n := entries[id]; (outcome == changes || outcome == refused) && n != 1 || outcome == unknown && n > 1 || outcome == nothing && n != 0 {
 			o.t.Errorf("request %s has %d entries; it was answered: %v, it changed something: %v", id, n, outcome != unknown, outcome == changes)
 		}
 		delete(entries, id)

@@ -52,7 +52,7 @@ const auditPatience = time.Minute
 // on, or, without it, those from now on. It begins with the oldest; an entry that becomes visible late comes late. When the stream is
 // cut, or the server restarts, it tries until it can go on where it was: no entry is missed, and none comes twice. When it is cut before
 // the first entry, and there is no Since, entries of the ten seconds before it began may come as well. It ends after the first error,
-// which is one that trying again does not fix: the server cannot be reached at the start, or refuses, or an entry cannot be read.
+// which is one that trying again does not fix: the server cannot be reached at the start, or refuses, or the log cannot be read further.
 // The filter must not have an Until.
 func (c *Client) FollowAudit(ctx context.Context, f AuditFilter) iter.Seq2[api.AuditEntry, error] {
 	return func(yield func(api.AuditEntry, error) bool) {
@@ -92,6 +92,15 @@ func (c *Client) FollowAudit(ctx context.Context, f AuditFilter) iter.Seq2[api.A
 
 var errUnreadable = errors.New("an entry is not what the server's interface says")
 
+// problemIn is the problem that the server has ended a stream with.
+func problemIn(got event) error {
+	var refused Error
+	if err := json.Unmarshal([]byte(got.data), &refused.Problem); err != nil {
+		return fmt.Errorf("%w: a problem: %w", errUnreadable, err)
+	}
+	return &refused
+}
+
 // followed is how far a stream of the audit log has come. One that goes on sends again the entries of ten seconds before the last id, as
 // entries of different queues do not come in the order of their times.
 type followed struct {
@@ -107,6 +116,8 @@ func (a *followed) take(got event) (entry api.AuditEntry, fresh bool, err error)
 	case got.name == "" && got.data == "":
 		a.last = got.id
 		return entry, false, nil
+	case got.name == "problem":
+		return entry, false, problemIn(got)
 	case got.name != "act":
 		return entry, false, nil // of a later version
 	case got.id == "":

@@ -66,6 +66,21 @@ func followed1(t *testing.T, c *Client) (targets []string, last error) {
 	return targets, last
 }
 
+// A stream that the server ends with a problem is over: coming back would meet it again.
+func TestFollowEndsWithTheProblem(t *testing.T) {
+	t.Parallel()
+	c, asked := auditServer(t, "id: 1-0-1\n\n"+actEvent("1-0-2", "rule 1")+
+		`event: problem`+"\n"+`data: {"status":500,"code":"internal","detail":"It cannot be read.","request_id":"r7"}`+"\n\n")
+	targets, err := followed1(t, c)
+	var refused *Error
+	if !errors.As(err, &refused) || refused.Code != "internal" || refused.RequestID != "r7" || !slices.Equal(targets, []string{"rule 1"}) {
+		t.Errorf("got %v and %v, want one entry and the problem", targets, err)
+	}
+	if len(*asked) != 1 {
+		t.Errorf("asked %d times, want once", len(*asked))
+	}
+}
+
 // A stream that is cut goes on where it was: before its first entry, where it began. What comes again is told once, and what is cut in the
 // middle of an entry is told whole.
 func TestFollowAuditGoesOn(t *testing.T) {

@@ -377,7 +377,9 @@ class Calls:
         may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept:
         application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, or
         those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how far it has come, and
-        `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and their ids tell.
+        `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and their ids tell. When
+        the log cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until`
+        do not go with it.
         """
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 
@@ -1088,7 +1090,9 @@ class AsyncCalls:
         may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept:
         application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, or
         those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how far it has come, and
-        `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and their ids tell.
+        `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and their ids tell. When
+        the log cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until`
+        do not go with it.
         """
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 
