@@ -17,11 +17,11 @@ var commands = map[string]struct {
 	use string
 	run func(command)
 }{
-	"settings": {"[SETTING=VALUE]", command.settings},
+	"settings": {"[FIELD=VALUE]", command.settings},
 	"insert": {"CHUNKS [meta=KEY:VALUE,...] [run_at=TIME] [dead_deadline=TIME] [max_attempts=N] [on_exhausted=POLICY] " +
 		"[max_failed_chunks=N]", command.insert},
 	"reserve":  {"CHUNKS [as=CONSUMER] [strategy=STRATEGY] [timeout=DURATION]", command.reserve},
-	"complete": {"TOKEN...", command.complete},
+	"complete": {"TOKEN... [output=TEXT]", command.complete},
 	"fail":     {"TOKEN... [error=TEXT] [fatal=yes] [retry_after=DURATION]", command.fail},
 	"release":  {"TOKEN...", command.release},
 	"extend":   {"TOKEN... [as=CONSUMER] [timeout=DURATION]", command.extend},
@@ -49,36 +49,55 @@ var commands = map[string]struct {
 	"vanish": {"CONSUMER", command.vanish},
 	"detach": {"CONSUMER", command.detach},
 
+	"schedule":   {"NAME CHUNKS [FIELD=VALUE]", command.schedule},
+	"schedules":  {"", command.schedules},
+	"pause":      {"SCHEDULE", command.pause},
+	"resume":     {"SCHEDULE", command.resume},
+	"unschedule": {"SCHEDULE", command.unschedule},
+
+	"bulk":    {"ACTION [meta=KEY:VALUE] [to=QUEUE] [priority=N] [dry_run=yes]", command.bulk},
+	"step":    {"BULK CHUNKS", command.step},
+	"abort":   {"BULK", command.abort},
+	"value":   {"KEY:VALUE [limit=N] [weight=N]", command.value},
+	"values":  {"KEY", command.values},
+	"outputs": {"SUBMISSION", command.outputs},
+
 	"checkpoint": {"", command.checkpoint},
 	"crash":      {"[down=DURATION] [during=checkpoint]", command.crash},
 }
 
 // settings changes settings by their names in JSON. A duration is in the setting's unit, a back-off is BASE,FACTOR,CAP.
 func (c command) settings() {
-	all, to := queue.AllSettings(), &c.box.settings
+	setFields(c, queue.AllSettings(), &c.box.settings)
+	if err := c.box.settings.Valid(); err != nil {
+		c.stop("%v", err)
+	}
+	must(c.t, c.shard.SetSettings(c.box.settings))
+}
+
+// setFields gives `to` the options, by the names of its declared fields in JSON.
+func setFields[T any](c command, fields []*queue.Field[T], to *T) {
 	for name, text := range c.options {
-		i := slices.IndexFunc(all, func(d *queue.Setting) bool { return d.Name == name })
+		i := slices.IndexFunc(fields, func(d *queue.Field[T]) bool { return d.Name == name })
 		if i < 0 {
 			c.stop("there is no setting %s", name)
 		}
-		var err error
-		if backoff, is := all[i].Pointer(to).(*queue.Backoff); is {
+		d, err := fields[i], error(nil)
+		if backoff, is := d.Pointer(to).(*queue.Backoff); is {
 			*backoff = c.backoff(name, text)
-		} else if all[i].Range.Unit != 0 {
-			err = all[i].Set(to, int64(c.parse(text)))
-		} else if _, is := all[i].Value(to).(string); is {
-			err = all[i].Set(to, text)
+		} else if d.Range.Unit != 0 {
+			err = d.Set(to, int64(c.parse(text)))
+		} else if at, is := d.Pointer(to).(*queue.Time); is {
+			*at = c.time(name)
+		} else if _, is := d.Value(to).(string); is {
+			err = d.Set(to, text)
 		} else {
-			err = json.Unmarshal([]byte(text), all[i].Pointer(to))
+			err = json.Unmarshal([]byte(text), d.Pointer(to))
 		}
 		if err != nil {
 			c.stop("%s: %v", name, err)
 		}
 	}
-	if err := to.Valid(); err != nil {
-		c.stop("%v", err)
-	}
-	must(c.t, c.shard.SetSettings(*to))
 }
 
 func (c command) backoff(name, text string) (b queue.Backoff) {
@@ -90,8 +109,11 @@ func (c command) backoff(name, text string) (b queue.Backoff) {
 	return b
 }
 
-func (c command) meta() (entries []queue.MetaEntry) {
-	for pair := range strings.SplitSeq(c.options["meta"], ",") {
+func (c command) meta() (entries []queue.MetaEntry) { return metaOf(c.options["meta"]) }
+
+// metaOf reads KEY:VALUE,... A value that is a number is one.
+func metaOf(text string) (entries []queue.MetaEntry) {
+	for pair := range strings.SplitSeq(text, ",") {
 		key, text, _ := strings.Cut(pair, ":")
 		value := queue.StringValue(text)
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -200,7 +222,13 @@ func (c command) results(list []queue.Result, err error) {
 }
 
 func (c command) complete() {
-	c.results(c.shard.Complete(ctx, items(c, func(t queue.Token) queue.CompleteItem { return queue.CompleteItem{Token: t} }), nil))
+	var output []byte
+	if text, is := c.options["output"]; is {
+		output = []byte(text)
+	}
+	c.results(c.shard.Complete(ctx, items(c, func(t queue.Token) queue.CompleteItem {
+		return queue.CompleteItem{Token: t, Output: output}
+	}), nil))
 }
 
 func (c command) fail() {

@@ -20,7 +20,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write what the commands of testdata/scripts print now, to be reviewed as a diff")
 
 // A script in testdata/scripts is blocks with an empty line between them. A block is comments that begin with '#', commands, a line
-// "----", and what the commands print. The commands stand in script_commands_test.go. Submissions are called s1, s2, ... in the order of
+// "----", and what the commands print. The commands are in script_commands_test.go. Submissions are called s1, s2, ... in the order of
 // their inserts and reservations t1, t2, ...; a time is how long after the start of the script it is. To add a block, write its commands
 // and "----", then run: go test ./engine/simtest -run TestScripts -rewrite
 func TestScripts(t *testing.T) {
@@ -80,6 +80,7 @@ type script struct {
 	subs   []queue.SubmissionID
 	tokens []queue.Token
 	opened map[string]*shard.Attached
+	bulks  []queue.BulkID
 }
 
 // playScript plays a script. It returns the script with what its commands print now, and where that differs from what it says; an error
@@ -160,7 +161,7 @@ func (s *script) play(line string) {
 			c.words = append(c.words, word)
 			continue
 		}
-		wrong = wrong || !strings.Contains(known.use, "["+name+"=") && !strings.Contains(known.use, "[SETTING=")
+		wrong = wrong || !strings.Contains(known.use, "["+name+"=") && !strings.Contains(known.use, "[FIELD=")
 		c.options[name] = strings.Trim(value, `"`)
 	}
 	needed, _, _ := strings.Cut(known.use, "[")
