@@ -197,7 +197,7 @@ func (p *checkpointer) encodeSome(m *machine, f *checkpointSlice, list []*record
 	defer s.applying.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for room := s.options.CheckpointItems; n < len(list) && room > 0; n++ {
+	for room := s.options.CheckpointItems; n < min(len(list), checkpointHold) && room > 0; n++ {
 		r := m.current(list[n])
 		if r == nil {
 			continue
