@@ -19,7 +19,11 @@ type Page[T any] struct {
 
 // Submission tells what is known about a submission, open or ended.
 func (e *Engine) Submission(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
-	return e.WaitSubmission(ctx, id, 0)
+	q, err := e.route(id)
+	if err != nil {
+		return queue.Submission{}, err
+	}
+	return q.shard.Submissions.Get(ctx, id)
 }
 
 // SubmissionTrace is the trace context that a submission carries, or "": it carries none, or is not in memory any more.
@@ -29,15 +33,6 @@ func (e *Engine) SubmissionTrace(id queue.SubmissionID) string {
 		return ""
 	}
 	return q.shard.Trace(id)
-}
-
-// WaitSubmission tells it when the submission has ended, or when `wait` (at most queue.MaxWait) is over.
-func (e *Engine) WaitSubmission(ctx context.Context, id queue.SubmissionID, wait time.Duration) (queue.Submission, error) {
-	q, err := e.route(id)
-	if err != nil {
-		return queue.Submission{}, err
-	}
-	return q.shard.Submissions.Wait(ctx, id, min(wait, queue.MaxWait))
 }
 
 // Cancel ends a submission; chunks that are held are lost to their holders. Cancelling twice is cancelling once.

@@ -36,7 +36,7 @@ type Engine interface {
 	Insert(ctx context.Context, queueName string, n queue.NewSubmission) (s queue.Submission, replayed bool, err error)
 	Submission(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)
 	SubmissionTrace(id queue.SubmissionID) string
-	WaitSubmission(ctx context.Context, id queue.SubmissionID, wait time.Duration) (queue.Submission, error)
+	WaitEnds(ctx context.Context, ids []queue.SubmissionID, wait time.Duration, all bool) error
 	List(ctx context.Context, queueName string, r engine.ListRequest) (engine.Page[queue.Submission], error)
 	SetPriority(ctx context.Context, id queue.SubmissionID, priority int64) (queue.Submission, error)
 	Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)

@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -86,7 +85,7 @@ func (n *neighbours) calls() map[string]call {
 				continue
 			}
 			c := call{method: method}
-			c.path = regexp.MustCompile(`:[a-z]+`).ReplaceAllStringFunc(path, func(name string) string {
+			c.path = filledIn(path, func(name string) string {
 				switch {
 				case name == ":queue":
 					return "default"

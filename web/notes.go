@@ -185,6 +185,12 @@ func submissionNotes() map[string]note {
 		"Submission.trace":        {text: "W3C traceparent, and after ';' the tracestate"},
 		"Submission.schedule":     {text: "Name of the schedule that inserted it"},
 		"Submission.scheduled_at": {text: "The tick that it is for: when it was due by its schedule"},
+		"WaitRequest.ids":         {text: "Whose end to wait for, of any queues", items: queue.MaxWaitIDs},
+		"WaitRequest.wait_ms":     between(0, float64(queue.MaxWait.Milliseconds()), "How long to wait; 0 or absent: not at all"),
+		"WaitRequest.all":         {text: "Answer when all have ended; absent: when one has"},
+		"WaitResponse.ended":      {text: "Those that have ended, in the order of the request"},
+		"WaitResponse.open":       {text: "How many of them are open"},
+		"WaitResponse.unknown":    {text: "Ids that are not known, in the order of the request; absent when there are none"},
 		"PageSubmission.items":    {text: "The submissions, newest first"},
 		"PageSubmission.next":     {text: "Cursor of the next page; absent on the last"},
 	}

@@ -92,6 +92,9 @@ func (s *Server) routes() error {
 		narrow: inSub, tag: tagSubmissions, waits: true,
 		summary: "Read a submission", about: "With `Prefer: wait=N` (seconds, at most 60) the answer comes when the " +
 			"submission leaves the state open, or after N seconds."}, s.getSubmission)
+	s.raw(d, operation{id: "wait-submissions", method: "POST", path: "/v1/submissions:wait", scope: scopeRead,
+		narrow: inHandler, tag: tagSubmissions, compress: true,
+		summary: "Wait until one of many submissions ends, or all", about: waitAbout}, waitShape, waiting{s}.many)
 	register(d, operation{id: "change-submission", act: act{"submission.change", "submission {id}"},
 		method: "PATCH", path: "/v1/submissions/{id}", scope: scopeOperate,
 		narrow: inSub, tag: tagSubmissions,
@@ -344,13 +347,15 @@ func (s *Server) add(op operation) *operation {
 	return entry
 }
 
-// echoPath turns {name} into :name.
+// echoPath turns {name} into :name, and a colon that is a colon into what stands for one.
 func echoPath(path string) string {
 	out := make([]byte, 0, len(path))
 	for _, c := range []byte(path) {
 		switch c {
 		case '{':
 			out = append(out, ':')
+		case ':':
+			out = append(out, '\\', ':')
 		case '}':
 		default:
 			out = append(out, c)

@@ -58,7 +58,7 @@ func TestEveryOperationHasAScript(t *testing.T) {
 		all.Write(text)
 	}
 	for path, methods := range bareServer(t).operations {
-		pattern := regexp.MustCompile(`:[a-z]+`).ReplaceAllString(regexp.QuoteMeta(path), `[^/ ?]+`)
+		pattern := filledIn(regexp.QuoteMeta(path), func(string) string { return `[^/ ?]+` })
 		for method, op := range methods {
 			if method != "HEAD" && !regexp.MustCompile(`(?m)^> `+method+` `+pattern+`(\?\S*)?$`).Match(all.Bytes()) {
 				t.Errorf("no script speaks to %s (%s %s)", op.id, method, path)

@@ -61,25 +61,19 @@ func (s *Server) getSubmission(ctx context.Context, in *getSubmissionInput) (*su
 	if err != nil {
 		return nil, err
 	}
-	if wait == 0 {
-		found, err := s.engine.Submission(ctx, id)
+	applied := ""
+	if wait > 0 {
+		applied = "wait=" + strconv.Itoa(int(wait/time.Second))
+		ctx, err = waiting{s}.ends(ctx, []queue.SubmissionID{id}, wait, false)
 		if err != nil {
 			return nil, err
 		}
-		return &submissionOutput{Body: apiSubmission(&found)}, nil
 	}
-	if s.waits.stopped() {
-		wait = 0
-	}
-	found, err := s.engine.WaitSubmission(ctx, id, wait)
-	if err != nil && s.waits.stopped() {
-		// The server stops: what is known now is a better answer than an error.
-		found, err = s.engine.Submission(context.WithoutCancel(ctx), id)
-	}
+	found, err := s.engine.Submission(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return &submissionOutput{Body: apiSubmission(&found), Applied: "wait=" + strconv.Itoa(int(wait/time.Second))}, nil
+	return &submissionOutput{Body: apiSubmission(&found), Applied: applied}, nil
 }
 
 // preferredWait finds wait=N among the preferences of RFC 7240. More than the longest wait is granted as the longest.

@@ -65,7 +65,7 @@ func (a *app) newRoot() *cobra.Command {
 	add(root, groupServer, a.serveCommand(), a.devCommand(), a.demoCommand(), a.configCommand())
 	add(root, groupWork, a.submitCommand(), a.workCommand(), a.reserveCommand(), a.completeCommand(), a.failCommand(),
 		a.extendCommand(), a.releaseCommand())
-	add(root, groupLook, a.getCommand(), a.listCommand(), a.watchCommand(), a.outputsCommand(), a.priorityCommand(),
+	add(root, groupLook, a.getCommand(), a.listCommand(), a.watchCommand(), waitCommand(a), a.outputsCommand(), a.priorityCommand(),
 		a.cancelCommand(), a.deadCommand(), a.bulkCommand(), a.rulesCommand(), a.lifecycleCommand(),
 		a.consumersCommand(), a.statsCommand(), a.queueCommand(), a.keysCommand(), a.strategyCommand(), a.pluginCommand(),
 		a.previewCommand(), a.explainCommand(), a.whyCommand(), a.compareCommand())

@@ -37,6 +37,7 @@ const (
 	MaxReserve     = 1000  // chunks of one reserve
 	MaxBatch       = 10000 // items of one complete, fail, extend or release
 	MaxWait        = 60 * time.Second
+	MaxWaitIDs     = 1000 // submissions that one call waits for: each is looked up under its shard's lock, and may be answered whole
 	MinReservation = 100 * time.Millisecond
 	MaxListLimit   = 1000
 

@@ -331,8 +331,8 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.stats.submissionEnd++
 	m.schedules.stir(r)
 	m.stats.endedAs[state]++
-	for _, done := range m.watch[r.id] {
-		close(done)
+	for _, w := range m.watch[r.id] {
+		w.Settle()
 	}
 	delete(m.watch, r.id)
 	if m.now < m.latest { // the clock was set back

@@ -102,8 +102,8 @@ func (m *machine) rewatch(old *machine) {
 			m.watch[id] = waits
 			continue
 		}
-		for _, done := range waits {
-			close(done)
+		for _, w := range waits {
+			w.Settle()
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
@@ -82,42 +81,6 @@ func (s *Shard) Trace(id queue.SubmissionID) string {
 		return r.details().trace
 	}
 	return ""
-}
-
-// Wait tells what is known about a submission when it has ended, or when `wait` is over.
-func (p *Submissions) Wait(ctx context.Context, id queue.SubmissionID, wait time.Duration) (queue.Submission, error) {
-	s := p.s
-	s.mu.Lock()
-	if s.m.live(id) == nil || wait <= 0 || s.usable() != nil {
-		s.mu.Unlock()
-		return p.Get(ctx, id)
-	}
-	done := make(chan struct{})
-	s.m.watch[id] = append(s.m.watch[id], done)
-	s.mu.Unlock()
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-		p.unwatch(id, done)
-	case <-ctx.Done():
-		p.unwatch(id, done)
-		return queue.Submission{}, ctx.Err()
-	}
-	return p.Get(ctx, id)
-}
-
-func (p *Submissions) unwatch(id queue.SubmissionID, done chan struct{}) {
-	s := p.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := slices.DeleteFunc(s.m.watch[id], func(c chan struct{}) bool { return c == done })
-	if len(list) == 0 {
-		delete(s.m.watch, id)
-	} else {
-		s.m.watch[id] = list
-	}
 }
 
 // Filter says which submissions a list shows. Empty States are all; every entry of Meta has to match.

@@ -146,7 +146,7 @@ func TestReloadKeepsWaitersForTheEnd(t *testing.T) {
 			waits := make(chan answer, 1)
 			waiting := newWaitContext()
 			go func() {
-				got, err := b.shard.Submissions.Wait(waiting, sub.ID, time.Hour)
+				got, err := waitEnd(waiting, b, sub.ID)
 				waits <- answer{got, err}
 			}()
 			<-waiting.waits

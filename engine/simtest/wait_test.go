@@ -61,6 +61,17 @@ func inBubble(t *testing.T, settings queue.Settings, f func(t *testing.T, b *box
 	})
 }
 
+// waitEnd waits for the end of a submission, and reads it.
+func waitEnd(ctx context.Context, b *box, id queue.SubmissionID) (queue.Submission, error) {
+	w := shard.NewWatch(1)
+	b.shard.Submissions.Watch(w, id)
+	defer b.shard.Submissions.Unwatch(w, id)
+	if err := w.Wait(ctx, time.Hour); err != nil {
+		return queue.Submission{}, err
+	}
+	return b.shard.Submissions.Get(ctx, id)
+}
+
 // Who stops waiting for the end of a submission takes nothing from the others who wait for it.
 func TestWaitsForAnEndAreApart(t *testing.T) {
 	inBubble(t, relaxed(), func(t *testing.T, b *box) {
@@ -73,7 +84,7 @@ func TestWaitsForAnEndAreApart(t *testing.T) {
 		begin := func(ctx context.Context) *wait {
 			w := &wait{}
 			go func() {
-				w.sub, w.err = b.shard.Submissions.Wait(ctx, sub.ID, time.Hour)
+				w.sub, w.err = waitEnd(ctx, b, sub.ID)
 				w.done = true
 			}()
 			synctest.Wait()
@@ -342,5 +353,46 @@ func TestReloadKeepsWaits(t *testing.T) {
 			t.Errorf("after the reload: %v, want the chunk", w)
 		}
 		b.close()
+	})
+}
+
+// A watch over several submissions is over when as many of them ended as it waits for; what has ended already, or never was, counts at once.
+func TestWatchCountsEnds(t *testing.T) {
+	inBubble(t, relaxed(), func(t *testing.T, b *box) {
+		submissions := b.shard.Submissions
+		var ids []queue.SubmissionID
+		for range 3 {
+			ids = append(ids, mustInsert(t, b, prefixed(1)).ID)
+		}
+		one, two := shard.NewWatch(1), shard.NewWatch(2)
+		submissions.Watch(one, ids...)
+		submissions.Watch(two, ids...)
+		over := func(w *shard.Watch) bool { // no time passes: a watch that is not over cannot return without an error
+			left, leave := context.WithCancel(ctx)
+			leave()
+			for range 64 { // of what is ready a select takes any
+				if w.Wait(left, time.Hour) == nil {
+					return true
+				}
+			}
+			return false
+		}
+		for n, want := range []struct{ one, two bool }{{false, false}, {true, false}, {true, true}} {
+			if n > 0 {
+				if _, err := submissions.Cancel(ctx, ids[n]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if over(one) != want.one || over(two) != want.two {
+				t.Errorf("%d ended: a watch for one is over: %t, one for two: %t; want %+v", n, over(one), over(two), want)
+			}
+		}
+		submissions.Unwatch(one, ids...)
+		submissions.Unwatch(two, ids...)
+		late := shard.NewWatch(3)
+		submissions.Watch(late, ids[1], ids[2], 7)
+		if !over(late) {
+			t.Error("two that ended and one that never was do not count at once")
+		}
 	})
 }

@@ -95,6 +95,20 @@ type Submission struct {
 	ScheduledAt   Time    `json:"scheduled_at,omitzero"`    // the tick that it is for
 }
 
+// WaitRequest is the body of POST /v1/submissions:wait.
+type WaitRequest struct {
+	IDs    []string `json:"ids" maxItems:"1000"`
+	WaitMS int64    `json:"wait_ms,omitempty"`
+	All    bool     `json:"all,omitempty"` // wait for all of them; false: for one
+}
+
+// WaitResponse is how the submissions stand when the wait is over. Ended and Unknown are in the order of the request.
+type WaitResponse struct {
+	Ended   []Submission `json:"ended"`
+	Open    int          `json:"open"`              // how many are still open
+	Unknown []string     `json:"unknown,omitempty"` // never were there, or their retention is over
+}
+
 // Chunk is what is known about one chunk at one moment.
 type Chunk struct {
 	Index       uint32 `json:"index"`

@@ -23,10 +23,10 @@ const waitSlice = 30 * time.Second
 
 // Get reads a submission.
 func (c *Client) Get(ctx context.Context, id string) (*api.Submission, error) {
-	return c.get(ctx, "get", id, 0)
+	return read(ctx, c, "get", id, 0)
 }
 
-func (c *Client) get(ctx context.Context, what, id string, wait time.Duration) (*api.Submission, error) {
+func read(ctx context.Context, c *Client, what, id string, wait time.Duration) (*api.Submission, error) {
 	q := &request{method: http.MethodGet, path: submissionPath(id, ""), safe: true, wait: wait}
 	if wait > 0 {
 		q.prefer = "wait=" + strconv.Itoa(int(wait/time.Second))
@@ -37,7 +37,7 @@ func (c *Client) get(ctx context.Context, what, id string, wait time.Duration) (
 // Wait returns the submission when it is no longer open, or the error of ctx.
 func (c *Client) Wait(ctx context.Context, id string) (*api.Submission, error) {
 	for {
-		s, err := c.get(ctx, "wait", id, waitSlice)
+		s, err := read(ctx, c, "wait", id, waitSlice)
 		if err != nil || s.State != api.StateOpen {
 			return s, err
 		}

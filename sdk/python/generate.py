@@ -30,7 +30,7 @@ HAND = {
 SAFE = {
     "preview", "explain", "compare", "validate-strategy", "why", "preview-schedule", "reserve", "complete", "fail", "extend", "release", "exchange",
     "cancel-submission", "change-submission", "drain-consumer", "quiet-consumer", "resume-consumer", "cancel-bulk-operation", "lift-rule", "revoke-token",
-    "dry-run-plugin",
+    "dry-run-plugin", "wait-submissions",
 }  # fmt: skip
 
 NOTE = '"""{}\n\nWritten by generate.py from the server\'s OpenAPI document; changes go there."""\n\n'

@@ -14,7 +14,7 @@ const left = new Set(['dashboard', 'dashboard-asset', 'docs', 'openapi', 'open-s
 const repeatable = new Set([
   'cancel-bulk-operation', 'cancel-submission', 'compare', 'complete', 'drain-consumer', 'dry-run-plugin', 'exchange', 'explain', 'extend', 'fail',
   'pause-schedule', 'preview', 'preview-schedule', 'quiet-consumer', 'release', 'reserve', 'resume-consumer', 'resume-schedule', 'retry-lifecycle',
-  'set-rule', 'upload-plugin', 'validate-strategy', 'why',
+  'set-rule', 'upload-plugin', 'validate-strategy', 'wait-submissions', 'why',
 ])
 
 /** Whole numbers that can be beyond 2^53 although the document does not bound them. */
@@ -94,7 +94,7 @@ function method(path, verb, op, seen) {
     ...(headers.length || (media && media !== 'application/json')
       ? [`headers: { ${[...headers.map((p) => `${JSON.stringify(p.name.toLowerCase())}: options.${camel(p.name)}${p.name === 'Idempotency-Key' ? ' ?? drawKey()' : ''}`), ...(media && media !== 'application/json' ? [`'content-type': ${JSON.stringify(media)}`] : [])].join(', ')} }`] : []),
     ...(media === 'application/json' ? ['body: jsonBody(body)'] : media ? ['body'] : []),
-    ...(op.operationId === 'reserve' ? ['waitMs: body.wait_ms'] : op.operationId === 'exchange' ? ['waitMs: body.reserve?.wait_ms'] : []),
+    ...(['reserve', 'wait-submissions'].includes(op.operationId) ? ['waitMs: body.wait_ms'] : op.operationId === 'exchange' ? ['waitMs: body.reserve?.wait_ms'] : []),
   ]
   const doc = comment(`${op.summary}. ${op.description ?? ''}`.trim() + (op['x-scope'] && op['x-scope'] !== 'none' ? ` Needs the scope ${op['x-scope']}.` : ''), '  ')
   const signature = `${doc}  ${camel(op.operationId)}(${[...prefix, optional].join(', ')})`

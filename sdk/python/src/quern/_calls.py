@@ -731,6 +731,15 @@ class Calls:
         found: types.Version = self._fetch(_request("version", "GET", path("/version"), safe=True))
         return found
 
+    def wait_submissions(self, body: types.WaitRequest) -> types.WaitResponse:
+        """Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended, or with `all`
+        when all have, or after `wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not
+        known, or is beyond what the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go
+        on, leave out what was answered.
+        """
+        found: types.WaitResponse = self._fetch(_request("wait submissions", "POST", path("/v1/submissions:wait"), body, safe=True))
+        return found
+
     def whoami(self) -> types.Whoami:
         """Say who the server takes the caller for. Any token may ask. Where no token is needed, the scopes are all."""
         found: types.Whoami = self._fetch(_request("whoami", "GET", path("/v1/whoami"), safe=True))
@@ -1442,6 +1451,15 @@ class AsyncCalls:
     async def version(self) -> types.Version:
         """Say what is running."""
         found: types.Version = await self._fetch(_request("version", "GET", path("/version"), safe=True))
+        return found
+
+    async def wait_submissions(self, body: types.WaitRequest) -> types.WaitResponse:
+        """Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended, or with `all`
+        when all have, or after `wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not
+        known, or is beyond what the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go
+        on, leave out what was answered.
+        """
+        found: types.WaitResponse = await self._fetch(_request("wait submissions", "POST", path("/v1/submissions:wait"), body, safe=True))
         return found
 
     async def whoami(self) -> types.Whoami:

@@ -177,6 +177,8 @@ __all__ = [
     "Version",
     "View",
     "Views",
+    "WaitRequest",
+    "WaitResponse",
     "Whoami",
     "WhyBranch",
     "WhyRequest",
@@ -2996,6 +2998,32 @@ class Views(TypedDict):
     question_bytes: int
     #: What those may take: a quarter as much
     question_bytes_most: int
+
+
+class _WaitRequestRequired(TypedDict):
+    #: Whose end to wait for, of any queues
+    ids: list[str]
+
+
+class WaitRequest(_WaitRequestRequired, total=False):
+    """WaitRequest: see the server's OpenAPI document."""
+    #: Answer when all have ended; absent: when one has
+    all: bool
+    #: How long to wait; 0 or absent: not at all
+    wait_ms: int
+
+
+class _WaitResponseRequired(TypedDict):
+    #: Those that have ended, in the order of the request
+    ended: list[Submission]
+    #: How many of them are open
+    open: int
+
+
+class WaitResponse(_WaitResponseRequired, total=False):
+    """WaitResponse: see the server's OpenAPI document."""
+    #: Ids that are not known, in the order of the request; absent when there are none
+    unknown: list[str]
 
 
 class _WhoamiRequired(TypedDict):

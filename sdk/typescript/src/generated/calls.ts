@@ -2,7 +2,7 @@
 
 import { jsonBody, drawKey, metaText, type Connection } from '../connection.js'
 import { pages, part, type CallOptions } from '../pages.js'
-import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, ChangeQueueRequest, Chunk, ChunkMap, CompareRequest, CompareResponse, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, ExchangeRequest, ExchangeResponse, ExplainResponse, ExtendRequest, FailRequest, ForwardRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, NamedStrategy, NewToken, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageLedger, PageMetaKey, PageNamedStrategy, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRule, PageSchedule, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewRequest, PreviewResponse, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveRequest, ReserveResponse, ResultsResponse, Retried, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, Whoami, WhyRequest, WhyResponse } from './types.js'
+import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, ChangeQueueRequest, Chunk, ChunkMap, CompareRequest, CompareResponse, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, ExchangeRequest, ExchangeResponse, ExplainResponse, ExtendRequest, FailRequest, ForwardRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, NamedStrategy, NewToken, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageLedger, PageMetaKey, PageNamedStrategy, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRule, PageSchedule, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewRequest, PreviewResponse, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveRequest, ReserveResponse, ResultsResponse, Retried, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitRequest, WaitResponse, Whoami, WhyRequest, WhyResponse } from './types.js'
 
 /** The calls of the server's interface, one method each, but for those that Client has by hand. */
 export class Calls {
@@ -691,6 +691,11 @@ export class Calls {
     cells?: number
   } = {}): Promise<ChunkMap> {
     return this.connection.json<ChunkMap>({ what: "get chunk map", method: "GET", path: `/v1/submissions/${part(id)}/map`, safe: true, signal: options.signal, query: { from: options.from, to: options.to, cells: options.cells } })
+  }
+
+  /** Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended, or with `all` when all have, or after `wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not known, or is beyond what the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go on, leave out what was answered. Needs the scope read. */
+  waitSubmissions(body: WaitRequest, options: CallOptions = {}): Promise<WaitResponse> {
+    return this.connection.json<WaitResponse>({ what: "wait submissions", method: "POST", path: `/v1/submissions:wait`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
   }
 
   /** List the access tokens, the oldest first. Without their secrets, which no one has but their holders. Needs the scope admin. */

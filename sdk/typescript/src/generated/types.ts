@@ -2363,6 +2363,24 @@ export type Views = {
   question_bytes_most: number
 }
 
+export type WaitRequest = {
+  /** Answer when all have ended; absent: when one has */
+  all?: boolean
+  /** Whose end to wait for, of any queues */
+  ids: string[]
+  /** How long to wait; 0 or absent: not at all */
+  wait_ms?: number
+}
+
+export type WaitResponse = {
+  /** Those that have ended, in the order of the request */
+  ended: Submission[]
+  /** How many of them are open */
+  open: number
+  /** Ids that are not known, in the order of the request; absent when there are none */
+  unknown?: string[]
+}
+
 export type Whoami = {
   /** When the token ends by itself; absent: when it is revoked */
   expires_at?: string

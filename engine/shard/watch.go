@@ -1,0 +1,77 @@
+package shard
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Watch is a wait until a number of submissions, of one shard or of several, are settled: they ended, or there is nothing to wait for.
+type Watch struct {
+	left atomic.Int64
+	done chan struct{} // closed when none is left
+}
+
+// NewWatch waits for n submissions, 1 or more.
+func NewWatch(n int) *Watch {
+	w := &Watch{done: make(chan struct{})}
+	w.left.Store(int64(n))
+	return w
+}
+
+// Settle counts one submission. It may count more than are waited for.
+func (w *Watch) Settle() {
+	if w.left.Add(-1) == 0 {
+		close(w.done)
+	}
+}
+
+// Wait returns when enough are settled, when `wait` is over, or with the error of ctx.
+func (w *Watch) Wait(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-w.done:
+		return nil
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Watch has w count each of the submissions when it ends; those that are not open here count at once. Unwatch must follow.
+func (p *Submissions) Watch(w *Watch, ids ...queue.SubmissionID) {
+	s := p.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	unusable := s.usable() != nil
+	for _, id := range ids {
+		if unusable || s.m.live(id) == nil {
+			w.Settle()
+			continue
+		}
+		s.m.watch[id] = append(s.m.watch[id], w)
+	}
+}
+
+// Unwatch takes back what Watch began.
+func (p *Submissions) Unwatch(w *Watch, ids ...queue.SubmissionID) {
+	s := p.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		list, watched := s.m.watch[id]
+		if !watched {
+			continue
+		}
+		if list = slices.DeleteFunc(list, func(x *Watch) bool { return x == w }); len(list) == 0 {
+			delete(s.m.watch, id)
+		} else {
+			s.m.watch[id] = list
+		}
+	}
+}

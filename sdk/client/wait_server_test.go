@@ -1,0 +1,62 @@
+package client_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// Many submissions, more than one call waits for, come as they end, each once; an unknown id comes with its error and keeps no other.
+func TestWaitManyOnServer(t *testing.T) {
+	t.Parallel()
+	c, ctx := connect(t, serve(t)), t.Context()
+	var ids []string
+	for range 1003 {
+		s, err := c.Insert(ctx, "default", &api.NewSubmission{Chunks: api.Chunks{Count: 1, Prefix: "a/"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, s.ID)
+	}
+	cancel := func(list ...string) {
+		for _, id := range list {
+			if _, err := c.Cancel(ctx, id); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	first, second := ids[7], ids[1]
+	cancel(first)
+	asked := slices.Concat([]string{"7", "00" + first}, ids)
+	var ended, unknown []string
+	for s, err := range c.WaitMany(ctx, asked) {
+		switch {
+		case client.CodeOf(err) == api.CodeUnknownSubmission:
+			unknown = append(unknown, s.ID)
+			continue
+		case err != nil || s.State != api.StateCancelled:
+			t.Fatalf("got %+v, %v; want one that is cancelled", s, err)
+		}
+		ended = append(ended, s.ID)
+		switch len(ended) {
+		case 1:
+			go cancel(second) // while the next call waits, or before
+		case 2:
+			go cancel(slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == first || id == second })...)
+		}
+	}
+	if !slices.Equal(unknown, []string{"7"}) || ended[0] != first || ended[1] != second {
+		t.Errorf("unknown %v, and the first to end %v; want 7, and %s %s", unknown, ended[:2], first, second)
+	}
+	slices.Sort(ended)
+	if slices.Sort(ids); !slices.Equal(ended, ids) {
+		t.Errorf("%d ended, want each of %d once", len(ended), len(ids))
+	}
+	for _, err := range c.WaitMany(ctx, []string{"x"}) {
+		if client.CodeOf(err) != api.CodeInvalid {
+			t.Errorf("no id: got %v, want %s", err, api.CodeInvalid)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/wire"
+)
+
+const (
+	waitAbout = "The answer comes when one of the submissions has ended, or with `all` when all have, or after " +
+		"`wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not known, or is beyond what " +
+		"the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go on, leave out what was answered."
+
+	maxWaitBody = 64 << 10 // the most ids, with room for how they are written
+)
+
+func waitShape(d *document, op *huma.Operation) {
+	op.RequestBody = d.body(reflect.TypeFor[api.WaitRequest]())
+	op.Responses["200"] = d.answer(reflect.TypeFor[api.WaitResponse](), http.StatusOK)
+}
+
+// waiting are the handlers of waits for the ends of submissions.
+type waiting struct{ s *Server }
+
+// many is POST /v1/submissions:wait.
+func (w waiting) many(c echo.Context) error {
+	s := w.s
+	ids, in, err := w.read(c)
+	if err != nil {
+		return err
+	}
+	ctx, out := c.Request().Context(), api.WaitResponse{Ended: []api.Submission{}}
+	unknown := map[queue.SubmissionID]bool{}
+	known := within(ctx, ids, func(id *queue.SubmissionID) bool {
+		unknown[*id] = !s.covers(ctx, &boundTo(ctx).Restriction, *id)
+		return !unknown[*id]
+	})
+	if wait := time.Duration(in.WaitMS) * time.Millisecond; wait > 0 && (len(known) == len(ids) || in.All && len(known) > 0) {
+		if ctx, err = w.wait(c, known, wait, in.All); err != nil {
+			return err
+		}
+	}
+	for _, id := range ids { // in one order, which does not tell what is unknown from what is another's
+		sub, err := queue.Submission{}, error(nil)
+		if !unknown[id] {
+			sub, err = s.engine.Submission(ctx, id)
+		}
+		switch {
+		case unknown[id] || queue.CodeOf(err) == queue.CodeUnknownSubmission:
+			out.Unknown = append(out.Unknown, id.String())
+		case err != nil:
+			return err
+		case sub.State == queue.Open:
+			out.Open++
+		default:
+			out.Ended = append(out.Ended, apiSubmission(&sub))
+		}
+	}
+	return c.JSON(http.StatusOK, out)
+}
+
+// read reads the body; an id that is there twice is waited for once.
+func (w waiting) read(c echo.Context) (ids []queue.SubmissionID, in api.WaitRequest, err error) {
+	s := w.s
+	body, err := s.hotBody(c, maxWaitBody)
+	if err != nil {
+		return nil, in, err
+	}
+	defer s.freeBody(body)
+	if err := wire.Decode(body.b, &in); err != nil {
+		return nil, in, s.wireProblem(err, body.b, contentJSON)
+	}
+	switch {
+	case len(in.IDs) == 0 || len(in.IDs) > queue.MaxWaitIDs:
+		return nil, in, queue.Invalid("/ids", "has %d ids; 1 to %d are allowed", len(in.IDs), queue.MaxWaitIDs)
+	case in.WaitMS < 0 || in.WaitMS > queue.MaxWait.Milliseconds():
+		return nil, in, queue.Invalid("/wait_ms", "is %d; 0 to %d are allowed", in.WaitMS, queue.MaxWait.Milliseconds())
+	}
+	seen := make(map[queue.SubmissionID]bool, len(in.IDs))
+	for i, text := range in.IDs {
+		id, err := queue.ParseSubmissionID(text)
+		if err != nil {
+			return nil, in, queue.Invalid("/ids/"+strconv.Itoa(i), "must be a decimal number of at most 63 bits, as the insert returned it")
+		}
+		if !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	return ids, in, nil
+}
+
+// wait waits, with the deadlines of a request that does.
+func (w waiting) wait(c echo.Context, ids []queue.SubmissionID, wait time.Duration, all bool) (context.Context, error) {
+	s, by := w.s, w.s.credentialOf(c.Request())
+	s.waitLonger(c.Response(), wait) // before enter: stopping sets a deadline too
+	if s.waits.enter(c.Response(), by) {
+		defer s.waits.leave(c.Response())
+	}
+	ctx, err := w.ends(c.Request().Context(), ids, wait, all)
+	if err != nil && by != nil && !s.good(by) {
+		return ctx, s.noLongerGood()
+	}
+	return ctx, err
+}
+
+// ends waits for the ends of submissions. The context that it returns is for reading how they stand: when the server stops, what is
+// known then is a better answer than an error.
+func (w waiting) ends(ctx context.Context, ids []queue.SubmissionID, wait time.Duration, all bool) (context.Context, error) {
+	s := w.s
+	if s.waits.stopped() {
+		return ctx, nil
+	}
+	err := s.engine.WaitEnds(ctx, ids, wait, all)
+	if err != nil && s.waits.stopped() {
+		return context.WithoutCancel(ctx), nil
+	}
+	return ctx, err
+}
