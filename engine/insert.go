@@ -10,29 +10,47 @@ import (
 // before (within queue.IdempotencyWindow) it returns the first one's submission as it is now, and replayed = true.
 // Of one whose retention is over nothing is known: queue.CodeUnknownSubmission.
 func (e *Engine) Insert(ctx context.Context, queueName string, n queue.NewSubmission) (s queue.Submission, replayed bool, err error) {
+	one := []queue.Insertion{{New: &n}}
+	if err := e.InsertMany(ctx, queueName, one, false); err != nil {
+		return s, false, err
+	}
+	return one[0].Submission, one[0].Replayed, one[0].Err
+}
+
+// InsertMany makes submissions exist, in one commit, and sets in the list what became of each, as Insert says it. One that has an Err
+// already is not inserted. An atomic call inserts all, or none when one is invalid or refused. With an error of the call nothing is
+// known of any: with idempotency keys it can be repeated. The engine keeps what the list points to.
+func (e *Engine) InsertMany(ctx context.Context, queueName string, list []queue.Insertion, atomic bool) error {
 	q, err := e.queue(queueName)
 	if err != nil {
-		return s, false, err
+		return err
 	}
-	if len(n.Chunks.Inline) > 0 {
-		n.Chunks.Count = uint32(len(n.Chunks.Inline))
-	}
-	if n.Meta, err = queue.NewMeta(n.Meta); err != nil {
-		return s, false, err
-	}
-	if err := validInsert(&n); err != nil {
-		return s, false, err
-	}
-	share, err := e.shareOf(ctx, q, n.Meta)
-	if err != nil { // an insert that was made before is answered all the same
-		if s, known, failed := q.shard.Submissions.Repeated(ctx, &n); known {
-			return s, failed == nil, failed
+	share := shareOf(ctx, e, q)
+	for i := range list {
+		if in := &list[i]; in.Err == nil {
+			in.Err = validInsert(in.New)
 		}
-		return s, false, err
 	}
-	s, replayed, err = q.shard.Insert(ctx, &n)
-	if err == nil && !replayed {
-		share.add(s.ID)
+	if err := queue.ValidInsertions(list); err != nil {
+		return err
 	}
-	return s, replayed, err
+	for i := range list {
+		in := &list[i]
+		if in.Err != nil {
+			continue
+		}
+		if refused := share.take(in.New); refused != nil { // an insert that was made before is answered all the same
+			if in.Submission, in.Replayed, in.Err = q.shard.Submissions.Repeated(ctx, in.New); !in.Decided() {
+				in.Err = refused
+			}
+		}
+	}
+	if atomic && queue.RefuseAll(list) {
+		return nil
+	}
+	if err := q.shard.InsertMany(ctx, list, atomic); err != nil {
+		return err
+	}
+	share.add(list)
+	return nil
 }

@@ -12,53 +12,98 @@ import (
 // What a token brought is remembered with its Use, and held against what is still there; rules and bulk operations say themselves whose
 // they are.
 
-// insertShare is what an insert adds to the share of its access token when it is committed. The zero insertShare adds nothing.
+// insertShare is what a call's inserts add to the shares of its access token when they are committed. The zero insertShare adds nothing.
 type insertShare struct {
-	submissions *access.Share[queue.SubmissionID] // nil: any number is allowed, and none is counted
-	brought     *access.Share[access.ValueAt]
-	values      []access.ValueAt // which brought gets
+	e      *Engine
+	shard  queue.ShardID
+	use    *access.Use // nil: nothing is bounded
+	limits *access.Limits
+
+	submissions int                         // that the call may add
+	values      map[access.ValueAt]struct{} // likewise
+	keys        map[string]struct{}         // of those submissions: with one of them nothing more is added
 }
 
-// shareOf refuses an insert for which its access token has no room.
-func (e *Engine) shareOf(ctx context.Context, q *openQueue, meta queue.Meta) (insertShare, error) {
-	share := insertShare{}
+// shareOf is the room that the caller's access token has for inserts into a queue.
+func shareOf(ctx context.Context, e *Engine, q *openQueue) insertShare {
 	use, limits := access.Of(ctx).Share()
-	if use == nil {
-		return share, nil
+	return insertShare{e: e, shard: q.id, use: use, limits: limits}
+}
+
+// take refuses an insert for which the access token has no room beside those that were taken before.
+func (s *insertShare) take(n *queue.NewSubmission) error {
+	if s.use == nil {
+		return nil
 	}
-	if limits.Submissions > 0 {
-		share.submissions = &use.Submissions
+	if _, again := s.keys[n.IdempotencyKey]; again {
+		return nil
 	}
-	if !use.Submissions.Room(1, limits.Submissions, e.open) {
-		return insertShare{}, &queue.Error{Code: queue.CodeTooManySubmissions, Message: fmt.Sprintf(
+	if !s.use.Submissions.Room(s.submissions+1, s.limits.Submissions, s.e.open) {
+		return &queue.Error{Code: queue.CodeTooManySubmissions, Message: fmt.Sprintf(
 			"This access token has %d open submissions, the most that the server's option token-submissions allows. "+
 				"Send this again when some have ended, put more chunks into fewer submissions, or "+
-				"have the option raised.", limits.Submissions)}
+				"have the option raised.", s.limits.Submissions)}
 	}
-	if limits.Values == 0 {
-		return share, nil
+	if err := s.takeValues(n.Meta); err != nil {
+		return err
 	}
-	share.brought = &use.Values
-	for _, entry := range meta {
-		if at := (access.ValueAt{Shard: q.id, MetaEntry: entry}); !e.valued(at) {
-			share.values = append(share.values, at)
+	s.submissions++
+	if n.IdempotencyKey != "" {
+		if s.keys == nil {
+			s.keys = map[string]struct{}{}
 		}
+		s.keys[n.IdempotencyKey] = struct{}{}
 	}
-	if len(share.values) > 0 && !use.Values.Room(len(share.values), limits.Values, e.valued) {
-		return insertShare{}, &queue.Error{Code: queue.CodeTooManySubmissions, Message: fmt.Sprintf(
-			"Open submissions of this access token brought as many different values of meta keys as the server's "+
-				"option token-meta-values allows: %d. Send this again when some have ended, "+
-				"keep what differs in every submission out of its meta, or have the option raised.", limits.Values)}
-	}
-	return share, nil
+	return nil
 }
 
-func (s *insertShare) add(id queue.SubmissionID) {
-	if s.submissions != nil {
-		s.submissions.Add(id)
+func (s *insertShare) takeValues(meta queue.Meta) error {
+	if s.limits.Values == 0 {
+		return nil
 	}
-	for _, at := range s.values {
-		s.brought.Add(at)
+	fresh := make([]access.ValueAt, 0, len(meta))
+	for _, entry := range meta {
+		at := access.ValueAt{Shard: s.shard, MetaEntry: entry}
+		if _, taken := s.values[at]; !taken && !s.e.valued(at) {
+			fresh = append(fresh, at)
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	if !s.use.Values.Room(len(s.values)+len(fresh), s.limits.Values, s.e.valued) {
+		return &queue.Error{Code: queue.CodeTooManySubmissions, Message: fmt.Sprintf(
+			"Open submissions of this access token brought as many different values of meta keys as the server's "+
+				"option token-meta-values allows: %d. Send this again when some have ended, "+
+				"keep what differs in every submission out of its meta, or have the option raised.", s.limits.Values)}
+	}
+	if s.values == nil {
+		s.values = map[access.ValueAt]struct{}{}
+	}
+	for _, at := range fresh {
+		s.values[at] = struct{}{}
+	}
+	return nil
+}
+
+// add notes what was inserted.
+func (s *insertShare) add(list []queue.Insertion) {
+	if s.use == nil {
+		return
+	}
+	for i := range list {
+		if list[i].Decided() {
+			continue
+		}
+		if s.limits.Submissions > 0 {
+			s.use.Submissions.Add(list[i].Submission.ID)
+		}
+		for _, entry := range list[i].New.Meta {
+			at := access.ValueAt{Shard: s.shard, MetaEntry: entry}
+			if _, brought := s.values[at]; brought {
+				s.use.Values.Add(at)
+			}
+		}
 	}
 }
 

@@ -24,8 +24,14 @@ func validPriority(priority int64) error {
 	return (&queue.NewSubmission{Priority: priority}).Valid()
 }
 
-// validInsert checks everything about a submission that its types do not. Meta was checked when it was made.
-func validInsert(n *queue.NewSubmission) error {
+// validInsert checks everything about a submission that its types do not, and puts its meta in order.
+func validInsert(n *queue.NewSubmission) (err error) {
+	if len(n.Chunks.Inline) > 0 {
+		n.Chunks.Count = uint32(len(n.Chunks.Inline))
+	}
+	if n.Meta, err = queue.NewMeta(n.Meta); err != nil {
+		return err
+	}
 	if err := validChunks(&n.Chunks); err != nil {
 		return err
 	}

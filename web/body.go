@@ -199,14 +199,28 @@ func heldBy(capacity int64) int64 {
 
 // freeBody gives a buffer back.
 func (s *Server) freeBody(body *buffer) {
-	if held := heldBy(int64(cap(body.b))); held > 0 {
+	drop(s, body, heldBy(int64(cap(body.b))))
+	s.pools.free(body)
+}
+
+// drop counts no more what a buffer held.
+func drop(s *Server, body *buffer, held int64) {
+	if held > 0 {
 		s.held.Add(-held)
 		if body.of != nil {
 			body.of.Bodies.Add(-held)
 		}
 	}
 	body.of = nil
-	s.pools.free(body)
+}
+
+// holdDecoded counts memory that a decoded request takes, like that of large bodies, until the function that it returns is called.
+func holdDecoded(s *Server, r *http.Request, size int64) (done func(), err error) {
+	var decoded buffer
+	if err := s.hold(r, &decoded, size); err != nil {
+		return nil, err
+	}
+	return func() { drop(s, &decoded, heldBy(size)) }, nil
 }
 
 // chunkedBody is a body whose length is not announced. What is wrong with its chunks is the client's mistake, but net/http has no

@@ -33,7 +33,7 @@ type Engine interface {
 	ReadStrategy(queueName string, raw []byte) (*strategy.Strategy, error)
 	SubmissionPlan(id queue.SubmissionID, raw []byte) (*strategy.Plan, error)
 
-	Insert(ctx context.Context, queueName string, n queue.NewSubmission) (s queue.Submission, replayed bool, err error)
+	InsertMany(ctx context.Context, queueName string, list []queue.Insertion, atomic bool) error
 	Submission(ctx context.Context, id queue.SubmissionID) (queue.Submission, error)
 	SubmissionTrace(id queue.SubmissionID) string
 	WaitEnds(ctx context.Context, ids []queue.SubmissionID, wait time.Duration, all bool) error

@@ -83,6 +83,8 @@ func kinds() []kind {
 			advice: "Wait until the rule ends, or ask who set it: detail says who and why."},
 		{code: queue.CodeIdempotencyReuse, status: 422, title: "Idempotency key used before",
 			advice: "Use a new Idempotency-Key for a different request."},
+		{code: queue.CodeBatchRefused, status: 409, title: "Another submission of the call was refused",
+			advice: "Correct or leave out the one that detail names; only results of an atomic insert of many have this code."},
 		{code: queue.CodeTooLarge, status: 413, title: "Too large", advice: "Split the request, or put the content into object storage."},
 		{code: codeMediaType, status: 415, title: "Unsupported media type",
 			advice: "Send Content-Type: application/json and no Content-Encoding."},

@@ -31,14 +31,7 @@ func (s *Server) insert(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	media, err := s.mediaType(r, contentJSON, contentLines)
-	if err != nil {
-		return err
-	}
-	if err := plainPath(r); err != nil {
-		return err
-	}
-	body, err := s.readBody(c, maxInsertBytes)
+	media, body, err := insertBody(s, c)
 	if err != nil {
 		return err
 	}
@@ -54,32 +47,35 @@ func (s *Server) insert(c echo.Context) error {
 	if err != nil {
 		return s.wireProblem(err, body.b, media)
 	}
-	asked, err := newSubmission(call)
+	asked, err := newSubmission(s, c, call, key, body.b)
 	if err != nil {
 		return err
 	}
-	if token := tenantOf(r.Context()); token != nil && !token.CoversMeta(asked.Meta) {
-		return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
-			bounds(&token.Restriction)+".", queue.Problem{Pointer: "/meta", Detail: "must have " + bounds(&token.Restriction)})
-	}
-	if asked.Trace, err = s.traceFor(c, call.request.Trace); err != nil {
-		return err
-	}
-	if key != "" {
-		sum := sha256.Sum256(body.b)
-		asked.IdempotencyKey = narrowKey(r.Context(), key)
-		copy(asked.Fingerprint[:], sum[:])
-	}
 	queueName := c.Param("queue")
 	call.asking = asking{r.Context(), s, r}
-	inserted, replayed, err := s.engine.Insert(&call.asking, queueName, asked)
+	one := []queue.Insertion{{New: &asked}}
+	if err = s.engine.InsertMany(&call.asking, queueName, one, false); err == nil {
+		err = one[0].Err
+	}
 	call.asking = asking{}
 	if err != nil {
 		return err
 	}
-	s.traceInserted(c, &inserted, replayed)
+	s.traceInserted(c, &one[0].Submission, one[0].Replayed)
 	s.sayDurability(c, queueName)
-	return s.answerInsert(c, call, &inserted, replayed)
+	return s.answerInsert(c, call, &one[0].Submission, one[0].Replayed)
+}
+
+// insertBody reads the body of an insert, which the caller frees, and says which of the two kinds it is of.
+func insertBody(s *Server, c echo.Context) (media string, body *buffer, err error) {
+	if media, err = s.mediaType(c.Request(), contentJSON, contentLines); err != nil {
+		return "", nil, err
+	}
+	if err := plainPath(c.Request()); err != nil {
+		return "", nil, err
+	}
+	body, err = s.readBody(c, maxInsertBytes)
+	return media, body, err
 }
 
 func (s *Server) answerInsert(c echo.Context, call *insertCall, inserted *queue.Submission, replayed bool) error {
@@ -98,9 +94,30 @@ func (s *Server) answerInsert(c echo.Context, call *insertCall, inserted *queue.
 	return s.writeJSON(c, status, out.b)
 }
 
-// newSubmission turns the request into the engine's words. Inline chunks still point into the body, which outlives the
+// newSubmission turns the request into what the engine is asked for, in the name of the caller. text is what the request was read from: a
+// key stands for all of it.
+func newSubmission(s *Server, c echo.Context, call *insertCall, key string, text []byte) (queue.NewSubmission, error) {
+	asked, err := engineSubmission(call)
+	if err != nil {
+		return asked, err
+	}
+	ctx := c.Request().Context()
+	if token := tenantOf(ctx); token != nil && !token.CoversMeta(asked.Meta) {
+		return asked, s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
+			bounds(&token.Restriction)+".", queue.Problem{Pointer: "/meta", Detail: "must have " + bounds(&token.Restriction)})
+	}
+	if key != "" {
+		sum := sha256.Sum256(text)
+		asked.IdempotencyKey = narrowKey(ctx, key)
+		copy(asked.Fingerprint[:], sum[:])
+	}
+	asked.Trace, err = s.traceFor(c, call.request.Trace)
+	return asked, err
+}
+
+// engineSubmission turns the request into the engine's words. Inline chunks still point into the body, which outlives the
 // call; all that the engine keeps in memory is copied.
-func newSubmission(call *insertCall) (queue.NewSubmission, error) {
+func engineSubmission(call *insertCall) (queue.NewSubmission, error) {
 	in := &call.request
 	out := queue.NewSubmission{
 		Group: string(in.Group), Priority: in.Priority, OperationsPerChunk: in.OperationsPerChunk,
@@ -173,17 +190,21 @@ func idempotencyKey(header http.Header) (string, error) {
 	if len(values) == 0 {
 		return "", nil
 	}
-	key := values[0]
 	if len(values) > 1 {
 		return "", queue.Invalid("/header/"+name, "is given %d times; give it once", len(values))
 	}
+	return values[0], checkKey("/header/"+name, values[0])
+}
+
+// checkKey refuses an idempotency key that cannot be one.
+func checkKey(pointer, key string) error {
 	if key == "" || len(key) > queue.MaxIdempotencyKey {
-		return "", queue.Invalid("/header/"+name, "has %d bytes; 1 to %d are allowed", len(key), queue.MaxIdempotencyKey)
+		return queue.Invalid(pointer, "has %d bytes; 1 to %d are allowed", len(key), queue.MaxIdempotencyKey)
 	}
 	for _, c := range []byte(key) {
 		if c < 0x20 || c > 0x7e {
-			return "", queue.Invalid("/header/"+name, "has a character outside printable ASCII")
+			return queue.Invalid(pointer, "has a character outside printable ASCII")
 		}
 	}
-	return key, nil
+	return nil
 }

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -153,11 +155,20 @@ func valueNotes() map[string]note {
 
 func submissionNotes() map[string]note {
 	out := map[string]note{
-		"NewSubmission.chunks": {text: "The work, in exactly one of three forms"},
-		"Chunks.count":         between(1, queue.MaxChunks, "Number of chunks, with prefix or template"),
-		"Chunks.prefix":        {text: "Contents lie in object storage at prefix + index", length: queue.MaxPrefixBytes},
-		"Chunks.template":      {text: "Content is this text with each {index} replaced", length: queue.MaxTemplateBytes},
-		"Chunks.inline":        {text: "One entry per chunk, each at most 1 MiB", items: queue.MaxInlineChunks},
+		"NewSubmission.chunks":            {text: "The work, in exactly one of three forms"},
+		"InsertManyRequest.atomic":        {text: "Insert all of them, or none when one is invalid or refused"},
+		"InsertManyRequest.submissions":   {text: "At least one", items: queue.MaxInsertions},
+		"BatchSubmission.idempotency_key": {text: "As the header Idempotency-Key of a single insert", length: queue.MaxIdempotencyKey},
+		"InsertManyResponse.results":      {text: "One per submission, in order"},
+		"InsertResult.status":             oneOf("What became of the submission", "created", "replayed", "invalid", "refused"),
+		"InsertResult.submission":         {text: "As a single insert answers it; absent when it was not inserted"},
+		"InsertResult.code":               {text: "Stable name of the reason why it was not"},
+		"InsertResult.detail":             {text: "The reason in words"},
+		"InsertResult.pointer":            {text: "JSON pointer to what is wrong; of JSON lines, into the array that they stand for"},
+		"Chunks.count":                    between(1, queue.MaxChunks, "Number of chunks, with prefix or template"),
+		"Chunks.prefix":                   {text: "Contents lie in object storage at prefix + index", length: queue.MaxPrefixBytes},
+		"Chunks.template":                 {text: "Content is this text with each {index} replaced", length: queue.MaxTemplateBytes},
+		"Chunks.inline":                   {text: "One entry per chunk, each at most 1 MiB", items: queue.MaxInlineChunks},
 
 		"Submission.id":    {text: "Names it for ever; ids grow with time"},
 		"Submission.queue": {text: "The queue it is in"},
@@ -203,6 +214,11 @@ func submissionNotes() map[string]note {
 			out[schema+".trace"] = note{text: "W3C traceparent, and after ';' the tracestate, for this submission: " +
 				"in the place of the headers", length: queue.MaxTraceBytes}
 			out[schema+".attachment"] = note{text: "At most 64 KiB of opaque bytes that go out with every reservation"}
+		}
+	}
+	for name, n := range maps.Clone(out) {
+		if field, is := strings.CutPrefix(name, "NewSubmission."); is {
+			out["BatchSubmission."+field] = n // it has the same ones, and a key
 		}
 	}
 	return out

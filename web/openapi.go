@@ -188,6 +188,19 @@ func insertShape(d *document, op *huma.Operation) {
 	}
 }
 
+func insertManyShape(d *document, op *huma.Operation) {
+	text := &huma.Schema{Type: huma.TypeString}
+	op.Parameters = append(op.Parameters, queueParam(),
+		&huma.Param{Name: "traceparent", In: "header", Schema: text,
+			Description: "W3C trace context of the submissions that have no trace of their own"},
+		&huma.Param{Name: "tracestate", In: "header", Schema: text})
+	op.RequestBody = d.body(reflect.TypeFor[api.InsertManyRequest]())
+	op.RequestBody.Content[contentLines] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString,
+		Description: "JSON lines: one BatchSubmission per line"}}
+	op.Responses["200"] = d.answer(reflect.TypeFor[api.InsertManyResponse](), http.StatusOK)
+	op.Responses["200"].Headers = durabilityHeader()
+}
+
 func reserveShape(d *document, op *huma.Operation) {
 	op.Parameters = append(op.Parameters, queueParam())
 	op.RequestBody = d.body(reflect.TypeFor[api.ReserveRequest]())

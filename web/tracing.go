@@ -13,25 +13,26 @@ import (
 // The names of attributes, all in one place: OpenTelemetry's conventions for messaging still change
 // (https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/). What they have no name for is ours.
 const (
-	attrSystem     = "messaging.system"
-	attrQueue      = "messaging.destination.name"
-	attrVerb       = "messaging.operation.name"
-	attrType       = "messaging.operation.type"
-	attrCount      = "messaging.batch.message_count"
-	attrMethod     = "http.request.method"
-	attrRoute      = "http.route"
-	attrStatus     = "http.response.status_code"
-	attrError      = "error.type"
-	attrRequest    = "quern.request_id"
-	attrSubmission = "quern.submission"
-	attrConsumer   = "quern.consumer"
-	attrStrategy   = "quern.strategy"
-	attrReason     = "quern.empty_reason"
-	attrReplayed   = "quern.replayed"
-	attrSettled    = "quern.settled_count"
-	attrNotOK      = "quern.not_ok_count"
-	attrSchedule   = "quern.schedule"
-	attrBulk       = "quern.bulk_operation"
+	attrSystem      = "messaging.system"
+	attrQueue       = "messaging.destination.name"
+	attrVerb        = "messaging.operation.name"
+	attrType        = "messaging.operation.type"
+	attrCount       = "messaging.batch.message_count"
+	attrMethod      = "http.request.method"
+	attrRoute       = "http.route"
+	attrStatus      = "http.response.status_code"
+	attrError       = "error.type"
+	attrRequest     = "quern.request_id"
+	attrSubmission  = "quern.submission"
+	attrSubmissions = "quern.submission_count"
+	attrConsumer    = "quern.consumer"
+	attrStrategy    = "quern.strategy"
+	attrReason      = "quern.empty_reason"
+	attrReplayed    = "quern.replayed"
+	attrSettled     = "quern.settled_count"
+	attrNotOK       = "quern.not_ok_count"
+	attrSchedule    = "quern.schedule"
+	attrBulk        = "quern.bulk_operation"
 )
 
 // spanKey is where a request has its span.
@@ -41,7 +42,7 @@ const spanKey = "quern.span"
 // time, there is one only where the caller has a trace that it is a part of.
 func tracedAs(id string) string {
 	switch id {
-	case "insert":
+	case "insert", "insert-many":
 		return "send"
 	case "reserve":
 		return "receive"

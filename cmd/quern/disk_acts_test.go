@@ -21,6 +21,7 @@ type act struct{ id, method, path, body string }
 // refusedActs bring something new onto the disk. While it is full each answers 507 with what to do, and nothing is done.
 var refusedActs = []act{
 	{"insert", "POST", "/v1/queues/default/submissions", `{"chunks":{"count":1,"prefix":"a"}}`},
+	{"insert-many", "POST", "/v1/queues/default/submissions:batch", `{"submissions":[{"chunks":{"count":1,"prefix":"a"}}]}`},
 	{"put-queue", "PUT", "/v1/queues/other", `{}`},
 	{"put-queue", "PUT", "/v1/queues/default", `{}`},
 	{"put-strategy", "PUT", "/v1/queues/default/strategies/other", `{"strategy":"Random"}`},
@@ -77,7 +78,7 @@ var keptActs = []act{
 }
 
 // askingActs change nothing that is durable.
-var askingActs = strings.Fields("validate-strategy preview explain compare why preview-schedule dry-run-plugin detach-consumer")
+var askingActs = strings.Fields("validate-strategy preview explain compare why preview-schedule dry-run-plugin detach-consumer wait-submissions")
 
 // On a full disk every act of an operator has a definite answer: what brings something new is refused with 507 and what to do, what finishes, stops or
 // takes away succeeds in the room that is kept for it.

@@ -61,21 +61,17 @@ func (m *machine) insert(op *journal.Insert, carried *journal.Contents, now queu
 	m.encode(now).Insert(op)
 }
 
-// write puts inline bytes and the attachment on disk before the insert is published. What a crash leaves behind
-// is swept away at the next start.
+// write puts the inline bytes and the attachment of a submission on disk before its insert is published.
 func (c *contents) write(ctx context.Context, seq uint32, n *queue.NewSubmission) error {
-	s := c.s
-	return storeError(s.disk.wrote(func() error {
-		if len(n.Attachment) > 0 {
-			if err := s.store.WriteAttachment(ctx, seq, n.Attachment); err != nil {
-				return err
-			}
-		}
-		if len(n.Chunks.Inline) > 0 {
-			return s.store.WriteContent(ctx, seq, 0, n.Chunks.Inline)
-		}
+	return c.writeAll(ctx, []store.Content{{Seq: seq, Chunks: n.Chunks.Inline, Attachment: n.Attachment}})
+}
+
+// writeAll is write for several. What a crash leaves of them is swept away at the next start.
+func (c *contents) writeAll(ctx context.Context, list []store.Content) error {
+	if len(list) == 0 {
 		return nil
-	}()))
+	}
+	return storeError(c.s.disk.wrote(c.s.store.WriteContents(ctx, list)))
 }
 
 // read reads inline bytes and attachments, in one query for each run of chunks of one submission.

@@ -40,59 +40,11 @@ const nearNow = 100 * time.Millisecond
 // one's submission as it is now and replayed = true: who repeats an insert wants to know what became of it. With another
 // request under the same key it is refused. CodeUnknownSubmission: the first one's retention is over.
 func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.Submission, replayed bool, err error) {
-	if s.full.Load() {
-		return sub, false, commitError(journal.ErrFull)
-	}
-	now, seed := s.now(), s.options.Seed()
-	carried, beside := s.contents.pack(n)
-	s.mu.Lock()
-	if err := s.takesIn(); err != nil {
-		s.mu.Unlock()
+	one := []queue.Insertion{{New: n}}
+	if err := s.InsertMany(ctx, one, false); err != nil {
 		return sub, false, err
 	}
-	if n.IdempotencyKey != "" {
-		if entry := s.m.keys.find(n.IdempotencyKey); entry != nil {
-			return s.claims.repeat(ctx, entry, n) // unlocks
-		}
-	}
-	m := s.m
-	if err := m.rules.refusal(n.Meta); err != nil {
-		s.mu.Unlock()
-		return sub, false, err
-	}
-	if m.settings.Draining {
-		s.mu.Unlock()
-		return sub, false, errDraining
-	}
-	if err := s.options.Live.admit(1); err != nil {
-		s.crowded++
-		s.mu.Unlock()
-		return sub, false, err
-	}
-	defer s.options.Live.release(1)
-	m.seed(seed)
-	op := m.draw(n, now)
-	entry := s.claims.claim(n, op, now)
-	if !beside {
-		return s.publish(op, carried, entry, n.Acts, now) // unlocks
-	}
-	s.mu.Unlock()
-	if err := s.contents.write(ctx, op.Seq, n); err != nil {
-		s.claims.giveUp(entry)
-		return sub, false, err
-	}
-	now = s.now()
-	s.mu.Lock()
-	err = s.usable()
-	if err == nil && s.m != m {
-		err = commitError(journal.ErrUnknown) // reloaded meanwhile: the content was no one's, and may be swept away
-	}
-	if err != nil {
-		s.mu.Unlock()
-		s.claims.giveUp(entry)
-		return sub, false, err
-	}
-	return s.publish(op, nil, entry, n.Acts, now) // unlocks
+	return one[0].Submission, one[0].Replayed, one[0].Err
 }
 
 // Repeated answers an insert whose idempotency key came before, as Insert does, and makes none. known is false when it did not.
@@ -111,29 +63,12 @@ func (p *Submissions) Repeated(ctx context.Context, n *queue.NewSubmission) (sub
 		s.mu.Unlock()
 		return sub, false, nil
 	}
-	sub, _, err = s.claims.repeat(ctx, entry, n) // unlocks
-	return sub, true, err
-}
-
-// publish encodes the insert and waits for its commit. The mutex is held and given up.
-func (s *Shard) publish(op *journal.Insert, carried *journal.Contents, entry *keyed, acts []queue.Act,
-	now queue.Time) (queue.Submission, bool, error) {
-	s.m.insert(op, carried, now)
-	b := s.m.batch
-	if entry != nil {
-		entry.batch = b
-		s.m.intend(entry)
-	}
-	s.m.actLog.tell(now, acts, nil, map[string]string{"submission": op.ID.String()})
-	s.writer.sealFull()
+	err = entry.repeatable(n)
 	s.mu.Unlock()
-	if entry != nil {
-		close(entry.published)
+	if err == nil {
+		sub, err = s.claims.repeat(ctx, entry)
 	}
-	if err := s.writer.wait(commits{first: b}); err != nil {
-		return queue.Submission{}, false, err
-	}
-	return inserted(op, s.options.Queue), false, nil
+	return sub, true, err
 }
 
 // inserted is the submission as it was at the moment of its insert: what the first answer says.
@@ -159,33 +94,23 @@ func (p *claims) claim(n *queue.NewSubmission, op *journal.Insert, now queue.Tim
 	return entry
 }
 
-// giveUp frees the key of an insert that failed before its commit.
-func (p *claims) giveUp(entry *keyed) {
-	s := p.s
-	if entry == nil {
-		return
+// repeatable refuses a key that came with another request.
+func (k *keyed) repeatable(n *queue.NewSubmission) error {
+	if k.fingerprint == n.Fingerprint {
+		return nil
 	}
-	s.mu.Lock()
-	s.m.keys.forget(entry)
-	s.mu.Unlock()
-	close(entry.published)
+	return &queue.Error{Code: queue.CodeIdempotencyReuse, Message: "This Idempotency-Key came with a " +
+		"different request before. Use a new key for a new request; repeat the old request unchanged to get its answer."}
 }
 
 // repeat answers an insert whose key is known with the present state of its submission, once the first one is committed.
-// The mutex is held and given up.
-func (p *claims) repeat(ctx context.Context, entry *keyed, n *queue.NewSubmission) (sub queue.Submission, replayed bool, err error) {
+func (p *claims) repeat(ctx context.Context, entry *keyed) (sub queue.Submission, err error) {
 	s := p.s
-	same := entry.fingerprint == n.Fingerprint
-	s.mu.Unlock()
-	if !same {
-		return sub, false, &queue.Error{Code: queue.CodeIdempotencyReuse, Message: "This Idempotency-Key came with a " +
-			"different request before. Use a new key for a new request; repeat the old request unchanged to get its answer."}
-	}
 	if entry.published != nil {
 		select {
 		case <-entry.published:
 		case <-ctx.Done():
-			return sub, false, ctx.Err()
+			return sub, ctx.Err()
 		}
 	}
 	s.mu.Lock()
@@ -193,14 +118,13 @@ func (p *claims) repeat(ctx context.Context, entry *keyed, n *queue.NewSubmissio
 	s.mu.Unlock()
 	if b != nil {
 		if err := s.writer.wait(commits{first: b}); err != nil {
-			return sub, false, err
+			return sub, err
 		}
 	} else if forgotten {
-		return sub, false, &queue.Error{Code: queue.CodeUnavailable,
+		return sub, &queue.Error{Code: queue.CodeUnavailable,
 			Message: "The first request with this Idempotency-Key failed a moment ago. Send it again."}
 	}
-	sub, err = s.Submissions.Get(ctx, entry.id)
-	return sub, true, err
+	return s.Submissions.Get(ctx, entry.id)
 }
 
 // SetPriority changes the priority of an open submission, from the next reservation on. Of one that has ended it is a conflict.

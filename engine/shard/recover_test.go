@@ -71,7 +71,7 @@ func TestSweepTellsWhatItRemoved(t *testing.T) {
 	t.Parallel()
 	withShard(t, t.TempDir(), func(s *Shard) {
 		ctx := context.Background()
-		if err := s.store.WriteContent(ctx, 77, 0, [][]byte{[]byte("never answered")}); err != nil {
+		if err := s.store.WriteContents(ctx, []store.Content{{Seq: 77, Chunks: [][]byte{[]byte("never answered")}}}); err != nil {
 			t.Fatal(err)
 		}
 		for i, want := range []string{"rows=1", ""} {

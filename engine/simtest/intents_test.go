@@ -59,6 +59,11 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 			n.IdempotencyKey = "k"
 			return func() error { _, _, err := b.shard.Insert(ctx, &n); return err }
 		},
+		"insert many": func(b *box) func() error {
+			return func() error {
+				return b.shard.InsertMany(ctx, []queue.Insertion{insertion("k", "x"), insertion("", "y")}, true)
+			}
+		},
 		"cancel": func(b *box) func() error {
 			sub := mustInsert(b.t, b, prefixed(2))
 			return func() error { _, err := b.shard.Submissions.Cancel(ctx, sub.ID); return err }

@@ -93,7 +93,7 @@ func storeWrite() string {
 		frame, more = frames.Next()
 		_, name, _ := strings.Cut(frame.Function, "store.(*Store).")
 		switch name {
-		case "WriteContent", "WriteAttachment":
+		case "WriteContents":
 			return "content"
 		case "AppendOutputs":
 			return "outputs"

@@ -14,30 +14,74 @@ import (
 // ErrMissing says that content or an attachment is not in the store: it was never written, or is deleted by now.
 var ErrMissing = errors.New("store: there is no such content")
 
-// WriteContent stores the bytes of consecutive chunks of a submission, beginning with index `first`. They are durable on
-// return; callers at the same time share a commit, and large writes take several. Writing the same chunks again in the same
-// way replaces them. After a crash or an error a part may be there: SweepOrphans removes what is not published.
-func (s *Store) WriteContent(ctx context.Context, seq, first uint32, chunks [][]byte) error {
-	if uint64(first)+uint64(len(chunks)) > queue.MaxChunks {
-		return fmt.Errorf("store: write content: %d chunks from %d on pass the largest index", len(chunks), first)
-	}
-	for len(chunks) > 0 {
-		n, bytes := 0, 0
-		for n < len(chunks) && (n == 0 || bytes+len(chunks[n])+2 <= commitBytes) {
-			bytes += len(chunks[n]) + 2
-			n++
+// Content is what a submission brings: the bytes of consecutive chunks from the index First on, and an attachment if it is not empty.
+type Content struct {
+	Seq, First uint32
+	Chunks     [][]byte
+	Attachment []byte
+}
+
+// WriteContents stores what several submissions bring. All of it is durable on return; callers at the same time share a commit, and large
+// writes take several. Writing the same again in the same way replaces it. After a crash or an error a part may be there: SweepOrphans
+// removes what is not published.
+func (s *Store) WriteContents(ctx context.Context, list []Content) error {
+	var next contentWrite
+	for _, c := range list {
+		if uint64(c.First)+uint64(len(c.Chunks)) > queue.MaxChunks {
+			return fmt.Errorf("store: write content: %d chunks from %d on pass the largest index", len(c.Chunks), c.First)
 		}
-		pages := packContent(first, chunks[:n], bytes)
-		err := s.commit(ctx, &request{bytes: bytes, apply: func(w *writer) error {
-			return w.contents(&journal.Contents{Seq: seq, Pages: pages})
-		}})
-		if err != nil {
-			return wrap("write content", err)
+		for !next.take(&c) {
+			if err := next.commit(ctx, s); err != nil {
+				return err
+			}
+			next = contentWrite{}
 		}
-		first += uint32(n)
-		chunks = chunks[n:]
 	}
-	return nil
+	return next.commit(ctx, s)
+}
+
+// contentWrite is what goes into one commit.
+type contentWrite struct {
+	list  []*journal.Contents
+	bytes int
+}
+
+// take takes as much of c as there is room for, and leaves the rest in it. It says whether that was all.
+func (p *contentWrite) take(c *Content) bool {
+	taken := &journal.Contents{Seq: c.Seq}
+	if len(c.Attachment) > 0 && p.fits(len(c.Attachment)) {
+		p.bytes += len(c.Attachment)
+		taken.Attachment, c.Attachment = c.Attachment, nil
+	}
+	n, before := 0, p.bytes
+	for n < len(c.Chunks) && p.fits(len(c.Chunks[n])+2) {
+		p.bytes += len(c.Chunks[n]) + 2
+		n++
+	}
+	if n > 0 {
+		taken.Pages = packContent(c.First, c.Chunks[:n], p.bytes-before)
+		c.First += uint32(n)
+		c.Chunks = c.Chunks[n:]
+	}
+	p.list = append(p.list, taken)
+	return len(c.Chunks) == 0 && len(c.Attachment) == 0
+}
+
+// fits says whether there is room for so many bytes more: for some, in any case.
+func (p *contentWrite) fits(bytes int) bool { return p.bytes == 0 || p.bytes+bytes <= commitBytes }
+
+func (p *contentWrite) commit(ctx context.Context, s *Store) error {
+	if p.bytes == 0 {
+		return nil
+	}
+	return wrap("write content", s.commit(ctx, &request{bytes: p.bytes, apply: func(w *writer) error {
+		for _, c := range p.list {
+			if err := w.contents(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}))
 }
 
 // PackContent makes the pages of all inline chunks of a submission, for a journal.Contents.
@@ -144,12 +188,6 @@ func (s *Store) contentPage(r *reader, seq, index uint32) (start uint32, page []
 		err = missingChunk(seq, index)
 	}
 	return start, page, err
-}
-
-// WriteAttachment stores a submission's attachment, durably, in a shared commit.
-func (s *Store) WriteAttachment(ctx context.Context, seq uint32, b []byte) error {
-	c := &journal.Contents{Seq: seq, Attachment: append([]byte{}, b...)} // not nil, even if it is empty
-	return wrap("write attachment", s.commit(ctx, &request{bytes: len(b), apply: func(w *writer) error { return w.contents(c) }}))
 }
 
 // ReadAttachment is a submission's attachment; ErrMissing when there is none. The bytes must not be changed.

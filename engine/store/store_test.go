@@ -402,3 +402,14 @@ func TestSumIsCRC32C(t *testing.T) {
 		}
 	}
 }
+
+// WriteContent is WriteContents for the chunks of one submission.
+func (s *Store) WriteContent(ctx context.Context, seq, first uint32, chunks [][]byte) error {
+	return s.WriteContents(ctx, []Content{{Seq: seq, First: first, Chunks: chunks}})
+}
+
+// WriteAttachment writes an attachment, which may be empty.
+func (s *Store) WriteAttachment(ctx context.Context, seq uint32, b []byte) error {
+	c := &journal.Contents{Seq: seq, Attachment: append([]byte{}, b...)}
+	return wrap("write attachment", s.commit(ctx, &request{bytes: len(b), apply: func(w *writer) error { return w.contents(c) }}))
+}

@@ -43,6 +43,7 @@ const (
 	CodeTooLarge           = "too_large"
 	CodeOverloaded         = "overloaded"
 	CodeTooManySubmissions = "too_many_submissions"
+	CodeBatchRefused       = "batch_refused" // an atomic insert of many: another of its submissions cannot be inserted
 	CodeDiskFull           = "disk_full"
 	CodeUnavailable        = "unavailable"
 	CodeCommitFailed       = "commit_failed"

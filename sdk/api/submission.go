@@ -51,6 +51,42 @@ type NewSubmissionHead struct {
 	Trace              string `json:"trace,omitempty"` // W3C traceparent, optionally ";" and tracestate, in the place of the headers
 }
 
+// InsertManyRequest is the body of POST /v1/queues/{queue}/submissions:batch. Atomic: all of them are inserted, or none when one is
+// invalid or refused.
+type InsertManyRequest struct {
+	Atomic      bool              `json:"atomic,omitempty"`
+	Submissions []BatchSubmission `json:"submissions" maxItems:"10000"`
+}
+
+// BatchSubmission is one submission of an InsertManyRequest. IdempotencyKey is what the header Idempotency-Key is for a single insert.
+type BatchSubmission struct {
+	NewSubmission
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+}
+
+// InsertManyResponse is the answer of an insert of many: one result per submission, in order.
+type InsertManyResponse struct {
+	Results []InsertResult `json:"results"`
+}
+
+// InsertResult is what became of one submission of an insert of many. Submission is nil unless it was created or replayed; then Code and
+// Detail say why, and Pointer where in the request.
+type InsertResult struct {
+	Status     string      `json:"status"` // one of those below
+	Submission *Submission `json:"submission,omitempty"`
+	Code       string      `json:"code,omitempty"`
+	Detail     string      `json:"detail,omitempty"`
+	Pointer    string      `json:"pointer,omitempty"`
+}
+
+// What became of a submission of an insert of many.
+const (
+	InsertCreated  = "created"
+	InsertReplayed = "replayed" // it was inserted before, with the same idempotency key: Submission is as it is now
+	InsertInvalid  = "invalid"  // something is wrong with it
+	InsertRefused  = "refused"  // nothing is wrong with it, but it cannot be inserted, or not now
+)
+
 // SubmissionChange is the body of PATCH /v1/submissions/{id}: what changes in an open submission. Priority is as in
 // NewSubmission, and required.
 type SubmissionChange struct {

@@ -34,7 +34,7 @@ const (
 // Insert inserts a submission and returns it as it is then. It may be tried several times under one idempotency key, so it
 // inserts once; with the key of an earlier insert it returns that one's submission as it is now.
 func (c *Client) Insert(ctx context.Context, queue string, n *api.NewSubmission, options ...InsertOption) (*api.Submission, error) {
-	q, err := c.insertRequest(queue, mediaJSON, options)
+	q, err := insertRequest(c, queue, mediaJSON, options)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (c *Client) Insert(ctx context.Context, queue string, n *api.NewSubmission,
 	return readSubmission(r.body)
 }
 
-func (c *Client) insertRequest(queue, media string, options []InsertOption) (*request, error) {
+func insertRequest(c *Client, queue, media string, options []InsertOption) (*request, error) {
 	q := &request{method: http.MethodPost, path: queuePath(queue, "/submissions"), media: media}
 	for _, option := range options {
 		option(q)
@@ -99,7 +99,7 @@ func readSubmission(data []byte) (*api.Submission, error) {
 // can be read only once the call is never tried again by itself; give the same key (WithKey) to try again yourself.
 func (c *Client) InsertStream(ctx context.Context, queue string, n *api.NewSubmission, chunks iter.Seq2[[]byte, error],
 	options ...InsertOption) (*api.Submission, error) {
-	q, err := c.insertRequest(queue, mediaLines, options)
+	q, err := insertRequest(c, queue, mediaLines, options)
 	if err != nil {
 		return nil, err
 	}

@@ -6,12 +6,16 @@ import "github.com/quern-queue/quern/sdk/api"
 const (
 	maxItems  = 10_000
 	maxInline = 100_000
+
+	maxSubmissions = 10_000 // of an insert of many
 )
 
 const (
 	arrayDetail     = "must be an array"
 	maxItemsDetail  = "has more than 10000 entries"
 	maxInlineDetail = "has more than 100000 entries"
+
+	maxSubmissionsDetail = "has more than 10000 entries"
 )
 
 // Decode reads the body of a complete.

@@ -14,7 +14,22 @@ func (r *InsertRequest) Decode(data []byte) error {
 	var s scanner
 	s.scratch = r.scratch
 	s.begin(data)
-	s.insert(r, true)
+	s.insert(r, wholeInsert)
+	r.scratch = s.scratch
+	return s.finish()
+}
+
+// DecodeNext reads one submission of an InsertManyRequest. What the ones before it point to stays as it is.
+func (r *InsertRequest) DecodeNext(data []byte) error {
+	r.scratch = r.scratch[len(r.scratch):]
+	if r.inline = r.Inline[len(r.Inline):]; cap(r.inline) == 0 {
+		r.inline = nil
+	}
+	r.reset()
+	var s scanner
+	s.scratch = r.scratch
+	s.begin(data)
+	s.insert(r, oneOfMany)
 	r.scratch = s.scratch
 	return s.finish()
 }
@@ -38,7 +53,7 @@ func (r *InsertRequest) DecodeLines(data []byte) error {
 		s.data, s.pos = line, 0
 		if head {
 			head = false
-			s.insert(r, false)
+			s.insert(r, insertHead)
 		} else if len(r.Inline) == maxInline {
 			return &Error{Pointer: "/chunks/inline", Detail: maxInlineDetail}
 		} else {
@@ -75,9 +90,18 @@ func (r *InsertRequest) reset() {
 	*r = InsertRequest{Meta: r.Meta[:0], scratch: r.scratch, inline: inline[:0]}
 }
 
-// insert reads the submission object; chunks are allowed, and required, only when asked for.
-func (s *scanner) insert(r *InsertRequest, chunks bool) {
-	const chunksBit = 31
+// insertForm says which fields a submission object has beside those that all have.
+type insertForm uint8
+
+const (
+	wholeInsert insertForm = iota // chunks
+	insertHead                    // none
+	oneOfMany                     // chunks, and an idempotency key if it likes
+)
+
+// insert reads the submission object.
+func (s *scanner) insert(r *InsertRequest, form insertForm) {
+	const keyBit, chunksBit = 30, 31
 	var seen fields
 	s.open('{', api.ObjectDetail)
 	for {
@@ -85,15 +109,20 @@ func (s *scanner) insert(r *InsertRequest, chunks bool) {
 		if !ok {
 			break
 		}
-		if string(name) != "chunks" {
+		switch {
+		case string(name) == "chunks" && form != insertHead:
+			if s.fresh(&seen, chunksBit) {
+				s.chunks(r)
+			}
+		case string(name) == "idempotency_key" && form == oneOfMany:
+			if s.fresh(&seen, keyBit) {
+				r.IdempotencyKey = s.str()
+			}
+		default:
 			s.insertField(r, name, &seen)
-		} else if !chunks {
-			s.unknown()
-		} else if s.fresh(&seen, chunksBit) {
-			s.chunks(r)
 		}
 	}
-	if chunks {
+	if form != insertHead {
 		s.require(seen, chunksBit, "chunks")
 	}
 }

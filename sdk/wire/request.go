@@ -28,9 +28,19 @@ type InsertRequest struct {
 	MaxFailedChunks    uint32
 	Group              []byte
 	Trace              []byte // nil: not given
+	IdempotencyKey     []byte // nil: not given; only of a submission in an InsertManyRequest
 
 	scratch []byte
 	inline  [][]byte // memory of Inline, kept when a request has none
+}
+
+// InsertManyRequest is the body of an insert of many (api.InsertManyRequest). The submissions are raw JSON values, checked for syntax only:
+// InsertRequest.DecodeNext reads each, so that one that is wrong spoils no other.
+type InsertManyRequest struct {
+	Atomic      bool
+	Submissions [][]byte
+
+	scan scanner
 }
 
 // ReserveRequest is the body of a reserve (api.ReserveRequest). Strategy is the raw JSON value, checked for syntax only;

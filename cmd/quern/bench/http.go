@@ -450,16 +450,21 @@ func httpInline(ctx context.Context, r *run, s *serveProcess) error {
 }
 
 func (s *serveProcess) inserts(body []byte, chunks int64, more func() bool, count *atomic.Int64) error {
+	return s.posts(pathSubmissions, body, chunks, more, count)
+}
+
+// posts sends the same body again and again, each of which counts for so many.
+func (s *serveProcess) posts(path string, body []byte, each int64, more func() bool, count *atomic.Int64) error {
 	l, err := s.dial()
 	if err != nil {
 		return err
 	}
 	defer l.close()
 	for more() {
-		if _, err := l.post(pathSubmissions, body); err != nil {
+		if _, err := l.post(path, body); err != nil {
 			return err
 		}
-		count.Add(chunks)
+		count.Add(each)
 	}
 	return nil
 }

@@ -27,9 +27,9 @@ import (
 
 // A single is a submission of one chunk with its content inline and meta of its own: how most people meet a queue first.
 var singlesNames = []string{
-	"jobs_bytes", "jobs_end_cost", "jobs_memory", "jobs_lone_p50", "jobs_lone_p99", "jobs_insert_64x1", "jobs_exchange_64x1",
-	"jobs_plain_64x1", "jobs_work_64", "http_floor_lone_p50", "http_floor_lone_p99", "http_floor_insert_64", "http_floor_64x1",
-	"http_floor_plain_64x1",
+	"jobs_bytes", "jobs_end_cost", "jobs_memory", "jobs_lone_p50", "jobs_lone_p99", "jobs_insert_64x1", "jobs_insert_batch_4x1000",
+	"jobs_exchange_64x1", "jobs_plain_64x1", "jobs_work_64", "http_floor_lone_p50", "http_floor_lone_p99", "http_floor_insert_64",
+	"http_floor_64x1", "http_floor_plain_64x1",
 }
 
 // singleContent is 100 bytes.
@@ -180,11 +180,31 @@ func singlesServed(ctx context.Context, r *run, server, floor *serveProcess) err
 			return err
 		}
 	}
+	if err := singlesMany(ctx, r, server); err != nil {
+		return err
+	}
 	if err := singlesWork(ctx, r, server); err != nil {
 		return err
 	}
 	r.over("jobs_exchange_64x1")
 	return r.lone(ctx, server, floor, "jobs_", insert, api.Bytes(singleContent))
+}
+
+// singlesMany: 1,000 different ones in one call.
+func singlesMany(ctx context.Context, r *run, s *serveProcess) error {
+	r.progress("jobs_insert_batch_4x1000")
+	body := []byte(`{"submissions":[`)
+	for i := range 1000 {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = fmt.Appendf(body, `{"meta":{"company":%d},"chunks":{"inline":[%q]}}`, i, singleContent)
+	}
+	rate, err := timed(ctx, 4, 2*turn, s, func(s *serveProcess, more func() bool, count *atomic.Int64) error {
+		return s.posts(pathSubmissions+":batch", append(body, "]}"...), 1000, more, count)
+	})
+	r.add("jobs_insert_batch_4x1000", rate, "submissions/s")
+	return err
 }
 
 // singlesWork: 64 handlers of the Go client in one process, which do nothing.

@@ -14,6 +14,7 @@ __all__ = [
     "Backfilled",
     "Backoff",
     "Base64",
+    "BatchSubmission",
     "BulkFilter",
     "BulkOperation",
     "BulkRequest",
@@ -50,6 +51,9 @@ __all__ = [
     "ForwardRequest",
     "HeldChunk",
     "Hello",
+    "InsertManyRequest",
+    "InsertManyResponse",
+    "InsertResult",
     "Key",
     "KeyFrame",
     "KeySeries",
@@ -315,6 +319,39 @@ class Backoff(TypedDict):
     cap_ms: int
     #: Growth from try to try, 1 or more; 0 with a base of 0
     factor: float
+
+
+class _BatchSubmissionRequired(TypedDict):
+    #: The work, in exactly one of three forms
+    chunks: Chunks
+
+
+class BatchSubmission(_BatchSubmissionRequired, total=False):
+    """BatchSubmission: see the server's OpenAPI document."""
+    #: At most 64 KiB of opaque bytes that go out with every reservation
+    attachment: Bytes
+    #: When it expires if it is still open; after run_at
+    dead_deadline: str
+    #: Name of a group; it is kept and shown, and does nothing yet
+    group: str
+    #: As the header Idempotency-Key of a single insert
+    idempotency_key: str
+    #: Attempts per chunk; 0: the queue's
+    max_attempts: int
+    #: The submission fails when more chunks than this are dead or skipped; 0: any number
+    max_failed_chunks: int
+    #: What strategies see
+    meta: Meta
+    #: What a chunk out of attempts does; default: the queue's setting
+    on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
+    #: Operations that one chunk stands for; only counted; 0: counts as 1
+    operations_per_chunk: int
+    #: Larger first under CustomPriority
+    priority: int
+    #: Not handed out before
+    run_at: str
+    #: W3C traceparent, and after ';' the tracestate, for this submission: in the place of the headers
+    trace: str
 
 
 class BulkFilter(TypedDict, total=False):
@@ -942,6 +979,40 @@ class Hello(TypedDict):
     heartbeat_ms: int
     #: Chunks that the server knows the consumer to hold
     reserved: int
+
+
+class _InsertManyRequestRequired(TypedDict):
+    #: At least one
+    submissions: list[BatchSubmission]
+
+
+class InsertManyRequest(_InsertManyRequestRequired, total=False):
+    """InsertManyRequest: see the server's OpenAPI document."""
+    #: Insert all of them, or none when one is invalid or refused
+    atomic: bool
+
+
+class InsertManyResponse(TypedDict):
+    """InsertManyResponse: see the server's OpenAPI document."""
+    #: One per submission, in order
+    results: list[InsertResult]
+
+
+class _InsertResultRequired(TypedDict):
+    #: What became of the submission
+    status: Literal["created", "replayed", "invalid", "refused"]
+
+
+class InsertResult(_InsertResultRequired, total=False):
+    """InsertResult: see the server's OpenAPI document."""
+    #: Stable name of the reason why it was not
+    code: str
+    #: The reason in words
+    detail: str
+    #: JSON pointer to what is wrong; of JSON lines, into the array that they stand for
+    pointer: str
+    #: As a single insert answers it; absent when it was not inserted
+    submission: Submission
 
 
 class KeyFrame(TypedDict):

@@ -2,7 +2,7 @@
 
 import { jsonBody, drawKey, metaText, type Connection } from '../connection.js'
 import { pages, part, type CallOptions } from '../pages.js'
-import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, ChangeQueueRequest, Chunk, ChunkMap, CompareRequest, CompareResponse, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, ExchangeRequest, ExchangeResponse, ExplainResponse, ExtendRequest, FailRequest, ForwardRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, NamedStrategy, NewToken, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageLedger, PageMetaKey, PageNamedStrategy, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRule, PageSchedule, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewRequest, PreviewResponse, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveRequest, ReserveResponse, ResultsResponse, Retried, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitRequest, WaitResponse, Whoami, WhyRequest, WhyResponse } from './types.js'
+import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, ChangeQueueRequest, Chunk, ChunkMap, CompareRequest, CompareResponse, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, ExchangeRequest, ExchangeResponse, ExplainResponse, ExtendRequest, FailRequest, ForwardRequest, InsertManyRequest, InsertManyResponse, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, NamedStrategy, NewToken, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageLedger, PageMetaKey, PageNamedStrategy, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRule, PageSchedule, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewRequest, PreviewResponse, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveRequest, ReserveResponse, ResultsResponse, Retried, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitRequest, WaitResponse, Whoami, WhyRequest, WhyResponse } from './types.js'
 
 /** The calls of the server's interface, one method each, but for those that Client has by hand. */
 export class Calls {
@@ -621,6 +621,16 @@ export class Calls {
     limit?: number
   } = {}): AsyncIterableIterator<Submission> {
     return pages((cursor) => this.connection.json<PageSubmission>({ what: "list submissions", method: "GET", path: `/v1/queues/${part(queue)}/submissions`, safe: true, signal: options.signal, query: { created_before: options.created_before, created_after: options.created_after, state: options.state, meta: options.meta, cursor, limit: options.limit } }))
+  }
+
+  /** Insert many submissions in one commit. Up to 10,000 submissions, each as in a single insert, with an `idempotency_key` of its own if it likes. All go to the disk in one commit, and the answer has one result per submission, in order: created, replayed (inserted before with the same key; the submission is as it is now), invalid or refused. Those that are invalid or refused keep no other from being inserted, unless `atomic` is true: then nothing is inserted, and the others are refused with the code batch_refused. As `application/x-ndjson` each line is one submission, and the call is not atomic. An error of the whole call (such as 503 commit_failed) says nothing of any submission: with keys it can be sent again safely. Needs the scope produce. */
+  insertMany(queue: string, body: InsertManyRequest, options: CallOptions & {
+    /** W3C trace context of the submissions that have no trace of their own */
+    traceparent?: string
+
+    tracestate?: string
+  } = {}): Promise<InsertManyResponse> {
+    return this.connection.json<InsertManyResponse>({ what: "insert many", method: "POST", path: `/v1/queues/${part(queue)}/submissions:batch`, safe: false, signal: options.signal, headers: { "traceparent": options.traceparent, "tracestate": options.tracestate }, body: jsonBody(body) })
   }
 
   /** Read a queue's numbers over time. From memory, so it begins at the server's start: a point a second for ten minutes, or a point a minute for a day. Needs the scope read. */

@@ -76,6 +76,35 @@ export type Backoff = {
   factor: number
 }
 
+export type BatchSubmission = {
+  /** At most 64 KiB of opaque bytes that go out with every reservation */
+  attachment?: Bytes
+  /** The work, in exactly one of three forms */
+  chunks: Chunks
+  /** When it expires if it is still open; after run_at */
+  dead_deadline?: string
+  /** Name of a group; it is kept and shown, and does nothing yet */
+  group?: string
+  /** As the header Idempotency-Key of a single insert */
+  idempotency_key?: string
+  /** Attempts per chunk; 0: the queue's */
+  max_attempts?: number
+  /** The submission fails when more chunks than this are dead or skipped; 0: any number */
+  max_failed_chunks?: number
+  /** What strategies see */
+  meta?: Meta
+  /** What a chunk out of attempts does; default: the queue's setting */
+  on_exhausted?: "fail_submission" | "dead_letter" | "skip"
+  /** Operations that one chunk stands for; only counted; 0: counts as 1 */
+  operations_per_chunk?: number | bigint
+  /** Larger first under CustomPriority */
+  priority?: number
+  /** Not handed out before */
+  run_at?: string
+  /** W3C traceparent, and after ';' the tracestate, for this submission: in the place of the headers */
+  trace?: string
+}
+
 export type BulkFilter = {
   /** Of submissions that were inserted then or later */
   created_after?: string
@@ -618,6 +647,31 @@ export type Hello = {
   heartbeat_ms: number
   /** Chunks that the server knows the consumer to hold */
   reserved: number
+}
+
+export type InsertManyRequest = {
+  /** Insert all of them, or none when one is invalid or refused */
+  atomic?: boolean
+  /** At least one */
+  submissions: BatchSubmission[]
+}
+
+export type InsertManyResponse = {
+  /** One per submission, in order */
+  results: InsertResult[]
+}
+
+export type InsertResult = {
+  /** Stable name of the reason why it was not */
+  code?: string
+  /** The reason in words */
+  detail?: string
+  /** JSON pointer to what is wrong; of JSON lines, into the array that they stand for */
+  pointer?: string
+  /** What became of the submission */
+  status: "created" | "replayed" | "invalid" | "refused"
+  /** As a single insert answers it; absent when it was not inserted */
+  submission?: Submission
 }
 
 export type KeyFrame = {

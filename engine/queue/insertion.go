@@ -1,0 +1,70 @@
+package queue
+
+import "fmt"
+
+// MaxInsertions is how many submissions one call may insert.
+const MaxInsertions = 10000
+
+// MaxInsertionBytes bounds what the journal is to hold of the submissions of one call: their meta, prefixes, templates, keys and traces.
+// Everyone whose commit it shares waits for it.
+const MaxInsertionBytes = 16 << 20
+
+// Insertion is one of the submissions that a call inserts, and what became of it: with Err nothing was inserted, and when Replayed it was
+// inserted by an earlier request with the same idempotency key.
+type Insertion struct {
+	New        *NewSubmission
+	Submission Submission
+	Replayed   bool
+	Err        error
+}
+
+// Decided says that nothing is left to do about it.
+func (i *Insertion) Decided() bool { return i.Err != nil || i.Replayed }
+
+// RefuseAll refuses those that nothing is wrong with, if something is wrong with one: for calls that insert all or none. It says whether
+// it did.
+func RefuseAll(list []Insertion) bool {
+	for i := range list {
+		if list[i].Err == nil {
+			continue
+		}
+		for j := range list {
+			if list[j].Err == nil {
+				list[j] = Insertion{New: list[j].New, Err: &Error{Code: CodeBatchRefused, Message: fmt.Sprintf("Nothing of this "+
+					"call was inserted, as it is atomic and submission %d cannot be inserted. Correct that one, or leave it out.", i)}}
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// journalBytes is about what the journal is to hold of it.
+func (n *NewSubmission) journalBytes() int {
+	size := len(n.Chunks.Prefix) + len(n.Chunks.Template) + len(n.Group) + len(n.Trace) + len(n.IdempotencyKey) + 64
+	for _, entry := range n.Meta {
+		size += len(entry.Key) + 16
+		if !entry.Value.IsInt() {
+			size += len(entry.Value.Text())
+		}
+	}
+	return size
+}
+
+// ValidInsertions checks what a call inserts as a whole.
+func ValidInsertions(list []Insertion) error {
+	if len(list) > MaxInsertions {
+		return Invalid("/submissions", "has %d entries; at most %d are allowed in one call", len(list), MaxInsertions)
+	}
+	size := 0
+	for i := range list {
+		if n := list[i].New; n != nil {
+			size += n.journalBytes()
+		}
+	}
+	if size > MaxInsertionBytes {
+		return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("The submissions have some %d bytes of meta, prefixes, templates, keys "+
+			"and traces; at most %d are allowed in one call: insert them in several.", size, MaxInsertionBytes)}
+	}
+	return nil
+}

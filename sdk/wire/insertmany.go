@@ -1,0 +1,190 @@
+package wire
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// Decode reads the body of an insert of many as one JSON object.
+func (r *InsertManyRequest) Decode(data []byte) error {
+	*r = InsertManyRequest{Submissions: r.Submissions[:0], scan: r.scan}
+	s := r.scan.begin(data)
+	var seen fields
+	s.open('{', api.ObjectDetail)
+	for {
+		name, ok := s.field()
+		if !ok {
+			break
+		}
+		switch string(name) {
+		case "atomic":
+			if s.fresh(&seen, 0) {
+				r.Atomic = s.bool()
+			}
+		case "submissions":
+			if s.fresh(&seen, 1) {
+				r.submissions(s)
+			}
+		default:
+			s.unknown()
+		}
+	}
+	s.require(seen, 1, "submissions")
+	return s.finish()
+}
+
+func (r *InsertManyRequest) submissions(s *scanner) {
+	s.open('[', arrayDetail)
+	for s.element() {
+		if len(r.Submissions) == maxSubmissions {
+			s.depth--
+			s.fail(maxSubmissionsDetail)
+			return
+		}
+		r.Submissions = append(r.Submissions, s.raw())
+	}
+}
+
+// DecodeLines reads the body of an insert of many as JSON lines: a submission per line. Lines of white space are skipped, and a line that
+// is not JSON is one submission that is wrong.
+func (r *InsertManyRequest) DecodeLines(data []byte) error {
+	*r = InsertManyRequest{Submissions: r.Submissions[:0], scan: r.scan}
+	for len(data) > 0 {
+		var line []byte
+		line, data, _ = bytes.Cut(data, []byte{'\n'})
+		if len(bytes.TrimLeft(line, " \t\r")) == 0 {
+			continue
+		}
+		if len(r.Submissions) == maxSubmissions {
+			return &Error{Pointer: "/submissions", Detail: maxSubmissionsDetail}
+		}
+		r.Submissions = append(r.Submissions, line)
+	}
+	return nil
+}
+
+// InsertManyResponse is the answer of an insert of many.
+type InsertManyResponse struct {
+	Results []InsertResult
+
+	scan scanner
+}
+
+// InsertResult is the answer for one submission of an insert of many. Submission counts only where there is no Code.
+type InsertResult struct {
+	Status                string
+	Submission            Submission
+	Code, Detail, Pointer string
+}
+
+// AppendInsertResults appends the answer of an insert of many, of n results, which at gives one after the other.
+func AppendInsertResults(dst []byte, n int, at func(i int) InsertResult) []byte {
+	dst = append(dst, `{"results":[`...)
+	for i := range n {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		result := at(i)
+		dst = result.Append(dst)
+	}
+	return append(dst, "]}"...)
+}
+
+// Append appends one result.
+func (r *InsertResult) Append(dst []byte) []byte {
+	dst = append(dst, `{"status":`...)
+	dst = AppendString(dst, r.Status)
+	if r.Code == "" {
+		dst = append(dst, `,"submission":`...)
+		dst = r.Submission.Append(dst)
+	}
+	dst = appendText(dst, `,"code":`, r.Code)
+	dst = appendText(dst, `,"detail":`, r.Detail)
+	dst = appendText(dst, `,"pointer":`, r.Pointer)
+	return append(dst, '}')
+}
+
+// Decode reads the answer.
+func (r *InsertManyResponse) Decode(data []byte) error {
+	r.Results = r.Results[:0]
+	s := r.scan.begin(data)
+	s.lenient = true
+	var seen fields
+	s.open('{', api.ObjectDetail)
+	for {
+		name, ok := s.field()
+		if !ok {
+			break
+		}
+		if string(name) != "results" {
+			s.unknown()
+		} else if s.fresh(&seen, 0) {
+			s.open('[', arrayDetail)
+			for s.element() {
+				r.Results = append(r.Results, InsertResult{})
+				s.insertResult(&r.Results[len(r.Results)-1])
+			}
+		}
+	}
+	s.require(seen, 0, "results")
+	return s.finish()
+}
+
+func (s *scanner) insertResult(r *InsertResult) {
+	var seen fields
+	s.open('{', api.ObjectDetail)
+	for {
+		name, ok := s.field()
+		if !ok {
+			return
+		}
+		switch string(name) {
+		case "status":
+			if s.fresh(&seen, 0) {
+				s.keep(&r.Status)
+			}
+		case "submission":
+			if s.fresh(&seen, 1) {
+				if raw := s.raw(); !s.bad {
+					if err := r.Submission.Decode(raw); err != nil {
+						s.fail(err.Error())
+					}
+				}
+			}
+		case "code":
+			if s.fresh(&seen, 2) {
+				s.keep(&r.Code)
+			}
+		case "detail":
+			if s.fresh(&seen, 3) {
+				s.keep(&r.Detail)
+			}
+		case "pointer":
+			if s.fresh(&seen, 4) {
+				s.keep(&r.Pointer)
+			}
+		default:
+			s.unknown()
+		}
+	}
+}
+
+// AppendInsertMany appends the body of an insert of many. A key may be "".
+func AppendInsertMany(dst []byte, atomic bool, list []api.BatchSubmission) []byte {
+	dst = append(dst, `{"atomic":`...)
+	dst = strconv.AppendBool(dst, atomic)
+	dst = append(dst, `,"submissions":[`...)
+	for i := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendInsert(dst, &list[i].NewSubmission)
+		if key := list[i].IdempotencyKey; key != "" {
+			dst = AppendString(append(dst[:len(dst)-1], `,"idempotency_key":`...), key)
+			dst = append(dst, '}')
+		}
+	}
+	return append(dst, "]}"...)
+}
