@@ -59,7 +59,7 @@ const restrictableScopes = access.Produce | access.Consume | access.Read | acces
 func (n *neighbours) calls() map[string]call {
 	calls := map[string]call{}
 	bodies := map[string]string{
-		"insert-many":          `{"submissions":[{"meta":{"company":8},"chunks":{"count":1,"prefix":"x/"}}]}`,
+		"insert-batch":         `{"submissions":[{"meta":{"company":8},"chunks":{"count":1,"prefix":"x/"}}]}`,
 		"insert":               `{"meta":{"company":8},"chunks":{"count":1,"prefix":"x/"}}`,
 		"complete":             `{"items":[{"token":"` + n.held + `"}]}`,
 		"fail":                 `{"items":[{"token":"` + n.held + `","error":"x"}]}`,

@@ -85,7 +85,7 @@ func (s *Server) routes() error {
 	s.raw(d, operation{id: "insert", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions",
 		scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
-	s.raw(d, operation{id: "insert-many", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions:batch",
+	s.raw(d, operation{id: "insert-batch", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions:batch",
 		scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
 		summary: "Insert many submissions in one commit", about: insertManyAbout}, insertManyShape,
 		insertingMany{s}.handle)

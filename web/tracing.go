@@ -42,7 +42,7 @@ const spanKey = "quern.span"
 // time, there is one only where the caller has a trace that it is a part of.
 func tracedAs(id string) string {
 	switch id {
-	case "insert", "insert-many":
+	case "insert", "insert-batch":
 		return "send"
 	case "reserve":
 		return "receive"

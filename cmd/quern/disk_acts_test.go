@@ -21,7 +21,7 @@ type act struct{ id, method, path, body string }
 // refusedActs bring something new onto the disk. While it is full each answers 507 with what to do, and nothing is done.
 var refusedActs = []act{
 	{"insert", "POST", "/v1/queues/default/submissions", `{"chunks":{"count":1,"prefix":"a"}}`},
-	{"insert-many", "POST", "/v1/queues/default/submissions:batch", `{"submissions":[{"chunks":{"count":1,"prefix":"a"}}]}`},
+	{"insert-batch", "POST", "/v1/queues/default/submissions:batch", `{"submissions":[{"chunks":{"count":1,"prefix":"a"}}]}`},
 	{"put-queue", "PUT", "/v1/queues/other", `{}`},
 	{"put-queue", "PUT", "/v1/queues/default", `{}`},
 	{"put-strategy", "PUT", "/v1/queues/default/strategies/other", `{"strategy":"Random"}`},

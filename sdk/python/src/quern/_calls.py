@@ -363,7 +363,7 @@ class Calls:
         found: types.Token = self._fetch(_request("get token", "GET", path("/v1/tokens/{}", id), safe=True))
         return found
 
-    def insert_many(self, queue: str, body: types.InsertManyRequest) -> types.InsertManyResponse:
+    def insert_batch(self, queue: str, body: types.InsertManyRequest) -> types.InsertManyResponse:
         """Insert many submissions in one commit. Up to 10,000 submissions, each as in a single insert, with an `idempotency_key` of
         its own if it likes. All go to the disk in one commit, and the answer has one result per submission, in order: created,
         replayed (inserted before with the same key; the submission is as it is now), invalid or refused. Those that are invalid
@@ -371,7 +371,7 @@ class Calls:
         refused with the code batch_refused. As `application/x-ndjson` each line is one submission, and the call is not atomic. An
         error of the whole call (such as 503 commit_failed) says nothing of any submission: with keys it can be sent again safely.
         """
-        found: types.InsertManyResponse = self._fetch(_request("insert many", "POST", path("/v1/queues/{}/submissions:batch", queue), body))
+        found: types.InsertManyResponse = self._fetch(_request("insert batch", "POST", path("/v1/queues/{}/submissions:batch", queue), body))
         return found
 
     def lift_rule(self, queue: str, id: Union[str, int], *, actor: Optional[str] = None) -> None:
@@ -1096,7 +1096,7 @@ class AsyncCalls:
         found: types.Token = await self._fetch(_request("get token", "GET", path("/v1/tokens/{}", id), safe=True))
         return found
 
-    async def insert_many(self, queue: str, body: types.InsertManyRequest) -> types.InsertManyResponse:
+    async def insert_batch(self, queue: str, body: types.InsertManyRequest) -> types.InsertManyResponse:
         """Insert many submissions in one commit. Up to 10,000 submissions, each as in a single insert, with an `idempotency_key` of
         its own if it likes. All go to the disk in one commit, and the answer has one result per submission, in order: created,
         replayed (inserted before with the same key; the submission is as it is now), invalid or refused. Those that are invalid
@@ -1104,7 +1104,7 @@ class AsyncCalls:
         refused with the code batch_refused. As `application/x-ndjson` each line is one submission, and the call is not atomic. An
         error of the whole call (such as 503 commit_failed) says nothing of any submission: with keys it can be sent again safely.
         """
-        found: types.InsertManyResponse = await self._fetch(_request("insert many", "POST", path("/v1/queues/{}/submissions:batch", queue), body))
+        found: types.InsertManyResponse = await self._fetch(_request("insert batch", "POST", path("/v1/queues/{}/submissions:batch", queue), body))
         return found
 
     async def lift_rule(self, queue: str, id: Union[str, int], *, actor: Optional[str] = None) -> None:

@@ -624,13 +624,13 @@ export class Calls {
   }
 
   /** Insert many submissions in one commit. Up to 10,000 submissions, each as in a single insert, with an `idempotency_key` of its own if it likes. All go to the disk in one commit, and the answer has one result per submission, in order: created, replayed (inserted before with the same key; the submission is as it is now), invalid or refused. Those that are invalid or refused keep no other from being inserted, unless `atomic` is true: then nothing is inserted, and the others are refused with the code batch_refused. As `application/x-ndjson` each line is one submission, and the call is not atomic. An error of the whole call (such as 503 commit_failed) says nothing of any submission: with keys it can be sent again safely. Needs the scope produce. */
-  insertMany(queue: string, body: InsertManyRequest, options: CallOptions & {
+  insertBatch(queue: string, body: InsertManyRequest, options: CallOptions & {
     /** W3C trace context of the submissions that have no trace of their own */
     traceparent?: string
 
     tracestate?: string
   } = {}): Promise<InsertManyResponse> {
-    return this.connection.json<InsertManyResponse>({ what: "insert many", method: "POST", path: `/v1/queues/${part(queue)}/submissions:batch`, safe: false, signal: options.signal, headers: { "traceparent": options.traceparent, "tracestate": options.tracestate }, body: jsonBody(body) })
+    return this.connection.json<InsertManyResponse>({ what: "insert batch", method: "POST", path: `/v1/queues/${part(queue)}/submissions:batch`, safe: false, signal: options.signal, headers: { "traceparent": options.traceparent, "tracestate": options.tracestate }, body: jsonBody(body) })
   }
 
   /** Read a queue's numbers over time. From memory, so it begins at the server's start: a point a second for ten minutes, or a point a minute for a day. Needs the scope read. */
