@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -64,6 +65,12 @@ func (e *Engine) Audit(f AuditFilter, cursor string, limit int) (page Page[Audit
 		before = placeBefore(f.Until)
 	}
 	return pageOfActs(e, &f, latestFirst, before, limit)
+}
+
+// Damaged says whether an error tells of a file that is damaged: asking again does not help.
+func Damaged(err error) bool {
+	_, is := errors.AsType[*journal.FormatError](err)
+	return is
 }
 
 // auditAfter lists entries of the audit log, the oldest first: at most limit, after the cursor. Next is "" at the end of the log.

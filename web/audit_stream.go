@@ -74,6 +74,9 @@ func (s *Server) followAudit(c echo.Context, in auditRequest) error {
 			events = stream.place()
 		case <-wait:
 			if events, err = stream.next(); err != nil {
+				if !engine.Damaged(err) {
+					return nil // the client comes back with the id of the last event, to a server that may have restarted
+				}
 				_ = s.sendEvent(c, problemEvent(s.problemOf(err), c)) // a client that came back would meet it again, and again
 				return err
 			}
