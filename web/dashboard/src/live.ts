@@ -1,9 +1,12 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { useSignalEffect } from '@preact/signals'
+import { signal, useSignalEffect } from '@preact/signals'
 import { Problem, call } from './api'
 import { beat, paused } from './stream'
 
 export interface Live<T> { data: T | undefined; problem: Problem | undefined; again: () => void }
+
+/** How many reads were asked for again, because something was changed, and have not come yet. */
+const coming = signal(0)
 
 /**
  * Reads a path, and again every so many frames of the stream (0: never). There is never more than one request under way, and none
@@ -15,11 +18,11 @@ export function useLive<T>(path: string, every = 2): Live<T> {
   const wanted = useRef(path)
   const seen = useRef(0)
   const start = () => {
-    if (busy.current) return
+    if (busy.current) return undefined
     const mine = new AbortController()
     busy.current = mine
     const asked = wanted.current
-    call<T>('GET', asked, undefined, {}, mine.signal)
+    return call<T>('GET', asked, undefined, {}, mine.signal)
       .then((data) => { if (!mine.signal.aborted) set({ path: asked, data, problem: undefined }) })
       .catch((problem) => { if (!mine.signal.aborted) set((old) => ({ path: asked, data: old.path === asked ? old.data : undefined, problem })) })
       .finally(() => { if (busy.current === mine) busy.current = null })
@@ -37,11 +40,22 @@ export function useLive<T>(path: string, every = 2): Live<T> {
     seen.current = now
     start()
   })
+  const again = () => {
+    busy.current?.abort()
+    busy.current = null
+    const read = start()
+    if (!read) return
+    coming.value++
+    void read.finally(() => { coming.value-- })
+  }
   const fresh = state.path === path
-  return { data: fresh ? state.data : undefined, problem: fresh ? state.problem : undefined, again: () => { busy.current?.abort(); busy.current = null; start() } }
+  return { data: fresh ? state.data : undefined, problem: fresh ? state.problem : undefined, again }
 }
 
-/** Runs one action at a time and keeps the problem it ended with. */
+/**
+ * Runs one action at a time and keeps the problem it ended with. All actions are busy until what one of them changed has been read
+ * again: the next needs the ETag that this one made, and its button may be elsewhere by then.
+ */
 export function useAction(): { busy: boolean; problem: Problem | undefined; run: (fn: () => Promise<void>) => Promise<void>; clear: () => void } {
   const [busy, setBusy] = useState(false)
   const [problem, setProblem] = useState<Problem>()
@@ -52,5 +66,5 @@ export function useAction(): { busy: boolean; problem: Problem | undefined; run:
       setProblem(error instanceof Problem ? error : new Problem('The page made a mistake', String(error), 0, 'page', ''))
     } finally { setBusy(false) }
   }
-  return { busy, problem, run, clear: () => setProblem(undefined) }
+  return { busy: busy || coming.value > 0, problem, run, clear: () => setProblem(undefined) }
 }
