@@ -28,6 +28,7 @@ type submitOptions struct {
 	read       func() error      // gives them what the flags say
 	key        string
 	wait       bool
+	lines      lineOptions
 }
 
 // submitCommand inserts submissions.
@@ -35,7 +36,7 @@ func (a *app) submitCommand() *cobra.Command {
 	var o submitOptions
 	c := &cobra.Command{
 		Use:   "submit [FILE...]",
-		Short: "Insert a submission",
+		Short: "Insert a submission, or with --jsonl one per line",
 		Long: "Insert a submission. Its chunks are, in this order of precedence:\n" +
 			"  --count N --template TEXT   N chunks whose content is TEXT with {index} replaced\n" +
 			"  --count N --prefix KEY      N chunks whose content is in object storage under KEY followed by the index\n" +
@@ -44,11 +45,20 @@ func (a *app) submitCommand() *cobra.Command {
 			"Files and lines become several submissions when they are more than one call can carry (" +
 			strconv.Itoa(queue.MaxInlineChunks) + " chunks or about 63 MiB).\n" +
 			"A trace in the environment (TRACEPARENT, TRACESTATE) goes with it to the consumers.\n" +
-			"It prints the id of each submission, and with --wait how each ended.",
+			"It prints the id of each submission, and with --wait how each ended.\n\n" + submitLinesHelp,
 		Example: "  find . -name '*.jpg' | quern submit --meta company=123 --meta mode=preview --wait\n" +
 			"  quern submit --count 1000000 --template 'row {index}' --priority 5\n" +
-			"  quern submit --count 5000 --prefix s3://bucket/run-7/",
-		RunE: func(cmd *cobra.Command, args []string) error { return a.submit(cmd.Context(), &o, args) },
+			"  quern submit --count 5000 --prefix s3://bucket/run-7/\n" +
+			"  quern submit --jsonl jobs.jsonl --key-prefix monday",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.lines.check(cmd.Flags(), args); err != nil {
+				return err
+			}
+			if o.lines.file != "" {
+				return submitLines(traced(cmd.Context(), a), a, &o.lines)
+			}
+			return a.submit(traced(cmd.Context(), a), &o, args)
+		},
 	}
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
@@ -65,6 +75,7 @@ func (a *app) submitCommand() *cobra.Command {
 	f.StringVar(&o.key, "idempotency-key", "", "the same key with the same request inserts only once within a day")
 	rangesOf(f, map[string]string{"count": "1 to 4294967295"})
 	f.BoolVarP(&o.wait, "wait", "w", false, "wait until the submission ends; the exit code tells how")
+	o.lines.flags(f)
 	return c
 }
 
@@ -84,11 +95,6 @@ func (a *app) submit(ctx context.Context, o *submitOptions, files []string) erro
 	c, err := a.client()
 	if err != nil {
 		return err
-	}
-	if parent, state := a.getenv("TRACEPARENT"), a.getenv("TRACESTATE"); state != "" {
-		ctx = client.WithTraceContext(ctx, parent+";"+state)
-	} else {
-		ctx = client.WithTraceContext(ctx, parent)
 	}
 	var inserted []api.Submission
 	err = o.each(request, source, func(request api.NewSubmission, key string) error {
@@ -113,6 +119,15 @@ func (a *app) submit(ctx context.Context, o *submitOptions, files []string) erro
 		err = printed
 	}
 	return err
+}
+
+// traced is ctx with the trace of the environment.
+func traced(ctx context.Context, a *app) context.Context {
+	trace := a.getenv("TRACEPARENT")
+	if state := a.getenv("TRACESTATE"); state != "" {
+		trace += ";" + state
+	}
+	return client.WithTraceContext(ctx, trace)
 }
 
 // request is the submission without its chunks, or with them when they are a count.
