@@ -16,7 +16,7 @@ func propertyNotes() map[string]note {
 	all := make(map[string]note)
 	for _, part := range []map[string]note{problemNotes(), queueNotes(), statsNotes(), valueNotes(), submissionNotes(),
 		chunkNotes(),
-		reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), explainNotes(), frameNotes(),
+		reservationNotes(), strategyNotes(), pluginNotes(), previewNotes(), whyNotes(), diagnosisNotes(), explainNotes(), frameNotes(),
 		serverNotes(), deadLetterNotes(), consumerNotes(), scheduleNotes(), ruleNotes(), pageNotes(), lifecycleNotes(),
 		bulkNotes(), accessNotes(), auditNotes()} {
 		for name, n := range part {

@@ -88,6 +88,42 @@ func whyNotes() map[string]note {
 	}
 }
 
+func diagnosisNotes() map[string]note {
+	return map[string]note{
+		"Diagnosis.sentence":    {text: "All of it in one sentence, the cause with most chunks first"},
+		"Diagnosis.causes":      {text: "Most chunks first, at most 10; one of the kind empty if there is no other"},
+		"Diagnosis.in_flight":   {text: "Chunks that consumers hold"},
+		"Diagnosis.holders":     {text: "How many consumers hold them; of very many chunks, those that were looked at"},
+		"Diagnosis.oldest":      {text: "The reservation that has been held for longest; absent when there is none", ref: "Holding"},
+		"Diagnosis.submissions": {text: "Open submissions that it is about"},
+		"Diagnosis.examined":    {text: "Of them those that were looked at: all, unless there are very many. Causes are of these"},
+
+		"Holding.consumer":    {text: "Who holds it; absent when the reserve gave no name"},
+		"Holding.submission":  {text: "The chunk's submission"},
+		"Holding.index":       {text: "The chunk's index"},
+		"Holding.attempt":     {text: "1 for the first try"},
+		"Holding.reserved_at": {text: "Since when"},
+		"Holding.deadline":    {text: "When it expires, unless it is extended"},
+
+		"Cause.kind": oneOf("What keeps the chunks; none: nothing does. limit includes the restart grace, not_due the wait for the next "+
+			"try, unasked means that no strategy in use selects them", api.CauseLimit, api.CauseRule, api.CauseNotDue, api.CauseDead,
+			api.CauseEmpty, api.CauseUnasked, api.CauseNone),
+		"Cause.detail":      {text: "The cause in words: a part of a sentence"},
+		"Cause.chunks":      {text: "Open chunks that it is about; each counts for its first cause"},
+		"Cause.submissions": {text: "Their submissions"},
+		"Cause.key":         {text: "Of limit: the meta key"},
+		"Cause.value":       {text: "Of limit: its value", ref: "MetaValue"},
+		"Cause.in_flight":   {text: "Of limit: chunks of that value that are held; absent during the restart grace"},
+		"Cause.max":         {text: "Of limit: how many may be"},
+		"Cause.rule":        {text: "Of rule: the one that counts. A tenant's token sees only those about its own", ref: "Rule"},
+		"Cause.until": {text: "Of not_due: the first time that is known; of rule: when it ends by itself; of limit: the end of the " +
+			"restart grace"},
+		"Cause.strategy": {text: "Of none: the strategy used last that selects them; of limit: the one whose limit it is, absent for an " +
+			"operator's"},
+		"Cause.last_used": {text: "When that strategy was last reserved by"},
+	}
+}
+
 func explainNotes() map[string]note {
 	return map[string]note{
 		"ExplainResponse.strategy":    {text: "The canonical text"},

@@ -294,6 +294,12 @@ func (s *Server) questionRoutes(d *document) {
 		summary: "Say what keeps a strategy from handing out a chunk now", about: "For each branch the first " +
 			"obstacle, and about where the chunk stands: how many come before it, and how long that takes at the " +
 			"rate of the last minute."}, ask.why)
+	register(d, operation{id: "diagnose-meta-value", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}/diagnosis",
+		scope: scopeRead, narrow: inQueue | inHandler, tag: tagStrategies, summary: "Say why the chunks of a value move or do not",
+		about: diagnosisAbout + valueAbout}, ask.valueDiagnosis)
+	register(d, operation{id: "diagnose-submission", method: "GET", path: "/v1/submissions/{id}/diagnosis", scope: scopeRead,
+		narrow: inSub | inHandler, tag: tagStrategies, summary: "Say why the chunks of a submission move or do not",
+		about: diagnosisAbout}, ask.submissionDiagnosis)
 }
 
 // register adds an operation whose handler is a plain function of an input and an output struct.

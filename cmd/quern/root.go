@@ -68,7 +68,7 @@ func (a *app) newRoot() *cobra.Command {
 	add(root, groupLook, a.getCommand(), a.listCommand(), a.watchCommand(), waitCommand(a), a.outputsCommand(), a.priorityCommand(),
 		a.cancelCommand(), a.deadCommand(), a.bulkCommand(), a.rulesCommand(), a.lifecycleCommand(),
 		a.consumersCommand(), a.statsCommand(), a.queueCommand(), a.keysCommand(), a.strategyCommand(), a.pluginCommand(),
-		a.previewCommand(), a.explainCommand(), a.whyCommand(), a.compareCommand())
+		a.previewCommand(), a.explainCommand(), a.whyCommand(), diagnoseCommand(a), a.compareCommand())
 	add(root, groupLook, a.schedulesCommand(), a.ledgersCommand(), a.viewsCommand(), a.mapCommand(), a.tokenCommand(), a.auditCommand())
 	root.AddCommand(a.compileChildCommand(), a.benchCommand(), benchFloorCommand(a.out), a.versionCommand())
 	a.markStart(root)

@@ -44,13 +44,13 @@ func (b *Backlog) Prepare(from, most int) (next int) {
 	if d == nil {
 		return 0
 	}
-	next = b.eachOf(d.entry, from, most, func(s *Submission) { b.enterBook(s, 1-b.ruled.book) })
+	next = b.EachOf(d.entry, from, most, func(s *Submission) { b.enterBook(s, 1-b.ruled.book) })
 	d.ready = next == 0
 	return next
 }
 
-// eachOf calls fn for up to `most` shown submissions that have a value, from a place of its list down, and returns where to go on.
-func (b *Backlog) eachOf(entry queue.MetaEntry, from, most int, fn func(*Submission)) (next int) {
+// EachOf calls fn for up to `most` shown submissions that have a value, from a place of its list down, and returns where to go on.
+func (b *Backlog) EachOf(entry queue.MetaEntry, from, most int, fn func(*Submission)) (next int) {
 	t := b.termOf(entry.Key, entry.Value)
 	if t == nil {
 		return 0
@@ -103,7 +103,7 @@ func (b *Backlog) Reconcile(from, most int) (next int) {
 			t.ruling = b.rulingsOf(d.entry)
 		}
 	}
-	next = b.eachOf(d.entry, from, most, func(s *Submission) {
+	next = b.EachOf(d.entry, from, most, func(s *Submission) {
 		b.enterBook(s, 0)
 		b.enterBook(s, 1)
 	})

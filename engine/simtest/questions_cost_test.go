@@ -29,6 +29,9 @@ func askAll(s *shard.Shard, p *strategy.Plan, id queue.SubmissionID, seed uint64
 			return fmt.Errorf("block %d passes or refuses more than enters: %+v", i, n)
 		}
 	}
+	if d, err := s.Inspect.Diagnose(ctx, number("site", 3), []*strategy.Plan{p}); err != nil || d.HoldsMet > d.InFlight {
+		return fmt.Errorf("diagnose: %d reservations of %d: %w", d.HoldsMet, d.InFlight, err)
+	}
 	if _, err := s.Inspect.Why(ctx, id, 0, p); err != nil {
 		return fmt.Errorf("why: %w", err)
 	}
@@ -63,6 +66,12 @@ func TestQuestionsAreSliced(t *testing.T) {
 		}
 		if most := b.shard.Inspect.MostLooks(); most > bound || most < 100 {
 			t.Errorf("after questions about %s the longest hold of the mutex looked at %d things, want 100 to %d", text, most, bound)
+		}
+	}
+	for site := range 7 {
+		d, err := b.shard.Inspect.Diagnose(ctx, number("site", site), []*strategy.Plan{plan(t, "Random")})
+		if err != nil || d.Met != d.Present || d.Present < submissions/7 {
+			t.Errorf("a diagnosis of site=%d looked at %d of %d submissions: %v", site, d.Met, d.Present, err)
 		}
 	}
 	x := mustExplain(t, b, "Random", 1)

@@ -171,6 +171,28 @@ class Calls:
         found: types.Released = self._fetch(_request("detach consumer", "POST", path("/v1/queues/{}/consumers/{}/detach", queue, consumer)))
         return found
 
+    def diagnose_meta_value(self, queue: str, key: str, value: Union[str, int]) -> types.Diagnosis:
+        """Say why the chunks of a value move or do not. One sentence, and what it is made of: the open chunks by what keeps them
+        from being handed out, judged by the rules, the limits and the strategies that consumers reserved by in the last hour
+        (`.../strategies/in-use`). Whose turn it is does not enter. A chunk that is in flight is no cause. It is looked at in
+        slices, between which others work, so under load it is of slightly different moments; of very many submissions a part is
+        looked at, and `examined` says how many. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole
+        number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text,
+        `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`).
+        """
+        found: types.Diagnosis = self._fetch(_request("diagnose meta value", "GET", path("/v1/queues/{}/meta-keys/{}/values/{}/diagnosis", queue, key, meta_text(value)), safe=True))
+        return found
+
+    def diagnose_submission(self, id: Union[str, int]) -> types.Diagnosis:
+        """Say why the chunks of a submission move or do not. One sentence, and what it is made of: the open chunks by what keeps
+        them from being handed out, judged by the rules, the limits and the strategies that consumers reserved by in the last hour
+        (`.../strategies/in-use`). Whose turn it is does not enter. A chunk that is in flight is no cause. It is looked at in
+        slices, between which others work, so under load it is of slightly different moments; of very many submissions a part is
+        looked at, and `examined` says how many. .
+        """
+        found: types.Diagnosis = self._fetch(_request("diagnose submission", "GET", path("/v1/submissions/{}/diagnosis", id), safe=True))
+        return found
+
     def drain_consumer(self, queue: str, consumer: str) -> types.Consumer:
         """Tell a consumer to finish and leave. It gets nothing new, and is told to finish what it holds and leave: by the event
         `drain` if it is attached, and by the reason `draining` of its reserves. An order holds until it is taken back with
@@ -902,6 +924,28 @@ class AsyncCalls:
         no try counted. To be called when it has finished.
         """
         found: types.Released = await self._fetch(_request("detach consumer", "POST", path("/v1/queues/{}/consumers/{}/detach", queue, consumer)))
+        return found
+
+    async def diagnose_meta_value(self, queue: str, key: str, value: Union[str, int]) -> types.Diagnosis:
+        """Say why the chunks of a value move or do not. One sentence, and what it is made of: the open chunks by what keeps them
+        from being handed out, judged by the rules, the limits and the strategies that consumers reserved by in the last hour
+        (`.../strategies/in-use`). Whose turn it is does not enter. A chunk that is in flight is no cause. It is looked at in
+        slices, between which others work, so under load it is of slightly different moments; of very many submissions a part is
+        looked at, and `examined` says how many. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole
+        number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text,
+        `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`).
+        """
+        found: types.Diagnosis = await self._fetch(_request("diagnose meta value", "GET", path("/v1/queues/{}/meta-keys/{}/values/{}/diagnosis", queue, key, meta_text(value)), safe=True))
+        return found
+
+    async def diagnose_submission(self, id: Union[str, int]) -> types.Diagnosis:
+        """Say why the chunks of a submission move or do not. One sentence, and what it is made of: the open chunks by what keeps
+        them from being handed out, judged by the rules, the limits and the strategies that consumers reserved by in the last hour
+        (`.../strategies/in-use`). Whose turn it is does not enter. A chunk that is in flight is no cause. It is looked at in
+        slices, between which others work, so under load it is of slightly different moments; of very many submissions a part is
+        looked at, and `examined` says how many. .
+        """
+        found: types.Diagnosis = await self._fetch(_request("diagnose submission", "GET", path("/v1/submissions/{}/diagnosis", id), safe=True))
         return found
 
     async def drain_consumer(self, queue: str, consumer: str) -> types.Consumer:

@@ -19,6 +19,7 @@ __all__ = [
     "BulkOperation",
     "BulkRequest",
     "Bytes",
+    "Cause",
     "ChangeQueueRequest",
     "Check",
     "Chunk",
@@ -36,6 +37,7 @@ __all__ = [
     "DeadGroup",
     "DeadGroups",
     "DeadLetter",
+    "Diagnosis",
     "Emission",
     "ExchangeRequest",
     "ExchangeResponse",
@@ -51,6 +53,7 @@ __all__ = [
     "ForwardRequest",
     "HeldChunk",
     "Hello",
+    "Holding",
     "InsertManyRequest",
     "InsertManyResponse",
     "InsertResult",
@@ -449,6 +452,38 @@ class BulkRequest(_BulkRequestRequired, total=False):
     to: str
 
 
+class _CauseRequired(TypedDict):
+    #: Open chunks that it is about; each counts for its first cause
+    chunks: int
+    #: The cause in words: a part of a sentence
+    detail: str
+    #: What keeps the chunks; none: nothing does. limit includes the restart grace, not_due the wait for the next try, unasked means that
+    #: no strategy in use selects them
+    kind: Literal["limit", "rule", "not_due", "dead", "empty", "unasked", "none"]
+    #: Their submissions
+    submissions: int
+
+
+class Cause(_CauseRequired, total=False):
+    """Cause: see the server's OpenAPI document."""
+    #: Of limit: chunks of that value that are held; absent during the restart grace
+    in_flight: int
+    #: Of limit: the meta key
+    key: str
+    #: When that strategy was last reserved by
+    last_used: str
+    #: Of limit: how many may be
+    max: int
+    #: Of rule: the one that counts. A tenant's token sees only those about its own
+    rule: Rule
+    #: Of none: the strategy used last that selects them; of limit: the one whose limit it is, absent for an operator's
+    strategy: str
+    #: Of not_due: the first time that is known; of rule: when it ends by itself; of limit: the end of the restart grace
+    until: str
+    #: Of limit: its value
+    value: MetaValue
+
+
 class ChangeQueueRequest(TypedDict, total=False):
     """ChangeQueueRequest: see the server's OpenAPI document."""
     #: What is left out stays as it is
@@ -748,6 +783,27 @@ class DeadLetter(_DeadLetterRequired, total=False):
     history: list[Attempt]
 
 
+class _DiagnosisRequired(TypedDict):
+    #: Most chunks first, at most 10; one of the kind empty if there is no other
+    causes: list[Cause]
+    #: Of them those that were looked at: all, unless there are very many. Causes are of these
+    examined: int
+    #: How many consumers hold them; of very many chunks, those that were looked at
+    holders: int
+    #: Chunks that consumers hold
+    in_flight: int
+    #: All of it in one sentence, the cause with most chunks first
+    sentence: str
+    #: Open submissions that it is about
+    submissions: int
+
+
+class Diagnosis(_DiagnosisRequired, total=False):
+    """Diagnosis: see the server's OpenAPI document."""
+    #: The reservation that has been held for longest; absent when there is none
+    oldest: Holding
+
+
 class Emission(TypedDict):
     """Emission: see the server's OpenAPI document."""
     #: The tick that it is for
@@ -979,6 +1035,25 @@ class Hello(TypedDict):
     heartbeat_ms: int
     #: Chunks that the server knows the consumer to hold
     reserved: int
+
+
+class _HoldingRequired(TypedDict):
+    #: 1 for the first try
+    attempt: int
+    #: When it expires, unless it is extended
+    deadline: str
+    #: The chunk's index
+    index: int
+    #: Since when
+    reserved_at: str
+    #: The chunk's submission
+    submission: str
+
+
+class Holding(_HoldingRequired, total=False):
+    """Holding: see the server's OpenAPI document."""
+    #: Who holds it; absent when the reserve gave no name
+    consumer: str
 
 
 class _InsertManyRequestRequired(TypedDict):

@@ -195,6 +195,33 @@ export type Bytes = string | {
   base64: string
 }
 
+export type Cause = {
+  /** Open chunks that it is about; each counts for its first cause */
+  chunks: number
+  /** The cause in words: a part of a sentence */
+  detail: string
+  /** Of limit: chunks of that value that are held; absent during the restart grace */
+  in_flight?: number
+  /** Of limit: the meta key */
+  key?: string
+  /** What keeps the chunks; none: nothing does. limit includes the restart grace, not_due the wait for the next try, unasked means that no strategy in use selects them */
+  kind: "limit" | "rule" | "not_due" | "dead" | "empty" | "unasked" | "none"
+  /** When that strategy was last reserved by */
+  last_used?: string
+  /** Of limit: how many may be */
+  max?: number
+  /** Of rule: the one that counts. A tenant's token sees only those about its own */
+  rule?: Rule
+  /** Of none: the strategy used last that selects them; of limit: the one whose limit it is, absent for an operator's */
+  strategy?: string
+  /** Their submissions */
+  submissions: number
+  /** Of not_due: the first time that is known; of rule: when it ends by itself; of limit: the end of the restart grace */
+  until?: string
+  /** Of limit: its value */
+  value?: MetaValue
+}
+
 export type ChangeQueueRequest = {
   /** What is left out stays as it is */
   settings?: QueueSettingsInput
@@ -454,6 +481,23 @@ export type DeadLetter = {
   submission_state: "open" | "completed_with_dead"
 }
 
+export type Diagnosis = {
+  /** Most chunks first, at most 10; one of the kind empty if there is no other */
+  causes: Cause[]
+  /** Of them those that were looked at: all, unless there are very many. Causes are of these */
+  examined: number
+  /** How many consumers hold them; of very many chunks, those that were looked at */
+  holders: number
+  /** Chunks that consumers hold */
+  in_flight: number
+  /** The reservation that has been held for longest; absent when there is none */
+  oldest?: Holding
+  /** All of it in one sentence, the cause with most chunks first */
+  sentence: string
+  /** Open submissions that it is about */
+  submissions: number
+}
+
 export type Emission = {
   /** The tick that it is for */
   at: string
@@ -647,6 +691,21 @@ export type Hello = {
   heartbeat_ms: number
   /** Chunks that the server knows the consumer to hold */
   reserved: number
+}
+
+export type Holding = {
+  /** 1 for the first try */
+  attempt: number
+  /** Who holds it; absent when the reserve gave no name */
+  consumer?: string
+  /** When it expires, unless it is extended */
+  deadline: string
+  /** The chunk's index */
+  index: number
+  /** Since when */
+  reserved_at: string
+  /** The chunk's submission */
+  submission: string
 }
 
 export type InsertManyRequest = {

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// diagnoseCommand says why a value or a submission moves or does not.
+func diagnoseCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "diagnose ID | KEY VALUE",
+		Short: "Say in one sentence why the chunks of a submission, or of a value of a meta key, move or do not",
+		Long: "Say in one sentence why the chunks of a submission, or of a value of a meta key, move or do not, and list the causes.\n" +
+			"It goes by the rules, the limits and the strategies that consumers reserved by in the last hour.\n" +
+			"VALUE is written as for --meta: 123 is the integer, s:123 the text.",
+		Example: "  quern diagnose company 7",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return a.withSubmission(args[0], func(c *client.Client, id string) error {
+					d, err := c.DiagnoseSubmission(cmd.Context(), id)
+					return printDiagnosis(a, d, err)
+				})
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			d, err := c.DiagnoseValue(cmd.Context(), a.queueName(), args[0], parseMetaValue(args[1]))
+			return printDiagnosis(a, d, err)
+		},
+	}
+	a.queueFlags(c)
+	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	return c
+}
+
+func printDiagnosis(a *app, d *api.Diagnosis, err error) error {
+	if err != nil {
+		return err
+	}
+	if a.format != formatTable {
+		return printOne(a, *d, nil)
+	}
+	fmt.Fprintln(a.out, d.Sentence)
+	fmt.Fprintln(a.out)
+	return printList(a, d.Causes, []string{"CAUSE", "CHUNKS", "SUBMISSIONS", "DETAIL"}, func(c api.Cause) []string {
+		return []string{c.Kind, number(c.Chunks), number(c.Submissions), c.Detail}
+	})
+}

@@ -1,0 +1,272 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// Diagnosis is what keeps the open chunks of a value or of a submission from being handed out, counted by cause. Every open chunk that
+// was met is in flight or counts for exactly one cause, but for those whose submission is just ending.
+type Diagnosis struct {
+	At           queue.Time
+	Causes       []Cause // those with most chunks first, at most topMost
+	Others       Amount  // of further causes
+	InFlight     uint64  // chunks
+	Oldest       queue.HeldChunk
+	OldestBy     string // the consumer that holds Oldest; HoldsMet 0: none does
+	Holders      int    // consumers that hold something, of those whose reservations were met
+	HoldsMet     uint64 // reservations that were looked at for Oldest and Holders
+	Met, Present int    // submissions that were looked at, and how many there are
+}
+
+// Cause is one reason for which chunks are not handed out. Its obstacle is one of NoObstacle (they can be, by Plan), IsDead, IsWaiting,
+// NotYetDue, IsPaused, IsBlocked, NotAdmitted (no plan asks for them), IsGraced, IsLimited (by Plan) and IsWithheld. Until of IsWaiting
+// and NotYetDue is the earliest known; 0: none is.
+type Cause struct {
+	BranchWhy
+	Held Amount // submissions, and the chunks of them that this cause is about
+	Plan int    // of those that were given, the first that has it so
+}
+
+const (
+	maxDiagnosis  = 400           // holds of the mutex that a diagnosis takes at most: beyond that it is of a part
+	diagnosisMost = lookMost / 2  // looks after which a hold of the mutex begins with no other submission
+	mostHolds     = lookMost / 4  // reservations of one submission that are looked at
+	mostDelays    = lookMost / 10 // chunks of one submission whose next try is looked at
+)
+
+// Diagnose tells why the chunks of a value move or do not. plans are those that consumers reserve by, the one used last first.
+func (ins *Inspect) Diagnose(ctx context.Context, entry queue.MetaEntry, plans []*strategy.Plan) (Diagnosis, error) {
+	d := newDiagnosing(plans)
+	budget := maxDiagnosis
+	err := ins.diagnoseSlices(ctx, &budget, -1, func(from int) (next int, n looks) {
+		if d.m = ins.s.m; d.At == 0 {
+			d.At, d.Present = ins.s.now(), d.m.backlog.Value(entry.Key, entry.Value).Submissions
+		}
+		for next = from; n < diagnosisMost && next != 0; {
+			next = d.m.backlog.EachOf(entry, next, 1, func(x *backlog.Submission) { n += d.count(x.Data.(*record)) })
+		}
+		return next, n
+	})
+	if err != nil || d.Met >= d.Present {
+		return d.result(), err
+	}
+	before := ^queue.SubmissionID(0) // those that wait for their run_at are in no list of the value
+	err = ins.diagnoseSlices(ctx, &budget, -1, func(int) (next int, n looks) {
+		d.m, n = ins.s.m, diagnosisMost/2
+		before = d.m.order.before(before, diagnosisMost/2, func(r *record) bool {
+			if r.sub != nil && r.parked {
+				if value, _, has := r.sub.Find(entry.Key); has && value == entry.Value {
+					n += d.count(r)
+				}
+			}
+			return n < diagnosisMost && d.Met < d.Present
+		})
+		if before == 0 || d.Met >= d.Present {
+			return 0, n
+		}
+		return 1, n
+	})
+	return d.result(), err
+}
+
+// DiagnoseSubmission is Diagnose for one submission; there is false if it is not open.
+func (ins *Inspect) DiagnoseSubmission(id queue.SubmissionID, plans []*strategy.Plan) (d Diagnosis, there bool, err error) {
+	by := newDiagnosing(plans)
+	err = ins.look(func() (n looks, _ error) {
+		by.m, by.At = ins.s.m, ins.s.now()
+		r := by.m.live(id)
+		if there = r != nil; there {
+			by.Present = 1
+			n = by.count(r)
+		}
+		return n, nil
+	})
+	return by.result(), there, err
+}
+
+// diagnoseSlices calls fn in holds of the mutex as long as the budget lasts: first with from, then with what it returned, until that is 0.
+func (ins *Inspect) diagnoseSlices(ctx context.Context, budget *int, from int, fn func(from int) (next int, n looks)) error {
+	for ; from != 0 && *budget > 0; *budget-- {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := ins.look(func() (n looks, _ error) {
+			from, n = fn(from)
+			return n, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// diagnosing counts submissions by cause.
+type diagnosing struct {
+	Diagnosis
+	m      *machine // the shard's, which a reload replaces
+	leaves []askedLeaf
+	by     map[causeKey]*Cause
+	names  map[string]struct{}
+	meta   queue.Meta // of the submission that is looked at
+}
+
+// askedLeaf is a leaf of a plan that consumers reserve by.
+type askedLeaf struct {
+	*strategy.Branch
+	plan int
+}
+
+// causeKey tells causes apart.
+type causeKey struct {
+	obstacle Obstacle
+	rule     queue.RuleID
+	entry    queue.MetaEntry
+	max      uint32
+}
+
+func newDiagnosing(plans []*strategy.Plan) *diagnosing {
+	d := &diagnosing{by: map[causeKey]*Cause{}, names: map[string]struct{}{}}
+	for i, plan := range plans {
+		for _, leaf := range plan.Unscored().Leaves() {
+			d.leaves = append(d.leaves, askedLeaf{leaf.Branch, i})
+		}
+	}
+	return d
+}
+
+// count adds the chunks of an open submission.
+func (d *diagnosing) count(r *record) (n looks) {
+	d.Met++
+	if r.ending {
+		return 1
+	}
+	n = d.held(r) + d.delayed(r) + looks(len(d.leaves)) + 1
+	d.add(BranchWhy{Obstacle: IsDead}, 0, uint64(r.dead))
+	if available := uint64(r.sub.Available()); available > 0 {
+		why, plan := d.why(r)
+		d.add(why, plan, available)
+	}
+	return n
+}
+
+// why is the first obstacle to what is available of a submission.
+func (d *diagnosing) why(r *record) (why BranchWhy, plan int) {
+	if r.parked {
+		return BranchWhy{Obstacle: NotYetDue, Until: r.details().runAt}, 0
+	}
+	if rule, covered := d.m.rules.covering(r); covered {
+		return whyRule(&rule), 0
+	}
+	d.meta = r.sub.AppendMeta(d.meta[:0])
+	grace := d.m.valueLimits.until()
+	if why = whyLeaf(&strategy.Branch{}, d.meta, d.m.questions.valueNow, grace); why.Obstacle != NoObstacle {
+		return why, 0
+	}
+	why = BranchWhy{Obstacle: NotAdmitted}
+	for _, leaf := range d.leaves {
+		switch at := whyLeaf(leaf.Branch, d.meta, d.m.questions.valueNow, grace); {
+		case at.Obstacle == NoObstacle:
+			return at, leaf.plan
+		case at.Obstacle != NotAdmitted && why.Obstacle == NotAdmitted:
+			why, plan = at, leaf.plan
+		}
+	}
+	return why, plan
+}
+
+// held adds what is in flight.
+func (d *diagnosing) held(r *record) (n looks) {
+	d.InFlight += uint64(r.holds.Len())
+	d.m.holds.Each(&r.holds, func(_ uint32, h *reserver.Hold) bool {
+		n++
+		d.HoldsMet++
+		name := d.m.holds.Consumer(h)
+		d.names[name] = struct{}{}
+		if d.HoldsMet == 1 || h.Reserved < d.Oldest.Reserved {
+			d.OldestBy, d.Oldest = name, queue.HeldChunk{
+				Chunk: queue.ChunkID{Submission: r.id, Index: h.Index}, Attempt: h.Attempt,
+				Reserved: h.Reserved, Deadline: h.Deadline, Finishing: h.State == reserver.Finishing,
+			}
+		}
+		return n < mostHolds
+	})
+	return n
+}
+
+// delayed adds what waits for its next try.
+func (d *diagnosing) delayed(r *record) looks {
+	if r.waiting == 0 {
+		return 0
+	}
+	why := BranchWhy{Obstacle: IsWaiting}
+	list := r.delays.from(0, mostDelays, nil)
+	for _, index := range list {
+		if t := r.tries[index]; t != nil && t.suspect != shelved && uint32(len(list)) == r.waiting {
+			why.Until = earlier(why.Until, t.notBefore)
+		}
+	}
+	d.add(why, 0, uint64(r.waiting))
+	return looks(len(list))
+}
+
+// add counts chunks of one submission for a cause.
+func (d *diagnosing) add(why BranchWhy, plan int, chunks uint64) {
+	if chunks == 0 {
+		return
+	}
+	key := causeKey{obstacle: why.Obstacle, rule: why.Rule.ID, max: why.Limit.Max}
+	if why.Limit.Key != "" {
+		key.entry = queue.MetaEntry{Key: why.Limit.Key, Value: why.Value}
+	}
+	c := d.by[key]
+	switch {
+	case c != nil:
+		c.Plan = min(c.Plan, plan)
+		if why.Obstacle == IsWaiting || why.Obstacle == NotYetDue {
+			c.Until = earlier(c.Until, why.Until)
+		}
+	case len(d.by) >= mostValues:
+		d.Others.Submissions++
+		d.Others.Chunks += chunks
+		return
+	default:
+		c = &Cause{BranchWhy: why, Plan: plan}
+		d.by[key] = c
+	}
+	c.Held.Submissions++
+	c.Held.Chunks += chunks
+}
+
+// earlier is the earlier of two times; 0: not known.
+func earlier(a, b queue.Time) queue.Time {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+func (d *diagnosing) result() Diagnosis {
+	for _, c := range d.by {
+		d.Causes = append(d.Causes, *c)
+	}
+	slices.SortFunc(d.Causes, func(a, b Cause) int {
+		return cmp.Or(cmp.Compare(b.Held.Chunks, a.Held.Chunks), cmp.Compare(a.Obstacle, b.Obstacle), cmp.Compare(a.Rule.ID, b.Rule.ID),
+			cmp.Compare(a.Limit.Key, b.Limit.Key), cmp.Compare(a.Value.String(), b.Value.String()))
+	})
+	for len(d.Causes) > topMost {
+		last := len(d.Causes) - 1
+		d.Others.Submissions += d.Causes[last].Held.Submissions
+		d.Others.Chunks += d.Causes[last].Held.Chunks
+		d.Causes = d.Causes[:last]
+	}
+	d.Holders = len(d.names)
+	return d.Diagnosis
+}

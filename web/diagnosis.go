@@ -1,0 +1,361 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+const diagnosisAbout = "One sentence, and what it is made of: the open chunks by what keeps them from being handed out, judged by " +
+	"the rules, the limits and the strategies that consumers reserved by in the last hour (`.../strategies/in-use`). Whose turn it is " +
+	"does not enter. A chunk that is in flight is no cause. It is looked at in slices, between which others work, so under load it is " +
+	"of slightly different moments; of very many submissions a part is looked at, and `examined` says how many. "
+
+type diagnosisOutput struct{ Body api.Diagnosis }
+
+func (ask questions) valueDiagnosis(ctx context.Context, in *ValuePath) (*diagnosisOutput, error) {
+	entry, err := in.entry()
+	if err != nil {
+		return nil, err
+	}
+	if token := tenantOf(ctx); token != nil && token.Entry != entry {
+		return nil, uncovered(queue.CodeUnknownValue, "such value")
+	}
+	found, err := ask.s.engine.Questions().DiagnoseValue(ctx, in.Queue, entry)
+	return diagnosed(ctx, &found, err)
+}
+
+func (ask questions) submissionDiagnosis(ctx context.Context, in *SubmissionPath) (*diagnosisOutput, error) {
+	id, err := in.parse()
+	if err != nil {
+		return nil, err
+	}
+	found, err := ask.s.engine.Questions().DiagnoseSubmission(ctx, id)
+	return diagnosed(ctx, &found, err)
+}
+
+func diagnosed(ctx context.Context, d *engine.Diagnosis, err error) (*diagnosisOutput, error) {
+	if err != nil {
+		return nil, err
+	}
+	if token := tenantOf(ctx); token != nil {
+		narrowDiagnosis(d, token.Entry)
+	}
+	out := &diagnosisOutput{Body: api.Diagnosis{Sentence: diagnosisSentence(d), InFlight: d.InFlight, Holders: d.Holders,
+		Submissions: d.Present, Examined: min(d.Met, d.Present), Causes: make([]api.Cause, len(d.Causes))}}
+	for i := range d.Causes {
+		out.Body.Causes[i] = apiCause(d, &d.Causes[i])
+	}
+	if len(d.Causes) == 0 {
+		out.Body.Causes = []api.Cause{{Kind: api.CauseEmpty, Detail: emptyClause(d)}}
+	}
+	if d.HoldsMet > 0 {
+		out.Body.Oldest = &api.Holding{Consumer: d.OldestBy, Submission: d.Oldest.Chunk.Submission.String(), Index: d.Oldest.Chunk.Index,
+			Attempt: uint32(d.Oldest.Attempt), ReservedAt: apiTime(d.Oldest.Reserved), Deadline: apiTime(d.Oldest.Deadline)}
+	}
+	return out, nil
+}
+
+// narrowDiagnosis takes out what is not of the tenant: the numbers of values that it shares with others, rules about more than its own,
+// and strategies.
+func narrowDiagnosis(d *engine.Diagnosis, own queue.MetaEntry) {
+	d.Used = nil
+	for i := range d.Causes {
+		c := &d.Causes[i]
+		if c.Limit.Key != "" && (queue.MetaEntry{Key: c.Limit.Key, Value: c.Value}) != own {
+			c.Limit.Key, c.InFlight, c.Limit.Max = "", 0, 0
+		}
+		if c.Rule.Match.Submission == 0 && c.Rule.Match.Entry != own {
+			c.Rule = queue.Rule{}
+		}
+	}
+}
+
+func apiCause(d *engine.Diagnosis, c *engine.Cause) api.Cause {
+	out := api.Cause{Kind: causeKinds[c.Obstacle], Detail: causeClause(d, c), Chunks: c.Held.Chunks, Submissions: c.Held.Submissions,
+		Until: apiTime(c.Until)}
+	if c.Limit.Key != "" {
+		value := apiValue(c.Value)
+		out.Key, out.Value, out.Max = c.Limit.Key, &value, &c.Limit.Max
+		if c.Obstacle != engine.IsGraced {
+			out.InFlight = &c.InFlight
+		}
+	}
+	if c.Rule.ID != 0 {
+		rule := apiRule(&c.Rule)
+		out.Rule = &rule
+	}
+	if use := usedBy(d, c); use != nil {
+		out.Strategy, out.LastUsed = use.Text, apiTime(use.LastUsed)
+	}
+	return out
+}
+
+// usedBy is the strategy that a cause is about.
+func usedBy(d *engine.Diagnosis, c *engine.Cause) *engine.StrategyUse {
+	if c.Obstacle != engine.NoObstacle && c.Obstacle != engine.IsLimited || c.Plan >= len(d.Used) {
+		return nil
+	}
+	return &d.Used[c.Plan]
+}
+
+var causeKinds = map[engine.Obstacle]string{
+	engine.NoObstacle: api.CauseNone, engine.IsDead: api.CauseDead, engine.IsWaiting: api.CauseNotDue, engine.NotYetDue: api.CauseNotDue,
+	engine.IsPaused: api.CauseRule, engine.IsBlocked: api.CauseRule, engine.NotAdmitted: api.CauseUnasked,
+	engine.IsGraced: api.CauseLimit, engine.IsLimited: api.CauseLimit, engine.IsWithheld: api.CauseLimit,
+}
+
+// causeHeads are the first words of the sentence, by its first cause.
+var causeHeads = map[engine.Obstacle]string{
+	engine.NoObstacle: "Ready", engine.IsDead: "Dead", engine.IsWaiting: "Waiting", engine.NotYetDue: "Not due",
+	engine.IsPaused: "Paused", engine.IsBlocked: "Blocked", engine.NotAdmitted: "Not asked for",
+	engine.IsGraced: "Held", engine.IsLimited: "Held", engine.IsWithheld: "Held",
+}
+
+// sentenceCauses is how many causes the sentence names.
+const sentenceCauses = 4
+
+// diagnosisSentence says it all in one sentence, the cause with most chunks first; dead chunks come last, as they wait for nothing.
+func diagnosisSentence(d *engine.Diagnosis) string {
+	var clauses, dead []string
+	var first *engine.Cause
+	others := d.Others.Chunks
+	for i := range d.Causes {
+		c := &d.Causes[i]
+		switch {
+		case c.Obstacle == engine.IsDead:
+			dead = append(dead, causeClause(d, c))
+			continue
+		case len(clauses) == sentenceCauses:
+			others += c.Held.Chunks
+			continue
+		case first == nil:
+			first = c
+		}
+		clauses = append(clauses, causeClause(d, c))
+	}
+	head := "Empty"
+	switch {
+	case first != nil:
+		head = causeHeads[first.Obstacle]
+	case d.InFlight > 0:
+		head = "In flight"
+	case len(dead) > 0:
+		head = causeHeads[engine.IsDead]
+	}
+	switch holders := holdersClause(d, first); {
+	case first == nil && d.InFlight > 0: // the head has said that they are in flight
+		clauses = append(clauses, strings.Replace(holders, " in flight", "", 1))
+		if len(dead) == 0 {
+			clauses = append(clauses, "nothing else is left")
+		}
+	case first == nil && len(dead) == 0:
+		clauses = append(clauses, emptyClause(d))
+	case head == "Held" && d.InFlight > 0: // those that hold it are the reason
+		clauses = append([]string{holders}, clauses...)
+	case d.InFlight > 0:
+		clauses = append(clauses, holders)
+	}
+	if others > 0 {
+		clauses = append(clauses, are(others, "waits", "wait")+" for other reasons")
+	}
+	text := head + ": " + strings.Join(append(clauses, dead...), "; ") + "."
+	if d.Met < d.Present {
+		text += fmt.Sprintf(" This is of %s of %s submissions.", compact(uint64(d.Met)), compact(uint64(d.Present)))
+	}
+	return text
+}
+
+// causeClause is what a cause says within the sentence.
+func causeClause(d *engine.Diagnosis, c *engine.Cause) string {
+	n := c.Held.Chunks
+	switch c.Obstacle {
+	case engine.NoObstacle:
+		text := compact(n) + " can be handed out"
+		if use := usedBy(d, c); use != nil && d.At.Sub(use.LastUsed) > time.Minute {
+			text += ", but none has been reserved by a strategy that selects " + one(n, "it", "them") + " for " +
+				span(d.At.Sub(use.LastUsed))
+		}
+		return text
+	case engine.IsDead:
+		return are(n, "is", "are") + " dead"
+	case engine.IsWaiting:
+		text := are(n, "waits for its", "wait for their") + " next try"
+		if c.Until != 0 {
+			text += one(n, ", ", ", the first ") + ahead(d, c.Until)
+		}
+		return text
+	case engine.NotYetDue:
+		return are(n, "is", "are") + " due " + one(uint64(c.Held.Submissions), "", "later, the first ") + ahead(d, c.Until)
+	case engine.IsPaused, engine.IsBlocked:
+		return ruleClause(d, c)
+	case engine.NotAdmitted:
+		return unaskedClause(d, n)
+	case engine.IsGraced:
+		return are(n, "waits", "wait") + " for the end of the restart grace " + ahead(d, c.Until)
+	}
+	return limitClause(d, c)
+}
+
+func limitClause(d *engine.Diagnosis, c *engine.Cause) string {
+	text := are(c.Held.Chunks, "waits", "wait")
+	entry := queue.MetaEntry{Key: c.Limit.Key, Value: c.Value}
+	switch {
+	case c.Limit.Key == "":
+		return text + " for a limit on a value shared with others"
+	case c.Limit.Max == 0:
+		return text + ", as " + entryText(entry) + " has a limit of 0"
+	case entry == d.Entry && d.InFlight > 0: // the holders have been named
+		return text
+	}
+	return fmt.Sprintf("%s for %s, which has %d of %d in flight", text, entryText(entry), c.InFlight, c.Limit.Max)
+}
+
+func ruleClause(d *engine.Diagnosis, c *engine.Cause) string {
+	done := "paused"
+	if c.Obstacle == engine.IsBlocked {
+		done = "blocked"
+	}
+	text := are(c.Held.Chunks, "is", "are") + " " + done + " by "
+	switch match := c.Rule.Match; {
+	case c.Rule.ID == 0:
+		text += "a rule"
+	case match.Submission != 0:
+		text += "a rule about the submission"
+	case match.Whole():
+		text += "a rule about the queue"
+	default:
+		text += entryText(match.Entry)
+	}
+	if c.Until != 0 {
+		text += " for another " + span(c.Until.Sub(d.At))
+	}
+	return text
+}
+
+func unaskedClause(d *engine.Diagnosis, n uint64) string {
+	within := "the last hour"
+	if known := d.At.Sub(d.Since); known < engine.InUseFor-time.Minute {
+		within = "the last " + span(max(known, time.Second)) + ", which is how far back strategies are known"
+	}
+	return are(n, "is", "are") + " selected by no strategy of " + within
+}
+
+// holdersClause says who holds what is in flight: as part of the limit if the first cause is the limit of the value itself.
+func holdersClause(d *engine.Diagnosis, first *engine.Cause) string {
+	text := compact(d.InFlight)
+	if first != nil && first.Limit.Max > 0 && d.Entry.Key != "" && first.Limit.Key == d.Entry.Key && first.Value == d.Entry.Value {
+		text += " of " + compact(uint64(first.Limit.Max))
+	}
+	text += " in flight"
+	if d.HoldsMet == 0 {
+		return text
+	}
+	held, name := span(d.At.Sub(d.Oldest.Reserved)), nameText(d.OldestBy)
+	switch least := ""; {
+	case d.Holders > 1:
+		if d.HoldsMet < d.InFlight {
+			least = "at least "
+		}
+		return fmt.Sprintf("%s, by %s%s consumers, the longest by %s for %s", text, least, compact(uint64(d.Holders)), name, held)
+	case d.InFlight > 1:
+		return fmt.Sprintf("%s, by %s, the longest for %s", text, name, held)
+	}
+	return fmt.Sprintf("%s, by %s for %s", text, name, held)
+}
+
+// emptyClause is about what has no chunks but those in flight.
+func emptyClause(d *engine.Diagnosis) string {
+	switch {
+	case d.InFlight > 0:
+		return holdersClause(d, nil) + "; nothing else is left"
+	case d.Entry.Key != "" && d.Present == 0:
+		return "no open submission has " + entryText(d.Entry)
+	case d.Submission.State == queue.CompletedWithDead:
+		return "the submission has ended, " + are(uint64(d.Submission.Dead), "chunk is", "chunks are") + " dead"
+	case d.Entry.Key == "" && d.Submission.State != queue.Open:
+		return "the submission is " + d.Submission.State.String()
+	}
+	return "nothing is left to hand out"
+}
+
+// ahead is a time of the future, as a span.
+func ahead(d *engine.Diagnosis, t queue.Time) string {
+	if t <= d.At {
+		return "now"
+	}
+	return "in " + span(t.Sub(d.At))
+}
+
+func one(n uint64, singular, plural string) string {
+	if n == 1 {
+		return singular
+	}
+	return plural
+}
+
+// are is a number with its verb.
+func are(n uint64, singular, plural string) string {
+	return compact(n) + " " + one(n, singular, plural)
+}
+
+// compact is a number with three digits, and exact below 10,000.
+func compact(n uint64) string {
+	if n < 10_000 {
+		return strconv.FormatUint(n, 10)
+	}
+	x, unit := float64(n), 0
+	for x >= 999.5 && unit < len("kMGT") {
+		x, unit = x/1000, unit+1
+	}
+	return strconv.FormatFloat(x, 'f', max(0, 3-len(strconv.Itoa(int(x)))), 64) + " " + "kMGT"[unit-1:unit]
+}
+
+// span is a duration by its two largest units.
+func span(d time.Duration) string {
+	seconds := int64(max(d, 0) / time.Second)
+	days, hours, minutes := seconds/86400, seconds/3600%24, seconds/60%60
+	parts := []struct {
+		n    int64
+		unit string
+	}{{days, "d"}, {hours, "h"}, {minutes, "m"}, {seconds % 60, "s"}}
+	for i, p := range parts[:3] {
+		if p.n == 0 {
+			continue
+		}
+		text := strconv.FormatInt(p.n, 10) + p.unit
+		if next := parts[i+1]; next.n > 0 {
+			text += " " + strconv.FormatInt(next.n, 10) + next.unit
+		}
+		return text
+	}
+	return strconv.FormatInt(seconds, 10) + "s"
+}
+
+// entryText is a value with its key. A text is quoted only if it would not be read as what it is.
+func entryText(entry queue.MetaEntry) string {
+	text := entry.Value.String()
+	if bare := entry.Value.Text(); !entry.Value.IsInt() && bare != "" && plain(bare) == bare {
+		if _, err := strconv.ParseInt(bare, 10, 64); err != nil {
+			text = bare
+		}
+	}
+	return entry.Key + "=" + text
+}
+
+func nameText(name string) string { return cmp.Or(plain(name), "a consumer without a name") }
+
+// plain quotes a text that has characters which do not show, or change the direction or the lines of what follows.
+func plain(text string) string {
+	if quoted := strconv.Quote(text); strings.Contains(quoted, `\`) {
+		return quoted
+	}
+	return text
+}
