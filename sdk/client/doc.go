@@ -4,8 +4,9 @@
 //	s, err := c.Insert(ctx, "default", &api.NewSubmission{Chunks: api.Chunks{Count: 1000, Template: "row {index}"}})
 //	s, err = c.Wait(ctx, s.ID)
 //
-// and a consumer needs Work, which reserves ahead, extends what takes long, reports what came of it and drains when its
-// context ends:
+// One with many goroutines that each insert little shares their calls with an Inserter, and one that has many submissions at
+// hand gives them to InsertMany. A consumer needs Work, which reserves ahead, extends what takes long, reports what came of it
+// and drains when its context ends:
 //
 //	err = c.Work(ctx, client.WorkOptions{Queue: "default", Concurrency: 8}, func(ctx context.Context, chunk
 //

@@ -180,11 +180,17 @@ func AppendInsertMany(dst []byte, atomic bool, list []api.BatchSubmission) []byt
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = AppendInsert(dst, &list[i].NewSubmission)
-		if key := list[i].IdempotencyKey; key != "" {
-			dst = AppendString(append(dst[:len(dst)-1], `,"idempotency_key":`...), key)
-			dst = append(dst, '}')
-		}
+		dst = AppendBatchSubmission(dst, &list[i])
 	}
 	return append(dst, "]}"...)
+}
+
+// AppendBatchSubmission appends one submission of an insert of many. Its key may be "".
+func AppendBatchSubmission(dst []byte, b *api.BatchSubmission) []byte {
+	dst = AppendInsert(dst, &b.NewSubmission)
+	if b.IdempotencyKey == "" {
+		return dst
+	}
+	dst = AppendString(append(dst[:len(dst)-1], `,"idempotency_key":`...), b.IdempotencyKey)
+	return append(dst, '}')
 }
