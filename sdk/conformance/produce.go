@@ -84,6 +84,19 @@ var produceScenarios = []Scenario{
 		},
 	},
 	{
+		Name: "insert-many", About: "Many submissions are inserted by one call, each with a key that the client made. The answer " +
+			"is lost, then refused for now: the call is made again with the same keys. One submission is refused, and the others are " +
+			"told of in order.",
+		Options: Options{Role: "many", Chunks: []string{"one", "two", refusedText, "three"}},
+		Before: func(s *server) {
+			s.faults = []fault{cut("insert-many"), refuse("insert-many", 503, "moved", 1)}
+		},
+		Play: func(s *stage) {
+			s.awaitExit(0)
+			s.do(func() { s.checkMany() })
+		},
+	},
+	{
 		Name: "stream", About: "A submission is inserted as JSON lines, one per chunk.",
 		Options: Options{Role: "stream", Chunks: texts},
 		Play: func(s *stage) {
@@ -138,6 +151,23 @@ func (s *stage) checkInserts(n int, streamed bool) {
 	}
 	s.check(s.said("inserted "+submissionID), "it did not say which submission it inserted")
 	s.check(s.said("ended "+api.StateCompleted), "it did not say how the submission ended")
+}
+
+// checkMany looks whether the submissions were inserted once each, by the same call twice.
+func (s *stage) checkMany() {
+	s.check(s.count("insert") == 0, "it made %d inserts of one submission, want one of many", s.count("insert"))
+	s.check(len(s.batches) == 2, "%d inserts of many came through, want 2: one whose answer was lost, and that again", len(s.batches))
+	for _, keys := range s.batches {
+		s.check(slices.Equal(keys, s.batches[0]), "the call came with the keys %q and again with %q, want the same", s.batches[0], keys)
+		different := map[string]bool{}
+		for _, key := range keys {
+			different[key] = true
+		}
+		s.check(len(different) == 4, "the keys are %q, want one for each of 4 submissions", keys)
+	}
+	s.check(len(s.inserts) == 3, "%d submissions were inserted, want 3", len(s.inserts))
+	want := []string{"inserted one", "inserted two", "refused invalid /chunks", "inserted three"}
+	s.check(slices.Equal(s.lines, want), "it said %q, want %q", s.lines, want)
 }
 
 // checkOutputs looks whether the client said all outputs once, in hexadecimal.

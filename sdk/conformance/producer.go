@@ -13,6 +13,13 @@ import (
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
+// produced is what producers did, and how their submission is to end.
+type produced struct {
+	inserts  []insert
+	batches  [][]string // the keys of each insert of many that came through
+	endAfter int        // waits that are answered before the submission ends
+}
+
 // insert is one call that inserted, or would have.
 type insert struct {
 	key      string
@@ -47,6 +54,59 @@ func (s *server) insert(r *http.Request, body []byte) (int, any) {
 	}
 	s.inserts = append(s.inserts, made)
 	return status, s.submission(api.StateOpen)
+}
+
+// refusedText is the content of a submission that is refused.
+const refusedText = "refused"
+
+// insertMany answers an insert of many: each is a submission of its own, once per key.
+func (s *server) insertMany(body []byte) (int, any) {
+	var q wire.InsertManyRequest
+	if err := q.Decode(body); err != nil {
+		s.accuse("the body of an insert of many is refused: %v: %.200s", err, body)
+		return problem(http.StatusUnprocessableEntity, api.CodeInvalid, err.Error())
+	}
+	var keys []string
+	answer := &api.InsertManyResponse{}
+	for i, text := range q.Submissions {
+		var one wire.InsertRequest
+		if err := one.DecodeNext(text); err != nil {
+			s.accuse("the submission %d of an insert of many is refused: %v: %.200s", i, err, text)
+		}
+		key := string(one.IdempotencyKey)
+		keys = append(keys, key)
+		if key == "" {
+			s.accuse("the submission %d of an insert of many has no idempotency_key", i)
+		}
+		if len(one.Inline) == 1 && string(one.Inline[0]) == refusedText {
+			answer.Results = append(answer.Results, api.InsertResult{Status: api.InsertInvalid, Code: api.CodeInvalid, Detail: "is refused",
+				Pointer: fmt.Sprintf("/submissions/%d/chunks", i)})
+			continue
+		}
+		answer.Results = append(answer.Results, s.insertOne(key, one.Inline))
+	}
+	s.batches = append(s.batches, keys)
+	return http.StatusOK, answer
+}
+
+// insertOne inserts one of many. Its id is its content, so that results that are mixed up are seen.
+func (s *server) insertOne(key string, inline [][]byte) api.InsertResult {
+	result := api.InsertResult{Status: api.InsertCreated}
+	for _, before := range s.inserts {
+		if before.key == key {
+			result.Status = api.InsertReplayed
+		}
+	}
+	made := insert{key: key}
+	for _, chunk := range inline {
+		made.chunks = append(made.chunks, string(chunk))
+	}
+	if result.Status == api.InsertCreated {
+		s.inserts = append(s.inserts, made)
+	}
+	result.Submission = &api.Submission{ID: strings.Join(made.chunks, " "), Queue: "default", State: api.StateOpen,
+		Chunks: uint32(len(inline)), Ready: uint32(len(inline)), CreatedAt: api.At(time.Now())}
+	return result
 }
 
 func (s *server) submission(state string) *api.Submission {

@@ -51,8 +51,7 @@ type server struct {
 	away      map[string]time.Time // until when the client was asked not to make a call, by verb
 	mostHeld  int
 	broken    []string
-	inserts   []insert
-	endAfter  int // waits that are answered before the submission ends
+	produced
 }
 
 // call is one that the client made.
@@ -132,6 +131,8 @@ func verbOf(r *http.Request) string {
 		return "reserve"
 	case last == "submissions":
 		return "insert"
+	case last == "submissions:batch":
+		return "insert-many"
 	case last == submissionID:
 		return "wait"
 	}
@@ -236,6 +237,8 @@ func (s *server) answer(r *http.Request, verb string, body []byte) (int, any) {
 		return http.StatusOK, &api.Released{Released: s.letGo()}
 	case "insert":
 		return s.insert(r, body)
+	case "insert-many":
+		return s.insertMany(body)
 	case "wait":
 		return s.answerWait(r)
 	case "outputs":

@@ -23,7 +23,7 @@ import (
 // Options is what a client under test is told: its only argument is this, as JSON.
 type Options struct {
 	Scenario    string   `json:"scenario"`
-	Role        string   `json:"role"` // work, produce or stream
+	Role        string   `json:"role"` // work, produce, stream or many
 	Addresses   []string `json:"addresses"`
 	Token       string   `json:"token,omitempty"`
 	Consumer    string   `json:"consumer,omitempty"`

@@ -70,6 +70,9 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
+	if p.Role == "many" {
+		return p.insertMany(ctx, c)
+	}
 	if p.Role != "work" {
 		return p.produce(ctx, c)
 	}
@@ -150,6 +153,25 @@ func (p *program) produce(ctx context.Context, c *client.Client) error {
 			return err
 		}
 		p.say("output %d %x", output.Index, []byte(output.Output))
+	}
+	return nil
+}
+
+func (p *program) insertMany(ctx context.Context, c *client.Client) error {
+	list := make([]api.BatchSubmission, len(p.Chunks))
+	for i, text := range p.Chunks {
+		list[i].Chunks.Inline = []api.Bytes{api.Bytes(text)}
+	}
+	results, err := c.InsertMany(ctx, "default", list, false)
+	if err != nil {
+		return err
+	}
+	for i, r := range results {
+		if r.Submission != nil {
+			p.say("inserted %s", r.Submission.ID)
+		} else {
+			p.say("refused %s %s", r.Code, strings.TrimPrefix(r.Pointer, "/submissions/"+strconv.Itoa(i)))
+		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any, Optional, Union
 
 import quern
@@ -51,8 +52,19 @@ def awaited(chunk: quern.Chunk) -> Optional[str]:
     return rest.split(" ")[0] if verb == "wait" else None
 
 
+def tell(results: Sequence[Any]) -> None:
+    for one in results:
+        if isinstance(one, quern.Refused):
+            say("refused", one.code, one.problems[0]["pointer"])
+        else:
+            say("inserted", one["id"])
+
+
 def blocking(o: dict[str, Any], addresses: list[str], token: str, options: dict[str, Any]) -> None:
     with quern.Client(*addresses, token=token) as client:
+        if o["role"] == "many":
+            tell(client.insert_many([dict(chunks=[text]) for text in o["chunks"]]))
+            return
         if o["role"] != "work":
             submission = client.insert(o["chunks"]) if o["role"] == "produce" else client.insert_stream(o["chunks"])
             say("inserted", submission["id"])
@@ -80,6 +92,9 @@ def blocking(o: dict[str, Any], addresses: list[str], token: str, options: dict[
 
 async def awaiting(o: dict[str, Any], addresses: list[str], token: str, options: dict[str, Any]) -> None:
     async with quern.AsyncClient(*addresses, token=token) as client:
+        if o["role"] == "many":
+            tell(await client.insert_many([dict(chunks=[text]) for text in o["chunks"]]))
+            return
         if o["role"] != "work":
             submission = await (client.insert(o["chunks"]) if o["role"] == "produce" else client.insert_stream(o["chunks"]))
             say("inserted", submission["id"])

@@ -128,6 +128,12 @@ class Whole(unittest.TestCase):
                 many = await client.insert_many([dict(chunks=[str(i)], meta={"n": i}) for i in range(20)] + [dict(chunks=["x"], queue="none")])
                 self.assertEqual([one["meta"]["n"] for one in many[:20] if isinstance(one, dict)], list(range(20)))
                 self.assertIsInstance(many[20], quern.NotFound)
+                keyed = dict(count=1, template="x", key="k", meta={"n": 0})
+                mixed = await client.insert_many([keyed, dict(count=0, template="x"), keyed])
+                assert isinstance(mixed[0], dict) and isinstance(mixed[1], quern.Invalid) and isinstance(mixed[2], dict)
+                self.assertEqual(mixed[0]["id"], mixed[2]["id"])
+                self.assertEqual(mixed[1].problems[0]["pointer"], "/chunks/count")
+                await client.cancel_submission(mixed[0]["id"])
                 listed = [one["id"] async for one in client.list_submissions("default", state=["open"], limit=7)]
                 self.assertEqual(len(set(listed)), 20)
 

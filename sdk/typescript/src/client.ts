@@ -1,10 +1,10 @@
 // The client: what producers and consumers need, on top of the generated calls.
 import { type Data, type WireBytes, decode, decodeText, encode } from './bytes.js'
 import { type ClientOptions, Connection, type Request, backoff, drawKey, isFinal, jsonBody, pause } from './connection.js'
-import { QuernError, UnreachableError } from './error.js'
+import { InvalidError, QuernError, UnreachableError } from './error.js'
 import { type ConsumerEvent, type QueueEvent, Silence, dataOf, events, lines } from './events.js'
 import { Calls } from './generated/calls.js'
-import type { NewSubmission, Output as WireOutput, Submission } from './generated/types.js'
+import type { InsertManyResponse, InsertResult, NewSubmission, Output as WireOutput, Submission } from './generated/types.js'
 import { read } from './json.js'
 import { type CallOptions, part } from './pages.js'
 import { type Handler, type WorkOptions, work } from './work.js'
@@ -14,6 +14,16 @@ export type Insert = Omit<NewSubmission, 'chunks' | 'attachment'> & {
   chunks: { count: number; template: string } | { count: number; prefix: string } | { inline: readonly Data[] }
   attachment?: Data
 }
+
+/** A submission of insertMany. */
+export type InsertOfMany = Insert & {
+  /** As the key of InsertOptions. */
+  idempotency_key?: string
+}
+
+/** Bounds of one call of insertMany. More than a thousand make no insert cheaper, and hold up those who share the commit. */
+const callCount = 1000
+const callSize = 4 << 20 // in UTF-16 units, each at most 3 bytes
 
 export interface InsertOptions extends CallOptions {
   /** Idempotency key, of 1 to 255 visible ASCII characters, instead of a drawn one: of all inserts with one key within a day only the first inserts. */
@@ -53,25 +63,36 @@ export class Client extends Calls {
 
   /** Inserts a submission and returns it as it is then. It may be tried several times under one key, so it inserts once. */
   async insert(queue: string, work: Insert, options: InsertOptions = {}): Promise<Submission> {
-    const { chunks, attachment, ...rest } = work
-    const body = { ...rest, chunks: 'inline' in chunks ? { inline: chunks.inline.map(encode) } : chunks, ...(attachment === undefined ? {} : { attachment: encode(attachment) }) }
-    return this.connection.json<Submission>({ ...insertion(queue, options), body: jsonBody(body), safe: true })
+    return this.connection.json<Submission>({ ...insertion(queue, options), body: jsonBody(insertBody(work)), safe: true })
   }
 
   /**
-   * Inserts many submissions, up to atOnce (16 unless told) at the same time, and tells of them in their order. Each has its own key. After an
-   * error no more are begun; those under way may still be inserted.
+   * Inserts many submissions, up to perCall (1,000 unless told) in one call and one commit, and yields each in its order, or the error why it was
+   * not inserted, which keeps no other from being inserted. Each has its own key (idempotency_key, or one that is drawn), so that a call whose
+   * answer was lost is made again and inserts each once. A call that fails throws; those before it are inserted.
    */
-  async *insertMany(queue: string, works: Iterable<Insert> | AsyncIterable<Insert>, options: CallOptions & { atOnce?: number } = {}): AsyncIterableIterator<Submission> {
-    const { atOnce = 16, signal } = options
-    const running: Promise<Submission>[] = []
-    for await (const work of works) {
-      const insert = this.insert(queue, work, { signal })
-      insert.catch(() => {}) // it is thrown when its turn comes
-      running.push(insert)
-      if (running.length >= atOnce) yield await running.shift()!
+  async *insertMany(queue: string, works: Iterable<InsertOfMany> | AsyncIterable<InsertOfMany>, options: CallOptions & { perCall?: number } = {}): AsyncIterableIterator<Submission | QuernError> {
+    const { perCall = callCount, signal } = options
+    let texts: string[] = []
+    let size = 0
+    const send = async (): Promise<(Submission | QuernError)[]> => {
+      const count = texts.length
+      const body = `{"submissions":[${texts.join(',')}]}`
+      texts = []
+      size = 0
+      const { results } = await this.connection.json<InsertManyResponse>({
+        what: 'insertMany', method: 'POST', path: `/v1/queues/${part(queue)}/submissions:batch`, body, safe: true, ...(signal ? { signal } : {}),
+      })
+      if (results.length !== count) throw new TypeError(`quern: insertMany: the answer has ${results.length} results for ${count} submissions`)
+      return results.map((result, at) => result.submission ?? refusedOne(result, `/submissions/${at}`))
     }
-    while (running.length > 0) yield await running.shift()!
+    for await (const work of works) {
+      const text = jsonBody({ ...insertBody(work), idempotency_key: work.idempotency_key ?? drawKey() })
+      if (texts.length > 0 && (texts.length >= perCall || size + text.length > callSize)) yield* await send()
+      texts.push(text)
+      size += text.length
+    }
+    if (texts.length > 0) yield* await send()
   }
 
   /**
@@ -174,6 +195,19 @@ export class Client extends Calls {
   work(options: WorkOptions, handler: Handler): Promise<void> {
     return work(this, this.connection, options, handler)
   }
+}
+
+function insertBody(work: InsertOfMany): object {
+  const { chunks, attachment, ...rest } = work
+  return { ...rest, chunks: 'inline' in chunks ? { inline: chunks.inline.map(encode) } : chunks, ...(attachment === undefined ? {} : { attachment: encode(attachment) }) }
+}
+
+/** The error of one submission of many, as a call of its own would have thrown it. */
+function refusedOne(result: InsertResult, at: string): QuernError {
+  const { status, code = '', detail = '', pointer = '' } = result
+  if (status !== 'invalid') return new QuernError({ status: 422, code, detail })
+  const errors = [{ pointer: pointer.startsWith(at) ? pointer.slice(at.length) : pointer, detail }]
+  return new InvalidError({ status: 422, code, detail: 'The request is not valid.', errors })
 }
 
 function insertion(queue: string, options: InsertOptions): Request {

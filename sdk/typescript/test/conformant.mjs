@@ -37,6 +37,12 @@ async function act(chunk) {
   }
 }
 
+async function insertMany() {
+  for await (const one of client.insertMany('default', o.chunks.map((text) => ({ chunks: { inline: [text] } })))) {
+    say(one instanceof QuernError ? `refused ${one.code} ${one.errors[0].pointer}` : `inserted ${one.id}`)
+  }
+}
+
 async function produce() {
   const { id } = o.role === 'stream' ? await client.insertStream('default', {}, o.chunks) : await client.insert('default', { chunks: { inline: o.chunks } })
   say(`inserted ${id}`)
@@ -48,7 +54,8 @@ try {
   if (o.role === 'work') {
     const { consumer, concurrency, prefetch, timeout_ms: timeoutMs, wait_ms: waitMs } = o
     await client.work({ consumer, concurrency, prefetch, timeoutMs, waitMs, onError: (error) => error instanceof ChunkError && say(`lost ${error.index}`) }, handle)
-  } else await produce()
+  } else if (o.role === 'many') await insertMany()
+  else await produce()
 } catch (error) {
   say(error instanceof QuernError ? `error ${error.status} ${error.code}` : `error ${error}`)
   process.exitCode = 1

@@ -80,18 +80,17 @@ class AsyncClient(AsyncCalls):
         found: types.Submission = await self._fetch(_produce.insert(queue, submission, key, trace))
         return found
 
-    async def insert_many(self, submissions: Sequence[Mapping[str, Any]], *, at_once: int = 16) -> list[Union[types.Submission, Error]]:
-        """Insert many submissions, some at a time; see :meth:`quern.Client.insert_many`."""
-        room = asyncio.Semaphore(max(at_once, 1))
-
-        async def one(arguments: Mapping[str, Any]) -> Union[types.Submission, Error]:
-            async with room:
-                try:
-                    return await self.insert(**arguments)
-                except Error as error:
-                    return error
-
-        return list(await asyncio.gather(*(one(arguments) for arguments in submissions)))
+    async def insert_many(self, submissions: Sequence[Mapping[str, Any]]) -> list[Union[types.Submission, Error]]:
+        """Insert many submissions, up to 1,000 in one call; see :meth:`quern.Client.insert_many`."""
+        found: list[Any] = [None] * len(submissions)
+        for batch in _produce.batches(submissions):
+            try:
+                for place, one in batch.results(await self._fetch(batch.request)):
+                    found[place] = one
+            except Error as error:
+                for place in batch.places:
+                    found[place] = error
+        return found
 
     async def insert_stream(
         self,

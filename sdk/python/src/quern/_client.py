@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional, Union
 
 from . import _produce, types
@@ -95,18 +94,19 @@ class Client(Calls):
         found: types.Submission = self._fetch(_produce.insert(queue, submission, key, trace))
         return found
 
-    def insert_many(self, submissions: Sequence[Mapping[str, Any]], *, at_once: int = 16) -> list[Union[types.Submission, Error]]:
-        """Insert many submissions, each given by the arguments of :meth:`insert`, some at a time. The result has, in the same order, what
-        was inserted, or the error."""
-
-        def one(arguments: Mapping[str, Any]) -> Union[types.Submission, Error]:
+    def insert_many(self, submissions: Sequence[Mapping[str, Any]]) -> list[Union[types.Submission, Error]]:
+        """Insert many submissions, each given by the arguments of :meth:`insert`, up to 1,000 in one call and one commit. The result has, in
+        the same order, what was inserted, or the error; one that is refused keeps no other from being inserted. Each has an idempotency key
+        (yours, or one that is drawn), so a call whose answer was lost is made again and inserts each once."""
+        found: list[Any] = [None] * len(submissions)
+        for batch in _produce.batches(submissions):
             try:
-                return self.insert(**arguments)
+                for place, one in batch.results(self._fetch(batch.request)):
+                    found[place] = one
             except Error as error:
-                return error
-
-        with ThreadPoolExecutor(max_workers=max(at_once, 1), thread_name_prefix="quern-insert") as pool:
-            return list(pool.map(one, submissions))
+                for place in batch.places:
+                    found[place] = error
+        return found
 
     def insert_stream(
         self,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from ._core import add_trace, path
 from ._http import Request, visible
 from ._values import Data, to_wire, write_json
+from .errors import BadAnswer, Invalid, Refused
 
 Submission = Union[str, Mapping[str, Any]]  # its id, or what insert returned
 
@@ -85,6 +87,74 @@ def insert(queue: str, submission: Mapping[str, Any], key: Optional[str], trace:
         add_trace(headers, trace)
     body = b"" if streamed else write_json(submission).encode()
     return Request("insert", "POST", path("/v1/queues/{}/submissions", queue), body, headers, safe=not streamed, streamed=streamed)
+
+
+# Bounds of one call of many. More than a thousand make no insert cheaper, and hold up those who share the commit.
+CALL_COUNT = 1000
+CALL_BYTES = 8 << 20
+
+
+@dataclasses.dataclass
+class Batch:
+    """One call of many: the request, and which of the given submissions it inserts."""
+
+    request: Request
+    places: list[int]
+
+    def results(self, answer: Any) -> Iterator[tuple[int, Any]]:
+        """What became of each: what was inserted, or an error as a call of its own would have raised it."""
+        if len(answer["results"]) != len(self.places):
+            raise BadAnswer(f"the answer has {len(answer['results'])} results for {len(self.places)} submissions")
+        for at, (place, result) in enumerate(zip(self.places, answer["results"])):
+            yield place, result["submission"] if "submission" in result else refused_one(result, f"/submissions/{at}")
+
+
+def batches(given: Sequence[Mapping[str, Any]]) -> Iterator[Batch]:
+    """Cut submissions, each given by the arguments of insert, into calls. All are checked before the first call."""
+    waiting: dict[str, tuple[list[int], list[bytes]]] = {}
+    cut: list[tuple[str, list[int], list[bytes]]] = []
+    for place, arguments in enumerate(given):
+        queue, text = one_of_many(**arguments)
+        places, texts = waiting.setdefault(queue, ([], []))
+        if len(texts) == CALL_COUNT or texts and sum(map(len, texts)) + len(text) > CALL_BYTES:
+            cut.append((queue, places, texts))
+            places, texts = waiting[queue] = ([], [])
+        places.append(place)
+        texts.append(text)
+    cut += [(queue, places, texts) for queue, (places, texts) in waiting.items()]
+    for queue, places, texts in cut:
+        target, body = path("/v1/queues/{}/submissions:batch", queue), b'{"submissions":[' + b",".join(texts) + b"]}"
+        yield Batch(Request("insert many", "POST", target, body, {"Content-Type": "application/json"}, safe=True), places)
+
+
+def one_of_many(
+    chunks: Optional[Iterable[Data]] = None,
+    *,
+    queue: str = "default",
+    count: Optional[int] = None,
+    prefix: Optional[str] = None,
+    template: Optional[str] = None,
+    key: Optional[str] = None,
+    trace: Optional[str] = None,
+    **rest: Any,
+) -> tuple[str, bytes]:
+    """The queue and the JSON of one submission of many."""
+    submission = fields(**rest)
+    submission["chunks"] = work(chunks, count, prefix, template)
+    submission["idempotency_key"] = new_key() if key is None else key
+    if trace:
+        submission["trace"] = trace
+    return queue, write_json(submission).encode()
+
+
+def refused_one(result: Mapping[str, Any], at: str) -> Refused:
+    """The error of one submission of many."""
+    problem = {"code": result.get("code", ""), "detail": result.get("detail", "")}
+    if result["status"] != "invalid":
+        return Refused(422, problem)
+    pointer = result.get("pointer", "")
+    wrong = {"pointer": pointer[len(at) :] if pointer.startswith(at) else pointer, "detail": problem["detail"]}
+    return Invalid(422, {**problem, "detail": "The request is not valid.", "errors": [wrong]})
 
 
 def line(value: Any) -> bytes:
