@@ -175,6 +175,48 @@ test('a rule that was lifted is told of: who set it and why, who lifted it; the 
   await t.close()
 })
 
+test('many submissions are inserted as JSON lines: checked first, a result per line, and what failed is sent again', async () => {
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/submissions?new=yes')
+  await t.page.getByRole('button', { name: 'Many, as JSON lines' }).click()
+  const form = t.page.getByRole('form', { name: 'Many submissions' })
+  const text = form.getByLabel(/^Submissions, a JSON object/)
+  const insert = form.getByRole('button', { name: /^(Insert|Send again)$/ })
+  const line = (n, count = 1) => `{"meta":{"company":"lined","n":${n}},"chunks":{"count":${count},"template":"x"}}`
+  await text.fill(`${line(1)}\n\n{"chunks":\n[1]\n{"meta":{}}`)
+  await eventually(async () => assert.match(await form.textContent(), /4 submissions, 3 of them cannot be sent.*Line 3 is not JSON.*Line 4 is not a JSON object.*Line 5 has no chunks/))
+  assert.ok(await insert.isDisabled(), 'nothing is sent before all can be')
+
+  await text.fill(`${line('9223372036854775807')}\n${line(2, 0)}\n${line(3)}\n${line(3)}`)
+  await insert.click()
+  const results = form.getByRole('region', { name: 'Results' })
+  await eventually(async () => assert.match(await results.textContent(), /3 are inserted, 1 refused/))
+  await eventually(async () => assert.match(await results.locator('tbody tr').first().textContent(), /^2\/chunks\/count is 0; 1 to 4294967295 are allowed/))
+  assert.deepEqual(await t.axe(), [])
+  if (process.env.SHOTS) for (const width of [1440, 390]) {
+    await t.page.setViewportSize({ width, height: 1000 })
+    await t.page.screenshot({ path: `${process.env.SHOTS}/submit-many-${width}.png`, fullPage: true })
+  }
+  await text.fill(`${line('9223372036854775807')}\n${line(2)}\n${line(3)}\n${line(3)}`)
+  await insert.click()
+  await eventually(async () => assert.match(await results.textContent(), /4 are inserted, 0 refused/))
+  assert.equal(await results.getByText('inserted before').count(), 3, 'what was inserted is not inserted twice')
+  assert.equal((await submissions('meta.company=lined')).length, 4)
+
+  const [dropped] = await Promise.all([t.page.evaluateHandle((body) => {
+    const data = new DataTransfer()
+    data.items.add(new File([body], 'jobs.jsonl'))
+    return data
+  }, line(7) + '\n')])
+  await form.dispatchEvent('drop', { dataTransfer: dropped })
+  await eventually(async () => assert.equal(await text.inputValue(), line(7) + '\n', 'a dropped file is the text'))
+  await insert.click()
+  await results.getByRole('link').click()
+  await t.page.getByRole('heading', { name: 'Facts' }).waitFor()
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
 test('a submission is inserted by the form; what the server refuses stands at its field', async () => {
   const t = await open(chromium.b, quern.url)
   t.allow(400, 422)

@@ -8,6 +8,7 @@ import { CopyAs } from '../copy'
 import { Failed } from '../parts'
 import { link, queue, say } from '../state'
 import type { Submission } from '../types'
+import { ManySubmissions, randomKey } from './submit-many'
 
 interface Form {
   form: 'prefix' | 'template' | 'inline'
@@ -46,11 +47,21 @@ function cliOf(f: Form): string {
   return f.form === 'inline' ? `${shell('printf', '%s\\n', ...lines(f.inline))} | ${quern(...words)}` : quern(...words)
 }
 
-/** Random digits: an insert that is sent again, after a lost answer or a double click, inserts nothing more. */
-const random = () => [...crypto.getRandomValues(new Uint32Array(4))].map((n) => n.toString(36)).join('-')
+/** Inserts one submission, or many. */
+export function NewSubmission({ close }: { close: () => void }) {
+  const [many, setMany] = useState(false)
+  const which = <span class="seg" role="group" aria-label="How many submissions"><button type="button" aria-pressed={!many} onClick={() => setMany(false)}>One</button><button type="button" aria-pressed={many} onClick={() => setMany(true)}>Many, as JSON lines</button></span>
+  if (!many) return <One which={which} close={close} />
+  return (
+    <section class="card w12">
+      <header><h2>New submissions</h2><div class="row">{which}<button onClick={close}>Close</button></div></header>
+      <ManySubmissions />
+    </section>
+  )
+}
 
 /** Inserts a submission. What the server refuses stands at its field. */
-export function NewSubmission({ close }: { close: () => void }) {
+function One({ which, close }: { which: ComponentChildren; close: () => void }) {
   const [f, set] = useState(first)
   const [more, setMore] = useState(false)
   const [wrong, setWrong] = useState('')
@@ -67,7 +78,7 @@ export function NewSubmission({ close }: { close: () => void }) {
     setWrong(named ?? '')
     if (named) return
     const text = curl('POST', path, body)
-    if (tried.current.body !== text) tried.current = { body: text, key: random() }
+    if (tried.current.body !== text) tried.current = { body: text, key: randomKey() }
     void action.run(async () => {
       const s = await call<Submission>('POST', path, body, { 'Idempotency-Key': tried.current.key })
       say(`Submission ${s.id} with ${exact(s.chunks)} chunks`)
@@ -82,7 +93,7 @@ export function NewSubmission({ close }: { close: () => void }) {
   const hidden = !more && errors.some((e) => placed.slice(3).some((p) => e.pointer === p || e.pointer.startsWith(p + '/')))
   return (
     <section class="card w12">
-      <header><h2>New submission</h2><div class="row"><CopyAs cli={cliOf(f)} curl={curl('POST', path, body)} /><button onClick={close}>Close</button></div></header>
+      <header><h2>New submission</h2><div class="row">{which}<CopyAs cli={cliOf(f)} curl={curl('POST', path, body)} /><button onClick={close}>Close</button></div></header>
       <form class="stack" aria-label="New submission" onSubmit={insert} noValidate>
         <div class="row"><span>Its chunks are</span><span class="seg" role="group" aria-label="What its chunks are">{([['prefix', 'in object storage'], ['template', 'made from a template'], ['inline', 'given here']] as const).map(([form, name]) => <button type="button" key={form} aria-pressed={f.form === form} onClick={() => change({ form })}>{name}</button>)}</span></div>
         {f.form === 'inline'
