@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { Problem, call, keyPath, valueText } from './api'
 import { exact, percent, short, shown } from './format'
 import { Failed, Width } from './parts'
-import { dark, queue } from './state'
+import { dark, queue, valueLink } from './state'
 import { starts } from './stream'
 import { Clamp } from './text'
 import type { KeyFrame, KeySeries, MetaValue, ValueCount } from './types'
@@ -12,8 +12,8 @@ const stepMs = 5000
 
 interface Row { value: MetaValue; cells: number[]; step: number }
 
-/** What a key's values had in flight over the last ten minutes, and have now. Rows keep their place while the pointer is over them. */
-export function Heat({ frame, at, rows: most }: { frame: KeyFrame; at: string; rows: number }) {
+/** What a key's values, or only one of them, had in flight over the last ten minutes, and have now. Rows keep their place while the pointer is over them. */
+export function Heat({ frame, at, rows: most, only }: { frame: KeyFrame; at: string; rows: number; only?: string }) {
   const rows = useRef(new Map<string, Row>())
   const [loaded, setLoaded] = useState(0)
   const [problem, setProblem] = useState<Problem>()
@@ -52,7 +52,7 @@ export function Heat({ frame, at, rows: most }: { frame: KeyFrame; at: string; r
     if (over.current || (ordered.current === step && order.length > 0)) return
     ordered.current = step
     const busy = (key: string) => rows.current.get(key)?.cells.reduce((a, c) => a + Math.max(0, c), 0) ?? 0
-    const all = [...new Set([...now.keys(), ...rows.current.keys()])]
+    const all = only === undefined ? [...new Set([...now.keys(), ...rows.current.keys()])] : [only]
     setOrder(all.map((key) => [key, busy(key)] as const).sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, most).map(([key]) => key))
   }, [at, loaded, frame.key])
 
@@ -62,13 +62,13 @@ export function Heat({ frame, at, rows: most }: { frame: KeyFrame; at: string; r
     <div class="strip" onPointerEnter={() => { over.current = true }} onPointerLeave={() => { over.current = false }}>
       {order.map((key) => {
         const v = now.get(key)
-        return <Strip key={key} row={rows.current.get(key)} v={v} name={v?.value ?? rows.current.get(key)?.value ?? key} peak={peak} unknown={blind && !v} at={at} />
+        return <Strip key={key} of={frame.key} row={rows.current.get(key)} v={v} name={v?.value ?? rows.current.get(key)?.value ?? key} peak={peak} unknown={blind && !v} at={at} />
       })}
     </div>
   )
 }
 
-function Strip({ row, v, name, peak, unknown, at }: { row: Row | undefined; v: ValueCount | undefined; name: MetaValue; peak: number; unknown: boolean; at: string }) {
+function Strip({ of, row, v, name, peak, unknown, at }: { of: string; row: Row | undefined; v: ValueCount | undefined; name: MetaValue; peak: number; unknown: boolean; at: string }) {
   const limit = v?.limit ?? null
   const inFlight = v?.in_flight ?? 0
   const canvas = useRef<HTMLCanvasElement>(null)
@@ -76,7 +76,7 @@ function Strip({ row, v, name, peak, unknown, at }: { row: Row | undefined; v: V
   const text = unknown ? 'not among the busiest' : limit === null ? exact(inFlight) : `${exact(inFlight)} / ${exact(limit)}`
   return (
     <>
-      <span class="val"><Clamp text={shown(name)} most={13} /></span>
+      <span class="val"><Clamp text={shown(name)} most={13} href={valueLink(of, valueText(name))} /></span>
       <canvas ref={canvas} width="720" height="32" aria-hidden="true" />
       <div class="gauge">
         <div class={v?.saturated ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={percent(inFlight, limit ?? peak)} /></div>

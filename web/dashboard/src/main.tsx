@@ -25,6 +25,7 @@ import { Strategies } from './pages/strategies'
 import { Submission } from './pages/submission'
 import { Submissions } from './pages/submissions'
 import { Tokens } from './pages/tokens'
+import { Value } from './pages/value'
 import { RulesLine, rules } from './rules'
 import { boundTo, locked, may, who } from './session'
 import { dark, inQueue, link, queue, route, setTheme, toast } from './state'
@@ -75,7 +76,7 @@ function Shown({ page, rest }: { page: string; rest: string }) {
     case 'overview': return <Overview key={of} />
     case 'submissions': return index !== undefined ? <Chunk key={rest} id={id} index={index} /> : id ? <Submission key={id} id={id} /> : <Submissions key={of} />
     case 'consumers': return rest ? <Consumer key={rest} name={rest} /> : <Consumers key={of} />
-    case 'keys': return <Keys key={of} />
+    case 'keys': return rest.includes('/') ? <Value key={of + rest} name={rest.slice(0, rest.indexOf('/'))} text={rest.slice(rest.indexOf('/') + 1)} /> : <Keys key={of} />
     case 'fairness': return <Fairness key={of} />
     case 'strategies': return <Strategies key={of} />
     case 'plugins': return rest ? <Plugin key={rest} name={rest} /> : <Plugins />

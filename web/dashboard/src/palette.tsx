@@ -1,9 +1,9 @@
 import { signal } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { call, queuePath, valueText } from './api'
+import { call, queuePath, valueOf, valueText } from './api'
 import { places } from './nav'
 import { may } from './session'
-import { dark, link, queue, setTheme } from './state'
+import { dark, link, queue, setTheme, valueLink } from './state'
 import { keys, paused } from './stream'
 import type { NamedStrategy, Page, Plugin, Queue } from './types'
 
@@ -75,7 +75,7 @@ function Finder() {
         placeholder="Page, submission id, id/chunk, company=acme, strategy, plugin…" value={text} onInput={(e) => { setText(e.currentTarget.value); setAt(0) }} onKeyDown={key} />
       <ul id="palette-found" role="listbox" aria-label="Found">
         {found.map((f, i) => <li key={f.kind + f.name} id={'palette-' + i} role="option" aria-selected={i === place} onPointerMove={() => setAt(i)} onClick={() => choose(f)}><span>{f.name}</span><small>{f.kind}</small></li>)}
-        {found.length === 0 && <li role="option" aria-selected="false" aria-disabled="true"><span>Nothing has this name. An id opens its submission; KEY=VALUE lists what has it.</span></li>}
+        {found.length === 0 && <li role="option" aria-selected="false" aria-disabled="true"><span>Nothing has this name. An id opens its submission; KEY=VALUE opens the page of a value.</span></li>}
       </ul>
       <p class="note"><kbd>↑</kbd> <kbd>↓</kbd> choose, <kbd>Enter</kbd> goes, <kbd>Esc</kbd> closes</p>
     </>
@@ -84,23 +84,26 @@ function Finder() {
 
 const to = (kind: string, name: string, path: string, filters: Record<string, string> = {}): Entry => ({ name, kind, find: `${kind} ${name}`, go: () => { location.hash = link(path, filters) } })
 
+const toValue = (key: string, text: string): Entry => ({ name: `${key}=${text}`, kind: 'value', find: `value ${key} ${text}`, go: () => { location.hash = valueLink(key, text) } })
+
 /** What fits the text: an address that it spells first, then names that begin with it, then names that have it somewhere. */
 function matching(text: string, named: Entry[]): Entry[] {
   const spelled: Entry[] = []
   const chunk = /^(\d+)\/(\d+)$/.exec(text)
-  const meta = /^([\w.-]+)=(.+)$/.exec(text)
+  const meta = /^([\w.-]+)(?:=|\s+)(.+)$/.exec(text)
   if (chunk) spelled.push(to('chunk', text, `submissions/${chunk[1]}/${chunk[2]}`))
   else if (/^\d{4,}$/.test(text)) spelled.push(to('submission', text, 'submissions/' + text))
-  else if (meta) spelled.push(to('submissions with', text, 'submissions', { ['meta.' + meta[1]]: meta[2]! }), to('value', text, 'keys', { key: meta[1]!, find: meta[2]! }))
+  else if (meta && (text.includes('=') || (keys.value?.keys ?? []).some((k) => k.key === meta[1]))) spelled.push(toValue(meta[1]!, valueText(valueOf(meta[2]!))), to('submissions with', `${meta[1]}=${meta[2]}`, 'submissions', { ['meta.' + meta[1]]: meta[2]! }))
   const all: Entry[] = [
     ...places.filter((p) => !p.scope || may(p.scope)).map((p) => ({ ...to('page', p.name, p.page), find: `${p.name} ${p.also}` })),
     { name: paused.value ? 'Resume' : 'Pause', kind: 'this page', find: 'pause resume', go: () => { paused.value = !paused.value } },
     { name: dark.value ? 'Light' : 'Dark', kind: 'this page', find: 'theme light dark', go: () => setTheme(dark.value ? 'light' : 'dark') },
     ...named,
     ...(keys.value?.keys ?? []).map((k) => to('key', k.key, 'keys', { key: k.key })),
-    ...(text ? (keys.value?.keys ?? []).flatMap((k) => k.top.map((v) => to('value', `${k.key}=${valueText(v.value)}`, 'keys', { key: k.key, find: valueText(v.value) }))) : []),
+    ...(text ? (keys.value?.keys ?? []).flatMap((k) => k.top.map((v) => toValue(k.key, valueText(v.value)))) : []),
   ]
   const want = text.toLowerCase()
   const rank = (e: Entry) => (e.name.toLowerCase().startsWith(want) ? 0 : e.find.toLowerCase().includes(want) ? 1 : 2)
-  return [...spelled, ...all.map((e) => [rank(e), e] as const).filter(([r]) => r < 2).sort(([a], [b]) => a - b).map(([, e]) => e)].slice(0, most)
+  const once = new Set(spelled.map((e) => e.kind + e.name))
+  return [...spelled, ...all.filter((e) => !once.has(e.kind + e.name)).map((e) => [rank(e), e] as const).filter(([r]) => r < 2).sort(([a], [b]) => a - b).map(([, e]) => e)].slice(0, most)
 }

@@ -1,10 +1,10 @@
 import type { ComponentChildren } from 'preact'
-import type { Problem } from './api'
+import { valueText, type Problem } from './api'
 import { Copy } from './copy'
 import { exact, metaList, percent, short, shown } from './format'
-import { link } from './state'
+import { link, valueLink } from './state'
 import { Clamp } from './text'
-import type { Meta, MetaValue, Submission } from './types'
+import type { Meta, MetaValue, Submission, Warning } from './types'
 
 /** The states of a chunk, each with its colour class; `done` first as in all bars. */
 export const chunkStates = ['done', 'reserved', 'ready', 'waiting', 'dead', 'skipped'] as const
@@ -27,7 +27,7 @@ export function Tile({ of, name, value, title, children }: { of?: string; name: 
   )
 }
 
-export const Chip = ({ k, v }: { k: string; v: MetaValue }) => <span class="chip"><Clamp text={`${k}=${shown(v)}`} /></span>
+export const Chip = ({ k, v }: { k: string; v: MetaValue }) => <span class="chip"><Clamp text={`${k}=${shown(v)}`} href={valueLink(k, valueText(v))} /></span>
 export const MetaChips = ({ meta }: { meta: Meta | undefined }) => <>{metaList(meta).map(([k, v]) => <Chip key={k} k={k} v={v} />)}</>
 
 export const Width = ({ of, share }: { of: string; share: number }) => <i class={of} style={{ width: `${Math.max(0, Math.min(100, share))}%` }} />
@@ -46,6 +46,9 @@ const stateMark: Record<string, string> = { open: 'reserved', completed: 'done',
 export const State = ({ of }: { of: string }) => <span class="state"><Mark of={stateMark[of] ?? of} />{of.replaceAll('_', ' ')}</span>
 
 export const SubmissionLink = ({ id }: { id: string }) => <a class="mono" href={link('submissions/' + id)}>{id}</a>
+
+/** Blocks that nothing scores now, with the reason. */
+export const Unscored = ({ of = 'The strategy', list }: { of?: string; list: Warning[] | undefined }) => <>{list?.map((w, i) => <p class="problem" role="status" key={i}>{of} {w.detail}.</p>)}</>
 
 /** What went wrong, with the name under which the server's log has it. */
 export function Failed({ problem, again }: { problem: Problem; again?: () => void }) {

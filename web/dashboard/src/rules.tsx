@@ -9,7 +9,7 @@ import { asMeQuery } from './me'
 import { lacks } from './session'
 import { Copy } from './copy'
 import { Count, Mark } from './parts'
-import { link, queue, say } from './state'
+import { link, queue, say, valueLink } from './state'
 import { stats } from './stream'
 import { Clamp } from './text'
 import type { Page, Rule, RuleMatch } from './types'
@@ -23,7 +23,7 @@ export const ruleFlags = (m: RuleMatch) => (m.queue ? ['--all'] : m.submission ?
 export function Matched({ m }: { m: RuleMatch }) {
   if (m.queue) return <>the whole queue</>
   if (m.submission) return <>submission <a class="mono" href={link('submissions/' + m.submission)}>{m.submission}</a></>
-  return <>{metaList(m.meta).map(([k, v]) => <span key={k} class="chip"><Clamp text={`${k}=${shown(v)}`} href={link('submissions', { ['meta.' + k]: valueText(v) })} /></span>)}</>
+  return <>{metaList(m.meta).map(([k, v]) => <span key={k} class="chip"><Clamp text={`${k}=${shown(v)}`} href={valueLink(k, valueText(v))} /></span>)}</>
 }
 
 const past: Record<string, string> = { pause: 'paused', block: 'blocked' }

@@ -29,6 +29,9 @@ export function link(path: string, filters: Record<string, string | undefined> =
   return `#/${path}${text ? '?' + text : ''}`
 }
 
+/** The address of the page of a value of a meta key; text is as in paths. */
+export const valueLink = (key: string, text: string) => link(`keys/${encodeURIComponent(key)}/${encodeURIComponent(text)}`)
+
 /** The address of a page of another queue. */
 export const inQueue = (name: string, page = 'overview') => `#/${page}${name === 'default' ? '' : `?queue=${encodeURIComponent(name)}`}`
 

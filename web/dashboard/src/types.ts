@@ -44,7 +44,17 @@ export interface WhyBranch {
 export interface Why {
   state: string; strategy: string; branches: WhyBranch[]
   standing?: { branch: number; ahead: number; among?: number; at_least: boolean; per_second: number; wait_ms?: number }
-  restart_grace_until?: string
+  restart_grace_until?: string; warnings?: Warning[]
+}
+export interface StrategyUse { strategy: string; consumers: number; reserves_per_second: number; chunks_per_second: number; last_used: string }
+export interface StrategiesInUse { items: StrategyUse[]; since: string }
+export interface Cause {
+  kind: string; detail: string; chunks: number; submissions: number; key?: string; value?: MetaValue; in_flight?: number; max?: number
+  rule?: Rule; until?: string; strategy?: string; last_used?: string
+}
+export interface Diagnosis {
+  sentence: string; causes: Cause[]; in_flight: number; holders: number; submissions: number; examined: number
+  oldest?: { consumer?: string; submission: string; index: number; attempt: number; reserved_at: string; deadline: string }
 }
 export interface Amount { submissions: number; chunks: number }
 export interface Refused { key: string; value?: MetaValue; in_flight: number; max?: number; refused: Amount }

@@ -76,7 +76,7 @@ const text = (v: unknown): string => (v === undefined ? 'nothing' : typeof v ===
 const fieldsOf = (v: unknown): Record<string, unknown> => (typeof v === 'object' && v !== null && !Array.isArray(v) ? (v as Record<string, unknown>) : v === undefined ? {} : { '': v })
 
 /** What differs, field by field: each from what to what, or what there was or is where there is nothing to compare it with. */
-function Change({ e: { before, after } }: { e: AuditEntry }) {
+export function Change({ e: { before, after } }: { e: AuditEntry }) {
   const [was, is] = [fieldsOf(before), fieldsOf(after)]
   const both = before !== undefined && after !== undefined
   const differ = [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((k) => write(was[k]) !== write(is[k]))

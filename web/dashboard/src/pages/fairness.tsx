@@ -5,7 +5,7 @@ import { List } from '../list'
 import { useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Empty, Failed, Mark, Tile } from '../parts'
-import { link, queue, refine, route } from '../state'
+import { link, queue, refine, route, valueLink } from '../state'
 import { Clamp } from '../text'
 import type { Ledger, LedgerTenant, LedgerTenants, Page } from '../types'
 
@@ -84,13 +84,13 @@ function OneLedger({ id, base }: { id: string; base: string }) {
         <div class="legend foot"><span><Mark of="done" />received, of what those listed were handed out while this page looked</span><span><i class="tick" aria-hidden="true" />entitled to of it</span><span>a full bar is {scale} %</span><span>lag: + is owed, − is ahead</span></div>
         <List name="Shares by tenant" items={of.items} id={keyOf} scope={id + sort}
           columns={[{ name: 'Tenant' }, { name: 'State' }, { name: 'Weight', right: true }, { name: 'Received against entitled' }, { name: 'Received', right: true }, { name: 'Entitled', right: true }, { name: 'Now', right: true, title: 'the share that its weight gives it of what is handed out now' }, { name: 'Lag' }]}
-          cells={(t) => cells(t, lately, scale)} open={(t) => link('keys', { key: of.ledger.key, find: t.value === undefined ? undefined : valueText(t.value) })} />
+          cells={(t) => cells(of.ledger.key, t, lately, scale)} open={(t) => (t.value === undefined ? link('keys', { key: of.ledger.key }) : valueLink(of.ledger.key, valueText(t.value)))} />
       </section>
     </>
   )
 }
 
-const signed = (n: number) => (Math.abs(n) < 0.005 ? '0' : `${n > 0 ? '+' : '−'}${Math.abs(n).toFixed(2)}`)
+export const signed = (n: number) => (Math.abs(n) < 0.005 ? '0' : `${n > 0 ? '+' : '−'}${Math.abs(n).toFixed(2)}`)
 const share = (n: number) => `${n.toFixed(1)} %`
 
 interface Lately { received: number; entitled: number; of: Map<string, { received: number; entitled: number }> }
@@ -109,14 +109,14 @@ function since(now: LedgerTenant[], first: Reading | undefined): Lately {
   return lately
 }
 
-function cells(t: LedgerTenant, lately: Lately, scale: number) {
+function cells(key: string, t: LedgerTenant, lately: Lately, scale: number) {
   const part = lately.of.get(keyOf(t))
   const known = part !== undefined && lately.received >= 1 && lately.entitled > 0
   const got = known ? percent(part.received, lately.received) : 0
   const due = known ? percent(part.entitled, lately.entitled) : 0
   const lag = Math.max(-3, Math.min(3, t.lag))
   return [
-    <td class="mono">{(t.around ?? []).map((a) => <span class="note">{a.value === undefined ? 'no value' : <Clamp text={shown(a.value)} most={14} />} / </span>)}{t.value === undefined ? <span class="note">no value</span> : <Clamp text={shown(t.value)} />}</td>,
+    <td class="mono">{(t.around ?? []).map((a) => <span class="note">{a.value === undefined ? 'no value' : <Clamp text={shown(a.value)} most={14} />} / </span>)}{t.value === undefined ? <span class="note">no value</span> : <Clamp text={shown(t.value)} {...(key === '$submission' ? {} : { href: valueLink(key, valueText(t.value)) })} />}</td>,
     <td><span class="state"><Mark of={t.state === 'active' ? 'done' : t.state === 'blocked' ? 'dead' : 'waiting'} />{t.state === 'blocked' ? 'held back' : t.state}</span></td>,
     <td class="r">{t.weight}</td>,
     <td><div class="shares" role="img" aria-label={known ? `received ${share(got)}, entitled to ${share(due)}` : 'not seen for long enough'}><div class="bar"><i class="done" style={{ width: `${(100 * got) / scale}%` }} /></div>{known && <i class="tick" style={{ left: `${(100 * Math.max(0, due)) / scale}%` }} />}</div></td>,

@@ -8,7 +8,7 @@ import { useAction, useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Count, Empty, Failed, Width } from '../parts'
 import { may } from '../session'
-import { link, queue, refine, route, say } from '../state'
+import { link, queue, refine, route, say, valueLink } from '../state'
 import { keys, stats } from '../stream'
 import { Clamp } from '../text'
 import type { MetaKey, MetaValue, Page, ValueCount } from '../types'
@@ -65,9 +65,9 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
       {(find ? one.problem : list.problem) && <Failed problem={(find ? one.problem : list.problem)!} again={again} />}
       {find && <p class="row"><button onClick={() => refine({ find: undefined })}>Show all values</button>{one.problem?.code === 'unknown_value' && may('operate') && <NewValue of={of} find={find} done={again} />}</p>}
       {rows.length > 0 && (
-        <List name={`Values of ${of}`} items={rows} id={(v) => valueText(v.value)} scope={`${of} ${sort} ${find} ${most}`} keys={false} held={editing !== ''} marked={editing}
+        <List name={`Values of ${of}`} items={rows} id={(v) => valueText(v.value)} scope={`${of} ${sort} ${find} ${most}`} keys={false} open={(v) => valueLink(of, valueText(v.value))} held={editing !== ''} marked={editing}
           columns={[{ name: 'Value' }, { name: 'Ready', right: true }, { name: 'Submissions', right: true }, { name: 'In flight / limit' }, { name: 'At its limit for', title: 'since when, but for moments under 5 s' }, { name: 'Share', right: true, title: 'of all chunks in flight in this queue' }, { name: 'Weight', right: true }, { name: 'Actions', hidden: true }]}
-          cells={(v) => (editing === valueText(v.value) ? [name(v), <td colSpan={7}><Edit of={of} v={v} close={(changed) => { setEditing(''); if (changed) again() }} /></td>] : cells(v, () => setEditing(valueText(v.value))))} />
+          cells={(v) => (editing === valueText(v.value) ? [name(of, v), <td colSpan={7}><Edit of={of} v={v} close={(changed) => { setEditing(''); if (changed) again() }} /></td>] : cells(of, v, () => setEditing(valueText(v.value))))} />
       )}
       {!find && info && info.values > rows.length && rows.length > 0 && most === 100 && <p class="foot">{exact(info.values - rows.length)} more values. <button onClick={() => refine({ show: 'more' })}>Show 1,000</button> or find one by its name.</p>}
       {!find && info && most === 1000 && info.values > 1000 && <p class="foot">The other {exact(info.values - 1000)} have less {sort === 'ready' ? 'ready' : 'in flight'}; find one by its name.</p>}
@@ -76,16 +76,16 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
 }
 
 /** Of what the stream said and what was read, that which knows the newer settings; else the stream. */
-function newer(streamed: ValueCount | undefined, read: ValueCount): ValueCount {
+export function newer(streamed: ValueCount | undefined, read: ValueCount): ValueCount {
   return streamed && (read.changed_at ?? '') <= (streamed.changed_at ?? '') ? streamed : read
 }
 
-const name = (v: ValueCount) => <td class="mono"><Clamp text={shown(v.value)} /></td>
+const name = (of: string, v: ValueCount) => <td class="mono"><Clamp text={shown(v.value)} href={valueLink(of, valueText(v.value))} /></td>
 
-function cells(v: ValueCount, edit: () => void) {
+function cells(of: string, v: ValueCount, edit: () => void) {
   const all = stats.value?.stats.reserved ?? 0
   return [
-    name(v), <td class="r"><Count n={v.ready} /></td>, <td class="r"><Count n={v.submissions} /></td>,
+    name(of, v), <td class="r"><Count n={v.ready} /></td>, <td class="r"><Count n={v.submissions} /></td>,
     <td>
       <div class="gauge">
         <div class={v.saturated ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={percent(v.in_flight, v.limit ?? all)} /></div>
@@ -101,14 +101,14 @@ function cells(v: ValueCount, edit: () => void) {
 const Held = ({ n = 0, how }: { n: number | undefined; how: string }) => (n > 0 ? <a class="badge" href={link('rules')} title={`${exact(n)} chunks`}>{how}</a> : null)
 
 /** For how long a value has been at its limit, by the server's clock. */
-function AtLimit({ v }: { v: ValueCount }) {
+export function AtLimit({ v }: { v: ValueCount }) {
   const now = keys.value?.at
   if (v.saturated_since && now) return <span class="badge" title={`since ${moment(v.saturated_since)}`}>{duration(Math.max(1, (Date.parse(now) - Date.parse(v.saturated_since)) / 1000))}</span>
   return v.saturated ? <span class="badge">now</span> : <span class="note">—</span>
 }
 
 /** Limit and weight of one value, in its row. What was set elsewhere meanwhile is not overwritten: the ETag says what was seen. */
-function Edit({ of, v, close }: { of: string; v: ValueCount; close: (changed: boolean) => void }) {
+export function Edit({ of, v, close }: { of: string; v: ValueCount; close: (changed: boolean) => void }) {
   const [seen] = useState(v)
   const [limit, setLimit] = useState(seen.limit === null ? '' : String(seen.limit))
   const [weight, setWeight] = useState(seen.weight === null ? '' : String(seen.weight))
@@ -142,7 +142,7 @@ function SettingsForm(p: { of: string; value: MetaValue; etag: string | undefine
 }
 
 /** Settings for a value that nothing has yet: they hold from its first chunk on. */
-function NewValue({ of, find, done }: { of: string; find: string; done: () => void }) {
+export function NewValue({ of, find, done }: { of: string; find: string; done: () => void }) {
   const [limit, setLimit] = useState('')
   const [weight, setWeight] = useState('')
   const value = valueOf(find)

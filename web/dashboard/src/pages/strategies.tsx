@@ -6,11 +6,11 @@ import { useAction, useLive } from '../live'
 import { Confirm } from '../confirm'
 import { ContextField, useContextPairs } from '../context'
 import { CopyAs } from '../copy'
-import { Count, Empty, Failed, MetaChips, SubmissionLink, Width } from '../parts'
+import { Count, Empty, Failed, MetaChips, SubmissionLink, Unscored, Width } from '../parts'
 import { lacks } from '../session'
 import { queue, refine, route, say } from '../state'
 import { StrategyTree } from './strategy-tree'
-import type { Comparison, Explained, NamedStrategy, Page, Preview, Refused, Spread, Valid, Warning } from '../types'
+import type { Comparison, Explained, NamedStrategy, Page, Preview, Refused, Spread, Valid } from '../types'
 
 const first = 'OrElse(SelectOnly("mode", "preview", Random), OldestFirst)'
 
@@ -169,8 +169,6 @@ function Tree({ x }: { x: Explained }) {
 }
 
 /** Blocks that no plugin or formula scored, so that what follows them was gone on with. */
-const Unscored = ({ of = 'The strategy', list }: { of?: string; list: Warning[] | undefined }) => <>{list?.map((w, i) => <p class="problem" role="status" key={i}>{of} {w.detail}.</p>)}</>
-
 function Picks({ x }: { x: Preview }) {
   return (
     <section class="card w12">

@@ -12,6 +12,7 @@ import type { Submission as Sub } from '../types'
 import { ChunkMap } from './chunk-map'
 import { Failures, Outputs } from './submission-lists'
 import { Cancel } from './submissions'
+import { Says } from './value'
 
 export function Submission({ id }: { id: string }) {
   const sub = useLive<Sub>(`/v1/submissions/${encodeURIComponent(id)}`, 1)
@@ -23,6 +24,7 @@ export function Submission({ id }: { id: string }) {
         <div class="act">{s?.state === 'open' && <Cancel s={s} done={sub.again} />}<CopyAs cli={quern('get', id)} curl={curl('GET', '/v1/submissions/' + id)} /></div>
       </div>
       {sub.problem && <div class="w12"><Failed problem={sub.problem} again={sub.again} /></div>}
+      {s?.state === 'open' && <Says path={`/v1/submissions/${encodeURIComponent(id)}/diagnosis`} />}
       {s && (
         <>
           <section class="card w5"><header><h2>Facts</h2></header><Facts s={s} again={sub.again} /></section>

@@ -1,14 +1,17 @@
 import { useState } from 'preact/hooks'
-import { call, curl, quern } from '../api'
-import { duration, exact, moment, percent, short, shown } from '../format'
-import { useAction } from '../live'
+import { call, curl, quern, queuePath } from '../api'
+import { clamped, duration, exact, moment, percent, short, shown, visible } from '../format'
+import { useAction, useLive } from '../live'
 import { CopyAs } from '../copy'
-import { Failed, Width } from '../parts'
-import type { Why as Answer, WhyBranch } from '../types'
+import { Failed, Unscored, Width } from '../parts'
+import { queue } from '../state'
+import type { StrategiesInUse, Why as Answer, WhyBranch } from '../types'
 
 /** Asks why one chunk is not handed out to a strategy, and draws what stands between. */
 export function Why({ id, index }: { id: string; index: string }) {
-  const [text, setText] = useState('Random')
+  const used = useLive<StrategiesInUse>(`${queuePath(queue.value)}/strategies/in-use`, 0)
+  const [typed, setText] = useState<string>()
+  const text = typed ?? used.data?.items[0]?.strategy ?? 'Random'
   const [answer, setAnswer] = useState<Answer>()
   const action = useAction()
   const path = `/v1/submissions/${id}/chunks/${index}/why`
@@ -17,6 +20,14 @@ export function Why({ id, index }: { id: string; index: string }) {
     <>
       <header class="row"><h2>Why is it not handed out?</h2></header>
       <form class="stack" onSubmit={(e) => { e.preventDefault(); void ask() }}>
+        {used.data && used.data.items.length > 0 && (
+          <label class="stack tight">A strategy of the last hour
+            <select value={text} onChange={(e) => setText(e.currentTarget.value)}>
+              {!used.data.items.some((u) => u.strategy === text) && <option value={text}>another, below</option>}
+              {used.data.items.map((u) => <option key={u.strategy} value={u.strategy}>{clamped(visible(u.strategy), 80)} · {short(u.chunks_per_second)} chunks/s</option>)}
+            </select>
+          </label>
+        )}
         <label class="sr" for="why-text">Strategy of the consumer</label>
         <textarea id="why-text" rows={2} spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} />
         <div class="row"><button class="main" disabled={action.busy}>Ask why</button><CopyAs cli={quern('why', id, index, '--strategy', text)} curl={curl('POST', path, { strategy: text })} /></div>
@@ -25,6 +36,7 @@ export function Why({ id, index }: { id: string; index: string }) {
       {answer && (
         <div class="stack foot" aria-live="polite">
           <p>The chunk is <b>{answer.state}</b>. {standing(answer)}</p>
+          <Unscored list={answer.warnings} />
           {answer.restart_grace_until && <p>The server restarted: until {moment(answer.restart_grace_until)} it hands out nothing that a limit counts.</p>}
           {answer.branches.map((b) => <Obstacle key={b.branch} b={b} />)}
         </div>

@@ -1,0 +1,160 @@
+import { useState } from 'preact/hooks'
+import { Gate } from '../access'
+import { curl, keyPath, quern, queuePath, valueOf, valueText } from '../api'
+import { CopyAs } from '../copy'
+import { clamped, duration, exact, moment, percent, short, shown, visible } from '../format'
+import { Heat } from '../heat'
+import { List } from '../list'
+import { useLive } from '../live'
+import { Count, Empty, Failed, Mark, MetaChips, Progress, SubmissionLink, Tile } from '../parts'
+import { ActiveRules, rules } from '../rules'
+import { boundTo, may } from '../session'
+import { link, queue } from '../state'
+import { keys, stats } from '../stream'
+import type { AuditEntry, Cause, Diagnosis, Ledger, LedgerTenants, MetaValue, Page, Submission, ValueCount } from '../types'
+import { Change } from './activity'
+import { AtLimit, Edit, NewValue, newer } from './keys'
+import { signed } from './fairness'
+
+/** One value of a meta key: why its work moves or does not, and all that there is of it. */
+export function Value({ name, text }: { name: string; text: string }) {
+  const value = valueOf(text)
+  const path = `${keyPath(queue.value, name)}/values/${encodeURIComponent(text)}`
+  const read = useLive<ValueCount>(path, 2)
+  const frame = keys.value?.keys.find((k) => k.key === name)
+  const streamed = frame?.top.find((v) => valueText(v.value) === valueText(value))
+  const v = read.data ? newer(streamed, read.data) : undefined
+  const gone = read.problem?.code === 'unknown_value'
+  const [changed, setChanged] = useState(0)
+  const again = () => { setChanged(changed + 1); read.again() }
+  const own = (rules.value?.data?.items ?? []).filter((r) => { const of = r.match.meta?.[name]; return of !== undefined && valueText(of) === valueText(value) })
+  return (
+    <>
+      <div class="head">
+        <h1 title={shown(value)}>{name} = <bdi>{clamped(visible(shown(value)), 60)}</bdi></h1><span>{v ? `${exact(v.submissions)} open ${v.submissions === 1 ? 'submission' : 'submissions'}` : ''} · <a href={link('keys', { key: name })}>all values of {name}</a></span>
+        <div class="act">
+          <Gate scope={['consume', 'operate']}><a class="btn" href={link('rules', { meta: `${name}=${valueText(value)}` })}>Pause…</a></Gate>
+          <CopyAs cli={quern('diagnose', name, valueText(value), '--queue', queue.value)} curl={curl('GET', path + '/diagnosis')} />
+        </div>
+      </div>
+      <Says key={changed} path={path + '/diagnosis'} />
+      {read.problem && !gone && <div class="w12"><Failed problem={read.problem} again={read.again} /></div>}
+      {v && <Numbers v={v} />}
+      {frame && keys.value && streamed && !boundTo() && (
+        <section class="card w12"><header><h2>In flight, last 10 minutes</h2><small>a cell is 5 s</small></header><Heat frame={frame} at={keys.value.at} rows={1} only={valueText(value)} /></section>
+      )}
+      {(v ?? gone) && <Gate scope="operate"><Settings of={name} value={value} v={v} again={again} /></Gate>}
+      {own.length > 0 && <section class="card w12"><header><h2>Rules about it</h2></header><ActiveRules name="Rules about it" items={own} done={() => { rules.value?.again(); again() }} /></section>}
+      {!boundTo() && <Standing of={name} value={value} />}
+      <Submissions of={name} text={valueText(value)} />
+      {may('admin') && <Changes key={changed} target={`${name}=${typeof value === 'string' ? JSON.stringify(value) : value}`} />}
+    </>
+  )
+}
+
+const marks: Record<string, string> = { limit: 'dead', rule: 'skipped', not_due: 'waiting', dead: 'dead', unasked: 'zero', none: 'ready', empty: 'zero' }
+
+/** The sentence of the server, and its causes. Numbers in it tick, so that it is not announced. */
+export function Says({ path }: { path: string }) {
+  const read = useLive<Diagnosis>(path, 3)
+  const d = read.data
+  if (read.problem) return <div class="w12"><Failed problem={read.problem} again={read.again} /></div>
+  if (!d) return <section class="card w12"><p class="note">Reading…</p></section>
+  const cut = d.sentence.indexOf(':') + 1
+  return (
+    <section class="card w12 says" aria-label="Diagnosis">
+      <p><b>{d.sentence.slice(0, cut)}</b>{d.sentence.slice(cut)}</p>
+      <ul>{d.causes.filter((c) => c.chunks > 0).map((c, i) => <li key={c.kind + i} class="row"><Mark of={marks[c.kind] ?? 'zero'} /><span>{c.detail}<Way c={c} /></span><b class="mono">{short(c.chunks)}</b></li>)}</ul>
+      {d.oldest && <p class="foot note">Held for longest: <a class="mono" href={link(`submissions/${d.oldest.submission}/${d.oldest.index}`)}>{d.oldest.submission}/{d.oldest.index}</a>{d.oldest.consumer && <> by <a href={link('consumers/' + encodeURIComponent(d.oldest.consumer))}><bdi>{clamped(visible(d.oldest.consumer), 40)}</bdi></a></>}, until {moment(d.oldest.deadline)}</p>}
+    </section>
+  )
+}
+
+/** Where a cause can be looked at, or changed. */
+function Way({ c }: { c: Cause }) {
+  if (c.rule) return <> · <a href={link('rules')}>rule {c.rule.id}</a></>
+  if (c.kind === 'unasked') return <> · <a href={link('strategies')}>strategies</a></>
+  if (c.strategy) return <> · <code title={c.strategy}>{clamped(visible(c.strategy), 60)}</code></>
+  if (c.kind === 'dead') return <> · <a href={link('dead-letters')}>dead letters</a></>
+  return null
+}
+
+function Numbers({ v }: { v: ValueCount }) {
+  const all = stats.value?.stats.reserved ?? 0
+  return (
+    <>
+      <Tile of="ready" name="Ready" value={short(v.ready)} title={exact(v.ready)}>that no rule covers</Tile>
+      <Tile of="reserved" name="In flight" value={v.limit === null ? short(v.in_flight) : `${short(v.in_flight)} / ${short(v.limit)}`} title={exact(v.in_flight)}>{v.saturated ? <>at its limit <AtLimit v={v} /></> : v.limit === null ? 'no limit is set' : 'of its limit'}</Tile>
+      <Tile of="paused" name="Paused" value={short(v.paused ?? 0)} title={exact(v.paused ?? 0)}>by a rule</Tile>
+      <Tile of="blocked" name="Blocked" value={short(v.blocked ?? 0)} title={exact(v.blocked ?? 0)}>by a rule</Tile>
+      <Tile name="Share" value={all > 0 ? `${percent(v.in_flight, all).toFixed(1)} %` : '—'}>of what is in flight</Tile>
+      <Tile name="Weight" value={String(v.weight ?? 1)}>{v.weight === null ? 'none is set' : 'under Fair'}</Tile>
+    </>
+  )
+}
+
+/** Limit and weight, changed in place. */
+function Settings({ of, value, v, again }: { of: string; value: MetaValue; v: ValueCount | undefined; again: () => void }) {
+  const [open, setOpen] = useState(false)
+  return (
+    <section class="card w12">
+      <header><div class="row"><h2>Limit and weight</h2><small>{v ? `${v.limit === null ? 'no limit' : 'limit ' + exact(v.limit)}, weight ${v.weight ?? 1}` : 'nothing is set'}, obeyed by the next reservation</small></div>{v && !open && <button onClick={() => setOpen(true)}>Change…</button>}</header>
+      {v && open && <Edit of={of} v={v} close={(changed) => { setOpen(false); if (changed) again() }} />}
+      {!v && <NewValue of={of} find={valueText(value)} done={again} />}
+    </section>
+  )
+}
+
+/** How it stands in the ledgers of its key. */
+function Standing({ of, value }: { of: string; value: MetaValue }) {
+  const ledgers = useLive<Page<Ledger>>(`${queuePath(queue.value)}/ledgers`, 10)
+  const list = (ledgers.data?.items ?? []).filter((l) => l.key === of && l.depth === 0).slice(0, 3)
+  if (list.length === 0) return null
+  return <section class="card w12"><header><h2>Fairness</h2><a href={link('fairness')}>all tenants</a></header>{list.map((l) => <InLedger key={l.id} l={l} value={value} />)}</section>
+}
+
+function InLedger({ l, value }: { l: Ledger; value: MetaValue }) {
+  const read = useLive<LedgerTenants>(`${queuePath(queue.value)}/ledgers/${encodeURIComponent(l.id)}?limit=1000`, 4)
+  const t = read.data?.items.find((x) => x.value !== undefined && valueText(x.value) === valueText(value))
+  const unit = l.cost === 'time' ? 's' : 'chunks'
+  if (read.problem) return <Failed problem={read.problem} again={read.again} />
+  return <p><code>{clamped(visible(l.branch), 96)}</code><br />{t ? <>weight {t.weight}, entitled to {exact(Math.round(t.entitled))} {unit}, received {exact(Math.round(t.received))}, lag {signed(t.lag)} · {t.state === 'blocked' ? 'held back' : t.state}{t.state === 'active' && `, ${(100 * t.share).toFixed(1)} % of what is handed out now`}</> : <span class="note">{read.data ? 'it does not compete here, or is not among the 1,000 that received most' : 'Reading…'}</span>}</p>
+}
+
+function Submissions({ of, text }: { of: string; text: string }) {
+  const filters = new URLSearchParams({ ['meta.' + of]: text, limit: '10' })
+  const list = useLive<Page<Submission>>(`${queuePath(queue.value)}/submissions?${filters}`, 3)
+  const items = list.data?.items
+  return (
+    <section class="card w12">
+      <header><h2>Submissions</h2><div class="row"><small>the newest</small><a href={link('submissions', { ['meta.' + of]: text })}>all of them</a></div></header>
+      {list.problem && <Failed problem={list.problem} again={list.again} />}
+      {items?.length === 0 && <Empty>No submission that is kept has it.</Empty>}
+      {items && items.length > 0 && (
+        <List name="Submissions" items={items} id={(s) => s.id} scope={text} open={(s) => link('submissions/' + s.id)}
+          columns={[{ name: 'Submission' }, { name: 'Meta' }, { name: 'Progress' }, { name: 'Chunks', right: true }, { name: 'Dead', right: true }, { name: 'Age', right: true }]}
+          cells={(s) => [
+            <td><SubmissionLink id={s.id} /></td>, <td><MetaChips meta={s.meta} /></td>, <td><Progress s={s} /></td>, <td class="r"><Count n={s.chunks} /></td>,
+            <td class="r">{s.dead > 0 ? <a href={link('dead-letters', { submission: s.id })}>{short(s.dead)}</a> : 0}</td>, <td class="r note">{stats.value ? duration(Math.max(0, Date.parse(stats.value.at) - Date.parse(s.created_at)) / 1000) : ''}</td>,
+          ]} />
+      )}
+    </section>
+  )
+}
+
+/** What the audit log has of its limit and weight. */
+function Changes({ target }: { target: string }) {
+  const list = useLive<Page<AuditEntry>>(`/v1/audit?${new URLSearchParams({ queue: queue.value, target, limit: '10' })}`, 10)
+  const items = list.data?.items.map((e, i) => ({ ...e, id: `${e.at} ${i}` }))
+  return (
+    <section class="card w12">
+      <header><h2>What changed</h2><a href={link('activity', { target, for: 'all' })}>all activity</a></header>
+      {list.problem && <Failed problem={list.problem} again={list.again} />}
+      {items?.length === 0 && <p class="note">No one changed its limit or weight in the time that the audit log keeps.</p>}
+      {items && items.length > 0 && (
+        <List name="What changed" items={items} id={(e) => e.id} scope={target} keys={false} columns={[{ name: 'When' }, { name: 'Who' }, { name: 'What' }, { name: 'Before and after' }]}
+          cells={(e) => [<td class="note">{moment(e.at)}</td>, <td><bdi>{e.actor || 'no one said'}</bdi></td>, <td class="mono">{e.action}</td>, <td class="wrap error"><Change e={e} /></td>]} />
+      )}
+    </section>
+  )
+}

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { browser, call, eventually, open, reserve, server } from './harness.mjs'
+import { hard, long, rightToLeft, turned } from './hard.mjs'
+
+let quern, chromium, ids
+
+before(async () => {
+  quern = await server()
+  chromium = await browser()
+  ids = await hard(quern.url, 10)
+})
+after(async () => {
+  await chromium?.stop()
+  await quern?.stop()
+})
+
+const hash = (text) => `#/keys/tenant/${encodeURIComponent(text)}`
+const sentence = (page) => page.getByRole('region', { name: 'Diagnosis' })
+
+for (const [width, scheme] of [[1440, 'light'], [390, 'light'], [1440, 'dark'], [390, 'dark']]) {
+  test(`the page of a value says why its work waits, at ${width} px in ${scheme}`, async () => {
+    const t = await open(chromium.b, quern.url, { width, height: width === 390 ? 844 : 900, scheme })
+    t.allow(404)
+    for (const [text, want] of [
+      ['t0', /^Held: 7 in flight|^Ready: 50 can be handed out|^Not asked for: 50 are selected by no strategy/],
+      [long('-a'), /^Held: 7 of 7 in flight, by ip-10-20-30-40.*; 293 wait\./],
+      [rightToLeft, /^Paused: 93 are paused by tenant=שלום-עולם-לקוח; 7 in flight, by ip-10/],
+      [turned, /^Paused: 83 are paused by tenant="invoice\\u202eexe\.txt"; 7 in flight/],
+      ['large', /^Paused: 9\.00 M are paused by tenant=large\./],
+      ['none-has-it', /^Empty: no open submission has tenant=none-has-it\./],
+    ]) {
+      await t.go(hash(text))
+      await sentence(t.page).getByText(want).waitFor()
+      if (text !== 'none-has-it') await t.page.getByRole('region', { name: 'Submissions' }).locator('tbody tr').first().waitFor()
+      const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+      assert.ok(over <= 0, `${text}: ${over} px stand out at the right`)
+      if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/value-${text.slice(0, 4)}-${scheme}-${width}.png`, fullPage: true })
+      assert.deepEqual(await t.axe(), [], text)
+    }
+    await t.go('#/submissions/' + ids.large)
+    await sentence(t.page).getByText('Paused: 9.00 M are paused by tenant=large.').waitFor()
+    assert.deepEqual(t.wrong, [])
+    await t.close()
+  })
+}
+
+test('a value is reached from chips, strips, tables and the palette, which finds it once', async () => {
+  const t = await open(chromium.b, quern.url)
+  const there = (text) => t.page.waitForURL((u) => decodeURIComponent(u.hash) === `#/keys/tenant/${text}`)
+  for (const typed of ['tenant t0', 'tenant=t0']) {
+    await t.go('#/overview')
+    await t.page.getByRole('button', { name: 'Newest open' }).or(t.page.getByRole('heading', { name: 'Overview' })).first().waitFor()
+    await t.page.getByText('In flight by').waitFor()
+    await t.page.keyboard.press('Control+k')
+    await t.page.getByRole('combobox', { name: /^Page, id/ }).fill(typed)
+    const found = t.page.getByRole('option').filter({ hasText: /^tenant=t0value$/ })
+    await eventually(async () => assert.equal(await found.count(), 1, typed))
+    await t.page.keyboard.press('Enter')
+    await there('t0')
+  }
+  await t.go('#/overview')
+  await t.page.getByRole('region', { name: 'Newest open submissions' }).getByRole('link', { name: 'tenant=large' }).click()
+  await there('large')
+  await t.go('#/overview?key=tenant')
+  await t.page.locator('.strip').getByRole('link').filter({ hasText: 'שלום' }).click()
+  await there(rightToLeft)
+  await t.go('#/keys?key=tenant')
+  await t.page.getByRole('region', { name: 'Values of tenant' }).getByRole('link', { name: 't0', exact: true }).click()
+  await there('t0')
+  await t.page.getByRole('button', { name: 'Show', exact: true }).click()
+  await t.page.getByRole('region', { name: 'All rules' }).getByRole('link', { name: 'tenant=t1', exact: true }).click()
+  await there('t1')
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+test('limit and weight are changed on the page of a value, and what changed is told', async () => {
+  const t = await open(chromium.b, quern.url)
+  await t.go(hash('t0'))
+  await t.page.getByRole('button', { name: 'Change…' }).click()
+  await t.page.getByLabel('Limit').fill('0')
+  await t.page.getByRole('button', { name: 'Save' }).click()
+  await t.told('tenant=t0: limit 0, weight 2')
+  await sentence(t.page).getByText('Held: 50 wait, as tenant=t0 has a limit of 0.').waitFor()
+  assert.equal((await call(quern.url, 'GET', '/v1/queues/default/meta-keys/tenant/values/t0')).limit, 0)
+  await t.page.getByRole('region', { name: 'What changed' }).getByText('value.set').first().waitFor()
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+test('why offers the strategies that consumers reserved by', async () => {
+  await reserve(quern.url, { max: 1, strategy: 'SelectOnly("tenant", "failed", NewestFirst)' })
+  const t = await open(chromium.b, quern.url)
+  await t.go(`#/submissions/${ids.large}/5`)
+  const list = t.page.getByRole('combobox', { name: 'A strategy of the last hour' })
+  const text = 'SelectOnly("tenant", "failed", NewestFirst)'
+  await list.selectOption(text)
+  await eventually(async () => assert.equal(await t.page.getByRole('textbox', { name: 'Strategy of the consumer' }).inputValue(), text))
+  await t.page.getByRole('button', { name: 'Ask why' }).click()
+  await t.page.getByText('The chunk is').waitFor()
+  assert.deepEqual(await t.axe(), [])
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
