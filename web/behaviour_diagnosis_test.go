@@ -62,7 +62,7 @@ func TestDiagnosisOfAValue(t *testing.T) {
 	s.wantDiagnosis("a", "Held: 1 of 1 in flight, by w1 for 1m 30s; 9 wait.")
 	s.wantDiagnosis(sub.ID, "Held: 1 in flight, by w1 for 1m 30s; 9 wait for t=a, which has 1 of 1 in flight.")
 	if d := s.diagnosis("a"); d.InFlight != 1 || d.Holders != 1 || d.Oldest == nil || d.Oldest.Consumer != "w1" || d.Oldest.Submission != sub.ID ||
-		len(d.Causes) != 1 || d.Causes[0].Kind != api.CauseLimit || d.Causes[0].Chunks != 9 || d.Causes[0].Strategy != one || *d.Causes[0].Max != 1 {
+		len(d.Causes) != 1 || d.Causes[0].Kind != api.CauseLimit || d.Causes[0].Detail != "9 wait for t=a, which has 1 of 1 in flight" || d.Causes[0].Chunks != 9 || d.Causes[0].Strategy != one || *d.Causes[0].Max != 1 {
 		t.Errorf("at the limit: got %+v, oldest %+v", d, d.Oldest)
 	}
 

@@ -79,7 +79,9 @@ func narrowDiagnosis(d *engine.Diagnosis, own queue.MetaEntry) {
 }
 
 func apiCause(d *engine.Diagnosis, c *engine.Cause) api.Cause {
-	out := api.Cause{Kind: causeKinds[c.Obstacle], Detail: causeClause(d, c), Chunks: c.Held.Chunks, Submissions: c.Held.Submissions,
+	alone := *d
+	alone.Entry = queue.MetaEntry{} // by itself it says all, also what the holders say in the sentence
+	out := api.Cause{Kind: causeKinds[c.Obstacle], Detail: causeClause(&alone, c), Chunks: c.Held.Chunks, Submissions: c.Held.Submissions,
 		Until: apiTime(c.Until)}
 	if c.Limit.Key != "" {
 		value := apiValue(c.Value)

@@ -38,6 +38,8 @@ for (const [width, scheme] of [[1440, 'light'], [390, 'light'], [1440, 'dark'], 
       if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/value-${text.slice(0, 4)}-${scheme}-${width}.png`, fullPage: true })
       assert.deepEqual(await t.axe(), [], text)
     }
+    await t.go(hash(turned)) // the log has its name with escapes
+    await t.page.getByRole('region', { name: 'What changed' }).getByText('value.set').waitFor()
     await t.go('#/submissions/' + ids.large)
     await sentence(t.page).getByText('Paused: 9.00 M are paused by tenant=large.').waitFor()
     assert.deepEqual(t.wrong, [])

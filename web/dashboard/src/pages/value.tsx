@@ -47,7 +47,7 @@ export function Value({ name, text }: { name: string; text: string }) {
       {own.length > 0 && <section class="card w12"><header><h2>Rules about it</h2></header><ActiveRules name="Rules about it" items={own} done={() => { rules.value?.again(); again() }} /></section>}
       {!boundTo() && <Standing of={name} value={value} />}
       <Submissions of={name} text={valueText(value)} />
-      {may('admin') && <Changes key={changed} target={`${name}=${typeof value === 'string' ? JSON.stringify(value) : value}`} />}
+      {may('admin') && <Changes key={changed} target={`${name}=${typeof value === 'string' ? visible(JSON.stringify(value)) : value}`} />}
     </>
   )
 }
@@ -98,9 +98,9 @@ function Settings({ of, value, v, again }: { of: string; value: MetaValue; v: Va
   const [open, setOpen] = useState(false)
   return (
     <section class="card w12">
-      <header><div class="row"><h2>Limit and weight</h2><small>{v ? `${v.limit === null ? 'no limit' : 'limit ' + exact(v.limit)}, weight ${v.weight ?? 1}` : 'nothing is set'}, obeyed by the next reservation</small></div>{v && !open && <button onClick={() => setOpen(true)}>Change…</button>}</header>
+      <header><div class="row"><h2>Limit and weight</h2><small>{v ? `${v.limit === null ? 'no limit' : 'limit ' + exact(v.limit)}, weight ${v.weight ?? 1}` : 'nothing is set'}, obeyed by the next reservation</small></div>{!open && <button onClick={() => setOpen(true)}>Change…</button>}</header>
       {v && open && <Edit of={of} v={v} close={(changed) => { setOpen(false); if (changed) again() }} />}
-      {!v && <NewValue of={of} find={valueText(value)} done={again} />}
+      {!v && open && <NewValue of={of} find={valueText(value)} done={() => { setOpen(false); again() }} />}
     </section>
   )
 }
@@ -108,17 +108,21 @@ function Settings({ of, value, v, again }: { of: string; value: MetaValue; v: Va
 /** How it stands in the ledgers of its key. */
 function Standing({ of, value }: { of: string; value: MetaValue }) {
   const ledgers = useLive<Page<Ledger>>(`${queuePath(queue.value)}/ledgers`, 10)
-  const list = (ledgers.data?.items ?? []).filter((l) => l.key === of && l.depth === 0).slice(0, 3)
-  if (list.length === 0) return null
-  return <section class="card w12"><header><h2>Fairness</h2><a href={link('fairness')}>all tenants</a></header>{list.map((l) => <InLedger key={l.id} l={l} value={value} />)}</section>
+  const list = (ledgers.data?.items ?? []).filter((l) => l.key === of && l.depth === 0).slice(0, 5)
+  return <>{list.map((l) => <InLedger key={l.id} l={l} value={value} />)}</>
 }
 
 function InLedger({ l, value }: { l: Ledger; value: MetaValue }) {
   const read = useLive<LedgerTenants>(`${queuePath(queue.value)}/ledgers/${encodeURIComponent(l.id)}?limit=1000`, 4)
   const t = read.data?.items.find((x) => x.value !== undefined && valueText(x.value) === valueText(value))
   const unit = l.cost === 'time' ? 's' : 'chunks'
-  if (read.problem) return <Failed problem={read.problem} again={read.again} />
-  return <p><code>{clamped(visible(l.branch), 96)}</code><br />{t ? <>weight {t.weight}, entitled to {exact(Math.round(t.entitled))} {unit}, received {exact(Math.round(t.received))}, lag {signed(t.lag)} · {t.state === 'blocked' ? 'held back' : t.state}{t.state === 'active' && `, ${(100 * t.share).toFixed(1)} % of what is handed out now`}</> : <span class="note">{read.data ? 'it does not compete here, or is not among the 1,000 that received most' : 'Reading…'}</span>}</p>
+  if (!t) return null // of very many tenants it may be none of the thousand that received most
+  return (
+    <section class="card w12">
+      <header><div class="row"><h2>Fairness</h2><code title={l.branch}>{clamped(visible(l.branch), 96)}</code></div><a href={link('fairness', { ledger: l.id })}>all tenants</a></header>
+      <p>Weight {t.weight}, entitled to {exact(Math.round(t.entitled))} {unit}, received {exact(Math.round(t.received))}, lag {signed(t.lag)} · {t.state === 'blocked' ? 'held back' : t.state}{t.state === 'active' && `, ${(100 * t.share).toFixed(1)} % of what is handed out now`}</p>
+    </section>
+  )
 }
 
 function Submissions({ of, text }: { of: string; text: string }) {
