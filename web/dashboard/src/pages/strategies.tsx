@@ -2,6 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { Problem, call, curl, quern, queuePath, write } from '../api'
 import { exact, moment, percent, short, shown } from '../format'
+import { Table } from '../list'
 import { useAction, useLive } from '../live'
 import { Confirm } from '../confirm'
 import { ContextField, useContextPairs } from '../context'
@@ -175,10 +176,8 @@ function Picks({ x }: { x: Preview }) {
       <header><h2>What would be handed out now</h2><small>{exact(x.picks.length)} looked ahead · seed {x.seed}</small></header>
       <Unscored list={x.warnings} />
       {x.picks.length === 0 ? <Empty>Nothing: no ready chunk is admitted. Explain shows which block holds work back.</Empty> : (
-        <div class="scroll" tabIndex={0} role="region" aria-label="Picks"><table>
-          <thead><tr><th class="r">#</th><th>Submission</th><th class="r">Chunk</th><th>Meta</th><th class="r">Priority</th><th>Branch</th></tr></thead>
-          <tbody>{x.picks.map((p, i) => <tr key={i}><td class="r">{i + 1}</td><td><SubmissionLink id={p.submission} /></td><td class="r">{p.index}</td><td><MetaChips meta={p.meta} /></td><td class="r">{p.priority}</td><td class="mono">{p.branch}: {p.path}</td></tr>)}</tbody>
-        </table></div>
+        <Table name="Picks" columns={[{ name: '#', right: true }, { name: 'Submission' }, { name: 'Chunk', right: true }, { name: 'Meta' }, { name: 'Priority', right: true }, { name: 'Branch' }]}
+          lines={x.picks.map((p, i) => ({ id: String(i), cells: [<td class="r">{i + 1}</td>, <td><SubmissionLink id={p.submission} /></td>, <td class="r">{p.index}</td>, <td><MetaChips meta={p.meta} /></td>, <td class="r">{p.priority}</td>, <td class="wrap mono">{p.branch}: {p.path}</td>] }))} />
       )}
     </section>
   )
