@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -94,6 +95,61 @@ func TestWaitForManyEnds(t *testing.T) {
 	f.server.Stop()
 	awaited(t, <-stays, []string{a}, 1)
 	awaited(t, f.send(call{method: "POST", path: waitPath, body: waitBody(true, a, b)}), []string{a}, 1)
+}
+
+// A queue that is deleted ends the waits for its submissions: those of other queues go on, and what was in it is unknown from then on.
+func TestWaitForManyOfADeletedQueue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.do("PUT", "/v1/queues/other", "{}", http.StatusCreated, nil)
+	var gone [2]api.Submission
+	for i := range gone {
+		f.do("POST", "/v1/queues/other/submissions", `{"chunks":{"count":1,"prefix":"a/"}}`, http.StatusCreated, &gone[i])
+	}
+	stays := f.insert(`{"chunks":{"count":1,"prefix":"b/"}}`).ID
+	begin := func(ids ...string) <-chan answer {
+		return f.begin(t.Context(), call{method: "POST", path: waitPath, body: waitBody(true, ids...)})
+	}
+	both, mixed := begin(gone[0].ID, gone[1].ID), begin(gone[0].ID, stays)
+	f.watched(2)
+	f.do("POST", "/v1/submissions/"+gone[0].ID+"/cancel", "", http.StatusOK, nil)
+	if got := f.send(call{method: "DELETE", path: "/v1/queues/other"}); got.status != http.StatusConflict {
+		t.Fatalf("deleting a queue with an open submission, which is waited for: got %d %s, want 409", got.status, got.body)
+	}
+	f.watched(2)
+	f.do("POST", "/v1/submissions/"+gone[1].ID+"/cancel", "", http.StatusOK, nil)
+	awaited(t, <-both, []string{gone[0].ID, gone[1].ID}, 0)
+	f.do("DELETE", "/v1/queues/other", "", http.StatusNoContent, nil)
+	f.watched(1) // the wait that is for the other queue, too
+	f.do("POST", "/v1/submissions/"+stays+"/cancel", "", http.StatusOK, nil)
+	awaited(t, <-mixed, []string{stays}, 0, gone[0].ID)
+	awaited(t, <-begin(gone[0].ID, gone[1].ID), nil, 0, gone[0].ID, gone[1].ID)
+}
+
+// A client that leaves while it waits for as many as one call may name ends its wait, and takes nothing from another that waits for the
+// same submissions.
+func TestWaitForManyIsLeft(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	lines := strings.Repeat(`{"chunks":{"count":1,"prefix":"a/"}}`+"\n", queue.MaxWaitIDs)
+	made := f.send(call{method: "POST", path: "/v1/queues/default/submissions:batch", body: lines,
+		header: map[string]string{"Content-Type": "application/x-ndjson"}})
+	var out api.InsertManyResponse
+	made.decode(t, &out)
+	ids := make([]string, len(out.Results))
+	for i := range out.Results {
+		ids[i] = out.Results[i].Submission.ID
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	wait := call{method: "POST", path: waitPath, body: waitBody(false, ids...)}
+	leaves, stays := f.begin(ctx, wait), f.begin(t.Context(), wait)
+	f.watched(2)
+	leave()
+	<-leaves
+	f.watched(1)
+	f.do("POST", "/v1/submissions/"+ids[500]+"/cancel", "", http.StatusOK, nil)
+	awaited(t, <-stays, []string{ids[500]}, queue.MaxWaitIDs-1)
+	f.watched(0)
 }
 
 // What is wrong with a wait is said with its place.

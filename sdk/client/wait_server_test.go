@@ -60,3 +60,53 @@ func TestWaitManyOnServer(t *testing.T) {
 		}
 	}
 }
+
+// A queue that is deleted while its submissions are waited for ends the wait for them, as cancelled or as unknown, and keeps no other.
+func TestWaitManyOfADeletedQueue(t *testing.T) {
+	t.Parallel()
+	c, ctx := connect(t, serve(t)), t.Context()
+	if _, err := c.PutQueue(ctx, "gone", api.QueueSettingsInput{}); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, name := range []string{"gone", "gone", "default"} {
+		s, err := c.Insert(ctx, name, &api.NewSubmission{Chunks: api.Chunks{Count: 1, Prefix: "a/"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, s.ID)
+	}
+	gone, other, stays := ids[0], ids[1], ids[2]
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, id := range []string{gone, other} {
+			if _, err := c.Cancel(ctx, id); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := c.DeleteQueue(ctx, "gone"); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.Cancel(ctx, stays); err != nil {
+			t.Error(err)
+		}
+	}()
+	var got []string
+	for s, err := range c.WaitMany(ctx, ids) {
+		if err != nil && (client.CodeOf(err) != api.CodeUnknownSubmission || s.ID == stays) {
+			t.Fatalf("%s: %v", s.ID, err)
+		}
+		got = append(got, s.ID)
+	}
+	<-done
+	slices.Sort(got)
+	if slices.Sort(ids); !slices.Equal(got, ids) {
+		t.Errorf("the wait told of %v, want each of %v once", got, ids)
+	}
+	for s, err := range c.WaitMany(ctx, []string{gone}) {
+		if client.CodeOf(err) != api.CodeUnknownSubmission {
+			t.Errorf("afterwards: %+v, %v", s, err)
+		}
+	}
+}
