@@ -74,6 +74,14 @@ func TestQuestionsAreSliced(t *testing.T) {
 			t.Errorf("a diagnosis of site=%d looked at %d of %d submissions: %v", site, d.Met, d.Present, err)
 		}
 	}
+	var many []*strategy.Plan // so much that it is about a part, and says so
+	for range 10 {
+		many = append(many, plan(t, wide))
+	}
+	d, err := b.shard.Inspect.Diagnose(ctx, number("site", 3), many)
+	if most := b.shard.Inspect.MostLooks(); err != nil || d.Met == 0 || d.Met >= d.Present || most > bound {
+		t.Errorf("a diagnosis by 410 branches looked at %d of %d submissions, and %d things at once: %v", d.Met, d.Present, most, err)
+	}
 	x := mustExplain(t, b, "Random", 1)
 	if x.Met != x.Shown || x.Shown != submissions {
 		t.Errorf("%d of %d submissions were looked at, want all %d", x.Met, x.Shown, submissions)
