@@ -23,8 +23,9 @@ import (
 
 const submitLinesHelp = "With --jsonl each line of a file is one submission, as the body of an insert is, such as\n" +
 	"  {\"meta\":{\"company\":7},\"priority\":3,\"chunks\":{\"inline\":[\"ash\"]}}\n" +
-	"They are inserted in their order, up to 1,000 in one call. A line that is refused is named with its number on stderr and keeps no\n" +
-	"other from being inserted; with --atomic, for what fits into one call (10,000 lines or about 63 MiB), all are inserted or none.\n" +
+	"They are inserted in their order, up to 1,000 in one call; of a pipe that stays open, when so many have come.\n" +
+	"A line that is refused is named with its number on stderr and keeps no other from being inserted; with --atomic, for what fits\n" +
+	"into one call (10,000 lines or about 63 MiB), all are inserted or none.\n" +
 	"Run it again with the same --key-prefix within a day, after an interruption or with refused lines corrected in place, and it\n" +
 	"inserts what is missing: the key of a line is PREFIX/NUMBER, unless the line has an idempotency_key."
 
