@@ -321,7 +321,9 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.stats.skipped -= uint64(r.skips)
 	m.suspects.acquitAll(r)
 	m.letters.ended(r, state)
-	r.ended = &ending{at: m.now, meta: r.sub.Meta(), reason: reason, spec: r.spec()}
+	r.ended = &ending{
+		at: m.now, position: m.applied, reopened: r.reopened, meta: r.sub.Meta(), reason: reason, spec: r.spec(),
+	}
 	r.ended.left = m.backlog.RemoveKeeping(r.sub)
 	m.orphans.add(r)
 	r.state, r.sub, r.deads, r.delays = state, nil, nil, nil

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/store"
@@ -18,11 +19,13 @@ import (
 
 // ending is how a submission ended, kept until its history row is written.
 type ending struct {
-	at     queue.Time
-	meta   queue.Meta
-	reason string
-	failed *uint32 // the chunk that failed it; nil: none did, or it is not known of an old row
-	spec   []byte  // the unchanging part
+	at       queue.Time
+	position journal.Position // of the batch that ended it
+	reopened bool             // the history may have an earlier end of it
+	meta     queue.Meta
+	reason   string
+	failed   *uint32 // the chunk that failed it; nil: none did, or it is not known of an old row
+	spec     []byte  // the unchanging part
 
 	left *backlog.Remains
 	held [][]uint32 // chunks that were held, a page for each slice of the sweep; whole when the record has no reservation left
@@ -44,7 +47,7 @@ func (r *record) endedRow() *store.Ended {
 	final := binary.AppendUvarint(make([]byte, 0, len(e.final)+len(e.reason)+binary.MaxVarintLen32), uint64(len(e.reason)))
 	final = append(final, e.reason...)
 	return &store.Ended{Seq: r.seq, ID: r.id, State: r.state, Finished: e.at, Keyed: r.details().key != "",
-		Spec: e.spec, Final: append(final, e.final...)}
+		Position: e.position, Reopened: e.reopened, Spec: e.spec, Final: append(final, e.final...)}
 }
 
 // orphans are ended submissions whose reservations are still in the table.

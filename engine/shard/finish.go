@@ -355,7 +355,7 @@ func (s *Shard) askHistory(ctx context.Context, results []queue.Result, token fu
 		if results[i].Code != "unknown_submission" {
 			continue
 		}
-		row, found, err := s.store.Ended(ctx, token(i).Submission)
+		row, found, err := s.store.History.Ended(ctx, token(i).Submission)
 		switch {
 		case err != nil:
 			return err

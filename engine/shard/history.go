@@ -19,7 +19,7 @@ func finalState(final []byte) ([]byte, error) {
 // recallLetters counts and groups the dead letters of the history, and calls each for every submission that has some.
 func (s *Shard) recallLetters(ctx context.Context, m *machine, each func(*record)) error {
 	for before, more := queue.SubmissionID(0), true; more; {
-		rows, err := s.store.ListEnded(ctx, before, []queue.SubmissionState{queue.CompletedWithDead}, listSlice)
+		rows, err := s.store.History.ListEnded(ctx, before, []queue.SubmissionState{queue.CompletedWithDead}, listSlice)
 		if err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func (p *DeadLetters) at(ctx context.Context, id queue.SubmissionID,
 		}
 		rows = s.m.rows
 		s.mu.Unlock()
-		read, found, err := s.store.Ended(ctx, id)
+		read, found, err := s.store.History.Ended(ctx, id)
 		if err == nil && !found {
 			err = unknownSubmission(id)
 		}

@@ -104,7 +104,7 @@ func (p *DeadLetters) submissions(ctx context.Context, before queue.SubmissionID
 	})
 	full := len(ids) == deadPage
 	s.mu.Unlock()
-	ended, err := s.store.EndedIn(ctx, before, queue.CompletedWithDead, deadPage)
+	ended, err := s.store.History.EndedIn(ctx, before, queue.CompletedWithDead, deadPage)
 	if err != nil {
 		return nil, false, err
 	}

@@ -269,7 +269,7 @@ func (p *Forwarding) find(ctx context.Context, chunk queue.ChunkID) (*record, er
 		return &c, nil
 	}
 	s.mu.Unlock()
-	row, found, err := s.store.Ended(ctx, chunk.Submission)
+	row, found, err := s.store.History.Ended(ctx, chunk.Submission)
 	if err == nil && !found {
 		err = unknownSubmission(chunk.Submission)
 	}

@@ -26,7 +26,7 @@ func (p *Submissions) Get(ctx context.Context, id queue.SubmissionID) (queue.Sub
 		return sub, nil
 	}
 	s.mu.Unlock()
-	row, found, err := s.store.Ended(ctx, id)
+	row, found, err := s.store.History.Ended(ctx, id)
 	if err != nil {
 		return queue.Submission{}, err
 	}
@@ -176,7 +176,7 @@ func (p *Submissions) listHistory(ctx context.Context, f *Filter, before queue.S
 	}
 	var list []queue.Submission
 	for len(list) < limit {
-		rows, err := s.store.ListEnded(ctx, before, states, listSlice)
+		rows, err := s.store.History.ListEnded(ctx, before, states, listSlice)
 		if err != nil {
 			return nil, err
 		}
@@ -329,7 +329,7 @@ func (p *Submissions) endedRow(ctx context.Context, id queue.SubmissionID) (*sto
 		s.drain(m, r)
 		return r.endedRow(), nil
 	}
-	row, found, err := s.store.Ended(ctx, id)
+	row, found, err := s.store.History.Ended(ctx, id)
 	if err == nil && !found {
 		err = unknownSubmission(id)
 	}

@@ -156,7 +156,7 @@ func (e *endedIDs) has(ctx context.Context, id queue.SubmissionID) (bool, error)
 	if e.from == 0 || id < e.from {
 		e.from = queue.MakeSubmissionID(max(id.Time().Add(-endedMargin), 1), 0, 0)
 		e.ids = map[queue.SubmissionID]struct{}{}
-		if err := e.store.EndedSince(ctx, e.from, func(id queue.SubmissionID) { e.ids[id] = struct{}{} }); err != nil {
+		if err := e.store.History.EndedSince(ctx, e.from, func(id queue.SubmissionID) { e.ids[id] = struct{}{} }); err != nil {
 			return false, err
 		}
 	}
@@ -193,7 +193,7 @@ func (p *pastRows) find(ctx context.Context, seq uint32) (*past, error) {
 	if p.bySeq == nil || len(p.bySeq) == pastKept {
 		p.bySeq = map[uint32]*past{}
 	}
-	row, there, err := p.store.EndedBySeq(ctx, seq)
+	row, there, err := p.store.History.EndedBySeq(ctx, seq)
 	if err != nil || !there {
 		p.bySeq[seq] = nil
 		return nil, err
@@ -227,7 +227,7 @@ func (p *recovery) sweep(ctx context.Context, m *machine) error {
 // of it are in the log.
 func (p *recovery) recall(ctx context.Context, m *machine, now queue.Time, reopenable map[uint32]*record) error {
 	s := p.s
-	newest, err := s.store.ListEnded(ctx, 0, endStates(), 1)
+	newest, err := s.store.History.ListEnded(ctx, 0, endStates(), 1)
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (p *recovery) recall(ctx context.Context, m *machine, now queue.Time, reope
 		return err
 	}
 	window := queue.MakeSubmissionID(max(now.Add(-queue.IdempotencyWindow), 1), 0, 0)
-	return s.store.EndedKeyed(ctx, window, func(row *store.Ended) error {
+	return s.store.History.EndedKeyed(ctx, window, func(row *store.Ended) error {
 		spec, err := journal.DecodeInsert(row.Spec)
 		if err != nil {
 			return fmt.Errorf("store: history of %s: %w", row.ID, err)

@@ -53,7 +53,7 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 	}
 	removed := 0
 	if err == nil {
-		removed, err = s.store.Forget(ctx, found)
+		removed, err = s.store.History.Forget(ctx, found)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -80,7 +80,7 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 func (s *Shard) outlived(ctx context.Context, m *machine, kept, finishedBefore queue.Time, most int,
 	parked map[queue.SubmissionID]bool) ([]store.Outlived, error) {
 	onlyLetters := true // up to here
-	found, err := s.store.Outlived(ctx, kept, finishedBefore, most, func(id queue.SubmissionID, finished queue.Time) bool {
+	found, err := s.store.History.Outlived(ctx, kept, finishedBefore, most, func(id queue.SubmissionID, finished queue.Time) bool {
 		s.mu.Lock()
 		letters := m.letters.ofEnded[id] > 0
 		s.mu.Unlock()

@@ -262,8 +262,12 @@ func TestPoisonousRetention(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
 	var ended []queue.Submission
-	for range 30 {
-		sub := mustInsert(t, b, prefixed(1))
+	for i := range 30 {
+		spec := prefixed(1)
+		if i == 9 { // its content cannot be removed
+			spec.Chunks = queue.Chunks{Count: 1, Inline: [][]byte{[]byte("content")}}
+		}
+		sub := mustInsert(t, b, spec)
 		ended = append(ended, sub)
 		if _, err := b.shard.Submissions.Cancel(ctx, sub.ID); err != nil {
 			t.Fatal(err)
@@ -274,7 +278,7 @@ func TestPoisonousRetention(t *testing.T) {
 	}
 	kind := sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 1000}
 	bad := ended[9].ID
-	exec(t, filepath.Join(b.dir, "store.db"), kind, fmt.Sprintf("CREATE TRIGGER poison BEFORE DELETE ON history WHEN OLD.id = %d BEGIN SELECT RAISE(ABORT, 'poisoned'); END", bad))
+	exec(t, filepath.Join(b.dir, "store.db"), kind, "CREATE TRIGGER poison BEFORE DELETE ON content BEGIN SELECT RAISE(ABORT, 'poisoned'); END")
 	left := func() (n int) {
 		list, err := b.shard.Submissions.List(ctx, everything, 0, 100)
 		if err != nil {

@@ -153,9 +153,9 @@ func BenchmarkAppendOutputs(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			s.moves.mu.Lock()
+			s.outputs.moves.mu.Lock()
 			must(b, s.settle(ctx))
-			s.moves.mu.Unlock()
+			s.outputs.moves.mu.Unlock()
 			perChunk(b, len(outs), cpu, written)
 		})
 	}

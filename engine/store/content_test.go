@@ -209,9 +209,9 @@ func TestManyAtOnce(t *testing.T) {
 			err := errors.Join(s.Checkpoint(ctx, []Row{{Seq: 1000 + i, ID: queue.SubmissionID(i + 1), Spec: []byte("s")}}, nil),
 				s.PackOutputs(ctx, i%callers), s.Load(ctx, func(Row) error { return nil }))
 			if i%6 == 0 {
-				s.moves.mu.Lock()
+				s.outputs.moves.mu.Lock()
 				err = errors.Join(err, s.settle(ctx))
-				s.moves.mu.Unlock()
+				s.outputs.moves.mu.Unlock()
 			}
 			if err != nil {
 				t.Errorf("beside the callers: %v", err)

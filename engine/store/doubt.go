@@ -142,8 +142,8 @@ func (s *Store) Logged(seq uint32) bool { return len(s.outputs.of(seq)) > 0 }
 // WithdrawOutputs takes what the log has for these chunks out of it, durably: they are about to be completed without an output, and
 // no other call may be completing them. Their Bytes are not looked at. It waits for a settling that is under way.
 func (s *Store) WithdrawOutputs(ctx context.Context, chunks []Output) error {
-	s.moves.mu.Lock()
-	defer s.moves.mu.Unlock()
+	s.outputs.moves.mu.Lock()
+	defer s.outputs.moves.mu.Unlock()
 	for i := range chunks {
 		seq, index := chunks[i].Seq, chunks[i].Index
 		for _, n := range s.outputs.of(seq) {

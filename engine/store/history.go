@@ -1,8 +1,9 @@
 package store
 
 import (
-	"cmp"
+	"container/heap"
 	"context"
+	"errors"
 	"math"
 	"slices"
 
@@ -10,229 +11,310 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
+// History is what the store keeps of submissions that ended, until their retention is over.
+type History struct {
+	s     *Store
+	index endedIndex
+}
+
+// load reads the spans of all pages of the history.
+func (h *History) load() error {
+	return h.s.write.spans.Query(func(row sqlitedb.Row) (bool, error) {
+		number, b := row.Int(0), row.Blob(2)
+		if sum(0).number(number).bytes(b).stored() != row.Int(1) {
+			return false, h.s.damaged("history_span", number)
+		}
+		one, err := readSpan(number, b)
+		if err != nil {
+			return false, h.s.damaged("history_span", number)
+		}
+		h.index.load(&one)
+		return true, nil
+	})
+}
+
+// readEnded reads a page of the history; `found` is false when it is gone.
+func readEnded(s *Store, stmt *sqlitedb.Stmt, page int64) (list []Ended, found bool, err error) {
+	err = stmt.Query(func(row sqlitedb.Row) (bool, error) {
+		b := row.Blob(1)
+		if sum(0).number(page).bytes(b).stored() != row.Int(0) {
+			return false, s.damaged("history_page", page)
+		}
+		found = true
+		list, err = endedPage(b)
+		return false, err
+	}, page)
+	return list, found, err
+}
+
 // Ended finds an ended submission in the history.
-func (s *Store) Ended(ctx context.Context, id queue.SubmissionID) (e Ended, found bool, err error) {
-	return s.findEnded(ctx, int64(id), func(r *reader) *sqlitedb.Stmt { return r.ended })
+func (h *History) Ended(ctx context.Context, id queue.SubmissionID) (e Ended, found bool, err error) {
+	return h.findEnded(ctx, func(p *span) bool { return p.hasID(id) }, func(e *Ended) bool { return e.ID == id })
 }
 
 // EndedBySeq finds it by its number in the shard.
-func (s *Store) EndedBySeq(ctx context.Context, seq uint32) (e Ended, found bool, err error) {
-	return s.findEnded(ctx, int64(seq), func(r *reader) *sqlitedb.Stmt { return r.endedBySeq })
+func (h *History) EndedBySeq(ctx context.Context, seq uint32) (e Ended, found bool, err error) {
+	return h.findEnded(ctx, func(p *span) bool { return p.hasSeq(seq) }, func(e *Ended) bool { return e.Seq == seq })
 }
 
-func (s *Store) findEnded(ctx context.Context, key int64, by func(*reader) *sqlitedb.Stmt) (e Ended, found bool, err error) {
-	err = s.hot.with(ctx, func(r *reader) error {
-		return by(r).Query(func(row sqlitedb.Row) (bool, error) {
-			found = true
-			e, err = s.endedOf(row)
-			return false, err
-		}, key)
-	})
-	return e, found && err == nil, wrap("ended", err)
-}
-
-// EndedSince calls fn for the id of every ended submission from `from` on, in no order.
-func (s *Store) EndedSince(ctx context.Context, from queue.SubmissionID, fn func(queue.SubmissionID)) error {
-	return wrap("ended since", s.scan.with(ctx, func(r *reader) error {
-		return r.endedSince.Query(func(row sqlitedb.Row) (bool, error) {
-			fn(queue.SubmissionID(row.Int(0)))
-			return true, nil
-		}, int64(from))
-	}))
-}
-
-// EndedKeyed calls fn for every ended submission from id `from` on that came with an idempotency key, oldest first.
-func (s *Store) EndedKeyed(ctx context.Context, from queue.SubmissionID, fn func(*Ended) error) error {
-	return wrap("ended keyed", s.scan.with(ctx, func(r *reader) error {
-		return r.endedKeyed.Query(func(row sqlitedb.Row) (bool, error) {
-			e, err := s.endedOf(row)
-			if err == nil {
-				err = fn(&e)
+func (h *History) findEnded(ctx context.Context, match func(*span) bool, is func(*Ended) bool) (e Ended, found bool, err error) {
+	again := func() error {
+		return h.s.hot.with(ctx, func(r *reader) error {
+			for _, p := range h.index.pages(match) {
+				list, there, err := readEnded(h.s, r.endedPage, p.page)
+				if err != nil {
+					return err
+				}
+				if !there {
+					return errMoved
+				}
+				if i := slices.IndexFunc(list, func(e Ended) bool { return is(&e) }); i >= 0 && p.holds(i) {
+					e, found = list[i].own(), true
+					return nil
+				}
 			}
-			return true, err
-		}, int64(from))
-	}))
+			return nil
+		})
+	}
+	return e, found, wrap("ended", unmoved(again))
 }
 
-// endedOf reads the historyColumns.
-func (s *Store) endedOf(row sqlitedb.Row) (Ended, error) {
-	e := Ended{
-		ID: queue.SubmissionID(row.Int(0)), Seq: uint32(row.Int(1)), State: queue.SubmissionState(row.Int(2)),
-		Finished: queue.Time(row.Int(3)), Spec: row.Blob(5), Final: row.Blob(6),
-	}
-	if e.sum().stored() != row.Int(4) {
-		return e, s.damaged("history", row.Int(0))
-	}
-	return e, nil
+// own is the submission with bytes of its own: the page that they lie in is not kept in memory for it.
+func (e *Ended) own() Ended {
+	c := *e
+	c.Spec, c.Final = append([]byte{}, e.Spec...), append([]byte{}, e.Final...)
+	return c
 }
 
-// ListEnded lists ended submissions in one of the states, the newest id first, beginning below `before` (0: at the newest),
-// at most `limit`.
-func (s *Store) ListEnded(ctx context.Context, before queue.SubmissionID, states []queue.SubmissionState, limit int) ([]Ended, error) {
-	below := int64(math.MaxInt64)
-	if before != 0 && uint64(before) < math.MaxInt64 {
-		below = int64(before)
+// unmoved calls fn until it found everything where the index said it was.
+func unmoved(fn func() error) error {
+	for {
+		if err := fn(); !errors.Is(err, errMoved) {
+			return err
+		}
 	}
-	var all []Ended
-	states = slices.Compact(slices.Sorted(slices.Values(states)))
-	err := s.scan.with(ctx, func(r *reader) error {
-		for _, state := range states { // each walks its part of the index backwards, so a rare state costs no more than a common one
-			err := r.listEnded.Query(func(row sqlitedb.Row) (bool, error) {
-				e, err := s.endedOf(row)
-				all = append(all, e)
-				return true, err
-			}, int64(state), below, int64(limit))
+}
+
+// walk is an order in which the history is read. The smallest key comes first.
+type walk struct {
+	match func(*span) bool   // whether a page may have what is wanted
+	from  func(*span) uint64 // no key of the page is smaller
+	want  func(*Ended) bool
+	key   func(*Ended) uint64
+	bare  bool // without Spec and Final, as far as that saves reading long ones
+}
+
+// step is a block, a page or an ended submission that the walk has come to, by the smallest key that it may have.
+type step struct {
+	key   uint64
+	block *endedBlock
+	page  *span
+	ended *Ended
+	at    int // its place in the page
+}
+
+type steps []step
+
+func (h steps) Len() int { return len(h) }
+func (h steps) Less(i, j int) bool {
+	a, b := &h[i], &h[j]
+	if a.key != b.key || a.ended == nil || b.ended == nil {
+		return a.key < b.key || a.key == b.key && a.ended == nil
+	}
+	return a.ended.ID < b.ended.ID
+}
+func (h steps) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *steps) Push(x any)   { *h = append(*h, x.(step)) }
+func (h *steps) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}
+
+// walk calls fn for what is wanted of the history, in order, until it returns false. Pages are read when their turn comes. fn is called
+// without a lock. errMoved says that a page is no longer where the index had it: the caller begins again behind what it has.
+func (h *History) walk(ctx context.Context, o walk, fn func(e *Ended, page int64, at int) (more bool, err error)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ahead, moves := h.index.begin(&o)
+	heap.Init(&ahead)
+	for len(ahead) > 0 {
+		next := heap.Pop(&ahead).(step)
+		switch {
+		case next.ended != nil:
+			if more, err := fn(next.ended, next.page.page, next.at); err != nil || !more {
+				return err
+			}
+		case next.page != nil:
+			list, err := h.wanted(ctx, next.page, &o)
 			if err != nil {
 				return err
+			}
+			for i := range list {
+				list[i].key = o.key(list[i].ended)
+				heap.Push(&ahead, list[i])
+			}
+		default:
+			pages, err := h.index.of(next.block, o.match, moves)
+			if err != nil {
+				return err
+			}
+			for _, p := range pages {
+				heap.Push(&ahead, step{key: o.from(p), page: p})
+			}
+		}
+	}
+	return nil
+}
+
+// wanted reads a page and keeps what is wanted of it.
+func (h *History) wanted(ctx context.Context, p *span, o *walk) (list []step, err error) {
+	if o.bare && p.count == 1 { // what is long has a page of its own
+		e := p.only()
+		if o.want(e) {
+			list = append(list, step{page: p, ended: e})
+		}
+		return list, nil
+	}
+	err = h.s.scan.with(ctx, func(r *reader) error {
+		all, found, err := readEnded(h.s, r.endedPage, p.page)
+		if err == nil && !found {
+			err = errMoved
+		}
+		for i := range all {
+			if p.holds(i) && o.want(&all[i]) {
+				list = append(list, step{page: p, ended: &all[i], at: i})
+			}
+		}
+		return err
+	})
+	return list, err
+}
+
+// byID walks from an id on, the oldest first; newest walks down from below one.
+func byID(from queue.SubmissionID) walk {
+	return walk{
+		match: func(p *span) bool { return p.lastID >= from }, from: func(p *span) uint64 { return uint64(p.firstID) },
+		want: func(e *Ended) bool { return e.ID >= from }, key: func(e *Ended) uint64 { return uint64(e.ID) },
+	}
+}
+
+func newest(below queue.SubmissionID, states uint32) walk {
+	return walk{
+		match: func(p *span) bool { return p.firstID < below && p.states&states != 0 },
+		from:  func(p *span) uint64 { return ^uint64(p.lastID) },
+		want:  func(e *Ended) bool { return e.ID < below && states>>e.State&1 == 1 },
+		key:   func(e *Ended) uint64 { return ^uint64(e.ID) },
+	}
+}
+
+// each calls fn for everything in the pages whose span matches, in no order and perhaps more than once.
+func (h *History) each(ctx context.Context, match func(*span) bool, fn func(*Ended)) error {
+	return unmoved(func() error {
+		for _, p := range h.index.pages(match) {
+			list, err := h.wanted(ctx, p, &walk{want: func(*Ended) bool { return true }})
+			if err != nil {
+				return err
+			}
+			for i := range list {
+				fn(list[i].ended)
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, wrap("list ended", err)
+}
+
+// EndedSince calls fn for the id of every ended submission from `from` on, in no order and perhaps more than once.
+func (h *History) EndedSince(ctx context.Context, from queue.SubmissionID, fn func(queue.SubmissionID)) error {
+	return wrap("ended since", h.each(ctx, byID(from).match, func(e *Ended) {
+		if e.ID >= from {
+			fn(e.ID)
+		}
+	}))
+}
+
+// seqSet is a set of numbers of submissions, a bit for each, in blocks of 64 Ki.
+type seqSet map[uint32]*[1024]uint64
+
+func (s seqSet) add(seq uint32) {
+	block := s[seq>>16]
+	if block == nil {
+		block = new([1024]uint64)
+		s[seq>>16] = block
 	}
-	slices.SortFunc(all, func(a, b Ended) int { return cmp.Compare(b.ID, a.ID) })
-	return all[:min(max(limit, 0), len(all))], nil
+	block[seq>>6&1023] |= 1 << (seq & 63)
+}
+
+func (s seqSet) has(seq uint32) bool {
+	block := s[seq>>16]
+	return block != nil && block[seq>>6&1023]>>(seq&63)&1 == 1
+}
+
+// endedSeqs are the numbers of all that the history has.
+func (h *History) endedSeqs(ctx context.Context) (seqSet, error) {
+	seqs := seqSet{}
+	return seqs, h.each(ctx, func(*span) bool { return true }, func(e *Ended) { seqs.add(e.Seq) })
+}
+
+// EndedKeyed calls fn for every ended submission from id `from` on that came with an idempotency key, oldest first.
+func (h *History) EndedKeyed(ctx context.Context, from queue.SubmissionID, fn func(*Ended) error) error {
+	return wrap("ended keyed", unmoved(func() error {
+		o := byID(from)
+		all, any := o.match, o.want
+		o.match = func(p *span) bool { return p.keyed && all(p) }
+		o.want = func(e *Ended) bool { return e.Keyed && any(e) }
+		return h.walk(ctx, o, func(e *Ended, _ int64, _ int) (bool, error) {
+			from = e.ID + 1
+			return true, fn(e)
+		})
+	}))
+}
+
+// ListEnded lists ended submissions in one of the states, the newest id first, beginning below `before` (0: at the newest),
+// at most `limit`.
+func (h *History) ListEnded(ctx context.Context, before queue.SubmissionID, states []queue.SubmissionState,
+	limit int) (all []Ended, err error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	err = unmoved(func() error {
+		all = all[:0]
+		return h.walk(ctx, newest(below(before), maskOf(states)), func(e *Ended, _ int64, _ int) (bool, error) {
+			all = append(all, e.own())
+			return len(all) < limit, nil
+		})
+	})
+	return all, wrap("list ended", err)
+}
+
+func below(before queue.SubmissionID) queue.SubmissionID {
+	if before == 0 {
+		return math.MaxUint64
+	}
+	return before
+}
+
+func maskOf(states []queue.SubmissionState) (mask uint32) {
+	for _, state := range states {
+		mask |= 1 << state
+	}
+	return mask
 }
 
 // EndedIn lists the ids of ended submissions in a state, those below `before` and the newest first, at most `limit`. It reads none of
 // what the history tells about them, which is long for a submission with many dead letters.
-func (s *Store) EndedIn(ctx context.Context, before queue.SubmissionID, state queue.SubmissionState,
+func (h *History) EndedIn(ctx context.Context, before queue.SubmissionID, state queue.SubmissionState,
 	limit int) (ids []queue.SubmissionID, err error) {
-	err = s.scan.with(ctx, func(r *reader) error {
-		return r.endedIn.Query(func(row sqlitedb.Row) (bool, error) {
-			ids = append(ids, queue.SubmissionID(row.Int(0)))
-			return true, nil
-		}, int64(state), int64(before), int64(limit))
+	o := newest(before, maskOf([]queue.SubmissionState{state}))
+	o.bare = true
+	err = unmoved(func() error {
+		ids = ids[:0]
+		return h.walk(ctx, o, func(e *Ended, _ int64, _ int) (bool, error) {
+			ids = append(ids, e.ID)
+			return len(ids) < limit, nil
+		})
 	})
 	return ids, wrap("ended in a state", err)
-}
-
-// What one transaction deletes at most.
-const (
-	eraseRows  = 512
-	eraseBytes = 4 << 20
-)
-
-// Outlived is a submission of the history whose retention is over.
-type Outlived struct {
-	ID  queue.SubmissionID
-	Seq uint32
-}
-
-// Outlived lists submissions that finished from one time on and before another, the longest ended first and at most `most`, without those
-// that skip (nil: none) says. It is asked about each in their order, perhaps more than once, and must not call the store.
-func (s *Store) Outlived(ctx context.Context, finishedFrom, finishedBefore queue.Time, most int,
-	skip func(id queue.SubmissionID, finished queue.Time) bool) (list []Outlived, err error) {
-	const page = 256
-	for limit := page; most > 0; limit *= 2 {
-		list = list[:0]
-		seen := 0
-		err := s.scan.with(ctx, func(r *reader) error {
-			return r.outlived.Query(func(row sqlitedb.Row) (bool, error) {
-				seen++
-				if id := queue.SubmissionID(row.Int(0)); skip == nil || !skip(id, queue.Time(row.Int(2))) {
-					list = append(list, Outlived{id, uint32(row.Int(1))})
-				}
-				return len(list) < most, nil
-			}, int64(finishedFrom), int64(finishedBefore), int64(limit))
-		})
-		if err != nil {
-			return nil, wrap("outlived", err)
-		}
-		if seen < limit || len(list) == most {
-			break
-		}
-	}
-	return list, nil
-}
-
-// Forget deletes submissions of the history with their content, attachments and outputs, and says how many of the list are
-// gone, from its start. It works in transactions of bounded size, the history row last, so after a crash or a failure it is
-// simply called again with the rest.
-func (s *Store) Forget(ctx context.Context, list []Outlived) (gone int, err error) {
-	s.moves.mu.Lock()
-	defer s.moves.mu.Unlock()
-	for gone < len(list) {
-		if err := ctx.Err(); err != nil {
-			return gone, wrap("forget", err)
-		}
-		n := 0
-		err := s.writing(func(w *writer) error {
-			room := budget{rows: eraseRows, bytes: eraseBytes}
-			err := w.conn.Tx(func() error {
-				for _, v := range list[gone:] {
-					if all, err := w.erase(v.Seq, &room); err != nil || !all {
-						return err
-					}
-					if _, err := w.dropHistory.Exec(int64(v.ID)); err != nil {
-						return err
-					}
-					room.rows--
-					n++
-				}
-				return nil
-			})
-			if err == nil {
-				for _, v := range list[gone : gone+n] {
-					s.Memtable.drop(v.Seq)
-				}
-			}
-			return err
-		})
-		if err != nil {
-			return gone, wrap("forget", err)
-		}
-		for _, v := range list[gone : gone+n] {
-			s.outputs.drop(v.Seq)
-			s.TrustAll(v.Seq)
-		}
-		gone += n
-	}
-	return gone, nil
-}
-
-// budget is what is left of a transaction's bounds.
-type budget struct{ rows, bytes int64 }
-
-func (b *budget) spent() bool { return b.rows <= 0 || b.bytes <= 0 }
-
-// erase deletes content, outputs and attachment of a submission as far as the budget goes; `gone` says that nothing is left.
-func (w *writer) erase(seq uint32, room *budget) (gone bool, err error) {
-	first, last := keyOf(seq, 0), keyOf(seq, lastNumber)
-	for _, from := range []struct{ size, drop *sqlitedb.Stmt }{{w.sizeContent, w.dropContent}, {w.sizeOutput, w.dropOutput}} {
-		if gone, err := eraseRange(from.size, from.drop, first, last, room); err != nil || !gone {
-			return false, err
-		}
-	}
-	if room.spent() {
-		return false, nil
-	}
-	n, err := w.dropAttachment.Exec(int64(seq))
-	room.rows -= n
-	return err == nil, err
-}
-
-// eraseRange deletes the rows of a range from its start, as far as the budget goes.
-func eraseRange(size, drop *sqlitedb.Stmt, first, last int64, room *budget) (gone bool, err error) {
-	if room.spent() {
-		return false, nil
-	}
-	end, found, asked := int64(0), int64(0), room.rows
-	err = size.Query(func(row sqlitedb.Row) (bool, error) {
-		end = row.Int(0)
-		found++
-		room.rows--
-		room.bytes -= row.Int(1)
-		return !room.spent(), nil
-	}, first, last, asked)
-	if err != nil {
-		return false, err
-	}
-	if found > 0 {
-		if _, err := drop.Exec(first, end); err != nil {
-			return false, err
-		}
-	}
-	return !room.spent(), nil
 }

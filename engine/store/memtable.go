@@ -234,7 +234,7 @@ func (m *Memtable) flushPortion(w *writer) error {
 	})
 	if err == nil {
 		s.outputs.publish(pages)
-		s.moves.n.Add(1)
+		s.outputs.moves.n.Add(1)
 		m.flushed(f)
 	}
 	return err

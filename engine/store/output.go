@@ -58,7 +58,8 @@ func (s *Store) AppendOutputs(ctx context.Context, outs []Output) error {
 
 // outputLog knows where in the log the outputs of a submission are.
 type outputLog struct {
-	next int64 // number of the next page; belongs to the writer's lock
+	moves moves
+	next  int64 // number of the next page; belongs to the writer's lock
 
 	mu      sync.Mutex
 	pages   map[uint32][]int64 // by seq, ascending: the pages with outputs of it
@@ -284,7 +285,7 @@ func (s *Store) eachLogPage(ctx context.Context, from, upTo int64, fn func(n int
 // Output is the output of one chunk; `found` is false when it has none. The bytes must not be changed.
 func (s *Store) Output(ctx context.Context, seq, index uint32) (out []byte, found bool, err error) {
 	for {
-		before := s.moves.n.Load()
+		before := s.outputs.moves.n.Load()
 		if out, found = s.Memtable.output(seq, index); found {
 			return out, true, nil
 		}
@@ -295,7 +296,7 @@ func (s *Store) Output(ctx context.Context, seq, index uint32) (out []byte, foun
 		if !found && err == nil {
 			out, found, err = s.outputInRuns(ctx, seq, index)
 		}
-		if found || err != nil || s.moves.n.Load() == before {
+		if found || err != nil || s.outputs.moves.n.Load() == before {
 			return out, found, wrap("output", err)
 		}
 	}

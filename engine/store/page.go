@@ -178,6 +178,16 @@ func (d *pageReader) uint() uint64 {
 	return n
 }
 
+func (d *pageReader) int() int64 {
+	n, size := binary.Varint(d.rest)
+	if size <= 0 {
+		d.rest, d.short = nil, true
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return n
+}
+
 // bytes takes n bytes; the slice is never nil, and nothing can be appended to it in place.
 func (d *pageReader) bytes(n uint64) []byte {
 	if n > uint64(len(d.rest)) {

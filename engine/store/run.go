@@ -164,7 +164,7 @@ type merger struct {
 // merge finds the sources of a submission, from this index on.
 func (s *Store) merge(ctx context.Context, seq, from uint32) (*merger, error) {
 	for {
-		m := &merger{store: s, seq: seq, moved: s.moves.n.Load()}
+		m := &merger{store: s, seq: seq, moved: s.outputs.moves.n.Load()}
 		kept := s.Memtable.outputsOf(seq, from) // before the log, where they go
 		entries, err := s.logOf(ctx, seq, from, s.outputs.of(seq))
 		if err == nil {
@@ -180,7 +180,7 @@ func (s *Store) merge(ctx context.Context, seq, from uint32) (*merger, error) {
 				return m.add(r, all, from)
 			})
 		}
-		if err == nil && s.moves.n.Load() != m.moved {
+		if err == nil && s.outputs.moves.n.Load() != m.moved {
 			err = errMoved
 		}
 		if !errors.Is(err, errMoved) {
@@ -251,7 +251,7 @@ func (m *merger) next(ctx context.Context) (e logEntry, more bool, err error) {
 			if err := m.store.scan.with(ctx, func(r *reader) error { return m.fill(r, src) }); err != nil {
 				return e, false, err
 			}
-			if m.store.moves.n.Load() != m.moved {
+			if m.store.outputs.moves.n.Load() != m.moved {
 				return e, false, errMoved
 			}
 		}

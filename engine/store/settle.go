@@ -14,8 +14,8 @@ func (s *Store) SettleOutputs(ctx context.Context) error {
 	if !s.outputs.over(1) {
 		return nil
 	}
-	s.moves.mu.Lock()
-	defer s.moves.mu.Unlock()
+	s.outputs.moves.mu.Lock()
+	defer s.outputs.moves.mu.Unlock()
 	if !s.outputs.over(1) { // another caller did it while we waited
 		return nil
 	}
@@ -61,7 +61,7 @@ func (s *Store) settle(ctx context.Context) error {
 	if err := s.leaveOnly(ctx, stay); err != nil {
 		return err
 	}
-	s.moves.n.Add(1)
+	s.outputs.moves.n.Add(1)
 	s.outputs.settle(upTo, stay, bytes, count)
 	return s.dropLogged(ctx, stay, upTo) // on failure the rest goes with the next settling
 }
@@ -229,8 +229,8 @@ func nextRun(r *reader, seq uint32) (uint32, error) {
 // when the submission has ended. It is cheap for a submission whose outputs lie in order already, as those of most small ones
 // do, and may be called again after a crash or an error: it goes on where it was.
 func (s *Store) PackOutputs(ctx context.Context, seq uint32) error {
-	s.moves.mu.Lock()
-	defer s.moves.mu.Unlock()
+	s.outputs.moves.mu.Lock()
+	defer s.outputs.moves.mu.Unlock()
 	return wrap("pack outputs", s.pack(ctx, seq))
 }
 
@@ -273,7 +273,7 @@ func (s *Store) pack(ctx context.Context, seq uint32) error {
 	if err := s.writePacked(ctx, seq, all, packed, upTo); err != nil {
 		return err
 	}
-	s.moves.n.Add(1)
+	s.outputs.moves.n.Add(1)
 	return s.dropRuns(ctx, seq, upTo)
 }
 
@@ -294,7 +294,7 @@ func (s *Store) settleOne(ctx context.Context, seq uint32) (moved bool, err erro
 	if err := out.flush(ctx); err != nil {
 		return false, err
 	}
-	s.moves.n.Add(1)
+	s.outputs.moves.n.Add(1)
 	s.outputs.dropUpTo(seq, pages[len(pages)-1]) // not what was appended meanwhile
 	return true, nil
 }
@@ -302,7 +302,7 @@ func (s *Store) settleOne(ctx context.Context, seq uint32) (moved bool, err erro
 // writePacked merges runs into the packed run, behind what is in it already.
 func (s *Store) writePacked(ctx context.Context, seq uint32, all []run, packed *run, upTo uint32) error {
 	from, number := uint32(0), uint32(firstPacked)
-	m := &merger{store: s, seq: seq, moved: s.moves.n.Load()}
+	m := &merger{store: s, seq: seq, moved: s.outputs.moves.n.Load()}
 	err := s.scan.with(ctx, func(r *reader) error {
 		if packed != nil {
 			_, entries, found, err := s.pageFrom(r, seq, packed.last, packed.last)

@@ -24,32 +24,40 @@ type Ended struct {
 	ID          queue.SubmissionID
 	State       queue.SubmissionState
 	Finished    queue.Time
-	Keyed       bool // it came with an idempotency key: EndedKeyed finds it. Not read back
+	Position    journal.Position // of the batch that ended it; 0 when that was before version 6 of the file
+	Keyed       bool             // it came with an idempotency key: EndedKeyed finds it
 	Spec, Final []byte
+
+	Reopened bool // in a Checkpoint: the history has an older end of it, and is to forget that
 }
 
 // Checkpoint stores the snapshot of submissions that changed and moves the ended ones into the history, in one durable
-// transaction. Content and outputs of the ended stay until Retain. Storing a row again replaces it.
+// transaction. Content and outputs of the ended stay until Forget.
 func (s *Store) Checkpoint(ctx context.Context, rows []Row, ended []Ended) error {
-	return wrap("checkpoint", s.tx(ctx, func(w *writer) error {
-		for i := range rows {
-			if err := w.putRow(&rows[i]); err != nil {
-				return err
+	if err := ctx.Err(); err != nil {
+		return wrap("checkpoint", err)
+	}
+	return wrap("checkpoint", s.writing(func(w *writer) error {
+		change := s.History.index.change()
+		err := w.conn.Tx(func() error {
+			for i := range rows {
+				if err := s.putRow(w, &rows[i], change); err != nil {
+					return err
+				}
 			}
+			return change.putEnded(s, w, ended)
+		})
+		if err == nil {
+			s.History.index.publish(change)
 		}
-		for i := range ended {
-			if err := w.putEnded(&ended[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+		return err
 	}))
 }
 
-func (w *writer) putRow(r *Row) error {
+func (s *Store) putRow(w *writer, r *Row, change *endedChange) error {
 	seq := int64(r.Seq)
 	if r.Reopened {
-		if _, err := w.dropHistory.Exec(int64(r.ID)); err != nil {
+		if err := change.dropID(s, w, r.ID); err != nil {
 			return err
 		}
 	}
@@ -61,27 +69,6 @@ func (w *writer) putRow(r *Row) error {
 	}
 	_, err := w.putProgress.Exec(seq, sum(0).number(seq).bytes(r.State).stored(), r.State)
 	return err
-}
-
-func (w *writer) putEnded(e *Ended) error {
-	keyed := int64(0)
-	if e.Keyed {
-		keyed = 1
-	}
-	if _, err := w.putHistory.Exec(int64(e.ID), int64(e.Seq), int64(e.State), int64(e.Finished), keyed,
-		e.sum().stored(), e.Spec, e.Final); err != nil {
-		return err
-	}
-	if _, err := w.dropSubmission.Exec(int64(e.Seq)); err != nil {
-		return err
-	}
-	_, err := w.dropProgress.Exec(int64(e.Seq))
-	return err
-}
-
-func (e *Ended) sum() sum {
-	return sum(0).number(int64(e.ID)).number(int64(e.Seq)).number(int64(e.State)).number(int64(e.Finished)).
-		number(int64(len(e.Spec))).bytes(e.Spec).bytes(e.Final)
 }
 
 // SetCheckpointed records durably that the snapshot holds everything up to and including this position of the journal.
@@ -153,7 +140,7 @@ func (s *Store) rowOf(row sqlitedb.Row) (Row, error) {
 // MaxSeq is the largest seq of which the store holds anything, 0 when it is empty.
 func (s *Store) MaxSeq(ctx context.Context) (largest uint32, err error) {
 	err = s.scan.with(ctx, func(r *reader) error {
-		for _, column := range []string{"seq FROM submission", "seq FROM progress", "seq FROM history", "seq FROM attachment"} {
+		for _, column := range []string{"seq FROM submission", "seq FROM progress", "seq FROM attachment"} {
 			seq, err := r.conn.Int("SELECT " + column + " ORDER BY 1 DESC LIMIT 1")
 			if err != nil {
 				return err
@@ -171,5 +158,5 @@ func (s *Store) MaxSeq(ctx context.Context) (largest uint32, err error) {
 		}
 		return nil
 	})
-	return max(largest, s.outputs.maxSeq()), wrap("max seq", err)
+	return max(largest, s.outputs.maxSeq(), s.History.index.maxSeq()), wrap("max seq", err)
 }

@@ -57,8 +57,8 @@ func TestCheckpointIsAtomic(t *testing.T) {
 	if err := s.Checkpoint(ctx, rows, []Ended{{Seq: 9, ID: 9}}); err == nil {
 		t.Fatal("a megabyte fitted into three pages")
 	}
-	if got := load(t, s); len(got) != 0 || rowsIn(t, s, "history") != 0 {
-		t.Errorf("%d rows and %d of history are there; want none", len(got), rowsIn(t, s, "history"))
+	if got := load(t, s); len(got) != 0 || rowsIn(t, s, "history_page") != 0 {
+		t.Errorf("%d rows and %d of history are there; want none", len(got), rowsIn(t, s, "history_page"))
 	}
 }
 
@@ -75,19 +75,23 @@ func TestHistory(t *testing.T) {
 		must(t, s.Checkpoint(ctx, nil, []Ended{e}))
 		want = append(want, e)
 	}
-	must(t, s.Checkpoint(ctx, nil, want[3:5])) // again: a checkpoint after a crash repeats itself
+	again := slices.Clone(want[3:5])
+	for i := range again {
+		again[i].Reopened = true // and ended once more
+	}
+	must(t, s.Checkpoint(ctx, nil, again))
 	if got := load(t, s); len(got) != 0 {
 		t.Errorf("%d submissions are still open; want none", len(got))
 	}
-	got, found, err := s.Ended(ctx, 1070)
+	got, found, err := s.History.Ended(ctx, 1070)
 	if err != nil || !found || !reflect.DeepEqual(got, want[7]) {
 		t.Errorf("Ended(1070) = %v, %v, %v; want %v", got, found, err, want[7])
 	}
-	if got, found, err = s.EndedBySeq(ctx, 8); err != nil || !found || !reflect.DeepEqual(got, want[8]) {
+	if got, found, err = s.History.EndedBySeq(ctx, 8); err != nil || !found || !reflect.DeepEqual(got, want[8]) {
 		t.Errorf("EndedBySeq(8) = %v, %v, %v; want %v", got, found, err, want[8])
 	}
 	for _, id := range []queue.SubmissionID{0, 1001, 1 << 62} {
-		if _, found, err := s.Ended(ctx, id); found || err != nil {
+		if _, found, err := s.History.Ended(ctx, id); found || err != nil {
 			t.Errorf("Ended(%d) = %v, %v; want none", id, found, err)
 		}
 	}
@@ -114,19 +118,19 @@ func TestHistory(t *testing.T) {
 				expect = append(expect, e)
 			}
 		}
-		got, err := s.ListEnded(ctx, c.before, c.states, c.limit)
+		got, err := s.History.ListEnded(ctx, c.before, c.states, c.limit)
 		if err != nil || len(got) != len(expect) || len(got) > 0 && !reflect.DeepEqual(got, expect) {
 			t.Errorf("ListEnded(%d, %v, %d) = %v, %v; want %v", c.before, c.states, c.limit, got, err, expect)
 		}
 	}
 	for _, state := range []queue.SubmissionState{queue.Completed, queue.Cancelled} {
-		list, err := s.ListEnded(ctx, 1200, []queue.SubmissionState{state}, 7)
+		list, err := s.History.ListEnded(ctx, 1200, []queue.SubmissionState{state}, 7)
 		must(t, err)
 		var expect []queue.SubmissionID
 		for i := range list {
 			expect = append(expect, list[i].ID)
 		}
-		if got, err := s.EndedIn(ctx, 1200, state, 7); err != nil || len(got) == 0 || !slices.Equal(got, expect) {
+		if got, err := s.History.EndedIn(ctx, 1200, state, 7); err != nil || len(got) == 0 || !slices.Equal(got, expect) {
 			t.Errorf("EndedIn(1200, %v, 7) = %v, %v; want %v", state, got, err, expect)
 		}
 	}
@@ -134,11 +138,11 @@ func TestHistory(t *testing.T) {
 
 // retain removes what ended before a time, and returns the ids.
 func retain(s *Store, before queue.Time, most int) (ids []queue.SubmissionID, err error) {
-	list, err := s.Outlived(ctx, 0, before, most, nil)
+	list, err := s.History.Outlived(ctx, 0, before, most, nil)
 	if err != nil {
 		return nil, err
 	}
-	gone, err := s.Forget(ctx, list)
+	gone, err := s.History.Forget(ctx, list)
 	for _, one := range list[:gone] {
 		ids = append(ids, one.ID)
 	}
@@ -181,7 +185,7 @@ func TestRetain(t *testing.T) {
 		t.Errorf("retain again = %v, %v; want none", ids, err)
 	}
 	must(t, s.settle(ctx))
-	for table, want := range map[string]int64{"history": 1, "content": 2, "attachment": 1, "output": 1, "output_log": 0} {
+	for table, want := range map[string]int64{"history_page": 1, "content": 2, "attachment": 1, "output": 1, "output_log": 0} {
 		if got := rowsIn(t, s, table); got != want {
 			t.Errorf("%d rows are left in %s; want %d, of the submission that stays", got, table, want)
 		}

@@ -4,26 +4,29 @@ import "github.com/quern-queue/quern/engine/sqlitedb"
 
 // writeStmts are the statements of the writer.
 type writeStmts struct {
-	putSubmission, putProgress, dropSubmission, dropProgress *sqlitedb.Stmt
-	putHistory, dropHistory                                  *sqlitedb.Stmt
-	setCheckpointed, putAside, dropAside                     *sqlitedb.Stmt
-	putContent, sizeContent, dropContent                     *sqlitedb.Stmt
-	putAttachment, dropAttachment                            *sqlitedb.Stmt
-	putLog, resetLog, sizeLog, dropLog                       *sqlitedb.Stmt
-	putOutput, sizeOutput, dropOutput                        *sqlitedb.Stmt
-	putStanding                                              *sqlitedb.Stmt
-	putSchedule, dropSchedule                                *sqlitedb.Stmt
+	putSubmission, putProgress, dropSubmissions, dropProgress *sqlitedb.Stmt
+	spans, endedPage, putPage, dropPage, putSpan, dropSpan    *sqlitedb.Stmt
+	setCheckpointed, putAside, dropAside                      *sqlitedb.Stmt
+	putContent, sizeContent, dropContent                      *sqlitedb.Stmt
+	putAttachment, dropAttachment                             *sqlitedb.Stmt
+	putLog, resetLog, sizeLog, dropLog                        *sqlitedb.Stmt
+	putOutput, sizeOutput, dropOutput                         *sqlitedb.Stmt
+	putStanding                                               *sqlitedb.Stmt
+	putSchedule, dropSchedule                                 *sqlitedb.Stmt
 }
 
 func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 	return prepareAll(conn, []prepared{
 		{&w.putSubmission, "INSERT OR REPLACE INTO submission (seq, id, crc, spec) VALUES (?, ?, ?, ?)"},
 		{&w.putProgress, "INSERT OR REPLACE INTO progress (seq, crc, state) VALUES (?, ?, ?)"},
-		{&w.dropSubmission, "DELETE FROM submission WHERE seq = ?"},
-		{&w.dropProgress, "DELETE FROM progress WHERE seq = ?"},
-		{&w.putHistory, "INSERT OR REPLACE INTO history (id, seq, state, finished, keyed, crc, spec, final) VALUES " +
-			"(?, ?, ?, ?, ?, ?, ?, ?)"},
-		{&w.dropHistory, "DELETE FROM history WHERE id = ?"},
+		{&w.dropSubmissions, "DELETE FROM submission WHERE seq BETWEEN ? AND ?"},
+		{&w.dropProgress, "DELETE FROM progress WHERE seq BETWEEN ? AND ?"},
+		{&w.spans, "SELECT n, crc, bytes FROM history_span ORDER BY n"},
+		{&w.endedPage, endedPageSQL},
+		{&w.putPage, "INSERT INTO history_page (n, crc, bytes) VALUES (?, ?, ?)"},
+		{&w.dropPage, "DELETE FROM history_page WHERE n = ?"},
+		{&w.putSpan, "INSERT OR REPLACE INTO history_span (n, crc, bytes) VALUES (?, ?, ?)"},
+		{&w.dropSpan, "DELETE FROM history_span WHERE n = ?"},
 		{&w.setCheckpointed, "UPDATE folded SET position = ? WHERE one = 1"},
 		{&w.putAside, "INSERT OR REPLACE INTO aside (kind, key, crc, bytes) VALUES (?, ?, ?, ?)"},
 		{&w.dropAside, "DELETE FROM aside WHERE kind = ? AND key = ?"},
@@ -48,15 +51,14 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 // readStmts are the statements of a reader.
 type readStmts struct {
 	checkpointed, load, standing, asides               *sqlitedb.Stmt
-	ended, endedBySeq, inHistory, listEnded, outlived  *sqlitedb.Stmt
-	endedSince, endedKeyed, endedIn                    *sqlitedb.Stmt
+	endedPage                                          *sqlitedb.Stmt
 	contentAt, nextContent, attachment, nextAttachment *sqlitedb.Stmt
 	logPages, logPage                                  *sqlitedb.Stmt
 	outputPage, nextOutput, lastOutputRow              *sqlitedb.Stmt
 	schedules                                          *sqlitedb.Stmt
 }
 
-const historyColumns = "id, seq, state, finished, crc, spec, final"
+const endedPageSQL = "SELECT crc, bytes FROM history_page WHERE n = ?"
 
 func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 	return prepareAll(conn, []prepared{
@@ -65,14 +67,7 @@ func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 		{&r.standing, "SELECT crc, state FROM standing WHERE name = ?"},
 		{&r.load, "SELECT s.seq, s.id, s.crc, s.spec, p.crc, p.state FROM submission s LEFT JOIN progress p ON p.seq " +
 			"= s.seq WHERE s.seq > ? ORDER BY s.seq LIMIT ?"},
-		{&r.ended, "SELECT " + historyColumns + " FROM history WHERE id = ?"},
-		{&r.endedBySeq, "SELECT " + historyColumns + " FROM history WHERE seq = ?"},
-		{&r.inHistory, "SELECT 1 FROM history WHERE seq = ?"},
-		{&r.listEnded, "SELECT " + historyColumns + " FROM history WHERE state = ? AND id < ? ORDER BY id DESC LIMIT ?"},
-		{&r.endedIn, "SELECT id FROM history WHERE state = ? AND id < ? ORDER BY id DESC LIMIT ?"},
-		{&r.endedSince, "SELECT id FROM history WHERE id >= ?"},
-		{&r.endedKeyed, "SELECT " + historyColumns + " FROM history WHERE keyed = 1 AND id >= ? ORDER BY id"},
-		{&r.outlived, "SELECT id, seq, finished FROM history WHERE finished >= ? AND finished < ? ORDER BY finished LIMIT ?"},
+		{&r.endedPage, endedPageSQL},
 		{&r.contentAt, "SELECT k, crc, bytes FROM content WHERE k BETWEEN ? AND ? ORDER BY k DESC LIMIT 1"},
 		{&r.nextContent, "SELECT k FROM content WHERE k >= ? ORDER BY k LIMIT 1"},
 		{&r.attachment, "SELECT crc, bytes FROM attachment WHERE seq = ?"},

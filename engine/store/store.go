@@ -34,8 +34,8 @@ type Store struct {
 	commits  commits
 	Memtable Memtable
 	outputs  outputLog
+	History  History
 	doubts   doubts
-	moves    moves
 }
 
 // moves are those of outputs from one place to another, and out of the file.
@@ -65,6 +65,7 @@ type reader struct {
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s := &Store{path: path, around: o.Around}
 	s.Memtable.init(s)
+	s.History.s = s
 	if err := s.open(ctx, o); err != nil {
 		s.Close()
 		return nil, wrap("open", err)
@@ -89,6 +90,12 @@ func (s *Store) open(ctx context.Context, o Options) error {
 		return err
 	}
 	if err := s.write.prepare(s.write.conn); err != nil {
+		return err
+	}
+	if err := s.History.load(); err != nil {
+		return err
+	}
+	if err := s.History.packOld(ctx); err != nil {
 		return err
 	}
 	for _, r := range []*reader{&s.hot, &s.scan} {

@@ -78,6 +78,7 @@ func reopen(t testing.TB, s *Store) {
 	s.write.conn, s.write.writeStmts = again.write.conn, again.write.writeStmts
 	s.hot.conn, s.hot.readStmts = again.hot.conn, again.hot.readStmts
 	s.scan.conn, s.scan.readStmts = again.scan.conn, again.scan.readStmts
+	s.History.index.blocks, s.History.index.next = again.History.index.blocks, again.History.index.next
 	o, p := &s.outputs, &again.outputs
 	o.next, o.pages, o.dropped, o.last, o.settled, o.bytes, o.entries = p.next, p.pages, p.dropped, p.last, p.settled, p.bytes, p.entries
 }
@@ -236,9 +237,12 @@ func TestFlippedBits(t *testing.T) {
 		{"UPDATE submission SET spec = x'00'", "submission", func() error { return s.Load(ctx, func(Row) error { return nil }) }},
 		{"UPDATE submission SET id = 11", "submission", func() error { return s.Load(ctx, func(Row) error { return nil }) }},
 		{"UPDATE progress SET state = x'00'", "progress", func() error { return s.Load(ctx, func(Row) error { return nil }) }},
-		{"UPDATE history SET state = 3", "history", func() error { _, _, err := s.Ended(ctx, 20); return err }},
-		{"UPDATE history SET final = x'00'", "history", func() error { _, err := s.ListEnded(ctx, 0, []queue.SubmissionState{queue.Completed}, 9); return err }},
-		{"UPDATE history SET finished = 6", "history", func() error { _, _, err := s.EndedBySeq(ctx, 2); return err }},
+		{"UPDATE history_page SET bytes = x'01'", "history_page", func() error { _, _, err := s.History.Ended(ctx, 20); return err }},
+		{"UPDATE history_page SET crc = 0", "history_page", func() error {
+			_, err := s.History.ListEnded(ctx, 0, []queue.SubmissionState{queue.Completed}, 9)
+			return err
+		}},
+		{"UPDATE history_page SET bytes = substr(bytes, 2)", "history_page", func() error { _, _, err := s.History.EndedBySeq(ctx, 2); return err }},
 		{"UPDATE content SET bytes = x'010161'", "content", func() error { _, err := s.ReadContent(ctx, 1, 0); return err }},
 		{"UPDATE attachment SET bytes = x'61'", "attachment", func() error { _, err := s.ReadAttachment(ctx, 1); return err }},
 		{"UPDATE output SET bytes = x'01000161'", "output", func() error { _, _, err := s.Output(ctx, 1, 0); return err }},
@@ -255,6 +259,8 @@ func TestFlippedBits(t *testing.T) {
 			t.Errorf("after %s: %v; want a *journal.FormatError about table %s", c.sql, c.read(), c.table)
 		}
 		// Back to what was, for the next case.
+		must(t, s.write.conn.Tx(func() error { return s.write.conn.Exec("DELETE FROM history_page; DELETE FROM history_span") }))
+		s.History.index = endedIndex{}
 		must(t, s.Checkpoint(ctx, []Row{{Seq: 1, ID: 10, Spec: []byte("the spec"), State: []byte("the state")}}, []Ended{{Seq: 2, ID: 20, State: queue.Completed, Finished: 5, Spec: []byte("its spec"), Final: []byte("its final")}}))
 	}
 }
@@ -375,8 +381,8 @@ func TestEndedContext(t *testing.T) {
 	s := fresh(t)
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	_, outlived := s.Outlived(gone, 0, 1, 1, nil)
-	_, forget := s.Forget(gone, []Outlived{{}})
+	_, outlived := s.History.Outlived(gone, 0, 1, 1, nil)
+	_, forget := s.History.Forget(gone, []Outlived{{}})
 	for name, err := range map[string]error{
 		"Checkpoint": s.Checkpoint(gone, []Row{{Seq: 1, Spec: []byte("x")}}, nil), "WriteContent": s.WriteContent(gone, 1, 0, [][]byte{nil}),
 		"AppendOutputs": s.AppendOutputs(gone, []Output{{}}), "Load": s.Load(gone, func(Row) error { return nil }), "Outlived": outlived, "Forget": forget,

@@ -12,21 +12,23 @@ import (
 // insert left that was never published. It visits each submission once, not each row. Call it when no insert is under way, or
 // let `known` say yes to those; the store is not held while `known` is asked. `deleted` counts submissions.
 func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (deleted int, err error) {
-	s.moves.mu.Lock()
-	defer s.moves.mu.Unlock()
+	s.outputs.moves.mu.Lock()
+	defer s.outputs.moves.mu.Unlock()
 	orphans := map[uint32]bool{}
-	err = s.visit(ctx, func(seq uint32) error {
+	var ended seqSet
+	err = s.visit(ctx, func(seq uint32) (err error) {
 		if orphans[seq] || known(seq) {
 			return nil
 		}
-		return s.scan.with(ctx, func(r *reader) error {
-			ended := false
-			err := r.inHistory.Query(func(sqlitedb.Row) (bool, error) { ended = true; return false, nil }, int64(seq))
-			if err == nil && !ended {
-				orphans[seq] = true
+		if ended == nil {
+			if ended, err = s.History.endedSeqs(ctx); err != nil {
+				return err
 			}
-			return err
-		})
+		}
+		if !ended.has(seq) {
+			orphans[seq] = true
+		}
+		return nil
 	})
 	if err != nil {
 		return 0, wrap("sweep orphans", err)

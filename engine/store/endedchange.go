@@ -1,0 +1,160 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// endedChange is what one transaction changes in the history. The index gets it when the transaction is durable.
+type endedChange struct {
+	index   *endedIndex
+	next    int64
+	added   []addedPage
+	changed map[int64]*span // pages that lost something, by number
+
+	gathered bool // some of added is what was left of changed
+}
+
+type addedPage struct {
+	span
+	bytes []byte
+}
+
+// change begins a change. The caller has the writer's lock until it is published or dropped.
+func (x *endedIndex) change() *endedChange {
+	return &endedChange{index: x, next: x.next, changed: map[int64]*span{}}
+}
+
+// add puts ended submissions into new pages.
+func (c *endedChange) add(list []Ended) {
+	slices.SortFunc(list, func(a, b Ended) int { return cmp.Compare(a.ID, b.ID) })
+	for len(list) > 0 {
+		n := cut(len(list), func(i int) int { return sizeInHistory(&list[i]) })
+		c.added = append(c.added, addedPage{spanOf(c.next, list[:n]), appendEndedPage(nil, list[:n])})
+		c.next++
+		list = list[n:]
+	}
+}
+
+// drop takes the i-th of a page out of the history.
+func (c *endedChange) drop(page int64, i int) {
+	s := c.changed[page]
+	if s == nil {
+		s = c.index.span(page)
+	}
+	if s == nil || i >= int(s.count) {
+		return
+	}
+	next := s.without(i)
+	c.changed[page] = &next
+}
+
+// sparse says that a page has so little left that it is worth writing that into another one.
+func (s *span) sparse() bool { return s.left > 0 && s.left <= s.count/8 }
+
+// gather moves what is left of sparse pages into new ones, so that few submissions which stay for long do not keep all that ended beside
+// them on the disk.
+func (c *endedChange) gather(st *Store, w *writer) error {
+	var list []Ended
+	for page, s := range c.changed {
+		if !s.sparse() {
+			continue
+		}
+		all, _, err := readEnded(st, w.endedPage, page)
+		if err != nil {
+			return err
+		}
+		next := *s
+		for i := range all {
+			if s.holds(i) {
+				list = append(list, all[i])
+			}
+		}
+		next.left = 0
+		c.changed[page], c.gathered = &next, true
+	}
+	c.add(list)
+	return nil
+}
+
+// write writes the change.
+func (c *endedChange) write(w *writer) error {
+	for i := range c.added {
+		p := &c.added[i]
+		if _, err := w.putPage.Exec(p.page, sum(0).number(p.page).bytes(p.bytes).stored(), p.bytes); err != nil {
+			return err
+		}
+		if err := w.writeSpan(&p.span); err != nil {
+			return err
+		}
+	}
+	for page, s := range c.changed {
+		if s.left > 0 {
+			if err := w.writeSpan(s); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, drop := range []*sqlitedb.Stmt{w.dropPage, w.dropSpan} {
+			if _, err := drop.Exec(page); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *writer) writeSpan(s *span) error {
+	b := s.appendTo(nil)
+	_, err := w.putSpan.Exec(s.page, sum(0).number(s.page).bytes(b).stored(), b)
+	return err
+}
+
+// putEnded writes what ended, and its rows as an open submission out.
+func (c *endedChange) putEnded(st *Store, w *writer, ended []Ended) error {
+	for i := range ended {
+		if ended[i].Reopened {
+			if err := c.dropID(st, w, ended[i].ID); err != nil {
+				return err
+			}
+		}
+	}
+	c.add(slices.Clone(ended))
+	seqs := make([]uint32, len(ended))
+	for i := range ended {
+		seqs[i] = ended[i].Seq
+	}
+	slices.Sort(seqs)
+	for len(seqs) > 0 { // neighbours go together: a statement each costs more than the rest of the end
+		n := 1
+		for n < len(seqs) && seqs[n]-seqs[n-1] <= 1 {
+			n++
+		}
+		for _, drop := range []*sqlitedb.Stmt{w.dropSubmissions, w.dropProgress} {
+			if _, err := drop.Exec(int64(seqs[0]), int64(seqs[n-1])); err != nil {
+				return err
+			}
+		}
+		seqs = seqs[n:]
+	}
+	return c.write(w)
+}
+
+// dropID takes a submission out of the history.
+func (c *endedChange) dropID(st *Store, w *writer, id queue.SubmissionID) error {
+	for _, s := range c.index.pages(func(s *span) bool { return s.hasID(id) }) {
+		list, found, err := readEnded(st, w.endedPage, s.page)
+		if err != nil || !found {
+			return err
+		}
+		for i := range list {
+			if list[i].ID == id {
+				c.drop(s.page, i)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package store
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// The history is kept in pages: what a checkpoint ends is sorted by id and packed, so that an ended submission costs a share of a row and
+// not a row with four indexes. A page never changes. Its span, in a row of its own, tells what it holds, and which of it is gone.
+
+// appendEndedPage packs ended submissions, which are sorted by id:
+//
+//	uvarint n | n times (uvarint id, varint seq, uvarint state*2 + keyed, varint finished, varint position, uvarint spec length, uvarint
+//	final length) | bytes
+//
+// Ids, seqs, times and positions are differences to those before, the first as they are.
+func appendEndedPage(dst []byte, list []Ended) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(list)))
+	var last Ended
+	for i := range list {
+		e := &list[i]
+		dst = binary.AppendUvarint(dst, uint64(e.ID-last.ID))
+		dst = binary.AppendVarint(dst, int64(e.Seq)-int64(last.Seq))
+		dst = binary.AppendUvarint(dst, uint64(e.State)<<1|bit(e.Keyed))
+		dst = binary.AppendVarint(dst, int64(e.Finished-last.Finished))
+		dst = binary.AppendVarint(dst, int64(e.Position-last.Position))
+		dst = binary.AppendUvarint(dst, uint64(len(e.Spec)))
+		dst = binary.AppendUvarint(dst, uint64(len(e.Final)))
+		last = *e
+	}
+	for i := range list {
+		dst = append(append(dst, list[i].Spec...), list[i].Final...)
+	}
+	return dst
+}
+
+// endedHead is about what describes an ended submission in its page.
+const endedHead = 20
+
+func sizeInHistory(e *Ended) int { return endedHead + len(e.Spec) + len(e.Final) }
+
+// endedPage reads a page. Spec and Final lie in it.
+func endedPage(page []byte) ([]Ended, error) {
+	d := pageReader{rest: page}
+	n := d.uint()
+	if n > uint64(len(page)) {
+		return nil, errPage
+	}
+	list := make([]Ended, n)
+	lengths := make([][2]uint64, n)
+	var last Ended
+	for i := range list {
+		e := &list[i]
+		e.ID = last.ID + queue.SubmissionID(d.uint())
+		e.Seq = uint32(int64(last.Seq) + d.int())
+		state := d.uint()
+		e.State, e.Keyed = queue.SubmissionState(state>>1), state&1 == 1
+		e.Finished = last.Finished + queue.Time(d.int())
+		e.Position = last.Position + journal.Position(d.int())
+		lengths[i] = [2]uint64{d.uint(), d.uint()}
+		last = *e
+	}
+	for i := range list {
+		list[i].Spec, list[i].Final = d.bytes(lengths[i][0]), d.bytes(lengths[i][1])
+	}
+	return list, d.err()
+}
+
+// span tells of a page of the history, or of a block of pages, what they hold: the least and the largest of each.
+type span struct {
+	firstID, lastID   queue.SubmissionID
+	firstSeq, lastSeq uint32
+	firstEnd, lastEnd queue.Time
+	firstPos, lastPos journal.Position
+	count             uint32 // as the page was written
+	states            uint32 // a bit for each state
+	keyed             bool   // some came with an idempotency key
+	page              int64  // its number
+	gone              []byte // a bit for each that is no longer in the history; nil: all are
+	left              uint32 // how many are
+}
+
+// spanOf describes a page.
+func spanOf(number int64, list []Ended) span {
+	s := span{page: number}
+	for i := range list {
+		e := &list[i]
+		s.cover(&span{firstID: e.ID, lastID: e.ID, firstSeq: e.Seq, lastSeq: e.Seq, firstEnd: e.Finished, lastEnd: e.Finished,
+			firstPos: e.Position, lastPos: e.Position, count: 1, left: 1, states: 1 << e.State, keyed: e.Keyed})
+	}
+	return s
+}
+
+// cover widens a span by another.
+func (s *span) cover(o *span) {
+	if o.count == 0 {
+		return
+	}
+	if s.count == 0 {
+		number := s.page
+		*s = *o
+		s.page, s.gone = number, nil
+		return
+	}
+	s.firstID, s.lastID = min(s.firstID, o.firstID), max(s.lastID, o.lastID)
+	s.firstSeq, s.lastSeq = min(s.firstSeq, o.firstSeq), max(s.lastSeq, o.lastSeq)
+	s.firstEnd, s.lastEnd = min(s.firstEnd, o.firstEnd), max(s.lastEnd, o.lastEnd)
+	s.firstPos, s.lastPos = min(s.firstPos, o.firstPos), max(s.lastPos, o.lastPos)
+	s.count, s.left = s.count+o.count, s.left+o.left
+	s.states, s.keyed = s.states|o.states, s.keyed || o.keyed
+}
+
+// only is what the span of a page with one submission tells of it.
+func (s *span) only() *Ended {
+	return &Ended{ID: s.firstID, Seq: s.firstSeq, State: queue.SubmissionState(bits.TrailingZeros32(s.states)), Finished: s.firstEnd,
+		Position: s.firstPos, Keyed: s.keyed}
+}
+
+func (s *span) holds(i int) bool { return s.gone == nil || s.gone[i/8]>>(i%8)&1 == 0 }
+
+// without is the span when one more of its page is gone. The old one is as it was: readers may have it.
+func (s *span) without(i int) span {
+	next := *s
+	if !s.holds(i) {
+		return next
+	}
+	if next.gone = slices.Clone(s.gone); next.gone == nil {
+		next.gone = make([]byte, (s.count+7)/8)
+	}
+	next.gone[i/8] |= 1 << (i % 8)
+	next.left--
+	return next
+}
+
+// appendSpan encodes a span but for the number of its page:
+//
+//	uvarint first id, last − first id, first seq, last − first seq, first end, last − first end, first position,
+//	last − first position, count, states*2 + keyed | the bits of gone
+func (s *span) appendTo(dst []byte) []byte {
+	for _, n := range []uint64{
+		uint64(s.firstID), uint64(s.lastID - s.firstID), uint64(s.firstSeq), uint64(s.lastSeq - s.firstSeq),
+		uint64(s.firstEnd), uint64(s.lastEnd - s.firstEnd),
+		uint64(s.firstPos), uint64(s.lastPos - s.firstPos), uint64(s.count), uint64(s.states)<<1 | bit(s.keyed),
+	} {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	return append(dst, s.gone...)
+}
+
+func readSpan(number int64, b []byte) (span, error) {
+	d := pageReader{rest: b}
+	s := span{page: number}
+	s.firstID = queue.SubmissionID(d.uint())
+	s.lastID = s.firstID + queue.SubmissionID(d.uint())
+	s.firstSeq = uint32(d.uint())
+	s.lastSeq = s.firstSeq + uint32(d.uint())
+	s.firstEnd = queue.Time(d.uint())
+	s.lastEnd = s.firstEnd + queue.Time(d.uint())
+	s.firstPos = journal.Position(d.uint())
+	s.lastPos = s.firstPos + journal.Position(d.uint())
+	s.count = uint32(d.uint())
+	states := d.uint()
+	s.states, s.keyed, s.left = uint32(states>>1), states&1 == 1, s.count
+	if len(d.rest) == 0 || d.short {
+		return s, d.err()
+	}
+	if len(d.rest) != int(s.count+7)/8 {
+		return s, errPage
+	}
+	s.gone = d.rest
+	for i := range int(s.count) {
+		if !s.holds(i) {
+			s.left--
+		}
+	}
+	return s, nil
+}
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,151 @@
+package store
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// What one transaction deletes at most.
+const (
+	eraseRows  = 512
+	eraseBytes = 4 << 20
+)
+
+// Outlived is a submission of the history whose retention is over.
+type Outlived struct {
+	ID   queue.SubmissionID
+	Seq  uint32
+	page int64 // where it is: the page's number and its place in it
+	at   int
+}
+
+// Outlived lists submissions that finished from one time on and before another, the longest ended first and at most `most`, without those
+// that skip (nil: none) says. It is asked about each in their order, perhaps more than once.
+func (h *History) Outlived(ctx context.Context, finishedFrom, finishedBefore queue.Time, most int,
+	skip func(id queue.SubmissionID, finished queue.Time) bool) (list []Outlived, err error) {
+	if most <= 0 {
+		return nil, nil
+	}
+	o := walk{
+		match: func(p *span) bool { return p.lastEnd >= finishedFrom && p.firstEnd < finishedBefore },
+		from:  func(p *span) uint64 { return uint64(p.firstEnd) },
+		want:  func(e *Ended) bool { return e.Finished >= finishedFrom && e.Finished < finishedBefore },
+		key:   func(e *Ended) uint64 { return uint64(e.Finished) },
+		bare:  true,
+	}
+	err = unmoved(func() error {
+		list = list[:0]
+		return h.walk(ctx, o, func(e *Ended, page int64, at int) (bool, error) {
+			if skip == nil || !skip(e.ID, e.Finished) {
+				list = append(list, Outlived{e.ID, e.Seq, page, at})
+			}
+			return len(list) < most, nil
+		})
+	})
+	return list, wrap("outlived", err)
+}
+
+// Forget deletes submissions that Outlived listed from the history, with their content, attachments and outputs, and says how many of the
+// list are gone, from its start. It works in transactions of bounded size, the place in the history last, so after a crash or a failure it
+// is simply called again with the rest.
+func (h *History) Forget(ctx context.Context, list []Outlived) (gone int, err error) {
+	h.s.outputs.moves.mu.Lock()
+	defer h.s.outputs.moves.mu.Unlock()
+	for gone < len(list) {
+		if err := ctx.Err(); err != nil {
+			return gone, wrap("forget", err)
+		}
+		n := 0
+		err := h.s.writing(func(w *writer) (err error) {
+			n, err = h.forget(w, list[gone:])
+			return err
+		})
+		if err != nil {
+			return gone, wrap("forget", err)
+		}
+		for _, v := range list[gone : gone+n] {
+			h.s.outputs.drop(v.Seq)
+			h.s.TrustAll(v.Seq)
+		}
+		gone += n
+	}
+	return gone, nil
+}
+
+// forget is one transaction of Forget.
+func (h *History) forget(w *writer, list []Outlived) (n int, err error) {
+	room := budget{rows: eraseRows, bytes: eraseBytes}
+	change := h.index.change()
+	err = w.conn.Tx(func() error {
+		for _, v := range list {
+			if all, err := w.erase(v.Seq, &room); err != nil || !all {
+				if err != nil {
+					return err
+				}
+				break
+			}
+			change.drop(v.page, v.at)
+			room.rows--
+			n++
+		}
+		if err := change.gather(h.s, w); err != nil {
+			return err
+		}
+		return change.write(w)
+	})
+	if err != nil {
+		return 0, err
+	}
+	h.index.publish(change)
+	for _, v := range list[:n] {
+		h.s.Memtable.drop(v.Seq)
+	}
+	return n, nil
+}
+
+// budget is what is left of a transaction's bounds.
+type budget struct{ rows, bytes int64 }
+
+func (b *budget) spent() bool { return b.rows <= 0 || b.bytes <= 0 }
+
+// erase deletes content, outputs and attachment of a submission as far as the budget goes; `gone` says that nothing is left.
+func (w *writer) erase(seq uint32, room *budget) (gone bool, err error) {
+	first, last := keyOf(seq, 0), keyOf(seq, lastNumber)
+	for _, from := range []struct{ size, drop *sqlitedb.Stmt }{{w.sizeContent, w.dropContent}, {w.sizeOutput, w.dropOutput}} {
+		if gone, err := eraseRange(from.size, from.drop, first, last, room); err != nil || !gone {
+			return false, err
+		}
+	}
+	if room.spent() {
+		return false, nil
+	}
+	n, err := w.dropAttachment.Exec(int64(seq))
+	room.rows -= n
+	return err == nil, err
+}
+
+// eraseRange deletes the rows of a range from its start, as far as the budget goes.
+func eraseRange(size, drop *sqlitedb.Stmt, first, last int64, room *budget) (gone bool, err error) {
+	if room.spent() {
+		return false, nil
+	}
+	end, found, asked := int64(0), int64(0), room.rows
+	err = size.Query(func(row sqlitedb.Row) (bool, error) {
+		end = row.Int(0)
+		found++
+		room.rows--
+		room.bytes -= row.Int(1)
+		return !room.spent(), nil
+	}, first, last, asked)
+	if err != nil {
+		return false, err
+	}
+	if found > 0 {
+		if _, err := drop.Exec(first, end); err != nil {
+			return false, err
+		}
+	}
+	return !room.spent(), nil
+}
