@@ -28,6 +28,7 @@ type historyModel struct {
 	nextSeq uint32
 	now     queue.Time
 	forgot  []Ended
+	open    map[uint32]queue.SubmissionID
 }
 
 func (m *historyModel) make(id queue.SubmissionID, seq uint32) Ended {
@@ -44,9 +45,16 @@ func (m *historyModel) make(id queue.SubmissionID, seq uint32) Ended {
 
 // end ends some submissions, of ids from a wide range, so that the pages of different checkpoints overlap; some are ended once more.
 func (m *historyModel) end() {
-	var list []Ended
+	var (
+		list []Ended
+		rows []Row
+	)
 	for range 1 + m.rnd.IntN(300) {
-		m.nextSeq++
+		if m.nextSeq++; m.rnd.IntN(20) == 0 { // its neighbours end, and it does not
+			m.open[m.nextSeq] = queue.SubmissionID(m.nextSeq)
+			rows = append(rows, Row{Seq: m.nextSeq, ID: queue.SubmissionID(m.nextSeq), Spec: []byte{}, State: []byte{}})
+			continue
+		}
 		e := m.make(queue.SubmissionID(1+m.rnd.IntN(1<<20))<<12|queue.SubmissionID(m.nextSeq&4095), m.nextSeq)
 		if _, is := m.ended[e.ID]; is {
 			continue
@@ -63,7 +71,7 @@ func (m *historyModel) end() {
 		}
 	}
 	m.rnd.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	must(m.t, m.s.Checkpoint(ctx, nil, list))
+	must(m.t, m.s.Checkpoint(ctx, rows, list))
 }
 
 // reopen opens some submissions again: their rows are those of open ones.
@@ -72,6 +80,7 @@ func (m *historyModel) reopen() {
 	for id, e := range m.ended {
 		if m.rnd.IntN(30) == 0 {
 			rows = append(rows, Row{Seq: e.Seq, ID: id, Spec: e.Spec, State: []byte("open"), Reopened: true})
+			m.open[e.Seq] = id
 			delete(m.ended, id)
 		}
 	}
@@ -139,6 +148,13 @@ func (m *historyModel) check() {
 			m.t.Fatalf("what was forgotten is found: %v, %v", found, err)
 		}
 	}
+	open := map[uint32]queue.SubmissionID{}
+	for _, row := range load(m.t, m.s) {
+		open[row.Seq] = row.ID
+	}
+	if !maps.Equal(open, m.open) {
+		m.t.Fatalf("%d submissions are open, want %d, or others", len(open), len(m.open))
+	}
 	m.checkLists(ids)
 }
 
@@ -190,8 +206,8 @@ func TestHistoryLikeAMap(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	m := &historyModel{t: t, s: fresh(t), rnd: rand.New(rand.NewPCG(seed, 1)), ended: map[queue.SubmissionID]Ended{}, now: 1000}
-	for range 120 {
+	m := &historyModel{t: t, s: fresh(t), rnd: rand.New(rand.NewPCG(seed, 1)), ended: map[queue.SubmissionID]Ended{}, open: map[uint32]queue.SubmissionID{}, now: 1000}
+	for range 80 {
 		switch n := m.rnd.IntN(20); {
 		case n < 9:
 			m.end()
