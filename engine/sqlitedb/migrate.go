@@ -2,6 +2,7 @@ package sqlitedb
 
 import (
 	"database/sql"
+	"errors"
 	"net/url"
 	"path/filepath"
 )
@@ -20,4 +21,17 @@ func SQL(path string) (*sql.DB, error) {
 	}
 	db.SetMaxOpenConns(1)
 	return db, nil
+}
+
+// KeepLog holds the log of a file while a migration opens and closes it. Of a file that was in use when its server ended the next open asks
+// for the log, which SQLite would delete when the migration closes the file. Close ends it.
+func KeepLog(path string) (*Conn, error) {
+	c, err := dial(path, "mode=rw")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.mark(); err != nil { // SQLite opens the log when it is first read
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
 }

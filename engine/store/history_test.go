@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -387,6 +388,46 @@ func TestOldHistory(t *testing.T) {
 		got, err := s.History.ListEnded(ctx, 0, []queue.SubmissionState{1, 2, 3, 4, 5}, len(want)+1)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("%d submissions are in the history, %v; want %d", len(got), err, len(want))
+		}
+		must(t, s.Close())
+	}
+}
+
+// A file of an older version whose server was killed is brought up to date, with what its log has.
+func TestMigrationAfterKill(t *testing.T) {
+	t.Parallel()
+	embedded, err := stepsOf(storeKind)
+	must(t, err)
+	steps := fstest.MapFS{}
+	names, err := fs.Glob(embedded, "*.sql")
+	must(t, err)
+	for _, name := range names[:5] {
+		text, err := fs.ReadFile(embedded, name)
+		must(t, err)
+		steps[name] = &fstest.MapFile{Data: text}
+	}
+	path, killed := filepath.Join(t.TempDir(), "store.db"), filepath.Join(t.TempDir(), "store.db")
+	old := storeKind
+	old.Version = 5
+	id := queue.Identity{Directory: [16]byte{1}, Shard: 1, Oldest: 1, Newest: 9, Generation: 1}
+	must(t, ensure(ctx, path, old, sqlitedb.Owner{}, steps))
+	conn, err := sqlitedb.Open(path, old, sqlitedb.Options{})
+	must(t, err)
+	_, err = conn.Own(id)
+	must(t, err)
+	must(t, conn.Tx(func() error { return conn.Exec("UPDATE folded SET position = 7") }))
+	for _, suffix := range []string{"", "-wal"} {
+		b, err := os.ReadFile(path + suffix)
+		must(t, err)
+		must(t, os.WriteFile(killed+suffix, b, 0o600))
+	}
+	must(t, conn.Close())
+	for range 2 {
+		id.Generation++
+		s, err := Open(ctx, killed, Options{Identity: id})
+		must(t, err)
+		if position, err := s.Checkpointed(ctx); err != nil || position != 7 {
+			t.Errorf("the position is %d, %v; want what the log had, 7", position, err)
 		}
 		must(t, s.Close())
 	}

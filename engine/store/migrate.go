@@ -35,7 +35,11 @@ func ensure(ctx context.Context, path string, kind sqlitedb.Kind, by sqlitedb.Ow
 	if err != nil || version == kind.Version {
 		return err
 	}
-	if err := migrate(ctx, path, steps); err != nil {
+	kept, err := sqlitedb.KeepLog(path)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(migrate(ctx, path, steps), kept.Close()); err != nil {
 		return fmt.Errorf("migrate %s from version %d to %d: %w", path, version, kind.Version, err)
 	}
 	if version, err = sqlitedb.Version(path, kind, by); err == nil && version != kind.Version {
