@@ -136,7 +136,7 @@ func (s *span) without(i int) span {
 	return next
 }
 
-// appendSpan encodes a span but for the number of its page:
+// appendTo encodes a span but for the number of its page:
 //
 //	uvarint first id, last − first id, first seq, last − first seq, first end, last − first end, first position,
 //	last − first position, count, states*2 + keyed | the bits of gone

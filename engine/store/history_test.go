@@ -335,9 +335,9 @@ func TestEndedPage(t *testing.T) {
 	}
 }
 
-// The history of a file from before version 6 is found, and a start that was killed while it packed that goes on.
-func TestOldHistory(t *testing.T) {
-	t.Parallel()
+// version5 makes an empty store as version 5 of the file was.
+func version5(t *testing.T) (path string, old sqlitedb.Kind) {
+	t.Helper()
 	embedded, err := stepsOf(storeKind)
 	must(t, err)
 	steps := fstest.MapFS{}
@@ -348,10 +348,16 @@ func TestOldHistory(t *testing.T) {
 		must(t, err)
 		steps[name] = &fstest.MapFile{Data: text}
 	}
-	path := filepath.Join(t.TempDir(), "store.db")
-	old := storeKind
+	path, old = filepath.Join(t.TempDir(), "store.db"), storeKind
 	old.Version = 5
 	must(t, ensure(ctx, path, old, sqlitedb.Owner{}, steps))
+	return path, old
+}
+
+// The history of a file from before version 6 is found, and a start that was killed while it packed that goes on.
+func TestOldHistory(t *testing.T) {
+	t.Parallel()
+	path, old := version5(t)
 	var want []Ended
 	conn, err := sqlitedb.Open(path, old, sqlitedb.Options{})
 	must(t, err)
@@ -396,21 +402,9 @@ func TestOldHistory(t *testing.T) {
 // A file of an older version whose server was killed is brought up to date, with what its log has.
 func TestMigrationAfterKill(t *testing.T) {
 	t.Parallel()
-	embedded, err := stepsOf(storeKind)
-	must(t, err)
-	steps := fstest.MapFS{}
-	names, err := fs.Glob(embedded, "*.sql")
-	must(t, err)
-	for _, name := range names[:5] {
-		text, err := fs.ReadFile(embedded, name)
-		must(t, err)
-		steps[name] = &fstest.MapFile{Data: text}
-	}
-	path, killed := filepath.Join(t.TempDir(), "store.db"), filepath.Join(t.TempDir(), "store.db")
-	old := storeKind
-	old.Version = 5
+	path, old := version5(t)
+	killed := filepath.Join(t.TempDir(), "store.db")
 	id := queue.Identity{Directory: [16]byte{1}, Shard: 1, Oldest: 1, Newest: 9, Generation: 1}
-	must(t, ensure(ctx, path, old, sqlitedb.Owner{}, steps))
 	conn, err := sqlitedb.Open(path, old, sqlitedb.Options{})
 	must(t, err)
 	_, err = conn.Own(id)
