@@ -16,13 +16,15 @@ HEAVY    := /cmd/|/examples/|/sdk/conformance
 # Pure code: no goroutine, channel or lock in it, which internal/archtest checks. The race detector sees nothing there, and makes these
 # tests, which compute, take five times as long. `make race` has them under it too.
 PURE     := engine/backlog engine/fair engine/fair/gps engine/journal engine/queue engine/reserver engine/rules engine/schedule engine/strategy plugins/score sdk/abi sdk/api wasm/instrument wasm/manifest wasm/scan wasm/scan/decode internal/archtest
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+ARCHES   ?= amd64 arm64
 FUZZTIME ?= 10s
 SOAK     ?= 10000
 
 DASHBOARD := web/dashboard
 TYPESCRIPT := sdk/typescript
 
-.PHONY: help mutate run build plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
+.PHONY: help release release-check mutate run build plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,7 +91,7 @@ soak: build browser-tools ## all kill -9 loops for long, those of the audit log,
 	QUERN_CRASH_ROUNDS=$(SOAK) QUERN_GRACE_ROUNDS=$(SOAK) go test -timeout 72h -count 1 -v -run 'KillNine' ./cmd/quern
 	cd $(DASHBOARD) && HOSTILE=400 npm run --silent test && npm run --silent soak
 
-mutate: prepare ## change the code in 186 small ways, and see that tests notice (an hour or more; MUTATE='-run REGEXP -short' for less); prints those that nothing noticed
+mutate: prepare ## change the code in 195 small ways, and see that tests notice (an hour or more; MUTATE='-run REGEXP -short' for less); prints those that nothing noticed
 	go run ./internal/mutate $(MUTATE)
 
 fmt: ## format all Go files (gofumpt, a stricter gofmt)
@@ -106,6 +108,15 @@ golden: node-tools ## rewrite the golden files; then read the difference before 
 	done
 	node $(TYPESCRIPT)/generate.mjs web/testdata/openapi.json $(TYPESCRIPT)/src/generated
 	python3 sdk/python/generate.py
+
+release: prepare ## the files of a release in bin/release: static binaries for linux on amd64 and arm64, their SBOMs, manual pages, sums (VERSION=v1.2.3 ARCHES='amd64 arm64')
+	deploy/release.sh $(VERSION) bin/release $(ARCHES)
+
+release-check: release ## build the release again, from a copy elsewhere and with an empty cache, and compare
+	copy=$$(mktemp -d) && trap 'chmod -R u+w "$$copy" && rm -rf "$$copy"' EXIT && mkdir "$$copy/tree" && \
+	git ls-files -z --cached --others --exclude-standard | tar --null -T - -c .git | tar -x -C "$$copy/tree" && \
+	GOCACHE=$$copy/cache "$$copy/tree/deploy/release.sh" $(VERSION) "$$copy/again" $(ARCHES) && \
+	diff bin/release/SHA256SUMS "$$copy/again/SHA256SUMS" && echo "both builds have the same bytes"
 
 clean: ## remove what was built
 	rm -rf bin

@@ -128,8 +128,8 @@ func (e *Engine) makeRoom() {
 
 // Room is a CodeDiskFull while the disk is full: what brings something new has to be refused then. What finishes, stops
 // or takes away has the room that the ballast keeps.
-func (e *Engine) Room() error {
-	if e.full.Load() {
+func (s Storage) Room() error {
+	if s.e.full.Load() {
 		return journal.ErrFull
 	}
 	return nil

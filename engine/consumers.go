@@ -45,19 +45,6 @@ func (e *Engine) Detach(queueName, consumer string) (released int, err error) {
 	return q.shard.Consumers.Detach(consumer)
 }
 
-// ReleaseConsumer takes from a consumer what it holds, with no try counted, and says how many chunks that were. If it is attached
-// it is told.
-func (e *Engine) ReleaseConsumer(ctx context.Context, queueName, consumer string) (released int, err error) {
-	q, err := e.consumerOf(queueName, consumer)
-	if err != nil {
-		return 0, err
-	}
-	if err := q.shard.Acts.Record(e.act(ctx, "", "consumer.release", queueName, "consumer "+consumer)); err != nil {
-		return 0, err
-	}
-	return q.shard.Consumers.Release(consumer)
-}
-
 // orderActions are the orders as the audit log names them.
 var orderActions = [...]string{queue.NoOrder: "consumer.resume", queue.Quiet: "consumer.quiet", queue.Drain: "consumer.drain"}
 

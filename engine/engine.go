@@ -86,6 +86,9 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 			e.Close()
 		}
 	}()
+	if err := isWhole(o.Dir); err != nil {
+		return nil, err
+	}
 	if e.ballast, err = openBallast(o.Dir, o.BallastBytes, o.Logger); err != nil {
 		return nil, err
 	}
@@ -102,7 +105,7 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := e.loadKey(); err != nil {
 		return nil, err
 	}
-	if err := e.tokens.open(&o, e.catalogue, e.Room); err != nil {
+	if err := e.tokens.open(&o, e.catalogue, e.Storage().Room); err != nil {
 		return nil, err
 	}
 	if e.metrics, err = newMetrics(e, o.Registerer); err != nil {
@@ -240,7 +243,7 @@ func (e *Engine) Ready() []Check {
 		}
 		checks = append(checks, check)
 	}
-	disk := Check{Name: "disk", OK: e.Room() == nil, Detail: "room for inserts"}
+	disk := Check{Name: "disk", OK: e.Storage().Room() == nil, Detail: "room for inserts"}
 	if !disk.OK {
 		disk.Detail = "full: inserts are refused, completions go on; free some space"
 	}

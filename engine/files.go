@@ -35,7 +35,11 @@ func makeDir(path string) error {
 		}
 		return err
 	}
-	folder, err := os.Open(above)
+	return syncDir(above)
+}
+
+func syncDir(path string) error {
+	folder, err := os.Open(path)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,8 @@ const (
 	// unused for longest.
 	maxInUse = 256
 
-	useSlots     = 64 // found without a lock or a map; two to choose from for each plan
+	useSlots     = 2 * maxInUse // found without a lock or a map
+	useProbes    = 8            // slots in a row that a plan may have
 	consumerBits = 4096
 )
 
@@ -84,12 +85,11 @@ func (u *inUse) add(plan *strategy.Plan, consumer string, n int) {
 }
 
 func (u *inUse) find(plan *strategy.Plan) *strategyUses {
-	at := plan.Tag() % useSlots
-	if slot := u.slots[at].Load(); slot != nil && slot.plan == plan {
-		return slot.uses
-	}
-	if slot := u.slots[at^1].Load(); slot != nil && slot.plan == plan {
-		return slot.uses
+	at := plan.Tag()
+	for i := range uint32(useProbes) {
+		if slot := u.slots[(at+i)%useSlots].Load(); slot != nil && slot.plan == plan {
+			return slot.uses
+		}
 	}
 	return u.enter(plan, at)
 }
@@ -110,10 +110,14 @@ func (u *inUse) enter(plan *strategy.Plan, at uint32) *strategyUses {
 		uses = &strategyUses{plan: plan}
 		u.byText[text] = uses
 	}
-	if u.slots[at].Load() != nil {
-		at ^= 1
+	to := at % useSlots // which another plan may have to leave
+	for i := range uint32(useProbes) {
+		if next := (at + i) % useSlots; u.slots[next].Load() == nil {
+			to = next
+			break
+		}
 	}
-	u.slots[at].Store(&useSlot{plan, uses})
+	u.slots[to].Store(&useSlot{plan, uses})
 	return uses
 }
 

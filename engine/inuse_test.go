@@ -98,12 +98,21 @@ func TestInUseConsumers(t *testing.T) {
 	}
 }
 
-// A reserve counts without an allocation, a lock or a map.
+// A reserve counts without an allocation, a lock or a map, with as many strategies as are counted.
 func TestInUseAllocates(t *testing.T) {
 	var u inUse
-	plan := planText(t, "Random")
-	if n := testing.AllocsPerRun(100, func() { u.add(plan, "worker-17", 1) }); n != 0 {
-		t.Errorf("an add allocates %v times", n)
+	var plans []*strategy.Plan
+	for i := range maxInUse {
+		plans = append(plans, planText(t, fmt.Sprintf(`SelectOnly("company", %d, Random)`, i)))
+	}
+	all := func() {
+		for _, plan := range plans {
+			u.add(plan, "worker-17", 1)
+		}
+	}
+	all()
+	if n := testing.AllocsPerRun(10, all); n != 0 {
+		t.Errorf("a reserve by each of %d strategies allocates %v times in all", len(plans), n)
 	}
 }
 

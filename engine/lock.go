@@ -6,12 +6,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 // dirLock keeps a second server off a data directory. The kernel lets go of it when the process ends, however it ends.
-type dirLock struct{ file *os.File }
+type dirLock struct {
+	file   *os.File
+	backup sync.Mutex // held by the one backup that is being made or read
+}
 
 func lockDir(dir string) (*dirLock, error) {
 	path := filepath.Join(dir, "lock")
@@ -34,7 +38,7 @@ func lockDir(dir string) (*dirLock, error) {
 	if err := errors.Join(writeAt(file, text), file.Truncate(int64(len(text)))); err != nil { // in this order a full disk does not matter
 		return nil, errors.Join(fmt.Errorf("the data directory %s cannot be written: %w", dir, err), file.Close())
 	}
-	return &dirLock{file}, nil
+	return &dirLock{file: file}, nil
 }
 
 func writeAt(file *os.File, text string) error {

@@ -62,9 +62,12 @@ func (q *openQueue) close() error {
 	return errors.Join(errs...)
 }
 
+// tokenSecret is the name, in the catalogue, of the key that signs the tokens of reservations.
+const tokenSecret = "token"
+
 // loadKey reads the durable key that signs tokens, and makes it at the very first start.
 func (e *Engine) loadKey() error {
-	secret, err := e.catalogue.Secret("token", 16, rand.Reader)
+	secret, err := e.catalogue.Secret(tokenSecret, 16, rand.Reader)
 	if err != nil {
 		return err
 	}
@@ -230,7 +233,7 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 	if err != nil {
 		return info, false, err
 	}
-	if err := e.Room(); err != nil {
+	if err := e.Storage().Room(); err != nil {
 		return info, false, err
 	}
 	row := store.QueueRow{Name: name, Shard: id, Settings: settings, Created: queue.At(e.options.Now())}

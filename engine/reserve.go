@@ -47,7 +47,8 @@ func (e *Engine) Reserve(ctx context.Context, queueName string, r ReserveRequest
 func (e *Engine) reserve(ctx context.Context, q *openQueue, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
 	from, started := len(dst), e.options.Now()
 	got, err := q.shard.Reserve(ctx, shard.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Context: r.Context,
-		Timeout: r.Timeout, Wait: r.Wait, Limited: min(max(r.Limited, 0), queue.MaxLimited)}, dst)
+		Timeout: r.Timeout, Wait: r.Wait, Limited: min(max(r.Limited, 0), queue.MaxLimited),
+		Now: queue.At(started)}, dst)
 	if err == nil {
 		q.counts.reserve.Observe((e.options.Now().Sub(started) - got.Waited).Seconds())
 		q.counts.strategies.add(r.Strategy, len(got.Reservations)-from)

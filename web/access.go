@@ -241,7 +241,7 @@ func printable(text string) bool {
 func addressOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		return r.RemoteAddr
+		return "unix" // by a Unix socket
 	}
 	return host
 }

@@ -89,6 +89,9 @@ func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 	reserved := f.as(admin, call{method: "POST", path: queues + "default/reservations", body: `{"max":3,"consumer":"w"}`})
 	var held api.ReserveResponse
 	reserved.decode(t, &held)
+	first := held.Reservations[0]
+	do("release-chunk", "POST", fmt.Sprintf("/v1/submissions/%s/chunks/%d/release", first.Submission, first.Index), "", "reservation.release",
+		fmt.Sprintf("submission %s chunk %d", first.Submission, first.Index))
 	for _, verb := range []string{"drain", "quiet", "resume", "release"} {
 		do(verb+"-consumer", "POST", queues+"default/consumers/w/"+verb, "", "consumer."+verb, "consumer w")
 	}
@@ -127,6 +130,7 @@ func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 	do("put-plugin-settings", "PUT", plugin+"/settings", `{}`, "plugin.settings", "plugin p")
 	do("delete-plugin-version", "DELETE", plugin+"/versions/2.0.0", "", "plugin.delete_version", "plugin p")
 	do("delete-plugin", "DELETE", plugin, "", "plugin.delete", "plugin p")
+	do("backup", "POST", "/v1/backup", "", "server.backup", "")
 	kept.token = field(do("create-token", "POST", "/v1/tokens", `{"name":"ci","scopes":["read"]}`, "token.create", "token "), "id")
 	do("rotate-token", "POST", "/v1/tokens/"+kept.token+"/rotate", `{}`, "token.rotate", "token "+kept.token)
 	do("revoke-token", "DELETE", "/v1/tokens/"+kept.token, "", "token.revoke", "token "+kept.token)

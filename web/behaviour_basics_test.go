@@ -466,7 +466,7 @@ func TestBehaviour100BytesComeBackAsTheyWere(t *testing.T) {
 				t.Errorf("round %d: the attachment is %q, want %q", round, r.Attachment, all)
 			}
 		}
-		s.reopen(time.Minute)
+		s.killed(time.Minute)
 	}
 	p := s.refused("POST", insertPath, `{"chunks":{"inline":["`+strings.Repeat("x", 1<<20+1)+`"]}}`, http.StatusUnprocessableEntity)
 	if len(p.Errors) != 1 || p.Errors[0].Pointer != "/chunks/inline" || !strings.Contains(p.Errors[0].Detail, "number 0") {

@@ -292,10 +292,17 @@ func TestAttachedConsumers(t *testing.T) {
 		held := s.reserveAs("", "host-1", 1)
 		s.reopen(time.Minute)
 		a.ends()
+		s.wantCounts("", "reserved 1")
+		a, again := s.attach("", "host-1")
+		if again.Epoch <= hello.Epoch || again.Reserved != 1 {
+			t.Errorf("hello: got %+v, want a later epoch than %d, and the chunk reserved", again, hello.Epoch)
+		}
+		s.wantStatuses(s.extending("", time.Hour, held...), 1, api.StatusOK)
+		s.killed(time.Minute)
+		a.ends()
 		s.wantCounts("", "ready 1") // and no try is counted
-		_, again := s.attach("", "host-1")
-		if again.Epoch <= hello.Epoch || again.Reserved != 0 {
-			t.Errorf("hello: got %+v, want a later epoch than %d, and nothing reserved", again, hello.Epoch)
+		if _, third := s.attach("", "host-1"); third.Epoch <= again.Epoch || third.Reserved != 0 {
+			t.Errorf("hello after a kill: got %+v, want a later epoch than %d, and nothing reserved", third, again.Epoch)
 		}
 		s.wantStatuses(s.extending("", time.Hour, held...), 1, api.StatusOK)
 		s.wantCounts("", "reserved 1")

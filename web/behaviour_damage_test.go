@@ -126,9 +126,9 @@ func TestDamagedContentIsSetAside(t *testing.T) {
 	if got := s.submission(sub.ID); got.State != api.StateOpen || got.Dead != 3 {
 		t.Errorf("the submission is %+v, want it open with three dead chunks", got)
 	}
-	s.reopen(0)
-	letters("after a restart", 0, 3, 4)
-	want("after a restart", "OldestFirst", 100, 1, 2, 5)
+	s.killed(0)
+	letters("after a kill", 0, 3, 4)
+	want("after a kill", "OldestFirst", 100, 1, 2, 5)
 	s.onStore("0000", "UPDATE content SET crc = crc - 1 WHERE k = "+row(0))
 	s.onStore("0000", "INSERT INTO content SELECT * FROM away; DROP TABLE away")
 	for _, i := range []int{0, 3, 4} {

@@ -15,7 +15,7 @@ func TestGraceIsReported(t *testing.T) {
 	s := newScene(t)
 	s.queue("q", api.QueueSettingsInput{RestartGraceMS: some(int64(60_000))})
 	sub := s.insert("q", submission(3, "customer", "a"))
-	s.reopen(time.Hour)
+	s.killed(time.Hour)
 	until := s.now().Add(time.Minute).UTC().Truncate(time.Millisecond)
 	ask := func(strategy string) (p api.PreviewResponse, x api.ExplainResponse, c api.CompareResponse, w api.WhyResponse) {
 		t.Helper()

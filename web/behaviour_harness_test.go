@@ -52,6 +52,14 @@ func (s *scene) reopen(down time.Duration) {
 	s.settle()
 }
 
+// killed is reopen after a kill -9.
+func (s *scene) killed(down time.Duration) {
+	s.Helper()
+	s.ahead.Add(int64(down))
+	s.kill()
+	s.settle()
+}
+
 // queuePath is /v1/queues/{queue} and what follows below it.
 func queuePath(queue, below string) string {
 	if queue == "" {
@@ -307,7 +315,7 @@ func TestSceneHasItsOwnClock(t *testing.T) {
 	if got := (<-waiting).Reservations; len(got) != 2 {
 		t.Errorf("the consumer that waited has %d chunks, want 2", len(got))
 	}
-	s.reopen(time.Hour)
+	s.killed(time.Hour)
 	s.wantCounts("own", "ready 4, done 1")
 	if got, want := s.now(), time.Date(2026, 1, 5, 10, 1, 0, 0, time.UTC); !got.Equal(want) {
 		t.Errorf("clock: got %s, want %s", got, want)

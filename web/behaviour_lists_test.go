@@ -132,6 +132,10 @@ func TestOperationsTellWhoAndUntilWhen(t *testing.T) {
 	}
 	s.queue("careful", api.QueueSettingsInput{RestartGraceMS: some[int64](60_000)})
 	s.restart()
+	if got := s.lifecycle("careful"); !got.GraceUntil.IsZero() {
+		t.Errorf("a restart grace runs until %s after a planned restart, which forgets nothing", got.GraceUntil)
+	}
+	s.kill()
 	if got, want := s.lifecycle("careful").GraceUntil, api.At(s.now().Add(time.Minute)); !got.Equal(want.Time) {
 		t.Errorf("the restart grace runs until %s, want %s", got, want)
 	}

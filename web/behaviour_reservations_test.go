@@ -170,7 +170,7 @@ func TestBehaviour072HandingOutCountsNothing(t *testing.T) {
 		a.ends()
 	}
 	s.wantOne("", 1)
-	s.reopen(time.Second)
+	s.killed(time.Second)
 	s.wantOne("", 1)
 }
 

@@ -311,7 +311,7 @@ func TestBehaviour062RulesSurviveARestart(t *testing.T) {
 	s.wantCounts("", "reserved 4, paused 2, blocked 3")
 	s.wantRules("", "pause t=a", "block submission")
 	s.setRule("", api.ActionPause, onQueue())
-	s.restart()
+	s.kill()
 	s.wantNone("", "Random", api.ReasonPaused)
 	s.wantCounts("", "paused 6, blocked 3")
 	if got := s.submission(x.ID); got.Paused != 2 || got.Ready != 0 {
@@ -339,7 +339,7 @@ func TestBehaviour063UntilEnds(t *testing.T) {
 	s.setRule("", api.ActionBlock, onQueue(), soon)
 	s.reopen(time.Hour)
 	s.wantRules("")
-	s.wantCounts("", "ready 3")
+	s.wantCounts("", "ready 2, reserved 1")
 	past := api.RuleRequest{Action: api.ActionPause, Match: onQueue(), Until: api.At(s.now())}
 	if p := s.refused("POST", queuePath("", "/rules"), past, http.StatusUnprocessableEntity); len(p.Errors) != 1 || p.Errors[0].Pointer != "/until" {
 		t.Errorf("an end that is not ahead: got %+v, want /until pointed at", p.Errors)

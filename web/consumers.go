@@ -26,9 +26,7 @@ const (
 		"is lost, when it is not attached and not heard of for an hour, and at a restart of the server."
 	drainAbout = "It gets nothing new, and is told to finish what it holds and leave: by the event `drain` if it is " +
 		"attached, and by the reason `draining` of its reserves. " + orderAbout
-	quietAbout  = "It gets nothing new, but stays; its reserves answer with the reason `quiet`. " + orderAbout
-	revokeAbout = "What it holds is offered again at once, with no try counted; if it is attached it is told by the " +
-		"event `revoked`. It may get other chunks; see drain and quiet."
+	quietAbout = "It gets nothing new, but stays; its reserves answer with the reason `quiet`. " + orderAbout
 )
 
 // consumerRoutes are the part of the table about consumers.
@@ -58,10 +56,6 @@ func (s *Server) consumerRoutes(d *document) {
 		method: "POST", path: one + "/resume", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Take drain or quiet back"}, s.orderConsumer(queue.NoOrder))
-	register(d, operation{id: "release-consumer", act: act{"consumer.release", "consumer {consumer}"},
-		method: "POST", path: one + "/release", scope: scopeOperate,
-		narrow: inQueue | noTenants, tag: tagConsumers,
-		summary: "Take from a consumer what it holds", about: revokeAbout}, s.releaseConsumer)
 }
 
 // ConsumerPath names a consumer; exported like QueuePath.
@@ -161,14 +155,6 @@ func (s *Server) detachConsumer(ctx context.Context, in *ConsumerPath) (*release
 		return nil, err
 	}
 	n, err := s.engine.Detach(in.Queue, consumer)
-	return &releasedOutput{Body: api.Released{Released: n}}, err
-}
-
-func (s *Server) releaseConsumer(ctx context.Context, in *ConsumerPath) (*releasedOutput, error) {
-	if err := in.parse(); err != nil {
-		return nil, err
-	}
-	n, err := s.engine.ReleaseConsumer(ctx, in.Queue, in.Consumer)
 	return &releasedOutput{Body: api.Released{Released: n}}, err
 }
 

@@ -57,7 +57,8 @@ func diagnosed(ctx context.Context, d *engine.Diagnosis, err error) (*diagnosisO
 		out.Body.Causes = []api.Cause{{Kind: api.CauseEmpty, Detail: emptyClause(d)}}
 	}
 	if d.HoldsMet > 0 {
-		out.Body.Oldest = &api.Holding{Consumer: d.OldestBy, Submission: d.Oldest.Chunk.Submission.String(), Index: d.Oldest.Chunk.Index,
+		out.Body.Oldest = &api.Holding{Consumer: d.Oldest.Consumer,
+			Submission: d.Oldest.Chunk.Submission.String(), Index: d.Oldest.Chunk.Index,
 			Attempt: uint32(d.Oldest.Attempt), ReservedAt: apiTime(d.Oldest.Reserved), Deadline: apiTime(d.Oldest.Deadline)}
 	}
 	return out, nil
@@ -260,7 +261,7 @@ func holdersClause(d *engine.Diagnosis, first *engine.Cause) string {
 	if d.HoldsMet == 0 {
 		return text
 	}
-	held, name := span(d.At.Sub(d.Oldest.Reserved)), nameText(d.OldestBy)
+	held, name := span(d.At.Sub(d.Oldest.Reserved)), nameText(d.Oldest.Consumer)
 	switch least := ""; {
 	case d.Holders > 1:
 		if d.HoldsMet < d.InFlight {

@@ -33,7 +33,7 @@ func TestDiagnosisSentence(t *testing.T) {
 		return d
 	}
 	held := func(d engine.Diagnosis, n uint64, holders int, by string, since time.Duration) engine.Diagnosis {
-		d.InFlight, d.HoldsMet, d.Holders, d.OldestBy, d.Oldest.Reserved = n, n, holders, by, now.Add(-since)
+		d.InFlight, d.HoldsMet, d.Holders, d.Oldest.Consumer, d.Oldest.Reserved = n, n, holders, by, now.Add(-since)
 		return d
 	}
 	with := func(d engine.Diagnosis, change func(*engine.Diagnosis)) engine.Diagnosis { change(&d); return d }

@@ -12,7 +12,7 @@ import (
 // Engine is what this face needs of the queue's use cases; *engine.Engine is it.
 type Engine interface {
 	Ready() []engine.Check
-	Room() error
+	Storage() engine.Storage
 	Tokens() *engine.Tokens
 	Questions() engine.Questions
 	Plan(queueName string, raw []byte) (*strategy.Plan, error)
@@ -64,7 +64,7 @@ type Engine interface {
 
 	Attach(ctx context.Context, queueName, consumer string) (*engine.Attached, error)
 	Detach(queueName, consumer string) (released int, err error)
-	ReleaseConsumer(ctx context.Context, queueName, consumer string) (released int, err error)
+	Reservations() engine.Reservations
 	OrderConsumer(ctx context.Context, queueName, consumer string, order queue.ConsumerOrder) (queue.Consumer, error)
 	Consumers(ctx context.Context, queueName, cursor string, limit int) (engine.Page[queue.Consumer], error)
 	TopConsumers(ctx context.Context, queueName string, most int) (top []queue.Consumer, sums engine.ConsumerSums, err error)

@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// 10. A restart forgets who was ahead: all start even. What was held is handed out again, and a completion with the token of before
-// counts, once.
+// 10. A restart forgets who was ahead: all start even. After a kill what was held is handed out again, and a completion with the token of
+// before counts, once.
 func TestFairRestart(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -26,7 +26,7 @@ func TestFairRestart(t *testing.T) {
 	}
 	held := s.take(byTenant, 60, 20)
 	before := s.stats()
-	s.restart()
+	s.kill()
 	old := held[0]
 	if got := s.finish(old, old); got[0] != api.StatusOK || got[1] != api.StatusAlready {
 		t.Errorf("completing twice with a token of before the restart: %v, want ok, then already", got)

@@ -49,7 +49,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 		}
 		if err == nil && op != nil && op.brings {
-			err = s.engine.Room()
+			err = s.engine.Storage().Room()
 		}
 		if err == nil {
 			err = s.run(c, op, next)

@@ -69,8 +69,13 @@ func (p *paced) deadline(now time.Time) time.Time {
 // answerLines answers with lines that write makes, as many as there are. They go out as fast as the client takes them, through one buffer.
 // When write fails the connection is cut.
 func answerLines(s *Server, c echo.Context, write func(*bufio.Writer) error) error {
+	return answerStream(s, c, contentLines, write)
+}
+
+// answerStream is answerLines for content of any type.
+func answerStream(s *Server, c echo.Context, media string, write func(*bufio.Writer) error) error {
 	response := c.Response()
-	response.Header().Set("Content-Type", contentLines)
+	response.Header().Set("Content-Type", media)
 	response.WriteHeader(http.StatusOK)
 	answer := &pacedAnswer{Writer: response, control: http.NewResponseController(response), server: s, by: s.credentialOf(c.Request()),
 		left: s.patience.write}

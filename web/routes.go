@@ -96,6 +96,7 @@ func (s *Server) routes() error {
 		narrow: inSub, tag: tagSubmissions, waits: true,
 		summary: "Read a submission", about: "With `Prefer: wait=N` (seconds, at most 60) the answer comes when the " +
 			"submission leaves the state open, or after N seconds."}, s.getSubmission)
+	following{s}.routes(d)
 	s.raw(d, operation{id: "wait-submissions", method: "POST", path: "/v1/submissions:wait", scope: scopeRead,
 		narrow: inHandler, tag: tagSubmissions, compress: true,
 		summary: "Wait until one of many submissions ends, or all", about: waitAbout}, waitShape, waiting{s}.many)
@@ -207,9 +208,11 @@ func (s *Server) resourceRoutes(d *document) {
 	s.ruleRoutes(d)
 	s.scheduleRoutes(d)
 	s.consumerRoutes(d)
+	held{s}.routes(d)
 	s.lifecycleRoutes(d)
 	s.tokenRoutes(d)
 	s.auditRoutes(d)
+	backupRoutes(s, d)
 }
 
 // valueRoutes are the part of the table about values of meta keys.

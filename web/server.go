@@ -164,19 +164,29 @@ func (s *Server) Handler() http.Handler { return s.echo }
 // Document is the OpenAPI 3.1 document as served at /openapi.json. The caller must not change it.
 func (s *Server) Document() []byte { return s.document }
 
-// Serve answers requests on listener, over TLS where there is a certificate, until ctx ends; then waiting calls answer at
-// once, the others get some time to finish, and Serve returns nil. It owns the listener.
-func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	server := s.listening(multiplexed(s.echo))
-	if s.certificate != nil {
-		server.TLSConfig = s.certificate.Config()
-	}
-	expelling, done := context.WithCancel(ctx)
-	var beside sync.WaitGroup
-	beside.Go(func() { s.expelAlways(expelling) })
-	defer beside.Wait()
+// Serve answers requests on listeners until ctx ends or one of them fails; then waiting calls answer at once, the others get some time
+// to finish, and Serve returns. It returns nil when ctx has ended. It speaks TLS where there is a certificate, but for Unix sockets. It
+// owns the listeners.
+func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
+	ctx, done := context.WithCancel(ctx)
 	defer done()
-	return s.serve(ctx, server, listener, s.Stop)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { s.expelAlways(ctx) })
+	ended := make(chan error, len(listeners))
+	for _, listener := range listeners {
+		server := s.listening(multiplexed(s.echo))
+		if s.certificate != nil && listener.Addr().Network() != "unix" {
+			server.TLSConfig = s.certificate.Config()
+		}
+		beside.Go(func() { ended <- s.serve(ctx, server, listener, s.Stop) })
+	}
+	var all error
+	for range listeners {
+		all = errors.Join(all, <-ended)
+		done()
+	}
+	return all
 }
 
 // listening is a server of net/http with the face's limits.

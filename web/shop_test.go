@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -122,11 +123,25 @@ func (s *shop) start() {
 	}
 }
 
-// restart ends the server and starts another one on the same data: reservations and ledgers are gone.
+// restart ends the server and starts another one on the same data: ledgers are gone, and what is held stays so.
 func (s *shop) restart() {
 	s.Helper()
 	s.stop()
 	s.client.CloseIdleConnections()
+	s.start()
+}
+
+// kill starts another server on the files as they are now, which is what kill -9 leaves behind: reservations are gone too. Nothing may be on its
+// way to the disk.
+func (s *shop) kill() {
+	s.Helper()
+	left := s.TempDir()
+	if err := os.CopyFS(left, os.DirFS(s.dir)); err != nil {
+		s.Fatal(err)
+	}
+	s.stop()
+	s.client.CloseIdleConnections()
+	s.dir = left
 	s.start()
 }
 

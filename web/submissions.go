@@ -195,20 +195,12 @@ func parseList(raw string) (engine.ListRequest, error) {
 			out.Schedule = given[0]
 			continue
 		}
-		key, isMeta := strings.CutPrefix(name, "meta.")
-		if isMeta {
-			if queue.ValidMetaKey(key) != nil {
-				return out, queue.Invalid("/query/"+api.EscapePointer(name),
-					"is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
-			}
-			if len(given) != 1 {
-				return out, queue.Invalid("/query/"+name, "is given %d times; a submission has one value per key", len(given))
-			}
-			value, err := queryValue("/query/"+name, given[0])
+		if key, isMeta := strings.CutPrefix(name, "meta."); isMeta {
+			entry, err := metaParameter(key, given)
 			if err != nil {
 				return out, err
 			}
-			out.Meta = append(out.Meta, queue.MetaEntry{Key: key, Value: value})
+			out.Meta = append(out.Meta, entry)
 			continue
 		}
 		if name == "state" {
@@ -224,6 +216,20 @@ func parseList(raw string) (engine.ListRequest, error) {
 	meta, err := queue.NewMeta(out.Meta)
 	out.Meta = meta
 	return out, err
+}
+
+// metaParameter reads meta.KEY=VALUE.
+func metaParameter(key string, given []string) (entry queue.MetaEntry, err error) {
+	name := "meta." + key
+	if queue.ValidMetaKey(key) != nil {
+		return entry, queue.Invalid("/query/"+api.EscapePointer(name),
+			"is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
+	}
+	if len(given) != 1 {
+		return entry, queue.Invalid("/query/"+name, "is given %d times; a submission has one value per key", len(given))
+	}
+	value, err := queryValue("/query/"+name, given[0])
+	return queue.MetaEntry{Key: key, Value: value}, err
 }
 
 // queryTime reads a time of a query.
@@ -306,11 +312,16 @@ func listParams() []*huma.Param {
 		{Name: "created_before", In: "query", Description: "Only submissions that were inserted before this time", Schema: at},
 		{Name: "created_after", In: "query", Description: "Only submissions that were inserted at this time or later", Schema: at},
 		stateParam("open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
-		{Name: "meta", In: "query", Description: "Filter by meta: written as meta.KEY=VALUE, one parameter per key. " +
-			"A bare whole number is the integer; s:TEXT is a string.",
-			Schema:     &huma.Schema{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}},
-			Extensions: map[string]any{"x-name-prefix": "meta."}},
+		metaParam(),
 	}, pageParams()...)
+}
+
+// metaParam documents meta.KEY=VALUE.
+func metaParam() *huma.Param {
+	return &huma.Param{Name: "meta", In: "query", Description: "Filter by meta: written as meta.KEY=VALUE, one parameter per key. " +
+		"A bare whole number is the integer; s:TEXT is a string.",
+		Schema:     &huma.Schema{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}},
+		Extensions: map[string]any{"x-name-prefix": "meta."}}
 }
 
 func stateParam(states ...string) *huma.Param {

@@ -76,7 +76,7 @@ func (a *app) auditCommand() *cobra.Command {
 	flags.StringVarP(&f.Queue, "queue", "Q", "", "only what was done in this queue")
 	flags.StringVar(&f.Target, "target", "", "only what was done to this, such as \"rule 7\"")
 	flags.StringVar(&f.Outcome, "outcome", "", "only what went so: ok, or refused, which is what a token did not allow")
-	flags.IntVarP(&limit, "limit", "n", 100, "most entries; 0 for all")
+	flags.IntVarP(&limit, "limit", "n", 100, "at most so many entries (0: all)")
 	flags.BoolVarP(&follow, "follow", "f", false, "print entries as they come, the oldest first, until interrupted")
 	return c
 }

@@ -68,6 +68,7 @@ func (a *acts) queues() {
 	a.do("put-strategy", "PUT", strategy, `{"strategy":"OldestFirst"}`, nil)
 	a.do("delete-strategy", "DELETE", strategy, "", nil)
 	a.do("retry-lifecycle", "POST", actsQueue+"/lifecycle/retry", "", nil)
+	a.do("backup", "POST", "/v1/backup", "", nil)
 }
 
 func (a *acts) schedules() {
@@ -102,6 +103,7 @@ func (a *acts) consumers() {
 	reserve := `{"max":3,"consumer":"` + name + `","strategy":"SelectOnly(\"name\", \"` + name + `\", Random)"}`
 	var got api.ReserveResponse
 	a.ask("POST", actsQueue+"/reservations", reserve, &got)
+	a.do("release-chunk", "POST", "/v1/submissions/"+made.ID+"/chunks/0/release", "", nil)
 	for _, verb := range []string{"drain", "quiet", "resume", "release"} {
 		a.do(verb+"-consumer", "POST", actsQueue+"/consumers/"+name+"/"+verb, "", nil)
 	}
@@ -228,9 +230,10 @@ func (o *operators) checkMoment(e *api.AuditEntry) {
 		before = `{"available":2,"done":0}`
 	case "bulk.start":
 		in = `"action":"reprioritize"`
-	case "plugin.delete_version":
-		if !strings.Contains(string(e.Before), `"version":"2.0.0"`) || e.After != nil {
-			o.t.Errorf("%s tells of %s and %s, want the version before and nothing after", e.Action, e.Before, e.After)
+	case "plugin.delete_version", "reservation.release":
+		was := map[string]string{"plugin.delete_version": `"version":"2.0.0"`, "reservation.release": `"consumer":"w-`}[e.Action]
+		if !strings.Contains(string(e.Before), was) || e.After != nil {
+			o.t.Errorf("%s tells of %s and %s, want %s before and nothing after", e.Action, e.Before, e.After, was)
 		}
 		return
 	}

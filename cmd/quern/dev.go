@@ -7,8 +7,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-
-	"github.com/quern-queue/quern/web"
 )
 
 // devCommand runs a server whose data is thrown away.
@@ -64,9 +62,9 @@ func (o *devOptions) config(dir string) (Config, error) {
 			return Config{}, usageError{fmt.Errorf("%s is %q but %w", option.name, text, err)}
 		}
 	}
-	if reachable, err := web.Reachable(config.Listen); err != nil || reachable {
+	if reachable, err := config.reachable(); err != nil || reachable || config.Listen == "" {
 		return Config{}, usageError{fmt.Errorf("listen is %q; a server for trying things out listens on loopback "+
-			"only, such as 127.0.0.1:7700: use `quern serve` for others", config.Listen)}
+			"only, such as 127.0.0.1:7700: use `quern serve` for others", given["listen"])}
 	}
 	return config, nil
 }

@@ -34,6 +34,7 @@ var refusedActs = []act{
 	{"activate-plugin", "POST", "/v1/plugins/order/activate", `{"version":"1.0.0"}`},
 	{"shadow-plugin", "POST", "/v1/plugins/order/shadow", `{"version":"1.0.0"}`},
 	{"canary-plugin", "POST", "/v1/plugins/order/canary", `{"version":"1.0.0","percent":5}`},
+	{"backup", "POST", "/v1/backup", ``},
 	{"put-plugin-settings", "PUT", "/v1/plugins/order/settings", `{"cpu_share":0.5}`},
 }
 
@@ -48,6 +49,7 @@ var keptActs = []act{
 	{"quiet-consumer", "POST", "/v1/queues/default/consumers/c/quiet", ``},
 	{"resume-consumer", "POST", "/v1/queues/default/consumers/c/resume", ``},
 	{"drain-consumer", "POST", "/v1/queues/default/consumers/c/drain", ``},
+	{"release-chunk", "POST", "/v1/submissions/{sub}/chunks/5/release", ``},
 	{"release-consumer", "POST", "/v1/queues/default/consumers/c/release", ``},
 	{"set-rule", "POST", "/v1/queues/default/rules", `{"action":"pause","match":{"meta":{"customer":1}}}`},
 	{"lift-rule", "DELETE", "/v1/queues/default/rules/{rule}", ``},

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/client"
@@ -108,10 +109,10 @@ func unreachable(err error) bool {
 func (a *app) printProblem(p api.Problem) {
 	fmt.Fprintf(a.err, "quern: %s\n", p.Title)
 	if p.Detail != "" && p.Detail != p.Title && p.Detail != p.Title+"." {
-		fmt.Fprintf(a.err, "  %s\n", p.Detail)
+		fmt.Fprintf(a.err, "  %s\n", inCommands.Replace(p.Detail))
 	}
 	for _, e := range p.Errors {
-		fmt.Fprintf(a.err, "  %s %s\n", firstOf(e.Pointer, "the request"), e.Detail)
+		fmt.Fprintf(a.err, "  %s %s\n", firstOf(e.Pointer, "the request"), inCommands.Replace(e.Detail))
 	}
 	if p.RequestID != "" {
 		fmt.Fprintf(a.err, "  request %s\n", p.RequestID)
@@ -129,3 +130,13 @@ func problemCode(p api.Problem) int {
 	}
 	return exitFailure
 }
+
+// inCommands says in commands what the server advises in the words of its API: it does not know what asks it.
+var inCommands = strings.NewReplacer(
+	"PUT /v1/queues/{queue}", "'quern queue put NAME'",
+	"PUT makes it; GET /v1/queues/{queue}/strategies", "'quern strategy put' makes it; 'quern strategy list'",
+	"PUT makes it; GET /v1/queues/{queue}/schedules", "'quern schedules set' makes it; 'quern schedules list'",
+	"GET /v1/queues/{queue}/strategies", "'quern strategy list'",
+	"use DELETE to", "use 'quern keys unset' to",
+	"GET /docs lists what there is.", "It may be of an older version than this command, or --server has a path that is not its own.",
+)

@@ -20,6 +20,16 @@ func (r *ranged) Set(text string) error {
 	return nil
 }
 
+// limitWas lets --limit of a command be given by the name that it had before -n was --limit everywhere.
+func limitWas(f *pflag.FlagSet, older string) {
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == older {
+			name = "limit"
+		}
+		return pflag.NormalizedName(name)
+	})
+}
+
 // rangesOf gives flags their ranges, by name.
 func rangesOf(f *pflag.FlagSet, allowed map[string]string) {
 	for name, text := range allowed {

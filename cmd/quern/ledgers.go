@@ -49,7 +49,7 @@ func (a *app) ledgersCommand() *cobra.Command {
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
 	c.Flags().StringVar(&sort, "sort", "received", "of one ledger, who comes first: received, behind or ahead")
-	c.Flags().IntVarP(&limit, "limit", "n", 100, "of one ledger, at most so many tenants, 1 to 1000")
+	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most so many tenants of one ledger, 1 to 1000")
 	return c
 }
 

@@ -21,9 +21,10 @@ const tlsFolder = "tls"
 func listenOptions() []option {
 	return []option{
 		{
-			"listen", "127.0.0.1:7700", "HOST:PORT; port 0 picks a free one; an address that other machines can " +
-				"reach needs TLS or insecure-behind-proxy", "the address to serve HTTP on",
-			func(c *Config, text string) error { return setListen(&c.Listen, text) },
+			"listen", "127.0.0.1:7700", "HOST:PORT, unix:PATH, or both separated by a comma; port 0 picks a free one; an address " +
+				"that other machines can reach needs TLS or insecure-behind-proxy", "the address to serve HTTP on, and a Unix " +
+				"socket, which only the server's user may open",
+			setListens,
 		},
 		{
 			"auth", "false", "true or false", "whether requests need an access token from the first start on; " +
@@ -78,10 +79,12 @@ func (c *Config) secure() bool { return c.TLSSelfSigned || c.TLS.Certificate != 
 // checkListening refuses options about listening that contradict each other, or that would let other machines reach a server
 // without TLS by oversight.
 func (c *Config) checkListening() error {
-	reachable, err := web.Reachable(c.Listen)
+	reachable, err := c.reachable()
 	switch {
 	case err != nil:
 		return fmt.Errorf("listen %w", err) // its own check has told
+	case c.Listen == "" && c.secure():
+		return errors.New("listen is only a Unix socket, which speaks plain HTTP: give an address too, or no certificate")
 	case (c.TLS.Certificate == "") != (c.TLS.Key == ""):
 		return errors.New("tls-cert and tls-key belong together: give both or none")
 	case c.TLSSelfSigned && c.TLS.Certificate != "":
@@ -99,9 +102,17 @@ func (c *Config) checkListening() error {
 	return nil
 }
 
+// reachable says whether other machines can reach the server.
+func (c *Config) reachable() (bool, error) {
+	if c.Listen == "" {
+		return false, nil
+	}
+	return web.Reachable(c.Listen)
+}
+
 // guarded says whether requests need a token from the first start on: where others than those on this machine can make them.
 func (c *Config) guarded() bool {
-	reachable, err := web.Reachable(c.Listen)
+	reachable, err := c.reachable()
 	return c.Auth || c.BehindProxy || reachable || err != nil
 }
 
@@ -172,6 +183,30 @@ func setListen(to *string, text string) error {
 		return fmt.Errorf("has the port %q; it must be a number from 0 to 65535, where 0 picks a free one", port)
 	}
 	*to = text
+	return nil
+}
+
+// setListens takes an address, the path of a Unix socket, or both.
+func setListens(c *Config, text string) error {
+	var listen, socket string
+	for part := range strings.SplitSeq(text, ",") {
+		path, isSocket := strings.CutPrefix(part, socketScheme)
+		switch {
+		case isSocket && socket != "":
+			return errors.New("names two Unix sockets; there can be one")
+		case isSocket && (path == "" || len(path) > maxSocketPath):
+			return fmt.Errorf("has a socket's path of %d bytes; it must have 1 to %d", len(path), maxSocketPath)
+		case isSocket:
+			socket = path
+		case listen != "":
+			return errors.New("names two addresses; there can be one, and a Unix socket beside it")
+		default:
+			if err := setListen(&listen, part); err != nil {
+				return err
+			}
+		}
+	}
+	c.Listen, c.Socket = listen, socket
 	return nil
 }
 

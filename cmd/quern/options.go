@@ -19,7 +19,8 @@ import (
 // Config is the effective configuration of a server. options says where each value comes from and what it may be.
 type Config struct {
 	Data   string
-	Listen string
+	Listen string // HOST:PORT; "": only at Socket
+	Socket string // path of a Unix socket; "": none
 	Auth   bool
 
 	TokenLimits access.Limits // of each access token

@@ -21,7 +21,8 @@ type previewOptions struct {
 }
 
 func (o *previewOptions) flags(c *cobra.Command) {
-	c.Flags().IntVarP(&o.max, "max", "n", 10, "look at most so many chunks ahead, 1 to 100")
+	c.Flags().IntVarP(&o.max, "limit", "n", 10, "at most so many chunks ahead, 1 to 100")
+	limitWas(c.Flags(), "max")
 	c.Flags().Uint64Var(&o.seed, "seed", 0, "what Random draws by, to get the same again (default: any)")
 }
 

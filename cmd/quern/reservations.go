@@ -44,9 +44,10 @@ func (a *app) reserveCommand() *cobra.Command {
 	a.queueFlags(c)
 	a.formatFlag(c, formatJSONL, formatJSON, formatTable)
 	f := c.Flags()
-	f.IntVarP(&o.max, "max", "n", 1, "at most so many chunks, 1 to 1000")
+	f.IntVarP(&o.max, "limit", "n", 1, "at most so many chunks, 1 to 1000")
+	limitWas(f, "max")
 	f.StringVar(&o.strategy, "strategy", "Random", "in what order, such as 'OrElse(SelectOnly(\"mode\",\"preview\",Random), OldestFirst)'")
-	f.StringVar(&o.consumer, "consumer", defaultConsumer(), "name of this consumer")
+	f.StringVar(&o.consumer, "consumer", "", "name of this consumer (default: the host and the process id)")
 	o.about.flag(c)
 	f.DurationVar(&o.wait, "wait", 0, "how long to wait for work when there is none, up to 60s")
 	f.DurationVar(&o.timeout, "timeout", 0, "how long the chunks are held (0: the queue's setting)")
@@ -67,7 +68,7 @@ func (a *app) reserve(ctx context.Context, o reserveOptions) error {
 		return err
 	}
 	got, err := c.Reserve(ctx, a.queueName(), &api.ReserveRequest{
-		Max: o.max, Strategy: strategy, Consumer: o.consumer, Context: about,
+		Max: o.max, Strategy: strategy, Consumer: firstOf(o.consumer, defaultConsumer()), Context: about,
 		WaitMS: o.wait.Milliseconds(), TimeoutMS: o.timeout.Milliseconds(),
 	})
 	if err != nil {
@@ -223,9 +224,9 @@ func (a *app) extendCommand() *cobra.Command {
 	return c
 }
 
-// releaseCommand gives chunks back unworked.
+// releaseCommand gives chunks back unworked: those of tokens, or one that a consumer holds.
 func (a *app) releaseCommand() *cobra.Command {
-	return a.finishCommand("release TOKEN...", "Give reserved chunks back unworked; no attempt is counted",
+	c := a.finishCommand("release TOKEN... | ID INDEX", "Give reserved chunks back unworked; no attempt is counted",
 		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
 			items := make([]api.ReleaseItem, len(tokens))
 			for i, token := range tokens {
@@ -233,6 +234,25 @@ func (a *app) releaseCommand() *cobra.Command {
 			}
 			return c.Release(ctx, queueName, items)
 		})
+	byToken := c.RunE
+	var actor, reason string
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 2 {
+			return byToken(cmd, args)
+		}
+		_, noID := queue.ParseSubmissionID(args[0])
+		index, noIndex := strconv.ParseUint(args[1], 10, 32)
+		if noID != nil || noIndex != nil {
+			return byToken(cmd, args)
+		}
+		return releaseChunk(cmd.Context(), a, args[0], uint32(index), a.actor(actor), reason)
+	}
+	c.Long = "Give reserved chunks back unworked; no attempt is counted. A consumer that has the tokens names them. An operator names a\n" +
+		"submission and the index of a chunk, and takes it back from the consumer that holds it; 'quern reservations' lists who holds what."
+	c.Example = "  quern release 72057594037927936 17 --reason 'host-3 hangs'"
+	c.Flags().StringVar(&actor, "actor", "", "with ID INDEX: who takes it back (default: the user's name); the audit log keeps it")
+	c.Flags().StringVar(&reason, "reason", "", "with ID INDEX: why; the audit log keeps it")
+	return c
 }
 
 // finishCommand is what complete, fail, extend and release have in common: tokens in, one result each out.

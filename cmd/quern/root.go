@@ -62,16 +62,21 @@ func (a *app) newRoot() *cobra.Command {
 		&cobra.Group{ID: groupWork, Title: "Work:"},
 		&cobra.Group{ID: groupLook, Title: "Looking and operating:"},
 	)
-	add(root, groupServer, a.serveCommand(), a.devCommand(), a.demoCommand(), a.configCommand())
+	add(root, groupServer, a.serveCommand(), a.devCommand(), a.demoCommand(), a.configCommand(),
+		backupCommand(a), restoreCommand(a))
 	add(root, groupWork, a.submitCommand(), a.workCommand(), a.reserveCommand(), a.completeCommand(), a.failCommand(),
 		a.extendCommand(), a.releaseCommand())
-	add(root, groupLook, a.getCommand(), a.listCommand(), a.watchCommand(), waitCommand(a), a.outputsCommand(), a.priorityCommand(),
+	add(root, groupLook, a.getCommand(), a.listCommand(), a.watchCommand(), waitCommand(a), endsCommand(a),
+		a.outputsCommand(), a.priorityCommand(),
 		a.cancelCommand(), a.deadCommand(), a.bulkCommand(), a.rulesCommand(), a.lifecycleCommand(),
-		a.consumersCommand(), a.statsCommand(), a.queueCommand(), a.keysCommand(), a.strategyCommand(), a.pluginCommand(),
+		a.consumersCommand(), reservationsCommand(a),
+		a.statsCommand(), a.queueCommand(), a.keysCommand(), a.strategyCommand(), a.pluginCommand(),
 		a.previewCommand(), a.explainCommand(), a.whyCommand(), diagnoseCommand(a), a.compareCommand())
 	add(root, groupLook, a.schedulesCommand(), a.ledgersCommand(), a.viewsCommand(), a.mapCommand(), a.tokenCommand(), a.auditCommand())
-	root.AddCommand(a.compileChildCommand(), a.benchCommand(), benchFloorCommand(a.out), a.versionCommand())
+	root.AddCommand(a.compileChildCommand(), a.benchCommand(), benchFloorCommand(a.out), manCommand(a), a.versionCommand())
 	a.markStart(root)
+	suggest(root)
+	completions(a, root)
 	return root
 }
 
@@ -140,7 +145,7 @@ const defaultServer = "http://127.0.0.1:7700"
 // serverURL is where the server is: the flag, else the environment, else the default.
 func (a *app) serverURL() string {
 	url := firstOf(a.server, a.getenv("QUERN_SERVER"), defaultServer)
-	if !strings.Contains(url, "://") { // host:port is what people type
+	if !strings.Contains(url, "://") && !strings.HasPrefix(url, socketScheme) { // host:port is what people type
 		scheme := "http://"
 		if a.trusted() != (trust{}) {
 			scheme = "https://"

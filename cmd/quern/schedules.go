@@ -363,8 +363,9 @@ func (a *app) schedulesNextCommand() *cobra.Command {
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
 	read = fieldFlags(c.Flags(), queue.ScheduleFields(), &ask, false)
-	c.Flags().Uint32VarP(&ask.N, "number", "n", 5, "how many ticks, 1 to 100")
-	rangesOf(c.Flags(), map[string]string{"number": "1 to 100"})
+	c.Flags().Uint32VarP(&ask.N, "limit", "n", 5, "at most so many ticks, 1 to 100")
+	limitWas(c.Flags(), "number")
+	rangesOf(c.Flags(), map[string]string{"limit": "1 to 100"})
 	return c
 }
 

@@ -73,7 +73,7 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 	}
 
 	// 5. The tracer; nil unless a collector is configured.
-	tracer, err := newTracer(config, listeners.main, registry, logger)
+	tracer, err := newTracer(config, listeners.face[0], registry, logger)
 	if err != nil {
 		return errors.Join(err, held.Close())
 	}
@@ -118,7 +118,14 @@ func (a *app) tellReady(config Config, at listeners, shown *certificate.Source, 
 	if shown != nil {
 		scheme = "https://"
 	}
-	ready(scheme + at.main.Addr().String()) // the kernel takes connections from here on, and Serve answers them
+	if config.Listen != "" {
+		ready(scheme + at.face[0].Addr().String()) // the kernel takes connections from here on, and Serve answers them
+	} else {
+		ready(socketScheme + config.Socket)
+	}
+	if config.Listen != "" && config.Socket != "" {
+		fmt.Fprintf(a.out, "quern: also at %s%s\n", socketScheme, config.Socket)
+	}
 	if at.probes != nil {
 		fmt.Fprintf(a.out, "quern: probes and metrics at http://%s\n", at.probes.Addr())
 	}
@@ -131,20 +138,31 @@ func (a *app) tellReady(config Config, at listeners, shown *certificate.Source, 
 
 // listeners are the open addresses of a server.
 type listeners struct {
-	main   net.Listener
-	probes net.Listener // nil: none of its own
+	face   []net.Listener // the address, then the Unix socket, where there are
+	probes net.Listener   // nil: none of its own
 }
 
 func listen(ctx context.Context, config Config) (out listeners, err error) {
-	open := func(to *net.Listener, address string) {
+	open := func(address string, listen func() (net.Listener, error)) (to net.Listener) {
 		if err == nil && address != "" {
-			if *to, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
+			if to, err = listen(); err != nil {
 				err = fmt.Errorf("cannot listen on %s: %w", address, err)
 			}
 		}
+		return to
 	}
-	open(&out.main, config.Listen)
-	open(&out.probes, config.MetricsListen)
+	tcp := func(address string) net.Listener {
+		return open(address, func() (net.Listener, error) { return new(net.ListenConfig).Listen(ctx, "tcp", address) })
+	}
+	for _, one := range []net.Listener{
+		tcp(config.Listen),
+		open(config.Socket, func() (net.Listener, error) { return listenSocket(ctx, config.Socket) }),
+	} {
+		if one != nil {
+			out.face = append(out.face, one)
+		}
+	}
+	out.probes = tcp(config.MetricsListen)
 	if err != nil {
 		out.close()
 	}
@@ -152,7 +170,7 @@ func listen(ctx context.Context, config Config) (out listeners, err error) {
 }
 
 func (l listeners) close() {
-	for _, one := range []net.Listener{l.main, l.probes} {
+	for _, one := range append([]net.Listener{l.probes}, l.face...) {
 		if one != nil {
 			one.Close()
 		}
@@ -198,14 +216,14 @@ func newTracer(config Config, listener net.Listener, registry *prometheus.Regist
 	if err != nil {
 		host = "localhost" // it only tells servers apart
 	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		return nil, err
+	instance := host
+	if _, port, err := net.SplitHostPort(listener.Addr().String()); err == nil { // a Unix socket has no port
+		instance = net.JoinHostPort(host, port)
 	}
 	return trace.New(trace.Options{
 		Endpoint: config.OTLPEndpoint, Headers: config.OTLPHeaders, Ratio: config.OTLPRatio, Now: time.Now,
 		Seed: rand.Uint64, Logger: logger, Registerer: registry,
-		Version: thisVersion().Version, Instance: net.JoinHostPort(host, port),
+		Version: thisVersion().Version, Instance: instance,
 	})
 }
 
@@ -237,7 +255,7 @@ func runParts(ctx context.Context, core *engine.Engine, held *plugins.Catalogue,
 		loops <- err
 	}()
 	ready()
-	served := face.Serve(faceCtx, at.main)
+	served := face.Serve(faceCtx, at.face...)
 	stopLoops()
 	ran := <-loops
 	if errors.Is(ran, context.Canceled) {

@@ -161,13 +161,24 @@ func (a *app) listCommand() *cobra.Command {
 	}
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
-	c.Flags().StringSliceVar(&o.states, "state", nil, "only these states: open, completed, completed_with_dead, failed, cancelled, expired")
+	c.Flags().StringSliceVar(&o.states, "state", nil, "only these states: "+strings.Join(queue.SubmissionStateNames(), ", "))
 	c.Flags().StringArrayVarP(&o.meta, "meta", "m", nil, "only submissions with this metadata, `KEY=VALUE`, repeatable")
 	c.Flags().StringVar(&o.schedule, "schedule", "", "only what this schedule inserted")
 	c.Flags().StringVar(&o.before, "created-before", "", "only submissions older than this: a duration such as 24h, or a time")
 	c.Flags().StringVar(&o.after, "created-after", "", "only submissions at most as old: a duration such as 1h, or a time")
-	c.Flags().IntVar(&o.limit, "limit", 100, "at most so many (0: all)")
+	c.Flags().IntVarP(&o.limit, "limit", "n", 100, "at most so many (0: all)")
 	return c
+}
+
+// checkStates refuses what is not a state of a submission.
+func checkStates(states []string) error {
+	for _, state := range states {
+		if _, ok := queue.ParseSubmissionState(state); !ok {
+			return usageError{fmt.Errorf("--state %q is not a state of a submission: %s", state,
+				strings.Join(queue.SubmissionStateNames(), ", "))}
+		}
+	}
+	return nil
 }
 
 func (a *app) list(ctx context.Context, o listOptions) error {
@@ -175,10 +186,8 @@ func (a *app) list(ctx context.Context, o listOptions) error {
 	if err != nil {
 		return err
 	}
-	for _, state := range o.states {
-		if _, ok := queue.ParseSubmissionState(state); !ok {
-			return usageError{fmt.Errorf("--state %q is not a state of a submission", state)}
-		}
+	if err := checkStates(o.states); err != nil {
+		return err
 	}
 	if o.limit < 0 {
 		return usageError{fmt.Errorf("--limit is %d; it must not be negative", o.limit)}

@@ -9,8 +9,11 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// release is the version of this source tree; a build from a tagged module knows better.
-const release = "0.1.0-dev"
+// development is the version of this source tree, unless a build from a tagged module knows better.
+const development = "0.1.0-dev"
+
+// release is the version that make release gives to the linker, which counts before all others.
+var release string
 
 // versionInfo says what this binary is.
 type versionInfo struct {
@@ -21,7 +24,7 @@ type versionInfo struct {
 }
 
 func thisVersion() versionInfo {
-	v := versionInfo{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := versionInfo{Version: development, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
@@ -29,6 +32,7 @@ func thisVersion() versionInfo {
 	if build.Main.Version != "" && build.Main.Version != "(devel)" {
 		v.Version = build.Main.Version
 	}
+	v.Version = firstOf(release, v.Version)
 	changed := false
 	for _, s := range build.Settings {
 		switch s.Key {

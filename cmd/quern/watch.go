@@ -149,7 +149,7 @@ func (a *app) watchQueue(ctx context.Context, every time.Duration) error {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	var before *api.Stats
+	var before look
 	for n := 0; ; n++ {
 		s, err := c.Stats(ctx, a.queueName())
 		if ctx.Err() != nil {
@@ -158,13 +158,11 @@ func (a *app) watchQueue(ctx context.Context, every time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if n == 0 {
-			before = s
-		}
-		if err := a.printQueueLine(n, *s, *before, every); err != nil {
+		now := look{s, time.Now()}
+		if err := a.printQueueLine(n, now, before); err != nil {
 			return err
 		}
-		before = s
+		before = now
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -173,12 +171,18 @@ func (a *app) watchQueue(ctx context.Context, every time.Duration) error {
 	}
 }
 
+// look is what a queue's numbers were at a time.
+type look struct {
+	*api.Stats
+	at time.Time
+}
+
 // headerEvery repeats the header, so that it stays on the screen.
 const headerEvery = 20
 
-func (a *app) printQueueLine(n int, s, before api.Stats, every time.Duration) error {
+func (a *app) printQueueLine(n int, s, before look) error {
 	if a.format == formatJSONL {
-		return printJSON(a.out, s, "")
+		return printJSON(a.out, s.Stats, "")
 	}
 	const layout = "%12s %10s %10s %8s %10s %10s %10s %9s\n"
 	if n%headerEvery == 0 {
@@ -188,14 +192,16 @@ func (a *app) printQueueLine(n int, s, before api.Stats, every time.Duration) er
 		}
 	}
 	_, err := fmt.Fprintf(a.out, layout, number(s.Ready), number(s.Waiting), number(s.Reserved), number(s.Dead), number(s.SubmissionsOpen),
-		perSecond(s.DoneTotal, before.DoneTotal, every), perSecond(s.FailedTotal, before.FailedTotal, every), number(s.ConsumersWaiting))
+		perSecond(s, before, func(s *api.Stats) uint64 { return s.DoneTotal }),
+		perSecond(s, before, func(s *api.Stats) uint64 { return s.FailedTotal }), number(s.ConsumersWaiting))
 	return err
 }
 
-// perSecond is the rate of a total between two looks. A smaller total means that the server was restarted in between.
-func perSecond(now, before uint64, every time.Duration) string {
-	if now < before {
-		before = 0
+// perSecond is the rate of a total between two looks: "-" at the first, as there is nothing before it to compare it with, and after a
+// restart of the server, which begins its totals at 0.
+func perSecond(now, before look, total func(*api.Stats) uint64) string {
+	if before.Stats == nil || total(now.Stats) < total(before.Stats) {
+		return "-"
 	}
-	return fmt.Sprintf("%.0f", float64(now-before)/every.Seconds())
+	return fmt.Sprintf("%.0f", float64(total(now.Stats)-total(before.Stats))/now.at.Sub(before.at).Seconds())
 }

@@ -75,7 +75,8 @@ func (a *app) workCommand() *cobra.Command {
 	f.DurationVar(&o.timeout, "timeout", time.Minute,
 		"how soon the chunks of this process come back when it dies, 100ms to 24h; it is extended while commands run")
 	f.DurationVar(&o.killAfter, "kill-after", 0, "kill a command that runs longer than this, and fail the try (0: never)")
-	f.Int64VarP(&o.count, "count", "n", 0, "end after so many chunks (0: go on)")
+	f.Int64VarP(&o.count, "limit", "n", 0, "at most so many chunks, then end (0: go on)")
+	limitWas(f, "count")
 	f.BoolVar(&o.untilEmpty, "until-empty", false,
 		"end when nothing is left for this consumer and nothing is reserved, waiting or paused that could come back")
 	return c
@@ -94,7 +95,7 @@ func (o *workOptions) check() error {
 	case o.killAfter < 0:
 		return usageError{fmt.Errorf("--kill-after is %s; it must not be negative", o.killAfter)}
 	case o.count < 0:
-		return usageError{fmt.Errorf("--count is %d; it must not be negative", o.count)}
+		return usageError{fmt.Errorf("--limit is %d; it must not be negative", o.count)}
 	}
 	return nil
 }

@@ -20,12 +20,13 @@ type Applier interface {
 	ApplyPart(op PartOp) error // op is valid during the call only
 }
 
-// PartOp is an op that belongs to one feature: *Act, *Bulk, *Contents, Move, *Output, Redrive, Rule or *Schedule.
+// PartOp is an op that belongs to one feature: *Act, *Bulk, *Contents, *Held, Move, *Output, Redrive, Rule or *Schedule.
 type PartOp interface{ ofPart() }
 
 func (*Act) ofPart()      {}
 func (*Bulk) ofPart()     {}
 func (*Contents) ofPart() {}
+func (*Held) ofPart()     {}
 func (Move) ofPart()      {}
 func (*Output) ofPart()   {}
 func (Redrive) ofPart()   {}
@@ -145,6 +146,8 @@ func (d *decoder) partOp(code byte) PartOp {
 		return d.bulk()
 	case opContents:
 		return d.contents()
+	case opHeld:
+		return d.held()
 	case opMove:
 		return d.move()
 	case opOutput:

@@ -39,6 +39,10 @@ type Journal interface {
 	// A trim that was not yet reclaimed may be forgotten by a crash: then the batches are there again.
 	Trim(ctx context.Context, upTo Position) error
 
+	// Hold keeps every batch that can be read now from being trimmed, until release is called: for those who read what a Trim may let go
+	// of meanwhile. A trim that comes while it is held takes effect with the release. After a Close it holds nothing.
+	Hold() (release func())
+
 	// SetDurability says what the nil of the following appends promises.
 	SetDurability(d queue.Durability) error
 

@@ -84,6 +84,8 @@ func encodeInto(e *Encoder, ops []any) {
 			e.Priority(op)
 		case uint32:
 			e.Epoch(op)
+		case *Held:
+			e.Held(op)
 		case *Contents:
 			e.Contents(op)
 		case *Output:
@@ -206,9 +208,20 @@ func anyIndexes(t *rapid.T) []uint32 {
 	return indexes
 }
 
+func anyHeld(t *rapid.T) *Held {
+	h := &Held{Consumer: anyText(t, "consumer"), Attached: rapid.Bool().Draw(t, "attached"), Seen: anyTime(t, "seen")}
+	for range rapid.OneOf(rapid.IntRange(0, 3), rapid.Just(MaxHeld)).Draw(t, "chunks") {
+		h.Chunks = append(h.Chunks, HeldChunk{Seq: anyUint32(t, "seq"), Index: anyUint32(t, "index"), Epoch: anyEpoch(t),
+			Sequence: anyUint64(t, "sequence"), Reserved: anyTime(t, "reserved"), Deadline: anyTime(t, "deadline")})
+	}
+	return h
+}
+
 func anyOps(t *rapid.T) (ops []any) {
 	for range rapid.IntRange(0, 12).Draw(t, "ops") {
-		switch rapid.IntRange(0, 13).Draw(t, "op") {
+		switch rapid.IntRange(0, 14).Draw(t, "op") {
+		case 14:
+			ops = append(ops, anyHeld(t))
 		case 13:
 			ops = append(ops, anyContents(t))
 		case 12:

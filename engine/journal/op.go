@@ -8,9 +8,9 @@ import (
 
 // Version is the first byte of every batch: the version of the op encoding, described byte by byte in
 // docs/formats/ops.md. A reader refuses versions that it does not know. Version 1 knows no Key of an Insert, and versions before 3 do
-// not say which completions have an output; version 4 brought Contents and Output. Else they are the same.
+// not say which completions have an output; version 4 brought Contents and Output, version 5 Held. Else they are the same.
 const (
-	Version        = 4
+	Version        = 5
 	tellingOutputs = 3 // the first one that does
 )
 
@@ -34,6 +34,7 @@ const (
 	opOutputs     = 16 // stands before the op of completions that all have an output
 	opContents    = 17
 	opOutput      = 18
+	opHeld        = 19
 )
 
 // Insert is the op that makes a submission exist.

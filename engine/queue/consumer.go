@@ -37,10 +37,21 @@ const MaxOverdue = 1000
 type HeldChunk struct {
 	Chunk     ChunkID
 	Meta      Meta
+	Consumer  string
 	Attempt   uint16
 	Reserved  Time // since when
 	Deadline  Time
+	Overdue   bool // held for longer than the queue's reservation timeout
 	Finishing bool // its end is on its way to the disk
+}
+
+// HeldFilter says which of the chunks that are held are meant, and in which order. The zero value is all, the longest held first.
+type HeldFilter struct {
+	Submission SubmissionID // 0: of any
+	Consumer   string       // "": of any
+	Meta       Meta         // of the submission: all of these
+	Overdue    bool         // only those that are
+	ByDeadline bool         // the earliest deadline first
 }
 
 // Revoked is a reservation that was taken from its consumer.

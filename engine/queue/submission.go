@@ -26,6 +26,9 @@ var submissionStates = [...]string{"open", "completed", "completed_with_dead", "
 
 func (s SubmissionState) String() string { return submissionStates[s] }
 
+// SubmissionStateNames are the names of all states, in the order of the constants.
+func SubmissionStateNames() []string { return slices.Clone(submissionStates[:]) }
+
 // ParseSubmissionState reads the name of a state.
 func ParseSubmissionState(text string) (SubmissionState, bool) {
 	for i, name := range submissionStates {

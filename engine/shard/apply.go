@@ -17,6 +17,7 @@ var _ journal.Applier = (*machine)(nil)
 // ApplyEpoch starts a new life: tokens of earlier ones are told by their epoch.
 func (m *machine) ApplyEpoch(epoch uint32) error {
 	m.epoch = max(m.epoch, epoch)
+	m.stops.began()
 	return nil
 }
 
@@ -330,6 +331,7 @@ func (m *machine) end(r *record, state queue.SubmissionState, reason string) {
 	m.rules.outlive(r.id)
 	m.ended[r.id] = r
 	m.gone = append(m.gone, r)
+	m.ends.add(r)
 	m.stats.submissionEnd++
 	m.schedules.stir(r)
 	m.stats.endedAs[state]++

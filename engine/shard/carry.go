@@ -73,18 +73,8 @@ func (m *machine) keep(old *machine, slot uint32, of reserver.Holding) {
 		}
 		return
 	}
-	if t != nil && t.waiting { // promotions are not in the journal
-		m.undelay(r, h.Index, t)
-		m.backlog.PutBack(r.sub, h.Index)
-	}
-	if !m.backlog.Retake(r.sub, h.Index) {
-		return // it is done
-	}
-	if t != nil && m.suspects.suspicious(t.reason) {
-		m.suspects.lends(r, t, h.Reserved)
-	}
 	h.State, h.Ledger = reserver.Held, 0 // the ledgers begin again, too
-	m.holds.Saw(m.holds.At(m.holds.Add(&r.holds, h, of.Name)), of.Seen)
+	m.stops.retake(r, h, of.Name, of.Seen)
 }
 
 // count is how many tries of a chunk were counted.

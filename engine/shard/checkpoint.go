@@ -137,6 +137,9 @@ func (p *checkpointer) write() error {
 	if err := s.store.SetCheckpointed(ctx, upTo); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	m.ends.written(upTo)
+	s.mu.Unlock()
 	s.ahead.Store(false)
 	return log.Trim(ctx, max(upTo, 1)-1) // the last batch stays: replay reads the epoch from it
 }

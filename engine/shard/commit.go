@@ -225,6 +225,8 @@ func (p *writer) apply(position journal.Position, b *batch) {
 		}
 		if !more {
 			p.inflight = nil
+			s.m.ends.settle(position)
+			s.Ends.tell()
 			s.m.stats.commits++
 			s.m.stats.commitBytes += uint64(len(b.enc.Bytes()))
 			s.disk.appends.note(nil)

@@ -99,10 +99,7 @@ func (p *Consumers) Get(name string, after HeldAfter, limit int) (c queue.Consum
 			if more = len(held) == limit; more {
 				return false
 			}
-			held = append(held, queue.HeldChunk{
-				Chunk: queue.ChunkID{Submission: r.id, Index: h.Index}, Meta: r.meta(), Attempt: h.Attempt,
-				Reserved: h.Reserved, Deadline: h.Deadline, Finishing: h.State == reserver.Finishing,
-			})
+			held = append(held, heldChunk(s.m, r, h, now))
 			last = at
 			return true
 		})
@@ -120,7 +117,7 @@ func (m *machine) describe(name string, now queue.Time) (c queue.Consumer, n loo
 	if h, holds := m.holds.Holding(name); holds {
 		c.Reserved, c.Oldest, c.Seen = uint64(h.Held), h.Oldest, max(c.Seen, h.Seen)
 		m.holds.HeldBy(name, reserver.Place{}, func(_ reserver.Place, h *reserver.Hold) bool {
-			if h.Reserved.Add(m.settings.ReservationTimeout) >= now || c.Overdue == queue.MaxOverdue {
+			if !overdue(m, h, now) || c.Overdue == queue.MaxOverdue {
 				return false
 			}
 			c.Overdue++

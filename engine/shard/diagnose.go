@@ -15,14 +15,13 @@ import (
 // was met is in flight or counts for exactly one cause, but for those whose submission is just ending.
 type Diagnosis struct {
 	At           queue.Time
-	Causes       []Cause // those with most chunks first, at most topMost
-	Others       Amount  // of further causes
-	InFlight     uint64  // chunks
-	Oldest       queue.HeldChunk
-	OldestBy     string // the consumer that holds Oldest; HoldsMet 0: none does
-	Holders      int    // consumers that hold something, of those whose reservations were met
-	HoldsMet     uint64 // reservations that were looked at for Oldest and Holders
-	Met, Present int    // submissions that were looked at, and how many there are
+	Causes       []Cause         // those with most chunks first, at most topMost
+	Others       Amount          // of further causes
+	InFlight     uint64          // chunks
+	Oldest       queue.HeldChunk // HoldsMet 0: there is none
+	Holders      int             // consumers that hold something, of those whose reservations were met
+	HoldsMet     uint64          // reservations that were looked at for Oldest and Holders
+	Met, Present int             // submissions that were looked at, and how many there are
 }
 
 // Cause is one reason for which chunks are not handed out. Its obstacle is one of NoObstacle (they can be, by Plan), IsDead, IsWaiting,
@@ -188,13 +187,9 @@ func (d *diagnosing) held(r *record) (n looks) {
 	d.m.holds.Each(&r.holds, func(_ uint32, h *reserver.Hold) bool {
 		n++
 		d.HoldsMet++
-		name := d.m.holds.Consumer(h)
-		d.names[name] = struct{}{}
+		d.names[d.m.holds.Consumer(h)] = struct{}{}
 		if d.HoldsMet == 1 || h.Reserved < d.Oldest.Reserved {
-			d.OldestBy, d.Oldest = name, queue.HeldChunk{
-				Chunk: queue.ChunkID{Submission: r.id, Index: h.Index}, Attempt: h.Attempt,
-				Reserved: h.Reserved, Deadline: h.Deadline, Finishing: h.State == reserver.Finishing,
-			}
+			d.Oldest = heldChunk(d.m, r, h, d.At)
 		}
 		return n < mostHolds
 	})

@@ -9,6 +9,7 @@ type parts struct {
 	asides      asides
 	auditor     auditor
 	bulks       bulks
+	ends        ends
 	forwarding  forwarding
 	letters     deadLetters
 	lifecycle   lifecycle
@@ -18,6 +19,7 @@ type parts struct {
 	rules       activeRules
 	schedules   schedules
 	scorings    scorings
+	stops       stops
 	suspects    suspects
 	valueLimits valueLimits
 }
@@ -26,9 +28,11 @@ type parts struct {
 func (p *parts) of(m *machine) {
 	*p = parts{
 		actLog: actLog{m: m}, asides: asides{m: m, rows: map[aside]struct{}{}}, auditor: auditor{m}, bulks: bulks{m: m},
+		ends:       ends{m: m},
 		forwarding: newForwarding(m), letters: newDeadLetters(m), lifecycle: lifecycle{m: m}, orphans: orphans{m: m},
 		questions: questions{m}, recount: recount{m: m}, rules: newActiveRules(m), schedules: newSchedules(m),
-		scorings: scorings{m: m, byKey: map[string]*scoring{}}, suspects: suspects{m: m}, valueLimits: valueLimits{m: m},
+		scorings: scorings{m: m, byKey: map[string]*scoring{}}, stops: stops{m: m}, suspects: suspects{m: m},
+		valueLimits: valueLimits{m: m},
 	}
 }
 
@@ -41,6 +45,8 @@ func (m *machine) ApplyPart(op journal.PartOp) error {
 		return m.bulks.apply(op)
 	case *journal.Contents: // the bytes of a submission whose insert follows
 		m.storage.contents(op)
+	case *journal.Held: // what a consumer held when the shard was closed
+		return m.stops.apply(op)
 	case journal.Move: // dead letters are given up, or leave for another queue
 		return m.letters.applyMove(op)
 	case *journal.Output: // of a chunk whose completion follows: before it, no one reads the output

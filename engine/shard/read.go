@@ -99,7 +99,10 @@ func (f *Filter) matches(r *record) bool {
 	if f.Schedule != "" && r.details().schedule != f.Schedule {
 		return false
 	}
-	meta := r.meta()
+	return f.ofMeta(r.meta())
+}
+
+func (f *Filter) ofMeta(meta queue.Meta) bool {
 	for _, entry := range f.Meta {
 		if value, there := meta.Find(entry.Key); !there || value != entry.Value {
 			return false

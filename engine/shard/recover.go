@@ -63,11 +63,7 @@ func (p *recovery) run(ctx context.Context) error {
 	if err := s.checkLatest(ctx, &m.newest); err != nil {
 		return err
 	}
-	if s.m != nil {
-		m.carry(s.m, now)
-	} else {
-		m.valueLimits.restrain(now)
-	}
+	p.hold(m, now)
 	m.settle(now)
 	m.schedules.settle()
 	if s.options.Values != nil {
@@ -77,6 +73,8 @@ func (p *recovery) run(ctx context.Context) error {
 		return err
 	}
 	s.m = m
+	m.ends.settle(m.applied)
+	s.Ends.tell()
 	s.countLive()
 	s.noteSpecial()
 	s.Consumers.stirAttached()
@@ -85,6 +83,18 @@ func (p *recovery) run(ctx context.Context) error {
 		return err
 	}
 	return log.SetDurability(s.options.Settings.Durability)
+}
+
+// hold has a machine know what consumers hold, or restrain it if no one can tell.
+func (p *recovery) hold(m *machine, now queue.Time) {
+	switch {
+	case p.s.m != nil:
+		m.carry(p.s.m, now)
+	case m.stops.inOrder:
+		m.stops.resume(now)
+	default:
+		m.valueLimits.restrain(now)
+	}
 }
 
 // load reads the snapshot rows.

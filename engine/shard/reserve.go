@@ -22,6 +22,7 @@ type Request struct {
 	Timeout  time.Duration // 0: the queue's
 	Wait     time.Duration // how long to wait for the first chunk
 	Limited  int           // how many saturated values an answer without chunks names at most: 0 to queue.MaxLimited
+	Now      queue.Time    // when the call came, for its first look at what there is; 0: the shard reads its clock
 
 	restrained bool        // Plan is without what limits count, because of the restart grace
 	over       *time.Timer // ends Wait; runs from the first time on that there was nothing
@@ -206,6 +207,7 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 	for {
 		q.Plan, q.restrained = asked, false
 		if s.special.Load() {
+			q.Now = 0 // it may wait
 			if answer, over := s.restrict(&q, asked); over {
 				answer.Reservations, answer.Waited = dst, q.waited
 				return answer, nil
@@ -213,7 +215,7 @@ func (s *Shard) Reserve(ctx context.Context, q Request, dst []queue.Reservation)
 		}
 		reserve := s.reservePlain
 		if scores(q.Plan) {
-			reserve = s.Scoring.reserve
+			reserve, q.Now = s.Scoring.reserve, 0
 		}
 		if answer, err := reserve(ctx, &q, dst); err != errAgain {
 			answer.Waited = q.waited
@@ -227,10 +229,20 @@ func (s *Shard) stale(q *Request) bool {
 	return (s.m.valueLimits.grace != nil) != q.restrained || s.roster.orderOf(q.Consumer) != queue.NoOrder
 }
 
+// lookAt is the time of a call's next look: when the call came, which its caller has just read, and after that the present.
+func (s *Shard) lookAt(q *Request) queue.Time {
+	now := q.Now
+	q.Now = 0
+	if now == 0 {
+		return s.now()
+	}
+	return now
+}
+
 func (s *Shard) reservePlain(ctx context.Context, q *Request, dst []queue.Reservation) (Reserved, error) {
 	got := s.takePicks()
 	for len(*got) < q.Max {
-		now, seed := s.now(), s.options.Seed()
+		now, seed := s.lookAt(q), s.options.Seed()
 		s.mu.Lock()
 		if err := s.handsOut(now); err != nil {
 			s.m.undo(*got)

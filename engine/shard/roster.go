@@ -20,6 +20,8 @@ type roster struct {
 	gone     int         // consumers that are away
 	ordered  int         // consumers with an order
 
+	ended map[string]struct{} // names of consumers whose last stream the server ended: it stops
+
 	lost, revoked uint64 // reservations, since the server's start
 }
 
@@ -43,7 +45,9 @@ type absence struct {
 	at     queue.Time // it was heard of last
 }
 
-func newRoster() *roster { return &roster{byName: map[string]*consumer{}} }
+func newRoster() *roster {
+	return &roster{byName: map[string]*consumer{}, ended: map[string]struct{}{}}
+}
 
 // enter finds the consumer of a name or makes it.
 func (r *roster) enter(name string) *consumer {
@@ -97,6 +101,7 @@ func (r *roster) orderOf(name string) queue.ConsumerOrder {
 
 // join adds a stream.
 func (r *roster) join(name string, a *Attached, now queue.Time) {
+	delete(r.ended, name)
 	c := r.enter(name)
 	if c.since == 0 {
 		c.since = now
@@ -124,12 +129,32 @@ func (r *roster) part(a *Attached, missed bool, now queue.Time) {
 	r.attached--
 	c.since = 0
 	if missed {
-		c.away, c.since = now, now
-		r.gone++
-		c.breaks++
-		r.await(absence{c, c.breaks, now})
+		r.miss(c.name, now)
+	} else {
+		r.ended[c.name] = struct{}{}
 	}
 	r.tidy(c)
+}
+
+// miss has a consumer be away from now on.
+func (r *roster) miss(name string, now queue.Time) {
+	c := r.enter(name)
+	if c.away != 0 {
+		return
+	}
+	c.away, c.since = now, now
+	r.gone++
+	c.breaks++
+	r.await(absence{c, c.breaks, now})
+}
+
+// keepsStream says whether a consumer is attached, or was until the server ended its stream, or is away.
+func (r *roster) keepsStream(name string) bool {
+	if c := r.byName[name]; c != nil && (len(c.streams) > 0 || c.away != 0) {
+		return true
+	}
+	_, ended := r.ended[name]
+	return ended
 }
 
 // back ends an absence, if there is one.

@@ -208,7 +208,8 @@ func (s *Shard) usable() error {
 // now is the time given to commands. When the clock is set back, deadlines come later by as much and ids go on growing.
 func (s *Shard) now() queue.Time { return queue.At(s.options.Now()) }
 
-// Close commits what is open, answers everybody who waits, and closes the journal. The store stays open.
+// Close commits what is open, answers everybody who waits, writes what is held for the next start, and closes the journal. The store
+// stays open.
 func (s *Shard) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -226,12 +227,14 @@ func (s *Shard) Close() error {
 	s.Worker.passes.Wait()
 	s.checkpoints.stop()
 	<-s.checkpoints.ended
+	s.leaveHeld()
 	return s.journal.Close()
 }
 
 // dismiss ends every wait. The mutex is held.
 func (s *Shard) dismiss() {
 	s.Consumers.stirAttached()
+	s.Ends.tell()
 	for w := range s.waiters.all {
 		s.waiters.unpark(w, nil)
 		close(w.served)

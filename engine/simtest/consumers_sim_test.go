@@ -17,6 +17,7 @@ const errorLost = "the consumer was lost: its connection ended and did not come 
 type modelRoster struct {
 	byName map[string]*modelConsumer
 	away   []*modelAbsence
+	ended  map[string]bool       // whose last stream the server ended
 	heard  map[string]queue.Time // of consumers that hold something: their last sign of life
 	made   int
 }
@@ -226,6 +227,7 @@ func (s *sim) consumers() {
 		a, err := s.shard.Consumers.Attach(name)
 		s.must("attach", err)
 		c = s.m.roster.of(name)
+		delete(s.m.roster.ended, name)
 		c.streams, c.away, c.heard = append(c.streams, a), nil, max(c.heard, s.now)
 		s.checkNotice(name, c, a.Next())
 	case n < 8:
@@ -245,7 +247,13 @@ func (s *sim) consumers() {
 			c.away = &modelAbsence{name, s.now}
 			s.tally.add("consumer away", 1)
 			s.m.roster.await(c.away)
-		} else if c.order == queue.NoOrder {
+			return
+		}
+		if s.m.roster.ended == nil {
+			s.m.roster.ended = map[string]bool{}
+		}
+		s.m.roster.ended[name] = true
+		if c.order == queue.NoOrder {
 			delete(s.m.roster.byName, name)
 		}
 	case n < 9:

@@ -41,7 +41,7 @@ var happens = []string{
 	"complete", "complete of a ready chunk", "complete after the deadline", "fail, to be tried again", "fail for good", "fail after a restart", "fail of a try that its deadline counted",
 	"extend", "extend after a restart", "extend of what a rule took back", "release",
 	"deadline passes", "deadline of the last try passes", "consumer lost", "consumer lost in the last try", "retry due", "run_at due", "suspect shelved",
-	"dead_deadline ends a submission", "dead_deadline waits for a rule", "restart grace ends",
+	"dead_deadline ends a submission", "dead_deadline waits for a rule", "restart grace ends", "held over a restart", "missed after a restart",
 	"submission completed", "submission completed_with_dead", "submission failed", "submission cancelled", "submission expired",
 	"redrive", "redrive opens a submission", "dead letter deleted", "dead letter forwarded", "forwarded for want of tries", "delivered", "priority changed",
 	"rule set", "rule set again", "rule lifted", "rule ends by itself", "rule takes back",

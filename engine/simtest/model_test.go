@@ -3,6 +3,7 @@ package simtest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -449,9 +450,9 @@ func (m *model) forward(x *modelSub, c *modelChunk, to string) {
 	m.outbox = append(m.outbox, queue.ChunkID{Submission: x.id, Index: uint32(slices.Index(x.chunks, c))})
 }
 
-// restart is what a new life of the shard makes of everything: reservations are forgotten.
-func (m *model) restart(now queue.Time) {
-	m.roster.heard = map[string]queue.Time{}
+// crash is what the new life of a shard that was killed makes of everything: reservations are forgotten.
+func (m *model) crash(now queue.Time) {
+	m.roster = modelRoster{}
 	m.began, m.grace = now, 0
 	if m.settings.RestartGrace > 0 {
 		m.grace = now.Add(m.settings.RestartGrace)
@@ -461,6 +462,32 @@ func (m *model) restart(now queue.Time) {
 			if c.state == queue.ChunkReserved {
 				c.state, c.hold = queue.ChunkReady, modelHold{}
 			}
+		}
+	}
+	m.promote(now)
+}
+
+// restart is what the new life of a shard that was closed in order makes of everything: reservations go on with the time that was left,
+// and a consumer that was attached and holds something is missed. Orders are forgotten.
+func (m *model) restart(closed, now queue.Time) {
+	m.hush()
+	old := m.roster
+	m.roster = modelRoster{heard: old.heard, made: old.made}
+	m.began, m.grace = now, 0
+	for _, x := range m.subs {
+		for _, c := range x.chunks {
+			if c.state == queue.ChunkReserved {
+				c.hold.deadline = now.Add(c.hold.deadline.Sub(closed))
+				m.tally.add("held over a restart", 1)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.roster.heard)) {
+		if c := old.byName[name]; old.ended[name] || c != nil && (len(c.streams) > 0 || c.away != nil) {
+			c := m.roster.of(name)
+			c.away = &modelAbsence{name, now}
+			m.roster.await(c.away)
+			m.tally.add("missed after a restart", 1)
 		}
 	}
 	m.promote(now)

@@ -243,6 +243,7 @@ func (s *sim) restart(crash bool) {
 	s.log.add("restart, crash=%v", crash)
 	s.disarm()
 	s.acrossRestart()
+	began := s.now
 	if crash {
 		s.crash()
 	} else {
@@ -256,8 +257,12 @@ func (s *sim) restart(crash bool) {
 	s.open()
 	s.epoch++
 	s.sequence = 0
-	s.m.totals, s.m.roster = modelTotals{}, modelRoster{}
-	s.m.restart(s.now)
+	s.m.totals = modelTotals{}
+	if crash {
+		s.m.crash(s.now)
+	} else {
+		s.m.restart(began, s.now)
+	}
 	s.tick()
 }
 

@@ -72,8 +72,10 @@ func (c *Conn) mark() (m mark, err error) {
 	return m, err
 }
 
-// put writes the row.
-func (c *Conn) put(m mark) error {
+// put writes the row in a transaction.
+func (c *Conn) put(m mark) error { return c.Tx(func() error { return c.putRow(&m) }) }
+
+func (c *Conn) putRow(m *mark) error {
 	open := int64(0)
 	if m.open {
 		open = 1
@@ -83,10 +85,8 @@ func (c *Conn) put(m mark) error {
 	if err != nil {
 		return err
 	}
-	return c.Tx(func() error {
-		_, err := stmt.Exec(m.id.Directory[:], m.id.Shard, int64(m.id.Oldest), int64(m.id.Generation), open, m.boot, m.sum())
-		return err
-	})
+	_, err = stmt.Exec(m.id.Directory[:], m.id.Shard, int64(m.id.Oldest), int64(m.id.Generation), open, m.boot, m.sum())
+	return err
 }
 
 // Own says that the file is in use from now on, by this identity, until Close; it returns the identity that the file has then. It is

@@ -15,10 +15,11 @@ const (
 
 // Outlived is a submission of the history whose retention is over.
 type Outlived struct {
-	ID   queue.SubmissionID
-	Seq  uint32
-	page int64 // where it is: the page's number and its place in it
-	at   int
+	ID    queue.SubmissionID
+	Seq   uint32
+	place queue.EndPlace
+	page  int64 // where it is: the page's number and its place in it
+	at    int
 }
 
 // Outlived lists submissions that finished from one time on and before another, the longest ended first and at most `most`, without those
@@ -39,7 +40,7 @@ func (h *History) Outlived(ctx context.Context, finishedFrom, finishedBefore que
 		list = list[:0]
 		return h.walk(ctx, o, func(e *Ended, page int64, at int) (bool, error) {
 			if skip == nil || !skip(e.ID, e.Finished) {
-				list = append(list, Outlived{e.ID, e.Seq, page, at})
+				list = append(list, Outlived{e.ID, e.Seq, e.EndPlace(), page, at})
 			}
 			return len(list) < most, nil
 		})
@@ -78,7 +79,8 @@ func (h *History) Forget(ctx context.Context, list []Outlived) (gone int, err er
 func (h *History) forget(w *writer, list []Outlived) (n int, err error) {
 	room := budget{rows: eraseRows, bytes: eraseBytes}
 	change := h.index.change()
-	err = w.conn.Tx(func() error {
+	var last queue.EndPlace
+	err = w.conn.Tx(func() (err error) {
 		for _, v := range list {
 			if all, err := w.erase(v.Seq, &room); err != nil || !all {
 				if err != nil {
@@ -90,6 +92,9 @@ func (h *History) forget(w *writer, list []Outlived) (n int, err error) {
 			room.rows--
 			n++
 		}
+		if last, err = h.noteGone(w, list[:n]); err != nil {
+			return err
+		}
 		if err := change.gather(h.s, w); err != nil {
 			return err
 		}
@@ -98,6 +103,9 @@ func (h *History) forget(w *writer, list []Outlived) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	h.index.mu.Lock()
+	h.gone = last
+	h.index.mu.Unlock()
 	h.index.publish(change)
 	for _, v := range list[:n] {
 		h.s.Memtable.drop(v.Seq)

@@ -15,6 +15,7 @@ import (
 type History struct {
 	s     *Store
 	index endedIndex
+	gone  queue.EndPlace // guarded by index.mu
 }
 
 // load reads the spans of all pages of the history.

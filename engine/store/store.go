@@ -106,6 +106,9 @@ func (s *Store) open(ctx context.Context, o Options) error {
 			return err
 		}
 	}
+	if err := s.History.loadGone(ctx); err != nil {
+		return err
+	}
 	return s.indexLog()
 }
 

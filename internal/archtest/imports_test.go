@@ -27,7 +27,8 @@ var mayImport = map[string][]string{
 	"engine/access":              {"engine/queue"},
 	"engine/store":               {"engine/access", "engine/queue", "engine/journal", "engine/sqlitedb"},
 	"engine/shard":               {"engine/access", "engine/queue", "engine/strategy", "engine/backlog", "engine/fair", "engine/rules", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
-	"engine":                     {"engine/access", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
+	"engine":                     {"engine/access", "engine/archive", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
+	"engine/archive":             {},
 	"engine/simtest":             {"all"}, // tests only: the whole engine against its model
 	"sdk/api":                    {},
 	"sdk/wire":                   {"sdk/api"},
@@ -57,6 +58,7 @@ var mayImport = map[string][]string{
 	"examples/producer-consumer": {"sdk/api", "sdk/client"},
 	"internal/archtest":          {},
 	"internal/mutate":            {},
+	"internal/sbom":              {},
 
 	"examples/plugins/compare/go":     {"sdk/plugin"},
 	"examples/plugins/deadline-first": {"sdk/plugin"},

@@ -19,7 +19,7 @@ var tooLarge = map[string]sizes{
 	"engine.Engine": {methods: 151, fields: 18},
 	"web.Engine":    {asks: 81},
 	"web.Plugins":   {asks: 22},
-	"web.Server":    {methods: 231, fields: 33},
+	"web.Server":    {methods: 230, fields: 33},
 	// The state and the shell of a shard, to become a small core with a part for each feature.
 	"engine/shard.machine": {methods: 96, fields: 37},
 	"engine/shard.record":  {methods: 18, fields: 36},
@@ -35,7 +35,7 @@ var tooLarge = map[string]sizes{
 	"sdk/api.Submission":      {methods: 0, fields: 33},
 	"sdk/wire.Submission":     {methods: 2, fields: 32},
 	// One method for each operation of the API, so that a caller finds all of them in one place.
-	"sdk/client.Client": {methods: 129, fields: 9},
+	"sdk/client.Client": {methods: 131, fields: 9},
 }
 
 // sizes count a type's methods, the struct's fields, and the methods that an interface asks for.

@@ -41,6 +41,31 @@ type HeldChunk struct {
 	Finishing  bool   `json:"finishing,omitempty"` // its end is on its way to the disk
 }
 
+// HeldReservation is a chunk that a consumer holds, in a list across consumers and submissions.
+type HeldReservation struct {
+	Submission string `json:"submission"`
+	Index      uint32 `json:"index"`
+	Attempt    uint32 `json:"attempt"`  // 1 for the first try
+	Consumer   string `json:"consumer"` // its name; "": it has none
+	Since      Time   `json:"since"`    // when it was reserved
+	HeldMS     int64  `json:"held_ms"`  // for how long it is held, by the server's clock
+	Deadline   Time   `json:"deadline"`
+	Overdue    bool   `json:"overdue"`             // held for longer than the queue's reservation_timeout_ms
+	Finishing  bool   `json:"finishing,omitempty"` // its end is on its way to the disk
+	Meta       Meta   `json:"meta"`                // of the submission
+}
+
+// HeldFilter says which of a queue's reservations to list, and how. The zero value lists all, held for longest first.
+type HeldFilter struct {
+	Submission string
+	Consumer   string
+	Meta       Meta // all of these
+	Overdue    bool // only what is held for longer than the queue's reservation_timeout_ms
+	ByDeadline bool // the earliest deadline first
+
+	Limit int // reservations per page, 1 to 1,000; 0 is the server's default
+}
+
 // Released is the answer of .../consumers/{consumer}/detach and /release: how many chunks went back.
 type Released struct {
 	Released int `json:"released"`

@@ -81,7 +81,8 @@ func WithMaxIdle(n int) Option { return func(s *settings) { s.maxIdle = max(n, 0
 // WithRandom draws idempotency keys and the jitter of pauses from r instead of crypto/rand.
 func WithRandom(r io.Reader) Option { return func(s *settings) { s.random = r } }
 
-// New makes a client for the server at baseURL, such as "http://127.0.0.1:7700". It does not connect yet.
+// New makes a client for the server at baseURL, such as "http://127.0.0.1:7700", or "unix:/run/quern.sock" for a Unix socket of this
+// machine. It does not connect yet.
 func New(baseURL string, options ...Option) (*Client, error) {
 	s := settings{retries: DefaultRetries, timeout: DefaultCallTimeout, maxIdle: DefaultMaxIdle, random: rand.Reader,
 		idleTimeout: 60 * time.Second}

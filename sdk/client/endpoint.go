@@ -12,26 +12,39 @@ import (
 
 // endpoint is one of the client's addresses.
 type endpoint struct {
-	base string    // scheme://host/prefix, without a slash at the end
-	hot  transport // for hot calls: our own connections, or net/http
-	lean *lean     // hot, when that is our own
+	base   string    // scheme://host/prefix, without a slash at the end
+	hot    transport // for hot calls: our own connections, or net/http
+	lean   *lean     // hot, when that is our own
+	socket bool      // base stands for a Unix socket
 }
 
 // newEndpoint reads an address and prepares its connections.
 func newEndpoint(c *Client, address string, s *settings) (*endpoint, error) {
-	u, err := url.Parse(address)
+	u, socket, err := locate(address, c.cold.sockets, s)
 	if err != nil {
-		return nil, fmt.Errorf("client: %q is not an address: %w", address, err)
+		return nil, err
 	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, fmt.Errorf("client: %q is not an address of a server: write it as http://host:port or https://host:port", address)
-	}
-	h := &endpoint{base: strings.TrimRight(u.Scheme+"://"+u.Host+u.EscapedPath(), "/"), hot: c.cold}
-	if s.httpClient == nil && !proxied(u) {
-		h.lean = newLean(c, u, h.base, s.tls, s.maxIdle, s.idleTimeout)
+	h := &endpoint{base: strings.TrimRight(u.Scheme+"://"+u.Host+u.EscapedPath(), "/"), hot: c.cold, socket: socket != ""}
+	if s.httpClient == nil && (h.socket || !proxied(u)) {
+		h.lean = newLean(c, u, h.base, socket, s)
 		h.hot = h.lean
 	}
 	return h, nil
+}
+
+// locate reads an address: of a server, or of a Unix socket, whose path is in socket then.
+func locate(address string, known sockets, s *settings) (u *url.URL, socket string, err error) {
+	if strings.HasPrefix(address, socketScheme) {
+		return known.add(address, s)
+	}
+	if u, err = url.Parse(address); err != nil {
+		return nil, "", fmt.Errorf("client: %q is not an address: %w", address, err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, "", fmt.Errorf("client: %q is not an address of a server: write it as http://host:port, https://host:port or "+
+			"unix:path", address)
+	}
+	return u, "", nil
 }
 
 // current is the address that calls go to.

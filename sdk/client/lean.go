@@ -16,7 +16,8 @@ import (
 // time; the one that was used last is taken first, so that the others may grow old and go.
 type lean struct {
 	client  *Client
-	address string      // host:port to connect to
+	network string      // to connect by: tcp or unix
+	address string      // host:port to connect to, or the path of a Unix socket
 	host    string      // for the Host header
 	prefix  string      // path of the base address
 	tls     *tls.Config // nil: plain
@@ -30,22 +31,21 @@ type lean struct {
 
 const dialTimeout = 10 * time.Second
 
-func newLean(c *Client, u *url.URL, base string, secure *tls.Config, maxIdle int, idleFor time.Duration) *lean {
+// newLean makes the pool for the server at u, or at a Unix socket.
+func newLean(c *Client, u *url.URL, base, socket string, s *settings) *lean {
+	l := &lean{client: c, network: "tcp", host: u.Host, tls: leanTLS(u, s.tls), dialer: net.Dialer{Timeout: dialTimeout},
+		idleFor: s.idleTimeout, maxIdle: s.maxIdle}
+	_, l.prefix, _ = cutHost(base)
+	if socket != "" {
+		l.network, l.address, l.host = "unix", socket, socketHost
+		return l
+	}
 	port := u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	_, prefix, _ := cutHost(base)
-	return &lean{
-		client:  c,
-		address: net.JoinHostPort(u.Hostname(), port),
-		host:    u.Host,
-		prefix:  prefix,
-		tls:     leanTLS(u, secure),
-		dialer:  net.Dialer{Timeout: dialTimeout},
-		idleFor: idleFor,
-		maxIdle: maxIdle,
-	}
+	l.address = net.JoinHostPort(u.Hostname(), port)
+	return l
 }
 
 // leanTLS is how connections to u are secured: as base says, for the host of u, and with HTTP/1.1, as a connection that is
@@ -127,12 +127,12 @@ func (l *lean) take(ctx context.Context) (c *conn, reused bool, err error) {
 // dial makes a connection, within dialTimeout, the handshake included.
 func (l *lean) dial(ctx context.Context) (net.Conn, error) {
 	if l.tls == nil {
-		return l.dialer.DialContext(ctx, "tcp", l.address)
+		return l.dialer.DialContext(ctx, l.network, l.address)
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	secure := tls.Dialer{NetDialer: &l.dialer, Config: l.tls}
-	return secure.DialContext(ctx, "tcp", l.address)
+	return secure.DialContext(ctx, l.network, l.address)
 }
 
 // give takes a connection back after a call, unless enough are idle.

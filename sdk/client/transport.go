@@ -159,18 +159,21 @@ func parseRetryAfter(value, date string) time.Duration {
 
 // standard is net/http.
 type standard struct {
-	client *Client
-	http   *http.Client
+	client  *Client
+	http    *http.Client
+	sockets sockets
 }
 
 func newStandard(c *Client, h *http.Client, secure *tls.Config) *standard {
+	known := sockets{}
 	if h == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConnsPerHost = DefaultMaxIdle
 		t.TLSClientConfig = secure.Clone()
+		known.use(t)
 		h = &http.Client{Transport: t}
 	}
-	return &standard{client: c, http: h}
+	return &standard{client: c, http: h, sockets: known}
 }
 
 // build makes the net/http form of q with the given body.
@@ -184,6 +187,9 @@ func (s *standard) build(ctx context.Context, q *request, body io.Reader) (*http
 	h, err := http.NewRequestWithContext(ctx, q.method, q.endpoint.base+q.path, body)
 	if err != nil {
 		return nil, err
+	}
+	if q.endpoint.socket {
+		h.Host = socketHost
 	}
 	for _, field := range [...][2]string{{"Content-Type", q.media}, {"Idempotency-Key", q.key},
 		{"Traceparent", q.trace}, {"Tracestate", q.state}, {"Prefer", q.prefer}, {"If-Match", q.ifMatch},

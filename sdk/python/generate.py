@@ -23,7 +23,7 @@ TYPES, CALLS = HERE / "src/quern/types.py", HERE / "src/quern/_calls.py"
 
 # Operations that are written by hand, or are for browsers.
 HAND = {
-    "insert", "list-outputs", "attach-consumer", "events", "dashboard", "dashboard-asset", "docs", "open-session", "close-session",
+    "insert", "list-outputs", "attach-consumer", "follow-ends", "events", "dashboard", "dashboard-asset", "docs", "open-session", "close-session",
 }  # fmt: skip
 
 # Operations that may be made twice beside GET, and PUT without a condition: they ask, or name a token, or say how something is to be.

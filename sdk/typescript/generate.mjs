@@ -8,7 +8,7 @@ if (!folder) throw new Error('usage: node generate.mjs OPENAPI.JSON FOLDER')
 const api = JSON.parse(readFileSync(source, 'utf8'))
 
 /** For browsers, or written by hand because they stream, wait or carry keys. */
-const left = new Set(['dashboard', 'dashboard-asset', 'docs', 'openapi', 'open-session', 'close-session', 'events', 'attach-consumer', 'insert', 'list-outputs'])
+const left = new Set(['dashboard', 'dashboard-asset', 'docs', 'openapi', 'open-session', 'close-session', 'events', 'attach-consumer', 'follow-ends', 'insert', 'list-outputs'])
 
 /** POSTs that may be made twice: they change nothing, name what they change, or answer the second time as the first. Others are tried once. */
 const repeatable = new Set([

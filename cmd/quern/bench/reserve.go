@@ -11,6 +11,9 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
+// consumer is in whose name chunks are reserved, and given back before a restart, which keeps what is held.
+const consumer = "bench"
+
 // reserveCase is a strategy in a situation.
 type reserveCase struct {
 	name, strategy string
@@ -69,7 +72,7 @@ func (b *bed) time(ctx context.Context, t timing, c reserveCase) (cost, error) {
 	if err != nil {
 		return cost{}, err
 	}
-	request := engine.ReserveRequest{Max: 1, Plan: plan}
+	request := engine.ReserveRequest{Max: 1, Plan: plan, Consumer: consumer}
 	held := make([]queue.ReleaseItem, 0, t.hold)
 	times := make([]time.Duration, 0, t.samples)
 	reservations := make([]queue.Reservation, 0, 1)
@@ -114,7 +117,7 @@ func (b *bed) hold(ctx context.Context, text string, n int) ([]queue.ReleaseItem
 	var reservations []queue.Reservation
 	for len(items) < n {
 		got, err := b.Reserve(ctx, engine.DefaultQueue,
-			engine.ReserveRequest{Max: min(n-len(items), queue.MaxReserve), Plan: plan}, reservations[:0])
+			engine.ReserveRequest{Max: min(n-len(items), queue.MaxReserve), Plan: plan, Consumer: consumer}, reservations[:0])
 		if err != nil {
 			return nil, err
 		}

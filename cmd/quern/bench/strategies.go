@@ -114,6 +114,9 @@ func strategyFigures(ctx context.Context, r *run, scale strategyScale) error {
 
 // restart closes the engine and opens it on the same data: no view stands, and nothing is held.
 func (m *strategyRun) restart(ctx context.Context) error {
+	if _, err := m.Reservations().ReleaseConsumer(ctx, engine.DefaultQueue, consumer); err != nil { // a restart keeps what is held
+		return err
+	}
 	if err := m.close(); err != nil {
 		return err
 	}
@@ -289,7 +292,7 @@ func (m *strategyRun) nested(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	request := engine.ReserveRequest{Max: 1, Plan: plan}
+	request := engine.ReserveRequest{Max: 1, Plan: plan, Consumer: consumer}
 	reservations := make([]queue.Reservation, 0, 1)
 	rnd := rand.New(rand.NewPCG(3, 1))
 	started := time.Now()

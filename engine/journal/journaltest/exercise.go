@@ -32,6 +32,7 @@ func Exercise(t *testing.T, open Open) {
 		{"trimmed batches cannot be read, the others can", trim},
 		{"a trim does not move the tail, not even of everything", trimAll},
 		{"a trim is reclaimed while batches are appended", trimLazily},
+		{"what a reader holds is not trimmed before it lets go", hold},
 		{"the error of the reader ends the reading", readerError},
 		{"a reader may append and trim", readerWrites},
 		{"durability can be changed at any time", durability},
@@ -309,6 +310,26 @@ func trimLazily(t *testing.T, s *subject) {
 	if err != nil || seen != 3 {
 		t.Errorf("Read gave %d batches, %v; want the last 3", seen, err)
 	}
+}
+
+func hold(_ *testing.T, s *subject) {
+	s.fill(10)
+	s.trim(2)
+	first, second := s.Hold(), s.Hold()
+	s.trim(8)
+	s.wantRange(2, 10)
+	s.append(10, batch(11)) // would reclaim what is trimmed
+	first()
+	first() // once more is no second release
+	s.append(11, batch(12))
+	s.wantRange(2, 12)
+	second()
+	s.wantTrimmed(7)
+	s.wantRange(8, 12)
+	s.append(12, batch(13))
+	s.reopen()
+	s.wantTrimmed(7)
+	s.wantRange(8, 13)
 }
 
 func readerError(t *testing.T, s *subject) {

@@ -58,6 +58,8 @@ type Log struct {
 	tail    journal.Position
 	low     journal.Position // rows up to here are gone; the next one is low+1
 	trimmed journal.Position // batches up to here are not needed; low <= trimmed <= tail
+	wanted  journal.Position // what Trim was told; trimmed is behind it while a reader holds what it reads
+	holds   int              // readers that do
 	doubt   bool             // an append ended in ErrUnknown: the database knows the tail, we do not
 	scratch [8]byte
 }
@@ -318,8 +320,29 @@ func (l *Log) Trim(ctx context.Context, upTo journal.Position) error {
 			return wrap("trim", err)
 		}
 	}
-	l.trimmed = max(l.trimmed, min(upTo, l.tail))
+	l.wanted = max(l.wanted, min(upTo, l.tail))
+	l.trim()
 	return nil
+}
+
+// trim lets go of what is not needed, unless a reader holds it.
+func (l *Log) trim() {
+	if l.holds == 0 {
+		l.trimmed = max(l.trimmed, l.wanted)
+	}
+}
+
+// Hold implements journal.Journal.
+func (l *Log) Hold() (release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.holds++
+	return sync.OnceFunc(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.holds--
+		l.trim()
+	})
 }
 
 // SetDurability implements journal.Journal.

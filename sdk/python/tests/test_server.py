@@ -167,6 +167,34 @@ class Whole(unittest.TestCase):
             self.assertEqual(len(seen), 4000)
             self.assertLess(sum(seen.values()), 4500, "too much was done twice")
 
+    def test_ends(self) -> None:
+        """The ends of submissions are followed over a kill of the server: each once, in order, and the filter holds. So by asyncio."""
+        with serving() as server, quern.Client(server.address) as client:
+            ends = client.ends(meta={"odd": 1}, after="0")
+
+            def end(number: int) -> str:
+                submission = client.insert(["x"], meta={"odd": number % 2})
+                client.cancel_submission(submission["id"])
+                return str(submission["id"])
+
+            wanted = [end(i) for i in range(6)][1::2]
+            got = [next(ends) for _ in wanted]
+            server.kill()
+            server.start()
+            wanted += [end(i) for i in range(6)][1::2]
+            got += [next(ends) for _ in range(3)]
+            self.assertEqual([one.submission["id"] for one in got if one.submission], wanted)
+            self.assertEqual({one.submission["state"] for one in got if one.submission}, {"cancelled"})
+
+            async def later() -> list[quern.End]:
+                async with quern.AsyncClient(server.address) as own:
+                    stream = own.ends(state=["cancelled"], meta={"odd": 1}, after=got[1].place)
+                    return [await anext(stream) for _ in range(4)]
+
+            self.assertEqual(asyncio.run(later()), got[2:])
+            with self.assertRaises(quern.NotFound):
+                next(client.ends("absent"))
+
     def test_a_worker_that_is_killed(self) -> None:
         """What a killed process held is offered again after the queue's grace, long before its deadline."""
         with serving() as server, quern.Client(server.address) as client:

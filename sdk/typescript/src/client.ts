@@ -1,10 +1,10 @@
 // The client: what producers and consumers need, on top of the generated calls.
 import { type Data, type WireBytes, decode, decodeText, encode } from './bytes.js'
 import { type ClientOptions, Connection, type Request, backoff, drawKey, isFinal, jsonBody, pause } from './connection.js'
-import { InvalidError, QuernError, UnreachableError } from './error.js'
-import { type ConsumerEvent, type QueueEvent, Silence, dataOf, events, lines } from './events.js'
+import { InvalidError, QuernError, UnreachableError, refusal } from './error.js'
+import { type ConsumerEvent, type EndEvent, type QueueEvent, Silence, dataOf, events, lines } from './events.js'
 import { Calls } from './generated/calls.js'
-import type { InsertManyResponse, InsertResult, NewSubmission, Output as WireOutput, Submission } from './generated/types.js'
+import type { InsertManyResponse, InsertResult, Meta, NewSubmission, Output as WireOutput, Problem, Submission } from './generated/types.js'
 import { read } from './json.js'
 import { type CallOptions, part } from './pages.js'
 import { type Handler, type WorkOptions, work } from './work.js'
@@ -45,6 +45,9 @@ const waitSeconds = 30
 
 /** How many heartbeats may stay out before a stream is taken for dead. */
 const silentBeats = 3
+
+/** How long a stream of ends may say nothing: it has a sign of life every 15 seconds. */
+const silentEndsMs = 60_000
 
 /** How long a queue's stream may say nothing: it has a frame every second. */
 const silentEventsMs = 30_000
@@ -155,6 +158,39 @@ export class Client extends Calls {
           last = raw.id || last
           silence.pause()
           yield { event: raw.event, data: dataOf(raw), id: raw.id } as QueueEvent
+          silence.heard()
+        }
+      } catch (error) {
+        if (signal?.aborted || isFinal(error)) throw signal?.aborted ? signal.reason : error
+        await pause(backoff(failures, error), signal)
+      } finally {
+        silence.end()
+      }
+    }
+  }
+
+  /**
+   * Follows the ends of a queue's submissions, in the order in which they became durable. It comes back by itself when the stream breaks, also over a
+   * restart of the server: no end is missed, and none comes twice. after is the id of an event that is known, '0' for all that the queue's retention
+   * has kept; without it, it begins with what ends from now on. It ends by its signal or by leaving the loop, and throws what is final, such as
+   * that the queue was deleted.
+   */
+  async *ends(queue: string, options: CallOptions & { after?: string; state?: readonly string[]; meta?: Meta; schedule?: string } = {}): AsyncIterableIterator<EndEvent> {
+    const { state, meta, schedule, signal } = options
+    let last = options.after
+    for (let failures = 0; ; failures++) {
+      const silence = new Silence(silentEndsMs, signal)
+      try {
+        const headers = { accept: 'text/event-stream', 'last-event-id': last }
+        const query = { state: state?.join(), meta, schedule }
+        const answer = await this.connection.stream({ what: 'ends', method: 'GET', path: `/v1/queues/${part(queue)}/ends`, query, headers, signal: silence.signal })
+        for await (const raw of events(answer.body, silence.heard, (id) => { last = id })) {
+          failures = 0
+          if (raw.event === 'problem') throw refusal(dataOf<Problem>(raw).status, raw.data, 0)
+          if (raw.event !== 'end' && raw.event !== 'gap') continue // of a later version
+          if (raw.event === 'end') last = raw.id
+          silence.pause()
+          yield { event: raw.event, data: dataOf(raw), id: raw.id } as EndEvent
           silence.heard()
         }
       } catch (error) {

@@ -1,6 +1,6 @@
 // Server-sent events.
 import { read } from './json.js'
-import type { ConsumersFrame, Hello, KeysFrame, RevokedEvent, SchedulesFrame, Series, Skipped, StatsFrame } from './generated/types.js'
+import type { ConsumersFrame, EndsGap, Hello, KeysFrame, RevokedEvent, SchedulesFrame, Series, Skipped, StatsFrame, Submission } from './generated/types.js'
 
 /** An event as it came. */
 export interface RawEvent {
@@ -18,6 +18,11 @@ export type QueueEvent =
   | { event: 'consumers'; data: ConsumersFrame; id: string }
   | { event: 'schedules'; data: SchedulesFrame; id: string }
   | { event: 'skipped'; data: Skipped; id: string }
+
+/** What a queue's stream of ends tells: a submission that ended, at the place that is its id; or that ends before the next one are missing. */
+export type EndEvent =
+  | { event: 'end'; data: Submission; id: string }
+  | { event: 'gap'; data: EndsGap; id: string }
 
 /** What an attached consumer is told. */
 export type ConsumerEvent =
@@ -50,8 +55,8 @@ export async function* lines(body: AsyncIterable<Uint8Array>): AsyncGenerator<st
   if (end !== '') yield end
 }
 
-/** Reads the events of a stream to its end. alive is called for every line, also for those that say nothing. */
-export async function* events(body: AsyncIterable<Uint8Array>, alive: () => void): AsyncGenerator<RawEvent> {
+/** Reads the events of a stream to its end. alive is called for every line, also for those that say nothing, and place for every id. */
+export async function* events(body: AsyncIterable<Uint8Array>, alive: () => void, place: (id: string) => void = () => {}): AsyncGenerator<RawEvent> {
   let now: RawEvent = { event: '', data: '', id: '' }
   for await (const line of lines(body)) {
     alive()
@@ -59,6 +64,7 @@ export async function* events(body: AsyncIterable<Uint8Array>, alive: () => void
     if (field === 'event' || field === 'data' || field === 'id') now[field] = value!
     if (line !== '') continue
     if (now.event) yield now
+    if (now.id) place(now.id)
     now = { event: '', data: '', id: now.id }
   }
 }

@@ -88,6 +88,39 @@ test('a worker and its chunks survive kill -9 of the server', async () => {
   await mortal.stop()
 })
 
+test('the ends of submissions are followed over kill -9: each once, in order, and the filter holds', async () => {
+  const data = folder()
+  let mortal = await serve(['serve', '--data', data])
+  const { address } = mortal
+  const own = new Client(mortal.url)
+  const end = async (odd) => {
+    const { id } = await own.insert('default', { chunks: { count: 1, template: 'x' }, meta: { odd } })
+    await own.cancelSubmission(id)
+    return id
+  }
+  const wanted = []
+  const some = async () => { for (let i = 0; i < 6; i++) { const id = await end(i % 2); if (i % 2) wanted.push(id) } }
+  const stop = new AbortController()
+  const ends = own.ends('default', { after: '0', meta: { odd: 1 }, signal: stop.signal })
+  const got = []
+  await some()
+  for (let i = 0; i < 3; i++) got.push((await ends.next()).value)
+  await mortal.kill()
+  mortal = await serve(['serve', '--data', data], address)
+  await some()
+  for (let i = 0; i < 3; i++) got.push((await ends.next()).value)
+  assert.deepEqual(got.map((e) => e.data.id), wanted)
+  const again = own.ends('default', { after: got[3].id, meta: { odd: 1 }, state: ['cancelled'] })
+  assert.deepEqual([(await again.next()).value, (await again.next()).value], got.slice(4))
+  await again.return()
+  const over = ends.next()
+  stop.abort(new Error('enough'))
+  await assert.rejects(over, /enough/)
+  await assert.rejects(own.ends('absent').next(), (error) => error.code === 'unknown_queue')
+  own.close()
+  await mortal.stop()
+})
+
 test('TLS with the own authority and a token; a wrong one, a missing scope and an unknown certificate are errors of their types', async () => {
   const data = folder()
   const secure = await serve(['serve', '--data', data, '--auth', '--tls-self-signed'])

@@ -18,6 +18,7 @@ import { Operations } from './pages/operations'
 import { Overview } from './pages/overview'
 import { Plugin } from './pages/plugin'
 import { Plugins } from './pages/plugins'
+import { Reservations } from './pages/reservations'
 import { Rules } from './pages/rules'
 import { Schedules } from './pages/schedules'
 import { Settings } from './pages/settings'
@@ -76,6 +77,7 @@ function Shown({ page, rest }: { page: string; rest: string }) {
     case 'overview': return <Overview key={of} />
     case 'submissions': return index !== undefined ? <Chunk key={rest} id={id} index={index} /> : id ? <Submission key={id} id={id} /> : <Submissions key={of} />
     case 'consumers': return rest ? <Consumer key={rest} name={rest} /> : <Consumers key={of} />
+    case 'reservations': return <Reservations key={of} />
     case 'keys': return rest.includes('/') ? <Value key={of + rest} name={rest.slice(0, rest.indexOf('/'))} text={rest.slice(rest.indexOf('/') + 1)} /> : <Keys key={of} />
     case 'fairness': return <Fairness key={of} />
     case 'strategies': return <Strategies key={of} />
@@ -106,7 +108,8 @@ function Badge({ of }: { of: string }) {
   const now = stats.value?.stats
   if (of === 'submissions' && now) return <span class="n">{short(now.submissions_open)}</span>
   if (of === 'rules' && rules.value?.data?.items.length) return <span class="n">{short(rules.value.data.items.length)}</span>
-  if (of === 'consumers' && now && now.reserved > 0) return <span class="n">{short(now.reserved)}</span>
+  if (of === 'reservations' && now && now.reserved > 0) return <span class="n">{short(now.reserved)}</span>
+  if (of === 'consumers' && now && now.consumers_attached > 0) return <span class="n" title="attached">{short(now.consumers_attached)}</span>
   if (of === 'dead-letters' && now && now.dead_letters > 0) return <span class="n">{short(now.dead_letters)}</span>
   if (of === 'keys' && keys.value) return <span class="n">{short(keys.value.keys.length + keys.value.left)}</span>
   return null

@@ -6,7 +6,8 @@ export interface Place { page: string; name: string; key: string; section?: stri
 export const places: Place[] = [
   { page: 'overview', name: 'Overview', key: 'o', also: 'throughput backlog start' },
   { page: 'submissions', name: 'Submissions', key: 's', also: 'work chunks list' },
-  { page: 'consumers', name: 'Consumers', key: 'c', also: 'reservations workers in flight overdue' },
+  { page: 'reservations', name: 'Reservations', key: 'v', also: 'held in flight overdue release who holds' },
+  { page: 'consumers', name: 'Consumers', key: 'c', also: 'workers attached drain' },
   { page: 'keys', name: 'Keys', key: 'k', also: 'meta values limits weights' },
   { page: 'fairness', name: 'Fairness', key: 'f', also: 'tenants ledgers lag shares' },
   { page: 'strategies', name: 'Strategies', key: 't', section: 'Decide', also: 'explain preview compare' },

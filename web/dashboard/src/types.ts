@@ -6,7 +6,7 @@ export type Meta = Record<string, MetaValue>
 
 export interface Stats {
   ready: number; waiting: number; reserved: number; paused: number; blocked: number; dead: number; dead_letters: number
-  submissions_open: number; consumers_waiting: number; oldest_ready_seconds: number
+  submissions_open: number; consumers_attached: number; consumers_waiting: number; oldest_ready_seconds: number
   inserted_total: number; reserved_total: number; done_total: number; failed_total: number; expired_total: number; released_total: number
   journal_bytes: number; store_bytes: number; disk_full: number
 }
@@ -139,8 +139,7 @@ export interface Consumer {
 }
 /** Those with most overdue, then with most in hand, and sums over all that were looked at. */
 export interface ConsumersFrame { queue: string; at: string; consumers: number; attached: number; overdue: number; whole: boolean; top: Consumer[]; left: number }
-export interface HeldChunk { submission: string; index: number; meta: Meta; attempt: number; reserved_at: string; deadline: string; finishing?: boolean }
-export interface ConsumerDetail extends Consumer { items: HeldChunk[]; next?: string }
+export interface HeldReservation { submission: string; index: number; attempt: number; consumer: string; since: string; held_ms: number; deadline: string; overdue: boolean; finishing?: boolean; meta: Meta }
 
 export interface RuleMatch { queue?: boolean; meta?: Meta; submission?: string }
 export interface RuleRequest { action: string; match: RuleMatch; reason?: string; actor?: string; until?: string; effects?: { insert?: boolean; revoke?: boolean } }

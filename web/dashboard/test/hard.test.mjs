@@ -20,6 +20,7 @@ const pages = () => [
   ['keys', '#/keys?key=tenant', (p) => p.getByRole('button', { name: 'Set limit and weight of t0' }).waitFor()],
   ['submissions', '#/submissions', (p) => p.getByRole('button', { name: 'Cancel', exact: true }).nth(5).waitFor()],
   ['submission', `#/submissions/${ids.large}`, (p) => p.getByRole('heading', { name: 'Facts' }).waitFor()],
+  ['reservations', '#/reservations', (p) => p.getByRole('region', { name: 'Reservations' }).locator('tbody tr').nth(20).waitFor()],
   ['consumers', '#/consumers', (p) => p.getByRole('button', { name: /^Drain/ }).waitFor()],
   ['consumer', `#/consumers/${encodeURIComponent(consumer)}`, (p) => p.getByRole('region', { name: 'Reservations' }).locator('tbody tr').nth(3).waitFor()],
   ['fairness', '#/fairness', (p) => p.getByRole('region', { name: 'Shares by tenant' }).locator('tbody tr').nth(0).waitFor()],

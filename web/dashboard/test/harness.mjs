@@ -27,13 +27,13 @@ export async function server(command = ['dev']) {
   servers.add(child)
   child.unref()
   child.stdout.unref()
-  const stop = () => new Promise((ended) => {
+  const end = (signal) => () => new Promise((ended) => {
     child.removeAllListeners('exit')
     child.once('exit', (code) => { servers.delete(child); ended(code) })
     child.ref()
-    child.kill('SIGTERM')
+    child.kill(signal)
   })
-  return { url, stop }
+  return { url, stop: end('SIGTERM'), kill: end('SIGKILL') }
 }
 
 export async function call(url, method, path, body, headers = {}) {

@@ -107,7 +107,7 @@ test('the life-cycle worker: what waits by kind, what is parked and tried again,
   const settings = (await call(quern.url, 'GET', '/v1/queues/rejects')).settings
   assert.equal(settings.restart_grace_ms, 0, 'the queue has no grace by itself')
   await call(quern.url, 'PATCH', '/v1/queues/rejects', { settings: { restart_grace_ms: 600_000 } })
-  await quern.stop()
+  await quern.kill() // a planned restart forgets nothing, and has no grace
   quern = await server(['serve', '--data', dir])
   const again = await open(chromium.b, quern.url)
   await again.go('#/operations?queue=rejects')

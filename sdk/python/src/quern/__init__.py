@@ -27,6 +27,7 @@ from ._asyncio import AsyncWorker
 from ._client import Client
 from ._core import Call, Event, set_trace_context, trace_context
 from ._threads import Worker
+from ._ends import End
 from ._values import Chunk, Output, from_wire, to_wire
 from .errors import (
     BadAnswer,
@@ -55,7 +56,7 @@ from .errors import (
 __version__ = "0.1.0"
 
 __all__ = [
-    "AsyncClient", "AsyncWorker", "BadAnswer", "Busy", "Call", "Cancelled", "Chunk", "Client", "Conflict", "Drained", "Error", "Event",
+    "AsyncClient", "AsyncWorker", "BadAnswer", "Busy", "Call", "Cancelled", "Chunk", "Client", "Conflict", "Drained", "End", "Error", "Event",
     "Forbidden", "HandlerFailed", "Invalid", "NoAnswer", "NotFound", "NotTrusted", "Output", "Permanent", "Refused", "ReservationLost",
     "RetryAfter", "TimedOut", "TooLarge", "Unauthorized", "Unavailable", "Undelivered", "Worker", "from_wire", "set_trace_context",
     "to_wire", "trace_context", "types",

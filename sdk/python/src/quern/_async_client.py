@@ -13,6 +13,7 @@ from . import _produce, types
 from ._asyncio import AsyncHandler, AsyncWorker, Stream, Transport
 from ._calls import AsyncCalls
 from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, path, query, read_json
+from ._ends import SILENCE, End, Follower
 from ._http import Request, Trust
 from ._values import Data, Output, from_wire, to_wire
 from ._worker import WorkerOptions
@@ -148,6 +149,31 @@ class AsyncClient(AsyncCalls):
                     yield event
         finally:
             stream.close()
+
+    async def ends(
+        self,
+        queue: str = "default",
+        *,
+        after: str = "",
+        state: Optional[Sequence[str]] = None,
+        meta: Optional[Mapping[str, Union[str, int]]] = None,
+        schedule: Optional[str] = None,
+    ) -> AsyncIterator[End]:
+        """The ends of a queue's submissions as they come; see :meth:`quern.Client.ends`."""
+        follower = Follower(self._core, queue, after, state, meta, schedule)
+        while True:
+            error: Optional[Error] = None
+            try:
+                stream: Stream = await self._transport.run(self._core.stream(follower.request()))
+                try:
+                    while data := await stream.read(SILENCE):
+                        for end in follower.feed(data):
+                            yield end
+                finally:
+                    stream.close()
+            except Error as fault:
+                error = fault
+            await asyncio.sleep(follower.pause(error))
 
     def worker(
         self,

@@ -59,6 +59,16 @@ class Calls:
         found: types.Backfilled = self._fetch(_request("backfill schedule", "POST", path("/v1/queues/{}/schedules/{}/backfill", queue, name), body, headers={"Idempotency-Key": key}, safe=key is not None))
         return found
 
+    def backup(self) -> bytes:
+        """Make a backup of the whole server. The answer is a tar with a manifest and the files that it lists, with their SHA-256:
+        everything that was acknowledged before the request, of all queues as of one moment, the access tokens and the plugins
+        too. Work goes on meanwhile. The copies are made first, beside the data, and take its room on the disk until the answer is
+        read; without that room the answer is 507. One backup is made at a time: 409 for another. It holds what the data directory
+        holds: keep it as safe. `quern backup` checks the answer while it is written to a file, and `quern restore` makes a data
+        directory of it.
+        """
+        return self._bytes(_request("backup", "POST", path("/v1/backup")))
+
     def canary_plugin(self, name: str, body: types.PluginSelection, *, if_match: Optional[str] = None) -> types.Plugin:
         """Let a version score for a share of the reservations. `percent` of the reservations, drawn by their seed, are scored by
         this version; 0 ends it. With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one
@@ -490,6 +500,16 @@ class Calls:
         """List the queues."""
         return self._pages("list queues", path("/v1/queues"), {})
 
+    def list_reservations(self, queue: str, *, sort: Optional[str] = None, overdue: Optional[bool] = None, consumer: Optional[str] = None, submission: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, limit: Optional[int] = None) -> Iterator[types.HeldReservation]:
+        """List the chunks that consumers hold. Who holds what, since when and until when: the chunks that are held for longest
+        first, or with `sort=deadline` those whose deadline comes first. Filters are `overdue=true` (held for longer than the
+        queue's `reservation_timeout_ms`), `consumer=NAME`, `submission=ID` and `meta.KEY=VALUE` as in the list of submissions;
+        all must match. A page is about several moments: a chunk that is reserved or finished meanwhile may be missing, and a page
+        with a `next` may have fewer items than its limit. With `sort=deadline` a chunk that is extended between two pages may be
+        in both. Tokens are not shown.
+        """
+        return self._pages("list reservations", path("/v1/queues/{}/reservations", queue), {"sort": sort, "overdue": overdue, "consumer": consumer, "submission": submission, "meta": meta, "limit": limit})
+
     def list_rules(self, queue: str, *, state: Optional[str] = None) -> Iterator[types.Rule]:
         """List a queue's pauses and blocks. Those that hold, by ascending id. `state=ended` lists the last 1,000 that were lifted or
         are over, the one that ended last first: how it ended, when, and who lifted it.
@@ -640,6 +660,15 @@ class Calls:
         unknown or invalid. One bad item does not spoil the others.
         """
         found: types.ResultsResponse = self._fetch(_request("release", "POST", path("/v1/queues/{}/reservations/release", queue), body, safe=True))
+        return found
+
+    def release_chunk(self, id: Union[str, int], index: Union[str, int], *, actor: Optional[str] = None, reason: Optional[str] = None) -> types.HeldReservation:
+        """Take a chunk back from the consumer that holds it. The chunk is offered again at once, with no try counted, and the answer
+        says what was taken back from whom. If the consumer is attached it is told by the event `revoked`. The consumer may still
+        work on the chunk: what it completes counts until the chunk is handed out again. 409 if no consumer holds the chunk. The
+        audit log keeps who held it and the reason.
+        """
+        found: types.HeldReservation = self._fetch(_request("release chunk", "POST", query(path("/v1/submissions/{}/chunks/{}/release", id, index), {"actor": actor, "reason": reason})))
         return found
 
     def release_consumer(self, queue: str, consumer: str) -> types.Released:
@@ -813,6 +842,16 @@ class AsyncCalls:
         """
         found: types.Backfilled = await self._fetch(_request("backfill schedule", "POST", path("/v1/queues/{}/schedules/{}/backfill", queue, name), body, headers={"Idempotency-Key": key}, safe=key is not None))
         return found
+
+    async def backup(self) -> bytes:
+        """Make a backup of the whole server. The answer is a tar with a manifest and the files that it lists, with their SHA-256:
+        everything that was acknowledged before the request, of all queues as of one moment, the access tokens and the plugins
+        too. Work goes on meanwhile. The copies are made first, beside the data, and take its room on the disk until the answer is
+        read; without that room the answer is 507. One backup is made at a time: 409 for another. It holds what the data directory
+        holds: keep it as safe. `quern backup` checks the answer while it is written to a file, and `quern restore` makes a data
+        directory of it.
+        """
+        return await self._bytes(_request("backup", "POST", path("/v1/backup")))
 
     async def canary_plugin(self, name: str, body: types.PluginSelection, *, if_match: Optional[str] = None) -> types.Plugin:
         """Let a version score for a share of the reservations. `percent` of the reservations, drawn by their seed, are scored by
@@ -1245,6 +1284,16 @@ class AsyncCalls:
         """List the queues."""
         return self._pages("list queues", path("/v1/queues"), {})
 
+    def list_reservations(self, queue: str, *, sort: Optional[str] = None, overdue: Optional[bool] = None, consumer: Optional[str] = None, submission: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, limit: Optional[int] = None) -> AsyncIterator[types.HeldReservation]:
+        """List the chunks that consumers hold. Who holds what, since when and until when: the chunks that are held for longest
+        first, or with `sort=deadline` those whose deadline comes first. Filters are `overdue=true` (held for longer than the
+        queue's `reservation_timeout_ms`), `consumer=NAME`, `submission=ID` and `meta.KEY=VALUE` as in the list of submissions;
+        all must match. A page is about several moments: a chunk that is reserved or finished meanwhile may be missing, and a page
+        with a `next` may have fewer items than its limit. With `sort=deadline` a chunk that is extended between two pages may be
+        in both. Tokens are not shown.
+        """
+        return self._pages("list reservations", path("/v1/queues/{}/reservations", queue), {"sort": sort, "overdue": overdue, "consumer": consumer, "submission": submission, "meta": meta, "limit": limit})
+
     def list_rules(self, queue: str, *, state: Optional[str] = None) -> AsyncIterator[types.Rule]:
         """List a queue's pauses and blocks. Those that hold, by ascending id. `state=ended` lists the last 1,000 that were lifted or
         are over, the one that ended last first: how it ended, when, and who lifted it.
@@ -1395,6 +1444,15 @@ class AsyncCalls:
         unknown or invalid. One bad item does not spoil the others.
         """
         found: types.ResultsResponse = await self._fetch(_request("release", "POST", path("/v1/queues/{}/reservations/release", queue), body, safe=True))
+        return found
+
+    async def release_chunk(self, id: Union[str, int], index: Union[str, int], *, actor: Optional[str] = None, reason: Optional[str] = None) -> types.HeldReservation:
+        """Take a chunk back from the consumer that holds it. The chunk is offered again at once, with no try counted, and the answer
+        says what was taken back from whom. If the consumer is attached it is told by the event `revoked`. The consumer may still
+        work on the chunk: what it completes counts until the chunk is handed out again. 409 if no consumer holds the chunk. The
+        audit log keeps who held it and the reason.
+        """
+        found: types.HeldReservation = await self._fetch(_request("release chunk", "POST", query(path("/v1/submissions/{}/chunks/{}/release", id, index), {"actor": actor, "reason": reason})))
         return found
 
     async def release_consumer(self, queue: str, consumer: str) -> types.Released:

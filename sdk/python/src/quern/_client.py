@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import ssl
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from . import _produce, types
 from ._calls import Calls
 from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, path, query, read_json
+from ._ends import SILENCE, End, Follower
 from ._http import Request, Trust
 from ._threads import Handler, Transport, Worker
 from ._values import Data, Output, from_wire, to_wire
@@ -165,6 +167,33 @@ class Client(Calls):
                 yield from reader.feed(data)
         finally:
             stream.close()
+
+    def ends(
+        self,
+        queue: str = "default",
+        *,
+        after: str = "",
+        state: Optional[Sequence[str]] = None,
+        meta: Optional[Mapping[str, Union[str, int]]] = None,
+        schedule: Optional[str] = None,
+    ) -> Iterator[End]:
+        """The ends of a queue's submissions as they come, in the order in which they became durable, until the loop over it ends. It comes
+        back by itself when the stream breaks, also over a restart of the server: no end is missed, and none comes twice. ``after`` is the
+        ``place`` of an end that is known, ``"0"`` for all that the queue's retention has kept; without it, it begins with what ends from
+        now on. What is final is raised, such as that the queue was deleted."""
+        follower = Follower(self._core, queue, after, state, meta, schedule)
+        while True:
+            error: Optional[Error] = None
+            try:
+                stream = self._transport.run(self._core.stream(follower.request()))
+                try:
+                    while data := stream.read(SILENCE):
+                        yield from follower.feed(data)
+                finally:
+                    stream.close()
+            except Error as fault:
+                error = fault
+            time.sleep(follower.pause(error))
 
     def worker(
         self,

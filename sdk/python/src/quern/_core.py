@@ -268,6 +268,7 @@ class EventReader:
     def __init__(self) -> None:
         self._rest = b""
         self._fields: dict[str, str] = {}
+        self.last_id = ""  #: where to go on, also of what has no name
 
     def feed(self, data: bytes) -> list[Event]:
         lines = (self._rest + data).split(b"\n")
@@ -280,6 +281,7 @@ class EventReader:
             if name:
                 self._fields[name] = value[1:] if value.startswith(" ") else value
             elif not line.rstrip(b"\r"):
+                self.last_id = self._fields.get("id", self.last_id)
                 if "event" in self._fields:
                     events.append(Event(self._fields["event"], self._fields.get("data", ""), self._fields.get("id", "")))
                 self._fields = {}

@@ -39,6 +39,7 @@ __all__ = [
     "DeadLetter",
     "Diagnosis",
     "Emission",
+    "EndsGap",
     "ExchangeRequest",
     "ExchangeResponse",
     "ExplainBlock",
@@ -52,6 +53,7 @@ __all__ = [
     "FailRequest",
     "ForwardRequest",
     "HeldChunk",
+    "HeldReservation",
     "Hello",
     "Holding",
     "InsertManyRequest",
@@ -83,6 +85,7 @@ __all__ = [
     "PageChunk",
     "PageConsumer",
     "PageDeadLetter",
+    "PageHeldReservation",
     "PageLedger",
     "PageMetaKey",
     "PageNamedStrategy",
@@ -814,6 +817,14 @@ class Emission(TypedDict):
     submission: str
 
 
+class EndsGap(TypedDict):
+    """EndsGap: see the server's OpenAPI document."""
+    #: The place that the client had come to: it has all up to there
+    after: str
+    #: The place up to which ends are missing
+    until: str
+
+
 class ExchangeRequest(TypedDict, total=False):
     """ExchangeRequest: see the server's OpenAPI document."""
     #: Chunks that are done
@@ -1023,13 +1034,41 @@ class HeldChunk(_HeldChunkRequired, total=False):
     finishing: bool
 
 
+class _HeldReservationRequired(TypedDict):
+    #: 1 for the first try
+    attempt: int
+    #: Name of the consumer that holds it; empty if it gave none
+    consumer: str
+    #: Until when it is held
+    deadline: str
+    #: For how long it is held, by the server's clock
+    held_ms: int
+    #: Index of the chunk
+    index: int
+    #: Of the submission
+    meta: Meta
+    #: Whether it is held for longer than the queue's reservation_timeout_ms
+    overdue: bool
+    #: When it was reserved
+    since: str
+    #: Its submission
+    submission: str
+
+
+class HeldReservation(_HeldReservationRequired, total=False):
+    """HeldReservation: see the server's OpenAPI document."""
+    #: Whether its end is on its way to the disk
+    finishing: bool
+
+
 class Hello(TypedDict):
     """Hello: see the server's OpenAPI document."""
     #: The consumer's name
     consumer: str
     #: From the end of the stream until what the consumer holds is lost
     consumer_grace_ms: int
-    #: Rises with every start of the queue. Another one than at the last time: the server has forgotten all reservations
+    #: Rises with every start of the queue. Another one than at the last time: the server began again; after an unplanned end it has
+    #: forgotten all reservations
     epoch: int
     #: The server says something at least so often
     heartbeat_ms: int
@@ -1465,6 +1504,17 @@ class _PageDeadLetterRequired(TypedDict):
 
 class PageDeadLetter(_PageDeadLetterRequired, total=False):
     """PageDeadLetter: see the server's OpenAPI document."""
+    #: Cursor of the next page; absent on the last
+    next: str
+
+
+class _PageHeldReservationRequired(TypedDict):
+    #: The reservations, in the order that was asked for
+    items: list[HeldReservation]
+
+
+class PageHeldReservation(_PageHeldReservationRequired, total=False):
+    """PageHeldReservation: see the server's OpenAPI document."""
     #: Cursor of the next page; absent on the last
     next: str
 

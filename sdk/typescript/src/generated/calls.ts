@@ -2,7 +2,7 @@
 
 import { jsonBody, drawKey, metaText, type Connection } from '../connection.js'
 import { pages, part, type CallOptions } from '../pages.js'
-import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, ChangeQueueRequest, Chunk, ChunkMap, CompareRequest, CompareResponse, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, ExchangeRequest, ExchangeResponse, ExplainResponse, ExtendRequest, FailRequest, ForwardRequest, InsertManyRequest, InsertManyResponse, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, NamedStrategy, NewToken, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageLedger, PageMetaKey, PageNamedStrategy, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRule, PageSchedule, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewRequest, PreviewResponse, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveRequest, ReserveResponse, ResultsResponse, Retried, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitRequest, WaitResponse, Whoami, WhyRequest, WhyResponse } from './types.js'
+import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, ChangeQueueRequest, Chunk, ChunkMap, CompareRequest, CompareResponse, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, ExchangeRequest, ExchangeResponse, ExplainResponse, ExtendRequest, FailRequest, ForwardRequest, HeldReservation, InsertManyRequest, InsertManyResponse, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, NamedStrategy, NewToken, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageHeldReservation, PageLedger, PageMetaKey, PageNamedStrategy, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRule, PageSchedule, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewRequest, PreviewResponse, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveRequest, ReserveResponse, ResultsResponse, Retried, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitRequest, WaitResponse, Whoami, WhyRequest, WhyResponse } from './types.js'
 
 /** The calls of the server's interface, one method each, but for those that Client has by hand. */
 export class Calls {
@@ -46,6 +46,11 @@ export class Calls {
     limit?: string
   } = {}): AsyncIterableIterator<AuditEntry> {
     return pages((cursor) => this.connection.json<PageAuditEntry>({ what: "list audit", method: "GET", path: `/v1/audit`, safe: true, signal: options.signal, query: { since: options.since, until: options.until, actor: options.actor, action: options.action, queue: options.queue, target: options.target, outcome: options.outcome, cursor, limit: options.limit } }))
+  }
+
+  /** Make a backup of the whole server. The answer is a tar with a manifest and the files that it lists, with their SHA-256: everything that was acknowledged before the request, of all queues as of one moment, the access tokens and the plugins too. Work goes on meanwhile. The copies are made first, beside the data, and take its room on the disk until the answer is read; without that room the answer is 507. One backup is made at a time: 409 for another. It holds what the data directory holds: keep it as safe. `quern backup` checks the answer while it is written to a file, and `quern restore` makes a data directory of it. Needs the scope admin. */
+  backup(options: CallOptions = {}): Promise<Uint8Array> {
+    return this.connection.bytes({ what: "backup", method: "POST", path: `/v1/backup`, safe: false, signal: options.signal })
   }
 
   /** List bulk operations, newest first. All that run, and of each queue the last 100 that have ended. Needs the scope read. */
@@ -415,6 +420,24 @@ export class Calls {
     return this.connection.json<Diagnosis>({ what: "diagnose meta value", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values/${part(metaText(value))}/diagnosis`, safe: true, signal: options.signal })
   }
 
+  /** List the chunks that consumers hold. Who holds what, since when and until when: the chunks that are held for longest first, or with `sort=deadline` those whose deadline comes first. Filters are `overdue=true` (held for longer than the queue's `reservation_timeout_ms`), `consumer=NAME`, `submission=ID` and `meta.KEY=VALUE` as in the list of submissions; all must match. A page is about several moments: a chunk that is reserved or finished meanwhile may be missing, and a page with a `next` may have fewer items than its limit. With `sort=deadline` a chunk that is extended between two pages may be in both. Tokens are not shown. Needs the scope read. */
+  listReservations(queue: string, options: CallOptions & {
+    /** age: held for longest first (default). deadline: the earliest deadline first */
+    sort?: "age" | "deadline"
+    /** true: only what is held for longer than the queue's reservation_timeout_ms */
+    overdue?: boolean
+    /** Only what this consumer holds */
+    consumer?: string
+    /** Only chunks of this submission */
+    submission?: string
+    /** Filter by meta: written as meta.KEY=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
+    meta?: Meta
+    /** Most items of one page */
+    limit?: number
+  } = {}): AsyncIterableIterator<HeldReservation> {
+    return pages((cursor) => this.connection.json<PageHeldReservation>({ what: "list reservations", method: "GET", path: `/v1/queues/${part(queue)}/reservations`, safe: true, signal: options.signal, query: { sort: options.sort, overdue: options.overdue, consumer: options.consumer, submission: options.submission, meta: options.meta, cursor, limit: options.limit } }))
+  }
+
   /** Reserve chunks. Takes up to `max` chunks in the order of the strategy. With `wait_ms` an empty answer is put off until there is work for this strategy, at most so long. An empty answer says why in `reason`, and with `all_limited` names some of the values that are at their limit in `limited`. Needs the scope consume. */
   reserve(queue: string, body: ReserveRequest, options: CallOptions = {}): Promise<ReserveResponse> {
     return this.connection.json<ReserveResponse>({ what: "reserve", method: "POST", path: `/v1/queues/${part(queue)}/reservations`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
@@ -689,6 +712,16 @@ export class Calls {
   /** List the ended tries of a chunk. The ended tries that are remembered, the oldest first: the last 10, over all redrives. What is remembered of a chunk is forgotten when it is done. Needs the scope read. */
   listChunkAttempts(id: string, index: number, options: CallOptions = {}): AsyncIterableIterator<Attempt> {
     return pages(() => this.connection.json<PageAttempt>({ what: "list chunk attempts", method: "GET", path: `/v1/submissions/${part(id)}/chunks/${part(index)}/attempts`, safe: true, signal: options.signal }))
+  }
+
+  /** Take a chunk back from the consumer that holds it. The chunk is offered again at once, with no try counted, and the answer says what was taken back from whom. If the consumer is attached it is told by the event `revoked`. The consumer may still work on the chunk: what it completes counts until the chunk is handed out again. 409 if no consumer holds the chunk. The audit log keeps who held it and the reason. Needs the scope operate. */
+  releaseChunk(id: string, index: number, options: CallOptions & {
+    /** Who asks, where no access token says so; the audit log keeps it */
+    actor?: string
+    /** Why; the audit log keeps it */
+    reason?: string
+  } = {}): Promise<HeldReservation> {
+    return this.connection.json<HeldReservation>({ what: "release chunk", method: "POST", path: `/v1/submissions/${part(id)}/chunks/${part(index)}/release`, safe: false, signal: options.signal, query: { actor: options.actor, reason: options.reason } })
   }
 
   /** Say what keeps a strategy from handing out a chunk now. For each branch the first obstacle, and about where the chunk stands: how many come before it, and how long that takes at the rate of the last minute. Needs the scope read. */

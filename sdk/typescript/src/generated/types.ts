@@ -507,6 +507,13 @@ export type Emission = {
   submission: string
 }
 
+export type EndsGap = {
+  /** The place that the client had come to: it has all up to there */
+  after: string
+  /** The place up to which ends are missing */
+  until: string
+}
+
 export type ExchangeRequest = {
   /** Chunks that are done */
   complete?: CompleteItem[]
@@ -680,12 +687,35 @@ export type HeldChunk = {
   submission: string
 }
 
+export type HeldReservation = {
+  /** 1 for the first try */
+  attempt: number
+  /** Name of the consumer that holds it; empty if it gave none */
+  consumer: string
+  /** Until when it is held */
+  deadline: string
+  /** Whether its end is on its way to the disk */
+  finishing?: boolean
+  /** For how long it is held, by the server's clock */
+  held_ms: number
+  /** Index of the chunk */
+  index: number
+  /** Of the submission */
+  meta: Meta
+  /** Whether it is held for longer than the queue's reservation_timeout_ms */
+  overdue: boolean
+  /** When it was reserved */
+  since: string
+  /** Its submission */
+  submission: string
+}
+
 export type Hello = {
   /** The consumer's name */
   consumer: string
   /** From the end of the stream until what the consumer holds is lost */
   consumer_grace_ms: number
-  /** Rises with every start of the queue. Another one than at the last time: the server has forgotten all reservations */
+  /** Rises with every start of the queue. Another one than at the last time: the server began again; after an unplanned end it has forgotten all reservations */
   epoch: number
   /** The server says something at least so often */
   heartbeat_ms: number
@@ -1046,6 +1076,13 @@ export type PageConsumer = {
 export type PageDeadLetter = {
   /** The dead letters */
   items: DeadLetter[]
+  /** Cursor of the next page; absent on the last */
+  next?: string
+}
+
+export type PageHeldReservation = {
+  /** The reservations, in the order that was asked for */
+  items: HeldReservation[]
   /** Cursor of the next page; absent on the last */
   next?: string
 }

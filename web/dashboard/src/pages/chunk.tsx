@@ -9,6 +9,7 @@ import { Empty, Failed, MetaChips, State } from '../parts'
 import { link, say } from '../state'
 import { Clamp } from '../text'
 import type { Attempt, Chunk as Of, DeadLetter, Page, Submission } from '../types'
+import { Release } from './reservations'
 import { Why } from './why'
 
 /** One chunk: where it stands, its tries, what it left, and why it is not handed out. */
@@ -41,11 +42,12 @@ export function Chunk({ id, index }: { id: string; index: string }) {
             {s && <><dt>Content</dt><dd>{s.prefix !== undefined ? <code>{s.prefix}{index}</code> : s.template !== undefined ? <code>{s.template.replaceAll('{index}', index)}</code> : 'inline'}</dd></>}
             {s && <><dt>Meta</dt><dd>{s.meta ? <MetaChips meta={s.meta} /> : 'none'}</dd></>}
             <dt>Tries</dt><dd>{exact(c.attempts)} ended{s?.max_attempts ? ` of at most ${exact(s.max_attempts)}` : ''}</dd>
-            {c.consumer && <><dt>Held by</dt><dd class="mono"><Clamp text={c.consumer} most={48} href={link('consumers/' + encodeURIComponent(c.consumer))} /></dd></>}
+            {c.consumer && <><dt>Held by</dt><dd class="mono"><Clamp text={c.consumer} most={48} href={link('consumers/' + encodeURIComponent(c.consumer))} /> · <a href={link('reservations', { submission: id })}>all that is held of the submission</a></dd></>}
             {c.deadline && <><dt>Deadline</dt><dd>{moment(c.deadline)}</dd></>}
             {c.not_before && <><dt>Not before</dt><dd>{moment(c.not_before)}</dd></>}
             {c.error && <><dt>Last error</dt><dd>{c.error}</dd></>}
           </dl>
+          {c.state === 'reserved' && <Gate scope="operate"><p class="foot row"><Release h={{ submission: id, index: at, consumer: c.consumer ?? '' }} look="plain" done={() => { chunk.again(); sub.again() }} /></p></Gate>}
           {c.output !== undefined && <div class="foot stack"><b>Output</b><pre class="wrap" tabIndex={0}>{text(c.output)}</pre></div>}
           {dead && s && <Gate scope="operate"><Dead of={s} index={index} done={() => { chunk.again(); sub.again() }} /></Gate>}
         </section>

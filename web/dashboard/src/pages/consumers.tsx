@@ -5,11 +5,12 @@ import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
-import { Count, Empty, Failed, Mark, MetaChips, Tile } from '../parts'
+import { Count, Empty, Failed, Mark, Tile } from '../parts'
 import { link, queue, refine, route, say } from '../state'
 import { consumers, stats, useTopic } from '../stream'
 import { Clamp } from '../text'
-import type { Consumer as Of, ConsumerDetail, HeldChunk, Page } from '../types'
+import type { Consumer as Of, Page } from '../types'
+import { Held } from './reservations'
 
 const marks: Record<string, string> = { attached: 'done', away: 'dead', detached: 'zero' }
 const consumerPath = (name: string) => `${queuePath(queue.value)}/consumers/${encodeURIComponent(name)}`
@@ -21,7 +22,9 @@ const ago = (iso: string | undefined) => {
   return iso && now > 0 ? `${duration(Math.max(0, now - Date.parse(iso)) / 1000)} ago` : ''
 }
 
-const State = ({ of }: { of: Of }) => <span class="state"><Mark of={of.draining || of.quiet ? 'skipped' : marks[of.state] ?? 'zero'} />{of.state}{of.draining ? ', draining' : of.quiet ? ', quiet' : ''}</span>
+/** One that never attached is as well as any other: what it holds ends by its deadlines. */
+const named: Record<string, string> = { detached: 'by deadline' }
+const State = ({ of }: { of: Of }) => <span class="state"><Mark of={of.draining || of.quiet ? 'skipped' : marks[of.state] ?? 'zero'} />{named[of.state] ?? of.state}{of.draining ? ', draining' : of.quiet ? ', quiet' : ''}</span>
 
 export function Consumers() {
   const q = route.value.query
@@ -41,7 +44,7 @@ export function Consumers() {
   const overdue = frame ? frame.overdue : all.reduce((n, c) => n + c.overdue, 0)
   return (
     <>
-      <div class="head"><h1>Consumers</h1><span>who holds what, and for how long; who is overdue comes first</span><div class="act"><CopyAs cli={quern('consumers', 'list', '--queue', queue.value)} curl={curl('GET', path)} /></div></div>
+      <div class="head"><h1>Consumers</h1><span>how many each holds, and for how long; who is overdue comes first</span><div class="act"><a class="btn" href={link('reservations')}>All reservations</a><CopyAs cli={quern('consumers', 'list', '--queue', queue.value)} curl={curl('GET', path)} /></div></div>
       {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
       {s && read && (
         <>
@@ -98,7 +101,7 @@ function Orders({ c, done, all }: { c: Of; done: () => void; all?: boolean }) {
       )}
       {c.reserved > 0 && (
         <Confirm name="Release" label={`Release what ${c.consumer} holds`} danger question={`Take ${exact(c.reserved)} from ${c.consumer}?`} run={() => order('release', 'has lost what it held: it is offered again, with no try counted')}>
-          {exact(c.reserved)} {c.reserved === 1 ? 'chunk is' : 'chunks are'} offered again at once, with no try counted. What it completes of them later is answered with lost.
+          {exact(c.reserved)} {c.reserved === 1 ? 'chunk is' : 'chunks are'} offered again at once, with no try counted. What it completes of them counts only until they are handed out again.
         </Confirm>
       )}
       {all && (
@@ -114,8 +117,8 @@ function Orders({ c, done, all }: { c: Of; done: () => void; all?: boolean }) {
 
 export function Consumer({ name }: { name: string }) {
   const cursor = route.value.query.get('cursor') ?? ''
-  const path = `${consumerPath(name)}?limit=100${cursor ? '&cursor=' + encodeURIComponent(cursor) : ''}`
-  const of = useLive<ConsumerDetail>(path, 1)
+  const path = `${consumerPath(name)}?limit=1`
+  const of = useLive<Of>(path, 1)
   const c = of.data
   return (
     <>
@@ -130,31 +133,11 @@ export function Consumer({ name }: { name: string }) {
             {c.attached_since && <><dt>Attached since</dt><dd>{moment(c.attached_since)}</dd></>}
             {c.away_since && <><dt>Away since</dt><dd>{moment(c.away_since)}{c.lost_at && <>; what it holds is lost at {moment(c.lost_at)} unless it is heard of</>}</dd></>}
             {c.last_seen_at && <><dt>Last seen</dt><dd>{moment(c.last_seen_at)}, {ago(c.last_seen_at)}</dd></>}
-            {c.state === 'detached' && <><dt>Stream</dt><dd>none: only deadlines end what it holds</dd></>}
+            {c.state === 'detached' && <><dt>By deadline</dt><dd>it has no stream open, as any consumer may: only deadlines end what it holds</dd></>}
           </dl>
         </section>
       )}
-      {c && of.problem?.status !== 404 && (
-        <section class="card w12">
-          <header><h2>Reservations</h2><small>the oldest first; the bar is how much of the time until the deadline is over</small></header>
-          {c.items.length === 0 && <Empty>It holds nothing at the moment.</Empty>}
-          {c.items.length > 0 && (
-            <List name="Reservations" items={c.items} id={(h) => `${h.submission}/${h.index}`} scope={path} open={(h) => link(`submissions/${h.submission}/${h.index}`)}
-              columns={[{ name: 'Chunk' }, { name: 'Meta' }, { name: 'Try', right: true }, { name: 'Taken', right: true }, { name: 'Until the deadline' }, { name: 'Deadline' }]}
-              cells={(h) => [<td><a class="mono" href={link(`submissions/${h.submission}/${h.index}`)}>{h.submission}/{h.index}</a></td>, <td><MetaChips meta={h.meta} /></td>, <td class="r">{h.attempt}</td>, <td class="r note">{ago(h.reserved_at)}</td>, <td><Lease h={h} /></td>, <td class="note">{moment(h.deadline)}{h.finishing ? ', finishing' : ''}</td>]} />
-          )}
-          <p class="foot row">{cursor && <button onClick={() => history.back()}>Back</button>}{c.next && <a class="btn" href={link('consumers/' + encodeURIComponent(name), { cursor: c.next })}>Next</a>}</p>
-        </section>
-      )}
+      {c && of.problem?.status !== 404 && <Held filters={{ consumer: name, limit: '100', cursor }} name="Reservations" none="It holds nothing at the moment." changed={of.again} />}
     </>
   )
-}
-
-/** How much of a reservation's time is over, by the server's clock. */
-function Lease({ h }: { h: HeldChunk }) {
-  const from = Date.parse(h.reserved_at)
-  const to = Date.parse(h.deadline)
-  const part = Math.max(0, Math.min(1, (serverNow() - from) / Math.max(1, to - from)))
-  const left = Math.max(0, (to - serverNow()) / 1000)
-  return <div class="gauge"><div class={part >= 1 ? 'bar sat' : 'bar'} role="img" aria-label={`${Math.round(100 * part)} % of the time is over`}><i class={part > 0.8 ? 'dead' : 'reserved'} style={{ width: `${100 * part}%` }} /></div><span>{duration(left)} left</span></div>
 }

@@ -15,6 +15,7 @@ import type { AuditEntry, Cause, Diagnosis, Ledger, LedgerTenants, MetaValue, Pa
 import { Change } from './activity'
 import { AtLimit, Edit, NewValue, newer } from './keys'
 import { signed } from './fairness'
+import { Held } from './reservations'
 
 /** One value of a meta key: why its work moves or does not, and all that there is of it. */
 export function Value({ name, text }: { name: string; text: string }) {
@@ -46,6 +47,7 @@ export function Value({ name, text }: { name: string; text: string }) {
       {(v ?? gone) && <Gate scope="operate"><Settings of={name} value={value} v={v} again={again} /></Gate>}
       {own.length > 0 && <section class="card w12"><header><h2>Rules about it</h2></header><ActiveRules name="Rules about it" items={own} done={() => { rules.value?.again(); again() }} /></section>}
       {!boundTo() && <Standing of={name} value={value} />}
+      <Held key={changed} filters={{ ['meta.' + name]: valueText(value), limit: '10' }} name="Holders" none="No consumer holds a chunk of it at the moment." changed={again} few />
       <Submissions of={name} text={valueText(value)} />
       {may('admin') && <Changes key={changed} target={`${name}=${typeof value === 'string' ? visible(JSON.stringify(value)) : value}`} />}
     </>

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// `quern completion SHELL` prints a script that asks this binary at every Tab. Names and ids come from the server that the command line
+// names, within the bounds below: a person who presses Tab does not wait for a server that does not answer.
+const (
+	completeWithin = 2 * time.Second
+	completeMost   = 100 // names or ids that are offered
+)
+
+// lister lists what an argument may be, with a note behind a tab. before are the arguments that stand before it.
+type lister func(ctx context.Context, c *client.Client, queue string, before []string) iter.Seq2[string, error]
+
+// argumentLists has what is listed for an argument, by the words for its command's parent and for itself.
+var argumentLists = map[string]lister{
+	"quern ID":           submissions,
+	"quern SUBMISSION":   submissions,
+	"quern KEY":          metaKeys,
+	"quern VALUE":        metaValues,
+	"quern LEDGER":       ofQueue((*client.Client).Ledgers, func(l api.Ledger) (string, string) { return l.ID, l.Branch }),
+	"queue NAME":         queues,
+	"strategy NAME":      ofQueue((*client.Client).Strategies, func(s api.NamedStrategy) (string, string) { return s.Name, s.Strategy }),
+	"schedules NAME":     schedules,
+	"consumers CONSUMER": consumers,
+	"plugin NAME":        pluginNames,
+	"plugin VERSION":     pluginVersions,
+	"token ID":           ofServer((*client.Client).Tokens, func(t api.Token) (string, string) { return t.ID, t.Name }),
+	"rules ID":           ofQueue((*client.Client).Rules, func(r api.Rule) (string, string) { return r.ID, r.Action + " " + r.Reason }),
+	"bulk ID":            ofQueue((*client.Client).Bulks, func(b api.BulkOperation) (string, string) { return b.ID, b.Action }),
+	"dead ID/INDEX":      deadLetters,
+	"keys KEY":           metaKeys,
+	"keys VALUE":         metaValues,
+}
+
+// flagLists has what is listed for the values of a flag; of those whose help has their words between bars, and of --output, these are.
+var flagLists = map[string]lister{
+	"queue":             queues,
+	"dead-letter-queue": queues,
+	"submission":        submissions,
+	"schedule":          schedules,
+	"state":             words(queue.SubmissionStateNames()...),
+	"log-level":         words("debug", "info", "warn", "error"),
+	"log-format":        words("text", "json"),
+	"outcome":           words("ok", "refused"),
+	"lang":              words(pluginLanguages...),
+	"scopes":            words(access.Names()...),
+}
+
+var (
+	queues      = ofServer((*client.Client).Queues, func(q api.Queue) (string, string) { return q.Name, "" })
+	pluginNames = ofServer((*client.Client).Plugins, func(p api.Plugin) (string, string) { return p.Name, p.State })
+	schedules   = ofQueue((*client.Client).Schedules, func(s api.Schedule) (string, string) { return s.Name, s.Description })
+	consumers   = ofQueue((*client.Client).Consumers, func(c api.Consumer) (string, string) { return c.Consumer, c.State })
+	metaKeys    = ofQueue((*client.Client).MetaKeys, func(k api.MetaKey) (string, string) { return k.Key, number(k.Values) + " values" })
+
+	submissions = ofQueue(func(c *client.Client, ctx context.Context, queue string) iter.Seq2[api.Submission, error] {
+		return c.List(ctx, queue, client.ListOptions{Limit: completeMost})
+	}, func(s api.Submission) (string, string) { return s.ID, s.State + " " + metaLine(s.Meta) })
+
+	deadLetters = ofQueue(func(c *client.Client, ctx context.Context, queue string) iter.Seq2[api.DeadLetter, error] {
+		return c.DeadLetters(ctx, queue, api.DeadFilter{})
+	}, func(d api.DeadLetter) (string, string) { return fmt.Sprintf("%s/%d", d.Submission, d.Index), "" })
+)
+
+func metaValues(ctx context.Context, c *client.Client, queue string, before []string) iter.Seq2[string, error] {
+	return offers(c.Values(ctx, queue, before[len(before)-1], ""), func(v api.ValueCount) (string, string) {
+		return metaText(v.Value), number(v.Ready) + " ready"
+	})
+}
+
+func pluginVersions(ctx context.Context, c *client.Client, _ string, before []string) iter.Seq2[string, error] {
+	return offers(c.PluginVersions(ctx, before[0]), func(v api.PluginVersion) (string, string) { return v.Version, v.State })
+}
+
+// ofQueue is a list that each queue has, ofServer one that the server has; what they list is told in two texts, the value and a note.
+func ofQueue[T any](list func(*client.Client, context.Context, string) iter.Seq2[T, error], text func(T) (string, string)) lister {
+	return func(ctx context.Context, c *client.Client, queue string, _ []string) iter.Seq2[string, error] {
+		return offers(list(c, ctx, queue), text)
+	}
+}
+
+func ofServer[T any](list func(*client.Client, context.Context) iter.Seq2[T, error], text func(T) (string, string)) lister {
+	return func(ctx context.Context, c *client.Client, _ string, _ []string) iter.Seq2[string, error] {
+		return offers(list(c, ctx), text)
+	}
+}
+
+// words is a list that needs no server.
+func words(all ...string) lister {
+	return func(context.Context, *client.Client, string, []string) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			for _, word := range all {
+				if !yield(word, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func offers[T any](list iter.Seq2[T, error], text func(T) (string, string)) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for item, err := range list {
+			value, note := text(item)
+			if note = strings.Join(strings.Fields(note), " "); note != "" {
+				value += "\t" + note
+			}
+			if !yield(value, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// completions gives all commands and flags below c what they are completed with.
+func completions(a *app, c *cobra.Command) {
+	if lists := argumentsOf(c); len(lists) > 0 && c.ValidArgs == nil {
+		c.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			var found []string
+			for _, list := range lists[min(len(args), len(lists)-1)] {
+				found = append(found, complete(cmd.Context(), a, list, args, begun)...)
+			}
+			return found, cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		list := flagLists[f.Name]
+		switch v := f.Value.(type) {
+		case *formatValue:
+			list = words(v.allowed...)
+		case *formed:
+			if strings.Contains(v.form, "|") {
+				list = words(strings.Split(v.form, "|")...)
+			}
+		}
+		if list == nil {
+			return
+		}
+		offer := func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			return complete(cmd.Context(), a, list, args, begun), cobra.ShellCompDirectiveNoFileComp
+		}
+		if err := c.RegisterFlagCompletionFunc(f.Name, offer); err != nil {
+			panic(err) // the flag is there, and is registered once
+		}
+	})
+	for _, sub := range c.Commands() {
+		completions(a, sub)
+	}
+}
+
+// argumentsOf has the lists for the arguments of a command, by their positions, as its usage tells them: "diagnose ID | KEY VALUE" takes
+// an ID or a KEY first. A last argument that may be repeated stands for those behind it; others have an empty list behind them.
+func argumentsOf(c *cobra.Command) (lists [][]lister) {
+	if !c.HasParent() || c.CommandPath() == "quern plugin new" { // whose name is not there yet
+		return nil
+	}
+	_, usage, _ := strings.Cut(c.Use, " ")
+	usage, _, _ = strings.Cut(usage, "--")
+	found, repeated := false, strings.Contains(usage, "...")
+	for _, alternative := range strings.Split(usage, "|") {
+		for i, word := range strings.Fields(alternative) {
+			if i == len(lists) {
+				lists = append(lists, nil)
+			}
+			if list := argumentLists[c.Parent().Name()+" "+strings.Trim(word, "[].")]; list != nil {
+				lists[i], found = append(lists[i], list), true
+			}
+		}
+	}
+	switch {
+	case !found:
+		return nil // files, as the shell does it
+	case !repeated:
+		lists = append(lists, nil)
+	}
+	return lists
+}
+
+// complete is what of the list begins with what was typed. Errors are silent: the person is in the middle of a line.
+func complete(ctx context.Context, a *app, list lister, before []string, begun string) (found []string) {
+	ctx, cancel := context.WithTimeout(ctx, completeWithin)
+	defer cancel()
+	c, err := a.client(client.WithRetries(0))
+	if err != nil {
+		return nil
+	}
+	for value, err := range list(ctx, c, a.queueName(), before) {
+		if err != nil || len(found) == completeMost {
+			break
+		}
+		if strings.HasPrefix(value, begun) {
+			found = append(found, value)
+		}
+	}
+	return found
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// walkCommands shows every command of the tree.
+func walkCommands(show func(c *cobra.Command)) {
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		show(c)
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk((&app{out: io.Discard, err: io.Discard, env: func() []string { return nil }}).newRoot())
+}
+
+// A letter means the same wherever it is taken: -n is --limit, -q is --quiet, -o is --output, each with the same help, but for what is
+// counted and for the formats; the other letters have one name each, but -f, which is that of a log that is followed and of a file.
+func TestLettersMeanTheSameEverywhere(t *testing.T) {
+	t.Parallel()
+	names := map[string]string{"n": "limit", "q": "quiet", "o": "output"}
+	starts := map[string]string{"limit": "at most so many", "quiet": "show no progress", "output": "how to print: "}
+	others := map[string]string{ // flags that have one of these names and mean something else
+		"quern keys set --limit":           "the limit of a value: what may be in flight",
+		"quern schedules backfill --limit": "a bound that refuses the call, and takes no part of it",
+	}
+	seen := 0
+	walkCommands(func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			at := c.CommandPath() + " --" + f.Name
+			if f.Shorthand != "" && f.Shorthand != "f" && f.Shorthand != "h" {
+				if name, ok := names[f.Shorthand]; !ok {
+					names[f.Shorthand] = f.Name
+				} else if name != f.Name {
+					t.Errorf("%s is -%s, which is --%s elsewhere", at, f.Shorthand, name)
+				}
+			}
+			start, shared := starts[f.Name]
+			if !shared || others[at] != "" {
+				return
+			}
+			seen++
+			if f.Shorthand == "" || names[f.Shorthand] != f.Name || !strings.HasPrefix(f.Usage, start) || f.Name == "quiet" && f.Usage != start {
+				t.Errorf("%s (-%s): %q does not begin with %q, or has another letter", at, f.Shorthand, f.Usage, start)
+			}
+		})
+	})
+	if seen < 80 {
+		t.Errorf("only %d flags were compared", seen)
+	}
+}

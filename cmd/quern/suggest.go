@@ -1,0 +1,49 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// otherNames are words that people bring from other queue servers and tools, with the command that they mean.
+var otherNames = map[string][]string{
+	"submit":   {"insert", "enqueue", "push", "produce", "add"},
+	"work":     {"worker", "consume", "run"},
+	"reserve":  {"dequeue", "pop", "claim", "lease"},
+	"complete": {"ack", "finish", "done"},
+	"fail":     {"nack", "reject"},
+	"extend":   {"heartbeat", "touch"},
+	"get":      {"show", "describe", "inspect"},
+	"list":     {"ls"},
+	"stats":    {"status", "info", "top"},
+	"outputs":  {"result", "results", "output"},
+	"dead":     {"dlq", "dead-letters"},
+	"rules":    {"pause", "block", "resume"},
+	"serve":    {"server", "start"},
+}
+
+// suggest makes a command that only has commands below it name those that an unknown one resembles.
+func suggest(c *cobra.Command) {
+	c.SuggestFor = otherNames[c.Name()]
+	if c.HasSubCommands() && c.Args != nil && c.Args(c, []string{"x"}) != nil { // others take arguments of their own
+		c.Args = knownCommand
+	}
+	for _, sub := range c.Commands() {
+		suggest(sub)
+	}
+}
+
+func knownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("unknown command %q for %q", args[0], c.CommandPath())
+	c.SuggestionsMinimumDistance = min(len(args[0])/3, 2) // letters that may differ: any short word is near to some other
+	if like := c.SuggestionsFor(args[0]); len(like) > 0 {
+		text += fmt.Sprintf("; did you mean %s?", strings.Join(like, " or "))
+	}
+	return errors.New(text)
+}

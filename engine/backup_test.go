@@ -1,0 +1,444 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/archive"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// ledger is an oracle outside of the engine: what was sent to it, and what it acknowledged.
+type ledger struct {
+	mu          sync.Mutex
+	sent, known map[string]queue.SubmissionID // by name; of those that are not acknowledged 0
+	tried, done map[queue.ChunkID][]byte      // outputs
+}
+
+func newLedger() *ledger {
+	return &ledger{sent: map[string]queue.SubmissionID{}, known: map[string]queue.SubmissionID{},
+		tried: map[queue.ChunkID][]byte{}, done: map[queue.ChunkID][]byte{}}
+}
+
+const chunksOfEach = 3
+
+// contentOf is what a chunk carries: every fourth submission is so large that its contents are written before their op.
+func contentOf(name string, index uint32) []byte {
+	text := fmt.Appendf(nil, "%s, chunk %d", name, index)
+	if strings.HasSuffix(name, "3") {
+		text = append(text, bytes.Repeat([]byte{'x'}, 30_000)...)
+	}
+	return text
+}
+
+func outputOf(content []byte) []byte {
+	out := append([]byte("done: "), content...)
+	if len(content)%5 == 0 {
+		out = append(out, bytes.Repeat([]byte{'y'}, 70_000)...)
+	}
+	return out
+}
+
+func (l *ledger) insert(e *Engine, queueName, name string) error {
+	l.mu.Lock()
+	l.sent[name] = 0
+	l.mu.Unlock()
+	n := queue.NewSubmission{Attachment: []byte(name)}
+	for i := range uint32(chunksOfEach) {
+		n.Chunks.Inline = append(n.Chunks.Inline, contentOf(name, i))
+	}
+	sub, _, err := e.Insert(context.Background(), queueName, n)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.known[name] = sub.ID
+	}
+	return err
+}
+
+// work completes some chunks, and holds back others; it says how many it got.
+func (l *ledger) work(e *Engine, queueName string, hold bool) (int, error) {
+	plan, err := e.Plan(queueName, []byte(`"Random"`))
+	if err != nil {
+		return 0, err
+	}
+	got, err := e.Reserve(context.Background(), queueName, ReserveRequest{Max: 4, Plan: plan, Consumer: "worker"}, nil)
+	if err != nil {
+		return 0, err
+	}
+	for i, r := range got.Reservations {
+		id := queue.ChunkID{Submission: r.Token.Submission, Index: r.Token.Index}
+		if want := contentOf(string(r.Attachment), id.Index); !bytes.Equal(r.Content.Bytes, want) {
+			return 0, fmt.Errorf("chunk %v of %s has content %.60q (%d bytes), want %.60q (%d)", id, r.Attachment, r.Content.Bytes,
+				len(r.Content.Bytes), want, len(want))
+		}
+		if hold && i == 3 {
+			continue
+		}
+		out := outputOf(r.Content.Bytes)
+		l.mu.Lock()
+		l.tried[id] = out
+		l.mu.Unlock()
+		results, err := e.Complete(context.Background(), queueName, []queue.CompleteItem{{Token: r.Token, Output: out}}, nil)
+		if err != nil || results[0].Outcome != queue.OutcomeOK {
+			return 0, fmt.Errorf("complete: %+v, %w", results, err)
+		}
+		l.mu.Lock()
+		l.done[id] = out
+		l.mu.Unlock()
+	}
+	return len(got.Reservations), nil
+}
+
+// until is what was acknowledged up to now.
+func (l *ledger) until() *ledger {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &ledger{known: maps.Clone(l.known), done: maps.Clone(l.done)}
+}
+
+// check compares an engine with what was acknowledged before its backup began, and with all that was ever sent.
+func (l *ledger) check(t *testing.T, e *Engine, before *ledger, queues []string) {
+	t.Helper()
+	names := map[queue.SubmissionID]string{}
+	for name, id := range l.known {
+		names[id] = name
+	}
+	for name, id := range before.known {
+		if _, err := e.Submission(t.Context(), id); err != nil {
+			t.Errorf("%s was acknowledged before the backup: %v", name, err)
+		}
+	}
+	for id := range before.done {
+		if c, err := e.Chunk(t.Context(), id.Submission, id.Index); err != nil || c.State != queue.ChunkDone {
+			t.Errorf("chunk %v was completed before the backup: %+v, %v", id, c, err)
+		}
+	}
+	for _, name := range queues {
+		page, err := e.List(t.Context(), name, ListRequest{Limit: queue.MaxListLimit})
+		if err != nil || page.Next != "" {
+			t.Fatalf("List: %v, next %q", err, page.Next)
+		}
+		for _, sub := range page.Items {
+			if _, was := names[sub.ID]; !was {
+				t.Errorf("submission %s was never sent, or never acknowledged and not before the end", sub.ID)
+			}
+			seen := uint32(0)
+			err := e.Outputs(t.Context(), sub.ID, func(index uint32, output []byte) error {
+				seen++
+				if want, sent := l.tried[queue.ChunkID{Submission: sub.ID, Index: index}]; !sent || !bytes.Equal(output, want) {
+					t.Errorf("output of %s/%d is %.60q (%d bytes), want %.60q (%d)", sub.ID, index, output, len(output), want, len(want))
+				}
+				return nil
+			})
+			if err != nil || seen != sub.Done || sub.Ready+sub.Reserved+sub.Done != chunksOfEach {
+				t.Errorf("submission %s has %d outputs, %v, and counts %d ready, %d reserved, %d done of %d", sub.ID, seen, err, sub.Ready,
+					sub.Reserved, sub.Done, sub.Chunks)
+			}
+		}
+	}
+}
+
+// settings are what operators have set: a text that says all of it.
+func settingsOf(t *testing.T, e *Engine, queues []string) string {
+	t.Helper()
+	var out strings.Builder
+	for _, name := range queues {
+		info, err := e.Queue(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules, err := e.Rules(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		strategies, err := e.Strategies(name, "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schedules, err := e.Schedules(name, "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values, err := e.Values(t.Context(), name, "customer", "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&out, "%+v\n", info)
+		for _, r := range rules {
+			fmt.Fprintf(&out, "%+v\n", r.Rule)
+		}
+		for _, s := range strategies.Items {
+			fmt.Fprintf(&out, "%s %d %v\n", s.Name, s.Version, s.Created)
+		}
+		for _, s := range schedules.Items {
+			fmt.Fprintf(&out, "%s %+v\n", s.Name, s.Schedule)
+		}
+		versions, err := e.PluginStore().PluginVersions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range versions {
+			module, found, err := e.PluginStore().PluginModule(v.SHA256)
+			fmt.Fprintf(&out, "%+v %x %t %v\n", v, module, found, err)
+		}
+		for _, v := range values {
+			fmt.Fprintf(&out, "%+v\n", v.Settings)
+		}
+	}
+	return out.String()
+}
+
+// loaded opens an engine with small checkpoints and puts something of every kind into it.
+func loaded(t *testing.T) (e *Engine, token string) {
+	t.Helper()
+	e, err := Open(context.Background(), Options{Dir: filepath.Join(t.TempDir(), "data"), Now: time.Now, Seed: rand.Uint64, BallastBytes: -1,
+		CheckpointBytes: 128 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	if _, _, err := e.PutQueue(t.Context(), "other", queue.DefaultSettings()); err != nil {
+		t.Fatal(err)
+	}
+	put(t, e, "default", "nightly", `"NewestFirst"`)
+	entry := queue.MetaEntry{Key: "customer", Value: queue.IntValue(7)}
+	if _, _, err := e.PutValue(t.Context(), "default", entry, queue.ValueSettings{Limit: 5}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := e.SetRule(t.Context(), "other", queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: entry}}); err != nil {
+		t.Fatal(err)
+	}
+	yearly := queue.DefaultSchedule()
+	yearly.Spec, yearly.Template.Chunks = "0 0 1 1 *", queue.Chunks{Count: 3, Prefix: "a"}
+	if _, _, err := e.PutSchedule(t.Context(), "other", "yearly", yearly, nil); err != nil {
+		t.Fatal(err)
+	}
+	module := []byte("a module of a plugin")
+	version := queue.PluginVersion{SHA256: sha256.Sum256(module), Name: "order", Version: "1.0.0", State: "ready", Size: int64(len(module)),
+		Manifest: []byte("{}"), Report: []byte("{}")}
+	if err := e.PluginStore().PutPluginVersion(version, module); err != nil {
+		t.Fatal(err)
+	}
+	_, token, err = e.Tokens().New(t.Context(), TokenRequest{Name: "root", Scopes: access.Admin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, token
+}
+
+// A backup that is made under load and restored has all that was acknowledged before it began and nothing that was never sent, contents and
+// outputs byte for byte, what operators set, and access tokens; it works off what is left. The server that it was made of goes on.
+func TestBackupUnderLoad(t *testing.T) {
+	t.Parallel()
+	e, token := loaded(t)
+	queues := []string{"default", "other"}
+	set := settingsOf(t, e, queues)
+	for _, has := range []string{"nightly 1", "yearly", "1.0.0", "Limit:5", "customer"} {
+		if !strings.Contains(set, has) {
+			t.Fatalf("%q is not set before the backup:\n%s", has, set)
+		}
+	}
+	l := newLedger()
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for i := range 4 {
+		group.Go(func() {
+			for n := 0; ctx.Err() == nil && n < 400; n++ {
+				name := fmt.Sprintf("%d of %d", n, i)
+				if err := l.insert(e, queues[i%2], name); err != nil {
+					t.Errorf("insert: %v", err)
+				}
+				if _, err := l.work(e, queues[i%2], true); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	type taken struct {
+		before *ledger
+		tar    []byte
+	}
+	var backups []taken
+	for range 3 {
+		for enough := len(l.until().done) + 60; len(l.until().done) < enough && !t.Failed(); {
+			time.Sleep(time.Millisecond)
+		}
+		one := taken{before: l.until()}
+		one.tar = backedUp(t, e)
+		backups = append(backups, one)
+	}
+	cancel()
+	group.Wait()
+	for _, b := range backups {
+		dir := filepath.Join(t.TempDir(), "restored")
+		m, err := Restore(t.Context(), bytes.NewReader(b.tar), dir)
+		if err != nil || len(m.Queues) != 2 || len(m.Files) != 5 {
+			t.Fatalf("Restore: %+v, %v", m, err)
+		}
+		restored := openAt(t, dir)
+		l.check(t, restored, b.before, queues)
+		if got := settingsOf(t, restored, queues); got != set {
+			t.Errorf("restored settings:\n%swant\n%s", got, set)
+		}
+		if !proven(restored, token) {
+			t.Error("the access token is not known to the restored server")
+		}
+		again := &ledger{tried: map[queue.ChunkID][]byte{}, done: map[queue.ChunkID][]byte{}}
+		for _, name := range queues {
+			for n := 1; n > 0; {
+				if n, err = again.work(restored, name, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if stats, err := restored.Stats(t.Context(), "default"); err != nil || stats.Ready+stats.Reserved+stats.SubmissionsOpen != 0 {
+			t.Errorf("after all work was done: %+v, %v", stats, err)
+		}
+		closed(t, restored)
+	}
+	if left, err := os.Stat(filepath.Join(e.options.Dir, backupDir)); err == nil {
+		t.Errorf("%s is left of a backup", left.Name())
+	}
+}
+
+func backedUp(t *testing.T, e *Engine) []byte {
+	t.Helper()
+	b, err := e.Storage().Backup(t.Context(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := b.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	if int64(out.Len()) != b.Size {
+		t.Errorf("the backup has %d bytes, and was announced with %d", out.Len(), b.Size)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// A token of a reservation that the old server gave out is not good in the restored one, and neither takes the files of the other.
+func TestRestoredIsAnother(t *testing.T) {
+	t.Parallel()
+	e, _ := loaded(t)
+	l := newLedger()
+	if err := l.insert(e, "default", "one"); err != nil {
+		t.Fatal(err)
+	}
+	held := reserveNewest(t, e, "default", 1)
+	tar := backedUp(t, e)
+	dir := filepath.Join(t.TempDir(), "restored")
+	if _, err := Restore(t.Context(), bytes.NewReader(tar), dir); err != nil {
+		t.Fatal(err)
+	}
+	restored := openAt(t, dir)
+	results, err := restored.Complete(t.Context(), "default", []queue.CompleteItem{{Token: held[0].Token}}, nil)
+	if err != nil || results[0].Outcome == queue.OutcomeOK || results[0].Outcome == queue.OutcomeAlready {
+		t.Errorf("a token of the old server, at the restored one: %+v, %v", results, err)
+	}
+	results, err = e.Complete(t.Context(), "default", []queue.CompleteItem{{Token: held[0].Token}}, nil)
+	if err != nil || results[0].Outcome != queue.OutcomeOK {
+		t.Errorf("the token at the old server: %+v, %v", results, err)
+	}
+	closed(t, restored)
+	closed(t, e)
+	for _, name := range []string{storeFile, journalFile} {
+		mixed := snapshot(t, dir)
+		foreign, err := os.ReadFile(filepath.Join(e.shardDir(0), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(mixed, "shards", "0000", name), foreign, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openIn(t, mixed); err == nil || !strings.Contains(err.Error(), "belongs to another data directory") {
+			t.Errorf("a restored directory with %s of the old one: %v", name, err)
+		}
+	}
+}
+
+// failing ends with an error behind so many bytes.
+type failing struct {
+	r    io.Reader
+	left int
+}
+
+func (f *failing) Read(b []byte) (int, error) {
+	if f.left <= 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := f.r.Read(b[:min(len(b), f.left)])
+	f.left -= n
+	return n, err
+}
+
+// A restore that is cut off anywhere is refused at a start, and goes on with the same backup, and only with that.
+func TestRestoreCutOff(t *testing.T) {
+	t.Parallel()
+	e, _ := loaded(t)
+	l := newLedger()
+	for _, name := range []string{"1", "2", "3"} {
+		if err := l.insert(e, "default", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tar, before := backedUp(t, e), l.until()
+	another := backedUp(t, e)
+	for _, at := range []int{0, 100, 3000, len(tar) / 3, len(tar) / 2, len(tar) - 1025, len(tar) - 1024, len(tar) - 1} {
+		dir := filepath.Join(t.TempDir(), "restored")
+		if _, err := Restore(t.Context(), &failing{bytes.NewReader(tar), at}, dir); err == nil {
+			t.Fatalf("a backup that is cut at byte %d of %d was restored", at, len(tar))
+		}
+		if _, err := os.Stat(filepath.Join(dir, restoringFile)); err == nil {
+			if _, err := openIn(t, dir); err == nil || !strings.Contains(err.Error(), "quern restore") {
+				t.Errorf("cut at %d: a start says %v; want it refused with what to do", at, err)
+			}
+			if _, err := Restore(t.Context(), bytes.NewReader(another), dir); err == nil || !strings.Contains(err.Error(), "another backup") {
+				t.Errorf("cut at %d: another backup: %v; want it refused", at, err)
+			}
+		}
+		if _, err := Restore(t.Context(), bytes.NewReader(tar), dir); err != nil {
+			t.Fatalf("cut at %d, and then to the end: %v", at, err)
+		}
+		restored := openAt(t, dir)
+		l.check(t, restored, before, []string{"default", "other"})
+		closed(t, restored)
+		if _, err := Restore(t.Context(), bytes.NewReader(tar), dir); err == nil || !strings.Contains(err.Error(), "not empty") {
+			t.Errorf("into a directory with data: %v; want it refused", err)
+		}
+	}
+}
+
+// Any byte of a backup that is another one is found: what is restored then is nothing that a server starts on.
+func TestDamagedBackup(t *testing.T) {
+	t.Parallel()
+	e, _ := loaded(t)
+	tar := backedUp(t, e)
+	for at := 0; at < len(tar); at += 1 + len(tar)/150 {
+		bad := bytes.Clone(tar)
+		bad[at] ^= 0x10
+		m, err := archive.Read(bytes.NewReader(bad), archive.Reader{})
+		if err != nil {
+			continue
+		}
+		if same, err := archive.Read(bytes.NewReader(tar), archive.Reader{}); err != nil || fmt.Sprint(same) != fmt.Sprint(m) {
+			t.Errorf("byte %d of %d is another one, and nothing was said", at, len(tar))
+		}
+	}
+}

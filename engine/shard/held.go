@@ -1,0 +1,271 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// Reservations are who holds which chunk, as an operator sees it: across consumers and submissions.
+type Reservations struct{ s *Shard }
+
+// HeldPlace is where a reservation stands in their list. The zero value is before the first.
+type HeldPlace struct {
+	At       queue.Time // when it was made, or its deadline: what the list is ordered by
+	Sequence uint64     // of its token
+	Epoch    uint32     // of its token
+}
+
+func (p HeldPlace) compare(q HeldPlace) int {
+	return cmp.Or(cmp.Compare(p.At, q.At), cmp.Compare(p.Sequence, q.Sequence), cmp.Compare(p.Epoch, q.Epoch))
+}
+
+// List lists the reservations that the filter means, at most limit of them behind a place. last is the place of the last one; more says
+// that there are others behind it. All slots are looked at in holds of the mutex of bounded length, so the page is about several moments:
+// what comes or goes meanwhile may be missed, and a page may have fewer than limit though there are more.
+func (p *Reservations) List(ctx context.Context, f *queue.HeldFilter, after HeldPlace, limit int) (list []queue.HeldChunk,
+	last HeldPlace, more bool, err error) {
+	w := heldWalk{filter: f, after: after, most: limit + 1}
+	for !w.over {
+		if err := ctx.Err(); err != nil {
+			return nil, last, false, err
+		}
+		if err := p.s.Inspect.look(func() (looks, error) { return w.slice(p.s.m, p.s.now()), nil }); err != nil {
+			return nil, last, false, err
+		}
+		w.cut() // sorted without the mutex
+	}
+	w.sort()
+	if more = len(w.met) > limit; more {
+		w.met = w.met[:limit]
+	}
+	if len(w.met) > 0 {
+		last = w.met[len(w.met)-1].HeldPlace
+	}
+	err = p.s.Inspect.look(func() (looks, error) {
+		m, now := p.s.m, p.s.now()
+		for _, at := range w.met {
+			if r, h := heldAt(m, at.slot, at.Sequence, at.Epoch); r != nil {
+				list = append(list, heldChunk(m, r, h, now))
+			}
+		}
+		return looks(len(w.met)), nil
+	})
+	return list, last, more, err
+}
+
+// heldWalk finds the first reservations behind a place, in the order of the list, by looking at all of them slice by slice: there is no
+// index by age or deadline, as every reserve and every extension would pay for it.
+type heldWalk struct {
+	filter *queue.HeldFilter
+	after  HeldPlace
+	most   int // that are wanted
+
+	from uint32 // the slot that the next slice begins with
+	over bool
+	met  []heldSlot // all of the first `most` that were met so far are among them
+	last HeldPlace  // of the first `most` that were met, when there were that many: what is behind it is not wanted
+}
+
+type heldSlot struct {
+	HeldPlace
+	slot uint32
+}
+
+// slice looks at the next slots. When the filter names a consumer or a submission with few reservations, it looks at only those.
+func (w *heldWalk) slice(m *machine, now queue.Time) (n looks) {
+	look := func(slot uint32, h *reserver.Hold) bool {
+		n++
+		if w.means(m, h, now) {
+			w.add(slot, h)
+		}
+		return true
+	}
+	if w.from == 0 && w.few(m, look) {
+		w.over = true
+		return n
+	}
+	end := min(w.from+lookMost, m.holds.Slots())
+	for ; w.from < end; w.from++ {
+		if h := m.holds.At(w.from); h != nil {
+			look(w.from, h)
+		} else {
+			n++
+		}
+	}
+	w.over = w.from >= m.holds.Slots()
+	return n
+}
+
+// few calls fn for all that the consumer or the submission of the filter holds, if that is little enough for one slice.
+func (w *heldWalk) few(m *machine, fn func(slot uint32, h *reserver.Hold) bool) bool {
+	if id := w.filter.Submission; id != 0 {
+		r := m.live(id)
+		if r == nil || r.holds.Len() > lookMost {
+			return r == nil
+		}
+		m.holds.Each(&r.holds, fn)
+		return true
+	}
+	if name := w.filter.Consumer; name != "" {
+		if held, _ := m.holds.Holding(name); held.Held > lookMost {
+			return false
+		}
+		m.holds.HeldBy(name, reserver.Place{}, func(at reserver.Place, h *reserver.Hold) bool { return fn(at.Slot, h) })
+		return true
+	}
+	return false
+}
+
+// means says whether the filter means a reservation. The submission is looked up last: it is elsewhere in memory.
+func (w *heldWalk) means(m *machine, h *reserver.Hold, now queue.Time) bool {
+	f := w.filter
+	if f.Overdue && !overdue(m, h, now) || f.Consumer != "" && f.Consumer != m.holds.Consumer(h) {
+		return false
+	}
+	r := m.liveSeq(h.Seq)
+	if r == nil || f.Submission != 0 && f.Submission != r.id {
+		return false
+	}
+	for _, entry := range f.Meta {
+		if value, _, has := r.sub.Find(entry.Key); !has || value != entry.Value {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *heldWalk) add(slot uint32, h *reserver.Hold) {
+	at := HeldPlace{At: h.Reserved, Sequence: h.Sequence, Epoch: h.Epoch}
+	if w.filter.ByDeadline {
+		at.At = h.Deadline
+	}
+	if at.compare(w.after) > 0 && (w.last == HeldPlace{} || at.compare(w.last) < 0) {
+		w.met = append(w.met, heldSlot{at, slot})
+	}
+}
+
+// cut forgets what is not wanted, once that is as much as what is.
+func (w *heldWalk) cut() {
+	if len(w.met) >= 2*w.most {
+		w.sort()
+		w.met = w.met[:w.most]
+		w.last = w.met[w.most-1].HeldPlace
+	}
+}
+
+func (w *heldWalk) sort() {
+	slices.SortFunc(w.met, func(a, b heldSlot) int { return a.compare(b.HeldPlace) })
+}
+
+// heldAt is the reservation of a token and its submission, nil if it is gone.
+func heldAt(m *machine, slot uint32, sequence uint64, epoch uint32) (*record, *reserver.Hold) {
+	h := m.holds.At(slot)
+	if h == nil || h.Sequence != sequence || h.Epoch != epoch {
+		return nil, nil
+	}
+	return m.liveSeq(h.Seq), h
+}
+
+// heldChunk describes a reservation.
+func heldChunk(m *machine, r *record, h *reserver.Hold, now queue.Time) queue.HeldChunk {
+	return queue.HeldChunk{
+		Chunk: queue.ChunkID{Submission: r.id, Index: h.Index}, Meta: r.meta(), Consumer: m.holds.Consumer(h), Attempt: h.Attempt,
+		Reserved: h.Reserved, Deadline: h.Deadline, Overdue: overdue(m, h, now), Finishing: h.State == reserver.Finishing,
+	}
+}
+
+// overdue says that a chunk is held for longer than the queue's reservation timeout: its consumer extends it, or asked for longer.
+func overdue(m *machine, h *reserver.Hold, now queue.Time) bool {
+	return h.Reserved.Add(m.settings.ReservationTimeout) < now
+}
+
+// Release takes a chunk from the consumer that holds it, tells the consumer if it is attached, and offers the chunk again, with no try
+// counted. It returns what was held, once the act is on the disk. CodeConflict: no consumer holds the chunk, or the reservation is just
+// ending; a consumer that finishes the chunk before the act is on the disk comes first.
+func (p *Reservations) Release(id queue.ChunkID, reason string, act queue.Act) (held queue.HeldChunk, err error) {
+	s := p.s
+	now := s.now()
+	s.mu.Lock()
+	if err := s.usable(); err != nil {
+		s.mu.Unlock()
+		return held, err
+	}
+	r, slot := heldOf(s.m, id)
+	if r == nil {
+		s.mu.Unlock()
+		return held, notHeld(id)
+	}
+	held = heldChunk(s.m, r, s.m.holds.At(slot), now)
+	taken := takeBack(s.m, slot, &held, reason, act, now)
+	waits := commits{first: s.m.batch}
+	s.mu.Unlock()
+	if err = s.writer.wait(waits); err == nil && !taken.gone {
+		err = notHeld(id)
+	}
+	return held, err
+}
+
+// heldOf is the reservation of a chunk that nothing is happening to, and its submission; nil: there is none.
+func heldOf(m *machine, id queue.ChunkID) (*record, uint32) {
+	r := m.live(id.Submission)
+	if r == nil || r.ending {
+		return nil, 0
+	}
+	slot, found := m.holds.Find(r.seq, id.Index)
+	if !found || m.holds.At(slot).State != reserver.Held {
+		return nil, 0
+	}
+	return r, slot
+}
+
+// takeBack encodes the act of taking a reservation back. As with a deadline that passed, its consumer may still come first, until the act
+// is on the disk.
+func takeBack(m *machine, slot uint32, held *queue.HeldChunk, reason string, act queue.Act, now queue.Time) *takenBack {
+	h := m.holds.At(slot)
+	x := &takenBack{slot: slot, sequence: h.Sequence, epoch: h.Epoch}
+	h.State = reserver.Expiring
+	m.batch.mark(slot, h.Sequence)
+	var why any
+	if reason != "" {
+		why = map[string]string{"reason": reason}
+	}
+	m.actLog.tell(now, []queue.Act{act}, heldState(held), why)
+	m.intend(x)
+	return x
+}
+
+func notHeld(id queue.ChunkID) error {
+	return &queue.Error{Code: queue.CodeConflict, Message: "No consumer holds chunk " + id.String() +
+		": it was finished or given back, its reservation ended or is just ending, or it was never reserved."}
+}
+
+// heldState is what the audit log says of a reservation, with the names of the HTTP API.
+func heldState(h *queue.HeldChunk) map[string]any {
+	return map[string]any{"consumer": h.Consumer, "attempt": h.Attempt, "since": h.Reserved.Std().UTC(), "deadline": h.Deadline.Std().UTC()}
+}
+
+// takenBack is a reservation that an operator takes back, by its slot and the numbers of its token.
+type takenBack struct {
+	slot     uint32
+	sequence uint64
+	epoch    uint32
+	gone     bool // the chunk is offered again
+}
+
+// Applied offers the chunk again, unless its consumer came first. When the commit fails, the mark of the reservation is undone.
+func (x *takenBack) Applied(m *machine) {
+	r, h := heldAt(m, x.slot, x.sequence, x.epoch)
+	if r == nil || h.State != reserver.Expiring {
+		return
+	}
+	m.revoked(r.id, x.slot, queue.RevokedOperator)
+	m.unhold(r, x.slot)
+	m.stats.released++
+	x.gone = true
+}
+
+func (x *takenBack) Undo(*machine) {}

@@ -1,0 +1,88 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// EndPlace is where the end stands among all ends.
+func (e *Ended) EndPlace() queue.EndPlace {
+	return queue.EndPlace{Position: uint64(e.Position), Seq: e.Seq}
+}
+
+// Ends lists what ended behind a place and up to a position, in the order of the ends, about `limit` of what is wanted at most: all of one
+// position are listed, or none. It looks at `look` ends at most, also about; `to` is the place up to which it has listed all.
+func (h *History) Ends(ctx context.Context, after queue.EndPlace, upTo journal.Position, limit, look int,
+	want func(*Ended) (bool, error)) (list []Ended, to queue.EndPlace, err error) {
+	inside := func(e *Ended) bool { return e.EndPlace().Compare(after) > 0 && e.Position <= upTo }
+	o := walk{
+		match: func(p *span) bool { return uint64(p.lastPos) >= after.Position && p.firstPos <= upTo },
+		from:  func(p *span) uint64 { return uint64(p.firstPos) },
+		want:  inside,
+		key:   func(e *Ended) uint64 { return uint64(e.Position) },
+	}
+	err = unmoved(func() error {
+		list, to = list[:0], queue.EndPlace{Position: uint64(upTo), Seq: lastNumber}
+		last, looked := journal.Position(0), 0
+		return h.walk(ctx, o, func(e *Ended, _ int64, _ int) (bool, error) {
+			if e.Position != last && (len(list) >= limit || looked >= look) {
+				to = queue.EndPlace{Position: uint64(last), Seq: lastNumber}
+				return false, nil
+			}
+			last = e.Position
+			looked++
+			wanted, err := want(e)
+			if wanted {
+				list = append(list, e.own())
+			}
+			return true, err
+		})
+	})
+	slices.SortFunc(list, func(a, b Ended) int { return a.EndPlace().Compare(b.EndPlace()) })
+	return list, to, wrap("ends", err)
+}
+
+// goneName is under what name the store keeps the last place of which retention has removed the end.
+const goneName = "ends"
+
+// Gone is the last place of which retention has removed the end: of what ended before it not everything is there any more.
+func (h *History) Gone() queue.EndPlace {
+	h.index.mu.RLock()
+	defer h.index.mu.RUnlock()
+	return h.gone
+}
+
+// loadGone reads what noteGone wrote.
+func (h *History) loadGone(ctx context.Context) error {
+	b, err := h.s.Standing(ctx, goneName)
+	if err != nil || b == nil {
+		return err
+	}
+	d := pageReader{rest: b}
+	h.gone = queue.EndPlace{Position: d.uint(), Seq: uint32(d.uint())}
+	if d.err() != nil {
+		return h.s.damaged("standing", 1)
+	}
+	return nil
+}
+
+// noteGone writes down, in the transaction that removes them, that ends are gone.
+func (h *History) noteGone(w *writer, list []Outlived) (last queue.EndPlace, err error) {
+	last = h.Gone()
+	before := last
+	for i := range list {
+		if list[i].place.Compare(last) > 0 {
+			last = list[i].place
+		}
+	}
+	if last == before {
+		return last, nil
+	}
+	b := binary.AppendUvarint(binary.AppendUvarint(nil, last.Position), uint64(last.Seq))
+	_, err = w.putStanding.Exec(goneName, sum(0).bytes([]byte(goneName)).bytes(b).stored(), b)
+	return last, err
+}

@@ -1,0 +1,53 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// Reservations goes through the chunks that consumers of a queue hold and that the filter means. It ends after the first error.
+func (c *Client) Reservations(ctx context.Context, queue string, f api.HeldFilter) iter.Seq2[api.HeldReservation, error] {
+	query := make(url.Values)
+	for name, value := range map[string]string{"submission": f.Submission, "consumer": f.Consumer} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.Meta)) {
+		query.Set("meta."+key, queryValue(f.Meta[key]))
+	}
+	if f.Overdue {
+		query.Set("overdue", "true")
+	}
+	if f.ByDeadline {
+		query.Set("sort", "deadline")
+	}
+	if f.Limit > 0 {
+		query.Set("limit", strconv.Itoa(f.Limit))
+	}
+	return pages[api.HeldReservation](ctx, c, "reservations", queuePath(queue, "/reservations"), query)
+}
+
+// ReleaseChunk takes a chunk back from the consumer that holds it, with no try counted, and says what was held by whom. actor is who asks,
+// where no access token says so; that and the reason are kept in the audit log, and both may be "". It is tried once. api.CodeConflict: no
+// consumer holds the chunk.
+func (c *Client) ReleaseChunk(ctx context.Context, submission string, index uint32, actor, reason string) (*api.HeldReservation, error) {
+	query := make(url.Values)
+	for name, value := range map[string]string{"actor": actor, "reason": reason} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	path := submissionPath(submission, "/chunks/"+strconv.FormatUint(uint64(index), 10)+"/release")
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return fetch[api.HeldReservation](ctx, c, "release chunk", &request{method: http.MethodPost, path: path})
+}

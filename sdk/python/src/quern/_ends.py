@@ -1,0 +1,74 @@
+"""Following the ends of submissions: what both clients know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Optional, Union
+
+from . import types
+from ._core import Core, EventReader, path, query
+from ._http import Request
+from .errors import BadAnswer, Error, Refused, passing, refusal
+
+SILENCE = 60.0  # seconds that a stream may say nothing; it has a sign of life every 15
+
+
+@dataclass(frozen=True)
+class End:
+    """That a submission ended, at a ``place``: keep it with what was done about the end, to go on there. ``gap`` says, in the place of a
+    submission, that ends before the next one are missing: the queue's retention has removed them."""
+
+    place: str
+    submission: Optional[types.Submission] = None
+    gap: Optional[types.EndsGap] = None
+
+
+class Follower:
+    """How far a stream of ends has come."""
+
+    def __init__(
+        self,
+        core: Core,
+        queue: str,
+        after: str,
+        state: Optional[Sequence[str]],
+        meta: Optional[Mapping[str, Union[str, int]]],
+        schedule: Optional[str],
+    ) -> None:
+        self._core = core
+        self._path = query(path("/v1/queues/{}/ends", queue), {"state": state, "meta": meta, "schedule": schedule})
+        self._last = after
+        self._begun = False
+        self._failures = 0
+        self._reader = EventReader()
+
+    def request(self) -> Request:
+        """What begins a stream, or takes it up again."""
+        self._reader = EventReader()
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": self._last} if self._last else {})}
+        return Request("ends", "GET", self._path, headers=headers, safe=True)
+
+    def feed(self, data: bytes) -> list[End]:
+        """What bytes of the stream tell."""
+        ends: list[End] = []
+        for event in self._reader.feed(data):
+            self._failures = 0
+            if event.name == "problem":
+                if ends:
+                    break  # they come first: the server refuses the next try for the same reason
+                raise refusal(event.json().get("status", 0), event.data.encode(), 0.0)
+            if event.name == "end":
+                ends.append(End(event.id, submission=event.json()))
+            elif event.name == "gap":
+                ends.append(End(self._last, gap=event.json()))
+        if self._reader.last_id:
+            self._last, self._begun = self._reader.last_id, True
+        return ends
+
+    def pause(self, error: Optional[Error]) -> float:
+        """How long to wait before the next try. What trying again does not fix is raised."""
+        if error is not None and (not self._begun or isinstance(error, BadAnswer) or isinstance(error, Refused) and not passing(error)):
+            raise error
+        self._failures += 1
+        return self._core.backoff(self._failures - 1, error)

@@ -1,0 +1,120 @@
+import { useState } from 'preact/hooks'
+import { Gate } from '../access'
+import { call, curl, quern, queuePath } from '../api'
+import { Confirm } from '../confirm'
+import { CopyAs } from '../copy'
+import { duration, exact, moment, short } from '../format'
+import { List } from '../list'
+import { useLive } from '../live'
+import { asMeQuery } from '../me'
+import { Empty, Failed, MetaChips, Tile } from '../parts'
+import { link, queue, refine, route, say } from '../state'
+import { stats } from '../stream'
+import { Clamp } from '../text'
+import type { HeldReservation, Page } from '../types'
+
+type Filters = Record<string, string | undefined>
+
+const heldPath = (filters: Filters) => `${queuePath(queue.value)}/reservations?${new URLSearchParams(Object.entries(filters).filter((f): f is [string, string] => Boolean(f[1])))}`
+const flags = (filters: Filters) => Object.entries(filters).flatMap(([name, value]) => !value || name === 'cursor' || name === 'limit' ? [] : name === 'overdue' ? ['--overdue'] : name.startsWith('meta.') ? ['--meta', `${name.slice(5)}=${value}`] : ['--' + name, value])
+
+/** Who holds what, since when and until when. */
+export function Reservations() {
+  const q = route.value.query
+  const given = Object.fromEntries([...q].filter(([name]) => ['overdue', 'consumer', 'submission', 'sort', 'cursor'].includes(name) || name.startsWith('meta.')))
+  const filters: Filters = { ...given, limit: '100' }
+  const s = stats.value?.stats
+  return (
+    <>
+      <div class="head"><h1>Reservations</h1><span>who holds what, since when and until when</span><div class="act"><CopyAs cli={quern('reservations', '--queue', queue.value, ...flags(filters))} curl={curl('GET', heldPath(filters))} /></div></div>
+      {s && (
+        <>
+          <Tile name="In flight" of="reserved" value={short(s.reserved)} title={exact(s.reserved)}>chunks held by consumers</Tile>
+          <Tile name="Expired" value={short(s.expired_total)}>ended by their deadline</Tile>
+        </>
+      )}
+      <Filter given={given} />
+      <Held key={JSON.stringify(given)} filters={filters} name="Reservations" none={Object.keys(given).length > 0 ? 'No reservation fits the filters.' : 'No consumer holds anything at the moment.'} />
+    </>
+  )
+}
+
+function Filter({ given }: { given: Record<string, string> }) {
+  const [wrong, setWrong] = useState('')
+  const late = given['overdue'] === 'true'
+  const add = (e: SubmitEvent & { currentTarget: HTMLFormElement }) => {
+    e.preventDefault()
+    const said = new FormData(e.currentTarget)
+    const name = said.get('by')?.toString() ?? ''
+    const text = said.get('text')?.toString().trim() ?? ''
+    const cut = text.indexOf('=')
+    if (name === 'meta' && cut < 1) { setWrong('A value is written key=value, such as company=7.'); return }
+    setWrong('')
+    e.currentTarget.reset()
+    refine({ [name === 'meta' ? 'meta.' + text.slice(0, cut) : name]: (name === 'meta' ? text.slice(cut + 1) : text) || undefined, cursor: undefined })
+  }
+  return (
+    <section class="card w12" aria-label="Filters">
+      <div class="row">
+        <span class="seg" role="group" aria-label="Which"><button aria-pressed={!late} onClick={() => refine({ overdue: undefined, cursor: undefined })}>All</button><button aria-pressed={late} onClick={() => refine({ overdue: 'true', cursor: undefined })}>Overdue</button></span>
+        <span class="seg" role="group" aria-label="Order"><button aria-pressed={given['sort'] !== 'deadline'} onClick={() => refine({ sort: undefined, cursor: undefined })}>Longest held</button><button aria-pressed={given['sort'] === 'deadline'} onClick={() => refine({ sort: 'deadline', cursor: undefined })}>Next deadline</button></span>
+        <form class="row" onSubmit={add}>
+          <label class="field">Of <select name="by"><option value="consumer">consumer</option><option value="meta">value</option><option value="submission">submission</option></select></label>
+          <input name="text" aria-label="What to filter by" placeholder="host-1, company=7 or an id" required /><button>Add filter</button>
+        </form>
+        {Object.entries(given).filter(([name]) => name === 'consumer' || name === 'submission' || name.startsWith('meta.')).map(([name, value]) => <button key={name} class="mono" aria-label={`Remove the filter ${name.replace('meta.', '')}=${value}`} onClick={() => refine({ [name]: undefined, cursor: undefined })}>{name.replace('meta.', '')}=<Clamp text={value} /> ×</button>)}
+        <span role="status">{wrong}</span>
+      </div>
+    </section>
+  )
+}
+
+/** The reservations that filters mean, each with its age and what takes it back. */
+export function Held({ filters, name, none, changed, few }: { filters: Filters; name: string; none: string; changed?: () => void; few?: boolean }) {
+  const path = heldPath(filters)
+  const list = useLive<Page<HeldReservation>>(path, 2)
+  const items = list.data?.items
+  const done = () => { list.again(); changed?.() }
+  const { limit: _, cursor, ...rest } = filters
+  return (
+    <section class="card w12">
+      <header><div class="row"><h2>{name}</h2><small>{rest['sort'] === 'deadline' ? 'the next deadline first' : 'the longest held first'}; the bar is how much of the time until the deadline is over</small></div>{few && <a href={link('reservations', rest)}>all of them</a>}</header>
+      {list.problem && <Failed problem={list.problem} again={list.again} />}
+      {!items && !list.problem && <p class="note">Reading…</p>}
+      {items?.length === 0 && <Empty>{none}</Empty>}
+      {items && items.length > 0 && (
+        <List name={name} items={items} id={(h) => `${h.submission}/${h.index}`} scope={path} open={(h) => link(`submissions/${h.submission}/${h.index}`)}
+          columns={[{ name: 'Chunk' }, { name: 'Consumer' }, { name: 'Held', right: true }, { name: 'Deadline' }, { name: 'Meta' }, { name: 'Actions', hidden: true }]}
+          cells={(h) => [
+            <td><a class="mono" href={link(`submissions/${h.submission}/${h.index}`)}>{h.submission}/{h.index}</a></td>,
+            <td>{h.consumer ? <Clamp text={h.consumer} href={link('consumers/' + encodeURIComponent(h.consumer))} /> : <span class="note">without a name</span>}</td>,
+            <td class="r" title={`since ${moment(h.since)}`}>{duration(h.held_ms / 1000)}{h.overdue && <> <span class="badge">overdue</span></>}{h.attempt > 1 && <p class="note">try {h.attempt}</p>}</td>, <td><Left h={h} /><p class="note">until {moment(h.deadline)}{h.finishing ? ', finishing' : ''}</p></td>,
+            <td><MetaChips meta={h.meta} /></td>, <td class="r">{!h.finishing && <Gate scope="operate"><Release h={h} done={done} /></Gate>}</td>,
+          ]} />
+      )}
+      {!few && <p class="foot row">{cursor && <button onClick={() => history.back()}>Back</button>}{list.data?.next && <button onClick={() => refine({ cursor: list.data?.next })}>Next</button>}</p>}
+    </section>
+  )
+}
+
+/** Takes one chunk back from the consumer that holds it. */
+export function Release({ h, done, look }: { h: Pick<HeldReservation, 'submission' | 'index' | 'consumer'> & { held_ms?: number }; done: () => void; look?: 'plain' }) {
+  const of = h.consumer || 'a consumer without a name'
+  const run = async () => {
+    await call('POST', `/v1/submissions/${h.submission}/chunks/${h.index}/release${asMeQuery()}`)
+    say(`chunk ${h.index} is taken from ${of}, and offered again`)
+    done()
+  }
+  return (
+    <Confirm name="Release" label={`Release chunk ${h.index} of ${h.submission}`} danger who {...(look ? { look } : {})} question={`Take chunk ${h.index} from ${of}?`} run={run}>
+      1 chunk is offered again at once, with no try counted; all else that the consumer holds stays with it.{h.held_ms !== undefined && <> It was held for {duration(h.held_ms / 1000)}.</>} What the consumer completes of it counts only until it is handed out again.
+    </Confirm>
+  )
+}
+
+/** How much of a reservation's time is over, by the server's clock. */
+function Left({ h }: { h: HeldReservation }) {
+  const whole = Math.max(1, Date.parse(h.deadline) - Date.parse(h.since))
+  const part = Math.max(0, Math.min(1, h.held_ms / whole))
+  return <div class="gauge"><div class={part >= 1 ? 'bar sat' : 'bar'} role="img" aria-label={`${Math.round(100 * part)} % of the time is over`}><i class={part > 0.8 ? 'dead' : 'reserved'} style={{ width: `${100 * part}%` }} /></div><span>{duration(Math.max(0, whole - h.held_ms) / 1000)} left</span></div>
+}

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { browser, call, eventually, insert, open, reserve, server } from './harness.mjs'
+import { consumer, hard, long, rightToLeft } from './hard.mjs'
+
+let quern, chromium
+
+before(async () => {
+  quern = await server()
+  chromium = await browser()
+  await hard(quern.url, 5)
+})
+after(async () => {
+  await chromium?.stop()
+  await quern?.stop()
+})
+
+const rows = (page, name = 'Reservations') => page.getByRole('region', { name, exact: true }).locator('tbody tr')
+
+for (const [width, scheme] of [[1440, 'light'], [390, 'light'], [1440, 'dark'], [390, 'dark']]) {
+  test(`who holds what is on a page, at ${width} px in ${scheme}`, async () => {
+    const t = await open(chromium.b, quern.url, { width, height: width === 390 ? 844 : 900, scheme })
+    await t.go('#/reservations')
+    await rows(t.page).nth(20).waitFor()
+    const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+    assert.ok(over <= 0, `${over} px stand out at the right`)
+    if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/reservations-${scheme}-${width}.png`, fullPage: true })
+    assert.deepEqual(await t.axe(), [])
+    assert.deepEqual(t.wrong, [])
+    await t.close()
+  })
+}
+
+// The operator's question, in three actions from the Overview and without typing an id; the name is asked for once.
+test('who holds a chunk, free it', async () => {
+  const sub = await insert(quern.url, 5, { for: 'stuck' })
+  await reserve(quern.url, { max: 3, strategy: 'SelectOnly("for", "stuck", OldestFirst)', consumer: 'stuck-1' })
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/overview')
+  await t.page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Reservations' }).click() // 1
+  const row = rows(t.page).filter({ hasText: `${sub.id}/1` })
+  await row.getByText('stuck-1').waitFor()
+  await row.getByRole('button', { name: `Release chunk 1 of ${sub.id}` }).click() // 2
+  const asked = t.page.getByRole('dialog', { name: 'Take chunk 1 from stuck-1?' })
+  await asked.getByText('1 chunk is offered again at once').waitFor()
+  assert.deepEqual(await t.axe(), [])
+  await asked.getByLabel('Who').fill('ann')
+  await asked.getByRole('button', { name: 'Release' }).click() // 3
+  await t.told('chunk 1 is taken from stuck-1')
+  await eventually(async () => assert.equal((await call(quern.url, 'GET', `/v1/submissions/${sub.id}/chunks/1`)).state, 'ready'))
+  const log = await call(quern.url, 'GET', '/v1/audit?action=reservation.release')
+  assert.deepEqual([log.items[0].actor, log.items[0].before.consumer, log.items[0].target], ['ann', 'stuck-1', `submission ${sub.id} chunk 1`])
+
+  await t.go(`#/submissions/${sub.id}/0`) // the page of a chunk has its holder, and that of the holder what it holds
+  await t.page.getByRole('button', { name: `Release chunk 0 of ${sub.id}` }).waitFor()
+  await t.page.getByRole('link', { name: 'stuck-1' }).click()
+  await t.page.getByText('by deadline', { exact: true }).first().waitFor()
+  await eventually(async () => assert.equal(await rows(t.page).count(), 2))
+  await rows(t.page).getByRole('link', { name: `${sub.id}/2` }).click()
+  await t.page.getByRole('button', { name: `Release chunk 2 of ${sub.id}` }).waitFor()
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+test('reservations are filtered, and a value has its holders', async () => {
+  const t = await open(chromium.b, quern.url)
+  const seven = (name) => eventually(async () => assert.equal(await rows(t.page, name).count(), 7))
+  await t.go('#/reservations')
+  await t.page.getByRole('combobox', { name: /^Of/ }).selectOption('value')
+  await t.page.getByLabel('What to filter by').fill(`tenant=${rightToLeft}`)
+  await t.page.getByRole('button', { name: 'Add filter' }).click()
+  await seven('Reservations')
+  await t.page.getByRole('button', { name: 'Overdue' }).click()
+  await t.page.getByText('No reservation fits the filters.').waitFor()
+  await t.page.getByRole('button', { name: /^Remove the filter tenant=/ }).click()
+  await t.page.getByRole('button', { name: 'All', exact: true }).click()
+  await t.page.getByLabel('What to filter by').fill(consumer)
+  await t.page.getByRole('button', { name: 'Add filter' }).click()
+  await eventually(async () => assert.equal(await rows(t.page).count(), 21))
+  await t.go(`#/keys/tenant/${encodeURIComponent(long('-a'))}`)
+  await seven('Holders')
+  await t.page.getByRole('region', { name: 'Holders' }).getByRole('button', { name: /^Release chunk/ }).first().waitFor()
+  assert.deepEqual(await t.axe(), [])
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})

@@ -1,0 +1,204 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+const endsAbout = "An event `end` for each submission that ends, with the submission as its data, in the order in which the ends became " +
+	"durable; `meta.KEY`, `state` and `schedule` narrow them as they do a list. It begins behind `Last-Event-ID`, or " +
+	"`after`: the id of an event, `0` for all that the queue's retention has kept, or `now`, which is meant without either. " +
+	"A client that comes back with the id of the last event misses no end and gets none twice; of a submission that a " +
+	"redrive opened again it gets the last end. When retention has removed ends behind that id, an event `gap` says so " +
+	"first. Events without data move the id on while nothing matches. When the queue is deleted the stream ends with an " +
+	"event `problem`."
+
+// endsBatch is how many ends a stream reads and sends at once.
+const endsBatch = 200
+
+// following are the handlers of streams of ends.
+type following struct{ s *Server }
+
+// routes are the part of the table about ends.
+func (f following) routes(d *document) {
+	f.s.raw(d, operation{id: "follow-ends", method: "GET", path: "/v1/queues/{queue}/ends", scope: scopeRead,
+		narrow: inQueue | inHandler, tag: tagSubmissions, freeform: true,
+		summary: "Follow the ends of submissions", about: endsAbout, params: endsParams()}, endsShape, f.ends)
+}
+
+func endsParams() []*huma.Param {
+	var list []*huma.Param
+	for _, p := range listParams() {
+		switch p.Name {
+		case "cursor", "limit", "created_before", "created_after":
+		default:
+			list = append(list, p)
+		}
+	}
+	text := &huma.Schema{Type: huma.TypeString}
+	return append(list,
+		&huma.Param{Name: "after", In: "query", Schema: text, Description: "The id of an event behind which to begin, 0, or now"},
+		&huma.Param{Name: "Last-Event-ID", In: "header", Schema: text,
+			Description: "The id of the last event that the client has; it counts for more than after"})
+}
+
+func endsShape(d *document, op *huma.Operation) {
+	for _, t := range []reflect.Type{reflect.TypeFor[api.Submission](), reflect.TypeFor[api.EndsGap]()} {
+		d.ref(t)
+	}
+	op.Parameters = append([]*huma.Param{{Name: "queue", In: "path", Required: true, Description: "Name of the queue",
+		Schema: &huma.Schema{Type: huma.TypeString}}}, op.Parameters...)
+	op.Responses["200"] = &huma.Response{Description: "Events until the client leaves: end (Submission), gap (EndsGap), problem (Problem)",
+		Content: map[string]*huma.MediaType{contentEvents: {
+			Schema: &huma.Schema{Type: huma.TypeString, Description: "Each event's data is one line of JSON"}}}}
+}
+
+// endStream is one follower of the ends of a queue.
+type endStream struct {
+	of     *engine.Ends
+	filter engine.EndFilter
+	place  queue.EndPlace // it has all up to here
+	all    bool           // it began with all that is kept: what is not kept is no gap
+	gone   queue.EndPlace // that it was told of
+}
+
+// ends is GET /v1/queues/{queue}/ends. It runs as long as the client stays.
+func (f following) ends(c echo.Context) error {
+	s, name := f.s, c.Param("queue")
+	ends, err := s.engine.Questions().Ends(name)
+	if err != nil {
+		return err
+	}
+	stream, err := newEndStream(ends, c.Request())
+	if err != nil {
+		return err
+	}
+	if token := tenantOf(c.Request().Context()); token != nil {
+		stream.filter.Meta = append(stream.filter.Meta, token.Entry)
+	}
+	wake, gone := ends.Follow()
+	defer gone()
+	leave, err := s.beginEvents(c)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx := c.Request().Context()
+	alive := time.NewTicker(heartbeat)
+	defer alive.Stop()
+	if s.sendEvent(c, stream.alive()) != nil { // so that the client has a place to come back to
+		return nil
+	}
+	for {
+		events, more, err := stream.next(c)
+		if _, there := s.engine.Questions().Ends(name); there != nil && err != nil {
+			_ = s.sendEvent(c, problemEvent(s.problemOf(there), c)) // the queue was deleted
+			return nil
+		}
+		if engine.Damaged(err) {
+			_ = s.sendEvent(c, problemEvent(s.problemOf(err), c)) // a client that came back would meet it again, and again
+			return err
+		}
+		if err != nil || len(events) > 0 && s.sendEvent(c, events) != nil {
+			return nil // the server stops, or the client has gone: it comes back with the id of the last event
+		}
+		if more && ctx.Err() == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+		case <-alive.C:
+			if s.sendEvent(c, stream.alive()) != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// newEndStream reads what a request asks for.
+func newEndStream(ends *engine.Ends, r *http.Request) (*endStream, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, queue.Invalid("/query", "is not well formed: escape special characters as %%XX and separate parameters by &")
+	}
+	for _, name := range []string{"cursor", "limit", "created_before", "created_after"} {
+		if values.Has(name) {
+			return nil, queue.Invalid("/query/"+name, "does not go with a stream of events: leave it out")
+		}
+	}
+	where, from := "/query/after", "now"
+	if given := values["after"]; len(given) > 1 {
+		return nil, queue.Invalid(where, "is given %d times; give it once", len(given))
+	} else if len(given) == 1 {
+		from = given[0]
+	}
+	values.Del("after")
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		where, from = "/header/Last-Event-ID", last
+	}
+	list, err := parseList(values.Encode())
+	if err != nil {
+		return nil, err
+	}
+	s := &endStream{of: ends, filter: engine.EndFilter{States: list.States, Meta: list.Meta, Schedule: list.Schedule}, all: from == "0"}
+	if from == "now" {
+		s.place = ends.Last()
+		return s, nil
+	}
+	place, ok := queue.ParseEndPlace(from)
+	if !ok {
+		return nil, queue.Invalid(where, "must be the id of an event of this stream, such as 1234-56, or 0 for all that is kept, or now")
+	}
+	s.place = place
+	return s, nil
+}
+
+// alive tells the client that the stream lives, and where it is.
+func (f *endStream) alive() []byte { return []byte("id: " + f.place.String() + "\n: alive\n\n") }
+
+// next is a batch of what the follower lacks, as events. more says that there may be more already.
+func (f *endStream) next(c echo.Context) (events []byte, more bool, err error) {
+	last := f.of.Last()
+	if f.place.Position > last.Position { // of a time that the server has lost, as after a restore
+		events = f.gap(events, last)
+		f.place = last
+	}
+	page, err := f.of.After(c.Request().Context(), f.place, f.filter, endsBatch)
+	if err != nil {
+		return nil, false, err
+	}
+	if page.Gone.Compare(f.place) > 0 && page.Gone.Compare(f.gone) > 0 {
+		if f.gone = page.Gone; !f.all {
+			events = f.gap(events, page.Gone)
+		}
+	}
+	for i := range page.List {
+		e := &page.List[i]
+		data, err := json.Marshal(apiSubmission(&e.Submission))
+		if err != nil {
+			return nil, false, err
+		}
+		events = fmt.Appendf(events, "event: end\nid: %s\ndata: %s\n\n", e.Place, data)
+	}
+	f.place, f.all = page.To, f.all && page.To.Position < last.Position
+	return events, page.To.Position < last.Position, nil
+}
+
+// gap tells that ends are missing up to a place.
+func (f *endStream) gap(events []byte, until queue.EndPlace) []byte {
+	data, _ := json.Marshal(api.EndsGap{After: f.place.String(), Until: until.String()}) // two texts
+	return fmt.Appendf(events, "event: gap\ndata: %s\n\n", data)
+}

@@ -1,0 +1,186 @@
+package web
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// held are the handlers of what an operator sees and takes back of what consumers hold.
+type held struct{ s *Server }
+
+const (
+	listHeldAbout = "Who holds what, since when and until when: the chunks that are held for longest first, or with " +
+		"`sort=deadline` those whose deadline comes first. Filters are `overdue=true` (held for longer than the queue's " +
+		"`reservation_timeout_ms`), `consumer=NAME`, `submission=ID` and `meta.KEY=VALUE` as in the list of submissions; all " +
+		"must match. A page is about several moments: a chunk that is reserved or finished meanwhile may be missing, and a " +
+		"page with a `next` may have fewer items than its limit. With `sort=deadline` a chunk that is extended between two " +
+		"pages may be in both. Tokens are not shown."
+	releaseHeldAbout = "The chunk is offered again at once, with no try counted, and the answer says what was taken back from " +
+		"whom. If the consumer is attached it is told by the event `revoked`. The consumer may still work on the chunk: what it " +
+		"completes counts until the chunk is handed out again. 409 if no consumer holds the chunk. The audit log keeps who held " +
+		"it and the reason."
+	revokeAbout = "What it holds is offered again at once, with no try counted; if it is attached it is told by the " +
+		"event `revoked`. It may get other chunks; see drain and quiet."
+)
+
+// routes are the part of the table about reservations as operators see them.
+func (x held) routes(d *document) {
+	register(d, operation{id: "list-reservations", method: "GET", path: "/v1/queues/{queue}/reservations", scope: scopeRead,
+		narrow: inQueue | inHandler, tag: tagReservations, compress: true, freeform: true,
+		summary: "List the chunks that consumers hold", about: listHeldAbout, params: heldParams()}, x.list)
+	register(d, operation{id: "release-chunk", act: act{"reservation.release", "submission {id} chunk {index}"},
+		method: "POST", path: "/v1/submissions/{id}/chunks/{index}/release", scope: scopeOperate,
+		narrow: inSub, tag: tagReservations,
+		summary: "Take a chunk back from the consumer that holds it", about: releaseHeldAbout}, x.release)
+	register(d, operation{id: "release-consumer", act: act{"consumer.release", "consumer {consumer}"},
+		method: "POST", path: "/v1/queues/{queue}/consumers/{consumer}/release", scope: scopeOperate,
+		narrow: inQueue | noTenants, tag: tagConsumers,
+		summary: "Take from a consumer what it holds", about: revokeAbout}, x.releaseConsumer)
+}
+
+// heldParams documents the query of the list.
+func heldParams() []*huma.Param {
+	text := func(name, about string) *huma.Param {
+		return &huma.Param{Name: name, In: "query", Description: about, Schema: &huma.Schema{Type: huma.TypeString}}
+	}
+	return append([]*huma.Param{
+		{Name: "sort", In: "query", Description: "age: held for longest first (default). deadline: the earliest deadline first",
+			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"age", "deadline"}}},
+		{Name: "overdue", In: "query", Description: "true: only what is held for longer than the queue's reservation_timeout_ms",
+			Schema: &huma.Schema{Type: huma.TypeBoolean}},
+		text("consumer", "Only what this consumer holds"), text("submission", "Only chunks of this submission"), metaParam(),
+	}, pageParams()...)
+}
+
+type listHeldInput struct {
+	QueuePath
+	RawQuery
+}
+
+type listHeldOutput struct {
+	Body api.Page[api.HeldReservation]
+}
+
+func (x held) list(ctx context.Context, in *listHeldInput) (*listHeldOutput, error) {
+	request, err := parseHeld(in.raw)
+	if err != nil {
+		return nil, err
+	}
+	if token := tenantOf(ctx); token != nil && !slices.Contains(request.Filter.Meta, token.Entry) {
+		request.Filter.Meta = append(request.Filter.Meta, token.Entry)
+	}
+	page, err := x.s.engine.Reservations().List(ctx, in.Queue, request)
+	if err != nil {
+		return nil, err
+	}
+	now := queue.At(x.s.now())
+	out := &listHeldOutput{Body: api.Page[api.HeldReservation]{Items: make([]api.HeldReservation, len(page.Items)), Next: page.Next}}
+	for i := range page.Items {
+		out.Body.Items[i] = apiHeld(&page.Items[i], now)
+	}
+	return out, nil
+}
+
+// parseHeld reads the query of the list.
+func parseHeld(raw string) (out engine.HeldRequest, err error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return out, queue.Invalid("/query", "is not well formed: escape special characters as %%XX and separate parameters by &")
+	}
+	var entries []queue.MetaEntry
+	for name, given := range values {
+		key, isMeta := strings.CutPrefix(name, "meta.")
+		switch {
+		case isMeta:
+			var entry queue.MetaEntry
+			entry, err = metaParameter(key, given)
+			entries = append(entries, entry)
+		case len(given) == 1 && slices.Contains([]string{"sort", "overdue", "consumer", "submission"}, name):
+			err = heldParameter(name, given[0], &out.Filter)
+		default:
+			err = pageParameter(name, given, &out.Cursor, &out.Limit)
+		}
+		if err != nil {
+			return out, err
+		}
+	}
+	out.Filter.Meta, err = queue.NewMeta(entries)
+	return out, err
+}
+
+func heldParameter(name, given string, f *queue.HeldFilter) (err error) {
+	switch name {
+	case "sort":
+		if f.ByDeadline = given == "deadline"; given != "age" && given != "deadline" {
+			return queue.Invalid("/query/sort", "must be age or deadline")
+		}
+	case "overdue":
+		if f.Overdue = given == "true"; given != "true" && given != "false" {
+			return queue.Invalid("/query/overdue", "must be true or false")
+		}
+	case "consumer":
+		if f.Consumer = given; len(given) > queue.MaxConsumerBytes {
+			return queue.Invalid("/query/consumer", "has %d bytes; the name of a consumer has at most %d",
+				len(given), queue.MaxConsumerBytes)
+		}
+	case "submission":
+		if f.Submission, err = queue.ParseSubmissionID(given); err != nil || f.Submission == 0 {
+			return queue.Invalid("/query/submission", "must be a decimal number of at most 63 bits, as the insert returned it")
+		}
+	}
+	return nil
+}
+
+func apiHeld(h *queue.HeldChunk, now queue.Time) api.HeldReservation {
+	out := api.HeldReservation{
+		Submission: h.Chunk.Submission.String(), Index: h.Chunk.Index, Attempt: uint32(h.Attempt), Consumer: h.Consumer,
+		Since: apiTime(h.Reserved), HeldMS: max(0, now.Sub(h.Reserved).Milliseconds()), Deadline: apiTime(h.Deadline),
+		Overdue: h.Overdue, Finishing: h.Finishing, Meta: apiMeta(h.Meta),
+	}
+	if out.Meta == nil {
+		out.Meta = api.Meta{}
+	}
+	return out
+}
+
+type releaseHeldInput struct {
+	SubmissionPath
+	Index  string `path:"index" maxLength:"10" doc:"Index of the chunk, from 0"`
+	Actor  string `query:"actor" maxLength:"128" doc:"Who asks, where no access token says so; the audit log keeps it"`
+	Reason string `query:"reason" maxLength:"500" doc:"Why; the audit log keeps it"`
+}
+
+type releaseHeldOutput struct{ Body api.HeldReservation }
+
+func (x held) release(ctx context.Context, in *releaseHeldInput) (*releaseHeldOutput, error) {
+	id, err := in.parse()
+	if err != nil {
+		return nil, err
+	}
+	index, err := strconv.ParseUint(in.Index, 10, 32)
+	if err != nil {
+		return nil, queue.Invalid("/path/index", "must be a whole number from 0 to %d", uint32(queue.MaxChunks-1))
+	}
+	taken, err := x.s.engine.Reservations().Release(ctx, queue.ChunkID{Submission: id, Index: uint32(index)}, in.Actor, in.Reason)
+	if err != nil {
+		return nil, err
+	}
+	return &releaseHeldOutput{Body: apiHeld(&taken, queue.At(x.s.now()))}, nil
+}
+
+func (x held) releaseConsumer(ctx context.Context, in *ConsumerPath) (*releasedOutput, error) {
+	if err := in.parse(); err != nil {
+		return nil, err
+	}
+	n, err := x.s.engine.Reservations().ReleaseConsumer(ctx, in.Queue, in.Consumer)
+	return &releasedOutput{Body: api.Released{Released: n}}, err
+}
