@@ -15,20 +15,17 @@ type Attached struct {
 	wake  chan struct{}
 
 	// The shard's mutex guards the rest.
-	of      *consumer
-	epoch   uint32 // that it was acts
-	ordered bool   // its order is news
-	over    bool
-	revokes []queue.Revoked
+	epoch  uint32 // that it was told
+	stream stream
 }
 
 // Notice is what is new for an attached consumer.
 type Notice struct {
-	Hello   bool // Epoch, Grace and Reserved are to be acts: at the beginning, and when the server forgot all reservations
+	Hello   bool // Epoch, Grace and Held are to be told: at the beginning, and when the server forgot all reservations
 	Epoch   uint32
 	Grace   time.Duration
 	Held    int  // reservations of the consumer that the server knows
-	Ordered bool // Order is to be acts
+	Ordered bool // Order is to be told
 	Order   queue.ConsumerOrder
 	Revoked []queue.Revoked
 	Over    bool // nothing more comes: the consumer left or was lost, the stream fell behind, or the queue closes
@@ -36,10 +33,6 @@ type Notice struct {
 
 // maxAttached bounds the streams of a queue.
 const maxAttached = 20_000
-
-// maxRevokes is how much a stream may fall behind. A consumer whose stream ends by it attaches again, and learns what it holds by
-// extending it.
-const maxRevokes = 10_000
 
 // Attach makes a consumer known: when its last stream ends other than by Detach, what it holds is lost after the queue's consumer
 // grace. It fails while the shard is closed or cannot work, and beyond maxAttached streams.
@@ -56,8 +49,9 @@ func (p *Consumers) Attach(name string) (*Attached, error) {
 			"that it takes no more. Work goes on without: only deadlines count then."}
 	}
 	a := &Attached{shard: s, wake: make(chan struct{}, 1)}
-	s.roster.join(name, a, now)
-	a.ordered = a.of.order != queue.NoOrder
+	a.stream.stir = a.stir
+	s.roster.join(name, &a.stream, now)
+	a.stream.ordered = a.stream.of.order != queue.NoOrder
 	a.stir()
 	return a, nil
 }
@@ -70,16 +64,17 @@ func (a *Attached) Next() Notice {
 	s := a.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := Notice{Over: a.over || s.closed, Ordered: a.ordered, Order: a.of.order, Revoked: a.revokes}
+	of := a.stream.of
+	n := Notice{Over: a.stream.over || s.closed, Ordered: a.stream.ordered, Order: of.order, Revoked: a.stream.revokes}
 	if n.Over {
 		return n
 	}
 	if a.epoch != s.m.epoch {
-		held, _ := s.m.holds.Holding(a.of.name)
+		held, _ := s.m.holds.Holding(of.name)
 		n.Hello, n.Epoch, n.Grace, n.Held = true, s.m.epoch, s.m.settings.ConsumerGrace, held.Held
 		a.epoch = s.m.epoch
 	}
-	a.ordered, a.revokes = false, nil
+	a.stream.ordered, a.stream.revokes = false, nil
 	return n
 }
 
@@ -87,7 +82,8 @@ func (a *Attached) Next() Notice {
 func (a *Attached) Alive() {
 	now := a.shard.now()
 	a.shard.mu.Lock()
-	a.of.seen = max(a.of.seen, now)
+	of := a.stream.of
+	of.seen = max(of.seen, now)
 	a.shard.mu.Unlock()
 }
 
@@ -98,7 +94,7 @@ func (a *Attached) Close(missed bool) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.roster.part(a, missed && !s.closed, now)
+	s.roster.part(&a.stream, missed && !s.closed, now)
 }
 
 func (a *Attached) stir() {
@@ -106,15 +102,6 @@ func (a *Attached) stir() {
 	case a.wake <- struct{}{}:
 	default:
 	}
-}
-
-func (a *Attached) revoke(r queue.Revoked) {
-	if len(a.revokes) >= maxRevokes {
-		a.over = true
-	} else {
-		a.revokes = append(a.revokes, r)
-	}
-	a.stir()
 }
 
 // Detach ends a consumer's attachment: it leaves, all its streams end, and what it holds goes back with no try counted. It says
@@ -137,7 +124,7 @@ func (p *Consumers) Release(name string) (released int, err error) {
 }
 
 // giveBack offers what a consumer holds again, slice by slice. What is finishing or expiring takes its course. tell is called
-// before each goes; nil: no one is acts.
+// before each goes; nil: no one is told.
 func (p *Consumers) giveBack(name string, tell func(r *record, slot uint32)) (released int, err error) {
 	s := p.s
 	var slots []uint32
@@ -165,7 +152,7 @@ func (p *Consumers) giveBack(name string, tell func(r *record, slot uint32)) (re
 	return released, nil
 }
 
-// Order tells a consumer what an operator wants of it: NoOrder takes back what was acts before. One of whom nothing is
+// Order tells a consumer what an operator wants of it: NoOrder takes back what was told before. One of whom nothing is
 // known is an error. The order itself is memory; that it was given is durable first.
 func (p *Consumers) Order(name string, order queue.ConsumerOrder, acts ...queue.Act) (queue.Consumer, error) {
 	s := p.s

@@ -19,7 +19,7 @@ func (s *Shard) Audit() error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	return errors.Join(s.m.auditor.run(), s.auditCounts(), s.auditIntents())
+	return errors.Join(auditor{s.m}.run(), s.auditCounts(), s.auditIntents())
 }
 
 // auditIntents: when nothing is on its way to the disk, no intent has left a mark.
@@ -67,10 +67,10 @@ func (s *Shard) auditCounts() error {
 	return nil
 }
 
-// auditor is the part of the machine that looks for contradictions in it.
+// auditor looks for contradictions in a machine.
 type auditor struct{ m *machine }
 
-func (p *auditor) run() error {
+func (p auditor) run() error {
 	m := p.m
 	var found []error
 	var sum counters
@@ -131,7 +131,7 @@ func (p *auditor) run() error {
 }
 
 // auditRecord: every chunk is in exactly one state, and the counts say so.
-func (p *auditor) record(r *record) error {
+func (p auditor) record(r *record) error {
 	m := p.m
 	var waiting, dead, skips, taken, shelf, out, ready uint32
 	for index, t := range r.tries {

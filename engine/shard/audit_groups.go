@@ -11,7 +11,7 @@ import (
 
 // groups groups the dead letters that are in memory once more. Of a submission that is in the history only the number of its letters
 // is compared.
-func (p *auditor) groups() error {
+func (p auditor) groups() error {
 	m := p.m
 	there, inMemory := newLetterGroups(math.MaxInt), map[queue.SubmissionID]bool{}
 	m.backlog.Each(func(sub *backlog.Submission) bool {

@@ -10,7 +10,7 @@ import (
 
 // rules compares what rules cover, submission by submission as the rules say it, with what is counted: in all, for each value, and
 // of operations.
-func (p *auditor) rules() error {
+func (p auditor) rules() error {
 	m := p.m
 	var found []error
 	var all backlog.Amounts

@@ -166,12 +166,12 @@ func (d *diagnosing) why(r *record) (why BranchWhy, plan int) {
 	}
 	d.meta = r.sub.AppendMeta(d.meta[:0])
 	grace := d.m.valueLimits.until()
-	if why = whyLeaf(&strategy.Branch{}, d.meta, d.m.questions.valueNow, grace); why.Obstacle != NoObstacle {
+	if why = whyLeaf(&strategy.Branch{}, d.meta, questions{d.m}.valueNow, grace); why.Obstacle != NoObstacle {
 		return why, 0
 	}
 	why = BranchWhy{Obstacle: NotAdmitted}
 	for _, leaf := range d.leaves {
-		switch at := whyLeaf(leaf.Branch, d.meta, d.m.questions.valueNow, grace); {
+		switch at := whyLeaf(leaf.Branch, d.meta, questions{d.m}.valueNow, grace); {
 		case at.Obstacle == NoObstacle:
 			return at, leaf.plan
 		case at.Obstacle != NotAdmitted && why.Obstacle == NotAdmitted:

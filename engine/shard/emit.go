@@ -63,9 +63,9 @@ func (l *scheduleLook) plan() (p tickPlan, err error) {
 	return l.rhythm.plan(l.next, l.asOf, emitMost), nil
 }
 
-// still says whether nothing happened to the schedule since. The mutex is held.
-func (l *scheduleLook) still(s *Shard) bool {
-	return s.usable() == nil && s.m == l.m && l.sch.stamp == l.stamp && l.sch.busy == nil && l.m.schedules.byName[l.sch.name] == l.sch
+// still says whether nothing happened to the schedule of this machine since.
+func (l *scheduleLook) still(m *machine) bool {
+	return m == l.m && l.sch.stamp == l.stamp && l.sch.busy == nil && l.m.schedules.byName[l.sch.name] == l.sch
 }
 
 // emitOne inserts what one schedule is due for, and says with which batch; nil: with none. alone: nothing else is in it.
@@ -81,7 +81,7 @@ func (p *Schedules) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch 
 	if broke != nil {
 		s.Worker.park(Action{Kind: KindSchedule, Schedule: l.sch.name}, broke, now)
 	}
-	if broke != nil || !l.still(s) {
+	if broke != nil || s.usable() != nil || !l.still(s.m) {
 		s.mu.Unlock()
 		return nil
 	}
@@ -120,7 +120,7 @@ func (p *Schedules) emitOne(l *scheduleLook, now queue.Time, alone bool) *batch 
 			sch.asOf, sch.lookAt = 0, now.Add(emitAgain)
 			p.blame(sch.name, err, now)
 		}
-		if err != nil || !l.still(s) || !m.schedules.emits(sch) {
+		if err != nil || s.usable() != nil || !l.still(s.m) || !m.schedules.emits(sch) {
 			s.mu.Unlock()
 			return nil // what was written is no one's, and is swept away at the next start
 		}

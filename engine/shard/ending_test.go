@@ -43,12 +43,12 @@ func TestEndIsDoneInSlices(t *testing.T) {
 	if got := l.m.live(l.r.id); got != nil {
 		t.Fatal("the ended submission is still open")
 	}
-	if err := l.m.auditor.run(); err != nil {
+	if err := (auditor{l.m}).run(); err != nil {
 		t.Fatal(err)
 	}
 	slices := 0
 	for ; l.m.orphans.sweep(tickMost) > 0; slices++ {
-		if err := l.m.auditor.run(); err != nil {
+		if err := (auditor{l.m}).run(); err != nil {
 			t.Fatalf("after %d slices: %v", slices, err)
 		}
 	}
@@ -107,7 +107,7 @@ func TestSweepOfSeveral(t *testing.T) {
 	}
 	for l.m.orphans.shed(l.r, 100) > 0 { // a reader wants the first one's row
 	}
-	if err := l.m.auditor.run(); err != nil {
+	if err := (auditor{l.m}).run(); err != nil {
 		t.Fatal(err)
 	}
 	n := 0

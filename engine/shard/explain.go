@@ -115,7 +115,7 @@ func (ins *Inspect) Explain(ctx context.Context, plan *strategy.Plan, q *Questio
 		for i := range leaves {
 			x.Leaves[i].Fair = fairStates(views[0][leaves[i].Of], &leaves[i])
 		}
-		return s.m.questions.explain(&x, f.picks, unscored.Leaves(), views[1], before) + looks(len(leaves))
+		return questions{s.m}.explain(&x, f.picks, unscored.Leaves(), views[1], before) + looks(len(leaves))
 	})
 	if err != nil {
 		return Explained{}, err
@@ -144,11 +144,11 @@ func (ins *Inspect) Explain(ctx context.Context, plan *strategy.Plan, q *Questio
 	return x, nil
 }
 
-// questions is the part of the machine that answers questions, and changes nothing.
+// questions answers questions about a machine, and changes nothing.
 type questions struct{ m *machine }
 
 // explain takes what must be of one moment with the picks: how the values of their submissions stand.
-func (qs *questions) explain(x *Explained, picks []Previewed, leaves []strategy.Leaf, views []*backlog.View,
+func (qs questions) explain(x *Explained, picks []Previewed, leaves []strategy.Leaf, views []*backlog.View,
 	before map[queue.MetaEntry]valueState) looks {
 	for _, p := range picks {
 		pick, leaf := ExplainedPick{Previewed: p}, &leaves[p.Leaf]

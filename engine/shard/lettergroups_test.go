@@ -153,11 +153,11 @@ func TestAuditFindsWrongLetterGroups(t *testing.T) {
 		l := heldLife(t, 1000, 100)
 		l.hold(500, reserver.Finishing)
 		l.putBack(t, 500, journal.Dead, 0, "broken")
-		if err := l.m.auditor.groups(); err != nil || len(l.m.letters.groups.of) != 1 {
+		if err := (auditor{l.m}).groups(); err != nil || len(l.m.letters.groups.of) != 1 {
 			t.Fatalf("%s: %v and %d groups before the harm, want one group", name, err, len(l.m.letters.groups.of))
 		}
 		c.harm(l)
-		if err := l.m.auditor.groups(); err == nil || !strings.Contains(err.Error(), c.says) {
+		if err := (auditor{l.m}).groups(); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: the audit says %v, want %q", name, err, c.says)
 		}
 	}

@@ -23,7 +23,7 @@ func TestDeletedLetterIsSkipped(t *testing.T) {
 		if l.r.skips != 1 || l.m.stats.skipped != 1 {
 			t.Errorf("%d chunks of the submission and %d in all are skipped, want 1", l.r.skips, l.m.stats.skipped)
 		}
-		if err := l.m.auditor.run(); err != nil {
+		if err := (auditor{l.m}).run(); err != nil {
 			t.Error(err)
 		}
 	}

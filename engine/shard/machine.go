@@ -36,7 +36,7 @@ type machine struct {
 	gone    []*record                      // the same, in the order of their end
 	dirty   []*record                      // changed since their last row
 	loose   loosened
-	watch   map[queue.SubmissionID][]*Watch // told when the submission ends
+	watch   map[queue.SubmissionID][]watcher // told when the submission ends
 
 	batch   *batch                      // the open one
 	writing map[uint32]*batch           // by slot: reservations whose outputs are being written
@@ -59,6 +59,11 @@ type machine struct {
 
 	stats counters
 	ran   *measure.Histogram // Options.RunSeconds
+}
+
+// watcher waits for submissions to end.
+type watcher interface {
+	Settle() // one of them has ended
 }
 
 // counters are what the backlog and the reserver do not count themselves. The totals count from the server's start.
@@ -89,7 +94,7 @@ func newMachine(id queue.ShardID, key reserver.Key, settings queue.Settings, now
 		order:   &ordered{},
 		freed:   1, // retention looks at all of the history first
 		ended:   map[queue.SubmissionID]*record{},
-		watch:   map[queue.SubmissionID][]*Watch{},
+		watch:   map[queue.SubmissionID][]watcher{},
 		keys:    newKeys(),
 		writing: map[uint32]*batch{},
 		batch:   newBatch(),

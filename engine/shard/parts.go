@@ -7,14 +7,12 @@ import "github.com/quern-queue/quern/engine/journal"
 type parts struct {
 	actLog      actLog
 	asides      asides
-	auditor     auditor
 	bulks       bulks
 	ends        ends
 	forwarding  forwarding
 	letters     deadLetters
 	lifecycle   lifecycle
 	orphans     orphans
-	questions   questions
 	recount     recount
 	rules       activeRules
 	schedules   schedules
@@ -27,10 +25,10 @@ type parts struct {
 // of makes them for a machine.
 func (p *parts) of(m *machine) {
 	*p = parts{
-		actLog: actLog{m: m}, asides: asides{m: m, rows: map[aside]struct{}{}}, auditor: auditor{m}, bulks: bulks{m: m},
+		actLog: actLog{m: m}, asides: asides{m: m, rows: map[aside]struct{}{}}, bulks: bulks{m: m},
 		ends:       ends{m: m},
 		forwarding: newForwarding(m), letters: newDeadLetters(m), lifecycle: lifecycle{m: m}, orphans: orphans{m: m},
-		questions: questions{m}, recount: recount{m: m}, rules: newActiveRules(m), schedules: newSchedules(m),
+		recount: recount{m: m}, rules: newActiveRules(m), schedules: newSchedules(m),
 		scorings: scorings{m: m, byKey: map[string]*scoring{}}, stops: stops{m: m}, suspects: suspects{m: m},
 		valueLimits: valueLimits{m: m},
 	}

@@ -29,13 +29,35 @@ type roster struct {
 type consumer struct {
 	name    string
 	at      int // in roster.list
-	streams []*Attached
+	streams []*stream
 	since   queue.Time // attached since; 0: neither attached nor away
 	away    queue.Time // its last stream broke; 0: it did not
 	seen    queue.Time
 	order   queue.ConsumerOrder
 	lostTo  reserver.Place // so far its reservations are ended
 	breaks  uint32         // how often its last stream broke: tells absences apart
+}
+
+// stream is how an attached consumer hears of what is new.
+type stream struct {
+	of      *consumer
+	ordered bool // its order is news
+	over    bool // nothing more comes
+	revokes []queue.Revoked
+	stir    func() // there may be something new
+}
+
+// maxRevokes is how much a stream may fall behind. A consumer whose stream ends by it attaches again, and learns what it holds by
+// extending it.
+const maxRevokes = 10_000
+
+func (a *stream) revoke(r queue.Revoked) {
+	if len(a.revokes) >= maxRevokes {
+		a.over = true
+	} else {
+		a.revokes = append(a.revokes, r)
+	}
+	a.stir()
 }
 
 // absence is a consumer's being away from a moment on.
@@ -100,7 +122,7 @@ func (r *roster) orderOf(name string) queue.ConsumerOrder {
 }
 
 // join adds a stream.
-func (r *roster) join(name string, a *Attached, now queue.Time) {
+func (r *roster) join(name string, a *stream, now queue.Time) {
 	delete(r.ended, name)
 	c := r.enter(name)
 	if c.since == 0 {
@@ -116,7 +138,7 @@ func (r *roster) join(name string, a *Attached, now queue.Time) {
 }
 
 // part takes a stream out. If it was the last and is missed, the consumer is away from now on.
-func (r *roster) part(a *Attached, missed bool, now queue.Time) {
+func (r *roster) part(a *stream, missed bool, now queue.Time) {
 	c := a.of
 	at := slices.Index(c.streams, a)
 	if at < 0 {

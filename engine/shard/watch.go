@@ -68,7 +68,7 @@ func (p *Submissions) Unwatch(w *Watch, ids ...queue.SubmissionID) {
 		if !watched {
 			continue
 		}
-		if list = slices.DeleteFunc(list, func(x *Watch) bool { return x == w }); len(list) == 0 {
+		if list = slices.DeleteFunc(list, func(x watcher) bool { return x == w }); len(list) == 0 {
 			delete(s.m.watch, id)
 		} else {
 			s.m.watch[id] = list

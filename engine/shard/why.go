@@ -89,8 +89,8 @@ func (ins *Inspect) Why(ctx context.Context, id queue.SubmissionID, index uint32
 		if there = r != nil; !there {
 			return 0
 		}
-		giving, n := s.m.questions.giving(views[1], followed[0], plan)
-		return n + s.m.questions.why(r, index, leaves, views[0], giving, &why)
+		giving, n := questions{s.m}.giving(views[1], followed[0], plan)
+		return n + questions{s.m}.why(r, index, leaves, views[0], giving, &why)
 	})
 	if err != nil {
 		return Why{}, err
@@ -143,7 +143,7 @@ func whyRule(rule *queue.Rule) BranchWhy {
 
 // giving is the first leaf of a plan that has something to give now, in the first branch that has; -1: none has. What is followed of
 // the plan has those views.
-func (qs *questions) giving(views []*backlog.View, followed, plan *strategy.Plan) (leaf int, n looks) {
+func (qs questions) giving(views []*backlog.View, followed, plan *strategy.Plan) (leaf int, n looks) {
 	first := firstLeaves(followed)
 	for i, view := range views {
 		n += 2
@@ -155,7 +155,7 @@ func (qs *questions) giving(views []*backlog.View, followed, plan *strategy.Plan
 }
 
 // why finds the obstacles in one hold of the mutex, but for whose turn it is.
-func (qs *questions) why(r *record, index uint32, leaves []strategy.Leaf, views []*backlog.View, giving int, why *Why) (n looks) {
+func (qs questions) why(r *record, index uint32, leaves []strategy.Leaf, views []*backlog.View, giving int, why *Why) (n looks) {
 	m := qs.m
 	chunk := m.chunk(r, index)
 	why.State = chunk.State
@@ -193,7 +193,7 @@ func (qs *questions) why(r *record, index uint32, leaves []strategy.Leaf, views 
 // valueState is what holds of a value at a moment: how many of its chunks are in flight, and how many an operator allows.
 type valueState struct{ inFlight, limit uint32 }
 
-func (qs *questions) valueNow(entry queue.MetaEntry) valueState {
+func (qs questions) valueNow(entry queue.MetaEntry) valueState {
 	return valueState{qs.m.backlog.InFlight(entry.Key, entry.Value), qs.m.valueLimits.settings(entry).Limit}
 }
 
